@@ -140,7 +140,7 @@ func (b bind) plan(v space.View) (engine.Plan, error) {
 	}
 	if refusal != nil {
 		free := store.CheckKey(v.Keys.Claim(b.Holder.Claim)).At(0, errBound)
-		return engine.Plan{Changes: append(b.secured(v, found.fence), free), Refusal: refusal}, nil
+		return engine.Refuse(refusal, append(b.secured(v, found.fence), free)...)
 	}
 	if found.former != nil {
 		return b.takeFormer(v, h, found), nil

@@ -62,7 +62,7 @@ func (c *carving) run(ctx context.Context) (Pool, error) {
 			continue
 		}
 		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
-			c.Allocator.makeWay(c.req.Request, err)
+			c.makeWay(c.req.Request, err)
 			return Pool{}, err
 		}
 		pool, found, foundErr := c.before(ctx)

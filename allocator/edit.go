@@ -61,7 +61,7 @@ func (e edit) plan(v space.View) (engine.Plan, error) {
 		}
 	}
 	if e.idle && p.Held() > 0 {
-		return engine.Plan{Refusal: ErrPoolInUse}, nil
+		return engine.Refuse(ErrPoolInUse)
 	}
 	next := p.Pool
 	e.change(&next)

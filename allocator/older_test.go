@@ -185,18 +185,18 @@ func TestOlder_CanBeUsedAndEnded(t *testing.T) {
 	for _, file := range olderFiles(t) {
 		c := older(t, file)
 		for _, b := range listed(t, c.Allocator, ListOptions{}) {
-			switch {
-			case b.State == Reserved:
+			switch b.State {
+			case Reserved:
 				if _, ok, err := c.Confirm(t.Context(), Confirmation{Reservation: b.Holder.Claim, Claim: "of-" + b.Holder.Claim, Prefix: b.Prefix, Answered: b.BoundAt, Certain: true}); err != nil || !ok {
 					t.Errorf("Confirm of %s: %t, %v", b.Holder.Claim, ok, err)
 				}
-			case b.State == Retained:
+			case Retained:
 				to := Successor{Holder: b.Holder, Answered: b.BoundAt}
 				to.Holder.Claim = "after-" + b.Holder.Claim
 				if _, err := c.Reuse(t.Context(), b, to); err != nil {
 					t.Errorf("Reuse of %s: %v", b.Prefix, err)
 				}
-			case b.State == Disputed:
+			case Disputed:
 				if _, child := c.Pool(PoolID(b.Holder.Claim)); !child {
 					c.free(b.Holder.Claim)
 				}

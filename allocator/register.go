@@ -114,7 +114,7 @@ func (r register) plan(v space.View) (engine.Plan, error) {
 		return engine.Plan{Changes: []store.Change{same}, Refusal: r.mismatch(known), Answer: engine.Answer{Pool: known}}, nil
 	}
 	if err := r.conflict(v, others); err != nil {
-		return engine.Plan{Changes: []store.Change{same}, Refusal: err}, nil
+		return engine.Refuse(err, same)
 	}
 	return engine.Plan{Answer: engine.Answer{Pool: r.wanted}, Changes: []store.Change{
 		v.Keys.PutRoots(r.wanted.Cluster).At(others.Revision, engine.ErrAgain),

@@ -162,13 +162,13 @@ func (f free) plan(v space.View) (engine.Plan, error) {
 	return engine.Plan{Changes: f.changes(v.Keys, ErrChanged)}, nil
 }
 
-// changes free the block, if it is as it was read.
+// changes returns the changes that free the block, if it is as it was read.
 func (f free) changes(keys store.SpaceKeys, otherwise error) []store.Change {
-	b, ends := f.block, store.EndTenure(f.farewell.record)
+	b, changes := f.block, store.EndTenure(f.farewell.record)
 	if f.cooled == nil {
-		return append(ends, keys.RemoveBlock(b.Prefix).At(b.Revision, otherwise), keys.RemoveClaim(b.Holder.Claim))
+		return append(changes, keys.RemoveBlock(b.Prefix).At(b.Revision, otherwise), keys.RemoveClaim(b.Holder.Claim))
 	}
-	changes := append(ends, keys.PutBlock(*f.cooled, f.value).At(b.Revision, otherwise))
+	changes = append(changes, keys.PutBlock(*f.cooled, f.value).At(b.Revision, otherwise))
 	if id := f.cooled.Holdings[0].Claim; id != b.Holder.Claim {
 		changes = append(changes, keys.RemoveClaim(b.Holder.Claim), keys.PutClaim(id, b.Prefix))
 	}

@@ -119,7 +119,7 @@ func (r retirement) plan(v space.View) (engine.Plan, error) {
 		}
 	}
 	if p.Held() > 0 {
-		return engine.Plan{Refusal: ErrPoolInUse}, nil
+		return engine.Refuse(ErrPoolInUse)
 	}
 	if p.Cools.Own > 0 {
 		return engine.Plan{}, errCooling

@@ -88,12 +88,11 @@ func (r *uncarve) cool(a *Allocator, block Block) error {
 func (r *uncarve) plan(v space.View) (engine.Plan, error) {
 	keys := v.Keys.Space(r.child.Space)
 	if r.inUse {
-		same := store.CheckKey(keys.Head()).At(r.head, engine.ErrStale)
-		return engine.Plan{Changes: []store.Change{same}, Refusal: ErrPoolInUse}, nil
+		return engine.Refuse(ErrPoolInUse, store.CheckKey(keys.Head()).At(r.head, engine.ErrStale))
 	}
-	changes := []store.Change{keys.RemovePool(r.child), keys.RemoveHead().At(r.head, engine.ErrStale), keys.RemoveTurn()}
 	parting, err := r.parting(v)
-	return engine.Plan{Changes: append(changes, parting...)}, err
+	return engine.Plan{Changes: append(parting,
+		keys.RemovePool(r.child), keys.RemoveHead().At(r.head, engine.ErrStale), keys.RemoveTurn())}, err
 }
 
 // parting is what the transaction does in the parent.

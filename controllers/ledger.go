@@ -6,6 +6,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
@@ -35,4 +36,9 @@ func OpenLedger(ctx context.Context, etcd *clientv3.Client, platform Workspace, 
 	}
 	l.inbox.Serve(l.Allocator)
 	return l, nil
+}
+
+// serves reports whether the workspace is the platform's, or has a binding.
+func (l *Ledger) serves(cluster ledger.ClusterName) bool {
+	return cluster == l.directory.Platform().Cluster || l.directory.Bound(cluster)
 }

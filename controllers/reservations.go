@@ -71,8 +71,9 @@ func (r *reservations) top(counts map[ledger.ClusterName]int) string {
 	clusters := slices.SortedFunc(maps.Keys(counts), func(a, b ledger.ClusterName) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})
-	var top []string
-	for _, c := range clusters[:min(len(clusters), topReserved)] {
+	clusters = clusters[:min(len(clusters), topReserved)]
+	top := make([]string, 0, len(clusters))
+	for _, c := range clusters {
 		top = append(top, fmt.Sprintf("%s: %d", cmp.Or(r.names.Workspace(c).Path, string(c)), counts[c]))
 	}
 	return strings.Join(top, ", ")

@@ -178,9 +178,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	classes := &catalog.Catalog{Clusters: early, Directory: known, Rooms: alloc}
 	opts.Ledger.cooldowns.Serve(classes, alloc)
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
-		Ledger: alloc, Oracle: reader, Bound: func(cluster ledger.ClusterName) bool {
-			return cluster == known.Platform().Cluster || known.Bound(cluster)
-		},
+		Ledger: alloc, Oracle: reader, Bound: opts.Ledger.serves,
 		Lease: catalog.Leases{Catalog: classes, Pools: alloc}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
 		Retained: func(pool ledger.PoolID) { news.Changed(pool) },
 	})

@@ -65,7 +65,9 @@ func folders(drawn string) map[string]bool {
 			if i == 0 {
 				above = append(above[:min(depth, len(above))], name)
 			}
-			divided[name] = divided[name]
+			if _, known := divided[name]; !known {
+				divided[name] = false
+			}
 		}
 	}
 	return divided

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/controllers/history"
@@ -91,7 +92,12 @@ something could not be read.`,
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	f := cmd.Flags()
+	l.addFlags(cmd.Flags())
+	return cmd
+}
+
+// addFlags adds the flags of history.
+func (l *lookback) addFlags(f *pflag.FlagSet) {
 	l.addStoreFlags(f)
 	f.StringVar(&l.query.Workspace, "workspace", "", "only claims of this workspace: the ID of its logical cluster, or its path where a controller runs")
 	f.StringVar(&l.query.Claim, "claim", "", "only this claim: its UID, or namespace/name")
@@ -102,7 +108,6 @@ something could not be read.`,
 	f.BoolVar(&l.follow, "follow", false, "print changes as they happen, until interrupted; needs -o json")
 	f.Int64Var(&l.from.Revision, "from-revision", 0, "the first revision that --follow prints; 0: the next one")
 	f.StringVarP(&l.output, "output", "o", "table", "output format: "+strings.Join(historyOutputs, ", "))
-	return cmd
 }
 
 // historyOutputs are the forms of an answer.

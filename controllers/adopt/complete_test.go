@@ -23,10 +23,10 @@ func shared(pool, path, cidr string) *ipamv1alpha1.IPClaim {
 	return claim
 }
 
-// named returns an IPPool that has the name of another one.
-func named(name, uid string) *ipamv1alpha1.IPPool {
+// namesake returns an IPPool that has the name p, as another one.
+func namesake(uid string) *ipamv1alpha1.IPPool {
 	pool := gen.Pool(uid)
-	pool.Name = name
+	pool.Name = "p"
 	return pool
 }
 
@@ -42,32 +42,32 @@ func TestComplete(t *testing.T) {
 		"a pool was lost":    {func(l *loss) { l.lose("uid-of-p") }, false},
 		"a pool is new here": {func(l *loss) { l.register("k", "10.0.64.0/18") }, false},
 		"a pool is not in the ledger": {func(l *loss) {
-			l.had(named("p", "q"), "10.0.0.0/8", "lost", 1).Annotations = map[string]string{"kcp.io/cluster": "another"}
+			l.had(namesake("q"), "10.0.0.0/8", "lost", 1).Annotations = map[string]string{"kcp.io/cluster": "another"}
 		}, false},
-		"a pool of other addresses is not in the ledger": {func(l *loss) { l.had(named("p", "q"), "10.1.0.0/16", "lost", 1) }, true},
-		"a pool of a part of it is not in the ledger":    {func(l *loss) { l.had(named("p", "q"), "10.0.64.0/29", "lost", 1) }, true},
-		"a pool has no CIDR yet":                         {func(l *loss) { l.had(named("p", "q"), "", "", 0) }, true},
+		"a pool of other addresses is not in the ledger": {func(l *loss) { l.had(namesake("q"), "10.1.0.0/16", "lost", 1) }, true},
+		"a pool of a part of it is not in the ledger":    {func(l *loss) { l.had(namesake("q"), "10.0.64.0/29", "lost", 1) }, true},
+		"a pool has no CIDR yet":                         {func(l *loss) { l.had(namesake("q"), "", "", 0) }, true},
 		"a pool was retired": {func(l *loss) {
-			l.had(named("p", "q"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
+			l.had(namesake("q"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
 			l.register("q", "10.0.0.0/16")
 			l.must(l.ledger.Retire(t.Context(), "uid-of-q"))
 		}, true},
 		"a pool was retired before the start, and somebody holds it": {func(l *loss) {
 			now := metav1.Now()
-			q := l.had(named("p", "q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
+			q := l.had(namesake("q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
 			q.DeletionTimestamp, q.Finalizers = &now, []string{"example.com/mine"}
 		}, true},
 		"a pool goes that the ledger never had": {func(l *loss) {
 			now := metav1.Now()
-			q := l.had(named("p", "q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
+			q := l.had(namesake("q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
 			q.DeletionTimestamp, q.Finalizers = &now, []string{ipamv1alpha1.FinalizerPool}
 		}, false},
 		"a pool waits to be compared, and the ledger has all of it": {func(l *loss) {
-			l.had(named("p", "q"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
+			l.had(namesake("q"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
 			l.register("q", "10.0.0.0/16")
 		}, true},
 		"a pool waits to be compared, and the ledger lacks changes": {func(l *loss) {
-			l.had(named("p", "q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
+			l.had(namesake("q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
 			l.register("q", "10.0.0.0/16")
 		}, false},
 		"a pool drains that was never compared": {func(l *loss) {
@@ -98,7 +98,7 @@ func TestComplete(t *testing.T) {
 func TestComplete_OtherPoolsAreNotAsked(t *testing.T) {
 	l := newLoss(t)
 	for owner, id := range map[string]string{"tenant": "mine", "another": "theirs", "platform": "ours"} {
-		pool := l.had(named("p", id), "10.0.0.0/8", "lost", 1)
+		pool := l.had(namesake(id), "10.0.0.0/8", "lost", 1)
 		pool.Annotations = map[string]string{"kcp.io/cluster": owner}
 	}
 	for name, test := range map[string]struct {
@@ -121,7 +121,7 @@ func TestComplete_OtherPoolsAreNotAsked(t *testing.T) {
 		}
 	}
 	l.record.pools = nil
-	l.had(named("p", "mine"), "10.0.0.0/8", "lost", 1).Annotations = map[string]string{"kcp.io/cluster": "tenant"}
+	l.had(namesake("mine"), "10.0.0.0/8", "lost", 1).Annotations = map[string]string{"kcp.io/cluster": "tenant"}
 	if got, err := l.Complete(t.Context(), "tenant", shared("p", "root:ipam", "10.0.64.0/28")); err != nil || !got {
 		t.Errorf("a tenant's own frozen pool beside the platform's that it shows: Complete = %t, %v; want true", got, err)
 	}

@@ -40,13 +40,13 @@ func (s *scene) must(err error) {
 	}
 }
 
-// hold gives the one address to claims, one after the other, of which the last keeps it.
-func (s *scene) hold(cluster ledger.ClusterName, claims ...string) {
+// hold gives the one address to claims of w1, one after the other, of which the last keeps it.
+func (s *scene) hold(claims ...string) {
 	s.Helper()
 	for i, name := range claims {
 		b, err := s.ledger.Bind(s.Context(), ledger.Request{
 			Pool: "p", Exact: netip.MustParsePrefix("10.0.0.7/32"),
-			Holder: ledger.Holder{Claim: ledger.ClaimID("uid-" + name), Cluster: cluster, Namespace: "default", Name: name},
+			Holder: ledger.Holder{Claim: ledger.ClaimID("uid-" + name), Cluster: "w1", Namespace: "default", Name: name},
 		})
 		s.must(err)
 		if i < len(claims)-1 {
@@ -82,7 +82,7 @@ func (s *scene) find(q Query) (found []string, answer Answer) {
 
 func TestFind(t *testing.T) {
 	s := newScene(t)
-	s.hold("w1", "a", "b", "c")
+	s.hold("a", "b", "c")
 	_, all := s.find(Query{Claim: "uid-a"})
 	a := all.Holders[0]
 	address := netip.MustParsePrefix("10.0.0.7/32")
@@ -148,7 +148,7 @@ func TestFind_Limit(t *testing.T) {
 	for i := range 150 {
 		claims = append(claims, fmt.Sprintf("c%03d", i))
 	}
-	s.hold("w1", claims...)
+	s.hold(claims...)
 	if got, answer := s.find(Query{Workspace: "w1", Limit: 3}); !slices.Equal(got, claims[147:]) || !answer.More {
 		t.Errorf("found %v, more = %t; want the latest three of 150", got, answer.More)
 	}
@@ -184,10 +184,10 @@ func TestFind_Refused(t *testing.T) {
 // a prefix or a workspace only, if these are asked for.
 func TestFind_Reserved(t *testing.T) {
 	s := newScene(t)
-	s.hold("w1", "a", "b")
+	s.hold("a", "b")
 	for address, cluster := range map[string]ledger.ClusterName{"10.0.0.8/32": "w1", "10.0.0.9/32": "w1", "10.0.0.200/32": "w2"} {
 		_, err := s.ledger.Reserve(s.Context(), ledger.Request{Pool: "p", Exact: netip.MustParsePrefix(address), Holder: ledger.Holder{
-			Claim: ledger.ReservationID(cluster, strings.ReplaceAll(address[:len(address)-3], ".", "-")), Cluster: cluster, Namespace: "default", Name: address,
+			Claim: ledger.ReservationID(cluster, strings.ReplaceAll(address[:len(address)-3], ".", "-")), Cluster: "w1", Namespace: "default", Name: address,
 		}})
 		s.must(err)
 	}
@@ -228,7 +228,7 @@ func (down) Reserved(context.Context, func(ledger.Tenure, error) bool) (int64, e
 
 func TestHandler(t *testing.T) {
 	s := newScene(t)
-	s.hold("w1", "a")
+	s.hold("a")
 	for name, tt := range map[string]struct {
 		ledger Ledger
 		body   string

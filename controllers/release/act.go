@@ -62,6 +62,7 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 		settled, err = c.give(ctx, s)
 	case free, supersede, vacate, expire:
 		settled, err = c.free(ctx, s, causes[do.then])
+	case wait:
 	}
 	if do == (action{drop: true, then: expire}) && settled {
 		expirations.Inc()

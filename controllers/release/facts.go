@@ -66,6 +66,7 @@ func (c *Controller) ask(ctx context.Context, s *suspect) (verdict, error) {
 		v = c.goneLive(ctx, s, answer)
 	case live.Unbound, live.NoEndpoint:
 		v, err = c.askCensus(ctx, s, asked)
+	case live.Unknown, live.Hidden:
 	}
 	return v, err
 }
@@ -100,7 +101,7 @@ func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answe
 	// times are kcp's.
 	older := seen.claim != nil && seen.claim.CreationTimestamp.Time.Before(answer.Served)
 	switch {
-	case seen.missed && !(older && c.departedOnce(s.Cluster)):
+	case seen.missed && (!older || !c.departedOnce(s.Cluster)):
 		return unwitnessed
 	case older:
 		return left

@@ -143,5 +143,5 @@ func (c *Controller) unrivalled(ctx context.Context, h ledger.Holder, last *ipam
 		return false, fmt.Errorf("look for another claim of the name %s/%s: %w", h.Namespace, h.Name, err)
 	}
 	later, there := answer.Object.(*ipamv1alpha1.IPClaim)
-	return answer.Verdict == live.Gone && !(there && later.Status.AllocatedCIDR == last.Status.AllocatedCIDR), nil
+	return answer.Verdict == live.Gone && (!there || later.Status.AllocatedCIDR != last.Status.AllocatedCIDR), nil
 }

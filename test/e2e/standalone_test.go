@@ -144,7 +144,7 @@ func standaloneCLI(t *testing.T, cluster *framework.Platform) {
 	for range 2 {
 		admin.run("grant", "ipam-consumer", "--user", "zoe", "--namespace", "default").ends(0).says("rolebinding/ipam:consumer:user:zoe in the namespace default")
 	}
-	admin.soon("zoe", 0, "claim", "create", "web", "--pool", "lab", "--length", "28")
+	admin.soon("zoe", "claim", "create", "web", "--pool", "lab", "--length", "28")
 	admin.as("zoe", "class", "list").ends(0)
 	admin.as("zoe", "claim", "list", "-A").ends(3).says("kubectl ipam grant ipam-viewer --user zoe --all-namespaces")
 	admin.as("zoe", "claim", "release", "web").ends(0)

@@ -27,6 +27,12 @@ type Plan struct {
 	Answer
 }
 
+// Refuse returns the plan of an operation that writes nothing. The caller gets the refusal once the transaction has
+// confirmed what the plan saw.
+func Refuse(refusal error, seen ...store.Change) (Plan, error) {
+	return Plan{Changes: seen, Refusal: refusal}, nil
+}
+
 // Answer is what the caller of an operation gets, once its plan is committed.
 type Answer struct {
 	Block    ledger.Block

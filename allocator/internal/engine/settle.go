@@ -124,8 +124,8 @@ func (s *Worker) fence(p *pending) error {
 	return nil
 }
 
-// fence is the key that has to be put so that the group's transaction can no longer succeed, what the transaction compares
-// of it, and its new value. A space without a head is that of a root pool, which compares the fence of its workspace.
+// fence returns the key that has to be put so that the group's transaction can no longer succeed, the transaction's
+// compares of it, and its new value. A space without a head is that of a root pool, which compares the fence of its workspace.
 func (g *group) fence() (key string, same []clientv3.Cmp, value string) {
 	key = g.keys.Head()
 	for c := range g.changes() {

@@ -39,7 +39,7 @@ func (s *Space) Begin(d *Draft) { s.draft = d }
 func (s *Space) Try(changes []store.Change) (ok bool) {
 	d := s.draft
 	for i := range changes {
-		if common, twice := d.keys[changes[i].Key]; twice && !(common && changes[i].Common) {
+		if common, twice := d.keys[changes[i].Key]; twice && (!common || !changes[i].Common) {
 			return false
 		}
 	}

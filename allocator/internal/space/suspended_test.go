@@ -34,10 +34,10 @@ func crowded(t testing.TB, waiters int, ask func(*ledger.Request, int)) (*Space,
 	return s, told, Account{pool: "p", Cluster: "w"}
 }
 
-// release makes the workspace hold less, and looks at those that this may serve.
-func release(s *Space, on Account, addresses int64) (looks int) {
+// release makes the workspace hold an address less, and looks at those that this may serve.
+func release(s *Space, on Account) (looks int) {
 	s.Lock()
-	s.usage.add(on, big.NewInt(-addresses))
+	s.usage.add(on, big.NewInt(-1))
 	s.Unlock()
 	return s.Room.requeue(on)
 }
@@ -48,7 +48,7 @@ func TestSuspended_FewAreLookedAt(t *testing.T) {
 		s, _, on := crowded(t, waiters, func(r *ledger.Request, i int) { r.Length = 30 + i%3 })
 		// The first of each length that has no place is looked at, beside those that have one.
 		for i, want := range []int{3 + 1, 3 + 2 + 1} {
-			if got := release(s, on, 1); got != want {
+			if got := release(s, on); got != want {
 				t.Errorf("%d wait, and %d addresses are free: %d were looked at; want %d", waiters, i+1, got, want)
 			}
 		}
@@ -65,7 +65,7 @@ func TestSuspended_TheLockIsReleasedBetween(t *testing.T) {
 		*told = n
 		most, all = max(most, len(n.Woken)), all+len(n.Woken)
 	}
-	release(s, on, 1)
+	release(s, on)
 	if most > looksAtOnce || all != 1000 {
 		t.Errorf("%d were woken, at most %d at once; want 1000, and %d", all, most, looksAtOnce)
 	}
@@ -82,7 +82,7 @@ func TestSuspended_APlaceIsPassedOn(t *testing.T) {
 		},
 	} {
 		s, told, on := crowded(t, 3, func(*ledger.Request, int) {})
-		release(s, on, 1)
+		release(s, on)
 		if len(told.Woken) != 1 || told.Woken[0].Claim != "c000000" {
 			t.Fatalf("woken are %v, want the oldest alone", told.Woken)
 		}
@@ -221,7 +221,7 @@ func BenchmarkRelease(b *testing.B) {
 			s, told, on := crowded(b, waiters, func(r *ledger.Request, i int) { r.Length = 30 + i%3 })
 			looks := 0
 			for b.Loop() {
-				looks += release(s, on, 1)
+				looks += release(s, on)
 				woken := told.Woken
 				s.Lock()
 				s.usage.add(on, big.NewInt(1)) // it is taken again at once

@@ -61,8 +61,11 @@ const (
 	// IPClaim for as long.
 	FinalizerAddressClaim = GroupName + "/ip-address-claim"
 
-	// MaxFinalizers and MaxLabels are how many a claim or a pool may have, by the policy ipam-metadata.
-	MaxFinalizers, MaxLabels = 16, 64
+	// MaxFinalizers is how many finalizers a claim or a pool may have, by the policy ipam-metadata.
+	MaxFinalizers = 16
+
+	// MaxLabels is how many labels a claim or a pool may have, by the policy ipam-metadata.
+	MaxLabels = 64
 )
 
 // AllocationName is the usual name of the IPAllocation of a claim: alloc- and the first

@@ -75,12 +75,13 @@ func TestExclusions_KeepTheirNames(t *testing.T) {
 	if got := plan.NotesOf(pool); !slices.Equal(got, want) || len(pool.Spec.ExcludedCIDRs) != 4 {
 		t.Errorf("the notes are %v of %v; want %v of 4 blocks", got, pool.Spec.ExcludedCIDRs, want)
 	}
+	var err error
 	exported, left := plan.Of([]ipamv1alpha1.IPPool{*pool}, nil)
 	if len(left) > 0 {
 		t.Fatalf("%v is left out", left)
 	}
 	var out bytes.Buffer
-	if left, err := plan.WriteCSV(&out, exported); err != nil || len(left) > 0 {
+	if left, err = plan.WriteCSV(&out, exported); err != nil || len(left) > 0 {
 		t.Fatalf("WriteCSV leaves out %v, and returns %v", left, err)
 	}
 	again, wrong := read(out.String(), plan.Options{})
@@ -92,7 +93,7 @@ func TestExclusions_KeepTheirNames(t *testing.T) {
 	pool.Annotations[ipamv1alpha1.AnnotationExclusions] = `[{"cidr":"192.0.2.16/28","name":"=1+1"},{"cidr":"10.0.0.0/8","name":"elsewhere"}]`
 	exported, _ = plan.Of([]ipamv1alpha1.IPPool{*pool}, nil)
 	out.Reset()
-	left, err := plan.WriteCSV(&out, exported)
+	left, err = plan.WriteCSV(&out, exported)
 	if again, wrong := read(out.String(), plan.Options{}); err != nil || len(wrong) > 0 || !slices.Equal(left, []string{"name and description of exclusion 192.0.2.16/28"}) ||
 		len(again.Pools[0].Spec.ExcludedCIDRs) != 4 {
 		t.Errorf("of a formula WriteCSV leaves out %q, returns %v and %s", left, err, out.String())

@@ -69,9 +69,12 @@ func Roles(at Place) ([]Role, error) {
 func rulesIn(manifests fs.FS) (map[string][]rbacv1.PolicyRule, error) {
 	rules := map[string][]rbacv1.PolicyRule{}
 	files, err := fs.Glob(manifests, "*.yaml")
+	if err != nil {
+		return nil, err
+	}
 	for _, file := range files {
-		var content fs.File
-		if content, err = manifests.Open(file); err != nil {
+		content, err := manifests.Open(file)
+		if err != nil {
 			return nil, err
 		}
 		decoder := yaml.NewYAMLOrJSONDecoder(content, 4096)

@@ -139,6 +139,7 @@ func (o *grant) enter() (client.Client, error) {
 	case rights.Unbound:
 		return nil, exit.Fail(exit.Unavailable, "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace",
 			"this workspace does not serve the IPAM API")
+	case rights.Tenant, rights.Platform, rights.Cluster:
 	}
 	return session.NewClient(cfg)
 }
@@ -210,6 +211,7 @@ func (o *grant) checkRole(ctx context.Context, c client.Client, name string) err
 		hint = "kubectl ipam init " + o.workspace + " creates it"
 	case rights.Cluster:
 		hint = "apply the manifests of this version: install-kubernetes.yaml, or ipam-controller --standalone --bootstrap"
+	case rights.Tenant, rights.Closed, rights.Unbound:
 	}
 	return exit.Fail(exit.NotFound, hint, "there is no ClusterRole %s in %s", name, o.at)
 }

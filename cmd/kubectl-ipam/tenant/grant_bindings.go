@@ -21,7 +21,7 @@ const enterRole = "system:kcp:workspace:access"
 
 // subjects returns the users, groups and accounts that get the role.
 func (o *grant) subjects() []rbacv1.Subject {
-	var subjects []rbacv1.Subject
+	subjects := make([]rbacv1.Subject, 0, len(o.users)+len(o.groups)+len(o.accounts))
 	for _, user := range o.users {
 		subjects = append(subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
 	}

@@ -156,7 +156,7 @@ var Mutants = []Mutant{
 	{
 		Name: "a refusal is not confirmed by a transaction",
 		File: "allocator/bind.go",
-		Old:  "return engine.Plan{Changes: append(b.secured(v, found.fence), free), Refusal: refusal}, nil",
+		Old:  "return engine.Refuse(refusal, append(b.secured(v, found.fence), free)...)",
 		New:  "_ = free\n\t\treturn engine.Plan{}, refusal",
 	},
 	{

@@ -199,7 +199,7 @@ func (s *site) empties(last *ipamv1alpha1.IPClaim) {
 	if err != nil {
 		s.Fatalf("reach the ledger: %v", err)
 	}
-	defer ledger.Close() //nolint:errcheck // It was only read.
+	defer ledger.Close()
 	framework.Eventually(s, "the ledger to be empty", func(ctx context.Context) error {
 		for _, kind := range []string{"claims", "pools", "spaces"} {
 			left, err := ledger.Get(ctx, "/ipam/v1/"+kind+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
