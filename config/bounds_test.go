@@ -8,6 +8,9 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // unbounded are the fields without a bound in the schema, and why they need none.
@@ -183,4 +186,23 @@ func TestSchemas_BoundTheConditionsOfClaims(t *testing.T) {
 			}
 		}
 	}
+}
+
+// held returns as many finalizers.
+func held(many int) []string {
+	names := make([]string, many)
+	for i := range names {
+		names[i] = fmt.Sprint("example.com/", i)
+	}
+	return names
+}
+
+// labelled returns a pool with as many labels.
+func labelled(many int) *ipamv1alpha1.IPPool {
+	pool := gen.Pool("p")
+	pool.Labels = map[string]string{}
+	for i := range many {
+		pool.Labels[fmt.Sprint("l", i)] = ""
+	}
+	return pool
 }

@@ -262,25 +262,6 @@ func TestPolicies_Admit(t *testing.T) {
 	}
 }
 
-// held returns as many finalizers.
-func held(many int) []string {
-	names := make([]string, many)
-	for i := range names {
-		names[i] = fmt.Sprint("example.com/", i)
-	}
-	return names
-}
-
-// labelled returns a pool with as many labels.
-func labelled(many int) *ipamv1alpha1.IPPool {
-	pool := gen.Pool("p")
-	pool.Labels = map[string]string{}
-	for i := range many {
-		pool.Labels[fmt.Sprint("l", i)] = ""
-	}
-	return pool
-}
-
 // created returns a claim whose managers have recorded these fields.
 func created(fields ...string) *ipamv1alpha1.IPClaim {
 	claim := gen.Claim("c")

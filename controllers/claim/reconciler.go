@@ -12,7 +12,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
@@ -298,38 +297,3 @@ func (p *pass) holder() ledger.Holder {
 
 // age is how long the claim is there.
 func (p *pass) age() time.Duration { return p.clock.Since(p.claim.CreationTimestamp.Time) }
-
-// refuse records why the claim waits, with an event when that is news.
-func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
-	p.reason = refusal.Reason
-	if outcome.Changed(p.claim.Status.Conditions, refusal) || p.untold() {
-		refusals.WithLabelValues(string(refusal.Reason)).Inc()
-		p.warn(refusal)
-		log.FromContext(ctx).Info("refused", "reason", refusal.Reason, "message", refusal.Message)
-	}
-	refused(p.claim, refusal)
-}
-
-// untold reports whether the claim's first refusal was not told yet, though its status shows
-// one: the door has put it there.
-func (p *pass) untold() bool { return p.age() < telling && !unmet.knows(p.request) }
-
-// fail records a fault that is being retried, with an event when it is the first, and returns it for
-// the log. A shutdown is none.
-func (p *pass) fail(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.Is(err, errUnchecked) || apierrors.IsConflict(err) {
-		return err
-	}
-	refusal, err := outcome.Failed(err)
-	p.reason = refusal.Reason
-	again := p.memory.recordFailure(p.claim.UID)
-	if p.claim.Status.AllocatedCIDR != "" && (!again || p.age() < unfinished) {
-		return err
-	}
-	if !outcome.Failing(p.claim.Status.Conditions) {
-		refusals.WithLabelValues(string(refusal.Reason)).Inc()
-		p.warn(refusal)
-	}
-	refused(p.claim, refusal)
-	return err
-}
