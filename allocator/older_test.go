@@ -200,6 +200,7 @@ func TestOlder_CanBeUsedAndEnded(t *testing.T) {
 				if _, child := c.Pool(PoolID(b.Holder.Claim)); !child {
 					c.free(b.Holder.Claim)
 				}
+			case Bound, Cooling:
 			}
 		}
 		for p := range c.Pools() {
