@@ -24,8 +24,9 @@ func TestIsolation_ForbiddenLooksMissing(t *testing.T) {
 	s := newScene(t)
 	owner, empty := s.platform.Tenant(t), s.platform.Tenant(t)
 	forOthers := gen.Consumers{"root:nobody", "root:nobody:*"}
-	private := gen.Pool("private", gen.CIDR("10.0.0.0/16"), gen.Label("tier", "web"), gen.Backs(s.name+"-missing"))
-	shared := gen.Pool("shared", gen.CIDR("10.1.0.0/16"), gen.Label("tier", "web"), gen.Visible(ipamv1alpha1.VisibilityShared), forOthers)
+	// No other test hands out these addresses on the platform, or the pools would tell of it.
+	private := gen.Pool("private", gen.CIDR("198.18.0.0/16"), gen.Label("tier", "web"), gen.Backs(s.name+"-missing"))
+	shared := gen.Pool("shared", gen.CIDR("198.19.0.0/16"), gen.Label("tier", "web"), gen.Visible(ipamv1alpha1.VisibilityShared), forOthers)
 	ofPlatform := platformPool(s.name, s.cidr, s.name+"-unbacked")
 	ofPlatform.Spec.Consumers = forOthers
 	narrow := gen.Class(s.name+"-narrow", forOthers)
