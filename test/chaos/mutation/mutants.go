@@ -78,8 +78,8 @@ var Mutants = []Mutant{
 	{
 		Name: "two calls of a group change one key",
 		File: "allocator/internal/space/draft.go",
-		Old:  "twice && !(common && changes[i].Common) {",
-		New:  "twice && !(common && changes[i].Common) && false {",
+		Old:  "twice && (!common || !changes[i].Common) {",
+		New:  "twice && (!common || !changes[i].Common) && false {",
 	},
 	{
 		Name: "a limit does not count the calls before in the group",
@@ -240,8 +240,8 @@ var Mutants = []Mutant{
 	{
 		Name: "a release leaves no record in the history",
 		File: "allocator/release.go",
-		Old:  "b, ends := f.block, store.EndTenure(f.farewell.record)",
-		New:  "b, ends := f.block, store.EndTenure(nil)",
+		Old:  "b, changes := f.block, store.EndTenure(f.farewell.record)",
+		New:  "b, changes := f.block, store.EndTenure(nil)",
 	},
 	{
 		Name: "of neighbours that are released together only the last is recorded",
