@@ -40,7 +40,7 @@ type Inbox struct {
 	listed    *listed // the storage of Claims
 	directory *directory.Directory
 	pools     atomic.Pointer[PoolTable]
-	freed     lately
+	emptied   emptied
 }
 
 // PoolTable finds the ledger's pools.
@@ -79,7 +79,8 @@ func (i *Inbox) Serve(pools PoolTable) { i.pools.Store(&pools) }
 // claim in such a domain keeps the server no busier than with a few pools.
 //
 // A pool that holds nothing any more is requeued at once, as it is about to be deleted, perhaps: admission refuses that by
-// the pool's status. One that is emptied again and again is requeued so once a moment.
+// the pool's status. One that is emptied again and again is requeued so once a moment, and one that was empty before takes
+// its turn: a claim in an address domain changes the figures of all its pools.
 func (i *Inbox) Changed(ids ...ledger.PoolID) {
 	pools := i.pools.Load()
 	if pools == nil {
@@ -89,7 +90,9 @@ func (i *Inbox) Changed(ids ...ledger.PoolID) {
 	for place, id := range ids {
 		if pool, ok := (*pools).Pool(id); ok {
 			request := Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{Name: pool.Name})
-			if !(*pools).InUse(id) && i.freed.first(id, now) {
+			if (*pools).InUse(id) {
+				i.emptied.filled(id)
+			} else if i.emptied.first(id, now) {
 				i.Pools.Add(request)
 				continue
 			}
@@ -112,6 +115,7 @@ func untilTurn(now time.Time, place, of int) time.Duration {
 // Retired requeues the pools of a workspace that have no CIDR: the pool that has left the ledger may
 // have stood in their way, or been one of as many as the workspace may have. A request without a name stands for them.
 func (i *Inbox) Retired(pool ledger.Pool) {
+	i.emptied.forget(pool.ID)
 	i.Pools.Add(Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{}))
 }
 

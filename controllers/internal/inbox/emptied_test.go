@@ -35,21 +35,42 @@ func TestChanged_OfAnEmptyPoolIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// A pool that is emptied again and again is told at once only as often as others are written.
-func TestLately_ForgetsAfterAMoment(t *testing.T) {
+// A pool that was empty before a change takes its turn.
+func TestChanged_OfAPoolThatStaysEmptyWaits(t *testing.T) {
 	t.Parallel()
-	var l lately
+	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
+	t.Cleanup(news.Pools.ShutDown)
+	news.Serve(used{"free": 0})
+	news.Changed("free")
+	got, _ := news.Pools.Get()
+	news.Pools.Done(got)
+	news.Changed("free")
+	if n := news.Pools.Len(); n != 0 {
+		t.Errorf("%d pools are queued at once, want none: the pool was empty before", n)
+	}
+}
+
+// A pool that is emptied again and again is told at once only as often as others are written.
+func TestEmptied_IsToldOnceAMoment(t *testing.T) {
+	t.Parallel()
+	var e emptied
 	start := time.Unix(0, 0)
-	for _, tt := range []struct {
-		id    ledger.PoolID
-		after time.Duration
-		want  bool
-	}{{"p", 0, true}, {"p", coalesce / 2, false}, {"q", coalesce / 2, true}, {"p", coalesce, true}, {"q", coalesce, false}, {"p", 3 * coalesce, true}} {
-		if got := l.first(tt.id, start.Add(tt.after)); got != tt.want {
-			t.Errorf("first(%s) after %s = %t, want %t", tt.id, tt.after, got, tt.want)
+	for i, step := range []struct {
+		after  time.Duration
+		filled bool // before it is empty
+		want   bool
+	}{
+		{0, false, true}, {2 * coalesce, false, false}, {3 * coalesce, true, true}, {3*coalesce + 1, true, false}, {9 * coalesce, false, false}, {9 * coalesce, true, true},
+	} {
+		if step.filled {
+			e.filled("p")
+		}
+		if got := e.first("p", start.Add(step.after)); got != step.want {
+			t.Errorf("step %d: first after %s = %t, want %t", i, step.after, got, step.want)
 		}
 	}
-	if len(l.since) != 1 || len(l.order) != 1 {
-		t.Errorf("%d and %d pools are remembered, want the last alone", len(l.since), len(l.order))
+	e.forget("p")
+	if len(e.pools) != 0 {
+		t.Errorf("%d pools are remembered, want none after the last has left the ledger", len(e.pools))
 	}
 }
