@@ -40,7 +40,7 @@ func TestLong_EngageAfterAFailure(t *testing.T) {
 	} {
 		t.Log(failure.name)
 		link.Fail(failure.fails)
-		platform.StartController(t)
+		platform.LaunchController(t) // it is not ready before it has listed what fails
 		early := gen.Claim("early-"+failure.name, gen.OfClass(class), gen.Length(28))
 		framework.Create(t, first, early)
 		next := platform.Tenant(t)
