@@ -20,7 +20,7 @@ func (u used) Pool(id ledger.PoolID) (ledger.Pool, bool) {
 func (u used) InUse(id ledger.PoolID) bool { return u[id] > 0 }
 
 // A pool whose last block is released is reconciled at once, so that it can be deleted. All other changes are gathered.
-func TestChanged_OfAnEmptyPoolIsToldAtOnce(t *testing.T) {
+func TestChanged_RequeuesAnEmptiedPoolAtOnce(t *testing.T) {
 	t.Parallel()
 	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
 	t.Cleanup(news.Pools.ShutDown)
@@ -36,7 +36,7 @@ func TestChanged_OfAnEmptyPoolIsToldAtOnce(t *testing.T) {
 }
 
 // A pool that was empty before a change takes its turn.
-func TestChanged_OfAPoolThatStaysEmptyWaits(t *testing.T) {
+func TestChanged_LetsAPoolThatStaysEmptyWait(t *testing.T) {
 	t.Parallel()
 	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
 	t.Cleanup(news.Pools.ShutDown)
@@ -50,8 +50,8 @@ func TestChanged_OfAPoolThatStaysEmptyWaits(t *testing.T) {
 	}
 }
 
-// A pool that is emptied again and again is told at once only as often as others are written.
-func TestEmptied_IsToldOnceAMoment(t *testing.T) {
+// A pool that is emptied again and again is requeued at once only as often as others are written.
+func TestEmptied_RequeuesOnceAMoment(t *testing.T) {
 	t.Parallel()
 	var e emptied
 	start := time.Unix(0, 0)
