@@ -189,8 +189,8 @@ func (o *undispute) same(v space.View) (ifs []store.Change, err error) {
 }
 
 // flagInParts writes records whose dispute has changed, until one transaction can carry the
-// rest, and returns that. read is the revision of the head as of which they were read. head is
-// the one as of which the rest can be written. ErrStale: others have written since.
+// rest, and returns the rest. The records were read at the head's revision read. The rest can be written at the head's
+// revision head. ErrStale: others have written since.
 func (a *Allocator) flagInParts(ctx context.Context, id PoolID, read int64, all []store.Record) (head int64, rest []store.Record, err error) {
 	for {
 		part := firstPart(all, int(a.engine.Limit.Load()))

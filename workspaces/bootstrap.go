@@ -35,7 +35,7 @@ type Options struct {
 	// manifest that names them. Default: those of package config.
 	Schemas   fs.FS
 	APIExport []byte
-	// Progress is told each step before it is taken. Default: nobody is told.
+	// Progress is told each step before it is taken. Default: a function that does nothing.
 	Progress func(step string)
 }
 

@@ -11,9 +11,9 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Compare compares the ledger with the status of every pool in the space of a pool, and trusts
-// those of which nothing is lost. It reports whether these are all. It is for CREATEs that come
-// before the leader has compared them. It writes nothing: the pass of the leader reports what is lost. Safe for concurrent use.
+// Compare compares the ledger with the status of every pool in the space of a pool, and trusts the pools that
+// have lost nothing. It reports whether no pool has lost anything. It is for CREATEs that come before the
+// leader has compared them. It writes nothing: the pass of the leader reports the losses. Safe for concurrent use.
 //
 // A cache that lags shows an older status, which speaks of fewer changes. The caches were filled
 // after the ledger was opened, as those of the leader are, and a ledger that is exchanged later is

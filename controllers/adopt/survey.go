@@ -27,7 +27,7 @@ type pool struct {
 	cidr   netip.Prefix // invalid: it never had one
 	space  ledger.SpaceID
 	parent *ipamv1alpha1.PoolRef // nil for a root
-	slice  ledger.PoolID         // of which pool it is a slice; empty if it is none
+	slice  ledger.PoolID         // the pool that it is a slice of; empty: it is not a slice
 	made   time.Time
 	had    *ipamv1alpha1.PoolLedger
 	lost   bool  // the ledger misses something of it, and it was not stuck before the records were read

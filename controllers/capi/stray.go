@@ -123,9 +123,9 @@ func (r *Reconciler) yield(ctx context.Context, key client.ObjectKey, bound *ipa
 	return wait
 }
 
-// forbidden refuses to publish the address of an IPClaim that a stray shows whose own IPClaim is forbidden. Nobody is asked to
-// allow that one if no IPAddressClaim waits for it: so it keeps the address from others for a time only, and anybody
-// who may write an IPAddress cannot take addresses out of a pool.
+// forbidden refuses to publish the address of an IPClaim, which a stray shows whose own IPClaim is forbidden. If no
+// IPAddressClaim waits for the stray, it keeps the address for a time only: otherwise users could take addresses out of a
+// pool by writing IPAddresses.
 func (r *Reconciler) forbidden(ctx context.Context, stray client.ObjectKey, bound *ipamv1alpha1.IPClaim) error {
 	wait := behind(bound.Status.Address)
 	wait.message += ", which is forbidden, as by a ResourceQuota of its namespace: allow it there, or delete that IPAddress"

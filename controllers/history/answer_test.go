@@ -40,7 +40,7 @@ func (s *scene) must(err error) {
 	}
 }
 
-// hold gives the one address to claims of w1, one after the other, of which the last keeps it.
+// hold gives the one address to claims of w1, one after the other. The last one keeps it.
 func (s *scene) hold(claims ...string) {
 	s.Helper()
 	for i, name := range claims {

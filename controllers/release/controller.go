@@ -78,7 +78,7 @@ type Options struct {
 	// last IPAllocation.
 	Expired func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation)
 	// Retained is told of a pool when a block of it is retained: the status of the pool names its holders. It must not
-	// block. Default: nobody is told.
+	// block. Default: a function that does nothing.
 	Retained func(ledger.PoolID)
 	// Workers that settle hints side by side. Default 32.
 	Workers int

@@ -30,7 +30,7 @@ type memberList struct {
 	members map[ledger.ClusterName]membership
 	counts  counts
 	carried map[ledger.ClusterName]ledger.PoolID // children known to be on record
-	told    map[ledger.ClusterName]state         // the state of which a workspace was last told
+	told    map[ledger.ClusterName]state         // the state that a workspace was last shown
 }
 
 // version identifies what a pool was when all its members were queued.

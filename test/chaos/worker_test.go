@@ -29,7 +29,7 @@ type request struct {
 	Do       string // a key of deeds
 	Pool     ledger.PoolID
 	Claim    ledger.ClaimID
-	Former   ledger.ClaimID // of a reuse: who has the block
+	Former   ledger.ClaimID // of a reuse: the claim that has the block
 	Length   int
 	Exact    netip.Prefix
 	Strategy index.Strategy

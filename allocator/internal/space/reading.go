@@ -21,7 +21,7 @@ type share struct {
 	free int // bits of an address that the length leaves free
 }
 
-// load notes a block of a space that is being read. Each is read once, and nobody is to be told.
+// load notes a block of a space that is being read. Each is read once, and wakes no waiter.
 func (s *Space) load(prefix netip.Prefix, r store.Record) {
 	by := s.reading.ownersOf(r)
 	s.Blocks.put(prefix, by)

@@ -96,8 +96,8 @@ func TestSuspended_APlaceIsPassedOn(t *testing.T) {
 	}
 }
 
-// shadow checks after each step that nobody is suspended whom no limit stops, unless older ones of the
-// same kind have that place.
+// shadow checks after each step that a limit stops every suspended waiter, unless older waiters of the same kind
+// have its place.
 type shadow struct {
 	*Space
 	random *rand.Rand
@@ -187,7 +187,7 @@ func (s *shadow) forgotten() *Waiter {
 	return nil
 }
 
-// Whatever is bound, released, withdrawn and asked again, nobody is forgotten.
+// Whatever is bound, released, withdrawn and asked again, every waiter is served in the end.
 func TestSuspended_NobodyIsForgotten(t *testing.T) {
 	suspended := 0
 	for seed := range uint64(60) {
@@ -209,7 +209,7 @@ func TestSuspended_NobodyIsForgotten(t *testing.T) {
 		}
 	}
 	if suspended == 0 {
-		t.Error("nobody was ever suspended")
+		t.Error("no waiter was ever suspended; want some")
 	}
 }
 

@@ -51,5 +51,5 @@ func holdersOf(exact netip.Prefix, pools []ipamv1alpha1.IPPool, allocations []ip
 	return found
 }
 
-// in says who holds the address in a pool; empty if nobody is seen to.
+// in names the holder of the address in a pool; empty if the caller can see none.
 func (t taken) in(pool *ipamv1alpha1.IPPool) string { return t[pool.Name] }

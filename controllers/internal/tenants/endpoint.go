@@ -122,7 +122,7 @@ func (e *endpoint) fill(ctx context.Context) error {
 	select {
 	case <-e.needed:
 	default:
-		e.roster.await(e.url, "", 0) // nobody is bound, and no pools are needed
+		e.roster.await(e.url, "", 0) // without bindings, no pools are needed
 	}
 	select {
 	case <-e.needed:
