@@ -185,7 +185,7 @@ func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// failing refuses transactions after the first, as a server that is away does.
+// failing loses transactions after the first, as a server that is away does.
 type failing struct {
 	clientv3.KV
 	fail atomic.Bool
@@ -194,12 +194,19 @@ type failing struct {
 
 func (f *failing) Txn(ctx context.Context) clientv3.Txn {
 	if f.fail.Load() && f.sent.Add(1) > 1 {
-		dead, cancel := context.WithCancel(ctx)
-		cancel()
-		return f.KV.Txn(dead)
+		return unsent{f.KV.Txn(ctx)}
 	}
 	return f.KV.Txn(ctx)
 }
+
+// unsent is a transaction that does not reach etcd. With a context that has ended it sometimes would: gRPC sends
+// the request all the same, and returns the answer if that is there first.
+type unsent struct{ clientv3.Txn }
+
+func (t unsent) If(...clientv3.Cmp) clientv3.Txn      { return t }
+func (t unsent) Then(...clientv3.Op) clientv3.Txn     { return t }
+func (t unsent) Else(...clientv3.Op) clientv3.Txn     { return t }
+func (unsent) Commit() (*clientv3.TxnResponse, error) { return nil, context.Canceled }
 
 // A release whose answer was lost has freed the block. Others have bound that prefix since,
 // and the claim has another block, which stays.
