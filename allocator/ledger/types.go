@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// PoolID identifies a pool for life: the UID of its IPPool.
+// PoolID identifies a pool for life: the UID of its IPPool, or what DerivedID and AddressSpaceID return.
 type PoolID string
 
 // ClaimID identifies the holder of a block, and is the idempotency key of a bind:
@@ -124,6 +124,9 @@ type Pool struct {
 	// Disputed: the block of this child in its parent, or that of a pool above it, is in dispute, and
 	// others have some of its addresses. No Allocator allocates from it until EndDispute.
 	Disputed bool
+	// Derived: the system has made the pool, for what this says. Nil: somebody has written it. It is not changed, but
+	// replaced.
+	Derived *Derived
 }
 
 // Capacity counts a pool's addresses, exactly, whatever their number.

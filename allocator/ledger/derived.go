@@ -1,0 +1,109 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ScopeRef names an object for which address space is told apart. References are compared, and never resolved.
+type ScopeRef struct {
+	APIGroup string `json:"apiGroup,omitempty"`
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+}
+
+// Scope has a reference for each role, such as "network". It is not changed once it is in use.
+type Scope map[string]ScopeRef
+
+// Only returns the part of the scope that has these roles.
+func (s Scope) Only(roles []string) Scope {
+	part := Scope{}
+	for _, role := range roles {
+		if ref, ok := s[role]; ok {
+			part[role] = ref
+		}
+	}
+	return part
+}
+
+// Derived says what the system has made a pool for.
+type Derived struct {
+	// Class is the class by whose poolPer the pool was made. Empty: the pool is an address space of the pool Of.
+	Class string
+	// Of is the pool whose addresses are given out once in each scope. Empty: Class is set.
+	Of PoolID
+	// Workspace is the one that the pool, or the address space, is for. Empty: it is for all workspaces.
+	Workspace ClusterName
+	// Scope has the references that the pool is told apart by.
+	Scope Scope
+	// Holder is the range claim that holds the pool, or the reservation of one. Zero: none does.
+	Holder Holder
+	// HeldSince is when Holder came, by the clock of the Allocator that wrote it, to the millisecond.
+	HeldSince time.Time
+	// Releasing is until when the DELETE of the range claim may still fail. Nothing is bound in the pool
+	// meanwhile. Zero: there is no such DELETE.
+	Releasing time.Time
+}
+
+// What begins the IDs of the pools that the system makes, and of no UID.
+const (
+	derivedPrefix = "derived."
+	spacePrefix   = "space."
+)
+
+// DerivedID returns the ID of the pool that a class has for a scope, whose roles are those of poolPer. The workspace is empty if all
+// workspaces share the pool.
+func DerivedID(class string, workspace ClusterName, scope Scope) PoolID {
+	return PoolID(derivedPrefix + digest(class, workspace, scope))
+}
+
+// AddressSpaceID returns the ID of an address space of a pool.
+func AddressSpaceID(of PoolID, workspace ClusterName, scope Scope) PoolID {
+	return PoolID(spacePrefix + digest(string(of), workspace, scope))
+}
+
+// ID returns the ID that a pool has which was made for this.
+func (d Derived) ID() PoolID {
+	if d.Class == "" {
+		return AddressSpaceID(d.Of, d.Workspace, d.Scope)
+	}
+	return DerivedID(d.Class, d.Workspace, d.Scope)
+}
+
+// IsDerived reports whether an ID is that of a derived pool, as a pool or as the holder of its block in the parent.
+func IsDerived[ID ~string](id ID) bool { return strings.HasPrefix(string(id), derivedPrefix) }
+
+// IsAddressSpace reports whether an ID is that of an address space of a pool.
+func IsAddressSpace(id PoolID) bool { return strings.HasPrefix(string(id), spacePrefix) }
+
+// Digest returns the digest in the ID of a pool that the system has made; empty for any other pool.
+func Digest(id PoolID) string {
+	for _, prefix := range []string{derivedPrefix, spacePrefix} {
+		if digest, ok := strings.CutPrefix(string(id), prefix); ok {
+			return digest
+		}
+	}
+	return ""
+}
+
+// digest is over fields that each begin with their length: no two different lists of them are written alike.
+func digest(of string, workspace ClusterName, scope Scope) string {
+	var text []byte
+	field := func(s string) { text = append(binary.AppendUvarint(text, uint64(len(s))), s...) }
+	field(of)
+	field(string(workspace))
+	for _, role := range slices.Sorted(maps.Keys(scope)) {
+		ref := scope[role]
+		field(role)
+		field(ref.APIGroup)
+		field(ref.Kind)
+		field(ref.Name)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
