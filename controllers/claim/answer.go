@@ -76,7 +76,7 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 		pool, err = r.poolRef(a.from.Cluster, block)
 	}
 	if err != nil {
-		return door.Answer{}, err
+		return door.Answer{Refuse: a.refuses(ctx)}, err
 	}
 	succeeded(a.claim, block, pool, a.slot.Name)
 	record.Date(a.claim.Status.Conditions, block)
@@ -189,12 +189,15 @@ func (a *arrival) decide(ctx context.Context) (ledger.Block, error) {
 func (a *arrival) refused(ctx context.Context, refusal *outcome.Refusal) door.Answer {
 	refused(a.claim, refusal)
 	a.claim.Status.Phase = ipamv1alpha1.ClaimPending
-	return door.Answer{Status: a.claim.Status, Refuse: !a.there && !a.comes && a.refuses(ctx)}
+	return door.Answer{Status: a.claim.Status, Refuse: a.refuses(ctx), Pool: refusal.Pool, Roles: refusal.Roles}
 }
 
 // refuses reports whether the claim is not to be stored without a block: by its own word, else
 // by that of its class.
 func (a *arrival) refuses(ctx context.Context) bool {
+	if a.there || a.comes {
+		return false
+	}
 	policy := a.claim.Spec.UnmetPolicy
 	if policy == "" && a.class != "" {
 		if class, ok := a.catalog.View(ctx).Class(a.class); ok {

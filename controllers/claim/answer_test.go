@@ -296,3 +296,35 @@ func TestAnswer_FromALedgerThatNobodyHasCompared(t *testing.T) {
 		t.Errorf("answered %+v by a ledger that has lost changes, want Pending, as the pool is frozen", answer)
 	}
 }
+
+// A claim of a class that says Refuse is not to be stored when the ledger does not answer, and one of any other class is.
+func TestAnswer_WithoutTheLedger(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[ipamv1alpha1.UnmetPolicy]bool{ipamv1alpha1.UnmetRefuse: true, ipamv1alpha1.UnmetWait: false} {
+		s := newScene(t, allocator.Options{}, offered(gen.Unmet(policy)))
+		s.ledger.Close()
+		answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: gen.Claim("c", gen.OfClass("internal"))})
+		if !errors.Is(err, ledger.ErrClosed) || answer.Refuse != want {
+			t.Errorf("%s: Answer = %+v, %v; want Refuse %t beside %v", policy, answer, err, want, ledger.ErrClosed)
+		}
+	}
+}
+
+// A refusal names the pool that is full, if it is the only one.
+func TestAnswer_NamesTheFullPool(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered(gen.Unmet(ipamv1alpha1.UnmetRefuse)))
+	s.create(gen.Claim("c", gen.OfClass("internal"), gen.Length(24)))
+	if answer := s.create(gen.Claim("d", gen.OfClass("internal"))); answer.Pool != "p" || !answer.Refuse {
+		t.Errorf("answered %+v, want a refusal that names p", answer)
+	}
+	second := readyPool("q", "10.1.0.0/28", gen.Backs("internal"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	if err := s.platform.Client.Create(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	s.register(second)
+	s.create(gen.Claim("e", gen.OfClass("internal")))
+	if answer := s.create(gen.Claim("f", gen.OfClass("internal"))); answer.Pool != "" || !answer.Refuse {
+		t.Errorf("answered %+v, want a refusal that names no pool", answer)
+	}
+}

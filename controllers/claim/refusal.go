@@ -86,11 +86,14 @@ func missed(plan resolve.Plan, tried []miss) *outcome.Refusal {
 		}
 		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressInUse, Message: taken(plan.Exact, tried)}
 	}
-	message := say(tried)
+	full := &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: say(tried)}
 	if len(plan.Unfit) > 0 {
-		message += "; " + resolve.Messages(plan.Unfit)
+		full.Message += "; " + resolve.Messages(plan.Unfit)
 	}
-	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: message}
+	if len(plan.Candidates) == 1 && len(plan.Unfit) == 0 {
+		full.Pool = tried[0].Pool.Name
+	}
+	return full
 }
 
 // taken says why an address is not available: it is in use, or it is cooling.

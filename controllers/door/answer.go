@@ -42,14 +42,14 @@ func (s *server) answer(ctx context.Context, req *admissionv1.AdmissionRequest) 
 	switch {
 	case err != nil:
 		note(logger, err)
-		if claim.Spec.UnmetPolicy == ipamv1alpha1.UnmetRefuse {
-			return refused(claim.Name, ipamv1alpha1.ReasonError, unknown), nil
+		if answer.Refuse || claim.Spec.UnmetPolicy == ipamv1alpha1.UnmetRefuse {
+			return unanswered(claim.Name), nil
 		}
 		draft.setStatus(nil)
 		return draft.allowed()
 	case answer.Refuse:
 		logger.V(1).Info("CREATE is refused")
-		return refusedBy(claim.Name, answer.Status), nil
+		return refusedBy(claim.Name, answer), nil
 	}
 	logger.V(1).Info("CREATE is answered", "phase", answer.Status.Phase, "prefix", answer.Status.AllocatedCIDR)
 	draft.setStatus(answer.Status)

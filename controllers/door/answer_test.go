@@ -187,17 +187,20 @@ func TestAnswer_Refuse(t *testing.T) {
 		ipamv1alpha1.ReasonError:                503,
 		"SomethingNew":                          503,
 	} {
-		answer := Answer{Refuse: true}
+		answer := Answer{Refuse: true, Pool: "p"}
 		answer.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Reason: string(reason), Message: "because"}}
 		s := answering(t, answer, nil)
 		resp := s.review(s.answerPath(), creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`))
-		causes := []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: "because"}}
+		details := &metav1.StatusDetails{
+			Group: ipamv1alpha1.GroupName, Kind: "IPClaim", Name: "a", Causes: []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: "because"}},
+		}
 		if reason == ipamv1alpha1.ReasonPoolExhausted {
-			causes = append(causes, metav1.StatusCause{Type: "Exhausted", Message: "because"})
+			details.Kind, details.Name = "ippools", "p"
+			details.Causes = append(details.Causes, metav1.StatusCause{Type: "Exhausted", Message: "because"})
 		}
 		want := &metav1.Status{
 			Status: "Failure", Code: code, Reason: statusReasons[code], Message: string(reason) + ": because",
-			Details: &metav1.StatusDetails{Group: ipamv1alpha1.GroupName, Kind: "IPClaim", Name: "a", Causes: causes},
+			Details: details,
 		}
 		if diff := cmp.Diff(want, resp.Result); resp.Allowed || diff != "" {
 			t.Errorf("%s: allowed is %t, and the status is (-want +got):\n%s", reason, resp.Allowed, diff)
@@ -227,6 +230,32 @@ func TestAnswer_NobodyCanTell(t *testing.T) {
 				t.Errorf("the response is %+v, want a refusal by 503", resp)
 			}
 		})
+	}
+}
+
+// A claim whose class says Refuse is refused, too, when nobody can tell: also by a replica that asks the leader.
+func TestAnswer_NobodyCanTellOfAClassThatRefuses(t *testing.T) {
+	for name, s := range map[string]*scene{
+		"the leader": answering(t, Answer{Refuse: true}, errAway), "a standby": answersOf(t, Answer{Refuse: true}, errAway).scene,
+	} {
+		resp := s.review(s.answerPath(), creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`))
+		if resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable || resp.Result.Details.Name != "a" {
+			t.Errorf("%s: the response is %+v, want a refusal by 503", name, resp)
+		}
+	}
+}
+
+// A claim that lacks roles of its scope is told each of them.
+func TestAnswer_RefuseForMissingRoles(t *testing.T) {
+	answer := Answer{Refuse: true, Roles: []string{"location", "network"}}
+	answer.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Reason: "ScopeRolesMissing", Message: "because"}}
+	s := answering(t, answer, nil)
+	resp := s.review(s.answerPath(), creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`))
+	want := []metav1.StatusCause{
+		{Type: "ScopeRolesMissing", Message: "because", Field: "spec.scope.location"}, {Type: "ScopeRolesMissing", Message: "because", Field: "spec.scope.network"},
+	}
+	if diff := cmp.Diff(want, resp.Result.Details.Causes); diff != "" {
+		t.Errorf("the causes (-want +got):\n%s", diff)
 	}
 }
 

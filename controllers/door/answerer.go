@@ -11,7 +11,8 @@ import (
 // Answerer decides claims that are being created. It is safe for concurrent use.
 type Answerer interface {
 	// Answer returns what the CREATE of a claim is answered. An error means that there is
-	// no answer now; its text is for logs only. It returns soon after ctx ends.
+	// no answer now; its text is for logs only. The answer beside it may say Refuse, and nothing else: the claim is not
+	// to be stored without one. It returns soon after ctx ends.
 	Answer(ctx context.Context, req Request) (Answer, error)
 }
 
@@ -36,4 +37,8 @@ type Answer struct {
 	// Refuse says that the claim or its class has unmetPolicy Refuse, and that the status
 	// is not Bound. The CREATE then fails with the reason of the condition Allocated.
 	Refuse bool `json:"refuse,omitempty"`
+	// Pool is the only pool that was asked and has no room. Empty: there were several, or the system makes it.
+	Pool string `json:"pool,omitempty"`
+	// Roles are those that the scope of the claim lacks.
+	Roles []string `json:"roles,omitempty"`
 }

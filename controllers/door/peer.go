@@ -127,6 +127,8 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 	answer, err := s.own(r.Context(), req)
 	if err != nil {
 		note(log.FromContext(r.Context()).WithValues("cluster", req.Cluster, "claim", req.Claim.Namespace+"/"+req.Claim.Name), err)
+	}
+	if err != nil && !answer.Refuse {
 		writeError(r.Context(), w, &httpError{errors.New("there is no answer now"), http.StatusServiceUnavailable})
 		return
 	}

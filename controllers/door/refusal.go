@@ -46,36 +46,49 @@ var statusReasons = map[int32]metav1.StatusReason{
 
 // refused fails the CREATE of a claim. It sets no retryAfterSeconds, by which clients would
 // retry ten times without saying so.
-func refused(name string, reason ipamv1alpha1.Reason, message string) *admissionv1.AdmissionResponse {
+func refused(reason ipamv1alpha1.Reason, message string, details metav1.StatusDetails) *admissionv1.AdmissionResponse {
 	code, ok := codes[reason]
 	if !ok {
 		code = http.StatusServiceUnavailable
 	}
-	causes := []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: message}}
-	if reason == ipamv1alpha1.ReasonPoolExhausted {
-		causes = append(causes, metav1.StatusCause{Type: causeExhausted, Message: message})
+	details.Group = ipamv1alpha1.GroupName
+	if len(details.Causes) == 0 {
+		details.Causes = []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: message}}
 	}
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    code,
 		Reason:  statusReasons[code],
 		Message: string(reason) + ": " + message,
-		Details: &metav1.StatusDetails{
-			Group: ipamv1alpha1.GroupName, Kind: "IPClaim", Name: name, Causes: causes,
-		},
+		Details: &details,
 	}}
 }
 
 // refusedBy fails the CREATE of a claim with the reason in its status.
-func refusedBy(name string, status ipamv1alpha1.IPClaimStatus) *admissionv1.AdmissionResponse {
-	allocated := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionAllocated)
+func refusedBy(name string, answer Answer) *admissionv1.AdmissionResponse {
+	allocated := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 	if allocated == nil {
-		return refused(name, ipamv1alpha1.ReasonError, unknown)
+		return unanswered(name)
 	}
-	return refused(name, ipamv1alpha1.Reason(allocated.Reason), allocated.Message)
+	reason, message := ipamv1alpha1.Reason(allocated.Reason), allocated.Message
+	details := metav1.StatusDetails{Kind: "IPClaim", Name: name}
+	if reason == ipamv1alpha1.ReasonPoolExhausted {
+		details = metav1.StatusDetails{Kind: "ippools", Name: answer.Pool, Causes: []metav1.StatusCause{
+			{Type: metav1.CauseType(reason), Message: message}, {Type: causeExhausted, Message: message},
+		}}
+	}
+	for _, role := range answer.Roles {
+		details.Causes = append(details.Causes, metav1.StatusCause{Type: metav1.CauseType(reason), Message: message, Field: "spec.scope." + role})
+	}
+	return refused(reason, message, details)
+}
+
+// unanswered fails the CREATE of a claim that is not to be stored without an answer.
+func unanswered(name string) *admissionv1.AdmissionResponse {
+	return refused(ipamv1alpha1.ReasonError, unknown, metav1.StatusDetails{Kind: "IPClaim", Name: name})
 }
 
 // refuse fails every CREATE. The API server asks for claims that say Refuse and have no answer.
 func refuse(_ context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
-	return refused(req.Name, ipamv1alpha1.ReasonError, unknown), nil
+	return unanswered(req.Name), nil
 }

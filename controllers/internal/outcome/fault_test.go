@@ -64,7 +64,7 @@ func TestFailed_NumbersAFault(t *testing.T) {
 	first, logged := outcome.Failed(dialed(50000))
 	again, _ := outcome.Failed(dialed(50001))
 	other, _ := outcome.Failed(errors.New("another"))
-	if *first != *again || *first == *other {
+	if first.Message != again.Message || first.Message == other.Message {
 		t.Errorf("two attempts are told as %q and %q, and another fault as %q", first, again, other)
 	}
 	id := regexp.MustCompile(`[0-9a-f]{8}`).FindString(first.Message)

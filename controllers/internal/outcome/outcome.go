@@ -20,6 +20,10 @@ const maxMessage = 1024
 type Refusal struct {
 	Reason  ipamv1alpha1.Reason
 	Message string
+	// Pool is the only pool that was asked and has no room. Empty: there were several, or the system makes it.
+	Pool string
+	// Roles are those that the scope of the claim lacks.
+	Roles []string
 }
 
 func (r *Refusal) Error() string {
