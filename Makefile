@@ -3,6 +3,10 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
+# Nobody debugs what is built here. Without debug information a cold build takes an eighth less.
+GOFLAGS ?= -gcflags=all=-dwarf=false
+export GOFLAGS
+
 BIN := .cache/bin
 TOOL := go tool -modfile=tools/dev/go.mod
 # The linter remembers findings by absolute path: each clone has its own cache, or one reports another's.
