@@ -24,6 +24,8 @@ const (
 	maxRequirements = 64
 	// maxKey and maxValue are how many characters the key and the value of a label may have.
 	maxKey, maxValue = 317, 63
+	// maxRoles is how many roles a scope may have, and maxName how many characters each part of a reference.
+	maxRoles, maxName = 16, 253
 )
 
 // workspacePath is what a projectRef may name.
@@ -95,7 +97,26 @@ func storableSpec(s ipamv1alpha1.IPClaimSpec) bool {
 		oneOf(s.UnmetPolicy, ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse) &&
 		oneOf(s.RetainedPolicy, ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse) &&
 		(s.PoolRef == nil || named(s.PoolRef.Name) && storableProject(s.PoolRef.ProjectRef)) &&
-		storableSelector(s.PoolSelector) && storableOwner(s.OwnerRef)
+		storableSelector(s.PoolSelector) && storableOwner(s.OwnerRef) && storableScope(s.Scope) && storableTarget(s)
+}
+
+// role is a role of a scope as the schema admits it.
+var role = regexp.MustCompile(`^[A-Za-z]([-_A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
+
+func storableScope(s ipamv1alpha1.Scope) bool {
+	for name, ref := range s {
+		if !role.MatchString(name) || name == ipamv1alpha1.RoleProject || name == ipamv1alpha1.RoleAllProjects ||
+			ref.Kind == "" || !atMost(maxName, ref.APIGroup, ref.Kind, ref.Name) {
+			return false
+		}
+	}
+	return len(s) <= maxRoles
+}
+
+// storableTarget checks what goes with a ScopeRange.
+func storableTarget(s ipamv1alpha1.IPClaimSpec) bool {
+	return oneOf(s.Target, ipamv1alpha1.TargetBlock, ipamv1alpha1.TargetScopeRange) && (s.Target != ipamv1alpha1.TargetScopeRange ||
+		s.Address == "" && s.PrefixLength == 0 && s.ReclaimPolicy == "" && s.PoolRef == nil && s.PoolSelector == nil)
 }
 
 // storableAddress checks address, prefixLength and ipFamily, which must agree.

@@ -73,6 +73,15 @@ func fields() map[string][]string {
 		encoded, _ := json.Marshal(all)
 		return string(encoded)
 	}
+	ref := func(kind, name string) string { return fmt.Sprintf(`{"kind":%q,"name":%q}`, kind, name) }
+	scope := func(role, ref string) string { return "{" + role + ":" + ref + "}" }
+	roles := func(n int) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = fmt.Sprintf(`"r%d":%s`, i, ref("K", "a"))
+		}
+		return "{" + strings.Join(all, ",") + "}"
+	}
 	owner := func(field, value string) string { return `{"kind":"Pod","name":"web",` + field + `:` + value + `}` }
 	requires := func(key, operator, values string) string {
 		return `{"matchExpressions":[{"key":` + key + `,"operator":` + operator + `,"values":` + values + `}]}`
@@ -89,6 +98,14 @@ func fields() map[string][]string {
 		"reclaimPolicy":  {`"Delete"`, `"Retain"`, `"Recycle"`, `""`},
 		"unmetPolicy":    {`"Wait"`, `"Refuse"`, `"refuse"`, `""`},
 		"retainedPolicy": {`"Wait"`, `"Reuse"`, `"Delete"`, `""`},
+		"target":         {`"Block"`, `"ScopeRange"`, `"Range"`, `""`},
+		"scope": {
+			`{}`, `null`, roles(16), roles(17), scope(text(63), ref("K", "a")), scope(text(64), ref("K", "a")), scope(`"a-b_c"`, ref("K", "a")), scope(`"-a"`, ref("K", "a")),
+			scope(`"a-"`, ref("K", "a")), scope(`"9"`, ref("K", "a")), scope(`""`, ref("K", "a")), scope(`"project"`, ref("K", "a")), scope(`"allProjects"`, ref("K", "a")),
+			scope(`"r"`, ref("", "a")), scope(`"r"`, ref("K", "")), scope(`"r"`, `{"kind":"K"}`), scope(`"r"`, `{"name":"a"}`), scope(`"r"`, `null`), scope(`"r"`, `{}`),
+			scope(`"r"`, ref(strings.Repeat("x", 253), strings.Repeat("x", 253))), scope(`"r"`, ref("K", strings.Repeat("x", 254))), scope(`"r"`, ref(strings.Repeat("x", 254), "a")),
+			scope(`"r"`, `{"apiGroup":`+text(253)+`,"kind":"K","name":"a"}`), scope(`"r"`, `{"apiGroup":`+text(254)+`,"kind":"K","name":"a"}`), scope(`"r"`, `{"apiGroup":null,"kind":"K"}`),
+		},
 		"poolRef": {
 			`{"name":"p"}`, `{"name":""}`, `{}`, `null`, `{"name":null}`, `{"name":"p","projectRef":null}`, `{"name":"p","projectRef":{"name":null}}`, `{"name":` + text(256) + `}`, `{"name":` + text(257) + `}`,
 			`{"name":"p","projectRef":{"name":"root:a-b:c"}}`, `{"name":"p","projectRef":{"name":"root::a"}}`, `{"name":"p","projectRef":{}}`,
@@ -142,6 +159,11 @@ func TestStorable(t *testing.T) {
 	}
 	judge(`,"spec":{"className":"a","poolRef":{"name":"p"}}`)
 	judge(`,"spec":{"className":"a","poolSelector":{}}`)
+	for name, values := range all {
+		for _, value := range values {
+			judge(fmt.Sprintf(`,"spec":{"target":"ScopeRange",%q:%s}`, name, value))
+		}
+	}
 	judge(`,"spec":{"poolRef":{"name":"p"},"poolSelector":{}}`)
 	for _, address := range all["address"] {
 		for _, length := range all["prefixLength"] {

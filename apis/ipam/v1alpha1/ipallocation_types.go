@@ -17,6 +17,13 @@ const (
 	AllocationError     AllocationPhase = "Error"
 )
 
+// AllocationPurpose says what a block was given for.
+// +kubebuilder:validation:Enum=Claim
+type AllocationPurpose string
+
+// PurposeClaim is the purpose of a block that a claim holds, or has held.
+const PurposeClaim AllocationPurpose = "Claim"
+
 // ClaimRef names the claim that holds an allocation.
 type ClaimRef struct {
 	// name of the IPClaim, in the namespace of the allocation.
@@ -39,6 +46,7 @@ type ClaimRef struct {
 // +kubebuilder:validation:XValidation:rule="has(self.className) ? has(oldSelf.className) && self.className == oldSelf.className : !has(oldSelf.className)",fieldPath=".className",message="spec.className is immutable: an allocation records what was given"
 // +kubebuilder:validation:XValidation:rule="has(self.ownerRef) ? has(oldSelf.ownerRef) && self.ownerRef == oldSelf.ownerRef : !has(oldSelf.ownerRef)",fieldPath=".ownerRef",message="spec.ownerRef is immutable: an allocation records what was given"
 // +kubebuilder:validation:XValidation:rule="!has(self.claimRef) || has(oldSelf.claimRef) && self.claimRef == oldSelf.claimRef",fieldPath=".claimRef",message="spec.claimRef may only be removed: an allocation is never handed to another claim"
+// +kubebuilder:validation:XValidation:rule="has(self.scope) ? has(oldSelf.scope) && self.scope == oldSelf.scope : !has(oldSelf.scope)",fieldPath=".scope",message="spec.scope is immutable: an allocation records what was given"
 type IPAllocationSpec struct {
 	// ipFamily is the address family of the block.
 	// +required
@@ -59,6 +67,15 @@ type IPAllocationSpec struct {
 	// and the allocation was retained; deleting it then frees the block.
 	// +optional
 	ClaimRef *ClaimRef `json:"claimRef,omitempty"`
+
+	// scope has the objects within which the addresses are unique: the part of the claim's scope that
+	// is in uniqueWithin of the class. Absent if they are unique in the pool.
+	// +optional
+	Scope Scope `json:"scope,omitempty"`
+
+	// purpose says what the block was given for.
+	// +optional
+	Purpose AllocationPurpose `json:"purpose,omitempty"`
 
 	// reclaimPolicy says what happens to the block when the claim is deleted.
 	// +required
@@ -85,6 +102,11 @@ type IPAllocationStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Address string `json:"address,omitempty"`
+
+	// scopeDigest identifies the address space of the pool that the block is in. Absent if the pool has one.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	ScopeDigest string `json:"scopeDigest,omitempty"`
 
 	// expires is when a retained allocation is released. Absent while its claim exists,
 	// and when the allocation is kept until it is deleted.

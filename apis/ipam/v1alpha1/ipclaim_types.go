@@ -17,6 +17,17 @@ const (
 	ClaimError ClaimPhase = "Error"
 )
 
+// ClaimTarget names the kind of space that a claim holds.
+// +kubebuilder:validation:Enum=Block;ScopeRange
+type ClaimTarget string
+
+const (
+	// TargetBlock claims hold a block of a pool. It is the default.
+	TargetBlock ClaimTarget = "Block"
+	// TargetScopeRange claims hold the pool itself that their class has for their scope.
+	TargetScopeRange ClaimTarget = "ScopeRange"
+)
+
 // IPClaimSpec says what is asked for. Everything but reclaimPolicy is immutable.
 // +kubebuilder:validation:XValidation:rule="[has(self.className), has(self.poolRef), has(self.poolSelector)].filter(given, given).size() <= 1",message="spec.className, spec.poolRef and spec.poolSelector exclude each other: give one of them, or none for the default class"
 // +kubebuilder:validation:XValidation:rule="!has(self.prefixLength) || self.prefixLength <= 32 || !has(self.ipFamily) || self.ipFamily == 'IPv6'",fieldPath=".prefixLength",message="spec.prefixLength must be 1 to 32 for IPv4"
@@ -31,6 +42,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.ownerRef) ? has(oldSelf.ownerRef) && self.ownerRef == oldSelf.ownerRef : !has(oldSelf.ownerRef)",fieldPath=".ownerRef",message="spec.ownerRef is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="has(self.unmetPolicy) ? has(oldSelf.unmetPolicy) && self.unmetPolicy == oldSelf.unmetPolicy : !has(oldSelf.unmetPolicy)",fieldPath=".unmetPolicy",message="spec.unmetPolicy is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="has(self.retainedPolicy) ? has(oldSelf.retainedPolicy) && self.retainedPolicy == oldSelf.retainedPolicy : !has(oldSelf.retainedPolicy)",fieldPath=".retainedPolicy",message="spec.retainedPolicy is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="has(self.scope) ? has(oldSelf.scope) && self.scope == oldSelf.scope : !has(oldSelf.scope)",fieldPath=".scope",message="spec.scope is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="(has(self.target) && self.target == 'ScopeRange') == (has(oldSelf.target) && oldSelf.target == 'ScopeRange')",fieldPath=".target",message="spec.target is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="!has(self.target) || self.target == 'Block' || ![has(self.address), has(self.prefixLength), has(self.reclaimPolicy), has(self.poolRef), has(self.poolSelector)].exists(given, given)",fieldPath=".target",message="spec.target ScopeRange holds the pool that a class has for a scope: remove spec.address, spec.prefixLength, spec.reclaimPolicy, spec.poolRef and spec.poolSelector, or claim a Block"
 type IPClaimSpec struct {
 	// className is the class to allocate by. Without className, poolRef and
 	// poolSelector the default class is used: that of ipFamily if given, else the
@@ -70,6 +84,17 @@ type IPClaimSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self).prefixLength() > 0",message="invalid address: a network of length 0 is not a block; write one of length 1 or more, such as 192.0.2.0/28",messageExpression="'invalid address: %s is not a block; write one of length 1 or more, such as 192.0.2.0/28'.format([self])"
 	// +optional
 	Address string `json:"address,omitempty"`
+
+	// scope names the object for each role that the class requires, such as network and location. Roles
+	// that it does not require are ignored.
+	// +optional
+	Scope Scope `json:"scope,omitempty"`
+
+	// target is the kind of space that the claim holds. Block: a block of a pool. ScopeRange: the pool itself that the
+	// class has for this scope, by its poolPer. It is made if it is not there; the claim can be deleted
+	// when nothing is left inside. Left out, it is Block.
+	// +optional
+	Target ClaimTarget `json:"target,omitempty"`
 
 	// reclaimPolicy overrides that of the class. It may be changed at any time; its
 	// value at the deletion of the claim counts.
@@ -130,7 +155,7 @@ type IPClaimStatus struct {
 	// +optional
 	Requested string `json:"requested,omitempty"`
 
-	// boundAllocationRef names the IPAllocation that records the block.
+	// boundAllocationRef names the IPAllocation that records the block. A ScopeRange has none.
 	// +optional
 	BoundAllocationRef *LocalRef `json:"boundAllocationRef,omitempty"`
 
@@ -161,6 +186,7 @@ type IPClaimStatus struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Allocated")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reclaim",type=string,priority=1,JSONPath=`.spec.reclaimPolicy`
+// +kubebuilder:printcolumn:name="Target",type=string,priority=1,JSONPath=`.spec.target`
 // +kubebuilder:printcolumn:name="Owner",type=string,priority=1,JSONPath=`.spec.ownerRef.name`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Allocated")].message`
 // ---

@@ -13,11 +13,49 @@ const (
 	ClassError   ClassPhase = "Error"
 )
 
+// InternalRouting says how an address of a class is routed inside of the platform.
+// +kubebuilder:validation:Enum=None;Host
+type InternalRouting string
+
+const (
+	// InternalNone routes no address by itself.
+	InternalNone InternalRouting = "None"
+	// InternalHost has a route for each address.
+	InternalHost InternalRouting = "Host"
+)
+
+// ExternalRouting says how an address of a class is announced to the outside.
+// +kubebuilder:validation:Enum=None;Aggregate
+type ExternalRouting string
+
+const (
+	// ExternalNone announces nothing.
+	ExternalNone ExternalRouting = "None"
+	// ExternalAggregate announces the pools that the addresses are from.
+	ExternalAggregate ExternalRouting = "Aggregate"
+)
+
+// ClassRouting says how the addresses of a class are routed.
+type ClassRouting struct {
+	// internal is None, or Host for a route to each address.
+	// +optional
+	Internal InternalRouting `json:"internal,omitempty"`
+
+	// external is None, or Aggregate for an announcement of the pools.
+	// +optional
+	External ExternalRouting `json:"external,omitempty"`
+}
+
 // IPClassSpec says what a class hands out and by which rules.
 // +kubebuilder:validation:XValidation:rule="self.ipFamily == oldSelf.ipFamily",fieldPath=".ipFamily",message="spec.ipFamily is immutable: create another class for the other family"
 // +kubebuilder:validation:XValidation:rule="self.ipFamily == 'IPv6' || !has(self.allowedPrefixLengths) || self.allowedPrefixLengths.max <= 32",fieldPath=".allowedPrefixLengths",message="spec.allowedPrefixLengths must be within 0 to 32 for IPv4"
 // +kubebuilder:validation:XValidation:rule="self.ipFamily == 'IPv6' || !has(self.defaultPrefixLength) || self.defaultPrefixLength <= 32",fieldPath=".defaultPrefixLength",message="spec.defaultPrefixLength must be 1 to 32 for IPv4"
 // +kubebuilder:validation:XValidation:rule="!has(self.defaultPrefixLength) || !has(self.allowedPrefixLengths) || (self.allowedPrefixLengths.min <= self.defaultPrefixLength && self.defaultPrefixLength <= self.allowedPrefixLengths.max)",fieldPath=".defaultPrefixLength",message="spec.defaultPrefixLength must be within spec.allowedPrefixLengths",messageExpression="'spec.defaultPrefixLength must be %d to %d, within spec.allowedPrefixLengths'.format([self.allowedPrefixLengths.min, self.allowedPrefixLengths.max])"
+// +kubebuilder:validation:XValidation:rule="has(self.parentClassName) && size(self.parentClassName) > 0 ? has(oldSelf.parentClassName) && self.parentClassName == oldSelf.parentClassName : !has(oldSelf.parentClassName) || size(oldSelf.parentClassName) == 0",fieldPath=".parentClassName",message="spec.parentClassName is immutable: create another class"
+// +kubebuilder:validation:XValidation:rule="has(self.poolPer) && size(self.poolPer) > 0 ? has(oldSelf.poolPer) && self.poolPer == oldSelf.poolPer : !has(oldSelf.poolPer) || size(oldSelf.poolPer) == 0",fieldPath=".poolPer",message="spec.poolPer is immutable: create another class"
+// +kubebuilder:validation:XValidation:rule="has(self.uniqueWithin) && size(self.uniqueWithin) > 0 ? has(oldSelf.uniqueWithin) && self.uniqueWithin == oldSelf.uniqueWithin : !has(oldSelf.uniqueWithin) || size(oldSelf.uniqueWithin) == 0",fieldPath=".uniqueWithin",message="spec.uniqueWithin is immutable: create another class"
+// +kubebuilder:validation:XValidation:rule="!has(self.reservations) || has(self.poolPer) && size(self.poolPer) > 0",fieldPath=".reservations",message="spec.reservations is copied to the pools that are made by spec.poolPer: give spec.poolPer, or write the reservations into the pool"
+// +kubebuilder:validation:XValidation:rule="self.ipFamily == 'IPv6' || !has(self.reservations) || !has(self.reservations.unitPrefixLength) || self.reservations.unitPrefixLength <= 32",fieldPath=".reservations.unitPrefixLength",message="spec.reservations.unitPrefixLength must be 1 to 32 for IPv4"
 type IPClassSpec struct {
 	// provisioner names the service that serves claims of this class. Claims of
 	// a class with any other provisioner than ipam.miloapis.com/native wait.
@@ -58,7 +96,9 @@ type IPClassSpec struct {
 
 	// unmetPolicy says what CREATE does with a claim of this class that cannot be
 	// met now, unless the claim says otherwise. Wait stores the claim, which binds
-	// when it can. Refuse fails the CREATE with the reason. Left out, it is Wait.
+	// when it can. Refuse fails the CREATE with the reason. Left out, it is Refuse with
+	// parentClassName, poolPer or uniqueWithin, and the default of the controller, which is
+	// Wait, without.
 	// +optional
 	UnmetPolicy UnmetPolicy `json:"unmetPolicy,omitempty"`
 
@@ -101,6 +141,44 @@ type IPClassSpec struct {
 	// +optional
 	MaxPerConsumer AddressCount `json:"maxPerConsumer,omitempty"`
 
+	// parentClassName names the class from whose pools this class takes its blocks. Left out, they are
+	// from pools that name this class in their classNames. Immutable.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	ParentClassName string `json:"parentClassName,omitempty"`
+
+	// poolPer makes pools on demand: one for each combination of the objects that claims name for these
+	// roles of their scope. It also has exactly one of two words: with project, each workspace has pools
+	// of its own, and with allProjects all workspaces share them. Immutable.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || ('project' in self) != ('allProjects' in self)",message="spec.poolPer must have exactly one of project and allProjects: add project if each workspace is to have pools of its own, or allProjects if all workspaces are to share them"
+	// +kubebuilder:validation:XValidation:rule="self.all(role, role.matches('^[A-Za-z]([-_A-Za-z0-9]{0,61}[A-Za-z0-9])?$'))",message="invalid role: write a word of at most 63 letters, digits and hyphens, such as network or location"
+	// +listType=set
+	// +optional
+	PoolPer []string `json:"poolPer,omitempty"`
+
+	// uniqueWithin are the roles within whose objects an address is given once: each combination of
+	// objects, of each workspace, has an address space of its own, and the same addresses. Left out, an
+	// address of a pool is given once. Immutable.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="!('project' in self) && !('allProjects' in self)",message="project and allProjects are not allowed in spec.uniqueWithin: remove them; spaces are always those of the workspace that claims"
+	// +kubebuilder:validation:XValidation:rule="self.all(role, role.matches('^[A-Za-z]([-_A-Za-z0-9]{0,61}[A-Za-z0-9])?$'))",message="invalid role: write a word of at most 63 letters, digits and hyphens, such as network or location"
+	// +listType=set
+	// +optional
+	UniqueWithin []string `json:"uniqueWithin,omitempty"`
+
+	// reservations are copied to each pool that is made by poolPer. A change counts for later pools.
+	// +optional
+	Reservations *PoolReservations `json:"reservations,omitempty"`
+
+	// routing says how the addresses are routed. It is information: the system only stores it.
+	// +optional
+	Routing *ClassRouting `json:"routing,omitempty"`
+
 	// parameters are handed to the provisioner as they are.
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(key, size(key) <= 256 && size(self[key]) <= 256)",message="keys and values of spec.parameters must not exceed 256 characters"
@@ -117,6 +195,18 @@ type IPClassStatus struct {
 	// offeringPools is the number of ready platform pools that back this class.
 	// +optional
 	OfferingPools int32 `json:"offeringPools"`
+
+	// requiredScopeRoles are the roles that the scope of a claim by this class must have: those of
+	// uniqueWithin, and of poolPer of this class and of the classes above it; sorted.
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	// +optional
+	RequiredScopeRoles []string `json:"requiredScopeRoles,omitempty"`
+
+	// provisionedPools is the number of pools that were made by poolPer, and are still there.
+	// +optional
+	ProvisionedPools int32 `json:"provisionedPools,omitempty"`
 
 	// lengths is spec.allowedPrefixLengths as kubectl get shows it, such as /24–/28.
 	// +kubebuilder:validation:MaxLength=64
@@ -151,6 +241,8 @@ type IPClassStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reclaim",type=string,priority=1,JSONPath=`.spec.reclaimPolicy`
 // +kubebuilder:printcolumn:name="Visibility",type=string,priority=1,JSONPath=`.spec.visibility`
+// +kubebuilder:printcolumn:name="Parent",type=string,priority=1,JSONPath=`.spec.parentClassName`
+// +kubebuilder:printcolumn:name="Provisioned",type=integer,priority=1,JSONPath=`.status.provisionedPools`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type IPClass struct {
 	metav1.TypeMeta `json:",inline"`

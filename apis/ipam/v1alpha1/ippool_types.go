@@ -64,6 +64,15 @@ type PoolReservations struct {
 	UnitPrefixLength int32 `json:"unitPrefixLength,omitempty"`
 }
 
+// ClassRef names an IPClass.
+type ClassRef struct {
+	// name of the IPClass.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +required
+	Name string `json:"name"`
+}
+
 // PoolSlices gives every admitted workspace one block of its own.
 type PoolSlices struct {
 	// prefixLength is the length of each slice. Immutable while the pool is in use.
@@ -98,6 +107,8 @@ type PoolSlices struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.cidr) || !isCIDR(self.cidr) || !has(self.gateway) || !isIP(self.gateway) || cidr(self.cidr.substring(0, self.cidr.indexOf('/') + 1) + '0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95 96 97 98 99 100101102103104105106107108109110111112113114115116117118119120121122123124125126127128  '.substring(3 * ([self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min()), 3 * ([self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min()) + 3).trim()).containsIP(self.gateway)",fieldPath=".gateway",message="spec.gateway must be an address of the network of the pool: correct it, or give the length of the network in spec.networkPrefixLength",messageExpression="'spec.gateway must be an address of the network of the pool: %s is not in the /%d around %s; correct it, or give the length of the network in spec.networkPrefixLength'.format([self.gateway, [self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min(), self.cidr])"
 // +kubebuilder:validation:XValidation:rule="!has(self.cidr) || !isCIDR(self.cidr) || !has(self.gateway) || !isIP(self.gateway) || self.gateway.contains(':') || self.cidr.contains(':') || [self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min() > 30 || !cidr(self.gateway + '/32').containsIP(cidr(self.gateway + '/' + '0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32  '.substring(3 * ([self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min()), 3 * ([self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min()) + 3).trim()).masked().ip()) && [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31].exists(bit, bit >= [self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min() && cidr(self.gateway + '/' + '0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32  '.substring(3 * (bit + 1), 3 * (bit + 1) + 3).trim()).containsIP(cidr(self.gateway + '/' + '0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32  '.substring(3 * (bit), 3 * (bit) + 3).trim()).masked().ip()))",fieldPath=".gateway",message="spec.gateway is the network or broadcast address of the network of the pool: write the address of the router"
 // +kubebuilder:validation:XValidation:rule="!has(self.networkPrefixLength) || (has(self.cidr) ? !isCIDR(self.cidr) || self.networkPrefixLength <= cidr(self.cidr).prefixLength() : !has(self.prefixLength) || self.networkPrefixLength <= self.prefixLength)",fieldPath=".networkPrefixLength",message="spec.networkPrefixLength must not be longer than the prefix length of the pool: the network has all addresses of the pool; write that of the network, or leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.scope) || self.scope.all(role, has(self.scope[role].name) && size(self.scope[role].name) > 0)",fieldPath=".scope",message="spec.scope has a reference without a name: write the name of the object, or remove the role"
+// +kubebuilder:validation:XValidation:rule="has(self.classRef) ? has(oldSelf.classRef) && self.classRef == oldSelf.classRef : !has(oldSelf.classRef)",fieldPath=".classRef",message="spec.classRef is given by the system: leave it as it is"
 type IPPoolSpec struct {
 	// cidr is the address space of a root pool, such as 10.0.0.0/8. Required on a
 	// root pool, not allowed on a child pool. Immutable.
@@ -121,6 +132,15 @@ type IPPoolSpec struct {
 	// +kubebuilder:validation:Maximum=128
 	// +optional
 	PrefixLength int32 `json:"prefixLength,omitempty"`
+
+	// scope narrows the claims that the pool serves: to those that name the same object for each of
+	// these roles. On a pool that the system has made, it has the objects that the pool was made for.
+	// +optional
+	Scope Scope `json:"scope,omitempty"`
+
+	// classRef names the class by whose poolPer the system has made this pool. Set by the system alone.
+	// +optional
+	ClassRef *ClassRef `json:"classRef,omitempty"`
 
 	// slices gives every admitted workspace one block of its own, as a child pool
 	// of this pool's name in that workspace. Platform workspace only.
@@ -254,6 +274,17 @@ type IPPoolStatus struct {
 	// +optional
 	LargestFreePrefix *int32 `json:"largestFreePrefix,omitempty"`
 
+	// scopeDigest identifies what the system has made the pool for: class, scope and workspace. Absent
+	// on every other pool.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	ScopeDigest string `json:"scopeDigest,omitempty"`
+
+	// spaces is the number of address spaces that the pool's addresses are given out in, each once. capacity
+	// and utilization are those of the fullest. Absent if the pool names no class with uniqueWithin.
+	// +optional
+	Spaces int32 `json:"spaces,omitempty"`
+
 	// nextRelease is when the next cooling block is free. Absent when no block cools.
 	// +optional
 	NextRelease *metav1.Time `json:"nextRelease,omitempty"`
@@ -290,6 +321,7 @@ type IPPoolStatus struct {
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Parent",type=string,priority=1,JSONPath=`.spec.parentPoolRef.name`
+// +kubebuilder:printcolumn:name="Provisioned-By",type=string,priority=1,JSONPath=`.spec.classRef.name`
 // +kubebuilder:printcolumn:name="Available",type=string,priority=1,JSONPath=`.status.capacity.available`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Allocated")].reason`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Allocated")].message`

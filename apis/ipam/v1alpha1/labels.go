@@ -54,6 +54,18 @@ const (
 	// not name.
 	LabelSlice = GroupName + "/slice-of"
 
+	// LabelProvisionedBy is, on a pool that the system has made by poolPer of a class, the name of that
+	// class, as [LabelValue] writes it. Admission keeps everybody else from it and from the next two. They are
+	// for people and selectors: the ledger says which pool is which.
+	LabelProvisionedBy = GroupName + "/provisioned-by"
+
+	// LabelScopeDigest is, on such a pool, the begin of status.scopeDigest.
+	LabelScopeDigest = GroupName + "/scope-digest"
+
+	// LabelProvisionedFor is, on such a pool, the workspace that has it. Pools that all workspaces share
+	// have none.
+	LabelProvisionedFor = GroupName + "/provisioned-for"
+
 	// FinalizerPool holds a pool until the ledger has let go of its last block.
 	FinalizerPool = GroupName + "/pool"
 
@@ -67,6 +79,17 @@ const (
 	// MaxLabels is how many labels a claim or a pool may have, by the policy ipam-metadata.
 	MaxLabels = 64
 )
+
+// LabelValue writes a name as the value of a label, which has at most 63 characters: a longer one is
+// cut, and ends in a part of its hash.
+func LabelValue(name string) string {
+	const most, digits = 63, 8
+	if len(name) <= most {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return strings.TrimRight(name[:most-digits-1], "-.") + "-" + hex.EncodeToString(sum[:])[:digits]
+}
 
 // AllocationName is the usual name of the IPAllocation of a claim: alloc- and the first
 // 16 hexadecimal digits of SHA-256 of <namespace>/<claim name>.

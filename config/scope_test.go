@@ -1,0 +1,161 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// objects returns the scope with as many roles.
+func objects(many int) string {
+	roles := make([]string, many)
+	for i := range roles {
+		roles[i] = fmt.Sprintf("r%d: {kind: K, name: x}", i)
+	}
+	return "scope: {" + strings.Join(roles, ", ") + "}"
+}
+
+// refused is a spec, and words of the refusal; empty if it is admitted.
+type refused struct{ spec, want string }
+
+// create asks a door about each spec.
+func (d door) create(t *testing.T, cases []refused) {
+	t.Helper()
+	for _, tt := range cases {
+		t.Run(tt.spec, func(t *testing.T) {
+			expect(t, d.refusals(object(t, fmt.Sprintf("{metadata: {name: x}, spec: {%s}}", tt.spec)), nil), tt.want)
+		})
+	}
+}
+
+// update asks a door about each change of a spec, in both directions.
+func (d door) update(t *testing.T, of string, cases [][3]string) {
+	t.Helper()
+	for _, tt := range cases {
+		for _, change := range [][2]string{{tt[0], tt[1]}, {tt[1], tt[0]}} {
+			t.Run(change[0]+" to "+change[1], func(t *testing.T) {
+				spec := func(more string) map[string]any {
+					return object(t, fmt.Sprintf("{metadata: {name: x}, spec: {%s}}", of+more))
+				}
+				expect(t, d.refusals(spec(change[1]), spec(change[0])), tt[2])
+			})
+		}
+	}
+}
+
+const (
+	words  = "write a word of at most 63 letters, digits and hyphens, such as network or location"
+	oneOf  = "spec.poolPer must have exactly one of project and allProjects"
+	beyond = "Too long: may not be more than"
+)
+
+func TestIPClass_Networks(t *testing.T) {
+	platformDoors(t)["IPClass"].create(t, []refused{
+		{`ipFamily: IPv6, poolPer: [project, network], reservations: {leading: 1, unitPrefixLength: 64}`, ""},
+		{`ipFamily: IPv6, parentClassName: p, poolPer: [network, location, allProjects], routing: {internal: Host, external: Aggregate}`, ""},
+		{`ipFamily: IPv6, parentClassName: p, uniqueWithin: [network]`, ""},
+		{`ipFamily: IPv6, poolPer: [], uniqueWithin: [], parentClassName: ""`, ""},
+		{`ipFamily: IPv6, poolPer: [project, a-b_c9]`, ""},
+
+		{`ipFamily: IPv6, poolPer: [network]`, oneOf},
+		{`ipFamily: IPv6, poolPer: [project, allProjects, network]`, oneOf},
+		{`ipFamily: IPv6, poolPer: [project, network, network]`, "Duplicate value"},
+		{`ipFamily: IPv6, poolPer: [project, "a/b"]`, words},
+		{`ipFamily: IPv6, poolPer: [project, "-a"]`, words},
+		{`ipFamily: IPv6, poolPer: [project, ""]`, "should be at least 1 chars long"},
+		{`ipFamily: IPv6, poolPer: [project, ` + strings.Repeat("r", 64) + `]`, beyond},
+		{`ipFamily: IPv6, uniqueWithin: [project]`, "project and allProjects are not allowed in spec.uniqueWithin: remove them"},
+		{`ipFamily: IPv6, uniqueWithin: [network, allProjects]`, "project and allProjects are not allowed in spec.uniqueWithin: remove them"},
+		{`ipFamily: IPv6, uniqueWithin: ["a b"]`, words},
+		{`ipFamily: IPv6, uniqueWithin: [` + strings.Repeat("a,", 17) + `b]`, "must have at most 16 items"},
+		{`ipFamily: IPv6, parentClassName: ` + strings.Repeat("p", 257), beyond},
+		{`ipFamily: IPv6, reservations: {leading: 1, unitPrefixLength: 64}`, "spec.reservations is copied to the pools that are made by spec.poolPer: give spec.poolPer"},
+		{`ipFamily: IPv4, poolPer: [project], reservations: {leading: 1, unitPrefixLength: 33}`, "must be 1 to 32 for IPv4"},
+		{`ipFamily: IPv6, poolPer: [project], reservations: {leading: 1}`, "unitPrefixLength is required"},
+		{`ipFamily: IPv6, routing: {internal: Some}`, `supported values: "None", "Host"`},
+		{`ipFamily: IPv6, routing: {external: Host}`, `supported values: "None", "Aggregate"`},
+	})
+}
+
+// Claims and pools were made by these.
+func TestIPClass_NetworksAreImmutable(t *testing.T) {
+	platformDoors(t)["IPClass"].update(t, "ipFamily: IPv6", [][3]string{
+		{", parentClassName: p", ", parentClassName: q", "spec.parentClassName is immutable"},
+		{", parentClassName: p", "", "spec.parentClassName is immutable"},
+		{", poolPer: [project, a]", ", poolPer: [project, b]", "spec.poolPer is immutable"},
+		{", poolPer: [project]", ", poolPer: [allProjects]", "spec.poolPer is immutable"},
+		{", poolPer: [project]", "", "spec.poolPer is immutable"},
+		{", uniqueWithin: [a]", ", uniqueWithin: [a, b]", "spec.uniqueWithin is immutable"},
+		{", uniqueWithin: [a]", "", "spec.uniqueWithin is immutable"},
+
+		{", poolPer: [project, a]", ", poolPer: [a, project]", ""},
+		{", poolPer: [], uniqueWithin: []", "", ""},
+		{`, parentClassName: ""`, "", ""},
+		{", poolPer: [project], reservations: {leading: 1, unitPrefixLength: 64}", ", poolPer: [project]", ""},
+		{", routing: {internal: Host}", "", ""},
+	})
+}
+
+func TestScopes(t *testing.T) {
+	claims, pools := tenantDoors(t)["IPClaim"], platformDoors(t)["IPPool"]
+	cases := []refused{
+		{"scope: {}", ""},
+		{objects(16), ""},
+		{"scope: {network: {apiGroup: networking.example.com, kind: Network, name: vpc-1}, location: {kind: Location, name: ams}}", ""},
+
+		{objects(17), "must have at most 16 items"},
+		{"scope: {project: {kind: K, name: x}}", "project and allProjects are no roles of a scope: remove them"},
+		{"scope: {allProjects: {kind: K, name: x}}", "project and allProjects are no roles of a scope: remove them"},
+		{`scope: {"a/b": {kind: K, name: x}}`, "invalid role in scope: " + words},
+		{"scope: {" + strings.Repeat("r", 64) + ": {kind: K, name: x}}", "invalid role in scope: " + words},
+		{"scope: {network: {name: x}}", "kind: Required value"},
+		{`scope: {network: {kind: "", name: x}}`, "should be at least 1 chars long"},
+		{"scope: {network: {kind: K, name: " + strings.Repeat("n", 254) + "}}", beyond},
+		{"scope: {network: {kind: " + strings.Repeat("k", 254) + ", name: x}}", beyond},
+		{"scope: {network: {apiGroup: " + strings.Repeat("g", 254) + ", kind: K, name: x}}", beyond},
+	}
+	claims.create(t, append(cases, refused{"scope: {network: {kind: Network}}", ""}))
+	for i := range cases {
+		cases[i].spec = "cidr: 10.0.0.0/8, " + cases[i].spec
+	}
+	pools.create(t, append(cases,
+		refused{"cidr: 10.0.0.0/8, scope: {network: {kind: Network}}", "spec.scope has a reference without a name"},
+		refused{`cidr: 10.0.0.0/8, scope: {network: {kind: Network, name: ""}}`, "spec.scope has a reference without a name"},
+	))
+}
+
+func TestIPClaim_Targets(t *testing.T) {
+	const network = "scope: {network: {kind: Network, name: vpc-1}}, target: ScopeRange"
+	const with = "spec.target ScopeRange holds the pool that a class has for a scope: remove spec.address"
+	d := tenantDoors(t)["IPClaim"]
+	d.create(t, []refused{
+		{network, ""},
+		{"className: c, " + network, ""},
+		{"ipFamily: IPv6, " + network, ""},
+		{"target: Block, prefixLength: 24, reclaimPolicy: Retain", ""},
+
+		{"target: Range", `supported values: "Block", "ScopeRange"`},
+		{"address: 10.0.0.1, " + network, with},
+		{"prefixLength: 24, " + network, with},
+		{"reclaimPolicy: Delete, " + network, with},
+		{"poolRef: {name: p}, " + network, with},
+		{"poolSelector: {matchLabels: {a: b}}, " + network, with},
+	})
+	d.update(t, "className: c", [][3]string{
+		{", target: ScopeRange", "", "spec.target is immutable: create another claim"},
+		{", target: ScopeRange", ", target: Block", "spec.target is immutable: create another claim"},
+		{", target: Block", "", ""},
+		{", scope: {a: {kind: K, name: x}}", "", "spec.scope is immutable: create another claim"},
+		{", scope: {a: {kind: K, name: x}}", ", scope: {b: {kind: K, name: x}}", "spec.scope is immutable: create another claim"},
+		{", scope: {a: {kind: K, name: x}}", ", scope: {a: {kind: K, name: m}}", "spec.scope is immutable: create another claim"},
+	})
+}
+
+// A pool does not become one of a class, nor of another one.
+func TestIPPool_ClassRefIsImmutable(t *testing.T) {
+	platformDoors(t)["IPPool"].update(t, "cidr: 10.0.0.0/8", [][3]string{
+		{", classRef: {name: c}", "", "spec.classRef is given by the system: leave it as it is"},
+		{", classRef: {name: c}", ", classRef: {name: d}", "spec.classRef is given by the system: leave it as it is"},
+		{", scope: {a: {kind: K, name: x}}", "", ""},
+	})
+}
