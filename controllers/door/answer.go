@@ -8,12 +8,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/kcp-dev/logicalcluster/v3"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -35,7 +33,7 @@ func (s *server) answer(ctx context.Context, req *admissionv1.AdmissionRequest) 
 		draft.setStatus(nil)
 		return draft.allowed()
 	}
-	request := Request{Cluster: s.clusterOf(claim), Claim: claim, DryRun: req.DryRun != nil && *req.DryRun}
+	request := Request{Cluster: s.in(claim), Claim: claim, DryRun: dry(req)}
 	answer, err := s.ask(ctx, request)
 	observe(answer, err, time.Since(begun))
 	logger := log.FromContext(ctx).WithValues("cluster", request.Cluster, "claim", claim.Namespace+"/"+claim.Name)
@@ -101,13 +99,4 @@ func (s *server) own(ctx context.Context, req Request) (answer Answer, err error
 		}
 	}()
 	return s.answerer.Answer(ctx, req)
-}
-
-// clusterOf returns the logical cluster of a claim; empty if it names none. On kcp it is an
-// annotation that kcp sets, whatever the client has sent. Elsewhere it is anybody's to write.
-func (s *server) clusterOf(claim *ipamv1alpha1.IPClaim) ledger.ClusterName {
-	if s.only != "" {
-		return s.only
-	}
-	return ledger.ClusterName(claim.Annotations[logicalcluster.AnnotationKey])
 }

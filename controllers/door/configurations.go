@@ -13,11 +13,12 @@ import (
 // The paths of the door. All except the last stand below the token. The API server knows nothing of pathDecide, by
 // which a replica asks the leader.
 const (
-	pathAnswer = "answer"
-	pathKeep   = "keep"
-	pathDecide = "decide"
-	pathDrain  = "drain"
-	pathRefuse = "refuse"
+	pathAnswer  = "answer"
+	pathKeep    = "keep"
+	pathDecide  = "decide"
+	pathDrain   = "drain"
+	pathRelease = "release"
+	pathRefuse  = "refuse"
 )
 
 // registrationName is the name of both configurations.
@@ -41,7 +42,7 @@ func (r registration) mutating() *admissionregistrationv1.MutatingWebhookConfigu
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   typeMeta("MutatingWebhookConfiguration"),
 		ObjectMeta: metav1.ObjectMeta{Name: registrationName},
-		Webhooks:   []admissionregistrationv1.MutatingWebhook{r.answer(), r.keep(), r.drain()},
+		Webhooks:   []admissionregistrationv1.MutatingWebhook{r.answer(), r.keep(), r.drain(), r.release()},
 	}
 }
 
@@ -100,6 +101,29 @@ func (r registration) drain() admissionregistrationv1.MutatingWebhook {
 		Expression: fmt.Sprintf("oldObject.?status.?conditions.orValue([]).exists(c, c.type == '%s' && c.status == 'True')", ipamv1alpha1.ConditionInUse),
 	}}, r.notTheSystem()...)
 	return webhook
+}
+
+// release returns the webhook for the DELETE of an IPAllocation that has a claim. It is called before the policy, which refuses
+// that. A namespace that is deleted takes both along, and its controller does not wait.
+func (r registration) release() admissionregistrationv1.MutatingWebhook {
+	webhook := r.drain()
+	webhook.Name = pathRelease + "." + registrationName
+	webhook.ClientConfig = r.endpoint.at(r.token+"/"+pathRelease, r.bundle)
+	webhook.Rules = rules(admissionregistrationv1.Delete)
+	webhook.Rules[0].Resources = []string{"ipallocations"}
+	webhook.SideEffects = new(admissionregistrationv1.SideEffectClassNoneOnDryRun)
+	webhook.MatchConditions = append([]admissionregistrationv1.MatchCondition{
+		{Name: "has-a-claim", Expression: "has(oldObject.spec.claimRef)"}, notTheCluster,
+	}, r.notTheSystem()...)
+	return webhook
+}
+
+// notTheCluster exempts the controllers that delete all of a namespace. On kcp any tenant can use these names, and gains nothing: its
+// DELETE does not wait.
+var notTheCluster = admissionregistrationv1.MatchCondition{
+	Name: "not-the-namespace-controller",
+	Expression: "!(request.userInfo.username in ['system:serviceaccount:kube-system:namespace-controller'," +
+		" 'system:serviceaccount:kube-system:generic-garbage-collector', 'system:kube-controller-manager'])",
 }
 
 // refuse is called for a claim that says Refuse and has no answer. It fails where the others

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/kcp-dev/logicalcluster/v3"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,10 +34,7 @@ func (s *server) drain(ctx context.Context, req *admissionv1.AdmissionRequest) (
 	if err := json.Unmarshal(req.OldObject.Raw, stored); err != nil {
 		return nil, fmt.Errorf("read the pool: %w", err)
 	}
-	pool := Pool{Cluster: s.only, Name: stored.Name, UID: stored.UID}
-	if pool.Cluster == "" {
-		pool.Cluster = ledger.ClusterName(stored.Annotations[logicalcluster.AnnotationKey])
-	}
+	pool := Pool{Cluster: s.in(stored), Name: stored.Name, UID: stored.UID}
 	if s.drainer != nil && pool.Cluster != "" {
 		// Where many sleep, the policy decides at once.
 		_ = Sleep(ctx, pool.Cluster, func(ctx context.Context) error {

@@ -1,0 +1,65 @@
+package door
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Releaser settles the releases of claims that are gone. It is safe for concurrent use.
+type Releaser interface {
+	// Released settles the release of the claim that a record names, if no server has the claim, and frees its block, also
+	// one that is to be retained. It reports whether the record is gone by then: it stays while its claim exists, or is
+	// not known to be gone.
+	Released(ctx context.Context, in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error)
+}
+
+// release lets the DELETE of an IPAllocation that has a claim wait for the release of that claim, which may be gone. Then the
+// record goes, and the answer is that there is none. Else the policy ipam-allocations refuses, by the record as the API server
+// read it before this call.
+func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	record := &ipamv1alpha1.IPAllocation{}
+	if err := json.Unmarshal(req.OldObject.Raw, record); err != nil {
+		return nil, fmt.Errorf("read the IPAllocation: %w", err)
+	}
+	in, gone := s.in(record), false
+	if s.releaser == nil || in == "" || dry(req) {
+		return &admissionv1.AdmissionResponse{Allowed: true}, nil
+	}
+	err := Sleep(ctx, in, func(ctx context.Context) (err error) {
+		gone, err = s.releaser.Released(ctx, in, record)
+		return err
+	})
+	if err != nil {
+		log.FromContext(ctx).V(1).Info("a DELETE does not wait", "cluster", in, "record", record.Namespace+"/"+record.Name, "why", err.Error())
+	}
+	if !gone {
+		return &admissionv1.AdmissionResponse{Allowed: true}, nil
+	}
+	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Message: fmt.Sprintf("ipallocations.%s %q not found: its claim is gone, and it went with it", ipamv1alpha1.GroupName, record.Name),
+		Details: &metav1.StatusDetails{Group: ipamv1alpha1.GroupName, Kind: "ipallocations", Name: record.Name},
+	}}, nil
+}
+
+// in returns the logical cluster of an object; empty if it names none. On kcp it is an annotation that kcp sets, whatever the
+// client has sent. Elsewhere it is anybody's to write.
+func (s *server) in(object metav1.Object) ledger.ClusterName {
+	if s.only != "" {
+		return s.only
+	}
+	return ledger.ClusterName(object.GetAnnotations()[logicalcluster.AnnotationKey])
+}
+
+// dry reports whether a request is to change nothing.
+func dry(req *admissionv1.AdmissionRequest) bool { return req.DryRun != nil && *req.DryRun }
