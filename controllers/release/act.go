@@ -58,6 +58,8 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 		settled, err = true, c.retain(ctx, s, s.slot.Record)
 	case write:
 		settled, err = c.writeRecord(ctx, s)
+	case unhold:
+		settled, err = c.unhold(ctx, s)
 	case give:
 		settled, err = c.give(ctx, s)
 	case free, supersede, vacate, expire:
@@ -94,6 +96,9 @@ func freed(ctx context.Context, s *suspect, why string, err error) (bool, error)
 
 // give gives the block to the later claim of the name, which shows it.
 func (c *Controller) give(ctx context.Context, s *suspect) (bool, error) {
+	if s.ranged != "" {
+		return c.hand(ctx, s)
+	}
 	_, err := c.promises.Give(ctx, s.block, s.later)
 	if errors.Is(err, ledger.ErrChanged) {
 		return false, nil

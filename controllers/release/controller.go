@@ -61,9 +61,11 @@ type Controller struct {
 	pruned   time.Time // when departed was last pruned
 }
 
-// Options configure a Controller. All fields but Workers, Absence and Clock are required.
+// Options configure a Controller. All fields but Ranges, Retained, Dropped, Workers, Absence and Clock are required.
 type Options struct {
 	Ledger Ledger
+	// Ranges are the pools that claims hold. Nil: none does.
+	Ranges Ranges
 	Oracle Oracle
 	// Bound reports whether a workspace is bound, as far as the caches show it. Where it is not,
 	// the workspace is asked for before its objects are.
@@ -80,6 +82,8 @@ type Options struct {
 	// Retained is told of a pool when a block of it is retained: the status of the pool names its holders. It must not
 	// block. Default: a function that does nothing.
 	Retained func(ledger.PoolID)
+	// Dropped is told of a pool when the claim that held it is gone. It must not block. Default: a function that does nothing.
+	Dropped func(ledger.PoolID)
 	// Workers that settle hints side by side. Default 32.
 	Workers int
 	// Absence is how far apart the two censuses must begin that find a workspace
@@ -113,8 +117,10 @@ func newController(opts Options) *Controller {
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
 	}
-	if opts.Retained == nil {
-		opts.Retained = func(ledger.PoolID) {}
+	for _, told := range []*func(ledger.PoolID){&opts.Retained, &opts.Dropped} {
+		if *told == nil {
+			*told = func(ledger.PoolID) {}
+		}
 	}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](50*time.Millisecond, time.Minute)
 	return &Controller{

@@ -24,13 +24,16 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 		return f, err
 	}
 	now := c.Clock.Now()
-	if s.workspace != nil {
+	if s.workspace != nil && s.ranged == "" {
 		if err = c.findRecord(ctx, s); err != nil {
 			return f, err
 		}
 		if f.record, err = c.recorded(ctx, s); err != nil {
 			return f, err
 		}
+	}
+	if s.ranged != "" {
+		f.inFlight, f.later = s.promised(now)
 	}
 	if s.held {
 		f.inFlight = promise.InFlight(s.block, now)
@@ -198,6 +201,8 @@ func (s *suspect) holding(seen deletion, now time.Time) (h held) {
 	switch {
 	case s.Namespace == "":
 		h = aPool
+	case s.ranged != "":
+		h = aRange
 	case !s.held:
 		h = nothing
 	case promise.Is(s.Claim):

@@ -53,6 +53,9 @@ func (c *Controller) again(ctx context.Context, h ledger.Holder) time.Duration {
 // Settle settles a hint at once: it reads the facts about the holder, and does what the table says. It reports false
 // while it cannot be known whether the holder is gone.
 func (c *Controller) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
+	if ledger.IsDerived(h.Claim) {
+		return true, nil // the ledger alone says when such a pool goes
+	}
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	s, err := c.suspect(ctx, h)
@@ -79,12 +82,13 @@ func (c *Controller) Settle(ctx context.Context, h ledger.Holder) (bool, error) 
 // suspect is a holder that may be gone, and what is known of it.
 type suspect struct {
 	ledger.Holder
-	known    bool         // it has something in the ledger
-	prefix   netip.Prefix // of that
-	block    ledger.Block // zero for a root pool
-	held     bool         // there is a block
-	since    time.Time    // when the ledger got it, by the clock of a replica
-	revision int64        // of the ledger, when it last changed
+	known    bool          // it has something in the ledger
+	prefix   netip.Prefix  // of that
+	block    ledger.Block  // zero for a root pool
+	held     bool          // there is a block
+	ranged   ledger.PoolID // the pool that it holds; empty: none
+	since    time.Time     // when the ledger got it, by the clock of a replica
+	revision int64         // of the ledger, when it last changed
 
 	workspace client.Client         // at the server that says that the claim is gone; nil: none does, or it was asked no more
 	slot      record.Slot           // of the claim's record, as that server shows it
@@ -103,10 +107,13 @@ func (s *suspect) predates(made time.Time) bool {
 	return s.known && !made.IsZero() && !s.since.After(made.Add(time.Second))
 }
 
-// suspect looks up what a holder has: a block, a root pool, or the reservation that the CREATE of a claim was answered
+// suspect looks up what a holder has: a block, a root pool, a range, or the reservation that the CREATE of a claim was answered
 // with, which it confirms.
 func (c *Controller) suspect(ctx context.Context, h ledger.Holder) (*suspect, error) {
 	s := &suspect{Holder: h}
+	if ranged, err := c.findRange(ctx, s); ranged || err != nil {
+		return s, err
+	}
 	block, held, err := c.Ledger.Lookup(ctx, h.Claim)
 	last := c.seen(h.Claim).shown()
 	switch {

@@ -22,6 +22,7 @@ type held int
 const (
 	nothing  held = iota
 	aPool         // a pool, a root or a child
+	aRange        // a pool that the system has made, which it holds
 	reserved      // a block for a claim that is being created
 	bound         // a block that is to be freed with its claim
 	keeping       // a block that is to be retained, if it has a record
@@ -58,9 +59,10 @@ const (
 	leave                 // nothing
 	withdraw              // end the waits of a claim that has no block
 	drain                 // take the pool out of the ledger, once others hold no block of it
+	unhold                // end the hold of a range, whose pool goes when it is empty
 	retain                // keep the block without its claim
 	write                 // write the record that the claim did not get, and retain the block
-	give                  // give the block to the later claim
+	give                  // give the block, or the range, to the later claim
 	free                  // free the block, as its claim is gone
 	supersede             // free it, as the later claim has it, too
 	vacate                // free it, as its workspace has left
@@ -89,6 +91,9 @@ var rules = table{
 	{verdict: of(alive), action: action{then: leave}},
 	{verdict: of(unwitnessed), record: unrecorded, action: action{then: leave}}, // to the sweep, which has a brake
 	{held: of(aPool), action: action{then: drain}},
+	{held: of(aRange), later: of(promise.Due), action: action{then: give}},
+	{held: of(aRange), inFlight: of(yes), action: action{then: wait}},
+	{held: of(aRange), action: action{then: unhold}},
 	{held: of(nothing), action: action{drop: true, then: withdraw}},
 	{held: of(keeping, owing, retained), record: own, action: action{then: retain}},
 	{held: of(reserved, bound), record: of(retainedRecord), action: action{then: retain}}, // the ledger was restored

@@ -13,7 +13,7 @@ import (
 
 // marks of the verbs in the tables below. A "-" before one says that the record is deleted first.
 var marks = map[verb]string{
-	wait: "?", leave: ".", withdraw: "o", drain: "d", retain: "r", write: "w", give: "g", free: "f", supersede: "s", vacate: "v", expire: "e",
+	wait: "?", leave: ".", withdraw: "o", drain: "d", unhold: "n", retain: "r", write: "w", give: "g", free: "f", supersede: "s", vacate: "v", expire: "e",
 }
 
 // tables have a line for each thing that a holder may have, and below it one for the same while a CREATE is in flight. A
@@ -25,6 +25,8 @@ nothing     . . . . | -o-o-o-o | -o-o-o-o |  . . . . |  . . . .
             . . . . | -o-o-o-o | -o-o-o-o |  . . . . |  . . . .
 a pool      . . . . |  d d d d |  d d d d |  . . . . |  . . . .
             . . . . |  d d d d |  d d d d |  . . . . |  . . . .
+a range     . . . . |  n n n g |  n n n g |  . . . . |  . . . .
+            . . . . |  ? ? ? g |  ? ? ? g |  . . . . |  . . . .
 reserved    . . . . | -f-s-?-g |  r r r r |  . . . . |  . . . .
             . . . . | -?-?-?-g |  r r r r |  . . . . |  . . . .
 bound       . . . . | -f-s-?-g |  r r r r |  . . . . |  . . . .
@@ -43,6 +45,8 @@ nothing     o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
             o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
 a pool      d d d d |  d d d d |  d d d d |  d d d d |  d d d d
             d d d d |  d d d d |  d d d d |  d d d d |  d d d d
+a range     n n n g |  n n n g |  n n n g |  n n n g |  n n n g
+            ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g
 reserved    f s ? g | -f-s-?-g |  r r r r | -f-s-?-g |  f s ? g
             ? ? ? g | -?-?-?-g |  r r r r | -?-?-?-g |  ? ? ? g
 bound       f s ? g | -f-s-?-g |  r r r r | -f-s-?-g |  f s ? g
@@ -61,6 +65,8 @@ nothing     o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
             o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
 a pool      d d d d |  d d d d |  d d d d |  d d d d |  d d d d
             d d d d |  d d d d |  d d d d |  d d d d |  d d d d
+a range     n n n g |  n n n g |  n n n g |  n n n g |  n n n g
+            ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g
 reserved    v s ? g | -f-s-?-g |  r r r r | -v-s-?-g |  v s ? g
             ? ? ? g | -?-?-?-g |  r r r r | -?-?-?-g |  ? ? ? g
 bound       v s ? g | -f-s-?-g |  r r r r | -v-s-?-g |  v s ? g
@@ -77,7 +83,7 @@ expired     v s ? g | -e-s-?-g | -e-s-?-g | -v-s-?-g |  v s ? g
 }
 
 var names = map[held]string{
-	nothing: "nothing", aPool: "a pool", reserved: "reserved", bound: "bound", keeping: "keeping", owing: "owing", retained: "retained", expired: "expired",
+	nothing: "nothing", aPool: "a pool", aRange: "a range", reserved: "reserved", bound: "bound", keeping: "keeping", owing: "owing", retained: "retained", expired: "expired",
 }
 
 // each calls do with every combination of facts.
@@ -135,7 +141,7 @@ func TestDecide_NothingIsFreedInDoubt(t *testing.T) {
 		if doubt && (is.drop || is.then != wait && is.then != leave) {
 			t.Errorf("decide(%+v) = %+v, in doubt", f, is)
 		}
-		if frees[is.then] && (f.inFlight || f.later == promise.Due || f.later == promise.Undecided || f.held == nothing || f.held == aPool) {
+		if frees[is.then] && (f.inFlight || f.later == promise.Due || f.later == promise.Undecided || f.held == nothing || f.held == aPool || f.held == aRange) {
 			t.Errorf("decide(%+v) = %+v, though the block is not to be freed", f, is)
 		}
 		if is.drop && (f.record == noRecord || f.record == otherRecord) {

@@ -31,7 +31,10 @@ func (s *Sweeper) suspectDeparted(ctx context.Context) error {
 	begun := s.Clock.Now()
 	defer func() { s.departures.rest(begun, s.Clock.Now()) }()
 	for p := range s.Ledger.Pools() {
-		if departed[p.Cluster] && p.Parent == "" && p.State == ledger.PoolOpen {
+		if b, held := rangeOf(p); held && departed[b.Holder.Cluster] {
+			s.Releases.Suspect(b.Holder)
+		}
+		if departed[p.Cluster] && p.Parent == "" && p.Derived == nil && p.State == ledger.PoolOpen {
 			s.Releases.Suspect(rootHolder(p))
 		}
 	}

@@ -25,6 +25,9 @@ func (s *Sweeper) lookAtPools(ctx context.Context) {
 	s.gone = map[ledger.PoolID]bool{}
 	suspects, unseen := []ledger.Holder(nil), map[ledger.ClusterName]bool{}
 	for p := range s.Ledger.Pools() {
+		if p.Derived != nil && !p.Frozen {
+			continue // it lives by the ledger, and not by its IPPool
+		}
 		state := s.World.State(ctx, ledger.Block{Holder: rootHolder(p)})
 		switch {
 		case state == Held && p.Frozen:
@@ -63,4 +66,14 @@ func (s *Sweeper) suspicious(p ledger.Pool, state State, before bool) bool {
 func (s *Sweeper) empty(id ledger.PoolID) bool {
 	c, ok := s.Ledger.Capacity(id)
 	return ok && c.Blocks == 0
+}
+
+// rangeOf is the hold of a range, as the hold of a block is; ok is false if nobody holds the pool.
+func rangeOf(p ledger.Pool) (b ledger.Block, ok bool) {
+	if p.Derived == nil || p.Derived.Holder.Claim == "" {
+		return ledger.Block{}, false
+	}
+	return ledger.Block{
+		Pool: p.Parent, Holder: p.Derived.Holder, State: ledger.Bound, BoundAt: p.Derived.HeldSince, Revision: p.Derived.HeldSince.UnixMilli(),
+	}, true
 }

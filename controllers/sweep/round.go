@@ -55,9 +55,20 @@ func (s *Sweeper) part(ctx context.Context) error {
 		return err
 	}
 	if r.parts++; all {
+		s.inspectRanges(ctx, r)
 		s.end(ctx, r)
 	}
 	return nil
+}
+
+// inspectRanges looks at the claims that hold pools as at the holders of blocks of the parents, with whose orphans the
+// brake counts them.
+func (s *Sweeper) inspectRanges(ctx context.Context, r *round) {
+	for p := range s.Ledger.Pools() {
+		if b, held := rangeOf(p); held {
+			s.inspect(ctx, b, r)
+		}
+	}
 }
 
 // inspect looks at one block.

@@ -62,8 +62,12 @@ var (
 	recordKind = &ipamv1alpha1.IPAllocation{}
 )
 
-// State implements World. Doubt counts as held, and a pass later is as good.
+// State implements World. Doubt counts as held, and a pass later is as good. A pool that the system has made is held as long as
+// the ledger has it: the ledger alone decides when it goes. A claim that holds a range has no record, and the range no prefix here.
 func (c Caches) State(ctx context.Context, b ledger.Block) State {
+	if ledger.IsDerived(b.Holder.Claim) {
+		return Held
+	}
 	cl, err := c.Clusters.GetCluster(ctx, c.Directory.Engaged(b.Holder.Cluster))
 	if err != nil {
 		return Away
@@ -82,7 +86,7 @@ func (c Caches) State(ctx context.Context, b ledger.Block) State {
 		return Held
 	case obj == nil || obj.GetUID() != types.UID(b.Holder.Claim):
 		return Orphaned
-	case packed.Bound(obj):
+	case packed.Bound(obj) && b.Prefix.IsValid():
 		return recorded(show, holder, b.Holder.Claim, Unrecorded)
 	}
 	return Held

@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -41,8 +42,11 @@ func TestCaches_State(t *testing.T) {
 	keptLong.Name = long.Name
 	next := record.DeepCopy()
 	next.Spec.ClaimRef.UID = successor.UID
-	claimed := ledger.Block{Holder: ledger.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}}
-	retained, carved, foreign := claimed, claimed, claimed
+	claimed := ledger.Block{
+		Prefix: netip.MustParsePrefix("10.0.0.0/28"), Holder: ledger.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"},
+	}
+	retained, carved, foreign, ranged, derived := claimed, claimed, claimed, claimed, claimed
+	ranged.Prefix, derived.Holder = netip.Prefix{}, ledger.Holder{Claim: ledger.ClaimID(ledger.DerivedID("net", "w", nil)), Cluster: "w", Name: "net"}
 	retained.State = ledger.Retained
 	carved.Holder = ledger.Holder{Claim: "uid-of-p", Cluster: "w", Name: "p"}
 	foreign.Holder.Cluster = "v"
@@ -66,6 +70,9 @@ func TestCaches_State(t *testing.T) {
 		"retained, only its successor's record":               {retained, []client.Object{successor, next}, Orphaned},
 		"a child pool":                                        {carved, []client.Object{child}, Held},
 		"no child pool":                                       {carved, nil, Orphaned},
+		"a range, its claim without a record":                 {ranged, []client.Object{bound}, Held},
+		"a range, no claim":                                   {ranged, nil, Orphaned},
+		"a derived pool, no IPPool":                           {derived, nil, Held},
 		"a workspace not engaged":                             {foreign, []client.Object{bound, record}, Away},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,117 @@
+package release
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// fakeRanges has one pool, held by one holder.
+type fakeRanges struct {
+	pool    ledger.Pool
+	dropped bool
+}
+
+func (r *fakeRanges) Held(by ledger.ClaimID) (ledger.Pool, bool) {
+	return r.pool, by == r.pool.Derived.Holder.Claim && !r.dropped
+}
+
+func (r *fakeRanges) Hand(_ context.Context, _ ledger.PoolID, from ledger.ClaimID, to ledger.Holder) (bool, error) {
+	if from != r.pool.Derived.Holder.Claim {
+		return false, nil
+	}
+	next := *r.pool.Derived
+	next.Holder, r.pool.Derived = to, &next
+	return true, nil
+}
+
+func (r *fakeRanges) Drop(_ context.Context, _ ledger.PoolID, by ledger.ClaimID) error {
+	r.dropped = r.dropped || by == r.pool.Derived.Holder.Claim
+	return nil
+}
+
+// rangeScene is a scene in which that holder holds a range for a minute by now.
+func rangeScene(t *testing.T, holder ledger.ClaimID) (*scene, *fakeRanges) {
+	t.Helper()
+	s := newScene(t)
+	s.ledger.released = true // it has no block
+	ranges := &fakeRanges{pool: ledger.Pool{
+		ID: ledger.DerivedID("net", "w", nil), Cluster: "w", Name: "net", CIDR: netip.MustParsePrefix("10.0.0.0/24"),
+		Derived: &ledger.Derived{
+			Class: "net", Workspace: "w", HeldSince: s.clock.Now().Add(-time.Minute),
+			Holder: ledger.Holder{Claim: holder, Cluster: "w", Namespace: "default", Name: "c"},
+		},
+	}}
+	s.ledger.root, s.Ranges = &ranges.pool, ranges
+	s.holder.Claim = holder
+	return s, ranges
+}
+
+// A range is let go when its claim is confirmed to be gone, and in no doubt.
+func TestSettle_ARangeOfAClaimThatIsGone(t *testing.T) {
+	for verdict, want := range map[live.Verdict]struct{ settled, dropped bool }{
+		live.Gone: {true, true}, live.Alive: {true, false}, live.Unknown: {}, live.Unbound: {}, live.NoEndpoint: {}, live.Hidden: {},
+	} {
+		s, ranges := rangeScene(t, "uid-of-c")
+		var told []ledger.PoolID
+		s.Dropped = func(id ledger.PoolID) { told = append(told, id) }
+		if settled := s.settle(t, verdict); settled != want.settled || ranges.dropped != want.dropped || (len(told) == 1) != want.dropped {
+			t.Errorf("verdict %d: settled = %t, dropped = %t, told of %v; want %+v", verdict, settled, ranges.dropped, told, want)
+		}
+		if s.ledger.drained {
+			t.Errorf("verdict %d: the pool was drained", verdict)
+		}
+	}
+}
+
+// A range that is reserved is its claim's, as soon as a server shows that. Without the claim, it is let go when no CREATE can
+// succeed any more that was answered with it.
+func TestSettle_AReservedRange(t *testing.T) {
+	claim := gen.Claim("c", gen.OfClass("net"))
+	for name, tt := range map[string]struct {
+		later   func(t *testing.T) live.Answer
+		age     time.Duration
+		settled bool
+		dropped bool
+		holder  ledger.ClaimID
+	}{
+		"claim":            {later: func(*testing.T) live.Answer { return live.Answer{Object: claim} }, settled: true, holder: "uid-of-c"},
+		"no claim":         {age: promise.Grace, settled: true, dropped: true, holder: promise.Of("w", claim)},
+		"no claim yet":     {holder: promise.Of("w", claim)},
+		"another one":      {later: func(*testing.T) live.Answer { return live.Answer{Object: gen.Claim("c")} }, age: promise.Grace, settled: true, dropped: true, holder: promise.Of("w", claim)},
+		"another one, yet": {later: func(*testing.T) live.Answer { return live.Answer{Object: gen.Claim("c")} }, holder: promise.Of("w", claim)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, ranges := rangeScene(t, promise.Of("w", claim))
+			ranges.pool.Derived.HeldSince = s.clock.Now().Add(-tt.age)
+			answer := live.Answer{}
+			if tt.later != nil {
+				answer = tt.later(t)
+			}
+			answer.Verdict, answer.Client = live.Gone, s.workspace
+			s.oracle.answer = answer
+			settled, err := s.Settle(t.Context(), s.holder)
+			if settled != tt.settled || err != nil || ranges.dropped != tt.dropped || ranges.pool.Derived.Holder.Claim != tt.holder {
+				t.Errorf("Settle = %t, %v; dropped = %t, the holder is %s; want %t, %t, %s",
+					settled, err, ranges.dropped, ranges.pool.Derived.Holder.Claim, tt.settled, tt.dropped, tt.holder)
+			}
+		})
+	}
+}
+
+// A pool that the system has made lives by the ledger alone: that there is no IPPool of its ID says nothing.
+func TestSettle_ADerivedPoolIsNotDrained(t *testing.T) {
+	s := newScene(t)
+	id := ledger.DerivedID("net", "w", nil)
+	s.ledger.root = &ledger.Pool{ID: id, Cluster: "w", Name: "net"}
+	s.holder = ledger.Holder{Claim: ledger.ClaimID(id), Cluster: "w", Name: "net"}
+	if !s.settle(t, live.Gone) || s.ledger.drained || s.oracle.times > 0 {
+		t.Errorf("drained = %t, asked %d times; want neither", s.ledger.drained, s.oracle.times)
+	}
+}
