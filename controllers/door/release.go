@@ -18,12 +18,12 @@ import (
 // Releaser settles the releases of claims that are gone. It is safe for concurrent use.
 type Releaser interface {
 	// Released settles the release of the claim that a record names, if no server has the claim, and frees its block, also
-	// one that is to be retained. It reports whether the record is gone by then: it stays while its claim exists, or is
+	// one that is to be retained. It reports whether the record is gone then: it stays while its claim exists, or is
 	// not known to be gone.
 	Released(ctx context.Context, in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error)
 }
 
-// release lets the DELETE of an IPAllocation that has a claim wait for the release of that claim, which may be gone. Then the
+// release lets the DELETE of an IPAllocation that names a claim wait for the release of that claim, which may be gone. Then the
 // record goes, and the answer is that there is none. Else the policy ipam-allocations refuses, by the record as the API server
 // read it before this call.
 func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {

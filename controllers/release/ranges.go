@@ -36,7 +36,7 @@ func (c *Controller) findRange(ctx context.Context, s *suspect) (bool, error) {
 	return true, nil
 }
 
-// promised returns what is to be known of a range that is held by a reservation: whether a CREATE that was answered with it may
+// promised returns two facts about a range that a reservation holds: whether a CREATE that was answered with it may
 // still succeed, and whether the claim of its name, which was read live, is the one that was answered so.
 func (s *suspect) promised(now time.Time) (inFlight bool, later promise.Share) {
 	if !promise.Is(s.Claim) {

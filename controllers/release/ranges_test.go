@@ -36,7 +36,7 @@ func (r *fakeRanges) Drop(_ context.Context, _ ledger.PoolID, by ledger.ClaimID)
 	return nil
 }
 
-// rangeScene is a scene in which that holder holds a range for a minute by now.
+// rangeScene returns a scene in which that holder holds a range for a minute by now.
 func rangeScene(t *testing.T, holder ledger.ClaimID) (*scene, *fakeRanges) {
 	t.Helper()
 	s := newScene(t)

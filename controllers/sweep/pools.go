@@ -68,7 +68,7 @@ func (s *Sweeper) empty(id ledger.PoolID) bool {
 	return ok && c.Blocks == 0
 }
 
-// rangeOf is the hold of a range, as the hold of a block is; ok is false if nobody holds the pool.
+// rangeOf returns the hold of a range as if it were that of a block; ok is false if nobody holds the pool.
 func rangeOf(p ledger.Pool) (b ledger.Block, ok bool) {
 	if p.Derived == nil || p.Derived.Holder.Claim == "" {
 		return ledger.Block{}, false

@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// holds has a claim, or a reservation, hold a pool that the system has made below the pool p, for an hour by now.
+// holds makes pools as the system does, below the pool p, which claims or reservations hold for an hour by now.
 func (s *scene) holds(claims ...ledger.ClaimID) {
 	for i, claim := range claims {
 		s.pools = append(s.pools, ledger.Pool{
