@@ -18,7 +18,7 @@ var errBound = errors.New("claim is bound")
 // It is idempotent by claim: a claim that is bound already, in any pool, gets the block
 // that it has, whatever the request asks for.
 //
-// A refusal is one of *ExhaustedError, *ExcludedError, *QuotaError, *FrozenError, ErrInUse,
+// A refusal is one of *ExhaustedError, *ExcludedError, *QuotaError, *FrozenError, *ReleasingError, ErrInUse,
 // ErrOutOfRange, ErrPoolDraining, ErrUnknownPool and ErrInvalid. It is as certain as a block:
 // it was true of the ledger at some moment during the call. There is one exception: for the
 // limit of a class, the usage in other spaces may be stale. After Wait, the claim is woken when
@@ -209,7 +209,11 @@ func (b bind) find(v space.View, p *space.Pool) (at place, refusal error) {
 		at.prefix, refusal = p.Vacant(r.Exact)
 		return at, refusal
 	}
-	if reason := v.Pools().Frozen(); reason != space.NotFrozen {
+	switch reason := v.Pools().Frozen(); reason {
+	case space.NotFrozen:
+	case space.Releasing:
+		return at, &ReleasingError{Pool: p.ID}
+	default:
 		return at, &FrozenError{Pool: p.ID, Lost: reason == space.LostChanges, Disputed: reason == space.Disputed}
 	}
 	if err := p.Suits(r); err != nil {

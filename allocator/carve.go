@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
@@ -34,20 +35,24 @@ func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, e
 	return c.run(ctx)
 }
 
-// carving is a Carve or a Readopt.
+// carving is a Carve, a Readopt or a Provision.
 type carving struct {
 	*Allocator
-	req   wanted
-	child Pool
-	last  int64 // revision of the block that cools under the child's ID
+	req      wanted
+	child    Pool
+	excluded func(cidr netip.Prefix) []netip.Prefix // the exclusions of the child; nil: none
+	last     int64                                  // revision of the block that cools under the child's ID
 }
 
 func (c *carving) run(ctx context.Context) (Pool, error) {
+	if of := c.child.Derived; ledger.IsDerived(c.child.ID) != (of != nil) || of != nil && of.ID() != c.child.ID {
+		return Pool{}, fmt.Errorf("%w: pool %s does not have the ID that its class and scope give", ErrInvalid, c.child.ID)
+	}
 	c.child.Parent, c.child.State, c.child.Space, c.child.Excluded = c.req.Pool, PoolOpen, SpaceID(c.child.ID), nil
 	c.leave(c.req.Request)
 	now := c.engine.Hooks.Now()
 	c.child.RegisteredAt = store.Stamped(now)
-	o := engine.Op{Lane: c.req.Holder.Cluster, Alone: true, Plan: carve(newBind(c.req, c.req.holding(now)), c.child)}
+	o := engine.Op{Lane: c.req.Holder.Cluster, Alone: true, Plan: carve(newBind(c.req, c.req.holding(now)), c.child, c.excluded)}
 	for {
 		if err := c.secure(ctx, c.req.Request); err != nil {
 			return Pool{}, err
@@ -153,7 +158,7 @@ func (c *carving) before(ctx context.Context) (Pool, bool, error) {
 }
 
 // carve plans a bind, and the registration of what it got.
-func carve(b bind, child Pool) func(space.View) (engine.Plan, error) {
+func carve(b bind, child Pool, excluded func(netip.Prefix) []netip.Prefix) func(space.View) (engine.Plan, error) {
 	return func(v space.View) (engine.Plan, error) {
 		p, err := b.plan(v)
 		if err != nil || p.Refusal != nil {
@@ -161,6 +166,11 @@ func carve(b bind, child Pool) func(space.View) (engine.Plan, error) {
 		}
 		child := child
 		child.CIDR, child.Disputed = p.Block.Prefix, v.Pool(b.Pool).Disputed
+		if excluded != nil {
+			if child.Excluded, err = exclusions(child, excluded(child.CIDR)); err != nil {
+				return engine.Plan{}, err
+			}
+		}
 		p.Pool = child
 		p.Changes = append(p.Changes,
 			v.Keys.PutPool(child).At(0, fmt.Errorf("%w: as a pool that was not carved", ErrPoolMismatch)),

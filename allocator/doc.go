@@ -11,6 +11,10 @@
 // its address domain. A child pool is a block of its parent that the child's own ID
 // holds, and has its own space.
 //
+// The system makes pools, too (derived.go, spaces.go). A derived pool is a child whose ID is a digest of the class and
+// the scope that it is for, so that all who need it make the same one. A claim may hold it. An address space of a pool has
+// the pool's CIDR once more, in a space of its own, for one scope. To all other operations both are pools.
+//
 // The ledger, in etcd, is the truth. Memory has the free space of each pool (package
 // index), as of a known revision of the space. One watch keeps it current. A decision
 // made in memory becomes real when a transaction has confirmed that the space was
@@ -92,6 +96,9 @@
 //	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
 //	        version 2 with "frozen":true, which is absent otherwise
 //	        "until":"…" of a child that drains: when the blocks that cooled in it would have been free
+//	        version 4 with "spaces":2, the number of its address spaces, or with
+//	        "derived":{"class":"…","of":"…","workspace":"…","scope":{"network":{"apiGroup":"…","kind":"…","name":"…"}},"holder":{"claim":"…",…},"since":"…","releasing":"…"}
+//	        "of" instead of "class": it is an address space of that pool
 //	leader  {"v":1,"at":"10.0.0.7:9443"}
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
 //	        version 2 with "state":"reserved", and "shared":true if several requests were answered with it
@@ -131,6 +138,7 @@
 //	after it is sent, before it commits  all of it or nothing; Bind and Release of the same claim find out
 //	after it commits, before the answer  all of it; Bind returns the block, Release finds none
 //	while a prefix is held for a waiting claim  nothing: holds are in memory; the claim asks again
+//	while address spaces are brought in line with their pool  some as before; the next Open goes on
 //	after the last block of a draining pool is freed  an empty draining pool, retired at the next Open
 //	while blocks cool                    nothing: their ends are in the ledger
 //	while a pool whose blocks cool is retired  a draining pool with fewer of them, or none; retired by the next try

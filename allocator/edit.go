@@ -12,20 +12,26 @@ import (
 )
 
 // Exclude replaces the list of prefixes from which a pool allocates nothing. Blocks that
-// lie in them already stay. If the pool has this list, Exclude writes nothing.
+// lie in them already stay. The address spaces of the pool follow it. Where a pool has this list, Exclude writes nothing.
 func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix) error {
 	p, err := a.engine.Known(ctx, id)
 	if err != nil {
 		return err
 	}
-	if list, err = exclusions(p, list); err != nil || slices.Equal(list, p.Excluded) {
+	if list, err = exclusions(p, list); err != nil {
 		return err
 	}
-	return a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.Excluded = list }})
+	if !slices.Equal(list, p.Excluded) {
+		err = a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.Excluded = list }})
+	}
+	if err != nil {
+		return err
+	}
+	return a.follow(ctx, id)
 }
 
 // Drain closes a pool for good. It allocates nothing more, keeps its blocks and its CIDR,
-// and is retired by itself when its last block is gone. A second Drain changes nothing.
+// and is retired by itself when its last block is gone. So do its address spaces, which go before it. A second Drain changes nothing.
 // While the ledger is known to lack changes of the pool's space, Drain refuses with
 // *FrozenError: a pool that seems to be empty may have lost its blocks.
 func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
@@ -33,14 +39,17 @@ func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
 	if err != nil {
 		return err
 	}
-	return a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.State = PoolDraining }})
+	if err := a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.State = PoolDraining }}); err != nil {
+		return err
+	}
+	return a.follow(ctx, id)
 }
 
 // edit is a change to a pool's record.
 type edit struct {
 	pool   Pool
 	change func(*Pool)
-	idle   bool             // only if no block of the pool has a holder, else ErrPoolInUse
+	idle   bool             // only if no block of the pool has a holder, and nobody holds the pool then; else ErrPoolInUse
 	check  func(Pool) error // may refuse the pool as it is then; nil: it refuses none
 	asFor  []store.Change   // keys that the transaction compares
 }
@@ -57,24 +66,27 @@ func (e edit) plan(v space.View) (engine.Plan, error) {
 	}
 	if e.check != nil {
 		if err := e.check(p.Pool); err != nil {
-			return engine.Plan{}, err
+			return engine.Refuse(err)
 		}
-	}
-	if e.idle && p.Held() > 0 {
-		return engine.Refuse(ErrPoolInUse)
 	}
 	next := p.Pool
 	e.change(&next)
-	if next.State == PoolDraining && p.Parent != "" {
+	if e.idle && (p.Held() > 0 || next.Kept()) {
+		return engine.Refuse(ErrPoolInUse)
+	}
+	if e.idle && p.Spaces > 0 {
+		return engine.Plan{}, errSpaces
+	}
+	if next.State == PoolDraining && p.Above() != "" {
 		next.CoolsUntil = later(next.CoolsUntil, p.Cools.Last())
 	}
 	if next.State != p.State && next.State == PoolDraining && v.Pools().Frozen() == space.LostChanges {
 		return engine.Plan{}, &FrozenError{Pool: p.ID, Lost: true}
 	}
-	if next.State == p.State && next.CoolsUntil.Equal(p.CoolsUntil) && next.Frozen == p.Frozen && next.Disputed == p.Disputed && slices.Equal(next.Excluded, p.Excluded) {
-		return engine.Plan{Changes: e.asFor}, nil
+	if next.State == p.State && next.CoolsUntil.Equal(p.CoolsUntil) && next.Frozen == p.Frozen && next.Disputed == p.Disputed && slices.Equal(next.Excluded, p.Excluded) && next.Derived == p.Derived {
+		return engine.Plan{Changes: e.asFor, Answer: engine.Answer{Pool: next}}, nil
 	}
-	return engine.Plan{Changes: append(slices.Clone(e.asFor), v.Keys.PutPool(next))}, nil
+	return engine.Plan{Changes: append(slices.Clone(e.asFor), v.Keys.PutPool(next)), Answer: engine.Answer{Pool: next}}, nil
 }
 
 func later(a, b time.Time) time.Time {

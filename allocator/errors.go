@@ -67,6 +67,10 @@ type (
 	OverlapError = ledger.OverlapError
 	// CrowdedError refuses to register a root pool in a space that has as many as it may have.
 	CrowdedError = ledger.CrowdedError
+	// HeldError refuses to let a claim hold a pool because another one does.
+	HeldError = ledger.HeldError
+	// ReleasingError refuses a request because the range claim that holds the pool is being deleted.
+	ReleasingError = ledger.ReleasingError
 	// DamageError reports a stored value that is no value of the ledger.
 	DamageError = ledger.DamageError
 	// VersionError reports a stored value that this program does not understand.

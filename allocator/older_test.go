@@ -110,6 +110,13 @@ func (c *chronicle) says() string {
 			pools = append(pools, p.ID)
 			line("pool %s %s of %s in %s, name %s, parent %q, %s, excluded %v, frozen %t, disputed %t, registered %s",
 				p.ID, p.CIDR, p.Cluster, p.Space, p.Name, p.Parent, p.State, p.Excluded, p.Frozen, p.Disputed, at(p.RegisteredAt))
+			if d := p.Derived; d != nil {
+				line("it is for class %q, pool %q, workspace %q, scope %v, held by %s since %s, released until %s",
+					d.Class, d.Of, d.Workspace, d.Scope, holder(d.Holder), at(d.HeldSince), at(d.Releasing))
+			}
+			if p.Spaces > 0 {
+				line("it has %d address spaces", p.Spaces)
+			}
 		},
 		Block: func(k Block) {
 			line("block %s of %s, holder %s, class %q, %s, %s, shared %t, at %s, until %s, since %s, adopted %t, slice %t",
@@ -205,6 +212,10 @@ func TestOlder_CanBeUsedAndEnded(t *testing.T) {
 		}
 		for p := range c.Pools() {
 			c.must(c.EndDispute(t.Context(), p.ID))
+			if d := p.Derived; d != nil && d.Class != "" {
+				c.must(c.Derived().Reopen(t.Context(), p.ID))
+				c.must(c.Derived().Drop(t.Context(), p.ID, d.Holder.Claim))
+			}
 			k, _ := c.Capacity(p.ID)
 			c.must(c.Resume(t.Context(), p.ID, k.Changes))
 			if p.State == PoolOpen {

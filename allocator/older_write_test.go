@@ -15,6 +15,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -74,6 +75,7 @@ func newEverything(t *testing.T) *chronicle {
 	c.someReservations()
 	c.someDisputes()
 	c.someEnds()
+	c.someDerived()
 	put := func(cluster ClusterName, state SliceState, child PoolID) {
 		c.putSlice(Slice{Pool: "p", Cluster: cluster, Binding: "binding", Child: child, State: state, Since: c.clock.now()}, 8, nil)
 	}
@@ -170,6 +172,32 @@ func (c *chronicle) someDisputes() {
 func (c *chronicle) poolCIDR(id PoolID) string {
 	p, _ := c.Pool(id)
 	return p.CIDR.String()
+}
+
+func (c *chronicle) someDerived() {
+	c.t.Helper()
+	scope := ledger.Scope{"network": {APIGroup: "networking.example", Kind: "Network", Name: "vpc-1"}, "location": {Kind: "Location", Name: "ams"}}
+	provision := func(parent PoolID, length int, of ledger.Derived) Pool {
+		excluded := func(cidr netip.Prefix) []netip.Prefix {
+			return []netip.Prefix{netip.PrefixFrom(cidr.Addr(), length+16)}
+		}
+		p, err := c.Derived().Provision(c.t.Context(), Request{Pool: parent, Length: length, Class: of.Class}, Pool{Cluster: "tenant", Name: of.Class, Derived: &of}, excluded)
+		c.must(err)
+		return p
+	}
+	network := provision("six", 48, ledger.Derived{Class: "network", Workspace: "tenant", Scope: scope.Only([]string{"network"}),
+		Holder: Holder{Claim: "range", Cluster: "tenant", Namespace: "default", Name: "range"}})
+	subnet := provision(network.ID, 64, ledger.Derived{Class: "subnet", Scope: scope})
+	c.bind(request(subnet.ID, "endpoint", 96))
+	shut := provision("six", 48, ledger.Derived{Class: "shut", Scope: scope, Holder: Holder{Claim: "gone", Cluster: "tenant", Name: "gone"}})
+	c.must(c.Derived().Begin(c.t.Context(), shut.ID, "gone", c.clock.now().Add(time.Minute)))
+	c.pool("flat", "10.4.0.0/24")
+	for _, workspace := range []ClusterName{"tenant", "other"} {
+		s, err := c.Derived().Space(c.t.Context(), "flat", workspace, scope.Only([]string{"network"}))
+		c.must(err)
+		c.bind(request(s.ID, "flat-of-"+string(workspace), 32))
+	}
+	c.wait()
 }
 
 // someEnds ends a tenure for each cause.

@@ -75,6 +75,9 @@ func asRoot(p Pool) (Pool, error) {
 	if p.Parent != "" {
 		return Pool{}, fmt.Errorf("%w: pool %s has a parent; carve it", ErrInvalid, p.Name)
 	}
+	if p.Derived != nil || p.Spaces != 0 {
+		return Pool{}, fmt.Errorf("%w: pool %s is not a root pool; see Derived", ErrInvalid, p.Name)
+	}
 	if !p.CIDR.IsValid() || p.CIDR != p.CIDR.Masked() {
 		return Pool{}, fmt.Errorf("%w: %s is not a CIDR without host bits", ErrInvalid, p.CIDR)
 	}
@@ -124,7 +127,7 @@ func (r register) plan(v space.View) (engine.Plan, error) {
 
 // mismatch compares the pool with the one of that ID in the ledger.
 func (r register) mismatch(known Pool) error {
-	if known.CIDR == r.wanted.CIDR && known.Space == r.wanted.Space && known.Cluster == r.wanted.Cluster && known.Parent == "" {
+	if known.CIDR == r.wanted.CIDR && known.Space == r.wanted.Space && known.Cluster == r.wanted.Cluster && known.Above() == "" {
 		return nil
 	}
 	return fmt.Errorf("%w: as %s in space %s of cluster %s", ErrPoolMismatch, known.CIDR, known.Space, known.Cluster)

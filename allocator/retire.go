@@ -44,22 +44,33 @@ type retirement struct {
 func (r retirement) run(ctx context.Context) error {
 	p, err := r.engine.Known(ctx, r.id)
 	for attempts := pace(0); err == nil; {
-		if p.Parent == "" {
+		if p.Above() == "" {
 			_, err = r.engine.Submit(ctx, r.id, engine.Op{Lane: p.Cluster, Alone: true, Plan: r.plan})
 		} else {
 			err = r.child(ctx)
 		}
 		if errors.Is(err, errCooling) {
-			err = r.endCooldowns(ctx)
-			continue
+			if err = r.endCooldowns(ctx); err == nil {
+				continue
+			}
 		}
-		if !errors.Is(err, engine.ErrStale) {
-			break
+		switch {
+		case errors.Is(err, errSpaces):
+			err = r.retireSpaces(ctx, r.id)
+		case errors.Is(err, engine.ErrStale):
+			err = r.engine.Confirm(ctx, r.id)
+		default:
+			return known(err)
 		}
-		if err = r.engine.Confirm(ctx, r.id); err == nil {
+		if err == nil {
 			err = attempts.wait(ctx)
 		}
 	}
+	return known(err)
+}
+
+// known returns the error of a retirement. A pool that is not there needs none.
+func known(err error) error {
 	if errors.Is(err, ErrUnknownPool) {
 		return nil
 	}
@@ -118,10 +129,12 @@ func (r retirement) plan(v space.View) (engine.Plan, error) {
 			return engine.Plan{}, err
 		}
 	}
-	if p.Held() > 0 {
+	switch {
+	case p.Used():
 		return engine.Refuse(ErrPoolInUse)
-	}
-	if p.Cools.Own > 0 {
+	case p.Spaces > 0:
+		return engine.Plan{}, errSpaces
+	case p.Cools.Own > 0:
 		return engine.Plan{}, errCooling
 	}
 	changes := []store.Change{v.Keys.RemovePool(p.Pool), v.Keys.PutRoots(p.Cluster)}
@@ -145,9 +158,9 @@ func (r retirement) child(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.engine.Submit(ctx, o.child.Parent, engine.Op{Lane: o.child.Cluster, Alone: true, Plan: o.plan})
+	_, err = r.engine.Submit(ctx, o.child.Above(), engine.Op{Lane: o.child.Cluster, Alone: true, Plan: o.plan})
 	if errors.Is(err, ErrUnknownPool) { // of the parent, and not of the child
-		return fmt.Errorf("the parent %s of pool %s is not in the ledger", o.child.Parent, r.id)
+		return fmt.Errorf("pool %s, above pool %s, is not in the ledger", o.child.Above(), r.id)
 	}
 	if err == nil && !o.lacks {
 		r.engine.Metrics.Released.Inc()

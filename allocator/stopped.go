@@ -73,7 +73,7 @@ func (a *Allocator) stop(ctx context.Context, p Pool, prefix netip.Prefix) (int6
 		return 0, err
 	}
 	for below := range a.Pools() {
-		if below.Parent != p.ID || !below.CIDR.Overlaps(prefix) {
+		if below.Above() != p.ID || !below.CIDR.Overlaps(prefix) {
 			continue
 		}
 		if _, err := a.stop(ctx, below, prefix); err != nil && !errors.Is(err, ErrUnknownPool) {
@@ -118,7 +118,7 @@ func (a *Allocator) EndDispute(ctx context.Context, id PoolID) error {
 		}
 	}
 	for below := range a.Pools() {
-		if below.Parent != id {
+		if below.Above() != id {
 			continue
 		}
 		if err := a.EndDispute(ctx, below.ID); err != nil {
@@ -131,20 +131,21 @@ func (a *Allocator) EndDispute(ctx context.Context, id PoolID) error {
 // disputeOver returns what has to stay as it is in the ledger, so that the dispute over a child's block is
 // over; nil if it is not. A child without a block stays stopped: its addresses may be anybody's.
 func (a *Allocator) disputeOver(ctx context.Context, child Pool) ([]store.Change, error) {
-	revision, parent, err := a.poolNow(ctx, child.Parent)
+	revision, parent, err := a.poolNow(ctx, child.Above())
 	if errors.Is(err, ErrUnknownPool) {
 		return nil, nil
 	}
 	if err != nil || parent.Disputed {
 		return nil, err
 	}
+	same := store.CheckKey(a.keys.Pool(parent.ID)).At(revision, engine.ErrStale)
+	if child.Parent == "" { // an address space has no block
+		return []store.Change{same}, nil
+	}
 	r, ok, err := a.store.RecordAt(ctx, parent.Space, child.CIDR)
 	if err != nil || !ok || r.Disputed || r.Of(ClaimID(child.ID)) < 0 {
 		return nil, err
 	}
 	block := a.keys.Space(parent.Space).Block(child.CIDR)
-	return []store.Change{
-		store.CheckKey(a.keys.Pool(parent.ID)).At(revision, engine.ErrStale),
-		store.CheckKey(block).At(r.Revision, engine.ErrStale),
-	}, nil
+	return []store.Change{same, store.CheckKey(block).At(r.Revision, engine.ErrStale)}, nil
 }

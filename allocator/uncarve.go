@@ -24,13 +24,17 @@ func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
 			return nil, err
 		}
 	}
-	if p.Held() == 0 && p.Cools.Own > 0 {
+	switch {
+	case p.Used():
+	case p.Spaces > 0:
+		return nil, errSpaces
+	case p.Cools.Own > 0:
 		return nil, errCooling
 	}
-	return &uncarve{child: p.Pool, head: s.Head.Revision, inUse: p.Held() > 0}, nil
+	return &uncarve{child: p.Pool, head: s.Head.Revision, inUse: p.Used()}, nil
 }
 
-// uncarve is the removal of a child pool, and of its block in the parent.
+// uncarve is the removal of a child pool, and of its block in the parent; or of an address space, which has none.
 type uncarve struct {
 	child   Pool
 	head    int64
@@ -49,7 +53,10 @@ func (r *uncarve) parent(a *Allocator) SpaceID {
 
 // look reads the child's block, and decides what becomes of it.
 func (r *uncarve) look(ctx context.Context, a *Allocator) error {
-	if r.inUse {
+	if r.child.Parent == "" {
+		r.lacks = true
+	}
+	if r.inUse || r.lacks {
 		return nil
 	}
 	record, _, err := a.store.RecordAt(ctx, r.parent(a), r.child.CIDR)
@@ -98,6 +105,8 @@ func (r *uncarve) plan(v space.View) (engine.Plan, error) {
 // parting is what the transaction does in the parent.
 func (r *uncarve) parting(v space.View) ([]store.Change, error) {
 	switch {
+	case r.child.Parent == "":
+		return leavePool(v, r.child)
 	case r.dispute != nil:
 		p, err := r.dispute.plan(v)
 		return p.Changes, err

@@ -31,7 +31,7 @@ func (s Scope) Only(roles []string) Scope {
 	return part
 }
 
-// Derived says what the system has made a pool for.
+// Derived says for whom the system has made a pool.
 type Derived struct {
 	// Class is the class by whose poolPer the pool was made. Empty: the pool is an address space of the pool Of.
 	Class string
@@ -48,6 +48,19 @@ type Derived struct {
 	// Releasing is until when the DELETE of the range claim may still fail. Nothing is bound in the pool
 	// meanwhile. Zero: there is no such DELETE.
 	Releasing time.Time
+}
+
+// Above returns the pool that this one was carved from, or whose address space it is; empty: it is a root pool.
+func (p Pool) Above() PoolID {
+	if p.Parent == "" && p.Derived != nil {
+		return p.Derived.Of
+	}
+	return p.Parent
+}
+
+// Kept reports whether a claim, or a reservation, holds the pool, and is not about to be deleted.
+func (p Pool) Kept() bool {
+	return p.Derived != nil && p.Derived.Holder.Claim != "" && p.Derived.Releasing.IsZero()
 }
 
 // What begins the IDs of the pools that the system makes, and of no UID.
@@ -91,7 +104,7 @@ func Digest(id PoolID) string {
 	return ""
 }
 
-// digest is over fields that each begin with their length: no two different lists of them are written alike.
+// digest hashes fields that each begin with their length: no two different lists of them are written alike.
 func digest(of string, workspace ClusterName, scope Scope) string {
 	var text []byte
 	field := func(s string) { text = append(binary.AppendUvarint(text, uint64(len(s))), s...) }

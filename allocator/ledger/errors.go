@@ -193,6 +193,24 @@ func (e *FrozenError) Error() string {
 	return "the pool's space was not compared with the published records yet"
 }
 
+// HeldError refuses to let a claim hold a pool because another one does.
+type HeldError struct {
+	Pool PoolID
+	By   Holder
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("claim %s/%s holds the range already", e.By.Namespace, e.By.Name)
+}
+
+// ReleasingError refuses a request because the range claim that holds the pool is being deleted. That ends soon: the pool
+// is retired, or is opened again.
+type ReleasingError struct {
+	Pool PoolID
+}
+
+func (e *ReleasingError) Error() string { return "the range is being released" }
+
 // Unreadable reports whether an error says that a key of the ledger cannot be read.
 func Unreadable(err error) bool {
 	var version *VersionError

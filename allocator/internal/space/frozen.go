@@ -6,6 +6,8 @@ type FreezeReason int
 const (
 	// NotFrozen: the pool does not keep it frozen.
 	NotFrozen FreezeReason = iota
+	// Releasing: the claim that holds the pool is being deleted.
+	Releasing
 	// Disputed: others hold some of the pool's addresses in a pool above it.
 	Disputed
 	// Untrusted: Trust was not called yet in this Allocator.
@@ -23,6 +25,8 @@ func (p *Pool) FreezeReason() FreezeReason {
 		return Untrusted
 	case p.Disputed:
 		return Disputed
+	case p.Derived != nil && !p.Derived.Releasing.IsZero():
+		return Releasing
 	}
 	return NotFrozen
 }

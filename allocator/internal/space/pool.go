@@ -20,7 +20,9 @@ type Pool struct {
 }
 
 func newPool(s *Space, record ledger.Pool) *Pool {
-	p := &Pool{Pool: record, In: s, Index: index.New(record.CIDR), Untrusted: s.Table.Frozen}
+	// A derived pool that comes while the ledger is followed is new: those that were published come back frozen.
+	isNew := record.Derived != nil && s.reading == nil
+	p := &Pool{Pool: record, In: s, Index: index.New(record.CIDR), Untrusted: s.Table.Frozen && !isNew}
 	for _, x := range record.Excluded {
 		p.Index.Exclude(x)
 	}
@@ -57,6 +59,9 @@ func (p *Pool) unreserved() *big.Int {
 	}
 	return available
 }
+
+// Used reports whether the pool has to stay: somebody has a block of it, or holds the pool itself.
+func (p *Pool) Used() bool { return p.Held() > 0 || p.Kept() }
 
 // Held is the number of the pool's blocks that have a holder. Cooling ones have none.
 func (p *Pool) Held() int { return p.blocks() - p.Cools.Own }

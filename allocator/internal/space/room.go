@@ -68,6 +68,7 @@ func (r *Room) Unfreeze(change func()) {
 func (r *Room) update(p *Pool, record ledger.Pool) {
 	old := p.Excluded
 	r.Unfreeze(func() { p.Pool = record })
+	r.table.Amend(p)
 	r.news.Touch(p.ID)
 	if record.State != ledger.PoolOpen {
 		r.clear(p)

@@ -38,12 +38,13 @@ type Table struct {
 	waits   map[ledger.ClaimID][]ledger.PoolID // where a claim waits
 	damage  Damage                             // of the records of pools that are not known
 	retired retirees
+	kin     kin
 }
 
 // NewTable makes an empty table. The caller sets its exported fields.
 func NewTable() *Table {
 	return &Table{
-		pools: map[ledger.PoolID]*Pool{}, has: map[ledger.ClusterName]int{}, roots: map[ledger.ClusterName]*Roots{}, waits: map[ledger.ClaimID][]ledger.PoolID{}, damage: Damage{}, Leases: newLeases(),
+		pools: map[ledger.PoolID]*Pool{}, has: map[ledger.ClusterName]int{}, roots: map[ledger.ClusterName]*Roots{}, waits: map[ledger.ClaimID][]ledger.PoolID{}, damage: Damage{}, Leases: newLeases(), kin: newKin(),
 	}
 }
 
@@ -85,7 +86,8 @@ func (t *Table) Add(p *Pool) {
 	}
 	t.pools[p.ID] = p
 	t.retired.forget(p.ID)
-	if p.Parent == "" {
+	t.kin.put(p.Pool)
+	if p.Above() == "" {
 		t.rootsOf(p.Cluster).Pools[p.ID] = p.Pool
 	}
 }
@@ -99,10 +101,11 @@ func (t *Table) Remove(p *Pool) {
 		return
 	}
 	delete(t.pools, p.ID)
+	t.kin.remove(p.ID)
 	if t.has[p.Cluster]--; t.has[p.Cluster] == 0 {
 		delete(t.has, p.Cluster)
 	}
-	if r := t.roots[p.Cluster]; r != nil && p.Parent == "" {
+	if r := t.roots[p.Cluster]; r != nil && p.Above() == "" {
 		delete(r.Pools, p.ID)
 	}
 }

@@ -21,6 +21,9 @@ const (
 	frozenVersion = 2
 	// disputedVersion is that of a pool whose addresses are in dispute, for the same reason.
 	disputedVersion = 3
+	// derivedVersion is that of a pool that the system has made, and of one with address spaces: a program that does not
+	// know the fields would bind in a pool that is being released, and drop them with its next change.
+	derivedVersion = 4
 	// reservedVersion is that of a reserved block: a program that does not know the state would
 	// look for a claim of the reservation's ID, and free the block.
 	reservedVersion = 2
@@ -65,6 +68,23 @@ type (
 		Disputed bool               `json:"disputed,omitempty"`
 		At       time.Time          `json:"at,omitzero"`
 		Until    time.Time          `json:"until,omitzero"`
+		Derived  *derivedValue      `json:"derived,omitempty"`
+		Spaces   int                `json:"spaces,omitempty"`
+	}
+	derivedValue struct {
+		Class     string             `json:"class,omitempty"`
+		Of        ledger.PoolID      `json:"of,omitempty"`
+		Workspace ledger.ClusterName `json:"workspace,omitempty"`
+		Scope     ledger.Scope       `json:"scope,omitempty"`
+		Holder    *holderValue       `json:"holder,omitempty"`
+		Since     time.Time          `json:"since,omitzero"`
+		Releasing time.Time          `json:"releasing,omitzero"`
+	}
+	holderValue struct {
+		Claim     ledger.ClaimID     `json:"claim"`
+		Cluster   ledger.ClusterName `json:"cluster"`
+		Namespace string             `json:"ns,omitempty"`
+		Name      string             `json:"name"`
 	}
 	blockValue struct {
 		V int `json:"v"`
@@ -165,8 +185,11 @@ func EncodePool(p ledger.Pool) string {
 	v := poolValue{
 		V: valueVersion, Space: p.Space, CIDR: p.CIDR, Excluded: p.Excluded, Parent: p.Parent,
 		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen, Disputed: p.Disputed, At: p.RegisteredAt, Until: p.CoolsUntil,
+		Derived: derivedOf(p.Derived), Spaces: p.Spaces,
 	}
 	switch {
+	case v.Derived != nil || v.Spaces > 0:
+		v.V = derivedVersion
 	case v.Disputed:
 		v.V = disputedVersion
 	case v.Frozen:
@@ -178,13 +201,36 @@ func EncodePool(p ledger.Pool) string {
 // DecodePool reads the record of a pool.
 func DecodePool(key string, id ledger.PoolID, value []byte) (ledger.Pool, error) {
 	var v poolValue
-	if err := decodeUpTo(disputedVersion, key, value, &v); err != nil {
+	if err := decodeUpTo(derivedVersion, key, value, &v); err != nil {
 		return ledger.Pool{}, err
 	}
 	return ledger.Pool{
 		ID: id, Cluster: v.Cluster, Name: v.Name, Space: v.Space, CIDR: v.CIDR,
 		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen, Disputed: v.Disputed, RegisteredAt: v.At, CoolsUntil: v.Until,
+		Derived: v.Derived.derived(), Spaces: v.Spaces,
 	}, nil
+}
+
+func derivedOf(d *ledger.Derived) *derivedValue {
+	if d == nil {
+		return nil
+	}
+	v := &derivedValue{Class: d.Class, Of: d.Of, Workspace: d.Workspace, Scope: d.Scope, Since: d.HeldSince, Releasing: d.Releasing}
+	if d.Holder.Claim != "" {
+		v.Holder = (*holderValue)(&d.Holder)
+	}
+	return v
+}
+
+func (v *derivedValue) derived() *ledger.Derived {
+	if v == nil {
+		return nil
+	}
+	d := &ledger.Derived{Class: v.Class, Of: v.Of, Workspace: v.Workspace, Scope: v.Scope, HeldSince: v.Since, Releasing: v.Releasing}
+	if v.Holder != nil {
+		d.Holder = ledger.Holder(*v.Holder)
+	}
+	return d
 }
 
 // Record is a block key of the ledger.

@@ -1,0 +1,245 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/netip"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// Derived is the Allocator's view of the pools that the system makes: derived pools, which are carved for a class and a
+// scope, and the address spaces of pools. All other operations take them as any pool. It is safe for concurrent use.
+type Derived struct{ a *Allocator }
+
+// Derived returns the operations on the pools that the system makes.
+func (a *Allocator) Derived() Derived { return Derived{a} }
+
+// Provision carves the pool that p.Derived describes from req.Pool, unless it is there. Of several callers one makes it, and
+// all get it as it is. Provision sets the ID of the pool, and the holder of its block, which has that ID, and the cluster and the
+// name of p. A pool with a Holder is held from the start. excluded returns the exclusions of the pool for its CIDR, and is called
+// with a lock held; nil: it has none. Those of p count for nothing.
+//
+// A new pool is trusted: while others may have been lost that were published below a pool, that has to be frozen.
+//
+// Refusals are those of Carve, and *ReleasingError, also if the pool is there, and is being released.
+func (d Derived) Provision(ctx context.Context, req Request, p Pool, excluded func(cidr netip.Prefix) []netip.Prefix) (Pool, error) {
+	if p.Derived == nil || p.Derived.Class == "" {
+		return Pool{}, fmt.Errorf("%w: pool %s has no class that it is derived for", ErrInvalid, p.Name)
+	}
+	p.ID = p.Derived.ID()
+	if there, ok := d.a.Pool(p.ID); ok && there.Derived != nil && there.Derived.Releasing.IsZero() {
+		return there, nil
+	}
+	req.Holder = Holder{Claim: ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
+	if err := errors.Join(checkRequest(req), ledger.CheckID("cluster", p.Cluster)); err != nil {
+		return Pool{}, err
+	}
+	made := *p.Derived
+	made.Releasing, made.HeldSince = time.Time{}, time.Time{}
+	if made.Holder.Claim != "" {
+		made.HeldSince = store.Stamped(d.a.engine.Hooks.Now())
+	}
+	p.Derived, p.Frozen = &made, false
+	c := carving{Allocator: d.a, req: wanted{Request: req}, child: p, excluded: excluded}
+	there, err := c.run(ctx)
+	if err == nil && there.Derived != nil && !there.Derived.Releasing.IsZero() {
+		return Pool{}, &ReleasingError{Pool: p.ID}
+	}
+	return there, err
+}
+
+// Space registers the address space that a pool has for a scope of a workspace, unless it is there: a pool of the same CIDR,
+// exclusions and state, in a space of its own, which follows the pool. It takes no part in the check of root pools for
+// overlaps. A workspace's limit in a pool (Limits.Pool) counts in each address space by itself. The address space does not
+// go by itself, unless the pool drains.
+//
+// Refusals are ErrUnknownPool and ErrPoolDraining, *FrozenError and *ReleasingError. For a pool that is frozen in the ledger it
+// registers a frozen one, for Adopt.
+func (d Derived) Space(ctx context.Context, of PoolID, workspace ClusterName, scope ledger.Scope) (Pool, error) {
+	if ledger.IsAddressSpace(of) {
+		return Pool{}, fmt.Errorf("%w: %s is an address space, and has none", ErrInvalid, of)
+	}
+	made := ledger.Derived{Of: of, Workspace: workspace, Scope: scope}
+	id := made.ID()
+	for {
+		if p, ok := d.a.Pool(id); ok {
+			return p, nil
+		}
+		s := Pool{ID: id, Space: SpaceID(id), State: PoolOpen, RegisteredAt: store.Stamped(d.a.engine.Hooks.Now()), Derived: &made}
+		done, err := d.a.engine.Submit(ctx, of, engine.Op{Lane: workspace, Alone: true, Plan: newSpace(s).plan})
+		if !errors.Is(err, errThere) {
+			return done.Pool, err
+		}
+		if err := d.a.engine.Confirm(ctx, id); err != nil && !errors.Is(err, ErrUnknownPool) {
+			return Pool{}, err
+		}
+	}
+}
+
+// Hold lets a claim, or a reservation of one, hold a derived pool, which is not retired then. It returns the pool as it is. A
+// claim that holds the pool already changes nothing; a reservation renews its HeldSince.
+//
+// Refusals are *HeldError, if another one holds it, ErrUnknownPool and *ReleasingError.
+func (d Derived) Hold(ctx context.Context, id PoolID, by Holder) (Pool, error) {
+	if err := ledger.CheckID("claim", by.Claim); err != nil {
+		return Pool{}, err
+	}
+	_, reserves := ledger.ReservedBy(by.Claim)
+	return d.change(ctx, id, func(p Pool) error {
+		switch {
+		case !p.Derived.Releasing.IsZero():
+			return &ReleasingError{Pool: id}
+		case p.Derived.Holder.Claim != "" && p.Derived.Holder.Claim != by.Claim:
+			return &HeldError{Pool: id, By: p.Derived.Holder}
+		}
+		return nil
+	}, func(of *ledger.Derived) {
+		if of.Holder != by || reserves {
+			of.Holder, of.HeldSince = by, store.Stamped(d.a.engine.Hooks.Now())
+		}
+	})
+}
+
+// errNotHeld: the claim does not hold the pool.
+var errNotHeld = errors.New("the claim does not hold the pool")
+
+// Hand gives the pool that from holds to another holder: that of a reservation to its claim, for one. ok is true as well if it
+// has been given before, and false if from does not hold it.
+func (d Derived) Hand(ctx context.Context, id PoolID, from ClaimID, to Holder) (ok bool, err error) {
+	if err := errors.Join(ledger.CheckID("holder", from), ledger.CheckID("claim", to.Claim)); err != nil {
+		return false, err
+	}
+	_, err = d.change(ctx, id, func(p Pool) error {
+		if now := p.Derived.Holder.Claim; now != from && now != to.Claim {
+			return errNotHeld
+		}
+		return nil
+	}, func(of *ledger.Derived) {
+		if of.Holder != to {
+			of.Holder, of.HeldSince = to, store.Stamped(d.a.engine.Hooks.Now())
+		}
+	})
+	if errors.Is(err, errNotHeld) || errors.Is(err, ErrUnknownPool) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Drop ends a hold, if the claim has it. A pool that is being released is opened again by that.
+func (d Derived) Drop(ctx context.Context, id PoolID, by ClaimID) error {
+	_, err := d.change(ctx, id, func(p Pool) error {
+		if p.Derived.Holder.Claim != by {
+			return errNotHeld
+		}
+		return nil
+	}, func(of *ledger.Derived) { of.Holder, of.HeldSince, of.Releasing = Holder{}, time.Time{}, time.Time{} })
+	if errors.Is(err, errNotHeld) || errors.Is(err, ErrUnknownPool) {
+		return nil
+	}
+	return err
+}
+
+// Begin closes a derived pool that a claim holds, and that nothing is in, neither a block with a holder nor a child: until is when
+// the DELETE of the claim has succeeded or failed. Nothing is bound in the pool until it is retired, which is allowed from then on, or
+// opened by Reopen. A second Begin sets another time.
+//
+// Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged, if the claim does not hold the pool.
+func (d Derived) Begin(ctx context.Context, id PoolID, by ClaimID, until time.Time) error {
+	for attempts := pace(0); ; {
+		_, err := d.edited(ctx, edit{idle: true}, id, func(p Pool) error {
+			if p.Derived.Holder.Claim != by {
+				return fmt.Errorf("%w: claim %s does not hold the pool", ErrChanged, by)
+			}
+			return nil
+		}, func(of *ledger.Derived) { of.Releasing = store.Stamped(until) })
+		if !errors.Is(err, errSpaces) {
+			return err
+		}
+		if err = d.a.retireSpaces(ctx, id); err == nil {
+			err = attempts.wait(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Reopen ends what Begin has begun. Claims that wait for room in the pool are served again.
+func (d Derived) Reopen(ctx context.Context, id PoolID) error {
+	_, err := d.change(ctx, id, func(Pool) error { return nil }, func(of *ledger.Derived) { of.Releasing = time.Time{} })
+	return err
+}
+
+// change changes what the record of a derived pool says of its making, unless check refuses it.
+func (d Derived) change(ctx context.Context, id PoolID, check func(Pool) error, change func(*ledger.Derived)) (Pool, error) {
+	return d.edited(ctx, edit{}, id, check, change)
+}
+
+func (d Derived) edited(ctx context.Context, e edit, id PoolID, check func(Pool) error, change func(*ledger.Derived)) (Pool, error) {
+	if !ledger.IsDerived(id) {
+		return Pool{}, fmt.Errorf("%w: pool %s is not derived", ErrInvalid, id)
+	}
+	p, err := d.a.engine.Known(ctx, id)
+	if err != nil {
+		return Pool{}, err
+	}
+	e.pool, e.check = p, func(p Pool) error {
+		if p.Derived == nil {
+			return ErrUnknownPool
+		}
+		return check(p)
+	}
+	e.change = func(p *Pool) {
+		next := *p.Derived
+		change(&next)
+		if !sameHold(next, *p.Derived) {
+			p.Derived = &next
+		}
+	}
+	done, err := d.a.engine.Submit(ctx, id, engine.Op{Lane: p.Cluster, Alone: true, Plan: e.plan})
+	return done.Pool, err
+}
+
+// sameHold compares what changes of a derived pool.
+func sameHold(a, b ledger.Derived) bool {
+	return a.Holder == b.Holder && a.HeldSince.Equal(b.HeldSince) && a.Releasing.Equal(b.Releasing)
+}
+
+// Held returns the pool that a claim, or a reservation, holds, as of memory; ok is false if there is none.
+func (d Derived) Held(by ClaimID) (p Pool, ok bool) {
+	for _, id := range d.a.table.HeldBy(by) {
+		if p, ok = d.a.Pool(id); ok && p.Derived != nil && p.Derived.Holder.Claim == by {
+			return p, true
+		}
+	}
+	return Pool{}, false
+}
+
+// Below lists the derived pools below a pool, at any depth, and the address spaces there and of the pool, as of memory: each
+// before the pool above it.
+func (d Derived) Below(id PoolID) (below []Pool) {
+	for _, child := range d.a.table.Below(id) {
+		below = append(below, d.Below(child)...)
+		if p, ok := d.a.Pool(child); ok && p.Derived != nil {
+			below = append(below, p)
+		}
+	}
+	return below
+}
+
+// All yields the derived pools and the address spaces in memory, in no order.
+func (d Derived) All() iter.Seq[Pool] {
+	return func(yield func(Pool) bool) {
+		for p := range d.a.Pools() {
+			if p.Derived != nil && !yield(p) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package space
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// kin is which pools belong together: those below a pool, and those that a claim holds. The lock of the table guards it.
+type kin struct {
+	of    map[ledger.PoolID]bond // those that have one
+	below map[ledger.PoolID]map[ledger.PoolID]struct{}
+	held  map[ledger.ClaimID]map[ledger.PoolID]struct{}
+}
+
+// bond names the pools and claims to which the record of a pool binds it.
+type bond struct {
+	above  ledger.PoolID
+	holder ledger.ClaimID
+}
+
+func newKin() kin {
+	return kin{of: map[ledger.PoolID]bond{}, below: map[ledger.PoolID]map[ledger.PoolID]struct{}{}, held: map[ledger.ClaimID]map[ledger.PoolID]struct{}{}}
+}
+
+// put notes the record of a pool.
+func (k *kin) put(p ledger.Pool) {
+	now := bond{above: p.Above()}
+	if p.Derived != nil {
+		now.holder = p.Derived.Holder.Claim
+	}
+	if now == k.of[p.ID] {
+		return
+	}
+	k.remove(p.ID)
+	k.of[p.ID] = now
+	add(k.below, now.above, p.ID)
+	add(k.held, now.holder, p.ID)
+}
+
+// remove forgets a pool.
+func (k *kin) remove(id ledger.PoolID) {
+	was := k.of[id]
+	delete(k.of, id)
+	remove(k.below, was.above, id)
+	remove(k.held, was.holder, id)
+}
+
+func add[K ~string](sets map[K]map[ledger.PoolID]struct{}, key K, id ledger.PoolID) {
+	if key == "" {
+		return
+	}
+	if sets[key] == nil {
+		sets[key] = map[ledger.PoolID]struct{}{}
+	}
+	sets[key][id] = struct{}{}
+}
+
+func remove[K ~string](sets map[K]map[ledger.PoolID]struct{}, key K, id ledger.PoolID) {
+	delete(sets[key], id)
+	if len(sets[key]) == 0 {
+		delete(sets, key)
+	}
+}
+
+// Amend notes that the record of a pool has changed. Its space's lock is held.
+func (t *Table) Amend(p *Pool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pools[p.ID] == p {
+		t.kin.put(p.Pool)
+	}
+}
+
+// Below lists the pools that were carved from a pool, and its address spaces, in the order of their IDs.
+func (t *Table) Below(id ledger.PoolID) []ledger.PoolID {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Sorted(maps.Keys(t.kin.below[id]))
+}
+
+// HeldBy lists the pools that a claim, or a reservation, holds, in the order of their IDs.
+func (t *Table) HeldBy(id ledger.ClaimID) []ledger.PoolID {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Sorted(maps.Keys(t.kin.held[id]))
+}

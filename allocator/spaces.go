@@ -1,0 +1,109 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// An address space of a pool comes and goes by a transaction under the head of the pool's space, which also changes the
+// number of them in the record of the pool. So the pool is not retired while it has any, and none comes with exclusions that
+// were changed meanwhile. What changes the pool then changes those that are there, one by one. If the process stops
+// between, the next Allocator that opens the ledger goes on.
+
+// errSpaces: the pool has address spaces, which are retired before it.
+var errSpaces = errors.New("the pool has address spaces")
+
+// errThere: the address space is in the ledger, and not in memory yet.
+var errThere = errors.New("the address space is registered")
+
+// newSpace plans the registration of an address space.
+type newSpace ledger.Pool
+
+func (s newSpace) plan(v space.View) (engine.Plan, error) {
+	of := v.Pool(s.Derived.Of)
+	if of == nil {
+		return engine.Plan{}, engine.ErrGone
+	}
+	if of.State != PoolOpen {
+		return engine.Refuse(ErrPoolDraining)
+	}
+	switch v.Pools().Frozen() {
+	case space.Untrusted:
+		return engine.Refuse(&FrozenError{Pool: of.ID})
+	case space.Releasing:
+		return engine.Refuse(&ReleasingError{Pool: of.ID})
+	case space.NotFrozen, space.Disputed, space.LostChanges: // the address space is the same
+	}
+	next, made := of.Pool, ledger.Pool(s)
+	next.Spaces++
+	made.Cluster, made.Name, made.CIDR, made.Excluded = of.Cluster, of.Name, of.CIDR, of.Excluded
+	made.Frozen, made.Disputed = of.Frozen, of.Disputed
+	return engine.Plan{Answer: engine.Answer{Pool: made}, Changes: []store.Change{
+		v.Keys.PutPool(made).At(0, errThere),
+		v.Keys.Space(made.Space).PutHead(store.Head{}.Next(1, "")).At(0, engine.ErrAgain),
+		v.Keys.PutPool(next),
+	}}, nil
+}
+
+// leavePool returns the changes to the pool that an address space leaves.
+func leavePool(v space.View, s Pool) ([]store.Change, error) {
+	of := v.Pool(s.Derived.Of)
+	if of == nil {
+		return nil, engine.ErrGone
+	}
+	next := of.Pool
+	next.Spaces--
+	if of.Parent != "" {
+		next.CoolsUntil = later(next.CoolsUntil, s.CoolsUntil)
+	}
+	return []store.Change{v.Keys.PutPool(next)}, nil
+}
+
+// spacesOf lists the address spaces of a pool, as of memory.
+func (a *Allocator) spacesOf(id PoolID) []PoolID {
+	return slices.DeleteFunc(a.table.Below(id), func(below PoolID) bool { return !ledger.IsAddressSpace(below) })
+}
+
+// retireSpaces retires the address spaces of a pool that are empty. ErrPoolInUse: one is not.
+func (a *Allocator) retireSpaces(ctx context.Context, id PoolID) error {
+	for _, s := range a.spacesOf(id) {
+		if err := a.Retire(ctx, s); err != nil {
+			return fmt.Errorf("address space %s: %w", s, err)
+		}
+	}
+	return nil
+}
+
+// follow brings the address spaces of a pool in line with a change to it.
+func (a *Allocator) follow(ctx context.Context, id PoolID) error {
+	p, ok := a.Pool(id)
+	if !ok || p.Spaces == 0 {
+		return nil
+	}
+	p, revision, ok, err := a.store.Pool(ctx, id)
+	if err == nil && ok {
+		err = a.engine.Await(ctx, revision) // memory has all address spaces that came before it
+	}
+	if err != nil || !ok {
+		return err
+	}
+	for _, s := range a.spacesOf(id) {
+		err := a.edit(ctx, edit{pool: Pool{ID: s, Cluster: p.Cluster}, change: func(s *Pool) {
+			s.Excluded, s.Frozen = p.Excluded, s.Frozen || p.Frozen
+			if p.State == PoolDraining {
+				s.State = PoolDraining
+			}
+		}})
+		if err != nil && !errors.Is(err, ErrUnknownPool) {
+			return fmt.Errorf("address space %s: %w", s, err)
+		}
+	}
+	return nil
+}
