@@ -209,6 +209,14 @@ func TestPolicies_Refuse(t *testing.T) {
 		{"take the status of a claim", request{nil, admission.Update, "ipclaims", change{answered, gen.Claim("c")}}, "the status is written by the system: send it as it was read"},
 		{"change the status of a claim", request{nil, admission.Update, "ipclaims", change{answered, otherwise}}, "the status is written by the system: send it as it was read"},
 		{"make a slice", request{nil, admission.Create, "ippools", gen.Pool("p", gen.Label(ipamv1alpha1.LabelSlice, "uid"))}, "the label ipam.miloapis.com/slice-of is given by the system"},
+		{"forge a pool of a network", request{nil, admission.Create, "ippools", derived(gen.Pool("p"))}, "spec.classRef is given by the system: remove it"},
+		{"make a pool one of a network", request{nil, admission.Update, "ippools", change{gen.Pool("p"), derived(gen.Pool("p"))}}, "spec.classRef is given by the system: leave it as it is"},
+		{"make a pool of a network an own one", request{nil, admission.Update, "ippools", change{derived(gen.Pool("p")), gen.Pool("p")}}, "spec.classRef is given by the system: leave it as it is"},
+		{"change a pool of a network", request{nil, admission.Update, "ippools", change{derived(gen.Pool("p")), derived(gen.Pool("p", gen.Label("a", "b")))}}, "this pool was made by its class for a scope, and is changed by the system alone"},
+		{"delete a pool of a network", request{nil, admission.Delete, "ippools", derived(gen.Pool("p"))}, "this pool was made by its class for a scope: delete the IPClaim with target ScopeRange"},
+		{"label a pool as one of a class", request{nil, admission.Create, "ippools", gen.Pool("p", gen.Label(ipamv1alpha1.LabelProvisionedBy, "c"))}, "the labels ipam.miloapis.com/provisioned-by, scope-digest and provisioned-for are given by the system"},
+		{"label a pool as one of a scope", request{nil, admission.Update, "ippools", change{gen.Pool("p"), gen.Pool("p", gen.Label(ipamv1alpha1.LabelScopeDigest, "d"))}}, "the labels ipam.miloapis.com/provisioned-by, scope-digest and provisioned-for are given by the system"},
+		{"label a pool as one for a workspace", request{nil, admission.Update, "ippools", change{gen.Pool("p", gen.Label(ipamv1alpha1.LabelProvisionedFor, "a")), gen.Pool("p")}}, "the labels ipam.miloapis.com/provisioned-by, scope-digest and provisioned-for are given by the system"},
 		{"delete a pool in use", request{nil, admission.Delete, "ippools", inUse(gen.Pool("p"))}, "this pool is in use: release its claims and child pools first (held by IPClaim default/web); if you just did, try again in a second"},
 	} {
 		for name, somebody := range others {

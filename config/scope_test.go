@@ -4,7 +4,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
+
+// derived marks a pool as one that the system has made for a scope.
+func derived(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
+	pool.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "c"}
+	return pool
+}
 
 // objects returns the scope with as many roles.
 func objects(many int) string {

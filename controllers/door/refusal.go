@@ -33,6 +33,10 @@ var codes = map[ipamv1alpha1.Reason]int32{
 	ipamv1alpha1.ReasonFamilyMismatch:       http.StatusUnprocessableEntity,
 	ipamv1alpha1.ReasonAddressOutOfRange:    http.StatusUnprocessableEntity,
 	ipamv1alpha1.ReasonAddressReserved:      http.StatusUnprocessableEntity,
+	ipamv1alpha1.ReasonScopeRolesMissing:    http.StatusUnprocessableEntity,
+	ipamv1alpha1.ReasonChainBroken:          http.StatusUnprocessableEntity,
+	ipamv1alpha1.ReasonTargetRejected:       http.StatusUnprocessableEntity,
+	ipamv1alpha1.ReasonRangeHeld:            http.StatusConflict,
 }
 
 // statusReasons are the words of Kubernetes for those statuses, which clients compare.

@@ -27,6 +27,8 @@ const (
 	// ConditionOverlapping exists, and is True, on a root pool of a tenant while addresses of it are also
 	// handed out to the same workspace from a pool of another one.
 	ConditionOverlapping = "Overlapping"
+	// ConditionClassesDiffer exists, and is True, on a pool that names classes which cannot share it.
+	ConditionClassesDiffer = "ClassesDiffer"
 	// ConditionDisputed exists, and is True, on a claim and its allocation while
 	// another published record has addresses of the same block.
 	ConditionDisputed = "Disputed"
@@ -88,6 +90,18 @@ const (
 	// retained. Delete that IPAllocation, use another name, or claim with the
 	// retainedPolicy Reuse.
 	ReasonAllocationRetained Reason = "AllocationRetained"
+	// ReasonScopeRolesMissing: the class requires roles that spec.scope does not have. Claim again, with an
+	// object for each role that the message lists.
+	ReasonScopeRolesMissing Reason = "ScopeRolesMissing"
+	// ReasonChainBroken: the class takes its blocks from those of its parents, and one of these classes does
+	// not fit. Correct the class that the message names, or use another.
+	ReasonChainBroken Reason = "ChainBroken"
+	// ReasonTargetRejected: the claim is to hold a range, and its class has no poolPer, so that it has none.
+	// Claim a block, or name a class with poolPer.
+	ReasonTargetRejected Reason = "TargetRejected"
+	// ReasonRangeHeld: another claim holds the range. Delete that one, or use its range: several claims
+	// may have blocks in it.
+	ReasonRangeHeld Reason = "RangeHeld"
 	// ReasonOverlap: the CIDR of this root pool overlaps another root pool.
 	// Choose another CIDR, or put both pools in one addressDomain.
 	ReasonOverlap Reason = "Overlap"
@@ -122,6 +136,9 @@ const (
 	// ReasonForeignSpace: a class or a pool carved from another workspace hands out addresses of this pool as well,
 	// and both may be given. Use a CIDR of its own, or claim from one of the two alone.
 	ReasonForeignSpace Reason = "ForeignSpace"
+	// ReasonUniqueWithinDiffers: the pool names classes that differ in uniqueWithin, and serves none of
+	// them. Remove one from spec.classNames.
+	ReasonUniqueWithinDiffers Reason = "UniqueWithinDiffers"
 	// ReasonReconciled: what failed with ReasonError has succeeded. Nothing to do.
 	ReasonReconciled Reason = "Reconciled"
 	// ReasonLeaseExpired: the lease of a retained allocation was over, and its block was

@@ -21,6 +21,10 @@ var outcomes = map[Reason]struct {
 	ReasonAddressOutOfRange:    {6, "ask for an address inside a pool that can serve this claim"},
 	ReasonAddressReserved:      {6, "ask for an address that the pool does not reserve or exclude, or for a length instead"},
 	ReasonAllocationRetained:   {5, "delete the retained IPAllocation, which frees its block, claim with retainedPolicy Reuse to get it back, or use another name"},
+	ReasonScopeRolesMissing:    {6, "create the claim with an object for each missing role in its scope: --scope ROLE=NAME"},
+	ReasonChainBroken:          {8, "use another class, or ask the platform to correct the class that the message names"},
+	ReasonTargetRejected:       {6, "claim a block, or name a class with poolPer"},
+	ReasonRangeHeld:            {5, "delete the claim that holds the range, or claim blocks inside of it"},
 	ReasonOverlap:              {5, "choose another CIDR, or put both pools in one addressDomain"},
 	ReasonError:                {1, "the controller retries; if this persists, see its log"},
 

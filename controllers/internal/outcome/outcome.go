@@ -34,7 +34,8 @@ func (r *Refusal) Error() string {
 func Stalled(reason ipamv1alpha1.Reason) bool {
 	switch reason {
 	case ipamv1alpha1.ReasonPrefixLengthRejected, ipamv1alpha1.ReasonFamilyMismatch,
-		ipamv1alpha1.ReasonAddressOutOfRange, ipamv1alpha1.ReasonAddressReserved, ipamv1alpha1.ReasonOverlap:
+		ipamv1alpha1.ReasonAddressOutOfRange, ipamv1alpha1.ReasonAddressReserved, ipamv1alpha1.ReasonOverlap,
+		ipamv1alpha1.ReasonScopeRolesMissing, ipamv1alpha1.ReasonTargetRejected:
 		return true
 	default:
 		return false
