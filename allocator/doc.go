@@ -62,6 +62,7 @@
 // Below Options.Prefix, /ipam/v1 by default:
 //
 //	ledger                         the ledger's ID, made once at random
+//	origin                         where the holders are, as the first caller of Origin said
 //	spaces/<space>/head            put by every change to the space; carries a counter
 //	spaces/<space>/blocks/<prefix> a block
 //	claims/<claim>                 where the claim's block is
@@ -88,6 +89,7 @@
 // is changed until the key can be read or is gone. All other spaces go on.
 //
 //	ledger  {"v":1,"id":"…"}
+//	origin  {"v":1,"origin":"…"}
 //	head    {"v":1,"n":17,"by":"…"}
 //	        "by" names the transaction that has put it, so that its writer finds out whether it was committed
 //	roots   {"v":1}, as quotas

@@ -17,6 +17,8 @@ type Options struct {
 	// QueueLimit bounds how many requests may be queued for one space;
 	// beyond it Bind and Release answer ErrBusy. Default 8192.
 	QueueLimit int
+	// Origin replaces what the ledger has as its origin: see Allocator.Origin. Empty: it stays as it is.
+	Origin string
 	// HoldTime is how long room is held for a waiting claim that was woken for
 	// it. Default 10 s.
 	HoldTime time.Duration

@@ -129,7 +129,7 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 		return nil, fmt.Errorf("provider: %w", err)
 	}
 	reading := opts.reading()
-	reading.Endpoint = opts.Ledger.directory.Endpoint
+	reading.Endpoint, reading.Identity = opts.Ledger.directory.Endpoint, opts.Ledger.Origin
 	reader, err := live.NewReader(reading)
 	if err != nil {
 		return nil, err

@@ -1,10 +1,13 @@
 package controllers
 
 import (
+	"cmp"
+	"context"
 	"net/http"
 
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 
+	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/history"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
@@ -12,14 +15,18 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/verify"
 )
 
-// NewVerifier makes a verifier where no controller runs. It reads the platform and its tenants
-// itself. Of opts, Ledger is required.
-func NewVerifier(ground Ground, opts verify.Options) (*verify.Verifier, error) {
-	reader, err := live.NewReader(ground.reading())
+// NewVerifier makes a verifier of a ledger where no controller runs. It reads the platform and its tenants itself.
+func NewVerifier(ground Ground, books allocator.Reader, opts verify.Options) (*verify.Verifier, error) {
+	reading := ground.reading()
+	reading.Identity = func(ctx context.Context, seen string) (string, error) {
+		known, err := books.Origin(ctx)
+		return cmp.Or(known, seen), err
+	}
+	reader, err := live.NewReader(reading)
 	if err != nil {
 		return nil, err
 	}
-	opts.World = reader
+	opts.World, opts.Ledger = reader, books
 	return verify.New(opts), nil
 }
 

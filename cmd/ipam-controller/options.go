@@ -27,6 +27,7 @@ type options struct {
 	capiScope  capi.Scope
 	bootstrap  bool
 	request    bool
+	identity   string
 
 	etcdDataDir  string
 	etcdListen   string
@@ -86,6 +87,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.addPlaceFlags(f)
 	f.BoolVar(&o.bootstrap, "bootstrap", o.bootstrap, "make the platform workspace, or with --standalone the cluster, ready first; the kubeconfig must be an admin's, the controller then runs as its service account")
 	f.BoolVar(&o.request, "request-token", o.request, "request tokens of the service account "+workspaces.ControllerNamespace+"/"+workspaces.ControllerAccount+", each for an hour, and run as it; the kubeconfig then needs the right to request them, and nothing else, and is read again for each; --bootstrap does so anyway")
+	f.StringVar(&o.identity, "accept-identity", o.identity, "identity hash of an APIExport that was made again without its secret: the ledger takes it for its own, and all that tenants had before is freed as in any sweep; empty: keep the one that the ledger has")
 	o.addListenFlag(f)
 	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
 	o.election.addFlags(f)

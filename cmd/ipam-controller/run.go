@@ -54,6 +54,7 @@ func run(ctx context.Context, opts *options) error {
 	go endWith(ctx, store.failed, cancel)
 	ledger, err := controllers.OpenLedger(ctx, store.client, ground.Platform, allocator.Options{
 		Prefix:     opts.etcdPrefix,
+		Origin:     opts.identity,
 		MaxTxnOps:  store.txnOps,
 		History:    opts.history,
 		MaxHistory: opts.historyMax,

@@ -156,7 +156,7 @@ func (v *verification) read(ctx context.Context) (report verify.Report, err erro
 		return report, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	verifier, err := controllers.NewVerifier(ground, v.verifying(store))
+	verifier, err := controllers.NewVerifier(ground, v.reader(store), v.verify)
 	if err != nil {
 		return report, err
 	}

@@ -22,6 +22,8 @@ type World interface {
 	Each(ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error
 	// ExportGone reports whether the platform has no APIExport: then no workspace can be read.
 	ExportGone(ctx context.Context) (bool, error)
+	// Replaced returns why the APIExport shows none of the objects that the ledger knows; empty: it shows them.
+	Replaced(ctx context.Context) (why string, err error)
 }
 
 // compare finds what differs between the books and the objects. The ledger was

@@ -46,6 +46,8 @@ const (
 const (
 	// ExportGone: the platform has no APIExport. It is found alone: no workspace can be read, so nothing was compared.
 	ExportGone Kind = "ExportGone"
+	// ExportReplaced: the APIExport has another identity than the ledger's holders. It is found alone, too.
+	ExportReplaced Kind = "ExportReplaced"
 	// BlockWithoutClaim: the claim or child pool that holds a block does not exist.
 	BlockWithoutClaim Kind = "BlockWithoutClaim"
 	// ClaimWithoutBlock: a claim shows an address that the ledger has not given to it.
@@ -74,7 +76,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		OverlappingBlocks, OverlappingPools, ClaimKeyMismatch, SeveralBlocks, BlockOutsidePool,
-		ChildWithoutBlock, SpaceWithoutHead, BlockOverdue, Disputed, HistoryMismatch, Unreadable, ExportGone,
+		ChildWithoutBlock, SpaceWithoutHead, BlockOverdue, Disputed, HistoryMismatch, Unreadable, ExportGone, ExportReplaced,
 		BlockWithoutClaim, ClaimWithoutBlock, ClaimMismatch, BlockWithoutRecord, RecordWithoutBlock,
 		LeaseOverdue, RecordMismatch, PoolWithoutObject, PoolNotRegistered, PoolMismatch, CapacityMismatch,
 	}

@@ -31,15 +31,16 @@ import (
 type scene struct {
 	*testing.T
 	*Verifier
-	etcd    *clientv3.Client
-	ledger  *allocator.Allocator
-	renewed time.Duration // how long before its last answer each reservation had its first
-	pools   map[string]*ipamv1alpha1.IPPool
-	claims  map[string]*ipamv1alpha1.IPClaim
-	records map[string]*ipamv1alpha1.IPAllocation // by the name of their claim
-	looks   int
-	gone    error  // of the APIExport: nil, it is there; errGone; or why nobody can tell
-	between func() // called before the second look
+	etcd     *clientv3.Client
+	ledger   *allocator.Allocator
+	renewed  time.Duration // how long before its last answer each reservation had its first
+	pools    map[string]*ipamv1alpha1.IPPool
+	claims   map[string]*ipamv1alpha1.IPClaim
+	records  map[string]*ipamv1alpha1.IPAllocation // by the name of their claim
+	looks    int
+	gone     error  // of the APIExport: nil, it is there; errGone; or why nobody can tell
+	replaced string // why the APIExport shows no objects of the ledger's
+	between  func() // called before the second look
 }
 
 func newScene(t *testing.T) *scene {
@@ -139,6 +140,9 @@ func (s *scene) ExportGone(context.Context) (bool, error) {
 	}
 	return false, s.gone
 }
+
+// Replaced implements World.
+func (s *scene) Replaced(context.Context) (string, error) { return s.replaced, nil }
 
 // Each implements World.
 func (s *scene) Each(_ context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error {

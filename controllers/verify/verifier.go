@@ -165,6 +165,10 @@ func (v *Verifier) look(ctx context.Context) (*books, error) {
 		}}
 		return b, nil
 	}
+	if why, err := v.World.Replaced(ctx); err == nil && why != "" {
+		b.findings = []Finding{{Kind: ExportReplaced, Name: ipamv1alpha1.GroupName, Message: why}}
+		return b, nil
+	}
 	return b, b.compare(ctx, v.World)
 }
 

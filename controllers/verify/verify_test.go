@@ -142,6 +142,7 @@ func TestVerify_Findings(t *testing.T) {
 		}, RecordMismatch, nil, "a", ConfirmRelease},
 		{"a record under another name", func(s *scene) { s.records["a"].Name = "alloc-x" }, RecordMismatch, nil, "a", ""},
 		{"an APIExport that is gone", func(s *scene) { s.gone = errGone }, ExportGone, nil, ipamv1alpha1.GroupName, ""},
+		{"an APIExport of another identity", func(s *scene) { s.replaced = "it has another identity" }, ExportReplaced, nil, ipamv1alpha1.GroupName, ""},
 		{"a pool that is gone", func(s *scene) { delete(s.pools, "root") }, PoolWithoutObject, nil, "root", ConfirmRelease},
 		{"a pool that was never entered", func(s *scene) { s.show("x", "10.9.0.0/16", "65536", "0", "65536") }, PoolNotRegistered, nil, "x", ""},
 		{"a pool of another CIDR", func(s *scene) { s.pools["child"].Status.AllocatedCIDR = "10.0.2.0/24" }, PoolMismatch, nil, "child", ""},
@@ -292,6 +293,8 @@ func TestVerify_AFaultIsNoReport(t *testing.T) {
 type world func() error
 
 func (w world) ExportGone(context.Context) (bool, error) { return false, w() }
+
+func (w world) Replaced(context.Context) (string, error) { return "", w() }
 
 func (w world) Each(context.Context, client.ObjectList, func(ledger.ClusterName, client.Object)) error {
 	return w()

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,13 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// An export that was lost is made anew. Without the secret of its identity it is another,
-// which no binding means; with it all goes on.
+// An export that was lost is made again. Without the secret of its identity it is another, which shows no claim that was
+// there: no replica is ready then, and no block is freed. With it all goes on.
 func TestExport_MadeAnewFromItsIdentity(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
@@ -28,7 +30,6 @@ func TestExport_MadeAnewFromItsIdentity(t *testing.T) {
 	claim := gen.Claim("before", gen.OfClass(name), gen.Length(28))
 	framework.Create(t, tenant, claim)
 	framework.WaitBound(t, tenant, claim)
-	platform.StopController(t)
 
 	admin := framework.Admin(t, platform.Path)
 	identity := &corev1.Secret{}
@@ -45,6 +46,14 @@ func TestExport_MadeAnewFromItsIdentity(t *testing.T) {
 	if other := bootstrapped(t, platform, admin); other == bound {
 		t.Errorf("without its secret the export has the identity %s again", other)
 	}
+	framework.Eventually(t, "the controller to see the other identity", func(ctx context.Context) error {
+		if err := platform.Probe(ctx, "/readyz/endpoints"); err == nil || !strings.Contains(err.Error(), "--accept-identity") {
+			return fmt.Errorf("its probe answers: %w", err)
+		}
+		return nil
+	})
+	finds(t, platform, verify.ExportReplaced, workspaces.ExportName)
+	platform.StopController(t)
 	loseExport(t, admin)
 	identity.ObjectMeta = metav1.ObjectMeta{Namespace: identity.Namespace, Name: identity.Name}
 	framework.Create(t, admin, identity)

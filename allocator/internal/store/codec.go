@@ -42,6 +42,10 @@ type (
 		V  int    `json:"v"`
 		ID string `json:"id"`
 	}
+	originValue struct {
+		V      int    `json:"v"`
+		Origin string `json:"origin"`
+	}
 	headValue struct {
 		V     int    `json:"v"`
 		Count int64  `json:"n"`

@@ -21,6 +21,7 @@ func newKeyspace(prefix string) Keys {
 }
 
 func (k Keys) ledger() string     { return string(k) + "/ledger" }
+func (k Keys) origin() string     { return string(k) + "/origin" }
 func (k Keys) pools() string      { return string(k) + "/pools/" }
 func (k Keys) workspaces() string { return string(k) + "/workspaces/" }
 func (k Keys) turns() string      { return string(k) + "/turns/" }
@@ -28,8 +29,8 @@ func (k Keys) turns() string      { return string(k) + "/turns/" }
 // Leader returns the key of the address at which the leader answers.
 func (k Keys) Leader() string { return string(k) + "/replicas/leader" }
 
-// watched is the range of the keys that the engine follows. It begins after the claims, the history and
-// the ledger's ID: half of all changes are to claims.
+// watched is the range of the keys that the engine follows. It begins after the claims, the history,
+// the ledger's ID and its origin: half of all changes are to claims.
 func (k Keys) watched() (from, end string) {
 	return k.pools(), clientv3.GetPrefixRangeEnd(string(k) + "/")
 }

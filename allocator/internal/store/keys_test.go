@@ -83,6 +83,7 @@ func TestParse_IsTheInverseOfTheKeys(t *testing.T) {
 		k.Leader():            {Kind: LeaderKey},
 		k.Claim("c"):          {},
 		k.ledger():            {},
+		k.origin():            {},
 		"/ipam/v1/what":       {},
 	} {
 		if got, err := k.Parse(key); err != nil || got != want {

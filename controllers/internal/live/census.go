@@ -37,10 +37,10 @@ func (r *Reader) Census(ctx context.Context) (c Census, ok bool, err error) {
 	}
 	c = Census{Bound: map[ledger.ClusterName]bool{r.platform: true}, Endpoints: len(seen.urls), Since: seen.made}
 	lists := make([]bindings, len(seen.urls))
-	each, ctx := errgroup.WithContext(ctx)
+	each, together := errgroup.WithContext(ctx)
 	for i, endpoint := range seen.urls {
 		each.Go(func() (err error) {
-			lists[i], err = r.bound(ctx, endpoint, "*")
+			lists[i], err = r.bound(together, endpoint, "*")
 			return err
 		})
 	}
@@ -52,5 +52,6 @@ func (r *Reader) Census(ctx context.Context) (c Census, ok bool, err error) {
 			c.Bound[cluster] = true
 		}
 	}
-	return c, true, nil
+	why, err := r.Replaced(ctx)
+	return c, err == nil && why == "", err
 }

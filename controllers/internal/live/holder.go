@@ -77,11 +77,18 @@ func (r *Reader) Holder(ctx context.Context, h ledger.Holder) (Answer, error) {
 		return r.holderBound(ctx, endpoint, h)
 	})
 	switch {
-	case ok || err != nil:
+	case err != nil || answer.Verdict == Alive:
 		return answer, err
-	default:
-		return r.unbound(ctx, h.Cluster)
+	case !ok:
+		answer, err = r.unbound(ctx, h.Cluster)
 	}
+	if err == nil {
+		err = r.shows(ctx) // after the object was not found: before, the export may have been another one
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	return answer, nil
 }
 
 // Lacks asks one server, the one that is known to serve the holder's workspace, and reports whether

@@ -32,14 +32,17 @@ type Reader struct {
 	scheme   *runtime.Scheme
 	mapper   meta.RESTMapper
 	endpoint func(ledger.ClusterName) (url string, ok bool)
+	known    func(ctx context.Context, seen string) (string, error)
 
 	endpoints fresh[view]
+	identity  fresh[string] // what Replaced tells
+	replaced  time.Time     // when the export was last seen with another identity; readIdentity owns it
 	serves    freshEach[workspaceAt, bindings]
 	listed    atomic.Pointer[[]string] // the URLs of endpoints, as of the slice that was read last
 	kinds     sync.Map                 // group → offer; what servers offer, which changes seldom
 }
 
-// Options configure a Reader. All fields but Slice, Path and Endpoint are required.
+// Options configure a Reader. All fields but Slice, Path, Endpoint and Identity are required.
 type Options struct {
 	// Config reaches the platform workspace.
 	Config *rest.Config
@@ -55,6 +58,9 @@ type Options struct {
 	// Endpoint is the one that serves a workspace, as far as the caches show it. Default: none is
 	// known.
 	Endpoint func(ledger.ClusterName) (url string, ok bool)
+	// Identity returns the identity of the export whose tenants the ledger has; a ledger that has none keeps the one that
+	// was seen. Default: the identity is not compared.
+	Identity func(ctx context.Context, seen string) (string, error)
 }
 
 // NewReader makes a Reader. It sends nothing yet.
@@ -72,11 +78,12 @@ func NewReader(opts Options) (*Reader, error) {
 		scheme:   opts.Scheme,
 		mapper:   Mapper(),
 		endpoint: opts.Endpoint,
+		known:    opts.Identity,
 	}
 	if r.endpoint == nil {
 		r.endpoint = func(ledger.ClusterName) (string, bool) { return "", false }
 	}
-	r.endpoints.read = r.readSlice
+	r.endpoints.read, r.identity.read = r.readSlice, r.readIdentity
 	r.serves.read = func(ctx context.Context, at workspaceAt) (bindings, error) {
 		return r.bound(ctx, at.endpoint, string(at.cluster))
 	}

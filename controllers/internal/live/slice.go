@@ -27,8 +27,11 @@ type view struct {
 }
 
 // Endpoints lists the URLs of all endpoints of the export, read after the call. It is an error
-// if the slice may lack some.
+// if the slice may lack some, or the export shows other objects than the ledger knows.
 func (r *Reader) Endpoints(ctx context.Context) ([]string, error) {
+	if err := r.shows(ctx); err != nil {
+		return nil, err
+	}
 	seen, err := r.endpoints.get(ctx)
 	if err == nil && seen.gap != "" {
 		err = fmt.Errorf("endpoint slice %s may lack endpoints: %s", r.slice, seen.gap)
@@ -36,11 +39,12 @@ func (r *Reader) Endpoints(ctx context.Context) ([]string, error) {
 	return seen.urls, err
 }
 
-// ErrInvalid is in the error of Valid if there is no endpoint slice, or kcp does not find it valid.
+// ErrInvalid is in the error of Valid if there is no endpoint slice, kcp does not find it valid, or the export has another
+// identity than the ledger's.
 var ErrInvalid = errors.New("the export is not served")
 
-// Valid returns an error unless kcp has found the endpoint slice valid, read after the call. It
-// may be narrowed to some shards all the same.
+// Valid returns an error unless kcp has found the endpoint slice valid, read after the call, and the export shows the
+// objects that the ledger knows. The slice may be narrowed to some shards all the same.
 func (r *Reader) Valid(ctx context.Context) error {
 	seen, err := r.endpoints.get(ctx)
 	if err == nil && seen.unmet != "" {
@@ -49,7 +53,10 @@ func (r *Reader) Valid(ctx context.Context) error {
 	if absent.Object(err, "apiexportendpointslices", r.slice) {
 		err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return r.shows(ctx)
 }
 
 // ExportGone reports whether the platform has lost its APIExport, read now. Then no workspace can be read. Without kcp

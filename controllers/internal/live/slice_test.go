@@ -72,9 +72,7 @@ func TestEach_APartialView(t *testing.T) {
 	for field, change := range gaps {
 		t.Run(field, func(t *testing.T) {
 			platform, reader := newWorld(t)
-			platform.serve("/apis/ipam.miloapis.com/v1alpha1/ippools", map[string]any{
-				"apiVersion": ipamv1alpha1.GroupVersion.String(), "kind": "IPPoolList", "items": []any{},
-			})
+			platform.serve("/apis/ipam.miloapis.com/v1alpha1/ippools", noPools)
 			s := slice(corev1.ConditionTrue)
 			change(s)
 			platform.serve(slicePath, s)

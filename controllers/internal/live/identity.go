@@ -1,0 +1,65 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// settled is for how long the export must have had the ledger's identity again before it is believed: a shard may still
+// serve the other one.
+const settled = time.Minute
+
+// kcp stores tenants' objects by the identity of the export. An export that was made again without the secret of its
+// identity shows none of those that were there: bindings are in order, and each object seems to be gone.
+
+// Replaced returns why the export does not show the objects whose blocks the ledger has, by a read after the call; empty:
+// it shows them.
+func (r *Reader) Replaced(ctx context.Context) (why string, err error) {
+	if r.slice == "" || r.known == nil {
+		return "", nil
+	}
+	return r.identity.get(ctx)
+}
+
+// shows returns an error unless the export shows the objects whose blocks the ledger has.
+func (r *Reader) shows(ctx context.Context) error {
+	why, err := r.Replaced(ctx)
+	if err == nil && why != "" {
+		err = fmt.Errorf("%w: %s", ErrInvalid, why)
+	}
+	return err
+}
+
+// readIdentity compares the identity of the export with that of the ledger. There is one read at a time.
+func (r *Reader) readIdentity(ctx context.Context) (why string, err error) {
+	c, err := r.at(r.cfg.Host, "")
+	if err != nil {
+		return "", err
+	}
+	export := &apisv1alpha2.APIExport{}
+	if err := c.Get(ctx, client.ObjectKey{Name: r.slice}, export); err != nil { // it has the name of its slice
+		return "", fmt.Errorf("read APIExport %s: %w", r.slice, err)
+	}
+	seen := export.Status.IdentityHash
+	if seen == "" {
+		return fmt.Sprintf("APIExport %s has no identity yet", r.slice), nil
+	}
+	known, err := r.known(ctx, seen)
+	if err != nil {
+		return "", fmt.Errorf("read the identity in the ledger: %w", err)
+	}
+	if known != seen {
+		r.replaced = time.Now()
+		return fmt.Sprintf("APIExport %s has the identity %s, and the ledger's holders have %s: none of them can be seen; "+
+			"restore the secret of that identity, or start the controller with --accept-identity %[2]s to give up all that tenants had",
+			r.slice, seen, known), nil
+	}
+	if time.Since(r.replaced) < settled {
+		return fmt.Sprintf("APIExport %s has its identity again since less than %s", r.slice, settled), nil
+	}
+	return "", nil
+}
