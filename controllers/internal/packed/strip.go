@@ -29,9 +29,10 @@ func read(obj client.Object, annotation string) bool {
 }
 
 // strip removes the metadata that no controller reads: tenants write as much as they like. No controller writes
-// what it removes either, so a patch of an object that was read from a cache leaves that alone. Finalizers stay, as who patches
-// one of them sends all. So do the labels of pools, which selectors read. Of more than a policy admits, which a CREATE
-// can be stored past, those of this API stay alone.
+// what it removes either, so a patch of an object that was read from a cache leaves that alone. Finalizers stay, as a patch of
+// one of them sends all. So do the labels of pools, which selectors read. Of more labels than a policy admits, which a CREATE
+// can be stored past, those of this API stay alone; of more finalizers those of this API, and one too many in all: package
+// patch then leaves them alone.
 func strip(obj client.Object) {
 	obj.SetManagedFields(nil)
 	switch obj.(type) {
@@ -43,8 +44,8 @@ func strip(obj client.Object) {
 	}
 	obj.SetOwnerReferences(nil)
 	if names := obj.GetFinalizers(); len(names) > ipamv1alpha1.MaxFinalizers {
-		ours := []string{ipamv1alpha1.FinalizerPool, ipamv1alpha1.FinalizerAddressClaim}
-		obj.SetFinalizers(slices.DeleteFunc(ours, func(name string) bool { return !slices.Contains(names, name) }))
+		slices.SortStableFunc(names, func(a, b string) int { return foreign(a) - foreign(b) })
+		obj.SetFinalizers(slices.Clone(names[:ipamv1alpha1.MaxFinalizers+1]))
 	}
 	if labels := obj.GetLabels(); len(labels) > ipamv1alpha1.MaxLabels {
 		obj.SetLabels(some(labels, func(name, _ string) bool { return name == ipamv1alpha1.LabelSlice }))
@@ -57,6 +58,15 @@ func strip(obj client.Object) {
 			return
 		}
 	}
+}
+
+// foreign is 0 of a finalizer of this API, and 1 of any other.
+func foreign(finalizer string) int {
+	switch finalizer {
+	case ipamv1alpha1.FinalizerPool, ipamv1alpha1.FinalizerAddressClaim:
+		return 0
+	}
+	return 1
 }
 
 // some returns those of many names that are kept, in a map of their own: one that has lost the others keeps their room.

@@ -64,7 +64,7 @@ func (h *Helper) Patch(ctx context.Context, c client.Client, obj client.Object) 
 		return fmt.Errorf("patch %s: %w", obj.GetName(), err)
 	}
 	if changes := diff(before.main, after.main); len(changes) > 0 {
-		if err := send(ctx, c, obj, changes); err != nil {
+		if err := h.send(ctx, c, obj, changes); err != nil {
 			return ignoreGone(obj, fmt.Errorf("patch metadata and spec: %w", err))
 		}
 		if err := setStatus(obj, after.status); err != nil {
@@ -103,16 +103,29 @@ func (h *Helper) PatchWhole(ctx context.Context, c client.Client, obj client.Obj
 	if len(changes) == 0 {
 		return nil
 	}
-	return ignoreGone(obj, send(ctx, c, obj, changes))
+	return ignoreGone(obj, h.send(ctx, c, obj, changes))
 }
 
 // send patches the object itself.
-func send(ctx context.Context, c client.Client, obj client.Object, changes map[string]any) error {
+func (h *Helper) send(ctx context.Context, c client.Client, obj client.Object, changes map[string]any) error {
+	if err := h.hasAllFinalizers(changes); err != nil {
+		return err
+	}
 	patch, err := merge(obj, changes)
 	if err != nil {
 		return err
 	}
 	return c.Patch(ctx, obj, patch)
+}
+
+// hasAllFinalizers returns an error if a patch would send finalizers, and those of the snapshot may not be all. A merge patch
+// removes the others, and with them what their owners wait for.
+func (h *Helper) hasAllFinalizers(changes map[string]any) error {
+	metadata, _ := changes["metadata"].(map[string]any)
+	if _, sent := metadata["finalizers"]; sent && len(h.before.GetFinalizers()) > ipamv1alpha1.MaxFinalizers {
+		return fmt.Errorf("it has more than %d finalizers; remove some of them", ipamv1alpha1.MaxFinalizers)
+	}
+	return nil
 }
 
 // merge is a JSON merge patch (RFC 7396) that makes the changes, if obj is still as

@@ -3,7 +3,9 @@ package patch_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
@@ -163,6 +166,29 @@ func TestPatch_SortsBeforeItCompares(t *testing.T) {
 	}
 	if s.main != 0 || s.status != 0 {
 		t.Errorf("%d writes of the object and %d of its status, want none", s.main, s.status)
+	}
+}
+
+// A merge patch of one finalizer sends all of them. Of an object with more than the policy admits, the cache has some alone: a
+// patch would remove the others. All else is written, and the finalizers are when there are fewer.
+func TestPatch_LeavesFinalizersThatMayNotBeAll(t *testing.T) {
+	stored := gen.Claim("c")
+	for i := range ipamv1alpha1.MaxFinalizers {
+		stored.Finalizers = append(stored.Finalizers, fmt.Sprint("example.com/", i))
+	}
+	stored.Finalizers = append(stored.Finalizers, "ours")
+	s := newServer(t, stored.DeepCopy())
+	letGo := func(c *ipamv1alpha1.IPClaim) { controllerutil.RemoveFinalizer(c, "ours") }
+	if err := s.change(t, letGo); err == nil || !strings.Contains(err.Error(), "remove some") || s.main != 0 {
+		t.Errorf("a patch of %d finalizers = %v after %d writes; want a refusal that says what to do, and none", len(stored.Finalizers), err, s.main)
+	}
+	if err := s.change(t, func(c *ipamv1alpha1.IPClaim) { c.Spec.ClassName = "other" }); err != nil || s.main != 1 {
+		t.Errorf("a patch of the spec = %v after %d writes; want one", err, s.main)
+	}
+	stored.Finalizers = stored.Finalizers[1:]
+	s = newServer(t, stored)
+	if err := s.change(t, letGo); err != nil || s.main != 1 {
+		t.Errorf("a patch of %d finalizers = %v after %d writes; want one", len(stored.Finalizers), err, s.main)
 	}
 }
 
