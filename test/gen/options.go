@@ -224,13 +224,6 @@ func Excludes(cidrs ...ipamv1alpha1.CIDR) PoolOption {
 	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) { spec.ExcludedCIDRs = cidrs })
 }
 
-// Reserves keeps blocks of that length at the edges of a pool.
-func Reserves(leading, trailing, unitLength int32) PoolOption {
-	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) {
-		spec.Reservations = &ipamv1alpha1.PoolReservations{Leading: leading, Trailing: trailing, UnitPrefixLength: unitLength}
-	})
-}
-
 // OfClass has a claim allocate by that class.
 func OfClass(name string) ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.ClassName = name })

@@ -1,0 +1,64 @@
+package gen
+
+import (
+	"strings"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Scope is the scope of a claim or a pool.
+type Scope ipamv1alpha1.Scope
+
+func (s Scope) claim(claim *ipamv1alpha1.IPClaim) { claim.Spec.Scope = ipamv1alpha1.Scope(s) }
+func (s Scope) pool(pool *ipamv1alpha1.IPPool)    { pool.Spec.Scope = ipamv1alpha1.Scope(s) }
+
+// Within returns a scope of roles and the names of their objects in turn, such as "network", "vpc-1", "location", "ams". The
+// kind of an object is its role with a capital letter.
+func Within(rolesAndNames ...string) Scope {
+	scope := Scope{}
+	for i := 0; i+1 < len(rolesAndNames); i += 2 {
+		role := rolesAndNames[i]
+		scope[role] = ipamv1alpha1.ScopeRef{
+			APIGroup: "networking.example.com", Kind: strings.ToUpper(role[:1]) + role[1:], Name: rolesAndNames[i+1],
+		}
+	}
+	return scope
+}
+
+// ForRange makes a claim hold the pool that its class has for its scope.
+func ForRange() ClaimOption {
+	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.Target = ipamv1alpha1.TargetScopeRange })
+}
+
+// Below makes a class take its blocks from the pools of another one.
+func Below(class string) ClassOption {
+	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.ParentClassName = class })
+}
+
+// PoolPer makes a class provide a pool for each combination of the objects of these roles.
+func PoolPer(roles ...string) ClassOption {
+	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.PoolPer = roles })
+}
+
+// UniqueWithin makes a class give an address once within the objects of these roles.
+func UniqueWithin(roles ...string) ClassOption {
+	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.UniqueWithin = roles })
+}
+
+// Reserves keeps blocks of that length at the edges of a pool, or of each pool that a class makes.
+func Reserves(leading, trailing, unitLength int32) interface {
+	PoolOption
+	ClassOption
+} {
+	return reserves{Leading: leading, Trailing: trailing, UnitPrefixLength: unitLength}
+}
+
+type reserves ipamv1alpha1.PoolReservations
+
+func (r reserves) class(class *ipamv1alpha1.IPClass) {
+	class.Spec.Reservations = (*ipamv1alpha1.PoolReservations)(&r)
+}
+
+func (r reserves) pool(pool *ipamv1alpha1.IPPool) {
+	pool.Spec.Reservations = (*ipamv1alpha1.PoolReservations)(&r)
+}
