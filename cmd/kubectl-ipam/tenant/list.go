@@ -65,7 +65,11 @@ func list(ctx context.Context, s *session.Session, r *reach.View, out *output.Re
 		return err
 	}
 	if len(tenants) == 0 && !out.Given() {
-		s.Say("there are no tenants; kubectl ipam tenant bind WORKSPACE makes one")
+		makes := "kubectl ipam tenant bind WORKSPACE makes one"
+		if r.Path == "" {
+			makes = "the first claim in a namespace makes it one"
+		}
+		s.Say("there are no tenants; %s", makes)
 		return nil
 	}
 	t := output.NewTable("TENANT", "CLAIMS", "WAITING", "POOLS")

@@ -62,4 +62,9 @@ func TestTenantList_Elsewhere(t *testing.T) {
 	if err := list(t.Context(), s.Session, empty, &output.Report{}); err != nil || !strings.Contains(s.Said.String(), "tenant bind") {
 		t.Errorf("without tenants it says %q, %v; want how to make one", s.Said, err)
 	}
+	s = stage.New(t)
+	empty.Path, empty.SeesTenants = "", false
+	if err := list(t.Context(), s.Session, empty, &output.Report{}); err != nil || !strings.Contains(s.Said.String(), "first claim") {
+		t.Errorf("without kcp and tenants it says %q, %v; want that a claim makes one", s.Said, err)
+	}
 }

@@ -60,7 +60,7 @@ func strip(obj client.Object) {
 	}
 }
 
-// foreign is 0 of a finalizer of this API, and 1 of any other.
+// foreign returns 0 for a finalizer of this API, and 1 of any other.
 func foreign(finalizer string) int {
 	switch finalizer {
 	case ipamv1alpha1.FinalizerPool, ipamv1alpha1.FinalizerAddressClaim:
