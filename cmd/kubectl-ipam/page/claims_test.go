@@ -78,10 +78,14 @@ func TestClaims(t *testing.T) {
 	scene.Claims = append(scene.Claims, page.Claim{IPClaim: bound}, page.Claim{IPClaim: hidden})
 	handler := pages(scene)
 	shows(t, handler, "/claims", "1 to 3 of 3 claims", "default/web", `href="/pool/office?block=192.0.2.16%2F28#block"`, "Service/default/shop",
-		"secret of root:net", "203.0.114.16/28", "default/batch of root:team-a", "PoolExhausted", `aria-current="page">Claims`)
+		"secret of root:net", "203.0.114.16/28", "default/batch of root:team-a", "nightly", "PoolExhausted", `aria-current="page">Claims`)
 	said := shows(t, handler, "/claims?reason=PoolExhausted", "1 to 1 of 1 claim", "default/batch", "show all")
 	if strings.Contains(said, "default/web") {
 		t.Errorf("the claims of one reason have one that is bound:\n%s", said)
+	}
+	scene.Claims[0].Annotations[ipamv1alpha1.AnnotationDescription] = strings.Repeat("ä", 1000)
+	if said = shows(t, handler, "/claims"); strings.Count(said, "ä") != 299 || !strings.Contains(said, "ä…") {
+		t.Errorf("of a description of 1000 letters the page has %d, want 299 and three dots", strings.Count(said, "ä"))
 	}
 	scene.Claims = nil
 	shows(t, pages(scene), "/claims", "There is no claim that you may see")

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/internal/plural"
@@ -145,6 +146,7 @@ func (s *server) parse() map[string]*template.Template {
 		page := template.New("").Funcs(template.FuncMap{
 			"age":   func(since metav1.Time) string { return age(since, s.Now()) },
 			"text":  legible.Text,
+			"about": about,
 			"count": draw.Count,
 			"addresses": func(digits string) string {
 				n, ok := new(big.Int).SetString(digits, 10)
@@ -159,6 +161,16 @@ func (s *server) parse() map[string]*template.Template {
 		parsed[name] = template.Must(page.ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name))
 	}
 	return parsed
+}
+
+// about returns the description of an object, cut to what a line or two can hold; empty if it has none.
+func about(object metav1.Object) string {
+	const longest = 300
+	text := object.GetAnnotations()[ipamv1alpha1.AnnotationDescription]
+	if letters := []rune(text); len(letters) > longest {
+		return string(letters[:longest-1]) + "…"
+	}
+	return text
 }
 
 // age is how long something has been there; empty if that is not known.

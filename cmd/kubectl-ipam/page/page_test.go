@@ -104,6 +104,8 @@ func town(hostile string) *scenery {
 	claim.Status.Conditions = []metav1.Condition{{
 		Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(ipamv1alpha1.ReasonPoolExhausted), Message: "too big " + hostile,
 	}}
+	office.Annotations = map[string]string{ipamv1alpha1.AnnotationDescription: "offices of " + hostile}
+	claim.Annotations = map[string]string{ipamv1alpha1.AnnotationDescription: "nightly " + hostile}
 	class := gen.Class("internal", gen.Lengths{Min: 24, Max: 28}, gen.Default())
 	return &scenery{Snapshot: &page.Snapshot{
 		Workspace: "root:ipam", Namespace: "default", Tenants: true, Classes: []ipamv1alpha1.IPClass{*class},
@@ -159,7 +161,7 @@ func TestOverview_FrozenPool(t *testing.T) {
 func TestPool(t *testing.T) {
 	t.Parallel()
 	handler := pages(town(""))
-	shows(t, handler, "/pool/office", "default/web", "held by another workspace", "child pool", "retained", "reserved or excluded", `href="/pool/office?block=192.0.2.16%2F28#block"`, "Pick a block")
+	shows(t, handler, "/pool/office", "default/web", "held by another workspace", "child pool", "retained", "reserved or excluded", "offices of", `href="/pool/office?block=192.0.2.16%2F28#block"`, "Pick a block")
 	shows(t, handler, "/pool/office?block=192.0.2.32/28", "claim default/db of root:team-b", "60m", "internal")
 	shows(t, handler, "/pool/office?block=192.0.2.64/26", `href="/pool/rack"`, "Open the pool")
 	shows(t, handler, "/pool/office?block=192.0.2.48/28", "What fits", `href="/plan?class=internal&amp;length=28"`)
@@ -223,7 +225,7 @@ func BenchmarkPool_OfAMillionBlocks(b *testing.B) {
 func TestList(t *testing.T) {
 	t.Parallel()
 	handler := pages(town(""))
-	shows(t, handler, "/pool/office/list", "192.0.2.48/28", "free", "depth-1", "93.8% used", "Free blocks by length", "default/vm", `href="/pool/office/list.csv"`)
+	shows(t, handler, "/pool/office/list", "offices of", "192.0.2.48/28", "free", "depth-1", "93.8% used", "Free blocks by length", "default/vm", `href="/pool/office/list.csv"`)
 	said := shows(t, handler, "/pool/office/list.csv", "BLOCK,ADDRESSES,STATE,HOLDER", "192.0.2.16/28,16,held here,claim default/web,internal,,2026-03-01T11:00:00Z,0", "192.0.2.48/28,16,free,,,,,0")
 	if rows := strings.Count(said, "\n"); rows < 10 {
 		t.Errorf("the CSV has %d rows:\n%s", rows, said)
