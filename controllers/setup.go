@@ -160,9 +160,10 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 			return fmt.Errorf("index claims by consumer: %w", err)
 		}
 	}
-	if err := mgr.GetLocalManager().GetFieldIndexer().
-		IndexField(ctx, &ipamv1alpha1.IPClass{}, catalog.ByDefault, catalog.IndexClassByDefault); err != nil {
-		return fmt.Errorf("index default classes: %w", err)
+	for name, extract := range map[string]client.IndexerFunc{catalog.ByDefault: catalog.IndexClassByDefault, catalog.ByParent: catalog.IndexClassByParent} {
+		if err := mgr.GetLocalManager().GetFieldIndexer().IndexField(ctx, &ipamv1alpha1.IPClass{}, name, extract); err != nil {
+			return fmt.Errorf("index classes by %s: %w", name, err)
+		}
 	}
 	// A replica that does not lead has no watch that fills this one, and answers CREATEs from it as soon as it leads.
 	_, err := mgr.GetLocalManager().GetCache().GetInformer(ctx, &ipamv1alpha1.IPAllocation{}, cache.BlockUntilSynced(false))

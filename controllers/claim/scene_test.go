@@ -65,6 +65,7 @@ func newWorkspace(t *testing.T, objects ...client.Object) *workspace {
 		WithStatusSubresource(&ipamv1alpha1.IPClaim{}).
 		WithIndex(&ipamv1alpha1.IPPool{}, catalog.ByClass, catalog.IndexPoolByClass).
 		WithIndex(&ipamv1alpha1.IPClass{}, catalog.ByDefault, catalog.IndexClassByDefault).
+		WithIndex(&ipamv1alpha1.IPClass{}, catalog.ByParent, catalog.IndexClassByParent).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 				note("create", obj)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 // errStale: the pool is deleted, or its spec has changed, and the cache does not show it.
@@ -35,7 +36,7 @@ func (p *pass) confirm(ctx context.Context) error {
 
 // exclude makes the exclusions of the ledger's pool what the spec says.
 func (p *pass) exclude(ctx context.Context, entered ledger.Pool) error {
-	next, err := excluded(entered.CIDR, p.pool.Spec)
+	next, err := resolve.Excluded(entered.CIDR, p.pool.Spec)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,8 @@ const (
 	ByClass = "spec.classNames"
 	// ByDefault finds IPClasses that are marked as default.
 	ByDefault = "default"
+	// ByParent finds IPClasses by the class that they name as their parent.
+	ByParent = "spec.parentClassName"
 )
 
 // Indexers of the field indexes above.
@@ -38,6 +40,12 @@ var (
 	IndexClassByDefault client.IndexerFunc = func(obj client.Object) []string {
 		if resolve.IsDefault(obj.(*ipamv1alpha1.IPClass)) {
 			return []string{"true"}
+		}
+		return nil
+	}
+	IndexClassByParent client.IndexerFunc = func(obj client.Object) []string {
+		if parent := obj.(*ipamv1alpha1.IPClass).Spec.ParentClassName; parent != "" {
+			return []string{parent}
 		}
 		return nil
 	}
@@ -89,6 +97,13 @@ func (v *View) Class(name string) (*ipamv1alpha1.IPClass, bool) {
 func (v *View) DefaultClasses() []*ipamv1alpha1.IPClass {
 	list := &ipamv1alpha1.IPClassList{}
 	v.list(v.platform(), list, client.MatchingFields{ByDefault: "true"})
+	return pointers(list.Items)
+}
+
+// Children lists the classes that name a class as their parent.
+func (v *View) Children(class string) []*ipamv1alpha1.IPClass {
+	list := &ipamv1alpha1.IPClassList{}
+	v.list(v.platform(), list, client.MatchingFields{ByParent: class})
 	return pointers(list.Items)
 }
 

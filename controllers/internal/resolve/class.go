@@ -96,21 +96,18 @@ func Backs(pool *ipamv1alpha1.IPPool, class *ipamv1alpha1.IPClass) bool {
 		pool.Status.IPFamily == class.Spec.IPFamily
 }
 
-// classLength is the prefix length that a claim gets by a class.
-func (q Query) classLength(class *ipamv1alpha1.IPClass) (int, error) {
-	lengths := bounds{0, familyBits(class.Spec.IPFamily)}
-	if r := class.Spec.AllowedPrefixLengths; r != nil {
-		lengths = bounds{int(r.Min), int(r.Max)}
+// classLength returns the prefix length that a claim gets by a class, in a pool that the class above it makes; nil: in any.
+func (q Query) classLength(class, above *ipamv1alpha1.IPClass) (int, error) {
+	lengths := classBounds(class)
+	if above != nil {
+		lengths.min = max(lengths.min, poolLength(above)+1)
 	}
 	asked, err := q.length()
 	if err != nil {
 		return 0, err
 	}
 	if asked == 0 {
-		asked = int(class.Spec.DefaultPrefixLength)
-	}
-	if asked == 0 && lengths.min == lengths.max {
-		asked = lengths.min
+		asked = poolLength(class)
 	}
 	if asked == 0 {
 		return 0, refuse(ipamv1alpha1.ReasonPrefixLengthRejected,
@@ -121,4 +118,23 @@ func (q Query) classLength(class *ipamv1alpha1.IPClass) (int, error) {
 			"class %q hands out %s; /%d is outside this range", class.Name, lengths, asked)
 	}
 	return asked, nil
+}
+
+// classBounds returns the lengths that a class hands out.
+func classBounds(class *ipamv1alpha1.IPClass) bounds {
+	if r := class.Spec.AllowedPrefixLengths; r != nil {
+		return bounds{int(r.Min), int(r.Max)}
+	}
+	return bounds{0, familyBits(class.Spec.IPFamily)}
+}
+
+// poolLength returns the default or only length of a class, which is that of the pools that it makes; 0 if it has none.
+func poolLength(class *ipamv1alpha1.IPClass) int {
+	if length := int(class.Spec.DefaultPrefixLength); length != 0 {
+		return length
+	}
+	if lengths := classBounds(class); lengths.min == lengths.max {
+		return lengths.min
+	}
+	return 0
 }

@@ -23,8 +23,7 @@ func Ready(pool *ipamv1alpha1.IPPool) bool {
 // byPool plans a claim that names its pool.
 func (q Query) byPool(catalog Catalog) (Plan, error) {
 	ref := q.Claim.Spec.PoolRef
-	missing := refuse(ipamv1alpha1.ReasonPoolNotFound, "there is no pool %q %s; name one that exists, create it, or ask its owner to share it; "+
-		"a pool of the platform is claimed by class", ref.Name, q.in(ref.ProjectRef))
+	missing := q.missing(ref.Name, ref.ProjectRef)
 	owner, ok := q.workspace(catalog, ref.ProjectRef)
 	if !ok {
 		return Plan{}, missing
@@ -33,9 +32,18 @@ func (q Query) byPool(catalog Catalog) (Plan, error) {
 	if !ok || !q.mayName(pool, owner) {
 		return Plan{}, missing
 	}
+	if refusal := q.byClassAlone(catalog, pool, owner); refusal != nil {
+		return Plan{}, refusal
+	}
 	f := filter{query: q, catalog: catalog}
 	return f.plan([]*ipamv1alpha1.IPPool{pool}, owner, refuse(ipamv1alpha1.ReasonPoolNotFound,
 		"pool %q is not ready%s", ref.Name, q.unready(pool, owner)))
+}
+
+// missing refuses a claim whose pool is not there, or may not be used.
+func (q Query) missing(name string, in *ipamv1alpha1.ProjectRef) *outcome.Refusal {
+	return refuse(ipamv1alpha1.ReasonPoolNotFound, "there is no pool %q %s; name one that exists, create it, or ask its owner to share it; "+
+		"a pool of the platform is claimed by class", name, q.in(in))
 }
 
 // bySelector plans a claim that selects its pool by labels.
@@ -51,12 +59,34 @@ func (q Query) bySelector(catalog Catalog) (Plan, error) {
 	}
 	var pools []*ipamv1alpha1.IPPool
 	for _, pool := range catalog.Pools(owner) {
-		if selector.Matches(labels.Set(pool.Labels)) && q.mayName(pool, owner) {
+		if selector.Matches(labels.Set(pool.Labels)) && q.mayName(pool, owner) && q.byClassAlone(catalog, pool, owner) == nil {
 			pools = append(pools, pool)
 		}
 	}
 	f := filter{query: q, catalog: catalog}
 	return f.plan(pools, owner, missing)
+}
+
+// byClassAlone refuses a pool that serves no claim which names it, and no child. Of a pool of another workspace it says no more than
+// of one that is not there.
+func (q Query) byClassAlone(catalog Catalog, pool *ipamv1alpha1.IPPool, owner directory.Workspace) *outcome.Refusal {
+	why := ""
+	switch {
+	case !authored(pool):
+		why = fmt.Sprintf("was made for the claims of class %q: claim by a class", pool.Spec.ClassRef.Name)
+	case Spaces(catalog, pool):
+		why = "has several address spaces, by uniqueWithin of its classes: claim by a class"
+	case q.slice == nil && !inScope(pool, q.Claim.Spec.Scope):
+		why = "serves no other scope than " + ipamv1alpha1.ScopeColumn(pool.Spec.Scope)
+	case q.slice != nil && !IsSlice(q.slice, pool) && !inScope(pool, q.slice.Spec.Scope):
+		why = "serves no other scope than " + ipamv1alpha1.ScopeColumn(pool.Spec.Scope) + ": give the child pool that scope, too"
+	default:
+		return nil
+	}
+	if owner.Cluster != q.From.Cluster {
+		return q.missing(pool.Name, &ipamv1alpha1.ProjectRef{Name: owner.Path})
+	}
+	return refuse(ipamv1alpha1.ReasonPoolNotFound, "pool %q %s", pool.Name, why)
 }
 
 // in names the workspace in which a pool is looked for: the words are the same whether it exists, and whether the claim

@@ -22,6 +22,8 @@ type Catalog interface {
 	Pool(in directory.Workspace, name string) (*ipamv1alpha1.IPPool, bool)
 	// Pools lists the pools of a workspace.
 	Pools(in directory.Workspace) []*ipamv1alpha1.IPPool
+	// Children lists the classes that name a class as their parent.
+	Children(class string) []*ipamv1alpha1.IPClass
 	// Backing lists the pools of a workspace that name a class.
 	Backing(in directory.Workspace, class string) []*ipamv1alpha1.IPPool
 	// Workspace finds a workspace by its path.
@@ -61,12 +63,21 @@ type Candidate struct {
 
 // Plan is where and how a claim may be served: the candidates in order.
 type Plan struct {
-	ClassName  string // empty when the claim names its pool
-	Family     ipamv1alpha1.IPFamily
-	Exact      netip.Prefix // the address asked for; the zero Prefix when none is
-	Policy     ipamv1alpha1.ReclaimPolicy
-	Limit      *big.Int // of the class, on what a workspace holds by it; nil for none
+	ClassName string // empty when the claim names its pool
+	Family    ipamv1alpha1.IPFamily
+	Exact     netip.Prefix // the address asked for; the zero Prefix when none is
+	Policy    ipamv1alpha1.ReclaimPolicy
+	Limit     *big.Int // of the class, on what a workspace holds by it; nil for none
+	// Candidates are the pools that may serve the claim; with a Chain those that its first pool may be carved from.
 	Candidates []Candidate
+	// Chain has the pools that the system makes for the claim's scope, each inside of the one before. A claim gets its
+	// block in the last one, and a ScopeRange that pool itself. Empty: the candidates serve the claim.
+	Chain []Level
+	// Length and Strategy are those of the block in the last pool of the Chain.
+	Length   int
+	Strategy ipamv1alpha1.Strategy
+	// Space is the address space of a pool to bind in; nil: the pool itself.
+	Space *Space
 	// Unfit are the refusals of pools that could serve the claim if they handed out its
 	// length.
 	Unfit []*outcome.Refusal
@@ -93,32 +104,59 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 	if class == nil {
 		return Plan{}, err
 	}
+	named := Plan{ClassName: class.Name}
 	if err != nil {
-		return Plan{ClassName: class.Name}, err
+		return named, err
 	}
-	length, err := q.classLength(class)
+	levels, err := q.chain(catalog, class)
 	if err != nil {
-		return Plan{ClassName: class.Name}, err
+		return named, err
 	}
-	plan := Plan{ClassName: class.Name, Family: class.Spec.IPFamily, Policy: q.policy(class.Spec.ReclaimPolicy), Limit: class.Spec.MaxPerConsumer.Int()}
-	f := filter{query: q, catalog: catalog, family: class.Spec.IPFamily, length: length}
-	for _, owner := range q.tiers() {
-		var tier []Candidate
-		for _, pool := range byName(catalog.Backing(owner, class.Name)) {
-			if q.mayDraw(pool, owner) && f.pass(pool) {
-				tier = append(tier, Candidate{Pool: pool, Owner: owner, Strategy: class.Spec.Strategy, Length: length})
-			}
+	plan := Plan{
+		ClassName: class.Name, Family: class.Spec.IPFamily, Policy: q.policy(class.Spec.ReclaimPolicy), Limit: class.Spec.MaxPerConsumer.Int(),
+		Chain: q.levels(levels), Strategy: class.Spec.Strategy, Space: q.space(class),
+	}
+	if !isRange(q.Claim) {
+		if plan.Length, err = q.classLength(class, levels.above()); err != nil {
+			return named, err
 		}
-		order(tier, class.Spec.Strategy, catalog)
+	}
+	if err := q.candidates(catalog, levels, &plan); err != nil {
+		return named, err
+	}
+	return plan, nil
+}
+
+// candidates finds the pools that serve the claim, or its chain: those that name the root class.
+func (q Query) candidates(catalog Catalog, levels chain, plan *Plan) error {
+	root := levels.root()
+	f := filter{query: q, catalog: catalog, family: plan.Family, length: plan.Length}
+	scope, tiers := q.Claim.Spec.Scope, q.tiers()
+	if len(plan.Chain) > 0 {
+		f.length, scope = plan.Chain[0].Length, scope.Only(root.Spec.PoolPer)
+		if plan.Chain[0].InPlatform {
+			tiers = []directory.Workspace{q.Platform} // no workspace lends its own pools to all
+		}
+	}
+	differ := &differing{catalog: catalog}
+	for _, owner := range tiers {
+		var tier []Candidate
+		for _, pool := range byName(catalog.Backing(owner, root.Name)) {
+			if !authored(pool) || !q.mayDraw(pool, owner) || !inScope(pool, scope) || !f.agrees(differ, pool) || !f.pass(pool) {
+				continue
+			}
+			tier = append(tier, Candidate{Pool: pool, Owner: owner, Strategy: root.Spec.Strategy, Length: f.length})
+		}
+		order(tier, root.Spec.Strategy, catalog)
 		plan.Candidates = append(plan.Candidates, tier...)
 	}
 	plan.Exact = f.exact()
 	plan.Unfit = because(f.refusals, ipamv1alpha1.ReasonPoolExhausted)
 	if len(plan.Candidates) > 0 {
-		return plan, nil
+		return nil
 	}
-	return Plan{ClassName: class.Name}, first(f.refusals, refuse(ipamv1alpha1.ReasonNoOfferingPool,
-		"class %q exists, but no ready pool here or on the platform offers it", class.Name))
+	return first(f.refusals, refuse(ipamv1alpha1.ReasonNoOfferingPool,
+		"class %q exists, but no ready pool here or on the platform offers it%s", root.Name, within(scope)))
 }
 
 // byName sorts pools by name, so that what is said of them does not change with the

@@ -36,6 +36,10 @@ func (w world) DefaultClasses() []*ipamv1alpha1.IPClass {
 	return slices.DeleteFunc(slices.Clone(w.classes), func(c *ipamv1alpha1.IPClass) bool { return !resolve.IsDefault(c) })
 }
 
+func (w world) Children(class string) []*ipamv1alpha1.IPClass {
+	return slices.DeleteFunc(slices.Clone(w.classes), func(c *ipamv1alpha1.IPClass) bool { return c.Spec.ParentClassName != class })
+}
+
 func (w world) Pool(in directory.Workspace, name string) (*ipamv1alpha1.IPPool, bool) {
 	i := slices.IndexFunc(w.pools[in], func(p *ipamv1alpha1.IPPool) bool { return p.Name == name })
 	if i < 0 {

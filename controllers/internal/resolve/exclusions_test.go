@@ -1,4 +1,4 @@
-package pool
+package resolve_test
 
 import (
 	"net/netip"
@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -34,7 +35,7 @@ func TestExcluded(t *testing.T) {
 			[]string{"10.0.0.0/29"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := excluded(netip.MustParsePrefix(tt.cidr), gen.Pool("p", tt.options...).Spec)
+			got, err := resolve.Excluded(netip.MustParsePrefix(tt.cidr), gen.Pool("p", tt.options...).Spec)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package pool
+package resolve_test
 
 import (
 	"net/netip"
@@ -7,6 +7,7 @@ import (
 	"go4.org/netipx"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -28,7 +29,7 @@ func FuzzExcluded(f *testing.F) {
 		if exclusion != "" {
 			spec.ExcludedCIDRs = []ipamv1alpha1.CIDR{ipamv1alpha1.CIDR(exclusion)}
 		}
-		got, err := excluded(cidr, spec)
+		got, err := resolve.Excluded(cidr, spec)
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package pool
+package resolve
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// excluded lists what the pool never hands out: its reservations at the two
-// edges, its excluded CIDRs, and what it withholds for its gateway, merged into the fewest prefixes.
-func excluded(cidr netip.Prefix, spec ipamv1alpha1.IPPoolSpec) ([]netip.Prefix, error) {
+// Excluded lists the prefixes that a pool never hands out: its reservations at the two
+// edges, its excluded CIDRs, and those that it withholds for its gateway, merged into the fewest prefixes.
+func Excluded(cidr netip.Prefix, spec ipamv1alpha1.IPPoolSpec) ([]netip.Prefix, error) {
 	var set netipx.IPSetBuilder
 	for _, text := range spec.ExcludedCIDRs {
 		prefix, err := netip.ParsePrefix(string(text))
@@ -39,6 +39,12 @@ func excluded(cidr netip.Prefix, spec ipamv1alpha1.IPPoolSpec) ([]netip.Prefix, 
 		return nil, err
 	}
 	return merged.Prefixes(), nil
+}
+
+// reserved lists the prefixes that a pool with these reservations alone never hands out.
+func reserved(cidr netip.Prefix, r ipamv1alpha1.PoolReservations) []netip.Prefix {
+	kept, _ := Excluded(cidr, ipamv1alpha1.IPPoolSpec{Reservations: &r}) // there is no text that could not be read
+	return kept
 }
 
 // reserve adds the blocks at the edges. The unit is one address unless it is given;

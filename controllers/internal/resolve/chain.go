@@ -1,0 +1,165 @@
+package resolve
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+)
+
+// maxLevels is how many classes a chain has at most.
+const maxLevels = 8
+
+// chain has a class first, then its parent, and so on. The last one is the root, which authored pools name.
+type chain []*ipamv1alpha1.IPClass
+
+func (c chain) root() *ipamv1alpha1.IPClass { return c[len(c)-1] }
+
+// above returns the parent of the class; nil if it has none.
+func (c chain) above() *ipamv1alpha1.IPClass {
+	if len(c) < 2 {
+		return nil
+	}
+	return c[1]
+}
+
+// Chain returns the roles that the scope of a claim by a class must have, sorted, and a refusal that names a fault of the class or
+// of one above it; nil if claims may use the class. Of a broken chain the roles are those that are known.
+func Chain(catalog Catalog, class *ipamv1alpha1.IPClass) (roles []string, broken *outcome.Refusal) {
+	levels, broken := chainOf(catalog, class)
+	return levels.roles(), broken
+}
+
+// roles returns those that a claim must have: by uniqueWithin of the class, and by each poolPer.
+func (c chain) roles() []string {
+	roles := slices.Clone(c[0].Spec.UniqueWithin)
+	for _, class := range c {
+		roles = append(roles, class.Spec.PoolPer...)
+	}
+	roles = slices.DeleteFunc(roles, func(role string) bool {
+		return role == ipamv1alpha1.RoleProject || role == ipamv1alpha1.RoleAllProjects
+	})
+	slices.Sort(roles)
+	return slices.Compact(roles)
+}
+
+// chainOf follows the parents of a class up to the root, and refuses a chain in which one does not fit.
+func chainOf(catalog Catalog, class *ipamv1alpha1.IPClass) (chain, *outcome.Refusal) {
+	levels := chain{class}
+	for {
+		top := levels.root()
+		if refusal := sound(catalog, top); refusal != nil {
+			return levels, refusal
+		}
+		name := top.Spec.ParentClassName
+		if name == "" {
+			return levels, nil
+		}
+		if slices.ContainsFunc(levels, func(c *ipamv1alpha1.IPClass) bool { return c.Name == name }) {
+			return levels, broken(top, "its parent %q is below it: a chain of classes has no cycle", name)
+		}
+		if len(levels) == maxLevels {
+			return levels, broken(class, "there are more than %d classes from it to the root", maxLevels)
+		}
+		parent, ok := catalog.Class(name)
+		if !ok {
+			return levels, broken(top, "its parent %q does not exist", name)
+		}
+		if refusal := fits(top, parent); refusal != nil {
+			return append(levels, parent), refusal
+		}
+		levels = append(levels, parent)
+	}
+}
+
+func broken(class *ipamv1alpha1.IPClass, format string, args ...any) *outcome.Refusal {
+	return refuse(ipamv1alpha1.ReasonChainBroken, "class %q: %s", class.Name, fmt.Sprintf(format, args...))
+}
+
+// sound checks a class of a chain by itself, and beside those with the same parent.
+func sound(catalog Catalog, class *ipamv1alpha1.IPClass) *outcome.Refusal {
+	spec := class.Spec
+	if len(spec.PoolPer) > 0 {
+		length := poolLength(class)
+		switch {
+		case length == 0:
+			return broken(class, "its pools have no length: give it a defaultPrefixLength, or one allowed length")
+		case len(spec.UniqueWithin) > 0:
+			return broken(class, "its pools cannot be carved where addresses repeat: give it poolPer or uniqueWithin, and not both")
+		case spec.Reservations != nil && spec.Reservations.UnitPrefixLength != 0 && int(spec.Reservations.UnitPrefixLength) < length:
+			return broken(class, "a reserved /%d does not fit into its pools, which are /%d", spec.Reservations.UnitPrefixLength, length)
+		}
+	}
+	if spec.ParentClassName == "" {
+		return nil
+	}
+	for _, other := range catalog.Children(spec.ParentClassName) {
+		if older(other, class) && !sameRoles(other, class) {
+			return broken(class, "it has another uniqueWithin than the older class %q, which takes blocks from the same pools", other.Name)
+		}
+	}
+	return nil
+}
+
+// fits checks a class against its parent.
+func fits(class, parent *ipamv1alpha1.IPClass) *outcome.Refusal {
+	length := poolLength(parent)
+	shortest := poolLength(class)
+	if class.Spec.AllowedPrefixLengths != nil {
+		shortest = classBounds(class).min
+	}
+	switch {
+	case parent.Spec.Provisioner != "" && parent.Spec.Provisioner != ipamv1alpha1.NativeProvisioner:
+		return broken(parent, "it is provisioned by %q, which is not served here", parent.Spec.Provisioner)
+	case parent.Spec.IPFamily != class.Spec.IPFamily:
+		return broken(class, "it is %s, and its parent %q is %s", class.Spec.IPFamily, parent.Name, parent.Spec.IPFamily)
+	case len(parent.Spec.PoolPer) == 0:
+		return broken(parent, "it has no poolPer, so that class %q has no pools to take blocks from", class.Name)
+	case shortest != 0 && shortest <= length:
+		return broken(class, "it hands out a /%d, which is not smaller than a pool of its parent %q, a /%d", shortest, parent.Name, length)
+	case shared(class) && !shared(parent):
+		return broken(class, "all workspaces share its pools, and each has its own of its parent %q: give both project, or both allProjects", parent.Name)
+	}
+	return nil
+}
+
+// shared reports whether all workspaces share the pools of a class.
+func shared(class *ipamv1alpha1.IPClass) bool {
+	return slices.Contains(class.Spec.PoolPer, ipamv1alpha1.RoleAllProjects)
+}
+
+// older reports whether a class was there before another.
+func older(a, b *ipamv1alpha1.IPClass) bool {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
+}
+
+// sameRoles reports whether two classes agree on uniqueWithin.
+func sameRoles(a, b *ipamv1alpha1.IPClass) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a.Spec.UniqueWithin)), slices.Sorted(slices.Values(b.Spec.UniqueWithin)))
+}
+
+// chain returns the chain of a class by which the claim may get something, for its scope.
+func (q Query) chain(catalog Catalog, class *ipamv1alpha1.IPClass) (chain, error) {
+	levels, refusal := chainOf(catalog, class)
+	if refusal != nil {
+		return nil, refusal
+	}
+	if isRange(q.Claim) && len(class.Spec.PoolPer) == 0 {
+		return nil, refuse(ipamv1alpha1.ReasonTargetRejected,
+			"class %q has no poolPer, and so no range that a claim could hold: claim a block, or name a class with poolPer", class.Name)
+	}
+	if missing := q.Claim.Spec.Scope.Missing(levels.roles()); len(missing) > 0 {
+		refusal := refuse(ipamv1alpha1.ReasonScopeRolesMissing,
+			"class %q requires an object for each of its roles, and spec.scope names none for %s: add it in a new claim", class.Name, words(missing))
+		refusal.Roles = missing
+		return nil, refusal
+	}
+	return levels, nil
+}
+
+// isRange reports whether a claim is to hold a pool.
+func isRange(claim *ipamv1alpha1.IPClaim) bool {
+	return claim.Spec.Target == ipamv1alpha1.TargetScopeRange
+}

@@ -1,0 +1,112 @@
+package resolve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// authored reports whether somebody has written a pool. Those that the system makes serve the classes below theirs, and are
+// found in the ledger: the words of an object prove nothing.
+func authored(pool *ipamv1alpha1.IPPool) bool { return pool.Spec.ClassRef == nil }
+
+// inScope reports whether a pool serves a scope: for each of its roles it names the same object.
+func inScope(pool *ipamv1alpha1.IPPool, scope ipamv1alpha1.Scope) bool {
+	for role, ref := range pool.Spec.Scope {
+		if scope[role] != ref {
+			return false
+		}
+	}
+	return true
+}
+
+// within says for which scope no pool was found; empty without one.
+func within(scope ipamv1alpha1.Scope) string {
+	if len(scope) == 0 {
+		return ""
+	}
+	return " for the scope " + ipamv1alpha1.ScopeColumn(scope)
+}
+
+// words lists roles for a message.
+func words(roles []string) string {
+	if len(roles) == 1 {
+		return roles[0]
+	}
+	return strings.Join(roles[:len(roles)-1], ", ") + " and " + roles[len(roles)-1]
+}
+
+// differing finds the classes of pools that cannot share them. Address spaces of a pool know nothing of one another, so all classes
+// that it names must be unique within the same roles.
+type differing struct {
+	catalog Catalog
+	seen    map[string]*ipamv1alpha1.IPClass
+}
+
+// class finds a class, and remembers it: pools of a class often name the same others.
+func (d *differing) class(name string) (*ipamv1alpha1.IPClass, bool) {
+	class, ok := d.seen[name]
+	if !ok {
+		if found, there := d.catalog.Class(name); there {
+			class = found
+		}
+		if d.seen == nil {
+			d.seen = map[string]*ipamv1alpha1.IPClass{}
+		}
+		d.seen[name] = class
+	}
+	return class, class != nil
+}
+
+// ClassesDiffer says which two classes of a pool differ in uniqueWithin, so that the pool serves neither; empty if all agree.
+func ClassesDiffer(catalog Catalog, pool *ipamv1alpha1.IPPool) string {
+	return (&differing{catalog: catalog}).of(pool)
+}
+
+func (d *differing) of(pool *ipamv1alpha1.IPPool) string {
+	if len(pool.Spec.ClassNames) < 2 {
+		return ""
+	}
+	var first *ipamv1alpha1.IPClass
+	for _, name := range slices.Sorted(slices.Values(pool.Spec.ClassNames)) {
+		class, ok := d.class(name)
+		if !ok {
+			continue
+		}
+		if first == nil {
+			first = class
+		} else if !sameRoles(first, class) {
+			return fmt.Sprintf("class %q is unique within %s, and class %q within %s; remove one from spec.classNames of the pool",
+				first.Name, roles(first), class.Name, roles(class))
+		}
+	}
+	return ""
+}
+
+// roles names uniqueWithin of a class in a message.
+func roles(class *ipamv1alpha1.IPClass) string {
+	if within := class.Spec.UniqueWithin; len(within) > 0 {
+		return words(slices.Sorted(slices.Values(within)))
+	}
+	return "the pool"
+}
+
+// Spaces reports whether the addresses of a pool are given out in several address spaces, by a class that it names. Such a pool
+// serves claims by class alone, and has no child pools and no slices: whatever else was taken from it would be in no space.
+func Spaces(catalog Catalog, pool *ipamv1alpha1.IPPool) bool {
+	return slices.ContainsFunc(pool.Spec.ClassNames, func(name string) bool {
+		class, ok := catalog.Class(name)
+		return ok && len(class.Spec.UniqueWithin) > 0
+	})
+}
+
+// agrees reports whether the classes of a pool agree, and remembers why not.
+func (f *filter) agrees(d *differing, pool *ipamv1alpha1.IPPool) bool {
+	why := d.of(pool)
+	if why != "" {
+		f.refusals = append(f.refusals, refuse(ipamv1alpha1.ReasonNoOfferingPool, "pool %q serves no class: %s", pool.Name, why))
+	}
+	return why == ""
+}
