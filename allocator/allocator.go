@@ -60,6 +60,7 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks e
 	if err := a.engine.Start(ctx, options.Registerer); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", a.keys, err), a.Close())
 	}
+	a.engine.Spawn(a.followAll)
 	return a, nil
 }
 

@@ -22,6 +22,8 @@ type fixture struct {
 	t    *testing.T
 	etcd *etcdtest.Etcd
 	kept Block // retained, of a test
+	// Pools of a test: one that a claim holds, one that is being released, and an empty address space.
+	derived, shut, empty PoolID
 }
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }

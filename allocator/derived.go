@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -33,9 +34,6 @@ func (d Derived) Provision(ctx context.Context, req Request, p Pool, excluded fu
 		return Pool{}, fmt.Errorf("%w: pool %s has no class that it is derived for", ErrInvalid, p.Name)
 	}
 	p.ID = p.Derived.ID()
-	if there, ok := d.a.Pool(p.ID); ok && there.Derived != nil && there.Derived.Releasing.IsZero() {
-		return there, nil
-	}
 	req.Holder = Holder{Claim: ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
 	if err := errors.Join(checkRequest(req), ledger.CheckID("cluster", p.Cluster)); err != nil {
 		return Pool{}, err
@@ -46,12 +44,27 @@ func (d Derived) Provision(ctx context.Context, req Request, p Pool, excluded fu
 		made.HeldSince = store.Stamped(d.a.engine.Hooks.Now())
 	}
 	p.Derived, p.Frozen = &made, false
-	c := carving{Allocator: d.a, req: wanted{Request: req}, child: p, excluded: excluded}
-	there, err := c.run(ctx)
+	there, ok, err := d.there(ctx, p.ID)
+	if err == nil && !ok {
+		c := carving{Allocator: d.a, req: wanted{Request: req}, child: p, excluded: excluded}
+		there, err = c.run(ctx)
+	}
 	if err == nil && there.Derived != nil && !there.Derived.Releasing.IsZero() {
 		return Pool{}, &ReleasingError{Pool: p.ID}
 	}
 	return there, err
+}
+
+// there reads a pool that memory has, as of now. So those that come too late take no part in a transaction of the pool above.
+func (d Derived) there(ctx context.Context, id PoolID) (p Pool, ok bool, err error) {
+	if _, known := d.a.Pool(id); !known {
+		return Pool{}, false, nil
+	}
+	p, revision, ok, err := d.a.store.Pool(ctx, id)
+	if err == nil && ok {
+		err = d.a.engine.Await(ctx, revision)
+	}
+	return p, ok, err
 }
 
 // Space registers the address space that a pool has for a scope of a workspace, unless it is there: a pool of the same CIDR,
@@ -209,6 +222,38 @@ func (d Derived) edited(ctx context.Context, e edit, id PoolID, check func(Pool)
 // sameHold compares what changes of a derived pool.
 func sameHold(a, b ledger.Derived) bool {
 	return a.Holder == b.Holder && a.HeldSince.Equal(b.HeldSince) && a.Releasing.Equal(b.Releasing)
+}
+
+// Idle reports whether a derived pool or an address space could go by itself, as of memory: no claim holds it, nothing is in it, and
+// nothing cools there.
+func (d Derived) Idle(id PoolID) (idle bool) {
+	d.a.table.Visit(id, func(p *space.Pool) {
+		idle = p.Derived != nil && p.Derived.Holder.Claim == "" && p.Held() == 0 && p.Spaces == 0 && p.Cools.Own == 0
+	})
+	return idle
+}
+
+// Clear retires the derived pools and the address spaces below a pool that nothing is in and no claim holds, from the bottom up, and
+// returns them. Unlike Idle it takes those in which blocks cool: the block of the pool cools then.
+func (d Derived) Clear(ctx context.Context, id PoolID) (gone []Pool, err error) {
+	for _, p := range d.Below(id) {
+		r := retirement{Allocator: d.a, id: p.ID, check: unheld}
+		err := r.run(ctx)
+		if err == nil {
+			gone = append(gone, p)
+		} else if !errors.Is(err, ErrPoolInUse) {
+			return gone, err
+		}
+	}
+	return gone, nil
+}
+
+// unheld refuses a pool that a claim holds.
+func unheld(p Pool) error {
+	if p.Derived != nil && p.Derived.Holder.Claim != "" {
+		return ErrPoolInUse
+	}
+	return nil
 }
 
 // Held returns the pool that a claim, or a reservation, holds, as of memory; ok is false if there is none.

@@ -173,47 +173,6 @@ func reservationIn(p PoolID) Request {
 	return r
 }
 
-func TestSpace(t *testing.T) {
-	l := newLedger(t)
-	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
-	l.pool("p", "10.0.0.0/24")
-	l.must(l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/32")}))
-	a, b := l.space("p", "a"), other.space("p", "b")
-	if again := other.space("p", "a"); again.ID != a.ID || a.ID == b.ID {
-		t.Errorf("the spaces are %s, %s, and %s again; want two", a.ID, b.ID, again.ID)
-	}
-	for claim, s := range map[string]Pool{"in-a": a, "in-b": b} {
-		if got := l.bind(request(s.ID, claim, 32)); got.Prefix != prefix("10.0.0.1/32") {
-			t.Errorf("Bind in %s = %s, want 10.0.0.1/32", s.ID, got.Prefix)
-		}
-	}
-	if _, err := l.Register(t.Context(), Pool{ID: "q", Cluster: "platform", Name: "q", CIDR: prefix("10.0.1.0/24")}); err != nil {
-		t.Errorf("Register beside the address spaces: %v", err)
-	}
-	l.must(l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
-	if got := l.bind(request(a.ID, "next", 32)); got.Prefix != prefix("10.0.0.4/32") {
-		t.Errorf("Bind after Exclude = %s, want 10.0.0.4/32", got.Prefix)
-	}
-	if err := l.Retire(t.Context(), "p"); !errors.Is(err, ErrPoolInUse) {
-		t.Errorf("Retire of a pool with used address spaces: %v, want ErrPoolInUse", err)
-	}
-	l.sameAsLedger(other.Allocator, l.open())
-	l.must(l.Drain(t.Context(), "p"))
-	for _, s := range []Pool{a, b} {
-		if _, err := l.Bind(t.Context(), request(s.ID, "late", 32)); !errors.Is(err, ErrPoolDraining) {
-			t.Errorf("Bind in an address space of a draining pool: %v", err)
-		}
-	}
-	for _, claim := range []ClaimID{"in-a", "in-b", "next"} {
-		l.free(claim)
-	}
-	for known := true; known; _, _, known, _ = l.Registered(t.Context(), "p") { // it goes by itself
-	}
-	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
-		t.Errorf("%v are left", blocks)
-	}
-}
-
 func TestBelow_ListsTheDeepestFirst(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
@@ -233,4 +192,120 @@ func TestBelow_ListsTheDeepestFirst(t *testing.T) {
 		t.Errorf("Below = %v; want %s before %s before %s, and %s", got, s.ID, low.ID, top.ID, under.ID)
 	}
 	l.sameAsLedger(l.open())
+}
+
+// A root pool with nothing but idle derived pools is not in use, and they are cleared from the bottom up.
+func TestInUse_IdleDerivedPoolsDoNotCount(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	d := l.Derived()
+	use := func(want bool, ids ...PoolID) {
+		t.Helper()
+		for _, id := range ids {
+			if got := l.InUse(id); got != want {
+				t.Errorf("InUse(%s) = %t, want %t", id, got, want)
+			}
+		}
+	}
+	top := l.provision("p", 20, ofNetwork("net", "a"))
+	low := l.provision(top.ID, 24, ofNetwork("sub", "a"))
+	lone := l.provision("p", 20, ofNetwork("net", "b"))
+	use(false, "p", top.ID, low.ID)
+	l.bind(request(low.ID, "endpoint", 32))
+	use(true, "p", top.ID, low.ID)
+	l.free("endpoint")
+	if _, err := d.Hold(t.Context(), low.ID, claim("range")); err != nil {
+		t.Fatalf("Hold: %v", err)
+	}
+	use(true, "p", top.ID)
+	if d.Idle(low.ID) || d.Idle(top.ID) || !d.Idle(lone.ID) || d.Idle("p") {
+		t.Errorf("Idle = %t, %t, %t, %t; want false for a held pool, for one with a child, and for a root pool", d.Idle(low.ID), d.Idle(top.ID), d.Idle(lone.ID), d.Idle("p"))
+	}
+	if gone, err := d.Clear(t.Context(), "p"); err != nil || len(gone) != 1 || gone[0].ID != lone.ID {
+		t.Errorf("Clear = %v, %v; want %s alone", gone, err, lone.ID)
+	}
+	l.must(d.Begin(t.Context(), low.ID, "range", time.Now().Add(time.Minute)))
+	if gone, err := d.Clear(t.Context(), "p"); err != nil || len(gone) != 0 {
+		t.Errorf("Clear = %v, %v; want that the pool which is being released stays", gone, err)
+	}
+	l.must(d.Drop(t.Context(), low.ID, "range"))
+	use(false, "p", top.ID, low.ID)
+	l.bind(request("p", "flat", 32))
+	use(true, "p")
+	if gone, err := d.Clear(t.Context(), "p"); err != nil || len(gone) != 2 || gone[0].ID != low.ID {
+		t.Errorf("Clear = %v, %v; want %s, then %s", gone, err, low.ID, top.ID)
+	}
+	use(true, "p")
+	l.free("flat")
+	use(false, "p")
+	l.must(l.Retire(t.Context(), "p"))
+	l.sameAsLedger()
+}
+
+// A derived pool that was retired, and whose block cools, is made again: at its place for the same length, and elsewhere for
+// another one.
+func TestProvision_WhileItsFormerBlockCools(t *testing.T) {
+	i := newIcebox(t)
+	wanted := ofNetwork("net", "a")
+	first := i.provision("p", 28, wanted)
+	i.must(i.Retire(t.Context(), first.ID))
+	if again := i.provision("p", 28, wanted); again.CIDR != first.CIDR {
+		t.Errorf("Provision = %s, want the former block %s", again.CIDR, first.CIDR)
+	}
+	i.must(i.Retire(t.Context(), first.ID))
+	if other := i.provision("p", 27, wanted); other.CIDR.Overlaps(first.CIDR) || other.CIDR.Bits() != 27 {
+		t.Errorf("Provision = %s, want a /27 beside %s, which cools", other.CIDR, first.CIDR)
+	}
+	i.sameAsLedger(i.follower())
+}
+
+// A derived pool that was published, and that the ledger has lost, comes back as it was, and frozen.
+func TestAdoptedAgain_DerivedPoolIsAsBefore(t *testing.T) {
+	l := newLedger(t, frozenLedger)
+	l.pool("p", "10.0.0.0/16")
+	l.Trust("p")
+	wanted := ofNetwork("net", "a")
+	wanted.ID, wanted.Derived.Holder = wanted.Derived.ID(), claim("range")
+	req := exactly(request("p", string(wanted.ID), 0), "10.0.7.0/24")
+	p, err := l.Readopt(t.Context(), req, wanted)
+	if err != nil || p.CIDR != prefix("10.0.7.0/24") || !p.Frozen || p.Derived.ID() != p.ID || p.Derived.Holder != claim("range") {
+		t.Fatalf("Readopt = %+v, %v; want the derived pool at 10.0.7.0/24, frozen", p, err)
+	}
+	l.wantFrozen(p.ID, true)
+	if again := l.provision("p", 24, wanted); again.CIDR != p.CIDR {
+		t.Errorf("Provision = %s, want %s", again.CIDR, p.CIDR)
+	}
+	l.must(l.Resume(t.Context(), p.ID, 0))
+	l.bind(request(p.ID, "endpoint", 32))
+	if fresh := l.provision("p", 24, ofNetwork("net", "b")); l.Frozen(fresh.ID) {
+		t.Error("a new derived pool is frozen")
+	}
+	wanted.ID = "derived.forged"
+	req.Holder.Claim = ClaimID(wanted.ID)
+	if _, err := l.Readopt(t.Context(), req, wanted); !errors.Is(err, ErrInvalid) {
+		t.Errorf("Readopt under an ID that is not that of the scope: %v, want ErrInvalid", err)
+	}
+	l.sameAsLedger()
+}
+
+// While a derived pool is being released, claims that wait for room there are not served. When it is opened again, they are.
+func TestReopen_ServesWaitingClaims(t *testing.T) {
+	woken := make(chan ClaimID, 8)
+	l := newLedger(t, func(o *Options) { o.Wake = func(h Holder) { woken <- h.Claim } })
+	l.pool("p", "10.0.0.0/16")
+	wanted := ofNetwork("net", "a")
+	wanted.Derived.Holder = claim("range")
+	p := l.provision("p", 30, wanted)
+	d := l.Derived()
+	l.must(d.Begin(t.Context(), p.ID, "range", time.Now()))
+	l.Wait(request(p.ID, "waits", 32))
+	if len(woken) > 0 {
+		t.Error("a claim was woken for room of a pool that is being released")
+	}
+	l.must(d.Reopen(t.Context(), p.ID))
+	if got := <-woken; got != "waits" {
+		t.Errorf("%s was woken, want waits", got)
+	}
+	l.bind(request(p.ID, "waits", 32))
+	l.sameAsLedger()
 }

@@ -43,16 +43,36 @@ func (a *Allocator) Pools() iter.Seq[Pool] {
 func (a *Allocator) PoolsOf(c ClusterName) int { return a.table.PoolsOf(c) }
 
 // Capacity counts the addresses of a pool, as of memory. A block counts in every pool of
-// the address domain that it overlaps.
+// the address domain that it overlaps. Those of address spaces do not count, but Changes has theirs.
 func (a *Allocator) Capacity(id PoolID) (c Capacity, ok bool) {
 	ok = a.table.Visit(id, func(p *space.Pool) { c = p.Capacity() })
+	c.Changes += a.changesIn(a.spacesOf(id))
 	return c, ok
 }
 
-// InUse reports whether somebody holds a block of a pool, as of memory. Unlike Capacity it costs the same for every pool.
-func (a *Allocator) InUse(id PoolID) (used bool) {
-	a.table.Visit(id, func(p *space.Pool) { used = p.Held() > 0 })
-	return used
+// InUse reports whether somebody holds a block of a pool, or of an address space of it, as of memory. The block of a derived pool
+// does not count, if no claim holds that pool and it is not in use itself. Unlike Capacity it costs the same however many
+// blocks there are.
+func (a *Allocator) InUse(id PoolID) bool {
+	held := 0
+	a.table.Visit(id, func(p *space.Pool) { held = p.Held() })
+	below := a.table.Below(id)
+	for _, child := range below {
+		if held > len(below) {
+			return true
+		}
+		p, ok := a.Pool(child)
+		if !ok || p.Derived == nil {
+			continue
+		}
+		if p.Derived.Holder.Claim != "" || a.InUse(child) {
+			return true
+		}
+		if p.Parent != "" {
+			held--
+		}
+	}
+	return held > 0
 }
 
 // Fit is the length of the smallest free block of a pool that can hold a prefix

@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Release frees the block of a claim. One transaction deletes the block and the claim's key, or
@@ -136,12 +137,13 @@ type free struct {
 }
 
 // cool makes the block cool instead. It keeps the key of its claim, but not that of a
-// reservation, because a workspace may have only a few of those.
+// reservation, because a workspace may have only a few of those, and not that of a derived pool, which may be made
+// again elsewhere.
 func (f *free) cool(until time.Time) {
 	f.farewell = f.farewell.cooling(until)
 	b := f.block
 	id := b.Holder.Claim
-	if b.State == Reserved {
+	if b.State == Reserved || ledger.IsDerived(id) {
 		id = ClaimID("cooling." + rand.Text())
 	}
 	f.cooled = &store.Record{Space: b.Space, Prefix: b.Prefix, Holdings: []store.Holding{{

@@ -25,31 +25,41 @@ func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool,
 	if errors.Is(err, ErrUnknownPool) {
 		return true, nil
 	}
-	if err != nil || !short(a.table, id, changes) {
+	if err != nil || !a.short(id, changes) {
 		return false, err
 	}
 	// Memory may lack changes of other Allocators.
-	head, _, err := a.store.Get(ctx, a.keys.Space(p.Space).Head())
-	if err == nil && head != nil {
-		err = a.engine.Await(ctx, head.ModRevision)
+	_, revision, err := a.store.Get(ctx, a.keys.Space(p.Space).Head())
+	if err == nil {
+		err = a.engine.AwaitAll(ctx, revision)
 	}
-	return err == nil && short(a.table, id, changes), err
+	return err == nil && a.short(id, changes), err
 }
 
 // short is Behind as of memory.
-func short(t *space.Table, id PoolID, changes int64) bool {
-	var count int64
-	known := t.Visit(id, func(p *space.Pool) { count = p.In.Head.Count })
-	return !known || count < changes
+func (a *Allocator) short(id PoolID, changes int64) bool {
+	_, known := a.Pool(id)
+	return !known || a.changesIn(append([]PoolID{id}, a.spacesOf(id)...)) < changes
+}
+
+// changesIn adds up the changes to the spaces of some pools.
+func (a *Allocator) changesIn(pools []PoolID) (n int64) {
+	for _, id := range pools {
+		a.table.Visit(id, func(p *space.Pool) { n += p.In.Head.Count })
+	}
+	return n
 }
 
 // Freeze records in the ledger that it lacks changes of a pool's space: no Allocator, now or
-// later, allocates from that space until Resume. For a pool that is not registered, Freeze does
+// later, allocates from that space, or the address spaces of the pool, until Resume. For a pool that is not registered, Freeze does
 // nothing; register it as a frozen one.
 func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
 	p, err := a.engine.Known(ctx, id)
 	if err == nil && !p.Frozen {
 		err = a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.Frozen = true }})
+	}
+	if err == nil {
+		err = a.follow(ctx, id)
 	}
 	if err != nil && !errors.Is(err, ErrUnknownPool) {
 		return fmt.Errorf("freeze pool %s: %w", id, err)
@@ -57,7 +67,7 @@ func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
 	return nil
 }
 
-// Trust notes, in this Allocator only, that the ledger has all blocks of a pool. When it has been
+// Trust notes, in this Allocator only, that the ledger has all blocks of a pool, and of its address spaces. When it has been
 // called for all pools of a space, waiters are served. A pool that is frozen in the ledger stays
 // frozen until Resume.
 func (a *Allocator) Trust(id PoolID) {
@@ -67,14 +77,22 @@ func (a *Allocator) Trust(id PoolID) {
 			p.In.News.Touch(id)
 		}
 	})
+	for _, s := range a.spacesOf(id) {
+		a.Trust(s)
+	}
 }
 
-// Resume ends the freeze of a pool in the ledger, which has all of the pool's blocks again, and
+// Resume ends the freeze of a pool in the ledger, and then of its address spaces, which has all of their blocks again, and
 // calls Trust. If the count of the space's changes is less than changes, it goes on from there.
 // So copies of the ledger from before the loss count less than the ledger does from now on.
 func (a *Allocator) Resume(ctx context.Context, id PoolID, changes int64) error {
+	for _, s := range a.spacesOf(id) {
+		if err := a.Resume(ctx, s, 0); err != nil && !errors.Is(err, ErrUnknownPool) {
+			return err
+		}
+	}
 	p, err := a.engine.Known(ctx, id)
-	if err == nil && (p.Frozen || short(a.table, id, changes)) {
+	if err == nil && (p.Frozen || a.short(id, changes)) {
 		_, err = a.engine.Submit(ctx, id, engine.Op{Lane: p.Cluster, Alone: true, Plan: resume(id, changes)})
 	}
 	if err != nil {

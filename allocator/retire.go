@@ -159,7 +159,10 @@ func (r retirement) child(ctx context.Context) error {
 		return err
 	}
 	_, err = r.engine.Submit(ctx, o.child.Above(), engine.Op{Lane: o.child.Cluster, Alone: true, Plan: o.plan})
-	if errors.Is(err, ErrUnknownPool) { // of the parent, and not of the child
+	if errors.Is(err, ErrUnknownPool) { // of the parent, and perhaps of the child
+		if err := r.engine.Confirm(ctx, r.id); err != nil {
+			return err
+		}
 		return fmt.Errorf("pool %s, above pool %s, is not in the ledger", o.child.Above(), r.id)
 	}
 	if err == nil && !o.lacks {

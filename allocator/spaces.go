@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
@@ -41,19 +42,23 @@ func (s newSpace) plan(v space.View) (engine.Plan, error) {
 		return engine.Refuse(&ReleasingError{Pool: of.ID})
 	case space.NotFrozen, space.Disputed, space.LostChanges: // the address space is the same
 	}
-	next, made := of.Pool, ledger.Pool(s)
+	next, made, counts := of.Pool, ledger.Pool(s), int64(1)
+	if of.Frozen {
+		counts = 0 // as all changes to a frozen space
+	}
 	next.Spaces++
 	made.Cluster, made.Name, made.CIDR, made.Excluded = of.Cluster, of.Name, of.CIDR, of.Excluded
 	made.Frozen, made.Disputed = of.Frozen, of.Disputed
 	return engine.Plan{Answer: engine.Answer{Pool: made}, Changes: []store.Change{
 		v.Keys.PutPool(made).At(0, errThere),
-		v.Keys.Space(made.Space).PutHead(store.Head{}.Next(1, "")).At(0, engine.ErrAgain),
+		v.Keys.Space(made.Space).PutHead(store.Head{}.Next(counts, "")).At(0, engine.ErrAgain),
 		v.Keys.PutPool(next),
 	}}, nil
 }
 
-// leavePool returns the changes to the pool that an address space leaves.
-func leavePool(v space.View, s Pool) ([]store.Change, error) {
+// leavePool returns the changes to the pool that an address space leaves. The head of the pool's space takes over the changes
+// to that of the address space, so that the sum of both grows.
+func leavePool(v space.View, s Pool, changes int64) ([]store.Change, error) {
 	of := v.Pool(s.Derived.Of)
 	if of == nil {
 		return nil, engine.ErrGone
@@ -63,7 +68,8 @@ func leavePool(v space.View, s Pool) ([]store.Change, error) {
 	if of.Parent != "" {
 		next.CoolsUntil = later(next.CoolsUntil, s.CoolsUntil)
 	}
-	return []store.Change{v.Keys.PutPool(next)}, nil
+	head := v.Keys.PutHead(v.Next(v.Head().Count + changes))
+	return []store.Change{v.Keys.PutPool(next), head}, nil
 }
 
 // spacesOf lists the address spaces of a pool, as of memory.
@@ -95,15 +101,47 @@ func (a *Allocator) follow(ctx context.Context, id PoolID) error {
 		return err
 	}
 	for _, s := range a.spacesOf(id) {
-		err := a.edit(ctx, edit{pool: Pool{ID: s, Cluster: p.Cluster}, change: func(s *Pool) {
-			s.Excluded, s.Frozen = p.Excluded, s.Frozen || p.Frozen
-			if p.State == PoolDraining {
-				s.State = PoolDraining
-			}
-		}})
+		err := a.edit(ctx, edit{pool: Pool{ID: s, Cluster: p.Cluster}, change: followed(p)})
 		if err != nil && !errors.Is(err, ErrUnknownPool) {
 			return fmt.Errorf("address space %s: %w", s, err)
 		}
 	}
 	return nil
+}
+
+// followed returns the change that brings an address space in line with its pool. One that drains, or is frozen, stays so.
+func followed(p Pool) func(*Pool) {
+	return func(s *Pool) {
+		s.Excluded, s.Frozen = p.Excluded, s.Frozen || p.Frozen
+		if p.State == PoolDraining {
+			s.State = PoolDraining
+		}
+	}
+}
+
+// followAll completes what an Allocator has begun that was stopped between a pool and its address spaces.
+func (a *Allocator) followAll() {
+	for p := range a.Pools() {
+		for p.Spaces > 0 && a.lag(p) {
+			err := a.follow(a.engine.Ctx, p.ID)
+			if err == nil || a.engine.Ctx.Err() != nil {
+				break
+			}
+			a.options.Logger.Warn("cannot bring the address spaces of a pool in line with it yet", "pool", p.ID, "error", err)
+			select {
+			case <-time.After(retryRetire):
+			case <-a.engine.Ctx.Done():
+			}
+		}
+	}
+}
+
+// lag reports whether an address space of a pool differs from it, as of memory.
+func (a *Allocator) lag(of Pool) bool {
+	return slices.ContainsFunc(a.spacesOf(of.ID), func(id PoolID) bool {
+		s, ok := a.Pool(id)
+		now := s
+		followed(of)(&now)
+		return ok && (now.State != s.State || now.Frozen != s.Frozen || !slices.Equal(now.Excluded, s.Excluded))
+	})
 }

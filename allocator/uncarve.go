@@ -31,13 +31,14 @@ func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
 	case p.Cools.Own > 0:
 		return nil, errCooling
 	}
-	return &uncarve{child: p.Pool, head: s.Head.Revision, inUse: p.Used()}, nil
+	return &uncarve{child: p.Pool, head: s.Head.Revision, changes: s.Head.Count, inUse: p.Used()}, nil
 }
 
 // uncarve is the removal of a child pool, and of its block in the parent; or of an address space, which has none.
 type uncarve struct {
 	child   Pool
 	head    int64
+	changes int64 // to its space
 	inUse   bool
 	block   int64      // revision of the block at the child's place; 0: there is none
 	lacks   bool       // the child has no part in that block, which stays
@@ -106,7 +107,7 @@ func (r *uncarve) plan(v space.View) (engine.Plan, error) {
 func (r *uncarve) parting(v space.View) ([]store.Change, error) {
 	switch {
 	case r.child.Parent == "":
-		return leavePool(v, r.child)
+		return leavePool(v, r.child, r.changes)
 	case r.dispute != nil:
 		p, err := r.dispute.plan(v)
 		return p.Changes, err

@@ -52,12 +52,38 @@ func TestUnknownOutcome(t *testing.T) {
 			},
 			"exclude":  func(l *fixture) error { return l.Exclude(l.t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")}) },
 			"drain":    func(l *fixture) error { return l.Drain(l.t.Context(), "p") },
-			"register": func(l *fixture) error { _, err := l.Register(l.t.Context(), root("q", "10.2.0.0/24")); return err },
+			"register": func(l *fixture) error { _, err := l.Register(l.t.Context(), root("s", "10.2.0.0/24")); return err },
 			"carve":    func(l *fixture) error { _, err := l.carve("p", "child", 26); return err },
 			"retire":   func(l *fixture) error { return l.Retire(l.t.Context(), "empty") },
 			"retire a child": func(l *fixture) error {
 				return l.Retire(l.t.Context(), "emptychild")
 			},
+			"provision": func(l *fixture) error {
+				_, err := l.Derived().Provision(l.t.Context(), Request{Pool: "p", Length: 26}, ofNetwork("net", "new"), nil)
+				return err
+			},
+			"register an address space": func(l *fixture) error {
+				_, err := l.Derived().Space(l.t.Context(), "r", "tenant", network("a"))
+				return err
+			},
+			"retire an address space": func(l *fixture) error { return l.Retire(l.t.Context(), l.empty) },
+			"hold": func(l *fixture) error {
+				_, err := l.Derived().Hold(l.t.Context(), l.derived, claim("range"))
+				return err
+			},
+			"hand": func(l *fixture) error {
+				ok, err := l.Derived().Hand(l.t.Context(), l.derived, "range", claim("next"))
+				if err == nil && !ok {
+					err = errors.New("it is not handed over")
+				}
+				return err
+			},
+			"drop": func(l *fixture) error { return l.Derived().Drop(l.t.Context(), l.derived, "range") },
+			"begin": func(l *fixture) error {
+				return l.Derived().Begin(l.t.Context(), l.derived, "range", time.Now())
+			},
+			"reopen":            func(l *fixture) error { return l.Derived().Reopen(l.t.Context(), l.shut) },
+			"retire a shut one": func(l *fixture) error { return l.Retire(l.t.Context(), l.shut) },
 		} {
 			t.Run(name+", "+point, func(t *testing.T) {
 				l := newLedger(t)
@@ -77,6 +103,7 @@ func TestUnknownOutcome(t *testing.T) {
 				l.pool("r", "10.3.0.0/24")
 				l.bind(request("r", "kept", 26))
 				l.kept = l.retain("kept", time.Now())
+				l.someDerived()
 				l.swap(func(h *engine.Hooks) { arm(h, once(errLost)) })
 				if err := op(l); err != nil {
 					t.Errorf("op: %v", err)
@@ -88,6 +115,19 @@ func TestUnknownOutcome(t *testing.T) {
 			})
 		}
 	}
+}
+
+// someDerived makes a pool that a claim holds, one that is being released, and an empty address space.
+func (l *fixture) someDerived() {
+	l.t.Helper()
+	l.pool("q", "10.4.0.0/16")
+	for name, id := range map[string]*PoolID{"open": &l.derived, "shut": &l.shut} {
+		wanted := ofNetwork("net", name)
+		wanted.Derived.Holder = claim("range")
+		*id = l.provision("q", 24, wanted).ID
+	}
+	l.must(l.Derived().Begin(l.t.Context(), l.shut, "range", time.Now()))
+	l.empty = l.space("r", "empty").ID
 }
 
 // lateKV sends the first transaction only after the allocator was told that its

@@ -73,11 +73,11 @@ func (t *Table) Amend(p *Pool) {
 	}
 }
 
-// Below lists the pools that were carved from a pool, and its address spaces, in the order of their IDs.
+// Below lists the pools that were carved from a pool, and its address spaces, in no order.
 func (t *Table) Below(id ledger.PoolID) []ledger.PoolID {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return slices.Sorted(maps.Keys(t.kin.below[id]))
+	return slices.Collect(maps.Keys(t.kin.below[id]))
 }
 
 // HeldBy lists the pools that a claim, or a reservation, holds, in the order of their IDs.

@@ -1,7 +1,11 @@
 package mutation
 
+import "slices"
+
 // Mutants are the ones that must not survive.
-var Mutants = []Mutant{
+var Mutants = slices.Concat(general, derived)
+
+var general = []Mutant{
 	{
 		Name: "the compare of the head is broken",
 		File: "allocator/internal/store/head.go",

@@ -1,0 +1,241 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/golden"
+	"github.com/kcp-ipam/ipam/allocator/index"
+)
+
+// both returns two Allocators of one ledger.
+func both(t *testing.T) (l, other *fixture) {
+	t.Helper()
+	l = newLedger(t)
+	return l, &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
+}
+
+// atOnce calls functions at the same moment, and waits for them.
+func atOnce(calls ...func()) {
+	start, wg := make(chan struct{}), sync.WaitGroup{}
+	for _, call := range calls {
+		wg.Go(func() {
+			<-start
+			call()
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+// Many callers ask two Allocators for the same pool: one carves it, and all get that one, held as the first has asked.
+func TestProvision_GivesManyCallersOnePool(t *testing.T) {
+	l, other := both(t)
+	l.pool("p", "10.0.0.0/16")
+	for round := range 10 {
+		wanted := ofNetwork("net", fmt.Sprint(round))
+		got, calls := make([]Pool, 10), make([]func(), 10)
+		for i := range calls {
+			calls[i] = func() {
+				var err error
+				got[i], err = []*fixture{l, other}[i%2].Derived().Provision(t.Context(), Request{Pool: "p", Length: 24}, wanted, nil)
+				if err != nil {
+					t.Errorf("Provision: %v", err)
+				}
+			}
+		}
+		atOnce(calls...)
+		for _, p := range got {
+			if p.CIDR != got[0].CIDR || p.RegisteredAt != got[0].RegisteredAt {
+				t.Errorf("round %d: callers got %s and %s, want one pool", round, p.CIDR, got[0].CIDR)
+			}
+		}
+		if blocks := l.sameAsLedger(other.Allocator); len(blocks) != round+1 {
+			t.Errorf("round %d: the ledger has %d blocks, want one for each network", round, len(blocks))
+		}
+	}
+}
+
+// Of many claims that want to hold a pool, one does, and the others are told which.
+func TestHold_IsGivenToOneOfMany(t *testing.T) {
+	l, other := both(t)
+	l.pool("p", "10.0.0.0/16")
+	for round := range 10 {
+		p := l.provision("p", 24, ofNetwork("net", fmt.Sprint(round)))
+		errs, calls := make([]error, 6), make([]func(), 6)
+		for i := range calls {
+			calls[i] = func() {
+				_, errs[i] = []*fixture{l, other}[i%2].Derived().Hold(t.Context(), p.ID, claim(ClaimID(fmt.Sprint("c", i))))
+			}
+		}
+		atOnce(calls...)
+		now, _, _, err := l.Registered(t.Context(), p.ID)
+		l.must(err)
+		winners := 0
+		for i, err := range errs {
+			var held *HeldError
+			switch {
+			case err == nil && now.Derived.Holder.Claim == ClaimID(fmt.Sprint("c", i)):
+				winners++
+			case !errors.As(err, &held) || held.By != now.Derived.Holder:
+				t.Errorf("Hold by c%d: %v, and the pool is held by %s", i, err, now.Derived.Holder.Claim)
+			}
+		}
+		if winners != 1 {
+			t.Errorf("%d claims hold the pool, want 1", winners)
+		}
+	}
+	l.sameAsLedger(other.Allocator)
+}
+
+// A pool is retired while a claim asks for it and binds in it: the claim's block is in a pool that is there.
+func TestProvision_WhileThePoolIsRetired(t *testing.T) {
+	l, other := both(t)
+	l.pool("p", "10.0.0.0/16")
+	wanted := ofNetwork("net", "a")
+	retired := 0
+	for round := range 100 {
+		p, binder, retirer := l.provision("p", 24, wanted), l, other
+		if round%2 == 1 {
+			binder, retirer = other, l
+		}
+		name := fmt.Sprint("c", round)
+		atOnce(func() {
+			for {
+				at, err := binder.Derived().Provision(t.Context(), Request{Pool: "p", Length: 24}, wanted, nil)
+				if err == nil {
+					_, err = binder.Bind(t.Context(), request(at.ID, name, 32))
+				}
+				if errors.Is(err, ErrUnknownPool) {
+					continue // it has gone between the two
+				}
+				if err != nil {
+					t.Errorf("Provision and Bind: %v", err)
+				}
+				return
+			}
+		}, func() {
+			if err := retirer.Retire(t.Context(), p.ID); err == nil {
+				retired++
+			} else if !errors.Is(err, ErrPoolInUse) {
+				t.Errorf("Retire: %v", err)
+			}
+		})
+		if b, ok, err := l.Lookup(t.Context(), ClaimID(name)); err != nil || !ok || b.Pool != p.ID {
+			t.Fatalf("round %d: Lookup = %v, %t, %v", round, b, ok, err)
+		}
+		if round%10 == 0 {
+			l.sameAsLedger(other.Allocator)
+		}
+		l.free(ClaimID(name))
+		l.must(other.Retire(t.Context(), p.ID))
+	}
+	t.Logf("retired first in %d of 100 rounds", retired)
+	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
+		t.Errorf("%v are left", blocks)
+	}
+}
+
+// A range is released at the moment of a bind, by another Allocator: either the bind has come first, and the release is
+// refused, or the release has, and the bind is refused.
+func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
+	l, other := both(t)
+	l.pool("p", "10.0.0.0/16")
+	wanted := ofNetwork("net", "a")
+	wanted.Derived.Holder = claim("range")
+	var begun atomic.Int32
+	for round := range 100 {
+		p, binder, releaser := l.provision("p", 24, wanted), l, other
+		if round%2 == 1 {
+			binder, releaser = other, l
+		}
+		var bound, released error
+		name := fmt.Sprint("c", round)
+		atOnce(func() { _, bound = binder.Bind(t.Context(), request(p.ID, name, 32)) },
+			func() {
+				released = releaser.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute))
+			})
+		var releasing *ReleasingError
+		switch {
+		case bound == nil && errors.Is(released, ErrPoolInUse):
+			l.free(ClaimID(name))
+			l.must(l.Derived().Drop(t.Context(), p.ID, "range"))
+		case released == nil && errors.As(bound, &releasing):
+			begun.Add(1)
+		default:
+			t.Fatalf("round %d: Bind = %v, Begin = %v", round, bound, released)
+		}
+		l.must(other.Retire(t.Context(), p.ID))
+	}
+	t.Logf("begun first in %d of 100 rounds", begun.Load())
+	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
+		t.Errorf("%v are left", blocks)
+	}
+}
+
+// An address space is registered at the moment at which its pool is retired, drained, or excludes addresses.
+func TestSpace_WhileItsPoolChanges(t *testing.T) {
+	l, other := both(t)
+	shut := []netip.Prefix{prefix("10.0.0.0/28")}
+	for name, change := range map[string]func(*fixture) error{
+		"retired":  func(l *fixture) error { return l.Retire(t.Context(), "p") },
+		"drained":  func(l *fixture) error { return l.Drain(t.Context(), "p") },
+		"excludes": func(l *fixture) error { return l.Exclude(t.Context(), "p", shut) },
+	} {
+		for round := range 20 {
+			l.pool("p", "10.0.0.0/24")
+			l.space("p", "before")
+			var spaceErr, changeErr error
+			atOnce(func() { _, spaceErr = other.Derived().Space(t.Context(), "p", "tenant", network("new")) },
+				func() { changeErr = change(l) })
+			if changeErr != nil || spaceErr != nil && !errors.Is(spaceErr, ErrUnknownPool) && !errors.Is(spaceErr, ErrPoolDraining) {
+				t.Fatalf("%s, round %d: Space = %v, and the change of the pool: %v", name, round, spaceErr, changeErr)
+			}
+			l.catchUp(t)
+			l.waitIdle(t)
+			p, there := l.Pool("p")
+			for s := range l.Derived().All() {
+				if !there || s.State != p.State || fmt.Sprint(s.Excluded) != fmt.Sprint(p.Excluded) {
+					t.Errorf("%s, round %d: the pool is %s without %v (%t), and its address space %s without %v", name, round, p.State, p.Excluded, there, s.State, s.Excluded)
+				}
+			}
+			l.must(l.Retire(t.Context(), "p"))
+		}
+	}
+	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
+		t.Errorf("%v are left", blocks)
+	}
+}
+
+// Two scopes get the same addresses of a pool, as from two plain lists, and blocks of one scope do not overlap.
+func TestSpace_GivesEachScopeTheSameAddresses(t *testing.T) {
+	l, other := both(t)
+	l.pool("p", "10.0.0.0/24")
+	l.must(l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
+	ids := []PoolID{l.space("p", "a").ID, other.space("p", "b").ID}
+	twins := []*golden.Index{golden.New(prefix("10.0.0.0/24")), golden.New(prefix("10.0.0.0/24"))}
+	for _, twin := range twins {
+		twin.Exclude(prefix("10.0.0.0/30"))
+	}
+	for i, length := range []int{32, 28, 32, 27, 30, 26, 32, 31} {
+		var got []netip.Prefix
+		for j, id := range ids {
+			b := []*fixture{l, other}[(i+j)%2].bind(request(id, fmt.Sprint("c", i, "in", j), length))
+			want, ok := twins[j].Find(length, index.FirstFit)
+			if !ok || b.Prefix != want {
+				t.Errorf("block %d of scope %d is %s, want %s", i, j, b.Prefix, want)
+			}
+			twins[j].Take(want)
+			got = append(got, b.Prefix)
+		}
+		if got[0] != got[1] {
+			t.Errorf("the scopes have %s and %s, want the same", got[0], got[1])
+		}
+	}
+	l.sameAsLedger(other.Allocator, l.open())
+}

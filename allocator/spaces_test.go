@@ -1,0 +1,177 @@
+package allocator
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func TestSpace(t *testing.T) {
+	l := newLedger(t)
+	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
+	l.pool("p", "10.0.0.0/24")
+	l.must(l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/32")}))
+	a, b := l.space("p", "a"), other.space("p", "b")
+	if again := other.space("p", "a"); again.ID != a.ID || a.ID == b.ID {
+		t.Errorf("the spaces are %s, %s, and %s again; want two", a.ID, b.ID, again.ID)
+	}
+	for claim, s := range map[string]Pool{"in-a": a, "in-b": b} {
+		if got := l.bind(request(s.ID, claim, 32)); got.Prefix != prefix("10.0.0.1/32") {
+			t.Errorf("Bind in %s = %s, want 10.0.0.1/32", s.ID, got.Prefix)
+		}
+	}
+	if _, err := l.Register(t.Context(), Pool{ID: "q", Cluster: "platform", Name: "q", CIDR: prefix("10.0.1.0/24")}); err != nil {
+		t.Errorf("Register beside the address spaces: %v", err)
+	}
+	l.must(l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
+	if got := l.bind(request(a.ID, "next", 32)); got.Prefix != prefix("10.0.0.4/32") {
+		t.Errorf("Bind after Exclude = %s, want 10.0.0.4/32", got.Prefix)
+	}
+	if err := l.Retire(t.Context(), "p"); !errors.Is(err, ErrPoolInUse) {
+		t.Errorf("Retire of a pool with used address spaces: %v, want ErrPoolInUse", err)
+	}
+	l.sameAsLedger(other.Allocator, l.open())
+	l.must(l.Drain(t.Context(), "p"))
+	for _, s := range []Pool{a, b} {
+		if _, err := l.Bind(t.Context(), request(s.ID, "late", 32)); !errors.Is(err, ErrPoolDraining) {
+			t.Errorf("Bind in an address space of a draining pool: %v", err)
+		}
+	}
+	for _, claim := range []ClaimID{"in-a", "in-b", "next"} {
+		l.free(claim)
+	}
+	for known := true; known; _, _, known, _ = l.Registered(t.Context(), "p") { // it goes by itself
+	}
+	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
+		t.Errorf("%v are left", blocks)
+	}
+}
+
+// An Allocator that stops between a pool and its address spaces leaves some as they were. The next one that opens the ledger
+// brings them in line.
+func TestSpace_FollowsItsPoolAfterAStop(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	used, empty := l.space("p", "used"), l.space("p", "empty")
+	l.bind(request(used.ID, "c", 32))
+	p, _ := l.Pool("p")
+	l.must(l.edit(t.Context(), edit{pool: p, change: func(p *Pool) {
+		p.State, p.Excluded = PoolDraining, []netip.Prefix{prefix("10.0.0.128/25")}
+	}}))
+	l.sameAsLedger()
+	other := l.open()
+	for s, there := used, true; s.State != PoolDraining || there; _, there = other.Pool(empty.ID) {
+		if s, _ = other.Pool(used.ID); t.Context().Err() != nil {
+			t.Fatalf("the address space in use is %+v, and the empty one is there: %t", s, there)
+		}
+	}
+	l.catchUp(t)
+	if s, _ := l.Pool(used.ID); len(s.Excluded) != 1 {
+		t.Errorf("the address space excludes %v, want what its pool excludes", s.Excluded)
+	}
+	l.free("c")
+	for known := true; known; _, _, known, _ = l.Registered(t.Context(), "p") { // it goes by itself
+	}
+	l.sameAsLedger(other)
+}
+
+// An address space is frozen with its pool, and trusted and resumed with it.
+func TestSpace_IsFrozenWithItsPool(t *testing.T) {
+	first := newLedger(t)
+	first.pool("p", "10.0.0.0/24")
+	known := first.space("p", "known").ID
+	first.bind(request(known, "c", 28))
+	l := &fixture{t: t, etcd: first.etcd, Allocator: first.open(frozenLedger)}
+	l.wantFrozen(known, false)
+	var frozen *FrozenError
+	if _, err := l.Derived().Space(t.Context(), "p", "tenant", network("new")); !errors.As(err, &frozen) {
+		t.Errorf("Space of a pool that was not compared: %v, want *FrozenError", err)
+	}
+	l.Trust("p")
+	l.bind(request(known, "d", 28))
+	l.freeze(l.Allocator)
+	l.wantFrozen(known, true)
+	lost := l.space("p", "lost").ID // which a published record shows
+	l.wantFrozen(lost, true)
+	if _, err := l.Adopt(t.Context(), exactly(request(lost, "published", 0), "10.0.0.16/28"), Bound); err != nil {
+		t.Errorf("Adopt: %v", err)
+	}
+	l.resume(l.Allocator, 0)
+	for _, id := range []PoolID{known, lost} {
+		l.bind(request(id, "new-in-"+string(id), 28))
+	}
+	l.sameAsLedger(first.Allocator)
+}
+
+// The changes of a pool are those of its address spaces, too, also of those that have gone.
+func TestBehind_CountsAddressSpaces(t *testing.T) {
+	l, other := both(t)
+	l.pool("p", "10.0.0.0/24")
+	last := int64(-1)
+	grown := func(what string) {
+		t.Helper()
+		k, _ := l.Capacity("p")
+		if k.Changes < last {
+			t.Errorf("%s: the pool has %d changes, and had %d", what, k.Changes, last)
+		}
+		last = k.Changes
+		for changes, want := range map[int64]bool{last: false, last + 1: true} {
+			if behind, err := other.Behind(t.Context(), "p", changes); err != nil || behind != want {
+				t.Errorf("%s: Behind(%d) = %t, %v; the pool has %d changes", what, changes, behind, err, last)
+			}
+		}
+	}
+	grown("new")
+	s := l.space("p", "a").ID
+	grown("with an address space")
+	for _, claim := range []string{"a", "b", "c"} {
+		l.bind(request(s, claim, 32))
+	}
+	before := last
+	grown("with blocks in the address space")
+	if last < before+3 {
+		t.Errorf("three blocks of the address space raised the changes from %d to %d", before, last)
+	}
+	for _, claim := range []ClaimID{"a", "b", "c"} {
+		l.free(claim)
+	}
+	l.must(l.Retire(t.Context(), s))
+	grown("without the address space")
+	l.sameAsLedger(other.Allocator)
+}
+
+// What cooled in an address space of a derived pool keeps the block of that pool cooling.
+func TestRetire_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
+	i := newIcebox(t)
+	net := i.provision("p", 28, ofNetwork("net", "a"))
+	s := i.space(net.ID, "b").ID
+	i.cooldown = time.Hour
+	i.bind(request(s, "c", 32))
+	i.free("c")
+	i.cooldown = 0
+	i.must(i.Retire(t.Context(), net.ID))
+	if k, _ := i.Capacity("p"); k.NextRelease.Before(i.clock.now().Add(59 * time.Minute)) {
+		t.Errorf("the block of the pool is free at %s, want in an hour", k.NextRelease)
+	}
+	i.sameAsLedger()
+}
+
+// A pool whose block comes into dispute is stopped with its address spaces, and they go on with it.
+func TestEndDispute_ServesAddressSpacesAgain(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	net := l.provision("p", 24, ofNetwork("net", "a"))
+	s := l.space(net.ID, "b").ID
+	l.adopt("rival", net.CIDR.String(), Bound)
+	var frozen *FrozenError
+	for _, id := range []PoolID{net.ID, s, l.space(net.ID, "c").ID} {
+		if _, err := l.Bind(t.Context(), request(id, "c", 32)); !errors.As(err, &frozen) || !frozen.Disputed {
+			t.Errorf("Bind in %s: %v, want that it is in dispute", id, err)
+		}
+	}
+	l.free("rival")
+	l.must(l.EndDispute(t.Context(), net.ID))
+	l.bind(request(s, "c", 32))
+	l.sameAsLedger()
+}
