@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/go-logr/logr"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
@@ -23,7 +24,6 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/controllers/adopt"
@@ -31,6 +31,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/claim"
 	"github.com/kcp-ipam/ipam/controllers/class"
 	"github.com/kcp-ipam/ipam/controllers/consumer"
+	"github.com/kcp-ipam/ipam/controllers/derived"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/caches"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
@@ -70,6 +71,8 @@ type Options struct {
 	Workers int
 	// MaxPools is how many pools a workspace may have, the platform apart. Default: any number.
 	MaxPools int
+	// DerivedPoolIdle is how long a pool that was made for a scope is used by nobody until it is retired. 0: it stays.
+	DerivedPoolIdle time.Duration
 	// MaxWaits is at how many pools the claims of one workspace wait, each pool counted for each claim. Default: any number.
 	MaxWaits int
 	// Sweep sets how orphans are looked for; the zero value is safe.
@@ -178,13 +181,9 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	early := bound{manager: mgr, tenants: tenants}
 	classes := &catalog.Catalog{Clusters: early, Directory: known, Rooms: alloc}
 	opts.Ledger.cooldowns.Serve(classes, alloc)
-	releases, err := release.New(mgr.GetLocalManager(), release.Options{
-		Ledger: alloc, Oracle: reader, Bound: opts.Ledger.serves,
-		Lease: catalog.Leases{Catalog: classes, Pools: alloc}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
-		Retained: func(pool ledger.PoolID) { news.Changed(pool) },
-	})
+	releases, pooled, err := addReleases(mgr, classes, reader, opts)
 	if err != nil {
-		return fmt.Errorf("release controller: %w", err)
+		return err
 	}
 	doubts := claim.NewDoubts(news.Claims, known)
 	adopter := adopt.New(adopt.Options{
@@ -206,7 +205,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	}
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: alloc, Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
-		Adoption: adopter, Oracle: reader, Seen: slices.Seen, Deleted: releases.PoolDeleted, MaxPools: opts.MaxPools,
+		Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: releases.PoolDeleted, MaxPools: opts.MaxPools,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
@@ -229,7 +228,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 		return fmt.Errorf("consumer controller: %w", err)
 	}
 	return errors.Join(
-		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, pools, releases, opts),
+		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, pools, releases, pooled.Vacater, opts),
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc, Suspect: releases.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leading{alloc, opts.Door.Peer}),
 		mgr.GetLocalManager().Add(&memory.Watch{}),
@@ -247,8 +246,8 @@ func addClusterAPI(mgr mcmanager.Manager, opts Options) error {
 	return nil
 }
 
-func addDoor(mgr mcmanager.Manager, claims *claim.Reconciler, pools *pool.Reconciler, releases *release.Controller, opts Options) error {
-	opts.Door.Answerer, opts.Door.Drainer, opts.Door.Releaser = claims, pools, releases
+func addDoor(mgr mcmanager.Manager, claims *claim.Reconciler, pools *pool.Reconciler, releases *release.Controller, vacater *derived.Vacater, opts Options) error {
+	opts.Door.Answerer, opts.Door.Drainer, opts.Door.Releaser, opts.Door.Vacater = claims, pools, releases, vacater
 	opts.Door.Platform, opts.Door.Standalone = opts.Platform.Cluster, opts.Export == ""
 	if opts.Manager.LeaderElection {
 		opts.Door.Elected, opts.Door.Leader = mgr.GetLocalManager().Elected(), opts.Ledger.Leader

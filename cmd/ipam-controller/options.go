@@ -13,6 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/controllers/capi"
 	"github.com/kcp-ipam/ipam/controllers/consumer"
+	"github.com/kcp-ipam/ipam/controllers/derived"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
 	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/workspaces"
@@ -49,6 +50,7 @@ type options struct {
 	probeAddress string
 	workers      int
 	maxPools     int
+	derivedIdle  time.Duration
 	maxWaits     int
 	sweep        sweep.Options
 	verify       verify.Options
@@ -71,6 +73,7 @@ func defaults() *options {
 		probeAddress:   ":8081",
 		workers:        16,
 		maxPools:       1000,
+		derivedIdle:    derived.DefaultIdle,
 		maxWaits:       10_000,
 		election:       election{lease: 4 * time.Second, renew: 3 * time.Second, retry: 400 * time.Millisecond},
 		sweep:          sweep.Defaults(),
@@ -92,6 +95,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.etcdTxnOps, "etcd-max-txn-ops", o.etcdTxnOps, "the external etcd's own --max-txn-ops: more of them let more claims share a transaction")
 	o.election.addFlags(f)
 	f.IntVar(&o.workers, "workers", o.workers, "how many claims are reconciled at once; waiting claims of different workspaces take turns; with more workers, each request to kcp takes longer")
+	f.DurationVar(&o.derivedIdle, "derived-pool-idle", o.derivedIdle, "how long a pool that was made for a scope, and that nobody uses, stays; 0: until its range claim is deleted")
 	f.IntVar(&o.maxPools, "max-pools-per-workspace", o.maxPools, "how many pools a workspace may have, child pools included; those of the platform are not counted; 0: any number")
 	f.IntVar(&o.maxWaits, "max-waits-per-workspace", o.maxWaits, "at how many pools the claims of one workspace wait for room, each pool counted for each claim: it bounds the memory that a workspace takes; 0: any number")
 	f.DurationVar(&o.sweep.Interval, "sweep-interval", o.sweep.Interval, "how often to search the ledger for orphans: blocks whose claim is gone")
@@ -173,6 +177,9 @@ func (o *options) validate() error {
 	}
 	if o.workers < 1 {
 		errs = append(errs, fmt.Errorf("--workers is %d; give it at least 1", o.workers))
+	}
+	if o.derivedIdle < 0 {
+		errs = append(errs, fmt.Errorf("--derived-pool-idle is %s; give it a duration such as 10m, or 0 to keep such pools", o.derivedIdle))
 	}
 	if o.maxPools < 0 {
 		errs = append(errs, fmt.Errorf("--max-pools-per-workspace is %d; give it at least 1, or 0 for any number", o.maxPools))

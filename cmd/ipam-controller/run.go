@@ -66,7 +66,7 @@ func run(ctx context.Context, opts *options) error {
 	}
 	go endWith(ctx, ledger.Failed(), cancel)
 	err = serve(ctx, opts, controllers.Options{
-		Ground: ground, Ledger: ledger, Workers: opts.workers, MaxPools: opts.maxPools, MaxWaits: opts.maxWaits, Tracer: tracer, Logger: logger,
+		Ground: ground, Ledger: ledger, Workers: opts.workers, MaxPools: opts.maxPools, DerivedPoolIdle: opts.derivedIdle, MaxWaits: opts.maxWaits, Tracer: tracer, Logger: logger,
 		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(), History: opts.reader(store),
 		Consumer: opts.consumers(), ClusterAPI: opts.capi, ClusterAPIScope: opts.capiScope,
 	})

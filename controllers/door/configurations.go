@@ -18,6 +18,7 @@ const (
 	pathDecide  = "decide"
 	pathDrain   = "drain"
 	pathRelease = "release"
+	pathVacate  = "vacate"
 	pathRefuse  = "refuse"
 )
 
@@ -42,7 +43,7 @@ func (r registration) mutating() *admissionregistrationv1.MutatingWebhookConfigu
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   typeMeta("MutatingWebhookConfiguration"),
 		ObjectMeta: metav1.ObjectMeta{Name: registrationName},
-		Webhooks:   []admissionregistrationv1.MutatingWebhook{r.answer(), r.keep(), r.drain(), r.release()},
+		Webhooks:   []admissionregistrationv1.MutatingWebhook{r.answer(), r.keep(), r.drain(), r.release(), r.vacate()},
 	}
 }
 
@@ -115,6 +116,18 @@ func (r registration) release() admissionregistrationv1.MutatingWebhook {
 	webhook.MatchConditions = append([]admissionregistrationv1.MatchCondition{
 		{Name: "has-a-claim", Expression: "has(oldObject.spec.claimRef)"}, notTheCluster,
 	}, r.notTheSystem()...)
+	return webhook
+}
+
+// vacate returns the webhook for the DELETE of a claim that holds a range. A namespace that is deleted waits for nothing.
+func (r registration) vacate() admissionregistrationv1.MutatingWebhook {
+	webhook := r.release()
+	webhook.Name = pathVacate + "." + registrationName
+	webhook.ClientConfig = r.endpoint.at(r.token+"/"+pathVacate, r.bundle)
+	webhook.Rules = rules(admissionregistrationv1.Delete)
+	webhook.MatchConditions[0] = admissionregistrationv1.MatchCondition{
+		Name: "holds-a-range", Expression: fmt.Sprintf("oldObject.?spec.?target.orValue('') == '%s'", ipamv1alpha1.TargetScopeRange),
+	}
 	return webhook
 }
 

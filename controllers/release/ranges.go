@@ -31,7 +31,7 @@ func (c *Controller) findRange(ctx context.Context, s *suspect) (bool, error) {
 	if err != nil || !known || pool.Derived == nil || pool.Derived.Holder.Claim != s.Claim {
 		return false, err
 	}
-	s.Holder, s.ranged = pool.Derived.Holder, pool.ID
+	s.Holder, s.ranged, s.closed = pool.Derived.Holder, pool.ID, !pool.Derived.Releasing.IsZero()
 	s.known, s.prefix, s.since, s.revision = true, pool.CIDR, pool.Derived.HeldSince, revision
 	return true, nil
 }
@@ -48,8 +48,11 @@ func (s *suspect) promised(now time.Time) (inFlight bool, later promise.Share) {
 	return now.Sub(s.since) < promise.Grace, later
 }
 
-// unhold ends the hold of a range.
+// unhold ends the hold of a range. One that was closed for the claim's DELETE is retired.
 func (c *Controller) unhold(ctx context.Context, s *suspect) (bool, error) {
+	if s.closed {
+		return freed(ctx, s, "claim is gone, which held the range", c.Vacated(ctx, s.ranged, s.Claim))
+	}
 	settled, err := freed(ctx, s, "claim is gone, which held the range", c.Ranges.Drop(ctx, s.ranged, s.Claim))
 	if settled {
 		c.Dropped(s.ranged)

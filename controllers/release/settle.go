@@ -87,6 +87,7 @@ type suspect struct {
 	block    ledger.Block  // zero for a root pool
 	held     bool          // there is a block
 	ranged   ledger.PoolID // the pool that it holds; empty: none
+	closed   bool          // and that is being released
 	since    time.Time     // when the ledger got it, by the clock of a replica
 	revision int64         // of the ledger, when it last changed
 

@@ -1,0 +1,224 @@
+package derived
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+)
+
+const (
+	// interval is the time between two looks at all pools, in memory.
+	interval = 5 * time.Second
+	// stray is the age at which an IPPool is deleted that has no status, and of which the ledger has no pool.
+	stray = time.Minute
+	// leftIdle is how long a pool of a workspace is idle at least that is bound nowhere.
+	leftIdle = time.Minute
+)
+
+// DefaultIdle is how long a pool is idle until it goes, unless that is said otherwise.
+const DefaultIdle = 10 * time.Minute
+
+// Options configure a Controller. All fields but Idle are required.
+type Options struct {
+	*Vacater
+	// Idle is how long a pool is used by nobody until it is retired. 0: it stays.
+	Idle time.Duration
+	// Bound reports whether a workspace is bound, as far as the caches show it.
+	Bound func(ledger.ClusterName) bool
+	// Clock defaults to the real one.
+	Clock clock.WithTicker
+}
+
+// request asks for a look at a pool, and at the IPPool of its name.
+type request struct {
+	id      ledger.PoolID
+	cluster ledger.ClusterName
+	name    string
+}
+
+// Controller keeps IPPools and ledger in step, and retires pools that nobody uses. A manager runs it, on the leader. It is safe for
+// concurrent use.
+type Controller struct {
+	Options
+	queue workqueue.TypedRateLimitingInterface[request]
+
+	mu   sync.Mutex
+	idle map[ledger.PoolID]idleness
+}
+
+// idleness is since when a pool is idle, by the changes of its space that there had been.
+type idleness struct {
+	since   time.Time
+	changes int64
+}
+
+// New makes the controller and has mgr run it.
+func New(mgr manager.Manager, opts Options) (*Controller, error) {
+	c := newController(opts)
+	_, err := controller.NewTyped("derived", mgr, controller.TypedOptions[request]{
+		Reconciler:              c,
+		MaxConcurrentReconciles: 8,
+		NewQueue: func(string, workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
+			return c.queue // made before the manager starts, so that no news is lost
+		},
+		LogConstructor: func(req *request) logr.Logger {
+			if req == nil {
+				return mgr.GetLogger()
+			}
+			return mgr.GetLogger().WithValues("cluster", req.cluster, "pool", req.name)
+		},
+	})
+	return c, errors.Join(err, mgr.Add(c))
+}
+
+func newController(opts Options) *Controller {
+	if opts.Clock == nil {
+		opts.Clock = clock.RealClock{}
+	}
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[request](100*time.Millisecond, time.Minute)
+	return &Controller{
+		Options: opts, idle: map[ledger.PoolID]idleness{},
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[request]{Name: "derived"}),
+	}
+}
+
+var _ manager.LeaderElectionRunnable = (*Controller)(nil)
+
+// NeedLeaderElection says that one replica keeps the objects in step.
+func (c *Controller) NeedLeaderElection() bool { return true }
+
+// Start looks at all pools from time to time, until the context ends.
+func (c *Controller) Start(ctx context.Context) error {
+	for {
+		c.sweep(ctx)
+		timer := c.Clock.NewTimer(wait.Jitter(interval, 0.2))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C():
+		}
+	}
+}
+
+// Seen is told of an IPPool of some workspace that came (before is nil), changed, or went (after is nil). It does not block.
+func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool) {
+	object := after
+	if object == nil {
+		object = before
+	}
+	if before != nil && after != nil || object.Spec.ClassRef == nil {
+		return
+	}
+	for _, id := range catalog.DerivedIDs(object, in) {
+		c.queue.Add(request{id, in, object.Name})
+	}
+}
+
+// Dropped is told of a pool that nobody holds any more. It does not block.
+func (c *Controller) Dropped(id ledger.PoolID) {
+	if p, ok := c.Ledger.Pool(id); ok {
+		c.queue.Add(request{id, p.Cluster, p.Name})
+	}
+}
+
+// Reconcile looks at one pool, and at the IPPool of its name.
+func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
+	p, known := c.Ledger.Pool(req.id)
+	switch {
+	case !known || p.Cluster != req.cluster || p.Name != req.name:
+		return c.clear(ctx, req)
+	case ledger.IsAddressSpace(p.ID):
+		return reconcile.Result{}, c.retireOld(ctx, p)
+	case !p.Derived.Releasing.IsZero():
+		return c.end(ctx, p)
+	case c.old(p):
+		return reconcile.Result{}, c.retireOld(ctx, p)
+	}
+	if !c.Bound(p.Cluster) {
+		return reconcile.Result{}, nil // nothing can be made there
+	}
+	return reconcile.Result{}, c.Publish(ctx, p)
+}
+
+// end goes on with a pool that is closed: it is retired if nobody holds it, or the claim is gone, and opened again if the claim is
+// there when its DELETE has failed for certain.
+func (c *Controller) end(ctx context.Context, p ledger.Pool) (reconcile.Result, error) {
+	if open, err := c.Complete(ctx, p.ID); open || err != nil {
+		return reconcile.Result{}, err
+	}
+	if left := p.Derived.Releasing.Sub(c.Clock.Now()); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	answer, err := c.Oracle.Holder(ctx, p.Derived.Holder)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("look for the claim that holds pool %s: %w", p.Name, err)
+	case answer.Object == nil || string(answer.Object.GetUID()) != string(p.Derived.Holder.Claim):
+		return reconcile.Result{RequeueAfter: interval}, nil // no server can tell
+	case answer.Leaving:
+		// Something else holds it up. Its DELETE has succeeded, and nothing is to be made inside.
+		return reconcile.Result{RequeueAfter: interval}, nil
+	}
+	if err := c.Ranges.Reopen(ctx, p.ID); err != nil {
+		return reconcile.Result{}, fmt.Errorf("open pool %s again: %w", p.Name, err)
+	}
+	log.FromContext(ctx).Info("pool opened again, as its claim was not deleted")
+	return reconcile.Result{}, c.Publish(ctx, p)
+}
+
+// retireOld retires a pool, if nobody uses it now.
+func (c *Controller) retireOld(ctx context.Context, p ledger.Pool) error {
+	if !c.old(p) {
+		return nil
+	}
+	err := c.retireIdle(ctx, p)
+	if errors.Is(err, ledger.ErrPoolInUse) || errors.Is(err, ledger.ErrChanged) {
+		return nil // somebody came
+	}
+	return err
+}
+
+// clear deletes an IPPool that says the system has made it, and of which the ledger has no pool. One that shows its CIDR, and was
+// not retired, tells of a ledger that has lost it.
+func (c *Controller) clear(ctx context.Context, req request) (reconcile.Result, error) {
+	cl, err := c.Catalog.Clusters.GetCluster(ctx, c.Catalog.Directory.Engaged(req.cluster))
+	if err != nil {
+		return reconcile.Result{}, nil //nolint:nilerr // it goes with its workspace, or is seen again
+	}
+	object, gone := &ipamv1alpha1.IPPool{}, ledger.Pool{ID: req.id, Cluster: req.cluster, Name: req.name}
+	if err := cl.GetCache().Get(ctx, client.ObjectKey{Name: req.name}, object); err != nil || !catalog.Shows(object, req.cluster, gone) {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if _, ok := catalog.IDOf(c.Ledger, object, req.cluster); ok || object.Spec.CIDR != "" {
+		return reconcile.Result{}, nil // it is that of another pool, or was written by somebody
+	}
+	retired, err := c.Ledger.Retired(ctx, req.id)
+	age := c.Clock.Since(object.CreationTimestamp.Time)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("look up whether pool %s was retired: %w", req.name, err)
+	case retired:
+	case object.Status.AllocatedCIDR != "":
+		return reconcile.Result{}, nil // see package adopt
+	case age < stray:
+		return reconcile.Result{RequeueAfter: stray - age}, nil
+	}
+	return reconcile.Result{}, c.unpublish(ctx, gone)
+}

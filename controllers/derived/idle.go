@@ -1,0 +1,79 @@
+package derived
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+)
+
+// sweep queues the pools for which something is due: that are closed for too long, or are idle for too long, or have no IPPool. All of
+// it is in memory.
+func (c *Controller) sweep(ctx context.Context) {
+	there := map[ledger.PoolID]bool{}
+	for p := range c.Ranges.All() {
+		there[p.ID] = true
+		c.watch(p)
+		if c.due(ctx, p) {
+			c.queue.Add(request{p.ID, p.Cluster, p.Name})
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range c.idle {
+		if !there[id] {
+			delete(c.idle, id)
+		}
+	}
+}
+
+func (c *Controller) due(ctx context.Context, p ledger.Pool) bool {
+	switch {
+	case ledger.IsAddressSpace(p.ID):
+		return c.old(p)
+	case !p.Derived.Releasing.IsZero():
+		return p.Derived.Holder.Claim == "" || c.Clock.Now().After(p.Derived.Releasing)
+	}
+	return c.old(p) || c.Bound(p.Cluster) && !c.shown(ctx, p)
+}
+
+// shown reports whether the cache shows the IPPool of a pool.
+func (c *Controller) shown(ctx context.Context, p ledger.Pool) bool {
+	cl, err := c.Catalog.Clusters.GetCluster(ctx, c.Catalog.Directory.Engaged(p.Cluster))
+	if err != nil {
+		return true // nothing can be made there now
+	}
+	object := &ipamv1alpha1.IPPool{}
+	return cl.GetCache().Get(ctx, client.ObjectKey{Name: p.Name}, object) == nil && catalog.Shows(object, p.Cluster, p)
+}
+
+// watch notes since when a pool is idle. A pool whose space has changed since the last look was used in between.
+func (c *Controller) watch(p ledger.Pool) {
+	idle, changes := catalog.Idle(c.Ledger, c.Ranges, p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before, ok := c.idle[p.ID]; !idle {
+		delete(c.idle, p.ID)
+	} else if !ok || before.changes != changes {
+		c.idle[p.ID] = idleness{c.Clock.Now(), changes}
+	}
+}
+
+// old reports whether a pool is idle for so long that it goes.
+func (c *Controller) old(p ledger.Pool) bool {
+	c.mu.Lock()
+	seen, ok := c.idle[p.ID]
+	c.mu.Unlock()
+	if idle, _ := catalog.Idle(c.Ledger, c.Ranges, p); !ok || !idle {
+		return false
+	}
+	after, never := c.Idle, c.Idle == 0
+	if of := p.Derived.Workspace; of != "" && (c.Departed(of) || !c.Bound(of)) {
+		after, never = min(max(c.Idle, time.Nanosecond), leftIdle), false
+	}
+	return !never && c.Clock.Since(seen.since) >= after
+}

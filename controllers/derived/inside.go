@@ -1,0 +1,132 @@
+package derived
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/plural"
+)
+
+const (
+	// named is how many of those inside a range are named.
+	named = 3
+	// looked is how many of them are asked for at most.
+	looked = 64
+	// atOnce is how many of them are asked for at the same time.
+	atOnce = 16
+	// counted is how many of them are counted.
+	counted = 10_000
+)
+
+// occupant is what keeps a range from being released: a block inside, or a range.
+type occupant struct {
+	ledger.Holder
+	retained bool
+	ranged   bool
+}
+
+func (o occupant) String() string {
+	switch {
+	case o.ranged:
+		return "range claim " + o.Namespace + "/" + o.Name
+	case o.Namespace == "":
+		return "pool " + o.Name
+	case o.retained:
+		return "IPAllocation " + o.Namespace + "/" + ipamv1alpha1.AllocationName(o.Namespace, o.Name) + ", retained from claim " + o.Name
+	}
+	return "claim " + o.Namespace + "/" + o.Name
+}
+
+// inside lists those who have something in a pool, or in a pool below it. A pool in between that is there for others alone does not
+// count.
+func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, err error) {
+	for _, q := range append(k.Ranges.Below(p.ID), p) {
+		if q.ID != p.ID && q.Derived.Holder.Claim != "" { // whose DELETE may be under way
+			found = append(found, occupant{Holder: q.Derived.Holder, ranged: true})
+		}
+		for b, err := range k.Ledger.List(ctx, allocator.ListOptions{Pool: q.ID, Limit: counted}) {
+			if err != nil {
+				return nil, fmt.Errorf("list the blocks of pool %s: %w", q.Name, err)
+			}
+			if b.State != ledger.Cooling && !ledger.IsDerived(b.Holder.Claim) {
+				found = append(found, occupant{Holder: b.Holder, retained: b.State == ledger.Retained})
+			}
+			if len(found) >= counted {
+				return found, nil
+			}
+		}
+	}
+	return found, nil
+}
+
+// settle settles the releases of those inside a pool that are gone, asked live, and returns the others. stays reports whether one of
+// them is there to stay, as far as is known now.
+func (v *Vacater) settle(ctx context.Context, p ledger.Pool) (left []occupant, stays bool, err error) {
+	left, err = v.inside(ctx, p)
+	if err != nil || len(left) == 0 {
+		return left, false, err
+	}
+	var mu sync.Mutex
+	certain := map[ledger.ClaimID]bool{}
+	group := errgroup.Group{}
+	group.SetLimit(atOnce)
+	for _, o := range left[:min(len(left), looked)] {
+		group.Go(func() error {
+			settled, err := v.Releases.Settle(ctx, o.Holder)
+			mu.Lock()
+			defer mu.Unlock()
+			certain[o.Claim] = settled && err == nil
+			return nil // it stays, as far as is known
+		})
+	}
+	_ = group.Wait()
+	left, err = v.inside(ctx, p)
+	return left, slices.ContainsFunc(left, func(o occupant) bool { return certain[o.Claim] }), err
+}
+
+// foresee says what Vacate would say, and changes nothing.
+func (v *Vacater) foresee(ctx context.Context, p ledger.Pool, in ledger.ClusterName) (string, error) {
+	found, err := v.inside(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	left := found[min(len(found), looked):]
+	for _, o := range found[:min(len(found), looked)] {
+		if gone, err := v.Releases.Gone(ctx, o.Holder); err != nil || !gone || o.retained {
+			left = append(left, o)
+		}
+	}
+	if len(left) == 0 {
+		return "", nil
+	}
+	return say(p, left, in), nil
+}
+
+// say says what keeps a range from being released: what there is of the workspace by name, all else by number.
+func say(p ledger.Pool, left []occupant, in ledger.ClusterName) string {
+	var names []string
+	for _, o := range left {
+		if o.Cluster == in {
+			names = append(names, o.String())
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	names = names[:min(len(names), named)]
+	said := plural.Of(len(left), "allocation", "allocations")
+	if len(names) > 0 {
+		said += ", of " + strings.Join(names, ", ")
+	}
+	if others := len(left) - len(names); others > 0 && len(names) > 0 {
+		said += " and " + plural.Of(others, "other", "others")
+	}
+	return fmt.Sprintf("the range %s is in use: release everything allocated inside this range first (%s)", p.CIDR, said)
+}

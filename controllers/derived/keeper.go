@@ -1,0 +1,196 @@
+package derived
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/internal/absent"
+)
+
+// young is the age up to which the cache is not asked whether it shows the IPPool of a pool: it may still show that of a pool of the
+// same name that was retired a moment ago.
+const young = 10 * time.Second
+
+// Ledger is what is asked of the pools themselves.
+type Ledger interface {
+	Pool(id ledger.PoolID) (ledger.Pool, bool)
+	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
+	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error]
+	Retire(ctx context.Context, id ledger.PoolID) error
+	Retired(ctx context.Context, id ledger.PoolID) (bool, error)
+}
+
+// Ranges are the pools that the system makes. allocator.Derived has these methods.
+type Ranges interface {
+	Held(by ledger.ClaimID) (ledger.Pool, bool)
+	Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID, to ledger.Holder) (ok bool, err error)
+	Below(id ledger.PoolID) []ledger.Pool
+	Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) error
+	Reopen(ctx context.Context, id ledger.PoolID) error
+	All() iter.Seq[ledger.Pool]
+}
+
+// Oracle reads live what has the name of a pool.
+type Oracle interface {
+	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
+}
+
+// Keeper publishes derived pools, and retires them. All fields are required. It is safe for concurrent use.
+type Keeper struct {
+	Ledger  Ledger
+	Ranges  Ranges
+	Catalog *catalog.Catalog
+	Oracle  Oracle
+	// Departed reports whether a workspace's binding was seen to go, and none came since.
+	Departed func(ledger.ClusterName) bool
+	Clock    clock.PassiveClock
+}
+
+// Publish creates the IPPools of derived pools, unless they are there. Pools that somebody has written have theirs.
+func (k *Keeper) Publish(ctx context.Context, pools ...ledger.Pool) error {
+	group, each := errgroup.WithContext(ctx)
+	for _, p := range pools {
+		if ledger.IsDerived(p.ID) {
+			group.Go(func() error { return k.publish(each, p) })
+		}
+	}
+	return group.Wait()
+}
+
+func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
+	cl, err := k.Catalog.Clusters.GetCluster(ctx, k.Catalog.Directory.Engaged(p.Cluster))
+	if err != nil {
+		return fmt.Errorf("publish pool %s: %w", p.Name, err)
+	}
+	if k.Clock.Since(p.RegisteredAt) >= young {
+		shown := &ipamv1alpha1.IPPool{}
+		err := cl.GetCache().Get(ctx, client.ObjectKey{Name: p.Name}, shown)
+		if err == nil && catalog.Shows(shown, p.Cluster, p) {
+			return nil
+		}
+	}
+	object, err := k.object(ctx, p)
+	if err == nil {
+		err = cl.GetClient().Create(ctx, object)
+	}
+	if apierrors.IsAlreadyExists(err) {
+		return k.ours(ctx, p)
+	}
+	if err != nil {
+		return fmt.Errorf("publish pool %s: %w", p.Name, err)
+	}
+	log.FromContext(ctx).Info("pool published", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
+	return nil
+}
+
+// ours fails unless the IPPool of a pool's name is that of the pool.
+func (k *Keeper) ours(ctx context.Context, p ledger.Pool) error {
+	answer, err := k.look(ctx, p)
+	if err != nil {
+		return err
+	}
+	if object, there := answer.Object.(*ipamv1alpha1.IPPool); !there || !catalog.Shows(object, p.Cluster, p) {
+		return fmt.Errorf("publish pool %s: another IPPool has its name; delete that", p.Name)
+	}
+	return nil
+}
+
+// look reads live which IPPool has the name of a pool. The ledger's ID is nobody's UID, so that the answer is never live.Alive.
+func (k *Keeper) look(ctx context.Context, p ledger.Pool) (live.Answer, error) {
+	answer, err := k.Oracle.Holder(ctx, ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name})
+	if err != nil {
+		return answer, fmt.Errorf("look for IPPool %s: %w", p.Name, err)
+	}
+	return answer, nil
+}
+
+// errUnseen: no server says whether the IPPool of a pool is there.
+var errUnseen = errors.New("no server says whether the IPPool is there")
+
+// unpublish deletes the IPPool of a pool. It is an error if it may be there still.
+func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
+	answer, err := k.look(ctx, p)
+	switch {
+	case err != nil:
+		return err
+	case (answer.Verdict == live.Unbound || answer.Verdict == live.NoEndpoint) && k.Departed(p.Cluster):
+		return nil // kcp has deleted all that was bound there
+	case answer.Verdict != live.Gone:
+		return fmt.Errorf("IPPool %s: %w", p.Name, errUnseen)
+	}
+	object, there := answer.Object.(*ipamv1alpha1.IPPool)
+	if !there || !catalog.Shows(object, p.Cluster, p) {
+		return nil
+	}
+	err = answer.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID})
+	if err != nil && !absent.Object(err, "ippools", p.Name) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete IPPool %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// Vacated retires a pool that was closed for the DELETE of the claim that holds it, which is gone.
+func (k *Keeper) Vacated(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error {
+	p, ok := k.Ledger.Pool(id)
+	if !ok {
+		return nil
+	}
+	return k.Retire(ctx, p, by)
+}
+
+// Retire takes a derived pool out of the ledger, and its IPPool before that. It fails with ledger.ErrPoolInUse if the pool is in
+// use, and with ledger.ErrChanged if it is held by another one than by; empty: it may be held by nobody.
+func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
+	err := k.Ranges.Begin(ctx, p.ID, by, k.until())
+	if errors.Is(err, ledger.ErrUnknownPool) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("close pool %s: %w", p.Name, err)
+	}
+	if err := k.unpublish(ctx, p); err != nil {
+		return err // it is closed until then, and looked at again
+	}
+	if err := k.Ledger.Retire(ctx, p.ID); err != nil {
+		return fmt.Errorf("retire pool %s: %w", p.Name, err)
+	}
+	log.FromContext(ctx).Info("pool retired", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
+	return nil
+}
+
+// RetireBelow retires the pools that the system has made below a pool, each before the one above it. It fails as Retire does if one of
+// them is used.
+func (k *Keeper) RetireBelow(ctx context.Context, id ledger.PoolID) error {
+	for _, below := range k.Ranges.Below(id) {
+		if err := k.retireIdle(ctx, below); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retireIdle retires a pool that nobody holds, or an address space.
+func (k *Keeper) retireIdle(ctx context.Context, p ledger.Pool) error {
+	if ledger.IsDerived(p.ID) {
+		return k.Retire(ctx, p, "")
+	}
+	return k.Ledger.Retire(ctx, p.ID)
+}
+
+// until returns when no DELETE that is admitted now can still fail.
+func (k *Keeper) until() time.Time { return k.Clock.Now().Add(promise.Grace) }

@@ -1,0 +1,120 @@
+package derived
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// The IPPool of a pool says what it was made for, and leads back to the pool in the ledger. To publish it again changes nothing.
+func TestPublish_TheObjectLeadsToThePool(t *testing.T) {
+	s := newScene(t)
+	p := s.network("net", "a", "root", 24)
+	object := s.object(p)
+	want := ipamv1alpha1.IPPoolSpec{
+		ClassRef: &ipamv1alpha1.ClassRef{Name: "net"}, PrefixLength: 24, Visibility: ipamv1alpha1.VisibilityConsumer,
+		ParentPoolRef: &ipamv1alpha1.PoolRef{Name: "root", ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}},
+		Scope:         ipamv1alpha1.Scope{"network": {APIGroup: "net.example", Kind: "Network", Name: "a"}},
+	}
+	if diff := cmp.Diff(want, object.Spec); diff != "" || len(object.Finalizers) > 0 || len(object.OwnerReferences) > 0 {
+		t.Errorf("the IPPool differs (-want +got):\n%s\nfinalizers %v, owners %v", diff, object.Finalizers, object.OwnerReferences)
+	}
+	if id, ok := catalog.IDOf(s.alloc, object, tenant); !ok || id != p.ID {
+		t.Errorf("IDOf = %s, %t; want %s", id, ok, p.ID)
+	}
+	below := s.network("sub", "a", p.ID, 28)
+	if parent := s.object(below).Spec.ParentPoolRef; parent.Name != p.Name || parent.ProjectRef != nil {
+		t.Errorf("the parent of the pool below is %+v, want %s of the same workspace", parent, p.Name)
+	}
+	if err := s.Publish(t.Context(), p, below); err != nil {
+		t.Errorf("Publish again = %v", err)
+	}
+}
+
+// An IPPool that somebody else has made by the name of a pool is not taken for it, whatever it says of itself.
+func TestPublish_AForgedObjectIsNobodys(t *testing.T) {
+	for name, forge := range map[string]func(*ipamv1alpha1.IPPool){
+		"plain":         func(*ipamv1alpha1.IPPool) {},
+		"another scope": func(p *ipamv1alpha1.IPPool) { p.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "net"} },
+		"labels": func(p *ipamv1alpha1.IPPool) {
+			p.Labels = map[string]string{ipamv1alpha1.LabelProvisionedBy: "net", ipamv1alpha1.LabelScopeDigest: "1"}
+		},
+	} {
+		forged := gen.Pool("net-a")
+		forge(forged)
+		s := newScene(t, forged)
+		p := ledger.Pool{Cluster: tenant, Name: "net-a", Derived: &ledger.Derived{Class: "net", Workspace: tenant, Scope: ledger.Scope{"network": {Kind: "Network", Name: "a"}}}}
+		p, err := s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: "root", Length: 24}, p, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Publish(t.Context(), p); err == nil {
+			t.Errorf("%s: Publish = nil, want an error", name)
+		}
+		if id, ok := catalog.IDOf(s.alloc, forged, tenant); ok && id != ledger.PoolID(forged.UID) {
+			t.Errorf("%s: IDOf = %s", name, id)
+		}
+		if err := s.unpublish(t.Context(), p); err != nil || s.object(p) == nil {
+			t.Errorf("%s: unpublish = %v, the object is %v; want it as it was", name, err, s.object(p))
+		}
+	}
+}
+
+// A pool of the same name that was retired a moment ago may be in the cache still: a young pool's object is created whatever
+// the cache shows.
+func TestPublish_AYoungPoolIsCreatedWhateverTheCacheShows(t *testing.T) {
+	s := newScene(t)
+	p := s.network("net", "a", "root", 24)
+	before := s.object(p)
+	if err := s.Retire(t.Context(), p, ""); err != nil || s.object(p) != nil || s.known(p) {
+		t.Fatalf("Retire = %v, the object is %v, known: %t; want neither", err, s.object(p), s.known(p))
+	}
+	again := s.network("net", "a", "root", 24)
+	if after := s.object(again); after == nil || again.ID != p.ID || before == nil {
+		t.Errorf("the pool made again is %+v with the object %v; want the same ID, and an object", again, after)
+	}
+}
+
+// A pool that is held, or has something in it, is not retired.
+func TestRetire_NotWhatIsUsed(t *testing.T) {
+	s := newScene(t)
+	held := s.network("net", "held", "root", 24, ledger.Holder{Claim: "uid-of-r", Cluster: tenant, Namespace: "default", Name: "r"})
+	used := s.network("net", "used", "root", 24)
+	s.bind(used, "c")
+	parent := s.network("net", "parent", "root", 24)
+	s.network("sub", "parent", parent.ID, 28)
+	for p, want := range map[string]error{held.Name: ledger.ErrChanged, used.Name: ledger.ErrPoolInUse, parent.Name: ledger.ErrPoolInUse} {
+		pool := map[string]ledger.Pool{held.Name: held, used.Name: used, parent.Name: parent}[p]
+		if err := s.Retire(t.Context(), pool, ""); !errors.Is(err, want) || s.object(pool) == nil {
+			t.Errorf("Retire of %s = %v, want %v and its object kept", p, err, want)
+		}
+	}
+	if err := s.RetireBelow(t.Context(), parent.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Retire(t.Context(), parent, ""); err != nil || s.known(parent) {
+		t.Errorf("Retire of an empty parent = %v", err)
+	}
+}
+
+// The object goes before the pool: without a server that says so, the pool stays, closed.
+func TestRetire_TheObjectGoesFirst(t *testing.T) {
+	s := newScene(t)
+	p := s.network("net", "a", "root", 24)
+	s.away = true
+	if err := s.Retire(t.Context(), p, ""); !errors.Is(err, errUnseen) || !s.known(p) {
+		t.Fatalf("Retire = %v, known: %t; want errUnseen and the pool", err, s.known(p))
+	}
+	s.away = false
+	s.clock.Step(time.Second)
+	if due := s.sweeps(); due != 1 || s.known(p) || s.object(p) != nil {
+		t.Errorf("%d pools are due, known: %t; want the closed one to be retired", due, s.known(p))
+	}
+}

@@ -1,0 +1,65 @@
+package derived
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// object returns the IPPool of a derived pool, as it is created. The reservations are those that the class has now: the ledger has
+// the prefixes that count.
+func (k *Keeper) object(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool, error) {
+	parent, err := k.parent(p)
+	if err != nil {
+		return nil, err
+	}
+	object := &ipamv1alpha1.IPPool{
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Labels: map[string]string{
+			ipamv1alpha1.LabelProvisionedBy: ipamv1alpha1.LabelValue(p.Derived.Class),
+			ipamv1alpha1.LabelScopeDigest:   ipamv1alpha1.LabelValue(ledger.Digest(p.ID)),
+		}},
+		Spec: ipamv1alpha1.IPPoolSpec{
+			ClassRef:      &ipamv1alpha1.ClassRef{Name: p.Derived.Class},
+			ParentPoolRef: parent,
+			PrefixLength:  int32(p.CIDR.Bits()), //nolint:gosec // at most 128
+			Visibility:    ipamv1alpha1.VisibilityConsumer,
+		},
+	}
+	if workspace := p.Derived.Workspace; workspace != "" {
+		object.Labels[ipamv1alpha1.LabelProvisionedFor] = ipamv1alpha1.LabelValue(string(workspace))
+	}
+	for role, ref := range p.Derived.Scope {
+		if object.Spec.Scope == nil {
+			object.Spec.Scope = ipamv1alpha1.Scope{}
+		}
+		object.Spec.Scope[role] = ipamv1alpha1.ScopeRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+	}
+	view := k.Catalog.View(ctx)
+	if class, ok := view.Class(p.Derived.Class); ok && len(p.Excluded) > 0 {
+		object.Spec.Reservations = class.Spec.Reservations.DeepCopy()
+	}
+	return object, view.Err()
+}
+
+// parent names the pool above a derived pool as the pool's workspace sees it.
+func (k *Keeper) parent(p ledger.Pool) (*ipamv1alpha1.PoolRef, error) {
+	above, ok := k.Ledger.Pool(p.Parent)
+	if !ok {
+		return nil, fmt.Errorf("publish pool %s: %w: its parent", p.Name, ledger.ErrUnknownPool)
+	}
+	ref := &ipamv1alpha1.PoolRef{Name: above.Name}
+	if above.Cluster == p.Cluster {
+		return ref, nil
+	}
+	path := k.Catalog.Directory.Workspace(above.Cluster).Path
+	if path == "" {
+		return nil, errors.New("publish pool " + p.Name + ": the path of its parent's workspace is not known yet")
+	}
+	ref.ProjectRef = &ipamv1alpha1.ProjectRef{Name: path}
+	return ref, nil
+}

@@ -1,0 +1,184 @@
+package derived
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
+)
+
+const tenant = ledger.ClusterName("w")
+
+// scene is a controller over a real ledger with a root pool of the platform, and a workspace.
+type scene struct {
+	*testing.T
+	*Controller
+	alloc     *allocator.Allocator
+	workspace client.Client
+	clock     *clocktesting.FakeClock
+	verdict   live.Verdict // of the servers, if it is not Unknown
+	away      bool         // no server answers
+	departed  bool
+	bound     bool
+}
+
+func newScene(t *testing.T, objects ...client.Object) *scene {
+	t.Helper()
+	s := &scene{T: t, clock: clocktesting.NewFakeClock(time.Now()), bound: true}
+	s.alloc = testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{}, testbed.Pool("platform", "root", "10.0.0.0/16"))
+	workspace := testbed.NewWorkspace(t, objects...)
+	s.workspace = workspace.Client
+	classes := &catalog.Catalog{
+		Clusters:  testbed.Clusters{"": testbed.NewWorkspace(t, gen.Class("net"), gen.Class("sub")), "w": workspace},
+		Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}), Rooms: s.alloc,
+	}
+	keeper := &Keeper{
+		Ledger: s.alloc, Ranges: s.alloc.Derived(), Catalog: classes, Oracle: s, Clock: s.clock,
+		Departed: func(ledger.ClusterName) bool { return s.departed },
+	}
+	s.Controller = newController(Options{
+		Vacater: &Vacater{Keeper: keeper, Releases: s}, Idle: DefaultIdle, Bound: func(ledger.ClusterName) bool { return s.bound }, Clock: s.clock,
+	})
+	t.Cleanup(s.queue.ShutDown)
+	return s
+}
+
+// Holder implements Oracle by what the workspace has.
+func (s *scene) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error) {
+	if s.away || s.verdict != live.Unknown {
+		return live.Answer{Verdict: s.verdict}, nil
+	}
+	if h.Cluster != tenant {
+		return live.Answer{Verdict: live.Alive}, nil
+	}
+	var object client.Object = &ipamv1alpha1.IPPool{}
+	if h.Namespace != "" {
+		object = &ipamv1alpha1.IPClaim{}
+	}
+	err := s.workspace.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, object)
+	answer := live.Answer{Verdict: live.Gone, Client: s.workspace}
+	switch {
+	case apierrors.IsNotFound(err):
+		return answer, nil
+	case err != nil:
+		return live.Answer{}, err
+	}
+	answer.Object = object
+	if string(object.GetUID()) == string(h.Claim) {
+		answer.Verdict, answer.Leaving = live.Alive, !object.GetDeletionTimestamp().IsZero()
+	}
+	return answer, nil
+}
+
+// Gone implements Releases.
+func (s *scene) Gone(ctx context.Context, h ledger.Holder) (bool, error) {
+	answer, err := s.Holder(ctx, h)
+	return answer.Verdict == live.Gone, err
+}
+
+// Settle implements Releases as package release does, where nothing is retained.
+func (s *scene) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
+	answer, err := s.Holder(ctx, h)
+	if err != nil || answer.Verdict != live.Gone {
+		return answer.Verdict == live.Alive, err
+	}
+	if p, ok := s.alloc.Derived().Held(h.Claim); ok {
+		if !p.Derived.Releasing.IsZero() {
+			return true, s.Vacated(ctx, p.ID, h.Claim)
+		}
+		return true, s.alloc.Derived().Drop(ctx, p.ID, h.Claim)
+	}
+	return true, s.alloc.Release(ctx, h.Claim)
+}
+
+// network provisions the pool that the workspace has of a class for a network, below a pool, and publishes it.
+func (s *scene) network(class, name string, above ledger.PoolID, length int, by ...ledger.Holder) ledger.Pool {
+	s.Helper()
+	p := ledger.Pool{Cluster: tenant, Name: class + "-" + name, Derived: &ledger.Derived{
+		Class: class, Workspace: tenant, Scope: ledger.Scope{"network": {APIGroup: "net.example", Kind: "Network", Name: name}},
+	}}
+	for _, holder := range by {
+		p.Derived.Holder = holder
+	}
+	p, err := s.alloc.Derived().Provision(s.Context(), ledger.Request{Pool: above, Length: length}, p, nil)
+	if err == nil {
+		err = s.Publish(s.Context(), p)
+	}
+	if err != nil {
+		s.Fatalf("make the pool of network %s: %v", name, err)
+	}
+	return p
+}
+
+// bind gives a claim an address of a pool. It is in the workspace.
+func (s *scene) bind(pool ledger.Pool, name string) *ipamv1alpha1.IPClaim {
+	s.Helper()
+	claim := gen.Claim(name)
+	if err := s.workspace.Create(s.Context(), claim); err != nil {
+		s.Fatalf("create claim %s: %v", name, err)
+	}
+	if _, err := s.alloc.Bind(s.Context(), ledger.Request{Pool: pool.ID, Holder: holderOf(claim), Length: 32}); err != nil {
+		s.Fatalf("bind claim %s: %v", name, err)
+	}
+	return claim
+}
+
+func holderOf(claim *ipamv1alpha1.IPClaim) ledger.Holder {
+	return ledger.Holder{Claim: ledger.ClaimID(claim.UID), Cluster: tenant, Namespace: claim.Namespace, Name: claim.Name}
+}
+
+// object returns the IPPool of a pool; nil if there is none.
+func (s *scene) object(pool ledger.Pool) *ipamv1alpha1.IPPool {
+	s.Helper()
+	object := &ipamv1alpha1.IPPool{}
+	err := s.workspace.Get(s.Context(), client.ObjectKey{Name: pool.Name}, object)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		s.Fatalf("read IPPool %s: %v", pool.Name, err)
+	}
+	return object
+}
+
+// known reports whether the ledger has a pool.
+func (s *scene) known(pool ledger.Pool) bool {
+	_, ok := s.alloc.Pool(pool.ID)
+	return ok
+}
+
+// look has the controller look at a pool.
+func (s *scene) look(pool ledger.Pool) {
+	s.Helper()
+	if _, err := s.Reconcile(s.Context(), request{pool.ID, pool.Cluster, pool.Name}); err != nil {
+		s.Fatalf("Reconcile of pool %s: %v", pool.Name, err)
+	}
+}
+
+// due returns how many pools a sweep finds something to do for, and has the controller do that.
+func (s *scene) sweeps() (due int) {
+	s.Helper()
+	s.sweep(s.Context())
+	for s.queue.Len() > 0 {
+		req, _ := s.queue.Get()
+		if _, err := s.Reconcile(s.Context(), req); err != nil {
+			s.Fatalf("Reconcile of %+v: %v", req, err)
+		}
+		s.queue.Done(req)
+		due++
+	}
+	return due
+}

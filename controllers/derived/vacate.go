@@ -1,0 +1,117 @@
+package derived
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	poll "k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+)
+
+const (
+	// glance is how often a range is looked at that is about to be empty.
+	glance = 50 * time.Millisecond
+	// followTime is how long memory may take to show what another replica has written.
+	followTime = 500 * time.Millisecond
+)
+
+// Releases settles what claims have left behind.
+type Releases interface {
+	Settle(ctx context.Context, h ledger.Holder) (bool, error)
+	Gone(ctx context.Context, h ledger.Holder) (bool, error)
+}
+
+// Vacater lets range claims be deleted. All fields are required. It is safe for concurrent use.
+type Vacater struct {
+	*Keeper
+	Releases Releases
+}
+
+var _ door.Vacater = (*Vacater)(nil)
+
+// Vacate implements door.Vacater.
+func (v *Vacater) Vacate(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (inside string, err error) {
+	p, held, err := v.held(ctx, in, claim, dry)
+	if err != nil || !held {
+		return "", err
+	}
+	if dry {
+		return v.foresee(ctx, p, in)
+	}
+	var left []occupant
+	err = poll.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
+		stays := false
+		if left, stays, err = v.settle(ctx, p); err != nil || len(left) > 0 {
+			return stays, err
+		}
+		err := v.close(ctx, p, ledger.ClaimID(claim.UID))
+		if errors.Is(err, ledger.ErrPoolInUse) || errors.Is(err, ledger.ErrChanged) {
+			return false, nil // somebody came meanwhile
+		}
+		return err == nil, err
+	})
+	if len(left) > 0 {
+		return say(p, left, in), nil
+	}
+	return "", err
+}
+
+// held finds the pool that a claim holds. One that is reserved for it becomes its own: the claim is there, as the API server has
+// just read it.
+func (v *Vacater) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (p ledger.Pool, ok bool, err error) {
+	own, reserved := ledger.ClaimID(claim.UID), promise.Of(in, claim)
+	find := func(context.Context) (bool, error) {
+		if p, ok = v.Ranges.Held(own); !ok {
+			p, ok = v.Ranges.Held(reserved)
+		}
+		return ok || claim.Status.AllocatedCIDR == "", nil
+	}
+	_ = poll.PollUntilContextTimeout(ctx, glance, followTime, true, find) // a claim may show a range that it has not
+	if !ok || dry || p.Derived.Holder.Claim == own {
+		return p, ok, ctx.Err()
+	}
+	to := ledger.Holder{Claim: own, Cluster: in, Namespace: claim.Namespace, Name: claim.Name}
+	if ok, err = v.Ranges.Hand(ctx, p.ID, reserved, to); err != nil {
+		return p, false, fmt.Errorf("give range %s to its claim: %w", p.Name, err)
+	}
+	return p, ok, nil
+}
+
+// close retires the idle pools below a range that is empty, closes the range, and deletes its IPPool. The pool is retired when the
+// claim is gone.
+func (v *Vacater) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
+	if err := v.RetireBelow(ctx, p.ID); err != nil {
+		return err
+	}
+	if err := v.Ranges.Begin(ctx, p.ID, by, v.until()); err != nil {
+		return fmt.Errorf("close pool %s: %w", p.Name, err)
+	}
+	if err := v.unpublish(ctx, p); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("range closed", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
+	return nil
+}
+
+// Complete is for a CREATE that has found a pool closed. It asks whether the claim is gone for which the pool was closed, and
+// retires the pool then. open reports that the pool is not closed any more: it is gone, or open again.
+func (v *Vacater) Complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {
+	p, ok := v.Ledger.Pool(id)
+	if !ok || p.Derived == nil || p.Derived.Releasing.IsZero() {
+		return true, nil
+	}
+	if holder := p.Derived.Holder; holder.Claim != "" {
+		_, err = v.Releases.Settle(ctx, holder)
+	} else {
+		err = v.Retire(ctx, p, "")
+	}
+	p, ok = v.Ledger.Pool(id)
+	return !ok || p.Derived.Releasing.IsZero(), err
+}

@@ -1,0 +1,165 @@
+package derived
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// ranged makes a claim that holds the pool of a network.
+func (s *scene) ranged(class, name string, above ledger.PoolID, length int) (*ipamv1alpha1.IPClaim, ledger.Pool) {
+	s.Helper()
+	claim := gen.Claim("range-"+class, gen.OfClass(class))
+	if err := s.workspace.Create(s.Context(), claim); err != nil {
+		s.Fatalf("create the claim: %v", err)
+	}
+	p := s.network(class, name, above, length, holderOf(claim))
+	claim.Status.AllocatedCIDR = p.CIDR.String()
+	return claim, p
+}
+
+// vacates asks for the DELETE of a claim, within half a second.
+func (s *scene) vacates(claim *ipamv1alpha1.IPClaim, dry bool) string {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 500*time.Millisecond)
+	defer cancel()
+	inside, err := s.Vacate(ctx, tenant, claim, dry)
+	if err != nil {
+		s.Fatalf("Vacate of %s: %v", claim.Name, err)
+	}
+	return inside
+}
+
+func (s *scene) deletes(objects ...client.Object) {
+	s.Helper()
+	for _, object := range objects {
+		if err := s.workspace.Delete(s.Context(), object); err != nil {
+			s.Fatalf("delete %s: %v", object.GetName(), err)
+		}
+	}
+}
+
+// A range is closed, and its IPPool gone, when its DELETE is allowed; the idle pools below it are gone by then. When the claim is gone,
+// so is the pool.
+func TestVacate_AnEmptyRange(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	below := s.network("sub", "a", p.ID, 28)
+	gone := s.bind(below, "gone")
+	s.deletes(gone) // and its release is not settled yet
+	if inside := s.vacates(claim, true); inside != "" || s.object(p) == nil || !s.known(below) {
+		t.Errorf("a dry run says %q, the object is %v; want nothing, and all as it was", inside, s.object(p))
+	}
+	if inside := s.vacates(claim, false); inside != "" {
+		t.Fatalf("the DELETE is refused: %s", inside)
+	}
+	if s.object(p) != nil || s.object(below) != nil || s.known(below) || !s.known(p) {
+		t.Errorf("the objects are %v and %v, the pool below known: %t, the range: %t; want the range alone", s.object(p), s.object(below), s.known(below), s.known(p))
+	}
+	if inside := s.vacates(claim, false); inside != "" {
+		t.Errorf("asked once more, the DELETE is refused: %s", inside)
+	}
+	s.deletes(claim)
+	if open, err := s.Complete(t.Context(), p.ID); !open || err != nil || s.known(p) {
+		t.Errorf("Complete = %t, %v, known: %t; want the pool to be gone", open, err, s.known(p))
+	}
+}
+
+// A range with somebody inside is not closed, and the refusal says who: three of the workspace at most by name, all others by number.
+func TestVacate_ARangeInUse(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	inner, below := s.ranged("sub", "a", p.ID, 28)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		s.bind(below, name)
+	}
+	_, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: below.ID, Length: 32, Holder: ledger.Holder{Claim: "foreign", Cluster: "v", Namespace: "n", Name: "secret"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range []bool{true, false} {
+		inside := s.vacates(claim, dry)
+		for _, want := range []string{"release everything allocated inside this range first", p.CIDR.String(), "6 allocations", "claim default/a, claim default/b, claim default/c and 3 others"} {
+			if !strings.Contains(inside, want) {
+				t.Errorf("dry run %t: the refusal is %q; want it to say %q", dry, inside, want)
+			}
+		}
+		if strings.Contains(inside, "secret") {
+			t.Errorf("the refusal names a claim of another workspace: %q", inside)
+		}
+	}
+	if now, _ := s.alloc.Pool(p.ID); !now.Derived.Releasing.IsZero() || s.object(p) == nil {
+		t.Errorf("the range is %+v with the object %v; want it open", now.Derived, s.object(p))
+	}
+	if inside := s.vacates(inner, false); !strings.Contains(inside, "5 allocations") {
+		t.Errorf("the inner range is refused by %q, want its 5 allocations", inside)
+	}
+}
+
+// A range below that another claim holds counts, even if it is empty.
+func TestVacate_AnEmptyRangeInside(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	inner, below := s.ranged("sub", "a", p.ID, 28)
+	if inside := s.vacates(claim, false); !strings.Contains(inside, "1 allocation, of range claim default/range-sub") {
+		t.Errorf("the refusal is %q, want the inner range", inside)
+	}
+	if inside := s.vacates(inner, false); inside != "" {
+		t.Fatalf("the inner range is refused: %s", inside)
+	}
+	s.deletes(inner) // and nobody has looked at that yet
+	if inside := s.vacates(claim, false); inside != "" || s.known(below) {
+		t.Errorf("the outer range is refused: %q, the inner known: %t; want both gone", inside, s.known(below))
+	}
+}
+
+// A claim that was created a moment ago holds its range by a reservation, and can be deleted at once.
+func TestVacate_AReservedRange(t *testing.T) {
+	s := newScene(t)
+	claim := gen.Claim("net", gen.OfClass("net"))
+	p := s.network("net", "a", "root", 24, ledger.Holder{Claim: promise.Of(tenant, claim), Cluster: tenant, Namespace: "default", Name: "net"})
+	claim.Status.AllocatedCIDR = p.CIDR.String()
+	if inside := s.vacates(claim, false); inside != "" || s.object(p) != nil {
+		t.Errorf("the DELETE is refused: %q, the object is %v", inside, s.object(p))
+	}
+	if now, _ := s.alloc.Derived().Held(ledger.ClaimID(claim.UID)); now.ID != p.ID {
+		t.Errorf("the claim holds %s, want %s", now.ID, p.ID)
+	}
+}
+
+// A claim that holds nothing is deleted.
+func TestVacate_NoRange(t *testing.T) {
+	s := newScene(t)
+	claim := gen.Claim("net", gen.OfClass("net"))
+	claim.Status.AllocatedCIDR = "10.0.0.0/24"
+	if inside, err := s.Vacate(t.Context(), tenant, claim, false); inside != "" || err != nil {
+		t.Errorf("Vacate = %q, %v; want nothing", inside, err)
+	}
+}
+
+// A DELETE that was allowed and failed leaves the range closed, until no such DELETE can succeed any more. Then it is open again, and
+// published.
+func TestReconcile_ADeleteThatFailed(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	if inside := s.vacates(claim, false); inside != "" {
+		t.Fatal(inside)
+	}
+	s.look(p)
+	if open, err := s.Complete(t.Context(), p.ID); open || err != nil || s.object(p) != nil {
+		t.Errorf("Complete = %t, %v, the object is %v; want the range closed", open, err, s.object(p))
+	}
+	s.clock.Step(promise.Grace + time.Second)
+	s.sweeps()
+	if now, ok := s.alloc.Pool(p.ID); !ok || !now.Derived.Releasing.IsZero() || now.Derived.Holder.Claim != ledger.ClaimID(claim.UID) || s.object(p) == nil {
+		t.Errorf("the range is %+v, with the object %v; want it open, held and published", now.Derived, s.object(p))
+	}
+}

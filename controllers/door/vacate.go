@@ -1,0 +1,58 @@
+package door
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Vacater lets claims be deleted that hold a range. It is safe for concurrent use.
+type Vacater interface {
+	// Vacate closes the range that a claim holds, and deletes its IPPool, if nothing is inside by now. Else it returns what is
+	// inside, for people, and the range stays as it is. A dry run changes nothing.
+	Vacate(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (inside string, err error)
+}
+
+// undecided is the message of a DELETE that is refused because nobody can tell.
+const undecided = "nobody can tell now whether something is inside the range: delete the claim again later"
+
+// vacate decides about the DELETE of a claim that holds a range. The API server may call it more than once for one DELETE. If it
+// cannot be called at all, the claim is deleted, and the range goes when it is empty.
+func (s *server) vacate(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	claim := &ipamv1alpha1.IPClaim{}
+	if err := json.Unmarshal(req.OldObject.Raw, claim); err != nil {
+		return nil, fmt.Errorf("read the claim: %w", err)
+	}
+	in, inside := s.in(claim), ""
+	if s.vacater == nil || in == "" {
+		return &admissionv1.AdmissionResponse{Allowed: true}, nil
+	}
+	err := Sleep(ctx, in, func(ctx context.Context) (err error) {
+		inside, err = s.vacater.Vacate(ctx, in, claim, dry(req))
+		return err
+	})
+	switch {
+	case err != nil:
+		log.FromContext(ctx).Error(err, "a DELETE is not decided", "cluster", in, "claim", claim.Namespace+"/"+claim.Name)
+		return kept(claim.Name, http.StatusServiceUnavailable, undecided), nil
+	case inside != "":
+		return kept(claim.Name, http.StatusConflict, inside), nil
+	}
+	return &admissionv1.AdmissionResponse{Allowed: true}, nil
+}
+
+// kept fails the DELETE of a claim.
+func kept(name string, code int32, message string) *admissionv1.AdmissionResponse {
+	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: statusReasons[code], Message: message,
+		Details: &metav1.StatusDetails{Group: ipamv1alpha1.GroupName, Kind: "ipclaims", Name: name},
+	}}
+}

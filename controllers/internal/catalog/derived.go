@@ -1,0 +1,67 @@
+package catalog
+
+import (
+	"slices"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// IDOf returns the ID by which the ledger knows a pool of a workspace: its UID, or, if its spec says that the system has made it,
+// that of the derived pool that the ledger has of this workspace, name, class and scope. ok is false if it has none: what such an
+// object says is nobody's word. Labels say nothing.
+func IDOf(pools Pools, pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) (id ledger.PoolID, ok bool) {
+	if pool.Spec.ClassRef == nil {
+		return ledger.PoolID(pool.UID), true
+	}
+	for _, id := range DerivedIDs(pool, owner) {
+		if known, ok := pools.Pool(id); ok && known.Cluster == owner && known.Name == pool.Name {
+			return id, true
+		}
+	}
+	return "", false
+}
+
+// DerivedIDs lists the IDs that a pool of a workspace may have that says it was made by the system: that of the workspace's own
+// pool, and that of the pool which all workspaces share. Any other pool has none.
+func DerivedIDs(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) []ledger.PoolID {
+	if pool.Spec.ClassRef == nil {
+		return nil
+	}
+	scope := ledger.Scope{}
+	for role, ref := range pool.Spec.Scope {
+		scope[role] = ledger.ScopeRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+	}
+	class := pool.Spec.ClassRef.Name
+	return []ledger.PoolID{ledger.DerivedID(class, owner, scope), ledger.DerivedID(class, "", scope)}
+}
+
+// Shows reports whether an object of a workspace is that of a derived pool.
+func Shows(object *ipamv1alpha1.IPPool, owner ledger.ClusterName, pool ledger.Pool) bool {
+	return object.Name == pool.Name && owner == pool.Cluster && slices.Contains(DerivedIDs(object, owner), pool.ID)
+}
+
+// Kin finds the pools below a pool that the system has made, each before the one above it.
+type Kin interface {
+	Below(id ledger.PoolID) []ledger.Pool
+}
+
+// Used counts the blocks of pools.
+type Used interface {
+	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
+}
+
+// Idle reports whether nobody uses a pool that the system has made: it is open, no claim holds it, and nobody has a block of it or of
+// one of its address spaces. changes counts those of its space.
+func Idle(used Used, kin Kin, p ledger.Pool) (idle bool, changes int64) {
+	capacity, ok := used.Capacity(p.ID)
+	if !ok || capacity.Blocks > 0 || p.Derived == nil || p.Derived.Holder.Claim != "" || !p.Derived.Releasing.IsZero() {
+		return false, 0
+	}
+	for _, below := range kin.Below(p.ID) {
+		if inside, ok := used.Capacity(below.ID); ok && inside.Blocks > 0 {
+			return false, 0
+		}
+	}
+	return true, capacity.Changes
+}

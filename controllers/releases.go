@@ -1,0 +1,50 @@
+package controllers
+
+import (
+	"fmt"
+
+	"k8s.io/utils/clock"
+	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/derived"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/release"
+)
+
+// addReleases adds the controllers that give back what claims held: blocks, and the pools that the system has made for them.
+func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.Reader, opts Options) (*release.Controller, *derived.Controller, error) {
+	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
+	keeper := &derived.Keeper{Ledger: alloc, Ranges: alloc.Derived(), Catalog: classes, Oracle: reader, Clock: clock.RealClock{}}
+	var pools *derived.Controller // set before anything is told
+	releases, err := release.New(mgr.GetLocalManager(), release.Options{
+		Ledger: alloc, Ranges: alloc.Derived(), Oracle: reader, Bound: opts.Ledger.serves,
+		Lease: catalog.Leases{Catalog: classes, Pools: alloc}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
+		Retained: func(pool ledger.PoolID) { news.Changed(pool) },
+		Vacated:  keeper.Vacated, Dropped: func(pool ledger.PoolID) { pools.Dropped(pool) },
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("release controller: %w", err)
+	}
+	keeper.Departed = releases.HasDeparted
+	pools, err = derived.New(mgr.GetLocalManager(), derived.Options{
+		Vacater: &derived.Vacater{Keeper: keeper, Releases: releases}, Idle: opts.DerivedPoolIdle, Bound: opts.Ledger.serves,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("controller of derived pools: %w", err)
+	}
+	return releases, pools, nil
+}
+
+// seer is told of the pools that are seen.
+type seer func(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool)
+
+// both tells two of the pools that are seen.
+func both(one, other seer) seer {
+	return func(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool) {
+		one(in, before, after)
+		other(in, before, after)
+	}
+}
