@@ -95,7 +95,7 @@ func TestRBAC_Controller(t *testing.T) {
 		"get apis.kcp.io/apiexports ipam.miloapis.com",
 		"get list watch apis.kcp.io/apiexportendpointslices ipam.miloapis.com",
 		"get list watch patch ipam.miloapis.com/ipclasses",
-		"get list watch patch ipam.miloapis.com/ippools",
+		"get list watch create patch delete ipam.miloapis.com/ippools",
 		"get list watch delete ipam.miloapis.com/ipclaims",
 		"patch ipam.miloapis.com/ipclasses/status",
 		"patch ipam.miloapis.com/ippools/status",

@@ -22,15 +22,15 @@ func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.R
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
 		Ledger: alloc, Ranges: alloc.Derived(), Oracle: reader, Bound: opts.Ledger.serves,
 		Lease: catalog.Leases{Catalog: classes, Pools: alloc}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
-		Retained: func(pool ledger.PoolID) { news.Changed(pool) },
-		Vacated:  keeper.Vacated, Dropped: func(pool ledger.PoolID) { pools.Dropped(pool) },
+		Retained:     func(pool ledger.PoolID) { news.Changed(pool) },
+		RetireClosed: keeper.RetireClosed, Dropped: func(pool ledger.PoolID) { pools.Dropped(pool) },
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("release controller: %w", err)
 	}
 	keeper.Departed = releases.HasDeparted
 	pools, err = derived.New(mgr.GetLocalManager(), derived.Options{
-		Vacater: &derived.Vacater{Keeper: keeper, Releases: releases}, Idle: opts.DerivedPoolIdle, Bound: opts.Ledger.serves,
+		Closer: &derived.Closer{Keeper: keeper, Releases: releases}, Idle: opts.DerivedPoolIdle, Bound: opts.Ledger.serves,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("controller of derived pools: %w", err)

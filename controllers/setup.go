@@ -228,7 +228,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 		return fmt.Errorf("consumer controller: %w", err)
 	}
 	return errors.Join(
-		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, pools, releases, pooled.Vacater, opts),
+		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, pools, releases, pooled.Closer, opts),
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc, Suspect: releases.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leading{alloc, opts.Door.Peer}),
 		mgr.GetLocalManager().Add(&memory.Watch{}),
@@ -246,8 +246,8 @@ func addClusterAPI(mgr mcmanager.Manager, opts Options) error {
 	return nil
 }
 
-func addDoor(mgr mcmanager.Manager, claims *claim.Reconciler, pools *pool.Reconciler, releases *release.Controller, vacater *derived.Vacater, opts Options) error {
-	opts.Door.Answerer, opts.Door.Drainer, opts.Door.Releaser, opts.Door.Vacater = claims, pools, releases, vacater
+func addDoor(mgr mcmanager.Manager, claims *claim.Reconciler, pools *pool.Reconciler, releases *release.Controller, closer *derived.Closer, opts Options) error {
+	opts.Door.Answerer, opts.Door.Drainer, opts.Door.Releaser, opts.Door.Closer = claims, pools, releases, closer
 	opts.Door.Platform, opts.Door.Standalone = opts.Platform.Cluster, opts.Export == ""
 	if opts.Manager.LeaderElection {
 		opts.Door.Elected, opts.Door.Leader = mgr.GetLocalManager().Elected(), opts.Ledger.Leader

@@ -25,7 +25,7 @@ import (
 const (
 	// interval is the time between two looks at all pools, in memory.
 	interval = 5 * time.Second
-	// stray is the age at which an IPPool is deleted that has no status, and of which the ledger has no pool.
+	// stray is the age at which an IPPool is deleted that has no status, and no pool in the ledger.
 	stray = time.Minute
 	// leftIdle is how long a pool of a workspace is idle at least that is bound nowhere.
 	leftIdle = time.Minute
@@ -36,7 +36,7 @@ const DefaultIdle = 10 * time.Minute
 
 // Options configure a Controller. All fields but Idle are required.
 type Options struct {
-	*Vacater
+	*Closer
 	// Idle is how long a pool is used by nobody until it is retired. 0: it stays.
 	Idle time.Duration
 	// Bound reports whether a workspace is bound, as far as the caches show it.
@@ -117,7 +117,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	}
 }
 
-// Seen is told of an IPPool of some workspace that came (before is nil), changed, or went (after is nil). It does not block.
+// Seen takes the news of an IPPool of some workspace that came (before is nil), changed, or went (after is nil). It does not block.
 func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool) {
 	object := after
 	if object == nil {
@@ -131,7 +131,7 @@ func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPP
 	}
 }
 
-// Dropped is told of a pool that nobody holds any more. It does not block.
+// Dropped takes the news of a pool that nobody holds any more. It does not block.
 func (c *Controller) Dropped(id ledger.PoolID) {
 	if p, ok := c.Ledger.Pool(id); ok {
 		c.queue.Add(request{id, p.Cluster, p.Name})
@@ -195,7 +195,7 @@ func (c *Controller) retireOld(ctx context.Context, p ledger.Pool) error {
 	return err
 }
 
-// clear deletes an IPPool that says the system has made it, and of which the ledger has no pool. One that shows its CIDR, and was
+// clear deletes an IPPool that says the system has made it, and that has no pool in the ledger. One that shows its CIDR, and was
 // not retired, tells of a ledger that has lost it.
 func (c *Controller) clear(ctx context.Context, req request) (reconcile.Result, error) {
 	cl, err := c.Catalog.Clusters.GetCluster(ctx, c.Catalog.Directory.Engaged(req.cluster))

@@ -22,7 +22,7 @@ func TestReconcile_AMissingObject(t *testing.T) {
 	}
 }
 
-// An IPPool of which the ledger has no pool is deleted: at once if the pool was retired, after a while if it never had a status. One
+// An IPPool without a pool in the ledger is deleted: at once if the pool was retired, after a while if it never had a status. One
 // that shows its CIDR tells of a ledger that has lost it.
 func TestReconcile_AnObjectWithoutAPool(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -75,8 +75,7 @@ func (l without) Pool(id ledger.PoolID) (ledger.Pool, bool) {
 	return l.Ledger.Pool(id)
 }
 
-// A pool that nobody uses goes after a while, the one below before the one above. What is used in between stays, and so does all if
-// idle pools are to stay.
+// A pool that nobody uses goes after a while, the one below before the one above. A pool that is used in between stays.
 func TestSweep_IdlePools(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)

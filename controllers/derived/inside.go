@@ -45,7 +45,7 @@ func (o occupant) String() string {
 	return "claim " + o.Namespace + "/" + o.Name
 }
 
-// inside lists those who have something in a pool, or in a pool below it. A pool in between that is there for others alone does not
+// inside lists the claims that have something in a pool, or in a pool below it. A pool in between that is there for others alone does not
 // count.
 func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, err error) {
 	for _, q := range append(k.Ranges.Below(p.ID), p) {
@@ -69,8 +69,8 @@ func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, e
 
 // settle settles the releases of those inside a pool that are gone, asked live, and returns the others. stays reports whether one of
 // them is there to stay, as far as is known now.
-func (v *Vacater) settle(ctx context.Context, p ledger.Pool) (left []occupant, stays bool, err error) {
-	left, err = v.inside(ctx, p)
+func (c *Closer) settle(ctx context.Context, p ledger.Pool) (left []occupant, stays bool, err error) {
+	left, err = c.inside(ctx, p)
 	if err != nil || len(left) == 0 {
 		return left, false, err
 	}
@@ -80,7 +80,7 @@ func (v *Vacater) settle(ctx context.Context, p ledger.Pool) (left []occupant, s
 	group.SetLimit(atOnce)
 	for _, o := range left[:min(len(left), looked)] {
 		group.Go(func() error {
-			settled, err := v.Releases.Settle(ctx, o.Holder)
+			settled, err := c.Releases.Settle(ctx, o.Holder)
 			mu.Lock()
 			defer mu.Unlock()
 			certain[o.Claim] = settled && err == nil
@@ -88,19 +88,19 @@ func (v *Vacater) settle(ctx context.Context, p ledger.Pool) (left []occupant, s
 		})
 	}
 	_ = group.Wait()
-	left, err = v.inside(ctx, p)
+	left, err = c.inside(ctx, p)
 	return left, slices.ContainsFunc(left, func(o occupant) bool { return certain[o.Claim] }), err
 }
 
-// foresee says what Vacate would say, and changes nothing.
-func (v *Vacater) foresee(ctx context.Context, p ledger.Pool, in ledger.ClusterName) (string, error) {
-	found, err := v.inside(ctx, p)
+// foresee says what CloseRange would say, and changes nothing.
+func (c *Closer) foresee(ctx context.Context, p ledger.Pool, in ledger.ClusterName) (string, error) {
+	found, err := c.inside(ctx, p)
 	if err != nil {
 		return "", err
 	}
 	left := found[min(len(found), looked):]
 	for _, o := range found[:min(len(found), looked)] {
-		if gone, err := v.Releases.Gone(ctx, o.Holder); err != nil || !gone || o.retained {
+		if gone, err := c.Releases.Gone(ctx, o.Holder); err != nil || !gone || o.retained {
 			left = append(left, o)
 		}
 	}

@@ -26,7 +26,7 @@ import (
 // same name that was retired a moment ago.
 const young = 10 * time.Second
 
-// Ledger is what is asked of the pools themselves.
+// Ledger has the pools themselves.
 type Ledger interface {
 	Pool(id ledger.PoolID) (ledger.Pool, bool)
 	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
@@ -144,8 +144,8 @@ func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 	return nil
 }
 
-// Vacated retires a pool that was closed for the DELETE of the claim that holds it, which is gone.
-func (k *Keeper) Vacated(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error {
+// RetireClosed retires a pool that was closed for the DELETE of the claim that holds it, which is gone.
+func (k *Keeper) RetireClosed(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error {
 	p, ok := k.Ledger.Pool(id)
 	if !ok {
 		return nil
@@ -164,7 +164,7 @@ func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) e
 		return fmt.Errorf("close pool %s: %w", p.Name, err)
 	}
 	if err := k.unpublish(ctx, p); err != nil {
-		return err // it is closed until then, and looked at again
+		return err // it stays closed, and is requeued
 	}
 	if err := k.Ledger.Retire(ctx, p.ID); err != nil {
 		return fmt.Errorf("retire pool %s: %w", p.Name, err)

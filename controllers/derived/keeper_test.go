@@ -13,7 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// The IPPool of a pool says what it was made for, and leads back to the pool in the ledger. To publish it again changes nothing.
+// The IPPool of a pool names class and scope, and leads back to the pool in the ledger. To publish it again changes nothing.
 func TestPublish_TheObjectLeadsToThePool(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "a", "root", 24)

@@ -50,13 +50,13 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 		Departed: func(ledger.ClusterName) bool { return s.departed },
 	}
 	s.Controller = newController(Options{
-		Vacater: &Vacater{Keeper: keeper, Releases: s}, Idle: DefaultIdle, Bound: func(ledger.ClusterName) bool { return s.bound }, Clock: s.clock,
+		Closer: &Closer{Keeper: keeper, Releases: s}, Idle: DefaultIdle, Bound: func(ledger.ClusterName) bool { return s.bound }, Clock: s.clock,
 	})
 	t.Cleanup(s.queue.ShutDown)
 	return s
 }
 
-// Holder implements Oracle by what the workspace has.
+// Holder implements Oracle by the objects of the workspace.
 func (s *scene) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error) {
 	if s.away || s.verdict != live.Unknown {
 		return live.Answer{Verdict: s.verdict}, nil
@@ -97,7 +97,7 @@ func (s *scene) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
 	}
 	if p, ok := s.alloc.Derived().Held(h.Claim); ok {
 		if !p.Derived.Releasing.IsZero() {
-			return true, s.Vacated(ctx, p.ID, h.Claim)
+			return true, s.RetireClosed(ctx, p.ID, h.Claim)
 		}
 		return true, s.alloc.Derived().Drop(ctx, p.ID, h.Claim)
 	}
@@ -160,7 +160,7 @@ func (s *scene) known(pool ledger.Pool) bool {
 	return ok
 }
 
-// look has the controller look at a pool.
+// look reconciles a pool.
 func (s *scene) look(pool ledger.Pool) {
 	s.Helper()
 	if _, err := s.Reconcile(s.Context(), request{pool.ID, pool.Cluster, pool.Name}); err != nil {
@@ -168,7 +168,7 @@ func (s *scene) look(pool ledger.Pool) {
 	}
 }
 
-// due returns how many pools a sweep finds something to do for, and has the controller do that.
+// sweeps reconciles the pools that a sweep queues, and returns their number.
 func (s *scene) sweeps() (due int) {
 	s.Helper()
 	s.sweep(s.Context())

@@ -18,7 +18,7 @@ const (
 	pathDecide  = "decide"
 	pathDrain   = "drain"
 	pathRelease = "release"
-	pathVacate  = "vacate"
+	pathClose   = "close"
 	pathRefuse  = "refuse"
 )
 
@@ -43,7 +43,7 @@ func (r registration) mutating() *admissionregistrationv1.MutatingWebhookConfigu
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   typeMeta("MutatingWebhookConfiguration"),
 		ObjectMeta: metav1.ObjectMeta{Name: registrationName},
-		Webhooks:   []admissionregistrationv1.MutatingWebhook{r.answer(), r.keep(), r.drain(), r.release(), r.vacate()},
+		Webhooks:   []admissionregistrationv1.MutatingWebhook{r.answer(), r.keep(), r.drain(), r.release(), r.closeRange()},
 	}
 }
 
@@ -119,11 +119,11 @@ func (r registration) release() admissionregistrationv1.MutatingWebhook {
 	return webhook
 }
 
-// vacate returns the webhook for the DELETE of a claim that holds a range. A namespace that is deleted waits for nothing.
-func (r registration) vacate() admissionregistrationv1.MutatingWebhook {
+// closeRange returns the webhook for the DELETE of a claim that holds a range. A namespace that is deleted waits for nothing.
+func (r registration) closeRange() admissionregistrationv1.MutatingWebhook {
 	webhook := r.release()
-	webhook.Name = pathVacate + "." + registrationName
-	webhook.ClientConfig = r.endpoint.at(r.token+"/"+pathVacate, r.bundle)
+	webhook.Name = pathClose + "." + registrationName
+	webhook.ClientConfig = r.endpoint.at(r.token+"/"+pathClose, r.bundle)
 	webhook.Rules = rules(admissionregistrationv1.Delete)
 	webhook.MatchConditions[0] = admissionregistrationv1.MatchCondition{
 		Name: "holds-a-range", Expression: fmt.Sprintf("oldObject.?spec.?target.orValue('') == '%s'", ipamv1alpha1.TargetScopeRange),

@@ -34,7 +34,7 @@ type server struct {
 	answerer Answerer
 	drainer  Drainer  // nil: no DELETE of a pool waits
 	releaser Releaser // nil: no DELETE of an IPAllocation waits
-	vacater  Vacater  // nil: every range claim can be deleted
+	closer   Closer   // nil: every range claim can be deleted
 	// only is the logical cluster of all claims; empty on kcp, where each claim names its own.
 	only  ledger.ClusterName
 	token func() string // empty while it is not known
@@ -68,7 +68,7 @@ func (s *server) handler(logger logr.Logger) http.Handler {
 	serve("{token}/"+pathDecide, patience, s.secret(path{s.known, &s.sleepers, http.HandlerFunc(s.decide), func() {}}))
 	serve("{token}/"+pathDrain, drainPatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.drain}, func() {}}))
 	serve("{token}/"+pathRelease, drainPatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipallocations", s.release}, func() {}}))
-	serve("{token}/"+pathVacate, drainPatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.vacate}, func() {}}))
+	serve("{token}/"+pathClose, drainPatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.closeRange}, func() {}}))
 	serve(pathRefuse, patience, path{s.anybody, &s.sleepers, reviews{maxRefused, "ipclaims", refuse}, func() {}})
 	return mux
 }

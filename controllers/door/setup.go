@@ -37,8 +37,8 @@ type Options struct {
 	Drainer Drainer
 	// Releaser settles the releases that DELETEs of IPAllocations wait for. Nil: none waits.
 	Releaser Releaser
-	// Vacater lets range claims be deleted. Nil: all can be, whatever is inside.
-	Vacater Vacater
+	// Closer lets range claims be deleted. Nil: all can be, whatever is inside.
+	Closer Closer
 	// Peer is the address of the listener, as HOST:PORT, at which the other replicas reach it when this one leads.
 	Peer string
 	// Elected is closed when this replica leads: until then it forwards what it is asked to the replica at Leader, which
@@ -61,7 +61,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 	ring := newKeyring(c, client.ObjectKey{Namespace: opts.Namespace, Name: SecretName}, opts.Endpoint.host(), clock.RealClock{})
 	logger := mgr.GetLogger().WithName("door")
 	server := newServer(opts.Answerer, opts.onlyCluster(), ring.token)
-	server.drainer, server.releaser, server.vacater = opts.Drainer, opts.Releaser, opts.Vacater
+	server.drainer, server.releaser, server.closer = opts.Drainer, opts.Releaser, opts.Closer
 	if opts.Elected != nil {
 		server.elected = opts.Elected
 		server.leader = newPeer(opts.Leader, ring.token, opts.Endpoint.host(), opts.identity(ring).Bundle)

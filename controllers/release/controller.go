@@ -82,8 +82,8 @@ type Options struct {
 	// Retained is told of a pool when a block of it is retained: the status of the pool names its holders. It must not
 	// block. Default: a function that does nothing.
 	Retained func(ledger.PoolID)
-	// Vacated retires a pool that was closed for the DELETE of the claim that holds it, which is gone. Required with Ranges.
-	Vacated func(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error
+	// RetireClosed retires a pool that was closed for the DELETE of the claim that holds it, which is gone. Required with Ranges.
+	RetireClosed func(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error
 	// Dropped is told of any other pool when the claim that held it is gone. It must not block. Default: a function that does nothing.
 	Dropped func(ledger.PoolID)
 	// Workers that settle hints side by side. Default 32.

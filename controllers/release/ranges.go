@@ -51,7 +51,7 @@ func (s *suspect) promised(now time.Time) (inFlight bool, later promise.Share) {
 // unhold ends the hold of a range. One that was closed for the claim's DELETE is retired.
 func (c *Controller) unhold(ctx context.Context, s *suspect) (bool, error) {
 	if s.closed {
-		return freed(ctx, s, "claim is gone, which held the range", c.Vacated(ctx, s.ranged, s.Claim))
+		return freed(ctx, s, "claim is gone, which held the range", c.RetireClosed(ctx, s.ranged, s.Claim))
 	}
 	settled, err := freed(ctx, s, "claim is gone, which held the range", c.Ranges.Drop(ctx, s.ranged, s.Claim))
 	if settled {

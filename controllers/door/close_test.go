@@ -15,15 +15,15 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// vacaterFunc is a Vacater.
-type vacaterFunc func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error)
+// closerFunc is a Closer.
+type closerFunc func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error)
 
-func (f vacaterFunc) Vacate(_ context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error) {
+func (f closerFunc) CloseRange(_ context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error) {
 	return f(in, claim, dry)
 }
 
 // The DELETE of a range claim is refused with a Conflict while something is inside, and as unavailable if nobody can tell.
-func TestVacate_Answers(t *testing.T) {
+func TestCloseRange_Answers(t *testing.T) {
 	const claim = `{"metadata":{"name":"net","namespace":"n","uid":"u1","annotations":{"kcp.io/cluster":"t1"}},"spec":{"target":"ScopeRange"}}`
 	for name, tt := range map[string]struct {
 		inside string
@@ -37,14 +37,14 @@ func TestVacate_Answers(t *testing.T) {
 		for _, dry := range []bool{false, true} {
 			ring := newRing(t, newFake())
 			server := newServer(nil, "", ring.token)
-			server.vacater = vacaterFunc(func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, isDry bool) (string, error) {
+			server.closer = closerFunc(func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, isDry bool) (string, error) {
 				if in != "t1" || claim.Name != "net" || claim.UID != "u1" || isDry != dry {
 					t.Errorf("%s: it is asked for %s of %s, dry run %t", name, claim.Name, in, isDry)
 				}
 				return tt.inside, tt.err
 			})
 			s := serve(t, ring, server)
-			resp := s.review("/"+s.token+"/vacate", &admissionv1.AdmissionRequest{
+			resp := s.review("/"+s.token+"/close", &admissionv1.AdmissionRequest{
 				UID: "4711", Resource: metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource("ipclaims")),
 				Operation: admissionv1.Delete, DryRun: new(dry), OldObject: runtime.RawExtension{Raw: []byte(claim)},
 			})
@@ -59,8 +59,8 @@ func TestVacate_Answers(t *testing.T) {
 	}
 }
 
-// vacate is called for claims that hold a range, unless the system deletes them, or a namespace goes.
-func TestVacate_IsCalledForRangeClaims(t *testing.T) {
+// closeRange is called for claims that hold a range, unless the system deletes them, or a namespace goes.
+func TestCloseRange_IsCalledForRangeClaims(t *testing.T) {
 	const ranged, block, old = `spec: {target: ScopeRange}`, `spec: {target: Block}`, `spec: {}`
 	namespaces := &user.DefaultInfo{Name: "system:serviceaccount:kube-system:namespace-controller"}
 	for name, tt := range map[string]struct {
@@ -71,7 +71,7 @@ func TestVacate_IsCalledForRangeClaims(t *testing.T) {
 		"a range": {tenant, ranged, true}, "a block": {tenant, block, false}, "without a target": {tenant, old, false},
 		"by the controller": {controller, ranged, false}, "by kcp": {masters, ranged, false}, "with its namespace": {namespaces, ranged, false},
 	} {
-		if got := called(t, registered.vacate().MatchConditions, tt.by, tt.claim, tt.claim); got != tt.want {
+		if got := called(t, registered.closeRange().MatchConditions, tt.by, tt.claim, tt.claim); got != tt.want {
 			t.Errorf("%s: called is %t, want %t", name, got, tt.want)
 		}
 	}

@@ -26,14 +26,14 @@ func (s *scene) ranged(class, name string, above ledger.PoolID, length int) (*ip
 	return claim, p
 }
 
-// vacates asks for the DELETE of a claim, within half a second.
-func (s *scene) vacates(claim *ipamv1alpha1.IPClaim, dry bool) string {
+// closes asks for the DELETE of a claim, within half a second.
+func (s *scene) closes(claim *ipamv1alpha1.IPClaim, dry bool) string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 500*time.Millisecond)
 	defer cancel()
-	inside, err := s.Vacate(ctx, tenant, claim, dry)
+	inside, err := s.CloseRange(ctx, tenant, claim, dry)
 	if err != nil {
-		s.Fatalf("Vacate of %s: %v", claim.Name, err)
+		s.Fatalf("CloseRange of %s: %v", claim.Name, err)
 	}
 	return inside
 }
@@ -47,24 +47,24 @@ func (s *scene) deletes(objects ...client.Object) {
 	}
 }
 
-// A range is closed, and its IPPool gone, when its DELETE is allowed; the idle pools below it are gone by then. When the claim is gone,
+// A range is closed, and its IPPool gone, when its DELETE is allowed; the idle pools below it are gone, too. When the claim is gone,
 // so is the pool.
-func TestVacate_AnEmptyRange(t *testing.T) {
+func TestCloseRange_AnEmptyRange(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
 	below := s.network("sub", "a", p.ID, 28)
 	gone := s.bind(below, "gone")
 	s.deletes(gone) // and its release is not settled yet
-	if inside := s.vacates(claim, true); inside != "" || s.object(p) == nil || !s.known(below) {
+	if inside := s.closes(claim, true); inside != "" || s.object(p) == nil || !s.known(below) {
 		t.Errorf("a dry run says %q, the object is %v; want nothing, and all as it was", inside, s.object(p))
 	}
-	if inside := s.vacates(claim, false); inside != "" {
+	if inside := s.closes(claim, false); inside != "" {
 		t.Fatalf("the DELETE is refused: %s", inside)
 	}
 	if s.object(p) != nil || s.object(below) != nil || s.known(below) || !s.known(p) {
 		t.Errorf("the objects are %v and %v, the pool below known: %t, the range: %t; want the range alone", s.object(p), s.object(below), s.known(below), s.known(p))
 	}
-	if inside := s.vacates(claim, false); inside != "" {
+	if inside := s.closes(claim, false); inside != "" {
 		t.Errorf("asked once more, the DELETE is refused: %s", inside)
 	}
 	s.deletes(claim)
@@ -74,7 +74,7 @@ func TestVacate_AnEmptyRange(t *testing.T) {
 }
 
 // A range with somebody inside is not closed, and the refusal says who: three of the workspace at most by name, all others by number.
-func TestVacate_ARangeInUse(t *testing.T) {
+func TestCloseRange_ARangeInUse(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
 	inner, below := s.ranged("sub", "a", p.ID, 28)
@@ -86,7 +86,7 @@ func TestVacate_ARangeInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dry := range []bool{true, false} {
-		inside := s.vacates(claim, dry)
+		inside := s.closes(claim, dry)
 		for _, want := range []string{"release everything allocated inside this range first", p.CIDR.String(), "6 allocations", "claim default/a, claim default/b, claim default/c and 3 others"} {
 			if !strings.Contains(inside, want) {
 				t.Errorf("dry run %t: the refusal is %q; want it to say %q", dry, inside, want)
@@ -99,35 +99,35 @@ func TestVacate_ARangeInUse(t *testing.T) {
 	if now, _ := s.alloc.Pool(p.ID); !now.Derived.Releasing.IsZero() || s.object(p) == nil {
 		t.Errorf("the range is %+v with the object %v; want it open", now.Derived, s.object(p))
 	}
-	if inside := s.vacates(inner, false); !strings.Contains(inside, "5 allocations") {
+	if inside := s.closes(inner, false); !strings.Contains(inside, "5 allocations") {
 		t.Errorf("the inner range is refused by %q, want its 5 allocations", inside)
 	}
 }
 
 // A range below that another claim holds counts, even if it is empty.
-func TestVacate_AnEmptyRangeInside(t *testing.T) {
+func TestCloseRange_AnEmptyRangeInside(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
 	inner, below := s.ranged("sub", "a", p.ID, 28)
-	if inside := s.vacates(claim, false); !strings.Contains(inside, "1 allocation, of range claim default/range-sub") {
+	if inside := s.closes(claim, false); !strings.Contains(inside, "1 allocation, of range claim default/range-sub") {
 		t.Errorf("the refusal is %q, want the inner range", inside)
 	}
-	if inside := s.vacates(inner, false); inside != "" {
+	if inside := s.closes(inner, false); inside != "" {
 		t.Fatalf("the inner range is refused: %s", inside)
 	}
 	s.deletes(inner) // and nobody has looked at that yet
-	if inside := s.vacates(claim, false); inside != "" || s.known(below) {
+	if inside := s.closes(claim, false); inside != "" || s.known(below) {
 		t.Errorf("the outer range is refused: %q, the inner known: %t; want both gone", inside, s.known(below))
 	}
 }
 
 // A claim that was created a moment ago holds its range by a reservation, and can be deleted at once.
-func TestVacate_AReservedRange(t *testing.T) {
+func TestCloseRange_AReservedRange(t *testing.T) {
 	s := newScene(t)
 	claim := gen.Claim("net", gen.OfClass("net"))
 	p := s.network("net", "a", "root", 24, ledger.Holder{Claim: promise.Of(tenant, claim), Cluster: tenant, Namespace: "default", Name: "net"})
 	claim.Status.AllocatedCIDR = p.CIDR.String()
-	if inside := s.vacates(claim, false); inside != "" || s.object(p) != nil {
+	if inside := s.closes(claim, false); inside != "" || s.object(p) != nil {
 		t.Errorf("the DELETE is refused: %q, the object is %v", inside, s.object(p))
 	}
 	if now, _ := s.alloc.Derived().Held(ledger.ClaimID(claim.UID)); now.ID != p.ID {
@@ -136,12 +136,12 @@ func TestVacate_AReservedRange(t *testing.T) {
 }
 
 // A claim that holds nothing is deleted.
-func TestVacate_NoRange(t *testing.T) {
+func TestCloseRange_NoRange(t *testing.T) {
 	s := newScene(t)
 	claim := gen.Claim("net", gen.OfClass("net"))
 	claim.Status.AllocatedCIDR = "10.0.0.0/24"
-	if inside, err := s.Vacate(t.Context(), tenant, claim, false); inside != "" || err != nil {
-		t.Errorf("Vacate = %q, %v; want nothing", inside, err)
+	if inside, err := s.CloseRange(t.Context(), tenant, claim, false); inside != "" || err != nil {
+		t.Errorf("CloseRange = %q, %v; want nothing", inside, err)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestVacate_NoRange(t *testing.T) {
 func TestReconcile_ADeleteThatFailed(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
-	if inside := s.vacates(claim, false); inside != "" {
+	if inside := s.closes(claim, false); inside != "" {
 		t.Fatal(inside)
 	}
 	s.look(p)

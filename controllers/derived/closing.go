@@ -18,7 +18,7 @@ import (
 const (
 	// glance is how often a range is looked at that is about to be empty.
 	glance = 50 * time.Millisecond
-	// followTime is how long memory may take to show what another replica has written.
+	// followTime is how long memory may take to follow another replica.
 	followTime = 500 * time.Millisecond
 )
 
@@ -28,30 +28,30 @@ type Releases interface {
 	Gone(ctx context.Context, h ledger.Holder) (bool, error)
 }
 
-// Vacater lets range claims be deleted. All fields are required. It is safe for concurrent use.
-type Vacater struct {
+// Closer lets range claims be deleted. All fields are required. It is safe for concurrent use.
+type Closer struct {
 	*Keeper
 	Releases Releases
 }
 
-var _ door.Vacater = (*Vacater)(nil)
+var _ door.Closer = (*Closer)(nil)
 
-// Vacate implements door.Vacater.
-func (v *Vacater) Vacate(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (inside string, err error) {
-	p, held, err := v.held(ctx, in, claim, dry)
+// CloseRange implements door.Closer.
+func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (inside string, err error) {
+	p, held, err := c.held(ctx, in, claim, dry)
 	if err != nil || !held {
 		return "", err
 	}
 	if dry {
-		return v.foresee(ctx, p, in)
+		return c.foresee(ctx, p, in)
 	}
 	var left []occupant
 	err = poll.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
 		stays := false
-		if left, stays, err = v.settle(ctx, p); err != nil || len(left) > 0 {
+		if left, stays, err = c.settle(ctx, p); err != nil || len(left) > 0 {
 			return stays, err
 		}
-		err := v.close(ctx, p, ledger.ClaimID(claim.UID))
+		err := c.close(ctx, p, ledger.ClaimID(claim.UID))
 		if errors.Is(err, ledger.ErrPoolInUse) || errors.Is(err, ledger.ErrChanged) {
 			return false, nil // somebody came meanwhile
 		}
@@ -65,11 +65,11 @@ func (v *Vacater) Vacate(ctx context.Context, in ledger.ClusterName, claim *ipam
 
 // held finds the pool that a claim holds. One that is reserved for it becomes its own: the claim is there, as the API server has
 // just read it.
-func (v *Vacater) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (p ledger.Pool, ok bool, err error) {
+func (c *Closer) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (p ledger.Pool, ok bool, err error) {
 	own, reserved := ledger.ClaimID(claim.UID), promise.Of(in, claim)
 	find := func(context.Context) (bool, error) {
-		if p, ok = v.Ranges.Held(own); !ok {
-			p, ok = v.Ranges.Held(reserved)
+		if p, ok = c.Ranges.Held(own); !ok {
+			p, ok = c.Ranges.Held(reserved)
 		}
 		return ok || claim.Status.AllocatedCIDR == "", nil
 	}
@@ -78,7 +78,7 @@ func (v *Vacater) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1
 		return p, ok, ctx.Err()
 	}
 	to := ledger.Holder{Claim: own, Cluster: in, Namespace: claim.Namespace, Name: claim.Name}
-	if ok, err = v.Ranges.Hand(ctx, p.ID, reserved, to); err != nil {
+	if ok, err = c.Ranges.Hand(ctx, p.ID, reserved, to); err != nil {
 		return p, false, fmt.Errorf("give range %s to its claim: %w", p.Name, err)
 	}
 	return p, ok, nil
@@ -86,32 +86,32 @@ func (v *Vacater) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1
 
 // close retires the idle pools below a range that is empty, closes the range, and deletes its IPPool. The pool is retired when the
 // claim is gone.
-func (v *Vacater) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
-	if err := v.RetireBelow(ctx, p.ID); err != nil {
+func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
+	if err := c.RetireBelow(ctx, p.ID); err != nil {
 		return err
 	}
-	if err := v.Ranges.Begin(ctx, p.ID, by, v.until()); err != nil {
+	if err := c.Ranges.Begin(ctx, p.ID, by, c.until()); err != nil {
 		return fmt.Errorf("close pool %s: %w", p.Name, err)
 	}
-	if err := v.unpublish(ctx, p); err != nil {
+	if err := c.unpublish(ctx, p); err != nil {
 		return err
 	}
 	log.FromContext(ctx).Info("range closed", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
 	return nil
 }
 
-// Complete is for a CREATE that has found a pool closed. It asks whether the claim is gone for which the pool was closed, and
+// Complete serves a CREATE that has found a pool closed. It asks whether the claim is gone for which the pool was closed, and
 // retires the pool then. open reports that the pool is not closed any more: it is gone, or open again.
-func (v *Vacater) Complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {
-	p, ok := v.Ledger.Pool(id)
+func (c *Closer) Complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {
+	p, ok := c.Ledger.Pool(id)
 	if !ok || p.Derived == nil || p.Derived.Releasing.IsZero() {
 		return true, nil
 	}
 	if holder := p.Derived.Holder; holder.Claim != "" {
-		_, err = v.Releases.Settle(ctx, holder)
+		_, err = c.Releases.Settle(ctx, holder)
 	} else {
-		err = v.Retire(ctx, p, "")
+		err = c.Retire(ctx, p, "")
 	}
-	p, ok = v.Ledger.Pool(id)
+	p, ok = c.Ledger.Pool(id)
 	return !ok || p.Derived.Releasing.IsZero(), err
 }
