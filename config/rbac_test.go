@@ -87,7 +87,7 @@ func TestRBAC_MaximalPermissions(t *testing.T) {
 }
 
 // What the controller may do is what its code does, and not a verb more: it patches and
-// never updates, and makes nothing but allocations, events and its own webhooks.
+// never updates, and makes nothing but allocations, pools for scopes, events and its own webhooks.
 func TestRBAC_Controller(t *testing.T) {
 	want := []string{
 		"access /",
