@@ -69,6 +69,8 @@ type Options struct {
 	Ledger *Ledger
 	// Workers is how many claims are reconciled at the same time. Default 16.
 	Workers int
+	// Unmet is the unmetPolicy of claims and classes that say nothing of it, and have nothing to do with networks. Default: Wait.
+	Unmet ipamv1alpha1.UnmetPolicy
 	// MaxPools is how many pools a workspace may have, the platform apart. Default: any number.
 	MaxPools int
 	// DerivedPoolIdle is how long a pool that was made for a scope is used by nobody until it is retired. 0: it stays.
@@ -191,7 +193,8 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	})
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: alloc, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Doubts: doubts, Sees: opts.sees,
-		Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxWaits: opts.MaxWaits, Workers: opts.Workers, Tracer: opts.Tracer,
+		Ranges: pooled.Closer, Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxWaits: opts.MaxWaits, Unmet: opts.Unmet,
+		Workers: opts.Workers, Tracer: opts.Tracer,
 	})
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)

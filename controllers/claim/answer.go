@@ -18,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 const (
@@ -73,7 +74,7 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 	}
 	var pool ipamv1alpha1.PoolRef
 	if err == nil {
-		pool, err = r.poolRef(a.from.Cluster, block)
+		pool, err = a.poolRef(block)
 	}
 	if err != nil {
 		return door.Answer{Refuse: a.refuses(ctx)}, err
@@ -111,7 +112,6 @@ type arrival struct {
 	decision
 	slot  record.Slot
 	there bool // the cache shows a claim of this name
-	dry   bool // nothing is to be taken
 	comes bool // the claim gets its block by its reconcile, for certain
 }
 
@@ -147,10 +147,11 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 		return nil, err
 	}
 	a := &arrival{decision: decision{
-		Reconciler: r, from: from, since: time.Now(), ask: r.compared(r.ledger.Reserve), waits: nothing{},
+		Reconciler: r, from: from, since: time.Now(), ask: r.compared(r.ledger.Reserve), waits: nothing{}, dry: req.DryRun,
+		lives: func(context.Context) (bool, error) { return false, nil },
 	}}
 	if req.DryRun {
-		a.ask, a.dry = r.compared(r.preview), true
+		a.ask = r.compared(r.preview)
 	}
 	a.claim = req.Claim.DeepCopy()
 	a.claim.Status = ipamv1alpha1.IPClaimStatus{}
@@ -162,12 +163,31 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 	a.holder = ledger.Holder{
 		Claim: promise.Of(from.Cluster, a.claim), Cluster: from.Cluster, Namespace: name.Namespace, Name: name.Name,
 	}
-	err = cl.GetCache().Get(ctx, name, &ipamv1alpha1.IPClaim{})
+	former := &ipamv1alpha1.IPClaim{}
+	err = cl.GetCache().Get(ctx, name, former)
 	if a.there = err == nil; err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("read claim %s: %w", name, err)
 	}
-	a.slot, err = record.Find(ctx, cl.GetCache(), name)
-	return a, err
+	if !isRange(a.claim) {
+		a.slot, err = record.Find(ctx, cl.GetCache(), name)
+		return a, err
+	}
+	if a.there { // it has no record that tells of a former claim; so a server is asked whether the cache lags
+		before := a.holder
+		before.Claim = ledger.ClaimID(former.UID)
+		gone, err := r.releases.Gone(ctx, before)
+		a.there = !gone
+		return a, err
+	}
+	return a, nil
+}
+
+// poolRef names the pool of a block as the claim's workspace sees it, also one that would be made.
+func (a *arrival) poolRef(block ledger.Block) (ipamv1alpha1.PoolRef, error) {
+	if a.imagined.ID == block.Pool {
+		return a.refTo(a.from.Cluster, a.imagined)
+	}
+	return a.Reconciler.poolRef(a.from.Cluster, block)
 }
 
 // decide takes a block for the claim, or says why it gets none.
@@ -192,19 +212,16 @@ func (a *arrival) refused(ctx context.Context, refusal *outcome.Refusal) door.An
 	return door.Answer{Status: a.claim.Status, Refuse: a.refuses(ctx), Pool: refusal.Pool, Roles: refusal.Roles}
 }
 
-// refuses reports whether the claim is not to be stored without a block: by its own word, else
-// by that of its class.
+// refuses reports whether the claim is not to be stored without a block.
 func (a *arrival) refuses(ctx context.Context) bool {
 	if a.there || a.comes {
 		return false
 	}
-	policy := a.claim.Spec.UnmetPolicy
-	if policy == "" && a.class != "" {
-		if class, ok := a.catalog.View(ctx).Class(a.class); ok {
-			policy = class.Spec.UnmetPolicy
-		}
+	var class *ipamv1alpha1.IPClass
+	if a.class != "" {
+		class, _ = a.catalog.View(ctx).Class(a.class)
 	}
-	return policy == ipamv1alpha1.UnmetRefuse
+	return resolve.Unmet(a.claim, class, a.fallback) == ipamv1alpha1.UnmetRefuse
 }
 
 // compared asks a candidate, and compares it with what is published if that was not done yet: a new

@@ -60,13 +60,22 @@ func (p *pass) blockless(ctx context.Context) error {
 func (p *pass) decision() *decision {
 	return &decision{
 		Reconciler: p.Reconciler, claim: p.claim, from: p.from, holder: p.holder(),
-		since: p.claim.CreationTimestamp.Time, ask: p.ask, waits: p,
+		since: p.claim.CreationTimestamp.Time, ask: p.ask, waits: p, lives: p.lives,
 	}
+}
+
+// lives reports whether a server shows, now, that the claim is there.
+func (p *pass) lives(ctx context.Context) (bool, error) {
+	now, err := p.releases.Alive(ctx, p.holder())
+	return now != nil, err
 }
 
 // ask asks the ledger for a block. From here on it is the ledger that serves the oldest first.
 func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) {
 	p.end(p.request, false)
+	if ledger.Digest(r.Pool) != "" { // nobody else compares what the system has made
+		return p.compared(p.ledger.Bind)(ctx, r)
+	}
 	return p.ledger.Bind(ctx, r)
 }
 

@@ -33,7 +33,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// Options configure the controller. All fields but MaxWaits, Workers and Tracer are required.
+// Options configure the controller. All fields but MaxWaits, Unmet, Workers and Tracer are required.
 type Options struct {
 	Ledger    Ledger
 	Releases  Releases
@@ -51,12 +51,16 @@ type Options struct {
 	// Complete reports whether the ledger has every pool that a claim of a workspace may show, and lacks nothing of
 	// them.
 	Complete func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
+	// Ranges publishes the pools that are made for claims, and ends their releases.
+	Ranges Ranges
 	// Doubts are the claims that are compared with the ledger although they seem to be bound. Default: none.
 	Doubts *Doubts
 	// Sees returns an error while the caches are not to be believed. No CREATE is answered meanwhile.
 	Sees func() error
 	// MaxWaits is at how many pools the claims of one workspace wait, each pool counted for each claim. Default: any number.
 	MaxWaits int
+	// Unmet is the unmetPolicy of claims and classes that say nothing of it, and have nothing to do with networks. Default: Wait.
+	Unmet ipamv1alpha1.UnmetPolicy
 	// Workers is how many claims are reconciled at the same time. Default 16.
 	Workers int
 	// Tracer makes a span of each reconcile and of each answer. Default: none.
@@ -78,10 +82,12 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		listed:    opts.Listed,
 		compare:   opts.Compare,
 		complete:  opts.Complete,
+		ranges:    opts.Ranges,
 		doubted:   opts.Doubts,
 		tracer:    opts.Tracer,
 		sees:      opts.Sees,
 		maxPlaces: opts.MaxWaits,
+		fallback:  opts.Unmet,
 		clock:     clock.RealClock{},
 		started:   sync.OnceValue(time.Now),
 		memory:    memory{clock: clock.RealClock{}},

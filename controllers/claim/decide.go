@@ -29,6 +29,11 @@ type decision struct {
 	ask    asks
 	waits  waits
 	class  string // that governs the claim, as far as it is known
+
+	// lives reports whether a server shows that the claim is there.
+	lives    func(context.Context) (bool, error)
+	dry      bool        // nothing is to be taken
+	imagined ledger.Pool // of a dry run: the last pool that would be made
 }
 
 // mostAsked is how many candidates a claim asks for a block, and waits for.
@@ -65,15 +70,23 @@ func (d *decision) place(ctx context.Context) (ledger.Block, error) {
 	}
 	d.claim.Status.ClassName = plan.ClassName
 	d.claim.Status.IPFamily = plan.Family
+	if len(plan.Chain) > 0 {
+		return d.descend(ctx, plan)
+	}
 	return d.try(ctx, plan)
 }
 
 // plan resolves the claim. It waits for all that may change that, and for more topics.
 func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error) {
-	plan, err := d.resolve(ctx, append(topicsOf(d.claim, d.from, d.directory.Platform(), d.directory.Find), more...))
-	if plan.ClassName != "" && d.claim.Spec.ClassName == "" {
-		// It is the default class: look once more, now waiting for its pools, too.
-		plan, err = d.resolve(ctx, append(topicsOfDefault(plan.ClassName, d.from, d.directory.Platform()), more...))
+	topics := append(topicsOf(d.claim, d.from, d.directory.Platform(), d.directory.Find), more...)
+	plan, err := d.resolve(ctx, topics)
+	above := d.topicsAbove(ctx, plan.ClassName)
+	if byDefault := plan.ClassName != "" && d.claim.Spec.ClassName == ""; byDefault || len(above) > 0 {
+		// It is the default class, or one with parents: look once more, now waiting for their pools, too.
+		if byDefault {
+			topics = append(topicsOfDefault(plan.ClassName, d.from, d.directory.Platform()), more...)
+		}
+		plan, err = d.resolve(ctx, append(topics, above...))
 	}
 	d.claim.Status.Requested = requested(d.claim.Spec, plan)
 	return plan, err
@@ -94,6 +107,18 @@ func (d *decision) resolve(ctx context.Context, topics []topic) (resolve.Plan, e
 	return plan, err
 }
 
+// topicsAbove lists what may change the answer to a claim by a class with parents.
+func (d *decision) topicsAbove(ctx context.Context, name string) (topics []topic) {
+	view := d.catalog.View(ctx)
+	class, ok := view.Class(name)
+	for ok && class.Spec.ParentClassName != "" && len(topics) < mostAsked { // a cycle is refused elsewhere
+		parent := class.Spec.ParentClassName
+		topics = append(append(topics, classTopics(parent, d.from, d.directory.Platform())...), topic{kind: classTopic, name: parent}, topic{kind: levelTopic, name: parent})
+		class, ok = view.Class(parent)
+	}
+	return topics
+}
+
 // try asks the candidates in turn.
 func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, error) {
 	if slices.ContainsFunc(plan.Candidates, d.behind) {
@@ -106,7 +131,7 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 	}
 	for _, c := range candidates {
 		request := d.request(plan, c)
-		block, err := d.ask(ctx, request)
+		block, err := d.take(ctx, plan, c)
 		if unchecked(err) {
 			if err := d.waits.unchecked(request); err != nil {
 				return ledger.Block{}, err
@@ -115,6 +140,8 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 		switch {
 		case err == nil:
 			return block, nil
+		case len(plan.Chain) > 0 && errors.Is(err, ledger.ErrUnknownPool):
+			return ledger.Block{}, err
 		case errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining), errors.Is(err, ledger.ErrOutOfRange):
 			continue // the catalog lags behind the ledger
 		case refusedRoom(err):
@@ -126,6 +153,28 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 		}
 	}
 	return ledger.Block{}, d.refuse(plan, tried)
+}
+
+// take asks a candidate. Where addresses are unique within the claim's scope, it asks the address space that the candidate
+// has for that, and makes it if it is not there. In a dry run the candidate itself stands for one that is not.
+func (d *decision) take(ctx context.Context, plan resolve.Plan, c resolve.Candidate) (ledger.Block, error) {
+	request := d.request(plan, c)
+	if _, known := d.ledger.Pool(request.Pool); known || plan.Space == nil {
+		return d.ask(ctx, request)
+	}
+	of := request
+	of.Pool = ledger.PoolID(c.Pool.UID)
+	if d.dry {
+		return d.ask(ctx, of)
+	}
+	_, err := d.compared(func(ctx context.Context, of ledger.Request) (ledger.Block, error) {
+		_, err := d.ledger.Derived().Space(ctx, of.Pool, plan.Space.Workspace, plan.Space.Scope)
+		return ledger.Block{}, err
+	})(ctx, of)
+	if err != nil {
+		return ledger.Block{}, err
+	}
+	return d.ask(ctx, request)
 }
 
 // ordered puts the candidate first in which the former block of the claim cools: the claim gets that back.
@@ -192,7 +241,7 @@ func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
 // request is what the claim asks of a candidate.
 func (d *decision) request(plan resolve.Plan, c resolve.Candidate) ledger.Request {
 	return ledger.Request{
-		Pool:     ledger.PoolID(c.Pool.UID),
+		Pool:     poolOf(plan, c),
 		Holder:   d.holder,
 		Length:   c.Length,
 		Exact:    plan.Exact,
@@ -204,6 +253,15 @@ func (d *decision) request(plan resolve.Plan, c resolve.Candidate) ledger.Reques
 	}
 }
 
+// poolOf returns the pool of the ledger that a candidate stands for: itself, or the address space that it has for the plan.
+func poolOf(plan resolve.Plan, c resolve.Candidate) ledger.PoolID {
+	id := ledger.PoolID(c.Pool.UID)
+	if plan.Space != nil {
+		return ledger.AddressSpaceID(id, plan.Space.Workspace, plan.Space.Scope)
+	}
+	return id
+}
+
 // unchecked reports whether a pool refused because it was not compared with what is published.
 func unchecked(err error) bool {
 	frozen, ok := errors.AsType[*ledger.FrozenError](err)
@@ -211,12 +269,20 @@ func unchecked(err error) bool {
 }
 
 // poolRef names the pool of a block as the claim's workspace sees it: by name alone when it
-// is its own, else with its owner's path.
+// is its own, else with its owner's path. That of an address space is the pool that has it.
 func (r *Reconciler) poolRef(from ledger.ClusterName, block ledger.Block) (ipamv1alpha1.PoolRef, error) {
 	pool, ok := r.ledger.Pool(block.Pool)
+	if ok && ledger.IsAddressSpace(pool.ID) {
+		pool, ok = r.ledger.Pool(pool.Derived.Of)
+	}
 	if !ok {
 		return ipamv1alpha1.PoolRef{}, fmt.Errorf("pool %s of block %s is not in the ledger", block.Pool, block.Prefix)
 	}
+	return r.refTo(from, pool)
+}
+
+// refTo names a pool as a workspace sees it.
+func (r *Reconciler) refTo(from ledger.ClusterName, pool ledger.Pool) (ipamv1alpha1.PoolRef, error) {
 	ref := ipamv1alpha1.PoolRef{Name: pool.Name}
 	if pool.Cluster == from {
 		return ref, nil

@@ -29,16 +29,15 @@ func (p *pass) publish(ctx context.Context, block ledger.Block) error {
 		}
 		block.Policy = policy
 	}
-	if err := p.writeRecord(ctx, record.New(p.claim, block, poolRef, p.slot.Name), block); err != nil {
+	pool, _ := p.ledger.Pool(block.Pool)
+	want := record.New(p.claim, block, record.Place{Name: p.slot.Name, Pool: poolRef, Scope: record.Scope(pool)})
+	if err := p.writeRecord(ctx, want, block); err != nil {
 		return err
 	}
 	if outcome.Failing(p.claim.Status.Conditions) {
 		p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonReconciled, "bound to "+block.Prefix.String())
 	}
-	if shown := p.claim.Status.AllocatedCIDR; shown != "" && shown != block.Prefix.String() {
-		corrections.Inc()
-		p.tell(corev1.EventTypeWarning, ipamv1alpha1.ReasonError, fmt.Sprintf("%s was shown and never given to this claim, which has %s", shown, block.Prefix))
-	}
+	p.correct(block)
 	disputed := meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
 	succeeded(p.claim, block, poolRef, p.slot.Name)
 	if block.State == ledger.Disputed && !disputed {

@@ -46,6 +46,16 @@ type Ledger interface {
 	Retain(ctx context.Context, claim ledger.ClaimID, until time.Time) (ledger.Block, bool, error)
 	Promise(ctx context.Context, b ledger.Block, grace time.Duration) (ledger.Block, error)
 	Reuse(ctx context.Context, b ledger.Block, to allocator.Successor) (ledger.Block, error)
+	Derived() allocator.Derived
+}
+
+// Ranges are the pools that the system makes for claims.
+type Ranges interface {
+	// Publish makes the IPPools of pools, unless they are there.
+	Publish(ctx context.Context, pools ...ledger.Pool) error
+	// Complete retires a pool that is being released, if the claim is gone that held it. open reports that it is not being released
+	// any more: it is gone, or open again.
+	Complete(ctx context.Context, id ledger.PoolID) (open bool, err error)
 }
 
 // Releases settles what claims have left behind.
@@ -70,11 +80,13 @@ type Reconciler struct {
 	listed    func(mcreconcile.Request)
 	compare   func(context.Context, ledger.PoolID) (bool, error)
 	complete  func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
+	ranges    Ranges
 	doubted   *Doubts
 	sees      func() error
 	tracer    trace.Tracer // nil: nothing is traced
 	clock     clock.PassiveClock
-	maxPlaces int // of one workspace in waiting
+	maxPlaces int                      // of one workspace in waiting
+	fallback  ipamv1alpha1.UnmetPolicy // of claims and classes that say nothing of it
 	waiting   waiting
 	announced announced
 	started   func() time.Time // when the first was reconciled: a replica may stand by for long
@@ -217,6 +229,9 @@ func (p *pass) reconcile(ctx context.Context) error {
 	if done, err := p.guard(ctx); done || err != nil {
 		return err
 	}
+	if isRange(p.claim) {
+		return p.reconcileRange(ctx)
+	}
 	block, err := p.bind(ctx)
 	if err != nil {
 		return p.unmet(ctx, err)
@@ -240,6 +255,9 @@ func (p *pass) guard(ctx context.Context) (done bool, err error) {
 	}
 	if p.directory.Leaves(p.from.Cluster) {
 		return true, nil // the claim is about to be deleted, and nothing can be made beside it
+	}
+	if isRange(p.claim) {
+		return false, nil // it has no record
 	}
 	p.slot, err = record.Find(ctx, p.cluster.GetClient(), client.ObjectKeyFromObject(p.claim))
 	switch {

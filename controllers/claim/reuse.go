@@ -85,7 +85,11 @@ func (d *decision) retainedPolicy(ctx context.Context) (ipamv1alpha1.RetainedPol
 
 // differs says what a claim asks for that a block is not; empty if that is nothing.
 func differs(plan resolve.Plan, block ledger.Block) string {
-	at := slices.IndexFunc(plan.Candidates, func(c resolve.Candidate) bool { return ledger.PoolID(c.Pool.UID) == block.Pool })
+	candidates := plan.Candidates
+	if n := len(plan.Chain); n > 0 {
+		candidates = []resolve.Candidate{derived(ledger.Pool{ID: plan.Chain[n-1].Derived.ID()}, plan.Strategy, plan.Length)}
+	}
+	at := slices.IndexFunc(candidates, func(c resolve.Candidate) bool { return poolOf(plan, c) == block.Pool })
 	switch {
 	case plan.ClassName != block.Class:
 		return fmt.Sprintf("it was given by %s, and this claim asks by %s", classOf(block.Class), classOf(plan.ClassName))
@@ -93,8 +97,8 @@ func differs(plan resolve.Plan, block ledger.Block) string {
 		return fmt.Sprintf("this claim asks for %s", plan.Exact)
 	case at < 0:
 		return "its pool is none of those that this claim may be served from"
-	case !plan.Exact.IsValid() && plan.Candidates[at].Length != block.Prefix.Bits():
-		return fmt.Sprintf("it is a /%d, and this claim asks for a /%d", block.Prefix.Bits(), plan.Candidates[at].Length)
+	case !plan.Exact.IsValid() && candidates[at].Length != block.Prefix.Bits():
+		return fmt.Sprintf("it is a /%d, and this claim asks for a /%d", block.Prefix.Bits(), candidates[at].Length)
 	}
 	return ""
 }

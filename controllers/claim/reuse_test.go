@@ -42,7 +42,7 @@ func (s *scene) retains(name string) ledger.Block {
 	if err != nil {
 		s.Fatal(err)
 	}
-	kept := record.New(former, block, pool, ipamv1alpha1.AllocationName("default", name))
+	kept := record.New(former, block, record.Place{Name: ipamv1alpha1.AllocationName("default", name), Pool: pool})
 	record.Retain(kept, name, "former", block.Until)
 	if err := s.tenant.Client.Create(s.Context(), kept); err != nil {
 		s.Fatal(err)

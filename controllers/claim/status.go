@@ -25,7 +25,7 @@ func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool 
 		status.BoundAllocationRef != nil && status.BoundAllocationRef.Name == record.Name
 }
 
-// succeeded sets the status of a claim that has its block, recorded under that name.
+// succeeded sets the status of a claim that has its block, recorded under that name. Empty: it has no record, as it is a range.
 func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha1.PoolRef, recorded string) {
 	status := &claim.Status
 	status.Phase = ipamv1alpha1.ClaimBound
@@ -34,7 +34,10 @@ func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha
 	status.ClassName = block.Class
 	status.IPFamily = resolve.Family(block.Prefix)
 	status.PoolRef = &pool
-	status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: recorded}
+	status.BoundAllocationRef = nil
+	if recorded != "" {
+		status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: recorded}
+	}
 	status.ObservedGeneration = claim.Generation
 	outcome.Succeed(&status.Conditions, claim.Generation, "bound to "+block.Prefix.String())
 	dispute(&status.Conditions, claim.Generation, block)
@@ -63,9 +66,15 @@ func refused(claim *ipamv1alpha1.IPClaim, refusal *outcome.Refusal) {
 
 // requested is the block that a claim asks for: by itself, else by the length that the plan gives.
 func requested(spec ipamv1alpha1.IPClaimSpec, plan resolve.Plan) string {
-	text := ipamv1alpha1.RequestedColumn(spec)
-	if text == "" && len(plan.Candidates) > 0 {
-		text = fmt.Sprintf("/%d", plan.Candidates[0].Length)
+	length := plan.Length
+	if n := len(plan.Chain); n > 0 && spec.Target == ipamv1alpha1.TargetScopeRange {
+		length = plan.Chain[n-1].Length
 	}
-	return text
+	if length == 0 && len(plan.Candidates) > 0 {
+		length = plan.Candidates[0].Length
+	}
+	if text := ipamv1alpha1.RequestedColumn(spec); text != "" || length == 0 {
+		return text
+	}
+	return fmt.Sprintf("/%d", length)
 }

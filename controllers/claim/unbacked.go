@@ -13,6 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
@@ -53,10 +54,13 @@ func (p *pass) releasing(ctx context.Context) (err error) {
 	if p.claim.Status.AllocatedCIDR == "" {
 		return nil
 	}
-	if p.slot, err = record.Find(ctx, p.cluster.GetClient(), client.ObjectKeyFromObject(p.claim)); err != nil || p.recorded() {
+	if !isRange(p.claim) {
+		p.slot, err = record.Find(ctx, p.cluster.GetClient(), client.ObjectKeyFromObject(p.claim))
+	}
+	if err != nil || p.recorded() {
 		return err
 	}
-	if _, has, err := p.ledger.Lookup(ctx, ledger.ClaimID(p.claim.UID)); err != nil || has {
+	if has, err := p.has(ctx, ledger.ClaimID(p.claim.UID)); err != nil || has {
 		return err
 	}
 	err = p.unbacked(ctx)
@@ -87,42 +91,68 @@ func (p *pass) forged(ctx context.Context, shown string) error {
 		}
 	}
 	for _, id := range []ledger.ClaimID{ledger.ClaimID(p.claim.UID), promise.Of(p.from.Cluster, p.claim)} {
-		if _, found, err := p.ledger.Lookup(ctx, id); err != nil || found {
+		if has, err := p.has(ctx, id); err != nil || has {
 			return cmp.Or(err, errTurn)
 		}
 	}
 	return nil
 }
 
-// inherits reports whether a former claim of this name holds what the claim shows, or its reservation does. Then a CREATE
-// was answered with that, and the claim is about to get it: see package release.
-func (p *pass) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
-	id, ok, err := p.poolShown(ctx)
-	if err != nil || !ok {
-		return false, err
+// has reports whether the ledger has a block, or for a claim of that kind a range, under a holder.
+func (p *pass) has(ctx context.Context, holder ledger.ClaimID) (ok bool, err error) {
+	if isRange(p.claim) {
+		_, ok = p.ledger.Derived().Held(holder)
+		return ok, nil
 	}
-	blocks, err := p.ledger.Overlapping(ctx, id, shown)
-	if errors.Is(err, ledger.ErrUnknownPool) {
-		return false, nil
-	}
-	return slices.ContainsFunc(blocks, func(b ledger.Block) bool {
-		return b.Prefix == shown && b.State != ledger.Cooling && promise.Follows(b, p.holder())
-	}), err
+	_, ok, err = p.ledger.Lookup(ctx, holder)
+	return ok, err
 }
 
-// poolShown finds the pool that the claim shows; ok is false if there is none.
-func (p *pass) poolShown(ctx context.Context) (id ledger.PoolID, ok bool, err error) {
-	ref, owner, view := p.claim.Status.PoolRef, p.from, p.catalog.View(ctx)
-	if ref == nil {
-		return "", false, nil
+// inherits reports whether a former claim of this name holds what the claim shows, or its reservation does. Then a CREATE
+// was answered with that, and the claim is about to get it: see package release. A range is held by name, see contest.
+func (p *pass) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
+	pools, err := p.poolsShown(ctx)
+	if err != nil || isRange(p.claim) {
+		return false, err
 	}
-	if ref.ProjectRef != nil {
-		if owner, ok = view.Workspace(ref.ProjectRef.Name); !ok {
-			return "", false, nil
+	for _, id := range pools {
+		blocks, err := p.ledger.Overlapping(ctx, id, shown)
+		if err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
+			return false, err
+		}
+		if slices.ContainsFunc(blocks, func(b ledger.Block) bool {
+			return b.Prefix == shown && b.State != ledger.Cooling && promise.Follows(b, p.holder())
+		}) {
+			return true, nil
 		}
 	}
-	pool, ok := view.Pool(owner, ref.Name)
-	return ledger.PoolID(pool.UID), ok, view.Err()
+	return false, nil
+}
+
+// poolsShown finds the pool that the claim shows, and the address spaces of that which are for the claim's workspace.
+func (p *pass) poolsShown(ctx context.Context) (pools []ledger.PoolID, err error) {
+	ref, owner, view := p.claim.Status.PoolRef, p.from, p.catalog.View(ctx)
+	if ref == nil {
+		return nil, nil
+	}
+	if ref.ProjectRef != nil {
+		known := false
+		if owner, known = view.Workspace(ref.ProjectRef.Name); !known {
+			return nil, nil
+		}
+	}
+	pool, found := view.Pool(owner, ref.Name)
+	id, ok := catalog.IDOf(p.ledger, pool, owner.Cluster)
+	if !found || !ok || view.Err() != nil {
+		return nil, view.Err()
+	}
+	pools = append(pools, id)
+	for _, below := range p.ledger.Derived().Below(id) {
+		if ledger.IsAddressSpace(below.ID) && below.Derived.Of == id && below.Derived.Workspace == p.from.Cluster {
+			pools = append(pools, below.ID)
+		}
+	}
+	return pools, nil
 }
 
 // errIncomplete: the ledger may have lost what the claim shows.

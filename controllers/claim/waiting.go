@@ -33,6 +33,7 @@ const (
 	recordTopic                   // the IPAllocation of this namespace/name
 	pathTopic                     // which workspace has this path
 	nameTopic                     // which path the workspace has
+	levelTopic                    // the pools that are made for this class
 )
 
 // waiting knows which claims wait for what. A claim enters before it reads
@@ -198,6 +199,9 @@ func topicsOfPool(cluster ledger.ClusterName, pools ...*ipamv1alpha1.IPPool) []t
 	topics := []topic{{kind: labelTopic, cluster: cluster}}
 	for _, pool := range pools {
 		topics = append(topics, topic{poolTopic, cluster, pool.Name})
+		if made := pool.Spec.ClassRef; made != nil {
+			topics = append(topics, topic{kind: levelTopic, name: made.Name})
+		}
 		for _, class := range pool.Spec.ClassNames {
 			topics = append(topics, topic{backingTopic, cluster, class})
 		}

@@ -184,6 +184,9 @@ func TestAnswer_Refuse(t *testing.T) {
 		ipamv1alpha1.ReasonFamilyMismatch:       422,
 		ipamv1alpha1.ReasonAddressOutOfRange:    422,
 		ipamv1alpha1.ReasonAddressReserved:      422,
+		ipamv1alpha1.ReasonScopeRolesMissing:    422,
+		ipamv1alpha1.ReasonTargetRejected:       422,
+		ipamv1alpha1.ReasonRangeHeld:            409,
 		ipamv1alpha1.ReasonError:                503,
 		"SomethingNew":                          503,
 	} {
@@ -197,6 +200,9 @@ func TestAnswer_Refuse(t *testing.T) {
 		if reason == ipamv1alpha1.ReasonPoolExhausted {
 			details.Kind, details.Name = "ippools", "p"
 			details.Causes = append(details.Causes, metav1.StatusCause{Type: "Exhausted", Message: "because"})
+		}
+		if reason == ipamv1alpha1.ReasonRangeHeld {
+			details.Causes = append(details.Causes, metav1.StatusCause{Type: "ClaimExists", Message: "because"})
 		}
 		want := &metav1.Status{
 			Status: "Failure", Code: code, Reason: statusReasons[code], Message: string(reason) + ": because",

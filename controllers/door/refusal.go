@@ -11,8 +11,11 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// causeExhausted is what the first service of this API calls an exhausted pool.
-const causeExhausted metav1.CauseType = "Exhausted"
+// aliases are what the first service of this API calls some reasons.
+var aliases = map[ipamv1alpha1.Reason]metav1.CauseType{
+	ipamv1alpha1.ReasonPoolExhausted: "Exhausted",
+	ipamv1alpha1.ReasonRangeHeld:     "ClaimExists",
+}
 
 // unknown is the message of a CREATE that is refused because nobody can tell.
 const unknown = "nobody can tell now whether the claim can be met, and its spec.unmetPolicy is Refuse: create it again later, or leave spec.unmetPolicy out to have it wait"
@@ -59,6 +62,9 @@ func refused(reason ipamv1alpha1.Reason, message string, details metav1.StatusDe
 	if len(details.Causes) == 0 {
 		details.Causes = []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: message}}
 	}
+	if alias, ok := aliases[reason]; ok {
+		details.Causes = append(details.Causes, metav1.StatusCause{Type: alias, Message: message})
+	}
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    code,
@@ -77,9 +83,7 @@ func refusedBy(name string, answer Answer) *admissionv1.AdmissionResponse {
 	reason, message := ipamv1alpha1.Reason(allocated.Reason), allocated.Message
 	details := metav1.StatusDetails{Kind: "IPClaim", Name: name}
 	if reason == ipamv1alpha1.ReasonPoolExhausted {
-		details = metav1.StatusDetails{Kind: "ippools", Name: answer.Pool, Causes: []metav1.StatusCause{
-			{Type: metav1.CauseType(reason), Message: message}, {Type: causeExhausted, Message: message},
-		}}
+		details.Kind, details.Name = "ippools", answer.Pool
 	}
 	for _, role := range answer.Roles {
 		details.Causes = append(details.Causes, metav1.StatusCause{Type: metav1.CauseType(reason), Message: message, Field: "spec.scope." + role})

@@ -167,8 +167,12 @@ func (c *Controller) writeRecord(ctx context.Context, s *suspect) (bool, error) 
 	if err != nil || !held || now.Revision != s.block.Revision {
 		return false, err
 	}
+	pool, _, _, err := c.Ledger.Registered(ctx, s.block.Pool)
+	if err != nil {
+		return false, fmt.Errorf("look up the pool of %s/%s: %w", s.Namespace, s.Name, err)
+	}
 	last := c.seen(s.Claim).claim
-	late := record.New(last, s.block, *last.Status.PoolRef, s.slot.Name)
+	late := record.New(last, s.block, record.Place{Name: s.slot.Name, Pool: *last.Status.PoolRef, Scope: record.Scope(pool)})
 	record.Retain(late, s.Name, s.Claim, until)
 	err = c.maker.Create(ctx, s.workspace, s.Cluster, late)
 	if apierrors.IsAlreadyExists(err) {

@@ -21,16 +21,16 @@ type claim struct {
 
 // claimKey is what claims of one shape have in common, as a rule.
 type claimKey struct {
-	kind, class, pool string
-	phase             ipamv1alpha1.ClaimPhase
-	reason            string
-	generation        int64
-	length            int32
+	kind, class, pool, scope string
+	phase                    ipamv1alpha1.ClaimPhase
+	reason                   string
+	generation               int64
+	length                   int32
 }
 
 func keyOfClaim(c *ipamv1alpha1.IPClaim) claimKey {
 	key := claimKey{
-		kind: c.Kind, class: c.Status.ClassName, phase: c.Status.Phase, generation: c.Generation, length: c.Spec.PrefixLength,
+		kind: c.Kind, class: c.Status.ClassName, scope: ipamv1alpha1.ScopeColumn(c.Spec.Scope), phase: c.Status.Phase, generation: c.Generation, length: c.Spec.PrefixLength,
 	}
 	if c.Status.PoolRef != nil {
 		key.pool = c.Status.PoolRef.Name

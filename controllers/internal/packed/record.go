@@ -17,14 +17,14 @@ type allocation struct {
 
 // recordKey is what records of one shape have in common, as a rule.
 type recordKey struct {
-	kind, class, pool string
-	phase             ipamv1alpha1.AllocationPhase
-	policy            ipamv1alpha1.ReclaimPolicy
-	generation        int64
+	kind, class, pool, scope string
+	phase                    ipamv1alpha1.AllocationPhase
+	policy                   ipamv1alpha1.ReclaimPolicy
+	generation               int64
 }
 
 func keyOfRecord(r *ipamv1alpha1.IPAllocation) recordKey {
-	return recordKey{r.Kind, r.Spec.ClassName, r.Spec.PoolRef.Name, r.Status.Phase, r.Spec.ReclaimPolicy, r.Generation}
+	return recordKey{r.Kind, r.Spec.ClassName, r.Spec.PoolRef.Name, r.Status.ScopeDigest, r.Status.Phase, r.Spec.ReclaimPolicy, r.Generation}
 }
 
 // newRecord packs a record by a shape. The caller checks by unpacking that the record is of that shape.

@@ -64,12 +64,22 @@ func (k Keeper) Confirm(ctx context.Context, cluster ledger.ClusterName, claim *
 // answered with that. ok is false if there is no such block. record may be nil.
 func (k Keeper) Retained(ctx context.Context, cluster ledger.ClusterName, record *ipamv1alpha1.IPAllocation, claim *ipamv1alpha1.IPClaim) (b ledger.Block, ok bool, err error) {
 	if record == nil || record.Spec.ClaimRef != nil || record.Status.AllocatedCIDR != claim.Status.AllocatedCIDR ||
-		!equality.Semantic.DeepEqual(&record.Spec.PoolRef, claim.Status.PoolRef) {
+		claim.Spec.Target == ipamv1alpha1.TargetScopeRange || !inScope(claim, record.Spec.Scope) || !equality.Semantic.DeepEqual(&record.Spec.PoolRef, claim.Status.PoolRef) {
 		return ledger.Block{}, false, nil
 	}
 	_, uid := record.HeldBy()
 	b, ok, err = k.Ledger.Lookup(ctx, ledger.ClaimID(uid))
 	return b, ok && b.State == ledger.Retained && b.Prefix.String() == claim.Status.AllocatedCIDR && Follows(b, holderOf(cluster, claim)), err
+}
+
+// inScope reports whether the scope of a claim has the references of a record.
+func inScope(claim *ipamv1alpha1.IPClaim, scope ipamv1alpha1.Scope) bool {
+	for role, ref := range scope {
+		if claim.Spec.Scope[role] != ref {
+			return false
+		}
+	}
+	return true
 }
 
 // Superseded reports whether a record is left over from a former claim of the name, whose block a later claim has, own.
@@ -87,7 +97,7 @@ func (k Keeper) Superseded(ctx context.Context, record *ipamv1alpha1.IPAllocatio
 // none. A block of another address domain may have the same prefix: if the claim has that, or it is reserved for the
 // claim, that is the one that the claim shows.
 func (k Keeper) Share(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.IPClaim) (share Share, err error) {
-	if claim == nil || claim.Status.AllocatedCIDR != b.Prefix.String() {
+	if claim == nil || claim.Status.AllocatedCIDR != b.Prefix.String() || claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
 		return None, nil
 	}
 	share = Due

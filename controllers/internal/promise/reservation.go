@@ -39,10 +39,10 @@ func Of(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) ledger.ClaimID 
 func Is(holder ledger.ClaimID) bool { return strings.HasPrefix(string(holder), "reserved.") }
 
 // Shown says which reservation a claim was answered with, as its status shows it. ok is false
-// if it shows no block.
+// if it shows no block, as one that holds a range.
 func Shown(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (c allocator.Confirmation, ok bool) {
 	prefix, err := netip.ParsePrefix(claim.Status.AllocatedCIDR)
-	if err != nil {
+	if err != nil || claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
 		return allocator.Confirmation{}, false
 	}
 	c = allocator.Confirmation{

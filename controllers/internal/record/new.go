@@ -12,24 +12,50 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// New builds the IPAllocation of a claim's block, under the name of its slot. The pool is named
-// as the claim's workspace sees it.
-func New(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha1.PoolRef, name string) *ipamv1alpha1.IPAllocation {
-	return &ipamv1alpha1.IPAllocation{
+// Place is where the record of a block is, and its pool.
+type Place struct {
+	// Name is that of the record's slot.
+	Name string
+	// Pool is the block's, as the claim's workspace sees it.
+	Pool ipamv1alpha1.PoolRef
+	// Scope has the references within which the block's addresses are unique. Empty: they are unique in the pool.
+	Scope ledger.Scope
+}
+
+// Scope returns the scope of the address space that a pool is; nil for any other pool.
+func Scope(pool ledger.Pool) ledger.Scope {
+	if !ledger.IsAddressSpace(pool.ID) {
+		return nil
+	}
+	return pool.Derived.Scope
+}
+
+// New builds the IPAllocation of a claim's block.
+func New(claim *ipamv1alpha1.IPClaim, block ledger.Block, at Place) *ipamv1alpha1.IPAllocation {
+	record := &ipamv1alpha1.IPAllocation{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: claim.Namespace,
-			Name:      name,
+			Name:      at.Name,
 		},
 		Spec: ipamv1alpha1.IPAllocationSpec{
 			IPFamily:      resolve.Family(block.Prefix),
-			PoolRef:       pool,
+			PoolRef:       at.Pool,
 			ClassName:     block.Class,
 			ClaimRef:      &ipamv1alpha1.ClaimRef{Name: claim.Name, UID: claim.UID},
 			ReclaimPolicy: ipamv1alpha1.ReclaimPolicy(block.Policy),
 			OwnerRef:      claim.Spec.OwnerRef,
+			Purpose:       ipamv1alpha1.PurposeClaim,
 		},
 		Status: status(block),
 	}
+	if ledger.IsAddressSpace(block.Pool) {
+		record.Spec.Scope = make(ipamv1alpha1.Scope, len(at.Scope))
+		for role, ref := range at.Scope {
+			record.Spec.Scope[role] = ipamv1alpha1.ScopeRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+		}
+		record.Status.ScopeDigest = ledger.Digest(block.Pool)
+	}
+	return record
 }
 
 // status is that of the record of a block.

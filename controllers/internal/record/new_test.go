@@ -21,7 +21,7 @@ func TestNew(t *testing.T) {
 	block := ledger.Block{
 		Prefix: netip.MustParsePrefix("2001:db8::1/128"), Class: "internal", Policy: ledger.Delete, BoundAt: since,
 	}
-	r := New(c, block, ipamv1alpha1.PoolRef{Name: "p"}, names[0])
+	r := New(c, block, Place{Name: names[0], Pool: ipamv1alpha1.PoolRef{Name: "p"}})
 	name, uid := r.HeldBy()
 	if r.Name != names[0] || r.Namespace != "default" || name != "c" || uid != c.UID || *r.Spec.OwnerRef != owner ||
 		r.Spec.IPFamily != ipamv1alpha1.IPv6 || r.Spec.ClassName != "internal" || r.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimDelete ||

@@ -1,0 +1,202 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+)
+
+// A claim by a class with parents gets its block from a pool that the system makes for its scope, or holds such a pool:
+//
+//	the deepest pool of the chain that the ledger has ──▶ those below, one transaction each ──▶ bind, or hold ──▶ their IPPools
+//
+// Other claims may make the same pools at the same time: all get those of the winner. While nothing is in a pool it may go
+// between two steps. Then the claim begins again.
+
+// attempts is how often a claim begins at most.
+const attempts = 5
+
+// errAgain: the claim is to begin again, as the pools of its chain have changed.
+var errAgain = errors.New("a pool of the claim's chain has changed meanwhile")
+
+// errReleasing: the claim that holds a pool is about to be deleted, or may be.
+var errReleasing = errors.New("a pool of the claim's chain is being released")
+
+// begun runs a step, which begins again while its error is errAgain.
+func begun(step func() (ledger.Block, error)) (block ledger.Block, err error) {
+	for range attempts {
+		if block, err = step(); !errors.Is(err, errAgain) {
+			break
+		}
+	}
+	return block, err
+}
+
+// descend serves a claim from the pool that its chain ends in.
+func (d *decision) descend(ctx context.Context, plan resolve.Plan) (ledger.Block, error) {
+	return begun(func() (ledger.Block, error) {
+		block, err := d.descendOnce(ctx, plan)
+		if releasing, ok := errors.AsType[*ledger.ReleasingError](err); ok {
+			err = d.finish(ctx, releasing.Pool)
+		} else if errors.Is(err, ledger.ErrUnknownPool) {
+			err = fmt.Errorf("%w: %w", errAgain, err)
+		}
+		return block, err
+	})
+}
+
+func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block ledger.Block, err error) {
+	pool, above, err := d.provide(ctx, plan)
+	if err != nil {
+		return block, err
+	}
+	if _, known := d.ledger.Pool(pool.ID); d.dry && !known {
+		return d.suppose(plan, pool)
+	}
+	if isRange(d.claim) {
+		block, err = d.hold(ctx, pool)
+	} else {
+		block, err = d.bindWithin(ctx, plan, pool)
+	}
+	if err == nil && !d.dry {
+		err = d.ranges.Publish(ctx, append(above, pool)...)
+	}
+	return block, err
+}
+
+// provide returns the pool that the chain ends in, and those above it that it was made in, and may be new.
+func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.Pool, above []ledger.Pool, err error) {
+	from := len(plan.Chain)
+	for found := false; from > 0 && !found; {
+		if pool, found = d.ledger.Pool(plan.Chain[from-1].Derived.ID()); !found {
+			from--
+		}
+	}
+	for i := from; i < len(plan.Chain); i++ {
+		level := plan.Chain[i]
+		if isRange(d.claim) && i == len(plan.Chain)-1 {
+			level.Derived.Holder = d.holder
+		}
+		if i > 0 {
+			above = append(above, pool)
+			plan.Candidates, plan.Unfit = []resolve.Candidate{derived(pool, level.Strategy, level.Length)}, nil
+		}
+		if pool, err = d.carve(ctx, plan, level, pool); err != nil {
+			return pool, nil, err
+		}
+	}
+	return pool, above, nil
+}
+
+// derived returns a pool that the system has made as a candidate.
+func derived(pool ledger.Pool, strategy ipamv1alpha1.Strategy, length int) resolve.Candidate {
+	object := &ipamv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: pool.Name, UID: types.UID(pool.ID)}}
+	return resolve.Candidate{Pool: object, Strategy: strategy, Length: length}
+}
+
+// carve makes the pool of a level in the first candidate of the plan that has room: in a pool of the chain, above, or if that is
+// zero in one that somebody has written.
+func (d *decision) carve(ctx context.Context, plan resolve.Plan, level resolve.Level, above ledger.Pool) (made ledger.Pool, err error) {
+	if above.ID == "" && slices.ContainsFunc(plan.Candidates, d.behind) {
+		return made, errBehind
+	}
+	var tried []miss
+	for _, c := range plan.Candidates[:min(len(plan.Candidates), mostAsked)] {
+		request := d.carving(plan, c, level)
+		made, err = d.carveFrom(ctx, request, level, above)
+		if unchecked(err) {
+			if err := d.waits.unchecked(request); err != nil {
+				return made, err
+			}
+		}
+		switch {
+		case err == nil:
+			return made, nil
+		case above.ID == "" && errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining):
+			continue // the catalog lags behind the ledger
+		case refusedRoom(err):
+			tried = append(tried, miss{c, err})
+		case overClass(err):
+			return made, d.refuseLevel(plan, level, append(tried, miss{c, err}))
+		default:
+			return made, fmt.Errorf("make a pool of class %s in pool %s: %w", level.Class.Name, c.Pool.Name, err)
+		}
+	}
+	return made, d.refuseLevel(plan, level, tried)
+}
+
+// carving returns the request for the pool of a level in a candidate.
+func (d *decision) carving(plan resolve.Plan, c resolve.Candidate, level resolve.Level) ledger.Request {
+	plan.ClassName, plan.Limit, plan.Policy, plan.Exact = level.Class.Name, level.Limit, "", netip.Prefix{}
+	c.Strategy, c.Length = level.Strategy, level.Length
+	return d.request(plan, c)
+}
+
+// carveFrom makes the pool of a level. In a dry run it only says what that would be.
+func (d *decision) carveFrom(ctx context.Context, req ledger.Request, level resolve.Level, above ledger.Pool) (ledger.Pool, error) {
+	made := ledger.Pool{Cluster: d.from.Cluster, Name: level.Name, Derived: &level.Derived}
+	if level.InPlatform {
+		made.Cluster = d.directory.Platform().Cluster
+	}
+	_, err := d.compared(func(ctx context.Context, req ledger.Request) (_ ledger.Block, err error) {
+		if d.dry {
+			made, err = d.imagine(ctx, req, made, above)
+		} else {
+			made, err = d.ledger.Derived().Provision(ctx, req, made, level.Excluded)
+		}
+		return ledger.Block{}, err
+	})(ctx, req)
+	if d.dry && err == nil && level.Excluded != nil {
+		made.Excluded = level.Excluded(made.CIDR)
+	}
+	return made, err
+}
+
+// bindWithin binds the claim's block in the pool that its chain ends in.
+func (d *decision) bindWithin(ctx context.Context, plan resolve.Plan, pool ledger.Pool) (ledger.Block, error) {
+	last := plan.Chain[len(plan.Chain)-1]
+	plan.Candidates, plan.Unfit = []resolve.Candidate{derived(pool, plan.Strategy, plan.Length)}, nil
+	block, err := d.try(ctx, plan)
+	if refusal, refused := errors.AsType[*outcome.Refusal](err); refused {
+		refusal.Pool, refusal.Message = "", fmt.Sprintf("the pool of class %q for this scope: %s", last.Class.Name, refusal.Message)
+	}
+	return block, err
+}
+
+// refuseLevel says why the pool of a level cannot be made. No list of the ledger has the claim: it looks again.
+func (d *decision) refuseLevel(plan resolve.Plan, level resolve.Level, tried []miss) error {
+	d.waits.at(nil)
+	d.waits.anyway()
+	refusal := refusal(plan, tried)
+	refusal.Message = fmt.Sprintf("no pool of class %q can be made for this scope: %s", level.Class.Name, refusal.Message)
+	if len(plan.Candidates) > 0 && ledger.IsDerived(plan.Candidates[0].Pool.UID) {
+		refusal.Pool = ""
+	}
+	return refusal
+}
+
+// finish ends the release of a pool, if the claim is gone that held it, and returns errAgain. It fails while that is there, or not
+// known to be gone.
+func (d *decision) finish(ctx context.Context, id ledger.PoolID) error {
+	open := false
+	if !d.dry {
+		var err error
+		if open, err = d.ranges.Complete(ctx, id); err != nil {
+			return fmt.Errorf("end the release of pool %s: %w", id, err)
+		}
+	}
+	if !open {
+		return &outcome.Fault{Message: "the range of this scope is being released", Err: errReleasing}
+	}
+	return errAgain
+}

@@ -1,0 +1,233 @@
+package claim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// The first claim in a network and location makes their pools on the way, and their IPPools exist when it is answered.
+func TestChain_IsMadeByTheFirstClaim(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	answer := n.create(scoped("c", endpoint, "net", "ams"))
+	if got := answer.Status.AllocatedCIDR; got != "2001:db8::1:0:0/96" {
+		t.Errorf("answered with %s (%v), want 2001:db8::1:0:0/96, as the first /96 is reserved", got, answer.Status.Conditions)
+	}
+	if diff := [2][]string{n.derived(vpc), n.derived(subnet)}; !slices.Equal(diff[0], []string{"2001:db8::/48"}) || !slices.Equal(diff[1], []string{"2001:db8::/64"}) {
+		t.Errorf("made %v, want a /48 and a /64", diff)
+	}
+	if want := []string{"2001:db8::/48", "2001:db8::/64"}; !slices.Equal(n.published, want) {
+		t.Errorf("published %v, want %v", n.published, want)
+	}
+	ref := answer.Status.PoolRef
+	if ref == nil || ref.ProjectRef != nil || !strings.HasPrefix(ref.Name, "subnet-tenant-ams-net-") {
+		t.Fatalf("poolRef is %+v, want that of the /64 in the own workspace", ref)
+	}
+	if err := n.tenant.Client.Get(t.Context(), client.ObjectKey{Name: ref.Name}, &ipamv1alpha1.IPPool{}); err != nil {
+		t.Errorf("the pool of the answer: %v", err)
+	}
+	if answer.Status.ClassName != endpoint || answer.Status.Requested != "/96" || answer.Status.BoundAllocationRef == nil {
+		t.Errorf("answered %+v, want the class, the length and the record of a block", answer.Status)
+	}
+}
+
+// A claim in a known network costs one transaction, as one without a network does.
+func TestChain_CostsNothingOnceItIsThere(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	revision := func(name string) int64 {
+		claim := scoped(name, endpoint, "net", "ams")
+		n.create(claim)
+		block, _, err := n.ledger.Lookup(t.Context(), promise.Of("tenant", claim))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return block.Revision
+	}
+	first, published := revision("c"), len(n.published)
+	if spent := revision("d") - first; spent != 1 || len(n.published) != published {
+		t.Errorf("a claim in a known network took %d revisions and published %d pools, want 1 and none", spent, len(n.published)-published)
+	}
+}
+
+// Of many CREATEs at once in a new network and location, all get a block of one pool.
+func TestChain_ServesManyAtOnce(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	const many = 10
+	got := make([]string, many)
+	var wg sync.WaitGroup
+	for i := range many {
+		wg.Go(func() {
+			answer, err := n.answered("tenant", scoped(fmt.Sprintf("c%d", i), endpoint, "net", "ams"))
+			if err != nil {
+				t.Errorf("claim %d: %v", i, err)
+			}
+			got[i] = answer.Status.AllocatedCIDR
+		})
+	}
+	wg.Wait()
+	networks, locations := n.derived(vpc), n.derived(subnet)
+	if len(networks) != 1 || len(locations) != 1 || !within(locations[0], networks[0]) {
+		t.Fatalf("made %v and %v, want one /48, and one /64 in it", networks, locations)
+	}
+	slices.Sort(got)
+	if len(slices.Compact(got)) != many || slices.ContainsFunc(got, func(cidr string) bool { return !within(cidr, locations[0]) }) {
+		t.Errorf("answered with %v, want %d blocks of %s", got, many, locations[0])
+	}
+}
+
+// A range and an endpoint that are created at the same moment: the range is adopted, whichever comes first.
+func TestChain_RangeAndEndpointAtOnce(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	for i := range 20 {
+		network := fmt.Sprintf("net%d", i)
+		var held, inside, location door.Answer
+		var errs [3]error
+		var wg sync.WaitGroup
+		wg.Go(func() { held, errs[0] = n.answered("tenant", ranged(scoped("v-"+network, vpc, network, ""))) })
+		wg.Go(func() { inside, errs[1] = n.answered("tenant", scoped("e-"+network, endpoint, network, "ams")) })
+		wg.Go(func() { location, errs[2] = n.answered("tenant", ranged(scoped("l-"+network, subnet, network, "ams"))) })
+		wg.Wait()
+		if err := errors.Join(errs[:]...); err != nil || !within(inside.Status.AllocatedCIDR, location.Status.AllocatedCIDR) ||
+			!within(location.Status.AllocatedCIDR, held.Status.AllocatedCIDR) {
+			t.Fatalf("the network is answered with %s, its location with %s, the endpoint with %s, %v; want each inside of the one before",
+				held.Status.AllocatedCIDR, location.Status.AllocatedCIDR, inside.Status.AllocatedCIDR, err)
+		}
+	}
+}
+
+// Networks of one name in two workspaces are two where each workspace has its own pools, and one where all share them.
+func TestChain_Tenancy(t *testing.T) {
+	t.Parallel()
+	for tenancy, pools := range map[string]int{ipamv1alpha1.RoleProject: 2, ipamv1alpha1.RoleAllProjects: 1} {
+		t.Run(tenancy, func(t *testing.T) {
+			t.Parallel()
+			n := newNetworks(t, "2001:db8::/32", tenancy)
+			first, err := n.answered("tenant", scoped("c", endpoint, "net", "ams"))
+			second, err2 := n.answered("platform", scoped("c", endpoint, "net", "ams"))
+			if err := errors.Join(err, err2); err != nil || first.Status.AllocatedCIDR == "" || second.Status.AllocatedCIDR == "" {
+				t.Fatalf("answered %+v and %+v, %v", first.Status, second.Status, err)
+			}
+			if got := n.derived(vpc); len(got) != pools {
+				t.Errorf("made %v, want %d pools", got, pools)
+			}
+			if ref := first.Status.PoolRef; (ref.ProjectRef != nil) != (pools == 1) || ref.ProjectRef != nil && ref.ProjectRef.Name != "root:ipam" {
+				t.Errorf("poolRef is %+v, want a projectRef to the platform if the pool is there", ref)
+			}
+		})
+	}
+}
+
+// A flat class of the same root serves claims with and without a scope.
+func TestChain_ServesAFlatClassBesideIt(t *testing.T) {
+	t.Parallel()
+	flat := gen.Class("flat", gen.DefaultLength(96), gen.Family(ipamv1alpha1.IPv6))
+	beside := readyPool("beside", "2001:db9::/64", gen.Backs("flat"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	beside.Status.IPFamily = ipamv1alpha1.IPv6
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, flat, beside)
+	for name, claim := range map[string]*ipamv1alpha1.IPClaim{
+		"with": scoped("with", "flat", "net", "ams"), "without": gen.Claim("without", gen.OfClass("flat")),
+	} {
+		if answer := n.create(claim); !within(answer.Status.AllocatedCIDR, "2001:db9::/64") || answer.Status.PoolRef.Name != "beside" {
+			t.Errorf("%s a scope: answered %+v, want a block of beside", name, answer.Status)
+		}
+	}
+}
+
+// A claim without the roles of its chain is refused with each of them.
+func TestChain_RefusesAClaimWithoutItsRoles(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	answer := n.create(gen.Claim("c", gen.OfClass(endpoint)))
+	if reason, message := reasonOf(answer); reason != ipamv1alpha1.ReasonScopeRolesMissing || !answer.Refuse || !slices.Equal(answer.Roles, []string{"location", "network"}) {
+		t.Errorf("answered %s: %s, refused %t for %v; want a refusal for location and network", reason, message, answer.Refuse, answer.Roles)
+	}
+	n.wantBlocks()
+}
+
+// A refusal names the root if that is full. A level is named by its class alone.
+func TestChain_Full(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
+	n.create(scoped("c", endpoint, "net", "ams"))
+	answer := n.create(scoped("d", endpoint, "other", "ams"))
+	if reason, message := reasonOf(answer); reason != ipamv1alpha1.ReasonPoolExhausted || answer.Pool != "root" || !answer.Refuse || !strings.Contains(message, `"vpc"`) {
+		t.Errorf("answered %s: %s of pool %q; want PoolExhausted of the root, by class vpc", reason, message, answer.Pool)
+	}
+	for length := 49; length <= 64; length++ { // the rest of the /48 beside its first /64
+		holder := ledger.Holder{Claim: ledger.ClaimID(fmt.Sprint(length)), Cluster: "tenant", Namespace: "default", Name: "x"}
+		if _, err := n.ledger.Bind(t.Context(), ledger.Request{Pool: n.made(vpc).ID, Length: length, Holder: holder}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer = n.create(scoped("e", endpoint, "net", "fra"))
+	if reason, message := reasonOf(answer); reason != ipamv1alpha1.ReasonPoolExhausted || answer.Pool != "" || !strings.Contains(message, `"subnet"`) {
+		t.Errorf("answered %s: %s of pool %q; want PoolExhausted of no pool, by class subnet", reason, message, answer.Pool)
+	}
+}
+
+// made returns the only pool of a class.
+func (n *networks) made(class string) ledger.Pool {
+	n.Helper()
+	for p := range n.ledger.Derived().All() {
+		if p.Derived.Class == class {
+			return p
+		}
+	}
+	n.Fatalf("there is no pool of class %s", class)
+	return ledger.Pool{}
+}
+
+// A dry run is answered as the CREATE then is, and makes nothing.
+func TestChain_DryRun(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	for _, claim := range []*ipamv1alpha1.IPClaim{
+		scoped("c", endpoint, "net", "ams"), ranged(scoped("l", subnet, "net", "fra")), ranged(scoped("v", vpc, "other", "")), scoped("d", endpoint, "net", "ams"),
+	} {
+		before, published := n.blocks(), len(n.published)
+		preview, err := n.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: true})
+		if after := n.blocks(); err != nil || !slices.Equal(before, after) || len(n.published) != published {
+			t.Fatalf("%s: %v, and the ledger has %v, and had %v; want an answer, and nothing new", claim.Name, err, after, before)
+		}
+		real := n.create(claim)
+		got, want := preview.Status, real.Status
+		if got.AllocatedCIDR == "" || got.AllocatedCIDR != want.AllocatedCIDR || got.PoolRef.Name != want.PoolRef.Name || got.Requested != want.Requested {
+			t.Errorf("%s: the dry run is answered %s of %s (%s), and the CREATE %s of %s (%s)", claim.Name,
+				got.AllocatedCIDR, got.PoolRef.Name, got.Requested, want.AllocatedCIDR, want.PoolRef.Name, want.Requested)
+		}
+	}
+}
+
+// A block of a network is confirmed, recorded and shown as any other.
+func TestChain_Reconcile(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	claim := scoped("c", endpoint, "net", "ams")
+	answer := n.create(claim)
+	n.stored(claim, answer)
+	n.reconcile("c")
+	block, ok, err := n.ledger.Lookup(t.Context(), "uid-of-c")
+	if err != nil || !ok || block.Prefix.String() != answer.Status.AllocatedCIDR {
+		t.Errorf("the ledger has %+v, %t, %v; want %s", block, ok, err, answer.Status.AllocatedCIDR)
+	}
+	record := gen.Allocation("c", "", "")
+	if err := n.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil || record.Spec.PoolRef != *answer.Status.PoolRef ||
+		record.Spec.Purpose != ipamv1alpha1.PurposeClaim || len(record.Spec.Scope) > 0 || record.Status.ScopeDigest != "" {
+		t.Errorf("the record is %+v, %v; want that of a block that is unique in its pool", record, err)
+	}
+}

@@ -1,0 +1,180 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// The classes of networks: a /48 for each network, a /64 for each location of it, a /96 for each endpoint.
+const vpc, subnet, endpoint = "vpc", "subnet", "endpoint"
+
+// networks is a scene with a chain of classes and its root pool. Of holders that are gone the test says so.
+type networks struct {
+	*scene
+	mu        sync.Mutex
+	gone      map[ledger.ClaimID]bool
+	unknown   bool // no server says whether a holder is gone
+	published []string
+	fails     error // of Publish
+}
+
+// newNetworks offers a root pool, whose CIDR is given. The pools of a network belong to each workspace, or to all.
+func newNetworks(t *testing.T, cidr ipamv1alpha1.CIDR, tenancy string, more ...client.Object) *networks {
+	t.Helper()
+	per := func(roles ...string) func(*ipamv1alpha1.IPClass) {
+		return func(c *ipamv1alpha1.IPClass) { c.Spec.PoolPer = append([]string{tenancy}, roles...) }
+	}
+	class := func(name, parent string, length int32, changes ...func(*ipamv1alpha1.IPClass)) *ipamv1alpha1.IPClass {
+		c := gen.Class(name, gen.DefaultLength(length), gen.Family(ipamv1alpha1.IPv6))
+		c.Spec.ParentClassName = parent
+		for _, change := range changes {
+			change(c)
+		}
+		return c
+	}
+	reserves := func(c *ipamv1alpha1.IPClass) {
+		c.Spec.Reservations = &ipamv1alpha1.PoolReservations{Leading: 1, UnitPrefixLength: 96}
+	}
+	root := readyPool("root", cidr, gen.Backs(vpc), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	root.Status.IPFamily = ipamv1alpha1.IPv6
+	objects := append([]client.Object{
+		class(vpc, "", 48, per("network")), class(subnet, vpc, 64, per("network", "location"), reserves), class(endpoint, subnet, 96), root,
+	}, more...)
+	n := &networks{scene: newScene(t, allocator.Options{}, objects), gone: map[ledger.ClaimID]bool{}}
+	n.ranges, n.queue = n, inbox.New(n.directory).Claims
+	t.Cleanup(n.queue.ShutDown)
+	n.releases = settles{n.servers, n}
+	return n
+}
+
+// settles are releases that end the hold of a claim that is gone.
+type settles struct {
+	*alive
+	in *networks
+}
+
+func (s settles) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	if s.in.unknown {
+		return false, nil
+	}
+	if held, ok := s.in.ledger.Derived().Held(h.Claim); ok && s.in.gone[h.Claim] {
+		return true, s.in.ledger.Derived().Drop(ctx, held.ID, h.Claim)
+	}
+	return true, nil
+}
+
+func (s settles) Gone(_ context.Context, h ledger.Holder) (bool, error) {
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	return s.in.gone[h.Claim], nil
+}
+
+// Publish implements Ranges.
+func (n *networks) Publish(ctx context.Context, pools ...ledger.Pool) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range pools {
+		at := n.tenant
+		if p.Cluster == "platform" {
+			at = n.platform
+		}
+		object := gen.Pool(p.Name)
+		object.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: p.Derived.Class}
+		if err := at.Client.Create(ctx, object); err == nil {
+			n.published = append(n.published, p.CIDR.String())
+		} else if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return n.fails
+}
+
+// Complete implements Ranges.
+func (n *networks) Complete(ctx context.Context, id ledger.PoolID) (bool, error) {
+	pool, ok := n.ledger.Pool(id)
+	if !ok || !n.gone[pool.Derived.Holder.Claim] {
+		return !ok, nil
+	}
+	_ = n.tenant.Client.Delete(ctx, gen.Pool(pool.Name))
+	return true, n.ledger.Retire(ctx, id)
+}
+
+// scoped returns a claim by a class for a network, and a location if that is given.
+func scoped(name, class, network, location string) *ipamv1alpha1.IPClaim {
+	claim := gen.Claim(name, gen.OfClass(class))
+	claim.Spec.Scope = ipamv1alpha1.Scope{"network": {APIGroup: "networking.example.com", Kind: "Network", Name: network}}
+	if location != "" {
+		claim.Spec.Scope["location"] = ipamv1alpha1.ScopeRef{Kind: "Location", Name: location}
+	}
+	return claim
+}
+
+// ranged makes a claim one that holds the range of its class.
+func ranged(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
+	claim.Spec.Target = ipamv1alpha1.TargetScopeRange
+	return claim
+}
+
+// answered answers the CREATE of a claim of a workspace.
+func (n *networks) answered(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (door.Answer, error) {
+	return n.Answer(n.Context(), door.Request{Cluster: in, Claim: claim})
+}
+
+// derived lists the CIDRs of the pools that were made, by their classes.
+func (n *networks) derived(class string) (found []string) {
+	for p := range n.ledger.Derived().All() {
+		if p.Derived.Class == class {
+			found = append(found, p.CIDR.String())
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// delete deletes a claim that holds a range, as the webhook does, and then the API server.
+func (n *networks) delete(claim *ipamv1alpha1.IPClaim) ledger.Pool {
+	n.Helper()
+	uid := ledger.ClaimID(claim.UID)
+	pool, ok := n.ledger.Derived().Held(uid)
+	if !ok {
+		n.Fatalf("claim %s holds nothing", claim.Name)
+	}
+	if err := n.ledger.Derived().Begin(n.Context(), pool.ID, uid, n.now.Now().Add(promise.Grace)); err != nil {
+		n.Fatal(err)
+	}
+	return pool
+}
+
+// within reports whether a CIDR lies in another one.
+func within(inner, outer string) bool {
+	in, errIn := netip.ParsePrefix(inner)
+	out, errOut := netip.ParsePrefix(outer)
+	return errors.Join(errIn, errOut) == nil && out.Contains(in.Addr()) && in.Bits() > out.Bits()
+}
+
+// reasonOf returns why a claim was refused, and in which words.
+func reasonOf(answer door.Answer) (ipamv1alpha1.Reason, string) {
+	allocated := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	if allocated == nil {
+		return "", ""
+	}
+	return ipamv1alpha1.Reason(allocated.Reason), allocated.Message
+}

@@ -1,0 +1,183 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+)
+
+// A claim whose target is ScopeRange holds the pool that its class has for its scope. It has no block and no record: the record
+// of the pool says who holds it.
+//
+//	CREATE ──▶ held by a reservation ──▶ status in the response ──▶ stored ──▶ held by the claim
+//
+// Two claims of one name may be answered with one reservation, one after the other. The pool is the same, and it is the one
+// that is stored which gets it.
+
+// isRange reports whether a claim holds a pool, and no block.
+func isRange(claim *ipamv1alpha1.IPClaim) bool {
+	return claim.Spec.Target == ipamv1alpha1.TargetScopeRange
+}
+
+// rangeOf returns a pool as the block of the claim that holds it.
+func rangeOf(pool ledger.Pool) ledger.Block {
+	return ledger.Block{
+		Prefix: pool.CIDR, Pool: pool.ID, Holder: pool.Derived.Holder, Class: pool.Derived.Class, State: ledger.Bound, BoundAt: pool.Derived.HeldSince,
+	}
+}
+
+// hold lets the claim hold a pool, if no other claim does that is still there.
+func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, error) {
+	held, err := pool, error(nil)
+	by, releasing := pool.Derived.Holder, !pool.Derived.Releasing.IsZero()
+	switch {
+	case by == d.holder && !releasing && d.clock.Since(pool.Derived.HeldSince) < failed: // it was made so
+	case !d.dry:
+		held, err = d.ledger.Derived().Hold(ctx, pool.ID, d.holder)
+	case releasing:
+		err = &ledger.ReleasingError{Pool: pool.ID}
+	case by.Claim != "" && by != d.holder:
+		err = &ledger.HeldError{Pool: pool.ID, By: by}
+	}
+	if other, ok := errors.AsType[*ledger.HeldError](err); ok {
+		err = d.contest(ctx, pool, other.By)
+	}
+	if err != nil {
+		return ledger.Block{}, err
+	}
+	d.waits.nowhere()
+	return rangeOf(held), nil
+}
+
+// contest returns why another claim keeps a pool, or errAgain if it does not hold that any more.
+func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Holder) error {
+	if d.dry {
+		return heldBy(pool, by, d.from.Cluster)
+	}
+	if promise.Follows(ledger.Block{Holder: by}, d.holder) {
+		lives, err := d.lives(ctx)
+		if err == nil && lives { // so the other, of the same name, does not
+			_, err = d.ledger.Derived().Hand(ctx, pool.ID, by.Claim, d.holder)
+			err = cmp.Or(err, errAgain)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	settled, err := d.releases.Settle(ctx, by)
+	if err != nil {
+		return fmt.Errorf("look for the claim that holds range %s: %w", pool.CIDR, err)
+	}
+	if now, ok := d.ledger.Pool(pool.ID); !ok || now.Derived.Holder != by {
+		return errAgain
+	}
+	if !settled {
+		return &outcome.Fault{Message: "it cannot be known now whether another claim holds the range of this scope"}
+	}
+	d.waits.at(nil)
+	d.waits.anyway()
+	return heldBy(pool, by, d.from.Cluster)
+}
+
+// heldBy refuses a claim whose range another one holds. That of another workspace is not named.
+func heldBy(pool ledger.Pool, by ledger.Holder, from ledger.ClusterName) *outcome.Refusal {
+	said := fmt.Sprintf("range %s is held by another claim, of another workspace: claim a Block inside it, or have that one deleted", pool.CIDR)
+	if by.Cluster == from {
+		said = fmt.Sprintf("range %s is held by another claim, %s/%s: delete that one, or claim a Block inside the range", pool.CIDR, by.Namespace, by.Name)
+	}
+	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonRangeHeld, Message: said}
+}
+
+// reconcileRange lets a claim hold its range, and shows that.
+func (p *pass) reconcileRange(ctx context.Context) error {
+	if held, ok := p.ledger.Derived().Held(ledger.ClaimID(p.claim.UID)); ok && p.shows(held) {
+		p.memory.found(p.claim.UID)
+		p.waiting.leave(p.request)
+		return nil
+	}
+	if err := p.confirmAlive(ctx); err != nil {
+		return err
+	}
+	block, err := p.obtainRange(ctx)
+	if err != nil {
+		return p.unmet(ctx, err)
+	}
+	p.waiting.leave(p.request)
+	p.bound = true
+	poolRef, err := p.poolRef(p.from.Cluster, block)
+	if err != nil {
+		return err
+	}
+	p.correct(block)
+	succeeded(p.claim, block, poolRef, "")
+	log.FromContext(ctx).Info("holds a range", "pool", poolRef.Name, "prefix", block.Prefix)
+	return nil
+}
+
+// shows reports whether the claim shows the range that it holds, as it should.
+func (p *pass) shows(held ledger.Pool) bool {
+	status := &p.claim.Status
+	return status.Phase == ipamv1alpha1.ClaimBound && status.ObservedGeneration == p.claim.Generation && !outcome.Failing(status.Conditions) &&
+		status.AllocatedCIDR == held.CIDR.String() && status.PoolRef != nil && status.PoolRef.Name == held.Name
+}
+
+// obtainRange lets the claim hold its range: the one that it shows, as long as the ledger has that.
+func (p *pass) obtainRange(ctx context.Context) (ledger.Block, error) {
+	derived, id := p.ledger.Derived(), ledger.ClaimID(p.claim.UID)
+	if held, ok := derived.Held(id); ok {
+		return rangeOf(held), nil
+	}
+	shown, err := netip.ParsePrefix(p.claim.Status.AllocatedCIDR)
+	if p.claim.Status.AllocatedCIDR == "" {
+		return p.decision().place(ctx)
+	}
+	if err != nil {
+		return ledger.Block{}, p.unbacked(ctx)
+	}
+	reservation := promise.Of(p.from.Cluster, p.claim)
+	if held, ok := derived.Held(reservation); ok && held.CIDR == shown {
+		if given, err := derived.Hand(ctx, held.ID, reservation, p.holder()); err != nil || given {
+			return rangeOf(held), err
+		}
+	}
+	block, err := p.regainRange(ctx, shown)
+	if _, refused := errors.AsType[*outcome.Refusal](err); refused {
+		return block, p.unbacked(ctx)
+	}
+	return block, err
+}
+
+// regainRange lets the claim hold the range that it shows, whose reservation was given up before the claim was seen. A refusal
+// says why it cannot.
+func (p *pass) regainRange(ctx context.Context, shown netip.Prefix) (ledger.Block, error) {
+	d := p.decision()
+	plan, err := d.plan(ctx)
+	if err != nil {
+		return ledger.Block{}, err
+	}
+	return begun(func() (ledger.Block, error) {
+		pool, ok := p.ledger.Pool(plan.Chain[len(plan.Chain)-1].Derived.ID())
+		if !ok || pool.CIDR != shown {
+			return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "the range of this scope is another one"}
+		}
+		return d.hold(ctx, pool)
+	})
+}
+
+// correct notes that the claim has another block than it shows.
+func (p *pass) correct(block ledger.Block) {
+	if shown := p.claim.Status.AllocatedCIDR; shown != "" && shown != block.Prefix.String() {
+		corrections.Inc()
+		p.tell(corev1.EventTypeWarning, ipamv1alpha1.ReasonError, fmt.Sprintf("%s was shown and never given to this claim, which has %s", shown, block.Prefix))
+	}
+}

@@ -1,0 +1,211 @@
+package claim
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// holder returns the claim that holds the pool of a class; empty if none does.
+func (n *networks) holder(class string) ledger.ClaimID { return n.made(class).Derived.Holder.Claim }
+
+// A CREATE that holds a range is answered with it, and its reconcile confirms the hold and writes nothing.
+func TestRange_IsHeldByItsClaim(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	claim := ranged(scoped("v", vpc, "net", ""))
+	answer := n.create(claim)
+	status := answer.Status
+	if status.AllocatedCIDR != "2001:db8::/48" || status.Phase != ipamv1alpha1.ClaimBound || status.BoundAllocationRef != nil || status.Address != "" ||
+		status.Requested != "/48" || status.PoolRef == nil || !strings.HasPrefix(status.PoolRef.Name, "vpc-tenant-net-") {
+		t.Fatalf("answered %+v, want Bound to the /48, with its pool and without a record", status)
+	}
+	if got := n.holder(vpc); got != promise.Of("tenant", claim) {
+		t.Errorf("%q holds the range, want the reservation", got)
+	}
+	before := n.stored(claim, answer)
+	for range 2 {
+		if after := n.reconcile("v"); after.ResourceVersion != before.ResourceVersion || len(n.tenant.writes) > 0 {
+			t.Errorf("the claim was written: %v; it is %+v, was %+v", n.tenant.writes, after.Status, before.Status)
+		}
+		if got := n.holder(vpc); got != "uid-of-v" {
+			t.Errorf("%q holds the range, want the claim", got)
+		}
+	}
+}
+
+// A claim that was stored without an answer holds the range that its CREATE has reserved.
+func TestRange_IsConfirmedWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	claim := ranged(scoped("v", vpc, "net", ""))
+	n.create(claim)
+	n.stored(claim, door.Answer{})
+	if now := n.reconcile("v"); now.Status.AllocatedCIDR != "2001:db8::/48" || now.Status.BoundAllocationRef != nil {
+		t.Errorf("the claim is %+v, want it Bound to the /48", now.Status)
+	}
+	if got := n.holder(vpc); got != "uid-of-v" {
+		t.Errorf("%q holds the range, want the claim", got)
+	}
+	if got := n.derived(vpc); len(got) != 1 {
+		t.Errorf("made %v, want one pool", got)
+	}
+}
+
+// A range that a claim holds is refused to another one, with the name of that. It is not, once that claim is gone.
+func TestRange_HeldByAnother(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	claim := ranged(scoped("v", vpc, "net", ""))
+	n.stored(claim, n.create(claim))
+	n.reconcile("v")
+	other := ranged(scoped("w", vpc, "net", ""))
+	answer := n.create(other)
+	if reason, message := reasonOf(answer); reason != ipamv1alpha1.ReasonRangeHeld || !answer.Refuse || !strings.Contains(message, "default/v") {
+		t.Errorf("answered %s: %s, refused %t; want a refusal that names default/v", reason, message, answer.Refuse)
+	}
+	n.unknown = true
+	if answer, err := n.answered("tenant", other); err == nil || !answer.Refuse {
+		t.Errorf("answered %+v, %v while no server says whether the holder is there; want a refusal without a reason", answer, err)
+	}
+	n.unknown, n.gone["uid-of-v"] = false, true
+	if answer := n.create(other); answer.Status.AllocatedCIDR != "2001:db8::/48" {
+		t.Errorf("answered %+v after the holder has gone; want the range", answer.Status)
+	}
+}
+
+// The holder of a range that all workspaces share is not named to another one.
+func TestRange_HeldInAnotherWorkspace(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleAllProjects)
+	n.create(ranged(scoped("secret", vpc, "net", "")))
+	answer, err := n.answered("platform", ranged(scoped("w", vpc, "net", "")))
+	if reason, message := reasonOf(answer); err != nil || reason != ipamv1alpha1.ReasonRangeHeld || strings.Contains(message, "secret") || strings.Contains(message, "tenant") {
+		t.Errorf("answered %s: %s, %v; want a refusal that names no claim", reason, message, err)
+	}
+}
+
+// A CREATE that meets a range that is being released waits for its claim to be gone, and gets a new pool then.
+func TestRange_IsReleasedAndMadeAgain(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	claim := ranged(scoped("v", vpc, "net", ""))
+	n.stored(claim, n.create(claim))
+	n.reconcile("v")
+	former := n.delete(claim)
+	for _, next := range []*ipamv1alpha1.IPClaim{ranged(scoped("w", vpc, "net", "")), scoped("e", endpoint, "net", "ams")} {
+		if answer, err := n.answered("tenant", next); !errors.Is(err, errReleasing) || !answer.Refuse {
+			t.Errorf("%s is answered %+v, %v while the claim of the range is there; want %v", next.Name, answer, err, errReleasing)
+		}
+	}
+	n.gone["uid-of-v"] = true
+	published := len(n.published)
+	for _, next := range []*ipamv1alpha1.IPClaim{ranged(scoped("v", vpc, "net", "")), scoped("e", endpoint, "net", "ams")} {
+		if answer := n.create(next); answer.Status.AllocatedCIDR == "" {
+			t.Errorf("%s is answered %+v, want what it asks for", next.Name, answer)
+		}
+	}
+	if now := n.made(vpc); !now.RegisteredAt.After(former.RegisteredAt) || len(n.published) == published || now.Derived.Holder.Claim != promise.Of("tenant", ranged(scoped("v", vpc, "net", ""))) {
+		t.Errorf("the pool is %+v, was %+v; want a new one, published, and held by the new claim", now, former)
+	}
+}
+
+// A claim whose reservation was given up, as it was seen late, holds its range again. It loses it to another one that holds it.
+func TestRange_SeenLate(t *testing.T) {
+	t.Parallel()
+	for name, rival := range map[string]bool{"nobody came": false, "another claim came": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+			claim := ranged(scoped("v", vpc, "net", ""))
+			n.stored(claim, n.create(claim))
+			if err := n.ledger.Derived().Drop(t.Context(), n.made(vpc).ID, promise.Of("tenant", claim)); err != nil {
+				t.Fatal(err)
+			}
+			want := ledger.ClaimID("uid-of-v")
+			if rival {
+				n.create(ranged(scoped("w", vpc, "net", "")))
+				want = promise.Of("tenant", ranged(scoped("w", vpc, "net", "")))
+				n.later(promise.Grace + time.Minute)
+				n.memory.clock = n.now
+				_, _ = n.Reconcile(t.Context(), requestIn("tenant", "v"))
+				n.later(promise.Grace + time.Hour)
+			}
+			_, _ = n.Reconcile(t.Context(), requestIn("tenant", "v"))
+			now := &ipamv1alpha1.IPClaim{}
+			if err := n.tenant.Client.Get(t.Context(), requestIn("tenant", "v").NamespacedName, now); err != nil {
+				t.Fatal(err)
+			}
+			if got := n.holder(vpc); got != want || (now.Status.AllocatedCIDR == "") != rival {
+				t.Errorf("%q holds the range, and the claim shows %q; want %q", got, now.Status.AllocatedCIDR, want)
+			}
+		})
+	}
+}
+
+// A claim of the same name takes the hold over from a former one, which cannot be there.
+func TestRange_PassesToALaterClaimOfTheName(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	claim := ranged(scoped("v", vpc, "net", ""))
+	answer := n.create(claim)
+	former := ledger.Holder{Claim: "former", Cluster: "tenant", Namespace: "default", Name: "v"}
+	if _, err := n.ledger.Derived().Hand(t.Context(), n.made(vpc).ID, promise.Of("tenant", claim), former); err != nil {
+		t.Fatal(err)
+	}
+	n.stored(claim, answer)
+	n.unknown = true
+	n.reconcile("v")
+	if got := n.holder(vpc); got != "uid-of-v" {
+		t.Errorf("%q holds the range, want the claim", got)
+	}
+}
+
+// A class without poolPer has no range.
+func TestRange_IsRefusedByAClassWithoutPools(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	answer := n.create(ranged(scoped("e", endpoint, "net", "ams")))
+	if reason, message := reasonOf(answer); reason != ipamv1alpha1.ReasonTargetRejected || !answer.Refuse {
+		t.Errorf("answered %s: %s, refused %t; want TargetRejected", reason, message, answer.Refuse)
+	}
+	n.wantBlocks()
+}
+
+// Addresses that are unique within a network are given out in each of them, from one pool.
+func TestSpace_RepeatsAddressesInEachNetwork(t *testing.T) {
+	t.Parallel()
+	flat := gen.Class("overlay", gen.DefaultLength(28))
+	flat.Spec.UniqueWithin = []string{"network"}
+	overlay := readyPool("overlay-pool", "10.0.0.0/24", gen.Backs("overlay"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, flat, overlay)
+	var got []string
+	for _, claim := range []*ipamv1alpha1.IPClaim{scoped("a", "overlay", "red", ""), scoped("b", "overlay", "blue", ""), scoped("c", "overlay", "red", "")} {
+		preview, err := n.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: true})
+		answer := n.create(claim)
+		if err != nil || preview.Status.AllocatedCIDR != answer.Status.AllocatedCIDR || answer.Status.PoolRef.Name != "overlay-pool" {
+			t.Errorf("%s: the dry run is answered %+v, %v, and the CREATE %+v; want the same, of overlay-pool", claim.Name, preview.Status, err, answer.Status)
+		}
+		n.stored(claim, answer)
+		n.reconcile(claim.Name)
+		got = append(got, answer.Status.AllocatedCIDR)
+	}
+	other, err := n.answered("platform", scoped("a", "overlay", "red", ""))
+	if got = append(got, other.Status.AllocatedCIDR); err != nil || !slices.Equal(got, []string{"10.0.0.0/28", "10.0.0.0/28", "10.0.0.16/28", "10.0.0.0/28"}) {
+		t.Errorf("two networks, the first of them again, and that of another workspace got %v, %v", got, err)
+	}
+	record := gen.Allocation("c", "", "")
+	if err := n.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil || len(record.Spec.Scope) != 1 || record.Spec.Scope["network"].Name != "red" || len(record.Status.ScopeDigest) != 64 {
+		t.Errorf("the record is %+v, %v; want its scope, and the digest of that", record, err)
+	}
+}
