@@ -44,15 +44,24 @@ func (d Derived) Provision(ctx context.Context, req Request, p Pool, excluded fu
 		made.HeldSince = store.Stamped(d.a.engine.Hooks.Now())
 	}
 	p.Derived, p.Frozen = &made, false
-	there, ok, err := d.there(ctx, p.ID)
-	if err == nil && !ok {
-		c := carving{Allocator: d.a, req: wanted{Request: req}, child: p, excluded: excluded}
-		there, err = c.run(ctx)
+	for {
+		there, ok, err := d.there(ctx, p.ID)
+		if err == nil && !ok {
+			c := carving{Allocator: d.a, req: wanted{Request: req}, child: p, excluded: excluded}
+			there, err = c.run(ctx)
+		}
+		if err == nil && there.Derived != nil && !there.Derived.Releasing.IsZero() {
+			return Pool{}, &ReleasingError{Pool: p.ID}
+		}
+		if err != nil || !d.a.goes(ctx, there) {
+			return there, err
+		}
 	}
-	if err == nil && there.Derived != nil && !there.Derived.Releasing.IsZero() {
-		return Pool{}, &ReleasingError{Pool: p.ID}
-	}
-	return there, err
+}
+
+// goes retires a pool that drains and is empty, and reports whether it is gone. Somebody was about to.
+func (a *Allocator) goes(ctx context.Context, p Pool) bool {
+	return p.State == PoolDraining && a.Retire(ctx, p.ID) == nil
 }
 
 // there reads a pool that memory has, as of now. So those that come too late take no part in a transaction of the pool above.
@@ -81,7 +90,7 @@ func (d Derived) Space(ctx context.Context, of PoolID, workspace ClusterName, sc
 	made := ledger.Derived{Of: of, Workspace: workspace, Scope: scope}
 	id := made.ID()
 	for {
-		if p, ok := d.a.Pool(id); ok {
+		if p, ok := d.a.Pool(id); ok && !d.a.goes(ctx, p) {
 			return p, nil
 		}
 		s := Pool{ID: id, Space: SpaceID(id), State: PoolOpen, RegisteredAt: store.Stamped(d.a.engine.Hooks.Now()), Derived: &made}

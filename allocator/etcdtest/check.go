@@ -28,7 +28,8 @@ type Record struct {
 //	I1  no two blocks of a space overlap, unless both are disputed
 //	I2  there is a block for each claim, and a claim for each block
 //	I3  a claim has one block at most
-//	and a block lies in its pool, whose space has a head
+//	and a block lies in its pool, whose space has a head,
+//	a derived pool has its block in its parent, and a pool knows how many address spaces it has
 //
 // It returns the blocks in the order of their keys.
 func CheckLedger(t testing.TB, client *clientv3.Client, prefix string) []Record {
@@ -135,6 +136,40 @@ func (l *rawLedger) check() {
 	for key := range l.values {
 		if id, ok := strings.CutPrefix(key, "claims/"); ok && holds[id] == "" {
 			l.t.Errorf("I2: claim %s has no block", id)
+		}
+	}
+	l.checkDerived()
+}
+
+// checkDerived checks the pools that the system has made.
+func (l *rawLedger) checkDerived() {
+	l.t.Helper()
+	spaces := map[string]float64{}
+	for key, pool := range l.values {
+		id, ok := strings.CutPrefix(key, "pools/")
+		of, derived := pool["derived"].(map[string]any)
+		if !ok || !derived {
+			continue
+		}
+		if pool["v"].(float64) != 4 {
+			l.t.Errorf("derived pool %s has version %v, which older programs read", id, pool["v"])
+		}
+		if above, is := of["of"].(string); is {
+			spaces[above]++
+			if l.values["pools/"+above] == nil || l.values["pools/"+above]["cidr"] != pool["cidr"] {
+				l.t.Errorf("address space %s of pool %s: %v, %v", id, above, pool, l.values["pools/"+above])
+			}
+			continue
+		}
+		if claim := l.values["claims/"+id]; claim == nil || claim["prefix"] != pool["cidr"] {
+			l.t.Errorf("derived pool %s, %v, has the block %v", id, pool["cidr"], claim)
+		}
+	}
+	for key, pool := range l.values {
+		if id, ok := strings.CutPrefix(key, "pools/"); ok {
+			if n, _ := pool["spaces"].(float64); n != spaces[id] {
+				l.t.Errorf("pool %s has %v address spaces, and its record says %v", id, spaces[id], n)
+			}
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 type PoolID string
 
 // ClaimID identifies the holder of a block, and is the idempotency key of a bind:
-// the UID of an IPClaim, or of the child IPPool that was carved.
+// the UID of an IPClaim, the ID of the child pool that was carved, or that of a reservation.
 type ClaimID string
 
 // SpaceID names a space: the unit in which no two blocks overlap, and the unit

@@ -103,12 +103,14 @@ func (t *traffic) choose(random *rand.Rand) request {
 	if random.IntN(20) == 0 {
 		r.Timeout = time.Duration(random.IntN(5000)) * time.Microsecond
 	}
-	child := fmt.Sprintf("child-%d-%d", epoch, random.IntN(childrenAtOnce))
+	child, network := child(epoch, random)
 	switch n := random.IntN(32); {
 	case n < 8:
 		r.Do = "bind"
 	case n < 9:
-		r.Do, r.Pool, r.Length = "bind", ledger.PoolID(child), 31+random.IntN(2)
+		r.Do, r.Pool, r.Length = "bind", child, 31+random.IntN(2)
+	case n < 10 && network != "":
+		r.Do, r.Network, r.Of, r.Pool = "bind", network, w.ID, ledger.AddressSpaceID(w.ID, "tenant", networkPool(network).Derived.Scope)
 	case n < 11:
 		r.Do, r.Exact = "bind", within(w.CIDR, r.Length, random)
 	case n < 16:
@@ -126,9 +128,9 @@ func (t *traffic) choose(random *rand.Rand) request {
 	case n >= 24:
 		r.Do = "lookup"
 	case n < 22:
-		r.Do, r.Pool, r.Length, r.Claim = "carve", "a", 28+random.IntN(3), ledger.ClaimID(child)
+		r.Do, r.Pool, r.Length, r.Claim, r.Network = "carve", "a", 28+random.IntN(3), ledger.ClaimID(child), network
 	default:
-		r.Do, r.Claim = "retire", ledger.ClaimID(child)
+		r.Do, r.Claim, r.Network = retires(network, random), ledger.ClaimID(child), network
 	}
 	if r.Do == "release" && random.IntN(3) == 0 && epoch > 0 { // what former generations have left behind
 		r.Claim = claimID(random.Int64N(epoch), random.IntN(claimsAtOnce))

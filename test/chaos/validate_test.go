@@ -46,13 +46,14 @@ type replay struct {
 	claims   map[string]block  // by claim
 	heads    map[string]int64  // by space
 	pools    map[string]string // the states of those that are registered
+	shut     map[string]bool   // those that are being released
 	steps    []step
 	puts     map[string]bool // "revision claim prefix" of each block that was put
 	problems []string
 }
 
 func newReplay(started time.Time, changes []change) *replay {
-	r := &replay{started: started, blocks: map[string]block{}, claims: map[string]block{}, heads: map[string]int64{}, pools: map[string]string{}, puts: map[string]bool{}}
+	r := &replay{started: started, blocks: map[string]block{}, claims: map[string]block{}, heads: map[string]int64{}, pools: map[string]string{}, shut: map[string]bool{}, puts: map[string]bool{}}
 	for _, c := range changes {
 		r.apply(c)
 	}
@@ -166,6 +167,9 @@ func (r *replay) block(revision int64, e event, b block) {
 		r.complain("revision %d: %s was %s of claim %s, %s in %s, and is %s of claim %s, %s in %s",
 			revision, e.key, old.state, old.claim, old.name, old.pool, b.state, b.claim, b.name, b.pool)
 	}
+	if r.shut[b.pool] && (!ok || old.state == cooling) {
+		r.complain("revision %d: %s is %s in %s, which is being released", revision, e.key, b.state, b.pool)
+	}
 	if !b.until.IsZero() && b.state == "bound" {
 		r.complain("revision %d: %s is %s, and ends by itself", revision, e.key, b.state)
 	}
@@ -247,7 +251,7 @@ func (r *replay) explain(operations []operation) {
 			s.since(append(asked["bind"+string(s.claim)], asked["carve"+string(s.claim)]...), math.MinInt64)
 			boundAfter[s.claim] = s.after
 		default:
-			s.since(slices.Concat(asked["release"+string(s.claim)], asked["retire"+string(s.claim)], asked["expire"+string(s.claim)]), boundAfter[s.claim])
+			s.since(slices.Concat(asked["release"+string(s.claim)], asked["retire"+string(s.claim)], asked["vacate"+string(s.claim)], asked["expire"+string(s.claim)]), boundAfter[s.claim])
 		}
 		if s.after == math.MaxInt64 {
 			r.complain("revision %d: nobody has asked for %+v", s.revision, *s)

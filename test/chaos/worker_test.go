@@ -30,6 +30,8 @@ type request struct {
 	Pool     ledger.PoolID
 	Claim    ledger.ClaimID
 	Former   ledger.ClaimID // of a reuse: the claim that has the block
+	Network  string         // whose derived pool it is about, or whose address space
+	Of       ledger.PoolID  // the pool whose address space Pool is; empty: it is none
 	Length   int
 	Exact    netip.Prefix
 	Strategy index.Strategy
@@ -135,6 +137,8 @@ func (w *worker) answer(r request) {
 func (r request) outcome(o outcome, err error) outcome {
 	var full *ledger.ExhaustedError
 	var excluded *ledger.ExcludedError
+	var held *ledger.HeldError
+	var releasing *ledger.ReleasingError
 	switch {
 	case err == nil:
 	case errors.As(err, &full):
@@ -150,7 +154,7 @@ func (r request) outcome(o outcome, err error) outcome {
 	case errors.Is(err, ledger.ErrTooOften) && r.reserves():
 		o.Refusal = tooOften
 	case errors.Is(err, ledger.ErrBusy), errors.Is(err, ledger.ErrReservations),
-		errors.Is(err, ledger.ErrCools), errors.Is(err, ledger.ErrPoolDraining):
+		errors.Is(err, ledger.ErrCools), errors.Is(err, ledger.ErrPoolDraining), errors.As(err, &held), errors.As(err, &releasing):
 		o.Refusal = busy
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		o.Unknown = err.Error()
@@ -189,13 +193,22 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		if r.reserves() {
 			bind = a.Reserve
 		}
-		b, err := bind(ctx, r.allocation())
+		asks := r.allocation()
+		if err := enter(ctx, a, r); err != nil {
+			return outcome{}, err
+		}
+		b, err := bind(ctx, asks)
 		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 	},
 	"release": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) { //nolint:unparam // All deeds have one shape.
 		return outcome{}, a.Release(ctx, r.Claim)
 	},
+	"vacate":   vacate,
+	"hesitate": hesitate,
 	"carve": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+		if r.Network != "" {
+			return provision(ctx, a, r)
+		}
 		p, err := a.Carve(ctx, r.allocation(), ledger.Pool{ID: ledger.PoolID(r.Claim), Cluster: "tenant", Name: string(r.Claim)})
 		return outcome{Prefix: p.CIDR}, err
 	},

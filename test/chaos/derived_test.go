@@ -1,0 +1,95 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// networkPool returns the derived pool of a network.
+func networkPool(network string) ledger.Pool {
+	d := &ledger.Derived{Class: "network", Workspace: "tenant", Scope: ledger.Scope{"network": {Kind: "Network", Name: network}}}
+	return ledger.Pool{ID: d.ID(), Cluster: "tenant", Name: "network-" + network, Derived: d}
+}
+
+// child draws a child pool of a generation. One in two is a derived pool, whose network it returns.
+func child(epoch int64, random *rand.Rand) (id ledger.PoolID, network string) {
+	name := fmt.Sprintf("%d-%d", epoch, random.IntN(childrenAtOnce))
+	if random.IntN(2) == 0 {
+		return networkPool(name).ID, name
+	}
+	return ledger.PoolID("child-" + name), ""
+}
+
+// retires draws how a child is retired.
+func retires(network string, random *rand.Rand) string {
+	if network == "" {
+		return "retire"
+	}
+	return []string{"retire", "vacate", "vacate", "hesitate"}[random.IntN(4)]
+}
+
+// provision makes the derived pool of a network.
+func provision(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+	p, err := a.Derived().Provision(ctx, ledger.Request{Pool: r.Pool, Length: r.Length, Strategy: r.Strategy}, networkPool(r.Network), nil)
+	return outcome{Prefix: p.CIDR}, err
+}
+
+// enter registers the address space that a request is about, if it is about one.
+func enter(ctx context.Context, a *allocator.Allocator, r request) error {
+	if r.Of == "" {
+		return nil
+	}
+	_, err := a.Derived().Space(ctx, r.Of, "tenant", networkPool(r.Network).Derived.Scope)
+	return err
+}
+
+// rangeOf returns the claim that holds the range of a network.
+func rangeOf(network string) ledger.Holder {
+	return ledger.Holder{Claim: ledger.ClaimID("range-" + network), Cluster: "tenant", Namespace: "default", Name: "range-" + network}
+}
+
+// begin holds the derived pool of a network, and begins to release it. there is false if there is none.
+func begin(ctx context.Context, a *allocator.Allocator, r request) (there bool, err error) {
+	d, id, by := a.Derived(), ledger.PoolID(r.Claim), rangeOf(r.Network)
+	_, err = d.Hold(ctx, id, by)
+	if err == nil {
+		err = d.Begin(ctx, id, by.Claim, time.Now().Add(r.Timeout))
+	}
+	if errors.Is(err, ledger.ErrUnknownPool) {
+		return false, nil
+	}
+	if errors.Is(err, ledger.ErrPoolInUse) {
+		return true, errors.Join(err, d.Drop(ctx, id, by.Claim))
+	}
+	return true, err
+}
+
+// vacate releases the range of a network.
+func vacate(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+	there, err := begin(ctx, a, r)
+	if err == nil && there {
+		err = a.Retire(ctx, ledger.PoolID(r.Claim))
+	}
+	return outcome{}, err
+}
+
+// hesitate begins to release the range of a network, and opens it again. It says nothing of the pool.
+func hesitate(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+	there, err := begin(ctx, a, r)
+	if err == nil && there {
+		err = a.Derived().Reopen(ctx, ledger.PoolID(r.Claim))
+	}
+	if err == nil && there {
+		err = a.Derived().Drop(ctx, ledger.PoolID(r.Claim), rangeOf(r.Network).Claim)
+	}
+	if errors.Is(err, ledger.ErrUnknownPool) || errors.Is(err, ledger.ErrPoolInUse) {
+		err = nil
+	}
+	return outcome{Refusal: busy}, err
+}
