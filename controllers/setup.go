@@ -208,7 +208,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	}
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: alloc, Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
-		Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: releases.PoolDeleted, MaxPools: opts.MaxPools,
+		Kin: alloc.Derived(), RetireBelow: pooled.RetireBelow, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: releases.PoolDeleted, MaxPools: opts.MaxPools,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)

@@ -103,8 +103,8 @@ func (a *Adopter) NeedLeaderElection() bool { return true }
 
 // Whole reports whether the ledger has all that it had when a pool's status was
 // written. If not, the pool is frozen in the ledger until all is adopted again.
-func (a *Adopter) Whole(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, error) {
-	misses, err := a.misses(ctx, ledger.PoolID(pool.UID), pool.Status)
+func (a *Adopter) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha1.IPPoolStatus) (bool, error) {
+	misses, err := a.misses(ctx, id, shown)
 	if err != nil || !misses {
 		return err == nil, err
 	}

@@ -103,7 +103,7 @@ func (l *loss) had(pool *ipamv1alpha1.IPPool, cidr, ledger string, changes int64
 
 func (l *loss) whole(pool *ipamv1alpha1.IPPool) bool {
 	l.t.Helper()
-	whole, err := l.Whole(l.t.Context(), pool)
+	whole, err := l.Whole(l.t.Context(), ledger.PoolID(pool.UID), pool.Status)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func (l *loss) notWhole(pools []*ipamv1alpha1.IPPool) string {
 	l.t.Helper()
 	var names []string
 	for _, pool := range pools {
-		whole, err := l.Whole(l.t.Context(), pool)
+		whole, err := l.Whole(l.t.Context(), ledger.PoolID(pool.UID), pool.Status)
 		if !whole {
 			names = append(names, pool.Name)
 			continue

@@ -4,15 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// object returns the IPPool of a derived pool, as it is created. The reservations are those that the class has now: the ledger has
-// the prefixes that count.
+// object returns the IPPool of a derived pool, as it is created. It has the reservations of the class, if these are as they
+// were when the pool was made.
 func (k *Keeper) object(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool, error) {
 	parent, err := k.parent(p)
 	if err != nil {
@@ -40,8 +42,11 @@ func (k *Keeper) object(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPoo
 		object.Spec.Scope[role] = ipamv1alpha1.ScopeRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
 	}
 	view := k.Catalog.View(ctx)
-	if class, ok := view.Class(p.Derived.Class); ok && len(p.Excluded) > 0 {
-		object.Spec.Reservations = class.Spec.Reservations.DeepCopy()
+	if class, ok := view.Class(p.Derived.Class); ok && class.Spec.Reservations != nil {
+		kept := ipamv1alpha1.IPPoolSpec{Reservations: class.Spec.Reservations.DeepCopy()}
+		if excluded, err := resolve.Excluded(p.CIDR, kept); err == nil && slices.Equal(excluded, p.Excluded) {
+			object.Spec.Reservations = kept.Reservations
+		}
 	}
 	return object, view.Err()
 }

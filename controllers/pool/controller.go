@@ -41,6 +41,9 @@ type Options struct {
 	Directory *directory.Directory
 	Adoption  Adoption
 	Oracle    Oracle
+	// Kin finds the pools that the system has made below a pool, and RetireBelow retires them, or fails if one is used.
+	Kin         catalog.Kin
+	RetireBelow func(ctx context.Context, id ledger.PoolID) error
 	// MaxPools is how many pools a workspace may have, the platform apart. Default: any number.
 	MaxPools int
 	// Feed tells what happens in the workspaces.
@@ -68,7 +71,10 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		seen:      opts.Seen,
 		deleted:   opts.Deleted,
 		maxPools:  opts.MaxPools,
-		now:       time.Now,
+
+		retireBelow: opts.RetireBelow,
+		kin:         opts.Kin,
+		now:         time.Now,
 	}
 	local := mgr.GetLocalManager()
 	return r, builder.TypedControllerManagedBy[mcreconcile.Request](local).

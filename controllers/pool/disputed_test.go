@@ -28,7 +28,9 @@ func (d *disputed) EndDispute(_ context.Context, id ledger.PoolID) error {
 // whole is a published record of which the ledger has lost nothing.
 type whole struct{}
 
-func (whole) Whole(context.Context, *ipamv1alpha1.IPPool) (bool, error) { return true, nil }
+func (whole) Whole(context.Context, ledger.PoolID, ipamv1alpha1.IPPoolStatus) (bool, error) {
+	return true, nil
+}
 
 // The ledger wakes a pool when the dispute over its block ends. The pool then allocates again.
 func TestEnter_EndsADispute(t *testing.T) {

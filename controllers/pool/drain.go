@@ -54,7 +54,9 @@ func (r *Reconciler) draining(ctx context.Context, pool door.Pool) (bool, error)
 			return false, err
 		case b.State == ledger.Cooling:
 			continue
-		case b.State == ledger.Retained, b.Holder.Cluster != pool.Cluster:
+		case ledger.IsDerived(b.Holder.Claim) && !r.ledger.InUse(ledger.PoolID(b.Holder.Claim)):
+			continue // it goes with the pool
+		case b.State == ledger.Retained, b.Holder.Cluster != pool.Cluster, ledger.IsDerived(b.Holder.Claim):
 			return false, nil
 		}
 		answer, err := r.oracle.Holder(ctx, b.Holder)

@@ -9,7 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
@@ -17,7 +19,7 @@ import (
 type Adoption interface {
 	// Whole reports whether the ledger has all that it had when a pool's status
 	// was written. If not, the pool stays frozen until it has.
-	Whole(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, error)
+	Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha1.IPPoolStatus) (bool, error)
 }
 
 // errLost: what was published of the pool is not in the ledger. Whatever were
@@ -29,7 +31,7 @@ var errLost error = &outcome.Fault{
 // whole makes sure that the ledger has lost nothing of the pool. Before a root pool
 // is registered, nothing may be lost of those either that it might overlap.
 func (p *pass) whole(ctx context.Context) error {
-	if whole, err := p.adoption.Whole(ctx, p.pool); err != nil || !whole {
+	if whole, err := p.adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
 		return cmp.Or(err, errLost)
 	}
 	if _, known := p.ledger.Pool(p.id); known || p.pool.Spec.ParentPoolRef != nil {
@@ -40,7 +42,11 @@ func (p *pass) whole(ctx context.Context) error {
 		return fmt.Errorf("list the pools of the workspace: %w", err)
 	}
 	for i := range others.Items {
-		if whole, err := p.adoption.Whole(ctx, &others.Items[i]); err != nil || !whole {
+		id, ok := catalog.ShownID(&others.Items[i], p.owner.Cluster)
+		if !ok {
+			continue // it never had a CIDR
+		}
+		if whole, err := p.adoption.Whole(ctx, id, others.Items[i].Status); err != nil || !whole {
 			err = cmp.Or(err, errLost)
 			refusal, _ := outcome.Failed(err)
 			return &outcome.Fault{Message: fmt.Sprintf("pool %s is %s", others.Items[i].Name, refusal.Message), Err: err}

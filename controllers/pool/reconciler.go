@@ -42,6 +42,7 @@ type Ledger interface {
 	DropSlices(ctx context.Context, id ledger.PoolID) error
 	Pool(id ledger.PoolID) (ledger.Pool, bool)
 	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
+	InUse(id ledger.PoolID) bool
 	PoolsOf(c ledger.ClusterName) int
 	FreeBlocks(id ledger.PoolID) (index.Histogram, bool)
 	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error]
@@ -72,8 +73,11 @@ type Reconciler struct {
 	deleted   func(h ledger.Holder, last *ipamv1alpha1.IPPool)
 	now       func() time.Time
 	maxPools  int
-	waiting   waiting
-	roots     roots
+	// retireBelow retires the pools that the system has made below a pool, or fails.
+	retireBelow func(ctx context.Context, id ledger.PoolID) error
+	kin         catalog.Kin
+	waiting     waiting
+	roots       roots
 }
 
 // pass is one reconcile of one pool.
@@ -120,8 +124,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		cluster:    cl,
 		owner:      r.directory.Workspace(r.directory.Ledger(req.ClusterName)),
 		pool:       pool,
-		id:         ledger.PoolID(pool.UID),
 	}
+	p.id, _ = catalog.IDOf(r.ledger, pool, p.owner.Cluster)
 	if unreadable {
 		p.odd = &outcome.Fault{Message: odd.Error()}
 	}
@@ -154,6 +158,9 @@ func (r *Reconciler) abandon(req mcreconcile.Request) {
 // reconcile brings the pool into the ledger, and its status up to date. The
 // caller writes it.
 func (p *pass) reconcile(ctx context.Context) error {
+	if p.pool.Spec.ClassRef != nil {
+		return p.derived(ctx)
+	}
 	if !p.pool.DeletionTimestamp.IsZero() {
 		return p.retire(ctx)
 	}
@@ -258,45 +265,12 @@ func (p *pass) entry(cidr netip.Prefix) ledger.Pool {
 // unread says that the pool cannot be read, until it is changed. The ledger keeps what it has of the pool, and the other pools
 // of its domain do not wait for it. The condition InUse follows the ledger, so that the pool can be deleted when it is empty.
 func (p *pass) unread(ctx context.Context) error {
-	if whole, err := p.adoption.Whole(ctx, p.pool); err != nil || !whole {
+	if whole, err := p.adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
 		return p.freeze(ctx, cmp.Or(err, errLost))
 	}
 	p.ledger.Trust(p.id)
 	_ = p.fail(ctx, p.odd)
 	return p.reportUse(ctx)
-}
-
-// retire takes a deleted pool out of the ledger. While it is in use it stays.
-func (p *pass) retire(ctx context.Context) error {
-	p.waiting.leave(p.request)
-	p.ledger.Withdraw(ledger.ClaimID(p.id))
-	if !controllerutil.ContainsFinalizer(p.pool, ipamv1alpha1.FinalizerPool) {
-		return nil
-	}
-	if whole, err := p.adoption.Whole(ctx, p.pool); err != nil || !whole {
-		return p.freeze(ctx, cmp.Or(err, errLost))
-	}
-	p.ledger.Trust(p.id) // others of its domain wait for it
-	err := p.ledger.Retire(ctx, p.id)
-	if errors.Is(err, ledger.ErrPoolInUse) {
-		if !p.directory.Leaves(p.owner.Cluster) {
-			drains(p.pool)
-			return p.report(ctx)
-		}
-		// The workspace is not kept from going by what others hold of its pool.
-		// The ledger keeps the addresses until the last of them is given back.
-		err = p.ledger.Drain(ctx, p.id)
-	}
-	// The slice controller drops the records of pools that it has seen. A new leader will not see this one.
-	if err == nil && p.owner.Cluster == p.directory.Platform().Cluster {
-		err = p.ledger.DropSlices(ctx, p.id)
-	}
-	if err != nil {
-		return fmt.Errorf("retire pool %s: %w", p.pool.Name, err)
-	}
-	controllerutil.RemoveFinalizer(p.pool, ipamv1alpha1.FinalizerPool)
-	log.FromContext(ctx).Info("pool retired", "prefix", p.pool.Status.AllocatedCIDR)
-	return nil
 }
 
 // refuse records why the pool has no CIDR, with an event when that is news.

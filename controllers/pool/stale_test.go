@@ -59,7 +59,9 @@ func TestConfirm(t *testing.T) {
 // adopted is an Adoption of a ledger that has lost nothing.
 type adopted struct{}
 
-func (adopted) Whole(context.Context, *ipamv1alpha1.IPPool) (bool, error) { return true, nil }
+func (adopted) Whole(context.Context, ledger.PoolID, ipamv1alpha1.IPPoolStatus) (bool, error) {
+	return true, nil
+}
 
 // The ledger has followed a pool that excludes a prefix and is in a domain. The cache of the next leader may
 // still show it as it was before: that undoes nothing. No server is asked unless something would be undone.

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
@@ -40,9 +39,13 @@ func (p *pass) report(ctx context.Context) error {
 		return err
 	}
 	p.tellProgress(entered, warning)
-	p.sample(ctx, capacity)
-	succeeded(p.pool, entered, capacity, warning)
-	if p.owner.Cluster == p.directory.Platform().Cluster {
+	if entered.Derived == nil {
+		p.sample(ctx, capacity)
+	}
+	shownCapacity, spaces := p.fullest(entered, capacity)
+	succeeded(p.pool, entered, shownCapacity, warning)
+	p.pool.Status.Spaces = spaces
+	if entered.Derived == nil && p.owner.Cluster == p.directory.Platform().Cluster {
 		free, _ := p.ledger.FreeBlocks(p.id)
 		shown.show(p.pool.Name, figure{capacity, free, p.samples})
 	}
@@ -110,7 +113,7 @@ func upward(t time.Time) metav1.Time {
 // that were given out before.
 func holding(pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity) string {
 	said := "holds " + entered.CIDR.String()
-	if entered.Space != catalog.Space(pool, entered.Cluster) {
+	if entered.Derived == nil && entered.Space != catalog.Space(pool, entered.Cluster) {
 		said += "; spec.addressDomain was changed while the pool was in use, and takes effect when its blocks are released"
 	}
 	if capacity.Stranded > 0 {
@@ -151,15 +154,14 @@ func (p *pass) reportUse(ctx context.Context) error {
 		Message:            "the pool holds no block",
 		ObservedGeneration: p.pool.Generation,
 	}
-	capacity, _ := p.ledger.Capacity(p.id)
-	if capacity.Blocks > 0 {
-		holders, err := p.holders(ctx)
+	if p.ledger.InUse(p.id) || p.keptBy() != "" {
+		said, err := p.use(ctx)
 		if err != nil {
 			return fmt.Errorf("list the blocks of pool %s: %w", p.pool.Name, err)
 		}
 		condition.Status = metav1.ConditionTrue
 		condition.Reason = string(ipamv1alpha1.ReasonInUse)
-		condition.Message = use(holders, capacity.Blocks)
+		condition.Message = said
 	}
 	meta.SetStatusCondition(&p.pool.Status.Conditions, condition)
 	return nil
@@ -175,24 +177,6 @@ func drains(pool *ipamv1alpha1.IPPool) {
 		Message:            "the pool is deleted, and goes when the last block of it is released",
 		ObservedGeneration: pool.Generation,
 	})
-}
-
-// holders lists holders of the pool's own workspace. A block that cannot be read is
-// counted with the others.
-func (p *pass) holders(ctx context.Context) ([]string, error) {
-	var own []string
-	for b, err := range p.ledger.List(ctx, allocator.ListOptions{Pool: p.id, Limit: looked}) {
-		if err != nil && !ledger.Unreadable(err) {
-			return nil, err
-		}
-		if err == nil && b.Holder.Cluster == p.owner.Cluster && b.State != ledger.Cooling {
-			own = append(own, holderName(b))
-		}
-		if len(own) == named {
-			break
-		}
-	}
-	return own, nil
 }
 
 // use describes the holders of a pool: those of its own workspace by name, all others by their number.

@@ -65,3 +65,17 @@ func Idle(used Used, kin Kin, p ledger.Pool) (idle bool, changes int64) {
 	}
 	return true, capacity.Changes
 }
+
+// ShownID returns the ID by which the ledger knew a pool of a workspace when its status was written: the word of the system, also if
+// the ledger has lost the pool since. ok is false for a derived pool that has no status.
+func ShownID(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) (id ledger.PoolID, ok bool) {
+	if pool.Spec.ClassRef == nil {
+		return ledger.PoolID(pool.UID), true
+	}
+	for _, id := range DerivedIDs(pool, owner) {
+		if pool.Status.ScopeDigest == ledger.Digest(id) {
+			return id, true
+		}
+	}
+	return "", false
+}

@@ -37,13 +37,15 @@ func (e *emptied) first(id ledger.PoolID, now time.Time) bool {
 	return true
 }
 
-// filled notes that a pool holds something.
-func (e *emptied) filled(id ledger.PoolID) {
+// filled notes that a pool holds something, and reports whether it was known to be empty.
+func (e *emptied) filled(id ledger.PoolID) (was bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if last, known := e.pools[id]; known {
+	last, known := e.pools[id]
+	if known {
 		e.pools[id] = emptying{at: last.at}
 	}
+	return last.still
 }
 
 // forget drops a pool that has left the ledger.

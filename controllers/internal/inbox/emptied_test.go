@@ -74,3 +74,40 @@ func TestEmptied_RequeuesOnceAMoment(t *testing.T) {
 		t.Errorf("%d pools are remembered, want none after the last has left the ledger", len(e.pools))
 	}
 }
+
+// family is a root pool, with a derived pool below it, and another one below that, which is held or not.
+type family struct{ held bool }
+
+func (f family) Pool(id ledger.PoolID) (ledger.Pool, bool) {
+	p := ledger.Pool{ID: id, Name: string(id), Cluster: "w"}
+	switch id {
+	case "child":
+		p.Parent, p.Derived = "root", &ledger.Derived{Class: "net"}
+	case "grandchild":
+		p.Parent, p.Derived = "child", &ledger.Derived{Class: "sub"}
+		if f.held {
+			p.Derived.Holder.Claim = "c"
+		}
+	}
+	return p, true
+}
+
+func (f family) InUse(id ledger.PoolID) bool { return f.held && id != "grandchild" }
+
+// A pool that the system has made counts as use of the pools above only while it is used: these are reconciled with it, at once if
+// it is emptied.
+func TestChanged_RequeuesThePoolsAboveAnEmptiedOne(t *testing.T) {
+	t.Parallel()
+	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
+	t.Cleanup(news.Pools.ShutDown)
+	news.Serve(family{held: true})
+	news.Changed("grandchild")
+	if n := news.Pools.Len(); n != 0 {
+		t.Errorf("%d pools are queued at once while it is held, want none", n)
+	}
+	news.Serve(family{})
+	news.Changed("grandchild")
+	if n := news.Pools.Len(); n != 3 {
+		t.Errorf("%d pools are queued at once when it is emptied, want it and the two above", n)
+	}
+}

@@ -88,17 +88,35 @@ func (i *Inbox) Changed(ids ...ledger.PoolID) {
 	}
 	now := time.Now()
 	for place, id := range ids {
-		if pool, ok := (*pools).Pool(id); ok {
-			request := Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{Name: pool.Name})
-			if (*pools).InUse(id) {
-				i.emptied.filled(id)
-			} else if i.emptied.first(id, now) {
-				i.Pools.Add(request)
-				continue
-			}
-			i.Pools.AddAfter(request, coalesce+untilTurn(now, place, len(ids)))
+		pool, ok := (*pools).Pool(id)
+		if !ok {
+			continue
+		}
+		after, used := coalesce+untilTurn(now, place, len(ids)), (*pools).InUse(id) || pool.Kept()
+		if !used && i.emptied.first(id, now) {
+			after = 0
+		}
+		i.pool(pool, after)
+		if !used || i.emptied.filled(id) {
+			i.above(*pools, pool, after)
 		}
 	}
+}
+
+// above requeues the pools above a derived one, which are used as long as it is.
+func (i *Inbox) above(pools PoolTable, pool ledger.Pool, after time.Duration) {
+	for pool.Derived != nil {
+		above, ok := pools.Pool(pool.Above())
+		if !ok {
+			return
+		}
+		i.pool(above, after)
+		pool = above
+	}
+}
+
+func (i *Inbox) pool(pool ledger.Pool, after time.Duration) {
+	i.Pools.AddAfter(Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{Name: pool.Name}), after)
 }
 
 // untilTurn is the time from now to the next turn of one among so many pools. A few take

@@ -1,0 +1,188 @@
+package pool
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
+)
+
+// network returns the scope of a network.
+func network(name string) ledger.Scope { return ledger.Scope{"network": {Kind: "Network", Name: name}} }
+
+// derivedScene is a controller of the pools of a workspace, over a real ledger with a root pool of it.
+type derivedScene struct {
+	*Reconciler
+	alloc     *allocator.Allocator
+	workspace client.Client
+}
+
+func newDerivedScene(t *testing.T, objects ...client.Object) *derivedScene {
+	t.Helper()
+	root := gen.Pool("root")
+	s := &derivedScene{alloc: testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{}, ledger.Pool{
+		ID: ledger.PoolID(root.UID), Cluster: "w", Name: "root", CIDR: testbed.Pool("w", "root", "10.0.0.0/16").CIDR,
+	})}
+	workspace := testbed.NewWorkspace(t, append(objects, root)...)
+	workspace.Client = testbed.NewClient(t).WithObjects(append(objects, root)...).WithStatusSubresource(&ipamv1alpha1.IPPool{}).Build()
+	s.workspace = workspace.Client
+	known := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
+	clusters := testbed.Clusters{"w": workspace}
+	queue := inbox.NewQueue("")
+	t.Cleanup(queue.ShutDown)
+	s.Reconciler = &Reconciler{
+		clusters: clusters, ledger: s.alloc, directory: known, adoption: adopted{}, queue: queue, kin: s.alloc.Derived(), now: time.Now, seen: func(ledger.ClusterName, *ipamv1alpha1.IPPool, *ipamv1alpha1.IPPool) {},
+		oracle:  &oracle{answer: live.Answer{Verdict: live.Alive, Object: root}},
+		catalog: &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: s.alloc},
+		retireBelow: func(ctx context.Context, id ledger.PoolID) error {
+			_, err := s.alloc.Derived().Clear(ctx, id)
+			return err
+		},
+	}
+	return s
+}
+
+// pool returns an IPPool after the controller has reconciled it.
+func (s *derivedScene) pool(t *testing.T, name string) *ipamv1alpha1.IPPool {
+	t.Helper()
+	for range 2 { // the first gives a pool its finalizer
+		if _, err := s.Reconcile(t.Context(), inbox.Request("w", client.ObjectKey{Name: name})); err != nil {
+			t.Fatalf("Reconcile of %s: %v", name, err)
+		}
+	}
+	pool := &ipamv1alpha1.IPPool{}
+	if err := s.workspace.Get(t.Context(), client.ObjectKey{Name: name}, pool); err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+// provisions makes the pool of a class for a network of the workspace.
+func (s *derivedScene) provisions(t *testing.T, class, name string, above ledger.PoolID, length int, by ledger.Holder) ledger.Pool {
+	t.Helper()
+	p := ledger.Pool{Cluster: "w", Name: class + "-" + name, Derived: &ledger.Derived{Class: class, Workspace: "w", Scope: network(name), Holder: by}}
+	p, err := s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: above, Length: length}, p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// made returns the IPPool of such a pool.
+func made(class, name string) *ipamv1alpha1.IPPool {
+	pool := gen.Pool(class+"-"+name, gen.ChildOf("root", 24))
+	pool.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: class}
+	pool.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: name}}
+	return pool
+}
+
+func inUse(pool *ipamv1alpha1.IPPool) (bool, string) {
+	condition := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
+	if condition == nil {
+		return false, ""
+	}
+	return condition.Status == "True", condition.Message
+}
+
+// The status of a pool that the system has made follows the ledger, and nothing else of it is written.
+func TestDerived_TheStatusFollowsTheLedger(t *testing.T) {
+	s := newDerivedScene(t, made("net", "a"))
+	p := s.provisions(t, "net", "a", "uid-of-root", 24, ledger.Holder{Claim: "uid-of-r", Cluster: "w", Namespace: "default", Name: "r"})
+	pool := s.pool(t, "net-a")
+	if pool.Status.AllocatedCIDR != p.CIDR.String() || pool.Status.ScopeDigest != ledger.Digest(p.ID) || pool.Status.Capacity.Total != "256" || len(pool.Finalizers) > 0 {
+		t.Errorf("status = %+v, finalizers %v; want that of %s, and none", pool.Status, pool.Finalizers, p.CIDR)
+	}
+	if used, said := inUse(pool); !used || said != "claim default/r holds the pool" {
+		t.Errorf("InUse = %t, %q; want that the claim holds it", used, said)
+	}
+	if _, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}}); err != nil {
+		t.Fatal(err)
+	}
+	if used, said := inUse(s.pool(t, "net-a")); !used || said != "claim default/r holds the pool, and the pool holds 1 block, of claim default/c" {
+		t.Errorf("InUse = %t, %q", used, said)
+	}
+}
+
+// What says by its spec that the system has made it is nobody's, if the ledger has no such pool: it gets no CIDR, and is in no
+// ledger.
+func TestDerived_AForgedPoolIsNobodys(t *testing.T) {
+	other := made("net", "a")
+	other.Name = "other"
+	s := newDerivedScene(t, made("net", "b"), other)
+	s.provisions(t, "net", "a", "uid-of-root", 24, ledger.Holder{})
+	for _, name := range []string{"net-b", "other"} {
+		pool := s.pool(t, name)
+		if pool.Status.AllocatedCIDR != "" || len(pool.Finalizers) > 0 || meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionReady) {
+			t.Errorf("%s: status = %+v, finalizers %v; want a refusal", name, pool.Status, pool.Finalizers)
+		}
+		if _, known := s.alloc.Pool(ledger.PoolID(pool.UID)); known {
+			t.Errorf("%s: it is in the ledger", name)
+		}
+	}
+}
+
+// A root pool that has only pools below it that nobody uses is not in use, and goes with them.
+func TestDerived_IdlePoolsAreNoUse(t *testing.T) {
+	s := newDerivedScene(t)
+	above := s.provisions(t, "net", "a", "uid-of-root", 24, ledger.Holder{})
+	below := s.provisions(t, "sub", "a", above.ID, 28, ledger.Holder{})
+	holder := ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}
+	if _, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: below.ID, Length: 32, Holder: holder}); err != nil {
+		t.Fatal(err)
+	}
+	if used, said := inUse(s.pool(t, "root")); !used {
+		t.Errorf("InUse = %t, %q; want true while a claim is in a pool below", used, said)
+	}
+	if err := s.alloc.Release(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	root := s.pool(t, "root")
+	if used, said := inUse(root); used {
+		t.Errorf("InUse = %t, %q; want false", used, said)
+	}
+	if err := s.workspace.Delete(t.Context(), root); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Reconcile(t.Context(), inbox.Request("w", client.ObjectKey{Name: "root"})); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []ledger.PoolID{"uid-of-root", above.ID, below.ID} {
+		if _, known := s.alloc.Pool(id); known {
+			t.Errorf("pool %s is in the ledger still", id)
+		}
+	}
+}
+
+// The figures of a pool with address spaces are those of the fullest.
+func TestDerived_TheFullestAddressSpaceCounts(t *testing.T) {
+	s := newDerivedScene(t)
+	for i, name := range []string{"a", "b"} {
+		space, err := s.alloc.Derived().Space(t.Context(), "uid-of-root", "w", network(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j := range i + 1 {
+			holder := ledger.Holder{Claim: ledger.ClaimID(name + string(rune('0'+j))), Cluster: "w", Namespace: "default", Name: name}
+			if _, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holder}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pool := s.pool(t, "root")
+	if used, said := inUse(pool); pool.Status.Spaces != 2 || pool.Status.Capacity.Allocated != "2" || !used {
+		t.Errorf("spaces = %d, allocated %s, InUse %t %q; want 2 spaces, the fullest with 2 addresses, in use", pool.Status.Spaces, pool.Status.Capacity.Allocated, used, said)
+	}
+}
