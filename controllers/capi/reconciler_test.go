@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // A claim that only the cache lacks keeps its address, though its IPAddress is being deleted.
@@ -16,9 +17,7 @@ func TestAbandoned_ACacheThatLacksTheClaim(t *testing.T) {
 	claim := machine("web")
 	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
 	s := newScene(t, lab(), claim, address, held)
-	if err := s.Delete(t.Context(), address); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Delete(t, s, address)
 	s.hidden[claim] = true
 	s.reconcile(claim)
 	if !s.has(address) || !s.has(held) || held.DeletionTimestamp != nil {
@@ -35,9 +34,7 @@ func TestAbandoned_AnAddressThatIsNotDeleted(t *testing.T) {
 	if !s.has(address) || !s.has(held) {
 		t.Fatal("the address was given back, though its IPAddress was not deleted")
 	}
-	if err := s.Delete(t.Context(), address); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Delete(t, s, address)
 	s.reconcile(claim)
 	if s.has(address) || s.has(held) {
 		t.Error("the IPAddress was deleted, and the address was not given back")
@@ -50,9 +47,7 @@ func TestRelease_WhatTheCacheLacks(t *testing.T) {
 	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
 	s := newScene(t, lab(), claim, address, held)
 	s.hidden[address], s.hidden[held] = true, true
-	if err := s.Delete(t.Context(), claim); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Delete(t, s, claim)
 	s.reconcile(claim)
 	if s.has(claim) || s.has(address) || s.has(held) {
 		t.Error("the claim was deleted, and something of it is left")
@@ -65,17 +60,13 @@ func TestRelease_AnAddressThatAnotherHolds(t *testing.T) {
 	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
 	address.Finalizers = append(address.Finalizers, "example.com/machine")
 	s := newScene(t, lab(), claim, address, held)
-	if err := s.Delete(t.Context(), claim); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Delete(t, s, claim)
 	s.reconcile(claim)
 	if !s.has(claim) || !s.has(address) || !s.has(held) || held.DeletionTimestamp != nil {
 		t.Fatal("the address was given back while its IPAddress is there")
 	}
 	address.Finalizers = nil
-	if err := s.Update(t.Context(), address); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Update(t, s, address)
 	s.reconcile(claim)
 	if s.has(claim) || s.has(held) {
 		t.Error("the IPAddress is gone, and the claim is not")
@@ -121,9 +112,7 @@ func TestClaim_InTheWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, lab(), claim.DeepCopy(), tt.claim.DeepCopy())
 			if tt.address != nil {
-				if err := s.Create(t.Context(), tt.address.DeepCopy()); err != nil {
-					t.Fatal(err)
-				}
+				testbed.Create(t, s, tt.address.DeepCopy())
 			}
 			if after := s.reconcile(claim).RequeueAfter; (after > 0) != tt.foreign {
 				t.Errorf("the claim is tried again after %s; want that only for an object of others: %t", after, tt.foreign)
@@ -141,9 +130,7 @@ func TestClaim_DeletedBeforeItWasBound(t *testing.T) {
 	claim := machine("web")
 	waits := inPlace.newClaim(claim)
 	s := newScene(t, lab(), claim, waits)
-	if err := s.Delete(t.Context(), waits); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Delete(t, s, waits)
 	s.reconcile(claim)
 	if s.has(waits) {
 		t.Fatal("the IPClaim that was deleted is held, though it has no address")
@@ -161,9 +148,7 @@ func TestClaim_DeletedBeforeItHadTheAddressInUse(t *testing.T) {
 	waits := inPlace.newClaim(claim)
 	waits.Spec.Address = "192.0.2.7"
 	s := newScene(t, lab(), claim, waits, published(claim, "192.0.2.7"))
-	if err := s.Delete(t.Context(), waits); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Delete(t, s, waits)
 	s.reconcile(claim)
 	s.reconcile(claim)
 	if made := inPlace.newClaim(claim); !s.has(made) || made.DeletionTimestamp != nil || made.Spec.Address != "192.0.2.7" {
@@ -182,9 +167,7 @@ func TestRelease_OfAPoolOfAnother(t *testing.T) {
 	if !s.has(address) || !s.has(held) || held.DeletionTimestamp != nil {
 		t.Fatal("the address was given back though the claim is there")
 	}
-	if err := s.Delete(t.Context(), claim); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Delete(t, s, claim)
 	if !s.has(claim) || !ofOurs.Generic(event.GenericEvent{Object: claim}) {
 		t.Fatal("events of the claim are not seen, and its finalizer holds it")
 	}
@@ -205,9 +188,7 @@ func TestClaim_OfAnAddressInAnotherForm(t *testing.T) {
 		t.Fatalf("the IPClaim asks for %q; want 2001:db8::7", made.Spec.Address)
 	}
 	made.Status = bound(claim, "2001:db8::7").Status
-	if err := s.Update(t.Context(), made); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Update(t, s, made)
 	s.reconcile(claim)
 	if ready := s.ready(claim); ready.Status != metav1.ConditionTrue {
 		t.Errorf("Ready is %s, %s: %s; want True", ready.Status, ready.Reason, ready.Message)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kcp-ipam/ipam/test/testbed"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -80,9 +81,7 @@ func TestAbandoned_OfARestoredCluster(t *testing.T) {
 			continue
 		}
 		held.Annotations[AnnotationAbandoned] = Release
-		if err := s.Claims.Update(t.Context(), held); err != nil {
-			t.Fatal(err)
-		}
+		testbed.Update(t, s.Claims, held)
 	}
 	if kept := s.kept(claims); kept != 0 {
 		t.Errorf("%d IPClaims are kept after somebody had them released; want none", kept)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // An IPAddress that nobody reconciles is claimed by itself, from its own pool.
@@ -67,9 +68,7 @@ func TestStray_KeepsNobodyWaiting(t *testing.T) {
 				t.Fatalf("no IPClaim is made; the claim says %+v", s.ready(claim))
 			}
 			made.Status = bound(claim, "192.0.2.9").Status
-			if err := s.Claims.Update(t.Context(), made); err != nil {
-				t.Fatal(err)
-			}
+			testbed.Update(t, s.Claims, made)
 			if s.reconcile(claim); !s.has(published(claim, "")) {
 				t.Errorf("no IPAddress is published; the claim says %+v", s.ready(claim))
 			}
@@ -104,9 +103,7 @@ func TestStray_GetsItsAddress(t *testing.T) {
 			}
 			if tt.says != "" {
 				theirs.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(tt.says)}}
-				if err := s.Claims.Update(t.Context(), theirs); err != nil {
-					t.Fatal(err)
-				}
+				testbed.Update(t, s.Claims, theirs)
 			}
 			after := s.reconcile(claim).RequeueAfter
 			if yielded := !s.has(mine); yielded != tt.yields || after == 0 {
@@ -142,9 +139,7 @@ func TestStray_KeepsItsAddressForAnHourUnlessClaimed(t *testing.T) {
 			s := newScene(t, lab(), claim, mine, published(stray, "192.0.2.7"))
 			s.forbid(stray.Namespace)
 			if tt.claimed {
-				if err := s.Create(t.Context(), stray); err != nil {
-					t.Fatal(err)
-				}
+				testbed.Create(t, s, stray)
 			}
 			after := s.reconcile(claim).RequeueAfter
 			if got := s.has(published(claim, "")); got != tt.yields || got == (after > 0) {
@@ -172,9 +167,7 @@ func TestStray_GetsItsAddressFirst(t *testing.T) {
 		t.Fatal("the stray has no IPClaim")
 	}
 	theirs.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(ipamv1alpha1.ReasonAddressInUse)}}
-	if err := s.Claims.Update(t.Context(), theirs); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Update(t, s.Claims, theirs)
 	s.reconcile(claim)
 	said := s.ready(claim)
 	for range 3 {
@@ -186,9 +179,7 @@ func TestStray_GetsItsAddressFirst(t *testing.T) {
 		t.Errorf("the claim says %q; want still %q", ready.Message, said.Message)
 	}
 	theirs.Status = bound(stray, "192.0.2.7").Status
-	if err := s.Claims.Update(t.Context(), theirs); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Update(t, s.Claims, theirs)
 	if s.reconcile(claim); !s.has(inPlace.newClaim(claim)) {
 		t.Errorf("no IPClaim is made; the claim says %+v", s.ready(claim))
 	}
@@ -254,22 +245,16 @@ func TestStray_WhoseIPClaimIsNotSeen(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s := beside(t, "one", published(stray, "192.0.2.7"))
 			if tt.left != nil {
-				if err := s.Create(t.Context(), tt.left.DeepCopy()); err != nil {
-					t.Fatal(err)
-				}
+				testbed.Create(t, s, tt.left.DeepCopy())
 			}
 			held := s.Names.newClaim(stray)
 			held.Spec.Address = "192.0.2.7"
 			if !tt.deleted {
 				held.Labels, s.hidden[held] = nil, true
 			}
-			if err := s.Claims.Create(t.Context(), held); err != nil {
-				t.Fatal(err)
-			}
+			testbed.Create(t, s.Claims, held)
 			if tt.deleted {
-				if err := s.Claims.Delete(t.Context(), held); err != nil {
-					t.Fatal(err)
-				}
+				testbed.Delete(t, s.Claims, held)
 			}
 			for range 2 { // the first lets go of one that was deleted
 				s.reconcile(stray)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // beside is a scene with the names of a workspace, in the management cluster of that identity.
@@ -53,9 +54,7 @@ func TestAbandoned_AnotherIPAddress(t *testing.T) {
 	claim := machine("web")
 	before, after := published(claim, "192.0.2.7"), published(claim, "192.0.2.7")
 	s := newScene(t, lab(), before)
-	if err := s.Delete(t.Context(), before); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Delete(t, s, before)
 	server, reads := s.Live, 0
 	s.Live = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
@@ -104,9 +103,7 @@ func TestHold_TheLabel(t *testing.T) {
 	s := beside(t, "one", claim)
 	held := s.Names.newClaim(claim)
 	held.Labels = nil
-	if err := s.Claims.Create(t.Context(), held); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Create(t, s.Claims, held)
 	s.reconcile(claim)
 	if !s.has(held) || held.Labels[LabelOrigin] != "one" {
 		t.Errorf("the labels of the IPClaim are %v; want that of the management cluster", held.Labels)
@@ -140,9 +137,7 @@ func TestScope_OfANamespace(t *testing.T) {
 	elsewhere.Namespace = "elsewhere"
 	s := beside(t, "one")
 	held := s.Names.newClaim(elsewhere)
-	if err := s.Claims.Create(t.Context(), held); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Create(t, s.Claims, held)
 	s.Scope = Scope{Namespace: "default"}
 	s.Client = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
@@ -171,9 +166,7 @@ func TestClass_NotBackedAnyMore(t *testing.T) {
 		held := s.Names.newClaim(claim)
 		held.Status = bound(claim, "192.0.2.7").Status
 		held.Status.PoolRef.Name = "lab"
-		if err := s.Claims.Create(t.Context(), held); err != nil {
-			t.Fatal(err)
-		}
+		testbed.Create(t, s.Claims, held)
 		s.reconcile(claim)
 		if ready := s.ready(claim); ready.Status != metav1.ConditionTrue {
 			t.Errorf("%s: Ready is %s, %s: %s; want True", what, ready.Status, ready.Reason, ready.Message)
@@ -191,9 +184,7 @@ func TestClass_OfAPausedPool(t *testing.T) {
 		pool := lab()
 		pool.Name, pool.Spec.ClassNames = name, []string{"machines"}
 		pool.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
-		if err := s.Claims.Create(t.Context(), pool); err != nil {
-			t.Fatal(err)
-		}
+		testbed.Create(t, s.Claims, pool)
 		pools = append(pools, pool)
 	}
 	s.reconcile(claim)
@@ -224,9 +215,7 @@ func TestClass_InAWorkspace(t *testing.T) {
 		t.Fatal("the pool is gone")
 	}
 	pool.Spec.ClassNames = []string{"machines"}
-	if err := s.Claims.Update(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Update(t, s.Claims, pool)
 	s.reconcile(claim)
 	made := s.Names.newClaim(claim)
 	if !s.has(made) || made.Spec.ClassName != "machines" || made.Spec.PrefixLength != 32 {

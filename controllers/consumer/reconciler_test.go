@@ -9,6 +9,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 var gone = live.Sight{Verdict: live.Gone, Proven: true}
@@ -103,9 +104,7 @@ func TestReconcile_LeavesYoungClaimsAlone(t *testing.T) {
 	s := newScene(t, Options{}, owned("web"))
 	young := owned("young")
 	young.CreationTimestamp = metav1.NewTime(s.clock.Now())
-	if err := s.workspace.Create(t.Context(), young); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Create(t, s.workspace, young)
 	s.lookAtOnce("young")
 	if len(s.refs) != 0 {
 		t.Errorf("asked for %v of a claim of no age", s.refs)
@@ -159,9 +158,7 @@ func TestReconcile_StartsAnewWithANewClaim(t *testing.T) {
 	}
 	anew := owned("web")
 	anew.UID = "another"
-	if err := s.workspace.Create(t.Context(), anew); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Create(t, s.workspace, anew)
 	s.look("web")
 	if !s.has("web") || s.said() != "" {
 		t.Error("the first look at a new claim did something")
@@ -180,9 +177,7 @@ func TestReconcile_Brake(t *testing.T) {
 			for i := range tt.claims {
 				name := fmt.Sprintf("web-%d", i)
 				names = append(names, name)
-				if err := s.workspace.Create(t.Context(), owned(name)); err != nil {
-					t.Fatal(err)
-				}
+				testbed.Create(t, s.workspace, owned(name))
 			}
 			s.sight = gone
 			for range 3 {

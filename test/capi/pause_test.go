@@ -6,7 +6,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
@@ -90,9 +89,7 @@ func poolPaused(t *testing.T, s *scene) {
 	framework.Create(t, s, machine)
 	s.passed(t, "after-pool", "beside")
 	s.untouched(t, machine)
-	if err := s.pools.Get(t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
-		t.Fatal(err)
-	}
+	framework.Read(t, s.pools, pool)
 	framework.Update(t, s.pools, pool, func(pool *ipamv1alpha1.IPPool) { pool.Annotations = nil })
 	s.address(t, machine)
 	s.release(t, machine)

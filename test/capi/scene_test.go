@@ -193,9 +193,7 @@ func (s *scene) origin(t *testing.T) string {
 // pass it first: see [scene.passed].
 func (s *scene) untouched(t *testing.T, claim *capiv1.IPAddressClaim) {
 	t.Helper()
-	if err := s.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
-		t.Fatal(err)
-	}
+	framework.Read(t, s, claim)
 	if len(claim.Finalizers) > 0 || len(claim.Status.Conditions) > 0 {
 		t.Errorf("IPAddressClaim %s is to be left alone, and has the finalizers %q and the conditions %v", claim.Name, claim.Finalizers, claim.Status.Conditions)
 	}

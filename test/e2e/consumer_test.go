@@ -65,9 +65,7 @@ func TestConsumer_GoneIsReported(t *testing.T) {
 	framework.Create(t, tenant, gen.Claim("well", gen.OfClass(name), gen.Length(28)))
 	framework.WaitFor(t, tenant, leaving, saysNothing)
 	for _, claim := range silent[1:] {
-		if err := tenant.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
-			t.Fatal(err)
-		}
+		framework.Read(t, tenant, claim)
 		if err := saysNothing(claim); err != nil {
 			t.Errorf("claim %s: %v", claim.Name, err)
 		}

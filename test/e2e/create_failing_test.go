@@ -156,9 +156,7 @@ func TestCreate_FailingToLastWithRetain(t *testing.T) {
 // holdsAtMost fails the test if the status of a pool shows more addresses taken.
 func holdsAtMost(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, addresses int64) {
 	t.Helper()
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
-		t.Fatal(err)
-	}
+	framework.Read(t, c, pool)
 	taken, ok := new(big.Int).SetString(pool.Status.Capacity.Allocated, 10)
 	if !ok || taken.Cmp(big.NewInt(addresses)) > 0 {
 		t.Errorf("of the pool %s addresses are taken, want %d at most", pool.Status.Capacity.Allocated, addresses)

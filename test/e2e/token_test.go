@@ -57,9 +57,7 @@ func TestToken_Requested(t *testing.T) {
 		t.Fatal(err)
 	}
 	self := &authenticationv1.SelfSubjectReview{}
-	if err := c.Create(t.Context(), self); err != nil {
-		t.Fatal(err)
-	}
+	framework.Create(t, c, self)
 	framework.Create(t, platform.Admin(t), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: workspaces.ControllerNamespace, Name: "requester"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "ipam-controller-token"},
@@ -104,9 +102,7 @@ func renewsToken(t *testing.T, platform *framework.Platform) {
 	credential := func() string {
 		t.Helper()
 		review := &authenticationv1.SelfSubjectReview{}
-		if err := c.Create(t.Context(), review); err != nil {
-			t.Fatal(err)
-		}
+		framework.Create(t, c, review)
 		want := "system:serviceaccount:" + workspaces.ControllerNamespace + ":" + workspaces.ControllerAccount
 		if review.Status.UserInfo.Username != want {
 			t.Errorf("the server knows the controller as %s; want %s", review.Status.UserInfo.Username, want)

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -110,9 +108,7 @@ func TestWaiting_PoolComes(t *testing.T) {
 	}
 	bound := 0
 	for _, claim := range old {
-		if err := s.tenant.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
-			t.Fatal(err)
-		}
+		framework.Read(t, s.tenant, claim)
 		if claim.Status.Phase == ipamv1alpha1.ClaimBound {
 			bound++
 		}

@@ -81,9 +81,7 @@ func TestWebhooks_ForgedStatus(t *testing.T) {
 			change()
 			return tenant.Update(ctx, claim)
 		})
-		if err := tenant.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
-			t.Fatal(err)
-		}
+		framework.Read(t, tenant, claim)
 		if claim.Status.AllocatedCIDR != held || claim.Status.Phase != ipamv1alpha1.ClaimBound {
 			t.Errorf("after an update with %s the status is %+v, want %s and Bound", what, claim.Status, held)
 		}

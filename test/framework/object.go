@@ -5,16 +5,20 @@ import (
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // Create creates objects, in their order.
 func Create(t testing.TB, c client.Writer, objects ...client.Object) {
 	t.Helper()
-	for _, object := range objects {
-		if err := c.Create(t.Context(), object); err != nil {
-			t.Fatalf("create %T %s: %v", object, client.ObjectKeyFromObject(object), err)
-		}
-	}
+	testbed.Create(t, c, objects...)
+}
+
+// Read reads objects again, by their names.
+func Read(t testing.TB, c client.Reader, objects ...client.Object) {
+	t.Helper()
+	testbed.Read(t, c, objects...)
 }
 
 // Update changes an object as last read, in a patch that fails if somebody else has
@@ -32,11 +36,7 @@ func Update[T client.Object](t testing.TB, c client.Writer, object T, change fun
 // Delete deletes objects. It does not wait until they are gone.
 func Delete(t testing.TB, c client.Writer, objects ...client.Object) {
 	t.Helper()
-	for _, object := range objects {
-		if err := c.Delete(t.Context(), object); err != nil {
-			t.Fatalf("delete %T %s: %v", object, client.ObjectKeyFromObject(object), err)
-		}
-	}
+	testbed.Delete(t, c, objects...)
 }
 
 // Name returns a name for objects of this test, different from those of others.

@@ -123,9 +123,7 @@ func TestPoolRelease_StatusIsToFollow(t *testing.T) {
 					return changes, err
 				},
 			}).Build()
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
-			t.Fatal(err)
-		}
+		testbed.Read(t, c, pool)
 		if err := emptied(t.Context(), c, shown); exit.CodeOf(err) != tt.want {
 			t.Errorf("%s: %v; want to end with %d", name, err, tt.want)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/stage"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // A repeated request gets the same answer only if the labels that it gives, and the default of a
@@ -78,9 +79,7 @@ func TestEnsure_Replaces(t *testing.T) {
 			t.Errorf("%s: it ends with %v; want %d and %q", name, err, test.code, test.says)
 		}
 		stored := test.wanted.DeepCopyObject().(client.Object)
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {
-			t.Fatal(err)
-		}
+		testbed.Read(t, c, stored)
 		want := test.wanted
 		if test.code != exit.OK {
 			want = test.there

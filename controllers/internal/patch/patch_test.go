@@ -84,9 +84,7 @@ func (s *server) served(obj client.Object) (stored client.Object, ok bool) {
 func (s *server) change(t *testing.T, change func(*ipamv1alpha1.IPClaim)) error {
 	t.Helper()
 	claim := gen.Claim("c")
-	if err := s.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Read(t, s, claim)
 	before := patch.Snapshot(claim)
 	change(claim)
 	return before.Patch(t.Context(), s, claim)
@@ -132,9 +130,7 @@ func TestPatch_StoresBoth(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := gen.Claim("c")
-	if err := s.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Read(t, s, got)
 	if got.Labels["a"] != "b" || got.Status.AllocatedCIDR != "10.0.0.0/28" {
 		t.Errorf("stored labels %v and status %+v", got.Labels, got.Status)
 	}
@@ -197,9 +193,7 @@ func TestPatchWhole_OneWriteAtMost(t *testing.T) {
 	for pass, want := range []int{1, 0} {
 		s.main = 0
 		record := gen.Allocation("c", "p", "10.0.0.0/28")
-		if err := s.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
-			t.Fatal(err)
-		}
+		testbed.Read(t, s, record)
 		before := patch.Snapshot(record)
 		record.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
 		record.Status.Address = "10.0.0.0"
@@ -277,9 +271,7 @@ func TestPatch_VersionOfAClaim(t *testing.T) {
 				t.Errorf("Patch() = %v after %d calls; want success %t after %d", err, s.status, tt.want != "", tt.writes)
 			}
 			got := gen.Claim("c")
-			if err := s.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
-				t.Fatal(err)
-			}
+			testbed.Read(t, s, got)
 			if got.Status.Phase != tt.want {
 				t.Errorf("the stored phase is %q, want %q", got.Status.Phase, tt.want)
 			}

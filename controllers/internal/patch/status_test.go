@@ -11,6 +11,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 type claim = ipamv1alpha1.IPClaim
@@ -87,9 +88,7 @@ func TestPatch_BesideAnothersChange(t *testing.T) {
 				t.Fatalf("err = %v after %d calls, want none after 3", err, s.status)
 			}
 			got := gen.Claim("c")
-			if err := s.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
-				t.Fatal(err)
-			}
+			testbed.Read(t, s, got)
 			if reasons := reasonsOf(got); !slices.Equal(reasons, tt.wantReasons) {
 				t.Errorf("conditions are %v, want %v", reasons, tt.wantReasons)
 			}
@@ -102,18 +101,14 @@ func TestPatch_BesideAnothersChange(t *testing.T) {
 func (s *server) meanwhile(t *testing.T, change func(*claim)) {
 	t.Helper()
 	theirs := gen.Claim("c")
-	if err := s.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Read(t, s, theirs)
 	changed := theirs.DeepCopy()
 	change(changed)
 	theirs.Labels, theirs.Annotations = changed.Labels, map[string]string{"seen": "them"}
-	if err := s.Update(t.Context(), theirs); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Update(t, s, theirs)
 	theirs.Status = changed.Status
 	if err := s.Status().Update(t.Context(), theirs); err != nil {
-		t.Fatal(err)
+		t.Fatalf("update the status: %v", err)
 	}
 	s.shown = func(obj client.Object) { change(obj.(*claim)) }
 }
