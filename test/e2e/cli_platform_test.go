@@ -77,7 +77,7 @@ func TestCLI_ClassAndWhy(t *testing.T) {
 	c.run("claim", "create", "large", "--pool", "own", "--length", "26").ends(0)
 	c.run("claim", "create", "larger", "--pool", "own", "--length", "25", "--wait=5s").ends(7)
 	why := c.ok("why", "larger")
-	shows(t, why, "is not bound: PoolExhausted", "own", "192.0.2.0/25", "has no free /25", "to do: ", "is a /26")
+	shows(t, why, "is not bound: PoolExhausted", "own", "192.0.2.0/25", "no free /25", "to do: ", "/26")
 	shows(t, c.ok("why", "large"), "is bound: it holds 192.0.2.0/26")
 	c.run("why", "nobodys").ends(4)
 }

@@ -3,8 +3,6 @@ package claim
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -26,8 +24,8 @@ func NewWhy(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why CLAIM",
 		Short: "Explain why a claim is not bound, and what would help",
-		Long: `Explain why a claim is not bound: the reason, the pools of this workspace that could serve
-the claim, and what keeps each of them from it.
+		Long: `Explain why a claim is not bound: the answer of the controller, the pools of this workspace
+that come into question, and what to do.
 
 The exit code is 0 whenever the command has an answer. claim create ends with the code of
 the reason.`,
@@ -129,9 +127,6 @@ func (q question) explain(s *session.Session) error {
 		screen.Line(s.Out, "to do: %s", ipamv1alpha1.Reason(now.Allocated.Reason).Remedy())
 		q.waysOut(s)
 	}
-	if best := q.largest(); best != 0 {
-		screen.Line(s.Out, "the largest block that these pools could give is a /%d", best)
-	}
 	return nil
 }
 
@@ -142,7 +137,7 @@ func reasonOrNone(a facts.Answer) string {
 	return a.Allocated.Reason
 }
 
-// drawPools lists the pools of this workspace with what keeps each from serving the claim.
+// drawPools lists the pools of this workspace that come into question. The answer says why each does not serve the claim.
 func (q question) drawPools(s *session.Session) error {
 	if len(q.pools) == 0 {
 		if said := q.noPools(); said != "" {
@@ -151,10 +146,10 @@ func (q question) drawPools(s *session.Session) error {
 		}
 		return nil
 	}
-	t := output.NewTable("POOL", "CIDR", "UTIL", "LARGEST FREE", "VERDICT")
+	t := output.NewTable("POOL", "CIDR", "UTIL", "LARGEST FREE", "SAYS")
 	for i := range q.pools {
 		p := &q.pools[i]
-		t.Rows = append(t.Rows, output.Row(p, p.Name, facts.CIDR(p), facts.Utilisation(p), facts.LargestFree(p), q.verdict(p)))
+		t.Rows = append(t.Rows, output.Row(p, p.Name, facts.CIDR(p), facts.Utilisation(p), facts.LargestFree(p), q.says(p)))
 	}
 	screen.Line(s.Out, "")
 	return output.WriteTable(s.Out, t)
@@ -185,114 +180,17 @@ func (q question) elsewhere() string {
 	return q.claim.Spec.PoolSelector.ProjectRef.Name
 }
 
-// verdict is what a pool has to say to the claim.
-func (q question) verdict(pool *ipamv1alpha1.IPPool) string {
-	cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
-	if err != nil || !facts.AnswerOf(pool).Given() {
+// says is the word of a pool that the answer to the claim lacks: that it is not ready, the visible holder of the address that
+// the claim asks for, and when blocks stop cooling. Empty for none.
+func (q question) says(pool *ipamv1alpha1.IPPool) string {
+	if !facts.AnswerOf(pool).Given() {
 		return "not ready: " + cmp.Or(facts.Reason(pool.Status.Conditions), "no answer yet")
 	}
-	if family := q.family(); family != "" && family != pool.Status.IPFamily {
-		return fmt.Sprintf("is %s; the claim is %s", pool.Status.IPFamily, family)
+	if holder := q.taken.in(pool); holder != "" {
+		return holder
 	}
-	return cmp.Or(q.withheld(pool, cidr), q.room(pool, cidr))
-}
-
-// room says whether a pool gives blocks of the length that the claim asks for, and has one.
-func (q question) room(pool *ipamv1alpha1.IPPool, cidr netip.Prefix) string {
-	length, free, bounds := q.length(pool), pool.Status.LargestFreePrefix, pool.Spec.Allocation
-	least, most := max(bounds.MinPrefixLength, int32(cidr.Bits())), cmp.Or(bounds.MaxPrefixLength, int32(cidr.Addr().BitLen()))
-	said := fmt.Sprintf("has room for a /%d: older claims come first, or it is about to be served", length)
-	switch {
-	case length == 0:
-		said = "the claim gives no length"
-	case length < least || length > most:
-		said = fmt.Sprintf("gives %s; the claim is a /%d", facts.Lengths(least, most), length)
-	case free == nil:
-		said = coolingToo("is full", pool)
-	case *free > length:
-		said = coolingToo(fmt.Sprintf("has no free /%d", length), pool)
-	case q.claim.Spec.Address != "":
-		said = cmp.Or(q.taken.in(pool), q.claim.Spec.Address+" is taken, or the claim is about to be served")
-	}
-	return said
-}
-
-// coolingToo adds to a verdict that some of the pool is about to be free.
-func coolingToo(verdict string, pool *ipamv1alpha1.IPPool) string {
-	if space.Cooling(pool.Status.Capacity).Sign() == 0 {
-		return verdict
-	}
-	return verdict + "; " + space.CoolsUntil(pool)
-}
-
-// withheld says why a pool can never give the address that the claim asks for; empty if it could.
-func (q question) withheld(pool *ipamv1alpha1.IPPool, cidr netip.Prefix) string {
-	exact, err := facts.ParseBlock(q.claim.Spec.Address)
-	if err != nil {
-		return ""
-	}
-	if !cidr.Contains(exact.Addr()) || exact.Bits() < cidr.Bits() {
-		return "does not contain " + q.claim.Spec.Address
-	}
-	if at, ok := space.FirstOverlap(space.Excluded(pool.Spec), exact); ok {
-		return fmt.Sprintf("excludes %s", at)
-	}
-	for _, w := range pool.Spec.Withheld(cidr) {
-		if exact.Contains(w.Address) {
-			return fmt.Sprintf("withholds %s, its %s", w.Address, w.As)
-		}
-	}
-	if at, ok := space.FirstOverlap(space.Edges(cidr, pool.Spec), exact); ok {
-		return fmt.Sprintf("reserves %s", at)
+	if space.Cooling(pool.Status.Capacity).Sign() != 0 {
+		return space.CoolsUntil(pool)
 	}
 	return ""
-}
-
-// family is the one that the claim asks for, or its class gives; empty for any.
-func (q question) family() ipamv1alpha1.IPFamily {
-	if q.claim.Spec.IPFamily == "" && q.class != nil {
-		return q.class.Spec.IPFamily
-	}
-	return q.claim.Spec.IPFamily
-}
-
-// length is that of the block that the claim would get from a pool; 0 without one.
-func (q question) length(pool *ipamv1alpha1.IPPool) int32 {
-	if exact, err := facts.ParseBlock(q.claim.Spec.Address); err == nil {
-		return int32(exact.Bits())
-	}
-	if q.claim.Spec.PrefixLength != 0 {
-		return q.claim.Spec.PrefixLength
-	}
-	if q.class == nil {
-		bounds := pool.Spec.Allocation
-		if bounds.MinPrefixLength == bounds.MaxPrefixLength {
-			return bounds.MinPrefixLength
-		}
-		return 0
-	}
-	if lengths := q.class.Spec.AllowedPrefixLengths; q.class.Spec.DefaultPrefixLength == 0 && lengths != nil && lengths.Min == lengths.Max {
-		return lengths.Min
-	}
-	return q.class.Spec.DefaultPrefixLength
-}
-
-// largest is the length of the largest block that the pools could give; 0 when there
-// is none, or when room is not what the claim lacks.
-func (q question) largest() int32 {
-	if facts.Reason(q.claim.Status.Conditions) != string(ipamv1alpha1.ReasonPoolExhausted) {
-		return 0
-	}
-	var best int32
-	for i := range q.pools {
-		p := &q.pools[i]
-		free := p.Status.LargestFreePrefix
-		if free == nil || q.family() != "" && p.Status.IPFamily != q.family() || *free <= q.length(p) {
-			continue
-		}
-		if best == 0 || *free < best {
-			best = *free
-		}
-	}
-	return best
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
-// Every pool in question is named with what it has to say.
+// The answer of the controller comes first, and then every pool that comes into question.
 func TestWhy(t *testing.T) {
 	class := gen.Class("internal", gen.DefaultLength(28))
 	class.Status.OfferingPools = 1
@@ -63,30 +63,6 @@ func TestWhy_NoPools(t *testing.T) {
 	} {
 		if got := test.noPools(); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
-		}
-	}
-}
-
-func TestWhy_Verdicts(t *testing.T) {
-	pool := stage.Ready(gen.Pool("own", gen.Reserves(0, 1, 30), gen.Excludes("10.0.0.64/30"), gen.Gateway("10.0.0.128", 0)), "10.0.0.0/24", ipamv1alpha1.IPv4, 50, 25)
-	for _, test := range []struct {
-		claim *ipamv1alpha1.IPClaim
-		want  string
-	}{
-		{gen.Claim("a", gen.Address("10.1.0.0")), "does not contain 10.1.0.0"},
-		{gen.Claim("a", gen.Address("10.0.0.0/23")), "does not contain 10.0.0.0/23"},
-		{gen.Claim("a", gen.Address("10.0.0.253")), "reserves 10.0.0.252/30"},
-		{gen.Claim("a", gen.Address("10.0.0.64/28")), "excludes 10.0.0.64/30"},
-		{gen.Claim("a", gen.Address("10.0.0.128/30")), "withholds 10.0.0.128, its gateway"},
-		{gen.Claim("a", gen.Address("10.0.0.0")), "withholds 10.0.0.0, its network address"},
-		{gen.Claim("a", gen.Address("10.0.0.1")), "10.0.0.1 is taken, or the claim is about to be served"},
-		{gen.Claim("a", gen.Length(23)), "gives /24 to /32; the claim is a /23"},
-		{gen.Claim("a", gen.Length(24)), "has no free /24"},
-		{gen.Claim("a"), "the claim gives no length"},
-		{gen.Claim("a", gen.Length(26), gen.Family(ipamv1alpha1.IPv6)), "is IPv4; the claim is IPv6"},
-	} {
-		if got := (question{claim: test.claim}).verdict(pool); got != test.want {
-			t.Errorf("a claim of %+v: %q; want %q", test.claim.Spec, got, test.want)
 		}
 	}
 }

@@ -163,7 +163,7 @@ func (s *server) parse() map[string]*template.Template {
 	return parsed
 }
 
-// about returns the description of an object, cut to what a line or two can hold; empty if it has none.
+// about returns the description of an object, cut to a few lines; empty if it has none.
 func about(object metav1.Object) string {
 	const longest = 300
 	text := object.GetAnnotations()[ipamv1alpha1.AnnotationDescription]
