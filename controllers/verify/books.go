@@ -22,6 +22,7 @@ type Ledger interface {
 type books struct {
 	revision int64
 	pools    map[ledger.PoolID]*pool
+	held     map[ledger.ClaimID]*pool // by those that hold them; see holds
 	spaces   map[ledger.SpaceID]*space
 	blocks   blocks
 	sealed   bool // all blocks were read
@@ -49,6 +50,7 @@ type pool struct {
 	ledger.Pool
 	taken *big.Int // addresses that are in a block or excluded
 	seen  bool     // its IPPool exists
+	kept  bool     // the claim that holds it exists
 }
 
 // space is a space of the ledger while its blocks pass by.
@@ -206,6 +208,9 @@ func (b *books) close() {
 	}
 	roots := map[ledger.ClusterName][]*pool{}
 	for _, p := range b.pools {
+		if ledger.IsAddressSpace(p.ID) {
+			continue // it has the CIDR of its pool
+		}
 		if p.Parent == "" {
 			roots[p.Cluster] = append(roots[p.Cluster], p)
 			continue
@@ -238,10 +243,13 @@ func (b *books) compareRoots(pools []*pool) {
 	}
 }
 
-// capacity is what the figures of a pool ought to be.
-func (p *pool) capacity() (total, allocated, available string) {
-	all := cidr.Size(p.CIDR)
-	return all.String(), p.taken.String(), new(big.Int).Sub(all, p.taken).String()
+// capacity is what the figures of a pool ought to be: those of its fullest address space, if it has any.
+func (b *books) capacity(p *pool) (total, allocated, available string) {
+	all, taken := cidr.Size(p.CIDR), p.taken
+	if fullest := b.fullest(p); fullest != nil {
+		taken = fullest.taken
+	}
+	return all.String(), taken.String(), new(big.Int).Sub(all, taken).String()
 }
 
 func contains(outer, inner netip.Prefix) bool {

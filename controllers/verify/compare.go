@@ -11,6 +11,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
@@ -54,7 +55,10 @@ func (b *books) compare(ctx context.Context, world World) error {
 		b.judge(held)
 	}
 	for _, p := range b.pools {
-		if !p.seen && p.State == ledger.PoolOpen {
+		switch {
+		case p.Derived != nil:
+			b.judgeDerived(p)
+		case !p.seen && p.State == ledger.PoolOpen:
 			b.find(aboutPool(PoolWithoutObject, p.Pool, "its IPPool does not exist").by(ConfirmRelease))
 		}
 	}
@@ -81,10 +85,11 @@ func (b *books) seeOdd(cluster ledger.ClusterName, obj client.Object, odd error)
 }
 
 func (b *books) seePool(cluster ledger.ClusterName, obj *ipamv1alpha1.IPPool) {
-	p := b.pools[ledger.PoolID(obj.UID)]
+	id, _ := catalog.IDOf(b, obj, cluster)
+	p := b.pools[id]
 	shown := obj.Status.AllocatedCIDR
 	if p == nil {
-		if shown != "" && obj.DeletionTimestamp.IsZero() {
+		if (shown != "" || obj.Spec.ClassRef != nil) && obj.DeletionTimestamp.IsZero() {
 			b.find(Finding{
 				Kind: PoolNotRegistered, Cluster: cluster, Name: obj.Name, UID: string(obj.UID), Prefix: shown,
 				Message: "the IPPool shows this CIDR, and the ledger does not know the pool",
@@ -93,7 +98,7 @@ func (b *books) seePool(cluster ledger.ClusterName, obj *ipamv1alpha1.IPPool) {
 		return
 	}
 	p.seen = true
-	if held := b.blocks.of(ledger.ClaimID(obj.UID)); held != nil {
+	if held := b.blocks.of(ledger.ClaimID(p.ID)); held != nil {
 		held.held = true
 	}
 	if p.Cluster != cluster || p.Name != obj.Name || shown != "" && shown != p.CIDR.String() {
@@ -107,7 +112,7 @@ func (b *books) compareFigures(p *pool, obj *ipamv1alpha1.IPPool) {
 	if figures == nil || !obj.DeletionTimestamp.IsZero() {
 		return
 	}
-	total, allocated, available := p.capacity()
+	total, allocated, available := b.capacity(p)
 	if figures.Total == total && figures.Allocated == allocated && figures.Available == available {
 		return
 	}
@@ -125,6 +130,10 @@ func (b *books) of(uid types.UID) *block {
 }
 
 func (b *books) seeClaim(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) {
+	if claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
+		b.seeRange(cluster, claim)
+		return
+	}
 	shown := claim.Status.AllocatedCIDR
 	held := b.of(claim.UID)
 	if held == nil {
@@ -210,6 +219,12 @@ func (b *books) judge(held *block) {
 	}
 	if promise.Is(held.Holder.Claim) {
 		b.judgeReservation(held)
+		return
+	}
+	if ledger.IsDerived(held.Holder.Claim) {
+		if b.pools[ledger.PoolID(held.Holder.Claim)] == nil {
+			b.find(about(BlockWithoutClaim, held.Block, "the ledger does not have the pool that holds the block"))
+		}
 		return
 	}
 	if held.Holder.Namespace == "" {

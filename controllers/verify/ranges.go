@@ -1,0 +1,92 @@
+package verify
+
+import (
+	"fmt"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+)
+
+var _ catalog.Pools = (*books)(nil)
+
+// Pool implements catalog.Pools.
+func (b *books) Pool(id ledger.PoolID) (ledger.Pool, bool) {
+	p := b.pools[id]
+	if p == nil {
+		return ledger.Pool{}, false
+	}
+	return p.Pool, true
+}
+
+// fullest returns the address space of a pool that has most of its addresses; nil if it has none.
+func (b *books) fullest(of *pool) (fullest *pool) {
+	if of.Spaces == 0 {
+		return nil
+	}
+	for _, p := range b.pools {
+		if p.Derived != nil && p.Derived.Of == of.ID && (fullest == nil || p.taken.Cmp(fullest.taken) > 0) {
+			fullest = p
+		}
+	}
+	return fullest
+}
+
+// seeRange compares a claim that holds a pool with that pool.
+func (b *books) seeRange(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) {
+	shown := claim.Status.AllocatedCIDR
+	held := b.holds(ledger.ClaimID(claim.UID))
+	if held == nil {
+		held = b.holds(promise.Of(cluster, claim))
+	}
+	about := Finding{
+		Cluster: cluster, Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID), Prefix: shown,
+	}
+	switch {
+	case held == nil && shown == "":
+	case held == nil:
+		about.Kind, about.Message = ClaimWithoutBlock, "the claim shows this range, and holds no pool"
+		b.find(about.by(LookAtClaim))
+	default:
+		held.kept = true
+		if shown != "" && shown != held.CIDR.String() {
+			about.Kind, about.Message = ClaimMismatch, fmt.Sprintf("the claim holds pool %s, which is %s", held.Name, held.CIDR)
+			b.find(about.by(LookAtClaim))
+		}
+	}
+}
+
+// holds returns the pool that a claim, or a reservation, holds; nil: none.
+func (b *books) holds(by ledger.ClaimID) *pool {
+	if b.held == nil {
+		b.held = map[ledger.ClaimID]*pool{}
+		for _, p := range b.pools {
+			if p.Derived != nil && p.Derived.Holder.Claim != "" {
+				b.held[p.Derived.Holder.Claim] = p
+			}
+		}
+	}
+	return b.held[by]
+}
+
+// judgeDerived finds the objects that are missing of a pool that the system has made. Its IPPool is made again by itself. One that is closed has none.
+func (b *books) judgeDerived(p *pool) {
+	if ledger.IsAddressSpace(p.ID) {
+		if b.pools[p.Derived.Of] == nil {
+			b.find(aboutPool(ChildWithoutBlock, p.Pool, "the ledger does not have the pool %s, whose address space it is", p.Derived.Of))
+		}
+		return
+	}
+	if !p.seen && p.State == ledger.PoolOpen && p.Derived.Releasing.IsZero() {
+		b.find(aboutPool(PoolWithoutObject, p.Pool, "its IPPool does not exist; the controller makes it again"))
+	}
+	h := p.Derived.Holder
+	if h.Claim == "" || p.kept || promise.Is(h.Claim) && b.now.Sub(p.Derived.HeldSince) < overdue {
+		return
+	}
+	b.find(Finding{
+		Kind: BlockWithoutClaim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name, UID: string(h.Claim), Prefix: p.CIDR.String(),
+		Message: fmt.Sprintf("the claim that holds pool %s does not exist", p.Name),
+	}.by(ConfirmRelease))
+}

@@ -1,0 +1,242 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/workspaces"
+)
+
+// ranges is a scene with a chain of classes: a /24 for each network of a workspace, a /28 for each location in it, addresses.
+type ranges struct {
+	scene
+	root *ipamv1alpha1.IPPool
+}
+
+func newRanges(t *testing.T) *ranges {
+	t.Helper()
+	r := &ranges{scene: newScene(t)}
+	net, loc := gen.Class(r.name+"-net", gen.DefaultLength(24)), gen.Class(r.name+"-loc", gen.DefaultLength(28))
+	net.Spec.PoolPer = []string{"network", ipamv1alpha1.RoleProject}
+	loc.Spec.PoolPer, loc.Spec.ParentClassName = []string{"network", "location", ipamv1alpha1.RoleProject}, net.Name
+	end := gen.Class(r.name, gen.DefaultLength(32))
+	end.Spec.ParentClassName = loc.Name
+	framework.Create(t, r.platform, net, loc, end)
+	r.root = platformPool(r.name, r.cidr, net.Name)
+	framework.Create(t, r.platform, r.root)
+	framework.WaitAllocated(t, r.platform, r.root, ipamv1alpha1.ReasonAllocationSucceeded)
+	r.platform.WaitWebhooks(t, r.tenant)
+	framework.Eventually(t, "claims to be served by the chain", func(ctx context.Context) error {
+		probe := r.endpoint("probe", "probe")
+		if err := r.tenant.Create(ctx, probe, client.DryRunAll); err != nil || probe.Status.AllocatedCIDR == "" {
+			return fmt.Errorf("a claim would be answered with %+v: %w", probe.Status, err)
+		}
+		return nil
+	})
+	return r
+}
+
+// network returns the claim that holds the range of a network, location that of its location, and endpoint one for an address there.
+func (r *ranges) network(network string) *ipamv1alpha1.IPClaim {
+	return gen.Claim(network, gen.OfClass(r.name+"-net"), gen.ForRange(), gen.Within("network", network))
+}
+
+func (r *ranges) location(network string) *ipamv1alpha1.IPClaim {
+	return gen.Claim(network+"-ams", gen.OfClass(r.name+"-loc"), gen.ForRange(), gen.Within("network", network, "location", "ams"))
+}
+
+func (r *ranges) endpoint(name, network string, options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
+	return gen.Claim(name, append(options, gen.OfClass(r.name), gen.Within("network", network, "location", "ams"))...)
+}
+
+// gets creates claims, whose answers must show their blocks.
+func (r *ranges) gets(claims ...*ipamv1alpha1.IPClaim) {
+	r.Helper()
+	for _, claim := range claims {
+		if err := r.tenant.Create(r.Context(), claim); err != nil || claim.Status.AllocatedCIDR == "" {
+			r.Fatalf("CREATE of claim %s: %v, %+v; want its block", claim.Name, err, claim.Status)
+		}
+	}
+}
+
+// pool reads the pool that a claim was served from; nil: there is none.
+func (r *ranges) pool(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPPool {
+	r.Helper()
+	pool := &ipamv1alpha1.IPPool{}
+	err := r.tenant.Get(r.Context(), client.ObjectKey{Name: claim.Status.PoolRef.Name}, pool)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		r.Fatalf("GET of pool %s: %v", claim.Status.PoolRef.Name, err)
+	}
+	return pool
+}
+
+// gone deletes claims, one after the other, and fails unless each DELETE succeeds, and has taken the pool of a range along.
+func (r *ranges) gone(claims ...*ipamv1alpha1.IPClaim) {
+	r.Helper()
+	for _, claim := range claims {
+		begun := time.Now()
+		if err := r.tenant.Delete(r.Context(), claim); err != nil {
+			r.Errorf("DELETE of claim %s after %s: %v", claim.Name, time.Since(begun), err)
+		}
+		if claim.Spec.Target != ipamv1alpha1.TargetScopeRange {
+			continue
+		}
+		if pool := r.pool(claim); pool != nil {
+			r.Errorf("pool %s is there when the DELETE of its range claim has returned: %+v", pool.Name, pool.ObjectMeta)
+		}
+		if err := r.tenant.Get(r.Context(), client.ObjectKeyFromObject(claim), &ipamv1alpha1.IPClaim{}); !apierrors.IsNotFound(err) {
+			r.Errorf("GET of claim %s after its DELETE: %v; want 404", claim.Name, err)
+		}
+	}
+}
+
+// A location, and then its network, are released in the requests after that of the last address inside. The network can be made
+// again at once, and released again.
+func TestRanges_AreReleasedOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	for i := range 10 {
+		net, loc := r.network("vpc"), r.location("vpc")
+		a, b := r.endpoint("a", "vpc"), r.endpoint("b", "vpc")
+		r.gets(net, loc, a, b)
+		if pool := r.pool(a); pool == nil || pool.Name != loc.Status.PoolRef.Name {
+			t.Fatalf("round %d: the address is from %+v, want the pool of the location, %+v", i, a.Status.PoolRef, loc.Status.PoolRef)
+		}
+		r.gone(a, b, loc, net)
+	}
+	framework.WaitCondition(t, r.platform, r.root, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonUnused)
+}
+
+// A range with somebody inside is not deleted. The refusal is a Conflict that says who is inside, and the claim stays as it was.
+func TestRanges_AreKeptWhileTheyAreUsed(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	net, loc := r.network("vpc"), r.location("vpc")
+	a := r.endpoint("a", "vpc")
+	kept := r.endpoint("kept", "vpc", gen.Reclaim(ipamv1alpha1.ReclaimRetain))
+	r.gets(net, loc, a, kept)
+	framework.WaitBound(t, r.tenant, kept)
+	r.refuses(net, "claim default/a", "claim default/kept", "range claim default/vpc-ams")
+	framework.Delete(t, r.tenant, a, kept)
+	record := r.retained(kept)
+	r.refuses(loc, "1 allocation", "IPAllocation default/"+record.Name)
+	if err := r.tenant.Get(t.Context(), client.ObjectKeyFromObject(net), net); err != nil || net.Status.Phase != ipamv1alpha1.ClaimBound {
+		t.Errorf("the claim that was not deleted is %+v, %v; want it bound", net.Status, err)
+	}
+	framework.Delete(t, r.tenant, record)
+	r.gone(loc, net)
+}
+
+// refuses deletes a range claim, which must be refused with a Conflict that says all of this.
+func (r *ranges) refuses(claim *ipamv1alpha1.IPClaim, says ...string) {
+	r.Helper()
+	err := r.tenant.Delete(r.Context(), claim)
+	if apierrors.ReasonForError(err) != metav1.StatusReasonConflict {
+		r.Errorf("DELETE of claim %s: %v; want a Conflict", claim.Name, err)
+		return
+	}
+	for _, want := range append(says, "release everything allocated inside this range first") {
+		if !strings.Contains(err.Error(), want) {
+			r.Errorf("the refusal is %q; want it to say %q", err, want)
+		}
+	}
+	if r.pool(claim) == nil {
+		r.Errorf("the pool of claim %s is gone, though its DELETE was refused", claim.Name)
+	}
+}
+
+// A range is deleted in the same moment in which an address inside is asked for: either that is refused, or the address is from a pool
+// that is there.
+func TestRanges_ADeleteAndACreateAtOnceNeverPart(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	deleted := 0
+	for i := range 20 {
+		net, inside := r.network("vpc"), r.endpoint("inside", "vpc")
+		r.gets(net)
+		var group sync.WaitGroup
+		var deleteErr, createErr error
+		group.Go(func() { deleteErr = r.tenant.Delete(t.Context(), net.DeepCopy()) })
+		group.Go(func() { createErr = r.tenant.Create(t.Context(), inside) })
+		group.Wait()
+		switch {
+		case deleteErr == nil:
+			deleted++
+		case apierrors.ReasonForError(deleteErr) != metav1.StatusReasonConflict:
+			t.Errorf("round %d: the DELETE: %v; want nil, or a Conflict", i, deleteErr)
+		}
+		if createErr != nil && !apierrors.IsServiceUnavailable(createErr) {
+			t.Errorf("round %d: the CREATE: %v", i, createErr)
+		}
+		if createErr == nil {
+			framework.WaitBound(t, r.tenant, inside)
+			if r.pool(inside) == nil {
+				t.Errorf("round %d: the address %s is from pool %s, which is not there", i, inside.Status.AllocatedCIDR, inside.Status.PoolRef.Name)
+			}
+			framework.Delete(t, r.tenant, inside)
+		}
+		if deleteErr != nil {
+			r.gone(net)
+		}
+	}
+	t.Logf("%d of 20 ranges were deleted before the address came", deleted)
+}
+
+// A tenant that leaves with networks in use is not held up, and nothing of them stays.
+func TestRanges_GoWhenTheirTenantLeaves(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	r.gets(r.network("vpc"), r.location("vpc"), r.endpoint("a", "vpc"))
+	framework.WaitCondition(t, r.platform, r.root, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonInUse)
+	r.tenant.Unbind(t)
+	framework.Within(t, 4*time.Minute, "the pool to be unused", func(ctx context.Context) error {
+		if err := r.platform.Get(ctx, client.ObjectKeyFromObject(r.root), r.root); err != nil {
+			return err
+		}
+		if r.root.Status.Capacity.Allocated != "0" {
+			return fmt.Errorf("%s addresses are allocated: %+v", r.root.Status.Capacity.Allocated, meta.FindStatusCondition(r.root.Status.Conditions, ipamv1alpha1.ConditionInUse))
+		}
+		return nil
+	})
+}
+
+// A pool of a tenant that says the system has made it is not believed, even if it was stored past all policies.
+func TestRanges_AForgedPoolIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	net := r.network("vpc")
+	r.gets(net)
+	forged := r.pool(net)
+	forged.ObjectMeta = metav1.ObjectMeta{Name: "forged", Labels: forged.Labels}
+	forged.Status = ipamv1alpha1.IPPoolStatus{}
+	if err := r.tenant.Create(t.Context(), forged.DeepCopy()); !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+		t.Errorf("CREATE of a pool with spec.classRef: %v; want it to be refused", err)
+	}
+	admin, err := workspaces.NewClient(workspaces.At(framework.AdminConfig(t), r.tenant.Path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	framework.Create(t, admin, forged)
+	framework.WaitCondition(t, r.tenant, forged, ipamv1alpha1.ConditionReady, ipamv1alpha1.ReasonPoolNotFound)
+	a := r.endpoint("a", "vpc")
+	r.gets(a)
+	if a.Status.PoolRef.Name == "forged" || r.pool(net).Status.AllocatedCIDR != "" && r.pool(net).Status.AllocatedCIDR != net.Status.AllocatedCIDR {
+		t.Errorf("the address is from pool %+v, the range shows %s; want those that the ledger knows", a.Status.PoolRef, r.pool(net).Status.AllocatedCIDR)
+	}
+	r.gone(a, net)
+}
