@@ -1,13 +1,13 @@
 package class
 
 import (
-	"cmp"
 	"fmt"
 	"math/big"
 	"net/netip"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
@@ -26,8 +26,7 @@ func givenBy(class *ipamv1alpha1.IPClass, pool *ipamv1alpha1.IPPool) (given leng
 	if err != nil || !facts.AnswerOf(pool).Given() || pool.Status.IPFamily != class.Spec.IPFamily {
 		return lengths{}, false
 	}
-	bounds, all := pool.Spec.Allocation, int32(cidr.Addr().BitLen())                                      //nolint:gosec // 32 or 128
-	given = lengths{max(bounds.MinPrefixLength, int32(cidr.Bits())), cmp.Or(bounds.MaxPrefixLength, all)} //nolint:gosec // at most 128
+	given.min, given.max = space.Lengths(cidr, pool.Spec)
 	if allowed := class.Spec.AllowedPrefixLengths; allowed != nil {
 		given = given.common(lengths{allowed.Min, allowed.Max})
 	}

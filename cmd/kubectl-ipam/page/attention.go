@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -66,7 +65,11 @@ func poolAttention(p *Pool) []attention {
 	case status.Phase == ipamv1alpha1.PoolExhausted:
 		add(true, "full", "no address is free")
 	case percent != nil && *percent >= 90:
-		add(false, "nearly full", ipamv1alpha1.UtilizationColumn(*percent)+" used"+largestFree(p.Object))
+		said := facts.Utilisation(p.Object) + " used"
+		if free := facts.LargestFree(p.Object); free != "" {
+			said += ", largest free block " + free
+		}
+		add(false, "nearly full", said)
 	}
 	if c := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionDraining); c != nil && c.Status == metav1.ConditionTrue {
 		add(false, "draining", c.Message)
@@ -81,14 +84,6 @@ func poolAttention(p *Pool) []attention {
 		add(true, "disputed", c.Message)
 	}
 	return all
-}
-
-// largestFree says which block a pool could still give.
-func largestFree(pool *ipamv1alpha1.IPPool) string {
-	if pool.Status.LargestFreePrefix == nil {
-		return ""
-	}
-	return fmt.Sprintf(", largest free block /%d", *pool.Status.LargestFreePrefix)
 }
 
 func classAttention(c *ipamv1alpha1.IPClass) []attention {

@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
@@ -61,16 +60,13 @@ func (s *server) claims(r *http.Request, snapshot *Snapshot) (view, error) {
 
 func rowOf(snapshot *Snapshot, c Claim) claimRow {
 	row := claimRow{waiting: waitingFor(c)}
-	ref := c.Status.PoolRef
-	if ref == nil {
-		ref = c.Spec.PoolRef
-	}
-	if ref == nil {
+	ref := facts.Pool(c.IPClaim)
+	if ref.Name == "" {
 		return row
 	}
 	workspace := c.Workspace
-	if ref.ProjectRef != nil {
-		workspace = snapshot.own(ref.ProjectRef.Name)
+	if in := facts.Workspace(ref); in != "" {
+		workspace = snapshot.own(in)
 	}
 	row.Pool = space.In(ref.Name, workspace)
 	p, ok := snapshot.pool(workspace, ref.Name)
@@ -99,16 +95,14 @@ func waitingOf(s *Snapshot) []waiting {
 }
 
 func waitingFor(c Claim) waiting {
-	said := meta.FindStatusCondition(c.Status.Conditions, ipamv1alpha1.ConditionAllocated)
-	switch {
+	now := facts.AnswerOf(c.IPClaim)
+	switch said := now.Allocated; {
 	case !c.Waits():
 		return waiting{Claim: c}
 	case said == nil:
-		return waiting{Claim: c, Reason: "no answer yet"}
-	}
-	return waiting{
-		Claim: c, Reason: said.Reason, Message: said.Message, Remedy: ipamv1alpha1.Reason(said.Reason).Remedy(),
-		Stalled: meta.IsStatusConditionTrue(c.Status.Conditions, ipamv1alpha1.ConditionStalled),
+		return waiting{Claim: c, Reason: now.Reason()}
+	default:
+		return waiting{Claim: c, Reason: said.Reason, Message: said.Message, Remedy: ipamv1alpha1.Reason(said.Reason).Remedy(), Stalled: now.Stalled}
 	}
 }
 
@@ -142,7 +136,7 @@ func (w waiting) Owner() string { return space.OwnerOf(w.Spec.OwnerRef) }
 // Asks says which block the claim asks for.
 func (w waiting) Asks() string {
 	asks := cmp.Or(ipamv1alpha1.RequestedColumn(w.Spec), "a block")
-	switch class := cmp.Or(w.Spec.ClassName, w.Status.ClassName); {
+	switch class := facts.Class(w.IPClaim); {
 	case class != "":
 		return asks + " of class " + class
 	case w.Spec.PoolRef != nil:

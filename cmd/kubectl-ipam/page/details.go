@@ -89,13 +89,9 @@ func (d *details) Since() metav1.Time {
 // fits returns the next few lengths that a free block has room for, among those that the pool gives.
 func (s *Snapshot) fits(p *Pool, block netip.Prefix) []fit {
 	const shown = 6
-	bounds := p.Object.Spec.Allocation
-	last := block.Addr().BitLen()
-	if bounds.MaxPrefixLength != 0 {
-		last = int(bounds.MaxPrefixLength)
-	}
+	least, most := space.Lengths(block, p.Object.Spec)
 	var all []fit
-	for length := max(block.Bits(), int(bounds.MinPrefixLength)); length <= last && len(all) < shown; length++ {
+	for length := int(least); length <= int(most) && len(all) < shown; length++ {
 		count := new(big.Int).Lsh(big.NewInt(1), uint(length-block.Bits()))
 		all = append(all, fit{length, draw.Count(count), s.planFor(p, length)})
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/internal/cidr"
@@ -80,7 +81,7 @@ func (s *server) overview(_ *http.Request, snapshot *Snapshot) (view, error) {
 }
 
 func classOf(c *ipamv1alpha1.IPClass) class {
-	return class{c, c.Annotations[ipamv1alpha1.AnnotationDefaultClass] == "true", ipamv1alpha1.LengthsColumn(c.Spec.AllowedPrefixLengths)}
+	return class{c, facts.IsDefault(c), ipamv1alpha1.LengthsColumn(c.Spec.AllowedPrefixLengths)}
 }
 
 func (s *server) tileOf(p *Pool) tile {

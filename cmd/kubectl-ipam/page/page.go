@@ -15,9 +15,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/internal/plural"
@@ -144,7 +144,7 @@ func (s *server) parse() map[string]*template.Template {
 	parsed := map[string]*template.Template{}
 	for _, name := range []string{"overview.html", "claims.html", "pool.html", "list.html", "plan.html", "search.html", "tenants.html", "problem.html"} {
 		page := template.New("").Funcs(template.FuncMap{
-			"age":   func(since metav1.Time) string { return age(since, s.Now()) },
+			"age":   func(since metav1.Time) string { return facts.Age(since, s.Now()) },
 			"text":  legible.Text,
 			"about": about,
 			"count": draw.Count,
@@ -171,12 +171,4 @@ func about(object metav1.Object) string {
 		return string(letters[:longest-1]) + "…"
 	}
 	return text
-}
-
-// age is how long something has been there; empty if that is not known.
-func age(since metav1.Time, now time.Time) string {
-	if since.IsZero() {
-		return ""
-	}
-	return duration.HumanDuration(now.Sub(since.Time))
 }

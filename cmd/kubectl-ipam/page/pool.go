@@ -204,18 +204,9 @@ func (v poolView) Lengths() string {
 	if v.Object == nil {
 		return ""
 	}
-	least, most := v.Object.Spec.Allocation.MinPrefixLength, v.Object.Spec.Allocation.MaxPrefixLength
-	if least == 0 && most == 0 {
+	if bounds := v.Object.Spec.Allocation; bounds.MinPrefixLength == 0 && bounds.MaxPrefixLength == 0 {
 		return "any"
 	}
-	return ipamv1alpha1.LengthsColumn(&ipamv1alpha1.PrefixLengthRange{
-		Min: max(least, int32(v.Pool.Window().Bits())), Max: min(orMost(most), int32(v.Pool.Window().Addr().BitLen())),
-	})
-}
-
-func orMost(length int32) int32 {
-	if length == 0 {
-		return 128
-	}
-	return length
+	least, most := space.Lengths(v.Pool.Window(), v.Object.Spec)
+	return ipamv1alpha1.LengthsColumn(&ipamv1alpha1.PrefixLengthRange{Min: least, Max: most})
 }

@@ -123,11 +123,8 @@ func full(pool *ipamv1alpha1.IPPool, length int32) bool {
 
 // lengthIn is the length of the blocks, which the pool has to allow.
 func (o *next) lengthIn(pool *ipamv1alpha1.IPPool, shown space.Space) (int32, error) {
-	bounds, length := pool.Spec.Allocation, int32(o.length)
-	least, most := max(bounds.MinPrefixLength, int32(shown.Pool.Bits())), int32(shown.Pool.Addr().BitLen())
-	if bounds.MaxPrefixLength != 0 {
-		most = bounds.MaxPrefixLength
-	}
+	length := int32(o.length)
+	least, most := space.Lengths(shown.Pool, pool.Spec)
 	if length == 0 && least == most {
 		return least, nil
 	}
