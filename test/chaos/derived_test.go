@@ -31,7 +31,7 @@ func retires(network string, random *rand.Rand) string {
 	if network == "" {
 		return "retire"
 	}
-	return []string{"retire", "vacate", "vacate", "hesitate"}[random.IntN(4)]
+	return []string{"retire", "close", "close", "hesitate"}[random.IntN(4)]
 }
 
 // provision makes the derived pool of a network.
@@ -70,8 +70,8 @@ func begin(ctx context.Context, a *allocator.Allocator, r request) (there bool, 
 	return true, err
 }
 
-// vacate releases the range of a network.
-func vacate(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+// closeRange releases the range of a network.
+func closeRange(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 	there, err := begin(ctx, a, r)
 	if err == nil && there {
 		err = a.Retire(ctx, ledger.PoolID(r.Claim))

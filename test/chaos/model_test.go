@@ -38,7 +38,7 @@ func (op operation) next(has string) []any {
 	if op.Prefix.IsValid() {
 		got = op.Prefix.String()
 	}
-	frees := op.Do == "release" || op.Do == "retire" || op.Do == "vacate" || op.Do == "expire" && (op.Freed || op.Unknown != "")
+	frees := op.Do == "release" || op.Do == "retire" || op.Do == "close" || op.Do == "expire" && (op.Freed || op.Unknown != "")
 	binds := op.Do == "bind" || op.Do == "carve" || op.Do == "reuse"
 	switch {
 	case frees && op.Unknown != "":

@@ -251,7 +251,7 @@ func (r *replay) explain(operations []operation) {
 			s.since(append(asked["bind"+string(s.claim)], asked["carve"+string(s.claim)]...), math.MinInt64)
 			boundAfter[s.claim] = s.after
 		default:
-			s.since(slices.Concat(asked["release"+string(s.claim)], asked["retire"+string(s.claim)], asked["vacate"+string(s.claim)], asked["expire"+string(s.claim)]), boundAfter[s.claim])
+			s.since(slices.Concat(asked["release"+string(s.claim)], asked["retire"+string(s.claim)], asked["close"+string(s.claim)], asked["expire"+string(s.claim)]), boundAfter[s.claim])
 		}
 		if s.after == math.MaxInt64 {
 			r.complain("revision %d: nobody has asked for %+v", s.revision, *s)

@@ -203,7 +203,7 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 	"release": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) { //nolint:unparam // All deeds have one shape.
 		return outcome{}, a.Release(ctx, r.Claim)
 	},
-	"vacate":   vacate,
+	"close":    closeRange,
 	"hesitate": hesitate,
 	"carve": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		if r.Network != "" {
