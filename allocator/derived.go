@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
-	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -171,7 +170,8 @@ func (d Derived) Drop(ctx context.Context, id PoolID, by ClaimID) error {
 // the DELETE of the claim has succeeded or failed. Nothing is bound in the pool until it is retired, which is allowed from then on, or
 // opened by Reopen. A second Begin sets another time.
 //
-// Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged, if the claim does not hold the pool.
+// by is empty for a pool that nobody holds. Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged, if the claim does not hold the
+// pool.
 func (d Derived) Begin(ctx context.Context, id PoolID, by ClaimID, until time.Time) error {
 	for attempts := pace(0); ; {
 		_, err := d.edited(ctx, edit{idle: true}, id, func(p Pool) error {
@@ -231,38 +231,6 @@ func (d Derived) edited(ctx context.Context, e edit, id PoolID, check func(Pool)
 // sameHold compares what changes of a derived pool.
 func sameHold(a, b ledger.Derived) bool {
 	return a.Holder == b.Holder && a.HeldSince.Equal(b.HeldSince) && a.Releasing.Equal(b.Releasing)
-}
-
-// Idle reports whether a derived pool or an address space could go by itself, as of memory: no claim holds it, nothing is in it, and
-// nothing cools there.
-func (d Derived) Idle(id PoolID) (idle bool) {
-	d.a.table.Visit(id, func(p *space.Pool) {
-		idle = p.Derived != nil && p.Derived.Holder.Claim == "" && p.Held() == 0 && p.Spaces == 0 && p.Cools.Own == 0
-	})
-	return idle
-}
-
-// Clear retires the derived pools and the address spaces below a pool that nothing is in and no claim holds, from the bottom up, and
-// returns them. Unlike Idle it takes those in which blocks cool: the block of the pool cools then.
-func (d Derived) Clear(ctx context.Context, id PoolID) (gone []Pool, err error) {
-	for _, p := range d.Below(id) {
-		r := retirement{Allocator: d.a, id: p.ID, check: unheld}
-		err := r.run(ctx)
-		if err == nil {
-			gone = append(gone, p)
-		} else if !errors.Is(err, ErrPoolInUse) {
-			return gone, err
-		}
-	}
-	return gone, nil
-}
-
-// unheld refuses a pool that a claim holds.
-func unheld(p Pool) error {
-	if p.Derived != nil && p.Derived.Holder.Claim != "" {
-		return ErrPoolInUse
-	}
-	return nil
 }
 
 // Held returns the pool that a claim, or a reservation, holds, as of memory; ok is false if there is none.

@@ -135,7 +135,24 @@ func TestSweep_AddressSpaces(t *testing.T) {
 	if s.sweeps(); !s.known(space) {
 		t.Fatal("an address space in use was retired")
 	}
+	s.cooldown = time.Hour
+	s.bind(space, "cools")
+	if err := s.alloc.Release(t.Context(), "uid-of-cools"); err != nil {
+		t.Fatal(err)
+	}
+	s.cooldown = 0
 	if err := s.alloc.Release(t.Context(), "uid-of-c"); err != nil {
+		t.Fatal(err)
+	}
+	s.sweeps()
+	s.clock.Step(DefaultIdle)
+	if s.sweeps(); !s.known(space) {
+		t.Fatal("an address space was retired in which a block cools")
+	}
+	if _, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: ledger.Holder{Claim: "again", Cluster: tenant, Namespace: "default", Name: "cools"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.alloc.Release(t.Context(), "again"); err != nil {
 		t.Fatal(err)
 	}
 	s.sweeps()

@@ -33,12 +33,15 @@ type scene struct {
 	away      bool         // no server answers
 	departed  bool
 	bound     bool
+	cooldown  time.Duration
 }
 
 func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
 	s := &scene{T: t, clock: clocktesting.NewFakeClock(time.Now()), bound: true}
-	s.alloc = testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{}, testbed.Pool("platform", "root", "10.0.0.0/16"))
+	s.alloc = testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{
+		Cooldown: func(ledger.Block) (time.Duration, error) { return s.cooldown, nil },
+	}, testbed.Pool("platform", "root", "10.0.0.0/16"))
 	workspace := testbed.NewWorkspace(t, objects...)
 	s.workspace = workspace.Client
 	classes := &catalog.Catalog{

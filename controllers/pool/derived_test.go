@@ -48,8 +48,12 @@ func newDerivedScene(t *testing.T, objects ...client.Object) *derivedScene {
 		oracle:  &oracle{answer: live.Answer{Verdict: live.Alive, Object: root}},
 		catalog: &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: s.alloc},
 		retireBelow: func(ctx context.Context, id ledger.PoolID) error {
-			_, err := s.alloc.Derived().Clear(ctx, id)
-			return err
+			for _, p := range s.alloc.Derived().Below(id) {
+				if err := s.alloc.Retire(ctx, p.ID); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
 	return s

@@ -51,20 +51,23 @@ type Used interface {
 	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
 }
 
-// Idle reports whether nobody uses a pool that the system has made: it is open, no claim holds it, and nobody has a block of it or of
-// one of its address spaces. changes counts those of its space.
+// Idle reports whether nobody uses a pool that the system has made: it is open, no claim holds it, nobody has a block of it or of
+// one of its address spaces, and none cools there. changes counts those of its space.
 func Idle(used Used, kin Kin, p ledger.Pool) (idle bool, changes int64) {
 	capacity, ok := used.Capacity(p.ID)
-	if !ok || capacity.Blocks > 0 || p.Derived == nil || p.Derived.Holder.Claim != "" || !p.Derived.Releasing.IsZero() {
+	if !ok || keeps(capacity) || p.Derived == nil || p.Derived.Holder.Claim != "" || !p.Derived.Releasing.IsZero() {
 		return false, 0
 	}
 	for _, below := range kin.Below(p.ID) {
-		if inside, ok := used.Capacity(below.ID); ok && inside.Blocks > 0 {
+		if inside, ok := used.Capacity(below.ID); ok && keeps(inside) {
 			return false, 0
 		}
 	}
 	return true, capacity.Changes
 }
+
+// keeps reports whether a pool has blocks, or some that cool: with the pool, the ledger would forget until when.
+func keeps(c ledger.Capacity) bool { return c.Blocks > 0 || !c.NextRelease.IsZero() }
 
 // ShownID returns the ID by which the ledger knew a pool of a workspace when its status was written: the word of the system, also if
 // the ledger has lost the pool since. ok is false for a derived pool that has no status.

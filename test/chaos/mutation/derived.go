@@ -49,13 +49,6 @@ var derived = []Mutant{
 		Suite: ofDerived,
 	},
 	{
-		Name:  "pools are cleared that are being released",
-		File:  "allocator/derived.go",
-		Old:   "check: unheld}",
-		New:   "check: nil}",
-		Suite: ofDerived,
-	},
-	{
 		Name:  "a pool is retired that has address spaces",
 		File:  "allocator/retire.go",
 		Old:   "\tcase p.Spaces > 0:\n\t\treturn engine.Plan{}, errSpaces\n",
