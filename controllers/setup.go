@@ -223,7 +223,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	})
 	// What a workspace has of the platform's slices depends on whether its cache can be read.
 	workspaces.Changed = func(name multicluster.ClusterName) { slices.Engaged(known.Ledger(name)) }
-	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: classes, Directory: known, Version: build.Version()}); err != nil {
+	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: classes, Directory: known, Version: build.Version(), Ledger: alloc.Derived()}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
 	}
 	opts.Consumer.Clusters, opts.Consumer.Directory, opts.Consumer.World = mgr, known, reader

@@ -2,6 +2,8 @@ package class
 
 import (
 	"context"
+	"iter"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -12,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -24,39 +27,63 @@ type Options struct {
 	Directory *directory.Directory
 	// Version is that of the controller.
 	Version string
+	// Ledger lists the pools that classes have made.
+	Ledger Derived
 }
+
+// Derived lists the pools that the system has made, in memory.
+type Derived interface {
+	All() iter.Seq[ledger.Pool]
+}
+
+// recount is the time after which the pools of a class are counted again. No event of the platform tells of those of tenants.
+const recount = 5 * time.Second
 
 // Setup adds the class controller to the platform's manager: classes live there
 // and nowhere else.
 func Setup(mgr manager.Manager, opts Options) error {
-	r := &Reconciler{client: mgr.GetClient(), catalog: opts.Catalog, directory: opts.Directory, version: opts.Version}
+	r := &Reconciler{client: mgr.GetClient(), catalog: opts.Catalog, directory: opts.Directory, version: opts.Version, ledger: opts.Ledger}
 	return builder.ControllerManagedBy(mgr).
 		Named("class").
 		Watches(&ipamv1alpha1.IPClass{}, r.onClass()).
-		Watches(&ipamv1alpha1.IPPool{}, onPool()).
+		Watches(&ipamv1alpha1.IPPool{}, r.onPool()).
 		Complete(r)
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// onClass queues a class that came or changed, and the other classes marked as default: another one may
-// be in force now.
-func (r *Reconciler) onClass() handler.EventHandler {
-	marked := func(ctx context.Context, q queue) {
-		list := &ipamv1alpha1.IPClassList{}
-		if err := r.client.List(ctx, list, client.MatchingFields{catalog.ByDefault: "true"}); err != nil {
-			log.FromContext(ctx).Error(err, "list default classes")
-			return
-		}
-		for i := range list.Items {
+// add queues the classes that pick picks.
+func (r *Reconciler) add(ctx context.Context, q queue, pick func(*ipamv1alpha1.IPClass) bool) {
+	list := &ipamv1alpha1.IPClassList{}
+	if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "list classes")
+		return
+	}
+	for i := range list.Items {
+		if pick(&list.Items[i]) {
 			q.Add(request(list.Items[i].Name))
 		}
 	}
+}
+
+// below reports whether a class has a parent. Such a class depends on those above it, and on those beside it.
+func below(class *ipamv1alpha1.IPClass) bool { return class.Spec.ParentClassName != "" }
+
+// onClass queues a class that came or changed, those with a parent, which may be above or below it, and the other classes marked
+// as default: another one may be in force now.
+func (r *Reconciler) onClass() handler.EventHandler {
+	marked := func(ctx context.Context, q queue) { r.add(ctx, q, resolve.IsDefault) }
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { q.Add(request(e.Object.GetName())) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			q.Add(request(e.Object.GetName()))
+			r.add(ctx, q, below)
+		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			q.Add(request(e.ObjectNew.GetName()))
 			before, after := e.ObjectOld.(*ipamv1alpha1.IPClass), e.ObjectNew.(*ipamv1alpha1.IPClass)
+			if before.Generation != after.Generation {
+				r.add(ctx, q, below)
+			}
 			if resolve.IsDefault(before) != resolve.IsDefault(after) {
 				marked(ctx, q)
 			}
@@ -65,27 +92,32 @@ func (r *Reconciler) onClass() handler.EventHandler {
 			if resolve.IsDefault(e.Object.(*ipamv1alpha1.IPClass)) {
 				marked(ctx, q)
 			}
+			r.add(ctx, q, below)
 		},
 	}
 }
 
-// onPool requeues the classes that a pool names, or named.
-func onPool() handler.EventHandler {
-	add := func(obj client.Object, q queue) {
-		for _, class := range obj.(*ipamv1alpha1.IPPool).Spec.ClassNames {
+// onPool requeues the classes that a pool names, or named, and those with a parent, which is one of these, or below it.
+func (r *Reconciler) onPool() handler.EventHandler {
+	add := func(ctx context.Context, obj client.Object, q queue) {
+		names := obj.(*ipamv1alpha1.IPPool).Spec.ClassNames
+		for _, class := range names {
 			q.Add(request(class))
+		}
+		if len(names) > 0 {
+			r.add(ctx, q, below)
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { add(e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { add(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			before, after := e.ObjectOld.(*ipamv1alpha1.IPPool), e.ObjectNew.(*ipamv1alpha1.IPPool)
 			if before.Generation != after.Generation || resolve.Ready(before) != resolve.Ready(after) {
-				add(before, q)
-				add(after, q)
+				add(ctx, before, q)
+				add(ctx, after, q)
 			}
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { add(e.Object, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { add(ctx, e.Object, q) },
 	}
 }
 

@@ -22,6 +22,7 @@ type Reconciler struct {
 	catalog   *catalog.Catalog
 	directory *directory.Directory
 	version   string
+	ledger    Derived
 	// signed has the name of each class that was seen with this version.
 	signed sync.Map
 }
@@ -36,17 +37,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !class.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	return patch.Requeue(patch.Reconcile(ctx, r.client, class, func(ctx context.Context) error {
+	result, err := patch.Requeue(patch.Reconcile(ctx, r.client, class, func(ctx context.Context) error {
 		return r.reconcile(ctx, class)
 	}))
+	if err == nil && result.IsZero() && len(class.Spec.PoolPer) > 0 {
+		result.RequeueAfter = recount
+	}
+	return result, err
 }
 
 // reconcile brings the class's status and label to what they should be. The caller
 // writes them.
 func (r *Reconciler) reconcile(ctx context.Context, class *ipamv1alpha1.IPClass) error {
 	view := r.catalog.View(ctx)
+	root, roles, broken := resolve.Chain(view, class)
 	refusal := check(class, view.DefaultClasses())
-	offering := offering(class, view.Backing(r.directory.Platform(), class.Name))
+	offering := 0
+	if broken == nil {
+		offering = r.offering(view, root)
+	} else if refusal == nil || outcome.Pending(refusal) {
+		refusal = broken
+	}
 	if err := view.Err(); err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -55,6 +66,8 @@ func (r *Reconciler) reconcile(ctx context.Context, class *ipamv1alpha1.IPClass)
 	}
 	label(class)
 	r.sign(class)
+	class.Status.RequiredScopeRoles = roles
+	class.Status.ProvisionedPools = r.provisioned(class)
 	report(class, offering, refusal)
 	return nil
 }
@@ -95,10 +108,23 @@ func check(class *ipamv1alpha1.IPClass, marked []*ipamv1alpha1.IPClass) *outcome
 	return nil
 }
 
-// offering counts the pools that offer the class.
-func offering(class *ipamv1alpha1.IPClass, pools []*ipamv1alpha1.IPPool) int {
+// provisioned counts the pools that a class has made.
+func (r *Reconciler) provisioned(class *ipamv1alpha1.IPClass) (n int32) {
+	if len(class.Spec.PoolPer) == 0 {
+		return 0
+	}
+	for pool := range r.ledger.All() {
+		if pool.Derived.Class == class.Name {
+			n++
+		}
+	}
+	return n
+}
+
+// offering counts the pools that offer a class, and those below it.
+func (r *Reconciler) offering(view *catalog.View, class *ipamv1alpha1.IPClass) int {
 	n := 0
-	for _, pool := range pools {
+	for _, pool := range view.Backing(r.directory.Platform(), class.Name) {
 		if resolve.Backs(pool, class) {
 			n++
 		}

@@ -25,11 +25,12 @@ func (c chain) above() *ipamv1alpha1.IPClass {
 	return c[1]
 }
 
-// Chain returns the roles that the scope of a claim by a class must have, sorted, and a refusal that names a fault of the class or
-// of one above it; nil if claims may use the class. Of a broken chain the roles are those that are known.
-func Chain(catalog Catalog, class *ipamv1alpha1.IPClass) (roles []string, broken *outcome.Refusal) {
+// Chain returns the root of the chain of a class, which the pools name that offer it, and the roles that the scope of a claim by the
+// class must have, sorted. broken names a fault of the class or of one above it; nil if claims may use the class. Then root
+// and roles are those of the levels that are known.
+func Chain(catalog Catalog, class *ipamv1alpha1.IPClass) (root *ipamv1alpha1.IPClass, roles []string, broken *outcome.Refusal) {
 	levels, broken := chainOf(catalog, class)
-	return levels.roles(), broken
+	return levels.root(), levels.roles(), broken
 }
 
 // roles returns those that a claim must have: by uniqueWithin of the class, and by each poolPer.

@@ -92,7 +92,7 @@ func Published(class *ipamv1alpha1.IPClass) bool {
 
 // Backs reports whether a platform pool offers addresses of the class.
 func Backs(pool *ipamv1alpha1.IPPool, class *ipamv1alpha1.IPClass) bool {
-	return slices.Contains(pool.Spec.ClassNames, class.Name) && Ready(pool) &&
+	return slices.Contains(pool.Spec.ClassNames, class.Name) && authored(pool) && Ready(pool) &&
 		pool.Status.IPFamily == class.Spec.IPFamily
 }
 

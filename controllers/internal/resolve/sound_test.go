@@ -47,7 +47,7 @@ func TestChain_Faults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := networks()
 			tt.change(&w)
-			_, broken := resolve.Chain(w, w.class("endpoint"))
+			_, _, broken := resolve.Chain(w, w.class("endpoint"))
 			switch {
 			case broken == nil && tt.want != "":
 				t.Errorf("nothing is wrong with the chain, want %q", tt.want)
@@ -71,10 +71,10 @@ func TestChain_Levels(t *testing.T) {
 		}
 		return w
 	}
-	if _, broken := resolve.Chain(levels(8), levels(8).class("c7")); broken != nil {
+	if _, _, broken := resolve.Chain(levels(8), levels(8).class("c7")); broken != nil {
 		t.Errorf("a chain of eight is refused: %v", broken)
 	}
-	_, broken := resolve.Chain(levels(9), levels(9).class("c8"))
+	_, _, broken := resolve.Chain(levels(9), levels(9).class("c8"))
 	if broken == nil || !strings.Contains(broken.Message, "more than 8 classes") {
 		t.Errorf("a chain of nine is refused with %v, want that there are more than 8 classes", broken)
 	}
@@ -85,11 +85,11 @@ func TestChain_Roles(t *testing.T) {
 	w := networks()
 	w.class("endpoint").Spec.UniqueWithin = []string{"zone", "network"}
 	for name, want := range map[string][]string{"vpc": {"network"}, "subnet": {"location", "network"}, "endpoint": {"location", "network", "zone"}} {
-		if roles, broken := resolve.Chain(w, w.class(name)); broken != nil || !slices.Equal(roles, want) {
-			t.Errorf("class %s requires %v, and is refused with %v; want %v", name, roles, broken, want)
+		if root, roles, broken := resolve.Chain(w, w.class(name)); broken != nil || !slices.Equal(roles, want) || root.Name != "vpc" {
+			t.Errorf("class %s below %s requires %v, and is refused with %v; want %v below vpc", name, root.Name, roles, broken, want)
 		}
 	}
-	if roles, _ := resolve.Chain(w, gen.Class("flat")); len(roles) > 0 {
+	if _, roles, _ := resolve.Chain(w, gen.Class("flat")); len(roles) > 0 {
 		t.Errorf("a class without roles requires %v", roles)
 	}
 }
