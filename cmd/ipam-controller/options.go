@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/capi"
 	"github.com/kcp-ipam/ipam/controllers/consumer"
 	"github.com/kcp-ipam/ipam/controllers/derived"
@@ -49,6 +50,7 @@ type options struct {
 	pprofAddress string
 	probeAddress string
 	workers      int
+	unmet        string
 	maxPools     int
 	derivedIdle  time.Duration
 	maxWaits     int
@@ -72,6 +74,7 @@ func defaults() *options {
 		metricsAddress: ":8080",
 		probeAddress:   ":8081",
 		workers:        16,
+		unmet:          string(ipamv1alpha1.UnmetWait),
 		maxPools:       1000,
 		derivedIdle:    derived.DefaultIdle,
 		maxWaits:       10_000,
@@ -96,6 +99,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.election.addFlags(f)
 	f.IntVar(&o.workers, "workers", o.workers, "how many claims are reconciled at once; waiting claims of different workspaces take turns; with more workers, each request to kcp takes longer")
 	f.DurationVar(&o.derivedIdle, "derived-pool-idle", o.derivedIdle, "how long a pool that was made for a scope, and that nobody uses, stays; 0: until its range claim is deleted")
+	f.StringVar(&o.unmet, "default-unmet-policy", o.unmet, "Wait or Refuse: what the creation of a claim does that cannot be met now, if neither the claim nor its class has an unmetPolicy; classes of networks always refuse then")
 	f.IntVar(&o.maxPools, "max-pools-per-workspace", o.maxPools, "how many pools a workspace may have, child pools included; those of the platform are not counted; 0: any number")
 	f.IntVar(&o.maxWaits, "max-waits-per-workspace", o.maxWaits, "at how many pools the claims of one workspace wait for room, each pool counted for each claim: it bounds the memory that a workspace takes; 0: any number")
 	f.DurationVar(&o.sweep.Interval, "sweep-interval", o.sweep.Interval, "how often to search the ledger for orphans: blocks whose claim is gone")
@@ -180,6 +184,9 @@ func (o *options) validate() error {
 	}
 	if o.derivedIdle < 0 {
 		errs = append(errs, fmt.Errorf("--derived-pool-idle is %s; give it a duration such as 10m, or 0 to keep such pools", o.derivedIdle))
+	}
+	if o.unmet != string(ipamv1alpha1.UnmetWait) && o.unmet != string(ipamv1alpha1.UnmetRefuse) {
+		errs = append(errs, fmt.Errorf("--default-unmet-policy is %q; give it Wait or Refuse", o.unmet))
 	}
 	if o.maxPools < 0 {
 		errs = append(errs, fmt.Errorf("--max-pools-per-workspace is %d; give it at least 1, or 0 for any number", o.maxPools))

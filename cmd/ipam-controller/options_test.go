@@ -3,6 +3,7 @@ package main
 import (
 	"net/netip"
 	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -29,4 +30,16 @@ func FuzzLocalURL(f *testing.F) {
 			t.Errorf("%q reaches beyond this machine", text)
 		}
 	})
+}
+
+// The controller starts with each word of unmetPolicy, and says which they are.
+func TestOptions_DefaultUnmetPolicy(t *testing.T) {
+	for word, want := range map[string]string{"Wait": "", "Refuse": "", "": "give it Wait or Refuse", "refuse": "give it Wait or Refuse"} {
+		opts := defaults()
+		opts.unmet = word
+		err := opts.validate()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("--default-unmet-policy=%s: %v, want %q", word, err, want)
+		}
+	}
 }
