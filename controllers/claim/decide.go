@@ -156,11 +156,14 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 }
 
 // take asks a candidate. Where addresses are unique within the claim's scope, it asks the address space that the candidate
-// has for that, and makes it if it is not there. In a dry run the candidate itself stands for one that is not.
+// has for that, and makes it if it is not there, or goes. In a dry run the candidate itself stands for one that is not.
 func (d *decision) take(ctx context.Context, plan resolve.Plan, c resolve.Candidate) (ledger.Block, error) {
 	request := d.request(plan, c)
 	if _, known := d.ledger.Pool(request.Pool); known || plan.Space == nil {
-		return d.ask(ctx, request)
+		block, err := d.ask(ctx, request)
+		if went := errors.Is(err, ledger.ErrUnknownPool) || errors.Is(err, ledger.ErrPoolDraining); plan.Space == nil || !went {
+			return block, err
+		}
 	}
 	of := request
 	of.Pool = ledger.PoolID(c.Pool.UID)

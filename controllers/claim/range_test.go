@@ -209,3 +209,41 @@ func TestSpace_RepeatsAddressesInEachNetwork(t *testing.T) {
 		t.Errorf("the record is %+v, %v; want its scope, and the digest of that", record, err)
 	}
 }
+
+// late is a ledger whose memory has an address space still that another replica has retired.
+type late struct {
+	Ledger
+	space ledger.Pool
+}
+
+func (l late) Pool(id ledger.PoolID) (ledger.Pool, bool) {
+	if id == l.space.ID {
+		return l.space, true
+	}
+	return l.Ledger.Pool(id)
+}
+
+// An address space that has gone a moment ago is made again for the claim that asks for it.
+func TestSpace_IsMadeAgain(t *testing.T) {
+	t.Parallel()
+	flat := gen.Class("overlay", gen.DefaultLength(28))
+	flat.Spec.UniqueWithin = []string{"network"}
+	overlay := readyPool("overlay-pool", "10.0.0.0/24", gen.Backs("overlay"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, flat, overlay)
+	claim := scoped("a", "overlay", "red", "")
+	space, err := n.ledger.Derived().Space(t.Context(), ledger.PoolID(overlay.UID), "tenant", ledger.Scope{"network": refOf(claim.Spec.Scope["network"])})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.ledger.Retire(t.Context(), space.ID); err != nil {
+		t.Fatal(err)
+	}
+	n.Reconciler.ledger = late{n.ledger, space}
+	if answer := n.create(claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
+		t.Errorf("answered %+v, want 10.0.0.0/28", answer)
+	}
+}
+
+func refOf(ref ipamv1alpha1.ScopeRef) ledger.ScopeRef {
+	return ledger.ScopeRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+}
