@@ -202,6 +202,9 @@ type place struct {
 // find finds a place for the block, or refuses the request.
 func (b bind) find(v space.View, p *space.Pool) (at place, refusal error) {
 	r := b.Request
+	if p.Closed() && !b.adopts {
+		return at, &ReleasingError{Pool: p.ID}
+	}
 	if p.State != PoolOpen {
 		return at, ErrPoolDraining
 	}
@@ -209,11 +212,7 @@ func (b bind) find(v space.View, p *space.Pool) (at place, refusal error) {
 		at.prefix, refusal = p.Vacant(r.Exact)
 		return at, refusal
 	}
-	switch reason := v.Pools().Frozen(); reason {
-	case space.NotFrozen:
-	case space.Releasing:
-		return at, &ReleasingError{Pool: p.ID}
-	default:
+	if reason := v.Pools().Frozen(); reason != space.NotFrozen {
 		return at, &FrozenError{Pool: p.ID, Lost: reason == space.LostChanges, Disputed: reason == space.Disputed}
 	}
 	if err := p.Suits(r); err != nil {

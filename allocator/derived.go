@@ -49,7 +49,7 @@ func (d Derived) Provision(ctx context.Context, req Request, p Pool, excluded fu
 			c := carving{Allocator: d.a, req: wanted{Request: req}, child: p, excluded: excluded}
 			there, err = c.run(ctx)
 		}
-		if err == nil && there.Derived != nil && !there.Derived.Releasing.IsZero() {
+		if err == nil && there.Closed() {
 			return Pool{}, &ReleasingError{Pool: p.ID}
 		}
 		if err != nil || !d.a.goes(ctx, there) {
@@ -114,7 +114,7 @@ func (d Derived) Hold(ctx context.Context, id PoolID, by Holder) (Pool, error) {
 	_, reserves := ledger.ReservedBy(by.Claim)
 	return d.change(ctx, id, func(p Pool) error {
 		switch {
-		case !p.Derived.Releasing.IsZero():
+		case p.Closed():
 			return &ReleasingError{Pool: id}
 		case p.Derived.Holder.Claim != "" && p.Derived.Holder.Claim != by.Claim:
 			return &HeldError{Pool: id, By: p.Derived.Holder}

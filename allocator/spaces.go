@@ -32,15 +32,13 @@ func (s newSpace) plan(v space.View) (engine.Plan, error) {
 	if of == nil {
 		return engine.Plan{}, engine.ErrGone
 	}
-	if of.State != PoolOpen {
-		return engine.Refuse(ErrPoolDraining)
-	}
-	switch v.Pools().Frozen() {
-	case space.Untrusted:
-		return engine.Refuse(&FrozenError{Pool: of.ID})
-	case space.Releasing:
+	switch {
+	case of.Closed():
 		return engine.Refuse(&ReleasingError{Pool: of.ID})
-	case space.NotFrozen, space.Disputed, space.LostChanges: // the address space is the same
+	case of.State != PoolOpen:
+		return engine.Refuse(ErrPoolDraining)
+	case v.Pools().Frozen() == space.Untrusted:
+		return engine.Refuse(&FrozenError{Pool: of.ID})
 	}
 	next, made, counts := of.Pool, ledger.Pool(s), int64(1)
 	if of.Frozen {

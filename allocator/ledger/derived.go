@@ -59,9 +59,10 @@ func (p Pool) Above() PoolID {
 }
 
 // Kept reports whether a claim, or a reservation, holds the pool, and is not about to be deleted.
-func (p Pool) Kept() bool {
-	return p.Derived != nil && p.Derived.Holder.Claim != "" && p.Derived.Releasing.IsZero()
-}
+func (p Pool) Kept() bool { return p.Derived != nil && p.Derived.Holder.Claim != "" && !p.Closed() }
+
+// Closed reports whether the pool is about to be released, or to be opened again. Nothing is bound in it meanwhile.
+func (p Pool) Closed() bool { return p.Derived != nil && !p.Derived.Releasing.IsZero() }
 
 // What begins the IDs of the pools that the system makes, and of no UID.
 const (

@@ -25,7 +25,7 @@ func (p *Pool) FreezeReason() FreezeReason {
 		return Untrusted
 	case p.Disputed:
 		return Disputed
-	case p.Derived != nil && !p.Derived.Releasing.IsZero():
+	case p.Closed():
 		return Releasing
 	}
 	return NotFrozen
