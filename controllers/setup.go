@@ -189,7 +189,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	}
 	doubts := claim.NewDoubts(news.Claims, known)
 	adopter := adopt.New(adopt.Options{
-		Ledger: alloc, Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect, Doubt: doubts.Add,
+		Ledger: alloc, Ranges: alloc.Derived(), Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect, Doubt: doubts.Add,
 	})
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: alloc, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Doubts: doubts, Sees: opts.sees,

@@ -45,6 +45,7 @@ type Ledger interface {
 	Pool(id ledger.PoolID) (ledger.Pool, bool)
 	Register(ctx context.Context, pool ledger.Pool) (ledger.Pool, error)
 	Readopt(ctx context.Context, r ledger.Request, child ledger.Pool) (ledger.Pool, error)
+	Exclude(ctx context.Context, id ledger.PoolID, list []netip.Prefix) error
 	Retire(ctx context.Context, id ledger.PoolID) error
 	Drain(ctx context.Context, id ledger.PoolID) error
 	Adopt(ctx context.Context, r ledger.Request, state ledger.BlockState) (ledger.Block, error)
@@ -56,6 +57,12 @@ type Ledger interface {
 	Trust(id ledger.PoolID)
 }
 
+// Ranges are the pools that the system makes. allocator.Derived has these methods.
+type Ranges interface {
+	Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (ledger.Pool, error)
+	Space(ctx context.Context, of ledger.PoolID, workspace ledger.ClusterName, scope ledger.Scope) (ledger.Pool, error)
+}
+
 // Record is the published record, read past every cache.
 type Record interface {
 	Each(ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error
@@ -65,6 +72,7 @@ type Record interface {
 // Options configure an Adopter. All fields are required.
 type Options struct {
 	Ledger    Ledger
+	Ranges    Ranges
 	Record    Record
 	Directory *directory.Directory
 	// Clusters shows the pools of the workspaces, from the caches.

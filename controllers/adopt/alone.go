@@ -48,7 +48,7 @@ func (a *Adopter) alone(ctx context.Context, w *world) error {
 	for _, r := range w.alone {
 		p := w.find(r.request.Holder.Cluster, r.pool)
 		err := a.takeAlone(ctx, p, r)
-		if errors.Is(err, errOthers) || errors.Is(err, errStranger) || errors.Is(err, errOrphan) || errors.Is(err, ledger.ErrOutOfRange) {
+		if errors.Is(err, errOthers) || errors.Is(err, errUnclassed) || errors.Is(err, errStranger) || errors.Is(err, errOrphan) || errors.Is(err, ledger.ErrOutOfRange) {
 			w.leave(ctx, r, err)
 			continue
 		}
@@ -66,7 +66,14 @@ func (a *Adopter) takeAlone(ctx context.Context, p *pool, r record) error {
 	if answer, err := a.orphan(ctx, r.request.Holder); err != nil || answer.Verdict == live.Unbound {
 		return cmp.Or(err, errOrphan)
 	}
-	blocks, err := a.Ledger.Overlapping(ctx, p.id, r.request.Exact)
+	scope, err := a.unique(ctx, r)
+	if err != nil {
+		return err
+	}
+	if r.request.Pool, err = a.within(ctx, r, scope); err != nil {
+		return err
+	}
+	blocks, err := a.Ledger.Overlapping(ctx, r.request.Pool, r.request.Exact)
 	if err != nil {
 		return err
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 )
 
 // Compare compares the ledger with the status of every pool in the space of a pool, and trusts the pools that
@@ -42,6 +42,12 @@ func (a *Adopter) compare(ctx context.Context, p ledger.Pool) (bool, error) {
 	if p.Frozen {
 		return false, nil
 	}
+	if ledger.IsAddressSpace(p.ID) { // its changes count with those of its pool, which alone is published
+		var known bool
+		if p, known = a.Ledger.Pool(p.Derived.Of); !known {
+			return false, nil
+		}
+	}
 	cl, err := a.Clusters.GetCluster(ctx, a.Directory.Engaged(p.Cluster))
 	if err != nil {
 		return false, err
@@ -50,7 +56,7 @@ func (a *Adopter) compare(ctx context.Context, p ledger.Pool) (bool, error) {
 	if err := cl.GetCache().Get(ctx, client.ObjectKey{Name: p.Name}, pool); err != nil {
 		return false, err
 	}
-	if pool.UID != types.UID(p.ID) || pool.Status.AllocatedCIDR == "" || pool.Status.ObservedGeneration != pool.Generation {
+	if id, ok := catalog.IDOf(a.Ledger, pool, p.Cluster); !ok || id != p.ID || pool.Status.AllocatedCIDR == "" || pool.Status.ObservedGeneration != pool.Generation {
 		return false, nil // what it excludes may have changed, which the leader has to follow first
 	}
 	behind, err := a.behind(ctx, p.ID, pool.Status)

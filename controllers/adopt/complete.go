@@ -10,6 +10,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 )
 
 // Complete reports whether the ledger has all blocks that were ever published of the pool that a claim shows: it has every
@@ -24,7 +25,7 @@ func (a *Adopter) Complete(ctx context.Context, in ledger.ClusterName, claim *ip
 	unseen := map[ledger.PoolID]bool{} // those that were not compared yet, as long as no workspace shows them
 	for p := range a.Ledger.Pools() {  // which costs no list
 		switch {
-		case !s.mayBe(p.Cluster, p.Name, p.CIDR):
+		case !s.mayBe(p.Cluster, p.Name, p.CIDR), ledger.IsAddressSpace(p.ID): // which is compared with its pool
 		case p.Frozen || a.isLost(p.ID):
 			return false, nil
 		case a.waits(p):
@@ -38,8 +39,12 @@ func (a *Adopter) Complete(ctx context.Context, in ledger.ClusterName, claim *ip
 		if err != nil || !s.mayBe(owner, pool.Name, cidr) || !whole || failed != nil {
 			return
 		}
-		delete(unseen, ledger.PoolID(pool.UID))
-		whole, failed = a.has(ctx, pool)
+		id, shown := catalog.ShownID(pool, owner)
+		if !shown {
+			return
+		}
+		delete(unseen, id)
+		whole, failed = a.has(ctx, id, pool)
 	})
 	return whole && len(unseen) == 0, errors.Join(failed, err)
 }
@@ -87,8 +92,7 @@ func (a *Adopter) waits(p ledger.Pool) bool {
 // has reports whether the ledger has all that a pool's status speaks of. Our finalizer is taken off a pool that goes
 // when the ledger has retired it, which only the process remembers that has seen it. Others may keep the pool there for
 // as long as they like.
-func (a *Adopter) has(ctx context.Context, pool *ipamv1alpha1.IPPool) (bool, error) {
-	id := ledger.PoolID(pool.UID)
+func (a *Adopter) has(ctx context.Context, id ledger.PoolID, pool *ipamv1alpha1.IPPool) (bool, error) {
 	p, known := a.Ledger.Pool(id)
 	switch {
 	case a.isLost(id), p.Frozen:

@@ -66,6 +66,10 @@ type record struct {
 	fault   error  // why the text is none
 	// promise is, of a claim, the reservation that it was answered with. It may be in the ledger still.
 	promise *allocator.Confirmation
+	// ranged: a claim shows it as a range, which it holds.
+	ranged bool
+	// scope has the objects within which the block is unique; of a claim, all objects that it names.
+	scope ipamv1alpha1.Scope
 }
 
 // readRecord takes from an allocation or a claim what the ledger has to know; ok is
@@ -76,7 +80,7 @@ func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok 
 	switch o := object.(type) {
 	case *ipamv1alpha1.IPAllocation:
 		name, uid = o.HeldBy()
-		r.pool, r.text = o.Spec.PoolRef, o.Status.AllocatedCIDR
+		r.pool, r.text, r.scope = o.Spec.PoolRef, o.Status.AllocatedCIDR, o.Spec.Scope
 		r.request.Class, r.request.Policy = o.Spec.ClassName, ledger.ReclaimPolicy(o.Spec.ReclaimPolicy)
 		if o.Spec.ClaimRef == nil {
 			r.state, r.request.Until = ledger.Retained, o.ExpiresAt()
@@ -85,9 +89,10 @@ func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok 
 		if o.Status.PoolRef == nil {
 			return r, false
 		}
-		r.pool, r.text = *o.Status.PoolRef, o.Status.AllocatedCIDR
+		r.pool, r.text, r.scope = *o.Status.PoolRef, o.Status.AllocatedCIDR, o.Spec.Scope
+		r.ranged = o.Spec.Target == ipamv1alpha1.TargetScopeRange
 		r.request.Class, r.request.Policy = o.Status.ClassName, ledger.ReclaimPolicy(o.Spec.ReclaimPolicy)
-		if shown, ok := promise.Shown(cluster, o); ok {
+		if shown, ok := promise.Shown(cluster, o); ok && !r.ranged {
 			shown.Certain = true
 			r.promise = &shown
 		}
@@ -101,9 +106,15 @@ func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok 
 }
 
 // take adopts one block, or notes that a claim alone shows it. What can never be adopted keeps nothing frozen: it is said.
-func (a *Adopter) take(ctx context.Context, w *world, r record) error {
+func (a *Adopter) take(ctx context.Context, w *world, r record) (err error) {
+	if r.ranged {
+		return a.hold(ctx, w, r)
+	}
 	if r.promise != nil {
 		return a.promised(ctx, w, r)
+	}
+	if r.request.Pool, err = a.within(ctx, r, r.scope); err != nil {
+		return err
 	}
 	block, err := a.Ledger.Adopt(ctx, r.request, r.state)
 	switch {

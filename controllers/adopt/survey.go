@@ -28,10 +28,13 @@ type pool struct {
 	space  ledger.SpaceID
 	parent *ipamv1alpha1.PoolRef // nil for a root
 	slice  ledger.PoolID         // the pool that it is a slice of; empty: it is not a slice
-	made   time.Time
-	had    *ipamv1alpha1.PoolLedger
-	lost   bool  // the ledger misses something of it, and it was not stuck before the records were read
-	stuck  error // why it cannot be made whole, for as long as that is so; nil if it can
+	// derived says what the system has made it for; nil: somebody has written it.
+	derived  *ledger.Derived
+	excluded []netip.Prefix // of a derived pool: others get theirs by their spec
+	made     time.Time
+	had      *ipamv1alpha1.PoolLedger
+	lost     bool  // the ledger misses something of it, and it was not stuck before the records were read
+	stuck    error // why it cannot be made whole, for as long as that is so; nil if it can
 	// lacking is its parent's space, if the pool's block is missing there.
 	lacking ledger.SpaceID
 	admits  func(directory.Workspace) bool // whether a workspace may claim from it
@@ -87,7 +90,7 @@ func (a *Adopter) survey(ctx context.Context) (*world, error) {
 // look adds a pool to the world, and to what is lost if it is.
 func (a *Adopter) look(ctx context.Context, w *world, cluster ledger.ClusterName, found *ipamv1alpha1.IPPool) error {
 	p, err := read(found, a.Directory.Workspace(cluster))
-	if err != nil {
+	if err != nil || p == nil {
 		return err
 	}
 	w.add(p)
@@ -154,10 +157,15 @@ func (w *world) find(from ledger.ClusterName, ref ipamv1alpha1.PoolRef) *pool {
 	return w.pools[place{w.clusters[ref.ProjectRef.Name], ref.Name}]
 }
 
-// read takes from an IPPool what a ledger has to know.
+// read takes from an IPPool the facts that a ledger has to have. It is nil if the IPPool says that the system has made it, and has no
+// status: it may be anybody's.
 func read(object *ipamv1alpha1.IPPool, owner directory.Workspace) (*pool, error) {
+	id, ok := catalog.ShownID(object, owner.Cluster)
+	if !ok {
+		return nil, nil
+	}
 	p := &pool{
-		id: ledger.PoolID(object.UID), owner: owner, name: object.Name,
+		id: id, owner: owner, name: object.Name,
 		space:  catalog.Space(object, owner.Cluster),
 		parent: object.Spec.ParentPoolRef,
 		slice:  ledger.PoolID(object.Labels[ipamv1alpha1.LabelSlice]),
@@ -170,7 +178,10 @@ func read(object *ipamv1alpha1.IPPool, owner directory.Workspace) (*pool, error)
 		return p, nil
 	}
 	var err error
-	if p.cidr, err = netip.ParsePrefix(text); err != nil {
+	if p.cidr, err = netip.ParsePrefix(text); err == nil && object.Spec.ClassRef != nil {
+		err = p.derive(object)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("pool %s of %s: %w", p.name, owner.Cluster, err)
 	}
 	return p, nil

@@ -28,12 +28,17 @@ func DerivedIDs(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) []ledger.Po
 	if pool.Spec.ClassRef == nil {
 		return nil
 	}
+	scope, class := Scope(pool.Spec.Scope), pool.Spec.ClassRef.Name
+	return []ledger.PoolID{ledger.DerivedID(class, owner, scope), ledger.DerivedID(class, "", scope)}
+}
+
+// Scope returns a scope in the words of the ledger.
+func Scope(of ipamv1alpha1.Scope) ledger.Scope {
 	scope := ledger.Scope{}
-	for role, ref := range pool.Spec.Scope {
+	for role, ref := range of {
 		scope[role] = ledger.ScopeRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
 	}
-	class := pool.Spec.ClassRef.Name
-	return []ledger.PoolID{ledger.DerivedID(class, owner, scope), ledger.DerivedID(class, "", scope)}
+	return scope
 }
 
 // Shows reports whether an object of a workspace is that of a derived pool.

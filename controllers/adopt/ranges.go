@@ -1,0 +1,77 @@
+package adopt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+)
+
+// errUnclassed: the class is gone that says within which objects the claim's block is unique.
+var errUnclassed = errors.New("the class of the claim is gone, so that its address space is not known, and no record says it")
+
+// derive notes what the system has made a pool for, as its IPPool says. Claims of the workspace that has it may be served from it, or of
+// all workspaces if these share it.
+func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
+	p.space = ledger.SpaceID(p.id)
+	p.derived = &ledger.Derived{Class: object.Spec.ClassRef.Name, Scope: catalog.Scope(object.Spec.Scope)}
+	p.admits = func(directory.Workspace) bool { return true }
+	if own := p.owner; p.derived.ID() != p.id {
+		p.derived.Workspace = own.Cluster
+		p.admits = func(who directory.Workspace) bool { return who.Cluster == own.Cluster }
+	}
+	p.excluded, err = resolve.Excluded(p.cidr, object.Spec)
+	return err
+}
+
+// hold lets a claim hold the pool that it shows. Of two that show it, the first one has it: the other shows what is not its own, as
+// verify finds.
+func (a *Adopter) hold(ctx context.Context, w *world, r record) error {
+	_, err := a.Ranges.Hold(ctx, r.request.Pool, r.request.Holder)
+	held, other := errors.AsType[*ledger.HeldError](err)
+	switch {
+	case other:
+		w.leave(ctx, r, held)
+		return nil
+	case err != nil:
+		return fmt.Errorf("give range %s to claim %s/%s: %w", r.text, r.request.Holder.Namespace, r.request.Holder.Name, err)
+	}
+	return nil
+}
+
+// within returns the pool of a record, or its address space for a scope.
+func (a *Adopter) within(ctx context.Context, r record, scope ipamv1alpha1.Scope) (ledger.PoolID, error) {
+	if len(scope) == 0 {
+		return r.request.Pool, nil
+	}
+	space, err := a.Ranges.Space(ctx, r.request.Pool, r.request.Holder.Cluster, catalog.Scope(scope))
+	if err != nil {
+		return "", fmt.Errorf("register the address space of claim %s/%s: %w", r.request.Holder.Namespace, r.request.Holder.Name, err)
+	}
+	return space.ID, nil
+}
+
+// unique returns the part of a claim's scope within which its block is unique: by its class, which has not changed that since.
+func (a *Adopter) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, error) {
+	if len(r.scope) == 0 || r.request.Class == "" {
+		return nil, nil
+	}
+	platform, err := a.Clusters.GetCluster(ctx, a.Directory.Engaged(a.Directory.Platform().Cluster))
+	if err != nil {
+		return nil, err
+	}
+	class := &ipamv1alpha1.IPClass{}
+	err = platform.GetCache().Get(ctx, client.ObjectKey{Name: r.request.Class}, class)
+	if apierrors.IsNotFound(err) {
+		return nil, errUnclassed
+	}
+	return r.scope.Only(class.Spec.UniqueWithin), err
+}

@@ -1,0 +1,105 @@
+package adopt
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
+)
+
+// network publishes the pool of a network of the platform, which all workspaces share.
+func (l *loss) network(name, cidr string) (*ipamv1alpha1.IPPool, ledger.PoolID) {
+	l.t.Helper()
+	id := ledger.DerivedID("net", "", ledger.Scope{"network": {Kind: "Network", Name: name}})
+	pool := gen.Pool("net-"+name, gen.ChildOf("root", 24), gen.Reserves(1, 0, 28))
+	pool.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "net"}
+	pool.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: name}}
+	pool.Status.ScopeDigest = ledger.Digest(id)
+	l.had(pool, cidr, "another", 7)
+	return pool, id
+}
+
+// A ledger that was lost gets the pools that the system had made back from their IPPools, with what these reserve, and their holders
+// from the range claims.
+func TestAdopter_RangesComeBack(t *testing.T) {
+	l := newLoss(t)
+	l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+	pool, id := l.network("a", "10.0.3.0/24")
+	claim := gen.Claim("range", gen.OfClass("net"), gen.ForRange())
+	claim.Status = ipamv1alpha1.IPClaimStatus{AllocatedCIDR: "10.0.3.0/24", PoolRef: &ipamv1alpha1.PoolRef{Name: pool.Name}}
+	inside := gen.Allocation("c", pool.Name, "10.0.3.16/28")
+	l.record.claims, l.record.records = append(l.record.claims, claim), append(l.record.records, inside)
+	whole, err := l.Whole(t.Context(), id, pool.Status)
+	if err != nil || whole {
+		t.Fatalf("Whole = %t, %v; want that it is lost", whole, err)
+	}
+	if err := l.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p, ok := l.ledger.Pool(id)
+	if !ok || p.CIDR.String() != "10.0.3.0/24" || p.Parent != "uid-of-root" || p.Frozen || p.Derived.Class != "net" || p.Derived.ID() != id {
+		t.Fatalf("the pool is %+v, %t; want it as it was", p, ok)
+	}
+	if want := []netip.Prefix{netip.MustParsePrefix("10.0.3.0/28")}; !slices.Equal(p.Excluded, want) {
+		t.Errorf("it excludes %v, want %v", p.Excluded, want)
+	}
+	if held, ok := l.ledger.Derived().Held("uid-of-range"); !ok || held.ID != id {
+		t.Errorf("the claim holds %s, %t; want the pool", held.ID, ok)
+	}
+	if got := l.blocks()["uid-of-c"]; got != "10.0.3.16/28 bound" {
+		t.Errorf("the claim inside has %q", got)
+	}
+	if _, ok := l.ledger.Pool(ledger.PoolID(pool.UID)); ok {
+		t.Error("the pool is in the ledger by its UID")
+	}
+}
+
+// An IPPool that says the system has made it, and shows no digest of the system, is in no ledger.
+func TestAdopter_AForgedPoolStaysOut(t *testing.T) {
+	l := newLoss(t)
+	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+	pool, id := l.network("a", "10.0.3.0/24")
+	pool.Status.ScopeDigest = "forged"
+	l.whole(root)
+	if err := l.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []ledger.PoolID{id, ledger.PoolID(pool.UID)} {
+		if _, ok := l.ledger.Pool(id); ok {
+			t.Errorf("the ledger has the pool %s", id)
+		}
+	}
+}
+
+// Blocks that are unique within a network come back to the address space of that, so that two of the same prefix are in no dispute.
+func TestAdopter_AddressSpacesComeBack(t *testing.T) {
+	l := newLoss(t)
+	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+	for _, name := range []string{"a", "b"} {
+		record := gen.Allocation("in-"+name, "root", "10.0.0.16/28")
+		record.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: name}}
+		l.record.records = append(l.record.records, record)
+	}
+	// Of the second, the claim alone is left. It names more than its block is unique within.
+	class := gen.Class("flat", gen.UniqueWithin("network"))
+	l.Clusters = testbed.Clusters{"": testbed.NewWorkspace(t, class)}
+	alone := gen.Claim("alone", gen.OfClass("flat"))
+	alone.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "a"}, "location": {Kind: "Location", Name: "ams"}}
+	alone.Status = ipamv1alpha1.IPClaimStatus{AllocatedCIDR: "10.0.0.32/28", ClassName: "flat", PoolRef: &ipamv1alpha1.PoolRef{Name: "root"}}
+	l.record.claims = append(l.record.claims, alone)
+	l.whole(root)
+	if err := l.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for claim, network := range map[ledger.ClaimID]string{"uid-of-in-a": "a", "uid-of-in-b": "b", "uid-of-alone": "a"} {
+		want := ledger.AddressSpaceID("uid-of-root", "platform", ledger.Scope{"network": {Kind: "Network", Name: network}})
+		b, ok, err := l.ledger.Lookup(t.Context(), claim)
+		if !ok || err != nil || b.Pool != want || b.State != ledger.Bound {
+			t.Errorf("claim %s has %+v, %t, %v; want it bound in %s", claim, b, ok, err, want)
+		}
+	}
+}
