@@ -32,8 +32,8 @@ func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 	return err
 }
 
-// hold lets a claim hold the pool that it shows. Of two that show it, the first one has it: the other shows what is not its own, as
-// verify finds.
+// hold lets a claim hold the pool that it shows. Of two that show it, the first one has it, and verify finds the
+// other.
 func (a *Adopter) hold(ctx context.Context, w *world, r record) error {
 	_, err := a.Ranges.Hold(ctx, r.request.Pool, r.request.Holder)
 	held, other := errors.AsType[*ledger.HeldError](err)

@@ -28,7 +28,7 @@ type pool struct {
 	space  ledger.SpaceID
 	parent *ipamv1alpha1.PoolRef // nil for a root
 	slice  ledger.PoolID         // the pool that it is a slice of; empty: it is not a slice
-	// derived says what the system has made it for; nil: somebody has written it.
+	// derived has class and scope of a pool that the system has made; nil: somebody has written it.
 	derived  *ledger.Derived
 	excluded []netip.Prefix // of a derived pool: others get theirs by their spec
 	made     time.Time

@@ -45,20 +45,23 @@ func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *i
 	if dry {
 		return c.foresee(ctx, p, in)
 	}
-	var left []occupant
+	var last []occupant
 	err = poll.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
-		stays := false
-		if left, stays, err = c.settle(ctx, p); err != nil || len(left) > 0 {
+		left, stays, err := c.settle(ctx, p)
+		if ctx.Err() != nil {
+			return false, err
+		}
+		if last = left; err != nil || len(left) > 0 {
 			return stays, err
 		}
-		err := c.close(ctx, p, ledger.ClaimID(claim.UID))
+		err = c.close(ctx, p, ledger.ClaimID(claim.UID))
 		if errors.Is(err, ledger.ErrPoolInUse) || errors.Is(err, ledger.ErrChanged) {
 			return false, nil // somebody came meanwhile
 		}
 		return err == nil, err
 	})
-	if len(left) > 0 {
-		return say(p, left, in), nil
+	if len(last) > 0 {
+		return say(p, last, in), nil
 	}
 	return "", err
 }

@@ -154,6 +154,7 @@ func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Resu
 	if !c.Bound(p.Cluster) {
 		return reconcile.Result{}, nil // nothing can be made there
 	}
+	c.published.drop(p.ID) // the object may have been deleted since
 	return reconcile.Result{}, c.Publish(ctx, p)
 }
 

@@ -4,10 +4,7 @@ import (
 	"context"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 )
 
@@ -44,11 +41,7 @@ func (c *Controller) due(ctx context.Context, p ledger.Pool) bool {
 // shown reports whether the cache shows the IPPool of a pool.
 func (c *Controller) shown(ctx context.Context, p ledger.Pool) bool {
 	cl, err := c.Catalog.Clusters.GetCluster(ctx, c.Catalog.Directory.Engaged(p.Cluster))
-	if err != nil {
-		return true // nothing can be made there now
-	}
-	object := &ipamv1alpha1.IPPool{}
-	return cl.GetCache().Get(ctx, client.ObjectKey{Name: p.Name}, object) == nil && catalog.Shows(object, p.Cluster, p)
+	return err != nil || c.shows(ctx, cl, p) == ours // without a cluster nothing can be made there now
 }
 
 // watch notes since when a pool is idle. A pool whose space has changed since the last look was used in between.

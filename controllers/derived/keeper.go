@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -50,7 +51,7 @@ type Oracle interface {
 	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
 }
 
-// Keeper publishes derived pools, and retires them. All fields are required. It is safe for concurrent use.
+// Keeper publishes derived pools, and retires them. All exported fields are required. It is safe for concurrent use.
 type Keeper struct {
 	Ledger  Ledger
 	Ranges  Ranges
@@ -59,6 +60,8 @@ type Keeper struct {
 	// Departed reports whether a workspace's binding was seen to go, and none came since.
 	Departed func(ledger.ClusterName) bool
 	Clock    clock.PassiveClock
+
+	published published
 }
 
 // Publish creates the IPPools of derived pools, unless they are there. Pools that somebody has written have theirs.
@@ -73,41 +76,52 @@ func (k *Keeper) Publish(ctx context.Context, pools ...ledger.Pool) error {
 }
 
 func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
+	if k.published.has(p) {
+		return nil
+	}
 	cl, err := k.Catalog.Clusters.GetCluster(ctx, k.Catalog.Directory.Engaged(p.Cluster))
 	if err != nil {
 		return fmt.Errorf("publish pool %s: %w", p.Name, err)
 	}
-	if k.Clock.Since(p.RegisteredAt) >= young {
-		shown := &ipamv1alpha1.IPPool{}
-		err := cl.GetCache().Get(ctx, client.ObjectKey{Name: p.Name}, shown)
-		if err == nil && catalog.Shows(shown, p.Cluster, p) {
-			return nil
-		}
+	if k.Clock.Since(p.RegisteredAt) >= young && k.shows(ctx, cl, p) == ours {
+		return nil
 	}
 	object, err := k.object(ctx, p)
 	if err == nil {
 		err = cl.GetClient().Create(ctx, object)
 	}
-	if apierrors.IsAlreadyExists(err) {
-		return k.ours(ctx, p)
-	}
-	if err != nil {
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		if k.shows(ctx, cl, p) == anothers {
+			return fmt.Errorf("publish pool %s: another IPPool has its name; delete that", p.Name)
+		}
+	case err != nil:
 		return fmt.Errorf("publish pool %s: %w", p.Name, err)
+	default:
+		log.FromContext(ctx).Info("pool published", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
 	}
-	log.FromContext(ctx).Info("pool published", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
+	k.published.add(p, k.Clock.Now())
 	return nil
 }
 
-// ours fails unless the IPPool of a pool's name is that of the pool.
-func (k *Keeper) ours(ctx context.Context, p ledger.Pool) error {
-	answer, err := k.look(ctx, p)
-	if err != nil {
-		return err
+// sight says which IPPool the cache shows by the name of a pool.
+type sight int
+
+const (
+	none sight = iota // or the cache lags behind
+	ours
+	anothers
+)
+
+func (k *Keeper) shows(ctx context.Context, cl cluster.Cluster, p ledger.Pool) sight {
+	shown := &ipamv1alpha1.IPPool{}
+	switch err := cl.GetCache().Get(ctx, client.ObjectKey{Name: p.Name}, shown); {
+	case err != nil:
+		return none
+	case catalog.Shows(shown, p.Cluster, p):
+		return ours
 	}
-	if object, there := answer.Object.(*ipamv1alpha1.IPPool); !there || !catalog.Shows(object, p.Cluster, p) {
-		return fmt.Errorf("publish pool %s: another IPPool has its name; delete that", p.Name)
-	}
-	return nil
+	return anothers
 }
 
 // look reads live which IPPool has the name of a pool. The ledger's ID is nobody's UID, so that the answer is never live.Alive.
@@ -124,6 +138,7 @@ var errUnseen = errors.New("no server says whether the IPPool is there")
 
 // unpublish deletes the IPPool of a pool. It is an error if it may be there still.
 func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
+	k.published.drop(p.ID)
 	answer, err := k.look(ctx, p)
 	switch {
 	case err != nil:
