@@ -80,14 +80,11 @@ func addScopeFlags(f *pflag.FlagSet, scope *capi.Scope) {
 }
 
 func (c *clusterAPI) validate() error {
-	var errs []error
-	if c.kubeconfig == "" {
-		errs = append(errs, errors.New("give --kubeconfig, of the workspace where IPClaims are made"))
-	}
-	if len(validation.IsDNS1123Label(c.namespace)) > 0 {
-		errs = append(errs, fmt.Errorf("--claim-namespace is %q; give it the name of a namespace in the workspace", c.namespace))
-	}
-	return errors.Join(append(errs, c.election.validate(), c.validateMetrics())...)
+	return errors.Join(check(
+		rule{c.kubeconfig == "", "give --kubeconfig, of the workspace where IPClaims are made"},
+		rule{len(validation.IsDNS1123Label(c.namespace)) > 0,
+			fmt.Sprintf("--claim-namespace is %q; give it the name of a namespace in the workspace", c.namespace)},
+	), c.election.validate(), c.validateMetrics())
 }
 
 // leaseName is that of the replicas that serve the same IPAddressClaims. Those of another scope work at the

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -72,10 +71,7 @@ func (l *lookback) follows(ctx context.Context) error {
 // followLedger reads etcd by itself.
 func (l *lookback) followLedger(ctx context.Context) (err error) {
 	ctx = log.IntoContext(ctx, newLogger(l.verbosity))
-	if _, missing := os.Stat(l.etcdDataDir); len(l.etcdServers) == 0 && missing != nil {
-		return fmt.Errorf("--etcd-data-dir: there is no ledger: %w", missing)
-	}
-	store, err := openStore(ctx, l.options)
+	store, err := l.openPresent(ctx)
 	if err != nil {
 		return err
 	}

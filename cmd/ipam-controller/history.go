@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -194,10 +193,7 @@ func (l *lookback) find(ctx context.Context) (answer history.Answer, err error) 
 
 func (l *lookback) read(ctx context.Context) (answer history.Answer, err error) {
 	ctx = log.IntoContext(ctx, newLogger(l.verbosity))
-	if _, missing := os.Stat(l.etcdDataDir); len(l.etcdServers) == 0 && missing != nil {
-		return answer, fmt.Errorf("--etcd-data-dir: there is no ledger: %w", missing)
-	}
-	store, err := openStore(ctx, l.options)
+	store, err := l.openPresent(ctx)
 	if err != nil {
 		return answer, err
 	}

@@ -169,84 +169,49 @@ func (o *options) socket() string {
 }
 
 func (o *options) validate() error {
-	var errs []error
-	if err := o.consumers().Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("--verify-reported, --sweep-interval: %w", err))
+	consumers := o.consumers().Validate()
+	if consumers != nil {
+		consumers = fmt.Errorf("--verify-reported, --sweep-interval: %w", consumers)
 	}
-	if o.capi && !o.standalone {
-		errs = append(errs, errors.New("--capi goes with --standalone: IPAddressClaims and IPPools are in one cluster; beside a kcp run ipam-controller capi"))
-	}
-	if !o.capi && o.capiScope != (capi.Scope{}) {
-		errs = append(errs, errors.New("--namespace and --watch-filter go with --capi"))
-	}
-	if o.workers < 1 {
-		errs = append(errs, fmt.Errorf("--workers is %d; give it at least 1", o.workers))
-	}
-	if o.derivedIdle < 0 {
-		errs = append(errs, fmt.Errorf("--derived-pool-idle is %s; give it a duration such as 10m, or 0 to keep such pools", o.derivedIdle))
-	}
-	if o.unmet != string(ipamv1alpha1.UnmetWait) && o.unmet != string(ipamv1alpha1.UnmetRefuse) {
-		errs = append(errs, fmt.Errorf("--default-unmet-policy is %q; give it Wait or Refuse", o.unmet))
-	}
-	if o.maxPools < 0 {
-		errs = append(errs, fmt.Errorf("--max-pools-per-workspace is %d; give it at least 1, or 0 for any number", o.maxPools))
-	}
-	if o.maxWaits < 0 {
-		errs = append(errs, fmt.Errorf("--max-waits-per-workspace is %d; give it at least 1, or 0 for any number", o.maxWaits))
-	}
-	if o.etcdTxnOps < 16 {
-		errs = append(errs, fmt.Errorf("--etcd-max-txn-ops is %d; give it at least 16", o.etcdTxnOps))
-	}
-	if o.verify.Interval <= 0 {
-		errs = append(errs, fmt.Errorf("--verify-interval is %s; give it more than 0", o.verify.Interval))
-	}
-	if o.history < 0 {
-		errs = append(errs, fmt.Errorf("--history is %s; give it more than 0, or 0 to keep nothing", o.history))
-	}
-	if o.historyMax < 0 {
-		errs = append(errs, fmt.Errorf("--history-max-records is %d; give it at least 1, or 0 for no limit", o.historyMax))
-	}
-	if o.sweep.MaxShare < 0 || o.sweep.MaxShare > 1 {
-		errs = append(errs, fmt.Errorf("--sweep-max-share is %v; give it a share from 0 to 1", o.sweep.MaxShare))
-	}
-	return errors.Join(append(errs, o.validateEtcd(), o.validateMetrics(), o.webhooks.validate(o.standalone), o.traces.validate())...)
+	return errors.Join(consumers, check(
+		rule{o.capi && !o.standalone, "--capi goes with --standalone: IPAddressClaims and IPPools are in one cluster; beside a kcp run ipam-controller capi"},
+		rule{!o.capi && o.capiScope != (capi.Scope{}), "--namespace and --watch-filter go with --capi"},
+		rule{o.workers < 1, fmt.Sprintf("--workers is %d; give it at least 1", o.workers)},
+		rule{o.derivedIdle < 0, fmt.Sprintf("--derived-pool-idle is %s; give it a duration such as 10m, or 0 to keep such pools", o.derivedIdle)},
+		rule{o.unmet != string(ipamv1alpha1.UnmetWait) && o.unmet != string(ipamv1alpha1.UnmetRefuse),
+			fmt.Sprintf("--default-unmet-policy is %q; give it Wait or Refuse", o.unmet)},
+		rule{o.maxPools < 0, fmt.Sprintf("--max-pools-per-workspace is %d; give it at least 1, or 0 for any number", o.maxPools)},
+		rule{o.maxWaits < 0, fmt.Sprintf("--max-waits-per-workspace is %d; give it at least 1, or 0 for any number", o.maxWaits)},
+		rule{o.etcdTxnOps < 16, fmt.Sprintf("--etcd-max-txn-ops is %d; give it at least 16", o.etcdTxnOps)},
+		rule{o.verify.Interval <= 0, fmt.Sprintf("--verify-interval is %s; give it more than 0", o.verify.Interval)},
+		rule{o.history < 0, fmt.Sprintf("--history is %s; give it more than 0, or 0 to keep nothing", o.history)},
+		rule{o.historyMax < 0, fmt.Sprintf("--history-max-records is %d; give it at least 1, or 0 for no limit", o.historyMax)},
+		rule{o.sweep.MaxShare < 0 || o.sweep.MaxShare > 1, fmt.Sprintf("--sweep-max-share is %v; give it a share from 0 to 1", o.sweep.MaxShare)},
+	), o.validateEtcd(), o.validateMetrics(), o.webhooks.validate(o.standalone), o.traces.validate())
 }
 
 func (o *options) validateEtcd() error {
-	var errs []error
-	if !strings.HasPrefix(o.etcdPrefix, "/") || strings.HasSuffix(o.etcdPrefix, "/") {
-		errs = append(errs, fmt.Errorf("--etcd-prefix is %q; begin it with a slash and don't end it with one", o.etcdPrefix))
-	}
-	if len(o.etcdServers) == 0 && o.etcdDataDir == "" {
-		errs = append(errs, errors.New("name a --etcd-data-dir, or --etcd-servers"))
-	}
-	if len(o.etcdServers) == 0 && (o.etcdCAFile != "" || o.etcdCertFile != "" || o.etcdKeyFile != "") {
-		errs = append(errs, errors.New("--etcd-cafile, --etcd-certfile and --etcd-keyfile go with --etcd-servers"))
-	}
-	if o.etcdListen != "" && !localURL(o.etcdListen) {
-		errs = append(errs, fmt.Errorf("--etcd-listen-client-url is %q; give it a socket, unix:///path, or a loopback address, such as http://127.0.0.1:2379", o.etcdListen))
-	}
-	if len(o.etcdServers) > 0 && o.etcdListen != "" {
-		errs = append(errs, errors.New("--etcd-listen-client-url is for the embedded etcd; leave it out with --etcd-servers"))
-	}
-	if (o.etcdCertFile == "") != (o.etcdKeyFile == "") {
-		errs = append(errs, errors.New("--etcd-certfile and --etcd-keyfile go together"))
-	}
-	if o.election.on && len(o.etcdServers) == 0 {
-		errs = append(errs, errors.New("--leader-elect needs --etcd-servers: an embedded etcd serves one replica"))
-	}
-	errs = append(errs, o.election.validate())
-	return errors.Join(errs...)
+	external := len(o.etcdServers) > 0
+	return errors.Join(check(
+		rule{!strings.HasPrefix(o.etcdPrefix, "/") || strings.HasSuffix(o.etcdPrefix, "/"),
+			fmt.Sprintf("--etcd-prefix is %q; begin it with a slash and don't end it with one", o.etcdPrefix)},
+		rule{!external && o.etcdDataDir == "", "name a --etcd-data-dir, or --etcd-servers"},
+		rule{!external && (o.etcdCAFile != "" || o.etcdCertFile != "" || o.etcdKeyFile != ""),
+			"--etcd-cafile, --etcd-certfile and --etcd-keyfile go with --etcd-servers"},
+		rule{o.etcdListen != "" && !localURL(o.etcdListen),
+			fmt.Sprintf("--etcd-listen-client-url is %q; give it a socket, unix:///path, or a loopback address, such as http://127.0.0.1:2379", o.etcdListen)},
+		rule{external && o.etcdListen != "", "--etcd-listen-client-url is for the embedded etcd; leave it out with --etcd-servers"},
+		rule{(o.etcdCertFile == "") != (o.etcdKeyFile == ""), "--etcd-certfile and --etcd-keyfile go together"},
+		rule{o.election.on && !external, "--leader-elect needs --etcd-servers: an embedded etcd serves one replica"},
+	), o.election.validate())
 }
 
 func (o *options) validateMetrics() error {
-	if (o.metricsCertFile == "") != (o.metricsKeyFile == "") {
-		return errors.New("--metrics-certfile and --metrics-keyfile go together")
-	}
-	if o.metricsClientCAFile != "" && o.metricsCertFile == "" {
-		return errors.New("--metrics-client-cafile needs --metrics-certfile: clients show their certificates by TLS only")
-	}
-	return nil
+	return check(
+		rule{(o.metricsCertFile == "") != (o.metricsKeyFile == ""), "--metrics-certfile and --metrics-keyfile go together"},
+		rule{o.metricsClientCAFile != "" && o.metricsCertFile == "",
+			"--metrics-client-cafile needs --metrics-certfile: clients show their certificates by TLS only"},
+	)
 }
 
 // localURL reports whether a URL is a socket or a loopback address of this machine.

@@ -7,6 +7,30 @@ import (
 	"testing"
 )
 
+// A command line that cannot work is refused with what to write instead, all of it at once. The defaults work.
+func TestValidate_NamesAllThatCannotWork(t *testing.T) {
+	o := defaults()
+	if err := o.validate(); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+	o.capi, o.workers, o.maxPools, o.maxWaits, o.etcdTxnOps, o.verify.Interval, o.historyMax = true, 0, -1, -1, 1, 0, -1
+	o.etcdPrefix, o.etcdListen, o.etcdCertFile, o.election.on = "ipam", "http://0.0.0.0:2379", "tls.crt", true
+	o.metricsClientCAFile, o.webhooks.files.CA, o.webhooks.peer, o.webhooks.service = "ca.crt", "ca.crt", "host:9443", "ns/name"
+	err := o.validate()
+	if err == nil {
+		t.Fatal("nothing is refused")
+	}
+	for _, flag := range []string{
+		"--capi goes", "--workers", "--max-pools", "--max-waits", "--etcd-max-txn-ops", "--verify-interval", "--history-max-records", "--etcd-prefix",
+		"--etcd-listen-client-url is", "go with --etcd-servers", "--etcd-certfile and --etcd-keyfile go together", "--leader-elect needs",
+		"--metrics-client-cafile", "--webhook-ca-file", "--webhook-peer-host", "--webhook-service goes",
+	} {
+		if !strings.Contains(err.Error(), flag) {
+			t.Errorf("validate says nothing of %q:\n%v", flag, err)
+		}
+	}
+}
+
 // The embedded etcd has no authentication, so it listens on addresses of this machine only.
 func FuzzLocalURL(f *testing.F) {
 	for _, text := range []string{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -34,6 +35,14 @@ func openStore(ctx context.Context, opts *options) (*store, error) {
 		return startEtcd(ctx, opts)
 	}
 	return dialEtcd(ctx, opts)
+}
+
+// openPresent is openStore for a ledger that has to be there.
+func (o *options) openPresent(ctx context.Context) (*store, error) {
+	if _, missing := os.Stat(o.etcdDataDir); len(o.etcdServers) == 0 && missing != nil {
+		return nil, fmt.Errorf("--etcd-data-dir: there is no ledger: %w", missing)
+	}
+	return openStore(ctx, o)
 }
 
 func startEtcd(ctx context.Context, opts *options) (*store, error) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -148,10 +147,7 @@ func (v *verification) read(ctx context.Context) (report verify.Report, err erro
 	if err != nil {
 		return report, err
 	}
-	if _, missing := os.Stat(v.etcdDataDir); len(v.etcdServers) == 0 && missing != nil {
-		return report, fmt.Errorf("--etcd-data-dir: there is no ledger: %w", missing)
-	}
-	store, err := openStore(ctx, v.options)
+	store, err := v.openPresent(ctx)
 	if err != nil {
 		return report, err
 	}

@@ -39,26 +39,15 @@ func (o *webhookOptions) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *webhookOptions) validate(standalone bool) error {
-	var errs []error
-	if (o.files.Cert == "") != (o.files.Key == "") {
-		errs = append(errs, errors.New("--webhook-cert-file and --webhook-key-file go together"))
-	}
-	if o.files.CA != "" && o.files.Cert == "" {
-		errs = append(errs, errors.New("--webhook-ca-file goes with --webhook-cert-file"))
-	}
-	if o.url != "" && o.service != "" {
-		errs = append(errs, errors.New("give --webhook-url or --webhook-service, not both"))
-	}
-	if o.service != "" && !standalone {
-		errs = append(errs, errors.New("--webhook-service goes with --standalone: kcp has no Services; give --webhook-url"))
-	}
-	if strings.ContainsAny(o.peer, "/[]") || strings.Contains(o.peer, ":") && net.ParseIP(o.peer) == nil {
-		errs = append(errs, fmt.Errorf("--webhook-peer-host is %q; write a name or an IP address, without a port", o.peer))
-	}
-	if _, err := o.endpoint(&net.TCPAddr{}); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	_, err := o.endpoint(&net.TCPAddr{})
+	return errors.Join(check(
+		rule{(o.files.Cert == "") != (o.files.Key == ""), "--webhook-cert-file and --webhook-key-file go together"},
+		rule{o.files.CA != "" && o.files.Cert == "", "--webhook-ca-file goes with --webhook-cert-file"},
+		rule{o.url != "" && o.service != "", "give --webhook-url or --webhook-service, not both"},
+		rule{o.service != "" && !standalone, "--webhook-service goes with --standalone: kcp has no Services; give --webhook-url"},
+		rule{strings.ContainsAny(o.peer, "/[]") || strings.Contains(o.peer, ":") && net.ParseIP(o.peer) == nil,
+			fmt.Sprintf("--webhook-peer-host is %q; write a name or an IP address, without a port", o.peer)},
+	), err)
 }
 
 // endpoint is where the webhooks are reached that listen at an address.
