@@ -37,7 +37,7 @@ func openStore(ctx context.Context, opts *options) (*store, error) {
 	return dialEtcd(ctx, opts)
 }
 
-// openPresent is openStore for a ledger that has to be there.
+// openPresent opens the store of a ledger that has to be there.
 func (o *options) openPresent(ctx context.Context) (*store, error) {
 	if _, missing := os.Stat(o.etcdDataDir); len(o.etcdServers) == 0 && missing != nil {
 		return nil, fmt.Errorf("--etcd-data-dir: there is no ledger: %w", missing)
