@@ -42,6 +42,8 @@ func TestCooldowns(t *testing.T) {
 	}
 	p.pools["former"] = ledger.Pool{ID: "former", Cluster: "platform", Name: "long"} // another one has its name
 	p.pools["left"] = ledger.Pool{ID: "left", Cluster: "left", Name: "long"}
+	space := ledger.AddressSpaceID("uid-of-long", "w", nil)
+	p.pools[space] = ledger.Pool{ID: space, Cluster: "platform", Name: "long", Derived: &ledger.Derived{Of: "uid-of-long"}}
 	cooldowns := &Cooldowns{}
 	if _, err := cooldowns.Of(ledger.Block{}); err == nil {
 		t.Error("Of = nil before there is a catalog, want an error")
@@ -59,6 +61,7 @@ func TestCooldowns(t *testing.T) {
 		{ledger.PoolID(long.UID), "minute", time.Hour},
 		{ledger.PoolID(none.UID), "", 0},
 		{ledger.PoolID(none.UID), "minute", time.Minute},
+		{space, "minute", time.Hour},
 		{"former", "", 0},
 		{"left", "", 0},
 		{"unknown", "minute", time.Minute},

@@ -29,12 +29,17 @@ func (c *Catalog) terms(ctx context.Context, pools Pools, b ledger.Block) (class
 	if !ok {
 		return class, pool, view.Err()
 	}
+	if ledger.IsAddressSpace(known.ID) { // its pool's terms are its own
+		known.ID = known.Derived.Of
+	}
 	owner := c.Directory.Workspace(known.Cluster)
 	if _, engaged := view.reader(owner); !engaged && c.Directory.Bound(known.Cluster) {
 		view.fail(fmt.Errorf("the workspace of pool %s is not served yet", known.Name))
 	}
-	if found, ok := view.Pool(owner, known.Name); (ok || decode.Unreadable(found) != nil) && ledger.PoolID(found.UID) == known.ID {
-		pool = found.Spec
+	if found, ok := view.Pool(owner, known.Name); ok || decode.Unreadable(found) != nil {
+		if id, ours := IDOf(pools, found, known.Cluster); ours && id == known.ID {
+			pool = found.Spec
+		}
 	}
 	return class, pool, view.Err()
 }
