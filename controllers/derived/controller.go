@@ -181,6 +181,7 @@ func (c *Controller) end(ctx context.Context, p ledger.Pool) (reconcile.Result, 
 		return reconcile.Result{}, fmt.Errorf("open pool %s again: %w", p.Name, err)
 	}
 	log.FromContext(ctx).Info("pool opened again, as its claim was not deleted")
+	c.published.drop(p.ID)
 	return reconcile.Result{}, c.Publish(ctx, p)
 }
 

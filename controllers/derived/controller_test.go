@@ -1,6 +1,7 @@
 package derived
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -119,6 +120,25 @@ func TestSweep_IdlePoolsOfAWorkspaceThatLeft(t *testing.T) {
 	s.bound, s.departed, s.verdict = false, true, live.Unbound
 	if s.sweeps(); s.known(p) {
 		t.Error("the pool of a workspace that left stays")
+	}
+}
+
+// Where nobody has seen the workspace go, two looks that do not find it bound count.
+func TestSweep_IdlePoolsOfAWorkspaceThatNobodySawLeave(t *testing.T) {
+	s := newScene(t)
+	p := s.network("net", "a", "root", 24)
+	s.sweeps()
+	s.clock.Step(DefaultIdle)
+	s.bound, s.verdict = false, live.Unbound
+	s.sweep(t.Context())
+	req, _ := s.queue.Get()
+	if _, err := s.Reconcile(t.Context(), req); !errors.Is(err, errUnseen) || !s.known(p) {
+		t.Errorf("Reconcile = %v, known: %t; want errUnseen and the pool", err, s.known(p))
+	}
+	s.queue.Done(req)
+	s.clock.Step(apart)
+	if s.sweeps(); s.known(p) {
+		t.Error("the pool stays after a second look")
 	}
 }
 

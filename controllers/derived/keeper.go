@@ -62,6 +62,7 @@ type Keeper struct {
 	Clock    clock.PassiveClock
 
 	published published
+	absences  absences
 }
 
 // Publish creates the IPPools of derived pools, unless they are there. Pools that somebody has written have theirs.
@@ -76,7 +77,7 @@ func (k *Keeper) Publish(ctx context.Context, pools ...ledger.Pool) error {
 }
 
 func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
-	if k.published.has(p) {
+	if k.published.has(p, k.Clock.Now()) {
 		return nil
 	}
 	cl, err := k.Catalog.Clusters.GetCluster(ctx, k.Catalog.Directory.Engaged(p.Cluster))
@@ -140,10 +141,12 @@ var errUnseen = errors.New("no server says whether the IPPool is there")
 func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 	k.published.drop(p.ID)
 	answer, err := k.look(ctx, p)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case (answer.Verdict == live.Unbound || answer.Verdict == live.NoEndpoint) && k.Departed(p.Cluster):
+	}
+	left := k.absences.confirm(p.Cluster, answer.Verdict, k.Clock.Now())
+	switch {
+	case left, (answer.Verdict == live.Unbound || answer.Verdict == live.NoEndpoint) && k.Departed(p.Cluster):
 		return nil // kcp has deleted all that was bound there
 	case answer.Verdict != live.Gone:
 		return fmt.Errorf("IPPool %s: %w", p.Name, errUnseen)

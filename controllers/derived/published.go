@@ -6,7 +6,11 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
+
+// apart is how long after another a second look for a workspace proves that it is bound nowhere.
+const apart = 10 * time.Second
 
 // published remembers the young pools that have their IPPool, so that not every CREATE tries to create it. A pool that is made again
 // has another time of registration. The zero value is ready; safe for concurrent use.
@@ -17,11 +21,11 @@ type published struct {
 
 type publication struct{ registered, at time.Time }
 
-func (p *published) has(pool ledger.Pool) bool {
+func (p *published) has(pool ledger.Pool, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known, ok := p.pools[pool.ID]
-	return ok && known.registered.Equal(pool.RegisteredAt)
+	return ok && known.registered.Equal(pool.RegisteredAt) && now.Sub(known.at) <= 2*young
 }
 
 func (p *published) add(pool ledger.Pool, now time.Time) {
@@ -38,4 +42,27 @@ func (p *published) drop(id ledger.PoolID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pools, id)
+}
+
+// absences remember the workspaces that were found bound nowhere, and when first. The zero value is ready; safe for concurrent use.
+type absences struct {
+	mu    sync.Mutex
+	first map[ledger.ClusterName]time.Time
+}
+
+// confirm reports whether a workspace is bound nowhere by two answers in a row, with time between.
+func (a *absences) confirm(cluster ledger.ClusterName, answer live.Verdict, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if answer != live.Unbound {
+		delete(a.first, cluster)
+		return false
+	}
+	if a.first == nil {
+		a.first = map[ledger.ClusterName]time.Time{}
+	}
+	if _, ok := a.first[cluster]; !ok {
+		a.first[cluster] = now
+	}
+	return now.Sub(a.first[cluster]) >= apart
 }
