@@ -152,7 +152,7 @@ func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 		return fmt.Errorf("IPPool %s: %w", p.Name, errUnseen)
 	}
 	object, there := answer.Object.(*ipamv1alpha1.IPPool)
-	if !there || !catalog.Shows(object, p.Cluster, p) {
+	if !there || !catalog.Shows(object, p.Cluster, p) || k.madeAgain(p) {
 		return nil
 	}
 	err = answer.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID})
@@ -160,6 +160,12 @@ func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 		return fmt.Errorf("delete IPPool %s: %w", p.Name, err)
 	}
 	return nil
+}
+
+// madeAgain reports whether another caller has retired the pool, and it was made again. Its IPPool may be that of the new pool.
+func (k *Keeper) madeAgain(p ledger.Pool) bool {
+	now, ok := k.Ledger.Pool(p.ID)
+	return ok && !now.RegisteredAt.Equal(p.RegisteredAt)
 }
 
 // RetireClosed retires a pool that was closed for the DELETE of the claim that holds it, which is gone.
@@ -181,8 +187,15 @@ func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) e
 	if err != nil {
 		return fmt.Errorf("close pool %s: %w", p.Name, err)
 	}
+	p, closed := k.Ledger.Pool(p.ID) // which may be another one than the caller has found
+	if !closed {
+		return nil
+	}
 	if err := k.unpublish(ctx, p); err != nil {
 		return err // it stays closed, and is requeued
+	}
+	if k.madeAgain(p) {
+		return nil
 	}
 	if err := k.Ledger.Retire(ctx, p.ID); err != nil {
 		return fmt.Errorf("retire pool %s: %w", p.Name, err)

@@ -118,3 +118,21 @@ func TestRetire_TheObjectGoesFirst(t *testing.T) {
 		t.Errorf("%d pools are due, known: %t; want the closed one to be retired", due, s.known(p))
 	}
 }
+
+// A pool that was retired and made again, while another caller retires it, keeps its IPPool.
+func TestRetire_LeavesThePoolThatWasMadeAgain(t *testing.T) {
+	s := newScene(t)
+	p := s.network("net", "n", "root", 24)
+	s.meanwhile = func() {
+		if err := s.Retire(t.Context(), p, ""); err != nil {
+			t.Fatal(err)
+		}
+		s.network("net", "n", "root", 24)
+	}
+	if err := s.Retire(t.Context(), p, ""); err != nil {
+		t.Fatal(err)
+	}
+	if now, ok := s.alloc.Pool(p.ID); !ok || !now.Derived.Releasing.IsZero() || s.object(now) == nil {
+		t.Errorf("the ledger has %+v (%t), and its IPPool is %v; want both, and the pool open", now, ok, s.object(p))
+	}
+}

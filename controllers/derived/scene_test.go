@@ -34,6 +34,7 @@ type scene struct {
 	departed  bool
 	bound     bool
 	cooldown  time.Duration
+	meanwhile func() // runs once, before the servers answer next
 }
 
 func newScene(t *testing.T, objects ...client.Object) *scene {
@@ -61,6 +62,10 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 
 // Holder implements Oracle by the objects of the workspace.
 func (s *scene) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error) {
+	if do := s.meanwhile; do != nil {
+		s.meanwhile = nil
+		do()
+	}
 	if s.away || s.verdict != live.Unknown {
 		return live.Answer{Verdict: s.verdict}, nil
 	}
