@@ -18,7 +18,7 @@ import (
 
 // A claim by a class with parents gets its block from a pool that the system makes for its scope, or holds such a pool:
 //
-//	the deepest pool of the chain that the ledger has ──▶ those below, one transaction each ──▶ bind, or hold ──▶ their IPPools
+//	the deepest pool of the chain that the ledger has ──▶ those below, one transaction each ──▶ their IPPools ──▶ bind, or hold
 //
 // Other claims may make the same pools at the same time: all get those of the winner. While nothing is in a pool it may go
 // between two steps. Then the claim begins again.
@@ -63,15 +63,15 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 	if _, known := d.ledger.Pool(pool.ID); d.dry && !known {
 		return d.suppose(plan, pool)
 	}
+	if !d.dry { // first: a CREATE that fails here has no block yet, which the next one of its name would wait for
+		if err := d.ranges.Publish(ctx, append(above, pool)...); err != nil {
+			return block, err
+		}
+	}
 	if isRange(d.claim) {
-		block, err = d.hold(ctx, pool)
-	} else {
-		block, err = d.bindWithin(ctx, plan, pool)
+		return d.hold(ctx, pool)
 	}
-	if err == nil && !d.dry {
-		err = d.ranges.Publish(ctx, append(above, pool)...)
-	}
-	return block, err
+	return d.bindWithin(ctx, plan, pool)
 }
 
 // provide returns the pool that the chain ends in, and those above it that it was made in, and may be new.

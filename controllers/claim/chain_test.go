@@ -192,6 +192,21 @@ func (n *networks) made(class string) ledger.Pool {
 	return ledger.Pool{}
 }
 
+// A CREATE whose pools cannot be published takes no block: the next one of its name is answered at once.
+func TestChain_TakesNothingBeforeItsPoolsArePublished(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	n.fails = errors.New("the server is away")
+	claim := scoped("c", endpoint, "net", "ams")
+	if _, err := n.answered("tenant", claim); !errors.Is(err, n.fails) {
+		t.Errorf("answered with %v, want %v", err, n.fails)
+	}
+	n.fails = nil
+	if answer, err := n.answered("tenant", claim); err != nil || answer.Status.AllocatedCIDR == "" {
+		t.Errorf("the next CREATE is answered %+v, %v; want a block", answer.Status, err)
+	}
+}
+
 // A dry run is answered as the CREATE then is, and makes nothing.
 func TestChain_DryRun(t *testing.T) {
 	t.Parallel()
