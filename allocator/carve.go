@@ -99,14 +99,16 @@ func (c *carving) makeRoom(ctx context.Context) error {
 // Readopt carves a child pool at exactly req.Exact, which its published status shows,
 // and freezes it, because its own blocks are still missing. Like Adopt it may use a pool
 // that is draining or frozen, and excluded prefixes, and it frees blocks that cool there.
-// Unlike Adopt it makes no dispute: if others hold addresses there, it returns ErrInUse.
+// Unlike Adopt it makes no dispute: if others hold addresses there, it returns ErrInUse. A derived pool keeps what child says of
+// its making and its holder, and each child its exclusions.
 func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool, error) {
 	if !req.Exact.IsValid() {
 		return Pool{}, fmt.Errorf("%w: adopt an exact prefix", ErrInvalid)
 	}
 	child.Frozen = true
+	excluded := func(netip.Prefix) []netip.Prefix { return child.Excluded }
 	for {
-		c := carving{Allocator: a, req: wanted{Request: req, adopts: true}, child: child}
+		c := carving{Allocator: a, req: wanted{Request: req, adopts: true}, child: child, excluded: excluded}
 		p, err := c.run(ctx)
 		if !errors.Is(err, ErrInUse) {
 			return p, err

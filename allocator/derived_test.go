@@ -256,9 +256,10 @@ func TestAdoptedAgain_DerivedPoolIsAsBefore(t *testing.T) {
 	l.Trust("p")
 	wanted := ofNetwork("net", "a")
 	wanted.ID, wanted.Derived.Holder = wanted.Derived.ID(), claim("range")
+	wanted.Excluded = []netip.Prefix{prefix("10.0.7.0/28")}
 	req := exactly(request("p", string(wanted.ID), 0), "10.0.7.0/24")
 	p, err := l.Readopt(t.Context(), req, wanted)
-	if err != nil || p.CIDR != prefix("10.0.7.0/24") || !p.Frozen || p.Derived.ID() != p.ID || p.Derived.Holder != claim("range") {
+	if err != nil || len(p.Excluded) != 1 || p.CIDR != prefix("10.0.7.0/24") || !p.Frozen || p.Derived.ID() != p.ID || p.Derived.Holder != claim("range") {
 		t.Fatalf("Readopt = %+v, %v; want the derived pool at 10.0.7.0/24, frozen", p, err)
 	}
 	l.wantFrozen(p.ID, true)
@@ -300,7 +301,7 @@ func TestReopen_ServesWaitingClaims(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A pool that is being released says so also while it drains, as it does on its way out: the one that asks has it completed.
+// A pool that is being released says so also while it drains, as it does on its way out: the caller that asks can complete that.
 func TestBegin_ShowsWhileThePoolDrains(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")

@@ -86,14 +86,12 @@ func (a *Allocator) Trust(id PoolID) {
 // calls Trust. If the count of the space's changes is less than changes, it goes on from there.
 // So copies of the ledger from before the loss count less than the ledger does from now on.
 func (a *Allocator) Resume(ctx context.Context, id PoolID, changes int64) error {
-	for _, s := range a.spacesOf(id) {
-		if err := a.Resume(ctx, s, 0); err != nil && !errors.Is(err, ErrUnknownPool) {
-			return err
-		}
-	}
 	p, err := a.engine.Known(ctx, id)
 	if err == nil && (p.Frozen || a.short(id, changes)) {
 		_, err = a.engine.Submit(ctx, id, engine.Op{Lane: p.Cluster, Alone: true, Plan: resume(id, changes)})
+	}
+	if err == nil {
+		err = a.follow(ctx, id)
 	}
 	if err != nil {
 		return fmt.Errorf("resume pool %s: %w", id, err)

@@ -85,32 +85,43 @@ func (a *Allocator) retireSpaces(ctx context.Context, id PoolID) error {
 	return nil
 }
 
-// follow brings the address spaces of a pool in line with a change to it.
+// follow brings the address spaces of a pool in line with it, as of the last change to it.
 func (a *Allocator) follow(ctx context.Context, id PoolID) error {
-	p, ok := a.Pool(id)
-	if !ok || p.Spaces == 0 {
+	if p, ok := a.Pool(id); !ok || p.Spaces == 0 {
 		return nil
 	}
-	p, revision, ok, err := a.store.Pool(ctx, id)
-	if err == nil && ok {
-		err = a.engine.Await(ctx, revision) // memory has all address spaces that came before it
-	}
-	if err != nil || !ok {
-		return err
-	}
-	for _, s := range a.spacesOf(id) {
-		err := a.edit(ctx, edit{pool: Pool{ID: s, Cluster: p.Cluster}, change: followed(p)})
-		if err != nil && !errors.Is(err, ErrUnknownPool) {
-			return fmt.Errorf("address space %s: %w", s, err)
+	for attempts := pace(0); ; {
+		p, revision, ok, err := a.store.Pool(ctx, id)
+		if err == nil && ok {
+			err = a.engine.Await(ctx, revision) // memory has the changes before it, and later ones compare the pool, too
+		}
+		if err != nil || !ok {
+			return err
+		}
+		same := []store.Change{store.CheckKey(a.keys.Pool(id)).At(revision, engine.ErrStale)}
+		for _, s := range a.lagging(p) {
+			err = a.edit(ctx, edit{pool: s, change: followed(p), asFor: same})
+			if errors.Is(err, ErrUnknownPool) {
+				err = nil // it has gone
+			}
+			if err != nil {
+				break
+			}
+			attempts = 0
+		}
+		if !errors.Is(err, engine.ErrStale) {
+			return err
+		}
+		if err := attempts.wait(ctx); err != nil {
+			return err
 		}
 	}
-	return nil
 }
 
-// followed returns the change that brings an address space in line with its pool. One that drains, or is frozen, stays so.
+// followed returns the change that brings an address space in line with its pool. One that drains stays so.
 func followed(p Pool) func(*Pool) {
 	return func(s *Pool) {
-		s.Excluded, s.Frozen = p.Excluded, s.Frozen || p.Frozen
+		s.Excluded, s.Frozen = p.Excluded, p.Frozen
 		if p.State == PoolDraining {
 			s.State = PoolDraining
 		}
@@ -120,7 +131,7 @@ func followed(p Pool) func(*Pool) {
 // followAll completes what an Allocator has begun that was stopped between a pool and its address spaces.
 func (a *Allocator) followAll() {
 	for p := range a.Pools() {
-		for p.Spaces > 0 && a.lag(p) {
+		for p.Spaces > 0 && len(a.lagging(p)) > 0 {
 			err := a.follow(a.engine.Ctx, p.ID)
 			if err == nil || a.engine.Ctx.Err() != nil {
 				break
@@ -134,12 +145,15 @@ func (a *Allocator) followAll() {
 	}
 }
 
-// lag reports whether an address space of a pool differs from it, as of memory.
-func (a *Allocator) lag(of Pool) bool {
-	return slices.ContainsFunc(a.spacesOf(of.ID), func(id PoolID) bool {
+// lagging lists the address spaces of a pool that are not in line with it, as of memory.
+func (a *Allocator) lagging(of Pool) (lag []Pool) {
+	for _, id := range a.spacesOf(of.ID) {
 		s, ok := a.Pool(id)
 		now := s
 		followed(of)(&now)
-		return ok && (now.State != s.State || now.Frozen != s.Frozen || !slices.Equal(now.Excluded, s.Excluded))
-	})
+		if ok && (now.State != s.State || now.Frozen != s.Frozen || !slices.Equal(now.Excluded, s.Excluded)) {
+			lag = append(lag, s)
+		}
+	}
+	return lag
 }

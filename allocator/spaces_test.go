@@ -3,6 +3,7 @@ package allocator
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 )
@@ -174,4 +175,25 @@ func TestEndDispute_ServesAddressSpacesAgain(t *testing.T) {
 	l.must(l.EndDispute(t.Context(), net.ID))
 	l.bind(request(s, "c", 32))
 	l.sameAsLedger()
+}
+
+// Of changes to a pool at the same moment, the address spaces follow the one that comes last.
+func TestSpace_FollowsTheLastChange(t *testing.T) {
+	l, other := both(t)
+	l.pool("p", "10.0.0.0/24")
+	for i := range 5 {
+		l.space("p", string(rune('a'+i)))
+	}
+	for round := range 30 {
+		atOnce(func() { l.must(l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/28")})) },
+			func() { l.must(other.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")})) })
+		l.catchUp(t)
+		p, _ := l.Pool("p")
+		for s := range l.Derived().All() {
+			if !slices.Equal(s.Excluded, p.Excluded) {
+				t.Fatalf("round %d: the pool excludes %v, and its address space %v", round, p.Excluded, s.Excluded)
+			}
+		}
+	}
+	l.sameAsLedger(other.Allocator)
 }

@@ -72,8 +72,15 @@ var derived = []Mutant{
 	{
 		Name:  "an address space does not follow its pool",
 		File:  "allocator/spaces.go",
-		Old:   "s.Excluded, s.Frozen = p.Excluded, s.Frozen || p.Frozen",
-		New:   "s.Frozen = s.Frozen || p.Frozen",
+		Old:   "s.Excluded, s.Frozen = p.Excluded, p.Frozen",
+		New:   "s.Frozen = p.Frozen",
+		Suite: ofDerived,
+	},
+	{
+		Name:  "an address space follows an older change of its pool",
+		File:  "allocator/spaces.go",
+		Old:   "change: followed(p), asFor: same}",
+		New:   "change: followed(p), asFor: same[:0]}",
 		Suite: ofDerived,
 	},
 	{
