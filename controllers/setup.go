@@ -191,6 +191,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	adopter := adopt.New(adopt.Options{
 		Ledger: alloc, Ranges: alloc.Derived(), Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect, Doubt: doubts.Add,
 	})
+	pooled.Compare = adopter.Compare
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: alloc, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Doubts: doubts, Sees: opts.sees,
 		Ranges: pooled.Closer, Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxWaits: opts.MaxWaits, Unmet: opts.Unmet,
@@ -213,8 +214,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
 	}
-	opts.Sweep.Ledger, opts.Sweep.Releases = alloc, releases
-	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: known}
+	opts.Sweep.Ledger, opts.Sweep.Releases, opts.Sweep.World = alloc, releases, sweep.Caches{Clusters: mgr, Directory: known}
 	opts.Sweep.Wake, opts.Sweep.Doubt = news.Wake, doubts.Add
 	sweeper := sweep.New(opts.Sweep)
 	known.Observe(&watcher{

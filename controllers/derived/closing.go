@@ -93,8 +93,8 @@ func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) er
 	if err := c.RetireBelow(ctx, p.ID); err != nil {
 		return err
 	}
-	if err := c.Ranges.Begin(ctx, p.ID, by, c.until()); err != nil {
-		return fmt.Errorf("close pool %s: %w", p.Name, err)
+	if err := c.begin(ctx, p, by); err != nil {
+		return err
 	}
 	if err := c.unpublish(ctx, p); err != nil {
 		return err

@@ -28,7 +28,7 @@ const (
 	// stray is the age at which an IPPool is deleted that has no status, and no pool in the ledger.
 	stray = time.Minute
 	// leftIdle is how long a pool of a workspace is idle at least that is bound nowhere.
-	leftIdle = time.Minute
+	leftIdle = 10 * time.Second
 )
 
 // DefaultIdle is how long a pool is idle until it goes, unless that is said otherwise.

@@ -34,6 +34,7 @@ type Ledger interface {
 	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error]
 	Retire(ctx context.Context, id ledger.PoolID) error
 	Retired(ctx context.Context, id ledger.PoolID) (bool, error)
+	Frozen(id ledger.PoolID) bool
 }
 
 // Ranges are the pools that the system makes. allocator.Derived has these methods.
@@ -59,7 +60,9 @@ type Keeper struct {
 	Oracle  Oracle
 	// Departed reports whether a workspace's binding was seen to go, and none came since.
 	Departed func(ledger.ClusterName) bool
-	Clock    clock.PassiveClock
+	// Compare compares the ledger with the published status of a pool. It reports whether the ledger has lost nothing.
+	Compare func(context.Context, ledger.PoolID) (bool, error)
+	Clock   clock.PassiveClock
 
 	published published
 	absences  absences
@@ -137,25 +140,58 @@ func (k *Keeper) look(ctx context.Context, p ledger.Pool) (live.Answer, error) {
 // errUnseen: no server says whether the IPPool of a pool is there.
 var errUnseen = errors.New("no server says whether the IPPool is there")
 
-// unpublish deletes the IPPool of a pool. It is an error if it may be there still.
-func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
-	k.published.drop(p.ID)
+// seek finds the IPPool of a pool live, with a client of its workspace; nil: there is none. It is an error if that is not known.
+func (k *Keeper) seek(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool, client.Client, error) {
 	answer, err := k.look(ctx, p)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	left := k.absences.confirm(p.Cluster, answer.Verdict, k.Clock.Now())
 	switch {
 	case left, (answer.Verdict == live.Unbound || answer.Verdict == live.NoEndpoint) && k.Departed(p.Cluster):
-		return nil // kcp has deleted all that was bound there
+		return nil, nil, nil // kcp has deleted all that was bound there
 	case answer.Verdict != live.Gone:
-		return fmt.Errorf("IPPool %s: %w", p.Name, errUnseen)
+		return nil, nil, fmt.Errorf("IPPool %s: %w", p.Name, errUnseen)
 	}
 	object, there := answer.Object.(*ipamv1alpha1.IPPool)
-	if !there || !catalog.Shows(object, p.Cluster, p) || k.madeAgain(p) {
-		return nil
+	if !there || !catalog.Shows(object, p.Cluster, p) {
+		return nil, nil, nil
 	}
-	err = answer.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID})
+	return object, answer.Client, nil
+}
+
+// errLost: the ledger may have lost blocks of the pool, which then seems to be empty.
+var errLost = errors.New("the ledger may have lost blocks of the pool")
+
+// begin closes a pool that is empty, if by holds it. It believes no ledger that was not compared with the IPPool of the pool. Without that,
+// nothing was published: a CREATE is answered when it is there.
+func (k *Keeper) begin(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
+	if k.Ledger.Frozen(p.ID) {
+		object, _, err := k.seek(ctx, p)
+		if err != nil {
+			return err
+		}
+		if object != nil {
+			whole, err := k.Compare(ctx, p.ID)
+			if err != nil || !whole {
+				return errors.Join(fmt.Errorf("close pool %s: %w", p.Name, errLost), err)
+			}
+		}
+	}
+	if err := k.Ranges.Begin(ctx, p.ID, by, k.until()); err != nil {
+		return fmt.Errorf("close pool %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// unpublish deletes the IPPool of a pool. It is an error if it may be there still.
+func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
+	k.published.drop(p.ID)
+	object, workspace, err := k.seek(ctx, p)
+	if err != nil || object == nil || k.madeAgain(p) {
+		return err
+	}
+	err = workspace.Delete(ctx, object, client.Preconditions{UID: &object.UID})
 	if err != nil && !absent.Object(err, "ippools", p.Name) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete IPPool %s: %w", p.Name, err)
 	}
@@ -180,12 +216,12 @@ func (k *Keeper) RetireClosed(ctx context.Context, id ledger.PoolID, by ledger.C
 // Retire takes a derived pool out of the ledger, and its IPPool before that. It fails with ledger.ErrPoolInUse if the pool is in
 // use, and with ledger.ErrChanged if it is held by another one than by; empty: it may be held by nobody.
 func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
-	err := k.Ranges.Begin(ctx, p.ID, by, k.until())
+	err := k.begin(ctx, p, by)
 	if errors.Is(err, ledger.ErrUnknownPool) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("close pool %s: %w", p.Name, err)
+		return err
 	}
 	p, closed := k.Ledger.Pool(p.ID) // which may be another one than the caller has found
 	if !closed {
@@ -219,6 +255,9 @@ func (k *Keeper) RetireBelow(ctx context.Context, id ledger.PoolID) error {
 func (k *Keeper) retireIdle(ctx context.Context, p ledger.Pool) error {
 	if ledger.IsDerived(p.ID) {
 		return k.Retire(ctx, p, "")
+	}
+	if k.Ledger.Frozen(p.ID) {
+		return errLost // it is compared with its pool
 	}
 	return k.Ledger.Retire(ctx, p.ID)
 }

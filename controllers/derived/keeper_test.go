@@ -1,6 +1,7 @@
 package derived
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -134,5 +135,35 @@ func TestRetire_LeavesThePoolThatWasMadeAgain(t *testing.T) {
 	}
 	if now, ok := s.alloc.Pool(p.ID); !ok || !now.Derived.Releasing.IsZero() || s.object(now) == nil {
 		t.Errorf("the ledger has %+v (%t), and its IPPool is %v; want both, and the pool open", now, ok, s.object(p))
+	}
+}
+
+// frozen is a ledger whose pools were not compared with their IPPools.
+type frozen struct{ Ledger }
+
+func (frozen) Frozen(ledger.PoolID) bool { return true }
+
+// A pool that seems to be empty in a ledger that was not compared with its IPPool is neither closed nor retired: it may be that of an
+// older copy. One that has no IPPool has published nothing.
+func TestRetire_BelievesNoLedgerThatMayHaveLostBlocks(t *testing.T) {
+	s := newScene(t)
+	claim, held := s.ranged("net", "held", "root", 24)
+	idle := s.network("net", "idle", "root", 24)
+	s.Ledger = frozen{s.Ledger}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*glance)
+	defer cancel()
+	if inside, err := s.CloseRange(ctx, tenant, claim, false); !errors.Is(err, errLost) || s.object(held) == nil {
+		t.Errorf("CloseRange = %q, %v; want errLost, and the object", inside, err)
+	}
+	if err := s.Retire(t.Context(), idle, ""); !errors.Is(err, errLost) || !s.known(idle) {
+		t.Errorf("Retire = %v, want errLost", err)
+	}
+	s.deletes(s.object(idle))
+	if err := s.Retire(t.Context(), idle, ""); err != nil || s.known(idle) {
+		t.Errorf("Retire of a pool without an IPPool = %v, want it to be retired", err)
+	}
+	s.compared = true
+	if inside := s.closes(claim, false); inside != "" || s.object(held) != nil {
+		t.Errorf("CloseRange after the comparison = %q, the object is %v", inside, s.object(held))
 	}
 }

@@ -32,6 +32,7 @@ type scene struct {
 	verdict   live.Verdict // of the servers, if it is not Unknown
 	away      bool         // no server answers
 	departed  bool
+	compared  bool // what is published was found in the ledger
 	bound     bool
 	cooldown  time.Duration
 	meanwhile func() // runs once, before the servers answer next
@@ -52,6 +53,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 	keeper := &Keeper{
 		Ledger: s.alloc, Ranges: s.alloc.Derived(), Catalog: classes, Oracle: s, Clock: s.clock,
 		Departed: func(ledger.ClusterName) bool { return s.departed },
+		Compare:  func(context.Context, ledger.PoolID) (bool, error) { return s.compared, nil },
 	}
 	s.Controller = newController(Options{
 		Closer: &Closer{Keeper: keeper, Releases: s}, Idle: DefaultIdle, Bound: func(ledger.ClusterName) bool { return s.bound }, Clock: s.clock,

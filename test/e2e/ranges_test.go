@@ -214,6 +214,24 @@ func TestRanges_GoWhenTheirTenantLeaves(t *testing.T) {
 	})
 }
 
+// A pool that has nothing below it but pools that nobody uses can be deleted, and they go with it.
+func TestRanges_IdleOnesGoWithTheirRoot(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	a := r.endpoint("a", "vpc")
+	r.gets(a)
+	made := r.pool(a)
+	framework.WaitCondition(t, r.platform, r.root, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonInUse)
+	r.gone(a)
+	framework.WaitCondition(t, r.platform, r.root, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonUnused)
+	if r.pool(a) == nil {
+		t.Error("the pool that nobody uses is gone before its time")
+	}
+	framework.Delete(t, r.platform, r.root)
+	framework.WaitGone(t, r.platform, r.root)
+	framework.WaitGone(t, r.tenant, made)
+}
+
 // Nobody can write a pool that says the system has made it, nor change or delete one that it has made.
 func TestRanges_PoolsAreTheSystems(t *testing.T) {
 	t.Parallel()
@@ -227,7 +245,7 @@ func TestRanges_PoolsAreTheSystems(t *testing.T) {
 	changed.Spec.Visibility = ipamv1alpha1.VisibilityPlatform
 	for by, who := range map[string]client.WithWatch{"the tenant": r.tenant, "an admin": framework.Admin(t, r.tenant.Path)} {
 		for what, err := range map[string]error{
-			"CREATE": who.Create(t.Context(), forged.DeepCopy()), "UPDATE": who.Update(t.Context(), changed.DeepCopy()), "DELETE": who.Delete(t.Context(), made.DeepCopy()),
+			"CREATE": who.Create(t.Context(), forged.DeepCopy()), "PATCH": who.Patch(t.Context(), changed.DeepCopy(), client.MergeFrom(made)), "DELETE": who.Delete(t.Context(), made.DeepCopy()),
 		} {
 			if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
 				t.Errorf("%s by %s: %v; want it to be refused", what, by, err)
