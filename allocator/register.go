@@ -15,7 +15,7 @@ import (
 
 // Register adds a root pool to the ledger, and returns its record there. A pool that
 // overlaps another root pool of its workspace is refused with *OverlapError, unless both name
-// the same Space. One too many in a space is refused with *CrowdedError.
+// the same Space, and none has address spaces. One too many in a space is refused with *CrowdedError.
 //
 // To register a pool again changes nothing, and returns its record. With another CIDR, space
 // or cluster it is refused with ErrPoolMismatch. Exclusions count at the first registration
@@ -143,6 +143,9 @@ func (r register) conflict(v space.View, others space.Roots) error {
 	for _, p := range v.Pools() {
 		if p.Cluster != r.wanted.Cluster {
 			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ErrPoolMismatch, v.Space(), p.Cluster)
+		}
+		if p.Spaces > 0 && p.CIDR.Overlaps(r.wanted.CIDR) {
+			return &OverlapError{With: p.Pool}
 		}
 	}
 	if len(v.Pools()) >= MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before

@@ -40,6 +40,11 @@ func (s newSpace) plan(v space.View) (engine.Plan, error) {
 	case v.Pools().Frozen() == space.Untrusted:
 		return engine.Refuse(&FrozenError{Pool: of.ID})
 	}
+	for _, p := range v.Pools() {
+		if p != of && p.CIDR.Overlaps(of.CIDR) {
+			return engine.Refuse(&OverlapError{With: p.Pool})
+		}
+	}
 	next, made, counts := of.Pool, ledger.Pool(s), int64(1)
 	if of.Frozen {
 		counts = 0 // as all changes to a frozen space

@@ -197,3 +197,26 @@ func TestSpace_FollowsTheLastChange(t *testing.T) {
 	}
 	l.sameAsLedger(other.Allocator)
 }
+
+// Pools of an address domain may overlap. None of them has address spaces then: one scope would get an address of two pools.
+func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
+	l := newLedger(t)
+	l.domain()
+	var overlap *OverlapError
+	if s, err := l.Derived().Space(t.Context(), "small", "tenant", network("a")); !errors.As(err, &overlap) || overlap.With.ID != "big" {
+		t.Errorf("Space = %v, %v; want that the pool overlaps another one", s.ID, err)
+	}
+	l.must(l.Retire(t.Context(), "big"))
+	s := l.space("small", "a")
+	l.bind(request(s.ID, "c", 32))
+	big := Pool{ID: "big", Cluster: "platform", Name: "big", CIDR: prefix("10.0.0.0/24"), Space: DomainSpace("platform", "d")}
+	if _, err := l.Register(t.Context(), big); !errors.As(err, &overlap) || overlap.With.ID != "small" {
+		t.Errorf("Register over a pool with address spaces: %v, want that it overlaps that one", err)
+	}
+	beside := Pool{ID: "beside", Cluster: "platform", Name: "beside", CIDR: prefix("10.0.1.0/24"), Space: DomainSpace("platform", "d")}
+	if _, err := l.Register(t.Context(), beside); err != nil {
+		t.Errorf("Register beside it: %v", err)
+	}
+	l.space("beside", "a")
+	l.sameAsLedger()
+}

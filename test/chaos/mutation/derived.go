@@ -77,6 +77,13 @@ var derived = []Mutant{
 		Suite: ofDerived,
 	},
 	{
+		Name:  "a scope gets one address of two overlapping pools",
+		File:  "allocator/spaces.go",
+		Old:   "if p != of && p.CIDR.Overlaps(of.CIDR) {",
+		New:   "if false {",
+		Suite: ofDerived,
+	},
+	{
 		Name:  "an address space follows an older change of its pool",
 		File:  "allocator/spaces.go",
 		Old:   "change: followed(p), asFor: same}",
