@@ -79,10 +79,10 @@ func TestTokenConfig_LeastRights(t *testing.T) {
 	framework.Eventually(t, "the controller to read pools", func(ctx context.Context) error {
 		return controller.List(ctx, &ipamv1alpha1.IPPoolList{})
 	})
-	pool := &ipamv1alpha1.IPPool{}
-	pool.Name, pool.Spec.CIDR = "mine", "10.0.0.0/8"
-	if err := controller.Create(t.Context(), pool); !apierrors.IsForbidden(err) {
-		t.Errorf("the controller creates a pool: %v; want Forbidden", err)
+	class := &ipamv1alpha1.IPClass{Spec: ipamv1alpha1.IPClassSpec{IPFamily: ipamv1alpha1.IPv4}}
+	class.Name = "mine"
+	if err := controller.Create(t.Context(), class); !apierrors.IsForbidden(err) {
+		t.Errorf("the controller creates a class: %v; want Forbidden", err)
 	}
 }
 

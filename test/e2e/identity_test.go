@@ -55,14 +55,14 @@ func TestIdentity_MayDoNothingElse(t *testing.T) {
 		is("tenancy.kcp.io/v1alpha1 Workspace", "mine"), is("apis.kcp.io/v1alpha2 APIExport", "mine"), is("v1 Namespace", "mine"),
 		is("rbac.authorization.k8s.io/v1 ClusterRole", "mine"), is("rbac.authorization.k8s.io/v1 ClusterRoleBinding", "mine"),
 		is("v1 ServiceAccount", "ipam-system/mine"), is("v1 Secret", "ipam-system/mine"), is("ipam.miloapis.com/v1alpha1 IPClass", "mine"),
-		is("ipam.miloapis.com/v1alpha1 IPPool", "mine"), is("ipam.miloapis.com/v1alpha1 IPClaim", "default/mine"),
+		is("ipam.miloapis.com/v1alpha1 IPClaim", "default/mine"),
 	} {
 		refused.create(here, object)
 	}
 	for _, object := range []*unstructured.Unstructured{
 		is("apis.kcp.io/v1alpha2 APIExport", "ipam.miloapis.com"), is("rbac.authorization.k8s.io/v1 ClusterRole", "ipam-controller"),
 		is("admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy", "ipam-status"), is("ipam.miloapis.com/v1alpha1 IPClass", "any"),
-		is("ipam.miloapis.com/v1alpha1 IPPool", "any"), is("coordination.k8s.io/v1 Lease", "ipam-system/ipam-controller"),
+		is("coordination.k8s.io/v1 Lease", "ipam-system/ipam-controller"),
 		is("apiextensions.k8s.io/v1 CustomResourceDefinition", "ippools.ipam.miloapis.com"), is("core.kcp.io/v1alpha1 LogicalCluster", "cluster"),
 	} {
 		refused.remove(here, object)

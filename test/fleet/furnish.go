@@ -8,6 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// identity is the hash of the APIExport's identity, which the bindings name too.
+const identity = "5e0e5f7d3a0c4b2f9f6e1d8c7b6a59483726150493827160"
+
 // Furnish makes the APIExport of the platform and its endpoints, at the URL that the server is
 // reached by.
 func (s *Server) Furnish(url string) error {
@@ -21,7 +24,7 @@ func (s *Server) Furnish(url string) error {
 		return err
 	}
 	for plural, text := range map[string]string{
-		"apiexports": fmt.Sprintf(`{"apiVersion":"apis.kcp.io/v1alpha2","kind":"APIExport","metadata":{"name":%q,"annotations":{"kcp.io/path":%q}},"spec":{}}`, ipamGroup, s.platform.name),
+		"apiexports": fmt.Sprintf(`{"apiVersion":"apis.kcp.io/v1alpha2","kind":"APIExport","metadata":{"name":%q,"annotations":{"kcp.io/path":%q}},"spec":{},"status":{"identityHash":%q}}`, ipamGroup, s.platform.name, identity),
 		"apiexportendpointslices": fmt.Sprintf(`{"apiVersion":"apis.kcp.io/v1alpha1","kind":"APIExportEndpointSlice","metadata":{"name":%q},
 			"spec":{"export":{"name":%q,"path":%q}},"status":{"conditions":%s,"endpoints":%s}}`, ipamGroup, ipamGroup, s.platform.name, conditions, urls),
 	} {
