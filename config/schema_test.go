@@ -72,7 +72,7 @@ func served(t *testing.T, version *apisv1alpha1.APIResourceVersion) apiextension
 	t.Helper()
 	openAPI, err := version.GetSchema()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("GetSchema: %v", err)
 	}
 	return apiextensionsv1.CustomResourceDefinitionVersion{
 		Name: version.Name, Served: version.Served, Storage: version.Storage,
@@ -92,11 +92,11 @@ func doorOf(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) door {
 	}
 	structural, err := schema.NewStructural(openAPI)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewStructural: %v", err)
 	}
 	validator, _, err := validation.NewSchemaValidator(openAPI)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewSchemaValidator: %v", err)
 	}
 	return door{structural: structural, openAPI: validator, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}
 }
@@ -186,7 +186,7 @@ func TestSchemas_AreAccepted(t *testing.T) {
 		apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
 		internal := &apiextensions.CustomResourceDefinition{}
 		if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition: %v", err)
 		}
 		internal.Status.StoredVersions = []string{crd.Spec.Versions[0].Name}
 		for _, err := range crdvalidation.ValidateCustomResourceDefinition(t.Context(), internal) {

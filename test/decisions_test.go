@@ -14,7 +14,7 @@ func TestDecisions_Indexed(t *testing.T) {
 	const dir = "../docs/decisions"
 	index, err := os.ReadFile(filepath.Join(dir, "README.md"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "0*.md"))
 	if err != nil || len(files) == 0 {
@@ -23,7 +23,7 @@ func TestDecisions_Indexed(t *testing.T) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		heading, _, _ := strings.Cut(string(text), "\n")
 		number, title, _ := strings.Cut(strings.TrimPrefix(heading, "# "), ": ")

@@ -19,7 +19,7 @@ func TestRead(t *testing.T) {
 	}
 	objects, err := read(folder, strings.NewReplacer("${CLUSTER}", "abc"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read: %v", err)
 	}
 	var kinds []string
 	for _, object := range objects {
@@ -44,11 +44,11 @@ func TestWithoutClasses(t *testing.T) {
 	t.Parallel()
 	exports, err := decode(config.APIExport(), strings.NewReplacer())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	before, _, _ := unstructured.NestedSlice(exports[0].Object, "spec", "resources")
 	if err := withoutClasses(exports[0]); err != nil {
-		t.Fatal(err)
+		t.Fatalf("withoutClasses: %v", err)
 	}
 	after, _, _ := unstructured.NestedSlice(exports[0].Object, "spec", "resources")
 	if len(after) != len(before)-1 {

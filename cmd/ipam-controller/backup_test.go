@@ -24,7 +24,7 @@ func ledgerIn(t *testing.T, dir, socket string) *embedetcd.Server {
 	t.Helper()
 	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir, Listen: socket, NoFsync: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
 	return server
@@ -36,23 +36,23 @@ func TestBackup_IsRestored(t *testing.T) {
 	socket := "unix://" + filepath.Join(dir, "etcd.sock")
 	server := ledgerIn(t, filepath.Join(dir, "ledger"), socket)
 	if _, err := server.Client().Put(t.Context(), "/ipam/v1/ledger", "kept"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Put: %v", err)
 	}
 	file, piped := filepath.Join(dir, "file.db"), filepath.Join(dir, "piped.db")
 	if _, err := command(t, "backup", file, "--etcd-listen-client-url", socket); err != nil {
-		t.Fatal(err)
+		t.Fatalf("command: %v", err)
 	}
 	out, err := command(t, "backup", "-", "--etcd-listen-client-url", socket)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("command: %v", err)
 	}
 	if err := os.WriteFile(piped, out.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	for _, from := range []string{file, piped} {
 		to := from + ".ledger"
 		if _, err := command(t, "restore", from, "--etcd-data-dir", to); err != nil {
-			t.Fatal(err)
+			t.Fatalf("command: %v", err)
 		}
 		got, err := ledgerIn(t, to, "").Client().Get(t.Context(), "/ipam/v1/ledger")
 		if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "kept" {
@@ -71,14 +71,14 @@ func TestBackup_IsWhole(t *testing.T) {
 	ledgerIn(t, filepath.Join(dir, "ledger"), socket)
 	file := filepath.Join(dir, "file.db")
 	if _, err := command(t, "backup", file, "--etcd-listen-client-url", socket); err != nil {
-		t.Fatal(err)
+		t.Fatalf("command: %v", err)
 	}
 	info, err := os.Stat(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Stat: %v", err)
 	}
 	if err := os.Truncate(file, info.Size()-512); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Truncate: %v", err)
 	}
 	if _, err := command(t, "restore", file, "--etcd-data-dir", filepath.Join(dir, "restored")); err == nil {
 		t.Error("half a snapshot was restored; want an error")

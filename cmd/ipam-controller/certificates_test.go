@@ -26,7 +26,7 @@ func TestEtcdCertificates_AreReplaced(t *testing.T) {
 	server, err := etcd.New(t.Context(), etcd.Options{Dir: t.TempDir(), TLS: servers})
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	})
 	if err != nil {
@@ -37,16 +37,16 @@ func TestEtcdCertificates_AreReplaced(t *testing.T) {
 	opts.etcdCAFile, opts.etcdCertFile, opts.etcdKeyFile = files.TrustedCAFile, files.CertFile, files.KeyFile
 	store, err := openStore(t.Context(), opts)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("openStore: %v", err)
 	}
 	defer store.Close()
 	alloc, err := allocator.Open(t.Context(), store.client, allocator.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	defer alloc.Close()
 	if _, err := alloc.Register(t.Context(), ledger.Pool{ID: "p", Cluster: "c", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Register: %v", err)
 	}
 	bind := func(within time.Duration, claim ledger.ClaimID) error {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -57,20 +57,20 @@ func TestEtcdCertificates_AreReplaced(t *testing.T) {
 		})
 	}
 	if err := bind(10*time.Second, "before"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("bind: %v", err)
 	}
 
 	former := certificates(t, t.TempDir())
 	replace(t, former, servers)
 	certificates(t, filepath.Dir(servers.CertFile))
 	if err := server.Members[0].Kill(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Kill: %v", err)
 	}
 	if _, err := server.Members[0].Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	if err := server.Ready(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Ready: %v", err)
 	}
 	if bind(time.Second, "untrusted") == nil {
 		t.Error("etcd still trusts the former CA")
@@ -136,7 +136,7 @@ func certificates(t *testing.T, dir string) *transport.TLSInfo {
 	t.Helper()
 	files, err := etcd.Certificates(dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Certificates: %v", err)
 	}
 	return files
 }
@@ -147,7 +147,7 @@ func replace(t *testing.T, files, by *transport.TLSInfo) {
 	for to, from := range map[string]string{files.TrustedCAFile: by.TrustedCAFile, files.CertFile: by.CertFile, files.KeyFile: by.KeyFile} {
 		content, err := os.ReadFile(from)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		write(t, to, string(content))
 	}
@@ -156,7 +156,7 @@ func replace(t *testing.T, files, by *transport.TLSInfo) {
 func write(t *testing.T, file, content string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 }
 
@@ -166,7 +166,7 @@ func serveMetrics(t *testing.T, opts *options) string {
 	opts.metricsAddress, opts.probeAddress = "127.0.0.1:0", nowhere
 	servers, err := opts.servers(t.Context(), &probes{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("servers: %v", err)
 	}
 	return runServer(t, servers[0])
 }
@@ -176,12 +176,12 @@ func scrape(t *testing.T, address string, files *transport.TLSInfo) error {
 	t.Helper()
 	secure, err := files.ClientConfig()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ClientConfig: %v", err)
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("http.NewRequestWithContext: %v", err)
 	}
 	response, err := client.Do(request)
 	if err != nil {

@@ -41,7 +41,7 @@ func overlaid(t *testing.T, overlay string) []runtime.Object {
 	}
 	manifest, err := built.AsYaml()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("AsYaml: %v", err)
 	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
@@ -117,7 +117,7 @@ func parsed(t *testing.T, w workload) *options {
 	opts, flags := defaults(), pflag.NewFlagSet("", pflag.ContinueOnError)
 	opts.addFlags(flags)
 	if err := flags.Parse(w.pod.Spec.Containers[0].Args); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Parse: %v", err)
 	}
 	if err := opts.validate(); err != nil || flags.NArg() > 0 {
 		t.Fatal(err, flags.Args())

@@ -13,7 +13,7 @@ func TestBounded(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	l := &bounded{Listener: listener, most: 2}
 	t.Cleanup(func() { _ = l.Close() })
@@ -21,7 +21,7 @@ func TestBounded(t *testing.T) {
 		client = dial(t, listener.Addr().String())
 		accepted, err := l.Accept()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Accept: %v", err)
 		}
 		return client, accepted.(*tracked)
 	}

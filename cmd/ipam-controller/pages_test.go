@@ -36,7 +36,7 @@ func pages(t *testing.T) map[string][]string {
 		for _, file := range files {
 			text, err := os.ReadFile(file)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.ReadFile: %v", err)
 			}
 			for _, block := range fenced.FindAllStringSubmatch(string(text), -1) {
 				found[file] = append(found[file], strings.ReplaceAll(block[1], "\\\n", " "))

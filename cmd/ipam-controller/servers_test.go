@@ -25,7 +25,7 @@ func TestServers_AreReadOnly(t *testing.T) {
 	}
 	servers, err := opts.servers(t.Context(), checked)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("servers: %v", err)
 	}
 	metrics, probed := runServer(t, servers[0]), runServer(t, servers[1])
 	for url, read := range map[string]int{
@@ -61,7 +61,7 @@ func ask(t *testing.T, method, url string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+url, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("http.NewRequestWithContext: %v", err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -79,14 +79,14 @@ func TestServers_ManyConnections(t *testing.T) {
 	patient.read = time.Hour
 	server, err := patient.server(t.Context(), "metrics", "127.0.0.1:0", nil, metricsHandler())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("server: %v", err)
 	}
 	address := runServer(t, server)
 	closed := make(chan error, many)
 	for range many {
 		conn := dial(t, address)
 		if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("SetReadDeadline: %v", err)
 		}
 		send(t, conn, "GET /metrics HTTP/1.1\r\nHost: x\r\n")
 		go func() {
@@ -122,7 +122,7 @@ func TestServers_Deadlines(t *testing.T) {
 	short := limits{connections: 10, read: 50 * time.Millisecond, write: 50 * time.Millisecond, idle: 50 * time.Millisecond}
 	server, err := short.server(t.Context(), "test", "127.0.0.1:0", nil, endless)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("server: %v", err)
 	}
 	address := runServer(t, server)
 	for name, request := range map[string]string{
@@ -147,7 +147,7 @@ func TestServers_Deadlines(t *testing.T) {
 func TestServers_Addresses(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	defer taken.Close()
 	opts := defaults()
@@ -180,7 +180,7 @@ func dial(t *testing.T, address string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("DialContext: %v", err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
@@ -189,6 +189,6 @@ func dial(t *testing.T, address string) net.Conn {
 func send(t *testing.T, conn net.Conn, text string) {
 	t.Helper()
 	if _, err := fmt.Fprint(conn, text); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Fprint: %v", err)
 	}
 }

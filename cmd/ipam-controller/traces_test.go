@@ -20,7 +20,7 @@ func TestTraces(t *testing.T) {
 			opts := traceOptions{endpoint: receiver.URL, service: "ipam-east", ratio: tt.ratio}
 			tracer, flush, err := startTraces(t.Context(), opts)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("startTraces: %v", err)
 			}
 			for range 10 {
 				_, span := tracer.Start(t.Context(), "look")

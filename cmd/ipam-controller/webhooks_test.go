@@ -52,17 +52,17 @@ func TestWebhooks_Listen(t *testing.T) {
 	for address, host := range map[string]string{":0": "127.0.0.1", "127.0.0.1:0": "127.0.0.1", "[::1]:0": "::1"} {
 		opts, err := (&webhookOptions{address: address}).listen(t.Context())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("listen: %v", err)
 		}
 		_, port, err := net.SplitHostPort(opts.Listener.Addr().String())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("net.SplitHostPort: %v", err)
 		}
 		if want := "https://" + net.JoinHostPort(host, port); opts.Endpoint.URL != want {
 			t.Errorf("at %s the URL is %s, want %s", address, opts.Endpoint.URL, want)
 		}
 		if err := opts.Listener.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	}
 	if opts, err := (&webhookOptions{address: nowhere}).listen(t.Context()); err != nil || opts.Listener != nil {
@@ -85,13 +85,13 @@ func TestWebhooks_Peer(t *testing.T) {
 	} {
 		opts, err := (&webhookOptions{address: tt.address, peer: tt.peer}).listen(t.Context())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("listen: %v", err)
 		}
 		if want := net.JoinHostPort(tt.want, strconv.Itoa(opts.Listener.Addr().(*net.TCPAddr).Port)); opts.Peer != want {
 			t.Errorf("at %s with host %q the peers are told %s, want %s", tt.address, tt.peer, opts.Peer, want)
 		}
 		if err := opts.Listener.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	}
 	if ip := net.ParseIP(reachable(net.IPv4zero)); ip == nil || ip.IsUnspecified() || ip.IsLinkLocalUnicast() {
@@ -124,7 +124,7 @@ func TestDeploy_Webhooks(t *testing.T) {
 			objects, opts := overlaid(t, name), parsed(t, overlay(t)).webhooks
 			endpoint, err := opts.endpoint(&net.TCPAddr{})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("endpoint: %v", err)
 			}
 			leads := slices.ContainsFunc(all[*corev1.Service](objects), func(s *corev1.Service) bool {
 				named := endpoint.URL == "https://"+s.Name+"."+s.Namespace+".svc" ||

@@ -88,7 +88,7 @@ func compareCreate(t *testing.T, kind string, fields []field, created client.Obj
 		t.Fatalf("kubectl ipam %s ended with %d and said %q", strings.Join(args, " "), code, s.Said)
 	}
 	if err := json.Unmarshal(s.Printed.Bytes(), created); err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Unmarshal: %v", err)
 	}
 	p, wrong := plan.ReadCSV([]byte(columns+"\n"+cells+"\n"), plan.Options{Namespace: "default"})
 	if len(wrong) > 0 {

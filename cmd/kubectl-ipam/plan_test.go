@@ -16,7 +16,7 @@ func planFile(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	return file
 }
@@ -111,7 +111,7 @@ func TestImport_Stdin(t *testing.T) {
 func TestImport_TooLarge(t *testing.T) {
 	file := planFile(t, "plan.csv", "kind,cidr\n")
 	if err := os.Truncate(file, transfer.MostPlan+1); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Truncate: %v", err)
 	}
 	s := stage.New(t)
 	if code := s.Execute(t.Context(), newRoot(s.Session), []string{"import", file}); code != exit.Invalid || !strings.Contains(s.Said.String(), "is larger than 64 MiB") {

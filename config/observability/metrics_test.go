@@ -38,7 +38,7 @@ func exported(t *testing.T) map[string]metric {
 	t.Helper()
 	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{Registerer: metrics.Registry})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open: %v", err)
 	}
 	t.Cleanup(func() { ledger.Close() })
 	descs := make(chan *prometheus.Desc)
@@ -54,7 +54,7 @@ func exported(t *testing.T) map[string]metric {
 		}
 		help, err := strconv.Unquote(match[2])
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Unquote: %v", err)
 		}
 		known[match[1]] = metric{help, strings.FieldsFunc(match[3], func(r rune) bool { return r == ',' })}
 	}
@@ -62,7 +62,7 @@ func exported(t *testing.T) map[string]metric {
 	etcd.MustRegister(embedetcd.Metrics())
 	families, err := prometheus.Gatherers{metrics.Registry, etcd}.Gather()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Gather: %v", err)
 	}
 	for _, family := range families {
 		if _, ok := known[family.GetName()]; !ok {
@@ -90,7 +90,7 @@ func TestDocs_ListTheMetrics(t *testing.T) {
 	file := filepath.Join("..", "..", "docs", "metrics.md")
 	text, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	above, rest, begins := strings.Cut(string(text), tableBegins)
 	was, below, ends := strings.Cut(rest, tableEnds)
@@ -99,7 +99,7 @@ func TestDocs_ListTheMetrics(t *testing.T) {
 	}
 	if *update {
 		if err := os.WriteFile(file, []byte(above+tableBegins+table+tableEnds+below), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 		was = table
 	}
@@ -119,12 +119,12 @@ func TestDocs_NameMetricsThatExist(t *testing.T) {
 	}
 	above, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.Glob: %v", err)
 	}
 	for _, file := range append(pages, above...) {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		for _, name := range named.FindAllString(string(text), -1) {
 			if _, ok := find(name, known); !ok {
@@ -159,7 +159,7 @@ func TestDocs_NameTheHistograms(t *testing.T) {
 	}
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	shown := map[string]bool{}
 	for _, name := range named.FindAllString(sentence.FindString(string(text)), -1) {

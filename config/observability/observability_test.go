@@ -32,7 +32,7 @@ func alerts(t *testing.T) []rule {
 	t.Helper()
 	text, err := os.ReadFile("alerts.yaml")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	var file struct {
 		Groups []struct {
@@ -41,7 +41,7 @@ func alerts(t *testing.T) []rule {
 		} `json:"groups"`
 	}
 	if err := yaml.UnmarshalStrict(text, &file); err != nil {
-		t.Fatal(err)
+		t.Fatalf("yaml.UnmarshalStrict: %v", err)
 	}
 	var rules []rule
 	for _, group := range file.Groups {
@@ -68,13 +68,13 @@ func panels(t *testing.T) []panel {
 	t.Helper()
 	text, err := os.ReadFile("dashboard.json")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	var dashboard struct {
 		Panels []panel `json:"panels"`
 	}
 	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Unmarshal: %v", err)
 	}
 	return dashboard.Panels
 }
@@ -180,13 +180,13 @@ func TestAlerts(t *testing.T) {
 				t.Errorf("its runbook_url is %q, want %q", rule.Annotations["runbook_url"], want)
 			}
 			if _, err := os.Stat(page(rule.Alert + ".md")); err != nil {
-				t.Error(err)
+				t.Errorf("os.Stat: %v", err)
 			}
 		})
 	}
 	files, err := filepath.Glob(page("IPAM*.md"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.Glob: %v", err)
 	}
 	for _, file := range files {
 		if name := strings.TrimSuffix(filepath.Base(file), ".md"); !seen[name] {
@@ -220,7 +220,7 @@ func TestRunbooks_LinksLead(t *testing.T) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		for _, match := range link.FindAllSubmatch(text, -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(file), string(match[1]))); err != nil {

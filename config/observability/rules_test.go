@@ -119,7 +119,7 @@ func (p prometheusServer) firing(t *testing.T, r rule, scraped series, until tim
 	if r.For != "" {
 		d, err := model.ParseDuration(r.For)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ParseDuration: %v", err)
 		}
 		patience = time.Duration(d)
 	}
@@ -146,12 +146,12 @@ func (p prometheusServer) query(t *testing.T, expr string, scraped series, now t
 	t.Helper()
 	query, err := p.NewInstantQuery(t.Context(), scraped, nil, expr, time.Unix(0, 0).Add(now))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewInstantQuery: %v", err)
 	}
 	defer query.Close()
 	vector, err := query.Exec(t.Context()).Vector()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Vector: %v", err)
 	}
 	return slices.Clone(vector)
 }
@@ -185,11 +185,11 @@ func TestRules(t *testing.T) {
 		t.Run(r.Alert, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("tests", r.Alert+".yaml"))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.ReadFile: %v", err)
 			}
 			var file unitTest
 			if err := yaml.UnmarshalStrict(text, &file); err != nil {
-				t.Fatal(err)
+				t.Fatalf("yaml.UnmarshalStrict: %v", err)
 			}
 			server := prometheusServer{engine, time.Duration(file.EvaluationInterval)}
 			fired, quiet := 0, 0
@@ -234,7 +234,7 @@ func (p prometheusServer) run(t *testing.T, r rule, s scenario) (fired, quiet in
 func TestRules_FilesAreOfRules(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("tests", "*"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.Glob: %v", err)
 	}
 	rules := alerts(t)
 	for _, file := range files {

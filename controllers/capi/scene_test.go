@@ -39,7 +39,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, ipamv1alpha1.AddToScheme, capiv1.AddToScheme, clusterv1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add: %v", err)
 		}
 	}
 	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&capiv1.IPAddressClaim{}).Build()

@@ -69,7 +69,7 @@ func TestAbandoned_AnotherIPAddress(t *testing.T) {
 		},
 	})
 	if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Reconcile: %v", err)
 	}
 	if err := server.Get(t.Context(), client.ObjectKeyFromObject(after), after); err != nil || after.DeletionTimestamp != nil || len(after.Finalizers) != 1 {
 		t.Errorf("the IPAddress that came is deleted at %v with the finalizers %q, %v; want it as it came", after.DeletionTimestamp, after.Finalizers, err)
@@ -193,7 +193,7 @@ func TestClass_OfAPausedPool(t *testing.T) {
 	}
 	pools[1].Annotations = nil
 	if err := s.Claims.Update(t.Context(), pools[1]); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Update: %v", err)
 	}
 	s.reconcile(claim)
 	if !s.has(s.Names.newClaim(claim)) {

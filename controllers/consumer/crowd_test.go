@@ -122,7 +122,7 @@ func (c *crowd) run(t *testing.T, claims map[multicluster.ClusterName]int, durin
 	options.Reconciler, options.SkipNameValidation = mcreconcile.NewClusterNotFoundWrapper(r), new(true)
 	runs, err := controller.NewTypedUnmanaged("consumer", options)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewTypedUnmanaged: %v", err)
 	}
 	for name, n := range claims {
 		for i := range n {
@@ -132,7 +132,7 @@ func (c *crowd) run(t *testing.T, claims map[multicluster.ClusterName]int, durin
 	ctx, cancel := context.WithTimeout(t.Context(), during)
 	defer cancel()
 	if err := runs.Start(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	<-time.After(time.Minute) // what the queue has started ends
 }

@@ -20,7 +20,7 @@ func TestStops(t *testing.T) {
 		t.Helper()
 		families, err := registry.Gather()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Gather: %v", err)
 		}
 		named := 0
 		for _, f := range families {

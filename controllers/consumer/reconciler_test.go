@@ -154,7 +154,7 @@ func TestReconcile_StartsAnewWithANewClaim(t *testing.T) {
 	s.look("web")
 	s.look("web")
 	if err := s.workspace.Delete(t.Context(), owned("web")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Delete: %v", err)
 	}
 	anew := owned("web")
 	anew.UID = "another"

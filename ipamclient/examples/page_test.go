@@ -16,13 +16,13 @@ func TestPage(t *testing.T) {
 	for _, name := range []string{"claim/main.go", "operator.go", "cluster.go"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		sources += string(data)
 	}
 	page, err := os.ReadFile("../../docs/go-client.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	blocks := fence.FindAllStringSubmatch(string(page), -1)
 	if len(blocks) < 4 {

@@ -23,7 +23,7 @@ func TestClusterAPI(t *testing.T) {
 	t.Parallel()
 	cluster := framework.NewStandalone(t, "--capi", "--sweep-interval=500ms", "--orphan-min-age=1s")
 	if err := workspaces.BootstrapClusterAPI(t.Context(), cluster.AdminConfig(t), func(string) {}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.BootstrapClusterAPI: %v", err)
 	}
 	cluster.StartController(t)
 	s := newScene(t, cluster)
@@ -58,7 +58,7 @@ func TestClusterAPI(t *testing.T) {
 // What docs/cluster-api.md shows works.
 func example(t *testing.T, s *scene) {
 	if err := workspaces.Apply(t.Context(), s.admin, shown(t)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.Apply: %v", err)
 	}
 	machine := claim("worker-0", "IPPool", "machines")
 	got := s.address(t, machine).Spec
@@ -130,7 +130,7 @@ func parallel(t *testing.T, s *scene) {
 		machines[i] = claim(fmt.Sprintf("parallel-%d", i), "IPPool", "parallel")
 		creating.Go(func() {
 			if err := s.Create(t.Context(), machines[i]); err != nil {
-				t.Error(err)
+				t.Errorf("Create: %v", err)
 			}
 		})
 	}

@@ -33,18 +33,18 @@ func (s *scene) install(t *testing.T) {
 	// Outside of this module, go.sum is left alone.
 	answer := output(t, t.TempDir(), "go", "mod", "download", "-json", "sigs.k8s.io/cluster-api@"+version)
 	if err := json.Unmarshal([]byte(answer), &module); err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Unmarshal: %v", err)
 	}
 	folder := fstest.MapFS{}
 	for _, name := range definitions {
 		data, err := fs.ReadFile(os.DirFS(filepath.Join(module.Dir, "core", "config", "crd", "bases")), name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("fs.ReadFile: %v", err)
 		}
 		folder[name] = &fstest.MapFile{Data: data}
 	}
 	if err := workspaces.Apply(t.Context(), s.admin, folder); err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.Apply: %v", err)
 	}
 	framework.Eventually(t, "the kinds of Cluster API", func(ctx context.Context) error {
 		return errors.Join(s.List(ctx, &clusterv1.ClusterList{}), s.List(ctx, &capiv1.IPAddressClaimList{}), s.List(ctx, &capiv1.IPAddressList{}))
@@ -56,7 +56,7 @@ func shown(t *testing.T) fs.FS {
 	t.Helper()
 	data, err := os.ReadFile("../../config/capi/example.yaml")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	return fstest.MapFS{"example.yaml": {Data: data}}
 }

@@ -38,7 +38,7 @@ func protected(t *testing.T, s *scene) {
 func (s *scene) strip(t *testing.T, object client.Object) {
 	t.Helper()
 	if err := s.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Patch: %v", err)
 	}
 }
 

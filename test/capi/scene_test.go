@@ -57,11 +57,11 @@ func clientOf(t *testing.T, access *rest.Config) client.WithWatch {
 	t.Helper()
 	scheme, err := controllers.Scheme()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Scheme: %v", err)
 	}
 	c, err := client.NewWithWatch(access, client.Options{Scheme: scheme})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("client.NewWithWatch: %v", err)
 	}
 	return c
 }
@@ -86,7 +86,7 @@ func (s *scene) network(t *testing.T, length int) (start, gateway string, cidr i
 	t.Helper()
 	var a, b int
 	if _, err := fmt.Sscanf(string(s.platform.CIDR(t)), "%d.%d.", &a, &b); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Sscanf: %v", err)
 	}
 	start = fmt.Sprintf("%d.%d.0.", a, b)
 	return start, start + "1", ipamv1alpha1.CIDR(fmt.Sprintf("%s0/%d", start, length))
@@ -168,7 +168,7 @@ func (s *scene) ipClaim(t *testing.T, claim *capiv1.IPAddressClaim) (*ipamv1alph
 		opts = append(opts, client.MatchingLabels{"ipam.miloapis.com/management-cluster": s.origin(t)})
 	}
 	if err := s.pools.List(t.Context(), list, opts...); err != nil {
-		t.Fatal(err)
+		t.Fatalf("List: %v", err)
 	}
 	for i := range list.Items {
 		ref := list.Items[i].Spec.OwnerRef
@@ -184,7 +184,7 @@ func (s *scene) origin(t *testing.T) string {
 	t.Helper()
 	system := &corev1.Namespace{}
 	if err := s.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Get: %v", err)
 	}
 	return string(system.UID)
 }

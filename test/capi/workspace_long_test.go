@@ -76,7 +76,7 @@ func consumer(t *testing.T, tenant *framework.Tenant) *rest.Config {
 	})
 	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(24 * 60 * 60))}}
 	if err := owner.SubResource("token").Create(t.Context(), account, token); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Create: %v", err)
 	}
 	access := rest.AnonymousClientConfig(tenant.Config())
 	access.BearerToken = token.Status.Token

@@ -41,7 +41,7 @@ func newSite(t *testing.T, seed uint64) *site {
 	t.Helper()
 	dir, err := os.MkdirTemp("", fmt.Sprintf("chaos-seed-%d-", seed)) //nolint:usetesting // It stays if the test fails.
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.MkdirTemp: %v", err)
 	}
 	s := &site{t: t, dir: dir, struck: map[string]int{}}
 	t.Cleanup(func() {

@@ -162,7 +162,7 @@ func namesake(t *testing.T, tenant *framework.Tenant, owner client.Client) clien
 	framework.Create(t, owner, namespace, account, token, rights)
 	c, err := workspaces.NewClient(staticConfig(t, tenant))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.NewClient: %v", err)
 	}
 	framework.Eventually(t, "the namesake to enter", func(ctx context.Context) error {
 		return c.List(ctx, &ipamv1alpha1.IPClaimList{})
@@ -194,7 +194,7 @@ func recordOf(t *testing.T, c client.Reader, claim *ipamv1alpha1.IPClaim) *ipamv
 	record := &ipamv1alpha1.IPAllocation{}
 	key := client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.BoundAllocationRef.Name}
 	if err := c.Get(t.Context(), key, record); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Get: %v", err)
 	}
 	return record
 }

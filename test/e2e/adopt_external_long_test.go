@@ -26,17 +26,17 @@ func TestLong_AdoptRestoredCluster(t *testing.T) {
 
 	l.platform.StopController(t)
 	if err := store.Members[0].Stop(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Stop: %v", err)
 	}
 	if err := os.RemoveAll(l.dir); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.RemoveAll: %v", err)
 	}
 	l.restore()
 	if _, err := store.Members[0].Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	if err := store.Ready(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Ready: %v", err)
 	}
 	late := gen.Claim("late", gen.OfClass(l.name), gen.Length(28))
 	framework.Create(t, l.tenant, late)
@@ -55,7 +55,7 @@ func newLossyCluster(t *testing.T) (*lossy, *etcd.Cluster) {
 	store, err := etcd.New(t.Context(), etcd.Options{Dir: home})
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	})
 	if err != nil {
@@ -72,11 +72,11 @@ func peerOf(t *testing.T, home string, member *etcd.Member) string {
 	t.Helper()
 	file, err := os.ReadFile(filepath.Join(home, member.Name+".json"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	config := map[string]any{}
 	if err := json.Unmarshal(file, &config); err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Unmarshal: %v", err)
 	}
 	return config["listen-peer-urls"].(string)
 }
@@ -94,16 +94,16 @@ func TestLong_AdoptRestoredUnderTheController(t *testing.T) {
 	l.published(before, since)
 
 	if err := store.Members[0].Stop(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Stop: %v", err)
 	}
 	late := gen.Claim("late", gen.OfClass(l.name), gen.Length(28))
 	framework.Create(t, l.tenant, late)
 	if err := os.RemoveAll(l.dir); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.RemoveAll: %v", err)
 	}
 	l.restore()
 	if _, err := store.Members[0].Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	l.platform.WaitControllerEnded(t)
 	l.platform.StartController(t)

@@ -40,7 +40,7 @@ func appliedAgain(t *testing.T, c client.WithWatch, class string) (writes int) {
 	for range 3 {
 		again := gen.Claim("applied", gen.OfClass(class))
 		if err := apply(t.Context(), c, again); err != nil {
-			t.Fatal(err)
+			t.Fatalf("apply: %v", err)
 		}
 		if again.ResourceVersion != claim.ResourceVersion {
 			writes++

@@ -71,7 +71,7 @@ func TestBinding_TheSecondTakesOver(t *testing.T) {
 	s.tenant.Bind(t) // which completes the binding that is there, of whatever name
 	bindings := &apisv1alpha2.APIBindingList{}
 	if err := admin.List(t.Context(), bindings); err != nil {
-		t.Fatal(err)
+		t.Fatalf("List: %v", err)
 	}
 	if known := workspaces.Bindings(bindings); len(known) != 1 || known[0].Name != second.Name {
 		t.Errorf("the bindings are %+v, want %s alone", known, second.Name)

@@ -24,7 +24,7 @@ func TestBlind_AnAnnotationThatKCPCannotConvert(t *testing.T) {
 	admin := framework.Admin(t, odd.Path)
 	bindings := &apisv1alpha2.APIBindingList{}
 	if err := admin.List(t.Context(), bindings); err != nil {
-		t.Fatal(err)
+		t.Fatalf("List: %v", err)
 	}
 	if len(bindings.Items) < 2 {
 		t.Fatalf("the workspace has %d bindings, want those of others beside that of the platform", len(bindings.Items))
@@ -34,7 +34,7 @@ func TestBlind_AnAnnotationThatKCPCannotConvert(t *testing.T) {
 		for i := range bindings.Items {
 			patch := fmt.Sprintf(`{"metadata":{"annotations":{"apis.v1alpha2.kcp.io/v1alpha1-permission-claims":%s}}}`, value)
 			if err := admin.Patch(context.WithoutCancel(t.Context()), &bindings.Items[i], client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-				t.Error(err)
+				t.Errorf("Patch: %v", err)
 			}
 		}
 	}

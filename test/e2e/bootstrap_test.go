@@ -70,11 +70,11 @@ func TestTokenConfig_LeastRights(t *testing.T) {
 	platform := framework.NewPlatform(t)
 	cfg, err := workspaces.TokenConfig(t.Context(), platform.AdminConfig(t), time.Hour)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.TokenConfig: %v", err)
 	}
 	controller, err := workspaces.NewClient(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.NewClient: %v", err)
 	}
 	framework.Eventually(t, "the controller to read pools", func(ctx context.Context) error {
 		return controller.List(ctx, &ipamv1alpha1.IPPoolList{})
@@ -172,16 +172,16 @@ func withClaimField(t *testing.T, field string) (fs.FS, []byte) {
 	folder, export := fstest.MapFS{}, config.APIExport()
 	files, err := fs.Glob(config.Schemas(), "*.yaml")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("fs.Glob: %v", err)
 	}
 	for _, file := range files {
 		data, err := fs.ReadFile(config.Schemas(), file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("fs.ReadFile: %v", err)
 		}
 		schema := &apisv1alpha1.APIResourceSchema{}
 		if err := yaml.UnmarshalStrict(data, schema); err != nil {
-			t.Fatal(err)
+			t.Fatalf("yaml.UnmarshalStrict: %v", err)
 		}
 		if schema.Spec.Names.Plural == "ipclaims" {
 			former := schema.Name
@@ -189,7 +189,7 @@ func withClaimField(t *testing.T, field string) (fs.FS, []byte) {
 			addSpecField(t, &schema.Spec.Versions[0], field)
 			export = bytes.ReplaceAll(export, []byte(former), []byte(schema.Name))
 			if data, err = yaml.Marshal(schema); err != nil {
-				t.Fatal(err)
+				t.Fatalf("yaml.Marshal: %v", err)
 			}
 		}
 		folder[file] = &fstest.MapFile{Data: data}
@@ -201,12 +201,12 @@ func addSpecField(t *testing.T, version *apisv1alpha1.APIResourceVersion, field 
 	t.Helper()
 	schema, err := version.GetSchema()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("GetSchema: %v", err)
 	}
 	spec := schema.Properties["spec"]
 	spec.Properties[field] = apiextensionsv1.JSONSchemaProps{Type: "string"}
 	if err := version.SetSchema(schema); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SetSchema: %v", err)
 	}
 }
 
@@ -225,7 +225,7 @@ func versions(t *testing.T, c client.Client) []string {
 		&apisv1alpha2.APIExportList{},
 	} {
 		if err := c.List(t.Context(), list); err != nil {
-			t.Fatal(err)
+			t.Fatalf("List: %v", err)
 		}
 		err := meta.EachListItem(list, func(item runtime.Object) error {
 			object := item.(client.Object)

@@ -137,6 +137,6 @@ func TestConsumer_AbandonedClaimIsDeleted(t *testing.T) {
 	unchanged(t, neighbour, theirs)
 	framework.WaitBound(t, tenant, claims["stays"])
 	if err := saysNothing(claims["stays"]); err != nil {
-		t.Error(err)
+		t.Errorf("saysNothing: %v", err)
 	}
 }

@@ -40,7 +40,7 @@ func TestCreate_FailingByName(t *testing.T) {
 		// The pool has room for one block.
 		claim := gen.Claim("web", gen.OfClass(s.name), gen.Length(28))
 		if err := s.tenant.Create(t.Context(), claim, client.DryRunAll); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Create: %v", err)
 		}
 		if claim.Status.Phase == ipamv1alpha1.ClaimPending {
 			t.Fatalf("%s took the block of the pool: a claim would be answered with %+v", what, claim.Status.Conditions)

@@ -33,7 +33,7 @@ func TestCrowd_OnOnePool(t *testing.T) {
 	tenants := []*framework.Tenant{platform.Tenant(t), platform.Tenant(t)}
 	come := crowdOf(t, name, tenants...)
 	if err := come.Wait(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Wait: %v", err)
 	}
 	blocks := boundBlocks(t, crowd/2, tenants...)
 	disjointIn(t, cidr, blocks...)

@@ -35,7 +35,7 @@ func TestDomain_NoAddressTwice(t *testing.T) {
 		come.Go(func() error { return tenant.Create(t.Context(), claim) })
 	}
 	if err := come.Wait(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Wait: %v", err)
 	}
 	framework.WaitBound(t, tenant, claims...)
 	blocks := make([]netip.Prefix, 0, len(claims))

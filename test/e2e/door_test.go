@@ -197,7 +197,7 @@ func claimOfLength(t *testing.T, name string, length int64) client.Object {
 	claim.SetNamespace("default")
 	claim.SetName(name)
 	if err := unstructured.SetNestedField(claim.Object, length, "spec", "prefixLength"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("SetNestedField: %v", err)
 	}
 	return claim
 }

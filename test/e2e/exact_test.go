@@ -114,7 +114,7 @@ func TestExact_Reserved(t *testing.T) {
 	framework.Delete(t, s.tenant, holder)
 
 	if err := s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"reservations": null, "excludedCIDRs": null}}`)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Patch: %v", err)
 	}
 	framework.WaitBound(t, s.tenant, first, second)
 }

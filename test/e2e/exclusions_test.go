@@ -107,7 +107,7 @@ func TestExclusions_Gateway(t *testing.T) {
 		t.Errorf("a gateway outside of the pool: %v; want it refused", err)
 	}
 	if err := s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"gateway": "10.0.0.6"}}`)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Patch: %v", err)
 	}
 	framework.WaitBound(t, s.tenant, waits)
 	waitHeld(t, s.tenant, pool, big.NewInt(4))

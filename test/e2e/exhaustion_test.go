@@ -220,7 +220,7 @@ func unchanged(t *testing.T, c client.Reader, claim *ipamv1alpha1.IPClaim) {
 	t.Helper()
 	now := &ipamv1alpha1.IPClaim{}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(claim), now); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Get: %v", err)
 	}
 	if now.ResourceVersion != claim.ResourceVersion {
 		t.Errorf("claim %s was written:\nbefore %+v\nafter  %+v", claim.Name, claim.Status, now.Status)
@@ -235,7 +235,7 @@ func versionsOf(t *testing.T, s scene, other client.Reader, reason ipamv1alpha1.
 	for of, c := range map[string]client.Reader{"the tenant": s.tenant, "the other": other} {
 		list := &ipamv1alpha1.IPClaimList{}
 		if err := c.List(t.Context(), list); err != nil {
-			t.Fatal(err)
+			t.Fatalf("List: %v", err)
 		}
 		for _, claim := range list.Items {
 			answer := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)

@@ -34,11 +34,11 @@ func TestExport_MadeAnewFromItsIdentity(t *testing.T) {
 	admin := framework.Admin(t, platform.Path)
 	identity := &corev1.Secret{}
 	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: workspaces.ExportName}, identity); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Get: %v", err)
 	}
 	binding := &apisv1alpha2.APIBinding{}
 	if err := framework.Admin(t, tenant.Path).Get(t.Context(), client.ObjectKey{Name: workspaces.BindingName}, binding); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Get: %v", err)
 	}
 	bound := binding.Status.BoundResources[0].Schema.IdentityHash
 
@@ -128,11 +128,11 @@ func loseExport(t *testing.T, admin client.Client) {
 func bootstrapped(t *testing.T, platform *framework.Platform, admin client.Client) string {
 	t.Helper()
 	if err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.Bootstrap: %v", err)
 	}
 	export := &apisv1alpha2.APIExport{}
 	if err := admin.Get(t.Context(), client.ObjectKey{Name: workspaces.ExportName}, export); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Get: %v", err)
 	}
 	return export.Status.IdentityHash
 }

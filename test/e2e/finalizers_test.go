@@ -91,6 +91,6 @@ func TestFinalizers_OfABinding(t *testing.T) {
 func finalizers(t *testing.T, c client.Writer, object client.Object, change string) {
 	t.Helper()
 	if err := c.Patch(t.Context(), object, merge(change)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Patch: %v", err)
 	}
 }

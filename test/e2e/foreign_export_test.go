@@ -69,7 +69,7 @@ func TestForeignExport(t *testing.T) {
 	}
 	now := &ipamv1alpha1.IPClaim{} // kcp labels what an export claims
 	if err := mate.Get(t.Context(), client.ObjectKeyFromObject(mates), now); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Get: %v", err)
 	}
 	if diff := cmp.Diff(mates.Status, now.Status); diff != "" {
 		t.Errorf("the status of the mate's claim has changed (-before +after):\n%s", diff)

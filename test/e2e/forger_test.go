@@ -58,14 +58,14 @@ func newForger(t *testing.T, who string, access *rest.Config) forger {
 	t.Helper()
 	c, err := workspaces.NewClient(access)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.NewClient: %v", err)
 	}
 	access = rest.CopyConfig(access)
 	access.QPS = -1
 	access.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	raw, err := rest.UnversionedRESTClientFor(access)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("rest.UnversionedRESTClientFor: %v", err)
 	}
 	return forger{T: t, who: who, rest: raw, client: c}
 }
@@ -122,7 +122,7 @@ func (f forger) creates(attacks []attack) (stored int) {
 	}
 	claims := &ipamv1alpha1.IPClaimList{}
 	if err := f.client.List(f.Context(), claims, client.InNamespace("default")); err != nil {
-		f.Fatal(err)
+		f.Fatalf("client.List: %v", err)
 	}
 	for i := range claims.Items {
 		f.isGenuine("any of them", &claims.Items[i])
@@ -162,7 +162,7 @@ func text(t *testing.T, value any) string {
 	t.Helper()
 	data, err := json.Marshal(value)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Marshal: %v", err)
 	}
 	return string(data)
 }

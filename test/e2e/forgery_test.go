@@ -46,7 +46,7 @@ func forgersOf(t *testing.T, tenant *framework.Tenant) []forger {
 	account := staticConfig(t, tenant)
 	requested, err := workspaces.TokenConfig(t.Context(), admin, time.Hour)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.TokenConfig: %v", err)
 	}
 	return []forger{
 		newForger(t, "the owner", tenant.OwnerConfig(t)),

@@ -247,21 +247,21 @@ func TestGoClient_AModuleOfItsOwn(t *testing.T) {
 	s.pool(s.cidr)
 	root, err := local.ModuleRoot()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ModuleRoot: %v", err)
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"ipamclient/examples/claim/main.go", "go.sum"} { // the sums, as a test asks no database for them
 		data, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.ReadFile: %v", err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs/go-client.md"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	_, made, found := strings.Cut(string(page), "```\ngo mod init")
 	made, _, ends := strings.Cut(made, "KUBECONFIG=")

@@ -107,7 +107,7 @@ func TestHierarchy_ParentBounds(t *testing.T) {
 
 	framework.WaitAllocated(t, tenant, parent, ipamv1alpha1.ReasonAllocationSucceeded)
 	if err := tenant.Patch(t.Context(), parent, merge(`{"spec": {"allocation": {"maxPrefixLength": 26}}}`)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Patch: %v", err)
 	}
 	framework.WaitAllocated(t, tenant, child, ipamv1alpha1.ReasonAllocationSucceeded)
 }

@@ -76,7 +76,7 @@ func showPath(t *testing.T, owner client.Client, path string) {
 	cluster, binding := &corev1alpha1.LogicalCluster{}, &apisv1alpha2.APIBinding{}
 	cluster.Name, binding.Name = "cluster", workspaces.BindingName
 	if err := owner.Patch(t.Context(), cluster, annotate); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Patch: %v", err)
 	}
 	framework.Eventually(t, "the binding to show "+path, func(ctx context.Context) error {
 		if err := owner.Patch(ctx, binding, annotate); err != nil {
@@ -127,7 +127,7 @@ func TestHostile_Objects(t *testing.T) {
 	for i, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
 		claim := s.holds(fmt.Sprint("held-", i), gen.Length(28))
 		if err := s.tenant.Delete(t.Context(), claim, client.PropagationPolicy(policy)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Delete: %v", err)
 		}
 		framework.WaitGone(t, s.tenant, claim)
 	}
@@ -184,7 +184,7 @@ func TestHostile_ForgedOwner(t *testing.T) {
 	}
 
 	if err := victim.Delete(t.Context(), theirs, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Delete: %v", err)
 	}
 	framework.WaitGone(t, victim, theirs)
 	waitHeld(t, s.platform, pool, size(blockOf(t, forged["record"]), blockOf(t, forged["pool"])))

@@ -163,7 +163,7 @@ func asClient(t *testing.T, cfg *rest.Config) client.Client {
 	t.Helper()
 	c, err := workspaces.NewClient(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.NewClient: %v", err)
 	}
 	return c
 }

@@ -194,14 +194,14 @@ func noTrace(t *testing.T, owner userOf, pools ...*ipamv1alpha1.IPPool) {
 	for _, pool := range pools {
 		now := &ipamv1alpha1.IPPool{}
 		if err := owner.Get(t.Context(), client.ObjectKeyFromObject(pool), now); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Get: %v", err)
 		}
 		if now.ResourceVersion != pool.ResourceVersion {
 			t.Errorf("pool %s was written:\nbefore %+v\nafter  %+v", pool.Name, pool.Status, now.Status)
 		}
 		events := &corev1.EventList{}
 		if err := owner.User(t, "cluster-admin").List(t.Context(), events); err != nil {
-			t.Fatal(err)
+			t.Fatalf("List: %v", err)
 		}
 		for _, event := range events.Items {
 			if event.InvolvedObject.UID == pool.UID && event.Reason != string(ipamv1alpha1.ReasonPoolCreated) {

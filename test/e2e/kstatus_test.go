@@ -66,7 +66,7 @@ func waitStatus(t *testing.T, c client.Client, object client.Object, want kstatu
 	t.Helper()
 	kind, err := c.GroupVersionKindFor(object)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("GroupVersionKindFor: %v", err)
 	}
 	read := &unstructured.Unstructured{}
 	read.SetGroupVersionKind(kind)

@@ -67,7 +67,7 @@ func TestQuota_OfAPool(t *testing.T) {
 	framework.Create(t, guest, over)
 	framework.WaitAllocated(t, guest, over, ipamv1alpha1.ReasonQuotaExceeded)
 	if err := s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"maxPerConsumer": null}}`)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Patch: %v", err)
 	}
 	framework.WaitBound(t, guest, over)
 	framework.WaitBound(t, s.tenant, owners)

@@ -15,7 +15,7 @@ func TestReady_BeforeFirstTenant(t *testing.T) {
 	platform.StartController(t)
 	for _, path := range []string{"/readyz", "/healthz"} {
 		if err := platform.Probe(t.Context(), path); err != nil {
-			t.Error(err)
+			t.Errorf("Probe: %v", err)
 		}
 	}
 	name, cidr := framework.Name(t), platform.CIDR(t)

@@ -119,7 +119,7 @@ func TestReplicas(t *testing.T) {
 	first.StartController(t)
 	waiting := h.claim(names("without-a-member-", 8)...)
 	if err := h.store.Members[0].Kill(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Kill: %v", err)
 	}
 	framework.WaitBound(t, h.tenant, waiting...)
 	second.StopController(t)
@@ -127,7 +127,7 @@ func TestReplicas(t *testing.T) {
 
 	t.Log("the leader is killed")
 	if _, err := h.store.Members[0].Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	second.StartController(t)
 	waiting = h.claim(names("killed-", 8)...)
@@ -144,11 +144,11 @@ func TestReplicas_AStandbyIsAsked(t *testing.T) {
 	t.Parallel()
 	address, err := local.NewBalancer(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewBalancer: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := address.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	})
 	h := newHA(t, "--webhook-url="+address.URL())

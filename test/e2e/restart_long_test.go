@@ -26,7 +26,7 @@ func TestLong_RestartKilledInCrowd(t *testing.T) {
 	platform.KillController(t)
 	platform.StartController(t)
 	if err := come.Wait(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Wait: %v", err)
 	}
 	blocks := boundBlocks(t, crowd/2, tenants...)
 	disjointIn(t, cidr, blocks...)

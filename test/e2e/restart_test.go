@@ -23,7 +23,7 @@ func TestRestart_OfKCP(t *testing.T) {
 	framework.Delete(t, tenants[0], goes)
 	framework.RestartKCP(t)
 	if err := come.Wait(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Wait: %v", err)
 	}
 	waitUnrecorded(t, tenants[0], goes.Name)
 	blocks := boundBlocks(t, crowd/2, tenants...)

@@ -34,7 +34,7 @@ func TestLong_RunTwice(t *testing.T) {
 	typo := gen.Claim("typo", gen.OfClass("internal"), gen.Length(16))
 	first := r.run("Ctrl-C stops it", func(tenant client.Client) {
 		if err := tenant.Create(t.Context(), typo); err != nil {
-			t.Error(err)
+			t.Errorf("Create: %v", err)
 		}
 	})
 	samples := shownClaim.FindAllStringSubmatch(first, -1)
@@ -77,7 +77,7 @@ func newRunner(t *testing.T) runner {
 	t.Helper()
 	r := runner{t: t, program: filepath.Join(t.TempDir(), "run"), dir: t.TempDir()}
 	if err := local.Build(t.Context(), "./test/run", r.program); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Build: %v", err)
 	}
 	var err error
 	if r.root, err = local.ModuleRoot(); err != nil {

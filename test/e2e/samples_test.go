@@ -15,7 +15,7 @@ func TestSamples(t *testing.T) {
 	t.Parallel()
 	root, err := local.ModuleRoot()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ModuleRoot: %v", err)
 	}
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)
@@ -32,7 +32,7 @@ func TestSamples(t *testing.T) {
 	s.ready(t, map[string]string{"platform": filepath.Join(all, "platform"), "team-a": filepath.Join(all, "tenant")})
 	topics, err := filepath.Glob(filepath.Join(all, "*"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("filepath.Glob: %v", err)
 	}
 	for _, topic := range topics {
 		name := filepath.Base(topic)

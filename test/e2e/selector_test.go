@@ -68,7 +68,7 @@ func TestSelector_LabelsChange(t *testing.T) {
 	framework.WaitAllocated(t, s.tenant, db, ipamv1alpha1.ReasonPoolNotFound)
 
 	if err := s.tenant.Patch(t.Context(), pool, merge(`{"metadata": {"labels": {"tier": "db"}}}`)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Patch: %v", err)
 	}
 	framework.WaitBound(t, s.tenant, db)
 	unchanged(t, s.tenant, web)
@@ -84,7 +84,7 @@ func TestSelector_Deprecated(t *testing.T) {
 	cfg.WarningHandler = heard
 	c, err := client.New(cfg, client.Options{Scheme: tenant.Scheme()})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("client.New: %v", err)
 	}
 	framework.Create(t, c, gen.Claim("by-class", gen.OfClass("none")), gen.Claim("by-pool", gen.FromPool("none")), gen.Pool("pool"))
 	if said := heard.all(); len(said) != 0 {

@@ -170,7 +170,7 @@ func TestSharing_NarrowedClass(t *testing.T) {
 
 	classes := &ipamv1alpha1.IPClassList{}
 	if err := s.tenant.List(t.Context(), classes); err != nil {
-		t.Fatal(err)
+		t.Fatalf("List: %v", err)
 	}
 	for _, class := range classes.Items {
 		if class.Name == s.name {

@@ -24,7 +24,7 @@ func TestLong_SlicesRestart(t *testing.T) {
 
 	s.platform.KillController(t)
 	if err := framework.System(t, two.Path).Status().Patch(t.Context(), held.DeepCopy(), merge(`{"status": null}`)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Patch: %v", err)
 	}
 	s.platform.StartController(t)
 	after := s.slice(s.member("three"))

@@ -173,7 +173,7 @@ func standaloneWebhooks(t *testing.T, cluster *framework.Platform) {
 func standaloneService(t *testing.T, cluster *framework.Platform) {
 	port, err := strconv.ParseInt(cluster.WebhookPort(t), 10, 32)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ParseInt: %v", err)
 	}
 	cluster.StopController(t)
 	service := &corev1.Service{
@@ -222,7 +222,7 @@ func standaloneAnswer(t *testing.T, cluster *framework.Platform, cidr ipamv1alph
 func standaloneUpgrade(t *testing.T, cluster *framework.Platform) {
 	admin := cluster.AdminConfig(t)
 	if err := workspaces.Apply(t.Context(), admin, os.DirFS("testdata/upgrade/crd")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.Apply: %v", err)
 	}
 	first := cluster.Reconfigured(t, append([]string{"--webhook-bind-address=0"}, sweeping...)...) // CREATE had no answer then
 	first.StartController(t)
@@ -238,7 +238,7 @@ func standaloneUpgrade(t *testing.T, cluster *framework.Platform) {
 	was := stored(t, cluster)
 
 	if err := workspaces.BootstrapStandalone(t.Context(), admin, func(string) {}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.BootstrapStandalone: %v", err)
 	}
 	first.StopController(t)
 	cluster.StartController(t)

@@ -64,7 +64,7 @@ func newTalk(t *testing.T, cfg *rest.Config, endpoint, cluster string) *talk {
 	t.Helper()
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("rest.HTTPClientFor: %v", err)
 	}
 	return &talk{T: t, web: web, endpoint: endpoint, cluster: cluster}
 }

@@ -50,7 +50,7 @@ func TestLong_StormOfOneTenant(t *testing.T) {
 	framework.Create(t, other, quiet)
 	framework.WaitBound(t, other, quiet)
 	if err := storm.Wait(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Wait: %v", err)
 	}
 	bound := waitAnswers(t, tenant, allowed, claims-allowed)
 	waitRest(t, platform) // it sees each of its answers once more, when the watch brings it

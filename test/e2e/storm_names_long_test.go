@@ -40,7 +40,7 @@ func TestLong_StormOfNames(t *testing.T) {
 	pool := offer(t, platform, name, part(platform.CIDR(t), 25), gen.Cooldown("1s"))
 	seen, err := history.Follow(t.Context(), framework.Store(t))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Follow: %v", err)
 	}
 	defer seen.Close()
 	tenant := platform.Tenant(t)

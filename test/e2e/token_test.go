@@ -54,7 +54,7 @@ func TestToken_Requested(t *testing.T) {
 	user := platform.UserConfig(t)
 	c, err := workspaces.NewClient(user)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.NewClient: %v", err)
 	}
 	self := &authenticationv1.SelfSubjectReview{}
 	framework.Create(t, c, self)
@@ -93,11 +93,11 @@ func renewsToken(t *testing.T, platform *framework.Platform) {
 	source, now := &tokens{admin: platform.AdminConfig(t)}, clocktesting.NewFakePassiveClock(time.Now())
 	cfg, err := workspaces.RenewedConfig(t.Context(), workspaces.Renewal{Reach: source.reach, Lifetime: 10 * time.Minute, Clock: now})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.RenewedConfig: %v", err)
 	}
 	c, err := workspaces.NewClient(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.NewClient: %v", err)
 	}
 	credential := func() string {
 		t.Helper()

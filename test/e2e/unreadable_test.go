@@ -52,7 +52,7 @@ func TestUnreadable_CostsItselfAlone(t *testing.T) {
 	framework.WaitAllocated(t, odd, late, ipamv1alpha1.ReasonPoolNotFound)
 
 	if err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.Bootstrap: %v", err)
 	}
 	for _, tenant := range []*framework.Tenant{odd, even} {
 		waitFollowsPools(t, tenant)
@@ -105,7 +105,7 @@ func writeOdd(t *testing.T, tenant *framework.Tenant) {
 	pool := oddPool()
 	pool.SetName("odd")
 	if err := tenant.Patch(t.Context(), pool, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Patch: %v", err)
 	}
 }
 
@@ -157,12 +157,12 @@ func boundless(t *testing.T) *framework.Platform {
 	schemas, name := fstest.MapFS{}, ""
 	files, err := fs.Glob(config.Schemas(), "*.yaml")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("fs.Glob: %v", err)
 	}
 	for _, file := range files {
 		data, err := fs.ReadFile(config.Schemas(), file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("fs.ReadFile: %v", err)
 		}
 		if file == "ippools.yaml" {
 			_, name, _ = strings.Cut(string(data), "\n  name: ")

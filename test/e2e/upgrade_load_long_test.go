@@ -55,7 +55,7 @@ func TestLong_UpgradeAndBackUnderLoad(t *testing.T) {
 		load.creates(10)
 		move.to.Workspace = platform.Path
 		if err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), move.to); err != nil {
-			t.Fatal(err)
+			t.Fatalf("workspaces.Bootstrap: %v", err)
 		}
 		if move.crds != nil {
 			move.crds(t, platform)

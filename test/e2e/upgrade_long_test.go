@@ -56,7 +56,7 @@ func TestLong_UpgradeFromTheFirstSchemas(t *testing.T) {
 	delete(before, fmt.Sprintf("%T %s", wide, wide.Name)) // it is bound later
 
 	if err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.Bootstrap: %v", err)
 	}
 	waitFollows(t, tenant, config.Schemas())
 	platform.StopController(t)
@@ -109,7 +109,7 @@ func firstManifests(t *testing.T) workspaces.Options {
 	t.Helper()
 	export, err := os.ReadFile("testdata/upgrade/apiexport.yaml")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	return workspaces.Options{Schemas: os.DirFS("testdata/upgrade/schemas"), APIExport: export}
 }
@@ -119,7 +119,7 @@ func applyFirstCRDs(t *testing.T, platform *framework.Platform) {
 	t.Helper()
 	err := workspaces.Apply(t.Context(), platform.AdminConfig(t), os.DirFS("testdata/upgrade/crd"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.Apply: %v", err)
 	}
 }
 
@@ -129,16 +129,16 @@ func waitFollows(t *testing.T, tenant *framework.Tenant, schemas fs.FS) {
 	var want []string
 	files, err := fs.Glob(schemas, "*.yaml")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("fs.Glob: %v", err)
 	}
 	for _, file := range files {
 		data, err := fs.ReadFile(schemas, file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("fs.ReadFile: %v", err)
 		}
 		schema := &apisv1alpha1.APIResourceSchema{}
 		if err := yaml.Unmarshal(data, schema); err != nil {
-			t.Fatal(err)
+			t.Fatalf("yaml.Unmarshal: %v", err)
 		}
 		want = append(want, schema.Name)
 	}

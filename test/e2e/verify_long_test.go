@@ -26,7 +26,7 @@ func TestLong_VerifyDamagedLedger(t *testing.T) {
 	store, err := etcd.New(t.Context(), etcd.Options{Dir: t.TempDir()})
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	})
 	if err != nil {
@@ -34,7 +34,7 @@ func TestLong_VerifyDamagedLedger(t *testing.T) {
 	}
 	ledger, err := etcd.Dial(store.Addrs()...)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Dial: %v", err)
 	}
 	t.Cleanup(func() { _ = ledger.Close() })
 	platform := framework.NewPlatform(t)
@@ -99,7 +99,7 @@ func headOf(t *testing.T, ledger *clientv3.Client, pool client.Object) string {
 		N int64 `json:"n"`
 	}
 	if err := json.Unmarshal(got.Kvs[0].Value, &head); err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Unmarshal: %v", err)
 	}
 	return fmt.Sprintf(`{"v":%d,"n":%d}`, head.V, head.N+1)
 }
@@ -108,6 +108,6 @@ func headOf(t *testing.T, ledger *clientv3.Client, pool client.Object) string {
 func write(t *testing.T, ledger *clientv3.Client, ops ...clientv3.Op) {
 	t.Helper()
 	if _, err := ledger.Txn(t.Context()).Then(ops...).Commit(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Commit: %v", err)
 	}
 }

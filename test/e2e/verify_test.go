@@ -39,7 +39,7 @@ func TestVerify(t *testing.T) {
 	framework.WaitFor(t, system, pool, func(*ipamv1alpha1.IPPool) error { return nil })
 	pool.Status.Capacity.Allocated = "1"
 	if err := system.Status().Update(t.Context(), pool); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Update: %v", err)
 	}
 	finds(t, platform, verify.CapacityMismatch, pool.Name)
 	if report, exit := platform.Verify(t, "--repair"); exit != 0 {

@@ -71,7 +71,7 @@ func TestWaiting_AnswerChanges(t *testing.T) {
 		{`{"spec": {"allocation": {"minPrefixLength": null}}}`, ipamv1alpha1.ReasonPoolExhausted},
 	} {
 		if err := s.tenant.Patch(t.Context(), pool, merge(step.patch)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Patch: %v", err)
 		}
 		framework.WaitAllocated(t, s.tenant, claim, step.reason)
 	}

@@ -24,7 +24,7 @@ func TestLong_WebhooksHealed(t *testing.T) {
 	key := client.ObjectKey{Name: ipamv1alpha1.GroupName}
 	for _, configuration := range []client.Object{mutating, validating} {
 		if err := admin.Get(t.Context(), key, configuration); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Get: %v", err)
 		}
 	}
 	want, revision := mutating.DeepCopy().Webhooks, mutating.ResourceVersion
@@ -41,7 +41,7 @@ func TestLong_WebhooksHealed(t *testing.T) {
 	mutating.Webhooks = append(mutating.Webhooks, *mutating.Webhooks[0].DeepCopy())
 	mutating.Webhooks[2].Name = "other.example.org"
 	if err := admin.Update(t.Context(), mutating); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Update: %v", err)
 	}
 	framework.Eventually(t, "the changed configuration to be put right", func(ctx context.Context) error {
 		if err := admin.Get(ctx, key, mutating); err != nil {

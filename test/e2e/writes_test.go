@@ -147,7 +147,7 @@ func readMeters(t *testing.T, platform *framework.Platform) meters {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(platform.Metrics(t)))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("TextToMetricFamilies: %v", err)
 	}
 	m := meters{writes: map[string]int{}, passes: map[string]int{}}
 	for name, family := range families {

@@ -31,7 +31,7 @@ func newTestServer(t *testing.T, path string) (*Server, client.WithWatch) {
 	t.Cleanup(web.Close)
 	c, err := client.NewWithWatch(&rest.Config{Host: web.URL + path}, client.Options{Scheme: testbed.Scheme(t), Mapper: mapper()})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("client.NewWithWatch: %v", err)
 	}
 	return s, c
 }
@@ -97,7 +97,7 @@ func TestCompact(t *testing.T) {
 	s, c := newTestServer(t, "/services/apiexport/shard-0/clusters/*")
 	list := &ipamv1alpha1.IPClaimList{}
 	if err := c.List(t.Context(), list, client.Limit(2)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("List: %v", err)
 	}
 	s.Compact()
 	if err := c.List(t.Context(), list, client.Limit(2), client.Continue(list.Continue)); !apierrors.IsResourceExpired(err) {
@@ -105,7 +105,7 @@ func TestCompact(t *testing.T) {
 	}
 	watch, err := c.Watch(t.Context(), list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Watch: %v", err)
 	}
 	defer watch.Stop()
 	if e := <-watch.ResultChan(); !apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {

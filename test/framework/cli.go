@@ -48,7 +48,7 @@ func userCLI(t testing.TB, g ground, workspace string, roles ...string) CLI {
 	t.Helper()
 	cfg, err := newUser(t.Context(), g, workspace, roles...)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newUser: %v", err)
 	}
 	return newCLI(t, cfg)
 }
@@ -63,15 +63,15 @@ func newCLI(t testing.TB, cfg *rest.Config) CLI {
 	t.Helper()
 	binary, err := current(t).cli()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cli: %v", err)
 	}
 	kubeconfig, err := local.Kubeconfig(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Kubeconfig: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	return CLI{Binary: binary, Kubeconfig: file}
 }
@@ -123,7 +123,7 @@ func Kubectl(t testing.TB) string {
 	}
 	root, err := local.ModuleRoot()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ModuleRoot: %v", err)
 	}
 	binary := filepath.Join(t.TempDir(), "kubectl")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "k8s.io/kubernetes/cmd/kubectl")

@@ -33,7 +33,7 @@ func HoldBack(t testing.TB, access *rest.Config, resource, kind string, object c
 	object.GetObjectKind().SetGroupVersionKind(ipamv1alpha1.GroupVersion.WithKind(kind))
 	text, err := json.Marshal(object)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Marshal: %v", err)
 	}
 	read, write := io.Pipe()
 	h := &HeldBack{body: write, Text: text, answer: make(chan error, 1)}
@@ -42,19 +42,19 @@ func HoldBack(t testing.TB, access *rest.Config, resource, kind string, object c
 	url := strings.TrimSuffix(access.Host, "/") + "/apis/" + ipamv1alpha1.GroupVersion.String() + "/" + resource
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, read)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("http.NewRequestWithContext: %v", err)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Expect", "100-continue")
 	secured, err := rest.TLSConfigFor(access)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("rest.TLSConfigFor: %v", err)
 	}
 	transport := &http.Transport{TLSClientConfig: secured, ExpectContinueTimeout: time.Minute, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
 	t.Cleanup(transport.CloseIdleConnections)
 	trip, err := rest.HTTPWrappersForConfig(access, transport)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("rest.HTTPWrappersForConfig: %v", err)
 	}
 	go func() {
 		response, err := trip.RoundTrip(request)
@@ -89,6 +89,6 @@ func (h *HeldBack) Send() error {
 func (h *HeldBack) End(t testing.TB) {
 	t.Helper()
 	if err := h.Send(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Send: %v", err)
 	}
 }

@@ -47,11 +47,11 @@ func (p *Platform) Link(t testing.TB, name string, flags ...string) (*Link, *Pla
 	t.Helper()
 	kcp, err := url.Parse(p.options.Identity.Host)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("url.Parse: %v", err)
 	}
 	tlsConfig, err := rest.TLSConfigFor(p.options.Identity)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("rest.TLSConfigFor: %v", err)
 	}
 	l := &Link{kcp: kcp, news: make(chan struct{})}
 	l.server = httptest.NewTLSServer(l.proxy(tlsConfig))

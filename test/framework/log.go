@@ -21,7 +21,7 @@ func (p *Platform) Log(t testing.TB) []string {
 	t.Helper()
 	data, err := os.ReadFile(p.controller.Log())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }

@@ -41,29 +41,29 @@ func newManagement(t testing.TB, workspace *rest.Config, snapshot string, flags 
 	dir := filepath.Join(w.dir, fmt.Sprintf("management-%d", w.serial.Add(1)))
 	cluster, err := local.NewKubernetes(t.Context(), filepath.Join(dir, "kubernetes"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewKubernetes: %v", err)
 	}
 	m := &Management{cluster: cluster}
 	t.Cleanup(func() {
 		if err := cluster.Stop(); err != nil {
-			t.Error(err)
+			t.Errorf("Stop: %v", err)
 		}
 	})
 	if snapshot != "" {
 		if err := cluster.Restore(snapshot, 0); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Restore: %v", err)
 		}
 	}
 	m.StartCluster(t)
 	account := fstest.MapFS{"account.yaml": {Data: config.StandaloneAccount()}}
 	for _, folder := range []fs.FS{account, config.ClusterAPIWorkspaceRBAC()} {
 		if err := workspaces.Apply(t.Context(), m.AdminConfig(t), folder); err != nil {
-			t.Fatal(err)
+			t.Fatalf("workspaces.Apply: %v", err)
 		}
 	}
 	identity, err := workspaces.TokenConfig(t.Context(), m.AdminConfig(t), tokenLifetime)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.TokenConfig: %v", err)
 	}
 	m.controller, err = local.NewClusterAPI(t.Context(), local.ClusterAPIOptions{
 		Binary: w.binary(), Dir: dir, Management: identity, Workspace: workspace, Flags: flags,
@@ -78,7 +78,7 @@ func newManagement(t testing.TB, workspace *rest.Config, snapshot string, flags 
 			end = m.controller.Kill
 		}
 		if err := end(); err != nil {
-			t.Error(err)
+			t.Errorf("end: %v", err)
 		}
 	})
 	return m
@@ -89,7 +89,7 @@ func (m *Management) AdminConfig(t testing.TB) *rest.Config {
 	t.Helper()
 	cfg, err := m.cluster.Admin()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Admin: %v", err)
 	}
 	return cfg
 }
@@ -112,7 +112,7 @@ func (m *Management) StartController(t testing.TB) {
 func (m *Management) RestartController(t testing.TB, flags ...string) {
 	t.Helper()
 	if err := m.controller.Stop(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Stop: %v", err)
 	}
 	m.controller.SetFlags(flags)
 	m.StartController(t)
@@ -122,11 +122,11 @@ func (m *Management) RestartController(t testing.TB, flags ...string) {
 func (m *Management) FailController(t testing.TB) string {
 	t.Helper()
 	if err := current(t).build(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	said, err := m.controller.Fail(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Fail: %v", err)
 	}
 	return said
 }
@@ -135,7 +135,7 @@ func (m *Management) FailController(t testing.TB) string {
 func (m *Management) KillController(t testing.TB) {
 	t.Helper()
 	if err := m.controller.Kill(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Kill: %v", err)
 	}
 }
 
@@ -143,7 +143,7 @@ func (m *Management) KillController(t testing.TB) {
 func (m *Management) StopCluster(t testing.TB) {
 	t.Helper()
 	if err := m.cluster.Stop(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Stop: %v", err)
 	}
 }
 
@@ -151,7 +151,7 @@ func (m *Management) StopCluster(t testing.TB) {
 func (m *Management) StartCluster(t testing.TB) {
 	t.Helper()
 	if err := m.cluster.Start(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 }
 
@@ -160,7 +160,7 @@ func (m *Management) Save(t testing.TB) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "snapshot")
 	if err := m.cluster.Save(t.Context(), file); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Save: %v", err)
 	}
 	return file
 }
@@ -171,7 +171,7 @@ func (m *Management) RestoreCluster(t testing.TB, snapshot string, raise uint64)
 	t.Helper()
 	m.StopCluster(t)
 	if err := m.cluster.Restore(snapshot, raise); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Restore: %v", err)
 	}
 	m.StartCluster(t)
 }

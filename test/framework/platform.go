@@ -40,7 +40,7 @@ func SharedPlatform(t testing.TB) *Platform {
 	t.Helper()
 	p, err := current(t).shared()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("shared: %v", err)
 	}
 	p.logOnFailure(t)
 	return p
@@ -60,7 +60,7 @@ func NewPlatformOf(t testing.TB, opts workspaces.Options) *Platform {
 	opts.Workspace = fmt.Sprintf("root:platform-%d", w.serial.Add(1))
 	p, err := w.newPlatform(t.Context(), opts)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newPlatform: %v", err)
 	}
 	p.endWith(t)
 	return p
@@ -78,7 +78,7 @@ func (p *Platform) UserConfig(t testing.TB, roles ...string) *rest.Config {
 	t.Helper()
 	access, err := newUser(t.Context(), p.ground, p.Path, roles...)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newUser: %v", err)
 	}
 	return access
 }
@@ -88,7 +88,7 @@ func (p *Platform) Admin(t testing.TB) client.WithWatch {
 	t.Helper()
 	c, err := workspaces.NewClient(p.AdminConfig(t))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.NewClient: %v", err)
 	}
 	return c
 }
@@ -98,7 +98,7 @@ func (p *Platform) AdminConfig(t testing.TB) *rest.Config {
 	t.Helper()
 	cfg, err := p.ground.At(p.Path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("At: %v", err)
 	}
 	return cfg
 }
@@ -121,7 +121,7 @@ func (p *Platform) Identity() *rest.Config { return rest.CopyConfig(p.options.Id
 func (p *Platform) StartController(t testing.TB) {
 	t.Helper()
 	if err := current(t).startController(t.Context(), p.controller); err != nil {
-		t.Fatal(err)
+		t.Fatalf("startController: %v", err)
 	}
 }
 
@@ -137,7 +137,7 @@ func (p *Platform) LaunchController(t testing.TB) {
 func (p *Platform) StopController(t testing.TB) {
 	t.Helper()
 	if err := p.controller.Stop(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Stop: %v", err)
 	}
 }
 
@@ -154,7 +154,7 @@ func (p *Platform) replica(t testing.TB, name string, identity *rest.Config, fla
 	options.Dir, options.Identity, options.Flags = options.Dir+"-"+name, identity, flags
 	replica, err := p.with(t.Context(), options)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("with: %v", err)
 	}
 	replica.endWith(t)
 	return replica
@@ -187,7 +187,7 @@ func (p *Platform) reconfigured(t testing.TB, identity *rest.Config, flags []str
 	options.Identity, options.Flags = identity, flags
 	other, err := p.with(t.Context(), options)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("with: %v", err)
 	}
 	other.endWith(t)
 	return other
@@ -205,7 +205,7 @@ func (p *Platform) with(ctx context.Context, options local.ControllerOptions) (*
 func (p *Platform) KillController(t testing.TB) {
 	t.Helper()
 	if err := p.controller.Kill(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Kill: %v", err)
 	}
 }
 
@@ -214,7 +214,7 @@ func (p *Platform) KillController(t testing.TB) {
 func (p *Platform) PauseController(t testing.TB) {
 	t.Helper()
 	if err := p.controller.Pause(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Pause: %v", err)
 	}
 }
 
@@ -222,7 +222,7 @@ func (p *Platform) PauseController(t testing.TB) {
 func (p *Platform) ResumeController(t testing.TB) {
 	t.Helper()
 	if err := p.controller.Resume(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Resume: %v", err)
 	}
 }
 
@@ -232,7 +232,7 @@ func (p *Platform) WaitControllerEnded(t testing.TB) {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	if err := p.controller.AwaitEnd(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("AwaitEnd: %v", err)
 	}
 }
 
@@ -241,7 +241,7 @@ func (p *Platform) WebhookPort(t testing.TB) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(p.controller.WebhookAddress())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("net.SplitHostPort: %v", err)
 	}
 	return port
 }
@@ -261,7 +261,7 @@ func (p *Platform) Metrics(t testing.TB) string {
 	t.Helper()
 	text, err := p.controller.Metrics(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Metrics: %v", err)
 	}
 	return text
 }
@@ -285,7 +285,7 @@ func (p *Platform) endWith(t testing.TB) {
 			end = p.controller.Kill // it may stand still
 		}
 		if err := end(); err != nil {
-			t.Error(err)
+			t.Errorf("end: %v", err)
 		}
 	})
 }

@@ -18,12 +18,12 @@ func NewEtcd(t testing.TB) *etcd.Cluster {
 	dir := t.TempDir()
 	secure, err := etcd.Certificates(dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Certificates: %v", err)
 	}
 	store, err := etcd.New(t.Context(), etcd.Options{Dir: dir, Members: 3, Fsync: true, TLS: secure})
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	})
 	if err != nil {

@@ -19,7 +19,7 @@ func Admin(t testing.TB, workspace string) client.WithWatch {
 	t.Helper()
 	c, err := workspaces.NewClient(workspaces.At(AdminConfig(t), workspace))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.NewClient: %v", err)
 	}
 	return c
 }
@@ -30,7 +30,7 @@ func AdminConfig(t testing.TB) *rest.Config {
 	current(t)
 	cfg, err := ReadAdminConfig()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ReadAdminConfig: %v", err)
 	}
 	return cfg
 }
@@ -51,7 +51,7 @@ func System(t testing.TB, workspace string) client.WithWatch {
 	}
 	c, err := workspaces.NewClient(workspaces.At(cfg, workspace))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.NewClient: %v", err)
 	}
 	return c
 }
@@ -72,10 +72,10 @@ func RestartKCP(t testing.TB) {
 	t.Helper()
 	kcp := server(t)
 	if err := kcp.Stop(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Stop: %v", err)
 	}
 	if err := kcp.Start(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 }
 
@@ -83,7 +83,7 @@ func RestartKCP(t testing.TB) {
 func KillKCP(t testing.TB) {
 	t.Helper()
 	if err := server(t).Kill(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Kill: %v", err)
 	}
 }
 
@@ -91,7 +91,7 @@ func KillKCP(t testing.TB) {
 func StartKCP(t testing.TB) {
 	t.Helper()
 	if err := server(t).Start(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 }
 
@@ -101,7 +101,7 @@ func Store(t testing.TB) *clientv3.Client {
 	t.Helper()
 	c, err := server(t).Store()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Store: %v", err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -116,7 +116,7 @@ func BackupKCP(t testing.TB) (restore func()) {
 	exchange := func(change func() error) {
 		t.Helper()
 		if err := kcp.Stop(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Stop: %v", err)
 		}
 		if err := errors.Join(change(), kcp.Start(t.Context())); err != nil {
 			t.Fatal(err)

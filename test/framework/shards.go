@@ -30,7 +30,7 @@ func (p *Platform) TenantOn(t testing.TB, shard string) *Tenant {
 	t.Helper()
 	path := fmt.Sprintf("root:team-%d", current(t).serial.Add(1))
 	if err := current(t).place(t.Context(), path, shard); err != nil {
-		t.Fatal(err)
+		t.Fatalf("place: %v", err)
 	}
 	return p.TenantAt(t, path)
 }
@@ -39,7 +39,7 @@ func (p *Platform) TenantOn(t testing.TB, shard string) *Tenant {
 func KillShard(t testing.TB, name string) {
 	t.Helper()
 	if err := shards(t).KillShard(name); err != nil {
-		t.Fatal(err)
+		t.Fatalf("KillShard: %v", err)
 	}
 }
 
@@ -47,7 +47,7 @@ func KillShard(t testing.TB, name string) {
 func StartShard(t testing.TB, name string) {
 	t.Helper()
 	if err := shards(t).StartShard(t.Context(), name); err != nil {
-		t.Fatal(err)
+		t.Fatalf("StartShard: %v", err)
 	}
 }
 
@@ -56,7 +56,7 @@ func StartShard(t testing.TB, name string) {
 func EmptyCacheServer(t testing.TB) {
 	t.Helper()
 	if err := shards(t).EmptyCache(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("EmptyCache: %v", err)
 	}
 }
 

@@ -33,7 +33,7 @@ func NewStandalone(t testing.TB, flags ...string) *Platform {
 	t.Helper()
 	p, err := current(t).newStandalone(t.Context(), flags)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newStandalone: %v", err)
 	}
 	p.endWith(t)
 	return p

@@ -48,7 +48,7 @@ func (p *Platform) TenantAt(t testing.TB, path string) *Tenant {
 	tenant.Bind(t)
 	access, err := newUser(t.Context(), current(t).kcp, path, "ipam-pool-admin", "edit")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newUser: %v", err)
 	}
 	tenant.access = access
 	tenant.WithWatch = tenant.In(t, path)
@@ -60,7 +60,7 @@ func (tn *Tenant) In(t testing.TB, workspace string) client.WithWatch {
 	t.Helper()
 	c, err := workspaces.NewClient(workspaces.At(tn.access, workspace))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.NewClient: %v", err)
 	}
 	return c
 }
@@ -85,7 +85,7 @@ func (tn *Tenant) Leave(t testing.TB) {
 	owner := tn.OwnerConfig(t)
 	c, err := workspaces.NewClient(owner)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("workspaces.NewClient: %v", err)
 	}
 	Eventually(t, "the owner to unbind", func(ctx context.Context) error { return Unbind(ctx, owner, tn.Path) })
 	Eventually(t, "kcp to serve the API no more", func(ctx context.Context) error {
@@ -152,7 +152,7 @@ func (tn *Tenant) OwnerConfig(t testing.TB) *rest.Config {
 	t.Helper()
 	access, err := newUser(t.Context(), current(t).kcp, tn.Path, "cluster-admin")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newUser: %v", err)
 	}
 	return access
 }

@@ -86,7 +86,7 @@ func user(t testing.TB, g ground, workspace string, roles ...string) client.With
 	t.Helper()
 	c, err := newClient(t.Context(), g, workspace, roles...)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("newClient: %v", err)
 	}
 	return c
 }

@@ -17,7 +17,7 @@ import (
 func (p *Platform) Verify(t testing.TB, flags ...string) (verify.Report, int) {
 	t.Helper()
 	if err := current(t).build(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	var out, says bytes.Buffer
 	cmd := p.controller.Command(t.Context(), "verify", append([]string{"-o", "json"}, flags...)...)

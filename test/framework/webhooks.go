@@ -73,7 +73,7 @@ func (p *Platform) AnswersGiven(t testing.TB) int {
 	for _, match := range answersLine.FindAllStringSubmatch(p.Metrics(t), -1) {
 		count, err := strconv.Atoi(match[1])
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Atoi: %v", err)
 		}
 		total += count
 	}
@@ -86,7 +86,7 @@ func (p *Platform) WebhookToken(t testing.TB) string {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: workspaces.ControllerNamespace, Name: "ipam-webhook"}
 	if err := p.Admin(t).Get(t.Context(), key, secret); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Get: %v", err)
 	}
 	return string(secret.Data["token"])
 }

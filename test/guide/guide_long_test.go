@@ -40,23 +40,23 @@ func TestLong_PagesHoldOnAKCP(t *testing.T) {
 func TestLong_PagesHoldWithoutKCP(t *testing.T) {
 	cluster, err := local.NewKubernetes(t.Context(), t.TempDir())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewKubernetes: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := cluster.Stop(); err != nil {
-			t.Error(err)
+			t.Errorf("Stop: %v", err)
 		}
 	})
 	if err := cluster.Start(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	kubeconfig, err := cluster.Admin()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Admin: %v", err)
 	}
 	data, err := local.Kubeconfig(kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Kubeconfig: %v", err)
 	}
 	p := newPlace(t)
 	p.write(t, data, "admin.kubeconfig")

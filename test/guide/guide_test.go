@@ -51,18 +51,18 @@ func newPlace(t *testing.T, env ...string) place {
 	t.Helper()
 	root, err := local.ModuleRoot()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ModuleRoot: %v", err)
 	}
 	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	list.Dir = root
 	files, err := list.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Output: %v", err)
 	}
 	dir, programs := t.TempDir(), t.TempDir()
 	for file := range strings.SplitSeq(strings.Trim(string(files), "\x00"), "\x00") {
 		if err := copied(filepath.Join(root, file), filepath.Join(dir, file)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("copied: %v", err)
 		}
 	}
 	path := []string{programs, filepath.Dir(framework.Kubectl(t)), os.Getenv("PATH")}

@@ -23,7 +23,7 @@ func blocksOf(t *testing.T, page, heading string) []block {
 	t.Helper()
 	data, err := os.ReadFile(page)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	text, from, to := string(data), 0, len(data)
 	if heading != "" {

@@ -51,11 +51,11 @@ func (p place) open(t *testing.T) *shell {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdinPipe: %v", err)
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.Pipe: %v", err)
 	}
 	cmd.Stdout, cmd.Stderr = write, write
 	err = errors.Join(cmd.Start(), write.Close())
@@ -76,10 +76,10 @@ func (s *shell) typed(t *testing.T, b block, last string) {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "block.sh")
 	if err := os.WriteFile(script, []byte(b.commands), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	if _, err := fmt.Fprintf(s.in, ". %s </dev/null\nprintf '\\n%s\\n'\n", script, last); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Fprintf: %v", err)
 	}
 }
 

@@ -42,12 +42,12 @@ func TestLong_ThePlatformAway(t *testing.T) {
 	const long = 40 * time.Second // a replica is blind after 30 seconds without an answer
 	for age := time.Duration(0); age < long; age = time.Since(killed) {
 		if err := answered(age); err != nil {
-			t.Fatal(err)
+			t.Fatalf("answered: %v", err)
 		}
 		retry.Pause(t.Context(), time.Second)
 	}
 	if err := answered(long); err != nil {
-		t.Error(err)
+		t.Errorf("answered: %v", err)
 	}
 	if err := s.platform.Probe(t.Context(), "/readyz"); err != nil {
 		t.Errorf("the controller is not ready after %s: %v; want it ready", long, err)

@@ -41,7 +41,7 @@ func New(t *testing.T) Stage {
 	streams, _, out, errs := genericiooptions.NewTestIOStreams()
 	nowhere := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(nowhere, []byte("{apiVersion: v1, kind: Config}\n"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	t.Setenv("KUBECONFIG", nowhere)
 	t.Setenv("COLUMNS", "")
@@ -56,12 +56,12 @@ func Golden(t *testing.T, name, got string) {
 	file := filepath.Join("testdata", name+".golden")
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 	}
 	want, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s differs (-want +got); -update writes it again:\n%s", file, diff)
@@ -118,7 +118,7 @@ func Server(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) cli
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+		t.Fatalf("AddToScheme: %v", err)
 	}
 	byName := func(o client.Object) []string { return []string{o.GetName()} }
 	funcs.List = func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {

@@ -33,10 +33,10 @@ func serve(t *testing.T, cli framework.CLI, flags ...string) string {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("StdoutPipe: %v", err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Start: %v", err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
@@ -74,7 +74,7 @@ func newBrowser(t *testing.T, address string, how look) *browser {
 	t.Helper()
 	root, err := local.ModuleRoot()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ModuleRoot: %v", err)
 	}
 	program := filepath.Join(root, ".cache", "bin", "chromium")
 	if _, err := os.Stat(program); err != nil {
@@ -93,7 +93,7 @@ func newBrowser(t *testing.T, address string, how look) *browser {
 	b := &browser{T: t, ctx: ctx, base: base}
 	// The first call starts the browser, which lives as long as its context: it must not end early.
 	if err := chromedp.Listen(ctx, b.hears); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	scheme := map[bool]string{true: "dark", false: "light"}[how.dark]
 	b.run("set up the browser", command(log.Enable, cdp.Empty{}), chromedp.EmulateViewport(how.width, how.height),

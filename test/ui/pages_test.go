@@ -146,7 +146,7 @@ func keyed(b *browser) {
 func pictures(t *testing.T, admin string, s town) {
 	root, err := local.ModuleRoot()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ModuleRoot: %v", err)
 	}
 	block := gen.Claim("pay-0")
 	framework.WaitBound(t, s.other, block)
@@ -169,7 +169,7 @@ func pictures(t *testing.T, admin string, s town) {
 		}
 		if *update {
 			if err := os.WriteFile(filepath.Join(root, "docs", "images", name+".png"), image, 0o600); err != nil {
-				t.Fatal(err)
+				t.Fatalf("os.WriteFile: %v", err)
 			}
 		}
 	}

@@ -71,7 +71,7 @@ func objects(text string) (map[string]map[string]any, error) {
 func TestChart_IsTheOverlays(t *testing.T) {
 	c, err := loader.Load(made(t))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Load: %v", err)
 	}
 	for mode, overlay := range overlays {
 		got, err := rendered(c, "ipam-system", map[string]any{"mode": mode})
@@ -85,11 +85,11 @@ func TestChart_IsTheOverlays(t *testing.T) {
 		}
 		manifest, err := built.AsYaml()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("AsYaml: %v", err)
 		}
 		want, err := objects(strings.ReplaceAll(string(manifest), "ipam-controller:latest", "registry.example/ipam:v1.2.3"))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("objects: %v", err)
 		}
 		for name := range want {
 			if !equality.Semantic.DeepEqual(got[name], want[name]) {
@@ -106,7 +106,7 @@ func TestChart_IsTheOverlays(t *testing.T) {
 func TestChart_Values(t *testing.T) {
 	c, err := loader.Load(made(t))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Load: %v", err)
 	}
 	for mode, words := range map[string][]string{
 		"embedded":   {"--workspace=root:other", "--webhook-url=https://other.example", "--verbosity=1", "other/ipam:v9", "memory:7Gi", "storage:77Gi"},
@@ -134,7 +134,7 @@ func TestChart_Values(t *testing.T) {
 func TestChart_Refuses(t *testing.T) {
 	c, err := loader.Load(made(t))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Load: %v", err)
 	}
 	if _, err := rendered(c, "default", nil); err == nil || !strings.Contains(err.Error(), "--namespace ipam-system") {
 		t.Errorf("in another namespace: %v; want the one to name", err)
@@ -148,7 +148,7 @@ func TestChart_Refuses(t *testing.T) {
 func TestChart_Lints(t *testing.T) {
 	dir := t.TempDir()
 	if err := chartutil.ExpandFile(dir, made(t)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ExpandFile: %v", err)
 	}
 	for _, message := range lint.All(filepath.Join(dir, "kcp-ipam"), nil, "ipam-system", true).Messages {
 		if message.Severity > support.InfoSev {

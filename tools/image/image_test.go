@@ -26,16 +26,16 @@ func hello(t *testing.T) (string, v1.Hash, v1.ImageIndex) {
 	t.Helper()
 	tag, err := name.NewTag("example.com/hello:v1.2.3")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewTag: %v", err)
 	}
 	to := filepath.Join(t.TempDir(), "hello.tar")
 	digest, err := source{Package: "./testdata/hello", Variable: "main.version", Tag: tag, Time: time.Unix(1_700_000_000, 0).UTC()}.write(t.Context(), to)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("write: %v", err)
 	}
 	index, err := unpack(to, t.TempDir())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("unpack: %v", err)
 	}
 	return to, digest, index
 }
@@ -54,18 +54,18 @@ func TestImage_Twice(t *testing.T) {
 func TestImage_Platforms(t *testing.T) {
 	_, _, index := hello(t)
 	if err := validate.Index(index); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Index: %v", err)
 	}
 	manifest, err := index.IndexManifest()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("IndexManifest: %v", err)
 	}
 	var found []string
 	for _, one := range manifest.Manifests {
 		found = append(found, one.Platform.String())
 		image, err := index.Image(one.Digest)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Image: %v", err)
 		}
 		checkConfig(t, image, one.Platform)
 		checkFiles(t, image)
@@ -79,7 +79,7 @@ func checkConfig(t *testing.T, image v1.Image, platform *v1.Platform) {
 	t.Helper()
 	config, err := image.ConfigFile()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ConfigFile: %v", err)
 	}
 	if c := config.Config; c.User != user || !slices.Equal(c.Entrypoint, []string{"/hello"}) || c.Labels["org.opencontainers.image.version"] != "v1.2.3" {
 		t.Errorf("the config is %+v", c)
@@ -123,7 +123,7 @@ func checkFiles(t *testing.T, image v1.Image) {
 	}
 	var bom document
 	if err := json.Unmarshal(files["usr/share/sbom/hello.spdx.json"], &bom); err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Unmarshal: %v", err)
 	}
 	if len(bom.Packages) < 2 || bom.Packages[0].Version != "v1.2.3" || bom.Packages[1].Name != "stdlib" {
 		t.Errorf("the SBOM lists %+v", bom.Packages)
@@ -136,10 +136,10 @@ func TestPush(t *testing.T) {
 	defer server.Close()
 	tag, err := name.NewTag(strings.TrimPrefix(server.URL, "http://") + "/hello:v1.2.3")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewTag: %v", err)
 	}
 	if err := push(t.Context(), file, tag); err != nil {
-		t.Fatal(err)
+		t.Fatalf("push: %v", err)
 	}
 	pushed, err := remote.Get(tag)
 	if err != nil || pushed.Digest != digest {

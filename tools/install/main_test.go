@@ -14,7 +14,7 @@ func TestRender(t *testing.T) {
 	for file, overlay := range overlays {
 		manifest, err := render("../..", overlay, "registry.example/ipam", "v1.2.3")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("render: %v", err)
 		}
 		var pods int
 		for document := range strings.SplitSeq(string(manifest), "\n---\n") {
@@ -45,7 +45,7 @@ func TestRender_WithoutVersion(t *testing.T) {
 func TestTemplated_WithoutAPart(t *testing.T) {
 	manifest, err := render("../..", modes["embedded"], "placeholder", "placeholder")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("render: %v", err)
 	}
 	for _, part := range []string{"--webhook-url=", "storage: 10Gi", "kind: Namespace", "image: placeholder:placeholder"} {
 		if _, err := templated("embedded", strings.ReplaceAll(string(manifest), part, "other")); err == nil {

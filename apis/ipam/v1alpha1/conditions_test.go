@@ -12,11 +12,11 @@ func TestConditions_Documented(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("conditions.go")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	page, err := os.ReadFile("../../../docs/reasons.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	words := regexp.MustCompile(`(?m)^\t(?:Condition|Reason)\w+(?: Reason)? = "(\w+)"$`).FindAllSubmatch(source, -1)
 	if len(words) < 30 {

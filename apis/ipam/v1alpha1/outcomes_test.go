@@ -40,7 +40,7 @@ func TestOutcomes_Documented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/reasons.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	rows := regexp.MustCompile(`(?m)^\| \[(\w+)\]\(#\w+\) \|.*\| (\d) \|$`).FindAllSubmatch(page, -1)
 	documented := map[Reason]string{}
@@ -63,7 +63,7 @@ func closedReasons(t *testing.T) []Reason {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "conditions.go", nil, parser.ParseComments)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ParseFile: %v", err)
 	}
 	var found []Reason
 	ast.Inspect(file, func(node ast.Node) bool {
@@ -79,7 +79,7 @@ func closedReasons(t *testing.T) []Reason {
 		}
 		value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Unquote: %v", err)
 		}
 		found = append(found, Reason(value))
 		return true

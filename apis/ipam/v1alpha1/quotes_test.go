@@ -30,7 +30,7 @@ func quotes(t *testing.T, page string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", page))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	reasons := map[string]bool{}
 	for _, reason := range closedReasons(t) {

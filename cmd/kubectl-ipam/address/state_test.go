@@ -63,7 +63,7 @@ func TestStates(t *testing.T) {
 	} {
 		block, err := facts.ParseBlock(asked)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ParseBlock: %v", err)
 		}
 		var got []string
 		for _, state := range statesOf(r, block, pools, nil) {

@@ -38,7 +38,7 @@ func complete(t *testing.T) *installation {
 	t.Helper()
 	export := &apisv1alpha2.APIExport{}
 	if err := yaml.Unmarshal(config.APIExport(), export); err != nil {
-		t.Fatal(err)
+		t.Fatalf("yaml.Unmarshal: %v", err)
 	}
 	binding := apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Name: "ipam"}}
 	claim := apisv1alpha2.ScopedPermissionClaim{PermissionClaim: events}

@@ -29,7 +29,7 @@ func TestRetained(t *testing.T) {
 	s := stage.New(t)
 	out := output.Printer{Format: output.Wide}
 	if err := out.Print(s.Out, list, s.Now); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Print: %v", err)
 	}
 	stage.Golden(t, "claim_list_retained", s.Printed.String())
 
@@ -45,7 +45,7 @@ func TestRetained(t *testing.T) {
 
 	s = stage.New(t)
 	if err := (question{claim: web, kept: kept("web", 36*time.Hour)}).explain(s.Session); err != nil {
-		t.Fatal(err)
+		t.Fatalf("explain: %v", err)
 	}
 	stage.Golden(t, "why_retained", s.Printed.String())
 }

@@ -34,14 +34,14 @@ func TestClaimTree(t *testing.T) {
 		s := stage.New(t)
 		root, err := treeOf(t.Context(), s.Session, client.Client(c), claim)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("treeOf: %v", err)
 		}
 		if err := drawTree(s.Session, root, &output.Report{}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("drawTree: %v", err)
 		}
 		if claim == bound {
 			if err := drawTree(s.Session, root, &output.Report{Format: output.YAML}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("drawTree: %v", err)
 			}
 		}
 		stage.Golden(t, "claim_tree_"+claim.Name, s.Printed.String())

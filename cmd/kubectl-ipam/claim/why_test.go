@@ -30,7 +30,7 @@ func TestWhy(t *testing.T) {
 	q.pools[0].Status.NextRelease = &metav1.Time{Time: stage.Noon.Add(12 * time.Second)}
 	s := stage.New(t)
 	if err := q.explain(s.Session); err != nil {
-		t.Fatal(err)
+		t.Fatalf("explain: %v", err)
 	}
 	stage.Golden(t, "why", s.Printed.String())
 
@@ -38,7 +38,7 @@ func TestWhy(t *testing.T) {
 	alone := question{claim: stage.Waiting(gen.Claim("db", gen.OfClass("nobodys")), ipamv1alpha1.ReasonClassNotFound,
 		`there is no class "nobodys"; name one that exists, or ask the platform to create it`)}
 	if err := alone.explain(s.Session); err != nil {
-		t.Fatal(err)
+		t.Fatalf("explain: %v", err)
 	}
 	stage.Golden(t, "why_no_class", s.Printed.String())
 }

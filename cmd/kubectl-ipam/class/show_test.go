@@ -17,7 +17,7 @@ func TestClassShow(t *testing.T) {
 	own.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "65536", Allocated: "16384", Available: "49152"}
 	s := stage.New(t)
 	if err := describeClass(s.Session, class, []ipamv1alpha1.IPPool{*own}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("describeClass: %v", err)
 	}
 	stage.Golden(t, "class_show", s.Printed.String())
 
@@ -29,7 +29,7 @@ func TestClassShow(t *testing.T) {
 	}}
 	s = stage.New(t)
 	if err := describeClass(s.Session, conflict, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("describeClass: %v", err)
 	}
 	stage.Golden(t, "class_show_conflict", s.Printed.String())
 }
@@ -55,7 +55,7 @@ func TestClassShow_CountsPoolsThatCanServe(t *testing.T) {
 	} {
 		s := stage.New(t)
 		if err := describeClass(s.Session, tt.class, tt.pools); err != nil {
-			t.Fatal(err)
+			t.Fatalf("describeClass: %v", err)
 		}
 		stage.Golden(t, name, s.Printed.String())
 	}
@@ -66,7 +66,7 @@ func TestClass_Retains(t *testing.T) {
 	class := gen.Class("internal", gen.Lease("72h"), gen.OnRetained(ipamv1alpha1.RetainedReuse), stage.HourAgo)
 	s := stage.New(t)
 	if err := describeClass(s.Session, class, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("describeClass: %v", err)
 	}
 	stage.Golden(t, "class_show_retains", s.Printed.String())
 }

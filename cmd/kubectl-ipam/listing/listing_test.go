@@ -22,7 +22,7 @@ func TestList_OrdersByName(t *testing.T) {
 	list := &ipamv1alpha1.IPClassList{}
 	o := &Command{Session: stage.New(t).Session}
 	if err := o.read(t.Context(), c, list, &client.ListOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read: %v", err)
 	}
 	var names []string
 	for _, class := range list.Items {

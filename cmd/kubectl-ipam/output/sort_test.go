@@ -25,7 +25,7 @@ func TestSortList(t *testing.T) {
 			*stage.Bound(gen.Claim("b", gen.Length(28)), "10.9.0.0/28", stage.OfPlatform("p")),
 		}}
 		if err := Sort(list, path); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Sort: %v", err)
 		}
 		var names []string
 		for _, claim := range list.Items {

@@ -57,7 +57,7 @@ func TestTables_NoFormula(t *testing.T) {
 		claim.Status.Conditions = stage.Allocated(ipamv1alpha1.ReasonClassNotFound, formula)
 		s := stage.New(t)
 		if err := WriteCSV(s.Out, Claims([]ipamv1alpha1.IPClaim{*claim}, s.Now()), true); err != nil {
-			t.Fatal(err)
+			t.Fatalf("WriteCSV: %v", err)
 		}
 		rows, err := csv.NewReader(strings.NewReader(s.Printed.String())).ReadAll()
 		if err != nil || len(rows) != 1 {
@@ -90,7 +90,7 @@ func TestClaims(t *testing.T) {
 		out.AddFlags(&cobra.Command{})
 		out.Format = format
 		if err := out.validate(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("validate: %v", err)
 		}
 		if err := out.Print(s.Out, list, s.Now); err != nil {
 			t.Fatalf("%s: %v", format, err)

@@ -239,7 +239,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, object := range p.Objects() {
 		text, err := yaml.Marshal(object)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("yaml.Marshal: %v", err)
 		}
 		manifests.WriteString("---\n" + string(text))
 	}

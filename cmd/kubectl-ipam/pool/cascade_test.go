@@ -58,11 +58,11 @@ func cascadeRetained(t *testing.T, atOnce bool) {
 	}, lab, claim, record, other)
 	doomed, err := estateOf(t.Context(), c, lab)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("estateOf: %v", err)
 	}
 	s := stage.New(t)
 	if err := (&removal{Session: s.Session, cascade: true}).release(t.Context(), c, doomed); err != nil {
-		t.Fatal(err)
+		t.Fatalf("release: %v", err)
 	}
 	left := &ipamv1alpha1.IPAllocationList{}
 	if err := c.List(t.Context(), left); err != nil || len(left.Items) != 1 || left.Items[0].Name != "other" {

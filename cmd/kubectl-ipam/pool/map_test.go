@@ -21,7 +21,7 @@ func TestMap_CountsOnce(t *testing.T) {
 		}
 		shown, err := space.Of(pool, held)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Of: %v", err)
 		}
 		if got := (spaceMap{shown}).cells()[0].String(); got != want {
 			t.Errorf("with %q taken the first /30 is drawn as %s, want %s", taken, got, want)

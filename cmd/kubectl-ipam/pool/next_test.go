@@ -28,7 +28,7 @@ func TestPoolNext(t *testing.T) {
 		s := stage.New(t)
 		o := &next{Session: s.Session, report: output.Report{Format: format}, length: 28, count: 2}
 		if err := o.show(pool, held); err != nil {
-			t.Fatal(err)
+			t.Fatalf("show: %v", err)
 		}
 		if got := s.Printed.String(); got != want {
 			t.Errorf("-o %q prints %q, want %q", format, got, want)
@@ -46,7 +46,7 @@ func TestPoolNext_Cooling(t *testing.T) {
 	s := stage.New(t)
 	o := &next{Session: s.Session, length: 28, count: 1}
 	if err := o.show(pool, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("show: %v", err)
 	}
 	if said := s.Said.String(); !strings.Contains(said, "16 addresses of the pool cool after their release") || strings.Contains(said, "others hold") {
 		t.Errorf("it says %q; want how much cools, and nothing of others", said)

@@ -56,13 +56,13 @@ func TestPoolRelease_StatusLags(t *testing.T) {
 	says := func(ctx context.Context, c client.Client, reason ipamv1alpha1.Reason) {
 		stored := &ipamv1alpha1.IPPool{}
 		if err := c.Get(ctx, client.ObjectKeyFromObject(pool), stored); err != nil {
-			t.Error(err)
+			t.Errorf("Get: %v", err)
 		}
 		meta.SetStatusCondition(&stored.Status.Conditions, metav1.Condition{
 			Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Reason: string(reason),
 		})
 		if err := c.Status().Update(ctx, stored); err != nil {
-			t.Error(err)
+			t.Errorf("Update: %v", err)
 		}
 	}
 	c := testbed.NewClient(t).WithObjects(pool).WithStatusSubresource(pool).
@@ -118,7 +118,7 @@ func TestPoolRelease_StatusIsToFollow(t *testing.T) {
 					changes, err := c.Watch(ctx, l, opts...)
 					says(tt.then)
 					if err := c.Status().Update(ctx, pool); err != nil {
-						t.Error(err)
+						t.Errorf("Update: %v", err)
 					}
 					return changes, err
 				},

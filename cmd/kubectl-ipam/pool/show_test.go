@@ -29,7 +29,7 @@ func TestPoolShow(t *testing.T) {
 	}
 	s := stage.New(t)
 	if err := describePool(s.Session, pool, held); err != nil {
-		t.Fatal(err)
+		t.Fatalf("describePool: %v", err)
 	}
 	stage.Golden(t, "pool_show", s.Printed.String())
 }
@@ -43,7 +43,7 @@ func TestPoolShow_WarnsOfGatewayAndOverlap(t *testing.T) {
 	})
 	s := stage.New(t)
 	if err := describePool(s.Session, pool, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("describePool: %v", err)
 	}
 	for _, want := range []string{"which claim default/web holds", "overlaps others"} {
 		if !strings.Contains(s.Printed.String(), want) {

@@ -33,7 +33,7 @@ func TestPoolTree_Name(t *testing.T) {
 			out.AddFlags(cmd)
 			out.Format, out.NoHeaders = format, true
 			if err := cmd.PreRunE(cmd, nil); err != nil {
-				t.Fatal(err)
+				t.Fatalf("PreRunE: %v", err)
 			}
 			err := showTree(s.Session, &reach.View{}, pools, test.args, out)
 			if exit.CodeOf(err) != test.code || format != "" && strings.ReplaceAll(s.Printed.String(), "ippool.ipam.miloapis.com/", "") != test.want {

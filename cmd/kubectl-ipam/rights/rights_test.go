@@ -94,11 +94,11 @@ func TestRoles_AreThoseOfTheManifests(t *testing.T) {
 	for at, manifests := range map[Place]fs.FS{Tenant: config.TenantRBAC(), Platform: config.PlatformRBAC(), Cluster: config.StandaloneRBAC()} {
 		rules, err := rulesIn(manifests)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("rulesIn: %v", err)
 		}
 		roles, err := Roles(at)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Roles: %v", err)
 		}
 		for name := range rules {
 			system := slices.Contains([]string{"ipam-controller", "ipam-bind", "ipam-maximal-permissions", "view", "edit", "admin"}, name)

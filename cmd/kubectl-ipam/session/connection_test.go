@@ -25,7 +25,7 @@ func TestAimed(t *testing.T) {
 		cmd := &cobra.Command{}
 		genericclioptions.NewConfigFlags(true).AddFlags(cmd.Flags())
 		if err := cmd.ParseFlags(test.args); err != nil {
-			t.Fatal(err)
+			t.Fatalf("ParseFlags: %v", err)
 		}
 		if got := (&Session{connection: connection(cmd.Flags())}).Aimed(test.text); got != test.want {
 			t.Errorf("%s: Aimed(%q) = %q, want %q", name, test.text, got, test.want)

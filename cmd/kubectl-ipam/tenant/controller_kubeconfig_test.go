@@ -14,7 +14,7 @@ import (
 func TestKubeconfigOf(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	if err := os.WriteFile(ca, []byte("the CA"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	got, err := kubeconfigOf(&rest.Config{
 		Host: "https://kcp.example:6443/clusters/root:ipam", BearerToken: "the token", TLSClientConfig: rest.TLSClientConfig{CAFile: ca},
@@ -29,10 +29,10 @@ func TestKubeconfigOf(t *testing.T) {
 func TestWritePrivate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(name, []byte("old"), 0o644); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	if err := writePrivate(name, []byte("new")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("writePrivate: %v", err)
 	}
 	info, err := os.Stat(name)
 	if err != nil || info.Mode().Perm() != 0o600 {

@@ -21,7 +21,7 @@ func TestGrant_Bindings(t *testing.T) {
 		s := stage.New(t)
 		o.Session, o.dryRun = s.Session, request.DryRunClient
 		if err := o.show(rights.Role{Name: o.role}, o.bindings()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("show: %v", err)
 		}
 		stage.Golden(t, name, s.Printed.String())
 	}

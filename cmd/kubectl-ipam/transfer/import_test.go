@@ -204,12 +204,12 @@ func TestImport_AllFaultsAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "plan.csv")
 	const table = "kind,name,cidr,pool\npool,lab,192.0.2.0/25,\nclaim,cell,192.0.2.300,\nclaim,DB 1,192.0.2.1,\nclaim,used,192.0.2.2,\nclaim,fine,192.0.2.3,\n"
 	if err := os.WriteFile(file, []byte(table), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.WriteFile: %v", err)
 	}
 	o := &planImport{Session: s.Session, file: file}
 	p, wrong, err := o.read()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read: %v", err)
 	}
 	steps, found := stepsOf(p), &faults{}
 	found.add(exit.Invalid, wrong...)

@@ -68,7 +68,7 @@ func awayCache(t *testing.T, open func(*rest.Config, cache.Options) (cache.Cache
 		t.Fatal(err)
 	}
 	if _, err := made.GetInformer(t.Context(), &ipamv1alpha1.IPClaim{}, cache.BlockUntilSynced(false)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("GetInformer: %v", err)
 	}
 	return made
 }

@@ -30,7 +30,7 @@ func theirs(t testing.TB, body io.ReadCloser) watch.Decoder {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
 		if err := add(scheme); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add: %v", err)
 		}
 	}
 	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
@@ -77,7 +77,7 @@ func TestDecode_AsClientGo(t *testing.T) {
 				random.Fill(object)
 				raw, err := json.Marshal(object)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("json.Marshal: %v", err)
 				}
 				text.WriteString(`{"type":"MODIFIED","object":` + string(raw) + "}\n")
 			}
@@ -158,7 +158,7 @@ func TestDecode_Alone(t *testing.T) {
 	for range 2 {
 		_, obj, err := d.Decode()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Decode: %v", err)
 		}
 		claims = append(claims, obj.(*ipamv1alpha1.IPClaim))
 	}
@@ -213,7 +213,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, _, err := d.Decode(); err != nil {
-					b.Fatal(err)
+					b.Fatalf("Decode: %v", err)
 				}
 			}
 		})

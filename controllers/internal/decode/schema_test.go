@@ -39,16 +39,16 @@ func doors(t testing.TB) map[string]door {
 	for _, file := range files {
 		manifest, err := fs.ReadFile(config.CRDs(), file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("fs.ReadFile: %v", err)
 		}
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := yaml.Unmarshal(manifest, crd); err != nil {
-			t.Fatal(err)
+			t.Fatalf("yaml.Unmarshal: %v", err)
 		}
 		props := &apiextensions.JSONSchemaProps{}
 		err = apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, props, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps: %v", err)
 		}
 		d := door{}
 		if d.structural, err = schema.NewStructural(props); err != nil {
@@ -76,7 +76,7 @@ func (d door) stored(t testing.TB, object map[string]any) (raw []byte, ok bool) 
 	}
 	raw, err := json.Marshal(object)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Marshal: %v", err)
 	}
 	return raw, true
 }

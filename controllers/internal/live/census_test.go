@@ -52,7 +52,7 @@ func TestCensus_InDoubt(t *testing.T) {
 	}
 	standalone, err := NewReader(Options{Config: &rest.Config{Host: platform.URL}, Platform: "platform", Scheme: scheme(t)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewReader: %v", err)
 	}
 	if _, ok, err := standalone.Census(t.Context()); ok || err != nil {
 		t.Errorf("without kcp: Census = %t, %v; want none", ok, err)

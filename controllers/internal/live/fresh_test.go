@@ -30,7 +30,7 @@ func TestFresh_NeverAnswersFromAReadBegunBefore(t *testing.T) {
 				asked := time.Now()
 				began, err := f.get(t.Context())
 				if err != nil {
-					t.Error(err)
+					t.Errorf("get: %v", err)
 				}
 				if began.Before(asked) {
 					t.Errorf("caller %d asked at %v and was answered from a read begun at %v", i, asked, began)

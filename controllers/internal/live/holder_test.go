@@ -241,7 +241,7 @@ func TestHolder_Standalone(t *testing.T) {
 	platform, _ := newWorld(t)
 	reader, err := NewReader(Options{Config: &rest.Config{Host: platform.URL}, Platform: "platform", Scheme: scheme(t)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewReader: %v", err)
 	}
 	asks(t, reader, Unknown)
 	endpoints, err := reader.Endpoints(t.Context())

@@ -51,13 +51,13 @@ func TestEach_AsClientGo(t *testing.T) {
 	}
 	c, err := reader.at(platform.URL, "")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("at: %v", err)
 	}
 	var want []ipamv1alpha1.IPClaim
 	for _, next := range []string{"", "next"} {
 		list := &ipamv1alpha1.IPClaimList{}
 		if err := c.List(t.Context(), list, client.Continue(next)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("List: %v", err)
 		}
 		want = append(want, list.Items...)
 	}

@@ -173,12 +173,12 @@ func readerOf(t *testing.T, handlers ...http.Handler) *Reader {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
 		if err := add(scheme); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add: %v", err)
 		}
 	}
 	reader, err := NewReader(Options{Config: &rest.Config{Host: urls[0]}, Slice: "s", Platform: "platform", Scheme: scheme})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("NewReader: %v", err)
 	}
 	reader.endpoints.read = func(context.Context) (view, error) { return view{urls: urls}, nil }
 	return reader

@@ -151,7 +151,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
 		if err := add(scheme); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add: %v", err)
 		}
 	}
 	return scheme

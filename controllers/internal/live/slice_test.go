@@ -133,7 +133,7 @@ func TestAnswers(t *testing.T) {
 		platform, reader := newWorld(t, tt.endpoints...)
 		if !tt.unread {
 			if err := reader.Valid(t.Context()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("Valid: %v", err)
 			}
 		}
 		platform.Close()

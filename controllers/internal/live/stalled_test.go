@@ -49,10 +49,10 @@ func stalledCache(t *testing.T, reader *Reader, endpoint *site, claims ...ipamv1
 	endpoint.serve("/clusters/w/apis/ipam.miloapis.com/v1alpha1/ipclaims", list)
 	c, err := cache.New(&rest.Config{Host: endpoint.URL + "/clusters/w"}, cache.Options{Scheme: reader.scheme, Mapper: reader.mapper})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("New: %v", err)
 	}
 	if _, err := c.GetInformer(t.Context(), &ipamv1alpha1.IPClaim{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("GetInformer: %v", err)
 	}
 	go func() { _ = c.Start(t.Context()) }() // it ends with the test
 	if !c.WaitForCacheSync(t.Context()) {

@@ -110,7 +110,7 @@ func TestPatch_WritesWhatChangedAndNothingElse(t *testing.T) {
 			for pass, want := range []struct{ main, status int }{{tt.main, tt.status}, {0, 0}} {
 				s.main, s.status = 0, 0
 				if err := s.change(t, tt.change); err != nil {
-					t.Fatal(err)
+					t.Fatalf("change: %v", err)
 				}
 				if s.main != want.main || s.status != want.status {
 					t.Errorf("pass %d: %d writes of the object and %d of its status, want %d and %d",
@@ -198,7 +198,7 @@ func TestPatchWhole_OneWriteAtMost(t *testing.T) {
 		record.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
 		record.Status.Address = "10.0.0.0"
 		if err := before.PatchWhole(t.Context(), s, record); err != nil {
-			t.Fatal(err)
+			t.Fatalf("PatchWhole: %v", err)
 		}
 		if s.main != want || s.status != 0 {
 			t.Errorf("pass %d: %d writes of the object and %d of its status, want %d and 0", pass+1, s.main, s.status, want)

@@ -125,7 +125,7 @@ func value(t *testing.T, of prometheus.Collector) float64 {
 	for metric := range metrics {
 		got := &dto.Metric{}
 		if err := metric.Write(got); err != nil {
-			t.Fatal(err)
+			t.Fatalf("Write: %v", err)
 		}
 		if got.GetLabel()[0].GetValue() == "IPPool" {
 			return got.GetGauge().GetValue()

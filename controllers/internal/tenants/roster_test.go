@@ -149,7 +149,7 @@ func value(t *testing.T, gauge prometheus.Gauge) float64 {
 	t.Helper()
 	m := &dto.Metric{}
 	if err := gauge.Write(m); err != nil {
-		t.Fatal(err)
+		t.Fatalf("Write: %v", err)
 	}
 	return m.GetGauge().GetValue()
 }

@@ -57,7 +57,7 @@ func TestGiven(t *testing.T) {
 	claim.Status.AllocatedCIDR = "10.0.0.4/30"
 	value, err := json.Marshal(claim)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("json.Marshal: %v", err)
 	}
 	go h.apply(claimKeys+"identity/w/default/a", &mvccpb.KeyValue{Value: value})
 	for range 2 {

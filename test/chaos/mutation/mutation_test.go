@@ -85,7 +85,7 @@ func moduleRoot(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "env", "GOMOD").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Output: %v", err)
 	}
 	return filepath.Dir(strings.TrimSpace(string(out)))
 }

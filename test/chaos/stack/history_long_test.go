@@ -18,7 +18,7 @@ func follow(t *testing.T) *history.History {
 	defer cancel()
 	h, err := history.Follow(ctx, framework.Store(t))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Follow: %v", err)
 	}
 	t.Cleanup(h.Close)
 	return h

@@ -96,7 +96,7 @@ func newSite(t *testing.T, seed uint64) *site {
 	s.store, err = etcd.New(t.Context(), etcd.Options{Dir: t.TempDir()})
 	t.Cleanup(func() {
 		if err := s.store.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("Close: %v", err)
 		}
 	})
 	if err != nil {

@@ -13,11 +13,11 @@ func TestKubeconfig_ReadsBack(t *testing.T) {
 	want.CAData = []byte("a certificate")
 	file, err := Kubeconfig(want)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Kubeconfig: %v", err)
 	}
 	got, err := clientcmd.RESTConfigFromKubeConfig(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("RESTConfigFromKubeConfig: %v", err)
 	}
 	if got.Host != want.Host || got.BearerToken != want.BearerToken || string(got.CAData) != string(want.CAData) {
 		t.Errorf("read back: %s, CA %q; want %s, CA %q and the token", got.Host, got.CAData, want.Host, want.CAData)

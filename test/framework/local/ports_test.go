@@ -12,7 +12,7 @@ func TestPorts_OfTwoProcesses(t *testing.T) {
 	t.Cleanup(func() {
 		for _, lock := range slices.Concat(here.locks, there.locks) {
 			if err := lock.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("Close: %v", err)
 			}
 		}
 	})
@@ -21,7 +21,7 @@ func TestPorts_OfTwoProcesses(t *testing.T) {
 		for _, process := range []*ports{&here, &there} {
 			taken, err := process.take(t.Context(), blockSize/10)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("take: %v", err)
 			}
 			for _, port := range taken {
 				if seen[port] {

@@ -37,7 +37,7 @@ func New(t testing.TB) *Receiver {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Listen: %v", err)
 	}
 	r := &Receiver{URL: "http://" + listener.Addr().String(), grown: make(chan struct{})}
 	server := grpc.NewServer()

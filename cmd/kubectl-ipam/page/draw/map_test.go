@@ -57,13 +57,13 @@ func TestFigure(t *testing.T) {
 	} {
 		got, err := m.Figure("Pool "+name, "A map", linked).SVG()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("SVG: %v", err)
 		}
 		golden(t, name, string(got))
 	}
 	plain, err := office().Figure("Pool office", "A map", nil).SVG()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("SVG: %v", err)
 	}
 	golden(t, "plain", string(plain))
 }
@@ -74,12 +74,12 @@ func golden(t *testing.T, name, got string) {
 	file := filepath.Join("testdata", name+".svg")
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("os.WriteFile: %v", err)
 		}
 	}
 	want, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("os.ReadFile: %v", err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s differs (-want +got); -update writes it again:\n%s", file, diff)
@@ -174,7 +174,7 @@ func BenchmarkFigure_OfAMillionBlocks(b *testing.B) {
 	for b.Loop() {
 		f := m.Figure("Pool", "A map", linked)
 		if _, err := f.SVG(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("SVG: %v", err)
 		}
 		b.ReportMetric(float64(len(f.Shapes)), "boxes")
 	}
