@@ -45,7 +45,6 @@ type Ledger interface {
 	Pool(id ledger.PoolID) (ledger.Pool, bool)
 	Register(ctx context.Context, pool ledger.Pool) (ledger.Pool, error)
 	Readopt(ctx context.Context, r ledger.Request, child ledger.Pool) (ledger.Pool, error)
-	Exclude(ctx context.Context, id ledger.PoolID, list []netip.Prefix) error
 	Retire(ctx context.Context, id ledger.PoolID) error
 	Drain(ctx context.Context, id ledger.PoolID) error
 	Adopt(ctx context.Context, r ledger.Request, state ledger.BlockState) (ledger.Block, error)

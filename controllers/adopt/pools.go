@@ -101,11 +101,8 @@ func (a *Adopter) readopt(ctx context.Context, p, parent *pool) error {
 		return nil
 	}
 	request := ledger.Request{Pool: parent.id, Holder: p.holder(), Exact: p.cidr, Since: p.made, Slice: p.slice == parent.id}
-	child := ledger.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name, Derived: p.derived}
+	child := ledger.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name, Derived: p.derived, Excluded: p.excluded}
 	_, err := a.Ledger.Readopt(ctx, request, child)
-	if err == nil && len(p.excluded) > 0 {
-		err = a.Ledger.Exclude(ctx, p.id, p.excluded)
-	}
 	if errors.Is(err, ledger.ErrOutOfRange) {
 		p.stuck = fmt.Errorf("its parent is another one by now: %s is not in %s", p.cidr, parent.name)
 		return nil
