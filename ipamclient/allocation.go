@@ -9,11 +9,11 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Allocation is the block that a claim holds. The zero value is no block.
+// Allocation is the block that a claim holds, or the range if its target is ScopeRange. The zero value is no block.
 type Allocation struct {
 	// Prefix is the block in network form. A single address is a /32 or a /128.
 	Prefix netip.Prefix
-	// Pool is the pool that the block is from. Its ProjectRef names the workspace of the pool,
+	// Pool is the pool that the block is from, or that is the range. Its ProjectRef names the workspace of the pool,
 	// and is absent when that is the claim's own.
 	Pool ipamv1alpha1.PoolRef
 	// ClassName is the class that was used, the default class included. It is empty for a claim

@@ -166,6 +166,14 @@ func differences(wanted ipamv1alpha1.IPClaimSpec, claim *ipamv1alpha1.IPClaim) (
 	if wanted.ReclaimPolicy == "" {
 		there.ReclaimPolicy = ""
 	}
+	for _, spec := range []*ipamv1alpha1.IPClaimSpec{&wanted, &there} {
+		if spec.Target == ipamv1alpha1.TargetBlock {
+			spec.Target = "" // the default
+		}
+		if len(spec.Scope) == 0 {
+			spec.Scope = nil
+		}
+	}
 	return Differences(wanted, there)
 }
 

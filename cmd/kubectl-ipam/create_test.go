@@ -24,7 +24,7 @@ type field struct{ column, value, flag string }
 func TestCreate_HasWhatImportHas(t *testing.T) {
 	described := []field{{"labels", "site=fra", ""}, {"description", "of the lab", ""}}
 	pool := append([]field{
-		{"cidr", "10.8.0.0/16", ""}, {"class", "internal", ""}, {"domain", "d", ""}, {"visibility", "shared", ""},
+		{"cidr", "10.8.0.0/16", ""}, {"class", "internal", ""}, {"scope", "network=vpc-1", ""}, {"domain", "d", ""}, {"visibility", "shared", ""},
 		{"consumers", "root:a", "consumer"}, {"exclude", "10.8.9.0/24", ""}, {"gateway", "10.8.0.1", ""}, {"network-length", "15", ""},
 		{"min-length", "20", ""}, {"max-length", "28", ""}, {"strategy", "BestFit", ""}, {"leading", "1", ""}, {"trailing", "2", ""},
 		{"unit-length", "24", ""}, {"slice-length", "22", ""}, {"max-slices", "3", ""}, {"max-per-consumer", "64", ""},
@@ -32,11 +32,11 @@ func TestCreate_HasWhatImportHas(t *testing.T) {
 	}, described...)
 	claim := append([]field{
 		{"cidr", "10.8.4.0/24", "address"}, {"pool", "lab", ""}, {"workspace", "root:net", ""}, {"namespace", "shop", ""},
-		{"reclaim-policy", "Retain", ""}, {"retained-policy", "Reuse", ""}, {"owner", "Service/default/web", ""}, {"owner-uid", "u-1", ""},
+		{"reclaim-policy", "Retain", ""}, {"retained-policy", "Reuse", ""}, {"scope", "network=vpc-1", ""}, {"owner", "Service/default/web", ""}, {"owner-uid", "u-1", ""},
 	}, described...)
 	compareCreate(t, "pool", pool, &ipamv1alpha1.IPPool{}, func(p *plan.Plan) client.Object { return p.Pools[0].IPPool })
 	compareCreate(t, "claim", claim, &ipamv1alpha1.IPClaim{}, func(p *plan.Plan) client.Object { return p.Claims[0].IPClaim })
-	bare := []field{{"cidr", "10.8.4.0/24", "address"}, {"class", "internal", ""}}
+	bare := []field{{"cidr", "10.8.4.0/24", "address"}, {"class", "internal", ""}, {"scope", "network=Net.example.com/vpc-1", ""}}
 	compareCreate(t, "claim", bare, &ipamv1alpha1.IPClaim{}, func(p *plan.Plan) client.Object { return p.Claims[0].IPClaim })
 
 	// A length and a host are other words for a CIDR.

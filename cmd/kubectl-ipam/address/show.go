@@ -136,6 +136,7 @@ func say(w io.Writer, states []space.State) {
 func describeAllocation(s *session.Session, r *reach.View, a *ipamv1alpha1.IPAllocation) {
 	page := s.Page()
 	page.Line("Block", a.Status.AllocatedCIDR)
+	page.Line("Scope", facts.Scope(a.Spec.Scope))
 	page.Line("State", stateOf(a))
 	page.Line("Holder", space.HoldingOf(a).Holder)
 	page.Line("Workspace", cmp.Or(r.Workspace(a), r.Path))

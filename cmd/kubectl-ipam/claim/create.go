@@ -20,6 +20,8 @@ type creation struct {
 	pool, workspace string
 	selector, owner string
 	ownerUID        string
+	scope           request.Scope
+	target          string
 }
 
 func newCreate(s *session.Session) *cobra.Command {
@@ -29,6 +31,9 @@ func newCreate(s *session.Session) *cobra.Command {
 		Short: "Claim a block, wait for it and print its CIDR",
 		Long: `Claim a block of addresses by a class, from a pool, or from pools with certain labels;
 with none of these, by the default class. Wait for the block and print its CIDR.
+
+A class of networks gives a block for each network, or whatever its roles are: --scope names the
+object for each role. With --target range, the claim holds the range of the network itself.
 
 With a name, the command can be repeated: the same request gets the same block, and a
 different one is a conflict. Without a name, each run creates another claim.
@@ -44,6 +49,10 @@ created. To correct a claim that was never bound, repeat the command with --repl
 
   # claim the block that is retained from a deleted claim "web"
   kubectl ipam claim create web --class internal --retained-policy Reuse
+
+  # claim an address in a network and a location, and hold the range of the network
+  kubectl ipam claim create eth0 --class endpoint --scope network=vpc-1 --scope location=ams
+  kubectl ipam claim create vpc-1 --class vpc --scope network=vpc-1 --target range
 
   # use the block in a script
   cidr=$(kubectl ipam claim create api --class internal --length 27 --quiet)
@@ -62,6 +71,12 @@ created. To correct a claim that was never bound, repeat the command with --repl
 	return cmd
 }
 
+// The words of --target.
+const (
+	targetBlock = "block"
+	targetRange = "range"
+)
+
 func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	spec := &o.claim.Spec
 	flags := cmd.Flags()
@@ -71,6 +86,8 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	flags.StringVarP(&o.selector, "selector", "l", "", "Labels of the pools to claim from, such as site=fra (deprecated: claim by class)")
 	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
 	flags.Var((*session.Length)(&spec.PrefixLength), "length", "Prefix length of the block, such as 28")
+	o.scope.AddFlag(cmd, "Object that the block is for")
+	session.Choose(cmd, &o.target, "target", "Hold a block, or the whole range that the class has for this scope: block or range", targetBlock, targetRange)
 	flags.StringVar(&spec.Address, "address", "", "Claim exactly this address or CIDR")
 	session.Choose(cmd, &spec.IPFamily, "family", "Address family: IPv4 or IPv6", ipamv1alpha1.IPv4, ipamv1alpha1.IPv6)
 	session.Choose(cmd, &spec.ReclaimPolicy, "reclaim-policy", "What happens to the block when the claim is deleted: Delete frees it, Retain keeps it",
@@ -104,6 +121,12 @@ func (o *creation) complete(args []string) (err error) {
 	}
 	if o.claim.Spec.OwnerRef, err = parseOwner(o.owner, o.ownerUID); err != nil {
 		return err
+	}
+	if o.claim.Spec.Scope, err = o.scope.Parse(); err != nil {
+		return err
+	}
+	if o.target == targetRange {
+		o.claim.Spec.Target = ipamv1alpha1.TargetScopeRange
 	}
 	if o.Replace && (o.claim.Name == "" || o.DryRun == request.DryRunServer) {
 		return exit.Usagef("--replace replaces a claim: give its NAME, and no --dry-run=server")

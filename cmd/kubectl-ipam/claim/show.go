@@ -73,6 +73,8 @@ func describeClaim(s *session.Session, claim *ipamv1alpha1.IPClaim, kept *ipamv1
 	page.Line("Claim", facts.Name(claim))
 	page.Painted("Phase", page.Phase(string(status.Phase)))
 	page.Line("Allocated", status.AllocatedCIDR)
+	page.Line("Scope", facts.Scope(claim.Spec.Scope))
+	page.Line("Target", facts.Target(claim))
 	page.Line("Asked for", facts.Requested(claim))
 	page.Line("Class", facts.Class(claim))
 	page.Line("Pool", space.In(ref.Name, facts.Workspace(ref)))

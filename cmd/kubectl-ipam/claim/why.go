@@ -118,6 +118,9 @@ func (q question) explain(s *session.Session) error {
 		screen.Line(s.Out, "")
 		screen.Line(s.Out, "class %s: %s, %s, ready pools on the platform: %d", q.class.Name, q.class.Spec.IPFamily,
 			facts.ClassLengths(q.class), q.class.Status.OfferingPools)
+		if roles := q.class.Status.RequiredScopeRoles; len(roles) > 0 {
+			screen.Line(s.Out, "its claims need a scope with %s; this one has %s", strings.Join(roles, ", "), cmp.Or(facts.Scope(q.claim.Spec.Scope), "none"))
+		}
 	}
 	if err := q.drawPools(s); err != nil {
 		return err

@@ -63,6 +63,9 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 		ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse)
 	session.Choose(cmd, &spec.RetainedPolicy, "retained-policy", "If a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it",
 		ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse)
+	flags.StringVar(&spec.ParentClassName, "parent", "", "Class whose pools the blocks are taken from")
+	flags.StringSliceVar(&spec.PoolPer, "pool-per", nil, "Make a pool for each combination of the objects of these roles, such as project,network; with project, each workspace has its own, with allProjects all share them")
+	flags.StringSliceVar(&spec.UniqueWithin, "unique-within", nil, "Give an address once within the objects of these roles, such as network, and not once in the pool")
 	flags.StringVar((*string)(&spec.RetentionLease), "retention-lease", "", "How long a retained block is kept, such as 720h")
 	flags.StringVar((*string)(&spec.ReleaseCooldown), "release-cooldown", "", "How long a freed block is not allocated to another claim, such as 30s")
 	session.Choose(cmd, &spec.Visibility, "visibility", "Which workspaces may use the class: consumer (the platform workspace), shared (those of --consumer) or platform (all, or those of --consumer)",

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -87,6 +88,10 @@ func describeClass(s *session.Session, class *ipamv1alpha1.IPClass, pools []ipam
 	page.Line("Lengths", facts.ClassLengths(class))
 	page.Line("Length", cmp.Or(facts.Slash(spec.DefaultPrefixLength), "to be given in the claim"))
 	page.Line("Strategy", string(spec.Strategy))
+	page.Line("Parent", spec.ParentClassName)
+	page.Line("Scope", strings.Join(class.Status.RequiredScopeRoles, ", "))
+	page.Line("Makes", makes(class))
+	page.Line("Unique", unique(spec))
 	page.Line("Reclaim", string(spec.ReclaimPolicy))
 	page.Line("Lease", leaseOf(spec))
 	page.Line("Retained", retainedOf(spec))
@@ -113,6 +118,22 @@ func describeClass(s *session.Session, class *ipamv1alpha1.IPClass, pools []ipam
 		}
 	}
 	return nil
+}
+
+// makes names the roles by which a class makes pools, and counts the pools.
+func makes(class *ipamv1alpha1.IPClass) string {
+	if len(class.Spec.PoolPer) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("a pool for each %s; there are %d", strings.Join(class.Spec.PoolPer, " and "), class.Status.ProvisionedPools)
+}
+
+// unique names the roles within which an address of a class is given once; empty if that is its pool.
+func unique(spec ipamv1alpha1.IPClassSpec) string {
+	if len(spec.UniqueWithin) == 0 {
+		return ""
+	}
+	return "within each " + strings.Join(spec.UniqueWithin, " and ")
 }
 
 // leaseOf says how long a class retains a block.

@@ -5,6 +5,7 @@ package facts
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -104,6 +105,19 @@ func Age(since metav1.Time, now time.Time) string {
 		return ""
 	}
 	return duration.HumanDuration(now.Sub(since.Time))
+}
+
+// Scope lists the objects of a scope, such as location=ams, network=vpc-1.
+func Scope(scope ipamv1alpha1.Scope) string {
+	return strings.ReplaceAll(ipamv1alpha1.ScopeColumn(scope), ",", ", ")
+}
+
+// Target says that a claim holds a whole range; empty if it holds a block.
+func Target(c *ipamv1alpha1.IPClaim) string {
+	if c.Spec.Target != ipamv1alpha1.TargetScopeRange {
+		return ""
+	}
+	return "the range of its class for this scope"
 }
 
 // CIDR is the block of a pool: that which it has, else that which it asks for.

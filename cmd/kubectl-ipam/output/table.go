@@ -29,6 +29,14 @@ func NewTable(columns ...string) *metav1.Table {
 	return t
 }
 
+// HideEmpty leaves a column for -o wide if no row has anything there.
+func HideEmpty(t *metav1.Table, column string) {
+	at := slices.IndexFunc(t.ColumnDefinitions, func(c metav1.TableColumnDefinition) bool { return c.Name == column })
+	if !slices.ContainsFunc(t.Rows, func(r metav1.TableRow) bool { return r.Cells[at] != "-" }) {
+		t.ColumnDefinitions[at].Priority = 1
+	}
+}
+
 // Row is a line of a table. An empty cell is a dash.
 func Row(object runtime.Object, cells ...string) metav1.TableRow {
 	shown := make([]any, len(cells))

@@ -38,32 +38,34 @@ func tableOf(object runtime.Object, now time.Time) (t *metav1.Table, err error) 
 
 // Claims makes the table of claims, with their ages by a clock.
 func Claims(claims []ipamv1alpha1.IPClaim, now time.Time) *metav1.Table {
-	t := NewTable("NAME", "CLASS", "POOL", "REQUESTED", "ALLOCATED", "PHASE", "REASON", "AGE", "workspace", "reclaim", "owner", "description", "message")
+	t := NewTable("NAME", "CLASS", "POOL", "REQUESTED", "ALLOCATED", "SCOPE", "PHASE", "REASON", "AGE", "workspace", "reclaim", "owner", "description", "message")
 	for i := range claims {
 		c := &claims[i]
 		ref := facts.Pool(c)
-		t.Rows = append(t.Rows, Row(c, c.Name, facts.Class(c), ref.Name, facts.Requested(c), c.Status.AllocatedCIDR, string(c.Status.Phase),
+		t.Rows = append(t.Rows, Row(c, c.Name, facts.Class(c), ref.Name, facts.Requested(c), c.Status.AllocatedCIDR, ipamv1alpha1.ScopeColumn(c.Spec.Scope), string(c.Status.Phase),
 			facts.Reason(c.Status.Conditions), facts.Age(c.CreationTimestamp, now), facts.Workspace(ref),
 			string(c.Spec.ReclaimPolicy), space.OwnerOf(c.Spec.OwnerRef), c.Annotations[ipamv1alpha1.AnnotationDescription],
 			facts.Message(ipamv1alpha1.ConditionAllocated, c.Status.Conditions)))
 	}
+	HideEmpty(t, "SCOPE")
 	return t
 }
 
 // Allocations makes the table of allocations, with their ages by a clock.
 func Allocations(allocations []ipamv1alpha1.IPAllocation, now time.Time) *metav1.Table {
-	t := NewTable("BLOCK", "HOLDER", "POOL", "CLASS", "RECLAIM", "AGE", "name", "owner", "expires")
+	t := NewTable("BLOCK", "SCOPE", "HOLDER", "POOL", "CLASS", "RECLAIM", "AGE", "name", "owner", "expires")
 	for i := range allocations {
 		a := &allocations[i]
-		t.Rows = append(t.Rows, Row(a, a.Status.AllocatedCIDR, space.HoldingOf(a).Holder, a.Spec.PoolRef.Name, a.Spec.ClassName,
+		t.Rows = append(t.Rows, Row(a, a.Status.AllocatedCIDR, ipamv1alpha1.ScopeColumn(a.Spec.Scope), space.HoldingOf(a).Holder, a.Spec.PoolRef.Name, a.Spec.ClassName,
 			string(a.Spec.ReclaimPolicy), facts.Age(a.CreationTimestamp, now), a.Name, space.OwnerOf(a.Spec.OwnerRef), facts.Expiry(a)))
 	}
+	HideEmpty(t, "SCOPE")
 	return t
 }
 
 // Pools makes the table of pools, with their ages by a clock.
 func Pools(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {
-	t := NewTable("NAME", "CIDR", "PARENT", "CLASSES", "UTIL", "LARGEST FREE", "VISIBILITY", "PHASE", "AGE",
+	t := NewTable("NAME", "CIDR", "SCOPE", "PARENT", "CLASSES", "UTIL", "LARGEST FREE", "VISIBILITY", "PHASE", "AGE",
 		"available", "domain", "consumers", "description", "reason", "message")
 	for i := range pools {
 		p := &pools[i]
@@ -75,11 +77,12 @@ func Pools(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {
 		for i, consumer := range p.Spec.Consumers {
 			consumers[i] = string(consumer)
 		}
-		t.Rows = append(t.Rows, Row(p, p.Name, facts.CIDR(p), facts.Parent(p), strings.Join(p.Spec.ClassNames, ","), facts.Utilisation(p),
+		t.Rows = append(t.Rows, Row(p, p.Name, facts.CIDR(p), ipamv1alpha1.ScopeColumn(p.Spec.Scope), facts.Parent(p), strings.Join(p.Spec.ClassNames, ","), facts.Utilisation(p),
 			facts.LargestFree(p), string(p.Spec.Visibility), string(p.Status.Phase), facts.Age(p.CreationTimestamp, now),
 			available, p.Spec.AddressDomain, strings.Join(consumers, ","), p.Annotations[ipamv1alpha1.AnnotationDescription],
 			facts.Reason(p.Status.Conditions), facts.Message(ipamv1alpha1.ConditionAllocated, p.Status.Conditions)))
 	}
+	HideEmpty(t, "SCOPE")
 	return t
 }
 

@@ -63,6 +63,7 @@ func (b *builder) pool(r row) {
 	pool.TypeMeta = typeOf("IPPool")
 	spec := &pool.Spec
 	spec.CIDR, spec.AddressDomain, spec.Gateway = ipamv1alpha1.CIDR(block), r.text(columnDomain), r.text(columnGateway)
+	spec.Scope = r.scope()
 	spec.ClassNames, spec.Consumers = r.words(columnClass), texts[ipamv1alpha1.Consumer](r.words(columnConsumers))
 	spec.Visibility = oneOf(r, columnVisibility, ipamv1alpha1.VisibilityConsumer, ipamv1alpha1.VisibilityShared, ipamv1alpha1.VisibilityPlatform)
 	spec.NetworkPrefixLength = r.length(columnNetworkLength)
@@ -125,7 +126,7 @@ func (b *builder) claim(r row) {
 		claim.Namespace = b.namespace
 	}
 	spec := &claim.Spec
-	spec.ClassName = r.text(columnClass)
+	spec.ClassName, spec.Scope = r.text(columnClass), r.scope()
 	if pool := r.text(columnPool); pool != "" {
 		spec.PoolRef = &ipamv1alpha1.PoolRef{Name: pool}
 	}

@@ -80,7 +80,10 @@ func sourceOf(spec ipamv1alpha1.IPClaimSpec) string {
 	case ref == nil && spec.ClassName == "":
 		return ""
 	case ref == nil:
-		return "class " + spec.ClassName
+		if len(spec.Scope) == 0 {
+			return "class " + spec.ClassName
+		}
+		return "class " + spec.ClassName + " for " + scopeText(spec.Scope)
 	case ref.ProjectRef == nil:
 		return "pool " + ref.Name
 	default:

@@ -23,6 +23,7 @@ const (
 	columnPool           = "pool"
 	columnWorkspace      = "workspace"
 	columnClass          = "class"
+	columnScope          = "scope"
 	columnDomain         = "domain"
 	columnVisibility     = "visibility"
 	columnConsumers      = "consumers"
@@ -51,7 +52,7 @@ const (
 // Columns are the columns that a table may have, in any order.
 func Columns() []string {
 	return []string{
-		columnKind, columnName, columnNamespace, columnCIDR, columnLength, columnHost, columnPool, columnWorkspace, columnClass,
+		columnKind, columnName, columnNamespace, columnCIDR, columnLength, columnHost, columnPool, columnWorkspace, columnClass, columnScope,
 		columnDomain, columnVisibility, columnConsumers, columnExclude, columnGateway, columnNetworkLength, columnMinLength,
 		columnMaxLength, columnStrategy, columnLeading, columnTrailing, columnUnitLength, columnSliceLength, columnMaxSlices,
 		columnMaxPerConsumer, columnCooldown, columnMaxLease, columnReclaim, columnRetained, columnOwner, columnOwnerUID, columnLabels,

@@ -73,7 +73,7 @@ func exportedClaim(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 		ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Namespace: claim.Namespace, Labels: claim.Labels, Annotations: kept(claim)},
 	}
 	spec, asked := &exported.Spec, claim.Spec.DeepCopy()
-	spec.ClassName, spec.PoolRef = asked.ClassName, asked.PoolRef
+	spec.ClassName, spec.PoolRef, spec.Scope = asked.ClassName, asked.PoolRef, asked.Scope
 	switch {
 	case asked.PoolSelector != nil:
 		spec.PoolRef = claim.Status.PoolRef.DeepCopy()

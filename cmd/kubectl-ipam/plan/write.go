@@ -119,7 +119,7 @@ func writeRows(w io.Writer, rows []map[string]string) error {
 func poolCells(pool *ipamv1alpha1.IPPool) map[string]string {
 	spec := pool.Spec
 	cells := map[string]string{
-		columnKind: kindPool, columnName: pool.Name, columnCIDR: string(spec.CIDR), columnClass: joined(spec.ClassNames),
+		columnKind: kindPool, columnName: pool.Name, columnCIDR: string(spec.CIDR), columnClass: joined(spec.ClassNames), columnScope: scopeText(spec.Scope),
 		columnDomain: spec.AddressDomain, columnVisibility: string(spec.Visibility), columnConsumers: joined(spec.Consumers),
 		columnExclude: joined(spec.ExcludedCIDRs), columnGateway: spec.Gateway, columnNetworkLength: digits(spec.NetworkPrefixLength),
 		columnMinLength: digits(spec.Allocation.MinPrefixLength), columnMaxLength: digits(spec.Allocation.MaxPrefixLength),
@@ -139,7 +139,7 @@ func poolCells(pool *ipamv1alpha1.IPPool) map[string]string {
 func claimCells(claim *ipamv1alpha1.IPClaim) map[string]string {
 	spec := claim.Spec
 	cells := map[string]string{
-		columnKind: kindClaim, columnName: claim.Name, columnNamespace: claim.Namespace, columnCIDR: spec.Address, columnClass: spec.ClassName,
+		columnKind: kindClaim, columnName: claim.Name, columnNamespace: claim.Namespace, columnCIDR: spec.Address, columnClass: spec.ClassName, columnScope: scopeText(spec.Scope),
 		columnReclaim: string(spec.ReclaimPolicy), columnRetained: string(spec.RetainedPolicy), columnLabels: labelText(claim.Labels),
 		columnDescription: claim.Annotations[ipamv1alpha1.AnnotationDescription],
 	}

@@ -14,6 +14,7 @@ import (
 // creation is kubectl ipam pool create.
 type creation struct {
 	request.Command
+	scope               request.Scope
 	pool                ipamv1alpha1.IPPool
 	parent, workspace   string
 	consumers, excluded []string
@@ -64,6 +65,7 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the parent, such as root:net; empty is the current one")
 	flags.Var((*session.Length)(&spec.PrefixLength), "length", "Prefix length of a child pool")
 	flags.StringVar(&spec.AddressDomain, "domain", "", "Address domain: root pools of one domain may overlap, and never allocate an address twice")
+	o.scope.AddFlag(cmd, "Object whose claims the pool serves, and no others")
 	flags.StringSliceVar(&spec.ClassNames, "class", nil, "Classes that the pool backs")
 	session.Choose(cmd, &spec.Visibility, "visibility", "Which workspaces may use the pool: consumer (this one), shared (those of --consumer) or platform (all, by a class)",
 		ipamv1alpha1.VisibilityConsumer, ipamv1alpha1.VisibilityShared, ipamv1alpha1.VisibilityPlatform)
@@ -95,7 +97,10 @@ func (o *creation) run(ctx context.Context, name string) error {
 }
 
 // complete adds to the pool what no flag says by itself.
-func (o *creation) complete(spec *ipamv1alpha1.IPPoolSpec) error {
+func (o *creation) complete(spec *ipamv1alpha1.IPPoolSpec) (err error) {
+	if spec.Scope, err = o.scope.Parse(); err != nil {
+		return err
+	}
 	if o.parent != "" {
 		spec.ParentPoolRef = &ipamv1alpha1.PoolRef{Name: o.parent}
 	}

@@ -107,6 +107,8 @@ func describePool(s *session.Session, pool *ipamv1alpha1.IPPool, holdings []spac
 	page.Painted("Phase", page.Phase(string(status.Phase)))
 	page.Line("CIDR", facts.CIDR(pool))
 	page.Line("Parent", facts.Parent(pool))
+	page.Line("Scope", facts.Scope(spec.Scope))
+	page.Line("Made by", madeBy(spec))
 	page.Line("Domain", spec.AddressDomain)
 	page.Line("Classes", strings.Join(spec.ClassNames, ", "))
 	page.Line("Visibility", visible(spec))
@@ -130,6 +132,9 @@ func describePool(s *session.Session, pool *ipamv1alpha1.IPPool, holdings []spac
 	shown, err := space.Of(pool, holdings)
 	if err != nil {
 		return err
+	}
+	if status.Spaces > 0 {
+		page.Line("Spaces", fmt.Sprintf("%d, and the figures are those of the fullest", status.Spaces))
 	}
 	page.Line("Addresses", fmt.Sprintf("%s in all, %s taken, %s free", status.Capacity.Total, status.Capacity.Allocated, status.Capacity.Available))
 	page.Line("Cooling", cools(pool, s.Now()))
@@ -158,11 +163,20 @@ func holders(s *session.Session, shown space.Space, holdings []space.Holding, ca
 }
 
 func listHoldings(s *session.Session, holdings []space.Holding) error {
-	t := output.NewTable("BLOCK", "HOLDER", "CLASS", "AGE")
+	t := output.NewTable("BLOCK", "SCOPE", "HOLDER", "CLASS", "AGE")
 	for _, h := range holdings {
-		t.Rows = append(t.Rows, output.Row(nil, h.Block.String(), h.Holder, h.Class, facts.Age(h.Since, s.Now())))
+		t.Rows = append(t.Rows, output.Row(nil, h.Block.String(), h.Scope, h.Holder, h.Class, facts.Age(h.Since, s.Now())))
 	}
+	output.HideEmpty(t, "SCOPE")
 	return output.WriteTable(s.Out, t)
+}
+
+// madeBy names the class by which the system has made a pool; empty if somebody has written it.
+func madeBy(spec ipamv1alpha1.IPPoolSpec) string {
+	if spec.ClassRef == nil {
+		return ""
+	}
+	return "class " + spec.ClassRef.Name
 }
 
 // gatewayOf is the gateway of a pool and the length of its network, as far as they are given.

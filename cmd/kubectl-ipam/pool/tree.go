@@ -208,6 +208,12 @@ func remark(b branch) string {
 	if b.lead == "" && b.pool.Spec.ParentPoolRef != nil {
 		remarks = append(remarks, "carved from "+facts.Parent(b.pool))
 	}
+	if scope := facts.Scope(b.pool.Spec.Scope); scope != "" {
+		remarks = append(remarks, "for "+scope)
+	}
+	if made := madeBy(b.pool.Spec); made != "" {
+		remarks = append(remarks, "made by "+made)
+	}
 	if len(b.pool.Spec.ClassNames) > 0 {
 		remarks = append(remarks, "backs "+strings.Join(b.pool.Spec.ClassNames, ", "))
 	}

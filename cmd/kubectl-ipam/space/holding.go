@@ -34,6 +34,8 @@ type Holding struct {
 	// Holder names the holder in words, with its workspace if that is another one.
 	Holder string
 	Class  string
+	// Scope has the objects within which the block is given once, such as network=vpc-1; empty: in the pool.
+	Scope string
 	// Owner is the object that uses the block, such as Service/default/web; empty if the claim names none.
 	Owner string
 	// Since is when the record was created.
@@ -43,7 +45,7 @@ type Holding struct {
 // HoldingOf is what an allocation records. Block and Workspace are left to the caller.
 func HoldingOf(a *ipamv1alpha1.IPAllocation) Holding {
 	claim, _ := a.HeldBy()
-	h := Holding{Name: a.Namespace + "/" + claim, Class: a.Spec.ClassName, Owner: OwnerOf(a.Spec.OwnerRef), Since: a.CreationTimestamp}
+	h := Holding{Name: a.Namespace + "/" + claim, Class: a.Spec.ClassName, Scope: ipamv1alpha1.ScopeColumn(a.Spec.Scope), Owner: OwnerOf(a.Spec.OwnerRef), Since: a.CreationTimestamp}
 	switch {
 	case a.Spec.ClaimRef != nil:
 		h.Holder = "claim " + h.Name
