@@ -239,3 +239,26 @@ func TestSpace_GivesEachScopeTheSameAddresses(t *testing.T) {
 	}
 	l.sameAsLedger(other.Allocator, l.open())
 }
+
+// A claim takes hold of an idle pool at the moment at which it is retired: it holds a pool that is there, or is told that there is none.
+func TestHold_OrThePoolIsRetired(t *testing.T) {
+	l, other := both(t)
+	l.pool("p", "10.0.0.0/16")
+	for round := range 50 {
+		p, holder, retirer := l.provision("p", 24, ofNetwork("net", "a")), l, other
+		if round%2 == 1 {
+			holder, retirer = other, l
+		}
+		var held, retired error
+		atOnce(func() { _, held = holder.Derived().Hold(t.Context(), p.ID, claim("range")) },
+			func() { retired = retirer.Retire(t.Context(), p.ID) })
+		_, _, there, err := l.Registered(t.Context(), p.ID)
+		l.must(err)
+		if there != (held == nil) || there != errors.Is(retired, ErrPoolInUse) || !there && !errors.Is(held, ErrUnknownPool) {
+			t.Fatalf("round %d: Hold = %v, Retire = %v, and the pool is there: %t", round, held, retired, there)
+		}
+		l.must(l.Derived().Drop(t.Context(), p.ID, "range"))
+		l.must(l.Retire(t.Context(), p.ID))
+	}
+	l.sameAsLedger(other.Allocator)
+}
