@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	poll "k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -77,11 +78,28 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 		pool, err = a.poolRef(block)
 	}
 	if err != nil {
-		return door.Answer{Refuse: a.refuses(ctx)}, err
+		refuses := a.refuses(ctx)
+		if refuses {
+			a.giveBack(ctx, block)
+		}
+		return door.Answer{Refuse: refuses}, err
 	}
 	succeeded(a.claim, block, pool, a.slot.Name)
 	record.Date(a.claim.Status.Conditions, block)
 	return door.Answer{Status: a.claim.Status}, nil
+}
+
+// giveBack frees a block that was reserved for a CREATE that fails now, so that the next one is answered at once. One with which
+// another CREATE may have been answered stays.
+func (a *arrival) giveBack(ctx context.Context, block ledger.Block) {
+	if a.dry || block.Shared || block.State != ledger.Reserved {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), turnTime)
+	defer cancel()
+	if err := a.ledger.ReleaseFor(ctx, block, ledger.CauseCreateFailed); err != nil {
+		log.FromContext(ctx).Info("the block of a CREATE that fails is not free yet", "prefix", block.Prefix, "why", err.Error())
+	}
 }
 
 // turn waits until an earlier CREATE of the same claim is settled. To answer both with one

@@ -165,6 +165,11 @@ func (d *decision) carveFrom(ctx context.Context, req ledger.Request, level reso
 // bindWithin binds the claim's block in the pool that its chain ends in.
 func (d *decision) bindWithin(ctx context.Context, plan resolve.Plan, pool ledger.Pool) (ledger.Block, error) {
 	last := plan.Chain[len(plan.Chain)-1]
+	if exact := plan.Exact; exact.IsValid() && (!pool.CIDR.Contains(exact.Addr()) || pool.CIDR.Bits() > exact.Bits()) {
+		d.waits.nowhere()
+		return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressOutOfRange, Message: fmt.Sprintf(
+			"%s does not lie in %s, which is the pool of class %q for this scope", exact, pool.CIDR, last.Class.Name)}
+	}
 	plan.Candidates, plan.Unfit = []resolve.Candidate{derived(pool, plan.Strategy, plan.Length)}, nil
 	block, err := d.try(ctx, plan)
 	if refusal, refused := errors.AsType[*outcome.Refusal](err); refused {

@@ -235,7 +235,7 @@ func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
 	refusal := refusal(plan, tried)
 	if !d.waits.at(requests) {
 		refusal.Message = crowded(d.maxPlaces, refusal.Message)
-	} else if plan.Passed > 0 {
+	} else if plan.Passed > 0 || len(plan.Chain) > 0 && len(tried) == 0 {
 		d.waits.anyway()
 	}
 	return refusal

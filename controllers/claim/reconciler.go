@@ -46,6 +46,7 @@ type Ledger interface {
 	Retain(ctx context.Context, claim ledger.ClaimID, until time.Time) (ledger.Block, bool, error)
 	Promise(ctx context.Context, b ledger.Block, grace time.Duration) (ledger.Block, error)
 	Reuse(ctx context.Context, b ledger.Block, to allocator.Successor) (ledger.Block, error)
+	ReleaseFor(ctx context.Context, b ledger.Block, cause ledger.Cause) error
 	Derived() allocator.Derived
 }
 

@@ -1,0 +1,184 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// keep stores a claim of the tenant as the API server does, without an answer.
+func (n *networks) keep(claim *ipamv1alpha1.IPClaim) {
+	n.Helper()
+	claim.CreationTimestamp = metav1.NewTime(time.Now().Truncate(time.Second))
+	if err := n.tenant.Client.Create(n.Context(), bare(claim)); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// A claim that would wait for the pool of a level is in no list of the ledger, and is woken when a pool of a class of its chain goes.
+func TestChain_WaitsForALevel(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
+	first := n.create(scoped("c", endpoint, "net", "ams"))
+	waits := scoped("w", endpoint, "other", "ams")
+	waits.Spec.UnmetPolicy = ipamv1alpha1.UnmetWait
+	n.keep(waits)
+	if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending || n.ledger.Waiting("uid-of-root") != 0 {
+		t.Errorf("the claim is %+v, and %d claims wait at the root; want it Pending, and none", now.Status, n.ledger.Waiting("uid-of-root"))
+	}
+	object := gen.Pool("any")
+	object.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: vpc}
+	if woken := n.waiting.wake(topicsOfPool("elsewhere", object)...); !slices.Contains(woken, requestIn("tenant", "w")) {
+		t.Errorf("woken are %v when a pool of the class goes, want the claim", woken)
+	}
+	if err := n.ledger.Release(t.Context(), promise.Of("tenant", scoped("c", endpoint, "net", "ams"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, class := range []string{subnet, vpc} {
+		if err := n.ledger.Retire(t.Context(), n.made(class).ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := n.reconcile("w"); now.Status.AllocatedCIDR != first.Status.AllocatedCIDR {
+		t.Errorf("the claim is %+v once the root has room; want %s", now.Status, first.Status.AllocatedCIDR)
+	}
+}
+
+// A claim that finds its pool full waits there, as in any pool.
+func TestChain_WaitsInItsPool(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	n.create(scoped("c", endpoint, "net", "ams"))
+	full := n.made(subnet)
+	waits := scoped("w", endpoint, "net", "ams")
+	waits.Spec.UnmetPolicy, waits.Spec.PrefixLength = ipamv1alpha1.UnmetWait, 65
+	rival := ledger.Holder{Claim: "rival", Cluster: "tenant", Namespace: "default", Name: "r"}
+	if _, err := n.ledger.Bind(t.Context(), ledger.Request{Pool: full.ID, Length: 65, Holder: rival}); err != nil {
+		t.Fatal(err)
+	}
+	n.keep(waits)
+	if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending || n.ledger.Waiting(full.ID) != 1 {
+		t.Errorf("the claim is %+v, and %d claims wait in its pool; want it Pending, and one", now.Status, n.ledger.Waiting(full.ID))
+	}
+}
+
+// The limit of a class counts the pools that it has made for a workspace.
+func TestChain_LimitsItsPools(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	class := &ipamv1alpha1.IPClass{}
+	if err := n.platform.Client.Get(t.Context(), client.ObjectKey{Name: vpc}, class); err != nil {
+		t.Fatal(err)
+	}
+	class.Spec.MaxPerConsumer = ipamv1alpha1.AddressCount(new(big.Int).Lsh(big.NewInt(1), 80).String())
+	if err := n.platform.Client.Update(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	n.create(scoped("c", endpoint, "net", "ams"))
+	n.create(scoped("d", endpoint, "net", "fra"))
+	answer := n.create(scoped("e", endpoint, "other", "ams"))
+	if reason, message := reasonOf(answer); reason != ipamv1alpha1.ReasonQuotaExceeded || !answer.Refuse || !strings.Contains(message, `"vpc"`) {
+		t.Errorf("answered %s: %s, want QuotaExceeded by class vpc", reason, message)
+	}
+}
+
+// An address outside of the pool of the scope is refused as one in no pool.
+func TestChain_RefusesAnAddressOutsideOfItsPool(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	for address, want := range map[string]ipamv1alpha1.Reason{
+		"2001:db8:0:1::/96": ipamv1alpha1.ReasonAddressOutOfRange, "2001:db8::/96": ipamv1alpha1.ReasonAddressReserved, "2001:db8::5:0:0/96": ipamv1alpha1.ReasonAllocationSucceeded,
+	} {
+		claim := scoped("c", endpoint, "net", "ams")
+		claim.Spec.Address = address
+		if reason, message := reasonOf(n.create(claim)); reason != want {
+			t.Errorf("%s is answered %s: %s, want %s", address, reason, message, want)
+		}
+	}
+}
+
+// A pool that goes between two steps is made again.
+func TestChain_BeginsAgainWhenItsPoolGoes(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	d := &decision{Reconciler: n.Reconciler, claim: scoped("c", endpoint, "net", "ams"), from: n.directory.Workspace("tenant"), waits: nothing{}}
+	d.holder = ledger.Holder{Claim: promise.Of("tenant", d.claim), Cluster: "tenant", Namespace: "default", Name: "c"}
+	times := 0
+	d.ask = func(ctx context.Context, req ledger.Request) (ledger.Block, error) {
+		if times++; times < attempts {
+			if err := n.ledger.Retire(ctx, req.Pool); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n.ledger.Reserve(ctx, req)
+	}
+	block, err := d.place(t.Context())
+	if err != nil || times != attempts || block.Pool != n.made(subnet).ID {
+		t.Errorf("place = %+v, %v at attempt %d; want a block of the pool that was made last", block, err, times)
+	}
+}
+
+// A block that a former claim of the name has retained in its network is given to a claim that reuses it, and to no claim in another network.
+func TestChain_ReusesWhatWasRetained(t *testing.T) {
+	t.Parallel()
+	for network, want := range map[string]ipamv1alpha1.Reason{"net": ipamv1alpha1.ReasonAllocationSucceeded, "other": ipamv1alpha1.ReasonAllocationRetained} {
+		n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+		former := scoped("c", endpoint, "net", "ams")
+		former.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
+		answer := n.create(former)
+		n.stored(former, answer)
+		n.reconcile("c")
+		block, _, err := n.ledger.Retain(t.Context(), "uid-of-c", time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := gen.Allocation("c", "", "")
+		if err := n.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
+			t.Fatal(err)
+		}
+		record.Spec.ClaimRef = nil
+		metav1.SetMetaDataAnnotation(&record.ObjectMeta, ipamv1alpha1.AnnotationRetainedFrom, "c/uid-of-c")
+		if err := n.tenant.Client.Update(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.tenant.Client.Delete(t.Context(), bare(former)); err != nil {
+			t.Fatal(err)
+		}
+		later := scoped("c", endpoint, network, "ams")
+		later.Spec.RetainedPolicy = ipamv1alpha1.RetainedReuse
+		got := n.create(later)
+		if reason, message := reasonOf(got); reason != want || want == ipamv1alpha1.ReasonAllocationSucceeded && got.Status.AllocatedCIDR != block.Prefix.String() {
+			t.Errorf("a claim in network %s is answered %s: %s (%s); want %s, of %s", network, reason, message, got.Status.AllocatedCIDR, want, block.Prefix)
+		}
+	}
+}
+
+// A CREATE that fails as its pool cannot be published leaves its pools, and nothing else: the next one is answered at once.
+func TestChain_LeavesNothingInsideWhenItFails(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	n.fails = errors.New("kcp is away")
+	claim := scoped("c", endpoint, "net", "ams")
+	if answer, err := n.answered("tenant", claim); !errors.Is(err, n.fails) || !answer.Refuse {
+		t.Errorf("answered %+v, %v; want a refusal for %v", answer, err, n.fails)
+	}
+	if got := n.blocks(); slices.ContainsFunc(got, func(block string) bool { return strings.Contains(block, "reserved") }) {
+		t.Errorf("the ledger has %v, want the pools alone", got)
+	}
+	n.fails = nil
+	if answer := n.create(claim); answer.Status.AllocatedCIDR == "" {
+		t.Errorf("answered %+v, want a block", answer)
+	}
+}
