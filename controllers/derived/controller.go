@@ -151,8 +151,8 @@ func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Resu
 	case c.old(p):
 		return reconcile.Result{}, c.retireOld(ctx, p)
 	}
-	if !c.Bound(p.Cluster) {
-		return reconcile.Result{}, nil // nothing can be made there
+	if !c.Bound(p.Cluster) || c.shown(ctx, p) {
+		return reconcile.Result{}, nil // nothing can be made, or need be
 	}
 	c.published.drop(p.ID) // the object may have been deleted since
 	return reconcile.Result{}, c.Publish(ctx, p)

@@ -68,7 +68,8 @@ type Keeper struct {
 	absences  absences
 }
 
-// Publish creates the IPPools of derived pools, unless they are there. Pools that somebody has written have theirs.
+// Publish creates the IPPools of derived pools, unless they are there. Pools that somebody has written have theirs. It fails with
+// ledger.ErrUnknownPool or *ledger.ReleasingError if a pool is gone, or closed, by now.
 func (k *Keeper) Publish(ctx context.Context, pools ...ledger.Pool) error {
 	group, each := errgroup.WithContext(ctx)
 	for _, p := range pools {
@@ -89,6 +90,11 @@ func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
 	}
 	if k.Clock.Since(p.RegisteredAt) >= young && k.shows(ctx, cl, p) == ours {
 		return nil
+	}
+	if now, ok := k.Ledger.Pool(p.ID); !ok {
+		return fmt.Errorf("publish pool %s: %w", p.Name, ledger.ErrUnknownPool)
+	} else if !now.Derived.Releasing.IsZero() {
+		return &ledger.ReleasingError{Pool: p.ID}
 	}
 	object, err := k.object(ctx, p)
 	if err == nil {

@@ -83,6 +83,26 @@ func TestPublish_AYoungPoolIsCreatedWhateverTheCacheShows(t *testing.T) {
 	}
 }
 
+// A pool that was closed, or is gone, is not published any more by a caller that has found it before.
+func TestPublish_NotAPoolThatIsClosed(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	if inside := s.closes(claim, false); inside != "" {
+		t.Fatal(inside)
+	}
+	err := s.Publish(t.Context(), p)
+	if _, closed := errors.AsType[*ledger.ReleasingError](err); !closed || s.object(p) != nil {
+		t.Errorf("Publish of a closed pool = %v, the object is %v; want a ReleasingError, and none", err, s.object(p))
+	}
+	s.deletes(claim)
+	if _, err := s.Complete(t.Context(), p.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Publish(t.Context(), p); !errors.Is(err, ledger.ErrUnknownPool) || s.object(p) != nil {
+		t.Errorf("Publish of a retired pool = %v, the object is %v; want ErrUnknownPool, and none", err, s.object(p))
+	}
+}
+
 // A pool that is held, or has something in it, is not retired.
 func TestRetire_NotWhatIsUsed(t *testing.T) {
 	s := newScene(t)

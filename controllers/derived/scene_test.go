@@ -32,7 +32,7 @@ type scene struct {
 	verdict   live.Verdict // of the servers, if it is not Unknown
 	away      bool         // no server answers
 	departed  bool
-	compared  bool // what is published was found in the ledger
+	compared  bool         // and the ledger has lost nothing
 	bound     bool
 	cooldown  time.Duration
 	meanwhile func() // runs once, before the servers answer next
