@@ -1,8 +1,9 @@
 package claim
 
 import (
-	"net/netip"
 	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -22,10 +23,11 @@ func TestWhy_NamesTheHolderOfAnAddress(t *testing.T) {
 		"198.51.100.40": "",
 	} {
 		pools := []ipamv1alpha1.IPPool{parent, child}
-		exact := netip.PrefixFrom(netip.MustParseAddr(address), 32)
-		q := question{claim: gen.Claim("a", gen.FromPool("lab"), gen.Address(address)), taken: holdersOf(exact, pools, []ipamv1alpha1.IPAllocation{web, foreign})}
-		if got := q.says(&parent); got != want {
-			t.Errorf("%s: %q, want %q", address, got, want)
+		claim := gen.Claim("a", gen.FromPool("lab"), gen.Address(address))
+		found, err := takenOf(t.Context(), stage.Server(t, interceptor.Funcs{}, &web, &foreign), claim, pools)
+		q := question{claim: claim, taken: found}
+		if got := q.says(&parent); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", address, got, err, want)
 		}
 	}
 }
