@@ -109,7 +109,7 @@ func (t *traffic) choose(random *rand.Rand) request {
 		r.Do = "bind"
 	case n < 9:
 		r.Do, r.Pool, r.Length = "bind", child, 31+random.IntN(2)
-	case n < 10 && network != "":
+	case n < 10 && network != "" && w.Space == ledger.SpaceID(w.ID): // pools that overlap have no address spaces
 		r.Do, r.Network, r.Of, r.Pool = "bind", network, w.ID, ledger.AddressSpaceID(w.ID, "tenant", networkPool(network).Derived.Scope)
 	case n < 11:
 		r.Do, r.Exact = "bind", within(w.CIDR, r.Length, random)
