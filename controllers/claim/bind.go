@@ -64,10 +64,13 @@ func (p *pass) decision() *decision {
 	}
 }
 
-// lives reports whether a server shows, now, that the claim is there.
+// lives returns true if a server shows, now, that the claim is there, and fails otherwise.
 func (p *pass) lives(ctx context.Context) (bool, error) {
 	now, err := p.releases.Alive(ctx, p.holder())
-	return now != nil, err
+	if err == nil && now == nil {
+		err = errUnsure
+	}
+	return err == nil, err
 }
 
 // ask asks the ledger for a block. From here on it is the ledger that serves the oldest first.

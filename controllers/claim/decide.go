@@ -30,7 +30,7 @@ type decision struct {
 	waits  waits
 	class  string // that governs the claim, as far as it is known
 
-	// lives reports whether a server shows that the claim is there.
+	// lives reports whether the claim is there by the word of a server. One that is being created is not.
 	lives    func(context.Context) (bool, error)
 	dry      bool        // nothing is to be taken
 	imagined ledger.Pool // of a dry run: the last pool that would be made

@@ -165,6 +165,13 @@ func TestRange_PassesToALaterClaimOfTheName(t *testing.T) {
 	}
 	n.stored(claim, answer)
 	n.unknown = true
+	alive := n.servers.claim
+	n.servers.claim = nil
+	_, _ = n.Reconcile(t.Context(), requestIn("tenant", "v"))
+	if got := n.holder(vpc); got != "former" {
+		t.Errorf("%q holds the range while no server shows the claim, want the former one", got)
+	}
+	n.servers.claim = alive
 	n.reconcile("v")
 	if got := n.holder(vpc); got != "uid-of-v" {
 		t.Errorf("%q holds the range, want the claim", got)
