@@ -103,12 +103,13 @@ func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv
 	}
 }
 
-// onClass requeues the root pools that have addresses of a class that changed.
+// onClass requeues the pools of the platform that name a class that changed, and the root pools that have addresses of it.
 func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) eventHandler {
 	wake := func(ctx context.Context, class client.Object, q inbox.Queue) {
 		platform := r.directory.Platform()
 		for _, pool := range r.catalog.View(ctx).Backing(platform, class.GetName()) {
 			r.wakeRoots(q, platform.Cluster, pool)
+			q.Add(inbox.Request(r.directory.Engaged(platform.Cluster), client.ObjectKey{Name: pool.Name}))
 		}
 	}
 	return handlerFuncs{

@@ -53,6 +53,9 @@ func (p *pass) report(ctx context.Context) error {
 	if err := p.reportOverlap(ctx, entered.CIDR); err != nil {
 		return err
 	}
+	if err := p.reportDiffering(ctx); err != nil {
+		return err
+	}
 	return p.reportUse(ctx)
 }
 
