@@ -133,9 +133,25 @@ func ranged(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	return claim
 }
 
-// answered answers the CREATE of a claim of a workspace.
-func (n *networks) answered(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (door.Answer, error) {
-	return n.Answer(n.Context(), door.Request{Cluster: in, Claim: claim})
+// answered answers the CREATE of a claim of a workspace. On a busy machine the ledger may not answer in time: then it is asked again.
+func (n *networks) answered(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (answer door.Answer, err error) {
+	for range 5 {
+		answer, err = n.Answer(n.Context(), door.Request{Cluster: in, Claim: claim})
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ledger.ErrUnavailable) && !errors.Is(err, door.ErrEarly) {
+			break
+		}
+	}
+	return answer, err
+}
+
+// create answers the CREATE of a claim of the tenant.
+func (n *networks) create(claim *ipamv1alpha1.IPClaim) door.Answer {
+	n.Helper()
+	answer, err := n.answered("tenant", claim)
+	if err != nil {
+		n.Fatalf("Answer(%s): %v", claim.Name, err)
+	}
+	return answer
 }
 
 // derived lists the CIDRs of the pools that were made, by their classes.
