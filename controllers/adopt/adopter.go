@@ -156,7 +156,11 @@ func (a *Adopter) behind(ctx context.Context, id ledger.PoolID, status ipamv1alp
 	if had == nil { // written by a version that did not count
 		had = &ipamv1alpha1.PoolLedger{ID: a.Ledger.LedgerID()}
 	}
-	behind, err := a.Ledger.Behind(ctx, id, had.Changes)
+	changes := had.Changes
+	if p, ok := a.Ledger.Pool(id); ok {
+		changes -= catalog.Changes(p, 0)
+	}
+	behind, err := a.Ledger.Behind(ctx, id, changes)
 	return behind || had.ID != a.Ledger.LedgerID(), err
 }
 

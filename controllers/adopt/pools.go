@@ -97,8 +97,12 @@ func (a *Adopter) displace(ctx context.Context, old ledger.Pool) error {
 
 // readopt carves a child where its status says it was.
 func (a *Adopter) readopt(ctx context.Context, p, parent *pool) error {
-	if a.knows(p) {
+	if known, ok := a.Ledger.Pool(p.id); ok && (known.CIDR == p.cidr || p.derived == nil) {
 		return nil
+	} else if ok {
+		if err := a.clear(ctx, known); err != nil {
+			return err
+		}
 	}
 	request := ledger.Request{Pool: parent.id, Holder: p.holder(), Exact: p.cidr, Since: p.made, Slice: p.slice == parent.id}
 	child := ledger.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name, Derived: p.derived, Excluded: p.excluded}

@@ -32,6 +32,22 @@ func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 	return err
 }
 
+// clear takes a derived pool out of the ledger that was retired since, and made again elsewhere. It hints at those that hold it, or its blocks: they
+// are gone, or have something else by now.
+func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
+	err := a.Ledger.Retire(ctx, former.ID)
+	if !errors.Is(err, ledger.ErrPoolInUse) {
+		return err
+	}
+	if holder := former.Derived.Holder; holder.Claim != "" {
+		a.Suspect(holder)
+	}
+	return errors.Join(
+		fmt.Errorf("the copy of the ledger has it at %s, with blocks that are released first: %w", former.CIDR, err),
+		a.suspect(ctx, former.ID, ledger.Request{Exact: former.CIDR}),
+	)
+}
+
 // hold lets a claim hold the pool that it shows. Of two that show it, the first one has it, and verify finds the
 // other.
 func (a *Adopter) hold(ctx context.Context, w *world, r record) error {

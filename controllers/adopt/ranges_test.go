@@ -3,10 +3,13 @@ package adopt
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -101,5 +104,44 @@ func TestAdopter_AddressSpacesComeBack(t *testing.T) {
 		if !ok || err != nil || b.Pool != want || b.State != ledger.Bound {
 			t.Errorf("claim %s has %+v, %t, %v; want it bound in %s", claim, b, ok, err, want)
 		}
+	}
+}
+
+// A ledger that was restored from a copy has the former pool of a scope that was released and made again since. It is not believed,
+// though it counts more changes, and the pool comes back where it is now.
+func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
+	for name, cidr := range map[string]string{"at the same place": "10.0.0.0/24", "elsewhere": "10.0.3.0/24"} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoss(t)
+			root, err := l.ledger.Register(t.Context(), testbed.Pool("platform", "uid-of-root", "10.0.0.0/16"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.ledger.Trust(root.ID)
+			former := ledger.Pool{Cluster: "platform", Name: "net-a", Derived: &ledger.Derived{Class: "net", Scope: ledger.Scope{"network": {Kind: "Network", Name: "a"}}}}
+			if former, err = l.ledger.Derived().Provision(t.Context(), ledger.Request{Pool: root.ID, Length: 24}, former, nil); err != nil {
+				t.Fatal(err)
+			}
+			l.restart()
+			l.had(gen.Pool("root"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
+			pool, id := l.network("a", cidr)
+			later := former
+			later.RegisteredAt = former.RegisteredAt.Add(time.Minute)
+			pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: l.ledger.LedgerID(), Changes: catalog.Changes(later, 1)}
+			inside := gen.Allocation("c", pool.Name, strings.Replace(cidr, "0/24", "16/28", 1))
+			l.record.records = append(l.record.records, inside)
+			if whole, err := l.Whole(t.Context(), id, pool.Status); err != nil || whole || id != former.ID {
+				t.Fatalf("Whole = %t, %v; want that it is lost", whole, err)
+			}
+			if err := l.pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if now, _ := l.ledger.Pool(id); now.CIDR.String() != cidr || now.Frozen {
+				t.Errorf("the pool is %+v, want it at %s", now, cidr)
+			}
+			if got, want := l.blocks()["uid-of-c"], inside.Status.AllocatedCIDR+" bound"; got != want {
+				t.Errorf("the claim inside has %q, want %q", got, want)
+			}
+		})
 	}
 }

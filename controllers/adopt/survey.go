@@ -41,9 +41,9 @@ type pool struct {
 }
 
 // beyond is the count of changes that a pool's space goes on from: none in a ledger
-// that is another one.
+// that is another one, or of a derived pool, which comes back with a higher count anyway.
 func (p *pool) beyond(ledger string) int64 {
-	if p.had == nil || p.had.ID != ledger {
+	if p.had == nil || p.had.ID != ledger || p.derived != nil {
 		return 0
 	}
 	return p.had.Changes + leap

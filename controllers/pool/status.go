@@ -49,7 +49,7 @@ func (p *pass) report(ctx context.Context) error {
 		free, _ := p.ledger.FreeBlocks(p.id)
 		shown.show(p.pool.Name, figure{capacity, free, p.samples})
 	}
-	p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: p.ledger.LedgerID(), Changes: capacity.Changes}
+	p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: p.ledger.LedgerID(), Changes: catalog.Changes(entered, capacity.Changes)}
 	if err := p.reportOverlap(ctx, entered.CIDR); err != nil {
 		return err
 	}

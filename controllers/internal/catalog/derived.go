@@ -87,3 +87,12 @@ func ShownID(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) (id ledger.Poo
 	}
 	return "", false
 }
+
+// Changes returns the count of changes to a pool's space as its status shows it. A derived pool may be retired and made again, with
+// the same ID: it then counts more than it ever has before, so that a ledger that has the former pool is found to lack changes.
+func Changes(p ledger.Pool, count int64) int64 {
+	if !ledger.IsDerived(p.ID) {
+		return count
+	}
+	return p.RegisteredAt.UnixMilli()<<20 + count
+}
