@@ -46,6 +46,7 @@ var codes = map[ipamv1alpha1.Reason]int32{
 var statusReasons = map[int32]metav1.StatusReason{
 	http.StatusInsufficientStorage: "InsufficientStorage",
 	http.StatusForbidden:           metav1.StatusReasonForbidden,
+	http.StatusNotFound:            metav1.StatusReasonNotFound,
 	http.StatusConflict:            metav1.StatusReasonConflict,
 	http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
 	http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,

@@ -3,6 +3,7 @@ package door
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -24,8 +25,8 @@ type Releaser interface {
 }
 
 // release lets the DELETE of an IPAllocation that names a claim wait for the release of that claim, which may be gone. Then the
-// record goes, and the answer is that there is none. Else the policy ipam-allocations refuses, by the record as the API server
-// read it before this call.
+// record goes, and the answer is that there is none. If the claim is there, the policy ipam-allocations refuses, by the record as
+// the API server read it before this call. If nobody can tell, the DELETE fails, as that would refuse it for a claim that may be gone.
 func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	record := &ipamv1alpha1.IPAllocation{}
 	if err := json.Unmarshal(req.OldObject.Raw, record); err != nil {
@@ -35,21 +36,30 @@ func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest)
 	if s.releaser == nil || in == "" || dry(req) {
 		return &admissionv1.AdmissionResponse{Allowed: true}, nil
 	}
-	err := Sleep(ctx, in, func(ctx context.Context) (err error) {
+	settle := func(ctx context.Context) (err error) {
 		gone, err = s.releaser.Released(ctx, in, record)
 		return err
-	})
-	if err != nil {
-		log.FromContext(ctx).V(1).Info("a DELETE does not wait", "cluster", in, "record", record.Namespace+"/"+record.Name, "why", err.Error())
 	}
-	if !gone {
-		return &admissionv1.AdmissionResponse{Allowed: true}, nil
+	err := Sleep(ctx, in, settle)
+	if errors.Is(err, errAsleep) { // it keeps its slot: many claims of a workspace may go at once
+		err = settle(ctx)
 	}
+	switch {
+	case gone:
+		return unreleased(record.Name, http.StatusNotFound, fmt.Sprintf("ipallocations.%s %q not found: its claim is gone, and it went with it", ipamv1alpha1.GroupName, record.Name)), nil
+	case err != nil:
+		log.FromContext(ctx).Error(err, "a DELETE is not decided", "cluster", in, "record", record.Namespace+"/"+record.Name)
+		return unreleased(record.Name, http.StatusServiceUnavailable, "nobody can tell now whether the claim of this allocation is gone: delete it again later"), nil
+	}
+	return &admissionv1.AdmissionResponse{Allowed: true}, nil
+}
+
+// unreleased fails the DELETE of a record.
+func unreleased(name string, code int32, message string) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-		Message: fmt.Sprintf("ipallocations.%s %q not found: its claim is gone, and it went with it", ipamv1alpha1.GroupName, record.Name),
-		Details: &metav1.StatusDetails{Group: ipamv1alpha1.GroupName, Kind: "ipallocations", Name: record.Name},
-	}}, nil
+		Status: metav1.StatusFailure, Code: code, Reason: statusReasons[code], Message: message,
+		Details: &metav1.StatusDetails{Group: ipamv1alpha1.GroupName, Kind: "ipallocations", Name: name},
+	}}
 }
 
 // in returns the logical cluster of an object; empty if it names none. On kcp it is an annotation that kcp sets, whatever the

@@ -22,16 +22,18 @@ func (f releaserFunc) Released(_ context.Context, in ledger.ClusterName, record 
 	return f(in, record)
 }
 
-// The DELETE of a record whose claim is gone is answered that the record is not there. All others are left to the policy.
+// The DELETE of a record whose claim is gone is answered that the record is not there, also if many of its workspace wait. If nobody
+// can tell, it fails. All others are left to the policy.
 func TestRelease_AnswersForARecordThatIsGone(t *testing.T) {
 	const record = `{"metadata":{"name":"web-1","namespace":"n","uid":"u1","annotations":{"kcp.io/cluster":"t1"}},"spec":{"claimRef":{"name":"web","uid":"u2"}}}`
 	for name, tt := range map[string]struct {
-		gone bool
-		err  error
-		dry  bool
-		want bool
+		gone, many bool
+		err        error
+		dry        bool
+		want       int32 // 0: allowed
 	}{
-		"gone": {gone: true, want: true}, "there": {}, "not known": {err: errors.New("no server answers")}, "a dry run": {gone: true, dry: true},
+		"gone": {gone: true, want: http.StatusNotFound}, "gone with many": {gone: true, many: true, want: http.StatusNotFound}, "there": {},
+		"not known": {err: errors.New("no server answers"), want: http.StatusServiceUnavailable}, "a dry run": {gone: true, dry: true},
 	} {
 		ring := newRing(t, newFake())
 		server := newServer(nil, "", ring.token)
@@ -43,6 +45,9 @@ func TestRelease_AnswersForARecordThatIsGone(t *testing.T) {
 			}
 			return tt.gone, tt.err
 		})
+		if tt.many {
+			server.sleepers.all = asleep
+		}
 		s := serve(t, ring, server)
 		resp := s.review("/"+s.token+"/release", &admissionv1.AdmissionRequest{
 			UID: "4711", Resource: metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource("ipallocations")),
@@ -51,8 +56,8 @@ func TestRelease_AnswersForARecordThatIsGone(t *testing.T) {
 		if asked == tt.dry {
 			t.Errorf("%s: asked is %t", name, asked)
 		}
-		if resp.Allowed == tt.want || tt.want && (resp.Result.Code != http.StatusNotFound || resp.Result.Reason != metav1.StatusReasonNotFound) {
-			t.Errorf("%s: the response is %+v, want a 404: %t", name, resp, tt.want)
+		if resp.Allowed != (tt.want == 0) || !resp.Allowed && (resp.Result.Code != tt.want || resp.Result.Reason != statusReasons[tt.want]) {
+			t.Errorf("%s: the response is %+v, want the code %d", name, resp, tt.want)
 		}
 	}
 }
