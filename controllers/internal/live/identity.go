@@ -41,7 +41,7 @@ func (r *Reader) readIdentity(ctx context.Context) (why string, err error) {
 		return "", err
 	}
 	export := &apisv1alpha2.APIExport{}
-	if err := c.Get(ctx, client.ObjectKey{Name: r.slice}, export); err != nil { // it has the name of its slice
+	if err = c.Get(ctx, client.ObjectKey{Name: r.slice}, export); err != nil { // it has the name of its slice
 		return "", fmt.Errorf("read APIExport %s: %w", r.slice, err)
 	}
 	seen := export.Status.IdentityHash
