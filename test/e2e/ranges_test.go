@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,13 @@ type ranges struct {
 
 func newRanges(t *testing.T) *ranges {
 	t.Helper()
-	r := &ranges{scene: newScene(t)}
+	return newRangesIn(newScene(t))
+}
+
+// newRangesIn makes the classes in a scene.
+func newRangesIn(in scene) *ranges {
+	in.Helper()
+	t, r := in.T, &ranges{scene: in}
 	net, loc := gen.Class(r.name+"-net", gen.DefaultLength(24)), gen.Class(r.name+"-loc", gen.DefaultLength(28))
 	net.Spec.PoolPer = []string{"network", ipamv1alpha1.RoleProject}
 	loc.Spec.PoolPer, loc.Spec.ParentClassName = []string{"network", "location", ipamv1alpha1.RoleProject}, net.Name
@@ -214,6 +221,50 @@ func TestRanges_GoWhenTheirTenantLeaves(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Neither a controller that is killed nor a ledger that is lost takes a range from its claim, or an address from a claim inside. All of
+// it can be released afterwards.
+func TestRanges_OutliveTheControllerAndItsLedger(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t)
+	platform.StartController(t)
+	r := newRangesIn(scene{T: t, platform: platform, tenant: platform.Tenant(t), name: framework.Name(t), cidr: platform.CIDR(t)})
+	net, loc, a := r.network("vpc"), r.location("vpc"), r.endpoint("a", "vpc")
+	r.gets(net, loc, a)
+	framework.WaitBound(t, r.tenant, a)
+	for _, shown := range []*ipamv1alpha1.IPClaim{net, loc} {
+		framework.WaitFor(t, r.tenant, r.pool(shown), func(pool *ipamv1alpha1.IPPool) error {
+			if pool.Status.AllocatedCIDR != shown.Status.AllocatedCIDR {
+				return fmt.Errorf("the pool shows %q", pool.Status.AllocatedCIDR)
+			}
+			return nil
+		})
+	}
+	for name, end := range map[string]func(){
+		"b": func() { platform.KillController(t) },
+		"c": func() {
+			platform.StopController(t)
+			if err := os.RemoveAll(platform.LedgerDir()); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		end()
+		platform.StartController(t)
+		r.platform.WaitWebhooks(t, r.tenant)
+		next := r.endpoint(name, "vpc", gen.Unmet(ipamv1alpha1.UnmetWait))
+		framework.Create(t, r.tenant, next)
+		framework.WaitBound(t, r.tenant, next)
+		if next.Status.PoolRef.Name != loc.Status.PoolRef.Name || next.Status.AllocatedCIDR == a.Status.AllocatedCIDR {
+			t.Errorf("the next address is %s of %+v, want another one than %s of the location", next.Status.AllocatedCIDR, next.Status.PoolRef, a.Status.AllocatedCIDR)
+		}
+		r.refuses(net, "claim default/"+name)
+		platform.WaitVerified(t)
+		r.gone(next)
+	}
+	r.gone(a, loc, net)
+	platform.WaitVerified(t)
 }
 
 // A pool that has nothing below it but pools that nobody uses can be deleted, and they go with it.
