@@ -3,7 +3,7 @@ package mutation
 import "slices"
 
 // Mutants are the ones that must not survive.
-var Mutants = slices.Concat(general, derived)
+var Mutants = slices.Concat(general, derived, absence)
 
 var general = []Mutant{
 	{

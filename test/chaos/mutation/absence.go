@@ -1,0 +1,26 @@
+package mutation
+
+// absence are the mutants of what counts as gone, and of what a cache has cut off.
+var absence = []Mutant{
+	{
+		Name:  "the ledger takes any identity of the export for its own",
+		File:  "allocator/internal/store/origin.go",
+		Old:   "Cmps(Absent(key))",
+		New:   "nil",
+		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestOrigin"}},
+	},
+	{
+		Name:  "a claim counts as gone that an export of another identity does not show",
+		File:  "controllers/internal/live/holder.go",
+		Old:   "err = r.shows(ctx) //",
+		New:   "err = nil //",
+		Suite: Suite{Package: "./controllers/internal/live"},
+	},
+	{
+		Name:  "a patch removes the finalizers that a cache has cut off",
+		File:  "controllers/internal/patch/patch.go",
+		Old:   "len(h.before.GetFinalizers()) > ipamv1alpha1.MaxFinalizers",
+		New:   "false",
+		Suite: Suite{Package: "./controllers/internal/patch"},
+	},
+}
