@@ -1,6 +1,6 @@
 package mutation
 
-// absence are the mutants of what counts as gone, and of what a cache has cut off.
+// absence are the mutants that believe too much: of an object that is not shown, or of a list that a cache has cut.
 var absence = []Mutant{
 	{
 		Name:  "the ledger takes any identity of the export for its own",
