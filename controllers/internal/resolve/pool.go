@@ -32,7 +32,7 @@ func (q Query) byPool(catalog Catalog) (Plan, error) {
 	if !ok || !q.mayName(pool, owner) {
 		return Plan{}, missing
 	}
-	if refusal := q.byClassAlone(catalog, pool, owner); refusal != nil {
+	if refusal := q.byClassAlone(&known{catalog: catalog}, pool, owner); refusal != nil {
 		return Plan{}, refusal
 	}
 	f := filter{query: q, catalog: catalog}
@@ -58,8 +58,9 @@ func (q Query) bySelector(catalog Catalog) (Plan, error) {
 		return Plan{}, missing
 	}
 	var pools []*ipamv1alpha1.IPPool
+	classes := &known{catalog: catalog}
 	for _, pool := range catalog.Pools(owner) {
-		if selector.Matches(labels.Set(pool.Labels)) && q.mayName(pool, owner) && q.byClassAlone(catalog, pool, owner) == nil {
+		if selector.Matches(labels.Set(pool.Labels)) && q.mayName(pool, owner) && q.byClassAlone(classes, pool, owner) == nil {
 			pools = append(pools, pool)
 		}
 	}
@@ -69,12 +70,12 @@ func (q Query) bySelector(catalog Catalog) (Plan, error) {
 
 // byClassAlone refuses a pool that serves no claim which names it, and no child. Of a pool of another workspace it says no more than
 // of one that is not there.
-func (q Query) byClassAlone(catalog Catalog, pool *ipamv1alpha1.IPPool, owner directory.Workspace) *outcome.Refusal {
+func (q Query) byClassAlone(classes *known, pool *ipamv1alpha1.IPPool, owner directory.Workspace) *outcome.Refusal {
 	why := ""
 	switch {
 	case !authored(pool):
 		why = fmt.Sprintf("was made for the claims of class %q: claim by a class", pool.Spec.ClassRef.Name)
-	case Spaces(catalog, pool):
+	case classes.spaces(pool):
 		why = "has several address spaces, by uniqueWithin of its classes: claim by a class"
 	case q.slice == nil && !inScope(pool, q.Claim.Spec.Scope):
 		why = "serves no other scope than " + ipamv1alpha1.ScopeColumn(pool.Spec.Scope)

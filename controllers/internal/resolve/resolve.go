@@ -138,11 +138,11 @@ func (q Query) candidates(catalog Catalog, levels chain, plan *Plan) error {
 			tiers = []directory.Workspace{q.Platform} // no workspace lends its own pools to all
 		}
 	}
-	differ := &differing{catalog: catalog}
+	classes := &known{catalog: catalog}
 	for _, owner := range tiers {
 		var tier []Candidate
 		for _, pool := range byName(catalog.Backing(owner, root.Name)) {
-			if !authored(pool) || !q.mayDraw(pool, owner) || !inScope(pool, scope) || !f.agrees(differ, pool) || !f.pass(pool) {
+			if !authored(pool) || !q.mayDraw(pool, owner) || !inScope(pool, scope) || !f.agrees(classes, pool) || !f.pass(pool) {
 				continue
 			}
 			tier = append(tier, Candidate{Pool: pool, Owner: owner, Strategy: root.Spec.Strategy, Length: f.length})

@@ -38,15 +38,13 @@ func words(roles []string) string {
 	return strings.Join(roles[:len(roles)-1], ", ") + " and " + roles[len(roles)-1]
 }
 
-// differing finds the classes of pools that cannot share them. Address spaces of a pool know nothing of one another, so all classes
-// that it names must be unique within the same roles.
-type differing struct {
+// known finds the classes of pools, and remembers them: pools of a class often name the same others.
+type known struct {
 	catalog Catalog
 	seen    map[string]*ipamv1alpha1.IPClass
 }
 
-// class finds a class, and remembers it: pools of a class often name the same others.
-func (d *differing) class(name string) (*ipamv1alpha1.IPClass, bool) {
+func (d *known) class(name string) (*ipamv1alpha1.IPClass, bool) {
 	class, ok := d.seen[name]
 	if !ok {
 		if found, there := d.catalog.Class(name); there {
@@ -60,12 +58,13 @@ func (d *differing) class(name string) (*ipamv1alpha1.IPClass, bool) {
 	return class, class != nil
 }
 
-// ClassesDiffer says which two classes of a pool differ in uniqueWithin, so that the pool serves neither; empty if all agree.
+// ClassesDiffer says which two classes of a pool differ in uniqueWithin, so that the pool serves neither; empty if all agree. Address
+// spaces of a pool know nothing of one another, so all classes that it names must be unique within the same roles.
 func ClassesDiffer(catalog Catalog, pool *ipamv1alpha1.IPPool) string {
-	return (&differing{catalog: catalog}).of(pool)
+	return (&known{catalog: catalog}).differ(pool)
 }
 
-func (d *differing) of(pool *ipamv1alpha1.IPPool) string {
+func (d *known) differ(pool *ipamv1alpha1.IPPool) string {
 	if len(pool.Spec.ClassNames) < 2 {
 		return ""
 	}
@@ -93,18 +92,18 @@ func roles(class *ipamv1alpha1.IPClass) string {
 	return "the pool"
 }
 
-// Spaces reports whether the addresses of a pool are given out in several address spaces, by a class that it names. Such a pool
+// spaces reports whether the addresses of a pool are given out in several address spaces, by a class that it names. Such a pool
 // serves claims by class alone, and has no child pools and no slices: whatever else was taken from it would be in no space.
-func Spaces(catalog Catalog, pool *ipamv1alpha1.IPPool) bool {
+func (d *known) spaces(pool *ipamv1alpha1.IPPool) bool {
 	return slices.ContainsFunc(pool.Spec.ClassNames, func(name string) bool {
-		class, ok := catalog.Class(name)
+		class, ok := d.class(name)
 		return ok && len(class.Spec.UniqueWithin) > 0
 	})
 }
 
 // agrees reports whether the classes of a pool agree, and remembers why not.
-func (f *filter) agrees(d *differing, pool *ipamv1alpha1.IPPool) bool {
-	why := d.of(pool)
+func (f *filter) agrees(d *known, pool *ipamv1alpha1.IPPool) bool {
+	why := d.differ(pool)
 	if why != "" {
 		f.refusals = append(f.refusals, refuse(ipamv1alpha1.ReasonNoOfferingPool, "pool %q serves no class: %s", pool.Name, why))
 	}
