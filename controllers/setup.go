@@ -191,7 +191,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	adopter := adopt.New(adopt.Options{
 		Ledger: alloc, Ranges: alloc.Derived(), Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect, Doubt: doubts.Add,
 	})
-	pooled.Compare = adopter.Compare
+	pooled.Compare, pooled.HasAll = adopter.Compare, adopter.Complete
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: alloc, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Doubts: doubts, Sees: opts.sees,
 		Ranges: pooled.Closer, Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxWaits: opts.MaxWaits, Unmet: opts.Unmet,

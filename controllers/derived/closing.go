@@ -32,6 +32,8 @@ type Releases interface {
 type Closer struct {
 	*Keeper
 	Releases Releases
+	// HasAll reports whether the ledger has every pool that a claim of a workspace may show, and lacks nothing of them.
+	HasAll func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
 }
 
 var _ door.Closer = (*Closer)(nil)
@@ -77,6 +79,11 @@ func (c *Closer) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1a
 		return ok || claim.Status.AllocatedCIDR == "", nil
 	}
 	_ = poll.PollUntilContextTimeout(ctx, glance, followTime, true, find) // a claim may show a range that it has not
+	if !ok && claim.Status.AllocatedCIDR != "" {
+		if all, err := c.HasAll(ctx, in, claim); err != nil || !all {
+			return p, false, errors.Join(errLost, err)
+		}
+	}
 	if !ok || dry || p.Derived.Holder.Claim == own {
 		return p, ok, ctx.Err()
 	}

@@ -2,6 +2,7 @@ package derived
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -135,13 +136,17 @@ func TestCloseRange_AReservedRange(t *testing.T) {
 	}
 }
 
-// A claim that holds nothing is deleted.
+// A claim that holds nothing is deleted, unless the ledger may have lost the range that the claim shows.
 func TestCloseRange_NoRange(t *testing.T) {
 	s := newScene(t)
 	claim := gen.Claim("net", gen.OfClass("net"))
 	claim.Status.AllocatedCIDR = "10.0.0.0/24"
 	if inside, err := s.CloseRange(t.Context(), tenant, claim, false); inside != "" || err != nil {
 		t.Errorf("CloseRange = %q, %v; want nothing", inside, err)
+	}
+	s.lost = true
+	if inside, err := s.CloseRange(t.Context(), tenant, claim, false); !errors.Is(err, errLost) {
+		t.Errorf("CloseRange = %q, %v; want errLost while the ledger may have lost the pool", inside, err)
 	}
 }
 

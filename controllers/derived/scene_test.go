@@ -32,8 +32,9 @@ type scene struct {
 	verdict   live.Verdict // of the servers, if it is not Unknown
 	away      bool         // no server answers
 	departed  bool
-	compared  bool         // and the ledger has lost nothing
+	compared  bool // and the ledger has lost nothing
 	bound     bool
+	lost      bool // a pool that a claim shows
 	cooldown  time.Duration
 	meanwhile func() // runs once, before the servers answer next
 }
@@ -56,7 +57,10 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 		Compare:  func(context.Context, ledger.PoolID) (bool, error) { return s.compared, nil },
 	}
 	s.Controller = newController(Options{
-		Closer: &Closer{Keeper: keeper, Releases: s}, Idle: DefaultIdle, Bound: func(ledger.ClusterName) bool { return s.bound }, Clock: s.clock,
+		Closer: &Closer{
+			Keeper: keeper, Releases: s,
+			HasAll: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return !s.lost, nil },
+		}, Idle: DefaultIdle, Bound: func(ledger.ClusterName) bool { return s.bound }, Clock: s.clock,
 	})
 	t.Cleanup(s.queue.ShutDown)
 	return s
