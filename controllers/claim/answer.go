@@ -274,7 +274,7 @@ func (r *Reconciler) preview(ctx context.Context, req ledger.Request) (ledger.Bl
 // nothing is what a claim waits for that is being created: its reconcile does the waiting.
 type nothing struct{}
 
-func (nothing) enter([]topic)                  {}
+func (nothing) enter([]topic) bool             { return false }
 func (nothing) nowhere()                       {}
 func (nothing) at([]ledger.Request) bool       { return true }
 func (nothing) anyway()                        {}

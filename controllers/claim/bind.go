@@ -83,7 +83,10 @@ func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) 
 }
 
 // enter implements waits.
-func (p *pass) enter(topics []topic) { p.waiting.enter(p.request, p.claim, topics) }
+func (p *pass) enter(topics []topic) bool {
+	p.waiting.enter(p.request, p.claim, topics)
+	return true
+}
 
 // nowhere implements waits.
 func (p *pass) nowhere() {

@@ -46,8 +46,8 @@ type asks func(context.Context, ledger.Request) (ledger.Block, error)
 // waits is what a claim that gets no block waits for.
 type waits interface {
 	// enter replaces the topics whose change may end the wait. It is called before the
-	// catalog is read, so that no change is missed.
-	enter(topics []topic)
+	// catalog is read, so that no change is missed. waits is false if the claim waits for none, whatever they are.
+	enter(topics []topic) (waits bool)
 	// nowhere ends all waits for room.
 	nowhere()
 	// at waits for room as the requests say, and nowhere else. It reports false, and waits nowhere, if the claims of
@@ -79,23 +79,24 @@ func (d *decision) place(ctx context.Context) (ledger.Block, error) {
 // plan resolves the claim. It waits for all that may change that, and for more topics.
 func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error) {
 	topics := append(topicsOf(d.claim, d.from, d.directory.Platform(), d.directory.Find), more...)
-	plan, err := d.resolve(ctx, topics)
-	above := d.topicsAbove(ctx, plan.ClassName)
-	if byDefault := plan.ClassName != "" && d.claim.Spec.ClassName == ""; byDefault || len(above) > 0 {
-		// It is the default class, or one with parents: look once more, now waiting for their pools, too.
+	waits := d.waits.enter(topics)
+	plan, err := d.resolve(ctx)
+	if waits {
+		byDefault, above := plan.ClassName != "" && d.claim.Spec.ClassName == "", d.topicsAbove(ctx, plan.ClassName)
 		if byDefault {
 			topics = append(topicsOfDefault(plan.ClassName, d.from, d.directory.Platform()), more...)
 		}
-		plan, err = d.resolve(ctx, append(topics, above...))
+		if byDefault || len(above) > 0 { // look once more, now waiting for the pools of the default class, or of the parents, too
+			d.waits.enter(append(topics, above...))
+			plan, err = d.resolve(ctx)
+		}
 	}
 	d.claim.Status.Requested = requested(d.claim.Spec, plan)
 	return plan, err
 }
 
-// resolve reads the catalog. The claim waits for the topics from before the
-// look, so that a change after it wakes the claim.
-func (d *decision) resolve(ctx context.Context, topics []topic) (resolve.Plan, error) {
-	d.waits.enter(topics)
+// resolve reads the catalog.
+func (d *decision) resolve(ctx context.Context) (resolve.Plan, error) {
 	ctx, end := step(ctx, "resolve")
 	defer end(nil) // a refusal is an answer
 	view := d.catalog.View(ctx)
