@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -248,6 +249,38 @@ func TestSpace_IsMadeAgain(t *testing.T) {
 	n.Reconciler.ledger = late{n.ledger, space}
 	if answer := n.create(claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
 		t.Errorf("answered %+v, want 10.0.0.0/28", answer)
+	}
+}
+
+// A pool whose classes begin to give its addresses out once in each scope, or end it, serves nobody until its blocks from
+// before are released.
+func TestSpace_IsNotMixedWithBlocksForAll(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]bool{"first for all": false, "first in each scope": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			flat, apart := gen.Class("flat", gen.DefaultLength(28)), gen.Class("apart", gen.DefaultLength(28))
+			apart.Spec.UniqueWithin = []string{"network"}
+			pool := readyPool("p", "10.0.0.0/24", gen.Backs("flat"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+			n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, flat, apart, pool)
+			backs := func(class string) *ipamv1alpha1.IPClaim {
+				change := []byte(`{"spec":{"classNames":["` + class + `"]}}`)
+				if err := n.platform.Client.Patch(t.Context(), pool.DeepCopy(), client.RawPatch(types.MergePatchType, change)); err != nil {
+					t.Fatalf("change the class of the pool to %s: %v", class, err)
+				}
+				return scoped("by-"+class, class, "red", "")
+			}
+			classes := []string{"flat", "apart"}
+			if first {
+				slices.Reverse(classes)
+			}
+			held := backs(classes[0])
+			n.stored(held, n.create(held))
+			n.reconcile(held.Name)
+			if reason, message := reasonOf(n.create(backs(classes[1]))); reason != ipamv1alpha1.ReasonPoolExhausted || !strings.Contains(message, "uniqueWithin") {
+				t.Errorf("answered %s: %s; want that the pool has blocks from before", reason, message)
+			}
+		})
 	}
 }
 
