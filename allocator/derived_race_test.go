@@ -11,6 +11,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/golden"
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 )
 
 // both returns two Allocators of one ledger.
@@ -261,4 +262,35 @@ func TestHold_OrThePoolIsRetired(t *testing.T) {
 		l.must(l.Retire(t.Context(), p.ID))
 	}
 	l.sameAsLedger(other.Allocator)
+}
+
+// A pool that is being released says so also while it drains, as it does on its way out: the caller that asks can complete that.
+func TestBegin_ShowsWhileThePoolDrains(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	wanted := ofNetwork("net", "a")
+	wanted.Derived.Holder = claim("range")
+	p := l.provision("p", 24, wanted)
+	l.must(l.Derived().Begin(t.Context(), p.ID, "range", time.Now()))
+	goOn := make(chan struct{})
+	l.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(s SpaceID) error {
+			if s == "p" {
+				<-goOn // it is not retired before
+			}
+			return nil
+		}
+	})
+	l.must(l.Drain(t.Context(), p.ID))
+	var releasing *ReleasingError
+	if _, err := l.Bind(t.Context(), request(p.ID, "c", 32)); !errors.As(err, &releasing) {
+		t.Errorf("Bind: %v, want *ReleasingError", err)
+	}
+	if _, err := l.Derived().Space(t.Context(), p.ID, "tenant", network("b")); !errors.As(err, &releasing) {
+		t.Errorf("Space: %v, want *ReleasingError", err)
+	}
+	close(goOn)
+	for known := true; known; _, _, known, _ = l.Registered(t.Context(), p.ID) { // it goes by itself
+	}
+	l.sameAsLedger()
 }

@@ -21,7 +21,7 @@ func TestOrigin(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
-	defer moved.Close() //nolint:errcheck // It returns nil.
+	defer moved.Close()
 	origin(moved, "third", "second")
 	origin(l.Allocator, "first", "second")
 	if got, err := read.Origin(t.Context()); err != nil || got != "second" {

@@ -103,24 +103,31 @@ func (a *Allocator) follow(ctx context.Context, id PoolID) error {
 		if err != nil || !ok {
 			return err
 		}
-		same := []store.Change{store.CheckKey(a.keys.Pool(id)).At(revision, engine.ErrStale)}
-		for _, s := range a.lagging(p) {
-			err = a.edit(ctx, edit{pool: s, change: followed(p), asFor: same})
-			if errors.Is(err, ErrUnknownPool) {
-				err = nil // it has gone
-			}
-			if err != nil {
-				break
-			}
-			attempts = 0
-		}
+		some, err := a.bringAlong(ctx, p, revision)
 		if !errors.Is(err, engine.ErrStale) {
 			return err
+		}
+		if some {
+			attempts = 0
 		}
 		if err := attempts.wait(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// bringAlong brings the address spaces of a pool in line with its record as of a revision. ErrStale: the record has changed since. some
+// reports whether any was.
+func (a *Allocator) bringAlong(ctx context.Context, p Pool, revision int64) (some bool, err error) {
+	same := []store.Change{store.CheckKey(a.keys.Pool(p.ID)).At(revision, engine.ErrStale)}
+	for _, s := range a.lagging(p) {
+		err := a.edit(ctx, edit{pool: s, change: followed(p), asFor: same})
+		if err != nil && !errors.Is(err, ErrUnknownPool) { // else it has gone
+			return some, err
+		}
+		some = true
+	}
+	return some, nil
 }
 
 // followed returns the change that brings an address space in line with its pool. One that drains stays so.

@@ -165,11 +165,16 @@ func (l *rawLedger) checkDerived() {
 			l.t.Errorf("derived pool %s, %v, has the block %v", id, pool["cidr"], claim)
 		}
 	}
+	l.checkSpaces(spaces)
+}
+
+// checkSpaces checks that the record of each pool counts its address spaces.
+func (l *rawLedger) checkSpaces(spaces map[string]float64) {
+	l.t.Helper()
 	for key, pool := range l.values {
-		if id, ok := strings.CutPrefix(key, "pools/"); ok {
-			if n, _ := pool["spaces"].(float64); n != spaces[id] {
-				l.t.Errorf("pool %s has %v address spaces, and its record says %v", id, spaces[id], n)
-			}
+		id, ok := strings.CutPrefix(key, "pools/")
+		if n, _ := pool["spaces"].(float64); ok && n != spaces[id] {
+			l.t.Errorf("pool %s has %v address spaces, and its record says %v", id, spaces[id], n)
 		}
 	}
 }

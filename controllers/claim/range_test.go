@@ -17,8 +17,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// holder returns the claim that holds the pool of a class; empty if none does.
-func (n *networks) holder(class string) ledger.ClaimID { return n.made(class).Derived.Holder.Claim }
+// holder returns the claim that holds the pool of the network; empty if none does.
+func (n *networks) holder() ledger.ClaimID { return n.made(vpc).Derived.Holder.Claim }
 
 // A CREATE that holds a range is answered with it, and its reconcile confirms the hold and writes nothing.
 func TestRange_IsHeldByItsClaim(t *testing.T) {
@@ -31,7 +31,7 @@ func TestRange_IsHeldByItsClaim(t *testing.T) {
 		status.Requested != "/48" || status.PoolRef == nil || !strings.HasPrefix(status.PoolRef.Name, "vpc-tenant-net-") {
 		t.Fatalf("answered %+v, want Bound to the /48, with its pool and without a record", status)
 	}
-	if got := n.holder(vpc); got != promise.Of("tenant", claim) {
+	if got := n.holder(); got != promise.Of("tenant", claim) {
 		t.Errorf("%q holds the range, want the reservation", got)
 	}
 	before := n.stored(claim, answer)
@@ -39,7 +39,7 @@ func TestRange_IsHeldByItsClaim(t *testing.T) {
 		if after := n.reconcile("v"); after.ResourceVersion != before.ResourceVersion || len(n.tenant.writes) > 0 {
 			t.Errorf("the claim was written: %v; it is %+v, was %+v", n.tenant.writes, after.Status, before.Status)
 		}
-		if got := n.holder(vpc); got != "uid-of-v" {
+		if got := n.holder(); got != "uid-of-v" {
 			t.Errorf("%q holds the range, want the claim", got)
 		}
 	}
@@ -55,7 +55,7 @@ func TestRange_IsConfirmedWithoutAnAnswer(t *testing.T) {
 	if now := n.reconcile("v"); now.Status.AllocatedCIDR != "2001:db8::/48" || now.Status.BoundAllocationRef != nil {
 		t.Errorf("the claim is %+v, want it Bound to the /48", now.Status)
 	}
-	if got := n.holder(vpc); got != "uid-of-v" {
+	if got := n.holder(); got != "uid-of-v" {
 		t.Errorf("%q holds the range, want the claim", got)
 	}
 	if got := n.derived(vpc); len(got) != 1 {
@@ -147,7 +147,7 @@ func TestRange_SeenLate(t *testing.T) {
 			if err := n.tenant.Client.Get(t.Context(), requestIn("tenant", "v").NamespacedName, now); err != nil {
 				t.Fatal(err)
 			}
-			if got := n.holder(vpc); got != want || (now.Status.AllocatedCIDR == "") != rival {
+			if got := n.holder(); got != want || (now.Status.AllocatedCIDR == "") != rival {
 				t.Errorf("%q holds the range, and the claim shows %q; want %q", got, now.Status.AllocatedCIDR, want)
 			}
 		})
@@ -169,12 +169,12 @@ func TestRange_PassesToALaterClaimOfTheName(t *testing.T) {
 	alive := n.servers.claim
 	n.servers.claim = nil
 	_, _ = n.Reconcile(t.Context(), requestIn("tenant", "v"))
-	if got := n.holder(vpc); got != "former" {
+	if got := n.holder(); got != "former" {
 		t.Errorf("%q holds the range while no server shows the claim, want the former one", got)
 	}
 	n.servers.claim = alive
 	n.reconcile("v")
-	if got := n.holder(vpc); got != "uid-of-v" {
+	if got := n.holder(); got != "uid-of-v" {
 		t.Errorf("%q holds the range, want the claim", got)
 	}
 }

@@ -74,10 +74,10 @@ func (s *derivedScene) pool(t *testing.T, name string) *ipamv1alpha1.IPPool {
 	return pool
 }
 
-// provisions makes the pool of a class for a network of the workspace.
-func (s *derivedScene) provisions(t *testing.T, class, name string, above ledger.PoolID, length int, by ledger.Holder) ledger.Pool {
+// provisions makes the pool of a class for the network a of the workspace.
+func (s *derivedScene) provisions(t *testing.T, class string, above ledger.PoolID, length int, by ledger.Holder) ledger.Pool {
 	t.Helper()
-	p := ledger.Pool{Cluster: "w", Name: class + "-" + name, Derived: &ledger.Derived{Class: class, Workspace: "w", Scope: network(name), Holder: by}}
+	p := ledger.Pool{Cluster: "w", Name: class + "-a", Derived: &ledger.Derived{Class: class, Workspace: "w", Scope: network("a"), Holder: by}}
 	p, err := s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: above, Length: length}, p, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func inUse(pool *ipamv1alpha1.IPPool) (bool, string) {
 // The status of a pool that the system has made follows the ledger, and nothing else of it is written.
 func TestDerived_TheStatusFollowsTheLedger(t *testing.T) {
 	s := newDerivedScene(t, made("net", "a"))
-	p := s.provisions(t, "net", "a", "uid-of-root", 24, ledger.Holder{Claim: "uid-of-r", Cluster: "w", Namespace: "default", Name: "r"})
+	p := s.provisions(t, "net", "uid-of-root", 24, ledger.Holder{Claim: "uid-of-r", Cluster: "w", Namespace: "default", Name: "r"})
 	pool := s.pool(t, "net-a")
 	if pool.Status.AllocatedCIDR != p.CIDR.String() || pool.Status.ScopeDigest != ledger.Digest(p.ID) || pool.Status.Capacity.Total != "256" || len(pool.Finalizers) > 0 {
 		t.Errorf("status = %+v, finalizers %v; want that of %s, and none", pool.Status, pool.Finalizers, p.CIDR)
@@ -126,7 +126,7 @@ func TestDerived_AForgedPoolIsNobodys(t *testing.T) {
 	other := made("net", "a")
 	other.Name = "other"
 	s := newDerivedScene(t, made("net", "b"), other)
-	s.provisions(t, "net", "a", "uid-of-root", 24, ledger.Holder{})
+	s.provisions(t, "net", "uid-of-root", 24, ledger.Holder{})
 	for _, name := range []string{"net-b", "other"} {
 		pool := s.pool(t, name)
 		if pool.Status.AllocatedCIDR != "" || len(pool.Finalizers) > 0 || meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionReady) {
@@ -141,8 +141,8 @@ func TestDerived_AForgedPoolIsNobodys(t *testing.T) {
 // A root pool that has only pools below it that nobody uses is not in use, and goes with them.
 func TestDerived_IdlePoolsAreNoUse(t *testing.T) {
 	s := newDerivedScene(t)
-	above := s.provisions(t, "net", "a", "uid-of-root", 24, ledger.Holder{})
-	below := s.provisions(t, "sub", "a", above.ID, 28, ledger.Holder{})
+	above := s.provisions(t, "net", "uid-of-root", 24, ledger.Holder{})
+	below := s.provisions(t, "sub", above.ID, 28, ledger.Holder{})
 	holder := ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}
 	if _, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: below.ID, Length: 32, Holder: holder}); err != nil {
 		t.Fatal(err)

@@ -71,12 +71,12 @@ func begin(ctx context.Context, a *allocator.Allocator, r request) (there bool, 
 }
 
 // closeRange releases the range of a network.
-func closeRange(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+func closeRange(ctx context.Context, a *allocator.Allocator, r request) error {
 	there, err := begin(ctx, a, r)
 	if err == nil && there {
 		err = a.Retire(ctx, ledger.PoolID(r.Claim))
 	}
-	return outcome{}, err
+	return err
 }
 
 // hesitate begins to release the range of a network, and opens it again. It says nothing of the pool.

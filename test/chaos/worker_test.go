@@ -203,7 +203,9 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 	"release": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) { //nolint:unparam // All deeds have one shape.
 		return outcome{}, a.Release(ctx, r.Claim)
 	},
-	"close":    closeRange,
+	"close": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) { //nolint:unparam // All deeds have one shape.
+		return outcome{}, closeRange(ctx, a, r)
+	},
 	"hesitate": hesitate,
 	"carve": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		if r.Network != "" {

@@ -55,12 +55,12 @@ func newRangesIn(in scene) *ranges {
 }
 
 // network returns the claim that holds the range of a network, location that of its location, and endpoint one for an address there.
-func (r *ranges) network(network string) *ipamv1alpha1.IPClaim {
-	return gen.Claim(network, gen.OfClass(r.name+"-net"), gen.ForRange(), gen.Within("network", network))
+func (r *ranges) network() *ipamv1alpha1.IPClaim {
+	return gen.Claim("vpc", gen.OfClass(r.name+"-net"), gen.ForRange(), gen.Within("network", "vpc"))
 }
 
-func (r *ranges) location(network string) *ipamv1alpha1.IPClaim {
-	return gen.Claim(network+"-ams", gen.OfClass(r.name+"-loc"), gen.ForRange(), gen.Within("network", network, "location", "ams"))
+func (r *ranges) location() *ipamv1alpha1.IPClaim {
+	return gen.Claim("vpc-ams", gen.OfClass(r.name+"-loc"), gen.ForRange(), gen.Within("network", "vpc", "location", "ams"))
 }
 
 func (r *ranges) endpoint(name, network string, options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
@@ -117,7 +117,7 @@ func TestRanges_AreReleasedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
 	for i := range 10 {
-		net, loc := r.network("vpc"), r.location("vpc")
+		net, loc := r.network(), r.location()
 		a, b := r.endpoint("a", "vpc"), r.endpoint("b", "vpc")
 		r.gets(net, loc, a, b)
 		if pool := r.pool(a); pool == nil || pool.Name != loc.Status.PoolRef.Name {
@@ -132,7 +132,7 @@ func TestRanges_AreReleasedOneAfterTheOther(t *testing.T) {
 func TestRanges_AreKeptWhileTheyAreUsed(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
-	net, loc := r.network("vpc"), r.location("vpc")
+	net, loc := r.network(), r.location()
 	a := r.endpoint("a", "vpc")
 	kept := r.endpoint("kept", "vpc", gen.Reclaim(ipamv1alpha1.ReclaimRetain))
 	r.gets(net, loc, a, kept)
@@ -173,7 +173,7 @@ func TestRanges_ADeleteAndACreateAtOnceNeverPart(t *testing.T) {
 	r := newRanges(t)
 	deleted := 0
 	for i := range 20 {
-		net, inside := r.network("vpc"), r.endpoint("inside", "vpc")
+		net, inside := r.network(), r.endpoint("inside", "vpc")
 		r.gets(net)
 		var group sync.WaitGroup
 		var deleteErr, createErr error
@@ -209,7 +209,7 @@ func TestRanges_ADeleteAndACreateAtOnceNeverPart(t *testing.T) {
 func TestRanges_GoWhenTheirTenantLeaves(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
-	r.gets(r.network("vpc"), r.location("vpc"), r.endpoint("a", "vpc"))
+	r.gets(r.network(), r.location(), r.endpoint("a", "vpc"))
 	framework.WaitCondition(t, r.platform, r.root, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonInUse)
 	r.tenant.Unbind(t)
 	framework.Within(t, 4*time.Minute, "the pool to be unused", func(ctx context.Context) error {
@@ -230,7 +230,7 @@ func TestRanges_OutliveTheControllerAndItsLedger(t *testing.T) {
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)
 	r := newRangesIn(scene{T: t, platform: platform, tenant: platform.Tenant(t), name: framework.Name(t), cidr: platform.CIDR(t)})
-	net, loc, a := r.network("vpc"), r.location("vpc"), r.endpoint("a", "vpc")
+	net, loc, a := r.network(), r.location(), r.endpoint("a", "vpc")
 	r.gets(net, loc, a)
 	framework.WaitBound(t, r.tenant, a)
 	for _, shown := range []*ipamv1alpha1.IPClaim{net, loc} {
@@ -289,7 +289,7 @@ func TestRanges_IdleOnesGoWithTheirRoot(t *testing.T) {
 func TestRanges_PoolsAreTheSystems(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
-	net := r.network("vpc")
+	net := r.network()
 	r.gets(net)
 	made := r.pool(net)
 	forged := made.DeepCopy()

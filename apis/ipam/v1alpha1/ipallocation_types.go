@@ -17,7 +17,7 @@ const (
 	AllocationError     AllocationPhase = "Error"
 )
 
-// AllocationPurpose says what a block was given for.
+// AllocationPurpose is the use of a block.
 // +kubebuilder:validation:Enum=Claim
 type AllocationPurpose string
 
@@ -73,7 +73,7 @@ type IPAllocationSpec struct {
 	// +optional
 	Scope Scope `json:"scope,omitempty"`
 
-	// purpose says what the block was given for.
+	// purpose is the use of the block.
 	// +optional
 	Purpose AllocationPurpose `json:"purpose,omitempty"`
 
@@ -147,7 +147,7 @@ type IPAllocation struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec says what was given, from where, and to whom.
+	// spec names the block that was given, its pool and its claim.
 	// +required
 	Spec IPAllocationSpec `json:"spec"`
 

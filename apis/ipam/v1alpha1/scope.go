@@ -67,7 +67,7 @@ func (s Scope) Missing(roles []string) []string {
 
 // ScopeColumn lists the objects of a scope by the roles' names, such as location=ams,network=vpc-1.
 func ScopeColumn(s Scope) string {
-	var parts []string
+	parts := make([]string, 0, len(s))
 	for _, role := range slices.Sorted(maps.Keys(s)) {
 		parts = append(parts, role+"="+s[role].Name)
 	}

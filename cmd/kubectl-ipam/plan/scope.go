@@ -34,7 +34,7 @@ func kindOfRole(role string) string { return strings.ToUpper(role[:1]) + role[1:
 
 // scopeText lists what ParseScope reads, by the names of the roles.
 func scopeText(scope ipamv1alpha1.Scope) string {
-	var words []string
+	words := make([]string, 0, len(scope))
 	for _, role := range slices.Sorted(maps.Keys(scope)) {
 		ref := scope[role]
 		object := ref.Name
