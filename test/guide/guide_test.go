@@ -26,6 +26,7 @@ func TestFromNothing(t *testing.T) {
 	p.follow(t, "README.md", "A taste of the API")
 	p.follow(t, "docs/tenant.md", "")
 	p.follow(t, "docs/offer.md", "")
+	p.follow(t, "docs/networks.md", "")
 	p.follow(t, "docs/operate.md", "")
 }
 
