@@ -59,10 +59,10 @@ func (s scene) ownPool(options ...gen.PoolOption) *ipamv1alpha1.IPPool {
 
 // serves waits until the controller knows that a pool, which claims ask for in this way, is ready.
 // It does a moment after the pool shows it: until then, claims are answered as if there were none.
-func serves(t *testing.T, tenant client.Client, by gen.ClaimOption) {
+func serves(t *testing.T, tenant client.Client, by ...gen.ClaimOption) {
 	t.Helper()
 	framework.Eventually(t, "claims to be served by the new pool", func(ctx context.Context) error {
-		probe := gen.Claim("probe", by, gen.Unmet(ipamv1alpha1.UnmetWait))
+		probe := gen.Claim("probe", append(by, gen.Unmet(ipamv1alpha1.UnmetWait))...)
 		if err := tenant.Create(ctx, probe, client.DryRunAll); err != nil {
 			return err
 		}

@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
+	"github.com/kcp-ipam/ipam/test/networks"
+)
+
+// built is a network with one location.
+type built struct {
+	name        string
+	vpc, subnet networks.Claim
+	interfaces  [][]networks.Claim
+}
+
+func (b built) claims() []networks.Claim {
+	return append(slices.Concat(b.interfaces...), b.subnet, b.vpc)
+}
+
+// comeAndGo makes so many networks with so many interfaces each, all at once and in no order, and releases them.
+func (c cloud) comeAndGo(count, interfaces int) {
+	all := make([]built, count)
+	c.atOnce(all, func(ctx context.Context, i int) error {
+		all[i].name, all[i].interfaces = fmt.Sprint("net-", i), make([][]networks.Claim, interfaces)
+		return c.build(ctx, &all[i])
+	})
+	var vpcs, public []netip.Prefix
+	for _, one := range all {
+		c.within(one)
+		vpcs = append(vpcs, netip.MustParsePrefix(one.vpc.CIDR))
+		for _, claims := range one.interfaces {
+			public = append(public, netip.MustParsePrefix(claims[2].CIDR))
+		}
+	}
+	disjointIn(c.T, "2001:db8::/34", vpcs...)
+	disjointIn(c.T, "10.1.0.0/16", public...)
+	c.atOnce(all, func(ctx context.Context, i int) error {
+		for _, claim := range all[i].claims() {
+			if err := c.Check(ctx, claim); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	c.atOnce(all, func(ctx context.Context, i int) error { return c.raze(ctx, all[i]) })
+	c.isEmpty()
+}
+
+// atOnce does something for each network, side by side.
+func (c cloud) atOnce(all []built, do func(ctx context.Context, i int) error) {
+	c.Helper()
+	var group errgroup.Group
+	for i := range all {
+		group.Go(func() error { return do(c.Context(), i) })
+	}
+	if err := group.Wait(); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// build makes the ranges and the interfaces of a network side by side.
+func (c cloud) build(ctx context.Context, b *built) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		b.vpc, err = patient(ctx, func(ctx context.Context) (networks.Claim, error) { return c.Network(ctx, b.name) })
+		return err
+	})
+	group.Go(func() (err error) {
+		b.subnet, err = patient(ctx, func(ctx context.Context) (networks.Claim, error) { return c.Location(ctx, b.name, "ams") })
+		return err
+	})
+	for i := range b.interfaces {
+		group.Go(func() (err error) {
+			b.interfaces[i], err = patient(ctx, func(ctx context.Context) ([]networks.Claim, error) {
+				return c.Interface(ctx, b.name, "ams", fmt.Sprint("eth", i))
+			})
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// raze releases the interfaces of a network side by side, and at once its ranges.
+func (c cloud) raze(ctx context.Context, b built) error {
+	group, releasing := errgroup.WithContext(ctx)
+	for _, claims := range b.interfaces {
+		group.Go(func() error { return c.Release(releasing, claims...) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, claim := range []networks.Claim{b.subnet, b.vpc} {
+		if _, err := c.free(ctx, claim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// within fails the test unless the ranges and the interfaces of a network lie in one another, and share no address.
+func (c cloud) within(b built) {
+	c.Helper()
+	outer, inner := netip.MustParsePrefix(b.vpc.CIDR), netip.MustParsePrefix(b.subnet.CIDR)
+	if outer.Bits() != 48 || inner.Bits() != 64 {
+		c.Errorf("the ranges are %s and %s; want a /48 and a /64", outer, inner)
+	}
+	disjointIn(c.T, ipamv1alpha1.CIDR(b.vpc.CIDR), inner)
+	v6, v4 := []netip.Prefix{netip.PrefixFrom(inner.Addr(), 96)}, []netip.Prefix{} // the first /96 is reserved
+	for _, claims := range b.interfaces {
+		v6 = append(v6, netip.MustParsePrefix(claims[0].CIDR))
+		v4 = append(v4, netip.MustParsePrefix(claims[1].CIDR))
+	}
+	disjointIn(c.T, ipamv1alpha1.CIDR(b.subnet.CIDR), v6...)
+	disjointIn(c.T, "10.0.0.0/16", v4...)
+}
+
+// network makes the range of a network, location that of a location, and plug the claims of an interface.
+func (c cloud) network(name string) networks.Claim {
+	c.Helper()
+	return had(c, func(ctx context.Context) (networks.Claim, error) { return c.Network(ctx, name) })
+}
+
+func (c cloud) location(network, name string) networks.Claim {
+	c.Helper()
+	return had(c, func(ctx context.Context) (networks.Claim, error) { return c.Location(ctx, network, name) })
+}
+
+func (c cloud) plug(network, location, name string) []networks.Claim {
+	c.Helper()
+	return had(c, func(ctx context.Context) ([]networks.Claim, error) { return c.Interface(ctx, network, location, name) })
+}
+
+// leave releases ranges, one after the other.
+func (c cloud) leave(ranges ...networks.Claim) {
+	c.Helper()
+	for _, claim := range ranges {
+		had(c, func(ctx context.Context) (networks.Claim, error) { return c.free(ctx, claim) })
+	}
+}
+
+// free releases a range, unless it is refused.
+func (c cloud) free(ctx context.Context, claim networks.Claim) (networks.Claim, error) {
+	return patient(ctx, func(ctx context.Context) (networks.Claim, error) { return claim, c.ReleaseRange(ctx, claim) })
+}
+
+// had asks patiently, and fails the test if it is refused.
+func had[T any](c cloud, do func(context.Context) (T, error)) T {
+	c.Helper()
+	got, err := patient(c.Context(), do)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return got
+}
+
+// patient does something again while the answer is that nobody can tell, as a controller does: on a busy machine that happens.
+func patient[T any](ctx context.Context, do func(context.Context) (T, error)) (got T, err error) {
+	again := retry.Do(ctx, framework.Patience, "a part of a network", func(ctx context.Context) error {
+		got, err = do(ctx)
+		refusal, refused := errors.AsType[*networks.Refusal](err)
+		if errors.Is(err, networks.ErrUnanswered) || refused && refusal.Code >= http.StatusInternalServerError && refusal.Code != http.StatusInsufficientStorage {
+			return err
+		}
+		return nil
+	})
+	return got, cmp.Or(err, again)
+}

@@ -1,0 +1,82 @@
+package networks
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kcp-ipam/ipam/internal/absent"
+)
+
+// Refusal is a request that the server has refused, as far as the client reads it.
+type Refusal struct {
+	// Code is the HTTP status.
+	Code int32
+	// Causes are the types of details.causes; Kind and Name are those of details.
+	Causes     []string
+	Kind, Name string
+
+	request string
+	err     error
+}
+
+// Error implements error.
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("%s: HTTP %d, causes %q, of %s %q: %v", r.request, r.Code, r.Causes, r.Kind, r.Name, r.err)
+}
+
+// Unwrap returns the error of the client library.
+func (r *Refusal) Unwrap() error { return r.err }
+
+// refused returns the failure of a request as a *Refusal, if the server has answered.
+func refused(request string, err error) error {
+	answer, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		return fmt.Errorf("%s: %w", request, err)
+	}
+	status := answer.ErrStatus
+	r := &Refusal{Code: status.Code, request: request, err: err}
+	if status.Details != nil {
+		r.Kind, r.Name = status.Details.Kind, status.Details.Name
+		for _, cause := range status.Details.Causes {
+			r.Causes = append(r.Causes, string(cause.Type))
+		}
+	}
+	return r
+}
+
+// gone returns the failure of a request for an object, unless that says that the object is not there.
+func gone(err error, verb, resource, name string) error {
+	if err == nil || absent.Object(err, resource, name) {
+		return nil
+	}
+	return refused(verb+" "+resource+" "+name, err)
+}
+
+// read returns the fields of a claim that the client knows.
+func read(claim *unstructured.Unstructured) Claim {
+	return Claim{
+		Name: claim.GetName(), CIDR: text(claim, "status", "allocatedCIDR"), Target: text(claim, "spec", "target"),
+		Pool: text(claim, "status", "poolRef", "name"), Record: text(claim, "status", "boundAllocationRef", "name"),
+	}
+}
+
+// text returns a field of an object; empty if it is absent.
+func text(object *unstructured.Unstructured, fields ...string) string {
+	value, _, _ := unstructured.NestedString(object.Object, fields...)
+	return value
+}
+
+// scope returns the scope of roles and names in turn.
+func scope(rolesAndNames ...string) map[string]any {
+	of := map[string]any{}
+	for i := 0; i+1 < len(rolesAndNames); i += 2 {
+		role := rolesAndNames[i]
+		kind := strings.ToUpper(role[:1]) + role[1:]
+		of[role] = map[string]any{"apiGroup": "networking.example.com", "kind": kind, "name": rolesAndNames[i+1]}
+	}
+	return of
+}
