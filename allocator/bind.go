@@ -18,7 +18,7 @@ var errBound = errors.New("claim is bound")
 // It is idempotent by claim: a claim that is bound already, in any pool, gets the block
 // that it has, whatever the request asks for.
 //
-// A refusal is one of *ExhaustedError, *ExcludedError, *QuotaError, *FrozenError, *ReleasingError, ErrInUse,
+// A refusal is one of *ExhaustedError, *ExcludedError, *QuotaError, *FrozenError, *ReleasingError, ErrInUse, ErrMixed,
 // ErrOutOfRange, ErrPoolDraining, ErrUnknownPool and ErrInvalid. It is as certain as a block:
 // it was true of the ledger at some moment during the call. There is one exception: for the
 // limit of a class, the usage in other spaces may be stale. After Wait, the claim is woken when
@@ -134,6 +134,9 @@ func (b bind) plan(v space.View) (engine.Plan, error) {
 	var found place
 	if refusal == nil {
 		found, refusal = b.find(v, p)
+	}
+	if refusal == nil && p.Spaces > 0 && !b.adopts {
+		refusal = ErrMixed
 	}
 	if errors.Is(refusal, space.ErrUnsecured) {
 		return engine.Plan{}, space.ErrUnsecured

@@ -80,7 +80,7 @@ func (d Derived) there(ctx context.Context, id PoolID) (p Pool, ok bool, err err
 // overlaps. A workspace's limit in a pool (Limits.Pool) counts in each address space by itself. The address space does not
 // go by itself, unless the pool drains.
 //
-// Refusals are ErrUnknownPool and ErrPoolDraining, *FrozenError and *ReleasingError, and *OverlapError if another pool of
+// Refusals are ErrUnknownPool and ErrPoolDraining, *FrozenError and *ReleasingError, ErrMixed, and *OverlapError if another pool of
 // its address domain overlaps the pool: one scope would get an address of both. For a pool that is frozen in the ledger it
 // registers a frozen one, for Adopt.
 func (d Derived) Space(ctx context.Context, of PoolID, workspace ClusterName, scope ledger.Scope) (Pool, error) {

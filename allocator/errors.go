@@ -16,6 +16,8 @@ var (
 	ErrOutOfRange = ledger.ErrOutOfRange
 	// ErrInUse: the exact prefix asked for is taken, in part or whole.
 	ErrInUse = ledger.ErrInUse
+	// ErrMixed: the pool has blocks of its own and is asked for an address space, or the other way round.
+	ErrMixed = ledger.ErrMixed
 	// ErrInvalid: the request could not be met by any ledger; the message says why.
 	ErrInvalid = ledger.ErrInvalid
 	// ErrChanged: the block is not as the caller last saw it.

@@ -218,7 +218,7 @@ func TestOlder_CanBeUsedAndEnded(t *testing.T) {
 			}
 			k, _ := c.Capacity(p.ID)
 			c.must(c.Resume(t.Context(), p.ID, k.Changes))
-			if p.State == PoolOpen {
+			if p.State == PoolOpen && p.Spaces == 0 {
 				c.bind(request(p.ID, "new-in-"+string(p.ID), p.CIDR.Addr().BitLen()))
 			}
 		}

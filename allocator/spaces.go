@@ -39,6 +39,8 @@ func (s newSpace) plan(v space.View) (engine.Plan, error) {
 		return engine.Refuse(ErrPoolDraining)
 	case v.Pools().Frozen() == space.Untrusted:
 		return engine.Refuse(&FrozenError{Pool: of.ID})
+	case of.Held() > 0 && !of.Frozen:
+		return engine.Refuse(ErrMixed)
 	}
 	for _, p := range v.Pools() {
 		if p != of && p.CIDR.Overlaps(of.CIDR) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -219,4 +220,25 @@ func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 	}
 	l.space("beside", "a")
 	l.sameAsLedger()
+}
+
+// A pool has blocks of its own, or address spaces: of a bind and an address space at the same moment one is refused.
+func TestSpace_OrBlocksOfThePool(t *testing.T) {
+	l, other := both(t)
+	for round := range 20 {
+		id := PoolID("p" + strconv.Itoa(round))
+		l.pool(id, "10."+strconv.Itoa(round)+".0.0/24")
+		l.catchUp(t)
+		other.catchUp(t)
+		var bindErr, spaceErr error
+		atOnce(func() { _, bindErr = l.Bind(t.Context(), request(id, "c"+string(id), 32)) },
+			func() { _, spaceErr = other.Derived().Space(t.Context(), id, "tenant", network("a")) })
+		if errors.Is(bindErr, ErrMixed) == errors.Is(spaceErr, ErrMixed) {
+			t.Errorf("Bind: %v, and Space: %v; want one of them refused", bindErr, spaceErr)
+		}
+		if _, err := l.Derived().Provision(t.Context(), Request{Pool: id, Length: 26}, ofNetwork("net", string(id)), nil); (err == nil) != (bindErr == nil) {
+			t.Errorf("Provision = %v beside a Bind that had %v", err, bindErr)
+		}
+	}
+	l.sameAsLedger(other.Allocator)
 }

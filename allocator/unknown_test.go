@@ -63,7 +63,7 @@ func TestUnknownOutcome(t *testing.T) {
 				return err
 			},
 			"register an address space": func(l *fixture) error {
-				_, err := l.Derived().Space(l.t.Context(), "r", "tenant", network("a"))
+				_, err := l.Derived().Space(l.t.Context(), "t", "tenant", network("a"))
 				return err
 			},
 			"retire an address space": func(l *fixture) error { return l.Retire(l.t.Context(), l.empty) },
@@ -127,7 +127,8 @@ func (l *fixture) someDerived() {
 		*id = l.provision("q", 24, wanted).ID
 	}
 	l.must(l.Derived().Begin(l.t.Context(), l.shut, "range", time.Now()))
-	l.empty = l.space("r", "empty").ID
+	l.pool("t", "10.5.0.0/24")
+	l.empty = l.space("t", "empty").ID
 }
 
 // lateKV sends the first transaction only after the allocator was told that its

@@ -160,9 +160,6 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 // has for that, and makes it if it is not there, or goes. In a dry run the candidate itself stands for one that is not.
 func (d *decision) take(ctx context.Context, plan resolve.Plan, c resolve.Candidate) (ledger.Block, error) {
 	request := d.request(plan, c)
-	if d.mixes(plan, c) {
-		return ledger.Block{}, errMixed
-	}
 	if _, known := d.ledger.Pool(request.Pool); known || plan.Space == nil {
 		block, err := d.ask(ctx, request)
 		if went := errors.Is(err, ledger.ErrUnknownPool) || errors.Is(err, ledger.ErrPoolDraining); plan.Space == nil || !went {
@@ -182,18 +179,6 @@ func (d *decision) take(ctx context.Context, plan resolve.Plan, c resolve.Candid
 		return ledger.Block{}, err
 	}
 	return d.ask(ctx, request)
-}
-
-// errMixed: the pool has blocks from before its classes changed. To give its addresses out once in each scope as well could give
-// one address to two claims that must not share it.
-var errMixed = errors.New("its classes have changed in uniqueWithin, and it still has blocks from before: release those first, or use another pool")
-
-// mixes reports whether a candidate has blocks that were given out once for all scopes, and the plan is for one scope, or the
-// other way round.
-func (d *decision) mixes(plan resolve.Plan, c resolve.Candidate) bool {
-	of, known := d.ledger.Pool(ledger.PoolID(c.Pool.UID))
-	scoped, apart := plan.Space != nil, of.Spaces > 0
-	return known && scoped != apart && (apart || d.ledger.InUse(of.ID))
 }
 
 // ordered puts the candidate first in which the former block of the claim cools: the claim gets that back.

@@ -37,7 +37,6 @@ type Ledger interface {
 	Withdraw(claim ledger.ClaimID)
 	SetPolicy(ctx context.Context, claim ledger.ClaimID, policy ledger.ReclaimPolicy) error
 	Pool(id ledger.PoolID) (ledger.Pool, bool)
-	InUse(id ledger.PoolID) bool
 	Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.Prefix) ([]ledger.Block, error)
 	Reserve(ctx context.Context, r ledger.Request) (ledger.Block, error)
 	Preview(ctx context.Context, r ledger.Request) (netip.Prefix, error)

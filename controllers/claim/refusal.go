@@ -47,7 +47,7 @@ func refusedRoom(err error) bool {
 	var frozen *ledger.FrozenError
 	var over *ledger.QuotaError
 	return errors.As(err, &exhausted) || errors.As(err, &excluded) || errors.As(err, &frozen) || errors.Is(err, ledger.ErrInUse) ||
-		errors.Is(err, errMixed) || errors.As(err, &over) && over.Class == ""
+		errors.Is(err, ledger.ErrMixed) || errors.As(err, &over) && over.Class == ""
 }
 
 // overClass reports whether the workspace has what it may have by the class, whatever

@@ -15,7 +15,7 @@ import (
 )
 
 // windows are the pools that all ask for: two that overlap in one space, one
-// with an exclusion, one of IPv6. They are small, so that they fill up.
+// with an exclusion, one of IPv6, and one that has address spaces alone. They are small, so that they fill up.
 var windows = []ledger.Pool{
 	{ID: "a", Cluster: "platform", Name: "a", Space: "domain", CIDR: netip.MustParsePrefix("10.1.0.0/25")},
 	{ID: "b", Cluster: "platform", Name: "b", Space: "domain", CIDR: netip.MustParsePrefix("10.1.0.64/26")},
@@ -24,6 +24,7 @@ var windows = []ledger.Pool{
 		Excluded: []netip.Prefix{netip.MustParsePrefix("10.2.0.0/30")},
 	},
 	{ID: "six", Cluster: "platform", Name: "six", Space: "six", CIDR: netip.MustParsePrefix("2001:db8::/122")},
+	{ID: "apart", Cluster: "platform", Name: "apart", Space: "apart", CIDR: netip.MustParsePrefix("10.3.0.0/26")},
 }
 
 func findWindow(id ledger.PoolID) *ledger.Pool {
@@ -93,7 +94,8 @@ func (t *traffic) run(ctx context.Context) {
 
 // choose draws a request.
 func (t *traffic) choose(random *rand.Rand) request {
-	w := windows[random.IntN(len(windows))]
+	apart := windows[len(windows)-1]
+	w := windows[random.IntN(len(windows)-1)]
 	epoch := t.now() / generation.Nanoseconds()
 	r := request{
 		Pool: w.ID, Claim: claimID(epoch, random.IntN(claimsAtOnce)),
@@ -109,8 +111,9 @@ func (t *traffic) choose(random *rand.Rand) request {
 		r.Do = "bind"
 	case n < 9:
 		r.Do, r.Pool, r.Length = "bind", child, 31+random.IntN(2)
-	case n < 10 && network != "" && w.Space == ledger.SpaceID(w.ID): // pools that overlap have no address spaces
-		r.Do, r.Network, r.Of, r.Pool = "bind", network, w.ID, ledger.AddressSpaceID(w.ID, "tenant", networkPool(network).Derived.Scope)
+	case n < 10 && network != "": // pools that overlap, or have blocks, have no address spaces
+		r.Do, r.Network, r.Of, r.Pool = "bind", network, apart.ID, ledger.AddressSpaceID(apart.ID, "tenant", networkPool(network).Derived.Scope)
+		r.Length = apart.CIDR.Bits() + 2 + random.IntN(4)
 	case n < 11:
 		r.Do, r.Exact = "bind", within(w.CIDR, r.Length, random)
 	case n < 16:

@@ -77,6 +77,20 @@ var derived = []Mutant{
 		Suite: ofDerived,
 	},
 	{
+		Name:  "a pool that has blocks gets address spaces",
+		File:  "allocator/spaces.go",
+		Old:   "\tcase of.Held() > 0 && !of.Frozen:\n\t\treturn engine.Refuse(ErrMixed)\n",
+		New:   "",
+		Suite: ofDerived,
+	},
+	{
+		Name:  "a pool that has address spaces gets blocks",
+		File:  "allocator/bind.go",
+		Old:   "\tif refusal == nil && p.Spaces > 0 && !b.adopts {\n\t\trefusal = ErrMixed\n\t}\n",
+		New:   "",
+		Suite: ofDerived,
+	},
+	{
 		Name:  "a scope gets one address of two overlapping pools",
 		File:  "allocator/spaces.go",
 		Old:   "if p != of && p.CIDR.Overlaps(of.CIDR) {",
