@@ -112,7 +112,24 @@ func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) er
 
 // Complete serves a CREATE that has found a pool closed. It asks whether the claim is gone for which the pool was closed, and
 // retires the pool then. open reports that the pool is not closed any more: it is gone, or open again.
+//
+// A pool that all workspaces share is opened again for the CREATE, if the claim is there: its workspace could keep the pool closed to all
+// others, by a finalizer or by a DELETE that always fails. When the claim goes, the pool stays with what is inside by then.
 func (c *Closer) Complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {
+	open, err = c.complete(ctx, id)
+	p, ok := c.Ledger.Pool(id)
+	if open || err != nil || !ok || p.Derived.Workspace != "" || p.Derived.Holder.Claim == "" {
+		return open, err
+	}
+	if err := c.Ranges.Reopen(ctx, id); err != nil {
+		return false, fmt.Errorf("open pool %s again: %w", p.Name, err)
+	}
+	c.published.drop(id)
+	return true, nil
+}
+
+// complete ends the release of a pool, if the claim is gone for which it was closed.
+func (c *Closer) complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {
 	p, ok := c.Ledger.Pool(id)
 	if !ok || p.Derived == nil || p.Derived.Releasing.IsZero() {
 		return true, nil

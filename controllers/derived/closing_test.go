@@ -168,3 +168,33 @@ func TestReconcile_ADeleteThatFailed(t *testing.T) {
 		t.Errorf("the range is %+v, with the object %v; want it open, held and published", now.Derived, s.object(p))
 	}
 }
+
+// A workspace whose claim holds a pool that all share, and whose DELETE never succeeds, does not keep the others out.
+func TestComplete_OpensAPoolThatAllShare(t *testing.T) {
+	s := newScene(t)
+	claim := gen.Claim("range", gen.OfClass("net"))
+	claim.Finalizers = []string{"example.com/stays"}
+	if err := s.workspace.Create(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: "root", Length: 24}, ledger.Pool{
+		Cluster: tenant, Name: "net-all", Derived: &ledger.Derived{Class: "net", Scope: ledger.Scope{}, Holder: holderOf(claim)},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if inside := s.closes(claim, false); inside != "" {
+		t.Fatal(inside)
+	}
+	s.deletes(claim)
+	if open, err := s.Complete(t.Context(), p.ID); !open || err != nil {
+		t.Errorf("Complete = %t, %v; want the pool to be open", open, err)
+	}
+	guest := ledger.Holder{Claim: "guest", Cluster: "v", Namespace: "n", Name: "guest"}
+	if _, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Holder: guest, Length: 32}); err != nil {
+		t.Errorf("Bind for another workspace: %v", err)
+	}
+	if held, ok := s.alloc.Derived().Held(ledger.ClaimID(claim.UID)); !ok || held.ID != p.ID {
+		t.Errorf("the claim holds %s, want %s as long as it is there", held.ID, p.ID)
+	}
+}

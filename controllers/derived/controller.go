@@ -161,7 +161,7 @@ func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Resu
 // end goes on with a pool that is closed: it is retired if nobody holds it, or the claim is gone, and opened again if the claim is
 // there when its DELETE has failed for certain.
 func (c *Controller) end(ctx context.Context, p ledger.Pool) (reconcile.Result, error) {
-	if open, err := c.Complete(ctx, p.ID); open || err != nil {
+	if open, err := c.complete(ctx, p.ID); open || err != nil {
 		return reconcile.Result{}, err
 	}
 	if left := p.Derived.Releasing.Sub(c.Clock.Now()); left > 0 {
