@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -147,6 +148,7 @@ func (d *decision) carveFrom(ctx context.Context, req ledger.Request, level reso
 	made := ledger.Pool{Cluster: d.from.Cluster, Name: level.Name, Derived: &level.Derived}
 	if level.InPlatform {
 		made.Cluster = d.directory.Platform().Cluster
+		made.Name = d.unlike(made)
 	}
 	_, err := d.compared(func(ctx context.Context, req ledger.Request) (_ ledger.Block, err error) {
 		if d.dry {
@@ -160,6 +162,19 @@ func (d *decision) carveFrom(ctx context.Context, req ledger.Request, level reso
 		made.Excluded = level.Excluded(made.CIDR)
 	}
 	return made, err
+}
+
+// unlike returns a name for a pool that all workspaces share: with its whole digest if another such pool has the name that it would
+// have. A tenant can choose a scope for that, whose pool would keep the IPPool of this one from being made.
+func (d *decision) unlike(made ledger.Pool) string {
+	id := made.Derived.ID()
+	for p := range d.ledger.Derived().All() {
+		if p.Cluster == made.Cluster && p.Name == made.Name && p.ID != id && ledger.IsDerived(p.ID) {
+			digest := ledger.Digest(id)
+			return made.Name[:min(strings.LastIndex(made.Name, "-"), 253-1-len(digest))] + "-" + digest
+		}
+	}
+	return made.Name
 }
 
 // bindWithin binds the claim's block in the pool that its chain ends in.

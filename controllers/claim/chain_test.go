@@ -132,6 +132,27 @@ func TestChain_Tenancy(t *testing.T) {
 	}
 }
 
+// The names of two pools may be made to agree in their eight digits. The second one gets its whole digest into its name: else its
+// IPPool could not be made.
+func TestChain_AnotherPoolHasTheName(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleAllProjects)
+	id := ledger.DerivedID(vpc, "", ledger.Scope{"network": {APIGroup: "networking.example.com", Kind: "Network", Name: "net"}})
+	taken := vpc + "-net-" + ledger.Digest(id)[:8]
+	_, err := n.ledger.Derived().Provision(t.Context(), ledger.Request{Pool: "uid-of-root", Length: 48}, ledger.Pool{
+		Cluster: "platform", Name: taken, Derived: &ledger.Derived{Class: vpc, Scope: ledger.Scope{"network": {Kind: "Chosen", Name: "net"}}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := n.answered("tenant", scoped("c", endpoint, "net", "ams")); err != nil || answer.Status.AllocatedCIDR == "" {
+		t.Fatalf("answered %+v, %v", answer.Status, err)
+	}
+	if p, _ := n.ledger.Pool(id); p.Name != vpc+"-net-"+ledger.Digest(id) {
+		t.Errorf("the pool is named %q, want its whole digest, as there is another %s", p.Name, taken)
+	}
+}
+
 // A flat class of the same root serves claims with and without a scope.
 func TestChain_ServesAFlatClassBesideIt(t *testing.T) {
 	t.Parallel()

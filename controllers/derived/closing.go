@@ -114,7 +114,7 @@ func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) er
 // retires the pool then. open reports that the pool is not closed any more: it is gone, or open again.
 //
 // A pool that all workspaces share is opened again for the CREATE, if the claim is there: its workspace could keep the pool closed to all
-// others, by a finalizer or by a DELETE that always fails. When the claim goes, the pool stays with what is inside by then.
+// others, by a finalizer or by a DELETE that always fails. When the claim goes, the pool stays for the blocks inside.
 func (c *Closer) Complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {
 	open, err = c.complete(ctx, id)
 	p, ok := c.Ledger.Pool(id)
