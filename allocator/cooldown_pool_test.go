@@ -192,3 +192,20 @@ func TestCooldown_LostAnswers(t *testing.T) {
 		})
 	}
 }
+
+// What cools in a derived pool that is retired and made again is given to nobody else meanwhile.
+func TestProvision_KeepsTheCooldownsInside(t *testing.T) {
+	i := newIcebox(t)
+	wanted := ofNetwork("net", "a")
+	net := i.provision("p", 28, wanted)
+	i.cooldown = time.Hour
+	former := i.bind(request(net.ID, "former", 32))
+	i.free("former")
+	i.cooldown = 0
+	i.must(i.Retire(t.Context(), net.ID))
+	again := i.provision("p", 28, wanted)
+	i.sameAsLedger(i.follower())
+	if other := i.bind(request(again.ID, "other", 32)); other.Prefix == former.Prefix {
+		t.Errorf("%s is given to another claim within its cooldown, in %s made again at %s", other.Prefix, net.CIDR, again.CIDR)
+	}
+}

@@ -154,6 +154,12 @@ func (f *free) cool(until time.Time) {
 	f.value = f.cooled.Encode()
 }
 
+// forName lets an object of another name get the cooling block back.
+func (f *free) forName(name string) {
+	f.cooled.Holdings[0].Name = name
+	f.value = f.cooled.Encode()
+}
+
 func (f free) plan(v space.View) (engine.Plan, error) {
 	if err := present(v, f.block); err != nil {
 		return engine.Plan{}, err

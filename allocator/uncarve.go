@@ -2,11 +2,13 @@ package allocator
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // newUncarve plans to remove a child as it is now. The child's record and its head
@@ -86,8 +88,12 @@ func (r *uncarve) cool(a *Allocator, block Block) error {
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
 	}
-	if until = later(until, r.child.CoolsUntil); until.After(a.engine.Hooks.Now()) {
+	now, inside := a.engine.Hooks.Now(), r.child.CoolsUntil
+	if until = later(until, inside); until.After(now) {
 		r.free.cool(until)
+	}
+	if ledger.IsDerived(r.child.ID) && inside.After(now) { // made again there, it would give the addresses that cool to others
+		r.free.forName("cooling." + rand.Text())
 	}
 	return nil
 }

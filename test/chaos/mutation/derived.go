@@ -77,6 +77,13 @@ var derived = []Mutant{
 		Suite: ofDerived,
 	},
 	{
+		Name:  "a pool that is made again gives out what cools in it",
+		File:  "allocator/uncarve.go",
+		Old:   "if ledger.IsDerived(r.child.ID) && inside.After(now) {",
+		New:   "if false {",
+		Suite: ofDerived,
+	},
+	{
 		Name:  "a pool that has blocks gets address spaces",
 		File:  "allocator/spaces.go",
 		Old:   "\tcase of.Held() > 0 && !of.Frozen:\n\t\treturn engine.Refuse(ErrMixed)\n",
