@@ -41,8 +41,7 @@ func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, er
 	held, err := pool, error(nil)
 	by, releasing := pool.Derived.Holder, !pool.Derived.Releasing.IsZero()
 	switch {
-	case by == d.holder && !releasing && d.clock.Since(pool.Derived.HeldSince) < failed: // it was made so
-	case !d.dry:
+	case !d.dry: // also if it was made so: a claim of this name may have been answered with it, stored, and deleted since
 		held, err = d.ledger.Derived().Hold(ctx, pool.ID, d.holder)
 	case releasing:
 		err = &ledger.ReleasingError{Pool: pool.ID}

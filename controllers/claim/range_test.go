@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -286,4 +287,39 @@ func TestSpace_IsNotMixedWithBlocksForAll(t *testing.T) {
 
 func refOf(ref ipamv1alpha1.ScopeRef) ledger.ScopeRef {
 	return ledger.ScopeRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+}
+
+// during runs once, before pools are published.
+type during struct {
+	*networks
+	do func(ledger.Pool)
+}
+
+func (d *during) Publish(ctx context.Context, pools ...ledger.Pool) error {
+	if do := d.do; do != nil {
+		d.do = nil
+		do(pools[len(pools)-1])
+	}
+	return d.networks.Publish(ctx, pools...)
+}
+
+// While a CREATE is answered, an earlier one of its name may be stored, and that claim deleted with its range. The later one is not
+// answered with that.
+func TestRange_GoesWithAnEarlierClaimOfTheName(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	n.ranges = &during{n, func(p ledger.Pool) {
+		derived, earlier := n.ledger.Derived(), ledger.Holder{Claim: "earlier", Cluster: "tenant", Namespace: "default", Name: "c"}
+		_, err := derived.Hand(t.Context(), p.ID, p.Derived.Holder.Claim, earlier)
+		if err := errors.Join(err, derived.Begin(t.Context(), p.ID, "earlier", time.Now()), n.ledger.Retire(t.Context(), p.ID)); err != nil {
+			t.Error(err)
+		}
+	}}
+	claim := scoped("c", vpc, "net", "")
+	claim.Spec.Target = ipamv1alpha1.TargetScopeRange
+	answer := n.create(claim)
+	held, ok := n.ledger.Derived().Held(promise.Of("tenant", claim))
+	if shown := answer.Status.AllocatedCIDR; shown != "" && (!ok || held.CIDR.String() != shown) {
+		t.Errorf("answered with %s, and the ledger has %s for it, %t", shown, held.CIDR, ok)
+	}
 }
