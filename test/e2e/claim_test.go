@@ -53,6 +53,7 @@ func TestClaim_OfTwoTenants(t *testing.T) {
 			PoolRef:       from,
 			ClassName:     name,
 			ClaimRef:      &ipamv1alpha1.ClaimRef{Name: "web", UID: claim.UID},
+			Purpose:       ipamv1alpha1.PurposeClaim,
 			ReclaimPolicy: ipamv1alpha1.ReclaimDelete,
 		}, ipamv1alpha1.IPAllocationStatus{Phase: ipamv1alpha1.AllocationReady, AllocatedCIDR: block.String()})
 	}
@@ -82,6 +83,7 @@ func TestClaim_ForOneAddress(t *testing.T) {
 		PoolRef:       ipamv1alpha1.PoolRef{Name: name, ProjectRef: &ipamv1alpha1.ProjectRef{Name: platform.Path}},
 		ClassName:     name,
 		ClaimRef:      &ipamv1alpha1.ClaimRef{Name: "web", UID: claim.UID},
+		Purpose:       ipamv1alpha1.PurposeClaim,
 		ReclaimPolicy: ipamv1alpha1.ReclaimRetain,
 		OwnerRef:      &owner,
 	}, ipamv1alpha1.IPAllocationStatus{
