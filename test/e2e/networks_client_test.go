@@ -105,7 +105,7 @@ func (c cloud) theLifeOfANetwork() {
 	var all []built
 	for _, name := range []string{"one", "two"} {
 		b := built{name: name, vpc: c.network(name), subnet: c.location(name, "ams")}
-		b.interfaces = [][]networks.Claim{c.plug(name, "ams", "eth0"), c.plug(name, "ams", "eth1")}
+		b.interfaces = [][]networks.Claim{c.plug(name, "eth0"), c.plug(name, "eth1")}
 		c.within(b)
 		framework.WaitFor(c, c.tenant, gen.Pool(b.subnet.Pool), func(pool *ipamv1alpha1.IPPool) error {
 			if got := pool.Status.Capacity; got == nil || got.Allocated != "12884901888" {
@@ -148,7 +148,7 @@ func (c cloud) refusesAsAWhole() {
 		options.Classes = []string{class}
 		greedy := c
 		greedy.Client = c.client(options)
-		held := greedy.plug("one", "ams", class+"-0")
+		held := greedy.plug("one", class+"-0")
 		refused := func(err error) error {
 			refusal, ok := errors.AsType[*networks.Refusal](err)
 			switch {
@@ -193,7 +193,7 @@ func (c cloud) aFullLevel() {
 func (c cloud) recordsRightAfter(rounds int) {
 	network, location := c.network("one"), c.location("one", "ams")
 	for range rounds {
-		if err := c.Release(c.Context(), c.plug("one", "ams", "eth0")...); err != nil {
+		if err := c.Release(c.Context(), c.plug("one", "eth0")...); err != nil {
 			c.Error(err)
 		}
 	}

@@ -125,7 +125,7 @@ func (c cloud) within(b built) {
 	disjointIn(c.T, "10.0.0.0/16", v4...)
 }
 
-// network makes the range of a network, location that of a location, and plug the claims of an interface.
+// network makes the range of a network, location that of a location, and plug the claims of an interface at the location ams.
 func (c cloud) network(name string) networks.Claim {
 	c.Helper()
 	return had(c, func(ctx context.Context) (networks.Claim, error) { return c.Network(ctx, name) })
@@ -136,9 +136,9 @@ func (c cloud) location(network, name string) networks.Claim {
 	return had(c, func(ctx context.Context) (networks.Claim, error) { return c.Location(ctx, network, name) })
 }
 
-func (c cloud) plug(network, location, name string) []networks.Claim {
+func (c cloud) plug(network, name string) []networks.Claim {
 	c.Helper()
-	return had(c, func(ctx context.Context) ([]networks.Claim, error) { return c.Interface(ctx, network, location, name) })
+	return had(c, func(ctx context.Context) ([]networks.Claim, error) { return c.Interface(ctx, network, "ams", name) })
 }
 
 // leave releases ranges, one after the other.

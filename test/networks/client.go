@@ -136,7 +136,7 @@ func (c *Client) Interface(ctx context.Context, network, location, name string) 
 type wish struct{ suffix, field, value string }
 
 func (c *Client) wanted() []wish {
-	var all []wish
+	all := make([]wish, 0, len(c.options.Families)+len(c.options.Classes))
 	for _, family := range c.options.Families {
 		all = append(all, wish{strings.ToLower(family), "ipFamily", family})
 	}

@@ -73,3 +73,12 @@ func ScopeColumn(s Scope) string {
 	}
 	return strings.Join(parts, ",")
 }
+
+// ClassRef names an IPClass.
+type ClassRef struct {
+	// name of the IPClass.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +required
+	Name string `json:"name"`
+}

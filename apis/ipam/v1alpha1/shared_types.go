@@ -264,3 +264,25 @@ func (s *PoolSelector) LabelSelector() *metav1.LabelSelector {
 	}
 	return selector
 }
+
+// PoolReservations keeps blocks at the two edges of a pool from being handed out.
+// +kubebuilder:validation:XValidation:rule="self.?leading.orValue(0) + self.?trailing.orValue(0) == 0 || has(self.unitPrefixLength)",message="unitPrefixLength is required: give the prefix length of one reserved block, such as 32 for a single IPv4 address"
+type PoolReservations struct {
+	// leading is the number of blocks reserved at the start of the pool.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	Leading int32 `json:"leading,omitempty"`
+
+	// trailing is the number of blocks reserved at the end of the pool.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	Trailing int32 `json:"trailing,omitempty"`
+
+	// unitPrefixLength is the prefix length of one reserved block.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=128
+	// +optional
+	UnitPrefixLength int32 `json:"unitPrefixLength,omitempty"`
+}
