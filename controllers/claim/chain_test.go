@@ -33,7 +33,7 @@ func TestChain_IsMadeByTheFirstClaim(t *testing.T) {
 	}
 	ref := answer.Status.PoolRef
 	if ref == nil || ref.ProjectRef != nil || !strings.HasPrefix(ref.Name, "subnet-tenant-ams-net-") {
-		t.Fatalf("poolRef is %+v, want that of the /64 in the own workspace", ref)
+		t.Fatalf("poolRef is %+v, want that of the /64 in the workspace of the claim", ref)
 	}
 	if err := n.tenant.Client.Get(t.Context(), client.ObjectKey{Name: ref.Name}, &ipamv1alpha1.IPPool{}); err != nil {
 		t.Errorf("the pool of the answer: %v", err)
