@@ -9,6 +9,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // network adds the pool of a network to the scene, which a claim holds, and publishes both.
@@ -87,16 +88,21 @@ func TestVerify_Ranges(t *testing.T) {
 // The figures of a pool with address spaces are those of the fullest; the spaces have its CIDR, and are not found to overlap it.
 func TestVerify_AddressSpaces(t *testing.T) {
 	s := newScene(t)
+	apart := testbed.Pool("w", "uid-of-apart", "10.9.0.0/16")
+	apart.Name = "apart"
+	_, err := s.ledger.Register(t.Context(), apart)
+	s.must(err)
 	for _, name := range []string{"x", "y"} {
-		space, err := s.ledger.Derived().Space(t.Context(), "uid-of-root", "w", ledger.Scope{"network": {Kind: "Network", Name: name}})
+		space, err := s.ledger.Derived().Space(t.Context(), "uid-of-apart", "w", ledger.Scope{"network": {Kind: "Network", Name: name}})
 		s.must(err)
-		r := request("in-"+name, "10.0.0.0/28")
+		r := request("in-"+name, "10.9.0.0/28")
 		r.Pool = space.ID
 		_, err = s.ledger.Bind(t.Context(), r)
 		s.must(err)
-		s.publish("in-"+name, "10.0.0.0/28")
+		s.publish("in-"+name, "10.9.0.0/28")
+		s.records["in-"+name].Spec.PoolRef.Name = "apart"
 	}
-	s.show("root", "10.0.0.0/16", "65536", "272", "65264")
+	s.show("apart", "10.9.0.0/16", "65536", "16", "65520")
 	if got, findings := s.verify(); len(got) != 0 {
 		t.Errorf("found are %v: %+v", got, findings)
 	}

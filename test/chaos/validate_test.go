@@ -163,7 +163,8 @@ func (r *replay) block(revision int64, e event, b block) {
 	reused := ok && old.claim != b.claim && old.state == "retained" && b.state == "bound"
 	passes := old.state == cooling || b.state == cooling // between claims of one name
 	same := old.claim == b.claim || reused || passes
-	if ok && (!same || old.name != b.name || old.pool != b.pool) {
+	forNobody := b.state == cooling && strings.HasPrefix(b.name, "cooling.") // that of a range in which addresses cool
+	if ok && (!same || old.name != b.name && !forNobody || old.pool != b.pool) {
 		r.complain("revision %d: %s was %s of claim %s, %s in %s, and is %s of claim %s, %s in %s",
 			revision, e.key, old.state, old.claim, old.name, old.pool, b.state, b.claim, b.name, b.pool)
 	}

@@ -42,7 +42,11 @@ func TestNetworks_ARecordIsDeletedRightAfterItsClaim(t *testing.T) {
 				}
 				framework.Delete(t, s.tenant, claim)
 				begun := time.Now()
-				switch err := s.tenant.Delete(t.Context(), record); {
+				err := s.tenant.Delete(t.Context(), record)
+				for apierrors.IsServiceUnavailable(err) { // on a busy machine nobody can tell in time
+					err = s.tenant.Delete(t.Context(), record)
+				}
+				switch {
 				case apierrors.IsNotFound(err):
 					absent++
 				case err != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -24,11 +25,21 @@ func (c *Client) Release(ctx context.Context, claims ...Claim) error {
 		if record == "" {
 			return fmt.Errorf("claim %s names no IPAllocation", claim.Name)
 		}
-		if err := gone(c.records.Delete(ctx, record, metav1.DeleteOptions{}), "delete", "ipallocations", record); err != nil {
+		if err := c.deleteRecord(ctx, record); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// deleteRecord deletes the record of a claim that is gone, again and again while nobody can tell that.
+func (c *Client) deleteRecord(ctx context.Context, record string) error {
+	for {
+		err := c.records.Delete(ctx, record, metav1.DeleteOptions{})
+		if !apierrors.IsServiceUnavailable(err) || ctx.Err() != nil {
+			return gone(err, "delete", "ipallocations", record)
+		}
+	}
 }
 
 // ReleaseRange releases the claim of a range, and sees that claim and pool are gone. A *Refusal with Code 409: something is inside.
