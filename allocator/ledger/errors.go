@@ -25,7 +25,7 @@ var (
 	ErrInUse = errors.New("prefix is in use")
 	// ErrMixed: the pool has blocks of its own and is asked for an address space, or the other way round. To give its addresses out once
 	// in each scope as well could give one address to two claims that must not share it.
-	ErrMixed = errors.New("its classes have changed in uniqueWithin, and it still has blocks from before: release those first, or use another pool")
+	ErrMixed = errors.New("pool has blocks or address spaces, and cannot have both")
 	// ErrInvalid: the request could not be met by any ledger; the message says why.
 	ErrInvalid = errors.New("request is not valid")
 	// ErrChanged: the block is not as the caller last saw it.

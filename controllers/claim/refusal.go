@@ -146,6 +146,9 @@ func say(tried []miss) string {
 	said := make([]string, len(tried))
 	for i, m := range tried {
 		said[i] = fmt.Sprintf("pool %q: %v", m.Pool.Name, m.err)
+		if errors.Is(m.err, ledger.ErrMixed) {
+			said[i] = fmt.Sprintf("pool %q: its classes have changed in uniqueWithin, and it still has blocks from before: release those first, or use another pool", m.Pool.Name)
+		}
 		if over, ok := errors.AsType[*ledger.QuotaError](m.err); ok && over.Class != "" {
 			return fmt.Sprintf("class %q: %v", over.Class, over)
 		}

@@ -156,9 +156,9 @@ func TestReconcile_StartsAnewWithANewClaim(t *testing.T) {
 	if err := s.workspace.Delete(t.Context(), owned("web")); err != nil {
 		t.Fatalf("Delete: %v", err)
 	}
-	anew := owned("web")
-	anew.UID = "another"
-	testbed.Create(t, s.workspace, anew)
+	again := owned("web")
+	again.UID = "another"
+	testbed.Create(t, s.workspace, again)
 	s.look("web")
 	if !s.has("web") || s.said() != "" {
 		t.Error("the first look at a new claim did something")

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -42,17 +41,9 @@ func (s *server) closeRange(ctx context.Context, req *admissionv1.AdmissionReque
 	switch {
 	case err != nil:
 		log.FromContext(ctx).Error(err, "a DELETE is not decided", "cluster", in, "claim", claim.Namespace+"/"+claim.Name)
-		return kept(claim.Name, http.StatusServiceUnavailable, undecided), nil
+		return fails("ipclaims", claim.Name, http.StatusServiceUnavailable, undecided), nil
 	case inside != "":
-		return kept(claim.Name, http.StatusConflict, inside), nil
+		return fails("ipclaims", claim.Name, http.StatusConflict, inside), nil
 	}
 	return &admissionv1.AdmissionResponse{Allowed: true}, nil
-}
-
-// kept fails the DELETE of a claim.
-func kept(name string, code int32, message string) *admissionv1.AdmissionResponse {
-	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
-		Status: metav1.StatusFailure, Code: code, Reason: statusReasons[code], Message: message,
-		Details: &metav1.StatusDetails{Group: ipamv1alpha1.GroupName, Kind: "ipclaims", Name: name},
-	}}
 }

@@ -97,6 +97,14 @@ func unanswered(name string) *admissionv1.AdmissionResponse {
 	return refused(ipamv1alpha1.ReasonError, unknown, metav1.StatusDetails{Kind: "IPClaim", Name: name})
 }
 
+// fails fails the DELETE of an object. resource is the plural of its kind.
+func fails(resource, name string, code int32, message string) *admissionv1.AdmissionResponse {
+	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: statusReasons[code], Message: message,
+		Details: &metav1.StatusDetails{Group: ipamv1alpha1.GroupName, Kind: resource, Name: name},
+	}}
+}
+
 // refuse fails every CREATE. The API server asks for claims that say Refuse and have no answer.
 func refuse(_ context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	return unanswered(req.Name), nil

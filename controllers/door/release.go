@@ -46,20 +46,12 @@ func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest)
 	}
 	switch {
 	case gone:
-		return unreleased(record.Name, http.StatusNotFound, fmt.Sprintf("ipallocations.%s %q not found: its claim is gone, and it went with it", ipamv1alpha1.GroupName, record.Name)), nil
+		return fails("ipallocations", record.Name, http.StatusNotFound, fmt.Sprintf("ipallocations.%s %q not found: its claim is gone, and it went with it", ipamv1alpha1.GroupName, record.Name)), nil
 	case err != nil:
 		log.FromContext(ctx).Error(err, "a DELETE is not decided", "cluster", in, "record", record.Namespace+"/"+record.Name)
-		return unreleased(record.Name, http.StatusServiceUnavailable, "nobody can tell now whether the claim of this allocation is gone: delete it again later"), nil
+		return fails("ipallocations", record.Name, http.StatusServiceUnavailable, "nobody can tell now whether the claim of this allocation is gone: delete it again later"), nil
 	}
 	return &admissionv1.AdmissionResponse{Allowed: true}, nil
-}
-
-// unreleased fails the DELETE of a record.
-func unreleased(name string, code int32, message string) *admissionv1.AdmissionResponse {
-	return &admissionv1.AdmissionResponse{Result: &metav1.Status{
-		Status: metav1.StatusFailure, Code: code, Reason: statusReasons[code], Message: message,
-		Details: &metav1.StatusDetails{Group: ipamv1alpha1.GroupName, Kind: "ipallocations", Name: name},
-	}}
 }
 
 // in returns the logical cluster of an object; empty if it names none. On kcp it is an annotation that kcp sets, whatever the

@@ -42,11 +42,7 @@ func TestNetworks_ARecordIsDeletedRightAfterItsClaim(t *testing.T) {
 				}
 				framework.Delete(t, s.tenant, claim)
 				begun := time.Now()
-				err := s.tenant.Delete(t.Context(), record)
-				for apierrors.IsServiceUnavailable(err) { // on a busy machine nobody can tell in time
-					err = s.tenant.Delete(t.Context(), record)
-				}
-				switch {
+				switch err := patiently(t, func(ctx context.Context) error { return s.tenant.Delete(ctx, record) }); {
 				case apierrors.IsNotFound(err):
 					absent++
 				case err != nil:

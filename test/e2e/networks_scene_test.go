@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -222,4 +224,18 @@ func (n *network) staysAsAnswered() {
 			n.Errorf("claim %s is %+v, %v; want it as its CREATE was answered: %+v", answer.Name, now, err, answer)
 		}
 	}
+}
+
+// patiently sends a request again while the answer is that nobody can tell now, as a controller does: on a busy machine that
+// happens. It logs each time.
+func patiently(t *testing.T, do func(context.Context) error) (err error) {
+	t.Helper()
+	again := retry.Do(t.Context(), framework.Patience, "an answer", func(ctx context.Context) error {
+		if err = do(ctx); apierrors.IsServiceUnavailable(err) {
+			t.Log("asking again:", err)
+			return err
+		}
+		return nil
+	})
+	return cmp.Or(err, again)
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -17,7 +16,6 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
-	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -69,27 +67,16 @@ func (r *ranges) endpoint(name, network string, options ...gen.ClaimOption) *ipa
 	return gen.Claim(name, append(options, gen.OfClass(r.name), gen.Within("network", network, "location", "ams"))...)
 }
 
-// ask sends a request again while the answer is that nobody can tell now, as a controller does: on a busy machine that happens.
-func (r *ranges) ask(do func(context.Context) error) (err error) {
-	again := retry.Do(r.Context(), framework.Patience, "an answer", func(ctx context.Context) error {
-		if err = do(ctx); apierrors.IsServiceUnavailable(err) {
-			return err
-		}
-		return nil
-	})
-	return cmp.Or(err, again)
-}
-
 // remove sends a DELETE.
 func (r *ranges) remove(claim *ipamv1alpha1.IPClaim) error {
-	return r.ask(func(ctx context.Context) error { return r.tenant.Delete(ctx, claim) })
+	return patiently(r.T, func(ctx context.Context) error { return r.tenant.Delete(ctx, claim) })
 }
 
 // gets creates claims, whose answers must show their blocks.
 func (r *ranges) gets(claims ...*ipamv1alpha1.IPClaim) {
 	r.Helper()
 	for _, claim := range claims {
-		err := r.ask(func(ctx context.Context) error { return r.tenant.Create(ctx, claim) })
+		err := patiently(r.T, func(ctx context.Context) error { return r.tenant.Create(ctx, claim) })
 		if err != nil || claim.Status.AllocatedCIDR == "" {
 			r.Fatalf("CREATE of claim %s: %v, %+v; want its block", claim.Name, err, claim.Status)
 		}

@@ -3,9 +3,11 @@ package networks
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Release releases the claims of an interface, each with its record at once. Those that are gone already are passed over.
@@ -32,14 +34,16 @@ func (c *Client) Release(ctx context.Context, claims ...Claim) error {
 	return nil
 }
 
-// deleteRecord deletes the record of a claim that is gone, again and again while nobody can tell that.
-func (c *Client) deleteRecord(ctx context.Context, record string) error {
-	for {
-		err := c.records.Delete(ctx, record, metav1.DeleteOptions{})
-		if !apierrors.IsServiceUnavailable(err) || ctx.Err() != nil {
-			return gone(err, "delete", "ipallocations", record)
-		}
-	}
+// undecided is for how long the DELETE of a record is sent again while nobody can tell whether its claim is gone.
+const undecided = time.Minute
+
+// deleteRecord deletes the record of a claim that is gone.
+func (c *Client) deleteRecord(ctx context.Context, record string) (err error) {
+	_ = wait.PollUntilContextTimeout(ctx, time.Second, undecided, true, func(ctx context.Context) (bool, error) {
+		err = c.records.Delete(ctx, record, metav1.DeleteOptions{})
+		return !apierrors.IsServiceUnavailable(err), nil
+	})
+	return gone(err, "delete", "ipallocations", record)
 }
 
 // ReleaseRange releases the claim of a range, and sees that claim and pool are gone. A *Refusal with Code 409: something is inside.
