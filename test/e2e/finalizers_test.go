@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -80,6 +81,13 @@ func TestFinalizers_OfABinding(t *testing.T) {
 	if err := s.tenant.Create(t.Context(), gen.Claim("late", gen.OfClass(s.name), gen.Length(28))); !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 		t.Errorf("Create of a claim while the binding goes = %v; want it refused", err)
 	}
+	// kcp lets nobody take its own finalizer off a binding that goes.
+	framework.WaitFor(t, owner, binding, func(binding *apisv1alpha2.APIBinding) error {
+		if !slices.Equal(binding.Finalizers, []string{stay}) {
+			return fmt.Errorf("it has the finalizers %q; want the tenant's alone", binding.Finalizers)
+		}
+		return nil
+	})
 	finalizers(t, owner, binding, letsGo)
 	framework.WaitGone(t, owner, binding)
 	s.tenant.Bind(t)
