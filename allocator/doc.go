@@ -27,8 +27,8 @@
 // (internal/space).
 //
 // A block can be reserved for a claim that is being created, and given to it once it is
-// created (reserve.go). Any Allocator may reserve. One of them, the leader, has the waiting
-// lists, and marks the spaces in which claims wait (internal/engine/lead.go).
+// created (reserve.go). One Allocator, the leader, has the waiting
+// lists, and tells the others where it answers (internal/engine/lead.go).
 //
 // A block that outlives its claim is retained (retain.go), and may have a lease. When that
 // is over, DueLeases names its holder (leases.go), and the caller releases the block. A later
@@ -70,7 +70,6 @@
 //	pools/<pool>                   a pool
 //	workspaces/<cluster>/roots     put when a root pool of the workspace comes or goes
 //	quotas/<class>/<cluster>       put by every bind by a class that has had a limit there
-//	turns/<space>                  put by a writer that loses to others, to ask for a turn
 //	replicas/leader                the address at which the leader answers
 //	slices/<pool>/head             put when a record of the pool's slices changes; counts those given
 //	slices/<pool>/members/<cluster> the record of a workspace
@@ -93,7 +92,6 @@
 //	head    {"v":1,"n":17,"by":"…"}
 //	        "by" names the transaction that has put it, so that its writer finds out whether it was committed
 //	roots   {"v":1}, as quotas
-//	turn    {"v":1,"w":"…","took":1500000}
 //	claim   {"v":1,"space":"…","prefix":"10.0.0.0/26"}
 //	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
 //	        version 2 with "frozen":true, which is absent otherwise

@@ -84,8 +84,6 @@ func newEverything(t *testing.T) *chronicle {
 	put("third", SliceDeclined, "")
 	_, err := c.etcd.Client().Put(t.Context(), c.keys.Leader(), store.EncodeLeader("10.0.0.7:9443"))
 	c.must(err)
-	_, err = c.etcd.Client().Put(t.Context(), c.keys.Space("p").Turn(), store.EncodeTurn(store.Turn{Writer: "another", Took: time.Millisecond}))
-	c.must(err)
 	c.waitIdle(t)
 	return c
 }

@@ -139,7 +139,7 @@ func (r retirement) plan(v space.View) (engine.Plan, error) {
 	}
 	changes := []store.Change{v.Keys.RemovePool(p.Pool), v.Keys.PutRoots(p.Cluster)}
 	if len(v.Pools()) == 1 { // the space ends with it
-		changes = append(changes, v.Keys.RemoveHead(), v.Keys.RemoveTurn())
+		changes = append(changes, v.Keys.RemoveHead())
 	}
 	return engine.Plan{Changes: changes}, nil
 }

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
-	"github.com/kcp-ipam/ipam/allocator/internal/store"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // An Allocator that etcd has refused once is healthy again when etcd takes transactions, though it has none to send.
@@ -54,20 +52,6 @@ func TestBind_WithoutTheFormerBlockThatWasPlanned(t *testing.T) {
 	again.Holder.Claim = "late"
 	if b := l.bind(again); !b.Since.IsZero() {
 		t.Errorf("the tenure of %s begins at %s, want at the bind", b.Prefix, b.Since)
-	}
-}
-
-// The wish of a writer for a turn in a space that is gone does not stay in the ledger.
-func TestPrune_TurnsOfSpacesThatAreGone(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
-	for _, id := range []string{"p", "gone"} {
-		l.put("turns/"+id, store.EncodeTurn(store.Turn{Writer: "w"}))
-	}
-	engine.Guard{Engine: l.engine}.Prune(t.Context())
-	resp, err := l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/turns/", clientv3.WithPrefix())
-	if err != nil || len(resp.Kvs) != 1 || string(resp.Kvs[0].Key) != store.DefaultPrefix+"/turns/p" {
-		t.Errorf("turns after Prune: %v, %v; want that of p alone", resp.Kvs, err)
 	}
 }
 

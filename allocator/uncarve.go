@@ -106,7 +106,7 @@ func (r *uncarve) plan(v space.View) (engine.Plan, error) {
 	}
 	parting, err := r.parting(v)
 	return engine.Plan{Changes: append(parting,
-		keys.RemovePool(r.child), keys.RemoveHead().At(r.head, engine.ErrStale), keys.RemoveTurn())}, err
+		keys.RemovePool(r.child), keys.RemoveHead().At(r.head, engine.ErrStale))}, err
 }
 
 // parting is what the transaction does in the parent.

@@ -20,7 +20,7 @@ const leastOps = 8
 // transaction builds it: if the head and all keys are as they were seen, then all changes, else the head as it is.
 func (g *group) transaction(txn clientv3.Txn) clientv3.Txn {
 	key, put := g.keys.Head(), map[string]bool{}
-	ifs, then, els := g.at.Same(key), make([]clientv3.Op, 0, g.size.writes+1), store.Ops(store.Get(key))
+	ifs, then := g.at.Same(key), make([]clientv3.Op, 0, g.size.writes+1)
 	tenures := map[netip.Prefix][]*store.Farewell{}
 	for c := range g.changes() {
 		if c.Was != store.Any {
@@ -39,36 +39,28 @@ func (g *group) transaction(txn clientv3.Txn) clientv3.Txn {
 	for _, bucket := range slices.SortedFunc(maps.Keys(tenures), ledger.ComparePrefixes) {
 		then = append(then, g.keys.PutFarewells(g.at.Revision, tenures[bucket]...))
 	}
-	if g.wish != nil {
-		els = append(els, store.Put(g.keys.Turn(), store.EncodeTurn(*g.wish)))
-	}
-	return txn.If(ifs...).Then(then...).Else(els...)
+	return txn.If(ifs...).Then(then...).Else(store.Get(key))
 }
 
-// commit sends a group as one transaction, and leaves it pending if it did not
-// succeed. It reports whether another writer has changed the space since the group was planned.
-func (s *Worker) commit(g *group) (conflict bool) {
-	if s.losses > 0 { // other writers came first
-		g.wish = &store.Turn{Writer: s.Engine.writer, Took: s.took}
-	}
-	begun, seen := s.Engine.Hooks.Now(), s.Engine.Watched.Get()
+// commit sends a group as one transaction, and leaves it pending if it did not succeed.
+func (s *Worker) commit(g *group) {
+	seen := s.Engine.Watched.Get()
 	resp, err := s.send(g)
-	s.took = s.Engine.Hooks.Now().Sub(begun)
 	switch {
 	case store.TooLarge(err):
 		s.tooLarge(g, err)
-		return false
+		return
 	case err != nil:
 		s.failed(g, err)
-		return false
+		return
 	}
 	s.Engine.Health.compare(seen, resp.Header.Revision)
 	s.Engine.Health.setCommit(nil)
-	if !resp.Succeeded {
-		return s.beaten(g, resp)
+	if resp.Succeeded {
+		s.won(g, resp.Header.Revision)
+		return
 	}
-	s.won(g, resp.Header.Revision)
-	return false
+	s.beaten(g, resp)
 }
 
 func (s *Worker) send(g *group) (*clientv3.TxnResponse, error) {
@@ -108,23 +100,21 @@ func (s *Worker) won(g *group, revision int64) {
 	}
 }
 
-// beaten handles a group whose comparisons failed: another writer has put the head, or a call was refuted. It reports
-// whether another writer has put it.
-func (s *Worker) beaten(g *group, resp *clientv3.TxnResponse) (conflict bool) {
+// beaten handles a group whose comparisons failed: another writer has put the head, or a call was refuted.
+func (s *Worker) beaten(g *group, resp *clientv3.TxnResponse) {
 	head := store.Results(resp.Responses).Found(0)
 	switch {
 	case g.isAt(resp.Responses):
 		s.pending = s.blame(g, resp.Header.Revision)
-		return false
+		return
 	case head == nil: // the space was retired
 		s.pending = &pending{group: g, needAll: resp.Header.Revision}
-		return false
+		return
 	case head.ModRevision <= g.known: // and no change up to there was unknown
 		s.Engine.Health.replaced(fmt.Sprintf("the head of space %s was put at revision %d, which is not what was seen there", s.ID, head.ModRevision))
 	}
 	s.pending = &pending{group: g, need: head.ModRevision}
 	s.Engine.Metrics.conflicts.Inc()
-	return true
 }
 
 // isAt reports whether the head that etcd has returned first is that of the group's plan.

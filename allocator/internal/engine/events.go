@@ -35,15 +35,13 @@ func (f follower) sort(events []*store.Entry) (changes, error) {
 			c.left = append(c.left, e.Pool)
 		}
 		switch e.Kind {
-		case store.OtherKey, store.WaitersKey:
+		case store.OtherKey:
 		case store.LeaderKey:
 			f.leader.Store(new(e.Leader))
 		case store.RootsKey:
 			c.fences = append(c.fences, e)
 		case store.QuotaKey:
 			c.quotas = append(c.quotas, e)
-		case store.TurnKey:
-			f.noteTurn(e)
 		case store.PoolKey:
 			healed := f.inspectPool(e)
 			if healed {
@@ -79,20 +77,6 @@ func (f follower) inspectPool(e *store.Entry) (healed bool) {
 		s.Unlock()
 	}
 	return healed
-}
-
-// noteTurn notes that another writer asks for a turn in a space that this one writes. A request
-// that cannot be read is ignored.
-func (f follower) noteTurn(e *store.Entry) {
-	s, ok := f.Spaces.find(e.Space)
-	if !ok || !e.Put || e.Damage != nil || e.Turn.Writer == f.writer {
-		return
-	}
-	s.Lock()
-	defer s.Unlock()
-	if s.Working {
-		s.turn.ask(e.Turn)
-	}
 }
 
 // apply brings what the watch has brought at a revision into memory. errReread: the ledger has to be read again.
@@ -172,11 +156,8 @@ func (eng *Engine) bringSpace(id ledger.SpaceID, revision int64, entries []*stor
 		return
 	}
 	for _, e := range entries {
-		if e.Kind != store.HeadKey || !e.Put {
-			continue
-		}
-		if eng.Health.compareHeads(id, seen, e.Head); !s.Drafted(e.Head) { // it is of another writer
-			s.turn.take()
+		if e.Kind == store.HeadKey && e.Put {
+			eng.Health.compareHeads(id, seen, e.Head)
 		}
 	}
 }

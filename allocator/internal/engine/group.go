@@ -30,7 +30,6 @@ type group struct {
 	next  store.Head // that it puts, unless one of its calls decides otherwise
 	head  []store.Change
 	draft *space.Draft
-	wish  *store.Turn // that it leaves if it loses; nil: none
 	size  size
 }
 

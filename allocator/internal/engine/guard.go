@@ -61,8 +61,8 @@ func (g Guard) probe(ctx context.Context) {
 	}
 }
 
-// Prune deletes unused fences: those of the quotas of workspaces that hold nothing, those
-// of workspaces without a root pool, and the turns of spaces that are gone. Else each workspace that goes would leave some behind. A
+// Prune deletes unused fences: those of the quotas of workspaces that hold nothing, and those
+// of workspaces without a root pool. Else each workspace that goes would leave some behind. A
 // fence is deleted only if it was not put meanwhile, and is made again when it is needed.
 func (g Guard) Prune(ctx context.Context) {
 	unused := map[string]int64{}
@@ -71,17 +71,6 @@ func (g Guard) Prune(ctx context.Context) {
 	}
 	for cluster, fence := range g.Table.Rootless() {
 		unused[g.Keys.Roots(cluster)] = fence
-	}
-	turns, err := g.store.Turns(ctx)
-	if err != nil {
-		return
-	}
-	for _, kv := range turns {
-		if t := store.EntryOf(g.Keys, kv); t.Kind == store.TurnKey {
-			if _, known := g.Spaces.find(t.Space); !known {
-				unused[string(kv.Key)] = kv.ModRevision
-			}
-		}
 	}
 	for key, revision := range unused {
 		if _, err := g.store.Commit(ctx, store.Cmps(store.At(key, revision)), store.Ops(store.Remove(key)), nil); err != nil {

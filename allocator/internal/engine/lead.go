@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // leadEvery is how often a leader looks whether the ledger names it, and the pause before it puts its address again. Of
@@ -19,11 +17,10 @@ func (eng *Engine) Lead(ctx context.Context, at string) {
 	defer eng.SetLeads(false)
 	look := time.NewTicker(leadEvery)
 	defer look.Stop()
-	for tidy := false; ; {
+	for {
 		if eng.Leader() != at {
 			eng.announce(ctx, at)
 		}
-		tidy = tidy || eng.dropMarks(ctx) == nil
 		select {
 		case <-look.C:
 		case <-ctx.Done():
@@ -55,27 +52,4 @@ func (eng *Engine) SetLeads(leads bool) {
 		s.Lock()
 		s.Unlock() //nolint:staticcheck // which sets the timer
 	}
-}
-
-// dropMarks deletes from all spaces the mark by which a former version of this program said that claims wait there.
-func (eng *Engine) dropMarks(ctx context.Context) error {
-	var batch []clientv3.Op
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		_, err := eng.store.Commit(ctx, nil, batch, nil)
-		batch = batch[:0]
-		return err
-	}
-	for _, s := range eng.Spaces.All() {
-		batch = append(batch, store.Remove(s.Keys.Waiters()))
-		if len(batch) < int(eng.Limit.Load()) {
-			continue
-		}
-		if err := flush(); err != nil {
-			return err
-		}
-	}
-	return flush()
 }

@@ -11,24 +11,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// The first writer that asks gets the turn, for a bounded time, or until another writer has changed
-// the space.
-func TestTurn(t *testing.T) {
-	var at turn
-	at.take() // no writer has asked: nothing happens
-	at.ask(store.Turn{Took: time.Hour})
-	first := at
-	at.ask(store.Turn{Took: time.Millisecond})
-	if at != first || at.wait != maxTurn {
-		t.Errorf("the turn is %+v, want the first, for %v", at, maxTurn)
-	}
-	at.take()
-	if at != (turn{}) {
-		t.Errorf("the turn is %+v after it was taken, want none", at)
-	}
-	first.yield(t.Context()) // it was taken, so there is nothing to wait for
-}
-
 // A timer that rings as it is replaced leaves no second one behind.
 func TestAlarm_RingsAsItIsReplaced(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -36,32 +36,11 @@ func (s *Worker) work() {
 			s.Engine.rest(retrySettle)
 			continue
 		}
-		s.yield()
 		g := s.gather()
 		if g == nil {
 			return
 		}
-		if s.commit(g) {
-			s.losses++
-		} else {
-			s.losses /= 2
-		}
-	}
-}
-
-// yield lets a writer go first that has asked for a turn.
-func (s *Worker) yield() {
-	s.Lock()
-	t := s.turn
-	s.Unlock()
-	if t.taken == nil {
-		return
-	}
-	t.yield(s.Engine.Ctx)
-	s.Lock()
-	defer s.Unlock()
-	if s.turn == t {
-		s.turn = turn{}
+		s.commit(g)
 	}
 }
 

@@ -63,7 +63,7 @@ func (f follower) image(im *image, e *store.Entry) {
 		im.apply(f.Table, e)
 	case store.LeaderKey:
 		im.leader = e.Leader
-	case store.OtherKey, store.TurnKey, store.WaitersKey:
+	case store.OtherKey:
 	}
 }
 

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -18,13 +16,10 @@ type Worker struct {
 	Queue   queue
 	Working bool  // the goroutine runs
 	alarm   alarm // for the next cooldown that ends
-	turn    turn  // of another writer that has asked for it
 
 	// The goroutine's own.
-	pending *pending      // the last group, if its outcome is not certain or not in memory
-	losses  int           // recent conflicts with other writers
-	refuted bool          // a call of the last group was: the others go without those behind them
-	took    time.Duration // by the last transaction
+	pending *pending // the last group, if its outcome is not certain or not in memory
+	refuted bool     // a call of the last group was: the others go without those behind them
 }
 
 func (eng *Engine) newWorker(id ledger.SpaceID) *Worker {

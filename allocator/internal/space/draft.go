@@ -113,9 +113,6 @@ func (s *Space) Discard() {
 	s.offerFreed()
 }
 
-// Drafted reports whether a head is that of the draft's transaction.
-func (s *Space) Drafted(h store.Head) bool { return s.draft != nil && s.draft.Head == h.Value }
-
 // meet notes that a head has come into memory. It may be that of the draft.
 func (d *Draft) meet(h store.Head) {
 	if d != nil && d.Head == h.Value {

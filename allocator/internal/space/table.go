@@ -16,7 +16,6 @@ import (
 // accounts of classes, reservations, leases, and where each claim waits. Set the exported fields
 // before its first use. It is safe for concurrent use.
 type Table struct {
-	Writer   string        // names this process to others that write the same spaces
 	Frozen   bool          // pools begin frozen, until they are trusted
 	HoldTime time.Duration // for how long room is held
 	Now      func() time.Time

@@ -114,9 +114,6 @@ func (k SpaceKeys) RemoveHead() Change {
 	return Change{Key: k.Head(), Was: Any, Verb: IsRemoved}.entry(Entry{Key: Key{Kind: HeadKey, Space: k.id}})
 }
 
-// RemoveTurn removes the request of a writer for a turn, if there is one.
-func (k SpaceKeys) RemoveTurn() Change { return Change{Key: k.Turn(), Was: Any, Verb: IsRemoved} }
-
 // PutRoots puts the fence of the root pools of a workspace.
 func (k Keys) PutRoots(c ledger.ClusterName) Change {
 	return Change{Key: k.Roots(c), Was: Any, Verb: IsPut, Value: EncodeFence()}.entry(Entry{Key: Key{Kind: RootsKey, Cluster: c}})

@@ -17,7 +17,6 @@ type Entry struct {
 	Registered *ledger.Pool // the record of a pool, whose space is that of the entry
 	Head       Head
 	Block      Record
-	Turn       Turn   // that a writer asks for
 	Leader     string // the address of the leader; empty: it has none
 	Damage     error  // why the key or its value cannot be read
 }
@@ -46,11 +45,9 @@ func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 		e.Head, e.Damage = readHead(kv)
 	case LeaderKey:
 		e.Leader, e.Damage = decodeLeader(kv)
-	case TurnKey:
-		e.Turn, e.Damage = decodeTurn(kv)
 	case BlockKey:
 		e.Block, e.Damage = DecodeRecord(n.Space, n.Prefix, kv)
-	case OtherKey, RootsKey, QuotaKey, WaitersKey:
+	case OtherKey, RootsKey, QuotaKey:
 	}
 	return e
 }

@@ -24,7 +24,6 @@ func (k Keys) ledger() string     { return string(k) + "/ledger" }
 func (k Keys) origin() string     { return string(k) + "/origin" }
 func (k Keys) pools() string      { return string(k) + "/pools/" }
 func (k Keys) workspaces() string { return string(k) + "/workspaces/" }
-func (k Keys) turns() string      { return string(k) + "/turns/" }
 
 // Leader returns the key of the address at which the leader answers.
 func (k Keys) Leader() string { return string(k) + "/replicas/leader" }
@@ -84,12 +83,6 @@ func (k SpaceKeys) Chapter(bucket netip.Prefix, head int64) string {
 // Head is the head of the space.
 func (k SpaceKeys) Head() string { return k.prefix + "/head" }
 
-// Waiters is a mark that former versions of this program put. It means nothing now.
-func (k SpaceKeys) Waiters() string { return k.prefix + "/waiters" }
-
-// Turn is the key by which a writer asks to be the next to write the space.
-func (k SpaceKeys) Turn() string { return k.turns() + string(k.id) }
-
 // Blocks is the prefix of the blocks.
 func (k SpaceKeys) Blocks() string { return k.prefix + "/blocks/" }
 
@@ -119,10 +112,7 @@ const (
 	PoolKey
 	RootsKey
 	QuotaKey
-	TurnKey
 	LeaderKey
-	// WaitersKey is of a former version of this program.
-	WaitersKey
 )
 
 // Key is a parsed key. Only the fields of its kind are set.
@@ -152,9 +142,6 @@ func (k Keys) Parse(key string) (Key, error) {
 	if rest, ok := strings.CutPrefix(key, k.Quotas()); ok {
 		return parseQuota(key, rest)
 	}
-	if rest, ok := strings.CutPrefix(key, k.turns()); ok {
-		return Key{Kind: TurnKey, Space: ledger.SpaceID(rest)}, nil
-	}
 	if key == k.Leader() {
 		return Key{Kind: LeaderKey}, nil
 	}
@@ -172,11 +159,8 @@ func parseQuota(key, rest string) (Key, error) {
 
 func parseSpace(key, rest string) (Key, error) {
 	space, rest, _ := strings.Cut(rest, "/")
-	switch rest {
-	case "head":
+	if rest == "head" {
 		return Key{Kind: HeadKey, Space: ledger.SpaceID(space)}, nil
-	case "waiters":
-		return Key{Kind: WaitersKey, Space: ledger.SpaceID(space)}, nil
 	}
 	written, ok := strings.CutPrefix(rest, "blocks/")
 	if !ok {

@@ -98,7 +98,7 @@ func (w *walk) space(kv *mvccpb.KeyValue) error {
 		for _, h := range e.Block.Holdings {
 			w.visitor.Block(e.Block.Block(h))
 		}
-	case e.Kind != WaitersKey:
+	case !strings.HasSuffix(e.Text, "/waiters"): // which former versions of this program have put
 		return fmt.Errorf("key %s: it is neither a head nor a block", e.Text)
 	}
 	return nil

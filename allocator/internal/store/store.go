@@ -73,17 +73,6 @@ func (s *Store) CheckWritable(ctx context.Context) error {
 	return err
 }
 
-// Turns reads the keys by which writers ask for a turn.
-func (s *Store) Turns(ctx context.Context) ([]*mvccpb.KeyValue, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
-	defer cancel()
-	resp, err := s.Client.Get(ctx, s.Keys.turns(), clientv3.WithPrefix())
-	if err != nil {
-		return nil, s.Unavailable(err)
-	}
-	return resp.Kvs, nil
-}
-
 // PresentID reads the ledger's ID, and returns the revision of the answer, too. ok is false if the
 // ledger has no ID.
 func (s *Store) PresentID(ctx context.Context) (id string, ok bool, revision int64, err error) {

@@ -26,12 +26,12 @@ func TestWatch(t *testing.T) {
 	}
 	commit(Put(s.Keys.ledger(), "{}"), Put(s.Keys.Pool("p"), "{}"), Put(space.Head(), EncodeHead(1, "")))
 	commit(Put(s.Keys.Claim("c"), "{}"), Put(s.Keys.History()+"h", "{}"))
-	commit(Put(s.Keys.Claim("c"), "{}"), Put(space.Head(), EncodeHead(2, "")), Remove(s.Keys.Pool("p")), Put(space.Turn(), "{}"),
-		Put(space.Waiters(), "{}"), Put(s.Keys.Roots("k"), "{}"), Put(s.Keys.Quota("class", "k"), "{}"))
+	commit(Put(s.Keys.Claim("c"), "{}"), Put(space.Head(), EncodeHead(2, "")), Remove(s.Keys.Pool("p")),
+		Put(s.Keys.Roots("k"), "{}"), Put(s.Keys.Quota("class", "k"), "{}"))
 	commit(Put(string(s.Keys)+"0", "beside the ledger"), Remove(space.Head()))
 	want := [][]string{
 		{s.Keys.Pool("p"), space.Head()},
-		{s.Keys.Pool("p"), s.Keys.Quota("class", "k"), s.Keys.Roots("k"), space.Head(), space.Turn(), space.Waiters()},
+		{s.Keys.Pool("p"), s.Keys.Quota("class", "k"), s.Keys.Roots("k"), space.Head()},
 		{space.Head()},
 	}
 	last := before.Header.Revision
