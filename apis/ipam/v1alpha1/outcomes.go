@@ -1,5 +1,16 @@
 package v1alpha1
 
+import (
+	"net/netip"
+	"strings"
+)
+
+// What ends the wait for room: for any block, and for one that can be smaller.
+const (
+	roomForAddress = "release a block, or ask for another pool; the claim binds by itself when there is room"
+	smaller        = "claim a smaller block, "
+)
+
 // outcomes say of each reason with which code a program ends that waited for the
 // answer, and what to do about it in one line. Codes never change their meaning.
 var outcomes = map[Reason]struct {
@@ -7,7 +18,7 @@ var outcomes = map[Reason]struct {
 	remedy string
 }{
 	ReasonAllocationSucceeded:  {exit: 0},
-	ReasonPoolExhausted:        {7, "claim a smaller block, release a block, or ask for another pool; the claim binds by itself when there is room"},
+	ReasonPoolExhausted:        {7, smaller + roomForAddress},
 	ReasonClassNotFound:        {4, "name a class that is listed, or ask the platform to create the class or to admit this workspace"},
 	ReasonNoDefaultClass:       {4, "name a class, or ask the platform to make one the default of the family"},
 	ReasonUnknownProvisioner:   {8, "use another class, or ask the platform to correct spec.provisioner of this one"},
@@ -46,3 +57,21 @@ func (r Reason) ExitCode() int {
 // Remedy says what to do about this reason, in one line; empty when there is
 // nothing to do.
 func (r Reason) Remedy() string { return outcomes[r].remedy }
+
+// RemedyFor is Remedy for an object that asks for a block, given as status.requested has it. It advises a smaller block only
+// if that is known to have more than one address.
+func (r Reason) RemedyFor(requested string, family IPFamily) string {
+	if r == ReasonPoolExhausted && !divisible(requested, family) {
+		return roomForAddress
+	}
+	return r.Remedy()
+}
+
+// divisible reports whether a block is known to have more than one address. A /32 of an unknown family is not.
+func divisible(requested string, family IPFamily) bool {
+	if length, ok := strings.CutPrefix(requested, "/"); ok {
+		return length != "128" && (length != "32" || family == IPv6)
+	}
+	block, err := netip.ParsePrefix(requested)
+	return err == nil && !block.IsSingleIP()
+}

@@ -35,6 +35,27 @@ func TestOutcomes_Complete(t *testing.T) {
 	}
 }
 
+// A single address cannot be smaller: nobody is told to claim a smaller one.
+func TestRemedyFor_ASingleAddressIsNotToBeSmaller(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		requested string
+		family    IPFamily
+		smaller   bool
+	}{
+		{"/28", IPv4, true}, {"/32", IPv6, true}, {"192.0.2.0/28", IPv4, true}, {"/127", "", true},
+		{"/32", IPv4, false}, {"/128", IPv6, false}, {"/32", "", false}, {"192.0.2.7", IPv4, false}, {"192.0.2.7/32", "", false}, {"2001:db8::7", IPv6, false}, {"", IPv4, false},
+	} {
+		got := ReasonPoolExhausted.RemedyFor(test.requested, test.family)
+		if strings.Contains(got, "smaller") != test.smaller || !strings.Contains(got, "release a block, or ask for another pool") {
+			t.Errorf("the remedy of a full pool for %q of %q is %q; it is to advise a smaller block: %t", test.requested, test.family, got, test.smaller)
+		}
+	}
+	if got, want := ReasonQuotaExceeded.RemedyFor("/32", IPv4), ReasonQuotaExceeded.Remedy(); got != want {
+		t.Errorf("the remedy of another reason is %q; want %q", got, want)
+	}
+}
+
 // The table that people read says the same.
 func TestOutcomes_Documented(t *testing.T) {
 	t.Parallel()

@@ -127,7 +127,7 @@ func (q question) explain(s *session.Session) error {
 	}
 	screen.Line(s.Out, "")
 	if now.Allocated != nil {
-		screen.Line(s.Out, "to do: %s", ipamv1alpha1.Reason(now.Allocated.Reason).Remedy())
+		screen.Line(s.Out, "to do: %s", now.Remedy)
 		q.waysOut(s)
 	}
 	return nil

@@ -69,21 +69,14 @@ func Fail(code int, hint, format string, args ...any) error {
 // Usagef is an error in how the program was called.
 func Usagef(format string, args ...any) error { return Fail(Usage, "", format, args...) }
 
-// Refused is the answer of the system when it is not the one hoped for.
-func Refused(what string, condition metav1.Condition) error {
-	reason := ipamv1alpha1.Reason(condition.Reason)
-	return &Failure{Code: reason.ExitCode(), Reason: reason, Hint: reason.Remedy(),
-		Err: fmt.Errorf("%s: %s: %s", what, reason, condition.Message)}
-}
-
 // Unmet is the error of a claim that has no block, by whose reason the program ends. Any other
 // error stays as it is.
-func Unmet(err error) error {
+func Unmet(claim *ipamv1alpha1.IPClaim, err error) error {
 	reason := ipamclient.ReasonOf(err)
 	if reason == "" {
 		return err
 	}
-	hint := reason.Remedy()
+	hint := reason.RemedyFor(ipamv1alpha1.RequestedColumn(claim.Spec), claim.Spec.IPFamily)
 	if apierrors.IsServiceUnavailable(err) {
 		hint = "nothing was created: create the claim again in some seconds"
 	}

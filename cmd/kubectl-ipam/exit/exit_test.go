@@ -24,14 +24,14 @@ func TestHint_ForANamespaceThatIsBeingDeleted(t *testing.T) {
 	if hint := HintOf(wrapped); strings.Contains(hint, "role") || !strings.Contains(hint, "--namespace") {
 		t.Errorf("the hint is %q; want one about the namespace, not about roles", hint)
 	}
-	if got := CodeOf(Unmet(wrapped)); got != Conflict {
+	if got := CodeOf(Unmet(&ipamv1alpha1.IPClaim{}, wrapped)); got != Conflict {
 		t.Errorf("exit code %d, want %d", got, Conflict)
 	}
 }
 
 // The CREATE of a claim that says Refuse fails where nobody can tell. There is no claim, so nobody retries.
 func TestUnmet_NobodyCanTell(t *testing.T) {
-	err := Unmet(&apierrors.StatusError{ErrStatus: metav1.Status{
+	err := Unmet(&ipamv1alpha1.IPClaim{}, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable, Message: "denied",
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(ipamv1alpha1.ReasonError)}}},
 	}})
@@ -60,7 +60,7 @@ func TestUnmet(t *testing.T) {
 		{"another refusal", apierrors.NewForbidden(ipamv1alpha1.Resource("ipclaims"), "c", errors.New("no")), Forbidden},
 		{"no answer", errors.New("EOF"), Error},
 	} {
-		if got := CodeOf(Unmet(tt.err)); got != tt.want {
+		if got := CodeOf(Unmet(&ipamv1alpha1.IPClaim{}, tt.err)); got != tt.want {
 			t.Errorf("%s: exit code %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -82,7 +82,6 @@ func TestExitCode(t *testing.T) {
 		{apierrors.NewConflict(claims, "a", nil), 5},
 		{apierrors.NewAlreadyExists(claims, "a"), 5},
 		{apierrors.NewInvalid(ipamv1alpha1.GroupVersion.WithKind("IPClaim").GroupKind(), "a", nil), 6},
-		{Refused("claim a", metav1.Condition{Reason: string(ipamv1alpha1.ReasonPoolExhausted)}), 7},
 		{apierrors.NewGenericServerResponse(404, "get", claims, "a", "404 page not found", 0, true), 8},
 		{apierrors.NewServiceUnavailable("later"), 8},
 		{&url.Error{Err: errors.New("refused")}, 8},

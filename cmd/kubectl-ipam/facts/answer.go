@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -22,22 +23,30 @@ type Answer struct {
 	Allocated *metav1.Condition
 	// Stalled answers do not change by waiting.
 	Stalled bool
+	// Remedy is what to do about the answer; empty before the first one.
+	Remedy string
 }
 
 // AnswerOf reads the answer from the status of an object.
 func AnswerOf(object client.Object) Answer {
 	var conditions []metav1.Condition
 	var a Answer
+	var requested string
+	var family ipamv1alpha1.IPFamily
 	deciding := ipamv1alpha1.ConditionAllocated
 	switch object := object.(type) {
 	case *ipamv1alpha1.IPClaim:
 		a.Data, conditions = object.Status.AllocatedCIDR, object.Status.Conditions
+		requested, family = Requested(object), cmp.Or(object.Status.IPFamily, object.Spec.IPFamily)
 	case *ipamv1alpha1.IPPool:
 		a.Data, conditions = object.Status.AllocatedCIDR, object.Status.Conditions
+		requested, family = Slash(object.Spec.PrefixLength), object.Spec.IPFamily
 	case *ipamv1alpha1.IPClass:
 		a.Data, conditions, deciding = object.Name, object.Status.Conditions, ipamv1alpha1.ConditionReady
 	}
-	a.Allocated = meta.FindStatusCondition(conditions, deciding)
+	if a.Allocated = meta.FindStatusCondition(conditions, deciding); a.Allocated != nil {
+		a.Remedy = ipamv1alpha1.Reason(a.Allocated.Reason).RemedyFor(requested, family)
+	}
 	a.Stalled = meta.IsStatusConditionTrue(conditions, ipamv1alpha1.ConditionStalled)
 	return a
 }
@@ -82,7 +91,8 @@ func (a Answer) Err(object client.Object) error {
 		return exit.Fail(exit.Unavailable, "wait, and look again with kubectl ipam "+Kind(object)+" show "+Args(object)+
 			"; if there still is none, kubectl ipam check says whether the controller runs", "%s: there is no answer yet", what)
 	default:
-		return exit.Refused(what, *a.Allocated)
+		reason := ipamv1alpha1.Reason(a.Allocated.Reason)
+		return &exit.Failure{Code: reason.ExitCode(), Reason: reason, Hint: a.Remedy, Err: fmt.Errorf("%s: %s", what, a.Reason())}
 	}
 }
 
@@ -91,10 +101,9 @@ func Describe(p *screen.Sheet, a Answer) {
 	if a.Allocated == nil || a.Allocated.Status == metav1.ConditionTrue {
 		return
 	}
-	reason := ipamv1alpha1.Reason(a.Allocated.Reason)
-	p.Painted("Reason", p.Paint.Yellow(string(reason)))
+	p.Painted("Reason", p.Paint.Yellow(a.Allocated.Reason))
 	p.Line("", a.Allocated.Message)
-	p.Line("To do", reason.Remedy())
+	p.Line("To do", a.Remedy)
 }
 
 // Warnings returns the faults of a pool that has its block: of its gateway, of blocks that a change of the spec does not

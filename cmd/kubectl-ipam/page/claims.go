@@ -102,7 +102,7 @@ func waitingFor(c Claim) waiting {
 	case said == nil:
 		return waiting{Claim: c, Reason: now.Reason()}
 	default:
-		return waiting{Claim: c, Reason: said.Reason, Message: said.Message, Remedy: ipamv1alpha1.Reason(said.Reason).Remedy(), Stalled: now.Stalled}
+		return waiting{Claim: c, Reason: said.Reason, Message: said.Message, Remedy: now.Remedy, Stalled: now.Stalled}
 	}
 }
 

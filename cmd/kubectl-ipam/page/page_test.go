@@ -243,6 +243,7 @@ func TestPlan(t *testing.T) {
 	shows(t, handler, "/plan?class=internal&length=/28", "It would get <code>192.0.2.48/28</code>", "16 addresses", "56.2%", "62.5%", "your claim")
 	shows(t, handler, "/plan?class=internal&length=x", "write 1 to 32 for IPv4")
 	source.preview = func(claim *ipamv1alpha1.IPClaim) error {
+		claim.Status.Requested = "/28"
 		claim.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(ipamv1alpha1.ReasonPoolExhausted), Message: "no room"}}
 		return nil
 	}

@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
@@ -101,13 +101,13 @@ func (s *server) answer(r *http.Request, snapshot *Snapshot, data *planView) err
 		data.Reason = err.Error()
 		return nil
 	}
-	said := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	said := facts.AnswerOf(claim)
 	block, err := netip.ParsePrefix(claim.Status.AllocatedCIDR)
 	switch {
-	case said == nil:
+	case said.Allocated == nil:
 		data.Reason = "The system does not answer now. A claim would be answered later."
 	case err != nil:
-		data.Reason, data.Remedy = saidBy(said), ipamv1alpha1.Reason(said.Reason).Remedy()
+		data.Reason, data.Remedy = said.Reason(), said.Remedy
 	default:
 		data.show(snapshot, claim, block)
 	}

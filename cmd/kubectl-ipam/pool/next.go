@@ -97,7 +97,7 @@ func (o *next) show(pool *ipamv1alpha1.IPPool, held []space.Holding) error {
 	}
 	next := nextBlocks{Pool: pool.Name, Length: length, Strategy: strategy, Blocks: shown.Next(int(length), o.count, strategy), Unseen: unseen.String()}
 	if len(next.Blocks) == 0 || full(pool, length) {
-		return exit.Fail(ipamv1alpha1.ReasonPoolExhausted.ExitCode(), ipamv1alpha1.ReasonPoolExhausted.Remedy(), "pool %s has no free /%d", pool.Name, length)
+		return exit.Fail(ipamv1alpha1.ReasonPoolExhausted.ExitCode(), ipamv1alpha1.ReasonPoolExhausted.RemedyFor(facts.Slash(length), pool.Status.IPFamily), "pool %s has no free /%d", pool.Name, length)
 	}
 	if err := o.print(next); err != nil {
 		return err

@@ -167,9 +167,9 @@ func (r *Command) ensureClaim(ctx context.Context, c client.WithWatch, claim *ip
 		}
 		wanted.DeepCopyInto(claim)
 		_, err := ipamclient.Ensure(ctx, c, claim)
-		return whenStored(err)
+		return whenStored(claim, err)
 	}
-	err = whenStored(err)
+	err = whenStored(claim, err)
 	if unlike := unlikeOf(wanted, claim); err == nil && len(unlike) > 0 {
 		r.Say("claim %s exists and is not changed: %s; kubectl edit ipclaim %s changes it",
 			facts.Name(claim), strings.Join(unlike, ", "), facts.Args(claim))
@@ -178,11 +178,11 @@ func (r *Command) ensureClaim(ctx context.Context, c client.WithWatch, claim *ip
 }
 
 // whenStored takes a claim that waits for created.
-func whenStored(err error) error {
+func whenStored(claim *ipamv1alpha1.IPClaim, err error) error {
 	if refused, ok := errors.AsType[*ipamclient.UnmetError](err); ok && refused.Stored {
 		return nil
 	}
-	return exit.Unmet(err)
+	return exit.Unmet(claim, err)
 }
 
 // await waits until the object has its block or can never get it, and no longer

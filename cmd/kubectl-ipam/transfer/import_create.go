@@ -130,7 +130,7 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 	}
 	said := fmt.Sprintf("%s: %s", unmet.Reason, unmet.Message)
 	if !strings.Contains(unmet.Message, "; ") { // after which a message says what to do
-		said += "; " + unmet.Reason.Remedy()
+		said += "; " + unmet.Reason.RemedyFor(claim.Spec.Address, claim.Spec.IPFamily)
 	}
 	return exit.Fail(unmet.Reason.ExitCode(), "", "%s", said)
 }
@@ -197,7 +197,7 @@ func (o *planImport) store(ctx context.Context, s *step, err error) error {
 		s.State, s.Message, s.code = stateUnknown, "its request was not answered", exit.CodeOf(err)
 		return err
 	}
-	s.State, s.Message, s.code = stateFailed, err.Error(), exit.CodeOf(exit.Unmet(err))
+	s.State, s.Message, s.code = stateFailed, err.Error(), exit.CodeOf(exit.Unmet(&ipamv1alpha1.IPClaim{}, err))
 	return ctx.Err()
 }
 
