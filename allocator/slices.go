@@ -26,38 +26,17 @@ func (a *Allocator) PutSlice(ctx context.Context, s Slice, limit int) error {
 	if err := errors.Join(ledger.CheckID("pool", s.Pool), ledger.CheckID("cluster", s.Cluster)); err != nil {
 		return err
 	}
-	for {
-		if err := a.Err(); err != nil {
-			return err
+	return a.slices.Change(ctx, s.Pool, s.Cluster, func(now Slice, given int) (Slice, error) {
+		if limit > 0 && given >= limit && s.State == SliceGiven && now.State != SliceGiven {
+			return Slice{}, ErrSlicesGiven
 		}
-		seen, err := a.slices.View(ctx, s.Pool, s.Cluster)
-		if err != nil || seen.Exists && same(seen.Slice, s) {
-			return err
-		}
-		total := seen.Given + countOf(s) - countOf(seen.Slice)
-		if limit > 0 && total > limit && total > seen.Given {
-			return ErrSlicesGiven
-		}
-		if done, err := a.slices.Put(ctx, seen, s, total); err != nil || done {
-			return err
-		}
-	}
+		return s, a.Err()
+	})
 }
 
 // DropSlice deletes the record of a workspace. If there is none, it does nothing.
 func (a *Allocator) DropSlice(ctx context.Context, id PoolID, c ClusterName) error {
-	for {
-		if err := a.Err(); err != nil {
-			return err
-		}
-		seen, err := a.slices.View(ctx, id, c)
-		if err != nil || !seen.Exists {
-			return err
-		}
-		if done, err := a.slices.Delete(ctx, seen, seen.Given-countOf(seen.Slice)); err != nil || done {
-			return err
-		}
-	}
+	return a.slices.Change(ctx, id, c, func(Slice, int) (Slice, error) { return Slice{}, a.Err() })
 }
 
 // DropSlices deletes all records of a pool.
@@ -66,21 +45,4 @@ func (a *Allocator) DropSlices(ctx context.Context, id PoolID) error {
 		return err
 	}
 	return a.slices.DeleteAll(ctx, id)
-}
-
-// same reports whether two records are equal.
-func same(a, b Slice) bool {
-	if !a.Since.Equal(b.Since) {
-		return false
-	}
-	a.Since = b.Since
-	return a == b
-}
-
-// countOf is how many slices a record counts for.
-func countOf(s Slice) int {
-	if s.State == SliceGiven {
-		return 1
-	}
-	return 0
 }

@@ -222,7 +222,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 		logger: opts.Logger.WithName("directory"),
 	})
 	// What a workspace has of the platform's slices depends on whether its cache can be read.
-	workspaces.Changed = func(name multicluster.ClusterName) { slices.Engaged(known.Ledger(name)) }
+	workspaces.Changed = func(name multicluster.ClusterName) { slices.Changed(known.Ledger(name)) }
 	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: classes, Directory: known, Version: build.Version(), Ledger: alloc.Derived()}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
 	}

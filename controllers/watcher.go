@@ -27,14 +27,14 @@ func (w *watcher) Arrived(cluster ledger.ClusterName) {
 	w.releases.Arrived(cluster)
 	w.claims.Arrived(cluster)
 	w.pools.Arrived(cluster)
-	w.slices.Arrived(cluster)
+	w.slices.Changed(cluster)
 }
 
 // Named implements directory.Observer.
 func (w *watcher) Named(workspace directory.Workspace) {
 	w.claims.Named(workspace)
 	w.pools.Named(workspace)
-	w.slices.Named(workspace)
+	w.slices.Changed(workspace.Cluster)
 }
 
 // Contested implements directory.Observer. Somebody forges a path, or a workspace was
@@ -50,6 +50,6 @@ func (w *watcher) Leaving(cluster ledger.ClusterName) { w.pools.Leaving(cluster)
 func (w *watcher) Departed(cluster ledger.ClusterName) {
 	w.releases.Departed(cluster)
 	w.claims.Departed(cluster)
-	w.slices.Departed(cluster)
+	w.slices.Changed(cluster)
 	w.sweeper.Departed(cluster)
 }

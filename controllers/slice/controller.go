@@ -116,7 +116,7 @@ func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPP
 		return
 	}
 	switch {
-	case pool.Labels[ipamv1alpha1.LabelSlice] == "" && (after != nil || !c.members.known(pool.Name)):
+	case pool.Labels[ipamv1alpha1.LabelSlice] == "" && (after != nil || c.members.owner(pool.Name) == ""):
 	case before == nil, after == nil, stageOf(before) != stageOf(after):
 		c.queue.Add(request{pool: pool.Name, cluster: in})
 	}
@@ -128,7 +128,7 @@ func (c *Controller) seenOnPlatform(name string, before, after *ipamv1alpha1.IPP
 	sliced := func(p *ipamv1alpha1.IPPool) bool {
 		return p != nil && (p.Spec.Slices != nil || meta.FindStatusCondition(p.Status.Conditions, ipamv1alpha1.ConditionSliced) != nil)
 	}
-	if !sliced(before) && !sliced(after) && !c.members.known(name) {
+	if !sliced(before) && !sliced(after) && c.members.owner(name) == "" {
 		return
 	}
 	if before == nil || after == nil || before.Generation != after.Generation || stageOf(before) != stageOf(after) {
@@ -142,19 +142,9 @@ func (c *Controller) seenOnPlatform(name string, before, after *ipamv1alpha1.IPP
 	}
 }
 
-// Arrived queues every slice of a workspace that binds the export.
-func (c *Controller) Arrived(cluster ledger.ClusterName) { c.each(cluster) }
-
-// Engaged queues every slice of a workspace whose cache can be read from now on, or no longer.
-func (c *Controller) Engaged(cluster ledger.ClusterName) { c.each(cluster) }
-
-// Named queues the slices of a workspace that may be admitted by its path.
-func (c *Controller) Named(workspace directory.Workspace) { c.each(workspace.Cluster) }
-
-// Departed queues the slices of a workspace whose binding has gone.
-func (c *Controller) Departed(cluster ledger.ClusterName) { c.each(cluster) }
-
-func (c *Controller) each(cluster ledger.ClusterName) {
+// Changed queues every slice of a workspace that binds the export, gets a path, or departs, or whose cache can be read from now on,
+// or no longer. It does not block.
+func (c *Controller) Changed(cluster ledger.ClusterName) {
 	for _, pool := range c.members.pools() {
 		c.queue.Add(request{pool: pool, cluster: cluster})
 	}

@@ -131,7 +131,7 @@ func (p *pass) with(ctx context.Context) (state, error) {
 			return settled, p.recall(ctx)
 		}
 	}
-	if p.binding != nil && !p.members.carries(p.request, id) {
+	if p.binding != nil && p.members.child(p.request) != id {
 		err := p.put(ctx, ledger.SliceGiven, id, p.limit())
 		if errors.Is(err, allocator.ErrSlicesGiven) {
 			return nameTaken, nil

@@ -2,6 +2,8 @@ package slice
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,67 +54,50 @@ type memberLists struct {
 	byName map[string]*memberList
 }
 
-// known reports whether the pool has a list.
-func (r *memberLists) known(pool string) bool {
+// with calls f with the list of a pool, if it has one, and with the lock held.
+func (r *memberLists) with(pool string, f func(*memberList)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.byName[pool] != nil
+	if l := r.byName[pool]; l != nil {
+		f(l)
+	}
 }
 
 // pools lists the pools that have a list.
 func (r *memberLists) pools() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	names := make([]string, 0, len(r.byName))
-	for name := range r.byName {
-		names = append(names, name)
-	}
-	return names
+	return slices.Collect(maps.Keys(r.byName))
 }
 
-// open makes a list for a pool, unless it has one.
-func (r *memberLists) open(pool string, id ledger.PoolID) {
+// owner returns the pool to which the list of that name belongs; empty: there is no list.
+func (r *memberLists) owner(pool string) (id ledger.PoolID) {
+	r.with(pool, func(l *memberList) { id = l.version.pool })
+	return id
+}
+
+// open makes a list for a pool, unless it has one, and reports whether not all members were queued for this version of the pool.
+func (r *memberLists) open(pool string, now version) (stale bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l := r.byName[pool]; l != nil && l.version.pool == id {
-		return
+	if l := r.byName[pool]; l != nil && l.version.pool == now.pool {
+		return l.version != now
 	}
 	if r.byName == nil {
 		r.byName = map[string]*memberList{}
 	}
 	r.byName[pool] = &memberList{
-		version: version{pool: id},
+		version: version{pool: now.pool},
 		members: map[ledger.ClusterName]membership{},
 		carried: map[ledger.ClusterName]ledger.PoolID{},
 		told:    map[ledger.ClusterName]state{},
 	}
-}
-
-// current reports whether all members were queued for this version of the pool.
-func (r *memberLists) current(pool string, e version) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.byName[pool]
-	return l != nil && l.version == e
+	return true
 }
 
 // checked notes that all members are queued for this version of the pool.
-func (r *memberLists) checked(pool string, e version) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if l := r.byName[pool]; l != nil {
-		l.version = e
-	}
-}
-
-// owner is the pool to which the list of that name belongs.
-func (r *memberLists) owner(pool string) (id ledger.PoolID, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if l := r.byName[pool]; l != nil {
-		return l.version.pool, true
-	}
-	return "", false
+func (r *memberLists) checked(pool string, now version) {
+	r.with(pool, func(l *memberList) { l.version = now })
 }
 
 // close removes the list of a pool.
@@ -124,92 +109,70 @@ func (r *memberLists) close(pool string) {
 
 // expect adds a workspace that is not on the list yet.
 func (r *memberLists) expect(at request) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.byName[at.pool]
-	if l == nil {
-		return
-	}
-	if _, known := l.members[at.cluster]; !known {
-		l.members[at.cluster] = membership{state: unseen}
-		l.counts[unseen]++
-	}
+	r.with(at.pool, func(l *memberList) {
+		if _, known := l.members[at.cluster]; !known {
+			l.members[at.cluster] = membership{state: unseen}
+			l.counts[unseen]++
+		}
+	})
 }
 
 // set notes the state of a workspace, and returns the one before.
 func (r *memberLists) set(at request, now membership) (before state) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.byName[at.pool]
-	if l == nil {
-		return now.state
-	}
-	before = l.members[at.cluster].state
-	l.counts[before]-- // the number of settled ones is not used
-	l.counts[now.state]++
-	if before != now.state {
-		delete(l.told, at.cluster)
-	}
-	if now.state == settled {
-		delete(l.members, at.cluster)
-	} else {
-		l.members[at.cluster] = now
-	}
+	before = now.state
+	r.with(at.pool, func(l *memberList) {
+		before = l.members[at.cluster].state
+		l.counts[before]-- // the number of settled ones is not used
+		l.counts[now.state]++
+		if before != now.state {
+			delete(l.told, at.cluster)
+		}
+		if l.members[at.cluster] = now; now.state == settled {
+			delete(l.members, at.cluster)
+		}
+	})
 	return before
 }
 
 // tell notes that a workspace is told of its state, and reports whether it was not told before.
-func (r *memberLists) tell(at request, now state) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.byName[at.pool]
-	if l == nil || l.told[at.cluster] == now {
-		return false
-	}
-	l.told[at.cluster] = now
-	return true
+func (r *memberLists) tell(at request, now state) (news bool) {
+	r.with(at.pool, func(l *memberList) {
+		news = l.told[at.cluster] != now
+		l.told[at.cluster] = now
+	})
+	return news
 }
 
-// counts is how many members of a pool are in each state.
-func (r *memberLists) counts(pool string) counts {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if l := r.byName[pool]; l != nil {
-		return l.counts
-	}
-	return counts{}
+// counts returns how many members of a pool are in each state.
+func (r *memberLists) counts(pool string) (now counts) {
+	r.with(pool, func(l *memberList) { now = l.counts })
+	return now
 }
 
 // inState lists the members of a pool in a state.
-func (r *memberLists) inState(pool string, as state) []ledger.ClusterName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.byName[pool]
-	if l == nil || l.counts[as] == 0 {
-		return nil
-	}
-	var list []ledger.ClusterName
-	for cluster, p := range l.members {
-		if p.state == as {
-			list = append(list, cluster)
+func (r *memberLists) inState(pool string, as state) (list []ledger.ClusterName) {
+	r.with(pool, func(l *memberList) {
+		for cluster, m := range l.members {
+			if m.state == as {
+				list = append(list, cluster)
+			}
 		}
-	}
+	})
 	return list
 }
 
-// first is the member that has waited longest, and since when.
+// first returns the member that has waited longest, and since when.
 func (r *memberLists) first(pool string) (cluster ledger.ClusterName, since time.Time, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.byName[pool]
-	if l == nil || l.counts[waiting] == 0 {
-		return "", time.Time{}, false
-	}
-	for c, p := range l.members {
-		if p.state == waiting && (!ok || older(c, p.since, cluster, since)) {
-			cluster, since, ok = c, p.since, true
+	r.with(pool, func(l *memberList) {
+		if l.counts[waiting] == 0 {
+			return
 		}
-	}
+		for c, m := range l.members {
+			if m.state == waiting && (!ok || older(c, m.since, cluster, since)) {
+				cluster, since, ok = c, m.since, true
+			}
+		}
+	})
 	return cluster, since, ok
 }
 
@@ -218,21 +181,17 @@ func older(a ledger.ClusterName, sinceA time.Time, b ledger.ClusterName, sinceB 
 	return cmp.Or(sinceA.Compare(sinceB), cmp.Compare(a, b)) < 0
 }
 
-// carries reports whether a child is known to be on record.
-func (r *memberLists) carries(at request, child ledger.PoolID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.byName[at.pool]
-	return l != nil && l.carried[at.cluster] == child
+// child returns the child that is known to be on record; empty: none is.
+func (r *memberLists) child(at request) (id ledger.PoolID) {
+	r.with(at.pool, func(l *memberList) { id = l.carried[at.cluster] })
+	return id
 }
 
 // carry notes the child that is on record; an empty one is none.
 func (r *memberLists) carry(at request, child ledger.PoolID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if l := r.byName[at.pool]; l != nil && child != "" {
-		l.carried[at.cluster] = child
-	} else if l != nil {
-		delete(l.carried, at.cluster)
-	}
+	r.with(at.pool, func(l *memberList) {
+		if l.carried[at.cluster] = child; child == "" {
+			delete(l.carried, at.cluster)
+		}
+	})
 }

@@ -24,7 +24,7 @@ func TestMemberLists(t *testing.T) {
 	)
 	r.set(at("early"), membership{state: waiting}) // ignored: the pool has no list
 	first("")
-	r.open("p", "uid")
+	r.open("p", version{pool: "uid"})
 	for i, cluster := range []ledger.ClusterName{"young", "old", "oldest"} {
 		r.expect(at(cluster))
 		if before := r.set(at(cluster), membership{waiting, now.Add(-time.Duration(i) * time.Second)}); before != unseen {
@@ -51,7 +51,7 @@ func TestMemberLists(t *testing.T) {
 		t.Errorf("settled workspaces are on the list: %v", l.members)
 	}
 	r.close("p")
-	if r.known("p") {
+	if r.owner("p") != "" {
 		t.Error("the list of a closed pool is known")
 	}
 }

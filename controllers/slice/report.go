@@ -57,7 +57,7 @@ func (c *Controller) report(ctx context.Context, name string) (reconcile.Result,
 	if err := view.Err(); err != nil {
 		return reconcile.Result{}, err
 	}
-	if owner, ok := c.members.owner(name); ok && owner != ledger.PoolID(pool.UID) {
+	if owner := c.members.owner(name); owner != "" && owner != ledger.PoolID(pool.UID) {
 		if err := c.ledger.DropSlices(ctx, owner); err != nil {
 			return reconcile.Result{}, fmt.Errorf("forget the slices of pool %s: %w", name, err)
 		}
@@ -79,10 +79,9 @@ func (c *Controller) report(ctx context.Context, name string) (reconcile.Result,
 // no longer bound.
 func (c *Controller) enlist(ctx context.Context, pool *ipamv1alpha1.IPPool) error {
 	now := version{pool: ledger.PoolID(pool.UID), generation: pool.Generation, stage: stageOf(pool)}
-	if c.members.current(pool.Name, now) {
+	if !c.members.open(pool.Name, now) {
 		return nil
 	}
-	c.members.open(pool.Name, now.pool)
 	records, err := c.ledger.Slices(ctx, now.pool)
 	if err != nil {
 		return err

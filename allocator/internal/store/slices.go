@@ -42,16 +42,6 @@ func (k sliceKeys) head() string                       { return string(k) + "hea
 func (k sliceKeys) members() string                    { return string(k) + "members/" }
 func (k sliceKeys) member(c ledger.ClusterName) string { return k.members() + string(c) }
 
-// SliceView is the record of a workspace and the fence of all records of the pool, as of one
-// revision. A write with it succeeds only if the fence was not put since.
-type SliceView struct {
-	Slice  ledger.Slice // has pool and cluster even if there is no record
-	Exists bool         // there is a record
-	Given  int          // how many slices of the pool are given
-
-	fence int64 // its revision; 0 if there is none
-}
-
 // Get reads the record of a workspace, as of now. ok is false if there is none.
 func (s Slices) Get(ctx context.Context, id ledger.PoolID, c ledger.ClusterName) (slice ledger.Slice, ok bool, err error) {
 	kv, _, err := s.Store.Get(ctx, s.keys(id).member(c))
@@ -79,44 +69,55 @@ func (s Slices) List(ctx context.Context, id ledger.PoolID) ([]ledger.Slice, err
 	return list, nil
 }
 
-// View reads the record of a workspace, and the fence.
-func (s Slices) View(ctx context.Context, id ledger.PoolID, c ledger.ClusterName) (SliceView, error) {
-	view := SliceView{Slice: ledger.Slice{Pool: id, Cluster: c}}
-	fence := s.keys(id).head()
-	resp, err := s.Commit(ctx, nil, Ops(Get(fence), Get(s.keys(id).member(c))), nil)
-	if err != nil {
-		return view, err
-	}
-	if kv := Results(resp.Responses).Found(0); kv != nil {
-		var v slicesValue
-		if err := decode(fence, kv.Value, &v); err != nil {
-			return view, err
+// Change makes of the record of a workspace what next returns, which is told how many slices of the pool are given. A record
+// without a state is none. If another caller has written meanwhile, it asks next again.
+func (s Slices) Change(ctx context.Context, id ledger.PoolID, c ledger.ClusterName, next func(now ledger.Slice, given int) (ledger.Slice, error)) error {
+	for {
+		done, err := s.change(ctx, id, c, next)
+		if done || err != nil {
+			return err
 		}
-		view.fence, view.Given = kv.ModRevision, v.Given
 	}
+}
+
+func (s Slices) change(ctx context.Context, id ledger.PoolID, c ledger.ClusterName, next func(ledger.Slice, int) (ledger.Slice, error)) (done bool, err error) {
+	fence, member := s.keys(id).head(), s.keys(id).member(c)
+	resp, err := s.Commit(ctx, nil, Ops(Get(fence), Get(member)), nil)
+	if err != nil {
+		return false, err
+	}
+	var count slicesValue
+	var revision int64
+	if kv := Results(resp.Responses).Found(0); kv != nil {
+		if revision, err = kv.ModRevision, decode(fence, kv.Value, &count); err != nil {
+			return false, err
+		}
+	}
+	var now ledger.Slice
 	if kv := Results(resp.Responses).Found(1); kv != nil {
-		view.Exists = true
-		view.Slice, err = decodeSlice(id, c, kv)
+		if now, err = decodeSlice(id, c, kv); err != nil {
+			return false, err
+		}
 	}
-	return view, err
-}
-
-// Put puts the record of the view's workspace, and how many slices are given then. It reports
-// false if another caller has written since the view.
-func (s Slices) Put(ctx context.Context, view SliceView, next ledger.Slice, given int) (done bool, err error) {
-	value := sliceValue{V: valueVersion, Binding: next.Binding, Child: next.Child, State: next.State, Since: next.Since.UTC()}
-	return s.write(ctx, view, given, Put(s.keys(view.Slice.Pool).member(view.Slice.Cluster), encode(value)))
-}
-
-// Delete deletes the record, as Put puts one.
-func (s Slices) Delete(ctx context.Context, view SliceView, given int) (done bool, err error) {
-	return s.write(ctx, view, given, Remove(s.keys(view.Slice.Pool).member(view.Slice.Cluster)))
-}
-
-func (s Slices) write(ctx context.Context, view SliceView, given int, write clientv3.Op) (bool, error) {
-	fence := s.keys(view.Slice.Pool).head()
-	resp, err := s.Commit(ctx, Cmps(At(fence, view.fence)), Ops(write, Put(fence, encode(slicesValue{V: valueVersion, Given: given}))), nil)
+	to, err := next(now, count.Given)
+	if err != nil || encodeSlice(to) == encodeSlice(now) {
+		return err == nil, err
+	}
+	write := Remove(member)
+	if to.State != "" {
+		write = Put(member, encodeSlice(to))
+	}
+	count = slicesValue{V: valueVersion, Given: count.Given + countOf(to) - countOf(now)}
+	resp, err = s.Commit(ctx, Cmps(At(fence, revision)), Ops(write, Put(fence, encode(count))), nil)
 	return err == nil && resp.Succeeded, err
+}
+
+// countOf returns how many slices a record counts for.
+func countOf(s ledger.Slice) int {
+	if s.State == ledger.SliceGiven {
+		return 1
+	}
+	return 0
 }
 
 // DeleteAll deletes all records of a pool, and their fence.
@@ -127,6 +128,10 @@ func (s Slices) DeleteAll(ctx context.Context, id ledger.PoolID) error {
 		return s.Unavailable(err)
 	}
 	return nil
+}
+
+func encodeSlice(s ledger.Slice) string {
+	return encode(sliceValue{V: valueVersion, Binding: s.Binding, Child: s.Child, State: s.State, Since: s.Since.UTC()})
 }
 
 func decodeSlice(id ledger.PoolID, c ledger.ClusterName, kv *mvccpb.KeyValue) (ledger.Slice, error) {
