@@ -22,14 +22,8 @@ func (p *pass) carve(ctx context.Context) (ledger.Pool, error) {
 	if err != nil {
 		return ledger.Pool{}, err
 	}
-	view := p.catalog.View(ctx)
-	query := resolve.ParentQuery{Child: asks, From: p.owner}
-	parent, err := query.Resolve(view)
-	if viewErr := view.Err(); viewErr != nil {
-		return ledger.Pool{}, viewErr
-	}
+	parent, err := p.parent(ctx, asks)
 	if err != nil {
-		p.ledger.Withdraw(ledger.ClaimID(p.id))
 		return ledger.Pool{}, err
 	}
 	request := ledger.Request{
@@ -46,31 +40,43 @@ func (p *pass) carve(ctx context.Context) (ledger.Pool, error) {
 	child := p.entry(netip.Prefix{})
 	child.Parent = request.Pool
 	carved, err := p.ledger.Carve(ctx, request, child)
-	var exhausted *ledger.ExhaustedError
-	var over *ledger.QuotaError
-	var frozen *ledger.FrozenError
-	switch {
-	case errors.As(err, &frozen):
-		p.ledger.Wait(request)
-		return ledger.Pool{}, resolve.ParentNotReady(parent.Pool.Name)
-	case errors.As(err, &exhausted):
-		p.ledger.Wait(request)
-		return ledger.Pool{}, &outcome.Refusal{
-			Reason:  ipamv1alpha1.ReasonPoolExhausted,
-			Message: fmt.Sprintf("pool %q: %v", parent.Pool.Name, exhausted),
-		}
-	case errors.As(err, &over):
-		p.ledger.Wait(request)
-		return ledger.Pool{}, &outcome.Refusal{
-			Reason:  ipamv1alpha1.ReasonQuotaExceeded,
-			Message: fmt.Sprintf("pool %q: %v", parent.Pool.Name, over),
-		}
-	case errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining):
-		return ledger.Pool{}, resolve.ParentNotReady(parent.Pool.Name)
-	case err == nil:
-		p.waiting.leave(p.request)
+	if err != nil {
+		return ledger.Pool{}, p.refusedBy(parent.Pool, request, err)
 	}
-	return carved, err
+	p.waiting.leave(p.request)
+	return carved, nil
+}
+
+// parent finds the pool to carve from. A child that has none waits in no list of the ledger.
+func (p *pass) parent(ctx context.Context, asks *ipamv1alpha1.IPPool) (resolve.Candidate, error) {
+	view := p.catalog.View(ctx)
+	parent, err := resolve.ParentQuery{Child: asks, From: p.owner}.Resolve(view)
+	if viewErr := view.Err(); viewErr != nil {
+		return parent, viewErr
+	}
+	if err != nil {
+		p.ledger.Withdraw(ledger.ClaimID(p.id))
+	}
+	return parent, err
+}
+
+// refusedBy returns why the ledger has not carved a child from its parent. If room may come, the child waits for it there.
+func (p *pass) refusedBy(parent *ipamv1alpha1.IPPool, request ledger.Request, err error) error {
+	exhausted, full := errors.AsType[*ledger.ExhaustedError](err)
+	over, limited := errors.AsType[*ledger.QuotaError](err)
+	_, frozen := errors.AsType[*ledger.FrozenError](err)
+	if full || limited || frozen {
+		p.ledger.Wait(request)
+	}
+	switch {
+	case frozen, errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining):
+		return resolve.ParentNotReady(parent.Name)
+	case full:
+		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: fmt.Sprintf("pool %q: %v", parent.Name, exhausted)}
+	case limited:
+		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonQuotaExceeded, Message: fmt.Sprintf("pool %q: %v", parent.Name, over)}
+	}
+	return err
 }
 
 // asks is the pool as it asks for its block: as a slice only if the ledger has given its workspace one. The label that

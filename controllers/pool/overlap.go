@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -19,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
@@ -57,29 +57,15 @@ func (r *roots) of(in ledger.ClusterName) []mcreconcile.Request {
 	return slices.Collect(maps.Keys(r.pools[in]))
 }
 
-// sharing lists the pools of a workspace that have some of the addresses.
-func (r *roots) sharing(in ledger.ClusterName, cidr netip.Prefix) []mcreconcile.Request {
+// sharing lists the pools of a workspace, or of all workspaces if none is named, that have some of the addresses.
+func (r *roots) sharing(in ledger.ClusterName, cidr netip.Prefix) (found []mcreconcile.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return overlapped(r.pools[in], cidr, nil)
-}
-
-// sharingAnywhere lists the pools of all workspaces that have some of the addresses.
-func (r *roots) sharingAnywhere(cidr netip.Prefix) []mcreconcile.Request {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var found []mcreconcile.Request
-	for _, pools := range r.pools {
-		found = overlapped(pools, cidr, found)
-	}
-	return found
-}
-
-// overlapped adds to found the pools that have some of the addresses.
-func overlapped(pools map[mcreconcile.Request]netip.Prefix, cidr netip.Prefix, found []mcreconcile.Request) []mcreconcile.Request {
-	for request, own := range pools {
-		if own.Overlaps(cidr) {
-			found = append(found, request)
+	for cluster, pools := range r.pools {
+		for request, own := range pools {
+			if (in == "" || in == cluster) && own.Overlaps(cidr) {
+				found = append(found, request)
+			}
 		}
 	}
 	return found
@@ -92,13 +78,12 @@ func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv
 	if err != nil {
 		return
 	}
-	var woken []mcreconcile.Request
-	if parent := pool.Spec.ParentPoolRef; in == r.directory.Platform().Cluster {
-		woken = r.roots.sharingAnywhere(cidr)
-	} else if parent != nil && parent.ProjectRef != nil {
-		woken = r.roots.sharing(in, cidr)
+	if in == r.directory.Platform().Cluster {
+		in = ""
+	} else if parent := pool.Spec.ParentPoolRef; parent == nil || parent.ProjectRef == nil {
+		return
 	}
-	for _, request := range woken {
+	for _, request := range r.roots.sharing(in, cidr) {
 		q.Add(request)
 	}
 }
@@ -137,17 +122,31 @@ func (p *pass) reportOverlap(ctx context.Context, cidr netip.Prefix) error {
 	if err := view.Err(); err != nil {
 		return err
 	}
+	p.declare(ipamv1alpha1.ConditionOverlapping, ipamv1alpha1.ReasonForeignSpace, said)
+	return nil
+}
+
+// reportDiffering sets the condition ClassesDiffer of a pool that serves none of its classes, as they cannot share it, with an event
+// when it comes.
+func (p *pass) reportDiffering(ctx context.Context) error {
+	view := p.catalog.View(ctx)
+	said := resolve.ClassesDiffer(view, p.pool)
+	if err := view.Err(); err != nil {
+		return err
+	}
+	p.declare(ipamv1alpha1.ConditionClassesDiffer, ipamv1alpha1.ReasonUniqueWithinDiffers, said)
+	return nil
+}
+
+// declare sets a condition that exists only while there is something to say, with an event when it comes.
+func (p *pass) declare(condition string, reason ipamv1alpha1.Reason, said string) {
 	conditions := &p.pool.Status.Conditions
 	if said == "" {
-		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionOverlapping)
-		return nil
+		meta.RemoveStatusCondition(conditions, condition)
+		return
 	}
-	if !meta.IsStatusConditionTrue(*conditions, ipamv1alpha1.ConditionOverlapping) {
-		p.tell(corev1.EventTypeWarning, ipamv1alpha1.ReasonForeignSpace, said)
+	if !meta.IsStatusConditionTrue(*conditions, condition) {
+		p.tell(corev1.EventTypeWarning, reason, said)
 	}
-	meta.SetStatusCondition(conditions, metav1.Condition{
-		Type: ipamv1alpha1.ConditionOverlapping, Status: metav1.ConditionTrue, Reason: string(ipamv1alpha1.ReasonForeignSpace),
-		Message: said, ObservedGeneration: p.pool.Generation,
-	})
-	return nil
+	outcome.Report(conditions, p.pool.Generation, condition, &outcome.Refusal{Reason: reason, Message: said})
 }

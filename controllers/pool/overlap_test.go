@@ -25,7 +25,7 @@ func TestRoots(t *testing.T) {
 	if got := r.sharing("web", space); len(got) != 1 || got[0] != request("inside") {
 		t.Errorf("of web, %v are woken; want the pool inside", got)
 	}
-	if got := r.sharingAnywhere(space); len(got) != 2 {
+	if got := r.sharing("", space); len(got) != 2 {
 		t.Errorf("%v are woken; want one of each workspace", got)
 	}
 	r.leave("db", request("around"))

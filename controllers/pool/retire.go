@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -30,7 +31,7 @@ func (p *pass) retire(ctx context.Context) error {
 	}
 	if errors.Is(err, ledger.ErrPoolInUse) {
 		if !p.directory.Leaves(p.owner.Cluster) {
-			drains(p.pool)
+			p.set(ipamv1alpha1.ConditionDraining, metav1.ConditionTrue, ipamv1alpha1.ReasonBlockInUse, "the pool is deleted, and goes when the last block of it is released")
 			return p.report(ctx)
 		}
 		// Blocks of its pool that others hold do not keep the workspace from going.

@@ -150,35 +150,22 @@ func refused(pool *ipamv1alpha1.IPPool, refusal *outcome.Refusal) {
 
 // reportUse sets the condition InUse, which admission reads to refuse a deletion.
 func (p *pass) reportUse(ctx context.Context) error {
-	condition := metav1.Condition{
-		Type:               ipamv1alpha1.ConditionInUse,
-		Status:             metav1.ConditionFalse,
-		Reason:             string(ipamv1alpha1.ReasonUnused),
-		Message:            "the pool holds no block",
-		ObservedGeneration: p.pool.Generation,
+	if !p.ledger.InUse(p.id) && p.keptBy() == "" {
+		p.set(ipamv1alpha1.ConditionInUse, metav1.ConditionFalse, ipamv1alpha1.ReasonUnused, "the pool holds no block")
+		return nil
 	}
-	if p.ledger.InUse(p.id) || p.keptBy() != "" {
-		said, err := p.use(ctx)
-		if err != nil {
-			return fmt.Errorf("list the blocks of pool %s: %w", p.pool.Name, err)
-		}
-		condition.Status = metav1.ConditionTrue
-		condition.Reason = string(ipamv1alpha1.ReasonInUse)
-		condition.Message = said
+	said, err := p.use(ctx)
+	if err != nil {
+		return fmt.Errorf("list the blocks of pool %s: %w", p.pool.Name, err)
 	}
-	meta.SetStatusCondition(&p.pool.Status.Conditions, condition)
+	p.set(ipamv1alpha1.ConditionInUse, metav1.ConditionTrue, ipamv1alpha1.ReasonInUse, said)
 	return nil
 }
 
-// drains sets the condition of a pool that is deleted while it is in use. It hands
-// out nothing more.
-func drains(pool *ipamv1alpha1.IPPool) {
-	meta.SetStatusCondition(&pool.Status.Conditions, metav1.Condition{
-		Type:               ipamv1alpha1.ConditionDraining,
-		Status:             metav1.ConditionTrue,
-		Reason:             string(ipamv1alpha1.ReasonBlockInUse),
-		Message:            "the pool is deleted, and goes when the last block of it is released",
-		ObservedGeneration: pool.Generation,
+// set sets a condition of the pool.
+func (p *pass) set(condition string, status metav1.ConditionStatus, reason ipamv1alpha1.Reason, said string) {
+	meta.SetStatusCondition(&p.pool.Status.Conditions, metav1.Condition{
+		Type: condition, Status: status, Reason: string(reason), Message: said, ObservedGeneration: p.pool.Generation,
 	})
 }
 

@@ -21,6 +21,14 @@ type waiting struct {
 	parents  map[parent]map[mcreconcile.Request]bool // none that is empty
 }
 
+// wait is the wait of one child.
+type wait struct {
+	id    ledger.ClaimID
+	since time.Time          // when the child was made
+	in    ledger.ClusterName // its workspace
+	on    parent
+}
+
 // parent is what a child waits for: a pool of a workspace, which the child's spec names by its path, or
 // which is the child's own.
 type parent struct {
@@ -29,29 +37,13 @@ type parent struct {
 	pool string
 }
 
-func (w wait) of() parent {
-	if w.path != "" {
-		return parent{path: w.path, pool: w.parent}
-	}
-	return parent{in: w.in, pool: w.parent}
-}
-
-// wait is the wait of one child.
-type wait struct {
-	id     ledger.ClaimID
-	since  time.Time          // when the child was made
-	in     ledger.ClusterName // its workspace
-	path   string             // the parent's workspace; empty: the child's own
-	parent string
-}
-
 func waitOf(child *ipamv1alpha1.IPPool, in ledger.ClusterName) wait {
 	ref := child.Spec.ParentPoolRef
-	w := wait{id: ledger.ClaimID(child.UID), since: child.CreationTimestamp.Time, in: in, parent: ref.Name}
-	if ref.ProjectRef != nil {
-		w.path = ref.ProjectRef.Name
+	on := parent{in: in, pool: ref.Name}
+	if ref.ProjectRef != nil && ref.ProjectRef.Name != "" {
+		on = parent{path: ref.ProjectRef.Name, pool: ref.Name}
 	}
-	return w
+	return wait{id: ledger.ClaimID(child.UID), since: child.CreationTimestamp.Time, in: in, on: on}
 }
 
 // enter has a child wait for its parent. If another child of this name has waited until now, replaced is
@@ -65,10 +57,10 @@ func (w *waiting) enter(child mcreconcile.Request, at wait) (former ledger.Claim
 	}
 	before, waited := w.drop(child)
 	w.children[child] = at
-	if w.parents[at.of()] == nil {
-		w.parents[at.of()] = map[mcreconcile.Request]bool{}
+	if w.parents[at.on] == nil {
+		w.parents[at.on] = map[mcreconcile.Request]bool{}
 	}
-	w.parents[at.of()][child] = true
+	w.parents[at.on][child] = true
 	return before.id, waited && before.id != at.id
 }
 
@@ -87,8 +79,8 @@ func (w *waiting) drop(child mcreconcile.Request) (wait, bool) {
 		return wait{}, false
 	}
 	delete(w.children, child)
-	if delete(w.parents[left.of()], child); len(w.parents[left.of()]) == 0 {
-		delete(w.parents, left.of())
+	if delete(w.parents[left.on], child); len(w.parents[left.on]) == 0 {
+		delete(w.parents, left.on)
 	}
 	return left, true
 }
@@ -106,28 +98,16 @@ func (w *waiting) on(in directory.Workspace, pool string) []mcreconcile.Request 
 	return inbox.OldestFirst(found)
 }
 
-// named lists the children whose wait the path of a workspace may end: that of
-// the parent, or their own, by which the parent admits them.
+// named lists the children whose wait the path of a workspace may end, oldest first: that of the parent, or their own,
+// by which the parent admits them.
 func (w *waiting) named(workspace directory.Workspace) []mcreconcile.Request {
-	return w.those(func(c wait) bool {
-		return c.path != "" && (c.path == workspace.Path || c.in == workspace.Cluster)
-	})
-}
-
-// those lists the children wanted, oldest first.
-func (w *waiting) those(wanted func(wait) bool) []mcreconcile.Request {
-	return inbox.OldestFirst(w.since(wanted))
-}
-
-// since lists the children wanted, and when each was made.
-func (w *waiting) since(wanted func(wait) bool) []inbox.Waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var found []inbox.Waiter
 	for child, c := range w.children {
-		if wanted(c) {
+		if c.on.path != "" && (c.on.path == workspace.Path || c.in == workspace.Cluster) {
 			found = append(found, inbox.Waiter{Request: child, Since: c.since})
 		}
 	}
-	return found
+	return inbox.OldestFirst(found)
 }
