@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -98,14 +97,13 @@ var released = predicate.Funcs{
 	},
 }
 
-// usable passes the events by which claims of a pool or class can begin, or end.
+// usable passes the events by which claims of a pool or class can begin, or end: its spec has changed, or the annotation that
+// pauses it, or it has its family.
 var usable = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		return annotated(e.ObjectOld) && !annotated(e.ObjectNew) ||
-			sourceOf(e.ObjectOld).family != sourceOf(e.ObjectNew).family ||
-			linkOf(e.ObjectOld) != linkOf(e.ObjectNew) ||
-			!slices.Equal(classNames(e.ObjectOld), classNames(e.ObjectNew))
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || annotated(e.ObjectOld) && !annotated(e.ObjectNew) ||
+			sourceOf(e.ObjectOld).family != sourceOf(e.ObjectNew).family
 	},
 }
 
@@ -134,38 +132,14 @@ func (r *Reconciler) toClaimsOfCluster(ctx context.Context, object client.Object
 	}, client.InNamespace(object.GetNamespace()))
 }
 
-// classNames are the classes that an IPPool backs.
-func classNames(object client.Object) []string {
-	if pool, ok := object.(*ipamv1alpha1.IPPool); ok {
-		return pool.Spec.ClassNames
-	}
-	return nil
-}
-
-// link is what an IPPool says of the network that its addresses are in.
-type link struct {
-	gateway string
-	length  int32
-}
-
-func linkOf(object client.Object) link {
-	if pool, ok := object.(*ipamv1alpha1.IPPool); ok {
-		return link{pool.Spec.Gateway, pool.Spec.NetworkPrefixLength}
-	}
-	return link{}
-}
-
 // toClaimsOfPool maps an IPPool or IPClass to the IPAddressClaims that name it, or a class that it backs.
 func (r *Reconciler) toClaimsOfPool(ctx context.Context, object client.Object) []reconcile.Request {
-	kind := kindPool
-	if _, ok := object.(*ipamv1alpha1.IPClass); ok {
-		kind = kindClass
-	}
-	ref := capiv1.IPPoolReference{APIGroup: ipamv1alpha1.GroupName, Kind: kind, Name: object.GetName()}
-	backs := classNames(object)
 	return r.claims(ctx, func(claim *capiv1.IPAddressClaim) bool {
 		asked := claim.Spec.PoolRef
-		return asked == ref || managed(asked) && asked.Kind == kindClass && slices.Contains(backs, asked.Name)
+		if pool, ok := object.(*ipamv1alpha1.IPPool); ok {
+			return offers(pool, asked)
+		}
+		return managed(asked) && asked.Kind == kindClass && asked.Name == object.GetName()
 	})
 }
 

@@ -219,7 +219,7 @@ func TestAddress_OfAPoolWhoseGatewayIsOffTheLink(t *testing.T) {
 			t.Errorf("the claim says %s: %s; want PoolNotReady, with the gateway", ready.Reason, ready.Message)
 		}
 		corrected := pool.DeepCopy()
-		corrected.Spec.Gateway = "192.0.2.2"
+		corrected.Spec.Gateway, corrected.Generation = "192.0.2.2", pool.Generation+1
 		if !usable.Update(event.UpdateEvent{ObjectOld: pool, ObjectNew: corrected}) {
 			t.Error("a pool whose gateway was corrected wakes no claim")
 		}

@@ -15,7 +15,12 @@ const own = "\x00"
 // claim is a packed IPClaim.
 type claim struct {
 	head[*ipamv1alpha1.IPClaim]
-	at    int64 // last transition of its conditions, in seconds
+	answer
+}
+
+// answer is what the status of a claim, or of a record, has of its own.
+type answer struct {
+	at    int64 // last transition of the conditions, in seconds
 	block block // none: it has none
 }
 
@@ -44,7 +49,7 @@ func keyOfClaim(c *ipamv1alpha1.IPClaim) claimKey {
 // newClaim packs a claim by a shape. The caller checks by unpacking that the claim is of that shape.
 func newClaim(c *ipamv1alpha1.IPClaim, at *home, shape *ipamv1alpha1.IPClaim) *claim {
 	return &claim{
-		head: newHead(at, shape, &c.ObjectMeta, c.Spec.OwnerRef), at: since(c.Status.Conditions), block: parseBlock(c.Status.AllocatedCIDR),
+		head: newHead(at, shape, &c.ObjectMeta, c.Spec.OwnerRef), answer: answer{since(c.Status.Conditions), parseBlock(c.Status.AllocatedCIDR)},
 	}
 }
 
@@ -53,11 +58,10 @@ func shapeOfClaim(c *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	shape := c.DeepCopy()
 	status := &shape.Status
 	blank(&shape.ObjectMeta)
-	blankConditions(status.Conditions, status.AllocatedCIDR)
+	blankAnswer(status.Conditions, &status.AllocatedCIDR, &status.Address)
 	if ref := status.BoundAllocationRef; ref != nil && ref.Name == recordName(c.Namespace, c.Name) {
 		ref.Name = own
 	}
-	status.AllocatedCIDR, status.Address = ownOf(status.AllocatedCIDR), ownOf(status.Address)
 	shape.Spec.OwnerRef = nil
 	return shape
 }
@@ -71,15 +75,7 @@ func (p *claim) whole() *ipamv1alpha1.IPClaim {
 	if ref := status.BoundAllocationRef; ref != nil && ref.Name == own {
 		ref.Name = recordName(c.Namespace, c.Name)
 	}
-	prefix := p.block.prefix()
-	cidr := prefix.String()
-	wholeConditions(status.Conditions, cidr, p.at)
-	if status.AllocatedCIDR == own {
-		status.AllocatedCIDR = cidr
-	}
-	if status.Address == own {
-		status.Address = prefix.Addr().String()
-	}
+	p.restore(status.Conditions, &status.AllocatedCIDR, &status.Address)
 	return c
 }
 
@@ -90,13 +86,6 @@ func recordName(namespace, claim string) string {
 	return ipamv1alpha1.AllocationNames(namespace, claim)[0]
 }
 
-func ownOf(value string) string {
-	if value == "" {
-		return ""
-	}
-	return own
-}
-
 // since is the last transition of the first condition, in seconds.
 func since(conditions []metav1.Condition) int64 {
 	if len(conditions) == 0 {
@@ -105,19 +94,33 @@ func since(conditions []metav1.Condition) int64 {
 	return conditions[0].LastTransitionTime.Unix()
 }
 
-func blankConditions(conditions []metav1.Condition, cidr string) {
+// blankAnswer takes an answer out of the status of what is to be a shape.
+func blankAnswer(conditions []metav1.Condition, cidr, address *string) {
 	for i := range conditions {
 		conditions[i].LastTransitionTime = metav1.Time{}
-		if cidr != "" {
-			conditions[i].Message = strings.Replace(conditions[i].Message, cidr, own, 1)
+		if *cidr != "" {
+			conditions[i].Message = strings.Replace(conditions[i].Message, *cidr, own, 1)
+		}
+	}
+	for _, text := range []*string{cidr, address} {
+		if *text != "" {
+			*text = own
 		}
 	}
 }
 
-// wholeConditions puts back what blankConditions takes out.
-func wholeConditions(conditions []metav1.Condition, cidr string, at int64) {
+// restore puts back what blankAnswer takes out.
+func (a answer) restore(conditions []metav1.Condition, cidr, address *string) {
+	prefix := a.block.prefix()
+	text := prefix.String()
 	for i := range conditions {
-		conditions[i].LastTransitionTime = metav1.Unix(at, 0)
-		conditions[i].Message = strings.Replace(conditions[i].Message, own, cidr, 1)
+		conditions[i].LastTransitionTime = metav1.Unix(a.at, 0)
+		conditions[i].Message = strings.Replace(conditions[i].Message, own, text, 1)
+	}
+	if *cidr == own {
+		*cidr = text
+	}
+	if *address == own {
+		*address = prefix.Addr().String()
 	}
 }

@@ -1,11 +1,10 @@
 package packed
 
 import (
-	"encoding/hex"
 	"maps"
 	"strconv"
-	"strings"
 
+	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,27 +19,10 @@ type home struct {
 	annotations map[string]string // the one that names the logical cluster; nil without kcp
 }
 
-// identity is a UID.
-type identity [16]byte
-
-// parse reads a UID. From one in an unusual form, uid makes another text.
-func parse(uid types.UID) (id identity) {
-	digits := strings.ReplaceAll(string(uid), "-", "")
-	_, _ = hex.Decode(id[:], []byte(digits[:min(len(digits), 2*len(id))])) // compared when it is unpacked
-	return id
-}
-
-func (id identity) uid() types.UID {
-	var text [36]byte
-	for i, at := 0, 0; i < len(id); i++ {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			text[at] = '-'
-			at++
-		}
-		hex.Encode(text[at:], id[i:i+1])
-		at += 2
-	}
-	return types.UID(text[:])
+// parse reads a UID. Of one in an unusual form the text is another.
+func parse(id types.UID) uuid.UUID {
+	read, _ := uuid.Parse(string(id)) // compared when it is unpacked
+	return read
 }
 
 // head is the metadata of a packed object, and its shape. It is read only. It has few pointers: each is one
@@ -49,7 +31,7 @@ type head[S client.Object] struct {
 	home    *home
 	shape   S
 	name    string
-	uid     identity
+	uid     uuid.UUID
 	version uint64
 	created int64   // seconds
 	rare    *rarity // nil: none
@@ -78,7 +60,7 @@ func newHead[S client.Object](at *home, shape S, meta *metav1.ObjectMeta, owner 
 
 // whole is the metadata as it was.
 func (h *head[S]) whole(meta *metav1.ObjectMeta) {
-	meta.Name, meta.Namespace, meta.UID = h.name, h.home.namespace, h.uid.uid()
+	meta.Name, meta.Namespace, meta.UID = h.name, h.home.namespace, types.UID(h.uid.String())
 	meta.ResourceVersion, meta.CreationTimestamp = h.GetResourceVersion(), metav1.Unix(h.created, 0)
 	meta.Labels, meta.Annotations = maps.Clone(h.GetLabels()), maps.Clone(h.GetAnnotations())
 }
@@ -104,7 +86,7 @@ func (h *head[S]) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectK
 
 func (h *head[S]) GetNamespace() string               { return h.home.namespace }
 func (h *head[S]) GetName() string                    { return h.name }
-func (h *head[S]) GetUID() types.UID                  { return h.uid.uid() }
+func (h *head[S]) GetUID() types.UID                  { return types.UID(h.uid.String()) }
 func (h *head[S]) GetResourceVersion() string         { return strconv.FormatUint(h.version, 10) }
 func (h *head[S]) GetCreationTimestamp() metav1.Time  { return metav1.Unix(h.created, 0) }
 func (h *head[S]) GetGenerateName() string            { return h.shape.GetGenerateName() }

@@ -95,7 +95,7 @@ func Allocated(obj client.Object) bool {
 // retained; empty for none. retained reports that it names none any more.
 func HeldBy(obj client.Object) (claim string, uid types.UID, retained bool) {
 	if a, ok := obj.(*allocation); ok && a.claim != "" {
-		return a.claim, a.holder.uid(), false
+		return a.claim, types.UID(a.holder.String()), false
 	}
 	record, ok := Whole(obj).(*ipamv1alpha1.IPAllocation)
 	if !ok {

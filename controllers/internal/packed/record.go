@@ -1,7 +1,9 @@
 package packed
 
 import (
+	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
@@ -9,10 +11,9 @@ import (
 // allocation is a packed IPAllocation.
 type allocation struct {
 	head[*ipamv1alpha1.IPAllocation]
-	claim  string   // the claim that it names; empty for none
-	holder identity // the UID of that
-	at     int64    // last transition of its conditions, in seconds
-	block  block    // none: it has none
+	claim  string    // the claim that it names; empty for none
+	holder uuid.UUID // of that
+	answer
 }
 
 // recordKey is what records of one shape have in common, as a rule.
@@ -30,7 +31,7 @@ func keyOfRecord(r *ipamv1alpha1.IPAllocation) recordKey {
 // newRecord packs a record by a shape. The caller checks by unpacking that the record is of that shape.
 func newRecord(r *ipamv1alpha1.IPAllocation, at *home, shape *ipamv1alpha1.IPAllocation) *allocation {
 	p := &allocation{
-		head: newHead(at, shape, &r.ObjectMeta, r.Spec.OwnerRef), at: since(r.Status.Conditions), block: parseBlock(r.Status.AllocatedCIDR),
+		head: newHead(at, shape, &r.ObjectMeta, r.Spec.OwnerRef), answer: answer{since(r.Status.Conditions), parseBlock(r.Status.AllocatedCIDR)},
 	}
 	if ref := r.Spec.ClaimRef; ref != nil {
 		both := r.Name + ref.Name // of one piece
@@ -44,8 +45,7 @@ func shapeOfRecord(r *ipamv1alpha1.IPAllocation) *ipamv1alpha1.IPAllocation {
 	shape := r.DeepCopy()
 	status := &shape.Status
 	blank(&shape.ObjectMeta)
-	blankConditions(status.Conditions, status.AllocatedCIDR)
-	status.AllocatedCIDR, status.Address = ownOf(status.AllocatedCIDR), ownOf(status.Address)
+	blankAnswer(status.Conditions, &status.AllocatedCIDR, &status.Address)
 	shape.Spec.OwnerRef, shape.Spec.ClaimRef = nil, nil
 	return shape
 }
@@ -56,17 +56,10 @@ func (p *allocation) whole() *ipamv1alpha1.IPAllocation {
 	p.head.whole(&r.ObjectMeta)
 	r.Spec.OwnerRef = p.owner().DeepCopy()
 	if p.claim != "" {
-		r.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: p.claim, UID: p.holder.uid()}
+		r.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: p.claim, UID: types.UID(p.holder.String())}
 	}
-	status, prefix := &r.Status, p.block.prefix()
-	cidr := prefix.String()
-	wholeConditions(status.Conditions, cidr, p.at)
-	if status.AllocatedCIDR == own {
-		status.AllocatedCIDR = cidr
-	}
-	if status.Address == own {
-		status.Address = prefix.Addr().String()
-	}
+	status := &r.Status
+	p.restore(status.Conditions, &status.AllocatedCIDR, &status.Address)
 	return r
 }
 

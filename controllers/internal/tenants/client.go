@@ -55,7 +55,8 @@ func newWriter(endpoint *rest.Config, scheme *runtime.Scheme) (client.Client, er
 }
 
 // workspaceClient is the client of a workspace: it reads from the cache, and writes by the writer
-// of the endpoint. Safe for concurrent use.
+// of the endpoint, with the verbs that the controllers use. Any other verb names no workspace, and the router refuses it.
+// Safe for concurrent use.
 type workspaceClient struct {
 	client.Client // the writer
 	reader        client.Reader
@@ -78,11 +79,6 @@ func (c workspaceClient) List(ctx context.Context, list client.ObjectList, opts 
 	return c.reader.List(ctx, list, opts...)
 }
 
-// Apply implements client.Writer.
-func (c workspaceClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-	return c.Client.Apply(c.in(ctx), obj, opts...)
-}
-
 // Create implements client.Writer.
 func (c workspaceClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
 	return c.Client.Create(c.in(ctx), obj, opts...)
@@ -103,11 +99,6 @@ func (c workspaceClient) Patch(ctx context.Context, obj client.Object, patch cli
 	return c.Client.Patch(c.in(ctx), obj, patch, opts...)
 }
 
-// DeleteAllOf implements client.Writer.
-func (c workspaceClient) DeleteAllOf(ctx context.Context, obj client.Object, opts ...client.DeleteAllOfOption) error {
-	return c.Client.DeleteAllOf(c.in(ctx), obj, opts...)
-}
-
 // Status implements client.StatusClient.
 func (c workspaceClient) Status() client.SubResourceWriter { return c.SubResource("status") }
 
@@ -122,16 +113,6 @@ type subresource struct {
 	of workspaceClient
 }
 
-// Get implements client.SubResourceReader.
-func (s subresource) Get(ctx context.Context, obj, sub client.Object, opts ...client.SubResourceGetOption) error {
-	return s.SubResourceClient.Get(s.of.in(ctx), obj, sub, opts...)
-}
-
-// Create implements client.SubResourceWriter.
-func (s subresource) Create(ctx context.Context, obj, sub client.Object, opts ...client.SubResourceCreateOption) error {
-	return s.SubResourceClient.Create(s.of.in(ctx), obj, sub, opts...)
-}
-
 // Update implements client.SubResourceWriter. It refuses, as that of the client does.
 func (s subresource) Update(context.Context, client.Object, ...client.SubResourceUpdateOption) error {
 	return errUpdate
@@ -140,11 +121,6 @@ func (s subresource) Update(context.Context, client.Object, ...client.SubResourc
 // Patch implements client.SubResourceWriter.
 func (s subresource) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	return s.SubResourceClient.Patch(s.of.in(ctx), obj, patch, opts...)
-}
-
-// Apply implements client.SubResourceWriter.
-func (s subresource) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
-	return s.SubResourceClient.Apply(s.of.in(ctx), obj, opts...)
 }
 
 // errUpdate: an object that was read from a cache is never written back whole.

@@ -83,8 +83,15 @@ func TestWorkspaceClient_WritesToItsWorkspace(t *testing.T) {
 func TestRouter_WithoutAWorkspace(t *testing.T) {
 	t.Parallel()
 	e, writer := newEcho(t)
-	if err := writer.Create(t.Context(), gen.Claim("web")); err == nil || len(e.seen) != 0 {
-		t.Errorf("Create without a workspace = %v, and the server was asked %v; want an error, and nothing", err, e.seen)
+	one := workspaceClient{Client: writer, name: "one"}
+	for verb, err := range map[string]error{
+		"Create":                          writer.Create(t.Context(), gen.Claim("web")),
+		"DeleteAllOf, which nobody needs": one.DeleteAllOf(t.Context(), &ipamv1alpha1.IPClaim{}, client.InNamespace("default")),
+		"Create of a subresource":         one.SubResource("status").Create(t.Context(), gen.Claim("web"), gen.Claim("web")),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "names no workspace") || len(e.seen) != 0 {
+			t.Errorf("%s without a workspace = %v, and the server was asked %v; want a refusal, and nothing", verb, err, e.seen)
+		}
 	}
 }
 
