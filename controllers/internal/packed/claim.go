@@ -18,7 +18,7 @@ type claim struct {
 	answer
 }
 
-// answer is what the status of a claim, or of a record, has of its own.
+// answer has the values that the status of one claim or record alone has.
 type answer struct {
 	at    int64 // last transition of the conditions, in seconds
 	block block // none: it has none
@@ -94,7 +94,7 @@ func since(conditions []metav1.Condition) int64 {
 	return conditions[0].LastTransitionTime.Unix()
 }
 
-// blankAnswer takes an answer out of the status of what is to be a shape.
+// blankAnswer removes an answer from the status of a shape.
 func blankAnswer(conditions []metav1.Condition, cidr, address *string) {
 	for i := range conditions {
 		conditions[i].LastTransitionTime = metav1.Time{}
