@@ -114,3 +114,24 @@ func TestRetire_DropsTheSlices(t *testing.T) {
 		}
 	}
 }
+
+// A pool that is put into another address domain is retired, and registered again. It is the same pool: a workspace that has given up
+// its slice gets no other for that.
+func TestEnter_AnotherDomainKeepsTheSlices(t *testing.T) {
+	t.Parallel()
+	p, _ := newEntered(t, ledger.Pool{})
+	p.pool.Spec.AddressDomain = "d"
+	alloc := p.ledger.(*allocator.Allocator)
+	record := ledger.Slice{Pool: p.id, Cluster: "v", Binding: "b", State: ledger.SliceDeclined}
+	if err := alloc.PutSlice(t.Context(), record, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	entered, _ := alloc.Pool(p.id)
+	left, err := alloc.Slices(t.Context(), p.id)
+	if want := ledger.DomainSpace("w", "d"); err != nil || entered.Space != want || len(left) != 1 {
+		t.Errorf("the pool is in space %s, and %d records are left, %v; want space %s, and the record", entered.Space, len(left), err, want)
+	}
+}
