@@ -73,51 +73,41 @@ func Serves(b *apisv1alpha2.APIBinding) bool {
 }
 
 // Leaves reports whether the workspace is giving up the export.
-func (d *Directory) Leaves(cluster ledger.ClusterName) bool {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	of, ok := d.bound[cluster]
-	return ok && of.standing() == leaving
-}
+func (d *Directory) Leaves(cluster ledger.ClusterName) bool { return d.standing(cluster) == leaving }
 
 // Bound reports whether a binding serves the workspace.
-func (d *Directory) Bound(cluster ledger.ClusterName) bool {
+func (d *Directory) Bound(cluster ledger.ClusterName) bool { return d.standing(cluster) != unserved }
+
+func (d *Directory) standing(cluster ledger.ClusterName) standing {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	of, ok := d.bound[cluster]
-	return ok && of.standing() != unserved
+	if of, ok := d.bound[cluster]; ok {
+		return of.standing()
+	}
+	return unserved
 }
 
 // Endpoint is the one that shows a binding that serves the workspace and is not being deleted.
 func (d *Directory) Endpoint(cluster ledger.ClusterName) (url string, ok bool) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	of, ok := d.bound[cluster]
-	if !ok {
-		return "", false
-	}
-	for _, known := range of.known {
-		if known.serves && !known.leaving {
-			return known.endpoint, true
-		}
-	}
-	return "", false
+	return d.endpoint(cluster, func(known binding) bool { return known.serves && !known.leaving })
 }
 
 // Served reports whether an endpoint shows a binding that serves the workspace.
 func (d *Directory) Served(endpoint string, cluster ledger.ClusterName) bool {
+	_, ok := d.endpoint(cluster, func(known binding) bool { return known.serves && known.endpoint == endpoint })
+	return ok
+}
+
+// endpoint is that of the first binding of a workspace that is wanted.
+func (d *Directory) endpoint(cluster ledger.ClusterName, wanted func(binding) bool) (url string, ok bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	of, ok := d.bound[cluster]
-	if !ok {
-		return false
-	}
-	for _, known := range of.known {
-		if known.serves && known.endpoint == endpoint {
-			return true
+	if of, known := d.bound[cluster]; known {
+		if i := slices.IndexFunc(of.known, wanted); i >= 0 {
+			return of.known[i].endpoint, true
 		}
 	}
-	return false
+	return "", false
 }
 
 // Seen learns a binding that an endpoint shows, new or changed.

@@ -37,7 +37,7 @@ func (h *health) begin(ctx context.Context) {
 	h.since, h.fault = time.Now(), errSilent
 	h.timer = time.AfterFunc(patience, func() { h.tell(ctx) })
 	h.stop = context.AfterFunc(ctx, h.end)
-	overdue.add(h)
+	overdue.add(h.kind, h, h.since)
 }
 
 // fail notes why a list or a watch was not begun.
@@ -58,7 +58,7 @@ func (h *health) end() {
 	h.since = time.Time{}
 	h.timer.Stop()
 	h.stop()
-	overdue.remove(h)
+	overdue.remove(h.kind, h)
 }
 
 // tell says that the list is overdue.
@@ -75,69 +75,46 @@ func (h *health) tell(ctx context.Context) {
 
 // overdue collects the lists that are overdue.
 var overdue = &overdueLists{
-	lists: map[*health]bool{},
+	kinds: map[string]map[*health]time.Time{},
 	desc: prometheus.NewDesc("ipam_list_overdue_seconds",
 		"For how long the objects of a kind cannot be listed at a server, the longest of all servers; 0 if they can.", []string{"kind"}, nil),
 }
 
-// overdueLists is a collector of lists that have not come. Safe for concurrent use.
+// overdueLists is a collector of lists that have not come. Safe for concurrent use. A health is locked before it.
 type overdueLists struct {
 	desc *prometheus.Desc
 
 	mu    sync.Mutex
-	lists map[*health]bool // false: it has come
+	kinds map[string]map[*health]time.Time // that were ever listed; since when
 }
 
-func (o *overdueLists) add(h *health) {
+func (o *overdueLists) add(kind string, h *health, since time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.lists[h] = true
+	if o.kinds[kind] == nil {
+		o.kinds[kind] = map[*health]time.Time{}
+	}
+	o.kinds[kind][h] = since
 }
 
-func (o *overdueLists) remove(h *health) {
+func (o *overdueLists) remove(kind string, h *health) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.lists, h)
-	kinds.Store(h.kind, true)
+	delete(o.kinds[kind], h)
 }
-
-// kinds are all that were listed: of these the metric says 0.
-var kinds sync.Map
 
 // Describe implements prometheus.Collector.
 func (o *overdueLists) Describe(to chan<- *prometheus.Desc) { to <- o.desc }
 
 // Collect implements prometheus.Collector.
 func (o *overdueLists) Collect(to chan<- prometheus.Metric) {
-	longest := map[string]float64{}
-	kinds.Range(func(kind, _ any) bool {
-		longest[kind.(string)] = 0
-		return true
-	})
-	for _, h := range o.all() {
-		longest[h.kind] = max(longest[h.kind], h.age().Seconds())
-	}
-	for kind, seconds := range longest {
-		to <- prometheus.MustNewConstMetric(o.desc, prometheus.GaugeValue, seconds, kind)
-	}
-}
-
-// all are the lists that are overdue. A health is locked before these are.
-func (o *overdueLists) all() []*health {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	all := make([]*health, 0, len(o.lists))
-	for h := range o.lists {
-		all = append(all, h)
+	for kind, lists := range o.kinds {
+		longest := time.Duration(0)
+		for _, since := range lists {
+			longest = max(longest, time.Since(since))
+		}
+		to <- prometheus.MustNewConstMetric(o.desc, prometheus.GaugeValue, longest.Seconds(), kind)
 	}
-	return all
-}
-
-func (h *health) age() time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.since.IsZero() {
-		return 0
-	}
-	return time.Since(h.since)
 }
