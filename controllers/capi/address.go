@@ -20,15 +20,7 @@ import (
 
 // address reads the IPAddress of an IPAddressClaim from the cache; nil if it is not there.
 func (r *Reconciler) address(ctx context.Context, key client.ObjectKey) (*capiv1.IPAddress, error) {
-	found := &capiv1.IPAddress{}
-	err := r.Get(ctx, key, found)
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // Nil is that there is none.
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read IPAddress %s: %w", key.Name, err)
-	}
-	return found, nil
+	return shown(ctx, r, key, &capiv1.IPAddress{})
 }
 
 // belongs reports whether an IPAddress is that of an IPAddressClaim of ours.

@@ -79,15 +79,7 @@ func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressCla
 
 // held reads the IPClaim of an IPAddressClaim from the cache; nil if it is not there.
 func (r *Reconciler) held(ctx context.Context, key client.ObjectKey) (*ipamv1alpha1.IPClaim, error) {
-	found := &ipamv1alpha1.IPClaim{}
-	err := r.Claims.Get(ctx, r.Names.claim(key), found)
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // Nil is that there is none.
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the IPClaim of IPAddressClaim %s: %w", key.Name, err)
-	}
-	return found, nil
+	return shown(ctx, r.Claims, r.Names.claim(key), &ipamv1alpha1.IPClaim{})
 }
 
 // createClaim makes the IPClaim of an IPAddressClaim: for the address of its IPAddress, if the

@@ -3,6 +3,7 @@ package capi
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,7 +39,8 @@ type Reconciler struct {
 	// Scope says which IPAddressClaims are served. Default: all.
 	Scope Scope
 
-	memory memory
+	memory  memory
+	gaveWay sync.Map // keys of the IPAddressClaims whose IPClaims gave way to a stray, and its key
 }
 
 // Reconcile implements reconcile.Reconciler.

@@ -38,6 +38,7 @@ func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error 
 	if left, err := r.left(ctx, key); err != nil || !left {
 		if err == nil {
 			r.memory.forget(key)
+			r.gaveWay.Delete(key)
 		}
 		return err
 	}

@@ -60,33 +60,6 @@ type memory struct {
 	abandoned map[client.ObjectKey]time.Time
 	compared  bool // with all IPClaims of the workspace
 	backwards bool
-	// yielded are the IPAddressClaims whose IPClaims gave way to a stray, and the key of that.
-	yielded map[client.ObjectKey]client.ObjectKey
-}
-
-// yield remembers that the IPClaim of an IPAddressClaim gave way to a stray.
-func (m *memory) yield(key, stray client.ObjectKey) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.yielded == nil {
-		m.yielded = map[client.ObjectKey]client.ObjectKey{}
-	}
-	m.yielded[key] = stray
-}
-
-// yieldedTo is the stray that the IPClaim of an IPAddressClaim gave way to; ok is false if there is none.
-func (m *memory) yieldedTo(key client.ObjectKey) (stray client.ObjectKey, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	stray, ok = m.yielded[key]
-	return stray, ok
-}
-
-// resume forgets that the IPClaim of an IPAddressClaim gave way.
-func (m *memory) resume(key client.ObjectKey) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.yielded, key)
 }
 
 // begin notes when the first IPAddressClaim was reconciled.
@@ -129,7 +102,6 @@ func (m *memory) forget(key client.ObjectKey) {
 	if m.fates[key] != present {
 		delete(m.fates, key)
 	}
-	delete(m.yielded, key)
 }
 
 // shows reports whether the watch shows the IPAddressClaim still. The event of its end comes.

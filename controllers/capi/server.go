@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
@@ -34,6 +35,18 @@ func resource(object client.Object) string {
 	default:
 		panic(fmt.Sprintf("%T is never asked for", object))
 	}
+}
+
+// shown reads an object from a cache; nil if it is not there.
+func shown[T client.Object](ctx context.Context, cache client.Reader, key client.ObjectKey, object T) (found T, err error) {
+	err = cache.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		return found, nil
+	}
+	if err != nil {
+		return found, fmt.Errorf("read %T %s: %w", object, key, err)
+	}
+	return object, nil
 }
 
 // gone asks the API server, which no cache answers for, whether there is no such object. It is

@@ -118,7 +118,7 @@ func (r *Reconciler) yield(ctx context.Context, key client.ObjectKey, bound *ipa
 	if _, err := r.deleteClaim(ctx, key); err != nil {
 		return err
 	}
-	r.memory.yield(key, client.ObjectKeyFromObject(stray))
+	r.gaveWay.Store(key, client.ObjectKeyFromObject(stray))
 	wait.after = yieldDelay
 	return wait
 }
@@ -155,18 +155,18 @@ func behind(address string) *refusal {
 // yielded refuses to make the IPClaim of an IPAddressClaim again that gave way to a stray, until that has its address. In a
 // pool with a cooldown, the ledger would give the address back to the name at once, and so without end.
 func (r *Reconciler) yielded(ctx context.Context, key client.ObjectKey) error {
-	stray, ok := r.memory.yieldedTo(key)
+	stray, ok := r.gaveWay.Load(key)
 	if !ok {
 		return nil
 	}
-	held, err := r.held(ctx, stray)
+	held, err := r.held(ctx, stray.(client.ObjectKey))
 	if err != nil {
 		return err
 	}
 	if held != nil && awaits(held, held.Spec.Address) {
 		return behind(held.Spec.Address)
 	}
-	r.memory.resume(key)
+	r.gaveWay.Delete(key)
 	return nil
 }
 
