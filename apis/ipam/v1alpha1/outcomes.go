@@ -44,7 +44,7 @@ var outcomes = map[Reason]struct {
 	ReasonUnused:    {exit: 0},
 }
 
-// ExitCode is the code with which a program ends that waited for an answer and
+// ExitCode returns the code with which a program ends that waited for an answer and
 // got this reason: 0 for success, 1 for a reason that this version does not know.
 func (r Reason) ExitCode() int {
 	outcome, ok := outcomes[r]
@@ -58,7 +58,7 @@ func (r Reason) ExitCode() int {
 // nothing to do.
 func (r Reason) Remedy() string { return outcomes[r].remedy }
 
-// RemedyFor is Remedy for an object that asks for a block, given as status.requested has it. It advises a smaller block only
+// RemedyFor returns the remedy for an object that asks for a block, given as status.requested has it. It advises a smaller block only
 // if that is known to have more than one address.
 func (r Reason) RemedyFor(requested string, family IPFamily) string {
 	if r == ReasonPoolExhausted && !divisible(requested, family) {

@@ -2,12 +2,14 @@ package claim
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
@@ -18,9 +20,7 @@ type creation struct {
 	claim           ipamv1alpha1.IPClaim
 	name            string
 	pool, workspace string
-	selector, owner string
-	ownerUID        string
-	scope           request.Scope
+	selector        string
 	target          string
 }
 
@@ -81,23 +81,17 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	spec := &o.claim.Spec
 	flags := cmd.Flags()
 	flags.StringVar(&o.name, "name", "", "Name of the claim, instead of the argument")
-	flags.StringVar(&spec.ClassName, "class", "", "Class to claim by")
 	flags.StringVar(&o.pool, "pool", "", "Pool to claim from")
 	flags.StringVarP(&o.selector, "selector", "l", "", "Labels of the pools to claim from, such as site=fra (deprecated: claim by class)")
 	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
-	flags.Var((*session.Length)(&spec.PrefixLength), "length", "Prefix length of the block, such as 28")
-	o.scope.AddFlag(cmd, "Object that the block is for")
-	session.Choose(cmd, &o.target, "target", "Hold a block, or the whole range that the class has for this scope: block or range", targetBlock, targetRange)
 	flags.StringVar(&spec.Address, "address", "", "Claim exactly this address or CIDR")
-	session.Choose(cmd, &spec.IPFamily, "family", "Address family: IPv4 or IPv6", ipamv1alpha1.IPv4, ipamv1alpha1.IPv6)
-	session.Choose(cmd, &spec.ReclaimPolicy, "reclaim-policy", "What happens to the block when the claim is deleted: Delete frees it, Retain keeps it",
-		ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)
-	session.Choose(cmd, &spec.UnmetPolicy, "unmet-policy", "What happens to a claim that cannot be met now: Wait stores it, Refuse does not create it",
-		ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse)
-	session.Choose(cmd, &spec.RetainedPolicy, "retained-policy", "What happens if a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it",
-		ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse)
-	flags.StringVar(&o.owner, "owner", "", "Object that uses the block, such as Service/default/web or Machine.example.com/default/m-1")
-	flags.StringVar(&o.ownerUID, "owner-uid", "", "UID of that object, by which it is told from a later one of its name")
+	session.AddFields(cmd, slices.Concat(field.OfClaim(&o.claim), field.OfAll(&o.claim.ObjectMeta), []field.Field{
+		{Name: "length", Usage: "Prefix length of the block, such as 28", Value: field.Length(&spec.PrefixLength)},
+		{Name: "target", Usage: "Hold a block, or the whole range that the class has for this scope: block or range", Value: field.Word(&o.target, targetBlock, targetRange)},
+		{Name: "family", Usage: "Address family: IPv4 or IPv6", Value: field.Word(&spec.IPFamily, ipamv1alpha1.IPv4, ipamv1alpha1.IPv6)},
+		{Name: "unmet-policy", Usage: "What happens to a claim that cannot be met now: Wait stores it, Refuse does not create it",
+			Value: field.Word(&spec.UnmetPolicy, ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse)},
+	})...)
 	o.AddReplace(cmd, "claim")
 }
 
@@ -119,11 +113,8 @@ func (o *creation) complete(args []string) (err error) {
 	if o.claim.Name == "" {
 		o.claim.GenerateName = "claim-"
 	}
-	if o.claim.Spec.OwnerRef, err = parseOwner(o.owner, o.ownerUID); err != nil {
-		return err
-	}
-	if o.claim.Spec.Scope, err = o.scope.Parse(); err != nil {
-		return err
+	if ref := o.claim.Spec.OwnerRef; ref != nil && ref.Kind == "" {
+		return exit.Usagef("--owner is missing; --owner-uid is the UID of that object")
 	}
 	if o.target == targetRange {
 		o.claim.Spec.Target = ipamv1alpha1.TargetScopeRange

@@ -4,8 +4,10 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
@@ -15,7 +17,6 @@ type creation struct {
 	request.Command
 	class     ipamv1alpha1.IPClass
 	lengths   ipamv1alpha1.PrefixLengthRange
-	consumers []string
 	isDefault bool
 }
 
@@ -48,37 +49,38 @@ A pool backs the classes that it names: kubectl ipam pool create POOL --cidr CID
 }
 
 func (o *creation) addSpecFlags(cmd *cobra.Command) {
-	spec, flags := &o.class.Spec, cmd.Flags()
+	spec := &o.class.Spec
 	spec.Provisioner, spec.Strategy = ipamv1alpha1.NativeProvisioner, ipamv1alpha1.FirstFit
 	spec.ReclaimPolicy, spec.Visibility = ipamv1alpha1.ReclaimDelete, ipamv1alpha1.VisibilityPlatform
-	session.Choose(cmd, &spec.IPFamily, "family", "Address family: IPv4 or IPv6", ipamv1alpha1.IPv4, ipamv1alpha1.IPv6)
-	flags.Var((*session.Length)(&o.lengths.Min), "min-length", "Shortest prefix length that may be claimed: the largest block")
-	flags.Var((*session.Length)(&o.lengths.Max), "max-length", "Longest prefix length that may be claimed: the smallest block")
-	flags.Var((*session.Length)(&spec.DefaultPrefixLength), "length", "Prefix length of a claim that asks for none")
-	session.Choose(cmd, &spec.Strategy, "strategy", "How pool and block are chosen: FirstFit, BestFit or LeastUtilized",
-		ipamv1alpha1.FirstFit, ipamv1alpha1.BestFit, ipamv1alpha1.LeastUtilized)
-	session.Choose(cmd, &spec.ReclaimPolicy, "reclaim-policy", "When a claim is deleted: Delete frees its block, Retain keeps it",
-		ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)
-	session.Choose(cmd, &spec.UnmetPolicy, "unmet-policy", "If there is no block when a claim is created: Wait stores it, Refuse fails the creation",
-		ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse)
-	session.Choose(cmd, &spec.RetainedPolicy, "retained-policy", "If a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it",
-		ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse)
-	flags.StringVar(&spec.ParentClassName, "parent", "", "Class whose pools the blocks are taken from")
-	flags.StringSliceVar(&spec.PoolPer, "pool-per", nil, "Make a pool for each combination of the objects of these roles, such as project,network; with project, each workspace has its own, with allProjects all share them")
-	flags.StringSliceVar(&spec.UniqueWithin, "unique-within", nil, "Give an address once within the objects of these roles, such as network, and not once in the pool")
-	flags.StringVar((*string)(&spec.RetentionLease), "retention-lease", "", "How long a retained block is kept, such as 720h")
-	flags.StringVar((*string)(&spec.ReleaseCooldown), "release-cooldown", "", "How long a freed block is not allocated to another claim, such as 30s")
-	session.Choose(cmd, &spec.Visibility, "visibility", "Which workspaces may use the class: consumer (the platform workspace), shared (those of --consumer) or platform (all, or those of --consumer)",
-		ipamv1alpha1.VisibilityConsumer, ipamv1alpha1.VisibilityShared, ipamv1alpha1.VisibilityPlatform)
-	flags.StringSliceVar(&o.consumers, "consumer", nil, "Workspaces that may use the class, such as root:acme:web or 'root:acme:*'")
-	flags.StringVar((*string)(&spec.MaxPerConsumer), "max-per-consumer", "", "Addresses that one workspace may hold by this class")
-	flags.BoolVar(&o.isDefault, "default", false, "Make it the default class of its family")
+	session.AddFields(cmd, append(field.OfAll(&o.class.ObjectMeta), []field.Field{
+		{Name: "family", Usage: "Address family: IPv4 or IPv6", Value: field.Word(&spec.IPFamily, ipamv1alpha1.IPv4, ipamv1alpha1.IPv6)},
+		{Name: "min-length", Usage: "Shortest prefix length that may be claimed: the largest block", Value: field.Length(&o.lengths.Min)},
+		{Name: "max-length", Usage: "Longest prefix length that may be claimed: the smallest block", Value: field.Length(&o.lengths.Max)},
+		{Name: "length", Usage: "Prefix length of a claim that asks for none", Value: field.Length(&spec.DefaultPrefixLength)},
+		{Name: "strategy", Usage: "How pool and block are chosen: FirstFit, BestFit or LeastUtilized", Value: field.Strategy(&spec.Strategy)},
+		{Name: "reclaim-policy", Usage: "When a claim is deleted: Delete frees its block, Retain keeps it",
+			Value: field.Word(&spec.ReclaimPolicy, ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)},
+		{Name: "unmet-policy", Usage: "If there is no block when a claim is created: Wait stores it, Refuse fails the creation",
+			Value: field.Word(&spec.UnmetPolicy, ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse)},
+		{Name: "retained-policy", Usage: "If a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it",
+			Value: field.Word(&spec.RetainedPolicy, ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse)},
+		{Name: "parent", Usage: "Class whose pools the blocks are taken from", Value: field.Text(&spec.ParentClassName)},
+		{Name: "pool-per", Usage: "Make a pool for each combination of the objects of these roles, such as project,network; with project, each workspace has its own, with allProjects all share them", Value: field.List(&spec.PoolPer)},
+		{Name: "unique-within", Usage: "Give an address once within the objects of these roles, such as network, and not once in the pool", Value: field.List(&spec.UniqueWithin)},
+		{Name: "retention-lease", Usage: "How long a retained block is kept, such as 720h", Value: field.Text(&spec.RetentionLease)},
+		{Name: "release-cooldown", Usage: "How long a freed block is not allocated to another claim, such as 30s", Value: field.Text(&spec.ReleaseCooldown)},
+		{Name: "visibility", Usage: "Which workspaces may use the class: consumer (the platform workspace), shared (those of --consumer) or platform (all, or those of --consumer)",
+			Value: field.Word(&spec.Visibility, ipamv1alpha1.VisibilityConsumer, ipamv1alpha1.VisibilityShared, ipamv1alpha1.VisibilityPlatform)},
+		{Name: "consumer", Usage: "Workspaces that may use the class, such as root:acme:web or 'root:acme:*'", Value: field.List(&spec.Consumers)},
+		{Name: "max-per-consumer", Usage: "Addresses that one workspace may hold by this class", Value: field.Text(&spec.MaxPerConsumer)},
+	}...)...)
+	cmd.Flags().BoolVar(&o.isDefault, "default", false, "Make it the default class of its family")
 }
 
 func (o *creation) run(ctx context.Context, name string) error {
-	o.class.Name, o.class.Spec.Consumers = name, session.Words[ipamv1alpha1.Consumer](o.consumers)
+	o.class.Name = name
 	if o.isDefault {
-		o.class.Annotations = map[string]string{ipamv1alpha1.AnnotationDefaultClass: "true"}
+		metav1.SetMetaDataAnnotation(&o.class.ObjectMeta, ipamv1alpha1.AnnotationDefaultClass, "true")
 	}
 	if o.lengths.Max != 0 {
 		o.class.Spec.AllowedPrefixLengths = &o.lengths

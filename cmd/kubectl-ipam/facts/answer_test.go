@@ -13,7 +13,7 @@ import (
 )
 
 // Where a pool has no room for a single address, nobody is told to claim a smaller block, as for a larger one.
-func TestRemedy_OfASingleAddress(t *testing.T) {
+func TestRemedy_AddressIsNotToBeSmaller(t *testing.T) {
 	t.Parallel()
 	full := []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(ipamv1alpha1.ReasonPoolExhausted)}}
 	asks := func(requested string, options ...gen.ClaimOption) client.Object {

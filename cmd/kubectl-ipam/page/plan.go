@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +14,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
@@ -87,9 +87,9 @@ func (s *server) answer(r *http.Request, snapshot *Snapshot, data *planView) err
 		}
 	}
 	if data.Length != "" {
-		claim.Spec.PrefixLength = prefixLength(data.Length)
-		if claim.Spec.PrefixLength == 0 {
-			data.Reason = fmt.Sprintf("%q is no prefix length: write 1 to 32 for IPv4, and 1 to 128 for IPv6", data.Length)
+		var err error
+		if claim.Spec.PrefixLength, err = field.ParseLength(data.Length); err != nil {
+			data.Reason = fmt.Sprintf("%q is %v", data.Length, err)
 			return nil
 		}
 	}
@@ -112,15 +112,6 @@ func (s *server) answer(r *http.Request, snapshot *Snapshot, data *planView) err
 		data.show(snapshot, claim, block)
 	}
 	return nil
-}
-
-// prefixLength reads a prefix length; 0 for any other text.
-func prefixLength(text string) int32 {
-	length, err := strconv.ParseUint(text, 10, 8)
-	if err != nil || length > 128 {
-		return 0
-	}
-	return int32(length)
 }
 
 // show shows where the block is, on the map of its pool if that may be seen.

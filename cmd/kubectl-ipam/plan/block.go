@@ -46,15 +46,6 @@ func ParseBlock(text string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// parseLength reads 28 as well as /28.
-func parseLength(text string) (int, error) {
-	length, err := strconv.ParseUint(strings.TrimPrefix(text, "/"), 10, 8)
-	if err != nil || length < 1 || length > 128 {
-		return 0, fmt.Errorf("%s is no prefix length: write 1 to 32 for IPv4, 1 to 128 for IPv6", quoted(text))
-	}
-	return int(length), nil
-}
-
 // excluded reads what a pool excludes: a block, or a range as the blocks that make it up.
 func excluded(text string) ([]netip.Prefix, error) {
 	if r, ok, err := parseRange(text); ok {

@@ -1,14 +1,15 @@
 package plan
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 )
 
 // The kinds of rows.
@@ -59,34 +60,23 @@ func (b *builder) row(r row) {
 
 func (b *builder) pool(r row) {
 	block, ok := r.block()
-	pool := &ipamv1alpha1.IPPool{ObjectMeta: metav1.ObjectMeta{Name: r.text(columnName), Labels: r.labels(), Annotations: described(r.text(columnDescription))}}
-	pool.TypeMeta = typeOf("IPPool")
-	spec := &pool.Spec
-	spec.CIDR, spec.AddressDomain, spec.Gateway = ipamv1alpha1.CIDR(block), r.text(columnDomain), r.text(columnGateway)
-	spec.Scope = r.scope()
-	spec.ClassNames, spec.Consumers = r.words(columnClass), texts[ipamv1alpha1.Consumer](r.words(columnConsumers))
-	spec.Visibility = oneOf(r, columnVisibility, ipamv1alpha1.VisibilityConsumer, ipamv1alpha1.VisibilityShared, ipamv1alpha1.VisibilityPlatform)
-	spec.NetworkPrefixLength = r.length(columnNetworkLength)
-	spec.Allocation.MinPrefixLength, spec.Allocation.MaxPrefixLength = r.length(columnMinLength), r.length(columnMaxLength)
-	spec.Allocation.Strategy = oneOf(r, columnStrategy, strategies()...)
-	spec.MaxPerConsumer = ipamv1alpha1.AddressCount(r.text(columnMaxPerConsumer))
-	spec.ReleaseCooldown, spec.MaxRetentionLease = ipamv1alpha1.Duration(r.text(columnCooldown)), ipamv1alpha1.Duration(r.text(columnMaxLease))
-	edges := ipamv1alpha1.PoolReservations{Leading: r.number(columnLeading), Trailing: r.number(columnTrailing), UnitPrefixLength: r.length(columnUnitLength)}
-	if edges != (ipamv1alpha1.PoolReservations{}) {
-		spec.Reservations = &edges
-	}
-	slices := ipamv1alpha1.PoolSlices{PrefixLength: r.length(columnSliceLength), MaxSlices: r.number(columnMaxSlices)}
-	if slices != (ipamv1alpha1.PoolSlices{}) {
-		spec.Slices = &slices
-	}
-	for _, word := range r.ranges(columnExclude) {
-		blocks, err := excluded(word)
-		if err != nil {
-			r.wrong(columnExclude, "%s", err)
+	pool := &ipamv1alpha1.IPPool{TypeMeta: typeOf("IPPool"), ObjectMeta: metav1.ObjectMeta{Name: r.text(columnName)}}
+	pool.Spec.CIDR = ipamv1alpha1.CIDR(block)
+	for _, f := range field.OfPool(pool) {
+		if f.Column != field.Excluded {
+			r.set([]field.Field{f})
 			continue
 		}
-		b.exclusions = append(b.exclusions, exclusion{r.line, word, pool.Name, blocks, Note{}})
+		for _, word := range r.ranges(f) {
+			blocks, err := excluded(word)
+			if err != nil {
+				r.wrong(f.Column, "%s", err)
+				continue
+			}
+			b.exclusions = append(b.exclusions, exclusion{r.line, word, pool.Name, blocks, Note{}})
+		}
 	}
+	r.set(field.OfAll(&pool.ObjectMeta))
 	if !ok {
 		b.plan.incomplete = true
 		return
@@ -118,15 +108,11 @@ func (b *builder) claim(r row) {
 	if at, err := ParseBlock(host); ok && host != "" && (err != nil || at.String() != block) {
 		r.wrong(columnHost, "%s is not %s: leave host or cidr empty", r.text(columnHost), r.text(columnCIDR))
 	}
-	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: r.text(columnName), Namespace: r.text(columnNamespace), Labels: r.labels(), Annotations: described(r.text(columnDescription)),
+	claim := &ipamv1alpha1.IPClaim{TypeMeta: typeOf("IPClaim"), ObjectMeta: metav1.ObjectMeta{
+		Name: r.text(columnName), Namespace: cmp.Or(r.text(columnNamespace), b.namespace),
 	}}
-	claim.TypeMeta = typeOf("IPClaim")
-	if claim.Namespace == "" {
-		claim.Namespace = b.namespace
-	}
+	r.set(append(field.OfClaim(claim), field.OfAll(&claim.ObjectMeta)...))
 	spec := &claim.Spec
-	spec.ClassName, spec.Scope = r.text(columnClass), r.scope()
 	if pool := r.text(columnPool); pool != "" {
 		spec.PoolRef = &ipamv1alpha1.PoolRef{Name: pool}
 	}
@@ -135,9 +121,9 @@ func (b *builder) claim(r row) {
 	} else if workspace != "" {
 		r.wrong(columnWorkspace, "it is the workspace of a pool: give the pool as well")
 	}
-	spec.ReclaimPolicy = oneOf(r, columnReclaim, ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)
-	spec.RetainedPolicy = oneOf(r, columnRetained, ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse)
-	spec.OwnerRef = r.owner()
+	if spec.OwnerRef != nil && spec.OwnerRef.Kind == "" {
+		r.wrong("owner-uid", "it is the UID of an owner: give the owner as well")
+	}
 	if !ok {
 		return
 	}
@@ -147,23 +133,6 @@ func (b *builder) claim(r row) {
 		claim.Name = nameOfBlock(prefix)
 	}
 	b.plan.Claims = append(b.plan.Claims, Claim{r.line, claim})
-}
-
-func (r row) owner() *ipamv1alpha1.OwnerRef {
-	text, uid := r.text(columnOwner), r.text(columnOwnerUID)
-	if text == "" {
-		if uid != "" {
-			r.wrong(columnOwnerUID, "it is the UID of an owner: give the owner as well")
-		}
-		return nil
-	}
-	ref, ok := ParseOwner(text)
-	if !ok {
-		r.wrong(columnOwner, "%s is no object: write KIND/NAMESPACE/NAME, or KIND/NAME for a kind without namespaces", quoted(text))
-		return nil
-	}
-	ref.UID = types.UID(uid)
-	return ref
 }
 
 func (b *builder) exclusion(r row) {

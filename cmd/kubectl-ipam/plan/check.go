@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
@@ -83,7 +84,7 @@ func sourceOf(spec ipamv1alpha1.IPClaimSpec) string {
 		if len(spec.Scope) == 0 {
 			return "class " + spec.ClassName
 		}
-		return "class " + spec.ClassName + " for " + scopeText(spec.Scope)
+		return "class " + spec.ClassName + " for " + field.Scope(&spec.Scope).String()
 	case ref.ProjectRef == nil:
 		return "pool " + ref.Name
 	default:

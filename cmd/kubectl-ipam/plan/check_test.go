@@ -105,3 +105,19 @@ func TestReadCSV_Ranges(t *testing.T) {
 		}
 	}
 }
+
+// Claims of two networks may have one address.
+func TestCheck_ClaimsOfTwoNetworksMayHaveOneAddress(t *testing.T) {
+	t.Parallel()
+	const header = "kind,name,cidr,class,scope\n"
+	for text, want := range map[string]int{
+		"claim,a,10.0.0.1,vrf,network=x\nclaim,b,10.0.0.1,vrf,network=y\n": 0,
+		"claim,a,10.0.0.1,vrf,network=x\nclaim,b,10.0.0.1,vrf,network=x\n": 1,
+		"claim,a,10.0.0.1,vrf,\nclaim,b,10.0.0.1,vrf,\n":                   1,
+	} {
+		p, wrong := plan.ReadCSV([]byte(header+text), plan.Options{})
+		if wrong = append(wrong, p.Check()...); len(wrong) != want {
+			t.Errorf("%s has the problems %v, want %d", text, wrong, want)
+		}
+	}
+}

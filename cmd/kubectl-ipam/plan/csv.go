@@ -10,54 +10,26 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 )
 
-// The columns of a table, in the order in which they are written.
+// The columns beside those of fields.
 const (
-	columnKind           = "kind"
-	columnName           = "name"
-	columnNamespace      = "namespace"
-	columnCIDR           = "cidr"
-	columnLength         = "length"
-	columnHost           = "host"
-	columnPool           = "pool"
-	columnWorkspace      = "workspace"
-	columnClass          = "class"
-	columnScope          = "scope"
-	columnDomain         = "domain"
-	columnVisibility     = "visibility"
-	columnConsumers      = "consumers"
-	columnExclude        = "exclude"
-	columnGateway        = "gateway"
-	columnNetworkLength  = "network-length"
-	columnMinLength      = "min-length"
-	columnMaxLength      = "max-length"
-	columnStrategy       = "strategy"
-	columnLeading        = "leading"
-	columnTrailing       = "trailing"
-	columnUnitLength     = "unit-length"
-	columnSliceLength    = "slice-length"
-	columnMaxSlices      = "max-slices"
-	columnMaxPerConsumer = "max-per-consumer"
-	columnCooldown       = "release-cooldown"
-	columnMaxLease       = "max-retention-lease"
-	columnReclaim        = "reclaim-policy"
-	columnRetained       = "retained-policy"
-	columnOwner          = "owner"
-	columnOwnerUID       = "owner-uid"
-	columnLabels         = "labels"
-	columnDescription    = "description"
+	columnKind        = "kind"
+	columnName        = "name"
+	columnNamespace   = "namespace"
+	columnCIDR        = "cidr"
+	columnLength      = "length"
+	columnHost        = "host"
+	columnPool        = "pool"
+	columnWorkspace   = "workspace"
+	columnDescription = "description" // of an exclusion
 )
 
-// Columns are the columns that a table may have, in any order.
+// Columns returns the columns that a table may have, in the order in which they are written.
 func Columns() []string {
-	return []string{
-		columnKind, columnName, columnNamespace, columnCIDR, columnLength, columnHost, columnPool, columnWorkspace, columnClass, columnScope,
-		columnDomain, columnVisibility, columnConsumers, columnExclude, columnGateway, columnNetworkLength, columnMinLength,
-		columnMaxLength, columnStrategy, columnLeading, columnTrailing, columnUnitLength, columnSliceLength, columnMaxSlices,
-		columnMaxPerConsumer, columnCooldown, columnMaxLease, columnReclaim, columnRetained, columnOwner, columnOwnerUID, columnLabels,
-		columnDescription,
-	}
+	return append([]string{columnKind, columnName, columnNamespace, columnCIDR, columnLength, columnHost, columnPool, columnWorkspace}, field.Columns()...)
 }
 
 // Options say how to read a table that was not written for this program. The zero value reads one
@@ -67,7 +39,7 @@ type Options struct {
 	Columns map[string]string
 	// Ignore are names of columns of the table that are not read.
 	Ignore []string
-	// LeaveOut are rows that are not read: those with one of these values, in any case, in a column of
+	// LeaveOut are rows that are not read: those with one of these values, in capitals or not, in a column of
 	// the table.
 	LeaveOut map[string][]string
 	// Defaults are values for empty cells, by column, and for columns that the table lacks.
@@ -184,7 +156,7 @@ func (t *table) header(names []string, found *problems) {
 	t.absent(line, names, found)
 }
 
-// folded finds the value of a name in any case.
+// folded finds the value of a name, in capitals or not.
 func folded[V any](values map[string]V, name string) (_ V, ok bool) {
 	for key, value := range values {
 		if strings.EqualFold(key, name) {

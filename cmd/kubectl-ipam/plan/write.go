@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"encoding/csv"
 	"io"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
 
@@ -117,63 +115,25 @@ func writeRows(w io.Writer, rows []map[string]string) error {
 }
 
 func poolCells(pool *ipamv1alpha1.IPPool) map[string]string {
-	spec := pool.Spec
-	cells := map[string]string{
-		columnKind: kindPool, columnName: pool.Name, columnCIDR: string(spec.CIDR), columnClass: joined(spec.ClassNames), columnScope: scopeText(spec.Scope),
-		columnDomain: spec.AddressDomain, columnVisibility: string(spec.Visibility), columnConsumers: joined(spec.Consumers),
-		columnExclude: joined(spec.ExcludedCIDRs), columnGateway: spec.Gateway, columnNetworkLength: digits(spec.NetworkPrefixLength),
-		columnMinLength: digits(spec.Allocation.MinPrefixLength), columnMaxLength: digits(spec.Allocation.MaxPrefixLength),
-		columnStrategy: string(spec.Allocation.Strategy), columnMaxPerConsumer: string(spec.MaxPerConsumer),
-		columnCooldown: string(spec.ReleaseCooldown), columnMaxLease: string(spec.MaxRetentionLease), columnLabels: labelText(pool.Labels),
-		columnDescription: pool.Annotations[ipamv1alpha1.AnnotationDescription],
-	}
-	if edges := spec.Reservations; edges != nil {
-		cells[columnLeading], cells[columnTrailing], cells[columnUnitLength] = digits(edges.Leading), digits(edges.Trailing), digits(edges.UnitPrefixLength)
-	}
-	if each := spec.Slices; each != nil {
-		cells[columnSliceLength], cells[columnMaxSlices] = digits(each.PrefixLength), digits(each.MaxSlices)
-	}
-	return cells
+	return withFields(map[string]string{columnKind: kindPool, columnName: pool.Name, columnCIDR: string(pool.Spec.CIDR)},
+		slices.Concat(field.OfPool(pool), field.OfAll(&pool.ObjectMeta)))
 }
 
 func claimCells(claim *ipamv1alpha1.IPClaim) map[string]string {
-	spec := claim.Spec
-	cells := map[string]string{
-		columnKind: kindClaim, columnName: claim.Name, columnNamespace: claim.Namespace, columnCIDR: spec.Address, columnClass: spec.ClassName, columnScope: scopeText(spec.Scope),
-		columnReclaim: string(spec.ReclaimPolicy), columnRetained: string(spec.RetainedPolicy), columnLabels: labelText(claim.Labels),
-		columnDescription: claim.Annotations[ipamv1alpha1.AnnotationDescription],
-	}
-	if ref := spec.PoolRef; ref != nil {
+	cells := map[string]string{columnKind: kindClaim, columnName: claim.Name, columnNamespace: claim.Namespace, columnCIDR: claim.Spec.Address}
+	if ref := claim.Spec.PoolRef; ref != nil {
 		cells[columnPool] = ref.Name
 		if ref.ProjectRef != nil {
 			cells[columnWorkspace] = ref.ProjectRef.Name
 		}
 	}
-	if owner := spec.OwnerRef; owner != nil {
-		cells[columnOwner], cells[columnOwnerUID] = ownerText(owner), string(owner.UID)
+	return withFields(cells, slices.Concat(field.OfClaim(claim), field.OfAll(&claim.ObjectMeta)))
+}
+
+// withFields adds a cell for each field.
+func withFields(cells map[string]string, fields []field.Field) map[string]string {
+	for _, f := range fields {
+		cells[f.Column] = f.Cell()
 	}
 	return cells
-}
-
-func joined[T ~string](words []T) string {
-	list := make([]string, len(words))
-	for i, word := range words {
-		list[i] = string(word)
-	}
-	return strings.Join(list, " ")
-}
-
-func digits(n int32) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(int(n))
-}
-
-func labelText(labels map[string]string) string {
-	words := make([]string, 0, len(labels))
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		words = append(words, key+"="+labels[key])
-	}
-	return strings.Join(words, " ")
 }

@@ -10,6 +10,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
@@ -22,7 +23,7 @@ type next struct {
 	*session.Session
 	report    output.Report
 	workspace string
-	length    session.Length
+	length    int32
 	count     int
 }
 
@@ -43,7 +44,7 @@ claim create --dry-run=server asks the controller instead, and also works with a
 	}
 	o.report.AddFlags(cmd)
 	cmd.Flags().StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
-	cmd.Flags().Var(&o.length, "length", "Prefix length of the blocks, such as 28; not needed if the pool has one length only")
+	cmd.Flags().Var(field.Length(&o.length), "length", "Prefix length of the blocks, such as 28; not needed if the pool has one length only")
 	cmd.Flags().IntVar(&o.count, "count", 1, "How many blocks to show")
 	session.CompleteArgs(s, cmd, session.PoolNames)
 	return cmd
@@ -123,7 +124,7 @@ func full(pool *ipamv1alpha1.IPPool, length int32) bool {
 
 // lengthIn is the length of the blocks, which the pool has to allow.
 func (o *next) lengthIn(pool *ipamv1alpha1.IPPool, shown space.Space) (int32, error) {
-	length := int32(o.length)
+	length := o.length
 	least, most := space.Lengths(shown.Pool, pool.Spec)
 	if length == 0 && least == most {
 		return least, nil

@@ -8,7 +8,6 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/stage"
@@ -59,7 +58,7 @@ func TestPoolNext_None(t *testing.T) {
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "256", Available: "0"}
 	full := []space.Holding{{Block: netip.MustParsePrefix("192.0.2.0/24")}}
 	for _, test := range []struct {
-		length session.Length
+		length int32
 		held   []space.Holding
 		code   int
 		says   string
@@ -82,7 +81,7 @@ func TestPoolNext_None(t *testing.T) {
 func TestPoolNext_TooSmall(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 50, 29)
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "128", Available: "128"}
-	for length, want := range map[session.Length]int{28: 7, 29: exit.OK} {
+	for length, want := range map[int32]int{28: 7, 29: exit.OK} {
 		s := stage.New(t)
 		if err := (&next{Session: s.Session, length: length, count: 1}).show(pool, nil); exit.CodeOf(err) != want {
 			t.Errorf("pool next --length %d of a pool whose largest free block is a /29 ends with %v; want %d", length, err, want)

@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
@@ -31,9 +31,6 @@ type Command struct {
 	quiet  bool
 	// Replace deletes a claim or a pool of the same name that has no block.
 	Replace bool
-	// labels and description are added to the object.
-	labels      map[string]string
-	description string
 	// Given reports whether the command line has a flag.
 	Given func(flag string) bool
 }
@@ -54,8 +51,6 @@ func (r *Command) AddFlags(cmd *cobra.Command) {
 		"How long to wait for the answer; 0 does not wait. Without this flag, do not wait for a class or a pool that does not exist")
 	AddDryRun(cmd, &r.DryRun, DryRunClient, "client: print the manifest and send nothing. server: print the answer of the server, and store nothing")
 	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print only the CIDR, or the name of a class")
-	cmd.Flags().StringToStringVar(&r.labels, "labels", nil, "Labels of the object, such as site=fra")
-	cmd.Flags().StringVar(&r.description, "description", "", "What people should know of the object: its annotation "+ipamv1alpha1.AnnotationDescription)
 }
 
 // AddReplace gives a command the flag --replace, for a kind of objects that get a block.
@@ -66,7 +61,7 @@ func (r *Command) AddReplace(cmd *cobra.Command, kind string) {
 // AddDryRun gives a command the flag --dry-run, and what it means without a value.
 func AddDryRun(cmd *cobra.Command, value *string, alone, usage string) {
 	*value = DryRunNone
-	session.Choose(cmd, value, "dry-run", usage, DryRunClient, DryRunServer, DryRunNone)
+	session.AddFields(cmd, field.Field{Name: "dry-run", Usage: usage, Value: field.Word(value, DryRunClient, DryRunServer, DryRunNone)})
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = alone
 }
 
@@ -80,7 +75,6 @@ func (r *Command) validate() error {
 
 // Send creates the object and waits for its block.
 func (r *Command) Send(ctx context.Context, object client.Object) error {
-	r.describe(object)
 	if r.DryRun == DryRunClient {
 		return r.output.PrintManifest(r.Out, object)
 	}
@@ -98,16 +92,6 @@ func (r *Command) Send(ctx context.Context, object client.Object) error {
 		return err
 	}
 	return r.advised(ctx, c, object, r.show(object))
-}
-
-// describe adds the labels and the description that the flags give to an object.
-func (r *Command) describe(object client.Object) {
-	if len(r.labels) > 0 {
-		object.SetLabels(r.labels)
-	}
-	if r.description != "" {
-		object.SetAnnotations(labels.Merge(object.GetAnnotations(), labels.Set{ipamv1alpha1.AnnotationDescription: r.description}))
-	}
 }
 
 // ensure creates the object, or finds the same there. What is there by the same

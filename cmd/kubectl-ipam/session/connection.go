@@ -12,14 +12,14 @@ import (
 )
 
 // refuseEmpty refuses flags with an empty value, or an empty one among several: in a script, that is a
-// variable that is not set. A flag takes one if its help says what it means.
+// variable that is not set. A flag takes one if its help says what it means; a number is never empty, and 0 may be shown so.
 func refuseEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}
 		if several, ok := f.Value.(pflag.SliceValue); ok {
 			values = several.GetSlice()
 		}
-		if (len(values) == 0 || slices.Contains(values, "")) && !strings.Contains(f.Usage, "empty ") {
+		if f.Value.Type() != "int32" && (len(values) == 0 || slices.Contains(values, "")) && !strings.Contains(f.Usage, "empty ") {
 			err = exit.Usagef("--%s is empty; give it a value, or leave it out", f.Name)
 		}
 	})

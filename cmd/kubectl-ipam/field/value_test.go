@@ -1,4 +1,4 @@
-package session
+package field
 
 import (
 	"strings"
@@ -8,14 +8,14 @@ import (
 )
 
 // A word is one of those there are, whatever its case, or is refused.
-func FuzzChoice(f *testing.F) {
+func FuzzWord(f *testing.F) {
 	f.Add("ipv4")
 	f.Add("IPV6")
 	f.Add("")
 	f.Add("ıpv4")
 	f.Fuzz(func(t *testing.T, word string) {
 		var got ipamv1alpha1.IPFamily
-		err := (&choice[ipamv1alpha1.IPFamily]{&got, []ipamv1alpha1.IPFamily{ipamv1alpha1.IPv4, ipamv1alpha1.IPv6}}).Set(word)
+		err := Word(&got, ipamv1alpha1.IPv4, ipamv1alpha1.IPv6).Set(word)
 		known := word != "" && strings.EqualFold(word, string(got))
 		if (err == nil) != known {
 			t.Errorf("%q is %q, %v", word, got, err)

@@ -1,17 +1,35 @@
-package plan
+package field
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// ParseScope reads the object of a role, such as network=vpc-1, network=Network/vpc-1 or
+// Scope takes the objects of a scope, each role once.
+func Scope(at *ipamv1alpha1.Scope) pflag.Value {
+	return &several{kind: "stringArray", get: func() []string { return scopeWords(*at) }, add: func(text string) error {
+		scope := *at
+		if scope == nil {
+			scope = ipamv1alpha1.Scope{}
+		}
+		if !addRole(text, scope) {
+			return errors.New("no object of a role: write each role once, as ROLE=NAME, ROLE=KIND/NAME or ROLE=KIND.GROUP/NAME, such as network=vpc-1 or network=Network.networking.example.com/vpc-1")
+		}
+		*at = scope
+		return nil
+	}}
+}
+
+// addRole reads the object of a role, such as network=vpc-1, network=Network/vpc-1 or
 // network=Network.networking.example.com/vpc-1, into a scope. Without a kind, that is the role with a capital letter. ok is false for any
 // other text, and for a role that the scope has already.
-func ParseScope(text string, into ipamv1alpha1.Scope) (ok bool) {
+func addRole(text string, into ipamv1alpha1.Scope) (ok bool) {
 	role, name, ok := strings.Cut(text, "=")
 	if _, given := into[role]; !ok || given || role == "" {
 		return false
@@ -32,8 +50,8 @@ func ParseScope(text string, into ipamv1alpha1.Scope) (ok bool) {
 // kindOfRole returns the kind of the objects of a role, unless another one is given.
 func kindOfRole(role string) string { return strings.ToUpper(role[:1]) + role[1:] }
 
-// scopeText lists what ParseScope reads, by the names of the roles.
-func scopeText(scope ipamv1alpha1.Scope) string {
+// scopeWords writes what Scope takes, by the names of the roles.
+func scopeWords(scope ipamv1alpha1.Scope) []string {
 	words := make([]string, 0, len(scope))
 	for _, role := range slices.Sorted(maps.Keys(scope)) {
 		ref := scope[role]
@@ -43,19 +61,5 @@ func scopeText(scope ipamv1alpha1.Scope) string {
 		}
 		words = append(words, role+"="+object)
 	}
-	return strings.Join(words, " ")
-}
-
-// scope reads the objects of a cell.
-func (r row) scope() ipamv1alpha1.Scope {
-	var scope ipamv1alpha1.Scope
-	for _, word := range r.words(columnScope) {
-		if scope == nil {
-			scope = ipamv1alpha1.Scope{}
-		}
-		if !ParseScope(word, scope) {
-			r.wrong(columnScope, "%s names no object of a role: write each role once, as network=vpc-1 or network=Network.networking.example.com/vpc-1", quoted(word))
-		}
-	}
-	return scope
+	return words
 }

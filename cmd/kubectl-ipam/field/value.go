@@ -1,0 +1,253 @@
+// Package field has the fields of pools, claims and classes in the one form in which flags and the columns of plans say
+// them: the meaning of a word, how it is written, and the word to write instead of a wrong one.
+package field
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Field is a field of an object, as a flag and a column name it.
+type Field struct {
+	// Name is that of the flag.
+	Name, Usage string
+	// Value writes into the object. Its errors go on from "it is".
+	Value pflag.Value
+	// Column is the name of the column, where that is another one.
+	Column string
+}
+
+// Words returns the words of a cell if the field takes several, and the whole cell if not; none of an empty one.
+func (f Field) Words(cell string) []string {
+	if _, ok := f.Value.(pflag.SliceValue); ok {
+		return strings.FieldsFunc(cell, func(c rune) bool { return c == ' ' || c == ',' })
+	}
+	if cell == "" {
+		return nil
+	}
+	return []string{cell}
+}
+
+// Cell returns the field as a column has it.
+func (f Field) Cell() string {
+	if several, ok := f.Value.(pflag.SliceValue); ok {
+		return strings.Join(several.GetSlice(), " ")
+	}
+	return f.Value.String()
+}
+
+// single is a field with one value.
+type single struct {
+	get  func() string
+	set  func(text string) error
+	kind string
+	// words are those that the field takes, if these are few.
+	words []string
+}
+
+// String implements pflag.Value. Of the zero value, which pflag makes, it is empty.
+func (v *single) String() string {
+	if v.get == nil {
+		return ""
+	}
+	return v.get()
+}
+
+// Set implements pflag.Value.
+func (v *single) Set(text string) error { return v.set(text) }
+
+// Type implements pflag.Value.
+func (v *single) Type() string { return v.kind }
+
+// Choices returns the words that a field takes, if these are few.
+func (f Field) Choices() []string {
+	if one, ok := f.Value.(*single); ok {
+		return one.words
+	}
+	return nil
+}
+
+// Text takes any text.
+func Text[T ~string](at *T) pflag.Value {
+	return &single{kind: "string", get: func() string { return string(*at) }, set: func(text string) error { *at = T(text); return nil }}
+}
+
+// Word takes one of a few words, whatever their case. The value that it has is the default.
+func Word[T ~string](at *T, words ...T) pflag.Value {
+	known := make([]string, len(words))
+	for i, word := range words {
+		known[i] = string(word)
+	}
+	return &single{kind: "string", words: known, get: func() string { return string(*at) }, set: func(text string) error {
+		i := slices.IndexFunc(known, func(word string) bool { return strings.EqualFold(word, text) })
+		if i < 0 {
+			return fmt.Errorf("none of its words: write %s", strings.Join(known, " or "))
+		}
+		*at = words[i]
+		return nil
+	}}
+}
+
+// Number takes a number that is not below zero, and is empty for zero.
+func Number(at *int32) pflag.Value {
+	return &single{kind: "int32", get: func() string { return strings.TrimPrefix(strconv.Itoa(int(*at)), "0") }, set: func(text string) error {
+		n, err := strconv.ParseUint(text, 10, 31)
+		if err != nil {
+			return errors.New("no number: write one such as 1, or leave it empty")
+		}
+		*at = int32(n)
+		return nil
+	}}
+}
+
+// Length takes a prefix length, 28 as well as /28.
+func Length(at *int32) pflag.Value {
+	v := Number(at).(*single)
+	v.kind = "length"
+	v.set = func(text string) (err error) {
+		*at, err = ParseLength(text)
+		return err
+	}
+	return v
+}
+
+// ParseLength reads 28 as well as /28.
+func ParseLength(text string) (int32, error) {
+	length, err := strconv.ParseUint(strings.TrimPrefix(text, "/"), 10, 8)
+	if err != nil || length < 1 || length > 128 {
+		return 0, errors.New("no prefix length: write 1 to 32 for IPv4, 1 to 128 for IPv6")
+	}
+	return int32(length), nil
+}
+
+// Annotation takes a text that is an annotation of an object.
+func Annotation(of *metav1.ObjectMeta, name string) pflag.Value {
+	return &single{kind: "string", get: func() string { return of.Annotations[name] }, set: func(text string) error {
+		metav1.SetMetaDataAnnotation(of, name, text)
+		return nil
+	}}
+}
+
+// within returns a field of a part of an object. There is no part without a value.
+func within[P comparable](part **P, field func(*P) pflag.Value) pflag.Value {
+	of := func() *P {
+		if *part == nil {
+			return new(P)
+		}
+		return *part
+	}
+	return &single{kind: field(new(P)).Type(), get: func() string { return field(of()).String() }, set: func(text string) error {
+		changed := of()
+		err := field(changed).Set(text)
+		if *part = changed; *changed == *new(P) {
+			*part = nil
+		}
+		return err
+	}}
+}
+
+// Owner takes the object that uses a block: KIND/NAME or KIND/NAMESPACE/NAME. The kind is followed by its group, unless that is
+// the core group.
+func Owner(at **ipamv1alpha1.OwnerRef) pflag.Value {
+	return within(at, func(ref *ipamv1alpha1.OwnerRef) pflag.Value {
+		return &single{kind: "string", get: func() string { return ownerText(ref) }, set: func(text string) error {
+			parts := strings.Split(text, "/")
+			if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
+				return errors.New("no object: write KIND/NAMESPACE/NAME, or KIND/NAME for a kind without namespaces, such as Service/default/web or Machine.example.com/default/m-1")
+			}
+			ref.Name = parts[len(parts)-1]
+			ref.Kind, ref.APIGroup, _ = strings.Cut(parts[0], ".")
+			if len(parts) == 3 {
+				ref.Namespace = parts[1]
+			}
+			return nil
+		}}
+	})
+}
+
+// ownerText writes what Owner takes.
+func ownerText(ref *ipamv1alpha1.OwnerRef) string {
+	kind := ref.Kind
+	if ref.APIGroup != "" {
+		kind += "." + ref.APIGroup
+	}
+	return strings.Join(slices.DeleteFunc([]string{kind, ref.Namespace, ref.Name}, func(part string) bool { return part == "" }), "/")
+}
+
+// several is a field with several values. Set adds one.
+type several struct {
+	get  func() []string
+	add  func(text string) error
+	kind string
+}
+
+// String implements pflag.Value.
+func (v *several) String() string {
+	if v.get == nil {
+		return ""
+	}
+	return strings.Join(v.get(), ",")
+}
+
+// Set implements pflag.Value.
+func (v *several) Set(text string) error { return v.add(text) }
+
+// Type implements pflag.Value.
+func (v *several) Type() string { return v.kind }
+
+// Append implements pflag.SliceValue.
+func (v *several) Append(text string) error { return v.add(text) }
+
+// Replace implements pflag.SliceValue. Nothing calls it: no such field has a default.
+func (v *several) Replace([]string) error { return errors.ErrUnsupported }
+
+// GetSlice implements pflag.SliceValue.
+func (v *several) GetSlice() []string { return v.get() }
+
+// List takes texts, with commas between them.
+func List[T ~string](at *[]T) pflag.Value {
+	return &several{kind: "strings", get: func() []string {
+		words := make([]string, len(*at))
+		for i, word := range *at {
+			words[i] = string(word)
+		}
+		return words
+	}, add: func(text string) error {
+		for word := range strings.SplitSeq(text, ",") {
+			*at = append(*at, T(word))
+		}
+		return nil
+	}}
+}
+
+// Labels takes labels such as site=fra, with commas between them.
+func Labels(at *map[string]string) pflag.Value {
+	return &several{kind: "stringToString", get: func() []string {
+		words := make([]string, 0, len(*at))
+		for _, key := range slices.Sorted(maps.Keys(*at)) {
+			words = append(words, key+"="+(*at)[key])
+		}
+		return words
+	}, add: func(text string) error {
+		for word := range strings.SplitSeq(text, ",") {
+			key, value, ok := strings.Cut(word, "=")
+			if !ok {
+				return errors.New("no label: write site=fra, and spaces or commas between several")
+			}
+			if *at == nil {
+				*at = map[string]string{}
+			}
+			(*at)[key] = value
+		}
+		return nil
+	}}
+}
