@@ -218,28 +218,28 @@ func (a *Adopter) pass(ctx context.Context) error {
 		return nil
 	}
 	log.FromContext(ctx).Info("the ledger misses what was published: adopting it", "pools", len(world.lost))
-	if err := a.enter(ctx, world); err != nil {
+	if err := world.enter(ctx); err != nil {
 		return err
 	}
 	for _, p := range world.lost {
 		p.lost = p.stuck == nil
 	}
-	adopted, err := a.adopt(ctx, world)
+	adopted, err := world.adopt(ctx)
 	if err != nil {
 		return err
 	}
 	world.spread()
-	resumed, err := a.resume(ctx, world)
+	resumed, err := world.resume(ctx)
 	log.FromContext(ctx).Info("adopted what was published", "pools", len(world.lost), "resumed", resumed, "records", adopted)
 	return err
 }
 
 // resume lets the lost pools that are whole again allocate blocks, and says how many they
 // are, and why others are not.
-func (a *Adopter) resume(ctx context.Context, world *world) (resumed int, stuck error) {
-	for _, p := range world.lost {
+func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
+	for _, p := range w.lost {
 		if p.stuck == nil {
-			if err := world.stick(p, a.Ledger.Resume(ctx, p.id, p.beyond(a.Ledger.LedgerID()))); err != nil {
+			if err := w.stick(p, w.Ledger.Resume(ctx, p.id, p.beyond(w.Ledger.LedgerID()))); err != nil {
 				return resumed, err
 			}
 		}
@@ -247,7 +247,7 @@ func (a *Adopter) resume(ctx context.Context, world *world) (resumed int, stuck 
 			stuck = errors.Join(stuck, fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Cluster, p.stuck))
 			continue
 		}
-		a.forget(func(id ledger.PoolID) bool { return id == p.id })
+		w.forget(func(id ledger.PoolID) bool { return id == p.id })
 		resumed++
 	}
 	return resumed, stuck

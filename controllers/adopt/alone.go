@@ -24,12 +24,12 @@ var (
 )
 
 // promised gives a claim the block that is reserved for it. If nothing is, and the claim has no block by
-// its record, it notes the claim for later.
-func (a *Adopter) promised(ctx context.Context, w *world, r record) error {
-	if _, ok, err := a.Ledger.Confirm(ctx, *r.promise); ok || err != nil {
+// its record, it notes the claim for believe.
+func (w *world) promised(ctx context.Context, r record) error {
+	if _, ok, err := w.Ledger.Confirm(ctx, *r.promise); ok || err != nil {
 		return err
 	}
-	if _, ok, err := a.Ledger.Lookup(ctx, r.request.Holder.Claim); ok || err != nil {
+	if _, ok, err := w.Ledger.Lookup(ctx, r.request.Holder.Claim); ok || err != nil {
 		return err
 	}
 	w.mu.Lock()
@@ -38,16 +38,16 @@ func (a *Adopter) promised(ctx context.Context, w *world, r record) error {
 	return nil
 }
 
-// alone adopts what claims show without a record, one after the other, the oldest first. That is what they were
+// believe adopts what claims show without a record, one after the other, the oldest first. That is what they were
 // answered with shortly before the loss. It may also be a status that was stored past all webhooks and policies, so
 // it is believed only of a pool that admits the workspace, and takes no address that anybody has.
-func (a *Adopter) alone(ctx context.Context, w *world) error {
+func (w *world) believe(ctx context.Context) error {
 	slices.SortFunc(w.alone, func(r, s record) int {
 		return cmp.Or(r.request.Since.Compare(s.request.Since), cmp.Compare(r.request.Holder.Claim, s.request.Holder.Claim))
 	})
 	for _, r := range w.alone {
 		p := w.find(r.request.Holder.Cluster, r.pool)
-		err := a.takeAlone(ctx, p, r)
+		err := w.takeAlone(ctx, p, r)
 		if errors.Is(err, errOthers) || errors.Is(err, errUnclassed) || errors.Is(err, errStranger) || errors.Is(err, errOrphan) || errors.Is(err, ledger.ErrOutOfRange) {
 			w.leave(ctx, r, err)
 			continue
@@ -59,28 +59,28 @@ func (a *Adopter) alone(ctx context.Context, w *world) error {
 	return nil
 }
 
-func (a *Adopter) takeAlone(ctx context.Context, p *pool, r record) error {
-	if !p.admits(a.Directory.Workspace(r.request.Holder.Cluster)) {
+func (w *world) takeAlone(ctx context.Context, p *pool, r record) error {
+	if !p.admits(w.Directory.Workspace(r.request.Holder.Cluster)) {
 		return errStranger
 	}
-	if answer, err := a.orphan(ctx, r.request.Holder); err != nil || answer.Verdict == live.Unbound {
+	if answer, err := w.orphan(ctx, r.request.Holder); err != nil || answer.Verdict == live.Unbound {
 		return cmp.Or(err, errOrphan)
 	}
-	scope, err := a.unique(ctx, r)
+	scope, err := w.unique(ctx, r)
 	if err != nil {
 		return err
 	}
-	if r.request.Pool, err = a.within(ctx, r, scope); err != nil {
+	if r.request.Pool, err = w.within(ctx, r, scope); err != nil {
 		return err
 	}
-	blocks, err := a.Ledger.Overlapping(ctx, r.request.Pool, r.request.Exact)
+	blocks, err := w.Ledger.Overlapping(ctx, r.request.Pool, r.request.Exact)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(blocks, func(b ledger.Block) bool { return b.State != ledger.Cooling }) {
 		return errOthers
 	}
-	if _, err = a.Ledger.Adopt(ctx, r.request, r.state); err != nil {
+	if _, err = w.Ledger.Adopt(ctx, r.request, r.state); err != nil {
 		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
 	}
 	return nil
@@ -135,19 +135,19 @@ func (w *world) leave(ctx context.Context, r record, why error) {
 
 // doubted keeps the lost pools frozen that unplaced records may have blocks of: those of the name that the record says,
 // with the addresses. A record of a workspace that is bound nowhere keeps nothing frozen: nobody can delete it.
-func (a *Adopter) doubted(ctx context.Context, w *world) error {
+func (w *world) doubted(ctx context.Context) error {
 	asked := map[ledger.ClusterName]live.Answer{}
 	for _, r := range w.unplaced {
 		h := r.request.Holder
 		answer, known := asked[h.Cluster]
 		if !known {
 			var err error
-			if answer, err = a.orphan(ctx, h); err != nil {
+			if answer, err = w.orphan(ctx, h); err != nil {
 				return err
 			}
 			asked[h.Cluster] = answer
 		}
-		if a.absent(h.Cluster, answer) && !r.request.Since.Before(answer.Since) {
+		if w.absent(h.Cluster, answer) && !r.request.Since.Before(answer.Since) {
 			continue
 		}
 		for _, p := range w.lost {

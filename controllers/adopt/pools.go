@@ -12,19 +12,19 @@ import (
 // enter brings the lost pools into the ledger: all roots, then children whose parent
 // is there, until no more can be. A pool that is there is as it was. A child whose parent
 // went with its workspace is stuck, and takes nothing from any pool that is there.
-func (a *Adopter) enter(ctx context.Context, w *world) error {
+func (w *world) enter(ctx context.Context) error {
 	var children []*pool
 	for _, p := range w.lost {
 		if p.parent != nil {
 			children = append(children, p)
 			continue
 		}
-		if err := w.stick(p, a.register(ctx, w, p)); err != nil {
+		if err := w.stick(p, w.register(ctx, p)); err != nil {
 			return fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Path, err)
 		}
 	}
 	for len(children) > 0 {
-		orphans, err := a.enterBelow(ctx, w, children)
+		orphans, err := w.enterBelow(ctx, children)
 		if err != nil {
 			return err
 		}
@@ -40,14 +40,14 @@ func (a *Adopter) enter(ctx context.Context, w *world) error {
 }
 
 // enterBelow brings children into the ledger whose parent is there, and returns the others.
-func (a *Adopter) enterBelow(ctx context.Context, w *world, children []*pool) (orphans []*pool, err error) {
+func (w *world) enterBelow(ctx context.Context, children []*pool) (orphans []*pool, err error) {
 	for _, p := range children {
 		parent := w.find(p.owner.Cluster, *p.parent)
-		if parent == nil || !a.knows(parent) {
+		if parent == nil || !w.knows(parent) {
 			orphans = append(orphans, p)
 			continue
 		}
-		err := a.readopt(ctx, p, parent)
+		err := w.readopt(ctx, p, parent)
 		if err != nil {
 			p.lacking = parent.space
 		}
@@ -58,29 +58,29 @@ func (a *Adopter) enterBelow(ctx context.Context, w *world, children []*pool) (o
 	return orphans, nil
 }
 
-func (a *Adopter) knows(p *pool) bool {
-	_, known := a.Ledger.Pool(p.id)
+func (w *world) knows(p *pool) bool {
+	_, known := w.Ledger.Pool(p.id)
 	return known
 }
 
 // register enters a root pool where its status says it was.
-func (a *Adopter) register(ctx context.Context, w *world, p *pool) error {
-	if known, ok := a.Ledger.Pool(p.id); ok && known.Space != p.space {
+func (w *world) register(ctx context.Context, p *pool) error {
+	if known, ok := w.Ledger.Pool(p.id); ok && known.Space != p.space {
 		// It has changed its domain since, when it was empty.
-		if err := a.Ledger.Retire(ctx, p.id); err != nil {
+		if err := w.Ledger.Retire(ctx, p.id); err != nil {
 			return fmt.Errorf("move it to its address domain: %w", err)
 		}
 	}
-	_, err := a.Ledger.Register(ctx, ledger.Pool{
+	_, err := w.Ledger.Register(ctx, ledger.Pool{
 		ID: p.id, Cluster: p.owner.Cluster, Name: p.name, CIDR: p.cidr, Space: p.space, Frozen: true,
 	})
 	if overlap, ok := errors.AsType[*ledger.OverlapError](err); ok && !w.ids[overlap.With.ID] {
-		return errors.Join(err, a.displace(ctx, overlap.With))
+		return errors.Join(err, w.displace(ctx, overlap.With))
 	}
 	if err != nil {
 		return err
 	}
-	return a.Ledger.Freeze(ctx, p.id) // it may have been there, as it is in the copy that was restored
+	return w.Ledger.Freeze(ctx, p.id) // it may have been there, as it is in the copy that was restored
 }
 
 // displace takes a pool out of the ledger that was deleted since, if that is so.
@@ -96,23 +96,23 @@ func (a *Adopter) displace(ctx context.Context, old ledger.Pool) error {
 }
 
 // readopt carves a child where its status says it was.
-func (a *Adopter) readopt(ctx context.Context, p, parent *pool) error {
-	if known, ok := a.Ledger.Pool(p.id); ok && (known.CIDR == p.cidr || p.derived == nil) {
+func (w *world) readopt(ctx context.Context, p, parent *pool) error {
+	if known, ok := w.Ledger.Pool(p.id); ok && (known.CIDR == p.cidr || p.derived == nil) {
 		return nil
 	} else if ok {
-		if err := a.clear(ctx, known); err != nil {
+		if err := w.clear(ctx, known); err != nil {
 			return err
 		}
 	}
 	request := ledger.Request{Pool: parent.id, Holder: p.holder(), Exact: p.cidr, Since: p.made, Slice: p.slice == parent.id}
 	child := ledger.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name, Derived: p.derived, Excluded: p.excluded}
-	_, err := a.Ledger.Readopt(ctx, request, child)
+	_, err := w.Ledger.Readopt(ctx, request, child)
 	if errors.Is(err, ledger.ErrOutOfRange) {
 		p.stuck = fmt.Errorf("its parent is another one by now: %s is not in %s", p.cidr, parent.name)
 		return nil
 	}
 	if errors.Is(err, ledger.ErrInUse) {
-		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), a.suspect(ctx, parent.id, request))
+		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), w.suspect(ctx, parent.id, request))
 	}
 	return err
 }

@@ -34,24 +34,24 @@ func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 
 // clear takes a derived pool out of the ledger that was retired since, and made again elsewhere. It hints at those that hold it, or its blocks: they
 // are gone, or have something else by now.
-func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
-	err := a.Ledger.Retire(ctx, former.ID)
+func (w *world) clear(ctx context.Context, former ledger.Pool) error {
+	err := w.Ledger.Retire(ctx, former.ID)
 	if !errors.Is(err, ledger.ErrPoolInUse) {
 		return err
 	}
 	if holder := former.Derived.Holder; holder.Claim != "" {
-		a.Suspect(holder)
+		w.Suspect(holder)
 	}
 	return errors.Join(
 		fmt.Errorf("the copy of the ledger has it at %s, with blocks that are released first: %w", former.CIDR, err),
-		a.suspect(ctx, former.ID, ledger.Request{Exact: former.CIDR}),
+		w.suspect(ctx, former.ID, ledger.Request{Exact: former.CIDR}),
 	)
 }
 
 // hold lets a claim hold the pool that it shows. Of two that show it, the first one has it, and verify finds the
 // other.
-func (a *Adopter) hold(ctx context.Context, w *world, r record) error {
-	_, err := a.Ranges.Hold(ctx, r.request.Pool, r.request.Holder)
+func (w *world) hold(ctx context.Context, r record) error {
+	_, err := w.Ranges.Hold(ctx, r.request.Pool, r.request.Holder)
 	held, other := errors.AsType[*ledger.HeldError](err)
 	switch {
 	case other:
@@ -64,11 +64,11 @@ func (a *Adopter) hold(ctx context.Context, w *world, r record) error {
 }
 
 // within returns the pool of a record, or its address space for a scope.
-func (a *Adopter) within(ctx context.Context, r record, scope ipamv1alpha1.Scope) (ledger.PoolID, error) {
+func (w *world) within(ctx context.Context, r record, scope ipamv1alpha1.Scope) (ledger.PoolID, error) {
 	if len(scope) == 0 {
 		return r.request.Pool, nil
 	}
-	space, err := a.Ranges.Space(ctx, r.request.Pool, r.request.Holder.Cluster, catalog.Scope(scope))
+	space, err := w.Ranges.Space(ctx, r.request.Pool, r.request.Holder.Cluster, catalog.Scope(scope))
 	if err != nil {
 		return "", fmt.Errorf("register the address space of claim %s/%s: %w", r.request.Holder.Namespace, r.request.Holder.Name, err)
 	}
@@ -76,11 +76,11 @@ func (a *Adopter) within(ctx context.Context, r record, scope ipamv1alpha1.Scope
 }
 
 // unique returns the part of a claim's scope within which its block is unique: by its class, which has not changed that since.
-func (a *Adopter) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, error) {
+func (w *world) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, error) {
 	if len(r.scope) == 0 || r.request.Class == "" {
 		return nil, nil
 	}
-	platform, err := a.Clusters.GetCluster(ctx, a.Directory.Engaged(a.Directory.Platform().Cluster))
+	platform, err := w.Clusters.GetCluster(ctx, w.Directory.Engaged(w.Directory.Platform().Cluster))
 	if err != nil {
 		return nil, err
 	}

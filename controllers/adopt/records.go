@@ -21,13 +21,13 @@ const workers = 32
 
 // adopt records every block of the lost pools that was published, and returns how many
 // records there were. Allocations come first: only the system writes them. What a claim alone shows is
-// adopted last, and takes nothing from anybody: see alone.
-func (a *Adopter) adopt(ctx context.Context, w *world) (int, error) {
+// adopted last, and takes nothing from anybody: see believe.
+func (w *world) adopt(ctx context.Context) (int, error) {
 	adopted := 0
 	for _, list := range []client.ObjectList{&ipamv1alpha1.IPAllocationList{}, &ipamv1alpha1.IPClaimList{}} {
 		group, each := errgroup.WithContext(ctx)
 		group.SetLimit(workers) // and with it what is in memory
-		err := a.Record.Each(each, list, func(cluster ledger.ClusterName, object client.Object) {
+		err := w.Record.Each(each, list, func(cluster ledger.ClusterName, object client.Object) {
 			r, ok := readRecord(cluster, object)
 			if !ok {
 				return
@@ -41,17 +41,17 @@ func (a *Adopter) adopt(ctx context.Context, w *world) (int, error) {
 				return
 			}
 			r.request.Pool = p.id
-			group.Go(func() error { return w.stick(p, a.take(each, w, r)) })
+			group.Go(func() error { return w.stick(p, w.take(each, r)) })
 			adopted++
 		})
 		if err = errors.Join(group.Wait(), err); err != nil {
 			return 0, err
 		}
 	}
-	if err := a.doubted(ctx, w); err != nil {
+	if err := w.doubted(ctx); err != nil {
 		return 0, err
 	}
-	err := a.alone(ctx, w)
+	err := w.believe(ctx)
 	records.Add(float64(adopted))
 	unplaced.Set(float64(w.left))
 	return adopted, err
@@ -106,17 +106,17 @@ func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok 
 }
 
 // take adopts one block, or notes that a claim alone shows it. What can never be adopted keeps nothing frozen: it is said.
-func (a *Adopter) take(ctx context.Context, w *world, r record) (err error) {
+func (w *world) take(ctx context.Context, r record) (err error) {
 	if r.ranged {
-		return a.hold(ctx, w, r)
+		return w.hold(ctx, r)
 	}
 	if r.promise != nil {
-		return a.promised(ctx, w, r)
+		return w.promised(ctx, r)
 	}
-	if r.request.Pool, err = a.within(ctx, r, r.scope); err != nil {
+	if r.request.Pool, err = w.within(ctx, r, r.scope); err != nil {
 		return err
 	}
-	block, err := a.Ledger.Adopt(ctx, r.request, r.state)
+	block, err := w.Ledger.Adopt(ctx, r.request, r.state)
 	switch {
 	case errors.Is(err, ledger.ErrOutOfRange):
 		w.leave(ctx, r, err)
@@ -125,10 +125,10 @@ func (a *Adopter) take(ctx context.Context, w *world, r record) (err error) {
 		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
 	case block.State == ledger.Disputed:
 		disputed.Inc()
-		return a.suspect(ctx, r.request.Pool, r.request)
+		return w.suspect(ctx, r.request.Pool, r.request)
 	case r.state == ledger.Retained && block.State == ledger.Bound:
 		// The ledger is older than the record: the claim was there.
-		if _, _, err := a.Ledger.Retain(ctx, r.request.Holder.Claim, r.request.Until); err != nil {
+		if _, _, err := w.Ledger.Retain(ctx, r.request.Holder.Claim, r.request.Until); err != nil {
 			return fmt.Errorf("retain %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
 		}
 	}

@@ -19,7 +19,7 @@ func TestPass_TakenUpByAnotherProcess(t *testing.T) {
 	l.record.records = []*ipamv1alpha1.IPAllocation{bound}
 	world, err := l.survey(t.Context())
 	if err == nil {
-		err = l.enter(t.Context(), world) // and no further: the records cannot be read
+		err = world.enter(t.Context()) // and no further: the records cannot be read
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -59,8 +59,9 @@ type place struct {
 	name    string
 }
 
-// world is the pools of all workspaces.
+// world is the pools of all workspaces, while a pass adopts what the ledger misses of them.
 type world struct {
+	*Adopter
 	pools    map[place]*pool
 	ids      map[ledger.PoolID]bool
 	clusters map[string]ledger.ClusterName // of paths
@@ -74,11 +75,11 @@ type world struct {
 
 // survey reads all pools, and finds those that the ledger misses something of.
 func (a *Adopter) survey(ctx context.Context) (*world, error) {
-	w := &world{pools: map[place]*pool{}, ids: map[ledger.PoolID]bool{}, clusters: map[string]ledger.ClusterName{}}
+	w := &world{Adopter: a, pools: map[place]*pool{}, ids: map[ledger.PoolID]bool{}, clusters: map[string]ledger.ClusterName{}}
 	var failed error
 	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(cluster ledger.ClusterName, object client.Object) {
 		if failed == nil {
-			failed = a.look(ctx, w, cluster, object.(*ipamv1alpha1.IPPool))
+			failed = w.look(ctx, cluster, object.(*ipamv1alpha1.IPPool))
 		}
 	})
 	slices.SortFunc(w.lost, func(p, q *pool) int {
@@ -88,17 +89,17 @@ func (a *Adopter) survey(ctx context.Context) (*world, error) {
 }
 
 // look adds a pool to the world, and to what is lost if it is.
-func (a *Adopter) look(ctx context.Context, w *world, cluster ledger.ClusterName, found *ipamv1alpha1.IPPool) error {
-	p, err := read(found, a.Directory.Workspace(cluster))
+func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipamv1alpha1.IPPool) error {
+	p, err := read(found, w.Directory.Workspace(cluster))
 	if err != nil || p == nil {
 		return err
 	}
 	w.add(p)
-	misses, err := a.misses(ctx, p.id, found.Status)
+	misses, err := w.misses(ctx, p.id, found.Status)
 	if err := w.stick(p, err); err != nil || !misses && p.stuck == nil {
 		return err
 	}
-	if p.owner.Path == "" && !a.Directory.Contests(cluster) {
+	if p.owner.Path == "" && !w.Directory.Contests(cluster) {
 		return fmt.Errorf("the path of pool %s's workspace %s is not known yet", p.name, cluster)
 	}
 	if p.owner.Path == "" {

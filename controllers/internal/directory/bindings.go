@@ -38,7 +38,7 @@ func (b *bindings) put(now binding) {
 	b.known = append(b.known, now)
 }
 
-// find is the index of a binding; negative for none.
+// find returns the index of a binding; negative for none.
 func (b *bindings) find(uid types.UID) int {
 	return slices.IndexFunc(b.known, func(known binding) bool { return known.uid == uid })
 }
@@ -87,7 +87,7 @@ func (d *Directory) standing(cluster ledger.ClusterName) standing {
 	return unserved
 }
 
-// Endpoint is the one that shows a binding that serves the workspace and is not being deleted.
+// Endpoint returns the one that shows a binding that serves the workspace and is not being deleted.
 func (d *Directory) Endpoint(cluster ledger.ClusterName) (url string, ok bool) {
 	return d.endpoint(cluster, func(known binding) bool { return known.serves && !known.leaving })
 }
@@ -98,7 +98,7 @@ func (d *Directory) Served(endpoint string, cluster ledger.ClusterName) bool {
 	return ok
 }
 
-// endpoint is that of the first binding of a workspace that is wanted.
+// endpoint returns that of the first binding of a workspace that is wanted.
 func (d *Directory) endpoint(cluster ledger.ClusterName, wanted func(binding) bool) (url string, ok bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
