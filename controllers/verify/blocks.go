@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sort"
 	"time"
+	"unique"
 
 	"github.com/google/uuid"
 
@@ -29,15 +30,13 @@ type marks struct {
 	promised bool // it is reserved, and a claim shows it
 }
 
-// blocks are the blocks of the ledger, by their claims. Each takes 64 bytes and its name, and there is
+// blocks are the blocks of the ledger, by their claims. Each takes 72 bytes and its name, and there is
 // some more for each namespace, and for blocks whose state ends by itself. Add all, then seal, then find
 // them. The zero value is empty.
 type blocks struct {
 	count   int
-	entries [][]entry // full pages, but for the last one
-	names   [][]byte  // in the order of the entries; no name is cut in two
-	lots    []lot
-	lotOf   map[lot]uint32
+	entries [][]entry                   // full pages, but for the last one
+	names   [][]byte                    // in the order of the entries; no name is cut in two
 	until   map[ending]time.Time        // of those whose state ends by itself
 	odd     map[identity]ledger.ClaimID // claims whose ID is not written like a UID
 }
@@ -52,7 +51,7 @@ type entry struct {
 	revision int64
 	bound    int64  // milliseconds
 	name     uint32 // where it is among the names: the page, then the byte
-	lot      uint32
+	lot      unique.Handle[lot]
 	marks    marks
 	length   uint8 // of the name
 	bits     uint8 // of the prefix
@@ -77,12 +76,12 @@ type ending struct {
 }
 
 // identity is a claim's ID: a UID, or the digest of an ID that is written otherwise.
-type identity [16]byte
+type identity = uuid.UUID
 
 // identify returns the identity of a claim's ID. odd: the ID cannot be made of the identity.
 func identify(id ledger.ClaimID) (of identity, odd bool) {
 	if uid, err := uuid.Parse(string(id)); err == nil && uid.String() == string(id) {
-		return identity(uid), false
+		return uid, false
 	}
 	sum := sha256.Sum256([]byte(id))
 	return identity(sum[:16]), true
@@ -91,8 +90,8 @@ func identify(id ledger.ClaimID) (of identity, odd bool) {
 // add adds a block.
 func (s *blocks) add(b ledger.Block) {
 	claim, odd := identify(b.Holder.Claim)
-	if s.lotOf == nil {
-		s.lotOf, s.until, s.odd = map[lot]uint32{}, map[ending]time.Time{}, map[identity]ledger.ClaimID{}
+	if s.until == nil {
+		s.until, s.odd = map[ending]time.Time{}, map[identity]ledger.ClaimID{}
 	}
 	if odd {
 		s.odd[claim] = b.Holder.Claim
@@ -108,7 +107,7 @@ func (s *blocks) add(b ledger.Block) {
 	if len(name) > 255 { // no object has such a name, but the ledger is what is verified
 		of.long, of.name, name = true, name, ""
 	}
-	e.lot, e.name, e.length = s.index(of), s.keep(name), uint8(len(name))
+	e.lot, e.name, e.length = unique.Make(of), s.keep(name), uint8(len(name))
 	if !b.Until.IsZero() {
 		s.until[ending{claim, e.name}] = b.Until
 	}
@@ -118,16 +117,6 @@ func (s *blocks) add(b ledger.Block) {
 	last := len(s.entries) - 1
 	s.entries[last] = append(s.entries[last], e)
 	s.count++
-}
-
-// index is where a lot is.
-func (s *blocks) index(of lot) uint32 {
-	i, known := s.lotOf[of]
-	if !known {
-		i = uint32(len(s.lots))
-		s.lotOf[of], s.lots = i, append(s.lots, of)
-	}
-	return i
 }
 
 // keep adds a name, and returns its place. Places grow.
@@ -155,7 +144,7 @@ func (s *blocks) seal(again func(one, other ledger.Block)) {
 		*s.at(kept) = *e
 		kept++
 	}
-	s.count, s.lotOf = kept, nil
+	s.count = kept
 }
 
 func (s *blocks) at(i int) *entry { return &s.entries[i/page][i%page] }
@@ -185,10 +174,10 @@ func (s *blocks) all() iter.Seq[*block] {
 
 // whole is a block as it was added, without the fields that verify does not compare.
 func (s *blocks) whole(e *entry) ledger.Block {
-	of := s.lots[e.lot]
+	of := e.lot.Value()
 	claim, odd := s.odd[e.claim]
 	if !odd {
-		claim = ledger.ClaimID(uuid.UUID(e.claim).String())
+		claim = ledger.ClaimID(e.claim.String())
 	}
 	name := of.name
 	if !of.long {

@@ -27,7 +27,6 @@ type books struct {
 	blocks   blocks
 	sealed   bool // all blocks were read
 	findings []Finding
-	reserved func(ledger.ClaimID) (since time.Time, ok bool) // see Options.Reserved
 
 	// A block that cannot be read is neither there nor absent: nothing is concluded about
 	// the claim whose key leads to it.

@@ -27,70 +27,78 @@ type World interface {
 	Replaced(ctx context.Context) (why string, err error)
 }
 
+// comparison is that of the books with the objects.
+type comparison struct {
+	*books
+	reserved func(ledger.ClaimID) (since time.Time, ok bool) // see Options.Reserved
+}
+
 // compare finds what differs between the books and the objects. The ledger was
 // read first: what is bound from then on has objects without a block, which the
 // next look settles. Claims come before records: a record that is written in
 // between is not missed.
-func (b *books) compare(ctx context.Context, world World) error {
-	for _, part := range []struct {
-		list  client.ObjectList
-		visit func(ledger.ClusterName, client.Object)
-	}{
-		{&ipamv1alpha1.IPPoolList{}, func(c ledger.ClusterName, o client.Object) { b.seePool(c, o.(*ipamv1alpha1.IPPool)) }},
-		{&ipamv1alpha1.IPClaimList{}, func(c ledger.ClusterName, o client.Object) { b.seeClaim(c, o.(*ipamv1alpha1.IPClaim)) }},
-		{&ipamv1alpha1.IPAllocationList{}, func(c ledger.ClusterName, o client.Object) { b.seeRecord(c, o.(*ipamv1alpha1.IPAllocation)) }},
-	} {
-		err := world.Each(ctx, part.list, func(c ledger.ClusterName, o client.Object) {
-			if odd := decode.Unreadable(o); odd != nil {
-				b.seeOdd(c, o, odd)
-				return
-			}
-			part.visit(c, o)
-		})
-		if err != nil {
+func (c comparison) compare(ctx context.Context, world World) error {
+	for _, list := range []client.ObjectList{&ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}} {
+		if err := world.Each(ctx, list, c.see); err != nil {
 			return fmt.Errorf("read what is published: %w", err)
 		}
 	}
-	for held := range b.blocks.all() {
-		b.judge(held)
+	for held := range c.blocks.all() {
+		c.judge(held)
 	}
-	for _, p := range b.pools {
+	for _, p := range c.pools {
 		switch {
 		case p.Derived != nil:
-			b.judgeDerived(p)
+			c.judgeDerived(p)
 		case !p.seen && p.State == ledger.PoolOpen:
-			b.find(aboutPool(PoolWithoutObject, p.Pool, "its IPPool does not exist").by(ConfirmRelease))
+			c.find(aboutPool(PoolWithoutObject, p.Pool, "its IPPool does not exist").by(ConfirmRelease))
 		}
 	}
 	return nil
 }
 
+// see compares an object with the books.
+func (c comparison) see(cluster ledger.ClusterName, obj client.Object) {
+	if odd := decode.Unreadable(obj); odd != nil {
+		c.seeOdd(cluster, obj, odd)
+		return
+	}
+	switch obj := obj.(type) {
+	case *ipamv1alpha1.IPPool:
+		c.seePool(cluster, obj)
+	case *ipamv1alpha1.IPClaim:
+		c.seeClaim(cluster, obj)
+	case *ipamv1alpha1.IPAllocation:
+		c.seeRecord(cluster, obj)
+	}
+}
+
 // seeOdd sees an object that cannot be read. It exists, and so does what lives by it.
-func (b *books) seeOdd(cluster ledger.ClusterName, obj client.Object, odd error) {
-	b.find(Finding{
+func (c comparison) seeOdd(cluster ledger.ClusterName, obj client.Object, odd error) {
+	c.find(Finding{
 		Kind: Unreadable, Cluster: cluster, Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()), Message: odd.Error(),
 	})
 	if record, ok := obj.(*ipamv1alpha1.IPAllocation); ok {
-		if _, uid := record.HeldBy(); b.of(uid) != nil {
-			b.of(uid).recorded = true
+		if _, uid := record.HeldBy(); c.of(uid) != nil {
+			c.of(uid).recorded = true
 		}
 		return
 	}
-	if held := b.blocks.of(ledger.ClaimID(obj.GetUID())); held != nil {
+	if held := c.blocks.of(ledger.ClaimID(obj.GetUID())); held != nil {
 		held.held = true
 	}
-	if p := b.pools[ledger.PoolID(obj.GetUID())]; p != nil {
+	if p := c.pools[ledger.PoolID(obj.GetUID())]; p != nil {
 		p.seen = true
 	}
 }
 
-func (b *books) seePool(cluster ledger.ClusterName, obj *ipamv1alpha1.IPPool) {
-	id, _ := catalog.IDOf(b, obj, cluster)
-	p := b.pools[id]
+func (c comparison) seePool(cluster ledger.ClusterName, obj *ipamv1alpha1.IPPool) {
+	id, _ := catalog.IDOf(c, obj, cluster)
+	p := c.pools[id]
 	shown := obj.Status.AllocatedCIDR
 	if p == nil {
 		if (shown != "" || obj.Spec.ClassRef != nil) && obj.DeletionTimestamp.IsZero() {
-			b.find(Finding{
+			c.find(Finding{
 				Kind: PoolNotRegistered, Cluster: cluster, Name: obj.Name, UID: string(obj.UID), Prefix: shown,
 				Message: "the IPPool shows this CIDR, and the ledger does not know the pool",
 			})
@@ -98,25 +106,25 @@ func (b *books) seePool(cluster ledger.ClusterName, obj *ipamv1alpha1.IPPool) {
 		return
 	}
 	p.seen = true
-	if held := b.blocks.of(ledger.ClaimID(p.ID)); held != nil {
+	if held := c.blocks.of(ledger.ClaimID(p.ID)); held != nil {
 		held.held = true
 	}
 	if p.Cluster != cluster || p.Name != obj.Name || shown != "" && shown != p.CIDR.String() {
-		b.find(aboutPool(PoolMismatch, p.Pool, "the IPPool is %s of workspace %s and shows %s", obj.Name, cluster, shown))
+		c.find(aboutPool(PoolMismatch, p.Pool, "the IPPool is %s of workspace %s and shows %s", obj.Name, cluster, shown))
 	}
-	b.compareFigures(p, obj)
+	c.compareFigures(p, obj)
 }
 
-func (b *books) compareFigures(p *pool, obj *ipamv1alpha1.IPPool) {
+func (c comparison) compareFigures(p *pool, obj *ipamv1alpha1.IPPool) {
 	figures := obj.Status.Capacity
 	if figures == nil || !obj.DeletionTimestamp.IsZero() {
 		return
 	}
-	total, allocated, available := b.capacity(p)
+	total, allocated, available := c.capacity(p)
 	if figures.Total == total && figures.Allocated == allocated && figures.Available == available {
 		return
 	}
-	b.find(aboutPool(CapacityMismatch, p.Pool, "status.capacity says %s total, %s allocated, %s available; the ledger %s, %s, %s",
+	c.find(aboutPool(CapacityMismatch, p.Pool, "status.capacity says %s total, %s allocated, %s available; the ledger %s, %s, %s",
 		figures.Total, figures.Allocated, figures.Available, total, allocated, available).by(LookAtPool))
 }
 
@@ -129,16 +137,16 @@ func (b *books) of(uid types.UID) *block {
 	return held
 }
 
-func (b *books) seeClaim(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) {
+func (c comparison) seeClaim(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) {
 	if claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
-		b.seeRange(cluster, claim)
+		c.seeRange(cluster, claim)
 		return
 	}
 	shown := claim.Status.AllocatedCIDR
-	held := b.of(claim.UID)
+	held := c.of(claim.UID)
 	if held == nil {
-		if shown != "" && !b.hidden[ledger.ClaimID(claim.UID)] && !b.promised(cluster, claim) {
-			b.find(Finding{
+		if shown != "" && !c.hidden[ledger.ClaimID(claim.UID)] && !c.promised(cluster, claim) {
+			c.find(Finding{
 				Kind: ClaimWithoutBlock, Cluster: cluster, Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID),
 				Prefix: shown, Message: "the claim shows this address, and the ledger has no block of it",
 			}.by(LookAtClaim))
@@ -149,22 +157,22 @@ func (b *books) seeClaim(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim
 	h := held.Holder
 	switch {
 	case h.Cluster != cluster || h.Namespace != claim.Namespace || h.Name != claim.Name:
-		b.find(about(ClaimMismatch, held.Block, "the claim of this UID is %s/%s of workspace %s", claim.Namespace, claim.Name, cluster))
+		c.find(about(ClaimMismatch, held.Block, "the claim of this UID is %s/%s of workspace %s", claim.Namespace, claim.Name, cluster))
 	case held.State == ledger.Retained:
-		b.find(about(ClaimMismatch, held.Block, "the block is retained, and its claim still exists"))
+		c.find(about(ClaimMismatch, held.Block, "the block is retained, and its claim still exists"))
 	case shown == "" && !held.leaving:
-		b.find(about(ClaimMismatch, held.Block, "the claim shows no address; it is %s", claim.Status.Phase).by(LookAtClaim))
+		c.find(about(ClaimMismatch, held.Block, "the claim shows no address; it is %s", claim.Status.Phase).by(LookAtClaim))
 	case shown != "" && shown != held.Prefix.String():
-		b.find(about(ClaimMismatch, held.Block, "the claim shows %s", shown).by(LookAtClaim))
+		c.find(about(ClaimMismatch, held.Block, "the claim shows %s", shown).by(LookAtClaim))
 	}
 }
 
-func (b *books) seeRecord(cluster ledger.ClusterName, record *ipamv1alpha1.IPAllocation) {
+func (c comparison) seeRecord(cluster ledger.ClusterName, record *ipamv1alpha1.IPAllocation) {
 	name, uid := record.HeldBy()
-	if b.hidden[ledger.ClaimID(uid)] {
+	if c.hidden[ledger.ClaimID(uid)] {
 		return
 	}
-	held := b.of(uid)
+	held := c.of(uid)
 	if held == nil {
 		f := Finding{
 			Kind: RecordWithoutBlock, Cluster: cluster, Namespace: record.Namespace, Name: name, UID: string(uid),
@@ -173,30 +181,30 @@ func (b *books) seeRecord(cluster ledger.ClusterName, record *ipamv1alpha1.IPAll
 		if record.Spec.ClaimRef != nil {
 			f = f.by(ConfirmRelease) // a retained one is all that is left to say who has the address
 		}
-		b.find(f)
+		c.find(f)
 		return
 	}
 	if held.recorded {
-		b.find(about(RecordMismatch, held.Block, "IPAllocation %s is a second record of the block", record.Name))
+		c.find(about(RecordMismatch, held.Block, "IPAllocation %s is a second record of the block", record.Name))
 	}
 	held.recorded = true
-	b.compareRecord(cluster, record, held)
+	c.compareRecord(cluster, record, held)
 }
 
-func (b *books) compareRecord(cluster ledger.ClusterName, record *ipamv1alpha1.IPAllocation, held *block) {
+func (c comparison) compareRecord(cluster ledger.ClusterName, record *ipamv1alpha1.IPAllocation, held *block) {
 	h, retained := held.Holder, record.Spec.ClaimRef == nil
 	names := ipamv1alpha1.AllocationNames(h.Namespace, h.Name)
 	switch {
 	case h.Cluster != cluster || h.Namespace != record.Namespace || !slices.Contains(names[:], record.Name):
-		b.find(about(RecordMismatch, held.Block, "its record is IPAllocation %s/%s of workspace %s", record.Namespace, record.Name, cluster))
+		c.find(about(RecordMismatch, held.Block, "its record is IPAllocation %s/%s of workspace %s", record.Namespace, record.Name, cluster))
 	case record.Status.AllocatedCIDR != held.Prefix.String():
-		b.find(about(RecordMismatch, held.Block, "IPAllocation %s records %s", record.Name, record.Status.AllocatedCIDR))
+		c.find(about(RecordMismatch, held.Block, "IPAllocation %s records %s", record.Name, record.Status.AllocatedCIDR))
 	case held.State != ledger.Disputed && retained != (held.State == ledger.Retained):
-		b.find(about(RecordMismatch, held.Block, "the block is %s, and IPAllocation %s does not say so", held.State, record.Name).by(ConfirmRelease))
+		c.find(about(RecordMismatch, held.Block, "the block is %s, and IPAllocation %s does not say so", held.State, record.Name).by(ConfirmRelease))
 	case held.State == ledger.Retained && !record.ExpiresAt().Equal(held.Until):
-		b.find(about(RecordMismatch, held.Block, "IPAllocation %s expires at %q, the block at %q", record.Name, when(record.ExpiresAt()), when(held.Until)).by(ConfirmRelease))
+		c.find(about(RecordMismatch, held.Block, "IPAllocation %s expires at %q, the block at %q", record.Name, when(record.ExpiresAt()), when(held.Until)).by(ConfirmRelease))
 	case held.State == ledger.Bound && record.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimPolicy(held.Policy):
-		b.find(about(RecordMismatch, held.Block, "IPAllocation %s says %s when the claim is deleted, the ledger %s",
+		c.find(about(RecordMismatch, held.Block, "IPAllocation %s says %s when the claim is deleted, the ledger %s",
 			record.Name, record.Spec.ReclaimPolicy, held.Policy))
 	}
 }
@@ -210,40 +218,40 @@ func when(t time.Time) string {
 }
 
 // judge says what a block lacks.
-func (b *books) judge(held *block) {
+func (c comparison) judge(held *block) {
 	if held.State == ledger.Cooling {
-		if b.now.Sub(held.Until) > overdue {
-			b.find(about(BlockOverdue, held.Block, "its cooldown was over at %s, and nobody has ended it", held.Until.Format(time.RFC3339)))
+		if c.now.Sub(held.Until) > overdue {
+			c.find(about(BlockOverdue, held.Block, "its cooldown was over at %s, and nobody has ended it", held.Until.Format(time.RFC3339)))
 		}
 		return
 	}
 	if promise.Is(held.Holder.Claim) {
-		b.judgeReservation(held)
+		c.judgeReservation(held)
 		return
 	}
 	if ledger.IsDerived(held.Holder.Claim) {
-		if b.pools[ledger.PoolID(held.Holder.Claim)] == nil {
-			b.find(about(BlockWithoutClaim, held.Block, "the ledger does not have the pool that holds the block"))
+		if c.pools[ledger.PoolID(held.Holder.Claim)] == nil {
+			c.find(about(BlockWithoutClaim, held.Block, "the ledger does not have the pool that holds the block"))
 		}
 		return
 	}
 	if held.Holder.Namespace == "" {
-		child := b.pools[ledger.PoolID(held.Holder.Claim)]
+		child := c.pools[ledger.PoolID(held.Holder.Claim)]
 		if !held.held && (child == nil || child.State == ledger.PoolOpen) {
-			b.find(about(BlockWithoutClaim, held.Block, "the child pool that holds the block does not exist").by(ConfirmRelease))
+			c.find(about(BlockWithoutClaim, held.Block, "the child pool that holds the block does not exist").by(ConfirmRelease))
 		}
 		return
 	}
 	switch {
-	case held.Shared && !held.held && b.now.Sub(held.BoundAt) < overdue:
+	case held.Shared && !held.held && c.now.Sub(held.BoundAt) < overdue:
 		// It is freed by itself once no CREATE can succeed that was answered with it, too.
-	case held.State == ledger.Retained && !held.Until.IsZero() && b.now.Sub(held.Until) > overdue:
-		b.find(about(LeaseOverdue, held.Block, "its lease was over at %s, and the block is there still", when(held.Until)).by(ConfirmRelease))
+	case held.State == ledger.Retained && !held.Until.IsZero() && c.now.Sub(held.Until) > overdue:
+		c.find(about(LeaseOverdue, held.Block, "its lease was over at %s, and the block is there still", when(held.Until)).by(ConfirmRelease))
 	case held.State == ledger.Retained && !held.recorded:
-		b.find(about(BlockWithoutRecord, held.Block, "the block is retained, and the IPAllocation it lives by does not exist").by(ConfirmRelease))
+		c.find(about(BlockWithoutRecord, held.Block, "the block is retained, and the IPAllocation it lives by does not exist").by(ConfirmRelease))
 	case !held.held && (held.State == ledger.Bound || held.State == ledger.Disputed && !held.recorded):
-		b.find(about(BlockWithoutClaim, held.Block, "the claim that holds the block does not exist").by(ConfirmRelease))
+		c.find(about(BlockWithoutClaim, held.Block, "the claim that holds the block does not exist").by(ConfirmRelease))
 	case held.held && !held.leaving && !held.recorded:
-		b.find(about(BlockWithoutRecord, held.Block, "the claim has no IPAllocation").by(LookAtClaim))
+		c.find(about(BlockWithoutRecord, held.Block, "the claim has no IPAllocation").by(LookAtClaim))
 	}
 }

@@ -34,11 +34,11 @@ func (b *books) fullest(of *pool) (fullest *pool) {
 }
 
 // seeRange compares a claim that holds a pool with that pool.
-func (b *books) seeRange(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) {
+func (c comparison) seeRange(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) {
 	shown := claim.Status.AllocatedCIDR
-	held := b.holds(ledger.ClaimID(claim.UID))
+	held := c.holds(ledger.ClaimID(claim.UID))
 	if held == nil {
-		held = b.holds(promise.Of(cluster, claim))
+		held = c.holds(promise.Of(cluster, claim))
 	}
 	about := Finding{
 		Cluster: cluster, Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID), Prefix: shown,
@@ -47,12 +47,12 @@ func (b *books) seeRange(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim
 	case held == nil && shown == "":
 	case held == nil:
 		about.Kind, about.Message = ClaimWithoutBlock, "the claim shows this range, and holds no pool"
-		b.find(about.by(LookAtClaim))
+		c.find(about.by(LookAtClaim))
 	default:
 		held.kept = true
 		if shown != "" && shown != held.CIDR.String() {
 			about.Kind, about.Message = ClaimMismatch, fmt.Sprintf("the claim holds pool %s, which is %s", held.Name, held.CIDR)
-			b.find(about.by(LookAtClaim))
+			c.find(about.by(LookAtClaim))
 		}
 	}
 }
@@ -71,21 +71,21 @@ func (b *books) holds(by ledger.ClaimID) *pool {
 }
 
 // judgeDerived finds the objects that are missing of a pool that the system has made. Its IPPool is made again by itself. One that is closed has none.
-func (b *books) judgeDerived(p *pool) {
+func (c comparison) judgeDerived(p *pool) {
 	if ledger.IsAddressSpace(p.ID) {
-		if b.pools[p.Derived.Of] == nil {
-			b.find(aboutPool(ChildWithoutBlock, p.Pool, "the ledger does not have the pool %s, whose address space it is", p.Derived.Of))
+		if c.pools[p.Derived.Of] == nil {
+			c.find(aboutPool(ChildWithoutBlock, p.Pool, "the ledger does not have the pool %s, whose address space it is", p.Derived.Of))
 		}
 		return
 	}
 	if !p.seen && p.State == ledger.PoolOpen && p.Derived.Releasing.IsZero() {
-		b.find(aboutPool(PoolWithoutObject, p.Pool, "its IPPool does not exist; the controller makes it again"))
+		c.find(aboutPool(PoolWithoutObject, p.Pool, "its IPPool does not exist; the controller makes it again"))
 	}
 	h := p.Derived.Holder
-	if h.Claim == "" || p.kept || promise.Is(h.Claim) && b.now.Sub(p.Derived.HeldSince) < overdue {
+	if h.Claim == "" || p.kept || promise.Is(h.Claim) && c.now.Sub(p.Derived.HeldSince) < overdue {
 		return
 	}
-	b.find(Finding{
+	c.find(Finding{
 		Kind: BlockWithoutClaim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name, UID: string(h.Claim), Prefix: p.CIDR.String(),
 		Message: fmt.Sprintf("the claim that holds pool %s does not exist", p.Name),
 	}.by(ConfirmRelease))

@@ -14,8 +14,8 @@ import (
 const overdue = promise.Grace + time.Minute
 
 // promised reports whether the block that a claim shows is reserved for it, and notes that.
-func (b *books) promised(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) bool {
-	held := b.blocks.of(promise.Of(cluster, claim))
+func (c comparison) promised(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) bool {
+	held := c.blocks.of(promise.Of(cluster, claim))
 	if held == nil || held.Prefix.String() != claim.Status.AllocatedCIDR {
 		return false
 	}
@@ -24,17 +24,17 @@ func (b *books) promised(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim
 }
 
 // judgeReservation says what is wrong with a block that is reserved for a claim.
-func (b *books) judgeReservation(held *block) {
+func (c comparison) judgeReservation(held *block) {
 	since := held.BoundAt
-	if first, ok := b.reserved(held.Holder.Claim); ok && first.Before(since) {
+	if first, ok := c.reserved(held.Holder.Claim); ok && first.Before(since) {
 		since = first // a CREATE that fails again and again renews the reservation
 	}
-	if held.State != ledger.Reserved || b.now.Sub(since) < overdue {
+	if held.State != ledger.Reserved || c.now.Sub(since) < overdue {
 		return // a dispute has a finding of its own
 	}
 	what := "the block is reserved for a claim that was not created"
 	if held.promised {
 		what = "the claim shows the block, which is still only reserved for it"
 	}
-	b.find(about(BlockWithoutClaim, held.Block, "%s, since %s", what, since.Format(time.RFC3339)).by(ConfirmRelease))
+	c.find(about(BlockWithoutClaim, held.Block, "%s, since %s", what, since.Format(time.RFC3339)).by(ConfirmRelease))
 }

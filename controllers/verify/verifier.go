@@ -157,7 +157,6 @@ func (v *Verifier) look(ctx context.Context) (*books, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.reserved = v.Reserved
 	if gone, err := v.World.ExportGone(ctx); err == nil && gone { // else the comparison tells what cannot be read
 		b.findings = []Finding{{
 			Kind: ExportGone, Name: ipamv1alpha1.GroupName,
@@ -169,7 +168,7 @@ func (v *Verifier) look(ctx context.Context) (*books, error) {
 		b.findings = []Finding{{Kind: ExportReplaced, Name: ipamv1alpha1.GroupName, Message: why}}
 		return b, nil
 	}
-	return b, b.compare(ctx, v.World)
+	return b, comparison{b, v.Reserved}.compare(ctx, v.World)
 }
 
 // report is what a look says but for its findings.
