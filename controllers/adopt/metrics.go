@@ -14,10 +14,6 @@ var (
 		Name: "ipam_adopt_records_total",
 		Help: "Published records that were compared with a ledger that had lost changes, and adopted where it lacked them.",
 	})
-	disputed = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "ipam_adopt_disputed_total",
-		Help: "Adopted records whose addresses others hold, too.",
-	})
 	unplaced = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "ipam_adopt_unplaced_records",
 		Help: "Published records that the last adoption could not place: no pool is found for them, or a claim alone shows addresses of others, or of a pool that does not admit it.",
@@ -28,4 +24,4 @@ var (
 	})
 )
 
-func init() { metrics.Registry.MustRegister(frozen, records, disputed, unplaced, failures) }
+func init() { metrics.Registry.MustRegister(frozen, records, unplaced, failures) }

@@ -124,7 +124,6 @@ func (w *world) take(ctx context.Context, r record) (err error) {
 	case err != nil:
 		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
 	case block.State == ledger.Disputed:
-		disputed.Inc()
 		return w.suspect(ctx, r.request.Pool, r.request)
 	case r.state == ledger.Retained && block.State == ledger.Bound:
 		// The ledger is older than the record: the claim was there.
