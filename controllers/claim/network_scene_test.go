@@ -8,17 +8,20 @@ import (
 	"sync"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // The classes of networks: a /48 for each network, a /64 for each location of it, a /96 for each endpoint.
@@ -36,6 +39,12 @@ type networks struct {
 
 // newNetworks offers a root pool, whose CIDR is given. The pools of a network belong to each workspace, or to all.
 func newNetworks(t *testing.T, cidr ipamv1alpha1.CIDR, tenancy string, more ...client.Object) *networks {
+	t.Helper()
+	return newNetworksIn(t, etcdtest.New(t).Client(), cidr, tenancy, more...)
+}
+
+// newNetworksIn is newNetworks with the etcd of the ledger.
+func newNetworksIn(t *testing.T, etcd *clientv3.Client, cidr ipamv1alpha1.CIDR, tenancy string, more ...client.Object) *networks {
 	t.Helper()
 	per := func(roles ...string) func(*ipamv1alpha1.IPClass) {
 		return func(c *ipamv1alpha1.IPClass) { c.Spec.PoolPer = append([]string{tenancy}, roles...) }
@@ -56,10 +65,10 @@ func newNetworks(t *testing.T, cidr ipamv1alpha1.CIDR, tenancy string, more ...c
 	objects := append([]client.Object{
 		class(vpc, "", 48, per("network")), class(subnet, vpc, 64, per("network", "location"), reserves), class(endpoint, subnet, 96), root,
 	}, more...)
-	n := &networks{scene: newScene(t, allocator.Options{}, objects), gone: map[ledger.ClaimID]bool{}}
-	n.ranges, n.queue = n, inbox.New(n.directory).Claims
+	n := &networks{scene: newSceneIn(t, testbed.Ledger(t, etcd, allocator.Options{}), objects), gone: map[ledger.ClaimID]bool{}}
+	n.ranges, n.releases = n, settles{n.servers, n}
+	n.queue = inbox.New(n.directory).Claims
 	t.Cleanup(n.queue.ShutDown)
-	n.releases = settles{n.servers, n}
 	return n
 }
 

@@ -125,11 +125,29 @@ func (a *alive) Alive(context.Context, ledger.Holder) (*ipamv1alpha1.IPClaim, er
 
 func newScene(t *testing.T, options allocator.Options, platform []client.Object, tenant ...client.Object) *scene {
 	t.Helper()
-	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), options)
+	return newSceneIn(t, testbed.Ledger(t, etcdtest.New(t).Client(), options), platform, tenant...)
+}
+
+func newSceneIn(t *testing.T, alloc *allocator.Allocator, platform []client.Object, tenant ...client.Object) *scene {
+	t.Helper()
+	s := &scene{
+		T: t, servers: &alive{}, now: clocktesting.NewFakePassiveClock(time.Now()), platform: newWorkspace(t, platform...), tenant: newWorkspace(t, tenant...),
+	}
+	s.start(alloc)
+	for _, object := range platform {
+		if pool, ok := object.(*ipamv1alpha1.IPPool); ok {
+			s.register(pool)
+		}
+	}
+	return s
+}
+
+// start starts a controller with this ledger.
+func (s *scene) start(alloc *allocator.Allocator) {
 	known := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
 	known.Seen("endpoint", binding())
-	s := &scene{T: t, ledger: alloc, servers: &alive{}, now: clocktesting.NewFakePassiveClock(time.Now()), platform: newWorkspace(t, platform...), tenant: newWorkspace(t, tenant...)}
 	clusters := testbed.Clusters{"": s.platform, "tenant": s.tenant}
+	s.ledger = alloc
 	s.Reconciler = &Reconciler{
 		clusters: clusters, ledger: alloc, releases: s.servers, directory: known,
 		catalog:  &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: alloc},
@@ -139,12 +157,6 @@ func newScene(t *testing.T, options allocator.Options, platform []client.Object,
 		started:  func() time.Time { return time.Now().Add(-time.Hour) },
 		memory:   memory{clock: clock.RealClock{}}, clock: s.now, maker: record.Maker{Clock: s.now},
 	}
-	for _, object := range platform {
-		if pool, ok := object.(*ipamv1alpha1.IPPool); ok {
-			s.register(pool)
-		}
-	}
-	return s
 }
 
 // offered are the class and the pool of the platform.
