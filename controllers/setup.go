@@ -226,7 +226,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: classes, Directory: known, Version: build.Version(), Ledger: alloc.Derived()}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
 	}
-	opts.Consumer.Clusters, opts.Consumer.Directory, opts.Consumer.World = mgr, known, reader
+	opts.Consumer.Clusters, opts.Consumer.Directory, opts.Consumer.World = mgr, known, &live.Objects{Reader: reader}
 	if err := consumer.New(mgr, workspaces, opts.Consumer); err != nil {
 		return fmt.Errorf("consumer controller: %w", err)
 	}

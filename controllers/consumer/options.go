@@ -81,4 +81,4 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-var _ World = (*live.Reader)(nil)
+var _ World = (*live.Objects)(nil)

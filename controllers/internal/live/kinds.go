@@ -38,7 +38,7 @@ type offer struct {
 
 // resource finds how a server offers a kind: an endpoint of the export does so to all
 // workspaces alike. It reports false where it does not, and for classes: tenants see those through a cache, whose word on what is gone is late.
-func (r *Reader) resource(ctx context.Context, host, cluster string, kind schema.GroupKind) (resource, bool, error) {
+func (o *Objects) resource(ctx context.Context, host, cluster string, kind schema.GroupKind) (resource, bool, error) {
 	if cluster != "" {
 		cluster = "*"
 	}
@@ -49,9 +49,9 @@ func (r *Reader) resource(ctx context.Context, host, cluster string, kind schema
 		return resource{}, false, nil
 	}
 	key := group{host, kind.Group}
-	known, ok := r.kinds.Load(key)
+	known, ok := o.kinds.Load(key)
 	if !ok || time.Since(known.(offer).at) > kindsAge {
-		kinds, err := r.discover(ctx, host, cluster, kind.Group)
+		kinds, err := o.discover(ctx, host, cluster, kind.Group)
 		if elsewhere(err) {
 			return resource{}, false, nil
 		}
@@ -59,16 +59,16 @@ func (r *Reader) resource(ctx context.Context, host, cluster string, kind schema
 			return resource{}, false, err
 		}
 		known = offer{at: time.Now(), kinds: kinds}
-		r.kinds.Store(key, known) // groups that exist, and there are few
+		o.kinds.Store(key, known) // groups that exist, and there are few
 	}
 	found, ok := known.(offer).kinds[kind.Kind]
 	return found, ok, nil
 }
 
 // discover reads what a server offers of a group, in the version that it prefers.
-func (r *Reader) discover(ctx context.Context, host, cluster, name string) (map[string]resource, error) {
-	cfg := r.config(host, cluster)
-	c, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, r.http)
+func (o *Objects) discover(ctx context.Context, host, cluster, name string) (map[string]resource, error) {
+	cfg := o.config(host, cluster)
+	c, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, o.http)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (r *Reader) discover(ctx context.Context, host, cluster, name string) (map[
 }
 
 // atKind is an uncached client that knows one kind.
-func (r *Reader) atKind(host, cluster string, kind resource) (client.Client, error) {
+func (o *Objects) atKind(host, cluster string, kind resource) (client.Client, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	scope := meta.RESTScopeRoot
 	if kind.namespaced {
@@ -105,5 +105,5 @@ func (r *Reader) atKind(host, cluster string, kind resource) (client.Client, err
 	}
 	gvr := kind.gvk.GroupVersion().WithResource(kind.plural)
 	mapper.AddSpecific(kind.gvk, gvr, gvr, scope)
-	return client.New(r.config(host, cluster), client.Options{HTTPClient: r.http, Scheme: r.scheme, Mapper: mapper})
+	return client.New(o.config(host, cluster), client.Options{HTTPClient: o.http, Scheme: o.scheme, Mapper: mapper})
 }

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/kcp-dev/logicalcluster/v3"
@@ -17,6 +18,12 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
+
+// Objects asks for objects of any kind. Reader is required. It is safe for concurrent use.
+type Objects struct {
+	*Reader
+	kinds sync.Map // group → offer; what servers offer, which changes seldom
+}
 
 // Ref names an object by its kind, of any version. A user has written it, so it may be anything.
 type Ref struct {
@@ -42,19 +49,19 @@ type Sight struct {
 // may not read that kind: in a workspace that is one which the export neither offers
 // nor was permitted to see whole, on the platform one that its roles do not name. An
 // error comes with the verdict Unknown.
-func (r *Reader) Object(ctx context.Context, cluster ledger.ClusterName, ref Ref) (Sight, error) {
-	if cluster == r.platform {
-		sight, _, err := r.objectAt(ctx, r.cfg.Host, "", ref)
+func (o *Objects) Object(ctx context.Context, cluster ledger.ClusterName, ref Ref) (Sight, error) {
+	if cluster == o.platform {
+		sight, _, err := o.objectAt(ctx, o.cfg.Host, "", ref)
 		sight.Proven = true
 		return sight, err
 	}
-	seen, err := r.endpoints.get(ctx)
+	seen, err := o.endpoints.get(ctx)
 	if err != nil {
 		return Sight{}, err
 	}
 	var hidden atomic.Bool
 	sight, ok, err := first(ctx, seen.urls, func(ctx context.Context, endpoint string) (Sight, bool, error) {
-		sight, ok, err := r.objectBound(ctx, endpoint, cluster, ref)
+		sight, ok, err := o.objectBound(ctx, endpoint, cluster, ref)
 		if sight.Verdict == Hidden && !ok {
 			hidden.Store(true)
 		}
@@ -68,33 +75,33 @@ func (r *Reader) Object(ctx context.Context, cluster ledger.ClusterName, ref Ref
 
 // objectBound reads the object at one endpoint. ok reports whether the answer is definite.
 // That a kind is not offered is not: another endpoint may offer it.
-func (r *Reader) objectBound(ctx context.Context, endpoint string, cluster ledger.ClusterName, ref Ref) (sight Sight, ok bool, err error) {
-	sight, kind, err := r.objectAt(ctx, endpoint, string(cluster), ref)
+func (o *Objects) objectBound(ctx context.Context, endpoint string, cluster ledger.ClusterName, ref Ref) (sight Sight, ok bool, err error) {
+	sight, kind, err := o.objectAt(ctx, endpoint, string(cluster), ref)
 	if err != nil || sight.Verdict == Alive || kind.plural == "" {
 		return sight, sight.Verdict == Alive, err
 	}
-	here, err := r.grants(ctx, endpoint, cluster)
+	here, err := o.grants(ctx, endpoint, cluster)
 	if elsewhere(err) || err == nil && !here.bound {
 		return Sight{}, false, nil
 	}
 	if err != nil || sight.Verdict != Gone {
 		return sight, err == nil, err
 	}
-	sight, err = r.prove(ctx, endpoint, cluster, kind, here)
+	sight, err = o.prove(ctx, endpoint, cluster, kind, here)
 	return sight, err == nil, err
 }
 
 // objectAt reads the object at one server. As for a holder, only a 404 that names it
 // says that it is gone.
-func (r *Reader) objectAt(ctx context.Context, host, cluster string, ref Ref) (Sight, resource, error) {
-	kind, ok, err := r.resource(ctx, host, cluster, ref.Kind)
+func (o *Objects) objectAt(ctx context.Context, host, cluster string, ref Ref) (Sight, resource, error) {
+	kind, ok, err := o.resource(ctx, host, cluster, ref.Kind)
 	if err != nil {
 		return Sight{}, resource{}, err
 	}
 	if !ok || kind.namespaced != (ref.Namespace != "") || len(content.IsPathSegmentName(ref.Name)) > 0 {
 		return Sight{Verdict: Hidden}, resource{}, nil
 	}
-	c, err := r.atKind(host, cluster, kind)
+	c, err := o.atKind(host, cluster, kind)
 	if err != nil {
 		return Sight{}, resource{}, err
 	}
@@ -114,14 +121,14 @@ func (r *Reader) objectAt(ctx context.Context, host, cluster string, ref Ref) (S
 }
 
 // prove tells what is gone from what the export no longer sees.
-func (r *Reader) prove(ctx context.Context, endpoint string, cluster ledger.ClusterName, kind resource, here grants) (Sight, error) {
+func (o *Objects) prove(ctx context.Context, endpoint string, cluster ledger.ClusterName, kind resource, here grants) (Sight, error) {
 	if kind.gvk.Group == ipamv1alpha1.GroupName {
 		return Sight{Verdict: Gone, Proven: true}, nil
 	}
 	if !here.whole[schema.GroupResource{Group: kind.gvk.Group, Resource: kind.plural}] {
 		return Sight{Verdict: Hidden}, nil
 	}
-	c, err := r.atKind(endpoint, string(cluster), kind)
+	c, err := o.atKind(endpoint, string(cluster), kind)
 	if err != nil {
 		return Sight{}, err
 	}
@@ -140,8 +147,8 @@ type grants struct {
 }
 
 // grants reads the workspace's binding at an endpoint.
-func (r *Reader) grants(ctx context.Context, endpoint string, cluster ledger.ClusterName) (grants, error) {
-	c, err := r.at(endpoint, string(cluster))
+func (o *Objects) grants(ctx context.Context, endpoint string, cluster ledger.ClusterName) (grants, error) {
+	c, err := o.at(endpoint, string(cluster))
 	if err != nil {
 		return grants{}, err
 	}

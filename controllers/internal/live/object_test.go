@@ -150,7 +150,7 @@ func TestObject(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			server := endpoint()
 			maps.Copy(server, tt.has)
-			sight, err := readerOf(t, server).Object(t.Context(), "w", tt.ref)
+			sight, err := (&Objects{Reader: readerOf(t, server)}).Object(t.Context(), "w", tt.ref)
 			if (err != nil) != tt.fails || sight.Verdict != tt.want || sight.Proven != tt.proven {
 				t.Errorf("verdict %d, proven %t, err %v; want %d, %t", sight.Verdict, sight.Proven, err, tt.want, tt.proven)
 			}
@@ -205,7 +205,7 @@ func TestObject_AShardInTrouble(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.healthy[poolInW] = tt.pool
 			for _, reader := range []*Reader{readerOf(t, trouble, tt.healthy), readerOf(t, tt.healthy, trouble)} {
-				sight, err := reader.Object(t.Context(), "w", pool)
+				sight, err := (&Objects{Reader: reader}).Object(t.Context(), "w", pool)
 				if (err != nil) != tt.fails || sight.Verdict != tt.want {
 					t.Errorf("verdict %d, %v; want %d, an error: %t", sight.Verdict, err, tt.want, tt.fails)
 				}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,7 +38,6 @@ type Reader struct {
 	replaced  time.Time     // when the export was last seen with another identity; readIdentity owns it
 	serves    freshEach[workspaceAt, bindings]
 	listed    atomic.Pointer[[]string] // the URLs of endpoints, as of the slice that was read last
-	kinds     sync.Map                 // group → offer; what servers offer, which changes seldom
 }
 
 // Options configure a Reader. All fields but Slice, Path, Endpoint and Identity are required.
