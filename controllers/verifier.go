@@ -43,8 +43,8 @@ func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.C
 		Path: opts.VerifySocket, Verifier: verifier, Leading: mgr.Elected(),
 		Hints: verify.Hints{Claim: news.Wake, Pool: func(id ledger.PoolID) { news.Changed(id) }, Release: releases.Suspect},
 		Also: map[string]http.Handler{
-			history.Path:       &history.Handler{Ledger: opts.History, Names: known},
-			history.FollowPath: &history.FollowHandler{Ledger: opts.History, Names: known},
+			history.Path:       history.Handler(opts.History, known),
+			history.FollowPath: history.FollowHandler(opts.History, known),
 		},
 	})
 }

@@ -119,7 +119,7 @@ func serveHistory(t *testing.T, dir string) (server *embedetcd.Server, stop func
 	ended := make(chan error)
 	reader := allocator.Reader{Client: server.Client()}
 	socket := &verify.Server{Path: filepath.Join(dir, "verify.sock"), Also: map[string]http.Handler{
-		history.Path: &history.Handler{Ledger: reader}, history.FollowPath: &history.FollowHandler{Ledger: reader},
+		history.Path: history.Handler(reader, nil), history.FollowPath: history.FollowHandler(reader, nil),
 	}}
 	go func() { ended <- socket.Start(ctx) }()
 	for {

@@ -42,7 +42,7 @@ const recount = 5 * time.Second
 // Setup adds the class controller to the platform's manager: classes live there
 // and nowhere else.
 func Setup(mgr manager.Manager, opts Options) error {
-	r := &Reconciler{client: mgr.GetClient(), catalog: opts.Catalog, directory: opts.Directory, version: opts.Version, ledger: opts.Ledger}
+	r := &Reconciler{Options: opts, client: mgr.GetClient()}
 	return builder.ControllerManagedBy(mgr).
 		Named("class").
 		Watches(&ipamv1alpha1.IPClass{}, r.onClass()).

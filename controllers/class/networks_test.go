@@ -55,7 +55,7 @@ func chained(t *testing.T, ledger Derived, change func(map[string]*ipamv1alpha1.
 		WithIndex(&ipamv1alpha1.IPClass{}, catalog.ByParent, catalog.IndexClassByParent).Build()
 	known := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
 	shown := &catalog.Catalog{Clusters: testbed.Clusters{"": &testbed.Workspace{Client: c}}, Directory: known}
-	return &Reconciler{client: c, catalog: shown, directory: known, version: "v1", ledger: ledger}
+	return &Reconciler{Options: Options{Catalog: shown, Directory: known, Version: "v1", Ledger: ledger}, client: c}
 }
 
 // reconciled returns a class after a reconcile, and the time after which it is requeued.

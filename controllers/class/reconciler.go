@@ -10,7 +10,6 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
-	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
@@ -18,11 +17,8 @@ import (
 
 // Reconciler checks classes. It is safe for concurrent use.
 type Reconciler struct {
-	client    client.Client
-	catalog   *catalog.Catalog
-	directory *directory.Directory
-	version   string
-	ledger    Derived
+	Options
+	client client.Client
 	// signed has the name of each class that was seen with this version.
 	signed sync.Map
 }
@@ -49,7 +45,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // reconcile brings the class's status and label to what they should be. The caller
 // writes them.
 func (r *Reconciler) reconcile(ctx context.Context, class *ipamv1alpha1.IPClass) error {
-	view := r.catalog.View(ctx)
+	view := r.Catalog.View(ctx)
 	root, roles, broken := resolve.Chain(view, class)
 	refusal := check(class, view.DefaultClasses())
 	offering := 0
@@ -75,7 +71,7 @@ func (r *Reconciler) reconcile(ctx context.Context, class *ipamv1alpha1.IPClass)
 // sign has a class say the version of the controller: everybody may read classes. A version that another controller has
 // written over this one stays, as two without a leader would otherwise write for ever.
 func (r *Reconciler) sign(class *ipamv1alpha1.IPClass) {
-	if class.Annotations[ipamv1alpha1.AnnotationController] == r.version {
+	if class.Annotations[ipamv1alpha1.AnnotationController] == r.Version {
 		r.signed.Store(class.Name, true)
 		return
 	}
@@ -85,7 +81,7 @@ func (r *Reconciler) sign(class *ipamv1alpha1.IPClass) {
 	if class.Annotations == nil {
 		class.Annotations = map[string]string{}
 	}
-	class.Annotations[ipamv1alpha1.AnnotationController] = r.version
+	class.Annotations[ipamv1alpha1.AnnotationController] = r.Version
 }
 
 // check says what is wrong with a class; nil when it may be used as it says.
@@ -113,7 +109,7 @@ func (r *Reconciler) provisioned(class *ipamv1alpha1.IPClass) (n int32) {
 	if len(class.Spec.PoolPer) == 0 {
 		return 0
 	}
-	for pool := range r.ledger.All() {
+	for pool := range r.Ledger.All() {
 		if pool.Derived.Class == class.Name {
 			n++
 		}
@@ -124,7 +120,7 @@ func (r *Reconciler) provisioned(class *ipamv1alpha1.IPClass) (n int32) {
 // offering counts the pools that offer a class, and those below it.
 func (r *Reconciler) offering(view *catalog.View, class *ipamv1alpha1.IPClass) int {
 	n := 0
-	for _, pool := range view.Backing(r.directory.Platform(), class.Name) {
+	for _, pool := range view.Backing(r.Directory.Platform(), class.Name) {
 		if resolve.Backs(pool, class) {
 			n++
 		}

@@ -69,14 +69,14 @@ func TestReport(t *testing.T) {
 // A class says the version of the controller. Two controllers that both lead do not write in turns.
 func TestSign(t *testing.T) {
 	class := gen.Class("c")
-	older, newer := &Reconciler{version: "v1"}, &Reconciler{version: "v2"}
+	older, newer := &Reconciler{Options: Options{Version: "v1"}}, &Reconciler{Options: Options{Version: "v2"}}
 	for i, step := range []struct {
 		by   *Reconciler
 		want string
-	}{{older, "v1"}, {older, "v1"}, {newer, "v2"}, {older, "v2"}, {newer, "v2"}, {&Reconciler{version: "v1"}, "v1"}, {newer, "v1"}} {
+	}{{older, "v1"}, {older, "v1"}, {newer, "v2"}, {older, "v2"}, {newer, "v2"}, {&Reconciler{Options: Options{Version: "v1"}}, "v1"}, {newer, "v1"}} {
 		step.by.sign(class)
 		if got := class.Annotations[ipamv1alpha1.AnnotationController]; got != step.want {
-			t.Errorf("step %d: after %s the class says %q; want %q", i, step.by.version, got, step.want)
+			t.Errorf("step %d: after %s the class says %q; want %q", i, step.by.Version, got, step.want)
 		}
 	}
 }

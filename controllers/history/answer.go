@@ -85,29 +85,22 @@ func Find(ctx context.Context, ledger Ledger, names Names, q Query) (Answer, err
 		return Answer{}, fmt.Errorf("%w: %w", ErrQuery, err)
 	}
 	c := collection{query: q, limit: cmp.Or(q.Limit, usualLimit), answer: Answer{Holders: []Holder{}}}
-	revision, err := q.read(ctx, ledger, c.add)
-	if err == nil {
-		err = c.failed
+	var err error
+	if q.Reserved {
+		c.answer.Revision, err = ledger.Reserved(ctx, c.add)
+	} else {
+		c.answer.Revision, err = ledger.Tenures(ctx, q.Prefix, c.add)
 	}
-	if err != nil {
+	if err = cmp.Or(err, c.failed); err != nil {
 		return Answer{}, fmt.Errorf("read the ledger: %w", err)
 	}
 	c.shrink()
-	c.answer.Revision = revision
 	for i, h := range c.answer.Holders {
 		if names != nil {
 			c.answer.Holders[i].Workspace = names.Workspace(h.Cluster).Path
 		}
 	}
 	return c.answer, nil
-}
-
-// read visits the tenures that the query may select.
-func (q Query) read(ctx context.Context, ledger Ledger, visit func(ledger.Tenure, error) bool) (revision int64, err error) {
-	if q.Reserved {
-		return ledger.Reserved(ctx, visit)
-	}
-	return ledger.Tenures(ctx, q.Prefix, visit)
 }
 
 // resolve replaces the path of a workspace by its ID.

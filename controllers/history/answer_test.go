@@ -242,7 +242,7 @@ func TestHandler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := httptest.NewRecorder()
-			(&Handler{Ledger: tt.ledger, Names: names{}}).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), "POST", "/history", strings.NewReader(tt.body)))
+			Handler(tt.ledger, names{})(answer, httptest.NewRequestWithContext(t.Context(), "POST", "/history", strings.NewReader(tt.body)))
 			if answer.Code != tt.status || !strings.Contains(answer.Body.String(), tt.want) {
 				t.Errorf("%d %s; want %d with %q", answer.Code, answer.Body, tt.status, tt.want)
 			}

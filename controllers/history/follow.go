@@ -72,33 +72,26 @@ func lineOf(e ledger.Event, err error, names Names) Line {
 	return Line{Event: e.Kind, Revision: e.Revision, Last: e.Last, Holder: &h}
 }
 
-// FollowHandler streams over HTTP: a From as JSON, and a Line as JSON for each event.
-type FollowHandler struct {
-	Ledger Follower
-	Names  Names
-}
-
-// ServeHTTP implements http.Handler. It ends when the client goes, or the server.
-func (h *FollowHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var from From
-	if err := json.NewDecoder(r.Body).Decode(&from); err != nil {
-		http.Error(w, "send the revision to begin at: "+err.Error(), http.StatusBadRequest)
-		return
-	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	control := http.NewResponseController(w)
-	lines := json.NewEncoder(w)
-	err := control.Flush() // shows the client that the stream has begun
-	for line := range Follow(r.Context(), h.Ledger, h.Names, from) {
-		if err == nil {
-			err = lines.Encode(line)
-		}
-		if err == nil {
-			err = control.Flush()
-		}
-		if err != nil {
-			log.FromContext(r.Context()).Info("the stream of the history is cut off", "why", err.Error())
+// FollowHandler streams over HTTP: a From as JSON, and a Line as JSON for each event. It ends when the client goes, or the
+// server.
+func FollowHandler(ledger Follower, names Names) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var from From
+		if err := json.NewDecoder(r.Body).Decode(&from); err != nil {
+			http.Error(w, "send the revision to begin at: "+err.Error(), http.StatusBadRequest)
 			return
+		}
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		control, lines := http.NewResponseController(w), json.NewEncoder(w)
+		err := control.Flush() // shows the client that the stream has begun
+		for line := range Follow(r.Context(), ledger, names, from) {
+			if err == nil {
+				err = errors.Join(lines.Encode(line), control.Flush())
+			}
+			if err != nil {
+				log.FromContext(r.Context()).Info("the stream of the history is cut off", "why", err.Error())
+				return
+			}
 		}
 	}
 }

@@ -12,29 +12,25 @@ import (
 const Path = "history"
 
 // Handler answers queries over HTTP: a Query as JSON, and an Answer.
-type Handler struct {
-	Ledger Ledger
-	Names  Names
-}
-
-// ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var q Query
-	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
-		http.Error(w, "send a query: "+err.Error(), http.StatusBadRequest)
-		return
-	}
-	answer, err := Find(r.Context(), h.Ledger, h.Names, q)
-	if errors.Is(err, ErrQuery) {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(answer); err != nil {
-		log.FromContext(r.Context()).Error(err, "answer")
+func Handler(ledger Ledger, names Names) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var q Query
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+			http.Error(w, "send a query: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		answer, err := Find(r.Context(), ledger, names, q)
+		if err != nil {
+			status := http.StatusServiceUnavailable
+			if errors.Is(err, ErrQuery) {
+				status = http.StatusBadRequest
+			}
+			http.Error(w, err.Error(), status)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			log.FromContext(r.Context()).Error(err, "answer")
+		}
 	}
 }
