@@ -82,7 +82,7 @@ func TestReserve_TakesRoomAWaiterCannotUse(t *testing.T) {
 	l.sameAsLedger(other)
 }
 
-// What former versions of this program put beside today's keys means nothing, and is no damage.
+// What former versions of this program put beside today's keys means nothing, and is not damaged.
 func TestLead_IgnoresFormerKeys(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net/netip"
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
@@ -19,26 +17,29 @@ const leastOps = 8
 
 // transaction builds it: if the head and all keys are as they were seen, then all changes, else the head as it is.
 func (g *group) transaction(txn clientv3.Txn) clientv3.Txn {
-	key, put := g.keys.Head(), map[string]bool{}
-	ifs, then := g.at.Same(key), make([]clientv3.Op, 0, g.size.writes+1)
-	tenures := map[netip.Prefix][]*store.Farewell{}
+	key := g.keys.Head()
+	ifs, then := make([]clientv3.Cmp, 0, g.size.ifs+headOps), make([]clientv3.Op, 0, g.size.writes+headOps)
+	ifs = append(ifs, g.at.Same(key)...)
+	var common []string // keys that are put already, by another call of the group
+	var farewells []*store.Farewell
 	for c := range g.changes() {
 		if c.Was != store.Any {
 			ifs = append(ifs, store.At(c.Key, c.Was))
 		}
 		switch {
 		case c.Tenure != nil:
-			tenures[c.Tenure.Bucket] = append(tenures[c.Tenure.Bucket], c.Tenure)
-		case put[c.Key]: // another call of the group makes the same change
+			farewells = append(farewells, c.Tenure)
+		case c.Common && slices.Contains(common, c.Key):
 		case c.Verb == store.IsPut:
-			then, put[c.Key] = append(then, store.Put(c.Key, c.Value)), c.Common
+			if c.Common {
+				common = append(common, c.Key)
+			}
+			then = append(then, store.Put(c.Key, c.Value))
 		case c.Verb == store.IsRemoved:
 			then = append(then, store.Remove(c.Key))
 		}
 	}
-	for _, bucket := range slices.SortedFunc(maps.Keys(tenures), ledger.ComparePrefixes) {
-		then = append(then, g.keys.PutFarewells(g.at.Revision, tenures[bucket]...))
-	}
+	then = append(then, g.keys.PutFarewells(g.at.Revision, farewells)...)
 	return txn.If(ifs...).Then(then...).Else(store.Get(key))
 }
 
@@ -94,9 +95,8 @@ func (s *Worker) won(g *group, revision int64) {
 	defer s.Unlock()
 	s.Discard()
 	for _, c := range g.calls {
-		answer := c.plan.Answer
-		answer.Revision, answer.Block.Revision, answer.Attempts = revision, revision, c.attempts
-		c.finish(answer, c.plan.Refusal)
+		c.plan.Revision, c.plan.Block.Revision, c.plan.Attempts = revision, revision, c.attempts
+		c.finish(c.plan.Refusal)
 	}
 }
 

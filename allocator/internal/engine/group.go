@@ -27,7 +27,7 @@ type group struct {
 	at    store.Head // the head of the space when the group was planned
 	known int64      // all changes of the space up to this revision were known then
 	by    string     // the name of its transaction
-	next  store.Head // that it puts, unless one of its calls decides otherwise
+	count int64      // of the head that it puts, unless one of its calls decides otherwise
 	head  []store.Change
 	draft *space.Draft
 	size  size
@@ -60,10 +60,10 @@ func (n size) ops() int { return max(n.ifs, n.writes) + headOps }
 
 // begin begins a group on the space as it is now.
 func (s *Worker) begin() *group {
-	g := &group{keys: s.Keys, at: s.Head, known: max(s.Known, s.Engine.Watched.Get()), draft: &space.Draft{}}
+	g := &group{keys: s.Keys, at: s.Head, known: max(s.Known, s.Engine.Watched.Get())}
+	g.draft = s.Begin(min(s.Queue.Size, int(s.Engine.Limit.Load())))
 	g.by = fmt.Sprintf("%s.%d", s.Engine.writer, s.Engine.groups.Add(1))
-	g.next = g.at.Next(g.at.Count+s.stride(), g.by)
-	s.Begin(g.draft)
+	g.count = g.at.Count + s.stride()
 	return g
 }
 
@@ -77,7 +77,7 @@ func (s *Worker) stride() int64 {
 
 // nextHead returns the head that the group puts, if its count is least or more.
 func (g *group) nextHead(least int64) store.Head {
-	return g.at.Next(max(g.next.Count, least), g.by)
+	return g.at.Next(max(g.count, least), g.by)
 }
 
 // errFull: the call needs the next group.
@@ -100,7 +100,7 @@ func (s *Worker) gather() *group {
 		}
 		s.Queue.pop()
 		if err != nil {
-			c.finish(Answer{}, err)
+			c.finish(err)
 			continue
 		}
 		if !c.gone {
@@ -198,8 +198,9 @@ func (g *group) seal() {
 		}
 	}
 	if g.writes() {
-		g.draft.Head = g.next.Value
-		g.head = []store.Change{g.keys.PutHead(g.next)}
+		next := g.nextHead(0)
+		g.draft.Head = next.Value
+		g.head = []store.Change{g.keys.PutHead(next)}
 	}
 }
 

@@ -12,8 +12,7 @@ import (
 type call struct {
 	Op
 	done   chan struct{} // closed when the answer is final
-	answer Answer
-	err    error
+	err    error         // the answer; nil: it is that of the plan
 	traced *traced
 
 	// The worker's own.
@@ -24,14 +23,21 @@ type call struct {
 	gone bool // the caller has its answer, or does not wait any more
 }
 
-// finish gives the caller its answer. A caller that has one already keeps it.
-func (c *call) finish(answer Answer, err error) {
+// finish gives the caller its answer: an error, or that of the plan. A caller that has one already keeps it.
+func (c *call) finish(err error) {
 	if c.gone {
 		return
 	}
-	c.gone = true
-	c.answer, c.err = answer, err
+	c.gone, c.err = true, err
 	close(c.done)
+}
+
+// result returns the answer, once the call is finished.
+func (c *call) result() (Answer, error) {
+	if c.err != nil {
+		return Answer{}, c.err
+	}
+	return c.plan.Answer, nil
 }
 
 // queue holds the calls of a space. Each workspace has its own lane, and lanes take
@@ -150,13 +156,13 @@ func (s *Worker) Do(ctx context.Context, o Op) (Answer, error) {
 	}
 	select {
 	case <-c.done:
-		return c.answer, c.err
+		return c.result()
 	case <-ctx.Done():
 	}
 	s.Lock()
 	defer s.Unlock()
-	c.finish(Answer{}, fmt.Errorf("waiting for the ledger: %w", context.Cause(ctx)))
-	return c.answer, c.err
+	c.finish(fmt.Errorf("waiting for the ledger: %w", context.Cause(ctx)))
+	return c.result()
 }
 
 // enqueue puts a call into the queue, and starts a worker if there is none.

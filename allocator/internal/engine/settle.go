@@ -112,7 +112,7 @@ func (g *group) fence() (key string, same []clientv3.Cmp, value string) {
 			return c.Key, store.Cmps(store.At(c.Key, c.Was)), c.Value
 		}
 	}
-	return key, g.at.Same(key), store.EncodeHead(g.next.Count, "")
+	return key, g.at.Same(key), store.EncodeHead(g.count, "")
 }
 
 // lose answers the calls of a group that was not committed, or queues them to be planned again. landed is the revision
@@ -135,9 +135,9 @@ func (s *Worker) lose(p *pending) (landed int64) {
 		err, refuted := p.answers[c]
 		switch {
 		case refuted && !errors.Is(err, ErrAgain):
-			c.finish(Answer{}, err)
+			c.finish(err)
 		case p.answer != nil:
-			c.finish(Answer{}, p.answer)
+			c.finish(p.answer)
 		case !c.gone:
 			c.traced.Requeued()
 			again = append(again, c)
@@ -154,11 +154,11 @@ func (s *Worker) refuse(err error) bool {
 	s.Lock()
 	defer s.Unlock()
 	for _, c := range s.pending.group.calls {
-		c.finish(Answer{}, err)
+		c.finish(err)
 	}
 	for c := s.Queue.peek(); c != nil; c = s.Queue.peek() {
 		s.Queue.pop()
-		c.finish(Answer{}, err)
+		c.finish(err)
 	}
 	s.Working = s.Engine.Ctx.Err() == nil
 	return s.Working

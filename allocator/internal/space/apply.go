@@ -20,9 +20,9 @@ func (s *Space) Apply(entries []*store.Entry, revision int64) (news bool) {
 	for _, e := range entries {
 		s.apply(e)
 	}
-	for _, prefix := range drafted {
-		if !s.Has(prefix) {
-			s.freed = append(s.freed, prefix)
+	for _, t := range drafted {
+		if !s.Has(t.prefix) {
+			s.freed = append(s.freed, t.prefix)
 		}
 	}
 	s.offerFreed()

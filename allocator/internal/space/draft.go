@@ -14,7 +14,7 @@ import (
 // Draft holds the changes of a group, from the first plan until the outcome of their transaction is certain. The
 // prefixes that they take are taken in the indexes, so that the next plan finds other room. Those that they free are free when
 // the changes are applied: so no transaction writes a key twice, and a limit counts too much rather than too little. The
-// zero value is empty. The space's lock guards it.
+// space's lock guards it.
 type Draft struct {
 	Head string // the value of the head that its transaction puts, and no other
 
@@ -31,8 +31,13 @@ type taken struct {
 	by     Owner
 }
 
-// Begin makes a draft the one of the space, for which operations are planned from now on.
-func (s *Space) Begin(d *Draft) { s.draft = d }
+// Begin makes an empty draft the one of the space, for which operations are planned from now on. It has room for the changes of
+// so many operations, and grows for more.
+func (s *Space) Begin(operations int) *Draft {
+	const keys = 2 // that most change
+	s.draft = &Draft{keys: make(map[string]bool, keys*operations), taken: make([]taken, 0, operations)}
+	return s.draft
+}
 
 // Try adds the changes of an operation to the draft. It reports false, and adds none, if one is of a key that the
 // draft has already: the operation is to be planned again when the draft is in memory.
@@ -42,9 +47,6 @@ func (s *Space) Try(changes []store.Change) (ok bool) {
 		if common, twice := d.keys[changes[i].Key]; twice && (!common || !changes[i].Common) {
 			return false
 		}
-	}
-	if d.keys == nil {
-		d.keys = map[string]bool{}
 	}
 	for i := range changes {
 		c := &changes[i]
@@ -68,16 +70,14 @@ func (d *Draft) take(s *Space, t taken) {
 }
 
 // giveUp gives back what the draft has taken, and returns it. A second call, and one without a draft, does nothing.
-func (d *Draft) giveUp(s *Space) (back []netip.Prefix) {
+func (d *Draft) giveUp(s *Space) (back []taken) {
 	if d == nil {
 		return nil
 	}
-	back = make([]netip.Prefix, 0, len(d.taken))
 	for _, t := range d.taken {
 		s.Room.Pools.put(t.prefix)
-		back = append(back, t.prefix)
 	}
-	d.taken, d.pending = nil, nil
+	back, d.taken, d.pending = d.taken, nil, nil
 	return back
 }
 
@@ -108,7 +108,9 @@ func (s *Space) reserved() iter.Seq[netip.Prefix] {
 
 // Discard ends the draft, whose outcome is certain. The room that it has still taken is offered to the claims that wait.
 func (s *Space) Discard() {
-	s.freed = append(s.freed, s.draft.giveUp(s)...)
+	for _, t := range s.draft.giveUp(s) {
+		s.freed = append(s.freed, t.prefix)
+	}
 	s.draft = nil
 	s.offerFreed()
 }

@@ -45,14 +45,14 @@ func (c Change) At(revision int64, otherwise error) Change {
 	return c
 }
 
-// Committed returns the entry of the change, which was committed at the revision.
+// Committed returns the entry of the change, which was committed at the revision. No plan with the change follows.
 func (c Change) Committed(revision int64) *Entry {
-	e := *c.Entry
+	e := c.Entry
 	e.Revision, e.Block.Revision = revision, revision
 	if e.Kind == HeadKey {
 		e.Head = e.Head.at(revision)
 	}
-	return &e
+	return e
 }
 
 // CheckKey compares a key; see At.

@@ -174,7 +174,7 @@ func EncodeFence() string {
 
 // EncodeClaim writes where the block of a claim is.
 func EncodeClaim(s ledger.SpaceID, p netip.Prefix) string {
-	return encode(claimValue{V: valueVersion, Space: s, Prefix: p})
+	return encode(&claimValue{V: valueVersion, Space: s, Prefix: p})
 }
 
 // DecodeClaim reads where the block of a claim is.
@@ -248,7 +248,7 @@ type Record struct {
 
 // Encode writes the value of the block, in the oldest version that can say it.
 func (r Record) Encode() string {
-	return encode(blockValue{V: r.version(), Holding: r.Holdings[0], Disputed: r.Disputed, Rivals: r.Holdings[1:]})
+	return encode(&blockValue{V: r.version(), Holding: r.Holdings[0], Disputed: r.Disputed, Rivals: r.Holdings[1:]})
 }
 
 func (r Record) version() int {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,9 +65,21 @@ func FarewellOf(t ledger.Tenure) *Farewell {
 // Size is the number of bytes of the farewell.
 func (f Farewell) Size() int { return len(f.text) }
 
-// PutFarewells writes farewells into the history: at least one, and all of one bucket. Their transaction compares the
+// PutFarewells writes farewells into the history, those of one bucket together. Their transaction compares the
 // head of the space, which was put at the revision.
-func (k SpaceKeys) PutFarewells(head int64, farewells ...*Farewell) clientv3.Op {
+func (k SpaceKeys) PutFarewells(head int64, farewells []*Farewell) (puts []clientv3.Op) {
+	of := map[netip.Prefix][]*Farewell{}
+	for _, f := range farewells {
+		of[f.Bucket] = append(of[f.Bucket], f)
+	}
+	for _, bucket := range slices.SortedFunc(maps.Keys(of), ledger.ComparePrefixes) {
+		puts = append(puts, Put(k.Chapter(bucket, head), chapter(of[bucket])))
+	}
+	return puts
+}
+
+// chapter writes a value of the history.
+func chapter(farewells []*Farewell) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"v":%d,"t":[`, valueVersion)
 	for i, f := range farewells {
@@ -75,7 +89,7 @@ func (k SpaceKeys) PutFarewells(head int64, farewells ...*Farewell) clientv3.Op 
 		b.WriteString(f.text)
 	}
 	b.WriteString("]}")
-	return Put(k.Chapter(farewells[0].Bucket, head), b.String())
+	return b.String()
 }
 
 // DecodeTenures reads a key of the history: the tenures that ended in one transaction.

@@ -25,7 +25,7 @@ func written(space ledger.SpaceID, head int64, tenures ...ledger.Tenure) *mvccpb
 	for _, t := range tenures {
 		farewells = append(farewells, FarewellOf(t))
 	}
-	op := Keys("/ipam/v1").Space(space).PutFarewells(head, farewells...)
+	op := Keys("/ipam/v1").Space(space).PutFarewells(head, farewells)[0]
 	return &mvccpb.KeyValue{Key: op.KeyBytes(), Value: op.ValueBytes()}
 }
 

@@ -8,7 +8,7 @@ type leaderValue struct {
 	At string `json:"at"`
 }
 
-// EncodeLeader is the value of the key by which the leader says where it answers.
+// EncodeLeader returns the value of the key by which the leader says where it answers.
 func EncodeLeader(at string) string {
 	return encode(leaderValue{V: valueVersion, At: at})
 }

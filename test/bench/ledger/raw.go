@@ -61,20 +61,21 @@ func (s *stage) newRaw(ctx context.Context, name string) (*raw, error) {
 // commit binds a group in one transaction.
 func (r *raw) commit(ctx context.Context, group int) error {
 	head := r.name + "/head"
-	ifs := append(make([]clientv3.Cmp, 0, group+1), clientv3.Compare(clientv3.ModRevision(head), "=", r.revision))
-	els := append(make([]clientv3.Op, 0, group+1), clientv3.OpGet(head))
+	ifs := append(make([]clientv3.Cmp, 0, 2*group+2), clientv3.Compare(clientv3.ModRevision(head), "=", r.revision))
+	if r.revision > 0 {
+		ifs = append(ifs, clientv3.Compare(clientv3.Value(head), "=", r.pattern.head))
+	}
 	then := make([]clientv3.Op, 0, 2*group+1)
 	for range group {
 		claim := uid(1<<62 + r.claims.Add(1))
-		key := "/raw/v1/claims/" + claim
-		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(key), "=", 0))
-		els = append(els, clientv3.OpGet(key))
+		key, block := "/raw/v1/claims/"+claim, r.name+"/blocks/"+r.next()
+		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(block), "=", 0), clientv3.Compare(clientv3.ModRevision(key), "=", 0))
 		then = append(then,
-			clientv3.OpPut(r.name+"/blocks/"+r.next(), strings.Replace(r.pattern.block, r.pattern.claim, claim, 1)),
+			clientv3.OpPut(block, strings.Replace(r.pattern.block, r.pattern.claim, claim, 1)),
 			clientv3.OpPut(key, r.pattern.claims))
 	}
 	then = append(then, clientv3.OpPut(head, r.pattern.head))
-	resp, err := r.client.Txn(ctx).If(ifs...).Then(then...).Else(els...).Commit()
+	resp, err := r.client.Txn(ctx).If(ifs...).Then(then...).Else(clientv3.OpGet(head)).Commit()
 	if err == nil && !resp.Succeeded {
 		err = errors.New("a raw transaction has failed its comparisons")
 	}

@@ -250,7 +250,7 @@ var general = []Mutant{
 	{
 		Name: "of neighbours that are released together only the last is recorded",
 		File: "allocator/internal/engine/commit.go",
-		Old:  "append(tenures[c.Tenure.Bucket], c.Tenure)",
+		Old:  "append(farewells, c.Tenure)",
 		New:  "[]*store.Farewell{c.Tenure}",
 	},
 	{
