@@ -194,7 +194,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	pooled.Compare, pooled.HasAll = adopter.Compare, adopter.Complete
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: alloc, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Doubts: doubts, Sees: opts.sees,
-		Ranges: pooled.Closer, Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxWaits: opts.MaxWaits, Unmet: opts.Unmet,
+		Ranges: pooled, Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxWaits: opts.MaxWaits, Unmet: opts.Unmet,
 		Workers: opts.Workers, Tracer: opts.Tracer,
 	})
 	if err != nil {
@@ -218,7 +218,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	opts.Sweep.Wake, opts.Sweep.Doubt = news.Wake, doubts.Add
 	sweeper := sweep.New(opts.Sweep)
 	known.Observe(&watcher{
-		releases: releases, claims: claims, pools: pools, slices: slices, sweeper: sweeper,
+		releases: releases, claims: claims, pools: pools, derived: pooled, slices: slices, sweeper: sweeper,
 		logger: opts.Logger.WithName("directory"),
 	})
 	// What a workspace has of the platform's slices depends on whether its cache can be read.

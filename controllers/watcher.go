@@ -5,6 +5,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/claim"
+	"github.com/kcp-ipam/ipam/controllers/derived"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/pool"
 	"github.com/kcp-ipam/ipam/controllers/release"
@@ -17,6 +18,7 @@ type watcher struct {
 	releases *release.Controller
 	claims   *claim.Reconciler
 	pools    *pool.Reconciler
+	derived  *derived.Controller
 	slices   *slice.Controller
 	sweeper  *sweep.Sweeper
 	logger   logr.Logger
@@ -50,6 +52,7 @@ func (w *watcher) Leaving(cluster ledger.ClusterName) { w.pools.Leaving(cluster)
 func (w *watcher) Departed(cluster ledger.ClusterName) {
 	w.releases.Departed(cluster)
 	w.claims.Departed(cluster)
+	w.derived.Left(cluster)
 	w.slices.Changed(cluster)
 	w.sweeper.Departed(cluster)
 }

@@ -19,7 +19,9 @@ import (
 
 // A claim by a class with parents gets its block from a pool that the system makes for its scope, or holds such a pool:
 //
-//	the deepest pool of the chain that the ledger has ──▶ those below, one transaction each ──▶ their IPPools ──▶ bind, or hold
+//	the deepest pool of the chain that the ledger has ──▶ those below, one transaction each ──▶ the last one's IPPool ──▶ bind, or hold
+//
+// The claim names that IPPool. Those of the pools above it come a moment later.
 //
 // Other claims may make the same pools at the same time: all get those of the winner. While nothing is in a pool it may go
 // between two steps. Then the claim begins again.
@@ -65,7 +67,8 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 		return d.suppose(plan, pool)
 	}
 	if !d.dry { // first: a CREATE that fails here has no block yet, which the next one of its name would wait for
-		if err := d.ranges.Publish(ctx, append(above, pool)...); err != nil {
+		d.ranges.Announce(above...)
+		if err := d.ranges.Publish(ctx, pool); err != nil {
 			return block, err
 		}
 	}

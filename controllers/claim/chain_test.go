@@ -28,8 +28,8 @@ func TestChain_IsMadeByTheFirstClaim(t *testing.T) {
 	if diff := [2][]string{n.derived(vpc), n.derived(subnet)}; !slices.Equal(diff[0], []string{"2001:db8::/48"}) || !slices.Equal(diff[1], []string{"2001:db8::/64"}) {
 		t.Errorf("made %v, want a /48 and a /64", diff)
 	}
-	if want := []string{"2001:db8::/48", "2001:db8::/64"}; !slices.Equal(n.published, want) {
-		t.Errorf("published %v, want %v", n.published, want)
+	if published, announced := []string{"2001:db8::/64"}, []string{"2001:db8::/48"}; !slices.Equal(n.published, published) || !slices.Equal(n.announced, announced) {
+		t.Errorf("published %v and announced %v, want %v and %v", n.published, n.announced, published, announced)
 	}
 	ref := answer.Status.PoolRef
 	if ref == nil || ref.ProjectRef != nil || !strings.HasPrefix(ref.Name, "subnet-tenant-ams-net-") {

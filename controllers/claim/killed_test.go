@@ -80,7 +80,21 @@ func (m *mortal) begins(writes int) {
 		Keeper: keeper, Releases: frees,
 		HasAll: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil },
 	}
-	m.ranges, m.releases = m.closer, frees
+	m.ranges, m.releases = announcer{m.closer, m}, frees
+}
+
+// announcer publishes at once, as no controller of pools runs.
+type announcer struct {
+	*keeping.Closer
+	in *mortal
+}
+
+func (a announcer) Announce(pools ...ledger.Pool) {
+	for _, p := range pools {
+		if ledger.IsDerived(p.ID) {
+			_ = a.Publish(a.in.Context(), p) // if it fails, the next life finds it missing
+		}
+	}
 }
 
 // noManager lets a controller be made that nobody runs.

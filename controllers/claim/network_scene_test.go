@@ -34,6 +34,7 @@ type networks struct {
 	gone      map[ledger.ClaimID]bool
 	unknown   bool // no server says whether a holder is gone
 	published []string
+	announced []string
 	fails     error // of Publish
 }
 
@@ -97,23 +98,30 @@ func (s settles) Gone(_ context.Context, h ledger.Holder) (bool, error) {
 }
 
 // Publish implements Ranges.
-func (n *networks) Publish(ctx context.Context, pools ...ledger.Pool) error {
+func (n *networks) Publish(ctx context.Context, p ledger.Pool) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at := n.tenant
+	if p.Cluster == "platform" {
+		at = n.platform
+	}
+	object := gen.Pool(p.Name)
+	object.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: p.Derived.Class}
+	if err := at.Client.Create(ctx, object); err == nil {
+		n.published = append(n.published, p.CIDR.String())
+	} else if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return n.fails
+}
+
+// Announce implements Ranges.
+func (n *networks) Announce(pools ...ledger.Pool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, p := range pools {
-		at := n.tenant
-		if p.Cluster == "platform" {
-			at = n.platform
-		}
-		object := gen.Pool(p.Name)
-		object.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: p.Derived.Class}
-		if err := at.Client.Create(ctx, object); err == nil {
-			n.published = append(n.published, p.CIDR.String())
-		} else if !apierrors.IsAlreadyExists(err) {
-			return err
-		}
+		n.announced = append(n.announced, p.CIDR.String())
 	}
-	return n.fails
 }
 
 // Complete implements Ranges.

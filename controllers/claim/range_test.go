@@ -295,12 +295,12 @@ type during struct {
 	do func(ledger.Pool)
 }
 
-func (d *during) Publish(ctx context.Context, pools ...ledger.Pool) error {
+func (d *during) Publish(ctx context.Context, pool ledger.Pool) error {
 	if do := d.do; do != nil {
 		d.do = nil
-		do(pools[len(pools)-1])
+		do(pool)
 	}
-	return d.networks.Publish(ctx, pools...)
+	return d.networks.Publish(ctx, pool)
 }
 
 // While a CREATE is answered, an earlier one of its name may be stored, and that claim deleted with its range. The later one is not

@@ -52,8 +52,10 @@ type Ledger interface {
 
 // Ranges are the pools that the system makes for claims.
 type Ranges interface {
-	// Publish makes the IPPools of pools, unless they are there.
-	Publish(ctx context.Context, pools ...ledger.Pool) error
+	// Publish makes the IPPool of a pool, unless it is there.
+	Publish(ctx context.Context, pool ledger.Pool) error
+	// Announce has the IPPools of pools made soon. It does not block.
+	Announce(pools ...ledger.Pool)
 	// Complete retires a pool that is being released, if the claim is gone that held it. open reports that it is not being released
 	// any more: it is gone, or open again.
 	Complete(ctx context.Context, id ledger.PoolID) (open bool, err error)

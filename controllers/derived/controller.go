@@ -25,6 +25,9 @@ import (
 const (
 	// interval is the time between two looks at all pools, in memory.
 	interval = 5 * time.Second
+	// soon is how long after a CREATE the controller publishes the pools above the one that the CREATE is answered with: they do not
+	// take the server's time from it.
+	soon = 50 * time.Millisecond
 	// stray is the age at which an IPPool is deleted that has no status, and no pool in the ledger.
 	stray = time.Minute
 	// leftIdle is how long a pool of a workspace is idle at least that is bound nowhere.
@@ -127,14 +130,29 @@ func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPP
 		return
 	}
 	for _, id := range catalog.DerivedIDs(object, in) {
+		if after == nil {
+			c.published.drop(id)
+		}
 		c.queue.Add(request{id, in, object.Name})
 	}
 }
+
+// Left takes the news of a workspace that is bound no more: kcp deletes the IPPools there. It does not block.
+func (c *Controller) Left(cluster ledger.ClusterName) { c.published.leave(cluster) }
 
 // Dropped takes the news of a pool that nobody holds any more. It does not block.
 func (c *Controller) Dropped(id ledger.PoolID) {
 	if p, ok := c.Ledger.Pool(id); ok {
 		c.queue.Add(request{id, p.Cluster, p.Name})
+	}
+}
+
+// Announce has the controller publish pools, each unless it has its IPPool. A pool that somebody has written has one. It does not block.
+func (c *Controller) Announce(pools ...ledger.Pool) {
+	for _, p := range pools {
+		if ledger.IsDerived(p.ID) {
+			c.queue.AddAfter(request{p.ID, p.Cluster, p.Name}, soon)
+		}
 	}
 }
 

@@ -23,6 +23,20 @@ func TestReconcile_AMissingObject(t *testing.T) {
 	}
 }
 
+// The pools above that of a claim are published after its CREATE was answered, each once.
+func TestAnnounce_PublishesSoon(t *testing.T) {
+	s := newScene(t)
+	p := s.network("net", "a", "root", 24)
+	s.deletes(s.object(p))
+	s.Announce(p, ledger.Pool{ID: "root", Cluster: "platform", Name: "root"}, p)
+	if req, _ := s.queue.Get(); req != (request{p.ID, p.Cluster, p.Name}) || s.queue.Len() > 0 {
+		t.Errorf("queued is %+v, and %d more; want the derived pool alone", req, s.queue.Len())
+	}
+	if s.look(p); s.object(p) == nil {
+		t.Error("it is not published")
+	}
+}
+
 // An IPPool without a pool in the ledger is deleted: at once if the pool was retired, after a while if it never had a status. One
 // that shows its CIDR tells of a ledger that has lost it.
 func TestReconcile_AnObjectWithoutAPool(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,19 +67,9 @@ type Keeper struct {
 	absences  absences
 }
 
-// Publish creates the IPPools of derived pools, unless they are there. Pools that somebody has written have theirs. It fails with
-// ledger.ErrUnknownPool or *ledger.ReleasingError if a pool is gone, or closed, by now.
-func (k *Keeper) Publish(ctx context.Context, pools ...ledger.Pool) error {
-	group, each := errgroup.WithContext(ctx)
-	for _, p := range pools {
-		if ledger.IsDerived(p.ID) {
-			group.Go(func() error { return k.publish(each, p) })
-		}
-	}
-	return group.Wait()
-}
-
-func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
+// Publish creates the IPPool of a derived pool, unless it is there. It fails with ledger.ErrUnknownPool or *ledger.ReleasingError if the
+// pool is gone, or closed, by now.
+func (k *Keeper) Publish(ctx context.Context, p ledger.Pool) error {
 	if k.published.has(p, k.Clock.Now()) {
 		return nil
 	}

@@ -34,8 +34,10 @@ func TestPublish_TheObjectLeadsToThePool(t *testing.T) {
 	if parent := s.object(below).Spec.ParentPoolRef; parent.Name != p.Name || parent.ProjectRef != nil {
 		t.Errorf("the parent of the pool below is %+v, want %s of the same workspace", parent, p.Name)
 	}
-	if err := s.Publish(t.Context(), p, below); err != nil {
-		t.Errorf("Publish again = %v", err)
+	for _, published := range []ledger.Pool{p, below} {
+		if err := s.Publish(t.Context(), published); err != nil {
+			t.Errorf("Publish of %s again = %v", published.Name, err)
+		}
 	}
 }
 
@@ -80,6 +82,23 @@ func TestPublish_AYoungPoolIsCreatedWhateverTheCacheShows(t *testing.T) {
 	again := s.network("net", "a", "root", 24)
 	if after := s.object(again); after == nil || again.ID != p.ID || before == nil {
 		t.Errorf("the pool made again is %+v with the object %v; want the same ID, and an object", again, after)
+	}
+}
+
+// An IPPool that was seen to go, and those of a workspace that was unbound, are made again by the next CREATE.
+func TestPublish_AgainWhenItIsGone(t *testing.T) {
+	for name, news := range map[string]func(*scene, *ipamv1alpha1.IPPool){
+		"deleted": func(s *scene, object *ipamv1alpha1.IPPool) { s.Seen(tenant, object, nil) },
+		"unbound": func(s *scene, _ *ipamv1alpha1.IPPool) { s.Left(tenant) },
+	} {
+		s := newScene(t)
+		p := s.network("net", "a", "root", 24)
+		object := s.object(p)
+		s.deletes(object)
+		news(s, object)
+		if err := s.Publish(t.Context(), p); err != nil || s.object(p) == nil {
+			t.Errorf("%s: Publish = %v, the object is %v; want it again", name, err, s.object(p))
+		}
 	}
 }
 

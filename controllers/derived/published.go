@@ -19,7 +19,10 @@ type published struct {
 	pools map[ledger.PoolID]publication
 }
 
-type publication struct{ registered, at time.Time }
+type publication struct {
+	in             ledger.ClusterName
+	registered, at time.Time
+}
 
 func (p *published) has(pool ledger.Pool, now time.Time) bool {
 	p.mu.Lock()
@@ -35,13 +38,20 @@ func (p *published) add(pool ledger.Pool, now time.Time) {
 		p.pools = map[ledger.PoolID]publication{}
 	}
 	maps.DeleteFunc(p.pools, func(_ ledger.PoolID, known publication) bool { return now.Sub(known.at) > 2*young })
-	p.pools[pool.ID] = publication{pool.RegisteredAt, now}
+	p.pools[pool.ID] = publication{pool.Cluster, pool.RegisteredAt, now}
 }
 
 func (p *published) drop(id ledger.PoolID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pools, id)
+}
+
+// leave forgets the pools of a workspace.
+func (p *published) leave(cluster ledger.ClusterName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.pools, func(_ ledger.PoolID, known publication) bool { return known.in == cluster })
 }
 
 // absences remember the workspaces that were found bound nowhere, and when first. The zero value is ready; safe for concurrent use.

@@ -112,7 +112,11 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 	}
 	return handlerFuncs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
-			add(q, e.Object)
+			if made := e.Object.(*ipamv1alpha1.IPPool); made.Spec.ClassRef != nil && made.Status.AllocatedCIDR == "" {
+				q.AddAfter(inbox.Request(name, client.ObjectKeyFromObject(made)), inbox.Coalesce) // its first block comes a moment later
+			} else {
+				add(q, e.Object)
+			}
 			wakeChildren(q, e.Object)
 			r.wakeRoots(q, r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
 			r.seen(r.directory.Ledger(name), nil, e.Object.(*ipamv1alpha1.IPPool))

@@ -26,7 +26,7 @@ func (e *emptied) first(id ledger.PoolID, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	last, known := e.pools[id]
-	if known && (last.still || now.Sub(last.at) < coalesce) {
+	if known && (last.still || now.Sub(last.at) < Coalesce) {
 		e.pools[id] = emptying{at: last.at, still: true}
 		return false
 	}

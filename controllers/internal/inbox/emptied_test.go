@@ -50,6 +50,18 @@ func TestChanged_LetsAPoolThatStaysEmptyWait(t *testing.T) {
 	}
 }
 
+// A pool that was just made takes its turn, too, and so do those above it: its first block comes a moment later.
+func TestChanged_LetsANewPoolWait(t *testing.T) {
+	t.Parallel()
+	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
+	t.Cleanup(news.Pools.ShutDown)
+	news.Serve(family{made: time.Now()})
+	news.Changed("grandchild")
+	if n := news.Pools.Len(); n != 0 {
+		t.Errorf("%d pools are queued at once when one is made, want none", n)
+	}
+}
+
 // A pool that is emptied again and again is requeued at once only as often as others are written.
 func TestEmptied_RequeuesOnceAMoment(t *testing.T) {
 	t.Parallel()
@@ -60,7 +72,7 @@ func TestEmptied_RequeuesOnceAMoment(t *testing.T) {
 		filled bool // before it is empty
 		want   bool
 	}{
-		{0, false, true}, {2 * coalesce, false, false}, {3 * coalesce, true, true}, {3*coalesce + 1, true, false}, {9 * coalesce, false, false}, {9 * coalesce, true, true},
+		{0, false, true}, {2 * Coalesce, false, false}, {3 * Coalesce, true, true}, {3*Coalesce + 1, true, false}, {9 * Coalesce, false, false}, {9 * Coalesce, true, true},
 	} {
 		if step.filled {
 			e.filled("p")
@@ -76,10 +88,13 @@ func TestEmptied_RequeuesOnceAMoment(t *testing.T) {
 }
 
 // family is a root pool, with a derived pool below it, and another one below that, which is held or not.
-type family struct{ held bool }
+type family struct {
+	held bool
+	made time.Time
+}
 
 func (f family) Pool(id ledger.PoolID) (ledger.Pool, bool) {
-	p := ledger.Pool{ID: id, Name: string(id), Cluster: "w"}
+	p := ledger.Pool{ID: id, Name: string(id), Cluster: "w", RegisteredAt: f.made}
 	switch id {
 	case "child":
 		p.Parent, p.Derived = "root", &ledger.Derived{Class: "net"}

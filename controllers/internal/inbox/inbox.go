@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// coalesce is how long changes of a pool's use are gathered before they are
+	// Coalesce is how long changes of a pool's use are gathered before they are
 	// written to its status; half a second is promised.
-	coalesce = 300 * time.Millisecond
+	Coalesce = 300 * time.Millisecond
 	// few pools that one change concerns are written as one is. More take turns.
 	few = 4
 	// apart is the time between two turns: seven writes a second take little from a kcp.
@@ -80,7 +80,8 @@ func (i *Inbox) Serve(pools PoolTable) { i.pools.Store(&pools) }
 //
 // A pool that holds nothing any more is requeued at once, as it is about to be deleted, perhaps: admission refuses that by
 // the pool's status. One that is emptied again and again is requeued so once a moment, and one that was empty before takes
-// its turn: a claim in an address domain changes the figures of all its pools.
+// its turn: a claim in an address domain changes the figures of all its pools. So does one that was just made, and gives out its
+// first block a moment later.
 func (i *Inbox) Changed(ids ...ledger.PoolID) {
 	pools := i.pools.Load()
 	if pools == nil {
@@ -92,8 +93,8 @@ func (i *Inbox) Changed(ids ...ledger.PoolID) {
 		if !ok {
 			continue
 		}
-		after, used := coalesce+untilTurn(now, place, len(ids)), (*pools).InUse(id) || pool.Kept()
-		if !used && i.emptied.first(id, now) {
+		after, used := Coalesce+untilTurn(now, place, len(ids)), (*pools).InUse(id) || pool.Kept()
+		if !used && now.Sub(pool.RegisteredAt) >= Coalesce && i.emptied.first(id, now) {
 			after = 0
 		}
 		i.pool(pool, after)
