@@ -147,7 +147,7 @@ func (c *Controller) Dropped(id ledger.PoolID) {
 	}
 }
 
-// Announce has the controller publish pools, each unless it has its IPPool. A pool that somebody has written has one. It does not block.
+// Announce queues pools to be published, each unless it has its IPPool. A pool that somebody has written has one. It does not block.
 func (c *Controller) Announce(pools ...ledger.Pool) {
 	for _, p := range pools {
 		if ledger.IsDerived(p.ID) {

@@ -34,7 +34,7 @@ func (s *server) closeRange(ctx context.Context, req *admissionv1.AdmissionReque
 	if s.closer == nil || in == "" {
 		return &admissionv1.AdmissionResponse{Allowed: true}, nil
 	}
-	err := Sleep(ctx, in, func(ctx context.Context) (err error) {
+	err := SleepInTurn(ctx, in, func(ctx context.Context) (err error) {
 		inside, err = s.closer.CloseRange(ctx, in, claim, dry(req))
 		return err
 	})

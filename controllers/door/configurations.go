@@ -109,6 +109,7 @@ func (r registration) drain() admissionregistrationv1.MutatingWebhook {
 func (r registration) release() admissionregistrationv1.MutatingWebhook {
 	webhook := r.drain()
 	webhook.Name = pathRelease + "." + registrationName
+	webhook.TimeoutSeconds = new(int32(releaseTimeout.Seconds()))
 	webhook.ClientConfig = r.endpoint.at(r.token+"/"+pathRelease, r.bundle)
 	webhook.Rules = rules(admissionregistrationv1.Delete)
 	webhook.Rules[0].Resources = []string{"ipallocations"}

@@ -3,7 +3,6 @@ package door
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -36,14 +35,10 @@ func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest)
 	if s.releaser == nil || in == "" || dry(req) {
 		return &admissionv1.AdmissionResponse{Allowed: true}, nil
 	}
-	settle := func(ctx context.Context) (err error) {
+	err := SleepInTurn(ctx, in, func(ctx context.Context) (err error) {
 		gone, err = s.releaser.Released(ctx, in, record)
 		return err
-	}
-	err := Sleep(ctx, in, settle)
-	if errors.Is(err, errAsleep) { // it keeps its slot: many claims of a workspace may go at once
-		err = settle(ctx)
-	}
+	})
 	switch {
 	case gone:
 		return fails("ipallocations", record.Name, http.StatusNotFound, fmt.Sprintf("ipallocations.%s %q not found: its claim is gone, and it went with it", ipamv1alpha1.GroupName, record.Name)), nil

@@ -27,6 +27,9 @@ const (
 	// drainTimeout and drainPatience are those of the DELETE of a pool: a release takes half a second, and several on
 	// a busy server.
 	drainTimeout, drainPatience = 4 * time.Second, 3 * time.Second
+	// releaseTimeout and releasePatience are those of the DELETE of an allocation and of a range, which may have to wait for its turn: to
+	// answer that nobody can tell is worse than to answer late.
+	releaseTimeout, releasePatience = 10 * time.Second, 9 * time.Second
 )
 
 // server decides admission requests. It is safe for concurrent use.
@@ -67,8 +70,8 @@ func (s *server) handler(logger logr.Logger) http.Handler {
 	serve("{token}/"+pathKeep, patience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", keep}, func() {}}))
 	serve("{token}/"+pathDecide, patience, s.secret(path{s.known, &s.sleepers, http.HandlerFunc(s.decide), func() {}}))
 	serve("{token}/"+pathDrain, drainPatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.drain}, func() {}}))
-	serve("{token}/"+pathRelease, drainPatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipallocations", s.release}, func() {}}))
-	serve("{token}/"+pathClose, drainPatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.closeRange}, func() {}}))
+	serve("{token}/"+pathRelease, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipallocations", s.release}, func() {}}))
+	serve("{token}/"+pathClose, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.closeRange}, func() {}}))
 	serve(pathRefuse, patience, path{s.anybody, &s.sleepers, reviews{maxRefused, "ipclaims", refuse}, func() {}})
 	return mux
 }
@@ -167,7 +170,7 @@ func serving(listener net.Listener, certificate func() (*tls.Certificate, error)
 		Listener: secure,
 		Server: &http.Server{
 			Handler: handler, MaxHeaderBytes: 1 << 16,
-			ReadHeaderTimeout: timeout, ReadTimeout: timeout, WriteTimeout: max(2*timeout, drainTimeout), IdleTimeout: 10 * time.Minute,
+			ReadHeaderTimeout: timeout, ReadTimeout: timeout, WriteTimeout: max(2*timeout, releaseTimeout), IdleTimeout: 10 * time.Minute,
 			ConnContext: withConnection,
 			ErrorLog:    slog.NewLogLogger(logr.ToSlogHandler(logger), slog.LevelDebug),
 		},

@@ -3,6 +3,7 @@ package door
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -20,15 +21,21 @@ var errAsleep = errors.New("too many CREATEs of this workspace, or of all, wait 
 
 // sleepers counts the requests that sleep, by workspace. The zero value is ready; safe for concurrent use.
 type sleepers struct {
-	mu  sync.Mutex
-	of  map[ledger.ClusterName]int // none that is 0
-	all int
+	mu    sync.Mutex
+	of    map[ledger.ClusterName]int // none that is 0
+	all   int
+	ended chan struct{} // closed when one of them ends; nil: nobody waits for that
 }
 
 func (s *sleepers) begin(cluster ledger.ClusterName) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all == asleep || s.of[cluster] == asleepShare {
+	return s.room(cluster)
+}
+
+// room counts a request if it may sleep. The caller holds mu.
+func (s *sleepers) room(cluster ledger.ClusterName) (ok bool) {
+	if s.all >= asleep || s.of[cluster] == asleepShare {
 		return false
 	}
 	if s.of == nil {
@@ -39,12 +46,44 @@ func (s *sleepers) begin(cluster ledger.ClusterName) (ok bool) {
 	return true
 }
 
+// await counts a request as soon as it may sleep. It fails when ctx ends before.
+func (s *sleepers) await(ctx context.Context, cluster ledger.ClusterName) error {
+	for {
+		ended, ok := s.turn(cluster)
+		if ok {
+			return nil
+		}
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", errAsleep, ctx.Err())
+		}
+	}
+}
+
+// turn counts a request if it may sleep. Else ended is closed when one that sleeps has ended.
+func (s *sleepers) turn(cluster ledger.ClusterName) (ended <-chan struct{}, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.room(cluster) {
+		return nil, true
+	}
+	if s.ended == nil {
+		s.ended = make(chan struct{})
+	}
+	return s.ended, false
+}
+
 func (s *sleepers) end(cluster ledger.ClusterName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all--
 	if s.of[cluster]--; s.of[cluster] == 0 {
 		delete(s.of, cluster)
+	}
+	if s.ended != nil {
+		close(s.ended)
+		s.ended = nil
 	}
 }
 
@@ -71,5 +110,22 @@ func Sleep(ctx context.Context, cluster ledger.ClusterName, wait func(context.Co
 	defer s.sleepers.end(cluster)
 	<-s.slots
 	defer func() { s.slots <- struct{}{} }() // whatever happens: the request gives it back
+	return wait(ctx)
+}
+
+// SleepInTurn does as Sleep for a DELETE, which is to be decided however many there are: where many sleep it waits for its turn, without a
+// slot. So the requests of one workspace wait for one another, and those of other workspaces do not. How many wait is bounded by the
+// requests that the API server has in flight.
+func SleepInTurn(ctx context.Context, cluster ledger.ClusterName, wait func(context.Context) error) error {
+	s, ok := ctx.Value(seated{}).(seat)
+	if !ok {
+		return wait(ctx)
+	}
+	<-s.slots
+	defer func() { s.slots <- struct{}{} }() // whatever happens: the request gives it back
+	if err := s.sleepers.await(ctx, cluster); err != nil {
+		return err
+	}
+	defer s.sleepers.end(cluster)
 	return wait(ctx)
 }

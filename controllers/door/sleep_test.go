@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Many CREATEs of one workspace sleep, more than there are slots. That keeps no other workspace waiting, and those that are
@@ -86,6 +88,53 @@ func TestSleepers(t *testing.T) {
 	}
 	if s.all != 0 || len(s.of) != 0 {
 		t.Errorf("%d CREATEs of %d workspaces are counted, want none", s.all, len(s.of))
+	}
+}
+
+// However many DELETEs of one workspace there are, each is decided, in its turn. One that waits for its turn keeps nobody else
+// waiting, and fails when its time is over.
+func TestSleepInTurn_EachHasItsTurn(t *testing.T) {
+	t.Parallel()
+	const many = 3 * asleepShare
+	slots, all := make(chan struct{}, many+1), &sleepers{}
+	var now, most, done atomic.Int32
+	wake, slept := make(chan struct{}), make(chan struct{}, many)
+	request := func(ctx context.Context, cluster ledger.ClusterName, wait func(context.Context) error) error {
+		slots <- struct{}{}
+		defer func() { <-slots }()
+		return SleepInTurn(context.WithValue(ctx, seated{}, seat{slots, all}), cluster, wait)
+	}
+	var storm sync.WaitGroup
+	for range many {
+		storm.Go(func() {
+			err := request(t.Context(), "a", func(context.Context) error {
+				most.Store(max(most.Load(), now.Add(1)))
+				defer now.Add(-1)
+				slept <- struct{}{}
+				<-wake
+				done.Add(1)
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range asleepShare {
+		<-slept
+	}
+	if err := request(t.Context(), "b", func(context.Context) error { return nil }); err != nil {
+		t.Errorf("a DELETE of another workspace = %v", err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := request(over, "a", func(context.Context) error { return nil }); !errors.Is(err, errAsleep) || !errors.Is(err, context.Canceled) {
+		t.Errorf("a DELETE whose time is over = %v, want %v", err, errAsleep)
+	}
+	close(wake)
+	storm.Wait()
+	if done.Load() != many || most.Load() > asleepShare || len(slots) != 0 || all.all != 0 {
+		t.Errorf("%d of %d were decided, %d at once, and %d slots are taken; want all, at most %d and 0", done.Load(), many, most.Load(), len(slots), asleepShare)
 	}
 }
 
