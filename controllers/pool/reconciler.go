@@ -172,21 +172,25 @@ func (p *pass) reconcile(ctx context.Context) error {
 	if controllerutil.AddFinalizer(p.pool, ipamv1alpha1.FinalizerPool) {
 		return nil
 	}
-	err := p.enter(ctx)
-	if errors.Is(err, errLost) {
+	if err := p.enter(ctx); err != nil {
+		return p.excuse(ctx, err)
+	}
+	return p.report(ctx)
+}
+
+// excuse says in the status why a pool did not enter the ledger, and returns the fault for the log.
+func (p *pass) excuse(ctx context.Context, err error) error {
+	refusal, refused := errors.AsType[*outcome.Refusal](err)
+	switch {
+	case errors.Is(err, errLost):
 		return p.freeze(ctx, err)
-	}
-	if errors.Is(err, errStale) {
+	case errors.Is(err, errStale):
 		return err
-	}
-	if refusal, ok := errors.AsType[*outcome.Refusal](err); ok {
+	case refused:
 		p.refuse(ctx, refusal)
 		return nil
 	}
-	if err != nil {
-		return p.fail(ctx, err)
-	}
-	return p.report(ctx)
+	return p.fail(ctx, err)
 }
 
 // enter makes the ledger's pool what the spec says.

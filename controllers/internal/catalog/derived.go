@@ -96,3 +96,12 @@ func Changes(p ledger.Pool, count int64) int64 {
 	}
 	return p.RegisteredAt.UnixMilli()<<20 + count
 }
+
+// Space returns the space that a pool of a workspace is to be in: that of its address
+// domain, or its own.
+func Space(pool *ipamv1alpha1.IPPool, cluster ledger.ClusterName) ledger.SpaceID {
+	if domain := pool.Spec.AddressDomain; domain != "" {
+		return ledger.DomainSpace(cluster, domain)
+	}
+	return ledger.SpaceID(pool.UID)
+}

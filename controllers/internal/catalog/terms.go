@@ -3,7 +3,10 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -56,4 +59,57 @@ func (c *Catalog) Reclaims(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, 
 		return "", view.Err()
 	}
 	return cmp.Or(ledger.ReclaimPolicy(found.Spec.ReclaimPolicy), ledger.Delete), nil
+}
+
+// Cooldowns tells the ledger for how long a block cools that is freed now. The zero value
+// knows no catalog yet. It is safe for concurrent use.
+type Cooldowns struct {
+	source atomic.Pointer[cooldowns]
+}
+
+type cooldowns struct {
+	catalog *Catalog
+	pools   Pools
+}
+
+// Serve names the catalog to ask, and the ledger that knows whose each pool is.
+func (c *Cooldowns) Serve(catalog *Catalog, pools Pools) {
+	c.source.Store(&cooldowns{catalog: catalog, pools: pools})
+}
+
+// Of returns the longer of spec.releaseCooldown of the block's pool and of its class, as they are
+// now. What does not exist has none. It is an error if the pool's workspace is bound and its
+// cache cannot be read yet: releasing late is safer than allocating early.
+func (c *Cooldowns) Of(b ledger.Block) (time.Duration, error) {
+	source := c.source.Load()
+	if source == nil {
+		return 0, errors.New("the catalog is not read yet")
+	}
+	class, pool, err := source.catalog.terms(context.Background(), source.pools, b)
+	if err != nil {
+		return 0, err
+	}
+	return max(class.ReleaseCooldown.Value(), pool.ReleaseCooldown.Value()), nil
+}
+
+// Leases says for how long blocks are retained. All fields are required. It is safe for
+// concurrent use.
+type Leases struct {
+	Catalog *Catalog
+	Pools   Pools
+}
+
+// Of returns the lease of a block that is retained now: spec.retentionLease of its class, bounded by
+// spec.maxRetentionLease of its pool, as they are now. 0: it has none. It is an error if the
+// pool's workspace is bound and its cache cannot be read yet.
+func (l Leases) Of(ctx context.Context, b ledger.Block) (time.Duration, error) {
+	class, pool, err := l.Catalog.terms(ctx, l.Pools, b)
+	if err != nil {
+		return 0, err
+	}
+	lease, bound := class.RetentionLease.Value(), pool.MaxRetentionLease.Value()
+	if lease == 0 || bound > 0 && bound < lease {
+		return bound, nil
+	}
+	return lease, nil
 }
