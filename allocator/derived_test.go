@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"errors"
+	"math/big"
 	"net/netip"
 	"testing"
 	"time"
@@ -298,4 +299,24 @@ func TestReopen_ServesWaitingClaims(t *testing.T) {
 	}
 	l.bind(request(p.ID, "waits", 32))
 	l.sameAsLedger()
+}
+
+// The reservation of a derived pool counts in its capacity: a /64 whose first /96 is reserved has two of them allocated when it has given
+// out one.
+func TestCapacity_CountsTheReservationOfADerivedPool(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "2001:db8::/48")
+	reserved := func(cidr netip.Prefix) []netip.Prefix { return []netip.Prefix{netip.PrefixFrom(cidr.Addr(), 96)} }
+	made, err := l.Derived().Provision(t.Context(), Request{Pool: "p", Length: 64}, ofNetwork("subnet", "a"), reserved)
+	l.must(err)
+	for _, want := range []string{"4294967296", "8589934592", "12884901888"} {
+		c, _ := l.Capacity(made.ID)
+		if got := c.Allocated.String(); got != want {
+			t.Errorf("after %d /96 there are %s addresses allocated, want %s", c.Blocks, got, want)
+		}
+		if sum := new(big.Int).Add(c.Allocated, c.Available); sum.String() != "18446744073709551616" || sum.Cmp(c.Total) != 0 {
+			t.Errorf("allocated and available are %s, of %s; want all of the /64", sum, c.Total)
+		}
+		l.bind(request(made.ID, want, 96))
+	}
 }

@@ -107,7 +107,7 @@ func (noManager) GetControllerOptions() config.Controller {
 func (noManager) GetLogger() logr.Logger     { return logr.Discard() }
 func (noManager) Add(manager.Runnable) error { return nil }
 
-// world says what the tenant has.
+// world answers for the servers, by the objects of the tenant.
 type world struct{ *mortal }
 
 // Holder implements the oracles.
@@ -135,7 +135,7 @@ func (world) Lacks(context.Context, ledger.Holder) (client.Client, bool, error) 
 // Census implements release.Oracle.
 func (world) Census(context.Context) (live.Census, bool, error) { return live.Census{}, false, nil }
 
-// claims are those of two interfaces, of the location of one, and of their network.
+// claims returns those of two interfaces, of the location of one, and of their network.
 func (m *mortal) claims() []*ipamv1alpha1.IPClaim {
 	return []*ipamv1alpha1.IPClaim{
 		scoped("f", endpoint, "net", "fra"), scoped("e", endpoint, "net", "ams"), ranged(scoped("l", subnet, "net", "ams")), ranged(scoped("v", vpc, "net", "")),
@@ -195,7 +195,7 @@ func (m *mortal) asks(claim *ipamv1alpha1.IPClaim) bool {
 	return !dead
 }
 
-// confirmed reports whether the ledger has what a claim holds under its UID.
+// confirmed reports whether a claim has a block or a range in the ledger under its UID.
 func (m *mortal) confirmed(claim *ipamv1alpha1.IPClaim) bool {
 	m.Helper()
 	id := ledger.ClaimID(claim.UID)
@@ -210,7 +210,7 @@ func (m *mortal) confirmed(claim *ipamv1alpha1.IPClaim) bool {
 	return ok
 }
 
-// whole fails the test unless each claim shows what the ledger has for it, and its pool has its IPPool.
+// whole fails the test unless each claim shows its block or range in the ledger, and its pool has its IPPool.
 func (m *mortal) whole() {
 	m.Helper()
 	cidrs := map[string]string{}

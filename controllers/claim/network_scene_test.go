@@ -44,7 +44,7 @@ func newNetworks(t *testing.T, cidr ipamv1alpha1.CIDR, tenancy string, more ...c
 	return newNetworksIn(t, etcdtest.New(t).Client(), cidr, tenancy, more...)
 }
 
-// newNetworksIn is newNetworks with the etcd of the ledger.
+// newNetworksIn does the same in an etcd that is given.
 func newNetworksIn(t *testing.T, etcd *clientv3.Client, cidr ipamv1alpha1.CIDR, tenancy string, more ...client.Object) *networks {
 	t.Helper()
 	per := func(roles ...string) func(*ipamv1alpha1.IPClass) {

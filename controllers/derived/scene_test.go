@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,8 @@ type scene struct {
 	*testing.T
 	*Controller
 	alloc     *allocator.Allocator
+	etcd      *clientv3.Client
+	clusters  testbed.Clusters
 	workspace client.Client
 	clock     *clocktesting.FakeClock
 	verdict   live.Verdict // of the servers, if it is not Unknown
@@ -41,15 +44,22 @@ type scene struct {
 
 func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
-	s := &scene{T: t, clock: clocktesting.NewFakeClock(time.Now()), bound: true}
-	s.alloc = testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{
+	s := &scene{T: t, clock: clocktesting.NewFakeClock(time.Now()), bound: true, etcd: etcdtest.New(t).Client()}
+	s.workspace = testbed.NewWorkspace(t, objects...).Client
+	s.clusters = testbed.Clusters{"": testbed.NewWorkspace(t, gen.Class("net"), gen.Class("sub"))}
+	s.start(s.etcd, s.workspace, testbed.Pool("platform", "root", "10.0.0.0/16"))
+	return s
+}
+
+// start starts a controller with these clients of the ledger and of the workspace.
+func (s *scene) start(etcd *clientv3.Client, workspace client.Client, pools ...ledger.Pool) {
+	s.Helper()
+	s.alloc = testbed.Ledger(s, etcd, allocator.Options{
 		Cooldown: func(ledger.Block) (time.Duration, error) { return s.cooldown, nil },
-	}, testbed.Pool("platform", "root", "10.0.0.0/16"))
-	workspace := testbed.NewWorkspace(t, objects...)
-	s.workspace = workspace.Client
+	}, pools...)
+	s.clusters["w"] = &testbed.Workspace{Client: workspace}
 	classes := &catalog.Catalog{
-		Clusters:  testbed.Clusters{"": testbed.NewWorkspace(t, gen.Class("net"), gen.Class("sub")), "w": workspace},
-		Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}), Rooms: s.alloc,
+		Clusters: s.clusters, Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}), Rooms: s.alloc,
 	}
 	keeper := &Keeper{
 		Ledger: s.alloc, Ranges: s.alloc.Derived(), Catalog: classes, Oracle: s, Clock: s.clock,
@@ -62,8 +72,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 			HasAll: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return !s.lost, nil },
 		}, Idle: DefaultIdle, Bound: func(ledger.ClusterName) bool { return s.bound }, Clock: s.clock,
 	})
-	t.Cleanup(s.queue.ShutDown)
-	return s
+	s.Cleanup(s.queue.ShutDown)
 }
 
 // Holder implements Oracle by the objects of the workspace.
@@ -83,7 +92,7 @@ func (s *scene) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error
 		object = &ipamv1alpha1.IPClaim{}
 	}
 	err := s.workspace.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, object)
-	answer := live.Answer{Verdict: live.Gone, Client: s.workspace}
+	answer := live.Answer{Verdict: live.Gone, Client: s.clusters["w"].GetClient()}
 	switch {
 	case apierrors.IsNotFound(err):
 		return answer, nil

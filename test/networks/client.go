@@ -150,7 +150,10 @@ func (c *Client) wanted() []wish {
 func (c *Client) ensure(ctx context.Context, name string, spec map[string]any) (claim Claim, created bool, err error) {
 	found, err := c.claims.Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
-		return read(found), false, nil
+		if claim = read(found); claim.CIDR == "" { // its release has failed
+			err = fmt.Errorf("claim %s: %w", name, ErrUnanswered)
+		}
+		return claim, false, err
 	}
 	if err := gone(err, "read", "ipclaims", name); err != nil {
 		return claim, false, err

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// ErrKilled is what a process that is dead gets from all that it writes to.
+// ErrKilled is the answer to all that a dead process writes.
 var ErrKilled = errors.New("the process was killed")
 
 // Fuse kills a process after so many writes. Those to etcd and those to servers of Kubernetes count alike. The last one is done, and
@@ -48,7 +48,7 @@ func (f *Fuse) write(do func() (wrote bool, err error)) error {
 	return err
 }
 
-// call is write of a request to a server of Kubernetes.
+// call does a write to a server of Kubernetes.
 func (f *Fuse) call(do func() error) error {
 	return f.write(func() (bool, error) {
 		err := do()

@@ -24,6 +24,7 @@ func TestExcluded(t *testing.T) {
 		{"an odd number of blocks", "10.0.0.0/16", []gen.PoolOption{gen.Reserves(3, 0, 24)}, []string{"10.0.0.0/23", "10.0.2.0/24"}},
 		{"more than there is", "10.0.0.0/30", []gen.PoolOption{gen.Reserves(9, 9, 0)}, []string{"10.0.0.0/30"}},
 		{"more than an integer holds", "2001:db8::/32", []gen.PoolOption{gen.Reserves(1<<31-1, 0, 33)}, []string{"2001:db8::/32"}},
+		{"the first /96 of a /64", "2001:db8::/64", []gen.PoolOption{gen.Reserves(1, 0, 96)}, []string{"2001:db8::/96"}},
 		{"half of all IPv6", "::/0", []gen.PoolOption{gen.Reserves(0, 1, 1)}, []string{"8000::/1"}},
 		{"a CIDR inside", "10.0.0.0/24", []gen.PoolOption{gen.Excludes("10.0.0.64/26")}, []string{"10.0.0.64/26"}},
 		{"a CIDR that reaches out", "10.0.0.0/24", []gen.PoolOption{gen.Excludes("10.0.0.0/8")}, []string{"10.0.0.0/24"}},
