@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -33,29 +32,6 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// What is there already stays as it is.
-func TestBootstrap_Twice(t *testing.T) {
-	t.Parallel()
-	platform := framework.NewPlatform(t)
-	admin := framework.Admin(t, platform.Path)
-	before := versions(t, admin)
-
-	var steps []string
-	err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{
-		Workspace: platform.Path,
-		Progress:  func(step string) { steps = append(steps, step) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(steps) == 0 || !strings.Contains(steps[0], platform.Path) {
-		t.Errorf("steps reported: %q; want the first to name %s", steps, platform.Path)
-	}
-	if after := versions(t, admin); !slices.Equal(before, after) {
-		t.Errorf("the second bootstrap has changed something:\nbefore %v\nafter  %v", before, after)
-	}
-}
-
 func TestBootstrap_RefusesRoot(t *testing.T) {
 	t.Parallel()
 	err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: "ipam"})
@@ -64,32 +40,10 @@ func TestBootstrap_RefusesRoot(t *testing.T) {
 	}
 }
 
-// The controller has the rights it needs and not those of an admin.
-func TestTokenConfig_LeastRights(t *testing.T) {
-	t.Parallel()
-	platform := framework.NewPlatform(t)
-	cfg, err := workspaces.TokenConfig(t.Context(), platform.AdminConfig(t), time.Hour)
-	if err != nil {
-		t.Fatalf("workspaces.TokenConfig: %v", err)
-	}
-	controller, err := workspaces.NewClient(cfg)
-	if err != nil {
-		t.Fatalf("workspaces.NewClient: %v", err)
-	}
-	framework.Eventually(t, "the controller to read pools", func(ctx context.Context) error {
-		return controller.List(ctx, &ipamv1alpha1.IPPoolList{})
-	})
-	class := &ipamv1alpha1.IPClass{Spec: ipamv1alpha1.IPClassSpec{IPFamily: ipamv1alpha1.IPv4}}
-	class.Name = "mine"
-	if err := controller.Create(t.Context(), class); !apierrors.IsForbidden(err) {
-		t.Errorf("the controller creates a class: %v; want Forbidden", err)
-	}
-}
-
 // A tenant's people write claims in their workspace, and enter no other.
 func TestTenant_People(t *testing.T) {
 	t.Parallel()
-	platform := framework.NewPlatform(t)
+	platform := framework.SharedPlatform(t)
 	ours, theirs := platform.Tenant(t), platform.TenantAt(t, "root:people:deep")
 	framework.Create(t, ours, claimNamed("web"))
 
@@ -111,29 +65,13 @@ func TestTenant_People(t *testing.T) {
 	}
 }
 
-// Unbinding takes everything with it; binding again starts with nothing.
-func TestTenant_BindsAgain(t *testing.T) {
-	t.Parallel()
-	tenant := framework.NewPlatform(t).Tenant(t)
-	framework.Create(t, tenant, claimNamed("web"))
-	tenant.Unbind(t)
-	tenant.Unbind(t)
-	tenant.Bind(t)
-
-	claims := &ipamv1alpha1.IPClaimList{}
-	framework.Eventually(t, "the API to be served again", func(ctx context.Context) error {
-		return tenant.List(ctx, claims)
-	})
-	if len(claims.Items) != 0 {
-		t.Errorf("%d claims have outlived the binding", len(claims.Items))
-	}
-	framework.Create(t, tenant, claimNamed("web"))
-}
-
-// A changed schema reaches a workspace that was bound before, and keeps what is stored there.
-func TestBootstrap_UpgradesBoundTenant(t *testing.T) {
+// What is there already stays as it is. A changed schema reaches a workspace that was bound before, and keeps what is stored
+// there.
+func TestBootstrap_Again(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
+	staysAsItIs(t, platform)
+
 	tenant := platform.Tenant(t)
 	old := claimNamed("old")
 	framework.Create(t, tenant, old)
@@ -163,6 +101,27 @@ func TestBootstrap_UpgradesBoundTenant(t *testing.T) {
 	})
 	if err := tenant.Get(t.Context(), client.ObjectKeyFromObject(old), old); err != nil {
 		t.Errorf("the claim from before the upgrade: %v", err)
+	}
+}
+
+// staysAsItIs fails the test if a second bootstrap changes anything.
+func staysAsItIs(t *testing.T, platform *framework.Platform) {
+	t.Helper()
+	admin := framework.Admin(t, platform.Path)
+	before := versions(t, admin)
+	var steps []string
+	err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{
+		Workspace: platform.Path,
+		Progress:  func(step string) { steps = append(steps, step) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(steps) == 0 || !strings.Contains(steps[0], platform.Path) {
+		t.Errorf("steps reported: %q; want the first to name %s", steps, platform.Path)
+	}
+	if after := versions(t, admin); !slices.Equal(before, after) {
+		t.Errorf("the second bootstrap has changed something:\nbefore %v\nafter  %v", before, after)
 	}
 }
 

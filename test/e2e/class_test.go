@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // A claim that names no class gets the default: that of its family, else the only one
-// there is, else that of IPv4. The platform is the test's own, as a default is everybody's.
+// there is, else that of IPv4. A default for others looks as if there were none. The platform is the test's own, as a default
+// is everybody's.
 func TestDefaultClass(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
@@ -18,11 +21,9 @@ func TestDefaultClass(t *testing.T) {
 	tenant := platform.Tenant(t)
 	claims := func(name, class string, options ...gen.ClaimOption) {
 		t.Helper()
-		claim := gen.Claim(name, options...)
-		framework.Create(t, tenant, claim)
-		framework.WaitBound(t, tenant, claim)
-		if claim.Status.ClassName != class {
-			t.Errorf("claim %s was met by class %s; want %s", name, claim.Status.ClassName, class)
+		claim := answered(t, tenant, gen.Claim(name, options...), create)
+		if claim.Status.ClassName != class || claim.Status.AllocatedCIDR == "" {
+			t.Errorf("claim %s is answered %+v; want a block by class %s", name, claim.Status, class)
 		}
 	}
 
@@ -33,6 +34,18 @@ func TestDefaultClass(t *testing.T) {
 	showsRefusal(t, waits, "no default class", false)
 	framework.WaitAllocated(t, tenant, waitsForIPv4, ipamv1alpha1.ReasonNoDefaultClass)
 	showsRefusal(t, waitsForIPv4, "no default IPv4 class", false)
+
+	favoured, theirs, missing := platform.Tenant(t), gen.Claim("theirs"), gen.Claim("missing")
+	offer(t, platform, "others", "10.3.0.0/16", gen.DefaultLength(28), gen.Default(), gen.Consumers{ipamv1alpha1.Consumer(favoured.Path)})
+	framework.Create(t, favoured, theirs)
+	framework.WaitBound(t, favoured, theirs)
+	framework.Create(t, tenant, missing)
+	framework.WaitAllocated(t, tenant, missing, ipamv1alpha1.ReasonNoDefaultClass)
+	if diff := cmp.Diff(plain(waits), plain(missing)); diff != "" {
+		t.Errorf("a default class that may not be used does not look missing (-missing +forbidden):\n%s", diff)
+	}
+	unchanged(t, tenant, waits)
+	framework.Delete(t, platform, gen.Class("others"))
 
 	offer(t, platform, "six", "2001:db8::/64", gen.Family(ipamv1alpha1.IPv6), gen.DefaultLength(80), gen.Default())
 	framework.WaitBound(t, tenant, waits)

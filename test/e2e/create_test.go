@@ -25,17 +25,13 @@ import (
 // claim after that: only its record follows.
 func TestCreate(t *testing.T) {
 	t.Parallel()
-	platform := framework.NewPlatform(t)
-	platform.StartController(t)
-	offer(t, platform, "internal", "10.0.0.0/16", gen.DefaultLength(28), gen.Default())
-	tenant := platform.Tenant(t)
-	own := gen.Pool("own", gen.CIDR("192.0.2.0/24"), gen.Label("site", "here"))
-	framework.Create(t, tenant, own)
-	framework.WaitAllocated(t, tenant, own, ipamv1alpha1.ReasonAllocationSucceeded)
-	serves(t, tenant, gen.FromPool(own.Name))
-	theirs := &ipamv1alpha1.PoolRef{Name: "internal", ProjectRef: &ipamv1alpha1.ProjectRef{Name: platform.Path}}
+	s := newScene(t)
+	s.class(gen.DefaultLength(28))
+	s.pool(s.cidr)
+	s.ownPool(gen.CIDR("192.0.2.0/24"), gen.Label("site", "here"))
+	theirs := &ipamv1alpha1.PoolRef{Name: s.name, ProjectRef: &ipamv1alpha1.ProjectRef{Name: s.platform.Path}}
 
-	generated := gen.Claim("", gen.OfClass("internal"))
+	generated := gen.Claim("", gen.OfClass(s.name))
 	generated.GenerateName = "some-"
 	for _, row := range []struct {
 		name   string
@@ -45,17 +41,16 @@ func TestCreate(t *testing.T) {
 		exact  string
 		create func(context.Context, client.Writer, *ipamv1alpha1.IPClaim) error
 	}{
-		{"by class", gen.Claim("class", gen.OfClass("internal")), theirs, "internal", "", create},
-		{"by the default class", gen.Claim("default"), theirs, "internal", "", create},
+		{"by class", gen.Claim("class", gen.OfClass(s.name)), theirs, s.name, "", create},
 		{"from a pool", gen.Claim("pool", gen.FromPool("own"), gen.Length(30)), &ipamv1alpha1.PoolRef{Name: "own"}, "", "", create},
 		{"from a selected pool", gen.Claim("selector", gen.Selecting("site", "here"), gen.Length(30)), &ipamv1alpha1.PoolRef{Name: "own"}, "", "", create},
 		{"exactly one address", gen.Claim("address", gen.FromPool("own"), gen.Address("192.0.2.77")), &ipamv1alpha1.PoolRef{Name: "own"}, "", "192.0.2.77/32", create},
-		{"with a generated name", generated, theirs, "internal", "", create},
-		{"applied by the server", gen.Claim("applied", gen.OfClass("internal")), theirs, "internal", "", apply},
+		{"with a generated name", generated, theirs, s.name, "", create},
+		{"applied by the server", gen.Claim("applied", gen.OfClass(s.name)), theirs, s.name, "", apply},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			claim := answered(t, tenant, row.claim, row.create)
+			claim := answered(t, s.tenant, row.claim, row.create)
 			status := claim.Status
 			block := blockOf(t, claim)
 			if row.exact != "" && block.String() != row.exact {
@@ -73,8 +68,8 @@ func TestCreate(t *testing.T) {
 			}
 			showsBound(t, claim, want)
 			version := claim.ResourceVersion
-			framework.WaitBound(t, tenant, claim)
-			if record := recordOf(t, tenant, claim); record.Status.AllocatedCIDR != block.String() {
+			framework.WaitBound(t, s.tenant, claim)
+			if record := recordOf(t, s.tenant, claim); record.Status.AllocatedCIDR != block.String() {
 				t.Errorf("recorded is %s, want %s", record.Status.AllocatedCIDR, block)
 			}
 			if diff := cmp.Diff(status, claim.Status); diff != "" || claim.ResourceVersion != version {

@@ -12,105 +12,93 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// An export that was lost is made again. Without the secret of its identity it is another, which shows no claim that was
-// there: no replica is ready then, and no block is freed. With it all goes on.
-func TestExport_MadeAnewFromItsIdentity(t *testing.T) {
+// An export that is lost, in one way after the other, is made again, and all goes on.
+func TestExport(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)
-	name := framework.Name(t)
-	pool := offer(t, platform, name, platform.CIDR(t))
-	tenant := platform.Tenant(t)
-	claim := gen.Claim("before", gen.OfClass(name), gen.Length(28))
-	framework.Create(t, tenant, claim)
-	framework.WaitBound(t, tenant, claim)
+	s := scene{T: t, platform: platform, tenant: platform.Tenant(t), name: framework.Name(t), cidr: platform.CIDR(t)}
+	pool := offer(t, platform, s.name, s.cidr)
+	claims := []*ipamv1alpha1.IPClaim{s.holds("before", gen.Length(28))}
+	goesOn := func(after string) {
+		t.Helper()
+		claims = append(claims, s.holds(after, gen.Length(28)))
+		framework.WaitBound(t, s.tenant, claims...)
+		waitHeld(t, platform, pool, size(blocksOf(t, claims...)...))
+	}
+	ours, theirs := cli{framework.AdminCLI(t, platform.Path), t}, cli{framework.AdminCLI(t, s.tenant.Path), t}
+	s.exportDeleted(ours, theirs)
+	goesOn("made-again")
+	ours.run("check").ends(0)
+	theirs.run("check").ends(0)
+	s.exportOfAnotherIdentity()
+	goesOn("with-its-identity")
+}
 
-	admin := framework.Admin(t, platform.Path)
-	identity := &corev1.Secret{}
-	if err := admin.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: workspaces.ExportName}, identity); err != nil {
-		t.Fatalf("Get: %v", err)
-	}
-	binding := &apisv1alpha2.APIBinding{}
-	if err := framework.Admin(t, tenant.Path).Get(t.Context(), client.ObjectKey{Name: workspaces.BindingName}, binding); err != nil {
-		t.Fatalf("Get: %v", err)
-	}
+// exportOfAnotherIdentity loses the export with its secret. Without the secret of its identity it is another, which shows no
+// claim that was there: no replica is ready then, and no block is freed. With it all goes on.
+func (s scene) exportOfAnotherIdentity() {
+	s.Helper()
+	admin, identity, binding := framework.Admin(s, s.platform.Path), &corev1.Secret{}, &apisv1alpha2.APIBinding{}
+	identity.Namespace, identity.Name, binding.Name = "kcp-system", workspaces.ExportName, workspaces.BindingName
+	framework.Read(s, admin, identity)
+	framework.Read(s, framework.Admin(s, s.tenant.Path), binding)
 	bound := binding.Status.BoundResources[0].Schema.IdentityHash
 
-	loseExport(t, admin)
-	if other := bootstrapped(t, platform, admin); other == bound {
-		t.Errorf("without its secret the export has the identity %s again", other)
+	loseExport(s.T, admin)
+	if other := bootstrapped(s.T, s.platform, admin); other == bound {
+		s.Errorf("without its secret the export has the identity %s again", other)
 	}
-	framework.Eventually(t, "the controller to see the other identity", func(ctx context.Context) error {
-		if err := platform.Probe(ctx, "/readyz/endpoints"); err == nil || !strings.Contains(err.Error(), "--accept-identity") {
+	framework.Eventually(s, "the controller to see the other identity", func(ctx context.Context) error {
+		if err := s.platform.Probe(ctx, "/readyz/endpoints"); err == nil || !strings.Contains(err.Error(), "--accept-identity") {
 			return fmt.Errorf("its probe answers: %w", err)
 		}
 		return nil
 	})
-	finds(t, platform, verify.ExportReplaced, workspaces.ExportName)
-	platform.StopController(t)
-	loseExport(t, admin)
+	finds(s.T, s.platform, verify.ExportReplaced, workspaces.ExportName)
+	s.platform.StopController(s)
+	loseExport(s.T, admin)
 	identity.ObjectMeta = metav1.ObjectMeta{Namespace: identity.Namespace, Name: identity.Name}
-	framework.Create(t, admin, identity)
-	if same := bootstrapped(t, platform, admin); same != bound {
-		t.Fatalf("with its secret the export has the identity %s, want %s", same, bound)
+	framework.Create(s, admin, identity)
+	if same := bootstrapped(s.T, s.platform, admin); same != bound {
+		s.Fatalf("with its secret the export has the identity %s, want %s", same, bound)
 	}
-
-	platform.StartController(t)
-	after := gen.Claim("after", gen.OfClass(name), gen.Length(28))
-	framework.Create(t, tenant, after)
-	framework.WaitBound(t, tenant, claim, after)
-	waitHeld(t, platform, pool, size(blockOf(t, claim), blockOf(t, after)))
+	s.platform.StartController(s)
 }
 
-// kcp goes on serving what it has bound when the export is deleted, and no tenant is served by the controller any more.
+// exportDeleted deletes the export. kcp goes on serving what it has bound, and no tenant is served by the controller any more.
 // Each tool says so, and all goes on when the export is there again.
-func TestExport_Deleted(t *testing.T) {
-	t.Parallel()
-	platform := framework.NewPlatform(t)
-	platform.StartController(t)
-	name := framework.Name(t)
-	pool := offer(t, platform, name, platform.CIDR(t))
-	tenant := platform.Tenant(t)
-	claim := gen.Claim("before", gen.OfClass(name), gen.Length(28))
-	framework.Create(t, tenant, claim)
-	framework.WaitBound(t, tenant, claim)
-
-	admin := framework.Admin(t, platform.Path)
-	export := &apisv1alpha2.APIExport{}
+func (s scene) exportDeleted(ours, theirs cli) {
+	s.Helper()
+	admin, export := framework.Admin(s, s.platform.Path), &apisv1alpha2.APIExport{}
 	export.Name = workspaces.ExportName
-	framework.Delete(t, admin, export)
-	framework.Eventually(t, "the controller not to be ready", func(ctx context.Context) error {
-		if platform.Probe(ctx, "/readyz") == nil {
+	framework.Delete(s, admin, export)
+	framework.Eventually(s, "the controller not to be ready", func(ctx context.Context) error {
+		if s.platform.Probe(ctx, "/readyz") == nil {
 			return errors.New("it is ready")
 		}
 		return nil
 	})
-	theirs, ours := cli{framework.AdminCLI(t, tenant.Path), t}, cli{framework.AdminCLI(t, platform.Path), t}
-	framework.Eventually(t, "the binding to lack its export", func(context.Context) error {
+	framework.Eventually(s, "the binding to lack its export", func(context.Context) error {
 		if checked := theirs.run("check"); !strings.Contains(checked.Out, "APIExportNotFound") {
 			return errors.New(checked.Out)
 		}
 		return nil
 	})
-	shows(t, theirs.run("check").ends(8).Err, "the first is binding", "kubectl ipam init")
-	shows(t, theirs.run("verify").ends(1).Out, "APIExportNotFound")
-	shows(t, ours.run("check").ends(8).Err, "the first is export", "there is no APIExport")
-	shows(t, ours.run("verify").ends(1).Out, "there is no APIExport")
+	shows(s.T, theirs.run("check").ends(8).Err, "the first is binding", "kubectl ipam init")
+	shows(s.T, theirs.run("verify").ends(1).Out, "APIExportNotFound")
+	shows(s.T, ours.run("check").ends(8).Err, "the first is export", "there is no APIExport")
+	shows(s.T, ours.run("verify").ends(1).Out, "there is no APIExport")
 
-	bootstrapped(t, platform, admin)
-	framework.Eventually(t, "the controller to be ready", func(ctx context.Context) error { return platform.Probe(ctx, "/readyz") })
-	after := gen.Claim("after", gen.OfClass(name), gen.Length(28))
-	framework.Create(t, tenant, after)
-	framework.WaitBound(t, tenant, claim, after)
-	waitHeld(t, platform, pool, size(blockOf(t, claim), blockOf(t, after)))
-	ours.run("check").ends(0)
-	theirs.run("check").ends(0)
+	bootstrapped(s.T, s.platform, admin)
+	framework.Eventually(s, "the controller to be ready", func(ctx context.Context) error { return s.platform.Probe(ctx, "/readyz") })
 }
 
 // loseExport deletes the export and its identity.

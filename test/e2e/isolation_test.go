@@ -88,29 +88,6 @@ func TestIsolation_OwnPoolsServeTheOwn(t *testing.T) {
 	disjointIn(t, s.cidr, blockOf(t, theirs))
 }
 
-// A default class for others is none, and does not show. The platform is the test's own, as
-// a default is everybody's.
-func TestIsolation_DefaultClass(t *testing.T) {
-	t.Parallel()
-	platform := framework.NewPlatform(t)
-	platform.StartController(t)
-	tenant, favoured := platform.Tenant(t), platform.Tenant(t)
-	before, after := gen.Claim("before"), gen.Claim("after")
-	framework.Create(t, tenant, before)
-	framework.WaitAllocated(t, tenant, before, ipamv1alpha1.ReasonNoDefaultClass)
-
-	offer(t, platform, "default", "10.0.0.0/16", gen.DefaultLength(28), gen.Default(), gen.Consumers{ipamv1alpha1.Consumer(favoured.Path)})
-	theirs := gen.Claim("theirs")
-	framework.Create(t, favoured, theirs)
-	framework.WaitBound(t, favoured, theirs)
-	framework.Create(t, tenant, after)
-	framework.WaitAllocated(t, tenant, after, ipamv1alpha1.ReasonNoDefaultClass)
-	if diff := cmp.Diff(plain(before), plain(after)); diff != "" {
-		t.Errorf("a default class that may not be used does not look missing (-missing +forbidden):\n%s", diff)
-	}
-	unchanged(t, tenant, before)
-}
-
 // Two tenants write the same names and the same addresses, and neither notices the other.
 func TestIsolation_SameNames(t *testing.T) {
 	t.Parallel()

@@ -34,23 +34,12 @@ func (k *tokens) reach() (*rest.Config, error) {
 	return k.admin, nil
 }
 
-// On kcp, a service account gets tokens in the workspace that it is in.
+// On kcp, a service account gets tokens in the workspace that it is in, for a controller that may bootstrap as for a user who
+// may request tokens of the controller, and nothing else.
 func TestToken(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
 	renewsToken(t, platform)
-	platform = platform.Bootstrapping(t)
-	platform.StartController(t)
-	offer(t, platform, "web", platform.CIDR(t), gen.DefaultLength(28))
-	tenant, claim := platform.Tenant(t), gen.Claim("web", gen.OfClass("web"))
-	framework.Create(t, tenant, claim)
-	framework.WaitBound(t, tenant, claim)
-}
-
-// A user who may request tokens of the controller, and nothing else, is all that its kubeconfig needs.
-func TestToken_Requested(t *testing.T) {
-	t.Parallel()
-	platform := framework.NewPlatform(t)
 	user := platform.UserConfig(t)
 	c, err := workspaces.NewClient(user)
 	if err != nil {
@@ -63,15 +52,24 @@ func TestToken_Requested(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "ipam-controller-token"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: self.Status.UserInfo.Username}},
 	})
-	platform = platform.Requesting(t, user)
-	platform.StartController(t)
+	requesting := platform.Requesting(t, user)
+	requesting.StartController(t)
 	offer(t, platform, "web", platform.CIDR(t), gen.DefaultLength(28))
-	tenant, claim := platform.Tenant(t), gen.Claim("web", gen.OfClass("web"))
-	framework.Create(t, tenant, claim)
-	framework.WaitBound(t, tenant, claim)
+	tenant := platform.Tenant(t)
+	binds := func(name string) {
+		t.Helper()
+		claim := gen.Claim(name, gen.OfClass("web"))
+		framework.Create(t, tenant, claim)
+		framework.WaitBound(t, tenant, claim)
+	}
+	binds("by-request")
 	if err := c.List(t.Context(), &ipamv1alpha1.IPPoolList{}); !apierrors.IsForbidden(err) {
 		t.Errorf("the user of the kubeconfig lists pools: %v; want Forbidden", err)
 	}
+
+	requesting.StopController(t)
+	platform.Bootstrapping(t).StartController(t)
+	binds("by-bootstrap")
 }
 
 // standaloneToken is TestToken without kcp. The controller that goes on is one that renews its tokens.

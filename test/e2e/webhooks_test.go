@@ -23,23 +23,34 @@ const (
 	slack          = 3 * time.Second
 )
 
-// webhookScene is a platform of its own, whose webhooks are registered, with a class, a pool and
-// a tenant.
-func webhookScene(t *testing.T) (*framework.Platform, *framework.Tenant) {
-	t.Helper()
+// The tests share one platform, whose webhooks are registered, with a class, a pool and a tenant: each follows the one
+// before, and leaves the controller running.
+func TestWebhooks(t *testing.T) {
+	t.Parallel()
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)
 	offer(t, platform, "web", platform.CIDR(t), gen.DefaultLength(28))
 	tenant := platform.Tenant(t)
 	platform.WaitWebhooks(t, tenant)
-	return platform, tenant
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *framework.Platform, *framework.Tenant)
+	}{
+		{"AreAsked", areAsked},
+		{"Down", webhooksDown},
+		{"Hanging", webhooksHanging},
+		{"Restarting", webhooksRestarting},
+		{"Off", webhooksOff}, // the last: the controller that answers has ended
+	} {
+		if !t.Run(test.name, func(t *testing.T) { test.run(t, platform, tenant) }) {
+			return
+		}
+	}
 }
 
 // kcp asks the webhook about each CREATE, in a tenant's workspace and on the platform, and takes
 // the name that it gives to a claim with generateName.
-func TestWebhooks_AreAsked(t *testing.T) {
-	t.Parallel()
-	platform, tenant := webhookScene(t)
+func areAsked(t *testing.T, platform *framework.Platform, tenant *framework.Tenant) {
 	admin := framework.Admin(t, platform.Path)
 	platform.WaitWebhooks(t, admin)
 	asked := platform.AnswersGiven(t)
@@ -57,44 +68,12 @@ func TestWebhooks_AreAsked(t *testing.T) {
 	}
 }
 
-// A status that a client sends is not stored: neither by CREATE nor by UPDATE.
-func TestWebhooks_ForgedStatus(t *testing.T) {
-	t.Parallel()
-	_, tenant := webhookScene(t)
-	const forged = "192.0.2.0/28"
-	claim := gen.Claim("a", gen.OfClass("web"))
-	claim.Status = ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: forged}
-	framework.Create(t, tenant, claim)
-	if claim.Status.AllocatedCIDR == forged {
-		t.Errorf("CREATE has stored the status of the client: %+v", claim.Status)
-	}
-	framework.WaitBound(t, tenant, claim)
-	held := claim.Status.AllocatedCIDR
-	for what, change := range map[string]func(){
-		"another block": func() { claim.Status.AllocatedCIDR = forged },
-		"no status":     func() { claim.Status = ipamv1alpha1.IPClaimStatus{} },
-	} {
-		framework.Eventually(t, "an update with "+what, func(ctx context.Context) error {
-			if err := tenant.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
-				return err
-			}
-			change()
-			return tenant.Update(ctx, claim)
-		})
-		framework.Read(t, tenant, claim)
-		if claim.Status.AllocatedCIDR != held || claim.Status.Phase != ipamv1alpha1.ClaimBound {
-			t.Errorf("after an update with %s the status is %+v, want %s and Bound", what, claim.Status, held)
-		}
-	}
-}
-
-// While nobody listens, CREATE passes at once, and the claim is bound when the controller is back.
-func TestWebhooks_Down(t *testing.T) {
-	t.Parallel()
-	platform, tenant := webhookScene(t)
-	framework.Create(t, tenant, gen.Claim("before", gen.OfClass("web")))
+// While nobody listens, CREATE passes at once, and the claim is bound when the controller is back. One that says Refuse is
+// refused by kcp, with the URL of the webhook, but without the secret part of its path.
+func webhooksDown(t *testing.T, platform *framework.Platform, tenant *framework.Tenant) {
+	token := platform.WebhookToken(t)
 	platform.KillController(t)
-	claims := []*ipamv1alpha1.IPClaim{gen.Claim("a", gen.OfClass("web")), gen.Claim("b", gen.OfClass("web")), gen.Claim("c", gen.OfClass("web"))}
+	claims := []*ipamv1alpha1.IPClaim{gen.Claim("down-a", gen.OfClass("web")), gen.Claim("down-b", gen.OfClass("web")), gen.Claim("down-c", gen.OfClass("web"))}
 	took := make([]time.Duration, len(claims))
 	for i, claim := range claims {
 		took[i] = createTime(t, tenant, claim)
@@ -103,16 +82,19 @@ func TestWebhooks_Down(t *testing.T) {
 	if slices.Min(took) > webhookTimeout/2 {
 		t.Errorf("each CREATE took %s while nobody listens, want less than %s", took, webhookTimeout/2)
 	}
+	err := tenant.Create(t.Context(), gen.Claim("refuse", gen.OfClass("web"), gen.Unmet(ipamv1alpha1.UnmetRefuse)))
+	if err == nil || !strings.Contains(err.Error(), "refuse."+ipamv1alpha1.GroupName) || strings.Contains(err.Error(), token) {
+		t.Errorf("CREATE = %v, want an error of the webhook refuse without %s", err, token)
+	}
 	platform.StartController(t)
 	framework.WaitBound(t, tenant, claims...)
+	platform.WaitWebhooks(t, tenant)
 }
 
 // While the webhook hangs, CREATE passes after the timeout, and the claim is bound afterwards.
-func TestWebhooks_Hanging(t *testing.T) {
-	t.Parallel()
-	platform, tenant := webhookScene(t)
+func webhooksHanging(t *testing.T, platform *framework.Platform, tenant *framework.Tenant) {
 	platform.PauseController(t)
-	claim := gen.Claim("a", gen.OfClass("web"))
+	claim := gen.Claim("hanging", gen.OfClass("web"))
 	took := createTime(t, tenant, claim)
 	platform.ResumeController(t)
 	if took > webhookTimeout+slack {
@@ -122,15 +104,13 @@ func TestWebhooks_Hanging(t *testing.T) {
 }
 
 // Every CREATE passes while the controller is killed and started again, and every claim is bound.
-func TestWebhooks_Restarting(t *testing.T) {
-	t.Parallel()
-	platform, tenant := webhookScene(t)
+func webhooksRestarting(t *testing.T, platform *framework.Platform, tenant *framework.Tenant) {
 	ctx, stop := context.WithCancel(t.Context())
 	made := make(chan []*ipamv1alpha1.IPClaim)
 	go func() {
 		var claims []*ipamv1alpha1.IPClaim
 		for i := 0; ctx.Err() == nil; i++ {
-			claim := gen.Claim(fmt.Sprint("a", i), gen.OfClass("web"))
+			claim := gen.Claim(fmt.Sprint("restarting-", i), gen.OfClass("web"))
 			if err := tenant.Create(t.Context(), claim); err != nil {
 				t.Errorf("create claim %s: %v", claim.Name, err)
 				break
@@ -152,25 +132,8 @@ func TestWebhooks_Restarting(t *testing.T) {
 	framework.WaitBound(t, tenant, claims...)
 }
 
-// While nobody can answer, a claim that says Refuse is refused, by kcp and with the URL of the
-// webhook. The secret part of the other paths is no part of it.
-func TestWebhooks_RefuseWhileDown(t *testing.T) {
-	t.Parallel()
-	platform, tenant := webhookScene(t)
-	token := platform.WebhookToken(t)
-	platform.KillController(t)
-	claim := gen.Claim("a", gen.OfClass("web"))
-	claim.Spec.UnmetPolicy = ipamv1alpha1.UnmetRefuse
-	err := tenant.Create(t.Context(), claim)
-	if err == nil || !strings.Contains(err.Error(), "refuse."+ipamv1alpha1.GroupName) || strings.Contains(err.Error(), token) {
-		t.Errorf("CREATE = %v, want an error of the webhook refuse without %s", err, token)
-	}
-}
-
 // A controller that is told to serve no webhooks removes what another has registered.
-func TestWebhooks_Off(t *testing.T) {
-	t.Parallel()
-	platform, _ := webhookScene(t)
+func webhooksOff(t *testing.T, platform *framework.Platform, _ *framework.Tenant) {
 	platform.StopController(t)
 	off := platform.Replica(t, "off", "--webhook-bind-address=0")
 	off.StartController(t)
