@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,7 +37,9 @@ func TestIPClaim_Create(t *testing.T) {
 		{`className: c, poolSelector: {}`, exclude},
 		{`poolRef: {name: p}, poolSelector: {}`, exclude},
 		{`className: ""`, "at least 1 chars long"},
+		{`className: ` + strings.Repeat("x", 257), "Too long: may not be more than 256"},
 		{`poolRef: {}`, "Required value"},
+		{`poolRef: {name: p, projectRef: {name: "root:acme:*"}}`, "invalid workspace"},
 		{`poolRef: {name: p, projectRef: {name: "a b"}}`, "invalid workspace: write a path such as root:acme:web"},
 		{`prefixLength: 0`, "should be greater than or equal to 1"},
 		{`prefixLength: -1`, "should be greater than or equal to 1"},
@@ -45,6 +48,7 @@ func TestIPClaim_Create(t *testing.T) {
 		{`ipFamily: ipv4`, `supported values: "IPv4", "IPv6"`},
 		{`address: banana`, "invalid address: write an address such as 192.0.2.7"},
 		{`address: "2001:DB8::1"`, "write 2001:db8::1"},
+		{`address: "::ffff:10.0.0.1"`, "invalid address"},
 		{`address: 192.0.2.7/28`, "invalid CIDR: 192.0.2.7/28 is not in network form; write 192.0.2.0/28"},
 		{`address: 0.0.0.0/0`, "invalid address: 0.0.0.0/0 is not a block; write one of length 1 or more, such as 192.0.2.0/28"},
 		{`address: "::/0"`, "invalid address: ::/0 is not a block"},

@@ -30,6 +30,7 @@ func TestIPClass_Create(t *testing.T) {
 		{`ipFamily: IPv4, allowedPrefixLengths: {min: 24, max: 28}, defaultPrefixLength: 29`, "spec.defaultPrefixLength must be 24 to 28"},
 		{`ipFamily: IPv4, parameters: {a: ` + strings.Repeat("b", 257) + `}`, "must not exceed 256 characters"},
 		{`ipFamily: IPv4, consumers: ["root:*:a"]`, "invalid workspace"},
+		{`ipFamily: IPv4, strategy: Random`, "Unsupported value"},
 		{`ipFamily: IPv4, unmetPolicy: Fail`, `supported values: "Wait", "Refuse"`},
 		{`ipFamily: IPv4, maxPerConsumer: "-1"`, "invalid count"},
 		{`ipFamily: IPv4, releaseCooldown: 30s`, ""},

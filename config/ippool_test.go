@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,7 +94,13 @@ func TestIPPool_Create(t *testing.T) {
 		{parent + `, prefixLength: 24, networkPrefixLength: 25`, "must not be longer than the prefix length of the pool"},
 		{`cidr: 10.0.0.0/8, maxRetentionLease: soon`, "invalid duration: write a number with a unit, such as 30s, 15m or 24h"},
 		{`cidr: 10.0.0.0/8, maxRetentionLease: -1h`, "invalid duration"},
+		{`cidr: 10.0.0.0/8, reservations: {leading: -1, unitPrefixLength: 32}`, "should be greater than or equal to 0"},
 		{`cidr: 10.0.0.0/8, classNames: [""]`, "at least 1 chars long"},
+		{`cidr: 10.0.0.0/8, classNames: [twice, twice]`, "Duplicate value"},
+		{`cidr: 10.0.0.0/8, classNames: [` + strings.Repeat("x", 257) + `]`, "Too long: may not be more than 256"},
+		{`cidr: 10.0.0.0/8, classNames: [` + many(65, "class-%d") + `]`, "must have at most 64 items"},
+		{`cidr: 10.0.0.0/8, consumers: [` + many(257, `"root:team-%d"`) + `]`, "must have at most 256 items"},
+		{`cidr: 10.0.0.0/8, excludedCIDRs: [` + many(257, "10.0.%d.0/32") + `]`, "must have at most 256 items"},
 		{`cidr: 10.0.0.0/8, visibility: everybody`, "Unsupported value"},
 		{`cidr: 10.0.0.0/8, consumers: ["root:acme:*:x"]`, "invalid workspace: write a path such as root:acme:web, or root:acme:*"},
 		{`cidr: 10.0.0.0/8, consumers: ["*"]`, "invalid workspace"},
@@ -167,6 +174,8 @@ func TestIPPool_Update(t *testing.T) {
 		{"cidr to a child", gen.Pool("p"), gen.Pool("p", gen.ChildOf("q", 24)), "spec.cidr is immutable"},
 		{"family added", gen.Pool("p"), gen.Pool("p", gen.Family("IPv4")), "spec.ipFamily is immutable"},
 		{"family removed", gen.Pool("p", gen.Family("IPv4")), gen.Pool("p"), "spec.ipFamily is immutable"},
+		{"cidr out of it", gen.Pool("p"), gen.Pool("p", gen.CIDR("")), "spec.cidr is required on a root pool"},
+		{"parent out of it", gen.Pool("p", gen.ChildOf("q", 24)), gen.Pool("p"), "spec.parentPoolRef is immutable"},
 		{"parent", gen.Pool("p", gen.ChildOf("q", 24)), gen.Pool("p", gen.ChildOf("r", 24)), "spec.parentPoolRef is immutable"},
 		{"length", gen.Pool("p", gen.ChildOf("q", 24)), gen.Pool("p", gen.ChildOf("q", 25)), "spec.prefixLength is immutable"},
 		{"domain of an empty pool", gen.Pool("p", gen.Domain("a")), gen.Pool("p", gen.Domain("b")), ""},
@@ -181,4 +190,13 @@ func TestIPPool_Update(t *testing.T) {
 			expect(t, d.refusals(object(t, tt.new), object(t, tt.old)), tt.want)
 		})
 	}
+}
+
+// many is a list of n entries, of a format that takes their number.
+func many(n int, format string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(list, ", ")
 }
