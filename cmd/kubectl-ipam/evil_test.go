@@ -63,23 +63,19 @@ func (e *evil) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// answer writes an object. A command whose time is over reads it no more.
 func (e *evil) answer(w http.ResponseWriter, object any) {
 	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(object); err != nil {
-		e.Error(err)
-	}
-}
-
-func (e *evil) watch(w http.ResponseWriter, plural string) {
-	w.Header().Set("Content-Type", "application/json")
-	raw, err := json.Marshal(e.one(plural))
+	raw, err := json.Marshal(object)
 	if err != nil {
 		e.Error(err)
 	}
+	_, _ = w.Write(raw)
+}
+
+func (e *evil) watch(w http.ResponseWriter, plural string) {
 	for _, kind := range []string{"MODIFIED", "DELETED"} {
-		if err := json.NewEncoder(w).Encode(map[string]any{"type": kind, "object": json.RawMessage(raw)}); err != nil {
-			e.Error(err)
-		}
+		e.answer(w, map[string]any{"type": kind, "object": e.one(plural)})
 		w.(http.Flusher).Flush()
 	}
 }
