@@ -2,7 +2,7 @@
 // plugin "kubectl ipam". It speaks the Kubernetes API of the current workspace
 // and nothing else.
 //
-// A file is a noun and a verb: claim_create.go is kubectl ipam claim create. Data
+// A package is a noun, and a file of it a verb: claim/create.go is kubectl ipam claim create. Data
 // goes to stdout and words go to stderr; the exit code comes from the reason of the
 // answer, never from its message.
 package main

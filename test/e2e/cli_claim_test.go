@@ -21,7 +21,7 @@ func TestCLI_Claim(t *testing.T) {
 	c := cli{s.tenant.CLI(t), t}
 
 	first := c.ok("claim", "create", "web", "--class", s.name, "--length", "/28", "--quiet")
-	if again := c.ok("claim", "create", "--name", "web", "--class", s.name, "--length", "28", "--quiet"); again != first || !strings.HasSuffix(first, "/28\n") {
+	if again := c.ok("claim", "create", "web", "--class", s.name, "--length", "28", "--quiet"); again != first || !strings.HasSuffix(first, "/28\n") {
 		t.Errorf("the same request got %q, then %q; want the same /28 on a line", first, again)
 	}
 	c.run("claim", "create", "web", "--class", s.name, "--length", "27").ends(5).says("asks for something else", "hint:")

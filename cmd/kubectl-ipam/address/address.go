@@ -2,9 +2,22 @@
 package address
 
 import (
+	"cmp"
+	"context"
+	"io"
+	"net/netip"
+	"slices"
+
 	"github.com/spf13/cobra"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 // New makes kubectl ipam address.
@@ -16,4 +29,152 @@ func New(s *session.Session) *cobra.Command {
 		Long:    `Show whether an address or a block is free, and which claim holds it.`,
 		Example: `  kubectl ipam address show 10.64.3.7`,
 	}, newShow(s))
+}
+
+func newShow(s *session.Session) *cobra.Command {
+	out := &output.Printer{}
+	cmd := &cobra.Command{
+		Use:     "show IP",
+		Aliases: []string{"get", "describe"},
+		Short:   "Show the state of an address or a block, and its holder",
+		Long: `Show the state of an address or a block:
+  allocated or retained, with the claim, its pool and class, and since when;
+  reserved or excluded by its pool;
+  free, or cooling after its release;
+  or in no pool.
+Only admins of the platform see holders in other workspaces.
+
+The exit code is 4 for a block in no pool that you see, or if it may be that of a holder that
+you do not see.`,
+		Example: `  # list the holders of all blocks in a prefix
+  kubectl ipam address show 10.64.0.0/16`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return show(cmd.Context(), s, args[0], out) },
+	}
+	out.AddFlags(cmd)
+	return cmd
+}
+
+func show(ctx context.Context, s *session.Session, text string, out *output.Printer) error {
+	block, err := facts.ParseBlock(text)
+	if err != nil {
+		return err
+	}
+	r, err := reach.Of(ctx, s)
+	if err != nil {
+		return err
+	}
+	allocations, err := r.Allocations(ctx)
+	if err != nil {
+		return err
+	}
+	if !out.Given() {
+		if err := warn(ctx, s, r, block); err != nil {
+			return err
+		}
+	}
+	held := overlapping(allocations, block)
+	if len(held) == 0 {
+		states, err := unheld(ctx, r, block, allocations)
+		if err != nil || out.Given() {
+			say(s.ErrOut, states)
+		} else {
+			say(s.Out, states)
+		}
+		if err != nil || !out.Given() {
+			return err
+		}
+	}
+	if out.Given() {
+		return out.Print(s.Out, &ipamv1alpha1.IPAllocationList{Items: held}, s.Now)
+	}
+	for i := range held {
+		describeAllocation(s, r, &held[i])
+	}
+	return nil
+}
+
+// warn says which pools that have some of a block share addresses with another workspace: there may be a second holder.
+func warn(ctx context.Context, s *session.Session, r *reach.View, block netip.Prefix) error {
+	pools, err := r.Pools(ctx)
+	for i := range pools {
+		said := facts.Overlapping(&pools[i])
+		cidr, invalid := netip.ParsePrefix(pools[i].Status.AllocatedCIDR)
+		if said != "" && invalid == nil && cidr.Overlaps(block) {
+			screen.Line(s.ErrOut, "%s pool %s: %s", s.ErrPaint.Yellow("warning:"), space.In(pools[i].Name, r.Workspace(&pools[i])), said)
+		}
+	}
+	return exit.IgnoreUnseen(err)
+}
+
+// overlapping returns the allocations that hold some of a block.
+func overlapping(allocations []ipamv1alpha1.IPAllocation, block netip.Prefix) []ipamv1alpha1.IPAllocation {
+	var held []ipamv1alpha1.IPAllocation
+	for i := range allocations {
+		given, err := netip.ParsePrefix(allocations[i].Status.AllocatedCIDR)
+		if err == nil && given.Overlaps(block) {
+			held = append(held, allocations[i])
+		}
+	}
+	return held
+}
+
+// unheld returns the state that each pool gives a block without a visible holder. It is an error if no pool has the block,
+// or if a holder may be one that is not shown.
+func unheld(ctx context.Context, r *reach.View, block netip.Prefix, allocations []ipamv1alpha1.IPAllocation) ([]space.State, error) {
+	pools, err := r.Pools(ctx)
+	if exit.IgnoreUnseen(err) != nil {
+		return nil, err
+	}
+	found := statesOf(r, block, pools, allocations)
+	if len(found) == 0 {
+		return nil, exit.Fail(exit.NotFound, "", "%s is in no pool that you may see", block)
+	}
+	if slices.ContainsFunc(found, func(state space.State) bool { return !state.Known() }) {
+		return found, exit.Fail(exit.NotFound, r.Reserved(block.String()), "you see no holder of %s", block)
+	}
+	return found, nil
+}
+
+// say writes a line for each state.
+func say(w io.Writer, states []space.State) {
+	for _, state := range states {
+		screen.Line(w, "%s", state)
+	}
+}
+
+func describeAllocation(s *session.Session, r *reach.View, a *ipamv1alpha1.IPAllocation) {
+	page := s.Page()
+	page.Line("Block", a.Status.AllocatedCIDR)
+	page.Line("Scope", facts.Scope(a.Spec.Scope))
+	page.Line("State", stateOf(a))
+	page.Line("Holder", space.HoldingOf(a).Holder)
+	page.Line("Workspace", cmp.Or(r.Workspace(a), r.Path))
+	page.Line("Pool", space.In(a.Spec.PoolRef.Name, r.Owner(a, a.Spec.PoolRef)))
+	page.Line("Class", a.Spec.ClassName)
+	page.Line("Reclaim", string(a.Spec.ReclaimPolicy))
+	page.Line("Owner", space.OwnerOf(a.Spec.OwnerRef))
+	page.Line("Since", a.CreationTimestamp.UTC().Format("2006-01-02 15:04:05 MST"))
+}
+
+// stateOf returns the state of a block that has an allocation.
+func stateOf(a *ipamv1alpha1.IPAllocation) string {
+	if a.Spec.ClaimRef == nil {
+		return space.WordRetained
+	}
+	return space.WordAllocated
+}
+
+// statesOf asks every visible pool that has some of a block. A child pool that has all of it
+// answers for its parent.
+func statesOf(r *reach.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []space.State {
+	var found []space.State
+	held := r.AllHoldings(pools, allocations)
+	for i := range pools {
+		p := &pools[i]
+		if state, ok := space.StateOf(p, space.In(p.Name, r.Workspace(p)), block, held[reach.Key{Workspace: r.Workspace(p), Name: p.Name}]); ok {
+			found = append(found, state)
+		}
+	}
+	return found
 }

@@ -4,8 +4,10 @@ package check
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
@@ -27,12 +29,7 @@ that have no address.
 A check of something that you cannot read, or that this server does not have, is skipped.
 The exit code is that of the first check that failed. With --wait, the checks are repeated
 until none fails, and what fails meanwhile is written to stderr.`,
-		Example: `  kubectl ipam check
-
-  # in a script that has just started the controller
-  kubectl ipam check --wait --timeout 2m
-
-  # in the workspace of a tenant, as one of its users
+		Example: `  # in the workspace of a tenant, as one of its users
   kubectl ipam check --context team-a --namespace web`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -101,4 +98,54 @@ func showChecks(s *session.Session, out *output.Report, list checklist) error {
 	}
 	return exit.Fail(failed[0].code, failed[0].Remedy, "%d of %d checks failed; the first is %s: %s",
 		len(failed), len(list.Checks), failed[0].Check, failed[0].Found)
+}
+
+// patience says whether the checks are repeated until none fails, and for how long.
+type patience struct {
+	wait    bool
+	timeout time.Duration
+}
+
+// between is the time between two looks.
+const between = time.Second
+
+func (p *patience) addFlags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&p.wait, "wait", false, "Repeat the checks until none fails")
+	cmd.Flags().DurationVar(&p.timeout, "timeout", 5*time.Minute, "How long --wait repeats them; then the last ones are shown")
+	session.Check(cmd, func() error {
+		if p.timeout <= 0 {
+			return exit.Usagef("--timeout is %s; write a duration such as 5m", p.timeout)
+		}
+		return nil
+	})
+}
+
+// repeat looks once, or until no check fails or the time is over, and returns the checks of the last look.
+// It says which check fails first, each time that another one does.
+func (p *patience) repeat(ctx context.Context, s *session.Session, look func(context.Context) (checklist, error)) (checklist, error) {
+	if !p.wait {
+		return look(ctx)
+	}
+	var last checklist
+	said := ""
+	err := wait.PollUntilContextTimeout(ctx, between, p.timeout, true, func(ctx context.Context) (bool, error) {
+		list, err := look(ctx)
+		if err != nil {
+			return false, err
+		}
+		last = list
+		failed := list.failed()
+		if len(failed) == 0 {
+			return true, nil
+		}
+		if words := failed[0].Check + ": " + failed[0].Found; words != said {
+			said = words
+			s.Say("waiting for %s", words)
+		}
+		return false, nil
+	})
+	if ctx.Err() == nil && wait.Interrupted(err) && len(last.Checks) > 0 {
+		return last, nil
+	}
+	return last, err
 }

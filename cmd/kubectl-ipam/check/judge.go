@@ -55,13 +55,21 @@ func passed(format string, args ...any) finished {
 
 func skipped(why string) finished { return finished{Result: checkSkipped, Found: why} }
 
+func failed(code int, found, remedy string) finished {
+	return finished{Result: checkFailed, Found: found, Remedy: remedy, code: code}
+}
+
+func warned(found, remedy string) finished {
+	return finished{Result: checkWarning, Found: found, Remedy: remedy}
+}
+
 // failedBy is a check that ended with an error.
 func (i *installation) failedBy(err error) finished {
 	remedy := exit.HintOf(err)
 	if refusal, ok := rights.RefusalOf(err); ok && remedy == "" {
 		remedy = refusal.Remedy(i.place)
 	}
-	return finished{Result: checkFailed, Found: exit.Explain(err), Remedy: remedy, code: exit.CodeOf(err)}
+	return failed(exit.CodeOf(err), exit.Explain(err), remedy)
 }
 
 // unread is a check of something that the caller cannot read, or that this server does not have.
@@ -78,8 +86,7 @@ func (i *installation) unread(what string, err error) finished {
 
 func (i *installation) judgeServer() finished {
 	if apierrors.IsForbidden(i.serverErr) {
-		return finished{Result: checkFailed, Found: "it answers, and does not let you enter this workspace",
-			Remedy: rights.Refusal{}.Remedy(rights.Closed), code: exit.Forbidden}
+		return failed(exit.Forbidden, "it answers, and does not let you enter this workspace", rights.Refusal{}.Remedy(rights.Closed))
 	}
 	if i.serverErr != nil {
 		return i.failedBy(i.serverErr)
@@ -92,8 +99,7 @@ func (i *installation) judgeAPI() finished {
 		return skipped("the IPAM API is not served here; the pools of IPAddressClaims are in a workspace of kcp")
 	}
 	if apierrors.IsNotFound(i.servedErr) {
-		return finished{Result: checkFailed, Found: "the IPAM API is not served here", code: exit.Unavailable,
-			Remedy: "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"}
+		return failed(exit.Unavailable, "the IPAM API is not served here", exit.BindIt)
 	}
 	if i.servedErr != nil {
 		return i.failedBy(i.servedErr)
@@ -101,25 +107,22 @@ func (i *installation) judgeAPI() finished {
 	missing := slices.DeleteFunc([]string{"ipclaims", "ipallocations", "ippools"}, func(r string) bool { return slices.Contains(i.served, r) })
 	switch {
 	case len(missing) > 0:
-		return finished{Result: checkFailed, Found: strings.Join(missing, ", ") + " are not served", code: exit.Unavailable,
-			Remedy: "ask the platform's admin to run kubectl ipam init with this version"}
+		return failed(exit.Unavailable, strings.Join(missing, ", ")+" are not served", "ask the platform's admin to run kubectl ipam init with this version")
 	case !slices.Contains(i.served, "ipclasses") && i.exportGone() == "":
-		return finished{Result: checkWarning, Found: "classes are not served: you can claim by them, and not list them",
-			Remedy: "start kcp with --feature-gates=CacheAPIs=true, then run kubectl ipam init again"}
+		return warned("classes are not served: you can claim by them, and not list them", "start kcp with --feature-gates=CacheAPIs=true, then run kubectl ipam init again")
 	}
 	return passed("claims, allocations, pools and classes are served")
 }
 
 func (i *installation) judgeExport() finished {
 	if gone := i.exportGone(); gone != "" && len(i.bindings) == 0 {
-		return finished{Result: checkFailed, Found: gone, Remedy: remakeExport, code: exit.Unavailable}
+		return failed(exit.Unavailable, gone, remakeExport)
 	}
 	if i.exportErr != nil {
 		return i.unread("the APIExport", i.exportErr)
 	}
 	if i.endpoints == 0 {
-		return finished{Result: checkWarning, Found: "the APIExport has no endpoint",
-			Remedy: "it gets one with the first APIBinding: kubectl ipam tenant bind WORKSPACE"}
+		return warned("the APIExport has no endpoint", "it gets one with the first APIBinding: kubectl ipam tenant bind WORKSPACE")
 	}
 	return passed("the APIExport has %s", plural.Of(i.endpoints, "endpoint", "endpoints"))
 }
@@ -133,16 +136,16 @@ func (i *installation) judgeBinding() finished {
 	}
 	inUse := &i.bindings[0]
 	if err := workspaces.Bound(inUse); err != nil {
-		return finished{Result: checkFailed, Found: "APIBinding " + inUse.Name + ": " + err.Error(), Remedy: remedyOf(err), code: exit.Unavailable}
+		return failed(exit.Unavailable, "APIBinding "+inUse.Name+": "+err.Error(), remedyOf(err))
 	}
 	if refused := notAccepted(inUse); len(refused) > 0 {
-		return finished{Result: checkFailed, code: exit.Forbidden, Remedy: "accept it in spec.permissionClaims of the APIBinding; " + completeBinding + " unless it was rejected",
-			Found: "APIBinding " + inUse.Name + " does not accept the permission for " + strings.Join(refused, ", ")}
+		return failed(exit.Forbidden, "APIBinding "+inUse.Name+" does not accept the permission for "+strings.Join(refused, ", "),
+			"accept it in spec.permissionClaims of the APIBinding; "+completeBinding+" unless it was rejected")
 	}
 	if len(i.bindings) > 1 {
 		second := i.bindings[1].Name
-		return finished{Result: checkWarning, Found: fmt.Sprintf("APIBinding %s is bound; APIBinding %s is not in use, and is bound when that one goes", inUse.Name, second),
-			Remedy: "delete the one that is not meant to stay: without APIBinding " + inUse.Name + " every claim here is released"}
+		return warned(fmt.Sprintf("APIBinding %s is bound; APIBinding %s is not in use, and is bound when that one goes", inUse.Name, second),
+			"delete the one that is not meant to stay: without APIBinding "+inUse.Name+" every claim here is released")
 	}
 	return passed("APIBinding %s is bound, and all permissions are accepted", inUse.Name)
 }
@@ -195,8 +198,7 @@ func (i *installation) judgeVersion() finished {
 		}
 	}
 	if len(differ) > 0 {
-		return finished{Result: checkWarning, Found: "this program has another version of " + strings.Join(differ, ", "),
-			Remedy: "use the kubectl ipam of the platform's version, or upgrade the platform: kubectl ipam init"}
+		return warned("this program has another version of "+strings.Join(differ, ", "), "use the kubectl ipam of the platform's version, or upgrade the platform: kubectl ipam init")
 	}
 	return passed("the platform has the API of this program")
 }
@@ -235,8 +237,7 @@ func (i *installation) judgeRoles() finished {
 	}
 	if len(lacking) > 0 {
 		refusal := rights.Refusal{Verb: lacking[len(lacking)-1], Resource: "ipclaims", Group: ipamv1alpha1.GroupName, Namespace: i.namespace}
-		return finished{Result: checkFailed, code: exit.Forbidden, Remedy: refusal.Remedy(i.place),
-			Found: fmt.Sprintf("you cannot %s ipclaims in the namespace %s", strings.Join(lacking, ", "), i.namespace)}
+		return failed(exit.Forbidden, fmt.Sprintf("you cannot %s ipclaims in the namespace %s", strings.Join(lacking, ", "), i.namespace), refusal.Remedy(i.place))
 	}
 	return passed("you can list, create and delete claims in the namespace %s", i.namespace)
 }
@@ -250,8 +251,8 @@ func (i *installation) judgeKeeper() finished {
 		}
 	}
 	if len(allowed) == 0 {
-		return finished{Result: checkFailed, code: exit.Forbidden, Found: "you have no role of the platform",
-			Remedy: "an admin of this workspace can run kubectl ipam grant ROLE --user NAME; kubectl ipam grant --help lists the roles"}
+		return failed(exit.Forbidden, "you have no role of the platform",
+			"an admin of this workspace can run kubectl ipam grant ROLE --user NAME; kubectl ipam grant --help lists the roles")
 	}
 	return passed("you can %s on the platform", strings.Join(allowed, ", "))
 }
@@ -272,8 +273,8 @@ func (i *installation) judgeController() finished {
 	}
 	said := facts.AnswerOf(i.trial)
 	if said.Allocated == nil {
-		return finished{Result: checkFailed, Found: "the CREATE of a claim is not answered", code: exit.Unavailable,
-			Remedy: "see that ipam-controller runs and that kcp reaches --webhook-url; with --webhook-bind-address=0 claims are answered later"}
+		return failed(exit.Unavailable, "the CREATE of a claim is not answered",
+			"see that ipam-controller runs and that kcp reaches --webhook-url; with --webhook-bind-address=0 claims are answered later")
 	}
 	return passed("it answers a claim of the default class: %s", said.Allocated.Reason)
 }

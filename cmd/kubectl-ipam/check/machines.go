@@ -1,14 +1,18 @@
 package check
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,7 +20,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// machines are what the caller sees of Cluster API in a management cluster.
+// machines are the objects that the caller sees of Cluster API in a management cluster.
 type machines struct {
 	// lacking are the kinds of the contract that are not served.
 	lacking []string
@@ -33,7 +37,7 @@ var contract = map[schema.GroupVersion][]string{
 	clusterv1.GroupVersion: {"clusters"},
 }
 
-// readMachines reads what a cluster has of Cluster API; nothing where that is not installed.
+// readMachines reads the objects that a cluster has of Cluster API; nothing where that is not installed.
 func (i *installation) readMachines(ctx context.Context, asked discovery.DiscoveryInterface, c client.Client) {
 	groups, err := asked.ServerGroups()
 	if err != nil || !slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == capiv1.GroupVersion.Group }) {
@@ -87,10 +91,113 @@ func (i *installation) judgeMachines() finished {
 	m := i.machines
 	switch {
 	case len(m.lacking) > 0:
-		return finished{Result: checkWarning, Found: strings.Join(m.lacking, ", ") + " are not served, so machines get no addresses",
-			Remedy: "use Cluster API v1.11 or later"}
+		return warned(strings.Join(m.lacking, ", ")+" are not served, so machines get no addresses", "use Cluster API v1.11 or later")
 	case m.claimsErr != nil:
 		return i.unread("IPAddressClaims", m.claimsErr)
 	}
 	return m.judge()
+}
+
+// unpause is the remedy for a paused claim, which neither gets an address nor gives one back.
+const unpause = "end the pause, by spec.paused or the annotation " + clusterv1.PausedAnnotation
+
+// plight is why an IPAddressClaim needs attention.
+type plight struct {
+	// state has the claims of one cause together.
+	state string
+	// detail is the message of the claim itself; empty if the state says it all.
+	detail string
+	remedy string
+}
+
+// judge counts the claims, with one example of each plight.
+func (m *machines) judge() finished {
+	var order []plight
+	found := map[string][]capiv1.IPAddressClaim{}
+	served, leaving, needy := 0, 0, 0
+	for _, claim := range m.claims {
+		p, ok := m.plight(&claim)
+		switch {
+		case ok:
+			if found[p.state] == nil {
+				order = append(order, p)
+			}
+			found[p.state] = append(found[p.state], claim)
+			needy++
+		case claim.DeletionTimestamp != nil:
+			leaving++
+		default:
+			served++
+		}
+	}
+	if needy == 0 {
+		done := passed("%d IPAddressClaims for IPPools and IPClasses have their addresses", served)
+		if leaving > 0 {
+			done.Found += fmt.Sprintf("; %d are being deleted", leaving)
+		}
+		return done
+	}
+	slices.SortStableFunc(order, func(a, b plight) int { return cmp.Compare(len(found[b.state]), len(found[a.state])) })
+	var says, remedies []string
+	for _, p := range order {
+		first := found[p.state][0]
+		what := fmt.Sprintf("%d %s, the first is %s/%s", len(found[p.state]), p.state, first.Namespace, first.Name)
+		if p.detail != "" {
+			what += ": " + p.detail
+		}
+		says = append(says, what)
+		if !slices.Contains(remedies, p.remedy) {
+			remedies = append(remedies, p.remedy)
+		}
+	}
+	return warned(fmt.Sprintf("%d of %d IPAddressClaims need attention: %s", needy, len(m.claims), strings.Join(says, "; ")), strings.Join(remedies, "; "))
+}
+
+// plight returns why a claim needs attention, by the order in which the controller asks; false if it needs nothing.
+func (m *machines) plight(claim *capiv1.IPAddressClaim) (plight, bool) {
+	ready := meta.FindStatusCondition(claim.Status.Conditions, capiv1.IPAddressClaimReadyCondition)
+	served := ready != nil && ready.Status == metav1.ConditionTrue
+	deleted := claim.DeletionTimestamp != nil
+	holder := m.pausedBy(claim)
+	switch {
+	case holder != "" && deleted:
+		return plight{"deleted while paused", holder + " is paused", unpause}, true
+	case served || deleted:
+		return plight{}, false
+	case holder != "":
+		return plight{"paused without an address", holder + " is paused", unpause}, true
+	case m.clusterMissing(claim):
+		return plight{"without their Cluster", "Cluster " + clusterName(claim) + " does not exist", "create the Cluster, or delete the claim"}, true
+	case ready == nil:
+		return plight{"not answered", "", "see that ipam-controller runs with --capi, or as ipam-controller capi, and that the pool is not paused"}, true
+	}
+	return plight{ready.Reason, ready.Message, "end what the message names; the address then follows"}, true
+}
+
+// pausedBy returns the object whose pause a claim follows; empty if there is none, or if it cannot be read.
+func (m *machines) pausedBy(claim *capiv1.IPAddressClaim) string {
+	if annotated(claim) {
+		return "the claim"
+	}
+	cluster := m.clusters[client.ObjectKey{Namespace: claim.Namespace, Name: clusterName(claim)}]
+	if cluster == nil || !ptr.Deref(cluster.Spec.Paused, false) && !annotated(cluster) {
+		return ""
+	}
+	return "Cluster " + cluster.Name
+}
+
+// clusterMissing reports whether a claim waits for a Cluster that is not there.
+func (m *machines) clusterMissing(claim *capiv1.IPAddressClaim) bool {
+	key := client.ObjectKey{Namespace: claim.Namespace, Name: clusterName(claim)}
+	return m.clusters != nil && key.Name != "" && m.clusters[key] == nil
+}
+
+func annotated(object metav1.Object) bool {
+	_, paused := object.GetAnnotations()[clusterv1.PausedAnnotation]
+	return paused
+}
+
+// clusterName returns the name of the Cluster of a claim. The label is deprecated, and used by older providers.
+func clusterName(claim *capiv1.IPAddressClaim) string {
+	return cmp.Or(claim.Spec.ClusterName, claim.Labels[clusterv1.ClusterNameLabel])
 }

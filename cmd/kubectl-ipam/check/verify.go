@@ -33,9 +33,7 @@ The command checks what you may see: this workspace, and for admins of the platf
 workspaces of all tenants. ipam-controller verify compares them with the ledger.
 
 The exit code is 1 when something is wrong.`,
-		Example: `  kubectl ipam verify
-
-  # print the findings for a program
+		Example: `  # print the findings for a program
   kubectl ipam verify -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return verify(cmd.Context(), s, out) },

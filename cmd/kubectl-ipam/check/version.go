@@ -38,9 +38,7 @@ func NewVersion(s *session.Session, program string) *cobra.Command {
 		Short: "Show the versions of this program, the server and the controller",
 		Long: `Show the version of this program, of the API that it uses, and of the server, and the
 current workspace. The version of the controller is that of the classes that you may see.`,
-		Example: `  kubectl ipam version
-
-  # ask no server
+		Example: `  # ask no server
   kubectl ipam version --client`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,9 +54,7 @@ func showVersion(ctx context.Context, s *session.Session, alone bool, shown vers
 	shown.API = ipamv1alpha1.GroupVersion.String()
 	var err error
 	if !alone {
-		if shown.Server, shown.Workspace, err = server(s); err == nil {
-			shown.Controller, err = controllerOf(ctx, s)
-		}
+		err = shown.ask(ctx, s)
 	}
 	if out.Given() {
 		return errors.Join(err, out.Print(s.Out, shown))
@@ -72,29 +68,27 @@ func showVersion(ctx context.Context, s *session.Session, alone bool, shown vers
 	return err
 }
 
-// server is the version of the server, and the current workspace.
-func server(s *session.Session) (version, workspace string, err error) {
+// ask asks the server for its version and that of the controller, and names the current workspace.
+func (v *versions) ask(ctx context.Context, s *session.Session) error {
 	cfg, err := s.Config()
 	if err != nil {
-		return "", "", err
+		return err
 	}
-	c, err := discovery.NewDiscoveryClientForConfig(cfg)
+	asked, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
-		return "", "", err
+		return err
 	}
-	info, err := c.ServerVersion()
+	info, err := asked.ServerVersion()
 	if err != nil {
-		return "", "", err
+		return err
 	}
-	return info.GitVersion, session.WorkspaceOf(cfg), nil
-}
-
-func controllerOf(ctx context.Context, s *session.Session) (string, error) {
-	c, err := s.Client()
+	v.Server, v.Workspace = info.GitVersion, session.WorkspaceOf(cfg)
+	c, err := session.NewClient(cfg)
 	if err != nil {
-		return "", err
+		return err
 	}
-	return controller(ctx, c)
+	v.Controller, err = controller(ctx, c)
+	return err
 }
 
 // controller is the version of the controller, as the classes show it; empty where none is seen. During an upgrade there may be

@@ -18,7 +18,6 @@ import (
 type creation struct {
 	request.Command
 	claim           ipamv1alpha1.IPClaim
-	name            string
 	pool, workspace string
 	selector        string
 	target          string
@@ -41,10 +40,7 @@ different one is a conflict. Without a name, each run creates another claim.
 A claim that gets no block in time stays, and is bound when the cause is gone. The exit
 code is that of the reason why it waits. With --unmet-policy Refuse, such a claim is not
 created. To correct a claim that was never bound, repeat the command with --replace.`,
-		Example: `  # claim a block of the default length by the class "internal"
-  kubectl ipam claim create jobs --class internal
-
-  # correct the claim "batch", which asked for a block that it cannot get
+		Example: `  # correct the claim "batch", which asked for a block that it cannot get
   kubectl ipam claim create batch --class internal --length 26 --replace
 
   # claim the block that is retained from a deleted claim "web"
@@ -53,9 +49,6 @@ created. To correct a claim that was never bound, repeat the command with --repl
   # claim an address in a network and a location, and hold the range of the network
   kubectl ipam claim create eth0 --class endpoint --scope network=vpc-1 --scope location=ams
   kubectl ipam claim create vpc-1 --class vpc --scope network=vpc-1 --target range
-
-  # use the block in a script
-  cidr=$(kubectl ipam claim create api --class internal --length 27 --quiet)
 
   # claim exactly this address, from a pool that the workspace root:net shares
   kubectl ipam claim create vip --pool edge --workspace root:net --address 192.0.2.7`,
@@ -80,7 +73,6 @@ const (
 func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	spec := &o.claim.Spec
 	flags := cmd.Flags()
-	flags.StringVar(&o.name, "name", "", "Name of the claim, instead of the argument")
 	flags.StringVar(&o.pool, "pool", "", "Pool to claim from")
 	flags.StringVarP(&o.selector, "selector", "l", "", "Labels of the pools to claim from, such as site=fra (deprecated: claim by class)")
 	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
@@ -107,11 +99,13 @@ func (o *creation) complete(args []string) (err error) {
 	if o.claim.Namespace, err = o.Namespace(); err != nil {
 		return err
 	}
-	if o.claim.Name, err = o.Named(args, o.name); err != nil {
-		return err
-	}
-	if o.claim.Name == "" {
+	switch {
+	case len(args) == 0:
 		o.claim.GenerateName = "claim-"
+	case args[0] == "": // a script whose variable is not set would get a new claim at each run
+		return exit.Usagef("the name is empty; write a name, or leave NAME out for a generated one")
+	default:
+		o.claim.Name = args[0]
 	}
 	if ref := o.claim.Spec.OwnerRef; ref != nil && ref.Kind == "" {
 		return exit.Usagef("--owner is missing; --owner-uid is the UID of that object")

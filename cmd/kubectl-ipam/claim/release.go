@@ -32,9 +32,7 @@ func newRelease(s *session.Session) *cobra.Command {
 		Short:   "Delete claims, which frees their blocks",
 		Long: `Delete claims, which frees their blocks. The block of a claim with the reclaim policy
 Retain stays allocated, until claim release --retained frees it.`,
-		Example: `  kubectl ipam claim release app web
-
-  # free a block that was retained from a deleted claim
+		Example: `  # free a block that was retained from a deleted claim
   kubectl ipam claim release db --retained`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },

@@ -12,7 +12,6 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/listing"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
@@ -34,7 +33,7 @@ func retained(ctx context.Context, s *session.Session, name string) (*ipamv1alph
 }
 
 // listRetained prints the retained allocations of a namespace, or of all.
-func listRetained(ctx context.Context, o *listing.Command, namespace string) error {
+func listRetained(ctx context.Context, o *output.Listing, namespace string) error {
 	if !o.Output.Given() {
 		o.Output.Format = output.Wide // which has the column EXPIRES
 	}

@@ -16,22 +16,12 @@ import (
 )
 
 func newShow(s *session.Session) *cobra.Command {
-	out := &output.Printer{}
-	cmd := &cobra.Command{
-		Use:     "show NAME",
-		Aliases: []string{"get", "describe"},
-		Short:   "Show a claim: what it holds, or why it waits",
-		Long: `Show a claim: the block that it holds, its class and pool; or the reason why it waits, and
-what to do. Of a claim that is deleted, show the block that is retained.`,
-		Example: `  kubectl ipam claim show app
-
-  # print the block only
-  kubectl ipam claim show app -o jsonpath={.status.allocatedCIDR}`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return show(cmd.Context(), s, args[0], out) },
-	}
-	out.AddFlags(cmd)
-	session.CompleteArgs(s, cmd, session.ClaimNames)
+	cmd := output.NewShow(s, session.ClaimNames, func(ctx context.Context, name string, out *output.Printer) error { return show(ctx, s, name, out) })
+	cmd.Short = "Show a claim: what it holds, or why it waits"
+	cmd.Long = `Show a claim: the block that it holds, its class and pool; or the reason why it waits, and
+what to do. Of a claim that is deleted, show the block that is retained.`
+	cmd.Example = `  # print the block only
+  kubectl ipam claim show app -o jsonpath={.status.allocatedCIDR}`
 	return cmd
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
@@ -26,9 +27,7 @@ func newTree(s *session.Session) *cobra.Command {
 		Long: `Draw a claim as a tree, with the state of each object that it depends on: the class, the pool
 with those that it is carved from, the IPAllocation that records the block, and the object
 that uses it. An object that you cannot read, such as a pool of the platform, is named only.`,
-		Example: `  kubectl ipam claim tree app
-
-  # the same for a program
+		Example: `  # the same for a program
   kubectl ipam claim tree app -o json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -129,19 +128,15 @@ func notRead(err error) string {
 	return "there is none"
 }
 
-// classOf reads a class among those that are listed here: kcp publishes some of them alone.
+// classOf reads a class, if the caller is shown it.
 func classOf(ctx context.Context, c client.Client, name string) (node, error) {
-	found, classes := node{Name: "class " + name, Says: unseen}, &ipamv1alpha1.IPClassList{}
-	if err := c.List(ctx, classes); exit.IgnoreUnseen(err) != nil {
-		return found, err
+	found := node{Name: "class " + name, Says: unseen}
+	class, err := reach.Class(ctx, c, name)
+	if err == nil {
+		found.State = string(class.Status.Phase)
+		found.Says = cmp.Or(refusal(class), string(class.Spec.IPFamily)+", "+facts.ClassLengths(class))
 	}
-	for i := range classes.Items {
-		if class := &classes.Items[i]; class.Name == name {
-			found.State = string(class.Status.Phase)
-			found.Says = cmp.Or(refusal(class), string(class.Spec.IPFamily)+", "+facts.ClassLengths(class))
-		}
-	}
-	return found, nil
+	return found, exit.IgnoreUnseen(err)
 }
 
 // poolOf reads a pool of this workspace, and those that it is carved from. Pools may name one another in a circle,

@@ -3,17 +3,20 @@ package claim
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
@@ -72,14 +75,8 @@ func ask(ctx context.Context, s *session.Session, claim *ipamv1alpha1.IPClaim) (
 	if q.kept, err = retained(ctx, s, claim.Name); exit.IgnoreUnseen(err) != nil {
 		return q, err
 	}
-	classes := &ipamv1alpha1.IPClassList{}
-	if err := c.List(ctx, classes); exit.IgnoreUnseen(err) != nil {
+	if q.class, err = reach.Class(ctx, c, facts.Class(claim)); exit.IgnoreUnseen(err) != nil {
 		return q, err
-	}
-	for i := range classes.Items {
-		if classes.Items[i].Name == facts.Class(claim) {
-			q.class = &classes.Items[i]
-		}
 	}
 	pools := &ipamv1alpha1.IPPoolList{}
 	if err := c.List(ctx, pools); exit.IgnoreUnseen(err) != nil {
@@ -194,6 +191,36 @@ func (q question) says(pool *ipamv1alpha1.IPPool) string {
 	}
 	if space.Cooling(pool.Status.Capacity).Sign() != 0 {
 		return space.CoolsUntil(pool)
+	}
+	return ""
+}
+
+// taken says for each pool of the workspace which claim, retained block or child pool of the same workspace holds some of
+// the address that a claim asks for. The zero value knows of none.
+type taken struct {
+	exact netip.Prefix
+	held  map[reach.Key][]space.Holding
+}
+
+// takenOf reads the holders that the caller may see.
+func takenOf(ctx context.Context, c client.Reader, claim *ipamv1alpha1.IPClaim, pools []ipamv1alpha1.IPPool) (taken, error) {
+	exact, err := facts.ParseBlock(claim.Spec.Address)
+	if err != nil {
+		return taken{}, nil //nolint:nilerr // it asks for a length
+	}
+	allocations := &ipamv1alpha1.IPAllocationList{}
+	if err := c.List(ctx, allocations); exit.IgnoreUnseen(err) != nil {
+		return taken{}, err
+	}
+	return taken{exact, (&reach.View{}).AllHoldings(pools, allocations.Items)}, nil
+}
+
+// in names the holder of the address in a pool; empty if the caller can see none.
+func (t taken) in(pool *ipamv1alpha1.IPPool) string {
+	for _, h := range t.held[reach.Key{Name: pool.Name}] {
+		if h.Block.Overlaps(t.exact) {
+			return h.Holder + " holds " + h.Block.String()
+		}
 	}
 	return ""
 }

@@ -2,8 +2,12 @@
 package class
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
@@ -16,10 +20,19 @@ func New(s *session.Session) *cobra.Command {
 		Long: `A class says what can be claimed and by which rules: the address family, the lengths of
 blocks, the limit of each workspace, and what happens to a block after its release. Admins
 create classes in the platform workspace. Tenants claim by them.`,
-		Example: `  # list the classes that this workspace can claim by
-  kubectl ipam class list
-
-  # show the rules of a class, and the pools behind it
+		Example: `  # show the rules of a class, and the pools behind it
   kubectl ipam class show internal`,
 	}, newCreate(s), newList(s), newShow(s))
+}
+
+func newList(s *session.Session) *cobra.Command {
+	cmd := output.NewList(s, "List the classes that this workspace is shown", func(ctx context.Context, o *output.Listing) error {
+		return o.List(ctx, &ipamv1alpha1.IPClassList{}, "",
+			"there are no classes for everybody; the platform may have others, to be claimed by name")
+	})
+	cmd.Long = `List the classes that this workspace is shown, with their rules. The platform may have
+further classes for some workspaces only. They are not listed, and can be claimed by name.`
+	cmd.Example = `  # list the limit of each class as well
+  kubectl ipam class list -o wide`
+	return cmd
 }

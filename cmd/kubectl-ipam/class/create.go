@@ -30,10 +30,7 @@ used, and print its name.
 
 A pool backs the classes that it names: kubectl ipam pool create POOL --cidr CIDR
 --class NAME --visibility platform. To change a class, use kubectl edit ipclass NAME.`,
-		Example: `  # blocks of /24 to /28 for all workspaces, a /28 unless the claim gives a length
-  kubectl ipam class create internal --family IPv4 --min-length 24 --max-length 28 --length 28
-
-  # single addresses for two teams, at most 16 for each workspace
+		Example: `  # single addresses for two teams, at most 16 for each workspace
   kubectl ipam class create public --family IPv4 --min-length 32 --max-length 32 \
       --visibility shared --consumer root:acme:web --consumer 'root:zeta:*' --max-per-consumer 16`,
 		Args: cobra.ExactArgs(1),

@@ -46,6 +46,9 @@ var exitOfStatus = map[metav1.StatusReason]int{
 	metav1.StatusReasonServiceUnavailable: Unavailable,
 }
 
+// BindIt is what to do where the API is not served.
+const BindIt = "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"
+
 // Failure is an error with its exit code, and lines on what to do.
 type Failure struct {
 	Code int
@@ -137,7 +140,7 @@ func HintOf(err error) (hint string) {
 	case Unreachable(err):
 		hint = "check that the server runs, and that --kubeconfig and --context or --server name it"
 	case absent.Resource(err):
-		hint = "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace"
+		hint = BindIt
 	case ending(err):
 		hint = "wait until the namespace is gone, and create it again; or claim in another one: --namespace NAME"
 	case apierrors.IsUnauthorized(err):

@@ -5,6 +5,7 @@ package facts
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -14,11 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
-// Kind is the word for the kind of an object.
+// Kind returns the word for the kind of an object.
 func Kind(object client.Object) string {
 	switch object.(type) {
 	case *ipamv1alpha1.IPPool:
@@ -32,10 +34,10 @@ func Kind(object client.Object) string {
 	}
 }
 
-// Args are the arguments by which a command finds an object, whatever the current namespace is.
+// Args returns the arguments by which a command finds an object, whatever the current namespace is.
 func Args(object client.Object) string { return ArgsFor(client.ObjectKeyFromObject(object)) }
 
-// ArgsFor is Args for the key of an object.
+// ArgsFor returns Args for the key of an object.
 func ArgsFor(key client.ObjectKey) string {
 	if key.Namespace == "" {
 		return key.Name
@@ -43,7 +45,7 @@ func ArgsFor(key client.ObjectKey) string {
 	return key.Name + " -n " + key.Namespace
 }
 
-// Name is the name of an object, with its namespace if it has one.
+// Name returns the name of an object, with its namespace if it has one.
 func Name(object client.Object) string {
 	if object.GetNamespace() == "" {
 		return object.GetName()
@@ -51,26 +53,17 @@ func Name(object client.Object) string {
 	return object.GetNamespace() + "/" + object.GetName()
 }
 
-// Class is the class of a claim: the one used, else the one asked for.
+// Class returns the class of a claim: the one used, else the one asked for.
 func Class(c *ipamv1alpha1.IPClaim) string {
-	if c.Status.ClassName != "" {
-		return c.Status.ClassName
-	}
-	return c.Spec.ClassName
+	return cmp.Or(c.Status.ClassName, c.Spec.ClassName)
 }
 
-// Pool is the pool of a claim: the one used, else the one asked for.
+// Pool returns the pool of a claim: the one used, else the one asked for.
 func Pool(c *ipamv1alpha1.IPClaim) ipamv1alpha1.PoolRef {
-	if c.Status.PoolRef != nil {
-		return *c.Status.PoolRef
-	}
-	if c.Spec.PoolRef != nil {
-		return *c.Spec.PoolRef
-	}
-	return ipamv1alpha1.PoolRef{}
+	return *cmp.Or(c.Status.PoolRef, c.Spec.PoolRef, &ipamv1alpha1.PoolRef{})
 }
 
-// Workspace is the workspace that a reference names; empty for the current one.
+// Workspace returns the workspace that a reference names; empty for the current one.
 func Workspace(ref ipamv1alpha1.PoolRef) string {
 	if ref.ProjectRef == nil {
 		return ""
@@ -78,12 +71,12 @@ func Workspace(ref ipamv1alpha1.PoolRef) string {
 	return ref.ProjectRef.Name
 }
 
-// Requested is the block that a claim asks for, by itself or by the default of its class.
+// Requested returns the block that a claim asks for, by itself or by the default of its class.
 func Requested(c *ipamv1alpha1.IPClaim) string {
 	return cmp.Or(c.Status.Requested, ipamv1alpha1.RequestedColumn(c.Spec))
 }
 
-// Reason is that of the condition Allocated; empty without one.
+// Reason returns that of the condition Allocated; empty without one.
 func Reason(conditions []metav1.Condition) string {
 	if found := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionAllocated); found != nil {
 		return found.Reason
@@ -91,7 +84,7 @@ func Reason(conditions []metav1.Condition) string {
 	return ""
 }
 
-// Message is the message of the condition of that type; empty without one.
+// Message returns the message of the condition of that type; empty without one.
 func Message(kind string, conditions []metav1.Condition) string {
 	if found := meta.FindStatusCondition(conditions, kind); found != nil {
 		return found.Message
@@ -120,12 +113,9 @@ func Target(c *ipamv1alpha1.IPClaim) string {
 	return "the range of its class for this scope"
 }
 
-// CIDR is the block of a pool: that which it has, else that which it asks for.
+// CIDR returns the block of a pool: that which it has, else that which it asks for.
 func CIDR(p *ipamv1alpha1.IPPool) string {
-	if p.Status.AllocatedCIDR != "" {
-		return p.Status.AllocatedCIDR
-	}
-	return string(p.Spec.CIDR)
+	return cmp.Or(p.Status.AllocatedCIDR, string(p.Spec.CIDR))
 }
 
 // Parent names the parent of a child pool.
@@ -141,7 +131,7 @@ func IsDefault(c *ipamv1alpha1.IPClass) bool {
 	return c.Annotations[ipamv1alpha1.AnnotationDefaultClass] == "true"
 }
 
-// ClassLengths are the lengths that a class allows.
+// ClassLengths returns the lengths that a class allows.
 func ClassLengths(c *ipamv1alpha1.IPClass) string {
 	if c.Spec.AllowedPrefixLengths == nil {
 		return "any length"
@@ -157,7 +147,7 @@ func Slash(length int32) string {
 	return fmt.Sprintf("/%d", length)
 }
 
-// LargestFree is the largest block that a pool could still give.
+// LargestFree returns the largest block that a pool could still give.
 func LargestFree(pool *ipamv1alpha1.IPPool) string {
 	if pool.Status.LargestFreePrefix == nil {
 		return ""
@@ -165,7 +155,7 @@ func LargestFree(pool *ipamv1alpha1.IPPool) string {
 	return fmt.Sprintf("/%d", *pool.Status.LargestFreePrefix)
 }
 
-// Utilisation is how much of a pool is taken, in percent.
+// Utilisation returns how much of a pool is taken, in percent.
 func Utilisation(pool *ipamv1alpha1.IPPool) string {
 	if pool.Status.UtilizationPercent == nil {
 		return ""
@@ -173,7 +163,7 @@ func Utilisation(pool *ipamv1alpha1.IPPool) string {
 	return ipamv1alpha1.UtilizationColumn(*pool.Status.UtilizationPercent)
 }
 
-// Lengths are the lengths that a range allows, in words.
+// Lengths returns the lengths that a range allows, in words.
 func Lengths(least, most int32) string {
 	switch {
 	case least == 0 && most == 0:
@@ -197,10 +187,31 @@ func Limit(count ipamv1alpha1.AddressCount) string {
 	return plural.Of(string(count), "address", "addresses") + " for each workspace"
 }
 
-// Expiry is when a retained allocation is released; empty if it is not by itself.
+// Expiry returns when a retained allocation is released; empty if it is not by itself.
 func Expiry(a *ipamv1alpha1.IPAllocation) string {
 	if a.Status.Expires == nil {
 		return ""
 	}
 	return a.Status.Expires.UTC().Format(time.RFC3339)
+}
+
+// ParseBlock reads an address or a CIDR.
+func ParseBlock(text string) (netip.Prefix, error) {
+	if block, err := netip.ParsePrefix(text); err == nil {
+		return unmapped(block).Masked(), nil
+	}
+	ip, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Prefix{}, exit.Usagef("%q is no address; write one such as 192.0.2.7, or a block such as 192.0.2.0/28", text)
+	}
+	return unmapped(netip.PrefixFrom(ip, ip.BitLen())), nil
+}
+
+// unmapped returns a block of IPv4 that is written in IPv6 form, such as ::ffff:10.8.1.7, as IPv4.
+func unmapped(block netip.Prefix) netip.Prefix {
+	const mapped = 96 // bits before the IPv4 address
+	if !block.Addr().Is4In6() || block.Bits() < mapped {
+		return block
+	}
+	return netip.PrefixFrom(block.Addr().Unmap(), block.Bits()-mapped)
 }

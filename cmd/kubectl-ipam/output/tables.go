@@ -10,6 +10,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
@@ -73,13 +74,9 @@ func Pools(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {
 		if p.Status.Capacity != nil {
 			available = p.Status.Capacity.Available
 		}
-		consumers := make([]string, len(p.Spec.Consumers))
-		for i, consumer := range p.Spec.Consumers {
-			consumers[i] = string(consumer)
-		}
 		t.Rows = append(t.Rows, Row(p, p.Name, facts.CIDR(p), ipamv1alpha1.ScopeColumn(p.Spec.Scope), facts.Parent(p), strings.Join(p.Spec.ClassNames, ","), facts.Utilisation(p),
 			facts.LargestFree(p), string(p.Spec.Visibility), string(p.Status.Phase), facts.Age(p.CreationTimestamp, now),
-			available, p.Spec.AddressDomain, strings.Join(consumers, ","), p.Annotations[ipamv1alpha1.AnnotationDescription],
+			available, p.Spec.AddressDomain, field.List(&p.Spec.Consumers).String(), p.Annotations[ipamv1alpha1.AnnotationDescription],
 			facts.Reason(p.Status.Conditions), facts.Message(ipamv1alpha1.ConditionAllocated, p.Status.Conditions)))
 	}
 	HideEmpty(t, "SCOPE")

@@ -71,18 +71,7 @@ func poolAttention(p *Pool) []attention {
 		}
 		add(false, "nearly full", said)
 	}
-	if c := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionDraining); c != nil && c.Status == metav1.ConditionTrue {
-		add(false, "draining", c.Message)
-	}
-	if c := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionSliced); c != nil && c.Status == metav1.ConditionFalse {
-		add(false, "slices wait", saidBy(c))
-	}
-	if said := facts.Overlapping(p.Object); said != "" {
-		add(false, "overlaps", said)
-	}
-	if c := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionDisputed); c != nil && c.Status == metav1.ConditionTrue {
-		add(true, "disputed", c.Message)
-	}
+	marked(status.Conditions, add)
 	return all
 }
 
@@ -101,14 +90,30 @@ func classAttention(c *ipamv1alpha1.IPClass) []attention {
 
 func claimAttention(c Claim) []attention {
 	var all []attention
-	what := "claim " + space.In(c.Namespace+"/"+c.Name, c.Workspace)
-	for _, kind := range []string{ipamv1alpha1.ConditionDisputed, ipamv1alpha1.ConditionConsumerGone} {
-		if found := meta.FindStatusCondition(c.Status.Conditions, kind); found != nil && found.Status == metav1.ConditionTrue {
-			is := map[string]string{ipamv1alpha1.ConditionDisputed: "disputed", ipamv1alpha1.ConditionConsumerGone: "consumer gone"}[kind]
-			all = append(all, attention{kind == ipamv1alpha1.ConditionDisputed, what, searchFor(c.Namespace + "/" + c.Name), is, found.Message})
+	marked(c.Status.Conditions, func(bad bool, is, because string) {
+		all = append(all, attention{bad, "claim " + space.In(c.Namespace+"/"+c.Name, c.Workspace), searchFor(c.Namespace + "/" + c.Name), is, because})
+	})
+	return all
+}
+
+// marked calls add for each condition that somebody has to look at.
+func marked(conditions []metav1.Condition, add func(bad bool, is, because string)) {
+	for _, mark := range []struct {
+		kind, is string
+		bad      bool
+	}{
+		{ipamv1alpha1.ConditionDraining, "draining", false},
+		{ipamv1alpha1.ConditionOverlapping, "overlaps", false},
+		{ipamv1alpha1.ConditionDisputed, "disputed", true},
+		{ipamv1alpha1.ConditionConsumerGone, "consumer gone", false},
+	} {
+		if c := meta.FindStatusCondition(conditions, mark.kind); c != nil && c.Status == metav1.ConditionTrue {
+			add(mark.bad, mark.is, c.Message)
 		}
 	}
-	return all
+	if c := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionSliced); c != nil && c.Status == metav1.ConditionFalse {
+		add(false, "slices wait", saidBy(c))
+	}
 }
 
 // saidBy is reason and message of a condition; nil is one that is not there yet.

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/internal/cidr"
@@ -64,8 +65,8 @@ func (s *server) list(r *http.Request, snapshot *Snapshot) (view, error) {
 	if data.Hidden = hidden; rest == draw.Free {
 		data.Lengths = lengths(snapshot, p)
 	}
-	if p.Object != nil && p.Object.Status.LargestFreePrefix != nil {
-		data.Largest = "/" + strconv.Itoa(int(*p.Object.Status.LargestFreePrefix))
+	if p.Object != nil {
+		data.Largest = facts.LargestFree(p.Object)
 	}
 	return view{Template: "list.html", Title: "Pool " + p.Title(), Data: data}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
@@ -41,7 +42,7 @@ func searchFor(text string) string { return "/search?" + url.Values{"q": {text}}
 
 func (s *server) search(r *http.Request, snapshot *Snapshot) (view, error) {
 	data := searchView{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
-	if block, ok := address(data.Query); ok {
+	if block, err := facts.ParseBlock(data.Query); err == nil {
 		data.searchAddress(snapshot, block)
 		data.Nowhere = len(data.Hits)+len(data.States) == 0
 	} else if data.Query != "" {
@@ -52,18 +53,6 @@ func (s *server) search(r *http.Request, snapshot *Snapshot) (view, error) {
 		data.Hits = data.Hits[:shown]
 	}
 	return view{Template: "search.html", Title: "Search", Data: data}, nil
-}
-
-// address reads an address or a prefix; ok is false for any other text.
-func address(text string) (_ netip.Prefix, ok bool) {
-	if block, err := netip.ParsePrefix(text); err == nil {
-		return block.Masked(), true
-	}
-	ip, err := netip.ParseAddr(text)
-	if err != nil || ip.Zone() != "" {
-		return netip.Prefix{}, false
-	}
-	return netip.PrefixFrom(ip, ip.BitLen()), true
 }
 
 // searchAddress finds the holders of a block, and what each pool makes of it.

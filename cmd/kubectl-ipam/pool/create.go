@@ -37,10 +37,7 @@ is gone. To correct a pool that never had a block, repeat the command with --rep
   kubectl ipam pool create lab-east --parent lab --length 20
 
   # give each workspace that binds the API a /24 of its own
-  kubectl ipam pool create edge --cidr 100.64.0.0/12 --visibility platform --slice-length 24
-
-  # share a pool with all workspaces below root:acme
-  kubectl ipam pool create transit --cidr 172.16.0.0/24 --visibility shared --consumer 'root:acme:*'`,
+  kubectl ipam pool create edge --cidr 100.64.0.0/12 --visibility platform --slice-length 24`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}

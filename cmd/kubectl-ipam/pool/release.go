@@ -38,9 +38,7 @@ func newRelease(s *session.Session) *cobra.Command {
 		Long: `Delete pools, which frees their blocks in their parents. A pool that holds blocks is refused.
 With --cascade, its claims, its retained blocks and the pools carved from it are released
 first, if they are of this workspace. Type the name of each pool to confirm.`,
-		Example: `  kubectl ipam pool release lab
-
-  # release all that the pool holds in this workspace, and do not ask
+		Example: `  # release all that the pool holds in this workspace, and do not ask
   kubectl ipam pool release lab --cascade --yes`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },

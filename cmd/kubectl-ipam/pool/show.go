@@ -12,6 +12,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
@@ -23,33 +24,23 @@ import (
 // show is kubectl ipam pool show.
 type show struct {
 	*session.Session
-	output    output.Printer
 	workspace string
 }
 
 func newShow(s *session.Session) *cobra.Command {
 	o := &show{Session: s}
-	cmd := &cobra.Command{
-		Use:     "show NAME",
-		Aliases: []string{"get", "describe"},
-		Short:   "Show a pool: how full it is, a map of its space, and the holders of its blocks",
-		Long: `Show a pool: how full it is, a map of its space, and the holders of its blocks. Only admins
+	cmd := output.NewShow(s, session.PoolNames, o.run)
+	cmd.Short = "Show a pool: how full it is, a map of its space, and the holders of its blocks"
+	cmd.Long = `Show a pool: how full it is, a map of its space, and the holders of its blocks. Only admins
 of the platform see the blocks of other workspaces; other users see how many addresses
-those hold. Of a pool of another workspace, you see only the blocks that you hold.`,
-		Example: `  kubectl ipam pool show lab
-
-  # show what you hold of a pool that the workspace root:net shares
-  kubectl ipam pool show edge --workspace root:net`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
-	}
-	o.output.AddFlags(cmd)
+those hold. Of a pool of another workspace, you see only the blocks that you hold.`
+	cmd.Example = `  # show what you hold of a pool that the workspace root:net shares
+  kubectl ipam pool show edge --workspace root:net`
 	cmd.Flags().StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
-	session.CompleteArgs(s, cmd, session.PoolNames)
 	return cmd
 }
 
-func (o *show) run(ctx context.Context, name string) error {
+func (o *show) run(ctx context.Context, name string, out *output.Printer) error {
 	f, err := find(ctx, o.Session, o.workspace, name)
 	if err != nil {
 		return err
@@ -57,8 +48,8 @@ func (o *show) run(ctx context.Context, name string) error {
 	if f.pool == nil && f.in == "" {
 		return exit.Missing("ippools", name)
 	}
-	if f.pool != nil && o.output.Given() {
-		return o.output.Print(o.Out, f.pool, o.Now)
+	if f.pool != nil && out.Given() {
+		return out.Print(o.Out, f.pool, o.Now)
 	}
 	held, err := f.held(ctx)
 	if err != nil {
@@ -192,9 +183,5 @@ func visible(spec ipamv1alpha1.IPPoolSpec) string {
 	if len(spec.Consumers) == 0 {
 		return string(spec.Visibility)
 	}
-	consumers := make([]string, len(spec.Consumers))
-	for i, consumer := range spec.Consumers {
-		consumers[i] = string(consumer)
-	}
-	return fmt.Sprintf("%s, for %s", spec.Visibility, strings.Join(consumers, ", "))
+	return fmt.Sprintf("%s, for %s", spec.Visibility, strings.ReplaceAll(field.List(&spec.Consumers).String(), ",", ", "))
 }

@@ -29,9 +29,7 @@ func newTree(s *session.Session) *cobra.Command {
 		Short: "Draw the pools as a tree, and how full each is",
 		Long: `Draw the pools of this workspace as a tree, each child pool below its parent, and how full
 each is. Admins of the platform also see the pools of all tenants.`,
-		Example: `  kubectl ipam pool tree
-
-  # draw one pool and those below it
+		Example: `  # draw one pool and those below it
   kubectl ipam pool tree lab`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return tree(cmd.Context(), s, args, out) },

@@ -118,6 +118,21 @@ func (r *View) Reserved(prefix string) string {
 		prefix + " --reserved beside the ledger"
 }
 
+// Class reads a class among those that are listed here: kcp answers the GET of a class that it does not publish with an
+// internal error.
+func Class(ctx context.Context, c client.Reader, name string) (*ipamv1alpha1.IPClass, error) {
+	classes := &ipamv1alpha1.IPClassList{}
+	if err := c.List(ctx, classes); err != nil {
+		return nil, err
+	}
+	for i := range classes.Items {
+		if class := &classes.Items[i]; class.Name == name {
+			return class, nil
+		}
+	}
+	return nil, exit.Missing("ipclasses", name)
+}
+
 // Pools are all that the caller may read.
 func (r *View) Pools(ctx context.Context) ([]ipamv1alpha1.IPPool, error) {
 	return everywhere(ctx, r, func() *ipamv1alpha1.IPPoolList { return &ipamv1alpha1.IPPoolList{} },

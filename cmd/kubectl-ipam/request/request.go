@@ -4,7 +4,6 @@ package request
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -258,22 +257,4 @@ func specOf(object client.Object) any {
 	default:
 		return nil
 	}
-}
-
-// Named is the one name that was given, as an argument or by --name; empty if none was. An empty
-// one is refused: a script whose variable is not set would get a new claim at each run.
-func (r *Command) Named(args []string, flag string) (string, error) {
-	names := args
-	if r.Given("name") {
-		names = append(slices.Clip(args), flag)
-	}
-	switch names = slices.Compact(names); {
-	case len(names) == 0:
-		return "", nil
-	case len(names) > 1:
-		return "", exit.Usagef("the names %q and %q were given; give one", names[0], names[1])
-	case names[0] == "":
-		return "", exit.Usagef("the name is empty; write a name, or leave NAME and --name out for a generated one")
-	}
-	return names[0], nil
 }

@@ -205,16 +205,18 @@ func (s *Session) Here() (c client.WithWatch, namespace string, err error) {
 // NewClient knows where its kinds are served, and sends no request.
 func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []string{"IPClass", "IPPool"} {
-		mapper.Add(ipamv1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeRoot)
-	}
-	for _, kind := range []string{"IPClaim", "IPAllocation"} {
-		mapper.Add(ipamv1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
-	}
-	mapper.Add(rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), meta.RESTScopeNamespace)
-	mapper.Add(capiv1.GroupVersion.WithKind("IPAddressClaim"), meta.RESTScopeNamespace)
-	mapper.Add(clusterv1.GroupVersion.WithKind("Cluster"), meta.RESTScopeNamespace)
 	for _, kind := range []schema.GroupVersionKind{
+		ipamv1alpha1.GroupVersion.WithKind("IPClaim"),
+		ipamv1alpha1.GroupVersion.WithKind("IPAllocation"),
+		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
+		capiv1.GroupVersion.WithKind("IPAddressClaim"),
+		clusterv1.GroupVersion.WithKind("Cluster"),
+	} {
+		mapper.Add(kind, meta.RESTScopeNamespace)
+	}
+	for _, kind := range []schema.GroupVersionKind{
+		ipamv1alpha1.GroupVersion.WithKind("IPClass"),
+		ipamv1alpha1.GroupVersion.WithKind("IPPool"),
 		apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"),
 		apisv1alpha2.SchemeGroupVersion.WithKind("APIExport"),
 		apisv1alpha2.SchemeGroupVersion.WithKind("APIBinding"),

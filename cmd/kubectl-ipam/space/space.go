@@ -3,14 +3,17 @@
 package space
 
 import (
+	"cmp"
 	"math/big"
 	"net/netip"
 	"slices"
+	"time"
 
 	"go4.org/netipx"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/internal/cidr"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // Space is what is known of the blocks of a pool.
@@ -21,7 +24,7 @@ type Space struct {
 	Taken, Kept []netip.Prefix
 }
 
-// Of is the space of a pool with the blocks that the caller may see.
+// Of returns the space of a pool with the blocks that the caller may see.
 func Of(pool *ipamv1alpha1.IPPool, held []Holding) (Space, error) {
 	block, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 	if err != nil {
@@ -30,7 +33,7 @@ func Of(pool *ipamv1alpha1.IPPool, held []Holding) (Space, error) {
 	return Space{Pool: block, Taken: Within(block, held), Kept: KeptBack(block, pool.Spec)}, nil
 }
 
-// Within are the blocks of a pool among those that are held. Others are from a former pool of the
+// Within returns the blocks of a pool among those that are held. Others are from a former pool of the
 // same name.
 func Within(pool netip.Prefix, held []Holding) []netip.Prefix {
 	var within []netip.Prefix
@@ -42,7 +45,7 @@ func Within(pool netip.Prefix, held []Holding) []netip.Prefix {
 	return within
 }
 
-// Known is the number of addresses that are taken or kept back, as far as is seen. What lies in
+// Known returns the number of addresses that are taken or kept back, as far as is seen. What lies in
 // several blocks is counted once.
 func (s Space) Known() *big.Int {
 	counts := map[int]int64{}
@@ -57,7 +60,7 @@ func (s Space) Known() *big.Int {
 	return total
 }
 
-// Outermost are the blocks that are in no other one, by address: blocks nest, or have nothing in
+// Outermost returns the blocks that are in no other one, by address: blocks nest, or have nothing in
 // common.
 func Outermost(blocks []netip.Prefix) []netip.Prefix {
 	var outermost []netip.Prefix
@@ -69,7 +72,7 @@ func Outermost(blocks []netip.Prefix) []netip.Prefix {
 	return outermost
 }
 
-// Unseen is the number of addresses that others hold of a pool, by its figures. It is
+// Unseen returns the number of addresses that others hold of a pool, by its figures. It is
 // below zero if its figures do not count the latest blocks yet.
 func (s Space) Unseen(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
 	taken, ok := new(big.Int).SetString(capacity.Allocated, 10)
@@ -80,7 +83,7 @@ func (s Space) Unseen(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
 	return taken.Sub(taken, s.Known())
 }
 
-// KeptBack are the blocks of a pool that are never handed out.
+// KeptBack returns the blocks of a pool that are never handed out.
 func KeptBack(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 	kept := append(Excluded(spec), Edges(pool, spec)...)
 	for _, w := range spec.Withheld(pool) {
@@ -89,7 +92,7 @@ func KeptBack(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 	return kept
 }
 
-// Excluded are the blocks that a pool excludes by name.
+// Excluded returns the blocks that a pool excludes by name.
 func Excluded(spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 	var excluded []netip.Prefix
 	for _, text := range spec.ExcludedCIDRs {
@@ -100,7 +103,7 @@ func Excluded(spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 	return excluded
 }
 
-// Edges are the blocks that a pool reserves at its two edges.
+// Edges returns the blocks that a pool reserves at its two edges.
 func Edges(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 	var kept []netip.Prefix
 	edges := spec.Reservations
@@ -121,7 +124,7 @@ func Edges(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 	return kept
 }
 
-// blocks are the prefixes that make up the addresses from first to last of a pool.
+// blocks returns the prefixes that make up the addresses from first to last of a pool.
 func blocks(first, last *big.Int, pool netip.Prefix) []netip.Prefix {
 	from, to := Address(first, pool.Addr()), Address(last, pool.Addr())
 	if !pool.Contains(from) {
@@ -133,10 +136,10 @@ func blocks(first, last *big.Int, pool netip.Prefix) []netip.Prefix {
 	return netipx.IPRangeFrom(from, to).Prefixes()
 }
 
-// Number is an address as a number.
+// Number returns an address as a number.
 func Number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
 
-// Address is the one of that number, of the same family as like; the zero Addr for
+// Address returns the one of that number, of the same family as like; the zero Addr for
 // a number that is none.
 func Address(n *big.Int, like netip.Addr) netip.Addr {
 	if n.Sign() < 0 || n.BitLen() > like.BitLen() {
@@ -144,4 +147,31 @@ func Address(n *big.Int, like netip.Addr) netip.Addr {
 	}
 	found, _ := netip.AddrFromSlice(n.FillBytes(make([]byte, like.BitLen()/8)))
 	return found
+}
+
+// Lengths returns the shortest and the longest prefix length of the blocks that a pool of a CIDR gives. There is none if
+// the first is the longer one.
+func Lengths(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) (least, most int32) {
+	bits, all := int32(pool.Bits()), int32(pool.Addr().BitLen()) //nolint:gosec // at most 128
+	return max(spec.Allocation.MinPrefixLength, bits), min(cmp.Or(spec.Allocation.MaxPrefixLength, all), all)
+}
+
+// Cooling returns how many addresses of a pool cool after their release.
+func Cooling(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
+	cooling := new(big.Int)
+	if capacity != nil && capacity.Cooling != "" {
+		if n, ok := new(big.Int).SetString(capacity.Cooling, 10); ok {
+			cooling = n
+		}
+	}
+	return cooling
+}
+
+// CoolsUntil says how much of a pool cools, and when the next of it is free.
+func CoolsUntil(pool *ipamv1alpha1.IPPool) string {
+	said := plural.Of(pool.Status.Capacity.Cooling, "address of the pool cools after its release", "addresses of the pool cool after their release")
+	if next := pool.Status.NextRelease; next != nil {
+		said += ", the next of them until " + next.UTC().Format(time.RFC3339)
+	}
+	return said
 }

@@ -41,11 +41,8 @@ another kubeconfig before, or start the controller with --request-token.
 
 You need a platform that kubectl ipam init has made, and the right to request tokens of that
 service account. Without an argument the workspace is ` + workspaces.DefaultWorkspace + `.`,
-		Example: `  kubectl ipam controller-kubeconfig root:ipam --file controller.kubeconfig
-
-  # for pods that reach kcp at another address than you
-  kubectl ipam controller-kubeconfig --address https://kcp.kcp-system.svc:6443`,
-		Args: cobra.MaximumNArgs(1),
+		Example: `  kubectl ipam controller-kubeconfig root:ipam --file controller.kubeconfig`,
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				o.platform = args[0]

@@ -60,14 +60,8 @@ back, delete the binding that the command names.`,
 		Example: `  # let alice claim in the workspace of the tenant team-a
   kubectl ipam --context team-a grant ipam-consumer --user alice
 
-  # let the group "network" keep the classes of the platform
-  kubectl ipam --context ipam grant ipam-class-admin --group network
-
   # without kcp: let zoe claim in one namespace
-  kubectl ipam grant ipam-consumer --user zoe --namespace team-b
-
-  # print what would be applied
-  kubectl ipam grant ipam-viewer --user alice --namespace web --dry-run`,
+  kubectl ipam grant ipam-consumer --user zoe --namespace team-b`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.role = args[0]
@@ -137,8 +131,7 @@ func (o *grant) enter() (client.Client, error) {
 	case rights.Closed:
 		return nil, exit.Fail(exit.Forbidden, "an admin of it can do this; --context or --server names another workspace", "you cannot enter this workspace, if there is one")
 	case rights.Unbound:
-		return nil, exit.Fail(exit.Unavailable, "kubectl ipam tenant bind WORKSPACE binds it, and --context or --server names another workspace",
-			"this workspace does not serve the IPAM API")
+		return nil, exit.Fail(exit.Unavailable, exit.BindIt, "this workspace does not serve the IPAM API")
 	case rights.Tenant, rights.Platform, rights.Cluster:
 	}
 	return session.NewClient(cfg)

@@ -29,9 +29,7 @@ its policies, its schemas for tenants, the roles, the APIExport, and the read-on
 classes for tenants. The command can be repeated. Without an argument the workspace is
 ` + workspaces.DefaultWorkspace + `.`,
 		Example: `  # read the manifests first
-  kubectl ipam init --dry-run | less
-
-  kubectl ipam init root:ipam`,
+  kubectl ipam init --dry-run | less`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {

@@ -2,8 +2,17 @@
 package tenant
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
 	"github.com/spf13/cobra"
 
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
@@ -18,4 +27,112 @@ pools of the platform, and from pools of their own.`,
 		Example: `  kubectl ipam tenant bind root:team-c
   kubectl ipam tenant list`,
 	}, newBind(s), newList(s))
+}
+
+func newList(s *session.Session) *cobra.Command {
+	out := &output.Report{Also: []string{output.Name, output.CSV}}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls", "get"},
+		Short:   "List the tenants, and how many claims and pools each has",
+		Long: `List the workspaces that are bound to the platform in the current workspace: how many claims
+each has, how many of those wait for a block, and how many pools. It is for users with the
+role ipam-tenant-viewer there.
+
+On a cluster without kcp the tenants are the namespaces that have claims.`,
+		Example: `  # in the workspace of the platform
+  kubectl ipam tenant list`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := reach.Of(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			return list(cmd.Context(), s, r, out)
+		},
+	}
+	out.AddFlags(cmd)
+	return cmd
+}
+
+// tenant is a workspace that is bound, or a namespace without kcp, and the fields of -o.
+type tenant struct {
+	Tenant string `json:"tenant"`
+	// Cluster is the logical cluster of a workspace.
+	Cluster string `json:"cluster,omitempty"`
+	Claims  int    `json:"claims"`
+	Waiting int    `json:"waiting"`
+	// Pools are those of a workspace: without kcp they are of the cluster.
+	Pools int `json:"pools,omitempty"`
+}
+
+func list(ctx context.Context, s *session.Session, r *reach.View, out *output.Report) error {
+	if r.Path != "" && !r.SeesTenants {
+		return exit.Fail(exit.NotFound, "they are listed in the workspace of the platform, for users with the role ipam-tenant-viewer; --context names another workspace",
+			"you see no tenants from %s", r.Path)
+	}
+	tenants, err := tenantsOf(ctx, r)
+	if err != nil {
+		return err
+	}
+	if len(tenants) == 0 && !out.Given() {
+		makes := "kubectl ipam tenant bind WORKSPACE makes one"
+		if r.Path == "" {
+			makes = "the first claim in a namespace makes it one"
+		}
+		s.Say("there are no tenants; %s", makes)
+		return nil
+	}
+	t := output.NewTable("TENANT", "CLAIMS", "WAITING", "POOLS")
+	for _, one := range tenants {
+		pools := fmt.Sprint(one.Pools)
+		if one.Cluster == "" {
+			pools = ""
+		}
+		t.Rows = append(t.Rows, output.Row(nil, one.Tenant, fmt.Sprint(one.Claims), fmt.Sprint(one.Waiting), pools))
+	}
+	return out.Show(s.Out, map[string]any{"tenants": tenants}, t)
+}
+
+// tenantsOf counts what each tenant has.
+func tenantsOf(ctx context.Context, r *reach.View) ([]tenant, error) {
+	claims, err := r.Claims(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]*tenant{}
+	of := func(name string) *tenant {
+		if found[name] == nil {
+			found[name] = &tenant{Tenant: name}
+		}
+		return found[name]
+	}
+	for cluster, path := range r.Paths {
+		of(cmp.Or(path, cluster)).Cluster = cluster
+	}
+	for i := range claims {
+		in := r.Workspace(&claims[i])
+		if r.Path != "" && in == "" {
+			continue // of the platform itself
+		}
+		one := of(cmp.Or(in, claims[i].Namespace))
+		one.Claims++
+		if claims[i].Status.AllocatedCIDR == "" {
+			one.Waiting++
+		}
+	}
+	pools, err := r.Pools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range pools {
+		if in := r.Workspace(&pools[i]); in != "" {
+			of(in).Pools++
+		}
+	}
+	tenants := make([]tenant, 0, len(found))
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		tenants = append(tenants, *found[name])
+	}
+	return tenants, nil
 }

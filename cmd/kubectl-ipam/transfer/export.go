@@ -32,10 +32,7 @@ as manifests or as a table. kubectl ipam import reads both, in this workspace or
 Child pools, claims from child pools, and claims that wait are left out, because a plan
 cannot ask for their blocks. The command names each of them on stderr. Retained blocks, and
 all annotations except descriptions, are left out as well.`,
-		Example: `  # write a table to edit
-  kubectl ipam export -A -o csv > plan.csv
-
-  # copy the plan into another workspace
+		Example: `  # copy the plan into another workspace
   kubectl ipam export -A > plan.yaml
   kubectl ipam --context elsewhere import plan.yaml`,
 		Args: cobra.NoArgs,

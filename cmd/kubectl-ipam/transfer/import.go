@@ -58,10 +58,7 @@ A table begins with the names of its columns: kind, name and cidr are enough. ki
 claim or exclusion. Commas, semicolons, tabs or bars separate the cells. A claim without
 pool and class claims from the pool of the plan that contains it, and a row without a name
 is named after its block.`,
-		Example: `  # show what would be created, and what prevents it
-  kubectl ipam import plan.csv --dry-run
-
-  # read a table of another program, and make each row a claim
+		Example: `  # read a table of another program, and make each row a claim
   kubectl ipam import prefixes.csv --column cidr=Prefix --ignore-column Status --default kind=claim,pool=dc`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

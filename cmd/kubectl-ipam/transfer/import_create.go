@@ -66,8 +66,6 @@ func (o *planImport) sayWithoutTerminal(words string) {
 // preview asks the server about every line that is new, and stores nothing. What it refuses is
 // added to what is wrong.
 func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*step, found *faults) error {
-	var mu sync.Mutex
-	var wrong []refusal
 	newPool := anyNewPool(steps) || len(found.problems) > 0
 	faulty := found.lines()
 	steps = slices.DeleteFunc(slices.Clone(steps), func(s *step) bool { return faulty[s.Line] })
@@ -77,9 +75,7 @@ func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*s
 			return err
 		}
 		if err != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			wrong = append(wrong, refusal{plan.Problem{Line: s.Line, Message: fmt.Sprintf("%s %s: %s", s.Kind, s.shownName(), err)}, exit.CodeOf(err)})
+			s.Message, s.code = fmt.Sprintf("%s %s: %s", s.Kind, s.shownName(), err), exit.CodeOf(err)
 		}
 		return nil
 	}
@@ -89,22 +85,16 @@ func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*s
 			break
 		}
 	}
-	if len(wrong) == 0 {
-		return ended
+	refused := slices.DeleteFunc(steps, func(s *step) bool { return s.code == 0 })
+	slices.SortStableFunc(refused, func(a, b *step) int { return a.Line - b.Line })
+	problems := make([]plan.Problem, len(refused))
+	for i, s := range refused {
+		problems[i] = plan.Problem{Line: s.Line, Message: s.Message}
 	}
-	slices.SortStableFunc(wrong, func(a, b refusal) int { return a.problem.Line - b.problem.Line })
-	problems := make([]plan.Problem, len(wrong))
-	for i, one := range wrong {
-		problems[i] = one.problem
+	if len(refused) > 0 {
+		found.add(refused[0].code, problems...)
 	}
-	found.add(wrong[0].code, problems...)
 	return ended
-}
-
-// refusal is a line that the server refuses, and the exit code of its reason.
-type refusal struct {
-	problem plan.Problem
-	code    int
 }
 
 // ask is the preview of one line. A claim may miss a pool of the plan, which is not there yet.

@@ -40,9 +40,7 @@ current workspace, and change nothing.
 
 The command is the server. It listens on 127.0.0.1, prints an address with a token that
 admits your browser, and serves until you stop it.`,
-		Example: `  kubectl ipam ui
-
-  # serve the pages, and open them in your browser
+		Example: `  # serve the pages, and open them in your browser
   kubectl ipam ui --open`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },

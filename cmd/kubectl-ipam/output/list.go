@@ -1,5 +1,4 @@
-// Package listing lists the objects of one kind.
-package listing
+package output
 
 import (
 	"context"
@@ -10,23 +9,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
-// Command is what every list is asked for with.
-type Command struct {
+// Listing is a list, and how it is asked for.
+type Listing struct {
 	*session.Session
-	Output   output.Printer
+	Output   Printer
 	selector string
 	sortBy   string
 	// Filter leaves out what is not to be listed; nil keeps all.
 	Filter func(client.ObjectList)
 }
 
-// New makes the command that lists the objects of one kind.
-func New(s *session.Session, short string, run func(context.Context, *Command) error) *cobra.Command {
-	o := &Command{Session: s}
+// NewList makes the command that lists the objects of one kind.
+func NewList(s *session.Session, short string, run func(context.Context, *Listing) error) *cobra.Command {
+	o := &Listing{Session: s}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -40,9 +38,23 @@ func New(s *session.Session, short string, run func(context.Context, *Command) e
 	return cmd
 }
 
+// NewShow makes the command that shows the object of a name.
+func NewShow(s *session.Session, names session.Names, show func(ctx context.Context, name string, out *Printer) error) *cobra.Command {
+	out := &Printer{}
+	cmd := &cobra.Command{
+		Use:     "show NAME",
+		Aliases: []string{"get", "describe"},
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return show(cmd.Context(), args[0], out) },
+	}
+	out.AddFlags(cmd)
+	session.CompleteArgs(s, cmd, names)
+	return cmd
+}
+
 // List prints what a namespace has, or all of them; if there is nothing it says so, and
 // draws no table.
-func (o *Command) List(ctx context.Context, list client.ObjectList, namespace, nothing string) error {
+func (o *Listing) List(ctx context.Context, list client.ObjectList, namespace, nothing string) error {
 	selector, err := parseSelector(o.selector)
 	if err != nil {
 		return err
@@ -55,7 +67,7 @@ func (o *Command) List(ctx context.Context, list client.ObjectList, namespace, n
 	if err := o.read(ctx, c, list, &options); err != nil {
 		return err
 	}
-	if meta.LenList(list) == 0 && o.Output.Tabular() && o.Output.Format != output.CSV {
+	if meta.LenList(list) == 0 && o.Output.Tabular() && o.Output.Format != CSV {
 		o.Say("%s", nothing)
 		return nil
 	}
@@ -64,7 +76,7 @@ func (o *Command) List(ctx context.Context, list client.ObjectList, namespace, n
 
 // read reads a list and sorts it. Without --sort-by, the order is that of namespaces and names: in the workspaces
 // of tenants, kcp lists classes in another order each time.
-func (o *Command) read(ctx context.Context, c client.Client, list client.ObjectList, options *client.ListOptions) error {
+func (o *Listing) read(ctx context.Context, c client.Client, list client.ObjectList, options *client.ListOptions) error {
 	if err := c.List(ctx, list, options); err != nil {
 		return err
 	}
@@ -72,7 +84,7 @@ func (o *Command) read(ctx context.Context, c client.Client, list client.ObjectL
 		o.Filter(list)
 	}
 	for _, field := range []string{".metadata.name", ".metadata.namespace", o.sortBy} {
-		if err := output.Sort(list, field); err != nil {
+		if err := Sort(list, field); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package listing
+package output
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func TestList_OrdersByName(t *testing.T) {
 		return nil
 	}})
 	list := &ipamv1alpha1.IPClassList{}
-	o := &Command{Session: stage.New(t).Session}
+	o := &Listing{Session: stage.New(t).Session}
 	if err := o.read(t.Context(), c, list, &client.ListOptions{}); err != nil {
 		t.Fatalf("read: %v", err)
 	}
