@@ -67,7 +67,7 @@ type pass struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
 	cl, err := r.Clusters.GetCluster(ctx, req.ClusterName)
 	if err != nil {
-		r.forget(req)
+		r.looks.forget(req)
 		r.admit() // next may have returned this request, and another one can begin in its place
 		return reconcile.Result{}, err
 	}
@@ -92,14 +92,14 @@ func (r *Reconciler) admit() {
 func (r *Reconciler) reconcile(ctx context.Context, req mcreconcile.Request, cl cluster.Cluster) (reconcile.Result, error) {
 	claim := &ipamv1alpha1.IPClaim{}
 	if err := cl.GetClient().Get(ctx, req.NamespacedName, claim); err != nil {
-		r.forget(req)
+		r.looks.forget(req)
 		if _, odd := errors.AsType[*decode.UnreadableError](err); odd {
 			return reconcile.Result{}, nil // as the claim itself tells
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if claim.Spec.OwnerRef == nil || !claim.DeletionTimestamp.IsZero() {
-		r.forget(req)
+		r.looks.forget(req)
 		return reconcile.Result{}, nil
 	}
 	if young := r.MinAge - r.Clock.Since(claim.CreationTimestamp.Time); young > 0 {
@@ -126,10 +126,10 @@ func (p *pass) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if found.sight == live.Hidden {
-		p.forget(p.request)
+		p.looks.forget(p.request)
 		return p.report(ctx, found) // what was said before cannot be upheld
 	}
-	times := p.count(found.rule)
+	times := p.looks.note(p.request, look{claim: ledger.ClaimID(p.claim.UID), rule: found.rule, at: p.Clock.Now()}, p.Interval)
 	if found.rule != "" && times < looksToReport {
 		return nil
 	}
@@ -160,11 +160,6 @@ func (p *pass) find(ctx context.Context) (finding, error) {
 		return finding{}, err
 	}
 	return p.judge(p.claim, sight), nil
-}
-
-// count records the result of a check, and returns how many in a row had it.
-func (p *pass) count(rule ipamv1alpha1.Reason) int {
-	return p.looks.note(p.request, look{claim: ledger.ClaimID(p.claim.UID), rule: rule, at: p.Clock.Now()}, p.Interval)
 }
 
 // report sets or takes away the condition, with an event when that is news.
@@ -219,5 +214,3 @@ func (p *pass) warn(reason ipamv1alpha1.Reason, message string) {
 	p.cluster.GetEventRecorder(component).
 		Eventf(p.claim, nil, corev1.EventTypeWarning, string(reason), "CheckConsumer", "%s", message)
 }
-
-func (r *Reconciler) forget(req mcreconcile.Request) { r.looks.forget(req) }

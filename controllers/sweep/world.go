@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -109,7 +110,7 @@ func (c Caches) Allowed(ctx context.Context, pool ledger.Pool, orphans []ledger.
 	if pool.Cluster != c.Directory.Platform().Cluster && slices.ContainsFunc(orphans, foreign) {
 		return false
 	}
-	obj, _, ok := c.pool(ctx, pool)
+	_, obj, ok := c.pool(ctx, pool)
 	if !ok {
 		return false
 	}
@@ -119,21 +120,17 @@ func (c Caches) Allowed(ctx context.Context, pool ledger.Pool, orphans []ledger.
 
 // Warn implements World.
 func (c Caches) Warn(ctx context.Context, pool ledger.Pool, message string) {
-	if obj, recorder, ok := c.pool(ctx, pool); ok {
-		recorder(obj, message)
+	if cl, obj, ok := c.pool(ctx, pool); ok {
+		cl.GetEventRecorder("ipam-controller").Eventf(obj, nil, corev1.EventTypeWarning, reasonBraked, "Sweep", "%s", message)
 	}
 }
 
-func (c Caches) pool(ctx context.Context, pool ledger.Pool) (*ipamv1alpha1.IPPool, func(*ipamv1alpha1.IPPool, string), bool) {
+func (c Caches) pool(ctx context.Context, pool ledger.Pool) (cl cluster.Cluster, obj *ipamv1alpha1.IPPool, ok bool) {
 	cl, err := c.Clusters.GetCluster(ctx, c.Directory.Engaged(pool.Cluster))
 	if err != nil {
 		return nil, nil, false
 	}
-	obj := &ipamv1alpha1.IPPool{}
-	if err := cl.GetCache().Get(ctx, client.ObjectKey{Name: pool.Name}, obj); err != nil {
-		return nil, nil, false
-	}
-	return obj, func(obj *ipamv1alpha1.IPPool, message string) {
-		cl.GetEventRecorder("ipam-controller").Eventf(obj, nil, corev1.EventTypeWarning, reasonBraked, "Sweep", "%s", message)
-	}, true
+	obj = &ipamv1alpha1.IPPool{}
+	err = cl.GetCache().Get(ctx, client.ObjectKey{Name: pool.Name}, obj)
+	return cl, obj, err == nil
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -74,4 +75,20 @@ func (w *watch) close(of *workspace) {
 	if t != nil {
 		t.remove(of)
 	}
+}
+
+// platform passes on what happens on the platform. An update from one object to another of its name
+// becomes two events, as in a tap.
+type platform struct {
+	eventHandler
+}
+
+// Update implements handler.TypedEventHandler.
+func (p platform) Update(ctx context.Context, e event.UpdateEvent, q queue) {
+	if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+		p.Delete(ctx, event.DeleteEvent{Object: e.ObjectOld, DeleteStateUnknown: true}, q)
+		p.Create(ctx, event.CreateEvent{Object: e.ObjectNew}, q)
+		return
+	}
+	p.eventHandler.Update(ctx, e, q)
 }

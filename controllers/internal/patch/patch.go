@@ -55,13 +55,9 @@ func (h *Helper) Patch(ctx context.Context, c client.Client, obj client.Object) 
 	if reflect.DeepEqual(h.before, obj) || equality.Semantic.DeepEqual(h.before, obj) {
 		return nil // as most passes find it; reflect is cheaper, and what follows costs far more
 	}
-	before, err := split(h.before)
+	before, after, err := h.halves(obj)
 	if err != nil {
-		return fmt.Errorf("patch %s: %w", obj.GetName(), err)
-	}
-	after, err := split(obj)
-	if err != nil {
-		return fmt.Errorf("patch %s: %w", obj.GetName(), err)
+		return err
 	}
 	if changes := diff(before.main, after.main); len(changes) > 0 {
 		if err := h.send(ctx, c, obj, changes); err != nil {
@@ -88,13 +84,9 @@ func (h *Helper) Patch(ctx context.Context, c client.Client, obj client.Object) 
 // PatchWhole sends what differs from the snapshot of an object that has no status
 // subresource, in one call at most. All else is as in Patch.
 func (h *Helper) PatchWhole(ctx context.Context, c client.Client, obj client.Object) error {
-	before, err := split(h.before)
+	before, after, err := h.halves(obj)
 	if err != nil {
-		return fmt.Errorf("patch %s: %w", obj.GetName(), err)
-	}
-	after, err := split(obj)
-	if err != nil {
-		return fmt.Errorf("patch %s: %w", obj.GetName(), err)
+		return err
 	}
 	changes := diff(before.main, after.main)
 	if status := diff(before.status, after.status); len(status) > 0 {
@@ -104,6 +96,17 @@ func (h *Helper) PatchWhole(ctx context.Context, c client.Client, obj client.Obj
 		return nil
 	}
 	return ignoreGone(obj, h.send(ctx, c, obj, changes))
+}
+
+// halves takes the object apart, as it was and as it is.
+func (h *Helper) halves(obj client.Object) (before, after halves, err error) {
+	if before, err = split(h.before); err == nil {
+		after, err = split(obj)
+	}
+	if err != nil {
+		err = fmt.Errorf("patch %s: %w", obj.GetName(), err)
+	}
+	return before, after, err
 }
 
 // send patches the object itself.

@@ -2,14 +2,17 @@ package source
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
@@ -67,3 +70,13 @@ func (f *faults) note(ctx context.Context, event watch.EventType, obj client.Obj
 
 // count adds to the metric. The caller holds mu.
 func (f *faults) count(more int) { unreadable.WithLabelValues(f.kind).Add(float64(more)) }
+
+// Tell reports whether err is that of an object which cannot be read, and then records an event on that. There is nothing to try
+// again: a change of the object brings it back.
+func Tell(cl cluster.Cluster, err error) bool {
+	odd, ok := errors.AsType[*decode.UnreadableError](err)
+	if ok {
+		cl.GetEventRecorder("ipam-controller").Eventf(odd.Object, nil, corev1.EventTypeWarning, "Unreadable", "Read", "%s", odd.Error())
+	}
+	return ok
+}
