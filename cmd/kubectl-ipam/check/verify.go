@@ -62,23 +62,18 @@ func verify(ctx context.Context, s *session.Session, out *output.Report) error {
 		return err
 	}
 	found.Findings = append(found.Findings, checkExport(ctx, r)...)
-	if out.Given() {
-		if err := out.Print(s.Out, found); err != nil {
+	t := output.NewTable("WORKSPACE", "NAMESPACE", "NAME", "WRONG")
+	for _, f := range found.Findings {
+		t.Rows = append(t.Rows, output.Row(nil, f.Workspace, f.Namespace, f.Name, f.Wrong))
+	}
+	if out.Given() || len(t.Rows) > 0 {
+		if err := out.Show(s.Out, found, t); err != nil {
 			return err
 		}
 	}
 	if len(found.Findings) == 0 {
 		s.Say("%s and %s agree", plural.Of(found.Claims, "claim", "claims"), plural.Of(found.Allocations, "allocation", "allocations"))
 		return nil
-	}
-	if !out.Given() {
-		t := output.NewTable("WORKSPACE", "NAMESPACE", "NAME", "WRONG")
-		for _, f := range found.Findings {
-			t.Rows = append(t.Rows, output.Row(nil, f.Workspace, f.Namespace, f.Name, f.Wrong))
-		}
-		if err := output.WriteTable(s.Out, t); err != nil {
-			return err
-		}
 	}
 	return exit.Fail(exit.Error, "ipam-controller repairs most of this; if it stays, see its log", "%s wrong", plural.Of(len(found.Findings), "thing is", "things are"))
 }

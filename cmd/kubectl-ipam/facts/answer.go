@@ -126,11 +126,7 @@ func Warnings(object client.Object) []string {
 }
 
 // Overlapping says which addresses of a pool are also those of another workspace that serves this one; empty if none is.
-func Overlapping(object client.Object) string {
-	pool, ok := object.(*ipamv1alpha1.IPPool)
-	if !ok {
-		return ""
-	}
+func Overlapping(pool *ipamv1alpha1.IPPool) string {
 	condition := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionOverlapping)
 	if condition == nil || condition.Status != metav1.ConditionTrue {
 		return ""

@@ -11,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/internal/cidr"
@@ -21,11 +20,8 @@ import (
 type listView struct {
 	*Pool
 	paged[listRow]
-	Meter meter
-	// Lengths are the free blocks by length, and Largest the length of the largest; empty for none.
-	Lengths       []fit
-	Largest       string
-	Hidden, Cools string
+	// Lengths are the free blocks by length; empty for none.
+	Lengths []fit
 	// CSV is where all rows are to be had as data.
 	CSV string
 }
@@ -58,15 +54,10 @@ func (s *server) list(r *http.Request, snapshot *Snapshot) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	data := listView{Pool: p, Meter: meterOf(p.Object), CSV: p.Path("list.csv")}
+	data := listView{Pool: p, CSV: p.Path("list.csv")}
 	data.paged = paging(r, rows(snapshot, p, 0))
-	hidden, rest := p.Hidden()
-	data.Cools = p.cools()
-	if data.Hidden = hidden; rest == draw.Free {
+	if p.rest() == draw.Free {
 		data.Lengths = lengths(snapshot, p)
-	}
-	if p.Object != nil {
-		data.Largest = facts.LargestFree(p.Object)
 	}
 	return view{Template: "list.html", Title: "Pool " + p.Title(), Data: data}, nil
 }
@@ -112,7 +103,7 @@ func grown(snapshot *Snapshot, p *Pool, all []listRow) []listRow {
 			out = append(out, row)
 			continue
 		}
-		row.Meter, row.Link = meterOf(child.Object), child.Path()
+		row.Meter, row.Link = child.Meter(), child.Path()
 		out = append(append(out, row), rows(snapshot, child, row.Depth+1)...)
 	}
 	return out
@@ -134,12 +125,11 @@ func lengths(snapshot *Snapshot, p *Pool) []fit {
 
 // csv writes all rows of a pool as data.
 func (s *server) csv(w http.ResponseWriter, r *http.Request) {
+	var p *Pool
 	snapshot, err := s.reading.get(r.Context())
-	if err != nil {
-		s.fail(w, r, &Snapshot{}, err)
-		return
+	if err == nil {
+		p, err = asked(r, snapshot)
 	}
-	p, err := asked(r, snapshot)
 	if err != nil {
 		s.fail(w, r, snapshot, err)
 		return

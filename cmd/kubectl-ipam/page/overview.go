@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/internal/cidr"
@@ -19,7 +18,7 @@ import (
 // overview is all that there is, at a glance.
 type overview struct {
 	Tiles   []tile
-	Classes []class
+	Classes []ipamv1alpha1.IPClass
 	// Waiting is how many claims have no block. Waits and Stalled are the largest groups of them, and Groups says how
 	// many more there are.
 	Waiting        int
@@ -33,21 +32,11 @@ type overview struct {
 // tile is a pool at a glance.
 type tile struct {
 	*Pool
-	Map   draw.Figure
-	Meter meter
-	// Parent is the pool that this one was carved from, in words; it may be empty.
-	Parent string
+	Map draw.Figure
 	// Mine is the number of addresses that the caller's workspace holds.
 	Mine *big.Int
 	// Outlook is when the pool is full; empty if it does not fill.
 	Outlook string
-}
-
-// class is a class at a glance.
-type class struct {
-	*ipamv1alpha1.IPClass
-	Default bool
-	Lengths string
 }
 
 // first is how many things of a kind are shown before the pools.
@@ -55,7 +44,7 @@ const first = 5
 
 func (s *server) overview(_ *http.Request, snapshot *Snapshot) (view, error) {
 	all := waitingOf(snapshot)
-	data := overview{Waiting: len(all), Attention: attentionOf(snapshot)}
+	data := overview{Classes: snapshot.Classes, Waiting: len(all), Attention: attentionOf(snapshot)}
 	data.Attention, data.Later = data.Attention[:min(first, len(data.Attention))], data.Attention[min(first, len(data.Attention)):]
 	groups := groupsOf(all)
 	data.Groups = max(0, len(groups)-first)
@@ -73,31 +62,20 @@ func (s *server) overview(_ *http.Request, snapshot *Snapshot) (view, error) {
 	slices.SortStableFunc(data.Tiles, func(a, b tile) int {
 		return cmp.Or(a.Window().Compare(b.Window()), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Name, b.Name))
 	})
-	for i := range snapshot.Classes {
-		c := &snapshot.Classes[i]
-		data.Classes = append(data.Classes, classOf(c))
-	}
 	return view{Template: "overview.html", Title: "Overview", Data: data}, nil
 }
 
-func classOf(c *ipamv1alpha1.IPClass) class {
-	return class{c, facts.IsDefault(c), ipamv1alpha1.LengthsColumn(c.Spec.AllowedPrefixLengths)}
-}
-
 func (s *server) tileOf(p *Pool) tile {
-	t := tile{Pool: p, Meter: meterOf(p.Object), Mine: new(big.Int), Outlook: space.OutlookOf(p.Object, s.Now()).Soon()}
+	t := tile{Pool: p, Mine: new(big.Int), Outlook: space.OutlookOf(p.Object, s.Now()).Soon()}
 	for _, h := range p.Held {
 		if h.Workspace == "" && (h.Kind != space.Child || h.Slice) {
 			t.Mine.Add(t.Mine, cidr.Size(h.Block))
 		}
 	}
-	if p.Object != nil && p.Object.Spec.ParentPoolRef != nil {
-		t.Parent = p.Object.Spec.ParentPoolRef.Name
-	}
 	if window := p.Window(); window.IsValid() {
 		const boxes, least = 160, 1500 // for a glance
 		small := draw.Map{Window: window, Blocks: p.blocks(), Rest: p.rest(), Limit: boxes, Least: least}
-		t.Map = small.Figure("Map of pool "+p.Title(), t.Meter.Words, nil)
+		t.Map = small.Figure("Map of pool "+p.Title(), p.Meter().Words, nil)
 	}
 	return t
 }

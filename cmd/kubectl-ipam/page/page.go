@@ -7,6 +7,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"html/template"
 	"math/big"
@@ -102,12 +103,11 @@ func (p *problem) Error() string { return p.text }
 // view answers with the page that show makes of a snapshot.
 func (s *server) view(show func(*http.Request, *Snapshot) (view, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		var page view
 		snapshot, err := s.reading.get(r.Context())
-		if err != nil {
-			s.fail(w, r, &Snapshot{}, err)
-			return
+		if err == nil {
+			page, err = show(r, snapshot)
 		}
-		page, err := show(r, snapshot)
 		if err != nil {
 			s.fail(w, r, snapshot, err)
 			return
@@ -117,13 +117,13 @@ func (s *server) view(show func(*http.Request, *Snapshot) (view, error)) http.Ha
 	}
 }
 
-// fail answers with an error.
+// fail answers with an error. The snapshot is nil if it is the error of reading one.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, snapshot *Snapshot, err error) {
 	status := http.StatusBadGateway
 	if known, ok := err.(*problem); ok { //nolint:errorlint // a problem is never wrapped
 		status = known.status
 	}
-	s.write(w, r, status, view{Template: "problem.html", Title: "This did not work", Data: err.Error(), Snapshot: snapshot})
+	s.write(w, r, status, view{Template: "problem.html", Title: "This did not work", Data: err.Error(), Snapshot: cmp.Or(snapshot, &Snapshot{})})
 }
 
 // write renders the whole page before its first byte is sent.
@@ -155,8 +155,10 @@ func (s *server) parse() map[string]*template.Template {
 				}
 				return draw.Count(n)
 			},
-			"counted": plural.Of[string],
-			"svg":     func(f draw.Figure) (template.HTML, error) { return f.SVG() },
+			"counted":   plural.Of[string],
+			"isDefault": func(c ipamv1alpha1.IPClass) bool { return facts.IsDefault(&c) },
+			"lengths":   ipamv1alpha1.LengthsColumn,
+			"svg":       func(f draw.Figure) (template.HTML, error) { return f.SVG() },
 		})
 		parsed[name] = template.Must(page.ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name))
 	}

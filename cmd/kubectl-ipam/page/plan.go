@@ -23,7 +23,7 @@ import (
 type planView struct {
 	// Class, or Pool with the workspace of one elsewhere, is asked for; neither is the default class.
 	Class, From, Workspace, Length string
-	Classes                        []class
+	Classes                        []ipamv1alpha1.IPClass
 	// Lengths are those that the class gives; none if it gives any.
 	Lengths []int32
 	// Asked is set if there was a question.
@@ -50,12 +50,10 @@ type left struct {
 func (s *server) plan(r *http.Request, snapshot *Snapshot) (view, error) {
 	query := r.URL.Query()
 	data := planView{
-		Class: query.Get("class"), From: query.Get("pool"), Workspace: query.Get("workspace"), Length: strings.TrimPrefix(strings.TrimSpace(query.Get("length")), "/"),
+		Classes: snapshot.Classes, Class: query.Get("class"), From: query.Get("pool"), Workspace: query.Get("workspace"), Length: strings.TrimPrefix(strings.TrimSpace(query.Get("length")), "/"),
 		Asked: query.Has("class") || query.Has("pool") || query.Has("length"),
 	}
-	for i := range snapshot.Classes {
-		c := &snapshot.Classes[i]
-		data.Classes = append(data.Classes, classOf(c))
+	for _, c := range snapshot.Classes {
 		if allowed := c.Spec.AllowedPrefixLengths; c.Name == data.Class && allowed != nil {
 			for length := allowed.Min; length <= min(allowed.Max, 128); length++ {
 				data.Lengths = append(data.Lengths, length)
@@ -155,7 +153,7 @@ func leftOf(p *Pool, block netip.Prefix) *left {
 	size := new(big.Int).Sub(after.Known(), before.Known())
 	then := new(big.Int).Add(taken, size)
 	return &left{
-		Before: meterOf(p.Object), After: newMeter(shareOf(float(then), float(total))),
+		Before: p.Meter(), After: newMeter(shareOf(float(then), float(total))),
 		Free:    draw.Count(new(big.Int).Sub(total, then)),
 		Largest: largest(before), LargestAfter: largest(after),
 	}

@@ -23,14 +23,10 @@ type poolView struct {
 	Trail  []step
 	Map    draw.Figure
 	Legend []legendEntry
-	Meter  meter
 	// Picked is the block whose details are shown; nil for none.
 	Picked *details
 	// Used leads to the part of the window that has all of its blocks, if that is much smaller.
 	Used *step
-	// Hidden is how many addresses others hold unseen, and Cools what is said of those that
-	// cool; empty for none.
-	Hidden, Cools string
 	// Outlook is when the pool is full.
 	Outlook space.Outlook
 }
@@ -50,22 +46,20 @@ func (s *server) pool(r *http.Request, snapshot *Snapshot) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	data := poolView{Pool: p, Window: window, Meter: meterOf(p.Object), Trail: trail(p, window), Outlook: space.OutlookOf(p.Object, s.Now())}
+	data := poolView{Pool: p, Window: window, Trail: trail(p, window), Outlook: space.OutlookOf(p.Object, s.Now())}
 	for _, name := range p.classes() {
 		b := backed{Name: name}
 		for i := range snapshot.Classes {
 			if snapshot.Classes[i].Name == name {
-				b.Lengths = classOf(&snapshot.Classes[i]).Lengths
+				b.Lengths = ipamv1alpha1.LengthsColumn(snapshot.Classes[i].Spec.AllowedPrefixLengths)
 			}
 		}
 		data.Backs = append(data.Backs, b)
 	}
-	hidden, rest := p.Hidden()
-	data.Hidden, data.Cools = hidden, p.cools()
 	if !window.IsValid() {
 		return view{Template: "pool.html", Title: "Pool " + p.Title(), Data: data}, nil
 	}
-	m := draw.Map{Window: window, Blocks: p.blocks(), Rest: rest}
+	m := draw.Map{Window: window, Blocks: p.blocks(), Rest: p.rest()}
 	data.Used = used(p, m)
 	picked, err := pickedOf(r, p)
 	if err != nil {

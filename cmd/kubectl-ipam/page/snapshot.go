@@ -141,33 +141,35 @@ func (p *Pool) Unseen() (_ *big.Int, ok bool) {
 	return unseen, true
 }
 
-// Hidden is the number of addresses that others hold unseen, empty for none or if it is not known,
-// and what is known of the addresses between the visible blocks: Free, Cooling or Unseen.
-func (p *Pool) Hidden() (count string, rest draw.Kind) {
-	switch unseen, ok := p.Unseen(); {
-	case !ok:
-		return "", draw.Unseen
-	case unseen.Sign() > 0:
-		return draw.Count(unseen), draw.Unseen
-	case space.Cooling(p.Object.Status.Capacity).Sign() > 0:
-		return "", draw.Cooling
-	default:
-		return "", draw.Free
+// Hidden returns the number of addresses that others hold unseen; empty for none, or if it is not known.
+func (p *Pool) Hidden() string {
+	if unseen, ok := p.Unseen(); ok && unseen.Sign() > 0 {
+		return draw.Count(unseen)
 	}
+	return ""
 }
 
-// cools says how much of the pool cools, and until when; empty if nothing does.
-func (p *Pool) cools() string {
+// Cools says how much of the pool cools, and until when; empty if nothing does.
+func (p *Pool) Cools() string {
 	if !p.Shown() || space.Cooling(p.Object.Status.Capacity).Sign() == 0 {
 		return ""
 	}
 	return space.CoolsUntil(p.Object)
 }
 
-// rest is what is known of the addresses between the visible blocks.
+// Meter returns how full the pool is.
+func (p *Pool) Meter() meter { return meterOf(p.Object) }
+
+// rest returns the kind of the addresses between the visible blocks: Free, Cooling or Unseen.
 func (p *Pool) rest() draw.Kind {
-	_, rest := p.Hidden()
-	return rest
+	switch unseen, ok := p.Unseen(); {
+	case !ok || unseen.Sign() > 0:
+		return draw.Unseen
+	case p.Cools() != "":
+		return draw.Cooling
+	default:
+		return draw.Free
+	}
 }
 
 // kindOf is how a holding is drawn.

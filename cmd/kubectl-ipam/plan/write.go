@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
@@ -35,57 +36,52 @@ func (p *Plan) Objects() []any {
 // formula, or an owner with a slash in its name. A description is left out by itself.
 func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
 	rows := make([]map[string]string, 0, len(p.Pools)+len(p.Claims))
-	add := func(name string, cells map[string]string, same func(read *Plan) bool) {
-		if read, ok := reread(cells); ok && same(read) {
-			rows = append(rows, cells)
-			return
+	add := func(name string, cells map[string]string, wanted metav1.Object) {
+		same := func() bool {
+			wanted.SetAnnotations(described(cells[columnDescription]))
+			read := reread(cells)
+			return len(read) == 1 && equality.Semantic.DeepEqual(read[0], wanted)
 		}
-		described := cells[columnDescription] != ""
-		cells[columnDescription] = ""
-		if read, ok := reread(cells); !described || !ok || !same(read) {
-			left = append(left, name)
-			return
+		if !same() {
+			described := cells[columnDescription] != ""
+			cells[columnDescription] = ""
+			if !described || !same() {
+				left = append(left, name)
+				return
+			}
+			left = append(left, "description of "+name)
 		}
-		left = append(left, "description of "+name)
 		rows = append(rows, cells)
 	}
 	for _, pool := range p.Pools {
 		rest, exclusions, unsaid := apart(pool.IPPool)
-		cells := poolCells(rest)
 		before := len(rows)
-		add(kindPool+" "+pool.Name, cells, func(read *Plan) bool {
-			wanted := rest.DeepCopy()
-			wanted.Annotations = described(cells[columnDescription])
-			return len(read.Pools) == 1 && equality.Semantic.DeepEqual(read.Pools[0].IPPool, wanted)
-		})
-		if len(rows) > before {
+		if add(kindPool+" "+pool.Name, poolCells(rest), rest); len(rows) > before {
 			rows, left = append(rows, exclusions...), append(left, unsaid...)
 		}
 	}
 	for _, claim := range p.Claims {
-		cells := claimCells(claim.IPClaim)
-		add(kindClaim+" "+claim.name(), cells, func(read *Plan) bool {
-			wanted := claim.DeepCopy()
-			wanted.Annotations = described(cells[columnDescription])
-			return len(read.Claims) == 1 && equality.Semantic.DeepEqual(read.Claims[0].IPClaim, wanted)
-		})
+		add(kindClaim+" "+claim.name(), claimCells(claim.IPClaim), claim.DeepCopy())
 	}
 	return left, writeRows(w, rows)
 }
 
-// reread reads cells as a table with one row. It does not if a cell could not be printed.
-func reread(cells map[string]string) (*Plan, bool) {
+// reread reads cells as a table with one row, and returns its objects. There are none if a cell cannot be printed.
+func reread(cells map[string]string) []any {
 	for _, cell := range cells {
 		if legible.Cell(cell) != cell {
-			return nil, false
+			return nil
 		}
 	}
 	var table bytes.Buffer
 	if err := writeRows(&table, []map[string]string{cells}); err != nil {
-		return nil, false
+		return nil
 	}
 	p, wrong := ReadCSV(table.Bytes(), Options{})
-	return p, len(wrong) == 0
+	if len(wrong) > 0 {
+		return nil
+	}
+	return p.Objects()
 }
 
 // writeRows writes kind, name and cidr, and the columns that a row has something in.

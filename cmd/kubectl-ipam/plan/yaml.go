@@ -147,14 +147,13 @@ func (b *builder) manifestPool(line int, read *ipamv1alpha1.IPPool) {
 		b.problems.add(line, "pool %s is carved from pool %s, and its block cannot be asked for: leave it out, and create it by kubectl ipam pool create", read.Name, read.Spec.ParentPoolRef.Name)
 		return
 	}
-	pool := &ipamv1alpha1.IPPool{TypeMeta: typeOf("IPPool"), ObjectMeta: metav1.ObjectMeta{Name: read.Name, Labels: read.Labels, Annotations: kept(read)}, Spec: read.Spec}
-	block, err := ParseBlock(string(pool.Spec.CIDR))
+	block, err := ParseBlock(string(read.Spec.CIDR))
 	if err != nil {
 		b.problems.add(line, "pool %s: spec.cidr: %v", read.Name, err)
 		return
 	}
-	pool.Spec.CIDR, pool.Spec.IPFamily = ipamv1alpha1.CIDR(block.String()), familyIn(pool.Spec.IPFamily, block)
-	setDefaults(pool)
+	pool := exportedPool(read)
+	pool.Spec.CIDR = ipamv1alpha1.CIDR(block.String())
 	b.plan.Pools = append(b.plan.Pools, Pool{Line: line, IPPool: pool})
 }
 
