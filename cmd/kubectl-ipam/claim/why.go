@@ -104,8 +104,11 @@ func (q question) concerns(pool *ipamv1alpha1.IPPool) bool {
 
 // explain writes the answer, the pools and what to do.
 func (q question) explain(s *session.Session) error {
-	now := facts.AnswerOf(q.claim)
-	screen.Line(s.Out, "claim %s is not bound: %s", s.Paint.Bold(facts.Name(q.claim)), s.Paint.Yellow(reasonOrNone(now)))
+	now, reason := facts.AnswerOf(q.claim), "there is no answer yet"
+	if now.Allocated != nil {
+		reason = now.Allocated.Reason
+	}
+	screen.Line(s.Out, "claim %s is not bound: %s", s.Paint.Bold(facts.Name(q.claim)), s.Paint.Yellow(reason))
 	if now.Allocated != nil {
 		for said := range strings.SplitSeq(now.Allocated.Message, "; ") {
 			screen.Line(s.Out, "  %s", said)
@@ -130,13 +133,6 @@ func (q question) explain(s *session.Session) error {
 	return nil
 }
 
-func reasonOrNone(a facts.Answer) string {
-	if a.Allocated == nil {
-		return "there is no answer yet"
-	}
-	return a.Allocated.Reason
-}
-
 // drawPools lists the pools of this workspace that come into question. The answer says why each does not serve the claim.
 func (q question) drawPools(s *session.Session) error {
 	if len(q.pools) == 0 {
@@ -159,8 +155,10 @@ func (q question) drawPools(s *session.Session) error {
 // reason why the claim is not bound.
 func (q question) noPools() string {
 	switch spec := q.claim.Spec; {
-	case spec.PoolRef != nil && spec.PoolRef.ProjectRef != nil, spec.PoolSelector != nil && spec.PoolSelector.ProjectRef != nil:
-		return "the pools of " + q.elsewhere() + " are not shown to you"
+	case spec.PoolRef != nil && spec.PoolRef.ProjectRef != nil:
+		return "the pools of " + spec.PoolRef.ProjectRef.Name + " are not shown to you"
+	case spec.PoolSelector != nil && spec.PoolSelector.ProjectRef != nil:
+		return "the pools of " + spec.PoolSelector.ProjectRef.Name + " are not shown to you"
 	case spec.PoolRef != nil, spec.PoolSelector != nil:
 		return "no pool of this workspace comes into question"
 	case q.class == nil:
@@ -170,14 +168,6 @@ func (q question) noPools() string {
 	default:
 		return "neither the platform nor this workspace has a ready pool for this class"
 	}
-}
-
-// elsewhere is the workspace whose pools the claim asks for.
-func (q question) elsewhere() string {
-	if q.claim.Spec.PoolRef != nil {
-		return q.claim.Spec.PoolRef.ProjectRef.Name
-	}
-	return q.claim.Spec.PoolSelector.ProjectRef.Name
 }
 
 // says is the word of a pool that the answer to the claim lacks: that it is not ready, the visible holder of the address that

@@ -14,11 +14,6 @@ import (
 // lengths are prefix lengths from the shortest to the longest.
 type lengths struct{ min, max int32 }
 
-// common returns the lengths that are in both; there is none if min is above max.
-func (l lengths) common(other lengths) lengths {
-	return lengths{max(l.min, other.min), min(l.max, other.max)}
-}
-
 // givenBy returns the lengths that a pool can give to claims of a class. ok is false if the pool gives none: it is not
 // ready, of the other family, or its lengths and those of the class have none in common.
 func givenBy(class *ipamv1alpha1.IPClass, pool *ipamv1alpha1.IPPool) (given lengths, ok bool) {
@@ -28,7 +23,7 @@ func givenBy(class *ipamv1alpha1.IPClass, pool *ipamv1alpha1.IPPool) (given leng
 	}
 	given.min, given.max = space.Lengths(cidr, pool.Spec)
 	if allowed := class.Spec.AllowedPrefixLengths; allowed != nil {
-		given = given.common(lengths{allowed.Min, allowed.Max})
+		given = lengths{max(given.min, allowed.Min), min(given.max, allowed.Max)}
 	}
 	return given, given.min <= given.max
 }

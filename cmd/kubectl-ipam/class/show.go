@@ -45,12 +45,7 @@ func show(ctx context.Context, s *session.Session, name string, out *output.Prin
 	if err := c.List(ctx, pools); exit.IgnoreUnseen(err) != nil {
 		return err
 	}
-	return describeClass(s, class, backing(pools.Items, name))
-}
-
-// backing are the pools that name a class.
-func backing(pools []ipamv1alpha1.IPPool, class string) []ipamv1alpha1.IPPool {
-	return slices.DeleteFunc(pools, func(p ipamv1alpha1.IPPool) bool { return !slices.Contains(p.Spec.ClassNames, class) })
+	return describeClass(s, class, slices.DeleteFunc(pools.Items, func(p ipamv1alpha1.IPPool) bool { return !slices.Contains(p.Spec.ClassNames, name) }))
 }
 
 func describeClass(s *session.Session, class *ipamv1alpha1.IPClass, pools []ipamv1alpha1.IPPool) error {

@@ -55,9 +55,9 @@ func NewShow(s *session.Session, names session.Names, show func(ctx context.Cont
 // List prints what a namespace has, or all of them; if there is nothing it says so, and
 // draws no table.
 func (o *Listing) List(ctx context.Context, list client.ObjectList, namespace, nothing string) error {
-	selector, err := parseSelector(o.selector)
+	selector, err := labels.Parse(o.selector)
 	if err != nil {
-		return err
+		return exit.Usagef("--selector is %q; write labels such as site=fra: %w", o.selector, err)
 	}
 	c, err := o.Client()
 	if err != nil {
@@ -89,13 +89,4 @@ func (o *Listing) read(ctx context.Context, c client.Client, list client.ObjectL
 		}
 	}
 	return nil
-}
-
-// parseSelector reads labels as people write them.
-func parseSelector(text string) (labels.Selector, error) {
-	selector, err := labels.Parse(text)
-	if err != nil {
-		return nil, exit.Usagef("--selector is %q; write labels such as site=fra: %w", text, err)
-	}
-	return selector, nil
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 )
 
-// Sort sorts the items of a list by a field, which a JSONPath names as in kubectl get:
+// Sort sorts the items of a list by a field, which a JSONPath names as in kubectl get, with or without braces and the first dot:
 // addresses and numbers by their value, other texts by their characters. Items without the
 // field come first, and keep their order. Without a field, all do.
 func Sort(list runtime.Object, path string) error {
 	if path == "" {
 		return nil
 	}
-	field, err := parseField(path)
-	if err != nil {
+	field := jsonpath.New("field").AllowMissingKeys(true)
+	if err := field.Parse("{." + strings.TrimPrefix(strings.Trim(path, "{}"), ".") + "}"); err != nil {
 		return exit.Usagef("--sort-by is %q; write a field such as .status.allocatedCIDR: %w", path, err)
 	}
 	items, err := meta.ExtractList(list)
@@ -69,12 +69,6 @@ func (k sortKey) compare(other sortKey) int {
 		return cmp.Or(cmp.Compare(k.kind, other.kind), k.block.Compare(other.block), cmp.Compare(k.text, other.text))
 	}
 	return k.number.Cmp(other.number)
-}
-
-// parseField reads a JSONPath, with or without braces and the first dot.
-func parseField(path string) (*jsonpath.JSONPath, error) {
-	field := jsonpath.New("field").AllowMissingKeys(true)
-	return field, field.Parse("{." + strings.TrimPrefix(strings.Trim(path, "{}"), ".") + "}")
 }
 
 // valuesOf returns the texts that an object has in a field; of a list in it, all of them.

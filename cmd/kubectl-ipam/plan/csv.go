@@ -102,7 +102,9 @@ func ReadCSV(data []byte, options Options) (*Plan, []Problem) {
 
 // open finds out how a table is written, and reads its columns.
 func open(data []byte, options Options, found *problems) *table {
-	data, separator := separatorLine(unixLines(bytes.TrimPrefix(data, []byte("\ufeff"))))
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = bytes.ReplaceAll(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n")) // as some programs end lines
+	data, separator := separatorLine(data)
 	if options.Separator != 0 {
 		separator = options.Separator
 	}

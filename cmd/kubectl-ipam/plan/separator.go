@@ -24,11 +24,6 @@ func ParseSeparator(text string) (rune, error) {
 	return r, nil
 }
 
-// unixLines ends each line with a line feed alone. Some programs end lines with a carriage return.
-func unixLines(data []byte) []byte {
-	return bytes.ReplaceAll(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
-}
-
 // separatorLine cuts the line sep=; off, by which a table tells a spreadsheet its separator. The
 // line stays, as an empty one, so that the lines after it keep their numbers.
 func separatorLine(data []byte) (rest []byte, separator rune) {

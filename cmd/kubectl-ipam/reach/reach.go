@@ -137,39 +137,39 @@ func Class(ctx context.Context, c client.Reader, name string) (*ipamv1alpha1.IPC
 	return nil, exit.Missing("ipclasses", name)
 }
 
-// Pools are all that the caller may read.
+// Pools returns all that the caller may read.
 func (r *View) Pools(ctx context.Context) ([]ipamv1alpha1.IPPool, error) {
-	return everywhere(ctx, r, func() *ipamv1alpha1.IPPoolList { return &ipamv1alpha1.IPPoolList{} },
-		func(list *ipamv1alpha1.IPPoolList) []ipamv1alpha1.IPPool { return list.Items })
+	return everywhere(ctx, r, func(list *ipamv1alpha1.IPPoolList) []ipamv1alpha1.IPPool { return list.Items })
 }
 
-// Claims likewise.
+// Claims returns all that the caller may read.
 func (r *View) Claims(ctx context.Context) ([]ipamv1alpha1.IPClaim, error) {
-	return everywhere(ctx, r, func() *ipamv1alpha1.IPClaimList { return &ipamv1alpha1.IPClaimList{} },
-		func(list *ipamv1alpha1.IPClaimList) []ipamv1alpha1.IPClaim { return list.Items })
+	return everywhere(ctx, r, func(list *ipamv1alpha1.IPClaimList) []ipamv1alpha1.IPClaim { return list.Items })
 }
 
-// Allocations likewise.
+// Allocations returns all that the caller may read.
 func (r *View) Allocations(ctx context.Context) ([]ipamv1alpha1.IPAllocation, error) {
-	return everywhere(ctx, r, func() *ipamv1alpha1.IPAllocationList { return &ipamv1alpha1.IPAllocationList{} },
-		func(list *ipamv1alpha1.IPAllocationList) []ipamv1alpha1.IPAllocation { return list.Items })
+	return everywhere(ctx, r, func(list *ipamv1alpha1.IPAllocationList) []ipamv1alpha1.IPAllocation { return list.Items })
 }
 
 // everywhere lists a kind in every workspace that the caller sees, or in the current
 // namespace alone.
-func everywhere[L client.ObjectList, T any](ctx context.Context, r *View, fresh func() L, items func(L) []T) ([]T, error) {
-	here := fresh()
-	err := r.List(ctx, here)
+func everywhere[L, T any, P interface {
+	*L
+	client.ObjectList
+}](ctx context.Context, r *View, items func(*L) []T) ([]T, error) {
+	here := new(L)
+	err := r.List(ctx, P(here))
 	if apierrors.IsForbidden(err) {
-		err = r.List(ctx, here, client.InNamespace(r.Namespace))
+		err = r.List(ctx, P(here), client.InNamespace(r.Namespace))
 	}
 	if err != nil {
 		return nil, err
 	}
 	all := items(here)
 	for _, c := range r.Tenants {
-		there := fresh()
-		if err := c.List(ctx, there); err != nil {
+		there := new(L)
+		if err := c.List(ctx, P(there)); err != nil {
 			return nil, err
 		}
 		all = append(all, items(there)...)
@@ -180,12 +180,12 @@ func everywhere[L client.ObjectList, T any](ctx context.Context, r *View, fresh 
 // Key is a pool as the caller names it: the workspace is empty for the current one.
 type Key struct{ Workspace, Name string }
 
-// Holdings are the blocks of a pool that the caller may see, by address.
+// Holdings returns the blocks of a pool that the caller may see, by address.
 func (r *View) Holdings(in, name string, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []space.Holding {
 	return r.AllHoldings(pools, allocations)[Key{Workspace: in, Name: name}]
 }
 
-// AllHoldings are the blocks of all pools that the caller may see, each pool's by address.
+// AllHoldings returns the blocks of all pools that the caller may see, each pool's by address.
 func (r *View) AllHoldings(pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) map[Key][]space.Holding {
 	found := map[Key][]space.Holding{}
 	add := func(h space.Holding, from client.Object, ref ipamv1alpha1.PoolRef, cidr string) {

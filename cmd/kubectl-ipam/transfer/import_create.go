@@ -44,9 +44,9 @@ func (o *planImport) each(ctx context.Context, verb, kind string, steps []*step,
 			done++
 			words := fmt.Sprintf("%s: %d of %d %ss", verb, done, len(steps), kind)
 			spinner.Say(words)
-			if now := o.Now(); now.Sub(said) >= sayEvery {
-				said = now
-				o.sayWithoutTerminal(words)
+			if w, ok := o.ErrOut.(screen.Writer); o.Now().Sub(said) >= sayEvery && (!ok || !w.Terminal) {
+				said = o.Now()
+				o.Say("%s", words)
 			}
 			return err
 		})
@@ -57,16 +57,10 @@ func (o *planImport) each(ctx context.Context, verb, kind string, steps []*step,
 // sayEvery is how often an import without a terminal, which has no spinner, says how far it is.
 const sayEvery = 5 * time.Second
 
-func (o *planImport) sayWithoutTerminal(words string) {
-	if w, ok := o.ErrOut.(screen.Writer); !ok || !w.Terminal {
-		o.Say("%s", words)
-	}
-}
-
 // preview asks the server about every line that is new, and stores nothing. What it refuses is
 // added to what is wrong.
 func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*step, found *faults) error {
-	newPool := anyNewPool(steps) || len(found.problems) > 0
+	newPool := len(found.problems) > 0 || slices.ContainsFunc(steps, func(s *step) bool { return s.State == stateNew && s.Kind == "pool" })
 	faulty := found.lines()
 	steps = slices.DeleteFunc(slices.Clone(steps), func(s *step) bool { return faulty[s.Line] })
 	ask := func(ctx context.Context, s *step) error {

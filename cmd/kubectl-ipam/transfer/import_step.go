@@ -68,11 +68,6 @@ func (s *step) fullName() string {
 	return fmt.Sprintf("ip%s.%s/%s", s.Kind, ipamv1alpha1.GroupName, s.Name)
 }
 
-// anyNewPool reports whether a pool of the plan is not there yet.
-func anyNewPool(steps []*step) bool {
-	return slices.ContainsFunc(steps, func(s *step) bool { return s.State == stateNew && s.Kind == "pool" })
-}
-
 // compare finds which lines are there already. Those that are there as something else are added to
 // what is wrong.
 func compare(ctx context.Context, c client.Client, steps []*step, found *faults) error {
