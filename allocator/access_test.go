@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -16,7 +17,7 @@ import (
 
 func wantUnavailable(t *testing.T, err error, words string) {
 	t.Helper()
-	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), words) {
+	if !errors.Is(err, ledger.ErrUnavailable) || !strings.Contains(err.Error(), words) {
 		t.Errorf("error does not say %q: %v", words, err)
 	}
 }
@@ -82,7 +83,7 @@ func TestCredentialsRefused(t *testing.T) {
 	if l.Healthy() == nil {
 		t.Error("healthy without credentials")
 	}
-	if c, _ := l.Capacity("p"); c.Blocks != 1 {
+	if c, _ := l.Pools().Capacity("p"); c.Blocks != 1 {
 		t.Error("a refused bind has left something in memory:", c)
 	}
 }

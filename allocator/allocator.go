@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -70,16 +71,16 @@ func (o Options) withDefaults() Options {
 	o.HoldTime = cmp.Or(o.HoldTime, defaultHoldTime)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Wake == nil {
-		o.Wake = func(Holder) {}
+		o.Wake = func(ledger.Holder) {}
 	}
 	if o.Cooldown == nil {
-		o.Cooldown = func(Block) (time.Duration, error) { return 0, nil }
+		o.Cooldown = func(ledger.Block) (time.Duration, error) { return 0, nil }
 	}
 	if o.Changed == nil {
-		o.Changed = func(...PoolID) {}
+		o.Changed = func(...ledger.PoolID) {}
 	}
 	if o.Retired == nil {
-		o.Retired = func(Pool) {}
+		o.Retired = func(ledger.Pool) {}
 	}
 	return o
 }
@@ -90,11 +91,6 @@ func (a *Allocator) Close() error {
 	a.engine.Close()
 	return nil
 }
-
-// LedgerID identifies the ledger. The Allocator that opens a ledger first makes the
-// ID, at random. Another ID means another ledger: what the caller knows of blocks does
-// not hold for it.
-func (a *Allocator) LedgerID() string { return a.engine.ID }
 
 // Healthy returns nil when the ledger is being followed and the last
 // transaction went through, otherwise what is wrong.

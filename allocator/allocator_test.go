@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/index"
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 	"go.uber.org/goleak"
 )
@@ -21,9 +22,9 @@ type fixture struct {
 	*Allocator
 	t    *testing.T
 	etcd *etcdtest.Etcd
-	kept Block // retained, of a test
+	kept ledger.Block // retained, of a test
 	// Pools of a test: one that a claim holds, one that is being released, and an empty address space.
-	derived, shut, empty PoolID
+	derived, shut, empty ledger.PoolID
 }
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
@@ -55,9 +56,9 @@ func (l *fixture) open(options ...func(*Options)) *Allocator {
 }
 
 // pool registers a root pool of the workspace "platform".
-func (l *fixture) pool(id PoolID, cidr string) Pool {
+func (l *fixture) pool(id ledger.PoolID, cidr string) ledger.Pool {
 	l.t.Helper()
-	p, err := l.Register(l.t.Context(), Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr)})
+	p, err := l.Pools().Register(l.t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr)})
 	if err != nil {
 		l.t.Fatalf("Register: %v", err)
 	}
@@ -65,14 +66,14 @@ func (l *fixture) pool(id PoolID, cidr string) Pool {
 }
 
 // request asks for a block of a length for a claim.
-func request(pool PoolID, claim string, length int) Request {
-	return Request{Pool: pool, Length: length, Holder: Holder{
-		Claim: ClaimID(claim), Cluster: "tenant", Namespace: "default", Name: claim,
+func request(pool ledger.PoolID, claim string, length int) ledger.Request {
+	return ledger.Request{Pool: pool, Length: length, Holder: ledger.Holder{
+		Claim: ledger.ClaimID(claim), Cluster: "tenant", Namespace: "default", Name: claim,
 	}}
 }
 
 // bind binds, and fails the test if that fails.
-func (l *fixture) bind(r Request) Block {
+func (l *fixture) bind(r ledger.Request) ledger.Block {
 	l.t.Helper()
 	b, err := l.Bind(l.t.Context(), r)
 	if err != nil {
@@ -87,15 +88,15 @@ func (l *fixture) bind(r Request) Block {
 func (l *fixture) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
 	l.t.Helper()
 	for _, a := range append(allocators, l.Allocator) {
-		for p := range a.Pools() {
+		for p := range a.Pools().All() {
 			a.waitFor(l.t, p.ID, func(s *engine.Worker) bool { return !s.Working })
 		}
 	}
 	blocks := etcdtest.CheckLedger(l.t, l.etcd.Client(), store.DefaultPrefix)
 	for i, a := range append(allocators, l.Allocator) {
 		a.catchUp(l.t)
-		for p := range a.Pools() {
-			c, _ := a.Capacity(p.ID)
+		for p := range a.Pools().All() {
+			c, _ := a.Pools().Capacity(p.ID)
 			want := newTally(p, blocks)
 			if got := (tally{c.Blocks, c.Allocated.String(), c.Cooling.String()}); got != want {
 				l.t.Errorf("allocator %d, pool %s: has %v, want %v", i, p.ID, got, want)
@@ -113,7 +114,7 @@ type tally struct {
 }
 
 // newTally counts in the slowest way: it fills an index with what there is.
-func newTally(p Pool, blocks []etcdtest.Record) tally {
+func newTally(p ledger.Pool, blocks []etcdtest.Record) tally {
 	x := index.New(p.CIDR)
 	for _, prefix := range p.Excluded {
 		x.Exclude(prefix)
@@ -154,7 +155,7 @@ func (a *Allocator) catchUp(t *testing.T) {
 func (l *fixture) holdCommits() (inFlight <-chan struct{}, goOn func()) {
 	reached, pass := make(chan struct{}, 1), make(chan struct{})
 	l.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(SpaceID) error {
+		h.BeforeCommit = func(ledger.SpaceID) error {
 			select {
 			case reached <- struct{}{}:
 			default:
@@ -185,7 +186,7 @@ func (a *Allocator) waitIdle(t *testing.T) {
 	}
 }
 
-func (a *Allocator) waitFor(t *testing.T, id PoolID, ok func(*engine.Worker) bool) {
+func (a *Allocator) waitFor(t *testing.T, id ledger.PoolID, ok func(*engine.Worker) bool) {
 	t.Helper()
 	if w, found := a.engine.WorkerOf(id); found {
 		until(t, w, ok)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -36,7 +37,7 @@ func newBench(b *testing.B, maxOps int) *bench {
 		b.Fatalf("Open: %v", err)
 	}
 	b.Cleanup(func() { _ = a.Close() })
-	if _, err := a.Register(b.Context(), root("p", "10.0.0.0/8")); err != nil {
+	if _, err := a.Pools().Register(b.Context(), root("p", "10.0.0.0/8")); err != nil {
 		b.Fatalf("Register: %v", err)
 	}
 	return &bench{Allocator: a, client: server.Client(), maxOps: maxOps}
@@ -57,7 +58,7 @@ func spread(n, callers int, f func()) {
 	wg.Wait()
 }
 
-func (b *bench) next() Request {
+func (b *bench) next() ledger.Request {
 	return request("p", fmt.Sprintf("0f0a1f6e-4d4b-4c7c-9d51-%012d", b.claims.Add(1)), 32)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // errBound: the claim has a block already, which the ledger names.
@@ -26,33 +27,33 @@ var errBound = errors.New("claim is bound")
 //
 // If ctx ends while the block is being written, the block stays the claim's: Bind finds
 // it, Release frees it.
-func (a *Allocator) Bind(ctx context.Context, req Request) (Block, error) {
+func (a *Allocator) Bind(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 	ctx, span := engine.StartSpan(ctx, "allocate")
 	block, err := a.bind(ctx, req)
 	engine.EndSpan(span, err)
 	return block, err
 }
 
-func (a *Allocator) bind(ctx context.Context, req Request) (Block, error) {
+func (a *Allocator) bind(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 	block, _, err := a.bindOnce(ctx, wanted{Request: req})
 	if err == nil {
-		a.Withdraw(req.Holder.Claim)
+		a.Waits().Withdraw(req.Holder.Claim)
 	}
 	return block, err
 }
 
 // bindOnce binds a block to the holder. If the holder has one already, it returns that, and had is
 // true.
-func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had bool, err error) {
+func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block ledger.Block, had bool, err error) {
 	if err := checkRequest(req.Request); err != nil {
-		return Block{}, false, err
+		return ledger.Block{}, false, err
 	}
 	a.leave(req.Request)
 	b := newBind(req, req.holding(a.engine.Hooks.Now()))
 	var last int64
 	for {
 		if err := a.secure(ctx, req.Request); err != nil {
-			return Block{}, false, err
+			return ledger.Block{}, false, err
 		}
 		done, err := a.engine.Submit(ctx, req.Pool, b.op())
 		if err == nil {
@@ -62,28 +63,28 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block Block, had 
 		if errors.Is(err, space.ErrUnsecured) {
 			continue
 		}
-		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
+		if !errors.Is(err, errBound) && !errors.Is(err, ledger.ErrUnknownPool) {
 			a.makeWay(req.Request, err)
-			return Block{}, false, err
+			return ledger.Block{}, false, err
 		}
 		block, lookupErr := a.latest(ctx, req.Holder.Claim)
 		switch {
 		case lookupErr != nil:
-			return Block{}, false, lookupErr
-		case block.State != "" && block.State != Cooling:
+			return ledger.Block{}, false, lookupErr
+		case block.State != "" && block.State != ledger.Cooling:
 			return block, true, nil
 		case !errors.Is(err, errBound):
-			return Block{}, false, err
+			return ledger.Block{}, false, err
 		}
 		if err := a.cools(ctx, block, &last); err != nil {
-			return Block{}, false, err
+			return ledger.Block{}, false, err
 		}
 	}
 }
 
 // leave takes a claim off the waiting list of a pool where it waits for something else than it asks for now. Room that is
 // held for it is offered to the next claim.
-func (a *Allocator) leave(r Request) {
+func (a *Allocator) leave(r ledger.Request) {
 	if !a.table.WaitsAnywhere(r.Holder.Claim) {
 		return
 	}
@@ -96,8 +97,8 @@ func (a *Allocator) leave(r Request) {
 
 // makeWay takes a claim that was refused for a quota off the waiting list. Room that is held for it
 // is offered to the next claim.
-func (a *Allocator) makeWay(r Request, refusal error) {
-	if _, over := errors.AsType[*QuotaError](refusal); over {
+func (a *Allocator) makeWay(r ledger.Request, refusal error) {
+	if _, over := errors.AsType[*ledger.QuotaError](refusal); over {
 		a.table.Visit(r.Pool, func(p *space.Pool) { p.In.Room.Withdraw(p, r.Holder.Claim) })
 	}
 }
@@ -136,7 +137,7 @@ func (b bind) plan(v space.View) (engine.Plan, error) {
 		found, refusal = b.find(v, p)
 	}
 	if refusal == nil && p.Spaces > 0 && !b.adopts {
-		refusal = ErrMixed
+		refusal = ledger.ErrMixed
 	}
 	if errors.Is(refusal, space.ErrUnsecured) {
 		return engine.Plan{}, space.ErrUnsecured
@@ -206,17 +207,17 @@ type place struct {
 func (b bind) find(v space.View, p *space.Pool) (at place, refusal error) {
 	r := b.Request
 	if p.Closed() && !b.adopts {
-		return at, &ReleasingError{Pool: p.ID}
+		return at, &ledger.ReleasingError{Pool: p.ID}
 	}
-	if p.State != PoolOpen {
-		return at, ErrPoolDraining
+	if p.State != ledger.PoolOpen {
+		return at, ledger.ErrPoolDraining
 	}
 	if b.adopts {
 		at.prefix, refusal = p.Vacant(r.Exact)
 		return at, refusal
 	}
 	if reason := v.Pools().Frozen(); reason != space.NotFrozen {
-		return at, &FrozenError{Pool: p.ID, Lost: reason == space.LostChanges, Disputed: reason == space.Disputed}
+		return at, &ledger.FrozenError{Pool: p.ID, Lost: reason == space.LostChanges, Disputed: reason == space.Disputed}
 	}
 	if err := p.Suits(r); err != nil {
 		return at, err

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kcp-ipam/ipam/allocator/index"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 var comparePrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
@@ -18,13 +19,13 @@ func TestBind(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	req := request("p", "c", 26)
-	req.Class, req.Policy = "gold", Retain
+	req.Class, req.Policy = "gold", ledger.Retain
 
 	got := l.bind(req)
 
-	want := Block{
+	want := ledger.Block{
 		Prefix: prefix("10.0.0.0/26"), Pool: "p", Space: "p", Holder: req.Holder,
-		Class: "gold", Policy: Retain, State: Bound, BoundAt: got.BoundAt, Revision: got.Revision,
+		Class: "gold", Policy: ledger.Retain, State: ledger.Bound, BoundAt: got.BoundAt, Revision: got.Revision,
 	}
 	if diff := cmp.Diff(want, got, comparePrefix); diff != "" {
 		t.Errorf("Bind (-want +got):\n%s", diff)
@@ -46,10 +47,10 @@ func TestBind_AgainReturnsTheSameBlock(t *testing.T) {
 	}
 	draining := l.pool("d", "10.2.0.0/24")
 	l.bind(request("d", "last", 24))
-	if err := l.Drain(t.Context(), draining.ID); err != nil {
+	if err := l.Pools().Drain(t.Context(), draining.ID); err != nil {
 		t.Fatalf("Drain: %v", err)
 	}
-	for name, req := range map[string]Request{
+	for name, req := range map[string]ledger.Request{
 		"same":                     request("p", "c", 26),
 		"another length":           request("p", "c", 27),
 		"another pool":             request("q", "c", 26),
@@ -70,30 +71,30 @@ func TestBind_Refusals(t *testing.T) {
 	l.pool("d", "10.2.0.0/24")
 	l.bind(request("p", "c", 25))
 	l.bind(request("d", "keeps it", 25))
-	if err := l.Drain(t.Context(), "d"); err != nil {
+	if err := l.Pools().Drain(t.Context(), "d"); err != nil {
 		t.Fatalf("Drain: %v", err)
 	}
-	exact := func(p string) Request {
+	exact := func(p string) ledger.Request {
 		r := request("p", "x", 0)
 		r.Exact = prefix(p)
 		return r
 	}
 	for name, tc := range map[string]struct {
-		req  Request
+		req  ledger.Request
 		want error
 	}{
-		"no pool":             {request("q", "x", 26), ErrUnknownPool},
-		"draining":            {request("d", "x", 26), ErrPoolDraining},
-		"exact, taken":        {exact("10.0.0.0/26"), ErrInUse},
-		"exact, part taken":   {exact("10.0.0.0/24"), ErrInUse},
-		"exact, outside":      {exact("10.0.1.0/26"), ErrOutOfRange},
-		"exact, larger":       {exact("10.0.0.0/16"), ErrOutOfRange},
-		"exact, other family": {exact("2001:db8::/64"), ErrOutOfRange},
-		"exact, host bits":    {exact("10.0.0.129/25"), ErrInvalid},
-		"no such length":      {request("p", "x", 33), ErrInvalid},
-		"negative length":     {request("p", "x", -1), ErrInvalid},
-		"no claim":            {request("p", "", 26), ErrInvalid},
-		"claim with a slash":  {request("p", "a/b", 26), ErrInvalid},
+		"no pool":             {request("q", "x", 26), ledger.ErrUnknownPool},
+		"draining":            {request("d", "x", 26), ledger.ErrPoolDraining},
+		"exact, taken":        {exact("10.0.0.0/26"), ledger.ErrInUse},
+		"exact, part taken":   {exact("10.0.0.0/24"), ledger.ErrInUse},
+		"exact, outside":      {exact("10.0.1.0/26"), ledger.ErrOutOfRange},
+		"exact, larger":       {exact("10.0.0.0/16"), ledger.ErrOutOfRange},
+		"exact, other family": {exact("2001:db8::/64"), ledger.ErrOutOfRange},
+		"exact, host bits":    {exact("10.0.0.129/25"), ledger.ErrInvalid},
+		"no such length":      {request("p", "x", 33), ledger.ErrInvalid},
+		"negative length":     {request("p", "x", -1), ledger.ErrInvalid},
+		"no claim":            {request("p", "", 26), ledger.ErrInvalid},
+		"claim with a slash":  {request("p", "a/b", 26), ledger.ErrInvalid},
 	} {
 		if _, err := l.Bind(t.Context(), tc.req); !errors.Is(err, tc.want) {
 			t.Errorf("%s: got %v, want %v", name, err, tc.want)
@@ -107,21 +108,21 @@ func TestBind_Excluded(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
-	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.32/28"), prefix("10.0.0.128/30")}); err != nil {
+	if err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.32/28"), prefix("10.0.0.128/30")}); err != nil {
 		t.Fatalf("Exclude: %v", err)
 	}
 	for asked, want := range map[string]string{
 		"10.0.0.130/32": "10.0.0.128/30", "10.0.0.128/25": "10.0.0.128/30", "10.0.0.40/32": "10.0.0.32/28", "10.0.0.0/24": "10.0.0.32/28",
 	} {
 		_, err := l.Bind(t.Context(), exactly(request("p", "x", 0), asked))
-		if refused, ok := errors.AsType[*ExcludedError](err); !ok || *refused != (ExcludedError{Pool: "p", Excluded: prefix(want)}) {
+		if refused, ok := errors.AsType[*ledger.ExcludedError](err); !ok || *refused != (ledger.ExcludedError{Pool: "p", Excluded: prefix(want)}) {
 			t.Errorf("Bind(%s) = %v, want a refusal for %s", asked, err, want)
 		}
 	}
-	if _, err := l.Bind(t.Context(), exactly(request("p", "x", 0), "10.0.0.0/32")); !errors.Is(err, ErrInUse) {
-		t.Errorf("Bind(10.0.0.0/32) = %v, want %v", err, ErrInUse)
+	if _, err := l.Bind(t.Context(), exactly(request("p", "x", 0), "10.0.0.0/32")); !errors.Is(err, ledger.ErrInUse) {
+		t.Errorf("Bind(10.0.0.0/32) = %v, want %v", err, ledger.ErrInUse)
 	}
-	if err := l.Exclude(t.Context(), "p", nil); err != nil {
+	if err := l.Pools().Exclude(t.Context(), "p", nil); err != nil {
 		t.Fatalf("Exclude: %v", err)
 	}
 	if b, err := l.Bind(t.Context(), exactly(request("p", "x", 0), "10.0.0.130/32")); err != nil || b.Prefix != prefix("10.0.0.130/32") {
@@ -136,8 +137,8 @@ func TestBind_ExhaustedSaysWhatIsLeft(t *testing.T) {
 	l.bind(request("p", "c", 25))
 	for _, tc := range []struct{ length, largest int }{{24, 25}, {16, 25}} {
 		_, err := l.Bind(t.Context(), request("p", "x", tc.length))
-		var exhausted *ExhaustedError
-		if !errors.As(err, &exhausted) || *exhausted != (ExhaustedError{Pool: "p", Length: tc.length, Largest: tc.largest}) {
+		var exhausted *ledger.ExhaustedError
+		if !errors.As(err, &exhausted) || *exhausted != (ledger.ExhaustedError{Pool: "p", Length: tc.length, Largest: tc.largest}) {
 			t.Errorf("/%d: got %v", tc.length, err)
 		}
 	}
@@ -156,7 +157,7 @@ func TestBind_ExactAndStrategies(t *testing.T) {
 	least, best := request("p", "least", 64), request("p", "best", 64)
 	least.Strategy, best.Strategy = index.LeastUtilized, index.BestFit
 	for _, tc := range []struct {
-		req  Request
+		req  ledger.Request
 		want string
 	}{
 		{exact, "2001:db8:0:1::/64"},
@@ -221,7 +222,7 @@ func TestBind_FullQueueRefuses(t *testing.T) {
 	<-inFlight
 	go bind("queued")
 	l.waitQueued(1)
-	if _, err := l.Bind(t.Context(), request("p", "too many", 26)); !errors.Is(err, ErrBusy) {
+	if _, err := l.Bind(t.Context(), request("p", "too many", 26)); !errors.Is(err, ledger.ErrBusy) {
 		t.Errorf("Bind: %v", err)
 	}
 	goOn()
@@ -236,7 +237,7 @@ func TestRestart_SameAnswers(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	want := l.bind(request("p", "c", 26))
-	id := l.LedgerID()
+	id := l.Recovery().LedgerID()
 	if err := l.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
 	}
@@ -244,7 +245,7 @@ func TestRestart_SameAnswers(t *testing.T) {
 	l.etcd.Start()
 	l.Allocator = l.open()
 
-	if l.LedgerID() != id {
+	if l.Recovery().LedgerID() != id {
 		t.Error("another ledger")
 	}
 	if got := l.bind(request("p", "c", 26)); got != want {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -34,11 +35,11 @@ func TestDispute_InABusySpace(t *testing.T) {
 	}}
 	busy := &fixture{Allocator: l.through(kv, l.etcd.Client().Watcher), t: t, etcd: l.etcd}
 	busy.bind(exactly(request("p", "first", 0), "10.0.0.0/28"))
-	busy.adopt("second", "10.0.0.0/28", Bound)
-	busy.adopt("around", "10.0.0.0/27", Bound)
+	busy.adopt("second", "10.0.0.0/28", ledger.Bound)
+	busy.adopt("around", "10.0.0.0/27", ledger.Bound)
 	busy.free("around")
 	busy.free("first")
-	if b, ok, err := busy.Lookup(t.Context(), "second"); err != nil || !ok || b.State != Bound {
+	if b, ok, err := busy.Lookup(t.Context(), "second"); err != nil || !ok || b.State != ledger.Bound {
 		t.Errorf("Lookup of the last holder = %s, %t, %v; want it bound", b.State, ok, err)
 	}
 	if bound == 0 {

@@ -23,15 +23,15 @@ import (
 //
 // Refusals are those of Bind, and ErrPoolMismatch if the UID has a block that
 // is no pool.
-func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, error) {
+func (ps Pools) Carve(ctx context.Context, req ledger.Request, child ledger.Pool) (ledger.Pool, error) {
 	if err := errors.Join(checkRequest(req), ledger.CheckID("child pool", child.ID)); err != nil {
-		return Pool{}, err
+		return ledger.Pool{}, err
 	}
-	if req.Holder.Claim != ClaimID(child.ID) {
-		return Pool{}, fmt.Errorf("%w: claim %s must be the child pool's own ID %s", ErrInvalid, req.Holder.Claim, child.ID)
+	if req.Holder.Claim != ledger.ClaimID(child.ID) {
+		return ledger.Pool{}, fmt.Errorf("%w: claim %s must be the child pool's own ID %s", ledger.ErrInvalid, req.Holder.Claim, child.ID)
 	}
 	child.Frozen = false
-	c := carving{Allocator: a, req: wanted{Request: req}, child: child}
+	c := carving{Allocator: ps.a, req: wanted{Request: req}, child: child}
 	return c.run(ctx)
 }
 
@@ -39,46 +39,46 @@ func (a *Allocator) Carve(ctx context.Context, req Request, child Pool) (Pool, e
 type carving struct {
 	*Allocator
 	req      wanted
-	child    Pool
+	child    ledger.Pool
 	excluded func(cidr netip.Prefix) []netip.Prefix // the exclusions of the child; nil: none
 	last     int64                                  // revision of the block that cools under the child's ID
 }
 
-func (c *carving) run(ctx context.Context) (Pool, error) {
+func (c *carving) run(ctx context.Context) (ledger.Pool, error) {
 	if of := c.child.Derived; ledger.IsDerived(c.child.ID) != (of != nil) || of != nil && of.ID() != c.child.ID {
-		return Pool{}, fmt.Errorf("%w: pool %s does not have the ID that its class and scope give", ErrInvalid, c.child.ID)
+		return ledger.Pool{}, fmt.Errorf("%w: pool %s does not have the ID that its class and scope give", ledger.ErrInvalid, c.child.ID)
 	}
-	c.child.Parent, c.child.State, c.child.Space, c.child.Excluded = c.req.Pool, PoolOpen, SpaceID(c.child.ID), nil
+	c.child.Parent, c.child.State, c.child.Space, c.child.Excluded = c.req.Pool, ledger.PoolOpen, ledger.SpaceID(c.child.ID), nil
 	c.leave(c.req.Request)
 	now := c.engine.Hooks.Now()
 	c.child.RegisteredAt = store.Stamped(now)
 	o := engine.Op{Lane: c.req.Holder.Cluster, Alone: true, Plan: carve(newBind(c.req, c.req.holding(now)), c.child, c.excluded)}
 	for {
 		if err := c.secure(ctx, c.req.Request); err != nil {
-			return Pool{}, err
+			return ledger.Pool{}, err
 		}
 		done, err := c.engine.Submit(ctx, c.req.Pool, o)
 		if err == nil {
 			c.countBind(done)
-			c.Withdraw(c.req.Holder.Claim)
+			c.Waits().Withdraw(c.req.Holder.Claim)
 			return done.Pool, nil
 		}
 		if errors.Is(err, space.ErrUnsecured) {
 			continue
 		}
-		if !errors.Is(err, errBound) && !errors.Is(err, ErrUnknownPool) {
+		if !errors.Is(err, errBound) && !errors.Is(err, ledger.ErrUnknownPool) {
 			c.makeWay(c.req.Request, err)
-			return Pool{}, err
+			return ledger.Pool{}, err
 		}
 		pool, found, foundErr := c.before(ctx)
 		if foundErr != nil || found {
 			return pool, foundErr
 		}
 		if !errors.Is(err, errBound) {
-			return Pool{}, err
+			return ledger.Pool{}, err
 		}
 		if err := c.makeRoom(ctx); err != nil {
-			return Pool{}, err
+			return ledger.Pool{}, err
 		}
 	}
 }
@@ -101,66 +101,66 @@ func (c *carving) makeRoom(ctx context.Context) error {
 // that is draining or frozen, and excluded prefixes, and it frees blocks that cool there.
 // Unlike Adopt it makes no dispute: if others hold addresses there, it returns ErrInUse. A derived pool keeps what child says of
 // its making and its holder, and each child its exclusions.
-func (a *Allocator) Readopt(ctx context.Context, req Request, child Pool) (Pool, error) {
+func (rc Recovery) Readopt(ctx context.Context, req ledger.Request, child ledger.Pool) (ledger.Pool, error) {
 	if !req.Exact.IsValid() {
-		return Pool{}, fmt.Errorf("%w: adopt an exact prefix", ErrInvalid)
+		return ledger.Pool{}, fmt.Errorf("%w: adopt an exact prefix", ledger.ErrInvalid)
 	}
 	child.Frozen = true
 	excluded := func(netip.Prefix) []netip.Prefix { return child.Excluded }
 	for {
-		c := carving{Allocator: a, req: wanted{Request: req, adopts: true}, child: child, excluded: excluded}
+		c := carving{Allocator: rc.a, req: wanted{Request: req, adopts: true}, child: child, excluded: excluded}
 		p, err := c.run(ctx)
-		if !errors.Is(err, ErrInUse) {
+		if !errors.Is(err, ledger.ErrInUse) {
 			return p, err
 		}
-		if made, roomErr := a.endCooldowns(ctx, req.Pool, engine.EndCooldowns{Within: req.Exact}); roomErr != nil || !made {
-			return Pool{}, cmp.Or(roomErr, err)
+		if made, roomErr := rc.a.endCooldowns(ctx, req.Pool, engine.EndCooldowns{Within: req.Exact}); roomErr != nil || !made {
+			return ledger.Pool{}, cmp.Or(roomErr, err)
 		}
 	}
 }
 
 // before finds the child if it was carved before. It reads the child's claim and pool at one
 // revision: between two reads the child might be retired, and carved elsewhere.
-func (c *carving) before(ctx context.Context) (Pool, bool, error) {
+func (c *carving) before(ctx context.Context) (ledger.Pool, bool, error) {
 	id := c.child.ID
-	resp, err := c.store.Commit(ctx, nil, store.Ops(store.Get(c.keys.Claim(ClaimID(id))), store.Get(c.keys.Pool(id))), nil)
+	resp, err := c.store.Commit(ctx, nil, store.Ops(store.Get(c.keys.Claim(ledger.ClaimID(id))), store.Get(c.keys.Pool(id))), nil)
 	if err != nil {
-		return Pool{}, false, err
+		return ledger.Pool{}, false, err
 	}
 	claim, pool := store.Results(resp.Responses).Found(0), store.Results(resp.Responses).Found(1)
 	if claim == nil {
-		return Pool{}, false, nil
+		return ledger.Pool{}, false, nil
 	}
 	within, prefix, err := store.DecodeClaim(claim)
 	if err != nil {
-		return Pool{}, false, err
+		return ledger.Pool{}, false, err
 	}
 	if pool == nil {
 		r, ok, err := c.store.RecordAt(ctx, within, prefix, clientv3.WithRev(resp.Header.Revision))
 		if store.Compacted(err) || ok && space.CooledOf(r) != nil {
-			return Pool{}, false, nil // it was retired, or the caller tries again
+			return ledger.Pool{}, false, nil // it was retired, or the caller tries again
 		}
 		if err != nil {
-			return Pool{}, false, err
+			return ledger.Pool{}, false, err
 		}
-		return Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ErrPoolMismatch, prefix, within)
+		return ledger.Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ledger.ErrPoolMismatch, prefix, within)
 	}
 	p, err := store.DecodePool(string(pool.Key), id, pool.Value)
 	if err == nil && p.CIDR != prefix {
-		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ErrPoolMismatch, prefix, within, p.CIDR)
+		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ledger.ErrPoolMismatch, prefix, within, p.CIDR)
 	}
 	if err == nil {
 		err = c.engine.Await(ctx, pool.ModRevision)
 	}
 	if err != nil {
-		return Pool{}, false, err
+		return ledger.Pool{}, false, err
 	}
-	c.Withdraw(ClaimID(id))
+	c.Waits().Withdraw(ledger.ClaimID(id))
 	return p, true, nil
 }
 
 // carve plans a bind, and the registration of what it got.
-func carve(b bind, child Pool, excluded func(netip.Prefix) []netip.Prefix) func(space.View) (engine.Plan, error) {
+func carve(b bind, child ledger.Pool, excluded func(netip.Prefix) []netip.Prefix) func(space.View) (engine.Plan, error) {
 	return func(v space.View) (engine.Plan, error) {
 		p, err := b.plan(v)
 		if err != nil || p.Refusal != nil {
@@ -175,7 +175,7 @@ func carve(b bind, child Pool, excluded func(netip.Prefix) []netip.Prefix) func(
 		}
 		p.Pool = child
 		p.Changes = append(p.Changes,
-			v.Keys.PutPool(child).At(0, fmt.Errorf("%w: as a pool that was not carved", ErrPoolMismatch)),
+			v.Keys.PutPool(child).At(0, fmt.Errorf("%w: as a pool that was not carved", ledger.ErrPoolMismatch)),
 			v.Keys.Space(child.Space).PutHead(store.Head{}.Next(1, "")).At(0, engine.ErrAgain))
 		return p, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -38,7 +39,7 @@ func TestCarve_MovesMeanwhile(t *testing.T) {
 	kv := &between{KV: l.etcd.Client().KV}
 	other := l.through(kv, l.etcd.Client().Watcher)
 	kv.do = func() {
-		if err := l.Retire(t.Context(), "child"); err != nil {
+		if err := l.Pools().Retire(t.Context(), "child"); err != nil {
 			t.Errorf("Retire: %v", err)
 		}
 		l.bind(request("p", "in its place", 26))
@@ -48,7 +49,7 @@ func TestCarve_MovesMeanwhile(t *testing.T) {
 		other.catchUp(t)
 	}
 
-	p, err := other.Carve(t.Context(), request("p", "child", 26), Pool{ID: "child", Cluster: "tenant", Name: "child"})
+	p, err := other.Pools().Carve(t.Context(), request("p", "child", 26), ledger.Pool{ID: "child", Cluster: "tenant", Name: "child"})
 
 	if err != nil || p.CIDR != prefix("10.0.0.0/26") && p.CIDR != prefix("10.0.0.64/26") {
 		t.Errorf("Carve = %v, %v; want 10.0.0.0/26 or 10.0.0.64/26", p, err)
@@ -58,20 +59,20 @@ func TestCarve_MovesMeanwhile(t *testing.T) {
 // A child that goes and comes again while the watch brings its end to one space after the other.
 type phoenix struct {
 	*fixture
-	child  atomic.Pointer[PoolID] // the one that was retired elsewhere; nil: none
-	carved atomic.Bool            // the parent knew of the end before the child's space did
+	child  atomic.Pointer[ledger.PoolID] // the one that was retired elsewhere; nil: none
+	carved atomic.Bool                   // the parent knew of the end before the child's space did
 }
 
 // again carves the child once more, in another place, if the watch has brought its end to the parent only.
-func (f *phoenix) again(ids ...PoolID) {
-	if !slices.Equal(ids, []PoolID{"p"}) {
+func (f *phoenix) again(ids ...ledger.PoolID) {
+	if !slices.Equal(ids, []ledger.PoolID{"p"}) {
 		return
 	}
 	id := f.child.Swap(nil)
 	if id == nil {
 		return
 	}
-	if _, known := f.Pool(*id); !known {
+	if _, known := f.Pools().Get(*id); !known {
 		return // the space of the child was first
 	}
 	if _, err := f.Bind(f.t.Context(), request("p", "in its place", 26)); err != nil {
@@ -87,11 +88,11 @@ func (f *phoenix) again(ids ...PoolID) {
 // of the former one to the child's space yet.
 func TestCarve_AgainBeforeItsEndIsKnown(t *testing.T) {
 	f := &phoenix{}
-	f.fixture = newLedger(t, func(o *Options) { o.Changed = func(ids ...PoolID) { f.again(ids...) } })
+	f.fixture = newLedger(t, func(o *Options) { o.Changed = func(ids ...ledger.PoolID) { f.again(ids...) } })
 	other := f.open()
 	f.pool("p", "10.0.0.0/24")
 	for round := 0; !f.carved.Load(); round++ { // the order of the spaces is random
-		id := PoolID(fmt.Sprint("child", round))
+		id := ledger.PoolID(fmt.Sprint("child", round))
 		if round == 100 {
 			t.Fatal("the watch has never brought a change to the parent first")
 		}
@@ -103,14 +104,14 @@ func TestCarve_AgainBeforeItsEndIsKnown(t *testing.T) {
 		f.waitIdle(t)
 		f.catchUp(t)
 		f.child.Store(&id)
-		if err := other.Retire(t.Context(), id); err != nil {
+		if err := other.Pools().Retire(t.Context(), id); err != nil {
 			t.Fatalf("Retire: %v", err)
 		}
 		f.catchUp(t)
 		if !f.carved.Load() {
 			continue
 		}
-		p, ok := f.Pool(id)
+		p, ok := f.Pools().Get(id)
 		if b := f.bind(request(id, "new", 28)); !ok || p.CIDR != prefix("10.0.0.64/26") || b.Prefix != prefix("10.0.0.64/28") {
 			t.Errorf("the child is %s, %t, and gave out %s; want 10.0.0.64/28 of 10.0.0.64/26", p.CIDR, ok, b.Prefix)
 		}

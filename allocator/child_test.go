@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-func (l *fixture) carve(parent, child PoolID, length int) (Pool, error) {
+func (l *fixture) carve(parent, child ledger.PoolID, length int) (ledger.Pool, error) {
 	req := request(parent, string(child), length)
 	req.Holder.Namespace = ""
-	return l.Carve(l.t.Context(), req, Pool{ID: child, Cluster: "tenant", Name: string(child)})
+	return l.Pools().Carve(l.t.Context(), req, ledger.Pool{ID: child, Cluster: "tenant", Name: string(child)})
 }
 
 func TestCarve(t *testing.T) {
@@ -36,14 +38,14 @@ func TestCarve(t *testing.T) {
 	}
 	l.sameAsLedger(other, l.open())
 
-	if err := l.Retire(t.Context(), "child"); !errors.Is(err, ErrPoolInUse) {
+	if err := l.Pools().Retire(t.Context(), "child"); !errors.Is(err, ledger.ErrPoolInUse) {
 		t.Errorf("Retire: %v", err)
 	}
 	if err := l.Release(t.Context(), "c"); err != nil {
 		t.Fatalf("Release: %v", err)
 	}
-	for _, id := range []PoolID{"grandchild", "child", "p"} {
-		if err := other.Retire(t.Context(), id); err != nil {
+	for _, id := range []ledger.PoolID{"grandchild", "child", "p"} {
+		if err := other.Pools().Retire(t.Context(), id); err != nil {
 			t.Errorf("Retire(%s): %v", id, err)
 		}
 	}
@@ -58,18 +60,18 @@ func TestCarve_Refusals(t *testing.T) {
 	l.pool("taken", "10.1.0.0/24")
 	l.bind(request("p", "claim", 25))
 	for name, tc := range map[string]struct {
-		parent, child PoolID
+		parent, child ledger.PoolID
 		want          error
 	}{
-		"an ID that has a block": {"p", "claim", ErrPoolMismatch},
-		"an ID that is a pool":   {"p", "taken", ErrPoolMismatch},
-		"no parent":              {"q", "child", ErrUnknownPool},
+		"an ID that has a block": {"p", "claim", ledger.ErrPoolMismatch},
+		"an ID that is a pool":   {"p", "taken", ledger.ErrPoolMismatch},
+		"no parent":              {"q", "child", ledger.ErrUnknownPool},
 	} {
 		if _, err := l.carve(tc.parent, tc.child, 26); !errors.Is(err, tc.want) {
 			t.Errorf("%s: got %v, want %v", name, err, tc.want)
 		}
 	}
-	var exhausted *ExhaustedError
+	var exhausted *ledger.ExhaustedError
 	if _, err := l.carve("p", "child", 24); !errors.As(err, &exhausted) {
 		t.Errorf("carve: %v", err)
 	}
@@ -83,7 +85,7 @@ func TestRetire_RacesWithBind(t *testing.T) {
 	allocators := []*Allocator{l.Allocator, l.open(), l.open()}
 	l.pool("p", "10.0.0.0/24")
 	for round := range 20 {
-		child := PoolID(fmt.Sprint("child", round))
+		child := ledger.PoolID(fmt.Sprint("child", round))
 		if _, err := l.carve("p", child, 25); err != nil {
 			t.Fatalf("carve: %v", err)
 		}
@@ -92,12 +94,12 @@ func TestRetire_RacesWithBind(t *testing.T) {
 			wg.Go(func() {
 				claim := fmt.Sprint("c", round, i)
 				_, err := a.Bind(t.Context(), request(child, claim, 28))
-				if err != nil && !errors.Is(err, ErrUnknownPool) {
+				if err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
 					t.Errorf("Bind: %v", err)
 				}
 			})
 			wg.Go(func() {
-				if err := a.Retire(t.Context(), child); err != nil && !errors.Is(err, ErrPoolInUse) {
+				if err := a.Pools().Retire(t.Context(), child); err != nil && !errors.Is(err, ledger.ErrPoolInUse) {
 					t.Errorf("Retire: %v", err)
 				}
 			})
@@ -111,17 +113,17 @@ func TestRetire_RacesWithBind(t *testing.T) {
 }
 
 // clear checks the ledger, frees what a pool holds, and retires it.
-func (l *fixture) clear(id PoolID, allocators []*Allocator) {
+func (l *fixture) clear(id ledger.PoolID, allocators []*Allocator) {
 	l.t.Helper()
 	for _, b := range l.sameAsLedger(allocators[1:]...) {
 		if b.Pool != string(id) {
 			continue
 		}
-		if err := allocators[1].Release(context.Background(), ClaimID(b.Claims[0])); err != nil {
+		if err := allocators[1].Release(context.Background(), ledger.ClaimID(b.Claims[0])); err != nil {
 			l.t.Fatalf("Release: %v", err)
 		}
 	}
-	if err := allocators[2].Retire(context.Background(), id); err != nil {
+	if err := allocators[2].Pools().Retire(context.Background(), id); err != nil {
 		l.t.Fatalf("Retire: %v", err)
 	}
 }

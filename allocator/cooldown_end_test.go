@@ -8,6 +8,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // When a cooldown ends, those that end a moment later go on.
@@ -25,7 +26,7 @@ func TestCooldown_EndsNoneEarly(t *testing.T) {
 		t.Errorf("after its cooldown %s is bound as %s", first.Prefix, b.Prefix)
 	}
 	_, err := i.Bind(t.Context(), exactly(request("p", "d", 0), second.Prefix.String()))
-	if cooling, ok := errors.AsType[*CoolingError](err); !ok || !cooling.Until.Equal(until) {
+	if cooling, ok := errors.AsType[*ledger.CoolingError](err); !ok || !cooling.Until.Equal(until) {
 		t.Errorf("Bind of %s, which cools for another half second, = %v; want a CoolingError until %s", second.Prefix, err, until)
 	}
 }
@@ -62,7 +63,7 @@ func TestCooldown_EndsInBatches(t *testing.T) {
 		i.bind(request("p", fmt.Sprint(n), 32))
 	}
 	for n := range 256 {
-		i.release(ClaimID(fmt.Sprint(n)))
+		i.release(ledger.ClaimID(fmt.Sprint(n)))
 	}
 	i.sameAsLedger(i.follower())
 	i.pass(time.Minute)
@@ -75,8 +76,8 @@ func TestCooldown_EndsInBatches(t *testing.T) {
 // A block that cools as of memory, and has a holder again as of the ledger, is not freed: neither that of another claim
 // nor that of the former one. Memory is read again.
 func TestCooldown_IsNotEndedWhereMemoryIsWrong(t *testing.T) {
-	for _, holder := range []ClaimID{"theirs", "former"} {
-		l := newLedger(t, func(o *Options) { o.Cooldown = func(Block) (time.Duration, error) { return time.Hour, nil } })
+	for _, holder := range []ledger.ClaimID{"theirs", "former"} {
+		l := newLedger(t, func(o *Options) { o.Cooldown = func(ledger.Block) (time.Duration, error) { return time.Hour, nil } })
 		l.pool("p", "10.0.0.0/24")
 		watch := &cutter{Watcher: l.etcd.Client().Watcher}
 		behind := &fixture{Allocator: l.through(l.etcd.Client().KV, watch), t: t, etcd: l.etcd}
@@ -89,8 +90,8 @@ func TestCooldown_IsNotEndedWhereMemoryIsWrong(t *testing.T) {
 		}
 		l.put("spaces/p/blocks/010.000.000.000-28", store.Record{Holdings: []store.Holding{wanted{Request: request("p", string(holder), 28)}.holding(l.engine.Hooks.Now())}}.Encode())
 		l.put("claims/"+string(holder), store.EncodeClaim("p", b.Prefix))
-		if _, err := behind.endCooldowns(t.Context(), "p", engine.EndCooldowns{Within: b.Prefix}); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("where %s has the block, the cooldown ends with %v; want %v", holder, err, ErrUnavailable)
+		if _, err := behind.endCooldowns(t.Context(), "p", engine.EndCooldowns{Within: b.Prefix}); !errors.Is(err, ledger.ErrUnavailable) {
+			t.Errorf("where %s has the block, the cooldown ends with %v; want %v", holder, err, ledger.ErrUnavailable)
 		}
 		watch.set(false)
 		behind.catchUp(t)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // A pool of which nothing is held but what cools is empty, and takes that along.
@@ -16,12 +17,12 @@ func TestCooldown_RetiresWithItsPool(t *testing.T) {
 		i.bind(request("p", fmt.Sprint(n), 32))
 	}
 	for n := range 200 {
-		i.release(ClaimID(fmt.Sprint(n)))
+		i.release(ledger.ClaimID(fmt.Sprint(n)))
 	}
-	if c, _ := i.Capacity("p"); c.Blocks != 0 {
+	if c, _ := i.Pools().Capacity("p"); c.Blocks != 0 {
 		t.Errorf("%d blocks are held, want none", c.Blocks)
 	}
-	if err := i.Retire(t.Context(), "p"); err != nil {
+	if err := i.Pools().Retire(t.Context(), "p"); err != nil {
 		t.Fatalf("Retire: %v", err)
 	}
 	if blocks := i.sameAsLedger(i.follower()); len(blocks) != 0 {
@@ -34,19 +35,19 @@ func TestCooldown_APoolInUseStays(t *testing.T) {
 	i.bind(request("p", "a", 28))
 	i.bind(request("p", "b", 28))
 	i.release("a")
-	if err := i.Retire(t.Context(), "p"); !errors.Is(err, ErrPoolInUse) {
+	if err := i.Pools().Retire(t.Context(), "p"); !errors.Is(err, ledger.ErrPoolInUse) {
 		t.Errorf("Retire = %v, want ErrPoolInUse", err)
 	}
-	if p, _ := i.Pool("p"); p.State != PoolOpen || i.engine.Spaces.CountCooling() != 1 {
+	if p, _ := i.Pools().Get("p"); p.State != ledger.PoolOpen || i.engine.Spaces.CountCooling() != 1 {
 		t.Errorf("the pool is %s, and %d blocks cool; want it as it was", p.State, i.engine.Spaces.CountCooling())
 	}
-	if err := i.Drain(t.Context(), "p"); err != nil {
+	if err := i.Pools().Drain(t.Context(), "p"); err != nil {
 		t.Fatalf("Drain: %v", err)
 	}
 	i.release("b")
 	for known := true; known && t.Context().Err() == nil; {
 		i.catchUp(t)
-		_, known = i.Pool("p")
+		_, known = i.Pools().Get("p")
 	}
 	if blocks := i.sameAsLedger(); len(blocks) != 0 {
 		t.Errorf("the ledger has %v", blocks)
@@ -72,7 +73,7 @@ func TestCooldown_OfAChild(t *testing.T) {
 			i.cooldown = tt.child
 			i.release("a")
 			i.cooldown = tt.parent
-			if err := i.Retire(t.Context(), "child"); err != nil {
+			if err := i.Pools().Retire(t.Context(), "child"); err != nil {
 				t.Fatalf("Retire: %v", err)
 			}
 			i.sameAsLedger(i.follower())
@@ -92,7 +93,7 @@ func TestCooldown_OfAChild(t *testing.T) {
 
 // What is published outranks what cools.
 func TestCooldown_MakesWayForARecord(t *testing.T) {
-	for name, adopted := range map[string]Request{
+	for name, adopted := range map[string]ledger.Request{
 		"of the very block":    exactly(request("p", "b", 0), "10.0.0.0/28"),
 		"of a part":            exactly(request("p", "b", 0), "10.0.0.4/32"),
 		"of more":              exactly(request("p", "b", 0), "10.0.0.0/26"),
@@ -103,8 +104,8 @@ func TestCooldown_MakesWayForARecord(t *testing.T) {
 			i := newIcebox(t)
 			i.bind(request("p", "a", 28))
 			i.release("a")
-			b, err := i.Adopt(t.Context(), adopted, Bound)
-			if err != nil || b.State != Bound || b.Prefix != adopted.Exact {
+			b, err := i.Recovery().Adopt(t.Context(), adopted, ledger.Bound)
+			if err != nil || b.State != ledger.Bound || b.Prefix != adopted.Exact {
 				t.Errorf("Adopt = %+v, %v, want %s, not disputed", b, err, adopted.Exact)
 			}
 			i.sameAsLedger(i.follower())
@@ -117,7 +118,7 @@ func TestCooldown_MakesWayForAChild(t *testing.T) {
 	i.bind(request("p", "a", 28))
 	i.release("a")
 	req := exactly(request("p", "child", 0), "10.0.0.0/25")
-	child, err := i.Readopt(t.Context(), req, Pool{ID: "child", Cluster: "tenant", Name: "child"})
+	child, err := i.Recovery().Readopt(t.Context(), req, ledger.Pool{ID: "child", Cluster: "tenant", Name: "child"})
 	if err != nil || child.CIDR != prefix("10.0.0.0/25") {
 		t.Errorf("Readopt = %v, %v", child, err)
 	}
@@ -127,24 +128,24 @@ func TestCooldown_MakesWayForAChild(t *testing.T) {
 // Pools of one domain: a block cools in all that have its addresses.
 func TestCooldown_InADomain(t *testing.T) {
 	i := newIcebox(t)
-	space := DomainSpace("platform", "d")
-	for id, cidr := range map[PoolID]string{"x": "10.1.0.0/24", "y": "10.1.0.0/25"} {
-		if _, err := i.Register(t.Context(), Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr), Space: space}); err != nil {
+	space := ledger.DomainSpace("platform", "d")
+	for id, cidr := range map[ledger.PoolID]string{"x": "10.1.0.0/24", "y": "10.1.0.0/25"} {
+		if _, err := i.Pools().Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr), Space: space}); err != nil {
 			t.Fatalf("Register: %v", err)
 		}
 	}
 	i.bind(request("x", "a", 28))
 	i.release("a")
-	for _, id := range []PoolID{"x", "y"} {
-		if c, _ := i.Capacity(id); c.Cooling.Int64() != 16 || c.Blocks != 0 {
+	for _, id := range []ledger.PoolID{"x", "y"} {
+		if c, _ := i.Pools().Capacity(id); c.Cooling.Int64() != 16 || c.Blocks != 0 {
 			t.Errorf("of pool %s %s addresses cool, and %d blocks are held; want 16 and none", id, c.Cooling, c.Blocks)
 		}
 	}
 	i.sameAsLedger(i.follower())
-	if err := i.Retire(t.Context(), "y"); err != nil {
+	if err := i.Pools().Retire(t.Context(), "y"); err != nil {
 		t.Errorf("Retire(y) = %v, want that the block of x does not hold it", err)
 	}
-	if c, _ := i.Capacity("x"); c.Cooling.Int64() != 16 {
+	if c, _ := i.Pools().Capacity("x"); c.Cooling.Int64() != 16 {
 		t.Errorf("of x %s addresses cool", c.Cooling)
 	}
 	i.pass(time.Minute)
@@ -154,9 +155,9 @@ func TestCooldown_InADomain(t *testing.T) {
 
 // An answer that got lost is found out, whether the block began to cool or not.
 func TestCooldown_LostAnswers(t *testing.T) {
-	for name, hook := range map[string]func(*engine.Hooks, func(SpaceID) error){
-		"before": func(h *engine.Hooks, lose func(SpaceID) error) { h.BeforeCommit = lose },
-		"after":  func(h *engine.Hooks, lose func(SpaceID) error) { h.AfterCommit = lose },
+	for name, hook := range map[string]func(*engine.Hooks, func(ledger.SpaceID) error){
+		"before": func(h *engine.Hooks, lose func(ledger.SpaceID) error) { h.BeforeCommit = lose },
+		"after":  func(h *engine.Hooks, lose func(ledger.SpaceID) error) { h.AfterCommit = lose },
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newIcebox(t)
@@ -164,7 +165,7 @@ func TestCooldown_LostAnswers(t *testing.T) {
 				i.waitIdle(t)
 				left := 1
 				i.swap(func(h *engine.Hooks) {
-					hook(h, func(SpaceID) error {
+					hook(h, func(ledger.SpaceID) error {
 						if left--; left == 0 {
 							return errors.New("the connection was lost")
 						}
@@ -202,7 +203,7 @@ func TestProvision_KeepsTheCooldownsInside(t *testing.T) {
 	former := i.bind(request(net.ID, "former", 32))
 	i.free("former")
 	i.cooldown = 0
-	i.must(i.Retire(t.Context(), net.ID))
+	i.must(i.Pools().Retire(t.Context(), net.ID))
 	again := i.provision("p", 28, wanted)
 	i.sameAsLedger(i.follower())
 	if other := i.bind(request(again.ID, "other", 32)); other.Prefix == former.Prefix {

@@ -3,6 +3,8 @@ package allocator
 import (
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // A CREATE that is answered with a cooling block and fails leaves it as it was.
@@ -19,11 +21,11 @@ func TestCooldown_OfAReservation(t *testing.T) {
 			i.bind(request("p", "web", 28))
 			i.release("web")
 			until := i.clock.now().Add(time.Minute)
-			if got, err := i.Preview(t.Context(), reservation("web", 28)); err != nil || got != prefix("10.0.0.0/28") {
+			if got, err := i.Reservations().Preview(t.Context(), reservation("web", 28)); err != nil || got != prefix("10.0.0.0/28") {
 				t.Errorf("Preview = %v, %v", got, err)
 			}
 			b := i.reserve(reservation("web", 28))
-			if b.Prefix != prefix("10.0.0.0/28") || b.State != Reserved || !b.Until.Equal(until) {
+			if b.Prefix != prefix("10.0.0.0/28") || b.State != ledger.Reserved || !b.Until.Equal(until) {
 				t.Fatalf("Reserve = %+v, want the block that cools until %s", b, until)
 			}
 			i.wantFigures("0", time.Time{})
@@ -39,7 +41,7 @@ func TestCooldown_OfAReservation(t *testing.T) {
 				i.wantFigures("16", until)
 			}
 			i.sameAsLedger(i.follower())
-			if i.HasReservation(b.Holder.Claim) {
+			if i.Reservations().Has(b.Holder.Claim) {
 				t.Error("the reservation is there still")
 			}
 		})
@@ -51,7 +53,7 @@ func TestCooldown_OfAReservationThatIsConfirmed(t *testing.T) {
 	i.bind(request("p", "web", 28))
 	i.release("web")
 	b := i.reserve(reservation("web", 28))
-	got, ok, err := i.Confirm(t.Context(), confirmation(b, "uid"))
+	got, ok, err := i.Reservations().Confirm(t.Context(), confirmation(b, "uid"))
 	if err != nil || !ok || got.Prefix != prefix("10.0.0.0/28") || !got.Until.IsZero() {
 		t.Fatalf("Confirm = %+v, %t, %v, want the block without an end", got, ok, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // icebox is a ledger with pool p, 10.0.0.0/24, whose blocks cool for a minute, and a clock
@@ -40,7 +41,7 @@ func (i *icebox) follower() *Allocator {
 	h := engine.RealHooks()
 	h.Now, h.After = i.clock.now, i.clock.after
 	a, err := open(i.t.Context(), i.etcd.Client(), Options{
-		Wake: i.wake, Cooldown: func(Block) (time.Duration, error) { return i.cooldown, nil },
+		Wake: i.wake, Cooldown: func(ledger.Block) (time.Duration, error) { return i.cooldown, nil },
 	}, h)
 	if err != nil {
 		i.t.Fatalf("open: %v", err)
@@ -52,7 +53,7 @@ func (i *icebox) follower() *Allocator {
 // pass lets time pass. The timer is set by then: a worker sets it after it has answered.
 func (i *icebox) pass(d time.Duration) {
 	i.t.Helper()
-	for p := range i.Pools() {
+	for p := range i.Pools().All() {
 		i.waitFor(i.t, p.ID, func(s *engine.Worker) bool { return !s.Working })
 	}
 	i.clock.advance(d)
@@ -70,7 +71,7 @@ func (i *icebox) waitCooling(a *Allocator, want int) {
 }
 
 // named is a request by a claim of that UID and name.
-func named(uid, name string, length int) Request {
+func named(uid, name string, length int) ledger.Request {
 	r := request("p", uid, length)
 	r.Holder.Name = name
 	return r
@@ -78,7 +79,7 @@ func named(uid, name string, length int) Request {
 
 func (i *icebox) wantFigures(cooling string, next time.Time) {
 	i.t.Helper()
-	c, _ := i.Capacity("p")
+	c, _ := i.Pools().Capacity("p")
 	if c.Cooling.String() != cooling || !c.NextRelease.Equal(next) {
 		i.t.Errorf("cooling are %s addresses until %v, want %s until %v", c.Cooling, c.NextRelease, cooling, next)
 	}
@@ -93,21 +94,21 @@ func TestCooldown(t *testing.T) {
 	i.release("a")
 	until := i.clock.now().Add(time.Minute)
 	i.wantFigures("256", until)
-	if b, ok, err := i.Lookup(t.Context(), "a"); ok || err != nil || b != (Block{}) {
+	if b, ok, err := i.Lookup(t.Context(), "a"); ok || err != nil || b != (ledger.Block{}) {
 		t.Errorf("Lookup = %+v, %t, %v, want no block", b, ok, err)
 	}
-	if b, err := i.latest(t.Context(), "a"); err != nil || b.State != Cooling || !b.Until.Equal(until) {
+	if b, err := i.latest(t.Context(), "a"); err != nil || b.State != ledger.Cooling || !b.Until.Equal(until) {
 		t.Errorf("latest = %+v, %v, want a block that cools until %s", b, err, until)
 	}
 	_, err := i.Bind(t.Context(), request("p", "b", 28))
-	if full, ok := errors.AsType[*ExhaustedError](err); !ok || !full.NextRelease.Equal(until) {
+	if full, ok := errors.AsType[*ledger.ExhaustedError](err); !ok || !full.NextRelease.Equal(until) {
 		t.Errorf("Bind while the pool cools = %v, want that it is exhausted until %s", err, until)
 	}
 	if !strings.Contains(fmt.Sprint(err), "the next cooling block is free at 2026-01-01T00:01:00Z") {
 		t.Errorf("the refusal is %q, want it to say when the next block is free", err)
 	}
 	_, err = i.Bind(t.Context(), exactly(request("p", "b", 0), "10.0.0.4/32"))
-	if cooling, ok := errors.AsType[*CoolingError](err); !ok || !errors.Is(err, ErrInUse) || !cooling.Until.Equal(until) {
+	if cooling, ok := errors.AsType[*ledger.CoolingError](err); !ok || !errors.Is(err, ledger.ErrInUse) || !cooling.Until.Equal(until) {
 		t.Errorf("Bind of a cooling address = %v, want ErrInUse until %s", err, until)
 	}
 	i.release("a") // it is released already
@@ -127,7 +128,7 @@ func TestCooldown(t *testing.T) {
 // A claim of the former holder's name gets the block back at once, by Bind and by Reserve.
 func TestCooldown_GivesBack(t *testing.T) {
 	for name, tt := range map[string]struct {
-		request Request
+		request ledger.Request
 		want    string
 	}{
 		"the same name":     {named("new", "a", 28), "10.0.0.0/28"},
@@ -135,10 +136,10 @@ func TestCooldown_GivesBack(t *testing.T) {
 		"the same address":  {exactly(named("new", "a", 0), "10.0.0.0/28"), "10.0.0.0/28"},
 		"another name":      {named("new", "b", 28), "10.0.0.16/28"},
 		"another length":    {named("new", "a", 27), "10.0.0.32/27"},
-		"another namespace": {func() Request { r := named("new", "a", 28); r.Holder.Namespace = "other"; return r }(), "10.0.0.16/28"},
-		"another workspace": {func() Request { r := named("new", "a", 28); r.Holder.Cluster = "other"; return r }(), "10.0.0.16/28"},
-		"another class":     {func() Request { r := named("new", "a", 28); r.Class = "other"; return r }(), "10.0.0.16/28"},
-		"names that are run together": {func() Request {
+		"another namespace": {func() ledger.Request { r := named("new", "a", 28); r.Holder.Namespace = "other"; return r }(), "10.0.0.16/28"},
+		"another workspace": {func() ledger.Request { r := named("new", "a", 28); r.Holder.Cluster = "other"; return r }(), "10.0.0.16/28"},
+		"another class":     {func() ledger.Request { r := named("new", "a", 28); r.Class = "other"; return r }(), "10.0.0.16/28"},
+		"names that are run together": {func() ledger.Request {
 			r := named("new", "a", 28)
 			r.Holder.Namespace, r.Holder.Name = "defaul", "ta"
 			return r
@@ -148,11 +149,11 @@ func TestCooldown_GivesBack(t *testing.T) {
 			i := newIcebox(t)
 			i.bind(request("p", "a", 28))
 			i.release("a")
-			if got := i.Regains(tt.request); got != (tt.want == "10.0.0.0/28") {
+			if got := i.Pools().Regains(tt.request); got != (tt.want == "10.0.0.0/28") {
 				t.Errorf("Regains = %t", got)
 			}
 			b := i.bind(tt.request)
-			if b.Prefix != prefix(tt.want) || b.State != Bound || !b.Until.IsZero() {
+			if b.Prefix != prefix(tt.want) || b.State != ledger.Bound || !b.Until.IsZero() {
 				t.Errorf("Bind = %+v, want %s bound without an end", b, tt.want)
 			}
 			if again := i.bind(tt.request); again != b {
@@ -175,8 +176,8 @@ func TestCooldown_GivesBackOnce(t *testing.T) {
 	i.bind(request("p", "a", 28))
 	i.release("a")
 	inFlight, goOn := i.holdCommits()
-	results := make(chan Block)
-	ask := func(r Request) {
+	results := make(chan ledger.Block)
+	ask := func(r ledger.Request) {
 		b, err := i.Bind(t.Context(), r)
 		if err != nil {
 			t.Errorf("Bind(%s) = %v", r.Holder.Claim, err)
@@ -206,7 +207,7 @@ func TestCooldown_WakesAtItsEnd(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 24))
 	i.release("a")
-	i.Wait(request("p", "b", 24))
+	i.Waits().Add(request("p", "b", 24))
 	i.wantWoken()
 	i.pass(time.Minute)
 	i.waitCooling(i.Allocator, 0)
@@ -218,8 +219,8 @@ func TestCooldown_WakesAtItsEnd(t *testing.T) {
 func TestCooldown_WakesItsName(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 24))
-	i.Wait(named("new", "a", 24))
-	i.Wait(request("p", "b", 24))
+	i.Waits().Add(named("new", "a", 24))
+	i.Waits().Add(request("p", "b", 24))
 	i.wantWoken()
 	i.release("a")
 	i.wantWoken("new")
@@ -236,8 +237,8 @@ func TestCooldown_WakesItsNameAfterAFreeze(t *testing.T) {
 	i.bind(request("p", "a", 24))
 	i.release("a")
 	i.freeze(i.Allocator)
-	i.Wait(named("new", "a", 24))
-	i.Wait(request("p", "other", 28))
+	i.Waits().Add(named("new", "a", 24))
+	i.Waits().Add(request("p", "other", 28))
 	i.wantWoken()
 	i.resume(i.Allocator, 0)
 	i.wantWoken("new")
@@ -248,7 +249,7 @@ func TestCooldown_WakesItsNameAfterAFreeze(t *testing.T) {
 
 func TestCooldown_CountsForTheLimit(t *testing.T) {
 	i := newIcebox(t)
-	limited := func(claim string) Request {
+	limited := func(claim string) ledger.Request {
 		r := request("p", claim, 28)
 		r.Limits.Pool = big.NewInt(32)
 		return r
@@ -257,11 +258,11 @@ func TestCooldown_CountsForTheLimit(t *testing.T) {
 	i.bind(limited("b"))
 	i.release("a")
 	_, err := i.Bind(t.Context(), limited("c"))
-	over, ok := errors.AsType[*QuotaError](err)
+	over, ok := errors.AsType[*ledger.QuotaError](err)
 	if !ok || over.Cooling.Int64() != 16 || !strings.Contains(over.Error(), "this one holds 32, of which 16 cool") {
 		t.Errorf("Bind above the limit = %v, want that 16 addresses cool", err)
 	}
-	i.Wait(limited("c"))
+	i.Waits().Add(limited("c"))
 	back := limited("new")
 	back.Holder.Name = "a"
 	i.bind(back) // it takes no more than is held

@@ -18,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -39,26 +40,26 @@ var crashOps = map[string]func(context.Context, *Allocator) error{
 	},
 	"release": func(ctx context.Context, a *Allocator) error { return a.Release(ctx, "c") },
 	"retain": func(ctx context.Context, a *Allocator) error {
-		_, _, err := a.Retain(ctx, "c", time.Time{})
+		_, _, err := a.Retained().Retain(ctx, "c", time.Time{})
 		return err
 	},
 	"register": func(ctx context.Context, a *Allocator) error {
-		_, err := a.Register(ctx, root("q", "10.2.0.0/24"))
+		_, err := a.Pools().Register(ctx, root("q", "10.2.0.0/24"))
 		return err
 	},
 	"exclude": func(ctx context.Context, a *Allocator) error {
-		return a.Exclude(ctx, "p", []netip.Prefix{prefix("10.0.0.192/26")})
+		return a.Pools().Exclude(ctx, "p", []netip.Prefix{prefix("10.0.0.192/26")})
 	},
-	"drain":  func(ctx context.Context, a *Allocator) error { return a.Drain(ctx, "p") },
-	"retire": func(ctx context.Context, a *Allocator) error { return a.Retire(ctx, "empty") },
+	"drain":  func(ctx context.Context, a *Allocator) error { return a.Pools().Drain(ctx, "p") },
+	"retire": func(ctx context.Context, a *Allocator) error { return a.Pools().Retire(ctx, "empty") },
 	"carve": func(ctx context.Context, a *Allocator) error {
-		p, err := a.Carve(ctx, request("p", "new", 26), Pool{ID: "new", Cluster: "tenant", Name: "new"})
+		p, err := a.Pools().Carve(ctx, request("p", "new", 26), ledger.Pool{ID: "new", Cluster: "tenant", Name: "new"})
 		if err == nil && p.CIDR != prefix("10.0.0.64/26") {
 			err = fmt.Errorf("got %s", p.CIDR)
 		}
 		return err
 	},
-	"retire a child":                      func(ctx context.Context, a *Allocator) error { return a.Retire(ctx, "child") },
+	"retire a child":                      func(ctx context.Context, a *Allocator) error { return a.Pools().Retire(ctx, "child") },
 	"release the last of a draining pool": func(ctx context.Context, a *Allocator) error { return a.Release(ctx, "last") },
 }
 
@@ -69,13 +70,13 @@ var crashPoints = map[string]struct {
 	least, most int // how many transactions are in the ledger afterwards
 }{
 	"before": {arm: func(h *engine.Hooks) {
-		h.BeforeCommit = func(SpaceID) error { os.Exit(crashed); return nil }
+		h.BeforeCommit = func(ledger.SpaceID) error { os.Exit(crashed); return nil }
 	}},
 	"during, at once":        {arm: killIn(0), most: 1},
 	"during, after 300 µs":   {arm: killIn(300 * time.Microsecond), most: 1},
 	"during, after 1,500 µs": {arm: killIn(1500 * time.Microsecond), most: 1},
 	"after": {least: 1, most: 1, arm: func(h *engine.Hooks) {
-		h.AfterCommit = func(SpaceID) error { os.Exit(crashed); return nil }
+		h.AfterCommit = func(ledger.SpaceID) error { os.Exit(crashed); return nil }
 	}},
 }
 
@@ -86,11 +87,11 @@ const crashed = 42
 // kernel would.
 func killIn(d time.Duration) func(*engine.Hooks) {
 	return func(h *engine.Hooks) {
-		h.BeforeCommit = func(SpaceID) error {
+		h.BeforeCommit = func(ledger.SpaceID) error {
 			killSelf(d)
 			return nil
 		}
-		h.AfterCommit = func(SpaceID) error { select {} }
+		h.AfterCommit = func(ledger.SpaceID) error { select {} }
 	}
 }
 
@@ -152,7 +153,7 @@ func TestCrash_Child(t *testing.T) {
 	case crashOpen:
 		select {}
 	case crashHold:
-		a.Wait(request("p", "waiter", 26))
+		a.Waits().Add(request("p", "waiter", 26))
 		os.Exit(crashed)
 	}
 	crashPoints[point].arm(&a.engine.Hooks)
@@ -180,10 +181,10 @@ func prepare(t *testing.T, dir string) *fixture {
 	l.pool("draining", "10.3.0.0/24")
 	l.bind(request("p", "c", 26))
 	l.bind(request("draining", "last", 26))
-	if _, err := l.Carve(t.Context(), request("p", "child", 25), Pool{ID: "child", Cluster: "tenant", Name: "child"}); err != nil {
+	if _, err := l.Pools().Carve(t.Context(), request("p", "child", 25), ledger.Pool{ID: "child", Cluster: "tenant", Name: "child"}); err != nil {
 		t.Fatalf("Carve: %v", err)
 	}
-	if err := l.Drain(t.Context(), "draining"); err != nil {
+	if err := l.Pools().Drain(t.Context(), "draining"); err != nil {
 		t.Fatalf("Drain: %v", err)
 	}
 	if err := l.Close(); err != nil {
@@ -225,10 +226,10 @@ func whole(t *testing.T, op func(context.Context, *Allocator) error) []contents 
 }
 
 // drainedPools are the pools that are draining and empty: they are about to go.
-func (l *fixture) drainedPools() []PoolID {
-	var drained []PoolID
-	for p := range l.Pools() {
-		if c, ok := l.Capacity(p.ID); ok && p.State == PoolDraining && c.Blocks == 0 {
+func (l *fixture) drainedPools() []ledger.PoolID {
+	var drained []ledger.PoolID
+	for p := range l.Pools().All() {
+		if c, ok := l.Pools().Capacity(p.ID); ok && p.State == ledger.PoolDraining && c.Blocks == 0 {
 			drained = append(drained, p.ID)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // unreadable are values that a newer program may write, or nobody does.
@@ -24,8 +25,8 @@ func (l *fixture) put(key, value string) {
 // wantUnreadable fails the test unless an error names the key.
 func wantUnreadable(t *testing.T, what string, err error, key string) {
 	t.Helper()
-	var version *VersionError
-	var damage *DamageError
+	var version *ledger.VersionError
+	var damage *ledger.DamageError
 	named := ""
 	switch {
 	case errors.As(err, &version):
@@ -33,7 +34,7 @@ func wantUnreadable(t *testing.T, what string, err error, key string) {
 	case errors.As(err, &damage):
 		named = damage.Key
 	}
-	if named != store.DefaultPrefix+"/"+key || !Unreadable(err) {
+	if named != store.DefaultPrefix+"/"+key || !ledger.Unreadable(err) {
 		t.Errorf("%s: %v; want it to name the key %s", what, err, key)
 	}
 }
@@ -61,7 +62,7 @@ func TestUnreadable(t *testing.T) {
 				for name, l := range map[string]*fixture{"at work": other, "opened": opened} {
 					_, err := l.Bind(t.Context(), request("p", "new", 26))
 					wantUnreadable(t, name+": Bind", err, key)
-					wantUnreadable(t, name+": Drain", l.Drain(t.Context(), "p"), key)
+					wantUnreadable(t, name+": Drain", l.Pools().Drain(t.Context(), "p"), key)
 					l.bind(request("q", name, 26))
 					if err := l.Healthy(); err != nil {
 						t.Errorf("%s: Healthy() = %v; want nil, as others go on", name, err)
@@ -100,14 +101,14 @@ func TestUnreadable_ANewPool(t *testing.T) {
 	l := newLedger(t)
 	l.pool("q", "10.1.0.0/24")
 	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
-	newer := Pool{ID: "p", Cluster: "platform", Name: "p", CIDR: prefix("10.0.0.0/24"), Space: "p", State: PoolOpen}
+	newer := ledger.Pool{ID: "p", Cluster: "platform", Name: "p", CIDR: prefix("10.0.0.0/24"), Space: "p", State: ledger.PoolOpen}
 	l.put("pools/p", unreadable["newer"])
 	l.put("spaces/p/head", store.EncodeHead(1, ""))
 	l.put("workspaces/platform/roots", store.EncodeFence())
 	other.catchUp(t)
 	_, err := other.Bind(t.Context(), request("p", "new", 26))
 	wantUnreadable(t, "Bind", err, "pools/p")
-	_, err = other.Register(t.Context(), root("r", "10.0.0.0/25"))
+	_, err = other.Pools().Register(t.Context(), root("r", "10.0.0.0/25"))
 	wantUnreadable(t, "Register", err, "pools/p")
 	other.bind(request("q", "c", 26))
 
@@ -119,7 +120,7 @@ func TestUnreadable_ANewPool(t *testing.T) {
 	if b := other.bind(request("p", "new", 26)); b.Prefix != prefix("10.0.0.64/26") {
 		t.Errorf("the claim got %v; want 10.0.0.64/26, the first that is free", b.Prefix)
 	}
-	if _, err := other.Register(t.Context(), root("r", "10.0.0.0/25")); err == nil {
+	if _, err := other.Pools().Register(t.Context(), root("r", "10.0.0.0/25")); err == nil {
 		t.Error("a root pool was registered that overlaps another")
 	}
 	other.sameAsLedger()
@@ -167,14 +168,14 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 					t.Errorf("List has %v, and %d keys that cannot be read; want %v, and 1", got, failed, want)
 				}
 				damaged := 0
-				_, err := store.Reader{Client: l.etcd.Client()}.Walk(t.Context(), store.Visitor{
-					Pool: func(Pool) {}, Tenure: func(Tenure) {}, Head: func(SpaceID) {}, Claim: func(ClaimID, SpaceID, netip.Prefix) {},
-					Unread: func(_ SpaceID, got netip.Prefix) {
+				_, err := store.Reader{Client: l.etcd.Client()}.Walk(t.Context(), ledger.Visitor{
+					Pool: func(ledger.Pool) {}, Tenure: func(ledger.Tenure) {}, Head: func(ledger.SpaceID) {}, Claim: func(ledger.ClaimID, ledger.SpaceID, netip.Prefix) {},
+					Unread: func(_ ledger.SpaceID, got netip.Prefix) {
 						if got != prefix("10.0.0.64/26") {
 							t.Errorf("Walk tells that block %v cannot be read; want 10.0.0.64/26", got)
 						}
 					},
-					Block: func(b Block) { walked = append(walked, b.Holder.Name) },
+					Block: func(b ledger.Block) { walked = append(walked, b.Holder.Name) },
 					Damaged: func(_ string, err error) {
 						damaged++
 						wantUnreadable(t, "Walk", err, key)

@@ -28,14 +28,14 @@ func (a *Allocator) Derived() Derived { return Derived{a} }
 // A new pool is trusted: while others may have been lost that were published below a pool, that has to be frozen.
 //
 // Refusals are those of Carve, and *ReleasingError, also if the pool is there, and is being released.
-func (d Derived) Provision(ctx context.Context, req Request, p Pool, excluded func(cidr netip.Prefix) []netip.Prefix) (Pool, error) {
+func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Pool, excluded func(cidr netip.Prefix) []netip.Prefix) (ledger.Pool, error) {
 	if p.Derived == nil || p.Derived.Class == "" {
-		return Pool{}, fmt.Errorf("%w: pool %s has no class that it is derived for", ErrInvalid, p.Name)
+		return ledger.Pool{}, fmt.Errorf("%w: pool %s has no class that it is derived for", ledger.ErrInvalid, p.Name)
 	}
 	p.ID = p.Derived.ID()
-	req.Holder = Holder{Claim: ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
+	req.Holder = ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
 	if err := errors.Join(checkRequest(req), ledger.CheckID("cluster", p.Cluster)); err != nil {
-		return Pool{}, err
+		return ledger.Pool{}, err
 	}
 	made := *p.Derived
 	made.Releasing, made.HeldSince = time.Time{}, time.Time{}
@@ -50,7 +50,7 @@ func (d Derived) Provision(ctx context.Context, req Request, p Pool, excluded fu
 			there, err = c.run(ctx)
 		}
 		if err == nil && there.Closed() {
-			return Pool{}, &ReleasingError{Pool: p.ID}
+			return ledger.Pool{}, &ledger.ReleasingError{Pool: p.ID}
 		}
 		if err != nil || !d.a.goes(ctx, there) {
 			return there, err
@@ -59,14 +59,14 @@ func (d Derived) Provision(ctx context.Context, req Request, p Pool, excluded fu
 }
 
 // goes retires a pool that drains and is empty, and reports whether it is gone. Somebody was about to.
-func (a *Allocator) goes(ctx context.Context, p Pool) bool {
-	return p.State == PoolDraining && a.Retire(ctx, p.ID) == nil
+func (a *Allocator) goes(ctx context.Context, p ledger.Pool) bool {
+	return p.State == ledger.PoolDraining && a.Pools().Retire(ctx, p.ID) == nil
 }
 
 // there reads a pool that memory has, as of now. So those that come too late take no part in a transaction of the pool above.
-func (d Derived) there(ctx context.Context, id PoolID) (p Pool, ok bool, err error) {
-	if _, known := d.a.Pool(id); !known {
-		return Pool{}, false, nil
+func (d Derived) there(ctx context.Context, id ledger.PoolID) (p ledger.Pool, ok bool, err error) {
+	if _, known := d.a.Pools().Get(id); !known {
+		return ledger.Pool{}, false, nil
 	}
 	p, revision, ok, err := d.a.store.Pool(ctx, id)
 	if err == nil && ok {
@@ -83,23 +83,23 @@ func (d Derived) there(ctx context.Context, id PoolID) (p Pool, ok bool, err err
 // Refusals are ErrUnknownPool and ErrPoolDraining, *FrozenError and *ReleasingError, ErrMixed, and *OverlapError if another pool of
 // its address domain overlaps the pool: one scope would get an address of both. For a pool that is frozen in the ledger it
 // registers a frozen one, for Adopt.
-func (d Derived) Space(ctx context.Context, of PoolID, workspace ClusterName, scope ledger.Scope) (Pool, error) {
+func (d Derived) Space(ctx context.Context, of ledger.PoolID, workspace ledger.ClusterName, scope ledger.Scope) (ledger.Pool, error) {
 	if ledger.IsAddressSpace(of) {
-		return Pool{}, fmt.Errorf("%w: %s is an address space, and has none", ErrInvalid, of)
+		return ledger.Pool{}, fmt.Errorf("%w: %s is an address space, and has none", ledger.ErrInvalid, of)
 	}
 	made := ledger.Derived{Of: of, Workspace: workspace, Scope: scope}
 	id := made.ID()
 	for {
-		if p, ok := d.a.Pool(id); ok && !d.a.goes(ctx, p) {
+		if p, ok := d.a.Pools().Get(id); ok && !d.a.goes(ctx, p) {
 			return p, nil
 		}
-		s := Pool{ID: id, Space: SpaceID(id), State: PoolOpen, RegisteredAt: store.Stamped(d.a.engine.Hooks.Now()), Derived: &made}
+		s := ledger.Pool{ID: id, Space: ledger.SpaceID(id), State: ledger.PoolOpen, RegisteredAt: store.Stamped(d.a.engine.Hooks.Now()), Derived: &made}
 		done, err := d.a.engine.Submit(ctx, of, engine.Op{Lane: workspace, Alone: true, Plan: newSpace(s).plan})
 		if !errors.Is(err, errThere) {
 			return done.Pool, err
 		}
-		if err := d.a.engine.Confirm(ctx, id); err != nil && !errors.Is(err, ErrUnknownPool) {
-			return Pool{}, err
+		if err := d.a.engine.Confirm(ctx, id); err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
+			return ledger.Pool{}, err
 		}
 	}
 }
@@ -108,17 +108,17 @@ func (d Derived) Space(ctx context.Context, of PoolID, workspace ClusterName, sc
 // claim that holds the pool already changes nothing; a reservation renews its HeldSince.
 //
 // Refusals are *HeldError, if another one holds it, ErrUnknownPool and *ReleasingError.
-func (d Derived) Hold(ctx context.Context, id PoolID, by Holder) (Pool, error) {
+func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (ledger.Pool, error) {
 	if err := ledger.CheckID("claim", by.Claim); err != nil {
-		return Pool{}, err
+		return ledger.Pool{}, err
 	}
 	_, reserves := ledger.ReservedBy(by.Claim)
-	return d.change(ctx, id, func(p Pool) error {
+	return d.change(ctx, id, func(p ledger.Pool) error {
 		switch {
 		case p.Closed():
-			return &ReleasingError{Pool: id}
+			return &ledger.ReleasingError{Pool: id}
 		case p.Derived.Holder.Claim != "" && p.Derived.Holder.Claim != by.Claim:
-			return &HeldError{Pool: id, By: p.Derived.Holder}
+			return &ledger.HeldError{Pool: id, By: p.Derived.Holder}
 		}
 		return nil
 	}, func(of *ledger.Derived) {
@@ -133,11 +133,11 @@ var errNotHeld = errors.New("the claim does not hold the pool")
 
 // Hand gives the pool that from holds to another holder: that of a reservation to its claim, for one. ok is true as well if it
 // has been given before, and false if from does not hold it.
-func (d Derived) Hand(ctx context.Context, id PoolID, from ClaimID, to Holder) (ok bool, err error) {
+func (d Derived) Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID, to ledger.Holder) (ok bool, err error) {
 	if err := errors.Join(ledger.CheckID("holder", from), ledger.CheckID("claim", to.Claim)); err != nil {
 		return false, err
 	}
-	_, err = d.change(ctx, id, func(p Pool) error {
+	_, err = d.change(ctx, id, func(p ledger.Pool) error {
 		if now := p.Derived.Holder.Claim; now != from && now != to.Claim {
 			return errNotHeld
 		}
@@ -147,21 +147,23 @@ func (d Derived) Hand(ctx context.Context, id PoolID, from ClaimID, to Holder) (
 			of.Holder, of.HeldSince = to, store.Stamped(d.a.engine.Hooks.Now())
 		}
 	})
-	if errors.Is(err, errNotHeld) || errors.Is(err, ErrUnknownPool) {
+	if errors.Is(err, errNotHeld) || errors.Is(err, ledger.ErrUnknownPool) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
 // Drop ends a hold, if the claim has it. A pool that is being released is opened again by that.
-func (d Derived) Drop(ctx context.Context, id PoolID, by ClaimID) error {
-	_, err := d.change(ctx, id, func(p Pool) error {
+func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error {
+	_, err := d.change(ctx, id, func(p ledger.Pool) error {
 		if p.Derived.Holder.Claim != by {
 			return errNotHeld
 		}
 		return nil
-	}, func(of *ledger.Derived) { of.Holder, of.HeldSince, of.Releasing = Holder{}, time.Time{}, time.Time{} })
-	if errors.Is(err, errNotHeld) || errors.Is(err, ErrUnknownPool) {
+	}, func(of *ledger.Derived) {
+		of.Holder, of.HeldSince, of.Releasing = ledger.Holder{}, time.Time{}, time.Time{}
+	})
+	if errors.Is(err, errNotHeld) || errors.Is(err, ledger.ErrUnknownPool) {
 		return nil
 	}
 	return err
@@ -173,11 +175,11 @@ func (d Derived) Drop(ctx context.Context, id PoolID, by ClaimID) error {
 //
 // by is empty for a pool that nobody holds. Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged, if the claim does not hold the
 // pool.
-func (d Derived) Begin(ctx context.Context, id PoolID, by ClaimID, until time.Time) error {
+func (d Derived) Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) error {
 	for attempts := pace(0); ; {
-		_, err := d.edited(ctx, edit{idle: true}, id, func(p Pool) error {
+		_, err := d.edited(ctx, edit{idle: true}, id, func(p ledger.Pool) error {
 			if p.Derived.Holder.Claim != by {
-				return fmt.Errorf("%w: claim %s does not hold the pool", ErrChanged, by)
+				return fmt.Errorf("%w: claim %s does not hold the pool", ledger.ErrChanged, by)
 			}
 			return nil
 		}, func(of *ledger.Derived) { of.Releasing = store.Stamped(until) })
@@ -194,31 +196,31 @@ func (d Derived) Begin(ctx context.Context, id PoolID, by ClaimID, until time.Ti
 }
 
 // Reopen ends what Begin has begun. Claims that wait for room in the pool are served again.
-func (d Derived) Reopen(ctx context.Context, id PoolID) error {
-	_, err := d.change(ctx, id, func(Pool) error { return nil }, func(of *ledger.Derived) { of.Releasing = time.Time{} })
+func (d Derived) Reopen(ctx context.Context, id ledger.PoolID) error {
+	_, err := d.change(ctx, id, func(ledger.Pool) error { return nil }, func(of *ledger.Derived) { of.Releasing = time.Time{} })
 	return err
 }
 
 // change changes what the record of a derived pool says of its making, unless check refuses it.
-func (d Derived) change(ctx context.Context, id PoolID, check func(Pool) error, change func(*ledger.Derived)) (Pool, error) {
+func (d Derived) change(ctx context.Context, id ledger.PoolID, check func(ledger.Pool) error, change func(*ledger.Derived)) (ledger.Pool, error) {
 	return d.edited(ctx, edit{}, id, check, change)
 }
 
-func (d Derived) edited(ctx context.Context, e edit, id PoolID, check func(Pool) error, change func(*ledger.Derived)) (Pool, error) {
+func (d Derived) edited(ctx context.Context, e edit, id ledger.PoolID, check func(ledger.Pool) error, change func(*ledger.Derived)) (ledger.Pool, error) {
 	if !ledger.IsDerived(id) {
-		return Pool{}, fmt.Errorf("%w: pool %s is not derived", ErrInvalid, id)
+		return ledger.Pool{}, fmt.Errorf("%w: pool %s is not derived", ledger.ErrInvalid, id)
 	}
 	p, err := d.a.engine.Known(ctx, id)
 	if err != nil {
-		return Pool{}, err
+		return ledger.Pool{}, err
 	}
-	e.pool, e.check = p, func(p Pool) error {
+	e.pool, e.check = p, func(p ledger.Pool) error {
 		if p.Derived == nil {
-			return ErrUnknownPool
+			return ledger.ErrUnknownPool
 		}
 		return check(p)
 	}
-	e.change = func(p *Pool) {
+	e.change = func(p *ledger.Pool) {
 		next := *p.Derived
 		change(&next)
 		if !sameHold(next, *p.Derived) {
@@ -235,21 +237,21 @@ func sameHold(a, b ledger.Derived) bool {
 }
 
 // Held returns the pool that a claim, or a reservation, holds, as of memory; ok is false if there is none.
-func (d Derived) Held(by ClaimID) (p Pool, ok bool) {
+func (d Derived) Held(by ledger.ClaimID) (p ledger.Pool, ok bool) {
 	for _, id := range d.a.table.HeldBy(by) {
-		if p, ok = d.a.Pool(id); ok && p.Derived != nil && p.Derived.Holder.Claim == by {
+		if p, ok = d.a.Pools().Get(id); ok && p.Derived != nil && p.Derived.Holder.Claim == by {
 			return p, true
 		}
 	}
-	return Pool{}, false
+	return ledger.Pool{}, false
 }
 
 // Below lists the derived pools below a pool, at any depth, and the address spaces there and of the pool, as of memory: each
 // before the pool above it.
-func (d Derived) Below(id PoolID) (below []Pool) {
+func (d Derived) Below(id ledger.PoolID) (below []ledger.Pool) {
 	for _, child := range d.a.table.Below(id) {
 		below = append(below, d.Below(child)...)
-		if p, ok := d.a.Pool(child); ok && p.Derived != nil {
+		if p, ok := d.a.Pools().Get(child); ok && p.Derived != nil {
 			below = append(below, p)
 		}
 	}
@@ -257,9 +259,9 @@ func (d Derived) Below(id PoolID) (below []Pool) {
 }
 
 // All yields the derived pools and the address spaces in memory, in no order.
-func (d Derived) All() iter.Seq[Pool] {
-	return func(yield func(Pool) bool) {
-		for p := range d.a.Pools() {
+func (d Derived) All() iter.Seq[ledger.Pool] {
+	return func(yield func(ledger.Pool) bool) {
+		for p := range d.a.Pools().All() {
 			if p.Derived != nil && !yield(p) {
 				return
 			}

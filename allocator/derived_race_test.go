@@ -12,6 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/golden"
 	"github.com/kcp-ipam/ipam/allocator/index"
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // both returns two Allocators of one ledger.
@@ -40,11 +41,11 @@ func TestProvision_GivesManyCallersOnePool(t *testing.T) {
 	l.pool("p", "10.0.0.0/16")
 	for round := range 10 {
 		wanted := ofNetwork("net", fmt.Sprint(round))
-		got, calls := make([]Pool, 10), make([]func(), 10)
+		got, calls := make([]ledger.Pool, 10), make([]func(), 10)
 		for i := range calls {
 			calls[i] = func() {
 				var err error
-				got[i], err = []*fixture{l, other}[i%2].Derived().Provision(t.Context(), Request{Pool: "p", Length: 24}, wanted, nil)
+				got[i], err = []*fixture{l, other}[i%2].Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 24}, wanted, nil)
 				if err != nil {
 					t.Errorf("Provision: %v", err)
 				}
@@ -71,17 +72,17 @@ func TestHold_IsGivenToOneOfMany(t *testing.T) {
 		errs, calls := make([]error, 6), make([]func(), 6)
 		for i := range calls {
 			calls[i] = func() {
-				_, errs[i] = []*fixture{l, other}[i%2].Derived().Hold(t.Context(), p.ID, claim(ClaimID(fmt.Sprint("c", i))))
+				_, errs[i] = []*fixture{l, other}[i%2].Derived().Hold(t.Context(), p.ID, claim(ledger.ClaimID(fmt.Sprint("c", i))))
 			}
 		}
 		atOnce(calls...)
-		now, _, _, err := l.Registered(t.Context(), p.ID)
+		now, _, _, err := l.Pools().Read(t.Context(), p.ID)
 		l.must(err)
 		winners := 0
 		for i, err := range errs {
-			var held *HeldError
+			var held *ledger.HeldError
 			switch {
-			case err == nil && now.Derived.Holder.Claim == ClaimID(fmt.Sprint("c", i)):
+			case err == nil && now.Derived.Holder.Claim == ledger.ClaimID(fmt.Sprint("c", i)):
 				winners++
 			case !errors.As(err, &held) || held.By != now.Derived.Holder:
 				t.Errorf("Hold by c%d: %v, and the pool is held by %s", i, err, now.Derived.Holder.Claim)
@@ -108,11 +109,11 @@ func TestProvision_WhileThePoolIsRetired(t *testing.T) {
 		name := fmt.Sprint("c", round)
 		atOnce(func() {
 			for {
-				at, err := binder.Derived().Provision(t.Context(), Request{Pool: "p", Length: 24}, wanted, nil)
+				at, err := binder.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 24}, wanted, nil)
 				if err == nil {
 					_, err = binder.Bind(t.Context(), request(at.ID, name, 32))
 				}
-				if errors.Is(err, ErrUnknownPool) {
+				if errors.Is(err, ledger.ErrUnknownPool) {
 					continue // it has gone between the two
 				}
 				if err != nil {
@@ -121,20 +122,20 @@ func TestProvision_WhileThePoolIsRetired(t *testing.T) {
 				return
 			}
 		}, func() {
-			if err := retirer.Retire(t.Context(), p.ID); err == nil {
+			if err := retirer.Pools().Retire(t.Context(), p.ID); err == nil {
 				retired++
-			} else if !errors.Is(err, ErrPoolInUse) {
+			} else if !errors.Is(err, ledger.ErrPoolInUse) {
 				t.Errorf("Retire: %v", err)
 			}
 		})
-		if b, ok, err := l.Lookup(t.Context(), ClaimID(name)); err != nil || !ok || b.Pool != p.ID {
+		if b, ok, err := l.Lookup(t.Context(), ledger.ClaimID(name)); err != nil || !ok || b.Pool != p.ID {
 			t.Fatalf("round %d: Lookup = %v, %t, %v", round, b, ok, err)
 		}
 		if round%10 == 0 {
 			l.sameAsLedger(other.Allocator)
 		}
-		l.free(ClaimID(name))
-		l.must(other.Retire(t.Context(), p.ID))
+		l.free(ledger.ClaimID(name))
+		l.must(other.Pools().Retire(t.Context(), p.ID))
 	}
 	t.Logf("retired first in %d of 100 rounds", retired)
 	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
@@ -161,17 +162,17 @@ func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
 			func() {
 				released = releaser.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute))
 			})
-		var releasing *ReleasingError
+		var releasing *ledger.ReleasingError
 		switch {
-		case bound == nil && errors.Is(released, ErrPoolInUse):
-			l.free(ClaimID(name))
+		case bound == nil && errors.Is(released, ledger.ErrPoolInUse):
+			l.free(ledger.ClaimID(name))
 			l.must(l.Derived().Drop(t.Context(), p.ID, "range"))
 		case released == nil && errors.As(bound, &releasing):
 			begun.Add(1)
 		default:
 			t.Fatalf("round %d: Bind = %v, Begin = %v", round, bound, released)
 		}
-		l.must(other.Retire(t.Context(), p.ID))
+		l.must(other.Pools().Retire(t.Context(), p.ID))
 	}
 	t.Logf("begun first in %d of 100 rounds", begun.Load())
 	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
@@ -184,9 +185,9 @@ func TestSpace_WhileItsPoolChanges(t *testing.T) {
 	l, other := both(t)
 	shut := []netip.Prefix{prefix("10.0.0.0/28")}
 	for name, change := range map[string]func(*fixture) error{
-		"retired":  func(l *fixture) error { return l.Retire(t.Context(), "p") },
-		"drained":  func(l *fixture) error { return l.Drain(t.Context(), "p") },
-		"excludes": func(l *fixture) error { return l.Exclude(t.Context(), "p", shut) },
+		"retired":  func(l *fixture) error { return l.Pools().Retire(t.Context(), "p") },
+		"drained":  func(l *fixture) error { return l.Pools().Drain(t.Context(), "p") },
+		"excludes": func(l *fixture) error { return l.Pools().Exclude(t.Context(), "p", shut) },
 	} {
 		for round := range 20 {
 			l.pool("p", "10.0.0.0/24")
@@ -194,18 +195,18 @@ func TestSpace_WhileItsPoolChanges(t *testing.T) {
 			var spaceErr, changeErr error
 			atOnce(func() { _, spaceErr = other.Derived().Space(t.Context(), "p", "tenant", network("new")) },
 				func() { changeErr = change(l) })
-			if changeErr != nil || spaceErr != nil && !errors.Is(spaceErr, ErrUnknownPool) && !errors.Is(spaceErr, ErrPoolDraining) {
+			if changeErr != nil || spaceErr != nil && !errors.Is(spaceErr, ledger.ErrUnknownPool) && !errors.Is(spaceErr, ledger.ErrPoolDraining) {
 				t.Fatalf("%s, round %d: Space = %v, and the change of the pool: %v", name, round, spaceErr, changeErr)
 			}
 			l.catchUp(t)
 			l.waitIdle(t)
-			p, there := l.Pool("p")
+			p, there := l.Pools().Get("p")
 			for s := range l.Derived().All() {
 				if !there || s.State != p.State || fmt.Sprint(s.Excluded) != fmt.Sprint(p.Excluded) {
 					t.Errorf("%s, round %d: the pool is %s without %v (%t), and its address space %s without %v", name, round, p.State, p.Excluded, there, s.State, s.Excluded)
 				}
 			}
-			l.must(l.Retire(t.Context(), "p"))
+			l.must(l.Pools().Retire(t.Context(), "p"))
 		}
 	}
 	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
@@ -217,8 +218,8 @@ func TestSpace_WhileItsPoolChanges(t *testing.T) {
 func TestSpace_GivesEachScopeTheSameAddresses(t *testing.T) {
 	l, other := both(t)
 	l.pool("p", "10.0.0.0/24")
-	l.must(l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
-	ids := []PoolID{l.space("p", "a").ID, other.space("p", "b").ID}
+	l.must(l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
+	ids := []ledger.PoolID{l.space("p", "a").ID, other.space("p", "b").ID}
 	twins := []*golden.Index{golden.New(prefix("10.0.0.0/24")), golden.New(prefix("10.0.0.0/24"))}
 	for _, twin := range twins {
 		twin.Exclude(prefix("10.0.0.0/30"))
@@ -252,14 +253,14 @@ func TestHold_OrThePoolIsRetired(t *testing.T) {
 		}
 		var held, retired error
 		atOnce(func() { _, held = holder.Derived().Hold(t.Context(), p.ID, claim("range")) },
-			func() { retired = retirer.Retire(t.Context(), p.ID) })
-		_, _, there, err := l.Registered(t.Context(), p.ID)
+			func() { retired = retirer.Pools().Retire(t.Context(), p.ID) })
+		_, _, there, err := l.Pools().Read(t.Context(), p.ID)
 		l.must(err)
-		if there != (held == nil) || there != errors.Is(retired, ErrPoolInUse) || !there && !errors.Is(held, ErrUnknownPool) {
+		if there != (held == nil) || there != errors.Is(retired, ledger.ErrPoolInUse) || !there && !errors.Is(held, ledger.ErrUnknownPool) {
 			t.Fatalf("round %d: Hold = %v, Retire = %v, and the pool is there: %t", round, held, retired, there)
 		}
 		l.must(l.Derived().Drop(t.Context(), p.ID, "range"))
-		l.must(l.Retire(t.Context(), p.ID))
+		l.must(l.Pools().Retire(t.Context(), p.ID))
 	}
 	l.sameAsLedger(other.Allocator)
 }
@@ -274,15 +275,15 @@ func TestBegin_ShowsWhileThePoolDrains(t *testing.T) {
 	l.must(l.Derived().Begin(t.Context(), p.ID, "range", time.Now()))
 	goOn := make(chan struct{})
 	l.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(s SpaceID) error {
+		h.BeforeCommit = func(s ledger.SpaceID) error {
 			if s == "p" {
 				<-goOn // it is not retired before
 			}
 			return nil
 		}
 	})
-	l.must(l.Drain(t.Context(), p.ID))
-	var releasing *ReleasingError
+	l.must(l.Pools().Drain(t.Context(), p.ID))
+	var releasing *ledger.ReleasingError
 	if _, err := l.Bind(t.Context(), request(p.ID, "c", 32)); !errors.As(err, &releasing) {
 		t.Errorf("Bind: %v, want *ReleasingError", err)
 	}
@@ -290,7 +291,7 @@ func TestBegin_ShowsWhileThePoolDrains(t *testing.T) {
 		t.Errorf("Space: %v, want *ReleasingError", err)
 	}
 	close(goOn)
-	for known := true; known; _, _, known, _ = l.Registered(t.Context(), p.ID) { // it goes by itself
+	for known := true; known; _, _, known, _ = l.Pools().Read(t.Context(), p.ID) { // it goes by itself
 	}
 	l.sameAsLedger()
 }

@@ -16,14 +16,14 @@ func network(name string) ledger.Scope {
 }
 
 // ofNetwork returns the derived pool that a class has for a network of the workspace "tenant".
-func ofNetwork(class, name string) Pool {
-	return Pool{Cluster: "tenant", Name: class + "-" + name, Derived: &ledger.Derived{Class: class, Workspace: "tenant", Scope: network(name)}}
+func ofNetwork(class, name string) ledger.Pool {
+	return ledger.Pool{Cluster: "tenant", Name: class + "-" + name, Derived: &ledger.Derived{Class: class, Workspace: "tenant", Scope: network(name)}}
 }
 
 // provision provisions a pool, and fails the test if that fails.
-func (l *fixture) provision(parent PoolID, length int, p Pool) Pool {
+func (l *fixture) provision(parent ledger.PoolID, length int, p ledger.Pool) ledger.Pool {
 	l.t.Helper()
-	p, err := l.Derived().Provision(l.t.Context(), Request{Pool: parent, Length: length}, p, nil)
+	p, err := l.Derived().Provision(l.t.Context(), ledger.Request{Pool: parent, Length: length}, p, nil)
 	if err != nil {
 		l.t.Fatalf("Provision of %s: %v", p.Name, err)
 	}
@@ -31,7 +31,7 @@ func (l *fixture) provision(parent PoolID, length int, p Pool) Pool {
 }
 
 // space registers an address space of a pool for a network of the workspace "tenant".
-func (l *fixture) space(of PoolID, name string) Pool {
+func (l *fixture) space(of ledger.PoolID, name string) ledger.Pool {
 	l.t.Helper()
 	p, err := l.Derived().Space(l.t.Context(), of, "tenant", network(name))
 	if err != nil {
@@ -47,8 +47,8 @@ func (l *fixture) must(err error) {
 	}
 }
 
-func claim(id ClaimID) Holder {
-	return Holder{Claim: id, Cluster: "tenant", Namespace: "default", Name: string(id)}
+func claim(id ledger.ClaimID) ledger.Holder {
+	return ledger.Holder{Claim: id, Cluster: "tenant", Namespace: "default", Name: string(id)}
 }
 
 func TestProvision_IsIdempotent(t *testing.T) {
@@ -57,7 +57,7 @@ func TestProvision_IsIdempotent(t *testing.T) {
 	l.pool("p", "10.0.0.0/16")
 	first := func(cidr netip.Prefix) []netip.Prefix { return []netip.Prefix{netip.PrefixFrom(cidr.Addr(), 32)} }
 	wanted := ofNetwork("net", "a")
-	made, err := l.Derived().Provision(t.Context(), Request{Pool: "p", Length: 24}, wanted, first)
+	made, err := l.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 24}, wanted, first)
 	if err != nil || made.ID != wanted.Derived.ID() || made.CIDR != prefix("10.0.0.0/24") || made.Excluded[0] != prefix("10.0.0.0/32") {
 		t.Fatalf("Provision = %+v, %v; want 10.0.0.0/24 without its first address", made, err)
 	}
@@ -93,11 +93,11 @@ func TestHold(t *testing.T) {
 	if again, err := d.Hold(t.Context(), p.ID, claim("range")); err != nil || again.Derived.Holder != claim("range") {
 		t.Errorf("Hold again = %+v, %v", again.Derived, err)
 	}
-	var held *HeldError
+	var held *ledger.HeldError
 	if _, err := other.Derived().Hold(t.Context(), p.ID, claim("rival")); !errors.As(err, &held) || held.By != claim("range") {
 		t.Errorf("Hold by a rival: %v, want that %v holds it", err, claim("range"))
 	}
-	if err := l.Retire(t.Context(), p.ID); !errors.Is(err, ErrPoolInUse) {
+	if err := l.Pools().Retire(t.Context(), p.ID); !errors.Is(err, ledger.ErrPoolInUse) {
 		t.Errorf("Retire of a held pool: %v, want ErrPoolInUse", err)
 	}
 	if ok, err := d.Hand(t.Context(), p.ID, "rival", claim("next")); ok || err != nil {
@@ -116,8 +116,8 @@ func TestHold(t *testing.T) {
 		t.Error("the pool was dropped by a claim that does not hold it")
 	}
 	l.must(d.Drop(t.Context(), p.ID, "next"))
-	l.must(l.Retire(t.Context(), p.ID))
-	if _, err := d.Hold(t.Context(), p.ID, claim("range")); !errors.Is(err, ErrUnknownPool) {
+	l.must(l.Pools().Retire(t.Context(), p.ID))
+	if _, err := d.Hold(t.Context(), p.ID, claim("range")); !errors.Is(err, ledger.ErrUnknownPool) {
 		t.Errorf("Hold of a pool that is gone: %v, want ErrUnknownPool", err)
 	}
 	l.sameAsLedger(other)
@@ -131,27 +131,27 @@ func TestBegin(t *testing.T) {
 	wanted.Derived.Holder = claim("range")
 	p := l.provision("p", 24, wanted)
 	l.bind(request(p.ID, "endpoint", 32))
-	if err := d.Begin(t.Context(), p.ID, "range", until); !errors.Is(err, ErrPoolInUse) {
+	if err := d.Begin(t.Context(), p.ID, "range", until); !errors.Is(err, ledger.ErrPoolInUse) {
 		t.Errorf("Begin of a pool with a block: %v, want ErrPoolInUse", err)
 	}
 	l.free("endpoint")
-	if err := d.Begin(t.Context(), p.ID, "rival", until); !errors.Is(err, ErrChanged) {
+	if err := d.Begin(t.Context(), p.ID, "rival", until); !errors.Is(err, ledger.ErrChanged) {
 		t.Errorf("Begin by a rival: %v, want ErrChanged", err)
 	}
 	l.must(d.Begin(t.Context(), p.ID, "range", until))
 	refused := func(what string, err error) {
 		t.Helper()
-		if releasing := (*ReleasingError)(nil); !errors.As(err, &releasing) || releasing.Pool != p.ID {
+		if releasing := (*ledger.ReleasingError)(nil); !errors.As(err, &releasing) || releasing.Pool != p.ID {
 			t.Errorf("%s: %v, want that %s is being released", what, err, p.ID)
 		}
 	}
 	_, err := l.Bind(t.Context(), request(p.ID, "endpoint", 32))
 	refused("Bind", err)
-	_, err = l.Reserve(t.Context(), reservationIn(p.ID))
+	_, err = l.Reservations().Reserve(t.Context(), reservationIn(p.ID))
 	refused("Reserve", err)
-	_, err = d.Provision(t.Context(), Request{Pool: p.ID, Length: 28}, ofNetwork("sub", "a"), nil)
+	_, err = d.Provision(t.Context(), ledger.Request{Pool: p.ID, Length: 28}, ofNetwork("sub", "a"), nil)
 	refused("Provision below", err)
-	_, err = d.Provision(t.Context(), Request{Pool: "p", Length: 24}, wanted, nil)
+	_, err = d.Provision(t.Context(), ledger.Request{Pool: "p", Length: 24}, wanted, nil)
 	refused("Provision", err)
 	_, err = d.Space(t.Context(), p.ID, "tenant", network("b"))
 	refused("Space", err)
@@ -161,16 +161,16 @@ func TestBegin(t *testing.T) {
 	l.bind(request(p.ID, "endpoint", 32))
 	l.free("endpoint")
 	l.must(d.Begin(t.Context(), p.ID, "range", until))
-	l.must(l.Retire(t.Context(), p.ID))
+	l.must(l.Pools().Retire(t.Context(), p.ID))
 	if again := l.provision("p", 24, wanted); !again.Derived.Releasing.IsZero() || again.Derived.Holder != claim("range") {
 		t.Errorf("the pool that was made again is %+v", again.Derived)
 	}
 	l.sameAsLedger()
 }
 
-func reservationIn(p PoolID) Request {
+func reservationIn(p ledger.PoolID) ledger.Request {
 	r := request(p, "new", 32)
-	r.Holder.Claim = ReservationID("tenant", "sum")
+	r.Holder.Claim = ledger.ReservationID("tenant", "sum")
 	return r
 }
 
@@ -184,8 +184,8 @@ func TestBelow_ListsTheDeepestFirst(t *testing.T) {
 		t.Fatalf("carve: %v", err)
 	}
 	under := l.provision("child", 26, ofNetwork("net", "c"))
-	var got []PoolID
-	at := map[PoolID]int{}
+	var got []ledger.PoolID
+	at := map[ledger.PoolID]int{}
 	for i, p := range l.Derived().Below("p") {
 		got, at[p.ID] = append(got, p.ID), i
 	}
@@ -200,10 +200,10 @@ func TestInUse_IdleDerivedPoolsDoNotCount(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	d := l.Derived()
-	use := func(want bool, ids ...PoolID) {
+	use := func(want bool, ids ...ledger.PoolID) {
 		t.Helper()
 		for _, id := range ids {
-			if got := l.InUse(id); got != want {
+			if got := l.Pools().InUse(id); got != want {
 				t.Errorf("InUse(%s) = %t, want %t", id, got, want)
 			}
 		}
@@ -226,9 +226,9 @@ func TestInUse_IdleDerivedPoolsDoNotCount(t *testing.T) {
 	l.free("flat")
 	use(false, "p")
 	for _, p := range d.Below("p") {
-		l.must(l.Retire(t.Context(), p.ID))
+		l.must(l.Pools().Retire(t.Context(), p.ID))
 	}
-	l.must(l.Retire(t.Context(), "p"))
+	l.must(l.Pools().Retire(t.Context(), "p"))
 	l.sameAsLedger()
 }
 
@@ -238,11 +238,11 @@ func TestProvision_WhileItsFormerBlockCools(t *testing.T) {
 	i := newIcebox(t)
 	wanted := ofNetwork("net", "a")
 	first := i.provision("p", 28, wanted)
-	i.must(i.Retire(t.Context(), first.ID))
+	i.must(i.Pools().Retire(t.Context(), first.ID))
 	if again := i.provision("p", 28, wanted); again.CIDR != first.CIDR {
 		t.Errorf("Provision = %s, want the former block %s", again.CIDR, first.CIDR)
 	}
-	i.must(i.Retire(t.Context(), first.ID))
+	i.must(i.Pools().Retire(t.Context(), first.ID))
 	if other := i.provision("p", 27, wanted); other.CIDR.Overlaps(first.CIDR) || other.CIDR.Bits() != 27 {
 		t.Errorf("Provision = %s, want a /27 beside %s, which cools", other.CIDR, first.CIDR)
 	}
@@ -253,12 +253,12 @@ func TestProvision_WhileItsFormerBlockCools(t *testing.T) {
 func TestAdoptedAgain_DerivedPoolIsAsBefore(t *testing.T) {
 	l := newLedger(t, frozenLedger)
 	l.pool("p", "10.0.0.0/16")
-	l.Trust("p")
+	l.Recovery().Trust("p")
 	wanted := ofNetwork("net", "a")
 	wanted.ID, wanted.Derived.Holder = wanted.Derived.ID(), claim("range")
 	wanted.Excluded = []netip.Prefix{prefix("10.0.7.0/28")}
 	req := exactly(request("p", string(wanted.ID), 0), "10.0.7.0/24")
-	p, err := l.Readopt(t.Context(), req, wanted)
+	p, err := l.Recovery().Readopt(t.Context(), req, wanted)
 	if err != nil || len(p.Excluded) != 1 || p.CIDR != prefix("10.0.7.0/24") || !p.Frozen || p.Derived.ID() != p.ID || p.Derived.Holder != claim("range") {
 		t.Fatalf("Readopt = %+v, %v; want the derived pool at 10.0.7.0/24, frozen", p, err)
 	}
@@ -266,14 +266,14 @@ func TestAdoptedAgain_DerivedPoolIsAsBefore(t *testing.T) {
 	if again := l.provision("p", 24, wanted); again.CIDR != p.CIDR {
 		t.Errorf("Provision = %s, want %s", again.CIDR, p.CIDR)
 	}
-	l.must(l.Resume(t.Context(), p.ID, 0))
+	l.must(l.Recovery().Resume(t.Context(), p.ID, 0))
 	l.bind(request(p.ID, "endpoint", 32))
-	if fresh := l.provision("p", 24, ofNetwork("net", "b")); l.Frozen(fresh.ID) {
+	if fresh := l.provision("p", 24, ofNetwork("net", "b")); l.Recovery().Frozen(fresh.ID) {
 		t.Error("a new derived pool is frozen")
 	}
 	wanted.ID = "derived.forged"
-	req.Holder.Claim = ClaimID(wanted.ID)
-	if _, err := l.Readopt(t.Context(), req, wanted); !errors.Is(err, ErrInvalid) {
+	req.Holder.Claim = ledger.ClaimID(wanted.ID)
+	if _, err := l.Recovery().Readopt(t.Context(), req, wanted); !errors.Is(err, ledger.ErrInvalid) {
 		t.Errorf("Readopt under an ID that is not that of the scope: %v, want ErrInvalid", err)
 	}
 	l.sameAsLedger()
@@ -281,15 +281,15 @@ func TestAdoptedAgain_DerivedPoolIsAsBefore(t *testing.T) {
 
 // While a derived pool is being released, claims that wait for room there are not served. When it is opened again, they are.
 func TestReopen_ServesWaitingClaims(t *testing.T) {
-	woken := make(chan ClaimID, 8)
-	l := newLedger(t, func(o *Options) { o.Wake = func(h Holder) { woken <- h.Claim } })
+	woken := make(chan ledger.ClaimID, 8)
+	l := newLedger(t, func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h.Claim } })
 	l.pool("p", "10.0.0.0/16")
 	wanted := ofNetwork("net", "a")
 	wanted.Derived.Holder = claim("range")
 	p := l.provision("p", 30, wanted)
 	d := l.Derived()
 	l.must(d.Begin(t.Context(), p.ID, "range", time.Now()))
-	l.Wait(request(p.ID, "waits", 32))
+	l.Waits().Add(request(p.ID, "waits", 32))
 	if len(woken) > 0 {
 		t.Error("a claim was woken for room of a pool that is being released")
 	}
@@ -307,10 +307,10 @@ func TestCapacity_CountsTheReservationOfADerivedPool(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "2001:db8::/48")
 	reserved := func(cidr netip.Prefix) []netip.Prefix { return []netip.Prefix{netip.PrefixFrom(cidr.Addr(), 96)} }
-	made, err := l.Derived().Provision(t.Context(), Request{Pool: "p", Length: 64}, ofNetwork("subnet", "a"), reserved)
+	made, err := l.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 64}, ofNetwork("subnet", "a"), reserved)
 	l.must(err)
 	for _, want := range []string{"4294967296", "8589934592", "12884901888"} {
-		c, _ := l.Capacity(made.ID)
+		c, _ := l.Pools().Capacity(made.ID)
 		if got := c.Allocated.String(); got != want {
 			t.Errorf("after %d /96 there are %s addresses allocated, want %s", c.Blocks, got, want)
 		}

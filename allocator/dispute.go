@@ -8,6 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Adopt records that a claim has exactly the prefix req.Exact, because a published record
@@ -19,17 +20,17 @@ import (
 // cool there are freed.
 //
 // state is Bound or Retained. The prefix has to lie in the pool.
-func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (Block, error) {
+func (rc Recovery) Adopt(ctx context.Context, req ledger.Request, state ledger.BlockState) (ledger.Block, error) {
 	if err := checkRequest(req); err != nil {
-		return Block{}, err
+		return ledger.Block{}, err
 	}
-	if !req.Exact.IsValid() || state != Bound && state != Retained {
-		return Block{}, fmt.Errorf("%w: adopt an exact prefix, as bound or retained", ErrInvalid)
+	if !req.Exact.IsValid() || state != ledger.Bound && state != ledger.Retained {
+		return ledger.Block{}, fmt.Errorf("%w: adopt an exact prefix, as bound or retained", ledger.ErrInvalid)
 	}
-	n := adoption{Allocator: a, req: wanted{Request: req, adopts: true}}
-	n.holding = n.req.holding(a.engine.Hooks.Now())
+	n := adoption{Allocator: rc.a, req: wanted{Request: req, adopts: true}}
+	n.holding = n.req.holding(rc.a.engine.Hooks.Now())
 	n.holding.State = state
-	if state == Retained {
+	if state == ledger.Retained {
 		n.holding.Until = store.Stamped(req.Until)
 	}
 	for {
@@ -37,11 +38,11 @@ func (a *Allocator) Adopt(ctx context.Context, req Request, state BlockState) (B
 		if !errors.Is(err, errBound) {
 			return b, err
 		}
-		if b, found, err := a.Lookup(ctx, req.Holder.Claim); err != nil || found {
+		if b, found, err := rc.a.Lookup(ctx, req.Holder.Claim); err != nil || found {
 			return b, err
 		}
-		if err := a.endCooling(ctx, req.Holder.Claim); err != nil {
-			return Block{}, err
+		if err := rc.a.endCooling(ctx, req.Holder.Claim); err != nil {
+			return ledger.Block{}, err
 		}
 	}
 }
@@ -54,13 +55,13 @@ type adoption struct {
 }
 
 // run tries an ordinary bind first. If that is refused, it adds the claim to the blocks that are there.
-func (n adoption) run(ctx context.Context) (Block, error) {
+func (n adoption) run(ctx context.Context) (ledger.Block, error) {
 	done, err := n.engine.Submit(ctx, n.req.Pool, newBind(n.req, n.holding).op())
 	if err == nil {
 		n.countBind(done)
 		return done.Block, nil
 	}
-	for attempts := pace(0); errors.Is(err, ErrInUse) || errors.Is(err, ErrPoolDraining) || errors.Is(err, engine.ErrStale); {
+	for attempts := pace(0); errors.Is(err, ledger.ErrInUse) || errors.Is(err, ledger.ErrPoolDraining) || errors.Is(err, engine.ErrStale); {
 		var o *adopt
 		if errors.Is(err, engine.ErrStale) {
 			if err = attempts.wait(ctx); err != nil {
@@ -88,17 +89,17 @@ func (n adoption) run(ctx context.Context) (Block, error) {
 			return done.Block, nil
 		}
 	}
-	return Block{}, err
+	return ledger.Block{}, err
 }
 
 // adopt adds a holder to the blocks at a prefix.
 type adopt struct {
-	request Request
+	request ledger.Request
 	record  store.Record   // of the prefix, with the new holder
 	others  []store.Record // that overlap it, and come into dispute by it
 	near    neighbours     // all that overlap it, itself included
 	parted  bool           // some of others were written before
-	below   []Pool         // child pools that hold blocks there
+	below   []ledger.Pool  // child pools that hold blocks there
 	stopped []store.Change // those of them that this brings into dispute are stopped
 }
 
@@ -110,7 +111,7 @@ func (n adoption) op(ctx context.Context) (*adopt, error) {
 		return nil, err
 	}
 	if !space.Contains(p.CIDR, req.Exact) {
-		return nil, ErrOutOfRange
+		return nil, ledger.ErrOutOfRange
 	}
 	near, head, err := n.store.Overlapping(ctx, p.Space, req.Exact)
 	if err == nil {

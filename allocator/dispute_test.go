@@ -9,6 +9,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // states are the blocks of a ledger, as "prefix claims state".
@@ -23,16 +24,16 @@ func (l *fixture) wantBlocks(want ...string) {
 	}
 }
 
-func (l *fixture) adopt(claim, p string, state BlockState) Block {
+func (l *fixture) adopt(claim, p string, state ledger.BlockState) ledger.Block {
 	l.t.Helper()
-	b, err := l.Adopt(l.t.Context(), exactly(request("p", claim, 0), p), state)
+	b, err := l.Recovery().Adopt(l.t.Context(), exactly(request("p", claim, 0), p), state)
 	if err != nil {
 		l.t.Fatalf("Adopt: %v", err)
 	}
 	return b
 }
 
-func (l *fixture) free(claim ClaimID) {
+func (l *fixture) free(claim ledger.ClaimID) {
 	l.t.Helper()
 	if err := l.Release(l.t.Context(), claim); err != nil {
 		l.t.Fatalf("Release: %v", err)
@@ -42,23 +43,23 @@ func (l *fixture) free(claim ClaimID) {
 func TestAdopt_FreePrefix(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
-	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.64/26")}); err != nil {
+	if err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.64/26")}); err != nil {
 		t.Fatalf("Exclude: %v", err)
 	}
-	first := l.adopt("a", "10.0.0.0/26", Retained)
-	l.adopt("excluded", "10.0.0.80/28", Bound)
-	if err := l.Drain(t.Context(), "p"); err != nil {
+	first := l.adopt("a", "10.0.0.0/26", ledger.Retained)
+	l.adopt("excluded", "10.0.0.80/28", ledger.Bound)
+	if err := l.Pools().Drain(t.Context(), "p"); err != nil {
 		t.Fatalf("Drain: %v", err)
 	}
-	l.adopt("draining", "10.0.0.128/28", Bound)
-	if again := l.adopt("a", "10.0.0.192/26", Bound); again != first {
+	l.adopt("draining", "10.0.0.128/28", ledger.Bound)
+	if again := l.adopt("a", "10.0.0.192/26", ledger.Bound); again != first {
 		t.Errorf("adopt: %v", again)
 	}
 	l.wantBlocks("10.0.0.0/26 [a] retained", "10.0.0.80/28 [excluded] bound", "10.0.0.128/28 [draining] bound")
-	if _, err := l.Adopt(t.Context(), exactly(request("p", "x", 0), "10.0.1.0/26"), Bound); !errors.Is(err, ErrOutOfRange) {
+	if _, err := l.Recovery().Adopt(t.Context(), exactly(request("p", "x", 0), "10.0.1.0/26"), ledger.Bound); !errors.Is(err, ledger.ErrOutOfRange) {
 		t.Errorf("Adopt: %v", err)
 	}
-	if _, err := l.Adopt(t.Context(), request("p", "x", 26), Bound); !errors.Is(err, ErrInvalid) {
+	if _, err := l.Recovery().Adopt(t.Context(), request("p", "x", 26), ledger.Bound); !errors.Is(err, ledger.ErrInvalid) {
 		t.Errorf("Adopt: %v", err)
 	}
 }
@@ -68,25 +69,25 @@ func TestDispute_SamePrefix(t *testing.T) {
 	other := l.open()
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "a", 26))
-	b := l.adopt("b", "10.0.0.0/26", Retained)
-	if b.State != Disputed || b.Holder.Claim != "b" {
+	b := l.adopt("b", "10.0.0.0/26", ledger.Retained)
+	if b.State != ledger.Disputed || b.Holder.Claim != "b" {
 		t.Errorf("adopt: %v", b)
 	}
-	l.adopt("c", "10.0.0.0/26", Bound)
+	l.adopt("c", "10.0.0.0/26", ledger.Bound)
 	l.wantBlocks("10.0.0.0/26 [a b c] disputed")
-	for _, claim := range []ClaimID{"a", "b", "c"} {
+	for _, claim := range []ledger.ClaimID{"a", "b", "c"} {
 		got, ok, err := other.Lookup(t.Context(), claim)
-		if err != nil || !ok || got.State != Disputed || got.Holder.Claim != claim {
+		if err != nil || !ok || got.State != ledger.Disputed || got.Holder.Claim != claim {
 			t.Errorf("Lookup = %v, %v, %v; want Disputed", got, ok, err)
 		}
 	}
 	if blocks := listed(t, other, ListOptions{Pool: "p"}); len(blocks) != 3 {
 		t.Errorf("List of p = %v; want one block for each of three holders", blocks)
 	}
-	if err := l.SetPolicy(t.Context(), "b", Retain); err != nil {
+	if err := l.Retained().SetPolicy(t.Context(), "b", ledger.Retain); err != nil {
 		t.Errorf("SetPolicy: %v", err)
 	}
-	if err := l.ReleaseFor(t.Context(), b, CauseReleased); !errors.Is(err, ErrChanged) {
+	if err := l.ReleaseFor(t.Context(), b, ledger.CauseReleased); !errors.Is(err, ledger.ErrChanged) {
 		t.Errorf("ReleaseFor: %v", err)
 	}
 	l.free("a")
@@ -97,7 +98,7 @@ func TestDispute_SamePrefix(t *testing.T) {
 	l.free("d")
 	l.free("c")
 	l.wantBlocks("10.0.0.0/26 [b] retained")
-	if got, _, _ := l.Lookup(t.Context(), "b"); got.Policy != Retain {
+	if got, _, _ := l.Lookup(t.Context(), "b"); got.Policy != ledger.Retain {
 		t.Errorf("Lookup: %v", got)
 	}
 	l.free("b")
@@ -110,10 +111,10 @@ func TestDispute_Nested(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.bind(exactly(request("p", "a", 0), "10.0.0.0/26"))
 	l.bind(exactly(request("p", "b", 0), "10.0.0.128/26"))
-	l.adopt("half", "10.0.0.0/25", Bound)
+	l.adopt("half", "10.0.0.0/25", ledger.Bound)
 	l.wantBlocks("10.0.0.0/25 [half] disputed", "10.0.0.0/26 [a] disputed", "10.0.0.128/26 [b] bound")
-	l.adopt("all", "10.0.0.0/24", Bound)
-	l.adopt("host", "10.0.0.1/32", Bound)
+	l.adopt("all", "10.0.0.0/24", ledger.Bound)
+	l.adopt("host", "10.0.0.1/32", ledger.Bound)
 	l.wantBlocks("10.0.0.0/24 [all] disputed", "10.0.0.0/25 [half] disputed", "10.0.0.0/26 [a] disputed",
 		"10.0.0.1/32 [host] disputed", "10.0.0.128/26 [b] disputed")
 	l.sameAsLedger(l.open())
@@ -142,26 +143,26 @@ func TestDispute_OverManyBlocks(t *testing.T) {
 				l.bind(request("p", fmt.Sprint("small", i), 32))
 			}
 			l.bind(exactly(request("p", "beside", 0), "10.0.0.128/32"))
-			states := func(want BlockState) {
+			states := func(want ledger.BlockState) {
 				t.Helper()
 				for i := range many {
-					b, ok, err := l.Lookup(t.Context(), ClaimID(fmt.Sprint("small", i)))
+					b, ok, err := l.Lookup(t.Context(), ledger.ClaimID(fmt.Sprint("small", i)))
 					if err != nil || !ok || b.State != want {
 						t.Fatalf("block %d is %v, %t, %v; want it %s", i, b, ok, err, want)
 					}
 				}
 			}
-			if b := l.adopt("large", "10.0.0.0/25", Bound); b.State != Disputed {
+			if b := l.adopt("large", "10.0.0.0/25", ledger.Bound); b.State != ledger.Disputed {
 				t.Errorf("the adopted block is %s; want it disputed", b.State)
 			}
-			states(Disputed)
+			states(ledger.Disputed)
 			if err := l.Healthy(); err != nil {
 				t.Errorf("Healthy() = %v; want nil", err)
 			}
 			l.sameAsLedger()
 			l.free("large")
-			states(Bound)
-			if b, _, err := l.Lookup(t.Context(), "beside"); err != nil || b.State != Bound {
+			states(ledger.Bound)
+			if b, _, err := l.Lookup(t.Context(), "beside"); err != nil || b.State != ledger.Bound {
 				t.Errorf("the block beside is %v, %v; want it bound", b, err)
 			}
 			l.sameAsLedger()
@@ -175,7 +176,7 @@ func TestBind_TooLargeForEtcd(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	r := request("p", "large", 28)
 	r.Class = strings.Repeat("x", 8<<20)
-	if _, err := l.Bind(t.Context(), r); !errors.Is(err, ErrInvalid) {
+	if _, err := l.Bind(t.Context(), r); !errors.Is(err, ledger.ErrInvalid) {
 		t.Errorf("Bind() = %v; want ErrInvalid", err)
 	}
 	if err := l.Healthy(); err != nil {

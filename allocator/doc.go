@@ -27,11 +27,11 @@
 // (internal/space).
 //
 // A block can be reserved for a claim that is being created, and given to it once it is
-// created (reserve.go). One Allocator, the leader, has the waiting
+// created (reserve.go, reservations.go). One Allocator, the leader, has the waiting
 // lists, and tells the others where it answers (internal/engine/lead.go).
 //
 // A block that outlives its claim is retained (retain.go), and may have a lease. When that
-// is over, DueLeases names its holder (leases.go), and the caller releases the block. A later
+// is over, Retained.Due names its holder (retained.go), and the caller releases the block. A later
 // claim of the same name may get the block back, in one transaction.
 //
 // A request may have limits on what its workspace holds of the pool, and by the class, of
@@ -46,6 +46,11 @@
 // key of its claim, and has no holder. A bind by an object of the former holder's name gets it
 // back (former.go). When the cooldown is over, block and key are deleted
 // (internal/engine/cooldown.go).
+//
+// # The face
+//
+// An Allocator binds and releases blocks, looks them up and lists them. The rest is in views of it, which have a noun each:
+// Pools, Reservations, Waits, Retained, Derived, Slices and Recovery. The words are those of package ledger alone.
 //
 // # Rooms
 //

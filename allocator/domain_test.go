@@ -5,15 +5,17 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // domain registers a /16 and a /24 inside it, in one domain.
 func (l *fixture) domain() {
 	l.t.Helper()
-	for id, cidr := range map[PoolID]string{"big": "10.0.0.0/16", "small": "10.0.0.0/24"} {
+	for id, cidr := range map[ledger.PoolID]string{"big": "10.0.0.0/16", "small": "10.0.0.0/24"} {
 		p := root(id, cidr)
-		p.Space = DomainSpace("platform", "d")
-		if _, err := l.Register(l.t.Context(), p); err != nil {
+		p.Space = ledger.DomainSpace("platform", "d")
+		if _, err := l.Pools().Register(l.t.Context(), p); err != nil {
 			l.t.Fatalf("Register: %v", err)
 		}
 	}
@@ -24,8 +26,8 @@ func (l *fixture) wantCounts(big, small int, others ...*Allocator) {
 	l.t.Helper()
 	for i, a := range append(others, l.Allocator) {
 		a.catchUp(l.t)
-		for id, want := range map[PoolID]int{"big": big, "small": small} {
-			if c, _ := a.Capacity(id); c.Blocks != want {
+		for id, want := range map[ledger.PoolID]int{"big": big, "small": small} {
+			if c, _ := a.Pools().Capacity(id); c.Blocks != want {
 				l.t.Errorf("allocator %d: pool %s has %d blocks, want %d", i, id, c.Blocks, want)
 			}
 		}
@@ -35,16 +37,16 @@ func (l *fixture) wantCounts(big, small int, others ...*Allocator) {
 // A block that both pools of a domain have given away is a block of both, until one
 // of its holders lets go.
 func TestDomain_DisputeBetweenPools(t *testing.T) {
-	woken := make(chan ClaimID, 1)
-	l := newLedger(t, func(o *Options) { o.Wake = func(h Holder) { woken <- h.Claim } })
+	woken := make(chan ledger.ClaimID, 1)
+	l := newLedger(t, func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h.Claim } })
 	other := l.open()
 	l.domain()
 	l.bind(exactly(request("big", "one", 0), "10.0.0.64/26"))
-	if _, err := l.Adopt(t.Context(), exactly(request("small", "two", 0), "10.0.0.64/26"), Bound); err != nil {
+	if _, err := l.Recovery().Adopt(t.Context(), exactly(request("small", "two", 0), "10.0.0.64/26"), ledger.Bound); err != nil {
 		t.Fatalf("Adopt: %v", err)
 	}
 	l.wantCounts(1, 1, other, l.open())
-	if err := l.Retire(t.Context(), "small"); !errors.Is(err, ErrPoolInUse) {
+	if err := l.Pools().Retire(t.Context(), "small"); !errors.Is(err, ledger.ErrPoolInUse) {
 		t.Error("a pool is gone of which a disputed block is held:", err)
 	}
 	l.free("one")
@@ -64,18 +66,18 @@ func TestDomain_AHoldInAnExclusion(t *testing.T) {
 	l := newLedger(t)
 	l.domain()
 	for _, excluded := range []string{"10.0.0.0/28", "10.0.0.32/28"} {
-		if err := l.Exclude(t.Context(), "small", []netip.Prefix{prefix(excluded)}); err != nil {
+		if err := l.Pools().Exclude(t.Context(), "small", []netip.Prefix{prefix(excluded)}); err != nil {
 			t.Fatalf("Exclude: %v", err)
 		}
-		before, _ := l.Capacity("small")
-		l.Wait(exactly(request("big", "inside", 0), "10.0.0.0/30"))
-		l.Wait(exactly(request("big", "around", 0), "10.0.0.32/27"))
-		l.Wait(exactly(request("big", "beside", 0), "10.0.0.128/28"))
-		if after, _ := l.Capacity("small"); before.Available.Cmp(after.Available) != 0 || before.Allocated.Cmp(after.Allocated) != 0 {
+		before, _ := l.Pools().Capacity("small")
+		l.Waits().Add(exactly(request("big", "inside", 0), "10.0.0.0/30"))
+		l.Waits().Add(exactly(request("big", "around", 0), "10.0.0.32/27"))
+		l.Waits().Add(exactly(request("big", "beside", 0), "10.0.0.128/28"))
+		if after, _ := l.Pools().Capacity("small"); before.Available.Cmp(after.Available) != 0 || before.Allocated.Cmp(after.Allocated) != 0 {
 			t.Errorf("%s excluded: %v addresses are available, and %v where some are held; want the same", excluded, before.Available, after.Available)
 		}
-		for _, claim := range []ClaimID{"inside", "around", "beside"} {
-			l.Withdraw(claim)
+		for _, claim := range []ledger.ClaimID{"inside", "around", "beside"} {
+			l.Waits().Withdraw(claim)
 		}
 	}
 }
@@ -84,18 +86,18 @@ func TestDomain_AHoldInAnExclusion(t *testing.T) {
 // yet a dispute over these does not concern it.
 func TestDomain_OfBothFamilies(t *testing.T) {
 	l := newLedger(t)
-	for id, cidr := range map[PoolID]string{"p": "128.0.0.0/1", "six": "2001:db8::/32"} {
+	for id, cidr := range map[ledger.PoolID]string{"p": "128.0.0.0/1", "six": "2001:db8::/32"} {
 		p := root(id, cidr)
-		p.Space = DomainSpace("platform", "d")
-		if _, err := l.Register(t.Context(), p); err != nil {
+		p.Space = ledger.DomainSpace("platform", "d")
+		if _, err := l.Pools().Register(t.Context(), p); err != nil {
 			t.Fatalf("Register: %v", err)
 		}
 	}
 	l.bind(request("six", "six", 48))
-	l.adopt("a", "200.0.0.0/7", Bound)
-	l.adopt("b", "200.0.0.0/7", Bound)
+	l.adopt("a", "200.0.0.0/7", ledger.Bound)
+	l.adopt("b", "200.0.0.0/7", ledger.Bound)
 	l.wantBlocks("200.0.0.0/7 [a b] disputed", "2001:db8::/48 [six] bound")
-	blocks, err := l.Overlapping(t.Context(), "p", prefix("200.0.0.0/7"))
+	blocks, err := l.Pools().Overlapping(t.Context(), "p", prefix("200.0.0.0/7"))
 	if err != nil || len(blocks) != 2 {
 		t.Errorf("Overlapping = %v, %v; want the blocks of a and b", blocks, err)
 	}
@@ -123,24 +125,24 @@ func TestDomain_List(t *testing.T) {
 func TestDomain_IsBounded(t *testing.T) {
 	l := newLedger(t)
 	register := func(i int, frozen bool) error {
-		p := root(PoolID(fmt.Sprint("p", i)), fmt.Sprintf("10.%d.0.0/16", i))
-		p.Space, p.Frozen = DomainSpace("platform", "d"), frozen
-		_, err := l.Register(t.Context(), p)
+		p := root(ledger.PoolID(fmt.Sprint("p", i)), fmt.Sprintf("10.%d.0.0/16", i))
+		p.Space, p.Frozen = ledger.DomainSpace("platform", "d"), frozen
+		_, err := l.Pools().Register(t.Context(), p)
 		return err
 	}
-	for i := range MaxSpacePools {
+	for i := range ledger.MaxSpacePools {
 		if err := register(i, false); err != nil {
 			t.Fatalf("register: %v", err)
 		}
 	}
-	var crowded *CrowdedError
-	if err := register(MaxSpacePools, false); !errors.As(err, &crowded) {
+	var crowded *ledger.CrowdedError
+	if err := register(ledger.MaxSpacePools, false); !errors.As(err, &crowded) {
 		t.Errorf("Register of one too many: %v; want a CrowdedError", err)
 	}
 	if err := register(0, false); err != nil {
 		t.Errorf("Register of one that is there: %v; want nil", err)
 	}
-	if err := register(MaxSpacePools, true); err != nil {
+	if err := register(ledger.MaxSpacePools, true); err != nil {
 		t.Errorf("Register of one that was lost: %v; want nil", err)
 	}
 }

@@ -14,14 +14,15 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // first has something done before the first transaction only.
-func first(do func()) func(SpaceID) error {
+func first(do func()) func(ledger.SpaceID) error {
 	var done atomic.Bool
-	return func(SpaceID) error {
+	return func(ledger.SpaceID) error {
 		if !done.Swap(true) {
 			do()
 		}
@@ -51,14 +52,14 @@ func TestCarve_WhileTheQuotaMoves(t *testing.T) {
 	l.pool("p", "10.0.0.0/16")
 	l.pool("q", "10.1.0.0/16")
 	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
-	under := func(pool PoolID, claim string, length int) Request {
+	under := func(pool ledger.PoolID, claim string, length int) ledger.Request {
 		r := request(pool, claim, length)
 		r.Class, r.Limits.Class = "class", big.NewInt(1<<16)
 		return r
 	}
 	l.bind(under("p", "first", 28)) // makes the fence of the quota
 	l.swap(func(h *engine.Hooks) { h.BeforeCommit = first(func() { other.bind(under("q", "meanwhile", 28)) }) })
-	if _, err := l.Carve(t.Context(), under("p", "child", 24), Pool{ID: "child", Cluster: "tenant", Name: "child"}); err != nil {
+	if _, err := l.Pools().Carve(t.Context(), under("p", "child", 24), ledger.Pool{ID: "child", Cluster: "tenant", Name: "child"}); err != nil {
 		t.Errorf("Carve() = %v; want it carved", err)
 	}
 	l.sameAsLedger(other.Allocator)
@@ -72,7 +73,7 @@ func TestCarve_RetiredBeforeTheAnswer(t *testing.T) {
 	l.swap(func(h *engine.Hooks) {
 		h.AfterCommit = first(func() {
 			other.catchUp(t)
-			if err := other.Retire(t.Context(), "child"); err != nil {
+			if err := other.Pools().Retire(t.Context(), "child"); err != nil {
 				t.Errorf("Retire: %v", err)
 			}
 			l.catchUp(t)
@@ -81,7 +82,7 @@ func TestCarve_RetiredBeforeTheAnswer(t *testing.T) {
 	if _, err := l.carve("p", "child", 24); err != nil {
 		t.Fatalf("carve: %v", err)
 	}
-	if p, ok := l.Pool("child"); ok {
+	if p, ok := l.Pools().Get("child"); ok {
 		t.Errorf("Pool(child) = %v; want none, as it was retired", p)
 	}
 	l.sameAsLedger(other)
@@ -90,7 +91,7 @@ func TestCarve_RetiredBeforeTheAnswer(t *testing.T) {
 // A pool that has drained is retired late, when another one is there by its ID: that one stays,
 // and so does what cools in it.
 func TestRetireDrained_ByAnID(t *testing.T) {
-	for name, parent := range map[string]PoolID{"a root pool": "", "a child": "p"} {
+	for name, parent := range map[string]ledger.PoolID{"a root pool": "", "a child": "p"} {
 		i := newIcebox(t)
 		begin := func() {
 			if parent == "" {
@@ -103,15 +104,15 @@ func TestRetireDrained_ByAnID(t *testing.T) {
 		}
 		begin()
 		drained, _ := i.table.Find("again")
-		if err := i.Retire(t.Context(), "again"); err != nil {
+		if err := i.Pools().Retire(t.Context(), "again"); err != nil {
 			t.Fatalf("Retire: %v", err)
 		}
 		begin()
 		i.retireDrained(drained)
-		if p, ok := i.Pool("again"); !ok || p.State != PoolOpen {
+		if p, ok := i.Pools().Get("again"); !ok || p.State != ledger.PoolOpen {
 			t.Errorf("%s is %+v, %t; want it there, and open", name, p, ok)
 		}
-		if b, err := i.latest(t.Context(), "c"); err != nil || b.State != Cooling {
+		if b, err := i.latest(t.Context(), "c"); err != nil || b.State != ledger.Cooling {
 			t.Errorf("%s: the block that cooled in it is %+v, %v; want it to cool", name, b, err)
 		}
 	}
@@ -122,7 +123,7 @@ func TestQuota_TheFenceIsDeleted(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
-	under := func(claim string) Request {
+	under := func(claim string) ledger.Request {
 		r := request("p", claim, 28)
 		r.Class, r.Limits.Class = "class", big.NewInt(48)
 		return r
@@ -134,7 +135,7 @@ func TestQuota_TheFenceIsDeleted(t *testing.T) {
 			t.Fatalf("%d fences were deleted, %v; want 1", resp.Deleted, err)
 		}
 	}
-	var over *QuotaError
+	var over *ledger.QuotaError
 	for _, a := range []*fixture{l, other} {
 		if b, err := a.Bind(t.Context(), under("one too many")); !errors.As(err, &over) {
 			t.Errorf("Bind() = %v, %v; want a QuotaError", b.Prefix, err)
@@ -150,10 +151,10 @@ func TestRegister_TheFenceIsDeleted(t *testing.T) {
 	l.pool("o", "10.9.0.0/24")
 	former := root("former", "10.1.0.0/24")
 	former.Cluster = "tenant"
-	if _, err := l.Register(t.Context(), former); err != nil {
+	if _, err := l.Pools().Register(t.Context(), former); err != nil {
 		t.Fatalf("Register: %v", err)
 	}
-	if err := l.Retire(t.Context(), former.ID); err != nil {
+	if err := l.Pools().Retire(t.Context(), former.ID); err != nil {
 		t.Fatalf("Retire: %v", err)
 	}
 	under := of("tenant", request("o", "limited", 28))
@@ -185,7 +186,7 @@ func TestRegister_TheFenceIsDeleted(t *testing.T) {
 	defer cancel()
 	next := root("next", "10.0.0.0/24")
 	next.Cluster = "tenant"
-	if _, err := behind.Register(ctx, next); err != nil {
+	if _, err := behind.Pools().Register(ctx, next); err != nil {
 		t.Errorf("Register = %v, want the pool", err)
 	}
 	l.sameAsLedger(behind)
@@ -201,10 +202,10 @@ func TestLeftovers(t *testing.T) {
 	own := root("own", "192.168.0.0/24")
 	own.Cluster = "leaver"
 	for range 2 {
-		if _, err := r.Register(t.Context(), own); err != nil {
+		if _, err := r.Pools().Register(t.Context(), own); err != nil {
 			t.Fatalf("Register: %v", err)
 		}
-		if err := r.Retire(t.Context(), own.ID); err != nil {
+		if err := r.Pools().Retire(t.Context(), own.ID); err != nil {
 			t.Fatalf("Retire: %v", err)
 		}
 		r.catchUp(t) // a late event of the pool would have it known once more, for a moment
@@ -237,7 +238,7 @@ func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "last", 28))
-	if err := l.Drain(t.Context(), "p"); err != nil {
+	if err := l.Pools().Drain(t.Context(), "p"); err != nil {
 		t.Fatalf("Drain: %v", err)
 	}
 	// Another writer, that would retire the pool itself if it were an Allocator.
@@ -250,14 +251,14 @@ func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
 	}
 	var commits atomic.Int64
 	l.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(SpaceID) error {
+		h.BeforeCommit = func(ledger.SpaceID) error {
 			if commits.Add(1) == 2 { // the retirement, after the release
 				write(10, store.Put(block, newBind(wanted{Request: late}, wanted{Request: late}.holding(l.engine.Hooks.Now())).value),
 					store.Put(claim, store.EncodeClaim("p", prefix("10.0.0.16/28"))))
 			}
 			return nil
 		}
-		h.AfterCommit = func(SpaceID) error {
+		h.AfterCommit = func(ledger.SpaceID) error {
 			if commits.Load() == 3 { // it has found the pool in use
 				commits.Add(1)
 				write(11, store.Remove(block), store.Remove(claim))

@@ -9,12 +9,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Exclude replaces the list of prefixes from which a pool allocates nothing. Blocks that
 // lie in them already stay. The address spaces of the pool follow it. Where a pool has this list, Exclude writes nothing.
-func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix) error {
-	p, err := a.engine.Known(ctx, id)
+func (ps Pools) Exclude(ctx context.Context, id ledger.PoolID, list []netip.Prefix) error {
+	p, err := ps.a.engine.Known(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -22,36 +23,36 @@ func (a *Allocator) Exclude(ctx context.Context, id PoolID, list []netip.Prefix)
 		return err
 	}
 	if !slices.Equal(list, p.Excluded) {
-		err = a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.Excluded = list }})
+		err = ps.a.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Excluded = list }})
 	}
 	if err != nil {
 		return err
 	}
-	return a.follow(ctx, id)
+	return ps.a.follow(ctx, id)
 }
 
 // Drain closes a pool for good. It allocates nothing more, keeps its blocks and its CIDR,
 // and is retired by itself when its last block is gone. So do its address spaces, which go before it. A second Drain changes nothing.
 // While the ledger is known to lack changes of the pool's space, Drain refuses with
 // *FrozenError: a pool that seems to be empty may have lost its blocks.
-func (a *Allocator) Drain(ctx context.Context, id PoolID) error {
-	p, err := a.engine.Known(ctx, id)
+func (ps Pools) Drain(ctx context.Context, id ledger.PoolID) error {
+	p, err := ps.a.engine.Known(ctx, id)
 	if err != nil {
 		return err
 	}
-	if err := a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.State = PoolDraining }}); err != nil {
+	if err := ps.a.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.State = ledger.PoolDraining }}); err != nil {
 		return err
 	}
-	return a.follow(ctx, id)
+	return ps.a.follow(ctx, id)
 }
 
 // edit is a change to a pool's record.
 type edit struct {
-	pool   Pool
-	change func(*Pool)
-	idle   bool             // only if no block of the pool has a holder, and nobody holds the pool then; else ErrPoolInUse
-	check  func(Pool) error // may refuse the pool as it is then; nil: it refuses none
-	asFor  []store.Change   // keys that the transaction compares
+	pool   ledger.Pool
+	change func(*ledger.Pool)
+	idle   bool                    // only if no block of the pool has a holder, and nobody holds the pool then; else ErrPoolInUse
+	check  func(ledger.Pool) error // may refuse the pool as it is then; nil: it refuses none
+	asFor  []store.Change          // keys that the transaction compares
 }
 
 func (a *Allocator) edit(ctx context.Context, e edit) error {
@@ -72,16 +73,16 @@ func (e edit) plan(v space.View) (engine.Plan, error) {
 	next := p.Pool
 	e.change(&next)
 	if e.idle && (p.Held() > 0 || next.Kept()) {
-		return engine.Refuse(ErrPoolInUse)
+		return engine.Refuse(ledger.ErrPoolInUse)
 	}
 	if e.idle && p.Spaces > 0 {
 		return engine.Plan{}, errSpaces
 	}
-	if next.State == PoolDraining && p.Above() != "" {
+	if next.State == ledger.PoolDraining && p.Above() != "" {
 		next.CoolsUntil = later(next.CoolsUntil, p.Cools.Last())
 	}
-	if next.State != p.State && next.State == PoolDraining && v.Pools().Frozen() == space.LostChanges {
-		return engine.Plan{}, &FrozenError{Pool: p.ID, Lost: true}
+	if next.State != p.State && next.State == ledger.PoolDraining && v.Pools().Frozen() == space.LostChanges {
+		return engine.Plan{}, &ledger.FrozenError{Pool: p.ID, Lost: true}
 	}
 	if next.State == p.State && next.CoolsUntil.Equal(p.CoolsUntil) && next.Frozen == p.Frozen && next.Disputed == p.Disputed && slices.Equal(next.Excluded, p.Excluded) && next.Derived == p.Derived {
 		return engine.Plan{Changes: e.asFor, Answer: engine.Answer{Pool: next}}, nil

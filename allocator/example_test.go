@@ -10,6 +10,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // A ledger in a directory, a pool, and a claim that gets a block of it. With an
@@ -37,30 +38,30 @@ func run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, etcd.Close()) }()
 
-	ledger, err := allocator.Open(ctx, etcd.Client(), allocator.Options{MaxTxnOps: etcd.MaxTxnOps()})
+	alloc, err := allocator.Open(ctx, etcd.Client(), allocator.Options{MaxTxnOps: etcd.MaxTxnOps()})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, ledger.Close()) }()
+	defer func() { err = errors.Join(err, alloc.Close()) }()
 
-	pool, err := ledger.Register(ctx, allocator.Pool{
+	pool, err := alloc.Pools().Register(ctx, ledger.Pool{
 		ID: "7d1c", Cluster: "root", Name: "office", CIDR: netip.MustParsePrefix("10.0.0.0/24"),
 	})
 	if err != nil {
 		return err
 	}
-	request := allocator.Request{
+	request := ledger.Request{
 		Pool: pool.ID, Length: 26,
-		Holder: allocator.Holder{Claim: "claim-1", Cluster: "root", Namespace: "default", Name: "printers"},
+		Holder: ledger.Holder{Claim: "claim-1", Cluster: "root", Namespace: "default", Name: "printers"},
 	}
-	block, err := ledger.Bind(ctx, request)
+	block, err := alloc.Bind(ctx, request)
 	if err != nil {
 		return err
 	}
 	fmt.Println(block.Prefix)
 
 	// The claim is the idempotency key: asking again gives the same block.
-	if block, err = ledger.Bind(ctx, request); err != nil {
+	if block, err = alloc.Bind(ctx, request); err != nil {
 		return err
 	}
 	fmt.Println("again:", block.Prefix)
@@ -70,26 +71,26 @@ func run(ctx context.Context) (err error) {
 	cameras.Holder.Claim, cameras.Holder.Name = "claim-2", "cameras"
 	other := cameras
 	other.Holder.Claim, other.Length = "claim-3", 26
-	if _, err := ledger.Bind(ctx, withExact(other, "10.0.0.128/26")); err != nil {
+	if _, err := alloc.Bind(ctx, withExact(other, "10.0.0.128/26")); err != nil {
 		return err
 	}
 	cameras.Length = 25
-	var exhausted *allocator.ExhaustedError
-	if _, err := ledger.Bind(ctx, cameras); errors.As(err, &exhausted) {
+	var exhausted *ledger.ExhaustedError
+	if _, err := alloc.Bind(ctx, cameras); errors.As(err, &exhausted) {
 		fmt.Println(err)
 	}
 
-	for _, claim := range []allocator.ClaimID{"claim-1", "claim-3"} {
-		if err := ledger.Release(ctx, claim); err != nil {
+	for _, claim := range []ledger.ClaimID{"claim-1", "claim-3"} {
+		if err := alloc.Release(ctx, claim); err != nil {
 			return err
 		}
 	}
-	capacity, _ := ledger.Capacity(pool.ID)
+	capacity, _ := alloc.Pools().Capacity(pool.ID)
 	fmt.Println("free:", capacity.Available)
 	return nil
 }
 
-func withExact(r allocator.Request, prefix string) allocator.Request {
+func withExact(r ledger.Request, prefix string) ledger.Request {
 	r.Exact = netip.MustParsePrefix(prefix)
 	return r
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // latency makes an Allocator on the ledger whose transactions take that much longer to
@@ -17,7 +18,7 @@ import (
 func (l *fixture) latency(d time.Duration) *Allocator {
 	l.t.Helper()
 	h := engine.RealHooks()
-	h.BeforeCommit = func(SpaceID) error {
+	h.BeforeCommit = func(ledger.SpaceID) error {
 		<-time.After(d)
 		return nil
 	}
@@ -35,7 +36,7 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	bound, stale, gone := l.bind(request("p", "bound", 28)), l.bind(request("p", "stale", 28)), l.bind(request("p", "gone", 28))
-	if err := l.SetPolicy(t.Context(), "stale", Retain); err != nil {
+	if err := l.Retained().SetPolicy(t.Context(), "stale", ledger.Retain); err != nil {
 		t.Fatalf("SetPolicy: %v", err)
 	}
 	l.free("gone")
@@ -48,8 +49,8 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 			}
 			return err
 		},
-		"release of a block that has changed": func() error { return wantChanged(l.ReleaseFor(t.Context(), stale, CauseReleased)) },
-		"release of a block that is gone":     func() error { return wantChanged(l.ReleaseFor(t.Context(), gone, CauseReleased)) },
+		"release of a block that has changed": func() error { return wantChanged(l.ReleaseFor(t.Context(), stale, ledger.CauseReleased)) },
+		"release of a block that is gone":     func() error { return wantChanged(l.ReleaseFor(t.Context(), gone, ledger.CauseReleased)) },
 	}
 	for _, round := range []string{"once", "again"} {
 		got := l.transactionsOf(len(refuted)+others, func(calls *sync.WaitGroup) {
@@ -91,7 +92,7 @@ func TestGroup_RefutedCallsDoNotStarveOthers(t *testing.T) {
 	hold := l.engine.Hooks.BeforeCommit
 	var sent atomic.Int64
 	l.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(id SpaceID) error {
+		h.BeforeCommit = func(id ledger.SpaceID) error {
 			err := hold(id)
 			if n := sent.Add(1); n == 2 || n == 3 {
 				again(n)
@@ -123,7 +124,7 @@ func (l *fixture) transactionsOf(calls int, begin func(*sync.WaitGroup)) int64 {
 	inFlight, goOn := l.holdCommits()
 	hold := l.engine.Hooks.BeforeCommit
 	l.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(id SpaceID) error {
+		h.BeforeCommit = func(id ledger.SpaceID) error {
 			transactions.Add(1)
 			return hold(id)
 		}
@@ -140,7 +141,7 @@ func (l *fixture) transactionsOf(calls int, begin func(*sync.WaitGroup)) int64 {
 }
 
 func wantChanged(err error) error {
-	if errors.Is(err, ErrChanged) {
+	if errors.Is(err, ledger.ErrChanged) {
 		return nil
 	}
 	return fmt.Errorf("it ends with %w; want ErrChanged", err)

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // fill writes blocks of consecutive addresses straight into the ledger, as
 // binds would have.
-func (b *bench) fill(tb testing.TB, pool PoolID, from, to int) {
+func (b *bench) fill(tb testing.TB, pool ledger.PoolID, from, to int) {
 	tb.Helper()
 	for from < to {
 		var puts []clientv3.Op
@@ -28,14 +29,14 @@ func (b *bench) fill(tb testing.TB, pool PoolID, from, to int) {
 	}
 }
 
-func (b *bench) block(pool PoolID, i int) []clientv3.Op {
+func (b *bench) block(pool ledger.PoolID, i int) []clientv3.Op {
 	req := request(pool, fmt.Sprintf("11111111-4d4b-4c7c-9d51-%012d", i), 32)
 	addr := prefix("10.0.0.0/8").Addr().As4()
 	addr[1], addr[2], addr[3] = byte(i>>16), byte(i>>8), byte(i)
 	p := netip.PrefixFrom(netip.AddrFrom4(addr), 32)
 	return store.Ops(
-		store.Put(b.keys.Space(SpaceID(pool)).Block(p), newBind(wanted{Request: req}, wanted{Request: req}.holding(b.engine.Hooks.Now())).value),
-		store.Put(b.keys.Claim(req.Holder.Claim), store.EncodeClaim(SpaceID(pool), p)),
+		store.Put(b.keys.Space(ledger.SpaceID(pool)).Block(p), newBind(wanted{Request: req}, wanted{Request: req}.holding(b.engine.Hooks.Now())).value),
+		store.Put(b.keys.Claim(req.Holder.Claim), store.EncodeClaim(ledger.SpaceID(pool), p)),
 	)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // firstLedger is a ledger as the first program wrote it, key and value, below the usual
@@ -43,14 +44,14 @@ func TestFirstLedger(t *testing.T) {
 		}
 	}
 	l.Allocator = l.open()
-	if id := l.LedgerID(); id != "8d7e5ca2a1b34f0f9c1f3a5f1f6f2c11" {
+	if id := l.Recovery().LedgerID(); id != "8d7e5ca2a1b34f0f9c1f3a5f1f6f2c11" {
 		t.Errorf("the ledger is %s now", id)
 	}
 	l.sameAsLedger()
-	if kept, ok, err := l.Lookup(t.Context(), "kept"); err != nil || !ok || kept.State != Retained || kept.Policy != Retain {
+	if kept, ok, err := l.Lookup(t.Context(), "kept"); err != nil || !ok || kept.State != ledger.Retained || kept.Policy != ledger.Retain {
 		t.Errorf("the retained block is %+v, %t, %v", kept, ok, err)
 	}
-	if p, ok := l.Pool("drained"); !ok || p.State != PoolDraining {
+	if p, ok := l.Pools().Get("drained"); !ok || p.State != ledger.PoolDraining {
 		t.Errorf("the pool that drains is %+v, %t", p, ok)
 	}
 
@@ -63,7 +64,7 @@ func TestFirstLedger(t *testing.T) {
 	if b := l.bind(request("child", "beside", 28)); b.Prefix != prefix("10.0.0.80/28") {
 		t.Errorf("the next claim of the child gets %s", b.Prefix)
 	}
-	for _, claim := range []ClaimID{"web", "db", "late"} {
+	for _, claim := range []ledger.ClaimID{"web", "db", "late"} {
 		l.free(claim)
 	}
 	l.waitGone("drained")

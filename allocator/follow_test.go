@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // events follows the ledger from a revision until claim "end" has a block, which is bound for that.
-func (c *chronicle) events(from int64) (events []Event) {
+func (c *chronicle) events(from int64) (events []ledger.Event) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
@@ -28,7 +30,7 @@ func (c *chronicle) events(from int64) (events []Event) {
 	return nil
 }
 
-func (c *chronicle) said(events []Event) string {
+func (c *chronicle) said(events []ledger.Event) string {
 	lines := make([]string, len(events))
 	for i, e := range events {
 		lines[i] = strings.TrimSpace(fmt.Sprintf("%s %s %s %s..%s %s%s", e.Kind, e.Tenure.Prefix, e.Tenure.Holder.Claim,
@@ -42,9 +44,9 @@ func TestFollow(t *testing.T) {
 	c := newChronicle(t)
 	b := c.reserve(reservation("web", 28))
 	c.wait()
-	_, _, err := c.Confirm(t.Context(), confirmation(b, "uid"))
+	_, _, err := c.Reservations().Confirm(t.Context(), confirmation(b, "uid"))
 	c.must(err)
-	c.must(c.SetPolicy(t.Context(), "uid", Retain)) // is told to nobody
+	c.must(c.Retained().SetPolicy(t.Context(), "uid", ledger.Retain)) // is told to nobody
 	_, err = c.carve("p", "child", 26)
 	c.must(err)
 	c.wait()
@@ -54,12 +56,12 @@ func TestFollow(t *testing.T) {
 	c.free("a")
 	c.bind(named("a2", "a", 28))
 	kept := c.retain("a2", time.Time{})
-	_, err = c.Reuse(t.Context(), kept, successor("a", "a3"))
+	_, err = c.Retained().Reuse(t.Context(), kept, successor("a", "a3"))
 	c.must(err)
 	failed := c.reserve(reservation("db", 30))
 	c.cooldown = 0
 	c.free(failed.Holder.Claim)
-	c.must(c.Retire(t.Context(), "child"))
+	c.must(c.Pools().Retire(t.Context(), "child"))
 	c.bind(request("p", "end", 28))
 
 	web, db := reservation("web", 28).Holder.Claim, reservation("db", 30).Holder.Claim
@@ -140,7 +142,7 @@ func TestFollow_Compacted(t *testing.T) {
 	c.must(err)
 	c.free("b")
 	c.bind(request("p", "end", 28))
-	var forgotten *ForgottenError
+	var forgotten *ledger.ForgottenError
 	for _, err := range (Reader{Client: c.etcd.Client()}).Follow(t.Context(), 1) {
 		if !errors.As(err, &forgotten) {
 			t.Fatalf("Follow from revision 1, which is compacted: %v, want a ForgottenError", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // A claim with the name of a cooling block's former holder gets the block back at once. That is a
@@ -38,12 +39,12 @@ func (b bind) takeFormer(v space.View, h store.Holding, at place) engine.Plan {
 // It waits until memory has that block, so that the next attempt can get it back. If that attempt has
 // failed, too, the block is not what the claim asks for: it returns ErrCools. As a rule such a claim is
 // gone, and only a cache still shows it.
-func (a *Allocator) cools(ctx context.Context, b Block, last *int64) error {
+func (a *Allocator) cools(ctx context.Context, b ledger.Block, last *int64) error {
 	switch {
-	case b.State != Cooling:
+	case b.State != ledger.Cooling:
 		return nil
 	case b.Revision == *last:
-		return fmt.Errorf("%w: %s until %s", ErrCools, b.Prefix, b.Until.Format(time.RFC3339))
+		return fmt.Errorf("%w: %s until %s", ledger.ErrCools, b.Prefix, b.Until.Format(time.RFC3339))
 	}
 	*last = b.Revision
 	return a.engine.Await(ctx, b.Revision)
@@ -51,9 +52,9 @@ func (a *Allocator) cools(ctx context.Context, b Block, last *int64) error {
 
 // Regains reports whether a request would get a cooling block of its pool back, as of memory: one
 // that an object of the holder's name has had before.
-func (a *Allocator) Regains(r Request) (regains bool) {
-	a.table.Visit(r.Pool, func(p *space.Pool) {
-		if p.State == PoolOpen && p.In.Room.Pools.Frozen() == space.NotFrozen {
+func (ps Pools) Regains(r ledger.Request) (regains bool) {
+	ps.a.table.Visit(r.Pool, func(p *space.Pool) {
+		if p.State == ledger.PoolOpen && p.In.Room.Pools.Frozen() == space.NotFrozen {
 			_, regains = p.FormerBlock(r)
 		}
 	})

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 func frozenLedger(o *Options) { o.Frozen = true }
 
 // wantFrozen fails the test unless a claim is refused because the pool is frozen.
-func (l *fixture) wantFrozen(pool PoolID, isLost bool) {
+func (l *fixture) wantFrozen(pool ledger.PoolID, isLost bool) {
 	l.t.Helper()
-	var frozen *FrozenError
+	var frozen *ledger.FrozenError
 	if b, err := l.Bind(l.t.Context(), request(pool, "new", 26)); !errors.As(err, &frozen) || frozen.Lost != isLost {
 		l.t.Errorf("Bind = %v, %v; want it frozen, lost: %t", b, err, isLost)
 	}
@@ -23,7 +24,7 @@ func (l *fixture) wantFrozen(pool PoolID, isLost bool) {
 // freeze freezes the pool "p".
 func (l *fixture) freeze(a *Allocator) {
 	l.t.Helper()
-	if err := a.Freeze(l.t.Context(), "p"); err != nil {
+	if err := a.Recovery().Freeze(l.t.Context(), "p"); err != nil {
 		l.t.Fatalf("Freeze: %v", err)
 	}
 }
@@ -31,18 +32,18 @@ func (l *fixture) freeze(a *Allocator) {
 // resume ends the freeze of the pool "p".
 func (l *fixture) resume(a *Allocator, changes int64) {
 	l.t.Helper()
-	if err := a.Resume(l.t.Context(), "p", changes); err != nil {
+	if err := a.Recovery().Resume(l.t.Context(), "p", changes); err != nil {
 		l.t.Fatalf("Resume: %v", err)
 	}
 }
 
 // A frozen pool gives nothing new out, and does all else.
 func TestFrozen(t *testing.T) {
-	woken := make(chan ClaimID, 1)
+	woken := make(chan ledger.ClaimID, 1)
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	held := l.bind(request("p", "held", 26))
-	l.Allocator = l.open(frozenLedger, func(o *Options) { o.Wake = func(h Holder) { woken <- h.Claim } })
+	l.Allocator = l.open(frozenLedger, func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h.Claim } })
 
 	l.wantFrozen("p", false)
 	if again := l.bind(request("p", "held", 26)); again != held {
@@ -50,11 +51,11 @@ func TestFrozen(t *testing.T) {
 	}
 	l.freeze(l.Allocator)
 	l.wantFrozen("p", true)
-	l.Trust("p") // says nothing of what the ledger has lost
+	l.Recovery().Trust("p") // says nothing of what the ledger has lost
 	l.wantFrozen("p", true)
-	l.adopt("adopted", "10.0.0.128/26", Bound)
+	l.adopt("adopted", "10.0.0.128/26", ledger.Bound)
 	l.free("held")
-	l.Wait(request("p", "waits", 26))
+	l.Waits().Add(request("p", "waits", 26))
 	if len(woken) > 0 {
 		t.Error("a claim was woken for room of a frozen pool")
 	}
@@ -72,23 +73,23 @@ func TestFrozen(t *testing.T) {
 func TestFrozen_Domain(t *testing.T) {
 	l := newLedger(t, frozenLedger)
 	l.domain()
-	l.Trust("small")
+	l.Recovery().Trust("small")
 	l.wantFrozen("small", false)
 	l.wantFrozen("big", false)
-	l.Trust("big")
+	l.Recovery().Trust("big")
 	l.bind(request("small", "c", 26))
 }
 
 // The freeze of a domain ends when the one pool that kept it frozen is retired. Claims that wait at
 // another one are woken then.
 func TestFrozen_APoolOfADomainRetires(t *testing.T) {
-	woken := make(chan ClaimID, 1)
-	l := newLedger(t, frozenLedger, func(o *Options) { o.Wake = func(h Holder) { woken <- h.Claim } })
+	woken := make(chan ledger.ClaimID, 1)
+	l := newLedger(t, frozenLedger, func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h.Claim } })
 	l.domain()
-	l.Trust("small")
+	l.Recovery().Trust("small")
 	l.wantFrozen("small", false)
-	l.Wait(request("small", "waits", 26))
-	if err := l.Retire(t.Context(), "big"); err != nil {
+	l.Waits().Add(request("small", "waits", 26))
+	if err := l.Pools().Retire(t.Context(), "big"); err != nil {
 		t.Fatalf("Retire: %v", err)
 	}
 	l.waitFor(t, "small", func(s *engine.Worker) bool { return !s.Working })
@@ -112,10 +113,10 @@ func TestBehind(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "a", 26))
 	l.bind(request("p", "b", 26))
-	c, _ := l.Capacity("p")
+	c, _ := l.Pools().Capacity("p")
 	restored := l.open(frozenLedger)
-	behind := func(id PoolID, changes int64) bool {
-		is, err := restored.Behind(t.Context(), id, changes)
+	behind := func(id ledger.PoolID, changes int64) bool {
+		is, err := restored.Recovery().Behind(t.Context(), id, changes)
 		if err != nil {
 			t.Fatalf("Behind: %v", err)
 		}
@@ -132,7 +133,7 @@ func TestBehind(t *testing.T) {
 	}
 	l.resume(restored, c.Changes+1000)
 	l.catchUp(t)
-	if now, _ := l.Capacity("p"); now.Changes != c.Changes+1000 {
+	if now, _ := l.Pools().Capacity("p"); now.Changes != c.Changes+1000 {
 		t.Errorf("the count goes on from %d; want %d", now.Changes, c.Changes+1000)
 	}
 	l.sameAsLedger(restored)
@@ -142,10 +143,10 @@ func TestBehind(t *testing.T) {
 func TestReadopt(t *testing.T) {
 	l := newLedger(t, frozenLedger)
 	l.pool("p", "10.0.0.0/16")
-	carve := func(id PoolID, at string) error {
+	carve := func(id ledger.PoolID, at string) error {
 		r := exactly(request("p", string(id), 0), at)
 		r.Since = time.Now()
-		_, err := l.Readopt(t.Context(), r, Pool{ID: id, Cluster: "platform", Name: string(id)})
+		_, err := l.Recovery().Readopt(t.Context(), r, ledger.Pool{ID: id, Cluster: "platform", Name: string(id)})
 		return err
 	}
 	if err := carve("k", "10.0.64.0/24"); err != nil {
@@ -154,13 +155,13 @@ func TestReadopt(t *testing.T) {
 	if err := carve("k", "10.0.64.0/24"); err != nil {
 		t.Error("again:", err)
 	}
-	if err := carve("j", "10.0.64.0/20"); !errors.Is(err, ErrInUse) {
+	if err := carve("j", "10.0.64.0/20"); !errors.Is(err, ledger.ErrInUse) {
 		t.Error("over a sibling:", err)
 	}
-	if p, ok := l.Pool("k"); !ok || p.CIDR != prefix("10.0.64.0/24") || p.Parent != "p" {
+	if p, ok := l.Pools().Get("k"); !ok || p.CIDR != prefix("10.0.64.0/24") || p.Parent != "p" {
 		t.Errorf("Pool = %v, %v; want 10.0.64.0/24", p, ok)
 	}
-	blocks, err := l.Overlapping(t.Context(), "p", prefix("10.0.64.0/18"))
+	blocks, err := l.Pools().Overlapping(t.Context(), "p", prefix("10.0.64.0/18"))
 	if err != nil || len(blocks) != 1 || blocks[0].Holder.Claim != "k" {
 		t.Errorf("Overlapping = %v, %v; want the block of k", blocks, err)
 	}
@@ -176,13 +177,13 @@ func TestFrozen_SurvivesRestarts(t *testing.T) {
 	for _, claim := range []string{"a", "b", "c"} {
 		l.bind(request("p", claim, 28))
 	}
-	c, _ := l.Capacity("p")
+	c, _ := l.Pools().Capacity("p")
 	published := c.Changes + 2 // two more blocks were published since
 	standby := l.open(frozenLedger)
 	found := &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 	behind := func(a *Allocator) bool {
 		t.Helper()
-		is, err := a.Behind(t.Context(), "p", published)
+		is, err := a.Recovery().Behind(t.Context(), "p", published)
 		if err != nil {
 			t.Fatalf("Behind: %v", err)
 		}
@@ -195,17 +196,17 @@ func TestFrozen_SurvivesRestarts(t *testing.T) {
 	}
 	l.freeze(found.Allocator)
 	for round := range 3 {
-		found.adopt(fmt.Sprint("adopted", round), fmt.Sprintf("10.0.0.%d/28", 128+16*round), Bound)
+		found.adopt(fmt.Sprint("adopted", round), fmt.Sprintf("10.0.0.%d/28", 128+16*round), ledger.Bound)
 		found.free("b")
-		found.adopt("b", "10.0.0.16/28", Bound)
+		found.adopt("b", "10.0.0.16/28", ledger.Bound)
 		found = &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 		for name, a := range map[string]*Allocator{"a new process": found.Allocator, "a standby": standby} {
-			if !behind(a) || !a.Frozen("p") {
-				t.Errorf("round %d: %s finds Behind() = %t, Frozen() = %t; want true and true", round, name, behind(a), a.Frozen("p"))
+			if !behind(a) || !a.Recovery().Frozen("p") {
+				t.Errorf("round %d: %s finds Behind() = %t, Frozen() = %t; want true and true", round, name, behind(a), a.Recovery().Frozen("p"))
 			}
-			a.Trust("p")
+			a.Recovery().Trust("p")
 			b, err := a.Bind(t.Context(), request("p", "new", 28))
-			if frozen, ok := errors.AsType[*FrozenError](err); !ok || !frozen.Lost {
+			if frozen, ok := errors.AsType[*ledger.FrozenError](err); !ok || !frozen.Lost {
 				t.Errorf("round %d: %s answers Bind with %v, %v; want it frozen, with changes lost", round, name, b.Prefix, err)
 			}
 		}
@@ -214,9 +215,9 @@ func TestFrozen_SurvivesRestarts(t *testing.T) {
 	l.resume(found.Allocator, published+1000)
 	for name, a := range map[string]*Allocator{"the process that has resumed it": found.Allocator, "a standby": standby} {
 		a.catchUp(t)
-		a.Trust("p")
-		if behind(a) || a.Frozen("p") {
-			t.Errorf("after Resume %s finds Behind() = %t, Frozen() = %t; want false and false", name, behind(a), a.Frozen("p"))
+		a.Recovery().Trust("p")
+		if behind(a) || a.Recovery().Frozen("p") {
+			t.Errorf("after Resume %s finds Behind() = %t, Frozen() = %t; want false and false", name, behind(a), a.Recovery().Frozen("p"))
 		}
 	}
 	found.bind(request("p", "new", 28))
@@ -231,25 +232,25 @@ func TestFrozen_BesideADrainingPool(t *testing.T) {
 	l.domain()
 	l.bind(request("big", "a", 26))
 	l.bind(request("big", "b", 26))
-	c, _ := l.Capacity("big")
-	if err := l.Retire(t.Context(), "small"); err != nil {
+	c, _ := l.Pools().Capacity("big")
+	if err := l.Pools().Retire(t.Context(), "small"); err != nil {
 		t.Fatalf("Retire: %v", err)
 	}
-	if err := l.Drain(t.Context(), "big"); err != nil {
+	if err := l.Pools().Drain(t.Context(), "big"); err != nil {
 		t.Fatalf("Drain: %v", err)
 	}
 	found := &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 	found.free("a")
 	small := root("small", "10.0.0.0/24")
-	small.Space, small.Frozen = DomainSpace("platform", "d"), true
-	if _, err := found.Register(t.Context(), small); err != nil {
+	small.Space, small.Frozen = ledger.DomainSpace("platform", "d"), true
+	if _, err := found.Pools().Register(t.Context(), small); err != nil {
 		t.Fatalf("Register: %v", err)
 	}
 	found = &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
-	if behind, err := found.Behind(t.Context(), "small", c.Changes); err != nil || behind {
+	if behind, err := found.Recovery().Behind(t.Context(), "small", c.Changes); err != nil || behind {
 		t.Fatalf("Behind(%d) = %t, %v; want the count to be of no help here", c.Changes, behind, err)
 	}
-	found.Trust("small")
+	found.Recovery().Trust("small")
 	found.wantFrozen("small", true)
 }
 
@@ -257,30 +258,30 @@ func TestFrozen_BesideADrainingPool(t *testing.T) {
 // that was not compared yet is.
 func TestFrozen_IsNotDrained(t *testing.T) {
 	l := newLedger(t)
-	for _, id := range []PoolID{"p", "beside"} {
+	for _, id := range []ledger.PoolID{"p", "beside"} {
 		p := root(id, "10.0.0.0/24")
 		p.Space = "domain"
-		if _, err := l.Register(t.Context(), p); err != nil {
+		if _, err := l.Pools().Register(t.Context(), p); err != nil {
 			t.Fatalf("Register: %v", err)
 		}
 	}
 	l.pool("other", "10.1.0.0/24")
 	l.freeze(l.Allocator)
 	l.Allocator = l.open(frozenLedger)
-	for _, id := range []PoolID{"p", "beside"} {
-		var frozen *FrozenError
-		if err := l.Drain(t.Context(), id); !errors.As(err, &frozen) || !frozen.Lost {
+	for _, id := range []ledger.PoolID{"p", "beside"} {
+		var frozen *ledger.FrozenError
+		if err := l.Pools().Drain(t.Context(), id); !errors.As(err, &frozen) || !frozen.Lost {
 			t.Errorf("Drain(%s) = %v; want it refused, as its space has lost changes", id, err)
 		}
-		if p, ok := l.Pool(id); !ok || p.State != PoolOpen {
+		if p, ok := l.Pools().Get(id); !ok || p.State != ledger.PoolOpen {
 			t.Errorf("Pool(%s) = %+v, %t; want it open", id, p, ok)
 		}
 	}
-	if err := l.Drain(t.Context(), "other"); err != nil {
+	if err := l.Pools().Drain(t.Context(), "other"); err != nil {
 		t.Errorf("Drain(other) = %v", err)
 	}
 	l.resume(l.Allocator, 0)
-	if err := l.Drain(t.Context(), "p"); err != nil {
+	if err := l.Pools().Drain(t.Context(), "p"); err != nil {
 		t.Errorf("Drain(p) = %v, after it was resumed", err)
 	}
 	l.waitGone("p")

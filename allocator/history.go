@@ -5,12 +5,13 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // farewell is the record of a tenure, which the transaction that ends it writes. The zero value
 // writes nothing: the ledger keeps no history.
 type farewell struct {
-	tenure Tenure
+	tenure ledger.Tenure
 	record *store.Farewell
 }
 
@@ -22,14 +23,14 @@ type terms struct {
 }
 
 // farewell is that of a block that its holder loses now.
-func (t terms) farewell(b Block, cause Cause) farewell {
-	if b.State == Reserved {
-		cause = CauseCreateFailed
+func (t terms) farewell(b ledger.Block, cause ledger.Cause) farewell {
+	if b.State == ledger.Reserved {
+		cause = ledger.CauseCreateFailed
 	}
 	return t.farewellAt(b, cause, store.Stamped(t.engine.Hooks.Now()))
 }
 
-func (t terms) farewellAt(b Block, cause Cause, until time.Time) farewell {
+func (t terms) farewellAt(b ledger.Block, cause ledger.Cause, until time.Time) farewell {
 	if t.options.History <= 0 {
 		return farewell{}
 	}
@@ -39,12 +40,12 @@ func (t terms) farewellAt(b Block, cause Cause, until time.Time) farewell {
 
 // cooldown is the end of the cooldown of a block that is freed now; zero: it does not cool. The
 // block of a reservation becomes what it was before: free, or cooling until its old time.
-func (t terms) cooldown(b Block) (time.Time, error) {
+func (t terms) cooldown(b ledger.Block) (time.Time, error) {
 	now := t.engine.Hooks.Now()
 	switch {
-	case b.State == Reserved && b.Until.After(now):
+	case b.State == ledger.Reserved && b.Until.After(now):
 		return b.Until, nil
-	case b.State == Reserved, b.State == Disputed:
+	case b.State == ledger.Reserved, b.State == ledger.Disputed:
 		return time.Time{}, nil
 	}
 	d, err := t.options.Cooldown(b)

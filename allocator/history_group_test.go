@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // Many releases share a transaction, and each leaves its record.
@@ -26,7 +28,7 @@ func (c *chronicle) storm(claims int) {
 	for i := range claims {
 		go func() {
 			_, err := c.Bind(c.t.Context(), request("p", fmt.Sprint("c", i), 32))
-			done <- errors.Join(err, c.Release(c.t.Context(), ClaimID(fmt.Sprint("c", i))))
+			done <- errors.Join(err, c.Release(c.t.Context(), ledger.ClaimID(fmt.Sprint("c", i))))
 		}()
 	}
 	<-inFlight
@@ -39,7 +41,7 @@ func (c *chronicle) storm(claims int) {
 // records is how many tenures the history has.
 func (c *chronicle) records() (n int) {
 	c.t.Helper()
-	_, err := Reader{Client: c.etcd.Client()}.Tenures(c.t.Context(), netip.Prefix{}, func(h Tenure, err error) bool {
+	_, err := Reader{Client: c.etcd.Client()}.Tenures(c.t.Context(), netip.Prefix{}, func(h ledger.Tenure, err error) bool {
 		c.must(err)
 		if h.State == "" {
 			n++
@@ -59,7 +61,7 @@ func TestHistory_OfNeighbours(t *testing.T) {
 			c.settings.MaxTxnOps = limit
 			c.Allocator = c.reopen()
 			const claims = 12
-			var blocks []Block
+			var blocks []ledger.Block
 			for i := range claims {
 				blocks = append(blocks, c.bind(exactly(request("p", fmt.Sprint("c", i), 0), fmt.Sprintf("10.0.0.%d/32", 10+i))))
 			}
@@ -73,14 +75,14 @@ func TestHistory_OfNeighbours(t *testing.T) {
 			<-inFlight
 			answers := make(chan error, claims)
 			for _, b := range blocks {
-				go func() { answers <- c.ReleaseFor(t.Context(), b, CauseReleased) }()
+				go func() { answers <- c.ReleaseFor(t.Context(), b, ledger.CauseReleased) }()
 			}
 			c.waitQueued(claims)
 			goOn()
 			c.must(<-done)
 			failed := 0
 			for range claims {
-				if err := <-answers; errors.Is(err, ErrChanged) {
+				if err := <-answers; errors.Is(err, ledger.ErrChanged) {
 					failed++
 				} else {
 					c.must(err)

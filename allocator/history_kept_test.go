@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -41,7 +42,7 @@ func TestHistory_Pruned(t *testing.T) {
 		if i%3 == 0 {
 			c.wait() // several end in one minute
 		}
-		c.free(ClaimID(claim))
+		c.free(ledger.ClaimID(claim))
 	}
 	before, err := c.etcd.Client().Get(t.Context(), "none")
 	c.must(err)
@@ -52,7 +53,7 @@ func TestHistory_Pruned(t *testing.T) {
 		t.Errorf("59 records were deleted in %d transactions, want 4 of 16 at most", took)
 	}
 	var left []string
-	_, err = Reader{Client: c.etcd.Client()}.Tenures(t.Context(), netip.Prefix{}, func(h Tenure, err error) bool {
+	_, err = Reader{Client: c.etcd.Client()}.Tenures(t.Context(), netip.Prefix{}, func(h ledger.Tenure, err error) bool {
 		c.must(err)
 		left = append(left, string(h.Holder.Claim))
 		return true
@@ -87,8 +88,8 @@ func TestHistory_Unreadable(t *testing.T) {
 	c.clock.advance(48 * time.Hour)
 	c.must(c.engine.PruneHistory(t.Context()))
 	damaged := 0
-	_, err := Reader{Client: c.etcd.Client()}.Tenures(t.Context(), netip.Prefix{}, func(_ Tenure, err error) bool {
-		if !Unreadable(err) {
+	_, err := Reader{Client: c.etcd.Client()}.Tenures(t.Context(), netip.Prefix{}, func(_ ledger.Tenure, err error) bool {
+		if !ledger.Unreadable(err) {
 			t.Errorf("Tenures tells %v, want a key that cannot be read", err)
 		}
 		damaged++
@@ -117,7 +118,7 @@ func TestHistory_OfARestoredLedger(t *testing.T) {
 	c.must(c.Close())
 	c.etcd = copied
 	c.Allocator = c.reopen()
-	c.adopt("b", "10.0.0.0/28", Bound)
+	c.adopt("b", "10.0.0.0/28", ledger.Bound)
 	c.wait()
 	c.free("a")
 	c.want("10.0.0.0/28", "10.0.0.0/28 a 0..3 Released disputed", "10.0.0.0/28 b 2..now bound adopted")
@@ -143,7 +144,7 @@ func TestHistory_PrunedInTransactionsThatEtcdTakes(t *testing.T) {
 	for i := range 40 {
 		claim := fmt.Sprint("c", i)
 		c.bind(request("p", claim, 32))
-		c.free(ClaimID(claim))
+		c.free(ledger.ClaimID(claim))
 	}
 	c.clock.advance(25 * time.Hour)
 	c.must(c.engine.PruneHistory(t.Context()))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // chronicle is a ledger with pool p, 10.0.0.0/24, that keeps its history for a day, and a clock
@@ -23,7 +24,7 @@ type chronicle struct {
 func newChronicle(t *testing.T) *chronicle {
 	t.Helper()
 	c := &chronicle{room: &room{fixture: &fixture{t: t, etcd: etcdtest.New(t)}, clock: newClock()}}
-	c.settings = Options{History: 24 * time.Hour, Cooldown: func(Block) (time.Duration, error) { return c.cooldown, nil }}
+	c.settings = Options{History: 24 * time.Hour, Cooldown: func(ledger.Block) (time.Duration, error) { return c.cooldown, nil }}
 	c.Allocator = c.reopen()
 	c.pool("p", "10.0.0.0/24")
 	return c
@@ -54,12 +55,12 @@ func (c *chronicle) minutes(at time.Time) string {
 // why", in the order of time.
 func (c *chronicle) want(of string, want ...string) {
 	c.t.Helper()
-	var all []Tenure
+	var all []ledger.Tenure
 	p := netip.Prefix{}
 	if of != "" {
 		p = prefix(of)
 	}
-	_, err := Reader{Client: c.etcd.Client()}.Tenures(c.t.Context(), p, func(h Tenure, err error) bool {
+	_, err := Reader{Client: c.etcd.Client()}.Tenures(c.t.Context(), p, func(h ledger.Tenure, err error) bool {
 		if err != nil {
 			c.t.Errorf("Tenures: %v", err)
 		}
@@ -69,7 +70,7 @@ func (c *chronicle) want(of string, want ...string) {
 	if err != nil {
 		c.t.Errorf("Tenures: %v", err)
 	}
-	slices.SortStableFunc(all, func(a, b Tenure) int { return a.From.Compare(b.From) })
+	slices.SortStableFunc(all, func(a, b ledger.Tenure) int { return a.From.Compare(b.From) })
 	got := []string{}
 	for _, h := range all {
 		why := string(h.Cause) + string(h.State)
@@ -111,14 +112,14 @@ func TestHistory_OfEachRelease(t *testing.T) {
 		"for another cause": {func(c *chronicle) {
 			b := c.bind(request("p", "a", 28))
 			c.wait()
-			c.must(c.ReleaseFor(c.t.Context(), b, CauseWorkspaceGone))
+			c.must(c.ReleaseFor(c.t.Context(), b, ledger.CauseWorkspaceGone))
 		}, []string{"10.0.0.0/28 a 0..1 WorkspaceGone"}},
 		"retained, and reused": {func(c *chronicle) {
 			c.bind(request("p", "a", 28))
 			c.wait()
 			kept := c.retain("a", time.Time{})
 			c.wait()
-			_, err := c.Reuse(c.t.Context(), kept, successor("a", "later"))
+			_, err := c.Retained().Reuse(c.t.Context(), kept, successor("a", "later"))
 			c.must(err)
 		}, []string{"10.0.0.0/28 a 0..2 Superseded", "10.0.0.0/28 later 2..now bound"}},
 		"retained, promised, and reused": {func(c *chronicle) {
@@ -126,12 +127,12 @@ func TestHistory_OfEachRelease(t *testing.T) {
 			c.wait()
 			kept := c.retain("a", time.Time{})
 			c.wait()
-			kept, err := c.Promise(c.t.Context(), kept, time.Minute)
+			kept, err := c.Retained().Promise(c.t.Context(), kept, time.Minute)
 			c.must(err)
 			c.wait()
 			to := successor("a", "later")
 			to.Answered = kept.BoundAt
-			_, err = c.Reuse(c.t.Context(), kept, to)
+			_, err = c.Retained().Reuse(c.t.Context(), kept, to)
 			c.must(err)
 		}, []string{"10.0.0.0/28 a 0..2 Superseded", "10.0.0.0/28 later 2..now bound"}},
 		"a CREATE that failed": {func(c *chronicle) {
@@ -142,7 +143,7 @@ func TestHistory_OfEachRelease(t *testing.T) {
 		"a reservation that is confirmed": {func(c *chronicle) {
 			b := c.reserve(reservation("web", 28))
 			c.wait()
-			_, _, err := c.Confirm(c.t.Context(), confirmation(b, "uid"))
+			_, _, err := c.Reservations().Confirm(c.t.Context(), confirmation(b, "uid"))
 			c.must(err)
 			c.wait()
 			c.free("uid")
@@ -151,12 +152,12 @@ func TestHistory_OfEachRelease(t *testing.T) {
 			_, err := c.carve("p", "child", 26)
 			c.must(err)
 			c.wait()
-			c.must(c.Retire(c.t.Context(), "child"))
+			c.must(c.Pools().Retire(c.t.Context(), "child"))
 		}, []string{"10.0.0.0/26 child 0..1 PoolRetired"}},
 		"a dispute": {func(c *chronicle) {
 			c.bind(request("p", "a", 28))
 			c.wait()
-			c.adopt("b", "10.0.0.0/28", Bound)
+			c.adopt("b", "10.0.0.0/28", ledger.Bound)
 			c.wait()
 			c.free("a")
 			c.wait()
@@ -182,7 +183,7 @@ func TestHistory_OfEachRelease(t *testing.T) {
 // back, that has it from there on.
 func TestHistory_WithACooldown(t *testing.T) {
 	for name, tt := range map[string]struct {
-		again Request
+		again ledger.Request
 		want  []string
 	}{
 		"given back": {named("uid2", "a", 28), []string{"10.0.0.0/28 a 0..1 Released", "10.0.0.0/28 uid2 1..now bound"}},
@@ -232,7 +233,7 @@ func TestHistory_Covering(t *testing.T) {
 	b := c.bind(exactly(request("child", "inside", 0), "10.0.0.5/32"))
 	c.bind(exactly(request("p", "beside", 0), "10.0.0.128/25"))
 	c.bind(exactly(request("six", "other", 0), "100::/64"))
-	for _, claim := range []ClaimID{b.Holder.Claim, "beside", "other"} {
+	for _, claim := range []ledger.ClaimID{b.Holder.Claim, "beside", "other"} {
 		c.wait()
 		c.free(claim)
 	}
@@ -249,9 +250,9 @@ func TestHistory_Covering(t *testing.T) {
 
 // The answer to a release is lost: it leaves one record, or none if it was not done.
 func TestHistory_OfAReleaseWhoseAnswerIsLost(t *testing.T) {
-	for point, arm := range map[string]func(*engine.Hooks, func(SpaceID) error){
-		"not sent":    func(h *engine.Hooks, f func(SpaceID) error) { h.BeforeCommit = f },
-		"answer lost": func(h *engine.Hooks, f func(SpaceID) error) { h.AfterCommit = f },
+	for point, arm := range map[string]func(*engine.Hooks, func(ledger.SpaceID) error){
+		"not sent":    func(h *engine.Hooks, f func(ledger.SpaceID) error) { h.BeforeCommit = f },
+		"answer lost": func(h *engine.Hooks, f func(ledger.SpaceID) error) { h.AfterCommit = f },
 	} {
 		for _, cooldown := range []time.Duration{0, time.Hour} {
 			t.Run(fmt.Sprint(point, ", cooldown ", cooldown), func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // lead makes an Allocator the leader until the test ends, and returns what ends that.
@@ -70,11 +71,11 @@ func TestReserve_TakesRoomAWaiterCannotUse(t *testing.T) {
 	l.lead(l.Allocator, "")
 	taken := request("p", "taken", 28)
 	taken.Exact = l.bind(request("p", "holds", 28)).Prefix
-	l.Wait(taken)
-	l.Wait(request("p", "large", 24))
+	l.Waits().Add(taken)
+	l.Waits().Add(request("p", "large", 24))
 	other.catchUp(t)
 	for name, a := range map[string]*Allocator{"leader": l.Allocator, "standby": other} {
-		if _, err := a.Reserve(t.Context(), reservation(name, 28)); err != nil {
+		if _, err := a.Reservations().Reserve(t.Context(), reservation(name, 28)); err != nil {
 			t.Errorf("Reserve by the %s = %v, want a block", name, err)
 		}
 	}
@@ -92,13 +93,13 @@ func TestLead_IgnoresFormerKeys(t *testing.T) {
 	other := l.open()
 	l.lead(other, "10.0.0.1:9443")
 	for name, a := range map[string]*Allocator{"open": l.Allocator, "opened": other} {
-		if _, err := a.Reserve(t.Context(), reservation(name, 28)); err != nil {
+		if _, err := a.Reservations().Reserve(t.Context(), reservation(name, 28)); err != nil {
 			t.Errorf("Reserve by the one that was %s = %v, want a block", name, err)
 		}
 	}
 	damaged := func(key string, err error) { t.Errorf("%s cannot be read: %v", key, err) }
-	if _, err := (Reader{Client: l.etcd.Client()}).Walk(t.Context(), Visitor{
-		Pool: func(Pool) {}, Block: func(Block) {}, Head: func(SpaceID) {}, Claim: func(ClaimID, SpaceID, netip.Prefix) {}, Tenure: func(Tenure) {}, Damaged: damaged, Unread: func(SpaceID, netip.Prefix) {},
+	if _, err := (Reader{Client: l.etcd.Client()}).Walk(t.Context(), ledger.Visitor{
+		Pool: func(ledger.Pool) {}, Block: func(ledger.Block) {}, Head: func(ledger.SpaceID) {}, Claim: func(ledger.ClaimID, ledger.SpaceID, netip.Prefix) {}, Tenure: func(ledger.Tenure) {}, Damaged: damaged, Unread: func(ledger.SpaceID, netip.Prefix) {},
 	}); err != nil {
 		t.Errorf("Walk = %v", err)
 	}

@@ -5,12 +5,13 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // secure makes sure that there is a fence for the limit of a request's class, if it has one,
 // and that memory has all that was bound before. From then on every bind by the class puts
 // the fence.
-func (a *Allocator) secure(ctx context.Context, r Request) error {
+func (a *Allocator) secure(ctx context.Context, r ledger.Request) error {
 	if !space.ClassLimited(r) {
 		return nil
 	}

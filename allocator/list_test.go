@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -43,13 +44,13 @@ func (c *counter) Get(ctx context.Context, key string, opts ...clientv3.OpOption
 }
 
 // putBlocks writes blocks of a pool as another allocator would, without their claims.
-func (l *fixture) putBlocks(pool PoolID, blocks []netip.Prefix) {
+func (l *fixture) putBlocks(pool ledger.PoolID, blocks []netip.Prefix) {
 	l.t.Helper()
 	for group := range slices.Chunk(blocks, 1000) {
 		var puts []clientv3.Op
 		for _, p := range group {
 			h := wanted{Request: request(pool, fmt.Sprint(pool, p), 0)}.holding(time.Unix(0, 0))
-			puts = append(puts, store.Put(l.keys.Space(SpaceID(pool)).Block(p), store.Record{Holdings: []store.Holding{h}}.Encode()))
+			puts = append(puts, store.Put(l.keys.Space(ledger.SpaceID(pool)).Block(p), store.Record{Holdings: []store.Holding{h}}.Encode()))
 		}
 		if _, err := l.etcd.Client().Txn(l.t.Context()).Then(puts...).Commit(); err != nil {
 			l.t.Fatalf("etcd transaction: %v", err)
@@ -97,7 +98,7 @@ func TestList_CountsWhatItReads(t *testing.T) {
 			want, i := 0, 0
 			for cidr, blocks := range pools {
 				i++
-				id := PoolID(fmt.Sprintf("%x-pool", i*i*i))
+				id := ledger.PoolID(fmt.Sprintf("%x-pool", i*i*i))
 				l.pool(id, cidr)
 				l.putBlocks(id, blocks)
 				want += len(blocks)

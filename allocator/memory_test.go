@@ -9,16 +9,17 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // registerIn registers a pool in the address domain d.
-func (l *fixture) registerIn(id PoolID, cidr string) {
+func (l *fixture) registerIn(id ledger.PoolID, cidr string) {
 	l.t.Helper()
 	p := root(id, cidr)
-	p.Space = DomainSpace("platform", "d")
-	if _, err := l.Register(l.t.Context(), p); err != nil {
+	p.Space = ledger.DomainSpace("platform", "d")
+	if _, err := l.Pools().Register(l.t.Context(), p); err != nil {
 		l.t.Fatalf("Register %s: %v", id, err)
 	}
 }
@@ -26,9 +27,9 @@ func (l *fixture) registerIn(id PoolID, cidr string) {
 // A pool that is replaced by another of its CIDR while a bind is in flight has the addresses of that bind as
 // taken, whatever becomes of the bind: memory has none as free that the ledger gave to others meanwhile.
 func TestPutPool_WhileABindIsInFlight(t *testing.T) {
-	type hook = func(*engine.Hooks, func(SpaceID) error)
-	before := func(h *engine.Hooks, f func(SpaceID) error) { h.BeforeCommit = f }
-	after := func(h *engine.Hooks, f func(SpaceID) error) { h.AfterCommit = f }
+	type hook = func(*engine.Hooks, func(ledger.SpaceID) error)
+	before := func(h *engine.Hooks, f func(ledger.SpaceID) error) { h.BeforeCommit = f }
+	after := func(h *engine.Hooks, f func(ledger.SpaceID) error) { h.AfterCommit = f }
 	for point, c := range map[string]struct {
 		at     hook
 		landed bool
@@ -39,23 +40,23 @@ func TestPutPool_WhileABindIsInFlight(t *testing.T) {
 		"answered late": {after, true, nil},
 		"answer lost":   {after, true, errLost},
 	} {
-		for _, next := range []PoolID{"a", "a2"} {
+		for _, next := range []ledger.PoolID{"a", "a2"} {
 			t.Run(point+", by "+string(next), func(t *testing.T) {
 				l := newLedger(t)
 				l.registerIn("a", "10.0.0.0/24")
 				l.registerIn("b", "10.1.0.0/24")
 				other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 				var done atomic.Bool
-				var theirs Block
+				var theirs ledger.Block
 				l.swap(func(h *engine.Hooks) {
-					c.at(h, func(SpaceID) error {
+					c.at(h, func(ledger.SpaceID) error {
 						if done.Swap(true) {
 							return nil
 						}
 						if c.landed {
 							other.free("mine")
 						}
-						if err := other.Retire(t.Context(), "a"); err != nil {
+						if err := other.Pools().Retire(t.Context(), "a"); err != nil {
 							t.Errorf("Retire: %v", err)
 						}
 						other.registerIn(next, "10.0.0.0/24")
@@ -86,7 +87,7 @@ func TestPutPool_OverBlocksOfAPoolThatCannotBeRead(t *testing.T) {
 	for _, claim := range []string{"one", "two"} {
 		l.bind(request("p", claim, 28))
 	}
-	record, ok := l.Pool("p")
+	record, ok := l.Pools().Get("p")
 	if !ok {
 		t.Fatal("pool p is not known")
 	}
@@ -124,7 +125,7 @@ func (kv *unreadableKV) Get(ctx context.Context, key string, opts ...clientv3.Op
 func TestWatch_AHealedPoolWhileTheLedgerCannotBeRead(t *testing.T) {
 	l := newLedger(t)
 	l.registerIn("q", "10.1.0.0/24")
-	record, _ := l.Pool("q")
+	record, _ := l.Pools().Get("q")
 	healed := record
 	healed.ID, healed.Name, healed.CIDR = "p", "p", prefix("10.0.0.0/24")
 	kv := &unreadableKV{KV: l.etcd.Client().KV, was: make(chan struct{}, 2)}
@@ -137,8 +138,8 @@ func TestWatch_AHealedPoolWhileTheLedgerCannotBeRead(t *testing.T) {
 	kv.fails.Store(2)
 	l.put("pools/p", store.EncodePool(healed))
 	<-kv.was
-	if _, err := other.Bind(t.Context(), request("q", "early", 28)); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("Bind in a space that is not read again = %v, want %v", err, ErrUnavailable)
+	if _, err := other.Bind(t.Context(), request("q", "early", 28)); !errors.Is(err, ledger.ErrUnavailable) {
+		t.Errorf("Bind in a space that is not read again = %v, want %v", err, ledger.ErrUnavailable)
 	}
 	if _, ok := other.engine.Table.Find("p"); ok {
 		t.Error("the pool is known before the ledger was read again")
@@ -160,12 +161,12 @@ func TestBind_WhereMemoryIsWrong(t *testing.T) {
 	for name, op := range map[string]func(*fixture) error{
 		"bind": func(l *fixture) error { _, err := l.Bind(t.Context(), request("p", "new", 28)); return err },
 		"reserve": func(l *fixture) error {
-			_, err := l.Reserve(t.Context(), reservation("new", 28))
+			_, err := l.Reservations().Reserve(t.Context(), reservation("new", 28))
 			return err
 		},
 		"carve": func(l *fixture) error { _, err := l.carve("p", "child", 28); return err },
 		"adopt": func(l *fixture) error {
-			_, err := l.Adopt(t.Context(), exactly(request("p", "new", 0), "10.0.0.0/28"), Bound)
+			_, err := l.Recovery().Adopt(t.Context(), exactly(request("p", "new", 0), "10.0.0.0/28"), ledger.Bound)
 			return err
 		},
 	} {
@@ -174,8 +175,8 @@ func TestBind_WhereMemoryIsWrong(t *testing.T) {
 			l.pool("p", "10.0.0.0/24")
 			theirs := l.bind(request("p", "theirs", 28))
 			free(l, theirs.Prefix.String())
-			if err := op(l); !errors.Is(err, ErrUnavailable) {
-				t.Errorf("%s where memory is wrong = %v, want %v", name, err, ErrUnavailable)
+			if err := op(l); !errors.Is(err, ledger.ErrUnavailable) {
+				t.Errorf("%s where memory is wrong = %v, want %v", name, err, ledger.ErrUnavailable)
 			}
 			if b, ok, err := l.Lookup(t.Context(), "theirs"); err != nil || !ok || b != theirs {
 				t.Errorf("Lookup of the block there = %v, %t, %v; want it unchanged", b, ok, err)
@@ -191,7 +192,7 @@ func TestBind_WhereMemoryIsWrong(t *testing.T) {
 
 // A block that memory has as cooling is given back to its former holder only if the ledger has it so.
 func TestBind_AFormerBlockThatMemoryIsWrongAbout(t *testing.T) {
-	l := newLedger(t, func(o *Options) { o.Cooldown = func(Block) (time.Duration, error) { return time.Hour, nil } })
+	l := newLedger(t, func(o *Options) { o.Cooldown = func(ledger.Block) (time.Duration, error) { return time.Hour, nil } })
 	l.pool("p", "10.0.0.0/24")
 	watch := &cutter{Watcher: l.etcd.Client().Watcher}
 	behind := &fixture{Allocator: l.through(l.etcd.Client().KV, watch), t: t, etcd: l.etcd}
@@ -205,10 +206,10 @@ func TestBind_AFormerBlockThatMemoryIsWrongAbout(t *testing.T) {
 		t.Fatalf("etcd Delete: %v", err)
 	}
 	again := request("p", "former", 28)
-	for _, id := range []ClaimID{"former", "successor"} {
+	for _, id := range []ledger.ClaimID{"former", "successor"} {
 		again.Holder.Claim = id
-		if got, err := behind.Bind(t.Context(), again); !errors.Is(err, ErrUnavailable) {
-			t.Errorf("Bind of %s where memory is wrong = %s, %v; want %v", id, got.Prefix, err, ErrUnavailable)
+		if got, err := behind.Bind(t.Context(), again); !errors.Is(err, ledger.ErrUnavailable) {
+			t.Errorf("Bind of %s where memory is wrong = %s, %v; want %v", id, got.Prefix, err, ledger.ErrUnavailable)
 		}
 	}
 	watch.set(false)
@@ -219,7 +220,7 @@ func TestBind_AFormerBlockThatMemoryIsWrongAbout(t *testing.T) {
 	behind.sameAsLedger()
 }
 
-func (l *fixture) worker(id PoolID) *engine.Worker {
+func (l *fixture) worker(id ledger.PoolID) *engine.Worker {
 	l.t.Helper()
 	w, ok := l.engine.WorkerOf(id)
 	if !ok {

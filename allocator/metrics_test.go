@@ -28,7 +28,7 @@ func TestMetrics(t *testing.T) {
 	l.bind(request("p", "c", 26))
 	l.bind(request("p", "d", 26))
 	l.free("c")
-	l.Wait(request("p", "w", 24))
+	l.Waits().Add(request("p", "w", 24))
 	l.waitIdle(t)
 	got := gathered(t, r)
 	for name, want := range map[string]float64{

@@ -9,12 +9,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // neighbours are the blocks that overlap a prefix, as they were read.
 type neighbours struct {
 	of      netip.Prefix
-	pool    PoolID // in whose window the prefix lies
+	pool    ledger.PoolID // in whose window the prefix lies
 	records []store.Record
 	head    int64 // revision of the space's head when they were read
 }
@@ -53,7 +54,7 @@ type pace int
 // wait waits before the next attempt. After the last one it returns ErrBusy.
 func (p *pace) wait(ctx context.Context) error {
 	if *p++; *p >= staleAttempts {
-		return fmt.Errorf("%w: others change the blocks there all the time", ErrBusy)
+		return fmt.Errorf("%w: others change the blocks there all the time", ledger.ErrBusy)
 	}
 	select {
 	case <-time.After(stalePause << *p):

@@ -3,6 +3,8 @@ package allocator
 import (
 	"fmt"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // A block stays in dispute if another that overlaps it comes while its last rival is released.
@@ -13,14 +15,14 @@ func TestDispute_RefusesANewNeighbour(t *testing.T) {
 	kv := &writtenKV{KV: l.etcd.Client().KV, write: func() {
 		if !came {
 			came = true
-			l.adopt("third", "10.0.0.0/29", Bound)
+			l.adopt("third", "10.0.0.0/29", ledger.Bound)
 		}
 	}}
 	l.bind(exactly(request("p", "first", 0), "10.0.0.0/28"))
-	l.adopt("around", "10.0.0.0/27", Bound)
+	l.adopt("around", "10.0.0.0/27", ledger.Bound)
 	busy := &fixture{Allocator: l.through(kv, l.etcd.Client().Watcher), t: t, etcd: l.etcd}
 	busy.free("around")
-	if b, ok, err := busy.Lookup(t.Context(), "first"); err != nil || !ok || b.State != Disputed || !came {
+	if b, ok, err := busy.Lookup(t.Context(), "first"); err != nil || !ok || b.State != ledger.Disputed || !came {
 		t.Errorf("Lookup = %s, %t, %v; want it disputed, as another has come: %t", b.State, ok, err, came)
 	}
 	l.sameAsLedger(busy.Allocator)
@@ -35,16 +37,16 @@ func TestDispute_RefusesAChangedNeighbour(t *testing.T) {
 		want   []string
 	}{
 		"a rival comes, and a neighbour is released": {
-			func(l *fixture) { l.adopt("rival", "10.0.0.0/28", Bound) },
+			func(l *fixture) { l.adopt("rival", "10.0.0.0/28", ledger.Bound) },
 			func(busy *fixture) { busy.free("around") },
 			[]string{"10.0.0.0/28 [first rival] disputed"},
 		},
 		"a block is retained, and a neighbour is adopted": {
 			func(l *fixture) {
 				l.free("around")
-				l.adopt("another", "10.0.0.16/28", Retained)
+				l.adopt("another", "10.0.0.16/28", ledger.Retained)
 			},
-			func(busy *fixture) { busy.adopt("all", "10.0.0.0/26", Bound) },
+			func(busy *fixture) { busy.adopt("all", "10.0.0.0/26", ledger.Bound) },
 			[]string{"10.0.0.0/26 [all] disputed", "10.0.0.0/28 [first] disputed", "10.0.0.16/28 [another] disputed"},
 		},
 	} {
@@ -59,7 +61,7 @@ func TestDispute_RefusesAChangedNeighbour(t *testing.T) {
 				}
 			}}
 			l.bind(exactly(request("p", "first", 0), "10.0.0.0/28"))
-			l.adopt("around", "10.0.0.0/27", Bound)
+			l.adopt("around", "10.0.0.0/27", ledger.Bound)
 			busy := &fixture{Allocator: l.through(kv, l.etcd.Client().Watcher), t: t, etcd: l.etcd}
 			tt.op(busy)
 			var got []string

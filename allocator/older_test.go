@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // The ledgers of earlier programs lie in testdata/ledgers, each as its program wrote it. A .ledger file has a
@@ -87,7 +88,7 @@ func older(t *testing.T, file string) *chronicle {
 	}
 	c := &chronicle{room: &room{fixture: &fixture{t: t, etcd: e}, clock: newClock()}, cooldown: time.Hour}
 	c.clock.time = at
-	c.settings = Options{History: 24 * time.Hour, Cooldown: func(Block) (time.Duration, error) { return c.cooldown, nil }}
+	c.settings = Options{History: 24 * time.Hour, Cooldown: func(ledger.Block) (time.Duration, error) { return c.cooldown, nil }}
 	c.Allocator = c.reopen()
 	return c
 }
@@ -103,10 +104,12 @@ func (c *chronicle) says() string {
 		}
 		return c.minutes(when)
 	}
-	holder := func(h Holder) string { return fmt.Sprintf("%s (%s %s %s)", h.Claim, h.Cluster, h.Namespace, h.Name) }
-	var pools []PoolID
-	_, err := Reader{Client: c.etcd.Client()}.Walk(c.t.Context(), Visitor{
-		Pool: func(p Pool) {
+	holder := func(h ledger.Holder) string {
+		return fmt.Sprintf("%s (%s %s %s)", h.Claim, h.Cluster, h.Namespace, h.Name)
+	}
+	var pools []ledger.PoolID
+	_, err := Reader{Client: c.etcd.Client()}.Walk(c.t.Context(), ledger.Visitor{
+		Pool: func(p ledger.Pool) {
 			pools = append(pools, p.ID)
 			line("pool %s %s of %s in %s, name %s, parent %q, %s, excluded %v, frozen %t, disputed %t, registered %s",
 				p.ID, p.CIDR, p.Cluster, p.Space, p.Name, p.Parent, p.State, p.Excluded, p.Frozen, p.Disputed, at(p.RegisteredAt))
@@ -118,31 +121,31 @@ func (c *chronicle) says() string {
 				line("it has %d address spaces", p.Spaces)
 			}
 		},
-		Block: func(k Block) {
+		Block: func(k ledger.Block) {
 			line("block %s of %s, holder %s, class %q, %s, %s, shared %t, at %s, until %s, since %s, adopted %t, slice %t",
 				k.Prefix, k.Pool, holder(k.Holder), k.Class, k.Policy, k.State, k.Shared, at(k.BoundAt), at(k.Until), at(k.Since), k.Adopted, k.Slice)
 		},
-		Head:  func(s SpaceID) { line("head of %s", s) },
-		Claim: func(id ClaimID, s SpaceID, p netip.Prefix) { line("claim %s: %s in %s", id, p, s) },
-		Tenure: func(h Tenure) {
+		Head:  func(s ledger.SpaceID) { line("head of %s", s) },
+		Claim: func(id ledger.ClaimID, s ledger.SpaceID, p netip.Prefix) { line("claim %s: %s in %s", id, p, s) },
+		Tenure: func(h ledger.Tenure) {
 			line("tenure %s of %s, holder %s, class %q, %s..%s, cools until %s, %s, adopted %t, disputed %t, slice %t",
 				h.Prefix, h.Pool, holder(h.Holder), h.Class, at(h.From), at(h.Until), at(h.CoolsUntil), h.Cause, h.Adopted, h.Disputed, h.Slice)
 		},
 		Damaged: func(key string, err error) { c.t.Errorf("%s cannot be read: %v", key, err) },
-		Unread:  func(s SpaceID, p netip.Prefix) { c.t.Errorf("block %s of %s cannot be read", p, s) },
+		Unread:  func(s ledger.SpaceID, p netip.Prefix) { c.t.Errorf("block %s of %s cannot be read", p, s) },
 	})
 	c.must(err)
 	for _, id := range pools {
-		k, _ := c.Capacity(id)
+		k, _ := c.Pools().Capacity(id)
 		line("capacity of %s: %s, allocated %s, available %s, cooling %s, %d blocks, %d stranded, %d changes, largest free /%d, next release %s, frozen %t",
-			id, k.Total, k.Allocated, k.Available, k.Cooling, k.Blocks, k.Stranded, k.Changes, k.LargestFree, at(k.NextRelease), c.Frozen(id))
-		slices, err := c.Slices(c.t.Context(), id)
+			id, k.Total, k.Allocated, k.Available, k.Cooling, k.Blocks, k.Stranded, k.Changes, k.LargestFree, at(k.NextRelease), c.Recovery().Frozen(id))
+		slices, err := c.Slices().List(c.t.Context(), id)
 		c.must(err)
 		for _, s := range slices {
 			line("slice of %s, binding %s, child %q, %s since %s", s.Cluster, s.Binding, s.Child, s.State, at(s.Since))
 		}
 	}
-	due, _ := c.DueLeases(c.clock.now().Add(24 * time.Hour))
+	due, _ := c.Retained().Due(c.clock.now().Add(24 * time.Hour))
 	for _, h := range due {
 		line("the lease of %s ends within a day", holder(h))
 	}
@@ -193,32 +196,32 @@ func TestOlder_CanBeUsedAndEnded(t *testing.T) {
 		c := older(t, file)
 		for _, b := range listed(t, c.Allocator, ListOptions{}) {
 			switch b.State {
-			case Reserved:
-				if _, ok, err := c.Confirm(t.Context(), Confirmation{Reservation: b.Holder.Claim, Claim: "of-" + b.Holder.Claim, Prefix: b.Prefix, Answered: b.BoundAt, Certain: true}); err != nil || !ok {
+			case ledger.Reserved:
+				if _, ok, err := c.Reservations().Confirm(t.Context(), Confirmation{Reservation: b.Holder.Claim, Claim: "of-" + b.Holder.Claim, Prefix: b.Prefix, Answered: b.BoundAt, Certain: true}); err != nil || !ok {
 					t.Errorf("Confirm of %s: %t, %v", b.Holder.Claim, ok, err)
 				}
-			case Retained:
+			case ledger.Retained:
 				to := Successor{Holder: b.Holder, Answered: b.BoundAt}
 				to.Holder.Claim = "after-" + b.Holder.Claim
-				if _, err := c.Reuse(t.Context(), b, to); err != nil {
+				if _, err := c.Retained().Reuse(t.Context(), b, to); err != nil {
 					t.Errorf("Reuse of %s: %v", b.Prefix, err)
 				}
-			case Disputed:
-				if _, child := c.Pool(PoolID(b.Holder.Claim)); !child {
+			case ledger.Disputed:
+				if _, child := c.Pools().Get(ledger.PoolID(b.Holder.Claim)); !child {
 					c.free(b.Holder.Claim)
 				}
-			case Bound, Cooling:
+			case ledger.Bound, ledger.Cooling:
 			}
 		}
-		for p := range c.Pools() {
-			c.must(c.EndDispute(t.Context(), p.ID))
+		for p := range c.Pools().All() {
+			c.must(c.Pools().EndDispute(t.Context(), p.ID))
 			if d := p.Derived; d != nil && d.Class != "" {
 				c.must(c.Derived().Reopen(t.Context(), p.ID))
 				c.must(c.Derived().Drop(t.Context(), p.ID, d.Holder.Claim))
 			}
-			k, _ := c.Capacity(p.ID)
-			c.must(c.Resume(t.Context(), p.ID, k.Changes))
-			if p.State == PoolOpen && p.Spaces == 0 {
+			k, _ := c.Pools().Capacity(p.ID)
+			c.must(c.Recovery().Resume(t.Context(), p.ID, k.Changes))
+			if p.State == ledger.PoolOpen && p.Spaces == 0 {
 				c.bind(request(p.ID, "new-in-"+string(p.ID), p.CIDR.Addr().BitLen()))
 			}
 		}
@@ -234,20 +237,20 @@ func TestOlder_CanBeUsedAndEnded(t *testing.T) {
 func (c *chronicle) end() {
 	c.t.Helper()
 	for _, b := range listed(c.t, c.Allocator, ListOptions{}) {
-		if _, child := c.Pool(PoolID(b.Holder.Claim)); !child {
+		if _, child := c.Pools().Get(ledger.PoolID(b.Holder.Claim)); !child {
 			c.free(b.Holder.Claim)
 		}
 	}
-	pools := slices.Collect(c.Pools())
-	slices.SortFunc(pools, func(a, b Pool) int { return b.CIDR.Bits() - a.CIDR.Bits() })
+	pools := slices.Collect(c.Pools().All())
+	slices.SortFunc(pools, func(a, b ledger.Pool) int { return b.CIDR.Bits() - a.CIDR.Bits() })
 	for _, p := range pools {
-		if err := c.Drain(c.t.Context(), p.ID); !errors.Is(err, ErrUnknownPool) { // one that drained is gone with its last block
+		if err := c.Pools().Drain(c.t.Context(), p.ID); !errors.Is(err, ledger.ErrUnknownPool) { // one that drained is gone with its last block
 			c.must(err)
 		}
 	}
 	for _, p := range pools {
-		c.must(c.DropSlices(c.t.Context(), p.ID))
-		if err := c.Retire(c.t.Context(), p.ID); err != nil {
+		c.must(c.Slices().DropAll(c.t.Context(), p.ID))
+		if err := c.Pools().Retire(c.t.Context(), p.ID); err != nil {
 			c.t.Fatalf("Retire %s: %v; it has %v", p.ID, err, listed(c.t, c.Allocator, ListOptions{Pool: p.ID}))
 		}
 	}

@@ -62,7 +62,7 @@ func writeLedgerFile(t *testing.T, file string) {
 func newEverything(t *testing.T) *chronicle {
 	t.Helper()
 	c := newChronicle(t)
-	c.settings.Cooldown = func(b Block) (time.Duration, error) {
+	c.settings.Cooldown = func(b ledger.Block) (time.Duration, error) {
 		if strings.HasPrefix(b.Holder.Name, "cool") {
 			return 3 * time.Hour, nil
 		}
@@ -76,12 +76,12 @@ func newEverything(t *testing.T) *chronicle {
 	c.someDisputes()
 	c.someEnds()
 	c.someDerived()
-	put := func(cluster ClusterName, state SliceState, child PoolID) {
-		c.putSlice(Slice{Pool: "p", Cluster: cluster, Binding: "binding", Child: child, State: state, Since: c.clock.now()}, 8, nil)
+	put := func(cluster ledger.ClusterName, state ledger.SliceState, child ledger.PoolID) {
+		c.putSlice(ledger.Slice{Pool: "p", Cluster: cluster, Binding: "binding", Child: child, State: state, Since: c.clock.now()}, 8, nil)
 	}
-	put("first", SliceGiven, "child")
-	put("second", SliceWaiting, "")
-	put("third", SliceDeclined, "")
+	put("first", ledger.SliceGiven, "child")
+	put("second", ledger.SliceWaiting, "")
+	put("third", ledger.SliceDeclined, "")
 	_, err := c.etcd.Client().Put(t.Context(), c.keys.Leader(), store.EncodeLeader("10.0.0.7:9443"))
 	c.must(err)
 	c.waitIdle(t)
@@ -89,20 +89,20 @@ func newEverything(t *testing.T) *chronicle {
 }
 
 func (c *chronicle) somePools() {
-	c.must(c.Exclude(c.t.Context(), "p", []netip.Prefix{prefix("10.0.0.240/28"), prefix("10.0.0.0/30")}))
+	c.must(c.Pools().Exclude(c.t.Context(), "p", []netip.Prefix{prefix("10.0.0.240/28"), prefix("10.0.0.0/30")}))
 	c.pool("six", "2001:db8::/32")
-	for _, p := range []Pool{{ID: "wide", CIDR: prefix("10.1.0.0/24")}, {ID: "part", CIDR: prefix("10.1.0.128/25")}} {
-		p.Cluster, p.Name, p.Space = "tenant", string(p.ID), DomainSpace("tenant", "d")
-		_, err := c.Register(c.t.Context(), p)
+	for _, p := range []ledger.Pool{{ID: "wide", CIDR: prefix("10.1.0.0/24")}, {ID: "part", CIDR: prefix("10.1.0.128/25")}} {
+		p.Cluster, p.Name, p.Space = "tenant", string(p.ID), ledger.DomainSpace("tenant", "d")
+		_, err := c.Pools().Register(c.t.Context(), p)
 		c.must(err)
 	}
 	c.pool("frozen", "10.2.0.0/24")
 	c.bind(request("frozen", "in-frozen", 28))
-	c.must(c.Freeze(c.t.Context(), "frozen"))
+	c.must(c.Recovery().Freeze(c.t.Context(), "frozen"))
 	c.pool("drains", "10.3.0.0/24")
 	c.bind(request("drains", "in-drains", 28))
-	c.must(c.Drain(c.t.Context(), "drains"))
-	_, err := c.Carve(c.t.Context(), request("p", "child", 27), Pool{ID: "child", Cluster: "tenant", Name: "child"})
+	c.must(c.Pools().Drain(c.t.Context(), "drains"))
+	_, err := c.Pools().Carve(c.t.Context(), request("p", "child", 27), ledger.Pool{ID: "child", Cluster: "tenant", Name: "child"})
 	c.must(err)
 	c.bind(request("child", "in-child", 32))
 	c.wait()
@@ -111,7 +111,7 @@ func (c *chronicle) somePools() {
 func (c *chronicle) someBlocks() {
 	c.bind(limited(128, 256, request("p", "limited", 32)))
 	kept := request("p", "kept", 32)
-	kept.Policy, kept.Class = Retain, `a "class" of <tenants>`
+	kept.Policy, kept.Class = ledger.Retain, `a "class" of <tenants>`
 	c.bind(kept)
 	slice := request("p", "slice", 30)
 	slice.Slice = true
@@ -125,13 +125,13 @@ func (c *chronicle) someBlocks() {
 	c.wait()
 	c.retain("retained", time.Time{})
 	c.retain("leased", c.clock.now().Add(10*time.Hour))
-	_, err := c.Promise(c.t.Context(), c.retain("promised", time.Time{}), time.Minute)
+	_, err := c.Retained().Promise(c.t.Context(), c.retain("promised", time.Time{}), time.Minute)
 	c.must(err)
 	for _, name := range []string{"cool", "cool-back", "cool-reserved"} {
 		c.bind(request("p", name, 31))
 	}
 	c.wait()
-	for _, name := range []ClaimID{"cool", "cool-back", "cool-reserved"} {
+	for _, name := range []ledger.ClaimID{"cool", "cool-back", "cool-reserved"} {
 		c.free(name)
 	}
 	c.wait()
@@ -150,47 +150,47 @@ func (c *chronicle) someReservations() {
 	c.wait()
 	created := confirmation(c.reserve(reservation("created", 32)), "created")
 	created.Certain = true
-	_, _, err := c.Confirm(c.t.Context(), created)
+	_, _, err := c.Reservations().Confirm(c.t.Context(), created)
 	c.must(err)
 }
 
 func (c *chronicle) someDisputes() {
-	c.adopt("adopted", "10.0.0.128/32", Bound)
-	c.adopt("same-1", "10.0.0.130/32", Bound)
-	c.adopt("same-2", "10.0.0.130/32", Retained)
-	c.adopt("around", "10.0.0.132/30", Bound)
-	c.adopt("inside", "10.0.0.133/32", Bound)
-	_, err := c.Carve(c.t.Context(), request("six", "torn", 56), Pool{ID: "torn", Cluster: "tenant", Name: "torn"})
+	c.adopt("adopted", "10.0.0.128/32", ledger.Bound)
+	c.adopt("same-1", "10.0.0.130/32", ledger.Bound)
+	c.adopt("same-2", "10.0.0.130/32", ledger.Retained)
+	c.adopt("around", "10.0.0.132/30", ledger.Bound)
+	c.adopt("inside", "10.0.0.133/32", ledger.Bound)
+	_, err := c.Pools().Carve(c.t.Context(), request("six", "torn", 56), ledger.Pool{ID: "torn", Cluster: "tenant", Name: "torn"})
 	c.must(err)
 	rival := exactly(request("six", "rival", 0), c.poolCIDR("torn"))
-	_, err = c.Adopt(c.t.Context(), rival, Bound)
+	_, err = c.Recovery().Adopt(c.t.Context(), rival, ledger.Bound)
 	c.must(err)
 }
 
-func (c *chronicle) poolCIDR(id PoolID) string {
-	p, _ := c.Pool(id)
+func (c *chronicle) poolCIDR(id ledger.PoolID) string {
+	p, _ := c.Pools().Get(id)
 	return p.CIDR.String()
 }
 
 func (c *chronicle) someDerived() {
 	c.t.Helper()
 	scope := ledger.Scope{"network": {APIGroup: "networking.example", Kind: "Network", Name: "vpc-1"}, "location": {Kind: "Location", Name: "ams"}}
-	provision := func(parent PoolID, length int, of ledger.Derived) Pool {
+	provision := func(parent ledger.PoolID, length int, of ledger.Derived) ledger.Pool {
 		excluded := func(cidr netip.Prefix) []netip.Prefix {
 			return []netip.Prefix{netip.PrefixFrom(cidr.Addr(), length+16)}
 		}
-		p, err := c.Derived().Provision(c.t.Context(), Request{Pool: parent, Length: length, Class: of.Class}, Pool{Cluster: "tenant", Name: of.Class, Derived: &of}, excluded)
+		p, err := c.Derived().Provision(c.t.Context(), ledger.Request{Pool: parent, Length: length, Class: of.Class}, ledger.Pool{Cluster: "tenant", Name: of.Class, Derived: &of}, excluded)
 		c.must(err)
 		return p
 	}
 	network := provision("six", 48, ledger.Derived{Class: "network", Workspace: "tenant", Scope: scope.Only([]string{"network"}),
-		Holder: Holder{Claim: "range", Cluster: "tenant", Namespace: "default", Name: "range"}})
+		Holder: ledger.Holder{Claim: "range", Cluster: "tenant", Namespace: "default", Name: "range"}})
 	subnet := provision(network.ID, 64, ledger.Derived{Class: "subnet", Scope: scope})
 	c.bind(request(subnet.ID, "endpoint", 96))
-	shut := provision("six", 48, ledger.Derived{Class: "shut", Scope: scope, Holder: Holder{Claim: "gone", Cluster: "tenant", Name: "gone"}})
+	shut := provision("six", 48, ledger.Derived{Class: "shut", Scope: scope, Holder: ledger.Holder{Claim: "gone", Cluster: "tenant", Name: "gone"}})
 	c.must(c.Derived().Begin(c.t.Context(), shut.ID, "gone", c.clock.now().Add(time.Minute)))
 	c.pool("flat", "10.4.0.0/24")
-	for _, workspace := range []ClusterName{"tenant", "other"} {
+	for _, workspace := range []ledger.ClusterName{"tenant", "other"} {
 		s, err := c.Derived().Space(c.t.Context(), "flat", workspace, scope.Only([]string{"network"}))
 		c.must(err)
 		c.bind(request(s.ID, "flat-of-"+string(workspace), 32))
@@ -203,19 +203,19 @@ func (c *chronicle) someEnds() {
 	c.bind(request("p", "went", 32))
 	unbound, leased := c.bind(request("p", "unbound", 32)), c.bind(request("p", "lease-over", 32))
 	c.bind(request("p", "first", 32))
-	c.adopt("adopted-once", "10.0.0.140/32", Bound)
-	c.adopt("disputed-once", "10.0.0.140/32", Bound)
-	_, err := c.Carve(c.t.Context(), request("p", "retired", 31), Pool{ID: "retired", Cluster: "tenant", Name: "retired"})
+	c.adopt("adopted-once", "10.0.0.140/32", ledger.Bound)
+	c.adopt("disputed-once", "10.0.0.140/32", ledger.Bound)
+	_, err := c.Pools().Carve(c.t.Context(), request("p", "retired", 31), ledger.Pool{ID: "retired", Cluster: "tenant", Name: "retired"})
 	c.must(err)
 	failed := c.reserve(reservation("failed", 32))
 	c.wait()
-	for _, claim := range []ClaimID{"went", "adopted-once", "disputed-once", failed.Holder.Claim} {
+	for _, claim := range []ledger.ClaimID{"went", "adopted-once", "disputed-once", failed.Holder.Claim} {
 		c.free(claim)
 	}
-	c.must(c.ReleaseFor(c.t.Context(), unbound, CauseWorkspaceGone))
-	c.must(c.ReleaseFor(c.t.Context(), leased, CauseLeaseExpired))
-	c.must(c.Retire(c.t.Context(), "retired"))
-	_, err = c.Reuse(c.t.Context(), c.retain("first", time.Time{}), successor("first", "second"))
+	c.must(c.ReleaseFor(c.t.Context(), unbound, ledger.CauseWorkspaceGone))
+	c.must(c.ReleaseFor(c.t.Context(), leased, ledger.CauseLeaseExpired))
+	c.must(c.Pools().Retire(c.t.Context(), "retired"))
+	_, err = c.Retained().Reuse(c.t.Context(), c.retain("first", time.Time{}), successor("first", "second"))
 	c.must(err)
 }
 

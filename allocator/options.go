@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -17,7 +18,7 @@ type Options struct {
 	// QueueLimit bounds how many requests may be queued for one space;
 	// beyond it Bind and Release answer ErrBusy. Default 8192.
 	QueueLimit int
-	// Origin replaces what the ledger has as its origin: see Allocator.Origin. Empty: it stays as it is.
+	// Origin replaces what the ledger has as its origin: see Recovery.Origin. Empty: it stays as it is.
 	Origin string
 	// HoldTime is how long room is held for a waiting claim that was woken for
 	// it. Default 10 s.
@@ -30,11 +31,11 @@ type Options struct {
 	// Wake is called when there is room for a claim that waits, which should Bind again
 	// soon, and when the block of a claim is no longer in dispute. It must not block.
 	// Default: no call.
-	Wake func(Holder)
+	Wake func(ledger.Holder)
 	// Cooldown is how long a block cools that is about to be freed; 0 or less: it is free at once.
 	// With an error the block is not freed, and the caller of the release gets the error. Default:
 	// no block cools.
-	Cooldown func(Block) (time.Duration, error)
+	Cooldown func(ledger.Block) (time.Duration, error)
 	// History is how long the ledger keeps a tenure after its end. 0: it records none, and deletes
 	// those that it has. All Allocators of a ledger should have the same.
 	History time.Duration
@@ -44,11 +45,11 @@ type Options struct {
 	MaxHistory int
 	// Changed is called with the pools of a space whose usage or state a change has changed. It
 	// must not block, nor keep the list. Default: no call.
-	Changed func(...PoolID)
+	Changed func(...ledger.PoolID)
 	// Retired is called when a pool has left the ledger, by this Allocator or another one: a pool
 	// that was refused because of it may be registered now. It may be called more than once for a
 	// pool. It must not block. Default: no call.
-	Retired func(Pool)
+	Retired func(ledger.Pool)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 	// Registerer receives the allocator's metrics. Default: none.

@@ -5,8 +5,8 @@ import "context"
 // Origin tells where the holders of the ledger's blocks are, in words of the caller's, such as the identity of the API
 // that serves them. The first call on a ledger says it, and the ledger keeps that. A later caller that sees another
 // origin than the one that is returned does not see the holders.
-func (a *Allocator) Origin(ctx context.Context, seen string) (string, error) {
-	return a.store.Origin(ctx, seen)
+func (rc Recovery) Origin(ctx context.Context, seen string) (string, error) {
+	return rc.a.store.Origin(ctx, seen)
 }
 
 // replaceOrigin gives the ledger the origin of the options.

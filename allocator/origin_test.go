@@ -7,7 +7,7 @@ func TestOrigin(t *testing.T) {
 	l := newLedger(t)
 	origin := func(a *Allocator, seen, want string) {
 		t.Helper()
-		if got, err := a.Origin(t.Context(), seen); err != nil || got != want {
+		if got, err := a.Recovery().Origin(t.Context(), seen); err != nil || got != want {
 			t.Errorf("Origin(%q) = %q, %v; want %q", seen, got, err, want)
 		}
 	}

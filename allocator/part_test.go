@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // A list in parts has every block once, in order, and has etcd count not much more than it reads.
@@ -23,7 +24,7 @@ func TestList_InParts(t *testing.T) {
 		"2001:db8::/32": dense("2001:db8::/64", 3000),
 		"12.0.0.0/24":   dense("12.0.0.0/32", 256),
 	} {
-		id := PoolID("p" + cidr[:2])
+		id := ledger.PoolID("p" + cidr[:2])
 		l.pool(id, cidr)
 		l.putBlocks(id, of)
 		blocks += len(of)
@@ -35,8 +36,8 @@ func TestList_InParts(t *testing.T) {
 		t.Fatalf("List has %d blocks, want %d", len(whole), blocks)
 	}
 	counted.reset()
-	var parts []Block
-	for at, more := (Position{}), true; more; {
+	var parts []ledger.Block
+	for at, more := (ledger.Position{}), true; more; {
 		if at, more = readPart(t, a, at, part, &parts); len(parts) > blocks {
 			t.Fatalf("the parts have %d blocks, want %d", len(parts), blocks)
 		}
@@ -48,7 +49,7 @@ func TestList_InParts(t *testing.T) {
 }
 
 // readPart adds so many blocks to a list, and returns where they end and whether there may be more.
-func readPart(t *testing.T, a *Allocator, after Position, n int, to *[]Block) (last Position, more bool) {
+func readPart(t *testing.T, a *Allocator, after ledger.Position, n int, to *[]ledger.Block) (last ledger.Position, more bool) {
 	t.Helper()
 	for b, err := range a.List(t.Context(), ListOptions{After: after}) {
 		if err != nil {
@@ -56,10 +57,10 @@ func readPart(t *testing.T, a *Allocator, after Position, n int, to *[]Block) (l
 		}
 		*to = append(*to, b)
 		if n--; n == 0 {
-			return Position{Space: b.Space, Prefix: b.Prefix}, true
+			return ledger.Position{Space: b.Space, Prefix: b.Prefix}, true
 		}
 	}
-	return Position{}, false
+	return ledger.Position{}, false
 }
 
 // A part of a pool begins behind a place, also one that lies before the pool.
@@ -69,12 +70,12 @@ func TestList_OfAPoolAfter(t *testing.T) {
 	l.pool("q", "10.1.0.0/24")
 	first, second := l.bind(request("q", "c0", 28)), l.bind(request("q", "c1", 28))
 	for name, tt := range map[string]struct {
-		after Position
-		want  []Block
+		after ledger.Position
+		want  []ledger.Block
 	}{
-		"of another pool": {Position{Space: "p", Prefix: netip.MustParsePrefix("10.0.0.0/28")}, []Block{first, second}},
-		"the first block": {Position{Space: "q", Prefix: first.Prefix}, []Block{second}},
-		"the last block":  {Position{Space: "q", Prefix: second.Prefix}, nil},
+		"of another pool": {ledger.Position{Space: "p", Prefix: netip.MustParsePrefix("10.0.0.0/28")}, []ledger.Block{first, second}},
+		"the first block": {ledger.Position{Space: "q", Prefix: first.Prefix}, []ledger.Block{second}},
+		"the last block":  {ledger.Position{Space: "q", Prefix: second.Prefix}, nil},
 	} {
 		if got := listed(t, l.Allocator, ListOptions{Pool: "q", After: tt.after}); fmt.Sprint(got) != fmt.Sprint(tt.want) {
 			t.Errorf("%s: List = %v, want %v", name, got, tt.want)
@@ -97,18 +98,18 @@ func TestChangedBlocks(t *testing.T) {
 	if err := l.Release(t.Context(), gone.Holder.Claim); err != nil {
 		t.Fatalf("Release: %v", err)
 	}
-	if _, _, err := other.Retain(t.Context(), "retained", time.Time{}); err != nil {
+	if _, _, err := other.Retained().Retain(t.Context(), "retained", time.Time{}); err != nil {
 		t.Fatalf("Retain: %v", err)
 	}
-	l.wantChanged(map[netip.Prefix]BlockState{kept.Prefix: Bound, gone.Prefix: "", retained.Prefix: Retained})
+	l.wantChanged(map[netip.Prefix]ledger.BlockState{kept.Prefix: ledger.Bound, gone.Prefix: "", retained.Prefix: ledger.Retained})
 	l.wantChanged(nil)
 }
 
 // wantChanged fails the test unless exactly these blocks have changed; those without a state are gone.
-func (l *fixture) wantChanged(want map[netip.Prefix]BlockState) {
+func (l *fixture) wantChanged(want map[netip.Prefix]ledger.BlockState) {
 	l.t.Helper()
 	l.catchUp(l.t)
-	got := map[netip.Prefix]BlockState{}
+	got := map[netip.Prefix]ledger.BlockState{}
 	for at, blocks := range l.ChangedBlocks() {
 		got[at.Prefix] = ""
 		for _, b := range blocks {

@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-func root(id PoolID, cidr string) Pool {
-	return Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr)}
+func root(id ledger.PoolID, cidr string) ledger.Pool {
+	return ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr)}
 }
 
 func TestRegister(t *testing.T) {
@@ -22,15 +23,15 @@ func TestRegister(t *testing.T) {
 	other := l.open()
 	p := root("p", "10.0.0.0/24")
 	p.Excluded = []netip.Prefix{prefix("10.0.0.128/25"), prefix("10.0.0.0/30"), prefix("10.0.0.0/30")}
-	first, err := l.Register(t.Context(), p)
+	first, err := l.Pools().Register(t.Context(), p)
 	if err != nil {
 		t.Fatalf("Register: %v", err)
 	}
-	if first.Space != "p" || first.State != PoolOpen || fmt.Sprint(first.Excluded) != "[10.0.0.0/30 10.0.0.128/25]" {
+	if first.Space != "p" || first.State != ledger.PoolOpen || fmt.Sprint(first.Excluded) != "[10.0.0.0/30 10.0.0.128/25]" {
 		t.Errorf("Register = %+v; want an open pool in space p, its exclusions merged", first)
 	}
 	for _, a := range []*Allocator{l.Allocator, other} {
-		again, err := a.Register(t.Context(), root("p", "10.0.0.0/24"))
+		again, err := a.Pools().Register(t.Context(), root("p", "10.0.0.0/24"))
 		if err != nil || fmt.Sprint(again) != fmt.Sprint(first) {
 			t.Errorf("Register = %v, %v; want the pool as it was registered first", again, err)
 		}
@@ -56,30 +57,30 @@ func TestRegister_Refusals(t *testing.T) {
 	outside := root("q", "10.9.0.0/24")
 	outside.Excluded = []netip.Prefix{prefix("10.0.0.0/30")}
 	for name, tc := range map[string]struct {
-		pool Pool
+		pool ledger.Pool
 		want error
 	}{
-		"another CIDR":                {root("p", "10.0.0.0/25"), ErrPoolMismatch},
-		"another space":               {space, ErrPoolMismatch},
-		"another cluster":             {elsewhere, ErrPoolMismatch},
-		"the space of another tenant": {stolen, ErrPoolMismatch},
-		"host bits":                   {root("q", "10.9.0.1/24"), ErrInvalid},
-		"no CIDR":                     {Pool{ID: "q", Cluster: "platform"}, ErrInvalid},
-		"a child":                     {child, ErrInvalid},
-		"an exclusion outside":        {outside, ErrInvalid},
-		"a slash":                     {root("a/b", "10.9.0.0/24"), ErrInvalid},
+		"another CIDR":                {root("p", "10.0.0.0/25"), ledger.ErrPoolMismatch},
+		"another space":               {space, ledger.ErrPoolMismatch},
+		"another cluster":             {elsewhere, ledger.ErrPoolMismatch},
+		"the space of another tenant": {stolen, ledger.ErrPoolMismatch},
+		"host bits":                   {root("q", "10.9.0.1/24"), ledger.ErrInvalid},
+		"no CIDR":                     {ledger.Pool{ID: "q", Cluster: "platform"}, ledger.ErrInvalid},
+		"a child":                     {child, ledger.ErrInvalid},
+		"an exclusion outside":        {outside, ledger.ErrInvalid},
+		"a slash":                     {root("a/b", "10.9.0.0/24"), ledger.ErrInvalid},
 	} {
-		if _, err := l.Register(t.Context(), tc.pool); !errors.Is(err, tc.want) {
+		if _, err := l.Pools().Register(t.Context(), tc.pool); !errors.Is(err, tc.want) {
 			t.Errorf("%s: got %v, want %v", name, err, tc.want)
 		}
 	}
-	var overlap *OverlapError
-	if _, err := l.Register(t.Context(), root("q", "10.0.0.0/16")); !errors.As(err, &overlap) || overlap.With.ID != "p" {
+	var overlap *ledger.OverlapError
+	if _, err := l.Pools().Register(t.Context(), root("q", "10.0.0.0/16")); !errors.As(err, &overlap) || overlap.With.ID != "p" {
 		t.Errorf("Register: %v", err)
 	}
 	tenant := root("q", "10.0.0.0/16")
 	tenant.Cluster = "tenant"
-	if _, err := l.Register(t.Context(), tenant); err != nil {
+	if _, err := l.Pools().Register(t.Context(), tenant); err != nil {
 		t.Error("another workspace may use the same addresses:", err)
 	}
 }
@@ -93,15 +94,15 @@ func TestRegister_OverlapRace(t *testing.T) {
 		errs := make([]error, 9)
 		for i := range errs {
 			wg.Go(func() {
-				id := PoolID(fmt.Sprintf("p%d-%d", round, i))
+				id := ledger.PoolID(fmt.Sprintf("p%d-%d", round, i))
 				cidr := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(round), 0, 0}), 16+i)
-				_, errs[i] = allocators[i%3].Register(t.Context(), Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: cidr})
+				_, errs[i] = allocators[i%3].Pools().Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: cidr})
 			})
 		}
 		wg.Wait()
 		won := 0
 		for _, err := range errs {
-			var overlap *OverlapError
+			var overlap *ledger.OverlapError
 			switch {
 			case err == nil:
 				won++
@@ -120,12 +121,12 @@ func TestDomain_PoolsShareTheirBlocks(t *testing.T) {
 	l := newLedger(t)
 	other := l.open()
 	big, small := root("big", "10.0.0.0/16"), root("small", "10.0.0.0/24")
-	big.Space, small.Space = DomainSpace("platform", "a/b"), DomainSpace("platform", "a/b")
-	if _, err := l.Register(t.Context(), big); err != nil {
+	big.Space, small.Space = ledger.DomainSpace("platform", "a/b"), ledger.DomainSpace("platform", "a/b")
+	if _, err := l.Pools().Register(t.Context(), big); err != nil {
 		t.Fatalf("Register: %v", err)
 	}
 	l.bind(request("big", "c0", 26))
-	if _, err := other.Register(t.Context(), small); err != nil {
+	if _, err := other.Pools().Register(t.Context(), small); err != nil {
 		t.Fatalf("Register: %v", err)
 	}
 	for i, want := range []string{"10.0.0.64/26", "10.0.0.128/26", "10.0.0.192/26"} {
@@ -138,18 +139,18 @@ func TestDomain_PoolsShareTheirBlocks(t *testing.T) {
 		t.Errorf("bind: %v", got)
 	}
 	l.sameAsLedger(other, l.open())
-	if c, _ := l.Capacity("small"); c.Blocks != 3 || c.Available.Sign() != 0 {
+	if c, _ := l.Pools().Capacity("small"); c.Blocks != 3 || c.Available.Sign() != 0 {
 		t.Error("a pool counts its own blocks, and lacks the room of all:", c)
 	}
-	for _, claim := range []ClaimID{"s0", "s1", "s2"} {
+	for _, claim := range []ledger.ClaimID{"s0", "s1", "s2"} {
 		if err := l.Release(t.Context(), claim); err != nil {
 			t.Fatalf("Release: %v", err)
 		}
 	}
-	if err := l.Retire(t.Context(), "small"); err != nil {
+	if err := l.Pools().Retire(t.Context(), "small"); err != nil {
 		t.Error("the block of another pool in its CIDR does not hold a pool:", err)
 	}
-	if err := other.Retire(t.Context(), "big"); !errors.Is(err, ErrPoolInUse) {
+	if err := other.Pools().Retire(t.Context(), "big"); !errors.Is(err, ledger.ErrPoolInUse) {
 		t.Errorf("Retire: %v", err)
 	}
 	l.sameAsLedger(other, l.open())
@@ -160,7 +161,7 @@ func TestExclude(t *testing.T) {
 	other := l.open()
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
-	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}); err != nil {
+	if err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}); err != nil {
 		t.Fatalf("Exclude: %v", err)
 	}
 	if got := l.bind(request("p", "d", 26)); got.Prefix != prefix("10.0.0.128/26") {
@@ -169,17 +170,17 @@ func TestExclude(t *testing.T) {
 	if err := l.Release(t.Context(), "c"); err != nil {
 		t.Fatalf("Release: %v", err)
 	}
-	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}); err != nil {
+	if err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}); err != nil {
 		t.Fatalf("Exclude: %v", err)
 	}
 	b, err := other.Bind(t.Context(), request("p", "e", 26))
 	if err != nil || b.Prefix != prefix("10.0.0.64/26") {
 		t.Errorf("Bind = %v, %v; want 10.0.0.64/26", b, err)
 	}
-	if err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.1.0.0/26")}); !errors.Is(err, ErrInvalid) {
+	if err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.1.0.0/26")}); !errors.Is(err, ledger.ErrInvalid) {
 		t.Errorf("Exclude: %v", err)
 	}
-	if err := l.Exclude(t.Context(), "q", nil); !errors.Is(err, ErrUnknownPool) {
+	if err := l.Pools().Exclude(t.Context(), "q", nil); !errors.Is(err, ledger.ErrUnknownPool) {
 		t.Errorf("Exclude: %v", err)
 	}
 	l.sameAsLedger(other)
@@ -190,7 +191,7 @@ func TestExclude(t *testing.T) {
 func TestChanged_NotWithoutChange(t *testing.T) {
 	var news atomic.Int64
 	l := newLedger(t, func(o *Options) {
-		o.Changed = func(ids ...PoolID) {
+		o.Changed = func(ids ...ledger.PoolID) {
 			if slices.Contains(ids, "p") {
 				news.Add(1)
 			}
@@ -200,8 +201,8 @@ func TestChanged_NotWithoutChange(t *testing.T) {
 	l.bind(request("p", "c", 26))
 	edit := func() {
 		t.Helper()
-		err := l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")})
-		if err := errors.Join(err, l.Drain(t.Context(), "p")); err != nil {
+		err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")})
+		if err := errors.Join(err, l.Pools().Drain(t.Context(), "p")); err != nil {
 			t.Fatalf("Join: %v", err)
 		}
 		l.catchUp(t)
@@ -221,11 +222,11 @@ func TestDrain_RetiresItselfWhenEmpty(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
 	for range 2 {
-		if err := l.Drain(t.Context(), "p"); err != nil {
+		if err := l.Pools().Drain(t.Context(), "p"); err != nil {
 			t.Fatalf("Drain: %v", err)
 		}
 	}
-	if _, err := l.Register(t.Context(), root("q", "10.0.0.0/24")); err == nil {
+	if _, err := l.Pools().Register(t.Context(), root("q", "10.0.0.0/24")); err == nil {
 		t.Error("a draining pool has lost its CIDR")
 	}
 	other := l.open()
@@ -233,14 +234,14 @@ func TestDrain_RetiresItselfWhenEmpty(t *testing.T) {
 		t.Fatalf("Release: %v", err)
 	}
 	l.waitGone("p")
-	if _, err := l.Register(t.Context(), root("q", "10.0.0.0/24")); err != nil {
+	if _, err := l.Pools().Register(t.Context(), root("q", "10.0.0.0/24")); err != nil {
 		t.Errorf("Register: %v", err)
 	}
 	l.sameAsLedger(other)
 }
 
 // waitGone waits until a pool has left the ledger.
-func (l *fixture) waitGone(id PoolID) {
+func (l *fixture) waitGone(id ledger.PoolID) {
 	l.t.Helper()
 	watch := l.etcd.Client().Watch(l.t.Context(), l.keys.Pool(id))
 	for {
@@ -260,18 +261,18 @@ func TestRetire(t *testing.T) {
 	other := l.open()
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
-	if err := other.Retire(t.Context(), "p"); !errors.Is(err, ErrPoolInUse) {
+	if err := other.Pools().Retire(t.Context(), "p"); !errors.Is(err, ledger.ErrPoolInUse) {
 		t.Errorf("Retire: %v", err)
 	}
 	if err := l.Release(t.Context(), "c"); err != nil {
 		t.Fatalf("Release: %v", err)
 	}
 	for range 2 {
-		if err := other.Retire(t.Context(), "p"); err != nil {
+		if err := other.Pools().Retire(t.Context(), "p"); err != nil {
 			t.Errorf("Retire: %v", err)
 		}
 	}
-	if _, err := l.Bind(t.Context(), request("p", "d", 26)); !errors.Is(err, ErrUnknownPool) {
+	if _, err := l.Bind(t.Context(), request("p", "d", 26)); !errors.Is(err, ledger.ErrUnknownPool) {
 		t.Errorf("Bind: %v", err)
 	}
 	l.pool("p", "10.0.0.0/25")
@@ -282,7 +283,7 @@ func TestRetire(t *testing.T) {
 }
 
 // The ledger says since when it has a pool, and at which revision that changed last.
-func TestRegistered(t *testing.T) {
+func TestRead(t *testing.T) {
 	l := newLedger(t)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.FixedZone("", 3600))
 	l.swap(func(h *engine.Hooks) { h.Now = func() time.Time { return now } })
@@ -291,20 +292,20 @@ func TestRegistered(t *testing.T) {
 		t.Fatalf("carve: %v", err)
 	}
 	other := l.open()
-	for _, id := range []PoolID{"p", "child"} {
-		p, revision, ok, err := other.Registered(t.Context(), id)
+	for _, id := range []ledger.PoolID{"p", "child"} {
+		p, revision, ok, err := other.Pools().Read(t.Context(), id)
 		if err != nil || !ok || !p.RegisteredAt.Equal(now) || revision > other.Revision() {
-			t.Errorf("Registered(%s) = %+v, %d, %t, %v; want it since %v, at a revision up to %d", id, p, revision, ok, err, now, other.Revision())
+			t.Errorf("Read(%s) = %+v, %d, %t, %v; want it since %v, at a revision up to %d", id, p, revision, ok, err, now, other.Revision())
 		}
-		_, before, _, _ := other.Registered(t.Context(), id)
-		if err := l.Exclude(t.Context(), id, []netip.Prefix{prefix("10.0.0.0/30")}); err != nil {
+		_, before, _, _ := other.Pools().Read(t.Context(), id)
+		if err := l.Pools().Exclude(t.Context(), id, []netip.Prefix{prefix("10.0.0.0/30")}); err != nil {
 			t.Fatalf("Exclude: %v", err)
 		}
-		if p, after, _, _ := other.Registered(t.Context(), id); after <= before || !p.RegisteredAt.Equal(now) {
-			t.Errorf("after a change Registered(%s) = %+v at revision %d; want it since %v, at a revision beyond %d", id, p, after, now, before)
+		if p, after, _, _ := other.Pools().Read(t.Context(), id); after <= before || !p.RegisteredAt.Equal(now) {
+			t.Errorf("after a change Read(%s) = %+v at revision %d; want it since %v, at a revision beyond %d", id, p, after, now, before)
 		}
 	}
-	if p, _, ok, err := l.Registered(t.Context(), "never"); ok || err != nil {
-		t.Errorf("Registered(never) = %+v, %t, %v", p, ok, err)
+	if p, _, ok, err := l.Pools().Read(t.Context(), "never"); ok || err != nil {
+		t.Errorf("Read(never) = %+v, %t, %v", p, ok, err)
 	}
 }

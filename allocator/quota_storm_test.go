@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // The limits of the storm, in addresses.
@@ -26,7 +27,7 @@ const (
 type hoarder struct {
 	*fixture
 	allocators []*Allocator
-	Cluster    ClusterName
+	Cluster    ledger.ClusterName
 	random     *rand.Rand
 }
 
@@ -38,15 +39,15 @@ func (h *hoarder) step() {
 	var err error
 	switch h.random.IntN(8) {
 	case 0, 1, 2:
-		err = a.Release(ctx, ClaimID(claim))
+		err = a.Release(ctx, ledger.ClaimID(claim))
 	case 3:
-		_, _, err = a.Retain(ctx, ClaimID(claim), time.Time{})
+		_, _, err = a.Retained().Retain(ctx, ledger.ClaimID(claim), time.Time{})
 	default:
-		pool := []PoolID{"p", "q", "r"}[h.random.IntN(3)]
+		pool := []ledger.PoolID{"p", "q", "r"}[h.random.IntN(3)]
 		_, err = a.Bind(ctx, of(h.Cluster, limited(stormOfPool, stormByClass, request(pool, claim, 27+h.random.IntN(6)))))
 	}
-	var exhausted *ExhaustedError
-	var over *QuotaError
+	var exhausted *ledger.ExhaustedError
+	var over *ledger.QuotaError
 	if err != nil && !errors.As(err, &exhausted) && !errors.As(err, &over) {
 		h.t.Errorf("got %v, want a refusal", err)
 	}
@@ -56,14 +57,14 @@ func (h *hoarder) step() {
 // ledger has a workspace more than it may have.
 func TestQuota_Storm(t *testing.T) {
 	l := newLedger(t, func(o *Options) { o.MaxTxnOps = 16 })
-	for id, cidr := range map[PoolID]string{"p": "10.0.0.0/24", "q": "10.0.1.0/24", "r": "10.0.2.0/24"} {
+	for id, cidr := range map[ledger.PoolID]string{"p": "10.0.0.0/24", "q": "10.0.1.0/24", "r": "10.0.2.0/24"} {
 		l.pool(id, cidr)
 	}
 	allocators := []*Allocator{l.Allocator, l.open(), l.open()}
 	var wg sync.WaitGroup
 	for i := range 24 {
 		wg.Go(func() {
-			h := &hoarder{l, allocators, ClusterName(fmt.Sprint("w", i%3)), rand.New(rand.NewPCG(uint64(i), 11))}
+			h := &hoarder{l, allocators, ledger.ClusterName(fmt.Sprint("w", i%3)), rand.New(rand.NewPCG(uint64(i), 11))}
 			for range 60 {
 				h.step()
 			}

@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // limited sets what the workspace of a request may hold; 0 is no limit.
-func limited(ofPool, byClass int64, req Request) Request {
+func limited(ofPool, byClass int64, req ledger.Request) ledger.Request {
 	if ofPool > 0 {
 		req.Limits.Pool = big.NewInt(ofPool)
 	}
@@ -24,15 +25,15 @@ func limited(ofPool, byClass int64, req Request) Request {
 }
 
 // of is a request from another workspace.
-func of(c ClusterName, req Request) Request {
+func of(c ledger.ClusterName, req ledger.Request) ledger.Request {
 	req.Holder.Cluster = c
 	return req
 }
 
 // wantOver checks that a request is refused for its quota, and with what figures.
-func wantOver(t *testing.T, err error, pool PoolID, class, figures string) {
+func wantOver(t *testing.T, err error, pool ledger.PoolID, class, figures string) {
 	t.Helper()
-	over, ok := errors.AsType[*QuotaError](err)
+	over, ok := errors.AsType[*ledger.QuotaError](err)
 	if !ok {
 		t.Errorf("got %v, want a quota to be exceeded", err)
 		return
@@ -42,7 +43,7 @@ func wantOver(t *testing.T, err error, pool PoolID, class, figures string) {
 	}
 }
 
-func (r *room) over(req Request, pool PoolID, class, figures string) {
+func (r *room) over(req ledger.Request, pool ledger.PoolID, class, figures string) {
 	r.t.Helper()
 	_, err := r.Bind(r.t.Context(), req)
 	wantOver(r.t, err, pool, class, figures)
@@ -61,7 +62,7 @@ func TestQuota_OfAPool(t *testing.T) {
 	if b := r.bind(limited(1, 0, request("p", "a", 28))); b.Holder.Claim != "a" {
 		t.Error("who has a block gets it, whatever the limit:", b)
 	}
-	if _, ok, err := r.Retain(t.Context(), "a", time.Time{}); !ok || err != nil {
+	if _, ok, err := r.Retained().Retain(t.Context(), "a", time.Time{}); !ok || err != nil {
 		t.Fatalf("Retain: %v", err)
 	}
 	r.over(limited(64, 0, request("p", "e", 32)), "p", "", "64 64 1")
@@ -92,7 +93,7 @@ func TestQuota_OfAClass(t *testing.T) {
 	r.pool("q", "10.1.0.0/24")
 	r.pool("six", "2001:db8::/32")
 	other := r.open()
-	for pool, claim := range map[PoolID]string{"p": "a", "q": "b"} {
+	for pool, claim := range map[ledger.PoolID]string{"p": "a", "q": "b"} {
 		req := request(pool, claim, 28)
 		req.Class = "c"
 		if _, err := other.Bind(t.Context(), req); err != nil {
@@ -130,9 +131,9 @@ func TestQuota_Children(t *testing.T) {
 		req := limited(64, 0, request("p", id, 26))
 		req.Slice = slice
 		if slice {
-			req.Limits = Limits{}
+			req.Limits = ledger.Limits{}
 		}
-		_, err := r.Carve(t.Context(), req, Pool{ID: PoolID(id), Cluster: "tenant", Name: id})
+		_, err := r.Pools().Carve(t.Context(), req, ledger.Pool{ID: ledger.PoolID(id), Cluster: "tenant", Name: id})
 		return err
 	}
 	for _, slice := range []string{"s1", "s2"} {
@@ -144,12 +145,12 @@ func TestQuota_Children(t *testing.T) {
 		t.Fatalf("carve: %v", err)
 	}
 	wantOver(t, carve("child2", false), "p", "", "64 64 64")
-	r.Wait(limited(64, 0, request("p", "child2", 26)))
-	if _, ok, err := r.Retain(t.Context(), "s1", time.Time{}); !ok || err != nil {
+	r.Waits().Add(limited(64, 0, request("p", "child2", 26)))
+	if _, ok, err := r.Retained().Retain(t.Context(), "s1", time.Time{}); !ok || err != nil {
 		t.Fatalf("Retain: %v", err)
 	}
 	r.over(limited(64, 0, request("p", "claim", 32)), "p", "", "64 64 1")
-	if err := r.Retire(t.Context(), "child"); err != nil {
+	if err := r.Pools().Retire(t.Context(), "child"); err != nil {
 		t.Fatalf("Retire: %v", err)
 	}
 	r.wantWoken("child2")
@@ -160,7 +161,7 @@ func TestQuota_Children(t *testing.T) {
 func TestQuota_Adoption(t *testing.T) {
 	r := newRoom(t)
 	for _, c := range []struct{ Claim, prefix string }{{"a", "10.0.0.0/26"}, {"b", "10.0.0.64/26"}, {"rival", "10.0.0.0/26"}} {
-		if _, err := r.Adopt(t.Context(), limited(64, 64, exactly(request("p", c.Claim, 0), c.prefix)), Bound); err != nil {
+		if _, err := r.Recovery().Adopt(t.Context(), limited(64, 64, exactly(request("p", c.Claim, 0), c.prefix)), ledger.Bound); err != nil {
 			t.Fatalf("Adopt: %v", err)
 		}
 	}
@@ -184,11 +185,11 @@ func TestQuota_InOneTransaction(t *testing.T) {
 		ask := func(i int, class string) {
 			req := limited(limits[0], limits[1], request("p", fmt.Sprint("c", i), 28))
 			if i == 0 {
-				req.Limits = Limits{}
+				req.Limits = ledger.Limits{}
 			}
 			if b, err := l.Bind(t.Context(), req); err == nil {
 				bound <- b.Prefix
-			} else if _, over := errors.AsType[*QuotaError](err); !over {
+			} else if _, over := errors.AsType[*ledger.QuotaError](err); !over {
 				t.Errorf("Bind by class %s: %v, want a QuotaError", class, err)
 			}
 		}
@@ -213,10 +214,10 @@ func TestQuota_WaitsForTheOwnRelease(t *testing.T) {
 		r.bind(limited(limits[0], limits[1], request("p", "mine", 27)))
 		r.bind(limited(limits[0], limits[1], request("p", "mine too", 27)))
 		r.bind(of("other", request("p", "theirs", 27)))
-		r.Wait(since(3, limited(limits[0], limits[1], request("p", "young", 28))))
-		r.Wait(since(1, limited(limits[0], limits[1], request("p", "large", 26))))
-		r.Wait(since(2, limited(limits[0], limits[1], request("p", "old", 28))))
-		r.Wait(since(4, limited(limits[0], limits[1], request("p", "too young", 28))))
+		r.Waits().Add(since(3, limited(limits[0], limits[1], request("p", "young", 28))))
+		r.Waits().Add(since(1, limited(limits[0], limits[1], request("p", "large", 26))))
+		r.Waits().Add(since(2, limited(limits[0], limits[1], request("p", "old", 28))))
+		r.Waits().Add(since(4, limited(limits[0], limits[1], request("p", "too young", 28))))
 		r.wantWoken()
 		r.release("theirs")
 		r.wantWoken()
@@ -225,8 +226,8 @@ func TestQuota_WaitsForTheOwnRelease(t *testing.T) {
 		r.wantWoken("old", "young") // as many as the limit lets have it
 		r.bind(limited(limits[0], limits[1], request("p", "old", 28)))
 		r.bind(limited(limits[0], limits[1], request("p", "young", 28)))
-		r.over(limited(limits[0], limits[1], request("p", "too young", 28)), or(PoolID("p"), limits[0]), or("c", limits[1]), "64 64 16")
-		if n := r.Waiting("p"); n != 1 {
+		r.over(limited(limits[0], limits[1], request("p", "too young", 28)), or(ledger.PoolID("p"), limits[0]), or("c", limits[1]), "64 64 16")
+		if n := waiting(r.Allocator, "p"); n != 1 {
 			t.Error(n, "wait, want the large one")
 		}
 		r.release("old", "young", "mine too")
@@ -242,8 +243,8 @@ func TestQuota_WaitsForTheOtherLimit(t *testing.T) {
 	r.pool("q", "10.1.0.0/24")
 	r.bind(limited(0, 64, request("q", "of the class", 26)))
 	r.bind(request("p", "of the pool", 27))
-	r.Wait(since(1, limited(32, 64, request("p", "old", 28))))
-	r.Wait(since(2, limited(32, 64, request("p", "young", 28))))
+	r.Waits().Add(since(1, limited(32, 64, request("p", "old", 28))))
+	r.Waits().Add(since(2, limited(32, 64, request("p", "young", 28))))
 	r.release("of the class")
 	r.wantWoken("old", "young")
 	r.release("of the pool")
@@ -264,17 +265,17 @@ func or[T ~string](name T, limit int64) T {
 func TestQuota_IsPassedOver(t *testing.T) {
 	r := newRoom(t)
 	r.bind(of("other", request("p", "full", 24)))
-	r.Wait(since(1, limited(64, 0, request("p", "first", 26))))
-	r.Wait(since(2, limited(64, 0, request("p", "second", 26))))
-	r.Wait(since(3, of("other", request("p", "third", 25))))
+	r.Waits().Add(since(1, limited(64, 0, request("p", "first", 26))))
+	r.Waits().Add(since(2, limited(64, 0, request("p", "second", 26))))
+	r.Waits().Add(since(3, of("other", request("p", "third", 25))))
 	r.release("full")
 	r.wantWoken("first", "third", "second") // workspaces take turns, and none is over its limit yet
 	r.bind(limited(64, 0, request("p", "first", 26)))
 	r.over(limited(64, 0, request("p", "second", 26)), "p", "", "64 64 64")
-	r.Wait(since(2, limited(64, 0, request("p", "second", 26))))
+	r.Waits().Add(since(2, limited(64, 0, request("p", "second", 26))))
 	r.bind(of("other", request("p", "fourth", 26))) // what was held for the second is free
 	r.bind(of("other", request("p", "third", 25)))
-	r.Wait(since(4, of("other", request("p", "fifth", 26))))
+	r.Waits().Add(since(4, of("other", request("p", "fifth", 26))))
 	r.wantWoken()
 	r.release("first")
 	r.wantWoken("fifth", "second") // the fifth has the room, the second learns that it has none
@@ -287,12 +288,12 @@ func TestQuota_ForgetsWhoWaitsNoMore(t *testing.T) {
 		r := newRoom(t)
 		r.pool("q", "10.1.0.0/24")
 		r.bind(of("other", request("p", "full", 24)))
-		r.Wait(limited(limits[0], limits[1], request("p", "for room", 28)))
-		r.Wait(limited(limits[0], limits[1], request("p", "withdrawn", 27)))
-		r.Wait(limited(limits[0], limits[1], request("q", "for a pool that goes", 27)))
-		r.Withdraw("for room")
-		r.Withdraw("withdrawn")
-		if err := r.Retire(t.Context(), "q"); err != nil {
+		r.Waits().Add(limited(limits[0], limits[1], request("p", "for room", 28)))
+		r.Waits().Add(limited(limits[0], limits[1], request("p", "withdrawn", 27)))
+		r.Waits().Add(limited(limits[0], limits[1], request("q", "for a pool that goes", 27)))
+		r.Waits().Withdraw("for room")
+		r.Waits().Withdraw("withdrawn")
+		if err := r.Pools().Retire(t.Context(), "q"); err != nil {
 			t.Fatalf("Retire: %v", err)
 		}
 		r.catchUp(t)
@@ -308,7 +309,7 @@ func TestQuota_ReleaseFromElsewhere(t *testing.T) {
 	r.pool("q", "10.1.0.0/24")
 	other := r.open()
 	r.bind(limited(0, 64, request("q", "held", 26)))
-	r.Wait(limited(0, 64, request("p", "w", 26)))
+	r.Waits().Add(limited(0, 64, request("p", "w", 26)))
 	r.wantWoken()
 	if err := other.Release(t.Context(), "held"); err != nil {
 		t.Fatalf("Release: %v", err)

@@ -7,21 +7,22 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // A walk tells all that is there, at one revision, and leaves no trace.
 func TestReader_Walk(t *testing.T) {
 	etcd := etcdtest.New(t)
-	ledger, err := allocator.Open(t.Context(), etcd.Client(), allocator.Options{})
+	alloc, err := allocator.Open(t.Context(), etcd.Client(), allocator.Options{})
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
-	defer ledger.Close()
-	if _, err := ledger.Register(t.Context(), allocator.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
+	defer alloc.Close()
+	if _, err := alloc.Pools().Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
 		t.Fatalf("Register: %v", err)
 	}
-	block, err := ledger.Bind(t.Context(), allocator.Request{
-		Pool: "p", Length: 28, Holder: allocator.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"},
+	block, err := alloc.Bind(t.Context(), ledger.Request{
+		Pool: "p", Length: 28, Holder: ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"},
 	})
 	if err != nil {
 		t.Fatalf("Bind: %v", err)
@@ -35,17 +36,17 @@ func TestReader_Walk(t *testing.T) {
 		t.Fatalf("etcd Get: %v", err)
 	}
 	var told []string
-	revision, err := allocator.Reader{Client: etcd.Client()}.Walk(t.Context(), allocator.Visitor{
-		Pool:  func(p allocator.Pool) { told = append(told, "pool "+string(p.ID)) },
-		Block: func(b allocator.Block) { told = append(told, "block "+b.Prefix.String()+" of "+string(b.Holder.Claim)) },
-		Head:  func(s allocator.SpaceID) { told = append(told, "head "+string(s)) },
-		Claim: func(c allocator.ClaimID, _ allocator.SpaceID, p netip.Prefix) {
+	revision, err := allocator.Reader{Client: etcd.Client()}.Walk(t.Context(), ledger.Visitor{
+		Pool:  func(p ledger.Pool) { told = append(told, "pool "+string(p.ID)) },
+		Block: func(b ledger.Block) { told = append(told, "block "+b.Prefix.String()+" of "+string(b.Holder.Claim)) },
+		Head:  func(s ledger.SpaceID) { told = append(told, "head "+string(s)) },
+		Claim: func(c ledger.ClaimID, _ ledger.SpaceID, p netip.Prefix) {
 			told = append(told, "claim "+string(c)+" at "+p.String())
 		},
-		Tenure: func(h allocator.Tenure) {
+		Tenure: func(h ledger.Tenure) {
 			told = append(told, "tenure "+h.Prefix.String()+" of "+string(h.Holder.Claim))
 		},
-		Unread:  func(s allocator.SpaceID, p netip.Prefix) { told = append(told, "unread "+p.String()) },
+		Unread:  func(s ledger.SpaceID, p netip.Prefix) { told = append(told, "unread "+p.String()) },
 		Damaged: func(key string, _ error) { told = append(told, "damaged "+key) },
 	})
 	if err != nil || revision != before.Header.Revision {

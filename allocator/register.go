@@ -20,20 +20,20 @@ import (
 // To register a pool again changes nothing, and returns its record. With another CIDR, space
 // or cluster it is refused with ErrPoolMismatch. Exclusions count at the first registration
 // only; see Exclude.
-func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
+func (ps Pools) Register(ctx context.Context, p ledger.Pool) (ledger.Pool, error) {
 	p, err := asRoot(p)
 	if err != nil {
-		return Pool{}, err
+		return ledger.Pool{}, err
 	}
-	p.RegisteredAt = store.Stamped(a.engine.Hooks.Now())
+	p.RegisteredAt = store.Stamped(ps.a.engine.Hooks.Now())
 	select {
-	case a.registrar <- struct{}{}: // one at a time: they contend for the fence anyway
-		defer func() { <-a.registrar }()
+	case ps.a.registrar <- struct{}{}: // one at a time: they contend for the fence anyway
+		defer func() { <-ps.a.registrar }()
 	case <-ctx.Done():
-		return Pool{}, context.Cause(ctx)
+		return ledger.Pool{}, context.Cause(ctx)
 	}
 	for {
-		s := a.engine.Spaces.Enter(p.Space)
+		s := ps.a.engine.Spaces.Enter(p.Space)
 		s.Unlock()
 		done, err := s.Do(ctx, engine.Op{Lane: p.Cluster, Alone: true, Plan: register{p}.plan})
 		if err == nil {
@@ -41,10 +41,10 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 			return done.Pool, nil
 		}
 		if errors.Is(err, errIDTaken) {
-			err = a.idTaken(ctx, p)
+			err = ps.a.idTaken(ctx, p)
 		}
 		if err != nil && !errors.Is(err, engine.ErrGone) {
-			return Pool{}, err
+			return ledger.Pool{}, err
 		}
 	}
 }
@@ -53,7 +53,7 @@ func (a *Allocator) Register(ctx context.Context, p Pool) (Pool, error) {
 var errIDTaken = errors.New("the ID is that of another pool")
 
 // idTaken tells which pool has the ID of one that is to be registered; nil: none any more.
-func (a *Allocator) idTaken(ctx context.Context, p Pool) error {
+func (a *Allocator) idTaken(ctx context.Context, p ledger.Pool) error {
 	known, revision, ok, err := a.store.Pool(ctx, p.ID)
 	if err != nil || !ok {
 		return err
@@ -65,32 +65,32 @@ func (a *Allocator) idTaken(ctx context.Context, p Pool) error {
 }
 
 // asRoot checks a pool and fills in what may be left out.
-func asRoot(p Pool) (Pool, error) {
+func asRoot(p ledger.Pool) (ledger.Pool, error) {
 	if p.Space == "" {
-		p.Space = SpaceID(p.ID)
+		p.Space = ledger.SpaceID(p.ID)
 	}
 	if err := errors.Join(ledger.CheckID("pool", p.ID), ledger.CheckID("cluster", p.Cluster), ledger.CheckID("space", p.Space)); err != nil {
-		return Pool{}, err
+		return ledger.Pool{}, err
 	}
 	if p.Parent != "" {
-		return Pool{}, fmt.Errorf("%w: pool %s has a parent; carve it", ErrInvalid, p.Name)
+		return ledger.Pool{}, fmt.Errorf("%w: pool %s has a parent; carve it", ledger.ErrInvalid, p.Name)
 	}
 	if p.Derived != nil || p.Spaces != 0 {
-		return Pool{}, fmt.Errorf("%w: pool %s is not a root pool; see Derived", ErrInvalid, p.Name)
+		return ledger.Pool{}, fmt.Errorf("%w: pool %s is not a root pool; see Derived", ledger.ErrInvalid, p.Name)
 	}
 	if !p.CIDR.IsValid() || p.CIDR != p.CIDR.Masked() {
-		return Pool{}, fmt.Errorf("%w: %s is not a CIDR without host bits", ErrInvalid, p.CIDR)
+		return ledger.Pool{}, fmt.Errorf("%w: %s is not a CIDR without host bits", ledger.ErrInvalid, p.CIDR)
 	}
 	excluded, err := exclusions(p, p.Excluded)
-	p.Excluded, p.State = excluded, PoolOpen
+	p.Excluded, p.State = excluded, ledger.PoolOpen
 	return p, err
 }
 
 // exclusions brings a list of exclusions into its canonical form.
-func exclusions(p Pool, list []netip.Prefix) ([]netip.Prefix, error) {
+func exclusions(p ledger.Pool, list []netip.Prefix) ([]netip.Prefix, error) {
 	for _, x := range list {
 		if !x.IsValid() || x != x.Masked() || !space.Contains(p.CIDR, x) {
-			return nil, fmt.Errorf("%w: exclusion %s is not a CIDR inside %s", ErrInvalid, x, p.CIDR)
+			return nil, fmt.Errorf("%w: exclusion %s is not a CIDR inside %s", ledger.ErrInvalid, x, p.CIDR)
 		}
 	}
 	list = slices.Clone(list)
@@ -99,7 +99,7 @@ func exclusions(p Pool, list []netip.Prefix) ([]netip.Prefix, error) {
 }
 
 // register plans a Register.
-type register struct{ wanted Pool }
+type register struct{ wanted ledger.Pool }
 
 // plan decides by the root pools in memory. The transaction confirms that no other
 // has come or gone meanwhile.
@@ -126,30 +126,30 @@ func (r register) plan(v space.View) (engine.Plan, error) {
 }
 
 // mismatch compares the pool with the one of that ID in the ledger.
-func (r register) mismatch(known Pool) error {
+func (r register) mismatch(known ledger.Pool) error {
 	if known.CIDR == r.wanted.CIDR && known.Space == r.wanted.Space && known.Cluster == r.wanted.Cluster && known.Above() == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: as %s in space %s of cluster %s", ErrPoolMismatch, known.CIDR, known.Space, known.Cluster)
+	return fmt.Errorf("%w: as %s in space %s of cluster %s", ledger.ErrPoolMismatch, known.CIDR, known.Space, known.Cluster)
 }
 
 // conflict refuses the pool if it cannot be registered beside another one.
 func (r register) conflict(v space.View, others space.Roots) error {
 	for _, p := range others.Pools {
 		if p.CIDR.Overlaps(r.wanted.CIDR) && p.Space != r.wanted.Space {
-			return &OverlapError{With: p}
+			return &ledger.OverlapError{With: p}
 		}
 	}
 	for _, p := range v.Pools() {
 		if p.Cluster != r.wanted.Cluster {
-			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ErrPoolMismatch, v.Space(), p.Cluster)
+			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ledger.ErrPoolMismatch, v.Space(), p.Cluster)
 		}
 		if p.Spaces > 0 && p.CIDR.Overlaps(r.wanted.CIDR) {
-			return &OverlapError{With: p.Pool}
+			return &ledger.OverlapError{With: p.Pool}
 		}
 	}
-	if len(v.Pools()) >= MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
-		return &CrowdedError{Space: v.Space()}
+	if len(v.Pools()) >= ledger.MaxSpacePools && !r.wanted.Frozen { // a frozen one was there before
+		return &ledger.CrowdedError{Space: v.Space()}
 	}
 	return nil
 }

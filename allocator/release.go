@@ -18,18 +18,18 @@ import (
 // nothing.
 //
 // It does not check that the claim is gone: the caller must have confirmed that.
-func (a *Allocator) Release(ctx context.Context, id ClaimID) error {
-	var last Block
+func (a *Allocator) Release(ctx context.Context, id ledger.ClaimID) error {
+	var last ledger.Block
 	for {
 		b, ok, err := a.Lookup(ctx, id)
 		if err != nil {
 			return err
 		}
 		if !ok {
-			a.Withdraw(id)
+			a.Waits().Withdraw(id)
 			return nil
 		}
-		if err := a.ReleaseFor(ctx, b, CauseReleased); !errors.Is(err, ErrChanged) || b == last {
+		if err := a.ReleaseFor(ctx, b, ledger.CauseReleased); !errors.Is(err, ledger.ErrChanged) || b == last {
 			return err
 		}
 		last = b
@@ -39,20 +39,20 @@ func (a *Allocator) Release(ctx context.Context, id ClaimID) error {
 // ReleaseFor frees a block if it is still as given: same holder, same Revision.
 // Otherwise it returns ErrChanged, also if the block is gone. The history keeps the cause: for a
 // reservation that is always CauseCreateFailed.
-func (a *Allocator) ReleaseFor(ctx context.Context, b Block, cause Cause) error {
+func (a *Allocator) ReleaseFor(ctx context.Context, b ledger.Block, cause ledger.Cause) error {
 	var err error
-	if b.State == Disputed {
+	if b.State == ledger.Disputed {
 		err = a.releaseDisputed(ctx, b, cause)
 	} else {
 		err = a.free(ctx, b, cause)
 	}
 	if err == nil {
-		a.Withdraw(b.Holder.Claim)
+		a.Waits().Withdraw(b.Holder.Claim)
 	}
 	return err
 }
 
-func (a *Allocator) free(ctx context.Context, b Block, cause Cause) error {
+func (a *Allocator) free(ctx context.Context, b ledger.Block, cause ledger.Cause) error {
 	f := free{block: b, farewell: a.terms.farewell(b, cause)}
 	until, err := a.terms.cooldown(b)
 	if err != nil {
@@ -68,25 +68,18 @@ func (a *Allocator) free(ctx context.Context, b Block, cause Cause) error {
 	return err
 }
 
-// SetPolicy records the reclaim policy of a claim's block. It writes nothing if the block
-// has that policy already, or if the claim has no block.
-func (a *Allocator) SetPolicy(ctx context.Context, id ClaimID, policy ReclaimPolicy) error {
-	_, _, err := a.amend(ctx, id, func(h *store.Holding) { h.Policy = policy })
-	return err
-}
-
 // amend changes the holding of a claim. ok is false if the claim has no block.
-func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Holding)) (Block, bool, error) {
+func (a *Allocator) amend(ctx context.Context, id ledger.ClaimID, edit func(*store.Holding)) (ledger.Block, bool, error) {
 	var last int64
 	for {
 		r, ok, err := a.store.RecordOf(ctx, id)
 		if err != nil || !ok {
-			return Block{}, false, err
+			return ledger.Block{}, false, err
 		}
 		mine := r.Of(id)
 		h := r.Holdings[mine]
-		if h.State == Cooling {
-			return Block{}, false, nil
+		if h.State == ledger.Cooling {
+			return ledger.Block{}, false, nil
 		}
 		edit(&h)
 		if h == r.Holdings[mine] {
@@ -98,39 +91,39 @@ func (a *Allocator) amend(ctx context.Context, id ClaimID, edit func(*store.Hold
 		if err == nil {
 			return done.Block, true, nil
 		}
-		if !errors.Is(err, ErrChanged) || last == old.Revision {
-			return Block{}, false, err
+		if !errors.Is(err, ledger.ErrChanged) || last == old.Revision {
+			return ledger.Block{}, false, err
 		}
 		last = old.Revision
 	}
 }
 
 // amend plans a change to the record of a block. The answer shows one of its holdings.
-func amend(old Block, next store.Record, shown store.Holding) func(space.View) (engine.Plan, error) {
+func amend(old ledger.Block, next store.Record, shown store.Holding) func(space.View) (engine.Plan, error) {
 	value := next.Encode()
 	return func(v space.View) (engine.Plan, error) {
 		if err := present(v, old); err != nil {
 			return engine.Plan{}, err
 		}
-		put := v.Keys.PutBlock(next, value).At(old.Revision, ErrChanged)
+		put := v.Keys.PutBlock(next, value).At(old.Revision, ledger.ErrChanged)
 		return engine.Plan{Changes: []store.Change{put}, Answer: engine.Answer{Block: next.Block(shown)}}, nil
 	}
 }
 
 // present returns ErrGone if the pool of a block is not in memory, and ErrChanged if the block is not.
-func present(v space.View, b Block) error {
+func present(v space.View, b ledger.Block) error {
 	switch {
 	case v.Pool(b.Pool) == nil:
 		return engine.ErrGone
 	case !v.Has(b.Prefix):
-		return ErrChanged
+		return ledger.ErrChanged
 	}
 	return nil
 }
 
 // free plans a release.
 type free struct {
-	block    Block
+	block    ledger.Block
 	farewell farewell
 	cooled   *store.Record // the block as it cools; nil: it is free at once
 	value    string        // of that, encoded by the caller and not by the worker
@@ -143,12 +136,12 @@ func (f *free) cool(until time.Time) {
 	f.farewell = f.farewell.cooling(until)
 	b := f.block
 	id := b.Holder.Claim
-	if b.State == Reserved || ledger.IsDerived(id) {
-		id = ClaimID("cooling." + rand.Text())
+	if b.State == ledger.Reserved || ledger.IsDerived(id) {
+		id = ledger.ClaimID("cooling." + rand.Text())
 	}
 	f.cooled = &store.Record{Space: b.Space, Prefix: b.Prefix, Holdings: []store.Holding{{
 		Pool: b.Pool, Claim: id, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name,
-		Class: b.Class, Policy: b.Policy, State: Cooling, Slice: b.Slice, BoundAt: b.BoundAt, Until: until,
+		Class: b.Class, Policy: b.Policy, State: ledger.Cooling, Slice: b.Slice, BoundAt: b.BoundAt, Until: until,
 		Since: f.farewell.tenure.Until,
 	}}}
 	f.value = f.cooled.Encode()
@@ -165,9 +158,9 @@ func (f free) plan(v space.View) (engine.Plan, error) {
 		return engine.Plan{}, err
 	}
 	if v.Cooled(f.block.Prefix) != nil {
-		return engine.Plan{}, ErrChanged
+		return engine.Plan{}, ledger.ErrChanged
 	}
-	return engine.Plan{Changes: f.changes(v.Keys, ErrChanged)}, nil
+	return engine.Plan{Changes: f.changes(v.Keys, ledger.ErrChanged)}, nil
 }
 
 // changes returns the changes that free the block, if it is as it was read.

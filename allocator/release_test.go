@@ -2,9 +2,11 @@ package allocator
 
 import (
 	"errors"
-	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 func TestRelease_Twice(t *testing.T) {
@@ -26,21 +28,21 @@ func TestReleaseFor_OnlyAsGiven(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	old := l.bind(request("p", "c", 26))
-	kept, ok, err := l.Retain(t.Context(), "c", time.Time{})
-	if err != nil || !ok || kept.State != Retained || kept.Revision == old.Revision {
+	kept, ok, err := l.Retained().Retain(t.Context(), "c", time.Time{})
+	if err != nil || !ok || kept.State != ledger.Retained || kept.Revision == old.Revision {
 		t.Fatalf("Retain = %v, %v, %v; want Retained", kept, ok, err)
 	}
-	if err := l.ReleaseFor(t.Context(), old, CauseReleased); !errors.Is(err, ErrChanged) {
+	if err := l.ReleaseFor(t.Context(), old, ledger.CauseReleased); !errors.Is(err, ledger.ErrChanged) {
 		t.Error("freed a block that had changed:", err)
 	}
-	if err := l.ReleaseFor(t.Context(), kept, CauseReleased); err != nil {
+	if err := l.ReleaseFor(t.Context(), kept, ledger.CauseReleased); err != nil {
 		t.Errorf("ReleaseFor: %v", err)
 	}
-	if err := l.ReleaseFor(t.Context(), kept, CauseReleased); !errors.Is(err, ErrChanged) {
+	if err := l.ReleaseFor(t.Context(), kept, ledger.CauseReleased); !errors.Is(err, ledger.ErrChanged) {
 		t.Error("freed a block twice:", err)
 	}
 	l.bind(request("p", "d", 26))
-	if err := l.ReleaseFor(t.Context(), kept, CauseReleased); !errors.Is(err, ErrChanged) {
+	if err := l.ReleaseFor(t.Context(), kept, ledger.CauseReleased); !errors.Is(err, ledger.ErrChanged) {
 		t.Error("freed the block of another claim:", err)
 	}
 	if blocks := l.sameAsLedger(); len(blocks) != 1 {
@@ -52,16 +54,16 @@ func TestSetPolicy(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	old := l.bind(request("p", "c", 26))
-	for _, policy := range []ReclaimPolicy{Delete, Retain, Retain} {
-		if err := l.SetPolicy(t.Context(), "c", policy); err != nil {
+	for _, policy := range []ledger.ReclaimPolicy{ledger.Delete, ledger.Retain, ledger.Retain} {
+		if err := l.Retained().SetPolicy(t.Context(), "c", policy); err != nil {
 			t.Fatalf("SetPolicy: %v", err)
 		}
 	}
 	got, _, err := l.Lookup(t.Context(), "c")
-	if err != nil || got.Policy != Retain || got.Revision != old.Revision+1 {
+	if err != nil || got.Policy != ledger.Retain || got.Revision != old.Revision+1 {
 		t.Error("want one write, got", got, "from", old, err)
 	}
-	if err := l.SetPolicy(t.Context(), "nobody", Retain); err != nil {
+	if err := l.Retained().SetPolicy(t.Context(), "nobody", ledger.Retain); err != nil {
 		t.Errorf("SetPolicy: %v", err)
 	}
 }
@@ -89,7 +91,7 @@ func TestRelease_BesideAnOlderChange(t *testing.T) {
 	}()
 	<-inFlight
 	changed, released := make(chan error, 1), make(chan error, 1)
-	go func() { released <- l.ReleaseFor(t.Context(), now, CauseReleased) }()
+	go func() { released <- l.ReleaseFor(t.Context(), now, ledger.CauseReleased) }()
 	l.waitQueued(1)
 	go func() {
 		_, err := l.engine.Change(t.Context(), old, engine.Op{Lane: "tenant", Plan: amend(old, stale, stale.Holdings[0])})
@@ -97,7 +99,7 @@ func TestRelease_BesideAnOlderChange(t *testing.T) {
 	}()
 	l.waitQueued(2)
 	goOn()
-	if err := <-changed; !errors.Is(err, ErrChanged) {
+	if err := <-changed; !errors.Is(err, ledger.ErrChanged) {
 		t.Errorf("a change of the former holder = %v, want ErrChanged", err)
 	}
 	if err := <-released; err != nil {

@@ -12,33 +12,33 @@ import (
 
 // wanted is a Request of one of the operations.
 type wanted struct {
-	Request
+	ledger.Request
 	adopts   bool // it is for a published record: exclusions and a freeze do not count
 	reserves bool // the holder is a reservation
 }
 
 // checkRequest refuses a request that no pool could serve.
-func checkRequest(r Request) error {
+func checkRequest(r ledger.Request) error {
 	if err := errors.Join(ledger.CheckID("pool", r.Pool), ledger.CheckID("claim", r.Holder.Claim), ledger.CheckID("cluster", r.Holder.Cluster)); err != nil {
 		return err
 	}
 	if r.Length < 0 {
-		return fmt.Errorf("%w: prefix length %d is negative", ErrInvalid, r.Length)
+		return fmt.Errorf("%w: prefix length %d is negative", ledger.ErrInvalid, r.Length)
 	}
 	if r.Exact.IsValid() && r.Exact != r.Exact.Masked() {
-		return fmt.Errorf("%w: %s has host bits; write %s", ErrInvalid, r.Exact, r.Exact.Masked())
+		return fmt.Errorf("%w: %s has host bits; write %s", ledger.ErrInvalid, r.Exact, r.Exact.Masked())
 	}
 	return nil
 }
 
 // holding is that of a block which a request gets.
 func (r wanted) holding(now time.Time) store.Holding {
-	state := Bound
+	state := ledger.Bound
 	if r.reserves {
-		state = Reserved
+		state = ledger.Reserved
 	}
 	return store.Holding{
 		Pool: r.Pool, Claim: r.Holder.Claim, Cluster: r.Holder.Cluster, Namespace: r.Holder.Namespace, Name: r.Holder.Name,
-		Class: r.Class, Policy: cmp.Or(r.Policy, Delete), State: state, Slice: r.Slice, BoundAt: store.Stamped(now), Adopted: r.adopts,
+		Class: r.Class, Policy: cmp.Or(r.Policy, ledger.Delete), State: state, Slice: r.Slice, BoundAt: store.Stamped(now), Adopted: r.adopts,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -13,11 +14,11 @@ import (
 // their workspace holds less.
 func TestReread_KeepsTheWatchOfALimit(t *testing.T) {
 	l := newLedger(t)
-	ids := []PoolID{"a", "b", "c"}
+	ids := []ledger.PoolID{"a", "b", "c"}
 	for i, id := range ids {
 		p := root(id, fmt.Sprintf("10.0.%d.0/24", i))
-		p.Space = DomainSpace("platform", "d")
-		if _, err := l.Register(t.Context(), p); err != nil {
+		p.Space = ledger.DomainSpace("platform", "d")
+		if _, err := l.Pools().Register(t.Context(), p); err != nil {
 			t.Fatalf("Register: %v", err)
 		}
 		l.bind(request(id, "keeps "+string(id), 28))
@@ -25,19 +26,19 @@ func TestReread_KeepsTheWatchOfALimit(t *testing.T) {
 	l.pool("q", "10.9.0.0/24")
 	l.bind(limited(0, 64, request("q", "held", 26)))
 	watch := &cutter{Watcher: l.etcd.Client().Watcher}
-	woken := make(chan ClaimID, len(ids))
+	woken := make(chan ledger.ClaimID, len(ids))
 	client := clientv3.NewCtxClient(context.Background())
 	client.KV, client.Watcher = l.etcd.Client().KV, watch
-	behind, err := Open(t.Context(), client, Options{Wake: func(h Holder) { woken <- h.Claim }})
+	behind, err := Open(t.Context(), client, Options{Wake: func(h ledger.Holder) { woken <- h.Claim }})
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
 	defer behind.Close()
 	for _, id := range ids {
-		behind.Wait(limited(0, 64, request(id, string(id), 26)))
+		behind.Waits().Add(limited(0, 64, request(id, string(id), 26)))
 	}
 	watch.set(true)
-	if err := l.Drain(t.Context(), "a"); err != nil {
+	if err := l.Pools().Drain(t.Context(), "a"); err != nil {
 		t.Fatalf("Drain: %v", err)
 	}
 	b := l.bind(request("c", "unseen", 28))

@@ -21,20 +21,20 @@ import (
 // Reserve is idempotent by the reservation's ID. A second answer marks the block as Shared
 // and renews its BoundAt, for some minutes from its first answer on; then ErrLapsing refuses it. Its other
 // refusals are those of Bind, ErrReservations and ErrTooOften. A reservation never takes room that a claim on the waiting list could use.
-func (a *Allocator) Reserve(ctx context.Context, req Request) (Block, error) {
+func (rs Reservations) Reserve(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 	ctx, span := engine.StartSpan(ctx, "reserve")
-	block, err := a.reserve(ctx, req)
+	block, err := rs.a.reserve(ctx, req)
 	engine.EndSpan(span, err)
 	return block, err
 }
 
-func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
+func (a *Allocator) reserve(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 	id := req.Holder.Claim
 	if cluster, ok := ledger.ReservedBy(id); !ok || cluster != req.Holder.Cluster {
-		return Block{}, fmt.Errorf("%w: %s is not the ID of a reservation of workspace %s", ErrInvalid, id, req.Holder.Cluster)
+		return ledger.Block{}, fmt.Errorf("%w: %s is not the ID of a reservation of workspace %s", ledger.ErrInvalid, id, req.Holder.Cluster)
 	}
 	if err := a.table.Reservations.Begin(req.Holder.Cluster, id, a.engine.Hooks.Now()); err != nil {
-		return Block{}, err
+		return ledger.Block{}, err
 	}
 	defer a.table.Reservations.End(req.Holder.Cluster)
 	for {
@@ -50,67 +50,12 @@ func (a *Allocator) reserve(ctx context.Context, req Request) (Block, error) {
 	}
 }
 
-// HasReservation reports whether the ledger has a reservation, as of memory. It may lack what the
-// watch has not brought yet.
-func (a *Allocator) HasReservation(id ClaimID) bool {
-	_, ok := a.ReservedSince(id)
-	return ok
-}
-
-// ReservedSince is when the first CREATE was answered with a reservation (BoundAt: the last), or, if that
-// was before the ledger was opened, the last one before it. ok is false if the ledger does not have the reservation,
-// as of memory.
-func (a *Allocator) ReservedSince(id ClaimID) (since time.Time, ok bool) {
-	cluster, ok := ledger.ReservedBy(id)
-	if !ok {
-		return time.Time{}, false
-	}
-	return a.table.Reservations.Since(cluster, id)
-}
-
-// Reserved counts the reservations of each workspace, as of memory.
-func (a *Allocator) Reserved() map[ClusterName]int { return a.table.Reservations.Count() }
-
-// Preview returns the block that Reserve would give now to a holder that has none, and reserves nothing.
-// It does not ask the ledger.
-func (a *Allocator) Preview(ctx context.Context, req Request) (netip.Prefix, error) {
-	if err := checkRequest(req); err != nil {
-		return netip.Prefix{}, err
-	}
-	for {
-		if err := a.secure(ctx, req); err != nil {
-			return netip.Prefix{}, err
-		}
-		s, err := a.engine.Locate(ctx, req.Pool)
-		if err != nil {
-			return netip.Prefix{}, err
-		}
-		if prefix, err := preview(s, req); !errors.Is(err, space.ErrUnsecured) {
-			return prefix, err
-		}
-	}
-}
-
-func preview(s *engine.Worker, req Request) (netip.Prefix, error) {
-	s.Lock()
-	defer s.Unlock()
-	p := s.Pool(req.Pool)
-	if p == nil {
-		return netip.Prefix{}, ErrUnknownPool
-	}
-	if err := s.Unfit(); err != nil {
-		return netip.Prefix{}, err
-	}
-	at, err := bind{wanted: wanted{Request: req, reserves: true}}.find(s.View(), p)
-	return at.prefix, err
-}
-
 // Confirmation names a reservation and the claim that it was made for.
 type Confirmation struct {
-	Reservation ClaimID
+	Reservation ledger.ClaimID
 	// Claim gets the block. Policy is its reclaim policy now; empty: as reserved.
-	Claim  ClaimID
-	Policy ReclaimPolicy
+	Claim  ledger.ClaimID
+	Policy ledger.ReclaimPolicy
 	// Prefix is the block with which the CREATE of the claim was answered. Answered is when, to
 	// the second: the reservation's BoundAt, as the claim shows it.
 	Prefix   netip.Prefix
@@ -128,36 +73,36 @@ type Confirmation struct {
 // earlier claim than that of the reservation. The time of the answer tells them apart. Where it
 // cannot, Confirm returns ErrShared, and the caller needs a live read. The block stays Shared, with
 // its BoundAt: another CREATE that was answered with it may still succeed.
-func (a *Allocator) Confirm(ctx context.Context, c Confirmation) (b Block, ok bool, err error) {
+func (rs Reservations) Confirm(ctx context.Context, c Confirmation) (b ledger.Block, ok bool, err error) {
 	if err := errors.Join(ledger.CheckID("reservation", c.Reservation), ledger.CheckID("claim", c.Claim)); err != nil {
-		return Block{}, false, err
+		return ledger.Block{}, false, err
 	}
 	var last int64
 	for {
-		r, ok, err := a.store.RecordOf(ctx, c.Reservation)
+		r, ok, err := rs.a.store.RecordOf(ctx, c.Reservation)
 		if err != nil || !ok {
-			return Block{}, false, err
+			return ledger.Block{}, false, err
 		}
 		mine := r.Of(c.Reservation)
 		h := r.Holdings[mine]
-		if h.State != Reserved || r.Prefix != c.Prefix {
-			return Block{}, false, nil
+		if h.State != ledger.Reserved || r.Prefix != c.Prefix {
+			return ledger.Block{}, false, nil
 		}
 		if !c.Certain && (h.Shared || !sameSecond(h.BoundAt, c.Answered)) {
-			return Block{}, false, ErrShared
+			return ledger.Block{}, false, ledger.ErrShared
 		}
 		old := r.Block(h)
-		h.Claim, h.Policy, h.State, h.Until = c.Claim, cmp.Or(c.Policy, h.Policy), Bound, time.Time{}
+		h.Claim, h.Policy, h.State, h.Until = c.Claim, cmp.Or(c.Policy, h.Policy), ledger.Bound, time.Time{}
 		h.Shared = h.Shared || !sameSecond(h.BoundAt, c.Answered)
 		r.Holdings[mine] = h
-		done, err := a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Cluster, Plan: handOver(old, r, h, farewell{})})
+		done, err := rs.a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Cluster, Plan: handOver(old, r, h, farewell{})})
 		switch {
 		case err == nil:
 			return done.Block, true, nil
 		case errors.Is(err, errBound):
-			return Block{}, false, nil
-		case !errors.Is(err, ErrChanged) || last == old.Revision:
-			return Block{}, false, err
+			return ledger.Block{}, false, nil
+		case !errors.Is(err, ledger.ErrChanged) || last == old.Revision:
+			return ledger.Block{}, false, err
 		}
 		last = old.Revision
 	}
@@ -169,7 +114,7 @@ func sameSecond(a, b time.Time) bool {
 
 // handOver plans that a block passes from its holder to another claim. to is the new holding in the next record. parting
 // records the former one.
-func handOver(old Block, next store.Record, to store.Holding, parting farewell) func(space.View) (engine.Plan, error) {
+func handOver(old ledger.Block, next store.Record, to store.Holding, parting farewell) func(space.View) (engine.Plan, error) {
 	value := next.Encode()
 	return func(v space.View) (engine.Plan, error) {
 		if err := present(v, old); err != nil {
@@ -177,7 +122,7 @@ func handOver(old Block, next store.Record, to store.Holding, parting farewell) 
 		}
 		changes := append(store.EndTenure(parting.record),
 			v.Keys.PutClaim(to.Claim, old.Prefix).At(0, errBound),
-			v.Keys.PutBlock(next, value).At(old.Revision, ErrChanged),
+			v.Keys.PutBlock(next, value).At(old.Revision, ledger.ErrChanged),
 			v.Keys.RemoveClaim(old.Holder.Claim))
 		return engine.Plan{Changes: changes, Answer: engine.Answer{Block: next.Block(to)}}, nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // TestReserve_AgainInOneSecond: reservations of one ID that follow each other within a second show
@@ -24,13 +25,13 @@ func TestReserve_AgainInOneSecond(t *testing.T) {
 	for i, by := range []*fixture{l, l, other, l} {
 		b := by.reserve(reservation("web", 28))
 		for _, former := range before {
-			if got, ok, err := by.Confirm(t.Context(), former); ok || !errors.Is(err, ErrShared) {
-				t.Errorf("reservation %d: Confirm for a former claim = %+v, %t, %v; want %v", i, got, ok, err, ErrShared)
+			if got, ok, err := by.Reservations().Confirm(t.Context(), former); ok || !errors.Is(err, ledger.ErrShared) {
+				t.Errorf("reservation %d: Confirm for a former claim = %+v, %t, %v; want %v", i, got, ok, err, ledger.ErrShared)
 			}
 		}
 		own := confirmation(b, fmt.Sprint("claim-", i))
 		own.Answered = own.Answered.Truncate(time.Second) // as a claim shows it
-		if got, ok, err := by.Confirm(t.Context(), own); err != nil || !ok || got.Shared {
+		if got, ok, err := by.Reservations().Confirm(t.Context(), own); err != nil || !ok || got.Shared {
 			t.Errorf("reservation %d: Confirm = %+v, %t, %v; want it bound, and not shared", i, got, ok, err)
 		}
 		by.free(own.Claim)
@@ -50,8 +51,8 @@ func TestReserve_ManyTimesWithinASecond(t *testing.T) {
 			answered, last := 0, time.Time{}
 			for range 300 {
 				c.clock.advance(time.Second / 300)
-				b, err := c.Reserve(t.Context(), reservation("web", 28))
-				if errors.Is(err, ErrTooOften) {
+				b, err := c.Reservations().Reserve(t.Context(), reservation("web", 28))
+				if errors.Is(err, ledger.ErrTooOften) {
 					continue
 				}
 				if err != nil {
@@ -62,7 +63,7 @@ func TestReserve_ManyTimesWithinASecond(t *testing.T) {
 					t.Errorf("answer %d is dated %s, %s ahead, after one of %s; want another second, %s ahead at most", answered, b.BoundAt, ahead, last, space.MaxLead)
 				}
 				last = b.BoundAt
-				bound, ok, err := c.Confirm(t.Context(), confirmation(b, "uid"))
+				bound, ok, err := c.Reservations().Confirm(t.Context(), confirmation(b, "uid"))
 				if err != nil || !ok {
 					t.Fatalf("Confirm = %t, %v", ok, err)
 				}
@@ -84,14 +85,14 @@ func TestReserve_ManyTimesWithinASecond(t *testing.T) {
 // for its date.
 func TestReserve_TooOftenButThere(t *testing.T) {
 	c := newChronicle(t)
-	var b Block
+	var b ledger.Block
 	for range 3 { // in the second of now, and in the next two
 		if b.Prefix.IsValid() {
 			c.free(b.Holder.Claim)
 		}
 		b = c.reserve(reservation("web", 28))
 	}
-	got, err := c.Reserve(t.Context(), reservation("web", 28))
+	got, err := c.Reservations().Reserve(t.Context(), reservation("web", 28))
 	if err != nil || got.Prefix != b.Prefix || !got.Shared {
 		t.Errorf("Reserve = %+v, %v; want %s, shared", got, err, b.Prefix)
 	}
@@ -102,8 +103,8 @@ func TestReserve_TooOftenTakesNoHold(t *testing.T) {
 	c := newChronicle(t)
 	r := c.room
 	for range 4 { // in the second of now, in the next two, and in none
-		b, err := r.Reserve(t.Context(), reservation("web", 28))
-		if err != nil && !errors.Is(err, ErrTooOften) {
+		b, err := r.Reservations().Reserve(t.Context(), reservation("web", 28))
+		if err != nil && !errors.Is(err, ledger.ErrTooOften) {
 			t.Fatalf("Reserve: %v", err)
 		}
 		if err == nil {
@@ -113,11 +114,11 @@ func TestReserve_TooOftenTakesNoHold(t *testing.T) {
 	req := reservation("web", 25)
 	req.Since = c.clock.now()
 	kept := r.bind(request("p", "kept", 24))
-	r.Wait(req)
+	r.Waits().Add(req)
 	r.free(kept.Holder.Claim)
 	r.catchUp(t)
-	if _, err := r.Reserve(t.Context(), req); !errors.Is(err, ErrTooOften) {
-		t.Fatalf("Reserve = %v, want %v", err, ErrTooOften)
+	if _, err := r.Reservations().Reserve(t.Context(), req); !errors.Is(err, ledger.ErrTooOften) {
+		t.Fatalf("Reserve = %v, want %v", err, ledger.ErrTooOften)
 	}
 	var held bool
 	r.table.Visit("p", func(p *space.Pool) { _, held = p.HeldFor(req) })

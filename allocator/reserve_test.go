@@ -10,24 +10,25 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // reservation asks to reserve a block of pool p for a claim that is being created.
-func reservation(claim string, length int) Request {
+func reservation(claim string, length int) ledger.Request {
 	r := request("p", claim, length)
-	r.Holder.Claim = ReservationID("tenant", claim)
+	r.Holder.Claim = ledger.ReservationID("tenant", claim)
 	return r
 }
 
 // confirmation is that of a claim which a cache shows with the block.
-func confirmation(b Block, claim string) Confirmation {
-	return Confirmation{Reservation: b.Holder.Claim, Claim: ClaimID(claim), Prefix: b.Prefix, Answered: b.BoundAt}
+func confirmation(b ledger.Block, claim string) Confirmation {
+	return Confirmation{Reservation: b.Holder.Claim, Claim: ledger.ClaimID(claim), Prefix: b.Prefix, Answered: b.BoundAt}
 }
 
 // reserve reserves, and fails the test if that fails.
-func (l *fixture) reserve(r Request) Block {
+func (l *fixture) reserve(r ledger.Request) ledger.Block {
 	l.t.Helper()
-	b, err := l.Reserve(l.t.Context(), r)
+	b, err := l.Reservations().Reserve(l.t.Context(), r)
 	if err != nil {
 		l.t.Fatalf("Reserve(%s): %v", r.Holder.Claim, err)
 	}
@@ -40,7 +41,7 @@ func TestReserve(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	b := l.reserve(reservation("web", 28))
-	if b.State != Reserved || b.Prefix != prefix("10.0.0.0/28") || b.Shared {
+	if b.State != ledger.Reserved || b.Prefix != prefix("10.0.0.0/28") || b.Shared {
 		t.Errorf("Reserve = %+v, want 10.0.0.0/28, reserved and not shared", b)
 	}
 	if other := l.bind(request("p", "db", 28)); other.Prefix.Overlaps(b.Prefix) {
@@ -48,8 +49,8 @@ func TestReserve(t *testing.T) {
 	}
 	l.sameAsLedger(l.open())
 
-	got, ok, err := l.Confirm(t.Context(), confirmation(b, "uid"))
-	if err != nil || !ok || got.Holder.Claim != "uid" || got.State != Bound || got.Prefix != b.Prefix {
+	got, ok, err := l.Reservations().Confirm(t.Context(), confirmation(b, "uid"))
+	if err != nil || !ok || got.Holder.Claim != "uid" || got.State != ledger.Bound || got.Prefix != b.Prefix {
 		t.Fatalf("Confirm = %+v, %t, %v, want %s bound to uid", got, ok, err, b.Prefix)
 	}
 	if found, ok, err := l.Lookup(t.Context(), "uid"); err != nil || !ok || found != got {
@@ -62,29 +63,29 @@ func TestReserve(t *testing.T) {
 }
 
 // Another Allocator knows of a reservation, until it is confirmed or freed.
-func TestHasReservation(t *testing.T) {
+func TestHas(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	first, second := l.reserve(reservation("a", 28)), l.reserve(reservation("b", 28))
 	other := l.open()
-	has := func(b Block, want bool) {
+	has := func(b ledger.Block, want bool) {
 		t.Helper()
 		l.sameAsLedger(other) // it waits until both have seen all
 		for _, a := range []*Allocator{l.Allocator, other} {
-			if got := a.HasReservation(b.Holder.Claim); got != want {
-				t.Errorf("HasReservation(%s) = %t, want %t", b.Holder.Claim, got, want)
+			if got := a.Reservations().Has(b.Holder.Claim); got != want {
+				t.Errorf("Has(%s) = %t, want %t", b.Holder.Claim, got, want)
 			}
 		}
 	}
 	has(first, true)
 	has(second, true)
-	if _, ok, err := l.Confirm(t.Context(), confirmation(first, "uid")); err != nil || !ok {
+	if _, ok, err := l.Reservations().Confirm(t.Context(), confirmation(first, "uid")); err != nil || !ok {
 		t.Fatalf("Confirm = %t, %v", ok, err)
 	}
 	l.free(second.Holder.Claim)
 	has(first, false)
 	has(second, false)
-	if l.HasReservation("uid") {
+	if l.Reservations().Has("uid") {
 		t.Error("a bound block passes for a reservation")
 	}
 }
@@ -101,8 +102,8 @@ func TestReserve_Twice(t *testing.T) {
 	if second.Prefix != first.Prefix || !second.Shared || second.BoundAt.Sub(first.BoundAt) != time.Minute {
 		t.Errorf("the second answer is %+v, want %s, shared, a minute after the first", second, first.Prefix)
 	}
-	if err := l.ReleaseFor(t.Context(), first, CauseReleased); !errors.Is(err, ErrChanged) {
-		t.Errorf("ReleaseFor of the first answer = %v, want %v", err, ErrChanged)
+	if err := l.ReleaseFor(t.Context(), first, ledger.CauseReleased); !errors.Is(err, ledger.ErrChanged) {
+		t.Errorf("ReleaseFor of the first answer = %v, want %v", err, ledger.ErrChanged)
 	}
 	l.sameAsLedger()
 }
@@ -114,7 +115,7 @@ func TestConfirm_Shared(t *testing.T) {
 	l.swap(func(h *engine.Hooks) { h.Now = c.now })
 	l.pool("p", "10.0.0.0/24")
 	old := l.reserve(reservation("web", 28))
-	if err := l.ReleaseFor(t.Context(), old, CauseReleased); err != nil {
+	if err := l.ReleaseFor(t.Context(), old, ledger.CauseReleased); err != nil {
 		t.Fatalf("ReleaseFor: %v", err)
 	}
 	c.advance(time.Minute)
@@ -122,23 +123,23 @@ func TestConfirm_Shared(t *testing.T) {
 	if b.Shared || b.Prefix != old.Prefix {
 		t.Fatalf("Reserve = %+v, want %s, not shared", b, old.Prefix)
 	}
-	if _, ok, err := l.Confirm(t.Context(), confirmation(old, "earlier claim")); ok || !errors.Is(err, ErrShared) {
-		t.Errorf("Confirm for the claim of an earlier answer = %t, %v, want %v", ok, err, ErrShared)
+	if _, ok, err := l.Reservations().Confirm(t.Context(), confirmation(old, "earlier claim")); ok || !errors.Is(err, ledger.ErrShared) {
+		t.Errorf("Confirm for the claim of an earlier answer = %t, %v, want %v", ok, err, ledger.ErrShared)
 	}
 	b = l.reserve(reservation("web", 28))
-	if _, ok, err := l.Confirm(t.Context(), confirmation(b, "uid")); ok || !errors.Is(err, ErrShared) {
-		t.Errorf("Confirm after two answers = %t, %v, want %v", ok, err, ErrShared)
+	if _, ok, err := l.Reservations().Confirm(t.Context(), confirmation(b, "uid")); ok || !errors.Is(err, ledger.ErrShared) {
+		t.Errorf("Confirm after two answers = %t, %v, want %v", ok, err, ledger.ErrShared)
 	}
 	certain := confirmation(b, "uid")
-	certain.Certain, certain.Policy = true, Retain
-	got, ok, err := l.Confirm(t.Context(), certain)
-	if err != nil || !ok || got.Policy != Retain || !got.Shared || !got.BoundAt.Equal(b.BoundAt) {
+	certain.Certain, certain.Policy = true, ledger.Retain
+	got, ok, err := l.Reservations().Confirm(t.Context(), certain)
+	if err != nil || !ok || got.Policy != ledger.Retain || !got.Shared || !got.BoundAt.Equal(b.BoundAt) {
 		t.Errorf("Confirm after a live read = %+v, %t, %v, want it bound with policy Retain, still shared, as of %s", got, ok, err, b.BoundAt)
 	}
 	l.free("uid")
 	late := confirmation(l.reserve(reservation("web", 28)), "late")
 	late.Answered, late.Certain = time.Time{}, true
-	if got, ok, err := l.Confirm(t.Context(), late); err != nil || !ok || !got.Shared {
+	if got, ok, err := l.Reservations().Confirm(t.Context(), late); err != nil || !ok || !got.Shared {
 		t.Errorf("Confirm for a claim without the answer = %+v, %t, %v, want it bound and shared: another may have the answer", got, ok, err)
 	}
 	l.sameAsLedger()
@@ -151,31 +152,31 @@ func TestConfirm_Refuses(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	b := l.reserve(reservation("web", 28))
 	l.bind(request("p", "uid", 28))
-	if _, ok, err := l.Confirm(t.Context(), confirmation(b, "uid")); ok || err != nil {
+	if _, ok, err := l.Reservations().Confirm(t.Context(), confirmation(b, "uid")); ok || err != nil {
 		t.Errorf("Confirm for a claim with a block = %t, %v, want false", ok, err)
 	}
 	other := confirmation(b, "other")
 	other.Prefix = prefix("10.0.0.32/28")
-	if _, ok, err := l.Confirm(t.Context(), other); ok || err != nil {
+	if _, ok, err := l.Reservations().Confirm(t.Context(), other); ok || err != nil {
 		t.Errorf("Confirm of another prefix = %t, %v, want false", ok, err)
 	}
 	none := confirmation(b, "other")
-	none.Reservation = ReservationID("tenant", "none")
-	if _, ok, err := l.Confirm(t.Context(), none); ok || err != nil {
+	none.Reservation = ledger.ReservationID("tenant", "none")
+	if _, ok, err := l.Reservations().Confirm(t.Context(), none); ok || err != nil {
 		t.Errorf("Confirm of no reservation = %t, %v, want false", ok, err)
 	}
 	bound := confirmation(b, "other")
 	bound.Reservation = "uid"
-	if _, ok, err := l.Confirm(t.Context(), bound); ok || err != nil {
+	if _, ok, err := l.Reservations().Confirm(t.Context(), bound); ok || err != nil {
 		t.Errorf("Confirm of a bound block = %t, %v, want false", ok, err)
 	}
-	if _, err := l.Reserve(t.Context(), request("p", "uid", 28)); !errors.Is(err, ErrInvalid) {
-		t.Errorf("Reserve for a UID = %v, want %v", err, ErrInvalid)
+	if _, err := l.Reservations().Reserve(t.Context(), request("p", "uid", 28)); !errors.Is(err, ledger.ErrInvalid) {
+		t.Errorf("Reserve for a UID = %v, want %v", err, ledger.ErrInvalid)
 	}
 	theirs := reservation("web", 28)
 	theirs.Holder.Cluster = "another"
-	if _, err := l.Reserve(t.Context(), theirs); !errors.Is(err, ErrInvalid) {
-		t.Errorf("Reserve of another workspace's reservation = %v, want %v", err, ErrInvalid)
+	if _, err := l.Reservations().Reserve(t.Context(), theirs); !errors.Is(err, ledger.ErrInvalid) {
+		t.Errorf("Reserve of another workspace's reservation = %v, want %v", err, ledger.ErrInvalid)
 	}
 	l.sameAsLedger()
 }
@@ -191,8 +192,8 @@ func TestReserve_Race(t *testing.T) {
 		on := []*fixture{l, other}[i%2]
 		work.Go(func() {
 			r := reservation(fmt.Sprint("c", i%8), 28)
-			b, err := on.Reserve(t.Context(), r)
-			if errors.Is(err, ErrTooOften) {
+			b, err := on.Reservations().Reserve(t.Context(), r)
+			if errors.Is(err, ledger.ErrTooOften) {
 				return
 			}
 			if err != nil {
@@ -201,11 +202,11 @@ func TestReserve_Race(t *testing.T) {
 			}
 			c := confirmation(b, fmt.Sprint("uid", i))
 			c.Certain = i%3 == 0
-			if _, _, err := on.Confirm(t.Context(), c); err != nil && !errors.Is(err, ErrShared) && !errors.Is(err, ErrChanged) {
+			if _, _, err := on.Reservations().Confirm(t.Context(), c); err != nil && !errors.Is(err, ledger.ErrShared) && !errors.Is(err, ledger.ErrChanged) {
 				t.Errorf("Confirm(%+v) = %v", c, err)
 			}
 			if i%5 == 0 {
-				if err := on.Release(t.Context(), r.Holder.Claim); err != nil && !errors.Is(err, ErrChanged) {
+				if err := on.Release(t.Context(), r.Holder.Claim); err != nil && !errors.Is(err, ledger.ErrChanged) {
 					t.Errorf("Release(%s) = %v", r.Holder.Claim, err)
 				}
 			}
@@ -225,21 +226,21 @@ func TestReserve_Limit(t *testing.T) {
 	l.catchUp(t)
 	again := l.open()
 	for _, a := range []*Allocator{l.Allocator, again} {
-		if _, err := a.Reserve(t.Context(), reservation("one more", 28)); !errors.Is(err, ErrReservations) {
-			t.Errorf("Reserve beyond the limit = %v, want %v", err, ErrReservations)
+		if _, err := a.Reservations().Reserve(t.Context(), reservation("one more", 28)); !errors.Is(err, ledger.ErrReservations) {
+			t.Errorf("Reserve beyond the limit = %v, want %v", err, ledger.ErrReservations)
 		}
-		if _, err := a.Reserve(t.Context(), reservation("c7", 28)); err != nil {
+		if _, err := a.Reservations().Reserve(t.Context(), reservation("c7", 28)); err != nil {
 			t.Errorf("Reserve once more for the same claim = %v, want its block", err)
 		}
 	}
 	theirs := reservation("theirs", 28)
-	theirs.Holder.Cluster, theirs.Holder.Claim = "another", ReservationID("another", "theirs")
+	theirs.Holder.Cluster, theirs.Holder.Claim = "another", ledger.ReservationID("another", "theirs")
 	l.reserve(theirs)
-	if err := l.Release(t.Context(), ReservationID("tenant", "c7")); err != nil {
+	if err := l.Release(t.Context(), ledger.ReservationID("tenant", "c7")); err != nil {
 		t.Fatalf("Release: %v", err)
 	}
 	again.catchUp(t)
-	if _, err := again.Reserve(t.Context(), reservation("one more", 28)); err != nil {
+	if _, err := again.Reservations().Reserve(t.Context(), reservation("one more", 28)); err != nil {
 		t.Errorf("Reserve after one was freed = %v, want a block", err)
 	}
 }
@@ -260,15 +261,15 @@ func TestReserve_AgainAndAgain(t *testing.T) {
 		c.advance(time.Minute)
 		last = l.reserve(reservation("web", 28))
 		other.catchUp(t)
-		if since, ok := other.ReservedSince(first.Holder.Claim); !ok || !since.Equal(first.BoundAt) {
+		if since, ok := other.Reservations().Since(first.Holder.Claim); !ok || !since.Equal(first.BoundAt) {
 			t.Errorf("after %s the reservation is there since %s, %t; want %s", c.now().Sub(first.BoundAt), since, ok, first.BoundAt)
 		}
 	}
 	c.advance(time.Minute)
 	l.catchUp(t)
 	for _, a := range []*Allocator{l.Allocator, other.Allocator} {
-		if b, err := a.Reserve(t.Context(), reservation("web", 28)); !errors.Is(err, ErrLapsing) {
-			t.Errorf("Reserve = %+v, %v after %s; want %v", b, err, space.Renewable, ErrLapsing)
+		if b, err := a.Reservations().Reserve(t.Context(), reservation("web", 28)); !errors.Is(err, ledger.ErrLapsing) {
+			t.Errorf("Reserve = %+v, %v after %s; want %v", b, err, space.Renewable, ledger.ErrLapsing)
 		}
 	}
 	if now, _, err := l.Lookup(t.Context(), first.Holder.Claim); err != nil || !now.BoundAt.Equal(last.BoundAt) {
@@ -288,12 +289,12 @@ func TestPreview(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/28")
 	for range 2 {
-		if p, err := l.Preview(t.Context(), reservation("web", 29)); err != nil || p != prefix("10.0.0.0/29") {
+		if p, err := l.Reservations().Preview(t.Context(), reservation("web", 29)); err != nil || p != prefix("10.0.0.0/29") {
 			t.Errorf("Preview = %s, %v, want 10.0.0.0/29", p, err)
 		}
 	}
-	var exhausted *ExhaustedError
-	if p, err := l.Preview(t.Context(), reservation("web", 20)); !errors.As(err, &exhausted) {
+	var exhausted *ledger.ExhaustedError
+	if p, err := l.Reservations().Preview(t.Context(), reservation("web", 20)); !errors.As(err, &exhausted) {
 		t.Errorf("Preview of a block that does not fit = %s, %v, want ExhaustedError", p, err)
 	}
 	if b := l.reserve(reservation("web", 29)); b.Prefix != prefix("10.0.0.0/29") {
@@ -307,19 +308,19 @@ func TestPreview(t *testing.T) {
 func TestReserve_Quota(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
-	limited := func(claim string) Request {
+	limited := func(claim string) ledger.Request {
 		r := reservation(claim, 28)
-		r.Class, r.Limits = "standard", Limits{Class: big.NewInt(16)}
+		r.Class, r.Limits = "standard", ledger.Limits{Class: big.NewInt(16)}
 		return r
 	}
 	b := l.reserve(limited("first"))
 	for _, step := range []string{"reserved", "confirmed"} {
-		var over *QuotaError
-		if _, err := l.Reserve(t.Context(), limited("second")); !errors.As(err, &over) {
+		var over *ledger.QuotaError
+		if _, err := l.Reservations().Reserve(t.Context(), limited("second")); !errors.As(err, &over) {
 			t.Errorf("with one %s, Reserve beyond the limit = %v, want QuotaError", step, err)
 		}
 		if step == "reserved" {
-			if _, ok, err := l.Confirm(t.Context(), confirmation(b, "uid")); !ok || err != nil {
+			if _, ok, err := l.Reservations().Confirm(t.Context(), confirmation(b, "uid")); !ok || err != nil {
 				t.Fatalf("Confirm = %t, %v", ok, err)
 			}
 		}

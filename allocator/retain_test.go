@@ -8,24 +8,25 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 func TestRetain(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
-	first, ok, err := l.Retain(t.Context(), "c", time.Time{})
+	first, ok, err := l.Retained().Retain(t.Context(), "c", time.Time{})
 	if err != nil || !ok {
 		t.Fatalf("Retain = %t, %v; want the block", ok, err)
 	}
-	second, _, err := l.Retain(t.Context(), "c", time.Time{})
+	second, _, err := l.Retained().Retain(t.Context(), "c", time.Time{})
 	if err != nil || second != first {
 		t.Error("retaining twice wrote twice:", first, second, err)
 	}
 	if got := l.bind(request("p", "c", 26)); got != first {
 		t.Errorf("bind: %v", got)
 	}
-	if _, ok, err := l.Retain(t.Context(), "nobody", time.Time{}); ok || err != nil {
+	if _, ok, err := l.Retained().Retain(t.Context(), "nobody", time.Time{}); ok || err != nil {
 		t.Errorf("Retain = %t, %v; want none", ok, err)
 	}
 }
@@ -57,19 +58,19 @@ func TestAdopt_ALease(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	r := request("p", "c", 0)
 	r.Exact, r.Until = prefix("10.0.0.16/28"), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	if b, err := l.Adopt(t.Context(), r, Retained); err != nil || b.State != Retained || b.Until != r.Until {
+	if b, err := l.Recovery().Adopt(t.Context(), r, ledger.Retained); err != nil || b.State != ledger.Retained || b.Until != r.Until {
 		t.Errorf("Adopt = %+v, %v; want it retained until %s", b, err, r.Until)
 	}
 	bound := request("p", "d", 0)
 	bound.Exact, bound.Until = prefix("10.0.0.32/28"), r.Until
-	if b, err := l.Adopt(t.Context(), bound, Bound); err != nil || !b.Until.IsZero() {
+	if b, err := l.Recovery().Adopt(t.Context(), bound, ledger.Bound); err != nil || !b.Until.IsZero() {
 		t.Errorf("Adopt = %+v, %v; want a bound block without an end", b, err)
 	}
 }
 
-func (l *fixture) retain(claim string, until time.Time) Block {
+func (l *fixture) retain(claim string, until time.Time) ledger.Block {
 	l.t.Helper()
-	b, ok, err := l.Retain(l.t.Context(), ClaimID(claim), until)
+	b, ok, err := l.Retained().Retain(l.t.Context(), ledger.ClaimID(claim), until)
 	if err != nil || !ok {
 		l.t.Fatalf("Retain(%s) = %t, %v", claim, ok, err)
 	}
@@ -79,7 +80,7 @@ func (l *fixture) retain(claim string, until time.Time) Block {
 // successor is a later claim of the name.
 func successor(name, uid string) Successor {
 	h := request("p", name, 0).Holder
-	h.Claim = ClaimID(uid)
+	h.Claim = ledger.ClaimID(uid)
 	return Successor{Holder: h}
 }
 
@@ -90,23 +91,23 @@ func TestReuse(t *testing.T) {
 	other := l.open()
 	l.pool("p", "10.0.0.0/24")
 	r := request("p", "c", 26)
-	r.Policy, r.Class, r.Limits = Retain, "k", Limits{}
+	r.Policy, r.Class, r.Limits = ledger.Retain, "k", ledger.Limits{}
 	l.bind(r)
 	kept := l.retain("c", time.Now().Add(time.Hour))
 	next := successor("c", "later")
-	next.Policy = Delete
-	got, err := l.Reuse(t.Context(), kept, next)
-	if err != nil || got.Prefix != kept.Prefix || got.State != Bound || !got.Until.IsZero() || got.Holder != next.Holder || got.Policy != Delete || got.Class != "k" {
+	next.Policy = ledger.Delete
+	got, err := l.Retained().Reuse(t.Context(), kept, next)
+	if err != nil || got.Prefix != kept.Prefix || got.State != ledger.Bound || !got.Until.IsZero() || got.Holder != next.Holder || got.Policy != ledger.Delete || got.Class != "k" {
 		t.Fatalf("Reuse = %+v, %v; want %s bound to later", got, err, kept.Prefix)
 	}
-	if again, err := l.Reuse(t.Context(), kept, next); err != nil || again != got {
+	if again, err := l.Retained().Reuse(t.Context(), kept, next); err != nil || again != got {
 		t.Errorf("Reuse again = %+v, %v; want %+v", again, err, got)
 	}
 	if b, ok, err := l.Lookup(t.Context(), "c"); ok || err != nil {
 		t.Errorf("the former claim has %+v, %t, %v; want nothing", b, ok, err)
 	}
-	if err := l.ReleaseFor(t.Context(), kept, CauseReleased); !errors.Is(err, ErrChanged) {
-		t.Errorf("ReleaseFor of the retained block = %v, want %v: it is another claim's", err, ErrChanged)
+	if err := l.ReleaseFor(t.Context(), kept, ledger.CauseReleased); !errors.Is(err, ledger.ErrChanged) {
+		t.Errorf("ReleaseFor of the retained block = %v, want %v: it is another claim's", err, ledger.ErrChanged)
 	}
 	l.sameAsLedger(other, l.open())
 }
@@ -123,20 +124,20 @@ func TestReuse_Refused(t *testing.T) {
 	old := kept
 	old.Revision--
 	for name, tt := range map[string]struct {
-		block Block
+		block ledger.Block
 		to    Successor
 		want  error
 	}{
-		"of another name":          {kept, successor("d", "u0"), ErrInvalid},
-		"of another workspace":     {kept, foreign, ErrInvalid},
-		"of another namespace":     {kept, elsewhere, ErrInvalid},
-		"by the same claim":        {kept, successor("c", "c"), ErrInvalid},
-		"of a live claim":          {live, successor("live", "u3"), ErrInvalid},
-		"as it was before":         {old, successor("c", "u4"), ErrChanged},
-		"by a claim with a block":  {kept, has, ErrChanged},
-		"of a block that was lost": {Block{Prefix: prefix("10.0.0.192/26"), Space: kept.Space, Pool: "p", Holder: kept.Holder, State: Retained, Revision: 1}, successor("c", "u5"), ErrChanged},
+		"of another name":          {kept, successor("d", "u0"), ledger.ErrInvalid},
+		"of another workspace":     {kept, foreign, ledger.ErrInvalid},
+		"of another namespace":     {kept, elsewhere, ledger.ErrInvalid},
+		"by the same claim":        {kept, successor("c", "c"), ledger.ErrInvalid},
+		"of a live claim":          {live, successor("live", "u3"), ledger.ErrInvalid},
+		"as it was before":         {old, successor("c", "u4"), ledger.ErrChanged},
+		"by a claim with a block":  {kept, has, ledger.ErrChanged},
+		"of a block that was lost": {ledger.Block{Prefix: prefix("10.0.0.192/26"), Space: kept.Space, Pool: "p", Holder: kept.Holder, State: ledger.Retained, Revision: 1}, successor("c", "u5"), ledger.ErrChanged},
 	} {
-		if b, err := l.Reuse(t.Context(), tt.block, tt.to); !errors.Is(err, tt.want) {
+		if b, err := l.Retained().Reuse(t.Context(), tt.block, tt.to); !errors.Is(err, tt.want) {
 			t.Errorf("%s: Reuse = %+v, %v; want %v", name, b, err, tt.want)
 		}
 	}
@@ -159,34 +160,34 @@ func TestPromise(t *testing.T) {
 	l.bind(request("p", "c", 26))
 	kept := l.retain("c", c.now().Add(time.Hour))
 	c.advance(time.Second)
-	promised, err := l.Promise(t.Context(), kept, time.Minute)
-	if err != nil || promised.State != Retained || promised.Until != kept.Until || !promised.Shared || promised.BoundAt != c.now() {
+	promised, err := l.Retained().Promise(t.Context(), kept, time.Minute)
+	if err != nil || promised.State != ledger.Retained || promised.Until != kept.Until || !promised.Shared || promised.BoundAt != c.now() {
 		t.Fatalf("Promise = %+v, %v; want it retained until %s, and shared since %s", promised, err, kept.Until, c.now())
 	}
 	c.advance(time.Second)
-	if b, err := l.Promise(t.Context(), promised, time.Minute); !errors.Is(err, ErrShared) {
-		t.Errorf("Promise to a second CREATE = %+v, %v; want %v", b, err, ErrShared)
+	if b, err := l.Retained().Promise(t.Context(), promised, time.Minute); !errors.Is(err, ledger.ErrShared) {
+		t.Errorf("Promise to a second CREATE = %+v, %v; want %v", b, err, ledger.ErrShared)
 	}
 	unanswered, answered := successor("c", "u1"), successor("c", "u2")
 	answered.Answered = promised.BoundAt
-	got, err := l.Reuse(t.Context(), promised, unanswered)
+	got, err := l.Retained().Reuse(t.Context(), promised, unanswered)
 	if err != nil || !got.Shared || got.BoundAt != promised.BoundAt {
 		t.Errorf("Reuse by a claim that was not answered = %+v, %v; want the block shared since %s", got, err, promised.BoundAt)
 	}
 	kept = l.retain("u1", time.Time{})
-	got, err = l.Reuse(t.Context(), kept, answered)
+	got, err = l.Retained().Reuse(t.Context(), kept, answered)
 	if err != nil || got.Shared {
 		t.Errorf("Reuse by the claim that was answered = %+v, %v; want the block, and no other claim to have been told it", got, err)
 	}
-	if b, err := l.Promise(t.Context(), promised, time.Minute); !errors.Is(err, ErrChanged) {
-		t.Errorf("Promise of a bound block = %+v, %v; want %v", b, err, ErrChanged)
+	if b, err := l.Retained().Promise(t.Context(), promised, time.Minute); !errors.Is(err, ledger.ErrChanged) {
+		t.Errorf("Promise of a bound block = %+v, %v; want %v", b, err, ledger.ErrChanged)
 	}
 	kept = l.retain("u2", time.Time{})
-	if _, err = l.Promise(t.Context(), kept, time.Minute); err != nil {
+	if _, err = l.Retained().Promise(t.Context(), kept, time.Minute); err != nil {
 		t.Fatalf("Promise: %v", err)
 	}
 	c.advance(time.Minute)
-	if b, err := l.Promise(t.Context(), kept, time.Minute); err != nil || b.BoundAt != c.now() {
+	if b, err := l.Retained().Promise(t.Context(), kept, time.Minute); err != nil || b.BoundAt != c.now() {
 		t.Errorf("Promise after the first one has failed = %+v, %v; want it from %s on", b, err, c.now())
 	}
 	l.sameAsLedger()
@@ -209,15 +210,15 @@ func TestDueLeases(t *testing.T) {
 	}
 	reused, _, err := l.Lookup(t.Context(), "reused")
 	if err == nil {
-		_, err = l.Reuse(t.Context(), reused, successor("reused", "later"))
+		_, err = l.Retained().Reuse(t.Context(), reused, successor("reused", "later"))
 	}
 	if err != nil {
 		t.Fatalf("Reuse: %v", err)
 	}
 	l.free("freed")
 	l.sameAsLedger(other) // it waits until both have seen all
-	names := func(a *Allocator, now time.Time) (found []ClaimID, next time.Time) {
-		due, next := a.DueLeases(now)
+	names := func(a *Allocator, now time.Time) (found []ledger.ClaimID, next time.Time) {
+		due, next := a.Retained().Due(now)
 		for _, h := range due {
 			found = append(found, h.Claim)
 		}
@@ -227,17 +228,17 @@ func TestDueLeases(t *testing.T) {
 		if got, next := names(a, start); got != nil || !next.Equal(start.Add(time.Second)) {
 			t.Errorf("allocator %d at the start: %v due, next at %s; want none, next after a second", i, got, next)
 		}
-		if got, next := names(a, start.Add(time.Second)); !slices.Equal(got, []ClaimID{"first"}) || !next.Equal(start.Add(2*time.Second)) {
+		if got, next := names(a, start.Add(time.Second)); !slices.Equal(got, []ledger.ClaimID{"first"}) || !next.Equal(start.Add(2*time.Second)) {
 			t.Errorf("allocator %d after a second: %v due, next at %s; want first, and next a second later", i, got, next)
 		}
-		if got, next := names(a, start.Add(10*time.Second)); !slices.Equal(got, []ClaimID{"second"}) || !next.Equal(start.Add(61*time.Second)) {
+		if got, next := names(a, start.Add(10*time.Second)); !slices.Equal(got, []ledger.ClaimID{"second"}) || !next.Equal(start.Add(61*time.Second)) {
 			t.Errorf("allocator %d after ten: %v due, next at %s; want second, and then first again", i, got, next)
 		}
-		if got, _ := names(a, start.Add(time.Hour)); !slices.Equal(got, []ClaimID{"first", "second"}) {
+		if got, _ := names(a, start.Add(time.Hour)); !slices.Equal(got, []ledger.ClaimID{"first", "second"}) {
 			t.Errorf("allocator %d after an hour: %v due, want both again", i, got)
 		}
 		select {
-		case <-a.LeaseNews():
+		case <-a.Retained().News():
 		default:
 			t.Errorf("allocator %d has no news of leases", i)
 		}
@@ -245,7 +246,7 @@ func TestDueLeases(t *testing.T) {
 	l.free("first")
 	l.free("second")
 	l.sameAsLedger(other)
-	if due, next := other.DueLeases(start.Add(24 * time.Hour)); due != nil || !next.IsZero() {
+	if due, next := other.Retained().Due(start.Add(24 * time.Hour)); due != nil || !next.IsZero() {
 		t.Errorf("%v are due, next at %s; want none, as none is left", due, next)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // retryRetire is the pause before a drained pool is tried again, after a fault.
@@ -20,16 +21,16 @@ const retryRetire = time.Second
 //
 // Blocks that cool do not count: they are freed with the pool. A pool with other blocks is refused
 // with ErrPoolInUse. For a pool that is not registered, Retire does nothing.
-func (a *Allocator) Retire(ctx context.Context, id PoolID) error {
-	r := retirement{Allocator: a, id: id}
+func (ps Pools) Retire(ctx context.Context, id ledger.PoolID) error {
+	r := retirement{Allocator: ps.a, id: id}
 	return r.run(ctx)
 }
 
 // draining refuses an open pool: the one that drained may be gone, and another one registered under
 // its ID.
-func draining(p Pool) error {
-	if p.State != PoolDraining {
-		return ErrPoolInUse
+func draining(p ledger.Pool) error {
+	if p.State != ledger.PoolDraining {
+		return ledger.ErrPoolInUse
 	}
 	return nil
 }
@@ -37,8 +38,8 @@ func draining(p Pool) error {
 // retirement is the removal of an empty pool, unless the check refuses it.
 type retirement struct {
 	*Allocator
-	id    PoolID
-	check func(Pool) error // nil: it refuses none
+	id    ledger.PoolID
+	check func(ledger.Pool) error // nil: it refuses none
 }
 
 func (r retirement) run(ctx context.Context) error {
@@ -71,7 +72,7 @@ func (r retirement) run(ctx context.Context) error {
 
 // known returns the error of a retirement. A pool that is not there needs none.
 func known(err error) error {
-	if errors.Is(err, ErrUnknownPool) {
+	if errors.Is(err, ledger.ErrUnknownPool) {
 		return nil
 	}
 	return err
@@ -84,7 +85,7 @@ func (a *Allocator) retireDrained(p *space.Pool) {
 	p.In.Read(func() { r.id = p.ID })
 	for {
 		err := r.run(a.engine.Ctx)
-		if err == nil || errors.Is(err, ErrPoolInUse) || a.engine.Ctx.Err() != nil {
+		if err == nil || errors.Is(err, ledger.ErrPoolInUse) || a.engine.Ctx.Err() != nil {
 			break
 		}
 		a.options.Logger.Warn("cannot retire a drained pool yet", "pool", r.id, "error", err)
@@ -110,7 +111,7 @@ func (r retirement) endCooldowns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := edit{pool: p, idle: true, check: r.check, change: func(p *Pool) { p.State = PoolDraining }}
+	e := edit{pool: p, idle: true, check: r.check, change: func(p *ledger.Pool) { p.State = ledger.PoolDraining }}
 	if err := r.edit(ctx, e); err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (r retirement) plan(v space.View) (engine.Plan, error) {
 	}
 	switch {
 	case p.Used():
-		return engine.Refuse(ErrPoolInUse)
+		return engine.Refuse(ledger.ErrPoolInUse)
 	case p.Spaces > 0:
 		return engine.Plan{}, errSpaces
 	case p.Cools.Own > 0:
@@ -159,7 +160,7 @@ func (r retirement) child(ctx context.Context) error {
 		return err
 	}
 	_, err = r.engine.Submit(ctx, o.child.Above(), engine.Op{Lane: o.child.Cluster, Alone: true, Plan: o.plan})
-	if errors.Is(err, ErrUnknownPool) { // of the parent, and perhaps of the child
+	if errors.Is(err, ledger.ErrUnknownPool) { // of the parent, and perhaps of the child
 		if err := r.engine.Confirm(ctx, r.id); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // A pool that another allocator has retired is told from one that was lost, as soon as
@@ -15,15 +16,15 @@ import (
 func TestRetired(t *testing.T) {
 	l := newLedger(t)
 	other := l.open()
-	want := func(a *Allocator, id PoolID, want bool) {
+	want := func(a *Allocator, id ledger.PoolID, want bool) {
 		t.Helper()
-		if retired, err := a.Retired(t.Context(), id); err != nil || retired != want {
+		if retired, err := a.Pools().Retired(t.Context(), id); err != nil || retired != want {
 			t.Errorf("Retired(%s) = %t, %v; want %t", id, retired, err, want)
 		}
 	}
-	retire := func(id PoolID) {
+	retire := func(id ledger.PoolID) {
 		t.Helper()
-		if err := l.Retire(t.Context(), id); err != nil {
+		if err := l.Pools().Retire(t.Context(), id); err != nil {
 			t.Fatalf("Retire: %v", err)
 		}
 		want(l.Allocator, id, true)
@@ -59,17 +60,17 @@ func TestRetired(t *testing.T) {
 // would register another one in their place.
 func TestRetired_IsTold(t *testing.T) {
 	var allocators [2]*Allocator
-	var told [2]chan PoolID
-	left := [2]map[PoolID]bool{{}, {}}
+	var told [2]chan ledger.PoolID
+	left := [2]map[ledger.PoolID]bool{{}, {}}
 	l := &fixture{t: t, etcd: etcdtest.New(t)}
 	for i := range allocators {
-		told[i] = make(chan PoolID, 8)
+		told[i] = make(chan ledger.PoolID, 8)
 		allocators[i] = l.open(func(o *Options) {
-			o.Retired = func(p Pool) { told[i] <- p.ID }
+			o.Retired = func(p ledger.Pool) { told[i] <- p.ID }
 		})
 	}
 	l.Allocator = allocators[0]
-	want := func(id PoolID) {
+	want := func(id ledger.PoolID) {
 		t.Helper()
 		for i := range told {
 			got := <-told[i]
@@ -86,8 +87,8 @@ func TestRetired_IsTold(t *testing.T) {
 	if _, err := l.carve("p", "child", 26); err != nil {
 		t.Fatalf("carve: %v", err)
 	}
-	for _, id := range []PoolID{"child", "p"} {
-		if err := l.Retire(t.Context(), id); err != nil {
+	for _, id := range []ledger.PoolID{"child", "p"} {
+		if err := l.Pools().Retire(t.Context(), id); err != nil {
 			t.Fatalf("Retire: %v", err)
 		}
 		want(id)
@@ -95,7 +96,7 @@ func TestRetired_IsTold(t *testing.T) {
 
 	l.pool("drained", "10.0.0.0/24")
 	l.bind(request("drained", "c", 26))
-	if err := l.Drain(t.Context(), "drained"); err != nil {
+	if err := l.Pools().Drain(t.Context(), "drained"); err != nil {
 		t.Fatalf("Drain: %v", err)
 	}
 	if err := allocators[1].Release(t.Context(), "c"); err != nil {
@@ -103,11 +104,11 @@ func TestRetired_IsTold(t *testing.T) {
 	}
 	want("drained")
 	for i, a := range allocators {
-		id := PoolID(fmt.Sprint("next-", i))
-		if _, err := a.Register(t.Context(), root(id, "10.0.0.0/24")); err != nil {
+		id := ledger.PoolID(fmt.Sprint("next-", i))
+		if _, err := a.Pools().Register(t.Context(), root(id, "10.0.0.0/24")); err != nil {
 			t.Errorf("allocator %d: Register(%s) = %v, though it told that the pool in its place has left", i, id, err)
 		}
-		if err := a.Retire(t.Context(), id); err != nil {
+		if err := a.Pools().Retire(t.Context(), id); err != nil {
 			t.Fatalf("Retire: %v", err)
 		}
 		want(id)
@@ -120,9 +121,9 @@ func TestDrain_LeavesNothingBehind(t *testing.T) {
 	l.pool("stays", "10.1.0.0/24")
 	before := l.keysWith("")
 	for i := range 200 {
-		id := PoolID(fmt.Sprint("loop-", i))
+		id := ledger.PoolID(fmt.Sprint("loop-", i))
 		l.pool(id, "10.0.0.0/24")
-		if err := l.Drain(t.Context(), id); err != nil {
+		if err := l.Pools().Drain(t.Context(), id); err != nil {
 			t.Fatalf("Drain: %v", err)
 		}
 		l.waitGone(id)

@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"golang.org/x/sync/errgroup"
 )
 
-func given(cluster ClusterName) Slice {
-	return Slice{Pool: "p", Cluster: cluster, Binding: "b", State: SliceGiven, Since: time.Unix(1, 0).UTC()}
+func given(cluster ledger.ClusterName) ledger.Slice {
+	return ledger.Slice{Pool: "p", Cluster: cluster, Binding: "b", State: ledger.SliceGiven, Since: time.Unix(1, 0).UTC()}
 }
 
-func (l *fixture) putSlice(s Slice, limit int, want error) {
+func (l *fixture) putSlice(s ledger.Slice, limit int, want error) {
 	l.t.Helper()
-	if err := l.PutSlice(l.t.Context(), s, limit); !errors.Is(err, want) {
+	if err := l.Slices().Put(l.t.Context(), s, limit); !errors.Is(err, want) {
 		l.t.Fatalf("slice of %s, at most %d: %v; want %v", s.Cluster, limit, err, want)
 	}
 }
@@ -27,21 +28,21 @@ func TestSlices(t *testing.T) {
 	first, second := given("a"), given("b")
 	l.putSlice(first, 1, nil)
 	l.putSlice(second, 1, ErrSlicesGiven)
-	second.State = SliceWaiting
+	second.State = ledger.SliceWaiting
 	l.putSlice(second, 1, nil)
 
 	first.Child = "child"
 	l.putSlice(first, 1, nil) // it has one already
-	got, ok, err := l.Slice(t.Context(), "p", "a")
+	got, ok, err := l.Slices().Get(t.Context(), "p", "a")
 	if diff := cmp.Diff(first, got); err != nil || !ok || diff != "" {
 		t.Errorf("Slice = %v, %v, (-want +got) %s", ok, err, diff)
 	}
-	first.State, second.State = SliceDeclined, SliceGiven
+	first.State, second.State = ledger.SliceDeclined, ledger.SliceGiven
 	l.putSlice(second, 1, ErrSlicesGiven)
 	l.putSlice(first, 1, nil)
 	l.putSlice(second, 1, nil)
-	list, err := l.Slices(t.Context(), "p")
-	if diff := cmp.Diff([]Slice{first, second}, list); err != nil || diff != "" {
+	list, err := l.Slices().List(t.Context(), "p")
+	if diff := cmp.Diff([]ledger.Slice{first, second}, list); err != nil || diff != "" {
 		t.Errorf("Slices = %v, (-want +got) %s", err, diff)
 	}
 
@@ -49,16 +50,16 @@ func TestSlices(t *testing.T) {
 	l.putSlice(given("c"), 0, nil)
 	second.Child = "child"
 	l.putSlice(second, 1, nil)
-	if err := errors.Join(l.DropSlice(t.Context(), "p", "c"), l.DropSlice(t.Context(), "p", "none")); err != nil {
+	if err := errors.Join(l.Slices().Drop(t.Context(), "p", "c"), l.Slices().Drop(t.Context(), "p", "none")); err != nil {
 		t.Errorf("Join: %v", err)
 	}
 	l.putSlice(given("c"), 1, ErrSlicesGiven)
 	l.putSlice(given("c"), 2, nil)
-	if err := l.DropSlices(t.Context(), "p"); err != nil {
-		t.Errorf("DropSlices: %v", err)
+	if err := l.Slices().DropAll(t.Context(), "p"); err != nil {
+		t.Errorf("DropAll: %v", err)
 	}
 	l.putSlice(given("d"), 1, nil)
-	l.putSlice(Slice{Pool: "p", Cluster: "a/b"}, 0, ErrInvalid)
+	l.putSlice(ledger.Slice{Pool: "p", Cluster: "a/b"}, 0, ledger.ErrInvalid)
 }
 
 // However many allocators give at once, no more is given than may be.
@@ -70,7 +71,7 @@ func TestSlices_Limit(t *testing.T) {
 	for i := range refused {
 		a := []*Allocator{l.Allocator, other}[i%2]
 		group.Go(func() error {
-			err := a.PutSlice(t.Context(), given(ClusterName(fmt.Sprint("w", i))), 5)
+			err := a.Slices().Put(t.Context(), given(ledger.ClusterName(fmt.Sprint("w", i))), 5)
 			refused[i] = errors.Is(err, ErrSlicesGiven)
 			if refused[i] {
 				return nil
@@ -81,7 +82,7 @@ func TestSlices_Limit(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Fatalf("Wait: %v", err)
 	}
-	list, err := l.Slices(t.Context(), "p")
+	list, err := l.Slices().List(t.Context(), "p")
 	if n := len(slices.DeleteFunc(refused, func(r bool) bool { return r })); err != nil || len(list) != 5 || n != 5 {
 		t.Errorf("%d were given a slice, of which %d are in the ledger; want 5 (%v)", n, len(list), err)
 	}

@@ -34,17 +34,17 @@ func (s newSpace) plan(v space.View) (engine.Plan, error) {
 	}
 	switch {
 	case of.Closed():
-		return engine.Refuse(&ReleasingError{Pool: of.ID})
-	case of.State != PoolOpen:
-		return engine.Refuse(ErrPoolDraining)
+		return engine.Refuse(&ledger.ReleasingError{Pool: of.ID})
+	case of.State != ledger.PoolOpen:
+		return engine.Refuse(ledger.ErrPoolDraining)
 	case v.Pools().Frozen() == space.Untrusted:
-		return engine.Refuse(&FrozenError{Pool: of.ID})
+		return engine.Refuse(&ledger.FrozenError{Pool: of.ID})
 	case of.Held() > 0 && !of.Frozen:
-		return engine.Refuse(ErrMixed)
+		return engine.Refuse(ledger.ErrMixed)
 	}
 	for _, p := range v.Pools() {
 		if p != of && p.CIDR.Overlaps(of.CIDR) {
-			return engine.Refuse(&OverlapError{With: p.Pool})
+			return engine.Refuse(&ledger.OverlapError{With: p.Pool})
 		}
 	}
 	next, made, counts := of.Pool, ledger.Pool(s), int64(1)
@@ -63,7 +63,7 @@ func (s newSpace) plan(v space.View) (engine.Plan, error) {
 
 // leavePool returns the changes to the pool that an address space leaves. The head of the pool's space takes over the changes
 // to that of the address space, so that the sum of both grows.
-func leavePool(v space.View, s Pool, changes int64) ([]store.Change, error) {
+func leavePool(v space.View, s ledger.Pool, changes int64) ([]store.Change, error) {
 	of := v.Pool(s.Derived.Of)
 	if of == nil {
 		return nil, engine.ErrGone
@@ -78,14 +78,14 @@ func leavePool(v space.View, s Pool, changes int64) ([]store.Change, error) {
 }
 
 // spacesOf lists the address spaces of a pool, as of memory.
-func (a *Allocator) spacesOf(id PoolID) []PoolID {
-	return slices.DeleteFunc(a.table.Below(id), func(below PoolID) bool { return !ledger.IsAddressSpace(below) })
+func (a *Allocator) spacesOf(id ledger.PoolID) []ledger.PoolID {
+	return slices.DeleteFunc(a.table.Below(id), func(below ledger.PoolID) bool { return !ledger.IsAddressSpace(below) })
 }
 
 // retireSpaces retires the address spaces of a pool that are empty. ErrPoolInUse: one is not.
-func (a *Allocator) retireSpaces(ctx context.Context, id PoolID) error {
+func (a *Allocator) retireSpaces(ctx context.Context, id ledger.PoolID) error {
 	for _, s := range a.spacesOf(id) {
-		if err := a.Retire(ctx, s); err != nil {
+		if err := a.Pools().Retire(ctx, s); err != nil {
 			return fmt.Errorf("address space %s: %w", s, err)
 		}
 	}
@@ -93,8 +93,8 @@ func (a *Allocator) retireSpaces(ctx context.Context, id PoolID) error {
 }
 
 // follow brings the address spaces of a pool in line with it, as of the last change to it.
-func (a *Allocator) follow(ctx context.Context, id PoolID) error {
-	if p, ok := a.Pool(id); !ok || p.Spaces == 0 {
+func (a *Allocator) follow(ctx context.Context, id ledger.PoolID) error {
+	if p, ok := a.Pools().Get(id); !ok || p.Spaces == 0 {
 		return nil
 	}
 	for attempts := pace(0); ; {
@@ -120,11 +120,11 @@ func (a *Allocator) follow(ctx context.Context, id PoolID) error {
 
 // bringAlong brings the address spaces of a pool in line with its record as of a revision. ErrStale: the record has changed since. some
 // reports whether any was.
-func (a *Allocator) bringAlong(ctx context.Context, p Pool, revision int64) (some bool, err error) {
+func (a *Allocator) bringAlong(ctx context.Context, p ledger.Pool, revision int64) (some bool, err error) {
 	same := []store.Change{store.CheckKey(a.keys.Pool(p.ID)).At(revision, engine.ErrStale)}
 	for _, s := range a.lagging(p) {
 		err := a.edit(ctx, edit{pool: s, change: followed(p), asFor: same})
-		if err != nil && !errors.Is(err, ErrUnknownPool) { // else it has gone
+		if err != nil && !errors.Is(err, ledger.ErrUnknownPool) { // else it has gone
 			return some, err
 		}
 		some = true
@@ -133,18 +133,18 @@ func (a *Allocator) bringAlong(ctx context.Context, p Pool, revision int64) (som
 }
 
 // followed returns the change that brings an address space in line with its pool. One that drains stays so.
-func followed(p Pool) func(*Pool) {
-	return func(s *Pool) {
+func followed(p ledger.Pool) func(*ledger.Pool) {
+	return func(s *ledger.Pool) {
 		s.Excluded, s.Frozen = p.Excluded, p.Frozen
-		if p.State == PoolDraining {
-			s.State = PoolDraining
+		if p.State == ledger.PoolDraining {
+			s.State = ledger.PoolDraining
 		}
 	}
 }
 
 // followAll completes what an Allocator has begun that was stopped between a pool and its address spaces.
 func (a *Allocator) followAll() {
-	for p := range a.Pools() {
+	for p := range a.Pools().All() {
 		for p.Spaces > 0 && len(a.lagging(p)) > 0 {
 			err := a.follow(a.engine.Ctx, p.ID)
 			if err == nil || a.engine.Ctx.Err() != nil {
@@ -160,9 +160,9 @@ func (a *Allocator) followAll() {
 }
 
 // lagging lists the address spaces of a pool that are not in line with it, as of memory.
-func (a *Allocator) lagging(of Pool) (lag []Pool) {
+func (a *Allocator) lagging(of ledger.Pool) (lag []ledger.Pool) {
 	for _, id := range a.spacesOf(of.ID) {
-		s, ok := a.Pool(id)
+		s, ok := a.Pools().Get(id)
 		now := s
 		followed(of)(&now)
 		if ok && (now.State != s.State || now.Frozen != s.Frozen || !slices.Equal(now.Excluded, s.Excluded)) {

@@ -7,43 +7,45 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 func TestSpace(t *testing.T) {
 	l := newLedger(t)
 	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
 	l.pool("p", "10.0.0.0/24")
-	l.must(l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/32")}))
+	l.must(l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/32")}))
 	a, b := l.space("p", "a"), other.space("p", "b")
 	if again := other.space("p", "a"); again.ID != a.ID || a.ID == b.ID {
 		t.Errorf("the spaces are %s, %s, and %s again; want two", a.ID, b.ID, again.ID)
 	}
-	for claim, s := range map[string]Pool{"in-a": a, "in-b": b} {
+	for claim, s := range map[string]ledger.Pool{"in-a": a, "in-b": b} {
 		if got := l.bind(request(s.ID, claim, 32)); got.Prefix != prefix("10.0.0.1/32") {
 			t.Errorf("Bind in %s = %s, want 10.0.0.1/32", s.ID, got.Prefix)
 		}
 	}
-	if _, err := l.Register(t.Context(), Pool{ID: "q", Cluster: "platform", Name: "q", CIDR: prefix("10.0.1.0/24")}); err != nil {
+	if _, err := l.Pools().Register(t.Context(), ledger.Pool{ID: "q", Cluster: "platform", Name: "q", CIDR: prefix("10.0.1.0/24")}); err != nil {
 		t.Errorf("Register beside the address spaces: %v", err)
 	}
-	l.must(l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
+	l.must(l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
 	if got := l.bind(request(a.ID, "next", 32)); got.Prefix != prefix("10.0.0.4/32") {
 		t.Errorf("Bind after Exclude = %s, want 10.0.0.4/32", got.Prefix)
 	}
-	if err := l.Retire(t.Context(), "p"); !errors.Is(err, ErrPoolInUse) {
+	if err := l.Pools().Retire(t.Context(), "p"); !errors.Is(err, ledger.ErrPoolInUse) {
 		t.Errorf("Retire of a pool with used address spaces: %v, want ErrPoolInUse", err)
 	}
 	l.sameAsLedger(other.Allocator, l.open())
-	l.must(l.Drain(t.Context(), "p"))
-	for _, s := range []Pool{a, b} {
-		if _, err := l.Bind(t.Context(), request(s.ID, "late", 32)); !errors.Is(err, ErrPoolDraining) {
+	l.must(l.Pools().Drain(t.Context(), "p"))
+	for _, s := range []ledger.Pool{a, b} {
+		if _, err := l.Bind(t.Context(), request(s.ID, "late", 32)); !errors.Is(err, ledger.ErrPoolDraining) {
 			t.Errorf("Bind in an address space of a draining pool: %v", err)
 		}
 	}
-	for _, claim := range []ClaimID{"in-a", "in-b", "next"} {
+	for _, claim := range []ledger.ClaimID{"in-a", "in-b", "next"} {
 		l.free(claim)
 	}
-	for known := true; known; _, _, known, _ = l.Registered(t.Context(), "p") { // it goes by itself
+	for known := true; known; _, _, known, _ = l.Pools().Read(t.Context(), "p") { // it goes by itself
 	}
 	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
 		t.Errorf("%v are left", blocks)
@@ -57,23 +59,23 @@ func TestSpace_FollowsItsPoolAfterAStop(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	used, empty := l.space("p", "used"), l.space("p", "empty")
 	l.bind(request(used.ID, "c", 32))
-	p, _ := l.Pool("p")
-	l.must(l.edit(t.Context(), edit{pool: p, change: func(p *Pool) {
-		p.State, p.Excluded = PoolDraining, []netip.Prefix{prefix("10.0.0.128/25")}
+	p, _ := l.Pools().Get("p")
+	l.must(l.edit(t.Context(), edit{pool: p, change: func(p *ledger.Pool) {
+		p.State, p.Excluded = ledger.PoolDraining, []netip.Prefix{prefix("10.0.0.128/25")}
 	}}))
 	l.sameAsLedger()
 	other := l.open()
-	for s, there := used, true; s.State != PoolDraining || there; _, there = other.Pool(empty.ID) {
-		if s, _ = other.Pool(used.ID); t.Context().Err() != nil {
+	for s, there := used, true; s.State != ledger.PoolDraining || there; _, there = other.Pools().Get(empty.ID) {
+		if s, _ = other.Pools().Get(used.ID); t.Context().Err() != nil {
 			t.Fatalf("the address space in use is %+v, and the empty one is there: %t", s, there)
 		}
 	}
 	l.catchUp(t)
-	if s, _ := l.Pool(used.ID); len(s.Excluded) != 1 {
+	if s, _ := l.Pools().Get(used.ID); len(s.Excluded) != 1 {
 		t.Errorf("the address space excludes %v, want what its pool excludes", s.Excluded)
 	}
 	l.free("c")
-	for known := true; known; _, _, known, _ = l.Registered(t.Context(), "p") { // it goes by itself
+	for known := true; known; _, _, known, _ = l.Pools().Read(t.Context(), "p") { // it goes by itself
 	}
 	l.sameAsLedger(other)
 }
@@ -86,21 +88,21 @@ func TestSpace_IsFrozenWithItsPool(t *testing.T) {
 	first.bind(request(known, "c", 28))
 	l := &fixture{t: t, etcd: first.etcd, Allocator: first.open(frozenLedger)}
 	l.wantFrozen(known, false)
-	var frozen *FrozenError
+	var frozen *ledger.FrozenError
 	if _, err := l.Derived().Space(t.Context(), "p", "tenant", network("new")); !errors.As(err, &frozen) {
 		t.Errorf("Space of a pool that was not compared: %v, want *FrozenError", err)
 	}
-	l.Trust("p")
+	l.Recovery().Trust("p")
 	l.bind(request(known, "d", 28))
 	l.freeze(l.Allocator)
 	l.wantFrozen(known, true)
 	lost := l.space("p", "lost").ID // which a published record shows
 	l.wantFrozen(lost, true)
-	if _, err := l.Adopt(t.Context(), exactly(request(lost, "published", 0), "10.0.0.16/28"), Bound); err != nil {
+	if _, err := l.Recovery().Adopt(t.Context(), exactly(request(lost, "published", 0), "10.0.0.16/28"), ledger.Bound); err != nil {
 		t.Errorf("Adopt: %v", err)
 	}
 	l.resume(l.Allocator, 0)
-	for _, id := range []PoolID{known, lost} {
+	for _, id := range []ledger.PoolID{known, lost} {
 		l.bind(request(id, "new-in-"+string(id), 28))
 	}
 	l.sameAsLedger(first.Allocator)
@@ -113,13 +115,13 @@ func TestBehind_CountsAddressSpaces(t *testing.T) {
 	last := int64(-1)
 	grown := func(what string) {
 		t.Helper()
-		k, _ := l.Capacity("p")
+		k, _ := l.Pools().Capacity("p")
 		if k.Changes < last {
 			t.Errorf("%s: the pool has %d changes, and had %d", what, k.Changes, last)
 		}
 		last = k.Changes
 		for changes, want := range map[int64]bool{last: false, last + 1: true} {
-			if behind, err := other.Behind(t.Context(), "p", changes); err != nil || behind != want {
+			if behind, err := other.Recovery().Behind(t.Context(), "p", changes); err != nil || behind != want {
 				t.Errorf("%s: Behind(%d) = %t, %v; the pool has %d changes", what, changes, behind, err, last)
 			}
 		}
@@ -135,10 +137,10 @@ func TestBehind_CountsAddressSpaces(t *testing.T) {
 	if last < before+3 {
 		t.Errorf("three blocks of the address space raised the changes from %d to %d", before, last)
 	}
-	for _, claim := range []ClaimID{"a", "b", "c"} {
+	for _, claim := range []ledger.ClaimID{"a", "b", "c"} {
 		l.free(claim)
 	}
-	l.must(l.Retire(t.Context(), s))
+	l.must(l.Pools().Retire(t.Context(), s))
 	grown("without the address space")
 	l.sameAsLedger(other.Allocator)
 }
@@ -152,8 +154,8 @@ func TestRetire_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 	i.bind(request(s, "c", 32))
 	i.free("c")
 	i.cooldown = 0
-	i.must(i.Retire(t.Context(), net.ID))
-	if k, _ := i.Capacity("p"); k.NextRelease.Before(i.clock.now().Add(59 * time.Minute)) {
+	i.must(i.Pools().Retire(t.Context(), net.ID))
+	if k, _ := i.Pools().Capacity("p"); k.NextRelease.Before(i.clock.now().Add(59 * time.Minute)) {
 		t.Errorf("the block of the pool is free at %s, want in an hour", k.NextRelease)
 	}
 	i.sameAsLedger()
@@ -165,15 +167,15 @@ func TestEndDispute_ServesAddressSpacesAgain(t *testing.T) {
 	l.pool("p", "10.0.0.0/16")
 	net := l.provision("p", 24, ofNetwork("net", "a"))
 	s := l.space(net.ID, "b").ID
-	l.adopt("rival", net.CIDR.String(), Bound)
-	var frozen *FrozenError
-	for _, id := range []PoolID{net.ID, s, l.space(net.ID, "c").ID} {
+	l.adopt("rival", net.CIDR.String(), ledger.Bound)
+	var frozen *ledger.FrozenError
+	for _, id := range []ledger.PoolID{net.ID, s, l.space(net.ID, "c").ID} {
 		if _, err := l.Bind(t.Context(), request(id, "c", 32)); !errors.As(err, &frozen) || !frozen.Disputed {
 			t.Errorf("Bind in %s: %v, want that it is in dispute", id, err)
 		}
 	}
 	l.free("rival")
-	l.must(l.EndDispute(t.Context(), net.ID))
+	l.must(l.Pools().EndDispute(t.Context(), net.ID))
 	l.bind(request(s, "c", 32))
 	l.sameAsLedger()
 }
@@ -186,10 +188,10 @@ func TestSpace_FollowsTheLastChange(t *testing.T) {
 		l.space("p", string(rune('a'+i)))
 	}
 	for round := range 30 {
-		atOnce(func() { l.must(l.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/28")})) },
-			func() { l.must(other.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")})) })
+		atOnce(func() { l.must(l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/28")})) },
+			func() { l.must(other.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")})) })
 		l.catchUp(t)
-		p, _ := l.Pool("p")
+		p, _ := l.Pools().Get("p")
 		for s := range l.Derived().All() {
 			if !slices.Equal(s.Excluded, p.Excluded) {
 				t.Fatalf("round %d: the pool excludes %v, and its address space %v", round, p.Excluded, s.Excluded)
@@ -203,19 +205,19 @@ func TestSpace_FollowsTheLastChange(t *testing.T) {
 func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 	l := newLedger(t)
 	l.domain()
-	var overlap *OverlapError
+	var overlap *ledger.OverlapError
 	if s, err := l.Derived().Space(t.Context(), "small", "tenant", network("a")); !errors.As(err, &overlap) || overlap.With.ID != "big" {
 		t.Errorf("Space = %v, %v; want that the pool overlaps another one", s.ID, err)
 	}
-	l.must(l.Retire(t.Context(), "big"))
+	l.must(l.Pools().Retire(t.Context(), "big"))
 	s := l.space("small", "a")
 	l.bind(request(s.ID, "c", 32))
-	big := Pool{ID: "big", Cluster: "platform", Name: "big", CIDR: prefix("10.0.0.0/24"), Space: DomainSpace("platform", "d")}
-	if _, err := l.Register(t.Context(), big); !errors.As(err, &overlap) || overlap.With.ID != "small" {
+	big := ledger.Pool{ID: "big", Cluster: "platform", Name: "big", CIDR: prefix("10.0.0.0/24"), Space: ledger.DomainSpace("platform", "d")}
+	if _, err := l.Pools().Register(t.Context(), big); !errors.As(err, &overlap) || overlap.With.ID != "small" {
 		t.Errorf("Register over a pool with address spaces: %v, want that it overlaps that one", err)
 	}
-	beside := Pool{ID: "beside", Cluster: "platform", Name: "beside", CIDR: prefix("10.0.1.0/24"), Space: DomainSpace("platform", "d")}
-	if _, err := l.Register(t.Context(), beside); err != nil {
+	beside := ledger.Pool{ID: "beside", Cluster: "platform", Name: "beside", CIDR: prefix("10.0.1.0/24"), Space: ledger.DomainSpace("platform", "d")}
+	if _, err := l.Pools().Register(t.Context(), beside); err != nil {
 		t.Errorf("Register beside it: %v", err)
 	}
 	l.space("beside", "a")
@@ -226,17 +228,17 @@ func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 func TestSpace_OrBlocksOfThePool(t *testing.T) {
 	l, other := both(t)
 	for round := range 20 {
-		id := PoolID("p" + strconv.Itoa(round))
+		id := ledger.PoolID("p" + strconv.Itoa(round))
 		l.pool(id, "10."+strconv.Itoa(round)+".0.0/24")
 		l.catchUp(t)
 		other.catchUp(t)
 		var bindErr, spaceErr error
 		atOnce(func() { _, bindErr = l.Bind(t.Context(), request(id, "c"+string(id), 32)) },
 			func() { _, spaceErr = other.Derived().Space(t.Context(), id, "tenant", network("a")) })
-		if errors.Is(bindErr, ErrMixed) == errors.Is(spaceErr, ErrMixed) {
+		if errors.Is(bindErr, ledger.ErrMixed) == errors.Is(spaceErr, ledger.ErrMixed) {
 			t.Errorf("Bind: %v, and Space: %v; want one of them refused", bindErr, spaceErr)
 		}
-		if _, err := l.Derived().Provision(t.Context(), Request{Pool: id, Length: 26}, ofNetwork("net", string(id)), nil); (err == nil) != (bindErr == nil) {
+		if _, err := l.Derived().Provision(t.Context(), ledger.Request{Pool: id, Length: 26}, ofNetwork("net", string(id)), nil); (err == nil) != (bindErr == nil) {
 			t.Errorf("Provision = %v beside a Bind that had %v", err, bindErr)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
@@ -16,8 +17,8 @@ func TestHealthy_AgainWithoutAnotherTransaction(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	l.swap(func(h *engine.Hooks) { h.BeforeCommit = once(rpctypes.ErrTooManyRequests) })
-	if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ErrUnavailable) {
-		t.Fatalf("Bind = %v, want %v", err, ErrUnavailable)
+	if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ledger.ErrUnavailable) {
+		t.Fatalf("Bind = %v, want %v", err, ledger.ErrUnavailable)
 	}
 	if l.Healthy() == nil {
 		t.Error("healthy right after etcd has refused a transaction")
@@ -30,7 +31,7 @@ func TestHealthy_AgainWithoutAnotherTransaction(t *testing.T) {
 // A bind that was planned with a former block, and does not get it, begins its tenure when it is bound.
 func TestBind_WithoutTheFormerBlockThatWasPlanned(t *testing.T) {
 	l := newLedger(t, func(o *Options) {
-		o.History, o.Cooldown = time.Hour, func(Block) (time.Duration, error) { return time.Hour, nil }
+		o.History, o.Cooldown = time.Hour, func(ledger.Block) (time.Duration, error) { return time.Hour, nil }
 	})
 	l.pool("p", "10.0.0.0/24")
 	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
@@ -38,7 +39,7 @@ func TestBind_WithoutTheFormerBlockThatWasPlanned(t *testing.T) {
 	l.free("c")
 	taken := false
 	l.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(SpaceID) error {
+		h.BeforeCommit = func(ledger.SpaceID) error {
 			if !taken {
 				taken = true
 				again := request("p", "c", 28)
@@ -60,14 +61,14 @@ func TestPreview_OfAClaimThatRoomIsHeldFor(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/28")
 	full := l.bind(request("p", "full", 28))
-	l.Wait(request("p", "waits", 28))
+	l.Waits().Add(request("p", "waits", 28))
 	l.free("full")
 	for range 2 {
-		if got, err := l.Preview(t.Context(), request("p", "waits", 28)); err != nil || got != full.Prefix {
+		if got, err := l.Reservations().Preview(t.Context(), request("p", "waits", 28)); err != nil || got != full.Prefix {
 			t.Errorf("Preview = %s, %v; want %s, which is held", got, err, full.Prefix)
 		}
 	}
-	var exhausted *ExhaustedError
+	var exhausted *ledger.ExhaustedError
 	if _, err := l.Bind(t.Context(), request("p", "newcomer", 28)); !errors.As(err, &exhausted) {
 		t.Errorf("Bind of a newcomer after Preview = %v, want an ExhaustedError", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // The block of a child pool may come into dispute. Then others hold some of its addresses, and its own
@@ -18,9 +19,9 @@ import (
 // block, and does not let the child go on while that is disputed.
 
 // childrenIn are the child pools that hold a block.
-func (a *Allocator) childrenIn(r store.Record) (children []Pool) {
+func (a *Allocator) childrenIn(r store.Record) (children []ledger.Pool) {
 	for _, h := range r.Holdings {
-		if p, ok := a.Pool(PoolID(h.Claim)); ok && p.Parent == h.Pool {
+		if p, ok := a.Pools().Get(ledger.PoolID(h.Claim)); ok && p.Parent == h.Pool {
 			children = append(children, p)
 		}
 	}
@@ -33,10 +34,10 @@ func (n adoption) stopBelow(ctx context.Context, o *adopt) error {
 	if len(o.below) == 0 {
 		return nil
 	}
-	revisions := map[PoolID]int64{}
+	revisions := map[ledger.PoolID]int64{}
 	for _, p := range o.below {
 		revision, err := n.stop(ctx, p, n.req.Exact)
-		if errors.Is(err, ErrUnknownPool) { // it was retired, and its block is gone
+		if errors.Is(err, ledger.ErrUnknownPool) { // it was retired, and its block is gone
 			err = engine.ErrStale
 		}
 		if err != nil {
@@ -54,8 +55,8 @@ func (n adoption) stopBelow(ctx context.Context, o *adopt) error {
 
 // stop stops a pool, and then the pools below it that have addresses of the prefix. None is carved from it
 // by then. It returns the revision of the pool's record.
-func (a *Allocator) stop(ctx context.Context, p Pool, prefix netip.Prefix) (int64, error) {
-	if err := a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.Disputed = true }}); err != nil {
+func (a *Allocator) stop(ctx context.Context, p ledger.Pool, prefix netip.Prefix) (int64, error) {
+	if err := a.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Disputed = true }}); err != nil {
 		return 0, err
 	}
 	stopped, now, err := a.poolNow(ctx, p.ID)
@@ -72,11 +73,11 @@ func (a *Allocator) stop(ctx context.Context, p Pool, prefix netip.Prefix) (int6
 	if err != nil {
 		return 0, err
 	}
-	for below := range a.Pools() {
+	for below := range a.Pools().All() {
 		if below.Above() != p.ID || !below.CIDR.Overlaps(prefix) {
 			continue
 		}
-		if _, err := a.stop(ctx, below, prefix); err != nil && !errors.Is(err, ErrUnknownPool) {
+		if _, err := a.stop(ctx, below, prefix); err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
 			return 0, err
 		}
 	}
@@ -84,13 +85,13 @@ func (a *Allocator) stop(ctx context.Context, p Pool, prefix netip.Prefix) (int6
 }
 
 // poolNow reads the record of a pool, and its revision.
-func (a *Allocator) poolNow(ctx context.Context, id PoolID) (revision int64, p Pool, err error) {
+func (a *Allocator) poolNow(ctx context.Context, id ledger.PoolID) (revision int64, p ledger.Pool, err error) {
 	kv, _, err := a.store.Get(ctx, a.keys.Pool(id))
 	if err == nil && kv == nil {
-		err = ErrUnknownPool
+		err = ledger.ErrUnknownPool
 	}
 	if err != nil {
-		return 0, Pool{}, err
+		return 0, ledger.Pool{}, err
 	}
 	p, err = store.DecodePool(string(kv.Key), id, kv.Value)
 	return kv.ModRevision, p, err
@@ -99,17 +100,17 @@ func (a *Allocator) poolNow(ctx context.Context, id PoolID) (revision int64, p P
 // EndDispute lets a pool that is Disputed allocate again, and then the pools below it, if the dispute is
 // over. Otherwise it does nothing. When the dispute ends, Wake is called for the holder of the pool's block
 // in its parent, which is the pool itself.
-func (a *Allocator) EndDispute(ctx context.Context, id PoolID) error {
+func (ps Pools) EndDispute(ctx context.Context, id ledger.PoolID) error {
 	for {
-		p, ok := a.Pool(id)
+		p, ok := ps.Get(id)
 		if !ok || !p.Disputed {
 			return nil
 		}
-		over, err := a.disputeOver(ctx, p)
+		over, err := ps.a.disputeOver(ctx, p)
 		if err != nil || over == nil {
 			return err
 		}
-		err = a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.Disputed = false }, asFor: over})
+		err = ps.a.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Disputed = false }, asFor: over})
 		if err == nil {
 			break
 		}
@@ -117,11 +118,11 @@ func (a *Allocator) EndDispute(ctx context.Context, id PoolID) error {
 			return err
 		}
 	}
-	for below := range a.Pools() {
+	for below := range ps.All() {
 		if below.Above() != id {
 			continue
 		}
-		if err := a.EndDispute(ctx, below.ID); err != nil {
+		if err := ps.EndDispute(ctx, below.ID); err != nil {
 			return err
 		}
 	}
@@ -130,9 +131,9 @@ func (a *Allocator) EndDispute(ctx context.Context, id PoolID) error {
 
 // disputeOver returns what has to stay as it is in the ledger, so that the dispute over a child's block is
 // over; nil if it is not. A child without a block stays stopped: its addresses may be anybody's.
-func (a *Allocator) disputeOver(ctx context.Context, child Pool) ([]store.Change, error) {
+func (a *Allocator) disputeOver(ctx context.Context, child ledger.Pool) ([]store.Change, error) {
 	revision, parent, err := a.poolNow(ctx, child.Above())
-	if errors.Is(err, ErrUnknownPool) {
+	if errors.Is(err, ledger.ErrUnknownPool) {
 		return nil, nil
 	}
 	if err != nil || parent.Disputed {
@@ -143,7 +144,7 @@ func (a *Allocator) disputeOver(ctx context.Context, child Pool) ([]store.Change
 		return []store.Change{same}, nil
 	}
 	r, ok, err := a.store.RecordAt(ctx, parent.Space, child.CIDR)
-	if err != nil || !ok || r.Disputed || r.Of(ClaimID(child.ID)) < 0 {
+	if err != nil || !ok || r.Disputed || r.Of(ledger.ClaimID(child.ID)) < 0 {
 		return nil, err
 	}
 	block := a.keys.Space(parent.Space).Block(child.CIDR)

@@ -6,21 +6,23 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // wantStopped fails the test unless a pool allocates nothing, because of a dispute above it.
-func (l *fixture) wantStopped(a *Allocator, pool PoolID) {
+func (l *fixture) wantStopped(a *Allocator, pool ledger.PoolID) {
 	l.t.Helper()
 	b, err := a.Bind(l.t.Context(), request(pool, "new", 32))
-	if frozen, ok := errors.AsType[*FrozenError](err); !ok || !frozen.Disputed || frozen.Lost {
+	if frozen, ok := errors.AsType[*ledger.FrozenError](err); !ok || !frozen.Disputed || frozen.Lost {
 		l.t.Errorf("Bind in %s = %s, %v; want it refused, as its addresses are in dispute", pool, b.Prefix, err)
 	}
 }
 
 // endDispute calls EndDispute, and fails the test if that fails.
-func (l *fixture) endDispute(a *Allocator, pool PoolID) {
+func (l *fixture) endDispute(a *Allocator, pool ledger.PoolID) {
 	l.t.Helper()
-	if err := a.EndDispute(l.t.Context(), pool); err != nil {
+	if err := a.Pools().EndDispute(l.t.Context(), pool); err != nil {
 		l.t.Errorf("EndDispute(%s): %v", pool, err)
 	}
 }
@@ -34,19 +36,19 @@ func TestDispute_StopsAChild(t *testing.T) {
 		"a block around": "10.0.0.0/23",
 	} {
 		t.Run(name, func(t *testing.T) {
-			woken := make(chan Holder, 10)
-			l := newLedger(t, func(o *Options) { o.Wake = func(h Holder) { woken <- h } })
+			woken := make(chan ledger.Holder, 10)
+			l := newLedger(t, func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h } })
 			other := l.open()
 			l.pool("p", "10.0.0.0/16")
 			for _, at := range []struct {
-				parent, child PoolID
+				parent, child ledger.PoolID
 				length        int
 			}{{"p", "child", 24}, {"child", "grandchild", 26}, {"p", "sibling", 23}} {
 				if _, err := l.carve(at.parent, at.child, at.length); err != nil {
 					t.Fatalf("carve: %v", err)
 				}
 			}
-			if x := l.adopt("x", adopted, Bound); x.State != Disputed {
+			if x := l.adopt("x", adopted, ledger.Bound); x.State != ledger.Disputed {
 				t.Errorf("Adopt = %v, want it disputed", x)
 			}
 			l.endDispute(other, "child") // which it does not
@@ -58,7 +60,7 @@ func TestDispute_StopsAChild(t *testing.T) {
 				})
 			}
 			l.bind(request("sibling", "beside", 24))
-			l.Wait(request("child", "waits", 28))
+			l.Waits().Add(request("child", "waits", 28))
 			if len(woken) > 0 {
 				t.Errorf("%v was woken", <-woken)
 			}
@@ -85,12 +87,12 @@ func TestDispute_StopsAChildThatComesBack(t *testing.T) {
 	if _, err := l.carve("p", "child", 24); err != nil {
 		t.Fatalf("carve: %v", err)
 	}
-	l.adopt("x", "10.0.0.0/32", Bound)
-	again := Pool{ID: "grandchild", Cluster: "tenant", Name: "grandchild"}
-	if _, err := l.Readopt(t.Context(), exactly(request("child", "grandchild", 0), "10.0.0.0/26"), again); err != nil {
+	l.adopt("x", "10.0.0.0/32", ledger.Bound)
+	again := ledger.Pool{ID: "grandchild", Cluster: "tenant", Name: "grandchild"}
+	if _, err := l.Recovery().Readopt(t.Context(), exactly(request("child", "grandchild", 0), "10.0.0.0/26"), again); err != nil {
 		t.Fatalf("Readopt: %v", err)
 	}
-	if err := l.Resume(t.Context(), "grandchild", 0); err != nil {
+	if err := l.Recovery().Resume(t.Context(), "grandchild", 0); err != nil {
 		t.Fatalf("Resume: %v", err)
 	}
 	l.wantStopped(l.Allocator, "grandchild")
@@ -117,8 +119,8 @@ func TestDispute_StopsAChildAgain(t *testing.T) {
 	for _, a := range others {
 		enders.Go(func() {
 			for ctx.Err() == nil {
-				for _, id := range []PoolID{"child", "grandchild"} {
-					if err := a.EndDispute(ctx, id); err != nil && ctx.Err() == nil {
+				for _, id := range []ledger.PoolID{"child", "grandchild"} {
+					if err := a.Pools().EndDispute(ctx, id); err != nil && ctx.Err() == nil {
 						t.Errorf("EndDispute(%s): %v", id, err)
 					}
 				}
@@ -128,15 +130,15 @@ func TestDispute_StopsAChildAgain(t *testing.T) {
 	for round := range 30 {
 		x := fmt.Sprint("x", round)
 		l.adoptDespite(x, "10.0.0.0/32")
-		for _, id := range []PoolID{"child", "grandchild"} {
+		for _, id := range []ledger.PoolID{"child", "grandchild"} {
 			l.wantStopped(l.Allocator, id)
 			l.wantStopped(others[0], id)
 		}
-		l.free(ClaimID(x))
+		l.free(ledger.ClaimID(x))
 	}
 	cancel()
 	enders.Wait()
-	for _, id := range []PoolID{"child", "grandchild"} { // the enders may have ended with either in dispute
+	for _, id := range []ledger.PoolID{"child", "grandchild"} { // the enders may have ended with either in dispute
 		l.endDispute(l.Allocator, id)
 	}
 	l.bind(request("grandchild", "c", 28))
@@ -146,9 +148,9 @@ func TestDispute_StopsAChildAgain(t *testing.T) {
 // adoptDespite adopts a block, however often others change what is there.
 func (l *fixture) adoptDespite(claim, p string) {
 	l.t.Helper()
-	err := ErrBusy
-	for errors.Is(err, ErrBusy) {
-		_, err = l.Adopt(l.t.Context(), exactly(request("p", claim, 0), p), Bound)
+	err := ledger.ErrBusy
+	for errors.Is(err, ledger.ErrBusy) {
+		_, err = l.Recovery().Adopt(l.t.Context(), exactly(request("p", claim, 0), p), ledger.Bound)
 	}
 	if err != nil {
 		l.t.Fatalf("Adopt: %v", err)

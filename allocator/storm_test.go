@@ -8,13 +8,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // storm is several allocators working on the same pools and the same claims.
 type storm struct {
 	*fixture
 	allocators []*Allocator
-	pools      []PoolID
+	pools      []ledger.PoolID
 	claims     int
 	steps      int
 	callers    int
@@ -48,11 +50,11 @@ func (s *storm) step(random *rand.Rand) {
 	case 0, 1, 2, 3:
 		_, err = a.Bind(ctx, request(s.pools[random.IntN(len(s.pools))], claim, 26+random.IntN(7)))
 	case 4, 5, 6:
-		err = a.Release(ctx, ClaimID(claim))
+		err = a.Release(ctx, ledger.ClaimID(claim))
 	case 7:
-		err = a.SetPolicy(ctx, ClaimID(claim), []ReclaimPolicy{Delete, Retain}[random.IntN(2)])
+		err = a.Retained().SetPolicy(ctx, ledger.ClaimID(claim), []ledger.ReclaimPolicy{ledger.Delete, ledger.Retain}[random.IntN(2)])
 	}
-	var exhausted *ExhaustedError
+	var exhausted *ledger.ExhaustedError
 	if err != nil && ctx.Err() == nil && !errors.As(err, &exhausted) {
 		s.t.Errorf("got %v, want a refusal", err)
 	}
@@ -65,12 +67,12 @@ func TestStorm(t *testing.T) {
 	l.pool("q", "10.0.1.0/24")
 	a, b := root("a", "10.1.0.0/24"), root("b", "10.1.0.128/25")
 	a.Space, b.Space = "domain", "domain"
-	for _, p := range []Pool{a, b} {
-		if _, err := l.Register(t.Context(), p); err != nil {
+	for _, p := range []ledger.Pool{a, b} {
+		if _, err := l.Pools().Register(t.Context(), p); err != nil {
 			t.Fatalf("Register: %v", err)
 		}
 	}
-	s.pools = []PoolID{"p", "q", "a", "b"}
+	s.pools = []ledger.PoolID{"p", "q", "a", "b"}
 	for range 2 {
 		s.run()
 		l.sameAsLedger(s.allocators[1:]...)

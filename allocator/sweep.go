@@ -9,6 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -17,23 +18,23 @@ import (
 // ListOptions say which blocks to list. The zero value: all.
 type ListOptions struct {
 	// Pool limits the list to the blocks of one pool.
-	Pool PoolID
+	Pool ledger.PoolID
 	// Limit ends the list after so many blocks were read, which includes blocks of other
 	// pools of the space among the addresses of Pool. 0: there is no limit.
 	Limit int
 	// After begins the list behind a place, such as that of the last block of an earlier list. The zero
 	// Position: at the first block.
-	After Position
+	After ledger.Position
 }
 
 // List yields blocks in the order of spaces and addresses, as the ledger is when the list
 // begins. A block that cannot be read is yielded as an error for which Unreadable holds,
 // and the list goes on behind it. Any other error ends the list.
-func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, error] {
-	return func(yield func(Block, error) bool) {
+func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[ledger.Block, error] {
+	return func(yield func(ledger.Block, error) bool) {
 		from, end, err := a.listed(ctx, o)
 		if err != nil {
-			yield(Block{}, err)
+			yield(ledger.Block{}, err)
 			return
 		}
 		p, read := a.store.NewPager(0), 0
@@ -43,7 +44,7 @@ func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[Block, er
 		}
 		for kv, err := range p.Keys(ctx, from, end) {
 			if err != nil {
-				yield(Block{}, err)
+				yield(ledger.Block{}, err)
 				return
 			}
 			if !o.yield(a.keys, kv, yield) {
@@ -66,7 +67,7 @@ func (a *Allocator) listed(ctx context.Context, o ListOptions) (from, end string
 		}
 		from, end = a.keys.Space(p.Space).Within(p.CIDR)
 	}
-	if o.After != (Position{}) {
+	if o.After != (ledger.Position{}) {
 		from = max(from, a.keys.Space(o.After.Space).Block(o.After.Prefix)+"\x00")
 	}
 	return from, end, nil
@@ -76,10 +77,10 @@ func (a *Allocator) listed(ctx context.Context, o ListOptions) (from, end string
 // each place, the block as each of its holders has it. A place without any is free, or its block cannot
 // be read. The first call returns none, and begins to note them. Some may be missing: List has all.
 // There may be one caller.
-func (a *Allocator) ChangedBlocks() map[Position][]Block {
-	changed := map[Position][]Block{}
+func (a *Allocator) ChangedBlocks() map[ledger.Position][]ledger.Block {
+	changed := map[ledger.Position][]ledger.Block{}
 	for at, r := range a.table.Journal.Take() {
-		blocks := make([]Block, 0, len(r.Holdings))
+		blocks := make([]ledger.Block, 0, len(r.Holdings))
 		for _, h := range r.Holdings {
 			blocks = append(blocks, r.Block(h))
 		}
@@ -90,7 +91,7 @@ func (a *Allocator) ChangedBlocks() map[Position][]Block {
 
 // yield yields the block of a key once for each holder, or for each of the pool. It reports
 // whether to go on.
-func (o ListOptions) yield(keys store.Keys, kv *mvccpb.KeyValue, yield func(Block, error) bool) bool {
+func (o ListOptions) yield(keys store.Keys, kv *mvccpb.KeyValue, yield func(ledger.Block, error) bool) bool {
 	if b, ok := store.DecodeSole(keys, kv); ok {
 		return o.Pool != "" && b.Pool != o.Pool || yield(b, nil)
 	}
@@ -99,7 +100,7 @@ func (o ListOptions) yield(keys store.Keys, kv *mvccpb.KeyValue, yield func(Bloc
 	case e.Kind != store.BlockKey:
 		return true
 	case e.Damage != nil:
-		return yield(Block{}, e.Damage)
+		return yield(ledger.Block{}, e.Damage)
 	}
 	for _, h := range e.Block.Holdings {
 		if (o.Pool == "" || h.Pool == o.Pool) && !yield(e.Block.Block(h), nil) {
@@ -117,7 +118,7 @@ func survey(p *store.Pager, eng *engine.Engine) {
 	sum := 0
 	for _, s := range spaces {
 		var blocks int
-		var large []Pool
+		var large []ledger.Pool
 		s.Read(func() { blocks, large = s.Blocks.Len(), larger(s.Room.Pools, p.Fit) })
 		if sum += blocks; sum <= p.Fit {
 			continue
@@ -130,7 +131,7 @@ func survey(p *store.Pager, eng *engine.Engine) {
 }
 
 // larger are the pools that have more blocks in their windows than a page.
-func larger(pools space.Pools, page int) (large []Pool) {
+func larger(pools space.Pools, page int) (large []ledger.Pool) {
 	for _, p := range pools {
 		if p.Index.Blocks() > page {
 			large = append(large, p.Pool)

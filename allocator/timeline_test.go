@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -115,10 +116,10 @@ func (r *rewind) wantReplaced(other *fixture) {
 		"Healthy":                 r.Healthy(),
 		"Bind":                    func() error { _, err := r.Bind(r.t.Context(), request("p", "new", 28)); return err }(),
 		"Release":                 r.Release(r.t.Context(), "kept"),
-		"Register":                func() error { _, err := r.Register(r.t.Context(), root("q", "10.1.0.0/24")); return err }(),
+		"Register":                func() error { _, err := r.Pools().Register(r.t.Context(), root("q", "10.1.0.0/24")); return err }(),
 		"Bind in an unknown pool": func() error { _, err := r.Bind(r.t.Context(), request("since", "new", 28)); return err }(),
 	} {
-		if !errors.Is(err, ErrReplaced) {
+		if !errors.Is(err, ledger.ErrReplaced) {
 			r.t.Errorf("%s: %v; want ErrReplaced", name, err)
 		}
 	}
@@ -142,7 +143,7 @@ func TestReplaced_AfterItHasGoneOn(t *testing.T) {
 		other.pool("since", "10.2.0.0/24")
 		other.freeze(other.Allocator)
 		for i := range 10 {
-			other.adopt(fmt.Sprint("adopted", i), fmt.Sprintf("10.0.0.%d/28", 240-16*i), Bound)
+			other.adopt(fmt.Sprint("adopted", i), fmt.Sprintf("10.0.0.%d/28", 240-16*i), ledger.Bound)
 		}
 		other.resume(other.Allocator, 1000)
 		other.bind(request("p", "heir", 28))
@@ -208,11 +209,11 @@ func TestReplaced_ByAnother(t *testing.T) {
 	r := newRewind(t, time.Millisecond, 1)
 	l := newLedger(t)
 	for l.revision() < r.engine.Watched.Get() {
-		l.bind(request(l.pool(PoolID(fmt.Sprint("q", l.revision())), fmt.Sprintf("10.%d.0.0/24", l.revision())).ID, fmt.Sprint("c", l.revision()), 28))
+		l.bind(request(l.pool(ledger.PoolID(fmt.Sprint("q", l.revision())), fmt.Sprintf("10.%d.0.0/24", l.revision())).ID, fmt.Sprint("c", l.revision()), 28))
 	}
 	r.kv.to(l.etcd.Client())
 	<-r.Failed()
-	if err := r.Healthy(); !errors.Is(err, ErrReplaced) {
+	if err := r.Healthy(); !errors.Is(err, ledger.ErrReplaced) {
 		t.Errorf("Healthy() = %v; want ErrReplaced", err)
 	}
 }
@@ -227,7 +228,7 @@ func TestReplaced_NotByARestart(t *testing.T) {
 		r.kv.to(r.etcd.Client())
 		r.watch.set(false)
 		for r.Healthy() != nil {
-			if errors.Is(r.Healthy(), ErrReplaced) {
+			if errors.Is(r.Healthy(), ledger.ErrReplaced) {
 				t.Fatalf("Healthy = %v, want a fault that passes", r.Healthy())
 			}
 			runtime.Gosched()

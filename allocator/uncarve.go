@@ -14,7 +14,7 @@ import (
 // newUncarve plans to remove a child as it is now. The child's record and its head
 // must belong together. A child that was retired and carved again has another head: with the
 // wrong one, or none, the transaction could free a later block at the child's old place.
-func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
+func newUncarve(p *space.Pool, check func(ledger.Pool) error) (*uncarve, error) {
 	s := p.In
 	s.Lock()
 	defer s.Unlock()
@@ -38,7 +38,7 @@ func newUncarve(p *space.Pool, check func(Pool) error) (*uncarve, error) {
 
 // uncarve is the removal of a child pool, and of its block in the parent; or of an address space, which has none.
 type uncarve struct {
-	child   Pool
+	child   ledger.Pool
 	head    int64
 	changes int64 // to its space
 	inUse   bool
@@ -49,8 +49,8 @@ type uncarve struct {
 }
 
 // parent is the space of the child's block.
-func (r *uncarve) parent(a *Allocator) SpaceID {
-	p, _ := a.Pool(r.child.Parent)
+func (r *uncarve) parent(a *Allocator) ledger.SpaceID {
+	p, _ := a.Pools().Get(r.child.Parent)
 	return p.Space
 }
 
@@ -66,13 +66,13 @@ func (r *uncarve) look(ctx context.Context, a *Allocator) error {
 	if err != nil {
 		return err
 	}
-	mine := record.Of(ClaimID(r.child.ID))
+	mine := record.Of(ledger.ClaimID(r.child.ID))
 	r.block, r.lacks = record.Revision, mine < 0
 	if r.lacks {
 		return nil
 	}
 	block := record.Block(record.Holdings[mine])
-	parting := a.terms.farewell(block, CausePoolRetired)
+	parting := a.terms.farewell(block, ledger.CausePoolRetired)
 	if record.Disputed {
 		r.dispute, err = a.undispute(ctx, block, record, parting)
 		return err
@@ -83,7 +83,7 @@ func (r *uncarve) look(ctx context.Context, a *Allocator) error {
 
 // cool makes the child's block cool in the parent, for the longer of the parent's own cooldown and what
 // is left of the cooldowns inside the child.
-func (r *uncarve) cool(a *Allocator, block Block) error {
+func (r *uncarve) cool(a *Allocator, block ledger.Block) error {
 	until, err := a.terms.cooldown(block)
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
@@ -102,7 +102,7 @@ func (r *uncarve) cool(a *Allocator, block Block) error {
 func (r *uncarve) plan(v space.View) (engine.Plan, error) {
 	keys := v.Keys.Space(r.child.Space)
 	if r.inUse {
-		return engine.Refuse(ErrPoolInUse, store.CheckKey(keys.Head()).At(r.head, engine.ErrStale))
+		return engine.Refuse(ledger.ErrPoolInUse, store.CheckKey(keys.Head()).At(r.head, engine.ErrStale))
 	}
 	parting, err := r.parting(v)
 	return engine.Plan{Changes: append(parting,
@@ -119,7 +119,7 @@ func (r *uncarve) parting(v space.View) ([]store.Change, error) {
 		return p.Changes, err
 	case r.lacks:
 		block := store.CheckKey(v.Keys.Block(r.child.CIDR)).At(r.block, engine.ErrStale)
-		return []store.Change{block, v.Keys.RemoveClaim(ClaimID(r.child.ID))}, nil
+		return []store.Change{block, v.Keys.RemoveClaim(ledger.ClaimID(r.child.ID))}, nil
 	}
 	return r.free.changes(v.Keys, engine.ErrStale), nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // A child that was retired and carved elsewhere is retired where it is. What
@@ -18,7 +19,7 @@ func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
 		t.Fatalf("carve: %v", err)
 	}
 	before, _ := l.table.Find("child")
-	if err := l.Retire(t.Context(), "child"); err != nil {
+	if err := l.Pools().Retire(t.Context(), "child"); err != nil {
 		t.Fatalf("Retire: %v", err)
 	}
 	if _, err := newUncarve(before, nil); !errors.Is(err, engine.ErrStale) {
@@ -32,7 +33,7 @@ func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
 		t.Error("a child could be retired at its old place:", err)
 	}
 
-	if err := l.Retire(t.Context(), "child"); err != nil {
+	if err := l.Pools().Retire(t.Context(), "child"); err != nil {
 		t.Errorf("Retire: %v", err)
 	}
 	if blocks := l.sameAsLedger(); len(blocks) != 1 || blocks[0].Prefix != prefix("10.0.0.0/26") {
@@ -51,15 +52,15 @@ func TestRetire_Storm(t *testing.T) {
 		var err error
 		switch rand.IntN(4) {
 		case 0:
-			_, err = a.Carve(t.Context(), request("p", "child"+n, 30), Pool{ID: PoolID("child" + n), Cluster: "tenant", Name: n})
+			_, err = a.Pools().Carve(t.Context(), request("p", "child"+n, 30), ledger.Pool{ID: ledger.PoolID("child" + n), Cluster: "tenant", Name: n})
 		case 1:
-			err = a.Retire(t.Context(), PoolID("child"+n))
+			err = a.Pools().Retire(t.Context(), ledger.PoolID("child"+n))
 		case 2:
 			_, err = a.Bind(t.Context(), request("p", "claim"+n, 30))
 		case 3:
-			err = a.Release(t.Context(), ClaimID("claim"+n))
+			err = a.Release(t.Context(), ledger.ClaimID("claim"+n))
 		}
-		var full *ExhaustedError
+		var full *ledger.ExhaustedError
 		if err != nil && !errors.As(err, &full) {
 			t.Errorf("got %v, want a refusal", err)
 		}
@@ -81,8 +82,8 @@ func TestRetire_DisputedChild(t *testing.T) {
 			if _, err := l.carve("p", "child", 26); err != nil {
 				t.Fatalf("carve: %v", err)
 			}
-			rival := l.adopt("rival", tt.rival, Bound)
-			if err := l.Retire(t.Context(), "child"); err != nil {
+			rival := l.adopt("rival", tt.rival, ledger.Bound)
+			if err := l.Pools().Retire(t.Context(), "child"); err != nil {
 				t.Fatalf("Retire: %v", err)
 			}
 			l.wantBlocks(tt.want)
@@ -105,11 +106,11 @@ func TestRetire_ChildWithoutBlock(t *testing.T) {
 	}
 	l.free("child")
 	l.bind(exactly(request("p", "other", 0), "10.0.0.0/26"))
-	if err := l.Retire(t.Context(), "child"); err != nil {
+	if err := l.Pools().Retire(t.Context(), "child"); err != nil {
 		t.Fatalf("Retire: %v", err)
 	}
 	l.wantBlocks("10.0.0.0/26 [other] bound")
-	if p, ok := l.Pool("child"); ok {
+	if p, ok := l.Pools().Get("child"); ok {
 		t.Errorf("the ledger has %v still, want it retired", p)
 	}
 }

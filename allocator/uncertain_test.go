@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // The answer to a bind is lost, and another writer releases the claim before that is
@@ -22,7 +23,7 @@ func TestBind_ReleasedBeforeItIsSettled(t *testing.T) {
 			l.pool("p", "10.0.0.0/24")
 			lost := once(errLost)
 			l.swap(func(h *engine.Hooks) {
-				h.AfterCommit = func(id SpaceID) error {
+				h.AfterCommit = func(id ledger.SpaceID) error {
 					err := lost(id)
 					if err == nil {
 						return nil
@@ -48,10 +49,10 @@ func TestBind_ReleasedBeforeItIsSettled(t *testing.T) {
 }
 
 // undo releases a claim, or retires it if it is a pool.
-func undo(t *testing.T, a *Allocator, id ClaimID) error {
+func undo(t *testing.T, a *Allocator, id ledger.ClaimID) error {
 	a.catchUp(t)
-	if _, ok := a.Pool(PoolID(id)); ok {
-		return a.Retire(t.Context(), PoolID(id))
+	if _, ok := a.Pools().Get(ledger.PoolID(id)); ok {
+		return a.Pools().Retire(t.Context(), ledger.PoolID(id))
 	}
 	return a.Release(t.Context(), id)
 }
@@ -64,7 +65,7 @@ func TestHealthy_WhenNobodyAsksAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	asked := make(chan struct{})
 	l.swap(func(h *engine.Hooks) {
-		h.AfterCommit = func(SpaceID) error {
+		h.AfterCommit = func(ledger.SpaceID) error {
 			cancel()
 			<-asked
 			return errLost
@@ -93,7 +94,7 @@ func TestUnknownOutcome_SettledWhenNobodyAsks(t *testing.T) {
 	t.Cleanup(func() { l.store.Client.KV = e.KV })
 	l.swap(func(h *engine.Hooks) { h.AfterCommit = once(errLost) })
 	e.fail.Store(true)
-	if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ErrUnavailable) {
+	if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ledger.ErrUnavailable) {
 		t.Errorf("Bind: %v", err)
 	}
 

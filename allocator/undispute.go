@@ -8,11 +8,12 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // releaseDisputed takes one holder from a disputed block. Where one holder is left, the
 // dispute is over.
-func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) error {
+func (a *Allocator) releaseDisputed(ctx context.Context, b ledger.Block, cause ledger.Cause) error {
 	parting := a.terms.farewell(b, cause)
 	for attempts := pace(0); ; {
 		r, ok, err := a.store.RecordAt(ctx, b.Space, b.Prefix)
@@ -20,7 +21,7 @@ func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) e
 		case err != nil:
 			return err
 		case !ok || r.Revision != b.Revision || r.Of(b.Holder.Claim) < 0:
-			return ErrChanged
+			return ledger.ErrChanged
 		}
 		o, err := a.undispute(ctx, b, r, parting)
 		if err == nil {
@@ -40,7 +41,7 @@ func (a *Allocator) releaseDisputed(ctx context.Context, b Block, cause Cause) e
 
 // undispute prepares to take one holder from a disputed block, which is as it was seen. ErrStale:
 // others have written since.
-func (a *Allocator) undispute(ctx context.Context, b Block, seen store.Record, parting farewell) (*undispute, error) {
+func (a *Allocator) undispute(ctx context.Context, b ledger.Block, seen store.Record, parting farewell) (*undispute, error) {
 	o := &undispute{block: b, seen: seen, farewell: parting}
 	err := o.findUndisputed(ctx, a)
 	if err == nil {
@@ -64,7 +65,7 @@ func (o *undispute) flagInParts(ctx context.Context, a *Allocator) (err error) {
 
 // undispute takes one holder from a disputed block.
 type undispute struct {
-	block    Block
+	block    ledger.Block
 	farewell farewell
 	seen     store.Record   // the block as it is
 	near     neighbours     // the blocks that overlap it, itself included
@@ -191,7 +192,7 @@ func (o *undispute) same(v space.View) (ifs []store.Change, err error) {
 // flagInParts writes records whose dispute has changed, until one transaction can carry the
 // rest, and returns the rest. The records were read at the head's revision read. The rest can be written at the head's
 // revision head. ErrStale: others have written since.
-func (a *Allocator) flagInParts(ctx context.Context, id PoolID, read int64, all []store.Record) (head int64, rest []store.Record, err error) {
+func (a *Allocator) flagInParts(ctx context.Context, id ledger.PoolID, read int64, all []store.Record) (head int64, rest []store.Record, err error) {
 	for {
 		part := firstPart(all, int(a.engine.Limit.Load()))
 		if len(part) == len(all) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -19,9 +20,9 @@ import (
 var errLost = errors.New("the connection was lost")
 
 // once has a failpoint fail at the first transaction only.
-func once(err error) func(SpaceID) error {
+func once(err error) func(ledger.SpaceID) error {
 	var done atomic.Bool
-	return func(SpaceID) error {
+	return func(ledger.SpaceID) error {
 		if done.Swap(true) {
 			return nil
 		}
@@ -32,9 +33,9 @@ func once(err error) func(SpaceID) error {
 // The answer to a transaction is lost: before it was sent, or after it had
 // committed. Every operation ends as if nothing had happened.
 func TestUnknownOutcome(t *testing.T) {
-	for point, arm := range map[string]func(*engine.Hooks, func(SpaceID) error){
-		"not sent":    func(h *engine.Hooks, f func(SpaceID) error) { h.BeforeCommit = f },
-		"answer lost": func(h *engine.Hooks, f func(SpaceID) error) { h.AfterCommit = f },
+	for point, arm := range map[string]func(*engine.Hooks, func(ledger.SpaceID) error){
+		"not sent":    func(h *engine.Hooks, f func(ledger.SpaceID) error) { h.BeforeCommit = f },
+		"answer lost": func(h *engine.Hooks, f func(ledger.SpaceID) error) { h.AfterCommit = f },
 	} {
 		for name, op := range map[string]func(*fixture) error{
 			"bind": func(l *fixture) error {
@@ -45,28 +46,33 @@ func TestUnknownOutcome(t *testing.T) {
 				return err
 			},
 			"release": func(l *fixture) error { return l.Release(l.t.Context(), "c") },
-			"retain":  func(l *fixture) error { _, _, err := l.Retain(l.t.Context(), "c", time.Time{}); return err },
+			"retain":  func(l *fixture) error { _, _, err := l.Retained().Retain(l.t.Context(), "c", time.Time{}); return err },
 			"reuse": func(l *fixture) error {
-				_, err := l.Reuse(l.t.Context(), l.kept, successor("kept", "later"))
+				_, err := l.Retained().Reuse(l.t.Context(), l.kept, successor("kept", "later"))
 				return err
 			},
-			"exclude":  func(l *fixture) error { return l.Exclude(l.t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")}) },
-			"drain":    func(l *fixture) error { return l.Drain(l.t.Context(), "p") },
-			"register": func(l *fixture) error { _, err := l.Register(l.t.Context(), root("s", "10.2.0.0/24")); return err },
-			"carve":    func(l *fixture) error { _, err := l.carve("p", "child", 26); return err },
-			"retire":   func(l *fixture) error { return l.Retire(l.t.Context(), "empty") },
+			"exclude": func(l *fixture) error {
+				return l.Pools().Exclude(l.t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")})
+			},
+			"drain": func(l *fixture) error { return l.Pools().Drain(l.t.Context(), "p") },
+			"register": func(l *fixture) error {
+				_, err := l.Pools().Register(l.t.Context(), root("s", "10.2.0.0/24"))
+				return err
+			},
+			"carve":  func(l *fixture) error { _, err := l.carve("p", "child", 26); return err },
+			"retire": func(l *fixture) error { return l.Pools().Retire(l.t.Context(), "empty") },
 			"retire a child": func(l *fixture) error {
-				return l.Retire(l.t.Context(), "emptychild")
+				return l.Pools().Retire(l.t.Context(), "emptychild")
 			},
 			"provision": func(l *fixture) error {
-				_, err := l.Derived().Provision(l.t.Context(), Request{Pool: "p", Length: 26}, ofNetwork("net", "new"), nil)
+				_, err := l.Derived().Provision(l.t.Context(), ledger.Request{Pool: "p", Length: 26}, ofNetwork("net", "new"), nil)
 				return err
 			},
 			"register an address space": func(l *fixture) error {
 				_, err := l.Derived().Space(l.t.Context(), "t", "tenant", network("a"))
 				return err
 			},
-			"retire an address space": func(l *fixture) error { return l.Retire(l.t.Context(), l.empty) },
+			"retire an address space": func(l *fixture) error { return l.Pools().Retire(l.t.Context(), l.empty) },
 			"hold": func(l *fixture) error {
 				_, err := l.Derived().Hold(l.t.Context(), l.derived, claim("range"))
 				return err
@@ -83,7 +89,7 @@ func TestUnknownOutcome(t *testing.T) {
 				return l.Derived().Begin(l.t.Context(), l.derived, "range", time.Now())
 			},
 			"reopen":            func(l *fixture) error { return l.Derived().Reopen(l.t.Context(), l.shut) },
-			"retire a shut one": func(l *fixture) error { return l.Retire(l.t.Context(), l.shut) },
+			"retire a shut one": func(l *fixture) error { return l.Pools().Retire(l.t.Context(), l.shut) },
 		} {
 			t.Run(name+", "+point, func(t *testing.T) {
 				l := newLedger(t)
@@ -93,7 +99,7 @@ func TestUnknownOutcome(t *testing.T) {
 				if _, err := l.carve("p", "emptychild", 25); err != nil {
 					t.Fatalf("carve: %v", err)
 				}
-				if err := l.Retire(t.Context(), "emptychild"); err != nil {
+				if err := l.Pools().Retire(t.Context(), "emptychild"); err != nil {
 					t.Fatalf("Retire: %v", err)
 				}
 				l.bind(request("p", "c", 26))
@@ -121,7 +127,7 @@ func TestUnknownOutcome(t *testing.T) {
 func (l *fixture) someDerived() {
 	l.t.Helper()
 	l.pool("q", "10.4.0.0/16")
-	for name, id := range map[string]*PoolID{"open": &l.derived, "shut": &l.shut} {
+	for name, id := range map[string]*ledger.PoolID{"open": &l.derived, "shut": &l.shut} {
 		wanted := ofNetwork("net", name)
 		wanted.Derived.Holder = claim("range")
 		*id = l.provision("q", 24, wanted).ID
@@ -208,7 +214,7 @@ func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
 	l.swap(func(h *engine.Hooks) { h.AfterCommit = once(errLost) })
 	e.fail.Store(true)
 	for range 2 {
-		if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ErrUnavailable) {
+		if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ledger.ErrUnavailable) {
 			t.Errorf("Bind: %v", err)
 		}
 	}
@@ -256,10 +262,10 @@ func TestUnknownOutcome_OfAReleaseWhosePrefixIsBoundAgain(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
 	first := l.bind(request("p", "c", 28))
-	var again Block
+	var again ledger.Block
 	once := true
 	l.swap(func(h *engine.Hooks) {
-		h.AfterCommit = func(SpaceID) error {
+		h.AfterCommit = func(ledger.SpaceID) error {
 			if !once {
 				return nil
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/golden"
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -73,7 +74,7 @@ func (l *fixture) unreliable() (*Allocator, *unreliableKV) {
 // asFree checks that each index has free what the slow model has.
 func (l *fixture) asFree(a *Allocator, blocks []etcdtest.Record) {
 	l.t.Helper()
-	for record := range a.Pools() {
+	for record := range a.Pools().All() {
 		want := golden.New(record.CIDR)
 		for _, b := range blocks {
 			if b.Space == string(record.Space) {
@@ -93,9 +94,9 @@ func (l *fixture) asFree(a *Allocator, blocks []etcdtest.Record) {
 // that has it is wrong.
 type stormClaim struct {
 	mu sync.Mutex
-	id ClaimID
-	b  Block // the zero Block: it may have one, or none
-	is bool  // that is certain
+	id ledger.ClaimID
+	b  ledger.Block // the zero Block: it may have one, or none
+	is bool         // that is certain
 }
 
 // Whatever becomes of their transactions, several writers give no address twice, lose none, and have in memory
@@ -103,7 +104,7 @@ type stormClaim struct {
 func TestUnreliable_Storm(t *testing.T) {
 	const rounds, callers, steps, claims = 3, 16, 60, 48
 	l := newLedger(t, func(o *Options) { o.MaxTxnOps = 64 })
-	for id, cidr := range map[PoolID]string{"a": "10.0.0.0/27", "b": "10.0.0.32/27", "c": "10.0.0.64/26"} {
+	for id, cidr := range map[ledger.PoolID]string{"a": "10.0.0.0/27", "b": "10.0.0.32/27", "c": "10.0.0.64/26"} {
 		l.registerIn(id, cidr)
 	}
 	allocators, kvs := []*Allocator{l.Allocator}, []*unreliableKV{}
@@ -113,7 +114,7 @@ func TestUnreliable_Storm(t *testing.T) {
 	}
 	all := make([]*stormClaim, claims)
 	for i := range all {
-		all[i] = &stormClaim{id: ClaimID(fmt.Sprint("c", i))}
+		all[i] = &stormClaim{id: ledger.ClaimID(fmt.Sprint("c", i))}
 	}
 	for round := range rounds {
 		for _, kv := range kvs {
@@ -151,15 +152,15 @@ func (c *stormClaim) step(l *fixture, a *Allocator, random *rand.Rand) {
 	var err error
 	switch n := random.IntN(10); {
 	case n < 5:
-		r := request([]PoolID{"a", "b", "c"}[random.IntN(3)], string(c.id), 28+random.IntN(5))
+		r := request([]ledger.PoolID{"a", "b", "c"}[random.IntN(3)], string(c.id), 28+random.IntN(5))
 		if random.IntN(4) == 0 {
 			r = exactly(r, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, 64 + byte(random.IntN(16)*4)}), 30).String())
 			r.Pool = "c"
 		}
-		if r.Holder.Cluster = ClusterName(fmt.Sprint("w", random.IntN(2))); r.Holder.Cluster == "w0" {
+		if r.Holder.Cluster = ledger.ClusterName(fmt.Sprint("w", random.IntN(2))); r.Holder.Cluster == "w0" {
 			r = limited(24, 0, r)
 		}
-		var b Block
+		var b ledger.Block
 		b, err = a.Bind(l.t.Context(), r)
 		if err == nil && c.is && c.b.Prefix.IsValid() && b.Prefix != c.b.Prefix {
 			l.t.Errorf("Bind of %s = %s, and it had %s", c.id, b.Prefix, c.b.Prefix)
@@ -169,15 +170,15 @@ func (c *stormClaim) step(l *fixture, a *Allocator, random *rand.Rand) {
 		}
 	case n < 9:
 		if err = a.Release(l.t.Context(), c.id); err == nil {
-			c.b, c.is = Block{}, true
+			c.b, c.is = ledger.Block{}, true
 		}
 	default:
-		_, ok, retainErr := a.Retain(l.t.Context(), c.id, time.Time{})
+		_, ok, retainErr := a.Retained().Retain(l.t.Context(), c.id, time.Time{})
 		if err = retainErr; err == nil && c.is && ok != c.b.Prefix.IsValid() {
 			l.t.Errorf("Retain of %s says that it has a block: %t, and it had %q", c.id, ok, c.b.Prefix)
 		}
 	}
-	if errors.Is(err, ErrUnavailable) {
+	if errors.Is(err, ledger.ErrUnavailable) {
 		c.is = false
 	} else if err != nil && !refusal(err) {
 		l.t.Errorf("%s: %v, want a refusal", c.id, err)
@@ -186,9 +187,9 @@ func (c *stormClaim) step(l *fixture, a *Allocator, random *rand.Rand) {
 
 // refusal reports whether an error is an answer that a bind of the storm may get.
 func refusal(err error) bool {
-	_, full := errors.AsType[*ExhaustedError](err)
-	_, over := errors.AsType[*QuotaError](err)
-	return full || over || errors.Is(err, ErrInUse)
+	_, full := errors.AsType[*ledger.ExhaustedError](err)
+	_, over := errors.AsType[*ledger.QuotaError](err)
+	return full || over || errors.Is(err, ledger.ErrInUse)
 }
 
 // Where etcd has compacted what became of a bind without an answer, and others have written since, nobody can tell
@@ -200,11 +201,11 @@ func TestUnreliable_AMissedOutcome(t *testing.T) {
 	behind := &fixture{Allocator: l.through(l.etcd.Client().KV, watch), t: t, etcd: l.etcd}
 	lost := once(errLost)
 	behind.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(SpaceID) error {
+		h.BeforeCommit = func(ledger.SpaceID) error {
 			watch.set(true)
 			return nil
 		}
-		h.AfterCommit = func(id SpaceID) error {
+		h.AfterCommit = func(id ledger.SpaceID) error {
 			err := lost(id)
 			if err != nil {
 				l.catchUp(t)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // room is a ledger with one pool, a clock, and a record of who was woken.
@@ -19,7 +21,7 @@ type room struct {
 	clock *clock
 
 	mu    sync.Mutex
-	woken []ClaimID
+	woken []ledger.ClaimID
 }
 
 func newRoom(t *testing.T) *room {
@@ -37,14 +39,14 @@ func newRoom(t *testing.T) *room {
 	return r
 }
 
-func (r *room) wake(h Holder) {
+func (r *room) wake(h ledger.Holder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.woken = append(r.woken, h.Claim)
 }
 
 // wakes returns who was woken since it was asked last.
-func (r *room) wakes() []ClaimID {
+func (r *room) wakes() []ledger.ClaimID {
 	r.waitIdle(r.t)
 	r.catchUp(r.t) // the watch may have been faster than the worker, and still be about to wake
 	r.mu.Lock()
@@ -54,7 +56,7 @@ func (r *room) wakes() []ClaimID {
 	return woken
 }
 
-func (r *room) wantWoken(want ...ClaimID) {
+func (r *room) wantWoken(want ...ledger.ClaimID) {
 	r.t.Helper()
 	if got := r.wakes(); !slices.Equal(got, want) {
 		r.t.Errorf("woken: %v, want %v", got, want)
@@ -62,17 +64,17 @@ func (r *room) wantWoken(want ...ClaimID) {
 }
 
 // since is a request by a claim that was made at a second.
-func since(second int, req Request) Request {
+func since(second int, req ledger.Request) ledger.Request {
 	req.Since = time.Unix(int64(second), 0)
 	return req
 }
 
-func exactly(req Request, p string) Request {
+func exactly(req ledger.Request, p string) ledger.Request {
 	req.Exact = prefix(p)
 	return req
 }
 
-func (r *room) release(claims ...ClaimID) {
+func (r *room) release(claims ...ledger.ClaimID) {
 	r.t.Helper()
 	for _, claim := range claims {
 		if err := r.Release(r.t.Context(), claim); err != nil {
@@ -81,12 +83,18 @@ func (r *room) release(claims ...ClaimID) {
 	}
 }
 
-func (r *room) refused(req Request) {
+func (r *room) refused(req ledger.Request) {
 	r.t.Helper()
-	var exhausted *ExhaustedError
-	if b, err := r.Bind(r.t.Context(), req); !errors.As(err, &exhausted) && !errors.Is(err, ErrInUse) {
+	var exhausted *ledger.ExhaustedError
+	if b, err := r.Bind(r.t.Context(), req); !errors.As(err, &exhausted) && !errors.Is(err, ledger.ErrInUse) {
 		r.t.Errorf("%s got %s, %v", req.Holder.Claim, b.Prefix, err)
 	}
+}
+
+// waiting counts the claims that wait for room in a pool, those with a hold included.
+func waiting(a *Allocator, id ledger.PoolID) (n int) {
+	a.table.Visit(id, func(p *space.Pool) { n = len(p.Waiting.Claims) })
+	return n
 }
 
 func TestWaiting_OldestThatFits(t *testing.T) {
@@ -94,10 +102,10 @@ func TestWaiting_OldestThatFits(t *testing.T) {
 	for i := range 4 {
 		r.bind(request("p", fmt.Sprint("c", i), 26))
 	}
-	r.Wait(since(3, request("p", "young", 26)))
-	r.Wait(since(2, request("p", "old", 26)))
-	r.Wait(since(1, request("p", "large", 25)))
-	r.Wait(since(2, request("p", "also old", 26)))
+	r.Waits().Add(since(3, request("p", "young", 26)))
+	r.Waits().Add(since(2, request("p", "old", 26)))
+	r.Waits().Add(since(1, request("p", "large", 25)))
+	r.Waits().Add(since(2, request("p", "also old", 26)))
 	r.wantWoken()
 
 	r.release("c1")
@@ -114,12 +122,12 @@ func TestWaiting_OldestThatFits(t *testing.T) {
 	if got := r.bind(request("p", "large", 25)); got.Prefix != prefix("10.0.0.0/25") {
 		t.Errorf("bind = %v; want 10.0.0.0/25", got.Prefix)
 	}
-	if n := r.Waiting("p"); n != 2 {
+	if n := waiting(r.Allocator, "p"); n != 2 {
 		t.Error(n, "wait, want the two that have not come")
 	}
 	r.bind(request("p", "young", 26))
 	r.bind(request("p", "old", 26))
-	if n := r.Waiting("p"); n != 0 {
+	if n := waiting(r.Allocator, "p"); n != 0 {
 		t.Error(n, "still wait")
 	}
 	r.sameAsLedger()
@@ -127,16 +135,16 @@ func TestWaiting_OldestThatFits(t *testing.T) {
 
 func TestWaiting_RoomNowWakesAtOnce(t *testing.T) {
 	r := newRoom(t)
-	r.Wait(request("p", "c", 25))
+	r.Waits().Add(request("p", "c", 25))
 	r.wantWoken("c")
 	r.refused(request("p", "newcomer", 24))
-	r.Wait(exactly(request("p", "d", 0), "10.0.0.128/25"))
+	r.Waits().Add(exactly(request("p", "d", 0), "10.0.0.128/25"))
 	r.wantWoken("d")
 	r.refused(request("p", "newcomer", 32))
-	if c, _ := r.Capacity("p"); c.Allocated.Sign() != 0 || c.Blocks != 0 {
+	if c, _ := r.Pools().Capacity("p"); c.Allocated.Sign() != 0 || c.Blocks != 0 {
 		t.Error("a hold is not an allocation:", c)
 	}
-	r.Withdraw("c")
+	r.Waits().Withdraw("c")
 	r.bind(request("p", "newcomer", 25))
 	r.bind(exactly(request("p", "d", 0), "10.0.0.128/25"))
 	r.sameAsLedger()
@@ -146,11 +154,11 @@ func TestWaiting_OneFreedBlockWakesOne(t *testing.T) {
 	r := newRoom(t)
 	r.bind(request("p", "c", 24))
 	for i := range 10_000 {
-		r.Wait(since(i, request("p", fmt.Sprintf("w%05d", i), 24)))
+		r.Waits().Add(since(i, request("p", fmt.Sprintf("w%05d", i), 24)))
 	}
 	r.release("c")
 	r.wantWoken("w00000")
-	r.Withdraw("w00000")
+	r.Waits().Withdraw("w00000")
 	r.wantWoken("w00001")
 	r.bind(request("p", "w00001", 24))
 	r.release("w00001")
@@ -160,8 +168,8 @@ func TestWaiting_OneFreedBlockWakesOne(t *testing.T) {
 func TestWaiting_HoldExpires(t *testing.T) {
 	r := newRoom(t)
 	r.bind(request("p", "c", 24))
-	r.Wait(since(1, request("p", "old", 24)))
-	r.Wait(since(2, request("p", "young", 24)))
+	r.Waits().Add(since(1, request("p", "old", 24)))
+	r.Waits().Add(since(2, request("p", "young", 24)))
 	r.release("c")
 	r.wantWoken("old")
 	r.clock.advance(defaultHoldTime)
@@ -180,23 +188,23 @@ func TestWaiting_Exact(t *testing.T) {
 	for i := range 4 {
 		r.bind(request("p", fmt.Sprint("c", i), 26))
 	}
-	r.Wait(since(1, exactly(request("p", "elsewhere", 0), "10.0.0.0/26")))
-	r.Wait(since(4, exactly(request("p", "host", 0), "10.0.0.70/32")))
-	r.Wait(since(3, exactly(request("p", "half", 0), "10.0.0.0/25")))
-	r.Wait(since(2, exactly(request("p", "host2", 0), "10.0.0.71/32")))
-	r.Wait(since(5, request("p", "any", 27)))
+	r.Waits().Add(since(1, exactly(request("p", "elsewhere", 0), "10.0.0.0/26")))
+	r.Waits().Add(since(4, exactly(request("p", "host", 0), "10.0.0.70/32")))
+	r.Waits().Add(since(3, exactly(request("p", "half", 0), "10.0.0.0/25")))
+	r.Waits().Add(since(2, exactly(request("p", "host2", 0), "10.0.0.71/32")))
+	r.Waits().Add(since(5, request("p", "any", 27)))
 	r.release("c1")
 	r.wantWoken("host2", "host", "any")
 	if got := r.bind(request("p", "any", 27)); got.Prefix != prefix("10.0.0.96/27") {
 		t.Errorf("bind = %v; want 10.0.0.96/27", got.Prefix)
 	}
-	r.Withdraw("host")
+	r.Waits().Withdraw("host")
 	r.bind(exactly(request("p", "host2", 0), "10.0.0.71/32"))
 	r.release("host2", "any")
 	r.wantWoken()
 	r.release("c0")
 	r.wantWoken("elsewhere")
-	r.Withdraw("elsewhere")
+	r.Waits().Withdraw("elsewhere")
 	r.wantWoken("half")
 	r.sameAsLedger()
 }
@@ -205,7 +213,7 @@ func TestWaiting_RoomFromElsewhere(t *testing.T) {
 	r := newRoom(t)
 	other := r.open()
 	r.bind(request("p", "c", 24))
-	r.Wait(request("p", "w", 25))
+	r.Waits().Add(request("p", "w", 25))
 	if err := other.Release(t.Context(), "c"); err != nil {
 		t.Fatalf("Release: %v", err)
 	}
@@ -225,12 +233,12 @@ func TestWaiting_RoomFromElsewhere(t *testing.T) {
 
 func TestWaiting_ExclusionLifted(t *testing.T) {
 	r := newRoom(t)
-	if err := r.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/24")}); err != nil {
+	if err := r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/24")}); err != nil {
 		t.Fatalf("Exclude: %v", err)
 	}
-	r.Wait(request("p", "w", 26))
+	r.Waits().Add(request("p", "w", 26))
 	r.wantWoken()
-	if err := r.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}); err != nil {
+	if err := r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}); err != nil {
 		t.Fatalf("Exclude: %v", err)
 	}
 	r.wantWoken("w")
@@ -242,9 +250,9 @@ func TestWaiting_ExclusionLifted(t *testing.T) {
 // What is held is given up when it is excluded, and the claim waits on.
 func TestWaiting_HoldIsExcluded(t *testing.T) {
 	r := newRoom(t)
-	r.Wait(request("p", "w", 25))
+	r.Waits().Add(request("p", "w", 25))
 	r.wantWoken("w")
-	if err := r.Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}); err != nil {
+	if err := r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}); err != nil {
 		t.Fatalf("Exclude: %v", err)
 	}
 	r.wantWoken("w")
@@ -257,14 +265,14 @@ func TestWaiting_HoldIsExcluded(t *testing.T) {
 func TestWaiting_EndsWithThePool(t *testing.T) {
 	r := newRoom(t)
 	r.bind(request("p", "c", 24))
-	r.Wait(request("p", "w", 26))
-	if err := r.Drain(t.Context(), "p"); err != nil {
+	r.Waits().Add(request("p", "w", 26))
+	if err := r.Pools().Drain(t.Context(), "p"); err != nil {
 		t.Fatalf("Drain: %v", err)
 	}
-	r.Wait(request("p", "late", 26))
-	r.Wait(request("q", "nowhere", 26))
-	r.Wait(request("p", "of another family", 64))
-	if n := r.Waiting("p") + r.Waiting("q"); n != 0 {
+	r.Waits().Add(request("p", "late", 26))
+	r.Waits().Add(request("q", "nowhere", 26))
+	r.Waits().Add(request("p", "of another family", 64))
+	if n := waiting(r.Allocator, "p") + waiting(r.Allocator, "q"); n != 0 {
 		t.Error(n, "wait for a pool that hands out nothing")
 	}
 }
@@ -273,8 +281,8 @@ func TestWaiting_EndsWithThePool(t *testing.T) {
 func TestWaiting_PlaceIsKeptOverAFault(t *testing.T) {
 	r := newRoom(t)
 	r.bind(request("p", "c", 24))
-	r.Wait(since(1, request("p", "old", 24)))
-	r.Wait(since(2, request("p", "young", 24)))
+	r.Waits().Add(since(1, request("p", "old", 24)))
+	r.Waits().Add(since(2, request("p", "young", 24)))
 	r.release("c")
 	r.wantWoken("old")
 	r.swap(func(h *engine.Hooks) { h.BeforeCommit = once(errLost) })

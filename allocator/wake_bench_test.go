@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // crowd is an Allocator with a pool in which claims wait.
@@ -25,7 +26,7 @@ type crowd struct {
 const waiters = 100_000
 
 // newCrowd lets so many claims of some workspaces wait for addresses of a pool that has none.
-func newCrowd(b *testing.B, workspaces int, ask func(*Request, int)) *crowd {
+func newCrowd(b *testing.B, workspaces int, ask func(*ledger.Request, int)) *crowd {
 	b.Helper()
 	server, err := embedetcd.Start(b.Context(), embedetcd.Options{Dir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -33,7 +34,7 @@ func newCrowd(b *testing.B, workspaces int, ask func(*Request, int)) *crowd {
 	}
 	b.Cleanup(func() { _ = server.Close() })
 	c := &crowd{all: make(chan struct{})}
-	c.Allocator, err = Open(b.Context(), server.Client(), Options{HoldTime: time.Hour, Wake: func(Holder) {
+	c.Allocator, err = Open(b.Context(), server.Client(), Options{HoldTime: time.Hour, Wake: func(ledger.Holder) {
 		if c.woken.Add(1) == waiters {
 			close(c.all)
 		}
@@ -44,7 +45,7 @@ func newCrowd(b *testing.B, workspaces int, ask func(*Request, int)) *crowd {
 	b.Cleanup(func() { _ = c.Close() })
 	p := root("p", "10.0.0.0/8")
 	p.Excluded = []netip.Prefix{prefix("10.128.0.0/9")}
-	if _, err := c.Register(b.Context(), p); err != nil {
+	if _, err := c.Pools().Register(b.Context(), p); err != nil {
 		b.Fatalf("Register: %v", err)
 	}
 	for claim, half := range map[string]string{"goes": "10.0.0.0/10", "stays": "10.64.0.0/10"} { // all that is not excluded
@@ -56,9 +57,9 @@ func newCrowd(b *testing.B, workspaces int, ask func(*Request, int)) *crowd {
 	}
 	for i := range waiters {
 		r := request("p", fmt.Sprintf("0f0a1f6e-4d4b-4c7c-9d51-%012d", i), 32)
-		r.Holder.Cluster = ClusterName(fmt.Sprint("w", i%workspaces))
+		r.Holder.Cluster = ledger.ClusterName(fmt.Sprint("w", i%workspaces))
 		ask(&r, i)
-		c.Wait(r)
+		c.Waits().Add(r)
 	}
 	return c
 }
@@ -96,24 +97,24 @@ func BenchmarkWake(b *testing.B) {
 	for _, workspaces := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("room/workspaces=%d", workspaces), func(b *testing.B) {
 			for b.Loop() {
-				c := newCrowd(b, workspaces, func(*Request, int) {})
-				c.wakes(b, func(ctx context.Context) error { return c.Exclude(ctx, "p", nil) })
+				c := newCrowd(b, workspaces, func(*ledger.Request, int) {})
+				c.wakes(b, func(ctx context.Context) error { return c.Pools().Exclude(ctx, "p", nil) })
 			}
 		})
 		b.Run(fmt.Sprintf("exact/workspaces=%d", workspaces), func(b *testing.B) {
 			for b.Loop() {
-				c := newCrowd(b, workspaces, func(r *Request, i int) {
+				c := newCrowd(b, workspaces, func(r *ledger.Request, i int) {
 					i = i * 7919 % waiters // not in the order of their age
 					r.Exact = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 128 + byte(i>>16), byte(i >> 8), byte(i)}), 32)
 				})
-				c.wakes(b, func(ctx context.Context) error { return c.Exclude(ctx, "p", nil) })
+				c.wakes(b, func(ctx context.Context) error { return c.Pools().Exclude(ctx, "p", nil) })
 			}
 		})
 	}
 	b.Run("quota", func(b *testing.B) {
 		for b.Loop() {
-			c := newCrowd(b, 1, func(r *Request, _ int) {
-				r.Limits = Limits{Pool: big.NewInt(1<<22 + waiters)}
+			c := newCrowd(b, 1, func(r *ledger.Request, _ int) {
+				r.Limits = ledger.Limits{Pool: big.NewInt(1<<22 + waiters)}
 			})
 			c.wakes(b, func(ctx context.Context) error { return c.Release(ctx, "goes") })
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
@@ -69,7 +70,7 @@ func (l *fixture) through(kv clientv3.KV, watcher clientv3.Watcher) *Allocator {
 // again as a whole.
 func TestWatch_Compacted(t *testing.T) {
 	l := newLedger(t)
-	for _, id := range []PoolID{"p", "q", "r"} {
+	for _, id := range []ledger.PoolID{"p", "q", "r"} {
 		l.pool(id, fmt.Sprintf("10.%d.0.0/24", id[0]))
 	}
 	l.bind(request("p", "goes", 26))
@@ -77,7 +78,7 @@ func TestWatch_Compacted(t *testing.T) {
 	l.bind(request("q", "last", 24))
 	watch := &cutter{Watcher: l.etcd.Client().Watcher}
 	behind := l.through(l.etcd.Client().KV, watch)
-	behind.Wait(request("q", "waiter", 24))
+	behind.Waits().Add(request("q", "waiter", 24))
 	if _, err := behind.Bind(t.Context(), request("r", "own", 26)); err != nil {
 		t.Fatalf("Bind: %v", err)
 	}
@@ -86,7 +87,7 @@ func TestWatch_Compacted(t *testing.T) {
 	if _, err := behind.Bind(t.Context(), request("r", "own, unseen", 26)); err != nil {
 		t.Fatalf("Bind: %v", err)
 	}
-	for _, claim := range []ClaimID{"goes", "last"} {
+	for _, claim := range []ledger.ClaimID{"goes", "last"} {
 		if err := l.Release(t.Context(), claim); err != nil {
 			t.Fatalf("Release: %v", err)
 		}
@@ -94,7 +95,7 @@ func TestWatch_Compacted(t *testing.T) {
 	for i := range 3 {
 		l.bind(request("p", fmt.Sprint("came", i), 26))
 	}
-	if err := l.Retire(t.Context(), "q"); err != nil {
+	if err := l.Pools().Retire(t.Context(), "q"); err != nil {
 		t.Fatalf("Retire: %v", err)
 	}
 	l.pool("s", "10.9.0.0/24")
@@ -108,7 +109,7 @@ func TestWatch_Compacted(t *testing.T) {
 	if len(blocks) != 7 {
 		t.Errorf("sameAsLedger: %v", blocks)
 	}
-	if n := behind.Waiting("q"); n != 0 {
+	if n := waiting(behind, "q"); n != 0 {
 		t.Error(n, "wait for a pool that is gone")
 	}
 	for behind.Healthy() != nil && t.Context().Err() == nil {
@@ -171,17 +172,17 @@ func TestWatch_CompactedWakes(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	full := l.bind(request("p", "full", 24))
 	watch := &cutter{Watcher: l.etcd.Client().Watcher}
-	woken := make(chan ClaimID, 1)
+	woken := make(chan ledger.ClaimID, 1)
 	client := clientv3.NewCtxClient(context.Background())
 	client.KV, client.Watcher = l.etcd.Client().KV, watch
-	behind, err := Open(t.Context(), client, Options{Wake: func(h Holder) { woken <- h.Claim }})
+	behind, err := Open(t.Context(), client, Options{Wake: func(h ledger.Holder) { woken <- h.Claim }})
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
 	defer behind.Close()
-	behind.Wait(request("p", "w", 25))
+	behind.Waits().Add(request("p", "w", 25))
 	watch.set(true)
-	if err := l.ReleaseFor(t.Context(), full, CauseReleased); err != nil {
+	if err := l.ReleaseFor(t.Context(), full, ledger.CauseReleased); err != nil {
 		t.Fatalf("ReleaseFor: %v", err)
 	}
 	kept := l.bind(request("p", "kept", 25))
@@ -217,7 +218,7 @@ func TestWatch_CutOffIsNoWrongAnswer(t *testing.T) {
 		_, err := behind.Bind(t.Context(), request("p", "d", 24))
 		done <- err
 	}()
-	if err := <-done; !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "watch is behind") {
+	if err := <-done; !errors.Is(err, ledger.ErrUnavailable) || !strings.Contains(err.Error(), "watch is behind") {
 		t.Errorf("got %v, want ErrUnavailable, as the watch is behind", err)
 	}
 	if behind.Healthy() == nil {
@@ -280,7 +281,7 @@ func TestNoSpace(t *testing.T) {
 		req.Class = long
 		_, err = l.Bind(t.Context(), req)
 	}
-	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "database is full") {
+	if !errors.Is(err, ledger.ErrUnavailable) || !strings.Contains(err.Error(), "database is full") {
 		t.Fatalf("got %v, want ErrUnavailable, as the database is full", err)
 	}
 	if _, ok, err := l.Lookup(t.Context(), "c0"); !ok || err != nil {
@@ -312,14 +313,14 @@ func TestClosed(t *testing.T) {
 	if err := <-sent; err != nil {
 		t.Error("what was in flight is finished:", err)
 	}
-	if err := <-queued; !errors.Is(err, ErrClosed) {
+	if err := <-queued; !errors.Is(err, ledger.ErrClosed) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
 	if err := <-closed; err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	for _, err := range []error{l.Healthy(), l.Drain(t.Context(), "p"), l.Close()} {
-		if err != nil && !errors.Is(err, ErrClosed) {
+	for _, err := range []error{l.Healthy(), l.Pools().Drain(t.Context(), "p"), l.Close()} {
+		if err != nil && !errors.Is(err, ledger.ErrClosed) {
 			t.Errorf("got %v, want nil or ErrClosed", err)
 		}
 	}

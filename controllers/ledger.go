@@ -34,7 +34,7 @@ func OpenLedger(ctx context.Context, etcd *clientv3.Client, platform Workspace, 
 	if l.Allocator, err = allocator.Open(ctx, etcd, opts); err != nil {
 		return nil, err
 	}
-	l.inbox.Serve(l.Allocator)
+	l.inbox.Serve(l.Pools())
 	return l, nil
 }
 

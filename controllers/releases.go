@@ -17,11 +17,11 @@ import (
 // addReleases adds the controllers that give back what claims held: blocks, and the pools that the system has made for them.
 func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.Reader, opts Options) (*release.Controller, *derived.Controller, error) {
 	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
-	keeper := &derived.Keeper{Ledger: alloc, Ranges: alloc.Derived(), Catalog: classes, Oracle: reader, Clock: clock.RealClock{}}
+	keeper := &derived.Keeper{Ledger: derived.LedgerOf(alloc), Ranges: alloc.Derived(), Catalog: classes, Oracle: reader, Clock: clock.RealClock{}}
 	var pools *derived.Controller // set before anything is told
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
-		Ledger: alloc, Ranges: alloc.Derived(), Oracle: reader, Bound: opts.Ledger.serves,
-		Lease: catalog.Leases{Catalog: classes, Pools: alloc}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
+		Ledger: release.LedgerOf(alloc), Ranges: alloc.Derived(), Oracle: reader, Bound: opts.Ledger.serves,
+		Lease: catalog.Leases{Catalog: classes, Pools: alloc.Pools()}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
 		Retained:     func(pool ledger.PoolID) { news.Changed(pool) },
 		RetireClosed: keeper.RetireClosed, Dropped: func(pool ledger.PoolID) { pools.Dropped(pool) },
 	})

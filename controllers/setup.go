@@ -134,7 +134,7 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 		return nil, fmt.Errorf("provider: %w", err)
 	}
 	reading := opts.reading()
-	reading.Endpoint, reading.Identity = opts.Ledger.directory.Endpoint, opts.Ledger.Origin
+	reading.Endpoint, reading.Identity = opts.Ledger.directory.Endpoint, opts.Ledger.Recovery().Origin
 	reader, err := live.NewReader(reading)
 	if err != nil {
 		return nil, err
@@ -181,19 +181,19 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Feed, reader *live.Reader, opts Options) error {
 	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
 	early := bound{manager: mgr, tenants: tenants}
-	classes := &catalog.Catalog{Clusters: early, Directory: known, Rooms: alloc}
-	opts.Ledger.cooldowns.Serve(classes, alloc)
+	classes := &catalog.Catalog{Clusters: early, Directory: known, Rooms: alloc.Pools()}
+	opts.Ledger.cooldowns.Serve(classes, alloc.Pools())
 	releases, pooled, err := addReleases(mgr, classes, reader, opts)
 	if err != nil {
 		return err
 	}
 	doubts := claim.NewDoubts(news.Claims, known)
 	adopter := adopt.New(adopt.Options{
-		Ledger: alloc, Ranges: alloc.Derived(), Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect, Doubt: doubts.Add,
+		Ledger: adopt.LedgerOf(alloc), Ranges: alloc.Derived(), Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect, Doubt: doubts.Add,
 	})
 	pooled.Compare, pooled.HasAll = adopter.Compare, adopter.Complete
 	claims, err := claim.New(mgr, claim.Options{
-		Ledger: alloc, Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Doubts: doubts, Sees: opts.sees,
+		Ledger: claim.LedgerOf(alloc), Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Doubts: doubts, Sees: opts.sees,
 		Ranges: pooled, Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxWaits: opts.MaxWaits, Unmet: opts.Unmet,
 		Workers: opts.Workers, Tracer: opts.Tracer,
 	})
@@ -201,20 +201,20 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 		return fmt.Errorf("claim controller: %w", err)
 	}
 	slices, err := slice.New(mgr.GetLocalManager(), slice.Options{
-		Catalog:   &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: alloc}, // it writes to the workspaces
-		Directory: known, Ledger: alloc, Oracle: reader, Departed: releases.HasDeparted,
+		Catalog:   &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: alloc.Pools()}, // it writes to the workspaces
+		Directory: known, Ledger: slice.LedgerOf(alloc), Oracle: reader, Departed: releases.HasDeparted,
 	})
 	if err != nil {
 		return fmt.Errorf("slice controller: %w", err)
 	}
 	pools, err := pool.New(mgr, pool.Options{
-		Ledger: alloc, Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
+		Ledger: pool.LedgerOf(alloc), Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
 		Kin: alloc.Derived(), RetireBelow: pooled.RetireBelow, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: releases.PoolDeleted, MaxPools: opts.MaxPools,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
 	}
-	opts.Sweep.Ledger, opts.Sweep.Releases, opts.Sweep.World = alloc, releases, sweep.Caches{Clusters: mgr, Directory: known}
+	opts.Sweep.Ledger, opts.Sweep.Releases, opts.Sweep.World = sweep.LedgerOf(alloc), releases, sweep.Caches{Clusters: mgr, Directory: known}
 	opts.Sweep.Wake, opts.Sweep.Doubt = news.Wake, doubts.Add
 	sweeper := sweep.New(opts.Sweep)
 	known.Observe(&watcher{
@@ -232,10 +232,10 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	}
 	return errors.Join(
 		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, pools, releases, pooled.Closer, opts),
-		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc, Suspect: releases.Suspect}),
+		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc.Retained(), Suspect: releases.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leading{alloc, opts.Door.Peer}),
 		mgr.GetLocalManager().Add(&memory.Watch{}),
-		mgr.GetLocalManager().Add(&reservations{count: alloc.Reserved, names: known, clock: clock.RealClock{}}),
+		mgr.GetLocalManager().Add(&reservations{count: alloc.Reservations().Count, names: known, clock: clock.RealClock{}}),
 	)
 }
 

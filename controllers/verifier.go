@@ -33,7 +33,7 @@ func NewVerifier(ground Ground, books allocator.Reader, opts verify.Options) (*v
 // addVerifier adds the verifier of a running controller, and the socket on which commands ask for
 // its report, and for the history.
 func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.Controller, opts Options) error {
-	opts.Verify.World, opts.Verify.Reserved = reader, opts.Ledger.ReservedSince
+	opts.Verify.World, opts.Verify.Reserved = reader, opts.Ledger.Reservations().Since
 	verifier := verify.New(opts.Verify)
 	if err := mgr.GetLocalManager().Add(verifier); err != nil || opts.VerifySocket == "" {
 		return err

@@ -109,7 +109,7 @@ func (e *ExcludedError) Error() string {
 }
 
 // QuotaError refuses a request because its workspace would hold more than a limit allows, of
-// the pool or by the class; see Limits. After Wait, the claim is woken when the workspace holds
+// the pool or by the class; see Limits. After Waits.Add, the claim is woken when the workspace holds
 // less.
 type QuotaError struct {
 	Pool  PoolID // whose limit it is; empty if it is the class's
@@ -174,7 +174,7 @@ func (e *VersionError) Error() string {
 }
 
 // FrozenError refuses a request because the ledger may lack blocks of the pool's space,
-// which therefore allocates nothing; see Options.Frozen, and Disputed. After Wait, the claim is woken when
+// which therefore allocates nothing; see Options.Frozen, and Disputed. After Waits.Add, the claim is woken when
 // the freeze is over and there is room for it.
 type FrozenError struct {
 	Pool PoolID

@@ -56,6 +56,12 @@ const (
 	Disputed BlockState = "disputed"
 )
 
+// Position is where a block lies: its space and its prefix.
+type Position struct {
+	Space  SpaceID
+	Prefix netip.Prefix
+}
+
 // Block is the ledger's record of a prefix that was given out.
 type Block struct {
 	Prefix netip.Prefix

@@ -45,7 +45,7 @@ func TestEtcdCertificates_AreReplaced(t *testing.T) {
 		t.Fatalf("Open: %v", err)
 	}
 	defer alloc.Close()
-	if _, err := alloc.Register(t.Context(), ledger.Pool{ID: "p", Cluster: "c", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
+	if _, err := alloc.Pools().Register(t.Context(), ledger.Pool{ID: "p", Cluster: "c", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
 		t.Fatalf("Register: %v", err)
 	}
 	bind := func(within time.Duration, claim ledger.ClaimID) error {

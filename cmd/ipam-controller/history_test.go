@@ -28,7 +28,7 @@ func oldLedger(t *testing.T) (dir string) {
 	must(t, err)
 	alloc, err := allocator.Open(t.Context(), server.Client(), allocator.Options{History: time.Hour})
 	must(t, err)
-	_, err = alloc.Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")})
+	_, err = alloc.Pools().Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")})
 	must(t, err)
 	for _, name := range []string{"a", "b"} {
 		b, err := alloc.Bind(t.Context(), ledger.Request{
@@ -95,7 +95,7 @@ func TestHistory_Reserved(t *testing.T) {
 	alloc, err := allocator.Open(t.Context(), server.Client(), allocator.Options{})
 	must(t, err)
 	for i, cluster := range []ledger.ClusterName{"few", "many", "many"} {
-		_, err := alloc.Reserve(t.Context(), ledger.Request{Pool: "p", Length: 32, Holder: ledger.Holder{
+		_, err := alloc.Reservations().Reserve(t.Context(), ledger.Request{Pool: "p", Length: 32, Holder: ledger.Holder{
 			Claim: ledger.ReservationID(cluster, fmt.Sprint(i)), Cluster: cluster, Namespace: "default", Name: fmt.Sprint("c", i),
 		}})
 		must(t, err)

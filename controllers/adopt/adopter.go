@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
@@ -33,28 +30,6 @@ const (
 	// apart is how long after another a second look for a workspace proves that it is bound nowhere.
 	apart = 10 * time.Second
 )
-
-// Ledger is what is made whole again.
-type Ledger interface {
-	LedgerID() string
-	Frozen(id ledger.PoolID) bool
-	Retired(ctx context.Context, id ledger.PoolID) (bool, error)
-	Behind(ctx context.Context, id ledger.PoolID, changes int64) (bool, error)
-	Freeze(ctx context.Context, id ledger.PoolID) error
-	Resume(ctx context.Context, id ledger.PoolID, changes int64) error
-	Pool(id ledger.PoolID) (ledger.Pool, bool)
-	Register(ctx context.Context, pool ledger.Pool) (ledger.Pool, error)
-	Readopt(ctx context.Context, r ledger.Request, child ledger.Pool) (ledger.Pool, error)
-	Retire(ctx context.Context, id ledger.PoolID) error
-	Drain(ctx context.Context, id ledger.PoolID) error
-	Adopt(ctx context.Context, r ledger.Request, state ledger.BlockState) (ledger.Block, error)
-	Retain(ctx context.Context, claim ledger.ClaimID, until time.Time) (b ledger.Block, ok bool, err error)
-	Lookup(ctx context.Context, claim ledger.ClaimID) (b ledger.Block, ok bool, err error)
-	Confirm(ctx context.Context, c allocator.Confirmation) (b ledger.Block, ok bool, err error)
-	Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.Prefix) ([]ledger.Block, error)
-	Pools() iter.Seq[ledger.Pool]
-	Trust(id ledger.PoolID)
-}
 
 // Ranges are the pools that the system makes. allocator.Derived has these methods.
 type Ranges interface {
@@ -126,14 +101,14 @@ func (a *Adopter) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha
 // found lost stays so until it is whole again, whatever of it is in the ledger by then.
 // That is written in the ledger: another process, or another replica, goes on from there.
 func (a *Adopter) misses(ctx context.Context, id ledger.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
-	pool, known := a.Ledger.Pool(id)
+	pool, known := a.Ledger.Pools.Get(id)
 	if known && pool.Frozen {
 		a.lose(id)
 	}
 	if a.isLost(id) || status.AllocatedCIDR == "" {
 		return a.isLost(id), nil
 	}
-	if known && !a.Ledger.Frozen(id) {
+	if known && !a.Ledger.Recovery.Frozen(id) {
 		return false, nil
 	}
 	behind, err := a.behind(ctx, id, status)
@@ -142,11 +117,11 @@ func (a *Adopter) misses(ctx context.Context, id ledger.PoolID, status ipamv1alp
 	}
 	// The record shows a pool until its finalizer is off, and caches show it longer. It may have been retired
 	// since it was found in memory, so this is asked last.
-	if retired, err := a.Ledger.Retired(ctx, id); err != nil || retired {
+	if retired, err := a.Ledger.Pools.Retired(ctx, id); err != nil || retired {
 		return false, err
 	}
 	a.lose(id)
-	return true, a.Ledger.Freeze(ctx, id)
+	return true, a.Ledger.Recovery.Freeze(ctx, id)
 }
 
 // behind reports whether the ledger lacks changes that a pool's status speaks of, or is another
@@ -154,14 +129,14 @@ func (a *Adopter) misses(ctx context.Context, id ledger.PoolID, status ipamv1alp
 func (a *Adopter) behind(ctx context.Context, id ledger.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
 	had := status.Ledger
 	if had == nil { // written by a version that did not count
-		had = &ipamv1alpha1.PoolLedger{ID: a.Ledger.LedgerID()}
+		had = &ipamv1alpha1.PoolLedger{ID: a.Ledger.Recovery.LedgerID()}
 	}
 	changes := had.Changes
-	if p, ok := a.Ledger.Pool(id); ok {
+	if p, ok := a.Ledger.Pools.Get(id); ok {
 		changes -= catalog.Changes(p, 0)
 	}
-	behind, err := a.Ledger.Behind(ctx, id, changes)
-	return behind || had.ID != a.Ledger.LedgerID(), err
+	behind, err := a.Ledger.Recovery.Behind(ctx, id, changes)
+	return behind || had.ID != a.Ledger.Recovery.LedgerID(), err
 }
 
 func (a *Adopter) isLost(id ledger.PoolID) bool {
@@ -239,7 +214,7 @@ func (a *Adopter) pass(ctx context.Context) error {
 func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 	for _, p := range w.lost {
 		if p.stuck == nil {
-			if err := w.stick(p, w.Ledger.Resume(ctx, p.id, p.beyond(w.Ledger.LedgerID()))); err != nil {
+			if err := w.stick(p, w.Ledger.Recovery.Resume(ctx, p.id, p.beyond(w.Ledger.Recovery.LedgerID()))); err != nil {
 				return resumed, err
 			}
 		}

@@ -86,7 +86,7 @@ func (l *loss) restart() {
 	l.t.Helper()
 	l.ledger = testbed.Ledger(l.t, l.etcd.Client(), allocator.Options{Frozen: true})
 	l.Adopter = New(Options{
-		Ledger: l.ledger, Ranges: l.ledger.Derived(), Record: l.record,
+		Ledger: LedgerOf(l.ledger), Ranges: l.ledger.Derived(), Record: l.record,
 		Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}),
 		Suspect:   func(h ledger.Holder) { l.suspected = append(l.suspected, h.Claim) },
 		Doubt:     func(ledger.Holder) {},
@@ -158,7 +158,7 @@ func TestPass_AnotherLedger(t *testing.T) {
 	if err := l.pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !l.whole(parent) || !l.whole(child) || l.ledger.Frozen("uid-of-p") {
+	if !l.whole(parent) || !l.whole(child) || l.ledger.Recovery().Frozen("uid-of-p") {
 		t.Error("the ledger is not whole")
 	}
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{
@@ -167,7 +167,7 @@ func TestPass_AnotherLedger(t *testing.T) {
 	if b, _, err := l.ledger.Lookup(t.Context(), "uid-of-r"); err != nil || !b.Until.Equal(until.Time) {
 		t.Errorf("the retained block ends at %s, %v; want %s, as its record says", b.Until, err, until)
 	}
-	if p, ok := l.ledger.Pool(ledger.PoolID(child.UID)); !ok || p.CIDR != netip.MustParsePrefix("10.0.9.0/24") || p.Parent != ledger.PoolID(parent.UID) {
+	if p, ok := l.ledger.Pools().Get(ledger.PoolID(child.UID)); !ok || p.CIDR != netip.MustParsePrefix("10.0.9.0/24") || p.Parent != ledger.PoolID(parent.UID) {
 		t.Errorf("the child is %+v, %t", p, ok)
 	}
 }
@@ -178,16 +178,16 @@ func TestPass_OlderLedger(t *testing.T) {
 	l := newLoss(t)
 	pool := gen.Pool("p")
 	id := ledger.PoolID(pool.UID)
-	if _, err := l.ledger.Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
+	if _, err := l.ledger.Pools().Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
 		t.Fatal(err)
 	}
 	old := ledger.Request{Pool: id, Holder: ledger.Holder{Claim: "old", Cluster: "platform", Namespace: "default", Name: "old"}, Exact: netip.MustParsePrefix("10.0.0.0/28")}
-	if _, err := l.ledger.Adopt(t.Context(), old, ledger.Bound); err != nil {
+	if _, err := l.ledger.Recovery().Adopt(t.Context(), old, ledger.Bound); err != nil {
 		t.Fatal(err)
 	}
 	heir := gen.Allocation("heir", "p", "10.0.0.0/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{heir}
-	l.had(pool, "10.0.0.0/16", l.ledger.LedgerID(), 9)
+	l.had(pool, "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
 	if l.whole(pool) {
 		t.Fatal("a ledger that is behind passes for whole")
 	}
@@ -198,7 +198,7 @@ func TestPass_OlderLedger(t *testing.T) {
 	if len(l.suspected) != 1 || l.suspected[0] != "old" {
 		t.Errorf("suspected are %v; want the other holder", l.suspected)
 	}
-	if c, _ := l.ledger.Capacity(id); c.Changes <= 9+leap-1 {
+	if c, _ := l.ledger.Pools().Capacity(id); c.Changes <= 9+leap-1 {
 		t.Errorf("the count goes on from %d, where another copy may be", c.Changes)
 	}
 }
@@ -226,12 +226,12 @@ func TestPass_AContestedPath(t *testing.T) {
 
 	l.Directory.Seen("https://endpoint", binding("victim"))
 	l.Directory.Seen("https://endpoint", binding("forger"))
-	if err := l.pass(t.Context()); err == nil || !l.whole(platform) || l.whole(pool) || l.ledger.Frozen("uid-of-p") || !l.ledger.Frozen("uid-of-v") {
+	if err := l.pass(t.Context()); err == nil || !l.whole(platform) || l.whole(pool) || l.ledger.Recovery().Frozen("uid-of-p") || !l.ledger.Recovery().Frozen("uid-of-v") {
 		t.Errorf("with two workspaces of one path: %v; want the platform's pool whole, and the other frozen", err)
 	}
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{bound: "10.0.4.0/28 bound", contested: ""})
 	l.Directory.Gone(binding("forger"))
-	if err := l.pass(t.Context()); err != nil || !l.whole(pool) || l.ledger.Frozen("uid-of-v") {
+	if err := l.pass(t.Context()); err != nil || !l.whole(pool) || l.ledger.Recovery().Frozen("uid-of-v") {
 		t.Errorf("with one workspace of that path: %v; want its pool whole", err)
 	}
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{contested: "10.1.4.0/28 bound"})
@@ -251,7 +251,7 @@ func TestPass_AChildWithoutItsParent(t *testing.T) {
 			}
 		}()
 	}
-	if err := l.pass(t.Context()); err == nil || !l.whole(parent) || !l.whole(child) || l.ledger.Frozen("uid-of-p") || l.ledger.Frozen("uid-of-k") {
+	if err := l.pass(t.Context()); err == nil || !l.whole(parent) || !l.whole(child) || l.ledger.Recovery().Frozen("uid-of-p") || l.ledger.Recovery().Frozen("uid-of-k") {
 		t.Errorf("pass = %v; want it to name the children without a parent, and the others whole", err)
 	}
 }

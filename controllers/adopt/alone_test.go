@@ -76,7 +76,7 @@ func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
 	l.record.records = []*ipamv1alpha1.IPAllocation{record}
 
 	l.Directory.Seen("https://endpoint", shown("root:after"))
-	if err := l.pass(t.Context()); err == nil || l.whole(pool) || !l.ledger.Frozen("uid-of-shared") {
+	if err := l.pass(t.Context()); err == nil || l.whole(pool) || !l.ledger.Recovery().Frozen("uid-of-shared") {
 		t.Errorf("pass = %v; want the pool frozen that the record may lie in", err)
 	}
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{record: ""})

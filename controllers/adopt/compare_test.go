@@ -27,7 +27,7 @@ func TestCompare(t *testing.T) {
 		{"another pool of that name", func(_ *loss, first, _ *ipamv1alpha1.IPPool) { first.UID = "another" }, false},
 		{"a spec that nobody has followed yet", func(_ *loss, first, _ *ipamv1alpha1.IPPool) { first.Generation++ }, false},
 		{"frozen in the ledger", func(l *loss, first, _ *ipamv1alpha1.IPPool) {
-			if err := l.ledger.Freeze(l.t.Context(), ledger.PoolID(first.UID)); err != nil {
+			if err := l.ledger.Recovery().Freeze(l.t.Context(), ledger.PoolID(first.UID)); err != nil {
 				l.t.Fatal(err)
 			}
 		}, false},
@@ -43,7 +43,7 @@ func TestCompare(t *testing.T) {
 			if whole, err := l.Compare(t.Context(), id); err != nil || whole != tt.want {
 				t.Errorf("Compare = %t, %v, want %t", whole, err, tt.want)
 			}
-			_, err := l.ledger.Reserve(t.Context(), ledger.Request{
+			_, err := l.ledger.Reservations().Reserve(t.Context(), ledger.Request{
 				Pool: id, Length: 28, Holder: ledger.Holder{Claim: ledger.ReservationID("w", "c"), Cluster: "w", Namespace: "default", Name: "c"},
 			})
 			if (err == nil) != tt.want {
@@ -74,7 +74,7 @@ func (l *loss) revision() int64 {
 func (l *loss) shares(name string, cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool {
 	l.t.Helper()
 	pool := gen.Pool(name, gen.CIDR(cidr), gen.Domain("d"))
-	_, err := l.ledger.Register(l.t.Context(), ledger.Pool{
+	_, err := l.ledger.Pools().Register(l.t.Context(), ledger.Pool{
 		ID: ledger.PoolID(pool.UID), Cluster: "platform", Name: name,
 		CIDR: netip.MustParsePrefix(string(cidr)), Space: ledger.DomainSpace("platform", "d"),
 	})
@@ -82,5 +82,5 @@ func (l *loss) shares(name string, cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool 
 		l.t.Fatal(err)
 	}
 	pool.Status.ObservedGeneration = pool.Generation
-	return l.had(pool, string(cidr), l.ledger.LedgerID(), 0)
+	return l.had(pool, string(cidr), l.ledger.Recovery().LedgerID(), 0)
 }

@@ -38,7 +38,7 @@ func TestComplete(t *testing.T) {
 		want  bool
 	}{
 		"all is well":        {func(*loss) {}, true},
-		"a pool is frozen":   {func(l *loss) { l.must(l.ledger.Freeze(t.Context(), "uid-of-p")) }, false},
+		"a pool is frozen":   {func(l *loss) { l.must(l.ledger.Recovery().Freeze(t.Context(), "uid-of-p")) }, false},
 		"a pool was lost":    {func(l *loss) { l.lose("uid-of-p") }, false},
 		"a pool is new here": {func(l *loss) { l.register("k", "10.0.64.0/18") }, false},
 		"a pool is not in the ledger": {func(l *loss) {
@@ -48,38 +48,38 @@ func TestComplete(t *testing.T) {
 		"a pool of a part of it is not in the ledger":    {func(l *loss) { l.had(namesake("q"), "10.0.64.0/29", "lost", 1) }, true},
 		"a pool has no CIDR yet":                         {func(l *loss) { l.had(namesake("q"), "", "", 0) }, true},
 		"a pool was retired": {func(l *loss) {
-			l.had(namesake("q"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
+			l.had(namesake("q"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1)
 			l.register("q", "10.0.0.0/16")
-			l.must(l.ledger.Retire(t.Context(), "uid-of-q"))
+			l.must(l.ledger.Pools().Retire(t.Context(), "uid-of-q"))
 		}, true},
 		"a pool was retired before the start, and somebody holds it": {func(l *loss) {
 			now := metav1.Now()
-			q := l.had(namesake("q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
+			q := l.had(namesake("q"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
 			q.DeletionTimestamp, q.Finalizers = &now, []string{"example.com/mine"}
 		}, true},
 		"a pool goes that the ledger never had": {func(l *loss) {
 			now := metav1.Now()
-			q := l.had(namesake("q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
+			q := l.had(namesake("q"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
 			q.DeletionTimestamp, q.Finalizers = &now, []string{ipamv1alpha1.FinalizerPool}
 		}, false},
 		"a pool waits to be compared, and the ledger has all of it": {func(l *loss) {
-			l.had(namesake("q"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
+			l.had(namesake("q"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1)
 			l.register("q", "10.0.0.0/16")
 		}, true},
 		"a pool waits to be compared, and the ledger lacks changes": {func(l *loss) {
-			l.had(namesake("q"), "10.0.0.0/16", l.ledger.LedgerID(), 9)
+			l.had(namesake("q"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
 			l.register("q", "10.0.0.0/16")
 		}, false},
 		"a pool drains that was never compared": {func(l *loss) {
 			l.register("q", "10.0.0.0/16")
-			l.must(l.ledger.Drain(t.Context(), "uid-of-q"))
+			l.must(l.ledger.Pools().Drain(t.Context(), "uid-of-q"))
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoss(t)
-			l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
+			l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1)
 			l.register("p", "10.0.0.0/16")
-			l.ledger.Trust("uid-of-p")
+			l.ledger.Recovery().Trust("uid-of-p")
 			test.doubt(l)
 			claim := shared("p", "root:before", "10.0.64.0/28")
 			if got, err := l.Complete(t.Context(), "tenant", claim); err != nil || got != test.want {
@@ -130,7 +130,7 @@ func TestComplete_OtherPoolsAreNotAsked(t *testing.T) {
 // register puts a root pool into the ledger, called p as all others, in a space of its own.
 func (l *loss) register(uid, cidr string) {
 	l.t.Helper()
-	_, err := l.ledger.Register(l.t.Context(), ledger.Pool{
+	_, err := l.ledger.Pools().Register(l.t.Context(), ledger.Pool{
 		ID: ledger.PoolID("uid-of-" + uid), Cluster: ledger.ClusterName("owner-of-" + uid), Name: "p", CIDR: netip.MustParsePrefix(cidr),
 	})
 	l.must(err)

@@ -22,11 +22,11 @@ func TestPass_APromise(t *testing.T) {
 	}
 	pool := gen.Pool("p")
 	id := ledger.PoolID(pool.UID)
-	if _, err := l.ledger.Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
+	if _, err := l.ledger.Pools().Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
 		t.Fatal(err)
 	}
-	l.ledger.Trust(id)
-	_, err := l.ledger.Reserve(t.Context(), ledger.Request{
+	l.ledger.Recovery().Trust(id)
+	_, err := l.ledger.Reservations().Reserve(t.Context(), ledger.Request{
 		Pool: id, Exact: netip.MustParsePrefix("10.0.0.16/28"),
 		Holder: ledger.Holder{Claim: promise.Of("platform", reserved), Cluster: "platform", Namespace: "default", Name: "b"},
 	})
@@ -34,7 +34,7 @@ func TestPass_APromise(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.restart()
-	if l.whole(l.had(pool, "10.0.0.0/16", l.ledger.LedgerID(), 9)) {
+	if l.whole(l.had(pool, "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)) {
 		t.Fatal("a ledger that is behind passes for whole")
 	}
 	if err := l.pass(t.Context()); err != nil {

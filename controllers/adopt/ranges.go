@@ -35,7 +35,7 @@ func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 // clear takes a derived pool out of the ledger that was retired since, and made again elsewhere. It hints at those that hold it, or its blocks: they
 // are gone, or have something else by now.
 func (w *world) clear(ctx context.Context, former ledger.Pool) error {
-	err := w.Ledger.Retire(ctx, former.ID)
+	err := w.Ledger.Pools.Retire(ctx, former.ID)
 	if !errors.Is(err, ledger.ErrPoolInUse) {
 		return err
 	}

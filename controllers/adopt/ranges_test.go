@@ -43,7 +43,7 @@ func TestAdopter_RangesComeBack(t *testing.T) {
 	if err := l.pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p, ok := l.ledger.Pool(id)
+	p, ok := l.ledger.Pools().Get(id)
 	if !ok || p.CIDR.String() != "10.0.3.0/24" || p.Parent != "uid-of-root" || p.Frozen || p.Derived.Class != "net" || p.Derived.ID() != id {
 		t.Fatalf("the pool is %+v, %t; want it as it was", p, ok)
 	}
@@ -56,7 +56,7 @@ func TestAdopter_RangesComeBack(t *testing.T) {
 	if got := l.blocks()["uid-of-c"]; got != "10.0.3.16/28 bound" {
 		t.Errorf("the claim inside has %q", got)
 	}
-	if _, ok := l.ledger.Pool(ledger.PoolID(pool.UID)); ok {
+	if _, ok := l.ledger.Pools().Get(ledger.PoolID(pool.UID)); ok {
 		t.Error("the pool is in the ledger by its UID")
 	}
 }
@@ -72,7 +72,7 @@ func TestAdopter_AForgedPoolStaysOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []ledger.PoolID{id, ledger.PoolID(pool.UID)} {
-		if _, ok := l.ledger.Pool(id); ok {
+		if _, ok := l.ledger.Pools().Get(id); ok {
 			t.Errorf("the ledger has the pool %s", id)
 		}
 	}
@@ -113,21 +113,21 @@ func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
 	for name, cidr := range map[string]string{"at the same place": "10.0.0.0/24", "elsewhere": "10.0.3.0/24"} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoss(t)
-			root, err := l.ledger.Register(t.Context(), testbed.Pool("platform", "uid-of-root", "10.0.0.0/16"))
+			root, err := l.ledger.Pools().Register(t.Context(), testbed.Pool("platform", "uid-of-root", "10.0.0.0/16"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			l.ledger.Trust(root.ID)
+			l.ledger.Recovery().Trust(root.ID)
 			former := ledger.Pool{Cluster: "platform", Name: "net-a", Derived: &ledger.Derived{Class: "net", Scope: ledger.Scope{"network": {Kind: "Network", Name: "a"}}}}
 			if former, err = l.ledger.Derived().Provision(t.Context(), ledger.Request{Pool: root.ID, Length: 24}, former, nil); err != nil {
 				t.Fatal(err)
 			}
 			l.restart()
-			l.had(gen.Pool("root"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
+			l.had(gen.Pool("root"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1)
 			pool, id := l.network("a", cidr)
 			later := former
 			later.RegisteredAt = former.RegisteredAt.Add(time.Minute)
-			pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: l.ledger.LedgerID(), Changes: catalog.Changes(later, 1)}
+			pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: l.ledger.Recovery().LedgerID(), Changes: catalog.Changes(later, 1)}
 			inside := gen.Allocation("c", pool.Name, strings.Replace(cidr, "0/24", "16/28", 1))
 			l.record.records = append(l.record.records, inside)
 			if whole, err := l.Whole(t.Context(), id, pool.Status); err != nil || whole || id != former.ID {
@@ -136,7 +136,7 @@ func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
 			if err := l.pass(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if now, _ := l.ledger.Pool(id); now.CIDR.String() != cidr || now.Frozen {
+			if now, _ := l.ledger.Pools().Get(id); now.CIDR.String() != cidr || now.Frozen {
 				t.Errorf("the pool is %+v, want it at %s", now, cidr)
 			}
 			if got, want := l.blocks()["uid-of-c"], inside.Status.AllocatedCIDR+" bound"; got != want {

@@ -13,8 +13,8 @@ import (
 // also those that the former one has registered again: nothing is allocated in between.
 func TestPass_TakenUpByAnotherProcess(t *testing.T) {
 	l := newLoss(t)
-	root := l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.LedgerID(), 7)
-	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", l.ledger.LedgerID(), 1)
+	root := l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 7)
+	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", l.ledger.Recovery().LedgerID(), 1)
 	bound := gen.Allocation("a", "p", "10.0.4.0/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{bound}
 	world, err := l.survey(t.Context())
@@ -28,8 +28,8 @@ func TestPass_TakenUpByAnotherProcess(t *testing.T) {
 		l.restart()
 		for _, pool := range []*ipamv1alpha1.IPPool{root, child} {
 			id := ledger.PoolID(pool.UID)
-			l.ledger.Trust(id)
-			if l.whole(pool) || !l.ledger.Frozen(id) {
+			l.ledger.Recovery().Trust(id)
+			if l.whole(pool) || !l.ledger.Recovery().Frozen(id) {
 				t.Errorf("round %d: pool %s is whole or not frozen, and its blocks are missing", round, pool.Name)
 			}
 			holder := ledger.Holder{Claim: "new", Cluster: "platform", Namespace: "default", Name: "new"}
@@ -43,7 +43,7 @@ func TestPass_TakenUpByAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{bound: "10.0.4.0/28 bound"})
-	if !l.whole(root) || !l.whole(child) || l.ledger.Frozen("uid-of-p") || l.ledger.Frozen("uid-of-k") {
+	if !l.whole(root) || !l.whole(child) || l.ledger.Recovery().Frozen("uid-of-p") || l.ledger.Recovery().Frozen("uid-of-k") {
 		t.Error("the pools are not whole after the pass")
 	}
 }

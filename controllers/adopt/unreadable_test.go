@@ -67,8 +67,8 @@ func (l *loss) notWhole(pools []*ipamv1alpha1.IPPool) string {
 			names = append(names, pool.Name)
 			continue
 		}
-		l.ledger.Trust(ledger.PoolID(pool.UID)) // as the pool controller does
-		frozen := l.ledger.Frozen(ledger.PoolID(pool.UID))
+		l.ledger.Recovery().Trust(ledger.PoolID(pool.UID)) // as the pool controller does
+		frozen := l.ledger.Recovery().Frozen(ledger.PoolID(pool.UID))
 		if _, has, failed := l.ledger.Lookup(l.t.Context(), ledger.ClaimID("uid-of-in-"+pool.Name)); frozen || !has {
 			l.t.Errorf("Whole(%s) = true, %v, frozen: %t, the published block is in the ledger: %t, %v", pool.Name, err, frozen, has, failed)
 		}
@@ -100,12 +100,12 @@ func (l *loss) put(key, value string) (before string) {
 func (l *loss) restored() []*ipamv1alpha1.IPPool {
 	l.t.Helper()
 	pools := []*ipamv1alpha1.IPPool{
-		l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.LedgerID(), 9),
-		l.had(gen.Pool("q"), "10.1.0.0/16", l.ledger.LedgerID(), 9),
-		l.had(gen.Pool("n"), "10.2.0.0/16", l.ledger.LedgerID(), 9),
-		l.had(gen.Pool("k", gen.ChildOf("q", 24)), "10.1.9.0/24", l.ledger.LedgerID(), 9),
-		l.had(gen.Pool("d1", gen.Domain("d")), "10.3.0.0/16", l.ledger.LedgerID(), 9),
-		l.had(gen.Pool("d2", gen.Domain("d")), "10.3.0.0/16", l.ledger.LedgerID(), 9),
+		l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9),
+		l.had(gen.Pool("q"), "10.1.0.0/16", l.ledger.Recovery().LedgerID(), 9),
+		l.had(gen.Pool("n"), "10.2.0.0/16", l.ledger.Recovery().LedgerID(), 9),
+		l.had(gen.Pool("k", gen.ChildOf("q", 24)), "10.1.9.0/24", l.ledger.Recovery().LedgerID(), 9),
+		l.had(gen.Pool("d1", gen.Domain("d")), "10.3.0.0/16", l.ledger.Recovery().LedgerID(), 9),
+		l.had(gen.Pool("d2", gen.Domain("d")), "10.3.0.0/16", l.ledger.Recovery().LedgerID(), 9),
 	}
 	for i, pool := range pools {
 		pool.CreationTimestamp.Time = pool.CreationTimestamp.AddDate(0, 0, i)
@@ -115,7 +115,7 @@ func (l *loss) restored() []*ipamv1alpha1.IPPool {
 		l.record.records = append(l.record.records, gen.Allocation("in-"+pool.Name, pool.Name, block.String()))
 	}
 	for _, i := range []int{0, 1, 4} {
-		if _, err := l.ledger.Register(l.t.Context(), ledger.Pool{
+		if _, err := l.ledger.Pools().Register(l.t.Context(), ledger.Pool{
 			ID: ledger.PoolID(pools[i].UID), Cluster: "platform", Name: pools[i].Name,
 			CIDR: netip.MustParsePrefix(pools[i].Status.AllocatedCIDR), Space: catalog.Space(pools[i], "platform"),
 		}); err != nil {

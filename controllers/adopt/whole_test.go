@@ -23,13 +23,13 @@ func TestWhole(t *testing.T) {
 
 // retires is a ledger in which another replica retires a pool when it is compared with the record.
 type retires struct {
-	Ledger
+	Recovery
 	retire func()
 }
 
 func (r retires) Behind(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) {
 	r.retire()
-	return r.Ledger.Behind(ctx, id, changes)
+	return r.Recovery.Behind(ctx, id, changes)
 }
 
 // A pool that retires is in the record until its finalizer is off, and in caches longer.
@@ -41,10 +41,10 @@ func TestWhole_WhileAPoolRetires(t *testing.T) {
 	}{{"before it is looked for", true}, {"once it was found", false}} {
 		t.Run(test.name, func(t *testing.T) {
 			l := newLoss(t)
-			retiring := l.had(gen.Pool("retiring"), "10.0.0.0/16", l.ledger.LedgerID(), 1)
+			retiring := l.had(gen.Pool("retiring"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1)
 			id := ledger.PoolID(retiring.UID)
 			record := ledger.Pool{ID: id, Cluster: "platform", Name: "retiring", CIDR: netip.MustParsePrefix("10.0.0.0/16")}
-			if _, err := l.ledger.Register(t.Context(), record); err != nil {
+			if _, err := l.ledger.Pools().Register(t.Context(), record); err != nil {
 				t.Fatal(err)
 			}
 			other, err := allocator.Open(t.Context(), l.etcd.Client(), allocator.Options{})
@@ -57,14 +57,14 @@ func TestWhole_WhileAPoolRetires(t *testing.T) {
 				}
 			})
 			retire := sync.OnceFunc(func() {
-				if err := other.Retire(t.Context(), id); err != nil {
+				if err := other.Pools().Retire(t.Context(), id); err != nil {
 					t.Error(err)
 				}
 			})
 			if test.before {
 				retire()
 			}
-			l.Ledger = retires{l.ledger, retire}
+			l.Ledger.Recovery = retires{l.ledger.Recovery(), retire}
 			if !l.whole(retiring) {
 				t.Error("a pool that another replica has retired is taken for lost")
 			}

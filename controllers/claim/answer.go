@@ -97,7 +97,7 @@ func (a *arrival) giveBack(ctx context.Context, block ledger.Block) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), turnTime)
 	defer cancel()
-	if err := a.ledger.ReleaseFor(ctx, block, ledger.CauseCreateFailed); err != nil {
+	if err := a.ledger.Blocks.ReleaseFor(ctx, block, ledger.CauseCreateFailed); err != nil {
 		log.FromContext(ctx).Info("the block of a CREATE that fails is not free yet", "prefix", block.Prefix, "why", err.Error())
 	}
 }
@@ -107,18 +107,18 @@ func (a *arrival) giveBack(ctx context.Context, block ledger.Block) {
 // left for an earlier one that seems to have failed, as it may again.
 func (r *Reconciler) turn(ctx context.Context, req door.Request) error {
 	id := promise.Of(req.Cluster, req.Claim)
-	if req.DryRun || !r.ledger.HasReservation(id) {
+	if req.DryRun || !r.ledger.Reservations.Has(id) {
 		return nil
 	}
 	err := door.Sleep(ctx, req.Cluster, func(ctx context.Context) error {
 		return poll.PollUntilContextTimeout(ctx, turnTime/30, turnTime, false, func(context.Context) (bool, error) {
-			return !r.ledger.HasReservation(id), nil
+			return !r.ledger.Reservations.Has(id), nil
 		})
 	})
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	earlier, ok, err := r.ledger.Lookup(ctx, id)
+	earlier, ok, err := r.ledger.Blocks.Lookup(ctx, id)
 	if err == nil && ok && r.clock.Since(earlier.BoundAt) < failed {
 		return errTurn
 	}
@@ -165,7 +165,7 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 		return nil, err
 	}
 	a := &arrival{decision: decision{
-		Reconciler: r, from: from, since: time.Now(), ask: r.compared(r.ledger.Reserve), waits: nothing{}, dry: req.DryRun,
+		Reconciler: r, from: from, since: time.Now(), ask: r.compared(r.ledger.Reservations.Reserve), waits: nothing{}, dry: req.DryRun,
 		lives: func(context.Context) (bool, error) { return false, nil },
 	}}
 	if req.DryRun {
@@ -260,12 +260,12 @@ func (r *Reconciler) compared(ask asks) asks {
 // preview asks a candidate which block it would give, and takes nothing. A claim that has a reservation
 // gets that, whatever the candidate.
 func (r *Reconciler) preview(ctx context.Context, req ledger.Request) (ledger.Block, error) {
-	if r.ledger.HasReservation(req.Holder.Claim) {
-		if own, ok, err := r.ledger.Lookup(ctx, req.Holder.Claim); ok || err != nil {
+	if r.ledger.Reservations.Has(req.Holder.Claim) {
+		if own, ok, err := r.ledger.Blocks.Lookup(ctx, req.Holder.Claim); ok || err != nil {
 			return own, err
 		}
 	}
-	prefix, err := r.ledger.Preview(ctx, req)
+	prefix, err := r.ledger.Reservations.Preview(ctx, req)
 	return ledger.Block{
 		Prefix: prefix, Pool: req.Pool, Holder: req.Holder, Class: req.Class, Policy: req.Policy, BoundAt: time.Now(),
 	}, err

@@ -67,7 +67,7 @@ func TestAnswer_InTurn(t *testing.T) {
 	}
 	claim.Status = answer.Status
 	shown, _ := promise.Shown("tenant", claim)
-	settled := time.AfterFunc(turnTime/3, func() { _, _, _ = s.ledger.Confirm(t.Context(), shown) })
+	settled := time.AfterFunc(turnTime/3, func() { _, _, _ = s.ledger.Reservations().Confirm(t.Context(), shown) })
 	defer settled.Stop()
 	if again := s.create(claim); again.Status.AllocatedCIDR != "10.0.0.16/28" {
 		t.Errorf("answered with %s after the first CREATE was settled; want 10.0.0.16/28", again.Status.AllocatedCIDR)
@@ -179,7 +179,7 @@ func TestAnswer_Refused(t *testing.T) {
 			platform[0].(*ipamv1alpha1.IPClass).Spec.UnmetPolicy = tt.ofClass
 			s := newScene(t, allocator.Options{}, platform)
 			tt.claim.Spec.UnmetPolicy = tt.own
-			answer := s.create(tt.claim)
+			waits, answer := noteWaits(&s.Reconciler.ledger), s.create(tt.claim)
 			says := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 			if says == nil || says.Reason != string(tt.reason) || answer.Status.Phase != ipamv1alpha1.ClaimPending || answer.Status.ObservedGeneration != 1 {
 				t.Errorf("answered %+v, want Pending with reason %s", answer.Status, tt.reason)
@@ -188,7 +188,7 @@ func TestAnswer_Refused(t *testing.T) {
 				t.Errorf("Refuse = %t, want %t", answer.Refuse, tt.refuse)
 			}
 			s.wantBlocks()
-			if n := s.ledger.Waiting("uid-of-p"); n != 0 {
+			if n := waits.count("uid-of-p"); n != 0 {
 				t.Errorf("%d claims wait at the pool, want none", n)
 			}
 		})
@@ -281,13 +281,13 @@ func TestAnswer_FromALedgerThatNobodyHasCompared(t *testing.T) {
 		t.Errorf("Answer = %+v while nobody has compared, want an error", answer)
 	}
 	s.compare = func(_ context.Context, id ledger.PoolID) (bool, error) {
-		s.ledger.Trust(id)
+		s.ledger.Recovery().Trust(id)
 		return true, nil
 	}
 	if answer := s.create(request.Claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
 		t.Errorf("answered %+v by a ledger that is whole, want 10.0.0.0/28", answer)
 	}
-	if err := s.ledger.Freeze(t.Context(), "uid-of-p"); err != nil {
+	if err := s.ledger.Recovery().Freeze(t.Context(), "uid-of-p"); err != nil {
 		t.Fatal(err)
 	}
 	answer := s.create(gen.Claim("d", gen.OfClass("internal")))

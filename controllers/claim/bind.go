@@ -43,7 +43,7 @@ func (p *pass) unpublished(ctx context.Context, has bool) error {
 	if err := p.blockless(ctx); err != nil || !has {
 		return err
 	}
-	return p.ledger.Release(ctx, ledger.ClaimID(p.claim.UID))
+	return p.ledger.Blocks.Release(ctx, ledger.ClaimID(p.claim.UID))
 }
 
 // blockless fails unless a server shows, now, that the claim is there and has no block. A cache that
@@ -77,9 +77,9 @@ func (p *pass) lives(ctx context.Context) (bool, error) {
 func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) {
 	p.end(p.request, false)
 	if ledger.Digest(r.Pool) != "" { // nobody else compares what the system has made
-		return p.compared(p.ledger.Bind)(ctx, r)
+		return p.compared(p.ledger.Blocks.Bind)(ctx, r)
 	}
-	return p.ledger.Bind(ctx, r)
+	return p.ledger.Blocks.Bind(ctx, r)
 }
 
 // enter implements waits.
@@ -91,22 +91,22 @@ func (p *pass) enter(topics []topic) bool {
 // nowhere implements waits.
 func (p *pass) nowhere() {
 	p.waiting.occupy(p.request, 0, 0)
-	p.ledger.Withdraw(ledger.ClaimID(p.claim.UID))
+	p.ledger.Waits.Withdraw(ledger.ClaimID(p.claim.UID))
 }
 
 // at implements waits.
 func (p *pass) at(requests []ledger.Request) bool {
 	if over := p.waiting.occupy(p.request, len(requests), p.maxPlaces); over > 0 {
-		p.ledger.Withdraw(ledger.ClaimID(p.claim.UID))
+		p.ledger.Waits.Withdraw(ledger.ClaimID(p.claim.UID))
 		p.queue.AddAfter(p.request, untilTurn(over))
 		return false
 	}
 	pools := make([]ledger.PoolID, len(requests))
 	for i, r := range requests {
 		pools[i] = r.Pool
-		p.ledger.Wait(r)
+		p.ledger.Waits.Add(r)
 	}
-	p.ledger.WaitOnly(ledger.ClaimID(p.claim.UID), pools...)
+	p.ledger.Waits.KeepOnly(ledger.ClaimID(p.claim.UID), pools...)
 	return true
 }
 
@@ -115,7 +115,7 @@ func (p *pass) unchecked(r ledger.Request) error {
 	if time.Since(p.started()) >= checking {
 		return nil
 	}
-	p.ledger.Wait(r)
+	p.ledger.Waits.Add(r)
 	return errUnchecked
 }
 
@@ -134,7 +134,7 @@ func (p *pass) held(ctx context.Context) (ledger.Block, error) {
 			return block, err
 		}
 	}
-	block, ok, err := p.ledger.Lookup(ctx, ledger.ClaimID(p.claim.UID))
+	block, ok, err := p.ledger.Blocks.Lookup(ctx, ledger.ClaimID(p.claim.UID))
 	if err == nil && !ok {
 		return p.takeRetained(ctx)
 	}
@@ -184,13 +184,13 @@ func (p *pass) recorded() bool {
 // that the claim asks for, or for a limit. ok is false if nothing is reserved.
 func (p *pass) adoptReservation(ctx context.Context) (b ledger.Block, ok bool, err error) {
 	id := promise.Of(p.from.Cluster, p.claim)
-	if !p.ledger.HasReservation(id) {
+	if !p.ledger.Reservations.Has(id) {
 		return ledger.Block{}, false, nil
 	}
 	if p.age() < claiming {
 		return ledger.Block{}, false, errTurn // it may be that of a former claim, whose deletion is being settled
 	}
-	reserved, ok, err := p.ledger.Lookup(ctx, id)
+	reserved, ok, err := p.ledger.Blocks.Lookup(ctx, id)
 	if err != nil || !ok {
 		return ledger.Block{}, false, err
 	}
@@ -231,7 +231,7 @@ func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 	if err != nil {
 		return err
 	}
-	kept, ok, err := p.ledger.Lookup(ctx, former.Claim)
+	kept, ok, err := p.ledger.Blocks.Lookup(ctx, former.Claim)
 	if err == nil && ok && kept.State == ledger.Retained {
 		err = errUnseen // the record is retained by now, as the cache is about to show
 	}

@@ -29,7 +29,9 @@ func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{},
 		testbed.Pool("tenant", "uid-of-a", "10.0.0.0/24"), testbed.Pool("tenant", "uid-of-b", "10.1.0.0/24"))
 	both := []resolve.Candidate{{Pool: gen.Pool("a"), Length: 23}, {Pool: gen.Pool("b"), Length: 23}}
-	p := deciding(alloc, gen.Claim("c"))
+	l := LedgerOf(alloc)
+	waits := noteWaits(&l)
+	p := deciding(l, gen.Claim("c"))
 
 	for _, candidates := range [][]resolve.Candidate{both, both[1:], nil} {
 		_, err := p.try(t.Context(), resolve.Plan{Candidates: candidates})
@@ -41,7 +43,7 @@ func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 			if i >= len(both)-len(candidates) {
 				want = 1
 			}
-			if n := alloc.Waiting(ledger.PoolID(c.Pool.UID)); n != want {
+			if n := waits.count(ledger.PoolID(c.Pool.UID)); n != want {
 				t.Errorf("with %d candidates %d wait at pool %s, want %d", len(candidates), n, c.Pool.Name, want)
 			}
 		}
@@ -55,13 +57,15 @@ func TestTry_WaitsForNoRoomWhereItsAddressIsExcluded(t *testing.T) {
 	registered := testbed.Pool("tenant", string(pool.UID), "10.0.0.0/24")
 	registered.Excluded = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29")}
 	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{}, registered)
-	p := deciding(alloc, gen.Claim("c"))
+	l := LedgerOf(alloc)
+	waits := noteWaits(&l)
+	p := deciding(l, gen.Claim("c"))
 	_, err := p.try(t.Context(), resolve.Plan{Exact: exact, Candidates: []resolve.Candidate{{Pool: pool, Length: 32}}})
 	if refused, ok := errors.AsType[*outcome.Refusal](err); !ok || refused.Reason != ipamv1alpha1.ReasonAddressReserved {
 		t.Errorf("try(%s) = %v, want %s", exact, err, ipamv1alpha1.ReasonAddressReserved)
 	}
-	if n := alloc.Waiting(ledger.PoolID(pool.UID)); n != 0 {
-		t.Errorf("Waiting(a) = %d, want 0", n)
+	if n := waits.count(ledger.PoolID(pool.UID)); n != 0 {
+		t.Errorf("%d claims wait at pool a, want 0", n)
 	}
 }
 

@@ -63,7 +63,7 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 	if err != nil {
 		return block, err
 	}
-	if _, known := d.ledger.Pool(pool.ID); d.dry && !known {
+	if _, known := d.ledger.Pools.Get(pool.ID); d.dry && !known {
 		return d.suppose(plan, pool)
 	}
 	if !d.dry { // first: a CREATE that fails here has no block yet, which the next one of its name would wait for
@@ -82,7 +82,7 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.Pool, above []ledger.Pool, err error) {
 	from := len(plan.Chain)
 	for found := false; from > 0 && !found; {
-		if pool, found = d.ledger.Pool(plan.Chain[from-1].Derived.ID()); !found {
+		if pool, found = d.ledger.Pools.Get(plan.Chain[from-1].Derived.ID()); !found {
 			from--
 		}
 	}
@@ -157,7 +157,7 @@ func (d *decision) carveFrom(ctx context.Context, req ledger.Request, level reso
 		if d.dry {
 			made, err = d.imagine(ctx, req, made, above)
 		} else {
-			made, err = d.ledger.Derived().Provision(ctx, req, made, level.Excluded)
+			made, err = d.ledger.Derived.Provision(ctx, req, made, level.Excluded)
 		}
 		return ledger.Block{}, err
 	})(ctx, req)
@@ -171,7 +171,7 @@ func (d *decision) carveFrom(ctx context.Context, req ledger.Request, level reso
 // have. A tenant can choose a scope for that, whose pool would keep the IPPool of this one from being made.
 func (d *decision) unlike(made ledger.Pool) string {
 	id := made.Derived.ID()
-	for p := range d.ledger.Derived().All() {
+	for p := range d.ledger.Derived.All() {
 		if p.Cluster == made.Cluster && p.Name == made.Name && p.ID != id && ledger.IsDerived(p.ID) {
 			digest := ledger.Digest(id)
 			return made.Name[:min(strings.LastIndex(made.Name, "-"), 253-1-len(digest))] + "-" + digest

@@ -35,8 +35,9 @@ func TestChain_WaitsForALevel(t *testing.T) {
 	waits := scoped("w", endpoint, "other", "ams")
 	waits.Spec.UnmetPolicy = ipamv1alpha1.UnmetWait
 	n.keep(waits)
-	if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending || n.ledger.Waiting("uid-of-root") != 0 {
-		t.Errorf("the claim is %+v, and %d claims wait at the root; want it Pending, and none", now.Status, n.ledger.Waiting("uid-of-root"))
+	noted := noteWaits(&n.Reconciler.ledger)
+	if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending || noted.count("uid-of-root") != 0 {
+		t.Errorf("the claim is %+v, and %d claims wait at the root; want it Pending, and none", now.Status, noted.count("uid-of-root"))
 	}
 	object := gen.Pool("any")
 	object.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: vpc}
@@ -47,7 +48,7 @@ func TestChain_WaitsForALevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, class := range []string{subnet, vpc} {
-		if err := n.ledger.Retire(t.Context(), n.made(class).ID); err != nil {
+		if err := n.ledger.Pools().Retire(t.Context(), n.made(class).ID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,8 +70,9 @@ func TestChain_WaitsInItsPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.keep(waits)
-	if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending || n.ledger.Waiting(full.ID) != 1 {
-		t.Errorf("the claim is %+v, and %d claims wait in its pool; want it Pending, and one", now.Status, n.ledger.Waiting(full.ID))
+	noted := noteWaits(&n.Reconciler.ledger)
+	if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending || noted.count(full.ID) != 1 {
+		t.Errorf("the claim is %+v, and %d claims wait in its pool; want it Pending, and one", now.Status, noted.count(full.ID))
 	}
 }
 
@@ -118,11 +120,11 @@ func TestChain_BeginsAgainWhenItsPoolGoes(t *testing.T) {
 	times := 0
 	d.ask = func(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 		if times++; times < attempts {
-			if err := n.ledger.Retire(ctx, req.Pool); err != nil {
+			if err := n.ledger.Pools().Retire(ctx, req.Pool); err != nil {
 				t.Fatal(err)
 			}
 		}
-		return n.ledger.Reserve(ctx, req)
+		return n.ledger.Reservations().Reserve(ctx, req)
 	}
 	block, err := d.place(t.Context())
 	if err != nil || times != attempts || block.Pool != n.made(subnet).ID {
@@ -140,7 +142,7 @@ func TestChain_ReusesWhatWasRetained(t *testing.T) {
 		answer := n.create(former)
 		n.stored(former, answer)
 		n.reconcile("c")
-		block, _, err := n.ledger.Retain(t.Context(), "uid-of-c", time.Time{})
+		block, _, err := n.ledger.Retained().Retain(t.Context(), "uid-of-c", time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -148,7 +148,7 @@ func TestChain_AnotherPoolHasTheName(t *testing.T) {
 	if answer, err := n.answered("tenant", scoped("c", endpoint, "net", "ams")); err != nil || answer.Status.AllocatedCIDR == "" {
 		t.Fatalf("answered %+v, %v", answer.Status, err)
 	}
-	if p, _ := n.ledger.Pool(id); p.Name != vpc+"-net-"+ledger.Digest(id) {
+	if p, _ := n.ledger.Pools().Get(id); p.Name != vpc+"-net-"+ledger.Digest(id) {
 		t.Errorf("the pool is named %q, want its whole digest, as there is another %s", p.Name, taken)
 	}
 }

@@ -185,7 +185,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 				Namespace: claim.Namespace,
 				Name:      claim.Name,
 			}
-			r.ledger.Withdraw(holder.Claim)
+			r.ledger.Waits.Withdraw(holder.Claim)
 			r.memory.forget(claim.UID)
 			r.doubted.take(claim.UID)
 			if e.DeleteStateUnknown {

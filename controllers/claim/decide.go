@@ -40,7 +40,7 @@ type decision struct {
 const mostAsked = 64
 
 // asks asks a candidate for a block. Its errors are those of [allocator.Allocator.Bind] and
-// [allocator.Allocator.Reserve].
+// [allocator.Reservations.Reserve].
 type asks func(context.Context, ledger.Request) (ledger.Block, error)
 
 // waits is what a claim that gets no block waits for.
@@ -160,7 +160,7 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 // has for that, and makes it if it is not there, or goes. In a dry run the candidate itself stands for one that is not.
 func (d *decision) take(ctx context.Context, plan resolve.Plan, c resolve.Candidate) (ledger.Block, error) {
 	request := d.request(plan, c)
-	if _, known := d.ledger.Pool(request.Pool); known || plan.Space == nil {
+	if _, known := d.ledger.Pools.Get(request.Pool); known || plan.Space == nil {
 		block, err := d.ask(ctx, request)
 		if went := errors.Is(err, ledger.ErrUnknownPool) || errors.Is(err, ledger.ErrPoolDraining); plan.Space == nil || !went {
 			return block, err
@@ -172,7 +172,7 @@ func (d *decision) take(ctx context.Context, plan resolve.Plan, c resolve.Candid
 		return d.ask(ctx, of)
 	}
 	_, err := d.compared(func(ctx context.Context, of ledger.Request) (ledger.Block, error) {
-		_, err := d.ledger.Derived().Space(ctx, of.Pool, plan.Space.Workspace, plan.Space.Scope)
+		_, err := d.ledger.Derived.Space(ctx, of.Pool, plan.Space.Workspace, plan.Space.Scope)
 		return ledger.Block{}, err
 	})(ctx, of)
 	if err != nil {
@@ -187,7 +187,7 @@ func (d *decision) ordered(plan resolve.Plan) []resolve.Candidate {
 		return plan.Candidates
 	}
 	later := func(c resolve.Candidate) int {
-		if d.ledger.Regains(d.request(plan, c)) {
+		if d.ledger.Pools.Regains(d.request(plan, c)) {
 			return 0
 		}
 		return 1
@@ -210,7 +210,7 @@ func (d *decision) few(ctx context.Context, plan resolve.Plan, candidates []reso
 	}
 	place := make(map[types.UID]int, len(candidates))
 	for _, c := range candidates {
-		_, err := d.ledger.Preview(ctx, d.request(plan, c))
+		_, err := d.ledger.Reservations.Preview(ctx, d.request(plan, c))
 		switch _, excluded := (miss{c, err}).excluded(); {
 		case excluded:
 			place[c.Pool.UID] = 2
@@ -275,9 +275,9 @@ func unchecked(err error) bool {
 // poolRef names the pool of a block as the claim's workspace sees it: by name alone when it
 // is its own, else with its owner's path. That of an address space is the pool that has it.
 func (r *Reconciler) poolRef(from ledger.ClusterName, block ledger.Block) (ipamv1alpha1.PoolRef, error) {
-	pool, ok := r.ledger.Pool(block.Pool)
+	pool, ok := r.ledger.Pools.Get(block.Pool)
 	if ok && ledger.IsAddressSpace(pool.ID) {
-		pool, ok = r.ledger.Pool(pool.Derived.Of)
+		pool, ok = r.ledger.Pools.Get(pool.Derived.Of)
 	}
 	if !ok {
 		return ipamv1alpha1.PoolRef{}, fmt.Errorf("pool %s of block %s is not in the ledger", block.Pool, block.Prefix)

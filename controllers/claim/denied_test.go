@@ -11,7 +11,7 @@ import (
 
 // withdrawals is a ledger that counts who waits no more.
 type withdrawals struct {
-	Ledger
+	Waits
 	count int
 }
 
@@ -52,7 +52,7 @@ func TestConfirm(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			ledger, servers := &withdrawals{}, &tt.servers
-			p := &pass{Reconciler: &Reconciler{ledger: ledger, releases: servers}, claim: gen.Claim("c")}
+			p := &pass{Reconciler: &Reconciler{ledger: Ledger{Waits: ledger}, releases: servers}, claim: gen.Claim("c")}
 			if tt.denied {
 				p.memory.markGone(p.claim.UID)
 			}

@@ -19,13 +19,13 @@ import (
 
 // asked counts how often a ledger is asked for a block.
 type asked struct {
-	Ledger
+	Blocks
 	binds int
 }
 
 func (a *asked) Bind(ctx context.Context, r ledger.Request) (ledger.Block, error) {
 	a.binds++
-	return a.Ledger.Bind(ctx, r)
+	return a.Blocks.Bind(ctx, r)
 }
 
 // takes has a claim of another workspace take a block of a pool.
@@ -51,8 +51,8 @@ func TestReconcile_AsksFewOfManyPools(t *testing.T) {
 		world = append(world, readyPool(fmt.Sprintf("p%03d", n), cidr, gen.Backs("internal"), gen.Visible(ipamv1alpha1.VisibilityPlatform)))
 	}
 	s := newScene(t, allocator.Options{}, world, gen.Claim("c", gen.OfClass("internal")))
-	counted := &asked{Ledger: s.ledger}
-	s.Reconciler.ledger, s.queue = counted, inbox.New(s.directory).Claims
+	counted := &asked{Blocks: s.ledger}
+	s.Reconciler.ledger.Blocks, s.queue = counted, inbox.New(s.directory).Claims
 	t.Cleanup(s.queue.ShutDown)
 	for n := range mostAsked + more {
 		s.takes(ledger.PoolID(fmt.Sprintf("uid-of-p%03d", n)), fmt.Sprintf("10.0.%d.0/28", n))
@@ -91,7 +91,7 @@ func TestReconcile_AnAddressOfManyPools(t *testing.T) {
 			owner = "tenant"
 		}
 		pool := ledger.Pool{ID: id, Cluster: owner, Name: object.GetName(), CIDR: netip.MustParsePrefix("10.0.0.0/28")}
-		if _, err := s.ledger.Register(t.Context(), pool); err != nil {
+		if _, err := s.ledger.Pools().Register(t.Context(), pool); err != nil {
 			t.Fatal(err)
 		}
 		if n < last {
@@ -121,13 +121,14 @@ func TestReconcile_ManyClaimsOfManyPools(t *testing.T) {
 		tenant = append(tenant, gen.Claim(fmt.Sprintf("c%d", n), gen.OfClass("internal")))
 	}
 	s := newScene(t, allocator.Options{}, []client.Object{gen.Class("internal", gen.DefaultLength(32))}, tenant...)
-	counted := &asked{Ledger: s.ledger}
-	s.Reconciler.ledger, s.queue, s.maxPlaces = counted, inbox.New(s.directory).Claims, waiting*mostAsked
+	counted := &asked{Blocks: s.ledger}
+	waits := noteWaits(&s.Reconciler.ledger)
+	s.Reconciler.ledger.Blocks, s.queue, s.maxPlaces = counted, inbox.New(s.directory).Claims, waiting*mostAsked
 	t.Cleanup(s.queue.ShutDown)
 	for n, object := range tenant[:pools] {
 		id, owner := ledger.PoolID(object.GetUID()), ledger.ClusterName(fmt.Sprintf("w%d", n))
 		pool := ledger.Pool{ID: id, Cluster: owner, Name: object.GetName(), CIDR: netip.MustParsePrefix("10.0.0.0/32")}
-		if _, err := s.ledger.Register(t.Context(), pool); err != nil {
+		if _, err := s.ledger.Pools().Register(t.Context(), pool); err != nil {
 			t.Fatal(err)
 		}
 		s.takes(id, "10.0.0.0/32")
@@ -145,8 +146,8 @@ func TestReconcile_ManyClaimsOfManyPools(t *testing.T) {
 		}
 	}
 	wait := func() (all int) {
-		for pool := range s.ledger.Pools() {
-			all += s.ledger.Waiting(pool.ID)
+		for pool := range s.ledger.Pools().All() {
+			all += waits.count(pool.ID)
 		}
 		return all
 	}

@@ -15,12 +15,12 @@ import (
 
 // interrupted is a ledger in which something happens once, right after a Bind.
 type interrupted struct {
-	Ledger
+	Blocks
 	by func()
 }
 
 func (i *interrupted) Bind(ctx context.Context, r ledger.Request) (ledger.Block, error) {
-	b, err := i.Ledger.Bind(ctx, r)
+	b, err := i.Blocks.Bind(ctx, r)
 	if i.by != nil {
 		i.by()
 		i.by = nil
@@ -49,7 +49,7 @@ func TestReconcile_ForgetsAClaimDeletedMeanwhile(t *testing.T) {
 		}
 		handler := s.onClaim("tenant", tenant)
 		s.releases = hinted{}
-		s.Reconciler.ledger = &interrupted{Ledger: s.ledger, by: func() {
+		s.Reconciler.ledger.Blocks = &interrupted{Blocks: s.ledger, by: func() {
 			tenant.denies = true
 			if !deleted {
 				return

@@ -62,12 +62,12 @@ func (m *mortal) begins(writes int) {
 	m.queue = inbox.New(m.directory).Claims
 	m.Cleanup(m.queue.ShutDown)
 	keeper := &keeping.Keeper{
-		Ledger: m.ledger, Ranges: m.ledger.Derived(), Catalog: m.catalog, Oracle: world{m}, Clock: m.now,
+		Ledger: keeping.LedgerOf(m.ledger), Ranges: m.ledger.Derived(), Catalog: m.catalog, Oracle: world{m}, Clock: m.now,
 		Departed: func(ledger.ClusterName) bool { return false },
 		Compare:  func(context.Context, ledger.PoolID) (bool, error) { return true, nil },
 	}
 	frees, err := release.New(noManager{}, release.Options{
-		Ledger: m.ledger, Ranges: m.ledger.Derived(), Oracle: world{m}, Clock: m.now, RetireClosed: keeper.RetireClosed,
+		Ledger: release.LedgerOf(m.ledger), Ranges: m.ledger.Derived(), Oracle: world{m}, Clock: m.now, RetireClosed: keeper.RetireClosed,
 		Bound:    func(ledger.ClusterName) bool { return true },
 		Lease:    func(context.Context, ledger.Block) (time.Duration, error) { return 0, nil },
 		Reclaims: m.catalog.Reclaims,

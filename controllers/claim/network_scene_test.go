@@ -126,12 +126,12 @@ func (n *networks) Announce(pools ...ledger.Pool) {
 
 // Complete implements Ranges.
 func (n *networks) Complete(ctx context.Context, id ledger.PoolID) (bool, error) {
-	pool, ok := n.ledger.Pool(id)
+	pool, ok := n.ledger.Pools().Get(id)
 	if !ok || !n.gone[pool.Derived.Holder.Claim] {
 		return !ok, nil
 	}
 	_ = n.tenant.Client.Delete(ctx, gen.Pool(pool.Name))
-	return true, n.ledger.Retire(ctx, id)
+	return true, n.ledger.Pools().Retire(ctx, id)
 }
 
 // scoped returns a claim by a class for a network, and a location if that is given.

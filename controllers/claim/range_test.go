@@ -221,15 +221,15 @@ func TestSpace_RepeatsAddressesInEachNetwork(t *testing.T) {
 
 // late is a ledger whose memory has an address space still that another replica has retired.
 type late struct {
-	Ledger
+	Pools
 	space ledger.Pool
 }
 
-func (l late) Pool(id ledger.PoolID) (ledger.Pool, bool) {
+func (l late) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	if id == l.space.ID {
 		return l.space, true
 	}
-	return l.Ledger.Pool(id)
+	return l.Pools.Get(id)
 }
 
 // An address space that has gone a moment ago is made again for the claim that asks for it.
@@ -244,10 +244,10 @@ func TestSpace_IsMadeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.ledger.Retire(t.Context(), space.ID); err != nil {
+	if err := n.ledger.Pools().Retire(t.Context(), space.ID); err != nil {
 		t.Fatal(err)
 	}
-	n.Reconciler.ledger = late{n.ledger, space}
+	n.Reconciler.ledger.Pools = late{n.ledger.Pools(), space}
 	if answer := n.create(claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
 		t.Errorf("answered %+v, want 10.0.0.0/28", answer)
 	}
@@ -311,7 +311,7 @@ func TestRange_GoesWithAnEarlierClaimOfTheName(t *testing.T) {
 	n.ranges = &during{n, func(p ledger.Pool) {
 		derived, earlier := n.ledger.Derived(), ledger.Holder{Claim: "earlier", Cluster: "tenant", Namespace: "default", Name: "c"}
 		_, err := derived.Hand(t.Context(), p.ID, p.Derived.Holder.Claim, earlier)
-		if err := errors.Join(err, derived.Begin(t.Context(), p.ID, "earlier", time.Now()), n.ledger.Retire(t.Context(), p.ID)); err != nil {
+		if err := errors.Join(err, derived.Begin(t.Context(), p.ID, "earlier", time.Now()), n.ledger.Pools().Retire(t.Context(), p.ID)); err != nil {
 			t.Error(err)
 		}
 	}}

@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
@@ -26,29 +24,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/source"
 )
-
-// Ledger is what binding needs of the allocator.
-type Ledger interface {
-	Bind(ctx context.Context, r ledger.Request) (ledger.Block, error)
-	Lookup(ctx context.Context, claim ledger.ClaimID) (ledger.Block, bool, error)
-	Release(ctx context.Context, claim ledger.ClaimID) error
-	Wait(r ledger.Request)
-	WaitOnly(claim ledger.ClaimID, at ...ledger.PoolID)
-	Withdraw(claim ledger.ClaimID)
-	SetPolicy(ctx context.Context, claim ledger.ClaimID, policy ledger.ReclaimPolicy) error
-	Pool(id ledger.PoolID) (ledger.Pool, bool)
-	Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.Prefix) ([]ledger.Block, error)
-	Reserve(ctx context.Context, r ledger.Request) (ledger.Block, error)
-	Preview(ctx context.Context, r ledger.Request) (netip.Prefix, error)
-	HasReservation(id ledger.ClaimID) bool
-	Regains(r ledger.Request) bool
-	Confirm(ctx context.Context, c allocator.Confirmation) (ledger.Block, bool, error)
-	Retain(ctx context.Context, claim ledger.ClaimID, until time.Time) (ledger.Block, bool, error)
-	Promise(ctx context.Context, b ledger.Block, grace time.Duration) (ledger.Block, error)
-	Reuse(ctx context.Context, b ledger.Block, to allocator.Successor) (ledger.Block, error)
-	ReleaseFor(ctx context.Context, b ledger.Block, cause ledger.Cause) error
-	Derived() allocator.Derived
-}
 
 // Ranges are the pools that the system makes for claims.
 type Ranges interface {
@@ -136,7 +111,7 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 	}
 	// The pass of a former claim may have entered the ledger's waiting lists after that claim was seen deleted.
 	if former, waited := r.waiting.replaced(req, claim.UID); waited {
-		r.ledger.Withdraw(ledger.ClaimID(former))
+		r.ledger.Waits.Withdraw(ledger.ClaimID(former))
 	}
 	if r.memory.outdated(claim.UID, claim.ResourceVersion) {
 		return nil // the event of our own write is on its way
@@ -215,7 +190,7 @@ func requeueFor(err error) (reconcile.Result, error) {
 func (r *Reconciler) abandon(req mcreconcile.Request) {
 	unmet.remove(req)
 	if uid, waited := r.waiting.leave(req); waited {
-		r.ledger.Withdraw(ledger.ClaimID(uid))
+		r.ledger.Waits.Withdraw(ledger.ClaimID(uid))
 	}
 }
 
@@ -278,7 +253,7 @@ func (p *pass) guard(ctx context.Context) (done bool, err error) {
 // leave ends all waits of the claim.
 func (p *pass) leave() {
 	p.waiting.leave(p.request)
-	p.ledger.Withdraw(ledger.ClaimID(p.claim.UID))
+	p.ledger.Waits.Withdraw(ledger.ClaimID(p.claim.UID))
 }
 
 // unmet records why the claim has no block: a refusal, or a fault, unless that is over in a moment.

@@ -18,12 +18,12 @@ import (
 
 // meanwhile is a ledger in which something happens after the first Bind has decided.
 type meanwhile struct {
-	Ledger
+	Blocks
 	happens func()
 }
 
 func (m *meanwhile) Bind(ctx context.Context, r ledger.Request) (ledger.Block, error) {
-	block, err := m.Ledger.Bind(ctx, r)
+	block, err := m.Blocks.Bind(ctx, r)
 	if happens := m.happens; happens != nil {
 		m.happens = nil
 		happens()
@@ -56,7 +56,8 @@ func TestWaiting_Replaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler.Create(t.Context(), event.CreateEvent{Object: first}, events)
-	s.Reconciler.ledger = &meanwhile{Ledger: s.ledger, happens: func() {
+	waits := noteWaits(&s.Reconciler.ledger)
+	s.Reconciler.ledger.Blocks = &meanwhile{Blocks: s.ledger, happens: func() {
 		if err := cache.Delete(t.Context(), first); err != nil {
 			t.Error(err)
 		}
@@ -71,7 +72,7 @@ func TestWaiting_Replaced(t *testing.T) {
 	for range 2 { // one pass for each: the events came together
 		_, _ = s.Reconcile(t.Context(), requestIn("tenant", "c")) // that the first is gone is no matter here
 	}
-	if n := s.ledger.Waiting("uid-of-p"); n != 0 {
+	if n := waits.count("uid-of-p"); n != 0 {
 		t.Errorf("%d claims wait for room in the pool, want none: one is gone, and its successor asks for another pool", n)
 	}
 }

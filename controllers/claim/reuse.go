@@ -34,7 +34,7 @@ func (d *decision) former(ctx context.Context, record *ipamv1alpha1.IPAllocation
 		return ledger.Block{}, err
 	}
 	_, uid := record.HeldBy()
-	block, ok, err := d.ledger.Lookup(ctx, ledger.ClaimID(uid))
+	block, ok, err := d.ledger.Blocks.Lookup(ctx, ledger.ClaimID(uid))
 	why := ""
 	switch {
 	case err != nil:
@@ -118,7 +118,7 @@ func (a *arrival) reuse(ctx context.Context) (ledger.Block, error) {
 	if err != nil || a.dry {
 		return block, err
 	}
-	block, err = a.ledger.Promise(ctx, block, promise.Grace)
+	block, err = a.ledger.Retained.Promise(ctx, block, promise.Grace)
 	if errors.Is(err, ledger.ErrShared) || errors.Is(err, ledger.ErrChanged) {
 		a.comes = true
 		return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonAllocationRetained, Message: fmt.Sprintf(
@@ -129,7 +129,7 @@ func (a *arrival) reuse(ctx context.Context) (ledger.Block, error) {
 
 // reuse gives the claim the block of the retained record of its name.
 func (p *pass) reuse(ctx context.Context) (ledger.Block, error) {
-	own, has, err := p.ledger.Lookup(ctx, ledger.ClaimID(p.claim.UID))
+	own, has, err := p.ledger.Blocks.Lookup(ctx, ledger.ClaimID(p.claim.UID))
 	if err != nil {
 		return ledger.Block{}, err
 	}
@@ -167,7 +167,7 @@ func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block
 
 // promises gives claims the blocks that they were promised.
 func (r *Reconciler) promises() promise.Keeper {
-	return promise.Keeper{Ledger: r.ledger, Reclaims: r.catalog.Reclaims}
+	return promise.Keeper{Ledger: promise.Ledger{Blocks: r.ledger.Blocks, Reservations: r.ledger.Reservations, Retained: r.ledger.Retained}, Reclaims: r.catalog.Reclaims}
 }
 
 // dropFormer deletes the retained record of the former claim, whose block this claim has: its claimRef

@@ -34,7 +34,7 @@ func (s *scene) retains(name string) ledger.Block {
 	if err != nil {
 		s.Fatal(err)
 	}
-	block, _, err := s.ledger.Retain(s.Context(), "former", time.Now().Add(time.Hour))
+	block, _, err := s.ledger.Retained().Retain(s.Context(), "former", time.Now().Add(time.Hour))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestReuse_ByTheReconcile(t *testing.T) {
 		"after the ledger": func(s *scene, kept ledger.Block) {
 			to := kept.Holder
 			to.Claim = "later"
-			if _, err := s.ledger.Reuse(s.Context(), kept, allocator.Successor{Holder: to}); err != nil {
+			if _, err := s.ledger.Retained().Reuse(s.Context(), kept, allocator.Successor{Holder: to}); err != nil {
 				s.Fatal(err)
 			}
 		},

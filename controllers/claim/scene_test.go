@@ -149,8 +149,8 @@ func (s *scene) start(alloc *allocator.Allocator) {
 	clusters := testbed.Clusters{"": s.platform, "tenant": s.tenant}
 	s.ledger = alloc
 	s.Reconciler = &Reconciler{
-		clusters: clusters, ledger: alloc, releases: s.servers, directory: known,
-		catalog:  &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: alloc},
+		clusters: clusters, ledger: LedgerOf(alloc), releases: s.servers, directory: known,
+		catalog:  &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: alloc.Pools()},
 		compare:  func(context.Context, ledger.PoolID) (bool, error) { return false, nil },
 		sees:     func() error { return nil },
 		complete: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil },
@@ -174,7 +174,7 @@ func readyPool(name string, cidr ipamv1alpha1.CIDR, options ...gen.PoolOption) *
 
 func (s *scene) register(pool *ipamv1alpha1.IPPool) {
 	s.Helper()
-	_, err := s.ledger.Register(s.Context(), ledger.Pool{
+	_, err := s.ledger.Pools().Register(s.Context(), ledger.Pool{
 		ID: ledger.PoolID(pool.UID), Cluster: "platform", Name: pool.Name, CIDR: netip.MustParsePrefix(string(pool.Spec.CIDR)),
 	})
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *scene) create(claim *ipamv1alpha1.IPClaim) door.Answer {
 func (s *scene) known(claim *ipamv1alpha1.IPClaim) {
 	s.Helper()
 	err := poll.PollUntilContextCancel(s.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
-		return s.ledger.HasReservation(promise.Of("tenant", claim)), nil
+		return s.ledger.Reservations().Has(promise.Of("tenant", claim)), nil
 	})
 	if err != nil {
 		s.Fatal(err)

@@ -101,10 +101,10 @@ func (p *pass) forged(ctx context.Context, shown string) error {
 // has reports whether the ledger has a block, or for a claim of that kind a range, under a holder.
 func (p *pass) has(ctx context.Context, holder ledger.ClaimID) (ok bool, err error) {
 	if isRange(p.claim) {
-		_, ok = p.ledger.Derived().Held(holder)
+		_, ok = p.ledger.Derived.Held(holder)
 		return ok, nil
 	}
-	_, ok, err = p.ledger.Lookup(ctx, holder)
+	_, ok, err = p.ledger.Blocks.Lookup(ctx, holder)
 	return ok, err
 }
 
@@ -116,7 +116,7 @@ func (p *pass) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
 		return false, err
 	}
 	for _, id := range pools {
-		blocks, err := p.ledger.Overlapping(ctx, id, shown)
+		blocks, err := p.ledger.Pools.Overlapping(ctx, id, shown)
 		if err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
 			return false, err
 		}
@@ -142,12 +142,12 @@ func (p *pass) poolsShown(ctx context.Context) (pools []ledger.PoolID, err error
 		}
 	}
 	pool, found := view.Pool(owner, ref.Name)
-	id, ok := catalog.IDOf(p.ledger, pool, owner.Cluster)
+	id, ok := catalog.IDOf(p.ledger.Pools, pool, owner.Cluster)
 	if !found || !ok || view.Err() != nil {
 		return nil, view.Err()
 	}
 	pools = append(pools, id)
-	for _, below := range p.ledger.Derived().Below(id) {
+	for _, below := range p.ledger.Derived.Below(id) {
 		if ledger.IsAddressSpace(below.ID) && below.Derived.Of == id && below.Derived.Workspace == p.from.Cluster {
 			pools = append(pools, below.ID)
 		}

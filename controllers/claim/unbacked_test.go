@@ -214,7 +214,7 @@ func TestUnbacked_AdoptedMeanwhile(t *testing.T) {
 	f.complete = func(ctx context.Context, _ ledger.ClusterName, shows *ipamv1alpha1.IPClaim) (bool, error) {
 		prefix := netip.MustParsePrefix(shows.Status.AllocatedCIDR)
 		holder := ledger.Holder{Claim: "uid-of-adopted", Cluster: "tenant", Namespace: "default", Name: "adopted"}
-		_, err := f.ledger.Adopt(ctx, ledger.Request{Pool: "uid-of-p", Holder: holder, Exact: prefix}, ledger.Bound)
+		_, err := f.ledger.Recovery().Adopt(ctx, ledger.Request{Pool: "uid-of-p", Holder: holder, Exact: prefix}, ledger.Bound)
 		return true, err
 	}
 	f.keeps("its block was adopted meanwhile")

@@ -26,7 +26,7 @@ func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ledger := &withdrawals{}
-			r := &Reconciler{ledger: ledger, clusters: testbed.Clusters{}, directory: directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})}
+			r := &Reconciler{ledger: Ledger{Waits: ledger}, clusters: testbed.Clusters{}, directory: directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})}
 			class := topic{kind: classTopic, name: "c"}
 			r.waiting.enter(requestIn("a", "x"), gen.Claim("x"), []topic{class})
 			r.waiting.enter(requestIn("b", "x"), gen.Claim("x"), []topic{class})

@@ -117,7 +117,7 @@ func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) er
 // others, by a finalizer or by a DELETE that always fails. When the claim goes, the pool stays for the blocks inside.
 func (c *Closer) Complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {
 	open, err = c.complete(ctx, id)
-	p, ok := c.Ledger.Pool(id)
+	p, ok := c.Ledger.Pools.Get(id)
 	if open || err != nil || !ok || p.Derived.Workspace != "" || p.Derived.Holder.Claim == "" {
 		return open, err
 	}
@@ -130,7 +130,7 @@ func (c *Closer) Complete(ctx context.Context, id ledger.PoolID) (open bool, err
 
 // complete ends the release of a pool, if the claim is gone for which it was closed.
 func (c *Closer) complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {
-	p, ok := c.Ledger.Pool(id)
+	p, ok := c.Ledger.Pools.Get(id)
 	if !ok || p.Derived == nil || p.Derived.Releasing.IsZero() {
 		return true, nil
 	}
@@ -139,6 +139,6 @@ func (c *Closer) complete(ctx context.Context, id ledger.PoolID) (open bool, err
 	} else {
 		err = c.Retire(ctx, p, "")
 	}
-	p, ok = c.Ledger.Pool(id)
+	p, ok = c.Ledger.Pools.Get(id)
 	return !ok || p.Derived.Releasing.IsZero(), err
 }

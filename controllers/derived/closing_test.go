@@ -97,7 +97,7 @@ func TestCloseRange_ARangeInUse(t *testing.T) {
 			t.Errorf("the refusal names a claim of another workspace: %q", inside)
 		}
 	}
-	if now, _ := s.alloc.Pool(p.ID); !now.Derived.Releasing.IsZero() || s.object(p) == nil {
+	if now, _ := s.alloc.Pools().Get(p.ID); !now.Derived.Releasing.IsZero() || s.object(p) == nil {
 		t.Errorf("the range is %+v with the object %v; want it open", now.Derived, s.object(p))
 	}
 	if inside := s.closes(inner, false); !strings.Contains(inside, "5 allocations") {
@@ -164,7 +164,7 @@ func TestReconcile_ADeleteThatFailed(t *testing.T) {
 	}
 	s.clock.Step(promise.Grace + time.Second)
 	s.sweeps()
-	if now, ok := s.alloc.Pool(p.ID); !ok || !now.Derived.Releasing.IsZero() || now.Derived.Holder.Claim != ledger.ClaimID(claim.UID) || s.object(p) == nil {
+	if now, ok := s.alloc.Pools().Get(p.ID); !ok || !now.Derived.Releasing.IsZero() || now.Derived.Holder.Claim != ledger.ClaimID(claim.UID) || s.object(p) == nil {
 		t.Errorf("the range is %+v, with the object %v; want it open, held and published", now.Derived, s.object(p))
 	}
 }

@@ -142,7 +142,7 @@ func (c *Controller) Left(cluster ledger.ClusterName) { c.published.leave(cluste
 
 // Dropped takes the news of a pool that nobody holds any more. It does not block.
 func (c *Controller) Dropped(id ledger.PoolID) {
-	if p, ok := c.Ledger.Pool(id); ok {
+	if p, ok := c.Ledger.Pools.Get(id); ok {
 		c.queue.Add(request{id, p.Cluster, p.Name})
 	}
 }
@@ -158,7 +158,7 @@ func (c *Controller) Announce(pools ...ledger.Pool) {
 
 // Reconcile looks at one pool, and at the IPPool of its name.
 func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
-	p, known := c.Ledger.Pool(req.id)
+	p, known := c.Ledger.Pools.Get(req.id)
 	switch {
 	case !known || p.Cluster != req.cluster || p.Name != req.name:
 		return c.clear(ctx, req)
@@ -226,10 +226,10 @@ func (c *Controller) clear(ctx context.Context, req request) (reconcile.Result, 
 	if err := cl.GetCache().Get(ctx, client.ObjectKey{Name: req.name}, object); err != nil || !catalog.Shows(object, req.cluster, gone) {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if _, ok := catalog.IDOf(c.Ledger, object, req.cluster); ok || object.Spec.CIDR != "" {
+	if _, ok := catalog.IDOf(c.Ledger.Pools, object, req.cluster); ok || object.Spec.CIDR != "" {
 		return reconcile.Result{}, nil // it is that of another pool, or was written by somebody
 	}
-	retired, err := c.Ledger.Retired(ctx, req.id)
+	retired, err := c.Ledger.Pools.Retired(ctx, req.id)
 	age := c.Clock.Since(object.CreationTimestamp.Time)
 	switch {
 	case err != nil:

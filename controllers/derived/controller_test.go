@@ -57,11 +57,11 @@ func TestReconcile_AnObjectWithoutAPool(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tt.retired {
-			if err := s.alloc.Retire(t.Context(), p.ID); err != nil {
+			if err := s.alloc.Pools().Retire(t.Context(), p.ID); err != nil {
 				t.Fatal(err)
 			}
 		} else {
-			s.Ledger = without{s.Ledger, p.ID}
+			s.Ledger.Pools = without{s.Ledger.Pools, p.ID}
 		}
 		s.clock.Step(tt.wait)
 		if object.CreationTimestamp.IsZero() && tt.wait == 0 {
@@ -79,15 +79,15 @@ func TestReconcile_AnObjectWithoutAPool(t *testing.T) {
 
 // without is a ledger that has lost a pool.
 type without struct {
-	Ledger
+	Pools
 	lost ledger.PoolID
 }
 
-func (l without) Pool(id ledger.PoolID) (ledger.Pool, bool) {
+func (l without) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	if id == l.lost {
 		return ledger.Pool{}, false
 	}
-	return l.Ledger.Pool(id)
+	return l.Pools.Get(id)
 }
 
 // A pool that nobody uses goes after a while, the one below before the one above. A pool that is used in between stays.

@@ -46,7 +46,7 @@ func (c *Controller) shown(ctx context.Context, p ledger.Pool) bool {
 
 // watch notes since when a pool is idle. A pool whose space has changed since the last look was used in between.
 func (c *Controller) watch(p ledger.Pool) {
-	idle, changes := catalog.Idle(c.Ledger, c.Ranges, p)
+	idle, changes := catalog.Idle(c.Ledger.Pools, c.Ranges, p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if before, ok := c.idle[p.ID]; !idle {
@@ -61,7 +61,7 @@ func (c *Controller) old(p ledger.Pool) bool {
 	c.mu.Lock()
 	seen, ok := c.idle[p.ID]
 	c.mu.Unlock()
-	if idle, _ := catalog.Idle(c.Ledger, c.Ranges, p); !ok || !idle {
+	if idle, _ := catalog.Idle(c.Ledger.Pools, c.Ranges, p); !ok || !idle {
 		return false
 	}
 	after, never := c.Idle, c.Idle == 0

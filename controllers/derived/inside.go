@@ -52,7 +52,7 @@ func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, e
 		if q.ID != p.ID && q.Derived.Holder.Claim != "" { // whose DELETE may be under way
 			found = append(found, occupant{Holder: q.Derived.Holder, ranged: true})
 		}
-		for b, err := range k.Ledger.List(ctx, allocator.ListOptions{Pool: q.ID, Limit: counted}) {
+		for b, err := range k.Ledger.Blocks.List(ctx, allocator.ListOptions{Pool: q.ID, Limit: counted}) {
 			if err != nil {
 				return nil, fmt.Errorf("list the blocks of pool %s: %w", q.Name, err)
 			}

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
@@ -25,16 +24,6 @@ import (
 // young is the age up to which the cache is not asked whether it shows the IPPool of a pool: it may still show that of a pool of the
 // same name that was retired a moment ago.
 const young = 10 * time.Second
-
-// Ledger has the pools themselves.
-type Ledger interface {
-	Pool(id ledger.PoolID) (ledger.Pool, bool)
-	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
-	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error]
-	Retire(ctx context.Context, id ledger.PoolID) error
-	Retired(ctx context.Context, id ledger.PoolID) (bool, error)
-	Frozen(id ledger.PoolID) bool
-}
 
 // Ranges are the pools that the system makes. allocator.Derived has these methods.
 type Ranges interface {
@@ -80,7 +69,7 @@ func (k *Keeper) Publish(ctx context.Context, p ledger.Pool) error {
 	if k.Clock.Since(p.RegisteredAt) >= young && k.shows(ctx, cl, p) == ours {
 		return nil
 	}
-	if now, ok := k.Ledger.Pool(p.ID); !ok {
+	if now, ok := k.Ledger.Pools.Get(p.ID); !ok {
 		return fmt.Errorf("publish pool %s: %w", p.Name, ledger.ErrUnknownPool)
 	} else if !now.Derived.Releasing.IsZero() {
 		return &ledger.ReleasingError{Pool: p.ID}
@@ -161,7 +150,7 @@ var errLost = errors.New("the ledger may have lost blocks of the pool")
 // begin closes a pool that is empty, if by holds it. It believes no ledger that was not compared with the IPPool of the pool. Without that,
 // nothing was published: a CREATE is answered when it is there.
 func (k *Keeper) begin(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
-	if k.Ledger.Frozen(p.ID) {
+	if k.Ledger.Recovery.Frozen(p.ID) {
 		object, _, err := k.seek(ctx, p)
 		if err != nil {
 			return err
@@ -195,13 +184,13 @@ func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 
 // madeAgain reports whether another caller has retired the pool, and it was made again. Its IPPool may be that of the new pool.
 func (k *Keeper) madeAgain(p ledger.Pool) bool {
-	now, ok := k.Ledger.Pool(p.ID)
+	now, ok := k.Ledger.Pools.Get(p.ID)
 	return ok && !now.RegisteredAt.Equal(p.RegisteredAt)
 }
 
 // RetireClosed retires a pool that was closed for the DELETE of the claim that holds it, which is gone.
 func (k *Keeper) RetireClosed(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error {
-	p, ok := k.Ledger.Pool(id)
+	p, ok := k.Ledger.Pools.Get(id)
 	if !ok {
 		return nil
 	}
@@ -218,7 +207,7 @@ func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) e
 	if err != nil {
 		return err
 	}
-	p, closed := k.Ledger.Pool(p.ID) // which may be another one than the caller has found
+	p, closed := k.Ledger.Pools.Get(p.ID) // which may be another one than the caller has found
 	if !closed {
 		return nil
 	}
@@ -228,7 +217,7 @@ func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) e
 	if k.madeAgain(p) {
 		return nil
 	}
-	if err := k.Ledger.Retire(ctx, p.ID); err != nil {
+	if err := k.Ledger.Pools.Retire(ctx, p.ID); err != nil {
 		return fmt.Errorf("retire pool %s: %w", p.Name, err)
 	}
 	log.FromContext(ctx).Info("pool retired", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
@@ -251,10 +240,10 @@ func (k *Keeper) retireIdle(ctx context.Context, p ledger.Pool) error {
 	if ledger.IsDerived(p.ID) {
 		return k.Retire(ctx, p, "")
 	}
-	if k.Ledger.Frozen(p.ID) {
+	if k.Ledger.Recovery.Frozen(p.ID) {
 		return errLost // it is compared with its pool
 	}
-	return k.Ledger.Retire(ctx, p.ID)
+	return k.Ledger.Pools.Retire(ctx, p.ID)
 }
 
 // until returns when no DELETE that is admitted now can still fail.

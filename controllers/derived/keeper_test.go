@@ -27,7 +27,7 @@ func TestPublish_TheObjectLeadsToThePool(t *testing.T) {
 	if diff := cmp.Diff(want, object.Spec); diff != "" || len(object.Finalizers) > 0 || len(object.OwnerReferences) > 0 {
 		t.Errorf("the IPPool differs (-want +got):\n%s\nfinalizers %v, owners %v", diff, object.Finalizers, object.OwnerReferences)
 	}
-	if id, ok := catalog.IDOf(s.alloc, object, tenant); !ok || id != p.ID {
+	if id, ok := catalog.IDOf(s.alloc.Pools(), object, tenant); !ok || id != p.ID {
 		t.Errorf("IDOf = %s, %t; want %s", id, ok, p.ID)
 	}
 	below := s.network("sub", "a", p.ID, 28)
@@ -61,7 +61,7 @@ func TestPublish_AForgedObjectIsNobodys(t *testing.T) {
 		if err := s.Publish(t.Context(), p); err == nil {
 			t.Errorf("%s: Publish = nil, want an error", name)
 		}
-		if id, ok := catalog.IDOf(s.alloc, forged, tenant); ok && id != ledger.PoolID(forged.UID) {
+		if id, ok := catalog.IDOf(s.alloc.Pools(), forged, tenant); ok && id != ledger.PoolID(forged.UID) {
 			t.Errorf("%s: IDOf = %s", name, id)
 		}
 		if err := s.unpublish(t.Context(), p); err != nil || s.object(p) == nil {
@@ -172,13 +172,13 @@ func TestRetire_LeavesThePoolThatWasMadeAgain(t *testing.T) {
 	if err := s.Retire(t.Context(), p, ""); err != nil {
 		t.Fatal(err)
 	}
-	if now, ok := s.alloc.Pool(p.ID); !ok || !now.Derived.Releasing.IsZero() || s.object(now) == nil {
+	if now, ok := s.alloc.Pools().Get(p.ID); !ok || !now.Derived.Releasing.IsZero() || s.object(now) == nil {
 		t.Errorf("the ledger has %+v (%t), and its IPPool is %v; want both, and the pool open", now, ok, s.object(p))
 	}
 }
 
 // frozen is a ledger whose pools were not compared with their IPPools.
-type frozen struct{ Ledger }
+type frozen struct{}
 
 func (frozen) Frozen(ledger.PoolID) bool { return true }
 
@@ -188,7 +188,7 @@ func TestRetire_BelievesNoLedgerThatMayHaveLostBlocks(t *testing.T) {
 	s := newScene(t)
 	claim, held := s.ranged("net", "held", "root", 24)
 	idle := s.network("net", "idle", "root", 24)
-	s.Ledger = frozen{s.Ledger}
+	s.Ledger.Recovery = frozen{}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*glance)
 	defer cancel()
 	if inside, err := s.CloseRange(ctx, tenant, claim, false); !errors.Is(err, errLost) || s.object(held) == nil {

@@ -34,7 +34,7 @@ func TestCloseRange_KilledAndNotAskedAgain(t *testing.T) {
 					t.Fatal("something is due in each round")
 				}
 			}
-			now, ok := s.alloc.Pool(p.ID)
+			now, ok := s.alloc.Pools().Get(p.ID)
 			if !ok || !now.Derived.Releasing.IsZero() || now.Derived.Holder.Claim != ledger.ClaimID(claim.UID) || s.object(p) == nil {
 				t.Errorf("the range is %+v (%t), its object %v; want it open, held and published", now, ok, s.object(p))
 			}

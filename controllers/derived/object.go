@@ -53,7 +53,7 @@ func (k *Keeper) object(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPoo
 
 // parent names the pool above a derived pool as the pool's workspace sees it.
 func (k *Keeper) parent(p ledger.Pool) (*ipamv1alpha1.PoolRef, error) {
-	above, ok := k.Ledger.Pool(p.Parent)
+	above, ok := k.Ledger.Pools.Get(p.Parent)
 	if !ok {
 		return nil, fmt.Errorf("publish pool %s: %w: its parent", p.Name, ledger.ErrUnknownPool)
 	}

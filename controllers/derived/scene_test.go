@@ -59,10 +59,10 @@ func (s *scene) start(etcd *clientv3.Client, workspace client.Client, pools ...l
 	}, pools...)
 	s.clusters["w"] = &testbed.Workspace{Client: workspace}
 	classes := &catalog.Catalog{
-		Clusters: s.clusters, Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}), Rooms: s.alloc,
+		Clusters: s.clusters, Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}), Rooms: s.alloc.Pools(),
 	}
 	keeper := &Keeper{
-		Ledger: s.alloc, Ranges: s.alloc.Derived(), Catalog: classes, Oracle: s, Clock: s.clock,
+		Ledger: LedgerOf(s.alloc), Ranges: s.alloc.Derived(), Catalog: classes, Oracle: s, Clock: s.clock,
 		Departed: func(ledger.ClusterName) bool { return s.departed },
 		Compare:  func(context.Context, ledger.PoolID) (bool, error) { return s.compared, nil },
 	}
@@ -179,7 +179,7 @@ func (s *scene) object(pool ledger.Pool) *ipamv1alpha1.IPPool {
 
 // known reports whether the ledger has a pool.
 func (s *scene) known(pool ledger.Pool) bool {
-	_, ok := s.alloc.Pool(pool.ID)
+	_, ok := s.alloc.Pools().Get(pool.ID)
 	return ok
 }
 

@@ -186,7 +186,7 @@ func TestFind_Reserved(t *testing.T) {
 	s := newScene(t)
 	s.hold("a", "b")
 	for address, cluster := range map[string]ledger.ClusterName{"10.0.0.8/32": "w1", "10.0.0.9/32": "w1", "10.0.0.200/32": "w2"} {
-		_, err := s.ledger.Reserve(s.Context(), ledger.Request{Pool: "p", Exact: netip.MustParsePrefix(address), Holder: ledger.Holder{
+		_, err := s.ledger.Reservations().Reserve(s.Context(), ledger.Request{Pool: "p", Exact: netip.MustParsePrefix(address), Holder: ledger.Holder{
 			Claim: ledger.ReservationID(cluster, strings.ReplaceAll(address[:len(address)-3], ".", "-")), Cluster: cluster, Namespace: "default", Name: address,
 		}})
 		s.must(err)

@@ -13,11 +13,11 @@ import (
 
 // given are the slices that the ledger has given.
 type given struct {
-	Ledger
+	Slices
 	slice *ledger.Slice
 }
 
-func (g given) Slice(_ context.Context, id ledger.PoolID, c ledger.ClusterName) (ledger.Slice, bool, error) {
+func (g given) Get(_ context.Context, id ledger.PoolID, c ledger.ClusterName) (ledger.Slice, bool, error) {
 	if g.slice == nil || g.slice.Pool != id || g.slice.Cluster != c {
 		return ledger.Slice{}, false, nil
 	}
@@ -47,7 +47,7 @@ func TestCarve_ASliceThatTheLedgerDoesNotKnow(t *testing.T) {
 			child := gen.Pool("p", gen.ChildOf("p", length))
 			child.UID = "uid-of-child"
 			child.Labels = map[string]string{ipamv1alpha1.LabelSlice: string(parent.UID)}
-			p := &pass{Reconciler: &Reconciler{ledger: given{slice: test.slice}}, pool: child, id: "uid-of-child", owner: directory.Workspace{Cluster: "w"}}
+			p := &pass{Reconciler: &Reconciler{ledger: Ledger{Slices: given{slice: test.slice}}}, pool: child, id: "uid-of-child", owner: directory.Workspace{Cluster: "w"}}
 			asks, err := p.asks(t.Context())
 			if err != nil || resolve.IsSlice(asks, parent) != test.want {
 				t.Errorf("asks = %v, %v; want it to ask as a slice: %t", asks, err, test.want)

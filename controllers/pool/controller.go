@@ -151,7 +151,7 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 // a list merely left out.
 func (r *Reconciler) gone(in ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
 	id := ledger.PoolID(pool.UID)
-	if known, ok := r.ledger.Pool(id); ok && known.State == ledger.PoolOpen && !r.ledger.Frozen(id) {
+	if known, ok := r.ledger.Pools.Get(id); ok && known.State == ledger.PoolOpen && !r.ledger.Recovery.Frozen(id) {
 		r.deleted(ledger.Holder{Claim: ledger.ClaimID(id), Cluster: in, Name: pool.Name}, pool)
 	}
 }

@@ -44,12 +44,12 @@ func newDerivedScene(t *testing.T, objects ...client.Object) *derivedScene {
 	queue := inbox.NewQueue("")
 	t.Cleanup(queue.ShutDown)
 	s.Reconciler = &Reconciler{
-		clusters: clusters, ledger: s.alloc, directory: known, adoption: adopted{}, queue: queue, kin: s.alloc.Derived(), now: time.Now, seen: func(ledger.ClusterName, *ipamv1alpha1.IPPool, *ipamv1alpha1.IPPool) {},
+		clusters: clusters, ledger: LedgerOf(s.alloc), directory: known, adoption: adopted{}, queue: queue, kin: s.alloc.Derived(), now: time.Now, seen: func(ledger.ClusterName, *ipamv1alpha1.IPPool, *ipamv1alpha1.IPPool) {},
 		oracle:  &oracle{answer: live.Answer{Verdict: live.Alive, Object: root}},
-		catalog: &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: s.alloc},
+		catalog: &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: s.alloc.Pools()},
 		retireBelow: func(ctx context.Context, id ledger.PoolID) error {
 			for _, p := range s.alloc.Derived().Below(id) {
-				if err := s.alloc.Retire(ctx, p.ID); err != nil {
+				if err := s.alloc.Pools().Retire(ctx, p.ID); err != nil {
 					return err
 				}
 			}
@@ -132,7 +132,7 @@ func TestDerived_AForgedPoolIsNobodys(t *testing.T) {
 		if pool.Status.AllocatedCIDR != "" || len(pool.Finalizers) > 0 || meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionReady) {
 			t.Errorf("%s: status = %+v, finalizers %v; want a refusal", name, pool.Status, pool.Finalizers)
 		}
-		if _, known := s.alloc.Pool(ledger.PoolID(pool.UID)); known {
+		if _, known := s.alloc.Pools().Get(ledger.PoolID(pool.UID)); known {
 			t.Errorf("%s: it is in the ledger", name)
 		}
 	}
@@ -164,7 +164,7 @@ func TestDerived_IdlePoolsAreNoUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []ledger.PoolID{"uid-of-root", above.ID, below.ID} {
-		if _, known := s.alloc.Pool(id); known {
+		if _, known := s.alloc.Pools().Get(id); known {
 			t.Errorf("pool %s is in the ledger still", id)
 		}
 	}

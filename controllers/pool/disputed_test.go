@@ -12,12 +12,13 @@ import (
 
 // disputed is a ledger with one child pool, whose dispute may be over.
 type disputed struct {
-	Ledger
+	Pools
+	Recovery
 	child ledger.Pool
 	asked []ledger.PoolID
 }
 
-func (d *disputed) Pool(ledger.PoolID) (ledger.Pool, bool)                       { return d.child, true }
+func (d *disputed) Get(ledger.PoolID) (ledger.Pool, bool)                        { return d.child, true }
 func (d *disputed) Exclude(context.Context, ledger.PoolID, []netip.Prefix) error { return nil }
 func (d *disputed) Trust(ledger.PoolID)                                          {}
 func (d *disputed) EndDispute(_ context.Context, id ledger.PoolID) error {
@@ -36,7 +37,7 @@ func (whole) Whole(context.Context, ledger.PoolID, ipamv1alpha1.IPPoolStatus) (b
 func TestEnter_EndsADispute(t *testing.T) {
 	pool := gen.Pool("child", gen.ChildOf("p", 24))
 	d := &disputed{child: ledger.Pool{ID: "child", CIDR: netip.MustParsePrefix("10.0.0.0/24"), Space: ledger.SpaceID(pool.UID), Parent: "p", Disputed: true}}
-	p := &pass{Reconciler: &Reconciler{ledger: d, adoption: whole{}}, pool: pool, id: "child"}
+	p := &pass{Reconciler: &Reconciler{ledger: Ledger{Pools: d, Recovery: d}, adoption: whole{}}, pool: pool, id: "child"}
 	if err := p.enter(t.Context()); err != nil || len(d.asked) != 1 || d.asked[0] != "child" {
 		t.Errorf("enter = %v, and EndDispute was called for %v; want nil, and for the child once", err, d.asked)
 	}

@@ -48,13 +48,13 @@ func (r *Reconciler) Drained(ctx context.Context, pool door.Pool) {
 // them go, the others may as well.
 func (r *Reconciler) draining(ctx context.Context, pool door.Pool) (bool, error) {
 	asked := 0
-	for b, err := range r.ledger.List(ctx, allocator.ListOptions{Pool: ledger.PoolID(pool.UID), Limit: looked}) {
+	for b, err := range r.ledger.Blocks.List(ctx, allocator.ListOptions{Pool: ledger.PoolID(pool.UID), Limit: looked}) {
 		switch {
 		case err != nil:
 			return false, err
 		case b.State == ledger.Cooling:
 			continue
-		case ledger.IsDerived(b.Holder.Claim) && !r.ledger.InUse(ledger.PoolID(b.Holder.Claim)):
+		case ledger.IsDerived(b.Holder.Claim) && !r.ledger.Pools.InUse(ledger.PoolID(b.Holder.Claim)):
 			continue // it goes with the pool
 		case b.State == ledger.Retained, b.Holder.Cluster != pool.Cluster, ledger.IsDerived(b.Holder.Claim):
 			return false, nil

@@ -34,7 +34,7 @@ func (p *pass) whole(ctx context.Context) error {
 	if whole, err := p.adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
 		return cmp.Or(err, errLost)
 	}
-	if _, known := p.ledger.Pool(p.id); known || p.pool.Spec.ParentPoolRef != nil {
+	if _, known := p.ledger.Pools.Get(p.id); known || p.pool.Spec.ParentPoolRef != nil {
 		return nil
 	}
 	others := &ipamv1alpha1.IPPoolList{}

@@ -13,7 +13,7 @@ import (
 // No server is asked: the pools that are refused are looked at whenever one of the workspace goes.
 func (p *pass) counted(ctx context.Context) error {
 	if p.maxPools == 0 || p.pool.Status.AllocatedCIDR != "" || p.owner.Cluster == p.directory.Platform().Cluster ||
-		p.ledger.PoolsOf(p.owner.Cluster) < p.maxPools {
+		p.ledger.Pools.Count(p.owner.Cluster) < p.maxPools {
 		return nil
 	}
 	asks, err := p.asks(ctx)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net/netip"
 	"time"
 
@@ -17,8 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
-	"github.com/kcp-ipam/ipam/allocator"
-	"github.com/kcp-ipam/ipam/allocator/index"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
@@ -30,30 +27,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/internal/forecast"
 )
-
-// Ledger is what pools need of the allocator.
-type Ledger interface {
-	Register(ctx context.Context, pool ledger.Pool) (ledger.Pool, error)
-	Carve(ctx context.Context, r ledger.Request, child ledger.Pool) (ledger.Pool, error)
-	Exclude(ctx context.Context, id ledger.PoolID, excluded []netip.Prefix) error
-	Retire(ctx context.Context, id ledger.PoolID) error
-	Drain(ctx context.Context, id ledger.PoolID) error
-	Slice(ctx context.Context, id ledger.PoolID, c ledger.ClusterName) (ledger.Slice, bool, error)
-	DropSlices(ctx context.Context, id ledger.PoolID) error
-	Pool(id ledger.PoolID) (ledger.Pool, bool)
-	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
-	InUse(id ledger.PoolID) bool
-	PoolsOf(c ledger.ClusterName) int
-	FreeBlocks(id ledger.PoolID) (index.Histogram, bool)
-	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error]
-	Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.Prefix) ([]ledger.Block, error)
-	Wait(r ledger.Request)
-	Withdraw(claim ledger.ClaimID)
-	LedgerID() string
-	Frozen(id ledger.PoolID) bool
-	Trust(id ledger.PoolID)
-	EndDispute(ctx context.Context, id ledger.PoolID) error
-}
 
 // Oracle answers whether a pool still exists, and what it is like, past every cache.
 type Oracle interface {
@@ -125,7 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		owner:      r.directory.Workspace(r.directory.Ledger(req.ClusterName)),
 		pool:       pool,
 	}
-	p.id, _ = catalog.IDOf(r.ledger, pool, p.owner.Cluster)
+	p.id, _ = catalog.IDOf(r.ledger.Pools, pool, p.owner.Cluster)
 	if unreadable {
 		p.odd = &outcome.Fault{Message: odd.Error()}
 	}
@@ -151,7 +124,7 @@ func requeueFor(err error) (reconcile.Result, error) {
 func (r *Reconciler) abandon(req mcreconcile.Request) {
 	r.roots.leave(r.directory.Ledger(req.ClusterName), req)
 	if id, waited := r.waiting.leave(req); waited {
-		r.ledger.Withdraw(id)
+		r.ledger.Waits.Withdraw(id)
 	}
 }
 
@@ -198,7 +171,7 @@ func (p *pass) enter(ctx context.Context) error {
 	if err := p.whole(ctx); err != nil {
 		return err
 	}
-	entered, known := p.ledger.Pool(p.id)
+	entered, known := p.ledger.Pools.Get(p.id)
 	if known && p.moves(entered) {
 		err := p.confirm(ctx)
 		if err != nil {
@@ -227,8 +200,8 @@ func (p *pass) enter(ctx context.Context) error {
 	if err := p.exclude(ctx, entered); err != nil {
 		return err
 	}
-	p.ledger.Trust(p.id)
-	return p.ledger.EndDispute(ctx, p.id)
+	p.ledger.Recovery.Trust(p.id)
+	return p.ledger.Pools.EndDispute(ctx, p.id)
 }
 
 // place gives a new pool its CIDR: its own, or one carved from its parent.
@@ -240,7 +213,7 @@ func (p *pass) place(ctx context.Context) (ledger.Pool, error) {
 	if err != nil {
 		return ledger.Pool{}, fmt.Errorf("spec.cidr: %w", err)
 	}
-	entered, err := p.ledger.Register(ctx, p.entry(cidr))
+	entered, err := p.ledger.Pools.Register(ctx, p.entry(cidr))
 	if overlap, ok := errors.AsType[*ledger.OverlapError](err); ok {
 		return ledger.Pool{}, &outcome.Refusal{
 			Reason: ipamv1alpha1.ReasonOverlap,
@@ -272,7 +245,7 @@ func (p *pass) unread(ctx context.Context) error {
 	if whole, err := p.adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
 		return p.freeze(ctx, cmp.Or(err, errLost))
 	}
-	p.ledger.Trust(p.id)
+	p.ledger.Recovery.Trust(p.id)
 	_ = p.fail(ctx, p.odd)
 	return p.reportUse(ctx)
 }

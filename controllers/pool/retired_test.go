@@ -25,7 +25,7 @@ func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
 	news := inbox.New(known)
 	r := &Reconciler{
 		clusters: testbed.Clusters{"w": testbed.NewWorkspace(t, refused, ready)},
-		ledger:   &withdrawals{}, directory: known, queue: news.Pools,
+		ledger:   Ledger{Waits: &withdrawals{}}, directory: known, queue: news.Pools,
 	}
 	for _, left := range []ledger.Pool{{ID: "p", Cluster: "w", Name: "p"}, {ID: "child", Cluster: "w", Name: "child", Parent: "p"}} {
 		news.Retired(left)
@@ -49,13 +49,14 @@ func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
 
 // known is a ledger that knows one pool.
 type knownPool struct {
-	Ledger
+	Pools
+	Recovery
 	pool   ledger.Pool
 	frozen bool
 }
 
-func (k knownPool) Pool(id ledger.PoolID) (ledger.Pool, bool) { return k.pool, id == k.pool.ID }
-func (k knownPool) Frozen(ledger.PoolID) bool                 { return k.frozen }
+func (k knownPool) Get(id ledger.PoolID) (ledger.Pool, bool) { return k.pool, id == k.pool.ID }
+func (k knownPool) Frozen(ledger.PoolID) bool                { return k.frozen }
 
 // A pool that goes and is in the ledger still is said to have been deleted, if it was compared
 // with the ledger.
@@ -72,7 +73,7 @@ func TestGone(t *testing.T) {
 		"not compared": {knownPool{pool: ledger.Pool{ID: id, State: ledger.PoolOpen}, frozen: true}, nil},
 	} {
 		var got []ledger.ClaimID
-		r := &Reconciler{ledger: tt.ledger, deleted: func(h ledger.Holder, _ *ipamv1alpha1.IPPool) {
+		r := &Reconciler{ledger: Ledger{Pools: tt.ledger, Recovery: tt.ledger}, deleted: func(h ledger.Holder, _ *ipamv1alpha1.IPPool) {
 			if h.Cluster != "w" || h.Namespace != "" || h.Name != "p" {
 				t.Errorf("%s: the holder is %+v, want pool p of workspace w", name, h)
 			}
@@ -93,9 +94,9 @@ func TestRetire_DropsTheSlices(t *testing.T) {
 		p, _ := newEntered(t, ledger.Pool{})
 		p.owner = p.directory.Platform()
 		p.pool.Finalizers = []string{ipamv1alpha1.FinalizerPool}
-		alloc := p.ledger.(*allocator.Allocator)
+		alloc := p.ledger.Blocks.(*allocator.Allocator)
 		record := ledger.Slice{Pool: p.id, Cluster: "w", Binding: "b", State: ledger.SliceDeclined}
-		if err := alloc.PutSlice(t.Context(), record, 0); err != nil {
+		if err := alloc.Slices().Put(t.Context(), record, 0); err != nil {
 			t.Fatal(err)
 		}
 		holder := ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}
@@ -107,7 +108,7 @@ func TestRetire_DropsTheSlices(t *testing.T) {
 		if err := p.retire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		left, err := alloc.Slices(t.Context(), p.id)
+		left, err := alloc.Slices().List(t.Context(), p.id)
 		if err != nil || (len(left) > 0) != inUse || (len(p.pool.Finalizers) > 0) != inUse {
 			t.Errorf("in use: %t; %d records are left, %v, and the finalizers %v; want both as long as the pool is in use",
 				inUse, len(left), err, p.pool.Finalizers)
@@ -121,16 +122,16 @@ func TestEnter_AnotherDomainKeepsTheSlices(t *testing.T) {
 	t.Parallel()
 	p, _ := newEntered(t, ledger.Pool{})
 	p.pool.Spec.AddressDomain = "d"
-	alloc := p.ledger.(*allocator.Allocator)
+	alloc := p.ledger.Blocks.(*allocator.Allocator)
 	record := ledger.Slice{Pool: p.id, Cluster: "v", Binding: "b", State: ledger.SliceDeclined}
-	if err := alloc.PutSlice(t.Context(), record, 0); err != nil {
+	if err := alloc.Slices().Put(t.Context(), record, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.enter(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	entered, _ := alloc.Pool(p.id)
-	left, err := alloc.Slices(t.Context(), p.id)
+	entered, _ := alloc.Pools().Get(p.id)
+	left, err := alloc.Slices().List(t.Context(), p.id)
 	if want := ledger.DomainSpace("w", "d"); err != nil || entered.Space != want || len(left) != 1 {
 		t.Errorf("the pool is in space %s, and %d records are left, %v; want space %s, and the record", entered.Space, len(left), err, want)
 	}

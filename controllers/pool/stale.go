@@ -47,7 +47,7 @@ func (p *pass) exclude(ctx context.Context, entered ledger.Pool) error {
 	if err != nil {
 		return err
 	}
-	return p.ledger.Exclude(ctx, p.id, next)
+	return p.ledger.Pools.Exclude(ctx, p.id, next)
 }
 
 // reachesBeyond reports whether some of these addresses are not among the others.

@@ -12,7 +12,7 @@ import (
 
 // trusting notes which pools are trusted.
 type trusting struct {
-	Ledger
+	Recovery
 	trusted map[ledger.PoolID]bool
 }
 
@@ -22,15 +22,15 @@ func (l trusting) Trust(id ledger.PoolID) { l.trusted[id] = true }
 func TestReconcile_OfAPoolThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	p, _ := newEntered(t, ledger.Pool{Space: ledger.DomainSpace("w", "d")})
-	ledger := trusting{p.ledger, map[ledger.PoolID]bool{}}
-	p.ledger, p.odd = ledger, &outcome.Fault{Message: "odd"}
+	trusting := trusting{p.ledger.Recovery, map[ledger.PoolID]bool{}}
+	p.ledger.Recovery, p.odd = trusting, &outcome.Fault{Message: "odd"}
 	if err := p.reconcile(t.Context()); err != nil {
 		t.Errorf("reconcile = %v, want nil until the pool is changed", err)
 	}
 	if !meta.IsStatusConditionFalse(p.pool.Status.Conditions, ipamv1alpha1.ConditionInUse) {
 		t.Errorf("the empty pool has the conditions %v, want InUse=False so that it can be deleted", p.pool.Status.Conditions)
 	}
-	if !ledger.trusted[p.id] {
+	if !trusting.trusted[p.id] {
 		t.Error("the pool keeps its domain frozen, and the ledger lacks nothing of it")
 	}
 }

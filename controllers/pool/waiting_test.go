@@ -58,7 +58,7 @@ func TestWaiting(t *testing.T) {
 
 // withdrawals is a ledger that notes who waits no more.
 type withdrawals struct {
-	Ledger
+	Waits
 	who []ledger.ClaimID
 }
 
@@ -68,7 +68,7 @@ func (w *withdrawals) Withdraw(id ledger.ClaimID) { w.who = append(w.who, id) }
 // ledger, too: else room would be held for it again and again.
 func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 	alloc := &withdrawals{}
-	r := &Reconciler{ledger: alloc, clusters: testbed.Clusters{}}
+	r := &Reconciler{ledger: Ledger{Waits: alloc}, clusters: testbed.Clusters{}}
 	child := gen.Pool("k", gen.ChildOf("p", 24))
 	request := inbox.Request("a", client.ObjectKeyFromObject(child))
 	r.waiting.enter(request, waitOf(child, "a"))

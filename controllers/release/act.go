@@ -50,10 +50,10 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 	case leave:
 		settled = true
 	case withdraw:
-		c.Ledger.Withdraw(s.Claim)
+		c.Ledger.Waits.Withdraw(s.Claim)
 		settled = true
 	case drain:
-		settled, err = freed(ctx, s, "pool is gone", c.Ledger.Drain(ctx, ledger.PoolID(s.Claim)))
+		settled, err = freed(ctx, s, "pool is gone", c.Ledger.Pools.Drain(ctx, ledger.PoolID(s.Claim)))
 	case retain:
 		settled, err = true, c.retain(ctx, s, s.slot.Record)
 	case write:
@@ -75,7 +75,7 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 
 // free frees the block, if it is as it was read.
 func (c *Controller) free(ctx context.Context, s *suspect, because cause) (bool, error) {
-	return freed(ctx, s, because.why, c.Ledger.ReleaseFor(ctx, s.block, because.recorded))
+	return freed(ctx, s, because.why, c.Ledger.Blocks.ReleaseFor(ctx, s.block, because.recorded))
 }
 
 // freed reports whether what a holder has was released. It was not if the block has changed since it was read. A pool
@@ -134,7 +134,7 @@ func (c *Controller) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.
 	if err != nil {
 		return err
 	}
-	block, held, err := c.Ledger.Retain(ctx, s.Claim, until)
+	block, held, err := c.Ledger.Retained.Retain(ctx, s.Claim, until)
 	if err != nil {
 		return fmt.Errorf("retain the block of %s/%s: %w", s.Namespace, s.Name, err)
 	}
@@ -163,11 +163,11 @@ func (c *Controller) writeRecord(ctx context.Context, s *suspect) (bool, error) 
 	}
 	// Where several replicas work at once, another may have retained the block meanwhile, and the record
 	// may have been deleted since. To create it again would keep for ever a block that its owner has released.
-	now, held, err := c.Ledger.Lookup(ctx, s.Claim)
+	now, held, err := c.Ledger.Blocks.Lookup(ctx, s.Claim)
 	if err != nil || !held || now.Revision != s.block.Revision {
 		return false, err
 	}
-	pool, _, _, err := c.Ledger.Registered(ctx, s.block.Pool)
+	pool, _, _, err := c.Ledger.Pools.Read(ctx, s.block.Pool)
 	if err != nil {
 		return false, fmt.Errorf("look up the pool of %s/%s: %w", s.Namespace, s.Name, err)
 	}

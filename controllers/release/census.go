@@ -108,7 +108,7 @@ func (c *Controller) census(ctx context.Context, will func(census) bool) (census
 		return census{}, errUncounted
 	}
 	defer c.counting.Unlock()
-	next := census{begun: c.Clock.Now(), revision: c.Ledger.Revision()}
+	next := census{begun: c.Clock.Now(), revision: c.Ledger.Blocks.Revision()}
 	var err error
 	next.Census, next.whole, err = c.Oracle.Census(ctx)
 	c.mu.Lock()

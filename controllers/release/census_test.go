@@ -144,7 +144,7 @@ func newCrowd(t *testing.T, workspaces, claims int) (*crowd, *Controller, *clock
 		world.bound[h.Cluster] = true
 	}
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	c := newController(complete(Options{Ledger: world, Oracle: world, Clock: clock, Bound: func(name ledger.ClusterName) bool { return world.bound[name] }}))
+	c := newController(complete(Options{Ledger: all(world), Oracle: world, Clock: clock, Bound: func(name ledger.ClusterName) bool { return world.bound[name] }}))
 	t.Cleanup(c.queue.ShutDown)
 	return world, c, clock
 }

@@ -13,26 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
-
-// Ledger is what a release needs of the allocator.
-type Ledger interface {
-	Lookup(ctx context.Context, claim ledger.ClaimID) (ledger.Block, bool, error)
-	Retain(ctx context.Context, claim ledger.ClaimID, until time.Time) (ledger.Block, bool, error)
-	Reuse(ctx context.Context, b ledger.Block, to allocator.Successor) (ledger.Block, error)
-	ReleaseFor(ctx context.Context, b ledger.Block, cause ledger.Cause) error
-	Withdraw(claim ledger.ClaimID)
-	Drain(ctx context.Context, pool ledger.PoolID) error
-	Registered(ctx context.Context, pool ledger.PoolID) (ledger.Pool, int64, bool, error)
-	Revision() int64
-	Confirm(ctx context.Context, c allocator.Confirmation) (b ledger.Block, ok bool, err error)
-}
 
 // Oracle answers whether the holder of a block still exists, and which workspaces do.
 type Oracle interface {
@@ -126,10 +112,13 @@ func newController(opts Options) *Controller {
 	}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](50*time.Millisecond, time.Minute)
 	return &Controller{
-		Options:  opts,
-		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[ledger.Holder]{Name: "release"}),
-		backoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](opts.Absence, time.Minute),
-		promises: promise.Keeper{Ledger: opts.Ledger, Reclaims: opts.Reclaims},
+		Options: opts,
+		queue:   workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[ledger.Holder]{Name: "release"}),
+		backoff: workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](opts.Absence, time.Minute),
+		promises: promise.Keeper{
+			Ledger:   promise.Ledger{Blocks: opts.Ledger.Blocks, Reservations: opts.Ledger.Reservations, Retained: opts.Ledger.Retained},
+			Reclaims: opts.Reclaims,
+		},
 		maker:    record.Maker{Clock: opts.Clock},
 		deleted:  map[ledger.ClaimID]deletion{},
 		absences: map[ledger.ClusterName]absence{},

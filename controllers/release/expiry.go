@@ -17,10 +17,10 @@ const longest = time.Minute
 
 // Leases is what the ledger knows of the leases of retained blocks.
 type Leases interface {
-	// DueLeases names the holders whose leases are over, and says when the next one will be.
-	DueLeases(now time.Time) (due []ledger.Holder, next time.Time)
-	// LeaseNews is sent to when that may be sooner.
-	LeaseNews() <-chan struct{}
+	// Due names the holders whose leases are over, and says when the next one will be.
+	Due(now time.Time) (due []ledger.Holder, next time.Time)
+	// News is sent to when that may be sooner.
+	News() <-chan struct{}
 }
 
 // Expiry hints at retained blocks whose leases are over, when they are. It waits for the next end
@@ -52,7 +52,7 @@ func (e *Expiry) Start(ctx context.Context) error {
 // hint hints at what is due, and says how long nothing will be.
 func (e *Expiry) hint(ctx context.Context) time.Duration {
 	now := e.Clock.Now()
-	due, next := e.Leases.DueLeases(now)
+	due, next := e.Leases.Due(now)
 	for _, h := range due {
 		log.FromContext(ctx).V(1).Info("a lease is over", "cluster", h.Cluster, "claim", h.Namespace+"/"+h.Name)
 		e.Suspect(h)
@@ -71,7 +71,7 @@ func (e *Expiry) wait(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	case <-timer.C():
-	case <-e.Leases.LeaseNews():
+	case <-e.Leases.News():
 	}
 	return true
 }

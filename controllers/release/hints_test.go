@@ -30,7 +30,7 @@ func TestHints_NeedNoWorkspace(t *testing.T) {
 	}
 	s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 	s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace}
-	c, err := New(mgr, complete(Options{Ledger: s.ledger, Oracle: s.oracle}))
+	c, err := New(mgr, complete(Options{Ledger: all(s.ledger), Oracle: s.oracle}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,7 +123,7 @@ func TestLease_WhileACreateIsUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, _ := retainedFor(t, time.Minute)
 			former := holderOf(gen.Claim("c", gen.UID("a")))
-			promised, err := p.ledger.Promise(t.Context(), p.block(), promise.Grace)
+			promised, err := p.ledger.Retained().Promise(t.Context(), p.block(), promise.Grace)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,7 +173,7 @@ func TestLease_ReusedAndDeletedAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := retainedFor(t, time.Hour)
-			promised, err := p.ledger.Promise(t.Context(), p.block(), promise.Grace)
+			promised, err := p.ledger.Retained().Promise(t.Context(), p.block(), promise.Grace)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,7 +181,7 @@ func TestLease_ReusedAndDeletedAtOnce(t *testing.T) {
 			claim := p.answered("b")
 			claim.Spec.ReclaimPolicy = tt.policy
 			if tt.moved {
-				_, err := p.ledger.Reuse(t.Context(), promised, allocator.Successor{Holder: holderOf(claim), Answered: promise.Answered(claim)})
+				_, err := p.ledger.Retained().Reuse(t.Context(), promised, allocator.Successor{Holder: holderOf(claim), Answered: promise.Answered(claim)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -233,9 +233,9 @@ type due struct {
 	asked chan time.Time
 }
 
-func (d *due) LeaseNews() <-chan struct{} { return d.news }
+func (d *due) News() <-chan struct{} { return d.news }
 
-func (d *due) DueLeases(now time.Time) (holders []ledger.Holder, next time.Time) {
+func (d *due) Due(now time.Time) (holders []ledger.Holder, next time.Time) {
 	for claim, end := range d.ends {
 		if !end.After(now) {
 			holders = append(holders, ledger.Holder{Claim: claim})

@@ -43,7 +43,7 @@ func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...clie
 		T: t, ledger: alloc, reader: allocator.Reader{Client: client}, oracle: &oracle{}, clock: clocktesting.NewFakePassiveClock(time.Now()),
 		workspace: newSceneWith(t, interceptor.Funcs{}, objects...).workspace,
 	}
-	p.Controller = newController(complete(Options{Ledger: alloc, Oracle: p.oracle, Clock: p.clock}))
+	p.Controller = newController(complete(Options{Ledger: LedgerOf(alloc), Oracle: p.oracle, Clock: p.clock}))
 	t.Cleanup(p.queue.ShutDown)
 	p.reserved = p.reserve(policy)
 	return p
@@ -52,7 +52,7 @@ func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...clie
 // reserve answers a CREATE of the claim.
 func (p *promiseScene) reserve(policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
 	p.Helper()
-	b, err := p.ledger.Reserve(p.Context(), ledger.Request{
+	b, err := p.ledger.Reservations().Reserve(p.Context(), ledger.Request{
 		Pool: "p", Length: 28, Policy: ledger.ReclaimPolicy(policy), Since: time.Now(),
 		Holder: ledger.Holder{Claim: promise.Of("w", gen.Claim("c")), Cluster: "w", Namespace: "default", Name: "c"},
 	})
@@ -118,7 +118,7 @@ func (p *promiseScene) confirm(claim *ipamv1alpha1.IPClaim) {
 	p.Helper()
 	shown, _ := promise.Shown("w", claim)
 	shown.Certain = true
-	if _, ok, err := p.ledger.Confirm(p.Context(), shown); err != nil || !ok {
+	if _, ok, err := p.ledger.Reservations().Confirm(p.Context(), shown); err != nil || !ok {
 		p.Fatalf("Confirm = %t, %v", ok, err)
 	}
 }

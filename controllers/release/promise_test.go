@@ -186,7 +186,7 @@ func TestPromise_RetainedByAnotherReplica(t *testing.T) {
 	p.confirm(claim)
 	p.Deleted(holderOf(claim), claim, nil)
 	p.oracle.asked = func() {
-		if _, _, err := p.ledger.Retain(t.Context(), "a", time.Time{}); err != nil {
+		if _, _, err := p.ledger.Retained().Retain(t.Context(), "a", time.Time{}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -27,7 +27,7 @@ func (c *Controller) findRange(ctx context.Context, s *suspect) (bool, error) {
 	if !held {
 		return false, nil
 	}
-	pool, revision, known, err := c.Ledger.Registered(ctx, pool.ID)
+	pool, revision, known, err := c.Ledger.Pools.Read(ctx, pool.ID)
 	if err != nil || !known || pool.Derived == nil || pool.Derived.Holder.Claim != s.Claim {
 		return false, err
 	}

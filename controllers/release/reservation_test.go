@@ -82,7 +82,7 @@ func TestReservation_OfAClaimThatHasTheBlock(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
-	_, err := p.ledger.Adopt(t.Context(), ledger.Request{Pool: "p", Exact: p.reserved.Prefix, Holder: holderOf(claim)}, ledger.Bound)
+	_, err := p.ledger.Recovery().Adopt(t.Context(), ledger.Request{Pool: "p", Exact: p.reserved.Prefix, Holder: holderOf(claim)}, ledger.Bound)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,10 +62,6 @@ func (l *fakeLedger) Confirm(context.Context, allocator.Confirmation) (ledger.Bl
 	return ledger.Block{}, false, nil
 }
 
-func (l *fakeLedger) Adopt(context.Context, ledger.Request, ledger.BlockState) (ledger.Block, error) {
-	return ledger.Block{}, errors.New("nothing is adopted here")
-}
-
 func (l *fakeLedger) Drain(_ context.Context, id ledger.PoolID) error {
 	if l.root != nil && l.root.Frozen {
 		return &ledger.FrozenError{Pool: id, Lost: true}
@@ -74,7 +70,7 @@ func (l *fakeLedger) Drain(_ context.Context, id ledger.PoolID) error {
 	return nil
 }
 
-func (l *fakeLedger) Registered(_ context.Context, id ledger.PoolID) (ledger.Pool, int64, bool, error) {
+func (l *fakeLedger) Read(_ context.Context, id ledger.PoolID) (ledger.Pool, int64, bool, error) {
 	if l.root == nil || l.root.ID != id || l.drained {
 		return ledger.Pool{}, 0, false, nil
 	}
@@ -82,6 +78,17 @@ func (l *fakeLedger) Registered(_ context.Context, id ledger.PoolID) (ledger.Poo
 }
 
 func (l *fakeLedger) Revision() int64 { return l.revision }
+
+// all takes every part of a ledger from one.
+func all(l interface {
+	Blocks
+	Pools
+	Waits
+	Reservations
+	Retained
+}) Ledger {
+	return Ledger{Blocks: l, Pools: l, Waits: l, Reservations: l, Retained: l}
+}
 
 // oracle says what a test wants it to.
 type oracle struct {
@@ -173,7 +180,7 @@ func newSceneWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Objec
 		workspace: testbed.NewClient(t).WithInterceptorFuncs(funcs).WithObjects(objects...).Build(),
 		holder:    holder,
 	}
-	s.Controller = newController(complete(Options{Ledger: s.ledger, Oracle: s.oracle, Clock: s.clock, Absence: time.Second}))
+	s.Controller = newController(complete(Options{Ledger: all(s.ledger), Oracle: s.oracle, Clock: s.clock, Absence: time.Second}))
 	t.Cleanup(s.queue.ShutDown)
 	return s
 }

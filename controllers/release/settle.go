@@ -43,7 +43,7 @@ func (c *Controller) Reconcile(ctx context.Context, h ledger.Holder) (reconcile.
 // in flight may show, the time until no such CREATE can succeed.
 func (c *Controller) again(ctx context.Context, h ledger.Holder) time.Duration {
 	now := c.Clock.Now()
-	if block, held, err := c.Ledger.Lookup(ctx, h.Claim); err == nil && held && promise.InFlight(block, now) {
+	if block, held, err := c.Ledger.Blocks.Lookup(ctx, h.Claim); err == nil && held && promise.InFlight(block, now) {
 		c.backoff.Forget(h)
 		return block.BoundAt.Add(promise.Grace).Sub(now)
 	}
@@ -115,7 +115,7 @@ func (c *Controller) suspect(ctx context.Context, h ledger.Holder) (*suspect, er
 	if ranged, err := c.findRange(ctx, s); ranged || err != nil {
 		return s, err
 	}
-	block, held, err := c.Ledger.Lookup(ctx, h.Claim)
+	block, held, err := c.Ledger.Blocks.Lookup(ctx, h.Claim)
 	last := c.seen(h.Claim).shown()
 	switch {
 	case err != nil || held:
@@ -124,7 +124,7 @@ func (c *Controller) suspect(ctx context.Context, h ledger.Holder) (*suspect, er
 	case last != nil:
 		block, held, err = c.promises.Confirm(ctx, h.Cluster, last, func(ctx context.Context) (bool, error) { return c.unrivalled(ctx, h, last) })
 		if err == nil && !held {
-			block, held, err = c.Ledger.Lookup(ctx, h.Claim) // the reconcile may have confirmed it meanwhile
+			block, held, err = c.Ledger.Blocks.Lookup(ctx, h.Claim) // the reconcile may have confirmed it meanwhile
 		}
 	}
 	if err == nil && held {
@@ -135,7 +135,7 @@ func (c *Controller) suspect(ctx context.Context, h ledger.Holder) (*suspect, er
 
 // findPool notes the root pool of the holder, if there is one.
 func (c *Controller) findPool(ctx context.Context, s *suspect) error {
-	pool, revision, known, err := c.Ledger.Registered(ctx, ledger.PoolID(s.Claim))
+	pool, revision, known, err := c.Ledger.Pools.Read(ctx, ledger.PoolID(s.Claim))
 	if err == nil && known {
 		s.Cluster, s.Name = pool.Cluster, pool.Name
 		s.known, s.prefix, s.since, s.revision = true, pool.CIDR, pool.RegisteredAt, revision

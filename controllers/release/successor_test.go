@@ -18,11 +18,11 @@ import (
 // with the reservation. Its reconcile is still to come.
 func (p *promiseScene) elsewhere() (*ipamv1alpha1.IPClaim, ledger.Block) {
 	p.Helper()
-	if _, err := p.ledger.Register(p.Context(), ledger.Pool{ID: "q", Cluster: "x", Name: "q", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
+	if _, err := p.ledger.Pools().Register(p.Context(), ledger.Pool{ID: "q", Cluster: "x", Name: "q", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
 		p.Fatal(err)
 	}
 	claim := gen.Claim("c", gen.UID("b"), gen.FromPool("q"))
-	reserved, err := p.ledger.Reserve(p.Context(), ledger.Request{
+	reserved, err := p.ledger.Reservations().Reserve(p.Context(), ledger.Request{
 		Pool: "q", Length: 28, Policy: ledger.Delete, Since: time.Now(),
 		Holder: ledger.Holder{Claim: promise.Of("w", claim), Cluster: "w", Namespace: "default", Name: "c"},
 	})
@@ -42,7 +42,7 @@ func (p *promiseScene) wantOf(claim *ipamv1alpha1.IPClaim, promised ledger.Block
 		p.Errorf("the ledger gives the claim %s of pool %s, %v; its CREATE was answered with that of pool %s", b.Prefix, b.Pool, err, promised.Pool)
 	}
 	shown, _ := promise.Shown("w", claim)
-	if b, ok, err := p.ledger.Confirm(p.Context(), shown); err != nil || !ok || b.Pool != promised.Pool {
+	if b, ok, err := p.ledger.Reservations().Confirm(p.Context(), shown); err != nil || !ok || b.Pool != promised.Pool {
 		p.Errorf("Confirm = %s of pool %s, %t, %v; want the block of pool %s", b.Prefix, b.Pool, ok, err, promised.Pool)
 	}
 }

@@ -24,16 +24,6 @@ const (
 	component = "ipam-controller"
 )
 
-// Ledger is what slices need of the allocator.
-type Ledger interface {
-	Slice(ctx context.Context, pool ledger.PoolID, cluster ledger.ClusterName) (ledger.Slice, bool, error)
-	Slices(ctx context.Context, pool ledger.PoolID) ([]ledger.Slice, error)
-	PutSlice(ctx context.Context, s ledger.Slice, limit int) error
-	DropSlice(ctx context.Context, pool ledger.PoolID, cluster ledger.ClusterName) error
-	DropSlices(ctx context.Context, pool ledger.PoolID) error
-	Lookup(ctx context.Context, claim ledger.ClaimID) (ledger.Block, bool, error)
-}
-
 // Oracle answers whether the pool of a slice still exists.
 type Oracle interface {
 	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)

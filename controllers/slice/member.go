@@ -123,7 +123,7 @@ func (p *pass) with(ctx context.Context) (state, error) {
 	id := ledger.PoolID(p.child.UID)
 	if p.entitlement() == denied || !resolve.IsSlice(p.child, p.parent) {
 		// What was given stays, as with all that is no longer shared.
-		_, holds, err := p.ledger.Lookup(ctx, ledger.ClaimID(id))
+		_, holds, err := p.ledger.Blocks.Lookup(ctx, ledger.ClaimID(id))
 		if err != nil {
 			return settled, err
 		}

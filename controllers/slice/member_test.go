@@ -14,11 +14,11 @@ import (
 
 // used is a ledger in which as many slices are given as there may be.
 type used struct {
-	Ledger
+	Slices
 	given bool
 }
 
-func (f *used) PutSlice(_ context.Context, _ ledger.Slice, limit int) error {
+func (f *used) Put(_ context.Context, _ ledger.Slice, limit int) error {
 	if limit > 0 {
 		return allocator.ErrSlicesGiven
 	}
@@ -47,7 +47,7 @@ func TestWith_AForgedLabel(t *testing.T) {
 			child.Status.AllocatedCIDR = tt.shown
 			ledger := &used{}
 			p := &pass{
-				Controller: &Controller{ledger: ledger, members: memberLists{}}, request: request{pool: "p", cluster: "w"},
+				Controller: &Controller{ledger: Ledger{Slices: ledger}, members: memberLists{}}, request: request{pool: "p", cluster: "w"},
 				parent: parent, child: child, binding: &apisv1alpha2.APIBinding{},
 			}
 			got, err := p.with(t.Context())

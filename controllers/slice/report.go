@@ -58,7 +58,7 @@ func (c *Controller) report(ctx context.Context, name string) (reconcile.Result,
 		return reconcile.Result{}, err
 	}
 	if owner := c.members.owner(name); owner != "" && owner != ledger.PoolID(pool.UID) {
-		if err := c.ledger.DropSlices(ctx, owner); err != nil {
+		if err := c.ledger.Slices.DropAll(ctx, owner); err != nil {
 			return reconcile.Result{}, fmt.Errorf("forget the slices of pool %s: %w", name, err)
 		}
 		c.members.close(name)
@@ -82,7 +82,7 @@ func (c *Controller) enlist(ctx context.Context, pool *ipamv1alpha1.IPPool) erro
 	if !c.members.open(pool.Name, now) {
 		return nil
 	}
-	records, err := c.ledger.Slices(ctx, now.pool)
+	records, err := c.ledger.Slices.List(ctx, now.pool)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ const few = 10
 
 // settle takes up the orphans of a pool, or puts the brake on, if it was not on already.
 func (s *Sweeper) settle(ctx context.Context, id ledger.PoolID, found *census, already bool) {
-	pool, ok := s.Ledger.Pool(id)
+	pool, ok := s.Ledger.Pools.Get(id)
 	if !ok {
 		return // retired meanwhile
 	}

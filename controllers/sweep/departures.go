@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
@@ -30,7 +29,7 @@ func (s *Sweeper) suspectDeparted(ctx context.Context) error {
 	}
 	begun := s.Clock.Now()
 	defer func() { s.departures.rest(begun, s.Clock.Now()) }()
-	for p := range s.Ledger.Pools() {
+	for p := range s.Ledger.Pools.All() {
 		if b, held := rangeOf(p); held && departed[b.Holder.Cluster] {
 			s.Releases.Suspect(b.Holder)
 		}
@@ -38,7 +37,7 @@ func (s *Sweeper) suspectDeparted(ctx context.Context) error {
 			s.Releases.Suspect(rootHolder(p))
 		}
 	}
-	_, err := s.each(ctx, allocator.Position{}, func(b ledger.Block) bool {
+	_, err := s.each(ctx, ledger.Position{}, func(b ledger.Block) bool {
 		if departed[b.Holder.Cluster] {
 			s.Releases.Suspect(b.Holder)
 		}

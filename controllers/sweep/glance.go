@@ -14,7 +14,7 @@ import (
 // does not decide about orphans, because it does not know how many there are. If it sees one, that counts
 // as the sighting of the current round: the next round needs only one more.
 func (s *Sweeper) glance(ctx context.Context) {
-	maps.Copy(s.recent, s.Ledger.ChangedBlocks())
+	maps.Copy(s.recent, s.Ledger.Blocks.ChangedBlocks())
 	for at, blocks := range s.recent {
 		if !slices.ContainsFunc(blocks, s.young) {
 			delete(s.recent, at)

@@ -7,16 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // change notes that blocks have changed, as the watch would.
 func (s *scene) change(blocks ...ledger.Block) {
-	s.changed = map[allocator.Position][]ledger.Block{}
+	s.changed = map[ledger.Position][]ledger.Block{}
 	for _, b := range blocks {
-		at := allocator.Position{Space: b.Space, Prefix: b.Prefix}
+		at := ledger.Position{Space: b.Space, Prefix: b.Prefix}
 		s.changed[at] = append(s.changed[at], b)
 	}
 }
@@ -59,7 +58,7 @@ func TestGlance_Reservations(t *testing.T) {
 	confirmed, freed := s.blocks[1], s.blocks[2]
 	confirmed.Holder.Claim, confirmed.State = "confirmed", ledger.Bound
 	s.change(confirmed)
-	s.changed[allocator.Position{Space: freed.Space, Prefix: freed.Prefix}] = nil
+	s.changed[ledger.Position{Space: freed.Space, Prefix: freed.Prefix}] = nil
 	s.glance(t.Context())
 	if len(s.suspected) != 0 {
 		t.Fatalf("reservations in flight are suspected: %v", s.suspected)

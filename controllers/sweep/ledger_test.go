@@ -37,7 +37,7 @@ func newLand(t *testing.T, blocks int) *land {
 		}
 		binds.Wait()
 	}
-	l.Sweeper = New(Options{Ledger: l, Releases: l, World: l, Clock: clocktesting.NewFakeClock(time.Now().Add(time.Hour))})
+	l.Sweeper = New(Options{Ledger: LedgerOf(alloc), Releases: l, World: l, Clock: clocktesting.NewFakeClock(time.Now().Add(time.Hour))})
 	return l
 }
 

@@ -24,7 +24,7 @@ func (s *Sweeper) lookAtPools(ctx context.Context) {
 	before := s.gone
 	s.gone = map[ledger.PoolID]bool{}
 	suspects, unseen := []ledger.Holder(nil), map[ledger.ClusterName]bool{}
-	for p := range s.Ledger.Pools() {
+	for p := range s.Ledger.Pools.All() {
 		if p.Derived != nil && !p.Frozen {
 			continue // it lives by the ledger, and not by its IPPool
 		}
@@ -33,7 +33,7 @@ func (s *Sweeper) lookAtPools(ctx context.Context) {
 		case state == Held && p.Frozen:
 			s.gone = nil
 			return
-		case state == Held && s.Ledger.Frozen(p.ID):
+		case state == Held && s.Ledger.Recovery.Frozen(p.ID):
 			unseen[p.Cluster] = true
 		case state != Held && s.suspicious(p, state, before[p.ID]):
 			suspects = append(suspects, rootHolder(p))
@@ -64,7 +64,7 @@ func (s *Sweeper) suspicious(p ledger.Pool, state State, before bool) bool {
 
 // empty reports whether nobody holds anything of a pool.
 func (s *Sweeper) empty(id ledger.PoolID) bool {
-	c, ok := s.Ledger.Capacity(id)
+	c, ok := s.Ledger.Pools.Capacity(id)
 	return ok && c.Blocks == 0
 }
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
@@ -17,10 +16,10 @@ type round struct {
 	pools     map[ledger.PoolID]*census
 	disputed  map[ledger.Holder]bool
 
-	after  allocator.Position // the block that was looked at last
-	blocks int                // looked at
-	parts  int                // that were made
-	took   time.Duration      // all parts, without the pauses
+	after  ledger.Position // the block that was looked at last
+	blocks int             // looked at
+	parts  int             // that were made
+	took   time.Duration   // all parts, without the pauses
 }
 
 func newRound() *round {
@@ -41,7 +40,7 @@ func (s *Sweeper) part(ctx context.Context) error {
 	r, begun := s.round, s.Clock.Now()
 	seen, most := 0, s.blocks/s.parts+1
 	all, err := s.each(ctx, r.after, func(b ledger.Block) bool {
-		at := allocator.Position{Space: b.Space, Prefix: b.Prefix}
+		at := ledger.Position{Space: b.Space, Prefix: b.Prefix}
 		if seen >= most && r.parts+1 < s.parts && at != r.after { // a block in dispute is not cut in two
 			return false
 		}
@@ -64,7 +63,7 @@ func (s *Sweeper) part(ctx context.Context) error {
 // inspectRanges looks at the claims that hold pools as at the holders of blocks of the parents, with whose orphans the
 // brake counts them.
 func (s *Sweeper) inspectRanges(ctx context.Context, r *round) {
-	for p := range s.Ledger.Pools() {
+	for p := range s.Ledger.Pools.All() {
 		if b, held := rangeOf(p); held {
 			s.inspect(ctx, b, r)
 		}

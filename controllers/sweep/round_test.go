@@ -61,7 +61,7 @@ func (l *slow) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[l
 func newSlow(t *testing.T) *slow {
 	t.Helper()
 	l := &slow{scene: newScene(t, 40), each: 27 * time.Millisecond}
-	l.Ledger = l
+	l.Ledger.Blocks = l
 	l.sweep(t)
 	if l.parts != 4 {
 		t.Fatalf("a round that takes 1.1 s has %d parts, want 4", l.parts)

@@ -30,7 +30,7 @@ func (s *timed) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[
 // start runs the sweeper of a scene until the test says stop.
 func start(t *testing.T, s *timed) (stop func()) {
 	t.Helper()
-	s.Ledger = s
+	s.Ledger.Blocks = s
 	return s.run(t)
 }
 
@@ -127,7 +127,7 @@ func TestStart_AStreamOfDepartures(t *testing.T) {
 			s.blocks[i].Holder.Cluster = ledger.ClusterName(fmt.Sprint("w", i))
 		}
 		s.Interval = time.Hour
-		s.Ledger, s.Releases = s, s
+		s.Ledger.Blocks, s.Releases = s, s
 		stop := s.run(t)
 		<-time.After(10 * time.Second)
 		before := len(s.lists)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -23,16 +22,6 @@ const (
 	share   = 100
 	longest = 10 * time.Minute
 )
-
-// Ledger is what a sweep reads.
-type Ledger interface {
-	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error]
-	ChangedBlocks() map[allocator.Position][]ledger.Block
-	Pool(id ledger.PoolID) (ledger.Pool, bool)
-	Pools() iter.Seq[ledger.Pool]
-	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
-	Frozen(id ledger.PoolID) bool
-}
 
 // Releases takes the hints at blocks that nobody seems to hold.
 type Releases interface {
@@ -73,7 +62,7 @@ type Sweeper struct {
 	parts  int // of the round
 	blocks int // of the last round
 	// recent are blocks that have changed, and were too young to judge at the last glance.
-	recent map[allocator.Position][]ledger.Block
+	recent map[ledger.Position][]ledger.Block
 
 	// sightings are the orphans of the last round, and those that glances saw during it, with their
 	// revisions.
@@ -101,7 +90,7 @@ func New(opts Options) *Sweeper {
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
 	}
-	return &Sweeper{Options: opts, round: newRound(), parts: 1, recent: map[allocator.Position][]ledger.Block{}}
+	return &Sweeper{Options: opts, round: newRound(), parts: 1, recent: map[ledger.Position][]ledger.Block{}}
 }
 
 var _ manager.LeaderElectionRunnable = (*Sweeper)(nil)
@@ -173,8 +162,8 @@ func (s *Sweeper) young(b ledger.Block) bool {
 
 // each calls visit for the blocks of the ledger behind a place that have a holder, as of one revision,
 // until visit returns false. all is false then.
-func (s *Sweeper) each(ctx context.Context, after allocator.Position, visit func(ledger.Block) bool) (all bool, err error) {
-	for b, err := range s.Ledger.List(ctx, allocator.ListOptions{After: after}) {
+func (s *Sweeper) each(ctx context.Context, after ledger.Position, visit func(ledger.Block) bool) (all bool, err error) {
+	for b, err := range s.Ledger.Blocks.List(ctx, allocator.ListOptions{After: after}) {
 		if ledger.Unreadable(err) {
 			log.FromContext(ctx).Error(err, "sweep: skip a block")
 			continue

@@ -25,7 +25,7 @@ type scene struct {
 	unreadable map[ledger.ClaimID]error
 	states     map[ledger.ClaimID]State
 	departed   bool
-	changed    map[allocator.Position][]ledger.Block
+	changed    map[ledger.Position][]ledger.Block
 	reads      int
 	read       int // blocks
 	allowed    bool
@@ -51,7 +51,7 @@ func newScene(t *testing.T, blocks int) *scene {
 			Revision: 1,
 		})
 	}
-	s.Sweeper = New(Options{Ledger: s, Releases: s, World: s, Clock: s.clock,
+	s.Sweeper = New(Options{Ledger: Ledger{Blocks: s, Pools: s, Recovery: s}, Releases: s, World: s, Clock: s.clock,
 		Wake: func(h ledger.Holder) { s.woken = append(s.woken, h.Claim) }})
 	return s
 }
@@ -70,17 +70,17 @@ func (s *scene) List(_ context.Context, opts allocator.ListOptions) iter.Seq2[le
 	}
 }
 
-func (s *scene) ChangedBlocks() map[allocator.Position][]ledger.Block {
+func (s *scene) ChangedBlocks() map[ledger.Position][]ledger.Block {
 	changed := s.changed
 	s.changed = nil
 	return changed
 }
 
-func (s *scene) Pool(id ledger.PoolID) (ledger.Pool, bool) {
+func (s *scene) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	return ledger.Pool{ID: id, Cluster: "platform", Name: string(id)}, true
 }
 
-func (s *scene) Pools() iter.Seq[ledger.Pool] { return slices.Values(s.pools) }
+func (s *scene) All() iter.Seq[ledger.Pool] { return slices.Values(s.pools) }
 
 func (s *scene) Capacity(id ledger.PoolID) (ledger.Capacity, bool) {
 	return ledger.Capacity{Blocks: s.held[id]}, true

@@ -8,14 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // Ledger is read as a whole. *allocator.Reader is one.
 type Ledger interface {
-	Walk(ctx context.Context, visitor allocator.Visitor) (revision int64, err error)
+	Walk(ctx context.Context, visitor ledger.Visitor) (revision int64, err error)
 }
 
 // books are the ledger at one revision, with what differs in it.
@@ -71,7 +70,7 @@ func audit(ctx context.Context, alloc Ledger, now time.Time) (*books, error) {
 		past:   map[position]ledger.Tenure{},
 	}
 	var err error
-	b.revision, err = alloc.Walk(ctx, allocator.Visitor{
+	b.revision, err = alloc.Walk(ctx, ledger.Visitor{
 		Pool:   b.addPool,
 		Block:  b.addBlock,
 		Head:   func(id ledger.SpaceID) { b.space(id).head = true },

@@ -11,8 +11,8 @@ import (
 
 var _ catalog.Pools = (*books)(nil)
 
-// Pool implements catalog.Pools.
-func (b *books) Pool(id ledger.PoolID) (ledger.Pool, bool) {
+// Get implements catalog.Pools.
+func (b *books) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	p := b.pools[id]
 	if p == nil {
 		return ledger.Pool{}, false

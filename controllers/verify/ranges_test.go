@@ -48,7 +48,7 @@ func TestVerify_Ranges(t *testing.T) {
 		"no pool": {
 			change: func(s *scene, p ledger.Pool) {
 				s.must(s.ledger.Derived().Drop(s.Context(), p.ID, "uid-of-range"))
-				s.must(s.ledger.Retire(s.Context(), p.ID))
+				s.must(s.ledger.Pools().Retire(s.Context(), p.ID))
 				s.show("root", "10.0.0.0/16", "65536", "544", "64992")
 				delete(s.claims, "range")
 			},
@@ -90,7 +90,7 @@ func TestVerify_AddressSpaces(t *testing.T) {
 	s := newScene(t)
 	apart := testbed.Pool("w", "uid-of-apart", "10.9.0.0/16")
 	apart.Name = "apart"
-	_, err := s.ledger.Register(t.Context(), apart)
+	_, err := s.ledger.Pools().Register(t.Context(), apart)
 	s.must(err)
 	for _, name := range []string{"x", "y"} {
 		space, err := s.ledger.Derived().Space(t.Context(), "uid-of-apart", "w", ledger.Scope{"network": {Kind: "Network", Name: name}})

@@ -48,7 +48,7 @@ func TestVerify_Reservations(t *testing.T) {
 			claim := gen.Claim("new")
 			r := request("new", "10.0.2.0/28")
 			r.Holder.Claim = promise.Of("w", claim)
-			_, err := s.ledger.Reserve(t.Context(), r)
+			_, err := s.ledger.Reservations().Reserve(t.Context(), r)
 			s.must(err)
 			s.show("root", "10.0.0.0/16", "65536", "560", "64976")
 			if tt.shows != "" {
@@ -78,10 +78,10 @@ func TestVerify_BlockOfTwoAnswers(t *testing.T) {
 		r := request("new", "10.0.2.0/28")
 		r.Holder.Claim = promise.Of("w", gen.Claim("new"))
 		for range 2 {
-			_, err := s.ledger.Reserve(t.Context(), r)
+			_, err := s.ledger.Reservations().Reserve(t.Context(), r)
 			s.must(err)
 		}
-		_, ok, err := s.ledger.Confirm(t.Context(), allocator.Confirmation{
+		_, ok, err := s.ledger.Reservations().Confirm(t.Context(), allocator.Confirmation{
 			Reservation: r.Holder.Claim, Claim: "uid-of-new", Prefix: r.Exact, Policy: ledger.Delete, Certain: true,
 		})
 		s.must(err)

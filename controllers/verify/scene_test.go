@@ -57,12 +57,12 @@ func newScene(t *testing.T) *scene {
 
 	s.hold("a", "10.0.0.0/28")
 	s.hold("r", "10.0.0.16/28")
-	_, _, err := alloc.Retain(t.Context(), "uid-of-r", time.Time{})
+	_, _, err := alloc.Retained().Retain(t.Context(), "uid-of-r", time.Time{})
 	s.must(err)
 	delete(s.claims, "r")
 	s.records["r"].Spec.ClaimRef = nil
 	s.records["r"].Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "r/uid-of-r"}
-	_, err = alloc.Carve(t.Context(), ledger.Request{
+	_, err = alloc.Pools().Carve(t.Context(), ledger.Request{
 		Pool: "uid-of-root", Exact: netip.MustParsePrefix("10.0.1.0/24"),
 		Holder: ledger.Holder{Claim: "uid-of-child", Cluster: "w", Name: "child"},
 	}, ledger.Pool{ID: "uid-of-child", Cluster: "w", Name: "child", Parent: "uid-of-root"})
@@ -90,7 +90,7 @@ func (s *scene) hold(name, prefix string) {
 // dispute adopts a block of the pool root, whoever holds it, and publishes it.
 func (s *scene) dispute(name, prefix string) {
 	s.Helper()
-	_, err := s.ledger.Adopt(s.Context(), request(name, prefix), ledger.Bound)
+	_, err := s.ledger.Recovery().Adopt(s.Context(), request(name, prefix), ledger.Bound)
 	s.must(err)
 	s.publish(name, prefix)
 }
@@ -118,12 +118,12 @@ func (s *scene) show(name, cidr, total, allocated, available string) {
 
 // reservedSince tells how old a reservation is.
 func (s *scene) reservedSince(id ledger.ClaimID) (time.Time, bool) {
-	since, ok := s.ledger.ReservedSince(id)
+	since, ok := s.ledger.Reservations().Since(id)
 	return since.Add(-s.renewed), ok
 }
 
 // Walk implements Ledger.
-func (s *scene) Walk(ctx context.Context, visitor allocator.Visitor) (int64, error) {
+func (s *scene) Walk(ctx context.Context, visitor ledger.Visitor) (int64, error) {
 	if s.looks++; s.looks == 2 {
 		s.between()
 	}

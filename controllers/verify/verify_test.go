@@ -118,7 +118,7 @@ func TestVerify_Findings(t *testing.T) {
 		{"an address that is not shown", func(s *scene) { s.claims["a"].Status = ipamv1alpha1.IPClaimStatus{} }, ClaimMismatch, nil, "a", LookAtClaim},
 		{"a claim of another name", func(s *scene) { s.claims["a"].Name = "b" }, ClaimMismatch, nil, "a", ""},
 		{"a retained block of a claim that lives", func(s *scene) {
-			_, _, err := s.ledger.Retain(s.Context(), "uid-of-a", time.Time{})
+			_, _, err := s.ledger.Retained().Retain(s.Context(), "uid-of-a", time.Time{})
 			s.must(err)
 		}, ClaimMismatch, []Kind{RecordMismatch}, "a", ""},
 		{"a record that is gone", func(s *scene) { delete(s.records, "a") }, BlockWithoutRecord, nil, "a", LookAtClaim},
@@ -189,7 +189,7 @@ func TestVerify_NothingIsFoundInOrder(t *testing.T) {
 	delete(s.records, "leaves") // as when its namespace goes
 	s.claims["waits"] = s.claims["a"].DeepCopy()
 	s.claims["waits"].UID, s.claims["waits"].Status = "uid-of-waits", ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimPending}
-	s.must(s.ledger.Retire(s.Context(), "uid-of-child"))
+	s.must(s.ledger.Pools().Retire(s.Context(), "uid-of-child"))
 	delete(s.pools, "child")
 	s.show("root", "10.0.0.0/16", "65536", "304", "65232")
 	if _, findings := s.verify(); len(findings) > 0 || s.looks != 1 {
@@ -200,7 +200,7 @@ func TestVerify_NothingIsFoundInOrder(t *testing.T) {
 func TestVerify_CountsOverlapsOnce(t *testing.T) {
 	s := newScene(t)
 	s.hold("b", "10.0.254.0/24")
-	s.must(s.ledger.Exclude(s.Context(), "uid-of-root", []netip.Prefix{netip.MustParsePrefix("10.0.254.0/25"), netip.MustParsePrefix("10.0.255.0/24")}))
+	s.must(s.ledger.Pools().Exclude(s.Context(), "uid-of-root", []netip.Prefix{netip.MustParsePrefix("10.0.254.0/25"), netip.MustParsePrefix("10.0.255.0/24")}))
 	s.show("root", "10.0.0.0/16", "65536", "800", "64736")
 	if _, findings := s.verify(); len(findings) > 0 {
 		t.Errorf("found %+v", findings)
@@ -232,7 +232,7 @@ func (s *scene) retain(left time.Duration) {
 	s.Helper()
 	until := time.Now().Add(left).Truncate(time.Second)
 	s.hold("late", "10.0.0.48/28")
-	_, _, err := s.ledger.Retain(s.Context(), "uid-of-late", until)
+	_, _, err := s.ledger.Retained().Retain(s.Context(), "uid-of-late", until)
 	s.must(err)
 	delete(s.claims, "late")
 	record := s.records["late"]

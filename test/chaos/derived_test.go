@@ -74,7 +74,7 @@ func begin(ctx context.Context, a *allocator.Allocator, r request) (there bool, 
 func closeRange(ctx context.Context, a *allocator.Allocator, r request) error {
 	there, err := begin(ctx, a, r)
 	if err == nil && there {
-		err = a.Retire(ctx, ledger.PoolID(r.Claim))
+		err = a.Pools().Retire(ctx, ledger.PoolID(r.Claim))
 	}
 	return err
 }

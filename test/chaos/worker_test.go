@@ -185,13 +185,13 @@ func nameOf(id ledger.ClaimID) string { return strings.TrimSuffix(string(id), la
 // deeds are what can be asked of a worker.
 var deeds = map[string]func(context.Context, *allocator.Allocator, request) (outcome, error){
 	"register": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
-		p, err := a.Register(ctx, *findWindow(r.Pool))
+		p, err := a.Pools().Register(ctx, *findWindow(r.Pool))
 		return outcome{Prefix: p.CIDR}, err
 	},
 	"bind": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		bind := a.Bind
 		if r.reserves() {
-			bind = a.Reserve
+			bind = a.Reservations().Reserve
 		}
 		asks := r.allocation()
 		if err := enter(ctx, a, r); err != nil {
@@ -211,14 +211,14 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		if r.Network != "" {
 			return provision(ctx, a, r)
 		}
-		p, err := a.Carve(ctx, r.allocation(), ledger.Pool{ID: ledger.PoolID(r.Claim), Cluster: "tenant", Name: string(r.Claim)})
+		p, err := a.Pools().Carve(ctx, r.allocation(), ledger.Pool{ID: ledger.PoolID(r.Claim), Cluster: "tenant", Name: string(r.Claim)})
 		return outcome{Prefix: p.CIDR}, err
 	},
 	"retire": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) { //nolint:unparam // All deeds have one shape.
-		return outcome{}, a.Retire(ctx, ledger.PoolID(r.Claim))
+		return outcome{}, a.Pools().Retire(ctx, ledger.PoolID(r.Claim))
 	},
 	"retain": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
-		b, _, err := a.Retain(ctx, r.Claim, time.Now().Add(r.Lease))
+		b, _, err := a.Retained().Retain(ctx, r.Claim, time.Now().Add(r.Lease))
 		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 	},
 	"promise": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
@@ -226,7 +226,7 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		if err != nil || !ok || b.State != ledger.Retained {
 			return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 		}
-		b, err = a.Promise(ctx, b, time.Second)
+		b, err = a.Retained().Promise(ctx, b, time.Second)
 		if errors.Is(err, ledger.ErrShared) {
 			err = nil
 		}
@@ -237,7 +237,7 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		if err != nil || !ok {
 			return outcome{Refusal: changed}, err
 		}
-		b, err := a.Reuse(ctx, former, allocator.Successor{Holder: r.allocation().Holder})
+		b, err := a.Retained().Reuse(ctx, former, allocator.Successor{Holder: r.allocation().Holder})
 		return outcome{Prefix: b.Prefix, Revision: b.Revision, Moved: err == nil}, err
 	},
 	"expire": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
@@ -256,7 +256,7 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 	},
 	"capacity": func(_ context.Context, a *allocator.Allocator, r request) (outcome, error) {
-		c, ok := a.Capacity(r.Pool)
+		c, ok := a.Pools().Capacity(r.Pool)
 		if !ok {
 			return outcome{}, ledger.ErrUnknownPool
 		}

@@ -68,7 +68,7 @@ func (s scene) reusedInTheLedger(former, claim *ipamv1alpha1.IPClaim) {
 	}
 	to := allocator.Successor{Holder: block.Holder, Policy: ledger.ReclaimPolicy(claim.Spec.ReclaimPolicy)}
 	to.Holder.Claim = ledger.ClaimID(claim.UID)
-	if _, err := alloc.Reuse(s.Context(), block, to); err != nil {
+	if _, err := alloc.Retained().Reuse(s.Context(), block, to); err != nil {
 		s.Fatal(err)
 	}
 }

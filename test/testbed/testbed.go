@@ -108,7 +108,7 @@ func Ledger(t testing.TB, etcd *clientv3.Client, options allocator.Options, pool
 		}
 	})
 	for _, p := range pools {
-		if _, err := a.Register(t.Context(), p); err != nil {
+		if _, err := a.Pools().Register(t.Context(), p); err != nil {
 			t.Fatalf("register pool %s: %v", p.ID, err)
 		}
 	}

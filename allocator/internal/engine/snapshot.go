@@ -16,7 +16,7 @@ type image struct {
 	fences   map[ledger.ClusterName]int64
 	quotas   map[space.Account]int64
 	reserved *space.Reserved
-	leases   map[space.Position]ledger.Lease
+	leases   map[ledger.Position]ledger.Lease
 	damage   space.Damage // of the records of pools
 	leader   string
 }
@@ -33,7 +33,7 @@ func (f follower) load(ctx context.Context) error {
 
 // snapshot reads the ledger as of one revision.
 func (f follower) snapshot(ctx context.Context) (*image, error) {
-	im := &image{spaces: map[ledger.SpaceID]*space.Space{}, fences: map[ledger.ClusterName]int64{}, quotas: map[space.Account]int64{}, reserved: &space.Reserved{}, leases: map[space.Position]ledger.Lease{}, damage: space.Damage{}}
+	im := &image{spaces: map[ledger.SpaceID]*space.Space{}, fences: map[ledger.ClusterName]int64{}, quotas: map[space.Account]int64{}, reserved: &space.Reserved{}, leases: map[ledger.Position]ledger.Lease{}, damage: space.Damage{}}
 	revision, err := f.store.Snapshot(ctx, func(e *store.Entry) { f.image(im, e) })
 	im.revision = revision
 	return im, err
@@ -53,7 +53,7 @@ func (f follower) image(im *image, e *store.Entry) {
 	case store.QuotaKey:
 		im.quotas[space.Account{Class: e.Class, Cluster: e.Cluster}] = e.Revision
 	case store.BlockKey:
-		at := space.Position{Space: e.Space, Prefix: e.Prefix}
+		at := ledger.Position{Space: e.Space, Prefix: e.Prefix}
 		if lease, ok := space.LeaseOf(e.Block); ok {
 			im.leases[at] = lease
 		}

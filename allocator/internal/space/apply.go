@@ -83,7 +83,7 @@ func (s *Space) apply(e *store.Entry) {
 
 func (s *Space) applyBlock(e *store.Entry) {
 	if s.reading == nil {
-		s.Table.noteBlock(Position{Space: s.ID, Prefix: e.Prefix}, e.Block)
+		s.Table.noteBlock(ledger.Position{Space: s.ID, Prefix: e.Prefix}, e.Block)
 	}
 	switch had := s.Has(e.Prefix); {
 	case e.Put && !had:

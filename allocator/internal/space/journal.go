@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // journalled is how many blocks a Journal keeps. About half a kilobyte each is in memory.
@@ -14,11 +15,11 @@ const journalled = 1 << 15
 // change that the watch skipped. The zero value is empty. It is safe for concurrent use.
 type Journal struct {
 	mu      sync.Mutex
-	records map[Position]store.Record // without holdings for a block that is gone; nil before the first Take
+	records map[ledger.Position]store.Record // without holdings for a block that is gone; nil before the first Take
 }
 
 // Put notes the new record of the block at a place, without holdings if the block is gone.
-func (j *Journal) Put(at Position, r store.Record) {
+func (j *Journal) Put(at ledger.Position, r store.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.records == nil {
@@ -31,10 +32,10 @@ func (j *Journal) Put(at Position, r store.Record) {
 }
 
 // Take returns the blocks that have changed, and empties the journal.
-func (j *Journal) Take() map[Position]store.Record {
+func (j *Journal) Take() map[ledger.Position]store.Record {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	taken := j.records
-	j.records = map[Position]store.Record{}
+	j.records = map[ledger.Position]store.Record{}
 	return taken
 }

@@ -2,7 +2,6 @@ package space
 
 import (
 	"cmp"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -26,19 +25,13 @@ func LeaseOf(r store.Record) (lease ledger.Lease, ok bool) {
 	return ledger.Lease{Holder: r.Block(h).Holder, Until: h.Until}, true
 }
 
-// Position is where a block lies.
-type Position struct {
-	Space  ledger.SpaceID
-	Prefix netip.Prefix
-}
-
 // Leases are the leases of the ledger, as the watch has brought them, in the order of their ends.
 // A change costs the logarithm of their number. It is safe for concurrent use.
 type Leases struct {
 	News chan struct{}
 
 	mu    sync.Mutex
-	held  map[Position]*term
+	held  map[ledger.Position]*term
 	queue *btree.BTreeG[*term]
 }
 
@@ -46,7 +39,7 @@ type Leases struct {
 type term struct {
 	ledger.Lease
 	tell time.Time // when Tell names it
-	at   Position
+	at   ledger.Position
 }
 
 func (t *term) less(than *term) bool {
@@ -54,11 +47,11 @@ func (t *term) less(than *term) bool {
 }
 
 func newLeases() Leases {
-	return Leases{News: make(chan struct{}, 1), held: map[Position]*term{}, queue: btree.NewG(32, (*term).less)}
+	return Leases{News: make(chan struct{}, 1), held: map[ledger.Position]*term{}, queue: btree.NewG(32, (*term).less)}
 }
 
 // Put notes that a block has a lease.
-func (l *Leases) Put(at Position, lease ledger.Lease) {
+func (l *Leases) Put(at ledger.Position, lease ledger.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old, held := l.held[at]
@@ -70,14 +63,14 @@ func (l *Leases) Put(at Position, lease ledger.Lease) {
 }
 
 // Remove notes that a block has none.
-func (l *Leases) Remove(at Position) {
+func (l *Leases) Remove(at ledger.Position) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget(at)
 }
 
 // forget is called with mu held.
-func (l *Leases) forget(at Position) {
+func (l *Leases) forget(at ledger.Position) {
 	if old, held := l.held[at]; held {
 		l.queue.Delete(old)
 		delete(l.held, at)
@@ -85,7 +78,7 @@ func (l *Leases) forget(at Position) {
 }
 
 // add is called with mu held.
-func (l *Leases) add(at Position, lease ledger.Lease) {
+func (l *Leases) add(at ledger.Position, lease ledger.Lease) {
 	t := &term{Lease: lease, tell: lease.Until, at: at}
 	l.held[at] = t
 	l.queue.ReplaceOrInsert(t)
@@ -99,7 +92,7 @@ func (l *Leases) add(at Position, lease ledger.Lease) {
 }
 
 // Reset replaces all leases.
-func (l *Leases) Reset(now map[Position]ledger.Lease) {
+func (l *Leases) Reset(now map[ledger.Position]ledger.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	clear(l.held)

@@ -12,12 +12,12 @@ import (
 func TestLeases_Order(t *testing.T) {
 	l := newLeases()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := func(i int) Position {
+	at := func(i int) ledger.Position {
 		p := netip.MustParsePrefix("10.0.0.0/32")
 		for range i {
 			p = netip.MustParsePrefix(p.Addr().Next().String() + "/32")
 		}
-		return Position{"s", p}
+		return ledger.Position{Space: "s", Prefix: p}
 	}
 	ends := map[int]int{}
 	for step, i := range []int{5, 3, 8, 3, 1, 9, 1, 5, 0, 2, 8, 7} {

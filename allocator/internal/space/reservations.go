@@ -30,11 +30,11 @@ const minTold = 1024
 // empty.
 type Reserved struct {
 	of map[ledger.ClusterName]map[ledger.ClaimID]time.Time // since when each is there, as far as memory goes back
-	at map[Position][]ledger.ClaimID
+	at map[ledger.Position][]ledger.ClaimID
 }
 
 // Put notes the block at a place. Its reservations are those of its holders.
-func (r *Reserved) Put(at Position, block store.Record) {
+func (r *Reserved) Put(at ledger.Position, block store.Record) {
 	before := map[ledger.ClaimID]time.Time{}
 	for _, id := range r.at[at] {
 		c, _ := ledger.ReservedBy(id)
@@ -52,9 +52,9 @@ func (r *Reserved) Put(at Position, block store.Record) {
 	}
 }
 
-func (r *Reserved) add(at Position, c ledger.ClusterName, id ledger.ClaimID, since time.Time) {
+func (r *Reserved) add(at ledger.Position, c ledger.ClusterName, id ledger.ClaimID, since time.Time) {
 	if r.of == nil {
-		r.of, r.at = map[ledger.ClusterName]map[ledger.ClaimID]time.Time{}, map[Position][]ledger.ClaimID{}
+		r.of, r.at = map[ledger.ClusterName]map[ledger.ClaimID]time.Time{}, map[ledger.Position][]ledger.ClaimID{}
 	}
 	if r.of[c] == nil {
 		r.of[c] = map[ledger.ClaimID]time.Time{}
@@ -63,7 +63,7 @@ func (r *Reserved) add(at Position, c ledger.ClusterName, id ledger.ClaimID, sin
 	r.at[at] = append(r.at[at], id)
 }
 
-func (r *Reserved) remove(at Position) {
+func (r *Reserved) remove(at ledger.Position) {
 	ids, ok := r.at[at]
 	if !ok {
 		return
@@ -154,7 +154,7 @@ func (r *Reservations) End(c ledger.ClusterName) {
 }
 
 // Put notes a block that the ledger has now, without holdings if the block is gone.
-func (r *Reservations) Put(at Position, block store.Record) {
+func (r *Reservations) Put(at ledger.Position, block store.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stored.Put(at, block)

@@ -10,7 +10,9 @@ import (
 
 // The reservations that the ledger has are those of the blocks as they are now.
 func TestReservations_FollowTheBlocks(t *testing.T) {
-	at := func(prefix string) Position { return Position{Space: "s", Prefix: netip.MustParsePrefix(prefix)} }
+	at := func(prefix string) ledger.Position {
+		return ledger.Position{Space: "s", Prefix: netip.MustParsePrefix(prefix)}
+	}
 	one, other := ledger.ReservationID("k", "one"), ledger.ReservationID("k", "other")
 	block := func(claims ...ledger.ClaimID) (r store.Record) {
 		for _, id := range claims {
@@ -21,7 +23,7 @@ func TestReservations_FollowTheBlocks(t *testing.T) {
 	var r Reservations
 	for _, step := range []struct {
 		name       string
-		at         Position
+		at         ledger.Position
 		block      store.Record
 		one, other bool
 	}{

@@ -49,7 +49,7 @@ func NewTable() *Table {
 
 // noteBlock notes a block that has changed, its lease, and its reservations. One that is gone, or cannot be read, has
 // none. The lock of its space is held.
-func (t *Table) noteBlock(at Position, r store.Record) {
+func (t *Table) noteBlock(at ledger.Position, r store.Record) {
 	t.Journal.Put(at, r)
 	t.Reservations.Put(at, r)
 	if lease, ok := LeaseOf(r); ok {

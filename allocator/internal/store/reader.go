@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -20,30 +19,10 @@ type Reader struct {
 	Prefix string
 }
 
-// Visitor gets the content of a ledger: all pools, then for each space its blocks in the order of
-// their addresses and its head, then all claims, and then the tenures that have ended. Those come
-// bucket by bucket, and those of a block in the order of time. Its functions are called one at a
-// time. All fields are required.
-type Visitor struct {
-	Pool func(ledger.Pool)
-	// Block is called once for each holder of a block.
-	Block func(ledger.Block)
-	// Head is called for each space that has a head.
-	Head func(ledger.SpaceID)
-	// Claim is called with the space and the prefix that the key of a claim names.
-	Claim func(ledger.ClaimID, ledger.SpaceID, netip.Prefix)
-	// Tenure is called once for each tenure of the history.
-	Tenure func(ledger.Tenure)
-	// Damaged is called for each key that cannot be read.
-	Damaged func(key string, err error)
-	// Unread is called, too, if that key is the one of a block.
-	Unread func(ledger.SpaceID, netip.Prefix)
-}
-
 // Walk calls the visitor with the whole ledger as of one revision, which it returns. It
 // reads page by page, and checks each key by itself only. ErrExpired: the walk took longer
 // than etcd keeps its revisions.
-func (r Reader) Walk(ctx context.Context, visitor Visitor) (revision int64, err error) {
+func (r Reader) Walk(ctx context.Context, visitor ledger.Visitor) (revision int64, err error) {
 	s := NewStore(r.Client, r.Prefix)
 	w, pages := walk{visitor: visitor, keys: s.Keys}, s.NewPager(0)
 	for _, part := range []struct {
@@ -70,7 +49,7 @@ func (r Reader) Walk(ctx context.Context, visitor Visitor) (revision int64, err 
 
 // walk is one Walk.
 type walk struct {
-	visitor Visitor
+	visitor ledger.Visitor
 	keys    Keys
 	pools   []ledger.Pool // visited so far
 }

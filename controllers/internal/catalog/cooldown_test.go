@@ -22,7 +22,7 @@ type platform struct {
 	pools map[ledger.PoolID]ledger.Pool
 }
 
-func (p platform) Pool(id ledger.PoolID) (ledger.Pool, bool) {
+func (p platform) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	known, ok := p.pools[id]
 	return known, ok
 }

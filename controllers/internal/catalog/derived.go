@@ -15,7 +15,7 @@ func IDOf(pools Pools, pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) (id 
 		return ledger.PoolID(pool.UID), true
 	}
 	for _, id := range DerivedIDs(pool, owner) {
-		if known, ok := pools.Pool(id); ok && known.Cluster == owner && known.Name == pool.Name {
+		if known, ok := pools.Get(id); ok && known.Cluster == owner && known.Name == pool.Name {
 			return id, true
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // Pools finds the ledger's pools.
 type Pools interface {
-	Pool(id ledger.PoolID) (ledger.Pool, bool)
+	Get(id ledger.PoolID) (ledger.Pool, bool)
 }
 
 // terms returns the class and the pool of a block, as they are now. What does not exist is zero. It
@@ -28,7 +28,7 @@ func (c *Catalog) terms(ctx context.Context, pools Pools, b ledger.Block) (class
 			class = found.Spec
 		}
 	}
-	known, ok := pools.Pool(b.Pool)
+	known, ok := pools.Get(b.Pool)
 	if !ok {
 		return class, pool, view.Err()
 	}

@@ -13,7 +13,7 @@ import (
 // used is a ledger whose pools hold that many blocks.
 type used map[ledger.PoolID]int
 
-func (u used) Pool(id ledger.PoolID) (ledger.Pool, bool) {
+func (u used) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	return ledger.Pool{ID: id, Name: string(id), Cluster: "w"}, true
 }
 
@@ -93,7 +93,7 @@ type family struct {
 	made time.Time
 }
 
-func (f family) Pool(id ledger.PoolID) (ledger.Pool, bool) {
+func (f family) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	p := ledger.Pool{ID: id, Name: string(id), Cluster: "w", RegisteredAt: f.made}
 	switch id {
 	case "child":

@@ -45,7 +45,7 @@ type Inbox struct {
 
 // PoolTable finds the ledger's pools.
 type PoolTable interface {
-	Pool(id ledger.PoolID) (ledger.Pool, bool)
+	Get(id ledger.PoolID) (ledger.Pool, bool)
 	InUse(id ledger.PoolID) bool
 }
 
@@ -89,7 +89,7 @@ func (i *Inbox) Changed(ids ...ledger.PoolID) {
 	}
 	now := time.Now()
 	for place, id := range ids {
-		pool, ok := (*pools).Pool(id)
+		pool, ok := (*pools).Get(id)
 		if !ok {
 			continue
 		}
@@ -107,7 +107,7 @@ func (i *Inbox) Changed(ids ...ledger.PoolID) {
 // above requeues the pools above a derived one, which are used as long as it is.
 func (i *Inbox) above(pools PoolTable, pool ledger.Pool, after time.Duration) {
 	for pool.Derived != nil {
-		above, ok := pools.Pool(pool.Above())
+		above, ok := pools.Get(pool.Above())
 		if !ok {
 			return
 		}

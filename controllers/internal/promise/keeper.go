@@ -27,14 +27,6 @@ const (
 	Due
 )
 
-// Ledger is what keeping promises needs of the allocator.
-type Ledger interface {
-	Lookup(ctx context.Context, claim ledger.ClaimID) (ledger.Block, bool, error)
-	Confirm(ctx context.Context, c allocator.Confirmation) (b ledger.Block, ok bool, err error)
-	Retain(ctx context.Context, claim ledger.ClaimID, until time.Time) (ledger.Block, bool, error)
-	Reuse(ctx context.Context, b ledger.Block, to allocator.Successor) (ledger.Block, error)
-}
-
 // Keeper gives blocks to the claims whose CREATEs were answered with them. All fields are required. It is safe for
 // concurrent use.
 type Keeper struct {
@@ -51,13 +43,13 @@ func (k Keeper) Confirm(ctx context.Context, cluster ledger.ClusterName, claim *
 	if !ok {
 		return ledger.Block{}, false, nil
 	}
-	if b, ok, err = k.Ledger.Confirm(ctx, shown); !errors.Is(err, ledger.ErrShared) {
+	if b, ok, err = k.Ledger.Reservations.Confirm(ctx, shown); !errors.Is(err, ledger.ErrShared) {
 		return b, ok, err
 	}
 	if shown.Certain, err = certain(ctx); err != nil || !shown.Certain {
 		return ledger.Block{}, false, err
 	}
-	return k.Ledger.Confirm(ctx, shown)
+	return k.Ledger.Reservations.Confirm(ctx, shown)
 }
 
 // Retained returns the block that a record keeps from a former claim of the name, if the claim shows it: its CREATE was
@@ -68,7 +60,7 @@ func (k Keeper) Retained(ctx context.Context, cluster ledger.ClusterName, record
 		return ledger.Block{}, false, nil
 	}
 	_, uid := record.HeldBy()
-	b, ok, err = k.Ledger.Lookup(ctx, ledger.ClaimID(uid))
+	b, ok, err = k.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(uid))
 	return b, ok && b.State == ledger.Retained && b.Prefix.String() == claim.Status.AllocatedCIDR && Follows(b, holderOf(cluster, claim)), err
 }
 
@@ -89,7 +81,7 @@ func (k Keeper) Superseded(ctx context.Context, record *ipamv1alpha1.IPAllocatio
 		return false, nil
 	}
 	_, uid := record.HeldBy()
-	_, held, err := k.Ledger.Lookup(ctx, ledger.ClaimID(uid))
+	_, held, err := k.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(uid))
 	return err == nil && !held, err
 }
 
@@ -105,7 +97,7 @@ func (k Keeper) Share(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.I
 		share = Undecided
 	}
 	for _, id := range []ledger.ClaimID{Of(b.Holder.Cluster, claim), ledger.ClaimID(claim.UID)} {
-		own, held, err := k.Ledger.Lookup(ctx, id)
+		own, held, err := k.Ledger.Blocks.Lookup(ctx, id)
 		switch {
 		case err != nil:
 			return None, fmt.Errorf("look up what %s/%s has: %w", claim.Namespace, claim.Name, err)
@@ -128,7 +120,7 @@ func (k Keeper) Give(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.IP
 		to.Answered = Answered(claim)
 	}
 	if Is(b.Holder.Claim) {
-		given, ok, err := k.Ledger.Confirm(ctx, allocator.Confirmation{
+		given, ok, err := k.Ledger.Reservations.Confirm(ctx, allocator.Confirmation{
 			Reservation: b.Holder.Claim, Claim: to.Holder.Claim, Policy: ledger.ReclaimPolicy(claim.Spec.ReclaimPolicy),
 			Prefix: b.Prefix, Answered: to.Answered, Certain: true,
 		})
@@ -143,7 +135,7 @@ func (k Keeper) Give(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.IP
 		return ledger.Block{}, fmt.Errorf("look up the reclaim policy of %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	if b.State == ledger.Bound {
-		retained, held, err := k.Ledger.Retain(ctx, b.Holder.Claim, time.Time{})
+		retained, held, err := k.Ledger.Retained.Retain(ctx, b.Holder.Claim, time.Time{})
 		if err == nil && (!held || retained.Prefix != b.Prefix) {
 			err = ledger.ErrChanged
 		}
@@ -152,7 +144,7 @@ func (k Keeper) Give(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.IP
 		}
 		b = retained
 	}
-	return k.Ledger.Reuse(ctx, b, to)
+	return k.Ledger.Retained.Reuse(ctx, b, to)
 }
 
 // Follows reports whether a holder has the name that a block is held under.

@@ -149,7 +149,7 @@ func (s *stage) fill(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, shut()) }()
 	uid, cluster := s.server.PlatformUID("ippools", name)
 	pool := ledger.PoolID(uid)
-	_, err = alloc.Register(ctx, ledger.Pool{ID: pool, Cluster: ledger.ClusterName(cluster), Name: name, CIDR: netip.MustParsePrefix("10.0.0.0/8")})
+	_, err = alloc.Pools().Register(ctx, ledger.Pool{ID: pool, Cluster: ledger.ClusterName(cluster), Name: name, CIDR: netip.MustParsePrefix("10.0.0.0/8")})
 	if err != nil {
 		return err
 	}

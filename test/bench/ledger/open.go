@@ -114,7 +114,7 @@ func (s *stage) reopen(ctx context.Context, opts *options, t *table) error {
 			return err
 		}
 		opened = append(opened, time.Since(began).Seconds())
-		held, _ := s.Capacity("pool")
+		held, _ := s.Pools().Capacity("pool")
 		blocks = held.Blocks
 		bytes = append(bytes, float64(heap()-before)/float64(blocks))
 		began = time.Now()

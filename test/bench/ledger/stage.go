@@ -82,7 +82,7 @@ func (s *stage) open(ctx context.Context) (err error) {
 }
 
 func (s *stage) register(ctx context.Context, id ledger.PoolID, window netip.Prefix) error {
-	_, err := s.Register(ctx, ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: window})
+	_, err := s.Pools().Register(ctx, ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: window})
 	return err
 }
 
@@ -107,7 +107,7 @@ func (s *stage) bind(ctx context.Context, pool ledger.PoolID) error {
 
 // fill binds until the pool holds so many blocks.
 func (s *stage) fill(ctx context.Context, blocks int) error {
-	held, _ := s.Capacity("pool")
+	held, _ := s.Pools().Capacity("pool")
 	_, err := spread(blocks-held.Blocks, maxTxnOps, func() error { return s.bind(ctx, "pool") })
 	return err
 }

@@ -16,7 +16,7 @@ var derived = []Mutant{
 	{
 		Name:  "a bind is not told that its pool is being released",
 		File:  "allocator/bind.go",
-		Old:   "\tif p.Closed() && !b.adopts {\n\t\treturn at, &ReleasingError{Pool: p.ID}\n\t}\n",
+		Old:   "\tif p.Closed() && !b.adopts {\n\t\treturn at, &ledger.ReleasingError{Pool: p.ID}\n\t}\n",
 		New:   "",
 		Suite: ofDerived,
 	},
@@ -86,14 +86,14 @@ var derived = []Mutant{
 	{
 		Name:  "a pool that has blocks gets address spaces",
 		File:  "allocator/spaces.go",
-		Old:   "\tcase of.Held() > 0 && !of.Frozen:\n\t\treturn engine.Refuse(ErrMixed)\n",
+		Old:   "\tcase of.Held() > 0 && !of.Frozen:\n\t\treturn engine.Refuse(ledger.ErrMixed)\n",
 		New:   "",
 		Suite: ofDerived,
 	},
 	{
 		Name:  "a pool that has address spaces gets blocks",
 		File:  "allocator/bind.go",
-		Old:   "\tif refusal == nil && p.Spaces > 0 && !b.adopts {\n\t\trefusal = ErrMixed\n\t}\n",
+		Old:   "\tif refusal == nil && p.Spaces > 0 && !b.adopts {\n\t\trefusal = ledger.ErrMixed\n\t}\n",
 		New:   "",
 		Suite: ofDerived,
 	},

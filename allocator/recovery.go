@@ -4,46 +4,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
+
+// Recovery is the Allocator's view of a ledger that may have lost something: it reports losses, freezes spaces, and
+// takes back what was published. It is safe for concurrent use.
+type Recovery struct{ a *Allocator }
+
+// Recovery returns the operations on a ledger that may have lost something.
+func (a *Allocator) Recovery() Recovery { return Recovery{a} }
+
+// LedgerID identifies the ledger. The Allocator that opens a ledger first makes the
+// ID, at random. Another ID means another ledger: nothing that the caller knows of blocks holds for it.
+func (rc Recovery) LedgerID() string { return rc.a.engine.ID }
 
 // Frozen reports whether this pool keeps its space frozen: Trust was not called yet, or the
 // pool is frozen in the ledger.
-func (a *Allocator) Frozen(id PoolID) (frozen bool) {
-	a.table.Visit(id, func(p *space.Pool) { frozen = p.FreezeReason() >= space.Untrusted })
+func (rc Recovery) Frozen(id ledger.PoolID) (frozen bool) {
+	rc.a.table.Visit(id, func(p *space.Pool) { frozen = p.FreezeReason() >= space.Untrusted })
 	return frozen
 }
 
 // Behind reports whether the ledger counts fewer than this many changes of a pool's space, or does
 // not have the pool. Changes that were made while the space was frozen do not count.
-func (a *Allocator) Behind(ctx context.Context, id PoolID, changes int64) (bool, error) {
-	p, err := a.engine.Known(ctx, id)
-	if errors.Is(err, ErrUnknownPool) {
+func (rc Recovery) Behind(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) {
+	p, err := rc.a.engine.Known(ctx, id)
+	if errors.Is(err, ledger.ErrUnknownPool) {
 		return true, nil
 	}
-	if err != nil || !a.short(id, changes) {
+	if err != nil || !rc.a.short(id, changes) {
 		return false, err
 	}
 	// Memory may lack changes of other Allocators.
-	_, revision, err := a.store.Get(ctx, a.keys.Space(p.Space).Head())
+	_, revision, err := rc.a.store.Get(ctx, rc.a.keys.Space(p.Space).Head())
 	if err == nil {
-		err = a.engine.AwaitAll(ctx, revision)
+		err = rc.a.engine.AwaitAll(ctx, revision)
 	}
-	return err == nil && a.short(id, changes), err
+	return err == nil && rc.a.short(id, changes), err
 }
 
-// short is Behind as of memory.
-func (a *Allocator) short(id PoolID, changes int64) bool {
-	_, known := a.Pool(id)
-	return !known || a.changesIn(append([]PoolID{id}, a.spacesOf(id)...)) < changes
+// short answers Behind as of memory.
+func (a *Allocator) short(id ledger.PoolID, changes int64) bool {
+	_, known := a.Pools().Get(id)
+	return !known || a.changesIn(append([]ledger.PoolID{id}, a.spacesOf(id)...)) < changes
 }
 
 // changesIn adds up the changes to the spaces of some pools.
-func (a *Allocator) changesIn(pools []PoolID) (n int64) {
+func (a *Allocator) changesIn(pools []ledger.PoolID) (n int64) {
 	for _, id := range pools {
 		a.table.Visit(id, func(p *space.Pool) { n += p.In.Head.Count })
 	}
@@ -53,15 +64,15 @@ func (a *Allocator) changesIn(pools []PoolID) (n int64) {
 // Freeze records in the ledger that it lacks changes of a pool's space: no Allocator, now or
 // later, allocates from that space, or the address spaces of the pool, until Resume. For a pool that is not registered, Freeze does
 // nothing; register it as a frozen one.
-func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
-	p, err := a.engine.Known(ctx, id)
+func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID) error {
+	p, err := rc.a.engine.Known(ctx, id)
 	if err == nil && !p.Frozen {
-		err = a.edit(ctx, edit{pool: p, change: func(p *Pool) { p.Frozen = true }})
+		err = rc.a.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Frozen = true }})
 	}
 	if err == nil {
-		err = a.follow(ctx, id)
+		err = rc.a.follow(ctx, id)
 	}
-	if err != nil && !errors.Is(err, ErrUnknownPool) {
+	if err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
 		return fmt.Errorf("freeze pool %s: %w", id, err)
 	}
 	return nil
@@ -70,39 +81,39 @@ func (a *Allocator) Freeze(ctx context.Context, id PoolID) error {
 // Trust notes, in this Allocator only, that the ledger has all blocks of a pool, and of its address spaces. When it has been
 // called for all pools of a space, waiters are served. A pool that is frozen in the ledger stays
 // frozen until Resume.
-func (a *Allocator) Trust(id PoolID) {
-	a.table.Visit(id, func(p *space.Pool) {
+func (rc Recovery) Trust(id ledger.PoolID) {
+	rc.a.table.Visit(id, func(p *space.Pool) {
 		if p.Untrusted {
 			p.In.Room.Unfreeze(func() { p.Untrusted = false })
 			p.In.News.Touch(id)
 		}
 	})
-	for _, s := range a.spacesOf(id) {
-		a.Trust(s)
+	for _, s := range rc.a.spacesOf(id) {
+		rc.Trust(s)
 	}
 }
 
 // Resume ends the freeze of a pool in the ledger, and then of its address spaces, which has all of their blocks again, and
 // calls Trust. If the count of the space's changes is less than changes, it goes on from there.
 // So copies of the ledger from before the loss count less than the ledger does from now on.
-func (a *Allocator) Resume(ctx context.Context, id PoolID, changes int64) error {
-	p, err := a.engine.Known(ctx, id)
-	if err == nil && (p.Frozen || a.short(id, changes)) {
-		_, err = a.engine.Submit(ctx, id, engine.Op{Lane: p.Cluster, Alone: true, Plan: resume(id, changes)})
+func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) error {
+	p, err := rc.a.engine.Known(ctx, id)
+	if err == nil && (p.Frozen || rc.a.short(id, changes)) {
+		_, err = rc.a.engine.Submit(ctx, id, engine.Op{Lane: p.Cluster, Alone: true, Plan: resume(id, changes)})
 	}
 	if err == nil {
-		err = a.follow(ctx, id)
+		err = rc.a.follow(ctx, id)
 	}
 	if err != nil {
 		return fmt.Errorf("resume pool %s: %w", id, err)
 	}
-	a.Trust(id)
+	rc.Trust(id)
 	return nil
 }
 
 // resume plans the end of a pool's freeze in the ledger, and raises the count of the
 // space's changes.
-func resume(id PoolID, changes int64) func(space.View) (engine.Plan, error) {
+func resume(id ledger.PoolID, changes int64) func(space.View) (engine.Plan, error) {
 	return func(v space.View) (engine.Plan, error) {
 		p := v.Pool(id)
 		if p == nil {
@@ -112,24 +123,4 @@ func resume(id PoolID, changes int64) func(space.View) (engine.Plan, error) {
 		next.Frozen = false
 		return engine.Plan{Changes: []store.Change{v.Keys.PutPool(next), v.Keys.PutHead(v.Next(changes))}}, nil
 	}
-}
-
-// Overlapping lists the blocks of a pool's space that overlap a prefix, once for each
-// holder, of any pool.
-func (a *Allocator) Overlapping(ctx context.Context, id PoolID, prefix netip.Prefix) ([]Block, error) {
-	p, err := a.engine.Known(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	records, _, err := a.store.Overlapping(ctx, p.Space, prefix)
-	if err != nil {
-		return nil, err
-	}
-	var blocks []Block
-	for _, r := range records {
-		for _, h := range r.Holdings {
-			blocks = append(blocks, r.Block(h))
-		}
-	}
-	return blocks, nil
 }

@@ -1,0 +1,23 @@
+package ledger
+
+import "net/netip"
+
+// Visitor gets the content of a ledger: all pools, then for each space its blocks in the order of
+// their addresses and its head, then all claims, and then the tenures that have ended. Those come
+// bucket by bucket, and those of a block in the order of time. Its functions are called one at a
+// time. All fields are required.
+type Visitor struct {
+	Pool func(Pool)
+	// Block is called once for each holder of a block.
+	Block func(Block)
+	// Head is called for each space that has a head.
+	Head func(SpaceID)
+	// Claim is called with the space and the prefix that the key of a claim names.
+	Claim func(ClaimID, SpaceID, netip.Prefix)
+	// Tenure is called once for each tenure of the history.
+	Tenure func(Tenure)
+	// Damaged is called for each key that cannot be read.
+	Damaged func(key string, err error)
+	// Unread is called, too, if that key is the one of a block.
+	Unread func(SpaceID, netip.Prefix)
+}

@@ -1,0 +1,42 @@
+package allocator
+
+import (
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// Waits is the Allocator's view of the waiting lists. They are in memory only. It is safe for concurrent use.
+type Waits struct{ a *Allocator }
+
+// Waits returns the operations on the waiting lists.
+func (a *Allocator) Waits() Waits { return Waits{a} }
+
+// Add puts a claim on the waiting list of a pool. When there is room for it, maybe
+// at once, Wake is called, and the room is held for HoldTime. A claim may wait at
+// several pools. At each it waits once: another call replaces the request. The wait ends with a Bind that succeeds, with Release, with
+// Withdraw, or with the pool. For a pool that is unknown or draining, or cannot have a
+// block of that length, Add does nothing.
+//
+// A claim that a limit of its request stops is passed over until its workspace holds
+// less. It is woken then, unless older claims may have all that the limit leaves.
+func (w Waits) Add(req ledger.Request) {
+	if checkRequest(req) == nil {
+		w.a.table.Visit(req.Pool, func(p *space.Pool) { p.In.Room.Wait(p, req) })
+	}
+}
+
+// Withdraw removes a claim from all waiting lists. Room that was held for it is offered
+// to the next claim.
+func (w Waits) Withdraw(id ledger.ClaimID) {
+	if w.a.table.WaitsAnywhere(id) {
+		w.KeepOnly(id)
+	}
+}
+
+// KeepOnly removes a claim from the waiting lists of all pools but these. Room of the others that
+// was held for it is offered to the next claim.
+func (w Waits) KeepOnly(id ledger.ClaimID, at ...ledger.PoolID) {
+	for _, pool := range w.a.table.WaitOnly(id, at) {
+		w.a.table.Visit(pool, func(p *space.Pool) { p.In.Room.Withdraw(p, id) })
+	}
+}
