@@ -28,14 +28,14 @@ type Census struct {
 // endpoint slice may lack endpoints, or there is none. What it costs does not depend on how many
 // objects are asked for, but on how many workspaces there are.
 func (r *Reader) Census(ctx context.Context) (c Census, ok bool, err error) {
-	if r.slice == "" {
+	if r.opts.Slice == "" {
 		return Census{}, false, nil
 	}
 	seen, err := r.endpoints.get(ctx)
 	if err != nil || seen.gap != "" {
 		return Census{}, false, err
 	}
-	c = Census{Bound: map[ledger.ClusterName]bool{r.platform: true}, Endpoints: len(seen.urls), Since: seen.made}
+	c = Census{Bound: map[ledger.ClusterName]bool{r.opts.Platform: true}, Endpoints: len(seen.urls), Since: seen.made}
 	lists := make([]bindings, len(seen.urls))
 	each, together := errgroup.WithContext(ctx)
 	for i, endpoint := range seen.urls {

@@ -61,10 +61,10 @@ type Answer struct {
 // Holder asks whether the object that holds a block still exists. An error
 // comes with the verdict Unknown.
 func (r *Reader) Holder(ctx context.Context, h ledger.Holder) (Answer, error) {
-	if h.Cluster == r.platform {
+	if h.Cluster == r.opts.Platform {
 		return r.holderOnPlatform(ctx, h)
 	}
-	if r.slice == "" {
+	if r.opts.Slice == "" {
 		return Answer{}, nil // of another cluster, whose blocks are in the same ledger
 	}
 	seen, err := r.endpoints.get(ctx)
@@ -96,9 +96,9 @@ func (r *Reader) Holder(ctx context.Context, h ledger.Holder) (Answer, error) {
 // not serve the workspace any more, or was restored from a backup, may say the same. The client is of the
 // workspace at that server, for the proof: see release. An error, like no answer, says nothing.
 func (r *Reader) Lacks(ctx context.Context, h ledger.Holder) (workspace client.Client, ok bool, err error) {
-	host, cluster := r.cfg.Host, ""
-	if h.Cluster != r.platform {
-		if host, ok = r.endpoint(h.Cluster); !ok {
+	host, cluster := r.opts.Config.Host, ""
+	if h.Cluster != r.opts.Platform {
+		if host, ok = r.opts.Endpoint(h.Cluster); !ok {
 			return nil, false, nil
 		}
 		cluster = string(h.Cluster)
@@ -131,7 +131,7 @@ func (r *Reader) holderBound(ctx context.Context, endpoint string, h ledger.Hold
 func (r *Reader) holderOnPlatform(ctx context.Context, h ledger.Holder) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	answer, err := r.holderAt(ctx, r.cfg.Host, "", h)
+	answer, err := r.holderAt(ctx, r.opts.Config.Host, "", h)
 	if err != nil || answer.Verdict != Gone {
 		return answer, err
 	}

@@ -64,7 +64,7 @@ func TestLacks(t *testing.T) {
 			tt.answers(endpoint)
 			_, reader := newWorld(t, endpoint)
 			if tt.known {
-				reader.endpoint = func(ledger.ClusterName) (string, bool) { return endpoint.URL, true }
+				reader.opts.Endpoint = func(ledger.ClusterName) (string, bool) { return endpoint.URL, true }
 			}
 			if _, ok, err := reader.Lacks(t.Context(), theClaim); ok != tt.want || err != nil {
 				t.Errorf("Lacks = %t, %v; want %t", ok, err, tt.want)

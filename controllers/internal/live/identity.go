@@ -19,7 +19,7 @@ const settled = time.Minute
 // Replaced returns why the export does not show the objects whose blocks the ledger has, by a read after the call; empty:
 // it shows them.
 func (r *Reader) Replaced(ctx context.Context) (why string, err error) {
-	if r.slice == "" || r.known == nil {
+	if r.opts.Slice == "" || r.opts.Identity == nil {
 		return "", nil
 	}
 	return r.identity.get(ctx)
@@ -36,19 +36,19 @@ func (r *Reader) shows(ctx context.Context) error {
 
 // readIdentity compares the identity of the export with that of the ledger. There is one read at a time.
 func (r *Reader) readIdentity(ctx context.Context) (why string, err error) {
-	c, err := r.at(r.cfg.Host, "")
+	c, err := r.at(r.opts.Config.Host, "")
 	if err != nil {
 		return "", err
 	}
 	export := &apisv1alpha2.APIExport{}
-	if err = c.Get(ctx, client.ObjectKey{Name: r.slice}, export); err != nil { // it has the name of its slice
-		return "", fmt.Errorf("read APIExport %s: %w", r.slice, err)
+	if err = c.Get(ctx, client.ObjectKey{Name: r.opts.Slice}, export); err != nil { // it has the name of its slice
+		return "", fmt.Errorf("read APIExport %s: %w", r.opts.Slice, err)
 	}
 	seen := export.Status.IdentityHash
 	if seen == "" {
-		return fmt.Sprintf("APIExport %s has no identity yet", r.slice), nil
+		return fmt.Sprintf("APIExport %s has no identity yet", r.opts.Slice), nil
 	}
-	known, err := r.known(ctx, seen)
+	known, err := r.opts.Identity(ctx, seen)
 	if err != nil {
 		return "", fmt.Errorf("read the identity in the ledger: %w", err)
 	}
@@ -56,10 +56,10 @@ func (r *Reader) readIdentity(ctx context.Context) (why string, err error) {
 		r.replaced = time.Now()
 		return fmt.Sprintf("APIExport %s has the identity %s, and the ledger's holders have %s: none of them can be seen; "+
 			"restore the secret of that identity, or start the controller with --accept-identity %[2]s to give up all that tenants had",
-			r.slice, seen, known), nil
+			r.opts.Slice, seen, known), nil
 	}
 	if time.Since(r.replaced) < settled {
-		return fmt.Sprintf("APIExport %s has its identity again since less than %s", r.slice, settled), nil
+		return fmt.Sprintf("APIExport %s has its identity again since less than %s", r.opts.Slice, settled), nil
 	}
 	return "", nil
 }

@@ -28,7 +28,7 @@ func (s *site) identify(hash string) {
 
 // knows makes the reader compare the export's identity with one.
 func (r *Reader) knows(hash string) {
-	r.known = func(context.Context, string) (string, error) { return hash, nil }
+	r.opts.Identity = func(context.Context, string) (string, error) { return hash, nil }
 }
 
 // An export that was made again without its identity shows no claim that was there before. Nothing follows from that: neither
@@ -88,7 +88,7 @@ func TestReplaced_DoubtProvesNothing(t *testing.T) {
 	}
 	platform.identify("first")
 	asks(t, reader, Gone)
-	reader.known = func(context.Context, string) (string, error) { return "", errors.New("etcd is away") }
+	reader.opts.Identity = func(context.Context, string) (string, error) { return "", errors.New("etcd is away") }
 	if answer, err := reader.Holder(t.Context(), theClaim); answer.Verdict != Unknown || err == nil {
 		t.Errorf("without the ledger: verdict = %d, %v; want %d and an error", answer.Verdict, err, Unknown)
 	}

@@ -105,5 +105,5 @@ func (o *Objects) atKind(host, cluster string, kind resource) (client.Client, er
 	}
 	gvr := kind.gvk.GroupVersion().WithResource(kind.plural)
 	mapper.AddSpecific(kind.gvk, gvr, gvr, scope)
-	return client.New(o.config(host, cluster), client.Options{HTTPClient: o.http, Scheme: o.scheme, Mapper: mapper})
+	return client.New(o.config(host, cluster), client.Options{HTTPClient: o.http, Scheme: o.opts.Scheme, Mapper: mapper})
 }

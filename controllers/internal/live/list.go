@@ -34,7 +34,7 @@ const (
 // it is known, marked: see package decode. An endpoint that cannot be
 // read is an error: what was told until then is not all.
 func (r *Reader) Each(ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error {
-	err := r.each(ctx, r.cfg.Host, "", list, func(object client.Object) { visit(r.platform, object) })
+	err := r.each(ctx, r.opts.Config.Host, "", list, func(object client.Object) { visit(r.opts.Platform, object) })
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (r *Reader) Each(ctx context.Context, list client.ObjectList, visit func(le
 
 // each reads a list at one server, to its end.
 func (r *Reader) each(ctx context.Context, host, cluster string, list client.ObjectList, visit func(client.Object)) error {
-	gvk, err := apiutil.GVKForObject(list, r.scheme)
+	gvk, err := apiutil.GVKForObject(list, r.opts.Scheme)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (r *Reader) each(ctx context.Context, host, cluster string, list client.Obj
 	if err != nil {
 		return err
 	}
-	params := runtime.NewParameterCodec(r.scheme)
+	params := runtime.NewParameterCodec(r.opts.Scheme)
 	limit := page
 	for next := ""; ; {
 		// Read into again, a list keeps what the next page leaves out: a field of the
@@ -103,6 +103,6 @@ func (r *Reader) lister(host, cluster string, list schema.GroupVersionKind) (kin
 	if err != nil {
 		return nil, "", err
 	}
-	kind, err = apiutil.RESTClientForGVK(gvk, false, false, r.config(host, cluster), serializer.NewCodecFactory(r.scheme), r.http)
+	kind, err = apiutil.RESTClientForGVK(gvk, false, false, r.config(host, cluster), serializer.NewCodecFactory(r.opts.Scheme), r.http)
 	return kind, mapping.Resource.Resource, err
 }

@@ -50,8 +50,8 @@ type Sight struct {
 // nor was permitted to see whole, on the platform one that its roles do not name. An
 // error comes with the verdict Unknown.
 func (o *Objects) Object(ctx context.Context, cluster ledger.ClusterName, ref Ref) (Sight, error) {
-	if cluster == o.platform {
-		sight, _, err := o.objectAt(ctx, o.cfg.Host, "", ref)
+	if cluster == o.opts.Platform {
+		sight, _, err := o.objectAt(ctx, o.opts.Config.Host, "", ref)
 		sight.Proven = true
 		return sight, err
 	}

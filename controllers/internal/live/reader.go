@@ -23,15 +23,9 @@ import (
 
 // Reader reads uncached. It is safe for concurrent use.
 type Reader struct {
-	cfg      *rest.Config
-	slice    string
-	platform ledger.ClusterName
-	path     string
-	http     *http.Client
-	scheme   *runtime.Scheme
-	mapper   meta.RESTMapper
-	endpoint func(ledger.ClusterName) (url string, ok bool)
-	known    func(ctx context.Context, seen string) (string, error)
+	opts   Options
+	http   *http.Client
+	mapper meta.RESTMapper
 
 	endpoints fresh[view]
 	identity  fresh[string] // what Replaced tells
@@ -67,20 +61,10 @@ func NewReader(opts Options) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("live reader: %w", err)
 	}
-	r := &Reader{
-		cfg:      opts.Config,
-		slice:    opts.Slice,
-		platform: opts.Platform,
-		path:     opts.Path,
-		http:     httpClient,
-		scheme:   opts.Scheme,
-		mapper:   Mapper(),
-		endpoint: opts.Endpoint,
-		known:    opts.Identity,
+	if opts.Endpoint == nil {
+		opts.Endpoint = func(ledger.ClusterName) (string, bool) { return "", false }
 	}
-	if r.endpoint == nil {
-		r.endpoint = func(ledger.ClusterName) (string, bool) { return "", false }
-	}
+	r := &Reader{opts: opts, http: httpClient, mapper: Mapper()}
 	r.endpoints.read, r.identity.read = r.readSlice, r.readIdentity
 	r.serves.read = func(ctx context.Context, at workspaceAt) (bindings, error) {
 		return r.bound(ctx, at.endpoint, string(at.cluster))
@@ -103,12 +87,12 @@ func Mapper() meta.RESTMapper {
 
 // at is an uncached client of one server and one logical cluster there ("*" for all of them).
 func (r *Reader) at(host, cluster string) (client.Client, error) {
-	return client.New(r.config(host, cluster), client.Options{HTTPClient: r.http, Scheme: r.scheme, Mapper: r.mapper})
+	return client.New(r.config(host, cluster), client.Options{HTTPClient: r.http, Scheme: r.opts.Scheme, Mapper: r.mapper})
 }
 
 // config reaches one server and one logical cluster there.
 func (r *Reader) config(host, cluster string) *rest.Config {
-	cfg := rest.CopyConfig(r.cfg)
+	cfg := rest.CopyConfig(r.opts.Config)
 	cfg.Host = host
 	if cluster != "" {
 		cfg.Host += "/clusters/" + cluster

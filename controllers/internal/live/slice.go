@@ -34,7 +34,7 @@ func (r *Reader) Endpoints(ctx context.Context) ([]string, error) {
 	}
 	seen, err := r.endpoints.get(ctx)
 	if err == nil && seen.gap != "" {
-		err = fmt.Errorf("endpoint slice %s may lack endpoints: %s", r.slice, seen.gap)
+		err = fmt.Errorf("endpoint slice %s may lack endpoints: %s", r.opts.Slice, seen.gap)
 	}
 	return seen.urls, err
 }
@@ -48,9 +48,9 @@ var ErrInvalid = errors.New("the export is not served")
 func (r *Reader) Valid(ctx context.Context) error {
 	seen, err := r.endpoints.get(ctx)
 	if err == nil && seen.unmet != "" {
-		err = fmt.Errorf("%w: endpoint slice %s is not valid: %s", ErrInvalid, r.slice, seen.unmet)
+		err = fmt.Errorf("%w: endpoint slice %s is not valid: %s", ErrInvalid, r.opts.Slice, seen.unmet)
 	}
-	if absent.Object(err, "apiexportendpointslices", r.slice) {
+	if absent.Object(err, "apiexportendpointslices", r.opts.Slice) {
 		err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if err != nil {
@@ -62,15 +62,15 @@ func (r *Reader) Valid(ctx context.Context) error {
 // ExportGone reports whether the platform has lost its APIExport, read now. Then no workspace can be read. Without kcp
 // there is none.
 func (r *Reader) ExportGone(ctx context.Context) (bool, error) {
-	if r.slice == "" {
+	if r.opts.Slice == "" {
 		return false, nil
 	}
-	c, err := r.at(r.cfg.Host, "")
+	c, err := r.at(r.opts.Config.Host, "")
 	if err != nil {
 		return false, err
 	}
-	err = c.Get(ctx, client.ObjectKey{Name: r.slice}, &apisv1alpha2.APIExport{}) // it has the name of its slice
-	if absent.Object(err, "apiexports", r.slice) {
+	err = c.Get(ctx, client.ObjectKey{Name: r.opts.Slice}, &apisv1alpha2.APIExport{}) // it has the name of its slice
+	if absent.Object(err, "apiexports", r.opts.Slice) {
 		return true, nil
 	}
 	return false, err
@@ -81,7 +81,7 @@ func (r *Reader) ExportGone(ctx context.Context) (bool, error) {
 func (r *Reader) Answers(ctx context.Context) error {
 	listed := r.listed.Load()
 	if listed == nil {
-		return fmt.Errorf("endpoint slice %s was not read yet", r.slice)
+		return fmt.Errorf("endpoint slice %s was not read yet", r.opts.Slice)
 	}
 	_, ok, err := first(ctx, *listed, func(ctx context.Context, endpoint string) (none struct{}, ok bool, err error) {
 		c, err := r.at(endpoint, "*")
@@ -91,22 +91,22 @@ func (r *Reader) Answers(ctx context.Context) error {
 		return none, err == nil, err
 	})
 	if !ok && err == nil {
-		err = fmt.Errorf("endpoint slice %s has no endpoints", r.slice)
+		err = fmt.Errorf("endpoint slice %s has no endpoints", r.opts.Slice)
 	}
 	return err
 }
 
 func (r *Reader) readSlice(ctx context.Context) (view, error) {
-	if r.slice == "" {
+	if r.opts.Slice == "" {
 		return view{}, nil
 	}
-	c, err := r.at(r.cfg.Host, "")
+	c, err := r.at(r.opts.Config.Host, "")
 	if err != nil {
 		return view{}, err
 	}
 	slice := &apisv1alpha1.APIExportEndpointSlice{}
-	if err := c.Get(ctx, client.ObjectKey{Name: r.slice}, slice); err != nil {
-		return view{}, fmt.Errorf("read endpoint slice %s: %w", r.slice, err)
+	if err := c.Get(ctx, client.ObjectKey{Name: r.opts.Slice}, slice); err != nil {
+		return view{}, fmt.Errorf("read endpoint slice %s: %w", r.opts.Slice, err)
 	}
 	seen := r.view(slice)
 	r.listed.Store(&seen.urls)
@@ -114,7 +114,7 @@ func (r *Reader) readSlice(ctx context.Context) (view, error) {
 }
 
 func (r *Reader) view(slice *apisv1alpha1.APIExportEndpointSlice) view {
-	seen := view{gap: Gap(slice, directory.Workspace{Cluster: r.platform, Path: r.path}), unmet: unmet(slice), made: slice.CreationTimestamp.Time}
+	seen := view{gap: Gap(slice, directory.Workspace{Cluster: r.opts.Platform, Path: r.opts.Path}), unmet: unmet(slice), made: slice.CreationTimestamp.Time}
 	for _, endpoint := range slice.Status.APIExportEndpoints {
 		seen.urls = append(seen.urls, endpoint.URL)
 	}

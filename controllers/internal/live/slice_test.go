@@ -87,7 +87,7 @@ func TestEach_APartialView(t *testing.T) {
 // A slice names the platform as it likes: not at all, by its cluster or by its path.
 func TestGap_NoneOfTheOwnExport(t *testing.T) {
 	platform := newSite(t)
-	reader := &Reader{slice: ipamv1alpha1.GroupName, platform: "p", path: "root:ipam"}
+	reader := &Reader{opts: Options{Slice: ipamv1alpha1.GroupName, Platform: "p", Path: "root:ipam"}}
 	for _, path := range []string{"", "p", "root:ipam"} {
 		s := slice(corev1.ConditionTrue, platform)
 		s.Spec.APIExport.Path = path

@@ -47,7 +47,7 @@ func stalledCache(t *testing.T, reader *Reader, endpoint *site, claims ...ipamv1
 		ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: claims,
 	}
 	endpoint.serve("/clusters/w/apis/ipam.miloapis.com/v1alpha1/ipclaims", list)
-	c, err := cache.New(&rest.Config{Host: endpoint.URL + "/clusters/w"}, cache.Options{Scheme: reader.scheme, Mapper: reader.mapper})
+	c, err := cache.New(&rest.Config{Host: endpoint.URL + "/clusters/w"}, cache.Options{Scheme: reader.opts.Scheme, Mapper: reader.mapper})
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}
