@@ -24,58 +24,58 @@ func OfPool(pool *ipamv1alpha1.IPPool) []Field {
 		return within(&spec.Reservations, field)
 	}
 	slice := func(field func(*ipamv1alpha1.PoolSlices) pflag.Value) pflag.Value { return within(&spec.Slices, field) }
-	return named(
-		Field{Name: "class", Usage: "Classes that the pool backs", Value: List(&spec.ClassNames)},
-		Field{Name: "scope", Usage: "Object whose claims the pool serves, and no others" + scopeUsage, Value: Scope(&spec.Scope)},
-		Field{Name: "domain", Usage: "Address domain: root pools of one domain may overlap, and never allocate an address twice", Value: Text(&spec.AddressDomain)},
-		Field{Name: "visibility", Usage: "Which workspaces may use the pool: consumer (this one), shared (those of --consumer) or platform (all, by a class)",
+	return []Field{
+		{Name: "class", Usage: "Classes that the pool backs", Value: List(&spec.ClassNames)},
+		{Name: "scope", Usage: "Object whose claims the pool serves, and no others" + scopeUsage, Value: Scope(&spec.Scope)},
+		{Name: "domain", Usage: "Address domain: root pools of one domain may overlap, and never allocate an address twice", Value: Text(&spec.AddressDomain)},
+		{Name: "visibility", Usage: "Which workspaces may use the pool: consumer (this one), shared (those of --consumer) or platform (all, by a class)",
 			Value: Word(&spec.Visibility, ipamv1alpha1.VisibilityConsumer, ipamv1alpha1.VisibilityShared, ipamv1alpha1.VisibilityPlatform)},
-		Field{Name: "consumer", Column: "consumers", Usage: "Workspaces that may use the pool, such as root:acme:web or 'root:acme:*'", Value: List(&spec.Consumers)},
-		Field{Name: Excluded, Usage: "CIDRs inside the pool that are never allocated", Value: List(&spec.ExcludedCIDRs)},
-		Field{Name: "gateway", Usage: "Address of the router, which is never allocated, such as 10.8.0.1", Value: Text(&spec.Gateway)},
-		Field{Name: "network-length", Usage: "Prefix length of the network that the pool is part of; empty is that of the pool", Value: Length(&spec.NetworkPrefixLength)},
-		Field{Name: "min-length", Usage: "Shortest prefix length that may be claimed: the largest block", Value: Length(&spec.Allocation.MinPrefixLength)},
-		Field{Name: "max-length", Usage: "Longest prefix length that may be claimed: the smallest block", Value: Length(&spec.Allocation.MaxPrefixLength)},
-		Field{Name: "strategy", Usage: "How a block is chosen: FirstFit, BestFit or LeastUtilized", Value: Strategy(&spec.Allocation.Strategy)},
-		Field{Name: "leading", Usage: "Number of blocks that are reserved at the start",
+		{Name: "consumer", column: "consumers", Usage: "Workspaces that may use the pool, such as root:acme:web or 'root:acme:*'", Value: List(&spec.Consumers)},
+		{Name: Excluded, Usage: "CIDRs inside the pool that are never allocated", Value: List(&spec.ExcludedCIDRs)},
+		{Name: "gateway", Usage: "Address of the router, which is never allocated, such as 10.8.0.1", Value: Text(&spec.Gateway)},
+		{Name: "network-length", Usage: "Prefix length of the network that the pool is part of; empty is that of the pool", Value: Length(&spec.NetworkPrefixLength)},
+		{Name: "min-length", Usage: "Shortest prefix length that may be claimed: the largest block", Value: Length(&spec.Allocation.MinPrefixLength)},
+		{Name: "max-length", Usage: "Longest prefix length that may be claimed: the smallest block", Value: Length(&spec.Allocation.MaxPrefixLength)},
+		{Name: "strategy", Usage: "How a block is chosen: FirstFit, BestFit or LeastUtilized", Value: Strategy(&spec.Allocation.Strategy)},
+		{Name: "leading", Usage: "Number of blocks that are reserved at the start",
 			Value: edge(func(e *ipamv1alpha1.PoolReservations) pflag.Value { return Number(&e.Leading) })},
-		Field{Name: "trailing", Usage: "Number of blocks that are reserved at the end",
+		{Name: "trailing", Usage: "Number of blocks that are reserved at the end",
 			Value: edge(func(e *ipamv1alpha1.PoolReservations) pflag.Value { return Number(&e.Trailing) })},
-		Field{Name: "unit-length", Usage: "Prefix length of each reserved block",
+		{Name: "unit-length", Usage: "Prefix length of each reserved block",
 			Value: edge(func(e *ipamv1alpha1.PoolReservations) pflag.Value { return Length(&e.UnitPrefixLength) })},
-		Field{Name: "slice-length", Usage: "Prefix length of the child pool that each workspace gets which binds the API",
+		{Name: "slice-length", Usage: "Prefix length of the child pool that each workspace gets which binds the API",
 			Value: slice(func(s *ipamv1alpha1.PoolSlices) pflag.Value { return Length(&s.PrefixLength) })},
-		Field{Name: "max-slices", Usage: "How many workspaces get such a child pool; 0 is as many as fit",
+		{Name: "max-slices", Usage: "How many workspaces get such a child pool; 0 is as many as fit",
 			Value: slice(func(s *ipamv1alpha1.PoolSlices) pflag.Value { return Number(&s.MaxSlices) })},
-		Field{Name: "max-per-consumer", Usage: "Addresses that one workspace may hold of the pool", Value: Text(&spec.MaxPerConsumer)},
-		Field{Name: "release-cooldown", Usage: "How long a freed block is not allocated to another claim, such as 30s; at most 24h", Value: Text(&spec.ReleaseCooldown)},
-		Field{Name: "max-retention-lease", Usage: "The longest time for which a retained block is kept, such as 720h", Value: Text(&spec.MaxRetentionLease)},
-	)
+		{Name: "max-per-consumer", Usage: "Addresses that one workspace may hold of the pool", Value: Text(&spec.MaxPerConsumer)},
+		{Name: "release-cooldown", Usage: "How long a freed block is not allocated to another claim, such as 30s; at most 24h", Value: Text(&spec.ReleaseCooldown)},
+		{Name: "max-retention-lease", Usage: "The longest time for which a retained block is kept, such as 720h", Value: Text(&spec.MaxRetentionLease)},
+	}
 }
 
 // OfClaim returns the fields of a claim that flags and columns have under one name.
 func OfClaim(claim *ipamv1alpha1.IPClaim) []Field {
 	spec := &claim.Spec
-	return named(
-		Field{Name: "class", Usage: "Class to claim by", Value: Text(&spec.ClassName)},
-		Field{Name: "scope", Usage: "Object that the block is for" + scopeUsage, Value: Scope(&spec.Scope)},
-		Field{Name: "reclaim-policy", Usage: "What happens to the block when the claim is deleted: Delete frees it, Retain keeps it",
+	return []Field{
+		{Name: "class", Usage: "Class to claim by", Value: Text(&spec.ClassName)},
+		{Name: "scope", Usage: "Object that the block is for" + scopeUsage, Value: Scope(&spec.Scope)},
+		{Name: "reclaim-policy", Usage: "What happens to the block when the claim is deleted: Delete frees it, Retain keeps it",
 			Value: Word(&spec.ReclaimPolicy, ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)},
-		Field{Name: "retained-policy", Usage: "What happens if a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it",
+		{Name: "retained-policy", Usage: "What happens if a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it",
 			Value: Word(&spec.RetainedPolicy, ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse)},
-		Field{Name: "owner", Usage: "Object that uses the block, such as Service/default/web or Machine.example.com/default/m-1", Value: Owner(&spec.OwnerRef)},
-		Field{Name: "owner-uid", Usage: "UID of that object, by which it is told from a later one of its name",
+		{Name: "owner", Usage: "Object that uses the block, such as Service/default/web or Machine.example.com/default/m-1", Value: Owner(&spec.OwnerRef)},
+		{Name: "owner-uid", Usage: "UID of that object, by which it is told from a later one of its name",
 			Value: within(&spec.OwnerRef, func(ref *ipamv1alpha1.OwnerRef) pflag.Value { return Text(&ref.UID) })},
-	)
+	}
 }
 
 // OfAll returns the fields of an object of any kind.
 func OfAll(meta *metav1.ObjectMeta) []Field {
-	return named(
-		Field{Name: "labels", Usage: "Labels of the object, such as site=fra", Value: Labels(&meta.Labels)},
-		Field{Name: "description", Usage: "What people should know of the object: its annotation " + ipamv1alpha1.AnnotationDescription,
+	return []Field{
+		{Name: "labels", Usage: "Labels of the object, such as site=fra", Value: Labels(&meta.Labels)},
+		{Name: "description", Usage: "What people should know of the object: its annotation " + ipamv1alpha1.AnnotationDescription,
 			Value: Annotation(meta, ipamv1alpha1.AnnotationDescription)},
-	)
+	}
 }
 
 // Strategy takes a strategy.
@@ -83,22 +83,12 @@ func Strategy(at *ipamv1alpha1.Strategy) pflag.Value {
 	return Word(at, ipamv1alpha1.FirstFit, ipamv1alpha1.BestFit, ipamv1alpha1.LeastUtilized)
 }
 
-// named names the column of each field that has no other name for it.
-func named(fields ...Field) []Field {
-	for i := range fields {
-		if fields[i].Column == "" {
-			fields[i].Column = fields[i].Name
-		}
-	}
-	return fields
-}
-
 // Columns returns the columns of the fields, each once.
 func Columns() []string {
 	var columns []string
 	for _, f := range slices.Concat(OfPool(&ipamv1alpha1.IPPool{}), OfClaim(&ipamv1alpha1.IPClaim{}), OfAll(&metav1.ObjectMeta{})) {
-		if !slices.Contains(columns, f.Column) {
-			columns = append(columns, f.Column)
+		if !slices.Contains(columns, f.Column()) {
+			columns = append(columns, f.Column())
 		}
 	}
 	return columns

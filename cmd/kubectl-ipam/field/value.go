@@ -3,6 +3,7 @@
 package field
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,9 +23,12 @@ type Field struct {
 	Name, Usage string
 	// Value writes into the object. Its errors go on from "it is".
 	Value pflag.Value
-	// Column is the name of the column, where that is another one.
-	Column string
+	// column is the name of the column, where that is another one.
+	column string
 }
+
+// Column returns the name of the column.
+func (f Field) Column() string { return cmp.Or(f.column, f.Name) }
 
 // Words returns the words of a cell if the field takes several, and the whole cell if not; none of an empty one.
 func (f Field) Words(cell string) []string {

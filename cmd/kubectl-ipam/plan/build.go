@@ -63,14 +63,14 @@ func (b *builder) pool(r row) {
 	pool := &ipamv1alpha1.IPPool{TypeMeta: typeOf("IPPool"), ObjectMeta: metav1.ObjectMeta{Name: r.text(columnName)}}
 	pool.Spec.CIDR = ipamv1alpha1.CIDR(block)
 	for _, f := range field.OfPool(pool) {
-		if f.Column != field.Excluded {
+		if f.Column() != field.Excluded {
 			r.set([]field.Field{f})
 			continue
 		}
 		for _, word := range r.ranges(f) {
 			blocks, err := excluded(word)
 			if err != nil {
-				r.wrong(f.Column, "%s", err)
+				r.wrong(f.Column(), "%s", err)
 				continue
 			}
 			b.exclusions = append(b.exclusions, exclusion{r.line, word, pool.Name, blocks, Note{}})

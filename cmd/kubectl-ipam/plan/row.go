@@ -38,15 +38,15 @@ var dash = regexp.MustCompile(`\s*[-–]\s*`)
 
 // ranges returns the blocks and ranges of a cell that has several. A range may have blanks inside.
 func (r row) ranges(f field.Field) []string {
-	return f.Words(dash.ReplaceAllString(r.text(f.Column), "-"))
+	return f.Words(dash.ReplaceAllString(r.text(f.Column()), "-"))
 }
 
 // set sets fields to what their columns have.
 func (r row) set(fields []field.Field) {
 	for _, f := range fields {
-		for _, word := range f.Words(r.text(f.Column)) {
+		for _, word := range f.Words(r.text(f.Column())) {
 			if err := f.Value.Set(word); err != nil {
-				r.wrong(f.Column, "%s is %v", quoted(word), err)
+				r.wrong(f.Column(), "%s is %v", quoted(word), err)
 			}
 		}
 	}

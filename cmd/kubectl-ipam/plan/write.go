@@ -129,7 +129,7 @@ func claimCells(claim *ipamv1alpha1.IPClaim) map[string]string {
 // withFields adds a cell for each field.
 func withFields(cells map[string]string, fields []field.Field) map[string]string {
 	for _, f := range fields {
-		cells[f.Column] = f.Cell()
+		cells[f.Column()] = f.Cell()
 	}
 	return cells
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
@@ -181,10 +183,11 @@ func (o *grant) apply(ctx context.Context, c client.Client, role rights.Role, bi
 		options = append(options, client.DryRunAll)
 	}
 	for _, binding := range bindings {
-		object, err := unstructuredOf(binding)
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(binding)
 		if err != nil {
 			return err
 		}
+		object := &unstructured.Unstructured{Object: fields}
 		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...); err != nil {
 			return needing(fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err), "the right to create that, and to grant the role: an admin of the workspace has both")
 		}
@@ -215,17 +218,7 @@ func (o *grant) show(role rights.Role, bindings []client.Object) error {
 		if !o.output.Given() {
 			o.output.Format = output.YAML
 		}
-		list := map[string]any{"apiVersion": "v1", "kind": "List"}
-		var items []any
-		for _, binding := range bindings {
-			object, err := unstructuredOf(binding)
-			if err != nil {
-				return err
-			}
-			items = append(items, object.Object)
-		}
-		list["items"] = items
-		return o.output.Print(o.Out, list)
+		return o.output.Print(o.Out, map[string]any{"apiVersion": "v1", "kind": "List", "items": bindings})
 	}
 	where := "here"
 	switch {

@@ -8,8 +8,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
@@ -96,12 +94,4 @@ func applied(binding client.Object) string {
 		return fmt.Sprintf("rolebinding/%s in the namespace %s", binding.GetName(), binding.GetNamespace())
 	}
 	return "clusterrolebinding/" + binding.GetName()
-}
-
-// unstructuredOf converts a binding to the form that is sent and printed, without empty fields.
-func unstructuredOf(binding client.Object) (*unstructured.Unstructured, error) {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(binding)
-	object := &unstructured.Unstructured{Object: fields}
-	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
-	return object, err
 }
