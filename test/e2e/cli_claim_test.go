@@ -86,7 +86,6 @@ func TestCLI_ClaimRefused(t *testing.T) {
 	create("--class", s.name, "--pool", "own").ends(2).says("class", "pool", "--help")
 	create("--length", "129").ends(2).says("prefix length")
 	create("--workspace", "root:net").ends(2).says("--pool or --selector")
-	create("a", "--name", "b").ends(2).says("give one")
 	create("--family", "4").ends(2).says("IPv4 or IPv6")
 	create("-o", "xml").ends(2).says("write one of table, wide")
 	c.run("claim", "crate").ends(2).says(`did you mean "create"?`)
