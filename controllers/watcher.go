@@ -28,7 +28,7 @@ type watcher struct {
 func (w *watcher) Arrived(cluster ledger.ClusterName) {
 	w.releases.Arrived(cluster)
 	w.claims.Arrived(cluster)
-	w.pools.Arrived(cluster)
+	w.pools.Requeue(cluster)
 	w.slices.Changed(cluster)
 }
 
@@ -46,7 +46,7 @@ func (w *watcher) Contested(path string, clusters []ledger.ClusterName) {
 }
 
 // Leaving implements directory.Observer.
-func (w *watcher) Leaving(cluster ledger.ClusterName) { w.pools.Leaving(cluster) }
+func (w *watcher) Leaving(cluster ledger.ClusterName) { w.pools.Requeue(cluster) }
 
 // Departed implements directory.Observer.
 func (w *watcher) Departed(cluster ledger.ClusterName) {

@@ -16,7 +16,7 @@ import (
 // full is waited for.
 func (p *pass) carve(ctx context.Context) (ledger.Pool, error) {
 	if former, replaced := p.waiting.enter(p.request, waitOf(p.pool, p.owner.Cluster)); replaced {
-		p.ledger.Waits.Withdraw(former) // of a pool without its finalizer
+		p.Ledger.Waits.Withdraw(former) // of a pool without its finalizer
 	}
 	asks, err := p.asks(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (p *pass) carve(ctx context.Context) (ledger.Pool, error) {
 	}
 	child := p.entry(netip.Prefix{})
 	child.Parent = request.Pool
-	carved, err := p.ledger.Pools.Carve(ctx, request, child)
+	carved, err := p.Ledger.Pools.Carve(ctx, request, child)
 	if err != nil {
 		return ledger.Pool{}, p.refusedBy(parent.Pool, request, err)
 	}
@@ -49,13 +49,13 @@ func (p *pass) carve(ctx context.Context) (ledger.Pool, error) {
 
 // parent finds the pool to carve from. A child that has none waits in no list of the ledger.
 func (p *pass) parent(ctx context.Context, asks *ipamv1alpha1.IPPool) (resolve.Candidate, error) {
-	view := p.catalog.View(ctx)
+	view := p.Catalog.View(ctx)
 	parent, err := resolve.ParentQuery{Child: asks, From: p.owner}.Resolve(view)
 	if viewErr := view.Err(); viewErr != nil {
 		return parent, viewErr
 	}
 	if err != nil {
-		p.ledger.Waits.Withdraw(ledger.ClaimID(p.id))
+		p.Ledger.Waits.Withdraw(ledger.ClaimID(p.id))
 	}
 	return parent, err
 }
@@ -66,7 +66,7 @@ func (p *pass) refusedBy(parent *ipamv1alpha1.IPPool, request ledger.Request, er
 	over, limited := errors.AsType[*ledger.QuotaError](err)
 	_, frozen := errors.AsType[*ledger.FrozenError](err)
 	if full || limited || frozen {
-		p.ledger.Waits.Add(request)
+		p.Ledger.Waits.Add(request)
 	}
 	switch {
 	case frozen, errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining):
@@ -86,7 +86,7 @@ func (p *pass) asks(ctx context.Context) (*ipamv1alpha1.IPPool, error) {
 	if !labelled {
 		return p.pool, nil
 	}
-	slice, ok, err := p.ledger.Slices.Get(ctx, ledger.PoolID(of), p.owner.Cluster)
+	slice, ok, err := p.Ledger.Slices.Get(ctx, ledger.PoolID(of), p.owner.Cluster)
 	if err != nil || ok && slice.State == ledger.SliceGiven && (slice.Child == "" || slice.Child == p.id) {
 		return p.pool, err
 	}

@@ -47,7 +47,7 @@ func TestCarve_ASliceThatTheLedgerDoesNotKnow(t *testing.T) {
 			child := gen.Pool("p", gen.ChildOf("p", length))
 			child.UID = "uid-of-child"
 			child.Labels = map[string]string{ipamv1alpha1.LabelSlice: string(parent.UID)}
-			p := &pass{Reconciler: &Reconciler{ledger: Ledger{Slices: given{slice: test.slice}}}, pool: child, id: "uid-of-child", owner: directory.Workspace{Cluster: "w"}}
+			p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: Ledger{Slices: given{slice: test.slice}}}}, pool: child, id: "uid-of-child", owner: directory.Workspace{Cluster: "w"}}
 			asks, err := p.asks(t.Context())
 			if err != nil || resolve.IsSlice(asks, parent) != test.want {
 				t.Errorf("asks = %v, %v; want it to ask as a slice: %t", asks, err, test.want)

@@ -60,22 +60,7 @@ type Options struct {
 
 // New makes the pool controller and has mgr run it.
 func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
-	r := &Reconciler{
-		clusters:  mgr,
-		ledger:    opts.Ledger,
-		catalog:   opts.Catalog,
-		directory: opts.Directory,
-		adoption:  opts.Adoption,
-		oracle:    opts.Oracle,
-		queue:     opts.Queue,
-		seen:      opts.Seen,
-		deleted:   opts.Deleted,
-		maxPools:  opts.MaxPools,
-
-		retireBelow: opts.RetireBelow,
-		kin:         opts.Kin,
-		now:         time.Now,
-	}
+	r := &Reconciler{Options: opts, clusters: mgr, now: time.Now}
 	local := mgr.GetLocalManager()
 	return r, builder.TypedControllerManagedBy[mcreconcile.Request](local).
 		Named("pool").
@@ -85,7 +70,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 				if req == nil {
 					return mgr.GetLogger()
 				}
-				return mgr.GetLogger().WithValues("cluster", r.directory.Ledger(req.ClusterName), "pool", req.Name)
+				return mgr.GetLogger().WithValues("cluster", r.Directory.Ledger(req.ClusterName), "pool", req.Name)
 			},
 			NewQueue: func(string, workqueue.TypedRateLimiter[mcreconcile.Request]) inbox.Queue {
 				return opts.Queue
@@ -106,7 +91,7 @@ type (
 func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
 	add := func(q inbox.Queue, pool client.Object) { q.Add(inbox.Request(name, client.ObjectKeyFromObject(pool))) }
 	wakeChildren := func(q inbox.Queue, parent client.Object) {
-		for _, child := range r.waiting.on(r.directory.Workspace(r.directory.Ledger(name)), parent.GetName()) {
+		for _, child := range r.waiting.on(r.Directory.Workspace(r.Directory.Ledger(name)), parent.GetName()) {
 			q.Add(child)
 		}
 	}
@@ -118,8 +103,8 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 				add(q, e.Object)
 			}
 			wakeChildren(q, e.Object)
-			r.wakeRoots(q, r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
-			r.seen(r.directory.Ledger(name), nil, e.Object.(*ipamv1alpha1.IPPool))
+			r.wakeRoots(q, r.Directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
+			r.Seen(r.Directory.Ledger(name), nil, e.Object.(*ipamv1alpha1.IPPool))
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
 			before, after := e.ObjectOld.(*ipamv1alpha1.IPPool), e.ObjectNew.(*ipamv1alpha1.IPPool)
@@ -129,18 +114,18 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 			}
 			if before.Generation != after.Generation || resolve.Ready(before) != resolve.Ready(after) {
 				wakeChildren(q, after)
-				r.wakeRoots(q, r.directory.Ledger(name), after)
+				r.wakeRoots(q, r.Directory.Ledger(name), after)
 			}
-			r.seen(r.directory.Ledger(name), before, after)
+			r.Seen(r.Directory.Ledger(name), before, after)
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
 			add(q, e.Object) // it is forgotten
 			wakeChildren(q, e.Object)
 			r.wakeUnready(ctx, name, cl, q)
-			r.wakeRoots(q, r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
-			r.seen(r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool), nil)
+			r.wakeRoots(q, r.Directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
+			r.Seen(r.Directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool), nil)
 			if !e.DeleteStateUnknown {
-				r.gone(r.directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
+				r.gone(r.Directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
 			}
 		},
 	}
@@ -151,8 +136,8 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) e
 // a list merely left out.
 func (r *Reconciler) gone(in ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
 	id := ledger.PoolID(pool.UID)
-	if known, ok := r.ledger.Pools.Get(id); ok && known.State == ledger.PoolOpen && !r.ledger.Recovery.Frozen(id) {
-		r.deleted(ledger.Holder{Claim: ledger.ClaimID(id), Cluster: in, Name: pool.Name}, pool)
+	if known, ok := r.Ledger.Pools.Get(id); ok && known.State == ledger.PoolOpen && !r.Ledger.Recovery.Frozen(id) {
+		r.Deleted(ledger.Holder{Claim: ledger.ClaimID(id), Cluster: in, Name: pool.Name}, pool)
 	}
 }
 
@@ -160,22 +145,16 @@ func (r *Reconciler) gone(in ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
 // or refused, and its root pools.
 func (r *Reconciler) Named(workspace directory.Workspace) {
 	for _, pool := range slices.Concat(r.waiting.named(workspace), r.roots.of(workspace.Cluster)) {
-		r.queue.Add(pool)
+		r.Queue.Add(pool)
 	}
 }
 
-// Leaving requeues the pools of a workspace that gives up the export. Their finalizers are removed now,
-// even while others hold blocks of them.
-func (r *Reconciler) Leaving(cluster ledger.ClusterName) { r.wake(cluster) }
-
-// Arrived requeues the pools of a workspace that is served again: those that are in use
-// are held again.
-func (r *Reconciler) Arrived(cluster ledger.ClusterName) { r.wake(cluster) }
-
-func (r *Reconciler) wake(cluster ledger.ClusterName) {
-	ctx, name := context.Background(), r.directory.Engaged(cluster)
+// Requeue requeues the pools of a workspace that gives up the export, or is served again: the finalizers are removed now,
+// even while others hold blocks of them, and those that are in use are held again.
+func (r *Reconciler) Requeue(cluster ledger.ClusterName) {
+	ctx, name := context.Background(), r.Directory.Engaged(cluster)
 	if cl, err := r.clusters.GetCluster(ctx, name); err == nil {
-		r.wakeUnready(ctx, name, cl, r.queue)
+		r.wakeUnready(ctx, name, cl, r.Queue)
 	}
 }
 
@@ -184,7 +163,7 @@ func (r *Reconciler) wake(cluster ledger.ClusterName) {
 func (r *Reconciler) wakeUnready(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue) {
 	list := &ipamv1alpha1.IPPoolList{}
 	if err := cl.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "list pools", "cluster", r.directory.Ledger(name))
+		log.FromContext(ctx).Error(err, "list pools", "cluster", r.Directory.Ledger(name))
 		return
 	}
 	for i := range list.Items {

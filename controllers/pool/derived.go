@@ -22,7 +22,7 @@ func (p *pass) derived(ctx context.Context) error {
 		id = p.id
 	}
 	if p.id != "" || shown {
-		if whole, err := p.adoption.Whole(ctx, id, p.pool.Status); err != nil {
+		if whole, err := p.Adoption.Whole(ctx, id, p.pool.Status); err != nil {
 			return p.fail(ctx, err)
 		} else if !whole {
 			return p.freeze(ctx, errLost)
@@ -35,8 +35,8 @@ func (p *pass) derived(ctx context.Context) error {
 		})
 		return nil
 	}
-	p.ledger.Recovery.Trust(p.id)
-	if err := p.ledger.Pools.EndDispute(ctx, p.id); err != nil {
+	p.Ledger.Recovery.Trust(p.id)
+	if err := p.Ledger.Pools.EndDispute(ctx, p.id); err != nil {
 		return p.fail(ctx, err)
 	}
 	p.pool.Status.ScopeDigest = ledger.Digest(p.id)
@@ -49,7 +49,7 @@ func (p *pass) fullest(entered ledger.Pool, own ledger.Capacity) (of ledger.Capa
 	of = own
 	for _, s := range p.spaces(entered) {
 		spaces++
-		if c, ok := p.ledger.Pools.Capacity(s.ID); ok && (spaces == 1 || c.Allocated.Cmp(of.Allocated) > 0) {
+		if c, ok := p.Ledger.Pools.Capacity(s.ID); ok && (spaces == 1 || c.Allocated.Cmp(of.Allocated) > 0) {
 			of = c
 		}
 	}
@@ -61,7 +61,7 @@ func (p *pass) spaces(entered ledger.Pool) (spaces []ledger.Pool) {
 	if entered.Spaces == 0 {
 		return nil
 	}
-	for _, below := range p.kin.Below(p.id) {
+	for _, below := range p.Kin.Below(p.id) {
 		if ledger.IsAddressSpace(below.ID) && below.Derived.Of == p.id {
 			spaces = append(spaces, below)
 		}
@@ -71,7 +71,7 @@ func (p *pass) spaces(entered ledger.Pool) (spaces []ledger.Pool) {
 
 // keptBy names the claim that holds a pool as a whole; empty: none does.
 func (p *pass) keptBy() string {
-	entered, _ := p.ledger.Pools.Get(p.id)
+	entered, _ := p.Ledger.Pools.Get(p.id)
 	if entered.Derived == nil || entered.Derived.Holder.Claim == "" {
 		return ""
 	}
@@ -83,11 +83,11 @@ func (p *pass) keptBy() string {
 
 // use says who uses a pool: the claim that holds it, and those that have blocks of it, or of its address spaces.
 func (p *pass) use(ctx context.Context) (string, error) {
-	entered, _ := p.ledger.Pools.Get(p.id)
+	entered, _ := p.Ledger.Pools.Get(p.id)
 	var names []string
 	total := 0
 	for _, of := range append(p.spaces(entered), entered) {
-		capacity, _ := p.ledger.Pools.Capacity(of.ID)
+		capacity, _ := p.Ledger.Pools.Capacity(of.ID)
 		own, idle, err := p.holders(ctx, of.ID)
 		if err != nil {
 			return "", err
@@ -108,7 +108,7 @@ func (p *pass) use(ctx context.Context) (string, error) {
 // holders lists holders of the pool's own workspace, and counts the pools that nobody uses. A block that cannot be read is counted with
 // the others.
 func (p *pass) holders(ctx context.Context, id ledger.PoolID) (own []string, idle int, err error) {
-	for b, err := range p.ledger.Blocks.List(ctx, allocator.ListOptions{Pool: id, Limit: looked}) {
+	for b, err := range p.Ledger.Blocks.List(ctx, allocator.ListOptions{Pool: id, Limit: looked}) {
 		switch {
 		case err != nil && !ledger.Unreadable(err):
 			return nil, 0, err
@@ -123,6 +123,6 @@ func (p *pass) holders(ctx context.Context, id ledger.PoolID) (own []string, idl
 }
 
 func (p *pass) idle(id ledger.PoolID) bool {
-	known, ok := p.ledger.Pools.Get(id)
-	return ok && known.Derived != nil && known.Derived.Holder.Claim == "" && !p.ledger.Pools.InUse(id)
+	known, ok := p.Ledger.Pools.Get(id)
+	return ok && known.Derived != nil && known.Derived.Holder.Claim == "" && !p.Ledger.Pools.InUse(id)
 }

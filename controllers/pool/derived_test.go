@@ -44,17 +44,26 @@ func newDerivedScene(t *testing.T, objects ...client.Object) *derivedScene {
 	queue := inbox.NewQueue("")
 	t.Cleanup(queue.ShutDown)
 	s.Reconciler = &Reconciler{
-		clusters: clusters, ledger: LedgerOf(s.alloc), directory: known, adoption: adopted{}, queue: queue, kin: s.alloc.Derived(), now: time.Now, seen: func(ledger.ClusterName, *ipamv1alpha1.IPPool, *ipamv1alpha1.IPPool) {},
-		oracle:  &oracle{answer: live.Answer{Verdict: live.Alive, Object: root}},
-		catalog: &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: s.alloc.Pools()},
-		retireBelow: func(ctx context.Context, id ledger.PoolID) error {
-			for _, p := range s.alloc.Derived().Below(id) {
-				if err := s.alloc.Pools().Retire(ctx, p.ID); err != nil {
-					return err
+		Options: Options{
+			Ledger:    LedgerOf(s.alloc),
+			Directory: known,
+			Adoption:  adopted{},
+			Queue:     queue,
+			Kin:       s.alloc.Derived(),
+			Seen:      func(ledger.ClusterName, *ipamv1alpha1.IPPool, *ipamv1alpha1.IPPool) {},
+			Oracle:    &oracle{answer: live.Answer{Verdict: live.Alive, Object: root}},
+			Catalog:   &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: s.alloc.Pools()},
+			RetireBelow: func(ctx context.Context, id ledger.PoolID) error {
+				for _, p := range s.alloc.Derived().Below(id) {
+					if err := s.alloc.Pools().Retire(ctx, p.ID); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
+				return nil
+			},
 		},
+		clusters: clusters,
+		now:      time.Now,
 	}
 	return s
 }

@@ -32,7 +32,7 @@ func (r *Reconciler) Drained(ctx context.Context, pool door.Pool) {
 		return
 	}
 	_ = poll.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
-		cl, err := r.clusters.GetCluster(ctx, r.directory.Engaged(pool.Cluster))
+		cl, err := r.clusters.GetCluster(ctx, r.Directory.Engaged(pool.Cluster))
 		if err != nil {
 			return false, err
 		}
@@ -48,18 +48,18 @@ func (r *Reconciler) Drained(ctx context.Context, pool door.Pool) {
 // them go, the others may as well.
 func (r *Reconciler) draining(ctx context.Context, pool door.Pool) (bool, error) {
 	asked := 0
-	for b, err := range r.ledger.Blocks.List(ctx, allocator.ListOptions{Pool: ledger.PoolID(pool.UID), Limit: looked}) {
+	for b, err := range r.Ledger.Blocks.List(ctx, allocator.ListOptions{Pool: ledger.PoolID(pool.UID), Limit: looked}) {
 		switch {
 		case err != nil:
 			return false, err
 		case b.State == ledger.Cooling:
 			continue
-		case ledger.IsDerived(b.Holder.Claim) && !r.ledger.Pools.InUse(ledger.PoolID(b.Holder.Claim)):
+		case ledger.IsDerived(b.Holder.Claim) && !r.Ledger.Pools.InUse(ledger.PoolID(b.Holder.Claim)):
 			continue // it goes with the pool
 		case b.State == ledger.Retained, b.Holder.Cluster != pool.Cluster, ledger.IsDerived(b.Holder.Claim):
 			return false, nil
 		}
-		answer, err := r.oracle.Holder(ctx, b.Holder)
+		answer, err := r.Oracle.Holder(ctx, b.Holder)
 		if goes := answer.Verdict == live.Gone || answer.Verdict == live.Alive && answer.Leaving; err != nil || !goes {
 			return false, err
 		}

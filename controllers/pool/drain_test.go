@@ -50,7 +50,7 @@ func TestDraining_WhereAllHoldersGo(t *testing.T) {
 		"retained":          {[]ledger.Block{block("gone", ledger.Retained, "own")}, false},
 		"of another tenant": {[]ledger.Block{block("gone", ledger.Bound, "other")}, false},
 	} {
-		r := &Reconciler{ledger: Ledger{Blocks: blocksLedger{blocks: tt.blocks}}, oracle: known}
+		r := &Reconciler{Options: Options{Ledger: Ledger{Blocks: blocksLedger{blocks: tt.blocks}}, Oracle: known}}
 		if got, err := r.draining(t.Context(), door.Pool{Cluster: "own", Name: "p", UID: "u"}); got != tt.want || err != nil {
 			t.Errorf("%s: %t, %v; want %t", name, got, err, tt.want)
 		}

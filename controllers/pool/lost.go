@@ -31,10 +31,10 @@ var errLost error = &outcome.Fault{
 // whole makes sure that the ledger has lost nothing of the pool. Before a root pool
 // is registered, nothing may be lost of those either that it might overlap.
 func (p *pass) whole(ctx context.Context) error {
-	if whole, err := p.adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
+	if whole, err := p.Adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
 		return cmp.Or(err, errLost)
 	}
-	if _, known := p.ledger.Pools.Get(p.id); known || p.pool.Spec.ParentPoolRef != nil {
+	if _, known := p.Ledger.Pools.Get(p.id); known || p.pool.Spec.ParentPoolRef != nil {
 		return nil
 	}
 	others := &ipamv1alpha1.IPPoolList{}
@@ -46,7 +46,7 @@ func (p *pass) whole(ctx context.Context) error {
 		if !ok {
 			continue // it never had a CIDR
 		}
-		if whole, err := p.adoption.Whole(ctx, id, others.Items[i].Status); err != nil || !whole {
+		if whole, err := p.Adoption.Whole(ctx, id, others.Items[i].Status); err != nil || !whole {
 			err = cmp.Or(err, errLost)
 			refusal, _ := outcome.Failed(err)
 			return &outcome.Fault{Message: fmt.Sprintf("pool %s is %s", others.Items[i].Name, refusal.Message), Err: err}

@@ -12,8 +12,8 @@ import (
 // give any number of slices, though they count; and a pool that shows its CIDR is not new, though the ledger may have lost it.
 // No server is asked: the pools that are refused are looked at whenever one of the workspace goes.
 func (p *pass) counted(ctx context.Context) error {
-	if p.maxPools == 0 || p.pool.Status.AllocatedCIDR != "" || p.owner.Cluster == p.directory.Platform().Cluster ||
-		p.ledger.Pools.Count(p.owner.Cluster) < p.maxPools {
+	if p.MaxPools == 0 || p.pool.Status.AllocatedCIDR != "" || p.owner.Cluster == p.Directory.Platform().Cluster ||
+		p.Ledger.Pools.Count(p.owner.Cluster) < p.MaxPools {
 		return nil
 	}
 	asks, err := p.asks(ctx)
@@ -24,6 +24,6 @@ func (p *pass) counted(ctx context.Context) error {
 	return &outcome.Refusal{
 		Reason: ipamv1alpha1.ReasonQuotaExceeded,
 		Message: fmt.Sprintf("the limit of a workspace is %d pools, child pools included; delete one of them, or ask the platform to raise the limit",
-			p.maxPools),
+			p.MaxPools),
 	}
 }

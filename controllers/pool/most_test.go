@@ -17,7 +17,7 @@ import (
 func TestEnter_MorePoolsThanAWorkspaceMayHave(t *testing.T) {
 	t.Parallel()
 	first, servers := newEntered(t, ledger.Pool{})
-	first.maxPools = 1
+	first.MaxPools = 1
 	enter := func(uid types.UID, options ...gen.PoolOption) error {
 		second := *first
 		second.pool = gen.Pool("second", append(options, gen.CIDR("10.0.1.0/24"))...)
@@ -32,29 +32,29 @@ func TestEnter_MorePoolsThanAWorkspaceMayHave(t *testing.T) {
 	if err := first.enter(t.Context()); err != nil {
 		t.Errorf("the pool that is there: %v", err)
 	}
-	if err := first.ledger.Pools.Retire(t.Context(), first.id); err != nil {
+	if err := first.Ledger.Pools.Retire(t.Context(), first.id); err != nil {
 		t.Fatal(err)
 	}
 	if err := enter("two"); err != nil {
 		t.Errorf("a pool after the first has gone: %v", err)
 	}
-	if got := first.ledger.Pools.Count("w"); got != 1 {
+	if got := first.Ledger.Pools.Count("w"); got != 1 {
 		t.Errorf("the workspace has %d pools, want 1", got)
 	}
 	slice := gen.Pool("slice", gen.ChildOf("p", 28))
 	slice.Labels = map[string]string{ipamv1alpha1.LabelSlice: "uid-of-p"}
 	shows := gen.Pool("shows")
 	shows.Status.AllocatedCIDR = "10.0.2.0/24"
-	gives := first.ledger
+	gives := first.Ledger
 	gives.Slices = given{slice: &ledger.Slice{Pool: "uid-of-p", Cluster: "w", State: ledger.SliceGiven}}
 	for name, pool := range map[string]*ipamv1alpha1.IPPool{"a slice": slice, "a pool that the ledger has lost": shows} {
 		exempt := *first
-		exempt.Reconciler, exempt.pool = &Reconciler{ledger: gives, directory: first.directory, maxPools: 1}, pool
+		exempt.Reconciler, exempt.pool = &Reconciler{Options: Options{Ledger: gives, Directory: first.Directory, MaxPools: 1}}, pool
 		if err := exempt.counted(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	first.owner = first.directory.Platform()
+	first.owner = first.Directory.Platform()
 	if err := enter("three"); err != nil {
 		t.Errorf("a pool of the platform: %v", err)
 	}

@@ -78,7 +78,7 @@ func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv
 	if err != nil {
 		return
 	}
-	if in == r.directory.Platform().Cluster {
+	if in == r.Directory.Platform().Cluster {
 		in = ""
 	} else if parent := pool.Spec.ParentPoolRef; parent == nil || parent.ProjectRef == nil {
 		return
@@ -91,10 +91,10 @@ func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv
 // onClass requeues the pools of the platform that name a class that changed, and the root pools that have addresses of it.
 func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) eventHandler {
 	wake := func(ctx context.Context, class client.Object, q inbox.Queue) {
-		platform := r.directory.Platform()
-		for _, pool := range r.catalog.View(ctx).Backing(platform, class.GetName()) {
+		platform := r.Directory.Platform()
+		for _, pool := range r.Catalog.View(ctx).Backing(platform, class.GetName()) {
 			r.wakeRoots(q, platform.Cluster, pool)
-			q.Add(inbox.Request(r.directory.Engaged(platform.Cluster), client.ObjectKey{Name: pool.Name}))
+			q.Add(inbox.Request(r.Directory.Engaged(platform.Cluster), client.ObjectKey{Name: pool.Name}))
 		}
 	}
 	return handlerFuncs{
@@ -110,15 +110,15 @@ func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) eventHan
 
 // reportOverlap sets the condition Overlapping of a tenant's root pool, with an event when it comes.
 func (p *pass) reportOverlap(ctx context.Context, cidr netip.Prefix) error {
-	if p.owner.Cluster == p.directory.Platform().Cluster || p.pool.Spec.ParentPoolRef != nil {
+	if p.owner.Cluster == p.Directory.Platform().Cluster || p.pool.Spec.ParentPoolRef != nil {
 		return nil
 	}
 	p.roots.enter(p.owner.Cluster, p.request, cidr)
 	if p.owner.Path == "" {
 		return nil // whether lists of consumers admit it is told by its path
 	}
-	view := p.catalog.View(ctx)
-	said := resolve.Overlap{Pool: p.pool, CIDR: cidr, Owner: p.owner, Platform: p.directory.Platform()}.Foreign(view)
+	view := p.Catalog.View(ctx)
+	said := resolve.Overlap{Pool: p.pool, CIDR: cidr, Owner: p.owner, Platform: p.Directory.Platform()}.Foreign(view)
 	if err := view.Err(); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (p *pass) reportOverlap(ctx context.Context, cidr netip.Prefix) error {
 // reportDiffering sets the condition ClassesDiffer of a pool that serves none of its classes, as they cannot share it, with an event
 // when it comes.
 func (p *pass) reportDiffering(ctx context.Context) error {
-	view := p.catalog.View(ctx)
+	view := p.Catalog.View(ctx)
 	said := resolve.ClassesDiffer(view, p.pool)
 	if err := view.Err(); err != nil {
 		return err

@@ -21,7 +21,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
-	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
@@ -35,22 +34,11 @@ type Oracle interface {
 
 // Reconciler keeps pools and ledger in step. It is safe for concurrent use.
 type Reconciler struct {
-	clusters  catalog.Clusters
-	ledger    Ledger
-	catalog   *catalog.Catalog
-	directory *directory.Directory
-	adoption  Adoption
-	oracle    Oracle
-	queue     inbox.Queue
-	seen      func(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool)
-	deleted   func(h ledger.Holder, last *ipamv1alpha1.IPPool)
-	now       func() time.Time
-	maxPools  int
-	// retireBelow retires the pools that the system has made below a pool, or fails.
-	retireBelow func(ctx context.Context, id ledger.PoolID) error
-	kin         catalog.Kin
-	waiting     waiting
-	roots       roots
+	Options
+	clusters catalog.Clusters
+	now      func() time.Time
+	waiting  waiting
+	roots    roots
 }
 
 // pass is one reconcile of one pool.
@@ -75,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		return reconcile.Result{}, err
 	}
 	if req.Name == "" {
-		r.wakeUnready(ctx, req.ClusterName, cl, r.queue)
+		r.wakeUnready(ctx, req.ClusterName, cl, r.Queue)
 		return reconcile.Result{}, nil
 	}
 	pool := &ipamv1alpha1.IPPool{}
@@ -86,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	}
 	if err != nil {
 		r.abandon(req)
-		if r.directory.Ledger(req.ClusterName) == r.directory.Platform().Cluster {
+		if r.Directory.Ledger(req.ClusterName) == r.Directory.Platform().Cluster {
 			shown.hide(req.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -95,16 +83,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		Reconciler: r,
 		request:    req,
 		cluster:    cl,
-		owner:      r.directory.Workspace(r.directory.Ledger(req.ClusterName)),
+		owner:      r.Directory.Workspace(r.Directory.Ledger(req.ClusterName)),
 		pool:       pool,
 	}
-	p.id, _ = catalog.IDOf(r.ledger.Pools, pool, p.owner.Cluster)
+	p.id, _ = catalog.IDOf(r.Ledger.Pools, pool, p.owner.Cluster)
 	if unreadable {
 		p.odd = &outcome.Fault{Message: odd.Error()}
 	}
 	result, err := requeueFor(patch.Reconcile(ctx, cl.GetClient(), pool, p.reconcile))
 	if err == nil && p.due > 0 {
-		r.queue.AddAfter(req, p.due)
+		r.Queue.AddAfter(req, p.due)
 	}
 	return result, err
 }
@@ -122,9 +110,9 @@ func requeueFor(err error) (reconcile.Result, error) {
 
 // abandon cancels the wait of a child pool that is gone, or whose workspace is not engaged any more.
 func (r *Reconciler) abandon(req mcreconcile.Request) {
-	r.roots.leave(r.directory.Ledger(req.ClusterName), req)
+	r.roots.leave(r.Directory.Ledger(req.ClusterName), req)
 	if id, waited := r.waiting.leave(req); waited {
-		r.ledger.Waits.Withdraw(id)
+		r.Ledger.Waits.Withdraw(id)
 	}
 }
 
@@ -171,7 +159,7 @@ func (p *pass) enter(ctx context.Context) error {
 	if err := p.whole(ctx); err != nil {
 		return err
 	}
-	entered, known := p.ledger.Pools.Get(p.id)
+	entered, known := p.Ledger.Pools.Get(p.id)
 	if known && p.moves(entered) {
 		err := p.confirm(ctx)
 		if err != nil {
@@ -200,8 +188,8 @@ func (p *pass) enter(ctx context.Context) error {
 	if err := p.exclude(ctx, entered); err != nil {
 		return err
 	}
-	p.ledger.Recovery.Trust(p.id)
-	return p.ledger.Pools.EndDispute(ctx, p.id)
+	p.Ledger.Recovery.Trust(p.id)
+	return p.Ledger.Pools.EndDispute(ctx, p.id)
 }
 
 // place gives a new pool its CIDR: its own, or one carved from its parent.
@@ -213,7 +201,7 @@ func (p *pass) place(ctx context.Context) (ledger.Pool, error) {
 	if err != nil {
 		return ledger.Pool{}, fmt.Errorf("spec.cidr: %w", err)
 	}
-	entered, err := p.ledger.Pools.Register(ctx, p.entry(cidr))
+	entered, err := p.Ledger.Pools.Register(ctx, p.entry(cidr))
 	if overlap, ok := errors.AsType[*ledger.OverlapError](err); ok {
 		return ledger.Pool{}, &outcome.Refusal{
 			Reason: ipamv1alpha1.ReasonOverlap,
@@ -242,10 +230,10 @@ func (p *pass) entry(cidr netip.Prefix) ledger.Pool {
 // unread says that the pool cannot be read, until it is changed. The ledger keeps what it has of the pool, and the other pools
 // of its domain do not wait for it. The condition InUse follows the ledger, so that the pool can be deleted when it is empty.
 func (p *pass) unread(ctx context.Context) error {
-	if whole, err := p.adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
+	if whole, err := p.Adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
 		return p.freeze(ctx, cmp.Or(err, errLost))
 	}
-	p.ledger.Recovery.Trust(p.id)
+	p.Ledger.Recovery.Trust(p.id)
 	_ = p.fail(ctx, p.odd)
 	return p.reportUse(ctx)
 }

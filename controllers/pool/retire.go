@@ -18,30 +18,30 @@ import (
 // retire takes a deleted pool out of the ledger. While it is in use it stays.
 func (p *pass) retire(ctx context.Context) error {
 	p.waiting.leave(p.request)
-	p.ledger.Waits.Withdraw(ledger.ClaimID(p.id))
+	p.Ledger.Waits.Withdraw(ledger.ClaimID(p.id))
 	if !controllerutil.ContainsFinalizer(p.pool, ipamv1alpha1.FinalizerPool) {
 		return nil
 	}
-	if whole, err := p.adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
+	if whole, err := p.Adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
 		return p.freeze(ctx, cmp.Or(err, errLost))
 	}
-	p.ledger.Recovery.Trust(p.id) // others of its domain wait for it
-	err := p.ledger.Pools.Retire(ctx, p.id)
-	if errors.Is(err, ledger.ErrPoolInUse) && !p.ledger.Pools.InUse(p.id) && p.retireBelow(ctx, p.id) == nil {
-		err = p.ledger.Pools.Retire(ctx, p.id)
+	p.Ledger.Recovery.Trust(p.id) // others of its domain wait for it
+	err := p.Ledger.Pools.Retire(ctx, p.id)
+	if errors.Is(err, ledger.ErrPoolInUse) && !p.Ledger.Pools.InUse(p.id) && p.RetireBelow(ctx, p.id) == nil {
+		err = p.Ledger.Pools.Retire(ctx, p.id)
 	}
 	if errors.Is(err, ledger.ErrPoolInUse) {
-		if !p.directory.Leaves(p.owner.Cluster) {
+		if !p.Directory.Leaves(p.owner.Cluster) {
 			p.set(ipamv1alpha1.ConditionDraining, metav1.ConditionTrue, ipamv1alpha1.ReasonBlockInUse, "the pool is deleted, and goes when the last block of it is released")
 			return p.report(ctx)
 		}
 		// Blocks of its pool that others hold do not keep the workspace from going.
 		// The ledger keeps the addresses until the last of them is given back.
-		err = p.ledger.Pools.Drain(ctx, p.id)
+		err = p.Ledger.Pools.Drain(ctx, p.id)
 	}
 	// The slice controller drops the records of pools that it has seen. A new leader will not see this one.
-	if err == nil && p.owner.Cluster == p.directory.Platform().Cluster {
-		err = p.ledger.Slices.DropAll(ctx, p.id)
+	if err == nil && p.owner.Cluster == p.Directory.Platform().Cluster {
+		err = p.Ledger.Slices.DropAll(ctx, p.id)
 	}
 	if err != nil {
 		return fmt.Errorf("retire pool %s: %w", p.pool.Name, err)
@@ -60,7 +60,7 @@ func (p *pass) moves(entered ledger.Pool) bool {
 // It is known still if it is in use: admission has seen it a moment too late, and
 // the pool stays where its blocks are until the last of them is gone.
 func (p *pass) leave(ctx context.Context) (known bool, err error) {
-	err = p.ledger.Pools.Retire(ctx, p.id)
+	err = p.Ledger.Pools.Retire(ctx, p.id)
 	if errors.Is(err, ledger.ErrPoolInUse) {
 		return true, nil
 	}
@@ -69,7 +69,7 @@ func (p *pass) leave(ctx context.Context) (known bool, err error) {
 	}
 	// What the status says is no longer so, and the other domain may refuse the pool.
 	p.pool.Status = ipamv1alpha1.IPPoolStatus{Conditions: p.pool.Status.Conditions}
-	p.wakeUnready(ctx, p.request.ClusterName, p.cluster, p.queue) // it was in the way of some, perhaps
+	p.wakeUnready(ctx, p.request.ClusterName, p.cluster, p.Queue) // it was in the way of some, perhaps
 	log.FromContext(ctx).Info("pool left its address domain")
 	return false, nil
 }

@@ -24,8 +24,12 @@ func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
 	known := directory.New(directory.Workspace{Cluster: "platform"})
 	news := inbox.New(known)
 	r := &Reconciler{
+		Options: Options{
+			Ledger:    Ledger{Waits: &withdrawals{}},
+			Directory: known,
+			Queue:     news.Pools,
+		},
 		clusters: testbed.Clusters{"w": testbed.NewWorkspace(t, refused, ready)},
-		ledger:   Ledger{Waits: &withdrawals{}}, directory: known, queue: news.Pools,
 	}
 	for _, left := range []ledger.Pool{{ID: "p", Cluster: "w", Name: "p"}, {ID: "child", Cluster: "w", Name: "child", Parent: "p"}} {
 		news.Retired(left)
@@ -73,12 +77,17 @@ func TestGone(t *testing.T) {
 		"not compared": {knownPool{pool: ledger.Pool{ID: id, State: ledger.PoolOpen}, frozen: true}, nil},
 	} {
 		var got []ledger.ClaimID
-		r := &Reconciler{ledger: Ledger{Pools: tt.ledger, Recovery: tt.ledger}, deleted: func(h ledger.Holder, _ *ipamv1alpha1.IPPool) {
-			if h.Cluster != "w" || h.Namespace != "" || h.Name != "p" {
-				t.Errorf("%s: the holder is %+v, want pool p of workspace w", name, h)
-			}
-			got = append(got, h.Claim)
-		}}
+		r := &Reconciler{
+			Options: Options{
+				Ledger: Ledger{Pools: tt.ledger, Recovery: tt.ledger},
+				Deleted: func(h ledger.Holder, _ *ipamv1alpha1.IPPool) {
+					if h.Cluster != "w" || h.Namespace != "" || h.Name != "p" {
+						t.Errorf("%s: the holder is %+v, want pool p of workspace w", name, h)
+					}
+					got = append(got, h.Claim)
+				},
+			},
+		}
 		r.gone("w", pool)
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s: said to be deleted are %v, want %v", name, got, tt.want)
@@ -92,9 +101,9 @@ func TestRetire_DropsTheSlices(t *testing.T) {
 	t.Parallel()
 	for _, inUse := range []bool{true, false} {
 		p, _ := newEntered(t, ledger.Pool{})
-		p.owner = p.directory.Platform()
+		p.owner = p.Directory.Platform()
 		p.pool.Finalizers = []string{ipamv1alpha1.FinalizerPool}
-		alloc := p.ledger.Blocks.(*allocator.Allocator)
+		alloc := p.Ledger.Blocks.(*allocator.Allocator)
 		record := ledger.Slice{Pool: p.id, Cluster: "w", Binding: "b", State: ledger.SliceDeclined}
 		if err := alloc.Slices().Put(t.Context(), record, 0); err != nil {
 			t.Fatal(err)
@@ -122,7 +131,7 @@ func TestEnter_AnotherDomainKeepsTheSlices(t *testing.T) {
 	t.Parallel()
 	p, _ := newEntered(t, ledger.Pool{})
 	p.pool.Spec.AddressDomain = "d"
-	alloc := p.ledger.Blocks.(*allocator.Allocator)
+	alloc := p.Ledger.Blocks.(*allocator.Allocator)
 	record := ledger.Slice{Pool: p.id, Cluster: "v", Binding: "b", State: ledger.SliceDeclined}
 	if err := alloc.Slices().Put(t.Context(), record, 0); err != nil {
 		t.Fatal(err)

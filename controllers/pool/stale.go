@@ -20,7 +20,7 @@ var errStale = errors.New("the pool is deleted or changed, and the cache does no
 // leader's cache may be older than what the former leader has followed. It would enter again, and never remove, a
 // pool that was retired, and it would undo a change of the spec: addresses that are excluded would be allocated.
 func (p *pass) confirm(ctx context.Context) error {
-	answer, err := p.oracle.Holder(ctx, ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name})
+	answer, err := p.Oracle.Holder(ctx, ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name})
 	switch {
 	case err != nil:
 		return fmt.Errorf("ask whether the pool is as the cache shows it: %w", err)
@@ -47,7 +47,7 @@ func (p *pass) exclude(ctx context.Context, entered ledger.Pool) error {
 	if err != nil {
 		return err
 	}
-	return p.ledger.Pools.Exclude(ctx, p.id, next)
+	return p.Ledger.Pools.Exclude(ctx, p.id, next)
 }
 
 // reachesBeyond reports whether some of these addresses are not among the others.

@@ -48,7 +48,7 @@ func TestConfirm(t *testing.T) {
 		"no answer":          {oracle: oracle{err: errors.New("timeout")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &pass{Reconciler: &Reconciler{oracle: &test.oracle}, pool: gen.Pool("p")}
+			p := &pass{Reconciler: &Reconciler{Options: Options{Oracle: &test.oracle}}, pool: gen.Pool("p")}
 			if err := p.confirm(t.Context()); (err == nil) != test.want || errors.Is(err, errStale) != test.stale {
 				t.Errorf("confirm = %v; want it to be so: %t, stale: %t", err, test.want, test.stale)
 			}
@@ -96,7 +96,7 @@ func TestEnter_ByAStaleCache(t *testing.T) {
 			if err := p.enter(t.Context()); errors.Is(err, errStale) != stale || err != nil && !stale {
 				t.Errorf("enter = %v; want errStale: %t", err, stale)
 			}
-			now, _ := p.ledger.Pools.Get(p.id)
+			now, _ := p.Ledger.Pools.Get(p.id)
 			if left := now.Space != ledger.DomainSpace("w", "d"); !slices.Equal(now.Excluded, prefixes(tt.want...)) || left != tt.left {
 				t.Errorf("the ledger excludes %v, left the domain: %t; want %v, %t", now.Excluded, left, tt.want, tt.left)
 			}
@@ -116,7 +116,7 @@ func newEntered(t *testing.T, has ledger.Pool, shown ...gen.PoolOption) (*pass, 
 	servers := &oracle{answer: live.Answer{Verdict: live.Alive, Object: pool}}
 	known := directory.New(directory.Workspace{Cluster: "platform"})
 	return &pass{
-		Reconciler: &Reconciler{ledger: LedgerOf(alloc), adoption: adopted{}, oracle: servers, directory: known, queue: inbox.New(known).Pools, now: time.Now},
+		Reconciler: &Reconciler{Options: Options{Ledger: LedgerOf(alloc), Adoption: adopted{}, Oracle: servers, Directory: known, Queue: inbox.New(known).Pools}, now: time.Now},
 		cluster:    testbed.NewWorkspace(t),
 		pool:       pool, id: has.ID, owner: directory.Workspace{Cluster: "w"},
 	}, servers

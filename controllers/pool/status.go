@@ -30,8 +30,8 @@ const (
 
 // report sets the status of a pool that the ledger knows.
 func (p *pass) report(ctx context.Context) error {
-	entered, ok := p.ledger.Pools.Get(p.id)
-	capacity, known := p.ledger.Pools.Capacity(p.id)
+	entered, ok := p.Ledger.Pools.Get(p.id)
+	capacity, known := p.Ledger.Pools.Capacity(p.id)
 	if !ok || !known {
 		return fmt.Errorf("pool %s is not in the ledger", p.pool.Name)
 	}
@@ -46,11 +46,11 @@ func (p *pass) report(ctx context.Context) error {
 	shownCapacity, spaces := p.fullest(entered, capacity)
 	succeeded(p.pool, entered, shownCapacity, warning)
 	p.pool.Status.Spaces = spaces
-	if entered.Derived == nil && p.owner.Cluster == p.directory.Platform().Cluster {
-		free, _ := p.ledger.Pools.FreeBlocks(p.id)
+	if entered.Derived == nil && p.owner.Cluster == p.Directory.Platform().Cluster {
+		free, _ := p.Ledger.Pools.FreeBlocks(p.id)
 		shown.show(p.pool.Name, figure{capacity, free, p.samples})
 	}
-	p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: p.ledger.Recovery.LedgerID(), Changes: catalog.Changes(entered, capacity.Changes)}
+	p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: p.Ledger.Recovery.LedgerID(), Changes: catalog.Changes(entered, capacity.Changes)}
 	if err := p.reportOverlap(ctx, entered.CIDR); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func refused(pool *ipamv1alpha1.IPPool, refusal *outcome.Refusal) {
 
 // reportUse sets the condition InUse, which admission reads to refuse a deletion.
 func (p *pass) reportUse(ctx context.Context) error {
-	if !p.ledger.Pools.InUse(p.id) && p.keptBy() == "" {
+	if !p.Ledger.Pools.InUse(p.id) && p.keptBy() == "" {
 		p.set(ipamv1alpha1.ConditionInUse, metav1.ConditionFalse, ipamv1alpha1.ReasonUnused, "the pool holds no block")
 		return nil
 	}
@@ -219,7 +219,7 @@ func (p *pass) gateway(ctx context.Context, entered ledger.Pool, capacity ledger
 	if capacity.Stranded == 0 || !entered.CIDR.Contains(router) {
 		return "", nil
 	}
-	blocks, err := p.ledger.Pools.Overlapping(ctx, p.id, netip.PrefixFrom(router, router.BitLen()))
+	blocks, err := p.Ledger.Pools.Overlapping(ctx, p.id, netip.PrefixFrom(router, router.BitLen()))
 	if err != nil && !ledger.Unreadable(err) {
 		return "", fmt.Errorf("find the holder of the gateway of pool %s: %w", p.pool.Name, err)
 	}

@@ -22,8 +22,8 @@ func (l trusting) Trust(id ledger.PoolID) { l.trusted[id] = true }
 func TestReconcile_OfAPoolThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	p, _ := newEntered(t, ledger.Pool{Space: ledger.DomainSpace("w", "d")})
-	trusting := trusting{p.ledger.Recovery, map[ledger.PoolID]bool{}}
-	p.ledger.Recovery, p.odd = trusting, &outcome.Fault{Message: "odd"}
+	trusting := trusting{p.Ledger.Recovery, map[ledger.PoolID]bool{}}
+	p.Ledger.Recovery, p.odd = trusting, &outcome.Fault{Message: "odd"}
 	if err := p.reconcile(t.Context()); err != nil {
 		t.Errorf("reconcile = %v, want nil until the pool is changed", err)
 	}

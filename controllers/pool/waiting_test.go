@@ -68,7 +68,7 @@ func (w *withdrawals) Withdraw(id ledger.ClaimID) { w.who = append(w.who, id) }
 // ledger, too: else room would be held for it again and again.
 func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 	alloc := &withdrawals{}
-	r := &Reconciler{ledger: Ledger{Waits: alloc}, clusters: testbed.Clusters{}}
+	r := &Reconciler{Options: Options{Ledger: Ledger{Waits: alloc}}, clusters: testbed.Clusters{}}
 	child := gen.Pool("k", gen.ChildOf("p", 24))
 	request := inbox.Request("a", client.ObjectKeyFromObject(child))
 	r.waiting.enter(request, waitOf(child, "a"))
