@@ -130,6 +130,9 @@ func (g group) Others() string { return strconv.Itoa(len(g.Claims) - 1) }
 // Holder names the claim, with its workspace if that is another one.
 func (w waiting) Holder() string { return space.In(w.Namespace+"/"+w.Name, w.Workspace) }
 
+// Scope lists the objects that the claim is for.
+func (w waiting) Scope() string { return facts.Scope(w.Spec.Scope) }
+
 // Owner names the object that uses the block; empty if the claim names none.
 func (w waiting) Owner() string { return space.OwnerOf(w.Spec.OwnerRef) }
 

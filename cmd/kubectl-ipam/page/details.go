@@ -23,6 +23,8 @@ type details struct {
 	// Because is the reason of a state; it may be empty.
 	Because string
 	Holder  *space.Holding
+	// Others hold the same block, each in an address space of its own.
+	Others []space.Holding
 	// Child leads to the pool that has the block.
 	Child string
 	// Zoom leads to the map of the block; empty if it has no parts.
@@ -48,6 +50,11 @@ func (s *Snapshot) detailsOf(p *Pool, block netip.Prefix) *details {
 	at := slices.IndexFunc(p.Held, func(h space.Holding) bool { return h.Block.Overlaps(block) && h.Block.Bits() <= block.Bits() })
 	if at >= 0 {
 		d.heldBy(&p.Held[at])
+		for _, h := range p.Held[at+1:] {
+			if h.Block == d.Block {
+				d.Others = append(d.Others, h)
+			}
+		}
 		return d
 	}
 	if slices.ContainsFunc(p.Held, func(h space.Holding) bool { return h.Block.Overlaps(block) }) {

@@ -33,9 +33,11 @@ type listRow struct {
 	Kind  draw.Kind
 	// Holder names the holder of the block; Link leads to it on a map.
 	Holder, Class, Owner string
-	Workspace            string
-	Since                metav1.Time
-	Link                 string
+	// Scope has the objects that the block is given for, or its pool is made for; it may be empty.
+	Scope     string
+	Workspace string
+	Since     metav1.Time
+	Link      string
 	// Meter is how full a child pool is.
 	Meter meter
 }
@@ -72,7 +74,7 @@ func rows(snapshot *Snapshot, p *Pool, depth int) []listRow {
 	all := make([]listRow, 0, len(p.Held))
 	for _, h := range p.Held {
 		all = append(all, listRow{
-			Depth: depth, Block: h.Block, Kind: kindOf(h), Holder: h.Holder, Class: h.Class, Owner: h.Owner,
+			Depth: depth, Block: h.Block, Kind: kindOf(h), Holder: h.Holder, Class: h.Class, Owner: h.Owner, Scope: h.Scope,
 			Workspace: h.Workspace, Since: h.Since, Link: p.At(window, h.Block),
 		})
 	}
@@ -103,7 +105,7 @@ func grown(snapshot *Snapshot, p *Pool, all []listRow) []listRow {
 			out = append(out, row)
 			continue
 		}
-		row.Meter, row.Link = child.Meter(), child.Path()
+		row.Meter, row.Link, row.Scope = child.Meter(), child.Path(), child.Scope()
 		out = append(append(out, row), rows(snapshot, child, row.Depth+1)...)
 	}
 	return out
@@ -138,13 +140,13 @@ func (s *server) csv(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Disposition", "attachment")
 	out := csv.NewWriter(w)
 	write := func(cells ...string) { _ = out.Write(cells) } // Flush keeps the error: the client has gone
-	write("BLOCK", "ADDRESSES", "STATE", "HOLDER", "CLASS", "OWNER", "SINCE", "DEPTH")
+	write("BLOCK", "ADDRESSES", "STATE", "HOLDER", "CLASS", "OWNER", "SINCE", "DEPTH", "SCOPE")
 	for _, row := range rows(snapshot, p, 0) {
 		since := ""
 		if !row.Since.IsZero() {
 			since = row.Since.UTC().Format("2006-01-02T15:04:05Z")
 		}
-		write(row.Block.String(), cidr.Size(row.Block).String(), row.Is(), legible.Cell(row.Holder), legible.Cell(row.Class), legible.Cell(row.Owner), since, strconv.Itoa(row.Depth))
+		write(row.Block.String(), cidr.Size(row.Block).String(), row.Is(), legible.Cell(row.Holder), legible.Cell(row.Class), legible.Cell(row.Owner), since, strconv.Itoa(row.Depth), legible.Cell(row.Scope))
 	}
 	out.Flush()
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
@@ -53,6 +54,14 @@ func (c Claim) Waits() bool { return c.Status.AllocatedCIDR == "" }
 
 // Title names the pool, with its workspace if that is another one.
 func (p *Pool) Title() string { return space.In(p.Name, p.Workspace) }
+
+// Scope lists the objects that the pool is for; empty for a pool that is for all.
+func (p *Pool) Scope() string {
+	if p.Object == nil {
+		return ""
+	}
+	return facts.Scope(p.Object.Spec.Scope)
+}
 
 // Path is where the pool is shown; parts come behind its name, as a prefix or the word list.
 func (p *Pool) Path(parts ...string) string { return p.link(nil, parts...) }
@@ -203,8 +212,11 @@ func (p *Pool) blocks() []draw.Block {
 
 // labelOf is a holder in few words.
 func labelOf(h space.Holding) string {
-	if h.Kind == space.Child {
+	switch {
+	case h.Kind == space.Child:
 		return "pool " + h.Name
+	case h.Scope != "":
+		return space.In(h.Name, h.Workspace) + " for " + h.Scope
 	}
 	return space.In(h.Name, h.Workspace)
 }
