@@ -30,6 +30,13 @@ func ForRange() ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.Target = ipamv1alpha1.TargetScopeRange })
 }
 
+// Each makes the option for each claim by itself, such as a scope that no other claim has.
+func Each(option func() ClaimOption) ClaimOption { return each(option) }
+
+type each func() ClaimOption
+
+func (e each) claim(claim *ipamv1alpha1.IPClaim) { e().claim(claim) }
+
 // Below makes a class take its blocks from the pools of another one.
 func Below(class string) ClassOption {
 	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.ParentClassName = class })

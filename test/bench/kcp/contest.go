@@ -54,6 +54,7 @@ func (s *stage) contests(opts *options) []contest {
 		s.besideBare(fmt.Sprintf("%d clients of %d tenants, one shared pool", crowdOfTenants, tenantCount), func(side *side) *contestant {
 			return s.claims("", side, bySharedPool, crowdOfTenants)
 		}),
+		s.networks(),
 		s.storms(),
 		s.besideBare(fmt.Sprintf("%d clients, delete → the record is gone", crowdOfKinds), func(side *side) *contestant {
 			return &contestant{side: side, ready: side.stock, play: side.deletions}

@@ -62,6 +62,9 @@ func (s *stage) furnish(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := furnishNetworks(ctx, platform); err != nil {
+		return err
+	}
 	for _, one := range s.ipam.tenants {
 		if err := s.furnishTenant(ctx, one); err != nil {
 			return fmt.Errorf("tenant %s: %w", one.Path, err)

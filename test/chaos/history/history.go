@@ -1,6 +1,7 @@
 // Package history follows what claims show through every revision of the etcd in which
 // kcp keeps them, with no gap when kcp is killed, and checks that no two show a common
-// address at any of them, and that no claim's address ever changes.
+// address at any of them, and that no claim's address ever changes. Claims for ranges are
+// compared with one another alone.
 package history
 
 import (
@@ -27,6 +28,7 @@ const claimKeys = "/registry/" + ipamv1alpha1.GroupName + "/ipclaims/"
 type shown struct {
 	uid    types.UID
 	prefix netip.Prefix
+	ranged bool // it holds a pool, in which others may have their addresses
 }
 
 // History knows all claims of some workspaces, whose pools must not overlap. Its
@@ -116,7 +118,9 @@ func (h *History) apply(key string, kv *mvccpb.KeyValue) {
 		return
 	}
 	if claim.Status.AllocatedCIDR != "" {
-		h.show(kv.ModRevision, key, shown{uid: claim.UID, prefix: netip.MustParsePrefix(claim.Status.AllocatedCIDR)})
+		h.show(kv.ModRevision, key, shown{
+			uid: claim.UID, prefix: netip.MustParsePrefix(claim.Status.AllocatedCIDR), ranged: claim.Spec.Target == ipamv1alpha1.TargetScopeRange,
+		})
 	}
 }
 
@@ -135,7 +139,7 @@ func (h *History) show(revision int64, key string, now shown) {
 	}
 	h.claims[key] = now
 	for other, held := range h.claims {
-		if other != key && held.prefix.Overlaps(now.prefix) {
+		if other != key && held.ranged == now.ranged && held.prefix.Overlaps(now.prefix) {
 			h.problems = append(h.problems, fmt.Sprintf("revision %d: %s has %s while %s has %s", revision, key, now.prefix, other, held.prefix))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"math/big"
 	"math/rand/v2"
 	"os"
@@ -75,9 +76,10 @@ func TestLong_Stack(t *testing.T) {
 type site struct {
 	*testing.T
 	store     *etcd.Cluster
-	platform  *framework.Platform // of the controller that uses it
-	verify    []string            // flags by which that controller is asked to verify
-	pool      *ipamv1alpha1.IPPool
+	platform  *framework.Platform  // of the controller that uses it
+	verify    []string             // flags by which that controller is asked to verify
+	pool      *ipamv1alpha1.IPPool // of flat claims
+	networks  *ipamv1alpha1.IPPool // of networks
 	customers []*customer
 	history   *history.History
 }
@@ -108,14 +110,20 @@ func newSite(t *testing.T, seed uint64) *site {
 	}
 	// A block whose record was not made, as kcp was killed, and whose claim is deleted
 	// before anybody watches again, is left to the sweep: not for a minute, here.
-	sweeping := []string{"--orphan-min-age=5s", "--sweep-interval=3s"}
+	sweeping := []string{"--orphan-min-age=5s", "--sweep-interval=3s", "--derived-pool-idle=3s"}
 	s.platform = framework.NewPlatform(t).Replica(t, "chaos", slices.Concat(s.verify, sweeping)...)
 	s.platform.StartController(t)
 	// Room for all claims at once, however scattered, and soon given out again.
 	s.pool = gen.Pool("chaos", gen.CIDR("10.0.0.0/24"), gen.Backs("chaos"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	v6 := gen.Family(ipamv1alpha1.IPv6)
+	s.networks = gen.Pool("networks", gen.CIDR("2001:db8::/44"), gen.Backs("network"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
 	// On a slow machine a fault leaves so many of its few blocks to the sweep that the brake would hold.
 	s.pool.Annotations = map[string]string{sweep.AnnotationAllow: time.Now().Add(2 * time.Hour).Format(time.RFC3339)}
-	framework.Create(t, s.platform, gen.Class("chaos"), s.pool)
+	s.networks.Annotations = s.pool.Annotations
+	framework.Create(t, s.platform, gen.Class("chaos"), s.pool, s.networks,
+		gen.Class("network", v6, gen.DefaultLength(48), gen.PoolPer("network", "project")),
+		gen.Class("interface", v6, gen.DefaultLength(64), gen.Below("network")),
+	)
 	s.history = follow(t)
 	for i := range customers {
 		c := &customer{
@@ -159,7 +167,9 @@ func (s *site) settles() *ipamv1alpha1.IPClaim {
 		}
 		for i := range claims.Items {
 			framework.WaitBound(s, c.tenant, &claims.Items[i])
-			sum.Add(sum, size(&claims.Items[i]))
+			if claims.Items[i].Spec.ClassName == "chaos" {
+				sum.Add(sum, size(&claims.Items[i]))
+			}
 		}
 	}
 	last := gen.Claim("last", gen.OfClass("chaos"), gen.Length(30))
@@ -181,20 +191,22 @@ func (s *site) settles() *ipamv1alpha1.IPClaim {
 	return last
 }
 
-// empties deletes all claims and then the pool, and waits until the ledger has nothing of them.
+// empties deletes all claims, those for ranges last, and then the pools, and waits until the ledger has nothing of them.
 func (s *site) empties(last *ipamv1alpha1.IPClaim) {
 	s.Helper()
 	framework.Delete(s, s.customers[0].tenant, last)
 	for _, c := range s.customers {
-		for name := range c.has {
+		for _, name := range slices.Sorted(maps.Keys(c.has)) {
 			if err := c.remove(s.Context(), name); err != nil {
 				s.Fatalf("tenant %s: %v", c.tenant.Path, err)
 			}
 		}
 	}
-	framework.Eventually(s, "the pool to be deleted", func(ctx context.Context) error {
-		return client.IgnoreNotFound(s.platform.Delete(ctx, s.pool)) // as soon as it shows that none of it is in use
-	})
+	for _, pool := range []*ipamv1alpha1.IPPool{s.pool, s.networks} {
+		framework.Eventually(s, "the pool to be deleted", func(ctx context.Context) error {
+			return client.IgnoreNotFound(s.platform.Delete(ctx, pool)) // as soon as it shows that none of it is in use
+		})
+	}
 	ledger, err := etcd.Dial(s.store.Addrs()...)
 	if err != nil {
 		s.Fatalf("reach the ledger: %v", err)

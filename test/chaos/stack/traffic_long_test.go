@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/internal/absent"
@@ -20,6 +22,8 @@ import (
 const (
 	// names is how many names a tenant has for its claims, which come and go.
 	names = 5
+	// nets is how many networks a tenant has: each with a name for its range, and one for an interface.
+	nets = 2
 	// patience is how long one thing may take to be done. kcp takes 25 s to start.
 	patience = 3 * time.Minute
 )
@@ -50,20 +54,34 @@ func (c *customer) act(ctx context.Context) error {
 	if c.leaves && c.random.IntN(40) == 0 {
 		return c.rebind(ctx)
 	}
-	name, length := fmt.Sprint("c", c.random.IntN(names)), int32(29+c.random.IntN(3))
+	name, options := c.draw()
 	again := c.random.IntN(3) == 0
 	if c.has[name] {
 		if err := c.remove(ctx, name); err != nil || !again {
 			return err
 		}
 	}
-	return c.add(ctx, name, length)
+	return c.add(ctx, name, options...)
 }
 
-func (c *customer) add(ctx context.Context, name string, length int32) error {
+// draw returns a claim to be: c… are flat ones, e… interfaces of networks, and r… the ranges of these.
+func (c *customer) draw() (name string, options []gen.ClaimOption) {
+	n := c.random.IntN(names + 2*nets)
+	network := strconv.Itoa(n % nets)
+	switch {
+	case n < names:
+		return fmt.Sprint("c", n), []gen.ClaimOption{gen.OfClass("chaos"), gen.Length(int32(29 + c.random.IntN(3)))}
+	case n < names+nets:
+		return "e" + network, []gen.ClaimOption{gen.OfClass("interface"), gen.Within("network", network)}
+	default:
+		return "r" + network, []gen.ClaimOption{gen.OfClass("network"), gen.Within("network", network), gen.ForRange()}
+	}
+}
+
+func (c *customer) add(ctx context.Context, name string, options ...gen.ClaimOption) error {
 	c.has[name] = true
 	return retry.Do(ctx, patience, "create "+name, func(ctx context.Context) error {
-		claim := gen.Claim(name, gen.OfClass("chaos"), gen.Length(length))
+		claim := gen.Claim(name, options...)
 		return client.IgnoreAlreadyExists(c.tenant.Create(ctx, claim)) // the answer to the first try was lost
 	})
 }
@@ -74,6 +92,10 @@ func (c *customer) remove(ctx context.Context, name string) error {
 		err := c.tenant.Delete(ctx, gen.Claim(name))
 		if absent.Object(err, "ipclaims", name) {
 			return nil // the answer to the try before was lost
+		}
+		if apierrors.IsConflict(err) && name[0] == 'r' && c.has["e"+name[1:]] {
+			c.has[name] = true // the range stays
+			return nil
 		}
 		return err
 	})
