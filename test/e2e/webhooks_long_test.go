@@ -18,7 +18,9 @@ import (
 // What is registered is written once, and again when it is deleted or changed.
 func TestLong_WebhooksHealed(t *testing.T) {
 	t.Parallel()
-	platform, _ := webhookScene(t)
+	platform := framework.NewPlatform(t)
+	platform.StartController(t)
+	platform.WaitWebhooks(t)
 	admin := framework.Admin(t, platform.Path)
 	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	key := client.ObjectKey{Name: ipamv1alpha1.GroupName}
