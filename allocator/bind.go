@@ -49,6 +49,11 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block ledger.Bloc
 		return ledger.Block{}, false, err
 	}
 	a.leave(req.Request)
+	if a.table.WasBound(req.Holder.Claim) { // a transaction would be in vain, for all who share it
+		if block, had, err := a.Lookup(ctx, req.Holder.Claim); err != nil || had {
+			return block, had, err
+		}
+	}
 	b := newBind(req, req.holding(a.engine.Hooks.Now()))
 	var last int64
 	for {
@@ -66,6 +71,9 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block ledger.Bloc
 		if !errors.Is(err, errBound) && !errors.Is(err, ledger.ErrUnknownPool) {
 			a.makeWay(req.Request, err)
 			return ledger.Block{}, false, err
+		}
+		if errors.Is(err, errBound) {
+			a.table.NoteBound(req.Holder.Claim)
 		}
 		block, lookupErr := a.latest(ctx, req.Holder.Claim)
 		switch {

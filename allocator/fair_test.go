@@ -35,15 +35,16 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	const others = 8
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
-	bound, stale, gone := l.bind(request("p", "bound", 28)), l.bind(request("p", "stale", 28)), l.bind(request("p", "gone", 28))
+	stale, gone := l.bind(request("p", "stale", 28)), l.bind(request("p", "gone", 28))
 	if err := l.Retained().SetPolicy(t.Context(), "stale", ledger.Retain); err != nil {
 		t.Fatalf("SetPolicy: %v", err)
 	}
 	l.free("gone")
 	l.bind(request("p", "successor", 28)) // where gone was
+	var bound ledger.Block
 	refuted := map[string]func() error{
 		"bind of a bound claim": func() error {
-			again, err := l.Bind(t.Context(), request("p", "bound", 28))
+			again, err := l.Bind(t.Context(), request("p", string(bound.Holder.Claim), 28))
 			if err == nil && again != bound {
 				err = fmt.Errorf("it became %v", again)
 			}
@@ -53,6 +54,7 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 		"release of a block that is gone":     func() error { return wantChanged(l.ReleaseFor(t.Context(), gone, ledger.CauseReleased)) },
 	}
 	for _, round := range []string{"once", "again"} {
+		bound = l.bind(request("p", "bound "+round, 28)) // a claim that was refuted is looked for first
 		got := l.transactionsOf(len(refuted)+others, func(calls *sync.WaitGroup) {
 			for name, call := range refuted {
 				calls.Go(func() {
@@ -78,14 +80,22 @@ func TestGroup_RefutedCallsDoNotStarveOthers(t *testing.T) {
 	const others = 8
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
-	for i := range 4 {
-		l.bind(request("p", fmt.Sprint("bound", i), 28))
+	stale := make([]ledger.Block, 4)
+	for i := range stale {
+		stale[i] = l.bind(request("p", fmt.Sprint("stale", i), 28))
+		if err := l.Retained().SetPolicy(t.Context(), stale[i].Holder.Claim, ledger.Retain); err != nil {
+			t.Fatalf("SetPolicy: %v", err)
+		}
 	}
 	var refuted, binds sync.WaitGroup
 	again := func(i int64) {
 		var queued int
 		l.worker("p").Read(func() { queued = l.worker("p").Queue.Size })
-		refuted.Go(func() { l.bind(request("p", fmt.Sprint("bound", i), 28)) })
+		refuted.Go(func() {
+			if err := wantChanged(l.ReleaseFor(t.Context(), stale[i], ledger.CauseReleased)); err != nil {
+				t.Errorf("release of a block that has changed: %v", err)
+			}
+		})
 		l.waitQueued(queued + 1)
 	}
 	inFlight, goOn := l.holdCommits()
@@ -112,6 +122,31 @@ func TestGroup_RefutedCallsDoNotStarveOthers(t *testing.T) {
 	refuted.Wait()
 	if n := sent.Load(); n != 4 { // of the first, of the refuted group, of the others, and of those that came meanwhile
 		t.Errorf("%d binds beside calls that are refuted take %d transactions, want 4", others, n)
+	}
+	l.sameAsLedger()
+}
+
+// A caller that binds a bound claim again and again costs the others one transaction, and not each second one.
+func TestBind_LooksFirstForAClaimThatWasBound(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	bound := l.bind(request("p", "bound", 28))
+	l.bind(request("p", "bound", 28))
+	var sent atomic.Int64
+	l.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(ledger.SpaceID) error {
+			sent.Add(1)
+			return nil
+		}
+	})
+	for i := range 4 {
+		if again := l.bind(request("p", "bound", 28)); again != bound {
+			t.Errorf("the block of a bound claim became %v", again)
+		}
+		l.bind(request("p", fmt.Sprint("other", i), 28))
+	}
+	if n := sent.Load(); n != 4 {
+		t.Errorf("4 binds beside 4 of a bound claim took %d transactions, want 4", n)
 	}
 	l.sameAsLedger()
 }

@@ -36,7 +36,8 @@ type Table struct {
 	has     map[ledger.ClusterName]int         // how many pools, none that is 0
 	waits   map[ledger.ClaimID][]ledger.PoolID // where a claim waits
 	damage  Damage                             // of the records of pools that are not known
-	retired retirees
+	retired recent[ledger.PoolID]              // that an Allocator, this one or another, has retired while the watch followed: any other may have been lost
+	bound   recent[ledger.ClaimID]             // whose bind was refuted, because they were bound
 	kin     kin
 }
 
@@ -263,6 +264,20 @@ func (t *Table) HasRetired(id ledger.PoolID) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.retired.has(id)
+}
+
+// NoteBound notes that the bind of a claim was refuted, because the claim is bound.
+func (t *Table) NoteBound(id ledger.ClaimID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bound.add(id)
+}
+
+// WasBound reports whether NoteBound was called for a claim, not too long ago.
+func (t *Table) WasBound(id ledger.ClaimID) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.bound.has(id)
 }
 
 // WaitsAnywhere reports whether a claim waits.
