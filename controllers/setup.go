@@ -233,7 +233,8 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	return errors.Join(
 		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, pools, releases, pooled.Closer, opts),
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc.Retained(), Suspect: releases.Suspect}),
-		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper), mgr.GetLocalManager().Add(leading{alloc, opts.Door.Peer}),
+		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper),
+		mgr.GetLocalManager().Add(manager.RunnableFunc(func(ctx context.Context) error { return alloc.Lead(ctx, opts.Door.Peer) })), // on the leader alone
 		mgr.GetLocalManager().Add(&memory.Watch{}),
 		mgr.GetLocalManager().Add(&reservations{count: alloc.Reservations().Count, names: known, clock: clock.RealClock{}}),
 	)
