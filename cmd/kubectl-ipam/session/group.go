@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -39,29 +40,26 @@ func refuseWords(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
+// elsewhere are the verbs that a noun does not have, and the commands that do what they mean. No noun stands for all.
+var elsewhere = []struct{ nouns, verbs, use string }{
+	{"", "history", "ipam-controller history"},
+	{"kubectl-ipam", "create delete describe get list ls release rm show", "kubectl ipam claim VERB, or another noun: pool, class, address"},
+	{"claim pool class", "edit", "kubectl edit ipNOUN NAME"},
+	{"class", "delete release rm", "kubectl delete ipclass NAME"},
+	{"address", "delete release rm edit", "kubectl ipam claim release NAME, with the claim that kubectl ipam address show names"},
+	{"address", "list ls", "kubectl ipam address show CIDR"},
+	{"tenant", "describe show", "kubectl ipam tenant list"},
+	{"tenant", "edit", "kubectl edit apibinding NAME, in the workspace of the tenant"},
+	{"tenant", "delete release rm", "kubectl delete apibinding NAME, in the workspace of the tenant, which releases all its claims"},
+}
+
 // kubectlDoes returns the command of another program, or of another noun, that does what a verb means here; empty
 // if there is none.
 func kubectlDoes(noun, verb string) string {
-	is := func(verbs ...string) bool { return slices.Contains(verbs, verb) }
-	switch {
-	case is("history"):
-		return "ipam-controller history"
-	case noun == "kubectl-ipam" && is("create", "delete", "describe", "get", "list", "ls", "release", "rm", "show"):
-		return fmt.Sprintf("kubectl ipam claim %s, or another noun: pool, class, address", verb)
-	case is("edit") && slices.Contains([]string{"claim", "pool", "class"}, noun):
-		return fmt.Sprintf("kubectl edit ip%s NAME", noun)
-	case noun == "class" && is("delete", "release", "rm"):
-		return "kubectl delete ipclass NAME"
-	case noun == "address" && is("delete", "release", "rm", "edit"):
-		return "kubectl ipam claim release NAME, with the claim that kubectl ipam address show names"
-	case noun == "address" && is("list", "ls"):
-		return "kubectl ipam address show CIDR"
-	case noun == "tenant" && is("describe", "show"):
-		return "kubectl ipam tenant list"
-	case noun == "tenant" && is("edit"):
-		return "kubectl edit apibinding NAME, in the workspace of the tenant"
-	case noun == "tenant" && is("delete", "release", "rm"):
-		return "kubectl delete apibinding NAME, in the workspace of the tenant, which releases all its claims"
+	for _, one := range elsewhere {
+		if (one.nouns == "" || slices.Contains(strings.Fields(one.nouns), noun)) && slices.Contains(strings.Fields(one.verbs), verb) {
+			return strings.NewReplacer("NOUN", noun, "VERB", verb).Replace(one.use)
+		}
 	}
 	return ""
 }
