@@ -27,7 +27,8 @@ func (a *Allocator) Derived() Derived { return Derived{a} }
 //
 // A new pool is trusted: while others may have been lost that were published below a pool, that has to be frozen.
 //
-// Refusals are those of Carve, and *ReleasingError, also if the pool is there, and is being released.
+// Refusals are those of Carve, and *ReleasingError, also if the pool is there, and is being released. With a Holder that is a reservation
+// they are ErrReservations and ErrLapsing, too.
 func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Pool, excluded func(cidr netip.Prefix) []netip.Prefix) (ledger.Pool, error) {
 	if p.Derived == nil || p.Derived.Class == "" {
 		return ledger.Pool{}, fmt.Errorf("%w: pool %s has no class that it is derived for", ledger.ErrInvalid, p.Name)
@@ -43,6 +44,11 @@ func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Poo
 		made.HeldSince = store.Stamped(d.a.engine.Hooks.Now())
 	}
 	p.Derived, p.Frozen = &made, false
+	end, err := d.reserving(made.Holder)
+	if err != nil {
+		return ledger.Pool{}, err
+	}
+	defer end()
 	for {
 		there, ok, err := d.there(ctx, p.ID)
 		if err == nil && !ok {
@@ -56,6 +62,16 @@ func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Poo
 			return there, err
 		}
 	}
+}
+
+// reserving counts a call that lets a reservation hold a pool, among those of its workspace. end must follow. Any other holder counts for nothing.
+func (d Derived) reserving(by ledger.Holder) (end func(), err error) {
+	cluster, ok := ledger.ReservedBy(by.Claim)
+	if !ok {
+		return func() {}, nil
+	}
+	err = d.a.table.Reservations.Begin(cluster, by.Claim, d.a.engine.Hooks.Now())
+	return func() { d.a.table.Reservations.End(cluster) }, err
 }
 
 // goes retires a pool that drains and is empty, and reports whether it is gone. Somebody was about to.
@@ -105,13 +121,18 @@ func (d Derived) Space(ctx context.Context, of ledger.PoolID, workspace ledger.C
 }
 
 // Hold lets a claim, or a reservation of one, hold a derived pool, which is not retired then. It returns the pool as it is. A
-// claim that holds the pool already changes nothing; a reservation renews its HeldSince.
+// claim that holds the pool already changes nothing; a reservation renews its HeldSince, for some minutes from its first hold on.
 //
-// Refusals are *HeldError, if another one holds it, ErrUnknownPool and *ReleasingError.
+// Refusals are *HeldError, if another one holds it, ErrUnknownPool and *ReleasingError, and those of Reserve for a reservation.
 func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (ledger.Pool, error) {
 	if err := ledger.CheckID("claim", by.Claim); err != nil {
 		return ledger.Pool{}, err
 	}
+	end, err := d.reserving(by)
+	if err != nil {
+		return ledger.Pool{}, err
+	}
+	defer end()
 	_, reserves := ledger.ReservedBy(by.Claim)
 	return d.change(ctx, id, func(p ledger.Pool) error {
 		switch {

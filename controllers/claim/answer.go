@@ -107,7 +107,7 @@ func (a *arrival) giveBack(ctx context.Context, block ledger.Block) {
 // left for an earlier one that seems to have failed, as it may again.
 func (r *Reconciler) turn(ctx context.Context, req door.Request) error {
 	id := promise.Of(req.Cluster, req.Claim)
-	if req.DryRun || !r.ledger.Reservations.Has(id) {
+	if req.DryRun || isRange(req.Claim) || !r.ledger.Reservations.Has(id) { // of a range, the claim that is stored gets it
 		return nil
 	}
 	err := door.Sleep(ctx, req.Cluster, func(ctx context.Context) error {

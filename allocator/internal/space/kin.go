@@ -64,12 +64,20 @@ func remove[K ~string](sets map[K]map[ledger.PoolID]struct{}, key K, id ledger.P
 	}
 }
 
+// bind notes the record of a pool. The caller holds mu.
+func (t *Table) bind(p ledger.Pool) {
+	t.kin.put(p)
+	if p.Derived != nil {
+		t.Reservations.PutRange(p.ID, p.Derived.Holder.Claim, p.Derived.HeldSince)
+	}
+}
+
 // Amend notes that the record of a pool has changed. Its space's lock is held.
 func (t *Table) Amend(p *Pool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pools[p.ID] == p {
-		t.kin.put(p.Pool)
+		t.bind(p.Pool)
 	}
 }
 

@@ -82,7 +82,8 @@ func (r *Reserved) remove(at ledger.Position) {
 // concurrent use.
 type Reservations struct {
 	mu     sync.Mutex
-	stored Reserved
+	stored Reserved // of blocks
+	ranges Reserved // of whole pools
 	calls  map[ledger.ClusterName]int
 	told   map[ledger.ClaimID]time.Time // the last answer with a reservation of this ID, for a second at least
 	kept   int                          // how many of those were left when the old ones were last forgotten
@@ -130,11 +131,11 @@ func second(t time.Time) time.Time { return t.Truncate(time.Second) }
 func (r *Reservations) Begin(c ledger.ClusterName, id ledger.ClaimID, now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	since, again := r.stored.of[c][id]
+	since, again := r.since(c, id)
 	switch {
 	case again && now.Sub(since) >= Renewable:
 		return ledger.ErrLapsing
-	case !again && len(r.stored.of[c])+r.calls[c] >= MaxReservations:
+	case !again && len(r.stored.of[c])+len(r.ranges.of[c])+r.calls[c] >= MaxReservations:
 		return ledger.ErrReservations
 	}
 	if r.calls == nil {
@@ -160,15 +161,28 @@ func (r *Reservations) Put(at ledger.Position, block store.Record) {
 	r.stored.Put(at, block)
 }
 
+// PutRange notes the holder that a pool has as a whole now, and when it came; empty: none.
+func (r *Reservations) PutRange(pool ledger.PoolID, by ledger.ClaimID, since time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ranges.Put(ledger.Position{Space: ledger.SpaceID(pool)}, store.Record{Holdings: []store.Holding{{Claim: by, BoundAt: since}}})
+}
+
 // Since is when the first CREATE was answered with a reservation. ok is false if the ledger does not have it.
 func (r *Reservations) Since(c ledger.ClusterName, id ledger.ClaimID) (since time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	since, ok = r.stored.of[c][id]
+	return r.since(c, id)
+}
+
+func (r *Reservations) since(c ledger.ClusterName, id ledger.ClaimID) (since time.Time, ok bool) {
+	if since, ok = r.stored.of[c][id]; !ok {
+		since, ok = r.ranges.of[c][id]
+	}
 	return since, ok
 }
 
-// Reset replaces the reservations that the ledger has.
+// Reset replaces the reservations of blocks that the ledger has.
 func (r *Reservations) Reset(stored *Reserved) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,8 +202,10 @@ func (r *Reservations) Count() map[ledger.ClusterName]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	counts := make(map[ledger.ClusterName]int, len(r.stored.of))
-	for c, ids := range r.stored.of {
-		counts[c] = len(ids)
+	for _, of := range []map[ledger.ClusterName]map[ledger.ClaimID]time.Time{r.stored.of, r.ranges.of} {
+		for c, ids := range of {
+			counts[c] += len(ids)
+		}
 	}
 	return counts
 }

@@ -86,7 +86,7 @@ func (t *Table) Add(p *Pool) {
 	}
 	t.pools[p.ID] = p
 	t.retired.forget(p.ID)
-	t.kin.put(p.Pool)
+	t.bind(p.Pool)
 	if p.Above() == "" {
 		t.rootsOf(p.Cluster).Pools[p.ID] = p.Pool
 	}
@@ -102,6 +102,7 @@ func (t *Table) Remove(p *Pool) {
 	}
 	delete(t.pools, p.ID)
 	t.kin.remove(p.ID)
+	t.Reservations.PutRange(p.ID, "", time.Time{})
 	if t.has[p.Cluster]--; t.has[p.Cluster] == 0 {
 		delete(t.has, p.Cluster)
 	}

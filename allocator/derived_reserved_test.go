@@ -1,0 +1,73 @@
+package allocator
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// A workspace has so many reservations and no more, those of blocks and of ranges together, as every replica counts them.
+func TestHold_ReservationsAreBounded(t *testing.T) {
+	l := newLedger(t)
+	other := l.open()
+	l.pool("p", "10.0.0.0/16")
+	reserved := func(n int) ledger.Holder {
+		h := claim(ledger.ReservationID("tenant", fmt.Sprint(n)))
+		h.Name = "range"
+		return h
+	}
+	made := func(on *Allocator, n int) error {
+		p := ofNetwork("net", fmt.Sprint(n))
+		p.Derived.Holder = reserved(n)
+		_, err := on.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 28}, p, nil)
+		return err
+	}
+	l.reserve(reservation("web", 28))
+	for n := 1; n < space.MaxReservations; n++ {
+		l.must(made(l.Allocator, n))
+	}
+	other.catchUp(t)
+	free := l.provision("p", 28, ofNetwork("net", "free"))
+	for _, a := range []*Allocator{l.Allocator, other, l.open()} {
+		if _, err := a.Derived().Hold(t.Context(), free.ID, reserved(0)); !errors.Is(err, ledger.ErrReservations) {
+			t.Errorf("Hold beyond the limit = %v, want %v", err, ledger.ErrReservations)
+		}
+		if err := made(a, 0); !errors.Is(err, ledger.ErrReservations) {
+			t.Errorf("Provision beyond the limit = %v, want %v", err, ledger.ErrReservations)
+		}
+	}
+	of := ofNetwork("net", "7").Derived.ID()
+	l.must(func() error { _, err := l.Derived().Hand(t.Context(), of, reserved(7).Claim, claim("uid")); return err }())
+	if _, err := l.Derived().Hold(t.Context(), free.ID, reserved(0)); err != nil {
+		t.Errorf("Hold when one was confirmed = %v", err)
+	}
+}
+
+// A CREATE that fails each time does not hold a range for as long as it is repeated.
+func TestHold_AgainAndAgain(t *testing.T) {
+	c := newClock()
+	l := newLedger(t)
+	l.swap(func(h *engine.Hooks) { h.Now = c.now })
+	l.pool("p", "10.0.0.0/16")
+	p, by := l.provision("p", 24, ofNetwork("net", "a")), claim(ledger.ReservationID("tenant", "r"))
+	d := l.Derived()
+	for c.now().Sub(p.RegisteredAt) < space.Renewable {
+		held, err := d.Hold(t.Context(), p.ID, by)
+		if err != nil || !held.Derived.HeldSince.Equal(c.now().Truncate(time.Millisecond)) {
+			t.Fatalf("Hold after %s = %+v, %v; want it held since now", c.now().Sub(p.RegisteredAt), held.Derived, err)
+		}
+		c.advance(time.Minute)
+	}
+	if _, err := d.Hold(t.Context(), p.ID, by); !errors.Is(err, ledger.ErrLapsing) {
+		t.Errorf("Hold = %v after %s, want %v", err, space.Renewable, ledger.ErrLapsing)
+	}
+	l.must(d.Drop(t.Context(), p.ID, by.Claim))
+	if _, err := d.Hold(t.Context(), p.ID, by); err != nil {
+		t.Errorf("Hold when it has lapsed = %v", err)
+	}
+}
