@@ -192,7 +192,7 @@ func TestIPPool_Update(t *testing.T) {
 	}
 }
 
-// many is a list of n entries, of a format that takes their number.
+// many returns a list of n entries, of a format that takes their number.
 func many(n int, format string) string {
 	list := make([]string, n)
 	for i := range list {
