@@ -94,7 +94,7 @@ func TestNetworks_Client(t *testing.T) {
 	t.Run("the life of a network", func(t *testing.T) { c.with(t, dual).theLifeOfANetwork() })
 	t.Run("an interface is refused as a whole", func(t *testing.T) { c.with(t, dual).refusesAsAWhole() })
 	t.Run("a full level", func(t *testing.T) { c.with(t, networks.Options{Network: "single", Location: "half"}).aFullLevel() })
-	t.Run("records right after their claims", func(t *testing.T) { c.with(t, dual).recordsRightAfter(100) })
+	t.Run("records right after their claims", func(t *testing.T) { c.with(t, dual).recordsRightAfter(20) })
 	t.Run("all at once", func(t *testing.T) { c.with(t, dual).comeAndGo(8, 3) })
 	c.hasNothingLeft()
 }
