@@ -189,7 +189,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	}
 	doubts := claim.NewDoubts(news.Claims, known)
 	adopter := adopt.New(adopt.Options{
-		Ledger: adopt.LedgerOf(alloc), Ranges: alloc.Derived(), Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect, Doubt: doubts.Add,
+		Ledger: alloc, Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect, Doubt: doubts.Add,
 	})
 	pooled.Compare, pooled.HasAll = adopter.Compare, adopter.Complete
 	claims, err := claim.New(mgr, claim.Options{

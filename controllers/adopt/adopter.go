@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
@@ -31,12 +32,6 @@ const (
 	apart = 10 * time.Second
 )
 
-// Ranges are the pools that the system makes. allocator.Derived has these methods.
-type Ranges interface {
-	Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (ledger.Pool, error)
-	Space(ctx context.Context, of ledger.PoolID, workspace ledger.ClusterName, scope ledger.Scope) (ledger.Pool, error)
-}
-
 // Record is the published record, read past every cache.
 type Record interface {
 	Each(ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error
@@ -45,8 +40,8 @@ type Record interface {
 
 // Options configure an Adopter. All fields are required.
 type Options struct {
-	Ledger    Ledger
-	Ranges    Ranges
+	// Ledger is made whole again.
+	Ledger    *allocator.Allocator
 	Record    Record
 	Directory *directory.Directory
 	// Clusters shows the pools of the workspaces, from the caches.
@@ -63,6 +58,7 @@ type Adopter struct {
 	Options
 	clock clock.PassiveClock
 	hint  chan struct{}
+	lacks func(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) // asks the ledger
 	// missed are the workspaces of records that were found bound nowhere, and when first. The pass owns it.
 	missed map[ledger.ClusterName]time.Time
 
@@ -73,7 +69,7 @@ type Adopter struct {
 // New makes an Adopter.
 func New(opts Options) *Adopter {
 	return &Adopter{
-		Options: opts, clock: clock.RealClock{}, hint: make(chan struct{}, 1),
+		Options: opts, clock: clock.RealClock{}, hint: make(chan struct{}, 1), lacks: opts.Ledger.Recovery().Behind,
 		missed: map[ledger.ClusterName]time.Time{}, lost: map[ledger.PoolID]bool{},
 	}
 }
@@ -101,14 +97,14 @@ func (a *Adopter) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha
 // found lost stays so until it is whole again, whatever of it is in the ledger by then.
 // That is written in the ledger: another process, or another replica, goes on from there.
 func (a *Adopter) misses(ctx context.Context, id ledger.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
-	pool, known := a.Ledger.Pools.Get(id)
+	pool, known := a.Ledger.Pools().Get(id)
 	if known && pool.Frozen {
 		a.lose(id)
 	}
 	if a.isLost(id) || status.AllocatedCIDR == "" {
 		return a.isLost(id), nil
 	}
-	if known && !a.Ledger.Recovery.Frozen(id) {
+	if known && !a.Ledger.Recovery().Frozen(id) {
 		return false, nil
 	}
 	behind, err := a.behind(ctx, id, status)
@@ -117,11 +113,11 @@ func (a *Adopter) misses(ctx context.Context, id ledger.PoolID, status ipamv1alp
 	}
 	// The record shows a pool until its finalizer is off, and caches show it longer. It may have been retired
 	// since it was found in memory, so this is asked last.
-	if retired, err := a.Ledger.Pools.Retired(ctx, id); err != nil || retired {
+	if retired, err := a.Ledger.Pools().Retired(ctx, id); err != nil || retired {
 		return false, err
 	}
 	a.lose(id)
-	return true, a.Ledger.Recovery.Freeze(ctx, id)
+	return true, a.Ledger.Recovery().Freeze(ctx, id)
 }
 
 // behind reports whether the ledger lacks changes that a pool's status speaks of, or is another
@@ -129,14 +125,14 @@ func (a *Adopter) misses(ctx context.Context, id ledger.PoolID, status ipamv1alp
 func (a *Adopter) behind(ctx context.Context, id ledger.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
 	had := status.Ledger
 	if had == nil { // written by a version that did not count
-		had = &ipamv1alpha1.PoolLedger{ID: a.Ledger.Recovery.LedgerID()}
+		had = &ipamv1alpha1.PoolLedger{ID: a.Ledger.Recovery().LedgerID()}
 	}
 	changes := had.Changes
-	if p, ok := a.Ledger.Pools.Get(id); ok {
+	if p, ok := a.Ledger.Pools().Get(id); ok {
 		changes -= catalog.Changes(p, 0)
 	}
-	behind, err := a.Ledger.Recovery.Behind(ctx, id, changes)
-	return behind || had.ID != a.Ledger.Recovery.LedgerID(), err
+	behind, err := a.lacks(ctx, id, changes)
+	return behind || had.ID != a.Ledger.Recovery().LedgerID(), err
 }
 
 func (a *Adopter) isLost(id ledger.PoolID) bool {
@@ -214,7 +210,7 @@ func (a *Adopter) pass(ctx context.Context) error {
 func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 	for _, p := range w.lost {
 		if p.stuck == nil {
-			if err := w.stick(p, w.Ledger.Recovery.Resume(ctx, p.id, p.beyond(w.Ledger.Recovery.LedgerID()))); err != nil {
+			if err := w.stick(p, w.Ledger.Recovery().Resume(ctx, p.id, p.beyond(w.Ledger.Recovery().LedgerID()))); err != nil {
 				return resumed, err
 			}
 		}

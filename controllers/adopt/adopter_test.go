@@ -86,7 +86,7 @@ func (l *loss) restart() {
 	l.t.Helper()
 	l.ledger = testbed.Ledger(l.t, l.etcd.Client(), allocator.Options{Frozen: true})
 	l.Adopter = New(Options{
-		Ledger: LedgerOf(l.ledger), Ranges: l.ledger.Derived(), Record: l.record,
+		Ledger: l.ledger, Record: l.record,
 		Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}),
 		Suspect:   func(h ledger.Holder) { l.suspected = append(l.suspected, h.Claim) },
 		Doubt:     func(ledger.Holder) {},

@@ -26,10 +26,10 @@ var (
 // promised gives a claim the block that is reserved for it. If nothing is, and the claim has no block by
 // its record, it notes the claim for believe.
 func (w *world) promised(ctx context.Context, r record) error {
-	if _, ok, err := w.Ledger.Reservations.Confirm(ctx, *r.promise); ok || err != nil {
+	if _, ok, err := w.Ledger.Reservations().Confirm(ctx, *r.promise); ok || err != nil {
 		return err
 	}
-	if _, ok, err := w.Ledger.Blocks.Lookup(ctx, r.request.Holder.Claim); ok || err != nil {
+	if _, ok, err := w.Ledger.Lookup(ctx, r.request.Holder.Claim); ok || err != nil {
 		return err
 	}
 	w.mu.Lock()
@@ -73,14 +73,14 @@ func (w *world) takeAlone(ctx context.Context, p *pool, r record) error {
 	if r.request.Pool, err = w.within(ctx, r, scope); err != nil {
 		return err
 	}
-	blocks, err := w.Ledger.Pools.Overlapping(ctx, r.request.Pool, r.request.Exact)
+	blocks, err := w.Ledger.Pools().Overlapping(ctx, r.request.Pool, r.request.Exact)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(blocks, func(b ledger.Block) bool { return b.State != ledger.Cooling }) {
 		return errOthers
 	}
-	if _, err = w.Ledger.Recovery.Adopt(ctx, r.request, r.state); err != nil {
+	if _, err = w.Ledger.Recovery().Adopt(ctx, r.request, r.state); err != nil {
 		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
 	}
 	return nil

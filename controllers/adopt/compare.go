@@ -19,13 +19,13 @@ import (
 // after the ledger was opened, as those of the leader are, and a ledger that is exchanged later is
 // noticed by the Allocator itself.
 func (a *Adopter) Compare(ctx context.Context, id ledger.PoolID) (bool, error) {
-	of, known := a.Ledger.Pools.Get(id)
+	of, known := a.Ledger.Pools().Get(id)
 	if !known {
 		return false, nil
 	}
 	all := true
-	for p := range a.Ledger.Pools.All() {
-		if p.Space != of.Space || p.State != ledger.PoolOpen || !a.Ledger.Recovery.Frozen(p.ID) {
+	for p := range a.Ledger.Pools().All() {
+		if p.Space != of.Space || p.State != ledger.PoolOpen || !a.Ledger.Recovery().Frozen(p.ID) {
 			continue
 		}
 		whole, err := a.compare(ctx, p)
@@ -44,7 +44,7 @@ func (a *Adopter) compare(ctx context.Context, p ledger.Pool) (bool, error) {
 	}
 	if ledger.IsAddressSpace(p.ID) { // its changes count with those of its pool, which alone is published
 		var known bool
-		if p, known = a.Ledger.Pools.Get(p.Derived.Of); !known {
+		if p, known = a.Ledger.Pools().Get(p.Derived.Of); !known {
 			return false, nil
 		}
 	}
@@ -56,13 +56,13 @@ func (a *Adopter) compare(ctx context.Context, p ledger.Pool) (bool, error) {
 	if err := cl.GetCache().Get(ctx, client.ObjectKey{Name: p.Name}, pool); err != nil {
 		return false, err
 	}
-	if id, ok := catalog.IDOf(a.Ledger.Pools, pool, p.Cluster); !ok || id != p.ID || pool.Status.AllocatedCIDR == "" || pool.Status.ObservedGeneration != pool.Generation {
+	if id, ok := catalog.IDOf(a.Ledger.Pools(), pool, p.Cluster); !ok || id != p.ID || pool.Status.AllocatedCIDR == "" || pool.Status.ObservedGeneration != pool.Generation {
 		return false, nil // what it excludes may have changed, which the leader has to follow first
 	}
 	behind, err := a.behind(ctx, p.ID, pool.Status)
 	if err != nil || behind {
 		return false, err
 	}
-	a.Ledger.Recovery.Trust(p.ID)
+	a.Ledger.Recovery().Trust(p.ID)
 	return true, nil
 }

@@ -22,8 +22,8 @@ func (a *Adopter) Complete(ctx context.Context, in ledger.ClusterName, claim *ip
 	if !ok {
 		return true, nil
 	}
-	unseen := map[ledger.PoolID]bool{}    // those that were not compared yet, as long as no workspace shows them
-	for p := range a.Ledger.Pools.All() { // which costs no list
+	unseen := map[ledger.PoolID]bool{}      // those that were not compared yet, as long as no workspace shows them
+	for p := range a.Ledger.Pools().All() { // which costs no list
 		switch {
 		case !s.mayBe(p.Cluster, p.Name, p.CIDR), ledger.IsAddressSpace(p.ID): // which is compared with its pool
 		case p.Frozen || a.isLost(p.ID):
@@ -86,14 +86,14 @@ func (s display) mayBe(owner ledger.ClusterName, name string, cidr netip.Prefix)
 // waits reports whether a pool of the ledger was not compared with its status yet. One that drains has got no block
 // since, and nothing may be left to compare it with.
 func (a *Adopter) waits(p ledger.Pool) bool {
-	return p.State == ledger.PoolOpen && a.Ledger.Recovery.Frozen(p.ID)
+	return p.State == ledger.PoolOpen && a.Ledger.Recovery().Frozen(p.ID)
 }
 
 // has reports whether the ledger has all that a pool's status speaks of. Our finalizer is taken off a pool that goes
 // when the ledger has retired it, which only the process remembers that has seen it. Others may keep the pool there for
 // as long as they like.
 func (a *Adopter) has(ctx context.Context, id ledger.PoolID, pool *ipamv1alpha1.IPPool) (bool, error) {
-	p, known := a.Ledger.Pools.Get(id)
+	p, known := a.Ledger.Pools().Get(id)
 	switch {
 	case a.isLost(id), p.Frozen:
 		return false, nil
@@ -103,7 +103,7 @@ func (a *Adopter) has(ctx context.Context, id ledger.PoolID, pool *ipamv1alpha1.
 	if behind, err := a.behind(ctx, id, pool.Status); err != nil || !behind {
 		return err == nil, err
 	}
-	return a.Ledger.Pools.Retired(ctx, id)
+	return a.Ledger.Pools().Retired(ctx, id)
 }
 
 func retired(pool *ipamv1alpha1.IPPool) bool {

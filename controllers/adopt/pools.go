@@ -59,19 +59,19 @@ func (w *world) enterBelow(ctx context.Context, children []*pool) (orphans []*po
 }
 
 func (w *world) knows(p *pool) bool {
-	_, known := w.Ledger.Pools.Get(p.id)
+	_, known := w.Ledger.Pools().Get(p.id)
 	return known
 }
 
 // register enters a root pool where its status says it was.
 func (w *world) register(ctx context.Context, p *pool) error {
-	if known, ok := w.Ledger.Pools.Get(p.id); ok && known.Space != p.space {
+	if known, ok := w.Ledger.Pools().Get(p.id); ok && known.Space != p.space {
 		// It has changed its domain since, when it was empty.
-		if err := w.Ledger.Pools.Retire(ctx, p.id); err != nil {
+		if err := w.Ledger.Pools().Retire(ctx, p.id); err != nil {
 			return fmt.Errorf("move it to its address domain: %w", err)
 		}
 	}
-	_, err := w.Ledger.Pools.Register(ctx, ledger.Pool{
+	_, err := w.Ledger.Pools().Register(ctx, ledger.Pool{
 		ID: p.id, Cluster: p.owner.Cluster, Name: p.name, CIDR: p.cidr, Space: p.space, Frozen: true,
 	})
 	if overlap, ok := errors.AsType[*ledger.OverlapError](err); ok && !w.ids[overlap.With.ID] {
@@ -80,7 +80,7 @@ func (w *world) register(ctx context.Context, p *pool) error {
 	if err != nil {
 		return err
 	}
-	return w.Ledger.Recovery.Freeze(ctx, p.id) // it may have been there, as it is in the copy that was restored
+	return w.Ledger.Recovery().Freeze(ctx, p.id) // it may have been there, as it is in the copy that was restored
 }
 
 // displace takes a pool out of the ledger that was deleted since, if that is so.
@@ -89,15 +89,15 @@ func (a *Adopter) displace(ctx context.Context, old ledger.Pool) error {
 	if err != nil || answer.Verdict != live.Gone {
 		return err
 	}
-	if err = a.Ledger.Pools.Retire(ctx, old.ID); errors.Is(err, ledger.ErrPoolInUse) {
-		return a.Ledger.Pools.Drain(ctx, old.ID)
+	if err = a.Ledger.Pools().Retire(ctx, old.ID); errors.Is(err, ledger.ErrPoolInUse) {
+		return a.Ledger.Pools().Drain(ctx, old.ID)
 	}
 	return err
 }
 
 // readopt carves a child where its status says it was.
 func (w *world) readopt(ctx context.Context, p, parent *pool) error {
-	if known, ok := w.Ledger.Pools.Get(p.id); ok && (known.CIDR == p.cidr || p.derived == nil) {
+	if known, ok := w.Ledger.Pools().Get(p.id); ok && (known.CIDR == p.cidr || p.derived == nil) {
 		return nil
 	} else if ok {
 		if err := w.clear(ctx, known); err != nil {
@@ -106,7 +106,7 @@ func (w *world) readopt(ctx context.Context, p, parent *pool) error {
 	}
 	request := ledger.Request{Pool: parent.id, Holder: p.holder(), Exact: p.cidr, Since: p.made, Slice: p.slice == parent.id}
 	child := ledger.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name, Derived: p.derived, Excluded: p.excluded}
-	_, err := w.Ledger.Recovery.Readopt(ctx, request, child)
+	_, err := w.Ledger.Recovery().Readopt(ctx, request, child)
 	if errors.Is(err, ledger.ErrOutOfRange) {
 		p.stuck = fmt.Errorf("its parent is another one by now: %s is not in %s", p.cidr, parent.name)
 		return nil
@@ -120,7 +120,7 @@ func (w *world) readopt(ctx context.Context, p, parent *pool) error {
 // suspect hints at all others who hold something of what a request asks for: in a
 // copy from before they may have been there still.
 func (a *Adopter) suspect(ctx context.Context, id ledger.PoolID, r ledger.Request) error {
-	blocks, err := a.Ledger.Pools.Overlapping(ctx, id, r.Exact)
+	blocks, err := a.Ledger.Pools().Overlapping(ctx, id, r.Exact)
 	for _, b := range blocks {
 		if b.Holder.Claim != r.Holder.Claim {
 			a.Suspect(b.Holder)

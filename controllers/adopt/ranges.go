@@ -35,7 +35,7 @@ func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 // clear takes a derived pool out of the ledger that was retired since, and made again elsewhere. It hints at those that hold it, or its blocks: they
 // are gone, or have something else by now.
 func (w *world) clear(ctx context.Context, former ledger.Pool) error {
-	err := w.Ledger.Pools.Retire(ctx, former.ID)
+	err := w.Ledger.Pools().Retire(ctx, former.ID)
 	if !errors.Is(err, ledger.ErrPoolInUse) {
 		return err
 	}
@@ -51,7 +51,7 @@ func (w *world) clear(ctx context.Context, former ledger.Pool) error {
 // hold lets a claim hold the pool that it shows. Of two that show it, the first one has it, and verify finds the
 // other.
 func (w *world) hold(ctx context.Context, r record) error {
-	_, err := w.Ranges.Hold(ctx, r.request.Pool, r.request.Holder)
+	_, err := w.Ledger.Derived().Hold(ctx, r.request.Pool, r.request.Holder)
 	held, other := errors.AsType[*ledger.HeldError](err)
 	switch {
 	case other:
@@ -68,7 +68,7 @@ func (w *world) within(ctx context.Context, r record, scope ipamv1alpha1.Scope) 
 	if len(scope) == 0 {
 		return r.request.Pool, nil
 	}
-	space, err := w.Ranges.Space(ctx, r.request.Pool, r.request.Holder.Cluster, catalog.Scope(scope))
+	space, err := w.Ledger.Derived().Space(ctx, r.request.Pool, r.request.Holder.Cluster, catalog.Scope(scope))
 	if err != nil {
 		return "", fmt.Errorf("register the address space of claim %s/%s: %w", r.request.Holder.Namespace, r.request.Holder.Name, err)
 	}

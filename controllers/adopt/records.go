@@ -116,7 +116,7 @@ func (w *world) take(ctx context.Context, r record) (err error) {
 	if r.request.Pool, err = w.within(ctx, r, r.scope); err != nil {
 		return err
 	}
-	block, err := w.Ledger.Recovery.Adopt(ctx, r.request, r.state)
+	block, err := w.Ledger.Recovery().Adopt(ctx, r.request, r.state)
 	switch {
 	case errors.Is(err, ledger.ErrOutOfRange):
 		w.leave(ctx, r, err)
@@ -127,7 +127,7 @@ func (w *world) take(ctx context.Context, r record) (err error) {
 		return w.suspect(ctx, r.request.Pool, r.request)
 	case r.state == ledger.Retained && block.State == ledger.Bound:
 		// The ledger is older than the record: the claim was there.
-		if _, _, err := w.Ledger.Retained.Retain(ctx, r.request.Holder.Claim, r.request.Until); err != nil {
+		if _, _, err := w.Ledger.Retained().Retain(ctx, r.request.Holder.Claim, r.request.Until); err != nil {
 			return fmt.Errorf("retain %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
 		}
 	}

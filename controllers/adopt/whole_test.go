@@ -21,17 +21,6 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// retires is a ledger in which another replica retires a pool when it is compared with the record.
-type retires struct {
-	Recovery
-	retire func()
-}
-
-func (r retires) Behind(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) {
-	r.retire()
-	return r.Recovery.Behind(ctx, id, changes)
-}
-
 // A pool that retires is in the record until its finalizer is off, and in caches longer.
 // Were it taken for lost, its block would be carved again, for nobody.
 func TestWhole_WhileAPoolRetires(t *testing.T) {
@@ -64,7 +53,10 @@ func TestWhole_WhileAPoolRetires(t *testing.T) {
 			if test.before {
 				retire()
 			}
-			l.Ledger.Recovery = retires{l.ledger.Recovery(), retire}
+			l.lacks = func(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) {
+				retire() // another replica does, while the pool is compared with the record
+				return l.ledger.Recovery().Behind(ctx, id, changes)
+			}
 			if !l.whole(retiring) {
 				t.Error("a pool that another replica has retired is taken for lost")
 			}
