@@ -86,6 +86,11 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 			from--
 		}
 	}
+	if from > 0 {
+		if err := d.fits(plan.Chain[:from], pool); err != nil {
+			return pool, nil, err
+		}
+	}
 	for i := from; i < len(plan.Chain); i++ {
 		level := plan.Chain[i]
 		if isRange(d.claim) && i == len(plan.Chain)-1 {
@@ -100,6 +105,31 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 		}
 	}
 	return pool, above, nil
+}
+
+// fits refuses a pool that a former class of the name has made, if it is not as the class of now makes them: a pool is that of the class's
+// name. A class that was only edited keeps its pools.
+func (d *decision) fits(chain []resolve.Level, pool ledger.Pool) error {
+	level, above := chain[len(chain)-1], ledger.PoolID("")
+	if len(chain) > 1 {
+		above = chain[len(chain)-2].Derived.ID()
+	}
+	var differs string
+	switch made := level.Class.CreationTimestamp.Time; {
+	case above != "" && pool.Parent != above, above == "" && ledger.IsDerived(pool.Parent):
+		differs = "lies in the pool of another class than its parent"
+	case pool.RegisteredAt.Before(made) && resolve.Family(pool.CIDR) != level.Class.Spec.IPFamily:
+		differs = "is not " + string(level.Class.Spec.IPFamily)
+	case pool.RegisteredAt.Before(made) && pool.CIDR.Bits() != level.Length:
+		differs = fmt.Sprintf("is a /%d, and no /%d", pool.CIDR.Bits(), level.Length)
+	default:
+		return nil
+	}
+	d.waits.at(nil)
+	d.waits.anyway()
+	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonChainBroken, Message: fmt.Sprintf(
+		"pool %q, for this scope, was made by a former class of the name %q, and %s: release everything inside it, or have a class of another name made",
+		pool.Name, level.Class.Name, differs)}
 }
 
 // derived returns a pool that the system has made as a candidate.

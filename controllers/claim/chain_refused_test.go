@@ -96,6 +96,44 @@ func TestChain_LimitsItsPools(t *testing.T) {
 	}
 }
 
+// A class that was deleted and made again uses the pools of the former one of its name, unless it makes other ones. One that was edited
+// uses them.
+func TestChain_AFormerClassOfTheName(t *testing.T) {
+	t.Parallel()
+	again := func(c *ipamv1alpha1.IPClass) { c.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Hour)) }
+	longer := func(c *ipamv1alpha1.IPClass) { c.Spec.DefaultPrefixLength++ }
+	for name, tt := range map[string]struct {
+		class   string
+		changes []func(*ipamv1alpha1.IPClass)
+		want    ipamv1alpha1.Reason
+	}{
+		"as it was":            {subnet, []func(*ipamv1alpha1.IPClass){again}, ipamv1alpha1.ReasonAllocationSucceeded},
+		"edited":               {subnet, []func(*ipamv1alpha1.IPClass){longer}, ipamv1alpha1.ReasonAllocationSucceeded},
+		"with another length":  {subnet, []func(*ipamv1alpha1.IPClass){again, longer}, ipamv1alpha1.ReasonChainBroken},
+		"without its parent":   {subnet, []func(*ipamv1alpha1.IPClass){again, func(c *ipamv1alpha1.IPClass) { c.Spec.ParentClassName = "" }}, ipamv1alpha1.ReasonChainBroken},
+		"with another tenancy": {vpc, []func(*ipamv1alpha1.IPClass){again, func(c *ipamv1alpha1.IPClass) { c.Spec.PoolPer[0] = ipamv1alpha1.RoleAllProjects }}, ipamv1alpha1.ReasonChainBroken},
+	} {
+		root := readyPool("other", "2001:db9::/32", gen.Backs(subnet), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+		root.Status.IPFamily = ipamv1alpha1.IPv6
+		n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, root)
+		first := n.create(scoped("c", endpoint, "net", "ams"))
+		class := &ipamv1alpha1.IPClass{}
+		if err := n.platform.Client.Get(t.Context(), client.ObjectKey{Name: tt.class}, class); err != nil {
+			t.Fatal(err)
+		}
+		for _, change := range tt.changes {
+			change(class)
+		}
+		if err := n.platform.Client.Update(t.Context(), class); err != nil {
+			t.Fatal(err)
+		}
+		answer := n.create(scoped("d", endpoint, "net", "ams"))
+		if reason, message := reasonOf(answer); reason != tt.want || tt.want == ipamv1alpha1.ReasonChainBroken && !answer.Refuse {
+			t.Errorf("%s: answered %s: %s, want %s; the former claim has %s", name, reason, message, tt.want, first.Status.AllocatedCIDR)
+		}
+	}
+}
+
 // An address outside of the pool of the scope is refused as one in no pool.
 func TestChain_RefusesAnAddressOutsideOfItsPool(t *testing.T) {
 	t.Parallel()
