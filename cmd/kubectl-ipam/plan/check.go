@@ -84,7 +84,7 @@ func sourceOf(spec ipamv1alpha1.IPClaimSpec) string {
 		if len(spec.Scope) == 0 {
 			return "class " + spec.ClassName
 		}
-		return "class " + spec.ClassName + " for " + field.Scope(&spec.Scope).String()
+		return "class " + spec.ClassName + " for " + field.Field{Value: field.Scope(&spec.Scope)}.Cell()
 	case ref.ProjectRef == nil:
 		return "pool " + ref.Name
 	default:

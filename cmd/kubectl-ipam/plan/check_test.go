@@ -106,6 +106,15 @@ func TestReadCSV_Ranges(t *testing.T) {
 	}
 }
 
+// A problem names the scope of a claim as the table has it.
+func TestCheck_NamesTheScopeAsWritten(t *testing.T) {
+	t.Parallel()
+	p, wrong := plan.ReadCSV([]byte("kind,name,cidr,class,scope\nclaim,a,10.0.0.0/24,vrf,location=ams network=x\nclaim,b,10.0.0.1,vrf,network=x location=ams\n"), plan.Options{})
+	if wrong = append(wrong, p.Check()...); len(wrong) != 1 || !strings.Contains(wrong[0].Message, "the class vrf for location=ams network=x has") {
+		t.Errorf("the problems are %v; want one about the class vrf for location=ams network=x", wrong)
+	}
+}
+
 // Claims of two networks may have one address.
 func TestCheck_ClaimsOfTwoNetworksMayHaveOneAddress(t *testing.T) {
 	t.Parallel()
