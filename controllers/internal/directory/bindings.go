@@ -73,41 +73,38 @@ func Serves(b *apisv1alpha2.APIBinding) bool {
 }
 
 // Leaves reports whether the workspace is giving up the export.
-func (d *Directory) Leaves(cluster ledger.ClusterName) bool { return d.standing(cluster) == leaving }
+func (d *Directory) Leaves(cluster ledger.ClusterName) bool {
+	return d.bindings(cluster).standing() == leaving
+}
 
 // Bound reports whether a binding serves the workspace.
-func (d *Directory) Bound(cluster ledger.ClusterName) bool { return d.standing(cluster) != unserved }
-
-func (d *Directory) standing(cluster ledger.ClusterName) standing {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if of, ok := d.bound[cluster]; ok {
-		return of.standing()
-	}
-	return unserved
+func (d *Directory) Bound(cluster ledger.ClusterName) bool {
+	return d.bindings(cluster).standing() != unserved
 }
 
 // Endpoint returns the one that shows a binding that serves the workspace and is not being deleted.
 func (d *Directory) Endpoint(cluster ledger.ClusterName) (url string, ok bool) {
-	return d.endpoint(cluster, func(known binding) bool { return known.serves && !known.leaving })
+	for _, known := range d.bindings(cluster).known {
+		if known.serves && !known.leaving {
+			return known.endpoint, true
+		}
+	}
+	return "", false
 }
 
 // Served reports whether an endpoint shows a binding that serves the workspace.
 func (d *Directory) Served(endpoint string, cluster ledger.ClusterName) bool {
-	_, ok := d.endpoint(cluster, func(known binding) bool { return known.serves && known.endpoint == endpoint })
-	return ok
+	return slices.ContainsFunc(d.bindings(cluster).known, func(known binding) bool { return known.serves && known.endpoint == endpoint })
 }
 
-// endpoint returns that of the first binding of a workspace that is wanted.
-func (d *Directory) endpoint(cluster ledger.ClusterName, wanted func(binding) bool) (url string, ok bool) {
+// bindings returns a copy of those of a workspace.
+func (d *Directory) bindings(cluster ledger.ClusterName) *bindings {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	if of, known := d.bound[cluster]; known {
-		if i := slices.IndexFunc(of.known, wanted); i >= 0 {
-			return of.known[i].endpoint, true
-		}
+	if of, ok := d.bound[cluster]; ok {
+		return &bindings{known: slices.Clone(of.known), went: of.went}
 	}
-	return "", false
+	return &bindings{}
 }
 
 // Seen learns a binding that an endpoint shows, new or changed.
