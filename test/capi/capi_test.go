@@ -1,3 +1,6 @@
+// Package capi shows that the machines of Cluster API get their addresses, on a real Kubernetes with
+// the kinds of Cluster API, from pools there and from those of a workspace of a real kcp. The controllers
+// of Cluster API do not run: the tests do what they do.
 package capi
 
 import (

@@ -1,6 +1,5 @@
-// Package capi shows that the machines of Cluster API get their addresses, on a real Kubernetes with
-// the kinds of Cluster API, from pools there and from those of a workspace of a real kcp. The controllers
-// of Cluster API do not run: the tests do what they do.
+//go:build !long
+
 package capi
 
 import (
@@ -10,4 +9,5 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework"
 )
 
-func TestMain(m *testing.M) { os.Exit(framework.Main(m)) }
+// Without the long tests there is one Kubernetes, and no workspace.
+func TestMain(m *testing.M) { os.Exit(framework.MainWithoutKCP(m)) }
