@@ -122,4 +122,9 @@ func TestUnmet(t *testing.T) {
 	if got := resolve.Unmet(gen.Claim("x"), nil, refuse); got != refuse {
 		t.Errorf("a claim without a class: %s, want the word of the controller", got)
 	}
+	for _, class := range []*ipamv1alpha1.IPClass{nil, gen.Class("flat")} {
+		if got := resolve.Unmet(gen.Claim("x", gen.ForRange()), class, wait); got != refuse {
+			t.Errorf("a claim for a range of class %+v: %s, want %s", class, got, refuse)
+		}
+	}
 }
