@@ -167,12 +167,12 @@ func had[T any](c cloud, do func(context.Context) (T, error)) T {
 // queueing is how long a part of a network may take in a crowd: a hundred networks send some 20,000 requests.
 const queueing = 5 * framework.Patience
 
-// patient does something again while the answer is that nobody can tell, as a controller does: on a busy machine that happens.
+// patient does something again while nobody can tell, or answers, as a controller does: on a busy machine that happens.
 func patient[T any](ctx context.Context, do func(context.Context) (T, error)) (got T, err error) {
 	again := retry.Do(ctx, queueing, "a part of a network", func(ctx context.Context) error {
 		got, err = do(ctx)
 		refusal, refused := errors.AsType[*networks.Refusal](err)
-		if errors.Is(err, networks.ErrUnanswered) || refused && refusal.Code >= http.StatusInternalServerError && refusal.Code != http.StatusInsufficientStorage {
+		if errors.Is(err, networks.ErrUnanswered) || errors.Is(err, context.DeadlineExceeded) || refused && refusal.Code >= http.StatusInternalServerError && refusal.Code != http.StatusInsufficientStorage {
 			return err
 		}
 		return nil
