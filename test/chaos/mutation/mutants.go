@@ -71,7 +71,7 @@ var general = []Mutant{
 		Name: "a draft that is given up keeps its room",
 		File: "allocator/internal/space/draft.go",
 		Old:  "\t\ts.Room.Pools.put(t.prefix)\n",
-		New:  "",
+		New:  "\t\t_ = t\n",
 	},
 	{
 		Name: "changes that memory has are applied again",
