@@ -102,7 +102,7 @@
 //	        version 2 with "frozen":true, which is absent otherwise
 //	        "until":"…" of a child that drains: when the blocks that cooled in it would have been free
 //	        version 4 with "spaces":2, the number of its address spaces, or with
-//	        "derived":{"class":"…","of":"…","workspace":"…","scope":{"network":{"apiGroup":"…","kind":"…","name":"…"}},"holder":{"claim":"…",…},"since":"…","releasing":"…"}
+//	        "derived":{"class":"…","of":"…","workspace":"…","scope":{"network":{"apiGroup":"…","kind":"…","name":"…"}},"by":"…","holder":{"claim":"…",…},"since":"…","releasing":"…"}
 //	        "of" instead of "class": it is an address space of that pool
 //	leader  {"v":1,"at":"10.0.0.7:9443"}
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}

@@ -185,7 +185,7 @@ func (c *chronicle) someDerived() {
 	}
 	network := provision("six", 48, ledger.Derived{Class: "network", Workspace: "tenant", Scope: scope.Only([]string{"network"}),
 		Holder: ledger.Holder{Claim: "range", Cluster: "tenant", Namespace: "default", Name: "range"}})
-	subnet := provision(network.ID, 64, ledger.Derived{Class: "subnet", Scope: scope})
+	subnet := provision(network.ID, 64, ledger.Derived{Class: "subnet", Scope: scope, By: "tenant"})
 	c.bind(request(subnet.ID, "endpoint", 96))
 	shut := provision("six", 48, ledger.Derived{Class: "shut", Scope: scope, Holder: ledger.Holder{Claim: "gone", Cluster: "tenant", Name: "gone"}})
 	c.must(c.Derived().Begin(c.t.Context(), shut.ID, "gone", c.clock.now().Add(time.Minute)))

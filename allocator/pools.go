@@ -46,7 +46,8 @@ func (ps Pools) All() iter.Seq[ledger.Pool] {
 	}
 }
 
-// Count counts the pools of a cluster in memory, child pools included.
+// Count counts the pools of a cluster in memory, child pools included, and those that it has beside them: see
+// ledger.Pool.Beside.
 func (ps Pools) Count(c ledger.ClusterName) int { return ps.a.table.PoolsOf(c) }
 
 // Capacity counts the addresses of a pool, as of memory. A block counts in every pool of

@@ -194,7 +194,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	pooled.Compare, pooled.HasAll = adopter.Compare, adopter.Complete
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: claim.LedgerOf(alloc), Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Doubts: doubts, Sees: opts.sees,
-		Ranges: pooled, Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxWaits: opts.MaxWaits, Unmet: opts.Unmet,
+		Ranges: pooled, Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxPools: opts.MaxPools, MaxWaits: opts.MaxWaits, Unmet: opts.Unmet,
 		Workers: opts.Workers, Tracer: opts.Tracer,
 	})
 	if err != nil {

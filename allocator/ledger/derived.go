@@ -41,6 +41,9 @@ type Derived struct {
 	Workspace ClusterName
 	// Scope has the references that the pool is told apart by.
 	Scope Scope
+	// By is the workspace whose claim was the first to need a pool that is for all workspaces. Empty: the pool is for one, or that is not
+	// known. The ID does not follow from it.
+	By ClusterName
 	// Holder is the range claim that holds the pool, or the reservation of one. Zero: none does.
 	Holder Holder
 	// HeldSince is when Holder came, by the clock of the Allocator that wrote it, to the millisecond.
@@ -63,6 +66,18 @@ func (p Pool) Kept() bool { return p.Derived != nil && p.Derived.Holder.Claim !=
 
 // Closed reports whether the pool is about to be released, or to be opened again. Nothing is bound in it meanwhile.
 func (p Pool) Closed() bool { return p.Derived != nil && !p.Derived.Releasing.IsZero() }
+
+// Beside returns the workspace that has the pool beside its own ones: an address space of another workspace's pool, or a pool that is for
+// all workspaces, and that it was the first to need; empty: none does.
+func (p Pool) Beside() ClusterName {
+	switch {
+	case p.Derived == nil, p.Derived.Workspace == p.Cluster, p.Derived.By == p.Cluster:
+		return ""
+	case p.Derived.Of != "":
+		return p.Derived.Workspace
+	}
+	return p.Derived.By
+}
 
 // What begins the IDs of the pools that the system makes, and of no UID.
 const (

@@ -100,7 +100,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.workers, "workers", o.workers, "how many claims are reconciled at once; waiting claims of different workspaces take turns; with more workers, each request to kcp takes longer")
 	f.DurationVar(&o.derivedIdle, "derived-pool-idle", o.derivedIdle, "how long a pool that was made for a scope, and that nobody uses, stays; 0: until its range claim is deleted")
 	f.StringVar(&o.unmet, "default-unmet-policy", o.unmet, "Wait or Refuse: the unmetPolicy of claims that cannot be met now, if neither the claim nor its class has one; classes of networks refuse")
-	f.IntVar(&o.maxPools, "max-pools-per-workspace", o.maxPools, "how many pools a workspace may have, child pools included; those of the platform are not counted; 0: any number")
+	f.IntVar(&o.maxPools, "max-pools-per-workspace", o.maxPools, "how many pools a workspace may have, child pools, address spaces, and the pools that its claims make for all workspaces included; those of the platform are not counted; 0: any number")
 	f.IntVar(&o.maxWaits, "max-waits-per-workspace", o.maxWaits, "at how many pools the claims of one workspace wait for room, each pool counted for each claim: it bounds the memory that a workspace takes; 0: any number")
 	f.DurationVar(&o.sweep.Interval, "sweep-interval", o.sweep.Interval, "how often to search the ledger for orphans: blocks whose claim is gone")
 	f.DurationVar(&o.sweep.MinAge, "orphan-min-age", o.sweep.MinAge, "how old a block must be to count as an orphan")

@@ -144,6 +144,12 @@ func (d *decision) carve(ctx context.Context, plan resolve.Plan, level resolve.L
 	if above.ID == "" && slices.ContainsFunc(plan.Candidates, d.behind) {
 		return made, errBehind
 	}
+	if level.InPlatform {
+		level.Derived.By = d.from.Cluster
+		if err := d.counted(); err != nil {
+			return made, err
+		}
+	}
 	var tried []miss
 	for _, c := range plan.Candidates[:min(len(plan.Candidates), mostAsked)] {
 		request := d.carving(plan, c, level)
@@ -167,6 +173,18 @@ func (d *decision) carve(ctx context.Context, plan resolve.Plan, level resolve.L
 		}
 	}
 	return made, d.refuseLevel(plan, level, tried)
+}
+
+// counted refuses to make one more pool for all workspaces, or address space, for a workspace that has as many pools as it may. Those that
+// are made in the workspace itself count, and are bounded by the limit of their class.
+func (d *decision) counted() error {
+	if d.maxPools == 0 || d.from.Cluster == d.directory.Platform().Cluster || d.ledger.Pools.Count(d.from.Cluster) < d.maxPools {
+		return nil
+	}
+	d.waits.at(nil)
+	d.waits.anyway()
+	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonQuotaExceeded, Message: fmt.Sprintf(
+		"the limit of a workspace is %d pools, with those that were made for its scopes; release all claims of some of these, or ask the platform to raise the limit", d.maxPools)}
 }
 
 // carving returns the request for the pool of a level in a candidate.

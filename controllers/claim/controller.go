@@ -33,7 +33,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// Options configure the controller. All fields but MaxWaits, Unmet, Workers and Tracer are required.
+// Options configure the controller. All fields but MaxPools, MaxWaits, Unmet, Workers and Tracer are required.
 type Options struct {
 	Ledger    Ledger
 	Releases  Releases
@@ -57,6 +57,8 @@ type Options struct {
 	Doubts *Doubts
 	// Sees returns an error while the caches are not to be believed. No CREATE is answered meanwhile.
 	Sees func() error
+	// MaxPools is how many pools a workspace may have, those included that were made for its scopes. Default: any number.
+	MaxPools int
 	// MaxWaits is at how many pools the claims of one workspace wait, each pool counted for each claim. Default: any number.
 	MaxWaits int
 	// Unmet is the unmetPolicy of claims and classes that say nothing of it, and have nothing to do with networks. Default: Wait.
@@ -86,6 +88,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		doubted:   opts.Doubts,
 		tracer:    opts.Tracer,
 		sees:      opts.Sees,
+		maxPools:  opts.MaxPools,
 		maxPlaces: opts.MaxWaits,
 		fallback:  opts.Unmet,
 		clock:     clock.RealClock{},

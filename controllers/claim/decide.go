@@ -168,6 +168,9 @@ func (d *decision) take(ctx context.Context, plan resolve.Plan, c resolve.Candid
 	}
 	of := request
 	of.Pool = ledger.PoolID(c.Pool.UID)
+	if err := d.counted(); err != nil {
+		return ledger.Block{}, err
+	}
 	if d.dry {
 		return d.ask(ctx, of)
 	}

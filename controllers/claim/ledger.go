@@ -35,6 +35,7 @@ type Blocks interface {
 // Pools are the pools of the ledger. allocator.Pools has these methods.
 type Pools interface {
 	Get(id ledger.PoolID) (ledger.Pool, bool)
+	Count(c ledger.ClusterName) int
 	Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.Prefix) ([]ledger.Block, error)
 	Regains(r ledger.Request) bool
 }

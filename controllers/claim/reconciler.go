@@ -63,6 +63,7 @@ type Reconciler struct {
 	sees      func() error
 	tracer    trace.Tracer // nil: nothing is traced
 	clock     clock.PassiveClock
+	maxPools  int                      // of one workspace; 0: any number
 	maxPlaces int                      // of one workspace in waiting
 	fallback  ipamv1alpha1.UnmetPolicy // of claims and classes that say nothing of it
 	waiting   waiting

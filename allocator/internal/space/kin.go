@@ -7,26 +7,28 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// kin is which pools belong together: those below a pool, and those that a claim holds. The lock of the table guards it.
+// kin is which pools belong together: those below a pool, those that a claim holds, and those that a workspace has beside its own. The lock of the table guards it.
 type kin struct {
 	of    map[ledger.PoolID]bond // those that have one
 	below map[ledger.PoolID]map[ledger.PoolID]struct{}
 	held  map[ledger.ClaimID]map[ledger.PoolID]struct{}
+	has   map[ledger.ClusterName]map[ledger.PoolID]struct{} // beside the pools that are its own
 }
 
 // bond names the pools and claims to which the record of a pool binds it.
 type bond struct {
 	above  ledger.PoolID
 	holder ledger.ClaimID
+	beside ledger.ClusterName
 }
 
 func newKin() kin {
-	return kin{of: map[ledger.PoolID]bond{}, below: map[ledger.PoolID]map[ledger.PoolID]struct{}{}, held: map[ledger.ClaimID]map[ledger.PoolID]struct{}{}}
+	return kin{of: map[ledger.PoolID]bond{}, below: map[ledger.PoolID]map[ledger.PoolID]struct{}{}, held: map[ledger.ClaimID]map[ledger.PoolID]struct{}{}, has: map[ledger.ClusterName]map[ledger.PoolID]struct{}{}}
 }
 
 // put notes the record of a pool.
 func (k *kin) put(p ledger.Pool) {
-	now := bond{above: p.Above()}
+	now := bond{above: p.Above(), beside: p.Beside()}
 	if p.Derived != nil {
 		now.holder = p.Derived.Holder.Claim
 	}
@@ -37,6 +39,7 @@ func (k *kin) put(p ledger.Pool) {
 	k.of[p.ID] = now
 	add(k.below, now.above, p.ID)
 	add(k.held, now.holder, p.ID)
+	add(k.has, now.beside, p.ID)
 }
 
 // remove forgets a pool.
@@ -45,6 +48,7 @@ func (k *kin) remove(id ledger.PoolID) {
 	delete(k.of, id)
 	remove(k.below, was.above, id)
 	remove(k.held, was.holder, id)
+	remove(k.has, was.beside, id)
 }
 
 func add[K ~string](sets map[K]map[ledger.PoolID]struct{}, key K, id ledger.PoolID) {

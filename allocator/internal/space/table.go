@@ -246,11 +246,11 @@ func (t *Table) Rootless() map[ledger.ClusterName]int64 {
 	return found
 }
 
-// PoolsOf counts the pools of a cluster.
+// PoolsOf counts the pools of a cluster, and those that it has beside them: see ledger.Pool.Beside.
 func (t *Table) PoolsOf(c ledger.ClusterName) int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.has[c]
+	return t.has[c] + len(t.kin.has[c])
 }
 
 // IDs are the IDs of all pools.

@@ -80,6 +80,7 @@ type (
 		Of        ledger.PoolID      `json:"of,omitempty"`
 		Workspace ledger.ClusterName `json:"workspace,omitempty"`
 		Scope     ledger.Scope       `json:"scope,omitempty"`
+		By        ledger.ClusterName `json:"by,omitempty"`
 		Holder    *holderValue       `json:"holder,omitempty"`
 		Since     time.Time          `json:"since,omitzero"`
 		Releasing time.Time          `json:"releasing,omitzero"`
@@ -219,7 +220,7 @@ func derivedOf(d *ledger.Derived) *derivedValue {
 	if d == nil {
 		return nil
 	}
-	v := &derivedValue{Class: d.Class, Of: d.Of, Workspace: d.Workspace, Scope: d.Scope, Since: d.HeldSince, Releasing: d.Releasing}
+	v := &derivedValue{Class: d.Class, Of: d.Of, Workspace: d.Workspace, Scope: d.Scope, By: d.By, Since: d.HeldSince, Releasing: d.Releasing}
 	if d.Holder.Claim != "" {
 		v.Holder = (*holderValue)(&d.Holder)
 	}
@@ -230,7 +231,7 @@ func (v *derivedValue) derived() *ledger.Derived {
 	if v == nil {
 		return nil
 	}
-	d := &ledger.Derived{Class: v.Class, Of: v.Of, Workspace: v.Workspace, Scope: v.Scope, HeldSince: v.Since, Releasing: v.Releasing}
+	d := &ledger.Derived{Class: v.Class, Of: v.Of, Workspace: v.Workspace, Scope: v.Scope, By: v.By, HeldSince: v.Since, Releasing: v.Releasing}
 	if v.Holder != nil {
 		d.Holder = ledger.Holder(*v.Holder)
 	}
