@@ -52,6 +52,7 @@ func TestBinding_ASecondOne(t *testing.T) {
 func TestBinding_TheSecondTakesOver(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
+	s.tenant = s.platform.TenantAt(t, "root:"+s.name)
 	s.class()
 	pool := s.pool(part(s.cidr, 24))
 	s.holds("before", gen.Length(28))

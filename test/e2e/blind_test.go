@@ -20,7 +20,7 @@ func TestBlind_AnAnnotationThatKCPCannotConvert(t *testing.T) {
 	platform.StartController(t)
 	name := framework.Name(t)
 	offer(t, platform, name, platform.CIDR(t))
-	odd, even := platform.Tenant(t), platform.Tenant(t)
+	odd, even := platform.TenantAt(t, "root:"+name), platform.Tenant(t)
 	admin := framework.Admin(t, odd.Path)
 	bindings := &apisv1alpha2.APIBindingList{}
 	if err := admin.List(t.Context(), bindings); err != nil {

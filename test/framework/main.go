@@ -130,7 +130,7 @@ func (w *world) startKCP(ctx context.Context, newGround func(ctx context.Context
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "framework: kcp was ready after %s\n", time.Since(start).Round(time.Millisecond))
-	return nil
+	return w.makeLeanType(ctx)
 }
 
 // allowParallel has sideBySide tests run at once, if the command line says nothing else.

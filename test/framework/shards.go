@@ -5,13 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/kcp-dev/logicalcluster/v3"
-	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/kcp-ipam/ipam/test/framework/local"
-	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // The shards of a kcp from MainOnShards. The platforms are on RootShard.
@@ -73,26 +67,4 @@ func shards(t testing.TB) *local.Shards {
 		t.Fatal("this kcp is one server: write os.Exit(framework.MainOnShards(m)) in TestMain")
 	}
 	return kcp
-}
-
-// place makes a workspace on a shard. Where there are none, it does nothing.
-func (w *world) place(ctx context.Context, path, shard string) error {
-	if _, ok := w.kcp.(*local.Shards); !ok {
-		return nil
-	}
-	admin, err := w.kcp.Admin()
-	if err != nil {
-		return err
-	}
-	parent, name := logicalcluster.NewPath(path).Split()
-	c, err := workspaces.NewClient(workspaces.At(admin, parent.String()))
-	if err != nil {
-		return err
-	}
-	workspace := &tenancyv1alpha1.Workspace{}
-	workspace.Name = name
-	workspace.Spec.Location = &tenancyv1alpha1.WorkspaceLocation{
-		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": shard}},
-	}
-	return client.IgnoreAlreadyExists(c.Create(ctx, workspace))
 }

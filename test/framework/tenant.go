@@ -35,10 +35,14 @@ type Tenant struct {
 	access   *rest.Config
 }
 
-// Tenant makes a tenant of the platform, in a workspace of its own below root.
+// Tenant makes a tenant of the platform, in a lean workspace of its own below root. [Platform.TenantAt] makes one as users do.
 func (p *Platform) Tenant(t testing.TB) *Tenant {
 	t.Helper()
-	return p.TenantAt(t, fmt.Sprintf("root:team-%d", current(t).serial.Add(1)))
+	path := fmt.Sprintf("root:team-%d", current(t).serial.Add(1))
+	if err := current(t).makeLean(t.Context(), path); err != nil {
+		t.Fatalf("makeLean: %v", err)
+	}
+	return p.TenantAt(t, path)
 }
 
 // TenantAt makes a tenant of the platform in the workspace of that path.
