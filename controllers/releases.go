@@ -11,6 +11,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/adopt"
 	"github.com/kcp-ipam/ipam/controllers/derived"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -19,22 +20,24 @@ import (
 )
 
 // addReleases adds the controllers that give back what claims held: blocks, and the pools that the system has made for them.
-func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.Reader, opts Options) (*release.Controller, *derived.Controller, error) {
+func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.Reader, hints *release.Hints, adopter *adopt.Adopter, opts Options) (*release.Controller, *derived.Controller, error) {
 	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
-	keeper := &derived.Keeper{Ledger: derived.LedgerOf(alloc), Ranges: alloc.Derived(), Catalog: classes, Oracle: reader, Clock: clock.RealClock{}}
-	var pools *derived.Controller // set before anything is told
+	told := derived.NewNews(alloc.Pools())
+	keeper := &derived.Keeper{
+		Ledger: derived.LedgerOf(alloc), Ranges: alloc.Derived(), Catalog: classes, Oracle: reader, Departed: hints.HasDeparted, Compare: adopter.Compare,
+		Clock: clock.RealClock{},
+	}
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
-		Ledger: release.LedgerOf(alloc), Ranges: alloc.Derived(), Oracle: reader, Bound: opts.Ledger.serves,
+		Hints: hints, Ledger: release.LedgerOf(alloc), Ranges: alloc.Derived(), Oracle: reader, Bound: opts.Ledger.serves,
 		Lease: catalog.Leases{Catalog: classes, Pools: alloc.Pools()}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
 		Retained:     func(pool ledger.PoolID) { news.Changed(pool) },
-		RetireClosed: keeper.RetireClosed, Dropped: func(pool ledger.PoolID) { pools.Dropped(pool) },
+		RetireClosed: keeper.RetireClosed, Dropped: told.Dropped,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("release controller: %w", err)
 	}
-	keeper.Departed = releases.HasDeparted
-	pools, err = derived.New(mgr.GetLocalManager(), derived.Options{
-		Closer: &derived.Closer{Keeper: keeper, Releases: releases}, Idle: opts.DerivedPoolIdle, Bound: opts.Ledger.serves,
+	pools, err := derived.New(mgr.GetLocalManager(), derived.Options{
+		Closer: &derived.Closer{Keeper: keeper, Releases: releases, HasAll: adopter.Complete}, News: told, Idle: opts.DerivedPoolIdle, Bound: opts.Ledger.serves,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("controller of derived pools: %w", err)

@@ -119,7 +119,6 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("provider: %w", err)
 	}
-	workspaces := &feed.Feed{Reengage: tenants.Reengage}
 	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
 	opts.Manager.NewCache = caches.New
 	opts.Manager.Cache.DefaultTransform = (&packed.Packer{}).Transform
@@ -146,7 +145,7 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	opts.sees = endpoints.sees
 	contested := &paths{directory: opts.Ledger.directory, oracle: reader, clock: clock.RealClock{}}
 	if err := errors.Join(
-		addControllers(mgr, tenants, workspaces, reader, opts), addClusterAPI(mgr, opts), mgr.Add(workspaces),
+		addControllers(mgr, tenants, reader, opts), addClusterAPI(mgr, opts),
 		mgr.GetLocalManager().Add(contested),
 	); err != nil {
 		return nil, err
@@ -178,20 +177,31 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 	return nil
 }
 
-func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Feed, reader *live.Reader, opts Options) error {
+func addControllers(mgr mcmanager.Manager, tenants provider, reader *live.Reader, opts Options) error {
 	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
 	early := bound{manager: mgr, tenants: tenants}
 	classes := &catalog.Catalog{Clusters: early, Directory: known, Rooms: alloc.Pools()}
 	opts.Ledger.cooldowns.Serve(classes, alloc.Pools())
-	releases, pooled, err := addReleases(mgr, classes, reader, opts)
+	hints, doubts := release.NewHints(clock.RealClock{}), claim.NewDoubts(news.Claims, known)
+	adopter := adopt.New(adopt.Options{
+		Ledger: alloc, Record: reader, Directory: known, Clusters: early, Suspect: hints.Suspect, Doubt: doubts.Add,
+	})
+	releases, pooled, err := addReleases(mgr, classes, reader, hints, adopter, opts)
 	if err != nil {
 		return err
 	}
-	doubts := claim.NewDoubts(news.Claims, known)
-	adopter := adopt.New(adopt.Options{
-		Ledger: alloc, Record: reader, Directory: known, Clusters: early, Suspect: releases.Suspect, Doubt: doubts.Add,
+	slices, err := slice.New(mgr.GetLocalManager(), slice.Options{
+		Catalog:   &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: alloc.Pools()}, // it writes to the workspaces
+		Directory: known, Ledger: slice.LedgerOf(alloc), Oracle: reader, Departed: hints.HasDeparted,
 	})
-	pooled.Compare, pooled.HasAll = adopter.Compare, adopter.Complete
+	if err != nil {
+		return fmt.Errorf("slice controller: %w", err)
+	}
+	workspaces := &feed.Feed{
+		Reengage: tenants.Reengage,
+		// What a workspace has of the platform's slices depends on whether its cache can be read.
+		Changed: func(name multicluster.ClusterName) { slices.Changed(known.Ledger(name)) },
+	}
 	claims, err := claim.New(mgr, claim.Options{
 		Ledger: claim.LedgerOf(alloc), Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Doubts: doubts, Sees: opts.sees,
 		Ranges: pooled, Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxPools: opts.MaxPools, MaxWaits: opts.MaxWaits, Unmet: opts.Unmet,
@@ -199,13 +209,6 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 	})
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
-	}
-	slices, err := slice.New(mgr.GetLocalManager(), slice.Options{
-		Catalog:   &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: alloc.Pools()}, // it writes to the workspaces
-		Directory: known, Ledger: slice.LedgerOf(alloc), Oracle: reader, Departed: releases.HasDeparted,
-	})
-	if err != nil {
-		return fmt.Errorf("slice controller: %w", err)
 	}
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: pool.LedgerOf(alloc), Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
@@ -221,23 +224,25 @@ func addControllers(mgr mcmanager.Manager, tenants provider, workspaces *feed.Fe
 		releases: releases, claims: claims, pools: pools, derived: pooled, slices: slices, sweeper: sweeper,
 		logger: opts.Logger.WithName("directory"),
 	})
-	// What a workspace has of the platform's slices depends on whether its cache can be read.
-	workspaces.Changed = func(name multicluster.ClusterName) { slices.Changed(known.Ledger(name)) }
 	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: classes, Directory: known, Version: build.Version(), Ledger: alloc.Derived()}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
 	}
-	opts.Consumer.Clusters, opts.Consumer.Directory, opts.Consumer.World = mgr, known, &live.Objects{Reader: reader}
-	if err := consumer.New(mgr, workspaces, opts.Consumer); err != nil {
-		return fmt.Errorf("consumer controller: %w", err)
-	}
 	return errors.Join(
-		addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, pools, releases, pooled.Closer, opts),
+		addConsumer(mgr, workspaces, reader, opts), addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, pools, releases, pooled.Closer, opts),
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc.Retained(), Suspect: releases.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper),
 		mgr.GetLocalManager().Add(manager.RunnableFunc(func(ctx context.Context) error { return alloc.Lead(ctx, opts.Door.Peer) })), // on the leader alone
-		mgr.GetLocalManager().Add(&memory.Watch{}),
+		mgr.GetLocalManager().Add(&memory.Watch{}), mgr.Add(workspaces),
 		mgr.GetLocalManager().Add(&reservations{count: alloc.Reservations().Count, names: known, clock: clock.RealClock{}}),
 	)
+}
+
+func addConsumer(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.Reader, opts Options) error {
+	opts.Consumer.Clusters, opts.Consumer.Directory, opts.Consumer.World = mgr, opts.Ledger.directory, &live.Objects{Reader: reader}
+	if err := consumer.New(mgr, workspaces, opts.Consumer); err != nil {
+		return fmt.Errorf("consumer controller: %w", err)
+	}
+	return nil
 }
 
 func addClusterAPI(mgr mcmanager.Manager, opts Options) error {

@@ -25,9 +25,6 @@ import (
 const (
 	// interval is the time between two looks at all pools, in memory.
 	interval = 5 * time.Second
-	// soon is how long after a CREATE the controller publishes the pools above the one that the CREATE is answered with: they do not
-	// take the server's time from it.
-	soon = 50 * time.Millisecond
 	// stray is the age at which an IPPool is deleted that has no status, and no pool in the ledger.
 	stray = time.Minute
 	// leftIdle is how long a pool of a workspace is idle at least that is bound nowhere.
@@ -40,6 +37,8 @@ const DefaultIdle = 10 * time.Minute
 // Options configure a Controller. All fields but Idle are required.
 type Options struct {
 	*Closer
+	// News are those that the Controller takes.
+	*News
 	// Idle is how long a pool is used by nobody until it is retired. 0: it stays.
 	Idle time.Duration
 	// Bound reports whether a workspace is bound, as far as the caches show it.
@@ -48,18 +47,10 @@ type Options struct {
 	Clock clock.WithTicker
 }
 
-// request asks for a look at a pool, and at the IPPool of its name.
-type request struct {
-	id      ledger.PoolID
-	cluster ledger.ClusterName
-	name    string
-}
-
 // Controller keeps IPPools and ledger in step, and retires pools that nobody uses. A manager runs it, on the leader. It is safe for
 // concurrent use.
 type Controller struct {
 	Options
-	queue workqueue.TypedRateLimitingInterface[request]
 
 	mu   sync.Mutex
 	idle map[ledger.PoolID]idleness
@@ -94,11 +85,7 @@ func newController(opts Options) *Controller {
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
 	}
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[request](100*time.Millisecond, time.Minute)
-	return &Controller{
-		Options: opts, idle: map[ledger.PoolID]idleness{},
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[request]{Name: "derived"}),
-	}
+	return &Controller{Options: opts, idle: map[ledger.PoolID]idleness{}}
 }
 
 var _ manager.LeaderElectionRunnable = (*Controller)(nil)
@@ -139,22 +126,6 @@ func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPP
 
 // Left takes the news of a workspace that is bound no more: kcp deletes the IPPools there. It does not block.
 func (c *Controller) Left(cluster ledger.ClusterName) { c.published.leave(cluster) }
-
-// Dropped takes the news of a pool that nobody holds any more. It does not block.
-func (c *Controller) Dropped(id ledger.PoolID) {
-	if p, ok := c.Ledger.Pools.Get(id); ok {
-		c.queue.Add(request{id, p.Cluster, p.Name})
-	}
-}
-
-// Announce queues pools to be published, each unless it has its IPPool. A pool that somebody has written has one. It does not block.
-func (c *Controller) Announce(pools ...ledger.Pool) {
-	for _, p := range pools {
-		if ledger.IsDerived(p.ID) {
-			c.queue.AddAfter(request{p.ID, p.Cluster, p.Name}, soon)
-		}
-	}
-}
 
 // Reconcile looks at one pool, and at the IPPool of its name.
 func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {

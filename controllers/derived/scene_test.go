@@ -70,7 +70,7 @@ func (s *scene) start(etcd *clientv3.Client, workspace client.Client, pools ...l
 		Closer: &Closer{
 			Keeper: keeper, Releases: s,
 			HasAll: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return !s.lost, nil },
-		}, Idle: DefaultIdle, Bound: func(ledger.ClusterName) bool { return s.bound }, Clock: s.clock,
+		}, News: NewNews(s.alloc.Pools()), Idle: DefaultIdle, Bound: func(ledger.ClusterName) bool { return s.bound }, Clock: s.clock,
 	})
 	s.Cleanup(s.queue.ShutDown)
 }

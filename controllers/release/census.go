@@ -70,6 +70,14 @@ func (c *Controller) lacks(known census, s *suspect) bool {
 		(known.Endpoints > 0 && !s.predates(known.Since) || c.HasDeparted(s.Cluster))
 }
 
+// Arrived notes that a workspace is bound (again).
+func (c *Controller) Arrived(cluster ledger.ClusterName) {
+	c.returned(cluster)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.absences, cluster)
+}
+
 // absence is what is known of the absence of the suspect's workspace since its block was bound.
 func (c *Controller) absence(s *suspect) (absence, bool) {
 	c.mu.Lock()

@@ -30,7 +30,6 @@ type Oracle interface {
 // Controller settles hints. It is safe for concurrent use.
 type Controller struct {
 	Options
-	queue    workqueue.TypedRateLimitingInterface[ledger.Holder]
 	backoff  workqueue.TypedRateLimiter[ledger.Holder] // of hints that cannot be settled yet
 	promises promise.Keeper
 	maker    record.Maker
@@ -43,12 +42,12 @@ type Controller struct {
 	latest   census
 	tried    time.Time // when the latest census began, also if it failed
 	absences map[ledger.ClusterName]absence
-	departed map[ledger.ClusterName]departure
-	pruned   time.Time // when departed was last pruned
 }
 
-// Options configure a Controller. All fields but Ranges, Retained, Dropped, Workers, Absence and Clock are required.
+// Options configure a Controller. All fields but Hints, Ranges, Retained, Dropped, Workers, Absence and Clock are required.
 type Options struct {
+	// Hints are those that the Controller settles. Default: new ones.
+	*Hints
 	Ledger Ledger
 	// Ranges are the pools that claims hold. Nil: none does.
 	Ranges Ranges
@@ -110,10 +109,11 @@ func newController(opts Options) *Controller {
 			*told = func(ledger.PoolID) {}
 		}
 	}
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](50*time.Millisecond, time.Minute)
+	if opts.Hints == nil {
+		opts.Hints = NewHints(opts.Clock)
+	}
 	return &Controller{
 		Options: opts,
-		queue:   workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[ledger.Holder]{Name: "release"}),
 		backoff: workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](opts.Absence, time.Minute),
 		promises: promise.Keeper{
 			Ledger:   promise.Ledger{Blocks: opts.Ledger.Blocks, Reservations: opts.Ledger.Reservations, Retained: opts.Ledger.Retained},
@@ -122,6 +122,5 @@ func newController(opts Options) *Controller {
 		maker:    record.Maker{Clock: opts.Clock},
 		deleted:  map[ledger.ClaimID]deletion{},
 		absences: map[ledger.ClusterName]absence{},
-		departed: map[ledger.ClusterName]departure{},
 	}
 }

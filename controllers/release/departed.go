@@ -21,53 +21,52 @@ type departure struct {
 
 // Departed notes that a workspace's binding was seen to go. Its blocks still
 // have to be hinted at, one by one.
-func (c *Controller) Departed(cluster ledger.ClusterName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.Clock.Now()
-	c.departed[cluster] = departure{at: now, asked: now}
-	if c.Clock.Since(c.pruned) < forgetDeparture {
+func (i *Hints) Departed(cluster ledger.ClusterName) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := i.clock.Now()
+	i.departed[cluster] = departure{at: now, asked: now}
+	if i.clock.Since(i.pruned) < forgetDeparture {
 		return
 	}
-	c.pruned = now
-	maps.DeleteFunc(c.departed, func(_ ledger.ClusterName, d departure) bool {
-		return c.Clock.Since(d.asked) >= forgetDeparture
+	i.pruned = now
+	maps.DeleteFunc(i.departed, func(_ ledger.ClusterName, d departure) bool {
+		return i.clock.Since(d.asked) >= forgetDeparture
 	})
 }
 
-// Arrived notes that a workspace is bound (again).
-func (c *Controller) Arrived(cluster ledger.ClusterName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if d, ok := c.departed[cluster]; ok {
+// returned notes that a workspace is bound (again).
+func (i *Hints) returned(cluster ledger.ClusterName) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if d, ok := i.departed[cluster]; ok {
 		d.back = true
-		c.departed[cluster] = d
+		i.departed[cluster] = d
 	}
-	delete(c.absences, cluster)
 }
 
 // HasDeparted reports whether a workspace's binding was seen to go, and none came since.
-func (c *Controller) HasDeparted(cluster ledger.ClusterName) bool {
-	_, departed := c.departure(cluster)
+func (i *Hints) HasDeparted(cluster ledger.ClusterName) bool {
+	_, departed := i.departure(cluster)
 	return departed
 }
 
 // departure says when a workspace's binding was seen to go; ok is false if it was not.
-func (c *Controller) departure(cluster ledger.ClusterName) (at time.Time, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d, ok := c.departed[cluster]
+func (i *Hints) departure(cluster ledger.ClusterName) (at time.Time, ok bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	d, ok := i.departed[cluster]
 	if ok {
-		d.asked = c.Clock.Now()
-		c.departed[cluster] = d
+		d.asked = i.clock.Now()
+		i.departed[cluster] = d
 	}
 	return d.at, ok && !d.back
 }
 
 // departedOnce reports whether a binding of a workspace was seen to go, also if another has come since.
-func (c *Controller) departedOnce(cluster ledger.ClusterName) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, departed := c.departed[cluster]
+func (i *Hints) departedOnce(cluster ledger.ClusterName) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	_, departed := i.departed[cluster]
 	return departed
 }

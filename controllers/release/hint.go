@@ -2,12 +2,40 @@ package release
 
 import (
 	"cmp"
+	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
+
+// Hints are the holders that may be gone, and the workspaces that were seen to go. They exist before the Controller that settles
+// them, and before the parts that need to know of them. Make them with NewHints. They are safe for concurrent use.
+type Hints struct {
+	queue workqueue.TypedRateLimitingInterface[ledger.Holder]
+	clock clock.PassiveClock
+
+	mu       sync.Mutex
+	departed map[ledger.ClusterName]departure
+	pruned   time.Time // when departed was last pruned
+}
+
+// NewHints makes the queue of one Controller.
+func NewHints(passive clock.PassiveClock) *Hints {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](50*time.Millisecond, time.Minute)
+	return &Hints{
+		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[ledger.Holder]{Name: "release"}),
+		clock:    passive,
+		departed: map[ledger.ClusterName]departure{},
+	}
+}
+
+// Suspect hints that the holder of a block may be gone.
+func (i *Hints) Suspect(h ledger.Holder) { i.queue.Add(h) }
 
 // deletion is the last sight of a claim or pool that is deleted. The zero value: nothing is known of it.
 type deletion struct {
@@ -69,11 +97,6 @@ func (c *Controller) Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim) {
 // from the ledger before, unless a user has removed the finalizer.
 func (c *Controller) PoolDeleted(h ledger.Holder, last *ipamv1alpha1.IPPool) {
 	c.hint(h, deletion{revision: last.ResourceVersion, bound: true})
-}
-
-// Suspect hints that the holder of a block may be gone.
-func (c *Controller) Suspect(h ledger.Holder) {
-	c.queue.Add(h)
 }
 
 func lastSeen(claim *ipamv1alpha1.IPClaim) deletion {

@@ -18,8 +18,8 @@ type Feed struct {
 	// Reengage disengages a workspace that a new watch could not be opened on, and engages it
 	// again. Required.
 	Reengage func(multicluster.ClusterName)
-	// Changed is called when a workspace is engaged, and when it is no more. It must not block. Set it before
-	// the manager starts. Default: nothing is called.
+	// Changed is called when a workspace is engaged, and when it is no more. It must not block.
+	// Default: nothing is called.
 	Changed func(multicluster.ClusterName)
 
 	mu         sync.Mutex
