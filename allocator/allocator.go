@@ -77,7 +77,7 @@ func (o Options) withDefaults() Options {
 		o.Cooldown = func(ledger.Block) (time.Duration, error) { return 0, nil }
 	}
 	if o.Changed == nil {
-		o.Changed = func(...ledger.PoolID) {}
+		o.Changed = func(Pools, ...ledger.PoolID) {}
 	}
 	if o.Retired == nil {
 		o.Retired = func(ledger.Pool) {}

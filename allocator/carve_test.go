@@ -88,7 +88,7 @@ func (f *phoenix) again(ids ...ledger.PoolID) {
 // of the former one to the child's space yet.
 func TestCarve_AgainBeforeItsEndIsKnown(t *testing.T) {
 	f := &phoenix{}
-	f.fixture = newLedger(t, func(o *Options) { o.Changed = func(ids ...ledger.PoolID) { f.again(ids...) } })
+	f.fixture = newLedger(t, func(o *Options) { o.Changed = func(_ Pools, ids ...ledger.PoolID) { f.again(ids...) } })
 	other := f.open()
 	f.pool("p", "10.0.0.0/24")
 	for round := 0; !f.carved.Load(); round++ { // the order of the spaces is random

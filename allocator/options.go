@@ -43,9 +43,9 @@ type Options struct {
 	// 0: there is no limit. Every few minutes, the Allocator that leads deletes what is too old or
 	// too many.
 	MaxHistory int
-	// Changed is called with the pools of a space whose usage or state a change has changed. It
+	// Changed is called with the pools, and the IDs of those of a space whose usage or state a change has changed. It
 	// must not block, nor keep the list. Default: no call.
-	Changed func(...ledger.PoolID)
+	Changed func(Pools, ...ledger.PoolID)
 	// Retired is called when a pool has left the ledger, by this Allocator or another one: a pool
 	// that was refused because of it may be registered now. It may be called more than once for a
 	// pool. It must not block. Default: no call.

@@ -191,7 +191,7 @@ func TestExclude(t *testing.T) {
 func TestChanged_NotWithoutChange(t *testing.T) {
 	var news atomic.Int64
 	l := newLedger(t, func(o *Options) {
-		o.Changed = func(ids ...ledger.PoolID) {
+		o.Changed = func(_ Pools, ids ...ledger.PoolID) {
 			if slices.Contains(ids, "p") {
 				news.Add(1)
 			}

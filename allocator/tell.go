@@ -5,7 +5,7 @@ import "github.com/kcp-ipam/ipam/allocator/internal/space"
 // tell calls the functions of Options for the changes in a space.
 func (a *Allocator) tell(n space.News) {
 	if len(n.Touched) > 0 {
-		a.options.Changed(n.Touched...)
+		a.options.Changed(a.Pools(), n.Touched...)
 	}
 	for _, h := range n.Woken {
 		a.options.Wake(*h)

@@ -28,13 +28,13 @@ func OpenLedger(ctx context.Context, etcd *clientv3.Client, platform Workspace, 
 	known := directory.New(platform)
 	l := &Ledger{directory: known, inbox: inbox.New(known), cooldowns: &catalog.Cooldowns{}}
 	opts.Frozen = true
-	opts.Wake, opts.Changed, opts.Retired = l.inbox.Wake, l.inbox.Changed, l.inbox.Retired
+	opts.Wake, opts.Retired = l.inbox.Wake, l.inbox.Retired
+	opts.Changed = func(pools allocator.Pools, ids ...ledger.PoolID) { l.inbox.Changed(pools, ids...) }
 	opts.Cooldown = l.cooldowns.Of
 	var err error
 	if l.Allocator, err = allocator.Open(ctx, etcd, opts); err != nil {
 		return nil, err
 	}
-	l.inbox.Serve(l.Pools())
 	return l, nil
 }
 

@@ -30,7 +30,7 @@ func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.R
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
 		Hints: hints, Ledger: release.LedgerOf(alloc), Ranges: alloc.Derived(), Oracle: reader, Bound: opts.Ledger.serves,
 		Lease: catalog.Leases{Catalog: classes, Pools: alloc.Pools()}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
-		Retained:     func(pool ledger.PoolID) { news.Changed(pool) },
+		Retained:     func(pool ledger.PoolID) { news.Changed(alloc.Pools(), pool) },
 		RetireClosed: keeper.RetireClosed, Dropped: told.Dropped,
 	})
 	if err != nil {

@@ -41,7 +41,7 @@ func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.C
 	news, known := opts.Ledger.inbox, opts.Ledger.directory
 	return mgr.GetLocalManager().Add(&verify.Server{
 		Path: opts.VerifySocket, Verifier: verifier, Leading: mgr.Elected(),
-		Hints: verify.Hints{Claim: news.Wake, Pool: func(id ledger.PoolID) { news.Changed(id) }, Release: releases.Suspect},
+		Hints: verify.Hints{Claim: news.Wake, Pool: func(id ledger.PoolID) { news.Changed(opts.Ledger.Pools(), id) }, Release: releases.Suspect},
 		Also: map[string]http.Handler{
 			history.Path:       history.Handler(opts.History, known),
 			history.FollowPath: history.FollowHandler(opts.History, known),

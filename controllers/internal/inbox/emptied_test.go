@@ -24,8 +24,7 @@ func TestChanged_RequeuesAnEmptiedPoolAtOnce(t *testing.T) {
 	t.Parallel()
 	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
 	t.Cleanup(news.Pools.ShutDown)
-	news.Serve(used{"busy": 1, "free": 0})
-	news.Changed("busy", "free")
+	news.Changed(used{"busy": 1, "free": 0}, "busy", "free")
 	if n := news.Pools.Len(); n != 1 {
 		t.Fatalf("%d pools are queued, want that which is free alone", n)
 	}
@@ -40,11 +39,10 @@ func TestChanged_LetsAPoolThatStaysEmptyWait(t *testing.T) {
 	t.Parallel()
 	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
 	t.Cleanup(news.Pools.ShutDown)
-	news.Serve(used{"free": 0})
-	news.Changed("free")
+	news.Changed(used{"free": 0}, "free")
 	got, _ := news.Pools.Get()
 	news.Pools.Done(got)
-	news.Changed("free")
+	news.Changed(used{"free": 0}, "free")
 	if n := news.Pools.Len(); n != 0 {
 		t.Errorf("%d pools are queued at once, want none: the pool was empty before", n)
 	}
@@ -55,8 +53,7 @@ func TestChanged_LetsANewPoolWait(t *testing.T) {
 	t.Parallel()
 	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
 	t.Cleanup(news.Pools.ShutDown)
-	news.Serve(family{made: time.Now()})
-	news.Changed("grandchild")
+	news.Changed(family{made: time.Now()}, "grandchild")
 	if n := news.Pools.Len(); n != 0 {
 		t.Errorf("%d pools are queued at once when one is made, want none", n)
 	}
@@ -115,13 +112,11 @@ func TestChanged_RequeuesThePoolsAboveAnEmptiedOne(t *testing.T) {
 	t.Parallel()
 	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
 	t.Cleanup(news.Pools.ShutDown)
-	news.Serve(family{held: true})
-	news.Changed("grandchild")
+	news.Changed(family{held: true}, "grandchild")
 	if n := news.Pools.Len(); n != 0 {
 		t.Errorf("%d pools are queued at once while it is held, want none", n)
 	}
-	news.Serve(family{})
-	news.Changed("grandchild")
+	news.Changed(family{}, "grandchild")
 	if n := news.Pools.Len(); n != 3 {
 		t.Errorf("%d pools are queued at once when it is emptied, want it and the two above", n)
 	}

@@ -4,7 +4,6 @@
 package inbox
 
 import (
-	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -39,7 +38,6 @@ type Inbox struct {
 
 	listed    *listed // the storage of Claims
 	directory *directory.Directory
-	pools     atomic.Pointer[PoolTable]
 	emptied   emptied
 }
 
@@ -70,10 +68,6 @@ func (i *Inbox) Listed(claim mcreconcile.Request) {
 	i.Claims.Add(claim)
 }
 
-// Serve names the ledger whose pools Changed tells of. What changed before is
-// not lost: the controllers reconcile every pool when they start.
-func (i *Inbox) Serve(pools PoolTable) { i.pools.Store(&pools) }
-
 // Changed requeues pools whose use has changed, after a moment. A change concerns more than one
 // where pools of an address domain overlap, and of many the status is written in turn: a
 // claim in such a domain keeps the server no busier than with a few pools.
@@ -82,24 +76,20 @@ func (i *Inbox) Serve(pools PoolTable) { i.pools.Store(&pools) }
 // the pool's status. One that is emptied again and again is requeued so once a moment, and one that was empty before takes
 // its turn: a claim in an address domain changes the figures of all its pools. So does one that was just made, and gives out its
 // first block a moment later.
-func (i *Inbox) Changed(ids ...ledger.PoolID) {
-	pools := i.pools.Load()
-	if pools == nil {
-		return
-	}
+func (i *Inbox) Changed(pools PoolTable, ids ...ledger.PoolID) {
 	now := time.Now()
 	for place, id := range ids {
-		pool, ok := (*pools).Get(id)
+		pool, ok := pools.Get(id)
 		if !ok {
 			continue
 		}
-		after, used := Coalesce+untilTurn(now, place, len(ids)), (*pools).InUse(id) || pool.Kept()
+		after, used := Coalesce+untilTurn(now, place, len(ids)), pools.InUse(id) || pool.Kept()
 		if !used && now.Sub(pool.RegisteredAt) >= Coalesce && i.emptied.first(id, now) {
 			after = 0
 		}
 		i.pool(pool, after)
 		if !used || i.emptied.filled(id) {
-			i.above(*pools, pool, after)
+			i.above(pools, pool, after)
 		}
 	}
 }
