@@ -22,15 +22,15 @@ func (l trusting) Trust(id ledger.PoolID) { l.trusted[id] = true }
 func TestReconcile_OfAPoolThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	p, _ := newEntered(t, ledger.Pool{Space: ledger.DomainSpace("w", "d")})
-	trusting := trusting{p.Ledger.Recovery, map[ledger.PoolID]bool{}}
-	p.Ledger.Recovery, p.odd = trusting, &outcome.Fault{Message: "odd"}
+	noting := trusting{p.Ledger.Recovery, map[ledger.PoolID]bool{}}
+	p.Ledger.Recovery, p.odd = noting, &outcome.Fault{Message: "odd"}
 	if err := p.reconcile(t.Context()); err != nil {
 		t.Errorf("reconcile = %v, want nil until the pool is changed", err)
 	}
 	if !meta.IsStatusConditionFalse(p.pool.Status.Conditions, ipamv1alpha1.ConditionInUse) {
 		t.Errorf("the empty pool has the conditions %v, want InUse=False so that it can be deleted", p.pool.Status.Conditions)
 	}
-	if !trusting.trusted[p.id] {
+	if !noting.trusted[p.id] {
 		t.Error("the pool keeps its domain frozen, and the ledger lacks nothing of it")
 	}
 }

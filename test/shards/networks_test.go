@@ -38,12 +38,15 @@ func newNetworks(t *testing.T) *networks {
 	return n
 }
 
-// ranged returns the claim for the range of a network, and inside one for an address in it.
-func ranged(name, class, network string) *ipamv1alpha1.IPClaim {
+// network is the one that the tenants of each shard have.
+const network = "net"
+
+// ranged returns the claim for the range of the network, and inside one for an address in it.
+func ranged(name, class string) *ipamv1alpha1.IPClaim {
 	return gen.Claim(name, gen.OfClass(class+"-net"), gen.Within("network", network), gen.ForRange())
 }
 
-func inside(name, class, network string) *ipamv1alpha1.IPClaim {
+func inside(name, class string) *ipamv1alpha1.IPClaim {
 	return gen.Claim(name, gen.OfClass(class), gen.Within("network", network))
 }
 
@@ -97,7 +100,7 @@ func (n *networks) isLeft(tenancy string, addresses int) {
 func TestNetworks_AreOneOrOneEachAcrossShards(t *testing.T) {
 	n := newNetworks(t)
 	for _, class := range []string{"own", "shared"} {
-		near, far := inside("near-"+class, class, "net"), inside("far-"+class, class, "net")
+		near, far := inside("near-"+class, class), inside("far-"+class, class)
 		n.has(n.here, near)
 		n.has(n.there, far)
 		a, errA := n.pool(n.here, near)
@@ -117,8 +120,8 @@ func TestNetworks_AreOneOrOneEachAcrossShards(t *testing.T) {
 // is gone. When the shard is back, all can be released.
 func TestNetworks_ARangeIsDeletedWhileAShardIsAway(t *testing.T) {
 	n := newNetworks(t)
-	own, shared, far := ranged("own", "own", "net"), ranged("shared", "shared", "net"), inside("far", "shared", "net")
-	theirs := ranged("theirs", "own", "net")
+	own, shared, far := ranged("own", "own"), ranged("shared", "shared"), inside("far", "shared")
+	theirs := ranged("theirs", "own")
 	n.has(n.here, own, shared)
 	n.has(n.there, far, theirs)
 	framework.KillShard(t, framework.OtherShard)
@@ -128,7 +131,7 @@ func TestNetworks_ARangeIsDeletedWhileAShardIsAway(t *testing.T) {
 			t.Errorf("the DELETE of a range with an address of the shard that is away: %v; want 409, or 503", err)
 		}
 	}
-	near := inside("near", "shared", "net")
+	near := inside("near", "shared")
 	n.has(n.here, near)
 	n.platform.WaitSwept(t, 8)
 	n.isLeft(ipamv1alpha1.RoleProject, 256)
