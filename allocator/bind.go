@@ -49,10 +49,8 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block ledger.Bloc
 		return ledger.Block{}, false, err
 	}
 	a.leave(req.Request)
-	if a.table.WasBound(req.Holder.Claim) { // a transaction would be in vain, for all who share it
-		if block, had, err := a.Lookup(ctx, req.Holder.Claim); err != nil || had {
-			return block, had, err
-		}
+	if block, had, err := a.boundBefore(ctx, req.Holder.Claim); err != nil || had {
+		return block, had, err
 	}
 	b := newBind(req, req.holding(a.engine.Hooks.Now()))
 	var last int64
@@ -88,6 +86,15 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block ledger.Bloc
 			return ledger.Block{}, false, err
 		}
 	}
+}
+
+// boundBefore returns the block of a claim that was refused because it has one. Another transaction would be in vain, for all
+// calls that share it.
+func (a *Allocator) boundBefore(ctx context.Context, id ledger.ClaimID) (block ledger.Block, had bool, err error) {
+	if !a.table.WasBound(id) {
+		return ledger.Block{}, false, nil
+	}
+	return a.Lookup(ctx, id)
 }
 
 // leave takes a claim off the waiting list of a pool where it waits for something else than it asks for now. Room that is
