@@ -27,7 +27,12 @@ help: ## Show this help
 
 .PHONY: run
 run: ## Start kcp, etcd and the controller, and have two tenants claim addresses (Ctrl-C stops it)
-	@mkdir -p $(BIN) && go build -o $(BIN)/run ./test/run && exec $(BIN)/run $(RUN_ARGS)
+	@mkdir -p $(BIN) && $(MAKE) --no-print-directory -j2 kcp run-program && exec $(BIN)/run $(RUN_ARGS)
+
+# Beside kcp the first time: both take minutes then, and each leaves processors idle while it links.
+.PHONY: run-program
+run-program:
+	@go build -o $(BIN)/run ./test/run
 
 .PHONY: run-standalone
 run-standalone: ## The same without kcp: start Kubernetes and the controller, and have two namespaces claim addresses
@@ -172,7 +177,7 @@ clean: ## Remove what make run and the builds leave behind (not the kcp cached i
 
 .PHONY: kcp
 kcp: ## Build the kcp server of tools/kcp, once for each version of it
-	@hack/servers.sh kcp "about 4 minutes" github.com/kcp-dev/kcp/cmd/kcp
+	@hack/servers.sh kcp "about 5 minutes" github.com/kcp-dev/kcp/cmd/kcp
 
 .PHONY: kube
 kube: ## Build the Kubernetes API server and controllers of tools/kube, once for each version of them

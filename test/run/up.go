@@ -129,12 +129,13 @@ func (r *run) down() error {
 	return errors.Join(errs...)
 }
 
-// build builds the controller, and sends how that ended.
+// build builds the controller, and sends how that ended. The server is needed first: the controller is compiled where that leaves a
+// processor idle, while it is built and starts.
 func (r *run) build(ctx context.Context, dir string) <-chan error {
 	built := make(chan error, 1)
 	go func() {
 		defer close(built)
-		built <- local.Build(ctx, "./cmd/ipam-controller", binary(dir))
+		built <- local.BuildAside(ctx, "./cmd/ipam-controller", binary(dir))
 	}()
 	return built
 }
