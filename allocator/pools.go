@@ -46,8 +46,8 @@ func (ps Pools) All() iter.Seq[ledger.Pool] {
 	}
 }
 
-// Count counts the pools of a cluster in memory, child pools included, and those that it has beside them: see
-// ledger.Pool.Beside.
+// Count counts the pools in a workspace, child pools included, and others that count for it: see ledger.Pool.CountsFor. It counts
+// those in memory.
 func (ps Pools) Count(c ledger.ClusterName) int { return ps.a.table.PoolsOf(c) }
 
 // Capacity counts the addresses of a pool, as of memory. A block counts in every pool of

@@ -67,9 +67,9 @@ func (p Pool) Kept() bool { return p.Derived != nil && p.Derived.Holder.Claim !=
 // Closed reports whether the pool is about to be released, or to be opened again. Nothing is bound in it meanwhile.
 func (p Pool) Closed() bool { return p.Derived != nil && !p.Derived.Releasing.IsZero() }
 
-// Beside returns the workspace that has the pool beside its own ones: an address space of another workspace's pool, or a pool that is for
-// all workspaces, and that it was the first to need; empty: none does.
-func (p Pool) Beside() ClusterName {
+// CountsFor returns the workspace whose number of pools the pool adds to, besides the one that it is in: the workspace that an address
+// space is for, or the one that was the first to need a pool for all workspaces. Empty: there is none.
+func (p Pool) CountsFor() ClusterName {
 	switch {
 	case p.Derived == nil, p.Derived.Workspace == p.Cluster, p.Derived.By == p.Cluster:
 		return ""

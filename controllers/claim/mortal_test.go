@@ -101,8 +101,7 @@ func (a announcer) Announce(pools ...ledger.Pool) {
 type noManager struct{ manager.Manager }
 
 func (noManager) GetControllerOptions() config.Controller {
-	anew := true
-	return config.Controller{SkipNameValidation: &anew}
+	return config.Controller{SkipNameValidation: new(true)} // each life has a controller of the same name
 }
 func (noManager) GetLogger() logr.Logger     { return logr.Discard() }
 func (noManager) Add(manager.Runnable) error { return nil }

@@ -35,7 +35,7 @@ type marks struct {
 // them. The zero value is empty.
 type blocks struct {
 	count   int
-	entries [][]entry                   // full pages, but for the last one
+	entries [][]entry                   // pages; all except the last are full
 	names   [][]byte                    // in the order of the entries; no name is cut in two
 	until   map[ending]time.Time        // of those whose state ends by itself
 	odd     map[identity]ledger.ClaimID // claims whose ID is not written like a UID

@@ -7,28 +7,29 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// kin is which pools belong together: those below a pool, those that a claim holds, and those that a workspace has beside its own. The lock of the table guards it.
+// kin is which pools belong together: those below a pool, those that a claim holds, and those that count for a workspace without being
+// in it. The lock of the table guards it.
 type kin struct {
-	of    map[ledger.PoolID]bond // those that have one
-	below map[ledger.PoolID]map[ledger.PoolID]struct{}
-	held  map[ledger.ClaimID]map[ledger.PoolID]struct{}
-	has   map[ledger.ClusterName]map[ledger.PoolID]struct{} // beside the pools that are its own
+	of      map[ledger.PoolID]bond // those that have one
+	below   map[ledger.PoolID]map[ledger.PoolID]struct{}
+	held    map[ledger.ClaimID]map[ledger.PoolID]struct{}
+	counted map[ledger.ClusterName]map[ledger.PoolID]struct{} // those that count for a workspace
 }
 
 // bond names the pools and claims to which the record of a pool binds it.
 type bond struct {
-	above  ledger.PoolID
-	holder ledger.ClaimID
-	beside ledger.ClusterName
+	above     ledger.PoolID
+	holder    ledger.ClaimID
+	countsFor ledger.ClusterName
 }
 
 func newKin() kin {
-	return kin{of: map[ledger.PoolID]bond{}, below: map[ledger.PoolID]map[ledger.PoolID]struct{}{}, held: map[ledger.ClaimID]map[ledger.PoolID]struct{}{}, has: map[ledger.ClusterName]map[ledger.PoolID]struct{}{}}
+	return kin{of: map[ledger.PoolID]bond{}, below: map[ledger.PoolID]map[ledger.PoolID]struct{}{}, held: map[ledger.ClaimID]map[ledger.PoolID]struct{}{}, counted: map[ledger.ClusterName]map[ledger.PoolID]struct{}{}}
 }
 
 // put notes the record of a pool.
 func (k *kin) put(p ledger.Pool) {
-	now := bond{above: p.Above(), beside: p.Beside()}
+	now := bond{above: p.Above(), countsFor: p.CountsFor()}
 	if p.Derived != nil {
 		now.holder = p.Derived.Holder.Claim
 	}
@@ -39,7 +40,7 @@ func (k *kin) put(p ledger.Pool) {
 	k.of[p.ID] = now
 	add(k.below, now.above, p.ID)
 	add(k.held, now.holder, p.ID)
-	add(k.has, now.beside, p.ID)
+	add(k.counted, now.countsFor, p.ID)
 }
 
 // remove forgets a pool.
@@ -48,7 +49,7 @@ func (k *kin) remove(id ledger.PoolID) {
 	delete(k.of, id)
 	remove(k.below, was.above, id)
 	remove(k.held, was.holder, id)
-	remove(k.has, was.beside, id)
+	remove(k.counted, was.countsFor, id)
 }
 
 func add[K ~string](sets map[K]map[ledger.PoolID]struct{}, key K, id ledger.PoolID) {
@@ -68,8 +69,8 @@ func remove[K ~string](sets map[K]map[ledger.PoolID]struct{}, key K, id ledger.P
 	}
 }
 
-// bind notes the record of a pool. The caller holds mu.
-func (t *Table) bind(p ledger.Pool) {
+// putRecord notes the record of a pool. The caller holds mu.
+func (t *Table) putRecord(p ledger.Pool) {
 	t.kin.put(p)
 	if p.Derived != nil {
 		t.Reservations.PutRange(p.ID, p.Derived.Holder.Claim, p.Derived.HeldSince)
@@ -81,7 +82,7 @@ func (t *Table) Amend(p *Pool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pools[p.ID] == p {
-		t.bind(p.Pool)
+		t.putRecord(p.Pool)
 	}
 }
 

@@ -86,7 +86,7 @@ func (t *Table) Add(p *Pool) {
 	}
 	t.pools[p.ID] = p
 	t.retired.forget(p.ID)
-	t.bind(p.Pool)
+	t.putRecord(p.Pool)
 	if p.Above() == "" {
 		t.rootsOf(p.Cluster).Pools[p.ID] = p.Pool
 	}
@@ -246,11 +246,11 @@ func (t *Table) Rootless() map[ledger.ClusterName]int64 {
 	return found
 }
 
-// PoolsOf counts the pools of a cluster, and those that it has beside them: see ledger.Pool.Beside.
+// PoolsOf counts the pools in a workspace, and others that count for it: see ledger.Pool.CountsFor.
 func (t *Table) PoolsOf(c ledger.ClusterName) int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.has[c] + len(t.kin.has[c])
+	return t.has[c] + len(t.kin.counted[c])
 }
 
 // IDs are the IDs of all pools.

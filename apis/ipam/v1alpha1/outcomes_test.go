@@ -35,7 +35,7 @@ func TestOutcomes_Complete(t *testing.T) {
 	}
 }
 
-// A single address cannot be smaller: nobody is told to claim a smaller one.
+// The remedy for a single address does not advise a smaller block.
 func TestRemedyFor_ASingleAddressIsNotToBeSmaller(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Where a pool has no room for a single address, nobody is told to claim a smaller block, as for a larger one.
+// The remedy advises a smaller block for a block, and not for a single address.
 func TestRemedy_AddressIsNotToBeSmaller(t *testing.T) {
 	t.Parallel()
 	full := []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(ipamv1alpha1.ReasonPoolExhausted)}}

@@ -72,7 +72,7 @@ type cooldowns struct {
 	pools   Pools
 }
 
-// Serve names the catalog to ask, and the ledger that knows whose each pool is.
+// Serve gives the catalog, which is asked for classes and pools, and the pools of the ledger, which say in which workspace each is.
 func (c *Cooldowns) Serve(catalog *Catalog, pools Pools) {
 	c.source.Store(&cooldowns{catalog: catalog, pools: pools})
 }
