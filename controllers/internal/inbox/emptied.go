@@ -7,7 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// emptied knows the pools that hold nothing, as far as changes have told of them. The zero value is ready; safe for
+// emptied knows which pools hold nothing and which hold something, as far as changes have told of them. The zero value is ready; safe for
 // concurrent use.
 type emptied struct {
 	mu    sync.Mutex
@@ -27,25 +27,29 @@ func (e *emptied) first(id ledger.PoolID, now time.Time) bool {
 	defer e.mu.Unlock()
 	last, known := e.pools[id]
 	if known && (last.still || now.Sub(last.at) < Coalesce) {
-		e.pools[id] = emptying{at: last.at, still: true}
+		e.note(id, emptying{at: last.at, still: true})
 		return false
 	}
-	if e.pools == nil {
-		e.pools = map[ledger.PoolID]emptying{}
-	}
-	e.pools[id] = emptying{at: now, still: true}
+	e.note(id, emptying{at: now, still: true})
 	return true
 }
 
-// filled notes that a pool holds something, and reports whether it was known to be empty.
+// filled notes that a pool holds something, and reports whether it may have been empty: nothing is known of a pool whose first change
+// this is.
 func (e *emptied) filled(id ledger.PoolID) (was bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	last, known := e.pools[id]
-	if known {
-		e.pools[id] = emptying{at: last.at}
+	e.note(id, emptying{at: last.at})
+	return last.still || !known
+}
+
+// note stores what is known of a pool. The caller holds mu.
+func (e *emptied) note(id ledger.PoolID, now emptying) {
+	if e.pools == nil {
+		e.pools = map[ledger.PoolID]emptying{}
 	}
-	return last.still
+	e.pools[id] = now
 }
 
 // forget drops a pool that has left the ledger.

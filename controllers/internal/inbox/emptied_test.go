@@ -121,3 +121,43 @@ func TestChanged_RequeuesThePoolsAboveAnEmptiedOne(t *testing.T) {
 		t.Errorf("%d pools are queued at once when it is emptied, want it and the two above", n)
 	}
 }
+
+// The pools above a derived one are reconciled when it gets its first block, however long after it was made that is, and also if
+// nothing was known of it: after a restart.
+func TestChanged_RequeuesThePoolsAboveAFilledOne(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string][]family{
+		"after a restart": nil, "just made": {{}}, "just made, filled and emptied": {{}, {held: true}, {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			news := New(directory.New(directory.Workspace{Cluster: "platform"}))
+			for _, change := range before {
+				change.made = time.Now()
+				news.Changed(change, "grandchild")
+			}
+			shown := map[string]bool{}
+			take := func() {
+				got, _ := news.Pools.Get()
+				news.Pools.Done(got)
+				shown[got.Name] = true
+			}
+			if before != nil {
+				for len(shown) < 3 {
+					take()
+				}
+				clear(shown)
+			}
+			news.Changed(family{held: true}, "grandchild")
+			time.AfterFunc(5*time.Second, news.Pools.ShutDown)
+			for len(shown) < 3 && !news.Pools.ShuttingDown() {
+				take()
+			}
+			for _, pool := range []string{"root", "child", "grandchild"} {
+				if !shown[pool] {
+					t.Errorf("reconciled are %v; want %s, too", shown, pool)
+				}
+			}
+		})
+	}
+}

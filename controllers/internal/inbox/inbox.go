@@ -84,7 +84,7 @@ func (i *Inbox) Changed(pools PoolTable, ids ...ledger.PoolID) {
 			continue
 		}
 		after, used := Coalesce+untilTurn(now, place, len(ids)), pools.InUse(id) || pool.Kept()
-		if !used && now.Sub(pool.RegisteredAt) >= Coalesce && i.emptied.first(id, now) {
+		if !used && i.emptied.first(id, now) && now.Sub(pool.RegisteredAt) >= Coalesce {
 			after = 0
 		}
 		i.pool(pool, after)
