@@ -122,6 +122,25 @@ func TestCloseRange_AnEmptyRangeInside(t *testing.T) {
 	}
 }
 
+// A block that a CREATE in flight may show stays until none can succeed any more, though its claim is gone, and the refusal says until when.
+func TestCloseRange_ACreateInFlight(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	reserved := promise.Of(tenant, gen.Claim("a"))
+	b, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: ledger.Holder{Claim: reserved, Cluster: tenant, Namespace: "default", Name: "a"}})
+	if err != nil {
+		t.Fatalf("bind for a reservation: %v", err)
+	}
+	want := "1 allocation, of claim default/a, whose CREATE may succeed until " + b.BoundAt.Add(promise.Grace).UTC().Format(time.RFC3339)
+	if inside := s.closes(claim, true); !strings.Contains(inside, want) {
+		t.Errorf("the refusal is %q; want it to say %q", inside, want)
+	}
+	s.clock.Step(promise.Grace + time.Second)
+	if inside := s.closes(claim, true); strings.Contains(inside, "whose CREATE") {
+		t.Errorf("the refusal is %q after that time", inside)
+	}
+}
+
 // A claim that was created a moment ago holds its range by a reservation, and can be deleted at once.
 func TestCloseRange_AReservedRange(t *testing.T) {
 	s := newScene(t)

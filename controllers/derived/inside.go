@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
@@ -31,6 +33,7 @@ type occupant struct {
 	ledger.Holder
 	retained bool
 	ranged   bool
+	until    time.Time // when no CREATE that was answered with the block can succeed any more; zero: none is in flight
 }
 
 func (o occupant) String() string {
@@ -41,6 +44,8 @@ func (o occupant) String() string {
 		return "pool " + o.Name
 	case o.retained:
 		return "IPAllocation " + o.Namespace + "/" + ipamv1alpha1.AllocationName(o.Namespace, o.Name) + ", retained from claim " + o.Name
+	case !o.until.IsZero():
+		return fmt.Sprintf("claim %s/%s, whose CREATE may succeed until %s", o.Namespace, o.Name, o.until.UTC().Format(time.RFC3339))
 	}
 	return "claim " + o.Namespace + "/" + o.Name
 }
@@ -57,7 +62,11 @@ func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, e
 				return nil, fmt.Errorf("list the blocks of pool %s: %w", q.Name, err)
 			}
 			if b.State != ledger.Cooling && !ledger.IsDerived(b.Holder.Claim) {
-				found = append(found, occupant{Holder: b.Holder, retained: b.State == ledger.Retained})
+				o := occupant{Holder: b.Holder, retained: b.State == ledger.Retained}
+				if promise.InFlight(b, k.Clock.Now()) {
+					o.until = b.BoundAt.Add(promise.Grace)
+				}
+				found = append(found, o)
 			}
 			if len(found) >= counted {
 				return found, nil
@@ -100,7 +109,7 @@ func (c *Closer) foresee(ctx context.Context, p ledger.Pool, in ledger.ClusterNa
 	}
 	left := found[min(len(found), looked):]
 	for _, o := range found[:min(len(found), looked)] {
-		if gone, err := c.Releases.Gone(ctx, o.Holder); err != nil || !gone || o.retained {
+		if gone, err := c.Releases.Gone(ctx, o.Holder); err != nil || !gone || o.retained || !o.until.IsZero() {
 			left = append(left, o)
 		}
 	}
