@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/controllers/release"
 )
 
@@ -28,7 +29,7 @@ func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.R
 		Clock: clock.RealClock{},
 	}
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
-		Hints: hints, Ledger: release.LedgerOf(alloc), Ranges: alloc.Derived(), Oracle: reader, Bound: opts.Ledger.serves,
+		Hints: hints, Ledger: views.Of(alloc), Ranges: alloc.Derived(), Oracle: reader, Bound: opts.Ledger.serves,
 		Lease: catalog.Leases{Catalog: classes, Pools: alloc.Pools()}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
 		Retained:     func(pool ledger.PoolID) { news.Changed(alloc.Pools(), pool) },
 		RetireClosed: keeper.RetireClosed, Dropped: told.Dropped,

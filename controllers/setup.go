@@ -39,6 +39,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/memory"
 	"github.com/kcp-ipam/ipam/controllers/internal/packed"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/controllers/pool"
 	"github.com/kcp-ipam/ipam/controllers/release"
 	"github.com/kcp-ipam/ipam/controllers/slice"
@@ -192,7 +193,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, reader *live.Reader
 	}
 	slices, err := slice.New(mgr.GetLocalManager(), slice.Options{
 		Catalog:   &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: alloc.Pools()}, // it writes to the workspaces
-		Directory: known, Ledger: slice.LedgerOf(alloc), Oracle: reader, Departed: hints.HasDeparted,
+		Directory: known, Ledger: views.Of(alloc), Oracle: reader, Departed: hints.HasDeparted,
 	})
 	if err != nil {
 		return fmt.Errorf("slice controller: %w", err)
@@ -203,7 +204,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, reader *live.Reader
 		Changed: func(name multicluster.ClusterName) { slices.Changed(known.Ledger(name)) },
 	}
 	claims, err := claim.New(mgr, claim.Options{
-		Ledger: claim.LedgerOf(alloc), Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Doubts: doubts, Sees: opts.sees,
+		Ledger: views.Of(alloc), Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Doubts: doubts, Sees: opts.sees,
 		Ranges: pooled, Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxPools: opts.MaxPools, MaxWaits: opts.MaxWaits, Unmet: opts.Unmet,
 		Workers: opts.Workers, Tracer: opts.Tracer,
 	})
@@ -211,13 +212,13 @@ func addControllers(mgr mcmanager.Manager, tenants provider, reader *live.Reader
 		return fmt.Errorf("claim controller: %w", err)
 	}
 	pools, err := pool.New(mgr, pool.Options{
-		Ledger: pool.LedgerOf(alloc), Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
+		Ledger: views.Of(alloc), Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
 		Kin: alloc.Derived(), RetireBelow: pooled.RetireBelow, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: releases.PoolDeleted, MaxPools: opts.MaxPools,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
 	}
-	opts.Sweep.Ledger, opts.Sweep.Releases, opts.Sweep.World = sweep.LedgerOf(alloc), releases, sweep.Caches{Clusters: mgr, Directory: known}
+	opts.Sweep.Ledger, opts.Sweep.Releases, opts.Sweep.World = views.Of(alloc), releases, sweep.Caches{Clusters: mgr, Directory: known}
 	opts.Sweep.Wake, opts.Sweep.Doubt = news.Wake, doubts.Add
 	sweeper := sweep.New(opts.Sweep)
 	known.Observe(&watcher{

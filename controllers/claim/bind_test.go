@@ -12,12 +12,13 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // deciding decides about a claim of the tenant.
-func deciding(ledger Ledger, claim *ipamv1alpha1.IPClaim) *decision {
+func deciding(ledger views.Ledger, claim *ipamv1alpha1.IPClaim) *decision {
 	r := &Reconciler{ledger: ledger, directory: directory.New(directory.Workspace{Cluster: "platform"})}
 	return (&pass{Reconciler: r, claim: claim, from: directory.Workspace{Cluster: "tenant"}}).decision()
 }
@@ -29,7 +30,7 @@ func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{},
 		testbed.Pool("tenant", "uid-of-a", "10.0.0.0/24"), testbed.Pool("tenant", "uid-of-b", "10.1.0.0/24"))
 	both := []resolve.Candidate{{Pool: gen.Pool("a"), Length: 23}, {Pool: gen.Pool("b"), Length: 23}}
-	l := LedgerOf(alloc)
+	l := views.Of(alloc)
 	waits := noteWaits(&l)
 	p := deciding(l, gen.Claim("c"))
 
@@ -57,7 +58,7 @@ func TestTry_WaitsForNoRoomWhereItsAddressIsExcluded(t *testing.T) {
 	registered := testbed.Pool("tenant", string(pool.UID), "10.0.0.0/24")
 	registered.Excluded = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29")}
 	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{}, registered)
-	l := LedgerOf(alloc)
+	l := views.Of(alloc)
 	waits := noteWaits(&l)
 	p := deciding(l, gen.Claim("c"))
 	_, err := p.try(t.Context(), resolve.Plan{Exact: exact, Candidates: []resolve.Candidate{{Pool: pool, Length: 32}}})

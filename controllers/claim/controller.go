@@ -31,11 +31,12 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/packed"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 // Options configure the controller. All fields but MaxPools, MaxWaits, Unmet, Workers and Tracer are required.
 type Options struct {
-	Ledger    Ledger
+	Ledger    views.Ledger
 	Releases  Releases
 	Catalog   *catalog.Catalog
 	Directory *directory.Directory

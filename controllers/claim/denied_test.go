@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // withdrawals is a ledger that counts who waits no more.
 type withdrawals struct {
-	Waits
+	views.Waits
 	count int
 }
 
@@ -52,7 +53,7 @@ func TestConfirm(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			ledger, servers := &withdrawals{}, &tt.servers
-			p := &pass{Reconciler: &Reconciler{ledger: Ledger{Waits: ledger}, releases: servers}, claim: gen.Claim("c")}
+			p := &pass{Reconciler: &Reconciler{ledger: views.Ledger{Waits: ledger}, releases: servers}, claim: gen.Claim("c")}
 			if tt.denied {
 				p.memory.markGone(p.claim.UID)
 			}

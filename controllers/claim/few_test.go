@@ -14,12 +14,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // asked counts how often a ledger is asked for a block.
 type asked struct {
-	Blocks
+	views.Blocks
 	binds int
 }
 

@@ -10,12 +10,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // interrupted is a ledger in which something happens once, right after a Bind.
 type interrupted struct {
-	Blocks
+	views.Blocks
 	by func()
 }
 

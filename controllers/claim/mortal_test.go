@@ -24,6 +24,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/controllers/release"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -67,7 +68,7 @@ func (m *mortal) begins(writes int) {
 		Compare:  func(context.Context, ledger.PoolID) (bool, error) { return true, nil },
 	}
 	frees, err := release.New(noManager{}, release.Options{
-		Ledger: release.LedgerOf(m.ledger), Ranges: m.ledger.Derived(), Oracle: world{m}, Clock: m.now, RetireClosed: keeper.RetireClosed,
+		Ledger: views.Of(m.ledger), Ranges: m.ledger.Derived(), Oracle: world{m}, Clock: m.now, RetireClosed: keeper.RetireClosed,
 		Bound:    func(ledger.ClusterName) bool { return true },
 		Lease:    func(context.Context, ledger.Block) (time.Duration, error) { return 0, nil },
 		Reclaims: m.catalog.Reclaims,

@@ -15,6 +15,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -221,7 +222,7 @@ func TestSpace_RepeatsAddressesInEachNetwork(t *testing.T) {
 
 // late is a ledger whose memory has an address space still that another replica has retired.
 type late struct {
-	Pools
+	views.Pools
 	space ledger.Pool
 }
 

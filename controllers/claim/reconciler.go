@@ -23,6 +23,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/source"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 // Ranges are the pools that the system makes for claims.
@@ -50,7 +51,7 @@ type Releases interface {
 // Reconciler binds claims. It is safe for concurrent use.
 type Reconciler struct {
 	clusters  catalog.Clusters
-	ledger    Ledger
+	ledger    views.Ledger
 	releases  Releases
 	catalog   *catalog.Catalog
 	directory *directory.Directory

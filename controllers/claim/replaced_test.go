@@ -13,12 +13,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // meanwhile is a ledger in which something happens after the first Bind has decided.
 type meanwhile struct {
-	Blocks
+	views.Blocks
 	happens func()
 }
 

@@ -167,7 +167,7 @@ func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block
 
 // promises gives claims the blocks that they were promised.
 func (r *Reconciler) promises() promise.Keeper {
-	return promise.Keeper{Ledger: promise.Ledger{Blocks: r.ledger.Blocks, Reservations: r.ledger.Reservations, Retained: r.ledger.Retained}, Reclaims: r.catalog.Reclaims}
+	return promise.Keeper{Ledger: r.ledger, Reclaims: r.catalog.Reclaims}
 }
 
 // dropFormer deletes the retained record of the former claim, whose block this claim has: its claimRef

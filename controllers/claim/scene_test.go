@@ -32,6 +32,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -149,7 +150,7 @@ func (s *scene) start(alloc *allocator.Allocator) {
 	clusters := testbed.Clusters{"": s.platform, "tenant": s.tenant}
 	s.ledger = alloc
 	s.Reconciler = &Reconciler{
-		clusters: clusters, ledger: LedgerOf(alloc), releases: s.servers, directory: known,
+		clusters: clusters, ledger: views.Of(alloc), releases: s.servers, directory: known,
 		catalog:  &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: alloc.Pools()},
 		compare:  func(context.Context, ledger.PoolID) (bool, error) { return false, nil },
 		sees:     func() error { return nil },

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -26,7 +27,7 @@ func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ledger := &withdrawals{}
-			r := &Reconciler{ledger: Ledger{Waits: ledger}, clusters: testbed.Clusters{}, directory: directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})}
+			r := &Reconciler{ledger: views.Ledger{Waits: ledger}, clusters: testbed.Clusters{}, directory: directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})}
 			class := topic{kind: classTopic, name: "c"}
 			r.waiting.enter(requestIn("a", "x"), gen.Claim("x"), []topic{class})
 			r.waiting.enter(requestIn("b", "x"), gen.Claim("x"), []topic{class})

@@ -5,18 +5,19 @@ import (
 	"sync"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 // lists notes at which pools claims were told to wait.
 type lists struct {
-	Waits
+	views.Waits
 
 	mu sync.Mutex
 	at map[ledger.PoolID][]ledger.ClaimID
 }
 
 // noteWaits returns the waits of a ledger, which are noted from then on.
-func noteWaits(l *Ledger) *lists {
+func noteWaits(l *views.Ledger) *lists {
 	w := &lists{Waits: l.Waits, at: map[ledger.PoolID][]ledger.ClaimID{}}
 	l.Waits = w
 	return w

@@ -8,12 +8,13 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // given are the slices that the ledger has given.
 type given struct {
-	Slices
+	views.Slices
 	slice *ledger.Slice
 }
 
@@ -47,7 +48,7 @@ func TestCarve_ASliceThatTheLedgerDoesNotKnow(t *testing.T) {
 			child := gen.Pool("p", gen.ChildOf("p", length))
 			child.UID = "uid-of-child"
 			child.Labels = map[string]string{ipamv1alpha1.LabelSlice: string(parent.UID)}
-			p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: Ledger{Slices: given{slice: test.slice}}}}, pool: child, id: "uid-of-child", owner: directory.Workspace{Cluster: "w"}}
+			p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: views.Ledger{Slices: given{slice: test.slice}}}}, pool: child, id: "uid-of-child", owner: directory.Workspace{Cluster: "w"}}
 			asks, err := p.asks(t.Context())
 			if err != nil || resolve.IsSlice(asks, parent) != test.want {
 				t.Errorf("asks = %v, %v; want it to ask as a slice: %t", asks, err, test.want)

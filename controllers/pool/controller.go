@@ -25,6 +25,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/feed"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 const (
@@ -36,7 +37,7 @@ const (
 
 // Options configure the controller. All fields but MaxPools are required.
 type Options struct {
-	Ledger    Ledger
+	Ledger    views.Ledger
 	Catalog   *catalog.Catalog
 	Directory *directory.Directory
 	Adoption  Adoption

@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -45,7 +46,7 @@ func newDerivedScene(t *testing.T, objects ...client.Object) *derivedScene {
 	t.Cleanup(queue.ShutDown)
 	s.Reconciler = &Reconciler{
 		Options: Options{
-			Ledger:    LedgerOf(s.alloc),
+			Ledger:    views.Of(s.alloc),
 			Directory: known,
 			Adoption:  adopted{},
 			Queue:     queue,

@@ -7,13 +7,14 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // disputed is a ledger with one child pool, whose dispute may be over.
 type disputed struct {
-	Pools
-	Recovery
+	views.Pools
+	views.Recovery
 	child ledger.Pool
 	asked []ledger.PoolID
 }
@@ -37,7 +38,7 @@ func (whole) Whole(context.Context, ledger.PoolID, ipamv1alpha1.IPPoolStatus) (b
 func TestEnter_EndsADispute(t *testing.T) {
 	pool := gen.Pool("child", gen.ChildOf("p", 24))
 	d := &disputed{child: ledger.Pool{ID: "child", CIDR: netip.MustParsePrefix("10.0.0.0/24"), Space: ledger.SpaceID(pool.UID), Parent: "p", Disputed: true}}
-	p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: Ledger{Pools: d, Recovery: d}, Adoption: whole{}}}, pool: pool, id: "child"}
+	p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: views.Ledger{Pools: d, Recovery: d}, Adoption: whole{}}}, pool: pool, id: "child"}
 	if err := p.enter(t.Context()); err != nil || len(d.asked) != 1 || d.asked[0] != "child" {
 		t.Errorf("enter = %v, and EndDispute was called for %v; want nil, and for the child once", err, d.asked)
 	}

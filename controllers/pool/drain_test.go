@@ -9,10 +9,12 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 // blocksLedger has these blocks in each pool.
 type blocksLedger struct {
+	views.Blocks
 	blocks []ledger.Block
 }
 
@@ -50,7 +52,7 @@ func TestDraining_WhereAllHoldersGo(t *testing.T) {
 		"retained":          {[]ledger.Block{block("gone", ledger.Retained, "own")}, false},
 		"of another tenant": {[]ledger.Block{block("gone", ledger.Bound, "other")}, false},
 	} {
-		r := &Reconciler{Options: Options{Ledger: Ledger{Blocks: blocksLedger{blocks: tt.blocks}}, Oracle: known}}
+		r := &Reconciler{Options: Options{Ledger: views.Ledger{Blocks: blocksLedger{blocks: tt.blocks}}, Oracle: known}}
 		if got, err := r.draining(t.Context(), door.Pool{Cluster: "own", Name: "p", UID: "u"}); got != tt.want || err != nil {
 			t.Errorf("%s: %t, %v; want %t", name, got, err, tt.want)
 		}

@@ -12,6 +12,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -25,7 +26,7 @@ func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
 	news := inbox.New(known)
 	r := &Reconciler{
 		Options: Options{
-			Ledger:    Ledger{Waits: &withdrawals{}},
+			Ledger:    views.Ledger{Waits: &withdrawals{}},
 			Directory: known,
 			Queue:     news.Pools,
 		},
@@ -53,8 +54,8 @@ func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
 
 // known is a ledger that knows one pool.
 type knownPool struct {
-	Pools
-	Recovery
+	views.Pools
+	views.Recovery
 	pool   ledger.Pool
 	frozen bool
 }
@@ -79,7 +80,7 @@ func TestGone(t *testing.T) {
 		var got []ledger.ClaimID
 		r := &Reconciler{
 			Options: Options{
-				Ledger: Ledger{Pools: tt.ledger, Recovery: tt.ledger},
+				Ledger: views.Ledger{Pools: tt.ledger, Recovery: tt.ledger},
 				Deleted: func(h ledger.Holder, _ *ipamv1alpha1.IPPool) {
 					if h.Cluster != "w" || h.Namespace != "" || h.Name != "p" {
 						t.Errorf("%s: the holder is %+v, want pool p of workspace w", name, h)

@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -116,7 +117,7 @@ func newEntered(t *testing.T, has ledger.Pool, shown ...gen.PoolOption) (*pass, 
 	servers := &oracle{answer: live.Answer{Verdict: live.Alive, Object: pool}}
 	known := directory.New(directory.Workspace{Cluster: "platform"})
 	return &pass{
-		Reconciler: &Reconciler{Options: Options{Ledger: LedgerOf(alloc), Adoption: adopted{}, Oracle: servers, Directory: known, Queue: inbox.New(known).Pools}, now: time.Now},
+		Reconciler: &Reconciler{Options: Options{Ledger: views.Of(alloc), Adoption: adopted{}, Oracle: servers, Directory: known, Queue: inbox.New(known).Pools}, now: time.Now},
 		cluster:    testbed.NewWorkspace(t),
 		pool:       pool, id: has.ID, owner: directory.Workspace{Cluster: "w"},
 	}, servers

@@ -13,6 +13,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -90,7 +91,7 @@ func TestUse(t *testing.T) {
 
 // gatewayLedger has these blocks in each pool.
 type gatewayLedger struct {
-	Pools
+	views.Pools
 	blocks []ledger.Block
 }
 
@@ -122,7 +123,7 @@ func TestGateway_IsNamedWithItsHolder(t *testing.T) {
 		"off the link":      {"198.51.100.1", nil, "is not in the network of the pool, 192.0.2.0/28"},
 		"none":              {"", block("own", ledger.Bound), ""},
 	} {
-		p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: Ledger{Pools: gatewayLedger{blocks: tt.blocks}}}}, id: id, pool: gen.Pool("p", gen.Gateway(tt.gateway, 0))}
+		p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: views.Ledger{Pools: gatewayLedger{blocks: tt.blocks}}}}, id: id, pool: gen.Pool("p", gen.Gateway(tt.gateway, 0))}
 		p.owner.Cluster = "own"
 		got, err := p.gateway(t.Context(), ledger.Pool{CIDR: netip.MustParsePrefix("192.0.2.0/28")}, ledger.Capacity{Stranded: 1})
 		if err != nil || (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {

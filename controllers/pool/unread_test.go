@@ -8,11 +8,12 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 // trusting notes which pools are trusted.
 type trusting struct {
-	Recovery
+	views.Recovery
 	trusted map[ledger.PoolID]bool
 }
 

@@ -14,6 +14,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -58,7 +59,7 @@ func TestWaiting(t *testing.T) {
 
 // withdrawals is a ledger that notes who waits no more.
 type withdrawals struct {
-	Waits
+	views.Waits
 	who []ledger.ClaimID
 }
 
@@ -68,7 +69,7 @@ func (w *withdrawals) Withdraw(id ledger.ClaimID) { w.who = append(w.who, id) }
 // ledger, too: else room would be held for it again and again.
 func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 	alloc := &withdrawals{}
-	r := &Reconciler{Options: Options{Ledger: Ledger{Waits: alloc}}, clusters: testbed.Clusters{}}
+	r := &Reconciler{Options: Options{Ledger: views.Ledger{Waits: alloc}}, clusters: testbed.Clusters{}}
 	child := gen.Pool("k", gen.ChildOf("p", 24))
 	request := inbox.Request("a", client.ObjectKeyFromObject(child))
 	r.waiting.enter(request, waitOf(child, "a"))

@@ -95,6 +95,8 @@ func TestSettle_ABlockOlderThanTheEndpointSlice(t *testing.T) {
 // crowd is a ledger in which each of many claims has a block, and a world of which a test says
 // who is bound.
 type crowd struct {
+	every
+
 	fakeLedger
 	blocks map[ledger.ClaimID]ledger.Block
 	bound  map[ledger.ClusterName]bool

@@ -18,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 // Oracle answers whether the holder of a block still exists, and which workspaces do.
@@ -48,7 +49,7 @@ type Controller struct {
 type Options struct {
 	// Hints are those that the Controller settles. Default: new ones.
 	*Hints
-	Ledger Ledger
+	Ledger views.Ledger
 	// Ranges are the pools that claims hold. Nil: none does.
 	Ranges Ranges
 	Oracle Oracle
@@ -113,12 +114,9 @@ func newController(opts Options) *Controller {
 		opts.Hints = NewHints(opts.Clock)
 	}
 	return &Controller{
-		Options: opts,
-		backoff: workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](opts.Absence, time.Minute),
-		promises: promise.Keeper{
-			Ledger:   promise.Ledger{Blocks: opts.Ledger.Blocks, Reservations: opts.Ledger.Reservations, Retained: opts.Ledger.Retained},
-			Reclaims: opts.Reclaims,
-		},
+		Options:  opts,
+		backoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](opts.Absence, time.Minute),
+		promises: promise.Keeper{Ledger: opts.Ledger, Reclaims: opts.Reclaims},
 		maker:    record.Maker{Clock: opts.Clock},
 		deleted:  map[ledger.ClaimID]deletion{},
 		absences: map[ledger.ClusterName]absence{},

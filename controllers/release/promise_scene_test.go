@@ -18,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -43,7 +44,7 @@ func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...clie
 		T: t, ledger: alloc, reader: allocator.Reader{Client: client}, oracle: &oracle{}, clock: clocktesting.NewFakePassiveClock(time.Now()),
 		workspace: newSceneWith(t, interceptor.Funcs{}, objects...).workspace,
 	}
-	p.Controller = newController(complete(Options{Ledger: LedgerOf(alloc), Oracle: p.oracle, Clock: p.clock}))
+	p.Controller = newController(complete(Options{Ledger: views.Of(alloc), Oracle: p.oracle, Clock: p.clock}))
 	t.Cleanup(p.queue.ShutDown)
 	p.reserved = p.reserve(policy)
 	return p

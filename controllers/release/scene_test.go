@@ -16,12 +16,15 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // ledger has one block, of the claim default/c of the workspace w.
 type fakeLedger struct {
+	every
+
 	cause    ledger.Cause // of the release
 	block    ledger.Block
 	released bool
@@ -79,15 +82,24 @@ func (l *fakeLedger) Read(_ context.Context, id ledger.PoolID) (ledger.Pool, int
 
 func (l *fakeLedger) Revision() int64 { return l.revision }
 
+// every has the views that the package uses. A fake embeds it, and has the methods that a test calls.
+type every struct {
+	views.Blocks
+	views.Pools
+	views.Waits
+	views.Reservations
+	views.Retained
+}
+
 // all takes every part of a ledger from one.
 func all(l interface {
-	Blocks
-	Pools
-	Waits
-	Reservations
-	Retained
-}) Ledger {
-	return Ledger{Blocks: l, Pools: l, Waits: l, Reservations: l, Retained: l}
+	views.Blocks
+	views.Pools
+	views.Waits
+	views.Reservations
+	views.Retained
+}) views.Ledger {
+	return views.Ledger{Blocks: l, Pools: l, Waits: l, Reservations: l, Retained: l}
 }
 
 // oracle says what a test wants it to.

@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 const (
@@ -33,7 +34,7 @@ type Oracle interface {
 type Options struct {
 	Catalog   *catalog.Catalog
 	Directory *directory.Directory
-	Ledger    Ledger
+	Ledger    views.Ledger
 	Oracle    Oracle
 	// Departed reports whether a workspace's binding was seen to go, and none came since.
 	Departed func(ledger.ClusterName) bool
@@ -50,7 +51,7 @@ type request struct {
 type Controller struct {
 	catalog   *catalog.Catalog
 	directory *directory.Directory
-	ledger    Ledger
+	ledger    views.Ledger
 	oracle    Oracle
 	queue     workqueue.TypedRateLimitingInterface[request]
 	doubt     workqueue.TypedRateLimiter[request] // of workspaces that no server answers for

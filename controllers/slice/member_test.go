@@ -9,12 +9,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // used is a ledger in which as many slices are given as there may be.
 type used struct {
-	Slices
+	views.Slices
 	given bool
 }
 
@@ -47,7 +48,7 @@ func TestWith_AForgedLabel(t *testing.T) {
 			child.Status.AllocatedCIDR = tt.shown
 			ledger := &used{}
 			p := &pass{
-				Controller: &Controller{ledger: Ledger{Slices: ledger}, members: memberLists{}}, request: request{pool: "p", cluster: "w"},
+				Controller: &Controller{ledger: views.Ledger{Slices: ledger}, members: memberLists{}}, request: request{pool: "p", cluster: "w"},
 				parent: parent, child: child, binding: &apisv1alpha2.APIBinding{},
 			}
 			got, err := p.with(t.Context())

@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -37,7 +38,7 @@ func newLand(t *testing.T, blocks int) *land {
 		}
 		binds.Wait()
 	}
-	l.Sweeper = New(Options{Ledger: LedgerOf(alloc), Releases: l, World: l, Clock: clocktesting.NewFakeClock(time.Now().Add(time.Hour))})
+	l.Sweeper = New(Options{Ledger: views.Of(alloc), Releases: l, World: l, Clock: clocktesting.NewFakeClock(time.Now().Add(time.Hour))})
 	return l
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 const (
@@ -32,7 +33,7 @@ type Releases interface {
 
 // Options configure a Sweeper. Ledger, Releases and World are required.
 type Options struct {
-	Ledger   Ledger
+	Ledger   views.Ledger
 	Releases Releases
 	World    World
 	// Wake requeues a claim that has lost its record.

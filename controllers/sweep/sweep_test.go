@@ -16,10 +16,14 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 // scene is a sweeper over blocks that a test lists, all of pool p.
 type scene struct {
+	views.Blocks
+	views.Pools
+	views.Recovery
 	*Sweeper
 	blocks     []ledger.Block
 	unreadable map[ledger.ClaimID]error
@@ -51,7 +55,7 @@ func newScene(t *testing.T, blocks int) *scene {
 			Revision: 1,
 		})
 	}
-	s.Sweeper = New(Options{Ledger: Ledger{Blocks: s, Pools: s, Recovery: s}, Releases: s, World: s, Clock: s.clock,
+	s.Sweeper = New(Options{Ledger: views.Ledger{Blocks: s, Pools: s, Recovery: s}, Releases: s, World: s, Clock: s.clock,
 		Wake: func(h ledger.Holder) { s.woken = append(s.woken, h.Claim) }})
 	return s
 }

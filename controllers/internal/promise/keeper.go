@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 // Share is the share of a claim in a block that the ledger has under another holder of its name.
@@ -30,7 +31,7 @@ const (
 // Keeper gives blocks to the claims whose CREATEs were answered with them. All fields are required. It is safe for
 // concurrent use.
 type Keeper struct {
-	Ledger Ledger
+	Ledger views.Ledger
 	// Reclaims is what becomes of the block of a claim that has this reclaimPolicy and class when the claim is deleted.
 	Reclaims func(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (ledger.ReclaimPolicy, error)
 }
