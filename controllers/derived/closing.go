@@ -62,10 +62,13 @@ func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *i
 		}
 		return err == nil, err
 	})
-	if len(last) > 0 {
-		return say(p, last, in), nil
+	if len(last) == 0 {
+		return "", err
 	}
-	return "", err
+	if err != nil { // for example, a CREATE that was answered with a block may still succeed, though its claim is gone
+		return "", fmt.Errorf("%s: %w", say(p, last, in), err)
+	}
+	return say(p, last, in), nil
 }
 
 // held finds the pool that a claim holds. One that is reserved for it becomes its own: the claim is there, as the API server has

@@ -105,6 +105,23 @@ func TestCloseRange_ARangeInUse(t *testing.T) {
 	}
 }
 
+// A block whose claim is gone does not count, even if it cannot be freed yet, as nobody lives there: the DELETE is not decided.
+func TestCloseRange_AnUnsettledRelease(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	s.bind(p, "gone")
+	s.away = true
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	inside, err := s.CloseRange(ctx, tenant, claim, false)
+	if inside != "" || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "claim default/gone") {
+		t.Errorf("CloseRange = %q, %v; want no refusal, and an error that names the claim", inside, err)
+	}
+	if now, _ := s.alloc.Pools().Get(p.ID); !now.Derived.Releasing.IsZero() || s.object(p) == nil {
+		t.Errorf("the range is %+v with the object %v; want it open", now.Derived, s.object(p))
+	}
+}
+
 // A range below that another claim holds counts, even if it is empty.
 func TestCloseRange_AnEmptyRangeInside(t *testing.T) {
 	s := newScene(t)

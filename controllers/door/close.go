@@ -16,7 +16,7 @@ import (
 // Closer lets claims be deleted that hold a range. It is safe for concurrent use.
 type Closer interface {
 	// CloseRange closes the range that a claim holds, and deletes its IPPool, if nothing is inside by now. Else it says for people what keeps
-	// the range, which stays as it is. A dry run changes nothing.
+	// the range, which stays as it is. A dry run changes nothing. It fails if all that is inside may be gone.
 	CloseRange(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (inside string, err error)
 }
 
