@@ -1,0 +1,276 @@
+package claim
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/stage"
+)
+
+// Unprintable characters in a page are escaped.
+func TestHostile_IsSpelledOut(t *testing.T) {
+	s := stage.New(t)
+	describeClaim(s.Session, stage.Waiting(gen.Claim("web"), "Bad\x1b[31mred", "one\ttwo\nthree \xff\u202e"), nil)
+	for _, want := range []string{`Bad\x1b[31mred`, `one\ttwo\nthree \xff\u202e`} {
+		if !strings.Contains(s.Printed.String(), want) {
+			t.Errorf("the page says %q, want it to say %s", s.Printed, want)
+		}
+	}
+}
+
+// A claim is shown with its block, or with the reason why it has none.
+func TestClaimShow(t *testing.T) {
+	web := stage.Bound(gen.Claim("web", gen.OfClass("internal"), gen.Length(28), stage.HourAgo), "10.64.0.0/28", stage.OfPlatform("internal-a"))
+	web.Annotations = map[string]string{ipamv1alpha1.AnnotationDescription: "the shop"}
+	full := stage.Waiting(gen.Claim("batch", gen.OfClass("internal"), gen.Length(24), stage.HourAgo),
+		ipamv1alpha1.ReasonPoolExhausted, `pool "lab": no free /24: the largest free block is a /26`)
+	for _, claim := range []*ipamv1alpha1.IPClaim{web, full} {
+		s := stage.New(t)
+		describeClaim(s.Session, claim, nil)
+		stage.Golden(t, "claim_show_"+claim.Name, s.Printed.String())
+	}
+}
+
+// The command that gives a block back names the namespace of its claim.
+func TestHeld_NamesTheNamespace(t *testing.T) {
+	if hint := exit.HintOf(held("10.0.0.16/28", client.ObjectKey{Namespace: "shop", Name: "web"})); !strings.Contains(hint, "claim release web -n shop") {
+		t.Errorf("the hint is %q; want it to name the namespace", hint)
+	}
+}
+
+// claimed returns the claim that a command line asks for.
+func claimed(t *testing.T, flags ...string) (*ipamv1alpha1.IPClaim, error) {
+	t.Helper()
+	o := &creation{}
+	o.Session = stage.New(t).Session
+	cmd := &cobra.Command{}
+	o.addSpecFlags(cmd)
+	o.AddFlags(cmd)
+	if err := cmd.ParseFlags(flags); err != nil {
+		return nil, err
+	}
+	return &o.claim, o.complete([]string{"x"})
+}
+
+// A claim has an object for each --scope, and holds a range with --target range.
+func TestCreate_Scope(t *testing.T) {
+	claim, err := claimed(t, "--class", "vpc", "--scope", "network=vpc-1", "--scope", "location=Site.example.com/ams", "--target", "Range")
+	want := ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "vpc-1"}, "location": {APIGroup: "example.com", Kind: "Site", Name: "ams"}}
+	if err != nil || len(claim.Spec.Scope) != 2 || claim.Spec.Scope["network"] != want["network"] || claim.Spec.Scope["location"] != want["location"] ||
+		claim.Spec.Target != ipamv1alpha1.TargetScopeRange {
+		t.Errorf("the claim is %+v, %v; want the scope %v and a range", claim, err, want)
+	}
+	if claim, err := claimed(t, "--target", "block"); err != nil || claim.Spec.Target != "" || claim.Spec.Scope != nil {
+		t.Errorf("the claim is %+v, %v; want no scope, and a block", claim, err)
+	}
+	for _, flags := range [][]string{{"--scope", "vpc-1"}, {"--scope", "network="}, {"--scope", "network=a", "--scope", "network=b"}, {"--target", "all"}} {
+		if _, err := claimed(t, flags...); err == nil || flags[0] == "--scope" && !strings.Contains(err.Error(), "such as network=vpc-1") {
+			t.Errorf("%v: %v, want an error with an example", flags, err)
+		}
+	}
+}
+
+// The scope of a claim is beside its block, in a list if any claim has one.
+func TestClaimShow_Scope(t *testing.T) {
+	eth := stage.Bound(gen.Claim("eth0", gen.OfClass("endpoint"), gen.Within("network", "vpc-1", "location", "ams"), stage.HourAgo), "2001:db8::/96", ipamv1alpha1.PoolRef{Name: "subnet-1"})
+	vpc := stage.Bound(gen.Claim("vpc-1", gen.OfClass("vpc"), gen.Within("network", "vpc-1"), gen.ForRange(), stage.HourAgo), "2001:db8::/48", ipamv1alpha1.PoolRef{Name: "vpc-1"})
+	for _, claim := range []*ipamv1alpha1.IPClaim{eth, vpc} {
+		s := stage.New(t)
+		describeClaim(s.Session, claim, nil)
+		stage.Golden(t, "claim_show_"+claim.Name, s.Printed.String())
+	}
+	s := stage.New(t)
+	list := &ipamv1alpha1.IPClaimList{Items: []ipamv1alpha1.IPClaim{*eth, *vpc, *gen.Claim("flat", stage.HourAgo)}}
+	if err := (&output.Printer{Format: output.Table}).Print(s.Out, list, s.Now); err != nil {
+		t.Fatal(err)
+	}
+	stage.Golden(t, "claim_list_scope", s.Printed.String())
+}
+
+// A claim that lacks roles is told which its class requires, and which it has.
+func TestWhy_Scope(t *testing.T) {
+	class := gen.Class("endpoint", gen.DefaultLength(32))
+	class.Status.RequiredScopeRoles = []string{"location", "network"}
+	claim := stage.Waiting(gen.Claim("eth0", gen.OfClass("endpoint"), gen.Within("network", "vpc-1"), stage.HourAgo), ipamv1alpha1.ReasonScopeRolesMissing,
+		`class "endpoint" requires an object for each of its roles, and spec.scope names none for location: add it in a new claim`)
+	s := stage.New(t)
+	if err := (question{claim: claim, class: class}).explain(s.Session); err != nil {
+		t.Fatal(err)
+	}
+	stage.Golden(t, "why_scope", s.Printed.String())
+}
+
+// A claim is drawn with all that it depends on, and objects that the caller cannot read are named.
+func TestClaimTree(t *testing.T) {
+	lab := stage.Ready(gen.Pool("lab", gen.CIDR("10.8.0.0/16")), "10.8.0.0/16", ipamv1alpha1.IPv4, 25, 17)
+	east := stage.Ready(gen.Pool("east", gen.ChildOf("lab", 20)), "10.8.16.0/20", ipamv1alpha1.IPv4, 50, 21)
+	self := gen.Pool("self", gen.ChildOf("self", 20))
+	class := gen.Class("internal", gen.Lengths{Min: 24, Max: 28})
+	class.Status.Phase = ipamv1alpha1.ClassReady
+	class.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+	owned := gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Service", Namespace: "default", Name: "web"})
+
+	bound := stage.Bound(gen.Claim("web", gen.FromPool("east"), owned), "10.8.16.0/28", ipamv1alpha1.PoolRef{Name: "east"})
+	bound.Status.Conditions = append(bound.Status.Conditions, metav1.Condition{Type: ipamv1alpha1.ConditionConsumerGone, Status: metav1.ConditionTrue, Message: "Service default/web is gone"})
+	platform := stage.Bound(gen.Claim("app", gen.OfClass("internal")), "10.64.0.0/28", stage.OfPlatform("internal-a"))
+	waits := stage.Waiting(gen.Claim("batch", gen.OfClass("secret")), ipamv1alpha1.ReasonClassNotFound, `there is no class "secret" here`)
+	looped := stage.Waiting(gen.Claim("loop", gen.FromPool("self")), ipamv1alpha1.ReasonPoolNotFound, "pool self is not ready")
+
+	c := stage.Server(t, interceptor.Funcs{}, lab, east, self, class, gen.Allocation("web", "east", "10.8.16.0/28"), kept("batch", 0))
+	for _, claim := range []*ipamv1alpha1.IPClaim{bound, platform, waits, looped} {
+		s := stage.New(t)
+		root, err := treeOf(t.Context(), s.Session, client.Client(c), claim)
+		if err != nil {
+			t.Fatalf("treeOf: %v", err)
+		}
+		if err := drawTree(s.Session, root, &output.Report{}); err != nil {
+			t.Fatalf("drawTree: %v", err)
+		}
+		if claim == bound {
+			if err := drawTree(s.Session, root, &output.Report{Format: output.YAML}); err != nil {
+				t.Fatalf("drawTree: %v", err)
+			}
+		}
+		stage.Golden(t, "claim_tree_"+claim.Name, s.Printed.String())
+	}
+}
+
+// kept is what is retained from a claim of that name, for so long from now.
+func kept(claim string, left time.Duration) *ipamv1alpha1.IPAllocation {
+	a := gen.Allocation(claim, "internal-a", "10.64.0.0/28", gen.ByClass("internal"), gen.Retained(), stage.HourAgo)
+	a.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: claim + "/former"}
+	if left != 0 {
+		a.Status.Expires = &metav1.Time{Time: stage.Noon.Add(left)}
+	}
+	return a
+}
+
+// What is retained is shown with its end: in a list, for a claim that is gone, and beside a claim that
+// waits for it.
+func TestRetained(t *testing.T) {
+	list := &ipamv1alpha1.IPAllocationList{Items: []ipamv1alpha1.IPAllocation{*kept("web", 36*time.Hour), *kept("db", 0)}}
+	s := stage.New(t)
+	out := output.Printer{Format: output.Wide}
+	if err := out.Print(s.Out, list, s.Now); err != nil {
+		t.Fatalf("Print: %v", err)
+	}
+	stage.Golden(t, "claim_list_retained", s.Printed.String())
+
+	s = stage.New(t)
+	describeRetained(s.Session, "web", kept("web", 36*time.Hour))
+	stage.Golden(t, "claim_show_retained", s.Printed.String())
+
+	s = stage.New(t)
+	web := stage.Waiting(gen.Claim("web", gen.OfClass("internal"), gen.Length(28), stage.HourAgo), ipamv1alpha1.ReasonAllocationRetained,
+		"IPAllocation alloc-1 keeps 10.64.0.0/28 from a former claim of this name")
+	describeClaim(s.Session, web, kept("web", -time.Second))
+	stage.Golden(t, "claim_show_waits_for_retained", s.Printed.String())
+
+	s = stage.New(t)
+	if err := (question{claim: web, kept: kept("web", 36*time.Hour)}).explain(s.Session); err != nil {
+		t.Fatalf("explain: %v", err)
+	}
+	stage.Golden(t, "why_retained", s.Printed.String())
+}
+
+// The commands that are offered ask for what is retained.
+func TestSourceOf(t *testing.T) {
+	ofPool, ofOther := kept("a", 0), kept("b", 0)
+	ofPool.Spec.ClassName, ofOther.Spec.ClassName = "", ""
+	ofOther.Spec.PoolRef = stage.OfPlatform("lab")
+	for want, a := range map[string]*ipamv1alpha1.IPAllocation{
+		" --class internal": kept("c", 0), " --pool internal-a": ofPool, " --pool lab --workspace root:ipam": ofOther,
+	} {
+		if got := sourceOf(a); got != want {
+			t.Errorf("sourceOf(%+v) = %q, want %q", a.Spec, got, want)
+		}
+	}
+}
+
+// The answer of the controller comes first, and then every pool that comes into question.
+func TestWhy(t *testing.T) {
+	class := gen.Class("internal", gen.DefaultLength(28))
+	class.Status.OfferingPools = 1
+	claim := stage.Waiting(gen.Claim("web", gen.OfClass("internal"), gen.Length(24)), ipamv1alpha1.ReasonPoolExhausted,
+		`pool "full": no free /24; pool "small": no free /24: the largest free block is a /26`)
+	backs := gen.Backs("internal")
+	q := question{claim: claim, class: class, pools: []ipamv1alpha1.IPPool{
+		*stage.Ready(gen.Pool("full", backs), "10.0.0.0/24", ipamv1alpha1.IPv4, 100, 0),
+		*stage.Ready(gen.Pool("small", backs), "10.0.1.0/24", ipamv1alpha1.IPv4, 50, 26),
+		*stage.Ready(gen.Pool("narrow", backs, gen.Lengths{Min: 26, Max: 28}), "10.0.2.0/24", ipamv1alpha1.IPv4, 0, 26),
+		*stage.Ready(gen.Pool("other", backs), "2001:db8::/64", ipamv1alpha1.IPv6, 0, 64),
+		*stage.Ready(gen.Pool("roomy", backs), "10.1.0.0/16", ipamv1alpha1.IPv4, 60, 20),
+		*gen.Pool("new", backs, gen.CIDR("10.2.0.0/16")),
+	}}
+	q.pools[0].Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Cooling: "16"}
+	q.pools[0].Status.NextRelease = &metav1.Time{Time: stage.Noon.Add(12 * time.Second)}
+	s := stage.New(t)
+	if err := q.explain(s.Session); err != nil {
+		t.Fatalf("explain: %v", err)
+	}
+	stage.Golden(t, "why", s.Printed.String())
+
+	s = stage.New(t)
+	alone := question{claim: stage.Waiting(gen.Claim("db", gen.OfClass("nobodys")), ipamv1alpha1.ReasonClassNotFound,
+		`there is no class "nobodys"; name one that exists, or ask the platform to create it`)}
+	if err := alone.explain(s.Session); err != nil {
+		t.Fatalf("explain: %v", err)
+	}
+	stage.Golden(t, "why_no_class", s.Printed.String())
+}
+
+// A claim that the platform's pools serve needs no pool of its own workspace, and is not told
+// that it lacks one.
+func TestWhy_NoPools(t *testing.T) {
+	served, bare := gen.Class("internal"), gen.Class("internal")
+	served.Status.OfferingPools = 1
+	for _, test := range []struct {
+		name string
+		question
+		want string
+	}{
+		{"served by the platform", question{claim: gen.Claim("a", gen.OfClass("internal")), class: served},
+			"the platform's pools serve this class; a pool of this workspace is not needed"},
+		{"served by no pool", question{claim: gen.Claim("a", gen.OfClass("internal")), class: bare},
+			"neither the platform nor this workspace has a ready pool for this class"},
+		{"of no class", question{claim: gen.Claim("a", gen.OfClass("nobodys"))}, ""},
+		{"from an own pool", question{claim: gen.Claim("a", gen.FromPool("own"))}, "no pool of this workspace comes into question"},
+		{"from another workspace", question{claim: gen.Claim("a", gen.FromPoolIn("root:net", "edge"))}, "the pools of root:net are not shown to you"},
+	} {
+		if got := test.noPools(); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// A claim for a taken address is told the holder in its own workspace, a child pool included.
+func TestWhy_NamesTheHolderOfAnAddress(t *testing.T) {
+	parent := *stage.Ready(gen.Pool("lab"), "198.51.100.0/24", ipamv1alpha1.IPv4, 50, 25)
+	child := *stage.Ready(gen.Pool("child", gen.ChildOf("lab", 28)), "198.51.100.0/28", ipamv1alpha1.IPv4, 0, 28)
+	web := *gen.Allocation("web", "lab", "198.51.100.16/28")
+	foreign := *gen.Allocation("other", "lab", "198.51.100.32/28")
+	foreign.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:net"}
+	for address, want := range map[string]string{
+		"198.51.100.5":  "pool child holds 198.51.100.0/28",
+		"198.51.100.20": "claim default/web holds 198.51.100.16/28",
+		"198.51.100.40": "",
+	} {
+		pools := []ipamv1alpha1.IPPool{parent, child}
+		claim := gen.Claim("a", gen.FromPool("lab"), gen.Address(address))
+		found, err := takenOf(t.Context(), stage.Server(t, interceptor.Funcs{}, &web, &foreign), claim, pools)
+		q := question{claim: claim, taken: found}
+		if got := q.says(&parent); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", address, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package facts
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// The remedy advises a smaller block for a block, and not for a single address.
+func TestRemedy_AddressIsNotToBeSmaller(t *testing.T) {
+	t.Parallel()
+	full := []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(ipamv1alpha1.ReasonPoolExhausted)}}
+	asks := func(requested string, options ...gen.ClaimOption) client.Object {
+		claim := gen.Claim("a", options...)
+		claim.Status.Requested, claim.Status.IPFamily, claim.Status.Conditions = requested, ipamv1alpha1.IPv4, full
+		return claim
+	}
+	child := gen.Pool("p", gen.ChildOf("lab", 32))
+	child.Status.Conditions = full
+	for name, test := range map[string]struct {
+		object  client.Object
+		smaller bool
+	}{
+		"an address":          {asks("", gen.Address("192.0.2.7")), false},
+		"a length":            {asks("", gen.Length(32)), false},
+		"a length of a class": {asks("/32"), false},
+		"a child pool":        {child, false},
+		"a block":             {asks("/28"), true},
+	} {
+		for _, got := range []string{AnswerOf(test.object).Remedy, exit.HintOf(AnswerOf(test.object).Err(test.object))} {
+			if strings.Contains(got, "smaller") != test.smaller || !strings.Contains(got, "release a block") {
+				t.Errorf("%s: the remedy is %q; it is to advise a smaller block: %t", name, got, test.smaller)
+			}
+		}
+	}
+}
+
+// An IPv4 address in IPv6 form is that address.
+func TestParseBlock_Mapped(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"::ffff:10.8.1.7": "10.8.1.7/32", "::ffff:10.8.1.7/128": "10.8.1.7/32", "::ffff:10.8.1.0/120": "10.8.1.0/24", "::ffff:0:0/95": "::fffe:0:0/95", "2001:db8::7": "2001:db8::7/128",
+	} {
+		if got, err := ParseBlock(text); err != nil || got.String() != want {
+			t.Errorf("parseBlock(%s) = %s, %v; want %s", text, got, err, want)
+		}
+	}
+}
+
+// What is given as an address is read as a block in network form, which means the same
+// when it is written out; or the caller is told how to write one.
+func FuzzParseBlock(f *testing.F) {
+	for _, text := range []string{"192.0.2.7", "192.0.2.7/28", "2001:DB8::1", "::ffff:10.0.0.1", "fe80::1%eth0", "010.0.0.1", "10.0.0.0/33", "", "10.0.0.0 /8"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		block, err := ParseBlock(text)
+		if err != nil {
+			if !strings.Contains(err.Error(), "write one such as") {
+				t.Errorf("%q: %v", text, err)
+			}
+			return
+		}
+		if block != block.Masked() {
+			t.Errorf("%q is read as %s", text, block)
+		}
+		if again, err := ParseBlock(block.String()); err != nil || again != block {
+			t.Errorf("%q is read as %s, and that as %s, %v", text, block, again, err)
+		}
+	})
+}

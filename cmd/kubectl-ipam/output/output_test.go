@@ -1,0 +1,169 @@
+package output
+
+import (
+	"context"
+	"encoding/csv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/stage"
+)
+
+// Every kind has a table of its own, and a wide one.
+func TestTables(t *testing.T) {
+	lab := stage.Ready(gen.Pool("lab", gen.CIDR("10.8.0.0/16"), gen.Backs("internal", "edge"), gen.Domain("old"),
+		gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:acme:*"}, stage.HourAgo), "10.8.0.0/16", ipamv1alpha1.IPv4, 37.5, 18)
+	lab.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "65536", Allocated: "24576", Available: "40960"}
+	overlaps := gen.Pool("other", gen.CIDR("10.8.0.0/24"))
+	overlaps.Status.Phase = ipamv1alpha1.PoolError
+	overlaps.Status.Conditions = stage.Allocated(ipamv1alpha1.ReasonOverlap, `10.8.0.0/24 overlaps pool "lab"`)
+	internal := gen.Class("internal", gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28), gen.Default(), gen.MaxPerConsumer("256"), stage.HourAgo)
+	internal.Status.Phase, internal.Status.OfferingPools = ipamv1alpha1.ClassReady, 2
+
+	for name, list := range map[string]runtime.Object{
+		"pool_list": &ipamv1alpha1.IPPoolList{Items: []ipamv1alpha1.IPPool{
+			*lab, *stage.Ready(gen.Pool("east", gen.ChildOf("lab", 20), stage.HourAgo), "10.8.0.0/20", ipamv1alpha1.IPv4, 100, 0), *overlaps,
+		}},
+		"class_list": &ipamv1alpha1.IPClassList{Items: []ipamv1alpha1.IPClass{
+			*internal, *gen.Class("any", gen.Family(ipamv1alpha1.IPv6), gen.Provisioner("example.com/other")),
+		}},
+		"allocation_list": &ipamv1alpha1.IPAllocationList{Items: []ipamv1alpha1.IPAllocation{
+			*gen.Allocation("web", "lab", "10.8.0.0/28", gen.ByClass("internal"), stage.HourAgo),
+			*gen.Allocation("old", "lab", "10.8.0.16/28", gen.Retained(), stage.HourAgo),
+		}},
+	} {
+		for _, format := range []string{Table, Wide, CSV} {
+			s := stage.New(t)
+			out := Printer{}
+			out.AddFlags(&cobra.Command{})
+			out.Format = format
+			if err := out.Print(s.Out, list, s.Now); err != nil {
+				t.Fatalf("%s as %s: %v", name, format, err)
+			}
+			stage.Golden(t, name+"_"+format, s.Printed.String())
+		}
+	}
+}
+
+// No text that a user chooses is a formula in a table for a spreadsheet.
+func TestTables_NoFormula(t *testing.T) {
+	for _, formula := range []string{`=HYPERLINK("http://evil.example","x")`, "+1", "-1", "@SUM(A1)", "\uff1dSUM(A1)", "\uff0b1", "\uff0d1", "\uff20SUM(A1)"} {
+		claim := gen.Claim("web", gen.OfClass(formula), gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: formula, Name: "x"}))
+		claim.Status.Conditions = stage.Allocated(ipamv1alpha1.ReasonClassNotFound, formula)
+		s := stage.New(t)
+		if err := WriteCSV(s.Out, Claims([]ipamv1alpha1.IPClaim{*claim}, s.Now()), true); err != nil {
+			t.Fatalf("WriteCSV: %v", err)
+		}
+		rows, err := csv.NewReader(strings.NewReader(s.Printed.String())).ReadAll()
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("the table has %d rows, %v; want one", len(rows), err)
+		}
+		shown := 0
+		for _, cell := range rows[0] {
+			if first, _ := utf8.DecodeRuneInString(cell); cell != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first) {
+				t.Errorf("%s becomes the cell %q, which a spreadsheet computes", formula, cell)
+			}
+			if strings.HasPrefix(cell, "'"+formula) {
+				shown++
+			}
+		}
+		if shown != 3 {
+			t.Errorf("%s is in %d cells of %q; want class, owner and message to show it as text", formula, shown, rows[0])
+		}
+	}
+}
+
+// A claim is printed in each form.
+func TestClaims(t *testing.T) {
+	web := stage.Bound(gen.Claim("web", gen.OfClass("internal"), gen.Length(28), stage.HourAgo), "10.64.0.0/28", stage.OfPlatform("internal-a"))
+	full := stage.Waiting(gen.Claim("batch", gen.OfClass("internal"), gen.Length(24), stage.HourAgo),
+		ipamv1alpha1.ReasonPoolExhausted, `pool "lab": no free /24: the largest free block is a /26`)
+	list := &ipamv1alpha1.IPClaimList{Items: []ipamv1alpha1.IPClaim{*full, *web, *gen.Claim("new")}}
+	for _, format := range []string{"table", "wide", "csv", "name", "json", "yaml", "jsonpath={.items[*].status.allocatedCIDR}"} {
+		s := stage.New(t)
+		out := Printer{}
+		out.AddFlags(&cobra.Command{})
+		out.Format = format
+		if err := out.validate(); err != nil {
+			t.Fatalf("validate: %v", err)
+		}
+		if err := out.Print(s.Out, list, s.Now); err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+		form, _, _ := strings.Cut(format, "=")
+		stage.Golden(t, "claim_list_"+form, s.Printed.String())
+	}
+}
+
+// Whatever the order of the server is, classes are listed by name.
+func TestList_OrdersByName(t *testing.T) {
+	c := interceptor.NewClient(stage.Server(t, interceptor.Funcs{}), interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+		list.(*ipamv1alpha1.IPClassList).Items = []ipamv1alpha1.IPClass{*gen.Class("vip"), *gen.Class("internal"), *gen.Class("tiny")}
+		return nil
+	}})
+	list := &ipamv1alpha1.IPClassList{}
+	o := &Listing{Session: stage.New(t).Session}
+	if err := o.read(t.Context(), c, list, &client.ListOptions{}); err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	var names []string
+	for _, class := range list.Items {
+		names = append(names, class.Name)
+	}
+	if got, want := strings.Join(names, " "), "internal tiny vip"; got != want {
+		t.Errorf("the classes are listed as %q, want %q", got, want)
+	}
+}
+
+// Addresses and numbers are sorted by value, and what has no such field comes first.
+func TestSortList(t *testing.T) {
+	for path, want := range map[string]string{
+		".status.allocatedCIDR": "new b a c",
+		"{.spec.prefixLength}":  "new c b a",
+		"metadata.name":         "a b c new",
+		".status.nothing":       "a new c b",
+	} {
+		list := &ipamv1alpha1.IPClaimList{Items: []ipamv1alpha1.IPClaim{
+			*stage.Bound(gen.Claim("a", gen.Length(30)), "10.64.0.16/30", stage.OfPlatform("p")),
+			*gen.Claim("new"),
+			*stage.Bound(gen.Claim("c", gen.Length(9)), "100.0.0.0/9", stage.OfPlatform("p")),
+			*stage.Bound(gen.Claim("b", gen.Length(28)), "10.9.0.0/28", stage.OfPlatform("p")),
+		}}
+		if err := Sort(list, path); err != nil {
+			t.Fatalf("Sort: %v", err)
+		}
+		var names []string
+		for _, claim := range list.Items {
+			names = append(names, claim.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("sorted by %s: %s, want %s", path, got, want)
+		}
+	}
+	if err := Sort(&ipamv1alpha1.IPClaimList{}, ".status[."); exit.CodeOf(err) != exit.Usage {
+		t.Errorf("sorted by a field that is none: %v, want wrong usage", err)
+	}
+}
+
+// Figures of IPv6 have more digits than a float64, or 64 bits.
+func TestSortList_IPv6(t *testing.T) {
+	const more, less = "79228162514264337593543950335", "79228162514264337593543950080" // 2^96-1, 2^96-256
+	list := &ipamv1alpha1.IPPoolList{}
+	for _, available := range []string{more, less} {
+		pool := gen.Pool("p" + available[len(available)-3:])
+		pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Available: available}
+		list.Items = append(list.Items, *pool)
+	}
+	if err := Sort(list, ".status.capacity.available"); err != nil || list.Items[0].Status.Capacity.Available != less {
+		t.Errorf("%s comes first (%v); want %s", list.Items[0].Status.Capacity.Available, err, less)
+	}
+}

@@ -1,0 +1,299 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
+)
+
+// The kinds of rows.
+const (
+	kindPool      = "pool"
+	kindClaim     = "claim"
+	kindExclusion = "exclusion"
+)
+
+// builder makes a plan of rows.
+type builder struct {
+	plan      *Plan
+	problems  *problems
+	namespace string
+	// exclusions are rows whose pool may come after them.
+	exclusions []exclusion
+}
+
+// exclusion is a block or a range that a pool excludes, as the file has it.
+type exclusion struct {
+	line   int
+	text   string
+	pool   string // empty: the pool that contains it
+	blocks []netip.Prefix
+	note   Note // without a CIDR
+}
+
+func (b *builder) row(r row) {
+	kind := strings.ToLower(r.text(columnKind))
+	switch kind {
+	case kindPool:
+		b.pool(r)
+	case kindClaim:
+		b.claim(r)
+	case kindExclusion:
+		b.exclusion(r)
+	case "":
+		b.plan.incomplete = true
+		r.wrong(columnKind, "it is empty: write pool, claim or exclusion, or give --default kind=claim for all rows without one")
+		return
+	default:
+		b.plan.incomplete = true
+		r.wrong(columnKind, "%s is none of its words: write pool, claim or exclusion", quoted(kind))
+		return
+	}
+	r.unread(kind)
+}
+
+func (b *builder) pool(r row) {
+	block, ok := r.block()
+	pool := &ipamv1alpha1.IPPool{TypeMeta: typeOf("IPPool"), ObjectMeta: metav1.ObjectMeta{Name: r.text(columnName)}}
+	pool.Spec.CIDR = ipamv1alpha1.CIDR(block)
+	for _, f := range field.OfPool(pool) {
+		if f.Column() != field.Excluded {
+			r.set([]field.Field{f})
+			continue
+		}
+		for _, word := range r.ranges(f) {
+			blocks, err := excluded(word)
+			if err != nil {
+				r.wrong(f.Column(), "%s", err)
+				continue
+			}
+			b.exclusions = append(b.exclusions, exclusion{r.line, word, pool.Name, blocks, Note{}})
+		}
+	}
+	r.set(field.OfAll(&pool.ObjectMeta))
+	if !ok {
+		b.plan.incomplete = true
+		return
+	}
+	if pool.Name == "" {
+		pool.Name = nameOfBlock(netip.MustParsePrefix(block))
+	}
+	setDefaults(pool)
+	b.plan.Pools = append(b.plan.Pools, Pool{Line: r.line, IPPool: pool, excludedBy: map[ipamv1alpha1.CIDR]exclusion{}})
+}
+
+// setDefaults gives a pool what the server gives it, so that the two can be compared.
+func setDefaults(pool *ipamv1alpha1.IPPool) {
+	if pool.Spec.Visibility == "" {
+		pool.Spec.Visibility = ipamv1alpha1.VisibilityConsumer
+	}
+	if pool.Spec.Allocation.Strategy == "" {
+		pool.Spec.Allocation.Strategy = ipamv1alpha1.FirstFit
+	}
+}
+
+func (b *builder) claim(r row) {
+	// The address of a host, with the length of its network or without.
+	host, _, _ := strings.Cut(r.text(columnHost), "/")
+	if host != "" && r.text(columnCIDR) == "" {
+		r.cells[columnCIDR] = host
+	}
+	block, ok := r.block()
+	if at, err := ParseBlock(host); ok && host != "" && (err != nil || at.String() != block) {
+		r.wrong(columnHost, "%s is not %s: leave host or cidr empty", r.text(columnHost), r.text(columnCIDR))
+	}
+	claim := &ipamv1alpha1.IPClaim{TypeMeta: typeOf("IPClaim"), ObjectMeta: metav1.ObjectMeta{
+		Name: r.text(columnName), Namespace: cmp.Or(r.text(columnNamespace), b.namespace),
+	}}
+	r.set(append(field.OfClaim(claim), field.OfAll(&claim.ObjectMeta)...))
+	spec := &claim.Spec
+	if pool := r.text(columnPool); pool != "" {
+		spec.PoolRef = &ipamv1alpha1.PoolRef{Name: pool}
+	}
+	if workspace := r.text(columnWorkspace); workspace != "" && spec.PoolRef != nil {
+		spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: workspace}
+	} else if workspace != "" {
+		r.wrong(columnWorkspace, "it is the workspace of a pool: give the pool as well")
+	}
+	if spec.OwnerRef != nil && spec.OwnerRef.Kind == "" {
+		r.wrong("owner-uid", "it is the UID of an owner: give the owner as well")
+	}
+	if !ok {
+		return
+	}
+	prefix := netip.MustParsePrefix(block)
+	spec.Address = addressOf(prefix)
+	if claim.Name == "" {
+		claim.Name = nameOfBlock(prefix)
+	}
+	b.plan.Claims = append(b.plan.Claims, Claim{r.line, claim})
+}
+
+func (b *builder) exclusion(r row) {
+	note := Note{Name: r.text(columnName), Description: r.text(columnDescription)}
+	text, pool := r.text(columnCIDR), r.text(columnPool)
+	blocks, err := excluded(text)
+	if length := r.text(columnLength); length != "" {
+		block, ok := r.block()
+		if !ok {
+			return
+		}
+		blocks, err = []netip.Prefix{netip.MustParsePrefix(block)}, nil
+	}
+	if err != nil {
+		r.wrong(columnCIDR, "%s", err)
+		return
+	}
+	b.exclusions = append(b.exclusions, exclusion{r.line, text, pool, blocks, note})
+}
+
+// exclude adds the exclusions to their pools.
+func (b *builder) exclude() {
+	pools := b.plan.index()
+	for _, e := range b.exclusions {
+		for _, block := range e.blocks {
+			pool, ok := pools.find(e.pool, block)
+			if !ok {
+				b.unplaced(e, block)
+				break
+			}
+			cidr := ipamv1alpha1.CIDR(block.String())
+			if !slices.Contains(pool.Spec.ExcludedCIDRs, cidr) {
+				pool.Spec.ExcludedCIDRs = append(pool.Spec.ExcludedCIDRs, cidr)
+				pool.excludedBy[cidr] = e
+			}
+			if note := e.note; note != (Note{}) {
+				note.CIDR = cidr
+				noted(pool.IPPool, append(NotesOf(pool.IPPool), note))
+			}
+		}
+	}
+}
+
+// unplaced reports an exclusion whose block is in no pool.
+func (b *builder) unplaced(e exclusion, block netip.Prefix) {
+	switch {
+	case b.plan.incomplete: // may be the pool
+	case e.pool != "":
+		b.problems.add(e.line, "there is no pool %s in this plan: correct the name, or add a row for the pool", quoted(e.pool))
+	case len(e.blocks) > 1:
+		b.problems.add(e.line, "%s of the range %s is in no pool of this plan: end the range with the pool, add a row for the pool, or give its name", block, e.text)
+	default:
+		b.problems.add(e.line, "%s is in no pool of this plan: add a row for the pool, or give its name", e.text)
+	}
+}
+
+// source gives each claim without pool and class the pool of the plan that contains it.
+func (b *builder) source() {
+	pools := b.plan.index()
+	for _, claim := range b.plan.Claims {
+		if claim.Spec.PoolRef != nil || claim.Spec.ClassName != "" || claim.Spec.PoolSelector != nil {
+			continue
+		}
+		block, err := ParseBlock(claim.Spec.Address)
+		if err != nil {
+			continue // which is a problem by itself
+		}
+		if pool, ok := pools.find("", block); ok {
+			claim.Spec.PoolRef = &ipamv1alpha1.PoolRef{Name: pool.Name}
+		}
+	}
+}
+
+// described are the annotations of an object with a description; nil without one.
+func described(description string) map[string]string {
+	if description == "" {
+		return nil
+	}
+	return map[string]string{ipamv1alpha1.AnnotationDescription: description}
+}
+
+func typeOf(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: ipamv1alpha1.GroupVersion.String(), Kind: kind}
+}
+
+// row is one line of a table, by column. What is read of it is noted: a cell that nothing has
+// read is in the wrong column.
+type row struct {
+	line     int
+	cells    map[string]string
+	defaults map[string]string
+	read     map[string]bool
+	problems *problems
+}
+
+// text is a cell, or what stands for an empty one.
+func (r row) text(column string) string {
+	r.read[column] = true
+	if cell := r.cells[column]; cell != "" {
+		return cell
+	}
+	return r.defaults[column]
+}
+
+func (r row) wrong(column, format string, args ...any) {
+	r.problems.add(r.line, "%s: %s", column, fmt.Sprintf(format, args...))
+}
+
+// dash is what stands between the two ends of a range.
+var dash = regexp.MustCompile(`\s*[-–]\s*`)
+
+// ranges returns the blocks and ranges of a cell that has several. A range may have blanks inside.
+func (r row) ranges(f field.Field) []string {
+	return f.Words(dash.ReplaceAllString(r.text(f.Column()), "-"))
+}
+
+// set sets fields to what their columns have.
+func (r row) set(fields []field.Field) {
+	for _, f := range fields {
+		for _, word := range f.Words(r.text(f.Column())) {
+			if err := f.Value.Set(word); err != nil {
+				r.wrong(f.Column(), "%s is %v", quoted(word), err)
+			}
+		}
+	}
+}
+
+// block reads cidr, which length completes if it is an address alone.
+func (r row) block() (_ string, ok bool) {
+	text, length := r.text(columnCIDR), r.text(columnLength)
+	if length != "" && text != "" && !strings.Contains(text, "/") {
+		text += "/" + strings.TrimPrefix(length, "/")
+	}
+	prefix, err := ParseBlock(text)
+	if err != nil {
+		r.wrong(columnCIDR, "%s", err)
+		return "", false
+	}
+	if length == "" {
+		return prefix.String(), true
+	}
+	n, err := field.ParseLength(length)
+	if err != nil {
+		r.wrong(columnLength, "%s is %v", quoted(length), err)
+		return prefix.String(), true
+	}
+	if int(n) != prefix.Bits() {
+		r.wrong(columnLength, "%d is not the length of %s: correct one of them, or leave the length empty", n, prefix)
+		return "", false
+	}
+	return prefix.String(), true
+}
+
+// unread reports the cells that the row's kind has no use for.
+func (r row) unread(kind string) {
+	for _, column := range slices.Sorted(maps.Keys(r.cells)) {
+		if r.cells[column] != "" && !r.read[column] {
+			r.wrong(column, "it says nothing about a row of kind %s: leave the cell empty", kind)
+		}
+	}
+}

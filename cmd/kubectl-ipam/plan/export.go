@@ -1,0 +1,278 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
+)
+
+// Of is the plan of a workspace: its root pools, and for each claim that is bound a claim for
+// exactly its block. What no plan can say is left out, and returned with the reason.
+func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, left []string) {
+	p = &Plan{}
+	carved := map[string]bool{}
+	for i := range pools {
+		pool := &pools[i]
+		if parent := pool.Spec.ParentPoolRef; parent != nil {
+			carved[pool.Name] = true
+			left = append(left, fmt.Sprintf("pool %s: it is carved from pool %s, and its block cannot be asked for", pool.Name, parent.Name))
+			continue
+		}
+		p.Pools = append(p.Pools, Pool{IPPool: exportedPool(pool)})
+	}
+	for i := range claims {
+		claim := &claims[i]
+		name := claim.Namespace + "/" + claim.Name
+		from := claim.Status.PoolRef
+		switch bound := meta.IsStatusConditionTrue(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated); {
+		case !bound || claim.Status.AllocatedCIDR == "" || from == nil:
+			left = append(left, fmt.Sprintf("claim %s: it waits, and holds no block", name))
+		case from.ProjectRef == nil && carved[from.Name]:
+			left = append(left, fmt.Sprintf("claim %s: its pool %s is left out", name, from.Name))
+		default:
+			p.Claims = append(p.Claims, Claim{IPClaim: exportedClaim(claim)})
+		}
+	}
+	slices.SortFunc(p.Pools, func(a, b Pool) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.Claims, func(a, b Claim) int { return strings.Compare(a.name(), b.name()) })
+	return p, left
+}
+
+func exportedPool(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
+	exported := &ipamv1alpha1.IPPool{
+		TypeMeta: typeOf("IPPool"), Spec: *pool.Spec.DeepCopy(),
+		ObjectMeta: metav1.ObjectMeta{Name: pool.Name, Labels: pool.Labels, Annotations: kept(pool)},
+	}
+	if block, err := ParseBlock(string(pool.Spec.CIDR)); err == nil {
+		exported.Spec.IPFamily = familyIn(pool.Spec.IPFamily, block)
+	}
+	setDefaults(exported)
+	return exported
+}
+
+// Comparable is the spec of a pool in the one form in which two can be compared: with the defaults
+// of the server, without a family that the CIDR says as well, and lists that are sets in order.
+func Comparable(pool *ipamv1alpha1.IPPool) ipamv1alpha1.IPPoolSpec {
+	spec := exportedPool(pool).Spec
+	slices.Sort(spec.ClassNames)
+	slices.Sort(spec.Consumers)
+	slices.Sort(spec.ExcludedCIDRs)
+	return spec
+}
+
+// exportedClaim asks for the block that a claim holds, by what it asked for before. A selector
+// becomes the pool that it has found; unmetPolicy has no meaning any more.
+func exportedClaim(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
+	exported := &ipamv1alpha1.IPClaim{
+		TypeMeta:   typeOf("IPClaim"),
+		ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Namespace: claim.Namespace, Labels: claim.Labels, Annotations: kept(claim)},
+	}
+	spec, asked := &exported.Spec, claim.Spec.DeepCopy()
+	spec.ClassName, spec.PoolRef, spec.Scope = asked.ClassName, asked.PoolRef, asked.Scope
+	switch {
+	case asked.PoolSelector != nil:
+		spec.PoolRef = claim.Status.PoolRef.DeepCopy()
+	case asked.PoolRef == nil:
+		spec.ClassName = claim.Status.ClassName // the default class, by its name
+	}
+	spec.ReclaimPolicy, spec.RetainedPolicy, spec.OwnerRef = asked.ReclaimPolicy, asked.RetainedPolicy, asked.OwnerRef
+	spec.Address = claim.Status.AllocatedCIDR
+	if block, err := ParseBlock(claim.Status.AllocatedCIDR); err == nil {
+		spec.Address = addressOf(block)
+	}
+	return exported
+}
+
+// Note is the name and the description of an excluded block.
+type Note struct {
+	CIDR        ipamv1alpha1.CIDR `json:"cidr"`
+	Name        string            `json:"name,omitempty"`
+	Description string            `json:"description,omitempty"`
+}
+
+// NotesOf returns the notes on blocks that a pool excludes. An annotation that cannot be read has none.
+func NotesOf(pool *ipamv1alpha1.IPPool) []Note {
+	var notes []Note
+	if json.Unmarshal([]byte(pool.Annotations[ipamv1alpha1.AnnotationExclusions]), &notes) != nil {
+		return nil
+	}
+	return slices.DeleteFunc(notes, func(n Note) bool { return !slices.Contains(pool.Spec.ExcludedCIDRs, n.CIDR) })
+}
+
+// noted gives an object its notes; none removes them.
+func noted(object metav1.Object, notes []Note) {
+	annotations := object.GetAnnotations()
+	if delete(annotations, ipamv1alpha1.AnnotationExclusions); len(notes) > 0 {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		text, _ := json.Marshal(notes) // which texts alone cannot fail
+		annotations[ipamv1alpha1.AnnotationExclusions] = string(text)
+	}
+	object.SetAnnotations(annotations)
+}
+
+// kept returns the annotations of an object that a plan keeps.
+func kept(object metav1.Object) map[string]string {
+	var annotations map[string]string
+	for _, name := range []string{ipamv1alpha1.AnnotationDescription, ipamv1alpha1.AnnotationExclusions} {
+		if text := object.GetAnnotations()[name]; text != "" {
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[name] = text
+		}
+	}
+	return annotations
+}
+
+// apart returns a pool without the excluded blocks that have notes, and a row for each of those. A note that a table
+// cannot say is left out, and its block stays with the pool.
+func apart(pool *ipamv1alpha1.IPPool) (rest *ipamv1alpha1.IPPool, rows []map[string]string, left []string) {
+	rest = pool.DeepCopy()
+	noted(rest, nil)
+	for _, note := range NotesOf(pool) {
+		cells := map[string]string{
+			columnKind: kindExclusion, columnName: note.Name, columnCIDR: string(note.CIDR), columnPool: pool.Name, columnDescription: note.Description,
+		}
+		if legible.Cell(note.Name) != note.Name || legible.Cell(note.Description) != note.Description {
+			left = append(left, "name and description of exclusion "+string(note.CIDR))
+			continue
+		}
+		rest.Spec.ExcludedCIDRs = slices.DeleteFunc(rest.Spec.ExcludedCIDRs, func(cidr ipamv1alpha1.CIDR) bool { return cidr == note.CIDR })
+		rows = append(rows, cells)
+	}
+	return rest, rows, left
+}
+
+// List is the plan as one object, for JSON.
+func (p *Plan) List() any {
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": p.Objects()}
+}
+
+// Objects are the pools and claims of the plan, as [ReadYAML] and kubectl apply take them.
+func (p *Plan) Objects() []any {
+	objects := make([]any, 0, len(p.Pools)+len(p.Claims))
+	for _, pool := range p.Pools {
+		objects = append(objects, pool.IPPool)
+	}
+	for _, claim := range p.Claims {
+		objects = append(objects, claim.IPClaim)
+	}
+	return objects
+}
+
+// WriteCSV writes a plan as a table, with the columns that it needs. What a table cannot say is
+// left out, and returned by name: unprintable characters, what a spreadsheet would take for a
+// formula, or an owner with a slash in its name. A description is left out by itself.
+func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
+	rows := make([]map[string]string, 0, len(p.Pools)+len(p.Claims))
+	add := func(name string, cells map[string]string, wanted metav1.Object) {
+		same := func() bool {
+			wanted.SetAnnotations(described(cells[columnDescription]))
+			read := reread(cells)
+			return len(read) == 1 && equality.Semantic.DeepEqual(read[0], wanted)
+		}
+		if !same() {
+			described := cells[columnDescription] != ""
+			cells[columnDescription] = ""
+			if !described || !same() {
+				left = append(left, name)
+				return
+			}
+			left = append(left, "description of "+name)
+		}
+		rows = append(rows, cells)
+	}
+	for _, pool := range p.Pools {
+		rest, exclusions, unsaid := apart(pool.IPPool)
+		before := len(rows)
+		if add(kindPool+" "+pool.Name, poolCells(rest), rest); len(rows) > before {
+			rows, left = append(rows, exclusions...), append(left, unsaid...)
+		}
+	}
+	for _, claim := range p.Claims {
+		add(kindClaim+" "+claim.name(), claimCells(claim.IPClaim), claim.DeepCopy())
+	}
+	return left, writeRows(w, rows)
+}
+
+// reread reads cells as a table with one row, and returns its objects. There are none if a cell cannot be printed.
+func reread(cells map[string]string) []any {
+	for _, cell := range cells {
+		if legible.Cell(cell) != cell {
+			return nil
+		}
+	}
+	var table bytes.Buffer
+	if err := writeRows(&table, []map[string]string{cells}); err != nil {
+		return nil
+	}
+	p, wrong := ReadCSV(table.Bytes(), Options{})
+	if len(wrong) > 0 {
+		return nil
+	}
+	return p.Objects()
+}
+
+// writeRows writes kind, name and cidr, and the columns that a row has something in.
+func writeRows(w io.Writer, rows []map[string]string) error {
+	used := map[string]bool{columnKind: true, columnName: true, columnCIDR: true}
+	for _, cells := range rows {
+		for column, cell := range cells {
+			used[column] = used[column] || cell != ""
+		}
+	}
+	columns := slices.DeleteFunc(Columns(), func(column string) bool { return !used[column] })
+	out := csv.NewWriter(w)
+	if err := out.Write(columns); err != nil {
+		return err
+	}
+	for _, cells := range rows {
+		record := make([]string, len(columns))
+		for i, column := range columns {
+			record[i] = cells[column]
+		}
+		if err := out.Write(record); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func poolCells(pool *ipamv1alpha1.IPPool) map[string]string {
+	return withFields(map[string]string{columnKind: kindPool, columnName: pool.Name, columnCIDR: string(pool.Spec.CIDR)},
+		slices.Concat(field.OfPool(pool), field.OfAll(&pool.ObjectMeta)))
+}
+
+func claimCells(claim *ipamv1alpha1.IPClaim) map[string]string {
+	cells := map[string]string{columnKind: kindClaim, columnName: claim.Name, columnNamespace: claim.Namespace, columnCIDR: claim.Spec.Address}
+	if ref := claim.Spec.PoolRef; ref != nil {
+		cells[columnPool] = ref.Name
+		if ref.ProjectRef != nil {
+			cells[columnWorkspace] = ref.ProjectRef.Name
+		}
+	}
+	return withFields(cells, slices.Concat(field.OfClaim(claim), field.OfAll(&claim.ObjectMeta)))
+}
+
+// withFields adds a cell for each field.
+func withFields(cells map[string]string, fields []field.Field) map[string]string {
+	for _, f := range fields {
+		cells[f.Column()] = f.Cell()
+	}
+	return cells
+}

@@ -1,0 +1,237 @@
+package pool
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/stage"
+)
+
+// The map shows what is seen, and counts what is not.
+func TestPoolShow(t *testing.T) {
+	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Lengths{Min: 25, Max: 32}, gen.Excludes("192.0.2.128/27"),
+		gen.Reserves(1, 2, 30), gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:team-b"}, gen.Backs("edge"), gen.Cooldown("30s"), stage.HourAgo),
+		"192.0.2.0/24", ipamv1alpha1.IPv4, 42.1875, 26)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "108", Available: "148", Cooling: "32"}
+	pool.Status.NextRelease = &metav1.Time{Time: stage.Noon.Add(12 * time.Second)}
+	pool.Annotations = map[string]string{ipamv1alpha1.AnnotationDescription: "hall 1"}
+	web := gen.Allocation("web", "lab", "192.0.2.16/28", gen.ByClass("edge"), stage.HourAgo)
+	held := []space.Holding{
+		{Block: netip.MustParsePrefix("192.0.2.16/28"), Holder: space.HoldingOf(web).Holder, Class: "edge", Since: web.CreationTimestamp},
+		{Block: netip.MustParsePrefix("192.0.2.32/32"), Holder: "retained for default/old", Since: web.CreationTimestamp},
+	}
+	s := stage.New(t)
+	if err := describePool(s.Session, pool, held); err != nil {
+		t.Fatalf("describePool: %v", err)
+	}
+	stage.Golden(t, "pool_show", s.Printed.String())
+}
+
+// A pool that has its block may still be wrong, and shows how.
+func TestPoolShow_WarnsOfGatewayAndOverlap(t *testing.T) {
+	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), stage.HourAgo), "192.0.2.0/24", ipamv1alpha1.IPv4, 0, 24)
+	pool.Status.Conditions[0].Message += "; spec.gateway 192.0.2.2 lies in 192.0.2.2/32, which claim default/web holds: release that, or write another gateway"
+	pool.Status.Conditions = append(pool.Status.Conditions, metav1.Condition{
+		Type: ipamv1alpha1.ConditionOverlapping, Status: metav1.ConditionTrue, Reason: string(ipamv1alpha1.ReasonForeignSpace), Message: "192.0.2.0/24 overlaps others",
+	})
+	s := stage.New(t)
+	if err := describePool(s.Session, pool, nil); err != nil {
+		t.Fatalf("describePool: %v", err)
+	}
+	for _, want := range []string{"which claim default/web holds", "overlaps others"} {
+		if !strings.Contains(s.Printed.String(), want) {
+			t.Errorf("it shows %s; want %q", s.Printed, want)
+		}
+	}
+}
+
+// A server that reports an impossible share does not end the program.
+func TestBar_ImpossibleShare(t *testing.T) {
+	t.Parallel()
+	for percent, full := range map[float64]int{-5: 0, 0.05: 0, 3: 0, 4: 1, 0: 0, 100: 16, 250: 16, 1e300: 16} {
+		drawn := string(bar(screen.Paint(false), stage.Ready(gen.Pool("p"), "10.0.0.0/8", ipamv1alpha1.IPv4, percent, 0)))
+		if got := strings.Count(drawn, "█"); got != full {
+			t.Errorf("%v%% is drawn as %q with %d full cells; want %d", percent, drawn, got, full)
+		}
+	}
+}
+
+// An address that is kept back for two reasons, or is taken as well, is counted once.
+func TestMap_CountsOnce(t *testing.T) {
+	t.Parallel()
+	pool := stage.Ready(gen.Pool("lab", gen.CIDR("10.0.0.0/21"), gen.Excludes("10.0.0.0/32"), gen.Reserves(1, 0, 32)), "10.0.0.0/21", ipamv1alpha1.IPv4, 1, 22)
+	for taken, want := range map[string]string{"": "░", "10.0.0.0/32": "░", "10.0.0.1/32": "░", "10.0.0.2/31": "▓", "10.0.0.0/30": "█"} {
+		var held []space.Holding
+		if taken != "" {
+			held = []space.Holding{{Block: netip.MustParsePrefix(taken)}}
+		}
+		shown, err := space.Of(pool, held)
+		if err != nil {
+			t.Fatalf("Of: %v", err)
+		}
+		if got := (spaceMap{shown}).cells()[0].String(); got != want {
+			t.Errorf("with %q taken the first /30 is drawn as %s, want %s", taken, got, want)
+		}
+	}
+}
+
+// The map fits into COLUMNS, down to a few cells in a line.
+func TestSpace_Columns(t *testing.T) {
+	for _, test := range []struct {
+		pool        string
+		width, want int
+	}{
+		{"192.0.2.0/24", 0, 64}, {"192.0.2.0/24", 80, 64}, {"192.0.2.0/24", 79, 64}, {"192.0.2.0/24", 60, 32}, {"192.0.2.0/24", 10, 8}, {"2001:db8::/32", 80, 32},
+	} {
+		if got := (spaceMap{space.Space{Pool: netip.MustParsePrefix(test.pool)}}).columns(test.width); got != test.want {
+			t.Errorf("the map of %s in lines of %d has %d columns, want %d", test.pool, test.width, got, test.want)
+		}
+	}
+}
+
+// A pool that was made for a scope says so in the tree, and on its page.
+func TestPool_Scope(t *testing.T) {
+	pool := stage.Ready(gen.Pool("vpc-web-vpc-1", gen.ChildOf("root", 48), gen.Within("network", "vpc-1")), "2001:db8::/48", ipamv1alpha1.IPv6, 0, 48)
+	pool.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "vpc"}
+	s := stage.New(t)
+	drawTree(s.Out, s.Paint, plant(&reach.View{}, []ipamv1alpha1.IPPool{*pool}))
+	if want := "for network=vpc-1; made by class vpc"; !strings.Contains(s.Printed.String(), want) {
+		t.Errorf("the tree is %q, want it to say %q", s.Printed, want)
+	}
+	pool.Status.Capacity, pool.Status.Spaces = nil, 2
+	s = stage.New(t)
+	if err := describePool(s.Session, pool, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"network=vpc-1", "class vpc"} {
+		if !strings.Contains(s.Printed.String(), want) {
+			t.Errorf("the page is %q, want it to say %q", s.Printed, want)
+		}
+	}
+}
+
+// The holders of one address in two networks are told apart.
+func TestListHoldings_Scope(t *testing.T) {
+	s := stage.New(t)
+	var held []space.Holding
+	for _, network := range []string{"vpc-1", "vpc-2"} {
+		a := gen.Allocation("eth0", "p", "10.0.0.1/32")
+		a.Spec.Scope = ipamv1alpha1.Scope(gen.Within("network", network))
+		held = append(held, space.HoldingOf(a))
+	}
+	if err := listHoldings(s.Session, held); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"SCOPE", "network=vpc-1", "network=vpc-2"} {
+		if !strings.Contains(s.Printed.String(), want) {
+			t.Errorf("the table is\n%s\nwant it to say %s", s.Printed, want)
+		}
+	}
+}
+
+// A pool and those below it are shown in each form, and a pool that does not exist in none.
+func TestPoolTree_Name(t *testing.T) {
+	pools := []ipamv1alpha1.IPPool{*gen.Pool("edge"), *gen.Pool("rack", gen.ChildOf("east", 24)), *gen.Pool("lab"), *gen.Pool("east", gen.ChildOf("lab", 20))}
+	for _, test := range []struct {
+		args []string
+		want string
+		code int
+	}{
+		{nil, "edge\nrack\nlab\neast\n", exit.OK},
+		{[]string{"lab"}, "lab\neast\nrack\n", exit.OK},
+		{[]string{"rack"}, "rack\n", exit.OK},
+		{[]string{"lap"}, "", exit.NotFound},
+	} {
+		for _, format := range []string{"", output.Name} {
+			s, out := stage.New(t), &output.Printer{NoHeaders: true}
+			cmd := &cobra.Command{}
+			out.AddFlags(cmd)
+			out.Format, out.NoHeaders = format, true
+			if err := cmd.PreRunE(cmd, nil); err != nil {
+				t.Fatalf("PreRunE: %v", err)
+			}
+			err := showTree(s.Session, &reach.View{}, pools, test.args, out)
+			if exit.CodeOf(err) != test.code || format != "" && strings.ReplaceAll(s.Printed.String(), "ippool.ipam.miloapis.com/", "") != test.want {
+				t.Errorf("pool tree %v -o %q prints %q and ends with %v; want %q and %d", test.args, format, s.Printed, err, test.want, test.code)
+			}
+		}
+	}
+}
+
+// The hierarchy is drawn by address; what a tenant has carved is shown with its workspace.
+func TestPoolTree(t *testing.T) {
+	pools := []ipamv1alpha1.IPPool{
+		*stage.Ready(gen.Pool("lab", gen.CIDR("10.8.0.0/16"), gen.Backs("internal", "edge")), "10.8.0.0/16", ipamv1alpha1.IPv4, 37.5, 18),
+		*stage.Ready(gen.Pool("lab-west", gen.ChildOf("lab", 20)), "10.8.16.0/20", ipamv1alpha1.IPv4, 100, 0),
+		*stage.Ready(gen.Pool("lab-east", gen.ChildOf("lab", 20)), "10.8.0.0/20", ipamv1alpha1.IPv4, 0.01, 21),
+		*stage.Ready(gen.Pool("rack-1", gen.ChildOf("lab-east", 24)), "10.8.0.0/24", ipamv1alpha1.IPv4, 80, 30),
+		*gen.Pool("lost", gen.ChildOf("lab", 8)),
+		*stage.Ready(gen.Pool("v6", gen.CIDR("2001:db8::/32")), "2001:db8::/32", ipamv1alpha1.IPv6, 0, 33),
+		*stage.Ready(gen.Pool("slice", gen.ChildOf("lab", 24)), "10.8.32.0/24", ipamv1alpha1.IPv4, 6.25, 25),
+		*stage.Ready(gen.Pool("lent", gen.ChildOf("transit", 24)), "172.16.0.0/24", ipamv1alpha1.IPv4, 0, 24),
+	}
+	pools[3].Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Cooling: "1"} // so little is drawn, too
+	pools[4].Status.Conditions = stage.Allocated(ipamv1alpha1.ReasonPrefixLengthRejected, "too large")
+	team := map[string]string{"kcp.io/cluster": "1abc"}
+	pools[6].Annotations = team
+	parent := stage.OfPlatform("lab")
+	pools[6].Spec.ParentPoolRef = &parent
+	net := ipamv1alpha1.PoolRef{Name: "transit", ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:net"}}
+	pools[7].Spec.ParentPoolRef = &net
+
+	s := stage.New(t)
+	roots := plant(&reach.View{Path: "root:ipam", Paths: map[string]string{"1abc": "root:team-a"}}, pools)
+	drawTree(s.Out, s.Paint, roots)
+	stage.Golden(t, "pool_tree", s.Printed.String())
+
+	s = stage.New(t)
+	s.Paint = true
+	drawTree(s.Out, s.Paint, nodesNamed(roots, "lab-east"))
+	stage.Golden(t, "pool_tree_colour", s.Printed.String())
+}
+
+// circle is two pools that are each the parent of the other, and one that is its own. None of them
+// ever gets a block, and nothing refuses to create them.
+func circle() []ipamv1alpha1.IPPool {
+	return []ipamv1alpha1.IPPool{*gen.Pool("a", gen.ChildOf("b", 20)), *gen.Pool("b", gen.ChildOf("a", 20)), *gen.Pool("own", gen.ChildOf("own", 20))}
+}
+
+// Releasing a pool of a circle releases each pool of it once.
+func TestEstate_Circle(t *testing.T) {
+	t.Parallel()
+	pools := circle()
+	for root, want := range map[int]string{0: "b a", 1: "a b", 2: "own"} {
+		doomed := &estate{}
+		doomed.addPools(&pools[root], pools)
+		var got []string
+		for _, pool := range doomed.pools {
+			got = append(got, pool.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("with pool %s go the pools %v; want %s", pools[root].Name, got, want)
+		}
+	}
+}
+
+// The tree shows pools of a circle, each once.
+func TestPoolTree_Circle(t *testing.T) {
+	s, pools := stage.New(t), circle()
+	drawTree(s.Out, s.Paint, plant(&reach.View{}, pools))
+	for _, pool := range pools {
+		if n := strings.Count(s.Printed.String(), pool.Name+" "); n != 1 {
+			t.Errorf("the tree has %d lines of pool %s; want 1:\n%s", n, pool.Name, s.Printed)
+		}
+	}
+}

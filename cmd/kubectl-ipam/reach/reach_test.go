@@ -1,0 +1,54 @@
+package reach
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A caller's credential is sent to the caller's kcp alone.
+func TestTrusts(t *testing.T) {
+	t.Parallel()
+	const host = "https://kcp.example/clusters/root:acme"
+	system, own := rest.TLSClientConfig{}, rest.TLSClientConfig{CAData: []byte("x")}
+	for name, test := range map[string]struct {
+		host, endpoint string
+		tls            rest.TLSClientConfig
+		trusted        bool
+	}{
+		"the same server":              {host, "https://kcp.example/services/apiexport/a/ipam", system, true},
+		"the same port, written out":   {host, "https://kcp.example:443/services/apiexport/a/ipam", system, true},
+		"another port":                 {host, "https://kcp.example:6443/services/apiexport/a/ipam", system, false},
+		"another server":               {host, "https://evil.example/services/apiexport/a/ipam", system, false},
+		"a shard, by a CA":             {host, "https://shard-1.example/services/apiexport/a/ipam", own, true},
+		"a shard, by a CA in a file":   {host, "https://shard-1.example/services/apiexport/a/ipam", rest.TLSClientConfig{CAFile: "ca.crt"}, true},
+		"another server, not verified": {host, "https://evil.example/services/apiexport/a/ipam", rest.TLSClientConfig{Insecure: true}, false},
+		"without TLS":                  {host, "http://kcp.example/services/apiexport/a/ipam", own, false},
+		"without TLS, on its port":     {host, "http://kcp.example:443/services/apiexport/a/ipam", system, false},
+		"a server without TLS":         {"http://127.0.0.1:8001", "http://127.0.0.1:8001/services/apiexport/a/ipam", system, true},
+		"a workspace, or a mount":      {host, "https://kcp.example/clusters/root:evil:mount", own, false},
+		"a path that climbs":           {host, "https://kcp.example/services/apiexport/../../clusters/root:evil", own, false},
+		"a path that climbs, encoded":  {host, "https://kcp.example/services/apiexport/%2e%2e/%2e%2e/clusters/root:evil", own, false},
+		"a user":                       {host, "https://kcp.example@evil.example/services/apiexport/a/ipam", system, false},
+		"a query":                      {host, "https://kcp.example/services/apiexport/a?x=", system, false},
+		"no URL":                       {host, "https://kcp.example:x/services/apiexport/a", own, false},
+		"empty":                        {host, "", own, false},
+	} {
+		err := trusts(&rest.Config{Host: test.host, TLSClientConfig: test.tls}, test.endpoint)
+		if (err == nil) != test.trusted {
+			t.Errorf("%s: trusts(%s) = %v, want it trusted: %v", name, test.endpoint, err, test.trusted)
+		}
+	}
+}
+
+// The platform alone is told how to find the workspace of a reservation.
+func TestReserved_IsForThePlatform(t *testing.T) {
+	if hint := (&View{}).Reserved("10.0.0.0/24"); hint != "" {
+		t.Errorf("a tenant is told %q, want nothing", hint)
+	}
+	if hint := (&View{Tenants: []client.Reader{nil}}).Reserved("10.0.0.0/24"); !strings.Contains(hint, "ipam-controller history 10.0.0.0/24 --reserved") {
+		t.Errorf("the platform is told %q, want the command that names the workspaces", hint)
+	}
+}

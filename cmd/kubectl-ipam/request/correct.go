@@ -1,0 +1,154 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/ipamclient"
+)
+
+// advised adds to the answer to an object what the caller can do about it: the name that was meant, if one that
+// is listed is near, and how to correct what was created, and stays.
+func (r *Command) advised(ctx context.Context, c client.Reader, object client.Object, err error) error {
+	failed, isFailure := errors.AsType[*exit.Failure](err)
+	if !isFailure || failed.Reason == "" {
+		return err
+	}
+	if near := meant(ctx, c, object, failed.Reason); near != "" {
+		failed.Hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	if object.GetUID() == "" {
+		return failed
+	}
+	kind, name := facts.Kind(object), facts.Args(object)
+	ways := fmt.Sprintf("--replace with the corrected command replaces it, kubectl ipam %s release %s deletes it", kind, name)
+	switch {
+	case kind == "class":
+		ways = fmt.Sprintf("kubectl edit ipclass %s changes it, kubectl delete ipclass %[1]s deletes it", name)
+	case object.GetGenerateName() != "": // the command has no name to repeat
+		ways = fmt.Sprintf("kubectl ipam %s release %s deletes it", kind, name)
+	}
+	if failed.Reason == ipamv1alpha1.ReasonAddressInUse {
+		failed.Hint += fmt.Sprintf("\nkubectl ipam why %s names the holder, if it is of this workspace", name)
+	}
+	failed.Hint += fmt.Sprintf("\nthe %s stays: %s", kind, ways)
+	return failed
+}
+
+// meant is the class or pool whose name is nearest to the one that was not found; empty
+// without a near one among those that the caller may list.
+func meant(ctx context.Context, c client.Reader, object client.Object, reason ipamv1alpha1.Reason) string {
+	var asked string
+	var pool *ipamv1alpha1.PoolRef
+	switch object := object.(type) {
+	case *ipamv1alpha1.IPClaim:
+		asked, pool = object.Spec.ClassName, object.Spec.PoolRef
+	case *ipamv1alpha1.IPPool:
+		pool = object.Spec.ParentPoolRef
+	}
+	names := session.ClassNames
+	switch {
+	case reason == ipamv1alpha1.ReasonPoolNotFound && pool != nil && pool.ProjectRef == nil:
+		asked, names = pool.Name, session.PoolNames
+	case reason != ipamv1alpha1.ReasonClassNotFound:
+		return ""
+	}
+	known, err := names(ctx, c, object.GetNamespace())
+	if err != nil {
+		return ""
+	}
+	return nearest(asked, known)
+}
+
+// nearest is the known word that was probably meant, by the rule by which cobra suggests commands: one
+// that begins with what was typed, or differs from it in few letters. Empty if there is none, or if
+// the word itself is known.
+func nearest(typed string, known []string) string {
+	for far := 1; typed != "" && far <= max(1, len(typed)/3); far++ {
+		words := &cobra.Command{SuggestionsMinimumDistance: far}
+		for _, word := range known {
+			if word == legible.Text(word) {
+				words.AddCommand(&cobra.Command{Use: word, Run: func(*cobra.Command, []string) {}})
+			}
+		}
+		if near := words.SuggestionsFor(typed); len(near) > 0 && !slices.Contains(known, typed) {
+			return near[0]
+		}
+	}
+	return ""
+}
+
+// instead is what to do about an object that has the name of another one that is wanted.
+func instead(there client.Object) string {
+	kind, name := facts.Kind(there), facts.Args(there)
+	_, isClaim := there.(*ipamv1alpha1.IPClaim)
+	switch {
+	case facts.AnswerOf(there).Data == "":
+		return fmt.Sprintf("it holds no block: --replace replaces it, kubectl ipam %s release %s deletes it", kind, name)
+	case isClaim:
+		return "use another name, or release the claim first: kubectl ipam claim release " + name
+	default:
+		return fmt.Sprintf("kubectl ipam %s show %s shows it, kubectl edit ip%s %s changes it; or use another name", kind, name, kind, name)
+	}
+}
+
+// unlikeOf says which labels and annotations that are wanted an object does not have. Others may
+// have been added to it.
+func unlikeOf(wanted, there client.Object) []string {
+	var unlike []string
+	compare := func(what string, wanted, there map[string]string) {
+		for _, key := range slices.Sorted(maps.Keys(wanted)) {
+			if there[key] != wanted[key] {
+				unlike = append(unlike, fmt.Sprintf("%s %s is %q, not %q", what, key, there[key], wanted[key]))
+			}
+		}
+	}
+	compare("label", wanted.GetLabels(), there.GetLabels())
+	compare("annotation", wanted.GetAnnotations(), there.GetAnnotations())
+	return unlike
+}
+
+// leaving is how long an object without a block may take to be gone.
+const leaving = 30 * time.Second
+
+// deleteUnbound deletes a claim or a pool that has no block, and waits until it is gone. The deletion names the
+// version that was seen without a block: an object that has got one meanwhile stays.
+func deleteUnbound(ctx context.Context, c client.WithWatch, there client.Object) error {
+	kind, name, args := facts.Kind(there), facts.Name(there), facts.Args(there)
+	if block := facts.AnswerOf(there).Data; block != "" {
+		return exit.Fail(exit.Conflict, fmt.Sprintf("kubectl ipam %s release %s gives its block back", kind, args),
+			"%s %s holds %s; --replace replaces a %s without a block only", kind, name, block, kind)
+	}
+	uid, version := there.GetUID(), there.GetResourceVersion()
+	err := c.Delete(ctx, there, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if apierrors.IsConflict(err) {
+		return exit.Fail(exit.Conflict, fmt.Sprintf("kubectl ipam %s show %s shows it", kind, args),
+			"%s %s has changed meanwhile, and may have a block now", kind, name)
+	}
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, leaving, fmt.Errorf("%s %s is not gone after %s", kind, name, leaving))
+	defer cancel()
+	err = ipamclient.Until(limited, c, there, func() bool { return false })
+	switch {
+	case errors.Is(err, ipamclient.ErrGone):
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return exit.Fail(exit.Unavailable, "a finalizer may hold it; try again when it is gone", "%w", context.Cause(limited))
+	}
+	return err
+}

@@ -1,0 +1,54 @@
+package screen
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
+)
+
+func TestPlain(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                          "",
+		"Gateway/edge ü 網 █":        "Gateway/edge ü 網 █",
+		"\x1b]0;owned\x07\x1b[2J":   `\x1b]0;owned\a\x1b[2J`,
+		"\u009b2J":                  `\u009b2J`,
+		"web\r\nWorkspace: root":    `web\r\nWorkspace: root`,
+		"web\b\b\bapp\t\x00\x7f":    `web\b\b\bapp\t\x00\x7f`,
+		"10.0.0.1\u202e8.8.8\u2028": `10.0.0.1\u202e8.8.8\u2028`,
+	} {
+		if got := legible.Text(text); got != want {
+			t.Errorf("%q is shown as %q, not %q", text, got, want)
+		}
+	}
+}
+
+// Only terminals get colours, unless the user declines them.
+func TestPaint(t *testing.T) {
+	if PaintFor(&bytes.Buffer{}, func(string) string { return "" }) {
+		t.Error("what is no terminal gets colours")
+	}
+	if got := Paint(true).Red("no"); got != "\x1b[31mno\x1b[0m" {
+		t.Errorf("red is %q", got)
+	}
+}
+
+// A spinner shows the latest words at each tick, and nothing when it is over.
+func TestTurn(t *testing.T) {
+	drawn := &bytes.Buffer{}
+	ticks, words := make(chan time.Time), make(chan string)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		turn(drawn, "first", ticks, words)
+	}()
+	ticks <- time.Time{}
+	words <- "second"
+	ticks <- time.Time{}
+	close(words)
+	<-done
+	if want := "\r\x1b[K⠋ first\r\x1b[K⠙ second\r\x1b[K"; drawn.String() != want {
+		t.Errorf("the spinner has drawn %q; want %q", drawn, want)
+	}
+}

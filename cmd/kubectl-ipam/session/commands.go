@@ -1,0 +1,225 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
+)
+
+// Group makes the command of a noun, with a command for each of its verbs.
+func Group(noun *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
+	noun.AddCommand(verbs...)
+	refuseWords(noun)
+	return noun
+}
+
+// refuseWords makes a command that only groups others refuse unknown words.
+func refuseWords(cmd *cobra.Command) {
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		if instead := kubectlDoes(cmd.Name(), args[0]); instead != "" {
+			return fmt.Errorf("%s has no command %q; use %s", cmd.CommandPath(), args[0], instead)
+		}
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return fmt.Errorf("%s has no command %q; did you mean %q?", cmd.CommandPath(), args[0], near[0])
+		}
+		return fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0])
+	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd.HasSubCommands() { // an unknown word is said before an unknown flag
+			return cmp.Or(cmd.Args(cmd, cmd.Flags().Args()), err)
+		}
+		return err
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+}
+
+// elsewhere are the verbs that a noun does not have, and the commands that do what they mean. No noun stands for all.
+var elsewhere = []struct{ nouns, verbs, use string }{
+	{"", "history", "ipam-controller history"},
+	{"kubectl-ipam", "create delete describe get list ls release rm show", "kubectl ipam claim VERB, or another noun: pool, class, address"},
+	{"claim pool class", "edit", "kubectl edit ipNOUN NAME"},
+	{"class", "delete release rm", "kubectl delete ipclass NAME"},
+	{"address", "delete release rm edit", "kubectl ipam claim release NAME, with the claim that kubectl ipam address show names"},
+	{"address", "list ls", "kubectl ipam address show CIDR"},
+	{"tenant", "describe show", "kubectl ipam tenant list"},
+	{"tenant", "edit", "kubectl edit apibinding NAME, in the workspace of the tenant"},
+	{"tenant", "delete release rm", "kubectl delete apibinding NAME, in the workspace of the tenant, which releases all its claims"},
+}
+
+// kubectlDoes returns the command of another program, or of another noun, that does what a verb means here; empty
+// if there is none.
+func kubectlDoes(noun, verb string) string {
+	for _, one := range elsewhere {
+		if (one.nouns == "" || slices.Contains(strings.Fields(one.nouns), noun)) && slices.Contains(strings.Fields(one.verbs), verb) {
+			return strings.NewReplacer("NOUN", noun, "VERB", verb).Replace(one.use)
+		}
+	}
+	return ""
+}
+
+// patience is how long a shell waits for names.
+const patience = 3 * time.Second
+
+// Names lists what may be completed.
+type Names func(ctx context.Context, c client.Reader, namespace string) ([]string, error)
+
+// CompleteArgs completes the arguments of a command with live names.
+func CompleteArgs(s *Session, cmd *cobra.Command, names Names) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if cmd.Args(cmd, append(slices.Clone(args), begun)) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return s.complete(cmd.Context(), names, args, begun)
+	}
+}
+
+// CompleteNames completes a flag with live names.
+func CompleteNames(s *Session, cmd *cobra.Command, flag string, names Names) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return s.complete(cmd.Context(), names, nil, begun)
+	})
+	if err != nil {
+		panic(err) // there is no such flag: every test of the command shows it
+	}
+}
+
+// CompleteWith completes a flag with fixed words.
+func CompleteWith(cmd *cobra.Command, flag string, words ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // as above
+	}
+}
+
+// complete lists the names with this beginning. After an error it lists none. It leaves out
+// names with unprintable characters: no object can have such a name.
+func (s *Session) complete(ctx context.Context, names Names, taken []string, begun string) ([]string, cobra.ShellCompDirective) {
+	found, err := s.list(ctx, names)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.DeleteFunc(found, func(name string) bool {
+		return !strings.HasPrefix(name, begun) || slices.Contains(taken, name) || name != legible.Text(name)
+	}), cobra.ShellCompDirectiveNoFileComp
+}
+
+func (s *Session) list(ctx context.Context, names Names) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c, namespace, err := s.Here()
+	if err != nil {
+		return nil, err
+	}
+	return names(ctx, c, namespace)
+}
+
+// The names of the claims of a namespace, of the pools of the workspace, and of the classes that it is shown.
+var (
+	ClaimNames = namesIn(func() client.ObjectList { return &ipamv1alpha1.IPClaimList{} })
+	PoolNames  = namesIn(func() client.ObjectList { return &ipamv1alpha1.IPPoolList{} })
+	ClassNames = namesIn(func() client.ObjectList { return &ipamv1alpha1.IPClassList{} })
+)
+
+// namesIn lists the names in a list of a kind, in order.
+func namesIn(fresh func() client.ObjectList) Names {
+	return func(ctx context.Context, c client.Reader, namespace string) (names []string, _ error) {
+		list := fresh()
+		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, err
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			names = append(names, item.(client.Object).GetName())
+			return nil
+		})
+		slices.Sort(names)
+		return names, err
+	}
+}
+
+// AddFields gives a command a flag for each field, and completes those that take a few words.
+func AddFields(cmd *cobra.Command, fields ...field.Field) {
+	for _, f := range fields {
+		cmd.Flags().Var(f.Value, f.Name, f.Usage)
+		if words := f.Choices(); len(words) > 0 {
+			CompleteWith(cmd, f.Name, words...)
+		}
+	}
+}
+
+// Check adds to the checks of a command line before the command runs. An error is one of usage.
+func Check(cmd *cobra.Command, check func() error) {
+	earlier := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if earlier != nil {
+			if err := earlier(cmd, args); err != nil {
+				return err
+			}
+		}
+		return check()
+	}
+}
+
+// refuseEmpty refuses flags with an empty value, or an empty one among several: in a script, that is a
+// variable that is not set. A flag takes one if its help says what it means; a number is never empty, and 0 may be shown so.
+func refuseEmpty(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if several, ok := f.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		if f.Value.Type() != "int32" && (len(values) == 0 || slices.Contains(values, "")) && !strings.Contains(f.Usage, "empty ") {
+			err = exit.Usagef("--%s is empty; give it a value, or leave it out", f.Name)
+		}
+	})
+	return err
+}
+
+// connecting are the flags that say which server a command asks, and as which user. Those with a secret are not
+// among them.
+var connecting = []string{"as", "as-group", "as-uid", "cluster", "context", "kubeconfig", "server", "user"}
+
+// connection returns those of the given flags that say which server is asked, and as which user, as a shell
+// reads them.
+func connection(flags *pflag.FlagSet) string {
+	var said []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Changed || !slices.Contains(connecting, f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if several, ok := f.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		for _, value := range values {
+			said = append(said, " --"+f.Name+" "+legible.Argument(value))
+		}
+	})
+	return strings.Join(said, "")
+}
+
+// advised matches the begin of a command in a hint. That of kubectl ipam grant is for somebody else to run.
+var advised = regexp.MustCompile(`\b(kubectl (?:ipam|edit|delete|label)) (address|check|claim|class|export|import|init|ip[a-z]+|pool|tenant|verify|why)\b`)
+
+// Aimed adds to the commands in a text the flags by which this one reaches its server: without them, they would
+// be about another one.
+func (s *Session) Aimed(text string) string {
+	return advised.ReplaceAllString(text, "${1}"+strings.ReplaceAll(s.connection, "$", "$$")+" ${2}")
+}

@@ -1,0 +1,169 @@
+package tenant
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/rights"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/stage"
+)
+
+// in puts objects into a logical cluster.
+func in(cluster string, objects ...client.Object) []client.Object {
+	for _, object := range objects {
+		object.SetAnnotations(map[string]string{"kcp.io/cluster": cluster})
+	}
+	return objects
+}
+
+// A tenant is a workspace that is bound, also one that has nothing; the claims and pools of the platform itself are not counted.
+func TestTenantList(t *testing.T) {
+	bound := stage.Bound(gen.Claim("web"), "10.64.0.0/28", stage.OfPlatform("internal-a"))
+	tenants := stage.Server(t, interceptor.Funcs{}, in("1abc", bound, gen.Claim("batch"), gen.Pool("lab"))...)
+	r := &reach.View{
+		WithWatch: stage.Server(t, interceptor.Funcs{}, gen.Claim("own"), gen.Pool("internal-a")), Path: "root:ipam", SeesTenants: true,
+		Tenants: []client.Reader{tenants}, Paths: map[string]string{"1abc": "root:team-b", "2def": "root:team-a", "3ghi": ""},
+	}
+	for format, want := range map[string]string{
+		"":          "TENANT        CLAIMS   WAITING   POOLS\n3ghi          0        0         0\nroot:team-a   0        0         0\nroot:team-b   2        1         1\n",
+		output.Name: "3ghi\nroot:team-a\nroot:team-b\n",
+		output.CSV:  "TENANT,CLAIMS,WAITING,POOLS\n3ghi,0,0,0\nroot:team-a,0,0,0\nroot:team-b,2,1,1\n",
+		output.YAML: "- claims: 2\n  cluster: 1abc\n  pools: 1\n  tenant: root:team-b\n  waiting: 1\n",
+	} {
+		s := stage.New(t)
+		if err := list(t.Context(), s.Session, r, &output.Report{Format: format}); err != nil || !strings.Contains(s.Printed.String(), want) {
+			t.Errorf("-o %q prints %q, %v; want %q", format, s.Printed, err, want)
+		}
+	}
+}
+
+// Without kcp the tenants are namespaces, and a caller who sees no tenants is told where they are listed.
+func TestTenantList_Elsewhere(t *testing.T) {
+	shop := gen.Claim("web")
+	shop.Namespace = "shop"
+	here := stage.Server(t, interceptor.Funcs{}, shop, gen.Claim("batch"), gen.Pool("lab"))
+	s := stage.New(t)
+	err := list(t.Context(), s.Session, &reach.View{WithWatch: here}, &output.Report{})
+	if want := "TENANT    CLAIMS   WAITING   POOLS\ndefault   1        1         -\nshop      1        1         -\n"; err != nil || s.Printed.String() != want {
+		t.Errorf("without kcp it prints %q, %v; want %q", s.Printed, err, want)
+	}
+	err = list(t.Context(), s.Session, &reach.View{WithWatch: here, Path: "root:team-a"}, &output.Report{})
+	if exit.CodeOf(err) != exit.NotFound || !strings.Contains(exit.HintOf(err), "ipam-tenant-viewer") {
+		t.Errorf("in a tenant's workspace it ends with %v, hint %q; want %d, and the role", err, exit.HintOf(err), exit.NotFound)
+	}
+	s = stage.New(t)
+	empty := &reach.View{WithWatch: stage.Server(t, interceptor.Funcs{}), Path: "root:ipam", SeesTenants: true}
+	if err := list(t.Context(), s.Session, empty, &output.Report{}); err != nil || !strings.Contains(s.Said.String(), "tenant bind") {
+		t.Errorf("without tenants it says %q, %v; want how to make one", s.Said, err)
+	}
+	s = stage.New(t)
+	empty.Path, empty.SeesTenants = "", false
+	if err := list(t.Context(), s.Session, empty, &output.Report{}); err != nil || !strings.Contains(s.Said.String(), "first claim") {
+		t.Errorf("without kcp and tenants it says %q, %v; want that a claim makes one", s.Said, err)
+	}
+}
+
+// On kcp a role needs access to the workspace beside it, and in a namespace the right to read classes.
+func TestGrant_Bindings(t *testing.T) {
+	for name, o := range map[string]*grant{
+		"grant_tenant":    {at: rights.Tenant, role: "ipam-consumer", users: []string{"alice"}, groups: []string{"dev"}},
+		"grant_namespace": {at: rights.Tenant, role: "ipam-viewer", users: []string{"alice"}, namespace: "web"},
+		"grant_cluster":   {at: rights.Cluster, role: "ipam-consumer", accounts: []string{"ci:bot"}, namespace: "team-b"},
+	} {
+		s := stage.New(t)
+		o.Session, o.dryRun = s.Session, request.DryRunClient
+		if err := o.show(rights.Role{Name: o.role}, o.bindings()); err != nil {
+			t.Fatalf("show: %v", err)
+		}
+		stage.Golden(t, name, s.Printed.String())
+	}
+}
+
+// Two subjects never share a binding, whatever their names.
+func TestBindingName(t *testing.T) {
+	taken := map[string]rbacv1.Subject{}
+	for _, subject := range []rbacv1.Subject{
+		{Kind: "User", Name: "alice"}, {Kind: "Group", Name: "alice"}, {Kind: "ServiceAccount", Namespace: "alice", Name: "alice"},
+		{Kind: "User", Name: "https://issuer#alice"}, {Kind: "User", Name: "https:--issuer#alice"}, {Kind: "User", Name: "https:/-issuer#alice"},
+		{Kind: "User", Name: ":alice"}, {Kind: "User", Name: "a%b"}, {Kind: "User", Name: "a/b"}, {Kind: "User", Name: "a-b"},
+	} {
+		name := bindingName("ipam-viewer", subject)
+		if other, ok := taken[name]; ok {
+			t.Errorf("%v and %v share the binding %s", subject, other, name)
+		}
+		taken[name] = subject
+	}
+	if got, want := bindingName("ipam-consumer", rbacv1.Subject{Kind: "User", Name: "alice"}), "ipam:consumer:user:alice"; got != want {
+		t.Errorf("alice's binding is %q, want %q", got, want)
+	}
+}
+
+// A role for more or less than was meant is refused before anything is sent.
+func TestGrant_Scope(t *testing.T) {
+	viewer, admin := rights.Role{Name: "ipam-viewer", InNamespace: true}, rights.Role{Name: "ipam-pool-admin"}
+	for _, tt := range []struct {
+		o    grant
+		role rights.Role
+		want int
+	}{
+		{grant{at: rights.Tenant}, viewer, exit.OK},
+		{grant{at: rights.Tenant, namespace: "web"}, viewer, exit.OK},
+		{grant{at: rights.Tenant, namespace: "web"}, admin, exit.Usage},
+		{grant{at: rights.Tenant, namespace: "web", everywhere: true}, viewer, exit.Usage},
+		{grant{at: rights.Cluster}, viewer, exit.Usage},
+		{grant{at: rights.Cluster}, admin, exit.OK},
+		{grant{at: rights.Cluster, everywhere: true}, viewer, exit.OK},
+	} {
+		if err := tt.o.checkScope(tt.role); exit.CodeOf(err) != tt.want {
+			t.Errorf("%s in %s, namespace %q, all %t: %v; want code %d", tt.role.Name, tt.o.at, tt.o.namespace, tt.o.everywhere, err, tt.want)
+		}
+	}
+}
+
+// The kubeconfig holds the CA itself, and the token of the controller.
+func TestKubeconfigOf(t *testing.T) {
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(ca, []byte("the CA"), 0o600); err != nil {
+		t.Fatalf("os.WriteFile: %v", err)
+	}
+	got, err := kubeconfigOf(&rest.Config{
+		Host: "https://kcp.example:6443/clusters/root:ipam", BearerToken: "the token", TLSClientConfig: rest.TLSClientConfig{CAFile: ca},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stage.Golden(t, "controller_kubeconfig", string(got))
+}
+
+// A file that others could read is replaced by one that they cannot.
+func TestWritePrivate(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(name, []byte("old"), 0o644); err != nil {
+		t.Fatalf("os.WriteFile: %v", err)
+	}
+	if err := writePrivate(name, []byte("new")); err != nil {
+		t.Fatalf("writePrivate: %v", err)
+	}
+	info, err := os.Stat(name)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file has %v, %v; want mode 0600", info.Mode(), err)
+	}
+	if data, err := os.ReadFile(name); err != nil || string(data) != "new" {
+		t.Errorf("the file holds %q, %v; want new", data, err)
+	}
+	if err := writePrivate(filepath.Join(name, "below"), nil); err == nil {
+		t.Error("a file below a file was written")
+	}
+}
