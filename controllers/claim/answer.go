@@ -59,7 +59,7 @@ func (r *Reconciler) Answer(ctx context.Context, req door.Request) (door.Answer,
 }
 
 func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer, error) {
-	if err := r.sees(); err != nil {
+	if err := r.Sees(); err != nil {
 		return door.Answer{}, err
 	}
 	if err := r.turn(ctx, req); err != nil {
@@ -97,7 +97,7 @@ func (a *arrival) giveBack(ctx context.Context, block ledger.Block) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), turnTime)
 	defer cancel()
-	if err := a.ledger.Blocks.ReleaseFor(ctx, block, ledger.CauseCreateFailed); err != nil {
+	if err := a.Ledger.Blocks.ReleaseFor(ctx, block, ledger.CauseCreateFailed); err != nil {
 		log.FromContext(ctx).Info("the block of a CREATE that fails is not free yet", "prefix", block.Prefix, "why", err.Error())
 	}
 }
@@ -107,18 +107,18 @@ func (a *arrival) giveBack(ctx context.Context, block ledger.Block) {
 // left for an earlier one that seems to have failed, as it may again.
 func (r *Reconciler) turn(ctx context.Context, req door.Request) error {
 	id := promise.Of(req.Cluster, req.Claim)
-	if req.DryRun || isRange(req.Claim) || !r.ledger.Reservations.Has(id) { // of a range, the claim that is stored gets it
+	if req.DryRun || isRange(req.Claim) || !r.Ledger.Reservations.Has(id) { // of a range, the claim that is stored gets it
 		return nil
 	}
 	err := door.Sleep(ctx, req.Cluster, func(ctx context.Context) error {
 		return poll.PollUntilContextTimeout(ctx, turnTime/30, turnTime, false, func(context.Context) (bool, error) {
-			return !r.ledger.Reservations.Has(id), nil
+			return !r.Ledger.Reservations.Has(id), nil
 		})
 	})
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	earlier, ok, err := r.ledger.Blocks.Lookup(ctx, id)
+	earlier, ok, err := r.Ledger.Blocks.Lookup(ctx, id)
 	if err == nil && ok && r.clock.Since(earlier.BoundAt) < failed {
 		return errTurn
 	}
@@ -150,14 +150,14 @@ func (r *Reconciler) arrived(ctx context.Context, req door.Request) (a *arrival,
 // arriving reads what there is of the claim's name. It fails while it is not known what
 // the claim's workspace may use.
 func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, error) {
-	from := r.directory.Workspace(req.Cluster)
+	from := r.Directory.Workspace(req.Cluster)
 	if from.Path == "" {
 		return nil, fmt.Errorf("%w: the path of %s", errNewcomer, req.Cluster)
 	}
-	if r.directory.Leaves(req.Cluster) {
+	if r.Directory.Leaves(req.Cluster) {
 		return nil, fmt.Errorf("workspace %s gives up the export", req.Cluster)
 	}
-	cl, err := r.catalog.Clusters.GetCluster(ctx, r.directory.Engaged(req.Cluster)) // answered before it is engaged, too
+	cl, err := r.Catalog.Clusters.GetCluster(ctx, r.Directory.Engaged(req.Cluster)) // answered before it is engaged, too
 	if errors.Is(err, multicluster.ErrClusterNotFound) {
 		return nil, fmt.Errorf("%w: %w", errNewcomer, err)
 	}
@@ -165,7 +165,7 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 		return nil, err
 	}
 	a := &arrival{decision: decision{
-		Reconciler: r, from: from, since: time.Now(), ask: r.compared(r.ledger.Reservations.Reserve), waits: nothing{}, dry: req.DryRun,
+		Reconciler: r, from: from, since: time.Now(), ask: r.compared(r.Ledger.Reservations.Reserve), waits: nothing{}, dry: req.DryRun,
 		lives: func(context.Context) (bool, error) { return false, nil },
 	}}
 	if req.DryRun {
@@ -193,7 +193,7 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 	if a.there { // it has no record that tells of a former claim; so a server is asked whether the cache lags
 		before := a.holder
 		before.Claim = ledger.ClaimID(former.UID)
-		gone, err := r.releases.Gone(ctx, before)
+		gone, err := r.Releases.Gone(ctx, before)
 		a.there = !gone
 		return a, err
 	}
@@ -237,9 +237,9 @@ func (a *arrival) refuses(ctx context.Context) bool {
 	}
 	var class *ipamv1alpha1.IPClass
 	if a.class != "" {
-		class, _ = a.catalog.View(ctx).Class(a.class)
+		class, _ = a.Catalog.View(ctx).Class(a.class)
 	}
-	return resolve.Unmet(a.claim, class, a.fallback) == ipamv1alpha1.UnmetRefuse
+	return resolve.Unmet(a.claim, class, a.Unmet) == ipamv1alpha1.UnmetRefuse
 }
 
 // compared asks a candidate, and compares it with what is published if that was not done yet: a new
@@ -250,7 +250,7 @@ func (r *Reconciler) compared(ask asks) asks {
 		if !unchecked(err) {
 			return block, err
 		}
-		if whole, compareErr := r.compare(ctx, req.Pool); compareErr != nil || !whole {
+		if whole, compareErr := r.Compare(ctx, req.Pool); compareErr != nil || !whole {
 			return block, cmp.Or(compareErr, err)
 		}
 		return ask(ctx, req)
@@ -260,12 +260,12 @@ func (r *Reconciler) compared(ask asks) asks {
 // preview asks a candidate which block it would give, and takes nothing. A claim that has a reservation
 // gets that, whatever the candidate.
 func (r *Reconciler) preview(ctx context.Context, req ledger.Request) (ledger.Block, error) {
-	if r.ledger.Reservations.Has(req.Holder.Claim) {
-		if own, ok, err := r.ledger.Blocks.Lookup(ctx, req.Holder.Claim); ok || err != nil {
+	if r.Ledger.Reservations.Has(req.Holder.Claim) {
+		if own, ok, err := r.Ledger.Blocks.Lookup(ctx, req.Holder.Claim); ok || err != nil {
 			return own, err
 		}
 	}
-	prefix, err := r.ledger.Reservations.Preview(ctx, req)
+	prefix, err := r.Ledger.Reservations.Preview(ctx, req)
 	return ledger.Block{
 		Prefix: prefix, Pool: req.Pool, Holder: req.Holder, Class: req.Class, Policy: req.Policy, BoundAt: time.Now(),
 	}, err

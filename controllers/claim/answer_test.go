@@ -79,7 +79,7 @@ func TestAnswer_OfANewcomer(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	known := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
-	s.directory, s.catalog.Directory = known, known
+	s.Directory, s.Catalog.Directory = known, known
 	claim := gen.Claim("c", gen.OfClass("internal"))
 	if answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim}); !errors.Is(err, errNewcomer) {
 		t.Errorf("Answer = %+v, %v to a workspace that nobody knows; want %v", answer, err, errNewcomer)
@@ -179,7 +179,7 @@ func TestAnswer_Refused(t *testing.T) {
 			platform[0].(*ipamv1alpha1.IPClass).Spec.UnmetPolicy = tt.ofClass
 			s := newScene(t, allocator.Options{}, platform)
 			tt.claim.Spec.UnmetPolicy = tt.own
-			waits, answer := noteWaits(&s.Reconciler.ledger), s.create(tt.claim)
+			waits, answer := noteWaits(&s.Reconciler.Ledger), s.create(tt.claim)
 			says := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 			if says == nil || says.Reason != string(tt.reason) || answer.Status.Phase != ipamv1alpha1.ClaimPending || answer.Status.ObservedGeneration != 1 {
 				t.Errorf("answered %+v, want Pending with reason %s", answer.Status, tt.reason)
@@ -257,14 +257,14 @@ func TestAnswer_NobodyCanTell(t *testing.T) {
 	}
 	forger := binding()
 	forger.UID, forger.Annotations = "forger", map[string]string{"kcp.io/cluster": "forger", "kcp.io/path": "root:tenant"}
-	s.directory.Seen("endpoint", forger)
+	s.Directory.Seen("endpoint", forger)
 	if err := ask("tenant"); err == nil {
 		t.Error("a workspace whose path another shows, too, is answered")
 	}
-	s.directory.Gone(forger)
+	s.Directory.Gone(forger)
 	leaving := binding()
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-	s.directory.Seen("endpoint", leaving)
+	s.Directory.Seen("endpoint", leaving)
 	if err := ask("tenant"); err == nil {
 		t.Error("a workspace that gives up the export is answered")
 	}
@@ -280,7 +280,7 @@ func TestAnswer_FromALedgerThatNobodyHasCompared(t *testing.T) {
 	if answer, err := s.Answer(t.Context(), request); err == nil {
 		t.Errorf("Answer = %+v while nobody has compared, want an error", answer)
 	}
-	s.compare = func(_ context.Context, id ledger.PoolID) (bool, error) {
+	s.Compare = func(_ context.Context, id ledger.PoolID) (bool, error) {
 		s.ledger.Recovery().Trust(id)
 		return true, nil
 	}

@@ -14,22 +14,22 @@ import (
 func TestArrived(t *testing.T) {
 	t.Parallel()
 	known := directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
-	r := &Reconciler{directory: known, queue: inbox.New(known).Claims}
-	t.Cleanup(r.queue.ShutDown)
+	r := &Reconciler{Options: Options{Directory: known, Queue: inbox.New(known).Claims}}
+	t.Cleanup(r.Queue.ShutDown)
 
 	r.clusters = testbed.Clusters{}
 	r.Arrived("a")
-	if got := r.queue.Len(); got != 0 {
+	if got := r.Queue.Len(); got != 0 {
 		t.Errorf("%d claims of a workspace that is not engaged are queued, want none", got)
 	}
 	r.clusters = testbed.Clusters{"a": testbed.NewWorkspace(t, gen.Claim("x"), gen.Claim("y"))}
 	r.Arrived("a")
 	for _, want := range []string{"x", "y"} {
-		if got, _ := r.queue.Get(); got != requestIn("a", want) {
+		if got, _ := r.Queue.Get(); got != requestIn("a", want) {
 			t.Errorf("queued is %v, want %v", got, requestIn("a", want))
 		}
 	}
-	if got := r.queue.Len(); got != 0 {
+	if got := r.Queue.Len(); got != 0 {
 		t.Errorf("%d more claims are queued, want none", got)
 	}
 }

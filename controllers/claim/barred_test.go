@@ -47,7 +47,7 @@ func newQuotaed(t *testing.T, claims int) *quotaed {
 	q := &quotaed{scene: newScene(t, allocator.Options{}, offered()), due: map[string]time.Time{}}
 	q.quota = apierrors.NewForbidden(ipamv1alpha1.GroupVersion.WithResource("ipallocations").GroupResource(), "a", errors.New("exceeded quota: none"))
 	q.tenant.Events = events.NewFakeRecorder(8 * claims)
-	q.releases = truthful{q.servers, q.tenant}
+	q.Releases = truthful{q.servers, q.tenant}
 	for i := range claims {
 		claim := gen.Claim(fmt.Sprint("c", i), gen.OfClass("internal"))
 		q.stored(claim, q.create(claim))

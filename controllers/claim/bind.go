@@ -43,13 +43,13 @@ func (p *pass) unpublished(ctx context.Context, has bool) error {
 	if err := p.blockless(ctx); err != nil || !has {
 		return err
 	}
-	return p.ledger.Blocks.Release(ctx, ledger.ClaimID(p.claim.UID))
+	return p.Ledger.Blocks.Release(ctx, ledger.ClaimID(p.claim.UID))
 }
 
 // blockless fails unless a server shows, now, that the claim is there and has no block. A cache that
 // lags may show a claim that is gone, or hide the block that was published for it.
 func (p *pass) blockless(ctx context.Context) error {
-	now, err := p.releases.Alive(ctx, p.holder())
+	now, err := p.Releases.Alive(ctx, p.holder())
 	if err == nil && (now == nil || now.Status.AllocatedCIDR != "") {
 		return errUnsure
 	}
@@ -66,7 +66,7 @@ func (p *pass) decision() *decision {
 
 // lives returns true if a server shows, now, that the claim is there, and fails otherwise.
 func (p *pass) lives(ctx context.Context) (bool, error) {
-	now, err := p.releases.Alive(ctx, p.holder())
+	now, err := p.Releases.Alive(ctx, p.holder())
 	if err == nil && now == nil {
 		err = errUnsure
 	}
@@ -77,9 +77,9 @@ func (p *pass) lives(ctx context.Context) (bool, error) {
 func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) {
 	p.end(p.request, false)
 	if ledger.Digest(r.Pool) != "" { // nobody else compares what the system has made
-		return p.compared(p.ledger.Blocks.Bind)(ctx, r)
+		return p.compared(p.Ledger.Blocks.Bind)(ctx, r)
 	}
-	return p.ledger.Blocks.Bind(ctx, r)
+	return p.Ledger.Blocks.Bind(ctx, r)
 }
 
 // enter implements waits.
@@ -91,22 +91,22 @@ func (p *pass) enter(topics []topic) bool {
 // nowhere implements waits.
 func (p *pass) nowhere() {
 	p.waiting.occupy(p.request, 0, 0)
-	p.ledger.Waits.Withdraw(ledger.ClaimID(p.claim.UID))
+	p.Ledger.Waits.Withdraw(ledger.ClaimID(p.claim.UID))
 }
 
 // at implements waits.
 func (p *pass) at(requests []ledger.Request) bool {
-	if over := p.waiting.occupy(p.request, len(requests), p.maxPlaces); over > 0 {
-		p.ledger.Waits.Withdraw(ledger.ClaimID(p.claim.UID))
-		p.queue.AddAfter(p.request, untilTurn(over))
+	if over := p.waiting.occupy(p.request, len(requests), p.MaxWaits); over > 0 {
+		p.Ledger.Waits.Withdraw(ledger.ClaimID(p.claim.UID))
+		p.Queue.AddAfter(p.request, untilTurn(over))
 		return false
 	}
 	pools := make([]ledger.PoolID, len(requests))
 	for i, r := range requests {
 		pools[i] = r.Pool
-		p.ledger.Waits.Add(r)
+		p.Ledger.Waits.Add(r)
 	}
-	p.ledger.Waits.KeepOnly(ledger.ClaimID(p.claim.UID), pools...)
+	p.Ledger.Waits.KeepOnly(ledger.ClaimID(p.claim.UID), pools...)
 	return true
 }
 
@@ -115,12 +115,12 @@ func (p *pass) unchecked(r ledger.Request) error {
 	if time.Since(p.started()) >= checking {
 		return nil
 	}
-	p.ledger.Waits.Add(r)
+	p.Ledger.Waits.Add(r)
 	return errUnchecked
 }
 
 // anyway implements waits.
-func (p *pass) anyway() { p.queue.AddAfter(p.request, askAgain) }
+func (p *pass) anyway() { p.Queue.AddAfter(p.request, askAgain) }
 
 // held returns the block of a claim that shows one: of a claim that was bound before, or whose
 // CREATE was answered. It is never exchanged for another. A claim that shows one which it was
@@ -134,7 +134,7 @@ func (p *pass) held(ctx context.Context) (ledger.Block, error) {
 			return block, err
 		}
 	}
-	block, ok, err := p.ledger.Blocks.Lookup(ctx, ledger.ClaimID(p.claim.UID))
+	block, ok, err := p.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(p.claim.UID))
 	if err == nil && !ok {
 		return p.takeRetained(ctx)
 	}
@@ -165,7 +165,7 @@ func (p *pass) takeRetained(ctx context.Context) (ledger.Block, error) {
 // may be told of the record first. To write that again would be taken for proof that this kcp knew
 // the claim, and its block would be freed.
 func (p *pass) shown(ctx context.Context) (bool, error) {
-	now, err := p.releases.Alive(ctx, p.holder())
+	now, err := p.Releases.Alive(ctx, p.holder())
 	if err == nil && (now == nil || now.Status.AllocatedCIDR != p.claim.Status.AllocatedCIDR) {
 		err = errUnsure
 	}
@@ -184,17 +184,17 @@ func (p *pass) recorded() bool {
 // that the claim asks for, or for a limit. ok is false if nothing is reserved.
 func (p *pass) adoptReservation(ctx context.Context) (b ledger.Block, ok bool, err error) {
 	id := promise.Of(p.from.Cluster, p.claim)
-	if !p.ledger.Reservations.Has(id) {
+	if !p.Ledger.Reservations.Has(id) {
 		return ledger.Block{}, false, nil
 	}
 	if p.age() < claiming {
 		return ledger.Block{}, false, errTurn // it may be that of a former claim, whose deletion is being settled
 	}
-	reserved, ok, err := p.ledger.Blocks.Lookup(ctx, id)
+	reserved, ok, err := p.Ledger.Blocks.Lookup(ctx, id)
 	if err != nil || !ok {
 		return ledger.Block{}, false, err
 	}
-	now, err := p.releases.Alive(ctx, p.holder())
+	now, err := p.Releases.Alive(ctx, p.holder())
 	if err != nil || now == nil || now.Status.AllocatedCIDR != "" {
 		return ledger.Block{}, false, err
 	}
@@ -224,14 +224,14 @@ func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 	}
 	former := p.holder() // of the same name: the record says so
 	former.Claim = ledger.ClaimID(record.Spec.ClaimRef.UID)
-	settled, err := p.releases.Settle(ctx, former)
+	settled, err := p.Releases.Settle(ctx, former)
 	if err == nil && !settled {
 		err = stillHolds(record)
 	}
 	if err != nil {
 		return err
 	}
-	kept, ok, err := p.ledger.Blocks.Lookup(ctx, former.Claim)
+	kept, ok, err := p.Ledger.Blocks.Lookup(ctx, former.Claim)
 	if err == nil && ok && kept.State == ledger.Retained {
 		err = errUnseen // the record is retained by now, as the cache is about to show
 	}

@@ -19,7 +19,7 @@ import (
 
 // deciding decides about a claim of the tenant.
 func deciding(ledger views.Ledger, claim *ipamv1alpha1.IPClaim) *decision {
-	r := &Reconciler{ledger: ledger, directory: directory.New(directory.Workspace{Cluster: "platform"})}
+	r := &Reconciler{Options: Options{Ledger: ledger, Directory: directory.New(directory.Workspace{Cluster: "platform"})}}
 	return (&pass{Reconciler: r, claim: claim, from: directory.Workspace{Cluster: "tenant"}}).decision()
 }
 

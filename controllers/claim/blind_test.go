@@ -15,7 +15,7 @@ func TestAnswer_WhileNothingIsSeen(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	blind := errors.New("no server has answered")
-	s.sees = func() error { return blind }
+	s.Sees = func() error { return blind }
 	for _, dry := range []bool{false, true} {
 		answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: gen.Claim("c", gen.OfClass("internal")), DryRun: dry})
 		if !errors.Is(err, blind) {

@@ -63,12 +63,12 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 	if err != nil {
 		return block, err
 	}
-	if _, known := d.ledger.Pools.Get(pool.ID); d.dry && !known {
+	if _, known := d.Ledger.Pools.Get(pool.ID); d.dry && !known {
 		return d.suppose(plan, pool)
 	}
 	if !d.dry { // first: a CREATE that fails here has no block yet, which the next one of its name would wait for
-		d.ranges.Announce(above...)
-		if err := d.ranges.Publish(ctx, pool); err != nil {
+		d.Ranges.Announce(above...)
+		if err := d.Ranges.Publish(ctx, pool); err != nil {
 			return block, err
 		}
 	}
@@ -82,7 +82,7 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.Pool, above []ledger.Pool, err error) {
 	from := len(plan.Chain)
 	for found := false; from > 0 && !found; {
-		if pool, found = d.ledger.Pools.Get(plan.Chain[from-1].Derived.ID()); !found {
+		if pool, found = d.Ledger.Pools.Get(plan.Chain[from-1].Derived.ID()); !found {
 			from--
 		}
 	}
@@ -178,13 +178,13 @@ func (d *decision) carve(ctx context.Context, plan resolve.Plan, level resolve.L
 // counted refuses to make one more pool for all workspaces, or address space, for a workspace that has as many pools as it may. Those that
 // are made in the workspace itself count, and are bounded by the limit of their class.
 func (d *decision) counted() error {
-	if d.maxPools == 0 || d.from.Cluster == d.directory.Platform().Cluster || d.ledger.Pools.Count(d.from.Cluster) < d.maxPools {
+	if d.MaxPools == 0 || d.from.Cluster == d.Directory.Platform().Cluster || d.Ledger.Pools.Count(d.from.Cluster) < d.MaxPools {
 		return nil
 	}
 	d.waits.at(nil)
 	d.waits.anyway()
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonQuotaExceeded, Message: fmt.Sprintf(
-		"the limit of a workspace is %d pools, with those that were made for its scopes; release all claims of some of these, or ask the platform to raise the limit", d.maxPools)}
+		"the limit of a workspace is %d pools, with those that were made for its scopes; release all claims of some of these, or ask the platform to raise the limit", d.MaxPools)}
 }
 
 // carving returns the request for the pool of a level in a candidate.
@@ -198,14 +198,14 @@ func (d *decision) carving(plan resolve.Plan, c resolve.Candidate, level resolve
 func (d *decision) carveFrom(ctx context.Context, req ledger.Request, level resolve.Level, above ledger.Pool) (ledger.Pool, error) {
 	made := ledger.Pool{Cluster: d.from.Cluster, Name: level.Name, Derived: &level.Derived}
 	if level.InPlatform {
-		made.Cluster = d.directory.Platform().Cluster
+		made.Cluster = d.Directory.Platform().Cluster
 		made.Name = d.unlike(made)
 	}
 	_, err := d.compared(func(ctx context.Context, req ledger.Request) (_ ledger.Block, err error) {
 		if d.dry {
 			made, err = d.imagine(ctx, req, made, above)
 		} else {
-			made, err = d.ledger.Derived.Provision(ctx, req, made, level.Excluded)
+			made, err = d.Ledger.Derived.Provision(ctx, req, made, level.Excluded)
 		}
 		return ledger.Block{}, err
 	})(ctx, req)
@@ -219,7 +219,7 @@ func (d *decision) carveFrom(ctx context.Context, req ledger.Request, level reso
 // have. A tenant can choose a scope for that, whose pool would keep the IPPool of this one from being made.
 func (d *decision) unlike(made ledger.Pool) string {
 	id := made.Derived.ID()
-	for p := range d.ledger.Derived.All() {
+	for p := range d.Ledger.Derived.All() {
 		if p.Cluster == made.Cluster && p.Name == made.Name && p.ID != id && ledger.IsDerived(p.ID) {
 			digest := ledger.Digest(id)
 			return made.Name[:min(strings.LastIndex(made.Name, "-"), 253-1-len(digest))] + "-" + digest
@@ -262,7 +262,7 @@ func (d *decision) finish(ctx context.Context, id ledger.PoolID) error {
 	open := false
 	if !d.dry {
 		var err error
-		if open, err = d.ranges.Complete(ctx, id); err != nil {
+		if open, err = d.Ranges.Complete(ctx, id); err != nil {
 			return fmt.Errorf("end the release of pool %s: %w", id, err)
 		}
 	}

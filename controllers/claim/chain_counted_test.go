@@ -22,13 +22,13 @@ func TestChain_ManyPoolsOfOneWorkspace(t *testing.T) {
 			n.register(pool)
 		}
 		first := n.create(scoped("c", class, "net", location))
-		n.maxPools = n.ledger.Pools().Count("tenant")
+		n.MaxPools = n.ledger.Pools().Count("tenant")
 		if reason, message := reasonOf(n.create(scoped("d", class, "other", location))); reason != ipamv1alpha1.ReasonQuotaExceeded || !strings.Contains(message, "limit of a workspace") {
 			t.Errorf("%s: the next network is answered %s: %s, want QuotaExceeded", class, reason, message)
 		}
 		second := n.create(scoped("e", class, "net", location))
-		if first.Status.AllocatedCIDR == "" || second.Status.AllocatedCIDR == "" || n.maxPools == 0 {
-			t.Errorf("%s: the network that is there is answered %+v and %+v, with %d pools counted; want a block of each", class, first.Status, second.Status, n.maxPools)
+		if first.Status.AllocatedCIDR == "" || second.Status.AllocatedCIDR == "" || n.MaxPools == 0 {
+			t.Errorf("%s: the network that is there is answered %+v and %+v, with %d pools counted; want a block of each", class, first.Status, second.Status, n.MaxPools)
 		}
 		theirs, err := n.answered("platform", scoped("f", class, "theirs", location))
 		if err != nil || theirs.Status.AllocatedCIDR == "" {

@@ -35,7 +35,7 @@ func TestChain_WaitsForALevel(t *testing.T) {
 	waits := scoped("w", endpoint, "other", "ams")
 	waits.Spec.UnmetPolicy = ipamv1alpha1.UnmetWait
 	n.keep(waits)
-	noted := noteWaits(&n.Reconciler.ledger)
+	noted := noteWaits(&n.Reconciler.Ledger)
 	if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending || noted.count("uid-of-root") != 0 {
 		t.Errorf("the claim is %+v, and %d claims wait at the root; want it Pending, and none", now.Status, noted.count("uid-of-root"))
 	}
@@ -70,7 +70,7 @@ func TestChain_WaitsInItsPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.keep(waits)
-	noted := noteWaits(&n.Reconciler.ledger)
+	noted := noteWaits(&n.Reconciler.Ledger)
 	if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending || noted.count(full.ID) != 1 {
 		t.Errorf("the claim is %+v, and %d claims wait in its pool; want it Pending, and one", now.Status, noted.count(full.ID))
 	}
@@ -153,7 +153,7 @@ func TestChain_RefusesAnAddressOutsideOfItsPool(t *testing.T) {
 func TestChain_BeginsAgainWhenItsPoolGoes(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
-	d := &decision{Reconciler: n.Reconciler, claim: scoped("c", endpoint, "net", "ams"), from: n.directory.Workspace("tenant"), waits: nothing{}}
+	d := &decision{Reconciler: n.Reconciler, claim: scoped("c", endpoint, "net", "ams"), from: n.Directory.Workspace("tenant"), waits: nothing{}}
 	d.holder = ledger.Holder{Claim: promise.Of("tenant", d.claim), Cluster: "tenant", Namespace: "default", Name: "c"}
 	times := 0
 	d.ask = func(ctx context.Context, req ledger.Request) (ledger.Block, error) {

@@ -1,20 +1,18 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -72,41 +70,14 @@ type Options struct {
 
 // New makes the claim controller and has mgr run it.
 func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
-	if opts.Workers == 0 {
-		opts.Workers = 16
-	}
 	r := &Reconciler{
-		clusters:  mgr,
-		ledger:    opts.Ledger,
-		releases:  opts.Releases,
-		catalog:   opts.Catalog,
-		directory: opts.Directory,
-		queue:     opts.Queue,
-		listed:    opts.Listed,
-		compare:   opts.Compare,
-		complete:  opts.Complete,
-		ranges:    opts.Ranges,
-		doubted:   opts.Doubts,
-		tracer:    opts.Tracer,
-		sees:      opts.Sees,
-		maxPools:  opts.MaxPools,
-		maxPlaces: opts.MaxWaits,
-		fallback:  opts.Unmet,
-		clock:     clock.RealClock{},
-		started:   sync.OnceValue(time.Now),
-		memory:    memory{clock: clock.RealClock{}},
-		maker:     record.Maker{Clock: clock.RealClock{}},
+		Options: opts, clusters: mgr, clock: clock.RealClock{}, started: sync.OnceValue(time.Now),
+		memory: memory{clock: clock.RealClock{}}, maker: record.Maker{Clock: clock.RealClock{}},
 	}
 	local := mgr.GetLocalManager()
 	return r, builder.TypedControllerManagedBy[mcreconcile.Request](local).
 		Named("claim").
-		WithOptions(controller.TypedOptions[mcreconcile.Request]{
-			MaxConcurrentReconciles: opts.Workers,
-			LogConstructor:          r.logger(mgr.GetLogger()),
-			NewQueue: func(string, workqueue.TypedRateLimiter[mcreconcile.Request]) inbox.Queue {
-				return opts.Queue
-			},
-		}).
+		WithOptions(inbox.Controlled(mgr.GetLogger(), opts.Queue, cmp.Or(opts.Workers, 16), r.fields)).
 		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPClaim{}, r.onClaim)).
 		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPAllocation{}, r.onRecord)).
 		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPPool{}, r.onPool)).
@@ -117,20 +88,15 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		Complete(mcreconcile.NewClusterNotFoundWrapper(r.traced()))
 }
 
-// logger names the workspace and the claim in every line.
-func (r *Reconciler) logger(base logr.Logger) func(*mcreconcile.Request) logr.Logger {
-	return func(req *mcreconcile.Request) logr.Logger {
-		if req == nil {
-			return base
-		}
-		return base.WithValues("cluster", r.directory.Ledger(req.ClusterName), "claim", req.NamespacedName.String())
-	}
+// fields name the workspace and the claim in every line of the log.
+func (r *Reconciler) fields(req mcreconcile.Request) []any {
+	return []any{"cluster", r.Directory.Ledger(req.ClusterName), "claim", req.NamespacedName.String()}
 }
 
 // Arrived requeues the claims of a workspace that is served again. They were passed over
 // while it was giving up the export. One that is not engaged yet is shown all of them then.
 func (r *Reconciler) Arrived(cluster ledger.ClusterName) {
-	ctx, name := context.Background(), r.directory.Engaged(cluster)
+	ctx, name := context.Background(), r.Directory.Engaged(cluster)
 	cl, err := r.clusters.GetCluster(ctx, name)
 	if err != nil {
 		return
@@ -141,13 +107,13 @@ func (r *Reconciler) Arrived(cluster ledger.ClusterName) {
 		return
 	}
 	for i := range list.Items {
-		r.queue.Add(inbox.Request(name, client.ObjectKeyFromObject(&list.Items[i])))
+		r.Queue.Add(inbox.Request(name, client.ObjectKeyFromObject(&list.Items[i])))
 	}
 }
 
 // Departed ends the waits of a workspace that is bound no more.
 func (r *Reconciler) Departed(cluster ledger.ClusterName) {
-	engaged := r.directory.Engaged(cluster)
+	engaged := r.Directory.Engaged(cluster)
 	unmet.leave(engaged)
 	for _, claim := range r.waiting.of(engaged) {
 		r.abandon(claim)
@@ -157,7 +123,7 @@ func (r *Reconciler) Departed(cluster ledger.ClusterName) {
 // Named requeues the claims that may be served or refused now that a workspace has a path.
 func (r *Reconciler) Named(workspace directory.Workspace) {
 	for _, claim := range r.waiting.wake(topicsOfWorkspace(workspace)...) {
-		r.queue.Add(claim)
+		r.Queue.Add(claim)
 	}
 }
 
@@ -173,7 +139,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
 			request := inbox.Request(name, client.ObjectKeyFromObject(e.Object))
 			if e.IsInInitialList && packed.Allocated(e.Object) {
-				r.listed(request)
+				r.Listed(request)
 				return
 			}
 			q.Add(request)
@@ -185,17 +151,17 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 			claim := packed.Whole(e.Object).(*ipamv1alpha1.IPClaim)
 			holder := ledger.Holder{
 				Claim:     ledger.ClaimID(claim.UID),
-				Cluster:   r.directory.Ledger(name),
+				Cluster:   r.Directory.Ledger(name),
 				Namespace: claim.Namespace,
 				Name:      claim.Name,
 			}
-			r.ledger.Waits.Withdraw(holder.Claim)
+			r.Ledger.Waits.Withdraw(holder.Claim)
 			r.memory.forget(claim.UID)
-			r.doubted.take(claim.UID)
+			r.Doubts.take(claim.UID)
 			if e.DeleteStateUnknown {
-				r.releases.Missed(holder, claim)
+				r.Releases.Missed(holder, claim)
 			} else {
-				r.releases.Deleted(holder, claim, recordOf(ctx, cl.GetCache(), claim))
+				r.Releases.Deleted(holder, claim, recordOf(ctx, cl.GetCache(), claim))
 			}
 			q.Add(inbox.Request(name, client.ObjectKeyFromObject(claim)))
 		},
@@ -231,7 +197,7 @@ func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster)
 			case !e.DeleteStateUnknown:
 				r.suspect(name, e.Object)
 			}
-			for _, claim := range r.waiting.on(recordTopicOf(r.directory.Ledger(name), record.Namespace, record.Name)) {
+			for _, claim := range r.waiting.on(recordTopicOf(r.Directory.Ledger(name), record.Namespace, record.Name)) {
 				q.Add(claim)
 			}
 		},
@@ -251,9 +217,9 @@ func claimed(ctx context.Context, cl cluster.Cluster, record client.Object) bool
 // suspect hints that the holder of a record's block may be gone.
 func (r *Reconciler) suspect(name multicluster.ClusterName, record client.Object) {
 	claim, uid, _ := packed.HeldBy(record)
-	r.releases.Suspect(ledger.Holder{
+	r.Releases.Suspect(ledger.Holder{
 		Claim:     ledger.ClaimID(uid),
-		Cluster:   r.directory.Ledger(name),
+		Cluster:   r.Directory.Ledger(name),
 		Namespace: record.GetNamespace(),
 		Name:      claim,
 	})
@@ -262,7 +228,7 @@ func (r *Reconciler) suspect(name multicluster.ClusterName, record client.Object
 // onPool requeues the claims that may be served or refused now that a pool has changed.
 func (r *Reconciler) onPool(name multicluster.ClusterName, _ cluster.Cluster) eventHandler {
 	wake := func(q inbox.Queue, pools ...*ipamv1alpha1.IPPool) {
-		for _, claim := range r.waiting.wake(topicsOfPool(r.directory.Ledger(name), pools...)...) {
+		for _, claim := range r.waiting.wake(topicsOfPool(r.Directory.Ledger(name), pools...)...) {
 			q.Add(claim)
 		}
 	}

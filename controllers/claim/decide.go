@@ -78,13 +78,13 @@ func (d *decision) place(ctx context.Context) (ledger.Block, error) {
 
 // plan resolves the claim. It waits for all that may change that, and for more topics.
 func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error) {
-	topics := append(topicsOf(d.claim, d.from, d.directory.Platform(), d.directory.Find), more...)
+	topics := append(topicsOf(d.claim, d.from, d.Directory.Platform(), d.Directory.Find), more...)
 	waits := d.waits.enter(topics)
 	plan, err := d.resolve(ctx)
 	if waits {
 		byDefault, above := plan.ClassName != "" && d.claim.Spec.ClassName == "", d.topicsAbove(ctx, plan.ClassName)
 		if byDefault {
-			topics = append(topicsOfDefault(plan.ClassName, d.from, d.directory.Platform()), more...)
+			topics = append(topicsOfDefault(plan.ClassName, d.from, d.Directory.Platform()), more...)
 		}
 		if byDefault || len(above) > 0 { // look once more, now waiting for the pools of the default class, or of the parents, too
 			d.waits.enter(append(topics, above...))
@@ -99,8 +99,8 @@ func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error
 func (d *decision) resolve(ctx context.Context) (resolve.Plan, error) {
 	ctx, end := step(ctx, "resolve")
 	defer end(nil) // a refusal is an answer
-	view := d.catalog.View(ctx)
-	plan, err := resolve.Query{Claim: d.claim, From: d.from, Platform: d.directory.Platform()}.Resolve(view)
+	view := d.Catalog.View(ctx)
+	plan, err := resolve.Query{Claim: d.claim, From: d.from, Platform: d.Directory.Platform()}.Resolve(view)
 	if viewErr := view.Err(); viewErr != nil {
 		return resolve.Plan{}, viewErr
 	}
@@ -110,11 +110,11 @@ func (d *decision) resolve(ctx context.Context) (resolve.Plan, error) {
 
 // topicsAbove lists what may change the answer to a claim by a class with parents.
 func (d *decision) topicsAbove(ctx context.Context, name string) (topics []topic) {
-	view := d.catalog.View(ctx)
+	view := d.Catalog.View(ctx)
 	class, ok := view.Class(name)
 	for ok && class.Spec.ParentClassName != "" && len(topics) < mostAsked { // a cycle is refused elsewhere
 		parent := class.Spec.ParentClassName
-		topics = append(append(topics, classTopics(parent, d.from, d.directory.Platform())...), topic{kind: classTopic, name: parent}, topic{kind: levelTopic, name: parent})
+		topics = append(append(topics, classTopics(parent, d.from, d.Directory.Platform())...), topic{kind: classTopic, name: parent}, topic{kind: levelTopic, name: parent})
 		class, ok = view.Class(parent)
 	}
 	return topics
@@ -160,7 +160,7 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 // has for that, and makes it if it is not there, or goes. In a dry run the candidate itself stands for one that is not.
 func (d *decision) take(ctx context.Context, plan resolve.Plan, c resolve.Candidate) (ledger.Block, error) {
 	request := d.request(plan, c)
-	if _, known := d.ledger.Pools.Get(request.Pool); known || plan.Space == nil {
+	if _, known := d.Ledger.Pools.Get(request.Pool); known || plan.Space == nil {
 		block, err := d.ask(ctx, request)
 		if went := errors.Is(err, ledger.ErrUnknownPool) || errors.Is(err, ledger.ErrPoolDraining); plan.Space == nil || !went {
 			return block, err
@@ -175,7 +175,7 @@ func (d *decision) take(ctx context.Context, plan resolve.Plan, c resolve.Candid
 		return d.ask(ctx, of)
 	}
 	_, err := d.compared(func(ctx context.Context, of ledger.Request) (ledger.Block, error) {
-		_, err := d.ledger.Derived.Space(ctx, of.Pool, plan.Space.Workspace, plan.Space.Scope)
+		_, err := d.Ledger.Derived.Space(ctx, of.Pool, plan.Space.Workspace, plan.Space.Scope)
 		return ledger.Block{}, err
 	})(ctx, of)
 	if err != nil {
@@ -190,7 +190,7 @@ func (d *decision) ordered(plan resolve.Plan) []resolve.Candidate {
 		return plan.Candidates
 	}
 	later := func(c resolve.Candidate) int {
-		if d.ledger.Pools.Regains(d.request(plan, c)) {
+		if d.Ledger.Pools.Regains(d.request(plan, c)) {
 			return 0
 		}
 		return 1
@@ -213,7 +213,7 @@ func (d *decision) few(ctx context.Context, plan resolve.Plan, candidates []reso
 	}
 	place := make(map[types.UID]int, len(candidates))
 	for _, c := range candidates {
-		_, err := d.ledger.Reservations.Preview(ctx, d.request(plan, c))
+		_, err := d.Ledger.Reservations.Preview(ctx, d.request(plan, c))
 		switch _, excluded := (miss{c, err}).excluded(); {
 		case excluded:
 			place[c.Pool.UID] = 2
@@ -238,7 +238,7 @@ func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
 	}
 	refusal := refusal(plan, tried)
 	if !d.waits.at(requests) {
-		refusal.Message = crowded(d.maxPlaces, refusal.Message)
+		refusal.Message = crowded(d.MaxWaits, refusal.Message)
 	} else if plan.Passed > 0 || len(plan.Chain) > 0 && len(tried) == 0 {
 		d.waits.anyway()
 	}
@@ -278,9 +278,9 @@ func unchecked(err error) bool {
 // poolRef names the pool of a block as the claim's workspace sees it: by name alone when it
 // is its own, else with its owner's path. That of an address space is the pool that has it.
 func (r *Reconciler) poolRef(from ledger.ClusterName, block ledger.Block) (ipamv1alpha1.PoolRef, error) {
-	pool, ok := r.ledger.Pools.Get(block.Pool)
+	pool, ok := r.Ledger.Pools.Get(block.Pool)
 	if ok && ledger.IsAddressSpace(pool.ID) {
-		pool, ok = r.ledger.Pools.Get(pool.Derived.Of)
+		pool, ok = r.Ledger.Pools.Get(pool.Derived.Of)
 	}
 	if !ok {
 		return ipamv1alpha1.PoolRef{}, fmt.Errorf("pool %s of block %s is not in the ledger", block.Pool, block.Prefix)
@@ -294,7 +294,7 @@ func (r *Reconciler) refTo(from ledger.ClusterName, pool ledger.Pool) (ipamv1alp
 	if pool.Cluster == from {
 		return ref, nil
 	}
-	owner := r.directory.Workspace(pool.Cluster)
+	owner := r.Directory.Workspace(pool.Cluster)
 	if owner.Path == "" {
 		return ref, &outcome.Fault{Message: fmt.Sprintf("the path of pool %s's workspace is not known yet", pool.Name)}
 	}

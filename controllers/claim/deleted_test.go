@@ -48,7 +48,7 @@ func TestOnClaim_DeletedOrMissed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, releases := newScene(t, allocator.Options{}, offered()), &told{}
-			s.releases = releases
+			s.Releases = releases
 			q := inbox.NewQueue("deleted")
 			t.Cleanup(q.ShutDown)
 			handler := s.onRecord("tenant", s.tenant)

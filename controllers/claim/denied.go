@@ -15,7 +15,7 @@ func (p *pass) confirmAlive(ctx context.Context) error {
 	if !p.memory.markedGone(p.claim.UID) {
 		return nil
 	}
-	gone, err := p.releases.Gone(ctx, p.holder())
+	gone, err := p.Releases.Gone(ctx, p.holder())
 	if err != nil {
 		return err
 	}

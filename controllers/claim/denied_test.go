@@ -53,7 +53,7 @@ func TestConfirm(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			ledger, servers := &withdrawals{}, &tt.servers
-			p := &pass{Reconciler: &Reconciler{ledger: views.Ledger{Waits: ledger}, releases: servers}, claim: gen.Claim("c")}
+			p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: views.Ledger{Waits: ledger}, Releases: servers}}, claim: gen.Claim("c")}
 			if tt.denied {
 				p.memory.markGone(p.claim.UID)
 			}

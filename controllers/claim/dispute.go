@@ -55,7 +55,7 @@ func (d *Doubts) take(claim types.UID) bool {
 
 // doubts reports whether the ledger has to be asked about a claim that seems to be bound.
 func (p *pass) doubts() bool {
-	return p.doubted.take(p.claim.UID) || meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
+	return p.Doubts.take(p.claim.UID) || meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
 }
 
 // dispute says in the conditions of a claim or record whether others have been given addresses of its

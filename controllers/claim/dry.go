@@ -15,8 +15,8 @@ func (d *decision) imagine(ctx context.Context, req ledger.Request, p, above led
 	p.ID = p.Derived.ID()
 	req.Holder = ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
 	var err error
-	if _, known := d.ledger.Pools.Get(req.Pool); known {
-		p.CIDR, err = d.ledger.Reservations.Preview(ctx, req)
+	if _, known := d.Ledger.Pools.Get(req.Pool); known {
+		p.CIDR, err = d.Ledger.Reservations.Preview(ctx, req)
 	} else {
 		p.CIDR, err = first(above, req)
 	}

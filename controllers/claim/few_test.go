@@ -53,8 +53,8 @@ func TestReconcile_AsksFewOfManyPools(t *testing.T) {
 	}
 	s := newScene(t, allocator.Options{}, world, gen.Claim("c", gen.OfClass("internal")))
 	counted := &asked{Blocks: s.ledger}
-	s.Reconciler.ledger.Blocks, s.queue = counted, inbox.New(s.directory).Claims
-	t.Cleanup(s.queue.ShutDown)
+	s.Reconciler.Ledger.Blocks, s.Queue = counted, inbox.New(s.Directory).Claims
+	t.Cleanup(s.Queue.ShutDown)
 	for n := range mostAsked + more {
 		s.takes(ledger.PoolID(fmt.Sprintf("uid-of-p%03d", n)), fmt.Sprintf("10.0.%d.0/28", n))
 	}
@@ -84,8 +84,8 @@ func TestReconcile_AnAddressOfManyPools(t *testing.T) {
 	}
 	s := newScene(t, allocator.Options{}, []client.Object{gen.Class("internal", gen.DefaultLength(32))},
 		append(pools, gen.Claim("c", gen.OfClass("internal"), gen.Address("10.0.0.1")), gen.Claim("d", gen.OfClass("internal"), gen.Address("10.0.0.1")))...)
-	s.queue = inbox.New(s.directory).Claims
-	t.Cleanup(s.queue.ShutDown)
+	s.Queue = inbox.New(s.Directory).Claims
+	t.Cleanup(s.Queue.ShutDown)
 	for n, object := range pools {
 		id, owner := ledger.PoolID(object.GetUID()), ledger.ClusterName(fmt.Sprintf("w%d", n))
 		if n == last {
@@ -123,9 +123,9 @@ func TestReconcile_ManyClaimsOfManyPools(t *testing.T) {
 	}
 	s := newScene(t, allocator.Options{}, []client.Object{gen.Class("internal", gen.DefaultLength(32))}, tenant...)
 	counted := &asked{Blocks: s.ledger}
-	waits := noteWaits(&s.Reconciler.ledger)
-	s.Reconciler.ledger.Blocks, s.queue, s.maxPlaces = counted, inbox.New(s.directory).Claims, waiting*mostAsked
-	t.Cleanup(s.queue.ShutDown)
+	waits := noteWaits(&s.Reconciler.Ledger)
+	s.Reconciler.Ledger.Blocks, s.Queue, s.MaxWaits = counted, inbox.New(s.Directory).Claims, waiting*mostAsked
+	t.Cleanup(s.Queue.ShutDown)
 	for n, object := range tenant[:pools] {
 		id, owner := ledger.PoolID(object.GetUID()), ledger.ClusterName(fmt.Sprintf("w%d", n))
 		pool := ledger.Pool{ID: id, Cluster: owner, Name: object.GetName(), CIDR: netip.MustParsePrefix("10.0.0.0/32")}

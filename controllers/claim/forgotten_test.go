@@ -49,8 +49,8 @@ func TestReconcile_ForgetsAClaimDeletedMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		handler := s.onClaim("tenant", tenant)
-		s.releases = hinted{}
-		s.Reconciler.ledger.Blocks = &interrupted{Blocks: s.ledger, by: func() {
+		s.Releases = hinted{}
+		s.Reconciler.Ledger.Blocks = &interrupted{Blocks: s.ledger, by: func() {
 			tenant.denies = true
 			if !deleted {
 				return

@@ -60,10 +60,10 @@ func (m *mortal) begins(writes int) {
 	m.fuse, m.life = testbed.NewFuse(m, writes)
 	m.tenant.Client = m.fuse.Client(m.server)
 	m.start(testbed.Ledger(m, m.fuse.Etcd(m.etcd), allocator.Options{}))
-	m.queue = inbox.New(m.directory).Claims
-	m.Cleanup(m.queue.ShutDown)
+	m.Queue = inbox.New(m.Directory).Claims
+	m.Cleanup(m.Queue.ShutDown)
 	keeper := &keeping.Keeper{
-		Ledger: keeping.LedgerOf(m.ledger), Ranges: m.ledger.Derived(), Catalog: m.catalog, Oracle: world{m}, Clock: m.now,
+		Ledger: keeping.LedgerOf(m.ledger), Ranges: m.ledger.Derived(), Catalog: m.Catalog, Oracle: world{m}, Clock: m.now,
 		Departed: func(ledger.ClusterName) bool { return false },
 		Compare:  func(context.Context, ledger.PoolID) (bool, error) { return true, nil },
 	}
@@ -71,7 +71,7 @@ func (m *mortal) begins(writes int) {
 		Ledger: views.Of(m.ledger), Ranges: m.ledger.Derived(), Oracle: world{m}, Clock: m.now, RetireClosed: keeper.RetireClosed,
 		Bound:    func(ledger.ClusterName) bool { return true },
 		Lease:    func(context.Context, ledger.Block) (time.Duration, error) { return 0, nil },
-		Reclaims: m.catalog.Reclaims,
+		Reclaims: m.Catalog.Reclaims,
 	})
 	if err != nil {
 		m.Fatal(err)
@@ -81,7 +81,7 @@ func (m *mortal) begins(writes int) {
 		Keeper: keeper, Releases: frees,
 		HasAll: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil },
 	}
-	m.ranges, m.releases = announcer{m.closer, m}, frees
+	m.Ranges, m.Releases = announcer{m.closer, m}, frees
 }
 
 // announcer publishes at once, as no controller of pools runs.

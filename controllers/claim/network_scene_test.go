@@ -67,9 +67,9 @@ func newNetworksIn(t *testing.T, etcd *clientv3.Client, cidr ipamv1alpha1.CIDR, 
 		class(vpc, "", 48, per("network")), class(subnet, vpc, 64, per("network", "location"), reserves), class(endpoint, subnet, 96), root,
 	}, more...)
 	n := &networks{scene: newSceneIn(t, testbed.Ledger(t, etcd, allocator.Options{}), objects), gone: map[ledger.ClaimID]bool{}}
-	n.ranges, n.releases = n, settles{n.servers, n}
-	n.queue = inbox.New(n.directory).Claims
-	t.Cleanup(n.queue.ShutDown)
+	n.Ranges, n.Releases = n, settles{n.servers, n}
+	n.Queue = inbox.New(n.Directory).Claims
+	t.Cleanup(n.Queue.ShutDown)
 	return n
 }
 

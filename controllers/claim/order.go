@@ -27,7 +27,7 @@ var errBehind = errors.New("an older claim is looked at first")
 // behind reports whether older claims of the workspace are to ask a candidate first: they were woken and have not
 // asked since, or are about to be woken, as the pool has just come.
 func (d *decision) behind(c resolve.Candidate) bool {
-	workspace := d.directory.Engaged(d.from.Cluster)
+	workspace := d.Directory.Engaged(d.from.Cluster)
 	return d.waiting.wokenBefore(workspace, d.since) ||
 		d.comes(c.Pool) && d.waiting.waitsBefore(workspace, d.since, topicsOfPool(c.Owner.Cluster, c.Pool))
 }
@@ -42,7 +42,7 @@ func (d *decision) comes(pool *ipamv1alpha1.IPPool) bool {
 func (r *Reconciler) end(claim mcreconcile.Request, behind bool) (parked bool) {
 	parked, next, ok := r.waiting.end(claim, behind)
 	if ok {
-		r.queue.Add(next)
+		r.Queue.Add(next)
 	}
 	return parked
 }

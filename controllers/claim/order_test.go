@@ -44,7 +44,7 @@ func TestOrder_OfANewPool(t *testing.T) {
 		claim("old", time.Hour), claim("middle", time.Minute), claim("young", time.Second), claim("youngest", 0))
 	queue := inbox.NewQueue("test")
 	defer queue.ShutDown()
-	s.queue = queue
+	s.Queue = queue
 	for _, name := range []string{"old", "middle", "young", "youngest"} {
 		if got, _ := s.looks(name); got != "" {
 			t.Fatalf("%s is bound to %s without a pool", name, got)

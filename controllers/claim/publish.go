@@ -24,12 +24,12 @@ func (p *pass) publish(ctx context.Context, block ledger.Block) error {
 		return err
 	}
 	if policy := p.policy(block); policy != block.Policy {
-		if err := p.ledger.Retained.SetPolicy(ctx, block.Holder.Claim, policy); err != nil {
+		if err := p.Ledger.Retained.SetPolicy(ctx, block.Holder.Claim, policy); err != nil {
 			return err
 		}
 		block.Policy = policy
 	}
-	pool, _ := p.ledger.Pools.Get(block.Pool)
+	pool, _ := p.Ledger.Pools.Get(block.Pool)
 	want := record.New(p.claim, block, record.Place{Name: p.slot.Name, Pool: poolRef, Scope: record.Scope(pool)})
 	if err := p.writeRecord(ctx, want, block); err != nil {
 		return err

@@ -42,7 +42,7 @@ func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, er
 	by, releasing := pool.Derived.Holder, !pool.Derived.Releasing.IsZero()
 	switch {
 	case !d.dry: // also if it was made so: a claim of this name may have been answered with it, stored, and deleted since
-		held, err = d.ledger.Derived.Hold(ctx, pool.ID, d.holder)
+		held, err = d.Ledger.Derived.Hold(ctx, pool.ID, d.holder)
 	case releasing:
 		err = &ledger.ReleasingError{Pool: pool.ID}
 	case by.Claim != "" && by != d.holder:
@@ -66,18 +66,18 @@ func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Hold
 	if promise.Follows(ledger.Block{Holder: by}, d.holder) {
 		lives, err := d.lives(ctx)
 		if err == nil && lives { // so the other, of the same name, does not
-			_, err = d.ledger.Derived.Hand(ctx, pool.ID, by.Claim, d.holder)
+			_, err = d.Ledger.Derived.Hand(ctx, pool.ID, by.Claim, d.holder)
 			err = cmp.Or(err, errAgain)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	settled, err := d.releases.Settle(ctx, by)
+	settled, err := d.Releases.Settle(ctx, by)
 	if err != nil {
 		return fmt.Errorf("look for the claim that holds range %s: %w", pool.CIDR, err)
 	}
-	if now, ok := d.ledger.Pools.Get(pool.ID); !ok || now.Derived.Holder != by {
+	if now, ok := d.Ledger.Pools.Get(pool.ID); !ok || now.Derived.Holder != by {
 		return errAgain
 	}
 	if !settled {
@@ -99,7 +99,7 @@ func heldBy(pool ledger.Pool, by ledger.Holder, from ledger.ClusterName) *outcom
 
 // reconcileRange lets a claim hold its range, and shows that.
 func (p *pass) reconcileRange(ctx context.Context) error {
-	if held, ok := p.ledger.Derived.Held(ledger.ClaimID(p.claim.UID)); ok && p.shows(held) {
+	if held, ok := p.Ledger.Derived.Held(ledger.ClaimID(p.claim.UID)); ok && p.shows(held) {
 		p.memory.found(p.claim.UID)
 		p.waiting.leave(p.request)
 		return nil
@@ -132,7 +132,7 @@ func (p *pass) shows(held ledger.Pool) bool {
 
 // obtainRange lets the claim hold its range: the one that it shows, as long as the ledger has that.
 func (p *pass) obtainRange(ctx context.Context) (ledger.Block, error) {
-	derived, id := p.ledger.Derived, ledger.ClaimID(p.claim.UID)
+	derived, id := p.Ledger.Derived, ledger.ClaimID(p.claim.UID)
 	if held, ok := derived.Held(id); ok {
 		return rangeOf(held), nil
 	}
@@ -165,7 +165,7 @@ func (p *pass) regainRange(ctx context.Context, shown netip.Prefix) (ledger.Bloc
 		return ledger.Block{}, err
 	}
 	return begun(func() (ledger.Block, error) {
-		pool, ok := p.ledger.Pools.Get(plan.Chain[len(plan.Chain)-1].Derived.ID())
+		pool, ok := p.Ledger.Pools.Get(plan.Chain[len(plan.Chain)-1].Derived.ID())
 		if !ok || pool.CIDR != shown {
 			return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "the range of this scope is another one"}
 		}

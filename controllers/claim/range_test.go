@@ -248,7 +248,7 @@ func TestSpace_IsMadeAgain(t *testing.T) {
 	if err := n.ledger.Pools().Retire(t.Context(), space.ID); err != nil {
 		t.Fatal(err)
 	}
-	n.Reconciler.ledger.Pools = late{n.ledger.Pools(), space}
+	n.Reconciler.Ledger.Pools = late{n.ledger.Pools(), space}
 	if answer := n.create(claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
 		t.Errorf("answered %+v, want 10.0.0.0/28", answer)
 	}
@@ -309,7 +309,7 @@ func (d *during) Publish(ctx context.Context, pool ledger.Pool) error {
 func TestRange_GoesWithAnEarlierClaimOfTheName(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
-	n.ranges = &during{n, func(p ledger.Pool) {
+	n.Ranges = &during{n, func(p ledger.Pool) {
 		derived, earlier := n.ledger.Derived(), ledger.Holder{Claim: "earlier", Cluster: "tenant", Namespace: "default", Name: "c"}
 		_, err := derived.Hand(t.Context(), p.ID, p.Derived.Holder.Claim, earlier)
 		if err := errors.Join(err, derived.Begin(t.Context(), p.ID, "earlier", time.Now()), n.ledger.Pools().Retire(t.Context(), p.ID)); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
@@ -18,12 +17,10 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
-	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/source"
-	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 // Ranges are the pools that the system makes for claims.
@@ -50,23 +47,9 @@ type Releases interface {
 
 // Reconciler binds claims. It is safe for concurrent use.
 type Reconciler struct {
+	Options
 	clusters  catalog.Clusters
-	ledger    views.Ledger
-	releases  Releases
-	catalog   *catalog.Catalog
-	directory *directory.Directory
-	queue     inbox.Queue
-	listed    func(mcreconcile.Request)
-	compare   func(context.Context, ledger.PoolID) (bool, error)
-	complete  func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
-	ranges    Ranges
-	doubted   *Doubts
-	sees      func() error
-	tracer    trace.Tracer // nil: nothing is traced
 	clock     clock.PassiveClock
-	maxPools  int                      // of one workspace; 0: any number
-	maxPlaces int                      // of one workspace in waiting
-	fallback  ipamv1alpha1.UnmetPolicy // of claims and classes that say nothing of it
 	waiting   waiting
 	announced announced
 	started   func() time.Time // when the first was reconciled: a replica may stand by for long
@@ -113,7 +96,7 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 	}
 	// The pass of a former claim may have entered the ledger's waiting lists after that claim was seen deleted.
 	if former, waited := r.waiting.replaced(req, claim.UID); waited {
-		r.ledger.Waits.Withdraw(ledger.ClaimID(former))
+		r.Ledger.Waits.Withdraw(ledger.ClaimID(former))
 	}
 	if r.memory.outdated(claim.UID, claim.ResourceVersion) {
 		return nil // the event of our own write is on its way
@@ -122,7 +105,7 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 		Reconciler: r,
 		request:    req,
 		cluster:    cl,
-		from:       r.directory.Workspace(r.directory.Ledger(req.ClusterName)),
+		from:       r.Directory.Workspace(r.Directory.Ledger(req.ClusterName)),
 		claim:      claim,
 	}
 	return p.run(ctx)
@@ -146,7 +129,7 @@ func (p *pass) run(ctx context.Context) error {
 		// copy of one that it never knew; so this, too, is only a hint, and the claim is looked
 		// at again. What the pass has changed about it was shown to nobody.
 		p.memory.markGone(p.claim.UID)
-		p.releases.Missed(p.holder(), before.Was().(*ipamv1alpha1.IPClaim))
+		p.Releases.Missed(p.holder(), before.Was().(*ipamv1alpha1.IPClaim))
 	}
 	p.forgetDeleted(ctx, p.cluster, p.claim)
 	return err
@@ -192,7 +175,7 @@ func requeueFor(err error) (reconcile.Result, error) {
 func (r *Reconciler) abandon(req mcreconcile.Request) {
 	unmet.remove(req)
 	if uid, waited := r.waiting.leave(req); waited {
-		r.ledger.Waits.Withdraw(ledger.ClaimID(uid))
+		r.Ledger.Waits.Withdraw(ledger.ClaimID(uid))
 	}
 }
 
@@ -233,7 +216,7 @@ func (p *pass) guard(ctx context.Context) (done bool, err error) {
 		p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
 		return true, p.releasing(ctx)
 	}
-	if p.directory.Leaves(p.from.Cluster) {
+	if p.Directory.Leaves(p.from.Cluster) {
 		return true, nil // the claim is about to be deleted, and nothing can be made beside it
 	}
 	if isRange(p.claim) {
@@ -255,7 +238,7 @@ func (p *pass) guard(ctx context.Context) (done bool, err error) {
 // leave ends all waits of the claim.
 func (p *pass) leave() {
 	p.waiting.leave(p.request)
-	p.ledger.Waits.Withdraw(ledger.ClaimID(p.claim.UID))
+	p.Ledger.Waits.Withdraw(ledger.ClaimID(p.claim.UID))
 }
 
 // unmet records why the claim has no block: a refusal, or a fault, unless that is over in a moment.

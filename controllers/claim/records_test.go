@@ -49,7 +49,7 @@ func TestOnRecord_WithoutItsClaim(t *testing.T) {
 			t.Run(tt.name+", "+age.String()+" old", func(t *testing.T) {
 				t.Parallel()
 				releases := &suspects{}
-				r := &Reconciler{releases: releases, directory: directory.New(directory.Workspace{Cluster: "platform"})}
+				r := &Reconciler{Options: Options{Releases: releases, Directory: directory.New(directory.Workspace{Cluster: "platform"})}}
 				record := tt.record.DeepCopy()
 				record.CreationTimestamp = metav1.NewTime(time.Now().Add(-age))
 				r.onRecord("tenant", tt.shows).Create(t.Context(), event.CreateEvent{Object: record}, nil)

@@ -57,8 +57,8 @@ func TestWaiting_Replaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler.Create(t.Context(), event.CreateEvent{Object: first}, events)
-	waits := noteWaits(&s.Reconciler.ledger)
-	s.Reconciler.ledger.Blocks = &meanwhile{Blocks: s.ledger, happens: func() {
+	waits := noteWaits(&s.Reconciler.Ledger)
+	s.Reconciler.Ledger.Blocks = &meanwhile{Blocks: s.ledger, happens: func() {
 		if err := cache.Delete(t.Context(), first); err != nil {
 			t.Error(err)
 		}

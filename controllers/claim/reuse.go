@@ -34,7 +34,7 @@ func (d *decision) former(ctx context.Context, record *ipamv1alpha1.IPAllocation
 		return ledger.Block{}, err
 	}
 	_, uid := record.HeldBy()
-	block, ok, err := d.ledger.Blocks.Lookup(ctx, ledger.ClaimID(uid))
+	block, ok, err := d.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(uid))
 	why := ""
 	switch {
 	case err != nil:
@@ -75,7 +75,7 @@ func (d *decision) retainedPolicy(ctx context.Context) (ipamv1alpha1.RetainedPol
 	if d.claim.Spec.RetainedPolicy != "" || d.class == "" {
 		return d.claim.Spec.RetainedPolicy, nil
 	}
-	view := d.catalog.View(ctx)
+	view := d.Catalog.View(ctx)
 	class, ok := view.Class(d.class)
 	if !ok {
 		return "", view.Err()
@@ -118,7 +118,7 @@ func (a *arrival) reuse(ctx context.Context) (ledger.Block, error) {
 	if err != nil || a.dry {
 		return block, err
 	}
-	block, err = a.ledger.Retained.Promise(ctx, block, promise.Grace)
+	block, err = a.Ledger.Retained.Promise(ctx, block, promise.Grace)
 	if errors.Is(err, ledger.ErrShared) || errors.Is(err, ledger.ErrChanged) {
 		a.comes = true
 		return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonAllocationRetained, Message: fmt.Sprintf(
@@ -129,7 +129,7 @@ func (a *arrival) reuse(ctx context.Context) (ledger.Block, error) {
 
 // reuse gives the claim the block of the retained record of its name.
 func (p *pass) reuse(ctx context.Context) (ledger.Block, error) {
-	own, has, err := p.ledger.Blocks.Lookup(ctx, ledger.ClaimID(p.claim.UID))
+	own, has, err := p.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(p.claim.UID))
 	if err != nil {
 		return ledger.Block{}, err
 	}
@@ -167,7 +167,7 @@ func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block
 
 // promises gives claims the blocks that they were promised.
 func (r *Reconciler) promises() promise.Keeper {
-	return promise.Keeper{Ledger: r.ledger, Reclaims: r.catalog.Reclaims}
+	return promise.Keeper{Ledger: r.Ledger, Reclaims: r.Catalog.Reclaims}
 }
 
 // dropFormer deletes the retained record of the former claim, whose block this claim has: its claimRef

@@ -150,13 +150,15 @@ func (s *scene) start(alloc *allocator.Allocator) {
 	clusters := testbed.Clusters{"": s.platform, "tenant": s.tenant}
 	s.ledger = alloc
 	s.Reconciler = &Reconciler{
-		clusters: clusters, ledger: views.Of(alloc), releases: s.servers, directory: known,
-		catalog:  &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: alloc.Pools()},
-		compare:  func(context.Context, ledger.PoolID) (bool, error) { return false, nil },
-		sees:     func() error { return nil },
-		complete: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil },
-		started:  func() time.Time { return time.Now().Add(-time.Hour) },
-		memory:   memory{clock: clock.RealClock{}}, clock: s.now, maker: record.Maker{Clock: s.now},
+		Options: Options{
+			Ledger: views.Of(alloc), Releases: s.servers, Directory: known,
+			Catalog:  &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: alloc.Pools()},
+			Compare:  func(context.Context, ledger.PoolID) (bool, error) { return false, nil },
+			Sees:     func() error { return nil },
+			Complete: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil },
+		},
+		clusters: clusters, started: func() time.Time { return time.Now().Add(-time.Hour) },
+		memory: memory{clock: clock.RealClock{}}, clock: s.now, maker: record.Maker{Clock: s.now},
 	}
 }
 

@@ -21,7 +21,7 @@ type tracing struct{ *Reconciler }
 
 // traced is the reconciler with a span around each reconcile; itself without a tracer.
 func (r *Reconciler) traced() reconcile.TypedReconciler[mcreconcile.Request] {
-	if r.tracer == nil {
+	if r.Tracer == nil {
 		return r
 	}
 	return tracing{r}
@@ -29,13 +29,13 @@ func (r *Reconciler) traced() reconcile.TypedReconciler[mcreconcile.Request] {
 
 // Reconcile reconciles one claim.
 func (t tracing) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
-	ctx, span := t.tracer.Start(ctx, "reconcile")
+	ctx, span := t.Tracer.Start(ctx, "reconcile")
 	defer span.End()
 	if !span.IsRecording() {
 		return t.Reconciler.Reconcile(ctx, req)
 	}
 	span.SetAttributes(
-		attribute.String("ipam.cluster", string(t.directory.Ledger(req.ClusterName))),
+		attribute.String("ipam.cluster", string(t.Directory.Ledger(req.ClusterName))),
 		attribute.String("ipam.claim", req.NamespacedName.String()),
 		attribute.String("ipam.reconcile_id", string(controller.ReconcileIDFromContext(ctx))), // also in the log of controller-runtime
 	)
@@ -50,10 +50,10 @@ func (t tracing) Reconcile(ctx context.Context, req mcreconcile.Request) (reconc
 // span starts a span for the answer to a CREATE; end takes the answer. Without a tracer it does
 // nothing.
 func (r *Reconciler) span(ctx context.Context, req door.Request) (_ context.Context, end func(door.Answer, error)) {
-	if r.tracer == nil {
+	if r.Tracer == nil {
 		return ctx, func(door.Answer, error) {}
 	}
-	ctx, span := r.tracer.Start(ctx, "answer", trace.WithAttributes(
+	ctx, span := r.Tracer.Start(ctx, "answer", trace.WithAttributes(
 		attribute.String("ipam.cluster", string(req.Cluster)),
 		attribute.String("ipam.claim", req.Claim.Namespace+"/"+req.Claim.Name),
 	))

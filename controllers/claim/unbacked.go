@@ -75,7 +75,7 @@ func (p *pass) releasing(ctx context.Context) (err error) {
 
 // forged fails unless it is certain that the claim was never given the block that it shows.
 func (p *pass) forged(ctx context.Context, shown string) error {
-	now, recorded, err := p.releases.Published(ctx, p.holder())
+	now, recorded, err := p.Releases.Published(ctx, p.holder())
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (p *pass) forged(ctx context.Context, shown string) error {
 		return errUnsure
 	}
 	if prefix, err := netip.ParsePrefix(shown); err == nil { // another text lies in no pool
-		if whole, err := p.complete(ctx, p.from.Cluster, now); err != nil || !whole {
+		if whole, err := p.Complete(ctx, p.from.Cluster, now); err != nil || !whole {
 			return cmp.Or(err, errIncomplete)
 		}
 		if inherits, err := p.inherits(ctx, prefix); err != nil || inherits {
@@ -101,10 +101,10 @@ func (p *pass) forged(ctx context.Context, shown string) error {
 // has reports whether the ledger has a block, or for a claim of that kind a range, under a holder.
 func (p *pass) has(ctx context.Context, holder ledger.ClaimID) (ok bool, err error) {
 	if isRange(p.claim) {
-		_, ok = p.ledger.Derived.Held(holder)
+		_, ok = p.Ledger.Derived.Held(holder)
 		return ok, nil
 	}
-	_, ok, err = p.ledger.Blocks.Lookup(ctx, holder)
+	_, ok, err = p.Ledger.Blocks.Lookup(ctx, holder)
 	return ok, err
 }
 
@@ -116,7 +116,7 @@ func (p *pass) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
 		return false, err
 	}
 	for _, id := range pools {
-		blocks, err := p.ledger.Pools.Overlapping(ctx, id, shown)
+		blocks, err := p.Ledger.Pools.Overlapping(ctx, id, shown)
 		if err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
 			return false, err
 		}
@@ -131,7 +131,7 @@ func (p *pass) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
 
 // poolsShown finds the pool that the claim shows, and the address spaces of that which are for the claim's workspace.
 func (p *pass) poolsShown(ctx context.Context) (pools []ledger.PoolID, err error) {
-	ref, owner, view := p.claim.Status.PoolRef, p.from, p.catalog.View(ctx)
+	ref, owner, view := p.claim.Status.PoolRef, p.from, p.Catalog.View(ctx)
 	if ref == nil {
 		return nil, nil
 	}
@@ -142,12 +142,12 @@ func (p *pass) poolsShown(ctx context.Context) (pools []ledger.PoolID, err error
 		}
 	}
 	pool, found := view.Pool(owner, ref.Name)
-	id, ok := catalog.IDOf(p.ledger.Pools, pool, owner.Cluster)
+	id, ok := catalog.IDOf(p.Ledger.Pools, pool, owner.Cluster)
 	if !found || !ok || view.Err() != nil {
 		return nil, view.Err()
 	}
 	pools = append(pools, id)
-	for _, below := range p.ledger.Derived.Below(id) {
+	for _, below := range p.Ledger.Derived.Below(id) {
 		if ledger.IsAddressSpace(below.ID) && below.Derived.Of == id && below.Derived.Workspace == p.from.Cluster {
 			pools = append(pools, below.ID)
 		}

@@ -112,7 +112,7 @@ func TestUnbacked_WhileAFinalizerKeepsTheClaim(t *testing.T) {
 			if name == "unbound" { // the finalizer keeps the binding, too
 				leaving := binding()
 				leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-				f.directory.Seen("endpoint", leaving)
+				f.Directory.Seen("endpoint", leaving)
 			}
 			if name == "honest" {
 				holder := ledger.Holder{Claim: "uid-of-honest", Cluster: "tenant", Namespace: "default", Name: name}
@@ -139,7 +139,7 @@ func TestUnbacked_WhileAFinalizerKeepsTheClaim(t *testing.T) {
 func TestUnbacked_WhatIsNoPrefix(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "no-prefix")
-	f.complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return false, nil }
+	f.Complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return false, nil }
 	f.claim.Status.AllocatedCIDR = "10.0.0.0/280"
 	if err := f.tenant.Client.Status().Update(t.Context(), f.claim); err != nil {
 		t.Fatal(err)
@@ -163,10 +163,10 @@ func TestUnbacked_InDoubt(t *testing.T) {
 		"a server shows its record": func(f *forgery) { f.servers.recorded = true },
 		"the servers are away":      func(f *forgery) { f.servers.away = errors.New("away") },
 		"the ledger is not complete": func(f *forgery) {
-			f.complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return false, nil }
+			f.Complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return false, nil }
 		},
 		"a shard is away": func(f *forgery) {
-			f.complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) {
+			f.Complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) {
 				return true, errors.New("away")
 			}
 		},
@@ -211,7 +211,7 @@ func TestUnbacked_AdoptedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.servers.claim = f.claim
-	f.complete = func(ctx context.Context, _ ledger.ClusterName, shows *ipamv1alpha1.IPClaim) (bool, error) {
+	f.Complete = func(ctx context.Context, _ ledger.ClusterName, shows *ipamv1alpha1.IPClaim) (bool, error) {
 		prefix := netip.MustParsePrefix(shows.Status.AllocatedCIDR)
 		holder := ledger.Holder{Claim: "uid-of-adopted", Cluster: "tenant", Namespace: "default", Name: "adopted"}
 		_, err := f.ledger.Recovery().Adopt(ctx, ledger.Request{Pool: "uid-of-p", Holder: holder, Exact: prefix}, ledger.Bound)

@@ -27,7 +27,7 @@ func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ledger := &withdrawals{}
-			r := &Reconciler{ledger: views.Ledger{Waits: ledger}, clusters: testbed.Clusters{}, directory: directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})}
+			r := &Reconciler{Options: Options{Ledger: views.Ledger{Waits: ledger}, Directory: directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})}, clusters: testbed.Clusters{}}
 			class := topic{kind: classTopic, name: "c"}
 			r.waiting.enter(requestIn("a", "x"), gen.Claim("x"), []topic{class})
 			r.waiting.enter(requestIn("b", "x"), gen.Claim("x"), []topic{class})

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -55,16 +54,9 @@ func New(mgr mcmanager.Manager, workspaces *feed.Feed, opts Options) error {
 	}
 	r := newReconciler(opts, flowcontrol.NewTokenBucketRateLimiter(looksPerSecond, looksPerSecond))
 	local := mgr.GetLocalManager()
-	options := r.running()
-	options.LogConstructor = func(req *mcreconcile.Request) logr.Logger {
-		if req == nil {
-			return mgr.GetLogger()
-		}
-		return mgr.GetLogger().WithValues("cluster", opts.Directory.Ledger(req.ClusterName), "claim", req.NamespacedName.String())
-	}
 	return builder.TypedControllerManagedBy[mcreconcile.Request](local).
 		Named("consumer").
-		WithOptions(options).
+		WithOptions(r.running(mgr.GetLogger())).
 		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPClaim{}, r.onClaim)).
 		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPPool{}, r.onPool)).
 		WatchesRawSource(workspaces.Tenants(&ipamv1alpha1.IPClaim{}, r.onClaim)).
@@ -77,13 +69,10 @@ func newReconciler(opts Options, turns limiter) *Reconciler {
 }
 
 // running is how the controller is to be run.
-func (r *Reconciler) running() controller.TypedOptions[mcreconcile.Request] {
-	return controller.TypedOptions[mcreconcile.Request]{
-		MaxConcurrentReconciles: workers,
-		NewQueue: func(string, workqueue.TypedRateLimiter[mcreconcile.Request]) inbox.Queue {
-			return r.queue
-		},
-	}
+func (r *Reconciler) running(logger logr.Logger) controller.TypedOptions[mcreconcile.Request] {
+	return inbox.Controlled(logger, r.queue, workers, func(req mcreconcile.Request) []any {
+		return []any{"cluster", r.Directory.Ledger(req.ClusterName), "claim", req.NamespacedName.String()}
+	})
 }
 
 type (

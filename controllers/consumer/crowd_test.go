@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
+	"github.com/go-logr/logr"
+
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -118,7 +120,7 @@ func (c *crowd) run(t *testing.T, claims map[multicluster.ClusterName]int, durin
 	r := newReconciler(Options{
 		Clusters: c, World: c, Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}),
 	}, flowcontrol.NewTokenBucketRateLimiter(looksPerSecond, looksPerSecond))
-	options := r.running()
+	options := r.running(logr.Discard())
 	options.Reconciler, options.SkipNameValidation = mcreconcile.NewClusterNotFoundWrapper(r), new(true)
 	runs, err := controller.NewTypedUnmanaged("consumer", options)
 	if err != nil {

@@ -5,12 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -65,18 +62,9 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 	local := mgr.GetLocalManager()
 	return r, builder.TypedControllerManagedBy[mcreconcile.Request](local).
 		Named("pool").
-		WithOptions(controller.TypedOptions[mcreconcile.Request]{
-			MaxConcurrentReconciles: 16,
-			LogConstructor: func(req *mcreconcile.Request) logr.Logger {
-				if req == nil {
-					return mgr.GetLogger()
-				}
-				return mgr.GetLogger().WithValues("cluster", r.Directory.Ledger(req.ClusterName), "pool", req.Name)
-			},
-			NewQueue: func(string, workqueue.TypedRateLimiter[mcreconcile.Request]) inbox.Queue {
-				return opts.Queue
-			},
-		}).
+		WithOptions(inbox.Controlled(mgr.GetLogger(), opts.Queue, 16, func(req mcreconcile.Request) []any {
+			return []any{"cluster", r.Directory.Ledger(req.ClusterName), "pool", req.Name}
+		})).
 		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPPool{}, r.onPool)).
 		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPClass{}, r.onClass)).
 		WatchesRawSource(opts.Feed.Tenants(&ipamv1alpha1.IPPool{}, r.onPool)).

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
@@ -84,19 +84,11 @@ type Options struct {
 // New makes a Controller and has mgr run it.
 func New(mgr manager.Manager, opts Options) (*Controller, error) {
 	c := newController(opts)
-	_, err := controller.NewTyped("release", mgr, controller.TypedOptions[ledger.Holder]{
-		Reconciler:              c,
-		MaxConcurrentReconciles: cmp.Or(opts.Workers, 32),
-		NewQueue: func(string, workqueue.TypedRateLimiter[ledger.Holder]) workqueue.TypedRateLimitingInterface[ledger.Holder] {
-			return c.queue // made before the manager starts, so that no hint is lost
-		},
-		LogConstructor: func(h *ledger.Holder) logr.Logger {
-			if h == nil {
-				return mgr.GetLogger()
-			}
-			return mgr.GetLogger().WithValues("cluster", h.Cluster, "claim", h.Namespace+"/"+h.Name)
-		},
+	options := inbox.Controlled(mgr.GetLogger(), c.queue, cmp.Or(opts.Workers, 32), func(h ledger.Holder) []any {
+		return []any{"cluster", h.Cluster, "claim", h.Namespace + "/" + h.Name}
 	})
+	options.Reconciler = c
+	_, err := controller.NewTyped("release", mgr, options)
 	return c, err
 }
 

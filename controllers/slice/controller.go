@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/workqueue"
@@ -16,6 +15,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
@@ -49,41 +49,23 @@ type request struct {
 
 // Controller gives slices. It is safe for concurrent use.
 type Controller struct {
-	catalog   *catalog.Catalog
-	directory *directory.Directory
-	ledger    views.Ledger
-	oracle    Oracle
-	queue     workqueue.TypedRateLimitingInterface[request]
-	doubt     workqueue.TypedRateLimiter[request] // of workspaces that no server answers for
-	members   memberLists
-	departed  func(ledger.ClusterName) bool
+	Options
+	queue   workqueue.TypedRateLimitingInterface[request]
+	doubt   workqueue.TypedRateLimiter[request] // of workspaces that no server answers for
+	members memberLists
 }
 
 // New makes the controller and has mgr run it.
 func New(mgr manager.Manager, opts Options) (*Controller, error) {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[request](50*time.Millisecond, time.Minute)
 	c := &Controller{
-		catalog:   opts.Catalog,
-		directory: opts.Directory,
-		ledger:    opts.Ledger,
-		oracle:    opts.Oracle,
-		queue:     workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[request]{Name: "slice"}),
-		departed:  opts.Departed,
-		doubt:     workqueue.NewTypedItemExponentialFailureRateLimiter[request](2*time.Second, time.Minute),
+		Options: opts,
+		queue:   workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[request]{Name: "slice"}),
+		doubt:   workqueue.NewTypedItemExponentialFailureRateLimiter[request](2*time.Second, time.Minute),
 	}
-	_, err := controller.NewTyped("slice", mgr, controller.TypedOptions[request]{
-		Reconciler:              c,
-		MaxConcurrentReconciles: 8,
-		NewQueue: func(string, workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
-			return c.queue // made before the manager starts, so that no arrival is missed
-		},
-		LogConstructor: func(req *request) logr.Logger {
-			if req == nil {
-				return mgr.GetLogger()
-			}
-			return mgr.GetLogger().WithValues("cluster", req.cluster, "pool", req.pool)
-		},
-	})
+	options := inbox.Controlled(mgr.GetLogger(), c.queue, 8, func(req request) []any { return []any{"cluster", req.cluster, "pool", req.pool} })
+	options.Reconciler = c
+	_, err := controller.NewTyped("slice", mgr, options)
 	return c, err
 }
 
@@ -102,7 +84,7 @@ func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPP
 	if pool == nil {
 		pool = before
 	}
-	if in == c.directory.Platform().Cluster {
+	if in == c.Directory.Platform().Cluster {
 		c.seenOnPlatform(pool.Name, before, after)
 		return
 	}

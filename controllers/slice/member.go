@@ -75,12 +75,12 @@ func (c *Controller) member(ctx context.Context, req request) (reconcile.Result,
 // begin reads what a pass needs from the caches. ok is false where the pool is
 // gone: then its children wait for it, or went before.
 func (c *Controller) begin(ctx context.Context, req request) (p *pass, ok bool, err error) {
-	view := c.catalog.View(ctx)
-	p = &pass{Controller: c, request: req, member: c.directory.Workspace(req.cluster)}
-	if p.parent, ok = view.Pool(c.directory.Platform(), req.pool); !ok {
+	view := c.Catalog.View(ctx)
+	p = &pass{Controller: c, request: req, member: c.Directory.Workspace(req.cluster)}
+	if p.parent, ok = view.Pool(c.Directory.Platform(), req.pool); !ok {
 		return nil, false, view.Err()
 	}
-	p.cluster, err = c.catalog.Clusters.GetCluster(ctx, c.directory.Engaged(req.cluster))
+	p.cluster, err = c.Catalog.Clusters.GetCluster(ctx, c.Directory.Engaged(req.cluster))
 	if errors.Is(err, multicluster.ErrClusterNotFound) {
 		p.cluster = nil
 		return p, true, nil
@@ -123,7 +123,7 @@ func (p *pass) with(ctx context.Context) (state, error) {
 	id := ledger.PoolID(p.child.UID)
 	if p.entitlement() == denied || !resolve.IsSlice(p.child, p.parent) {
 		// What was given stays, as with all that is no longer shared.
-		_, holds, err := p.ledger.Blocks.Lookup(ctx, ledger.ClaimID(id))
+		_, holds, err := p.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(id))
 		if err != nil {
 			return settled, err
 		}
@@ -193,7 +193,7 @@ func (p *pass) entitlement() entitlement {
 		return denied
 	case p.binding == nil, p.member.Path == "":
 		return undecided
-	case !resolve.AdmitsToSlices(p.parent, p.directory.Platform(), p.member):
+	case !resolve.AdmitsToSlices(p.parent, p.Directory.Platform(), p.member):
 		return denied
 	case !resolve.Ready(p.parent):
 		return undecided

@@ -48,7 +48,7 @@ func TestWith_AForgedLabel(t *testing.T) {
 			child.Status.AllocatedCIDR = tt.shown
 			ledger := &used{}
 			p := &pass{
-				Controller: &Controller{ledger: views.Ledger{Slices: ledger}, members: memberLists{}}, request: request{pool: "p", cluster: "w"},
+				Controller: &Controller{Options: Options{Ledger: views.Ledger{Slices: ledger}}, members: memberLists{}}, request: request{pool: "p", cluster: "w"},
 				parent: parent, child: child, binding: &apisv1alpha2.APIBinding{},
 			}
 			got, err := p.with(t.Context())

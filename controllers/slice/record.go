@@ -20,7 +20,7 @@ import (
 // settle reads the record of a workspace in which the cache shows no slice, and brings
 // it in line with what became of the one it names. Without a record it is zero.
 func (p *pass) settle(ctx context.Context) (ledger.Slice, error) {
-	record, ok, err := p.ledger.Slices.Get(ctx, ledger.PoolID(p.parent.UID), p.request.cluster)
+	record, ok, err := p.Ledger.Slices.Get(ctx, ledger.PoolID(p.parent.UID), p.request.cluster)
 	if err != nil || !ok {
 		return ledger.Slice{}, err
 	}
@@ -38,7 +38,7 @@ func (p *pass) settle(ctx context.Context) (ledger.Slice, error) {
 	// The slice was deleted while its workspace is bound: it was given up.
 	log.FromContext(ctx).Info("slice given up")
 	record.State = ledger.SliceDeclined
-	err = p.ledger.Slices.Put(ctx, record, 0)
+	err = p.Ledger.Slices.Put(ctx, record, 0)
 	p.wake(p.request.pool)
 	return record, err
 }
@@ -46,7 +46,7 @@ func (p *pass) settle(ctx context.Context) (ledger.Slice, error) {
 // confirm makes sure, with the server and in the ledger, that the child of a record is
 // gone and its block returned, or that its workspace is bound no longer.
 func (p *pass) confirm(ctx context.Context, record ledger.Slice, carried bool) error {
-	answer, err := p.oracle.Holder(ctx, ledger.Holder{
+	answer, err := p.Oracle.Holder(ctx, ledger.Holder{
 		Claim: ledger.ClaimID(record.Child), Cluster: record.Cluster, Name: p.request.pool,
 	})
 	if err != nil {
@@ -61,11 +61,11 @@ func (p *pass) confirm(ctx context.Context, record ledger.Slice, carried bool) e
 		}
 	case live.Unbound:
 		// The binding may be on a shard that has not entered itself in the endpoint slice.
-		if !record.Since.After(answer.Since.Add(time.Second)) && !answer.Since.IsZero() && !p.departed(record.Cluster) {
+		if !record.Since.After(answer.Since.Add(time.Second)) && !answer.Since.IsZero() && !p.Departed(record.Cluster) {
 			return errDoubt
 		}
 	case live.NoEndpoint:
-		if !p.departed(record.Cluster) {
+		if !p.Departed(record.Cluster) {
 			return errDoubt
 		}
 	case live.Hidden, live.Unknown:
@@ -74,7 +74,7 @@ func (p *pass) confirm(ctx context.Context, record ledger.Slice, carried bool) e
 	if !carried {
 		return nil
 	}
-	_, holds, err := p.ledger.Blocks.Lookup(ctx, ledger.ClaimID(record.Child))
+	_, holds, err := p.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(record.Child))
 	if err != nil {
 		return err
 	}
@@ -90,14 +90,14 @@ func (p *pass) forfeit(ctx context.Context, record ledger.Slice) error {
 	if record.State == "" || record.State == ledger.SliceDeclined && p.binding != nil {
 		return nil
 	}
-	err := p.ledger.Slices.Drop(ctx, record.Pool, record.Cluster)
+	err := p.Ledger.Slices.Drop(ctx, record.Pool, record.Cluster)
 	p.wake(p.request.pool)
 	return err
 }
 
 // put writes the record of the workspace.
 func (p *pass) put(ctx context.Context, state ledger.SliceState, child ledger.PoolID, limit int) error {
-	err := p.ledger.Slices.Put(ctx, ledger.Slice{
+	err := p.Ledger.Slices.Put(ctx, ledger.Slice{
 		Pool: ledger.PoolID(p.parent.UID), Cluster: p.request.cluster, Binding: string(p.binding.UID),
 		Child: child, State: state, Since: p.binding.CreationTimestamp.Time,
 	}, limit)
@@ -155,7 +155,7 @@ func (p *pass) carved() *ipamv1alpha1.IPPool {
 		Spec: ipamv1alpha1.IPPoolSpec{
 			ParentPoolRef: &ipamv1alpha1.PoolRef{
 				Name:       p.parent.Name,
-				ProjectRef: &ipamv1alpha1.ProjectRef{Name: p.directory.Platform().Path},
+				ProjectRef: &ipamv1alpha1.ProjectRef{Name: p.Directory.Platform().Path},
 			},
 			PrefixLength: p.parent.Spec.Slices.PrefixLength,
 			Visibility:   ipamv1alpha1.VisibilityConsumer,

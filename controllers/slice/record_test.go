@@ -29,7 +29,7 @@ func TestConfirm_ABindingOlderThanTheEndpointSlice(t *testing.T) {
 		"older":               {bound: made, want: errDoubt},
 		"older, seen leaving": {bound: made, departed: true},
 	} {
-		p := &pass{Controller: &Controller{oracle: unbound{made}, departed: func(ledger.ClusterName) bool { return tt.departed }}}
+		p := &pass{Controller: &Controller{Options: Options{Oracle: unbound{made}, Departed: func(ledger.ClusterName) bool { return tt.departed }}}}
 		if err := p.confirm(t.Context(), ledger.Slice{Cluster: "w", Since: tt.bound}, false); !errors.Is(err, tt.want) {
 			t.Errorf("%s: confirm = %v, want %v", name, err, tt.want)
 		}

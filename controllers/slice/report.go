@@ -48,17 +48,17 @@ func stageOf(pool *ipamv1alpha1.IPPool) stage {
 // report reconciles a pool with slices. It queues every workspace when the pool has changed, and writes
 // the states of its members to its status.
 func (c *Controller) report(ctx context.Context, name string) (reconcile.Result, error) {
-	platform, err := c.catalog.Clusters.GetCluster(ctx, c.directory.Engaged(c.directory.Platform().Cluster))
+	platform, err := c.Catalog.Clusters.GetCluster(ctx, c.Directory.Engaged(c.Directory.Platform().Cluster))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	view := c.catalog.View(ctx)
-	pool, exists := view.Pool(c.directory.Platform(), name)
+	view := c.Catalog.View(ctx)
+	pool, exists := view.Pool(c.Directory.Platform(), name)
 	if err := view.Err(); err != nil {
 		return reconcile.Result{}, err
 	}
 	if owner := c.members.owner(name); owner != "" && owner != ledger.PoolID(pool.UID) {
-		if err := c.ledger.Slices.DropAll(ctx, owner); err != nil {
+		if err := c.Ledger.Slices.DropAll(ctx, owner); err != nil {
 			return reconcile.Result{}, fmt.Errorf("forget the slices of pool %s: %w", name, err)
 		}
 		c.members.close(name)
@@ -82,7 +82,7 @@ func (c *Controller) enlist(ctx context.Context, pool *ipamv1alpha1.IPPool) erro
 	if !c.members.open(pool.Name, now) {
 		return nil
 	}
-	records, err := c.ledger.Slices.List(ctx, now.pool)
+	records, err := c.Ledger.Slices.List(ctx, now.pool)
 	if err != nil {
 		return err
 	}
@@ -94,11 +94,11 @@ func (c *Controller) enlist(ctx context.Context, pool *ipamv1alpha1.IPPool) erro
 			}
 		}
 		c.members.expect(at)
-		if c.directory.Workspace(record.Cluster).Path == "" {
+		if c.Directory.Workspace(record.Cluster).Path == "" {
 			c.queue.AddAfter(at, absence)
 		}
 	}
-	for _, workspace := range c.directory.Workspaces() {
+	for _, workspace := range c.Directory.Workspaces() {
 		at := request{pool: pool.Name, cluster: workspace.Cluster}
 		c.members.expect(at)
 		c.queue.Add(at)
