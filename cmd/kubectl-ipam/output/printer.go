@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,9 @@ const (
 	Name  = "name"
 )
 
+// kinds returns the scheme of all commands. None of them changes it, and to make one takes milliseconds.
+var kinds = sync.OnceValue(workspaces.NewScheme)
+
 // Printer prints objects in the form that -o asks for, by the printers of cli-runtime. AddFlags comes
 // first, then validate.
 type Printer struct {
@@ -45,7 +49,7 @@ type Printer struct {
 // AddFlags gives a command -o, and the flags that go with it. A form that there is not is refused before the
 // command runs.
 func (o *Printer) AddFlags(cmd *cobra.Command) {
-	o.flags = genericclioptions.NewPrintFlags("").WithTypeSetter(workspaces.NewScheme())
+	o.flags = genericclioptions.NewPrintFlags("").WithTypeSetter(kinds())
 	o.flags.OutputFormat = &o.Format
 	o.flags.JSONYamlPrintFlags.AddFlags(cmd)
 	o.flags.TemplatePrinterFlags.AddFlags(cmd)
@@ -157,7 +161,7 @@ func (o *Printer) encode(format string, object runtime.Object) (string, error) {
 
 // setKind sets the kind of an object of a list, which the server leaves out.
 func setKind(object runtime.Object) error {
-	kind, err := apiutil.GVKForObject(object, workspaces.NewScheme())
+	kind, err := apiutil.GVKForObject(object, kinds())
 	object.GetObjectKind().SetGroupVersionKind(kind)
 	return err
 }
