@@ -15,10 +15,8 @@ import (
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	cachev1alpha1 "github.com/kcp-dev/sdk/apis/cache/v1alpha1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,31 +35,6 @@ func TestBootstrap_RefusesRoot(t *testing.T) {
 	err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: "ipam"})
 	if err == nil || !strings.Contains(err.Error(), "root:ipam") {
 		t.Errorf("Bootstrap in workspace ipam: %v; want a refusal that says what to write", err)
-	}
-}
-
-// A tenant's people write claims in their workspace, and enter no other.
-func TestTenant_People(t *testing.T) {
-	t.Parallel()
-	platform := framework.SharedPlatform(t)
-	ours, theirs := platform.Tenant(t), platform.TenantAt(t, "root:people:deep")
-	framework.Create(t, ours, claimNamed("web"))
-
-	claims := &ipamv1alpha1.IPClaimList{}
-	if err := theirs.List(t.Context(), claims); err != nil || len(claims.Items) != 0 {
-		t.Errorf("another tenant lists %d claims (%v); want none", len(claims.Items), err)
-	}
-	if err := ours.List(t.Context(), &ipamv1alpha1.IPClassList{}); err != nil {
-		t.Errorf("list classes: %v", err)
-	}
-	if err := ours.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "more"}}); err != nil {
-		t.Errorf("make a namespace: %v", err)
-	}
-	if err := ours.List(t.Context(), &apisv1alpha2.APIBindingList{}); !apierrors.IsForbidden(err) {
-		t.Errorf("list bindings: %v; want Forbidden", err)
-	}
-	if err := ours.Owner(t).List(t.Context(), &apisv1alpha2.APIBindingList{}); err != nil {
-		t.Errorf("list bindings as the owner: %v", err)
 	}
 }
 

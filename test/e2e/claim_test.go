@@ -1,13 +1,10 @@
 package e2e
 
 import (
-	"context"
-	"errors"
 	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -133,51 +130,6 @@ func TestClaim_OnPlatform(t *testing.T) {
 	waitHeld(t, platform, pool, size(blockOf(t, claim)))
 	framework.Delete(t, admin, claim)
 	waitHeld(t, platform, pool, size())
-}
-
-// Tenants read the classes that are for everybody in their own workspace, and no others;
-// who owns the workspace cannot change them either.
-func TestClasses_ReadOnlyForTenants(t *testing.T) {
-	t.Parallel()
-	platform := framework.SharedPlatform(t)
-	name := framework.Name(t)
-	shown := gen.Class(name, gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28))
-	hidden := gen.Class(name+"-hidden", gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:nobody"})
-	framework.Create(t, platform, hidden, shown)
-
-	tenant := platform.Tenant(t)
-	owner := tenant.Owner(t)
-	seen := &ipamv1alpha1.IPClass{}
-	framework.Eventually(t, "the class to be listed", func(ctx context.Context) error {
-		classes := &ipamv1alpha1.IPClassList{}
-		if err := tenant.List(ctx, classes); err != nil {
-			return err
-		}
-		for _, class := range classes.Items {
-			if class.Name == hidden.Name {
-				t.Errorf("class %s is listed, which is for root:nobody alone", hidden.Name)
-			}
-			if class.Name == shown.Name {
-				seen = &class
-				return nil
-			}
-		}
-		return errors.New("it is not")
-	})
-	if diff := cmp.Diff(shown.Spec, seen.Spec); diff != "" {
-		t.Errorf("the class in the tenant's workspace (-want +got):\n%s", diff)
-	}
-	changed := seen.DeepCopy()
-	changed.Spec.DefaultPrefixLength = 24
-	for what, err := range map[string]error{
-		"create": owner.Create(t.Context(), gen.Class("mine")),
-		"change": owner.Patch(t.Context(), changed, client.MergeFrom(seen)),
-		"delete": owner.Delete(t.Context(), seen),
-	} {
-		if !apierrors.IsForbidden(err) {
-			t.Errorf("%s a class in the tenant's workspace: %v; want Forbidden", what, err)
-		}
-	}
 }
 
 // showsBound fails the test unless a claim shows this status, and the conditions of success.

@@ -71,19 +71,6 @@ func TestDefaultClass(t *testing.T) {
 	claims("with-the-later-default", "four-later")
 }
 
-// A class counts the platform's pools that offer it.
-func TestClass_CountsOfferingPools(t *testing.T) {
-	t.Parallel()
-	platform := framework.SharedPlatform(t)
-	name := framework.Name(t)
-	pool := offer(t, platform, name, platform.CIDR(t))
-	framework.Create(t, platform, platformPool(name+"-more", platform.CIDR(t), name))
-	waitOffering(t, platform, name, 2)
-
-	framework.Delete(t, platform, pool)
-	waitOffering(t, platform, name, 1)
-}
-
 func waitOffering(t *testing.T, platform *framework.Platform, class string, pools int32) {
 	t.Helper()
 	framework.WaitFor(t, platform, gen.Class(class), func(class *ipamv1alpha1.IPClass) error {

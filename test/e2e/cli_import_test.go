@@ -136,21 +136,3 @@ func TestCLI_ImportRefused(t *testing.T) {
 	got := c.run("import", planFile(t, "plan.csv", "kind,name,cidr,pool\nclaim,b,10.200.0.7,own\n"), "-o", "json").ends(5)
 	shows(t, got.Out, `"line": 2`, "AddressInUse")
 }
-
-// A plan of many claims is bound as a whole.
-func TestCLI_ImportMany(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	c := cli{s.tenant.CLI(t), t}
-	text := "kind,name,cidr\npool,dc,10.200.0.0/16\n"
-	for i := range 300 {
-		text += fmt.Sprintf("claim,c%d,10.200.%d.%d/28\n", i, i/16, i%16*16)
-	}
-	file := planFile(t, "plan.csv", text)
-	if got := c.run("import", file).ends(0); !strings.Contains(got.Err, "301 created") {
-		t.Errorf("import says %q; want 301 created", got.Err)
-	}
-	if got := c.run("import", file, "--dry-run", "-o", "name").ends(0); strings.Count(got.Out, "\n") != 301 || !strings.Contains(got.Err, "301 unchanged") {
-		t.Errorf("after the import a dry run says %q", got.Err)
-	}
-}

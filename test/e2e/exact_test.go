@@ -133,22 +133,3 @@ func TestExact_OutOfRange(t *testing.T) {
 	s.ownPool(gen.CIDR("172.16.0.0/24"), gen.Backs(s.name))
 	framework.WaitBound(t, s.tenant, outside)
 }
-
-// An address of the other family is told from one that lies elsewhere, and from a length.
-func TestExact_OfTheOtherFamily(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.class(gen.Lengths{Min: 24, Max: 28})
-	s.pool(s.cidr)
-	s.ownPool(gen.CIDR("2001:db8::/64"))
-	byClass := gen.Claim("by-class", gen.OfClass(s.name), gen.Address("2001:db8::1"))
-	byPool := gen.Claim("by-pool", gen.FromPool("own"), gen.Address("10.0.0.1"))
-	byName := gen.Claim("by-name", gen.FromPool("own"), gen.Family(ipamv1alpha1.IPv4), gen.Length(28))
-	for claim, says := range map[*ipamv1alpha1.IPClaim]string{
-		byClass: "address family IPv6 does not match class", byPool: "address family IPv4 does not match pool", byName: "address family IPv4 does not match pool",
-	} {
-		framework.Create(t, s.tenant, claim)
-		framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonFamilyMismatch)
-		showsRefusal(t, claim, says, true)
-	}
-}

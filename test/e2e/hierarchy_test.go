@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -142,43 +141,6 @@ func TestHierarchy_ParentElsewhere(t *testing.T) {
 	deleteUnused(t, guest, child)
 	waitHeld(t, owner, parent, size())
 	deleteUnused(t, owner, parent)
-}
-
-// A pool names ten at most of those of its own workspace that hold its blocks, and of
-// the others none.
-func TestHierarchy_InUseNamesItsOwn(t *testing.T) {
-	t.Parallel()
-	platform := framework.SharedPlatform(t)
-	owner, guest := platform.Tenant(t), platform.Tenant(t)
-	pool := gen.Pool("lent", gen.CIDR("10.0.0.0/16"), gen.Visible(ipamv1alpha1.VisibilityShared),
-		gen.Consumers{ipamv1alpha1.Consumer(guest.Path)})
-	framework.Create(t, owner, pool)
-	var foreign, own []*ipamv1alpha1.IPClaim
-	// More foreign ones than are looked at together, and at lower addresses.
-	for i := range 90 {
-		foreign = append(foreign, gen.Claim(fmt.Sprintf("foreign-%d", i), gen.FromPoolIn(owner.Path, "lent"), gen.Length(32)))
-		framework.Create(t, guest, foreign[i])
-	}
-	framework.WaitBound(t, guest, foreign...)
-	for i := range 12 {
-		own = append(own, gen.Claim(fmt.Sprintf("own-%d", i), gen.FromPool("lent"), gen.Length(32)))
-		framework.Create(t, owner, own[i])
-	}
-	framework.WaitBound(t, owner, own...)
-
-	framework.WaitFor(t, owner, pool, func(pool *ipamv1alpha1.IPPool) error {
-		condition := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
-		if condition == nil || !strings.HasPrefix(condition.Message, "the pool holds 102 blocks") {
-			return fmt.Errorf("InUse does not count 102 blocks")
-		}
-		if named := strings.Count(condition.Message, "claim default/own-"); named != 10 {
-			return fmt.Errorf("InUse names %d of its own holders, not 10", named)
-		}
-		if strings.Contains(condition.Message, "foreign") || strings.Contains(condition.Message, guest.Path) {
-			return fmt.Errorf("InUse names foreign holders")
-		}
-		return nil
-	})
 }
 
 // Beneath what admission refuses, a pool that is deleted all the same, by kcp itself, stays

@@ -49,25 +49,3 @@ func TestIPv6_ExactCapacities(t *testing.T) {
 		deleteUnused(t, s.tenant, step)
 	}
 }
-
-// A class of IPv6 hands out networks of its pools and none of IPv4, though they name it.
-func TestIPv6_ByClass(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.class(gen.Family(ipamv1alpha1.IPv6), gen.Lengths{Min: 48, Max: 128}, gen.DefaultLength(64))
-	s.ownPool(gen.CIDR("10.0.0.0/8"), gen.Backs(s.name))
-	claim := gen.Claim("web", gen.OfClass(s.name))
-	framework.Create(t, s.tenant, claim)
-	framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonNoOfferingPool)
-
-	pool := gen.Pool("six", gen.CIDR("2001:db8::/47"), gen.Backs(s.name))
-	framework.Create(t, s.tenant, pool)
-	framework.WaitBound(t, s.tenant, claim)
-	disjointIn(t, pool.Spec.CIDR, blockOf(t, claim))
-	if got := claim.Status; got.IPFamily != ipamv1alpha1.IPv6 || got.Address != "" || blockOf(t, claim).Bits() != 64 {
-		t.Errorf("the status of the claim is %+v; want a /64", got)
-	}
-	site := s.holds("site", gen.Length(48), gen.Family(ipamv1alpha1.IPv6))
-	disjointIn(t, pool.Spec.CIDR, blockOf(t, claim), blockOf(t, site))
-	waitHeld(t, s.tenant, pool, size(blockOf(t, claim), blockOf(t, site)))
-}

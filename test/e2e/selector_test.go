@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,46 +15,6 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
-
-// A selector picks pools by their labels: the first by name that has room and can serve
-// the claim.
-func TestSelector(t *testing.T) {
-	t.Parallel()
-	tenant := framework.SharedPlatform(t).Tenant(t)
-	pools := []*ipamv1alpha1.IPPool{
-		gen.Pool("a-small", gen.CIDR("10.1.0.0/28"), gen.Label("tier", "web")),
-		gen.Pool("b-six", gen.CIDR("2001:db8::/64"), gen.Label("tier", "web")),
-		gen.Pool("c-big", gen.CIDR("10.2.0.0/16"), gen.Label("tier", "web"), gen.Label("zone", "north")),
-		gen.Pool("d-other", gen.CIDR("10.3.0.0/16"), gen.Label("tier", "db")),
-	}
-	for _, pool := range pools {
-		framework.Create(t, tenant, pool)
-		framework.WaitAllocated(t, tenant, pool, ipamv1alpha1.ReasonAllocationSucceeded)
-	}
-	north := ipamv1alpha1.PoolSelector{MatchExpressions: []ipamv1alpha1.LabelRequirement{
-		{Key: "zone", Operator: metav1.LabelSelectorOpIn, Values: []string{"north", "south"}},
-	}}
-	noTier := ipamv1alpha1.PoolSelector{MatchExpressions: []ipamv1alpha1.LabelRequirement{
-		{Key: "tier", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"web"}},
-	}}
-	for _, row := range []struct {
-		name  string
-		claim *ipamv1alpha1.IPClaim
-		pool  string
-	}{
-		{"label", gen.Claim("label", gen.Selecting("tier", "web"), gen.Length(28)), "a-small"},
-		{"the next that has room", gen.Claim("room", gen.Selecting("tier", "web"), gen.Family(ipamv1alpha1.IPv4), gen.Length(28)), "c-big"},
-		{"the family asked for", gen.Claim("family", gen.Selecting("tier", "web"), gen.Family(ipamv1alpha1.IPv6), gen.Length(80)), "b-six"},
-		{"expression", selecting("expression", north), "c-big"},
-		{"expression that excludes", selecting("exclusion", noTier), "d-other"},
-	} {
-		framework.Create(t, tenant, row.claim)
-		framework.WaitBound(t, tenant, row.claim)
-		if got := row.claim.Status.PoolRef.Name; got != row.pool {
-			t.Errorf("by %s: pool %s; want %s", row.name, got, row.pool)
-		}
-	}
-}
 
 // Labels that change later wake those who wait, and move nobody.
 func TestSelector_LabelsChange(t *testing.T) {

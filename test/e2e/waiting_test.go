@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
@@ -40,22 +39,6 @@ func TestWaiting_ForSeveralPools(t *testing.T) {
 	framework.WaitBound(t, s.tenant, waits[2])
 }
 
-// A claim that leaves the line, or never comes for what is held for it, holds up nobody.
-func TestWaiting_SomebodyLeaves(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.ownPool(gen.CIDR("10.0.0.0/28"))
-	holder := gen.Claim("holder", gen.FromPool("own"), gen.Length(28))
-	framework.Create(t, s.tenant, holder)
-	framework.WaitBound(t, s.tenant, holder)
-	leaves, alsoLeaves, stays := s.waits("leaves", 28), s.waits("also-leaves", 28), s.waits("stays", 28)
-
-	framework.Delete(t, s.tenant, leaves)
-	framework.Delete(t, s.tenant, holder)
-	framework.Delete(t, s.tenant, alsoLeaves)
-	framework.WaitBound(t, s.tenant, stays)
-}
-
 // Whatever changes the answer to a claim that waits wakes it, for the better or not.
 func TestWaiting_AnswerChanges(t *testing.T) {
 	t.Parallel()
@@ -79,41 +62,4 @@ func TestWaiting_AnswerChanges(t *testing.T) {
 	framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonPoolNotFound)
 	s.ownPool(gen.CIDR("10.0.0.0/28"))
 	framework.WaitBound(t, s.tenant, claim)
-}
-
-// When a pool comes for which many wait, the oldest are served.
-func TestWaiting_PoolComes(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	var old, young []*ipamv1alpha1.IPClaim
-	for i := range 20 {
-		claim := gen.Claim(fmt.Sprintf("old-%d", i), gen.FromPool("own"), gen.Length(32))
-		framework.Create(t, s.tenant, claim)
-		old = append(old, claim)
-	}
-	s.later(old[len(old)-1])
-	for i := range 20 {
-		claim := gen.Claim(fmt.Sprintf("young-%d", i), gen.FromPool("own"), gen.Length(32))
-		framework.Create(t, s.tenant, claim)
-		young = append(young, claim)
-	}
-	for _, claim := range append(old, young...) {
-		framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonPoolNotFound)
-	}
-	// A pass that kcp has answered with a 404 is repeated after a second. It would find the pool by itself.
-	s.past(young[len(young)-1], 3*time.Second)
-	framework.Create(t, s.tenant, gen.Pool("own", gen.CIDR("10.0.0.0/28")))
-	for _, claim := range young {
-		framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonPoolExhausted)
-	}
-	bound := 0
-	for _, claim := range old {
-		framework.Read(t, s.tenant, claim)
-		if claim.Status.Phase == ipamv1alpha1.ClaimBound {
-			bound++
-		}
-	}
-	if bound != 16 {
-		t.Errorf("%d of the old claims are bound; want 16, as many as the pool has addresses", bound)
-	}
 }
