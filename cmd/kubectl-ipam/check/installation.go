@@ -64,28 +64,20 @@ var (
 
 // inspect collects the facts. Its own error is one of the command line.
 func inspect(ctx context.Context, s *session.Session) (*installation, error) {
-	cfg, err := s.Config()
+	here, err := s.Here()
 	if err != nil {
 		return nil, err
 	}
 	if end, ok := ctx.Deadline(); ok {
-		cfg.Timeout = time.Until(end) // the requests of discovery have no context
+		here.Config.Timeout = time.Until(end) // the requests of discovery have no context
 	}
-	namespace, err := s.Namespace()
+	asked, err := discovery.NewDiscoveryClientForConfig(here.Config)
 	if err != nil {
 		return nil, err
 	}
-	c, err := session.NewClient(cfg)
-	if err != nil {
-		return nil, err
-	}
-	asked, err := discovery.NewDiscoveryClientForConfig(cfg)
-	if err != nil {
-		return nil, err
-	}
-	found := &installation{workspace: session.WorkspaceOf(cfg), namespace: namespace}
+	found := &installation{workspace: here.Workspace(), namespace: here.Namespace}
 	if found.readServer(asked); found.serverErr == nil {
-		found.read(ctx, asked, c)
+		found.read(ctx, asked, here)
 	}
 	return found, ctx.Err()
 }

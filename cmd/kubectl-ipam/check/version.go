@@ -70,11 +70,11 @@ func showVersion(ctx context.Context, s *session.Session, alone bool, shown vers
 
 // ask asks the server for its version and that of the controller, and names the current workspace.
 func (v *versions) ask(ctx context.Context, s *session.Session) error {
-	cfg, err := s.Config()
+	here, err := s.Here()
 	if err != nil {
 		return err
 	}
-	asked, err := discovery.NewDiscoveryClientForConfig(cfg)
+	asked, err := discovery.NewDiscoveryClientForConfig(here.Config)
 	if err != nil {
 		return err
 	}
@@ -82,12 +82,8 @@ func (v *versions) ask(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	v.Server, v.Workspace = info.GitVersion, session.WorkspaceOf(cfg)
-	c, err := session.NewClient(cfg)
-	if err != nil {
-		return err
-	}
-	v.Controller, err = controller(ctx, c)
+	v.Server, v.Workspace = info.GitVersion, here.Workspace()
+	v.Controller, err = controller(ctx, here)
 	return err
 }
 

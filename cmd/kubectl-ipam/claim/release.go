@@ -44,7 +44,7 @@ Retain stays allocated, until claim release --retained frees it.`,
 }
 
 func (o *removal) run(ctx context.Context, names []string) error {
-	c, namespace, err := o.Here()
+	here, err := o.Here()
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (o *removal) run(ctx context.Context, names []string) error {
 	}
 	var errs []error
 	for _, name := range names {
-		err := release(ctx, c, client.ObjectKey{Namespace: namespace, Name: name})
+		err := release(ctx, here, here.Key(name))
 		if o.missing && apierrors.IsNotFound(err) && !absent.Resource(err) {
 			err = nil
 		}

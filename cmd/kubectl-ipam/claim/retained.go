@@ -20,12 +20,8 @@ import (
 
 // retained is what is retained from a former claim of a name in the current namespace; nil if
 // nothing is.
-func retained(ctx context.Context, s *session.Session, name string) (*ipamv1alpha1.IPAllocation, error) {
-	c, namespace, err := s.Here()
-	if err != nil {
-		return nil, err
-	}
-	kept, err := recordOf(ctx, c, client.ObjectKey{Namespace: namespace, Name: name})
+func retained(ctx context.Context, here session.Access, name string) (*ipamv1alpha1.IPAllocation, error) {
+	kept, err := recordOf(ctx, here, here.Key(name))
 	if apierrors.IsNotFound(err) || err == nil && kept.Spec.ClaimRef != nil {
 		return nil, nil
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
@@ -16,7 +15,9 @@ import (
 )
 
 func newShow(s *session.Session) *cobra.Command {
-	cmd := output.NewShow(s, session.ClaimNames, func(ctx context.Context, name string, out *output.Printer) error { return show(ctx, s, name, out) })
+	cmd := output.NewShow(s, session.ClaimNames, func(ctx context.Context, here session.Access, name string, out *output.Printer) error {
+		return show(ctx, s, here, name, out)
+	})
 	cmd.Short = "Show a claim: what it holds, or why it waits"
 	cmd.Long = `Show a claim: the block that it holds, its class and pool; or the reason why it waits, and
 what to do. Of a claim that is deleted, show the block that is retained.`
@@ -25,12 +26,12 @@ what to do. Of a claim that is deleted, show the block that is retained.`
 	return cmd
 }
 
-func show(ctx context.Context, s *session.Session, name string, out *output.Printer) error {
-	claim, err := get(ctx, s, name)
+func show(ctx context.Context, s *session.Session, here session.Access, name string, out *output.Printer) error {
+	claim, err := get(ctx, here, name)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	kept, keptErr := retained(ctx, s, name)
+	kept, keptErr := retained(ctx, here, name)
 	switch {
 	case err != nil && kept == nil:
 		return err
@@ -47,13 +48,9 @@ func show(ctx context.Context, s *session.Session, name string, out *output.Prin
 }
 
 // get reads a claim of the current namespace.
-func get(ctx context.Context, s *session.Session, name string) (*ipamv1alpha1.IPClaim, error) {
-	c, namespace, err := s.Here()
-	if err != nil {
-		return nil, err
-	}
+func get(ctx context.Context, here session.Access, name string) (*ipamv1alpha1.IPClaim, error) {
 	claim := &ipamv1alpha1.IPClaim{}
-	return claim, c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, claim)
+	return claim, here.Get(ctx, here.Key(name), claim)
 }
 
 // describeClaim shows a claim, and what is retained from a former one of its name; nil for nothing.

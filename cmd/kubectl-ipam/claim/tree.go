@@ -31,15 +31,15 @@ that uses it. An object that you cannot read, such as a pool of the platform, is
   kubectl ipam claim tree app -o json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			claim, err := get(cmd.Context(), s, args[0])
+			here, err := s.Here()
 			if err != nil {
 				return err
 			}
-			c, err := s.Client()
+			claim, err := get(cmd.Context(), here, args[0])
 			if err != nil {
 				return err
 			}
-			root, err := treeOf(cmd.Context(), s, c, claim)
+			root, err := treeOf(cmd.Context(), s, here, claim)
 			if err != nil {
 				return err
 			}

@@ -41,7 +41,11 @@ the reason.`,
 }
 
 func why(ctx context.Context, s *session.Session, name string) error {
-	claim, err := get(ctx, s, name)
+	here, err := s.Here()
+	if err != nil {
+		return err
+	}
+	claim, err := get(ctx, here, name)
 	if err != nil {
 		return err
 	}
@@ -49,7 +53,7 @@ func why(ctx context.Context, s *session.Session, name string) error {
 		screen.Line(s.Out, "claim %s is bound: it holds %s", facts.Name(claim), now.Data)
 		return nil
 	}
-	q, err := ask(ctx, s, claim)
+	q, err := ask(ctx, here, claim)
 	if err != nil {
 		return err
 	}
@@ -66,13 +70,9 @@ type question struct {
 }
 
 // ask reads what the caller may see of classes and pools.
-func ask(ctx context.Context, s *session.Session, claim *ipamv1alpha1.IPClaim) (question, error) {
-	q := question{claim: claim}
-	c, err := s.Client()
-	if err != nil {
-		return q, err
-	}
-	if q.kept, err = retained(ctx, s, claim.Name); exit.IgnoreUnseen(err) != nil {
+func ask(ctx context.Context, c session.Access, claim *ipamv1alpha1.IPClaim) (q question, err error) {
+	q.claim = claim
+	if q.kept, err = retained(ctx, c, claim.Name); exit.IgnoreUnseen(err) != nil {
 		return q, err
 	}
 	if q.class, err = reach.Class(ctx, c, facts.Class(claim)); exit.IgnoreUnseen(err) != nil {

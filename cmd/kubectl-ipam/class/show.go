@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
@@ -25,7 +26,9 @@ import (
 )
 
 func newShow(s *session.Session) *cobra.Command {
-	cmd := output.NewShow(s, session.ClassNames, func(ctx context.Context, name string, out *output.Printer) error { return show(ctx, s, name, out) })
+	cmd := output.NewShow(s, session.ClassNames, func(ctx context.Context, here session.Access, name string, out *output.Printer) error {
+		return show(ctx, s, here, name, out)
+	})
 	cmd.Short = "Show a class: its rules, and the pools of this workspace behind it"
 	cmd.Long = `Show a class: its rules, how many pools of the platform back it, and the pools of this
 workspace that back it, and how full each is.`
@@ -33,11 +36,7 @@ workspace that back it, and how full each is.`
 	return cmd
 }
 
-func show(ctx context.Context, s *session.Session, name string, out *output.Printer) error {
-	c, err := s.Client()
-	if err != nil {
-		return err
-	}
+func show(ctx context.Context, s *session.Session, c client.Reader, name string, out *output.Printer) error {
 	class, err := reach.Class(ctx, c, name)
 	if err != nil {
 		return err

@@ -39,13 +39,19 @@ func NewList(s *session.Session, short string, run func(context.Context, *Listin
 }
 
 // NewShow makes the command that shows the object of a name.
-func NewShow(s *session.Session, names session.Names, show func(ctx context.Context, name string, out *Printer) error) *cobra.Command {
+func NewShow(s *session.Session, names session.Names, show func(ctx context.Context, here session.Access, name string, out *Printer) error) *cobra.Command {
 	out := &Printer{}
 	cmd := &cobra.Command{
 		Use:     "show NAME",
 		Aliases: []string{"get", "describe"},
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return show(cmd.Context(), args[0], out) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			here, err := s.Here()
+			if err != nil {
+				return err
+			}
+			return show(cmd.Context(), here, args[0], out)
+		},
 	}
 	out.AddFlags(cmd)
 	session.CompleteArgs(s, cmd, names)
@@ -59,12 +65,12 @@ func (o *Listing) List(ctx context.Context, list client.ObjectList, namespace, n
 	if err != nil {
 		return exit.Usagef("--selector is %q; write labels such as site=fra: %w", o.selector, err)
 	}
-	c, err := o.Client()
+	here, err := o.Here()
 	if err != nil {
 		return err
 	}
 	options := client.ListOptions{Namespace: namespace, LabelSelector: selector}
-	if err := o.read(ctx, c, list, &options); err != nil {
+	if err := o.read(ctx, here, list, &options); err != nil {
 		return err
 	}
 	if meta.LenList(list) == 0 && o.Output.Tabular() && o.Output.Format != CSV {

@@ -54,14 +54,14 @@ func (o *removal) run(ctx context.Context, names []string) error {
 	if o.wait <= 0 {
 		return exit.Usagef("--wait is %s; write a duration such as 30s", o.wait)
 	}
-	c, err := o.Client()
+	here, err := o.Here()
 	if err != nil {
 		return err
 	}
 	o.typed = bufio.NewReader(o.In)
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, o.one(ctx, c, name))
+		errs = append(errs, o.one(ctx, here, name))
 	}
 	return errors.Join(errs...)
 }

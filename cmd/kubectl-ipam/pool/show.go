@@ -40,7 +40,7 @@ those hold. Of a pool of another workspace, you see only the blocks that you hol
 	return cmd
 }
 
-func (o *show) run(ctx context.Context, name string, out *output.Printer) error {
+func (o *show) run(ctx context.Context, _ session.Access, name string, out *output.Printer) error {
 	f, err := find(ctx, o.Session, o.workspace, name)
 	if err != nil {
 		return err

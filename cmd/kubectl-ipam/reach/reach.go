@@ -43,25 +43,17 @@ type View struct {
 // Of finds out how far the caller sees. A caller that cannot see the tenants gets no error,
 // and less to show.
 func Of(ctx context.Context, s *session.Session) (*View, error) {
-	cfg, err := s.Config()
+	here, err := s.Here()
 	if err != nil {
 		return nil, err
 	}
-	namespace, err := s.Namespace()
-	if err != nil {
-		return nil, err
-	}
-	here, err := session.NewClient(cfg)
-	if err != nil {
-		return nil, err
-	}
-	r := &View{WithWatch: here, Path: session.WorkspaceOf(cfg), Namespace: namespace, Paths: map[string]string{}}
+	r := &View{WithWatch: here, Path: here.Workspace(), Namespace: here.Namespace, Paths: map[string]string{}}
 	slice := &apisv1alpha1.APIExportEndpointSlice{}
 	if err := here.Get(ctx, client.ObjectKey{Name: workspaces.ExportName}, slice); err != nil {
 		return r, exit.IgnoreUnseen(err)
 	}
 	for _, endpoint := range slice.Status.APIExportEndpoints {
-		if err := r.enter(ctx, cfg, endpoint.URL); err != nil {
+		if err := r.enter(ctx, here.Config, endpoint.URL); err != nil {
 			return r, exit.IgnoreUnseen(err)
 		}
 	}

@@ -77,7 +77,7 @@ func (r *Command) Send(ctx context.Context, object client.Object) error {
 	if r.DryRun == DryRunClient {
 		return r.output.PrintManifest(r.Out, object)
 	}
-	c, err := r.Client()
+	c, err := r.Here()
 	if err != nil {
 		return err
 	}

@@ -124,11 +124,11 @@ func (s *Session) complete(ctx context.Context, names Names, taken []string, beg
 func (s *Session) list(ctx context.Context, names Names) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c, namespace, err := s.Here()
+	here, err := s.Here()
 	if err != nil {
 		return nil, err
 	}
-	return names(ctx, c, namespace)
+	return names(ctx, here, here.Namespace)
 }
 
 // The names of the claims of a namespace, of the pools of the workspace, and of the classes that it is shown.

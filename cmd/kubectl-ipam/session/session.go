@@ -19,7 +19,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/discovery"
@@ -27,6 +26,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
@@ -184,60 +184,59 @@ func (s *Session) Namespace() (string, error) {
 	return namespace, err
 }
 
-// Client speaks to the current workspace. It reads live.
-func (s *Session) Client() (client.WithWatch, error) {
-	cfg, err := s.Config()
-	if err != nil {
-		return nil, err
-	}
-	return NewClient(cfg)
+// Access is a client of the current workspace, which reads live, and the current namespace in it.
+type Access struct {
+	client.WithWatch
+	Config    *rest.Config
+	Namespace string
 }
 
-// Here is the access to the current workspace, and the current namespace in it.
-func (s *Session) Here() (c client.WithWatch, namespace string, err error) {
-	if namespace, err = s.Namespace(); err != nil {
-		return nil, "", err
+// Here returns the access to the current workspace. It sends no request.
+func (s *Session) Here() (here Access, err error) {
+	if here.Namespace, err = s.Namespace(); err != nil {
+		return here, err
 	}
-	c, err = s.Client()
-	return c, namespace, err
+	if here.Config, err = s.Config(); err != nil {
+		return here, err
+	}
+	here.WithWatch, err = NewClient(here.Config)
+	return here, err
+}
+
+// Key returns the key of a name in the current namespace.
+func (a Access) Key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: a.Namespace, Name: name}
+}
+
+// Workspace returns the current workspace as the server's URL names it: by path, or by its
+// logical cluster. It is empty on a server that has none.
+func (a Access) Workspace() string {
+	_, workspace, _ := strings.Cut(a.Config.Host, "/clusters/")
+	workspace, _, _ = strings.Cut(workspace, "/")
+	return workspace
 }
 
 // NewClient knows where its kinds are served, and sends no request.
 func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []schema.GroupVersionKind{
-		ipamv1alpha1.GroupVersion.WithKind("IPClaim"),
-		ipamv1alpha1.GroupVersion.WithKind("IPAllocation"),
-		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
-		capiv1.GroupVersion.WithKind("IPAddressClaim"),
-		clusterv1.GroupVersion.WithKind("Cluster"),
-	} {
-		mapper.Add(kind, meta.RESTScopeNamespace)
-	}
-	for _, kind := range []schema.GroupVersionKind{
-		ipamv1alpha1.GroupVersion.WithKind("IPClass"),
-		ipamv1alpha1.GroupVersion.WithKind("IPPool"),
-		apisv1alpha1.SchemeGroupVersion.WithKind("APIExportEndpointSlice"),
-		apisv1alpha2.SchemeGroupVersion.WithKind("APIExport"),
-		apisv1alpha2.SchemeGroupVersion.WithKind("APIBinding"),
-		tenancyv1alpha1.SchemeGroupVersion.WithKind("Workspace"),
-		authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"),
-		rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
-		rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
-	} {
-		mapper.Add(kind, meta.RESTScopeRoot)
-	}
 	scheme := workspaces.NewScheme()
 	if err := errors.Join(capiv1.AddToScheme(scheme), clusterv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
+	for scope, objects := range map[meta.RESTScope][]client.Object{
+		meta.RESTScopeNamespace: {&ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPAllocation{}, &rbacv1.RoleBinding{}, &capiv1.IPAddressClaim{}, &clusterv1.Cluster{}},
+		meta.RESTScopeRoot: {
+			&ipamv1alpha1.IPClass{}, &ipamv1alpha1.IPPool{}, &apisv1alpha1.APIExportEndpointSlice{}, &apisv1alpha2.APIExport{}, &apisv1alpha2.APIBinding{},
+			&tenancyv1alpha1.Workspace{}, &authorizationv1.SelfSubjectAccessReview{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
+		},
+	} {
+		for _, object := range objects {
+			kind, err := apiutil.GVKForObject(object, scheme)
+			if err != nil {
+				return nil, err
+			}
+			mapper.Add(kind, scope)
+		}
+	}
 	return client.NewWithWatch(cfg, client.Options{Scheme: scheme, Mapper: mapper})
-}
-
-// WorkspaceOf is the current workspace as the server's URL names it: by path, or by its
-// logical cluster. Empty on a server that has none.
-func WorkspaceOf(cfg *rest.Config) string {
-	_, workspace, _ := strings.Cut(cfg.Host, "/clusters/")
-	workspace, _, _ = strings.Cut(workspace, "/")
-	return workspace
 }

@@ -125,11 +125,11 @@ func (o *grant) run(ctx context.Context) error {
 
 // enter finds out where the command works.
 func (o *grant) enter() (client.Client, error) {
-	cfg, err := o.Config()
+	here, err := o.Here()
 	if err != nil {
 		return nil, err
 	}
-	o.workspace = session.WorkspaceOf(cfg)
+	o.workspace = here.Workspace()
 	if o.at, err = o.Place(); err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (o *grant) enter() (client.Client, error) {
 		return nil, exit.Fail(exit.Unavailable, exit.BindIt, "this workspace does not serve the IPAM API")
 	case rights.Tenant, rights.Platform, rights.Cluster:
 	}
-	return session.NewClient(cfg)
+	return here, nil
 }
 
 // find returns the role that was asked for, if the place has it.

@@ -44,22 +44,18 @@ all annotations except descriptions, are left out as well.`,
 }
 
 func (o *planExport) run(ctx context.Context) error {
-	namespace, err := o.Namespace()
+	c, err := o.Here()
 	if err != nil {
 		return err
 	}
 	if o.all {
-		namespace = ""
-	}
-	c, err := o.Client()
-	if err != nil {
-		return err
+		c.Namespace = ""
 	}
 	pools, claims := &ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}
 	if err := c.List(ctx, pools); err != nil {
 		return err
 	}
-	if err := c.List(ctx, claims, client.InNamespace(namespace)); err != nil {
+	if err := c.List(ctx, claims, client.InNamespace(c.Namespace)); err != nil {
 		return err
 	}
 	p, left := plan.Of(pools.Items, claims.Items)

@@ -162,7 +162,7 @@ func (o *planImport) run(ctx context.Context, file string) error {
 
 // check asks the server about each line that is not wrong by itself.
 func (o *planImport) check(ctx context.Context, steps []*step, found *faults) (client.WithWatch, error) {
-	c, err := o.Client()
+	c, err := o.Here()
 	if err != nil {
 		return nil, err
 	}

@@ -158,7 +158,7 @@ func poolsOf(r *reach.View, pools []ipamv1alpha1.IPPool, allocations []ipamv1alp
 
 // Preview implements [page.Source].
 func (s pageSource) Preview(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
-	c, err := s.Client()
+	c, err := s.Here()
 	if err != nil {
 		return err
 	}
