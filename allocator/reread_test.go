@@ -2,8 +2,10 @@ package allocator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -56,4 +58,72 @@ func TestReread_KeepsTheWatchOfALimit(t *testing.T) {
 		t.Errorf("%d claims were woken, want those at b and c", len(woken))
 	}
 	l.sameAsLedger(behind)
+}
+
+// behind opens an Allocator whose watch can be cut off, and that holds room for long.
+func (l *fixture) behind() (*fixture, *cutter) {
+	l.t.Helper()
+	watch := &cutter{Watcher: l.etcd.Client().Watcher}
+	client := clientv3.NewCtxClient(context.Background())
+	client.KV, client.Watcher = l.etcd.Client().KV, watch
+	a, err := Open(l.t.Context(), client, Options{HoldTime: time.Hour})
+	if err != nil {
+		l.t.Fatalf("Open: %v", err)
+	}
+	l.t.Cleanup(func() { _ = a.Close() })
+	return &fixture{Allocator: a, t: l.t, etcd: l.etcd}, watch
+}
+
+// missed cuts a watch off, and lets it go on when etcd has forgotten what happened meanwhile: the ledger is read again.
+func (l *fixture) missed(behind *fixture, watch *cutter, happens func() ledger.Block) {
+	l.t.Helper()
+	watch.set(true)
+	last := happens()
+	if _, err := l.etcd.Client().Compact(l.t.Context(), last.Revision); err != nil {
+		l.t.Fatalf("etcd Compact: %v", err)
+	}
+	watch.set(false)
+	behind.catchUp(l.t)
+}
+
+// A derived pool was retired and made again elsewhere while nobody told this Allocator. Room that is held in the former one is no
+// room of the new one, and takes no block away from it.
+func TestReread_ADerivedPoolThatWasMadeAgain(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	behind, watch := l.behind()
+	net := l.provision("p", 24, ofNetwork("net", "a"))
+	behind.catchUp(t)
+	behind.Waits().Add(request(net.ID, "waits", 28))
+	l.missed(behind, watch, func() ledger.Block {
+		l.must(l.Pools().Retire(t.Context(), net.ID))
+		l.bind(request("p", "takes its place", 24))
+		if again := l.provision("p", 24, ofNetwork("net", "a")); again.CIDR == net.CIDR {
+			t.Fatalf("the pool was made again at %s, want another place", again.CIDR)
+		}
+		return l.bind(request(net.ID, "c", 28))
+	})
+	l.sameAsLedger(behind.Allocator)
+	if n := waiting(behind.Allocator, net.ID); n != 0 {
+		t.Errorf("%d claims wait in the pool, want none: it is another one", n)
+	}
+	if err := behind.Pools().Retire(t.Context(), net.ID); !errors.Is(err, ledger.ErrPoolInUse) {
+		t.Errorf("Retire of a pool with a block: %v, want %v", err, ledger.ErrPoolInUse)
+	}
+	l.sameAsLedger(behind.Allocator)
+}
+
+// Room that is held for a claim was given to another one while nobody told this Allocator. The claim waits for other room.
+func TestReread_AHoldThatAnotherHasTaken(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	behind, watch := l.behind()
+	behind.catchUp(t)
+	behind.Waits().Add(request("p", "waits", 28))
+	l.missed(behind, watch, func() ledger.Block { return l.bind(request("p", "c", 28)) })
+	l.sameAsLedger(behind.Allocator)
+	if b, err := behind.Bind(t.Context(), request("p", "waits", 28)); err != nil || b.Prefix != prefix("10.0.0.16/28") {
+		t.Errorf("Bind = %s, %v; want 10.0.0.16/28", b.Prefix, err)
+	}
+	l.sameAsLedger(behind.Allocator)
 }

@@ -12,6 +12,7 @@ func (s *Space) ReplaceBy(fresh *Space) {
 	s.draft.giveUp(s)
 	s.draft.skip(fresh.Head)
 	fresh.settle()
+	s.endHoldsWithout(fresh)
 	old := s.Room.Pools
 	s.Known, s.Head, s.Room.Pools, s.Damage, s.Stale = fresh.Known, fresh.Head, fresh.Room.Pools, fresh.Damage, false
 	s.replaceBlocks(fresh)
@@ -40,11 +41,21 @@ func (s *Space) ReplaceBy(fresh *Space) {
 	s.Room.offerAll()
 }
 
+// endHoldsWithout ends the holds whose room is not free in a reading of the space: others have got it, or excluded it, or the pool
+// is another one by now. Their claims wait on.
+func (s *Space) endHoldsWithout(fresh *Space) {
+	for prefix, w := range s.Room.reserved.all() {
+		if p := fresh.Pool(w.request.Pool); p != nil && !p.Index.Free(prefix) {
+			s.Room.release(s.Pool(w.request.Pool), w)
+		}
+	}
+}
+
 // inherits takes over what only memory has of a pool that was read again. It reports whether the pool
-// takes over the waiting list, too: an open one does.
+// takes over the waiting list, too: an open one does, unless it was made again elsewhere.
 func (p *Pool) inherits(was *Pool) bool {
 	p.Untrusted = was.Untrusted
-	if p.State != ledger.PoolOpen {
+	if p.State != ledger.PoolOpen || p.CIDR != was.CIDR {
 		return false
 	}
 	p.Waiting, p.Retiring = was.Waiting, was.Retiring

@@ -50,6 +50,18 @@ var general = []Mutant{
 		Suite: Suite{Package: "./allocator/internal/space"},
 	},
 	{
+		Name: "a hold outlives its room when the ledger is read again",
+		File: "allocator/internal/space/reread.go",
+		Old:  "p != nil && !p.Index.Free(prefix)",
+		New:  "p != nil && prefix.Addr().IsUnspecified()",
+	},
+	{
+		Name: "claims go on waiting in a pool that was made again elsewhere",
+		File: "allocator/internal/space/reread.go",
+		Old:  " || p.CIDR != was.CIDR {",
+		New:  " {",
+	},
+	{
 		Name: "a new pool does not know of the blocks in its space",
 		File: "allocator/internal/space/space.go",
 		Old:  "for prefix := range s.Blocks.all() {",
