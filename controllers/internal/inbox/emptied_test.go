@@ -1,10 +1,12 @@
 package inbox
 
 import (
+	"maps"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -159,5 +161,27 @@ func TestChanged_RequeuesThePoolsAboveAFilledOne(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A pool that counts for another workspace than its own is one of as many as that workspace may have: with it, there is room for one
+// of that workspace's own.
+func TestRetired_WakesTheWorkspaceThatThePoolCountedFor(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]*ledger.Derived{
+		"address space": {Of: "root", Workspace: "w"}, "pool for all workspaces": {Class: "net", By: "w"},
+	} {
+		news := New(directory.New(directory.Workspace{Cluster: "platform"}))
+		t.Cleanup(news.Pools.ShutDown)
+		news.Retired(ledger.Pool{ID: "p", Name: "p", Cluster: "platform", Derived: of})
+		woken := map[multicluster.ClusterName]bool{}
+		for news.Pools.Len() > 0 {
+			got, _ := news.Pools.Get()
+			news.Pools.Done(got)
+			woken[got.ClusterName] = true
+		}
+		if want := map[multicluster.ClusterName]bool{"": true, "w": true}; !maps.Equal(woken, want) {
+			t.Errorf("%s: the pools of %v are requeued, want %v", name, woken, want)
+		}
 	}
 }

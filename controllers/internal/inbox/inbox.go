@@ -122,10 +122,15 @@ func untilTurn(now time.Time, place, of int) time.Duration {
 }
 
 // Retired requeues the pools of a workspace that have no CIDR: the pool that has left the ledger may
-// have stood in their way, or been one of as many as the workspace may have. A request without a name stands for them.
+// have stood in their way, or been one of as many as the workspace may have, or as another one may for which it has counted.
+// A request without a name stands for them.
 func (i *Inbox) Retired(pool ledger.Pool) {
 	i.emptied.forget(pool.ID)
-	i.Pools.Add(Request(i.directory.Engaged(pool.Cluster), client.ObjectKey{}))
+	for _, cluster := range []ledger.ClusterName{pool.Cluster, pool.CountsFor()} {
+		if cluster != "" {
+			i.Pools.Add(Request(i.directory.Engaged(cluster), client.ObjectKey{}))
+		}
+	}
 }
 
 // Request names an object of a cluster as the manager knows it.
