@@ -174,11 +174,15 @@ func (d Derived) Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID
 	return err == nil, err
 }
 
-// Drop ends a hold, if the claim has it. A pool that is being released is opened again by that.
-func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error {
+// Drop ends a hold, if the claim has it. A pool that is being released is opened again by that. since is the HeldSince of the hold;
+// zero: of any. ErrChanged: the hold was renewed since.
+func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error {
 	_, err := d.change(ctx, id, func(p ledger.Pool) error {
-		if p.Derived.Holder.Claim != by {
+		switch of := p.Derived; {
+		case of.Holder.Claim != by:
 			return errNotHeld
+		case !since.IsZero() && !of.HeldSince.Equal(since):
+			return fmt.Errorf("%w: %s holds the pool since %s", ledger.ErrChanged, by, of.HeldSince)
 		}
 		return nil
 	}, func(of *ledger.Derived) {

@@ -166,7 +166,7 @@ func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
 		switch {
 		case bound == nil && errors.Is(released, ledger.ErrPoolInUse):
 			l.free(ledger.ClaimID(name))
-			l.must(l.Derived().Drop(t.Context(), p.ID, "range"))
+			l.must(l.Derived().Drop(t.Context(), p.ID, "range", time.Time{}))
 		case released == nil && errors.As(bound, &releasing):
 			begun.Add(1)
 		default:
@@ -259,7 +259,7 @@ func TestHold_OrThePoolIsRetired(t *testing.T) {
 		if there != (held == nil) || there != errors.Is(retired, ledger.ErrPoolInUse) || !there && !errors.Is(held, ledger.ErrUnknownPool) {
 			t.Fatalf("round %d: Hold = %v, Retire = %v, and the pool is there: %t", round, held, retired, there)
 		}
-		l.must(l.Derived().Drop(t.Context(), p.ID, "range"))
+		l.must(l.Derived().Drop(t.Context(), p.ID, "range", time.Time{}))
 		l.must(l.Pools().Retire(t.Context(), p.ID))
 	}
 	l.sameAsLedger(other.Allocator)

@@ -66,7 +66,11 @@ func TestHold_AgainAndAgain(t *testing.T) {
 	if _, err := d.Hold(t.Context(), p.ID, by); !errors.Is(err, ledger.ErrLapsing) {
 		t.Errorf("Hold = %v after %s, want %v", err, space.Renewable, ledger.ErrLapsing)
 	}
-	l.must(d.Drop(t.Context(), p.ID, by.Claim))
+	if err := d.Drop(t.Context(), p.ID, by.Claim, p.RegisteredAt); !errors.Is(err, ledger.ErrChanged) {
+		t.Errorf("Drop of a hold that was renewed = %v, want %v", err, ledger.ErrChanged)
+	}
+	held, _ := d.Held(by.Claim)
+	l.must(d.Drop(t.Context(), p.ID, by.Claim, held.Derived.HeldSince))
 	if _, err := d.Hold(t.Context(), p.ID, by); err != nil {
 		t.Errorf("Hold when it has lapsed = %v", err)
 	}

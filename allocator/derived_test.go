@@ -111,11 +111,11 @@ func TestHold(t *testing.T) {
 	if _, ok := d.Held("range"); ok {
 		t.Error("the former holder holds the pool")
 	}
-	l.must(d.Drop(t.Context(), p.ID, "range")) // which does not hold it
+	l.must(d.Drop(t.Context(), p.ID, "range", time.Time{})) // which does not hold it
 	if _, ok := d.Held("next"); !ok {
 		t.Error("the pool was dropped by a claim that does not hold it")
 	}
-	l.must(d.Drop(t.Context(), p.ID, "next"))
+	l.must(d.Drop(t.Context(), p.ID, "next", time.Time{}))
 	l.must(l.Pools().Retire(t.Context(), p.ID))
 	if _, err := d.Hold(t.Context(), p.ID, claim("range")); !errors.Is(err, ledger.ErrUnknownPool) {
 		t.Errorf("Hold of a pool that is gone: %v, want ErrUnknownPool", err)
@@ -219,7 +219,7 @@ func TestInUse_IdleDerivedPoolsDoNotCount(t *testing.T) {
 		t.Fatalf("Hold: %v", err)
 	}
 	use(true, "p", top.ID)
-	l.must(d.Drop(t.Context(), low.ID, "range"))
+	l.must(d.Drop(t.Context(), low.ID, "range", time.Time{}))
 	use(false, "p", top.ID, low.ID)
 	l.bind(request("p", "flat", 32))
 	use(true, "p")

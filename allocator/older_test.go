@@ -217,7 +217,7 @@ func TestOlder_CanBeUsedAndEnded(t *testing.T) {
 			c.must(c.Pools().EndDispute(t.Context(), p.ID))
 			if d := p.Derived; d != nil && d.Class != "" {
 				c.must(c.Derived().Reopen(t.Context(), p.ID))
-				c.must(c.Derived().Drop(t.Context(), p.ID, d.Holder.Claim))
+				c.must(c.Derived().Drop(t.Context(), p.ID, d.Holder.Claim, time.Time{}))
 			}
 			k, _ := c.Pools().Capacity(p.ID)
 			c.must(c.Recovery().Resume(t.Context(), p.ID, k.Changes))

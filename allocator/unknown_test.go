@@ -84,7 +84,7 @@ func TestUnknownOutcome(t *testing.T) {
 				}
 				return err
 			},
-			"drop": func(l *fixture) error { return l.Derived().Drop(l.t.Context(), l.derived, "range") },
+			"drop": func(l *fixture) error { return l.Derived().Drop(l.t.Context(), l.derived, "range", time.Time{}) },
 			"begin": func(l *fixture) error {
 				return l.Derived().Begin(l.t.Context(), l.derived, "range", time.Now())
 			},

@@ -108,7 +108,7 @@ func TestChain_RangeAndEndpointAtOnce(t *testing.T) {
 				held.Status.AllocatedCIDR, location.Status.AllocatedCIDR, inside.Status.AllocatedCIDR, err)
 		}
 		for p := range n.ledger.Derived().All() { // a workspace may have 64 reservations
-			if err := n.ledger.Derived().Drop(t.Context(), p.ID, p.Derived.Holder.Claim); err != nil {
+			if err := n.ledger.Derived().Drop(t.Context(), p.ID, p.Derived.Holder.Claim, p.Derived.HeldSince); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -86,7 +86,7 @@ func (s settles) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
 		return false, nil
 	}
 	if held, ok := s.in.ledger.Derived().Held(h.Claim); ok && s.in.gone[h.Claim] {
-		return true, s.in.ledger.Derived().Drop(ctx, held.ID, h.Claim)
+		return true, s.in.ledger.Derived().Drop(ctx, held.ID, h.Claim, held.Derived.HeldSince)
 	}
 	return true, nil
 }

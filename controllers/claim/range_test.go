@@ -132,7 +132,7 @@ func TestRange_SeenLate(t *testing.T) {
 			n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 			claim := ranged(scoped("v", vpc, "net", ""))
 			n.stored(claim, n.create(claim))
-			if err := n.ledger.Derived().Drop(t.Context(), n.made(vpc).ID, promise.Of("tenant", claim)); err != nil {
+			if err := n.ledger.Derived().Drop(t.Context(), n.made(vpc).ID, promise.Of("tenant", claim), time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 			want := ledger.ClaimID("uid-of-v")

@@ -122,7 +122,7 @@ func (s *scene) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
 		if !p.Derived.Releasing.IsZero() {
 			return true, s.RetireClosed(ctx, p.ID, h.Claim)
 		}
-		return true, s.alloc.Derived().Drop(ctx, p.ID, h.Claim)
+		return true, s.alloc.Derived().Drop(ctx, p.ID, h.Claim, time.Time{})
 	}
 	return true, s.alloc.Release(ctx, h.Claim)
 }

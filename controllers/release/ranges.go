@@ -15,7 +15,7 @@ import (
 type Ranges interface {
 	Held(by ledger.ClaimID) (ledger.Pool, bool)
 	Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID, to ledger.Holder) (ok bool, err error)
-	Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error
+	Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error
 }
 
 // findRange notes the pool that a claim, or the reservation of one, holds. It reports whether there is one.
@@ -48,12 +48,12 @@ func (s *suspect) promised(now time.Time) (inFlight bool, later promise.Share) {
 	return now.Sub(s.since) < promise.Grace, later
 }
 
-// unhold ends the hold of a range. One that was closed for the claim's DELETE is retired.
+// unhold ends the hold of a range, if it is as it was read: a CREATE may have been answered with it since. One that was closed for the claim's DELETE is retired.
 func (c *Controller) unhold(ctx context.Context, s *suspect) (bool, error) {
 	if s.closed {
 		return freed(ctx, s, "claim is gone, which held the range", c.RetireClosed(ctx, s.ranged, s.Claim))
 	}
-	settled, err := freed(ctx, s, "claim is gone, which held the range", c.Ranges.Drop(ctx, s.ranged, s.Claim))
+	settled, err := freed(ctx, s, "claim is gone, which held the range", c.Ranges.Drop(ctx, s.ranged, s.Claim, s.since))
 	if settled {
 		c.Dropped(s.ranged)
 	}

@@ -31,7 +31,10 @@ func (r *fakeRanges) Hand(_ context.Context, _ ledger.PoolID, from ledger.ClaimI
 	return true, nil
 }
 
-func (r *fakeRanges) Drop(_ context.Context, _ ledger.PoolID, by ledger.ClaimID) error {
+func (r *fakeRanges) Drop(_ context.Context, _ ledger.PoolID, by ledger.ClaimID, since time.Time) error {
+	if !since.Equal(r.pool.Derived.HeldSince) {
+		return ledger.ErrChanged
+	}
 	r.dropped = r.dropped || by == r.pool.Derived.Holder.Claim
 	return nil
 }
@@ -102,6 +105,19 @@ func TestSettle_AReservedRange(t *testing.T) {
 					settled, err, ranges.dropped, ranges.pool.Derived.Holder.Claim, tt.settled, tt.dropped, tt.holder)
 			}
 		})
+	}
+}
+
+// A CREATE that is answered with a range while its reservation is looked into keeps that: the claim may be stored.
+func TestSettle_ARangeThatIsPromisedMeanwhile(t *testing.T) {
+	s, ranges := rangeScene(t, promise.Of("w", gen.Claim("c", gen.OfClass("net"))))
+	ranges.pool.Derived.HeldSince = s.clock.Now().Add(-promise.Grace)
+	s.oracle.asked = func() {
+		renewed := *ranges.pool.Derived
+		renewed.HeldSince, ranges.pool.Derived = s.clock.Now(), &renewed
+	}
+	if settled := s.settle(t, live.Gone); settled || ranges.dropped {
+		t.Errorf("settled = %t, dropped = %t; want neither", settled, ranges.dropped)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestVerify_Ranges(t *testing.T) {
 		"no IPPool": {change: func(s *scene, _ ledger.Pool) { delete(s.pools, "net-a") }, want: []Kind{PoolWithoutObject}},
 		"no pool": {
 			change: func(s *scene, p ledger.Pool) {
-				s.must(s.ledger.Derived().Drop(s.Context(), p.ID, "uid-of-range"))
+				s.must(s.ledger.Derived().Drop(s.Context(), p.ID, "uid-of-range", time.Time{}))
 				s.must(s.ledger.Pools().Retire(s.Context(), p.ID))
 				s.show("root", "10.0.0.0/16", "65536", "544", "64992")
 				delete(s.claims, "range")

@@ -65,7 +65,7 @@ func begin(ctx context.Context, a *allocator.Allocator, r request) (there bool, 
 		return false, nil
 	}
 	if errors.Is(err, ledger.ErrPoolInUse) {
-		return true, errors.Join(err, d.Drop(ctx, id, by.Claim))
+		return true, errors.Join(err, d.Drop(ctx, id, by.Claim, time.Time{}))
 	}
 	return true, err
 }
@@ -86,7 +86,7 @@ func hesitate(ctx context.Context, a *allocator.Allocator, r request) (outcome, 
 		err = a.Derived().Reopen(ctx, ledger.PoolID(r.Claim))
 	}
 	if err == nil && there {
-		err = a.Derived().Drop(ctx, ledger.PoolID(r.Claim), rangeOf(r.Network).Claim)
+		err = a.Derived().Drop(ctx, ledger.PoolID(r.Claim), rangeOf(r.Network).Claim, time.Time{})
 	}
 	if errors.Is(err, ledger.ErrUnknownPool) || errors.Is(err, ledger.ErrPoolInUse) {
 		err = nil

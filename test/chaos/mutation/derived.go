@@ -49,6 +49,13 @@ var derived = []Mutant{
 		Suite: ofDerived,
 	},
 	{
+		Name:  "a hold is dropped that a CREATE was answered with since",
+		File:  "allocator/derived.go",
+		Old:   "case !since.IsZero() && !of.HeldSince.Equal(since):",
+		New:   "case false:",
+		Suite: ofDerived,
+	},
+	{
 		Name:  "a pool is retired that has address spaces",
 		File:  "allocator/retire.go",
 		Old:   "\tcase p.Spaces > 0:\n\t\treturn engine.Plan{}, errSpaces\n",
