@@ -1,8 +1,11 @@
 package shards
 
 import (
+	"context"
 	"slices"
 	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
@@ -27,6 +30,12 @@ func newScene(t *testing.T) *scene {
 	s.platform.StartController(t)
 	s.pool = offer(t, s.platform, framework.Name(t))
 	s.here, s.there = s.platform.TenantOn(t, framework.RootShard), s.platform.TenantOn(t, framework.OtherShard)
+	for _, tenant := range []*framework.Tenant{s.here, s.there} {
+		class := gen.Class(s.pool.Name)
+		framework.Eventually(t, "the class to be listed for "+tenant.Path, func(ctx context.Context) error {
+			return tenant.Get(ctx, client.ObjectKeyFromObject(class), class)
+		})
+	}
 	s.near, s.far = s.more(s.here, 3), s.more(s.there, 3)
 	s.holds()
 	return s
@@ -78,28 +87,52 @@ func (s *scene) unchanged(tenant *framework.Tenant, claims []*ipamv1alpha1.IPCla
 	}
 }
 
-// While a shard is away the other one is served, and nothing of its own is freed, however
-// often its claims are not found. When it is back, all is as before.
-func TestAway(t *testing.T) {
-	s := newScene(t)
-	framework.KillShard(t, framework.OtherShard)
-	s.drops(s.here, &s.near)
-	s.near = append(s.near, s.more(s.here, 2)...)
-	s.platform.WaitSwept(t, 8)
-	s.holds()
-	framework.StartShard(t, framework.OtherShard)
-	s.keeps()
+// Tenants of both shards are served as one platform's, also while a shard is away, and when it is back. What is held there stays
+// held meanwhile. The steps share a platform, and each start of a shard.
+func TestShards_AreServedAsOne(t *testing.T) {
+	n := newNetworks(newScene(t))
+	t.Log("a tenant's pool, shared with the other shard")
+	n.lends()
+	t.Log("a shard is killed, and comes back")
+	n.awayBesideTheController()
+	t.Log("networks of one name on both shards")
+	n.areOneOrOneEach()
+	t.Log("the controller starts while a shard is away, and then beside an endpoint slice without it")
+	n.awayWhenTheControllerStarts()
+}
 
-	// A controller that finds the shard away when it starts serves it as soon as it is back.
-	// What was deleted there, seen by nobody, is freed then and no sooner.
-	s.platform.StopController(t)
-	gone := s.drops(s.there, &s.far)
-	framework.KillShard(t, framework.OtherShard)
-	s.platform.StartController(t)
-	s.drops(s.here, &s.near)
-	s.near = append(s.near, s.more(s.here, 2)...)
-	s.platform.WaitSwept(t, 8)
-	s.holds(gone)
-	framework.StartShard(t, framework.OtherShard)
-	s.keeps()
+// awayBesideTheController kills a shard. The other one is served meanwhile, and nothing of the one that is away is freed, however
+// often its claims are not found. When it is back, all is as before.
+func (n *networks) awayBesideTheController() {
+	n.Helper()
+	kept := n.makesRanges()
+	framework.KillShard(n, framework.OtherShard)
+	n.drops(n.here, &n.near)
+	n.near = append(n.near, n.more(n.here, 2)...)
+	n.deletesRangesAlone(kept)
+	n.platform.WaitSwept(n, 8)
+	n.holds()
+	n.isLeft(ipamv1alpha1.RoleProject, 256)
+	framework.StartShard(n, framework.OtherShard)
+	n.keeps()
+	n.deletesRangesOfBoth(kept)
+}
+
+// awayWhenTheControllerStarts starts the controller while a shard is away, and has the endpoint slice leave the shard out before
+// it is back. What was deleted there, seen by nobody, is freed when the slice has the shard again, and no sooner.
+func (n *networks) awayWhenTheControllerStarts() {
+	n.Helper()
+	n.platform.StopController(n)
+	gone := n.drops(n.there, &n.far)
+	framework.KillShard(n, framework.OtherShard)
+	n.platform.StartController(n)
+	n.drops(n.here, &n.near)
+	n.near = append(n.near, n.more(n.here, 2)...)
+	n.platform.WaitSwept(n, 8)
+	n.holds(gone)
+	n.narrow(framework.RootShard)
+	framework.StartShard(n, framework.OtherShard)
+	n.isHalfBlind(gone)
+	n.widen()
+	n.keeps()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,27 +13,23 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// networks are a platform that offers a /24 for each network, and a tenant on each shard.
+// networks are a scene whose platform offers a /24 for each network.
 type networks struct {
-	*testing.T
-	platform    *framework.Platform
-	roots       map[string]*ipamv1alpha1.IPPool // by tenancy
-	here, there *framework.Tenant
+	*scene
+	roots map[string]*ipamv1alpha1.IPPool // by tenancy
 }
 
-func newNetworks(t *testing.T) *networks {
-	t.Helper()
-	n := &networks{T: t, platform: framework.NewPlatform(t).Replica(t, "swept", sweeping...), roots: map[string]*ipamv1alpha1.IPPool{}}
-	n.platform.StartController(t)
+func newNetworks(s *scene) *networks {
+	s.Helper()
+	n := &networks{scene: s, roots: map[string]*ipamv1alpha1.IPPool{}}
 	for tenancy, class := range map[string]string{ipamv1alpha1.RoleProject: "own", ipamv1alpha1.RoleAllProjects: "shared"} {
-		root := gen.Pool(class, gen.CIDR(n.platform.CIDR(t)), gen.Backs(class+"-net"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
-		framework.Create(t, n.platform, root,
+		root := gen.Pool(class, gen.CIDR(n.platform.CIDR(n)), gen.Backs(class+"-net"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+		framework.Create(n, n.platform, root,
 			gen.Class(class+"-net", gen.DefaultLength(24), gen.PoolPer("network", tenancy)), gen.Class(class, gen.DefaultLength(32), gen.Below(class+"-net")))
-		framework.WaitAllocated(t, n.platform, root, ipamv1alpha1.ReasonAllocationSucceeded)
+		framework.WaitAllocated(n, n.platform, root, ipamv1alpha1.ReasonAllocationSucceeded)
 		n.roots[tenancy] = root
 	}
-	n.here, n.there = n.platform.TenantOn(t, framework.RootShard), n.platform.TenantOn(t, framework.OtherShard)
-	n.platform.WaitWebhooks(t, n.here, n.there)
+	n.platform.WaitWebhooks(n, n.here, n.there)
 	return n
 }
 
@@ -67,15 +62,15 @@ func (n *networks) gone(tenant *framework.Tenant, claims ...*ipamv1alpha1.IPClai
 	for _, claim := range claims {
 		framework.Eventually(n, "claim "+claim.Name+" to be deleted", func(ctx context.Context) error { return tenant.Delete(ctx, claim) })
 		if claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
-			if _, err := n.pool(tenant, claim); !apierrors.IsNotFound(err) {
+			if _, err := n.poolOf(tenant, claim); !apierrors.IsNotFound(err) {
 				n.Errorf("the pool of range %s after its DELETE: %v; want 404", claim.Name, err)
 			}
 		}
 	}
 }
 
-// pool reads the pool that a claim of a tenant names.
-func (n *networks) pool(tenant *framework.Tenant, claim *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPPool, error) {
+// poolOf reads the pool that a claim of a tenant names.
+func (n *networks) poolOf(tenant *framework.Tenant, claim *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPPool, error) {
 	n.Helper()
 	var in client.Reader = tenant
 	if claim.Status.PoolRef.ProjectRef != nil {
@@ -96,55 +91,60 @@ func (n *networks) isLeft(tenancy string, addresses int) {
 	})
 }
 
-// A network of one name is one for the tenants of all shards, or one for each tenant, as its class says.
-func TestNetworks_AreOneOrOneEachAcrossShards(t *testing.T) {
-	n := newNetworks(t)
+// areOneOrOneEach fails the test unless a network of one name is one for the tenants of all shards, or one for each tenant, as its
+// class says.
+func (n *networks) areOneOrOneEach() {
+	n.Helper()
 	for _, class := range []string{"own", "shared"} {
 		near, far := inside("near-"+class, class), inside("far-"+class, class)
 		n.has(n.here, near)
 		n.has(n.there, far)
-		a, errA := n.pool(n.here, near)
-		b, errB := n.pool(n.there, far)
+		a, errA := n.poolOf(n.here, near)
+		b, errB := n.poolOf(n.there, far)
 		if errA != nil || errB != nil || (a.UID == b.UID) != (class == "shared") || near.Status.AllocatedCIDR == far.Status.AllocatedCIDR {
-			t.Errorf("%s: %s of pool %s, %v; and %s of pool %s, %v", class, near.Status.AllocatedCIDR, a.UID, errA, far.Status.AllocatedCIDR, b.UID, errB)
+			n.Errorf("%s: %s of pool %s, %v; and %s of pool %s, %v", class, near.Status.AllocatedCIDR, a.UID, errA, far.Status.AllocatedCIDR, b.UID, errB)
 		}
 		n.gone(n.here, near)
 		n.gone(n.there, far)
 	}
 	n.isLeft(ipamv1alpha1.RoleProject, 2*256) // which nobody uses for ten minutes
 	n.isLeft(ipamv1alpha1.RoleAllProjects, 256)
-	n.platform.WaitVerified(t)
 }
 
-// While a shard is away, a range is deleted that nothing of it is in, and one is kept that something of it is in: nobody can say that it
-// is gone. When the shard is back, all can be released.
-func TestNetworks_ARangeIsDeletedWhileAShardIsAway(t *testing.T) {
-	n := newNetworks(t)
-	own, shared, far := ranged("own", "own"), ranged("shared", "shared"), inside("far", "shared")
-	theirs := ranged("theirs", "own")
-	n.has(n.here, own, shared)
-	n.has(n.there, far, theirs)
-	framework.KillShard(t, framework.OtherShard)
-	n.gone(n.here, own)
+// ranges are the claims for ranges of tenants of both shards, and for an address inside one of the other tenant's.
+type ranges struct{ own, shared, far, theirs *ipamv1alpha1.IPClaim }
+
+func (n *networks) makesRanges() ranges {
+	n.Helper()
+	r := ranges{ranged("own", "own"), ranged("shared", "shared"), inside("far", "shared"), ranged("theirs", "own")}
+	n.has(n.here, r.own, r.shared)
+	n.has(n.there, r.far, r.theirs)
+	return r
+}
+
+// deletesRangesAlone fails the test unless, while a shard is away, a range is deleted that nothing of it is in, and one is kept
+// that something of it is in: nobody can say that it is gone.
+func (n *networks) deletesRangesAlone(r ranges) {
+	n.Helper()
+	n.gone(n.here, r.own)
 	for range 3 {
-		if err := n.here.Delete(t.Context(), shared); !apierrors.IsConflict(err) && !apierrors.IsServiceUnavailable(err) {
-			t.Errorf("the DELETE of a range with an address of the shard that is away: %v; want 409, or 503", err)
+		if err := n.here.Delete(n.Context(), r.shared); !apierrors.IsConflict(err) && !apierrors.IsServiceUnavailable(err) {
+			n.Errorf("the DELETE of a range with an address of the shard that is away: %v; want 409, or 503", err)
 		}
 	}
-	near := inside("near", "shared")
-	n.has(n.here, near)
-	n.platform.WaitSwept(t, 8)
-	n.isLeft(ipamv1alpha1.RoleProject, 256)
-	framework.StartShard(t, framework.OtherShard)
+	n.has(n.here, inside("near", "shared"))
+}
 
-	framework.WaitBound(t, n.there, far, theirs)
-	if err := n.here.Delete(t.Context(), shared); !apierrors.IsConflict(err) || strings.Contains(err.Error(), far.Name) {
-		t.Errorf("the DELETE of a range with addresses inside: %v; want 409 that names no claim of another workspace", err)
+// deletesRangesOfBoth fails the test unless all ranges can be deleted when the shard is back, and not before the claims inside.
+func (n *networks) deletesRangesOfBoth(r ranges) {
+	n.Helper()
+	framework.WaitBound(n, n.there, r.far, r.theirs)
+	if err := n.here.Delete(n.Context(), r.shared); !apierrors.IsConflict(err) || strings.Contains(err.Error(), r.far.Name) {
+		n.Errorf("the DELETE of a range with addresses inside: %v; want 409 that names no claim of another workspace", err)
 	}
-	n.gone(n.here, near)
-	n.gone(n.there, far, theirs)
-	n.gone(n.here, shared)
+	n.gone(n.here, inside("near", "shared"))
+	n.gone(n.there, r.far, r.theirs)
+	n.gone(n.here, r.shared)
 	n.isLeft(ipamv1alpha1.RoleProject, 0)
 	n.isLeft(ipamv1alpha1.RoleAllProjects, 0)
-	n.platform.WaitVerified(t)
 }

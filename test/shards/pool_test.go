@@ -1,7 +1,6 @@
 package shards
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -12,48 +11,26 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Tenants see the classes of the platform wherever they are, and draw on its pools
-// together.
-func TestPool_OfThePlatform(t *testing.T) {
-	t.Parallel()
-	platform := framework.SharedPlatform(t)
-	name := framework.Name(t)
-	pool := offer(t, platform, name)
-	here, there := platform.TenantOn(t, framework.RootShard), platform.TenantOn(t, framework.OtherShard)
-	for _, tenant := range []*framework.Tenant{here, there} {
-		class := gen.Class(name)
-		framework.Eventually(t, "the class to be listed for "+tenant.Path, func(ctx context.Context) error {
-			return tenant.Get(ctx, client.ObjectKeyFromObject(class), class)
-		})
-	}
-	claims := append(bind(t, here, 5, gen.OfClass(name)), bind(t, there, 5, gen.OfClass(name))...)
-	distinct(t, claims...)
-	waitHeld(t, platform, pool, len(claims))
-	framework.Delete(t, there, claims[5])
-	waitHeld(t, platform, pool, len(claims)-1)
-}
-
-// A tenant's shared pool serves, and is the parent of, who is on another shard.
-func TestPool_SharedAcross(t *testing.T) {
-	t.Parallel()
-	platform := framework.SharedPlatform(t)
-	owner, guest := platform.TenantOn(t, framework.OtherShard), platform.TenantOn(t, framework.RootShard)
+// lends fails the test unless a tenant's shared pool serves a tenant of the other shard, and is the parent of a pool of its.
+func (s *scene) lends() {
+	s.Helper()
+	owner, guest := s.there, s.here
 	pool := gen.Pool("lent", gen.CIDR("10.0.0.0/16"), gen.Visible(ipamv1alpha1.VisibilityShared),
 		gen.Consumers{ipamv1alpha1.Consumer(guest.Path)})
-	framework.Create(t, owner, pool)
+	framework.Create(s, owner, pool)
 	child := gen.Pool("own", gen.ChildOf("lent", 28))
 	child.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: owner.Path}
-	framework.Create(t, guest, child)
-	framework.WaitAllocated(t, guest, child, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Create(s, guest, child)
+	framework.WaitAllocated(s, guest, child, ipamv1alpha1.ReasonAllocationSucceeded)
 
-	claims := append(bind(t, guest, 2, gen.FromPoolIn(owner.Path, "lent")), bind(t, owner, 2, gen.FromPool("lent"))...)
-	distinct(t, claims...)
-	waitHeld(t, owner, pool, len(claims)+1)
+	claims := append(bind(s.T, guest, 2, gen.FromPoolIn(owner.Path, "lent")), bind(s.T, owner, 2, gen.FromPool("lent"))...)
+	distinct(s.T, claims...)
+	waitHeld(s.T, owner, pool, len(claims)+1)
 	inside := gen.Claim("inside", gen.FromPool("own"), gen.Length(28))
-	framework.Create(t, guest, inside)
-	framework.WaitBound(t, guest, inside)
+	framework.Create(s, guest, inside)
+	framework.WaitBound(s, guest, inside)
 	if inside.Status.AllocatedCIDR != child.Status.AllocatedCIDR {
-		t.Errorf("the claim from the child pool %s has %s", child.Status.AllocatedCIDR, inside.Status.AllocatedCIDR)
+		s.Errorf("the claim from the child pool %s has %s", child.Status.AllocatedCIDR, inside.Status.AllocatedCIDR)
 	}
 }
 
