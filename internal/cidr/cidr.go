@@ -27,3 +27,27 @@ func Halves(p netip.Prefix) (low, high netip.Prefix) {
 	upper, _ := netip.AddrFromSlice(bytes)
 	return netip.PrefixFrom(p.Masked().Addr(), bits+1), netip.PrefixFrom(upper, bits+1)
 }
+
+// Edges returns the prefixes that make up the leading and the trailing blocks of a prefix, from its two ends inwards. A unit is the
+// length of one of these blocks; 0, or more than the family has, is a single address. They end with the prefix.
+func Edges(p netip.Prefix, unit int, leading, trailing int32) []netip.Prefix {
+	if bits := p.Addr().BitLen(); unit == 0 || unit > bits {
+		unit = bits
+	}
+	fromEnd := func(p netip.Prefix) (near, far netip.Prefix) { far, near = Halves(p); return near, far }
+	return append(edge(p.Masked(), unit, int64(leading), Halves), edge(p.Masked(), unit, int64(trailing), fromEnd)...)
+}
+
+// edge returns the prefixes that make up n blocks of a prefix, from the end on that is in its near half.
+func edge(p netip.Prefix, unit int, n int64, halves func(netip.Prefix) (near, far netip.Prefix)) []netip.Prefix {
+	below := max(unit-p.Bits(), 0)
+	switch all := int64(1) << min(below, 62); { // more than any n
+	case n <= 0:
+		return nil
+	case n >= all:
+		return []netip.Prefix{p}
+	default:
+		near, far := halves(p)
+		return append(edge(near, unit, min(n, all/2), halves), edge(far, unit, n-all/2, halves)...)
+	}
+}

@@ -1,7 +1,10 @@
 package cidr_test
 
 import (
+	"fmt"
+	"math"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/kcp-ipam/ipam/internal/cidr"
@@ -47,6 +50,32 @@ func TestHalves(t *testing.T) {
 		low, high := cidr.Halves(netip.MustParsePrefix(prefix))
 		if got := [2]string{low.String(), high.String()}; got != want {
 			t.Errorf("Halves(%s) = %v, want %v", prefix, got, want)
+		}
+	}
+}
+
+// The edges of a prefix are as many blocks as are asked for, and end with it.
+func TestEdges(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		prefix            string
+		unit              int
+		leading, trailing int32
+		want              string
+	}{
+		{"10.0.0.0/24", 0, 0, 0, "[]"},
+		{"10.0.0.0/24", 0, 1, 0, "[10.0.0.0/32]"},
+		{"10.0.0.0/24", 30, 1, 2, "[10.0.0.0/30 10.0.0.248/29]"},
+		{"10.0.0.0/24", 26, 3, 0, "[10.0.0.0/25 10.0.0.128/26]"},
+		{"10.0.0.0/24", 26, 0, 3, "[10.0.0.128/25 10.0.0.64/26]"},
+		{"10.0.0.0/24", 26, 4, 9, "[10.0.0.0/24 10.0.0.0/24]"},
+		{"10.0.0.0/24", 20, 1, 0, "[10.0.0.0/24]"},
+		{"10.0.0.0/24", 64, 2, 0, "[10.0.0.0/31]"},
+		{"2001:db8::/32", 128, math.MaxInt32, 0, "[2001:db8::/98 2001:db8::4000:0/99"},
+		{"2001:db8::/32", 64, 1, 1, "[2001:db8::/64 2001:db8:ffff:ffff::/64]"},
+	} {
+		if got := fmt.Sprint(cidr.Edges(netip.MustParsePrefix(test.prefix), test.unit, test.leading, test.trailing)); !strings.HasPrefix(got, test.want) {
+			t.Errorf("Edges(%s, %d, %d, %d) = %s, want %s", test.prefix, test.unit, test.leading, test.trailing, got, test.want)
 		}
 	}
 }

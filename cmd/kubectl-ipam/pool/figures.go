@@ -16,6 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
@@ -29,57 +30,57 @@ const (
 	mapRows    = 8
 )
 
-// cell is how much of a part of the pool is kept back, and how much is taken or kept back, 0 to 1.
-type cell struct{ kept, used float64 }
-
-func (c cell) String() string {
-	switch {
-	case c.kept >= 1:
-		return "×"
-	case c.used >= 1:
-		return "█"
-	case c.used > 0.5:
-		return "▓"
-	case c.used > 0:
-		return "░"
-	default:
-		return "·"
+// parts returns the prefixes that the signs of the map stand for, in order.
+func (s spaceMap) parts() []netip.Prefix {
+	parts := []netip.Prefix{s.Pool}
+	for len(parts) < mapColumns*mapRows && !parts[0].IsSingleIP() {
+		halves := make([]netip.Prefix, 0, 2*len(parts))
+		for _, part := range parts {
+			low, high := cidr.Halves(part)
+			halves = append(halves, low, high)
+		}
+		parts = halves
 	}
+	return parts
 }
 
-// cellBits is the prefix length of a cell of the map.
-func (s spaceMap) cellBits() int {
-	return min(s.Pool.Bits()+int(math.Log2(mapColumns*mapRows)), s.Pool.Addr().BitLen())
+// signs returns a sign for each part.
+func (s spaceMap) signs(parts []netip.Prefix) []string {
+	signs := make([]string, len(parts))
+	kept, used := shares(parts, s.Kept), shares(parts, slices.Concat(s.Taken, s.Kept))
+	for i := range parts {
+		switch {
+		case kept[i] >= 1:
+			signs[i] = "×"
+		case used[i] >= 1:
+			signs[i] = "█"
+		case used[i] > 0.5:
+			signs[i] = "▓"
+		case used[i] > 0:
+			signs[i] = "░"
+		default:
+			signs[i] = "·"
+		}
+	}
+	return signs
 }
 
-// cells are the parts of the pool in order.
-func (s spaceMap) cells() []cell {
-	bits := s.cellBits()
-	cells := make([]cell, 1<<(bits-s.Pool.Bits()))
-	for _, block := range space.Outermost(slices.Concat(s.Taken, s.Kept)) {
-		s.spread(block, func(i int, share float64) { cells[i].used += share })
+// shares returns how much of each part the blocks cover, 0 to 1.
+func shares(parts, blocks []netip.Prefix) []float64 {
+	covered := make([]float64, len(parts))
+	order := func(part, block netip.Prefix) int {
+		if part.Overlaps(block) {
+			return 0
+		}
+		return part.Compare(block)
 	}
-	for _, block := range space.Outermost(s.Kept) {
-		s.spread(block, func(i int, share float64) { cells[i].kept += share })
+	for _, block := range space.Outermost(blocks) {
+		at, _ := slices.BinarySearchFunc(parts, block, order)
+		for ; at < len(parts) && parts[at].Overlaps(block); at++ {
+			covered[at] += math.Exp2(float64(min(parts[at].Bits()-block.Bits(), 0)))
+		}
 	}
-	return cells
-}
-
-// spread calls add for each cell that a block of the pool touches, with its share of it.
-func (s spaceMap) spread(block netip.Prefix, add func(cell int, share float64)) {
-	if !block.Overlaps(s.Pool) || block.Bits() < s.Pool.Bits() {
-		return
-	}
-	bits := s.cellBits()
-	distance := new(big.Int).Sub(space.Number(block.Addr()), space.Number(s.Pool.Addr()))
-	first := int(distance.Rsh(distance, uint(block.Addr().BitLen()-bits)).Int64())
-	if block.Bits() >= bits {
-		add(first, math.Exp2(float64(bits-block.Bits())))
-		return
-	}
-	for i := range 1 << (bits - block.Bits()) {
-		add(first+i, 1)
-	}
+	return covered
 }
 
 // columns is how many cells of the map fit into a line of this width, beside its first address;
@@ -95,26 +96,15 @@ func (s spaceMap) columns(width int) int {
 
 // draw writes the map: a line for each row, led by its first address.
 func (s spaceMap) draw(w io.Writer, lineWidth int) {
-	cells, bits, columns := s.cells(), s.cellBits(), s.columns(lineWidth)
-	screen.Line(w, "each sign is a /%d: █ taken, ▓ ░ in part, × kept back, · free or not shown to you", bits)
-	heads := make([]string, 0, mapRows)
-	for at := 0; at < len(cells); at += columns {
-		heads = append(heads, s.address(at).String())
+	parts, columns, width := s.parts(), s.columns(lineWidth), 0
+	signs := s.signs(parts)
+	screen.Line(w, "each sign is a /%d: █ taken, ▓ ░ in part, × kept back, · free or not shown to you", parts[0].Bits())
+	for row := range slices.Chunk(parts, columns) {
+		width = max(width, len(row[0].Addr().String()))
 	}
-	width := len(slices.MaxFunc(heads, func(a, b string) int { return len(a) - len(b) }))
-	for i, head := range heads {
-		var line strings.Builder
-		for _, c := range cells[i*columns : min((i+1)*columns, len(cells))] {
-			line.WriteString(c.String())
-		}
-		screen.Line(w, "  %-*s  %s", width, head, line.String())
+	for at := 0; at < len(parts); at += columns {
+		screen.Line(w, "  %-*s  %s", width, parts[at].Addr(), strings.Join(signs[at:min(at+columns, len(signs))], ""))
 	}
-}
-
-// address is the first one of a cell.
-func (s spaceMap) address(cell int) netip.Addr {
-	offset := new(big.Int).Lsh(big.NewInt(int64(cell)), uint(s.Pool.Addr().BitLen()-s.cellBits()))
-	return space.Address(offset.Add(offset, space.Number(s.Pool.Addr())), s.Pool.Addr())
 }
 
 // bar draws how much of a pool is taken, and how much of that cools: ███▒░░░░  50.0%.

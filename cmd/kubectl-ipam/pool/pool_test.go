@@ -81,8 +81,8 @@ func TestMap_CountsOnce(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Of: %v", err)
 		}
-		if got := (spaceMap{shown}).cells()[0].String(); got != want {
-			t.Errorf("with %q taken the first /30 is drawn as %s, want %s", taken, got, want)
+		if m := (spaceMap{shown}); m.signs(m.parts())[0] != want {
+			t.Errorf("with %q taken the first /30 is drawn as %s, want %s", taken, m.signs(m.parts())[0], want)
 		}
 	}
 }

@@ -105,48 +105,10 @@ func Excluded(spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 
 // Edges returns the blocks that a pool reserves at its two edges.
 func Edges(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
-	var kept []netip.Prefix
-	edges := spec.Reservations
-	if edges == nil || int(edges.UnitPrefixLength) < pool.Bits() || int(edges.UnitPrefixLength) > pool.Addr().BitLen() {
-		return kept
+	if spec.Reservations == nil {
+		return nil
 	}
-	unit := cidr.Size(netip.PrefixFrom(pool.Addr(), int(edges.UnitPrefixLength)))
-	first, last := Number(pool.Addr()), Number(netipx.PrefixLastIP(pool))
-	one := big.NewInt(1)
-	if edges.Leading > 0 {
-		end := new(big.Int).Mul(unit, big.NewInt(int64(edges.Leading)))
-		kept = append(kept, blocks(first, end.Add(end, first).Sub(end, one), pool)...)
-	}
-	if edges.Trailing > 0 {
-		start := new(big.Int).Mul(unit, big.NewInt(int64(edges.Trailing)))
-		kept = append(kept, blocks(start.Sub(last, start).Add(start, one), last, pool)...)
-	}
-	return kept
-}
-
-// blocks returns the prefixes that make up the addresses from first to last of a pool.
-func blocks(first, last *big.Int, pool netip.Prefix) []netip.Prefix {
-	from, to := Address(first, pool.Addr()), Address(last, pool.Addr())
-	if !pool.Contains(from) {
-		from = pool.Addr()
-	}
-	if !pool.Contains(to) {
-		to = netipx.PrefixLastIP(pool)
-	}
-	return netipx.IPRangeFrom(from, to).Prefixes()
-}
-
-// Number returns an address as a number.
-func Number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
-
-// Address returns the one of that number, of the same family as like; the zero Addr for
-// a number that is none.
-func Address(n *big.Int, like netip.Addr) netip.Addr {
-	if n.Sign() < 0 || n.BitLen() > like.BitLen() {
-		return netip.Addr{}
-	}
-	found, _ := netip.AddrFromSlice(n.FillBytes(make([]byte, like.BitLen()/8)))
-	return found
+	return cidr.Edges(pool, int(spec.Reservations.UnitPrefixLength), spec.Reservations.Leading, spec.Reservations.Trailing)
 }
 
 // Lengths returns the shortest and the longest prefix length of the blocks that a pool of a CIDR gives. There is none if
