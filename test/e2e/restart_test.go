@@ -80,7 +80,7 @@ const crowd = 200
 // lengths are those that the claims of a crowd ask for in turn.
 var lengths = []int32{24, 29, 32, 27, 26, 30, 28, 25, 31, 29}
 
-// crowdOf has every tenant make its share of claims by a class, several at a time. The
+// crowdOf makes every tenant create its share of claims by a class, several at a time. The
 // group returned ends when all of them are made. A claim that cannot be made while a
 // server is away is made when it is back.
 func crowdOf(t *testing.T, class string, tenants ...*framework.Tenant) *errgroup.Group {

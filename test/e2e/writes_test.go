@@ -23,13 +23,20 @@ import (
 )
 
 // A claim whose CREATE was answered costs one write, which creates its IPAllocation. There is no
-// second pass over it, and a controller that starts over it writes nothing.
+// second pass over it, and a controller that starts over it writes nothing. It costs one as well when it is looked at again and
+// again while it is being bound.
 func TestWrites_OnePerClaim(t *testing.T) {
 	t.Parallel()
 	const claims = 40
-	platform, tenant, pool := alone(t)
-
-	spent := bind(t, claims, platform, tenant, pool, func(int) {})
+	platform := framework.NewPlatform(t)
+	platform.StartController(t)
+	pools := map[string]*ipamv1alpha1.IPPool{}
+	for _, name := range []string{"once", "woken"} {
+		pools[name] = offer(t, platform, name, platform.CIDR(t))
+		waitOffering(t, platform, name, 1)
+	}
+	tenant, other := platform.Tenant(t), platform.Tenant(t)
+	spent := bind(t, claims, platform, tenant, pools["once"], func(int) {})
 	// A few passes come for other reasons, as when a cache lags.
 	if got := spent.passes; got["claim success"] >= 2*claims {
 		t.Errorf("passes for %d claims: %v; want one for each", claims, got)
@@ -47,32 +54,14 @@ func TestWrites_OnePerClaim(t *testing.T) {
 	if again := readMeters(t, platform); len(again.writes) != 0 {
 		t.Errorf("a controller that starts and finds all done writes %v", again.writes)
 	}
-}
 
-// It costs one as well when it is looked at again and again while it is being bound.
-func TestWrites_OnePerClaimHoweverOftenItIsWoken(t *testing.T) {
-	t.Parallel()
-	platform, tenant, pool := alone(t)
-	waker := gen.Pool("waker", gen.CIDR("2001:db8::/64"), gen.Backs(pool.Name))
-	framework.Create(t, tenant, waker)
-	framework.WaitAllocated(t, tenant, waker, ipamv1alpha1.ReasonAllocationSucceeded)
-
-	bind(t, 40, platform, tenant, pool, func(i int) {
+	waker := gen.Pool("waker", gen.CIDR("2001:db8::/64"), gen.Backs("woken"))
+	framework.Create(t, other, waker)
+	framework.WaitAllocated(t, other, waker, ipamv1alpha1.ReasonAllocationSucceeded)
+	bind(t, claims, platform, other, pools["woken"], func(i int) {
 		// A pool that might have served them wakes those that are being bound.
-		framework.Update(t, tenant, waker, func(pool *ipamv1alpha1.IPPool) { pool.Labels = map[string]string{"turn": strconv.Itoa(i)} })
+		framework.Update(t, other, waker, func(pool *ipamv1alpha1.IPPool) { pool.Labels = map[string]string{"turn": strconv.Itoa(i)} })
 	})
-}
-
-// alone is a platform with a controller of its own, a tenant, and a pool of the platform
-// behind a class of the same name.
-func alone(t *testing.T) (*framework.Platform, *framework.Tenant, *ipamv1alpha1.IPPool) {
-	t.Helper()
-	platform := framework.NewPlatform(t)
-	platform.StartController(t)
-	name := framework.Name(t)
-	pool := offer(t, platform, name, platform.CIDR(t))
-	waitOffering(t, platform, name, 1)
-	return platform, platform.Tenant(t), pool
 }
 
 // bind makes claims, and something besides after each, and returns what the controller

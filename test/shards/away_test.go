@@ -87,8 +87,8 @@ func (s *scene) unchanged(tenant *framework.Tenant, claims []*ipamv1alpha1.IPCla
 	}
 }
 
-// Tenants of both shards are served as one platform's, also while a shard is away, and when it is back. What is held there stays
-// held meanwhile. The steps share a platform, and each start of a shard.
+// Tenants of both shards are served as one platform's, also while a shard is away, and when it is back. Its claims keep
+// their blocks meanwhile. The steps share a platform, and each start of a shard.
 func TestShards_AreServedAsOne(t *testing.T) {
 	n := newNetworks(newScene(t))
 	t.Log("a tenant's pool, shared with the other shard")
@@ -119,7 +119,7 @@ func (n *networks) awayBesideTheController() {
 }
 
 // awayWhenTheControllerStarts starts the controller while a shard is away, and has the endpoint slice leave the shard out before
-// it is back. What was deleted there, seen by nobody, is freed when the slice has the shard again, and no sooner.
+// it is back. The block of a claim that was deleted there, seen by nobody, is freed when the slice has the shard again, and no sooner.
 func (n *networks) awayWhenTheControllerStarts() {
 	n.Helper()
 	n.platform.StopController(n)
