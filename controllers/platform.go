@@ -6,15 +6,19 @@ import (
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"github.com/kcp-dev/sdk/apis/core"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
@@ -72,4 +76,35 @@ func Standalone(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (
 		return Workspace{}, fmt.Errorf("read namespace %s, whose UID names the cluster: %w", metav1.NamespaceSystem, err)
 	}
 	return Workspace{Cluster: ledger.ClusterName(namespace.UID), Path: StandalonePath}, nil
+}
+
+// Ledger is the open ledger of a platform, and the queues that it reports to.
+type Ledger struct {
+	*allocator.Allocator
+
+	directory *directory.Directory
+	inbox     *inbox.Inbox
+	cooldowns *catalog.Cooldowns
+}
+
+// OpenLedger opens the ledger of a platform. Of opts it sets what the ledger asks the controllers
+// and tells them: Wake, Cooldown, Changed and Retired. The ledger is frozen until the controllers
+// of a leader have compared it with the published record. The caller closes it.
+func OpenLedger(ctx context.Context, etcd *clientv3.Client, platform Workspace, opts allocator.Options) (*Ledger, error) {
+	known := directory.New(platform)
+	l := &Ledger{directory: known, inbox: inbox.New(known), cooldowns: &catalog.Cooldowns{}}
+	opts.Frozen = true
+	opts.Wake, opts.Retired = l.inbox.Wake, l.inbox.Retired
+	opts.Changed = func(pools allocator.Pools, ids ...ledger.PoolID) { l.inbox.Changed(pools, ids...) }
+	opts.Cooldown = l.cooldowns.Of
+	var err error
+	if l.Allocator, err = allocator.Open(ctx, etcd, opts); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// serves reports whether the workspace is the platform's, or has a binding.
+func (l *Ledger) serves(cluster ledger.ClusterName) bool {
+	return cluster == l.directory.Platform().Cluster || l.directory.Bound(cluster)
 }

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"net/http"
 	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -10,6 +11,10 @@ import (
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/manager/coordinator/basic"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	nop "sigs.k8s.io/multicluster-runtime/providers/nop"
+
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/tenants"
 )
 
 // standby keeps the workspaces from the controllers until this replica leads. Their
@@ -101,3 +106,49 @@ func (f *follower) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
 func (f *follower) Start(ctx context.Context) error { return f.provider.Start(ctx, f.mgr) }
+
+// provider provides the workspaces that bind the export. A follower runs it.
+type provider interface {
+	multicluster.Provider
+	multicluster.ProviderRunnable
+	Reengage(name multicluster.ClusterName)
+	Ready(*http.Request) error
+	Bound(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error)
+}
+
+// bound gives access to the platform, and to the workspaces that bind the export, also before the manager has
+// engaged them: CREATE is answered while a million claims are still being listed. It shows their pools from
+// the cache.
+type bound struct {
+	manager catalog.Clusters
+	tenants provider
+}
+
+// GetCluster implements catalog.Clusters.
+func (b bound) GetCluster(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
+	if name == "" {
+		return b.manager.GetCluster(ctx, name)
+	}
+	return b.tenants.Bound(ctx, name)
+}
+
+func newProvider(opts Options) (provider, error) {
+	if opts.Export == "" {
+		return nobody{nop.New()}, nil
+	}
+	return tenants.New(tenants.Options{
+		Config: opts.Config, Slice: opts.Export, Scheme: opts.Scheme, Directory: opts.Ledger.directory,
+		Logger: opts.Logger.WithName("tenants"),
+	})
+}
+
+// nobody is the provider of a cluster without kcp, which has no tenants.
+type nobody struct{ *nop.Provider }
+
+func (nobody) Reengage(multicluster.ClusterName) {}
+
+func (nobody) Ready(*http.Request) error { return nil }
+
+func (n nobody) Bound(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
+	return n.Get(ctx, name)
+}

@@ -6,7 +6,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
 // In a workspace, every IPAddressClaim of every management cluster has a name of an IPClaim, and no
@@ -47,5 +50,57 @@ func TestNames_OfAnotherManagementCluster(t *testing.T) {
 	claim.Spec.OwnerRef.Name = "other"
 	if one.owns(key, claim) {
 		t.Errorf("IPClaim %s, whose consumer is another, is that of %s", claim.Name, key)
+	}
+}
+
+// Every name of an IPAddressClaim has a name of an IPClaim, and no two the same.
+func TestClaimName(t *testing.T) {
+	long := strings.Repeat("a", validation.DNS1123SubdomainMaxLength)
+	seen := map[string]string{}
+	for _, name := range []string{"web", "web.example", long[5:], long[4:], long[1:], long, long[1:] + "b"} {
+		got := claimName(name)
+		if errs := validation.IsDNS1123Subdomain(got); len(errs) > 0 {
+			t.Errorf("claimName(%q) = %q: %v", name, got, errs)
+		}
+		if other, taken := seen[got]; taken {
+			t.Errorf("claimName(%q) and claimName(%q) are %q", name, other, got)
+		}
+		seen[got] = name
+	}
+}
+
+func TestConsumerOf(t *testing.T) {
+	claim := inPlace.newClaim(machine("web"))
+	if key, ok := inPlace.consumer(claim); !ok || key.Name != "web" || key.Namespace != "default" {
+		t.Errorf("the consumer of %s is %s, %t; want default/web", claim.Name, key, ok)
+	}
+	for what, change := range map[string]func(*ipamv1alpha1.IPClaim){
+		"no consumer":            func(claim *ipamv1alpha1.IPClaim) { claim.Spec.OwnerRef = nil },
+		"another kind":           func(claim *ipamv1alpha1.IPClaim) { claim.Spec.OwnerRef.Kind = "Machine" },
+		"another group":          func(claim *ipamv1alpha1.IPClaim) { claim.Spec.OwnerRef.APIGroup = "example.com" },
+		"another namespace":      func(claim *ipamv1alpha1.IPClaim) { claim.Spec.OwnerRef.Namespace = "kube-system" },
+		"a name that is not its": func(claim *ipamv1alpha1.IPClaim) { claim.Name = "web" },
+	} {
+		other := inPlace.newClaim(machine("web"))
+		change(other)
+		if key, ok := inPlace.consumer(other); ok {
+			t.Errorf("an IPClaim with %s is taken for that of %s", what, key)
+		}
+	}
+}
+
+// Every reason has a word of Cluster API.
+func TestTranslate(t *testing.T) {
+	for reason, want := range map[ipamv1alpha1.Reason]string{
+		ipamv1alpha1.ReasonPoolExhausted:        capiv1.IPAddressClaimReadyPoolExhaustedReason,
+		ipamv1alpha1.ReasonNoOfferingPool:       capiv1.IPAddressClaimReadyPoolNotReadyReason,
+		ipamv1alpha1.ReasonPoolNotFound:         capiv1.IPAddressClaimReadyPoolNotReadyReason,
+		ipamv1alpha1.ReasonQuotaExceeded:        capiv1.IPAddressClaimReadyAllocationFailedReason,
+		ipamv1alpha1.ReasonAllocationRetained:   capiv1.IPAddressClaimReadyAllocationFailedReason,
+		ipamv1alpha1.ReasonPrefixLengthRejected: capiv1.IPAddressClaimReadyAllocationFailedReason,
+	} {
+		if got := translate(reason); got != want {
+			t.Errorf("translate(%s) = %s; want %s", reason, got, want)
+		}
 	}
 }

@@ -1,13 +1,21 @@
 package claim
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
+	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 func TestMemory_RecordJustMade(t *testing.T) {
@@ -80,5 +88,120 @@ func TestMemory_AnotherName(t *testing.T) {
 	m.met("uid", slot(""))
 	if m.hides("uid", record.Slot{Name: "alloc-2"}) {
 		t.Error("hides(alloc-2) = true after alloc-1 was in the way; want false")
+	}
+}
+
+// withdrawals is a ledger that counts who waits no more.
+type withdrawals struct {
+	views.Waits
+	count int
+}
+
+func (w *withdrawals) Withdraw(ledger.ClaimID) { w.count++ }
+
+// servers say whether a claim is gone.
+type servers struct {
+	Releases
+	gone  bool
+	err   error
+	asked int
+}
+
+func (s *servers) Gone(context.Context, ledger.Holder) (bool, error) {
+	s.asked++
+	return s.gone, s.err
+}
+
+// A claim that was denied is asked for before it is bound again, and one that is gone
+// waits for nothing any more.
+func TestConfirm(t *testing.T) {
+	t.Parallel()
+	fault := errors.New("no answer")
+	for _, tt := range []struct {
+		name      string
+		denied    bool
+		servers   servers
+		want      error
+		asked     int
+		withdrawn int
+		denies    bool // afterwards
+	}{
+		{name: "never denied", servers: servers{gone: true}},
+		{name: "gone", denied: true, servers: servers{gone: true}, want: errGone, asked: 1, withdrawn: 1, denies: true},
+		{name: "there after all", denied: true, asked: 1},
+		{name: "nobody knows", denied: true, servers: servers{err: fault}, want: fault, asked: 1, denies: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ledger, servers := &withdrawals{}, &tt.servers
+			p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: views.Ledger{Waits: ledger}, Releases: servers}}, claim: gen.Claim("c")}
+			if tt.denied {
+				p.memory.markGone(p.claim.UID)
+			}
+			if err := p.confirmAlive(t.Context()); !errors.Is(err, tt.want) {
+				t.Errorf("confirm says %v; want %v", err, tt.want)
+			}
+			denies := p.memory.markedGone(p.claim.UID)
+			if servers.asked != tt.asked || ledger.count != tt.withdrawn || denies != tt.denies {
+				t.Errorf("asked %d times, withdrawn %d times, denied %t; want %d, %d, %t",
+					servers.asked, ledger.count, denies, tt.asked, tt.withdrawn, tt.denies)
+			}
+		})
+	}
+}
+
+// interrupted is a ledger in which something happens once, right after a Bind.
+type interrupted struct {
+	views.Blocks
+	by func()
+}
+
+func (i *interrupted) Bind(ctx context.Context, r ledger.Request) (ledger.Block, error) {
+	b, err := i.Blocks.Bind(ctx, r)
+	if i.by != nil {
+		i.by()
+		i.by = nil
+	}
+	return b, err
+}
+
+// hinted are releases that take every hint.
+type hinted struct{ Releases }
+
+func (hinted) Deleted(ledger.Holder, *ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {}
+func (hinted) Missed(ledger.Holder, *ipamv1alpha1.IPClaim)                              {}
+
+// A claim is deleted during its pass, which ends after the event of the deletion. What the pass notes of the claim
+// is forgotten, too. Of a claim that the cache still shows it is kept.
+func TestReconcile_ForgetsAClaimDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, deleted := range []bool{true, false} {
+		s := newScene(t, allocator.Options{}, offered())
+		tenant := s.tenant
+		q := inbox.NewQueue("forgotten")
+		t.Cleanup(q.ShutDown)
+		claim := gen.Claim("c", gen.OfClass("internal"))
+		if err := tenant.Client.Create(t.Context(), bare(claim)); err != nil {
+			t.Fatal(err)
+		}
+		handler := s.onClaim("tenant", tenant)
+		s.Releases = hinted{}
+		s.Reconciler.Ledger.Blocks = &interrupted{Blocks: s.ledger, by: func() {
+			tenant.denies = true
+			if !deleted {
+				return
+			}
+			if err := tenant.Client.Delete(t.Context(), claim); err != nil {
+				t.Error(err)
+			}
+			handler.Delete(t.Context(), event.DeleteEvent{Object: claim}, q)
+		}}
+		if _, err := s.Reconcile(t.Context(), requestIn("tenant", "c")); err != nil {
+			t.Fatal(err)
+		}
+		if denied := s.memory.markedGone(claim.UID); denied == deleted || deleted && len(s.memory.claims) > 0 {
+			t.Errorf("deleted: %t; of claims is known %+v; want nothing of a deleted one, and that the server denied one that is shown",
+				deleted, s.memory.claims)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 // publish writes the record of the block, and sets the claim's status to it.
@@ -88,4 +90,84 @@ func (p *pass) createRecord(ctx context.Context, want *ipamv1alpha1.IPAllocation
 	}
 	p.memory.made(p.claim.UID, p.slot)
 	return nil
+}
+
+// bound reports whether the claim has its block and its record as it should
+// be, so that there is nothing to do.
+func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool {
+	status := &claim.Status
+	return status.Phase == ipamv1alpha1.ClaimBound &&
+		status.ObservedGeneration == claim.Generation && !outcome.Failing(status.Conditions) &&
+		record != nil && record.Spec.ClaimRef != nil && record.Spec.ClaimRef.UID == claim.UID &&
+		record.Status.AllocatedCIDR == status.AllocatedCIDR && record.Status.Address == status.Address &&
+		status.PoolRef != nil && equality.Semantic.DeepEqual(*status.PoolRef, record.Spec.PoolRef) &&
+		status.BoundAllocationRef != nil && status.BoundAllocationRef.Name == record.Name
+}
+
+// succeeded sets the status of a claim that has its block, recorded under that name. Empty: it has no record, as it is a range.
+func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha1.PoolRef, recorded string) {
+	status := &claim.Status
+	status.Phase = ipamv1alpha1.ClaimBound
+	status.AllocatedCIDR = block.Prefix.String()
+	status.Address = record.Address(block.Prefix)
+	status.ClassName = block.Class
+	status.IPFamily = resolve.Family(block.Prefix)
+	status.PoolRef = &pool
+	status.BoundAllocationRef = nil
+	if recorded != "" {
+		status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: recorded}
+	}
+	status.ObservedGeneration = claim.Generation
+	outcome.Succeed(&status.Conditions, claim.Generation, "bound to "+block.Prefix.String())
+	dispute(&status.Conditions, claim.Generation, block)
+}
+
+// refused sets the status of a claim that waits. What was allocated is never
+// taken back from a bound one: that only says that something else is being retried.
+func refused(claim *ipamv1alpha1.IPClaim, refusal *outcome.Refusal) {
+	status := &claim.Status
+	if status.AllocatedCIDR != "" {
+		outcome.Retry(&status.Conditions, claim.Generation, refusal)
+		return
+	}
+	status.Address, status.PoolRef, status.BoundAllocationRef = "", nil, nil
+	if outcome.Changed(status.Conditions, refusal) { // a claim is not written for its columns alone
+		status.ClassName = cmp.Or(status.ClassName, claim.Spec.ClassName)
+	}
+	status.Requested = cmp.Or(status.Requested, ipamv1alpha1.RequestedColumn(claim.Spec))
+	status.Phase = ipamv1alpha1.ClaimPending
+	if refusal.Reason == ipamv1alpha1.ReasonError {
+		status.Phase = ipamv1alpha1.ClaimError
+	}
+	status.ObservedGeneration = claim.Generation
+	outcome.Refuse(&status.Conditions, claim.Generation, refusal)
+}
+
+// requested is the block that a claim asks for: by itself, else by the length that the plan gives.
+func requested(spec ipamv1alpha1.IPClaimSpec, plan resolve.Plan) string {
+	length := plan.Length
+	if n := len(plan.Chain); n > 0 && spec.Target == ipamv1alpha1.TargetScopeRange {
+		length = plan.Chain[n-1].Length
+	}
+	if length == 0 && len(plan.Candidates) > 0 {
+		length = plan.Candidates[0].Length
+	}
+	if text := ipamv1alpha1.RequestedColumn(spec); text != "" || length == 0 {
+		return text
+	}
+	return fmt.Sprintf("/%d", length)
+}
+
+// component is the reporter of the controller's events.
+const component = "ipam-controller"
+
+// warn emits the event of a refusal. Success has none, unless something had failed: it
+// is in the status.
+func (p *pass) warn(refusal *outcome.Refusal) {
+	p.tell(corev1.EventTypeWarning, refusal.Reason, refusal.Message)
+}
+
+// tell emits an event on the claim.
+func (p *pass) tell(kind string, reason ipamv1alpha1.Reason, message string) {
+	p.cluster.GetEventRecorder(component).Eventf(p.claim, nil, kind, string(reason), "Allocate", "%s", message)
 }

@@ -1,12 +1,24 @@
 package claim
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
@@ -39,5 +51,128 @@ func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 				t.Errorf("%d withdrawn from the ledger, want one", ledger.count)
 			}
 		})
+	}
+}
+
+// lists notes at which pools claims were told to wait.
+type lists struct {
+	views.Waits
+
+	mu sync.Mutex
+	at map[ledger.PoolID][]ledger.ClaimID
+}
+
+// noteWaits returns the waits of a ledger, which are noted from then on.
+func noteWaits(l *views.Ledger) *lists {
+	w := &lists{Waits: l.Waits, at: map[ledger.PoolID][]ledger.ClaimID{}}
+	l.Waits = w
+	return w
+}
+
+func (w *lists) Add(r ledger.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.at[r.Pool], r.Holder.Claim) {
+		w.at[r.Pool] = append(w.at[r.Pool], r.Holder.Claim)
+	}
+	w.Waits.Add(r)
+}
+
+func (w *lists) KeepOnly(claim ledger.ClaimID, at ...ledger.PoolID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for pool, claims := range w.at {
+		if !slices.Contains(at, pool) {
+			w.at[pool] = slices.DeleteFunc(claims, func(c ledger.ClaimID) bool { return c == claim })
+		}
+	}
+	w.Waits.KeepOnly(claim, at...)
+}
+
+func (w *lists) Withdraw(claim ledger.ClaimID) { w.KeepOnly(claim) }
+
+// count returns the number of claims that wait at a pool.
+func (w *lists) count(pool ledger.PoolID) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.at[pool])
+}
+
+// A class changes, and the 100,000 claims that wait for it are requeued.
+func BenchmarkWaiting_On(b *testing.B) {
+	w := &waiting{}
+	class := topic{kind: classTopic, name: "c"}
+	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 100_000 {
+		// A hundred are of one second, as those of one manifest: their names decide.
+		claim := gen.Claim(fmt.Sprintf("claim-%06d", i*7919%100_000), gen.Created(made.Add(time.Duration(i/100)*time.Second)))
+		cluster := multicluster.ClusterName(fmt.Sprintf("workspace-%d", i%300))
+		w.enter(requestIn(cluster, claim.Name), claim, []topic{class})
+	}
+	for b.Loop() {
+		if woken := w.on(class); len(woken) != 100_000 {
+			b.Fatalf("on = %d claims, want 100,000", len(woken))
+		}
+	}
+}
+
+// meanwhile is a ledger in which something happens after the first Bind has decided.
+type meanwhile struct {
+	views.Blocks
+	happens func()
+}
+
+func (m *meanwhile) Bind(ctx context.Context, r ledger.Request) (ledger.Block, error) {
+	block, err := m.Blocks.Bind(ctx, r)
+	if happens := m.happens; happens != nil {
+		m.happens = nil
+		happens()
+	}
+	return block, err
+}
+
+func (*alive) Deleted(ledger.Holder, *ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {}
+
+// TestWaiting_Replaced: a claim that waits, and whose name another claim has by now, leaves the ledger's
+// waiting lists, also if it was replaced during the pass that entered it there.
+func TestWaiting_Replaced(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	if _, err := s.ledger.Bind(t.Context(), ledger.Request{
+		Pool: "uid-of-p", Length: 24, Holder: ledger.Holder{Claim: "x", Cluster: "tenant", Namespace: "default", Name: "x"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	events := inbox.NewQueue("replaced")
+	defer events.ShutDown()
+	old := func(uid types.UID, options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
+		claim := gen.Claim("c", append(options, gen.UID(uid))...)
+		claim.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Minute).Truncate(time.Second))
+		return claim
+	}
+	first, second := old("a", gen.OfClass("internal"), gen.Length(24)), old("b", gen.FromPool("none"))
+	cache, handler := s.tenant.Client, s.onClaim("tenant", s.tenant)
+	if err := cache.Create(t.Context(), bare(first)); err != nil {
+		t.Fatal(err)
+	}
+	handler.Create(t.Context(), event.CreateEvent{Object: first}, events)
+	waits := noteWaits(&s.Reconciler.Ledger)
+	s.Reconciler.Ledger.Blocks = &meanwhile{Blocks: s.ledger, happens: func() {
+		if err := cache.Delete(t.Context(), first); err != nil {
+			t.Error(err)
+		}
+		if err := cache.Create(t.Context(), bare(second)); err != nil {
+			t.Error(err)
+		}
+		gone := first.DeepCopy()
+		gone.ResourceVersion = "77"
+		handler.Delete(t.Context(), event.DeleteEvent{Object: gone}, events)
+		handler.Create(t.Context(), event.CreateEvent{Object: second}, events)
+	}}
+	for range 2 { // one pass for each: the events came together
+		_, _ = s.Reconcile(t.Context(), requestIn("tenant", "c")) // that the first is gone is no matter here
+	}
+	if n := waits.count("uid-of-p"); n != 0 {
+		t.Errorf("%d claims wait for room in the pool, want none: one is gone, and its successor asks for another pool", n)
 	}
 }

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -107,4 +108,22 @@ func (d *draft) statusOrEmpty() any {
 		return status
 	}
 	return map[string]any{}
+}
+
+// keep restores the status of a claim that an UPDATE has changed. The API server asks only when
+// the status differs, and not when the system writes.
+func keep(_ context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	updated, err := readDraft(req.Object.Raw)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := readDraft(req.OldObject.Raw)
+	if err != nil {
+		return nil, err
+	}
+	if !sameStatus(updated, stored) {
+		updated.setStatus(stored.Object["status"])
+		updated.disownStatus()
+	}
+	return updated.allowed()
 }

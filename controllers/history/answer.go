@@ -3,12 +3,16 @@ package history
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -167,4 +171,31 @@ func holderOf(t ledger.Tenure) Holder {
 		h.Ends = t.Answered.Add(promise.Grace)
 	}
 	return h
+}
+
+// Path is where a controller answers, below its socket.
+const Path = "history"
+
+// Handler answers queries over HTTP: a Query as JSON, and an Answer.
+func Handler(ledger Ledger, names Names) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var q Query
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+			http.Error(w, "send a query: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		answer, err := Find(r.Context(), ledger, names, q)
+		if err != nil {
+			status := http.StatusServiceUnavailable
+			if errors.Is(err, ErrQuery) {
+				status = http.StatusBadRequest
+			}
+			http.Error(w, err.Error(), status)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			log.FromContext(r.Context()).Error(err, "answer")
+		}
+	}
 }

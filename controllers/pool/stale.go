@@ -1,15 +1,22 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 
 	"go4.org/netipx"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
@@ -61,4 +68,57 @@ func reachesBeyond(these, others []netip.Prefix) (bool, error) {
 	}
 	set, err := rest.IPSet()
 	return err == nil && len(set.Ranges()) > 0, err
+}
+
+// Adoption knows what the ledger has lost, and takes it from the published record.
+type Adoption interface {
+	// Whole reports whether the ledger has all that it had when a pool's status
+	// was written. If not, the pool stays frozen until it has.
+	Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha1.IPPoolStatus) (bool, error)
+}
+
+// errLost: what was published of the pool is not in the ledger. Whatever were
+// decided by that ledger could give an address a second owner.
+var errLost error = &outcome.Fault{
+	Message: "frozen: the ledger was lost or restored from an older copy, and takes the blocks from the published records first",
+}
+
+// whole makes sure that the ledger has lost nothing of the pool. Before a root pool
+// is registered, nothing may be lost of those either that it might overlap.
+func (p *pass) whole(ctx context.Context) error {
+	if whole, err := p.Adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
+		return cmp.Or(err, errLost)
+	}
+	if _, known := p.Ledger.Pools.Get(p.id); known || p.pool.Spec.ParentPoolRef != nil {
+		return nil
+	}
+	others := &ipamv1alpha1.IPPoolList{}
+	if err := p.cluster.GetCache().List(ctx, others, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the pools of the workspace: %w", err)
+	}
+	for i := range others.Items {
+		id, ok := catalog.ShownID(&others.Items[i], p.owner.Cluster)
+		if !ok {
+			continue // it never had a CIDR
+		}
+		if whole, err := p.Adoption.Whole(ctx, id, others.Items[i].Status); err != nil || !whole {
+			err = cmp.Or(err, errLost)
+			refusal, _ := outcome.Failed(err)
+			return &outcome.Fault{Message: fmt.Sprintf("pool %s is %s", others.Items[i].Name, refusal.Message), Err: err}
+		}
+	}
+	return nil
+}
+
+// freeze says that the pool gives nothing out for now, with an event when that is
+// news, and returns the fault for the log. Its figures, and what they say of the ledger, stay as they were
+// published.
+func (p *pass) freeze(ctx context.Context, err error) error {
+	refusal, err := outcome.Failed(err)
+	if ready := meta.FindStatusCondition(p.pool.Status.Conditions, ipamv1alpha1.ConditionReady); ready == nil || ready.Message != refusal.Message {
+		p.warn(refusal)
+		log.FromContext(ctx).Info("pool frozen", "prefix", p.pool.Status.AllocatedCIDR)
+	}
+	refused(p.pool, refusal)
+	return err
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -200,3 +202,10 @@ func deleteRecord(ctx context.Context, record *ipamv1alpha1.IPAllocation, worksp
 func exactly(record *ipamv1alpha1.IPAllocation) client.Preconditions {
 	return client.Preconditions{UID: new(record.UID), ResourceVersion: new(record.ResourceVersion)}
 }
+
+var expirations = prometheus.NewCounter(prometheus.CounterOpts{
+	Name: "ipam_release_expired_total",
+	Help: "Retained blocks that were released because their lease was over.",
+})
+
+func init() { metrics.Registry.MustRegister(expirations) }

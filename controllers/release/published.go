@@ -3,14 +3,18 @@ package release
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	poll "k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
 // Gone reports whether the servers say, now, that the holder does not exist. It
@@ -56,4 +60,52 @@ func (c *Controller) look(ctx context.Context, h ledger.Holder) (live.Answer, er
 		return live.Answer{}, fmt.Errorf("look for %s/%s: %w", h.Namespace, h.Name, err)
 	}
 	return answer, nil
+}
+
+// glance is how often a release is settled again that somebody waits for.
+const glance = 50 * time.Millisecond
+
+var _ door.Releaser = (*Controller)(nil)
+
+// Released implements door.Releaser. It settles the release once more for as long as ctx lasts: another replica, or the hint
+// of the deletion, may be settling it, too.
+func (c *Controller) Released(ctx context.Context, in ledger.ClusterName, of *ipamv1alpha1.IPAllocation) (gone bool, err error) {
+	name, uid := of.HeldBy()
+	holder := ledger.Holder{Claim: ledger.ClaimID(uid), Cluster: in, Namespace: of.Namespace, Name: name}
+	waitErr := poll.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
+		var done bool
+		gone, done, err = c.released(ctx, holder, of)
+		return done, nil
+	})
+	if err == nil && !gone {
+		err = waitErr
+	}
+	return gone, err
+}
+
+// released settles the release once. It reports whether the record is gone, and whether nothing more is to be expected.
+//
+// A record that is retained by now is deleted here. To leave that to the API server, which was asked to, is not certain: it refuses
+// by the record as it was before, and reads it once more only if it had that from its cache.
+func (c *Controller) released(ctx context.Context, h ledger.Holder, of *ipamv1alpha1.IPAllocation) (gone, done bool, err error) {
+	answer, err := c.look(ctx, h)
+	if err != nil || answer.Verdict != live.Gone || c.seen(h.Claim).outdated(answer.Revision) {
+		return false, answer.Verdict == live.Alive, err
+	}
+	settled, settleErr := c.Settle(ctx, h)
+	now := &ipamv1alpha1.IPAllocation{}
+	err = answer.Client.Get(ctx, client.ObjectKeyFromObject(of), now)
+	switch {
+	case absent.Object(err, records, of.Name), err == nil && now.UID != of.UID:
+		return true, true, nil
+	case err != nil:
+		return false, false, fmt.Errorf("read IPAllocation %s/%s: %w", of.Namespace, of.Name, err)
+	case now.Spec.ClaimRef != nil:
+		return false, settled, settleErr
+	}
+	if err := deleteRecord(ctx, now, answer.Client); err != nil {
+		return false, false, err
+	}
+	_, err = c.Settle(ctx, h)
+	return true, true, err
 }

@@ -1,10 +1,20 @@
 package catalog
 
 import (
+	"context"
 	"testing"
+	"time"
+
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
@@ -32,5 +42,123 @@ func TestReclaims(t *testing.T) {
 		if got, err := c.Reclaims(t.Context(), tt.own, tt.class); err != nil || got != tt.want {
 			t.Errorf("Reclaims(%q, %q) = %q, %v; want %q", tt.own, tt.class, got, err, tt.want)
 		}
+	}
+}
+
+// platform is the one workspace that is engaged, and a ledger that knows some pools.
+type platform struct {
+	testbed.Clusters
+	pools map[ledger.PoolID]ledger.Pool
+}
+
+func (p platform) Get(id ledger.PoolID) (ledger.Pool, bool) {
+	known, ok := p.pools[id]
+	return known, ok
+}
+
+// The longer one counts, of what exists. Of a pool whose workspace is bound and not served yet,
+// nobody can tell.
+func TestCooldowns(t *testing.T) {
+	short, long, none := gen.Pool("short", gen.Cooldown("10s")), gen.Pool("long", gen.Cooldown("1h")), gen.Pool("none")
+	minute := gen.Class("minute", gen.Cooldown("1m"))
+	p := platform{
+		Clusters: testbed.Clusters{"": testbed.NewWorkspace(t, short, long, none, minute)},
+		pools:    map[ledger.PoolID]ledger.Pool{},
+	}
+	for _, pool := range []*ipamv1alpha1.IPPool{short, long, none} {
+		id := ledger.PoolID(pool.UID)
+		p.pools[id] = ledger.Pool{ID: id, Cluster: "platform", Name: pool.Name}
+	}
+	p.pools["former"] = ledger.Pool{ID: "former", Cluster: "platform", Name: "long"} // another one has its name
+	p.pools["left"] = ledger.Pool{ID: "left", Cluster: "left", Name: "long"}
+	space := ledger.AddressSpaceID("uid-of-long", "w", nil)
+	p.pools[space] = ledger.Pool{ID: space, Cluster: "platform", Name: "long", Derived: &ledger.Derived{Of: "uid-of-long"}}
+	cooldowns := &Cooldowns{}
+	if _, err := cooldowns.Of(ledger.Block{}); err == nil {
+		t.Error("Of = nil before there is a catalog, want an error")
+	}
+	known := directory.New(directory.Workspace{Cluster: "platform"})
+	cooldowns.Serve(&Catalog{Clusters: p, Directory: known}, p)
+	for _, tt := range []struct {
+		pool  ledger.PoolID
+		class string
+		want  time.Duration
+	}{
+		{ledger.PoolID(short.UID), "", 10 * time.Second},
+		{ledger.PoolID(short.UID), "minute", time.Minute},
+		{ledger.PoolID(short.UID), "gone", 10 * time.Second},
+		{ledger.PoolID(long.UID), "minute", time.Hour},
+		{ledger.PoolID(none.UID), "", 0},
+		{ledger.PoolID(none.UID), "minute", time.Minute},
+		{space, "minute", time.Hour},
+		{"former", "", 0},
+		{"left", "", 0},
+		{"unknown", "minute", time.Minute},
+	} {
+		if got, err := cooldowns.Of(ledger.Block{Pool: tt.pool, Class: tt.class}); err != nil || got != tt.want {
+			t.Errorf("Of(%s, %q) = %s, %v, want %s", tt.pool, tt.class, got, err, tt.want)
+		}
+	}
+	binding := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
+		UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "left", "kcp.io/path": "root:left"},
+	}}
+	conditions.MarkTrue(binding, conditionsv1alpha1.ReadyCondition)
+	known.Observe(nobody{})
+	known.Seen("endpoint", binding)
+	if got, err := cooldowns.Of(ledger.Block{Pool: "left"}); err == nil {
+		t.Errorf("Of a pool whose workspace is bound and not served = %s, want an error", got)
+	}
+	leases := Leases{Catalog: &Catalog{Clusters: p, Directory: known}, Pools: p}
+	if got, err := leases.Of(t.Context(), ledger.Block{Pool: "left"}); err == nil {
+		t.Errorf("the lease of a block of such a pool is %s, want an error: the pool may bound it", got)
+	}
+}
+
+// nobody ignores what the directory tells of workspaces.
+type nobody struct{}
+
+func (nobody) Arrived(ledger.ClusterName)             {}
+func (nobody) Leaving(ledger.ClusterName)             {}
+func (nobody) Departed(ledger.ClusterName)            {}
+func (nobody) Named(directory.Workspace)              {}
+func (nobody) Contested(string, []ledger.ClusterName) {}
+
+// TestView_Unreadable: a pool or class that cannot be read is offered to nobody, and looks like one that does not exist. What
+// is known of it says how its blocks are given back.
+func TestView_Unreadable(t *testing.T) {
+	pool, class := gen.Pool("p", gen.Cooldown("1h")), gen.Class("c", gen.Cooldown("2h"))
+	class.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
+	for _, obj := range []client.Object{pool, class} {
+		obj.SetAnnotations(map[string]string{decode.Mark: "spec.x"})
+	}
+	reader := testbed.NewClient(t).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			if _, ok := obj.(*ipamv1alpha1.IPPool); ok {
+				return decode.Unreadable(pool)
+			}
+			return decode.Unreadable(class)
+		},
+	}).Build()
+	id := ledger.PoolID(pool.UID)
+	p := platform{Clusters: testbed.Clusters{"": &testbed.Workspace{Client: reader}}, pools: map[ledger.PoolID]ledger.Pool{id: {ID: id, Cluster: "platform", Name: "p"}}}
+	known := directory.New(directory.Workspace{Cluster: "platform"})
+	c := &Catalog{Clusters: p, Directory: known}
+	view := c.View(t.Context())
+	_, hasPool := view.Pool(known.Platform(), "p")
+	if _, hasClass := view.Class("c"); hasPool || hasClass || view.Err() != nil {
+		t.Errorf("the view has the pool: %t, the class: %t, %v; want neither, and no error", hasPool, hasClass, view.Err())
+	}
+	if got := pointers([]ipamv1alpha1.IPPool{*pool, *gen.Pool("q")}); len(got) != 1 || got[0].Name != "q" {
+		t.Errorf("a list has %v, want q alone", got)
+	}
+	cooldowns := &Cooldowns{}
+	cooldowns.Serve(c, p)
+	for class, want := range map[string]time.Duration{"": time.Hour, "c": 2 * time.Hour} {
+		if got, err := cooldowns.Of(ledger.Block{Pool: id, Class: class}); got != want || err != nil {
+			t.Errorf("the block of class %q cools for %s, %v; want %s", class, got, err, want)
+		}
+	}
+	if got, err := c.Reclaims(t.Context(), "", "c"); got != ledger.Retain || err != nil {
+		t.Errorf("Reclaims = %s, %v; want Retain", got, err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
 // A workspace that has much waiting delays the others by one each.
@@ -36,5 +38,65 @@ func TestQueue_WorkspacesTakeTurns(t *testing.T) {
 	const want = "storm-0 calm-0 storm-1 calm-1 storm-2 late-0 storm-3 storm-4 storm-0 storm-1"
 	if got := strings.Join(order, " "); got != want || queue.Len() != 0 {
 		t.Errorf("the order is %s, and %d wait\nwant %s", got, queue.Len(), want)
+	}
+}
+
+// What happens does not wait for what the first list has shown, not in the same workspace either,
+// and what it has shown is not kept waiting for ever.
+func TestInbox_ListedClaimsComeLater(t *testing.T) {
+	t.Parallel()
+	i := New(directory.New(directory.Workspace{Cluster: "platform"}))
+	defer i.Claims.ShutDown()
+	const many = 100
+	for n := range many {
+		i.Listed(Request("w", client.ObjectKey{Name: fmt.Sprint("listed-", n)}))
+	}
+	fresh := Request("w", client.ObjectKey{Name: "fresh"})
+	i.Claims.Add(fresh)
+	got, _ := i.Claims.Get()
+	if got != fresh {
+		t.Errorf("the first is %v, want the claim that was made since", got)
+	}
+	i.Claims.Done(got)
+
+	listed := 0
+	for n := range listedShare {
+		i.Claims.Add(Request("w", client.ObjectKey{Name: fmt.Sprint("fresh-", n)}))
+	}
+	for range listedShare {
+		item, _ := i.Claims.Get()
+		if item.Name == fmt.Sprint("listed-", listed) {
+			listed++
+		}
+		i.Claims.Done(item)
+	}
+	if listed != 1 {
+		t.Errorf("of %d items %d were listed, want 1, in their order", listedShare, listed)
+	}
+	if got, want := i.Claims.Len(), many; got != want {
+		t.Errorf("%d wait, want %d", got, want)
+	}
+}
+
+// A claim that waits already keeps its place. One that changes afterwards does not come later.
+func TestInbox_ListedAndWaiting(t *testing.T) {
+	t.Parallel()
+	i := New(directory.New(directory.Workspace{Cluster: "platform"}))
+	defer i.Claims.ShutDown()
+	a, b := Request("w", client.ObjectKey{Name: "a"}), Request("w", client.ObjectKey{Name: "b"})
+	i.Claims.Add(a)
+	i.Claims.Add(b)
+	i.Listed(a)
+	for _, want := range []string{"a", "b"} {
+		item, _ := i.Claims.Get()
+		if item.Name != want {
+			t.Errorf("%s is taken, want %s", item.Name, want)
+		}
+		i.Claims.Done(item)
+	}
+	i.Listed(b)
+	i.Claims.Add(a)
+	if item, _ := i.Claims.Get(); item != a {
+		t.Errorf("%s is taken, want a: that it was listed once is over", item.Name)
 	}
 }

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"strings"
@@ -9,10 +10,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -113,4 +117,93 @@ func TestMapper_StoredVersions(t *testing.T) {
 			t.Errorf("%s can be read as %s, want v1alpha2 alone", kind.Kind, mapping.GroupVersionKind)
 		}
 	}
+}
+
+// odd is a claim with a value that Go does not read.
+const odd = `{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{"namespace":"default","name":"c","uid":"uid-of-c"},
+"spec":{"prefixLength":99999999999},"status":{"allocatedCIDR":"10.0.0.0/24"}}`
+
+// TestHolder_Unreadable: a claim that cannot be read is not gone, whoever looks for it.
+func TestHolder_Unreadable(t *testing.T) {
+	for _, uid := range []string{"uid-of-c", "uid-of-its-successor"} {
+		endpoint := newSite(t)
+		endpoint.bind("9", "w")
+		endpoint.serve(claimPath, json.RawMessage(odd))
+		_, reader := newWorld(t, endpoint)
+		h := theClaim
+		h.Claim = ledger.ClaimID(uid)
+		if answer, err := reader.Holder(t.Context(), h); err == nil || answer.Verdict != Unknown {
+			t.Errorf("the verdict on the claim %s is %v, %v; want Unknown and an error", uid, answer.Verdict, err)
+		}
+	}
+}
+
+// TestEach_OneUnreadable: an object that cannot be read is told with the others, marked, with all that is known of it.
+func TestEach_OneUnreadable(t *testing.T) {
+	platform, reader := newWorld(t)
+	list := map[string]any{
+		"apiVersion": "ipam.miloapis.com/v1alpha1", "kind": "IPClaimList", "metadata": map[string]any{},
+		"items": []any{claimList("", "a").Items[0], json.RawMessage(odd), claimList("", "b").Items[0]},
+	}
+	platform.serve(claimsPath, list)
+	var names []string
+	err := reader.Each(t.Context(), &ipamv1alpha1.IPClaimList{}, func(_ ledger.ClusterName, object client.Object) {
+		names = append(names, object.GetName())
+		claim := object.(*ipamv1alpha1.IPClaim)
+		if marked := decode.Unreadable(claim) != nil; marked != (claim.Name == "c") || claim.Status.AllocatedCIDR != "10.0.0.0/24" {
+			t.Errorf("claim %s is unreadable: %t, and shows %q", claim.Name, marked, claim.Status.AllocatedCIDR)
+		}
+	})
+	if err != nil || len(names) != 3 {
+		t.Errorf("Each = %v and told %v, want a, c and b", err, names)
+	}
+}
+
+// A cache whose watch has stalled shows for ever what it showed last. The reader asks
+// the server.
+func TestHolder_WhileTheCacheHasStalled(t *testing.T) {
+	endpoint := newSite(t)
+	_, reader := newWorld(t, endpoint)
+	endpoint.bind("9", "w")
+	endpoint.holds("uid-of-c")
+	claim := gen.Claim("c")
+	claim.UID = "uid-of-c"
+	stalled := stalledCache(t, reader, endpoint, *claim)
+
+	key := client.ObjectKeyFromObject(claim)
+	endpoint.lacks()
+	if err := stalled.Get(t.Context(), key, &ipamv1alpha1.IPClaim{}); err != nil {
+		t.Fatalf("the cache has not stalled: %v", err)
+	}
+	asks(t, reader, Gone)
+
+	stalled = stalledCache(t, reader, endpoint)
+	endpoint.holds("uid-of-c")
+	if err := stalled.Get(t.Context(), key, &ipamv1alpha1.IPClaim{}); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Fatalf("the cache has not stalled: %v", err)
+	}
+	asks(t, reader, Alive)
+}
+
+// stalledCache is a cache of the workspace w that has listed these claims, and whose
+// watch brings nothing.
+func stalledCache(t *testing.T, reader *Reader, endpoint *site, claims ...ipamv1alpha1.IPClaim) cache.Cache {
+	t.Helper()
+	list := &ipamv1alpha1.IPClaimList{
+		TypeMeta: metav1.TypeMeta{APIVersion: ipamv1alpha1.GroupVersion.String(), Kind: "IPClaimList"},
+		ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: claims,
+	}
+	endpoint.serve("/clusters/w/apis/ipam.miloapis.com/v1alpha1/ipclaims", list)
+	c, err := cache.New(&rest.Config{Host: endpoint.URL + "/clusters/w"}, cache.Options{Scheme: reader.opts.Scheme, Mapper: reader.mapper})
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	if _, err := c.GetInformer(t.Context(), &ipamv1alpha1.IPClaim{}); err != nil {
+		t.Fatalf("GetInformer: %v", err)
+	}
+	go func() { _ = c.Start(t.Context()) }() // it ends with the test
+	if !c.WaitForCacheSync(t.Context()) {
+		t.Fatal("the cache has not listed the claims")
+	}
+	return c
 }

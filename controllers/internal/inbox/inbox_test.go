@@ -2,11 +2,13 @@ package inbox
 
 import (
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -183,5 +185,55 @@ func TestRetired_WakesTheWorkspaceThatThePoolCountedFor(t *testing.T) {
 		if want := map[multicluster.ClusterName]bool{"": true, "w": true}; !maps.Equal(woken, want) {
 			t.Errorf("%s: the pools of %v are requeued, want %v", name, woken, want)
 		}
+	}
+}
+
+// However often one of many pools that share a block is looked for, its turn comes once in
+// a round, and no two have theirs less than the interval apart. A few take no turns.
+func TestUntilTurn(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, of := range []int{few + 1, 64} {
+		round, turns := time.Duration(of)*apart, map[time.Duration]int{}
+		for place := range of {
+			for now := start; now.Before(start.Add(round)); now = now.Add(7 * time.Millisecond) {
+				wait := untilTurn(now, place, of)
+				if wait < 0 || wait >= round {
+					t.Fatalf("untilTurn(%v, %d, %d) = %v; want at least 0 and less than %v", now, place, of, wait, round)
+				}
+				turn := now.Add(wait).Sub(start) % round
+				if other, taken := turns[turn]; taken && other != place {
+					t.Fatalf("pools %d and %d of %d both have their turn at %v", place, other, of, turn)
+				}
+				turns[turn] = place
+			}
+		}
+		if len(turns) != of {
+			t.Errorf("%d pools have %d turns in a round; want one each", of, len(turns))
+		}
+	}
+	for of := 1; of <= few; of++ {
+		if wait := untilTurn(start, of-1, of); wait != 0 {
+			t.Errorf("untilTurn of %d pools = %v; want 0", of, wait)
+		}
+	}
+}
+
+// The oldest comes first, among those of one second the first by workspace, namespace and
+// name. One that is listed twice comes once.
+func TestOldestFirst(t *testing.T) {
+	t.Parallel()
+	old := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	want := []Waiter{
+		{Request("z", client.ObjectKey{Namespace: "z", Name: "z"}), old},
+		{Request("a", client.ObjectKey{Namespace: "a", Name: "b"}), old.Add(time.Second)},
+		{Request("a", client.ObjectKey{Namespace: "b", Name: "a"}), old.Add(time.Second)},
+		{Request("a", client.ObjectKey{Namespace: "b", Name: "b"}), old.Add(time.Second)},
+		{Request("b", client.ObjectKey{Namespace: "a", Name: "a"}), old.Add(time.Second)},
+	}
+	shuffled := []Waiter{want[3], want[1], want[0], want[4], want[1], want[2], want[3]}
+	got := OldestFirst(shuffled)
+	if !slices.EqualFunc(want, got, func(w Waiter, r mcreconcile.Request) bool { return w.Request == r }) {
+		t.Errorf("OldestFirst = %v\nwant %v", got, want)
 	}
 }

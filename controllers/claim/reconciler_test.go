@@ -15,6 +15,10 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -79,4 +83,69 @@ func TestReconcile_TellsNothingOfTheServers(t *testing.T) {
 	if got := <-s.tenant.Events.Events; !strings.HasSuffix(got, want) {
 		t.Errorf("the event says %q, want %q", got, want)
 	}
+}
+
+// A claim that waits shows what it asks for. One that an older version refused for the same reason
+// keeps its class as it is, and is not written.
+func TestRefused_ShowsWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	because := &outcome.Refusal{Reason: ipamv1alpha1.ReasonClassNotFound, Message: "there is none"}
+	for name, row := range map[string]struct {
+		option           gen.ClaimOption
+		class, requested string
+	}{
+		"a length":   {gen.Length(26), "internal", "/26"},
+		"an address": {gen.Address("192.0.2.7"), "internal", "192.0.2.7"},
+	} {
+		claim := gen.Claim("c", gen.OfClass("internal"), row.option)
+		refused(claim, because)
+		if got := claim.Status; got.ClassName != row.class || got.Requested != row.requested {
+			t.Errorf("%s: the claim shows class %q and %q, want %q and %q", name, got.ClassName, got.Requested, row.class, row.requested)
+		}
+	}
+	old := gen.Claim("c", gen.OfClass("internal"))
+	outcome.Refuse(&old.Status.Conditions, old.Generation, because)
+	refused(old, because)
+	if got := old.Status.ClassName; got != "" {
+		t.Errorf("a claim that was refused before shows class %q, want it as it was", got)
+	}
+}
+
+func TestDoubts_QueueAClaimOnce(t *testing.T) {
+	t.Parallel()
+	known := directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
+	d := NewDoubts(inbox.New(known).Claims, known)
+	t.Cleanup(d.queue.ShutDown)
+	d.Add(ledger.Holder{Claim: "uid-of-pool", Cluster: "w", Name: "pool"})
+	d.Add(ledger.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"})
+	if got := d.queue.Len(); got != 1 {
+		t.Fatalf("%d requests are queued, want that of the claim alone", got)
+	}
+	if got, _ := d.queue.Get(); got != requestIn("w", "c") {
+		t.Errorf("queued is %v, want claim c of workspace w", got)
+	}
+	for i, want := range []bool{true, false} {
+		if got := d.take("uid-of-c"); got != want {
+			t.Errorf("take %d = %t, want %t", i, got, want)
+		}
+	}
+	if (*Doubts)(nil).take("uid-of-c") {
+		t.Error("no doubts doubt a claim")
+	}
+}
+
+// A replica that no server has answered of late leaves CREATEs unanswered: the classes, pools and consumers that it knows
+// may be withdrawn.
+func TestAnswer_WhileNothingIsSeen(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	blind := errors.New("no server has answered")
+	s.Sees = func() error { return blind }
+	for _, dry := range []bool{false, true} {
+		answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: gen.Claim("c", gen.OfClass("internal")), DryRun: dry})
+		if !errors.Is(err, blind) {
+			t.Errorf("answered %+v, %v, dry: %t; want no answer", answer, err, dry)
+		}
+	}
+	s.wantBlocks()
 }

@@ -1,0 +1,131 @@
+package door
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// Drainer knows the pools that are about to be empty. It is safe for concurrent use.
+type Drainer interface {
+	// Drained waits until the status of a pool shows no block any more, or until ctx ends. It returns at once if a holder
+	// of a block is there to stay.
+	Drained(ctx context.Context, pool Pool)
+}
+
+// Pool is a pool that is being deleted.
+type Pool struct {
+	Cluster ledger.ClusterName
+	Name    string
+	UID     types.UID
+}
+
+// drain allows the DELETE of a pool, and lets it wait for the releases that are under way. The policy ipam-pools decides
+// after that. It goes by the pool as the API server read it before this call; if it refuses, the API server reads the pool
+// once more, and begins again with a newer one.
+func (s *server) drain(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	stored := &metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(req.OldObject.Raw, stored); err != nil {
+		return nil, fmt.Errorf("read the pool: %w", err)
+	}
+	pool := Pool{Cluster: s.in(stored), Name: stored.Name, UID: stored.UID}
+	if s.drainer != nil && pool.Cluster != "" {
+		// Where many sleep, the policy decides at once.
+		_ = Sleep(ctx, pool.Cluster, func(ctx context.Context) error {
+			s.drainer.Drained(ctx, pool)
+			return nil
+		})
+	}
+	return &admissionv1.AdmissionResponse{Allowed: true}, nil
+}
+
+// Releaser settles the releases of claims that are gone. It is safe for concurrent use.
+type Releaser interface {
+	// Released settles the release of the claim that a record names, if no server has the claim, and frees its block, also
+	// one that is to be retained. It reports whether the record is gone then: it stays while its claim exists, or is
+	// not known to be gone.
+	Released(ctx context.Context, in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error)
+}
+
+// release lets the DELETE of an IPAllocation that names a claim wait for the release of that claim, which may be gone. Then the
+// record goes, and the answer is that there is none. If the claim is there, the policy ipam-allocations refuses, by the record as
+// the API server read it before this call. If nobody can tell, the DELETE fails, as that would refuse it for a claim that may be gone.
+func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	record := &ipamv1alpha1.IPAllocation{}
+	if err := json.Unmarshal(req.OldObject.Raw, record); err != nil {
+		return nil, fmt.Errorf("read the IPAllocation: %w", err)
+	}
+	in, gone := s.in(record), false
+	if s.releaser == nil || in == "" || dry(req) {
+		return &admissionv1.AdmissionResponse{Allowed: true}, nil
+	}
+	err := SleepInTurn(ctx, in, func(ctx context.Context) (err error) {
+		gone, err = s.releaser.Released(ctx, in, record)
+		return err
+	})
+	switch {
+	case gone:
+		return fails("ipallocations", record.Name, http.StatusNotFound, fmt.Sprintf("ipallocations.%s %q not found: its claim is gone, and it went with it", ipamv1alpha1.GroupName, record.Name)), nil
+	case err != nil:
+		log.FromContext(ctx).Error(err, "a DELETE is not decided", "cluster", in, "record", record.Namespace+"/"+record.Name)
+		return fails("ipallocations", record.Name, http.StatusServiceUnavailable, "nobody can tell now whether the claim of this allocation is gone: delete it again later"), nil
+	}
+	return &admissionv1.AdmissionResponse{Allowed: true}, nil
+}
+
+// in returns the logical cluster of an object; empty if it names none. On kcp it is an annotation that kcp sets, whatever the
+// client has sent. Elsewhere it is anybody's to write.
+func (s *server) in(object metav1.Object) ledger.ClusterName {
+	if s.only != "" {
+		return s.only
+	}
+	return ledger.ClusterName(object.GetAnnotations()[logicalcluster.AnnotationKey])
+}
+
+// dry reports whether a request is to change nothing.
+func dry(req *admissionv1.AdmissionRequest) bool { return req.DryRun != nil && *req.DryRun }
+
+// Closer lets claims be deleted that hold a range. It is safe for concurrent use.
+type Closer interface {
+	// CloseRange closes the range that a claim holds, and deletes its IPPool, if nothing is inside by now. Else it says for people what keeps
+	// the range, which stays as it is. A dry run changes nothing. It fails if all that is inside may be gone.
+	CloseRange(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (inside string, err error)
+}
+
+// undecided is the message of a DELETE that is refused because nobody can tell.
+const undecided = "nobody can tell now whether something is inside the range: delete the claim again later"
+
+// closeRange decides about the DELETE of a claim that holds a range. The API server may call it more than once for one DELETE. If it
+// cannot be called at all, the claim is deleted, and the range goes when it is empty.
+func (s *server) closeRange(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+	claim := &ipamv1alpha1.IPClaim{}
+	if err := json.Unmarshal(req.OldObject.Raw, claim); err != nil {
+		return nil, fmt.Errorf("read the claim: %w", err)
+	}
+	in, inside := s.in(claim), ""
+	if s.closer == nil || in == "" {
+		return &admissionv1.AdmissionResponse{Allowed: true}, nil
+	}
+	err := SleepInTurn(ctx, in, func(ctx context.Context) (err error) {
+		inside, err = s.closer.CloseRange(ctx, in, claim, dry(req))
+		return err
+	})
+	switch {
+	case err != nil:
+		log.FromContext(ctx).Error(err, "a DELETE is not decided", "cluster", in, "claim", claim.Namespace+"/"+claim.Name)
+		return fails("ipclaims", claim.Name, http.StatusServiceUnavailable, undecided), nil
+	case inside != "":
+		return fails("ipclaims", claim.Name, http.StatusConflict, inside), nil
+	}
+	return &admissionv1.AdmissionResponse{Allowed: true}, nil
+}
