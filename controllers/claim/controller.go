@@ -88,7 +88,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		Complete(mcreconcile.NewClusterNotFoundWrapper(r.traced()))
 }
 
-// fields name the workspace and the claim in every line of the log.
+// fields returns the workspace and the claim, for every line of the log.
 func (r *Reconciler) fields(req mcreconcile.Request) []any {
 	return []any{"cluster", r.Directory.Ledger(req.ClusterName), "claim", req.NamespacedName.String()}
 }
