@@ -122,7 +122,7 @@ func (c cloud) theLifeOfANetwork() {
 			}
 		}
 		for _, inside := range []networks.Claim{b.subnet, b.vpc} {
-			_, err := c.free(c.Context(), inside)
+			err := c.ReleaseRange(c.Context(), inside)
 			if refusal := isRefusal(c, err); refusal.Code != http.StatusConflict {
 				c.Errorf("the release of a range with interfaces: %v, want 409", refusal)
 			}
@@ -177,8 +177,8 @@ func (c cloud) refusesAsAWhole() {
 // A full root is named; a full pool of a level is not, as nobody can give it more.
 func (c cloud) aFullLevel() {
 	held := []networks.Claim{c.location("one", "ams"), c.location("one", "fra")}
-	_, third := patient(c.Context(), func(ctx context.Context) (networks.Claim, error) { return c.Location(ctx, "one", "lhr") })
-	_, second := patient(c.Context(), func(ctx context.Context) (networks.Claim, error) { return c.Network(ctx, "two") })
+	_, third := c.Location(c.Context(), "one", "lhr")
+	_, second := c.Network(c.Context(), "two")
 	for want, err := range map[string]error{"": third, "single": second} {
 		refusal := isRefusal(c, err)
 		if refusal.Code != http.StatusInsufficientStorage || refusal.Name != want || !slices.Contains(refusal.Causes, "Exhausted") {

@@ -1,18 +1,16 @@
 package e2e
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/networks"
 )
@@ -100,12 +98,7 @@ func (c cloud) raze(ctx context.Context, b built) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	for _, claim := range []networks.Claim{b.subnet, b.vpc} {
-		if _, err := c.free(ctx, claim); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(c.ReleaseRange(ctx, b.subnet), c.ReleaseRange(ctx, b.vpc))
 }
 
 // within fails the test unless the ranges and the interfaces of a network lie in one another, and share no address.
@@ -145,13 +138,10 @@ func (c cloud) plug(network, name string) []networks.Claim {
 func (c cloud) leave(ranges ...networks.Claim) {
 	c.Helper()
 	for _, claim := range ranges {
-		had(c, func(ctx context.Context) (networks.Claim, error) { return c.free(ctx, claim) })
+		if err := c.ReleaseRange(c.Context(), claim); err != nil {
+			c.Fatal(err)
+		}
 	}
-}
-
-// free releases a range, unless it is refused.
-func (c cloud) free(ctx context.Context, claim networks.Claim) (networks.Claim, error) {
-	return patient(ctx, func(ctx context.Context) (networks.Claim, error) { return claim, c.ReleaseRange(ctx, claim) })
 }
 
 // had asks patiently, and fails the test if it is refused.
@@ -164,18 +154,12 @@ func had[T any](c cloud, do func(context.Context) (T, error)) T {
 	return got
 }
 
-// queueing is how long a part of a network may take in a crowd: a hundred networks send some 20,000 requests.
-const queueing = 5 * framework.Patience
-
-// patient does something again while nobody can tell, or answers, as a controller does: on a busy machine that happens.
+// patient does something again while a CREATE is answered without a CIDR, as a controller does: on a busy machine that happens.
 func patient[T any](ctx context.Context, do func(context.Context) (T, error)) (got T, err error) {
-	again := retry.Do(ctx, queueing, "a part of a network", func(ctx context.Context) error {
-		got, err = do(ctx)
-		refusal, refused := errors.AsType[*networks.Refusal](err)
-		if errors.Is(err, networks.ErrUnanswered) || errors.Is(err, context.DeadlineExceeded) || refused && refusal.Code >= http.StatusInternalServerError && refusal.Code != http.StatusInsufficientStorage {
-			return err
+	for range 100 {
+		if got, err = do(ctx); !errors.Is(err, networks.ErrUnanswered) || !retry.Pause(ctx, time.Second) {
+			break
 		}
-		return nil
-	})
-	return got, cmp.Or(err, again)
+	}
+	return got, err
 }

@@ -1,6 +1,7 @@
 package networks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,13 +24,15 @@ type Options struct {
 	Families []string
 	// Classes are further classes of an interface: one claim of each.
 	Classes []string
+	// Workers are how many requests are in flight at once, as of a controller with so many workers. Further ones wait for their turn.
+	// Default: 10.
+	Workers int
 }
 
 // Client is a network controller in one workspace. It is safe for concurrent use.
 type Client struct {
-	options         Options
-	classes, pools  dynamic.ResourceInterface
-	claims, records dynamic.ResourceInterface
+	options                         Options
+	classes, pools, claims, records objects
 }
 
 // Claim is all that the client knows of a claim. The zero value is none.
@@ -58,15 +61,18 @@ func New(cfg *rest.Config, options Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if options.Namespace == "" {
-		options.Namespace = metav1.NamespaceDefault
-	}
-	of := func(resource string) dynamic.NamespaceableResourceInterface {
-		return api.Resource(schema.GroupVersionResource{Group: group, Version: "v1alpha1", Resource: resource})
+	options.Namespace = cmp.Or(options.Namespace, metav1.NamespaceDefault)
+	workers := make(chan struct{}, cmp.Or(options.Workers, 10))
+	of := func(resource, namespace string) objects {
+		all := api.Resource(schema.GroupVersionResource{Group: group, Version: "v1alpha1", Resource: resource})
+		if namespace == "" {
+			return objects{all, resource, workers}
+		}
+		return objects{all.Namespace(namespace), resource, workers}
 	}
 	return &Client{
-		options: options, classes: of("ipclasses"), pools: of("ippools"),
-		claims: of("ipclaims").Namespace(options.Namespace), records: of("ipallocations").Namespace(options.Namespace),
+		options: options, classes: of("ipclasses", ""), pools: of("ippools", ""),
+		claims: of("ipclaims", options.Namespace), records: of("ipallocations", options.Namespace),
 	}, nil
 }
 
@@ -76,9 +82,9 @@ func (c *Client) Ready(ctx context.Context) error {
 		if name == "" {
 			continue
 		}
-		class, err := c.classes.Get(ctx, name, metav1.GetOptions{})
+		class, err := c.classes.read(ctx, name)
 		if err != nil {
-			return refused("read class "+name, err)
+			return err
 		}
 		if phase := text(class, "status", "phase"); phase != "Ready" {
 			return fmt.Errorf("class %s is %q, not Ready", name, phase)
@@ -106,10 +112,8 @@ func (c *Client) hold(ctx context.Context, name, class string, scope map[string]
 	if claim.Target != scopeRange {
 		return claim, fmt.Errorf("claim %s has the target %q, want %s", name, claim.Target, scopeRange)
 	}
-	if _, err := c.pools.Get(ctx, claim.Pool, metav1.GetOptions{}); err != nil {
-		return claim, refused(fmt.Sprintf("read pool %q of claim %s", claim.Pool, name), err)
-	}
-	return claim, nil
+	_, err = c.pools.read(ctx, claim.Pool)
+	return claim, err
 }
 
 // Interface makes the claims of an interface, or finds them. If one is refused, those that this call has made are deleted.
@@ -120,7 +124,7 @@ func (c *Client) Interface(ctx context.Context, network, location, name string) 
 		claim, created, err := c.ensure(ctx, network+"."+location+"."+name+"."+each.suffix, spec)
 		if err != nil {
 			for _, undone := range made {
-				err = errors.Join(err, gone(c.claims.Delete(ctx, undone.Name, metav1.DeleteOptions{}), "delete", "ipclaims", undone.Name))
+				err = errors.Join(err, c.claims.remove(ctx, undone.Name))
 			}
 			return nil, err
 		}
@@ -148,38 +152,37 @@ func (c *Client) wanted() []wish {
 
 // ensure finds a claim or makes it, and reports whether it did.
 func (c *Client) ensure(ctx context.Context, name string, spec map[string]any) (claim Claim, created bool, err error) {
-	found, err := c.claims.Get(ctx, name, metav1.GetOptions{})
-	if err == nil {
-		if claim = read(found); claim.CIDR == "" { // its release has failed
-			err = fmt.Errorf("claim %s: %w", name, ErrUnanswered)
-		}
-		return claim, false, err
-	}
-	if err := gone(err, "read", "ipclaims", name); err != nil {
-		return claim, false, err
-	}
-	answer, err := c.claims.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": group + "/v1alpha1", "kind": "IPClaim",
-		"metadata": map[string]any{"name": name, "namespace": c.options.Namespace, "creationTimestamp": nil},
-		"spec":     spec, "status": map[string]any{},
-	}}, metav1.CreateOptions{})
+	found, err := c.claims.find(ctx, name)
 	if err != nil {
-		return claim, false, refused("create claim "+name, err)
+		return claim, false, err
 	}
-	if claim = read(answer); claim.CIDR == "" {
-		err := gone(c.claims.Delete(ctx, name, metav1.DeleteOptions{}), "delete", "ipclaims", name)
-		return claim, false, errors.Join(fmt.Errorf("claim %s: %w", name, ErrUnanswered), err)
+	if created = found == nil; created {
+		found, err = c.claims.create(ctx, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": group + "/v1alpha1", "kind": "IPClaim",
+			"metadata": map[string]any{"name": name, "namespace": c.options.Namespace, "creationTimestamp": nil},
+			"spec":     spec, "status": map[string]any{},
+		}})
 	}
-	return claim, true, nil
+	if err != nil {
+		return claim, false, err
+	}
+	if claim = claimOf(found); claim.CIDR != "" {
+		return claim, created, nil
+	}
+	err = fmt.Errorf("claim %s: %w", name, ErrUnanswered)
+	if created {
+		err = errors.Join(err, c.claims.remove(ctx, name))
+	}
+	return claim, false, err
 }
 
 // Check returns an error unless the claim still shows its CIDR, as text.
 func (c *Client) Check(ctx context.Context, claim Claim) error {
-	found, err := c.claims.Get(ctx, claim.Name, metav1.GetOptions{})
+	found, err := c.claims.read(ctx, claim.Name)
 	if err != nil {
-		return refused("read claim "+claim.Name, err)
+		return err
 	}
-	if now := read(found); now.CIDR != claim.CIDR {
+	if now := claimOf(found); now.CIDR != claim.CIDR {
 		return fmt.Errorf("claim %s shows %q, want %q", claim.Name, now.CIDR, claim.CIDR)
 	}
 	return nil

@@ -8,5 +8,6 @@
 //	Release    of an interface: GET, DELETE, and at once DELETE of the IPAllocation; of a range: DELETE, GET claim and pool → 404
 //
 // The client never lists, watches, updates or patches. It believes what CREATE answers: a claim without a CIDR is a
-// failure, and is deleted. Of a refusal it reads the types of the causes, and the kind and name of the object.
+// failure, and is deleted. Of a refusal it reads the types of the causes, and the kind and name of the object. As a controller does, it
+// has a few workers, and sends a request again that nobody has answered.
 package networks

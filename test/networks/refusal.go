@@ -7,8 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
 // Refusal is a request that the server has refused, as far as the client reads it.
@@ -31,8 +29,11 @@ func (r *Refusal) Error() string {
 // Unwrap returns the error of the client library.
 func (r *Refusal) Unwrap() error { return r.err }
 
-// refused returns the failure of a request as a *Refusal, if the server has answered.
+// refused returns the failure of a request as a *Refusal, if the server has answered; nil if it has not failed.
 func refused(request string, err error) error {
+	if err == nil {
+		return nil
+	}
 	answer, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
 		return fmt.Errorf("%s: %w", request, err)
@@ -48,16 +49,8 @@ func refused(request string, err error) error {
 	return r
 }
 
-// gone returns the failure of a request for an object, unless that says that the object is not there.
-func gone(err error, verb, resource, name string) error {
-	if err == nil || absent.Object(err, resource, name) {
-		return nil
-	}
-	return refused(verb+" "+resource+" "+name, err)
-}
-
-// read returns the fields of a claim that the client knows.
-func read(claim *unstructured.Unstructured) Claim {
+// claimOf returns the fields of a claim that the client knows.
+func claimOf(claim *unstructured.Unstructured) Claim {
 	return Claim{
 		Name: claim.GetName(), CIDR: text(claim, "status", "allocatedCIDR"), Target: text(claim, "spec", "target"),
 		Pool: text(claim, "status", "poolRef", "name"), Record: text(claim, "status", "boundAllocationRef", "name"),
