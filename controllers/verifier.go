@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/history"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/release"
 	"github.com/kcp-ipam/ipam/controllers/verify"
@@ -38,7 +39,11 @@ func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.C
 	if err := mgr.GetLocalManager().Add(verifier); err != nil || opts.VerifySocket == "" {
 		return err
 	}
-	news, known := opts.Ledger.inbox, opts.Ledger.directory
+	news := opts.Ledger.inbox
+	known := struct {
+		*directory.Directory
+		allocator.Pools
+	}{opts.Ledger.directory, opts.Ledger.Pools()}
 	return mgr.GetLocalManager().Add(&verify.Server{
 		Path: opts.VerifySocket, Verifier: verifier, Leading: mgr.Elected(),
 		Hints: verify.Hints{Claim: news.Wake, Pool: func(id ledger.PoolID) { news.Changed(opts.Ledger.Pools(), id) }, Release: releases.Suspect},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -31,10 +32,12 @@ type Ledger interface {
 	Reserved(ctx context.Context, visit func(ledger.Tenure, error) bool) (revision int64, err error)
 }
 
-// Names turn workspaces' paths into logical clusters, and back. *directory.Directory is one.
+// Names turn workspaces' paths into logical clusters, and back, and IDs into pools. A *directory.Directory with
+// [allocator.Pools] is one.
 type Names interface {
 	Find(path string) (directory.Workspace, bool)
 	Workspace(cluster ledger.ClusterName) directory.Workspace
+	Get(id ledger.PoolID) (ledger.Pool, bool)
 }
 
 // Answer is the answer to a query.
@@ -71,9 +74,12 @@ type Holder struct {
 	Name      string         `json:"name"`
 	UID       ledger.ClaimID `json:"uid"`
 	Pool      ledger.PoolID  `json:"pool"`
-	Space     ledger.SpaceID `json:"space"`
-	Class     string         `json:"class,omitempty"`
-	Slice     bool           `json:"slice,omitempty"`
+	// PoolName is the pool's name, and Scope what it was made for, such as location=ams,network=vpc-1, if the ledger has the pool.
+	PoolName string         `json:"poolName,omitempty"`
+	Scope    string         `json:"scope,omitempty"`
+	Space    ledger.SpaceID `json:"space"`
+	Class    string         `json:"class,omitempty"`
+	Slice    bool           `json:"slice,omitempty"`
 	// Adopted: the ledger took the block from a published record at From, and does not know
 	// since when the holder had it.
 	Adopted bool `json:"adopted,omitempty"`
@@ -99,12 +105,26 @@ func Find(ctx context.Context, ledger Ledger, names Names, q Query) (Answer, err
 		return Answer{}, fmt.Errorf("read the ledger: %w", err)
 	}
 	c.shrink()
-	for i, h := range c.answer.Holders {
+	for i := range c.answer.Holders {
 		if names != nil {
-			c.answer.Holders[i].Workspace = names.Workspace(h.Cluster).Path
+			c.answer.Holders[i].name(names)
 		}
 	}
 	return c.answer, nil
+}
+
+// name adds what names know of the holder's workspace and pool.
+func (h *Holder) name(names Names) {
+	h.Workspace = names.Workspace(h.Cluster).Path
+	pool, ok := names.Get(h.Pool)
+	if h.PoolName = pool.Name; !ok || pool.Derived == nil {
+		return
+	}
+	var objects []string
+	for _, role := range slices.Sorted(maps.Keys(pool.Derived.Scope)) {
+		objects = append(objects, role+"="+pool.Derived.Scope[role].Name)
+	}
+	h.Scope = strings.Join(objects, ",")
 }
 
 // resolve replaces the path of a workspace by its ID.

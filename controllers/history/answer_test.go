@@ -55,8 +55,12 @@ func (s *scene) hold(claims ...string) {
 	}
 }
 
-// names know one workspace.
-type names struct{}
+// names know one workspace, and the pools if they are set.
+type names struct{ pools }
+
+type pools map[ledger.PoolID]ledger.Pool
+
+func (p pools) Get(id ledger.PoolID) (ledger.Pool, bool) { known, ok := p[id]; return known, ok }
 
 func (names) Find(path string) (directory.Workspace, bool) {
 	return directory.Workspace{Cluster: "w1", Path: "root:one"}, path == "root:one"
@@ -114,6 +118,17 @@ func TestFind(t *testing.T) {
 	}
 	if a.Workspace != "root:one" || a.Cluster != "w1" || a.Cause != ledger.CauseReleased || a.State != "" || a.Until.IsZero() {
 		t.Errorf("the first holder is %+v; want one of root:one that was released", a)
+	}
+}
+
+// Of several holders of one address at one time, the scopes of their pools tell whose is which.
+func TestFind_NamesPoolAndScope(t *testing.T) {
+	s := newScene(t)
+	s.hold("a")
+	overlay := ledger.Pool{Name: "overlay", Derived: &ledger.Derived{Scope: ledger.Scope{"network": {Name: "vpc-1"}, "location": {Name: "ams"}}}}
+	answer, err := Find(t.Context(), s.reader, names{pools{"p": overlay}}, Query{Claim: "uid-a"})
+	if s.must(err); len(answer.Holders) != 1 || answer.Holders[0].PoolName != "overlay" || answer.Holders[0].Scope != "location=ams,network=vpc-1" {
+		t.Errorf("the holders are %+v; want one, in overlay for location=ams,network=vpc-1", answer.Holders)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // The first interface of a network, two levels below the platform's pool, costs three objects, the two IPPools and the IPAllocation, and
 // the statuses of the IPPools, each written about once.
-func TestWrites_OfANewNetworkAreFew(t *testing.T) {
+func TestWrites_FewForANewNetwork(t *testing.T) {
 	t.Parallel()
 	const networks = 10
 	platform, tenant, _ := alone(t)

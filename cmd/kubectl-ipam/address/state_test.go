@@ -87,6 +87,7 @@ func TestStates(t *testing.T) {
 // An allocated address is shown with its holder.
 func TestAddressShow(t *testing.T) {
 	web := gen.Allocation("web", "lab", "192.0.2.16/28", gen.ByClass("edge"), stage.HourAgo)
+	web.Spec.Scope = ipamv1alpha1.Scope(gen.Within("network", "vpc-1"))
 	r := &reach.View{Path: "root:team-a", Paths: map[string]string{}}
 	s := stage.New(t)
 	describeAllocation(s.Session, r, web)
