@@ -45,3 +45,15 @@ func TestWrites_FewForANewNetwork(t *testing.T) {
 		t.Errorf("%d patches for %d networks, want less than %d", patched, networks, 5*networks)
 	}
 }
+
+// alone is a platform with a controller of its own, a tenant, and a pool of the platform
+// behind a class of the same name.
+func alone(t *testing.T) (*framework.Platform, *framework.Tenant, *ipamv1alpha1.IPPool) {
+	t.Helper()
+	platform := framework.NewPlatform(t)
+	platform.StartController(t)
+	name := framework.Name(t)
+	pool := offer(t, platform, name, platform.CIDR(t))
+	waitOffering(t, platform, name, 1)
+	return platform, platform.Tenant(t), pool
+}
