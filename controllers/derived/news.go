@@ -7,6 +7,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
 
 // soon is how long after a CREATE the controller publishes the pools above the one that the CREATE is answered with: they do not
@@ -29,9 +30,8 @@ type News struct {
 
 // NewNews makes the queue of one Controller, for pools of this ledger.
 func NewNews(pools catalog.Pools) *News {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[request](100*time.Millisecond, time.Minute)
 	return &News{
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[request]{Name: "derived"}),
+		queue: inbox.InTurns("derived", 100*time.Millisecond, time.Minute, func(r request) ledger.ClusterName { return r.cluster }),
 		pools: pools,
 	}
 }

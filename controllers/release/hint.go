@@ -12,9 +12,10 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
 
-// Hints are the holders that may be gone, and the workspaces that were seen to go. They exist before the Controller that settles
+// Hints are the holders that may be gone, and the workspaces that were seen to go. Workspaces take turns. They exist before the Controller that settles
 // them, and before the parts that need to know of them. Make them with NewHints. They are safe for concurrent use.
 type Hints struct {
 	queue workqueue.TypedRateLimitingInterface[ledger.Holder]
@@ -27,9 +28,8 @@ type Hints struct {
 
 // NewHints makes the queue of one Controller.
 func NewHints(passive clock.PassiveClock) *Hints {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](50*time.Millisecond, time.Minute)
 	return &Hints{
-		queue:    workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[ledger.Holder]{Name: "release"}),
+		queue:    inbox.InTurns("release", 50*time.Millisecond, time.Minute, func(h ledger.Holder) ledger.ClusterName { return h.Cluster }),
 		clock:    passive,
 		departed: map[ledger.ClusterName]departure{},
 	}

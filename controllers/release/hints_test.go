@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -175,4 +176,23 @@ func TestDeparted_AndInherited(t *testing.T) {
 		t.Fatalf("Settle = %t, %v", settled, err)
 	}
 	p.wantBlocks("10.0.0.0/28 bound b")
+}
+
+// A workspace that deletes many claims at once, or whose server hangs, delays the releases of another by one of its own.
+func TestHints_WorkspacesTakeTurns(t *testing.T) {
+	hints := NewHints(clocktesting.NewFakePassiveClock(time.Now()))
+	defer hints.queue.ShutDown()
+	for _, name := range []string{"a", "b", "c"} {
+		hints.Suspect(ledger.Holder{Claim: ledger.ClaimID(name), Cluster: "storm", Namespace: "default", Name: name})
+	}
+	hints.Suspect(ledger.Holder{Claim: "d", Cluster: "calm", Namespace: "default", Name: "d"})
+	var order []ledger.ClusterName
+	for range 4 {
+		h, _ := hints.queue.Get()
+		hints.queue.Done(h)
+		order = append(order, h.Cluster)
+	}
+	if want := []ledger.ClusterName{"storm", "calm", "storm", "storm"}; !slices.Equal(order, want) {
+		t.Errorf("the order is %v, want %v", order, want)
+	}
 }

@@ -57,10 +57,9 @@ type Controller struct {
 
 // New makes the controller and has mgr run it.
 func New(mgr manager.Manager, opts Options) (*Controller, error) {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[request](50*time.Millisecond, time.Minute)
 	c := &Controller{
 		Options: opts,
-		queue:   workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[request]{Name: "slice"}),
+		queue:   inbox.InTurns("slice", 50*time.Millisecond, time.Minute, func(r request) ledger.ClusterName { return r.cluster }),
 		doubt:   workqueue.NewTypedItemExponentialFailureRateLimiter[request](2*time.Second, time.Minute),
 	}
 	options := inbox.Controlled(mgr.GetLogger(), c.queue, 8, func(req request) []any { return []any{"cluster", req.cluster, "pool", req.pool} })

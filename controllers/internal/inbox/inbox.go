@@ -22,6 +22,8 @@ const (
 	// Coalesce is how long changes of a pool's use are gathered before they are
 	// written to its status; half a second is promised.
 	Coalesce = 300 * time.Millisecond
+	// soonest and latest are after how long what has failed is tried again.
+	soonest, latest = 10 * time.Millisecond, 30 * time.Second
 	// few pools that one change concerns are written as one is. More take turns.
 	few = 4
 	// apart is the time between two turns: seven writes a second take little from a kcp.
@@ -52,7 +54,7 @@ type PoolTable interface {
 // New makes the queues.
 func New(d *directory.Directory) *Inbox {
 	listed := newListed()
-	return &Inbox{Claims: newQueue("claim", listed), Pools: NewQueue("pool"), listed: listed, directory: d}
+	return &Inbox{Claims: newQueue("claim", soonest, latest, listed), Pools: NewQueue("pool"), listed: listed, directory: d}
 }
 
 // Wake requeues the object for which the ledger has found room.
@@ -141,17 +143,18 @@ func Request(cluster multicluster.ClusterName, key client.ObjectKey) mcreconcile
 }
 
 // NewQueue makes a queue in which workspaces take turns. Its metrics have the name.
-func NewQueue(name string) Queue { return newQueue(name, NewTurns()) }
+func NewQueue(name string) Queue { return newQueue(name, soonest, latest, NewTurns()) }
 
-func newQueue(name string, storage workqueue.Queue[mcreconcile.Request]) Queue {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[mcreconcile.Request](10*time.Millisecond, 30*time.Second)
-	items := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[mcreconcile.Request]{
-		Name: name, Queue: storage,
-	})
-	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[mcreconcile.Request]{Name: name, Queue: items})
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[mcreconcile.Request]{
-		Name: name, DelayingQueue: delaying,
-	})
+// InTurns makes one of items of any kind: of says whose an item is. One that fails is queued again, between first and last later.
+func InTurns[T comparable](name string, first, last time.Duration, of func(T) ledger.ClusterName) workqueue.TypedRateLimitingInterface[T] {
+	return newQueue(name, first, last, newTurns(of))
+}
+
+func newQueue[T comparable](name string, first, last time.Duration, storage workqueue.Queue[T]) workqueue.TypedRateLimitingInterface[T] {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[T](first, last)
+	items := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: storage})
+	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: items})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{Name: name, DelayingQueue: delaying})
 }
 
 // Controlled returns the options of a controller whose queue is made before the manager starts, so that it misses nothing. fields are

@@ -4,50 +4,55 @@ import (
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // turns is the storage of a workqueue in which workspaces take turns: one with many
 // items delays the others by one each, not by all of them. It is what the ledger does with
 // the calls that wait for a pool, and what API Priority and Fairness (KEP-1040) does with
 // flows. A workqueue calls it from one goroutine at a time.
-type turns struct {
-	lanes map[multicluster.ClusterName][]mcreconcile.Request
-	next  []multicluster.ClusterName // those with a lane
+type turns[T comparable] struct {
+	of    func(T) ledger.ClusterName // whose item it is
+	lanes map[ledger.ClusterName][]T
+	next  []ledger.ClusterName // those with a lane
 	size  int
 }
 
 // NewTurns makes the storage of a workqueue in which workspaces take turns.
-func NewTurns() workqueue.Queue[mcreconcile.Request] { return newTurns() }
+func NewTurns() workqueue.Queue[mcreconcile.Request] { return newTurns(clusterOf) }
 
-func newTurns() *turns {
-	return &turns{lanes: map[multicluster.ClusterName][]mcreconcile.Request{}}
+func clusterOf(r mcreconcile.Request) ledger.ClusterName { return ledger.ClusterName(r.ClusterName) }
+
+func newTurns[T comparable](of func(T) ledger.ClusterName) *turns[T] {
+	return &turns[T]{of: of, lanes: map[ledger.ClusterName][]T{}}
 }
 
 // Touch leaves an item that is added again in its place.
-func (*turns) Touch(mcreconcile.Request) {}
+func (*turns[T]) Touch(T) {}
 
 // Push puts an item behind those of its workspace.
-func (t *turns) Push(item mcreconcile.Request) {
-	lane, ok := t.lanes[item.ClusterName]
+func (t *turns[T]) Push(item T) {
+	whose := t.of(item)
+	lane, ok := t.lanes[whose]
 	if !ok {
-		t.next = append(t.next, item.ClusterName)
+		t.next = append(t.next, whose)
 	}
-	t.lanes[item.ClusterName] = append(lane, item)
+	t.lanes[whose] = append(lane, item)
 	t.size++
 }
 
 // Len is how many items there are.
-func (t *turns) Len() int { return t.size }
+func (t *turns[T]) Len() int { return t.size }
 
 // Pop takes the first item of the workspace whose turn it is. There must be one.
-func (t *turns) Pop() mcreconcile.Request {
+func (t *turns[T]) Pop() T {
 	whose := t.next[0]
 	t.next = t.next[1:]
 	lane := t.lanes[whose]
 	item := lane[0]
-	lane[0] = mcreconcile.Request{} // the array may live on
+	lane[0] = *new(T) // the array may live on
 	if lane = lane[1:]; len(lane) > 0 {
 		t.lanes[whose] = lane
 		t.next = append(t.next, whose)
@@ -65,8 +70,8 @@ const listedShare = 8
 // After a start that is everything in the cache: a new claim would wait until each of the others is
 // reconciled. A listed item still gets every eighth turn.
 type listed struct {
-	now   *turns
-	later *turns
+	now   *turns[mcreconcile.Request]
+	later *turns[mcreconcile.Request]
 	taken int
 
 	mu     sync.Mutex
@@ -74,7 +79,7 @@ type listed struct {
 }
 
 func newListed() *listed {
-	return &listed{now: newTurns(), later: newTurns(), marked: map[mcreconcile.Request]bool{}}
+	return &listed{now: newTurns(clusterOf), later: newTurns(clusterOf), marked: map[mcreconcile.Request]bool{}}
 }
 
 // mark has the next Push of an item add it to those that were listed.
