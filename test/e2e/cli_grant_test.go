@@ -61,16 +61,16 @@ func TestCLI_Grant(t *testing.T) {
 // The users of a platform have roles of their own, and hints name no others.
 func TestCLI_GrantOnThePlatform(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	admin := cli{framework.AdminCLI(t, s.platform.Path), t}
-	carol, dave := "carol-"+s.name, "dave-"+s.name
+	platform, name := framework.SharedPlatform(t), framework.Name(t)
+	admin := cli{framework.AdminCLI(t, platform.Path), t}
+	carol, dave := "carol-"+name, "dave-"+name
 	admin.run("grant", "ipam-consumer", "--user", carol).ends(4).says("give one of ipam-tenant-viewer, ipam-class-admin, ipam-shared-pool-admin")
 	admin.run("grant", "ipam-tenant-viewer", "--user", carol).ends(0)
 	admin.run("grant", "ipam-class-admin", "--user", dave).ends(0)
 	admin.soon(carol, "pool", "list")
-	admin.as(carol, "pool", "create", s.name, "--cidr", string(s.cidr)).ends(3).says("grant ipam-shared-pool-admin --user " + carol)
-	admin.as(carol, "class", "create", s.name, "--family", "IPv4").ends(3).says("grant ipam-class-admin --user " + carol)
-	admin.as(carol, "claim", "create", s.name, "--length", "28").ends(3).says("claim in the workspace of a tenant")
+	admin.as(carol, "pool", "create", name, "--cidr", string(platform.CIDR(t))).ends(3).says("grant ipam-shared-pool-admin --user " + carol)
+	admin.as(carol, "class", "create", name, "--family", "IPv4").ends(3).says("grant ipam-class-admin --user " + carol)
+	admin.as(carol, "claim", "create", name, "--length", "28").ends(3).says("claim in the workspace of a tenant")
 	shows(t, admin.as(carol, "check").ends(0).Out, "you can list ipclaims on the platform")
-	admin.soon(dave, "class", "create", s.name, "--family", "IPv4", "--wait", "0")
+	admin.soon(dave, "class", "create", name, "--family", "IPv4", "--wait", "0")
 }

@@ -1,12 +1,7 @@
 package e2e
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,32 +51,6 @@ func TestCLI_PlatformSeesAll(t *testing.T) {
 	}
 }
 
-// Classes are shown with what they offer here; why says what a claim lacks.
-func TestCLI_ClassAndWhy(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.class(gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28))
-	s.pool(s.cidr)
-	s.ownPool(gen.CIDR("192.0.2.0/25"), gen.Backs(s.name))
-	c := cli{s.tenant.CLI(t), t}
-	framework.Eventually(t, "the class to be seen", func(context.Context) error {
-		if !strings.Contains(c.ok("class", "list"), s.name) {
-			return errors.New("it is not")
-		}
-		return nil
-	})
-	shows(t, c.ok("class", "show", s.name), "/24 to /28", "ready pools that back it: ", "128 addresses free, in blocks of up to /25")
-	shows(t, c.ok("class", "show", s.name, "-o", "yaml"), "kind: IPClass")
-	c.run("class", "show", "nobodys").ends(4).says(`"nobodys" not found`)
-
-	c.run("claim", "create", "large", "--pool", "own", "--length", "26").ends(0)
-	c.run("claim", "create", "larger", "--pool", "own", "--length", "25", "--wait=5s").ends(7)
-	why := c.ok("why", "larger")
-	shows(t, why, "is not bound: PoolExhausted", "own", "192.0.2.0/25", "no free /25", "to do: ", "/26")
-	shows(t, c.ok("why", "large"), "is bound: it holds 192.0.2.0/26")
-	c.run("why", "nobodys").ends(4)
-}
-
 // The ground is made by two commands, and once more by the same two.
 func TestCLI_InitAndBind(t *testing.T) {
 	t.Parallel()
@@ -98,41 +67,6 @@ func TestCLI_InitAndBind(t *testing.T) {
 	shows(t, platform.ok("version"), "Program", "Server", "root:cli-platform")
 	shows(t, admin.ok("init", "--dry-run"), "kind: APIExport")
 	shows(t, tenant.run("check").ends(8).Out, "binding      ok", "controller   failed", "is not answered")
-}
-
-// A tenant sees which version of the controller serves it, and that of kcp.
-func TestCLI_VersionOfTheController(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.class()
-	tenant := cli{s.tenant.CLI(t), t}
-	framework.Eventually(t, "the version of the controller to be shown", func(context.Context) error {
-		said := tenant.ok("version")
-		if !strings.Contains(said, "Controller") || !strings.Contains(said, "+kcp-v") {
-			return fmt.Errorf("it prints %s", said)
-		}
-		return nil
-	})
-}
-
-// The controller's kubeconfig is that of its service account, for its owner alone.
-func TestCLI_ControllerKubeconfig(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	file := filepath.Join(t.TempDir(), "controller.kubeconfig")
-	admin := cli{framework.AdminCLI(t, "root"), t}
-	admin.run("controller-kubeconfig", s.platform.Path, "--file", file).ends(0).says(file + " is the kubeconfig")
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file has %v, %v; want mode 0600", info.Mode(), err)
-	}
-	controller := framework.CLI{Binary: admin.Binary, Kubeconfig: file}
-	whoami := controller.RunIn(t, framework.Kubectl(t), "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
-	if whoami.Out != "system:serviceaccount:ipam-system:ipam-controller" {
-		t.Errorf("whoami ended with %d, %q and %q; want the service account", whoami.Code, whoami.Out, whoami.Err)
-	}
-	shows(t, admin.ok("controller-kubeconfig", s.platform.Path, "--address", "https://kcp.example"), "server: https://kcp.example/clusters/"+s.platform.Path)
-	admin.run("controller-kubeconfig", s.tenant.Path).ends(4).says("is not a platform")
-	cli{s.tenant.CLI(t), t}.run("controller-kubeconfig", s.platform.Path).ends(3).says("hint: this needs the right to create serviceaccounts/token")
 }
 
 // A tenant's user learns what his rights and the platform lack.
@@ -153,6 +87,10 @@ func TestCLI_Check(t *testing.T) {
 	shows(t, viewer.run("check", "-o", "json").ends(3).Out, `"result": "failed"`)
 	unbound := cli{framework.AdminCLI(t, "root"), t}
 	unbound.run("check", "--wait", "--timeout", "1s").ends(8)
+	unbound.run("claim", "list").ends(8).says("does not serve the IPAM API", "tenant bind")
+	viewer.run("claim", "list", "--server", workspaces.At(s.tenant.Config(), s.platform.Path).Host).ends(3).says("forbidden")
+	viewer.run("claim", "list", "--server", "https://127.0.0.1:1").ends(8)
+	viewer.run("claim", "list", "--kubeconfig", "/nowhere").ends(1)
 	shows(t, unbound.run("check").ends(8).Out, "api          failed    the IPAM API is not served here", "kubectl ipam tenant bind WORKSPACE binds it", "roles        skipped")
 }
 
@@ -171,27 +109,11 @@ func TestCLI_BindChecksFirst(t *testing.T) {
 	c.run(append(bind, "root:cli-nope")...).ends(3).says("cannot create resource", "hint: this needs the role cluster-admin in root:cli-nope", "ipam-bind")
 	c.run(append(bind, s.tenant.Path)...).ends(3).says("you cannot create it in "+s.tenant.Path, "cluster-admin")
 	c.run("init", s.platform.Path).ends(3).says("cluster-admin in " + s.platform.Path)
+	c.run("controller-kubeconfig", s.platform.Path).ends(3).says("hint: this needs the right to create serviceaccounts/token")
+	admin.run("controller-kubeconfig", s.tenant.Path).ends(4).says("is not a platform")
 	if left, err := workspaces.Missing(t.Context(), framework.AdminConfig(t), "root:cli-nope"); err != nil || len(left) != 1 {
 		t.Errorf("root:cli-nope is missing: %v, %v; want that nothing created it", left, err)
 	}
 
 	admin.run(append(bind, "root:cli-parent:x", "--create-parents")...).ends(0).says("creating workspace root:cli-parent", "creating workspace root:cli-parent:x")
-}
-
-// kubectl finds the program as a plugin, and completes by it.
-func TestCLI_Plugin(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	c := cli{s.tenant.CLI(t), t}
-	kubectl := framework.Kubectl(t)
-	if got := c.RunIn(t, kubectl, "ipam", "pool", "create", "lab", "--cidr", "192.0.2.0/24", "-q"); got.Code != 0 || got.Out != "192.0.2.0/24\n" {
-		t.Errorf("kubectl ipam ended with %d, %q and %q", got.Code, got.Out, got.Err)
-	}
-	if got := c.RunIn(t, kubectl, "ipam", "claim", "show", "nobodys"); got.Code != 4 {
-		t.Errorf("kubectl ipam ended with %d: %s", got.Code, got.Err)
-	}
-	if got := c.RunIn(t, kubectl, "__complete", "ipam", "pool", "show", ""); !strings.Contains(got.Out, "lab\n") {
-		t.Errorf("kubectl completes %q and says %q", got.Out, got.Err)
-	}
-	shows(t, c.ok("pool", "list", "-o", "jsonpath={.items[*].metadata.name}"), "lab")
 }

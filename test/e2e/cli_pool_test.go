@@ -35,6 +35,9 @@ func TestCLI_Pool(t *testing.T) {
 		t.Errorf("-o name shows %q", names)
 	}
 	shows(t, c.ok("pool", "next", "lab", "--length", "28", "--count", "2"), "192.0.2.32/28\n192.0.2.48/28\n")
+	if got := c.RunIn(t, framework.Kubectl(t), "__complete", "ipam", "pool", "show", ""); !strings.Contains(got.Out, "lab\n") {
+		t.Errorf("kubectl completes %q and says %q", got.Out, got.Err)
+	}
 	c.run("pool", "next", "lab", "--length", "25").ends(0)
 	c.run("pool", "next", "east", "--length", "26").ends(7).says("has no free /26")
 	c.run("pool", "next", "nobodys", "--length", "28").ends(4)

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,42 +15,31 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A released block is given to nobody else before its time, and then to a claim that waits.
+// A released block is given to nobody else before its time, the longer of those of class and pool, and then to a claim that
+// waits.
 func TestCooldown(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		pool  gen.Cooldown
-		class gen.Cooldown
-	}{
-		"of the pool":              {"8s", ""},
-		"of the class":             {"", "8s"},
-		"the longer of the two":    {"1s", "8s"},
-		"the longer of pool first": {"8s", "1s"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScene(t)
-			s.class(tt.class)
-			pool := gen.Pool(s.name, gen.CIDR(part(s.cidr, 28)), gen.Backs(s.name), gen.Visible(ipamv1alpha1.VisibilityPlatform), tt.pool)
-			framework.Create(t, s.platform, pool)
-			framework.WaitAllocated(t, s.platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
-			first := s.holds("first", gen.Length(28))
-			begun := time.Now()
-			framework.Delete(t, s.tenant, first)
-			free := waitCooling(t, s.platform, pool, "16")
-			if free.Before(begun.Add(8 * time.Second)) {
-				t.Errorf("the block is free at %s, want not before %s", free, begun.Add(8*time.Second))
-			}
-			second := gen.Claim("second", gen.OfClass(s.name), gen.Length(28))
-			framework.Create(t, s.tenant, second)
-			framework.WaitBound(t, s.tenant, second)
-			wantNotBefore(t, second, free)
-			if blockOf(t, second) != blockOf(t, first) {
-				t.Errorf("the claim that waited has %s, want %s", blockOf(t, second), blockOf(t, first))
-			}
-			waitNotCooling(t, s.platform, pool)
-		})
+	s := newScene(t)
+	s.class(gen.Cooldown("8s"))
+	pool := gen.Pool(s.name, gen.CIDR(part(s.cidr, 28)), gen.Backs(s.name), gen.Visible(ipamv1alpha1.VisibilityPlatform), gen.Cooldown("1s"))
+	framework.Create(t, s.platform, pool)
+	framework.WaitAllocated(t, s.platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	first := s.holds("first", gen.Length(28))
+
+	begun := time.Now()
+	framework.Delete(t, s.tenant, first)
+	free := waitCooling(t, s.platform, pool, "16")
+	if free.Before(begun.Add(8 * time.Second)) {
+		t.Errorf("the block is free at %s, want not before %s", free, begun.Add(8*time.Second))
 	}
+	second := gen.Claim("second", gen.OfClass(s.name), gen.Length(28))
+	framework.Create(t, s.tenant, second)
+	framework.WaitBound(t, s.tenant, second)
+	wantNotBefore(t, second, free)
+	if blockOf(t, second) != blockOf(t, first) {
+		t.Errorf("the claim that waited has %s, want %s", blockOf(t, second), blockOf(t, first))
+	}
+	waitNotCooling(t, s.platform, pool)
 }
 
 // Refusals say until when.
@@ -108,33 +96,6 @@ func TestCooldown_SameName(t *testing.T) {
 	}
 	framework.WaitBound(t, s.tenant, again)
 	waitNotCooling(t, s.platform, small)
-}
-
-// A pool of which nothing is held but what cools can be deleted, a child as well as a root.
-func TestCooldown_OfAPoolThatGoes(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	own := s.ownPool(gen.CIDR("10.0.0.0/24"))
-	child := gen.Pool("child", gen.ChildOf("own", 26), gen.Cooldown("1h"))
-	framework.Create(t, s.tenant, child)
-	framework.WaitAllocated(t, s.tenant, child, ipamv1alpha1.ReasonAllocationSucceeded)
-	claim := gen.Claim("web", gen.FromPool("child"), gen.Length(28))
-	framework.Create(t, s.tenant, claim)
-	framework.WaitBound(t, s.tenant, claim)
-	framework.Delete(t, s.tenant, claim)
-	waitCooling(t, s.tenant, child, "16")
-	for _, tt := range []struct {
-		pool    *ipamv1alpha1.IPPool
-		cooling string
-	}{{child, "64"}, {own, ""}} {
-		framework.Eventually(t, "pool "+tt.pool.Name+" to be deleted", func(ctx context.Context) error {
-			return client.IgnoreNotFound(s.tenant.Delete(ctx, tt.pool.DeepCopy())) // its status may lag behind
-		})
-		framework.WaitGone(t, s.tenant, tt.pool)
-		if tt.cooling != "" {
-			waitCooling(t, s.tenant, own, tt.cooling)
-		}
-	}
 }
 
 // waitCooling waits until so many addresses of a pool cool, and returns when the next of them

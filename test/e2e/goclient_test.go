@@ -26,22 +26,43 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// The same request again gets the same block, and another one of that name says what differs.
-func TestGoClient_Again(t *testing.T) {
+// The client does against a real kcp what its documentation says. The tests share a tenant: each has a pool of its own.
+func TestGoClient(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	s.ownPool(gen.CIDR("192.0.2.0/24"))
-	request := func() *ipamv1alpha1.IPClaim { return gen.Claim("web", gen.FromPool("own"), gen.Length(28)) }
-	first, err := ipamclient.Claim(t.Context(), s.tenant, request())
+	tenant := framework.SharedPlatform(t).Tenant(t)
+	for name, row := range map[string]struct {
+		cidr ipamv1alpha1.CIDR
+		test func(t *testing.T, tenant *framework.Tenant, pool string)
+	}{
+		"again":    {"192.0.2.0/24", clientAgain},
+		"release":  {"198.51.100.0/24", clientRelease},
+		"unmet":    {"203.0.113.0/24", clientUnmet},
+		"networks": {"10.0.0.0/24", clientNetworks},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := gen.Pool(name, gen.CIDR(row.cidr))
+			framework.Create(t, tenant, pool)
+			framework.WaitAllocated(t, tenant, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+			serves(t, tenant, gen.FromPool(name))
+			row.test(t, tenant, name)
+		})
+	}
+}
+
+// The same request again gets the same block, and another one of that name says what differs.
+func clientAgain(t *testing.T, tenant *framework.Tenant, pool string) {
+	request := func() *ipamv1alpha1.IPClaim { return gen.Claim("web", gen.FromPool(pool), gen.Length(28)) }
+	first, err := ipamclient.Claim(t.Context(), tenant, request())
 	if err != nil {
 		t.Fatalf("Claim: %v", err)
 	}
 	claim := request()
-	again, err := ipamclient.Claim(t.Context(), s.tenant, claim)
-	if err != nil || again.Prefix != first.Prefix || again.Pool.Name != "own" || claim.UID == "" {
+	again, err := ipamclient.Claim(t.Context(), tenant, claim)
+	if err != nil || again.Prefix != first.Prefix || again.Pool.Name != pool || claim.UID == "" {
 		t.Errorf("Claim again = %+v, %v; want %+v, and the claim as it is on the server", again, err, first)
 	}
-	_, err = ipamclient.Claim(t.Context(), s.tenant, gen.Claim("web", gen.FromPool("own"), gen.Length(27)))
+	_, err = ipamclient.Claim(t.Context(), tenant, gen.Claim("web", gen.FromPool(pool), gen.Length(27)))
 	conflict, ok := errors.AsType[*ipamclient.ConflictError](err)
 	if !ok || len(conflict.Differs) != 1 || conflict.Differs[0].String() != "spec.prefixLength is 28, not 27" {
 		t.Errorf("Claim of another length: %v; want a conflict over spec.prefixLength", err)
@@ -50,7 +71,7 @@ func TestGoClient_Again(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range blocks {
 		all.Go(func() {
-			a, err := ipamclient.Claim(t.Context(), s.tenant, gen.Claim("shared", gen.FromPool("own"), gen.Length(28)))
+			a, err := ipamclient.Claim(t.Context(), tenant, gen.Claim("shared", gen.FromPool(pool), gen.Length(28)))
 			if err != nil {
 				t.Errorf("Claim at the same moment: %v", err)
 			}
@@ -67,69 +88,63 @@ func TestGoClient_Again(t *testing.T) {
 }
 
 // Release gives back what a claim holds, and may be repeated.
-func TestGoClient_Release(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.ownPool(gen.CIDR("192.0.2.0/24"))
-	request := gen.Claim("all", gen.FromPool("own"), gen.Length(24))
-	held, err := ipamclient.Claim(t.Context(), s.tenant, request)
+func clientRelease(t *testing.T, tenant *framework.Tenant, pool string) {
+	request := gen.Claim("whole", gen.FromPool(pool), gen.Length(24))
+	held, err := ipamclient.Claim(t.Context(), tenant, request)
 	if err != nil {
 		t.Fatalf("Claim: %v", err)
 	}
 	name := client.ObjectKeyFromObject(request)
-	if freed, ok, err := ipamclient.Release(t.Context(), s.tenant, name); err != nil || !ok || freed.Prefix != held.Prefix {
+	if freed, ok, err := ipamclient.Release(t.Context(), tenant, name); err != nil || !ok || freed.Prefix != held.Prefix {
 		t.Errorf("Release = %+v, %t, %v; want %s", freed, ok, err, held.Prefix)
 	}
-	if freed, ok, err := ipamclient.Release(t.Context(), s.tenant, name); err != nil || ok {
+	if freed, ok, err := ipamclient.Release(t.Context(), tenant, name); err != nil || ok {
 		t.Errorf("Release again = %+v, %t, %v; want nothing, and no error", freed, ok, err)
 	}
 	// The whole pool is free again: a claim for it waits for that at most.
-	if again, err := ipamclient.Claim(t.Context(), s.tenant, gen.Claim("next", gen.FromPool("own"), gen.Length(24))); err != nil || again.Prefix != held.Prefix {
+	if again, err := ipamclient.Claim(t.Context(), tenant, gen.Claim("next", gen.FromPool(pool), gen.Length(24))); err != nil || again.Prefix != held.Prefix {
 		t.Errorf("Claim after Release = %+v, %v; want %s", again, err, held.Prefix)
 	}
 }
 
 // A claim that cannot be met now is an error with its reason, however the server says it, and is
 // woken when the cause goes.
-func TestGoClient_Unmet(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.ownPool(gen.CIDR("192.0.2.0/24"))
-	if _, err := ipamclient.Claim(t.Context(), s.tenant, gen.Claim("all", gen.FromPool("own"), gen.Length(24))); err != nil {
+func clientUnmet(t *testing.T, tenant *framework.Tenant, pool string) {
+	if _, err := ipamclient.Claim(t.Context(), tenant, gen.Claim("all", gen.FromPool(pool), gen.Length(24))); err != nil {
 		t.Fatalf("Claim: %v", err)
 	}
-	refused := gen.Claim("refused", gen.FromPool("own"), gen.Length(28), gen.Unmet(ipamv1alpha1.UnmetRefuse))
-	_, err := ipamclient.Claim(t.Context(), s.tenant, refused)
+	refused := gen.Claim("refused", gen.FromPool(pool), gen.Length(28), gen.Unmet(ipamv1alpha1.UnmetRefuse))
+	_, err := ipamclient.Claim(t.Context(), tenant, refused)
 	if unmet, ok := errors.AsType[*ipamclient.UnmetError](err); !ok || unmet.Stored || ipamclient.ReasonOf(err) != ipamv1alpha1.ReasonPoolExhausted {
 		t.Errorf("a refused CREATE is %v; want PoolExhausted of a claim that is not stored", err)
 	}
-	waits := gen.Claim("waits", gen.FromPool("own"), gen.Length(28))
-	_, err = ipamclient.Ensure(t.Context(), s.tenant, waits)
+	waits := gen.Claim("waits", gen.FromPool(pool), gen.Length(28))
+	_, err = ipamclient.Ensure(t.Context(), tenant, waits)
 	if unmet, ok := errors.AsType[*ipamclient.UnmetError](err); !ok || !unmet.Stored || unmet.Stalled || unmet.Reason != ipamv1alpha1.ReasonPoolExhausted {
 		t.Errorf("a claim that waits is %v; want PoolExhausted of one that is stored", err)
 	}
-	stalled := gen.Claim("stalled", gen.FromPool("own"), gen.Length(8))
-	if _, err = ipamclient.Claim(t.Context(), s.tenant, stalled); ipamclient.ReasonOf(err) == "" {
+	stalled := gen.Claim("stalled", gen.FromPool(pool), gen.Length(8))
+	if _, err = ipamclient.Claim(t.Context(), tenant, stalled); ipamclient.ReasonOf(err) == "" {
 		t.Errorf("a claim that can never be met is %v; want its reason, without a wait", err)
 	}
 	// Wait has shown the answer before the room is there: what binds the claim is an event.
 	seen := 0
 	released := func(unmet *ipamclient.UnmetError) error {
 		if seen++; seen == 1 {
-			_, _, err := ipamclient.Release(t.Context(), s.tenant, client.ObjectKey{Namespace: "default", Name: "all"})
+			_, _, err := ipamclient.Release(t.Context(), tenant, client.ObjectKey{Namespace: "default", Name: "all"})
 			return err
 		}
 		return nil
 	}
-	if got, err := ipamclient.Wait(t.Context(), s.tenant, waits, released); err != nil || got.Prefix.Bits() != 28 || seen == 0 {
+	if got, err := ipamclient.Wait(t.Context(), tenant, waits, released); err != nil || got.Prefix.Bits() != 28 || seen == 0 {
 		t.Errorf("Wait = %+v, %v, after %d answers; want a /28", got, err, seen)
 	}
 	ended := errors.New("enough")
-	_, err = ipamclient.Wait(t.Context(), s.tenant, gen.Claim("nobodys"), func(*ipamclient.UnmetError) error { return ended })
+	_, err = ipamclient.Wait(t.Context(), tenant, gen.Claim("nobodys"), func(*ipamclient.UnmetError) error { return ended })
 	if !errors.Is(err, ended) {
 		t.Errorf("Wait returns %v; want what the caller ended it with", err)
 	}
-	if _, err := ipamclient.Wait(t.Context(), s.tenant, gen.Claim("nobodys"), nil); !errors.Is(err, ipamclient.ErrGone) {
+	if _, err := ipamclient.Wait(t.Context(), tenant, gen.Claim("nobodys"), nil); !errors.Is(err, ipamclient.ErrGone) {
 		t.Errorf("Wait for a claim that is not there: %v; want ErrGone", err)
 	}
 }
@@ -205,29 +220,26 @@ func (s scene) operate() (stop func()) {
 }
 
 // The blocks of a cluster are all there, or all given back.
-func TestGoClient_Networks(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.ownPool(gen.CIDR("192.0.2.0/24"))
+func clientNetworks(t *testing.T, tenant *framework.Tenant, pool string) {
 	networks := func(services int32) examples.Networks {
-		from := &ipamv1alpha1.PoolRef{Name: "own"}
+		from := &ipamv1alpha1.PoolRef{Name: pool}
 		return examples.Networks{
 			"nodes": {PoolRef: from, PrefixLength: 26}, "pods": {PoolRef: from, PrefixLength: 26}, "services": {PoolRef: from, PrefixLength: services},
 		}
 	}
-	blocks, err := examples.ClaimNetworks(t.Context(), s.tenant, "default", "a", networks(27))
+	blocks, err := examples.ClaimNetworks(t.Context(), tenant, "default", "a", networks(27))
 	if err != nil || len(blocks) != 3 {
 		t.Fatalf("ClaimNetworks = %v, %v; want 3 blocks", blocks, err)
 	}
-	if again, err := examples.ClaimNetworks(t.Context(), s.tenant, "default", "a", networks(27)); err != nil || fmt.Sprint(again) != fmt.Sprint(blocks) {
+	if again, err := examples.ClaimNetworks(t.Context(), tenant, "default", "a", networks(27)); err != nil || fmt.Sprint(again) != fmt.Sprint(blocks) {
 		t.Errorf("ClaimNetworks again = %v, %v; want %v", again, err, blocks)
 	}
-	if blocks, err := examples.ClaimNetworks(t.Context(), s.tenant, "default", "b", networks(27)); ipamclient.ReasonOf(err) != ipamv1alpha1.ReasonPoolExhausted {
+	if blocks, err := examples.ClaimNetworks(t.Context(), tenant, "default", "b", networks(27)); ipamclient.ReasonOf(err) != ipamv1alpha1.ReasonPoolExhausted {
 		t.Errorf("ClaimNetworks of a full pool = %v, %v; want PoolExhausted", blocks, err)
 	}
 	framework.Eventually(t, "the claims of cluster b to be gone", func(ctx context.Context) error {
 		claims := &ipamv1alpha1.IPClaimList{}
-		if err := s.tenant.List(ctx, claims, client.InNamespace("default")); err != nil {
+		if err := tenant.List(ctx, claims, client.InNamespace("default")); err != nil {
 			return err
 		}
 		for _, claim := range claims.Items {

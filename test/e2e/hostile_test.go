@@ -9,10 +9,7 @@ import (
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	corev1alpha1 "github.com/kcp-dev/sdk/apis/core/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -190,28 +187,5 @@ func TestHostile_ForgedOwner(t *testing.T) {
 	waitHeld(t, s.platform, pool, size(blockOf(t, forged["record"]), blockOf(t, forged["pool"])))
 	for _, name := range []string{"record", "pool"} {
 		unchanged(t, s.tenant, forged[name])
-	}
-}
-
-// The platform bounds how many claims a tenant makes by a quota of kcp's own.
-func TestHostile_Quota(t *testing.T) {
-	t.Parallel()
-	tenant := framework.SharedPlatform(t).Tenant(t)
-	admin := framework.Admin(t, tenant.Path)
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "ipam"}}
-	quota.Spec.Hard = corev1.ResourceList{"count/ipclaims.ipam.miloapis.com": resource.MustParse("2")}
-	framework.Create(t, admin, quota)
-	framework.WaitFor(t, admin, quota, func(q *corev1.ResourceQuota) error {
-		if len(q.Status.Hard) == 0 {
-			return fmt.Errorf("nothing is counted yet")
-		}
-		return nil
-	})
-	framework.Create(t, tenant, gen.Claim("a"), gen.Claim("b"))
-	if err := tenant.Create(t.Context(), gen.Claim("c")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
-		t.Errorf("one claim too many: %v; want Forbidden", err)
-	}
-	if err := tenant.Delete(t.Context(), quota); !apierrors.IsForbidden(err) {
-		t.Errorf("a user deletes the quota: %v; want Forbidden", err)
 	}
 }

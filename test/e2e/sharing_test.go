@@ -29,13 +29,9 @@ func TestSharing_WhoIsAdmitted(t *testing.T) {
 		gen.Pool("exact", gen.CIDR("10.1.0.0/16")): {
 			[]string{below.Path}, []*framework.Tenant{below}, []*framework.Tenant{root, deep, beside},
 		},
-		gen.Pool("subtree", gen.CIDR("10.2.0.0/16")): {
-			[]string{root.Path + ":*"}, []*framework.Tenant{below, deep}, []*framework.Tenant{root, beside},
-		},
 		gen.Pool("both", gen.CIDR("10.3.0.0/16")): {
 			[]string{root.Path + ":*", beside.Path}, []*framework.Tenant{below, deep, beside}, []*framework.Tenant{root},
 		},
-		gen.Pool("nobody", gen.CIDR("10.4.0.0/16")): {nil, nil, []*framework.Tenant{root, below, deep, beside}},
 	} {
 		pool.Labels = map[string]string{"pool": pool.Name}
 		share(pool, row.consumers...)
