@@ -147,7 +147,11 @@ func describeAllocation(s *session.Session, r *reach.View, a *ipamv1alpha1.IPAll
 	page := s.Page()
 	page.Line("Block", a.Status.AllocatedCIDR)
 	page.Line("Scope", facts.Scope(a.Spec.Scope))
-	page.Line("State", stateOf(a))
+	state := space.WordAllocated
+	if a.Spec.ClaimRef == nil {
+		state = space.WordRetained
+	}
+	page.Line("State", state)
 	page.Line("Holder", space.HoldingOf(a).Holder)
 	page.Line("Workspace", cmp.Or(r.Workspace(a), r.Path))
 	page.Line("Pool", space.In(a.Spec.PoolRef.Name, r.Owner(a, a.Spec.PoolRef)))
@@ -157,19 +161,11 @@ func describeAllocation(s *session.Session, r *reach.View, a *ipamv1alpha1.IPAll
 	page.Line("Since", a.CreationTimestamp.UTC().Format("2006-01-02 15:04:05 MST"))
 }
 
-// stateOf returns the state of a block that has an allocation.
-func stateOf(a *ipamv1alpha1.IPAllocation) string {
-	if a.Spec.ClaimRef == nil {
-		return space.WordRetained
-	}
-	return space.WordAllocated
-}
-
 // statesOf asks every visible pool that has some of a block. A child pool that has all of it
 // answers for its parent.
 func statesOf(r *reach.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []space.State {
 	var found []space.State
-	held := r.AllHoldings(pools, allocations)
+	held := r.Holdings(pools, allocations)
 	for i := range pools {
 		p := &pools[i]
 		if state, ok := space.StateOf(p, space.In(p.Name, r.Workspace(p)), block, held[reach.Key{Workspace: r.Workspace(p), Name: p.Name}]); ok {

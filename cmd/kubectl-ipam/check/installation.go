@@ -76,7 +76,9 @@ func inspect(ctx context.Context, s *session.Session) (*installation, error) {
 		return nil, err
 	}
 	found := &installation{workspace: here.Workspace(), namespace: here.Namespace}
-	if found.readServer(asked); found.serverErr == nil {
+	info, err := asked.ServerVersion()
+	if found.serverErr = err; err == nil {
+		found.server = info.GitVersion
 		found.read(ctx, asked, here)
 	}
 	return found, ctx.Err()
@@ -91,14 +93,9 @@ func (i *installation) read(ctx context.Context, asked discovery.DiscoveryInterf
 	i.readMachines(ctx, asked, c)
 	if i.servedErr == nil {
 		i.askAccess(ctx, c)
-		i.try(ctx, c)
-	}
-}
-
-func (i *installation) readServer(asked discovery.DiscoveryInterface) {
-	info, err := asked.ServerVersion()
-	if i.serverErr = err; err == nil {
-		i.server = info.GitVersion
+		// The server answers a claim that it does not store.
+		i.trial = &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "ipam-check-", Namespace: i.namespace}}
+		i.trialErr = c.Create(ctx, i.trial, client.DryRunAll)
 	}
 }
 
@@ -160,11 +157,4 @@ func (i *installation) askAccess(ctx context.Context, c client.Client) {
 		}
 		i.may[want] = review.Status.Allowed
 	}
-}
-
-// try asks the server for the answer to a claim, which it does not store.
-func (i *installation) try(ctx context.Context, c client.Client) {
-	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "ipam-check-", Namespace: i.namespace}}
-	i.trialErr = c.Create(ctx, claim, client.DryRunAll)
-	i.trial = claim
 }

@@ -82,10 +82,15 @@ func verify(ctx context.Context, s *session.Session, out *output.Report) error {
 func auditOf(ctx context.Context, r *reach.View) (audit, error) {
 	found := audit{Findings: []finding{}}
 	for look := range looks {
-		books, err := booksOf(ctx, r)
+		records, err := r.Allocations(ctx)
 		if err != nil {
 			return found, err
 		}
+		claims, err := r.Claims(ctx)
+		if err != nil {
+			return found, err
+		}
+		books := books{r, claims, records}
 		now := books.check()
 		found.Claims, found.Allocations = len(books.claims), len(books.records)
 		if look == 0 {
@@ -115,15 +120,6 @@ type books struct {
 	*reach.View
 	claims  []ipamv1alpha1.IPClaim
 	records []ipamv1alpha1.IPAllocation
-}
-
-func booksOf(ctx context.Context, r *reach.View) (books, error) {
-	records, err := r.Allocations(ctx)
-	if err != nil {
-		return books{}, err
-	}
-	claims, err := r.Claims(ctx)
-	return books{r, claims, records}, err
 }
 
 // finding is something that is wrong with an object.

@@ -3,14 +3,12 @@ package claim
 import (
 	"cmp"
 	"context"
-	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
@@ -63,10 +61,10 @@ func why(ctx context.Context, s *session.Session, name string) error {
 // question is a claim that waits, and what comes into question for it.
 type question struct {
 	claim *ipamv1alpha1.IPClaim
-	class *ipamv1alpha1.IPClass      // nil without one that is seen
-	pools []ipamv1alpha1.IPPool      // of this workspace
-	kept  *ipamv1alpha1.IPAllocation // from a former claim of the name; nil for nothing
-	taken taken
+	class *ipamv1alpha1.IPClass         // nil without one that is seen
+	pools []ipamv1alpha1.IPPool         // of this workspace
+	kept  *ipamv1alpha1.IPAllocation    // from a former claim of the name; nil for nothing
+	held  map[reach.Key][]space.Holding // of a claim that asks for an address
 }
 
 // ask reads what the caller may see of classes and pools.
@@ -82,8 +80,12 @@ func ask(ctx context.Context, c session.Access, claim *ipamv1alpha1.IPClaim) (q 
 	if err := c.List(ctx, pools); exit.IgnoreUnseen(err) != nil {
 		return q, err
 	}
-	if q.taken, err = takenOf(ctx, c, claim, pools.Items); err != nil {
-		return q, err
+	if claim.Spec.Address != "" {
+		allocations := &ipamv1alpha1.IPAllocationList{}
+		if err := c.List(ctx, allocations); exit.IgnoreUnseen(err) != nil {
+			return q, err
+		}
+		q.held = (&reach.View{}).Holdings(pools.Items, allocations.Items)
 	}
 	q.pools = slices.DeleteFunc(pools.Items, func(p ipamv1alpha1.IPPool) bool { return !q.concerns(&p) })
 	return q, nil
@@ -176,41 +178,14 @@ func (q question) says(pool *ipamv1alpha1.IPPool) string {
 	if !facts.AnswerOf(pool).Given() {
 		return "not ready: " + cmp.Or(facts.Reason(pool.Status.Conditions), "no answer yet")
 	}
-	if holder := q.taken.in(pool); holder != "" {
-		return holder
+	exact, _ := facts.ParseBlock(q.claim.Spec.Address) // the zero Prefix overlaps none
+	for _, h := range q.held[reach.Key{Name: pool.Name}] {
+		if h.Block.Overlaps(exact) {
+			return h.Holder + " holds " + h.Block.String()
+		}
 	}
 	if space.Cooling(pool.Status.Capacity).Sign() != 0 {
 		return space.CoolsUntil(pool)
-	}
-	return ""
-}
-
-// taken says for each pool of the workspace which claim, retained block or child pool of the same workspace holds some of
-// the address that a claim asks for. The zero value knows of none.
-type taken struct {
-	exact netip.Prefix
-	held  map[reach.Key][]space.Holding
-}
-
-// takenOf reads the holders that the caller may see.
-func takenOf(ctx context.Context, c client.Reader, claim *ipamv1alpha1.IPClaim, pools []ipamv1alpha1.IPPool) (taken, error) {
-	exact, err := facts.ParseBlock(claim.Spec.Address)
-	if err != nil {
-		return taken{}, nil //nolint:nilerr // it asks for a length
-	}
-	allocations := &ipamv1alpha1.IPAllocationList{}
-	if err := c.List(ctx, allocations); exit.IgnoreUnseen(err) != nil {
-		return taken{}, err
-	}
-	return taken{exact, (&reach.View{}).AllHoldings(pools, allocations.Items)}, nil
-}
-
-// in names the holder of the address in a pool; empty if the caller can see none.
-func (t taken) in(pool *ipamv1alpha1.IPPool) string {
-	for _, h := range t.held[reach.Key{Name: pool.Name}] {
-		if h.Block.Overlaps(t.exact) {
-			return h.Holder + " holds " + h.Block.String()
-		}
 	}
 	return ""
 }

@@ -97,21 +97,18 @@ func describeClass(s *session.Session, class *ipamv1alpha1.IPClass, pools []ipam
 	return nil
 }
 
-// lengths are prefix lengths from the shortest to the longest.
-type lengths struct{ min, max int32 }
-
 // givenBy returns the lengths that a pool can give to claims of a class. ok is false if the pool gives none: it is not
 // ready, of the other family, or its lengths and those of the class have none in common.
-func givenBy(class *ipamv1alpha1.IPClass, pool *ipamv1alpha1.IPPool) (given lengths, ok bool) {
+func givenBy(class *ipamv1alpha1.IPClass, pool *ipamv1alpha1.IPPool) (given ipamv1alpha1.PrefixLengthRange, ok bool) {
 	cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 	if err != nil || !facts.AnswerOf(pool).Given() || pool.Status.IPFamily != class.Spec.IPFamily {
-		return lengths{}, false
+		return given, false
 	}
-	given.min, given.max = space.Lengths(cidr, pool.Spec)
+	given.Min, given.Max = space.Lengths(cidr, pool.Spec)
 	if allowed := class.Spec.AllowedPrefixLengths; allowed != nil {
-		given = lengths{max(given.min, allowed.Min), min(given.max, allowed.Max)}
+		given.Min, given.Max = max(given.Min, allowed.Min), min(given.Max, allowed.Max)
 	}
-	return given, given.min <= given.max
+	return given, given.Min <= given.Max
 }
 
 // unfitFor says what keeps a pool from serving claims of a class, those of its default length at least; empty if
@@ -126,8 +123,8 @@ func unfitFor(class *ipamv1alpha1.IPClass, pool *ipamv1alpha1.IPPool) string {
 		return fmt.Sprintf("serves no claim of this class: it is %s", pool.Status.IPFamily)
 	case !ok:
 		return fmt.Sprintf("serves no claim of this class: it has no length from %s", facts.ClassLengths(class))
-	case length != 0 && (length < given.min || length > given.max):
-		return fmt.Sprintf("gives %s, and not the default length of this class, /%d", facts.Lengths(given.min, given.max), length)
+	case length != 0 && (length < given.Min || length > given.Max):
+		return fmt.Sprintf("gives %s, and not the default length of this class, /%d", facts.Lengths(given.Min, given.Max), length)
 	}
 	return ""
 }
@@ -138,7 +135,7 @@ func headRoom(class *ipamv1alpha1.IPClass, pools []ipamv1alpha1.IPPool) string {
 	for i := range pools {
 		given, ok := givenBy(class, &pools[i])
 		largest := pools[i].Status.LargestFreePrefix
-		if !ok || largest == nil || *largest > given.max {
+		if !ok || largest == nil || *largest > given.Max {
 			continue
 		}
 		if capacity := pools[i].Status.Capacity; capacity != nil {
@@ -146,7 +143,7 @@ func headRoom(class *ipamv1alpha1.IPClass, pools []ipamv1alpha1.IPPool) string {
 				free.Add(free, n)
 			}
 		}
-		least = min(least, max(*largest, given.min))
+		least = min(least, max(*largest, given.Min))
 	}
 	if least > 128 {
 		return "nothing is free for claims of this class"

@@ -33,21 +33,15 @@ func Escape(text, keep string) string {
 	return shown.String()
 }
 
-// Cell is a text for a cell of a table that a spreadsheet may open: unprintable characters are
-// escaped, and what would be a formula is led by an apostrophe.
+// Cell makes a text safe for a cell of a table that a spreadsheet may open: unprintable characters are escaped, and a formula,
+// which may send the content of other cells elsewhere, is led by an apostrophe. Spreadsheets of East Asian languages take
+// full-width signs for the others.
 func Cell(text string) string {
 	text = Text(text)
-	if Formula(text) {
+	if first, _ := utf8.DecodeRuneInString(text); text != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first) {
 		return "'" + text
 	}
 	return text
-}
-
-// Formula reports whether a spreadsheet takes a text for a formula, which may send the content of
-// other cells elsewhere. Spreadsheets of East Asian languages take full-width signs for the others.
-func Formula(text string) bool {
-	first, _ := utf8.DecodeRuneInString(text)
-	return text != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first)
 }
 
 // plain matches words that need no quotes in a shell.

@@ -2,7 +2,6 @@ package page
 
 import (
 	"encoding/csv"
-	"math"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -149,12 +148,4 @@ func (s *server) csv(w http.ResponseWriter, r *http.Request) {
 		write(row.Block.String(), cidr.Size(row.Block).String(), row.Is(), legible.Cell(row.Holder), legible.Cell(row.Class), legible.Cell(row.Owner), since, strconv.Itoa(row.Depth), legible.Cell(row.Scope))
 	}
 	out.Flush()
-}
-
-// shareOf is a number of addresses as a share of a pool, in percent.
-func shareOf(part, whole float64) float64 {
-	if whole == 0 {
-		return 0
-	}
-	return math.Min(part/whole*100, 100)
 }

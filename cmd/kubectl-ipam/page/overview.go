@@ -104,6 +104,15 @@ func meterOf(pool *ipamv1alpha1.IPPool) meter {
 	return newMeter(*pool.Status.UtilizationPercent)
 }
 
+// shareOf returns the meter of a part of so many addresses.
+func shareOf(part, whole *big.Int) meter {
+	if whole.Sign() == 0 {
+		return newMeter(0)
+	}
+	share, _ := new(big.Rat).SetFrac(part, whole).Float64()
+	return newMeter(min(share*100, 100))
+}
+
 // newMeter is full from 90 percent on, and high from 75: as in pool list.
 func newMeter(percent float64) meter {
 	figure := ipamv1alpha1.UtilizationColumn(percent)

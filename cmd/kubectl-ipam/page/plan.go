@@ -153,7 +153,7 @@ func leftOf(p *Pool, block netip.Prefix) *left {
 	size := new(big.Int).Sub(after.Known(), before.Known())
 	then := new(big.Int).Add(taken, size)
 	return &left{
-		Before: p.Meter(), After: newMeter(shareOf(float(then), float(total))),
+		Before: p.Meter(), After: shareOf(then, total),
 		Free:    draw.Count(new(big.Int).Sub(total, then)),
 		Largest: largest(before), LargestAfter: largest(after),
 	}
@@ -171,9 +171,4 @@ func largest(s space.Space) string {
 		return "none"
 	}
 	return fmt.Sprintf("/%d", bits)
-}
-
-func float(n *big.Int) float64 {
-	f, _ := new(big.Float).SetInt(n).Float64()
-	return f
 }

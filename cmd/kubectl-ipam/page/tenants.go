@@ -103,7 +103,7 @@ func (t *tenant) limit(snapshot *Snapshot) {
 		if most.Int() == nil || held == nil {
 			return
 		}
-		t.Limits = append(t.Limits, limit{of, held, most.Int(), newMeter(shareOf(float(held), float(most.Int())))})
+		t.Limits = append(t.Limits, limit{of, held, most.Int(), shareOf(held, most.Int())})
 	}
 	for i := range snapshot.Classes {
 		add("class "+snapshot.Classes[i].Name, t.byClass[snapshot.Classes[i].Name], snapshot.Classes[i].Spec.MaxPerConsumer)

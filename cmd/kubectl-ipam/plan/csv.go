@@ -116,9 +116,7 @@ func open(data []byte, options Options, found *problems) *table {
 			return nil
 		}
 	}
-	t := &table{Options: options, in: csv.NewReader(bytes.NewReader(data))}
-	t.in.FieldsPerRecord, t.in.Comma, t.in.Comment = -1, separator, '#'
-	t.in.TrimLeadingSpace = separator != '\t' // which is a space, too, and would be lost
+	t := &table{Options: options, in: rows(data, separator)}
 	header, err := t.in.Read()
 	if err != nil {
 		found.add(1, "there are no columns: %s", broken(err))
@@ -126,6 +124,14 @@ func open(data []byte, options Options, found *problems) *table {
 	}
 	t.header(header, found)
 	return t
+}
+
+// rows reads the rows of a table.
+func rows(data []byte, separator rune) *csv.Reader {
+	in := csv.NewReader(bytes.NewReader(data))
+	in.FieldsPerRecord, in.Comma, in.Comment = -1, separator, '#'
+	in.TrimLeadingSpace = separator != '\t' // which is a space, too, and would be lost
+	return in
 }
 
 // header finds out what the columns are.
@@ -270,31 +276,17 @@ func separatorLine(data []byte) (rest []byte, separator rune) {
 	return slices.Concat([]byte("\n"), rest), r
 }
 
-// separatorOf finds what separates the columns: the one of the separators that the first row has
-// most of, outside of quotes. It fails if two are there equally often.
+// separatorOf finds what separates the columns: the one of the separators by which the first row has
+// most of them. It fails if it has as many by two.
 func separatorOf(data []byte) (rune, error) {
-	count := map[rune]int{}
-	quoted := false
-	for _, r := range string(firstRow(data)) {
+	best, other, most := ',', rune(0), 1
+	for _, r := range separators {
+		row, err := rows(data, r).Read()
 		switch {
-		case r == '"':
-			quoted = !quoted
-		case !quoted && r == '\n':
-			return most(count)
-		case !quoted && strings.ContainsRune(separators, r):
-			count[r]++
-		}
-	}
-	return most(count)
-}
-
-func most(count map[rune]int) (rune, error) {
-	best, other := ',', rune(0)
-	for _, r := range separators[1:] {
-		switch {
-		case count[r] > count[best]:
-			best, other = r, 0
-		case count[r] == count[best] && count[r] > 0:
+		case err != nil: // it has quotes that are another one's
+		case len(row) > most:
+			best, other, most = r, 0, len(row)
+		case len(row) == most && most > 1:
 			other = r
 		}
 	}
@@ -302,17 +294,6 @@ func most(count map[rune]int) (rune, error) {
 		return 0, fmt.Errorf("%s and %s may separate the columns: say by --separator which one does", separatorName(best), separatorName(other))
 	}
 	return best, nil
-}
-
-// firstRow is a table from its first row on, without empty lines and comments.
-func firstRow(data []byte) []byte {
-	for line := range bytes.Lines(data) {
-		if line[0] != '#' && line[0] != '\n' {
-			break
-		}
-		data = data[len(line):]
-	}
-	return data
 }
 
 // separatorName is a separator as --separator takes it.

@@ -53,7 +53,7 @@ func (f *found) held(ctx context.Context) ([]space.Holding, error) {
 	if err != nil {
 		return nil, err
 	}
-	held := f.view.Holdings(f.in, f.name, f.pools, allocations)
+	held := f.view.Holdings(f.pools, allocations)[reach.Key{Workspace: f.in, Name: f.name}]
 	if f.pool == nil || f.in != "" {
 		return held, nil
 	}

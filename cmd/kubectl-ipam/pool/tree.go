@@ -61,7 +61,10 @@ func showTree(s *session.Session, r *reach.View, pools []ipamv1alpha1.IPPool, ar
 		if roots = nodesNamed(roots, args[0]); len(roots) == 0 {
 			return exit.Missing("ippools", args[0])
 		}
-		pools = poolsOfNodes(roots)
+		pools = nil
+		for _, n := range allNodes(roots) {
+			pools = append(pools, *n.pool)
+		}
 	}
 	if out.Given() {
 		return out.Print(s.Out, &ipamv1alpha1.IPPoolList{Items: pools}, s.Now)
@@ -76,12 +79,12 @@ func showTree(s *session.Session, r *reach.View, pools []ipamv1alpha1.IPPool, ar
 // countChildren waits until the figures of the pools of this workspace count what is carved
 // from them.
 func countChildren(ctx context.Context, r *reach.View, pools []ipamv1alpha1.IPPool) error {
+	carved := r.Holdings(pools, nil)
 	for i := range pools {
 		if r.Workspace(&pools[i]) != "" {
 			continue
 		}
-		carved := r.Holdings("", pools[i].Name, pools, nil)
-		if err := settled(ctx, r, &pools[i], carved, func(unseen int) bool { return unseen >= 0 }); err != nil {
+		if err := settled(ctx, r, &pools[i], carved[reach.Key{Name: pools[i].Name}], func(unseen int) bool { return unseen >= 0 }); err != nil {
 			return err
 		}
 	}
@@ -98,10 +101,10 @@ type node struct {
 // plant puts pools below their parents, and those whose parent is not seen beside
 // the root pools; all by address.
 func plant(r *reach.View, pools []ipamv1alpha1.IPPool) []*node {
-	known := map[reach.Key]*node{}
+	known, nodes := map[reach.Key]*node{}, make([]*node, len(pools))
 	for i := range pools {
 		n := &node{pool: &pools[i], workspace: r.Workspace(&pools[i])}
-		known[reach.Key{Workspace: n.workspace, Name: n.pool.Name}] = n
+		known[reach.Key{Workspace: n.workspace, Name: n.pool.Name}], nodes[i] = n, n
 	}
 	parent := func(n *node) (_ *node, ok bool) {
 		ref := n.pool.Spec.ParentPoolRef
@@ -112,8 +115,7 @@ func plant(r *reach.View, pools []ipamv1alpha1.IPPool) []*node {
 		return above, ok
 	}
 	var roots []*node
-	for i := range pools {
-		n := known[reach.Key{Workspace: r.Workspace(&pools[i]), Name: pools[i].Name}]
+	for _, n := range nodes {
 		above, ok := parent(n)
 		if !ok || descends(n, parent) {
 			roots = append(roots, n)
@@ -121,7 +123,7 @@ func plant(r *reach.View, pools []ipamv1alpha1.IPPool) []*node {
 		}
 		above.children = append(above.children, n)
 	}
-	for _, n := range known {
+	for _, n := range nodes {
 		slices.SortFunc(n.children, byAddress)
 	}
 	slices.SortFunc(roots, byAddress)
@@ -147,23 +149,16 @@ func byAddress(a, b *node) int {
 
 // nodesNamed returns the nodes of that name in the current workspace.
 func nodesNamed(roots []*node, name string) []*node {
-	var found []*node
-	for _, n := range roots {
-		if n.pool.Name == name && n.workspace == "" {
-			found = append(found, n)
-		}
-		found = append(found, nodesNamed(n.children, name)...)
-	}
-	return found
+	return slices.DeleteFunc(allNodes(roots), func(n *node) bool { return n.pool.Name != name || n.workspace != "" })
 }
 
-// poolsOfNodes are the pools of nodes, each followed by those below it.
-func poolsOfNodes(nodes []*node) []ipamv1alpha1.IPPool {
-	var pools []ipamv1alpha1.IPPool
+// allNodes returns nodes, each followed by those below it.
+func allNodes(nodes []*node) []*node {
+	var all []*node
 	for _, n := range nodes {
-		pools = append(append(pools, *n.pool), poolsOfNodes(n.children)...)
+		all = append(append(all, n), allNodes(n.children)...)
 	}
-	return pools
+	return all
 }
 
 // branch is a line of the tree.

@@ -172,13 +172,8 @@ func everywhere[L, T any, P interface {
 // Key is a pool as the caller names it: the workspace is empty for the current one.
 type Key struct{ Workspace, Name string }
 
-// Holdings returns the blocks of a pool that the caller may see, by address.
-func (r *View) Holdings(in, name string, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []space.Holding {
-	return r.AllHoldings(pools, allocations)[Key{Workspace: in, Name: name}]
-}
-
-// AllHoldings returns the blocks of all pools that the caller may see, each pool's by address.
-func (r *View) AllHoldings(pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) map[Key][]space.Holding {
+// Holdings returns the blocks of all pools that the caller may see, each pool's by address.
+func (r *View) Holdings(pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) map[Key][]space.Holding {
 	found := map[Key][]space.Holding{}
 	add := func(h space.Holding, from client.Object, ref ipamv1alpha1.PoolRef, cidr string) {
 		block, err := netip.ParsePrefix(cidr)

@@ -44,7 +44,12 @@ const (
 // AddFlags gives a command the flags of every creation.
 func (r *Command) AddFlags(cmd *cobra.Command) {
 	r.output.AddFlags(cmd)
-	session.Check(cmd, r.validate)
+	session.Check(cmd, func() error {
+		if r.wait < 0 {
+			return exit.Usagef("--wait is %s; write a duration such as 30s, or 0", r.wait)
+		}
+		return nil
+	})
 	r.Given = cmd.Flags().Changed
 	cmd.Flags().DurationVar(&r.wait, "wait", 30*time.Second,
 		"How long to wait for the answer; 0 does not wait. Without this flag, do not wait for a class or a pool that does not exist")
@@ -62,14 +67,6 @@ func AddDryRun(cmd *cobra.Command, value *string, alone, usage string) {
 	*value = DryRunNone
 	session.AddFields(cmd, field.Field{Name: "dry-run", Usage: usage, Value: field.Word(value, DryRunClient, DryRunServer, DryRunNone)})
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = alone
-}
-
-// validate refuses values of the flags that have no meaning.
-func (r *Command) validate() error {
-	if r.wait < 0 {
-		return exit.Usagef("--wait is %s; write a duration such as 30s, or 0", r.wait)
-	}
-	return nil
 }
 
 // Send creates the object and waits for its block.
@@ -111,29 +108,35 @@ func (r *Command) ensure(ctx context.Context, c client.WithWatch, object client.
 	if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		return err
 	}
-	if !object.GetDeletionTimestamp().IsZero() {
-		return exit.Fail(exit.Conflict, "try again when it is gone", "%s %s is being deleted", facts.Kind(object), facts.Name(object))
+	err = sameAs(wanted, object)
+	if err == nil || !r.Replace {
+		return err
 	}
-	differs, err := ipamclient.Differences(specOf(wanted), specOf(object))
+	if err := deleteUnbound(ctx, c, object); err != nil {
+		return err
+	}
+	wanted.(*ipamv1alpha1.IPPool).DeepCopyInto(object.(*ipamv1alpha1.IPPool)) // a class has no --replace
+	return c.Create(ctx, object)
+}
+
+// sameAs fails unless an object that is there asks for the same as the wanted one.
+func sameAs(wanted, there client.Object) error {
+	if !there.GetDeletionTimestamp().IsZero() {
+		return exit.Fail(exit.Conflict, "try again when it is gone", "%s %s is being deleted", facts.Kind(there), facts.Name(there))
+	}
+	differs, err := ipamclient.Differences(specOf(wanted), specOf(there))
 	if err != nil {
 		return err
 	}
-	unlike := unlikeOf(wanted, object)
+	unlike := unlikeOf(wanted, there)
 	for _, one := range differs {
 		unlike = append(unlike, one.String())
 	}
-	switch {
-	case len(unlike) == 0:
+	if len(unlike) == 0 {
 		return nil
-	case r.Replace:
-		if err := deleteUnbound(ctx, c, object); err != nil {
-			return err
-		}
-		wanted.(*ipamv1alpha1.IPPool).DeepCopyInto(object.(*ipamv1alpha1.IPPool)) // a class has no --replace
-		return c.Create(ctx, object)
 	}
-	return exit.Fail(exit.Conflict, instead(object), "there is a %s %s already, and it asks for something else: %s",
-		facts.Kind(object), facts.Name(object), strings.Join(unlike, ", "))
+	return exit.Fail(exit.Conflict, instead(there), "there is a %s %s already, and it asks for something else: %s",
+		facts.Kind(there), facts.Name(there), strings.Join(unlike, ", "))
 }
 
 // ensureClaim is ensure for a claim, one without a block included: its status says why.

@@ -94,41 +94,38 @@ func CompleteArgs(s *Session, cmd *cobra.Command, names Names) {
 
 // CompleteNames completes a flag with live names.
 func CompleteNames(s *Session, cmd *cobra.Command, flag string, names Names) {
-	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	completeFlag(cmd, flag, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return s.complete(cmd.Context(), names, nil, begun)
 	})
-	if err != nil {
-		panic(err) // there is no such flag: every test of the command shows it
-	}
 }
 
 // CompleteWith completes a flag with fixed words.
 func CompleteWith(cmd *cobra.Command, flag string, words ...string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // as above
+	completeFlag(cmd, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func completeFlag(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err) // there is no such flag: every test of the command shows it
 	}
 }
 
 // complete lists the names with this beginning. After an error it lists none. It leaves out
 // names with unprintable characters: no object can have such a name.
 func (s *Session) complete(ctx context.Context, names Names, taken []string, begun string) ([]string, cobra.ShellCompDirective) {
-	found, err := s.list(ctx, names)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var found []string
+	here, err := s.Here()
+	if err == nil {
+		found, err = names(ctx, here, here.Namespace)
+	}
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return slices.DeleteFunc(found, func(name string) bool {
 		return !strings.HasPrefix(name, begun) || slices.Contains(taken, name) || name != legible.Text(name)
 	}), cobra.ShellCompDirectiveNoFileComp
-}
-
-func (s *Session) list(ctx context.Context, names Names) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	here, err := s.Here()
-	if err != nil {
-		return nil, err
-	}
-	return names(ctx, here, here.Namespace)
 }
 
 // The names of the claims of a namespace, of the pools of the workspace, and of the classes that it is shown.

@@ -75,10 +75,7 @@ func (o *planExport) print(p *plan.Plan) (left []string, _ error) {
 	case output.CSV:
 		return plan.WriteCSV(o.Out, p)
 	case output.Name:
-		for _, s := range stepsOf(p) {
-			screen.Line(o.Out, "%s", s.fullName())
-		}
-		return nil, nil
+		return nil, printNames(o.Out, stepsOf(p))
 	case output.JSON:
 		return nil, o.report.Print(o.Out, p.List())
 	}

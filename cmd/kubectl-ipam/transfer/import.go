@@ -17,7 +17,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
@@ -37,6 +36,8 @@ type planImport struct {
 	filename string
 	// file is the name of the plan, as it was given.
 	file string
+	// given reports whether the command line has a flag.
+	given func(flag string) bool
 }
 
 // NewImport makes kubectl ipam import.
@@ -72,6 +73,7 @@ is named after its block.`,
 		},
 	}
 	flags := cmd.Flags()
+	o.given = flags.Changed
 	request.AddDryRun(cmd, &o.dryRun, request.DryRunServer, "server: check everything, and create nothing. client: check the plan by itself, without a server")
 	flags.StringVarP(&o.filename, "filename", "f", "", "The plan, instead of the argument; - is stdin")
 	flags.DurationVar(&o.wait, "wait", 30*time.Second, "How long to wait for the block of each pool and claim")
@@ -95,9 +97,19 @@ func (o *planImport) validate() error {
 			return exit.Usagef("--separator: %w", err)
 		}
 	}
-	if err := o.parseLeaveOut(); err != nil {
-		return err
+	o.options.LeaveOut = map[string][]string{}
+	for _, one := range o.leaveOut {
+		column, value, ok := strings.Cut(one, "=")
+		if !ok || column == "" {
+			return exit.Usagef("--leave-out %s: write a column of the table and a value, such as Status=Free", one)
+		}
+		o.options.LeaveOut[column] = append(o.options.LeaveOut[column], value)
 	}
+	return o.validateColumns()
+}
+
+// validateColumns refuses columns that there are not, and maps the names of --column to them.
+func (o *planImport) validateColumns() error {
 	theirs := map[string]string{}
 	for _, column := range slices.Sorted(maps.Keys(o.options.Columns)) {
 		name := o.options.Columns[column]
@@ -116,19 +128,6 @@ func (o *planImport) validate() error {
 		if !slices.Contains(plan.Columns(), column) {
 			return exit.Usagef("--default: there is no column %q; write one of %s", column, strings.Join(plan.Columns(), ", "))
 		}
-	}
-	return nil
-}
-
-// parseLeaveOut reads --leave-out.
-func (o *planImport) parseLeaveOut() error {
-	o.options.LeaveOut = map[string][]string{}
-	for _, one := range o.leaveOut {
-		column, value, ok := strings.Cut(one, "=")
-		if !ok || column == "" {
-			return exit.Usagef("--leave-out %s: write a column of the table and a value, such as Status=Free", one)
-		}
-		o.options.LeaveOut[column] = append(o.options.LeaveOut[column], value)
 	}
 	return nil
 }
@@ -245,10 +244,7 @@ func (o *planImport) show(steps []*step, failed error) error {
 
 func (o *planImport) print(steps []*step) error {
 	if o.report.Format == output.Name {
-		for _, s := range steps {
-			screen.Line(o.Out, "%s", s.fullName())
-		}
-		return nil
+		return printNames(o.Out, steps)
 	}
 	t := output.NewTable("LINE", "KIND", "NAME", "BLOCK", "STATE", "message")
 	for _, s := range steps {

@@ -56,22 +56,12 @@ var manifest = regexp.MustCompile(`^(\x{feff})?(\s*(#.*)?\r?\n)*\s*(---|\{|\[|(a
 
 // forTables refuses what only a table can use.
 func (o *planImport) forTables() error {
-	var flag string
-	switch {
-	case len(o.options.Columns) > 0:
-		flag = "--column"
-	case len(o.options.Ignore) > 0:
-		flag = "--ignore-column"
-	case len(o.options.Defaults) > 0:
-		flag = "--default"
-	case len(o.leaveOut) > 0:
-		flag = "--leave-out"
-	case o.separator != "":
-		flag = "--separator"
-	default:
-		return nil
+	for _, flag := range []string{"column", "ignore-column", "default", "leave-out", "separator"} {
+		if o.given(flag) {
+			return exit.Usagef("--%s is for tables, and %s is none; write the fields in the file, or give a .csv file", flag, o.file)
+		}
 	}
-	return exit.Usagef("%s is for tables, and %s is none; write the fields in the file, or give a .csv file", flag, o.file)
+	return nil
 }
 
 // readFile reads the file or stdin, if it is not too large.

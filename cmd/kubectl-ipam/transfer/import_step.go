@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
@@ -63,9 +65,12 @@ func stepsOf(p *plan.Plan) []*step {
 
 func (s *step) shownName() string { return facts.Name(s.object) }
 
-// fullName is what kubectl calls the object, as -o name prints it.
-func (s *step) fullName() string {
-	return fmt.Sprintf("ip%s.%s/%s", s.Kind, ipamv1alpha1.GroupName, s.Name)
+// printNames prints the objects as -o name of kubectl does.
+func printNames(w io.Writer, steps []*step) error {
+	for _, s := range steps {
+		screen.Line(w, "ip%s.%s/%s", s.Kind, ipamv1alpha1.GroupName, s.Name)
+	}
+	return nil
 }
 
 // compare finds which lines are there already. Those that are there as something else are added to
@@ -195,7 +200,10 @@ func differentClaim(claim, there *ipamv1alpha1.IPClaim) string {
 		return fmt.Sprintf("claim %s is there, and holds no block: kubectl ipam why %s says why, kubectl ipam claim release %s deletes it", name, facts.Args(claim), facts.Args(claim))
 	}
 	wanted, have := claim.Spec, there.Spec
-	have.Address, wanted.Address = held.Prefix.String(), blockText(wanted.Address)
+	have.Address = held.Prefix.String()
+	if block, err := plan.ParseBlock(wanted.Address); err == nil {
+		wanted.Address = block.String()
+	}
 	have.ClassName, have.PoolRef, have.PoolSelector = held.ClassName, &held.Pool, nil
 	have.PrefixLength, have.IPFamily, have.UnmetPolicy = wanted.PrefixLength, wanted.IPFamily, wanted.UnmetPolicy
 	if wanted.ClassName == "" {
@@ -212,14 +220,6 @@ func differentClaim(claim, there *ipamv1alpha1.IPClaim) string {
 		return ""
 	}
 	return fmt.Sprintf("claim %s is there, and %s: correct the plan, or kubectl ipam claim release %s", name, listed(differs), facts.Args(claim))
-}
-
-// blockText is an address as a prefix.
-func blockText(address string) string {
-	if block, err := plan.ParseBlock(address); err == nil {
-		return block.String()
-	}
-	return address
 }
 
 func listed(differs []ipamclient.Difference) string {

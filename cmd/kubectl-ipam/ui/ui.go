@@ -140,7 +140,7 @@ func (s pageSource) Read(ctx context.Context) (*page.Snapshot, error) {
 
 // poolsOf returns the pools that the caller can read, or holds blocks of.
 func poolsOf(r *reach.View, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []page.Pool {
-	held := r.AllHoldings(pools, allocations)
+	held := r.Holdings(pools, allocations)
 	shown := make([]page.Pool, 0, len(pools))
 	for i := range pools {
 		key := reach.Key{Workspace: r.Workspace(&pools[i]), Name: pools[i].Name}

@@ -54,16 +54,15 @@ func (m Map) Figure(title, description string, link func(Box) Shape) Figure {
 		f.Shapes = append(f.Shapes, shape)
 	}
 	// What is drawn last lies on top: the border of the picked box is drawn whole.
-	slices.SortStableFunc(f.Shapes, func(a, b Shape) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(f.Shapes, func(a, b Shape) int {
+		if a.Picked == b.Picked {
+			return 0
+		} else if a.Picked {
+			return 1
+		}
+		return -1
+	})
 	return f
-}
-
-// rank is 1 for a picked shape, and 0 for any other.
-func rank(s Shape) int {
-	if s.Picked {
-		return 1
-	}
-	return 0
 }
 
 //go:embed figure.svg
