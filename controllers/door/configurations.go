@@ -1,7 +1,9 @@
 package door
 
 import (
+	"cmp"
 	"fmt"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,81 +57,83 @@ func (r registration) validating() *admissionregistrationv1.ValidatingWebhookCon
 	}
 }
 
-// answer is called for every claim that is created. Exact: for another version its answer
-// would be dropped. Never: another webhook's change must not ask again.
-func (r registration) answer() admissionregistrationv1.MutatingWebhook {
+// hook has the fields of a mutating webhook that differ from those of the others.
+type hook struct {
+	path      string
+	operation admissionregistrationv1.OperationType
+	// resource is that of claims by default.
+	resource string
+	// effects are none on a dry run, by default.
+	effects admissionregistrationv1.SideEffectClass
+	// timeout is that of a CREATE by default.
+	timeout    time.Duration
+	conditions []admissionregistrationv1.MatchCondition
+}
+
+// webhook returns a webhook as it is registered. Exact: for another version its answer would be dropped. Never: another webhook's
+// change must not ask again.
+func (r registration) webhook(h hook) admissionregistrationv1.MutatingWebhook {
 	return admissionregistrationv1.MutatingWebhook{
-		Name:                    pathAnswer + "." + registrationName,
-		ClientConfig:            r.endpoint.at(r.token+"/"+pathAnswer, r.bundle),
-		Rules:                   rules(admissionregistrationv1.Create),
+		Name:                    h.path + "." + registrationName,
+		ClientConfig:            r.endpoint.at(r.token+"/"+h.path, r.bundle),
+		Rules:                   rules(h.operation, cmp.Or(h.resource, "ipclaims")),
 		FailurePolicy:           new(admissionregistrationv1.Ignore),
 		MatchPolicy:             new(admissionregistrationv1.Exact),
 		NamespaceSelector:       &metav1.LabelSelector{},
 		ObjectSelector:          &metav1.LabelSelector{},
-		SideEffects:             new(admissionregistrationv1.SideEffectClassNoneOnDryRun),
-		TimeoutSeconds:          seconds(),
+		SideEffects:             new(cmp.Or(h.effects, admissionregistrationv1.SideEffectClassNoneOnDryRun)),
+		TimeoutSeconds:          seconds(cmp.Or(h.timeout, timeout)),
 		AdmissionReviewVersions: reviewVersions(),
 		ReinvocationPolicy:      new(admissionregistrationv1.NeverReinvocationPolicy),
+		MatchConditions:         h.conditions,
 	}
 }
 
-// keep is called for updates of a claim that change its status, unless the system makes them: a
+// answer returns the webhook for every claim that is created.
+func (r registration) answer() admissionregistrationv1.MutatingWebhook {
+	return r.webhook(hook{path: pathAnswer, operation: admissionregistrationv1.Create})
+}
+
+// keep returns the webhook for updates of a claim that change its status, unless the system makes them: a
 // call costs an update half of its time again.
 func (r registration) keep() admissionregistrationv1.MutatingWebhook {
-	webhook := r.answer()
-	webhook.Name = pathKeep + "." + registrationName
-	webhook.ClientConfig = r.endpoint.at(r.token+"/"+pathKeep, r.bundle)
-	webhook.Rules = rules(admissionregistrationv1.Update)
-	webhook.SideEffects = new(admissionregistrationv1.SideEffectClassNone)
-	webhook.MatchConditions = append([]admissionregistrationv1.MatchCondition{
-		{Name: "status-differs", Expression: "object.?status.orValue({}) != oldObject.?status.orValue({})"},
-	}, r.notTheSystem()...)
-	return webhook
+	return r.webhook(hook{
+		path: pathKeep, operation: admissionregistrationv1.Update, effects: admissionregistrationv1.SideEffectClassNone,
+		conditions: append(only("status-differs", "object.?status.orValue({}) != oldObject.?status.orValue({})"), r.notTheSystem()...),
+	})
 }
 
 // drain returns the webhook for the DELETE of a pool that shows blocks. It changes nothing: mutating webhooks are called before
 // policies, which decide.
 func (r registration) drain() admissionregistrationv1.MutatingWebhook {
-	webhook := r.answer()
-	webhook.Name = pathDrain + "." + registrationName
-	webhook.ClientConfig = r.endpoint.at(r.token+"/"+pathDrain, r.bundle)
-	webhook.Rules = rules(admissionregistrationv1.Delete)
-	webhook.Rules[0].Resources, webhook.Rules[0].Scope = []string{"ippools"}, new(admissionregistrationv1.ClusterScope)
-	webhook.SideEffects = new(admissionregistrationv1.SideEffectClassNone)
-	webhook.TimeoutSeconds = new(int32(drainTimeout.Seconds()))
-	webhook.MatchConditions = append([]admissionregistrationv1.MatchCondition{{
-		Name:       "in-use",
-		Expression: fmt.Sprintf("oldObject.?status.?conditions.orValue([]).exists(c, c.type == '%s' && c.status == 'True')", ipamv1alpha1.ConditionInUse),
-	}}, r.notTheSystem()...)
-	return webhook
+	inUse := fmt.Sprintf("oldObject.?status.?conditions.orValue([]).exists(c, c.type == '%s' && c.status == 'True')", ipamv1alpha1.ConditionInUse)
+	return r.webhook(hook{
+		path: pathDrain, operation: admissionregistrationv1.Delete, resource: "ippools", effects: admissionregistrationv1.SideEffectClassNone,
+		timeout: drainTimeout, conditions: append(only("in-use", inUse), r.notTheSystem()...),
+	})
 }
 
 // release returns the webhook for the DELETE of an IPAllocation that has a claim. It is called before the policy, which refuses
 // that. A namespace that is deleted takes both along, and its controller does not wait.
 func (r registration) release() admissionregistrationv1.MutatingWebhook {
-	webhook := r.drain()
-	webhook.Name = pathRelease + "." + registrationName
-	webhook.TimeoutSeconds = new(int32(releaseTimeout.Seconds()))
-	webhook.ClientConfig = r.endpoint.at(r.token+"/"+pathRelease, r.bundle)
-	webhook.Rules = rules(admissionregistrationv1.Delete)
-	webhook.Rules[0].Resources = []string{"ipallocations"}
-	webhook.SideEffects = new(admissionregistrationv1.SideEffectClassNoneOnDryRun)
-	webhook.MatchConditions = append([]admissionregistrationv1.MatchCondition{
-		{Name: "has-a-claim", Expression: "has(oldObject.spec.claimRef)"}, notTheCluster,
-	}, r.notTheSystem()...)
-	return webhook
+	return r.webhook(hook{
+		path: pathRelease, operation: admissionregistrationv1.Delete, resource: "ipallocations", timeout: releaseTimeout,
+		conditions: append(only("has-a-claim", "has(oldObject.spec.claimRef)"), append(r.notTheSystem(), notTheCluster)...),
+	})
 }
 
 // closeRange returns the webhook for the DELETE of a claim that holds a range. A namespace that is deleted waits for nothing.
 func (r registration) closeRange() admissionregistrationv1.MutatingWebhook {
-	webhook := r.release()
-	webhook.Name = pathClose + "." + registrationName
-	webhook.ClientConfig = r.endpoint.at(r.token+"/"+pathClose, r.bundle)
-	webhook.Rules = rules(admissionregistrationv1.Delete)
-	webhook.MatchConditions[0] = admissionregistrationv1.MatchCondition{
-		Name: "holds-a-range", Expression: fmt.Sprintf("oldObject.?spec.?target.orValue('') == '%s'", ipamv1alpha1.TargetScopeRange),
-	}
-	return webhook
+	ranged := fmt.Sprintf("oldObject.?spec.?target.orValue('') == '%s'", ipamv1alpha1.TargetScopeRange)
+	return r.webhook(hook{
+		path: pathClose, operation: admissionregistrationv1.Delete, timeout: releaseTimeout,
+		conditions: append(only("holds-a-range", ranged), append(r.notTheSystem(), notTheCluster)...),
+	})
+}
+
+// only returns one condition.
+func only(name, expression string) []admissionregistrationv1.MatchCondition {
+	return []admissionregistrationv1.MatchCondition{{Name: name, Expression: expression}}
 }
 
 // notTheCluster exempts the controllers that delete all of a namespace. On kcp any tenant can use these names, and gains nothing: its
@@ -146,13 +150,13 @@ func (r registration) refuse() admissionregistrationv1.ValidatingWebhook {
 	return admissionregistrationv1.ValidatingWebhook{
 		Name:                    pathRefuse + "." + registrationName,
 		ClientConfig:            r.endpoint.at(pathRefuse, r.bundle),
-		Rules:                   rules(admissionregistrationv1.Create),
+		Rules:                   rules(admissionregistrationv1.Create, "ipclaims"),
 		FailurePolicy:           new(admissionregistrationv1.Fail),
 		MatchPolicy:             new(admissionregistrationv1.Exact),
 		NamespaceSelector:       &metav1.LabelSelector{},
 		ObjectSelector:          &metav1.LabelSelector{},
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
-		TimeoutSeconds:          seconds(),
+		TimeoutSeconds:          seconds(timeout),
 		AdmissionReviewVersions: reviewVersions(),
 		MatchConditions: []admissionregistrationv1.MatchCondition{
 			{Name: "says-refuse", Expression: fmt.Sprintf("object.?spec.?unmetPolicy.orValue('') == '%s'", ipamv1alpha1.UnmetRefuse)},
@@ -176,20 +180,24 @@ func (r registration) notTheSystem() []admissionregistrationv1.MatchCondition {
 	}
 }
 
-// rules match an operation on claims, as v1alpha1. Subresources are no part of it.
-func rules(operation admissionregistrationv1.OperationType) []admissionregistrationv1.RuleWithOperations {
+// rules match an operation on a resource, as v1alpha1. Subresources are no part of it.
+func rules(operation admissionregistrationv1.OperationType, resource string) []admissionregistrationv1.RuleWithOperations {
+	scope := admissionregistrationv1.NamespacedScope
+	if resource == "ippools" {
+		scope = admissionregistrationv1.ClusterScope
+	}
 	return []admissionregistrationv1.RuleWithOperations{{
 		Operations: []admissionregistrationv1.OperationType{operation},
 		Rule: admissionregistrationv1.Rule{
 			APIGroups:   []string{ipamv1alpha1.GroupName},
 			APIVersions: []string{ipamv1alpha1.GroupVersion.Version},
-			Resources:   []string{"ipclaims"},
-			Scope:       new(admissionregistrationv1.NamespacedScope),
+			Resources:   []string{resource},
+			Scope:       &scope,
 		},
 	}}
 }
 
-func seconds() *int32 { return new(int32(timeout.Seconds())) }
+func seconds(d time.Duration) *int32 { return new(int32(d.Seconds())) }
 
 func reviewVersions() []string { return []string{"v1"} }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -39,27 +40,6 @@ func TestDrain_WaitsForThePoolAndRefusesNothing(t *testing.T) {
 		if got := <-asked; got != want {
 			t.Errorf("the pool %+v was waited for, want %+v", got, want)
 		}
-	}
-}
-
-// drain is called for pools that show blocks, unless the system deletes them.
-func TestDrain_IsCalledForPoolsInUse(t *testing.T) {
-	const used, unused = `status: {conditions: [{type: InUse, status: "True"}]}`, `status: {conditions: [{type: InUse, status: "False"}]}`
-	for name, tt := range map[string]struct {
-		by   user.Info
-		pool string
-		want bool
-	}{
-		"in use": {tenant, used, true}, "unused": {tenant, unused, false}, "without a status": {tenant, `spec: {}`, false},
-		"by the controller": {controller, used, false}, "by kcp": {masters, used, false},
-	} {
-		if got := called(t, registered.drain().MatchConditions, tt.by, tt.pool, tt.pool); got != tt.want {
-			t.Errorf("%s: called is %t, want %t", name, got, tt.want)
-		}
-	}
-	rule := registered.drain().Rules[0]
-	if rule.Resources[0] != "ippools" || *rule.Scope != "Cluster" || registered.answer().Rules[0].Resources[0] != "ipclaims" {
-		t.Errorf("the rule is %+v; want pools, and that of answer as it was", rule)
 	}
 }
 
@@ -107,27 +87,6 @@ func TestRelease_AnswersForARecordThatIsGone(t *testing.T) {
 	}
 }
 
-// release is called for records of claims, unless the system deletes them, or a namespace goes.
-func TestRelease_IsCalledForRecordsOfClaims(t *testing.T) {
-	const held, retained = `spec: {claimRef: {name: web}}`, `spec: {}`
-	namespaces := &user.DefaultInfo{Name: "system:serviceaccount:kube-system:namespace-controller"}
-	for name, tt := range map[string]struct {
-		by     user.Info
-		record string
-		want   bool
-	}{
-		"held": {tenant, held, true}, "retained": {tenant, retained, false},
-		"by the controller": {controller, held, false}, "by kcp": {masters, held, false}, "with its namespace": {namespaces, held, false},
-	} {
-		if got := called(t, registered.release().MatchConditions, tt.by, tt.record, tt.record); got != tt.want {
-			t.Errorf("%s: called is %t, want %t", name, got, tt.want)
-		}
-	}
-	if rule := registered.release().Rules[0]; rule.Resources[0] != "ipallocations" || *rule.Scope != "Namespaced" {
-		t.Errorf("the rule is %+v; want records", rule)
-	}
-}
-
 // closerFunc is a Closer.
 type closerFunc func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error)
 
@@ -172,23 +131,37 @@ func TestCloseRange_Answers(t *testing.T) {
 	}
 }
 
-// closeRange is called for claims that hold a range, unless the system deletes them, or a namespace goes.
-func TestCloseRange_IsCalledForRangeClaims(t *testing.T) {
-	const ranged, block, old = `spec: {target: ScopeRange}`, `spec: {target: Block}`, `spec: {}`
+// A DELETE waits for pools that show blocks, records of claims, and claims that hold a range, unless the system deletes them. It
+// waits for nothing when a namespace goes.
+func TestDelete_IsCalled(t *testing.T) {
+	const used, unused = `status: {conditions: [{type: InUse, status: "True"}]}`, `status: {conditions: [{type: InUse, status: "False"}]}`
+	const held, ranged, block, bare = `spec: {claimRef: {name: web}}`, `spec: {target: ScopeRange}`, `spec: {target: Block}`, `spec: {}`
 	namespaces := &user.DefaultInfo{Name: "system:serviceaccount:kube-system:namespace-controller"}
+	drain, release, closes := registered.drain(), registered.release(), registered.closeRange()
 	for name, tt := range map[string]struct {
-		by    user.Info
-		claim string
-		want  bool
+		of   admissionregistrationv1.MutatingWebhook
+		by   user.Info
+		old  string
+		want bool
 	}{
-		"a range": {tenant, ranged, true}, "a block": {tenant, block, false}, "without a target": {tenant, old, false},
-		"by the controller": {controller, ranged, false}, "by kcp": {masters, ranged, false}, "with its namespace": {namespaces, ranged, false},
+		"a pool in use": {drain, tenant, used, true}, "an unused pool": {drain, tenant, unused, false}, "a pool without a status": {drain, tenant, bare, false},
+		"a pool, by the controller": {drain, controller, used, false}, "a pool, by kcp": {drain, masters, used, false},
+		"a held record": {release, tenant, held, true}, "a retained record": {release, tenant, bare, false},
+		"a record, by the controller": {release, controller, held, false}, "a record, by kcp": {release, masters, held, false},
+		"a record, with its namespace": {release, namespaces, held, false},
+		"a range":                      {closes, tenant, ranged, true}, "a block": {closes, tenant, block, false}, "a claim without a target": {closes, tenant, bare, false},
+		"a range, by the controller": {closes, controller, ranged, false}, "a range, by kcp": {closes, masters, ranged, false},
+		"a range, with its namespace": {closes, namespaces, ranged, false},
 	} {
-		if got := called(t, registered.closeRange().MatchConditions, tt.by, tt.claim, tt.claim); got != tt.want {
+		if got := called(t, tt.of.MatchConditions, tt.by, tt.old, tt.old); got != tt.want {
 			t.Errorf("%s: called is %t, want %t", name, got, tt.want)
 		}
 	}
-	if condition := registered.release().MatchConditions[0]; condition.Name != "has-a-claim" {
-		t.Errorf("the condition of release is %+v, want it as it was", condition)
+	for want, of := range map[string]admissionregistrationv1.MutatingWebhook{
+		"Cluster ippools": drain, "Namespaced ipallocations": release, "Namespaced ipclaims": closes,
+	} {
+		if got := string(*of.Rules[0].Scope) + " " + of.Rules[0].Resources[0]; got != want {
+			t.Errorf("%s is for %s, want %s", of.Name, got, want)
+		}
 	}
 }
