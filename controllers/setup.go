@@ -10,7 +10,6 @@ import (
 	"github.com/go-logr/logr"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
-	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -62,22 +61,15 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Options configure the controllers. All fields but ClusterAPI, MaxPools, MaxWaits, Workers, Tracer and
-// Manager are required.
+// Options configure the controllers. All fields but ClusterAPI, Claims and Manager are required.
 type Options struct {
 	Ground
 	// Ledger is that of the ground's platform.
 	Ledger *Ledger
-	// Workers is how many claims are reconciled at the same time. Default 16.
-	Workers int
-	// Unmet is the unmetPolicy of claims and classes that say nothing of it, and have nothing to do with networks. Default: Wait.
-	Unmet ipamv1alpha1.UnmetPolicy
-	// MaxPools is how many pools a workspace may have, the platform apart. Default: any number.
-	MaxPools int
+	// Claims sets how claims are served; its MaxPools, MaxWaits, Unmet, Workers and Tracer.
+	Claims claim.Options
 	// DerivedPoolIdle is how long a pool that was made for a scope is used by nobody until it is retired. 0: it stays.
 	DerivedPoolIdle time.Duration
-	// MaxWaits is at how many pools the claims of one workspace wait, each pool counted for each claim. Default: any number.
-	MaxWaits int
 	// Sweep sets how orphans are looked for; the zero value is safe.
 	Sweep sweep.Options
 	// Verify sets how ledger and objects are compared; its Ledger is required.
@@ -96,8 +88,6 @@ type Options struct {
 	ClusterAPI bool
 	// ClusterAPIScope says which of them. The zero value is all.
 	ClusterAPIScope capi.Scope
-	// Tracer makes a span of each reconcile of a claim. Default: none.
-	Tracer trace.Tracer
 	// Logger for what the controllers decide.
 	Logger logr.Logger
 	// Probes receive the health and readiness checks.
@@ -203,17 +193,16 @@ func addControllers(mgr mcmanager.Manager, tenants provider, reader *live.Reader
 		// What a workspace has of the platform's slices depends on whether its cache can be read.
 		Changed: func(name multicluster.ClusterName) { slices.Changed(known.Ledger(name)) },
 	}
-	claims, err := claim.New(mgr, claim.Options{
-		Ledger: views.Of(alloc), Releases: releases, Catalog: classes, Directory: known, Compare: adopter.Compare, Complete: adopter.Complete, Doubts: doubts, Sees: opts.sees,
-		Ranges: pooled, Feed: workspaces, Queue: news.Claims, Listed: news.Listed, MaxPools: opts.MaxPools, MaxWaits: opts.MaxWaits, Unmet: opts.Unmet,
-		Workers: opts.Workers, Tracer: opts.Tracer,
-	})
+	opts.Claims.Ledger, opts.Claims.Releases, opts.Claims.Catalog, opts.Claims.Directory = views.Of(alloc), releases, classes, known
+	opts.Claims.Compare, opts.Claims.Complete, opts.Claims.Doubts, opts.Claims.Sees = adopter.Compare, adopter.Complete, doubts, opts.sees
+	opts.Claims.Ranges, opts.Claims.Feed, opts.Claims.Queue, opts.Claims.Listed = pooled, workspaces, news.Claims, news.Listed
+	claims, err := claim.New(mgr, opts.Claims)
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
 	}
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: views.Of(alloc), Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
-		Kin: alloc.Derived(), RetireBelow: pooled.RetireBelow, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: releases.PoolDeleted, MaxPools: opts.MaxPools,
+		Kin: alloc.Derived(), RetireBelow: pooled.RetireBelow, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: releases.PoolDeleted, MaxPools: opts.Claims.MaxPools,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers"
+	"github.com/kcp-ipam/ipam/controllers/claim"
 	"github.com/kcp-ipam/ipam/internal/build"
 )
 
@@ -67,7 +68,10 @@ func run(ctx context.Context, opts *options) error {
 	}
 	go endWith(ctx, ledger.Failed(), cancel)
 	err = serve(ctx, opts, controllers.Options{
-		Ground: ground, Ledger: ledger, Workers: opts.workers, Unmet: ipamv1alpha1.UnmetPolicy(opts.unmet), MaxPools: opts.maxPools, DerivedPoolIdle: opts.derivedIdle, MaxWaits: opts.maxWaits, Tracer: tracer, Logger: logger,
+		Ground: ground, Ledger: ledger, DerivedPoolIdle: opts.derivedIdle, Logger: logger,
+		Claims: claim.Options{
+			Workers: opts.workers, Unmet: ipamv1alpha1.UnmetPolicy(opts.unmet), MaxPools: opts.maxPools, MaxWaits: opts.maxWaits, Tracer: tracer,
+		},
 		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(), History: opts.reader(store),
 		Consumer: opts.consumers(), ClusterAPI: opts.capi, ClusterAPIScope: opts.capiScope,
 	})

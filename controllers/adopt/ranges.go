@@ -10,7 +10,6 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
@@ -22,7 +21,7 @@ var errUnclassed = errors.New("the class of the claim is gone, so that its addre
 // all workspaces if these share it.
 func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 	p.space = ledger.SpaceID(p.id)
-	p.derived = &ledger.Derived{Class: object.Spec.ClassRef.Name, Scope: catalog.Scope(object.Spec.Scope)}
+	p.derived = &ledger.Derived{Class: object.Spec.ClassRef.Name, Scope: resolve.LedgerScope(object.Spec.Scope)}
 	p.admits = func(directory.Workspace) bool { return true }
 	if own := p.owner; p.derived.ID() != p.id {
 		p.derived.Workspace = own.Cluster
@@ -68,7 +67,7 @@ func (w *world) within(ctx context.Context, r record, scope ipamv1alpha1.Scope) 
 	if len(scope) == 0 {
 		return r.request.Pool, nil
 	}
-	space, err := w.Ledger.Derived().Space(ctx, r.request.Pool, r.request.Holder.Cluster, catalog.Scope(scope))
+	space, err := w.Ledger.Derived().Space(ctx, r.request.Pool, r.request.Holder.Cluster, resolve.LedgerScope(scope))
 	if err != nil {
 		return "", fmt.Errorf("register the address space of claim %s/%s: %w", r.request.Holder.Namespace, r.request.Holder.Name, err)
 	}

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
@@ -127,15 +126,10 @@ func (r *Reconciler) Named(workspace directory.Workspace) {
 	}
 }
 
-type (
-	eventHandler = handler.TypedEventHandler[client.Object, mcreconcile.Request]
-	handlerFuncs = handler.TypedFuncs[client.Object, mcreconcile.Request]
-)
-
 // onClaim queues a claim that came or changed. It hands one that went to the releases, with its UID and
 // policy as last seen.
-func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
-	return handlerFuncs{
+func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
+	return feed.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
 			request := inbox.Request(name, client.ObjectKeyFromObject(e.Object))
 			if e.IsInInitialList && packed.Allocated(e.Object) {
@@ -180,8 +174,8 @@ func recordOf(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPCl
 // onRecord reacts to records. One whose claim does not exist is a hint, and so is a retained one that
 // was seen deleted. When a record goes, it requeues the record's claim, which writes it again, and a
 // claim that needs its name.
-func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
-	return handlerFuncs{
+func (r *Reconciler) onRecord(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
+	return feed.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, _ inbox.Queue) {
 			// It may be new: who wrote it may have seen the claim in a cache that lagged behind, when
 			// what is done about the claim's deletion was done already.
@@ -226,13 +220,13 @@ func (r *Reconciler) suspect(name multicluster.ClusterName, record client.Object
 }
 
 // onPool requeues the claims that may be served or refused now that a pool has changed.
-func (r *Reconciler) onPool(name multicluster.ClusterName, _ cluster.Cluster) eventHandler {
+func (r *Reconciler) onPool(name multicluster.ClusterName, _ cluster.Cluster) feed.EventHandler {
 	wake := func(q inbox.Queue, pools ...*ipamv1alpha1.IPPool) {
 		for _, claim := range r.waiting.wake(topicsOfPool(r.Directory.Ledger(name), pools...)...) {
 			q.Add(claim)
 		}
 	}
-	return handlerFuncs{
+	return feed.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
 			pool := e.Object.(*ipamv1alpha1.IPPool)
 			wake(q, pool)
@@ -273,13 +267,13 @@ func sound(pool *ipamv1alpha1.IPPool) bool {
 }
 
 // onClass requeues the claims that may be served or refused now that a class has changed.
-func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) eventHandler {
+func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) feed.EventHandler {
 	wake := func(obj client.Object, q inbox.Queue) {
 		for _, claim := range r.waiting.wake(topicsOfClass(obj.(*ipamv1alpha1.IPClass))...) {
 			q.Add(claim)
 		}
 	}
-	return handlerFuncs{
+	return feed.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) { wake(e.Object, q) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
 			before, after := e.ObjectOld.(*ipamv1alpha1.IPClass), e.ObjectNew.(*ipamv1alpha1.IPClass)

@@ -189,17 +189,21 @@ func (d *decision) ordered(plan resolve.Plan) []resolve.Candidate {
 	if len(plan.Candidates) < 2 {
 		return plan.Candidates
 	}
-	later := func(c resolve.Candidate) int {
+	return byPlace(plan.Candidates, func(c resolve.Candidate) int {
 		if d.Ledger.Pools.Regains(d.request(plan, c)) {
 			return 0
 		}
 		return 1
+	})
+}
+
+// byPlace sorts candidates by their places, and keeps the order of those that have the same one.
+func byPlace(candidates []resolve.Candidate, of func(resolve.Candidate) int) []resolve.Candidate {
+	place := make(map[types.UID]int, len(candidates))
+	for _, c := range candidates {
+		place[c.Pool.UID] = of(c)
 	}
-	place := make(map[types.UID]int, len(plan.Candidates))
-	for _, c := range plan.Candidates {
-		place[c.Pool.UID] = later(c)
-	}
-	return slices.SortedStableFunc(slices.Values(plan.Candidates), func(a, b resolve.Candidate) int {
+	return slices.SortedStableFunc(slices.Values(candidates), func(a, b resolve.Candidate) int {
 		return cmp.Compare(place[a.Pool.UID], place[b.Pool.UID])
 	})
 }
@@ -211,18 +215,15 @@ func (d *decision) few(ctx context.Context, plan resolve.Plan, candidates []reso
 	if len(candidates) <= mostAsked {
 		return candidates
 	}
-	place := make(map[types.UID]int, len(candidates))
-	for _, c := range candidates {
+	return byPlace(candidates, func(c resolve.Candidate) int {
 		_, err := d.Ledger.Reservations.Preview(ctx, d.request(plan, c))
 		switch _, excluded := (miss{c, err}).excluded(); {
 		case excluded:
-			place[c.Pool.UID] = 2
+			return 2
 		case err != nil:
-			place[c.Pool.UID] = 1
+			return 1
 		}
-	}
-	return slices.SortedStableFunc(slices.Values(candidates), func(a, b resolve.Candidate) int {
-		return cmp.Compare(place[a.Pool.UID], place[b.Pool.UID])
+		return 0
 	})[:mostAsked]
 }
 

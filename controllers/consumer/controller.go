@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
@@ -75,16 +74,11 @@ func (r *Reconciler) running(logger logr.Logger) controller.TypedOptions[mcrecon
 	})
 }
 
-type (
-	eventHandler = handler.TypedEventHandler[client.Object, mcreconcile.Request]
-	handlerFuncs = handler.TypedFuncs[client.Object, mcreconcile.Request]
-)
-
 // onClaim queues a new claim after a delay of its own, so that not all are checked together, and, when a
 // claim goes, the claims whose consumer it was. The consumer of a claim never changes, so updates are
 // ignored.
-func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
-	return handlerFuncs{
+func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
+	return feed.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
 			if packed.Consumer(e.Object) != nil {
 				young := max(0, r.MinAge-r.Clock.Since(e.Object.GetCreationTimestamp().Time))
@@ -101,8 +95,8 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 }
 
 // onPool requeues the claims whose consumer was a pool.
-func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
-	return handlerFuncs{
+func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
+	return feed.Funcs{
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
 			r.wake(ctx, name, cl, q, "IPPool", e.Object)
 		},

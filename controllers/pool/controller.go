@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
@@ -71,20 +70,15 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		Complete(mcreconcile.NewClusterNotFoundWrapper(r))
 }
 
-type (
-	eventHandler = handler.TypedEventHandler[client.Object, mcreconcile.Request]
-	handlerFuncs = handler.TypedFuncs[client.Object, mcreconcile.Request]
-)
-
 // onPool queues a pool that came or changed, and the pools that may have waited for that.
-func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) eventHandler {
+func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
 	add := func(q inbox.Queue, pool client.Object) { q.Add(inbox.Request(name, client.ObjectKeyFromObject(pool))) }
 	wakeChildren := func(q inbox.Queue, parent client.Object) {
 		for _, child := range r.waiting.on(r.Directory.Workspace(r.Directory.Ledger(name)), parent.GetName()) {
 			q.Add(child)
 		}
 	}
-	return handlerFuncs{
+	return feed.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
 			if made := e.Object.(*ipamv1alpha1.IPPool); made.Spec.ClassRef != nil && made.Status.AllocatedCIDR == "" {
 				q.AddAfter(inbox.Request(name, client.ObjectKeyFromObject(made)), inbox.Coalesce) // its first block comes a moment later

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/feed"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
@@ -89,7 +90,7 @@ func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv
 }
 
 // onClass requeues the pools of the platform that name a class that changed, and the root pools that have addresses of it.
-func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) eventHandler {
+func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) feed.EventHandler {
 	wake := func(ctx context.Context, class client.Object, q inbox.Queue) {
 		platform := r.Directory.Platform()
 		for _, pool := range r.Catalog.View(ctx).Backing(platform, class.GetName()) {
@@ -97,7 +98,7 @@ func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) eventHan
 			q.Add(inbox.Request(r.Directory.Engaged(platform.Cluster), client.ObjectKey{Name: pool.Name}))
 		}
 	}
-	return handlerFuncs{
+	return feed.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q inbox.Queue) { wake(ctx, e.Object, q) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q inbox.Queue) {
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {

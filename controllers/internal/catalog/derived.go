@@ -5,6 +5,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 // IDOf returns the ID by which the ledger knows a pool of a workspace: its UID, or, if its spec says that the system has made it,
@@ -28,17 +29,8 @@ func DerivedIDs(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) []ledger.Po
 	if pool.Spec.ClassRef == nil {
 		return nil
 	}
-	scope, class := Scope(pool.Spec.Scope), pool.Spec.ClassRef.Name
+	scope, class := resolve.LedgerScope(pool.Spec.Scope), pool.Spec.ClassRef.Name
 	return []ledger.PoolID{ledger.DerivedID(class, owner, scope), ledger.DerivedID(class, "", scope)}
-}
-
-// Scope returns a scope in the words of the ledger.
-func Scope(of ipamv1alpha1.Scope) ledger.Scope {
-	scope := ledger.Scope{}
-	for role, ref := range of {
-		scope[role] = ledger.ScopeRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
-	}
-	return scope
 }
 
 // Shows reports whether an object of a workspace is that of a derived pool.

@@ -47,7 +47,7 @@ func (t *tap) add(w *workspace) error {
 	}
 	t.open[w.name] = w
 	for _, obj := range there {
-		t.pass(w.name, func(ctx context.Context, to eventHandler) {
+		t.pass(w.name, func(ctx context.Context, to EventHandler) {
 			to.Create(ctx, event.CreateEvent{Object: obj.(client.Object), IsInInitialList: true}, t.watch.queue)
 		})
 	}
@@ -80,7 +80,7 @@ func (t *tap) remove(w *workspace) {
 
 // OnAdd implements toolscache.ResourceEventHandler.
 func (t *tap) OnAdd(obj any, initial bool) {
-	t.call(obj, func(ctx context.Context, to eventHandler) {
+	t.call(obj, func(ctx context.Context, to EventHandler) {
 		to.Create(ctx, event.CreateEvent{Object: obj.(client.Object), IsInInitialList: initial}, t.watch.queue)
 	})
 }
@@ -94,7 +94,7 @@ func (t *tap) OnUpdate(before, after any) {
 		t.OnAdd(now, false)
 		return
 	}
-	t.call(now, func(ctx context.Context, to eventHandler) {
+	t.call(now, func(ctx context.Context, to EventHandler) {
 		to.Update(ctx, event.UpdateEvent{ObjectOld: old, ObjectNew: now}, t.watch.queue)
 	})
 }
@@ -106,13 +106,13 @@ func (t *tap) OnDelete(obj any) {
 	if unknown {
 		obj = missing.Obj
 	}
-	t.call(obj, func(ctx context.Context, to eventHandler) {
+	t.call(obj, func(ctx context.Context, to EventHandler) {
 		to.Delete(ctx, event.DeleteEvent{Object: obj.(client.Object), DeleteStateUnknown: unknown}, t.watch.queue)
 	})
 }
 
 // call calls the handler of the workspace that the object is of.
-func (t *tap) call(obj any, handle func(context.Context, eventHandler)) {
+func (t *tap) call(obj any, handle func(context.Context, EventHandler)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pass(multicluster.ClusterName(logicalcluster.From(obj.(client.Object))), handle)
@@ -120,7 +120,7 @@ func (t *tap) call(obj any, handle func(context.Context, eventHandler)) {
 
 // pass calls the handler of a workspace that is open. The handler is made for each event, which costs less
 // than to keep one for each workspace. The caller holds mu.
-func (t *tap) pass(name multicluster.ClusterName, handle func(context.Context, eventHandler)) {
+func (t *tap) pass(name multicluster.ClusterName, handle func(context.Context, EventHandler)) {
 	if w := t.open[name]; w != nil && w.ctx.Err() == nil {
 		handle(w.ctx, t.watch.handle(w.name, w.cluster))
 	}

@@ -19,9 +19,12 @@ import (
 type (
 	// Handler makes the handler of a workspace, for each event again: the handler can remember nothing. Events
 	// have the objects as the caches keep them: they may be packed, see package packed, and are to be read only.
-	Handler      = mchandler.TypedEventHandlerFunc[client.Object, mcreconcile.Request]
-	eventHandler = handler.TypedEventHandler[client.Object, mcreconcile.Request]
-	queue        = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
+	Handler = mchandler.TypedEventHandlerFunc[client.Object, mcreconcile.Request]
+	// EventHandler handles events of a workspace.
+	EventHandler = handler.TypedEventHandler[client.Object, mcreconcile.Request]
+	// Funcs are an EventHandler.
+	Funcs = handler.TypedFuncs[client.Object, mcreconcile.Request]
+	queue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
 )
 
 // Platform is a source of what happens to the objects of a kind on the platform.
@@ -80,7 +83,7 @@ func (w *watch) close(of *workspace) {
 // platform passes on what happens on the platform. An update from one object to another of its name
 // becomes two events, as in a tap.
 type platform struct {
-	eventHandler
+	EventHandler
 }
 
 // Update implements handler.TypedEventHandler.
@@ -90,5 +93,5 @@ func (p platform) Update(ctx context.Context, e event.UpdateEvent, q queue) {
 		p.Create(ctx, event.CreateEvent{Object: e.ObjectNew}, q)
 		return
 	}
-	p.eventHandler.Update(ctx, e, q)
+	p.EventHandler.Update(ctx, e, q)
 }

@@ -51,7 +51,7 @@ func New(claim *ipamv1alpha1.IPClaim, block ledger.Block, at Place) *ipamv1alpha
 	if ledger.IsAddressSpace(block.Pool) {
 		record.Spec.Scope = make(ipamv1alpha1.Scope, len(at.Scope))
 		for role, ref := range at.Scope {
-			record.Spec.Scope[role] = ipamv1alpha1.ScopeRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+			record.Spec.Scope[role] = ipamv1alpha1.ScopeRef(ref)
 		}
 		record.Status.ScopeDigest = ledger.Digest(block.Pool)
 	}

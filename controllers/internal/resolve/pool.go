@@ -124,7 +124,7 @@ func (q Query) mayName(pool *ipamv1alpha1.IPPool, owner directory.Workspace) boo
 		(q.slice == nil || !IsSlice(q.slice, pool)) {
 		return false
 	}
-	return sharing{owner, pool.Spec.Visibility, pool.Spec.Consumers}.admits(q.From)
+	return Admits(pool, owner, q.From)
 }
 
 // plan keeps the pools that can serve the claim, by name. notReady is the
@@ -221,7 +221,7 @@ func IsSlice(child, parent *ipamv1alpha1.IPPool) bool {
 
 // AdmitsToSlices reports whether a workspace is to have a slice of the platform's pool.
 func AdmitsToSlices(pool *ipamv1alpha1.IPPool, platform, who directory.Workspace) bool {
-	return who.Cluster != platform.Cluster && sharing{platform, pool.Spec.Visibility, pool.Spec.Consumers}.admits(who)
+	return who.Cluster != platform.Cluster && Admits(pool, platform, who)
 }
 
 // ParentNotReady refuses a child whose parent is there, but has no CIDR.

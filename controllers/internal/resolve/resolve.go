@@ -179,8 +179,7 @@ func (q Query) mayDraw(pool *ipamv1alpha1.IPPool, owner directory.Workspace) boo
 	if owner.Cluster == q.From.Cluster {
 		return true
 	}
-	return pool.Spec.Visibility == ipamv1alpha1.VisibilityPlatform &&
-		sharing{owner, pool.Spec.Visibility, pool.Spec.Consumers}.admits(q.From)
+	return pool.Spec.Visibility == ipamv1alpha1.VisibilityPlatform && Admits(pool, owner, q.From)
 }
 
 // policy is what becomes of the block: the claim's word, else the class's.
