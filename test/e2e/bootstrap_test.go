@@ -27,6 +27,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/config"
 	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -46,7 +47,7 @@ func TestBootstrap_Again(t *testing.T) {
 	staysAsItIs(t, platform)
 
 	tenant := platform.Tenant(t)
-	old := claimNamed("old")
+	old := gen.Claim("old", gen.OfClass("none"))
 	framework.Create(t, tenant, old)
 
 	schemas, export := withClaimField(t, "purpose")
@@ -169,11 +170,4 @@ func versions(t *testing.T, c client.Client) []string {
 		}
 	}
 	return found
-}
-
-func claimNamed(name string) *ipamv1alpha1.IPClaim {
-	claim := &ipamv1alpha1.IPClaim{}
-	claim.Namespace, claim.Name = metav1.NamespaceDefault, name
-	claim.Spec.ClassName = "none"
-	return claim
 }

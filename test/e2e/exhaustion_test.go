@@ -115,14 +115,8 @@ func (s scene) waits(name string, length int32) *ipamv1alpha1.IPClaim {
 // whole seconds.
 func (s scene) later(claim *ipamv1alpha1.IPClaim) {
 	s.Helper()
-	s.past(claim, time.Second)
-}
-
-// past waits until a claim is so old.
-func (s scene) past(claim *ipamv1alpha1.IPClaim, age time.Duration) {
-	s.Helper()
 	framework.Eventually(s, "the claim to be older", func(context.Context) error {
-		if left := age - time.Since(claim.CreationTimestamp.Time); left > 0 {
+		if left := time.Second - time.Since(claim.CreationTimestamp.Time); left > 0 {
 			return fmt.Errorf("it will be in %s", left)
 		}
 		return nil

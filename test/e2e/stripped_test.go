@@ -42,7 +42,8 @@ func TestPool_Stripped(t *testing.T) {
 	claim := gen.Claim("foreign", gen.FromPoolIn(tenant.Path, "lent"), gen.Length(28))
 	framework.Create(t, guest, claim)
 	framework.WaitBound(t, guest, claim)
-	forceAway(t, framework.System(t, tenant.Path), lent)
+	// The system does what a tenant can do only in the moment before the pool shows that it is in use.
+	strip(t, framework.System(t, tenant.Path), lent)
 	next := gen.Pool("next", gen.CIDR(cidr))
 	framework.Create(t, owner, next)
 	framework.WaitAllocated(t, owner, next, ipamv1alpha1.ReasonOverlap)
@@ -78,13 +79,6 @@ func strip(t *testing.T, owner client.Client, pool *ipamv1alpha1.IPPool) {
 		}
 		return fmt.Errorf("it is being deleted")
 	})
-}
-
-// forceAway is strip of a pool in use: the system does what a tenant can do only in the moment
-// before the pool shows that it is in use.
-func forceAway(t *testing.T, system client.Client, pool *ipamv1alpha1.IPPool) {
-	t.Helper()
-	strip(t, system, pool)
 }
 
 // waitPools waits until the ledger has that many pools.
