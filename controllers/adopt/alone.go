@@ -21,16 +21,24 @@ var (
 	errOthers   = errors.New("others hold these addresses, and no record says that the claim has them")
 	errOrphan   = errors.New("the claim's workspace is bound nowhere, and no record says that the claim has the block")
 	errStranger = errors.New("the pool does not admit the claim's workspace, and no record says that the claim has the block")
+	errUnranged = errors.New("the pool is not the one that the claim's class has for its scope, or another claim holds it")
 )
 
+// unbelieved reports whether an error says that what a claim shows is not adopted, now or ever.
+func unbelieved(err error) bool {
+	return slices.ContainsFunc([]error{errOthers, errOrphan, errStranger, errUnranged, errUnclassed, ledger.ErrOutOfRange}, func(no error) bool { return errors.Is(err, no) })
+}
+
 // promised gives a claim the block that is reserved for it. If nothing is, and the claim has no block by
-// its record, it notes the claim for believe.
+// its record, it notes the claim for believe. A range has no record.
 func (w *world) promised(ctx context.Context, r record) error {
-	if _, ok, err := w.Ledger.Reservations().Confirm(ctx, *r.promise); ok || err != nil {
-		return err
-	}
-	if _, ok, err := w.Ledger.Lookup(ctx, r.request.Holder.Claim); ok || err != nil {
-		return err
+	if !r.ranged {
+		if _, ok, err := w.Ledger.Reservations().Confirm(ctx, *r.promise); ok || err != nil {
+			return err
+		}
+		if _, ok, err := w.Ledger.Lookup(ctx, r.request.Holder.Claim); ok || err != nil {
+			return err
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +56,7 @@ func (w *world) believe(ctx context.Context) error {
 	for _, r := range w.alone {
 		p := w.find(r.request.Holder.Cluster, r.pool)
 		err := w.takeAlone(ctx, p, r)
-		if errors.Is(err, errOthers) || errors.Is(err, errUnclassed) || errors.Is(err, errStranger) || errors.Is(err, errOrphan) || errors.Is(err, ledger.ErrOutOfRange) {
+		if unbelieved(err) {
 			w.leave(ctx, r, err)
 			continue
 		}
@@ -65,6 +73,9 @@ func (w *world) takeAlone(ctx context.Context, p *pool, r record) error {
 	}
 	if answer, err := w.orphan(ctx, r.request.Holder); err != nil || answer.Verdict == live.Unbound {
 		return cmp.Or(err, errOrphan)
+	}
+	if r.ranged {
+		return w.hold(ctx, p, r)
 	}
 	scope, err := w.unique(ctx, r)
 	if err != nil {
@@ -121,7 +132,7 @@ func (w *world) place(r record) (*pool, error) {
 func (w *world) leave(ctx context.Context, r record, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r.promise == nil && r.pool.ProjectRef != nil && errors.Is(why, errUnplaced) {
+	if r.promise == nil && !r.ranged && r.pool.ProjectRef != nil && errors.Is(why, errUnplaced) {
 		w.unplaced = append(w.unplaced, r)
 	}
 	w.left++

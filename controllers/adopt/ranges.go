@@ -47,16 +47,22 @@ func (w *world) clear(ctx context.Context, former ledger.Pool) error {
 	)
 }
 
-// hold lets a claim hold the pool that it shows. Of two that show it, the first one has it, and verify finds the
-// other.
-func (w *world) hold(ctx context.Context, r record) error {
-	_, err := w.Ledger.Derived().Hold(ctx, r.request.Pool, r.request.Holder)
-	held, other := errors.AsType[*ledger.HeldError](err)
-	switch {
-	case other:
-		w.leave(ctx, r, held)
-		return nil
-	case err != nil:
+// hold lets a claim hold the pool that it shows, if that is the one of its class and scope. Of two that show it, the older one has it,
+// and verify finds the other.
+func (w *world) hold(ctx context.Context, p *pool, r record) error {
+	if p.derived == nil || p.derived.Class != r.request.Class || p.cidr != r.request.Exact {
+		return errUnranged
+	}
+	for role, ref := range p.derived.Scope {
+		if ledger.ScopeRef(r.scope[role]) != ref {
+			return errUnranged
+		}
+	}
+	_, err := w.Ledger.Derived().Hold(ctx, p.id, r.request.Holder)
+	if held, other := errors.AsType[*ledger.HeldError](err); other {
+		return errors.Join(errUnranged, held)
+	}
+	if err != nil {
 		return fmt.Errorf("give range %s to claim %s/%s: %w", r.text, r.request.Holder.Namespace, r.request.Holder.Name, err)
 	}
 	return nil

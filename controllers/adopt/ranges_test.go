@@ -26,14 +26,21 @@ func (l *loss) network(name, cidr string) (*ipamv1alpha1.IPPool, ledger.PoolID) 
 	return pool, id
 }
 
+// holds returns a claim of the platform that shows that it holds a pool, for a network.
+func holds(name string, pool *ipamv1alpha1.IPPool, network string) *ipamv1alpha1.IPClaim {
+	claim := gen.Claim(name, gen.OfClass("net"), gen.ForRange())
+	claim.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: network}}
+	claim.Status = ipamv1alpha1.IPClaimStatus{ClassName: "net", AllocatedCIDR: pool.Status.AllocatedCIDR, PoolRef: &ipamv1alpha1.PoolRef{Name: pool.Name}}
+	return claim
+}
+
 // A ledger that was lost gets the pools that the system had made back from their IPPools, with what these reserve, and their holders
 // from the range claims.
 func TestAdopter_RangesComeBack(t *testing.T) {
 	l := newLoss(t)
 	l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
 	pool, id := l.network("a", "10.0.3.0/24")
-	claim := gen.Claim("range", gen.OfClass("net"), gen.ForRange())
-	claim.Status = ipamv1alpha1.IPClaimStatus{AllocatedCIDR: "10.0.3.0/24", PoolRef: &ipamv1alpha1.PoolRef{Name: pool.Name}}
+	claim := holds("range", pool, "a")
 	inside := gen.Allocation("c", pool.Name, "10.0.3.16/28")
 	l.record.claims, l.record.records = append(l.record.claims, claim), append(l.record.records, inside)
 	whole, err := l.Whole(t.Context(), id, pool.Status)
@@ -74,6 +81,55 @@ func TestAdopter_AForgedPoolStaysOut(t *testing.T) {
 	for _, id := range []ledger.PoolID{id, ledger.PoolID(pool.UID)} {
 		if _, ok := l.ledger.Pools().Get(id); ok {
 			t.Errorf("the ledger has the pool %s", id)
+		}
+	}
+}
+
+// A claim may be stored with any status, past webhooks and policies. It holds no range by that which is not that of its own class, scope and
+// workspace, however old it is, and keeps no pool frozen.
+func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
+	l := newLoss(t)
+	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+	shared, id := l.network("a", "10.0.3.0/24")
+	own := ledger.DerivedID("net", "platform", ledger.Scope{"network": {Kind: "Network", Name: "b"}})
+	project, _ := l.network("b", "10.0.4.0/24")
+	project.Status.ScopeDigest = ledger.Digest(own)
+	l.record.unbound = "deleted"
+	honest := []*ipamv1alpha1.IPClaim{holds("of-a", shared, "a"), holds("of-b", project, "b")}
+	for name, forge := range map[string]func(*ipamv1alpha1.IPClaim){
+		"of-another-scope": func(c *ipamv1alpha1.IPClaim) {
+			c.Spec.Scope["network"] = ipamv1alpha1.ScopeRef{Kind: "Network", Name: "x"}
+		},
+		"without-scope":    func(c *ipamv1alpha1.IPClaim) { c.Spec.Scope = nil },
+		"of-another-class": func(c *ipamv1alpha1.IPClaim) { c.Status.ClassName = "other" },
+		"of-a-part":        func(c *ipamv1alpha1.IPClaim) { c.Status.AllocatedCIDR = "10.0.3.0/25" },
+		"bound-nowhere":    func(c *ipamv1alpha1.IPClaim) { c.Annotations["kcp.io/cluster"] = "deleted" },
+		"of-another-tenant": func(c *ipamv1alpha1.IPClaim) {
+			c.Status = *holds("", project, "b").Status.DeepCopy()
+			c.Spec.Scope = project.Spec.Scope
+		},
+		"of-an-authored-pool": func(c *ipamv1alpha1.IPClaim) { c.Status = *holds("", root, "a").Status.DeepCopy() },
+		"in-no-workspace": func(c *ipamv1alpha1.IPClaim) {
+			c.Status.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:nowhere"}
+		},
+	} {
+		forged := holds(name, shared, "a")
+		forged.Annotations = map[string]string{"kcp.io/cluster": "tenant"}
+		forged.CreationTimestamp.Time = honest[0].CreationTimestamp.Add(-time.Hour)
+		forge(forged)
+		if forged.Status.PoolRef.ProjectRef == nil {
+			forged.Status.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:ipam"}
+		}
+		l.record.claims = append(l.record.claims, forged)
+	}
+	l.record.claims = append(l.record.claims, honest...)
+	l.whole(root)
+	if err := l.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[ledger.PoolID]ledger.ClaimID{id: "uid-of-of-a", own: "uid-of-of-b"} {
+		if p, ok := l.ledger.Pools().Get(id); !ok || p.Derived.Holder.Claim != want {
+			t.Errorf("pool %s is held by %s, %t; want %s", p.Name, p.Derived.Holder.Claim, ok, want)
 		}
 	}
 }

@@ -107,10 +107,7 @@ func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok 
 
 // take adopts one block, or notes that a claim alone shows it. What can never be adopted keeps nothing frozen: it is said.
 func (w *world) take(ctx context.Context, r record) (err error) {
-	if r.ranged {
-		return w.hold(ctx, r)
-	}
-	if r.promise != nil {
+	if r.ranged || r.promise != nil {
 		return w.promised(ctx, r)
 	}
 	if r.request.Pool, err = w.within(ctx, r, r.scope); err != nil {
