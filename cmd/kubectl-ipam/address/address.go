@@ -4,7 +4,6 @@ package address
 import (
 	"cmp"
 	"context"
-	"io"
 	"net/netip"
 	"slices"
 
@@ -68,30 +67,28 @@ func show(ctx context.Context, s *session.Session, text string, out *output.Prin
 	if err != nil {
 		return err
 	}
-	if !out.Given() {
-		if err := warn(ctx, s, r, block); err != nil {
-			return err
-		}
-	}
 	held := overlapping(allocations, block)
-	if len(held) == 0 {
-		states, err := unheld(ctx, r, block, allocations)
+	if !out.Given() {
+		err = warn(ctx, s, r, block)
+	}
+	if err == nil && len(held) == 0 {
+		var states []space.State
+		states, err = unheld(ctx, r, block, allocations)
+		say := s.Out
 		if err != nil || out.Given() {
-			say(s.ErrOut, states)
-		} else {
-			say(s.Out, states)
+			say = s.ErrOut
 		}
-		if err != nil || !out.Given() {
-			return err
+		for _, state := range states {
+			screen.Line(say, "%s", state)
 		}
 	}
-	if out.Given() {
+	if err == nil && out.Given() {
 		return out.Print(s.Out, &ipamv1alpha1.IPAllocationList{Items: held}, s.Now)
 	}
 	for i := range held {
 		describeAllocation(s, r, &held[i])
 	}
-	return nil
+	return err
 }
 
 // warn says which pools that have some of a block share addresses with another workspace: there may be a second holder.
@@ -134,13 +131,6 @@ func unheld(ctx context.Context, r *reach.View, block netip.Prefix, allocations 
 		return found, exit.Fail(exit.NotFound, r.Reserved(block.String()), "you see no holder of %s", block)
 	}
 	return found, nil
-}
-
-// say writes a line for each state.
-func say(w io.Writer, states []space.State) {
-	for _, state := range states {
-		screen.Line(w, "%s", state)
-	}
 }
 
 func describeAllocation(s *session.Session, r *reach.View, a *ipamv1alpha1.IPAllocation) {

@@ -258,14 +258,18 @@ func (i *installation) judgeKeeper() finished {
 }
 
 func (i *installation) judgeController() finished {
-	refusal := ipamclient.ReasonOf(i.trialErr)
+	without := ""
 	switch {
 	case i.servedErr != nil:
-		return skipped("the API is not served")
+		without = "the API is not served"
 	case i.mayErr == nil && !i.may[access{"create", "ipclaims"}]:
-		return skipped("you cannot create claims, and only a CREATE is answered")
+		without = "you cannot create claims, and only a CREATE is answered"
 	case i.exportGone() != "" && len(i.bindings) > 0:
-		return skipped("it serves no workspace without the APIExport")
+		without = "it serves no workspace without the APIExport"
+	}
+	switch refusal := ipamclient.ReasonOf(i.trialErr); {
+	case without != "":
+		return skipped(without)
 	case refusal != "" && refusal != ipamv1alpha1.ReasonError: // which kcp gets when no replica answers
 		return passed("it refuses a claim of the default class: %s", refusal)
 	case i.trialErr != nil:

@@ -96,7 +96,7 @@ func Columns() []string {
 
 // Scope takes the objects of a scope, each role once.
 func Scope(at *ipamv1alpha1.Scope) pflag.Value {
-	return &several{kind: "stringArray", get: func() []string { return scopeWords(*at) }, add: func(text string) error {
+	return severalOf("stringArray", func() []string { return scopeWords(*at) }, func(text string) error {
 		scope := *at
 		if scope == nil {
 			scope = ipamv1alpha1.Scope{}
@@ -106,7 +106,7 @@ func Scope(at *ipamv1alpha1.Scope) pflag.Value {
 		}
 		*at = scope
 		return nil
-	}}
+	})
 }
 
 // addRole reads the object of a role, such as network=vpc-1, network=Network/vpc-1 or

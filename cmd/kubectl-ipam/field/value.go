@@ -189,59 +189,48 @@ func ownerText(ref *ipamv1alpha1.OwnerRef) string {
 
 // several is a field with several values. Set adds one.
 type several struct {
-	get  func() []string
-	add  func(text string) error
-	kind string
+	single
+	list func() []string
 }
 
-// String implements pflag.Value.
-func (v *several) String() string {
-	if v.get == nil {
-		return ""
-	}
-	return strings.Join(v.get(), ",")
+func severalOf(kind string, list func() []string, add func(text string) error) pflag.Value {
+	return &several{single{kind: kind, set: add, get: func() string { return strings.Join(list(), ",") }}, list}
 }
-
-// Set implements pflag.Value.
-func (v *several) Set(text string) error { return v.add(text) }
-
-// Type implements pflag.Value.
-func (v *several) Type() string { return v.kind }
 
 // Append implements pflag.SliceValue.
-func (v *several) Append(text string) error { return v.add(text) }
+func (v *several) Append(text string) error { return v.set(text) }
 
 // Replace implements pflag.SliceValue. Nothing calls it: no such field has a default.
 func (v *several) Replace([]string) error { return errors.ErrUnsupported }
 
 // GetSlice implements pflag.SliceValue.
-func (v *several) GetSlice() []string { return v.get() }
+func (v *several) GetSlice() []string { return v.list() }
 
 // List takes texts, with commas between them.
 func List[T ~string](at *[]T) pflag.Value {
-	return &several{kind: "strings", get: func() []string {
+	return severalOf("strings", func() []string {
 		words := make([]string, len(*at))
 		for i, word := range *at {
 			words[i] = string(word)
 		}
 		return words
-	}, add: func(text string) error {
+	}, func(text string) error {
 		for word := range strings.SplitSeq(text, ",") {
 			*at = append(*at, T(word))
 		}
 		return nil
-	}}
+	})
 }
 
 // Labels takes labels such as site=fra, with commas between them.
 func Labels(at *map[string]string) pflag.Value {
-	return &several{kind: "stringToString", get: func() []string {
+	return severalOf("stringToString", func() []string {
 		words := make([]string, 0, len(*at))
 		for _, key := range slices.Sorted(maps.Keys(*at)) {
 			words = append(words, key+"="+(*at)[key])
 		}
 		return words
-	}, add: func(text string) error {
+	}, func(text string) error {
 		for word := range strings.SplitSeq(text, ",") {
 			key, value, ok := strings.Cut(word, "=")
 			if !ok {
@@ -253,5 +242,5 @@ func Labels(at *map[string]string) pflag.Value {
 			(*at)[key] = value
 		}
 		return nil
-	}}
+	})
 }

@@ -52,17 +52,16 @@ func (o *show) run(ctx context.Context, _ session.Access, name string, out *outp
 		return out.Print(o.Out, f.pool, o.Now)
 	}
 	held, err := f.held(ctx)
-	if err != nil {
-		return err
-	}
-	if f.pool == nil {
+	if err == nil && f.pool == nil {
 		return o.guest(name, held)
 	}
-	if err := describePool(o.Session, f.pool, held); err != nil {
-		return err
+	if err == nil {
+		err = describePool(o.Session, f.pool, held)
 	}
-	o.hint(f, held)
-	return nil
+	if err == nil {
+		o.hint(f, held)
+	}
+	return err
 }
 
 // hint says where the holders are found that the pool's figures count and no IPAllocation shows.

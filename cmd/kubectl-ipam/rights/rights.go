@@ -206,6 +206,11 @@ func (r Refusal) Remedy(at Place) string {
 			return "an admin of " + here(at) + " can run kubectl ipam grant " + role.Name + " " + r.subject() + r.scope(at, role)
 		}
 	}
+	return r.withoutRole(at)
+}
+
+// withoutRole returns the way of a request that no role allows.
+func (r Refusal) withoutRole(at Place) string {
 	switch {
 	case at == Tenant && r.Resource == "ipclasses":
 		return "classes are changed by the platform's admins; here they can only be read"
