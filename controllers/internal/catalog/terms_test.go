@@ -103,7 +103,6 @@ func TestCooldowns(t *testing.T) {
 		UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "left", "kcp.io/path": "root:left"},
 	}}
 	conditions.MarkTrue(binding, conditionsv1alpha1.ReadyCondition)
-	known.Observe(nobody{})
 	known.Seen("endpoint", binding)
 	if got, err := cooldowns.Of(ledger.Block{Pool: "left"}); err == nil {
 		t.Errorf("Of a pool whose workspace is bound and not served = %s, want an error", got)
@@ -113,15 +112,6 @@ func TestCooldowns(t *testing.T) {
 		t.Errorf("the lease of a block of such a pool is %s, want an error: the pool may bound it", got)
 	}
 }
-
-// nobody ignores what the directory tells of workspaces.
-type nobody struct{}
-
-func (nobody) Arrived(ledger.ClusterName)             {}
-func (nobody) Leaving(ledger.ClusterName)             {}
-func (nobody) Departed(ledger.ClusterName)            {}
-func (nobody) Named(directory.Workspace)              {}
-func (nobody) Contested(string, []ledger.ClusterName) {}
 
 // TestView_Unreadable: a pool or class that cannot be read is offered to nobody, and looks like one that does not exist. What
 // is known of it says how its blocks are given back.

@@ -39,7 +39,7 @@ func (b *bindings) put(now binding) {
 }
 
 // find returns the index of a binding; negative for none.
-func (b *bindings) find(uid types.UID) int {
+func (b bindings) find(uid types.UID) int {
 	return slices.IndexFunc(b.known, func(known binding) bool { return known.uid == uid })
 }
 
@@ -53,7 +53,7 @@ const (
 )
 
 // standing follows from the bindings that serve the workspace. The others say nothing.
-func (b *bindings) standing() standing {
+func (b bindings) standing() standing {
 	now := unserved
 	for _, known := range b.known {
 		switch {
@@ -74,17 +74,26 @@ func Serves(b *apisv1alpha2.APIBinding) bool {
 
 // Leaves reports whether the workspace is giving up the export.
 func (d *Directory) Leaves(cluster ledger.ClusterName) bool {
-	return d.bindings(cluster).standing() == leaving
+	return d.standing(cluster) == leaving
 }
 
 // Bound reports whether a binding serves the workspace.
 func (d *Directory) Bound(cluster ledger.ClusterName) bool {
-	return d.bindings(cluster).standing() != unserved
+	return d.standing(cluster) != unserved
+}
+
+// standing returns how a workspace is bound now.
+func (d *Directory) standing(cluster ledger.ClusterName) standing {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.bound[cluster].standing()
 }
 
 // Endpoint returns the one that shows a binding that serves the workspace and is not being deleted.
 func (d *Directory) Endpoint(cluster ledger.ClusterName) (url string, ok bool) {
-	for _, known := range d.bindings(cluster).known {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, known := range d.bound[cluster].known {
 		if known.serves && !known.leaving {
 			return known.endpoint, true
 		}
@@ -94,17 +103,9 @@ func (d *Directory) Endpoint(cluster ledger.ClusterName) (url string, ok bool) {
 
 // Served reports whether an endpoint shows a binding that serves the workspace.
 func (d *Directory) Served(endpoint string, cluster ledger.ClusterName) bool {
-	return slices.ContainsFunc(d.bindings(cluster).known, func(known binding) bool { return known.serves && known.endpoint == endpoint })
-}
-
-// bindings returns a copy of those of a workspace.
-func (d *Directory) bindings(cluster ledger.ClusterName) *bindings {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	if of, ok := d.bound[cluster]; ok {
-		return &bindings{known: slices.Clone(of.known), went: of.went}
-	}
-	return &bindings{}
+	return slices.ContainsFunc(d.bound[cluster].known, func(known binding) bool { return known.serves && known.endpoint == endpoint })
 }
 
 // Seen learns a binding that an endpoint shows, new or changed.
@@ -130,17 +131,13 @@ func (d *Directory) Seen(endpoint string, b *apisv1alpha2.APIBinding) {
 func (d *Directory) note(cluster ledger.ClusterName, b binding) (before, now standing) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	of, ok := d.bound[cluster]
-	if !ok {
-		of = &bindings{}
-		d.bound[cluster] = of
-	}
+	of := d.bound[cluster]
 	before = of.standing()
 	of.put(b)
-	now = of.standing()
-	if now == served {
+	if now = of.standing(); now == served {
 		of.went = false
 	}
+	d.bound[cluster] = of
 	return before, now
 }
 
@@ -181,8 +178,8 @@ func (d *Directory) drop(cluster ledger.ClusterName, uid types.UID, note func(*b
 		known = of.known[i]
 		of.known = slices.Delete(of.known, i, i+1)
 	}
-	note(of, known)
-	if len(of.known) > 0 {
+	note(&of, known)
+	if d.bound[cluster] = of; len(of.known) > 0 {
 		return false
 	}
 	delete(d.bound, cluster)
@@ -202,7 +199,7 @@ func (d *Directory) Closed(endpoint string) []ledger.ClusterName {
 		if len(of.known) < before {
 			closed = append(closed, cluster)
 		}
-		if len(of.known) == 0 {
+		if d.bound[cluster] = of; len(of.known) == 0 {
 			delete(d.bound, cluster)
 		}
 	}

@@ -16,15 +16,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
-// said is what an observer was told of a workspace, in order.
-type said struct{ words []string }
-
-func (s *said) Arrived(ledger.ClusterName)           { s.words = append(s.words, "arrived") }
-func (s *said) Leaving(ledger.ClusterName)           { s.words = append(s.words, "leaving") }
-func (s *said) Departed(ledger.ClusterName)          { s.words = append(s.words, "departed") }
-func (*said) Named(directory.Workspace)              {}
-func (*said) Contested(string, []ledger.ClusterName) {}
-
 // The first binding of these tests serves the workspace a, the second does not.
 var first, second = of("first", bound), of("second")
 
@@ -123,7 +114,7 @@ func TestBindings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, told := newDirectory(), &said{}
+			d, told := newDirectory(), &observer{}
 			d.Observe(told)
 			for _, step := range tt.steps {
 				step(d)
@@ -221,7 +212,7 @@ func TestBindings_PathOfTheUnserved(t *testing.T) {
 // path until it is certain that the former one is gone.
 func TestBindings_Forget(t *testing.T) {
 	t.Parallel()
-	d, told := newDirectory(), &seen{}
+	d, told := newDirectory(), &observer{}
 	d.Observe(told)
 	begun := time.Now()
 	d.Seen(endpoint, binding("former", "root:a"))

@@ -32,7 +32,7 @@ type Directory struct {
 	observer Observer
 
 	mu    sync.RWMutex
-	bound map[ledger.ClusterName]*bindings
+	bound map[ledger.ClusterName]bindings
 	paths map[ledger.ClusterName]string    // that each shows
 	shown map[string][]ledger.ClusterName  // by whom, paths that are shown
 	last  map[ledger.ClusterName]time.Time // when each showed its path last
@@ -61,7 +61,7 @@ type Observer interface {
 func New(platform Workspace) *Directory {
 	return &Directory{
 		platform: platform,
-		bound:    map[ledger.ClusterName]*bindings{},
+		bound:    map[ledger.ClusterName]bindings{},
 		paths:    map[ledger.ClusterName]string{platform.Cluster: platform.Path},
 		shown:    map[string][]ledger.ClusterName{platform.Path: {platform.Cluster}},
 		last:     map[ledger.ClusterName]time.Time{},

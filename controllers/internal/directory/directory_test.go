@@ -28,19 +28,18 @@ func binding(cluster, path string) *apisv1alpha2.APIBinding {
 	return b
 }
 
-type seen struct {
-	arrived, leaving, departed []ledger.ClusterName
-
+// observer keeps the things that it is told, in order.
+type observer struct {
+	words     []string // of workspaces that come and go
 	named     []directory.Workspace
 	contested []string
 }
 
-func (s *seen) Arrived(c ledger.ClusterName)  { s.arrived = append(s.arrived, c) }
-func (s *seen) Leaving(c ledger.ClusterName)  { s.leaving = append(s.leaving, c) }
-func (s *seen) Departed(c ledger.ClusterName) { s.departed = append(s.departed, c) }
-func (s *seen) Named(w directory.Workspace)   { s.named = append(s.named, w) }
-
-func (s *seen) Contested(path string, _ []ledger.ClusterName) {
+func (s *observer) Arrived(ledger.ClusterName)  { s.words = append(s.words, "arrived") }
+func (s *observer) Leaving(ledger.ClusterName)  { s.words = append(s.words, "leaving") }
+func (s *observer) Departed(ledger.ClusterName) { s.words = append(s.words, "departed") }
+func (s *observer) Named(w directory.Workspace) { s.named = append(s.named, w) }
+func (s *observer) Contested(path string, _ []ledger.ClusterName) {
 	s.contested = append(s.contested, path)
 }
 
@@ -49,7 +48,7 @@ func newDirectory() *directory.Directory {
 }
 
 func TestDirectory_LearnsAndForgets(t *testing.T) {
-	d, who := newDirectory(), &seen{}
+	d, who := newDirectory(), &observer{}
 	d.Observe(who)
 	d.Seen(endpoint, binding("a", ""))
 	if got := d.Workspace("a"); got.Path != "" {
@@ -64,7 +63,7 @@ func TestDirectory_LearnsAndForgets(t *testing.T) {
 	if got, ok := d.Find("root:a"); ok {
 		t.Errorf("Find(root:a) = %v after its binding went", got)
 	}
-	if len(who.arrived) != 1 || len(who.named) != 1 {
+	if len(who.words) != 1 || len(who.named) != 1 {
 		t.Errorf("observer was told %+v", who)
 	}
 }
@@ -82,7 +81,7 @@ func TestDirectory_Renamed(t *testing.T) {
 }
 
 func TestDirectory_PathTakenOver(t *testing.T) {
-	d, who := newDirectory(), &seen{}
+	d, who := newDirectory(), &observer{}
 	d.Observe(who)
 	d.Seen(endpoint, binding("a", "root:x"))
 	d.Seen(endpoint, binding("b", "root:x")) // a was deleted, b made in its place
@@ -97,7 +96,7 @@ func TestDirectory_PathTakenOver(t *testing.T) {
 
 // A workspace's owner can have it show any path. That makes it nobody else.
 func TestDirectory_PathForged(t *testing.T) {
-	d, who := newDirectory(), &seen{}
+	d, who := newDirectory(), &observer{}
 	d.Observe(who)
 	d.Seen(endpoint, binding("victim", "root:x"))
 	d.Seen(endpoint, binding("forger", "root:y"))
