@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -34,6 +35,17 @@ type absence struct {
 	confirmed bool      // by a second one
 }
 
+// censuses are those that a Controller takes, with its options. Safe for concurrent use.
+type censuses struct {
+	options  *Options
+	counting sync.Mutex // held while a census is taken
+
+	mu       sync.Mutex
+	latest   census
+	tried    time.Time // when the latest census began, also if it failed
+	absences map[ledger.ClusterName]absence
+}
+
 // absent reports whether the suspect's workspace is bound nowhere: two censuses from then on lack
 // it, with time between, and the block was bound before the first. All suspects share the censuses. So
 // their number depends on how long workspaces go on leaving, and not on how many leave, or with
@@ -41,15 +53,15 @@ type absence struct {
 //
 // What is gone with a workspace's binding does not come back with the next binding. So what two
 // censuses say of one block holds for all blocks of the workspace that are as old.
-func (c *Controller) absent(ctx context.Context, s *suspect, then time.Time) (bool, error) {
+func (c *censuses) absent(ctx context.Context, s *suspect, then time.Time) (bool, error) {
 	missed, ok := c.absence(s)
 	if ok && missed.confirmed {
 		return true, nil
 	}
 	latest, err := c.census(ctx, func(known census) bool {
 		return known.revision >= s.revision && !known.begun.Before(then) &&
-			(!ok || known.begun.Sub(missed.first) >= c.Absence) &&
-			(c.lacks(known, s) || c.Clock.Since(known.begun) < c.Absence)
+			(!ok || known.begun.Sub(missed.first) >= c.options.Absence) &&
+			(c.lacks(known, s) || c.options.Clock.Since(known.begun) < c.options.Absence)
 	})
 	switch {
 	case err != nil:
@@ -65,21 +77,21 @@ func (c *Controller) absent(ctx context.Context, s *suspect, then time.Time) (bo
 // lacks reports whether a census says that the suspect's workspace is bound nowhere. That it has
 // no endpoint, or one of a younger endpoint slice, says so only of a workspace that was seen to go.
 // Where it does not say so, a later census may.
-func (c *Controller) lacks(known census, s *suspect) bool {
+func (c *censuses) lacks(known census, s *suspect) bool {
 	return known.whole && !known.Bound[s.Cluster] &&
-		(known.Endpoints > 0 && !s.predates(known.Since) || c.HasDeparted(s.Cluster))
+		(known.Endpoints > 0 && !s.predates(known.Since) || c.options.HasDeparted(s.Cluster))
 }
 
 // Arrived notes that a workspace is bound (again).
 func (c *Controller) Arrived(cluster ledger.ClusterName) {
 	c.returned(cluster)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.censuses.mu.Lock()
+	defer c.censuses.mu.Unlock()
 	delete(c.absences, cluster)
 }
 
 // absence is what is known of the absence of the suspect's workspace since its block was bound.
-func (c *Controller) absence(s *suspect) (absence, bool) {
+func (c *censuses) absence(s *suspect) (absence, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	missed, ok := c.absences[s.Cluster]
@@ -87,17 +99,17 @@ func (c *Controller) absence(s *suspect) (absence, bool) {
 }
 
 // misses notes that a census lacks the suspect's workspace, and reports whether it is the second.
-func (c *Controller) misses(s *suspect, latest census) bool {
+func (c *censuses) misses(s *suspect, latest census) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	missed, ok := c.absences[s.Cluster]
 	if !ok || s.revision > missed.revision {
 		maps.DeleteFunc(c.absences, func(_ ledger.ClusterName, a absence) bool {
-			return c.Clock.Since(a.first) > forgetAbsence
+			return c.options.Clock.Since(a.first) > forgetAbsence
 		})
 		missed = absence{first: latest.begun, revision: latest.revision}
 	}
-	missed.confirmed = latest.begun.Sub(missed.first) >= c.Absence
+	missed.confirmed = latest.begun.Sub(missed.first) >= c.options.Absence
 	c.absences[s.Cluster] = missed
 	return missed.confirmed
 }
@@ -105,20 +117,20 @@ func (c *Controller) misses(s *suspect, latest census) bool {
 // census returns the latest census if it will do, else a new one. There is a new one at most as
 // often as two must be apart, and one worker takes it, so that a server that hangs leaves all
 // other workers free.
-func (c *Controller) census(ctx context.Context, will func(census) bool) (census, error) {
+func (c *censuses) census(ctx context.Context, will func(census) bool) (census, error) {
 	c.mu.Lock()
 	latest, tried := c.latest, c.tried
 	c.mu.Unlock()
 	if !latest.begun.IsZero() && will(latest) {
 		return latest, nil
 	}
-	if c.Clock.Since(tried) < c.Absence || !c.counting.TryLock() {
+	if c.options.Clock.Since(tried) < c.options.Absence || !c.counting.TryLock() {
 		return census{}, errUncounted
 	}
 	defer c.counting.Unlock()
-	next := census{begun: c.Clock.Now(), revision: c.Ledger.Blocks.Revision()}
+	next := census{begun: c.options.Clock.Now(), revision: c.options.Ledger.Blocks.Revision()}
 	var err error
-	next.Census, next.whole, err = c.Oracle.Census(ctx)
+	next.Census, next.whole, err = c.options.Oracle.Census(ctx)
 	c.mu.Lock()
 	c.tried = next.begun
 	if err == nil {

@@ -3,7 +3,6 @@ package release
 import (
 	"cmp"
 	"context"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -35,14 +34,8 @@ type Controller struct {
 	promises promise.Keeper
 	maker    record.Maker
 
-	counting sync.Mutex // held while a census is taken
-
-	mu       sync.Mutex
-	deleted  map[ledger.ClaimID]deletion // claims and pools that were seen deleted, or are missed
-	hints    uint64                      // how many there were at claims and pools that were seen deleted, or are missed
-	latest   census
-	tried    time.Time // when the latest census began, also if it failed
-	absences map[ledger.ClusterName]absence
+	sights
+	censuses
 }
 
 // Options configure a Controller. All fields but Hints, Ranges, Retained, Dropped, Workers, Absence and Clock are required.
@@ -105,12 +98,13 @@ func newController(opts Options) *Controller {
 	if opts.Hints == nil {
 		opts.Hints = NewHints(opts.Clock)
 	}
-	return &Controller{
+	c := &Controller{
 		Options:  opts,
 		backoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](opts.Absence, time.Minute),
 		promises: promise.Keeper{Ledger: opts.Ledger, Reclaims: opts.Reclaims},
 		maker:    record.Maker{Clock: opts.Clock},
-		deleted:  map[ledger.ClaimID]deletion{},
-		absences: map[ledger.ClusterName]absence{},
+		sights:   sights{deleted: map[ledger.ClaimID]deletion{}},
 	}
+	c.censuses = censuses{options: &c.Options, absences: map[ledger.ClusterName]absence{}}
+	return c
 }

@@ -104,28 +104,40 @@ func lastSeen(claim *ipamv1alpha1.IPClaim) deletion {
 	return deletion{revision: claim.ResourceVersion, bound: claim.Status.AllocatedCIDR != "", claim: claim}
 }
 
+// sights are the last sights of claims and pools that were seen deleted, or are missed. Safe for concurrent use.
+type sights struct {
+	mu      sync.Mutex
+	deleted map[ledger.ClaimID]deletion
+	hints   uint64 // how many there were
+}
+
 // hint keeps the last sight, and queues the hint. A deletion that was seen says more than a claim that is
 // missed, in whatever order they come: a write may be answered with a 404 after the deletion was seen.
 func (c *Controller) hint(h ledger.Holder, last deletion) {
-	c.mu.Lock()
-	if before, ok := c.deleted[h.Claim]; !ok || before.missed || !last.missed {
-		c.hints++
-		last.number = c.hints
-		c.deleted[h.Claim] = last
-	}
-	c.mu.Unlock()
+	c.keep(h.Claim, last)
 	c.queue.Add(h)
 }
 
+// keep keeps the last sight of a claim or pool.
+func (c *sights) keep(claim ledger.ClaimID, last deletion) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before, ok := c.deleted[claim]; !ok || before.missed || !last.missed {
+		c.hints++
+		last.number = c.hints
+		c.deleted[claim] = last
+	}
+}
+
 // seen returns the last sight of a claim or pool that is deleted.
-func (c *Controller) seen(claim ledger.ClaimID) deletion {
+func (c *sights) seen(claim ledger.ClaimID) deletion {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.deleted[claim]
 }
 
 // forgetRecord forgets the record of a claim that was seen deleted, so that it is read.
-func (c *Controller) forgetRecord(claim ledger.ClaimID) {
+func (c *sights) forgetRecord(claim ledger.ClaimID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if seen, ok := c.deleted[claim]; ok {
@@ -136,7 +148,7 @@ func (c *Controller) forgetRecord(claim ledger.ClaimID) {
 
 // forget forgets what was last seen of a claim, unless a later hint than that of this number has told more. That one
 // is queued.
-func (c *Controller) forget(claim ledger.ClaimID, number uint64) {
+func (c *sights) forget(claim ledger.ClaimID, number uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.deleted[claim].number == number {
