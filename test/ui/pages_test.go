@@ -30,7 +30,6 @@ var (
 
 // Admins of the platform and tenants see what they may, with and without scripts.
 func TestPages(t *testing.T) {
-	t.Parallel()
 	s := newTown(t)
 	admin, tenant := serve(t, framework.AdminCLI(t, s.platform.Path)), serve(t, s.web.CLI(t))
 	for name, how := range map[string]look{"with scripts": desk, "without scripts": plain, "dark": night, "on a phone": phone} {
@@ -42,6 +41,8 @@ func TestPages(t *testing.T) {
 		t.Run("by keyboard "+name, func(t *testing.T) { keyed(newBrowser(t, tenant, how)) })
 	}
 	t.Run("pictures", func(t *testing.T) { pictures(t, admin, s) })
+	t.Run("token", func(t *testing.T) { token(t, tenant) })
+	t.Run("open", func(t *testing.T) { opened(t, s) })
 }
 
 // asAdmin walks through all pages.
@@ -175,11 +176,8 @@ func pictures(t *testing.T, admin string, s town) {
 	}
 }
 
-// A browser that does not know the token is refused, and one that opened the address keeps none in it.
-func TestToken(t *testing.T) {
-	t.Parallel()
-	platform := framework.SharedPlatform(t)
-	address := serve(t, platform.Tenant(t).CLI(t))
+// token shows that a browser that does not know the token is refused, and that one that opened the address keeps none in it.
+func token(t *testing.T, address string) {
 	b := newBrowser(t, address, desk)
 	place := ask(b, "read the address", chromedp.Location())
 	if strings.Contains(place, "token") {
@@ -194,18 +192,18 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// --open hands the address, with its token, to the program that opens the browser here.
-func TestOpen(t *testing.T) {
+// opened shows that --open hands the address, with its token, to the program that opens the browser here.
+func opened(t *testing.T, s town) {
 	dir := t.TempDir()
-	opened := filepath.Join(dir, "opened")
-	script := fmt.Sprintf("#!/bin/sh\nprintf %%s \"$1\" >%s.tmp && mv %[1]s.tmp %[1]s\n", opened)
+	file := filepath.Join(dir, "opened")
+	script := fmt.Sprintf("#!/bin/sh\nprintf %%s \"$1\" >%s.tmp && mv %[1]s.tmp %[1]s\n", file)
 	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700); err != nil { //nolint:gosec // it is to be run
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-	address := serve(t, framework.SharedPlatform(t).Tenant(t).CLI(t), "--open")
+	address := serve(t, s.web.CLI(t), "--open")
 	framework.Within(t, patience, "the browser to be opened", func(context.Context) error {
-		got, err := os.ReadFile(opened)
+		got, err := os.ReadFile(file)
 		if err == nil && string(got) != address {
 			t.Fatalf("the browser was opened at %q, want %q", got, address)
 		}

@@ -24,8 +24,7 @@ type town struct {
 // newTown fills a platform: what the tenant other has is named pay.
 func newTown(t *testing.T) town {
 	t.Helper()
-	platform := framework.NewPlatform(t)
-	platform.StartController(t)
+	platform := framework.SharedPlatform(t)
 	framework.Create(t, platform, gen.Class("internal", gen.Lengths{Min: 20, Max: 28}, gen.DefaultLength(26), gen.Default(), gen.MaxPerConsumer("16384")))
 	made(t, platform, gen.Pool("internal-a", gen.CIDR("10.64.0.0/16"), gen.Backs("internal"), gen.Visible(ipamv1alpha1.VisibilityPlatform)))
 	made(t, platform, gen.Pool("office", gen.CIDR("192.0.2.0/24"), gen.Reserves(1, 1, 28)))
