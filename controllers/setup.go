@@ -202,7 +202,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, reader *live.Reader
 	}
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: views.Of(alloc), Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
-		Kin: alloc.Derived(), RetireBelow: pooled.RetireBelow, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: releases.PoolDeleted, MaxPools: opts.Claims.MaxPools,
+		RetireBelow: pooled.RetireBelow, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: releases.PoolDeleted, MaxPools: opts.Claims.MaxPools,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)

@@ -107,7 +107,7 @@ func (a *arrival) giveBack(ctx context.Context, block ledger.Block) {
 // left for an earlier one that seems to have failed, as it may again.
 func (r *Reconciler) turn(ctx context.Context, req door.Request) error {
 	id := promise.Of(req.Cluster, req.Claim)
-	if req.DryRun || isRange(req.Claim) || !r.Ledger.Reservations.Has(id) { // of a range, the claim that is stored gets it
+	if req.DryRun || resolve.IsRange(req.Claim) || !r.Ledger.Reservations.Has(id) { // of a range, the claim that is stored gets it
 		return nil
 	}
 	err := door.Sleep(ctx, req.Cluster, func(ctx context.Context) error {
@@ -186,7 +186,7 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 	if a.there = err == nil; err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("read claim %s: %w", name, err)
 	}
-	if !isRange(a.claim) {
+	if !resolve.IsRange(a.claim) {
 		a.slot, err = record.Find(ctx, cl.GetCache(), name)
 		return a, err
 	}

@@ -74,7 +74,7 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 			return block, err
 		}
 	}
-	if isRange(d.claim) {
+	if resolve.IsRange(d.claim) {
 		return d.hold(ctx, pool)
 	}
 	return d.bindWithin(ctx, plan, pool)
@@ -95,7 +95,7 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 	}
 	for i := from; i < len(plan.Chain); i++ {
 		level := plan.Chain[i]
-		if isRange(d.claim) && i == len(plan.Chain)-1 {
+		if resolve.IsRange(d.claim) && i == len(plan.Chain)-1 {
 			level.Derived.Holder = d.holder
 		}
 		if i > 0 {
@@ -306,7 +306,7 @@ func first(in ledger.Pool, req ledger.Request) (netip.Prefix, error) {
 
 // suppose answers a dry run with the block, or the range, of a pool that would be made.
 func (d *decision) suppose(plan resolve.Plan, pool ledger.Pool) (ledger.Block, error) {
-	if isRange(d.claim) {
+	if resolve.IsRange(d.claim) {
 		return rangeOf(pool), nil
 	}
 	request := d.request(plan, derived(pool, plan.Strategy, plan.Length))

@@ -26,6 +26,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/feed"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/packed"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
@@ -143,12 +144,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
 			claim := packed.Whole(e.Object).(*ipamv1alpha1.IPClaim)
-			holder := ledger.Holder{
-				Claim:     ledger.ClaimID(claim.UID),
-				Cluster:   r.Directory.Ledger(name),
-				Namespace: claim.Namespace,
-				Name:      claim.Name,
-			}
+			holder := promise.HolderOf(r.Directory.Ledger(name), claim)
 			r.Ledger.Waits.Withdraw(holder.Claim)
 			r.memory.forget(claim.UID)
 			r.Doubts.take(claim.UID)
@@ -211,12 +207,7 @@ func claimed(ctx context.Context, cl cluster.Cluster, record client.Object) bool
 // suspect hints that the holder of a record's block may be gone.
 func (r *Reconciler) suspect(name multicluster.ClusterName, record client.Object) {
 	claim, uid, _ := packed.HeldBy(record)
-	r.Releases.Suspect(ledger.Holder{
-		Claim:     ledger.ClaimID(uid),
-		Cluster:   r.Directory.Ledger(name),
-		Namespace: record.GetNamespace(),
-		Name:      claim,
-	})
+	r.Releases.Suspect(ledger.Holder{Claim: ledger.ClaimID(uid), Cluster: r.Directory.Ledger(name), Namespace: record.GetNamespace(), Name: claim})
 }
 
 // onPool requeues the claims that may be served or refused now that a pool has changed.

@@ -24,6 +24,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/controllers/release"
 	"github.com/kcp-ipam/ipam/test/testbed"
@@ -199,7 +200,7 @@ func (m *mortal) asks(claim *ipamv1alpha1.IPClaim) bool {
 func (m *mortal) confirmed(claim *ipamv1alpha1.IPClaim) bool {
 	m.Helper()
 	id := ledger.ClaimID(claim.UID)
-	if isRange(claim) {
+	if resolve.IsRange(claim) {
 		_, ok := m.ledger.Derived().Held(id)
 		return ok
 	}
@@ -218,7 +219,7 @@ func (m *mortal) whole() {
 		now := m.there(claim.Name)
 		cidr := now.Status.AllocatedCIDR
 		cidrs[claim.Name] = cidr
-		if isRange(claim) {
+		if resolve.IsRange(claim) {
 			if held, ok := m.ledger.Derived().Held(ledger.ClaimID(claim.UID)); !ok || held.CIDR.String() != cidr {
 				m.Errorf("claim %s shows %s, and holds %+v", claim.Name, cidr, held)
 			}
@@ -243,7 +244,7 @@ func (m *mortal) removes() {
 	m.Helper()
 	for _, claim := range m.claims() {
 		now := m.there(claim.Name)
-		if now != nil && isRange(now) {
+		if now != nil && resolve.IsRange(now) {
 			ctx, cancel := context.WithTimeout(m.life, answerTime)
 			inside, err := m.closer.CloseRange(ctx, "tenant", now, false)
 			cancel()

@@ -24,11 +24,6 @@ import (
 // Two claims of one name may be answered with one reservation, one after the other. The pool is the same, and it is the one
 // that is stored which gets it.
 
-// isRange reports whether a claim holds a pool, and no block.
-func isRange(claim *ipamv1alpha1.IPClaim) bool {
-	return claim.Spec.Target == ipamv1alpha1.TargetScopeRange
-}
-
 // rangeOf returns a pool as the block of the claim that holds it.
 func rangeOf(pool ledger.Pool) ledger.Block {
 	return ledger.Block{

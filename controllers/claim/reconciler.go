@@ -19,7 +19,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/controllers/internal/source"
 )
 
@@ -192,7 +194,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 	if done, err := p.guard(ctx); done || err != nil {
 		return err
 	}
-	if isRange(p.claim) {
+	if resolve.IsRange(p.claim) {
 		return p.reconcileRange(ctx)
 	}
 	block, err := p.bind(ctx)
@@ -219,7 +221,7 @@ func (p *pass) guard(ctx context.Context) (done bool, err error) {
 	if p.Directory.Leaves(p.from.Cluster) {
 		return true, nil // the claim is about to be deleted, and nothing can be made beside it
 	}
-	if isRange(p.claim) {
+	if resolve.IsRange(p.claim) {
 		return false, nil // it has no record
 	}
 	p.slot, err = record.Find(ctx, p.cluster.GetClient(), client.ObjectKeyFromObject(p.claim))
@@ -267,14 +269,7 @@ func stillHolds(record *ipamv1alpha1.IPAllocation) error {
 // errUnseen: the server has a record that the cache does not show yet.
 var errUnseen = errors.New("the cache does not show the IPAllocation yet")
 
-func (p *pass) holder() ledger.Holder {
-	return ledger.Holder{
-		Claim:     ledger.ClaimID(p.claim.UID),
-		Cluster:   p.from.Cluster,
-		Namespace: p.claim.Namespace,
-		Name:      p.claim.Name,
-	}
-}
+func (p *pass) holder() ledger.Holder { return promise.HolderOf(p.from.Cluster, p.claim) }
 
 // age is how long the claim is there.
 func (p *pass) age() time.Duration { return p.clock.Since(p.claim.CreationTimestamp.Time) }

@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 // A claim may show a block that the ledger never gave to it: kcp decides who serves a request before it
@@ -54,7 +55,7 @@ func (p *pass) releasing(ctx context.Context) (err error) {
 	if p.claim.Status.AllocatedCIDR == "" {
 		return nil
 	}
-	if !isRange(p.claim) {
+	if !resolve.IsRange(p.claim) {
 		p.slot, err = record.Find(ctx, p.cluster.GetClient(), client.ObjectKeyFromObject(p.claim))
 	}
 	if err != nil || p.recorded() {
@@ -100,7 +101,7 @@ func (p *pass) forged(ctx context.Context, shown string) error {
 
 // has reports whether the ledger has a block, or for a claim of that kind a range, under a holder.
 func (p *pass) has(ctx context.Context, holder ledger.ClaimID) (ok bool, err error) {
-	if isRange(p.claim) {
+	if resolve.IsRange(p.claim) {
 		_, ok = p.Ledger.Derived.Held(holder)
 		return ok, nil
 	}
@@ -112,7 +113,7 @@ func (p *pass) has(ctx context.Context, holder ledger.ClaimID) (ok bool, err err
 // was answered with that, and the claim is about to get it: see package release. A range is held by name, see contest.
 func (p *pass) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
 	pools, err := p.poolsShown(ctx)
-	if err != nil || isRange(p.claim) {
+	if err != nil || resolve.IsRange(p.claim) {
 		return false, err
 	}
 	for _, id := range pools {

@@ -23,6 +23,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // component is the reporter of the controller's events.
@@ -188,9 +189,7 @@ func (p *pass) abandon(ctx context.Context, found finding) error {
 		return nil
 	}
 	braked.let(p.from)
-	answer, err := p.World.Holder(ctx, ledger.Holder{
-		Claim: ledger.ClaimID(p.claim.UID), Cluster: p.from, Namespace: p.claim.Namespace, Name: p.claim.Name,
-	})
+	answer, err := p.World.Holder(ctx, promise.HolderOf(p.from, p.claim))
 	if err != nil || answer.Verdict != live.Alive {
 		return err
 	}

@@ -38,8 +38,7 @@ type Options struct {
 	Directory *directory.Directory
 	Adoption  Adoption
 	Oracle    Oracle
-	// Kin finds the pools that the system has made below a pool, and RetireBelow retires them, or fails if one is used.
-	Kin         catalog.Kin
+	// RetireBelow retires the pools that the system has made below a pool, or fails if one is used.
 	RetireBelow func(ctx context.Context, id ledger.PoolID) error
 	// MaxPools is how many pools a workspace may have, the platform apart. Default: any number.
 	MaxPools int

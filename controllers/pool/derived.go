@@ -61,7 +61,7 @@ func (p *pass) spaces(entered ledger.Pool) (spaces []ledger.Pool) {
 	if entered.Spaces == 0 {
 		return nil
 	}
-	for _, below := range p.Kin.Below(p.id) {
+	for _, below := range p.Ledger.Derived.Below(p.id) {
 		if ledger.IsAddressSpace(below.ID) && below.Derived.Of == p.id {
 			spaces = append(spaces, below)
 		}

@@ -50,7 +50,6 @@ func newDerivedScene(t *testing.T, objects ...client.Object) *derivedScene {
 			Directory: known,
 			Adoption:  adopted{},
 			Queue:     queue,
-			Kin:       s.alloc.Derived(),
 			Seen:      func(ledger.ClusterName, *ipamv1alpha1.IPPool, *ipamv1alpha1.IPPool) {},
 			Oracle:    &oracle{answer: live.Answer{Verdict: live.Alive, Object: root}},
 			Catalog:   &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: s.alloc.Pools()},

@@ -62,7 +62,7 @@ func (k Keeper) Retained(ctx context.Context, cluster ledger.ClusterName, record
 	}
 	_, uid := record.HeldBy()
 	b, ok, err = k.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(uid))
-	return b, ok && b.State == ledger.Retained && b.Prefix.String() == claim.Status.AllocatedCIDR && Follows(b, holderOf(cluster, claim)), err
+	return b, ok && b.State == ledger.Retained && b.Prefix.String() == claim.Status.AllocatedCIDR && Follows(b, HolderOf(cluster, claim)), err
 }
 
 // inScope reports whether the scope of a claim has the references of a record.
@@ -116,7 +116,7 @@ func (k Keeper) Share(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.I
 // Give gives a block to a claim of the same name, which takes it from its holder: from a reservation, or from a former
 // claim that is gone. The claim was read live. ErrChanged: the block is not as given, or the claim has another one.
 func (k Keeper) Give(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.IPClaim) (ledger.Block, error) {
-	to := allocator.Successor{Holder: holderOf(b.Holder.Cluster, claim)}
+	to := allocator.Successor{Holder: HolderOf(b.Holder.Cluster, claim)}
 	if claim.Status.AllocatedCIDR == b.Prefix.String() {
 		to.Answered = Answered(claim)
 	}
@@ -154,6 +154,7 @@ func Follows(b ledger.Block, next ledger.Holder) bool {
 	return next == b.Holder
 }
 
-func holderOf(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) ledger.Holder {
+// HolderOf returns a claim of a workspace as the holder of a block.
+func HolderOf(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) ledger.Holder {
 	return ledger.Holder{Claim: ledger.ClaimID(claim.UID), Cluster: cluster, Namespace: claim.Namespace, Name: claim.Name}
 }

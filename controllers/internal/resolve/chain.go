@@ -147,7 +147,7 @@ func (q Query) chain(catalog Catalog, class *ipamv1alpha1.IPClass) (chain, error
 	if refusal != nil {
 		return nil, refusal
 	}
-	if isRange(q.Claim) && len(class.Spec.PoolPer) == 0 {
+	if IsRange(q.Claim) && len(class.Spec.PoolPer) == 0 {
 		return nil, refuse(ipamv1alpha1.ReasonTargetRejected,
 			"class %q has no poolPer, and so no range that a claim could hold: claim a block, or name a class with poolPer", class.Name)
 	}
@@ -160,7 +160,7 @@ func (q Query) chain(catalog Catalog, class *ipamv1alpha1.IPClass) (chain, error
 	return levels, nil
 }
 
-// isRange reports whether a claim is to hold a pool.
-func isRange(claim *ipamv1alpha1.IPClaim) bool {
+// IsRange reports whether a claim is to hold a pool.
+func IsRange(claim *ipamv1alpha1.IPClaim) bool {
 	return claim.Spec.Target == ipamv1alpha1.TargetScopeRange
 }

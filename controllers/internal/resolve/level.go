@@ -49,7 +49,7 @@ func (q Query) space(class *ipamv1alpha1.IPClass) *Space {
 // levels returns the pools that the claim needs, from the one below the authored pools on: of a range that of its class is
 // the last, of a block that of the class above.
 func (q Query) levels(classes chain) []Level {
-	if !isRange(q.Claim) {
+	if !IsRange(q.Claim) {
 		classes = classes[1:]
 	}
 	var levels []Level

@@ -116,7 +116,7 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 		ClassName: class.Name, Family: class.Spec.IPFamily, Policy: q.policy(class.Spec.ReclaimPolicy), Limit: class.Spec.MaxPerConsumer.Int(),
 		Chain: q.levels(levels), Strategy: class.Spec.Strategy, Space: q.space(class),
 	}
-	if !isRange(q.Claim) {
+	if !IsRange(q.Claim) {
 		if plan.Length, err = q.classLength(class, levels.above()); err != nil {
 			return named, err
 		}
