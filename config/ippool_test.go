@@ -2,9 +2,11 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -199,4 +201,19 @@ func many(n int, format string) string {
 		list[i] = fmt.Sprintf(format, i)
 	}
 	return strings.Join(list, ", ")
+}
+
+// A ledger that was lost comes back from the status of pools. A CREATE may be stored past all policies, but a server with the
+// subresource drops its status.
+func TestIPPool_NoVersionStoresTheStatusOfACreate(t *testing.T) {
+	for where, crds := range map[string][]*apiextensionsv1.CustomResourceDefinition{
+		"platform": loadAs[*apiextensionsv1.CustomResourceDefinition](t, CRDs()), "tenants": tenantCRDs(t),
+	} {
+		i := slices.IndexFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Spec.Names.Kind == "IPPool" })
+		for _, version := range crds[i].Spec.Versions {
+			if version.Subresources == nil || version.Subresources.Status == nil {
+				t.Errorf("%s: version %s of IPPool is without the status subresource; want it in each", where, version.Name)
+			}
+		}
+	}
 }
