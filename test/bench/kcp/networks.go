@@ -3,6 +3,7 @@ package kcp
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,9 +41,33 @@ func (s *stage) networks() contest {
 			s.claims("a flat claim", s.ipam, bySharedClass, 1),
 			known,
 			s.claims("the first interface of a network", s.ipam, inNewNetwork, 1),
+			s.spaced("an interface of a known network, a second apart", inKnownNetwork),
+			s.spaced("the first interface of a network, a second apart", inNewNetwork),
 		},
-		ratios: []ratio{{"known network / flat", 2, 1}, {"new network / flat", 3, 1}, {"known network / bare", 2, 0}, {"new network / bare", 3, 0}},
+		ratios: []ratio{
+			{"known network / flat", 2, 1}, {"new network / flat", 3, 1}, {"known network / bare", 2, 0}, {"new network / bare", 3, 0},
+			{"new / known network", 3, 2}, {"new / known network, a second apart", 5, 4},
+		},
 	}
+}
+
+// spaced is one client that claims once a second: by then kcp has written all that follows the answer before.
+func (s *stage) spaced(name string, k kind) *contestant {
+	return &contestant{name: name, side: s.ipam, play: func(ctx context.Context, during time.Duration) (round, error) {
+		var took []time.Duration
+		turns := time.NewTicker(time.Second)
+		defer turns.Stop()
+		began := time.Now()
+		for time.Since(began) < during {
+			<-turns.C
+			one, err := s.ipam.tenants[0].Claim(ctx, tenant.NewName(), k.answered, k.options...)
+			if err != nil {
+				return round{}, err
+			}
+			took = append(took, one)
+		}
+		return newRound(took, time.Since(began))
+	}}
 }
 
 // furnishNetworks makes the classes of networks and their pool. What networks have of it stays for a while when their claims are gone.
