@@ -20,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/networks"
 )
 
 // The classes that a network controller uses: a /48 for each network, a /64 for each location of it, a /96 for each interface. The
@@ -75,16 +76,17 @@ func scope(network, location string) ipamv1alpha1.Scope {
 // ask sends the CREATE of a claim as a network controller does, which encodes empty fields, too, and returns the answer. On a busy
 // machine a CREATE may go without: then the controller deletes the claim, if there is one, and asks again.
 func ask(ctx context.Context, c client.Client, name string, spec ipamv1alpha1.IPClaimSpec) (claim *ipamv1alpha1.IPClaim, err error) {
-	for range 5 {
+	never := retry.Do(ctx, framework.Patience, "an answer", func(ctx context.Context) error {
 		claim, err = askOnce(ctx, c, name, spec)
 		if err == nil && claim.Status.AllocatedCIDR == "" {
 			err = errors.Join(errNoAnswer, c.Delete(ctx, claim))
 		}
-		if err == nil || !errors.Is(err, errNoAnswer) && !apierrors.IsServiceUnavailable(err) {
-			break
+		if errors.Is(err, errNoAnswer) || networks.Unanswered(err) {
+			return err
 		}
-	}
-	return claim, err
+		return nil
+	})
+	return claim, cmp.Or(never, err)
 }
 
 // errNoAnswer: a CREATE was answered without a CIDR.
@@ -226,16 +228,15 @@ func (n *network) staysAsAnswered() {
 	}
 }
 
-// patiently sends a request again while the answer is that nobody can tell now, as a controller does: on a busy machine that
-// happens. It logs each time.
+// patiently sends a request again while it has no answer, as a controller does: on a busy machine that happens. It logs each time.
 func patiently(t *testing.T, do func(context.Context) error) (err error) {
 	t.Helper()
-	again := retry.Do(t.Context(), framework.Patience, "an answer", func(ctx context.Context) error {
-		if err = do(ctx); apierrors.IsServiceUnavailable(err) {
+	never := retry.Do(t.Context(), framework.Patience, "an answer", func(ctx context.Context) error {
+		if err = do(ctx); networks.Unanswered(err) {
 			t.Log("asking again:", err)
 			return err
 		}
 		return nil
 	})
-	return cmp.Or(err, again)
+	return cmp.Or(never, err)
 }

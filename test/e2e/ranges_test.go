@@ -68,9 +68,14 @@ func (r *ranges) endpoint(name, network string, options ...gen.ClaimOption) *ipa
 	return gen.Claim(name, append(options, gen.OfClass(r.name), gen.Within("network", network, "location", "ams"))...)
 }
 
-// remove sends a DELETE.
+// remove sends a DELETE. One that went unanswered may have succeeded.
 func (r *ranges) remove(claim *ipamv1alpha1.IPClaim) error {
-	return patiently(r.T, func(ctx context.Context) error { return r.tenant.Delete(ctx, claim) })
+	sent := 0
+	err := patiently(r.T, func(ctx context.Context) error { sent++; return r.tenant.Delete(ctx, claim) })
+	if sent > 1 {
+		return client.IgnoreNotFound(err)
+	}
+	return err
 }
 
 // gets creates claims, whose answers must show their blocks. On a busy machine kcp may go without the answer: then the claim
@@ -78,7 +83,7 @@ func (r *ranges) remove(claim *ipamv1alpha1.IPClaim) error {
 func (r *ranges) gets(claims ...*ipamv1alpha1.IPClaim) {
 	r.Helper()
 	for _, claim := range claims {
-		err := patiently(r.T, func(ctx context.Context) error { return r.tenant.Create(ctx, claim) })
+		err := patiently(r.T, func(ctx context.Context) error { return client.IgnoreAlreadyExists(r.tenant.Create(ctx, claim)) })
 		if err != nil || claim.Status.AllocatedCIDR == "" && claim.Status.Conditions != nil {
 			r.Fatalf("CREATE of claim %s: %v, %+v; want its block", claim.Name, err, claim.Status)
 		}

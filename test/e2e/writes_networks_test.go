@@ -46,7 +46,7 @@ func TestWrites_FewForANewNetwork(t *testing.T) {
 	}
 }
 
-// alone is a platform with a controller of its own, a tenant, and a pool of the platform
+// alone returns a platform with a controller of its own, a tenant, and a pool of the platform
 // behind a class of the same name.
 func alone(t *testing.T) (*framework.Platform, *framework.Tenant, *ipamv1alpha1.IPPool) {
 	t.Helper()

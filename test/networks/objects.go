@@ -74,7 +74,7 @@ func (o objects) send(ctx context.Context, request func(context.Context) error) 
 	}
 	defer func() { <-o.workers }()
 	never := retry.Do(ctx, patience, "an answer", func(ctx context.Context) error {
-		if err = request(ctx); unanswered(err) {
+		if err = request(ctx); Unanswered(err) {
 			return err
 		}
 		return nil
@@ -82,9 +82,9 @@ func (o objects) send(ctx context.Context, request func(context.Context) error) 
 	return cmp.Or(never, err)
 }
 
-// unanswered reports whether no answer to a request has come, or one which says that nobody can tell now, as on a busy
+// Unanswered reports whether no answer to a request has come, or one which says that nobody can tell now, as on a busy
 // machine. Every refusal is an answer, and so is 507: the addresses are used up.
-func unanswered(err error) bool {
+func Unanswered(err error) bool {
 	answer, ok := errors.AsType[*apierrors.StatusError](err)
 	return err != nil && (!ok || answer.ErrStatus.Code >= http.StatusInternalServerError && answer.ErrStatus.Code != http.StatusInsufficientStorage)
 }
