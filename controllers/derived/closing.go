@@ -62,11 +62,11 @@ func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *i
 		}
 		return err == nil, err
 	})
-	if len(last) == 0 {
+	switch {
+	case len(last) == 0:
 		return "", err
-	}
-	if err != nil { // for example, a CREATE that was answered with a block may still succeed, though its claim is gone
-		return "", fmt.Errorf("%s: %w", say(p, last, in), err)
+	case err != nil: // for example, a CREATE that was answered with a block may still succeed, though its claim is gone
+		return fmt.Sprintf("nobody can tell now whether the range %s is in use: delete the claim again later (%s)", p.CIDR, list(last, in)), err
 	}
 	return say(p, last, in), nil
 }

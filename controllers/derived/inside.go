@@ -119,8 +119,13 @@ func (c *Closer) foresee(ctx context.Context, p ledger.Pool, in ledger.ClusterNa
 	return say(p, left, in), nil
 }
 
-// say says what keeps a range from being released: what there is of the workspace by name, all else by number.
+// say says what keeps a range from being released.
 func say(p ledger.Pool, left []occupant, in ledger.ClusterName) string {
+	return fmt.Sprintf("the range %s is in use: release everything allocated inside this range first (%s)", p.CIDR, list(left, in))
+}
+
+// list lists what is inside a range: what there is of the workspace by name, all else by number.
+func list(left []occupant, in ledger.ClusterName) string {
 	var names []string
 	for _, o := range left {
 		if o.Cluster == in {
@@ -137,5 +142,5 @@ func say(p ledger.Pool, left []occupant, in ledger.ClusterName) string {
 	if others := len(left) - len(names); others > 0 && len(names) > 0 {
 		said += " and " + plural.Of(others, "other", "others")
 	}
-	return fmt.Sprintf("the range %s is in use: release everything allocated inside this range first (%s)", p.CIDR, said)
+	return said
 }

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -98,7 +99,8 @@ func dry(req *admissionv1.AdmissionRequest) bool { return req.DryRun != nil && *
 // Closer lets claims be deleted that hold a range. It is safe for concurrent use.
 type Closer interface {
 	// CloseRange closes the range that a claim holds, and deletes its IPPool, if nothing is inside by now. Else it says for people what keeps
-	// the range, which stays as it is. A dry run changes nothing. It fails if all that is inside may be gone.
+	// the range, which stays as it is. A dry run changes nothing. It fails if all that is inside may be gone, and says
+	// what that is, if it is known.
 	CloseRange(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (inside string, err error)
 }
 
@@ -123,7 +125,7 @@ func (s *server) closeRange(ctx context.Context, req *admissionv1.AdmissionReque
 	switch {
 	case err != nil:
 		log.FromContext(ctx).Error(err, "a DELETE is not decided", "cluster", in, "claim", claim.Namespace+"/"+claim.Name)
-		return fails("ipclaims", claim.Name, http.StatusServiceUnavailable, undecided), nil
+		return fails("ipclaims", claim.Name, http.StatusServiceUnavailable, cmp.Or(inside, undecided)), nil
 	case inside != "":
 		return fails("ipclaims", claim.Name, http.StatusConflict, inside), nil
 	}

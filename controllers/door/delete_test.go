@@ -104,7 +104,8 @@ func TestCloseRange_Answers(t *testing.T) {
 		reason metav1.StatusReason
 	}{
 		"empty": {}, "in use": {"two are inside", nil, http.StatusConflict, "Conflict"},
-		"not known": {"", errors.New("secret"), http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable},
+		"not known":   {"", errors.New("secret"), http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable},
+		"not settled": {"one may be inside", errors.New("secret"), http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable},
 	} {
 		for _, dry := range []bool{false, true} {
 			ring := newRing(t, newFake())
