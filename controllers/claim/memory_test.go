@@ -165,12 +165,6 @@ func (i *interrupted) Bind(ctx context.Context, r ledger.Request) (ledger.Block,
 	return b, err
 }
 
-// hinted are releases that take every hint.
-type hinted struct{ Releases }
-
-func (hinted) Deleted(ledger.Holder, *ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {}
-func (hinted) Missed(ledger.Holder, *ipamv1alpha1.IPClaim)                              {}
-
 // A claim is deleted during its pass, which ends after the event of the deletion. What the pass notes of the claim
 // is forgotten, too. Of a claim that the cache still shows it is kept.
 func TestReconcile_ForgetsAClaimDeletedMeanwhile(t *testing.T) {
@@ -185,7 +179,6 @@ func TestReconcile_ForgetsAClaimDeletedMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		handler := s.onClaim("tenant", tenant)
-		s.Releases = hinted{}
 		s.Reconciler.Ledger.Blocks = &interrupted{Blocks: s.ledger, by: func() {
 			tenant.denies = true
 			if !deleted {

@@ -120,6 +120,8 @@ func (a *alive) Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim) {
 	a.missed = append(a.missed, h.Name+" "+last.ResourceVersion+" "+last.Status.AllocatedCIDR)
 }
 
+func (*alive) Deleted(ledger.Holder, *ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {}
+
 func (a *alive) Alive(context.Context, ledger.Holder) (*ipamv1alpha1.IPClaim, error) {
 	return a.claim, nil
 }

@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -116,23 +115,6 @@ func BenchmarkWaiting_On(b *testing.B) {
 	}
 }
 
-// meanwhile is a ledger in which something happens after the first Bind has decided.
-type meanwhile struct {
-	views.Blocks
-	happens func()
-}
-
-func (m *meanwhile) Bind(ctx context.Context, r ledger.Request) (ledger.Block, error) {
-	block, err := m.Blocks.Bind(ctx, r)
-	if happens := m.happens; happens != nil {
-		m.happens = nil
-		happens()
-	}
-	return block, err
-}
-
-func (*alive) Deleted(ledger.Holder, *ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {}
-
 // TestWaiting_Replaced: a claim that waits, and whose name another claim has by now, leaves the ledger's
 // waiting lists, also if it was replaced during the pass that entered it there.
 func TestWaiting_Replaced(t *testing.T) {
@@ -157,7 +139,7 @@ func TestWaiting_Replaced(t *testing.T) {
 	}
 	handler.Create(t.Context(), event.CreateEvent{Object: first}, events)
 	waits := noteWaits(&s.Reconciler.Ledger)
-	s.Reconciler.Ledger.Blocks = &meanwhile{Blocks: s.ledger, happens: func() {
+	s.Reconciler.Ledger.Blocks = &interrupted{Blocks: s.ledger, by: func() {
 		if err := cache.Delete(t.Context(), first); err != nil {
 			t.Error(err)
 		}
