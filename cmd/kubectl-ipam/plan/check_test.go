@@ -13,6 +13,7 @@ import (
 func TestPlan_Problems(t *testing.T) {
 	t.Parallel()
 	const pool = "kind,name,cidr,pool\npool,p,192.0.2.0/24,\n"
+	const scoped = "kind,name,cidr,class,scope,pool,workspace\n"
 	long := strings.Repeat("a", 254)
 	for name, test := range map[string]struct {
 		text    string
@@ -43,6 +44,15 @@ func TestPlan_Problems(t *testing.T) {
 		"pools of one domain, and another": {"kind,name,cidr,domain\npool,a,10.0.0.0/8,d\npool,b,10.0.0.0/16,d\npool,c,10.0.0.0/24,\n", plan.Options{}, []string{
 			"2: pool a (10.0.0.0/8) contains pool c (10.0.0.0/24, line 4)",
 		}},
+		"scopes as the table has them": {scoped + "claim,a,10.0.0.0/24,vrf,location=ams network=x,,\nclaim,b,10.0.0.1,vrf,network=x location=ams,,\n", plan.Options{}, []string{
+			"2: claim default/a (10.0.0.0/24) contains claim default/b (10.0.0.1/32, line 3), and two claims never have the same address: leave it out, as the class vrf for location=ams network=x has",
+		}},
+		"one address in two networks": {scoped + "claim,a,10.0.0.1,vrf,network=x,,\nclaim,b,10.0.0.1,vrf,network=y,,\n", plan.Options{}, nil},
+		"one address in one network": {scoped + "claim,a,10.0.0.1,vrf,network=x,,\nclaim,b,10.0.0.1,vrf,network=x,,\n", plan.Options{}, []string{
+			"3: claim default/b repeats 10.0.0.1/32 of line 2",
+		}},
+		"one address in no network":   {scoped + "claim,a,10.0.0.1,vrf,,,\nclaim,b,10.0.0.1,vrf,,,\n", plan.Options{}, []string{"3: claim default/b repeats 10.0.0.1/32 of line 2"}},
+		"blocks of different sources": {scoped + "claim,a,10.0.0.0/24,x,,,\nclaim,b,10.0.0.0/24,y,,,\nclaim,c,10.0.0.0/24,,,p,root:net\n", plan.Options{}, nil},
 		"names": {pool + "claim," + long + ",192.0.2.1,\nclaim,-a,192.0.2.2,\nclaim,a-,192.0.2.3,\nclaim,a..b,192.0.2.4,\nclaim,.a,192.0.2.5,\nclaim,DB 1,192.0.2.6,\nclaim,\u0430bc,192.0.2.7,\n", plan.Options{}, []string{
 			`3: "` + long + `" is no name of a claim: it has 254 characters; write 253 at most`,
 			`4: "-a" is no name of a claim: begin and end it, and each part between dots, with a letter or a digit, such as web-1`,
@@ -102,31 +112,6 @@ func TestReadCSV_Ranges(t *testing.T) {
 			if want := "2 p 192.0.2.0/24 [192.0.2.8/30]"; len(wrong) > 0 || blocks(p)[0] != want {
 				t.Errorf("%s of %s is read as %q, with the problems %v; want %s", form, text, blocks(p), wrong, want)
 			}
-		}
-	}
-}
-
-// A problem names the scope of a claim as the table has it.
-func TestCheck_NamesTheScopeAsWritten(t *testing.T) {
-	t.Parallel()
-	p, wrong := plan.ReadCSV([]byte("kind,name,cidr,class,scope\nclaim,a,10.0.0.0/24,vrf,location=ams network=x\nclaim,b,10.0.0.1,vrf,network=x location=ams\n"), plan.Options{})
-	if wrong = append(wrong, p.Check()...); len(wrong) != 1 || !strings.Contains(wrong[0].Message, "the class vrf for location=ams network=x has") {
-		t.Errorf("the problems are %v; want one about the class vrf for location=ams network=x", wrong)
-	}
-}
-
-// Claims of two networks may have one address.
-func TestCheck_ClaimsOfTwoNetworksMayHaveOneAddress(t *testing.T) {
-	t.Parallel()
-	const header = "kind,name,cidr,class,scope\n"
-	for text, want := range map[string]int{
-		"claim,a,10.0.0.1,vrf,network=x\nclaim,b,10.0.0.1,vrf,network=y\n": 0,
-		"claim,a,10.0.0.1,vrf,network=x\nclaim,b,10.0.0.1,vrf,network=x\n": 1,
-		"claim,a,10.0.0.1,vrf,\nclaim,b,10.0.0.1,vrf,\n":                   1,
-	} {
-		p, wrong := plan.ReadCSV([]byte(header+text), plan.Options{})
-		if wrong = append(wrong, p.Check()...); len(wrong) != want {
-			t.Errorf("%s has the problems %v, want %d", text, wrong, want)
 		}
 	}
 }

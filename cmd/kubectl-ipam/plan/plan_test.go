@@ -147,15 +147,6 @@ func TestReadCSV_ShortProblems(t *testing.T) {
 	}
 }
 
-// Blocks of different sources, or of pools in one domain, may overlap.
-func TestCheck_Admits(t *testing.T) {
-	t.Parallel()
-	p, wrong := read("kind,name,cidr,class,pool,workspace\nclaim,a,10.0.0.0/24,x,,\nclaim,b,10.0.0.0/24,y,,\nclaim,c,10.0.0.0/24,,p,root:net\n", plan.Options{})
-	if len(wrong) > 0 || len(p.Claims) != 3 {
-		t.Errorf("the problems of %d claims are %v; want 3 without", len(p.Claims), wrong)
-	}
-}
-
 const manifests = `# a plan
 apiVersion: ipam.miloapis.com/v1alpha1
 kind: IPPool

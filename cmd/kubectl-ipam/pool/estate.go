@@ -52,10 +52,7 @@ func estateOf(ctx context.Context, c client.Client, root *ipamv1alpha1.IPPool) (
 		}
 	}
 	e := &estate{names: map[string]bool{}}
-	e.addPools(root, pools.Items)
-	for _, pool := range e.pools {
-		e.names[pool.Name] = true
-	}
+	e.add(root, pools.Items)
 	for i := range claims.Items {
 		if claim := &claims.Items[i]; e.has(claim.Status.PoolRef) || e.has(claim.Spec.PoolRef) {
 			e.blocks = append(e.blocks, claim)
@@ -116,22 +113,14 @@ func deleteRetained(ctx context.Context, c client.WithWatch, record *ipamv1alpha
 	return client.IgnoreNotFound(c.Delete(ctx, record, client.Preconditions{UID: &record.UID}))
 }
 
-// addPools adds all pools below root, then root. A pool that is one of its own ancestors is added
-// once.
-func (e *estate) addPools(root *ipamv1alpha1.IPPool, all []ipamv1alpha1.IPPool) {
-	e.addBelow(root, all, map[string]bool{root.Name: true})
-	e.pools = append(e.pools, root)
-}
-
-// addBelow adds the pools below a pool that are not seen yet.
-func (e *estate) addBelow(above *ipamv1alpha1.IPPool, all []ipamv1alpha1.IPPool, seen map[string]bool) {
+// add adds a pool behind all those below it, each once: a pool may be one of its own ancestors.
+func (e *estate) add(pool *ipamv1alpha1.IPPool, all []ipamv1alpha1.IPPool) {
+	e.names[pool.Name] = true
 	for i := range all {
-		pool := &all[i]
-		if ref := pool.Spec.ParentPoolRef; ref == nil || ref.ProjectRef != nil || ref.Name != above.Name || seen[pool.Name] {
-			continue
+		ref := all[i].Spec.ParentPoolRef
+		if ref != nil && ref.ProjectRef == nil && ref.Name == pool.Name && !e.names[all[i].Name] {
+			e.add(&all[i], all)
 		}
-		seen[pool.Name] = true
-		e.addBelow(pool, all, seen)
-		e.pools = append(e.pools, pool)
 	}
+	e.pools = append(e.pools, pool)
 }

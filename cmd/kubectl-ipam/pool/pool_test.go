@@ -213,8 +213,8 @@ func TestEstate_Circle(t *testing.T) {
 	t.Parallel()
 	pools := circle()
 	for root, want := range map[int]string{0: "b a", 1: "a b", 2: "own"} {
-		doomed := &estate{}
-		doomed.addPools(&pools[root], pools)
+		doomed := &estate{names: map[string]bool{}}
+		doomed.add(&pools[root], pools)
 		var got []string
 		for _, pool := range doomed.pools {
 			got = append(got, pool.Name)

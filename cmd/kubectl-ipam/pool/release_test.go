@@ -25,8 +25,8 @@ import (
 // A pool goes when its name was typed, and not before.
 func TestPoolRelease_Confirm(t *testing.T) {
 	lab := stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 50, 17)
-	doomed := &estate{}
-	doomed.addPools(lab, []ipamv1alpha1.IPPool{*gen.Pool("east", gen.ChildOf("lab", 20)), *gen.Pool("rack", gen.ChildOf("east", 24)), *lab})
+	doomed := &estate{names: map[string]bool{}}
+	doomed.add(lab, []ipamv1alpha1.IPPool{*gen.Pool("east", gen.ChildOf("lab", 20)), *gen.Pool("rack", gen.ChildOf("east", 24)), *lab})
 	if got := doomed.pools[0].Name + doomed.pools[1].Name + doomed.pools[2].Name; got != "rackeastlab" {
 		t.Errorf("the pools go in the order %s; want the leaves first", got)
 	}
@@ -63,31 +63,24 @@ func TestPoolRelease_StatusLags(t *testing.T) {
 		meta.SetStatusCondition(&stored.Status.Conditions, metav1.Condition{
 			Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Reason: string(reason),
 		})
-		if err := c.Status().Update(ctx, stored); err != nil {
+		if err := c.Update(ctx, stored); err != nil {
 			t.Errorf("Update: %v", err)
 		}
 	}
-	c := testbed.NewClient(t).WithObjects(pool).WithStatusSubresource(pool).
-		WithIndex(pool, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).
-		WithInterceptorFuncs(interceptor.Funcs{
-			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-				if refusals++; refusals == 1 {
-					says(ctx, c, ipamv1alpha1.ReasonInUse)
-					return apierrors.NewInvalid(ipamv1alpha1.GroupVersion.WithKind("IPPool").GroupKind(), o.GetName(), nil)
-				}
-				return c.Delete(ctx, o, opts...)
-			},
-			List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
-				err := c.List(ctx, l, opts...)
-				l.SetResourceVersion("1") // which the fake leaves out, and a watch begins with
-				return err
-			},
-			Watch: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
-				changes, err := c.Watch(ctx, l, opts...)
-				says(ctx, c, ipamv1alpha1.ReasonUnused)
-				return changes, err
-			},
-		}).Build()
+	c := stage.Server(t, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if refusals++; refusals == 1 {
+				says(ctx, c, ipamv1alpha1.ReasonInUse)
+				return apierrors.NewInvalid(ipamv1alpha1.GroupVersion.WithKind("IPPool").GroupKind(), o.GetName(), nil)
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+		Watch: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+			changes, err := c.Watch(ctx, l, opts...)
+			says(ctx, c, ipamv1alpha1.ReasonUnused)
+			return changes, err
+		},
+	}, pool)
 	if err := deletePool(t.Context(), c, pool); err != nil || refusals != 2 {
 		t.Errorf("deletePool = %v after %d deletions, want nil after a second one", err, refusals)
 	}
@@ -108,23 +101,16 @@ func TestPoolRelease_StatusIsToFollow(t *testing.T) {
 		}
 		says(ipamv1alpha1.ReasonInUse)
 		shown := pool.DeepCopy()
-		c := testbed.NewClient(t).WithObjects(pool).WithStatusSubresource(pool).
-			WithIndex(pool, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).
-			WithInterceptorFuncs(interceptor.Funcs{
-				List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
-					err := c.List(ctx, l, opts...)
-					l.SetResourceVersion("1")
-					return err
-				},
-				Watch: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
-					changes, err := c.Watch(ctx, l, opts...)
-					says(tt.then)
-					if err := c.Status().Update(ctx, pool); err != nil {
-						t.Errorf("Update: %v", err)
-					}
-					return changes, err
-				},
-			}).Build()
+		c := stage.Server(t, interceptor.Funcs{
+			Watch: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+				changes, err := c.Watch(ctx, l, opts...)
+				says(tt.then)
+				if err := c.Update(ctx, pool); err != nil {
+					t.Errorf("Update: %v", err)
+				}
+				return changes, err
+			},
+		}, pool)
 		testbed.Read(t, c, pool)
 		if err := emptied(t.Context(), c, shown); exit.CodeOf(err) != tt.want {
 			t.Errorf("%s: %v; want to end with %d", name, err, tt.want)

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"net/netip"
+	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -86,12 +88,12 @@ func (r *View) enter(ctx context.Context, cfg *rest.Config, url string) error {
 	return nil
 }
 
-// Workspace is the path of an object's workspace; empty for the current one.
+// Workspace returns the path of an object's workspace; empty for the current one.
 func (r *View) Workspace(object client.Object) string {
 	return r.Paths[logicalcluster.From(object).String()]
 }
 
-// Owner is the path of the workspace of a pool that an object refers to; empty for the
+// Owner returns the path of the workspace of a pool that an object refers to; empty for the
 // current one.
 func (r *View) Owner(from client.Object, ref ipamv1alpha1.PoolRef) string {
 	switch in := facts.Workspace(ref); in {
@@ -200,4 +202,46 @@ func (r *View) Holdings(pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.
 		})
 	}
 	return found
+}
+
+// underExports is where kcp serves the content of APIExports. Below /clusters/ a workspace can be a
+// mount, which is a server of its owner.
+const underExports = "/services/apiexport/"
+
+// trusts refuses an endpoint that may be a server of somebody else: the credential of the caller
+// would go there. Endpoints are read from the current workspace, whose owner can write them.
+//
+// The server of the kubeconfig is trusted. So is any server that shows a certificate of the CA that
+// the kubeconfig names; the CAs of the operating system sign for everybody.
+func trusts(cfg *rest.Config, endpoint string) error {
+	own, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return err
+	}
+	wrong := "it is not the server of the kubeconfig, and the kubeconfig names no CA by which to verify another one"
+	at, err := url.Parse(endpoint)
+	switch {
+	case err != nil || at.User != nil || at.RawQuery != "" || at.Fragment != "" || path.Clean(at.Path) != strings.TrimSuffix(at.Path, "/"):
+		wrong = "it is not a URL of kcp"
+	case !strings.HasPrefix(at.Path, underExports):
+		wrong = "its path is not below " + underExports
+	case at.Scheme == own.Scheme && portOf(at) == portOf(own) && at.Hostname() == own.Hostname():
+		return nil
+	case at.Scheme != "https":
+		wrong = "it is not https"
+	case !cfg.Insecure && (len(cfg.CAData) > 0 || cfg.CAFile != ""):
+		return nil
+	}
+	return exit.Fail(exit.Forbidden,
+		"if you trust the owner of this workspace, and the endpoint is one of your kcp, give the kubeconfig its CA: "+
+			"kubectl config set-cluster NAME --certificate-authority FILE; else use another workspace",
+		"the APIExportEndpointSlice of this workspace leads to %q: %s; your credential was not sent there", endpoint, wrong)
+}
+
+// portOf returns the port of a URL, or that of its scheme.
+func portOf(u *url.URL) string {
+	if port := u.Port(); port != "" || u.Scheme != "https" {
+		return port
+	}
+	return "443"
 }

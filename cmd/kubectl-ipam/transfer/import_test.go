@@ -97,9 +97,19 @@ func TestImport_SkipClaims(t *testing.T) {
 	}
 }
 
-// A pool that exists and has no block is a line that is wrong, with the reason.
-func TestImport_PoolWithoutBlock(t *testing.T) {
+// A pool that exists and has no block is a line that is wrong, with the reason. So is one in the way of another one: a pool of
+// the same block is told apart from one that overlaps.
+func TestImport_PoolsThatAreThere(t *testing.T) {
 	t.Parallel()
+	there := *stage.Ready(gen.Pool("dc", gen.CIDR("10.0.0.0/16")), "10.0.0.0/16", ipamv1alpha1.IPv4, 0, 16)
+	for cidr, want := range map[ipamv1alpha1.CIDR]string{
+		"10.0.0.0/16": "pool lab repeats 10.0.0.0/16 of pool dc, which is there: a workspace has each address once; write claims in pool dc, or import each VRF",
+		"10.0.4.0/24": "pool lab (10.0.4.0/24) overlaps pool dc (10.0.0.0/16), which is there: write claims in pool dc",
+	} {
+		if got, err := (&step{}).comparePool(gen.Pool("lab", gen.CIDR(cidr)), []ipamv1alpha1.IPPool{there}); err != nil || !strings.HasPrefix(got, want) {
+			t.Errorf("comparePool of %s = %q, %v; want %q", cidr, got, err, want)
+		}
+	}
 	overlaps, waits, fine := gen.Pool("lab", gen.CIDR("10.0.0.0/22")), gen.Pool("lab", gen.CIDR("10.0.0.0/22")), gen.Pool("lab", gen.CIDR("10.0.0.0/22"))
 	overlaps.Status.Conditions = stage.Allocated(ipamv1alpha1.ReasonOverlap, "it overlaps pool dc")
 	fine.Status.AllocatedCIDR = "10.0.0.0/22"
@@ -250,20 +260,6 @@ func TestImport_RemedyOnce(t *testing.T) {
 		err := (&planImport{}).ask(t.Context(), c, &step{Kind: "claim", object: gen.Claim("a")}, false)
 		if err == nil || err.Error() != want {
 			t.Errorf("the error is %v; want %s", err, want)
-		}
-	}
-}
-
-// A pool whose block is there under another name is told apart from one that only overlaps.
-func TestImport_PoolInTheWay(t *testing.T) {
-	t.Parallel()
-	there := *stage.Ready(gen.Pool("dc", gen.CIDR("10.0.0.0/16")), "10.0.0.0/16", ipamv1alpha1.IPv4, 0, 16)
-	for cidr, want := range map[ipamv1alpha1.CIDR]string{
-		"10.0.0.0/16": "pool lab repeats 10.0.0.0/16 of pool dc, which is there: a workspace has each address once; write claims in pool dc, or import each VRF",
-		"10.0.4.0/24": "pool lab (10.0.4.0/24) overlaps pool dc (10.0.0.0/16), which is there: write claims in pool dc",
-	} {
-		if got, err := (&step{}).comparePool(gen.Pool("lab", gen.CIDR(cidr)), []ipamv1alpha1.IPPool{there}); err != nil || !strings.HasPrefix(got, want) {
-			t.Errorf("comparePool of %s = %q, %v; want %q", cidr, got, err, want)
 		}
 	}
 }

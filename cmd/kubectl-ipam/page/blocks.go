@@ -2,16 +2,21 @@ package page
 
 import (
 	"encoding/csv"
+	"fmt"
+	"math/big"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
@@ -41,13 +46,13 @@ type listRow struct {
 	Meter meter
 }
 
-// Size is the number of addresses.
+// Size returns the number of addresses.
 func (r listRow) Size() string { return draw.Size(r.Block) }
 
-// Is says what the block is.
+// Is returns the word for the kind of the block.
 func (r listRow) Is() string { return words[r.Kind] }
 
-// Indent is the class of a row that lies in a child pool.
+// Indent returns the class of a row that lies in a child pool.
 func (r listRow) Indent() string { return "depth-" + strconv.Itoa(min(r.Depth, 4)) }
 
 func (s *server) list(r *http.Request, snapshot *Snapshot) (view, error) {
@@ -63,7 +68,7 @@ func (s *server) list(r *http.Request, snapshot *Snapshot) (view, error) {
 	return view{Template: "list.html", Title: "Pool " + p.Title(), Data: data}, nil
 }
 
-// rows are the blocks of a pool by address, with the free ones between them, and below a child
+// rows returns the blocks of a pool by address, with the free ones between them, and below a child
 // pool what it has.
 func rows(snapshot *Snapshot, p *Pool, depth int) []listRow {
 	window := p.Window()
@@ -110,7 +115,7 @@ func grown(snapshot *Snapshot, p *Pool, all []listRow) []listRow {
 	return out
 }
 
-// lengths are the free blocks of a pool by length.
+// lengths counts the free blocks of a pool by length.
 func lengths(snapshot *Snapshot, p *Pool) []fit {
 	counts := map[int]int{}
 	for _, free := range p.Space().Free() {
@@ -148,4 +153,135 @@ func (s *server) csv(w http.ResponseWriter, r *http.Request) {
 		write(row.Block.String(), cidr.Size(row.Block).String(), row.Is(), legible.Cell(row.Holder), legible.Cell(row.Class), legible.Cell(row.Owner), since, strconv.Itoa(row.Depth), legible.Cell(row.Scope))
 	}
 	out.Flush()
+}
+
+// details are the facts about one block of a pool.
+type details struct {
+	Block netip.Prefix
+	Kind  draw.Kind
+	// Is is the word for the kind, Size the number of addresses.
+	Is, Size string
+	// Because is the reason of a state; it may be empty.
+	Because string
+	Holder  *space.Holding
+	// Others hold the same block, each in an address space of its own.
+	Others []space.Holding
+	// Child leads to the pool that has the block.
+	Child string
+	// Zoom leads to the map of the block; empty if it has no parts.
+	Zoom string
+	// Fits are the blocks that fit into a free one.
+	Fits []fit
+}
+
+// fit is how many blocks of a length there are, or would be.
+type fit struct {
+	Length int
+	Count  string
+	// Link leads to the plan for such a block; it may be empty.
+	Link string
+}
+
+// detailsOf returns the facts about a block of a pool.
+func (s *Snapshot) detailsOf(p *Pool, block netip.Prefix) *details {
+	d := &details{Block: block, Size: sized(block)}
+	if !block.IsSingleIP() {
+		d.Zoom = p.Path(p.zoom(block)...)
+	}
+	at := slices.IndexFunc(p.Held, func(h space.Holding) bool { return h.Block.Overlaps(block) && h.Block.Bits() <= block.Bits() })
+	if at >= 0 {
+		d.heldBy(&p.Held[at])
+		for _, h := range p.Held[at+1:] {
+			if h.Block == d.Block {
+				d.Others = append(d.Others, h)
+			}
+		}
+		return d
+	}
+	if slices.ContainsFunc(p.Held, func(h space.Holding) bool { return h.Block.Overlaps(block) }) {
+		d.Kind, d.Is = draw.Mixed, words[draw.Mixed]
+		return d
+	}
+	d.Kind = p.rest()
+	if p.Object != nil {
+		state, _ := space.StateIn(p.Object, p.Window(), block, p.Held)
+		d.Because = state.Because
+		if state.Kept {
+			d.Kind = draw.Kept
+		}
+	}
+	d.Is = words[d.Kind]
+	if d.Kind == draw.Free {
+		d.Fits = s.fits(p, block)
+	}
+	return d
+}
+
+func (d *details) heldBy(h *space.Holding) {
+	d.Block, d.Size = h.Block, sized(h.Block)
+	d.Holder, d.Kind = h, kindOf(*h)
+	d.Is = words[d.Kind]
+	if h.Kind == space.Child {
+		d.Child = (&Pool{Name: h.Name, Workspace: h.Workspace}).Path()
+	}
+}
+
+// Since returns when the holder got the block.
+func (d *details) Since() metav1.Time {
+	if d.Holder == nil {
+		return metav1.Time{}
+	}
+	return d.Holder.Since
+}
+
+// fits returns the next few lengths that a free block has room for, among those that the pool gives.
+func (s *Snapshot) fits(p *Pool, block netip.Prefix) []fit {
+	const shown = 6
+	least, most := space.Lengths(block, p.Object.Spec)
+	var all []fit
+	for length := int(least); length <= int(most) && len(all) < shown; length++ {
+		count := new(big.Int).Lsh(big.NewInt(1), uint(length-block.Bits()))
+		all = append(all, fit{length, draw.Count(count), s.planFor(p, length)})
+	}
+	return all
+}
+
+// planFor leads to the plan for a block of a pool, by the first class that gives the length, or from the pool itself if it
+// backs none; empty if none of its classes gives the length.
+func (s *Snapshot) planFor(p *Pool, length int) string {
+	query := url.Values{"length": {fmt.Sprint(length)}}
+	switch classes := p.classes(); {
+	case p.Object == nil:
+		return ""
+	case len(classes) == 0:
+		query.Set("pool", p.Name)
+		if p.Workspace != "" {
+			query.Set("workspace", p.Workspace)
+		}
+	default:
+		at := slices.IndexFunc(classes, func(name string) bool { return s.gives(name, int32(length)) })
+		if at < 0 {
+			return ""
+		}
+		query.Set("class", classes[at])
+	}
+	return "/plan?" + query.Encode()
+}
+
+// classes returns the names of the classes that the pool backs.
+func (p *Pool) classes() []string {
+	if p.Object == nil {
+		return nil
+	}
+	return p.Object.Spec.ClassNames
+}
+
+// gives reports whether a class allows a length. One that is not shown may.
+func (s *Snapshot) gives(class string, length int32) bool {
+	at := slices.IndexFunc(s.Classes, func(c ipamv1alpha1.IPClass) bool { return c.Name == class })
+	if at < 0 {
+		return true
+	}
+	allowed := s.Classes[at].Spec.AllowedPrefixLengths
+	return allowed == nil || length >= allowed.Min && length <= allowed.Max
 }
