@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// asleep is how many requests may sleep. Each keeps its claim in memory.
+	// asleep is how many requests may sleep, besides one of each workspace: somebody may have many workspaces. Each keeps its object in
+	// memory. The connections bound them all.
 	asleep = inFlight
 	// asleepShare is how many of them may be of one workspace.
 	asleepShare = 16
@@ -35,7 +36,7 @@ func (s *sleepers) begin(cluster ledger.ClusterName) (ok bool) {
 
 // room counts a request if it may sleep. The caller holds mu.
 func (s *sleepers) room(cluster ledger.ClusterName) (ok bool) {
-	if s.all >= asleep || s.of[cluster] == asleepShare {
+	if of := s.of[cluster]; of == asleepShare || s.all >= asleep && of > 0 {
 		return false
 	}
 	if s.of == nil {

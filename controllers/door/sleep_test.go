@@ -91,6 +91,23 @@ func TestSleepers(t *testing.T) {
 	}
 }
 
+// A user who has many workspaces fills all places to sleep. Any other workspace still has one.
+func TestSleepers_EachWorkspaceHasAPlace(t *testing.T) {
+	t.Parallel()
+	var s sleepers
+	for n := range asleep {
+		if !s.begin(ledger.ClusterName(fmt.Sprint("storm-", n/asleepShare))) {
+			t.Fatalf("request %d of the storm may not sleep", n+1)
+		}
+	}
+	if s.begin("storm-0") {
+		t.Error("a workspace that has its share may sleep once more")
+	}
+	if first, second := s.begin("calm"), s.begin("calm"); !first || second {
+		t.Errorf("another workspace may sleep: %t, and once more: %t; want true and false", first, second)
+	}
+}
+
 // However many DELETEs of one workspace there are, each is decided, in its turn. One that waits for its turn keeps nobody else
 // waiting, and fails when its time is over.
 func TestSleepInTurn_EachHasItsTurn(t *testing.T) {
