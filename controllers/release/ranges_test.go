@@ -121,13 +121,14 @@ func TestSettle_ARangeThatIsPromisedMeanwhile(t *testing.T) {
 	}
 }
 
-// A pool that the system has made lives by the ledger alone: that there is no IPPool of its ID says nothing.
+// A pool that the system has made, or an address space, lives by the ledger alone: that there is no IPPool of its ID says nothing.
 func TestSettle_ADerivedPoolIsNotDrained(t *testing.T) {
-	s := newScene(t)
-	id := ledger.DerivedID("net", "w", nil)
-	s.ledger.root = &ledger.Pool{ID: id, Cluster: "w", Name: "net"}
-	s.holder = ledger.Holder{Claim: ledger.ClaimID(id), Cluster: "w", Name: "net"}
-	if !s.settle(t, live.Gone) || s.ledger.drained || s.oracle.times > 0 {
-		t.Errorf("drained = %t, asked %d times; want neither", s.ledger.drained, s.oracle.times)
+	for _, id := range []ledger.PoolID{ledger.DerivedID("net", "w", nil), ledger.AddressSpaceID("uid-of-root", "w", nil)} {
+		s := newScene(t)
+		s.ledger.root = &ledger.Pool{ID: id, Cluster: "w", Name: "net"}
+		s.holder = ledger.Holder{Claim: ledger.ClaimID(id), Cluster: "w", Name: "net"}
+		if !s.settle(t, live.Gone) || s.ledger.drained || s.oracle.times > 0 {
+			t.Errorf("%s: drained = %t, asked %d times; want neither", id, s.ledger.drained, s.oracle.times)
+		}
 	}
 }

@@ -53,7 +53,7 @@ func (c *Controller) again(ctx context.Context, h ledger.Holder) time.Duration {
 // Settle settles a hint at once: it reads the facts about the holder, and does what the table says. It reports false
 // while it cannot be known whether the holder is gone.
 func (c *Controller) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
-	if ledger.IsDerived(h.Claim) {
+	if ledger.Digest(ledger.PoolID(h.Claim)) != "" {
 		return true, nil // the ledger alone says when such a pool goes
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)

@@ -25,7 +25,7 @@ func (s *Sweeper) lookAtPools(ctx context.Context) {
 	s.gone = map[ledger.PoolID]bool{}
 	suspects, unseen := []ledger.Holder(nil), map[ledger.ClusterName]bool{}
 	for p := range s.Ledger.Pools.All() {
-		if p.Derived != nil && !p.Frozen {
+		if p.Derived != nil && !p.Frozen || ledger.IsAddressSpace(p.ID) {
 			continue // it lives by the ledger, and not by its IPPool
 		}
 		state := s.World.State(ctx, ledger.Block{Holder: rootHolder(p)})

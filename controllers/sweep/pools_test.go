@@ -32,12 +32,16 @@ func TestSweep_Pools(t *testing.T) {
 		state  State
 		want   []ledger.ClaimID // by the second pass
 	}{
-		"there":                 {state: Held},
-		"gone":                  {state: Orphaned, want: []ledger.ClaimID{"gone"}},
-		"in use":                {state: Orphaned, change: func(s *scene, _ *ledger.Pool) { s.held["gone"] = 1 }},
-		"young":                 {state: Orphaned, change: func(s *scene, p *ledger.Pool) { p.RegisteredAt = s.clock.Now().Add(-59 * time.Second) }},
-		"from an old program":   {state: Orphaned, change: func(_ *scene, p *ledger.Pool) { p.RegisteredAt = time.Time{} }, want: []ledger.ClaimID{"gone"}},
-		"draining":              {state: Orphaned, change: func(_ *scene, p *ledger.Pool) { p.State = ledger.PoolDraining }},
+		"there":               {state: Held},
+		"gone":                {state: Orphaned, want: []ledger.ClaimID{"gone"}},
+		"in use":              {state: Orphaned, change: func(s *scene, _ *ledger.Pool) { s.held["gone"] = 1 }},
+		"young":               {state: Orphaned, change: func(s *scene, p *ledger.Pool) { p.RegisteredAt = s.clock.Now().Add(-59 * time.Second) }},
+		"from an old program": {state: Orphaned, change: func(_ *scene, p *ledger.Pool) { p.RegisteredAt = time.Time{} }, want: []ledger.ClaimID{"gone"}},
+		"draining":            {state: Orphaned, change: func(_ *scene, p *ledger.Pool) { p.State = ledger.PoolDraining }},
+		"a frozen address space": {state: Orphaned, change: func(s *scene, p *ledger.Pool) {
+			p.ID, p.Frozen, p.Derived = ledger.AddressSpaceID("stays", "w", nil), true, &ledger.Derived{Of: "stays", Workspace: "w"}
+			s.states[ledger.ClaimID(p.ID)] = Orphaned
+		}},
 		"a child":               {state: Orphaned, change: func(_ *scene, p *ledger.Pool) { p.Parent = "stays" }},
 		"its workspace is away": {state: Away, want: []ledger.ClaimID{"gone"}},
 		"its workspace was seen to go": {
