@@ -4,6 +4,9 @@
 package inbox
 
 import (
+	"cmp"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -172,4 +175,88 @@ func Controlled[R comparable](
 			return logger.WithValues(fields(*of)...)
 		},
 	}
+}
+
+// emptied knows which pools hold nothing and which hold something, as far as changes have told of them. The zero value is ready; safe for
+// concurrent use.
+type emptied struct {
+	mu    sync.Mutex
+	pools map[ledger.PoolID]emptying
+}
+
+// emptying is when a pool was last requeued at once, and whether it has been empty since.
+type emptying struct {
+	at    time.Time
+	still bool
+}
+
+// first reports whether a pool that holds nothing is to be requeued at once: if it has held something since it was
+// requeued so, and that was not within the last moment.
+func (e *emptied) first(id ledger.PoolID, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	last, known := e.pools[id]
+	if known && (last.still || now.Sub(last.at) < Coalesce) {
+		e.note(id, emptying{at: last.at, still: true})
+		return false
+	}
+	e.note(id, emptying{at: now, still: true})
+	return true
+}
+
+// filled notes that a pool holds something, and reports whether it may have been empty: nothing is known of a pool whose first change
+// this is.
+func (e *emptied) filled(id ledger.PoolID) (was bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	last, known := e.pools[id]
+	e.note(id, emptying{at: last.at})
+	return last.still || !known
+}
+
+// note stores what is known of a pool. The caller holds mu.
+func (e *emptied) note(id ledger.PoolID, now emptying) {
+	if e.pools == nil {
+		e.pools = map[ledger.PoolID]emptying{}
+	}
+	e.pools[id] = now
+}
+
+// forget drops a pool that has left the ledger.
+func (e *emptied) forget(id ledger.PoolID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.pools, id)
+}
+
+// Waiter is an object that waits to be reconciled.
+type Waiter struct {
+	Request mcreconcile.Request
+	// Since is when the object was made.
+	Since time.Time
+}
+
+// OldestFirst lists the requests of waiters, each once, in the order in which they are
+// to be reconciled. It sorts in place: the caller gives the waiters away, and holds no
+// lock.
+func OldestFirst(waiters []Waiter) []mcreconcile.Request {
+	slices.SortFunc(waiters, Waiter.compare)
+	waiters = slices.Compact(waiters)
+	requests := make([]mcreconcile.Request, len(waiters))
+	for i, w := range waiters {
+		requests[i] = w.Request
+	}
+	return requests
+}
+
+// compare orders by age, then by name.
+func (w Waiter) compare(other Waiter) int {
+	if byAge := w.Since.Compare(other.Since); byAge != 0 {
+		return byAge
+	}
+	return cmp.Or(
+		cmp.Compare(w.Request.ClusterName, other.Request.ClusterName),
+		cmp.Compare(w.Request.Namespace, other.Request.Namespace),
+		cmp.Compare(w.Request.Name, other.Request.Name),
+	)
 }
