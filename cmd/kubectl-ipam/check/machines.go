@@ -158,7 +158,7 @@ func (m *machines) plight(claim *capiv1.IPAddressClaim) (plight, bool) {
 	ready := meta.FindStatusCondition(claim.Status.Conditions, capiv1.IPAddressClaimReadyCondition)
 	served := ready != nil && ready.Status == metav1.ConditionTrue
 	deleted := claim.DeletionTimestamp != nil
-	holder := m.pausedBy(claim)
+	holder, key := m.pausedBy(claim), client.ObjectKey{Namespace: claim.Namespace, Name: clusterName(claim)}
 	switch {
 	case holder != "" && deleted:
 		return plight{"deleted while paused", holder + " is paused", unpause}, true
@@ -166,7 +166,7 @@ func (m *machines) plight(claim *capiv1.IPAddressClaim) (plight, bool) {
 		return plight{}, false
 	case holder != "":
 		return plight{"paused without an address", holder + " is paused", unpause}, true
-	case m.clusterMissing(claim):
+	case m.clusters != nil && key.Name != "" && m.clusters[key] == nil:
 		return plight{"without their Cluster", "Cluster " + clusterName(claim) + " does not exist", "create the Cluster, or delete the claim"}, true
 	case ready == nil:
 		return plight{"not answered", "", "see that ipam-controller runs with --capi, or as ipam-controller capi, and that the pool is not paused"}, true
@@ -184,12 +184,6 @@ func (m *machines) pausedBy(claim *capiv1.IPAddressClaim) string {
 		return ""
 	}
 	return "Cluster " + cluster.Name
-}
-
-// clusterMissing reports whether a claim waits for a Cluster that is not there.
-func (m *machines) clusterMissing(claim *capiv1.IPAddressClaim) bool {
-	key := client.ObjectKey{Namespace: claim.Namespace, Name: clusterName(claim)}
-	return m.clusters != nil && key.Name != "" && m.clusters[key] == nil
 }
 
 func annotated(object metav1.Object) bool {

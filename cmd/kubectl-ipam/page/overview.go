@@ -96,14 +96,6 @@ type meter struct {
 	Level string
 }
 
-// meterOf is how full a pool is; nil is a pool that may not be seen.
-func meterOf(pool *ipamv1alpha1.IPPool) meter {
-	if pool == nil || pool.Status.UtilizationPercent == nil {
-		return meter{Figure: "not known", Words: "how full is not known"}
-	}
-	return newMeter(*pool.Status.UtilizationPercent)
-}
-
 // shareOf returns the meter of a part of so many addresses.
 func shareOf(part, whole *big.Int) meter {
 	if whole.Sign() == 0 {
@@ -136,11 +128,6 @@ func (m meter) Width() string {
 
 // sized is a number of addresses in a prefix.
 func sized(p netip.Prefix) string { return plural.Of(draw.Size(p), "address", "addresses") }
-
-// owned reports whether a text occurs among those by which a holding is found.
-func owned(h space.Holding, has func(string) bool) bool {
-	return has(h.Name) || has(h.Workspace) || has(h.Owner) || has(h.Class)
-}
 
 // attention is something that somebody has to look at.
 type attention struct {

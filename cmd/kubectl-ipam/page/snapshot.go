@@ -168,7 +168,12 @@ func (p *Pool) Cools() string {
 }
 
 // Meter returns how full the pool is.
-func (p *Pool) Meter() meter { return meterOf(p.Object) }
+func (p *Pool) Meter() meter {
+	if p.Object == nil || p.Object.Status.UtilizationPercent == nil {
+		return meter{Figure: "not known", Words: "how full is not known"}
+	}
+	return newMeter(*p.Object.Status.UtilizationPercent)
+}
 
 // rest returns the kind of the addresses between the visible blocks: Free, Cooling or Unseen.
 func (p *Pool) rest() draw.Kind {

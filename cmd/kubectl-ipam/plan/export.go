@@ -199,7 +199,8 @@ func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
 	for _, pool := range p.Pools {
 		rest, exclusions, unsaid := apart(pool.IPPool)
 		before := len(rows)
-		if add(kindPool+" "+pool.Name, poolCells(rest), rest); len(rows) > before {
+		cells := map[string]string{columnKind: kindPool, columnName: rest.Name, columnCIDR: string(rest.Spec.CIDR)}
+		if add(kindPool+" "+pool.Name, withFields(cells, slices.Concat(field.OfPool(rest), field.OfAll(&rest.ObjectMeta))), rest); len(rows) > before {
 			rows, left = append(rows, exclusions...), append(left, unsaid...)
 		}
 	}
@@ -251,11 +252,6 @@ func writeRows(w io.Writer, rows []map[string]string) error {
 	}
 	out.Flush()
 	return out.Error()
-}
-
-func poolCells(pool *ipamv1alpha1.IPPool) map[string]string {
-	return withFields(map[string]string{columnKind: kindPool, columnName: pool.Name, columnCIDR: string(pool.Spec.CIDR)},
-		slices.Concat(field.OfPool(pool), field.OfAll(&pool.ObjectMeta)))
 }
 
 func claimCells(claim *ipamv1alpha1.IPClaim) map[string]string {

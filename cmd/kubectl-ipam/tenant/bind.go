@@ -7,7 +7,6 @@ import (
 	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/workspaces"
@@ -45,7 +44,12 @@ func bindTenant(ctx context.Context, s *session.Session, workspace newWorkspace,
 	if err := checkPlatform(ctx, cfg, platform); err != nil {
 		return err
 	}
-	cluster, err := bind(ctx, s, cfg, workspace, platform)
+	var cluster logicalcluster.Name
+	if err = workspace.announce(ctx, s, cfg); err == nil {
+		spinner := s.Spin("binding the API in " + workspace.path)
+		cluster, err = workspaces.EnsureTenant(ctx, cfg, workspaces.TenantOptions{Workspace: workspace.path, Platform: platform})
+		spinner.Stop()
+	}
 	if err != nil {
 		parent, _ := parentAndName(workspace.path)
 		return needing(err, fmt.Sprintf("the role cluster-admin in %s, or the right to create workspaces in %s if it is new, "+
@@ -53,14 +57,4 @@ func bindTenant(ctx context.Context, s *session.Session, workspace newWorkspace,
 	}
 	s.Say("%s is a tenant of %s: logical cluster %s", workspace.path, platform, cluster)
 	return nil
-}
-
-// bind creates the workspace if it does not exist, and binds the API there.
-func bind(ctx context.Context, s *session.Session, cfg *rest.Config, workspace newWorkspace, platform string) (logicalcluster.Name, error) {
-	if err := workspace.announce(ctx, s, cfg); err != nil {
-		return "", err
-	}
-	spinner := s.Spin("binding the API in " + workspace.path)
-	defer spinner.Stop()
-	return workspaces.EnsureTenant(ctx, cfg, workspaces.TenantOptions{Workspace: workspace.path, Platform: platform})
 }
