@@ -67,7 +67,7 @@ func TestHold_AgainAndAgain(t *testing.T) {
 		t.Errorf("Hold = %v after %s, want %v", err, space.Renewable, ledger.ErrLapsing)
 	}
 	if err := d.Drop(t.Context(), p.ID, by.Claim, p.RegisteredAt); !errors.Is(err, ledger.ErrChanged) {
-		t.Errorf("Drop of a hold that was renewed = %v, want %v", err, ledger.ErrChanged)
+		t.Fatalf("Drop of a hold that was renewed = %v, want %v", err, ledger.ErrChanged)
 	}
 	held, _ := d.Held(by.Claim)
 	l.must(d.Drop(t.Context(), p.ID, by.Claim, held.Derived.HeldSince))

@@ -134,6 +134,22 @@ func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
 	}
 }
 
+// The pool that all workspaces share is the platform's: an object of a tenant that says to be it brings nothing back.
+func TestAdopter_ASharedPoolOfATenantStaysOut(t *testing.T) {
+	l := newLoss(t)
+	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+	forged, id := l.network("a", "10.0.3.0/24")
+	forged.Annotations = map[string]string{"kcp.io/cluster": "tenant"}
+	forged.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:ipam"}
+	l.whole(root)
+	if err := l.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p, ok := l.ledger.Pools().Get(id); ok {
+		t.Errorf("the ledger has %s of workspace %s, want it to have no such pool", p.CIDR, p.Cluster)
+	}
+}
+
 // Blocks that are unique within a network come back to the address space of that, so that two of the same prefix are in no dispute.
 func TestAdopter_AddressSpacesComeBack(t *testing.T) {
 	l := newLoss(t)

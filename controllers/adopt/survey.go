@@ -91,8 +91,8 @@ func (a *Adopter) survey(ctx context.Context) (*world, error) {
 // look adds a pool to the world, and to what is lost if it is.
 func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipamv1alpha1.IPPool) error {
 	p, err := read(found, w.Directory.Workspace(cluster))
-	if err != nil || p == nil {
-		return err
+	if err != nil || p == nil || p.derived != nil && p.derived.Workspace == "" && cluster != w.Directory.Platform().Cluster {
+		return err // one that all workspaces share is the platform's
 	}
 	w.add(p)
 	misses, err := w.misses(ctx, p.id, found.Status)
