@@ -35,7 +35,7 @@ type Options struct {
 	// Root is the first part of all paths. Browsers send the cookie below it alone, but to all ports of
 	// the machine: nobody should be able to guess it, see [NewToken]. Empty is no such part.
 	Root string
-	// Now is the clock of ages; nil is time.Now.
+	// Now is the clock of ages.
 	Now func() time.Time
 }
 
@@ -53,9 +53,6 @@ type server struct {
 
 // New is the handler of all pages. It may be called at the same time.
 func New(options Options) http.Handler {
-	if options.Now == nil {
-		options.Now = time.Now
-	}
 	root := ""
 	if options.Root != "" {
 		root = "/" + options.Root
