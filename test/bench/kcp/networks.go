@@ -30,10 +30,12 @@ var (
 // flat claim and with the bare controller.
 func (s *stage) networks() contest {
 	known := s.claims("an interface of a known network", s.ipam, inKnownNetwork, 1)
-	known.ready = func(ctx context.Context) error {
+	spacedKnown := s.spaced("an interface of a known network, a second apart", inKnownNetwork)
+	ready := func(ctx context.Context) error {
 		_, err := s.ipam.tenants[0].Claim(ctx, tenant.NewName(), tenant.Bound, inKnownNetwork.options...)
 		return err
 	}
+	known.ready, spacedKnown.ready = ready, ready
 	return contest{
 		title: "1 client, interfaces of networks",
 		contestants: []*contestant{
@@ -41,7 +43,7 @@ func (s *stage) networks() contest {
 			s.claims("a flat claim", s.ipam, bySharedClass, 1),
 			known,
 			s.claims("the first interface of a network", s.ipam, inNewNetwork, 1),
-			s.spaced("an interface of a known network, a second apart", inKnownNetwork),
+			spacedKnown,
 			s.spaced("the first interface of a network, a second apart", inNewNetwork),
 		},
 		ratios: []ratio{
