@@ -10,7 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// A pool of which nothing is held but what cools is empty, and takes that along.
+// A pool that holds nothing but cooling blocks is empty, and takes them along.
 func TestCooldown_RetiresWithItsPool(t *testing.T) {
 	i := newIcebox(t)
 	for n := range 200 {

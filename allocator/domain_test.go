@@ -47,7 +47,7 @@ func TestDomain_DisputeBetweenPools(t *testing.T) {
 	}
 	l.wantCounts(1, 1, other, l.open())
 	if err := l.Pools().Retire(t.Context(), "small"); !errors.Is(err, ledger.ErrPoolInUse) {
-		t.Error("a pool is gone of which a disputed block is held:", err)
+		t.Error("a pool that has a disputed block is gone:", err)
 	}
 	l.free("one")
 	if got := <-woken; got != "two" {

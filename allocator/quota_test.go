@@ -60,7 +60,7 @@ func TestQuota_OfAPool(t *testing.T) {
 	r.bind(limited(64, 0, request("q", "c", 26)))
 	r.bind(of("other", limited(64, 0, request("p", "d", 26))))
 	if b := r.bind(limited(1, 0, request("p", "a", 28))); b.Holder.Claim != "a" {
-		t.Error("who has a block gets it, whatever the limit:", b)
+		t.Error("a holder does not get its block again, because of the limit:", b)
 	}
 	if _, ok, err := r.Retained().Retain(t.Context(), "a", time.Time{}); !ok || err != nil {
 		t.Fatalf("Retain: %v", err)

@@ -146,7 +146,7 @@ func (r retirement) plan(v space.View) (engine.Plan, error) {
 }
 
 // child removes a child pool through the worker of its parent. The transaction compares
-// the child's head, as of which the child is empty.
+// the child's head: by that head the child is empty.
 func (r retirement) child(ctx context.Context) error {
 	p, ok := r.table.Find(r.id)
 	if !ok {

@@ -84,6 +84,6 @@ func TestSlices_Limit(t *testing.T) {
 	}
 	list, err := l.Slices().List(t.Context(), "p")
 	if n := len(slices.DeleteFunc(refused, func(r bool) bool { return r })); err != nil || len(list) != 5 || n != 5 {
-		t.Errorf("%d were given a slice, of which %d are in the ledger; want 5 (%v)", n, len(list), err)
+		t.Errorf("%d were given a slice, and %d are in the ledger; want 5 (%v)", n, len(list), err)
 	}
 }

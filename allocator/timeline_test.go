@@ -55,7 +55,7 @@ type rewind struct {
 	watch  *cutter
 }
 
-// newRewind has a pool p with the block "kept", of which there is a copy, and then the
+// newRewind has a pool p with the block "kept", and a copy of that, and then the
 // given number of blocks more.
 func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
 	t.Helper()

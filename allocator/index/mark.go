@@ -1,7 +1,7 @@
 package index
 
 // reach is descend that makes the nodes which are missing on the way to p. Nodes
-// made are untaken and leave the free space as it is, but for a leaf: it is cut
+// made are untaken and leave the free space as it is, except a leaf: it is cut
 // out of the half it lies in.
 func (x *Index) reach(p prefix, t *trail) {
 	x.descend(p, t)

@@ -16,7 +16,7 @@ func (o *options) etcdFiles() (clientFiles, bool) {
 		o.etcdCAFile != "" || o.etcdCertFile != ""
 }
 
-// clientFiles are credentials that are read anew for each connection: when the files
+// clientFiles are credentials that are read again for each connection: when the files
 // are replaced, by those of another CA too, the next connection is made by the new ones.
 type clientFiles struct {
 	info transport.TLSInfo

@@ -122,7 +122,7 @@ func serve(ctx context.Context, opts *options, c controllers.Options) error {
 	return mgr.Start(ctx)
 }
 
-// managerOptions are those of a manager, but for what it serves.
+// managerOptions returns the options of a manager, without those about what it serves.
 func (o *options) managerOptions(ctx context.Context) manager.Options {
 	made := manager.Options{
 		Metrics:                 metricsserver.Options{BindAddress: nowhere}, // served by servers

@@ -96,7 +96,7 @@ func (l *loss) put(key, value string) (before string) {
 }
 
 // restored has a ledger that is older than what was published: it has the root pools p, q
-// and d1, but for their blocks, and lacks the root pools n and d2, and k, a child of q.
+// and d1, without their blocks, and lacks the root pools n and d2, and k, a child of q.
 func (l *loss) restored() []*ipamv1alpha1.IPPool {
 	l.t.Helper()
 	pools := []*ipamv1alpha1.IPPool{

@@ -24,7 +24,7 @@ type memory struct {
 	clock clock.PassiveClock
 
 	mu     sync.Mutex
-	claims map[types.UID]memo // those of which something is known
+	claims map[types.UID]memo // claims about which something is known
 }
 
 // memo is what is known of one claim.

@@ -75,7 +75,7 @@ func (o Options) Validate() error {
 	}
 	for kind, path := range o.Reported {
 		if kind == "" || path == "" {
-			errs = append(errs, fmt.Errorf("%q=%q is no kind and path; write them like Pod=status.podIPs.ip", kind, path))
+			errs = append(errs, fmt.Errorf("%q=%q is not a kind and a path; write them like Pod=status.podIPs.ip", kind, path))
 		}
 	}
 	return errors.Join(errs...)

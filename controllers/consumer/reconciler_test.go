@@ -146,7 +146,7 @@ func TestReconcile_DeletesOnlyWhatIsWantedAndSure(t *testing.T) {
 	}
 }
 
-// A claim made anew under the name is another one: nothing that was found of the
+// A claim that is made again under the name is another one: nothing that was found of the
 // former counts.
 func TestReconcile_StartsAnewWithANewClaim(t *testing.T) {
 	s := newScene(t, Options{DeleteAbandoned: true}, owned("web"))

@@ -30,7 +30,7 @@ func (d *disputed) EndDispute(_ context.Context, id ledger.PoolID) error {
 	return nil
 }
 
-// whole is a published record of which the ledger has lost nothing.
+// whole is a published record. The ledger has lost nothing of it.
 type whole struct{}
 
 func (whole) Whole(context.Context, ledger.PoolID, ipamv1alpha1.IPPoolStatus) (bool, error) {

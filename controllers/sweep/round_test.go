@@ -57,7 +57,7 @@ func (l *slow) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[l
 	}
 }
 
-// newSlow is a scene with a ledger of which a round takes four parts.
+// newSlow is a scene with a ledger that a round reads in four parts.
 func newSlow(t *testing.T) *slow {
 	t.Helper()
 	l := &slow{scene: newScene(t, 40), each: 27 * time.Millisecond}

@@ -135,7 +135,7 @@ func (b *books) seal() {
 	})
 }
 
-// addUnread counts a block of which only its place is known.
+// addUnread counts a block that could not be read: its place alone is known.
 func (b *books) addUnread(in ledger.SpaceID, prefix netip.Prefix) {
 	s := b.space(in)
 	s.used = true

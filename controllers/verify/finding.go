@@ -89,7 +89,7 @@ const (
 	// LookAtClaim has the claim looked at again: its record and status are
 	// written from its block. If it has none, and no record, what it shows is taken back.
 	LookAtClaim Repair = "LookAtClaim"
-	// LookAtPool has the pool looked at again: its figures are written anew.
+	// LookAtPool has the pool looked at again: its figures are written once more.
 	LookAtPool Repair = "LookAtPool"
 	// ConfirmRelease has the holder looked up live, by the rules of every
 	// release: only if it is confirmed to be gone, its record and block go.

@@ -171,7 +171,7 @@ func (v *Verifier) look(ctx context.Context) (*books, error) {
 	return b, comparison{b, v.Reserved}.compare(ctx, v.World)
 }
 
-// report is what a look says but for its findings.
+// report is what a look says beside its findings.
 func (v *Verifier) report(b *books) Report {
 	if b == nil {
 		return Report{}

@@ -259,7 +259,7 @@ func TestVerify_WhatIsInFlightIsNoFinding(t *testing.T) {
 			func(s *scene) { s.show("root", "10.0.0.0/16", "65536", "1", "65535") },
 			func(s *scene) { s.show("root", "10.0.0.0/16", "65536", "2", "65534") },
 		},
-		"a block that was given anew": {
+		"a block that was given again": {
 			func(s *scene) { delete(s.records, "a") },
 			func(s *scene) {
 				s.must(s.ledger.Release(s.Context(), "uid-of-a"))

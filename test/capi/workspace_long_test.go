@@ -97,7 +97,7 @@ func newSceneBeside(t *testing.T, tenant *framework.Tenant, account *rest.Config
 	return s
 }
 
-// A claim gets an IPAddress as the contract asks for it, but for the pool, which owns nothing in
+// A claim gets an IPAddress as the contract asks for it, except the pool, which owns nothing in
 // another cluster.
 func bindBeside(t *testing.T, s *scene) {
 	start, gateway, cidr := s.network(t, 28)

@@ -67,7 +67,7 @@ var attacksOnCreate = []attack{
 		body: `{"apiVersion": "ipam.miloapis.com/v1controller1", "kind": "IPClaim", "metadata": {"name": "NAME"}, "spec": SPEC, "status": FORGED}`},
 }
 
-// updating is the body of a bound claim as it was read, but for its status.
+// updating is the body of a bound claim as it was read, without its status.
 func updating(rest string) string {
 	return `{"apiVersion": "VERSION", "kind": "IPClaim",
 		"metadata": {"name": "NAME", "resourceVersion": "REVISION"` + rest + `}`

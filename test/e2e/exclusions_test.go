@@ -113,7 +113,7 @@ func TestExclusions_Gateway(t *testing.T) {
 	waitHeld(t, s.tenant, pool, big.NewInt(4))
 }
 
-// A pool of which nothing is left is exhausted, not broken, and its child is carved around
+// A pool that has nothing left is exhausted, not broken, and its child is carved around
 // what is excluded.
 func TestExclusions_OfAllAndAroundChildren(t *testing.T) {
 	t.Parallel()

@@ -68,7 +68,7 @@ func TestRecorded_OutlivesItsClass(t *testing.T) {
 	waitHeld(t, s.platform, pool, size())
 }
 
-// A class made anew under the name of one that is gone is another class, even of another
+// A class that is made again under the name of one that is gone is another class, even of another
 // family: what the former gave stays.
 func TestRecorded_OutlivesItsNamesake(t *testing.T) {
 	t.Parallel()

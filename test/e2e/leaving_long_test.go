@@ -13,7 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A workspace goes, with a pool of which another holds a block. It is not kept
+// A workspace goes, with a pool in which another holds a block. It is not kept
 // from going, and the other keeps its block.
 func TestLong_LeavingAPoolThatOthersHold(t *testing.T) {
 	t.Parallel()

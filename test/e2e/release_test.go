@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A claim made anew under the same name, however quickly, is another claim: nothing of
+// A claim that is made again under the same name, however quickly, is another claim: nothing of
 // the former ones stays taken.
 func TestRelease_SameNameOverAndOver(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,7 @@ func TestSlices(t *testing.T) {
 	isRefused(t, s.platform.Delete(t.Context(), s.pool), "this pool is in use", "delete a pool with slices")
 }
 
-// A workspace that deletes its slice has given it up, until it binds the export anew. A
+// A workspace that deletes its slice has given it up, until it binds the export again. A
 // workspace that goes gives its block back.
 func TestSlices_GivenUp(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ func TestStrategy_InsidePool(t *testing.T) {
 }
 
 // Among the pools behind a class, the strategy of the class says which is asked first, here by the share that is taken; the
-// others follow when that has no room, those of the own workspace before the platform's.
+// others follow when that has no room, those of its workspace before the platform's.
 func TestStrategy_AcrossPools(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -34,7 +34,7 @@ func TestVerify(t *testing.T) {
 		t.Error("the metrics do not show that all was verified")
 	}
 
-	t.Log("a forged status is seen, and written anew on demand")
+	t.Log("a forged status is seen, and written again on demand")
 	system := framework.System(t, platform.Path)
 	framework.WaitFor(t, system, pool, func(*ipamv1alpha1.IPPool) error { return nil })
 	pool.Status.Capacity.Allocated = "1"

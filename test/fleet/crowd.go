@@ -9,7 +9,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// Crowd is what is generated: workspaces, in each as many claims, all of which are bound to one
+// Crowd is what is generated: workspaces, in each as many claims, and all are bound to one
 // address each of one pool of the platform, and their records.
 type Crowd struct {
 	workspaces, each, shards int

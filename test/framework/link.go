@@ -76,7 +76,7 @@ func (l *Link) Shorten(t testing.TB, resource string) {
 	l.waitListed(t)
 }
 
-// Relist has a resource, like "ipclaims", listed anew from endpoints, as after a restart of
+// Relist has a resource, like "ipclaims", listed again from endpoints, as after a restart of
 // kcp. It returns when the controller has taken the list in.
 func (l *Link) Relist(t testing.TB, resource string) {
 	t.Helper()

@@ -19,7 +19,7 @@ import (
 )
 
 // Platform is a platform workspace, and a client of it: a user with the roles of
-// the platform's people. Its methods are safe for concurrent use, but for those that
+// the platform's people. Its methods are safe for concurrent use, except those that
 // start and stop the controller.
 type Platform struct {
 	client.WithWatch

@@ -32,7 +32,7 @@ func NewEtcd(t testing.TB) *etcd.Cluster {
 	return store
 }
 
-// Replicas are controllers of one platform, of which one leads.
+// Replicas are controllers of one platform. One of them leads.
 type Replicas []*Platform
 
 // election gives a leader that cannot renew its lease more time than the usual three seconds: it would end, and nobody

@@ -55,7 +55,7 @@ func blocksOf(t *testing.T, page, heading string) []block {
 	return blocks
 }
 
-// isLine reports whether a line is what a page shows, but for the width of columns.
+// isLine reports whether a line is what a page shows, whatever the width of columns.
 func (b block) isLine(line string) bool {
 	return strings.Join(strings.Fields(line), " ") == strings.Join(strings.Fields(b.prints), " ")
 }

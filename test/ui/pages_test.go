@@ -122,7 +122,7 @@ func alive(b *browser, s town) {
 	b.waits("default/newcomer")
 	mark, place := ask(b, "look at the mark", chromedp.Evaluate[int](`window.mark`)), ask(b, "read the address", chromedp.Location())
 	if mark != 1 || !strings.Contains(place, "block=") {
-		b.Errorf("the page was loaded anew: the mark is %d at %s", mark, place)
+		b.Errorf("the page was loaded again: the mark is %d at %s", mark, place)
 	}
 	b.run("go back", chromedp.NavigateBack(), chromedp.WaitVisible(chromedp.Search(`//aside//h2[contains(., "Pick a block")]`)))
 	framework.Delete(b, s.web, gen.Claim("newcomer"))

@@ -78,7 +78,7 @@ func someRequest(random *rand.Rand, i int) ledger.Request {
 }
 
 // searched are those that would be woken in their order if a prefix became free. It changes nothing
-// but the index and the turns, both of which it restores.
+// but the index and the turns, and it restores both.
 func searched(p *Pool, freed netip.Prefix) (woken []ledger.ClaimID) {
 	turns := map[ledger.ClusterName]uint64{}
 	for c, t := range p.Waiting.turns.waits {

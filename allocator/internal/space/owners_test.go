@@ -25,7 +25,7 @@ func TestBlocks_Counted(t *testing.T) {
 	b.put(other, held("p"))
 	b.put(prefix, held("p", "q", "p", "q"))
 	if b.Len() != 2 || b.count["p"] != 2 || b.count["q"] != 1 {
-		t.Errorf("%d blocks, by pool %v; want 2, of which p has 2 and q 1", b.Len(), b.count)
+		t.Errorf("%d blocks, by pool %v; want 2; p has 2 and q 1", b.Len(), b.count)
 	}
 	old, ok := b.remove(prefix)
 	if !ok || len(old.rivals) != 3 || b.count["p"] != 1 || b.count["q"] != 0 {
@@ -79,7 +79,7 @@ func TestCooling_Found(t *testing.T) {
 		t.Errorf("at(10.0.0.16/28) = %v %v, want %v", at, ok, prefix)
 	}
 	if _, _, ok := b.at(netip.MustParsePrefix("10.0.0.0/23")); ok {
-		t.Error("a prefix cools of which one half does")
+		t.Error("a prefix cools, though one half of it alone does")
 	}
 	account := Account{pool: "p", Cluster: "w"}
 	if n := b.sums.of(account).Int64(); n != 256 || len(b.sums) != 1 {

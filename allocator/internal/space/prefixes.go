@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// prefixes maps prefixes to values, of which there are millions: those of IPv4, and the /64s of
+// prefixes maps prefixes to values. There are millions of them: those of IPv4, and the /64s of
 // IPv6, have keys of eight bytes in the place of 32. The zero value is empty.
 type prefixes[V any] struct {
 	four      map[uint64]V // the address, then the length in the lowest byte

@@ -37,7 +37,7 @@ type classUsage struct {
 	used time.Time
 }
 
-// read returns the addresses that are held, and the revision of the fence as of which they are.
+// read returns the addresses that are held, and the revision of the fence at which they were.
 func (q *Quotas) read(a Account) (held *big.Int, fence int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

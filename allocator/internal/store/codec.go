@@ -168,7 +168,7 @@ func decodeHead(key string, value []byte) (count int64, err error) {
 	return v.Count, err
 }
 
-// EncodeFence writes the value of a fence, of which only the revision matters.
+// EncodeFence writes the value of a fence. Only its revision matters.
 func EncodeFence() string {
 	return encode(fenceValue{V: valueVersion})
 }

@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// manyBlocks is a store of small pages, and the keys of blocks that it has, one of which cannot be read.
+// manyBlocks is a store of small pages, and the keys of the blocks in it. One of them cannot be read.
 func manyBlocks(t *testing.T) (s *Store, keys []string) {
 	t.Helper()
 	etcd := etcdtest.New(t)

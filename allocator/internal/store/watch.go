@@ -16,7 +16,7 @@ type Batch struct {
 	Entries  []Entry
 }
 
-// Watch yields the changes after a revision, in order, but for those to claims and to the history: what
+// Watch yields the changes after a revision, in order, except those to claims and to the history: what
 // memory has of a claim is in its block, which changes with it. An error is the last that it yields.
 // Compacted(err): etcd has compacted the changes.
 func (s *Store) Watch(ctx context.Context, after int64) iter.Seq2[Batch, error] {

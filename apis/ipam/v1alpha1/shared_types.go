@@ -70,7 +70,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.matches('^(([0-9]{1,6})(h|m|s|ms))*$')",message="invalid duration: write a number with a unit, such as 30s, 15m or 24h"
 type Duration string
 
-// longest is the longest duration that counts, of which a time can still be told.
+// longest is the longest duration that counts: its end is still a time.
 const longest = 250 * 365 * 24 * time.Hour
 
 // durations are those that the schema admits. The sum of several may be longer than any time.

@@ -120,7 +120,7 @@ func (r *recorder) since() []byte { return r.kept[r.begin:] }
 
 // event is one event of a watch.
 type event struct {
-	kind   reflect.Type // of its object, but for errors
+	kind   reflect.Type // of its object; nil for errors
 	name   watch.EventType
 	object runtime.Object
 	early  jsontext.Value // an object before the type

@@ -90,7 +90,7 @@ func TestHolder_OfNoName(t *testing.T) {
 	}
 }
 
-// Every answer is read anew, from the server, with the revision it then had.
+// Every answer is read again, from the server, with the revision it then had.
 func TestHolder_IsReadEachTime(t *testing.T) {
 	endpoint := newSite(t)
 	_, reader := newWorld(t, endpoint)

@@ -38,7 +38,7 @@ func claimList(next string, names ...string) *ipamv1alpha1.IPClaimList {
 	return list
 }
 
-// All pages of a list are told, each object as client-go reads it, but for managedFields.
+// All pages of a list are told, each object as client-go reads it, without managedFields.
 func TestEach_AsClientGo(t *testing.T) {
 	platform, reader := newWorld(t)
 	platform.serve(claimsPath, claimList("next", "a", "b"))

@@ -150,7 +150,7 @@ func (o *Objects) prove(ctx context.Context, endpoint string, cluster ledger.Clu
 // grants are what a workspace lets the export see.
 type grants struct {
 	bound bool
-	whole map[schema.GroupResource]bool // kinds of others, of which it may see every object
+	whole map[schema.GroupResource]bool // kinds of others: it may see every object of them
 }
 
 // grants reads the workspace's binding at an endpoint.

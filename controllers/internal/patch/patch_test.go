@@ -55,7 +55,7 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 					return c.SubResource(sub).Patch(ctx, obj, p, opts...)
 				}
 				if applied := (&client.SubResourcePatchOptions{}).ApplyOptions(opts); !slices.Equal(applied.DryRun, []string{metav1.DryRunAll}) {
-					t.Error("an object is read by a patch that is no dry run: kcp may store it anew")
+					t.Error("an object is read by a patch that is not a dry run: kcp may store it again")
 				}
 				err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj) // the fake makes up a version for a dry run
 				if s.shown != nil {

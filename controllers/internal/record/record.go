@@ -1,5 +1,5 @@
 // Package record finds the IPAllocation of a claim. Its name is a hash of the claim's
-// name, of which the first 64 bits can be made to agree on purpose. So a record counts
+// name, and its first 64 bits can be made to agree on purpose. So a record counts
 // only if it names the claim, and a claim whose usual record name is taken by another
 // claim name has the long one.
 package record

@@ -4,7 +4,7 @@
 // writes anything else, and has no state.
 //
 //	claim ──▶ class? ──▶ family, length, strategy, policy
-//	      ──▶ pools of the own workspace, then of the platform
+//	      ──▶ pools of its workspace, then of the platform
 //	      ──▶ those that are ready, of the family, within bounds
 //	      ──▶ ordered by the strategy
 //

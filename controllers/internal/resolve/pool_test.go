@@ -36,8 +36,8 @@ func TestResolve_ByPool(t *testing.T) {
 		want   []string
 		reason ipamv1alpha1.Reason
 	}{
-		{"of the own workspace", gen.Claim("x", gen.FromPool("own"), gen.Length(24)), []string{"own"}, ""},
-		{"of the own workspace by its path", gen.Claim("x", gen.FromPoolIn("root:acme:web", "own"), gen.Length(24)), []string{"own"}, ""},
+		{"of its workspace", gen.Claim("x", gen.FromPool("own"), gen.Length(24)), []string{"own"}, ""},
+		{"of its workspace by its path", gen.Claim("x", gen.FromPoolIn("root:acme:web", "own"), gen.Length(24)), []string{"own"}, ""},
 		{"the only length of the pool", gen.Claim("x", gen.FromPool("only26")), []string{"only26"}, ""},
 		{"no length", gen.Claim("x", gen.FromPool("own")), nil, ipamv1alpha1.ReasonPrefixLengthRejected},
 		{"out of bounds", gen.Claim("x", gen.FromPool("own"), gen.Length(29)), nil, ipamv1alpha1.ReasonPrefixLengthRejected},

@@ -57,7 +57,7 @@ func (e *endpoint) scoped(name multicluster.ClusterName) (cache.Cache, error) {
 	return scoped.GetCache(), nil
 }
 
-// early reads a workspace of which the pools alone are cached. Safe for concurrent use.
+// early reads a workspace whose pools alone are cached. Safe for concurrent use.
 type early struct {
 	cache.Cache
 	server workspaceClient

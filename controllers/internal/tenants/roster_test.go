@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-// attendance is a roster of workspaces, some of which are engaged.
+// attendance is a roster of workspaces. Some of them are engaged.
 type attendance struct {
 	*roster
 	present map[multicluster.ClusterName]bool

@@ -53,7 +53,7 @@ func (s *stage) networks() contest {
 	}
 }
 
-// spaced is one client that claims once a second: by then kcp has written all that follows the answer before.
+// spaced returns a contestant of one client that claims once a second: kcp has written what follows one answer before the next claim.
 func (s *stage) spaced(name string, k kind) *contestant {
 	return &contestant{name: name, side: s.ipam, play: func(ctx context.Context, during time.Duration) (round, error) {
 		var took []time.Duration

@@ -104,7 +104,7 @@ func (s *stage) coolingBytes(ctx context.Context) (held, cooling float64, err er
 	return held, cooling, err
 }
 
-// bytes opens the allocator anew, and is how many bytes that takes for each block.
+// bytes opens the allocator again, and returns how many bytes that takes for each block.
 func (s *stage) bytes(ctx context.Context) (float64, error) {
 	if err := s.Close(); err != nil {
 		return 0, err

@@ -1,7 +1,7 @@
 // Package replicas measures what several controllers bring and cost, and for how long
 // nobody works when the one that does goes away. On one kcp, and one etcd of three
 // members, it compares teams, each with a platform workspace and tenants of its own:
-// one controller, and three of which one leads.
+// one controller, and three with one that leads.
 //
 //	bench replicas [--rounds 10] [--round-seconds 3] [--clients 1,32] [--failovers 7] [--out docs/benchmarks.md]
 //
@@ -58,7 +58,7 @@ func parse(args []string) (*options, error) {
 	f.Float64Var(&opts.roundSeconds, "round-seconds", 3, "how long each measurement of the work lasts")
 	f.IntSliceVar(&opts.clients, "clients", []int{1, 32}, "how many clients claim side by side, each its next claim when the last is answered")
 	f.IntVar(&opts.failovers, "failovers", 7, "how many times each way to lose the leader is measured")
-	f.IntVar(&opts.held, "held", 2000, "how many claims are held while the leader is lost, all of which its successor has to look at")
+	f.IntVar(&opts.held, "held", 2000, "how many claims are held while the leader is lost; its successor has to look at all")
 	f.StringVar(&opts.out, "out", "", "the page to write the tables to; empty: stdout")
 	f.StringVar(&opts.date, "date", "", "a date to be written beside the tables")
 	if err := f.Parse(args); err != nil {

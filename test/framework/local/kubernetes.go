@@ -23,7 +23,7 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// serviceRange holds the cluster IPs of Services, of which ServiceAddress is one. There is no kube-proxy: they are
+// serviceRange holds the cluster IPs of Services. ServiceAddress is one. There is no kube-proxy: they are
 // loopback addresses, at which a program can listen itself.
 const (
 	serviceRange   = "127.96.0.0/24"
