@@ -24,7 +24,7 @@ var (
 	errUnranged = errors.New("the pool is not the one that the claim's class has for its scope, or another claim holds it")
 )
 
-// unbelieved reports whether an error says that what a claim shows is not adopted, now or ever.
+// unbelieved reports whether an error says that the block which a claim shows is not adopted, now or ever.
 func unbelieved(err error) bool {
 	return slices.ContainsFunc([]error{errOthers, errOrphan, errStranger, errUnranged, errUnclassed, ledger.ErrOutOfRange}, func(no error) bool { return errors.Is(err, no) })
 }
@@ -46,8 +46,8 @@ func (w *world) promised(ctx context.Context, r record) error {
 	return nil
 }
 
-// believe adopts what claims show without a record, one after the other, the oldest first. That is what they were
-// answered with shortly before the loss. It may also be a status that was stored past all webhooks and policies, so
+// believe adopts what claims show without a record, one after the other, the oldest first. They were answered with that
+// shortly before the loss. It may also be a status that was stored past all webhooks and policies, so
 // it is believed only of a pool that admits the workspace, and takes no address that anybody has.
 func (w *world) believe(ctx context.Context) error {
 	slices.SortFunc(w.alone, func(r, s record) int {

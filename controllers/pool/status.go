@@ -247,7 +247,7 @@ const settling = time.Hour
 func (p *pass) sample(ctx context.Context, capacity ledger.Capacity) {
 	samples, err := forecast.Parse(p.pool.Annotations[ipamv1alpha1.AnnotationUsage])
 	if err != nil {
-		log.FromContext(ctx).Info("the samples of what was used begin anew", "annotation", ipamv1alpha1.AnnotationUsage, "why", err.Error())
+		log.FromContext(ctx).Info("the samples of use begin again", "annotation", ipamv1alpha1.AnnotationUsage, "why", err.Error())
 	}
 	p.samples = samples
 	now := p.now()
