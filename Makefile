@@ -57,16 +57,9 @@ test-image: ## Run the tests of the image and of the Helm chart, in modules of t
 	@go test -C tools/image -count=1 ./...
 	@go test -C tools/chart -count=1 ./...
 
-# The tests of the whole, the longest first. They send requests to servers that are built without the race detector: with it, the
-# tests themselves would take four times as much of the processors.
-WHOLE := ./test/e2e ./test/shards ./test/capi ./test/guide ./test/ui
-# Vet is off, as make lint runs it.
-GOTEST = GOGC=$(TEST_GOGC) $(TOOL) gotestsum --format pkgname --hide-summary=skipped -- -count=1 -p 2 -vet=off -timeout 75m $(TEST_ARGS)
-
 .PHONY: test
 test: kcp-shards kube chromium ## Run every test but the long ones: unit, model, and end to end on a real kcp and a real Kubernetes
-	@failed=0; $(if $(TEST),$(GOTEST) -race $(TEST),$(GOTEST) $(WHOLE) || failed=1; \
-		$(GOTEST) -race $$(go list ./... | grep -vE '/test/(e2e|shards|capi|guide|ui)$$')) || failed=1; exit $$failed
+	@GOGC=$(TEST_GOGC) TEST="$(TEST)" $(TOOL) gotestsum --format pkgname --hide-summary=skipped --raw-command -- hack/test.sh $(TEST_ARGS)
 
 .PHONY: e2e
 e2e: kcp ## Run the end-to-end tests alone; builds a Kubernetes only for a test that needs one
