@@ -179,7 +179,7 @@ func TestAnswer_Refused(t *testing.T) {
 			platform[0].(*ipamv1alpha1.IPClass).Spec.UnmetPolicy = tt.ofClass
 			s := newScene(t, allocator.Options{}, platform)
 			tt.claim.Spec.UnmetPolicy = tt.own
-			waits, answer := noteWaits(&s.Reconciler.Ledger), s.create(tt.claim)
+			waits, answer := noteWaits(&s.Ledger), s.create(tt.claim)
 			says := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 			if says == nil || says.Reason != string(tt.reason) || answer.Status.Phase != ipamv1alpha1.ClaimPending || answer.Status.ObservedGeneration != 1 {
 				t.Errorf("answered %+v, want Pending with reason %s", answer.Status, tt.reason)

@@ -35,7 +35,7 @@ func TestChain_WaitsForALevel(t *testing.T) {
 	waits := scoped("w", endpoint, "other", "ams")
 	waits.Spec.UnmetPolicy = ipamv1alpha1.UnmetWait
 	n.keep(waits)
-	noted := noteWaits(&n.Reconciler.Ledger)
+	noted := noteWaits(&n.Ledger)
 	if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending || noted.count("uid-of-root") != 0 {
 		t.Errorf("the claim is %+v, and %d claims wait at the root; want it Pending, and none", now.Status, noted.count("uid-of-root"))
 	}
@@ -70,7 +70,7 @@ func TestChain_WaitsInItsPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.keep(waits)
-	noted := noteWaits(&n.Reconciler.Ledger)
+	noted := noteWaits(&n.Ledger)
 	if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending || noted.count(full.ID) != 1 {
 		t.Errorf("the claim is %+v, and %d claims wait in its pool; want it Pending, and one", now.Status, noted.count(full.ID))
 	}

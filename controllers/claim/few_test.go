@@ -53,7 +53,7 @@ func TestReconcile_AsksFewOfManyPools(t *testing.T) {
 	}
 	s := newScene(t, allocator.Options{}, world, gen.Claim("c", gen.OfClass("internal")))
 	counted := &asked{Blocks: s.ledger}
-	s.Reconciler.Ledger.Blocks, s.Queue = counted, inbox.New(s.Directory).Claims
+	s.Ledger.Blocks, s.Queue = counted, inbox.New(s.Directory).Claims
 	t.Cleanup(s.Queue.ShutDown)
 	for n := range mostAsked + more {
 		s.takes(ledger.PoolID(fmt.Sprintf("uid-of-p%03d", n)), fmt.Sprintf("10.0.%d.0/28", n))
@@ -123,8 +123,8 @@ func TestReconcile_ManyClaimsOfManyPools(t *testing.T) {
 	}
 	s := newScene(t, allocator.Options{}, []client.Object{gen.Class("internal", gen.DefaultLength(32))}, tenant...)
 	counted := &asked{Blocks: s.ledger}
-	waits := noteWaits(&s.Reconciler.Ledger)
-	s.Reconciler.Ledger.Blocks, s.Queue, s.MaxWaits = counted, inbox.New(s.Directory).Claims, waiting*mostAsked
+	waits := noteWaits(&s.Ledger)
+	s.Ledger.Blocks, s.Queue, s.MaxWaits = counted, inbox.New(s.Directory).Claims, waiting*mostAsked
 	t.Cleanup(s.Queue.ShutDown)
 	for n, object := range tenant[:pools] {
 		id, owner := ledger.PoolID(object.GetUID()), ledger.ClusterName(fmt.Sprintf("w%d", n))

@@ -179,7 +179,7 @@ func TestReconcile_ForgetsAClaimDeletedMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		handler := s.onClaim("tenant", tenant)
-		s.Reconciler.Ledger.Blocks = &interrupted{Blocks: s.ledger, by: func() {
+		s.Ledger.Blocks = &interrupted{Blocks: s.ledger, by: func() {
 			tenant.denies = true
 			if !deleted {
 				return

@@ -248,7 +248,7 @@ func TestSpace_IsMadeAgain(t *testing.T) {
 	if err := n.ledger.Pools().Retire(t.Context(), space.ID); err != nil {
 		t.Fatal(err)
 	}
-	n.Reconciler.Ledger.Pools = late{n.ledger.Pools(), space}
+	n.Ledger.Pools = late{n.ledger.Pools(), space}
 	if answer := n.create(claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
 		t.Errorf("answered %+v, want 10.0.0.0/28", answer)
 	}

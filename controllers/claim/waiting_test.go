@@ -138,8 +138,8 @@ func TestWaiting_Replaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	handler.Create(t.Context(), event.CreateEvent{Object: first}, events)
-	waits := noteWaits(&s.Reconciler.Ledger)
-	s.Reconciler.Ledger.Blocks = &interrupted{Blocks: s.ledger, by: func() {
+	waits := noteWaits(&s.Ledger)
+	s.Ledger.Blocks = &interrupted{Blocks: s.ledger, by: func() {
 		if err := cache.Delete(t.Context(), first); err != nil {
 			t.Error(err)
 		}

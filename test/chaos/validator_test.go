@@ -37,7 +37,7 @@ func TestClaimModel(t *testing.T) {
 	}{
 		"bound twice, one block":            {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, here)}, true},
 		"bound twice, two blocks":           {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, there)}, false},
-		"bound again after a release":        {[]operation{did("bind", 1, 2, here), did("release", 3, 4, outcome{}), did("bind", 5, 6, there)}, true},
+		"bound again after a release":       {[]operation{did("bind", 1, 2, here), did("release", 3, 4, outcome{}), did("bind", 5, 6, there)}, true},
 		"released and still there":          {[]operation{did("bind", 1, 2, here), did("release", 3, 4, outcome{}), did("lookup", 5, 6, here)}, false},
 		"lost, and bound":                   {[]operation{did("bind", 1, 2, lost), did("lookup", 5, 6, here), did("lookup", 7, 8, here)}, true},
 		"lost, and bound much later":        {[]operation{did("bind", 1, 2, lost), did("lookup", 5, 6, outcome{}), did("lookup", 7, 8, here)}, true},

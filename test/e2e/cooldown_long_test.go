@@ -26,7 +26,7 @@ func TestLong_CooldownAcrossRestarts(t *testing.T) {
 	tenant := platform.Tenant(t)
 	first := bindSome(t, tenant, name, "first", 1)[0]
 	framework.Delete(t, tenant, first)
-	free := waitCooling(t, platform, pool, "16")
+	free := waitCooling(t, platform, pool)
 	second := gen.Claim("second", gen.OfClass(name), gen.Length(28))
 	framework.Create(t, tenant, second)
 	framework.WaitAllocated(t, tenant, second, ipamv1alpha1.ReasonPoolExhausted)
@@ -36,7 +36,7 @@ func TestLong_CooldownAcrossRestarts(t *testing.T) {
 	wantNotBefore(t, second, free)
 
 	framework.Delete(t, tenant, second)
-	free = waitCooling(t, platform, pool, "16")
+	free = waitCooling(t, platform, pool)
 	platform.KillController(t)
 	framework.Eventually(t, "the cooldown to be over", func(context.Context) error {
 		if time.Now().Before(free) {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +27,7 @@ func TestCooldown(t *testing.T) {
 
 	begun := time.Now()
 	framework.Delete(t, s.tenant, first)
-	free := waitCooling(t, s.platform, pool, "16")
+	free := waitCooling(t, s.platform, pool)
 	if free.Before(begun.Add(8 * time.Second)) {
 		t.Errorf("the block is free at %s, want not before %s", free, begun.Add(8*time.Second))
 	}
@@ -51,7 +50,7 @@ func TestCooldown_Refusals(t *testing.T) {
 	framework.Create(t, s.tenant, first)
 	framework.WaitBound(t, s.tenant, first)
 	framework.Delete(t, s.tenant, first)
-	free := waitCooling(t, s.tenant, own, "16").Truncate(time.Hour).UTC().Format("2006-01-02T15:")
+	free := waitCooling(t, s.tenant, own).Truncate(time.Hour).UTC().Format("2006-01-02T15:")
 	for _, tt := range []struct {
 		claim  *ipamv1alpha1.IPClaim
 		reason ipamv1alpha1.Reason
@@ -80,7 +79,7 @@ func TestCooldown_SameName(t *testing.T) {
 	framework.WaitAllocated(t, s.platform, small, ipamv1alpha1.ReasonAllocationSucceeded)
 	first := s.holds("web", gen.Length(28))
 	framework.Delete(t, s.tenant, first)
-	waitCooling(t, s.platform, small, "16")
+	waitCooling(t, s.platform, small)
 	waitUnrecorded(t, s.tenant, "web")
 
 	stranger := s.platform.Tenant(t)
@@ -98,13 +97,12 @@ func TestCooldown_SameName(t *testing.T) {
 	waitNotCooling(t, s.platform, small)
 }
 
-// waitCooling waits until so many addresses of a pool cool, and returns when the next of them
-// is free.
-func waitCooling(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, addresses string) time.Time {
+// waitCooling waits until a block of 16 addresses cools in a pool, and returns when the next one is free.
+func waitCooling(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool) time.Time {
 	t.Helper()
 	framework.WaitFor(t, c, pool, func(pool *ipamv1alpha1.IPPool) error {
-		if pool.Status.Capacity == nil || pool.Status.Capacity.Cooling != addresses || pool.Status.NextRelease == nil {
-			return fmt.Errorf("not %s of its addresses cool", addresses)
+		if pool.Status.Capacity == nil || pool.Status.Capacity.Cooling != "16" || pool.Status.NextRelease == nil {
+			return errors.New("16 of its addresses are to cool")
 		}
 		return nil
 	})

@@ -24,11 +24,11 @@ func TestClient_SendsUnansweredRequestsAgain(t *testing.T) {
 		defer flying.Add(-1)
 		name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 		w.Header().Set("Content-Type", "application/json")
-		switch turn := sent.Add(1); {
-		case turn%3 == 1:
+		switch sent.Add(1) % 3 {
+		case 1:
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":503,"message":"nobody can tell"}`))
-		case turn%3 == 2:
+		case 2:
 			panic(http.ErrAbortHandler) // the connection breaks
 		default:
 			w.WriteHeader(http.StatusNotFound)
