@@ -24,7 +24,7 @@ func (l *fixture) wantFrozen(pool ledger.PoolID, isLost bool) {
 // freeze freezes the pool "p".
 func (l *fixture) freeze(a *Allocator) {
 	l.t.Helper()
-	if err := a.Recovery().Freeze(l.t.Context(), "p"); err != nil {
+	if err := a.Recovery().Freeze(l.t.Context(), "p", time.Time{}); err != nil {
 		l.t.Fatalf("Freeze: %v", err)
 	}
 }

@@ -98,7 +98,7 @@ func (c *chronicle) somePools() {
 	}
 	c.pool("frozen", "10.2.0.0/24")
 	c.bind(request("frozen", "in-frozen", 28))
-	c.must(c.Recovery().Freeze(c.t.Context(), "frozen"))
+	c.must(c.Recovery().Freeze(c.t.Context(), "frozen", time.Time{}))
 	c.pool("drains", "10.3.0.0/24")
 	c.bind(request("drains", "in-drains", 28))
 	c.must(c.Pools().Drain(c.t.Context(), "drains"))

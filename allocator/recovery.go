@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
@@ -63,11 +64,17 @@ func (a *Allocator) changesIn(pools []ledger.PoolID) (n int64) {
 
 // Freeze records in the ledger that it lacks changes of a pool's space: no Allocator, now or
 // later, allocates from that space, or the address spaces of the pool, until Resume. For a pool that is not registered, Freeze does
-// nothing; register it as a frozen one.
-func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID) error {
+// nothing; register it as a frozen one. since is when the pool was registered that lacks them, as a derived pool may be made again with
+// its ID; zero: at any time. ErrChanged: it was made again.
+func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID, since time.Time) error {
 	p, err := rc.a.engine.Known(ctx, id)
 	if err == nil && !p.Frozen {
-		err = rc.a.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Frozen = true }})
+		err = rc.a.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Frozen = true }, check: func(p ledger.Pool) error {
+			if !since.IsZero() && !p.RegisteredAt.Equal(since) {
+				return fmt.Errorf("%w: it was registered at %s", ledger.ErrChanged, p.RegisteredAt)
+			}
+			return nil
+		}})
 	}
 	if err == nil {
 		err = rc.a.follow(ctx, id)

@@ -116,8 +116,16 @@ func (a *Adopter) misses(ctx context.Context, id ledger.PoolID, status ipamv1alp
 	if retired, err := a.Ledger.Pools().Retired(ctx, id); err != nil || retired {
 		return false, err
 	}
+	// A derived pool that was made again meanwhile has the ID of the former one, which the status may speak of.
+	if now, there := a.Ledger.Pools().Get(id); there != known || !now.RegisteredAt.Equal(pool.RegisteredAt) {
+		return a.misses(ctx, id, status)
+	}
+	err = a.Ledger.Recovery().Freeze(ctx, id, pool.RegisteredAt)
+	if errors.Is(err, ledger.ErrChanged) {
+		return a.misses(ctx, id, status)
+	}
 	a.lose(id)
-	return true, a.Ledger.Recovery().Freeze(ctx, id)
+	return true, err
 }
 
 // behind reports whether the ledger lacks changes that a pool's status speaks of, or is another

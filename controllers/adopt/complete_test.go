@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,7 +40,7 @@ func TestComplete(t *testing.T) {
 		want  bool
 	}{
 		"all is well":        {func(*loss) {}, true},
-		"a pool is frozen":   {func(l *loss) { l.must(l.ledger.Recovery().Freeze(t.Context(), "uid-of-p")) }, false},
+		"a pool is frozen":   {func(l *loss) { l.must(l.ledger.Recovery().Freeze(t.Context(), "uid-of-p", time.Time{})) }, false},
 		"a pool was lost":    {func(l *loss) { l.lose("uid-of-p") }, false},
 		"a pool is new here": {func(l *loss) { l.register("k", "10.0.64.0/18") }, false},
 		"a pool is not in the ledger": {func(l *loss) {
@@ -161,7 +162,7 @@ func TestCompare(t *testing.T) {
 		{"another pool of that name", func(_ *loss, first, _ *ipamv1alpha1.IPPool) { first.UID = "another" }, false},
 		{"a spec that nobody has followed yet", func(_ *loss, first, _ *ipamv1alpha1.IPPool) { first.Generation++ }, false},
 		{"frozen in the ledger", func(l *loss, first, _ *ipamv1alpha1.IPPool) {
-			if err := l.ledger.Recovery().Freeze(l.t.Context(), ledger.PoolID(first.UID)); err != nil {
+			if err := l.ledger.Recovery().Freeze(l.t.Context(), ledger.PoolID(first.UID), time.Time{}); err != nil {
 				l.t.Fatal(err)
 			}
 		}, false},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
@@ -80,7 +81,7 @@ func (w *world) register(ctx context.Context, p *pool) error {
 	if err != nil {
 		return err
 	}
-	return w.Ledger.Recovery().Freeze(ctx, p.id) // it may have been there, as it is in the copy that was restored
+	return w.Ledger.Recovery().Freeze(ctx, p.id, time.Time{}) // it may have been there, as it is in the copy that was restored
 }
 
 // displace takes a pool out of the ledger that was deleted since, if that is so.

@@ -1,9 +1,12 @@
 package adopt
 
 import (
+	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -65,6 +68,75 @@ func TestAdopter_RangesComeBack(t *testing.T) {
 	}
 	if _, ok := l.ledger.Pools().Get(ledger.PoolID(pool.UID)); ok {
 		t.Error("the pool is in the ledger by its UID")
+	}
+}
+
+// provisioned is a root pool that has lost nothing, with the pool of a network below it.
+func (l *loss) provisioned() (made ledger.Pool, again func() error) {
+	l.t.Helper()
+	root := l.had(gen.Pool("root"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1)
+	_, err := l.ledger.Pools().Register(l.t.Context(), ledger.Pool{ID: ledger.PoolID(root.UID), Cluster: "platform", Name: root.Name, CIDR: netip.MustParsePrefix("10.0.0.0/16")})
+	if err != nil {
+		l.t.Fatalf("register the root pool: %v", err)
+	}
+	l.ledger.Recovery().Trust(ledger.PoolID(root.UID))
+	again = func() error {
+		derived := &ledger.Derived{Class: "net", Scope: ledger.Scope{"network": {Kind: "Network", Name: "a"}}}
+		made, err = l.ledger.Derived().Provision(l.t.Context(), ledger.Request{Pool: ledger.PoolID(root.UID), Length: 24}, ledger.Pool{Cluster: "platform", Name: "net-a", Derived: derived}, nil)
+		return err
+	}
+	if err := again(); err != nil {
+		l.t.Fatalf("provision the pool of the network: %v", err)
+	}
+	return made, again
+}
+
+// The IPPool of a pool that was retired, and made again, speaks of the former one for a moment. The new one has lost nothing.
+func TestWhole_ADerivedPoolThatIsMadeAgain(t *testing.T) {
+	l := newLoss(t)
+	former, again := l.provisioned()
+	shown := ipamv1alpha1.IPPoolStatus{AllocatedCIDR: former.CIDR.String(), Ledger: &ipamv1alpha1.PoolLedger{
+		ID: l.ledger.Recovery().LedgerID(), Changes: catalog.Changes(former, 5),
+	}}
+	if err := l.ledger.Pools().Retire(t.Context(), former.ID); err != nil {
+		t.Fatal(err)
+	}
+	makeAgain := sync.OnceValue(again)
+	l.lacks = func(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) {
+		behind, err := l.ledger.Recovery().Behind(ctx, id, changes)
+		return behind, errors.Join(err, makeAgain())
+	}
+	if whole, err := l.Whole(t.Context(), former.ID, shown); !whole || err != nil {
+		t.Errorf("Whole = %t, %v; want that the new pool has lost nothing", whole, err)
+	}
+	if now, there := l.ledger.Pools().Get(former.ID); now.Frozen || !there {
+		t.Errorf("the pool is %+v, %t; want a new one that is not frozen", now, there)
+	}
+}
+
+// The IPPool of a pool that is frozen may have gone, as with a binding, and have come again without a status. The pool gets back what is
+// published of it, and is served again.
+func TestAdopter_AFrozenPoolWithoutAStatus(t *testing.T) {
+	l := newLoss(t)
+	p, _ := l.provisioned()
+	if err := l.ledger.Recovery().Freeze(t.Context(), p.ID, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	pool, _ := l.network("a", "")
+	pool.Status = ipamv1alpha1.IPPoolStatus{}
+	inside := gen.Allocation("c", pool.Name, p.CIDR.Addr().Next().String()+"/32")
+	l.record.records = append(l.record.records, inside)
+	if whole, err := l.Whole(t.Context(), p.ID, pool.Status); whole || err != nil {
+		t.Fatalf("Whole = %t, %v; want that the pool is frozen", whole, err)
+	}
+	if err := l.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if now, _ := l.ledger.Pools().Get(p.ID); now.Frozen {
+		t.Errorf("the pool is %+v; want it served again", now)
+	}
+	if got, want := l.blocks()["uid-of-c"], inside.Status.AllocatedCIDR+" bound"; got != want {
+		t.Errorf("the claim inside has %q, want %q", got, want)
 	}
 }
 

@@ -90,7 +90,7 @@ func (a *Adopter) survey(ctx context.Context) (*world, error) {
 
 // look adds a pool to the world, and to what is lost if it is.
 func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipamv1alpha1.IPPool) error {
-	p, err := read(found, w.Directory.Workspace(cluster))
+	p, err := read(w.known(cluster, found), w.Directory.Workspace(cluster))
 	if err != nil || p == nil || p.derived != nil && p.derived.Workspace == "" && cluster != w.Directory.Platform().Cluster {
 		return err // one that all workspaces share is the platform's
 	}
@@ -107,6 +107,22 @@ func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipa
 	}
 	w.lost = append(w.lost, p)
 	return nil
+}
+
+// known returns an IPPool with the status that a frozen derived pool of the ledger had, if it shows none: the IPPool has gone since, as with
+// a binding, and has come again. Else it returns the IPPool as it is.
+func (w *world) known(cluster ledger.ClusterName, object *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
+	if object.Spec.ClassRef == nil || object.Status.AllocatedCIDR != "" {
+		return object
+	}
+	id, ok := catalog.IDOf(w.Ledger.Pools(), object, cluster)
+	p, there := w.Ledger.Pools().Get(id)
+	if !ok || !there || !p.Frozen {
+		return object
+	}
+	object = object.DeepCopy()
+	object.Status.AllocatedCIDR, object.Status.ScopeDigest = p.CIDR.String(), ledger.Digest(id)
+	return object
 }
 
 func (w *world) add(p *pool) {

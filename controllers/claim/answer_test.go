@@ -287,7 +287,7 @@ func TestAnswer_FromALedgerThatNobodyHasCompared(t *testing.T) {
 	if answer := s.create(request.Claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
 		t.Errorf("answered %+v by a ledger that is whole, want 10.0.0.0/28", answer)
 	}
-	if err := s.ledger.Recovery().Freeze(t.Context(), "uid-of-p"); err != nil {
+	if err := s.ledger.Recovery().Freeze(t.Context(), "uid-of-p", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	answer := s.create(gen.Claim("d", gen.OfClass("internal")))
