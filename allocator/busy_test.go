@@ -10,15 +10,16 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// writtenKV has others write a space whenever its head was read.
+// writtenKV has others write whenever a key was read that ends so.
 type writtenKV struct {
 	clientv3.KV
+	key   string
 	write func()
 }
 
 func (kv *writtenKV) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	resp, err := kv.KV.Get(ctx, key, opts...)
-	if strings.HasSuffix(key, "/head") {
+	if strings.HasSuffix(key, kv.key) {
 		kv.write()
 	}
 	return resp, err
@@ -29,7 +30,7 @@ func TestDispute_InABusySpace(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	bound := 0
-	kv := &writtenKV{KV: l.etcd.Client().KV, write: func() {
+	kv := &writtenKV{l.etcd.Client().KV, "/head", func() {
 		bound++
 		l.bind(exactly(request("p", fmt.Sprint("busy", bound), 0), fmt.Sprintf("10.0.128.%d/32", bound)))
 	}}

@@ -12,7 +12,7 @@ func TestDispute_RefusesANewNeighbour(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	came := false
-	kv := &writtenKV{KV: l.etcd.Client().KV, write: func() {
+	kv := &writtenKV{l.etcd.Client().KV, "/head", func() {
 		if !came {
 			came = true
 			l.adopt("third", "10.0.0.0/29", ledger.Bound)
@@ -54,7 +54,7 @@ func TestDispute_RefusesAChangedNeighbour(t *testing.T) {
 			l := newLedger(t)
 			l.pool("p", "10.0.0.0/16")
 			changed := false
-			kv := &writtenKV{KV: l.etcd.Client().KV, write: func() {
+			kv := &writtenKV{l.etcd.Client().KV, "/head", func() {
 				if !changed {
 					changed = true
 					tt.change(l)

@@ -71,7 +71,7 @@ func TestAdopter_RangesComeBack(t *testing.T) {
 	}
 }
 
-// provisioned is a root pool that has lost nothing, with the pool of a network below it.
+// provisioned registers a root pool that has lost nothing, with the pool of a network below it. again makes the latter once more.
 func (l *loss) provisioned() (made ledger.Pool, again func() error) {
 	l.t.Helper()
 	root := l.had(gen.Pool("root"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1)
