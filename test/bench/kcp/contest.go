@@ -3,6 +3,7 @@ package kcp
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -25,10 +26,12 @@ type contest struct {
 
 // contestant is one row of the table.
 type contestant struct {
-	name   string
-	side   *side
-	ready  func(context.Context) error // makes what the round needs; may be nil
-	play   func(context.Context, time.Duration) (round, error)
+	name  string
+	side  *side
+	ready func(context.Context) error // makes what the round needs; may be nil
+	play  func(context.Context, time.Duration) (round, error)
+	// spaced: it rests so long that its processor time is lost in that of the servers which rest.
+	spaced bool
 	rounds []round
 }
 
@@ -180,6 +183,9 @@ func (s *stage) measure(ctx context.Context, opts *options, c contest, who *cont
 		return err
 	}
 	shown.spend(before, after, who.side.resting)
+	if who.spaced {
+		shown.controller, shown.kcp = math.NaN(), math.NaN()
+	}
 	if n > 0 {
 		who.rounds = append(who.rounds, shown)
 		s.Say("round %d of %d, %s, %s: %.0f/s, p50 %.1f ms, p95 %.1f ms, processor time %.1f + %.1f ms", n, opts.rounds, c.title, who.name,

@@ -55,7 +55,7 @@ func (s *stage) networks() contest {
 
 // spaced returns a contestant of one client that claims once a second: kcp has written what follows one answer before the next claim.
 func (s *stage) spaced(name string, k kind) *contestant {
-	return &contestant{name: name, side: s.ipam, play: func(ctx context.Context, during time.Duration) (round, error) {
+	return &contestant{name: name, side: s.ipam, spaced: true, play: func(ctx context.Context, during time.Duration) (round, error) {
 		var took []time.Duration
 		turns := time.NewTicker(time.Second)
 		defer turns.Stop()

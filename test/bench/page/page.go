@@ -35,8 +35,11 @@ func mark(section, side string) []byte {
 	return fmt.Appendf(nil, "<!-- %s:%s -->\n", section, side)
 }
 
-// Spread writes the median of values and, in brackets, their quartiles.
+// Spread writes the median of values and, in brackets, their quartiles; a dash if they were not measured.
 func Spread(format string, values []float64) string {
+	if slices.ContainsFunc(values, math.IsNaN) {
+		return "–"
+	}
 	return fmt.Sprintf("**"+format+"** ("+format+"–"+format+")",
 		Quantile(values, 0.5), Quantile(values, 0.25), Quantile(values, 0.75))
 }
