@@ -40,8 +40,9 @@ func TestLong_WebhooksHealed(t *testing.T) {
 	}
 
 	mutating.Webhooks[0].ClientConfig.URL = new("https://example.org/other")
-	mutating.Webhooks = append(mutating.Webhooks, *mutating.Webhooks[0].DeepCopy())
-	mutating.Webhooks[2].Name = "other.example.org"
+	other := *mutating.Webhooks[0].DeepCopy()
+	other.Name = "other.example.org"
+	mutating.Webhooks = append(mutating.Webhooks, other)
 	if err := admin.Update(t.Context(), mutating); err != nil {
 		t.Fatalf("Update: %v", err)
 	}
