@@ -66,7 +66,10 @@ func (c *censuses) absent(ctx context.Context, s *suspect, then time.Time) (bool
 	switch {
 	case err != nil:
 		return false, err
-	case !latest.whole, latest.Bound[s.Cluster]:
+	case !latest.whole:
+		return false, nil
+	case latest.Bound[s.Cluster]:
+		c.present(s.Cluster)
 		return false, nil
 	case c.lacks(latest, s) && c.misses(s, latest):
 		return true, nil
@@ -82,11 +85,28 @@ func (c *censuses) lacks(known census, s *suspect) bool {
 		(known.Endpoints > 0 && !s.predates(known.Since) || c.options.HasDeparted(s.Cluster))
 }
 
+// unseen is by how much longer a workspace must be absent whose binding nobody has seen go: a shard that is started again beside
+// an empty cache server lists no bindings for some seconds, until the platform's shard is known there.
+const unseen = 30
+
+// apart is the time between the two censuses that find a workspace absent.
+func (c *censuses) apart(cluster ledger.ClusterName) time.Duration {
+	if c.options.HasDeparted(cluster) {
+		return c.options.Absence
+	}
+	return unseen * c.options.Absence
+}
+
 // Arrived notes that a workspace is bound (again).
 func (c *Controller) Arrived(cluster ledger.ClusterName) {
 	c.returned(cluster)
-	c.censuses.mu.Lock()
-	defer c.censuses.mu.Unlock()
+	c.present(cluster)
+}
+
+// present forgets that a workspace was absent: it is bound.
+func (c *censuses) present(cluster ledger.ClusterName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	delete(c.absences, cluster)
 }
 
@@ -109,7 +129,7 @@ func (c *censuses) misses(s *suspect, latest census) bool {
 		})
 		missed = absence{first: latest.begun, revision: latest.revision}
 	}
-	missed.confirmed = latest.begun.Sub(missed.first) >= c.options.Absence
+	missed.confirmed = latest.begun.Sub(missed.first) >= c.apart(s.Cluster)
 	c.absences[s.Cluster] = missed
 	return missed.confirmed
 }

@@ -17,6 +17,7 @@ import (
 
 func TestSettle_UnboundTwiceFrees(t *testing.T) {
 	s := newScene(t)
+	s.Departed("w")
 	s.settle(t, live.Unbound)
 	if s.settle(t, live.Unbound) || s.ledger.released {
 		t.Error("freed though the two looks were not apart")
@@ -24,6 +25,28 @@ func TestSettle_UnboundTwiceFrees(t *testing.T) {
 	s.clock.SetTime(s.clock.Now().Add(time.Second))
 	if !s.settle(t, live.Unbound) || !s.ledger.released {
 		t.Error("not freed at the second look")
+	}
+}
+
+// A shard that is started again can list no bindings for some seconds. Nobody has seen them go.
+func TestSettle_UnboundForAMomentAndNobodySeenToLeave(t *testing.T) {
+	s := newScene(t)
+	look := func(verdict live.Verdict, after time.Duration) bool {
+		s.clock.SetTime(s.clock.Now().Add(after))
+		s.settle(t, verdict)
+		return s.ledger.released
+	}
+	for range unseen {
+		if look(live.Unbound, s.options.Absence) {
+			t.Fatal("freed after a moment")
+		}
+	}
+	s.present("w") // as a census in between finds
+	if look(live.Unbound, unseen*s.options.Absence) {
+		t.Error("freed at the first look after the workspace was found bound")
+	}
+	if !look(live.Unbound, unseen*s.options.Absence) {
+		t.Error("not freed, though the workspace is absent for long")
 	}
 }
 
@@ -206,7 +229,7 @@ func TestCensus_BeforeTheBlock(t *testing.T) {
 	clear(world.bound)
 	for range 2 {
 		world.look(t, c)
-		clock.SetTime(clock.Now().Add(2 * time.Second))
+		clock.SetTime(clock.Now().Add(2 * time.Minute))
 	}
 	if len(world.blocks) != 0 {
 		t.Fatal("the first block is not freed")
@@ -245,7 +268,7 @@ func TestCensus_InDoubtIsTakenAgain(t *testing.T) {
 	world.doubt = nil
 	for range 2 {
 		world.look(t, c)
-		clock.SetTime(clock.Now().Add(2 * time.Second))
+		clock.SetTime(clock.Now().Add(2 * time.Minute))
 	}
 	if _, held := world.blocks["0"]; held || len(world.blocks) != 1 {
 		t.Errorf("blocks %v are left, want that of workspace 1 alone", world.blocks)

@@ -102,6 +102,7 @@ func TestCause_OfALease(t *testing.T) {
 
 func TestCause_OfAWorkspaceThatLeft(t *testing.T) {
 	s := newScene(t)
+	s.Departed("w")
 	s.settle(t, live.Unbound)
 	s.clock.SetTime(s.clock.Now().Add(time.Second))
 	if !s.settle(t, live.Unbound) || s.ledger.cause != ledger.CauseWorkspaceGone {
