@@ -66,10 +66,7 @@ func (c *censuses) absent(ctx context.Context, s *suspect, then time.Time) (bool
 	switch {
 	case err != nil:
 		return false, err
-	case !latest.whole:
-		return false, nil
-	case latest.Bound[s.Cluster]:
-		c.present(s.Cluster)
+	case !latest.whole, latest.Bound[s.Cluster]:
 		return false, nil
 	case c.lacks(latest, s) && c.misses(s, latest):
 		return true, nil
@@ -85,11 +82,11 @@ func (c *censuses) lacks(known census, s *suspect) bool {
 		(known.Endpoints > 0 && !s.predates(known.Since) || c.options.HasDeparted(s.Cluster))
 }
 
-// unseen is by how much longer a workspace must be absent whose binding nobody has seen go: a shard that is started again beside
-// an empty cache server lists no bindings for some seconds, until the platform's shard is known there.
+// unseen is how many times as long a workspace must be absent if nobody has seen its binding go. A shard that is started again beside
+// an empty cache server lists no bindings for some seconds.
 const unseen = 30
 
-// apart is the time between the two censuses that find a workspace absent.
+// apart returns the time between the two censuses that find a workspace absent.
 func (c *censuses) apart(cluster ledger.ClusterName) time.Duration {
 	if c.options.HasDeparted(cluster) {
 		return c.options.Absence
@@ -100,13 +97,8 @@ func (c *censuses) apart(cluster ledger.ClusterName) time.Duration {
 // Arrived notes that a workspace is bound (again).
 func (c *Controller) Arrived(cluster ledger.ClusterName) {
 	c.returned(cluster)
-	c.present(cluster)
-}
-
-// present forgets that a workspace was absent: it is bound.
-func (c *censuses) present(cluster ledger.ClusterName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.censuses.mu.Lock()
+	defer c.censuses.mu.Unlock()
 	delete(c.absences, cluster)
 }
 
@@ -155,6 +147,7 @@ func (c *censuses) census(ctx context.Context, will func(census) bool) (census, 
 	c.tried = next.begun
 	if err == nil {
 		c.latest = next
+		maps.DeleteFunc(c.absences, func(cluster ledger.ClusterName, _ absence) bool { return next.Bound[cluster] })
 	}
 	c.mu.Unlock()
 	switch {

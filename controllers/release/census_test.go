@@ -41,7 +41,11 @@ func TestSettle_UnboundForAMomentAndNobodySeenToLeave(t *testing.T) {
 			t.Fatal("freed after a moment")
 		}
 	}
-	s.present("w") // as a census in between finds
+	s.oracle.answer = live.Answer{Verdict: live.Alive}
+	s.clock.SetTime(s.clock.Now().Add(s.options.Absence))
+	if _, err := s.census(t.Context(), func(census) bool { return false }); !errors.Is(err, errUncounted) { // for somebody else
+		t.Fatalf("census: %v, want %v", err, errUncounted)
+	}
 	if look(live.Unbound, unseen*s.options.Absence) {
 		t.Error("freed at the first look after the workspace was found bound")
 	}
