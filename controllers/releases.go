@@ -25,7 +25,7 @@ func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.R
 	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
 	told := derived.NewNews(alloc.Pools())
 	keeper := &derived.Keeper{
-		Ledger: derived.LedgerOf(alloc), Ranges: alloc.Derived(), Catalog: classes, Oracle: reader, Departed: hints.HasDeparted, Compare: adopter.Compare,
+		Ledger: views.Of(alloc), Ranges: alloc.Derived(), Catalog: classes, Oracle: reader, Departed: hints.HasDeparted, Compare: adopter.Compare,
 		Clock: clock.RealClock{},
 	}
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{

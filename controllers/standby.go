@@ -142,7 +142,7 @@ func newProvider(opts Options) (provider, error) {
 	})
 }
 
-// nobody is the provider of a cluster without kcp, which has no tenants.
+// nobody provides no tenants: a Kubernetes without kcp has none.
 type nobody struct{ *nop.Provider }
 
 func (nobody) Reengage(multicluster.ClusterName) {}

@@ -117,11 +117,13 @@ func (a *Adopter) misses(ctx context.Context, id ledger.PoolID, status ipamv1alp
 		return false, err
 	}
 	// A derived pool that was made again meanwhile has the ID of the former one, which the status may speak of.
-	if now, there := a.Ledger.Pools().Get(id); there != known || !now.RegisteredAt.Equal(pool.RegisteredAt) {
-		return a.misses(ctx, id, status)
+	now, there := a.Ledger.Pools().Get(id)
+	again := there != known || !now.RegisteredAt.Equal(pool.RegisteredAt)
+	if !again {
+		err = a.Ledger.Recovery().Freeze(ctx, id, pool.RegisteredAt)
+		again = errors.Is(err, ledger.ErrChanged)
 	}
-	err = a.Ledger.Recovery().Freeze(ctx, id, pool.RegisteredAt)
-	if errors.Is(err, ledger.ErrChanged) {
+	if again {
 		return a.misses(ctx, id, status)
 	}
 	a.lose(id)

@@ -64,7 +64,7 @@ func (m *mortal) begins(writes int) {
 	m.Queue = inbox.New(m.Directory).Claims
 	m.Cleanup(m.Queue.ShutDown)
 	keeper := &keeping.Keeper{
-		Ledger: keeping.LedgerOf(m.ledger), Ranges: m.ledger.Derived(), Catalog: m.Catalog, Oracle: world{m}, Clock: m.now,
+		Ledger: views.Of(m.ledger), Ranges: m.ledger.Derived(), Catalog: m.Catalog, Oracle: world{m}, Clock: m.now,
 		Departed: func(ledger.ClusterName) bool { return false },
 		Compare:  func(context.Context, ledger.PoolID) (bool, error) { return true, nil },
 	}

@@ -115,7 +115,7 @@ func TestCloseRange_AnUnsettledRelease(t *testing.T) {
 	defer cancel()
 	inside, err := s.CloseRange(ctx, tenant, claim, false)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(inside, "again later (1 allocation, of claim default/gone)") {
-		t.Errorf("CloseRange = %q, %v; want an error, and who may be inside", inside, err)
+		t.Errorf("CloseRange = %q, %v; want an error that names the claims which may be inside", inside, err)
 	}
 	if now, _ := s.alloc.Pools().Get(p.ID); !now.Derived.Releasing.IsZero() || s.object(p) == nil {
 		t.Errorf("the range is %+v with the object %v; want it open", now.Derived, s.object(p))

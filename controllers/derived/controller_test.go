@@ -7,6 +7,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 // An IPPool that is missing is created again.
@@ -79,7 +80,7 @@ func TestReconcile_AnObjectWithoutAPool(t *testing.T) {
 
 // without is a ledger that has lost a pool.
 type without struct {
-	Pools
+	views.Pools
 	lost ledger.PoolID
 }
 

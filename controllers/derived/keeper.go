@@ -18,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
@@ -42,7 +43,7 @@ type Oracle interface {
 
 // Keeper publishes derived pools, and retires them. All exported fields are required. It is safe for concurrent use.
 type Keeper struct {
-	Ledger  Ledger
+	Ledger  views.Ledger
 	Ranges  Ranges
 	Catalog *catalog.Catalog
 	Oracle  Oracle

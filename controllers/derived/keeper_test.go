@@ -12,6 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -182,7 +183,7 @@ func TestRetire_LeavesThePoolThatWasMadeAgain(t *testing.T) {
 }
 
 // frozen is a ledger whose pools were not compared with their IPPools.
-type frozen struct{}
+type frozen struct{ views.Recovery }
 
 func (frozen) Frozen(ledger.PoolID) bool { return true }
 
@@ -192,7 +193,7 @@ func TestRetire_BelievesNoLedgerThatMayHaveLostBlocks(t *testing.T) {
 	s := newScene(t)
 	claim, held := s.ranged("net", "held", "root", 24)
 	idle := s.network("net", "idle", "root", 24)
-	s.Ledger.Recovery = frozen{}
+	s.Ledger.Recovery = frozen{s.Ledger.Recovery}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*glance)
 	defer cancel()
 	if inside, err := s.CloseRange(ctx, tenant, claim, false); !errors.Is(err, errLost) || s.object(held) == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -62,7 +63,7 @@ func (s *scene) start(etcd *clientv3.Client, workspace client.Client, pools ...l
 		Clusters: s.clusters, Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}), Rooms: s.alloc.Pools(),
 	}
 	keeper := &Keeper{
-		Ledger: LedgerOf(s.alloc), Ranges: s.alloc.Derived(), Catalog: classes, Oracle: s, Clock: s.clock,
+		Ledger: views.Of(s.alloc), Ranges: s.alloc.Derived(), Catalog: classes, Oracle: s, Clock: s.clock,
 		Departed: func(ledger.ClusterName) bool { return s.departed },
 		Compare:  func(context.Context, ledger.PoolID) (bool, error) { return s.compared, nil },
 	}

@@ -91,7 +91,7 @@ func TestSleepers(t *testing.T) {
 	}
 }
 
-// A user who has many workspaces fills all places to sleep. Any other workspace still has one.
+// Many workspaces of one user fill all places to sleep. Any other workspace still has one.
 func TestSleepers_EachWorkspaceHasAPlace(t *testing.T) {
 	t.Parallel()
 	var s sleepers

@@ -124,7 +124,7 @@ func blank(list client.ObjectList) (client.Object, error) {
 	return obj, nil
 }
 
-// Options accept what the decoder of client-go accepts, and bring what it brings but for managedFields, which no
+// Options accept what the decoder of client-go accepts, and make what it makes, without managedFields, which no
 // controller reads.
 var Options = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
 	json.WithUnmarshalers(json.JoinUnmarshalers(

@@ -123,7 +123,7 @@ func TestMapper_StoredVersions(t *testing.T) {
 const odd = `{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{"namespace":"default","name":"c","uid":"uid-of-c"},
 "spec":{"prefixLength":99999999999},"status":{"allocatedCIDR":"10.0.0.0/24"}}`
 
-// TestHolder_Unreadable: a claim that cannot be read is not gone, whoever looks for it.
+// A claim that cannot be read is not gone, and neither is another one of its name.
 func TestHolder_Unreadable(t *testing.T) {
 	for _, uid := range []string{"uid-of-c", "uid-of-its-successor"} {
 		endpoint := newSite(t)

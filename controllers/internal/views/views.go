@@ -60,6 +60,7 @@ type Pools interface {
 	Exclude(ctx context.Context, id ledger.PoolID, excluded []netip.Prefix) error
 	Drain(ctx context.Context, id ledger.PoolID) error
 	Retire(ctx context.Context, id ledger.PoolID) error
+	Retired(ctx context.Context, id ledger.PoolID) (bool, error)
 	EndDispute(ctx context.Context, id ledger.PoolID) error
 }
 
