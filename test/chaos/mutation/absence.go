@@ -23,4 +23,18 @@ var absence = []Mutant{
 		New:   "false",
 		Suite: Suite{Package: "./controllers/internal/patch"},
 	},
+	{
+		Name:  "a workspace that nobody saw leave is gone after a moment",
+		File:  "controllers/release/census.go",
+		Old:   "return unseen * c.options.Absence",
+		New:   "return c.options.Absence",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
+		Name:  "a workspace that is bound is missed since before that",
+		File:  "controllers/release/census.go",
+		Old:   "return next.Bound[cluster] })",
+		New:   "return false })",
+		Suite: Suite{Package: "./controllers/release"},
+	},
 }

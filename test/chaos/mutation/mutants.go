@@ -254,20 +254,6 @@ var general = []Mutant{
 		Suite: Suite{Package: "./controllers/release"},
 	},
 	{
-		Name:  "a workspace that nobody saw leave is gone after a moment",
-		File:  "controllers/release/census.go",
-		Old:   "return unseen * c.options.Absence",
-		New:   "return c.options.Absence",
-		Suite: Suite{Package: "./controllers/release"},
-	},
-	{
-		Name:  "a workspace that is bound is missed since before that",
-		File:  "controllers/release/census.go",
-		Old:   "return next.Bound[cluster] })",
-		New:   "return false })",
-		Suite: Suite{Package: "./controllers/release"},
-	},
-	{
 		Name: "a release leaves no record in the history",
 		File: "allocator/release.go",
 		Old:  "b, changes := f.block, store.EndTenure(f.farewell.record)",
