@@ -27,6 +27,7 @@ func (k *Keeper) object(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPoo
 		}},
 		Spec: ipamv1alpha1.IPPoolSpec{
 			ClassRef:      &ipamv1alpha1.ClassRef{Name: p.Derived.Class},
+			Scope:         resolve.APIScope(p.Derived.Scope),
 			ParentPoolRef: parent,
 			PrefixLength:  int32(p.CIDR.Bits()), //nolint:gosec // at most 128
 			Visibility:    ipamv1alpha1.VisibilityConsumer,
@@ -34,12 +35,6 @@ func (k *Keeper) object(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPoo
 	}
 	if workspace := p.Derived.Workspace; workspace != "" {
 		object.Labels[ipamv1alpha1.LabelProvisionedFor] = ipamv1alpha1.LabelValue(string(workspace))
-	}
-	for role, ref := range p.Derived.Scope {
-		if object.Spec.Scope == nil {
-			object.Spec.Scope = ipamv1alpha1.Scope{}
-		}
-		object.Spec.Scope[role] = ipamv1alpha1.ScopeRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
 	}
 	view := k.Catalog.View(ctx)
 	if class, ok := view.Class(p.Derived.Class); ok && class.Spec.Reservations != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -16,8 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 // maxUnreadable is how many keys that cannot be read an answer names.
@@ -117,14 +118,10 @@ func Find(ctx context.Context, ledger Ledger, names Names, q Query) (Answer, err
 func (h *Holder) name(names Names) {
 	h.Workspace = names.Workspace(h.Cluster).Path
 	pool, ok := names.Get(h.Pool)
-	if h.PoolName = pool.Name; !ok || pool.Derived == nil {
-		return
+	h.PoolName = pool.Name
+	if ok && pool.Derived != nil {
+		h.Scope = ipamv1alpha1.ScopeColumn(resolve.APIScope(pool.Derived.Scope))
 	}
-	var objects []string
-	for _, role := range slices.Sorted(maps.Keys(pool.Derived.Scope)) {
-		objects = append(objects, role+"="+pool.Derived.Scope[role].Name)
-	}
-	h.Scope = strings.Join(objects, ",")
 }
 
 // resolve replaces the path of a workspace by its ID.

@@ -49,10 +49,7 @@ func New(claim *ipamv1alpha1.IPClaim, block ledger.Block, at Place) *ipamv1alpha
 		Status: status(block),
 	}
 	if ledger.IsAddressSpace(block.Pool) {
-		record.Spec.Scope = make(ipamv1alpha1.Scope, len(at.Scope))
-		for role, ref := range at.Scope {
-			record.Spec.Scope[role] = ipamv1alpha1.ScopeRef(ref)
-		}
+		record.Spec.Scope = resolve.APIScope(at.Scope)
 		record.Status.ScopeDigest = ledger.Digest(block.Pool)
 	}
 	return record

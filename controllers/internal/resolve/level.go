@@ -91,6 +91,18 @@ func LedgerScope(scope ipamv1alpha1.Scope) ledger.Scope {
 	return converted
 }
 
+// APIScope returns the API's word for the ledger's; nil for an empty scope.
+func APIScope(of ledger.Scope) ipamv1alpha1.Scope {
+	if len(of) == 0 {
+		return nil
+	}
+	converted := make(ipamv1alpha1.Scope, len(of))
+	for role, ref := range of {
+		converted[role] = ipamv1alpha1.ScopeRef(ref)
+	}
+	return converted
+}
+
 const (
 	maxName      = 253
 	digestInName = 8
