@@ -60,7 +60,7 @@ func (c *censuses) absent(ctx context.Context, s *suspect, then time.Time) (bool
 	}
 	latest, err := c.census(ctx, func(known census) bool {
 		return known.revision >= s.revision && !known.begun.Before(then) &&
-			(!ok || known.begun.Sub(missed.first) >= c.options.Absence) &&
+			(!ok || known.begun.Sub(missed.first) >= c.apart(s.Cluster)) &&
 			(c.lacks(known, s) || c.options.Clock.Since(known.begun) < c.options.Absence)
 	})
 	switch {
@@ -82,8 +82,8 @@ func (c *censuses) lacks(known census, s *suspect) bool {
 		(known.Endpoints > 0 && !s.predates(known.Since) || c.options.HasDeparted(s.Cluster))
 }
 
-// unseen is how many times as long a workspace must be absent if nobody has seen its binding go. A shard that is started again beside
-// an empty cache server lists no bindings for some seconds.
+// unseen is how many times as long a workspace must be absent if nobody has seen its binding go. A shard that is started
+// again beside an empty cache server lists no bindings for some seconds.
 const unseen = 30
 
 // apart returns the time between the two censuses that find a workspace absent.
@@ -94,6 +94,17 @@ func (c *censuses) apart(cluster ledger.ClusterName) time.Duration {
 	return unseen * c.options.Absence
 }
 
+// wait returns the time until a second census can confirm that a workspace is absent, if one has found it so.
+func (c *censuses) wait(cluster ledger.ClusterName) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	missed, ok := c.absences[cluster]
+	if !ok {
+		return 0
+	}
+	return missed.first.Add(c.apart(cluster)).Sub(c.options.Clock.Now())
+}
+
 // Arrived notes that a workspace is bound (again).
 func (c *Controller) Arrived(cluster ledger.ClusterName) {
 	c.returned(cluster)
@@ -102,7 +113,7 @@ func (c *Controller) Arrived(cluster ledger.ClusterName) {
 	delete(c.absences, cluster)
 }
 
-// absence is what is known of the absence of the suspect's workspace since its block was bound.
+// absence returns what is known of the absence of the suspect's workspace since its block was bound.
 func (c *censuses) absence(s *suspect) (absence, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -54,6 +54,37 @@ func TestSettle_UnboundForAMomentAndNobodySeenToLeave(t *testing.T) {
 	}
 }
 
+// The second census is taken when it counts, however long no server has answered before, and though the sweep asks in between.
+func TestReconcile_AsksAgainWhenASecondCensusCounts(t *testing.T) {
+	s := newScene(t)
+	s.Bound = func(ledger.ClusterName) bool { return false } // say the caches
+	reconcile := func(verdict live.Verdict) time.Time {
+		s.oracle.answer = live.Answer{Verdict: verdict}
+		result, err := s.Reconcile(t.Context(), s.holder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.clock.Now().Add(result.RequeueAfter)
+	}
+	for range 5 {
+		s.clock.SetTime(reconcile(live.Unknown))
+	}
+	first := s.clock.Now()
+	again := reconcile(live.Unbound)
+	for range 3 {
+		s.clock.SetTime(s.clock.Now().Add(s.options.Absence))
+		s.settle(t, live.Unbound) // for the sweep
+	}
+	if wait := again.Sub(first); s.ledger.released || wait != unseen*s.options.Absence {
+		t.Fatalf("released = %t, asks again after %v; want %v", s.ledger.released, wait, unseen*s.options.Absence)
+	}
+	s.clock.SetTime(again)
+	reconcile(live.Unbound)
+	if !s.ledger.released {
+		t.Error("not freed when a second census counts")
+	}
+}
+
 func TestSettle_ABindingInBetweenStartsOver(t *testing.T) {
 	s := newScene(t)
 	s.settle(t, live.Unbound)
@@ -127,7 +158,7 @@ type crowd struct {
 	fakeLedger
 	blocks map[ledger.ClaimID]ledger.Block
 	bound  map[ledger.ClusterName]bool
-	lists  int // of those who are bound
+	lists  int // of the bound workspaces
 	asked  int // for a single holder
 	away   error
 	doubt  *live.Census // what a census says instead, if not nil

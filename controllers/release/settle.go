@@ -39,13 +39,17 @@ func (c *Controller) Reconcile(ctx context.Context, h ledger.Holder) (reconcile.
 	return reconcile.Result{}, nil
 }
 
-// again is the time until a hint that is not settled is requeued: a backoff, or for a block that a CREATE
-// in flight may show, the time until no such CREATE can succeed.
+// again is the time until a hint that is not settled is requeued: a backoff, or the time until something can be known.
+// That is for a block that a CREATE in flight may show when no such CREATE can succeed anymore, and where one census
+// lacks the workspace, when a second one counts.
 func (c *Controller) again(ctx context.Context, h ledger.Holder) time.Duration {
 	now := c.Clock.Now()
 	if block, held, err := c.Ledger.Blocks.Lookup(ctx, h.Claim); err == nil && held && promise.InFlight(block, now) {
 		c.backoff.Forget(h)
 		return block.BoundAt.Add(promise.Grace).Sub(now)
+	}
+	if wait := c.wait(h.Cluster); wait > 0 {
+		return wait
 	}
 	return c.backoff.When(h)
 }
