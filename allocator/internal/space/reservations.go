@@ -26,19 +26,22 @@ const MaxLead = 2 * time.Second
 // minTold is how many answers are remembered before old ones are looked for.
 const minTold = 1024
 
-// Reserved are the reservations in the ledger, of each workspace and of each block. The zero value is
-// empty.
+// Reserved are the reservations in the ledger, of each workspace and of each block. One that moves to another block may
+// have both for a moment. The zero value is empty.
 type Reserved struct {
-	of map[ledger.ClusterName]map[ledger.ClaimID]time.Time // since when each is there, as far as memory goes back
+	of map[ledger.ClusterName]map[ledger.ClaimID]tenures
 	at map[ledger.Position][]ledger.ClaimID
 }
+
+// tenures are since when a reservation has each of its blocks, as far as memory goes back.
+type tenures map[ledger.Position]time.Time
 
 // Put notes the block at a place. Its reservations are those of its holders.
 func (r *Reserved) Put(at ledger.Position, block store.Record) {
 	before := map[ledger.ClaimID]time.Time{}
 	for _, id := range r.at[at] {
 		c, _ := ledger.ReservedBy(id)
-		before[id] = r.of[c][id]
+		before[id] = r.of[c][id][at]
 	}
 	r.remove(at)
 	for _, h := range block.Holdings {
@@ -54,12 +57,15 @@ func (r *Reserved) Put(at ledger.Position, block store.Record) {
 
 func (r *Reserved) add(at ledger.Position, c ledger.ClusterName, id ledger.ClaimID, since time.Time) {
 	if r.of == nil {
-		r.of, r.at = map[ledger.ClusterName]map[ledger.ClaimID]time.Time{}, map[ledger.Position][]ledger.ClaimID{}
+		r.of, r.at = map[ledger.ClusterName]map[ledger.ClaimID]tenures{}, map[ledger.Position][]ledger.ClaimID{}
 	}
 	if r.of[c] == nil {
-		r.of[c] = map[ledger.ClaimID]time.Time{}
+		r.of[c] = map[ledger.ClaimID]tenures{}
 	}
-	r.of[c][id] = since
+	if r.of[c][id] == nil {
+		r.of[c][id] = tenures{}
+	}
+	r.of[c][id][at] = since
 	r.at[at] = append(r.at[at], id)
 }
 
@@ -71,10 +77,23 @@ func (r *Reserved) remove(at ledger.Position) {
 	delete(r.at, at)
 	for _, id := range ids {
 		c, _ := ledger.ReservedBy(id)
-		if delete(r.of[c], id); len(r.of[c]) == 0 {
+		if delete(r.of[c][id], at); len(r.of[c][id]) == 0 {
+			delete(r.of[c], id)
+		}
+		if len(r.of[c]) == 0 {
 			delete(r.of, c)
 		}
 	}
+}
+
+// since returns when the first CREATE was answered with a reservation that the ledger has.
+func (r *Reserved) since(c ledger.ClusterName, id ledger.ClaimID) (first time.Time, ok bool) {
+	for _, since := range r.of[c][id] {
+		if !ok || since.Before(first) {
+			first, ok = since, true
+		}
+	}
+	return first, ok
 }
 
 // Reservations counts the unconfirmed reservations of each workspace: those in the ledger, as
@@ -176,8 +195,8 @@ func (r *Reservations) Since(c ledger.ClusterName, id ledger.ClaimID) (since tim
 }
 
 func (r *Reservations) since(c ledger.ClusterName, id ledger.ClaimID) (since time.Time, ok bool) {
-	if since, ok = r.stored.of[c][id]; !ok {
-		since, ok = r.ranges.of[c][id]
+	if since, ok = r.stored.since(c, id); !ok {
+		since, ok = r.ranges.since(c, id)
 	}
 	return since, ok
 }
@@ -202,7 +221,7 @@ func (r *Reservations) Count() map[ledger.ClusterName]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	counts := make(map[ledger.ClusterName]int, len(r.stored.of))
-	for _, of := range []map[ledger.ClusterName]map[ledger.ClaimID]time.Time{r.stored.of, r.ranges.of} {
+	for _, of := range []map[ledger.ClusterName]map[ledger.ClaimID]tenures{r.stored.of, r.ranges.of} {
 		for c, ids := range of {
 			counts[c] += len(ids)
 		}

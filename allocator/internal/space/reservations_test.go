@@ -3,6 +3,7 @@ package space
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -50,5 +51,25 @@ func TestReservations_FollowTheBlocks(t *testing.T) {
 	r.Put(at("10.0.0.9/32"), block())
 	if r.Len() != 0 || len(r.stored.of) != 0 || len(r.stored.at) != 0 {
 		t.Errorf("without reservations there remain %d workspaces and %d blocks", len(r.stored.of), len(r.stored.at))
+	}
+}
+
+// A reservation that moves to another block has both for a moment, as the watch may bring the new one first.
+func TestReservations_OneThatMoves(t *testing.T) {
+	id, then := ledger.ReservationID("k", "c"), time.Unix(1000, 0)
+	from, to := ledger.Position{Space: "s"}, ledger.Position{Space: "z"}
+	block := store.Record{Holdings: []store.Holding{{Claim: id, Cluster: "k", BoundAt: then}}}
+	var r Reservations
+	r.Put(from, block)
+	r.Put(to, block)
+	r.Put(from, store.Record{})
+	for _, what := range []string{"moved", "renewed"} {
+		if since, ok := r.Since("k", id); !ok || !since.Equal(then) || r.Len() != 1 {
+			t.Errorf("%s: Since = %v, %t of %d reservations; want %v of one", what, since, ok, r.Len(), then)
+		}
+		r.Put(to, block)
+	}
+	if err := r.Begin("k", id, then.Add(time.Second)); err != nil {
+		t.Errorf("Begin: %v; want the reservation renewed", err)
 	}
 }
