@@ -13,13 +13,18 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// pathLooks is the pause between two looks for paths of workspaces that are gone.
-const pathLooks = 10 * time.Second
+const (
+	// pathLooks is the pause between two looks for paths of workspaces that are gone.
+	pathLooks = 10 * time.Second
+	// pathLacked is for how long lists must not have a workspace until it is gone. A shard that is started again beside an empty cache
+	// server lists no bindings for some seconds.
+	pathLacked = time.Minute
+)
 
-// paths frees the paths of workspaces that are gone. When kcp removes an endpoint, its workspaces keep their paths,
-// and no event tells when one of them goes. Another one that is made at such a path shows the same path, which
-// names neither. So as long as there is such a workspace, paths lists who is bound. Two lists in a row that do not
-// have the workspace prove that it is gone. Every replica does so, so that it can answer CREATEs as soon as it leads.
+// paths frees the paths of workspaces that are gone. When kcp removes an endpoint, or a list leaves workspaces out, they keep
+// their paths, and no event tells when one of them goes. Another one that is made at such a path shows the same path, which
+// names neither. So as long as there is such a workspace, paths lists the bound ones. Lists that do not have the workspace
+// for a minute prove that it is gone. Every replica does so, so that it can answer CREATEs as soon as it leads.
 type paths struct {
 	directory *directory.Directory
 	oracle    interface {
@@ -27,8 +32,13 @@ type paths struct {
 	}
 	clock clock.WithTicker
 
-	// lacked are the workspaces that the last list did not have, and when each showed its path last.
-	lacked map[ledger.ClusterName]time.Time
+	lacked map[ledger.ClusterName]lack // the workspaces that the last list did not have
+}
+
+// lack is that of a workspace in lists.
+type lack struct {
+	shown time.Time // when it showed its path last
+	since time.Time // when a list did not have it first
 }
 
 var _ manager.LeaderElectionRunnable = (*paths)(nil)
@@ -55,7 +65,7 @@ func (p *paths) Start(ctx context.Context) error {
 // look lists who is bound, if a workspace is out of sight whose path another shows.
 func (p *paths) look(ctx context.Context) error {
 	before := p.lacked
-	p.lacked = map[ledger.ClusterName]time.Time{}
+	p.lacked = map[ledger.ClusterName]lack{}
 	missing := p.contested()
 	if len(missing) == 0 {
 		return nil
@@ -64,16 +74,21 @@ func (p *paths) look(ctx context.Context) error {
 	if err != nil || !whole || census.Endpoints == 0 {
 		return err
 	}
+	now := p.clock.Now()
 	for cluster, shown := range missing {
+		known, ok := before[cluster]
+		if !ok || !known.shown.Equal(shown) {
+			known = lack{shown: shown, since: now}
+		}
 		switch {
 		case census.Bound[cluster]:
 		case !shown.After(census.Since.Add(time.Second)):
 			// Its shard may be away, and not have entered itself in an endpoint slice that was made since.
-		case before[cluster].Equal(shown):
+		case now.Sub(known.since) >= pathLacked:
 			log.FromContext(ctx).Info("a workspace that is bound nowhere gives up its path", "cluster", cluster)
 			p.directory.Forget(cluster)
 		default:
-			p.lacked[cluster] = shown
+			p.lacked[cluster] = known
 		}
 	}
 	return nil

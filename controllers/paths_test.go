@@ -50,7 +50,7 @@ func recreated() *directory.Directory {
 	return d
 }
 
-// A workspace that is out of sight loses its path when two complete lists in a row do not have it, and
+// A workspace that is out of sight loses its path when complete lists do not have it for a minute, and
 // another shows the path. Every doubt leaves the path to nobody.
 func TestPaths(t *testing.T) {
 	t.Parallel()
@@ -69,24 +69,27 @@ func TestPaths(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := recreated()
-			p := &paths{directory: d, oracle: &tt.counted}
+			now := clocktesting.NewFakeClock(time.Unix(0, 0))
+			p := &paths{directory: d, oracle: &tt.counted, clock: now}
 			for look := range 3 {
 				if err := p.look(t.Context()); !errors.Is(err, tt.err) {
 					t.Errorf("look = %v, want %v", err, tt.err)
 				}
-				if got, ok := d.Find("root:team"); ok != (tt.want && look > 0) {
+				if got, ok := d.Find("root:team"); ok != (tt.want && look == 2) {
 					t.Errorf("Find = %v, %t after %d looks", got, ok, look+1)
 				}
+				now.Step(pathLacked / 2)
 			}
 		})
 	}
 }
 
-// What was out of sight, shown, and out of sight again is looked for twice again.
+// What was out of sight, shown, and out of sight again is looked for all over again.
 func TestPaths_InSightInBetween(t *testing.T) {
 	t.Parallel()
 	d := recreated()
-	p := &paths{directory: d, oracle: &counted{census: live.Census{Endpoints: 1}}}
+	now := clocktesting.NewFakeClock(time.Unix(0, 0))
+	p := &paths{directory: d, oracle: &counted{census: live.Census{Endpoints: 1}}, clock: now}
 	for look := range 2 {
 		if err := p.look(t.Context()); err != nil {
 			t.Fatal(err)
@@ -96,6 +99,7 @@ func TestPaths_InSightInBetween(t *testing.T) {
 		}
 		d.Seen("https://b", binding("former"))
 		d.Closed("https://b")
+		now.Step(pathLacked)
 	}
 }
 

@@ -157,12 +157,10 @@ func (d *Directory) Gone(b *apisv1alpha2.APIBinding) {
 	}
 }
 
-// Missed forgets a binding that a list has left out. Nobody has seen what became of it.
+// Missed forgets a binding that a list has left out. Nobody has seen what became of it. The workspace keeps its path, as in
+// [Directory.Closed]: a shard that has just started may list no bindings for some seconds.
 func (d *Directory) Missed(b *apisv1alpha2.APIBinding) {
-	cluster := ledger.ClusterName(logicalcluster.From(b))
-	if last := d.drop(cluster, b.UID, func(of *bindings, _ binding) { of.went = false }); last {
-		d.show(cluster, "")
-	}
+	d.drop(ledger.ClusterName(logicalcluster.From(b)), b.UID, func(of *bindings, _ binding) { of.went = false })
 }
 
 // drop forgets a binding, and reports whether it was the last of its workspace.

@@ -156,6 +156,21 @@ func TestBindings_Path(t *testing.T) {
 	}
 }
 
+// A list may leave out a workspace that is bound: that of a shard that has just started. Nobody else gets its path meanwhile.
+func TestBindings_PathOfOneThatAListLeftOut(t *testing.T) {
+	t.Parallel()
+	d := newDirectory()
+	d.Seen(endpoint, binding("victim", "root:a"))
+	d.Seen("https://other", binding("forger", "root:a"))
+	d.Missed(binding("victim", "root:a"))
+	if got, ok := d.Find("root:a"); ok || d.Workspace("forger").Path != "" {
+		t.Errorf("Find(root:a) = %v, and the forger is at %q; want nobody there", got, d.Workspace("forger").Path)
+	}
+	if _, ok := d.OutOfSight()["victim"]; !ok || d.Bound("victim") {
+		t.Errorf("OutOfSight = %v, Bound = %t; want the victim, which is not bound", d.OutOfSight(), d.Bound("victim"))
+	}
+}
+
 // Each endpoint speaks for the bindings that it shows.
 func TestBindings_AtTwoEndpoints(t *testing.T) {
 	t.Parallel()
