@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
@@ -150,17 +151,7 @@ func (r *Reconciler) arrived(ctx context.Context, req door.Request) (a *arrival,
 // arriving reads what there is of the claim's name. It fails while it is not known what
 // the claim's workspace may use.
 func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, error) {
-	from := r.Directory.Workspace(req.Cluster)
-	if from.Path == "" {
-		return nil, fmt.Errorf("%w: the path of %s", errNewcomer, req.Cluster)
-	}
-	if r.Directory.Leaves(req.Cluster) {
-		return nil, fmt.Errorf("workspace %s gives up the export", req.Cluster)
-	}
-	cl, err := r.Catalog.Clusters.GetCluster(ctx, r.Directory.Engaged(req.Cluster)) // answered before it is engaged, too
-	if errors.Is(err, multicluster.ErrClusterNotFound) {
-		return nil, fmt.Errorf("%w: %w", errNewcomer, err)
-	}
+	from, cache, err := r.workspaceOf(ctx, req.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -177,27 +168,51 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 	// The reservation has the policy of the class. A later claim may get it, too, and each has its own
 	// policy, which its confirmation says.
 	a.claim.Spec.ReclaimPolicy = ""
-	name := client.ObjectKeyFromObject(a.claim)
 	a.holder = ledger.Holder{
-		Claim: promise.Of(from.Cluster, a.claim), Cluster: from.Cluster, Namespace: name.Namespace, Name: name.Name,
+		Claim: promise.Of(from.Cluster, a.claim), Cluster: from.Cluster, Namespace: a.claim.Namespace, Name: a.claim.Name,
 	}
-	former := &ipamv1alpha1.IPClaim{}
-	err = cl.GetCache().Get(ctx, name, former)
+	return a, a.lookUp(ctx, cache)
+}
+
+// workspaceOf returns the workspace of a CREATE, and its cache. It fails while it is not known what that may use.
+func (r *Reconciler) workspaceOf(ctx context.Context, name ledger.ClusterName) (from directory.Workspace, cache client.Reader, err error) {
+	from = r.Directory.Workspace(name)
+	if from.Path == "" {
+		return from, nil, fmt.Errorf("%w: the path of %s", errNewcomer, name)
+	}
+	if r.Directory.Leaves(name) {
+		return from, nil, fmt.Errorf("workspace %s gives up the export", name)
+	}
+	cl, err := r.Catalog.Clusters.GetCluster(ctx, r.Directory.Engaged(name)) // answered before it is engaged, too
+	if errors.Is(err, multicluster.ErrClusterNotFound) {
+		err = fmt.Errorf("%w: %w", errNewcomer, err)
+	}
+	if err != nil {
+		return from, nil, err
+	}
+	return from, cl.GetCache(), nil
+}
+
+// lookUp looks for a claim of the name, and for its record. A range has no record that tells of a former claim; so a server is
+// asked whether the cache lags.
+func (a *arrival) lookUp(ctx context.Context, cache client.Reader) error {
+	name, former := client.ObjectKeyFromObject(a.claim), &ipamv1alpha1.IPClaim{}
+	err := cache.Get(ctx, name, former)
 	if a.there = err == nil; err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("read claim %s: %w", name, err)
+		return fmt.Errorf("read claim %s: %w", name, err)
 	}
 	if !resolve.IsRange(a.claim) {
-		a.slot, err = record.Find(ctx, cl.GetCache(), name)
-		return a, err
+		a.slot, err = record.Find(ctx, cache, name)
+		return err
 	}
-	if a.there { // it has no record that tells of a former claim; so a server is asked whether the cache lags
-		before := a.holder
-		before.Claim = ledger.ClaimID(former.UID)
-		gone, err := r.Releases.Gone(ctx, before)
-		a.there = !gone
-		return a, err
+	if !a.there {
+		return nil
 	}
-	return a, nil
+	before := a.holder
+	before.Claim = ledger.ClaimID(former.UID)
+	gone, err := a.Releases.Gone(ctx, before)
+	a.there = !gone
+	return err
 }
 
 // poolRef names the pool of a block as the claim's workspace sees it, also one that would be made.

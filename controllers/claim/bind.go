@@ -40,17 +40,20 @@ func (p *pass) bind(ctx context.Context) (ledger.Block, error) {
 // never published.
 func (p *pass) unpublished(ctx context.Context, has bool) error {
 	// A cache that lags may show a claim that is gone, which would take the block along.
-	if err := p.blockless(ctx); err != nil || !has {
+	if err := p.shows(ctx, ""); err != nil || !has {
 		return err
 	}
 	return p.Ledger.Blocks.Release(ctx, ledger.ClaimID(p.claim.UID))
 }
 
-// blockless fails unless a server shows, now, that the claim is there and has no block. A cache that
-// lags may show a claim that is gone, or hide the block that was published for it.
-func (p *pass) blockless(ctx context.Context) error {
+// shows fails unless a server shows, now, that the claim is there with this block, or with none. A cache that lags may show
+// a claim that is gone, or hide the block that was published for it.
+// A kcp that was restored from an older copy knows neither the claim nor its record, and the cache
+// may be told of the record first. To write that again would be taken for proof that this kcp knew
+// the claim, and its block would be freed.
+func (p *pass) shows(ctx context.Context, block string) error {
 	now, err := p.Releases.Alive(ctx, p.holder())
-	if err == nil && (now == nil || now.Status.AllocatedCIDR != "") {
+	if err == nil && (now == nil || now.Status.AllocatedCIDR != block) {
 		return errUnsure
 	}
 	return err
@@ -128,7 +131,10 @@ func (p *pass) anyway() { p.Queue.AddAfter(p.request, askAgain) }
 func (p *pass) held(ctx context.Context) (ledger.Block, error) {
 	if !p.recorded() {
 		traced, end := step(ctx, "confirm")
-		block, ok, err := p.promises().Confirm(traced, p.from.Cluster, p.claim, p.shown)
+		block, ok, err := p.promises().Confirm(traced, p.from.Cluster, p.claim, func(ctx context.Context) (bool, error) {
+			err := p.shows(ctx, p.claim.Status.AllocatedCIDR)
+			return err == nil, err
+		})
 		end(err)
 		if ok || err != nil {
 			return block, err
@@ -139,7 +145,7 @@ func (p *pass) held(ctx context.Context) (ledger.Block, error) {
 		return p.takeRetained(ctx)
 	}
 	if err == nil && !p.recorded() {
-		_, err = p.shown(ctx)
+		err = p.shows(ctx, p.claim.Status.AllocatedCIDR)
 	}
 	return block, err
 }
@@ -150,7 +156,7 @@ func (p *pass) takeRetained(ctx context.Context) (ledger.Block, error) {
 	switch {
 	case err != nil:
 	case ok:
-		_, err = p.shown(ctx)
+		err = p.shows(ctx, p.claim.Status.AllocatedCIDR)
 	default:
 		err = p.unbacked(ctx)
 	}
@@ -158,18 +164,6 @@ func (p *pass) takeRetained(ctx context.Context) (ledger.Block, error) {
 		return ledger.Block{}, err
 	}
 	return p.take(ctx, block)
-}
-
-// shown asks a server for the claim, and fails unless it shows the block that the cache shows.
-// A kcp that was restored from an older copy knows neither the claim nor its record, and the cache
-// may be told of the record first. To write that again would be taken for proof that this kcp knew
-// the claim, and its block would be freed.
-func (p *pass) shown(ctx context.Context) (bool, error) {
-	now, err := p.Releases.Alive(ctx, p.holder())
-	if err == nil && (now == nil || now.Status.AllocatedCIDR != p.claim.Status.AllocatedCIDR) {
-		err = errUnsure
-	}
-	return err == nil, err
 }
 
 // recorded reports whether the claim has its own record. Its block was confirmed before that

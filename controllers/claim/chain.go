@@ -166,12 +166,13 @@ func (d *decision) carve(ctx context.Context, plan resolve.Plan, level resolve.L
 			return made, nil
 		case above.ID == "" && errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining):
 			continue // the catalog lags behind the ledger
-		case refusedRoom(err):
+		case refusedRoom(err), overClass(err):
 			tried = append(tried, miss{c, err})
-		case overClass(err):
-			return made, d.refuseLevel(plan, level, append(tried, miss{c, err}))
 		default:
 			return made, fmt.Errorf("make a pool of class %s in pool %s: %w", level.Class.Name, c.Pool.Name, err)
+		}
+		if overClass(err) {
+			break
 		}
 	}
 	return made, d.refuseLevel(plan, level, tried)

@@ -145,12 +145,13 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 			return ledger.Block{}, err
 		case errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining), errors.Is(err, ledger.ErrOutOfRange):
 			continue // the catalog lags behind the ledger
-		case refusedRoom(err):
+		case refusedRoom(err), overClass(err):
 			tried = append(tried, miss{c, err})
-		case overClass(err):
-			return ledger.Block{}, d.refuse(plan, append(tried, miss{c, err}))
 		default:
 			return ledger.Block{}, fmt.Errorf("bind in pool %s: %w", c.Pool.Name, err)
+		}
+		if overClass(err) {
+			break
 		}
 	}
 	return ledger.Block{}, d.refuse(plan, tried)

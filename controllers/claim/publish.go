@@ -25,7 +25,8 @@ func (p *pass) publish(ctx context.Context, block ledger.Block) error {
 	if err != nil {
 		return err
 	}
-	if policy := p.policy(block); policy != block.Policy {
+	// The claim's word as it stands now, else what the class said when the block was bound.
+	if policy := cmp.Or(ledger.ReclaimPolicy(p.claim.Spec.ReclaimPolicy), block.Policy); policy != block.Policy {
 		if err := p.Ledger.Retained.SetPolicy(ctx, block.Holder.Claim, policy); err != nil {
 			return err
 		}
@@ -47,15 +48,6 @@ func (p *pass) publish(ctx context.Context, block ledger.Block) error {
 	}
 	log.FromContext(ctx).Info("bound", "pool", poolRef.Name, "prefix", block.Prefix)
 	return nil
-}
-
-// policy is what becomes of the block: the claim's word as it stands now, else
-// what the class said when the block was bound.
-func (p *pass) policy(block ledger.Block) ledger.ReclaimPolicy {
-	if own := p.claim.Spec.ReclaimPolicy; own != "" {
-		return ledger.ReclaimPolicy(own)
-	}
-	return block.Policy
 }
 
 // writeRecord creates the record, or brings the existing one up to date.

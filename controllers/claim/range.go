@@ -94,7 +94,7 @@ func heldBy(pool ledger.Pool, by ledger.Holder, from ledger.ClusterName) *outcom
 
 // reconcileRange lets a claim hold its range, and shows that.
 func (p *pass) reconcileRange(ctx context.Context) error {
-	if held, ok := p.Ledger.Derived.Held(ledger.ClaimID(p.claim.UID)); ok && p.shows(held) {
+	if held, ok := p.Ledger.Derived.Held(ledger.ClaimID(p.claim.UID)); ok && showsRange(p.claim, held) {
 		p.memory.found(p.claim.UID)
 		p.waiting.leave(p.request)
 		return nil
@@ -118,10 +118,10 @@ func (p *pass) reconcileRange(ctx context.Context) error {
 	return nil
 }
 
-// shows reports whether the claim shows the range that it holds, as it should.
-func (p *pass) shows(held ledger.Pool) bool {
-	status := &p.claim.Status
-	return status.Phase == ipamv1alpha1.ClaimBound && status.ObservedGeneration == p.claim.Generation && !outcome.Failing(status.Conditions) &&
+// showsRange reports whether a claim shows the range that it holds, as it should.
+func showsRange(claim *ipamv1alpha1.IPClaim, held ledger.Pool) bool {
+	status := &claim.Status
+	return status.Phase == ipamv1alpha1.ClaimBound && status.ObservedGeneration == claim.Generation && !outcome.Failing(status.Conditions) &&
 		status.AllocatedCIDR == held.CIDR.String() && status.PoolRef != nil && status.PoolRef.Name == held.Name
 }
 

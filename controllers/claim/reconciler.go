@@ -191,11 +191,16 @@ func (p *pass) write(ctx context.Context, before *patch.Helper) error {
 
 // reconcile brings the claim's status to what it should be. The caller writes it.
 func (p *pass) reconcile(ctx context.Context) error {
+	switch {
+	case !p.claim.DeletionTimestamp.IsZero():
+		return p.releasing(ctx)
+	case p.Directory.Leaves(p.from.Cluster):
+		return nil // the claim is about to be deleted, and nothing can be made beside it
+	case resolve.IsRange(p.claim):
+		return p.reconcileRange(ctx)
+	}
 	if done, err := p.guard(ctx); done || err != nil {
 		return err
-	}
-	if resolve.IsRange(p.claim) {
-		return p.reconcileRange(ctx)
 	}
 	block, err := p.bind(ctx)
 	if err != nil {
@@ -205,25 +210,14 @@ func (p *pass) reconcile(ctx context.Context) error {
 	p.bound = true
 	err = p.publish(ctx, block)
 	if _, barred := errors.AsType[*record.BarredError](err); barred || apierrors.IsAlreadyExists(err) {
-		return p.fail(ctx, err)
+		err = p.fail(ctx, err)
 	}
 	return err
 }
 
-// guard reports whether there is nothing to do: the claim is being deleted, its workspace gives up the export, or the
-// claim is bound. It fails while the caches are known to be behind. Else it has found the place of the claim's record.
+// guard reports whether there is nothing to do, as the claim is bound. It fails while the caches are known to be behind.
+// Else it has found the place of the claim's record.
 func (p *pass) guard(ctx context.Context) (done bool, err error) {
-	if !p.claim.DeletionTimestamp.IsZero() {
-		p.leave()
-		p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
-		return true, p.releasing(ctx)
-	}
-	if p.Directory.Leaves(p.from.Cluster) {
-		return true, nil // the claim is about to be deleted, and nothing can be made beside it
-	}
-	if resolve.IsRange(p.claim) {
-		return false, nil // it has no record
-	}
 	p.slot, err = record.Find(ctx, p.cluster.GetClient(), client.ObjectKeyFromObject(p.claim))
 	switch {
 	case err != nil:

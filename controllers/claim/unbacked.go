@@ -49,9 +49,11 @@ func (p *pass) unbacked(ctx context.Context) error {
 		"%s was shown and never given to this claim; it is taken back", shown)}
 }
 
-// releasing takes back a block that a claim shows, and never had, while the claim is being deleted: a finalizer may keep the
-// claim for ever, and with it a workspace that gives up the export.
+// releasing ends the waits of a claim that is being deleted, and takes back a block that the claim shows, and never had: a
+// finalizer may keep the claim for ever, and with it a workspace that gives up the export.
 func (p *pass) releasing(ctx context.Context) (err error) {
+	p.leave()
+	p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
 	if p.claim.Status.AllocatedCIDR == "" {
 		return nil
 	}

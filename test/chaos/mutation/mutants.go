@@ -299,7 +299,7 @@ var general = []Mutant{
 	{
 		Name:  "a block is freed because a cache shows no claim with it",
 		File:  "controllers/claim/bind.go",
-		Old:   "(now == nil || now.Status.AllocatedCIDR != \"\") {",
+		Old:   "(now == nil || now.Status.AllocatedCIDR != block) {",
 		New:   "(now != nil && false) {",
 		Suite: Suite{Package: "./controllers/claim"},
 	},
