@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -63,7 +62,7 @@ func (p *pass) shows(ctx context.Context, block string) error {
 func (p *pass) decision() *decision {
 	return &decision{
 		Reconciler: p.Reconciler, claim: p.claim, from: p.from, holder: p.holder(),
-		since: p.claim.CreationTimestamp.Time, ask: p.ask, waits: p, lives: p.lives,
+		since: p.claim.CreationTimestamp.Time, ask: p.ask, waits: p.waits, lives: p.lives,
 	}
 }
 
@@ -85,51 +84,11 @@ func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) 
 	return p.Ledger.Blocks.Bind(ctx, r)
 }
 
-// enter implements waits.
-func (p *pass) enter(topics []topic) bool {
-	p.waiting.enter(p.request, p.claim, topics)
-	return true
-}
-
-// nowhere implements waits.
-func (p *pass) nowhere() {
-	p.waiting.occupy(p.request, 0, 0)
-	p.Ledger.Waits.Withdraw(ledger.ClaimID(p.claim.UID))
-}
-
-// at implements waits.
-func (p *pass) at(requests []ledger.Request) bool {
-	if over := p.waiting.occupy(p.request, len(requests), p.MaxWaits); over > 0 {
-		p.Ledger.Waits.Withdraw(ledger.ClaimID(p.claim.UID))
-		p.Queue.AddAfter(p.request, untilTurn(over))
-		return false
-	}
-	pools := make([]ledger.PoolID, len(requests))
-	for i, r := range requests {
-		pools[i] = r.Pool
-		p.Ledger.Waits.Add(r)
-	}
-	p.Ledger.Waits.KeepOnly(ledger.ClaimID(p.claim.UID), pools...)
-	return true
-}
-
-// unchecked implements waits. Soon after the start the pool controller is about to compare.
-func (p *pass) unchecked(r ledger.Request) error {
-	if time.Since(p.started()) >= checking {
-		return nil
-	}
-	p.Ledger.Waits.Add(r)
-	return errUnchecked
-}
-
-// anyway implements waits.
-func (p *pass) anyway() { p.Queue.AddAfter(p.request, askAgain) }
-
 // held returns the block of a claim that shows one: of a claim that was bound before, or whose
 // CREATE was answered. It is never exchanged for another. A claim that shows one which it was
 // never given loses that: see unbacked.
 func (p *pass) held(ctx context.Context) (ledger.Block, error) {
-	if !p.recorded() {
+	if !p.slot.own() {
 		traced, end := step(ctx, "confirm")
 		block, ok, err := p.promises().Confirm(traced, p.from.Cluster, p.claim, func(ctx context.Context) (bool, error) {
 			err := p.shows(ctx, p.claim.Status.AllocatedCIDR)
@@ -144,7 +103,7 @@ func (p *pass) held(ctx context.Context) (ledger.Block, error) {
 	if err == nil && !ok {
 		return p.takeRetained(ctx)
 	}
-	if err == nil && !p.recorded() {
+	if err == nil && !p.slot.own() {
 		err = p.shows(ctx, p.claim.Status.AllocatedCIDR)
 	}
 	return block, err
@@ -166,13 +125,6 @@ func (p *pass) takeRetained(ctx context.Context) (ledger.Block, error) {
 	return p.take(ctx, block)
 }
 
-// recorded reports whether the claim has its own record. Its block was confirmed before that
-// was written.
-func (p *pass) recorded() bool {
-	record := p.slot.Record
-	return record != nil && record.Spec.ClaimRef != nil && record.Spec.ClaimRef.UID == p.claim.UID
-}
-
 // adoptReservation gives a claim that was stored without an answer the block that was reserved for it: the
 // answer came too late, or got lost. To bind another block would be one too many, for an address
 // that the claim asks for, or for a limit. ok is false if nothing is reserved.
@@ -181,7 +133,7 @@ func (p *pass) adoptReservation(ctx context.Context) (b ledger.Block, ok bool, e
 	if !p.Ledger.Reservations.Has(id) {
 		return ledger.Block{}, false, nil
 	}
-	if p.age() < claiming {
+	if p.clock.Since(p.claim.CreationTimestamp.Time) < claiming {
 		return ledger.Block{}, false, errTurn // it may be that of a former claim, whose deletion is being settled
 	}
 	reserved, ok, err := p.Ledger.Blocks.Lookup(ctx, id)
@@ -197,7 +149,7 @@ func (p *pass) adoptReservation(ctx context.Context) (b ledger.Block, ok bool, e
 		return ledger.Block{}, false, nil
 	}
 	if err == nil {
-		p.nowhere()
+		p.waits.nowhere()
 	}
 	return b, err == nil, err
 }
@@ -206,14 +158,14 @@ func (p *pass) adoptReservation(ctx context.Context) (b ledger.Block, ok bool, e
 // claim, if it shows one.
 func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 	record := p.slot.Record
-	if record == nil || p.recorded() {
+	if record == nil || p.slot.own() {
 		return nil
 	}
 	if record.Spec.ClaimRef == nil {
 		if done, err := p.promises().Superseded(ctx, record, own); done || err != nil {
-			return cmp.Or(err, p.dropFormer(ctx))
+			return cmp.Or(err, p.slot.dropFormer(ctx))
 		}
-		p.enter([]topic{recordTopicOf(p.from.Cluster, record.Namespace, record.Name)})
+		p.waits.enter([]topic{recordTopicOf(p.from.Cluster, record.Namespace, record.Name)})
 		return retained(record)
 	}
 	former := p.holder() // of the same name: the record says so

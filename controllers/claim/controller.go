@@ -161,7 +161,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 // recordOf is the record of a claim as the cache shows it; nil if it shows none.
 func recordOf(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPAllocation {
 	slot, err := record.Find(ctx, cache, client.ObjectKeyFromObject(claim))
-	if err != nil || slot.Record == nil || slot.Record.Spec.ClaimRef == nil || slot.Record.Spec.ClaimRef.UID != claim.UID {
+	if err != nil || !records(slot.Record, claim) {
 		return nil
 	}
 	return slot.Record

@@ -187,7 +187,7 @@ func (p *pass) confirmAlive(ctx context.Context) error {
 		return err
 	}
 	if gone {
-		p.leave()
+		p.waits.leave()
 		unmet.remove(p.request)
 		return errGone
 	}

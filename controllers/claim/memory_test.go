@@ -20,18 +20,18 @@ import (
 
 func TestMemory_RecordJustMade(t *testing.T) {
 	m, clock := newMemory()
-	if m.hides("uid", slot("")) {
+	if m.hides("uid", shownSlot("")) {
 		t.Error("the cache is not believed, and nothing was written")
 	}
-	m.made("uid", slot(""))
-	if !m.hides("uid", slot("")) {
+	m.made("uid", shownSlot(""))
+	if !m.hides("uid", shownSlot("")) {
 		t.Error("the cache is believed that does not show yet what was written")
 	}
-	if m.hides("uid", slot("2")) {
+	if m.hides("uid", shownSlot("2")) {
 		t.Error("the cache is not believed when it shows another record than before")
 	}
 	clock.SetTime(clock.Now().Add(cacheLag))
-	if m.hides("uid", slot("")) {
+	if m.hides("uid", shownSlot("")) {
 		t.Error("the cache is never believed again")
 	}
 }
@@ -39,12 +39,12 @@ func TestMemory_RecordJustMade(t *testing.T) {
 // The record of a former claim, deleted, may be shown when that of the new one is made.
 func TestMemory_FormerRecordStillShown(t *testing.T) {
 	m, _ := newMemory()
-	m.made("uid", slot("1"))
-	if !m.hides("uid", slot("1")) {
+	m.made("uid", shownSlot("1"))
+	if !m.hides("uid", shownSlot("1")) {
 		t.Error("the cache is believed that shows what was deleted")
 	}
 	m.found("uid")
-	if m.hides("uid", slot("1")) {
+	if m.hides("uid", shownSlot("1")) {
 		t.Error("the cache is not believed after the record was seen")
 	}
 }
@@ -52,16 +52,16 @@ func TestMemory_FormerRecordStillShown(t *testing.T) {
 // A record that is in the way and never shows is an error in the end.
 func TestMemory_RecordInTheWay(t *testing.T) {
 	m, clock := newMemory()
-	m.made("uid", slot(""))
+	m.made("uid", shownSlot(""))
 	clock.SetTime(clock.Now().Add(time.Hour)) // the server was away
-	if !m.met("uid", slot("")) || !m.hides("uid", slot("")) {
+	if !m.met("uid", shownSlot("")) || !m.hides("uid", shownSlot("")) {
 		t.Error("the cache gets no time to show what is in the way")
 	}
 	clock.SetTime(clock.Now().Add(cacheLag))
-	if m.met("uid", slot("")) || m.hides("uid", slot("")) {
+	if m.met("uid", shownSlot("")) || m.hides("uid", shownSlot("")) {
 		t.Error("what the cache does not show for so long is no lag")
 	}
-	if !m.met("uid", slot("1")) {
+	if !m.met("uid", shownSlot("1")) {
 		t.Error("the cache that shows something new gets no time to show more")
 	}
 }
@@ -71,8 +71,8 @@ func newMemory() (*memory, *testclock.FakePassiveClock) {
 	return &memory{clock: clock}, clock
 }
 
-// slot is one whose record has that version; without one there is no record.
-func slot(version string) record.Slot {
+// shownSlot is one whose record has that version; without one there is no record.
+func shownSlot(version string) record.Slot {
 	if version == "" {
 		return record.Slot{Name: "alloc-1"}
 	}
@@ -85,7 +85,7 @@ func slot(version string) record.Slot {
 // name, and the cache shows all there is to know of it.
 func TestMemory_AnotherName(t *testing.T) {
 	m, _ := newMemory()
-	m.met("uid", slot(""))
+	m.met("uid", shownSlot(""))
 	if m.hides("uid", record.Slot{Name: "alloc-2"}) {
 		t.Error("hides(alloc-2) = true after alloc-1 was in the way; want false")
 	}
@@ -134,7 +134,8 @@ func TestConfirm(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			ledger, servers := &withdrawals{}, &tt.servers
-			p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: views.Ledger{Waits: ledger}, Releases: servers}}, claim: gen.Claim("c")}
+			r, claim := &Reconciler{Options: Options{Ledger: views.Ledger{Waits: ledger}, Releases: servers}}, gen.Claim("c")
+			p := &pass{Reconciler: r, claim: claim, waits: r.waiter(requestIn("tenant", "c"), claim)}
 			if tt.denied {
 				p.memory.markGone(p.claim.UID)
 			}

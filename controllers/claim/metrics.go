@@ -123,36 +123,3 @@ func (l *lacks) sum() (counts map[ipamv1alpha1.Reason]int, oldest map[ipamv1alph
 	}
 	return counts, oldest
 }
-
-// measure shows in the metrics how the pass has ended. One that found nothing to
-// do is not timed, and one that will look again has not ended.
-func (p *pass) measure(begun time.Time, err error) {
-	switch {
-	case p.reason != "":
-		since := p.claim.CreationTimestamp.Time
-		if p.claim.Status.AllocatedCIDR != "" {
-			since = begun // it has had its block for long
-		}
-		unmet.note(p.request, p.reason, since)
-	case err == nil:
-		unmet.remove(p.request)
-	}
-	if result := p.result(err); result != "" {
-		durations.WithLabelValues(result).Observe(time.Since(begun).Seconds())
-	}
-}
-
-// result is how the pass has ended; empty if that says nothing.
-func (p *pass) result(err error) string {
-	switch {
-	case p.reason == ipamv1alpha1.ReasonError:
-		return resultFailed
-	case err != nil:
-		return ""
-	case p.reason != "":
-		return resultRefused
-	case p.bound:
-		return resultBound
-	}
-	return ""
-}

@@ -72,33 +72,33 @@ func TestMeasure(t *testing.T) {
 	made := time.Unix(100, 0)
 	for _, tt := range []struct {
 		name   string
-		pass   pass
+		report report
 		cidr   string
 		err    error
 		result string
 		unmet  bool // counted since the claim was made
 	}{
-		{name: "bound", pass: pass{bound: true}, result: resultBound},
+		{name: "bound", report: report{bound: true}, result: resultBound},
 		{name: "nothing to do"},
-		{name: "refused", pass: pass{reason: ipamv1alpha1.ReasonPoolExhausted}, result: resultRefused, unmet: true},
-		{name: "refused, and not written", pass: pass{reason: ipamv1alpha1.ReasonPoolExhausted}, err: errors.New("conflict"), unmet: true},
-		{name: "failed", pass: pass{reason: ipamv1alpha1.ReasonError}, err: errors.New("etcd"), result: resultFailed, unmet: true},
-		{name: "bound, and not written", pass: pass{bound: true}, err: errors.New("conflict")},
-		{name: "bound before, and failed", pass: pass{reason: ipamv1alpha1.ReasonError}, cidr: "10.0.0.0/28", err: errors.New("etcd"), result: resultFailed},
+		{name: "refused", report: report{reason: ipamv1alpha1.ReasonPoolExhausted}, result: resultRefused, unmet: true},
+		{name: "refused, and not written", report: report{reason: ipamv1alpha1.ReasonPoolExhausted}, err: errors.New("conflict"), unmet: true},
+		{name: "failed", report: report{reason: ipamv1alpha1.ReasonError}, err: errors.New("etcd"), result: resultFailed, unmet: true},
+		{name: "bound, and not written", report: report{bound: true}, err: errors.New("conflict")},
+		{name: "bound before, and failed", report: report{reason: ipamv1alpha1.ReasonError}, cidr: "10.0.0.0/28", err: errors.New("etcd"), result: resultFailed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			durations.Reset()
-			p := tt.pass
-			p.request, p.claim = requestIn("w", tt.name), gen.Claim("c")
-			p.claim.CreationTimestamp = metav1.NewTime(made)
-			p.claim.Status.AllocatedCIDR = tt.cidr
-			t.Cleanup(func() { unmet.remove(p.request) })
-			p.measure(time.Now(), tt.err)
+			r := tt.report
+			r.request, r.claim = requestIn("w", tt.name), gen.Claim("c")
+			r.claim.CreationTimestamp = metav1.NewTime(made)
+			r.claim.Status.AllocatedCIDR = tt.cidr
+			t.Cleanup(func() { unmet.remove(r.request) })
+			r.measure(time.Now(), tt.err)
 			timed := gathered(t, durations)
 			if len(timed) > 1 || (tt.result != "") != (timed["ipam_allocation_duration_seconds "+tt.result] == 1) {
 				t.Errorf("timed %v, want one result %q", timed, tt.result)
 			}
-			oldest := gathered(t, unmet)["ipam_unmet_claims_oldest_timestamp_seconds "+string(p.reason)]
+			oldest := gathered(t, unmet)["ipam_unmet_claims_oldest_timestamp_seconds "+string(r.reason)]
 			if tt.unmet != (oldest == 100) {
 				t.Errorf("unmet since %v", oldest)
 			}

@@ -7,14 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
-	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
@@ -34,53 +32,19 @@ func (p *pass) publish(ctx context.Context, block ledger.Block) error {
 	}
 	pool, _ := p.Ledger.Pools.Get(block.Pool)
 	want := record.New(p.claim, block, record.Place{Name: p.slot.Name, Pool: poolRef, Scope: record.Scope(pool)})
-	if err := p.writeRecord(ctx, want, block); err != nil {
+	if err := p.slot.write(ctx, want, block); err != nil {
 		return err
 	}
 	if outcome.Failing(p.claim.Status.Conditions) {
-		p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonReconciled, "bound to "+block.Prefix.String())
+		p.report.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonReconciled, "bound to "+block.Prefix.String())
 	}
-	p.correct(block)
+	p.report.correct(block)
 	disputed := meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
 	succeeded(p.claim, block, poolRef, p.slot.Name)
 	if block.State == ledger.Disputed && !disputed {
-		p.warn(&outcome.Refusal{Reason: ipamv1alpha1.ReasonDisputed, Message: disputeOver(block)})
+		p.report.warn(&outcome.Refusal{Reason: ipamv1alpha1.ReasonDisputed, Message: disputeOver(block)})
 	}
 	log.FromContext(ctx).Info("bound", "pool", poolRef.Name, "prefix", block.Prefix)
-	return nil
-}
-
-// writeRecord creates the record, or brings the existing one up to date.
-func (p *pass) writeRecord(ctx context.Context, want *ipamv1alpha1.IPAllocation, block ledger.Block) error {
-	existing := p.slot.Record
-	if !p.recorded() {
-		return p.createRecord(ctx, want)
-	}
-	updated := existing.DeepCopy()
-	updated.Spec, updated.Status = want.Spec, want.Status
-	updated.Status.Conditions = existing.DeepCopy().Status.Conditions
-	dispute(&updated.Status.Conditions, existing.Generation, block)
-	if !equality.Semantic.DeepEqual(existing, updated) {
-		outcome.Observe(updated.Status.Conditions, existing.Generation+1)
-	}
-	if err := patch.Snapshot(existing).PatchWhole(ctx, p.cluster.GetClient(), updated); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("update IPAllocation %s: %w", want.Name, err)
-	}
-	return nil
-}
-
-// createRecord creates the record, where the cache shows none of this claim.
-func (p *pass) createRecord(ctx context.Context, want *ipamv1alpha1.IPAllocation) error {
-	ctx, end := step(ctx, "create record")
-	err := p.maker.Create(ctx, p.cluster.GetClient(), p.from.Cluster, want)
-	end(err)
-	if apierrors.IsAlreadyExists(err) && p.memory.met(p.claim.UID, p.slot) {
-		return errUnseen
-	}
-	if err != nil {
-		return fmt.Errorf("create IPAllocation %s: %w", want.Name, err)
-	}
-	p.memory.made(p.claim.UID, p.slot)
 	return nil
 }
 
@@ -90,7 +54,7 @@ func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool 
 	status := &claim.Status
 	return status.Phase == ipamv1alpha1.ClaimBound &&
 		status.ObservedGeneration == claim.Generation && !outcome.Failing(status.Conditions) &&
-		record != nil && record.Spec.ClaimRef != nil && record.Spec.ClaimRef.UID == claim.UID &&
+		records(record, claim) &&
 		record.Status.AllocatedCIDR == status.AllocatedCIDR && record.Status.Address == status.Address &&
 		status.PoolRef != nil && equality.Semantic.DeepEqual(*status.PoolRef, record.Spec.PoolRef) &&
 		status.BoundAllocationRef != nil && status.BoundAllocationRef.Name == record.Name
@@ -148,18 +112,4 @@ func requested(spec ipamv1alpha1.IPClaimSpec, plan resolve.Plan) string {
 		return text
 	}
 	return fmt.Sprintf("/%d", length)
-}
-
-// component is the reporter of the controller's events.
-const component = "ipam-controller"
-
-// warn emits the event of a refusal. Success has none, unless something had failed: it
-// is in the status.
-func (p *pass) warn(refusal *outcome.Refusal) {
-	p.tell(corev1.EventTypeWarning, refusal.Reason, refusal.Message)
-}
-
-// tell emits an event on the claim.
-func (p *pass) tell(kind string, reason ipamv1alpha1.Reason, message string) {
-	p.cluster.GetEventRecorder(component).Eventf(p.claim, nil, kind, string(reason), "Allocate", "%s", message)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -104,15 +103,15 @@ func (p *pass) reconcileRange(ctx context.Context) error {
 	}
 	block, err := p.obtainRange(ctx)
 	if err != nil {
-		return p.unmet(ctx, err)
+		return p.report.unmet(ctx, err)
 	}
 	p.waiting.leave(p.request)
-	p.bound = true
+	p.report.bound = true
 	poolRef, err := p.poolRef(p.from.Cluster, block)
 	if err != nil {
 		return err
 	}
-	p.correct(block)
+	p.report.correct(block)
 	succeeded(p.claim, block, poolRef, "")
 	log.FromContext(ctx).Info("holds a range", "pool", poolRef.Name, "prefix", block.Prefix)
 	return nil
@@ -166,12 +165,4 @@ func (p *pass) regainRange(ctx context.Context, shown netip.Prefix) (ledger.Bloc
 		}
 		return d.hold(ctx, pool)
 	})
-}
-
-// correct notes that the claim has another block than it shows.
-func (p *pass) correct(block ledger.Block) {
-	if shown := p.claim.Status.AllocatedCIDR; shown != "" && shown != block.Prefix.String() {
-		corrections.Inc()
-		p.tell(corev1.EventTypeWarning, ipamv1alpha1.ReasonError, fmt.Sprintf("%s was shown and never given to this claim, which has %s", shown, block.Prefix))
-	}
 }

@@ -66,9 +66,10 @@ type pass struct {
 	cluster cluster.Cluster
 	from    directory.Workspace
 	claim   *ipamv1alpha1.IPClaim
-	slot    record.Slot         // of the claim's IPAllocation
-	bound   bool                // the block was published
-	reason  ipamv1alpha1.Reason // why it was not
+	slot    slot
+	waits   waiter
+	shown   showing
+	report  report
 }
 
 // Reconcile reconciles one claim.
@@ -103,12 +104,17 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 	if r.memory.outdated(claim.UID, claim.ResourceVersion) {
 		return nil // the event of our own write is on its way
 	}
+	from := r.Directory.Workspace(r.Directory.Ledger(req.ClusterName))
 	p := &pass{
 		Reconciler: r,
 		request:    req,
 		cluster:    cl,
-		from:       r.Directory.Workspace(r.Directory.Ledger(req.ClusterName)),
+		from:       from,
 		claim:      claim,
+		slot:       slot{claim: claim, cluster: from.Cluster, client: cl.GetClient(), maker: &r.maker, memory: &r.memory},
+		waits:      r.waiter(req, claim),
+		shown:      showing{Options: r.Options, from: from, claim: claim},
+		report:     report{request: req, claim: claim, cluster: cl, memory: &r.memory, clock: r.clock},
 	}
 	return p.run(ctx)
 }
@@ -122,8 +128,8 @@ func (p *pass) run(ctx context.Context) error {
 	} else if p.claim.ResourceVersion != read {
 		p.memory.wrote(p.claim.UID, read)
 	}
-	p.measure(begun, err)
-	p.tellSpan(ctx, err)
+	p.report.measure(begun, err)
+	p.report.tellSpan(ctx, err)
 	if apierrors.IsNotFound(err) {
 		// Deleted meanwhile, as the cache will say. Its block may have been bound after
 		// the deletion was looked into. While kcp moves the workspace to another schema it
@@ -204,13 +210,13 @@ func (p *pass) reconcile(ctx context.Context) error {
 	}
 	block, err := p.bind(ctx)
 	if err != nil {
-		return p.unmet(ctx, err)
+		return p.report.unmet(ctx, err)
 	}
 	p.waiting.leave(p.request)
-	p.bound = true
+	p.report.bound = true
 	err = p.publish(ctx, block)
 	if _, barred := errors.AsType[*record.BarredError](err); barred || apierrors.IsAlreadyExists(err) {
-		err = p.fail(ctx, err)
+		err = p.report.fail(ctx, err)
 	}
 	return err
 }
@@ -218,35 +224,16 @@ func (p *pass) reconcile(ctx context.Context) error {
 // guard reports whether there is nothing to do, as the claim is bound. It fails while the caches are known to be behind.
 // Else it has found the place of the claim's record.
 func (p *pass) guard(ctx context.Context) (done bool, err error) {
-	p.slot, err = record.Find(ctx, p.cluster.GetClient(), client.ObjectKeyFromObject(p.claim))
-	switch {
+	switch err := p.slot.find(ctx); {
 	case err != nil:
 		return false, err
 	case bound(p.claim, p.slot.Record) && !p.doubts():
 		p.memory.found(p.claim.UID)
 		return true, nil
-	case p.memory.hides(p.claim.UID, p.slot):
+	case p.memory.hides(p.claim.UID, p.slot.Slot):
 		return false, errUnseen
 	}
 	return false, p.confirmAlive(ctx)
-}
-
-// leave ends all waits of the claim.
-func (p *pass) leave() {
-	p.waiting.leave(p.request)
-	p.Ledger.Waits.Withdraw(ledger.ClaimID(p.claim.UID))
-}
-
-// unmet records why the claim has no block: a refusal, or a fault, unless that is over in a moment.
-func (p *pass) unmet(ctx context.Context, err error) error {
-	if refusal, ok := errors.AsType[*outcome.Refusal](err); ok {
-		p.refuse(ctx, refusal)
-		return nil
-	}
-	if errors.Is(err, errTurn) || errors.Is(err, errBehind) || (errors.Is(err, errFormer) || errors.Is(err, errUnsure)) && p.age() < settling {
-		return err
-	}
-	return p.fail(ctx, err)
 }
 
 // errUnchecked: the pool has not been compared with the published records yet.
@@ -264,6 +251,3 @@ func stillHolds(record *ipamv1alpha1.IPAllocation) error {
 var errUnseen = errors.New("the cache does not show the IPAllocation yet")
 
 func (p *pass) holder() ledger.Holder { return promise.HolderOf(p.from.Cluster, p.claim) }
-
-// age is how long the claim is there.
-func (p *pass) age() time.Duration { return p.clock.Since(p.claim.CreationTimestamp.Time) }

@@ -1,16 +1,12 @@
 package claim
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -187,39 +183,4 @@ func keeps(record *ipamv1alpha1.IPAllocation) string {
 		said += " until " + at.Format(time.RFC3339)
 	}
 	return said
-}
-
-// refuse records why the claim waits, with an event when that is news.
-func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
-	p.reason = refusal.Reason
-	if outcome.Changed(p.claim.Status.Conditions, refusal) || p.untold() {
-		refusals.WithLabelValues(string(refusal.Reason)).Inc()
-		p.warn(refusal)
-		log.FromContext(ctx).Info("refused", "reason", refusal.Reason, "message", refusal.Message)
-	}
-	refused(p.claim, refusal)
-}
-
-// untold reports whether the claim's first refusal was not told yet, though its status shows
-// one: the door has put it there.
-func (p *pass) untold() bool { return p.age() < telling && !unmet.knows(p.request) }
-
-// fail records a fault that is being retried, with an event when it is the first, and returns it for
-// the log. A shutdown is none.
-func (p *pass) fail(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.Is(err, errUnchecked) || apierrors.IsConflict(err) {
-		return err
-	}
-	refusal, err := outcome.Failed(err)
-	p.reason = refusal.Reason
-	again := p.memory.recordFailure(p.claim.UID)
-	if p.claim.Status.AllocatedCIDR != "" && (!again || p.age() < unfinished) {
-		return err
-	}
-	if !outcome.Failing(p.claim.Status.Conditions) {
-		refusals.WithLabelValues(string(refusal.Reason)).Inc()
-		p.warn(refusal)
-	}
-	refused(p.claim, refusal)
-	return err
 }

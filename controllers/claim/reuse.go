@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -134,11 +131,11 @@ func (p *pass) reuse(ctx context.Context) (ledger.Block, error) {
 		return ledger.Block{}, err
 	}
 	if done, err := p.promises().Superseded(ctx, p.slot.Record, own); done || err != nil {
-		return own, cmp.Or(err, p.dropFormer(ctx))
+		return own, cmp.Or(err, p.slot.dropFormer(ctx))
 	}
 	block, err := p.decision().former(ctx, p.slot.Record)
 	if err != nil {
-		p.nowhere()
+		p.waits.nowhere()
 		if _, refused := errors.AsType[*outcome.Refusal](err); refused && has {
 			err = cmp.Or(p.unpublished(ctx, has), err)
 		}
@@ -150,8 +147,8 @@ func (p *pass) reuse(ctx context.Context) (ledger.Block, error) {
 	if block, err = p.take(ctx, block); err != nil {
 		return ledger.Block{}, err
 	}
-	p.nowhere()
-	return block, p.dropFormer(ctx)
+	p.waits.nowhere()
+	return block, p.slot.dropFormer(ctx)
 }
 
 // take has the ledger give the retained block to the claim.
@@ -168,19 +165,4 @@ func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block
 // promises gives claims the blocks that they were promised.
 func (r *Reconciler) promises() promise.Keeper {
 	return promise.Keeper{Ledger: r.Ledger, Reclaims: r.Catalog.Reclaims}
-}
-
-// dropFormer deletes the retained record of the former claim, whose block this claim has: its claimRef
-// could never be set again. What has the same name by now is another record.
-func (p *pass) dropFormer(ctx context.Context) error {
-	former := p.slot.Record
-	err := p.cluster.GetClient().Delete(ctx, former, client.Preconditions{UID: new(former.UID)})
-	if apierrors.IsConflict(err) {
-		return errUnseen
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete IPAllocation %s of the former claim: %w", former.Name, err)
-	}
-	p.slot.Record = nil
-	return nil
 }

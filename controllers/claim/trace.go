@@ -70,20 +70,6 @@ func (r *Reconciler) span(ctx context.Context, req door.Request) (_ context.Cont
 	}
 }
 
-// tellSpan has the span say how the pass has ended. A pass that found nothing to do has
-// no result.
-func (p *pass) tellSpan(ctx context.Context, err error) {
-	span := trace.SpanFromContext(ctx)
-	if !span.IsRecording() {
-		return
-	}
-	span.SetAttributes(
-		attribute.String("ipam.result", p.result(err)),
-		attribute.String("ipam.reason", string(p.reason)),
-		attribute.String("ipam.prefix", p.claim.Status.AllocatedCIDR),
-	)
-}
-
 // step starts a span for a part of a look that is traced; end takes its error. Where
 // nothing is traced it does nothing.
 func step(ctx context.Context, name string) (_ context.Context, end func(error)) {

@@ -8,15 +8,14 @@ import (
 	"net/netip"
 	"slices"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
-	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
@@ -35,10 +34,10 @@ import (
 func (p *pass) unbacked(ctx context.Context) error {
 	shown := p.claim.Status.AllocatedCIDR
 	kept := &outcome.Fault{Message: "the ledger has no block of this claim, which shows " + shown}
-	if p.recorded() || p.age() < promise.Grace || !p.memory.lacks(p.claim.UID, shown) {
+	if p.slot.own() || p.clock.Since(p.claim.CreationTimestamp.Time) < promise.Grace || !p.memory.lacks(p.claim.UID, shown) {
 		return kept
 	}
-	if err := p.forged(ctx, shown); err != nil {
+	if err := p.shown.forged(ctx); err != nil {
 		log.FromContext(ctx).Info("a block that the ledger does not have is not taken back yet", "prefix", shown, "why", err.Error())
 		return kept
 	}
@@ -52,18 +51,18 @@ func (p *pass) unbacked(ctx context.Context) error {
 // releasing ends the waits of a claim that is being deleted, and takes back a block that the claim shows, and never had: a
 // finalizer may keep the claim for ever, and with it a workspace that gives up the export.
 func (p *pass) releasing(ctx context.Context) (err error) {
-	p.leave()
+	p.waits.leave()
 	p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
 	if p.claim.Status.AllocatedCIDR == "" {
 		return nil
 	}
 	if !resolve.IsRange(p.claim) {
-		p.slot, err = record.Find(ctx, p.cluster.GetClient(), client.ObjectKeyFromObject(p.claim))
+		err = p.slot.find(ctx)
 	}
-	if err != nil || p.recorded() {
+	if err != nil || p.slot.own() {
 		return err
 	}
-	if has, err := p.has(ctx, ledger.ClaimID(p.claim.UID)); err != nil || has {
+	if has, err := p.shown.has(ctx, ledger.ClaimID(p.claim.UID)); err != nil || has {
 		return err
 	}
 	err = p.unbacked(ctx)
@@ -71,14 +70,22 @@ func (p *pass) releasing(ctx context.Context) (err error) {
 	if !taken {
 		return err
 	}
-	p.refuse(ctx, refusal)
+	p.report.refuse(ctx, refusal)
 	p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
 	return nil
 }
 
+// showing is a claim that shows a block, and may never have been given one.
+type showing struct {
+	Options
+	from  directory.Workspace
+	claim *ipamv1alpha1.IPClaim
+}
+
 // forged fails unless it is certain that the claim was never given the block that it shows.
-func (p *pass) forged(ctx context.Context, shown string) error {
-	now, recorded, err := p.Releases.Published(ctx, p.holder())
+func (s showing) forged(ctx context.Context) error {
+	shown := s.claim.Status.AllocatedCIDR
+	now, recorded, err := s.Releases.Published(ctx, promise.HolderOf(s.from.Cluster, s.claim))
 	if err != nil {
 		return err
 	}
@@ -86,15 +93,15 @@ func (p *pass) forged(ctx context.Context, shown string) error {
 		return errUnsure
 	}
 	if prefix, err := netip.ParsePrefix(shown); err == nil { // another text lies in no pool
-		if whole, err := p.Complete(ctx, p.from.Cluster, now); err != nil || !whole {
+		if whole, err := s.Complete(ctx, s.from.Cluster, now); err != nil || !whole {
 			return cmp.Or(err, errIncomplete)
 		}
-		if inherits, err := p.inherits(ctx, prefix); err != nil || inherits {
+		if inherits, err := s.inherits(ctx, prefix); err != nil || inherits {
 			return cmp.Or(err, errFormer)
 		}
 	}
-	for _, id := range []ledger.ClaimID{ledger.ClaimID(p.claim.UID), promise.Of(p.from.Cluster, p.claim)} {
-		if has, err := p.has(ctx, id); err != nil || has {
+	for _, id := range []ledger.ClaimID{ledger.ClaimID(s.claim.UID), promise.Of(s.from.Cluster, s.claim)} {
+		if has, err := s.has(ctx, id); err != nil || has {
 			return cmp.Or(err, errTurn)
 		}
 	}
@@ -102,29 +109,29 @@ func (p *pass) forged(ctx context.Context, shown string) error {
 }
 
 // has reports whether the ledger has a block, or for a claim of that kind a range, under a holder.
-func (p *pass) has(ctx context.Context, holder ledger.ClaimID) (ok bool, err error) {
-	if resolve.IsRange(p.claim) {
-		_, ok = p.Ledger.Derived.Held(holder)
+func (s showing) has(ctx context.Context, holder ledger.ClaimID) (ok bool, err error) {
+	if resolve.IsRange(s.claim) {
+		_, ok = s.Ledger.Derived.Held(holder)
 		return ok, nil
 	}
-	_, ok, err = p.Ledger.Blocks.Lookup(ctx, holder)
+	_, ok, err = s.Ledger.Blocks.Lookup(ctx, holder)
 	return ok, err
 }
 
 // inherits reports whether a former claim of this name holds what the claim shows, or its reservation does. Then a CREATE
 // was answered with that, and the claim is about to get it: see package release. A range is held by name, see contest.
-func (p *pass) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
-	pools, err := p.poolsShown(ctx)
-	if err != nil || resolve.IsRange(p.claim) {
+func (s showing) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
+	pools, err := s.pools(ctx)
+	if err != nil || resolve.IsRange(s.claim) {
 		return false, err
 	}
 	for _, id := range pools {
-		blocks, err := p.Ledger.Pools.Overlapping(ctx, id, shown)
+		blocks, err := s.Ledger.Pools.Overlapping(ctx, id, shown)
 		if err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
 			return false, err
 		}
 		if slices.ContainsFunc(blocks, func(b ledger.Block) bool {
-			return b.Prefix == shown && b.State != ledger.Cooling && promise.Follows(b, p.holder())
+			return b.Prefix == shown && b.State != ledger.Cooling && promise.Follows(b, promise.HolderOf(s.from.Cluster, s.claim))
 		}) {
 			return true, nil
 		}
@@ -132,9 +139,9 @@ func (p *pass) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
 	return false, nil
 }
 
-// poolsShown finds the pool that the claim shows, and the address spaces of that which are for the claim's workspace.
-func (p *pass) poolsShown(ctx context.Context) (pools []ledger.PoolID, err error) {
-	ref, owner, view := p.claim.Status.PoolRef, p.from, p.Catalog.View(ctx)
+// pools finds the pool that the claim shows, and the address spaces of that which are for the claim's workspace.
+func (s showing) pools(ctx context.Context) (pools []ledger.PoolID, err error) {
+	ref, owner, view := s.claim.Status.PoolRef, s.from, s.Catalog.View(ctx)
 	if ref == nil {
 		return nil, nil
 	}
@@ -145,13 +152,13 @@ func (p *pass) poolsShown(ctx context.Context) (pools []ledger.PoolID, err error
 		}
 	}
 	pool, found := view.Pool(owner, ref.Name)
-	id, ok := catalog.IDOf(p.Ledger.Pools, pool, owner.Cluster)
+	id, ok := catalog.IDOf(s.Ledger.Pools, pool, owner.Cluster)
 	if !found || !ok || view.Err() != nil {
 		return nil, view.Err()
 	}
 	pools = append(pools, id)
-	for _, below := range p.Ledger.Derived.Below(id) {
-		if ledger.IsAddressSpace(below.ID) && below.Derived.Of == id && below.Derived.Workspace == p.from.Cluster {
+	for _, below := range s.Ledger.Derived.Below(id) {
+		if ledger.IsAddressSpace(below.ID) && below.Derived.Of == id && below.Derived.Workspace == s.from.Cluster {
 			pools = append(pools, below.ID)
 		}
 	}

@@ -1,0 +1,151 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+)
+
+// report says how a pass over a claim has ended: in the claim's status, by events, and in metrics, log and span.
+type report struct {
+	request mcreconcile.Request
+	claim   *ipamv1alpha1.IPClaim
+	cluster cluster.Cluster
+	memory  *memory
+	clock   clock.PassiveClock
+	bound   bool                // the block was published
+	reason  ipamv1alpha1.Reason // why it was not
+}
+
+// unmet records why the claim has no block: a refusal, or a fault, unless that is over in a moment.
+func (r *report) unmet(ctx context.Context, err error) error {
+	if refusal, ok := errors.AsType[*outcome.Refusal](err); ok {
+		r.refuse(ctx, refusal)
+		return nil
+	}
+	if errors.Is(err, errTurn) || errors.Is(err, errBehind) || (errors.Is(err, errFormer) || errors.Is(err, errUnsure)) && r.age() < settling {
+		return err
+	}
+	return r.fail(ctx, err)
+}
+
+// refuse records why the claim waits, with an event when that is news.
+func (r *report) refuse(ctx context.Context, refusal *outcome.Refusal) {
+	r.reason = refusal.Reason
+	if outcome.Changed(r.claim.Status.Conditions, refusal) || r.untold() {
+		refusals.WithLabelValues(string(refusal.Reason)).Inc()
+		r.warn(refusal)
+		log.FromContext(ctx).Info("refused", "reason", refusal.Reason, "message", refusal.Message)
+	}
+	refused(r.claim, refusal)
+}
+
+// untold reports whether the claim's first refusal was not told yet, though its status shows
+// one: the door has put it there.
+func (r *report) untold() bool { return r.age() < telling && !unmet.knows(r.request) }
+
+// fail records a fault that is being retried, with an event when it is the first, and returns it for
+// the log. A shutdown is none.
+func (r *report) fail(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, errUnchecked) || apierrors.IsConflict(err) {
+		return err
+	}
+	refusal, err := outcome.Failed(err)
+	r.reason = refusal.Reason
+	again := r.memory.recordFailure(r.claim.UID)
+	if r.claim.Status.AllocatedCIDR != "" && (!again || r.age() < unfinished) {
+		return err
+	}
+	if !outcome.Failing(r.claim.Status.Conditions) {
+		refusals.WithLabelValues(string(refusal.Reason)).Inc()
+		r.warn(refusal)
+	}
+	refused(r.claim, refusal)
+	return err
+}
+
+// age returns how long the claim is there.
+func (r *report) age() time.Duration { return r.clock.Since(r.claim.CreationTimestamp.Time) }
+
+// component is the reporter of the controller's events.
+const component = "ipam-controller"
+
+// warn emits the event of a refusal. Success has none, unless something had failed: it
+// is in the status.
+func (r *report) warn(refusal *outcome.Refusal) {
+	r.tell(corev1.EventTypeWarning, refusal.Reason, refusal.Message)
+}
+
+// tell emits an event on the claim.
+func (r *report) tell(kind string, reason ipamv1alpha1.Reason, message string) {
+	r.cluster.GetEventRecorder(component).Eventf(r.claim, nil, kind, string(reason), "Allocate", "%s", message)
+}
+
+// correct notes that the claim has another block than it shows.
+func (r *report) correct(block ledger.Block) {
+	if shown := r.claim.Status.AllocatedCIDR; shown != "" && shown != block.Prefix.String() {
+		corrections.Inc()
+		r.tell(corev1.EventTypeWarning, ipamv1alpha1.ReasonError, fmt.Sprintf("%s was shown and never given to this claim, which has %s", shown, block.Prefix))
+	}
+}
+
+// measure shows in the metrics how the pass has ended. One that found nothing to
+// do is not timed, and one that will look again has not ended.
+func (r *report) measure(begun time.Time, err error) {
+	switch {
+	case r.reason != "":
+		since := r.claim.CreationTimestamp.Time
+		if r.claim.Status.AllocatedCIDR != "" {
+			since = begun // it has had its block for long
+		}
+		unmet.note(r.request, r.reason, since)
+	case err == nil:
+		unmet.remove(r.request)
+	}
+	if result := r.result(err); result != "" {
+		durations.WithLabelValues(result).Observe(time.Since(begun).Seconds())
+	}
+}
+
+// result returns how the pass has ended; empty if that says nothing.
+func (r *report) result(err error) string {
+	switch {
+	case r.reason == ipamv1alpha1.ReasonError:
+		return resultFailed
+	case err != nil:
+		return ""
+	case r.reason != "":
+		return resultRefused
+	case r.bound:
+		return resultBound
+	}
+	return ""
+}
+
+// tellSpan says in the span how the pass has ended. A pass that found nothing to do has
+// no result.
+func (r *report) tellSpan(ctx context.Context, err error) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(
+		attribute.String("ipam.result", r.result(err)),
+		attribute.String("ipam.reason", string(r.reason)),
+		attribute.String("ipam.prefix", r.claim.Status.AllocatedCIDR),
+	)
+}

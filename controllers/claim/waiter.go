@@ -1,0 +1,79 @@
+package claim
+
+import (
+	"time"
+
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
+)
+
+// waiter is a stored claim among those that wait: here for topics, in the ledger for room. It implements waits.
+type waiter struct {
+	request mcreconcile.Request
+	claim   *ipamv1alpha1.IPClaim
+	waiting *waiting
+	ledger  views.Waits
+	queue   inbox.Queue
+	started func() time.Time
+	most    int // at how many pools the claims of its workspace may wait
+}
+
+// waiter returns a claim as one of those that wait.
+func (r *Reconciler) waiter(req mcreconcile.Request, claim *ipamv1alpha1.IPClaim) waiter {
+	return waiter{
+		request: req, claim: claim, waiting: &r.waiting, ledger: r.Ledger.Waits, queue: r.Queue, started: r.started, most: r.MaxWaits,
+	}
+}
+
+// enter implements waits.
+func (w waiter) enter(topics []topic) bool {
+	w.waiting.enter(w.request, w.claim, topics)
+	return true
+}
+
+// nowhere implements waits.
+func (w waiter) nowhere() {
+	w.waiting.occupy(w.request, 0, 0)
+	w.withdraw()
+}
+
+// at implements waits.
+func (w waiter) at(requests []ledger.Request) bool {
+	if over := w.waiting.occupy(w.request, len(requests), w.most); over > 0 {
+		w.withdraw()
+		w.queue.AddAfter(w.request, untilTurn(over))
+		return false
+	}
+	pools := make([]ledger.PoolID, len(requests))
+	for i, r := range requests {
+		pools[i] = r.Pool
+		w.ledger.Add(r)
+	}
+	w.ledger.KeepOnly(ledger.ClaimID(w.claim.UID), pools...)
+	return true
+}
+
+// unchecked implements waits. Soon after the start the pool controller is about to compare.
+func (w waiter) unchecked(r ledger.Request) error {
+	if time.Since(w.started()) >= checking {
+		return nil
+	}
+	w.ledger.Add(r)
+	return errUnchecked
+}
+
+// anyway implements waits.
+func (w waiter) anyway() { w.queue.AddAfter(w.request, askAgain) }
+
+// leave ends all waits of the claim.
+func (w waiter) leave() {
+	w.waiting.leave(w.request)
+	w.withdraw()
+}
+
+// withdraw ends its waits for room.
+func (w waiter) withdraw() { w.ledger.Withdraw(ledger.ClaimID(w.claim.UID)) }
