@@ -30,6 +30,9 @@ const (
 	leap = 1 << 20
 	// apart is how long after another a second look for a workspace proves that it is bound nowhere.
 	apart = 10 * time.Second
+	// hesitation is how long the path of a workspace may take to be known that shows a block without a record. A shard that is started
+	// again beside an empty cache server lists no bindings for some seconds.
+	hesitation = time.Minute
 )
 
 // Record is the published record, read past every cache.
@@ -61,6 +64,9 @@ type Adopter struct {
 	lacks func(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) // asks the ledger
 	// missed are the workspaces of records that were found bound nowhere, and when first. The pass owns it.
 	missed map[ledger.ClusterName]time.Time
+	// unnamed are the workspaces of claims without a record whose path was not known, and since when, in passes until one has done
+	// everything. The pass owns it.
+	unnamed map[ledger.ClusterName]time.Time
 
 	mu   sync.Mutex
 	lost map[ledger.PoolID]bool // until they are whole again
@@ -70,7 +76,7 @@ type Adopter struct {
 func New(opts Options) *Adopter {
 	return &Adopter{
 		Options: opts, clock: clock.RealClock{}, hint: make(chan struct{}, 1), lacks: opts.Ledger.Recovery().Behind,
-		missed: map[ledger.ClusterName]time.Time{}, lost: map[ledger.PoolID]bool{},
+		missed: map[ledger.ClusterName]time.Time{}, unnamed: map[ledger.ClusterName]time.Time{}, lost: map[ledger.PoolID]bool{},
 	}
 }
 
@@ -183,6 +189,7 @@ func (a *Adopter) Start(ctx context.Context) error {
 			case <-time.After(retry):
 			}
 		}
+		clear(a.unnamed)
 	}
 }
 

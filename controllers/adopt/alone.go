@@ -21,6 +21,7 @@ var (
 	errOthers   = errors.New("others hold these addresses, and no record says that the claim has them")
 	errOrphan   = errors.New("the claim's workspace is bound nowhere, and no record says that the claim has the block")
 	errStranger = errors.New("the pool does not admit the claim's workspace, and no record says that the claim has the block")
+	errUnnamed  = errors.New("the workspace of a claim without a record is not known yet, so that it is not certain whether the pool admits it")
 	errUnranged = errors.New("the pool is not the one that the claim's class has for its scope, or another claim holds it")
 )
 
@@ -55,6 +56,9 @@ func (w *world) believe(ctx context.Context) error {
 	})
 	for _, r := range w.alone {
 		p := w.find(r.request.Holder.Cluster, r.pool)
+		if p.stuck != nil {
+			continue // an older claim may come first
+		}
 		err := w.takeAlone(ctx, p, r)
 		if unbelieved(err) {
 			w.leave(ctx, r, err)
@@ -68,11 +72,8 @@ func (w *world) believe(ctx context.Context) error {
 }
 
 func (w *world) takeAlone(ctx context.Context, p *pool, r record) error {
-	if !p.admits(w.Directory.Workspace(r.request.Holder.Cluster)) {
-		return errStranger
-	}
-	if answer, err := w.orphan(ctx, r.request.Holder); err != nil || answer.Verdict == live.Unbound {
-		return cmp.Or(err, errOrphan)
+	if err := w.entitled(ctx, p, r.request.Holder); err != nil {
+		return err
 	}
 	if r.ranged {
 		return w.hold(ctx, p, r)
@@ -95,6 +96,33 @@ func (w *world) takeAlone(ctx context.Context, p *pool, r record) error {
 		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
 	}
 	return nil
+}
+
+// entitled returns an error unless a pool admits the workspace of a claim, which is bound. After a start the caches do not show all
+// workspaces yet. So one whose path is not known is believed to be a stranger, or gone, after a while only: any tenant may hide its path.
+func (w *world) entitled(ctx context.Context, p *pool, h ledger.Holder) error {
+	from, why := w.Directory.Workspace(h.Cluster), errStranger
+	if p.admits(from) {
+		answer, err := w.orphan(ctx, h)
+		if err != nil || answer.Verdict != live.Unbound {
+			return err
+		}
+		why = errOrphan
+	}
+	if from.Path == "" && !w.Directory.Contests(h.Cluster) && w.hesitates(h.Cluster) {
+		return errUnnamed
+	}
+	return why
+}
+
+// hesitates reports whether the path of a workspace may come to be known, as it was missed first a short time ago.
+func (a *Adopter) hesitates(cluster ledger.ClusterName) bool {
+	first, ok := a.unnamed[cluster]
+	if !ok {
+		first = a.clock.Now()
+		a.unnamed[cluster] = first
+	}
+	return a.clock.Since(first) < hesitation
 }
 
 // orphan asks whether a claim or record is left over from a workspace that is bound nowhere: then the verdict is

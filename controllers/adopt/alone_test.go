@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"errors"
 	"maps"
 	"testing"
 	"time"
@@ -45,6 +46,13 @@ func TestPass_AClaimAlone(t *testing.T) {
 	l.shows("no-prefix", "w1", "open", "10.0.8.0/280", now)
 	l.shows("not-masked", "w1", "open", "10.0.8.1/28", now)
 	l.shows("everything", "w1", "nowhere", "0.0.0.0/0", now)
+	clock := clocktesting.NewFakePassiveClock(now)
+	l.clock = clock
+	l.Directory.Seen("https://endpoint", bindingOf("w1", "root:w1"))
+	if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) || l.whole(open) {
+		t.Errorf("pass = %v; want the pool frozen while it is not certain that a workspace is gone", err)
+	}
+	clock.SetTime(now.Add(hesitation))
 	if err := l.pass(t.Context()); err != nil || !l.whole(open) || !l.whole(closed) {
 		t.Errorf("pass = %v; want both pools whole: no claim alone keeps one frozen", err)
 	}
@@ -54,17 +62,42 @@ func TestPass_AClaimAlone(t *testing.T) {
 	}
 }
 
+// bindingOf serves a workspace at a path.
+func bindingOf(cluster, path string) *apisv1alpha2.APIBinding {
+	b := &apisv1alpha2.APIBinding{}
+	b.UID = types.UID(cluster + path)
+	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
+	b.Annotations = map[string]string{"kcp.io/cluster": cluster, "kcp.io/path": path}
+	return b
+}
+
+// The ledger may be made whole before the caches show the workspace of a claim without a record. Its block is not given to
+// others meanwhile, nor to a younger claim.
+func TestPass_AClaimAloneWhosePathIsNotKnownYet(t *testing.T) {
+	l := newLoss(t)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	pool := l.had(gen.Pool("shared", gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:late", "root:early"}), "10.0.0.0/16", "lost", 7)
+	l.shows("older", "late", "shared", "10.0.4.0/28", now)
+	l.shows("younger", "early", "shared", "10.0.4.0/28", now.Add(time.Second))
+	l.Directory.Seen("https://endpoint", bindingOf("early", "root:early"))
+	if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) || l.whole(pool) || len(l.blocks()) > 0 {
+		t.Errorf("pass = %v, and the ledger has %v; want the pool frozen, and none", err, l.blocks())
+	}
+	l.Directory.Seen("https://endpoint", bindingOf("late", "root:late"))
+	if err := l.pass(t.Context()); err != nil || !l.whole(pool) {
+		t.Errorf("once the path is known: %v; want the pool whole", err)
+	}
+	want := map[ledger.ClaimID]string{"uid-of-older": "10.0.4.0/28 bound"}
+	if got := l.blocks(); !maps.Equal(got, want) {
+		t.Errorf("the ledger has %v, want %v", got, want)
+	}
+}
+
 // The path by which a record names a pool's workspace may not be shown any more. What the record may have of a lost
 // pool keeps that frozen, until the path is shown again; other pools go on.
 func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
 	l := newLoss(t)
-	shown := func(path string) *apisv1alpha2.APIBinding {
-		b := &apisv1alpha2.APIBinding{}
-		b.UID = types.UID(path)
-		conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
-		b.Annotations = map[string]string{"kcp.io/cluster": "owner", "kcp.io/path": path}
-		return b
-	}
+	shown := func(path string) *apisv1alpha2.APIBinding { return bindingOf("owner", path) }
 	of := map[string]string{"kcp.io/cluster": "owner"}
 	pool := l.had(gen.Pool("shared"), "10.1.0.0/16", "lost", 7)
 	beside := l.had(gen.Pool("beside"), "10.1.0.0/16", "lost", 7)

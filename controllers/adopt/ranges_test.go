@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
@@ -196,6 +198,13 @@ func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
 	}
 	l.record.claims = append(l.record.claims, honest...)
 	l.whole(root)
+	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	l.clock = clock
+	l.Directory.Seen("https://endpoint", bindingOf("tenant", "root:tenant"))
+	if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) {
+		t.Errorf("pass = %v; want it to wait for the workspace that is bound nowhere", err)
+	}
+	clock.SetTime(clock.Now().Add(hesitation))
 	if err := l.pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
