@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,7 +100,7 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 			above = append(above, pool)
 			plan.Candidates, plan.Unfit = []resolve.Candidate{derived(pool, level.Strategy, level.Length)}, nil
 		}
-		if pool, err = d.carve(ctx, plan, level, pool); err != nil {
+		if pool, err = (&making{by: d, plan: plan, level: level, above: pool}).carve(ctx); err != nil {
 			return pool, nil, err
 		}
 	}
@@ -140,44 +138,6 @@ func derived(pool ledger.Pool, strategy ipamv1alpha1.Strategy, length int) resol
 	return resolve.Candidate{Pool: object, Strategy: strategy, Length: length}
 }
 
-// carve makes the pool of a level in the first candidate of the plan that has room: in a pool of the chain, above, or if that is
-// zero in one that somebody has written.
-func (d *decision) carve(ctx context.Context, plan resolve.Plan, level resolve.Level, above ledger.Pool) (made ledger.Pool, err error) {
-	if above.ID == "" && slices.ContainsFunc(plan.Candidates, d.behind) {
-		return made, errBehind
-	}
-	if level.InPlatform {
-		level.Derived.By = d.from.Cluster
-		if err := d.counted(); err != nil {
-			return made, err
-		}
-	}
-	var tried []miss
-	for _, c := range plan.Candidates[:min(len(plan.Candidates), mostAsked)] {
-		request := d.carving(plan, c, level)
-		made, err = d.carveFrom(ctx, request, level, above)
-		if unchecked(err) {
-			if err := d.waits.unchecked(request); err != nil {
-				return made, err
-			}
-		}
-		switch {
-		case err == nil:
-			return made, nil
-		case above.ID == "" && errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining):
-			continue // the catalog lags behind the ledger
-		case refusedRoom(err), overClass(err):
-			tried = append(tried, miss{c, err})
-		default:
-			return made, fmt.Errorf("make a pool of class %s in pool %s: %w", level.Class.Name, c.Pool.Name, err)
-		}
-		if overClass(err) {
-			break
-		}
-	}
-	return made, d.refuseLevel(plan, level, tried)
-}
-
 // counted refuses to make one more pool for all workspaces, or address space, for a workspace that has as many pools as it may. Those that
 // are made in the workspace itself count, and are bounded by the limit of their class.
 func (d *decision) counted() error {
@@ -188,47 +148,6 @@ func (d *decision) counted() error {
 	d.waits.anyway()
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonQuotaExceeded, Message: fmt.Sprintf(
 		"the limit of a workspace is %d pools, with those that were made for its scopes; release all claims of some of these, or ask the platform to raise the limit", d.MaxPools)}
-}
-
-// carving returns the request for the pool of a level in a candidate.
-func (d *decision) carving(plan resolve.Plan, c resolve.Candidate, level resolve.Level) ledger.Request {
-	plan.ClassName, plan.Limit, plan.Policy, plan.Exact = level.Class.Name, level.Limit, "", netip.Prefix{}
-	c.Strategy, c.Length = level.Strategy, level.Length
-	return d.request(plan, c)
-}
-
-// carveFrom makes the pool of a level. In a dry run it only says what that would be.
-func (d *decision) carveFrom(ctx context.Context, req ledger.Request, level resolve.Level, above ledger.Pool) (ledger.Pool, error) {
-	made := ledger.Pool{Cluster: d.from.Cluster, Name: level.Name, Derived: &level.Derived}
-	if level.InPlatform {
-		made.Cluster = d.Directory.Platform().Cluster
-		made.Name = d.unlike(made)
-	}
-	_, err := d.compared(func(ctx context.Context, req ledger.Request) (_ ledger.Block, err error) {
-		if d.dry {
-			made, err = d.imagine(ctx, req, made, above)
-		} else {
-			made, err = d.Ledger.Derived.Provision(ctx, req, made, level.Excluded)
-		}
-		return ledger.Block{}, err
-	})(ctx, req)
-	if d.dry && err == nil && level.Excluded != nil {
-		made.Excluded = level.Excluded(made.CIDR)
-	}
-	return made, err
-}
-
-// unlike returns a name for a pool that all workspaces share: with its whole digest if another such pool has the name that it would
-// have. A tenant can choose a scope for that, whose pool would keep the IPPool of this one from being made.
-func (d *decision) unlike(made ledger.Pool) string {
-	id := made.Derived.ID()
-	for p := range d.Ledger.Derived.All() {
-		if p.Cluster == made.Cluster && p.Name == made.Name && p.ID != id && ledger.IsDerived(p.ID) {
-			digest := ledger.Digest(id)
-			return made.Name[:min(strings.LastIndex(made.Name, "-"), 253-1-len(digest))] + "-" + digest
-		}
-	}
-	return made.Name
 }
 
 // bindWithin binds the claim's block in the pool that its chain ends in.
@@ -247,18 +166,6 @@ func (d *decision) bindWithin(ctx context.Context, plan resolve.Plan, pool ledge
 	return block, err
 }
 
-// refuseLevel says why the pool of a level cannot be made. No list of the ledger has the claim: it looks again.
-func (d *decision) refuseLevel(plan resolve.Plan, level resolve.Level, tried []miss) error {
-	d.waits.at(nil)
-	d.waits.anyway()
-	refusal := refusal(plan, tried)
-	refusal.Message = fmt.Sprintf("no pool of class %q can be made for this scope: %s", level.Class.Name, refusal.Message)
-	if len(plan.Candidates) > 0 && ledger.IsDerived(plan.Candidates[0].Pool.UID) {
-		refusal.Pool = ""
-	}
-	return refusal
-}
-
 // finish ends the release of a pool, if the claim is gone that held it, and returns errAgain. It fails while that is there, or not
 // known to be gone.
 func (d *decision) finish(ctx context.Context, id ledger.PoolID) error {
@@ -273,20 +180,6 @@ func (d *decision) finish(ctx context.Context, id ledger.PoolID) error {
 		return &outcome.Fault{Message: "the range of this scope is being released", Err: errReleasing}
 	}
 	return errAgain
-}
-
-// imagine returns the pool that would be carved. Above may be imagined, too.
-func (d *decision) imagine(ctx context.Context, req ledger.Request, p, above ledger.Pool) (ledger.Pool, error) {
-	p.ID = p.Derived.ID()
-	req.Holder = ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
-	var err error
-	if _, known := d.Ledger.Pools.Get(req.Pool); known {
-		p.CIDR, err = d.Ledger.Reservations.Preview(ctx, req)
-	} else {
-		p.CIDR, err = first(above, req)
-	}
-	d.imagined = p
-	return p, err
 }
 
 // first returns the block that an empty pool would give.

@@ -82,7 +82,7 @@ func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error
 	waits := d.waits.enter(topics)
 	plan, err := d.resolve(ctx)
 	if waits {
-		byDefault, above := plan.ClassName != "" && d.claim.Spec.ClassName == "", d.topicsAbove(ctx, plan.ClassName)
+		byDefault, above := plan.ClassName != "" && d.claim.Spec.ClassName == "", topicsAbove(d.Catalog.View(ctx), plan.ClassName, d.from, d.Directory.Platform())
 		if byDefault {
 			topics = append(topicsOfDefault(plan.ClassName, d.from, d.Directory.Platform()), more...)
 		}
@@ -106,18 +106,6 @@ func (d *decision) resolve(ctx context.Context) (resolve.Plan, error) {
 	}
 	d.class = plan.ClassName
 	return plan, err
-}
-
-// topicsAbove lists what may change the answer to a claim by a class with parents.
-func (d *decision) topicsAbove(ctx context.Context, name string) (topics []topic) {
-	view := d.Catalog.View(ctx)
-	class, ok := view.Class(name)
-	for ok && class.Spec.ParentClassName != "" && len(topics) < mostAsked { // a cycle is refused elsewhere
-		parent := class.Spec.ParentClassName
-		topics = append(append(topics, classTopics(parent, d.from, d.Directory.Platform())...), topic{kind: classTopic, name: parent}, topic{kind: levelTopic, name: parent})
-		class, ok = view.Class(parent)
-	}
-	return topics
 }
 
 // try asks the candidates in turn.

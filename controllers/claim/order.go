@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
@@ -29,13 +30,7 @@ var errBehind = errors.New("an older claim is looked at first")
 func (d *decision) behind(c resolve.Candidate) bool {
 	workspace := d.Directory.Engaged(d.from.Cluster)
 	return d.waiting.wokenBefore(workspace, d.since) ||
-		d.comes(c.Pool) && d.waiting.waitsBefore(workspace, d.since, topicsOfPool(c.Owner.Cluster, c.Pool))
-}
-
-// comes reports whether a pool got its CIDR a moment ago, and those who wait for it were not woken yet.
-func (d *decision) comes(pool *ipamv1alpha1.IPPool) bool {
-	ready := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionAllocated)
-	return ready != nil && d.clock.Since(ready.LastTransitionTime.Time) < coming && !d.announced.has(pool.UID)
+		d.announced.lags(c.Pool, d.clock) && d.waiting.waitsBefore(workspace, d.since, topicsOfPool(c.Owner.Cluster, c.Pool))
 }
 
 // end notes that the pass of a claim has asked a candidate, or has ended. parked says that an older claim queues it.
@@ -54,10 +49,15 @@ type announced struct {
 	pools map[types.UID]bool
 }
 
-func (a *announced) has(pool types.UID) bool {
+// lags reports whether a pool got its CIDR a moment ago, and those who wait for it were not woken yet.
+func (a *announced) lags(pool *ipamv1alpha1.IPPool, clock clock.PassiveClock) bool {
+	ready := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+	if ready == nil || clock.Since(ready.LastTransitionTime.Time) >= coming {
+		return false
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.pools[pool]
+	return !a.pools[pool.UID]
 }
 
 // note notes how a pool is now that all who wait for it were woken.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
@@ -187,6 +188,17 @@ func classTopics(class string, from, platform directory.Workspace) []topic {
 	topics := []topic{{backingTopic, from.Cluster, class}}
 	if platform.Cluster != from.Cluster {
 		topics = append(topics, topic{backingTopic, platform.Cluster, class})
+	}
+	return topics
+}
+
+// topicsAbove lists what may change the answer to a claim by a class with parents.
+func topicsAbove(view *catalog.View, class string, from, platform directory.Workspace) (topics []topic) {
+	of, ok := view.Class(class)
+	for ok && of.Spec.ParentClassName != "" && len(topics) < mostAsked { // a cycle is refused elsewhere
+		parent := of.Spec.ParentClassName
+		topics = append(append(topics, classTopics(parent, from, platform)...), topic{kind: classTopic, name: parent}, topic{kind: levelTopic, name: parent})
+		of, ok = view.Class(parent)
 	}
 	return topics
 }

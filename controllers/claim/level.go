@@ -1,0 +1,129 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+)
+
+// making makes the pool of one level of a chain: in a pool of the chain, above, or if that is zero in one that somebody has
+// written.
+type making struct {
+	by    *decision // of the claim that needs the pool
+	plan  resolve.Plan
+	level resolve.Level
+	above ledger.Pool
+}
+
+// carve makes the pool in the first candidate of the plan that has room.
+func (m *making) carve(ctx context.Context) (made ledger.Pool, err error) {
+	if m.above.ID == "" && slices.ContainsFunc(m.plan.Candidates, m.by.behind) {
+		return made, errBehind
+	}
+	if m.level.InPlatform {
+		m.level.Derived.By = m.by.from.Cluster
+		if err := m.by.counted(); err != nil {
+			return made, err
+		}
+	}
+	var tried []miss
+	for _, c := range m.plan.Candidates[:min(len(m.plan.Candidates), mostAsked)] {
+		request := m.request(c)
+		made, err = m.carveFrom(ctx, request)
+		if unchecked(err) {
+			if err := m.by.waits.unchecked(request); err != nil {
+				return made, err
+			}
+		}
+		switch {
+		case err == nil:
+			return made, nil
+		case m.above.ID == "" && errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining):
+			continue // the catalog lags behind the ledger
+		case refusedRoom(err), overClass(err):
+			tried = append(tried, miss{c, err})
+		default:
+			return made, fmt.Errorf("make a pool of class %s in pool %s: %w", m.level.Class.Name, c.Pool.Name, err)
+		}
+		if overClass(err) {
+			break
+		}
+	}
+	return made, m.refuse(tried)
+}
+
+// request returns the request for the pool in a candidate.
+func (m *making) request(c resolve.Candidate) ledger.Request {
+	plan := m.plan
+	plan.ClassName, plan.Limit, plan.Policy, plan.Exact = m.level.Class.Name, m.level.Limit, "", netip.Prefix{}
+	c.Strategy, c.Length = m.level.Strategy, m.level.Length
+	return m.by.request(plan, c)
+}
+
+// carveFrom makes the pool in a candidate. In a dry run it only says what that would be.
+func (m *making) carveFrom(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
+	d := m.by
+	made := ledger.Pool{Cluster: d.from.Cluster, Name: m.level.Name, Derived: &m.level.Derived}
+	if m.level.InPlatform {
+		made.Cluster = d.Directory.Platform().Cluster
+		made.Name = unlike(d.Ledger.Derived.All(), made)
+	}
+	_, err := d.compared(func(ctx context.Context, req ledger.Request) (_ ledger.Block, err error) {
+		if d.dry {
+			made, err = m.imagine(ctx, req, made)
+		} else {
+			made, err = d.Ledger.Derived.Provision(ctx, req, made, m.level.Excluded)
+		}
+		return ledger.Block{}, err
+	})(ctx, req)
+	if d.dry && err == nil && m.level.Excluded != nil {
+		made.Excluded = m.level.Excluded(made.CIDR)
+	}
+	return made, err
+}
+
+// unlike returns a name for a pool that all workspaces share: with its whole digest if another such pool has the name that it would
+// have. A tenant can choose a scope for that, whose pool would keep the IPPool of this one from being made.
+func unlike(pools iter.Seq[ledger.Pool], made ledger.Pool) string {
+	id := made.Derived.ID()
+	for p := range pools {
+		if p.Cluster == made.Cluster && p.Name == made.Name && p.ID != id && ledger.IsDerived(p.ID) {
+			digest := ledger.Digest(id)
+			return made.Name[:min(strings.LastIndex(made.Name, "-"), 253-1-len(digest))] + "-" + digest
+		}
+	}
+	return made.Name
+}
+
+// imagine returns the pool that would be carved. The one above may be imagined, too.
+func (m *making) imagine(ctx context.Context, req ledger.Request, p ledger.Pool) (ledger.Pool, error) {
+	p.ID = p.Derived.ID()
+	req.Holder = ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
+	var err error
+	if _, known := m.by.Ledger.Pools.Get(req.Pool); known {
+		p.CIDR, err = m.by.Ledger.Reservations.Preview(ctx, req)
+	} else {
+		p.CIDR, err = first(m.above, req)
+	}
+	m.by.imagined = p
+	return p, err
+}
+
+// refuse says why the pool cannot be made. No list of the ledger has the claim: it looks again.
+func (m *making) refuse(tried []miss) error {
+	m.by.waits.at(nil)
+	m.by.waits.anyway()
+	refusal := refusal(m.plan, tried)
+	refusal.Message = fmt.Sprintf("no pool of class %q can be made for this scope: %s", m.level.Class.Name, refusal.Message)
+	if len(m.plan.Candidates) > 0 && ledger.IsDerived(m.plan.Candidates[0].Pool.UID) {
+		refusal.Pool = ""
+	}
+	return refusal
+}
