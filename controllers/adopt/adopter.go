@@ -231,6 +231,9 @@ func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 				return resumed, err
 			}
 		}
+		if errors.Is(p.stuck, errPathless) {
+			continue // another pass begins when its workspace is engaged
+		}
 		if p.stuck != nil {
 			stuck = errors.Join(stuck, fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Cluster, p.stuck))
 			continue

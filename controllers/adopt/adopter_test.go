@@ -220,8 +220,8 @@ func TestPass_AContestedPath(t *testing.T) {
 	pool.Annotations = map[string]string{"kcp.io/cluster": "victim"}
 	contested.Annotations = pool.Annotations
 	l.record.records = []*ipamv1alpha1.IPAllocation{bound, contested}
-	if err := l.pass(t.Context()); err == nil || l.whole(platform) {
-		t.Fatal("records are adopted while the path of a workspace is not known")
+	if err := l.pass(t.Context()); err != nil || !l.whole(platform) || l.whole(pool) || len(l.blocks()) != 1 {
+		t.Errorf("while the path of a workspace is not known: %v, and the ledger has %v; want the platform's pool whole, and the other frozen", err, l.blocks())
 	}
 
 	l.Directory.Seen("https://endpoint", binding("victim"))
@@ -235,6 +235,19 @@ func TestPass_AContestedPath(t *testing.T) {
 		t.Errorf("with one workspace of that path: %v; want its pool whole", err)
 	}
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{contested: "10.1.4.0/28 bound"})
+}
+
+// A pool may be stored with any status, past webhooks and policies, and one of a workspace that is gone may be listed for ever. Neither keeps
+// anybody else's frozen.
+func TestPass_APoolThatNobodyCanMend(t *testing.T) {
+	l := newLoss(t)
+	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
+	for name, cidr := range map[string]string{"forged": "10.1.0.0/160", "orphan": "10.2.0.0/16"} {
+		l.had(gen.Pool(name), cidr, "lost", 7).Annotations = map[string]string{"kcp.io/cluster": name}
+	}
+	if err := l.pass(t.Context()); err != nil || !l.whole(pool) || l.ledger.Recovery().Frozen("uid-of-p") {
+		t.Errorf("pass = %v; want the platform's pool whole", err)
+	}
 }
 
 // A child outlives its parent where the parent's workspace has left, and may find another

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -91,23 +92,32 @@ func (a *Adopter) survey(ctx context.Context) (*world, error) {
 // look adds a pool to the world, and to what is lost if it is.
 func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipamv1alpha1.IPPool) error {
 	p, err := read(w.known(cluster, found), w.Directory.Workspace(cluster))
-	if err != nil || p == nil || p.derived != nil && p.derived.Workspace == "" && cluster != w.Directory.Platform().Cluster {
-		return err // one that all workspaces share is the platform's
+	if err != nil { // the system writes no such status, and the ledger has no such pool
+		log.FromContext(ctx).Error(err, "an IPPool is left out: it may have been stored past all policies")
+		return nil
+	}
+	if p == nil || p.derived != nil && p.derived.Workspace == "" && cluster != w.Directory.Platform().Cluster {
+		return nil // one that all workspaces share is the platform's
 	}
 	w.add(p)
 	misses, err := w.misses(ctx, p.id, found.Status)
 	if err := w.stick(p, err); err != nil || !misses && p.stuck == nil {
 		return err
 	}
-	if p.owner.Path == "" && !w.Directory.Contests(cluster) {
-		return fmt.Errorf("the path of pool %s's workspace %s is not known yet", p.name, cluster)
-	}
-	if p.owner.Path == "" {
+	switch {
+	case p.owner.Path != "":
+	case w.Directory.Contests(cluster):
 		p.stuck = errors.New("another workspace shows the same path, by which its records name it")
+	default:
+		p.stuck = errPathless
 	}
 	w.lost = append(w.lost, p)
 	return nil
 }
+
+// errPathless: the path of a pool's workspace is not known yet, by which its records name it. The workspace may also be bound nowhere, as
+// kcp lists some of the objects of workspaces that are gone.
+var errPathless = errors.New("the path of its workspace is not known, by which its records name it")
 
 // known returns an IPPool with the status that a frozen derived pool of the ledger had, if it shows none: the IPPool has gone since, as with
 // a binding, and has come again. Else it returns the IPPool as it is.
