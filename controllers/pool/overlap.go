@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -19,7 +17,6 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/feed"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
-	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
@@ -123,7 +120,7 @@ func (p *pass) reportOverlap(ctx context.Context, cidr netip.Prefix) error {
 	if err := view.Err(); err != nil {
 		return err
 	}
-	p.declare(ipamv1alpha1.ConditionOverlapping, ipamv1alpha1.ReasonForeignSpace, said)
+	p.reporter().declare(ipamv1alpha1.ConditionOverlapping, ipamv1alpha1.ReasonForeignSpace, said)
 	return nil
 }
 
@@ -135,19 +132,6 @@ func (p *pass) reportDiffering(ctx context.Context) error {
 	if err := view.Err(); err != nil {
 		return err
 	}
-	p.declare(ipamv1alpha1.ConditionClassesDiffer, ipamv1alpha1.ReasonUniqueWithinDiffers, said)
+	p.reporter().declare(ipamv1alpha1.ConditionClassesDiffer, ipamv1alpha1.ReasonUniqueWithinDiffers, said)
 	return nil
-}
-
-// declare sets a condition that exists only while there is something to say, with an event when it comes.
-func (p *pass) declare(condition string, reason ipamv1alpha1.Reason, said string) {
-	conditions := &p.pool.Status.Conditions
-	if said == "" {
-		meta.RemoveStatusCondition(conditions, condition)
-		return
-	}
-	if !meta.IsStatusConditionTrue(*conditions, condition) {
-		p.tell(corev1.EventTypeWarning, reason, said)
-	}
-	outcome.Report(conditions, p.pool.Generation, condition, &outcome.Refusal{Reason: reason, Message: said})
 }

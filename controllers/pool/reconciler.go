@@ -55,6 +55,14 @@ type pass struct {
 	due     time.Duration    // until the next sample; 0: when something changes
 }
 
+// reporter returns what tells the owner of the pool.
+func (p *pass) reporter() reporter { return reporter{pool: p.pool, cluster: p.cluster} }
+
+// usage returns what finds the users of the pool.
+func (p *pass) usage() usage {
+	return usage{ledger: p.Ledger, id: p.id, workspace: p.owner.Cluster}
+}
+
 // Reconcile reconciles one pool or, without a name, requeues the pools of a workspace that have no CIDR.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
 	cl, err := r.clusters.GetCluster(ctx, req.ClusterName)
@@ -134,24 +142,9 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return nil
 	}
 	if err := p.enter(ctx); err != nil {
-		return p.excuse(ctx, err)
+		return p.reporter().excuse(ctx, err)
 	}
 	return p.report(ctx)
-}
-
-// excuse says in the status why a pool did not enter the ledger, and returns the fault for the log.
-func (p *pass) excuse(ctx context.Context, err error) error {
-	refusal, refused := errors.AsType[*outcome.Refusal](err)
-	switch {
-	case errors.Is(err, errLost):
-		return p.freeze(ctx, err)
-	case errors.Is(err, errStale):
-		return err
-	case refused:
-		p.refuse(ctx, refusal)
-		return nil
-	}
-	return p.fail(ctx, err)
 }
 
 // enter makes the ledger's pool what the spec says.
@@ -160,36 +153,41 @@ func (p *pass) enter(ctx context.Context) error {
 		return err
 	}
 	entered, known := p.Ledger.Pools.Get(p.id)
-	if known && p.moves(entered) {
-		err := p.confirm(ctx)
-		if err != nil {
-			return err
-		}
-		if known, err = p.leave(ctx); err != nil {
-			return err
-		}
+	var err error
+	if known && moved(p.pool, entered) {
+		known, err = p.leave(ctx)
 	}
-	if !known {
-		err := p.counted(ctx)
-		if err == nil {
-			err = p.confirm(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		if entered, err = p.place(ctx); err != nil {
-			return err
-		}
-		log.FromContext(ctx).Info("pool entered", "prefix", entered.CIDR)
-		if p.pool.Status.AllocatedCIDR == "" {
-			p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonPoolCreated, "holds "+entered.CIDR.String())
-		}
+	if err == nil && !known {
+		entered, err = p.join(ctx)
 	}
-	if err := p.exclude(ctx, entered); err != nil {
+	if err == nil {
+		err = p.exclude(ctx, entered)
+	}
+	if err != nil {
 		return err
 	}
 	p.Ledger.Recovery.Trust(p.id)
 	return p.Ledger.Pools.EndDispute(ctx, p.id)
+}
+
+// join brings a pool into the ledger that is not there.
+func (p *pass) join(ctx context.Context) (ledger.Pool, error) {
+	err := p.counted(ctx)
+	if err == nil {
+		err = p.confirm(ctx)
+	}
+	if err != nil {
+		return ledger.Pool{}, err
+	}
+	entered, err := p.place(ctx)
+	if err != nil {
+		return ledger.Pool{}, err
+	}
+	log.FromContext(ctx).Info("pool entered", "prefix", entered.CIDR)
+	if p.pool.Status.AllocatedCIDR == "" {
+		p.reporter().tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonPoolCreated, "holds "+entered.CIDR.String())
+	}
+	return entered, nil
 }
 
 // place gives a new pool its CIDR: its own, or one carved from its parent.
@@ -231,32 +229,9 @@ func (p *pass) entry(cidr netip.Prefix) ledger.Pool {
 // of its domain do not wait for it. The condition InUse follows the ledger, so that the pool can be deleted when it is empty.
 func (p *pass) unread(ctx context.Context) error {
 	if whole, err := p.Adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
-		return p.freeze(ctx, cmp.Or(err, errLost))
+		return p.reporter().freeze(ctx, cmp.Or(err, errLost))
 	}
 	p.Ledger.Recovery.Trust(p.id)
-	_ = p.fail(ctx, p.odd)
+	_ = p.reporter().fail(ctx, p.odd)
 	return p.reportUse(ctx)
-}
-
-// refuse records why the pool has no CIDR, with an event when that is news.
-func (p *pass) refuse(ctx context.Context, refusal *outcome.Refusal) {
-	if outcome.Changed(p.pool.Status.Conditions, refusal) {
-		p.warn(refusal)
-		log.FromContext(ctx).Info("pool refused", "reason", refusal.Reason, "message", refusal.Message)
-	}
-	refused(p.pool, refusal)
-}
-
-// fail records a fault that is being retried, with an event when it is the first, and returns it for
-// the log. A shutdown is none.
-func (p *pass) fail(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return err
-	}
-	refusal, err := outcome.Failed(err)
-	if !outcome.Failing(p.pool.Status.Conditions) {
-		p.warn(refusal)
-	}
-	refused(p.pool, refusal)
-	return err
 }

@@ -30,7 +30,7 @@ func (p *pass) retire(ctx context.Context) error {
 		return nil
 	}
 	if whole, err := p.Adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
-		return p.freeze(ctx, cmp.Or(err, errLost))
+		return p.reporter().freeze(ctx, cmp.Or(err, errLost))
 	}
 	p.Ledger.Recovery.Trust(p.id) // others of its domain wait for it
 	err := p.Ledger.Pools.Retire(ctx, p.id)
@@ -39,7 +39,7 @@ func (p *pass) retire(ctx context.Context) error {
 	}
 	if errors.Is(err, ledger.ErrPoolInUse) {
 		if !p.Directory.Leaves(p.owner.Cluster) {
-			p.set(ipamv1alpha1.ConditionDraining, metav1.ConditionTrue, ipamv1alpha1.ReasonBlockInUse, "the pool is deleted, and goes when the last block of it is released")
+			p.reporter().set(ipamv1alpha1.ConditionDraining, metav1.ConditionTrue, ipamv1alpha1.ReasonBlockInUse, "the pool is deleted, and goes when the last block of it is released")
 			return p.report(ctx)
 		}
 		// Blocks of its pool that others hold do not keep the workspace from going.
@@ -58,15 +58,18 @@ func (p *pass) retire(ctx context.Context) error {
 	return nil
 }
 
-// moves reports whether the spec puts a pool in another domain than the ledger has it in.
-func (p *pass) moves(entered ledger.Pool) bool {
-	return entered.Space != catalog.Space(p.pool, entered.Cluster)
+// moved reports whether the spec of a pool puts it in another domain than the ledger has it in.
+func moved(pool *ipamv1alpha1.IPPool, entered ledger.Pool) bool {
+	return entered.Space != catalog.Space(pool, entered.Cluster)
 }
 
 // leave takes a pool out of its domain, so that it can enter another.
 // It is known still if it is in use: admission has seen it a moment too late, and
 // the pool stays where its blocks are until the last of them is gone.
 func (p *pass) leave(ctx context.Context) (known bool, err error) {
+	if err = p.confirm(ctx); err != nil {
+		return true, err
+	}
 	err = p.Ledger.Pools.Retire(ctx, p.id)
 	if errors.Is(err, ledger.ErrPoolInUse) {
 		return true, nil

@@ -8,9 +8,7 @@ import (
 	"net/netip"
 
 	"go4.org/netipx"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -108,17 +106,4 @@ func (p *pass) whole(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// freeze says that the pool gives nothing out for now, with an event when that is
-// news, and returns the fault for the log. Its figures, and what they say of the ledger, stay as they were
-// published.
-func (p *pass) freeze(ctx context.Context, err error) error {
-	refusal, err := outcome.Failed(err)
-	if ready := meta.FindStatusCondition(p.pool.Status.Conditions, ipamv1alpha1.ConditionReady); ready == nil || ready.Message != refusal.Message {
-		p.warn(refusal)
-		log.FromContext(ctx).Info("pool frozen", "prefix", p.pool.Status.AllocatedCIDR)
-	}
-	refused(p.pool, refusal)
-	return err
 }

@@ -5,13 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"net/netip"
-	"slices"
-	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -23,13 +18,6 @@ import (
 	"github.com/kcp-ipam/ipam/internal/forecast"
 )
 
-// The condition InUse names so many holders at most, and looks for them among so
-// many blocks: the status of a pool that others use is written often.
-const (
-	named  = 10
-	looked = 200
-)
-
 // report sets the status of a pool that the ledger knows.
 func (p *pass) report(ctx context.Context) error {
 	entered, ok := p.Ledger.Pools.Get(p.id)
@@ -37,15 +25,16 @@ func (p *pass) report(ctx context.Context) error {
 	if !ok || !known {
 		return fmt.Errorf("pool %s is not in the ledger", p.pool.Name)
 	}
-	warning, err := p.gateway(ctx, entered, capacity)
+	uses := p.usage()
+	warning, err := uses.gateway(ctx, p.pool, entered, capacity)
 	if err != nil {
 		return err
 	}
-	p.tellProgress(entered, warning)
+	p.reporter().progress(entered, warning)
 	if entered.Derived == nil {
 		p.sample(ctx, capacity)
 	}
-	shownCapacity, spaces := p.fullest(entered, capacity)
+	shownCapacity, spaces := uses.fullest(entered, capacity)
 	succeeded(p.pool, entered, shownCapacity, warning)
 	p.pool.Status.Spaces = spaces
 	if entered.Derived == nil && p.owner.Cluster == p.Directory.Platform().Cluster {
@@ -60,20 +49,6 @@ func (p *pass) report(ctx context.Context) error {
 		return err
 	}
 	return p.reportUse(ctx)
-}
-
-// tellProgress emits the event of a change that came into force, or of a failure that
-// is over, before the status says so. A change that needs another one is told as a warning.
-func (p *pass) tellProgress(entered ledger.Pool, warning string) {
-	status := &p.pool.Status
-	switch {
-	case outcome.Failing(status.Conditions):
-		p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonReconciled, "holds "+entered.CIDR.String())
-	case warning != "" && status.ObservedGeneration != p.pool.Generation:
-		p.tell(corev1.EventTypeWarning, ipamv1alpha1.ReasonPoolUpdated, warning)
-	case status.AllocatedCIDR != "" && status.ObservedGeneration != p.pool.Generation:
-		p.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonPoolUpdated, "the change of the spec is in force")
-	}
 }
 
 // succeeded sets the figures of a pool, and says what is wrong with its gateway if anything is.
@@ -119,7 +94,7 @@ func upward(t time.Time) metav1.Time {
 // that were given out before.
 func holding(pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity) string {
 	said := "holds " + entered.CIDR.String()
-	if entered.Derived == nil && entered.Space != catalog.Space(pool, entered.Cluster) {
+	if entered.Derived == nil && moved(pool, entered) {
 		said += "; spec.addressDomain was changed while the pool was in use, and takes effect when its blocks are released"
 	}
 	if capacity.Stranded > 0 {
@@ -135,107 +110,19 @@ func percent(c ledger.Capacity) float64 {
 	return math.Round(share*100*1e4) / 1e4
 }
 
-// refused sets the status of a pool that has no CIDR. One that has keeps it.
-func refused(pool *ipamv1alpha1.IPPool, refusal *outcome.Refusal) {
-	status := &pool.Status
-	if status.AllocatedCIDR != "" {
-		outcome.Retry(&status.Conditions, pool.Generation, refusal)
-		return
-	}
-	status.Classes = ipamv1alpha1.ClassesColumn(pool.Spec.ClassNames)
-	status.Phase = ipamv1alpha1.PoolPending
-	if outcome.Stalled(refusal.Reason) || refusal.Reason == ipamv1alpha1.ReasonError {
-		status.Phase = ipamv1alpha1.PoolError
-	}
-	status.ObservedGeneration = pool.Generation
-	outcome.Refuse(&status.Conditions, pool.Generation, refusal)
-}
-
 // reportUse sets the condition InUse, which admission reads to refuse a deletion.
 func (p *pass) reportUse(ctx context.Context) error {
-	if !p.Ledger.Pools.InUse(p.id) && p.keptBy() == "" {
-		p.set(ipamv1alpha1.ConditionInUse, metav1.ConditionFalse, ipamv1alpha1.ReasonUnused, "the pool holds no block")
+	uses := p.usage()
+	if !p.Ledger.Pools.InUse(p.id) && uses.keptBy() == "" {
+		p.reporter().set(ipamv1alpha1.ConditionInUse, metav1.ConditionFalse, ipamv1alpha1.ReasonUnused, "the pool holds no block")
 		return nil
 	}
-	said, err := p.use(ctx)
+	said, err := uses.describe(ctx)
 	if err != nil {
 		return fmt.Errorf("list the blocks of pool %s: %w", p.pool.Name, err)
 	}
-	p.set(ipamv1alpha1.ConditionInUse, metav1.ConditionTrue, ipamv1alpha1.ReasonInUse, said)
+	p.reporter().set(ipamv1alpha1.ConditionInUse, metav1.ConditionTrue, ipamv1alpha1.ReasonInUse, said)
 	return nil
-}
-
-// set sets a condition of the pool.
-func (p *pass) set(condition string, status metav1.ConditionStatus, reason ipamv1alpha1.Reason, said string) {
-	meta.SetStatusCondition(&p.pool.Status.Conditions, metav1.Condition{
-		Type: condition, Status: status, Reason: string(reason), Message: said, ObservedGeneration: p.pool.Generation,
-	})
-}
-
-// use describes the holders of a pool: those of its own workspace by name, all others by their number.
-func use(names []string, total int) string {
-	slices.Sort(names)
-	said := "the pool holds 1 block"
-	if total > 1 {
-		said = fmt.Sprintf("the pool holds %d blocks", total)
-	}
-	if len(names) > 0 {
-		said += ", of " + strings.Join(names, ", ")
-	}
-	if others := total - len(names); others > 0 && len(names) > 0 {
-		said += fmt.Sprintf(" and %d others", others)
-	}
-	return said
-}
-
-// holderName names the object to delete for a block to be released.
-func holderName(b ledger.Block) string {
-	h := b.Holder
-	switch {
-	case h.Namespace == "":
-		return "pool " + h.Name
-	case b.State == ledger.Retained:
-		return "IPAllocation " + h.Namespace + "/" + ipamv1alpha1.AllocationName(h.Namespace, h.Name) + ", retained from claim " + h.Name
-	}
-	return "claim " + h.Namespace + "/" + h.Name
-}
-
-// warn emits the event of a refusal.
-func (p *pass) warn(refusal *outcome.Refusal) {
-	p.tell(corev1.EventTypeWarning, refusal.Reason, refusal.Message)
-}
-
-// tell emits an event on the pool.
-func (p *pass) tell(kind string, reason ipamv1alpha1.Reason, message string) {
-	p.cluster.GetEventRecorder(component).Eventf(p.pool, nil, kind, string(reason), "Allocate", "%s", message)
-}
-
-// gateway says what is wrong with the gateway of a pool, now that its block is known; empty if nothing is. A
-// gateway that was moved to an address in use stays with its holder, who is named if it is of the pool's own
-// workspace.
-func (p *pass) gateway(ctx context.Context, entered ledger.Pool, capacity ledger.Capacity) (string, error) {
-	router, err := p.pool.Spec.Router(entered.CIDR)
-	if err != nil {
-		return err.Error(), nil //nolint:nilerr // it is said in the status
-	}
-	if capacity.Stranded == 0 || !entered.CIDR.Contains(router) {
-		return "", nil
-	}
-	blocks, err := p.Ledger.Pools.Overlapping(ctx, p.id, netip.PrefixFrom(router, router.BitLen()))
-	if err != nil && !ledger.Unreadable(err) {
-		return "", fmt.Errorf("find the holder of the gateway of pool %s: %w", p.pool.Name, err)
-	}
-	for _, b := range blocks {
-		if b.Pool != p.id || b.State == ledger.Cooling { // the block of a child pool is of its parent
-			continue
-		}
-		holder := "another workspace"
-		if b.Holder.Cluster == p.owner.Cluster {
-			holder = holderName(b)
-		}
-		return fmt.Sprintf("spec.gateway %s lies in %s, which %s holds: release that, or write another gateway", router, b.Prefix, holder), nil
-	}
-	return "", nil
 }
 
 // settling is how old a pool is when its first sample is taken: most are filled while they are new.

@@ -126,9 +126,8 @@ func TestGateway_IsNamedWithItsHolder(t *testing.T) {
 		"off the link":      {"198.51.100.1", nil, "is not in the network of the pool, 192.0.2.0/28"},
 		"none":              {"", block("own", ledger.Bound), ""},
 	} {
-		p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: views.Ledger{Pools: gatewayLedger{blocks: tt.blocks}}}}, id: id, pool: gen.Pool("p", gen.Gateway(tt.gateway, 0))}
-		p.owner.Cluster = "own"
-		got, err := p.gateway(t.Context(), ledger.Pool{CIDR: netip.MustParsePrefix("192.0.2.0/28")}, ledger.Capacity{Stranded: 1})
+		u := usage{ledger: views.Ledger{Pools: gatewayLedger{blocks: tt.blocks}}, id: id, workspace: "own"}
+		got, err := u.gateway(t.Context(), gen.Pool("p", gen.Gateway(tt.gateway, 0)), ledger.Pool{CIDR: netip.MustParsePrefix("192.0.2.0/28")}, ledger.Capacity{Stranded: 1})
 		if err != nil || (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("a gateway that is %s: %q, %v; want %q", what, got, err, tt.want)
 		}

@@ -1,0 +1,169 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
+)
+
+// The condition InUse names so many holders at most, and looks for them among so
+// many blocks: the status of a pool that others use is written often.
+const (
+	named  = 10
+	looked = 200
+)
+
+// usage finds in the ledger what uses a pool. Holders of the pool's own workspace are named to its owner, no others.
+type usage struct {
+	ledger    views.Ledger
+	id        ledger.PoolID
+	workspace ledger.ClusterName // of the pool
+}
+
+// describe names what uses a pool: the claim that holds it, and those that have blocks of it, or of its address spaces.
+func (u usage) describe(ctx context.Context) (string, error) {
+	entered, _ := u.ledger.Pools.Get(u.id)
+	var names []string
+	total := 0
+	for _, of := range append(u.spaces(entered), entered) {
+		capacity, _ := u.ledger.Pools.Capacity(of.ID)
+		own, idle, err := u.holders(ctx, of.ID)
+		if err != nil {
+			return "", err
+		}
+		names, total = append(names, own...), total+capacity.Blocks-idle
+	}
+	names = names[:min(len(names), named)]
+	by := u.keptBy()
+	switch {
+	case by == "":
+		return use(names, total), nil
+	case total == 0:
+		return by + " holds the pool", nil
+	}
+	return fmt.Sprintf("%s holds the pool, and %s", by, use(names, total)), nil
+}
+
+// spaces lists the address spaces of a pool.
+func (u usage) spaces(entered ledger.Pool) (spaces []ledger.Pool) {
+	if entered.Spaces == 0 {
+		return nil
+	}
+	for _, below := range u.ledger.Derived.Below(u.id) {
+		if ledger.IsAddressSpace(below.ID) && below.Derived.Of == u.id {
+			spaces = append(spaces, below)
+		}
+	}
+	return spaces
+}
+
+// fullest returns the figures of the address space of a pool that has most of its addresses, and how many there are. A pool without
+// address spaces is its own.
+func (u usage) fullest(entered ledger.Pool, own ledger.Capacity) (of ledger.Capacity, spaces int32) {
+	of = own
+	for _, s := range u.spaces(entered) {
+		spaces++
+		if c, ok := u.ledger.Pools.Capacity(s.ID); ok && (spaces == 1 || c.Allocated.Cmp(of.Allocated) > 0) {
+			of = c
+		}
+	}
+	return of, spaces
+}
+
+// keptBy names the claim that holds a pool as a whole; empty: none does.
+func (u usage) keptBy() string {
+	entered, _ := u.ledger.Pools.Get(u.id)
+	if entered.Derived == nil || entered.Derived.Holder.Claim == "" {
+		return ""
+	}
+	if h := entered.Derived.Holder; h.Cluster == u.workspace {
+		return "claim " + h.Namespace + "/" + h.Name
+	}
+	return "a claim of another workspace"
+}
+
+// holders lists holders of the pool's own workspace, and counts the pools that nobody uses. A block that cannot be read is counted with
+// the others.
+func (u usage) holders(ctx context.Context, id ledger.PoolID) (own []string, idle int, err error) {
+	for b, err := range u.ledger.Blocks.List(ctx, allocator.ListOptions{Pool: id, Limit: looked}) {
+		switch {
+		case err != nil && !ledger.Unreadable(err):
+			return nil, 0, err
+		case err != nil, b.State == ledger.Cooling:
+		case ledger.IsDerived(b.Holder.Claim) && u.idle(ledger.PoolID(b.Holder.Claim)):
+			idle++
+		case b.Holder.Cluster == u.workspace && len(own) < named:
+			own = append(own, holderName(b))
+		}
+	}
+	return own, idle, nil
+}
+
+// idle reports whether nobody uses a pool that the system has made.
+func (u usage) idle(id ledger.PoolID) bool {
+	known, ok := u.ledger.Pools.Get(id)
+	return ok && known.Derived != nil && known.Derived.Holder.Claim == "" && !u.ledger.Pools.InUse(id)
+}
+
+// use describes the holders of a pool: those of its own workspace by name, all others by their number.
+func use(names []string, total int) string {
+	slices.Sort(names)
+	said := "the pool holds 1 block"
+	if total > 1 {
+		said = fmt.Sprintf("the pool holds %d blocks", total)
+	}
+	if len(names) > 0 {
+		said += ", of " + strings.Join(names, ", ")
+	}
+	if others := total - len(names); others > 0 && len(names) > 0 {
+		said += fmt.Sprintf(" and %d others", others)
+	}
+	return said
+}
+
+// holderName names the object to delete for a block to be released.
+func holderName(b ledger.Block) string {
+	h := b.Holder
+	switch {
+	case h.Namespace == "":
+		return "pool " + h.Name
+	case b.State == ledger.Retained:
+		return "IPAllocation " + h.Namespace + "/" + ipamv1alpha1.AllocationName(h.Namespace, h.Name) + ", retained from claim " + h.Name
+	}
+	return "claim " + h.Namespace + "/" + h.Name
+}
+
+// gateway describes the fault of a pool's gateway, now that the block of the pool is known; empty: it has none. A
+// gateway that was moved to an address in use stays with its holder, who is named if it is of the pool's own
+// workspace.
+func (u usage) gateway(ctx context.Context, pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity) (string, error) {
+	router, err := pool.Spec.Router(entered.CIDR)
+	if err != nil {
+		return err.Error(), nil //nolint:nilerr // it is said in the status
+	}
+	if capacity.Stranded == 0 || !entered.CIDR.Contains(router) {
+		return "", nil
+	}
+	blocks, err := u.ledger.Pools.Overlapping(ctx, u.id, netip.PrefixFrom(router, router.BitLen()))
+	if err != nil && !ledger.Unreadable(err) {
+		return "", fmt.Errorf("find the holder of the gateway of pool %s: %w", pool.Name, err)
+	}
+	for _, b := range blocks {
+		if b.Pool != u.id || b.State == ledger.Cooling { // the block of a child pool is of its parent
+			continue
+		}
+		holder := "another workspace"
+		if b.Holder.Cluster == u.workspace {
+			holder = holderName(b)
+		}
+		return fmt.Sprintf("spec.gateway %s lies in %s, which %s holds: release that, or write another gateway", router, b.Prefix, holder), nil
+	}
+	return "", nil
+}
