@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -15,9 +14,6 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
-	"github.com/kcp-ipam/ipam/controllers/internal/patch"
-	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
@@ -57,11 +53,11 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 	case drain:
 		settled, err = freed(ctx, s, "pool is gone", c.Ledger.Pools.Drain(ctx, ledger.PoolID(s.Claim)))
 	case retain:
-		settled, err = true, c.retain(ctx, s, s.slot.Record)
+		settled, err = true, c.retention.retain(ctx, s, s.slot.Record)
 	case write:
 		settled, err = c.writeRecord(ctx, s)
 	case unhold:
-		settled, err = c.unhold(ctx, s)
+		settled, err = c.ranges.unhold(ctx, s)
 	case give:
 		settled, err = c.give(ctx, s)
 	case free, supersede, vacate, expire:
@@ -99,7 +95,7 @@ func freed(ctx context.Context, s *suspect, why string, err error) (bool, error)
 // give gives the block to the later claim of the name, which shows it.
 func (c *Controller) give(ctx context.Context, s *suspect) (bool, error) {
 	if s.ranged != "" {
-		return c.hand(ctx, s)
+		return c.ranges.hand(ctx, s)
 	}
 	_, err := c.promises.Give(ctx, s.block, s.later)
 	if errors.Is(err, ledger.ErrChanged) {
@@ -112,81 +108,22 @@ func (c *Controller) give(ctx context.Context, s *suspect) (bool, error) {
 	return true, nil
 }
 
-// until returns when the lease ends of a block that is retained now, by its class and pool as they are
-// now; zero if it has none. It is a whole second, as the record can show no other.
-func (c *Controller) until(ctx context.Context, s *suspect) (time.Time, error) {
-	lease, err := c.Lease(ctx, s.block)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("look up the lease of %s/%s: %w", s.Namespace, s.Name, err)
-	}
-	if lease <= 0 {
-		return time.Time{}, nil
-	}
-	return c.Clock.Now().UTC().Add(lease + time.Second - time.Nanosecond).Truncate(time.Second), nil
-}
-
-// retain keeps the block, and removes the claim from its record. The transaction that retains the block
-// writes the end of the lease, which does not change from then on. If only the record is retained, the
-// ledger has lost the end, and takes it from the record.
-func (c *Controller) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.IPAllocation) error {
-	until, err := seen.ExpiresAt(), error(nil)
-	if seen.Spec.ClaimRef != nil && s.block.State != ledger.Retained {
-		until, err = c.until(ctx, s)
-	}
-	if err != nil {
-		return err
-	}
-	block, held, err := c.Ledger.Retained.Retain(ctx, s.Claim, until)
-	if err != nil {
-		return fmt.Errorf("retain the block of %s/%s: %w", s.Namespace, s.Name, err)
-	}
-	if held {
-		until = block.Until
-		c.Retained(block.Pool)
-	}
-	if seen.Spec.ClaimRef == nil && seen.ExpiresAt().Equal(until) {
-		return nil
-	}
-	before := patch.Snapshot(seen)
-	record.Retain(seen, s.Name, s.Claim, until)
-	outcome.Observe(seen.Status.Conditions, seen.Generation+1)
-	if err := before.PatchWhole(ctx, s.workspace, seen); err != nil {
-		return fmt.Errorf("retain IPAllocation %s: %w", seen.Name, err)
-	}
-	log.FromContext(ctx).Info("retained", "prefix", seen.Status.AllocatedCIDR, "until", seen.Status.Expires)
-	return nil
-}
-
 // writeRecord writes the record of a claim that went before its reconcile, as a retained one, and retains the block.
 func (c *Controller) writeRecord(ctx context.Context, s *suspect) (bool, error) {
-	until, err := c.until(ctx, s)
-	if err != nil {
+	late, err := c.retention.late(ctx, s, c.seen(s.Claim).claim)
+	if err != nil || late == nil {
 		return false, err
 	}
-	// Where several replicas work at once, another may have retained the block meanwhile, and the record
-	// may have been deleted since. To create it again would keep for ever a block that its owner has released.
-	now, held, err := c.Ledger.Blocks.Lookup(ctx, s.Claim)
-	if err != nil || !held || now.Revision != s.block.Revision {
-		return false, err
-	}
-	pool, _, _, err := c.Ledger.Pools.Read(ctx, s.block.Pool)
-	if err != nil {
-		return false, fmt.Errorf("look up the pool of %s/%s: %w", s.Namespace, s.Name, err)
-	}
-	last := c.seen(s.Claim).claim
-	late := record.New(last, s.block, record.Place{Name: s.slot.Name, Pool: *last.Status.PoolRef, Scope: record.Scope(pool)})
-	record.Retain(late, s.Name, s.Claim, until)
 	err = c.maker.Create(ctx, s.workspace, s.Cluster, late)
-	if apierrors.IsAlreadyExists(err) {
+	switch {
+	case apierrors.IsAlreadyExists(err):
 		return false, nil // the reconcile wrote it after all, and it is found next time
-	}
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || absent.Object(err, "namespaces", s.Namespace) {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || absent.Object(err, "namespaces", s.Namespace):
 		return c.free(ctx, s, namespaceGone) // and would take the record along
-	}
-	if err != nil {
+	case err != nil:
 		return false, fmt.Errorf("create IPAllocation %s: %w", late.Name, err)
 	}
-	return true, c.retain(ctx, s, late)
+	return true, c.retention.retain(ctx, s, late)
 }
 
 // deleteRecord deletes exactly the record that was read.

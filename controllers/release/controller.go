@@ -34,7 +34,8 @@ type Controller struct {
 	promises promise.Keeper
 	maker    record.Maker
 
-	sights
+	ranges    rangeKeeper
+	retention retention
 	censuses
 }
 
@@ -99,11 +100,12 @@ func newController(opts Options) *Controller {
 		opts.Hints = NewHints(opts.Clock)
 	}
 	c := &Controller{
-		Options:  opts,
-		backoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](opts.Absence, time.Minute),
-		promises: promise.Keeper{Ledger: opts.Ledger, Reclaims: opts.Reclaims},
-		maker:    record.Maker{Clock: opts.Clock},
-		sights:   sights{deleted: map[ledger.ClaimID]deletion{}},
+		Options:   opts,
+		ranges:    rangeKeeper{ledger: opts.Ranges, pools: opts.Ledger.Pools, retireClosed: opts.RetireClosed, dropped: opts.Dropped},
+		retention: retention{ledger: opts.Ledger, lease: opts.Lease, retained: opts.Retained, clock: opts.Clock},
+		backoff:   workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](opts.Absence, time.Minute),
+		promises:  promise.Keeper{Ledger: opts.Ledger, Reclaims: opts.Reclaims},
+		maker:     record.Maker{Clock: opts.Clock},
 	}
 	c.censuses = censuses{options: &c.Options, absences: map[ledger.ClusterName]absence{}}
 	return c

@@ -15,11 +15,13 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
 
-// Hints are the holders that may be gone, and the workspaces that were seen to go. Workspaces take turns. They exist before the Controller that settles
-// them, and before the parts that need to know of them. Make them with NewHints. They are safe for concurrent use.
+// Hints are the holders that may be gone, the last sights of them, and the workspaces that were seen to go. Workspaces take
+// turns. They exist before the Controller that settles them, and before the parts that need to know of them. Make them with
+// NewHints. They are safe for concurrent use.
 type Hints struct {
 	queue workqueue.TypedRateLimitingInterface[ledger.Holder]
 	clock clock.PassiveClock
+	sights
 
 	mu       sync.Mutex
 	departed map[ledger.ClusterName]departure
@@ -31,6 +33,7 @@ func NewHints(passive clock.PassiveClock) *Hints {
 	return &Hints{
 		queue:    inbox.InTurns("release", 50*time.Millisecond, time.Minute, func(h ledger.Holder) ledger.ClusterName { return h.Cluster }),
 		clock:    passive,
+		sights:   sights{deleted: map[ledger.ClaimID]deletion{}},
 		departed: map[ledger.ClusterName]departure{},
 	}
 }
@@ -77,10 +80,10 @@ func (d deletion) outdated(server string) bool {
 
 // Deleted hints that a claim was seen being deleted, and how it and its record were last seen.
 // record is nil if none was seen.
-func (c *Controller) Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
+func (i *Hints) Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
 	seen := lastSeen(last)
 	seen.record = record
-	c.hint(h, seen)
+	i.hint(h, seen)
 }
 
 // Missed hints that a list left out a claim whose deletion was not seen, or that a server does not
@@ -88,16 +91,16 @@ func (c *Controller) Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record
 // a backup. So the claim's block is freed only if the server still has the claim's record, and has
 // thus known the claim, or if the workspace's binding was seen to go. Otherwise it is left to the
 // sweep, which has a brake.
-func (c *Controller) Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim) {
+func (i *Hints) Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim) {
 	seen := lastSeen(last)
 	seen.missed = true
-	c.hint(h, seen)
+	i.hint(h, seen)
 }
 
 // PoolDeleted hints that a pool was seen being deleted. The pool controller has removed it
 // from the ledger before, unless a user has removed the finalizer.
-func (c *Controller) PoolDeleted(h ledger.Holder, last *ipamv1alpha1.IPPool) {
-	c.hint(h, deletion{revision: last.ResourceVersion, bound: true})
+func (i *Hints) PoolDeleted(h ledger.Holder, last *ipamv1alpha1.IPPool) {
+	i.hint(h, deletion{revision: last.ResourceVersion, bound: true})
 }
 
 func lastSeen(claim *ipamv1alpha1.IPClaim) deletion {
@@ -113,46 +116,46 @@ type sights struct {
 
 // hint keeps the last sight, and queues the hint. A deletion that was seen says more than a claim that is
 // missed, in whatever order they come: a write may be answered with a 404 after the deletion was seen.
-func (c *Controller) hint(h ledger.Holder, last deletion) {
-	c.keep(h.Claim, last)
-	c.queue.Add(h)
+func (i *Hints) hint(h ledger.Holder, last deletion) {
+	i.keep(h.Claim, last)
+	i.queue.Add(h)
 }
 
 // keep keeps the last sight of a claim or pool.
-func (c *sights) keep(claim ledger.ClaimID, last deletion) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if before, ok := c.deleted[claim]; !ok || before.missed || !last.missed {
-		c.hints++
-		last.number = c.hints
-		c.deleted[claim] = last
+func (s *sights) keep(claim ledger.ClaimID, last deletion) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before, ok := s.deleted[claim]; !ok || before.missed || !last.missed {
+		s.hints++
+		last.number = s.hints
+		s.deleted[claim] = last
 	}
 }
 
 // seen returns the last sight of a claim or pool that is deleted.
-func (c *sights) seen(claim ledger.ClaimID) deletion {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.deleted[claim]
+func (s *sights) seen(claim ledger.ClaimID) deletion {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deleted[claim]
 }
 
 // forgetRecord forgets the record of a claim that was seen deleted, so that it is read.
-func (c *sights) forgetRecord(claim ledger.ClaimID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if seen, ok := c.deleted[claim]; ok {
+func (s *sights) forgetRecord(claim ledger.ClaimID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seen, ok := s.deleted[claim]; ok {
 		seen.record = nil
-		c.deleted[claim] = seen
+		s.deleted[claim] = seen
 	}
 }
 
 // forget forgets what was last seen of a claim, unless a later hint than that of this number has told more. That one
 // is queued.
-func (c *sights) forget(claim ledger.ClaimID, number uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.deleted[claim].number == number {
-		delete(c.deleted, claim)
+func (s *sights) forget(claim ledger.ClaimID, number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deleted[claim].number == number {
+		delete(s.deleted, claim)
 	}
 }
 

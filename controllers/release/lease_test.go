@@ -22,7 +22,7 @@ import (
 func retainedFor(t *testing.T, lease time.Duration) (p *promiseScene, expired *[]string) {
 	t.Helper()
 	p, expired = newPromise(t, ipamv1alpha1.ReclaimRetain), new([]string)
-	p.Lease = func(context.Context, ledger.Block) (time.Duration, error) { return lease, nil }
+	p.retention.lease = func(context.Context, ledger.Block) (time.Duration, error) { return lease, nil }
 	p.Expired = func(_ context.Context, h ledger.Holder, last *ipamv1alpha1.IPAllocation) {
 		*expired = append(*expired, string(h.Claim)+" "+last.Status.AllocatedCIDR)
 	}
@@ -73,7 +73,7 @@ func TestLease(t *testing.T) {
 	if kept := p.kept(); kept.Status.Expires == nil || !kept.Status.Expires.Time.Equal(until) {
 		t.Errorf("the record expires at %v, want %s", kept.Status.Expires, until)
 	}
-	p.Lease = func(context.Context, ledger.Block) (time.Duration, error) { return time.Second, nil }
+	p.retention.lease = func(context.Context, ledger.Block) (time.Duration, error) { return time.Second, nil }
 	p.clock.SetTime(until.Add(-time.Millisecond))
 	for range 2 {
 		p.settles(holder, live.Gone, nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 // Ranges are the pools that claims hold as a whole.
@@ -18,16 +19,24 @@ type Ranges interface {
 	Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error
 }
 
-// findRange notes the pool that a claim, or the reservation of one, holds. It reports whether there is one.
-func (c *Controller) findRange(ctx context.Context, s *suspect) (bool, error) {
-	if c.Ranges == nil {
+// rangeKeeper knows the ranges of holders, and gives them on. The other functions are those of the Options.
+type rangeKeeper struct {
+	ledger       Ranges // nil: no claim holds a pool
+	pools        views.Pools
+	retireClosed func(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error
+	dropped      func(ledger.PoolID)
+}
+
+// find notes the pool that a claim, or the reservation of one, holds. It reports whether there is one.
+func (r rangeKeeper) find(ctx context.Context, s *suspect) (bool, error) {
+	if r.ledger == nil {
 		return false, nil
 	}
-	pool, held := c.Ranges.Held(s.Claim)
+	pool, held := r.ledger.Held(s.Claim)
 	if !held {
 		return false, nil
 	}
-	pool, revision, known, err := c.Ledger.Pools.Read(ctx, pool.ID)
+	pool, revision, known, err := r.pools.Read(ctx, pool.ID)
 	if err != nil || !known || pool.Derived == nil || pool.Derived.Holder.Claim != s.Claim {
 		return false, err
 	}
@@ -49,22 +58,22 @@ func (s *suspect) promised(now time.Time) (inFlight bool, later promise.Share) {
 }
 
 // unhold ends the hold of a range, if it is as it was read: a CREATE may have been answered with it since. One that was closed for the claim's DELETE is retired.
-func (c *Controller) unhold(ctx context.Context, s *suspect) (bool, error) {
+func (r rangeKeeper) unhold(ctx context.Context, s *suspect) (bool, error) {
 	if s.closed {
-		return freed(ctx, s, "claim is gone, which held the range", c.RetireClosed(ctx, s.ranged, s.Claim))
+		return freed(ctx, s, "claim is gone, which held the range", r.retireClosed(ctx, s.ranged, s.Claim))
 	}
-	settled, err := freed(ctx, s, "claim is gone, which held the range", c.Ranges.Drop(ctx, s.ranged, s.Claim, s.since))
+	settled, err := freed(ctx, s, "claim is gone, which held the range", r.ledger.Drop(ctx, s.ranged, s.Claim, s.since))
 	if settled {
-		c.Dropped(s.ranged)
+		r.dropped(s.ranged)
 	}
 	return settled, err
 }
 
 // hand gives a range to the claim that its reservation was made for.
-func (c *Controller) hand(ctx context.Context, s *suspect) (bool, error) {
+func (r rangeKeeper) hand(ctx context.Context, s *suspect) (bool, error) {
 	to := s.Holder
 	to.Claim = ledger.ClaimID(s.later.UID)
-	if _, err := c.Ranges.Hand(ctx, s.ranged, s.Claim, to); err != nil {
+	if _, err := r.ledger.Hand(ctx, s.ranged, s.Claim, to); err != nil {
 		return false, fmt.Errorf("give range %s to %s/%s: %w", s.prefix, s.Namespace, s.Name, err)
 	}
 	log.FromContext(ctx).Info("the range is its claim's", "prefix", s.prefix)

@@ -51,7 +51,7 @@ func rangeScene(t *testing.T, holder ledger.ClaimID) (*scene, *fakeRanges) {
 			Holder: ledger.Holder{Claim: holder, Cluster: "w", Namespace: "default", Name: "c"},
 		},
 	}}
-	s.ledger.root, s.Ranges = &ranges.pool, ranges
+	s.ledger.root, s.ranges.ledger = &ranges.pool, ranges
 	s.holder.Claim = holder
 	return s, ranges
 }
@@ -63,7 +63,7 @@ func TestSettle_ARangeOfAClaimThatIsGone(t *testing.T) {
 	} {
 		s, ranges := rangeScene(t, "uid-of-c")
 		var told []ledger.PoolID
-		s.Dropped = func(id ledger.PoolID) { told = append(told, id) }
+		s.ranges.dropped = func(id ledger.PoolID) { told = append(told, id) }
 		if settled := s.settle(t, verdict); settled != want.settled || ranges.dropped != want.dropped || (len(told) == 1) != want.dropped {
 			t.Errorf("verdict %d: settled = %t, dropped = %t, told of %v; want %+v", verdict, settled, ranges.dropped, told, want)
 		}

@@ -27,7 +27,7 @@ func TestSettle_Retain(t *testing.T) {
 			s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 			s.ledger.block.Policy = tt.recorded
 			var told []ledger.PoolID
-			s.Retained = func(pool ledger.PoolID) { told = append(told, pool) }
+			s.retention.retained = func(pool ledger.PoolID) { told = append(told, pool) }
 			s.Deleted(s.holder, gen.Claim("c", gen.Reclaim(tt.lastSeen)), nil)
 			s.settle(t, live.Gone)
 			if (len(told) > 0) != tt.retained {

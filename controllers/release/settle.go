@@ -116,7 +116,7 @@ func (s *suspect) predates(made time.Time) bool {
 // with, which it confirms.
 func (c *Controller) suspect(ctx context.Context, h ledger.Holder) (*suspect, error) {
 	s := &suspect{Holder: h}
-	if ranged, err := c.findRange(ctx, s); ranged || err != nil {
+	if ranged, err := c.ranges.find(ctx, s); ranged || err != nil {
 		return s, err
 	}
 	block, held, err := c.Ledger.Blocks.Lookup(ctx, h.Claim)
