@@ -71,26 +71,16 @@ func (w *world) believe(ctx context.Context) error {
 	return nil
 }
 
-func (w *world) takeAlone(ctx context.Context, p *pool, r record) error {
-	if err := w.entitled(ctx, p, r.request.Holder); err != nil {
+// takeAlone gives a claim what it shows.
+func (w *world) takeAlone(ctx context.Context, p *pool, r record) (err error) {
+	if err = w.entitled(ctx, p, r.request.Holder); err != nil {
 		return err
 	}
 	if r.ranged {
 		return w.hold(ctx, p, r)
 	}
-	scope, err := w.unique(ctx, r)
-	if err != nil {
+	if r.request.Pool, err = w.vacant(ctx, r); err != nil {
 		return err
-	}
-	if r.request.Pool, err = w.within(ctx, r, scope); err != nil {
-		return err
-	}
-	blocks, err := w.Ledger.Pools().Overlapping(ctx, r.request.Pool, r.request.Exact)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(blocks, func(b ledger.Block) bool { return b.State != ledger.Cooling }) {
-		return errOthers
 	}
 	if _, err = w.Ledger.Recovery().Adopt(ctx, r.request, r.state); err != nil {
 		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
@@ -98,18 +88,35 @@ func (w *world) takeAlone(ctx context.Context, p *pool, r record) error {
 	return nil
 }
 
+// vacant returns the pool, or address space, that the block of a claim is of. It is an error if somebody has an address of the block.
+func (w *world) vacant(ctx context.Context, r record) (ledger.PoolID, error) {
+	scope, err := w.unique(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	id, err := w.within(ctx, r, scope)
+	if err != nil {
+		return "", err
+	}
+	blocks, err := w.Ledger.Pools().Overlapping(ctx, id, r.request.Exact)
+	if err == nil && slices.ContainsFunc(blocks, func(b ledger.Block) bool { return b.State != ledger.Cooling }) {
+		err = errOthers
+	}
+	return id, err
+}
+
 // entitled returns an error unless a pool admits the workspace of a claim, which is bound. After a start the caches do not show all
 // workspaces yet. So one whose path is not known is believed to be a stranger, or gone, after a while only: any tenant may hide its path.
-func (w *world) entitled(ctx context.Context, p *pool, h ledger.Holder) error {
-	from, why := w.Directory.Workspace(h.Cluster), errStranger
+func (a *Adopter) entitled(ctx context.Context, p *pool, h ledger.Holder) error {
+	from, why := a.Directory.Workspace(h.Cluster), errStranger
 	if p.admits(from) {
-		answer, err := w.orphan(ctx, h)
+		answer, err := a.orphan(ctx, h)
 		if err != nil || answer.Verdict != live.Unbound {
 			return err
 		}
 		why = errOrphan
 	}
-	if from.Path == "" && !w.Directory.Contests(h.Cluster) && w.hesitates(h.Cluster) {
+	if from.Path == "" && !a.Directory.Contests(h.Cluster) && a.hesitates(h.Cluster) {
 		return errUnnamed
 	}
 	return why

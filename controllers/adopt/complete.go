@@ -148,12 +148,8 @@ func (a *Adopter) compare(ctx context.Context, p ledger.Pool) (bool, error) {
 			return false, nil
 		}
 	}
-	cl, err := a.Clusters.GetCluster(ctx, a.Directory.Engaged(p.Cluster))
+	pool, err := a.cached(ctx, p)
 	if err != nil {
-		return false, err
-	}
-	pool := &ipamv1alpha1.IPPool{}
-	if err := cl.GetCache().Get(ctx, client.ObjectKey{Name: p.Name}, pool); err != nil {
 		return false, err
 	}
 	if id, ok := catalog.IDOf(a.Ledger.Pools(), pool, p.Cluster); !ok || id != p.ID || pool.Status.AllocatedCIDR == "" || pool.Status.ObservedGeneration != pool.Generation {
@@ -165,4 +161,14 @@ func (a *Adopter) compare(ctx context.Context, p ledger.Pool) (bool, error) {
 	}
 	a.Ledger.Recovery().Trust(p.ID)
 	return true, nil
+}
+
+// cached reads the IPPool that has the name of a pool from the cache of its workspace.
+func (a *Adopter) cached(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool, error) {
+	cl, err := a.Clusters.GetCluster(ctx, a.Directory.Engaged(p.Cluster))
+	if err != nil {
+		return nil, err
+	}
+	pool := &ipamv1alpha1.IPPool{}
+	return pool, cl.GetCache().Get(ctx, client.ObjectKey{Name: p.Name}, pool)
 }

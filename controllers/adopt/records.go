@@ -117,7 +117,6 @@ func (w *world) take(ctx context.Context, r record) (err error) {
 	switch {
 	case errors.Is(err, ledger.ErrOutOfRange):
 		w.leave(ctx, r, err)
-		return nil
 	case err != nil:
 		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
 	case block.State == ledger.Disputed:

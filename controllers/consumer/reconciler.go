@@ -135,11 +135,9 @@ func (p *pass) look(ctx context.Context) error {
 		return nil
 	}
 	p.brake.note(p.from, p.claim.UID, found.rule != "", p.Clock.Now())
-	if err := p.report(ctx, found); err != nil {
+	abandoned := found.rule != "" && times >= looksToDelete && found.proven
+	if err := p.report(ctx, found); err != nil || !abandoned || !p.DeleteAbandoned {
 		return err
-	}
-	if found.rule == "" || times < looksToDelete || !found.proven || !p.DeleteAbandoned {
-		return nil
 	}
 	return p.abandon(ctx, found)
 }

@@ -1,6 +1,7 @@
 package derived
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,10 +110,7 @@ func (c *Controller) Start(ctx context.Context) error {
 
 // Seen takes the news of an IPPool of some workspace that came (before is nil), changed, or went (after is nil). It does not block.
 func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool) {
-	object := after
-	if object == nil {
-		object = before
-	}
+	object := cmp.Or(after, before)
 	if before != nil && after != nil || object.Spec.ClassRef == nil {
 		return
 	}
@@ -160,10 +158,8 @@ func (c *Controller) end(ctx context.Context, p ledger.Pool) (reconcile.Result, 
 	switch {
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("look for the claim that holds pool %s: %w", p.Name, err)
-	case answer.Object == nil || string(answer.Object.GetUID()) != string(p.Derived.Holder.Claim):
-		return reconcile.Result{RequeueAfter: interval}, nil // no server can tell
-	case answer.Leaving:
-		// Something else holds it up. Its DELETE has succeeded, and nothing is to be made inside.
+	case answer.Object == nil || string(answer.Object.GetUID()) != string(p.Derived.Holder.Claim), // no server can tell
+		answer.Leaving: // something else holds it up: its DELETE has succeeded, and nothing is to be made inside
 		return reconcile.Result{RequeueAfter: interval}, nil
 	}
 	if err := c.Ranges.Reopen(ctx, p.ID); err != nil {
@@ -189,16 +185,10 @@ func (c *Controller) retireOld(ctx context.Context, p ledger.Pool) error {
 // clear deletes an IPPool that says the system has made it, and that has no pool in the ledger. One that shows its CIDR, and was
 // not retired, tells of a ledger that has lost it.
 func (c *Controller) clear(ctx context.Context, req request) (reconcile.Result, error) {
-	cl, err := c.Catalog.Clusters.GetCluster(ctx, c.Catalog.Directory.Engaged(req.cluster))
-	if err != nil {
-		return reconcile.Result{}, nil //nolint:nilerr // it goes with its workspace, or is seen again
-	}
-	object, gone := &ipamv1alpha1.IPPool{}, ledger.Pool{ID: req.id, Cluster: req.cluster, Name: req.name}
-	if err := cl.GetCache().Get(ctx, client.ObjectKey{Name: req.name}, object); err != nil || !catalog.Shows(object, req.cluster, gone) {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	if _, ok := catalog.IDOf(c.Ledger.Pools, object, req.cluster); ok || object.Spec.CIDR != "" {
-		return reconcile.Result{}, nil // it is that of another pool, or was written by somebody
+	gone := ledger.Pool{ID: req.id, Cluster: req.cluster, Name: req.name}
+	object, ok, err := c.leftover(ctx, gone)
+	if err != nil || !ok {
+		return reconcile.Result{}, err
 	}
 	retired, err := c.Ledger.Pools.Retired(ctx, req.id)
 	age := c.Clock.Since(object.CreationTimestamp.Time)
@@ -212,4 +202,18 @@ func (c *Controller) clear(ctx context.Context, req request) (reconcile.Result, 
 		return reconcile.Result{RequeueAfter: stray - age}, nil
 	}
 	return reconcile.Result{}, c.unpublish(ctx, gone)
+}
+
+// leftover finds the IPPool of a pool that is not in the ledger.
+func (c *Controller) leftover(ctx context.Context, gone ledger.Pool) (object *ipamv1alpha1.IPPool, ok bool, err error) {
+	cl, err := c.Catalog.Clusters.GetCluster(ctx, c.Catalog.Directory.Engaged(gone.Cluster))
+	if err != nil {
+		return nil, false, nil //nolint:nilerr // it goes with its workspace, or is seen again
+	}
+	object = &ipamv1alpha1.IPPool{}
+	if err := cl.GetCache().Get(ctx, client.ObjectKey{Name: gone.Name}, object); err != nil || !catalog.Shows(object, gone.Cluster, gone) {
+		return nil, false, client.IgnoreNotFound(err)
+	}
+	_, another := catalog.IDOf(c.Ledger.Pools, object, gone.Cluster)
+	return object, !another && object.Spec.CIDR == "", nil // else it is that of another pool, or was written by somebody
 }

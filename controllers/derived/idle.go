@@ -2,6 +2,7 @@ package derived
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -21,11 +22,7 @@ func (c *Controller) sweep(ctx context.Context) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id := range c.idle {
-		if !there[id] {
-			delete(c.idle, id)
-		}
-	}
+	maps.DeleteFunc(c.idle, func(id ledger.PoolID, _ idleness) bool { return !there[id] })
 }
 
 func (c *Controller) due(ctx context.Context, p ledger.Pool) bool {

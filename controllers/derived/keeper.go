@@ -70,6 +70,15 @@ func (k *Keeper) Publish(ctx context.Context, p ledger.Pool) error {
 	if k.Clock.Since(p.RegisteredAt) >= young && k.shows(ctx, cl, p) == ours {
 		return nil
 	}
+	if err := k.create(ctx, cl, p); err != nil {
+		return err
+	}
+	k.published.add(p, k.Clock.Now())
+	return nil
+}
+
+// create creates the IPPool of a pool that is open in the ledger. That it is there already is no fault.
+func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) error {
 	if now, ok := k.Ledger.Pools.Get(p.ID); !ok {
 		return fmt.Errorf("publish pool %s: %w", p.Name, ledger.ErrUnknownPool)
 	} else if !now.Derived.Releasing.IsZero() {
@@ -89,7 +98,6 @@ func (k *Keeper) Publish(ctx context.Context, p ledger.Pool) error {
 	default:
 		log.FromContext(ctx).Info("pool published", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
 	}
-	k.published.add(p, k.Clock.Now())
 	return nil
 }
 
@@ -212,11 +220,8 @@ func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) e
 	if !closed {
 		return nil
 	}
-	if err := k.unpublish(ctx, p); err != nil {
-		return err // it stays closed, and is requeued
-	}
-	if k.madeAgain(p) {
-		return nil
+	if err := k.unpublish(ctx, p); err != nil || k.madeAgain(p) {
+		return err // after a fault it stays closed, and is requeued
 	}
 	if err := k.Ledger.Pools.Retire(ctx, p.ID); err != nil {
 		return fmt.Errorf("retire pool %s: %w", p.Name, err)

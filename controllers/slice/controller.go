@@ -1,6 +1,7 @@
 package slice
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -79,10 +80,7 @@ func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Resu
 // Seen is told of a pool of some workspace that came (before is nil), changed, or went
 // (after is nil). It does not block.
 func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool) {
-	pool := after
-	if pool == nil {
-		pool = before
-	}
+	pool := cmp.Or(after, before)
 	if in == c.Directory.Platform().Cluster {
 		c.seenOnPlatform(pool.Name, before, after)
 		return

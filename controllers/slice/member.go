@@ -51,10 +51,10 @@ func (c *Controller) member(ctx context.Context, req request) (reconcile.Result,
 		return reconcile.Result{}, err
 	}
 	now, err := p.look(ctx)
+	doubtful := errors.Is(err, errDoubt)
 	switch {
-	case errors.Is(err, errDoubt):
-		p.setState(unseen)
-		return reconcile.Result{RequeueAfter: c.doubt.When(req)}, nil
+	case doubtful:
+		now = unseen
 	case errors.Is(err, errLags):
 		return reconcile.Result{RequeueAfter: patch.ConflictDelay}, nil
 	case errors.Is(err, errUnseen):
@@ -65,7 +65,7 @@ func (c *Controller) member(ctx context.Context, req request) (reconcile.Result,
 		return reconcile.Result{}, err
 	}
 	p.setState(now)
-	if !p.tell(ctx, now) {
+	if doubtful || !p.tell(ctx, now) {
 		return reconcile.Result{RequeueAfter: c.doubt.When(req)}, nil
 	}
 	c.doubt.Forget(req)

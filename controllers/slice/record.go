@@ -52,24 +52,8 @@ func (p *pass) confirm(ctx context.Context, record ledger.Slice, carried bool) e
 	if err != nil {
 		return fmt.Errorf("confirm that the slice of %s is gone: %w", record.Cluster, err)
 	}
-	switch answer.Verdict {
-	case live.Alive:
-		return errUnseen
-	case live.Gone:
-		if p.cluster == nil {
-			return errUnseen // bound, and about to be engaged
-		}
-	case live.Unbound:
-		// The binding may be on a shard that has not entered itself in the endpoint slice.
-		if !record.Since.After(answer.Since.Add(time.Second)) && !answer.Since.IsZero() && !p.Departed(record.Cluster) {
-			return errDoubt
-		}
-	case live.NoEndpoint:
-		if !p.Departed(record.Cluster) {
-			return errDoubt
-		}
-	case live.Hidden, live.Unknown:
-		return errDoubt
+	if err := p.left(record, answer); err != nil {
+		return err
 	}
 	if !carried {
 		return nil
@@ -82,6 +66,30 @@ func (p *pass) confirm(ctx context.Context, record ledger.Slice, carried bool) e
 		return errInUse
 	}
 	return nil
+}
+
+// left returns nil if by the answer of the servers the child of a record is gone, or its workspace is bound no longer.
+func (p *pass) left(record ledger.Slice, answer live.Answer) (err error) {
+	switch answer.Verdict {
+	case live.Alive:
+		err = errUnseen
+	case live.Gone:
+		if p.cluster == nil {
+			err = errUnseen // bound, and about to be engaged
+		}
+	case live.Unbound:
+		// The binding may be on a shard that has not entered itself in the endpoint slice.
+		if !record.Since.After(answer.Since.Add(time.Second)) && !answer.Since.IsZero() && !p.Departed(record.Cluster) {
+			err = errDoubt
+		}
+	case live.NoEndpoint:
+		if !p.Departed(record.Cluster) {
+			err = errDoubt
+		}
+	case live.Hidden, live.Unknown:
+		err = errDoubt
+	}
+	return err
 }
 
 // forfeit drops a record, and with it what it counts for. What was given up stays on

@@ -84,7 +84,6 @@ func (c Caches) State(ctx context.Context, b ledger.Block) State {
 	obj, err := show(kind, holder)
 	switch {
 	case err != nil:
-		return Held
 	case obj == nil || obj.GetUID() != types.UID(b.Holder.Claim):
 		return Orphaned
 	case packed.Bound(obj) && b.Prefix.IsValid():
