@@ -110,7 +110,7 @@ func (c *Controller) give(ctx context.Context, s *suspect) (bool, error) {
 
 // writeRecord writes the record of a claim that went before its reconcile, as a retained one, and retains the block.
 func (c *Controller) writeRecord(ctx context.Context, s *suspect) (bool, error) {
-	late, err := c.retention.late(ctx, s, c.seen(s.Claim).claim)
+	late, err := c.retention.late(ctx, s)
 	if err != nil || late == nil {
 		return false, err
 	}

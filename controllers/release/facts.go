@@ -39,7 +39,8 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 		f.inFlight = promise.InFlight(s.block, now)
 		f.later, err = c.promises.Share(ctx, s.block, s.later)
 	}
-	f.held = s.holding(c.seen(s.Claim), now)
+	seen := c.seen(s.Claim)
+	f.held, s.last = s.holding(seen, now), seen.shown()
 	return f, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
@@ -48,6 +49,22 @@ func TestPromise_RetainedAtOnce(t *testing.T) {
 		t.Errorf("the record is %+v of %s/%s, want one without a claim, retained from c/a", kept, name, uid)
 	}
 	p.settles(holderOf(claim), live.Gone, nil)
+	p.wantBlocks("10.0.0.0/28 retained a")
+}
+
+// Another caller may settle the same claim meanwhile, and forget what was seen of it.
+func TestPromise_RetainedWhileAnotherForgetsTheClaim(t *testing.T) {
+	t.Parallel()
+	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
+	claim := p.answered("a")
+	p.Deleted(holderOf(claim), claim, nil)
+	p.retention.lease = func(context.Context, ledger.Block) (time.Duration, error) {
+		p.forget("a", p.seen("a").number)
+		return 0, nil
+	}
+	if !p.settles(holderOf(claim), live.Gone, nil) {
+		t.Error("not settled")
+	}
 	p.wantBlocks("10.0.0.0/28 retained a")
 }
 

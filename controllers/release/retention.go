@@ -71,7 +71,7 @@ func (r *retention) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.I
 }
 
 // late returns the record that the claim did not get, as a retained one; nil if the block has changed since it was read.
-func (r *retention) late(ctx context.Context, s *suspect, last *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPAllocation, error) {
+func (r *retention) late(ctx context.Context, s *suspect) (*ipamv1alpha1.IPAllocation, error) {
 	until, err := r.until(ctx, s)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (r *retention) late(ctx context.Context, s *suspect, last *ipamv1alpha1.IPC
 	if err != nil {
 		return nil, fmt.Errorf("look up the pool of %s/%s: %w", s.Namespace, s.Name, err)
 	}
-	late := record.New(last, s.block, record.Place{Name: s.slot.Name, Pool: *last.Status.PoolRef, Scope: record.Scope(pool)})
+	late := record.New(s.last, s.block, record.Place{Name: s.slot.Name, Pool: *s.last.Status.PoolRef, Scope: record.Scope(pool)})
 	record.Retain(late, s.Name, s.Claim, until)
 	return late, nil
 }
