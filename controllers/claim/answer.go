@@ -21,6 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 const (
@@ -160,7 +161,7 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 		lives: func(context.Context) (bool, error) { return false, nil },
 	}}
 	if req.DryRun {
-		a.ask = r.compared(r.preview)
+		a.ask = r.compared(preview(r.Ledger))
 	}
 	a.claim = req.Claim.DeepCopy()
 	a.claim.Status = ipamv1alpha1.IPClaimStatus{}
@@ -217,10 +218,11 @@ func (a *arrival) lookUp(ctx context.Context, cache client.Reader) error {
 
 // poolRef names the pool of a block as the claim's workspace sees it, also one that would be made.
 func (a *arrival) poolRef(block ledger.Block) (ipamv1alpha1.PoolRef, error) {
+	names := naming{pools: a.Ledger.Pools, directory: a.Directory, from: a.from.Cluster}
 	if a.imagined.ID == block.Pool {
-		return a.refTo(a.from.Cluster, a.imagined)
+		return names.ref(a.imagined)
 	}
-	return a.Reconciler.poolRef(a.from.Cluster, block)
+	return names.poolOf(block)
 }
 
 // decide takes a block for the claim, or says why it gets none.
@@ -274,16 +276,18 @@ func (r *Reconciler) compared(ask asks) asks {
 
 // preview asks a candidate which block it would give, and takes nothing. A claim that has a reservation
 // gets that, whatever the candidate.
-func (r *Reconciler) preview(ctx context.Context, req ledger.Request) (ledger.Block, error) {
-	if r.Ledger.Reservations.Has(req.Holder.Claim) {
-		if own, ok, err := r.Ledger.Blocks.Lookup(ctx, req.Holder.Claim); ok || err != nil {
-			return own, err
+func preview(in views.Ledger) asks {
+	return func(ctx context.Context, req ledger.Request) (ledger.Block, error) {
+		if in.Reservations.Has(req.Holder.Claim) {
+			if own, ok, err := in.Blocks.Lookup(ctx, req.Holder.Claim); ok || err != nil {
+				return own, err
+			}
 		}
+		prefix, err := in.Reservations.Preview(ctx, req)
+		return ledger.Block{
+			Prefix: prefix, Pool: req.Pool, Holder: req.Holder, Class: req.Class, Policy: req.Policy, BoundAt: time.Now(),
+		}, err
 	}
-	prefix, err := r.Ledger.Reservations.Preview(ctx, req)
-	return ledger.Block{
-		Prefix: prefix, Pool: req.Pool, Holder: req.Holder, Class: req.Class, Policy: req.Policy, BoundAt: time.Now(),
-	}, err
 }
 
 // nothing is what a claim waits for that is being created: its reconcile does the waiting.

@@ -81,7 +81,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPClaim{}, r.onClaim)).
 		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPAllocation{}, r.onRecord)).
 		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPPool{}, r.onPool)).
-		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPClass{}, r.onClass)).
+		WatchesRawSource(feed.Platform(local, &ipamv1alpha1.IPClass{}, r.waiting.onClass)).
 		WatchesRawSource(opts.Feed.Tenants(&ipamv1alpha1.IPClaim{}, r.onClaim)).
 		WatchesRawSource(opts.Feed.Tenants(&ipamv1alpha1.IPAllocation{}, r.onRecord)).
 		WatchesRawSource(opts.Feed.Tenants(&ipamv1alpha1.IPPool{}, r.onPool)).
@@ -258,9 +258,9 @@ func sound(pool *ipamv1alpha1.IPPool) bool {
 }
 
 // onClass requeues the claims that may be served or refused now that a class has changed.
-func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) feed.EventHandler {
+func (w *waiting) onClass(multicluster.ClusterName, cluster.Cluster) feed.EventHandler {
 	wake := func(obj client.Object, q inbox.Queue) {
-		for _, claim := range r.waiting.wake(topicsOfClass(obj.(*ipamv1alpha1.IPClass))...) {
+		for _, claim := range w.wake(topicsOfClass(obj.(*ipamv1alpha1.IPClass))...) {
 			q.Add(claim)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
-	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
@@ -263,31 +262,4 @@ func poolOf(plan resolve.Plan, c resolve.Candidate) ledger.PoolID {
 func unchecked(err error) bool {
 	frozen, ok := errors.AsType[*ledger.FrozenError](err)
 	return ok && !frozen.Lost && !frozen.Disputed
-}
-
-// poolRef names the pool of a block as the claim's workspace sees it: by name alone when it
-// is its own, else with its owner's path. That of an address space is the pool that has it.
-func (r *Reconciler) poolRef(from ledger.ClusterName, block ledger.Block) (ipamv1alpha1.PoolRef, error) {
-	pool, ok := r.Ledger.Pools.Get(block.Pool)
-	if ok && ledger.IsAddressSpace(pool.ID) {
-		pool, ok = r.Ledger.Pools.Get(pool.Derived.Of)
-	}
-	if !ok {
-		return ipamv1alpha1.PoolRef{}, fmt.Errorf("pool %s of block %s is not in the ledger", block.Pool, block.Prefix)
-	}
-	return r.refTo(from, pool)
-}
-
-// refTo names a pool as a workspace sees it.
-func (r *Reconciler) refTo(from ledger.ClusterName, pool ledger.Pool) (ipamv1alpha1.PoolRef, error) {
-	ref := ipamv1alpha1.PoolRef{Name: pool.Name}
-	if pool.Cluster == from {
-		return ref, nil
-	}
-	owner := r.Directory.Workspace(pool.Cluster)
-	if owner.Path == "" {
-		return ref, &outcome.Fault{Message: fmt.Sprintf("the path of pool %s's workspace is not known yet", pool.Name)}
-	}
-	ref.ProjectRef = &ipamv1alpha1.ProjectRef{Name: owner.Path}
-	return ref, nil
 }

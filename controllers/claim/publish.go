@@ -12,14 +12,16 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
 // publish writes the record of the block, and sets the claim's status to it.
 func (p *pass) publish(ctx context.Context, block ledger.Block) error {
-	poolRef, err := p.poolRef(p.from.Cluster, block)
+	poolRef, err := p.names.poolOf(block)
 	if err != nil {
 		return err
 	}
@@ -46,6 +48,39 @@ func (p *pass) publish(ctx context.Context, block ledger.Block) error {
 	}
 	log.FromContext(ctx).Info("bound", "pool", poolRef.Name, "prefix", block.Prefix)
 	return nil
+}
+
+// naming names pools as a workspace sees them.
+type naming struct {
+	pools     views.Pools
+	directory *directory.Directory
+	from      ledger.ClusterName
+}
+
+// poolOf names the pool of a block. That of an address space is the pool that has it.
+func (n naming) poolOf(block ledger.Block) (ipamv1alpha1.PoolRef, error) {
+	pool, ok := n.pools.Get(block.Pool)
+	if ok && ledger.IsAddressSpace(pool.ID) {
+		pool, ok = n.pools.Get(pool.Derived.Of)
+	}
+	if !ok {
+		return ipamv1alpha1.PoolRef{}, fmt.Errorf("pool %s of block %s is not in the ledger", block.Pool, block.Prefix)
+	}
+	return n.ref(pool)
+}
+
+// ref names a pool by name alone when it is the workspace's own, else with its owner's path.
+func (n naming) ref(pool ledger.Pool) (ipamv1alpha1.PoolRef, error) {
+	ref := ipamv1alpha1.PoolRef{Name: pool.Name}
+	if pool.Cluster == n.from {
+		return ref, nil
+	}
+	owner := n.directory.Workspace(pool.Cluster)
+	if owner.Path == "" {
+		return ref, &outcome.Fault{Message: fmt.Sprintf("the path of pool %s's workspace is not known yet", pool.Name)}
+	}
+	ref.ProjectRef = &ipamv1alpha1.ProjectRef{Name: owner.Path}
+	return ref, nil
 }
 
 // bound reports whether the claim has its block and its record as it should

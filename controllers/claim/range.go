@@ -107,7 +107,7 @@ func (p *pass) reconcileRange(ctx context.Context) error {
 	}
 	p.waiting.leave(p.request)
 	p.report.bound = true
-	poolRef, err := p.poolRef(p.from.Cluster, block)
+	poolRef, err := p.names.poolOf(block)
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,7 @@ type pass struct {
 	slot    slot
 	waits   waiter
 	shown   showing
+	names   naming
 	report  report
 }
 
@@ -114,6 +115,7 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 		slot:       slot{claim: claim, cluster: from.Cluster, client: cl.GetClient(), maker: &r.maker, memory: &r.memory},
 		waits:      r.waiter(req, claim),
 		shown:      showing{Options: r.Options, from: from, claim: claim},
+		names:      naming{pools: r.Ledger.Pools, directory: r.Directory, from: from.Cluster},
 		report:     report{request: req, claim: claim, cluster: cl, memory: &r.memory, clock: r.clock},
 	}
 	return p.run(ctx)

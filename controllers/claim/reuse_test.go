@@ -38,7 +38,7 @@ func (s *scene) retains(name string) ledger.Block {
 	if err != nil {
 		s.Fatal(err)
 	}
-	pool, err := s.poolRef("tenant", block)
+	pool, err := naming{pools: s.Ledger.Pools, directory: s.Directory, from: "tenant"}.poolOf(block)
 	if err != nil {
 		s.Fatal(err)
 	}
