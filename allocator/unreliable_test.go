@@ -82,9 +82,13 @@ func (l *fixture) asFree(a *Allocator, blocks []etcdtest.Record) {
 			}
 		}
 		a.table.Visit(record.ID, func(p *space.Pool) {
-			got, model := slices.Collect(p.Index.FreeBlocks()), slices.Collect(want.FreeBlocks())
-			if !slices.Equal(got, model) {
-				l.t.Errorf("pool %s: %v are free, want %v", record.ID, got, model)
+			for free := range want.FreeBlocks() {
+				if !p.Index.Free(free) {
+					l.t.Errorf("pool %s: %v is not free", record.ID, free)
+				}
+			}
+			if got, lengths := p.Index.Histogram(), want.Histogram(); got != lengths {
+				l.t.Errorf("pool %s: free blocks by length %v, want %v", record.ID, got, lengths)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// Index has the methods of index.Index, with the same meaning.
+// Index has the methods of index.Index, with the same meaning, and some that list what there is.
 type Index struct {
 	window   netip.Prefix
 	held     []netip.Prefix // sorted; a prefix held twice is there twice

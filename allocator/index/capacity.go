@@ -7,7 +7,7 @@ type Histogram [129]int
 
 // Histogram counts the free blocks of each length. It is kept up to date by
 // every change and costs a copy.
-func (x *Index) Histogram() Histogram { return x.histogram }
+func (x *Index) Histogram() Histogram { return x.trie.histogram }
 
 // Largest is the prefix length of the largest free block; ok is false when
 // nothing is free.
@@ -15,10 +15,10 @@ func (x *Index) Largest() (length int, ok bool) {
 	if x.width == 0 {
 		return 0, false
 	}
-	if x.vacant() {
+	if x.trie.vacant() {
 		return int(x.window.length), true
 	}
-	free := x.nodes.inner(root).free
+	free := x.trie.nodes.inner(root).free
 	if free.isZero() {
 		return 0, false
 	}
@@ -28,7 +28,7 @@ func (x *Index) Largest() (length int, ok bool) {
 // Available is the exact number of free addresses, whatever its size.
 func (x *Index) Available() *big.Int {
 	sum := new(big.Int)
-	for length, count := range x.histogram {
+	for length, count := range x.trie.histogram {
 		if count > 0 {
 			sum.Add(sum, x.addresses(uint8(length), count))
 		}

@@ -11,12 +11,12 @@ func (x *Index) Check() error {
 	if x.width == 0 {
 		return nil
 	}
-	stored, err := x.check(root)
+	stored, err := x.trie.check(root, x.width)
 	if err != nil {
 		return err
 	}
-	for kind, i := range []place{x.nodes.spareInner, x.nodes.spareLeaf} {
-		for ; i != none; i = place(x.nodes.at(i).held) {
+	for kind, i := range []place{x.trie.nodes.spareInner, x.trie.nodes.spareLeaf} {
+		for ; i != none; i = place(x.trie.nodes.at(i).held) {
 			stored[kind]++
 		}
 	}
@@ -28,19 +28,19 @@ func (x *Index) Check() error {
 
 // check reports what is wrong at and below node i, and counts the inner nodes
 // and the leaves there.
-func (x *Index) check(i place) (stored [2]int, err error) {
+func (x *trie) check(i place, width uint8) (stored [2]int, err error) {
 	n, child := x.nodes.at(i), x.nodes.children(i)
 	forked := child[0] != none && child[1] != none
 	if i != root && !n.taken() && !forked {
-		return stored, fmt.Errorf("%v is stored without need", n.prefix().netip(x.width))
+		return stored, fmt.Errorf("%v is stored without need", n.prefix().netip(width))
 	}
 	if i != root && !i.leaf() && child == [2]place{} {
-		return stored, fmt.Errorf("%v is no leaf, and nothing is below it", n.prefix().netip(x.width))
+		return stored, fmt.Errorf("%v is no leaf, and nothing is below it", n.prefix().netip(width))
 	}
 	if !i.leaf() {
 		m := x.nodes.inner(i)
 		if got := x.summary(m); got != m.free {
-			return stored, fmt.Errorf("%v: summary %x, want %x", n.prefix().netip(x.width), m.free, got)
+			return stored, fmt.Errorf("%v: summary %x, want %x", n.prefix().netip(width), m.free, got)
 		}
 	}
 	stored[i>>31] = 1
@@ -50,9 +50,9 @@ func (x *Index) check(i place) (stored [2]int, err error) {
 		}
 		m := x.nodes.at(c)
 		if m.length <= n.length || common(m.addr, n.half(side).addr) <= n.length || m.addr.andNot(ones(m.length)) != (uint128{}) {
-			return stored, fmt.Errorf("%v is stored below %v", m.prefix().netip(x.width), n.prefix().netip(x.width))
+			return stored, fmt.Errorf("%v is stored below %v", m.prefix().netip(width), n.prefix().netip(width))
 		}
-		below, err := x.check(c)
+		below, err := x.check(c, width)
 		if err != nil {
 			return stored, err
 		}
@@ -63,7 +63,7 @@ func (x *Index) check(i place) (stored [2]int, err error) {
 }
 
 // Nodes are the numbers of places for inner nodes and for leaves.
-func (x *Index) Nodes() [2]int { return [2]int{x.nodes.inners.size(), x.nodes.leaves.size()} }
+func (x *Index) Nodes() [2]int { return [2]int{x.trie.nodes.inners.size(), x.trie.nodes.leaves.size()} }
 
 // Bytes is what these places take.
 func (x *Index) Bytes() int {

@@ -2,7 +2,6 @@
 package index
 
 import (
-	"iter"
 	"math/big"
 	"net/netip"
 )
@@ -28,12 +27,11 @@ import (
 // The zero value has no window: nothing is free in it and nothing can be held.
 // Not safe for concurrent use; the pool's worker owns it.
 type Index struct {
-	window    prefix
-	width     uint8 // bits of an address of the family: 32 or 128
-	nodes     nodes // the root is the window
-	histogram Histogram
-	blocks    int
-	covers    []cover // by length: marks that cover the window, the window's own included; nil until there is one
+	window prefix
+	width  uint8 // bits of an address of the family: 32 or 128
+	trie   trie  // of the window
+	blocks int
+	covers []cover // by length: marks that cover the window, the window's own included; nil until there is one
 }
 
 // cover holds the marks of one prefix that covers the window.
@@ -49,39 +47,13 @@ func New(window netip.Prefix) *Index {
 		return &Index{}
 	}
 	w := prefixOf(window)
-	x := &Index{window: w, width: uint8(window.Addr().BitLen())}
-	x.nodes.addInner(inner{node: node{addr: w.addr, length: w.length}, free: bit(w.length)})
-	x.histogram[w.length] = 1
-	return x
-}
-
-// Window is the prefix that New was given, without host bits.
-func (x *Index) Window() netip.Prefix {
-	if x.width == 0 {
-		return netip.Prefix{}
-	}
-	return x.window.netip(x.width)
+	return &Index{window: w, width: uint8(window.Addr().BitLen()), trie: newTrie(w)}
 }
 
 // Free reports whether the whole of p is free and inside the window.
 func (x *Index) Free(p netip.Prefix) bool {
 	q, ok := x.normal(p)
-	if !ok || q.length < x.window.length {
-		return false
-	}
-	if x.vacant() {
-		return true
-	}
-	var t trail
-	if x.descend(q, &t) {
-		return false // every stored node has something taken at or below it
-	}
-	n := x.nodes.at(t.last())
-	if t.covered || n.taken() {
-		return false
-	}
-	c := x.nodes.inner(t.last()).child[q.addr.side(n.length)] // not taken, so no leaf
-	return c == none || common(q.addr, x.nodes.at(c).addr) < q.length
+	return ok && q.length >= x.window.length && x.trie.free(q)
 }
 
 // Take marks p as held, once more if it is already. Nothing is checked: ask Free
@@ -97,11 +69,11 @@ func (x *Index) Take(p netip.Prefix) {
 	}
 	x.blocks++
 	var t trail
-	x.reach(q, &t)
-	n := x.nodes.at(t.last())
+	x.trie.reach(q, &t)
+	n := x.trie.nodes.at(t.last())
 	n.held++
 	if n.held == 1 && n.excluded == 0 {
-		x.take(&t)
+		x.trie.take(&t)
 	}
 }
 
@@ -121,17 +93,17 @@ func (x *Index) Put(p netip.Prefix) bool {
 		q = x.window
 	}
 	var t trail
-	if !x.descend(q, &t) {
+	if !x.trie.descend(q, &t) {
 		return false
 	}
-	n := x.nodes.at(t.last())
+	n := x.trie.nodes.at(t.last())
 	if n.held == 0 {
 		return false
 	}
 	n.held--
 	x.blocks--
 	if !n.taken() {
-		x.give(&t)
+		x.trie.give(&t)
 	}
 	return true
 }
@@ -151,14 +123,14 @@ func (x *Index) Exclude(p netip.Prefix) {
 		q = x.window
 	}
 	var t trail
-	x.reach(q, &t)
-	n := x.nodes.at(t.last())
+	x.trie.reach(q, &t)
+	n := x.trie.nodes.at(t.last())
 	if n.excluded > 0 && n.length > x.window.length {
 		return
 	}
 	n.excluded++
 	if n.excluded == 1 && n.held == 0 {
-		x.take(&t)
+		x.trie.take(&t)
 	}
 }
 
@@ -178,16 +150,16 @@ func (x *Index) Include(p netip.Prefix) bool {
 		q = x.window
 	}
 	var t trail
-	if !x.descend(q, &t) {
+	if !x.trie.descend(q, &t) {
 		return false
 	}
-	n := x.nodes.at(t.last())
+	n := x.trie.nodes.at(t.last())
 	if n.excluded == 0 {
 		return false
 	}
 	n.excluded--
 	if !n.taken() {
-		x.give(&t)
+		x.trie.give(&t)
 	}
 	return true
 }
@@ -213,18 +185,6 @@ func (x *Index) cover(length uint8) *cover {
 // are not counted.
 func (x *Index) Blocks() int { return x.blocks }
 
-// Held yields every held prefix in address order, a covering one before those
-// in it, and one held twice twice. The index must not change meanwhile.
-func (x *Index) Held() iter.Seq[netip.Prefix] {
-	return x.held
-}
-
-// FreeBlocks yields the free blocks in address order. The index must not change
-// meanwhile.
-func (x *Index) FreeBlocks() iter.Seq[netip.Prefix] {
-	return x.freeBlocks
-}
-
 // Overlapping counts the held blocks that p overlaps: those inside it, and
 // those that contain it. It costs a step for each block inside.
 func (x *Index) Overlapping(p netip.Prefix) int {
@@ -235,7 +195,7 @@ func (x *Index) Overlapping(p netip.Prefix) int {
 	if q.length < x.window.length {
 		q = x.window
 	}
-	return x.overlapping(q)
+	return x.trie.overlapping(q)
 }
 
 // Total is the number of addresses in the window.

@@ -3,7 +3,7 @@ package index
 // reach is descend that makes the nodes which are missing on the way to p. Nodes
 // made are untaken and leave the free space as it is, except a leaf: it is cut
 // out of the half it lies in.
-func (x *Index) reach(p prefix, t *trail) {
+func (x *trie) reach(p prefix, t *trail) {
 	x.descend(p, t)
 	for {
 		i := t.last()
@@ -25,7 +25,7 @@ func (x *Index) reach(p prefix, t *trail) {
 }
 
 // addLeaf hangs a leaf for p below i, where nothing is yet. The caller marks it.
-func (x *Index) addLeaf(i place, p prefix, covered bool) place {
+func (x *trie) addLeaf(i place, p prefix, covered bool) place {
 	c := x.nodes.addLeaf(node{addr: p.addr, length: p.length})
 	if !covered {
 		x.count(i, -1)
@@ -41,7 +41,7 @@ func (x *Index) addLeaf(i place, p prefix, covered bool) place {
 
 // addFork puts a node between i and its child on the side of p: where their ways
 // part, or at p itself if p contains the child.
-func (x *Index) addFork(i place, p prefix) place {
+func (x *trie) addFork(i place, p prefix) place {
 	n := x.nodes.inner(i)
 	side := p.addr.side(n.length)
 	c := n.child[side]
@@ -57,21 +57,21 @@ func (x *Index) addFork(i place, p prefix) place {
 
 // promote makes the last node of the trail an inner node, for what comes below
 // it. It is a leaf, so marked, and has nothing free before and after.
-func (x *Index) promote(t *trail) {
+func (x *trie) promote(t *trail) {
 	i := t.last()
 	t.pop()
 	t.push(x.replace(t.last(), i, x.nodes.addInner(inner{node: *x.nodes.at(i)})))
 }
 
 // demote undoes promote. Nothing is below the node any more.
-func (x *Index) demote(t *trail) {
+func (x *trie) demote(t *trail) {
 	i := t.last()
 	t.pop()
 	t.push(x.replace(t.last(), i, x.nodes.addLeaf(*x.nodes.at(i))))
 }
 
 // replace puts node m below i where c was, and returns it.
-func (x *Index) replace(i, c, m place) place {
+func (x *trie) replace(i, c, m place) place {
 	n := x.nodes.inner(i)
 	n.child[x.nodes.at(c).addr.side(n.length)] = m
 	x.nodes.release(c)
@@ -79,7 +79,7 @@ func (x *Index) replace(i, c, m place) place {
 }
 
 // take tells the index that the last node of the trail has got its first mark.
-func (x *Index) take(t *trail) {
+func (x *trie) take(t *trail) {
 	if !t.covered {
 		x.countAll(t.last(), -1)
 	}
@@ -87,7 +87,7 @@ func (x *Index) take(t *trail) {
 }
 
 // give tells the index that the last node of the trail has lost its last mark.
-func (x *Index) give(t *trail) {
+func (x *trie) give(t *trail) {
 	if !t.covered {
 		x.countAll(t.last(), +1)
 	}
@@ -99,7 +99,7 @@ func (x *Index) give(t *trail) {
 // without a mark that is neither the root nor a fork. When a leaf goes, its
 // parent may have ceased to be a fork. A marked node that has lost all below it
 // becomes a leaf: else each block that once had others in it would stay large.
-func (x *Index) prune(t *trail) {
+func (x *trie) prune(t *trail) {
 	for t.depth > 1 {
 		c := t.last()
 		child := x.nodes.children(c)
@@ -119,7 +119,7 @@ func (x *Index) prune(t *trail) {
 
 // splice replaces c below its parent i by the only child of c, or by nothing:
 // then c joins its free buddies. The free space is the same either way.
-func (x *Index) splice(i, c place, covered bool) {
+func (x *trie) splice(i, c place, covered bool) {
 	joins := c.leaf() && !covered
 	if joins {
 		x.count(i, -1)
@@ -134,7 +134,7 @@ func (x *Index) splice(i, c place, covered bool) {
 
 // refresh brings the summaries along the trail up to date, from its end until
 // one is found unchanged.
-func (x *Index) refresh(t *trail) {
+func (x *trie) refresh(t *trail) {
 	for d := t.depth - 1; d >= 0; d-- {
 		if t.nodes[d].leaf() {
 			continue // it has no summary
@@ -150,7 +150,7 @@ func (x *Index) refresh(t *trail) {
 
 // count adds the free blocks that lie at node i, not below its children and as
 // if it were untaken, to the histogram, by times.
-func (x *Index) count(i place, by int) {
+func (x *trie) count(i place, by int) {
 	n, child := x.nodes.at(i), x.nodes.children(i)
 	if child == [2]place{} {
 		x.histogram[n.length] += by
@@ -170,7 +170,7 @@ func (x *Index) count(i place, by int) {
 
 // countAll is count for i and all below that no taken node covers. Its cost is
 // what is stored below i: nothing for a block that holds no others.
-func (x *Index) countAll(i place, by int) {
+func (x *trie) countAll(i place, by int) {
 	x.count(i, by)
 	for _, c := range x.nodes.children(i) {
 		if c != none && !x.nodes.at(c).taken() {

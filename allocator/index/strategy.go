@@ -41,10 +41,10 @@ func (x *Index) Find(length int, s Strategy) (p netip.Prefix, ok bool) {
 		return netip.Prefix{}, false
 	}
 	want := prefix{x.window.addr, uint8(length)}
-	if x.vacant() {
+	if x.trie.vacant() {
 		return want.netip(x.width), true
 	}
-	fits := x.nodes.inner(root).free.and(ones(want.length))
+	fits := x.trie.nodes.inner(root).free.and(ones(want.length))
 	if fits.isZero() {
 		return netip.Prefix{}, false
 	}
@@ -55,7 +55,7 @@ func (x *Index) Find(length int, s Strategy) (p netip.Prefix, ok bool) {
 		fits = bit(fits.first())
 	case FirstFit: // the lowest of all that fit
 	}
-	want.addr = x.lowest(fits)
+	want.addr = x.trie.lowest(fits)
 	return want.netip(x.width), true
 }
 
@@ -66,7 +66,7 @@ func (x *Index) Find(length int, s Strategy) (p netip.Prefix, ok bool) {
 // child passes one free buddy per length skipped. Buddies left of the way come
 // first, from the top; then what is below the child; then buddies right of the
 // way, from the bottom.
-func (x *Index) lowest(lengths uint128) uint128 {
+func (x *trie) lowest(lengths uint128) uint128 {
 	n, side := x.nodes.inner(root), 0
 	for {
 		c := n.child[side]

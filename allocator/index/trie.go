@@ -20,6 +20,21 @@ package index
 // A marked node offers nothing, whatever is below it, but keeps its children:
 // they count again when the mark goes.
 
+// trie is the tree of one window, which is its root, and the count of its free
+// blocks. Its prefixes lie in the window.
+type trie struct {
+	nodes     nodes
+	histogram Histogram
+}
+
+// newTrie returns a trie of a window that is free all over.
+func newTrie(window prefix) trie {
+	var x trie
+	x.nodes.addInner(inner{node: node{addr: window.addr, length: window.length}, free: bit(window.length)})
+	x.histogram[window.length] = 1
+	return x
+}
+
 // half is one half of the node's prefix.
 func (n *node) half(side int) prefix {
 	if side == 0 {
@@ -39,7 +54,7 @@ func (n *node) buddy(length uint8) prefix {
 func skipped(n, m *node) uint128 { return ones(m.length).andNot(ones(n.length + 1)) }
 
 // branch is the set of lengths of the free blocks in one half of an untaken n.
-func (x *Index) branch(n *inner, side int) uint128 {
+func (x *trie) branch(n *inner, side int) uint128 {
 	c := n.child[side]
 	if c == none {
 		return bit(n.length + 1)
@@ -54,7 +69,7 @@ func (x *Index) branch(n *inner, side int) uint128 {
 // summary is the set of lengths of the free blocks at and below n, marks above
 // n left aside. Only an empty ::/0 or 0.0.0.0/0 would need length 0, which the
 // set lacks; see vacant.
-func (x *Index) summary(n *inner) uint128 {
+func (x *trie) summary(n *inner) uint128 {
 	if n.taken() {
 		return uint128{}
 	}
@@ -65,7 +80,7 @@ func (x *Index) summary(n *inner) uint128 {
 }
 
 // vacant reports whether the whole window is one free block.
-func (x *Index) vacant() bool {
+func (x *trie) vacant() bool {
 	r := x.nodes.inner(root)
 	return r.empty() && !r.taken()
 }
@@ -83,7 +98,7 @@ func (t *trail) last() place  { return t.nodes[t.depth-1] }
 
 // descend follows the stored nodes that contain p, as far as they go, and
 // reports whether it ended at p itself.
-func (x *Index) descend(p prefix, t *trail) bool {
+func (x *trie) descend(p prefix, t *trail) bool {
 	i := root
 	n, below := x.nodes.both(i)
 	for {
@@ -105,4 +120,50 @@ func (x *Index) descend(p prefix, t *trail) bool {
 		t.covered = t.covered || n.taken()
 		n, below = next, belowNext
 	}
+}
+
+// free reports whether the whole of p is free.
+func (x *trie) free(p prefix) bool {
+	if x.vacant() {
+		return true
+	}
+	var t trail
+	if x.descend(p, &t) {
+		return false // every stored node has something taken at or below it
+	}
+	n := x.nodes.at(t.last())
+	if t.covered || n.taken() {
+		return false
+	}
+	c := x.nodes.inner(t.last()).child[p.addr.side(n.length)] // not taken, so no leaf
+	return c == none || common(p.addr, x.nodes.at(c).addr) < p.length
+}
+
+// overlapping counts the prefixes that are held around p, at it and below.
+func (x *trie) overlapping(p prefix) int {
+	var t trail
+	reached := x.descend(p, &t)
+	count := 0
+	for _, i := range t.nodes[:t.depth] {
+		count += int(x.nodes.at(i).held)
+	}
+	i := t.last()
+	if reached {
+		return count + x.countBelow(i)
+	}
+	c := x.nodes.children(i)[p.addr.side(x.nodes.at(i).length)]
+	if c == none || !p.contains(x.nodes.at(c).prefix()) {
+		return count
+	}
+	return count + int(x.nodes.at(c).held) + x.countBelow(c)
+}
+
+func (x *trie) countBelow(i place) int {
+	count := 0
+	for _, c := range x.nodes.children(i) {
+		if c != none {
+			count += int(x.nodes.at(c).held) + x.countBelow(c)
+		}
+	}
+	return count
 }
