@@ -157,11 +157,11 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 		return nil, err
 	}
 	a := &arrival{decision: decision{
-		Reconciler: r, from: from, since: time.Now(), ask: r.compared(r.Ledger.Reservations.Reserve), waits: nothing{}, dry: req.DryRun,
+		Reconciler: r, from: from, since: time.Now(), ask: compared(r.Compare, r.Ledger.Reservations.Reserve), waits: nothing{}, dry: req.DryRun,
 		lives: func(context.Context) (bool, error) { return false, nil },
 	}}
 	if req.DryRun {
-		a.ask = r.compared(preview(r.Ledger))
+		a.ask = compared(r.Compare, preview(r.Ledger))
 	}
 	a.claim = req.Claim.DeepCopy()
 	a.claim.Status = ipamv1alpha1.IPClaimStatus{}
@@ -261,14 +261,14 @@ func (a *arrival) refuses(ctx context.Context) bool {
 
 // compared asks a candidate, and compares it with what is published if that was not done yet: a new
 // leader answers before its controllers have seen every pool.
-func (r *Reconciler) compared(ask asks) asks {
-	return func(ctx context.Context, req ledger.Request) (ledger.Block, error) {
-		block, err := ask(ctx, req)
+func compared[T any](compare func(context.Context, ledger.PoolID) (bool, error), ask asksFor[T]) asksFor[T] {
+	return func(ctx context.Context, req ledger.Request) (T, error) {
+		got, err := ask(ctx, req)
 		if !unchecked(err) {
-			return block, err
+			return got, err
 		}
-		if whole, compareErr := r.Compare(ctx, req.Pool); compareErr != nil || !whole {
-			return block, cmp.Or(compareErr, err)
+		if whole, compareErr := compare(ctx, req.Pool); compareErr != nil || !whole {
+			return got, cmp.Or(compareErr, err)
 		}
 		return ask(ctx, req)
 	}

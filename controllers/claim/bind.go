@@ -79,7 +79,7 @@ func (p *pass) lives(ctx context.Context) (bool, error) {
 func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) {
 	p.end(p.request, false)
 	if ledger.Digest(r.Pool) != "" { // nobody else compares what the system has made
-		return p.compared(p.Ledger.Blocks.Bind)(ctx, r)
+		return compared(p.Compare, p.Ledger.Blocks.Bind)(ctx, r)
 	}
 	return p.Ledger.Blocks.Bind(ctx, r)
 }

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,11 +11,14 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // The first claim in a network and location makes their pools on the way, and their IPPools exist when it is answered.
@@ -40,6 +44,23 @@ func TestChain_IsMadeByTheFirstClaim(t *testing.T) {
 	}
 	if answer.Status.ClassName != endpoint || answer.Status.Requested != "/96" || answer.Status.BoundAllocationRef == nil {
 		t.Errorf("answered %+v, want the class, the length and the record of a block", answer.Status)
+	}
+}
+
+// A leader whose ledger was compared with nothing yet makes the pools of a network, once it has compared the root.
+func TestChain_FromALedgerThatNobodyHasCompared(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.New(t).Client()
+	n := newNetworksIn(t, etcd, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	queue := n.Queue
+	n.start(testbed.Ledger(t, etcd, allocator.Options{Frozen: true}))
+	n.Ranges, n.Queue = n, queue
+	n.Compare = func(_ context.Context, id ledger.PoolID) (bool, error) {
+		n.ledger.Recovery().Trust(id)
+		return true, nil
+	}
+	if answer := n.create(scoped("c", endpoint, "net", "ams")); answer.Status.AllocatedCIDR != "2001:db8::1:0:0/96" {
+		t.Errorf("answered %+v by a ledger that is whole, want 2001:db8::1:0:0/96", answer)
 	}
 }
 

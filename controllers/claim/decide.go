@@ -40,7 +40,10 @@ const mostAsked = 64
 
 // asks asks a candidate for a block. Its errors are those of [allocator.Allocator.Bind] and
 // [allocator.Reservations.Reserve].
-type asks func(context.Context, ledger.Request) (ledger.Block, error)
+type asks = asksFor[ledger.Block]
+
+// asksFor asks a candidate for a block, or for a pool.
+type asksFor[T any] func(context.Context, ledger.Request) (T, error)
 
 // waits is what a claim that gets no block waits for.
 type waits interface {
@@ -162,9 +165,8 @@ func (d *decision) take(ctx context.Context, plan resolve.Plan, c resolve.Candid
 	if d.dry {
 		return d.ask(ctx, of)
 	}
-	_, err := d.compared(func(ctx context.Context, of ledger.Request) (ledger.Block, error) {
-		_, err := d.Ledger.Derived.Space(ctx, of.Pool, plan.Space.Workspace, plan.Space.Scope)
-		return ledger.Block{}, err
+	_, err := compared(d.Compare, func(ctx context.Context, of ledger.Request) (ledger.Pool, error) {
+		return d.Ledger.Derived.Space(ctx, of.Pool, plan.Space.Workspace, plan.Space.Scope)
 	})(ctx, of)
 	if err != nil {
 		return ledger.Block{}, err

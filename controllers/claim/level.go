@@ -70,18 +70,16 @@ func (m *making) request(c resolve.Candidate) ledger.Request {
 // carveFrom makes the pool in a candidate. In a dry run it only says what that would be.
 func (m *making) carveFrom(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
 	d := m.by
-	made := ledger.Pool{Cluster: d.from.Cluster, Name: m.level.Name, Derived: &m.level.Derived}
+	wanted := ledger.Pool{Cluster: d.from.Cluster, Name: m.level.Name, Derived: &m.level.Derived}
 	if m.level.InPlatform {
-		made.Cluster = d.Directory.Platform().Cluster
-		made.Name = unlike(d.Ledger.Derived.All(), made)
+		wanted.Cluster = d.Directory.Platform().Cluster
+		wanted.Name = unlike(d.Ledger.Derived.All(), wanted)
 	}
-	_, err := d.compared(func(ctx context.Context, req ledger.Request) (_ ledger.Block, err error) {
+	made, err := compared(d.Compare, func(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
 		if d.dry {
-			made, err = m.imagine(ctx, req, made)
-		} else {
-			made, err = d.Ledger.Derived.Provision(ctx, req, made, m.level.Excluded)
+			return m.imagine(ctx, req, wanted)
 		}
-		return ledger.Block{}, err
+		return d.Ledger.Derived.Provision(ctx, req, wanted, m.level.Excluded)
 	})(ctx, req)
 	if d.dry && err == nil && m.level.Excluded != nil {
 		made.Excluded = m.level.Excluded(made.CIDR)
