@@ -19,8 +19,8 @@ import (
 )
 
 // address reads the IPAddress of an IPAddressClaim from the cache; nil if it is not there.
-func (r *Reconciler) address(ctx context.Context, key client.ObjectKey) (*capiv1.IPAddress, error) {
-	return shown(ctx, r, key, &capiv1.IPAddress{})
+func (m Management) address(ctx context.Context, key client.ObjectKey) (*capiv1.IPAddress, error) {
+	return shown(ctx, m, key, &capiv1.IPAddress{})
 }
 
 // belongs reports whether an IPAddress is that of an IPAddressClaim of ours.
@@ -68,7 +68,7 @@ func newAddress(claim *capiv1.IPAddressClaim, bound *ipamv1alpha1.IPClaim, from 
 // complete adds what the contract asks of every IPAddress: owners, the name of the cluster, and
 // the finalizer that protects it. What others have added stays.
 func (r *Reconciler) complete(address *capiv1.IPAddress, claim *capiv1.IPAddressClaim, pool *source) error {
-	if err := controllerutil.SetControllerReference(claim, address, r.Scheme()); err != nil {
+	if err := controllerutil.SetControllerReference(claim, address, r.Management.Scheme()); err != nil {
 		return failed("IPAddress %s has another controller: %v", address.Name, err)
 	}
 	if err := r.ownByPool(address, pool); err != nil {
@@ -84,10 +84,10 @@ func (r *Reconciler) complete(address *capiv1.IPAddress, claim *capiv1.IPAddress
 // ownByPool makes the pool an owner of an IPAddress, if it is there. One of a workspace cannot be: owners
 // are in the same cluster.
 func (r *Reconciler) ownByPool(address *capiv1.IPAddress, pool *source) error {
-	if r.Names.beside() || pool == nil {
+	if r.Claims.Names.beside() || pool == nil {
 		return nil
 	}
-	err := controllerutil.SetOwnerReference(pool.object, address, r.Scheme(), controllerutil.WithBlockOwnerDeletion(true))
+	err := controllerutil.SetOwnerReference(pool.object, address, r.Management.Scheme(), controllerutil.WithBlockOwnerDeletion(true))
 	if err != nil {
 		return err
 	}
@@ -96,27 +96,39 @@ func (r *Reconciler) ownByPool(address *capiv1.IPAddress, pool *source) error {
 	return nil
 }
 
-// ensureAddress makes the IPAddress of an IPAddressClaim, or completes the one found.
-func (r *Reconciler) ensureAddress(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, wanted, found *capiv1.IPAddress) error {
+// publish makes the IPAddress of an IPAddressClaim that is bound, or completes the one found. A nil pool
+// is one that is not there any more.
+func (r *Reconciler) publish(ctx context.Context, claim *capiv1.IPAddressClaim, bound *ipamv1alpha1.IPClaim, pool *source, found *capiv1.IPAddress) error {
+	from, err := r.Claims.origin(ctx, bound)
+	if err != nil {
+		return err
+	}
 	if found == nil {
-		made := wanted.DeepCopy()
-		if err := r.complete(made, claim, pool); err != nil {
+		if err := r.yield(ctx, client.ObjectKeyFromObject(claim), bound, from); err != nil {
 			return err
 		}
-		err := r.Create(ctx, made)
-		if err == nil {
-			log.FromContext(ctx).Info("address published", "pool", claim.Spec.PoolRef.Name, "prefix", made.Spec.Address)
-			return nil
-		}
-		if !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create IPAddress %s: %w", made.Name, err)
-		}
-		found = &capiv1.IPAddress{}
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(claim), found); err != nil {
-			return fmt.Errorf("read IPAddress %s: %w", made.Name, err)
-		}
 	}
-	if err := r.compareAddress(found, wanted); err != nil {
+	wanted, err := newAddress(claim, bound, from)
+	if err != nil {
+		return err
+	}
+	if err := r.ensureAddress(ctx, claim, pool, wanted, found); err != nil {
+		return err
+	}
+	succeed(claim)
+	return nil
+}
+
+// ensureAddress makes an IPAddress as it is wanted, or completes the one found.
+func (r *Reconciler) ensureAddress(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, wanted, found *capiv1.IPAddress) error {
+	if found == nil {
+		made, err := r.createAddress(ctx, claim, pool, wanted)
+		if err != nil {
+			return err
+		}
+		found = made
+	}
+	if err := r.Claims.Names.compareAddress(found, wanted); err != nil {
 		return err
 	}
 	if found.DeletionTimestamp != nil {
@@ -126,12 +138,33 @@ func (r *Reconciler) ensureAddress(ctx context.Context, claim *capiv1.IPAddressC
 	if err := r.complete(found, claim, pool); err != nil {
 		return err
 	}
-	return before.Patch(ctx, r.Client, found)
+	return before.Patch(ctx, r.Management.Client, found)
+}
+
+// createAddress makes an IPAddress. It returns the one that is there, if the cache did not show it yet.
+func (r *Reconciler) createAddress(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, wanted *capiv1.IPAddress) (*capiv1.IPAddress, error) {
+	made := wanted.DeepCopy()
+	if err := r.complete(made, claim, pool); err != nil {
+		return nil, err
+	}
+	err := r.Management.Create(ctx, made)
+	switch {
+	case err == nil:
+		log.FromContext(ctx).Info("address published", "pool", claim.Spec.PoolRef.Name, "prefix", made.Spec.Address)
+		return made, nil
+	case !apierrors.IsAlreadyExists(err):
+		return nil, fmt.Errorf("create IPAddress %s: %w", made.Name, err)
+	}
+	found := &capiv1.IPAddress{}
+	if err := r.Management.Live.Get(ctx, client.ObjectKeyFromObject(claim), found); err != nil {
+		return nil, fmt.Errorf("read IPAddress %s: %w", made.Name, err)
+	}
+	return found, nil
 }
 
 // compareAddress refuses an IPAddress that is not that of the claim. Prefix and gateway are as
 // they were when it was made: an IPAddress never changes, a pool may.
-func (r *Reconciler) compareAddress(found, wanted *capiv1.IPAddress) error {
+func (n Names) compareAddress(found, wanted *capiv1.IPAddress) error {
 	switch {
 	case found.Spec.ClaimRef != wanted.Spec.ClaimRef:
 		return inTheWay("IPAddress %s is of IPAddressClaim %s; delete that IPAddress", found.Name, found.Spec.ClaimRef.Name)
@@ -139,7 +172,7 @@ func (r *Reconciler) compareAddress(found, wanted *capiv1.IPAddress) error {
 		return failed("IPAddress %s is of another pool than spec.poolRef; delete this IPAddressClaim, and create it again", found.Name)
 	case textOf(found) != wanted.Spec.Address:
 		return failed("IPAddress %s has the address %s, but IPClaim %s holds %s; delete this IPAddressClaim, and create it again",
-			found.Name, found.Spec.Address, r.Names.claim(client.ObjectKeyFromObject(found)).Name, wanted.Spec.Address)
+			found.Name, found.Spec.Address, n.claim(client.ObjectKeyFromObject(found)).Name, wanted.Spec.Address)
 	}
 	return nil
 }

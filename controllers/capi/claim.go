@@ -65,28 +65,28 @@ func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressCla
 		}
 		found = made
 	}
-	if err := r.compareClaim(found, claim); err != nil {
+	if err := r.Claims.Names.compareClaim(found, claim); err != nil {
 		return nil, err
 	}
 	if !ended(found) {
-		return found, r.hold(ctx, found) // one that is being deleted is held, with its address
+		return found, r.Claims.hold(ctx, found) // one that is being deleted is held, with its address
 	}
-	if err := r.letGo(ctx, found); err != nil {
+	if err := r.Claims.letGo(ctx, found); err != nil {
 		return nil, err
 	}
 	return nil, &refusal{reason: clusterv1.NotReadyReason, message: fmt.Sprintf("IPClaim %s was deleted; another one follows", found.Name)}
 }
 
 // held reads the IPClaim of an IPAddressClaim from the cache; nil if it is not there.
-func (r *Reconciler) held(ctx context.Context, key client.ObjectKey) (*ipamv1alpha1.IPClaim, error) {
-	return shown(ctx, r.Claims, r.Names.claim(key), &ipamv1alpha1.IPClaim{})
+func (c Claims) held(ctx context.Context, key client.ObjectKey) (*ipamv1alpha1.IPClaim, error) {
+	return shown(ctx, c, c.Names.claim(key), &ipamv1alpha1.IPClaim{})
 }
 
 // createClaim makes the IPClaim of an IPAddressClaim: for the address of its IPAddress, if the
 // server has one. It returns the one that is there, if the cache did not show it yet.
 func (r *Reconciler) createClaim(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source) (*ipamv1alpha1.IPClaim, error) {
-	key, address, made := client.ObjectKeyFromObject(claim), &capiv1.IPAddress{}, r.Names.newClaim(claim)
-	absent, err := r.gone(ctx, key, address)
+	key, address, made := client.ObjectKeyFromObject(claim), &capiv1.IPAddress{}, r.Claims.Names.newClaim(claim)
+	absent, err := r.Management.gone(ctx, key, address)
 	if err != nil {
 		return nil, err
 	}
@@ -102,17 +102,17 @@ func (r *Reconciler) createClaim(ctx context.Context, claim *capiv1.IPAddressCla
 		return made, err
 	}
 	found := &ipamv1alpha1.IPClaim{}
-	if err := r.Claims.Live.Get(ctx, r.Names.claim(key), found); err != nil {
+	if err := r.Claims.Live.Get(ctx, r.Claims.Names.claim(key), found); err != nil {
 		return nil, fmt.Errorf("read IPClaim %s: %w", made.Name, err)
 	}
 	return found, nil
 }
 
 // compareClaim refuses an IPClaim that is not that of the IPAddressClaim.
-func (r *Reconciler) compareClaim(found *ipamv1alpha1.IPClaim, claim *capiv1.IPAddressClaim) error {
+func (n Names) compareClaim(found *ipamv1alpha1.IPClaim, claim *capiv1.IPAddressClaim) error {
 	class, pool := request(claim.Spec.PoolRef)
 	switch {
-	case !r.Names.owns(client.ObjectKeyFromObject(claim), found):
+	case !n.owns(client.ObjectKeyFromObject(claim), found):
 		return inTheWay("IPClaim %s is not of this IPAddressClaim; delete that IPClaim, or use another name", found.Name)
 	case found.Spec.ClassName != class, (found.Spec.PoolRef == nil) != (pool == nil), pool != nil && found.Spec.PoolRef.Name != pool.Name:
 		return failed("IPClaim %s is of another pool than spec.poolRef; delete this IPAddressClaim, and create it again", found.Name)
@@ -127,18 +127,18 @@ func ended(claim *ipamv1alpha1.IPClaim) bool {
 
 // hold puts the finalizer and the label on an IPClaim, unless it has them. One that is being deleted
 // takes no finalizer.
-func (r *Reconciler) hold(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
+func (c Claims) hold(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
 	before := patch.Snapshot(claim)
 	if claim.DeletionTimestamp == nil {
 		controllerutil.AddFinalizer(claim, Finalizer)
 	}
-	r.Names.mark(claim)
-	return before.Patch(ctx, r.Claims, claim)
+	c.Names.mark(claim)
+	return before.Patch(ctx, c, claim)
 }
 
 // letGo takes the finalizer off an IPClaim.
-func (r *Reconciler) letGo(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
+func (c Claims) letGo(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
 	before := patch.Snapshot(claim)
 	controllerutil.RemoveFinalizer(claim, Finalizer)
-	return client.IgnoreNotFound(before.Patch(ctx, r.Claims, claim))
+	return client.IgnoreNotFound(before.Patch(ctx, c, claim))
 }

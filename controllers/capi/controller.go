@@ -56,8 +56,8 @@ func Setup(mgr manager.Manager, opts Options) error {
 		pools = opts.Workspace
 	}
 	r := &Reconciler{
-		Server: Server{mgr.GetClient(), mgr.GetAPIReader()}, Claims: Server{pools.GetClient(), pools.GetAPIReader()},
-		Names: opts.Names, Scope: opts.Scope,
+		Management: Management{Server: Server{mgr.GetClient(), mgr.GetAPIReader()}, Scope: opts.Scope},
+		Claims:     Claims{Server: Server{pools.GetClient(), pools.GetAPIReader()}, Names: opts.Names},
 	}
 	served := []predicate.Predicate{ofOurs}
 	if opts.Names.beside() {
@@ -71,14 +71,14 @@ func Setup(mgr manager.Manager, opts Options) error {
 		}).
 		For(&capiv1.IPAddressClaim{}, builder.WithPredicates(served...)).
 		Watches(&capiv1.IPAddress{}, handler.EnqueueRequestsFromMapFunc(toClaimOfAddress)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.toClaimsOfCluster), builder.WithPredicates(released))
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.Management.toClaimsOfCluster), builder.WithPredicates(released))
 	watch := func(object client.Object, requests handler.MapFunc, which ...predicate.Predicate) {
 		b.WatchesRawSource(crsource.Kind(pools.GetCache(), object, handler.EnqueueRequestsFromMapFunc(requests), which...))
 	}
-	watch(&ipamv1alpha1.IPClaim{}, r.toConsumer)
-	watch(&ipamv1alpha1.IPPool{}, r.toClaimsOfPool, usable)
+	watch(&ipamv1alpha1.IPClaim{}, opts.Names.toConsumer)
+	watch(&ipamv1alpha1.IPPool{}, r.Management.toClaimsOfPool, usable)
 	if !opts.Names.beside() {
-		watch(&ipamv1alpha1.IPClass{}, r.toClaimsOfPool, usable)
+		watch(&ipamv1alpha1.IPClass{}, r.Management.toClaimsOfPool, usable)
 	}
 	return b.Complete(r)
 }
@@ -117,8 +117,8 @@ func toClaimOfAddress(_ context.Context, object client.Object) []reconcile.Reque
 }
 
 // toConsumer maps an IPClaim, as the cache keeps it, to its IPAddressClaim.
-func (r *Reconciler) toConsumer(_ context.Context, object client.Object) []reconcile.Request {
-	key, ok := r.Names.consumer(packed.Whole(object).(*ipamv1alpha1.IPClaim))
+func (n Names) toConsumer(_ context.Context, object client.Object) []reconcile.Request {
+	key, ok := n.consumer(packed.Whole(object).(*ipamv1alpha1.IPClaim))
 	if !ok {
 		return nil
 	}
@@ -126,15 +126,15 @@ func (r *Reconciler) toConsumer(_ context.Context, object client.Object) []recon
 }
 
 // toClaimsOfCluster maps a Cluster to its IPAddressClaims.
-func (r *Reconciler) toClaimsOfCluster(ctx context.Context, object client.Object) []reconcile.Request {
-	return r.claims(ctx, func(claim *capiv1.IPAddressClaim) bool {
+func (m Management) toClaimsOfCluster(ctx context.Context, object client.Object) []reconcile.Request {
+	return m.claims(ctx, func(claim *capiv1.IPAddressClaim) bool {
 		return clusterName(claim) == object.GetName()
 	}, client.InNamespace(object.GetNamespace()))
 }
 
 // toClaimsOfPool maps an IPPool or IPClass to the IPAddressClaims that name it, or a class that it backs.
-func (r *Reconciler) toClaimsOfPool(ctx context.Context, object client.Object) []reconcile.Request {
-	return r.claims(ctx, func(claim *capiv1.IPAddressClaim) bool {
+func (m Management) toClaimsOfPool(ctx context.Context, object client.Object) []reconcile.Request {
+	return m.claims(ctx, func(claim *capiv1.IPAddressClaim) bool {
 		asked := claim.Spec.PoolRef
 		if pool, ok := object.(*ipamv1alpha1.IPPool); ok {
 			return offers(pool, asked)
@@ -144,9 +144,9 @@ func (r *Reconciler) toClaimsOfPool(ctx context.Context, object client.Object) [
 }
 
 // claims are the requests for the claims in the cache that match.
-func (r *Reconciler) claims(ctx context.Context, match func(*capiv1.IPAddressClaim) bool, opts ...client.ListOption) []reconcile.Request {
+func (m Management) claims(ctx context.Context, match func(*capiv1.IPAddressClaim) bool, opts ...client.ListOption) []reconcile.Request {
 	list := &capiv1.IPAddressClaimList{}
-	err := r.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...)
+	err := m.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...)
 	if meta.IsNoMatchError(err) {
 		return nil // Cluster API is not installed yet
 	}

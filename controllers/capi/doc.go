@@ -9,8 +9,8 @@
 // what that one is answered becomes its IPAddress. So quotas, waiting, retaining and release
 // are those of every claim. This package speaks the Kubernetes API alone.
 //
-// IPClaims and pools are in the cluster of the IPAddressClaims, or in a workspace of kcp that
-// several management clusters may share: see [Names].
+// [Management] has the IPAddressClaims and IPAddresses, [Claims] the IPClaims and pools: in the same
+// cluster, or in a workspace of kcp that several management clusters may share: see [Names].
 //
 // What holds at all times:
 //

@@ -37,13 +37,13 @@ func (r *Reconciler) paused(ctx context.Context, claim *capiv1.IPAddressClaim) (
 	if annotated(claim) {
 		return "the IPAddressClaim is paused", nil
 	}
-	if why, err := r.clusterHolds(ctx, claim); why != "" || err != nil {
+	if why, err := r.Management.clusterHolds(ctx, claim); why != "" || err != nil {
 		return why, err
 	}
 	if !managed(claim.Spec.PoolRef) {
 		return "", nil
 	}
-	pool, err := r.source(ctx, claim.Spec.PoolRef)
+	pool, err := r.Claims.source(ctx, claim.Spec.PoolRef)
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
 		return "", nil // it is said in the status
 	}
@@ -54,13 +54,13 @@ func (r *Reconciler) paused(ctx context.Context, claim *capiv1.IPAddressClaim) (
 }
 
 // clusterHolds is why the Cluster of an IPAddressClaim keeps it waiting; empty if it does not.
-func (r *Reconciler) clusterHolds(ctx context.Context, claim *capiv1.IPAddressClaim) (why string, err error) {
+func (m Management) clusterHolds(ctx context.Context, claim *capiv1.IPAddressClaim) (why string, err error) {
 	name := clusterName(claim)
 	if name == "" {
 		return "", nil
 	}
 	cluster := &clusterv1.Cluster{}
-	err = r.Get(ctx, client.ObjectKey{Namespace: claim.Namespace, Name: name}, cluster)
+	err = m.Get(ctx, client.ObjectKey{Namespace: claim.Namespace, Name: name}, cluster)
 	switch {
 	case apierrors.IsNotFound(err) && claim.DeletionTimestamp != nil:
 		return "", nil

@@ -60,15 +60,15 @@ func sourceOf(object client.Object) *source {
 
 // source reads what spec.poolRef names from the cache. The error is a refusal if it is not there,
 // or has no family yet.
-func (r *Reconciler) source(ctx context.Context, ref capiv1.IPPoolReference) (*source, error) {
+func (c Claims) source(ctx context.Context, ref capiv1.IPPoolReference) (*source, error) {
 	var object client.Object = &ipamv1alpha1.IPPool{}
 	if ref.Kind == kindClass {
-		if r.Names.beside() {
-			return r.backing(ctx, ref.Name)
+		if c.Names.beside() {
+			return c.backing(ctx, ref.Name)
 		}
 		object = &ipamv1alpha1.IPClass{}
 	}
-	err := r.Claims.Get(ctx, client.ObjectKey{Name: ref.Name}, object)
+	err := c.Get(ctx, client.ObjectKey{Name: ref.Name}, object)
 	if apierrors.IsNotFound(err) {
 		return nil, notReady("%s %s does not exist; create it, the address then follows", ref.Kind, ref.Name)
 	}
@@ -85,9 +85,9 @@ func (r *Reconciler) source(ctx context.Context, ref capiv1.IPPoolReference) (*s
 // backing reads an IPPool of the workspace that backs a class, instead of the class: not every
 // workspace shows its classes, and an IPAddress needs the gateway of such a pool. It is a paused one
 // only if all are paused, and else the first by name.
-func (r *Reconciler) backing(ctx context.Context, class string) (*source, error) {
+func (c Claims) backing(ctx context.Context, class string) (*source, error) {
 	pools := &ipamv1alpha1.IPPoolList{}
-	if err := r.Claims.List(ctx, pools); err != nil {
+	if err := c.List(ctx, pools); err != nil {
 		return nil, fmt.Errorf("list IPPools: %w", err)
 	}
 	backs := slices.DeleteFunc(pools.Items, func(pool ipamv1alpha1.IPPool) bool {
@@ -102,13 +102,13 @@ func (r *Reconciler) backing(ctx context.Context, class string) (*source, error)
 }
 
 // origin reads the IPPool that the address of an IPClaim is from.
-func (r *Reconciler) origin(ctx context.Context, bound *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPPool, error) {
+func (c Claims) origin(ctx context.Context, bound *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPPool, error) {
 	ref := bound.Status.PoolRef
 	if ref == nil || ref.ProjectRef != nil {
 		return nil, failed("IPClaim %s holds %s of a pool in another workspace, whose gateway cannot be read; name an IPPool beside the IPClaim in spec.poolRef", bound.Name, bound.Status.Address)
 	}
 	pool := &ipamv1alpha1.IPPool{}
-	if err := r.Claims.Get(ctx, client.ObjectKey{Name: ref.Name}, pool); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Name: ref.Name}, pool); err != nil {
 		return nil, fmt.Errorf("read the IPPool of IPClaim %s: %w", bound.Name, err)
 	}
 	return pool, nil

@@ -28,16 +28,10 @@ const (
 
 // Reconciler gives an IPAddressClaim its IPAddress. It is safe for concurrent use.
 type Reconciler struct {
-	// Server is that of the management cluster, with IPAddressClaims, IPAddresses and Clusters.
-	// Required.
-	Server
-	// Claims is that of IPClaims, IPPools and IPClasses: of the management cluster, or of a
-	// workspace. Required.
-	Claims Server
-	// Names say which IPClaim is that of an IPAddressClaim.
-	Names Names
-	// Scope says which IPAddressClaims are served. Default: all.
-	Scope Scope
+	// Management has the IPAddressClaims and IPAddresses. Required.
+	Management Management
+	// Claims has the IPClaims, and the pools that they are from. Required.
+	Claims Claims
 
 	memory  memory
 	gaveWay sync.Map // keys of the IPAddressClaims whose IPClaims gave way to a stray, and its key
@@ -45,37 +39,37 @@ type Reconciler struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	if !r.Scope.reaches(req.Namespace) {
+	if !r.Management.Scope.reaches(req.Namespace) {
 		return reconcile.Result{}, nil // the cache may lack its namespace
 	}
 	r.memory.begin(time.Now())
 	claim := &capiv1.IPAddressClaim{}
-	err := r.Get(ctx, req.NamespacedName, claim)
+	err := r.Management.Get(ctx, req.NamespacedName, claim)
 	if apierrors.IsNotFound(err) {
 		return patch.Requeue(r.abandoned(ctx, req.NamespacedName))
 	}
-	if err != nil || !ours(claim) {
+	if err != nil || !ours(claim) || !r.Management.Scope.has(claim) {
 		return reconcile.Result{}, err
 	}
-	if !r.Scope.has(claim) {
-		return reconcile.Result{}, nil
-	}
+	return r.reconcile(ctx, claim)
+}
+
+// reconcile reconciles a claim of the scope that is there.
+func (r *Reconciler) reconcile(ctx context.Context, claim *capiv1.IPAddressClaim) (reconcile.Result, error) {
 	why, err := r.paused(ctx, claim)
-	if err != nil {
+	switch {
+	case err != nil:
 		return reconcile.Result{}, err
-	}
-	if why != "" {
+	case why != "":
 		log.FromContext(ctx).V(1).Info("left alone", "reason", why)
 		return patch.Requeue(r.pin(ctx, claim))
-	}
-	if claim.DeletionTimestamp != nil {
+	case claim.DeletionTimestamp != nil:
 		return patch.Requeue(r.release(ctx, claim))
-	}
-	if !managed(claim.Spec.PoolRef) {
+	case !managed(claim.Spec.PoolRef):
 		return reconcile.Result{}, nil // it keeps its address until it is deleted
 	}
 	var after time.Duration
-	result, err := patch.Requeue(patch.Reconcile(ctx, r.Client, claim, func(ctx context.Context) (err error) {
+	result, err := patch.Requeue(patch.Reconcile(ctx, r.Management.Client, claim, func(ctx context.Context) (err error) {
 		after, err = r.serve(ctx, claim)
 		return err
 	}))
@@ -102,15 +96,16 @@ func (r *Reconciler) serve(ctx context.Context, claim *capiv1.IPAddressClaim) (a
 // provide makes the IPClaim of a claim, and then its IPAddress. The error is a refusal if there is
 // no address for it. A claim that has one does not lose it with its class.
 func (r *Reconciler) provide(ctx context.Context, claim *capiv1.IPAddressClaim) error {
-	held, err := r.held(ctx, client.ObjectKeyFromObject(claim))
+	key := client.ObjectKeyFromObject(claim)
+	held, err := r.Claims.held(ctx, key)
 	if err != nil {
 		return err
 	}
-	pool, err := r.source(ctx, claim.Spec.PoolRef)
+	pool, err := r.Claims.source(ctx, claim.Spec.PoolRef)
 	if _, refused := errors.AsType[*refusal](err); err != nil && (!refused || held == nil || held.Status.Address == "") {
 		return err
 	}
-	found, err := r.address(ctx, client.ObjectKeyFromObject(claim))
+	found, err := r.Management.address(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -121,22 +116,5 @@ func (r *Reconciler) provide(ctx context.Context, claim *capiv1.IPAddressClaim) 
 	if bound.Status.Address == "" {
 		return answer(bound)
 	}
-	from, err := r.origin(ctx, bound)
-	if err != nil {
-		return err
-	}
-	if found == nil {
-		if err := r.yield(ctx, client.ObjectKeyFromObject(claim), bound, from); err != nil {
-			return err
-		}
-	}
-	wanted, err := newAddress(claim, bound, from)
-	if err != nil {
-		return err
-	}
-	if err := r.ensureAddress(ctx, claim, pool, wanted, found); err != nil {
-		return err
-	}
-	succeed(claim)
-	return nil
+	return r.publish(ctx, claim, bound, pool, found)
 }

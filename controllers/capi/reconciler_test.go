@@ -17,7 +17,7 @@ func TestAbandoned_ACacheThatLacksTheClaim(t *testing.T) {
 	claim := machine("web")
 	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
 	s := newScene(t, lab(), claim, address, held)
-	testbed.Delete(t, s, address)
+	testbed.Delete(t, s.Management, address)
 	s.hidden[claim] = true
 	s.reconcile(claim)
 	if !s.has(address) || !s.has(held) || held.DeletionTimestamp != nil {
@@ -34,7 +34,7 @@ func TestAbandoned_AnAddressThatIsNotDeleted(t *testing.T) {
 	if !s.has(address) || !s.has(held) {
 		t.Fatal("the address was given back, though its IPAddress was not deleted")
 	}
-	testbed.Delete(t, s, address)
+	testbed.Delete(t, s.Management, address)
 	s.reconcile(claim)
 	if s.has(address) || s.has(held) {
 		t.Error("the IPAddress was deleted, and the address was not given back")
@@ -47,7 +47,7 @@ func TestRelease_WhatTheCacheLacks(t *testing.T) {
 	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
 	s := newScene(t, lab(), claim, address, held)
 	s.hidden[address], s.hidden[held] = true, true
-	testbed.Delete(t, s, claim)
+	testbed.Delete(t, s.Management, claim)
 	s.reconcile(claim)
 	if s.has(claim) || s.has(address) || s.has(held) {
 		t.Error("the claim was deleted, and something of it is left")
@@ -60,13 +60,13 @@ func TestRelease_AnAddressThatAnotherHolds(t *testing.T) {
 	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
 	address.Finalizers = append(address.Finalizers, "example.com/machine")
 	s := newScene(t, lab(), claim, address, held)
-	testbed.Delete(t, s, claim)
+	testbed.Delete(t, s.Management, claim)
 	s.reconcile(claim)
 	if !s.has(claim) || !s.has(address) || !s.has(held) || held.DeletionTimestamp != nil {
 		t.Fatal("the address was given back while its IPAddress is there")
 	}
 	address.Finalizers = nil
-	testbed.Update(t, s, address)
+	testbed.Update(t, s.Management, address)
 	s.reconcile(claim)
 	if s.has(claim) || s.has(held) {
 		t.Error("the IPAddress is gone, and the claim is not")
@@ -112,7 +112,7 @@ func TestClaim_InTheWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, lab(), claim.DeepCopy(), tt.claim.DeepCopy())
 			if tt.address != nil {
-				testbed.Create(t, s, tt.address.DeepCopy())
+				testbed.Create(t, s.Management, tt.address.DeepCopy())
 			}
 			if after := s.reconcile(claim).RequeueAfter; (after > 0) != tt.foreign {
 				t.Errorf("the claim is tried again after %s; want that only for an object of others: %t", after, tt.foreign)
@@ -130,7 +130,7 @@ func TestClaim_DeletedBeforeItWasBound(t *testing.T) {
 	claim := machine("web")
 	waits := inPlace.newClaim(claim)
 	s := newScene(t, lab(), claim, waits)
-	testbed.Delete(t, s, waits)
+	testbed.Delete(t, s.Management, waits)
 	s.reconcile(claim)
 	if s.has(waits) {
 		t.Fatal("the IPClaim that was deleted is held, though it has no address")
@@ -148,7 +148,7 @@ func TestClaim_DeletedBeforeItHadTheAddressInUse(t *testing.T) {
 	waits := inPlace.newClaim(claim)
 	waits.Spec.Address = "192.0.2.7"
 	s := newScene(t, lab(), claim, waits, published(claim, "192.0.2.7"))
-	testbed.Delete(t, s, waits)
+	testbed.Delete(t, s.Management, waits)
 	s.reconcile(claim)
 	s.reconcile(claim)
 	if made := inPlace.newClaim(claim); !s.has(made) || made.DeletionTimestamp != nil || made.Spec.Address != "192.0.2.7" {
@@ -167,7 +167,7 @@ func TestRelease_OfAPoolOfAnother(t *testing.T) {
 	if !s.has(address) || !s.has(held) || held.DeletionTimestamp != nil {
 		t.Fatal("the address was given back though the claim is there")
 	}
-	testbed.Delete(t, s, claim)
+	testbed.Delete(t, s.Management, claim)
 	if !s.has(claim) || !ofOurs.Generic(event.GenericEvent{Object: claim}) {
 		t.Fatal("events of the claim are not seen, and its finalizer holds it")
 	}
@@ -188,7 +188,7 @@ func TestClaim_OfAnAddressInAnotherForm(t *testing.T) {
 		t.Fatalf("the IPClaim asks for %q; want 2001:db8::7", made.Spec.Address)
 	}
 	made.Status = bound(claim, "2001:db8::7").Status
-	testbed.Update(t, s, made)
+	testbed.Update(t, s.Management, made)
 	s.reconcile(claim)
 	if ready := s.ready(claim); ready.Status != metav1.ConditionTrue {
 		t.Errorf("Ready is %s, %s: %s; want True", ready.Status, ready.Reason, ready.Message)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -19,116 +20,118 @@ func (r *Reconciler) release(ctx context.Context, claim *capiv1.IPAddressClaim) 
 		return nil
 	}
 	key := client.ObjectKeyFromObject(claim)
-	if gone, err := r.deleteAddress(ctx, key); err != nil || !gone {
+	if gone, err := r.Management.deleteAddress(ctx, key); err != nil || !gone {
 		return err
 	}
-	if gone, err := r.deleteClaim(ctx, key); err != nil || !gone {
+	if gone, err := r.Claims.giveBack(ctx, key); err != nil || !gone {
 		return err
 	}
 	before := patch.Snapshot(claim)
 	controllerutil.RemoveFinalizer(claim, Finalizer)
-	return before.Patch(ctx, r.Client, claim)
+	return before.Patch(ctx, r.Management.Client, claim)
 }
 
 // abandoned gives back what an IPAddressClaim has left that went without us: its finalizer was
-// taken off, as clusterctl move does on the side that it moves from. An IPAddress that is
-// not being deleted is kept, with its address: the garbage collector deletes it, and until then it may
-// belong to a claim that is being restored.
+// taken off, as clusterctl move does on the side that it moves from.
 func (r *Reconciler) abandoned(ctx context.Context, key client.ObjectKey) error {
-	if left, err := r.left(ctx, key); err != nil || !left {
-		if err == nil {
-			r.memory.forget(key)
-			r.gaveWay.Delete(key)
-		}
+	left, err := r.left(ctx, key)
+	if err == nil && !left {
+		r.memory.forget(key)
+		r.gaveWay.Delete(key)
+	}
+	if err != nil || !left {
 		return err
 	}
-	if gone, err := r.gone(ctx, key, &capiv1.IPAddressClaim{}); err != nil || !gone {
+	if gone, err := r.Management.gone(ctx, key, &capiv1.IPAddressClaim{}); err != nil || !gone {
 		return err
 	}
-	if err := r.confirm(ctx); err != nil {
+	if err := r.Management.confirm(ctx, r.Claims.Names.Origin); err != nil {
 		return err
 	}
-	address := &capiv1.IPAddress{}
-	gone, err := r.gone(ctx, key, address)
-	if err != nil {
-		return err
-	}
-	if !gone && belongs(address, key) && address.DeletionTimestamp == nil {
-		_, err = r.adopt(ctx, address)
-		return err
-	}
-	if !gone {
-		gone, err = r.dropAddress(ctx, address)
-	}
-	if err != nil || !gone {
+	if gone, err := r.abandonAddress(ctx, key); err != nil || !gone {
 		return err
 	}
 	if kept, err := r.keeps(ctx, key); err != nil || kept {
 		return err
 	}
-	_, err = r.deleteClaim(ctx, key)
+	_, err = r.Claims.giveBack(ctx, key)
 	return err
 }
 
-// confirm returns an error if the API server is not that of the management cluster any more, whose
-// IPAddressClaims it then lacks. A kubeconfig may have been replaced, or an address be another's.
-func (r *Reconciler) confirm(ctx context.Context) error {
-	if !r.Names.beside() {
-		return nil
+// abandonAddress deletes the IPAddress of an IPAddressClaim that is gone, if somebody has begun to, and reports whether
+// it is gone. An IPAddress that is not being deleted is kept, with its address: the garbage collector
+// deletes it, and until then it may belong to a claim that is being restored.
+func (r *Reconciler) abandonAddress(ctx context.Context, key client.ObjectKey) (gone bool, err error) {
+	address := &capiv1.IPAddress{}
+	if gone, err = r.Management.gone(ctx, key, address); err != nil || gone {
+		return gone, err
 	}
-	found, err := Identify(ctx, r.Live)
-	if err != nil || found == r.Names.Origin {
+	if belongs(address, key) && address.DeletionTimestamp == nil {
+		_, err = r.Claims.adopt(ctx, address)
+		return false, err
+	}
+	return r.Management.dropAddress(ctx, address)
+}
+
+// confirm returns an error if the API server is not that of the management cluster of an origin any more, whose
+// IPAddressClaims it then lacks. A kubeconfig may have been replaced, or an address be another's.
+func (m Management) confirm(ctx context.Context, origin types.UID) error {
+	if origin == "" {
+		return nil // IPClaims are in the same cluster
+	}
+	found, err := Identify(ctx, m.Live)
+	if err != nil || found == origin {
 		return err
 	}
-	return fmt.Errorf("the management cluster was %s, and its server answers for %s now; start the controller again if that is meant to be", r.Names.Origin, found)
+	return fmt.Errorf("the management cluster was %s, and its server answers for %s now; start the controller again if that is meant to be", origin, found)
 }
 
 // left reports whether the cache shows anything of an IPAddressClaim that it does not show itself.
 func (r *Reconciler) left(ctx context.Context, key client.ObjectKey) (bool, error) {
-	address, err := r.address(ctx, key)
+	address, err := r.Management.address(ctx, key)
 	if err != nil || address != nil && belongs(address, key) {
 		return address != nil, err
 	}
-	held, err := r.held(ctx, key)
+	held, err := r.Claims.held(ctx, key)
 	return held != nil, err
 }
 
 // deleteAddress deletes the IPAddress of an IPAddressClaim, and reports whether it is gone. A
 // finalizer of others may hold it: its end is watched.
-func (r *Reconciler) deleteAddress(ctx context.Context, key client.ObjectKey) (gone bool, err error) {
+func (m Management) deleteAddress(ctx context.Context, key client.ObjectKey) (gone bool, err error) {
 	address := &capiv1.IPAddress{}
-	if gone, err = r.gone(ctx, key, address); err != nil || gone {
+	if gone, err = m.gone(ctx, key, address); err != nil || gone {
 		return gone, err
 	}
-	return r.dropAddress(ctx, address)
+	return m.dropAddress(ctx, address)
 }
 
 // dropAddress deletes an IPAddress as it was read, unless it is another's, and reports whether it is gone.
-func (r *Reconciler) dropAddress(ctx context.Context, address *capiv1.IPAddress) (gone bool, err error) {
+func (m Management) dropAddress(ctx context.Context, address *capiv1.IPAddress) (gone bool, err error) {
 	if !belongs(address, client.ObjectKeyFromObject(address)) {
 		return true, nil
 	}
 	before := patch.Snapshot(address)
 	controllerutil.RemoveFinalizer(address, FinalizerAddress)
-	if err := client.IgnoreNotFound(before.Patch(ctx, r.Client, address)); err != nil {
+	if err := client.IgnoreNotFound(before.Patch(ctx, m.Client, address)); err != nil {
 		return false, fmt.Errorf("let IPAddress %s go: %w", address.Name, err)
 	}
-	return r.remove(ctx, address)
+	return m.remove(ctx, address)
 }
 
-// deleteClaim deletes the IPClaim of an IPAddressClaim, and reports whether it is gone.
-func (r *Reconciler) deleteClaim(ctx context.Context, key client.ObjectKey) (gone bool, err error) {
+// giveBack deletes the IPClaim of an IPAddressClaim, and reports whether it is gone.
+func (c Claims) giveBack(ctx context.Context, key client.ObjectKey) (gone bool, err error) {
 	claim := &ipamv1alpha1.IPClaim{}
-	if gone, err = r.Claims.gone(ctx, r.Names.claim(key), claim); err != nil || gone {
+	if gone, err = c.gone(ctx, c.Names.claim(key), claim); err != nil || gone {
 		return gone, err
 	}
-	if !r.Names.owns(key, claim) {
+	if !c.Names.owns(key, claim) {
 		return true, nil
 	}
-	if err := r.letGo(ctx, claim); err != nil {
+	if err := c.letGo(ctx, claim); err != nil {
 		return false, fmt.Errorf("let IPClaim %s go: %w", claim.Name, err)
 	}
-	gone, err = r.Claims.remove(ctx, claim)
+	gone, err = c.remove(ctx, claim)
 	if gone {
 		log.FromContext(ctx).Info("address given back", "prefix", claim.Status.AllocatedCIDR)
 	}

@@ -150,34 +150,61 @@ func revision(claim *ipamv1alpha1.IPClaim) uint64 {
 	return at
 }
 
+// survey counts the IPClaims of the management cluster. The first one compares the revision with all of them: the
+// newest one tells best, and an older one may be looked at before.
+func (m *memory) survey(ctx context.Context, claims Claims, reached uint64) (int, error) {
+	m.mu.Lock()
+	from, compared := client.Reader(claims), m.compared
+	m.mu.Unlock()
+	if !compared {
+		from = claims.Live
+	}
+	list := &ipamv1alpha1.IPClaimList{}
+	if err := from.List(ctx, list, client.InNamespace(claims.Names.Namespace), client.MatchingLabels{LabelOrigin: string(claims.Names.Origin)}); err != nil {
+		return 0, fmt.Errorf("list IPClaims: %w", err)
+	}
+	if compared {
+		return len(list.Items), nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.compared = true
+	for i := range list.Items {
+		m.backwards = m.backwards || revision(&list.Items[i]) > reached
+	}
+	return len(list.Items), nil
+}
+
+// reached reads the revision of the management cluster.
+func (m Management) reached(ctx context.Context) (uint64, error) {
+	list := &capiv1.IPAddressClaimList{}
+	if err := m.Live.List(ctx, list, client.Limit(1), client.InNamespace(m.Scope.Namespace)); err != nil {
+		return 0, fmt.Errorf("read the revision of the management cluster: %w", err)
+	}
+	at, err := strconv.ParseUint(list.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("the management cluster has the revision %q, which is not a number", list.ResourceVersion)
+	}
+	return at, nil
+}
+
 // keeps reports whether the IPClaim of an IPAddressClaim that is gone has to stay, since the management cluster
 // may have forgotten it. That is written on the IPClaim, so that it holds after a restart.
 func (r *Reconciler) keeps(ctx context.Context, key client.ObjectKey) (bool, error) {
 	claim := &ipamv1alpha1.IPClaim{}
-	gone, err := r.Claims.gone(ctx, r.Names.claim(key), claim)
-	if err != nil || gone || !r.Names.beside() || !r.Names.owns(key, claim) {
+	gone, err := r.Claims.gone(ctx, r.Claims.Names.claim(key), claim)
+	abandoned := claim.Annotations[AnnotationAbandoned]
+	switch {
+	case err != nil || gone || !r.Claims.Names.beside() || !r.Claims.Names.owns(key, claim):
 		return false, err
-	}
-	if r.memory.shows(key) {
+	case r.memory.shows(key) || abandoned == Held:
 		return true, nil
-	}
-	switch claim.Annotations[AnnotationAbandoned] {
-	case Release:
+	case abandoned == Release:
 		return false, nil
-	case Held:
-		return true, nil
 	}
-	reached, err := r.reached(ctx)
-	if err != nil {
+	why, err := r.doubt(ctx, key, claim)
+	if err != nil || why == "" {
 		return false, err
-	}
-	all, err := r.survey(ctx, reached)
-	if err != nil {
-		return false, err
-	}
-	why := r.memory.doubt(key, claim, reached, all, time.Now())
-	if why == "" {
-		return false, nil
 	}
 	before := patch.Snapshot(claim)
 	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, AnnotationAbandoned, Held)
@@ -189,40 +216,15 @@ func (r *Reconciler) keeps(ctx context.Context, key client.ObjectKey) (bool, err
 	return true, nil
 }
 
-// reached reads the revision of the management cluster.
-func (r *Reconciler) reached(ctx context.Context) (uint64, error) {
-	list := &capiv1.IPAddressClaimList{}
-	if err := r.Live.List(ctx, list, client.Limit(1), client.InNamespace(r.Scope.Namespace)); err != nil {
-		return 0, fmt.Errorf("read the revision of the management cluster: %w", err)
-	}
-	at, err := strconv.ParseUint(list.ResourceVersion, 10, 64)
+// doubt returns why an IPClaim is not given back; empty if it may be. It asks both servers.
+func (r *Reconciler) doubt(ctx context.Context, key client.ObjectKey, claim *ipamv1alpha1.IPClaim) (why string, err error) {
+	reached, err := r.Management.reached(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("the management cluster has the revision %q, which is not a number", list.ResourceVersion)
+		return "", err
 	}
-	return at, nil
-}
-
-// survey counts the IPClaims of the management cluster. The first one compares the revision with all of them: the
-// newest one tells best, and an older one may be looked at before.
-func (r *Reconciler) survey(ctx context.Context, reached uint64) (int, error) {
-	r.memory.mu.Lock()
-	from, compared := client.Reader(r.Claims), r.memory.compared
-	r.memory.mu.Unlock()
-	if !compared {
-		from = r.Claims.Live
+	all, err := r.memory.survey(ctx, r.Claims, reached)
+	if err != nil {
+		return "", err
 	}
-	list := &ipamv1alpha1.IPClaimList{}
-	if err := from.List(ctx, list, client.InNamespace(r.Names.Namespace), client.MatchingLabels{LabelOrigin: string(r.Names.Origin)}); err != nil {
-		return 0, fmt.Errorf("list IPClaims: %w", err)
-	}
-	if compared {
-		return len(list.Items), nil
-	}
-	r.memory.mu.Lock()
-	defer r.memory.mu.Unlock()
-	r.memory.compared = true
-	for i := range list.Items {
-		r.memory.backwards = r.memory.backwards || revision(&list.Items[i]) > reached
-	}
-	return len(list.Items), nil
+	return r.memory.doubt(key, claim, reached, all, time.Now()), nil
 }

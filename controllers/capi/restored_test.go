@@ -17,8 +17,8 @@ import (
 
 // reach has the management cluster say that it has reached a revision.
 func (s *scene) reach(revision int) {
-	server := s.Live
-	s.Live = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+	server := s.Management.Live
+	s.Management.Live = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 			return server.Get(ctx, key, object, opts...)
 		},
@@ -39,7 +39,7 @@ func (s *scene) forgotten(count, newest int, at time.Time) []*capiv1.IPAddressCl
 	for i := range count {
 		claim := machine(fmt.Sprintf("web-%d", i))
 		claim.ResourceVersion = strconv.Itoa(max(newest-count+i+1, 1))
-		made := s.Names.newClaim(claim)
+		made := s.Claims.Names.newClaim(claim)
 		made.CreationTimestamp = metav1.NewTime(at)
 		if err := s.Claims.Create(s.Context(), made); err != nil {
 			s.Fatal(err)
@@ -54,7 +54,7 @@ func (s *scene) kept(claims []*capiv1.IPAddressClaim) int {
 	kept := 0
 	for _, claim := range claims {
 		s.reconcile(claim)
-		if s.has(s.Names.newClaim(claim)) {
+		if s.has(s.Claims.Names.newClaim(claim)) {
 			kept++
 		}
 	}
@@ -76,7 +76,7 @@ func TestAbandoned_OfARestoredCluster(t *testing.T) {
 		t.Errorf("%d of %d IPClaims are kept after a restart; want all", kept, len(claims))
 	}
 	for _, claim := range claims {
-		held := s.Names.newClaim(claim)
+		held := s.Claims.Names.newClaim(claim)
 		if !s.has(held) {
 			continue
 		}
@@ -109,7 +109,7 @@ func TestAbandoned_NeedsADeletionThatWasSeen(t *testing.T) {
 		t.Errorf("%d of %d IPClaims are kept, though the cluster showed no deletion; want all", kept, len(claims))
 	}
 	for _, claim := range claims {
-		if made := s.Names.newClaim(claim); !s.has(made) || made.Annotations[AnnotationAbandoned] != Held {
+		if made := s.Claims.Names.newClaim(claim); !s.has(made) || made.Annotations[AnnotationAbandoned] != Held {
 			t.Errorf("the annotations of the IPClaim are %v; want that it is held", made.Annotations)
 		}
 	}
@@ -122,7 +122,7 @@ func TestAbandoned_BeforeItsEvent(t *testing.T) {
 	s.reach(1000)
 	watched := s.memory.watched()
 	watched.Create(event.CreateEvent{Object: claims[0]})
-	made := s.Names.newClaim(claims[0])
+	made := s.Claims.Names.newClaim(claims[0])
 	if s.kept(claims) != 1 || !s.has(made) || made.Annotations[AnnotationAbandoned] != "" {
 		t.Errorf("before the event, the IPClaim has the annotations %v; want it kept, and not held", made.Annotations)
 	}
@@ -177,7 +177,7 @@ func TestAbandoned_OfAClone(t *testing.T) {
 	if s.kept(own); len(s.memory.fates) != 0 {
 		t.Errorf("%d IPAddressClaims are remembered; want none", len(s.memory.fates))
 	}
-	made := s.Names.newClaim(theirs[0])
+	made := s.Claims.Names.newClaim(theirs[0])
 	if !s.has(made) || made.Annotations[AnnotationAbandoned] != Held {
 		t.Errorf("the annotations of the IPClaim that is kept are %v; want that it is held", made.Annotations)
 	}

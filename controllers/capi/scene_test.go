@@ -3,6 +3,7 @@ package capi
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -61,7 +62,8 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 			return err
 		},
 	})
-	s.Reconciler = &Reconciler{Server: Server{cached, server}, Claims: Server{cached, server}}
+	both := Server{cached, server}
+	s.Reconciler = &Reconciler{Management: Management{Server: both}, Claims: Claims{Server: both}}
 	return s
 }
 
@@ -80,24 +82,11 @@ func (s *scene) forbid(namespace string) {
 // hides reports whether the cache lacks an object.
 func (s *scene) hides(key client.ObjectKey, object client.Object) bool {
 	for hidden := range s.hidden {
-		if client.ObjectKeyFromObject(hidden) == key && typeName(hidden) == typeName(object) {
+		if client.ObjectKeyFromObject(hidden) == key && reflect.TypeOf(hidden) == reflect.TypeOf(object) {
 			return true
 		}
 	}
 	return false
-}
-
-func typeName(object client.Object) string {
-	switch object.(type) {
-	case *capiv1.IPAddressClaim:
-		return kindClaim
-	case *capiv1.IPAddress:
-		return "IPAddress"
-	case *ipamv1alpha1.IPClaim:
-		return "IPClaim"
-	default:
-		return "other"
-	}
 }
 
 // reconcile reconciles a claim.
@@ -113,7 +102,7 @@ func (s *scene) reconcile(claim *capiv1.IPAddressClaim) reconcile.Result {
 // has reports whether the server has an object, and reads it.
 func (s *scene) has(object client.Object) bool {
 	s.Helper()
-	err := s.Live.Get(s.Context(), client.ObjectKeyFromObject(object), object)
+	err := s.Management.Live.Get(s.Context(), client.ObjectKeyFromObject(object), object)
 	if client.IgnoreNotFound(err) != nil {
 		s.Fatal(err)
 	}

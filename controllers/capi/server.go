@@ -23,6 +23,24 @@ type Server struct {
 	Live client.Reader
 }
 
+// Management is the management cluster: it has the IPAddressClaims, their IPAddresses, and the Clusters
+// that the claims are of. It is safe for concurrent use.
+type Management struct {
+	// Server of the cluster. Required.
+	Server
+	// Scope says which IPAddressClaims are served. Default: all.
+	Scope Scope
+}
+
+// Claims are the IPClaims of a management cluster, beside the IPPools and IPClasses that they name. They
+// are in that cluster, or in a workspace. It is safe for concurrent use.
+type Claims struct {
+	// Server of the cluster or workspace. Required.
+	Server
+	// Names say which IPClaim is that of an IPAddressClaim.
+	Names Names
+}
+
 // resource is the name by which a server speaks of objects.
 func resource(object client.Object) string {
 	switch object.(type) {

@@ -41,31 +41,31 @@ func (r *Reconciler) pin(ctx context.Context, claim *capiv1.IPAddressClaim) erro
 	if claim.DeletionTimestamp != nil {
 		return nil
 	}
-	address, err := r.address(ctx, client.ObjectKeyFromObject(claim))
+	address, err := r.Management.address(ctx, client.ObjectKeyFromObject(claim))
 	if err != nil || address == nil {
 		return err
 	}
-	_, err = r.adopt(ctx, address)
+	_, err = r.Claims.adopt(ctx, address)
 	return err
 }
 
 // adopt returns the IPClaim of an IPAddress, made if there is none; nil if it can have none now. One that [ended]
 // is let go: another one follows.
-func (r *Reconciler) adopt(ctx context.Context, address *capiv1.IPAddress) (*ipamv1alpha1.IPClaim, error) {
+func (c Claims) adopt(ctx context.Context, address *capiv1.IPAddress) (*ipamv1alpha1.IPClaim, error) {
 	key := client.ObjectKeyFromObject(address)
 	_, err := netip.ParseAddr(address.Spec.Address)
 	if err != nil || !belongs(address, key) || address.DeletionTimestamp != nil {
 		return nil, nil //nolint:nilerr,nilnil // No pool has its address, or it is about to go.
 	}
-	held, err := r.held(ctx, key)
+	held, err := c.held(ctx, key)
 	if err != nil || held != nil && !ended(held) {
 		return held, err
 	}
 	claim := &capiv1.IPAddressClaim{Spec: capiv1.IPAddressClaimSpec{PoolRef: address.Spec.PoolRef}}
 	claim.Namespace, claim.Name, claim.Labels, claim.ResourceVersion = address.Namespace, address.Name, address.Labels, address.ResourceVersion
-	made := r.Names.newClaim(claim)
+	made := c.Names.newClaim(claim)
 	made.Spec.Address = textOf(address)
-	err = r.Claims.Create(ctx, made)
+	err = c.Create(ctx, made)
 	switch {
 	case err == nil:
 		log.FromContext(ctx).Info("address claimed for an IPAddress without IPClaim", "claim", made.Namespace+"/"+made.Name, "prefix", made.Spec.Address)
@@ -73,23 +73,23 @@ func (r *Reconciler) adopt(ctx context.Context, address *capiv1.IPAddress) (*ipa
 	case apierrors.IsInvalid(err):
 		return nil, nil //nolint:nilnil // No pool has such an address.
 	case apierrors.IsAlreadyExists(err):
-		return r.regain(ctx, key)
+		return c.regain(ctx, key)
 	}
 	return nil, fmt.Errorf("create IPClaim %s: %w", made.Name, err)
 }
 
 // regain returns the IPClaim of an IPAddress that the cache does not show, as its label was taken off, and puts
 // it right. It returns nil for one that [ended], and for one that is not of this IPAddress.
-func (r *Reconciler) regain(ctx context.Context, key client.ObjectKey) (*ipamv1alpha1.IPClaim, error) {
+func (c Claims) regain(ctx context.Context, key client.ObjectKey) (*ipamv1alpha1.IPClaim, error) {
 	found := &ipamv1alpha1.IPClaim{}
-	gone, err := r.Claims.gone(ctx, r.Names.claim(key), found)
+	gone, err := c.gone(ctx, c.Names.claim(key), found)
 	switch {
-	case err != nil || gone || !r.Names.owns(key, found):
+	case err != nil || gone || !c.Names.owns(key, found):
 		return nil, err
 	case ended(found):
-		return nil, r.letGo(ctx, found)
+		return nil, c.letGo(ctx, found)
 	}
-	return found, r.hold(ctx, found)
+	return found, c.hold(ctx, found)
 }
 
 // yield refuses to publish the address of an IPClaim that a stray shows. The IPClaim gives way when that of the stray
@@ -99,23 +99,19 @@ func (r *Reconciler) yield(ctx context.Context, key client.ObjectKey, bound *ipa
 	if err != nil || stray == nil {
 		return err
 	}
-	if gone, err := r.gone(ctx, client.ObjectKeyFromObject(stray), stray); err != nil || gone {
-		return err // the cache lagged
-	}
 	wait := behind(bound.Status.Address)
-	held, err := r.adopt(ctx, stray)
-	if apierrors.IsForbidden(err) {
+	held, err := r.Claims.adopt(ctx, stray)
+	switch {
+	case apierrors.IsForbidden(err):
 		return r.forbidden(ctx, client.ObjectKeyFromObject(stray), bound)
-	}
-	if err != nil { // it has nothing to do with this IPAddressClaim
+	case err != nil: // it has nothing to do with this IPAddressClaim
 		log.FromContext(ctx).Error(err, "an IPAddress has no IPClaim, and keeps its address from others; delete it, or let its IPClaim be made",
 			"address", client.ObjectKeyFromObject(stray), "prefix", bound.Status.AllocatedCIDR)
 		return wait
-	}
-	if !awaits(held, bound.Status.Address) {
+	case !awaits(held, bound.Status.Address):
 		return wait
 	}
-	if _, err := r.deleteClaim(ctx, key); err != nil {
+	if _, err := r.Claims.giveBack(ctx, key); err != nil {
 		return err
 	}
 	r.gaveWay.Store(key, client.ObjectKeyFromObject(stray))
@@ -129,7 +125,7 @@ func (r *Reconciler) yield(ctx context.Context, key client.ObjectKey, bound *ipa
 func (r *Reconciler) forbidden(ctx context.Context, stray client.ObjectKey, bound *ipamv1alpha1.IPClaim) error {
 	wait := behind(bound.Status.Address)
 	wait.message += ", which is forbidden, as by a ResourceQuota of its namespace: allow it there, or delete that IPAddress"
-	unclaimed, err := r.gone(ctx, stray, &capiv1.IPAddressClaim{})
+	unclaimed, err := r.Management.gone(ctx, stray, &capiv1.IPAddressClaim{})
 	if err != nil || !unclaimed {
 		return cmp.Or(err, error(wait))
 	}
@@ -159,7 +155,7 @@ func (r *Reconciler) yielded(ctx context.Context, key client.ObjectKey) error {
 	if !ok {
 		return nil
 	}
-	held, err := r.held(ctx, stray.(client.ObjectKey))
+	held, err := r.Claims.held(ctx, stray.(client.ObjectKey))
 	if err != nil {
 		return err
 	}
@@ -170,10 +166,11 @@ func (r *Reconciler) yielded(ctx context.Context, key client.ObjectKey) error {
 	return nil
 }
 
-// stray finds another IPAddress that shows an address of a pool, and whose IPClaim does not have another one.
+// stray finds another IPAddress that shows an address of a pool, and whose IPClaim does not have another one. The cache
+// names it, and the API server has it.
 func (r *Reconciler) stray(ctx context.Context, key client.ObjectKey, address string, from *ipamv1alpha1.IPPool) (*capiv1.IPAddress, error) {
 	addresses := &capiv1.IPAddressList{}
-	if err := r.List(ctx, addresses, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Management.List(ctx, addresses, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list IPAddresses: %w", err)
 	}
 	for i := range addresses.Items {
@@ -182,13 +179,18 @@ func (r *Reconciler) stray(ctx context.Context, key client.ObjectKey, address st
 		if other == key || !offers(from, found.Spec.PoolRef) || textOf(found) != address || !belongs(found, other) {
 			continue
 		}
-		held, err := r.held(ctx, other)
+		held, err := r.Claims.held(ctx, other)
 		if err != nil {
 			return nil, err
 		}
-		if held == nil || held.Status.Address == "" {
-			return found.DeepCopy(), nil
+		if held != nil && held.Status.Address != "" {
+			continue
 		}
+		stray := &capiv1.IPAddress{}
+		if gone, err := r.Management.gone(ctx, other, stray); err != nil || gone {
+			return nil, err // the cache lagged
+		}
+		return stray, nil
 	}
 	return nil, nil //nolint:nilnil // Nil is that there is none.
 }

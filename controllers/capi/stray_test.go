@@ -52,7 +52,7 @@ func TestStray_KeepsNobodyWaiting(t *testing.T) {
 		"of another pool": func(s *scene, stray *capiv1.IPAddressClaim) {
 			other := stray.DeepCopy()
 			other.Name, other.Spec.PoolRef.Name = "other", "no-such-pool"
-			if err := s.Create(s.Context(), published(other, "192.0.2.9")); err != nil {
+			if err := s.Management.Create(s.Context(), published(other, "192.0.2.9")); err != nil {
 				s.Fatal(err)
 			}
 		},
@@ -139,7 +139,7 @@ func TestStray_KeepsItsAddressForAnHourUnlessClaimed(t *testing.T) {
 			s := newScene(t, lab(), claim, mine, published(stray, "192.0.2.7"))
 			s.forbid(stray.Namespace)
 			if tt.claimed {
-				testbed.Create(t, s, stray)
+				testbed.Create(t, s.Management, stray)
 			}
 			after := s.reconcile(claim).RequeueAfter
 			if got := s.has(published(claim, "")); got != tt.yields || got == (after > 0) {
@@ -189,8 +189,8 @@ func TestStray_GetsItsAddressFirst(t *testing.T) {
 func TestStray_OfACacheThatLags(t *testing.T) {
 	claim, former := machine("web"), machine("former")
 	s := newScene(t, lab(), claim, bound(claim, "192.0.2.7"), published(former, "192.0.2.7"))
-	server := s.Live
-	s.Live = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+	server := s.Management.Live
+	s.Management.Live = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 			if _, asked := object.(*capiv1.IPAddress); asked && key.Name == former.Name {
 				return apierrors.NewNotFound(capiv1.GroupVersion.WithResource("ipaddresses").GroupResource(), key.Name)
@@ -245,9 +245,9 @@ func TestStray_WhoseIPClaimIsNotSeen(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s := beside(t, "one", published(stray, "192.0.2.7"))
 			if tt.left != nil {
-				testbed.Create(t, s, tt.left.DeepCopy())
+				testbed.Create(t, s.Management, tt.left.DeepCopy())
 			}
-			held := s.Names.newClaim(stray)
+			held := s.Claims.Names.newClaim(stray)
 			held.Spec.Address = "192.0.2.7"
 			if !tt.deleted {
 				held.Labels, s.hidden[held] = nil, true

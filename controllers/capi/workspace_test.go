@@ -26,7 +26,7 @@ func beside(t *testing.T, origin types.UID, objects ...client.Object) *scene {
 	t.Helper()
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: origin}}
 	s := newScene(t, append(objects, lab(), system)...)
-	s.Names = Names{Origin: "one", Namespace: "machines"}
+	s.Claims.Names = Names{Origin: "one", Namespace: "machines"}
 	s.reach(1000)
 	return s
 }
@@ -54,9 +54,9 @@ func TestAbandoned_AnotherIPAddress(t *testing.T) {
 	claim := machine("web")
 	before, after := published(claim, "192.0.2.7"), published(claim, "192.0.2.7")
 	s := newScene(t, lab(), before)
-	testbed.Delete(t, s, before)
-	server, reads := s.Live, 0
-	s.Live = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+	testbed.Delete(t, s.Management, before)
+	server, reads := s.Management.Live, 0
+	s.Management.Live = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 			err := server.Get(ctx, key, object, opts...)
 			if _, asked := object.(*capiv1.IPAddress); !asked || reads > 0 {
@@ -65,7 +65,7 @@ func TestAbandoned_AnotherIPAddress(t *testing.T) {
 			reads++
 			before := object.DeepCopyObject().(client.Object)
 			before.SetFinalizers(nil)
-			return errors.Join(err, s.Update(ctx, before), s.Create(ctx, after))
+			return errors.Join(err, s.Management.Update(ctx, before), s.Management.Create(ctx, after))
 		},
 	})
 	if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {
@@ -81,7 +81,7 @@ func TestAbandoned_AServerWithoutTheKind(t *testing.T) {
 	claim := machine("web")
 	held := bound(claim, "192.0.2.7")
 	s := newScene(t, lab(), held)
-	s.Live = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+	s.Management.Live = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 			if _, asked := object.(*capiv1.IPAddressClaim); asked {
 				return apierrors.NewGenericServerResponse(404, "get", capiv1.GroupVersion.WithResource("ipaddressclaims").GroupResource(), key.Name, "404 page not found", 0, true)
@@ -101,7 +101,7 @@ func TestAbandoned_AServerWithoutTheKind(t *testing.T) {
 func TestHold_TheLabel(t *testing.T) {
 	claim := machine("web")
 	s := beside(t, "one", claim)
-	held := s.Names.newClaim(claim)
+	held := s.Claims.Names.newClaim(claim)
 	held.Labels = nil
 	testbed.Create(t, s.Claims, held)
 	s.reconcile(claim)
@@ -116,7 +116,7 @@ func TestScope(t *testing.T) {
 	ours.Labels = map[string]string{clusterv1.WatchLabel: "edge"}
 	elsewhere.Namespace, elsewhere.Labels = "elsewhere", ours.Labels
 	s := newScene(t, lab(), ours, unlabelled, elsewhere, published(unlabelled, "192.0.2.1"), published(elsewhere, "192.0.2.2"))
-	s.Scope = Scope{Namespace: "default", Filter: "edge"}
+	s.Management.Scope = Scope{Namespace: "default", Filter: "edge"}
 	for _, claim := range []*capiv1.IPAddressClaim{unlabelled, elsewhere, ours} {
 		s.reconcile(claim)
 	}
@@ -136,15 +136,15 @@ func TestScope_OfANamespace(t *testing.T) {
 	elsewhere := machine("web")
 	elsewhere.Namespace = "elsewhere"
 	s := beside(t, "one")
-	held := s.Names.newClaim(elsewhere)
+	held := s.Claims.Names.newClaim(elsewhere)
 	testbed.Create(t, s.Claims, held)
-	s.Scope = Scope{Namespace: "default"}
-	s.Client = interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{
+	s.Management.Scope = Scope{Namespace: "default"}
+	s.Management.Client = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 			return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
 		},
 	})
-	for _, request := range s.toConsumer(t.Context(), held) {
+	for _, request := range s.Claims.Names.toConsumer(t.Context(), held) {
 		if _, err := s.Reconcile(t.Context(), request); err != nil {
 			t.Errorf("%s is reconciled: %v; want it left alone", request, err)
 		}
@@ -163,7 +163,7 @@ func TestClass_NotBackedAnyMore(t *testing.T) {
 		"a class of a workspace":      beside(t, "one", claim.DeepCopy(), published(claim, "192.0.2.7")),
 		"a class of the same cluster": newScene(t, lab(), claim.DeepCopy(), published(claim, "192.0.2.7")),
 	} {
-		held := s.Names.newClaim(claim)
+		held := s.Claims.Names.newClaim(claim)
 		held.Status = bound(claim, "192.0.2.7").Status
 		held.Status.PoolRef.Name = "lab"
 		testbed.Create(t, s.Claims, held)
@@ -188,7 +188,7 @@ func TestClass_OfAPausedPool(t *testing.T) {
 		pools = append(pools, pool)
 	}
 	s.reconcile(claim)
-	if s.has(s.Names.newClaim(claim)) {
+	if s.has(s.Claims.Names.newClaim(claim)) {
 		t.Fatal("the claim is served, though all pools of the class are paused")
 	}
 	pools[1].Annotations = nil
@@ -196,7 +196,7 @@ func TestClass_OfAPausedPool(t *testing.T) {
 		t.Fatalf("Update: %v", err)
 	}
 	s.reconcile(claim)
-	if !s.has(s.Names.newClaim(claim)) {
+	if !s.has(s.Claims.Names.newClaim(claim)) {
 		t.Error("the claim is not served, though one pool of the class is not paused")
 	}
 }
@@ -217,7 +217,7 @@ func TestClass_InAWorkspace(t *testing.T) {
 	pool.Spec.ClassNames = []string{"machines"}
 	testbed.Update(t, s.Claims, pool)
 	s.reconcile(claim)
-	made := s.Names.newClaim(claim)
+	made := s.Claims.Names.newClaim(claim)
 	if !s.has(made) || made.Spec.ClassName != "machines" || made.Spec.PrefixLength != 32 {
 		t.Errorf("the IPClaim is %+v; want one of the class, of length 32", made.Spec)
 	}
