@@ -19,7 +19,7 @@ func (q Query) class(catalog Catalog) (*ipamv1alpha1.IPClass, error) {
 		return class, refuse(ipamv1alpha1.ReasonUnknownProvisioner,
 			"class %q is provisioned by %q, which is not served here", class.Name, p)
 	}
-	if f := q.family(); f != "" && f != class.Spec.IPFamily {
+	if f := askedFamily(q.Claim); f != "" && f != class.Spec.IPFamily {
 		return class, refuse(ipamv1alpha1.ReasonFamilyMismatch,
 			"address family %s does not match class %q, which is %s", f, class.Name, class.Spec.IPFamily)
 	}
@@ -37,15 +37,14 @@ func (q Query) namedOrDefault(catalog Catalog) (*ipamv1alpha1.IPClass, error) {
 	}
 	class, ok := defaultClass(catalog.DefaultClasses(), q.Claim.Spec.IPFamily)
 	if !ok || !q.mayUse(class) {
-		return nil, q.noDefault()
+		return nil, noDefault(q.Claim.Spec.IPFamily)
 	}
 	return class, nil
 }
 
-func (q Query) noDefault() *outcome.Refusal {
-	family := ""
-	if f := q.Claim.Spec.IPFamily; f != "" {
-		family = string(f) + " "
+func noDefault(family ipamv1alpha1.IPFamily) *outcome.Refusal {
+	if family != "" {
+		family += " "
 	}
 	return refuse(ipamv1alpha1.ReasonNoDefaultClass,
 		"the claim names no class and there is no default %sclass; set spec.className in a new claim, or have a default class created", family)
@@ -102,7 +101,7 @@ func (q Query) classLength(class, above *ipamv1alpha1.IPClass) (int, error) {
 	if above != nil {
 		lengths.min = max(lengths.min, poolLength(above)+1)
 	}
-	asked, err := q.length()
+	asked, err := askedLength(q.Claim)
 	if err != nil {
 		return 0, err
 	}

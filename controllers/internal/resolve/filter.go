@@ -32,7 +32,7 @@ func (f *filter) pass(pool *ipamv1alpha1.IPPool) bool {
 }
 
 func (f *filter) check(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
-	if asked := f.query.family(); asked != "" && asked != f.family {
+	if asked := askedFamily(f.query.Claim); asked != "" && asked != f.family {
 		return refuse(ipamv1alpha1.ReasonFamilyMismatch,
 			"address family %s does not match pool %q, which is %s", asked, pool.Name, f.family)
 	}
@@ -84,36 +84,36 @@ func (f *filter) checkExact(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
 
 // exact is the prefix that the claim asks for by address, at the filter's length.
 func (f *filter) exact() netip.Prefix {
-	exact, _ := f.query.exact()
+	exact, _ := askedPrefix(f.query.Claim)
 	return exact
 }
 
-// length is the prefix length that the claim itself gives; 0 without one.
-func (q Query) length() (int, error) {
-	exact, err := q.exact()
+// askedLength is the prefix length that the claim itself gives; 0 without one.
+func askedLength(claim *ipamv1alpha1.IPClaim) (int, error) {
+	exact, err := askedPrefix(claim)
 	if err != nil {
 		return 0, err
 	}
 	if exact.IsValid() {
 		return exact.Bits(), nil
 	}
-	return int(q.Claim.Spec.PrefixLength), nil
+	return int(claim.Spec.PrefixLength), nil
 }
 
-// family is the family that the claim asks for, by name or by address; empty when it
+// askedFamily is the family that the claim asks for, by name or by address; empty when it
 // takes any.
-func (q Query) family() ipamv1alpha1.IPFamily {
-	exact, err := q.exact()
-	if asked := q.Claim.Spec.IPFamily; asked != "" || err != nil || !exact.IsValid() {
+func askedFamily(claim *ipamv1alpha1.IPClaim) ipamv1alpha1.IPFamily {
+	exact, err := askedPrefix(claim)
+	if asked := claim.Spec.IPFamily; asked != "" || err != nil || !exact.IsValid() {
 		return asked
 	}
 	return Family(exact)
 }
 
-// exact is the prefix that the claim asks for by address: a CIDR as it stands,
+// askedPrefix is the prefix that the claim asks for by address: a CIDR as it stands,
 // a bare address at the claim's length or as a host.
-func (q Query) exact() (netip.Prefix, error) {
-	text := q.Claim.Spec.Address
+func askedPrefix(claim *ipamv1alpha1.IPClaim) (netip.Prefix, error) {
+	text := claim.Spec.Address
 	if text == "" {
 		return netip.Prefix{}, nil
 	}
@@ -128,7 +128,7 @@ func (q Query) exact() (netip.Prefix, error) {
 		return netip.Prefix{}, refuse(ipamv1alpha1.ReasonAddressOutOfRange,
 			"%q is no address; write one such as 10.0.0.1 or 10.0.0.0/28", text)
 	}
-	bits := cmp.Or(int(q.Claim.Spec.PrefixLength), addr.BitLen())
+	bits := cmp.Or(int(claim.Spec.PrefixLength), addr.BitLen())
 	prefix, err := addr.Prefix(bits)
 	if err != nil {
 		return netip.Prefix{}, refuse(ipamv1alpha1.ReasonPrefixLengthRejected, "/%d is no length for %s", bits, addr)

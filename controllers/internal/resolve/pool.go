@@ -130,8 +130,8 @@ func (q Query) mayName(pool *ipamv1alpha1.IPPool, owner directory.Workspace) boo
 // plan keeps the pools that can serve the claim, by name. notReady is the
 // refusal when none of them is ready.
 func (f *filter) plan(pools []*ipamv1alpha1.IPPool, owner directory.Workspace, notReady *outcome.Refusal) (Plan, error) {
-	plan := Plan{Policy: f.query.policy(""), Exact: f.exact()}
-	asked, err := f.query.length()
+	plan := Plan{Policy: reclaim(f.query.Claim, ""), Exact: f.exact()}
+	asked, err := askedLength(f.query.Claim)
 	if err != nil {
 		return Plan{}, err
 	}

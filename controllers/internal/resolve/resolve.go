@@ -113,7 +113,7 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 		return named, err
 	}
 	plan := Plan{
-		ClassName: class.Name, Family: class.Spec.IPFamily, Policy: q.policy(class.Spec.ReclaimPolicy), Limit: class.Spec.MaxPerConsumer.Int(),
+		ClassName: class.Name, Family: class.Spec.IPFamily, Policy: reclaim(q.Claim, class.Spec.ReclaimPolicy), Limit: class.Spec.MaxPerConsumer.Int(),
 		Chain: q.levels(levels), Strategy: class.Spec.Strategy, Space: q.space(class),
 	}
 	if !IsRange(q.Claim) {
@@ -182,13 +182,7 @@ func (q Query) mayDraw(pool *ipamv1alpha1.IPPool, owner directory.Workspace) boo
 	return pool.Spec.Visibility == ipamv1alpha1.VisibilityPlatform && Admits(pool, owner, q.From)
 }
 
-// policy is what becomes of the block: the claim's word, else the class's.
-func (q Query) policy(ofClass ipamv1alpha1.ReclaimPolicy) ipamv1alpha1.ReclaimPolicy {
-	if p := q.Claim.Spec.ReclaimPolicy; p != "" {
-		return p
-	}
-	if ofClass != "" {
-		return ofClass
-	}
-	return ipamv1alpha1.ReclaimDelete
+// reclaim is what becomes of the block: the claim's word, else the class's.
+func reclaim(claim *ipamv1alpha1.IPClaim, ofClass ipamv1alpha1.ReclaimPolicy) ipamv1alpha1.ReclaimPolicy {
+	return cmp.Or(claim.Spec.ReclaimPolicy, ofClass, ipamv1alpha1.ReclaimDelete)
 }
