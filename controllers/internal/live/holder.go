@@ -117,11 +117,8 @@ func (r *Reader) holderBound(ctx context.Context, endpoint string, h ledger.Hold
 		return answer, err == nil, err
 	}
 	here, err := r.serves.get(ctx, workspaceAt{endpoint, h.Cluster}) // shared with other claims that went
-	if elsewhere(err) {
-		return Answer{}, false, nil
-	}
 	if err != nil {
-		return Answer{}, false, err
+		return Answer{}, false, ignoreElsewhere(err)
 	}
 	served, bound := here.clusters[h.Cluster]
 	answer.Revision, answer.Served = here.revision, served
@@ -176,10 +173,8 @@ func (r *Reader) holderAt(ctx context.Context, host, cluster string, h ledger.Ho
 		return Answer{Verdict: Gone, Client: c, Object: obj}, nil
 	case absent.Object(err, resource, h.Name):
 		return Answer{Verdict: Gone, Client: c}, nil
-	case elsewhere(err):
-		return Answer{}, nil
 	default:
-		return Answer{}, err
+		return Answer{}, ignoreElsewhere(err)
 	}
 }
 
@@ -193,4 +188,13 @@ func holderObject(h ledger.Holder) (obj client.Object, resource string) {
 // elsewhere: the answer of a server that does not serve the workspace.
 func elsewhere(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+}
+
+// ignoreElsewhere returns nil for the answer of a server that does not serve the workspace: it says nothing. It returns
+// any other error as it is.
+func ignoreElsewhere(err error) error {
+	if elsewhere(err) {
+		return nil
+	}
+	return err
 }

@@ -34,14 +34,20 @@ func (r *Reader) shows(ctx context.Context) error {
 	return err
 }
 
-// readIdentity compares the identity of the export with that of the ledger. There is one read at a time.
-func (r *Reader) readIdentity(ctx context.Context) (why string, err error) {
+// export reads the platform's APIExport.
+func (r *Reader) export(ctx context.Context) (*apisv1alpha2.APIExport, error) {
 	c, err := r.at(r.opts.Config.Host, "")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	export := &apisv1alpha2.APIExport{}
-	if err = c.Get(ctx, client.ObjectKey{Name: r.opts.Slice}, export); err != nil { // it has the name of its slice
+	return export, c.Get(ctx, client.ObjectKey{Name: r.opts.Slice}, export) // it has the name of its slice
+}
+
+// readIdentity compares the identity of the export with that of the ledger. There is one read at a time.
+func (r *Reader) readIdentity(ctx context.Context) (why string, err error) {
+	export, err := r.export(ctx)
+	if err != nil {
 		return "", fmt.Errorf("read APIExport %s: %w", r.opts.Slice, err)
 	}
 	seen := export.Status.IdentityHash

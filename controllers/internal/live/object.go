@@ -108,22 +108,28 @@ func (o *Objects) objectAt(ctx context.Context, host, cluster string, ref Ref) (
 	if !ok || kind.namespaced != (ref.Namespace != "") || len(content.IsPathSegmentName(ref.Name)) > 0 {
 		return Sight{Verdict: Hidden}, resource{}, nil
 	}
+	sight, err := o.read(ctx, host, cluster, kind, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
+	return sight, kind, err
+}
+
+// read reads an object of a kind that one server offers.
+func (o *Objects) read(ctx context.Context, host, cluster string, kind resource, key client.ObjectKey) (Sight, error) {
 	c, err := o.atKind(host, cluster, kind)
 	if err != nil {
-		return Sight{}, resource{}, err
+		return Sight{}, err
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind.gvk)
-	err = c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, obj)
+	err = c.Get(ctx, key, obj)
 	switch {
 	case err == nil:
-		return Sight{Verdict: Alive, Object: obj}, kind, nil
-	case absent.Object(err, kind.plural, ref.Name):
-		return Sight{Verdict: Gone}, kind, nil
+		return Sight{Verdict: Alive, Object: obj}, nil
+	case absent.Object(err, kind.plural, key.Name):
+		return Sight{Verdict: Gone}, nil
 	case elsewhere(err), apierrors.IsMethodNotSupported(err):
-		return Sight{Verdict: Hidden}, kind, nil
+		return Sight{Verdict: Hidden}, nil
 	default:
-		return Sight{}, kind, err
+		return Sight{}, err
 	}
 }
 
@@ -225,11 +231,8 @@ func (o *Objects) resource(ctx context.Context, host, cluster string, kind schem
 	known, ok := o.kinds.Load(key)
 	if !ok || time.Since(known.(offer).at) > kindsAge {
 		kinds, err := o.discover(ctx, host, cluster, kind.Group)
-		if elsewhere(err) {
-			return resource{}, false, nil
-		}
 		if err != nil {
-			return resource{}, false, err
+			return resource{}, false, ignoreElsewhere(err)
 		}
 		known = offer{at: time.Now(), kinds: kinds}
 		o.kinds.Store(key, known) // groups that exist, and there are few

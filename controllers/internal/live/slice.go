@@ -65,11 +65,7 @@ func (r *Reader) ExportGone(ctx context.Context) (bool, error) {
 	if r.opts.Slice == "" {
 		return false, nil
 	}
-	c, err := r.at(r.opts.Config.Host, "")
-	if err != nil {
-		return false, err
-	}
-	err = c.Get(ctx, client.ObjectKey{Name: r.opts.Slice}, &apisv1alpha2.APIExport{}) // it has the name of its slice
+	_, err := r.export(ctx)
 	if absent.Object(err, "apiexports", r.opts.Slice) {
 		return true, nil
 	}
