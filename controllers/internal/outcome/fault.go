@@ -36,34 +36,34 @@ func (f *Fault) Unwrap() error { return f.Err }
 // have the same number where users get no words but that. The same fault has the same number each
 // time, so that an object is not written again for a retry.
 func Failed(err error) (*Refusal, error) {
-	said, known := words(err)
-	if !known {
+	said := words(err)
+	if said == "" {
 		id := number(err)
 		said, err = "an internal fault (id "+id+"), which the log of the controller explains", fmt.Errorf("internal fault %s: %w", id, err)
 	}
 	return &Refusal{Reason: ipamv1alpha1.ReasonError, Message: said}, err
 }
 
-// words are those for an error that is known.
-func words(err error) (said string, known bool) {
+// words are those for an error that is known, and else none.
+func words(err error) (said string) {
 	fault, told := errors.AsType[*Fault](err)
 	network, unreachable := errors.AsType[net.Error](err)
 	switch {
 	case told:
-		return fault.Message, true
+		said = fault.Message
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrBusy), errors.Is(err, ledger.ErrClosed):
-		return "the ledger is not available now", true
+		said = "the ledger is not available now"
 	case errors.Is(err, ledger.ErrCools):
-		return ledger.ErrCools.Error() + ", and differs from what the claim asks for", true
+		said = ledger.ErrCools.Error() + ", and differs from what the claim asks for"
 	case ledger.Unreadable(err):
-		return "the ledger has a value that this version cannot read", true
+		said = "the ledger has a value that this version cannot read"
 	case apierrors.IsForbidden(err):
-		return "the workspace forbids what the controller has to write: a ResourceQuota, or a policy of admission", true
+		said = "the workspace forbids what the controller has to write: a ResourceQuota, or a policy of admission"
 	case errors.Is(err, context.DeadlineExceeded), unreachable && network.Timeout(), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err),
 		apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
-		return "a server did not answer in time", true
+		said = "a server did not answer in time"
 	}
-	return "", false
+	return said
 }
 
 // digits differ from one attempt to the next: ports, times, revisions.

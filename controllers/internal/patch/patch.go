@@ -52,10 +52,8 @@ func (h *Helper) Was() client.Object { return h.before }
 
 // Patch sends what differs from the snapshot: first metadata and spec, then
 // status. If the first fails the second is not sent. An object that is being
-// deleted and is gone by now counts as written, except the status of an IPClaim:
-// kcp also answers NotFound while it moves a workspace to another schema, so
-// NotFound does not mean that the claim is gone. On success obj holds what the
-// server answered.
+// deleted and is gone by now counts as written, except the status of an IPClaim.
+// On success obj holds what the server answered.
 func (h *Helper) Patch(ctx context.Context, c client.Client, obj client.Object) error {
 	if reflect.DeepEqual(h.before, obj) || equality.Semantic.DeepEqual(h.before, obj) {
 		return nil // as most passes find it; reflect is cheaper, and what follows costs far more
@@ -75,15 +73,7 @@ func (h *Helper) Patch(ctx context.Context, c client.Client, obj client.Object) 
 	if !matters(diff(before.status, after.status)) {
 		return nil
 	}
-	err = sendStatus(ctx, c.Status(), obj, before.status, after.status)
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("patch status: %w", err)
-	if _, isClaim := obj.(*ipamv1alpha1.IPClaim); isClaim {
-		return err
-	}
-	return ignoreGone(obj, err)
+	return ignoreGoneStatus(obj, sendStatus(ctx, c.Status(), obj, before.status, after.status))
 }
 
 // PatchWhole sends what differs from the snapshot of an object that has no status
@@ -165,6 +155,19 @@ func setStatus(obj client.Object, status map[string]any) error {
 		return fmt.Errorf("restore status: %w", err)
 	}
 	return nil
+}
+
+// ignoreGoneStatus returns the error of a status that was sent. That an IPClaim is not found is one, too: kcp also answers so
+// while it moves a workspace to another schema.
+func ignoreGoneStatus(obj client.Object, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("patch status: %w", err)
+	if _, isClaim := obj.(*ipamv1alpha1.IPClaim); isClaim {
+		return err
+	}
+	return ignoreGone(obj, err)
 }
 
 func ignoreGone(obj client.Object, err error) error {
