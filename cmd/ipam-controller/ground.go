@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,8 +16,10 @@ import (
 // findGround reaches the platform, made ready first if that is wanted. Requests are
 // not throttled on this side: the server's priority and fairness does that, and a
 // limit here would be a limit on all tenants together.
-func findGround(ctx context.Context, opts *options, scheme *runtime.Scheme) (g controllers.Ground, err error) {
-	g.Scheme = scheme
+func findGround(ctx context.Context, opts *options) (g controllers.Ground, err error) {
+	if g.Scheme, err = controllers.Scheme(); err != nil {
+		return g, err
+	}
 	reach, identify := workspaceConfig, controllers.Platform
 	if opts.standalone {
 		reach, identify = clusterConfig, controllers.Standalone
@@ -33,7 +34,7 @@ func findGround(ctx context.Context, opts *options, scheme *runtime.Scheme) (g c
 		return g, err
 	}
 	g.Config.QPS, g.Config.Burst = -1, -1
-	g.Platform, err = identify(ctx, g.Config, scheme)
+	g.Platform, err = identify(ctx, g.Config, g.Scheme)
 	return g, err
 }
 

@@ -35,12 +35,7 @@ type lookback struct {
 	says    io.Writer // everything else
 }
 
-func newHistoryCommand() *cobra.Command {
-	l := &lookback{options: defaults(), now: time.Now}
-	cmd := &cobra.Command{
-		Use:   "history [ADDRESS | PREFIX]",
-		Short: "Show the current and former holders of an address",
-		Long: `history shows the claims and child pools that hold or held an address, or any part of a
+const historyLong = `history shows the claims and child pools that hold or held an address, or any part of a
 prefix, by time and in all workspaces. It asks the controller that runs on this machine.
 If none runs, it reads the ledger.
 
@@ -61,7 +56,14 @@ An address or prefix is found by its key. With --workspace or --claim alone, the
 reads the whole history, which takes some seconds for a million records.
 
 The exit code is 0 even if no holder is found, 2 for a wrong command line, and 3 if
-something could not be read.`,
+something could not be read.`
+
+func newHistoryCommand() *cobra.Command {
+	l := &lookback{options: defaults(), now: time.Now}
+	cmd := &cobra.Command{
+		Use:   "history [ADDRESS | PREFIX]",
+		Short: "Show the current and former holders of an address",
+		Long:  historyLong,
 		Example: `  # show all holders of 10.64.3.7, with the controller of this data directory
   ipam-controller history 10.64.3.7 --etcd-data-dir ./ledger
 

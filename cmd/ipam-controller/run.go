@@ -29,11 +29,7 @@ const shutdownGrace = 20 * time.Second
 func run(ctx context.Context, opts *options) error {
 	ctx = opts.logged(ctx)
 	logger := log.FromContext(ctx)
-	scheme, err := controllers.Scheme()
-	if err != nil {
-		return err
-	}
-	ground, err := findGround(ctx, opts, scheme)
+	ground, err := findGround(ctx, opts)
 	if err != nil {
 		return err
 	}

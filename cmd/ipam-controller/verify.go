@@ -139,11 +139,7 @@ func repairable(report verify.Report) verify.Report {
 // read compares by itself, with neither a manager nor an allocator.
 func (v *verification) read(ctx context.Context) (report verify.Report, err error) {
 	ctx = log.IntoContext(ctx, newLogger(v.verbosity))
-	scheme, err := controllers.Scheme()
-	if err != nil {
-		return report, err
-	}
-	ground, err := findGround(ctx, v.options, scheme)
+	ground, err := findGround(ctx, v.options)
 	if err != nil {
 		return report, err
 	}
