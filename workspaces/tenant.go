@@ -188,27 +188,37 @@ var ErrNoExport = errors.New("its APIExport is not valid")
 
 // Bound returns what a binding still lacks to be in use; nil if it lacks nothing.
 func Bound(binding *apisv1alpha2.APIBinding) error {
-	lacks := unmet(binding.Status.Conditions)
+	var why error
 	switch {
 	case !binding.DeletionTimestamp.IsZero():
-		return fmt.Errorf("it is being deleted%s", lacks)
+		why = errors.New("it is being deleted")
 	case conditions.IsFalse(binding, apisv1alpha2.APIExportValid):
-		return fmt.Errorf("%w%s", ErrNoExport, lacks)
+		why = ErrNoExport
 	case conditions.GetReason(binding, apisv1alpha2.BindingUpToDate) == apisv1alpha2.NamingConflictsReason:
-		return fmt.Errorf("%w%s", ErrConflict, lacks)
+		why = ErrConflict
 	case binding.Status.Phase != apisv1alpha2.APIBindingPhaseBound:
-		return fmt.Errorf("its phase is %q%s", binding.Status.Phase, lacks)
+		why = fmt.Errorf("its phase is %q", binding.Status.Phase)
 	case !conditions.IsTrue(binding, apisv1alpha2.BindingUpToDate):
-		return fmt.Errorf("it is not up to date%s", lacks)
+		why = errors.New("it is not up to date")
+	default:
+		why = applied(binding)
 	}
+	if why == nil {
+		return nil
+	}
+	return fmt.Errorf("%w%s", why, unmet(binding.Status.Conditions))
+}
+
+// applied returns an error unless kcp has applied each permission that a binding accepts.
+func applied(binding *apisv1alpha2.APIBinding) error {
 	for _, claim := range binding.Spec.PermissionClaims {
 		if claim.State != apisv1alpha2.ClaimAccepted {
 			continue
 		}
-		if !slices.ContainsFunc(binding.Status.AppliedPermissionClaims, func(applied apisv1alpha2.ScopedPermissionClaim) bool {
-			return applied.EqualGRI(claim.PermissionClaim)
+		if !slices.ContainsFunc(binding.Status.AppliedPermissionClaims, func(known apisv1alpha2.ScopedPermissionClaim) bool {
+			return known.EqualGRI(claim.PermissionClaim)
 		}) {
-			return fmt.Errorf("the permission for %s is not applied%s", claim.PermissionClaim, lacks)
+			return fmt.Errorf("the permission for %s is not applied", claim.PermissionClaim)
 		}
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/big"
 	"time"
+
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // Day is 24 hours.
@@ -71,23 +73,18 @@ func (s Samples) Full(now time.Time, used, free *big.Int, w Window) Forecast {
 
 // String is the forecast in words: "full in 12 days", "not full at this rate", "too little data".
 func (f Forecast) String() string {
-	switch f.State {
-	case TooLittle:
+	switch {
+	case f.State == TooLittle:
 		return "too little data"
-	case Never:
+	case f.State == Never:
 		return "not full at this rate"
-	case Fills:
-	}
-	switch days := int(f.In / Day); {
 	case f.In == 0:
 		return "full"
 	case f.In < time.Hour:
 		return "full within an hour"
-	case f.In < 2*time.Hour:
-		return "full in 1 hour"
-	case days < 2:
-		return fmt.Sprintf("full in %d hours", int(f.In/time.Hour))
+	case f.In < 2*Day:
+		return "full in " + plural.Of(int(f.In/time.Hour), "hour", "hours")
 	default:
-		return fmt.Sprintf("full in %d days", days)
+		return fmt.Sprintf("full in %d days", f.In/Day)
 	}
 }
