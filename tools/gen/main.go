@@ -12,6 +12,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,10 +51,7 @@ func run() error {
 	if len(files) == 0 {
 		return fmt.Errorf("no CRD in %s: run controller-gen first, and this from the root of the repository", crds)
 	}
-	if err := os.RemoveAll(schemaDir); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(schemaDir, 0o755); err != nil {
+	if err := errors.Join(os.RemoveAll(schemaDir), os.MkdirAll(schemaDir, 0o755)); err != nil {
 		return err
 	}
 	var (
@@ -61,31 +59,36 @@ func run() error {
 		schemas []*apisv1alpha1.APIResourceSchema
 	)
 	for _, file := range files {
-		crd, err := read(file)
+		crd, schema, err := writeSchema(file)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		if crd.Spec.Names.Plural == "ipclaims" {
-			withOwnConditions(crd)
-			withStatusVersion(crd)
-			if err := writeDefinition(file, crd); err != nil {
-				return err
-			}
-		}
-		kinds = append(kinds, crd)
-		schema, err := schemaOf(crd.DeepCopy())
-		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		if err := write(filepath.Join(schemaDir, schema.Spec.Names.Plural+".yaml"), schema); err != nil {
-			return err
-		}
-		schemas = append(schemas, schema)
+		kinds, schemas = append(kinds, crd), append(schemas, schema)
 	}
 	if err := writeReference(reference, kinds); err != nil {
 		return err
 	}
 	return write(export, exportOf(schemas))
+}
+
+// writeSchema writes the schema of a CRD, and the CRD again if something is added to it.
+func writeSchema(file string) (*apiextensionsv1.CustomResourceDefinition, *apisv1alpha1.APIResourceSchema, error) {
+	crd, err := read(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	if crd.Spec.Names.Plural == "ipclaims" {
+		withOwnConditions(crd)
+		withStatusVersion(crd)
+		if err := writeDefinition(file, crd); err != nil {
+			return nil, nil, err
+		}
+	}
+	schema, err := schemaOf(crd.DeepCopy())
+	if err != nil {
+		return nil, nil, err
+	}
+	return crd, schema, write(filepath.Join(schemaDir, schema.Spec.Names.Plural+".yaml"), schema)
 }
 
 func read(file string) (*apiextensionsv1.CustomResourceDefinition, error) {

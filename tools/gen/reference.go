@@ -113,10 +113,12 @@ func typeOf(s apiextensionsv1.JSONSchemaProps) string {
 			values = append(values, strings.Trim(string(value.Raw), `"`))
 		}
 		return strings.Join(values, ", ")
-	case s.Items != nil && s.Items.Schema.Type == "object":
-		return "list" + bounds(s.MaxItems, "entries")
 	case s.Items != nil:
-		return "list of " + s.Items.Schema.Type + "s" + bounds(s.MaxItems, "entries")
+		of := ""
+		if s.Items.Schema.Type != "object" {
+			of = " of " + s.Items.Schema.Type + "s"
+		}
+		return "list" + of + bounds(s.MaxItems, "entries")
 	case s.AdditionalProperties != nil:
 		return "map of strings" + bounds(s.MaxProperties, "entries")
 	case s.Minimum != nil && s.Maximum != nil:

@@ -58,14 +58,12 @@ func (s source) image(ctx context.Context, platform v1.Platform) (v1.Image, erro
 	}
 	program := path.Base(s.Package)
 	bom, err := s.bom(program, binary)
+	if err == nil && s.BOMs != "" {
+		file := fmt.Sprintf("%s_%s_%s.spdx.json", program, platform.OS, platform.Architecture)
+		err = os.WriteFile(filepath.Join(s.BOMs, file), bom, 0o644)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if s.BOMs != "" {
-		file := fmt.Sprintf("%s_%s_%s.spdx.json", program, platform.OS, platform.Architecture)
-		if err := os.WriteFile(filepath.Join(s.BOMs, file), bom, 0o644); err != nil {
-			return nil, err
-		}
 	}
 	base, err := layer(s.Time, []file{
 		{"etc/passwd", 0o644, []byte("ipam:x:65532:65532::/:/sbin/nologin\n")},

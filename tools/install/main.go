@@ -63,11 +63,7 @@ func render(root, overlay, repository, version string) ([]byte, error) {
 	if version == "" {
 		return nil, fmt.Errorf("--version is empty; write a tag such as v1.0.0")
 	}
-	top, err := filepath.Abs(root)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp(top, ".install")
+	dir, err := os.MkdirTemp(root, ".install")
 	if err != nil {
 		return nil, err
 	}

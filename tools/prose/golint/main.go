@@ -43,21 +43,9 @@ func main() {
 
 // run lints the Go files that git knows below the current folder.
 func run(styles, known string, update, all, commit bool) error {
-	rules, err := readRules(styles, "House", "Go")
+	findings, err := lintFiles(styles)
 	if err != nil {
 		return err
-	}
-	files, err := goFiles()
-	if err != nil {
-		return err
-	}
-	var findings []finding
-	for _, file := range files {
-		found, err := lintFile(file, rules)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", file, err)
-		}
-		findings = append(findings, found...)
 	}
 	before, err := readCounts(known)
 	if err != nil {
@@ -85,6 +73,27 @@ func run(styles, known string, update, all, commit bool) error {
 		return fmt.Errorf("%d findings: CONTRIBUTING.md, chapter 5, says how the project writes", len(fresh))
 	}
 	return nil
+}
+
+// lintFiles applies the rules to the Go files that people write.
+func lintFiles(styles string) ([]finding, error) {
+	rules, err := readRules(styles, "House", "Go")
+	if err != nil {
+		return nil, err
+	}
+	files, err := goFiles()
+	if err != nil {
+		return nil, err
+	}
+	var findings []finding
+	for _, file := range files {
+		found, err := lintFile(file, rules)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		findings = append(findings, found...)
+	}
+	return findings, nil
 }
 
 // goFiles returns the Go files that people write, in order.
