@@ -106,22 +106,9 @@ type Probes interface {
 
 // New makes a manager that runs all controllers.
 func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
-	tenants, err := newProvider(opts)
+	mgr, tenants, err := newManager(opts)
 	if err != nil {
-		return nil, fmt.Errorf("provider: %w", err)
-	}
-	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
-	opts.Manager.NewCache = caches.New
-	opts.Manager.Cache.DefaultTransform = (&packed.Packer{}).Transform
-	// Hidden is that the provider can be run: the manager would do so on the leader alone.
-	hidden := struct{ multicluster.Provider }{tenants}
-	waiting := newStandby(tenants.Reengage)
-	mgr, err := mcmanager.New(opts.Config, hidden, opts.Manager, mcmanager.WithCoordinator(waiting))
-	if err != nil {
-		return nil, fmt.Errorf("manager: %w", err)
-	}
-	if err := mgr.GetLocalManager().Add(&follower{provider: tenants, mgr: mgr}); err != nil {
-		return nil, fmt.Errorf("provider: %w", err)
+		return nil, err
 	}
 	reading := opts.reading()
 	reading.Endpoint, reading.Identity = opts.Ledger.directory.Endpoint, opts.Ledger.Recovery().Origin
@@ -142,6 +129,28 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 		return nil, err
 	}
 	return mgr, errors.Join(addChecks(mgr, endpoints, opts), opts.Probes.AddReadyzCheck("workspaces", tenants.Ready))
+}
+
+// newManager makes a manager without controllers, and the provider of its workspaces.
+func newManager(opts Options) (mcmanager.Manager, provider, error) {
+	tenants, err := newProvider(opts)
+	if err != nil {
+		return nil, nil, fmt.Errorf("provider: %w", err)
+	}
+	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
+	opts.Manager.NewCache = caches.New
+	opts.Manager.Cache.DefaultTransform = (&packed.Packer{}).Transform
+	// Hidden is that the provider can be run: the manager would do so on the leader alone.
+	hidden := struct{ multicluster.Provider }{tenants}
+	waiting := newStandby(tenants.Reengage)
+	mgr, err := mcmanager.New(opts.Config, hidden, opts.Manager, mcmanager.WithCoordinator(waiting))
+	if err != nil {
+		return nil, nil, fmt.Errorf("manager: %w", err)
+	}
+	if err := mgr.GetLocalManager().Add(&follower{provider: tenants, mgr: mgr}); err != nil {
+		return nil, nil, fmt.Errorf("provider: %w", err)
+	}
+	return mgr, tenants, nil
 }
 
 // index adds the field indexes of the catalog to platform and tenants, and with them fills the
@@ -181,12 +190,9 @@ func addControllers(mgr mcmanager.Manager, tenants provider, reader *live.Reader
 	if err != nil {
 		return err
 	}
-	slices, err := slice.New(mgr.GetLocalManager(), slice.Options{
-		Catalog:   &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: alloc.Pools()}, // it writes to the workspaces
-		Directory: known, Ledger: views.Of(alloc), Oracle: reader, Departed: hints.HasDeparted,
-	})
+	slices, err := newSlices(mgr, reader, hints, opts)
 	if err != nil {
-		return fmt.Errorf("slice controller: %w", err)
+		return err
 	}
 	workspaces := &feed.Feed{
 		Reengage: tenants.Reengage,
@@ -207,24 +213,47 @@ func addControllers(mgr mcmanager.Manager, tenants provider, reader *live.Reader
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
 	}
-	opts.Sweep.Ledger, opts.Sweep.Releases, opts.Sweep.World = views.Of(alloc), releases, sweep.Caches{Clusters: mgr, Directory: known}
-	opts.Sweep.Wake, opts.Sweep.Doubt = news.Wake, doubts.Add
-	sweeper := sweep.New(opts.Sweep)
+	sweeper := newSweeper(mgr, releases, doubts, opts)
 	known.Observe(&watcher{
 		releases: releases, claims: claims, pools: pools, derived: pooled, slices: slices, sweeper: sweeper,
 		logger: opts.Logger.WithName("directory"),
 	})
-	if err := class.Setup(mgr.GetLocalManager(), class.Options{Catalog: classes, Directory: known, Version: build.Version(), Ledger: alloc.Derived()}); err != nil {
-		return fmt.Errorf("class controller: %w", err)
-	}
 	return errors.Join(
-		addConsumer(mgr, workspaces, reader, opts), addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, pools, releases, pooled.Closer, opts),
+		addClasses(mgr, classes, opts), addConsumer(mgr, workspaces, reader, opts), addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, pools, releases, pooled.Closer, opts),
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc.Retained(), Suspect: releases.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper),
 		mgr.GetLocalManager().Add(manager.RunnableFunc(func(ctx context.Context) error { return alloc.Lead(ctx, opts.Door.Peer) })), // on the leader alone
 		mgr.GetLocalManager().Add(&memory.Watch{}), mgr.Add(workspaces),
 		mgr.GetLocalManager().Add(&reservations{count: alloc.Reservations().Count, names: known, clock: clock.RealClock{}}),
 	)
+}
+
+func newSlices(mgr mcmanager.Manager, reader *live.Reader, hints *release.Hints, opts Options) (*slice.Controller, error) {
+	alloc, known := opts.Ledger.Allocator, opts.Ledger.directory
+	slices, err := slice.New(mgr.GetLocalManager(), slice.Options{
+		Catalog:   &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: alloc.Pools()}, // it writes to the workspaces
+		Directory: known, Ledger: views.Of(alloc), Oracle: reader, Departed: hints.HasDeparted,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("slice controller: %w", err)
+	}
+	return slices, nil
+}
+
+func newSweeper(mgr mcmanager.Manager, releases *release.Controller, doubts *claim.Doubts, opts Options) *sweep.Sweeper {
+	opts.Sweep.Ledger, opts.Sweep.Releases = views.Of(opts.Ledger.Allocator), releases
+	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: opts.Ledger.directory}
+	opts.Sweep.Wake, opts.Sweep.Doubt = opts.Ledger.inbox.Wake, doubts.Add
+	return sweep.New(opts.Sweep)
+}
+
+func addClasses(mgr mcmanager.Manager, classes *catalog.Catalog, opts Options) error {
+	if err := class.Setup(mgr.GetLocalManager(), class.Options{
+		Catalog: classes, Directory: opts.Ledger.directory, Version: build.Version(), Ledger: opts.Ledger.Derived(),
+	}); err != nil {
+		return fmt.Errorf("class controller: %w", err)
+	}
+	return nil
 }
 
 func addConsumer(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.Reader, opts Options) error {
