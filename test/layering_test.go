@@ -123,7 +123,13 @@ var rules = []struct {
 	{
 		why:   "machines are served by the API that everybody claims by",
 		from:  []string{"controllers/capi"},
-		never: []string{"allocator/...", "go.etcd.io/...", "github.com/kcp-dev/..."},
+		never: []string{"allocator/...", "go.etcd.io/..."},
+		deep:  true,
+	},
+	{
+		why:   "a management cluster may be any Kubernetes",
+		from:  []string{"controllers/capi"},
+		never: []string{"github.com/kcp-dev/..."},
 	},
 	{
 		why:   "the command line speaks the Kubernetes API, never etcd",
