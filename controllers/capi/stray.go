@@ -187,10 +187,10 @@ func (r *Reconciler) stray(ctx context.Context, key client.ObjectKey, address st
 			continue
 		}
 		stray := &capiv1.IPAddress{}
-		if gone, err := r.Management.gone(ctx, other, stray); err != nil || gone {
-			return nil, err // the cache lagged
+		gone, err := r.Management.gone(ctx, other, stray)
+		if err != nil || !gone {
+			return stray, err // else the cache lagged
 		}
-		return stray, nil
 	}
 	return nil, nil //nolint:nilnil // Nil is that there is none.
 }

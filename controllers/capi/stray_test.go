@@ -3,6 +3,7 @@ package capi
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -264,5 +265,24 @@ func TestStray_WhoseIPClaimIsNotSeen(t *testing.T) {
 					held.DeletionTimestamp, held.Labels, held.Spec.Address)
 			}
 		})
+	}
+}
+
+// An IPAddress that is gone, and that the cache shows still, hides no other one that shows the same address.
+func TestStray_BesideOneThatIsGone(t *testing.T) {
+	claim, stray := machine("web"), machine("restored")
+	s := newScene(t, lab(), claim, bound(claim, "192.0.2.7"), published(stray, "192.0.2.7"))
+	s.Management.Client = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			if addresses, ok := list.(*capiv1.IPAddressList); ok {
+				addresses.Items = slices.Insert(addresses.Items, 0, *published(machine("gone"), "192.0.2.7"))
+			}
+			return err
+		},
+	})
+	s.reconcile(claim)
+	if s.has(published(claim, "")) {
+		t.Error("two IPAddresses show 192.0.2.7; want the one that was there alone")
 	}
 }
