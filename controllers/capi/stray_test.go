@@ -269,7 +269,7 @@ func TestStray_WhoseIPClaimIsNotSeen(t *testing.T) {
 }
 
 // An IPAddress that is gone, and that the cache shows still, hides no other one that shows the same address.
-func TestStray_BesideOneThatIsGone(t *testing.T) {
+func TestStray_KeepsItsAddressBesideADeletedOne(t *testing.T) {
 	claim, stray := machine("web"), machine("restored")
 	s := newScene(t, lab(), claim, bound(claim, "192.0.2.7"), published(stray, "192.0.2.7"))
 	s.Management.Client = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
