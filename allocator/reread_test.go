@@ -49,8 +49,8 @@ func TestReread_KeepsTheWatchOfALimit(t *testing.T) {
 	}
 	watch.set(false)
 	behind.catchUp(t)
-	if len(woken) > 0 {
-		t.Fatalf("%s was woken, and its workspace holds as much as before", <-woken)
+	if got := <-woken; got != "a" || len(woken) > 0 {
+		t.Fatalf("%s was woken, and %d more; want the claim at the pool that drains alone: the workspace holds as much as before", got, len(woken))
 	}
 	l.free("held")
 	behind.catchUp(t)

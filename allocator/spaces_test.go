@@ -109,6 +109,20 @@ func TestSpace_IsFrozenWithItsPool(t *testing.T) {
 	l.sameAsLedger(first.Allocator)
 }
 
+// An address space that nobody uses goes, though a claim waits there, as for its limit. The claim is woken to ask again.
+func TestSpace_WakesItsClaimsWhenItGoes(t *testing.T) {
+	woken := make(chan ledger.ClaimID, 8)
+	l := newLedger(t, func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h.Claim } })
+	l.pool("p", "10.0.0.0/24")
+	s := l.space("p", "a")
+	l.must(l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/24")}))
+	l.Waits().Add(request(s.ID, "waits", 32))
+	l.must(l.Pools().Retire(t.Context(), s.ID))
+	if got := <-woken; got != "waits" {
+		t.Errorf("%s was woken, want waits", got)
+	}
+}
+
 // The changes of a pool are those of its address spaces, too, also of those that have gone.
 func TestBehind_CountsAddressSpaces(t *testing.T) {
 	l, other := both(t)

@@ -14,7 +14,7 @@ func (a *Allocator) Waits() Waits { return Waits{a} }
 // Add puts a claim on the waiting list of a pool. When there is room for it, maybe
 // at once, Wake is called, and the room is held for HoldTime. A claim may wait at
 // several pools. At each it waits once: another call replaces the request. The wait ends with a Bind that succeeds, with Release, with
-// Withdraw, or with the pool. For a pool that is unknown or draining, or cannot have a
+// Withdraw, or with the pool, or when that drains: then Wake is called. For a pool that is unknown or draining, or cannot have a
 // block of that length, Add does nothing.
 //
 // A claim that a limit of its request stops is passed over until its workspace holds

@@ -68,7 +68,8 @@ func (r *Room) remove(p *Pool, w *Waiter) {
 	}
 }
 
-// clear empties the list of a pool that allocates nothing any more.
+// clear empties the list of a pool that allocates nothing any more. It wakes the claims: nobody else tells them when the pool is one
+// that the system has made, and there may be another one.
 func (r *Room) clear(p *Pool) {
 	claims, suspended := p.Waiting.Claims, p.Waiting.suspended
 	p.Waiting = waitlist{}
@@ -77,6 +78,7 @@ func (r *Room) clear(p *Pool) {
 	}
 	r.table.Waiting.Add(-int64(len(claims)))
 	for _, w := range claims {
+		r.news.wake(&w.request.Holder)
 		if w.held {
 			w.release()
 			r.unreserve(w.Last)
