@@ -77,7 +77,7 @@ func (p *pass) lives(ctx context.Context) (bool, error) {
 
 // ask asks the ledger for a block. From here on it is the ledger that serves the oldest first.
 func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) {
-	p.end(p.request, false)
+	p.end(p.waits.request, false)
 	if ledger.Digest(r.Pool) != "" { // nobody else compares what the system has made
 		return compared(p.Compare, p.Ledger.Blocks.Bind)(ctx, r)
 	}

@@ -20,14 +20,12 @@ import (
 type Doubts struct {
 	queue     inbox.Queue
 	directory *directory.Directory
-
-	mu     sync.Mutex
-	claims map[types.UID]bool // until the next pass, or the deletion of the claim
+	claims    sync.Map // by UID, until the next pass, or the deletion of the claim
 }
 
 // NewDoubts returns doubts that requeue claims.
 func NewDoubts(queue inbox.Queue, d *directory.Directory) *Doubts {
-	return &Doubts{queue: queue, directory: d, claims: map[types.UID]bool{}}
+	return &Doubts{queue: queue, directory: d}
 }
 
 // Add requeues a claim, to compare it with the ledger. It does not block.
@@ -35,9 +33,7 @@ func (d *Doubts) Add(h ledger.Holder) {
 	if h.Namespace == "" {
 		return // a pool, which is never in dispute itself
 	}
-	d.mu.Lock()
-	d.claims[types.UID(h.Claim)] = true
-	d.mu.Unlock()
+	d.claims.Store(types.UID(h.Claim), true)
 	d.queue.Add(inbox.Request(d.directory.Engaged(h.Cluster), client.ObjectKey{Namespace: h.Namespace, Name: h.Name}))
 }
 
@@ -46,10 +42,7 @@ func (d *Doubts) take(claim types.UID) bool {
 	if d == nil {
 		return false
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	doubted := d.claims[claim]
-	delete(d.claims, claim)
+	_, doubted := d.claims.LoadAndDelete(claim)
 	return doubted
 }
 

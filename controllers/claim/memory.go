@@ -188,7 +188,7 @@ func (p *pass) confirmAlive(ctx context.Context) error {
 	}
 	if gone {
 		p.waits.leave()
-		unmet.remove(p.request)
+		unmet.remove(p.waits.request)
 		return errGone
 	}
 	p.memory.markAlive(p.claim.UID)

@@ -42,12 +42,9 @@ func (r *Reconciler) end(claim mcreconcile.Request, behind bool) (parked bool) {
 	return parked
 }
 
-// announced are the ready pools for which those who wait were woken. The zero value is none; safe
+// announced are the ready pools for which those who wait were woken, by UID. The zero value is none; safe
 // for concurrent use.
-type announced struct {
-	mu    sync.Mutex
-	pools map[types.UID]bool
-}
+type announced struct{ pools sync.Map }
 
 // lags reports whether a pool got its CIDR a moment ago, and those who wait for it were not woken yet.
 func (a *announced) lags(pool *ipamv1alpha1.IPPool, clock clock.PassiveClock) bool {
@@ -55,30 +52,20 @@ func (a *announced) lags(pool *ipamv1alpha1.IPPool, clock clock.PassiveClock) bo
 	if ready == nil || clock.Since(ready.LastTransitionTime.Time) >= coming {
 		return false
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return !a.pools[pool.UID]
+	_, has := a.pools.Load(pool.UID)
+	return !has
 }
 
 // note notes how a pool is now that all who wait for it were woken.
 func (a *announced) note(pool *ipamv1alpha1.IPPool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if !resolve.Ready(pool) {
-		delete(a.pools, pool.UID)
+		a.drop(pool.UID)
 		return
 	}
-	if a.pools == nil {
-		a.pools = map[types.UID]bool{}
-	}
-	a.pools[pool.UID] = true
+	a.pools.Store(pool.UID, true)
 }
 
-func (a *announced) drop(pool types.UID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.pools, pool)
-}
+func (a *announced) drop(pool types.UID) { a.pools.Delete(pool) }
 
 // woken are the claims of one workspace that were woken, and have not asked a candidate since. Its owner guards it.
 type woken struct {

@@ -95,7 +95,7 @@ func heldBy(pool ledger.Pool, by ledger.Holder, from ledger.ClusterName) *outcom
 func (p *pass) reconcileRange(ctx context.Context) error {
 	if held, ok := p.Ledger.Derived.Held(ledger.ClaimID(p.claim.UID)); ok && showsRange(p.claim, held) {
 		p.memory.found(p.claim.UID)
-		p.waiting.leave(p.request)
+		p.waits.served()
 		return nil
 	}
 	if err := p.confirmAlive(ctx); err != nil {
@@ -105,7 +105,7 @@ func (p *pass) reconcileRange(ctx context.Context) error {
 	if err != nil {
 		return p.report.unmet(ctx, err)
 	}
-	p.waiting.leave(p.request)
+	p.waits.served()
 	p.report.bound = true
 	poolRef, err := p.names.poolOf(block)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
@@ -62,15 +61,13 @@ type Reconciler struct {
 // pass is one reconcile of one claim.
 type pass struct {
 	*Reconciler
-	request mcreconcile.Request
-	cluster cluster.Cluster
-	from    directory.Workspace
-	claim   *ipamv1alpha1.IPClaim
-	slot    slot
-	waits   waiter
-	shown   showing
-	names   naming
-	report  report
+	from   directory.Workspace
+	claim  *ipamv1alpha1.IPClaim
+	slot   slot
+	waits  waiter
+	shown  showing
+	names  naming
+	report report
 }
 
 // Reconcile reconciles one claim.
@@ -108,8 +105,6 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 	from := r.Directory.Workspace(r.Directory.Ledger(req.ClusterName))
 	p := &pass{
 		Reconciler: r,
-		request:    req,
-		cluster:    cl,
 		from:       from,
 		claim:      claim,
 		slot:       slot{claim: claim, cluster: from.Cluster, client: cl.GetClient(), maker: &r.maker, memory: &r.memory},
@@ -125,7 +120,10 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 func (p *pass) run(ctx context.Context) error {
 	begun, read, before := time.Now(), p.claim.ResourceVersion, patch.Snapshot(p.claim)
 	err := p.reconcile(ctx)
-	if patchErr := p.write(ctx, before); patchErr != nil {
+	traced, end := step(ctx, "patch status")
+	patchErr := before.Patch(traced, p.slot.client, p.claim)
+	end(patchErr)
+	if patchErr != nil {
 		err = errors.Join(err, patchErr)
 	} else if p.claim.ResourceVersion != read {
 		p.memory.wrote(p.claim.UID, read)
@@ -141,19 +139,19 @@ func (p *pass) run(ctx context.Context) error {
 		p.memory.markGone(p.claim.UID)
 		p.Releases.Missed(p.holder(), before.Was().(*ipamv1alpha1.IPClaim))
 	}
-	p.forgetDeleted(ctx, p.cluster, p.claim)
+	p.forgetDeleted(ctx, p.slot.client, p.claim)
 	return err
 }
 
 // forgetDeleted forgets a claim that was deleted during its pass: the pass may have noted something after the event of
 // the deletion, with which a claim is forgotten otherwise. A cache drops an object before it tells of that. So
 // a claim that it shows now is forgotten with its event.
-func (r *Reconciler) forgetDeleted(ctx context.Context, cl cluster.Cluster, claim *ipamv1alpha1.IPClaim) {
+func (r *Reconciler) forgetDeleted(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPClaim) {
 	if r.memory.of(claim.UID) == (memo{}) {
 		return
 	}
 	now := &ipamv1alpha1.IPClaim{}
-	err := cl.GetClient().Get(ctx, client.ObjectKeyFromObject(claim), now)
+	err := cache.Get(ctx, client.ObjectKeyFromObject(claim), now)
 	if apierrors.IsNotFound(err) || err == nil && now.UID != claim.UID {
 		r.memory.forget(claim.UID)
 	}
@@ -189,14 +187,6 @@ func (r *Reconciler) abandon(req mcreconcile.Request) {
 	}
 }
 
-// write writes what the pass has changed about the claim.
-func (p *pass) write(ctx context.Context, before *patch.Helper) error {
-	ctx, end := step(ctx, "patch status")
-	err := before.Patch(ctx, p.cluster.GetClient(), p.claim)
-	end(err)
-	return err
-}
-
 // reconcile brings the claim's status to what it should be. The caller writes it.
 func (p *pass) reconcile(ctx context.Context) error {
 	switch {
@@ -214,7 +204,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 	if err != nil {
 		return p.report.unmet(ctx, err)
 	}
-	p.waiting.leave(p.request)
+	p.waits.served()
 	p.report.bound = true
 	err = p.publish(ctx, block)
 	if _, barred := errors.AsType[*record.BarredError](err); barred || apierrors.IsAlreadyExists(err) {

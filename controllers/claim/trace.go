@@ -16,35 +16,30 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/door"
 )
 
-// tracing reconciles each claim within a span, "reconcile". What is logged meanwhile names the trace.
-type tracing struct{ *Reconciler }
-
-// traced is the reconciler with a span around each reconcile; itself without a tracer.
+// traced is the reconciler with a span, "reconcile", around each reconcile, which what is logged meanwhile names; itself without
+// a tracer.
 func (r *Reconciler) traced() reconcile.TypedReconciler[mcreconcile.Request] {
 	if r.Tracer == nil {
 		return r
 	}
-	return tracing{r}
-}
-
-// Reconcile reconciles one claim.
-func (t tracing) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
-	ctx, span := t.Tracer.Start(ctx, "reconcile")
-	defer span.End()
-	if !span.IsRecording() {
-		return t.Reconciler.Reconcile(ctx, req)
-	}
-	span.SetAttributes(
-		attribute.String("ipam.cluster", string(t.Directory.Ledger(req.ClusterName))),
-		attribute.String("ipam.claim", req.NamespacedName.String()),
-		attribute.String("ipam.reconcile_id", string(controller.ReconcileIDFromContext(ctx))), // also in the log of controller-runtime
-	)
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("trace_id", span.SpanContext().TraceID().String()))
-	result, err := t.Reconciler.Reconcile(ctx, req)
-	if err != nil {
-		span.SetStatus(codes.Error, err.Error())
-	}
-	return result, err
+	return reconcile.TypedFunc[mcreconcile.Request](func(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
+		ctx, span := r.Tracer.Start(ctx, "reconcile")
+		defer span.End()
+		if !span.IsRecording() {
+			return r.Reconcile(ctx, req)
+		}
+		span.SetAttributes(
+			attribute.String("ipam.cluster", string(r.Directory.Ledger(req.ClusterName))),
+			attribute.String("ipam.claim", req.NamespacedName.String()),
+			attribute.String("ipam.reconcile_id", string(controller.ReconcileIDFromContext(ctx))), // also in the log of controller-runtime
+		)
+		ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("trace_id", span.SpanContext().TraceID().String()))
+		result, err := r.Reconcile(ctx, req)
+		if err != nil {
+			span.SetStatus(codes.Error, err.Error())
+		}
+		return result, err
+	})
 }
 
 // span starts a span for the answer to a CREATE; end takes the answer. Without a tracer it does

@@ -69,9 +69,12 @@ func (w waiter) unchecked(r ledger.Request) error {
 // anyway implements waits.
 func (w waiter) anyway() { w.queue.AddAfter(w.request, askAgain) }
 
+// served ends the wait for topics of a claim that has its block.
+func (w waiter) served() { w.waiting.leave(w.request) }
+
 // leave ends all waits of the claim.
 func (w waiter) leave() {
-	w.waiting.leave(w.request)
+	w.served()
 	w.withdraw()
 }
 
