@@ -28,11 +28,9 @@ const (
 	// what can be given out between two writes of a status, so that copies from
 	// before the loss stay behind whatever is counted after it.
 	leap = 1 << 20
-	// apart is how long after another a second look for a workspace proves that it is bound nowhere.
-	apart = 10 * time.Second
-	// hesitation is how long the path of a workspace may take to be known that shows a block without a record. A shard that is started
-	// again beside an empty cache server lists no bindings for some seconds.
-	hesitation = time.Minute
+	// apart is how long after another a second look proves that a workspace is bound nowhere, or that its path stays unknown. A shard
+	// that is started again beside an empty cache server lists no bindings for some seconds.
+	apart = time.Minute
 )
 
 // Record is the published record, read past every cache.

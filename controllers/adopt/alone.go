@@ -129,7 +129,7 @@ func (a *Adopter) hesitates(cluster ledger.ClusterName) bool {
 		first = a.clock.Now()
 		a.unnamed[cluster] = first
 	}
-	return a.clock.Since(first) < hesitation
+	return a.clock.Since(first) < apart
 }
 
 // orphan asks whether a claim or record is left over from a workspace that is bound nowhere: then the verdict is

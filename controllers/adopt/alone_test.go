@@ -52,7 +52,7 @@ func TestPass_AClaimAlone(t *testing.T) {
 	if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) || l.whole(open) {
 		t.Errorf("pass = %v; want the pool frozen while it is not certain that a workspace is gone", err)
 	}
-	clock.SetTime(now.Add(hesitation))
+	clock.SetTime(now.Add(apart))
 	if err := l.pass(t.Context()); err != nil || !l.whole(open) || !l.whole(closed) {
 		t.Errorf("pass = %v; want both pools whole: no claim alone keeps one frozen", err)
 	}

@@ -204,7 +204,7 @@ func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
 	if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) {
 		t.Errorf("pass = %v; want it to wait for the workspace that is bound nowhere", err)
 	}
-	clock.SetTime(clock.Now().Add(hesitation))
+	clock.SetTime(clock.Now().Add(apart))
 	if err := l.pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// apart is how long after another a second look for a workspace proves that it is bound nowhere.
-const apart = 10 * time.Second
+// apart is how long after another a second look for a workspace proves that it is bound nowhere. A shard that is started again beside an
+// empty cache server lists no bindings for some seconds.
+const apart = time.Minute
 
 // published remembers the young pools that have their IPPool, so that not every CREATE tries to create it. A pool that is made again
 // has another time of registration. The zero value is ready; safe for concurrent use.
