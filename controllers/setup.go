@@ -208,19 +208,19 @@ func addControllers(mgr mcmanager.Manager, tenants provider, reader *live.Reader
 	}
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: views.Of(alloc), Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
-		RetireBelow: pooled.RetireBelow, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: releases.PoolDeleted, MaxPools: opts.Claims.MaxPools,
+		RetireBelow: pooled.RetireBelow, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: hints.PoolDeleted, MaxPools: opts.Claims.MaxPools,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
 	}
-	sweeper := newSweeper(mgr, releases, doubts, opts)
+	sweeper := newSweeper(mgr, hints, doubts, opts)
 	known.Observe(&watcher{
 		releases: releases, claims: claims, pools: pools, derived: pooled, slices: slices, sweeper: sweeper,
 		logger: opts.Logger.WithName("directory"),
 	})
 	return errors.Join(
-		addClasses(mgr, classes, opts), addConsumer(mgr, workspaces, reader, opts), addVerifier(mgr, reader, releases, opts), addDoor(mgr, claims, pools, releases, pooled.Closer, opts),
-		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc.Retained(), Suspect: releases.Suspect}),
+		addClasses(mgr, classes, opts), addConsumer(mgr, workspaces, reader, opts), addVerifier(mgr, reader, hints, opts), addDoor(mgr, claims, pools, releases, pooled.Closer, opts),
+		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc.Retained(), Suspect: hints.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper),
 		mgr.GetLocalManager().Add(manager.RunnableFunc(func(ctx context.Context) error { return alloc.Lead(ctx, opts.Door.Peer) })), // on the leader alone
 		mgr.GetLocalManager().Add(&memory.Watch{}), mgr.Add(workspaces),
@@ -240,8 +240,8 @@ func newSlices(mgr mcmanager.Manager, reader *live.Reader, hints *release.Hints,
 	return slices, nil
 }
 
-func newSweeper(mgr mcmanager.Manager, releases *release.Controller, doubts *claim.Doubts, opts Options) *sweep.Sweeper {
-	opts.Sweep.Ledger, opts.Sweep.Releases = views.Of(opts.Ledger.Allocator), releases
+func newSweeper(mgr mcmanager.Manager, hints *release.Hints, doubts *claim.Doubts, opts Options) *sweep.Sweeper {
+	opts.Sweep.Ledger, opts.Sweep.Releases = views.Of(opts.Ledger.Allocator), hints
 	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: opts.Ledger.directory}
 	opts.Sweep.Wake, opts.Sweep.Doubt = opts.Ledger.inbox.Wake, doubts.Add
 	return sweep.New(opts.Sweep)

@@ -33,7 +33,7 @@ func NewVerifier(ground Ground, books allocator.Reader, opts verify.Options) (*v
 
 // addVerifier adds the verifier of a running controller, and the socket on which commands ask for
 // its report, and for the history.
-func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.Controller, opts Options) error {
+func addVerifier(mgr mcmanager.Manager, reader *live.Reader, hints *release.Hints, opts Options) error {
 	opts.Verify.World, opts.Verify.Reserved = reader, opts.Ledger.Reservations().Since
 	verifier := verify.New(opts.Verify)
 	if err := mgr.GetLocalManager().Add(verifier); err != nil || opts.VerifySocket == "" {
@@ -46,7 +46,7 @@ func addVerifier(mgr mcmanager.Manager, reader *live.Reader, releases *release.C
 	}{opts.Ledger.directory, opts.Ledger.Pools()}
 	return mgr.GetLocalManager().Add(&verify.Server{
 		Path: opts.VerifySocket, Verifier: verifier, Leading: mgr.Elected(),
-		Hints: verify.Hints{Claim: news.Wake, Pool: func(id ledger.PoolID) { news.Changed(opts.Ledger.Pools(), id) }, Release: releases.Suspect},
+		Hints: verify.Hints{Claim: news.Wake, Pool: func(id ledger.PoolID) { news.Changed(opts.Ledger.Pools(), id) }, Release: hints.Suspect},
 		Also: map[string]http.Handler{
 			history.Path:       history.Handler(opts.History, known),
 			history.FollowPath: history.FollowHandler(opts.History, known),
