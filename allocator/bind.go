@@ -55,20 +55,9 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block ledger.Bloc
 	b := newBind(req, req.holding(a.engine.Hooks.Now()))
 	var last int64
 	for {
-		if err := a.secure(ctx, req.Request); err != nil {
-			return ledger.Block{}, false, err
-		}
-		done, err := a.engine.Submit(ctx, req.Pool, b.op())
-		if err == nil {
-			a.countBind(done)
-			return done.Block, false, nil
-		}
-		if errors.Is(err, space.ErrUnsecured) {
-			continue
-		}
-		if !errors.Is(err, errBound) && !errors.Is(err, ledger.ErrUnknownPool) {
-			a.makeWay(req.Request, err)
-			return ledger.Block{}, false, err
+		done, err := a.submit(ctx, req.Request, b.op())
+		if !mayHave(err) {
+			return done.Block, false, err
 		}
 		if errors.Is(err, errBound) {
 			a.table.NoteBound(req.Holder.Claim)
@@ -76,16 +65,41 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block ledger.Bloc
 		block, lookupErr := a.latest(ctx, req.Holder.Claim)
 		switch {
 		case lookupErr != nil:
-			return ledger.Block{}, false, lookupErr
+			err = lookupErr
 		case block.State != "" && block.State != ledger.Cooling:
 			return block, true, nil
-		case !errors.Is(err, errBound):
-			return ledger.Block{}, false, err
+		case errors.Is(err, errBound):
+			err = a.cools(ctx, block, &last)
 		}
-		if err := a.cools(ctx, block, &last); err != nil {
+		if err != nil {
 			return ledger.Block{}, false, err
 		}
 	}
+}
+
+// submit commits an op that binds the block of a request. It makes the fence that the limit of the request's class needs, as often
+// as that has gone.
+func (a *Allocator) submit(ctx context.Context, req ledger.Request, o engine.Op) (engine.Answer, error) {
+	for {
+		if err := a.secure(ctx, req); err != nil {
+			return engine.Answer{}, err
+		}
+		done, err := a.engine.Submit(ctx, req.Pool, o)
+		if errors.Is(err, space.ErrUnsecured) {
+			continue
+		}
+		if err == nil {
+			a.countBind(done)
+		} else if !mayHave(err) {
+			a.makeWay(req, err)
+		}
+		return done, err
+	}
+}
+
+// mayHave reports whether the claim of a bind that has ended so may have a block: the ledger has to be asked.
+func mayHave(err error) bool {
+	return errors.Is(err, errBound) || errors.Is(err, ledger.ErrUnknownPool)
 }
 
 // boundBefore returns the block of a claim that was refused because it has one. Another transaction would be in vain, for all
@@ -221,18 +235,12 @@ type place struct {
 // find finds a place for the block, or refuses the request.
 func (b bind) find(v space.View, p *space.Pool) (at place, refusal error) {
 	r := b.Request
-	if p.Closed() && !b.adopts {
-		return at, &ledger.ReleasingError{Pool: p.ID}
-	}
-	if p.State != ledger.PoolOpen {
-		return at, ledger.ErrPoolDraining
+	if err := b.shut(v, p); err != nil {
+		return at, err
 	}
 	if b.adopts {
 		at.prefix, refusal = p.Vacant(r.Exact)
 		return at, refusal
-	}
-	if reason := v.Pools().Frozen(); reason != space.NotFrozen {
-		return at, &ledger.FrozenError{Pool: p.ID, Lost: reason == space.LostChanges, Disputed: reason == space.Disputed}
 	}
 	if err := p.Suits(r); err != nil {
 		return at, err
@@ -241,12 +249,28 @@ func (b bind) find(v space.View, p *space.Pool) (at place, refusal error) {
 		return place{prefix: prefix, former: v.Cooled(prefix)}, nil
 	}
 	fence, broken := p.Over(r, v.Pending(r))
-	if at.fence = fence; space.ClassLimited(r) && fence == 0 {
-		return at, space.ErrUnsecured
+	at.fence = fence
+	switch {
+	case space.ClassLimited(r) && fence == 0:
+		refusal = space.ErrUnsecured
+	case broken != nil:
+		refusal = broken
+	default:
+		at.prefix, refusal = p.Room(r)
 	}
-	if broken != nil {
-		return at, broken
-	}
-	at.prefix, refusal = p.Room(r)
 	return at, refusal
+}
+
+// shut refuses all requests while the pool allocates nothing. An adoption needs no more than an open pool.
+func (b bind) shut(v space.View, p *space.Pool) error {
+	reason := v.Pools().Frozen()
+	switch {
+	case p.Closed() && !b.adopts:
+		return &ledger.ReleasingError{Pool: p.ID}
+	case p.State != ledger.PoolOpen:
+		return ledger.ErrPoolDraining
+	case reason != space.NotFrozen && !b.adopts:
+		return &ledger.FrozenError{Pool: p.ID, Lost: reason == space.LostChanges, Disputed: reason == space.Disputed}
+	}
+	return nil
 }

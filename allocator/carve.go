@@ -54,21 +54,12 @@ func (c *carving) run(ctx context.Context) (ledger.Pool, error) {
 	c.child.RegisteredAt = store.Stamped(now)
 	o := engine.Op{Lane: c.req.Holder.Cluster, Alone: true, Plan: carve(newBind(c.req, c.req.holding(now)), c.child, c.excluded)}
 	for {
-		if err := c.secure(ctx, c.req.Request); err != nil {
-			return ledger.Pool{}, err
-		}
-		done, err := c.engine.Submit(ctx, c.req.Pool, o)
+		done, err := c.submit(ctx, c.req.Request, o)
 		if err == nil {
-			c.countBind(done)
 			c.Waits().Withdraw(c.req.Holder.Claim)
-			return done.Pool, nil
 		}
-		if errors.Is(err, space.ErrUnsecured) {
-			continue
-		}
-		if !errors.Is(err, errBound) && !errors.Is(err, ledger.ErrUnknownPool) {
-			c.makeWay(c.req.Request, err)
-			return ledger.Pool{}, err
+		if !mayHave(err) {
+			return done.Pool, err
 		}
 		pool, found, foundErr := c.before(ctx)
 		if foundErr != nil || found {
@@ -132,18 +123,11 @@ func (c *carving) before(ctx context.Context) (ledger.Pool, bool, error) {
 		return ledger.Pool{}, false, nil
 	}
 	within, prefix, err := store.DecodeClaim(claim)
-	if err != nil {
-		return ledger.Pool{}, false, err
+	if err == nil && pool == nil {
+		err = c.poolless(ctx, ledger.Position{Space: within, Prefix: prefix}, resp.Header.Revision)
 	}
-	if pool == nil {
-		r, ok, err := c.store.RecordAt(ctx, within, prefix, clientv3.WithRev(resp.Header.Revision))
-		if store.Compacted(err) || ok && space.CooledOf(r) != nil {
-			return ledger.Pool{}, false, nil // it was retired, or the caller tries again
-		}
-		if err != nil {
-			return ledger.Pool{}, false, err
-		}
-		return ledger.Pool{}, false, fmt.Errorf("%w: %s is a block of space %s, and no pool", ledger.ErrPoolMismatch, prefix, within)
+	if err != nil || pool == nil {
+		return ledger.Pool{}, false, err
 	}
 	p, err := store.DecodePool(string(pool.Key), id, pool.Value)
 	if err == nil && p.CIDR != prefix {
@@ -157,6 +141,19 @@ func (c *carving) before(ctx context.Context) (ledger.Pool, bool, error) {
 	}
 	c.Waits().Withdraw(ledger.ClaimID(id))
 	return p, true, nil
+}
+
+// poolless refuses the block under the child's ID, to which there is no pool as of the revision. nil: the block cools, as the child was
+// retired, or the caller has to try again.
+func (c *carving) poolless(ctx context.Context, at ledger.Position, revision int64) error {
+	r, ok, err := c.store.RecordAt(ctx, at.Space, at.Prefix, clientv3.WithRev(revision))
+	switch {
+	case store.Compacted(err) || ok && space.CooledOf(r) != nil:
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%w: %s is a block of space %s, and no pool", ledger.ErrPoolMismatch, at.Prefix, at.Space)
 }
 
 // carve plans a bind, and the registration of what it got.

@@ -84,10 +84,16 @@ func (e edit) plan(v space.View) (engine.Plan, error) {
 	if next.State != p.State && next.State == ledger.PoolDraining && v.Pools().Frozen() == space.LostChanges {
 		return engine.Plan{}, &ledger.FrozenError{Pool: p.ID, Lost: true}
 	}
-	if next.State == p.State && next.CoolsUntil.Equal(p.CoolsUntil) && next.Frozen == p.Frozen && next.Disputed == p.Disputed && slices.Equal(next.Excluded, p.Excluded) && next.Derived == p.Derived {
-		return engine.Plan{Changes: e.asFor, Answer: engine.Answer{Pool: next}}, nil
+	changes := slices.Clone(e.asFor)
+	if differ(p.Pool, next) {
+		changes = append(changes, v.Keys.PutPool(next))
 	}
-	return engine.Plan{Changes: append(slices.Clone(e.asFor), v.Keys.PutPool(next)), Answer: engine.Answer{Pool: next}}, nil
+	return engine.Plan{Changes: changes, Answer: engine.Answer{Pool: next}}, nil
+}
+
+// differ compares the fields of a pool's record that an edit may change.
+func differ(a, b ledger.Pool) bool {
+	return a.State != b.State || !a.CoolsUntil.Equal(b.CoolsUntil) || a.Frozen != b.Frozen || a.Disputed != b.Disputed || !slices.Equal(a.Excluded, b.Excluded) || a.Derived != b.Derived
 }
 
 func later(a, b time.Time) time.Time {

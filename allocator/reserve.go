@@ -97,10 +97,8 @@ func (rs Reservations) Confirm(ctx context.Context, c Confirmation) (b ledger.Bl
 		r.Holdings[mine] = h
 		done, err := rs.a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Cluster, Plan: handOver(old, r, h, farewell{})})
 		switch {
-		case err == nil:
-			return done.Block, true, nil
-		case errors.Is(err, errBound):
-			return ledger.Block{}, false, nil
+		case err == nil || errors.Is(err, errBound):
+			return done.Block, err == nil, nil
 		case !errors.Is(err, ledger.ErrChanged) || last == old.Revision:
 			return ledger.Block{}, false, err
 		}

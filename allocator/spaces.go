@@ -32,20 +32,8 @@ func (s newSpace) plan(v space.View) (engine.Plan, error) {
 	if of == nil {
 		return engine.Plan{}, engine.ErrGone
 	}
-	switch {
-	case of.Closed():
-		return engine.Refuse(&ledger.ReleasingError{Pool: of.ID})
-	case of.State != ledger.PoolOpen:
-		return engine.Refuse(ledger.ErrPoolDraining)
-	case v.Pools().Frozen() == space.Untrusted:
-		return engine.Refuse(&ledger.FrozenError{Pool: of.ID})
-	case of.Held() > 0 && !of.Frozen:
-		return engine.Refuse(ledger.ErrMixed)
-	}
-	for _, p := range v.Pools() {
-		if p != of && p.CIDR.Overlaps(of.CIDR) {
-			return engine.Refuse(&ledger.OverlapError{With: p.Pool})
-		}
+	if err := unspaced(v, of); err != nil {
+		return engine.Refuse(err)
 	}
 	next, made, counts := of.Pool, ledger.Pool(s), int64(1)
 	if of.Frozen {
@@ -59,6 +47,26 @@ func (s newSpace) plan(v space.View) (engine.Plan, error) {
 		v.Keys.Space(made.Space).PutHead(store.Head{}.Next(counts, "")).At(0, engine.ErrAgain),
 		v.Keys.PutPool(next),
 	}}, nil
+}
+
+// unspaced refuses the address spaces of a pool that may have none.
+func unspaced(v space.View, of *space.Pool) error {
+	switch {
+	case of.Closed():
+		return &ledger.ReleasingError{Pool: of.ID}
+	case of.State != ledger.PoolOpen:
+		return ledger.ErrPoolDraining
+	case v.Pools().Frozen() == space.Untrusted:
+		return &ledger.FrozenError{Pool: of.ID}
+	case of.Held() > 0 && !of.Frozen:
+		return ledger.ErrMixed
+	}
+	for _, p := range v.Pools() {
+		if p != of && p.CIDR.Overlaps(of.CIDR) {
+			return &ledger.OverlapError{With: p.Pool}
+		}
+	}
+	return nil
 }
 
 // leavePool returns the changes to the pool that an address space leaves. The head of the pool's space takes over the changes

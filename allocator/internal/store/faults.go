@@ -34,24 +34,29 @@ func explained(client *clientv3.Client, err error) error {
 	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 }
 
+// faults are the faults of etcd in plain words. An error is the first that it matches, by one of etcd's errors or by a sign in
+// its text.
+var faults = []struct {
+	words string
+	errs  []error
+	signs []string
+}{
+	{words: "etcd's database is full (NOSPACE): compact and defragment it, or raise its quota, then disarm the alarm", errs: []error{rpctypes.ErrNoSpace}},
+	{words: "etcd reports a corrupt member: replace that member", errs: []error{rpctypes.ErrCorrupt}},
+	{words: "the etcd user may not read and write the ledger's keys: grant readwrite on its prefix", errs: []error{rpctypes.ErrPermissionDenied}},
+	{words: "etcd refused the credentials", errs: []error{rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision}},
+	{words: "etcd has no leader at the moment", errs: []error{rpctypes.ErrNoLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrTimeoutDueToLeaderFail}},
+	{words: "TLS with etcd fails: check the CA, the certificate and its key, on both sides", signs: []string{"x509:", "tls:", "handshake failed"}},
+	{words: "etcd cannot be reached", signs: []string{"connection refused", "no such host", "no route to host"}},
+	{words: "etcd did not answer in time", errs: []error{context.DeadlineExceeded, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToConnectionLost}},
+}
+
+// explain returns the words for an error; empty: there are none.
 func explain(err error) string {
-	switch {
-	case isOneOf(err, rpctypes.ErrNoSpace):
-		return "etcd's database is full (NOSPACE): compact and defragment it, or raise its quota, then disarm the alarm"
-	case isOneOf(err, rpctypes.ErrCorrupt):
-		return "etcd reports a corrupt member: replace that member"
-	case isOneOf(err, rpctypes.ErrPermissionDenied):
-		return "the etcd user may not read and write the ledger's keys: grant readwrite on its prefix"
-	case isOneOf(err, rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision):
-		return "etcd refused the credentials"
-	case isOneOf(err, rpctypes.ErrNoLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrTimeoutDueToLeaderFail):
-		return "etcd has no leader at the moment"
-	case says(err, "x509:", "tls:", "handshake failed"):
-		return "TLS with etcd fails: check the CA, the certificate and its key, on both sides"
-	case says(err, "connection refused", "no such host", "no route to host"):
-		return "etcd cannot be reached"
-	case errors.Is(err, context.DeadlineExceeded), isOneOf(err, rpctypes.ErrTimeout, rpctypes.ErrTimeoutDueToConnectionLost):
-		return "etcd did not answer in time"
+	for _, f := range faults {
+		if isOneOf(err, f.errs...) || says(err, f.signs...) {
+			return f.words
+		}
 	}
 	return ""
 }
@@ -78,7 +83,7 @@ func connection(conn *grpc.ClientConn, timeout error) error {
 	return fmt.Errorf("%w: %w", timeout, err)
 }
 
-// isOneOf reports whether err is one of etcd's errors, whether it came over the
+// isOneOf reports whether err is one of etcd's errors, or of others, whether it came over the
 // network or from a server in this process.
 func isOneOf(err error, any ...error) bool {
 	for _, target := range any {

@@ -16,7 +16,7 @@ var derived = []Mutant{
 	{
 		Name:  "a bind is not told that its pool is being released",
 		File:  "allocator/bind.go",
-		Old:   "\tif p.Closed() && !b.adopts {\n\t\treturn at, &ledger.ReleasingError{Pool: p.ID}\n\t}\n",
+		Old:   "\tcase p.Closed() && !b.adopts:\n\t\treturn &ledger.ReleasingError{Pool: p.ID}\n",
 		New:   "",
 		Suite: ofDerived,
 	},
@@ -93,7 +93,7 @@ var derived = []Mutant{
 	{
 		Name:  "a pool that has blocks gets address spaces",
 		File:  "allocator/spaces.go",
-		Old:   "\tcase of.Held() > 0 && !of.Frozen:\n\t\treturn engine.Refuse(ledger.ErrMixed)\n",
+		Old:   "\tcase of.Held() > 0 && !of.Frozen:\n\t\treturn ledger.ErrMixed\n",
 		New:   "",
 		Suite: ofDerived,
 	},
