@@ -229,8 +229,8 @@ func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 				return resumed, err
 			}
 		}
-		if errors.Is(p.stuck, errPathless) {
-			continue // another pass begins when its workspace is engaged
+		if errors.Is(p.stuck, errPathless) || errors.Is(p.stuck, errRetired) {
+			continue // another pass begins when the workspace of the first is engaged
 		}
 		if p.stuck != nil {
 			stuck = errors.Join(stuck, fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Cluster, p.stuck))

@@ -112,11 +112,18 @@ func (w *world) readopt(ctx context.Context, p, parent *pool) error {
 		p.stuck = fmt.Errorf("its parent is another one by now: %s is not in %s", p.cidr, parent.name)
 		return nil
 	}
+	if errors.Is(err, ledger.ErrInUse) && p.leaves {
+		p.stuck = errRetired
+		return nil
+	}
 	if errors.Is(err, ledger.ErrInUse) {
 		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), w.suspect(ctx, parent.id, request))
 	}
 	return err
 }
+
+// errRetired: the ledger retired the pool before the loss, as another one has its addresses. A finalizer of its owner keeps its IPPool.
+var errRetired = errors.New("another pool has its addresses, and it is being deleted")
 
 // suspect hints at all others who hold something of what a request asks for: in a
 // copy from before they may have been there still.

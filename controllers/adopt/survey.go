@@ -33,6 +33,7 @@ type pool struct {
 	derived  *ledger.Derived
 	excluded []netip.Prefix // of a derived pool: others get theirs by their spec
 	made     time.Time
+	leaves   bool // it is being deleted without our finalizer: the ledger may have retired it long ago
 	had      *ipamv1alpha1.PoolLedger
 	lost     bool  // the ledger misses something of it, and it was not stuck before the records were read
 	stuck    error // why it cannot be made whole, for as long as that is so; nil if it can
@@ -48,6 +49,14 @@ func (p *pool) beyond(ledger string) int64 {
 		return 0
 	}
 	return p.had.Changes + leap
+}
+
+// rank orders pools as they enter: those that leave come last, as others may have got their addresses.
+func (p *pool) rank() int {
+	if p.leaves {
+		return 1
+	}
+	return 0
 }
 
 func (p *pool) holder() ledger.Holder {
@@ -66,7 +75,7 @@ type world struct {
 	pools    map[place]*pool
 	ids      map[ledger.PoolID]bool
 	clusters map[string]ledger.ClusterName // of paths
-	lost     []*pool                       // oldest first
+	lost     []*pool                       // oldest first, and those that leave last
 
 	mu       sync.Mutex // guards what follows, and what is noted as stuck
 	alone    []record   // of claims without a record
@@ -84,7 +93,7 @@ func (a *Adopter) survey(ctx context.Context) (*world, error) {
 		}
 	})
 	slices.SortFunc(w.lost, func(p, q *pool) int {
-		return cmp.Or(p.made.Compare(q.made), cmp.Compare(p.id, q.id))
+		return cmp.Or(cmp.Compare(p.rank(), q.rank()), p.made.Compare(q.made), cmp.Compare(p.id, q.id))
 	})
 	return w, errors.Join(failed, err)
 }
@@ -197,6 +206,7 @@ func read(object *ipamv1alpha1.IPPool, owner directory.Workspace) (*pool, error)
 		parent: object.Spec.ParentPoolRef,
 		slice:  ledger.PoolID(object.Labels[ipamv1alpha1.LabelSlice]),
 		made:   object.CreationTimestamp.Time,
+		leaves: retired(object),
 		had:    object.Status.Ledger,
 		admits: func(who directory.Workspace) bool { return resolve.Admits(object, owner, who) },
 	}
