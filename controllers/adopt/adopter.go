@@ -225,7 +225,7 @@ func (a *Adopter) pass(ctx context.Context) error {
 func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 	for _, p := range w.lost {
 		if p.stuck == nil {
-			if err := w.stick(p, w.Ledger.Recovery().Resume(ctx, p.id, p.beyond(w.Ledger.Recovery().LedgerID()))); err != nil {
+			if err := w.stick(p, w.bringBack(ctx, p)); err != nil {
 				return resumed, err
 			}
 		}
@@ -240,4 +240,14 @@ func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 		resumed++
 	}
 	return resumed, stuck
+}
+
+// bringBack lets a pool allocate blocks again. One that leaves only keeps those that it has: nobody retires it otherwise, as it does not
+// have our finalizer.
+func (w *world) bringBack(ctx context.Context, p *pool) error {
+	err := w.Ledger.Recovery().Resume(ctx, p.id, p.beyond(w.Ledger.Recovery().LedgerID()))
+	if err != nil || !p.leaves || p.derived != nil {
+		return err
+	}
+	return w.Ledger.Pools().Drain(ctx, p.id)
 }

@@ -250,26 +250,6 @@ func TestPass_APoolThatNobodyCanMend(t *testing.T) {
 	}
 }
 
-// A finalizer of its owner may keep an IPPool that the ledger retired, with its status, for ever. It takes its former addresses from no pool
-// that has them since.
-func TestPass_ARetiredPoolWhoseIPPoolStays(t *testing.T) {
-	l := newLoss(t)
-	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
-	retired := l.had(gen.Pool("old", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
-	child := l.had(gen.Pool("new", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
-	retired.DeletionTimestamp, retired.Finalizers = new(metav1.Now()), []string{"example.com/keep"}
-	child.CreationTimestamp = metav1.NewTime(retired.CreationTimestamp.Add(time.Hour))
-	inside := gen.Allocation("a", "new", "10.0.9.16/28")
-	l.record.records = []*ipamv1alpha1.IPAllocation{inside}
-	if err := l.pass(t.Context()); err != nil || !l.whole(parent) || !l.whole(child) || l.ledger.Recovery().Frozen("uid-of-p") {
-		t.Errorf("pass = %v; want the parent and the new child whole", err)
-	}
-	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: "10.0.9.16/28 bound"})
-	if p, ok := l.ledger.Pools().Get("uid-of-old"); ok {
-		t.Errorf("the ledger has %s of the pool that was retired", p.CIDR)
-	}
-}
-
 // A child outlives its parent where the parent's workspace has left, and may find another
 // of its name there. It is nobody else's loss.
 func TestPass_AChildWithoutItsParent(t *testing.T) {
