@@ -64,16 +64,17 @@ func (p *paths) Start(ctx context.Context) error {
 
 // look lists who is bound, if a workspace is out of sight whose path another shows.
 func (p *paths) look(ctx context.Context) error {
-	before := p.lacked
-	p.lacked = map[ledger.ClusterName]lack{}
 	missing := p.contested()
 	if len(missing) == 0 {
+		p.lacked = nil
 		return nil
 	}
 	census, whole, err := p.oracle.Census(ctx)
 	if err != nil || !whole || census.Endpoints == 0 {
-		return err
+		return err // it says nothing of those that were lacked before
 	}
+	before := p.lacked
+	p.lacked = map[ledger.ClusterName]lack{}
 	now := p.clock.Now()
 	for cluster, shown := range missing {
 		known, ok := before[cluster]

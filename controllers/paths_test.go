@@ -103,6 +103,24 @@ func TestPaths_InSightInBetween(t *testing.T) {
 	}
 }
 
+// A look that fails says nothing of a workspace: the others count.
+func TestPaths_AServerIsAwayInBetween(t *testing.T) {
+	t.Parallel()
+	now, d := clocktesting.NewFakeClock(time.Unix(0, 0)), recreated()
+	servers := &counted{census: live.Census{Endpoints: 1}}
+	p := &paths{directory: d, oracle: servers, clock: now}
+	for look := range 3 {
+		servers.err = map[int]error{1: errors.New("connection refused")}[look]
+		if err := p.look(t.Context()); !errors.Is(err, servers.err) {
+			t.Errorf("look = %v, want %v", err, servers.err)
+		}
+		now.Step(pathLacked / 2)
+	}
+	if got, ok := d.Find("root:team"); !ok || got.Cluster != "later" {
+		t.Errorf("Find = %v, %t a minute after the first look, want later", got, ok)
+	}
+}
+
 // It looks at intervals, until its context ends.
 func TestPaths_Start(t *testing.T) {
 	t.Parallel()
