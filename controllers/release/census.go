@@ -113,6 +113,15 @@ func (c *Controller) Arrived(cluster ledger.ClusterName) {
 	delete(c.absences, cluster)
 }
 
+// served notes that a server has shown a workspace as bound, by a read that began then. What a census lacked before was a moment.
+func (c *censuses) served(cluster ledger.ClusterName, asked time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if missed, ok := c.absences[cluster]; ok && !missed.first.After(asked) {
+		delete(c.absences, cluster)
+	}
+}
+
 // absence returns what is known of the absence of the suspect's workspace since its block was bound.
 func (c *censuses) absence(s *suspect) (absence, bool) {
 	c.mu.Lock()

@@ -85,16 +85,6 @@ func TestReconcile_AsksAgainWhenASecondCensusCounts(t *testing.T) {
 	}
 }
 
-func TestSettle_ABindingInBetweenStartsOver(t *testing.T) {
-	s := newScene(t)
-	s.settle(t, live.Unbound)
-	s.Arrived("w")
-	s.clock.SetTime(s.clock.Now().Add(time.Minute))
-	if s.settle(t, live.Unbound) || s.ledger.released {
-		t.Error("freed at the first look after the workspace was bound again")
-	}
-}
-
 func TestSettle_TheLastTenantOfAShard(t *testing.T) {
 	s := newScene(t)
 	s.Departed("w")

@@ -65,8 +65,10 @@ func (c *Controller) ask(ctx context.Context, s *suspect) (verdict, error) {
 	v := unknown
 	switch answer.Verdict {
 	case live.Alive:
+		c.served(s.Cluster, asked)
 		v = alive
 	case live.Gone:
+		c.served(s.Cluster, asked)
 		v = c.goneLive(ctx, s, answer)
 	case live.Unbound, live.NoEndpoint:
 		v, err = c.askCensus(ctx, s, asked)
