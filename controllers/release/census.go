@@ -113,7 +113,7 @@ func (c *Controller) Arrived(cluster ledger.ClusterName) {
 	delete(c.absences, cluster)
 }
 
-// served notes that a server has shown a workspace as bound, by a read that began then. What a census lacked before was a moment.
+// served notes that a server has shown a workspace as bound, by a read that began then. It ends the absence that a census found before.
 func (c *censuses) served(cluster ledger.ClusterName, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
