@@ -33,17 +33,17 @@ func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 
 // clear takes a derived pool out of the ledger that was retired since, and made again elsewhere. It hints at those that hold it, or its blocks: they
 // are gone, or have something else by now.
-func (w *world) clear(ctx context.Context, former ledger.Pool) error {
-	err := w.Ledger.Pools().Retire(ctx, former.ID)
+func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
+	err := a.Ledger.Pools().Retire(ctx, former.ID)
 	if !errors.Is(err, ledger.ErrPoolInUse) {
 		return err
 	}
 	if holder := former.Derived.Holder; holder.Claim != "" {
-		w.Suspect(holder)
+		a.Suspect(holder)
 	}
 	return errors.Join(
 		fmt.Errorf("the copy of the ledger has it at %s, with blocks that are released first: %w", former.CIDR, err),
-		w.suspect(ctx, former.ID, ledger.Request{Exact: former.CIDR}),
+		a.suspect(ctx, former.ID, ledger.Request{Exact: former.CIDR}),
 	)
 }
 

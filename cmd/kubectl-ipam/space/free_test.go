@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kcp-ipam/ipam/allocator/golden"
 	"github.com/kcp-ipam/ipam/allocator/index"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
@@ -24,7 +25,7 @@ func TestNext_AsTheAllocator(t *testing.T) {
 		for _, window := range []string{"10.64.0.0/20", "2001:db8::/116"} {
 			for strategy, same := range strategies {
 				s := space.Space{Pool: netip.MustParsePrefix(window)}
-				ledger := index.New(s.Pool)
+				ledger := golden.New(s.Pool)
 				fill(random, &s, ledger)
 				length := s.Pool.Bits() + 2 + random.IntN(7)
 				got, want := s.Next(length, 5, strategy), found(ledger, length, 5, same)
@@ -40,7 +41,7 @@ func TestNext_AsTheAllocator(t *testing.T) {
 }
 
 // fill takes and keeps blocks of a space, and of the allocator's index of it.
-func fill(random *rand.Rand, s *space.Space, ledger *index.Index) {
+func fill(random *rand.Rand, s *space.Space, ledger *golden.Index) {
 	for range random.IntN(30) {
 		length := s.Pool.Bits() + 3 + random.IntN(9)
 		block, ok := ledger.Find(length, index.Strategy(random.IntN(3)))
@@ -57,7 +58,7 @@ func fill(random *rand.Rand, s *space.Space, ledger *index.Index) {
 }
 
 // found takes blocks from the allocator's index until there are as many, or no more.
-func found(ledger *index.Index, length, count int, strategy index.Strategy) []netip.Prefix {
+func found(ledger *golden.Index, length, count int, strategy index.Strategy) []netip.Prefix {
 	free := slices.Collect(ledger.FreeBlocks())
 	var blocks []netip.Prefix
 	for range count {
