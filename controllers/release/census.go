@@ -108,8 +108,8 @@ func (c *censuses) wait(cluster ledger.ClusterName) time.Duration {
 // Arrived notes that a workspace is bound (again).
 func (c *Controller) Arrived(cluster ledger.ClusterName) {
 	c.returned(cluster)
-	c.censuses.mu.Lock()
-	defer c.censuses.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	delete(c.absences, cluster)
 }
 
