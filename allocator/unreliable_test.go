@@ -97,16 +97,17 @@ func (l *fixture) asFree(a *Allocator, blocks []etcdtest.Record) {
 // A claim of the storm has one caller at a time, which knows what the claim has: an answer that is not as
 // that has it is wrong.
 type stormClaim struct {
-	mu sync.Mutex
-	id ledger.ClaimID
-	b  ledger.Block // the zero Block: it may have one, or none
-	is bool         // that is certain
+	mu   sync.Mutex
+	id   ledger.ClaimID
+	b    ledger.Block // the zero Block: it may have one, or none
+	is   bool         // that is certain
+	late bool         // a call got no answer in this round: until it is over, its transaction may be carried out, after later answers, too
 }
 
 // Whatever becomes of their transactions, several writers give no address twice, lose none, and have in memory
 // what the ledger has; and each answer is as the calls before it have left the claim.
 func TestUnreliable_Storm(t *testing.T) {
-	const rounds, callers, steps, claims = 3, 16, 60, 48
+	const rounds, callers, steps, claims = 9, 16, 20, 48
 	l := newLedger(t, func(o *Options) { o.MaxTxnOps = 64 })
 	for id, cidr := range map[ledger.PoolID]string{"a": "10.0.0.0/27", "b": "10.0.0.32/27", "c": "10.0.0.64/26"} {
 		l.registerIn(id, cidr)
@@ -148,6 +149,9 @@ func TestUnreliable_Storm(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("round %d", round)
 		}
+		for _, c := range all {
+			c.late = false
+		}
 	}
 }
 
@@ -170,11 +174,11 @@ func (c *stormClaim) step(l *fixture, a *Allocator, random *rand.Rand) {
 			l.t.Errorf("Bind of %s = %s, and it had %s", c.id, b.Prefix, c.b.Prefix)
 		}
 		if err == nil {
-			c.b, c.is = b, true
+			c.b, c.is = b, !c.late
 		}
 	case n < 9:
 		if err = a.Release(l.t.Context(), c.id); err == nil {
-			c.b, c.is = ledger.Block{}, true
+			c.b, c.is = ledger.Block{}, !c.late
 		}
 	default:
 		_, ok, retainErr := a.Retained().Retain(l.t.Context(), c.id, time.Time{})
@@ -183,7 +187,7 @@ func (c *stormClaim) step(l *fixture, a *Allocator, random *rand.Rand) {
 		}
 	}
 	if errors.Is(err, ledger.ErrUnavailable) {
-		c.is = false
+		c.is, c.late = false, true
 	} else if err != nil && !refusal(err) {
 		l.t.Errorf("%s: %v, want a refusal", c.id, err)
 	}
