@@ -13,13 +13,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-const (
-	// pathLooks is the pause between two looks for paths of workspaces that are gone.
-	pathLooks = 10 * time.Second
-	// pathLacked is for how long lists must not have a workspace until it is gone. A shard that is started again beside an empty cache
-	// server lists no bindings for some seconds.
-	pathLacked = time.Minute
-)
+// pathLooks is the pause between two looks for paths of workspaces that are gone.
+const pathLooks = 10 * time.Second
 
 // paths frees the paths of workspaces that are gone. When kcp removes an endpoint, or a list leaves workspaces out, they keep
 // their paths, and no event tells when one of them goes. Another one that is made at such a path shows the same path, which
@@ -85,7 +80,7 @@ func (p *paths) look(ctx context.Context) error {
 		case census.Bound[cluster]:
 		case !shown.After(census.Since.Add(time.Second)):
 			// Its shard may be away, and not have entered itself in an endpoint slice that was made since.
-		case now.Sub(known.since) >= pathLacked:
+		case now.Sub(known.since) >= live.Absence:
 			log.FromContext(ctx).Info("a workspace that is bound nowhere gives up its path", "cluster", cluster)
 			p.directory.Forget(cluster)
 		default:

@@ -78,7 +78,7 @@ func TestPaths(t *testing.T) {
 				if got, ok := d.Find("root:team"); ok != (tt.want && look == 2) {
 					t.Errorf("Find = %v, %t after %d looks", got, ok, look+1)
 				}
-				now.Step(pathLacked / 2)
+				now.Step(live.Absence / 2)
 			}
 		})
 	}
@@ -99,7 +99,7 @@ func TestPaths_InSightInBetween(t *testing.T) {
 		}
 		d.Seen("https://b", binding("former"))
 		d.Closed("https://b")
-		now.Step(pathLacked)
+		now.Step(live.Absence)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestPaths_AServerIsAwayInBetween(t *testing.T) {
 		if err := p.look(t.Context()); !errors.Is(err, servers.err) {
 			t.Errorf("look = %v, want %v", err, servers.err)
 		}
-		now.Step(pathLacked / 2)
+		now.Step(live.Absence / 2)
 	}
 	if got, ok := d.Find("root:team"); !ok || got.Cluster != "later" {
 		t.Errorf("Find = %v, %t a minute after the first look, want later", got, ok)

@@ -28,9 +28,6 @@ const (
 	// what can be given out between two writes of a status, so that copies from
 	// before the loss stay behind whatever is counted after it.
 	leap = 1 << 20
-	// apart is how long after another a second look proves that a workspace is bound nowhere, or that its path stays unknown. A shard
-	// that is started again beside an empty cache server lists no bindings for some seconds.
-	apart = time.Minute
 )
 
 // Record is the published record, read past every cache.

@@ -129,7 +129,7 @@ func (a *Adopter) hesitates(cluster ledger.ClusterName) bool {
 		first = a.clock.Now()
 		a.unnamed[cluster] = first
 	}
-	return a.clock.Since(first) < apart
+	return a.clock.Since(first) < live.Absence
 }
 
 // orphan asks whether a claim or record is left over from a workspace that is bound nowhere: then the verdict is
@@ -217,7 +217,7 @@ func (a *Adopter) absent(cluster ledger.ClusterName, answer live.Answer) bool {
 		first = a.clock.Now()
 		a.missed[cluster] = first
 	}
-	return a.clock.Since(first) >= apart
+	return a.clock.Since(first) >= live.Absence
 }
 
 func pathOf(ref ipamv1alpha1.PoolRef) string {

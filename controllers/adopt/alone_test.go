@@ -15,6 +15,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -52,7 +53,7 @@ func TestPass_AClaimAlone(t *testing.T) {
 	if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) || l.whole(open) {
 		t.Errorf("pass = %v; want the pool frozen while it is not certain that a workspace is gone", err)
 	}
-	clock.SetTime(now.Add(apart))
+	clock.SetTime(now.Add(live.Absence))
 	if err := l.pass(t.Context()); err != nil || !l.whole(open) || !l.whole(closed) {
 		t.Errorf("pass = %v; want both pools whole: no claim alone keeps one frozen", err)
 	}
@@ -144,10 +145,10 @@ func TestPass_ARecordOfAWorkspaceThatIsBoundNowhere(t *testing.T) {
 		whole   bool
 	}{
 		{0, "deleted", 2 * time.Hour, false},
-		{apart - 1, "deleted", 2 * time.Hour, false},
+		{live.Absence - 1, "deleted", 2 * time.Hour, false},
 		{time.Hour, "", 0, false}, // a look finds it bound
-		{apart, "deleted", 2 * time.Hour, false},
-		{apart, "deleted", time.Minute, false}, // a shard that is away has not entered this slice
+		{live.Absence, "deleted", 2 * time.Hour, false},
+		{live.Absence, "deleted", time.Minute, false}, // a shard that is away has not entered this slice
 		{0, "deleted", 5 * time.Hour, true},
 	} {
 		now.SetTime(now.Now().Add(step.passes))

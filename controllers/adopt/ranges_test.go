@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -204,7 +205,7 @@ func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
 	if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) {
 		t.Errorf("pass = %v; want it to wait for the workspace that is bound nowhere", err)
 	}
-	clock.SetTime(clock.Now().Add(apart))
+	clock.SetTime(clock.Now().Add(live.Absence))
 	if err := l.pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func TestSweep_IdlePoolsOfAWorkspaceThatNobodySawLeave(t *testing.T) {
 		t.Errorf("Reconcile = %v, known: %t; want errUnseen and the pool", err, s.known(p))
 	}
 	s.queue.Done(req)
-	s.clock.Step(apart)
+	s.clock.Step(live.Absence)
 	if s.sweeps(); s.known(p) {
 		t.Error("the pool stays after a second look")
 	}

@@ -9,10 +9,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// apart is how long after another a second look for a workspace proves that it is bound nowhere. A shard that is started again beside an
-// empty cache server lists no bindings for some seconds.
-const apart = time.Minute
-
 // published remembers the young pools that have their IPPool, so that not every CREATE tries to create it. A pool that is made again
 // has another time of registration. The zero value is ready; safe for concurrent use.
 type published struct {
@@ -75,5 +71,5 @@ func (a *absences) confirm(cluster ledger.ClusterName, answer live.Verdict, now 
 	if _, ok := a.first[cluster]; !ok {
 		a.first[cluster] = now
 	}
-	return now.Sub(a.first[cluster]) >= apart
+	return now.Sub(a.first[cluster]) >= live.Absence
 }
