@@ -60,7 +60,7 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block ledger.Bloc
 			return done.Block, false, err
 		}
 		if errors.Is(err, errBound) {
-			a.table.NoteBound(req.Holder.Claim)
+			a.table.Bound.Add(req.Holder.Claim)
 		}
 		block, lookupErr := a.latest(ctx, req.Holder.Claim)
 		switch {
@@ -105,7 +105,7 @@ func mayHave(err error) bool {
 // boundBefore returns the block of a claim that was refused because it has one. Another transaction would be in vain, for all
 // calls that share it.
 func (a *Allocator) boundBefore(ctx context.Context, id ledger.ClaimID) (block ledger.Block, had bool, err error) {
-	if !a.table.WasBound(id) {
+	if !a.table.Bound.Has(id) {
 		return ledger.Block{}, false, nil
 	}
 	return a.Lookup(ctx, id)
@@ -114,7 +114,7 @@ func (a *Allocator) boundBefore(ctx context.Context, id ledger.ClaimID) (block l
 // leave takes a claim off the waiting list of a pool where it waits for something else than it asks for now. Room that is
 // held for it is offered to the next claim.
 func (a *Allocator) leave(r ledger.Request) {
-	if !a.table.WaitsAnywhere(r.Holder.Claim) {
+	if !a.table.Waits.Has(r.Holder.Claim) {
 		return
 	}
 	a.table.Visit(r.Pool, func(p *space.Pool) {

@@ -19,5 +19,5 @@ func (ps Pools) Retired(ctx context.Context, id ledger.PoolID) (bool, error) {
 	if err := ps.a.engine.AwaitAll(ctx, revision); err != nil {
 		return false, err
 	}
-	return ps.a.table.HasRetired(id), nil
+	return ps.a.table.Retired.Has(id), nil
 }

@@ -28,7 +28,7 @@ func (w Waits) Add(req ledger.Request) {
 // Withdraw removes a claim from all waiting lists. Room that was held for it is offered
 // to the next claim.
 func (w Waits) Withdraw(id ledger.ClaimID) {
-	if w.a.table.WaitsAnywhere(id) {
+	if w.a.table.Waits.Has(id) {
 		w.KeepOnly(id)
 	}
 }
@@ -36,7 +36,7 @@ func (w Waits) Withdraw(id ledger.ClaimID) {
 // KeepOnly removes a claim from the waiting lists of all pools but these. Room of the others that
 // was held for it is offered to the next claim.
 func (w Waits) KeepOnly(id ledger.ClaimID, at ...ledger.PoolID) {
-	for _, pool := range w.a.table.WaitOnly(id, at) {
+	for _, pool := range w.a.table.Waits.KeepOnly(id, at) {
 		w.a.table.Visit(pool, func(p *space.Pool) { p.In.Room.Withdraw(p, id) })
 	}
 }

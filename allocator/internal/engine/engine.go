@@ -61,7 +61,8 @@ func New(ctx context.Context, st *store.Store, set Settings) *Engine {
 		Watched: newMark(), Health: health{Failed: make(chan struct{}), logger: set.Logger},
 	}
 	eng.Table.Frozen, eng.Table.HoldTime, eng.Table.Logger = set.Frozen, set.HoldTime, set.Logger
-	eng.Table.Now, eng.Table.After = func() time.Time { return eng.Hooks.Now() }, eng.whileOpen
+	eng.Table.Now = func() time.Time { return eng.Hooks.Now() }
+	eng.Table.After = func(d time.Duration, f func()) func() bool { return eng.Hooks.After(d, eng.whileOpen(f)) }
 	eng.Spaces = spaces{workers: map[ledger.SpaceID]*Worker{}, open: eng.newWorker}
 	eng.Metrics = newMetrics(eng)
 	eng.Limit.Store(int64(set.MaxTxnOps))
@@ -101,15 +102,6 @@ func (eng *Engine) Healthy() error {
 		return ledger.ErrClosed
 	}
 	return eng.Health.all()
-}
-
-// whileOpen calls a function after some time, unless the Allocator is closed by then.
-func (eng *Engine) whileOpen(d time.Duration, f func()) (stop func() bool) {
-	return eng.Hooks.After(d, func() {
-		if eng.Ctx.Err() == nil {
-			f()
-		}
-	})
 }
 
 // Hooks are what a test may replace. The zero value is not usable; see [RealHooks].

@@ -86,9 +86,9 @@ func (f follower) apply(revision int64, events []store.Entry) error {
 		entries[i] = &events[i]
 	}
 	c, reread := f.sort(entries)
-	f.Table.NoteRetired(c.came, false)
+	f.Table.Retired.Forget(c.came...)
 	if c.wrote { // a retirement writes, too; else the ledger is being wiped
-		f.Table.NoteRetired(c.left, true)
+		f.Table.Retired.Add(c.left...)
 	}
 	f.bring(revision, c)
 	for id := range c.spaces {
@@ -106,22 +106,22 @@ func (eng *Engine) apply(revision int64, entries []*store.Entry) {
 
 // bring brings the changes of one revision into memory, space by space, and then the fences, which say that all that
 // was bound under them is counted.
-func (eng *Engine) bring(revision int64, c changes) {
+func (f follower) bring(revision int64, c changes) {
 	for id, entries := range c.spaces {
-		eng.bringSpace(id, revision, entries)
+		f.bringSpace(id, revision, entries)
 	}
 	for _, e := range c.fences {
 		if e.Put {
-			eng.Table.Fenced(e.Cluster, revision)
+			f.Table.Fenced(e.Cluster, revision)
 		} else {
-			eng.Table.Unfenced(e.Cluster, revision)
+			f.Table.Unfenced(e.Cluster, revision)
 		}
 	}
 	for _, e := range c.quotas {
 		if e.Put {
-			eng.Table.Quotas.Fenced(accountOf(e), revision)
+			f.Table.Quotas.Fenced(accountOf(e), revision)
 		} else {
-			eng.Table.Quotas.Lifted(accountOf(e), revision)
+			f.Table.Quotas.Lifted(accountOf(e), revision)
 		}
 	}
 }
@@ -145,8 +145,8 @@ func (eng *Engine) forget(fence *store.Entry, revision int64) {
 }
 
 // bringSpace brings the changes of one revision to one space into memory.
-func (eng *Engine) bringSpace(id ledger.SpaceID, revision int64, entries []*store.Entry) {
-	s := eng.visit(id, revision, entries)
+func (f follower) bringSpace(id ledger.SpaceID, revision int64, entries []*store.Entry) {
+	s := f.visit(id, revision, entries)
 	if s == nil {
 		return
 	}
@@ -157,15 +157,15 @@ func (eng *Engine) bringSpace(id ledger.SpaceID, revision int64, entries []*stor
 	}
 	for _, e := range entries {
 		if e.Kind == store.HeadKey && e.Put {
-			eng.Health.compareHeads(id, seen, e.Head)
+			f.Health.compareHeads(id, seen, e.Head)
 		}
 	}
 }
 
 // visit returns the space that a revision has changed, locked; nil if there is
 // nothing to do. A space that was retired here is kept until the watch has brought its end.
-func (eng *Engine) visit(id ledger.SpaceID, revision int64, entries []*store.Entry) *Worker {
-	if s, ok := eng.Spaces.find(id); ok {
+func (f follower) visit(id ledger.SpaceID, revision int64, entries []*store.Entry) *Worker {
+	if s, ok := f.Spaces.find(id); ok {
 		s.Lock()
 		if !s.Gone && s.Head.Revision > 0 && revision > s.Known && begins(entries, revision) {
 			// A former space of this ID, whose end the watch has not brought here yet.
@@ -181,12 +181,12 @@ func (eng *Engine) visit(id ledger.SpaceID, revision int64, entries []*store.Ent
 			return nil
 		}
 	}
-	if eng.Watched.Get() >= revision { // the space is gone by now
+	if f.Watched.Get() >= revision { // the space is gone by now
 		return nil
 	}
 	for _, e := range entries {
 		if e.Put && e.Kind != store.BlockKey {
-			return eng.Spaces.Enter(id)
+			return f.Spaces.Enter(id)
 		}
 	}
 	return nil

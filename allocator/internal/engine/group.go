@@ -63,16 +63,11 @@ func (s *Worker) begin() *group {
 	g := &group{keys: s.Keys, at: s.Head, known: max(s.Known, s.Engine.Watched.Get())}
 	g.draft = s.Begin(min(s.Queue.Size, int(s.Engine.Limit.Load())))
 	g.by = fmt.Sprintf("%s.%d", s.Engine.writer, s.Engine.groups.Add(1))
-	g.count = g.at.Count + s.stride()
-	return g
-}
-
-// stride returns by how much a transaction raises the count of changes. A frozen space does not count.
-func (s *Worker) stride() int64 {
+	g.count = g.at.Count + 1
 	if s.Room.Pools.Frozen() >= space.Untrusted {
-		return 0
+		g.count = g.at.Count // a frozen space does not count changes
 	}
-	return 1
+	return g
 }
 
 // nextHead returns the head that the group puts, if its count is least or more.
@@ -145,13 +140,12 @@ func (s *Worker) plan(c *call, g *group) (Plan, error) {
 	if err := s.Unfit(); err != nil {
 		return Plan{}, err
 	}
-	return c.Plan(s.view(g.nextHead))
+	return c.Plan(s.View(g.nextHead))
 }
 
-// View returns the view of a plan that is made now, without a head to put. The space's lock is held.
-func (s *Worker) View() space.View { return s.view(nil) }
-
-func (s *Worker) view(next func(least int64) store.Head) space.View {
+// View returns the view of a plan that is made now. next is as in [space.Space.View]; nil: the plan puts no head. The space's
+// lock is held.
+func (s *Worker) View(next func(least int64) store.Head) space.View {
 	return s.Space.View(s.Keys, int(s.Engine.Limit.Load()), next)
 }
 

@@ -38,6 +38,15 @@ func (l *lifetime) end() {
 	l.goroutines.Wait()
 }
 
+// whileOpen returns a function that calls f, unless the end has begun before.
+func (l *lifetime) whileOpen(f func()) func() {
+	return func() {
+		if l.Ctx.Err() == nil {
+			f()
+		}
+	}
+}
+
 // rest waits, or until the end.
 func (l *lifetime) rest(d time.Duration) {
 	select {

@@ -21,11 +21,11 @@ func (s *Space) Apply(entries []*store.Entry, revision int64) (news bool) {
 		s.apply(e)
 	}
 	for _, t := range drafted {
-		if !s.Has(t.prefix) {
-			s.freed = append(s.freed, t.prefix)
+		if !s.Blocks.has(t.prefix) {
+			s.Room.freed = append(s.Room.freed, t.prefix)
 		}
 	}
-	s.offerFreed()
+	s.Room.offerFreed()
 	return true
 }
 
@@ -43,15 +43,6 @@ func poolsFirst(a, b *store.Entry) int {
 // ReadKey brings a key into a space that is being read.
 func (s *Space) ReadKey(e *store.Entry) { s.apply(e) }
 
-// offerFreed offers to the claims that wait what changes have freed, once all changes of their revision are in.
-func (s *Space) offerFreed() {
-	freed := s.freed
-	s.freed = nil
-	for _, prefix := range freed {
-		s.Room.offer(prefix)
-	}
-}
-
 // apply brings a key of the ledger into the space. A block whose value cannot be read is taken, and
 // has no owner.
 func (s *Space) apply(e *store.Entry) {
@@ -68,7 +59,7 @@ func (s *Space) apply(e *store.Entry) {
 		s.putPool(*e.Registered)
 	case e.Kind == store.PoolKey && !e.Put:
 		if e.Retired {
-			s.Table.NoteRetired([]ledger.PoolID{e.Pool}, true)
+			s.Table.Retired.Add(e.Pool) // before Remove: a caller that does not find the pool finds out why
 		}
 		s.removePool(e.Pool)
 	case e.Kind == store.HeadKey && e.Put:
@@ -85,9 +76,9 @@ func (s *Space) applyBlock(e *store.Entry) {
 	if s.reading == nil {
 		s.Table.noteBlock(ledger.Position{Space: s.ID, Prefix: e.Prefix}, e.Block)
 	}
-	switch had := s.Has(e.Prefix); {
+	switch had := s.Blocks.has(e.Prefix); {
 	case e.Put && !had:
-		s.endHolds(e.Prefix, e.Block)
+		s.Room.endHolds(e.Prefix, e.Block)
 		s.Room.Pools.take(e.Prefix)
 	case !e.Put && had:
 		s.remove(e.Prefix)

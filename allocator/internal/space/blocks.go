@@ -9,38 +9,6 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// Has reports whether the ledger, as of memory, has a block at exactly this prefix.
-func (s *Space) Has(prefix netip.Prefix) bool { return s.Blocks.has(prefix) }
-
-// endHolds ends the holds that overlap the prefix of a block that comes. Usually that is the hold of the block's own
-// claim.
-func (s *Space) endHolds(prefix netip.Prefix, r store.Record) {
-	if w, ok := s.Room.reserved.get(prefix); ok {
-		s.endHold(w, r)
-	}
-	if s.Room.reserved.len() == 0 || s.Room.Pools.vacant(prefix) {
-		return
-	}
-	for held, w := range s.Room.reserved.all() {
-		if held.Overlaps(prefix) {
-			s.endHold(w, r)
-		}
-	}
-}
-
-// endHold ends the hold of a waiter at the place of a block. The wait of the block's own claim is over; any
-// other waits on.
-func (s *Space) endHold(w *Waiter, r store.Record) {
-	p := s.Pool(w.request.Pool)
-	if s.freed = append(s.freed, w.Last); r.Of(w.request.Holder.Claim) < 0 {
-		s.Room.release(p, w)
-		return
-	}
-	s.Room.remove(p, w)
-	s.Room.reserved.remove(w.Last)
-	s.Room.Pools.put(w.Last)
-}
-
 // remove removes a block, and gives its prefix back.
 func (s *Space) remove(prefix netip.Prefix) {
 	s.setCooling(prefix, nil)
@@ -50,7 +18,7 @@ func (s *Space) remove(prefix netip.Prefix) {
 	}
 	s.News.touchAll(s.Room.Pools.over(prefix))
 	s.Room.Pools.put(prefix)
-	s.freed = append(s.freed, prefix)
+	s.Room.freed = append(s.Room.freed, prefix)
 }
 
 // note notes the owners of a block, and whether it cools. It counts the new owners before it stops

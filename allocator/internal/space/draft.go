@@ -54,7 +54,7 @@ func (s *Space) Try(changes []store.Change) (ok bool) {
 			continue
 		}
 		d.keys[c.Key] = c.Common
-		if e := c.Entry; e != nil && e.Kind == store.BlockKey && e.Put && !s.Has(e.Prefix) {
+		if e := c.Entry; e != nil && e.Kind == store.BlockKey && e.Put && !s.Blocks.has(e.Prefix) {
 			d.take(s, taken{e.Prefix, OwnerOf(e.Block.Holdings[0])})
 		}
 	}
@@ -109,10 +109,10 @@ func (s *Space) reserved() iter.Seq[netip.Prefix] {
 // Discard ends the draft, whose outcome is certain. The room that it has still taken is offered to the claims that wait.
 func (s *Space) Discard() {
 	for _, t := range s.draft.giveUp(s) {
-		s.freed = append(s.freed, t.prefix)
+		s.Room.freed = append(s.Room.freed, t.prefix)
 	}
 	s.draft = nil
-	s.offerFreed()
+	s.Room.offerFreed()
 }
 
 // meet notes that a head has come into memory. It may be that of the draft.

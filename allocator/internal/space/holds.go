@@ -3,6 +3,7 @@ package space
 import (
 	"net/netip"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
@@ -17,7 +18,7 @@ func (r *Room) Wait(p *Pool, req ledger.Request) {
 	if w.since.IsZero() {
 		w.since = r.table.Now()
 	}
-	r.table.remember(w)
+	r.table.Waits.remember(w)
 	p.Waiting.add(w)
 	r.table.Waiting.Add(1)
 	if broken := p.broken(w, nil); broken != nil {
@@ -111,6 +112,35 @@ func (r *Room) release(p *Pool, w *Waiter) {
 	r.reserved.remove(w.Last)
 	r.Pools.put(w.Last)
 	r.unpledge(w, Account{})
+}
+
+// endHolds ends the holds that overlap the prefix of a block that comes. Usually that is the hold of the block's own
+// claim.
+func (r *Room) endHolds(prefix netip.Prefix, by store.Record) {
+	if w, ok := r.reserved.get(prefix); ok {
+		r.endHold(w, by)
+	}
+	if r.reserved.len() == 0 || r.Pools.vacant(prefix) {
+		return
+	}
+	for held, w := range r.reserved.all() {
+		if held.Overlaps(prefix) {
+			r.endHold(w, by)
+		}
+	}
+}
+
+// endHold ends the hold of a waiter at the place of a block. The wait of the block's own claim is over; any
+// other waits on.
+func (r *Room) endHold(w *Waiter, by store.Record) {
+	p := r.Pools.Find(w.request.Pool)
+	if r.freed = append(r.freed, w.Last); by.Of(w.request.Holder.Claim) < 0 {
+		r.release(p, w)
+		return
+	}
+	r.remove(p, w)
+	r.reserved.remove(w.Last)
+	r.Pools.put(w.Last)
 }
 
 // unpledge requeues the waiters that are suspended on the accounts of a waiter which has lost its hold, or

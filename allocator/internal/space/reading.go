@@ -46,13 +46,13 @@ func (d *reading) ownersOf(r store.Record) owners {
 }
 
 // settle adds up what the owners hold, when all is read.
-func (s *Space) settle() {
-	for sh, blocks := range s.reading.held {
+func (d *reading) settle(into usage) {
+	for sh, blocks := range d.held {
 		n := big.NewInt(blocks)
 		n.Lsh(n, uint(sh.free))
 		for a := range sh.by.Value().accounts() {
-			s.usage.add(a, n)
+			into.add(a, n)
 		}
 	}
-	clear(s.reading.held)
+	clear(d.held)
 }

@@ -1,27 +1,43 @@
 package space
 
+import "sync"
+
 // recentKept is the least number of IDs that are remembered, and half of the most.
 const recentKept = 8192
 
-// recent is a set of IDs that forgets the oldest ones. The zero value is empty.
+// recent is a set of IDs that forgets the oldest ones. The zero value is empty. It is safe for concurrent use.
 type recent[ID comparable] struct {
+	mu          sync.RWMutex
 	now, former map[ID]struct{}
 }
 
-func (r *recent[ID]) has(id ID) bool {
+// Has reports whether an ID was added, not too long ago, and not forgotten since.
+func (r *recent[ID]) Has(id ID) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
 	_, now := r.now[id]
 	_, former := r.former[id]
 	return now || former
 }
 
-func (r *recent[ID]) add(id ID) {
-	if r.now == nil || len(r.now) >= recentKept {
-		r.now, r.former = map[ID]struct{}{}, r.now
+// Add adds IDs.
+func (r *recent[ID]) Add(ids ...ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range ids {
+		if r.now == nil || len(r.now) >= recentKept {
+			r.now, r.former = map[ID]struct{}{}, r.now
+		}
+		r.now[id] = struct{}{}
 	}
-	r.now[id] = struct{}{}
 }
 
-func (r *recent[ID]) forget(id ID) {
-	delete(r.now, id)
-	delete(r.former, id)
+// Forget removes IDs.
+func (r *recent[ID]) Forget(ids ...ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range ids {
+		delete(r.now, id)
+		delete(r.former, id)
+	}
 }

@@ -10,12 +10,12 @@ import (
 func TestRecent_IsBounded(t *testing.T) {
 	var r recent[ledger.PoolID]
 	for i := range 3 * recentKept {
-		r.add(ledger.PoolID(fmt.Sprint(i)))
+		r.Add(ledger.PoolID(fmt.Sprint(i)))
 	}
 	if n := len(r.now) + len(r.former); n > 2*recentKept {
 		t.Errorf("%d IDs are remembered", n)
 	}
-	if !r.has(ledger.PoolID(fmt.Sprint(2 * recentKept))) {
+	if !r.Has(ledger.PoolID(fmt.Sprint(2 * recentKept))) {
 		t.Errorf("fewer than the last %d are remembered", recentKept)
 	}
 }

@@ -11,8 +11,8 @@ import (
 func (s *Space) ReplaceBy(fresh *Space) {
 	s.draft.giveUp(s)
 	s.draft.skip(fresh.Head)
-	fresh.settle()
-	s.endHoldsWithout(fresh)
+	fresh.reading.settle(fresh.usage)
+	s.Room.endHoldsWithout(fresh.Room.Pools)
 	old := s.Room.Pools
 	s.Known, s.Head, s.Room.Pools, s.Damage, s.Stale = fresh.Known, fresh.Head, fresh.Room.Pools, fresh.Damage, false
 	s.replaceBlocks(fresh)
@@ -43,10 +43,10 @@ func (s *Space) ReplaceBy(fresh *Space) {
 
 // endHoldsWithout ends the holds whose room is not free in a reading of the space: others have got it, or excluded it, or the pool
 // is another one by now. Their claims wait on.
-func (s *Space) endHoldsWithout(fresh *Space) {
-	for prefix, w := range s.Room.reserved.all() {
-		if p := fresh.Pool(w.request.Pool); p != nil && !p.Index.Free(prefix) {
-			s.Room.release(s.Pool(w.request.Pool), w)
+func (r *Room) endHoldsWithout(fresh Pools) {
+	for prefix, w := range r.reserved.all() {
+		if p := fresh.Find(w.request.Pool); p != nil && !p.Index.Free(prefix) {
+			r.release(r.Pools.Find(w.request.Pool), w)
 		}
 	}
 }

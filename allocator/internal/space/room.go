@@ -10,10 +10,11 @@ import (
 
 // Room is the free room of a space, the prefixes that are reserved, and the claims that wait.
 // Room that becomes free is offered at once, so that no waiting claim fits into the free space. It
-// knows nothing of blocks and their owners. The space's lock guards it.
+// keeps no blocks and no owners. The space's lock guards it.
 type Room struct {
 	Pools    Pools
 	reserved prefixes[*Waiter] // taken in the indexes, not in the ledger: those that are held for a waiter
+	freed    []netip.Prefix    // by the changes that are being applied
 
 	clock *clock // of the holds that are made until the lock is released; nil: there is none yet
 	table *Table
@@ -26,6 +27,15 @@ func (r *Room) unreserve(prefix netip.Prefix) {
 	r.reserved.remove(prefix)
 	r.Pools.put(prefix)
 	r.offer(prefix)
+}
+
+// offerFreed offers to the claims that wait what changes have freed, once all changes of their revision are in.
+func (r *Room) offerFreed() {
+	freed := r.freed
+	r.freed = nil
+	for _, prefix := range freed {
+		r.offer(prefix)
+	}
 }
 
 // offer offers a prefix that may have become free to the claims that wait at any pool.

@@ -1,7 +1,6 @@
 package space
 
 import (
-	"net/netip"
 	"slices"
 	"sync"
 
@@ -32,11 +31,10 @@ type Space struct {
 	Blocks  blocks
 	usage   usage // the addresses of this space on each account
 	Cooling coolingBlocks
-	draft   *Draft         // of the group that is planned or in flight; nil: there is none
-	reading *reading       // of a space that is being read, and is not published; else nil
-	freed   []netip.Prefix // by the changes that are being applied
-	Damage  Damage         // while there is any, the space does nothing
-	Stale   bool           // events were skipped; it is about to be read again
+	draft   *Draft   // of the group that is planned or in flight; nil: there is none
+	reading *reading // of a space that is being read, and is not published; else nil
+	Damage  Damage   // while there is any, the space does nothing
+	Stale   bool     // events were skipped; it is about to be read again
 
 	Unlocking func()     // called before the lock is released
 	Unlocked  func(News) // called after that, with the notifications

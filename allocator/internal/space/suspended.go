@@ -141,10 +141,14 @@ func (l *relief) look(r *Room, p *Pool, w *Waiter) {
 		l.done[of] = true
 		return
 	}
-	if broken == nil {
-		r.resume(p, w)
-	} else {
+	switch {
+	case broken != nil:
 		p.Waiting.suspend(w, accountOf(broken, w.cluster()))
+		r.news.wake(&w.request.Holder)
+	case r.Pools.Frozen() == NotFrozen && p.fits(w):
+		r.hold(p, w) // which wakes it
+	default:
+		p.Waiting.requeue(w)
 		r.news.wake(&w.request.Holder)
 	}
 	switch {
@@ -156,17 +160,6 @@ func (l *relief) look(r *Room, p *Pool, w *Waiter) {
 		}
 		l.back[of].Add(l.back[of], wanted)
 	}
-}
-
-// resume holds room for a waiter if there is any, else puts it back into its line. It wakes the
-// waiter in any case.
-func (r *Room) resume(p *Pool, w *Waiter) {
-	if r.Pools.Frozen() == NotFrozen && p.fits(w) {
-		r.hold(p, w)
-		return
-	}
-	p.Waiting.requeue(w)
-	r.news.wake(&w.request.Holder)
 }
 
 // Relieve requeues the waiters that are suspended on some accounts, on which less is held now.

@@ -23,28 +23,28 @@ type Table struct {
 	Logger   *slog.Logger
 
 	Waiting atomic.Int64 // claims that wait, over all pools
+	Waits   Waits
 	Quotas  Quotas
 	// Reservations are the unconfirmed ones.
 	Reservations Reservations
 	Leases       Leases
 	Journal      Journal
+	Retired      recent[ledger.PoolID]  // that an Allocator, this one or another, has retired while the watch followed: any other may have been lost
+	Bound        recent[ledger.ClaimID] // whose bind was refuted, because they were bound
 
 	// mu is taken after a space's lock, never before. Its holder waits for nothing.
-	mu      sync.RWMutex
-	pools   map[ledger.PoolID]*Pool
-	roots   map[ledger.ClusterName]*Roots
-	has     map[ledger.ClusterName]int         // how many pools, none that is 0
-	waits   map[ledger.ClaimID][]ledger.PoolID // where a claim waits
-	damage  Damage                             // of the records of pools that are not known
-	retired recent[ledger.PoolID]              // that an Allocator, this one or another, has retired while the watch followed: any other may have been lost
-	bound   recent[ledger.ClaimID]             // whose bind was refuted, because they were bound
-	kin     kin
+	mu     sync.RWMutex
+	pools  map[ledger.PoolID]*Pool
+	roots  map[ledger.ClusterName]*Roots
+	has    map[ledger.ClusterName]int // how many pools, none that is 0
+	damage Damage                     // of the records of pools that are not known
+	kin    kin
 }
 
 // NewTable makes an empty table. The caller sets its exported fields.
 func NewTable() *Table {
 	return &Table{
-		pools: map[ledger.PoolID]*Pool{}, has: map[ledger.ClusterName]int{}, roots: map[ledger.ClusterName]*Roots{}, waits: map[ledger.ClaimID][]ledger.PoolID{}, damage: Damage{}, Leases: newLeases(), kin: newKin(),
+		pools: map[ledger.PoolID]*Pool{}, has: map[ledger.ClusterName]int{}, roots: map[ledger.ClusterName]*Roots{}, damage: Damage{}, Leases: newLeases(), kin: newKin(),
 	}
 }
 
@@ -58,16 +58,6 @@ func (t *Table) noteBlock(at ledger.Position, r store.Record) {
 		return
 	}
 	t.Leases.Remove(at)
-}
-
-// remember notes where a claim waits, for Withdraw.
-func (t *Table) remember(w *Waiter) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	claim, pool := w.request.Holder.Claim, w.request.Pool
-	if !slices.Contains(t.waits[claim], pool) {
-		t.waits[claim] = append(t.waits[claim], pool)
-	}
 }
 
 // Roots are the root pools of one workspace, as of the fence's revision or later: a pool is
@@ -85,7 +75,7 @@ func (t *Table) Add(p *Pool) {
 		t.has[p.Cluster]++
 	}
 	t.pools[p.ID] = p
-	t.retired.forget(p.ID)
+	t.Retired.Forget(p.ID)
 	t.putRecord(p.Pool)
 	if p.Above() == "" {
 		t.rootsOf(p.Cluster).Pools[p.ID] = p.Pool
@@ -176,23 +166,6 @@ func (t *Table) Unfenced(c ledger.ClusterName, revision int64) {
 	}
 }
 
-// NoteRetired notes that pools were retired, or came back. Call it before Remove, so that a caller
-// which does not find the pool finds out why.
-func (t *Table) NoteRetired(ids []ledger.PoolID, retired bool) {
-	if len(ids) == 0 {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, id := range ids {
-		if retired {
-			t.retired.add(id)
-		} else {
-			t.retired.forget(id)
-		}
-	}
-}
-
 // Damaged is the error of the first pool whose record cannot be read; nil if there is none.
 func (t *Table) Damaged() error {
 	t.mu.RLock()
@@ -258,53 +231,4 @@ func (t *Table) IDs() []ledger.PoolID {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.Collect(maps.Keys(t.pools))
-}
-
-// HasRetired reports whether the pool was seen to be retired, and has not come back.
-func (t *Table) HasRetired(id ledger.PoolID) bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.retired.has(id)
-}
-
-// NoteBound notes that the bind of a claim was refuted, because the claim is bound.
-func (t *Table) NoteBound(id ledger.ClaimID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.bound.add(id)
-}
-
-// WasBound reports whether NoteBound was called for a claim, not too long ago.
-func (t *Table) WasBound(id ledger.ClaimID) bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.bound.has(id)
-}
-
-// WaitsAnywhere reports whether a claim waits.
-func (t *Table) WaitsAnywhere(id ledger.ClaimID) bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	_, waits := t.waits[id]
-	return waits
-}
-
-// WaitOnly notes that a claim waits at no pools but these, and returns the others where it has
-// waited.
-func (t *Table) WaitOnly(id ledger.ClaimID, at []ledger.PoolID) (left []ledger.PoolID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var stay []ledger.PoolID
-	for _, pool := range t.waits[id] {
-		if slices.Contains(at, pool) {
-			stay = append(stay, pool)
-		} else {
-			left = append(left, pool)
-		}
-	}
-	t.waits[id] = stay
-	if len(stay) == 0 {
-		delete(t.waits, id)
-	}
-	return left
 }

@@ -40,7 +40,7 @@ func (v View) Pool(id ledger.PoolID) *Pool { return v.s.Pool(id) }
 func (v View) Pools() Pools { return v.s.Room.Pools }
 
 // Has reports whether there is a block at exactly this prefix.
-func (v View) Has(prefix netip.Prefix) bool { return v.s.Has(prefix) }
+func (v View) Has(prefix netip.Prefix) bool { return v.s.Blocks.has(prefix) }
 
 // Cooled returns the cooling block at exactly this prefix; nil: there is none.
 func (v View) Cooled(prefix netip.Prefix) *Cooled { return v.s.Cooling.Blocks[prefix] }

@@ -154,8 +154,8 @@ var general = []Mutant{
 	{
 		Name: "a block that goes is not put back into the index",
 		File: "allocator/internal/space/blocks.go",
-		Old:  "\ts.Room.Pools.put(prefix)\n\ts.freed = append(s.freed, prefix)\n",
-		New:  "\ts.freed = append(s.freed, prefix)\n",
+		Old:  "\ts.Room.Pools.put(prefix)\n\ts.Room.freed = append(s.Room.freed, prefix)\n",
+		New:  "\ts.Room.freed = append(s.Room.freed, prefix)\n",
 	},
 	{
 		Name: "an unknown outcome is settled by a read, without putting the head",
