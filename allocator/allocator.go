@@ -55,13 +55,13 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks e
 	})
 	a.keys, a.table, a.slices = a.store.Keys, a.engine.Table, store.Slices{Store: a.store}
 	a.terms = terms{options: options, engine: a.engine}
-	if err := a.replaceOrigin(ctx); err != nil {
+	if err := a.Recovery().replaceOrigin(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", a.keys, err), a.Close())
 	}
 	if err := a.engine.Start(ctx, options.Registerer); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", a.keys, err), a.Close())
 	}
-	a.engine.Spawn(a.followAll)
+	a.engine.Spawn(spaces{a}.followAll)
 	return a, nil
 }
 

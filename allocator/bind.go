@@ -29,28 +29,25 @@ var errBound = errors.New("claim is bound")
 // it, Release frees it.
 func (a *Allocator) Bind(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 	ctx, span := engine.StartSpan(ctx, "allocate")
-	block, err := a.bind(ctx, req)
+	block, _, err := a.bind(ctx, wanted{Request: req})
+	if err == nil {
+		a.Waits().Withdraw(req.Holder.Claim)
+	}
 	engine.EndSpan(span, err)
 	return block, err
 }
 
-func (a *Allocator) bind(ctx context.Context, req ledger.Request) (ledger.Block, error) {
-	block, _, err := a.bindOnce(ctx, wanted{Request: req})
-	if err == nil {
-		a.Waits().Withdraw(req.Holder.Claim)
-	}
-	return block, err
-}
-
-// bindOnce binds a block to the holder. If the holder has one already, it returns that, and had is
+// bind binds a block to the holder. If the holder has one already, it returns that, and had is
 // true.
-func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block ledger.Block, had bool, err error) {
+func (a *Allocator) bind(ctx context.Context, req wanted) (block ledger.Block, had bool, err error) {
 	if err := checkRequest(req.Request); err != nil {
 		return ledger.Block{}, false, err
 	}
-	a.leave(req.Request)
-	if block, had, err := a.boundBefore(ctx, req.Holder.Claim); err != nil || had {
-		return block, had, err
+	a.Waits().leave(req.Request)
+	if a.table.Bound.Has(req.Holder.Claim) { // it was refused for its block: another transaction would be in vain, for all that share it
+		if block, had, err := a.Lookup(ctx, req.Holder.Claim); err != nil || had {
+			return block, had, err
+		}
 	}
 	b := newBind(req, req.holding(a.engine.Hooks.Now()))
 	var last int64
@@ -62,14 +59,14 @@ func (a *Allocator) bindOnce(ctx context.Context, req wanted) (block ledger.Bloc
 		if errors.Is(err, errBound) {
 			a.table.Bound.Add(req.Holder.Claim)
 		}
-		block, lookupErr := a.latest(ctx, req.Holder.Claim)
+		block, lookupErr := a.store.BlockOf(ctx, req.Holder.Claim)
 		switch {
 		case lookupErr != nil:
 			err = lookupErr
 		case block.State != "" && block.State != ledger.Cooling:
 			return block, true, nil
 		case errors.Is(err, errBound):
-			err = a.cools(ctx, block, &last)
+			err = a.Pools().cools(ctx, block, &last)
 		}
 		if err != nil {
 			return ledger.Block{}, false, err
@@ -89,9 +86,9 @@ func (a *Allocator) submit(ctx context.Context, req ledger.Request, o engine.Op)
 			continue
 		}
 		if err == nil {
-			a.countBind(done)
+			a.engine.Metrics.CountBind(done.Attempts)
 		} else if !mayHave(err) {
-			a.makeWay(req, err)
+			a.Waits().makeWay(req, err)
 		}
 		return done, err
 	}
@@ -100,42 +97,6 @@ func (a *Allocator) submit(ctx context.Context, req ledger.Request, o engine.Op)
 // mayHave reports whether the claim of a bind that has ended so may have a block: the ledger has to be asked.
 func mayHave(err error) bool {
 	return errors.Is(err, errBound) || errors.Is(err, ledger.ErrUnknownPool)
-}
-
-// boundBefore returns the block of a claim that was refused because it has one. Another transaction would be in vain, for all
-// calls that share it.
-func (a *Allocator) boundBefore(ctx context.Context, id ledger.ClaimID) (block ledger.Block, had bool, err error) {
-	if !a.table.Bound.Has(id) {
-		return ledger.Block{}, false, nil
-	}
-	return a.Lookup(ctx, id)
-}
-
-// leave takes a claim off the waiting list of a pool where it waits for something else than it asks for now. Room that is
-// held for it is offered to the next claim.
-func (a *Allocator) leave(r ledger.Request) {
-	if !a.table.Waits.Has(r.Holder.Claim) {
-		return
-	}
-	a.table.Visit(r.Pool, func(p *space.Pool) {
-		if !p.Waits(r) {
-			p.In.Room.Withdraw(p, r.Holder.Claim)
-		}
-	})
-}
-
-// makeWay takes a claim that was refused for a quota off the waiting list. Room that is held for it
-// is offered to the next claim.
-func (a *Allocator) makeWay(r ledger.Request, refusal error) {
-	if _, over := errors.AsType[*ledger.QuotaError](refusal); over {
-		a.table.Visit(r.Pool, func(p *space.Pool) { p.In.Room.Withdraw(p, r.Holder.Claim) })
-	}
-}
-
-// countBind counts a bind that was committed.
-func (a *Allocator) countBind(done engine.Answer) {
-	a.engine.Metrics.Bound.Inc()
-	a.engine.Metrics.Attempts.Observe(float64(done.Attempts))
 }
 
 // bind plans a Bind.

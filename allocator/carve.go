@@ -49,7 +49,7 @@ func (c *carving) run(ctx context.Context) (ledger.Pool, error) {
 		return ledger.Pool{}, fmt.Errorf("%w: pool %s does not have the ID that its class and scope give", ledger.ErrInvalid, c.child.ID)
 	}
 	c.child.Parent, c.child.State, c.child.Space, c.child.Excluded = c.req.Pool, ledger.PoolOpen, ledger.SpaceID(c.child.ID), nil
-	c.leave(c.req.Request)
+	c.Waits().leave(c.req.Request)
 	now := c.engine.Hooks.Now()
 	c.child.RegisteredAt = store.Stamped(now)
 	o := engine.Op{Lane: c.req.Holder.Cluster, Alone: true, Plan: carve(newBind(c.req, c.req.holding(now)), c.child, c.excluded)}
@@ -78,13 +78,13 @@ func (c *carving) run(ctx context.Context) (ledger.Pool, error) {
 func (c *carving) makeRoom(ctx context.Context) error {
 	id := c.req.Holder.Claim
 	if c.req.adopts {
-		return c.endCooling(ctx, id)
+		return c.Pools().endCooling(ctx, id)
 	}
-	b, err := c.latest(ctx, id)
+	b, err := c.store.BlockOf(ctx, id)
 	if err != nil {
 		return err
 	}
-	return c.cools(ctx, b, &c.last)
+	return c.Pools().cools(ctx, b, &c.last)
 }
 
 // Readopt carves a child pool at exactly req.Exact, which its published status shows,
@@ -104,7 +104,7 @@ func (rc Recovery) Readopt(ctx context.Context, req ledger.Request, child ledger
 		if !errors.Is(err, ledger.ErrInUse) {
 			return p, err
 		}
-		if made, roomErr := rc.a.endCooldowns(ctx, req.Pool, engine.EndCooldowns{Within: req.Exact}); roomErr != nil || !made {
+		if made, roomErr := rc.a.Pools().endCooldowns(ctx, req.Pool, engine.EndCooldowns{Within: req.Exact}); roomErr != nil || !made {
 			return ledger.Pool{}, cmp.Or(roomErr, err)
 		}
 	}

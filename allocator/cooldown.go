@@ -9,22 +9,22 @@ import (
 
 // endCooldowns ends the cooldowns that an op finds in the space of a pool. It reports whether there
 // were any.
-func (a *Allocator) endCooldowns(ctx context.Context, id ledger.PoolID, wanted engine.EndCooldowns) (bool, error) {
-	return a.engine.EndAll(wanted, func(o engine.Op) error {
-		_, err := a.engine.Submit(ctx, id, o)
+func (ps Pools) endCooldowns(ctx context.Context, id ledger.PoolID, wanted engine.EndCooldowns) (bool, error) {
+	return ps.a.engine.EndAll(wanted, func(o engine.Op) error {
+		_, err := ps.a.engine.Submit(ctx, id, o)
 		return err
 	})
 }
 
 // endCooling frees the block that cools under the ID of a claim, if there is one.
-func (a *Allocator) endCooling(ctx context.Context, id ledger.ClaimID) error {
-	b, err := a.latest(ctx, id)
+func (ps Pools) endCooling(ctx context.Context, id ledger.ClaimID) error {
+	b, err := ps.a.store.BlockOf(ctx, id)
 	if err != nil || b.State != ledger.Cooling {
 		return err
 	}
-	if err := a.engine.Await(ctx, b.Revision); err != nil {
+	if err := ps.a.engine.Await(ctx, b.Revision); err != nil {
 		return err
 	}
-	_, err = a.endCooldowns(ctx, b.Pool, engine.EndCooldowns{Within: b.Prefix})
+	_, err = ps.endCooldowns(ctx, b.Pool, engine.EndCooldowns{Within: b.Prefix})
 	return err
 }

@@ -90,7 +90,7 @@ func TestCooldown_IsNotEndedWhereMemoryIsWrong(t *testing.T) {
 		}
 		l.put("spaces/p/blocks/010.000.000.000-28", store.Record{Holdings: []store.Holding{wanted{Request: request("p", string(holder), 28)}.holding(l.engine.Hooks.Now())}}.Encode())
 		l.put("claims/"+string(holder), store.EncodeClaim("p", b.Prefix))
-		if _, err := behind.endCooldowns(t.Context(), "p", engine.EndCooldowns{Within: b.Prefix}); !errors.Is(err, ledger.ErrUnavailable) {
+		if _, err := behind.Pools().endCooldowns(t.Context(), "p", engine.EndCooldowns{Within: b.Prefix}); !errors.Is(err, ledger.ErrUnavailable) {
 			t.Errorf("where %s has the block, the cooldown ends with %v; want %v", holder, err, ledger.ErrUnavailable)
 		}
 		watch.set(false)
@@ -98,7 +98,7 @@ func TestCooldown_IsNotEndedWhereMemoryIsWrong(t *testing.T) {
 		if got, ok, err := behind.Lookup(t.Context(), holder); err != nil || !ok || got.Prefix != b.Prefix {
 			t.Errorf("Lookup of %s = %s, %t, %v; want it to have %s", holder, got.Prefix, ok, err, b.Prefix)
 		}
-		if ended, err := behind.endCooldowns(t.Context(), "p", engine.EndCooldowns{Within: b.Prefix}); ended || err != nil {
+		if ended, err := behind.Pools().endCooldowns(t.Context(), "p", engine.EndCooldowns{Within: b.Prefix}); ended || err != nil {
 			t.Errorf("after memory was read again, a cooldown ends: %t, %v", ended, err)
 		}
 		behind.sameAsLedger()

@@ -97,7 +97,7 @@ func TestCooldown(t *testing.T) {
 	if b, ok, err := i.Lookup(t.Context(), "a"); ok || err != nil || b != (ledger.Block{}) {
 		t.Errorf("Lookup = %+v, %t, %v, want no block", b, ok, err)
 	}
-	if b, err := i.latest(t.Context(), "a"); err != nil || b.State != ledger.Cooling || !b.Until.Equal(until) {
+	if b, err := i.store.BlockOf(t.Context(), "a"); err != nil || b.State != ledger.Cooling || !b.Until.Equal(until) {
 		t.Errorf("latest = %+v, %v, want a block that cools until %s", b, err, until)
 	}
 	_, err := i.Bind(t.Context(), request("p", "b", 28))

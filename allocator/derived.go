@@ -58,7 +58,7 @@ func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Poo
 		if err == nil && there.Closed() {
 			return ledger.Pool{}, &ledger.ReleasingError{Pool: p.ID}
 		}
-		if err != nil || !d.a.goes(ctx, there) {
+		if err != nil || !d.goes(ctx, there) {
 			return there, err
 		}
 	}
@@ -75,8 +75,8 @@ func (d Derived) reserving(by ledger.Holder) (end func(), err error) {
 }
 
 // goes retires a pool that drains and is empty, and reports whether it is gone. Somebody was about to.
-func (a *Allocator) goes(ctx context.Context, p ledger.Pool) bool {
-	return p.State == ledger.PoolDraining && a.Pools().Retire(ctx, p.ID) == nil
+func (d Derived) goes(ctx context.Context, p ledger.Pool) bool {
+	return p.State == ledger.PoolDraining && d.a.Pools().Retire(ctx, p.ID) == nil
 }
 
 // there reads a pool that memory has, as of now. So those that come too late take no part in a transaction of the pool above.
@@ -106,7 +106,7 @@ func (d Derived) Space(ctx context.Context, of ledger.PoolID, workspace ledger.C
 	made := ledger.Derived{Of: of, Workspace: workspace, Scope: scope}
 	id := made.ID()
 	for {
-		if p, ok := d.a.Pools().Get(id); ok && !d.a.goes(ctx, p) {
+		if p, ok := d.a.Pools().Get(id); ok && !d.goes(ctx, p) {
 			return p, nil
 		}
 		s := ledger.Pool{ID: id, Space: ledger.SpaceID(id), State: ledger.PoolOpen, RegisteredAt: store.Stamped(d.a.engine.Hooks.Now()), Derived: &made}
@@ -211,7 +211,8 @@ func (d Derived) Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID,
 		if !errors.Is(err, errSpaces) {
 			return err
 		}
-		if err = d.a.retireSpaces(ctx, id); err == nil {
+		err = spaces{d.a}.retire(ctx, id)
+		if err == nil {
 			err = attempts.wait(ctx)
 		}
 		if err != nil {

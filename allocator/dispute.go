@@ -41,7 +41,7 @@ func (rc Recovery) Adopt(ctx context.Context, req ledger.Request, state ledger.B
 		if b, found, err := rc.a.Lookup(ctx, req.Holder.Claim); err != nil || found {
 			return b, err
 		}
-		if err := rc.a.endCooling(ctx, req.Holder.Claim); err != nil {
+		if err := rc.a.Pools().endCooling(ctx, req.Holder.Claim); err != nil {
 			return ledger.Block{}, err
 		}
 	}
@@ -58,7 +58,7 @@ type adoption struct {
 func (n adoption) run(ctx context.Context) (ledger.Block, error) {
 	done, err := n.engine.Submit(ctx, n.req.Pool, newBind(n.req, n.holding).op())
 	if err == nil {
-		n.countBind(done)
+		n.engine.Metrics.CountBind(done.Attempts)
 		return done.Block, nil
 	}
 	for attempts := pace(0); errors.Is(err, ledger.ErrInUse) || errors.Is(err, ledger.ErrPoolDraining) || errors.Is(err, engine.ErrStale); {
@@ -68,7 +68,7 @@ func (n adoption) run(ctx context.Context) (ledger.Block, error) {
 				break
 			}
 		}
-		if _, err = n.endCooldowns(ctx, n.req.Pool, engine.EndCooldowns{Within: n.req.Exact}); err != nil {
+		if _, err = n.Pools().endCooldowns(ctx, n.req.Pool, engine.EndCooldowns{Within: n.req.Exact}); err != nil {
 			break
 		}
 		if o, err = n.op(ctx); errors.Is(err, engine.ErrStale) {
@@ -125,7 +125,7 @@ func (n adoption) op(ctx context.Context) (*adopt, error) {
 		if space.CooledOf(r) != nil {
 			return nil, engine.ErrStale // it began to cool meanwhile
 		}
-		o.below = append(o.below, n.childrenIn(r)...)
+		o.below = append(o.below, n.Recovery().childrenIn(r)...)
 		if r.Prefix == req.Exact {
 			o.record = r
 			continue
@@ -143,7 +143,7 @@ func (n adoption) op(ctx context.Context) (*adopt, error) {
 // flagInParts writes some of the others before, where they are too many for one transaction.
 func (o *adopt) flagInParts(ctx context.Context, a *Allocator) (err error) {
 	all := o.others
-	o.near.head, o.others, err = a.flagInParts(ctx, o.request.Pool, o.near.head, all)
+	o.near.head, o.others, err = a.Recovery().flagInParts(ctx, o.request.Pool, o.near.head, all)
 	o.parted = len(o.others) < len(all)
 	return err
 }

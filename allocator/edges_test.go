@@ -108,11 +108,11 @@ func TestRetireDrained_ByAnID(t *testing.T) {
 			t.Fatalf("Retire: %v", err)
 		}
 		begin()
-		i.retireDrained(drained)
+		i.Pools().retireDrained(drained)
 		if p, ok := i.Pools().Get("again"); !ok || p.State != ledger.PoolOpen {
 			t.Errorf("%s is %+v, %t; want it there, and open", name, p, ok)
 		}
-		if b, err := i.latest(t.Context(), "c"); err != nil || b.State != ledger.Cooling {
+		if b, err := i.store.BlockOf(t.Context(), "c"); err != nil || b.State != ledger.Cooling {
 			t.Errorf("%s: the block that cooled in it is %+v, %v; want it to cool", name, b, err)
 		}
 	}

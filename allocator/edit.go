@@ -23,12 +23,12 @@ func (ps Pools) Exclude(ctx context.Context, id ledger.PoolID, list []netip.Pref
 		return err
 	}
 	if !slices.Equal(list, p.Excluded) {
-		err = ps.a.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Excluded = list }})
+		err = ps.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Excluded = list }})
 	}
 	if err != nil {
 		return err
 	}
-	return ps.a.follow(ctx, id)
+	return spaces{ps.a}.follow(ctx, id)
 }
 
 // Drain closes a pool for good. It allocates nothing more, keeps its blocks and its CIDR,
@@ -40,10 +40,10 @@ func (ps Pools) Drain(ctx context.Context, id ledger.PoolID) error {
 	if err != nil {
 		return err
 	}
-	if err := ps.a.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.State = ledger.PoolDraining }}); err != nil {
+	if err := ps.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.State = ledger.PoolDraining }}); err != nil {
 		return err
 	}
-	return ps.a.follow(ctx, id)
+	return spaces{ps.a}.follow(ctx, id)
 }
 
 // edit is a change to a pool's record.
@@ -55,8 +55,8 @@ type edit struct {
 	asFor  []store.Change          // keys that the transaction compares
 }
 
-func (a *Allocator) edit(ctx context.Context, e edit) error {
-	_, err := a.engine.Submit(ctx, e.pool.ID, engine.Op{Lane: e.pool.Cluster, Alone: true, Plan: e.plan})
+func (ps Pools) edit(ctx context.Context, e edit) error {
+	_, err := ps.a.engine.Submit(ctx, e.pool.ID, engine.Op{Lane: e.pool.Cluster, Alone: true, Plan: e.plan})
 	return err
 }
 

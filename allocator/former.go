@@ -39,7 +39,7 @@ func (b bind) takeFormer(v space.View, h store.Holding, at place) engine.Plan {
 // It waits until memory has that block, so that the next attempt can get it back. If that attempt has
 // failed, too, the block is not what the claim asks for: it returns ErrCools. As a rule such a claim is
 // gone, and only a cache still shows it.
-func (a *Allocator) cools(ctx context.Context, b ledger.Block, last *int64) error {
+func (ps Pools) cools(ctx context.Context, b ledger.Block, last *int64) error {
 	switch {
 	case b.State != ledger.Cooling:
 		return nil
@@ -47,7 +47,7 @@ func (a *Allocator) cools(ctx context.Context, b ledger.Block, last *int64) erro
 		return fmt.Errorf("%w: %s until %s", ledger.ErrCools, b.Prefix, b.Until.Format(time.RFC3339))
 	}
 	*last = b.Revision
-	return a.engine.Await(ctx, b.Revision)
+	return ps.a.engine.Await(ctx, b.Revision)
 }
 
 // Regains reports whether a request would get a cooling block of its pool back, as of memory: one

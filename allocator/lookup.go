@@ -9,21 +9,12 @@ import (
 // Lookup reads the block of a claim from the ledger, as of now. ok is false if
 // the claim has none. A block that cools has no holder.
 func (a *Allocator) Lookup(ctx context.Context, id ledger.ClaimID) (b ledger.Block, ok bool, err error) {
-	b, err = a.latest(ctx, id)
+	if err := ledger.CheckID("claim", id); err != nil {
+		return ledger.Block{}, false, err
+	}
+	b, err = a.store.BlockOf(ctx, id)
 	if err != nil || b.State == "" || b.State == ledger.Cooling {
 		return ledger.Block{}, false, err
 	}
 	return b, true, nil
-}
-
-// latest reads the block of a claim, also if it cools; the zero Block: there is none.
-func (a *Allocator) latest(ctx context.Context, id ledger.ClaimID) (b ledger.Block, err error) {
-	if err := ledger.CheckID("claim", id); err != nil {
-		return ledger.Block{}, err
-	}
-	r, ok, err := a.store.RecordOf(ctx, id)
-	if err != nil || !ok {
-		return ledger.Block{}, err
-	}
-	return r.Block(r.Holdings[r.Of(id)]), nil
 }

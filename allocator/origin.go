@@ -10,9 +10,9 @@ func (rc Recovery) Origin(ctx context.Context, seen string) (string, error) {
 }
 
 // replaceOrigin gives the ledger the origin of the options.
-func (a *Allocator) replaceOrigin(ctx context.Context) error {
-	if a.options.Origin == "" {
+func (rc Recovery) replaceOrigin(ctx context.Context) error {
+	if rc.a.options.Origin == "" {
 		return nil
 	}
-	return a.store.ReplaceOrigin(ctx, a.options.Origin)
+	return rc.a.store.ReplaceOrigin(ctx, rc.a.options.Origin)
 }

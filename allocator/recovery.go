@@ -37,7 +37,7 @@ func (rc Recovery) Behind(ctx context.Context, id ledger.PoolID, changes int64) 
 	if errors.Is(err, ledger.ErrUnknownPool) {
 		return true, nil
 	}
-	if err != nil || !rc.a.short(id, changes) {
+	if err != nil || !rc.short(id, changes) {
 		return false, err
 	}
 	// Memory may lack changes of other Allocators.
@@ -45,19 +45,19 @@ func (rc Recovery) Behind(ctx context.Context, id ledger.PoolID, changes int64) 
 	if err == nil {
 		err = rc.a.engine.AwaitAll(ctx, revision)
 	}
-	return err == nil && rc.a.short(id, changes), err
+	return err == nil && rc.short(id, changes), err
 }
 
 // short answers Behind as of memory.
-func (a *Allocator) short(id ledger.PoolID, changes int64) bool {
-	_, known := a.Pools().Get(id)
-	return !known || a.changesIn(append([]ledger.PoolID{id}, a.spacesOf(id)...)) < changes
+func (rc Recovery) short(id ledger.PoolID, changes int64) bool {
+	_, known := rc.a.Pools().Get(id)
+	return !known || rc.a.Pools().changesIn(append([]ledger.PoolID{id}, spaces{rc.a}.of(id)...)) < changes
 }
 
 // changesIn adds up the changes to the spaces of some pools.
-func (a *Allocator) changesIn(pools []ledger.PoolID) (n int64) {
+func (ps Pools) changesIn(pools []ledger.PoolID) (n int64) {
 	for _, id := range pools {
-		a.table.Visit(id, func(p *space.Pool) { n += p.In.Head.Count })
+		ps.a.table.Visit(id, func(p *space.Pool) { n += p.In.Head.Count })
 	}
 	return n
 }
@@ -69,7 +69,7 @@ func (a *Allocator) changesIn(pools []ledger.PoolID) (n int64) {
 func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID, since time.Time) error {
 	p, err := rc.a.engine.Known(ctx, id)
 	if err == nil && !p.Frozen {
-		err = rc.a.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Frozen = true }, check: func(p ledger.Pool) error {
+		err = rc.a.Pools().edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Frozen = true }, check: func(p ledger.Pool) error {
 			if !since.IsZero() && !p.RegisteredAt.Equal(since) {
 				return fmt.Errorf("%w: it was registered at %s", ledger.ErrChanged, p.RegisteredAt)
 			}
@@ -77,7 +77,7 @@ func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID, since time.Time
 		}})
 	}
 	if err == nil {
-		err = rc.a.follow(ctx, id)
+		err = spaces{rc.a}.follow(ctx, id)
 	}
 	if err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
 		return fmt.Errorf("freeze pool %s: %w", id, err)
@@ -95,7 +95,7 @@ func (rc Recovery) Trust(id ledger.PoolID) {
 			p.In.News.Touch(id)
 		}
 	})
-	for _, s := range rc.a.spacesOf(id) {
+	for _, s := range (spaces{rc.a}).of(id) {
 		rc.Trust(s)
 	}
 }
@@ -105,11 +105,11 @@ func (rc Recovery) Trust(id ledger.PoolID) {
 // So copies of the ledger from before the loss count less than the ledger does from now on.
 func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) error {
 	p, err := rc.a.engine.Known(ctx, id)
-	if err == nil && (p.Frozen || rc.a.short(id, changes)) {
+	if err == nil && (p.Frozen || rc.short(id, changes)) {
 		_, err = rc.a.engine.Submit(ctx, id, engine.Op{Lane: p.Cluster, Alone: true, Plan: resume(id, changes)})
 	}
 	if err == nil {
-		err = rc.a.follow(ctx, id)
+		err = spaces{rc.a}.follow(ctx, id)
 	}
 	if err != nil {
 		return fmt.Errorf("resume pool %s: %w", id, err)

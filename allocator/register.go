@@ -41,7 +41,7 @@ func (ps Pools) Register(ctx context.Context, p ledger.Pool) (ledger.Pool, error
 			return done.Pool, nil
 		}
 		if errors.Is(err, errIDTaken) {
-			err = ps.a.idTaken(ctx, p)
+			err = ps.idTaken(ctx, p)
 		}
 		if err != nil && !errors.Is(err, engine.ErrGone) {
 			return ledger.Pool{}, err
@@ -53,15 +53,15 @@ func (ps Pools) Register(ctx context.Context, p ledger.Pool) (ledger.Pool, error
 var errIDTaken = errors.New("the ID is that of another pool")
 
 // idTaken tells which pool has the ID of one that is to be registered; nil: none any more.
-func (a *Allocator) idTaken(ctx context.Context, p ledger.Pool) error {
-	known, revision, ok, err := a.store.Pool(ctx, p.ID)
+func (ps Pools) idTaken(ctx context.Context, p ledger.Pool) error {
+	known, revision, ok, err := ps.a.store.Pool(ctx, p.ID)
 	if err != nil || !ok {
 		return err
 	}
 	if err := (register{p}).mismatch(known); err != nil {
 		return err
 	}
-	return a.engine.Await(ctx, revision)
+	return ps.a.engine.Await(ctx, revision)
 }
 
 // asRoot checks a pool and fills in what may be left out.

@@ -42,16 +42,18 @@ func (a *Allocator) Release(ctx context.Context, id ledger.ClaimID) error {
 func (a *Allocator) ReleaseFor(ctx context.Context, b ledger.Block, cause ledger.Cause) error {
 	var err error
 	if b.State == ledger.Disputed {
-		err = a.releaseDisputed(ctx, b, cause)
+		err = a.Recovery().releaseDisputed(ctx, b, cause)
 	} else {
 		err = a.free(ctx, b, cause)
 	}
 	if err == nil {
+		a.engine.Metrics.Released.Inc()
 		a.Waits().Withdraw(b.Holder.Claim)
 	}
 	return err
 }
 
+// free frees a block that one claim holds.
 func (a *Allocator) free(ctx context.Context, b ledger.Block, cause ledger.Cause) error {
 	f := free{block: b, farewell: a.terms.farewell(b, cause)}
 	until, err := a.terms.cooldown(b)
@@ -62,17 +64,14 @@ func (a *Allocator) free(ctx context.Context, b ledger.Block, cause ledger.Cause
 		f.cool(until)
 	}
 	_, err = a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Cluster, Plan: f.plan})
-	if err == nil {
-		a.engine.Metrics.Released.Inc()
-	}
 	return err
 }
 
 // amend changes the holding of a claim. ok is false if the claim has no block.
-func (a *Allocator) amend(ctx context.Context, id ledger.ClaimID, edit func(*store.Holding)) (ledger.Block, bool, error) {
+func (rt Retained) amend(ctx context.Context, id ledger.ClaimID, edit func(*store.Holding)) (ledger.Block, bool, error) {
 	var last int64
 	for {
-		r, ok, err := a.store.RecordOf(ctx, id)
+		r, ok, err := rt.a.store.RecordOf(ctx, id)
 		if err != nil || !ok {
 			return ledger.Block{}, false, err
 		}
@@ -87,7 +86,7 @@ func (a *Allocator) amend(ctx context.Context, id ledger.ClaimID, edit func(*sto
 		}
 		old := r.Block(r.Holdings[mine])
 		r.Holdings[mine] = h
-		done, err := a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Cluster, Plan: amend(old, r, h)})
+		done, err := rt.a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Cluster, Plan: amend(old, r, h)})
 		if err == nil {
 			return done.Block, true, nil
 		}

@@ -23,26 +23,26 @@ import (
 // refusals are those of Bind, ErrReservations and ErrTooOften. A reservation never takes room that a claim on the waiting list could use.
 func (rs Reservations) Reserve(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 	ctx, span := engine.StartSpan(ctx, "reserve")
-	block, err := rs.a.reserve(ctx, req)
+	block, err := rs.reserve(ctx, req)
 	engine.EndSpan(span, err)
 	return block, err
 }
 
-func (a *Allocator) reserve(ctx context.Context, req ledger.Request) (ledger.Block, error) {
+func (rs Reservations) reserve(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 	id := req.Holder.Claim
 	if cluster, ok := ledger.ReservedBy(id); !ok || cluster != req.Holder.Cluster {
 		return ledger.Block{}, fmt.Errorf("%w: %s is not the ID of a reservation of workspace %s", ledger.ErrInvalid, id, req.Holder.Cluster)
 	}
-	if err := a.table.Reservations.Begin(req.Holder.Cluster, id, a.engine.Hooks.Now()); err != nil {
+	if err := rs.a.table.Reservations.Begin(req.Holder.Cluster, id, rs.a.engine.Hooks.Now()); err != nil {
 		return ledger.Block{}, err
 	}
-	defer a.table.Reservations.End(req.Holder.Cluster)
+	defer rs.a.table.Reservations.End(req.Holder.Cluster)
 	for {
-		block, had, err := a.bindOnce(ctx, wanted{Request: req, reserves: true})
+		block, had, err := rs.a.bind(ctx, wanted{Request: req, reserves: true})
 		if err != nil || !had {
 			return block, err
 		}
-		block, had, err = a.amend(ctx, id, func(h *store.Holding) { h.Shared, h.BoundAt = true, store.Stamped(a.engine.Hooks.Now()) })
+		block, had, err = rs.a.Retained().amend(ctx, id, func(h *store.Holding) { h.Shared, h.BoundAt = true, store.Stamped(rs.a.engine.Hooks.Now()) })
 		if err != nil || had {
 			return block, err
 		}

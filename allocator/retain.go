@@ -16,7 +16,7 @@ import (
 // the end of its lease, when the caller should do so; zero: it has none. A block that is
 // retained already keeps its lease. ok is false if the claim has no block.
 func (rt Retained) Retain(ctx context.Context, id ledger.ClaimID, until time.Time) (b ledger.Block, ok bool, err error) {
-	return rt.a.amend(ctx, id, func(h *store.Holding) {
+	return rt.amend(ctx, id, func(h *store.Holding) {
 		if h.State == ledger.Bound || h.State == ledger.Reserved {
 			h.State, h.Until = ledger.Retained, store.Stamped(until)
 		}
@@ -31,7 +31,7 @@ func (rt Retained) Retain(ctx context.Context, id ledger.ClaimID, until time.Tim
 // ErrChanged: it is not retained any more.
 func (rt Retained) Promise(ctx context.Context, b ledger.Block, grace time.Duration) (ledger.Block, error) {
 	var refusal error
-	promised, ok, err := rt.a.amend(ctx, b.Holder.Claim, func(h *store.Holding) {
+	promised, ok, err := rt.amend(ctx, b.Holder.Claim, func(h *store.Holding) {
 		now := store.Stamped(rt.a.engine.Hooks.Now())
 		switch {
 		case h.State != ledger.Retained:
@@ -77,7 +77,7 @@ func (rt Retained) Reuse(ctx context.Context, b ledger.Block, to Successor) (led
 		return ledger.Block{}, err
 	}
 	if !ok || r.Revision != b.Revision || r.Disputed || r.Of(b.Holder.Claim) != 0 {
-		return rt.a.reused(ctx, b, to)
+		return rt.reused(ctx, b, to)
 	}
 	h := r.Holdings[0]
 	former := r.Block(h)
@@ -93,7 +93,7 @@ func (rt Retained) Reuse(ctx context.Context, b ledger.Block, to Successor) (led
 	parting := rt.a.terms.farewellAt(former, ledger.CauseSuperseded, h.BoundAt)
 	done, err := rt.a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Cluster, Plan: handOver(b, r, h, parting)})
 	if errors.Is(err, ledger.ErrChanged) || errors.Is(err, errBound) {
-		return rt.a.reused(ctx, b, to)
+		return rt.reused(ctx, b, to)
 	}
 	if err != nil {
 		return ledger.Block{}, err
@@ -115,8 +115,8 @@ func (s Successor) check(b ledger.Block) error {
 }
 
 // reused is the block, if the successor has it already.
-func (a *Allocator) reused(ctx context.Context, b ledger.Block, to Successor) (ledger.Block, error) {
-	own, ok, err := a.Lookup(ctx, to.Holder.Claim)
+func (rt Retained) reused(ctx context.Context, b ledger.Block, to Successor) (ledger.Block, error) {
+	own, ok, err := rt.a.Lookup(ctx, to.Holder.Claim)
 	if err != nil {
 		return ledger.Block{}, err
 	}

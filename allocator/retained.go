@@ -28,6 +28,6 @@ func (rt Retained) News() <-chan struct{} { return rt.a.table.Leases.News }
 // SetPolicy records the reclaim policy of a claim's block. It writes nothing if the block
 // has that policy already, or if the claim has no block.
 func (rt Retained) SetPolicy(ctx context.Context, id ledger.ClaimID, policy ledger.ReclaimPolicy) error {
-	_, _, err := rt.a.amend(ctx, id, func(h *store.Holding) { h.Policy = policy })
+	_, _, err := rt.amend(ctx, id, func(h *store.Holding) { h.Policy = policy })
 	return err
 }

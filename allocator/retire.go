@@ -57,7 +57,7 @@ func (r retirement) run(ctx context.Context) error {
 		}
 		switch {
 		case errors.Is(err, errSpaces):
-			err = r.retireSpaces(ctx, r.id)
+			err = spaces{r.Allocator}.retire(ctx, r.id)
 		case errors.Is(err, engine.ErrStale):
 			err = r.engine.Confirm(ctx, r.id)
 		default:
@@ -80,18 +80,18 @@ func known(err error) error {
 
 // retireDrained retires a pool whose last block is gone. It retries until that succeeds, or
 // the pool is in use again.
-func (a *Allocator) retireDrained(p *space.Pool) {
-	r := retirement{Allocator: a, check: draining}
+func (ps Pools) retireDrained(p *space.Pool) {
+	r := retirement{Allocator: ps.a, check: draining}
 	p.In.Read(func() { r.id = p.ID })
 	for {
-		err := r.run(a.engine.Ctx)
-		if err == nil || errors.Is(err, ledger.ErrPoolInUse) || a.engine.Ctx.Err() != nil {
+		err := r.run(ps.a.engine.Ctx)
+		if err == nil || errors.Is(err, ledger.ErrPoolInUse) || ps.a.engine.Ctx.Err() != nil {
 			break
 		}
-		a.options.Logger.Warn("cannot retire a drained pool yet", "pool", r.id, "error", err)
+		ps.a.options.Logger.Warn("cannot retire a drained pool yet", "pool", r.id, "error", err)
 		select {
 		case <-time.After(retryRetire):
-		case <-a.engine.Ctx.Done():
+		case <-ps.a.engine.Ctx.Done():
 		}
 	}
 	p.In.Lock()
@@ -112,10 +112,10 @@ func (r retirement) endCooldowns(ctx context.Context) error {
 		return err
 	}
 	e := edit{pool: p, idle: true, check: r.check, change: func(p *ledger.Pool) { p.State = ledger.PoolDraining }}
-	if err := r.edit(ctx, e); err != nil {
+	if err := r.Pools().edit(ctx, e); err != nil {
 		return err
 	}
-	_, err = r.Allocator.endCooldowns(ctx, r.id, engine.EndCooldowns{Of: r.id})
+	_, err = r.Pools().endCooldowns(ctx, r.id, engine.EndCooldowns{Of: r.id})
 	return err
 }
 

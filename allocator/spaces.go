@@ -85,15 +85,18 @@ func leavePool(v space.View, s ledger.Pool, changes int64) ([]store.Change, erro
 	return []store.Change{v.Keys.PutPool(next), head}, nil
 }
 
-// spacesOf lists the address spaces of a pool, as of memory.
-func (a *Allocator) spacesOf(id ledger.PoolID) []ledger.PoolID {
-	return slices.DeleteFunc(a.table.Below(id), func(below ledger.PoolID) bool { return !ledger.IsAddressSpace(below) })
+// spaces is the Allocator's view of the address spaces of pools.
+type spaces struct{ a *Allocator }
+
+// of lists the address spaces of a pool, as of memory.
+func (sp spaces) of(id ledger.PoolID) []ledger.PoolID {
+	return slices.DeleteFunc(sp.a.table.Below(id), func(below ledger.PoolID) bool { return !ledger.IsAddressSpace(below) })
 }
 
-// retireSpaces retires the address spaces of a pool that are empty. ErrPoolInUse: one is not.
-func (a *Allocator) retireSpaces(ctx context.Context, id ledger.PoolID) error {
-	for _, s := range a.spacesOf(id) {
-		if err := a.Pools().Retire(ctx, s); err != nil {
+// retire retires the address spaces of a pool that are empty. ErrPoolInUse: one is not.
+func (sp spaces) retire(ctx context.Context, id ledger.PoolID) error {
+	for _, s := range sp.of(id) {
+		if err := sp.a.Pools().Retire(ctx, s); err != nil {
 			return fmt.Errorf("address space %s: %w", s, err)
 		}
 	}
@@ -101,19 +104,19 @@ func (a *Allocator) retireSpaces(ctx context.Context, id ledger.PoolID) error {
 }
 
 // follow brings the address spaces of a pool in line with it, as of the last change to it.
-func (a *Allocator) follow(ctx context.Context, id ledger.PoolID) error {
-	if p, ok := a.Pools().Get(id); !ok || p.Spaces == 0 {
+func (sp spaces) follow(ctx context.Context, id ledger.PoolID) error {
+	if p, ok := sp.a.Pools().Get(id); !ok || p.Spaces == 0 {
 		return nil
 	}
 	for attempts := pace(0); ; {
-		p, revision, ok, err := a.store.Pool(ctx, id)
+		p, revision, ok, err := sp.a.store.Pool(ctx, id)
 		if err == nil && ok {
-			err = a.engine.Await(ctx, revision) // memory has the changes before it, and later ones compare the pool, too
+			err = sp.a.engine.Await(ctx, revision) // memory has the changes before it, and later ones compare the pool, too
 		}
 		if err != nil || !ok {
 			return err
 		}
-		some, err := a.bringAlong(ctx, p, revision)
+		some, err := sp.bringAlong(ctx, p, revision)
 		if !errors.Is(err, engine.ErrStale) {
 			return err
 		}
@@ -128,10 +131,10 @@ func (a *Allocator) follow(ctx context.Context, id ledger.PoolID) error {
 
 // bringAlong brings the address spaces of a pool in line with its record as of a revision. ErrStale: the record has changed since. some
 // reports whether any was.
-func (a *Allocator) bringAlong(ctx context.Context, p ledger.Pool, revision int64) (some bool, err error) {
-	same := []store.Change{store.CheckKey(a.keys.Pool(p.ID)).At(revision, engine.ErrStale)}
-	for _, s := range a.lagging(p) {
-		err := a.edit(ctx, edit{pool: s, change: followed(p), asFor: same})
+func (sp spaces) bringAlong(ctx context.Context, p ledger.Pool, revision int64) (some bool, err error) {
+	same := []store.Change{store.CheckKey(sp.a.keys.Pool(p.ID)).At(revision, engine.ErrStale)}
+	for _, s := range sp.lagging(p) {
+		err := sp.a.Pools().edit(ctx, edit{pool: s, change: followed(p), asFor: same})
 		if err != nil && !errors.Is(err, ledger.ErrUnknownPool) { // else it has gone
 			return some, err
 		}
@@ -151,26 +154,26 @@ func followed(p ledger.Pool) func(*ledger.Pool) {
 }
 
 // followAll completes what an Allocator has begun that was stopped between a pool and its address spaces.
-func (a *Allocator) followAll() {
-	for p := range a.Pools().All() {
-		for p.Spaces > 0 && len(a.lagging(p)) > 0 {
-			err := a.follow(a.engine.Ctx, p.ID)
-			if err == nil || a.engine.Ctx.Err() != nil {
+func (sp spaces) followAll() {
+	for p := range sp.a.Pools().All() {
+		for p.Spaces > 0 && len(sp.lagging(p)) > 0 {
+			err := sp.follow(sp.a.engine.Ctx, p.ID)
+			if err == nil || sp.a.engine.Ctx.Err() != nil {
 				break
 			}
-			a.options.Logger.Warn("cannot bring the address spaces of a pool in line with it yet", "pool", p.ID, "error", err)
+			sp.a.options.Logger.Warn("cannot bring the address spaces of a pool in line with it yet", "pool", p.ID, "error", err)
 			select {
 			case <-time.After(retryRetire):
-			case <-a.engine.Ctx.Done():
+			case <-sp.a.engine.Ctx.Done():
 			}
 		}
 	}
 }
 
 // lagging lists the address spaces of a pool that are not in line with it, as of memory.
-func (a *Allocator) lagging(of ledger.Pool) (lag []ledger.Pool) {
-	for _, id := range a.spacesOf(of.ID) {
-		s, ok := a.Pools().Get(id)
+func (sp spaces) lagging(of ledger.Pool) (lag []ledger.Pool) {
+	for _, id := range sp.of(of.ID) {
+		s, ok := sp.a.Pools().Get(id)
 		now := s
 		followed(of)(&now)
 		if ok && (now.State != s.State || now.Frozen != s.Frozen || !slices.Equal(now.Excluded, s.Excluded)) {

@@ -61,7 +61,7 @@ func TestSpace_FollowsItsPoolAfterAStop(t *testing.T) {
 	used, empty := l.space("p", "used"), l.space("p", "empty")
 	l.bind(request(used.ID, "c", 32))
 	p, _ := l.Pools().Get("p")
-	l.must(l.edit(t.Context(), edit{pool: p, change: func(p *ledger.Pool) {
+	l.must(l.Pools().edit(t.Context(), edit{pool: p, change: func(p *ledger.Pool) {
 		p.State, p.Excluded = ledger.PoolDraining, []netip.Prefix{prefix("10.0.0.128/25")}
 	}}))
 	l.sameAsLedger()

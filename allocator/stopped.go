@@ -19,9 +19,9 @@ import (
 // block, and does not let the child go on while that is disputed.
 
 // childrenIn are the child pools that hold a block.
-func (a *Allocator) childrenIn(r store.Record) (children []ledger.Pool) {
+func (rc Recovery) childrenIn(r store.Record) (children []ledger.Pool) {
 	for _, h := range r.Holdings {
-		if p, ok := a.Pools().Get(ledger.PoolID(h.Claim)); ok && p.Parent == h.Pool {
+		if p, ok := rc.a.Pools().Get(ledger.PoolID(h.Claim)); ok && p.Parent == h.Pool {
 			children = append(children, p)
 		}
 	}
@@ -36,7 +36,7 @@ func (n adoption) stopBelow(ctx context.Context, o *adopt) error {
 	}
 	revisions := map[ledger.PoolID]int64{}
 	for _, p := range o.below {
-		revision, err := n.stop(ctx, p, n.req.Exact)
+		revision, err := n.Recovery().stop(ctx, p, n.req.Exact)
 		if errors.Is(err, ledger.ErrUnknownPool) { // it was retired, and its block is gone
 			err = engine.ErrStale
 		}
@@ -46,7 +46,7 @@ func (n adoption) stopBelow(ctx context.Context, o *adopt) error {
 		revisions[p.ID] = revision
 	}
 	for _, r := range append(slices.Clip(o.others), o.record) {
-		for _, p := range n.childrenIn(r) {
+		for _, p := range n.Recovery().childrenIn(r) {
 			o.stopped = append(o.stopped, store.CheckKey(n.keys.Pool(p.ID)).At(revisions[p.ID], engine.ErrStale))
 		}
 	}
@@ -55,29 +55,29 @@ func (n adoption) stopBelow(ctx context.Context, o *adopt) error {
 
 // stop stops a pool, and then the pools below it that have addresses of the prefix. None is carved from it
 // by then. It returns the revision of the pool's record.
-func (a *Allocator) stop(ctx context.Context, p ledger.Pool, prefix netip.Prefix) (int64, error) {
-	if err := a.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Disputed = true }}); err != nil {
+func (rc Recovery) stop(ctx context.Context, p ledger.Pool, prefix netip.Prefix) (int64, error) {
+	if err := rc.a.Pools().edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Disputed = true }}); err != nil {
 		return 0, err
 	}
-	stopped, now, err := a.poolNow(ctx, p.ID)
+	stopped, now, err := rc.poolNow(ctx, p.ID)
 	if err == nil && !now.Disputed {
 		err = engine.ErrStale
 	}
 	if err != nil {
 		return 0, err
 	}
-	head, _, err := a.store.Get(ctx, a.keys.Space(p.Space).Head())
+	head, _, err := rc.a.store.Get(ctx, rc.a.keys.Space(p.Space).Head())
 	if err == nil && head != nil {
-		err = a.engine.Await(ctx, head.ModRevision) // the pools below it may be in memory later than their blocks
+		err = rc.a.engine.Await(ctx, head.ModRevision) // the pools below it may be in memory later than their blocks
 	}
 	if err != nil {
 		return 0, err
 	}
-	for below := range a.Pools().All() {
+	for below := range rc.a.Pools().All() {
 		if below.Above() != p.ID || !below.CIDR.Overlaps(prefix) {
 			continue
 		}
-		if _, err := a.stop(ctx, below, prefix); err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
+		if _, err := rc.stop(ctx, below, prefix); err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
 			return 0, err
 		}
 	}
@@ -85,8 +85,8 @@ func (a *Allocator) stop(ctx context.Context, p ledger.Pool, prefix netip.Prefix
 }
 
 // poolNow reads the record of a pool, and its revision.
-func (a *Allocator) poolNow(ctx context.Context, id ledger.PoolID) (revision int64, p ledger.Pool, err error) {
-	kv, _, err := a.store.Get(ctx, a.keys.Pool(id))
+func (rc Recovery) poolNow(ctx context.Context, id ledger.PoolID) (revision int64, p ledger.Pool, err error) {
+	kv, _, err := rc.a.store.Get(ctx, rc.a.keys.Pool(id))
 	if err == nil && kv == nil {
 		err = ledger.ErrUnknownPool
 	}
@@ -106,11 +106,11 @@ func (ps Pools) EndDispute(ctx context.Context, id ledger.PoolID) error {
 		if !ok || !p.Disputed {
 			return nil
 		}
-		over, err := ps.a.disputeOver(ctx, p)
+		over, err := ps.a.Recovery().disputeOver(ctx, p)
 		if err != nil || over == nil {
 			return err
 		}
-		err = ps.a.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Disputed = false }, asFor: over})
+		err = ps.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Disputed = false }, asFor: over})
 		if err == nil {
 			break
 		}
@@ -131,22 +131,22 @@ func (ps Pools) EndDispute(ctx context.Context, id ledger.PoolID) error {
 
 // disputeOver returns what has to stay as it is in the ledger, so that the dispute over a child's block is
 // over; nil if it is not. A child without a block stays stopped: its addresses may be anybody's.
-func (a *Allocator) disputeOver(ctx context.Context, child ledger.Pool) ([]store.Change, error) {
-	revision, parent, err := a.poolNow(ctx, child.Above())
+func (rc Recovery) disputeOver(ctx context.Context, child ledger.Pool) ([]store.Change, error) {
+	revision, parent, err := rc.poolNow(ctx, child.Above())
 	if errors.Is(err, ledger.ErrUnknownPool) {
 		return nil, nil
 	}
 	if err != nil || parent.Disputed {
 		return nil, err
 	}
-	same := store.CheckKey(a.keys.Pool(parent.ID)).At(revision, engine.ErrStale)
+	same := store.CheckKey(rc.a.keys.Pool(parent.ID)).At(revision, engine.ErrStale)
 	if child.Parent == "" { // an address space has no block
 		return []store.Change{same}, nil
 	}
-	r, ok, err := a.store.RecordAt(ctx, parent.Space, child.CIDR)
+	r, ok, err := rc.a.store.RecordAt(ctx, parent.Space, child.CIDR)
 	if err != nil || !ok || r.Disputed || r.Of(ledger.ClaimID(child.ID)) < 0 {
 		return nil, err
 	}
-	block := a.keys.Space(parent.Space).Block(child.CIDR)
+	block := rc.a.keys.Space(parent.Space).Block(child.CIDR)
 	return []store.Change{same, store.CheckKey(block).At(r.Revision, engine.ErrStale)}, nil
 }

@@ -15,6 +15,6 @@ func (a *Allocator) tell(n space.News) {
 	}
 	a.table.Relieve(n.Relieved)
 	for _, p := range n.Drained {
-		a.engine.Spawn(func() { a.retireDrained(p) })
+		a.engine.Spawn(func() { a.Pools().retireDrained(p) })
 	}
 }

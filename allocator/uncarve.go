@@ -74,7 +74,7 @@ func (r *uncarve) look(ctx context.Context, a *Allocator) error {
 	block := record.Block(record.Holdings[mine])
 	parting := a.terms.farewell(block, ledger.CausePoolRetired)
 	if record.Disputed {
-		r.dispute, err = a.undispute(ctx, block, record, parting)
+		r.dispute, err = a.Recovery().undispute(ctx, block, record, parting)
 		return err
 	}
 	r.free = free{block: block, farewell: parting}

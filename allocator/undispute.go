@@ -13,22 +13,19 @@ import (
 
 // releaseDisputed takes one holder from a disputed block. Where one holder is left, the
 // dispute is over.
-func (a *Allocator) releaseDisputed(ctx context.Context, b ledger.Block, cause ledger.Cause) error {
-	parting := a.terms.farewell(b, cause)
+func (rc Recovery) releaseDisputed(ctx context.Context, b ledger.Block, cause ledger.Cause) error {
+	parting := rc.a.terms.farewell(b, cause)
 	for attempts := pace(0); ; {
-		r, ok, err := a.store.RecordAt(ctx, b.Space, b.Prefix)
+		r, ok, err := rc.a.store.RecordAt(ctx, b.Space, b.Prefix)
 		switch {
 		case err != nil:
 			return err
 		case !ok || r.Revision != b.Revision || r.Of(b.Holder.Claim) < 0:
 			return ledger.ErrChanged
 		}
-		o, err := a.undispute(ctx, b, r, parting)
+		o, err := rc.undispute(ctx, b, r, parting)
 		if err == nil {
-			_, err = a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Cluster, Alone: true, Plan: o.plan})
-		}
-		if err == nil {
-			a.engine.Metrics.Released.Inc()
+			_, err = rc.a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Cluster, Alone: true, Plan: o.plan})
 		}
 		if !errors.Is(err, engine.ErrStale) {
 			return err
@@ -41,11 +38,11 @@ func (a *Allocator) releaseDisputed(ctx context.Context, b ledger.Block, cause l
 
 // undispute prepares to take one holder from a disputed block, which is as it was seen. ErrStale:
 // others have written since.
-func (a *Allocator) undispute(ctx context.Context, b ledger.Block, seen store.Record, parting farewell) (*undispute, error) {
+func (rc Recovery) undispute(ctx context.Context, b ledger.Block, seen store.Record, parting farewell) (*undispute, error) {
 	o := &undispute{block: b, seen: seen, farewell: parting}
-	err := o.findUndisputed(ctx, a)
+	err := o.findUndisputed(ctx, rc.a)
 	if err == nil {
-		err = o.flagInParts(ctx, a)
+		err = o.flagInParts(ctx, rc.a)
 	}
 	return o, err
 }
@@ -53,7 +50,7 @@ func (a *Allocator) undispute(ctx context.Context, b ledger.Block, seen store.Re
 // flagInParts writes some of the next records before, where they are too many for one transaction.
 func (o *undispute) flagInParts(ctx context.Context, a *Allocator) (err error) {
 	read, all := o.near.head, o.next
-	o.near.head, o.next, err = a.flagInParts(ctx, o.block.Pool, read, all)
+	o.near.head, o.next, err = a.Recovery().flagInParts(ctx, o.block.Pool, read, all)
 	o.parted = len(o.next) < len(all)
 	for i := range o.beyond {
 		if o.parted && o.beyond[i].head == read { // nobody else has written since
@@ -192,13 +189,13 @@ func (o *undispute) same(v space.View) (ifs []store.Change, err error) {
 // flagInParts writes records whose dispute has changed, until one transaction can carry the
 // rest, and returns the rest. The records were read at the head's revision read. The rest can be written at the head's
 // revision head. ErrStale: others have written since.
-func (a *Allocator) flagInParts(ctx context.Context, id ledger.PoolID, read int64, all []store.Record) (head int64, rest []store.Record, err error) {
+func (rc Recovery) flagInParts(ctx context.Context, id ledger.PoolID, read int64, all []store.Record) (head int64, rest []store.Record, err error) {
 	for {
-		part := firstPart(all, int(a.engine.Limit.Load()))
+		part := firstPart(all, int(rc.a.engine.Limit.Load()))
 		if len(part) == len(all) {
 			return read, all, nil
 		}
-		done, err := a.engine.Submit(ctx, id, engine.Op{Lane: part[0].Holdings[0].Cluster, Alone: true, Plan: flag(part, read)})
+		done, err := rc.a.engine.Submit(ctx, id, engine.Op{Lane: part[0].Holdings[0].Cluster, Alone: true, Plan: flag(part, read)})
 		if err != nil {
 			return read, nil, err
 		}

@@ -1,6 +1,8 @@
 package allocator
 
 import (
+	"errors"
+
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -38,5 +40,26 @@ func (w Waits) Withdraw(id ledger.ClaimID) {
 func (w Waits) KeepOnly(id ledger.ClaimID, at ...ledger.PoolID) {
 	for _, pool := range w.a.table.Waits.KeepOnly(id, at) {
 		w.a.table.Visit(pool, func(p *space.Pool) { p.In.Room.Withdraw(p, id) })
+	}
+}
+
+// leave takes a claim off the waiting list of a pool where it waits for something else than it asks for now. Room that is
+// held for it is offered to the next claim.
+func (w Waits) leave(r ledger.Request) {
+	if !w.a.table.Waits.Has(r.Holder.Claim) {
+		return
+	}
+	w.a.table.Visit(r.Pool, func(p *space.Pool) {
+		if !p.Waits(r) {
+			p.In.Room.Withdraw(p, r.Holder.Claim)
+		}
+	})
+}
+
+// makeWay takes a claim that was refused for a quota off the waiting list. Room that is held for it
+// is offered to the next claim.
+func (w Waits) makeWay(r ledger.Request, refusal error) {
+	if _, over := errors.AsType[*ledger.QuotaError](refusal); over {
+		w.a.table.Visit(r.Pool, func(p *space.Pool) { p.In.Room.Withdraw(p, r.Holder.Claim) })
 	}
 }

@@ -26,6 +26,12 @@ type metrics struct {
 	unregister func() // unregisters what was registered
 }
 
+// CountBind counts a bind that was committed, and the transactions that it took part in.
+func (m *metrics) CountBind(attempts int) {
+	m.Bound.Inc()
+	m.Attempts.Observe(float64(attempts))
+}
+
 // CountCooling counts the cooling blocks of all spaces.
 func (all *spaces) CountCooling() int {
 	return all.Count(func(w *Worker) int { return len(w.Cooling.Blocks) })

@@ -136,6 +136,15 @@ func (s *Store) RecordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok b
 	}
 }
 
+// BlockOf reads the block of a claim, also if it cools; the zero Block: there is none.
+func (s *Store) BlockOf(ctx context.Context, id ledger.ClaimID) (b ledger.Block, err error) {
+	r, ok, err := s.RecordOf(ctx, id)
+	if err != nil || !ok {
+		return ledger.Block{}, err
+	}
+	return r.Block(r.Holdings[r.Of(id)]), nil
+}
+
 func (s *Store) recordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok bool, err error) {
 	key := s.Keys.Claim(id)
 	kv, revision, err := s.Get(ctx, key)
