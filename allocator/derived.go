@@ -211,7 +211,7 @@ func (d Derived) Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID,
 		if !errors.Is(err, errSpaces) {
 			return err
 		}
-		err = spaces{d.a}.retire(ctx, id)
+		err = spaces(d).retire(ctx, id)
 		if err == nil {
 			err = attempts.wait(ctx)
 		}

@@ -28,7 +28,7 @@ func (ps Pools) Exclude(ctx context.Context, id ledger.PoolID, list []netip.Pref
 	if err != nil {
 		return err
 	}
-	return spaces{ps.a}.follow(ctx, id)
+	return spaces(ps).follow(ctx, id)
 }
 
 // Drain closes a pool for good. It allocates nothing more, keeps its blocks and its CIDR,
@@ -43,7 +43,7 @@ func (ps Pools) Drain(ctx context.Context, id ledger.PoolID) error {
 	if err := ps.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.State = ledger.PoolDraining }}); err != nil {
 		return err
 	}
-	return spaces{ps.a}.follow(ctx, id)
+	return spaces(ps).follow(ctx, id)
 }
 
 // edit is a change to a pool's record.

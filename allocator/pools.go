@@ -54,7 +54,7 @@ func (ps Pools) Count(c ledger.ClusterName) int { return ps.a.table.PoolsOf(c) }
 // the address domain that it overlaps. Those of address spaces do not count, but Changes has theirs.
 func (ps Pools) Capacity(id ledger.PoolID) (c ledger.Capacity, ok bool) {
 	ok = ps.a.table.Visit(id, func(p *space.Pool) { c = p.Capacity() })
-	c.Changes += ps.changesIn(spaces{ps.a}.of(id))
+	c.Changes += ps.changesIn(spaces(ps).of(id))
 	return c, ok
 }
 

@@ -51,7 +51,7 @@ func (rc Recovery) Behind(ctx context.Context, id ledger.PoolID, changes int64) 
 // short answers Behind as of memory.
 func (rc Recovery) short(id ledger.PoolID, changes int64) bool {
 	_, known := rc.a.Pools().Get(id)
-	return !known || rc.a.Pools().changesIn(append([]ledger.PoolID{id}, spaces{rc.a}.of(id)...)) < changes
+	return !known || rc.a.Pools().changesIn(append([]ledger.PoolID{id}, spaces(rc).of(id)...)) < changes
 }
 
 // changesIn adds up the changes to the spaces of some pools.
@@ -77,7 +77,7 @@ func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID, since time.Time
 		}})
 	}
 	if err == nil {
-		err = spaces{rc.a}.follow(ctx, id)
+		err = spaces(rc).follow(ctx, id)
 	}
 	if err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
 		return fmt.Errorf("freeze pool %s: %w", id, err)
@@ -95,7 +95,7 @@ func (rc Recovery) Trust(id ledger.PoolID) {
 			p.In.News.Touch(id)
 		}
 	})
-	for _, s := range (spaces{rc.a}).of(id) {
+	for _, s := range spaces(rc).of(id) {
 		rc.Trust(s)
 	}
 }
@@ -109,7 +109,7 @@ func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) 
 		_, err = rc.a.engine.Submit(ctx, id, engine.Op{Lane: p.Cluster, Alone: true, Plan: resume(id, changes)})
 	}
 	if err == nil {
-		err = spaces{rc.a}.follow(ctx, id)
+		err = spaces(rc).follow(ctx, id)
 	}
 	if err != nil {
 		return fmt.Errorf("resume pool %s: %w", id, err)
