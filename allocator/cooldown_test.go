@@ -259,7 +259,7 @@ func TestCooldown_CountsForTheLimit(t *testing.T) {
 	i.release("a")
 	_, err := i.Bind(t.Context(), limited("c"))
 	over, ok := errors.AsType[*ledger.QuotaError](err)
-	if !ok || over.Cooling.Int64() != 16 || !strings.Contains(over.Error(), "this one holds 32, of which 16 cool") {
+	if !ok || over.Cooling.Int64() != 16 || !strings.Contains(over.Error(), "this one holds 32, and 16 of them cool") {
 		t.Errorf("Bind above the limit = %v, want that 16 addresses cool", err)
 	}
 	i.Waits().Add(limited("c"))

@@ -123,7 +123,7 @@
 //
 // # Invariants
 //
-//	I1  No two blocks of a space overlap, but for disputed ones (see Adopt).
+//	I1  No two blocks of a space overlap, except disputed ones (see Adopt).
 //	I2  A block exists if and only if its claim's key does.
 //	I3  A claim has one block at most, one that cools included.
 //	I4  What was published for a claim is its block in the ledger. (The callers' part.)

@@ -123,7 +123,7 @@ type QuotaError struct {
 func (e *QuotaError) Error() string {
 	cools := ""
 	if e.Cooling != nil && e.Cooling.Sign() > 0 {
-		cools = fmt.Sprintf(", of which %s cool after their release", e.Cooling)
+		cools = fmt.Sprintf(", and %s of them cool after their release", e.Cooling)
 	}
 	return fmt.Sprintf("the limit of a workspace is %s addresses; this one holds %s%s, and asks for %s more", e.Limit, e.Held, cools, e.Wanted)
 }

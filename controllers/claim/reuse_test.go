@@ -125,8 +125,8 @@ func TestReuse_AnsweredBefore(t *testing.T) {
 	s.ownRecord()
 }
 
-// A claim that was stored without an answer gets the block by its reconcile, and so does one of which
-// the controller was killed after any step. A claim that no server shows gets nothing.
+// A claim that was stored without an answer gets the block by its reconcile, even if the controller is
+// killed after any step of it. A claim that no server shows gets nothing.
 func TestReuse_ByTheReconcile(t *testing.T) {
 	t.Parallel()
 	for name, steps := range map[string]func(s *scene, kept ledger.Block){

@@ -189,8 +189,8 @@ func (s *scene) created(object string) string {
 	return patched(s.T, object, s.review(s.answerPath(), creating(object)))
 }
 
-// creating is the admission request for the CREATE of an object. The server has recorded who made it, unless the
-// object says so itself.
+// creating is the admission request for the CREATE of an object. The server has recorded its creator, unless the
+// object names one itself.
 func creating(object string) *admissionv1.AdmissionRequest {
 	if !strings.Contains(object, `"managedFields"`) {
 		object = strings.Replace(object, `{"metadata":{"`, `{"metadata":{"managedFields":[{"manager":"kubectl"}],"`, 1)

@@ -184,7 +184,7 @@ func TestFind_Refused(t *testing.T) {
 		"two times":                       {Query{Claim: "c", At: time.Now(), Since: time.Now()}, names{}, "not both"},
 		"no limit":                        {Query{Claim: "c", Limit: -1}, names{}, "at least 1"},
 		"an unknown path":                 {Query{Workspace: "root:gone"}, names{}, "give the ID of its logical cluster"},
-		"a path, and nobody who knows it": {Query{Workspace: "root:one"}, nil, "give the ID of the logical cluster"},
+		"a path, and no directory": {Query{Workspace: "root:one"}, nil, "give the ID of the logical cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Find(t.Context(), s.reader, tt.names, tt.query)

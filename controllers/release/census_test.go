@@ -140,8 +140,8 @@ func TestSettle_ABlockOlderThanTheEndpointSlice(t *testing.T) {
 	}
 }
 
-// crowd is a ledger in which each of many claims has a block, and a world of which a test says
-// who is bound.
+// crowd is a ledger in which each of many claims has a block, and a world in which a test decides
+// which workspaces are bound.
 type crowd struct {
 	every
 

@@ -18,7 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// land is a sweeper over a real ledger, of which no block is too young.
+// land is a sweeper over a real ledger. No block in it is too young.
 type land struct {
 	*Sweeper
 	*allocator.Allocator

@@ -44,7 +44,7 @@ const (
 type World interface {
 	// State says what the caches show of the holder of a block.
 	State(ctx context.Context, b ledger.Block) State
-	// Allowed reports whether somebody who may has lifted the brake of a pool that has these orphans.
+	// Allowed reports whether an authorized user has lifted the brake of a pool that has these orphans.
 	Allowed(ctx context.Context, pool ledger.Pool, orphans []ledger.Holder, now time.Time) bool
 	// Warn emits an event on a pool.
 	Warn(ctx context.Context, pool ledger.Pool, message string)

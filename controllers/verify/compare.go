@@ -179,7 +179,7 @@ func (c comparison) seeRecord(cluster ledger.ClusterName, record *ipamv1alpha1.I
 			Prefix: record.Status.AllocatedCIDR, Message: fmt.Sprintf("IPAllocation %s records this block, and the ledger does not have it", record.Name),
 		}
 		if record.Spec.ClaimRef != nil {
-			f = f.by(ConfirmRelease) // a retained one is all that is left to say who has the address
+			f = f.by(ConfirmRelease) // a retained record is the only proof of the holder that is left
 		}
 		c.find(f)
 		return

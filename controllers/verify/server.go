@@ -65,7 +65,7 @@ func (s *Server) Start(ctx context.Context) error {
 		Handler: mux, ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // who asks is told by the broken connection
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // the broken connection tells the client
 	if err := server.Serve(listener); ctx.Err() == nil {
 		logger.Error(err, "nobody can ask this controller to verify any longer")
 	}

@@ -128,8 +128,8 @@ func (b block) step(c change, bound bool) step {
 
 func put(revision int64, b block) string { return fmt.Sprint(revision, b.claim, b.prefix) }
 
-// head checks that a head counts the changes of its space, one by one: who has
-// written it knew the one before.
+// head checks that a head counts the changes of its space, one by one: its
+// writer knew the one before.
 func (r *replay) head(revision int64, space string, e event) {
 	var v struct{ N int64 }
 	if e.value == nil {
@@ -264,7 +264,7 @@ func (r *replay) explain(operations []operation) {
 	r.order()
 }
 
-// since narrows the time of a step down by those who may have caused it. None
+// since narrows the time of a step down by the operations that may have caused it. None
 // of them leaves after at its maximum.
 func (s *step) since(candidates []operation, from int64) {
 	s.after = math.MaxInt64

@@ -104,7 +104,7 @@ func TestAccess_NothingOfOthers(t *testing.T) {
 		&ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}, &ipamv1alpha1.IPPoolList{},
 	} {
 		if err := tenant.List(t.Context(), list); err != nil || meta.LenList(list) != 0 {
-			t.Errorf("%T of the own workspace: %d (%v); want none", list, meta.LenList(list), err)
+			t.Errorf("%T of the tenant's workspace: %d (%v); want none", list, meta.LenList(list), err)
 		}
 		for _, elsewhere := range []string{other.Path, platform.Path} {
 			if err := tenant.In(t, elsewhere).List(t.Context(), list); !apierrors.IsForbidden(err) {

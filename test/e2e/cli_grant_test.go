@@ -9,7 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// as runs a command as a user who has no rights but granted ones, by way of an admin who may impersonate.
+// as runs a command as a user with no rights but granted ones, by way of an admin with the right to impersonate.
 func (c cli) as(user string, args ...string) ran {
 	c.t.Helper()
 	return c.run(append(args, "--as", user)...)

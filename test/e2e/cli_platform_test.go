@@ -10,7 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// Who runs the platform sees what every tenant holds; a tenant sees his own.
+// Admins of the platform see what every tenant holds; a tenant sees its own blocks.
 func TestCLI_PlatformSeesAll(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -60,7 +60,7 @@ func TestHierarchy_ThreeLevels(t *testing.T) {
 }
 
 // A child whose parent is full waits and says so, and is carved when room appears,
-// whoever has left it: a sibling or a claim.
+// whether a sibling or a claim has left it.
 func TestHierarchy_ParentFull(t *testing.T) {
 	t.Parallel()
 	tenant := framework.SharedPlatform(t).Tenant(t)
@@ -111,7 +111,7 @@ func TestHierarchy_ParentBounds(t *testing.T) {
 	framework.WaitAllocated(t, tenant, child, ipamv1alpha1.ReasonAllocationSucceeded)
 }
 
-// A parent may be another workspace's, once that has it shared. Its owner learns that a
+// A parent may be another workspace's, once that workspace shares it. Its owner learns that a
 // block is held, and not by whom.
 func TestHierarchy_ParentElsewhere(t *testing.T) {
 	t.Parallel()

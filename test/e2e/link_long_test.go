@@ -53,7 +53,7 @@ func TestLong_LinkAMissedDeletion(t *testing.T) {
 	waitHeld(t, platform, pool, size(blocksOf(t, claims...)...))
 	const bound = "ipam_ledger_blocks_bound_total "
 	before := metric(platform.Metrics(t), bound)
-	platform.WaitSwept(t, 6) // three seconds, in each of which it would be bound again
+	platform.WaitSwept(t, 6) // three seconds; in each one it would be bound again
 	if after := metric(platform.Metrics(t), bound); after != before {
 		t.Errorf("%s blocks were bound, and then %s", before, after)
 	}

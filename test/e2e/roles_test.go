@@ -41,7 +41,7 @@ func TestRoles_OfTenants(t *testing.T) {
 	framework.Eventually(t, "the class to be seen", func(ctx context.Context) error {
 		return s.tenant.Get(ctx, client.ObjectKey{Name: s.name}, gen.Class(s.name))
 	})
-	// kcp answers who reads a class that there is not with a fault, not with NotFound.
+	// kcp answers the GET of a class that does not exist with a fault, not with NotFound.
 	here := place{class: s.name, fixed: []string{allocations, classes}}
 	for role, may := range map[string]rights{
 		"ipam-viewer":     {reads: kinds},

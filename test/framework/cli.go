@@ -37,7 +37,7 @@ func (tn *Tenant) CLI(t testing.TB, roles ...string) CLI {
 	return userCLI(t, current(t).kcp, tn.Path, roles...)
 }
 
-// CLI returns the command line of another user, who has these cluster roles in the
+// CLI returns the command line of another user with these cluster roles in the
 // platform workspace and no right elsewhere.
 func (p *Platform) CLI(t testing.TB, roles ...string) CLI {
 	t.Helper()

@@ -66,7 +66,7 @@ func NewPlatformOf(t testing.TB, opts workspaces.Options) *Platform {
 	return p
 }
 
-// User returns another user, who has these cluster roles in the platform workspace
+// User returns another user with these cluster roles in the platform workspace
 // and no right elsewhere.
 func (p *Platform) User(t testing.TB, roles ...string) client.WithWatch {
 	t.Helper()

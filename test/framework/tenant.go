@@ -59,7 +59,7 @@ func (p *Platform) TenantAt(t testing.TB, path string) *Tenant {
 	return tenant
 }
 
-// In returns a client of another workspace as the same user, who has no rights there.
+// In returns a client of another workspace as the same user, without rights there.
 func (tn *Tenant) In(t testing.TB, workspace string) client.WithWatch {
 	t.Helper()
 	c, err := workspaces.NewClient(workspaces.At(tn.access, workspace))
@@ -143,14 +143,14 @@ func (tn *Tenant) DeleteWorkspace(t testing.TB) {
 	WaitGone(t, admin, workspace)
 }
 
-// Owner returns another user, who may do anything in the tenant's workspace and
+// Owner returns another user, with every right in the tenant's workspace and
 // nothing elsewhere.
 func (tn *Tenant) Owner(t testing.TB) client.WithWatch {
 	t.Helper()
 	return tn.User(t, "cluster-admin")
 }
 
-// OwnerConfig returns the access of another user, who may do anything in the tenant's workspace
+// OwnerConfig returns the access of another user, with every right in the tenant's workspace
 // and nothing elsewhere.
 func (tn *Tenant) OwnerConfig(t testing.TB) *rest.Config {
 	t.Helper()
@@ -161,7 +161,7 @@ func (tn *Tenant) OwnerConfig(t testing.TB) *rest.Config {
 	return access
 }
 
-// User returns another user, who has these cluster roles in the tenant's workspace
+// User returns another user with these cluster roles in the tenant's workspace
 // and no right elsewhere.
 func (tn *Tenant) User(t testing.TB, roles ...string) client.WithWatch {
 	t.Helper()

@@ -71,7 +71,7 @@ func (h *health) compare(seen, answered int64) {
 // If one is missing, the watch goes on in a restored ledger.
 func (h *health) compareHeads(id ledger.SpaceID, seen, next store.Head) {
 	if seen.Revision > 0 && next.Created == seen.Created && next.Version != seen.Version+1 {
-		h.replaced(fmt.Sprintf("the head of space %s was put %d times, of which %d were seen", id, next.Version, seen.Version+1))
+		h.replaced(fmt.Sprintf("the head of space %s was put %d times, and %d of them were seen", id, next.Version, seen.Version+1))
 	}
 }
 

@@ -36,7 +36,7 @@ func (p *Pool) wanted(r ledger.Request) *big.Int {
 }
 
 // Over returns the limit that a request would break, that of the class first, and the revision
-// of the class's fence as of which that holds. pledged counts in addition to what is held.
+// at which it read the class's fence. pledged counts in addition to the held addresses.
 func (p *Pool) Over(r ledger.Request, pledged Pending) (fence int64, broken *ledger.QuotaError) {
 	if r.Limits.Pool == nil && !ClassLimited(r) {
 		return 0, nil

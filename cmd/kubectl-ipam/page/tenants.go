@@ -34,10 +34,10 @@ type limit struct {
 	Meter     meter
 }
 
-// tenants shows the workspaces of all tenants, to users who may read them.
+// tenants shows the workspaces of all tenants, to users with the right to read them.
 func (s *server) tenants(_ *http.Request, snapshot *Snapshot) (view, error) {
 	if !snapshot.Tenants {
-		return view{}, &problem{http.StatusNotFound, "Tenants are shown to users who may read their workspaces, in the workspace of the platform."}
+		return view{}, &problem{http.StatusNotFound, "Tenants are shown to users who can read their workspaces, in the workspace of the platform."}
 	}
 	found := map[string]*tenant{}
 	of := func(workspace string) *tenant {

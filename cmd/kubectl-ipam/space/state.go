@@ -57,7 +57,7 @@ func StateOf(pool *ipamv1alpha1.IPPool, title string, block netip.Prefix, held [
 	return state, ok
 }
 
-// StateIn is the state of a block in a pool, of which these holdings are visible; ok is false if
+// StateIn returns the state of a block in a pool, by the visible holdings of the pool; ok is false if
 // a child pool has all of the block.
 func StateIn(pool *ipamv1alpha1.IPPool, window, block netip.Prefix, held []Holding) (_ State, ok bool) {
 	shown := Space{Pool: window, Taken: Within(window, held), Kept: KeptBack(window, pool.Spec)}

@@ -58,7 +58,7 @@ func kinds() map[string]client.Object {
 	}
 }
 
-// TestDecode_AsClientGo: random objects of each kind are decoded as client-go decodes them, but for
+// TestDecode_AsClientGo: random objects of each kind are decoded as client-go decodes them, except
 // managedFields.
 func TestDecode_AsClientGo(t *testing.T) {
 	const objects = 200

@@ -13,7 +13,7 @@ const readTimeout = 10 * time.Second
 
 // fresh shares reads between those who ask at the same time, and never answers
 // from a read that began before the caller asked. A caller waits for at most two reads,
-// each of which ends within readTimeout. The zero value is not usable:
+// and each of them ends within readTimeout. The zero value is not usable:
 // set read. Safe for concurrent use.
 //
 //	caller A  |--read 1--|

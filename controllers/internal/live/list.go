@@ -29,7 +29,7 @@ const (
 )
 
 // Each calls visit for every object of a kind: those of the platform, and those
-// of every workspace that binds the export. list says of which kind, and stays as it
+// of every workspace that binds the export. list names the kind, and stays as it
 // is; a page at a time is in memory. An object that cannot be read is told as far as
 // it is known, marked: see package decode. An endpoint that cannot be
 // read is an error: what was told until then is not all.

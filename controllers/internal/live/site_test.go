@@ -60,7 +60,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status, ok := object.(*metav1.Status); ok {
 		w.WriteHeader(int(status.Code))
 	}
-	_ = json.NewEncoder(w).Encode(object) // who has gone away needs no answer
+	_ = json.NewEncoder(w).Encode(object) // a client that has gone away needs no answer
 }
 
 // stall answers a watch and then brings nothing. A watch that is to begin with a list

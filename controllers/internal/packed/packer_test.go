@@ -59,7 +59,7 @@ func bound(i int) (*ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {
 	return claim, record
 }
 
-// packs transforms a copy of an object, and fails the test unless its copies are the same but for
+// packs transforms a copy of an object, and fails the test unless its copies are the same except
 // the metadata that nobody reads.
 func packs(t *testing.T, p *Packer, object client.Object) any {
 	t.Helper()

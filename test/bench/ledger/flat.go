@@ -56,7 +56,7 @@ func flatFamily(ctx context.Context, opts *options, f family, filling *table) (e
 	return nil
 }
 
-// manyPools is one caller who asks many pools in turn.
+// manyPools measures one caller that asks many pools in turn.
 func manyPools(ctx context.Context, opts *options, out io.Writer) (err error) {
 	s, err := newStage(ctx, families[0])
 	if err != nil {
@@ -87,7 +87,7 @@ func manyPools(ctx context.Context, opts *options, out io.Writer) (err error) {
 		t.row(count(pools), bound.each(microseconds).write("%.0f"), raws.each(microseconds).write("%.0f"), ratio.write("%.2f"),
 			ratio.each(func(x float64) float64 { return x / one }).write("%.2f"))
 	}
-	fmt.Fprintf(out, "### Many pools\n\n%s\nOne caller who asks all pools in turn; raw is one transaction of one block.\n\n", t)
+	fmt.Fprintf(out, "### Many pools\n\n%s\nOne caller asks all pools in turn; raw is one transaction of one block.\n\n", t)
 	return nil
 }
 

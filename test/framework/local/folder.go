@@ -25,7 +25,7 @@ type folder struct {
 	proxy  int    // port of the front proxy
 
 	people  *authority // who is who, servers included
-	proxies *authority // who may speak for others
+	proxies *authority // of servers that speak for others
 }
 
 func (f *folder) file(name string) string { return filepath.Join(f.dir, name) }
