@@ -89,8 +89,9 @@ type CoolingError struct {
 	Until  time.Time
 }
 
+// Error does not say which block was released: it may be larger than the prefix asked for, and was another holder's.
 func (e *CoolingError) Error() string {
-	return fmt.Sprintf("%s was released, and is given to nobody else until %s", e.Prefix, e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("prefix is cooling, and is given to nobody else until %s", e.Until.UTC().Format(time.RFC3339))
 }
 
 // Is makes it an ErrInUse.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
@@ -75,6 +76,8 @@ func TestTry_WaitsForNoRoomWhereItsAddressIsExcluded(t *testing.T) {
 func TestRefusal_NamesEveryPool(t *testing.T) {
 	full := miss{resolve.Candidate{Pool: gen.Pool("full")}, &ledger.ExhaustedError{Length: 24, Largest: 26}}
 	taken := miss{resolve.Candidate{Pool: gen.Pool("taken")}, ledger.ErrInUse}
+	// Another workspace had more than the claim asks for. The extent of its block is nobody else's business.
+	cools := miss{resolve.Candidate{Pool: gen.Pool("cools")}, &ledger.CoolingError{Prefix: netip.MustParsePrefix("10.0.0.0/16"), Until: time.Unix(0, 0)}}
 	unfit := []*outcome.Refusal{
 		{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: `pool "a" is too small`},
 		{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: `pool "b" is too small`},
@@ -95,6 +98,9 @@ func TestRefusal_NamesEveryPool(t *testing.T) {
 		{"taken", resolve.Plan{Exact: exact}, []miss{taken}, `AddressInUse: 10.0.0.0/24 is in use, in part or whole`},
 		{"taken and too small", resolve.Plan{Exact: exact, Unfit: unfit[:1]}, []miss{taken},
 			`PoolExhausted: pool "taken": prefix is in use; pool "a" is too small`},
+		{"cooling", resolve.Plan{Exact: exact}, []miss{cools}, `AddressInUse: 10.0.0.0/24: prefix is cooling, and is given to nobody else until 1970-01-01T00:00:00Z`},
+		{"cooling and too small", resolve.Plan{Exact: exact, Unfit: unfit[:1]}, []miss{cools},
+			`PoolExhausted: pool "cools": prefix is cooling, and is given to nobody else until 1970-01-01T00:00:00Z; pool "a" is too small`},
 		{"reserved", resolve.Plan{Exact: exact}, []miss{reserves, excludes},
 			`AddressReserved: 10.0.0.0/24 is never handed out: pool "reserves" reserves 10.0.0.0/29; pool "excludes" excludes 10.0.0.4/30; ` +
 				`ask for an address outside of that, or for a prefix length instead of an address`},

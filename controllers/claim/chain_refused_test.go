@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -248,6 +249,54 @@ func TestChain_ManyPoolsOfOneWorkspace(t *testing.T) {
 		theirs, err := n.answered("platform", scoped("f", class, "theirs", location))
 		if err != nil || theirs.Status.AllocatedCIDR == "" {
 			t.Errorf("%s: a network of the platform is answered %+v, %v; want a block", class, theirs.Status, err)
+		}
+	}
+}
+
+// A root class may have more pools than a claim asks. The first pool of a chain is made in the one that has room, wherever it comes.
+func TestChain_FindsTheLastOfManyRoots(t *testing.T) {
+	t.Parallel()
+	var more []client.Object
+	for i := range mostAsked {
+		root := readyPool(fmt.Sprintf("root-%03d", i), ipamv1alpha1.CIDR(fmt.Sprintf("2001:db8:%x::/48", i+1)), gen.Backs(vpc), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+		root.Status.IPFamily = ipamv1alpha1.IPv6
+		more = append(more, root)
+	}
+	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject, more...)
+	n.takes("uid-of-root", "2001:db8::/48")
+	for i := range mostAsked - 1 {
+		n.takes(ledger.PoolID(more[i].GetUID()), fmt.Sprintf("2001:db8:%x::/48", i+1))
+	}
+	got := n.create(scoped("c", endpoint, "net", "ams")).Status
+	if last := fmt.Sprintf("2001:db8:%x::/48", mostAsked); !within(got.AllocatedCIDR, last) {
+		t.Errorf("answered %+v, want a block in %s, the only root with room", got, last)
+	}
+}
+
+// A class that has become unfit by another one is fit again when that goes: it is beside the class, or on the same pool. The
+// claims that wait are woken.
+func TestChain_WaitsForAClassThatItDoesNotName(t *testing.T) {
+	t.Parallel()
+	beside := gen.Class("beside", gen.DefaultLength(96), gen.Family(ipamv1alpha1.IPv6), gen.UniqueWithin("network"))
+	beside.Spec.ParentClassName = subnet
+	apart := gen.Class("apart", gen.DefaultLength(28), gen.UniqueWithin("network"))
+	both := readyPool("both", "10.0.0.0/24", gen.Backs("flat", "apart"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	for class, other := range map[string]*ipamv1alpha1.IPClass{endpoint: beside, "flat": apart} {
+		n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, gen.Class("flat", gen.DefaultLength(28)), beside, apart, both)
+		waits := scoped("w", class, "net", "ams")
+		waits.Spec.UnmetPolicy = ipamv1alpha1.UnmetWait
+		n.keep(waits)
+		if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending {
+			t.Fatalf("by class %s the claim is %+v, want it Pending", class, now.Status)
+		}
+		if err := n.platform.Client.Delete(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		if woken := n.waiting.wake(topicsOfClass(other)...); !slices.Contains(woken, requestIn("tenant", "w")) {
+			t.Errorf("woken are %v when class %s goes, want the claim by class %s", woken, other.Name, class)
+		}
+		if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimBound {
+			t.Errorf("by class %s the claim is %+v once class %s is gone; want it Bound", class, now.Status, other.Name)
 		}
 	}
 }

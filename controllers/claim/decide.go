@@ -85,10 +85,13 @@ func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error
 	plan, err := d.resolve(ctx)
 	if waits {
 		byDefault, above := plan.ClassName != "" && d.claim.Spec.ClassName == "", topicsAbove(d.Catalog.View(ctx), plan.ClassName, d.from, d.Directory.Platform())
+		if err != nil { // by a class beside its own, perhaps, or by another one that its pool names
+			above = append(above, topic{kind: defaultTopic})
+		}
 		if byDefault {
 			topics = append(topicsOfDefault(plan.ClassName, d.from, d.Directory.Platform()), more...)
 		}
-		if byDefault || len(above) > 0 { // look once more, now waiting for the pools of the default class, or of the parents, too
+		if byDefault || len(above) > 0 { // look once more, now waiting for all of these, too
 			d.waits.enter(append(topics, above...))
 			plan, err = d.resolve(ctx)
 		}
@@ -116,10 +119,8 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 		return ledger.Block{}, errBehind
 	}
 	var tried []miss
-	candidates := d.few(ctx, plan, d.ordered(plan))
-	if left := len(plan.Candidates) - len(candidates); left > 0 {
-		plan.Passed = left
-	}
+	candidates := d.few(ctx, d.ordered(plan), func(c resolve.Candidate) ledger.Request { return d.request(plan, c) })
+	plan.Passed = len(plan.Candidates) - len(candidates)
 	for _, c := range candidates {
 		request := d.request(plan, c)
 		block, err := d.take(ctx, plan, c)
@@ -201,12 +202,12 @@ func byPlace(candidates []resolve.Candidate, of func(resolve.Candidate) int) []r
 // few are the candidates that are asked, in their order. Each costs a transaction, and a place on a waiting list: a
 // workspace may have any number of pools. Of too many, those come first that would give the claim a block as of memory,
 // which knows what is held for it, and those last that never give the address.
-func (d *decision) few(ctx context.Context, plan resolve.Plan, candidates []resolve.Candidate) []resolve.Candidate {
+func (d *decision) few(ctx context.Context, candidates []resolve.Candidate, request func(resolve.Candidate) ledger.Request) []resolve.Candidate {
 	if len(candidates) <= mostAsked {
 		return candidates
 	}
 	return byPlace(candidates, func(c resolve.Candidate) int {
-		_, err := d.Ledger.Reservations.Preview(ctx, d.request(plan, c))
+		_, err := d.Ledger.Reservations.Preview(ctx, request(c))
 		switch _, excluded := (miss{c, err}).excluded(); {
 		case excluded:
 			return 2
@@ -219,18 +220,26 @@ func (d *decision) few(ctx context.Context, plan resolve.Plan, candidates []reso
 
 // refuse has the claim wait at every candidate that was tried, and nowhere else any more,
 // and says why it does. No room ends the wait at a pool that excludes the address: a change of
-// the pool does, which is one of the claim's topics.
+// the pool does, which is one of the claim's topics. A pool that has room and refuses all the same would wake the
+// claim at once, again and again, and an address space that is not there has no waiting list: then the claim looks again.
 func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
 	var requests []ledger.Request
+	again := plan.Passed > 0 || len(plan.Chain) > 0 && len(tried) == 0
 	for _, m := range tried {
-		if _, excluded := m.excluded(); !excluded {
-			requests = append(requests, d.request(plan, m.Candidate))
+		request := d.request(plan, m.Candidate)
+		_, known := d.Ledger.Pools.Get(request.Pool)
+		switch _, excluded := m.excluded(); {
+		case excluded:
+		case !known, errors.Is(m.err, ledger.ErrMixed):
+			again = true
+		default:
+			requests = append(requests, request)
 		}
 	}
 	refusal := refusal(plan, tried)
 	if !d.waits.at(requests) {
 		refusal.Message = crowded(d.MaxWaits, refusal.Message)
-	} else if plan.Passed > 0 || len(plan.Chain) > 0 && len(tried) == 0 {
+	} else if again {
 		d.waits.anyway()
 	}
 	return refusal

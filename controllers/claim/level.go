@@ -34,7 +34,9 @@ func (m *making) carve(ctx context.Context) (made ledger.Pool, err error) {
 		}
 	}
 	var tried []miss
-	for _, c := range m.plan.Candidates[:min(len(m.plan.Candidates), mostAsked)] {
+	candidates := m.by.few(ctx, m.plan.Candidates, m.request)
+	m.plan.Passed = len(m.plan.Candidates) - len(candidates)
+	for _, c := range candidates {
 		request := m.request(c)
 		made, err = m.carveFrom(ctx, request)
 		if unchecked(err) {

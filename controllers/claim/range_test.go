@@ -3,20 +3,14 @@ package claim
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
-	"github.com/kcp-ipam/ipam/controllers/internal/views"
-	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // holder returns the claim that holds the pool of the network; empty if none does.
@@ -190,104 +184,6 @@ func TestRange_IsRefusedByAClassWithoutPools(t *testing.T) {
 		t.Errorf("answered %s: %s, refused %t; want TargetRejected", reason, message, answer.Refuse)
 	}
 	n.wantBlocks()
-}
-
-// Addresses that are unique within a network are given out in each of them, from one pool.
-func TestSpace_RepeatsAddressesInEachNetwork(t *testing.T) {
-	t.Parallel()
-	flat := gen.Class("overlay", gen.DefaultLength(28))
-	flat.Spec.UniqueWithin = []string{"network"}
-	overlay := readyPool("overlay-pool", "10.0.0.0/24", gen.Backs("overlay"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
-	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, flat, overlay)
-	var got []string
-	for _, claim := range []*ipamv1alpha1.IPClaim{scoped("a", "overlay", "red", ""), scoped("b", "overlay", "blue", ""), scoped("c", "overlay", "red", "")} {
-		preview, err := n.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: true})
-		answer := n.create(claim)
-		if err != nil || preview.Status.AllocatedCIDR != answer.Status.AllocatedCIDR || answer.Status.PoolRef.Name != "overlay-pool" {
-			t.Errorf("%s: the dry run is answered %+v, %v, and the CREATE %+v; want the same, of overlay-pool", claim.Name, preview.Status, err, answer.Status)
-		}
-		n.stored(claim, answer)
-		n.reconcile(claim.Name)
-		got = append(got, answer.Status.AllocatedCIDR)
-	}
-	other, err := n.answered("platform", scoped("a", "overlay", "red", ""))
-	if got = append(got, other.Status.AllocatedCIDR); err != nil || !slices.Equal(got, []string{"10.0.0.0/28", "10.0.0.0/28", "10.0.0.16/28", "10.0.0.0/28"}) {
-		t.Errorf("two networks, the first of them again, and that of another workspace got %v, %v", got, err)
-	}
-	record := gen.Allocation("c", "", "")
-	if err := n.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil || len(record.Spec.Scope) != 1 || record.Spec.Scope["network"].Name != "red" || len(record.Status.ScopeDigest) != 64 {
-		t.Errorf("the record is %+v, %v; want its scope, and the digest of that", record, err)
-	}
-}
-
-// late is a ledger whose memory has an address space still that another replica has retired.
-type late struct {
-	views.Pools
-	space ledger.Pool
-}
-
-func (l late) Get(id ledger.PoolID) (ledger.Pool, bool) {
-	if id == l.space.ID {
-		return l.space, true
-	}
-	return l.Pools.Get(id)
-}
-
-// An address space that has gone a moment ago is made again for the claim that asks for it.
-func TestSpace_IsMadeAgain(t *testing.T) {
-	t.Parallel()
-	flat := gen.Class("overlay", gen.DefaultLength(28))
-	flat.Spec.UniqueWithin = []string{"network"}
-	overlay := readyPool("overlay-pool", "10.0.0.0/24", gen.Backs("overlay"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
-	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, flat, overlay)
-	claim := scoped("a", "overlay", "red", "")
-	space, err := n.ledger.Derived().Space(t.Context(), ledger.PoolID(overlay.UID), "tenant", ledger.Scope{"network": refOf(claim.Spec.Scope["network"])})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.ledger.Pools().Retire(t.Context(), space.ID); err != nil {
-		t.Fatal(err)
-	}
-	n.Ledger.Pools = late{n.ledger.Pools(), space}
-	if answer := n.create(claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
-		t.Errorf("answered %+v, want 10.0.0.0/28", answer)
-	}
-}
-
-// A pool whose classes begin to give its addresses out once in each scope, or end it, serves nobody until its blocks from
-// before are released.
-func TestSpace_IsNotMixedWithBlocksForAll(t *testing.T) {
-	t.Parallel()
-	for name, first := range map[string]bool{"first for all": false, "first in each scope": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			flat, apart := gen.Class("flat", gen.DefaultLength(28)), gen.Class("apart", gen.DefaultLength(28))
-			apart.Spec.UniqueWithin = []string{"network"}
-			pool := readyPool("p", "10.0.0.0/24", gen.Backs("flat"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
-			n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, flat, apart, pool)
-			backs := func(class string) *ipamv1alpha1.IPClaim {
-				change := []byte(`{"spec":{"classNames":["` + class + `"]}}`)
-				if err := n.platform.Client.Patch(t.Context(), pool.DeepCopy(), client.RawPatch(types.MergePatchType, change)); err != nil {
-					t.Fatalf("change the class of the pool to %s: %v", class, err)
-				}
-				return scoped("by-"+class, class, "red", "")
-			}
-			classes := []string{"flat", "apart"}
-			if first {
-				slices.Reverse(classes)
-			}
-			held := backs(classes[0])
-			n.stored(held, n.create(held))
-			n.reconcile(held.Name)
-			if reason, message := reasonOf(n.create(backs(classes[1]))); reason != ipamv1alpha1.ReasonPoolExhausted || !strings.Contains(message, "uniqueWithin") {
-				t.Errorf("answered %s: %s; want that the pool has blocks from before", reason, message)
-			}
-		})
-	}
-}
-
-func refOf(ref ipamv1alpha1.ScopeRef) ledger.ScopeRef {
-	return ledger.ScopeRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
 }
 
 // during runs once, before pools are published.

@@ -42,8 +42,9 @@ func refusedRoom(err error) bool {
 	var excluded *ledger.ExcludedError
 	var frozen *ledger.FrozenError
 	var over *ledger.QuotaError
+	var overlap *ledger.OverlapError
 	return errors.As(err, &exhausted) || errors.As(err, &excluded) || errors.As(err, &frozen) || errors.Is(err, ledger.ErrInUse) ||
-		errors.Is(err, ledger.ErrMixed) || errors.As(err, &over) && over.Class == ""
+		errors.Is(err, ledger.ErrMixed) || errors.As(err, &overlap) || errors.As(err, &over) && over.Class == ""
 }
 
 // overClass reports whether the workspace has what it may have by the class, whatever
@@ -97,7 +98,7 @@ func taken(exact netip.Prefix, tried []miss) string {
 	said := fmt.Sprintf("%s is in use, in part or whole", exact)
 	for _, m := range tried {
 		if cooling, ok := errors.AsType[*ledger.CoolingError](m.err); ok {
-			said = fmt.Sprintf("%s is cooling: %v", exact, cooling)
+			said = fmt.Sprintf("%s: %v", exact, cooling)
 		} else if errors.Is(m.err, ledger.ErrInUse) {
 			return fmt.Sprintf("%s is in use, in part or whole", exact)
 		}
@@ -144,6 +145,9 @@ func say(tried []miss) string {
 		said[i] = fmt.Sprintf("pool %q: %v", m.Pool.Name, m.err)
 		if errors.Is(m.err, ledger.ErrMixed) {
 			said[i] = fmt.Sprintf("pool %q: its classes have changed in uniqueWithin, and it still has blocks from before: release those first, or use another pool", m.Pool.Name)
+		}
+		if _, overlaps := errors.AsType[*ledger.OverlapError](m.err); overlaps {
+			said[i] = fmt.Sprintf("pool %q: another pool of its addressDomain overlaps it, so that it can have no address spaces; use another pool, or a CIDR of its own", m.Pool.Name)
 		}
 		if over, ok := errors.AsType[*ledger.QuotaError](m.err); ok && over.Class != "" {
 			return fmt.Sprintf("class %q: %v", over.Class, over)

@@ -28,7 +28,7 @@ type topicKind uint8
 
 const (
 	classTopic   topicKind = iota // the class of this name
-	defaultTopic                  // which class is the default
+	defaultTopic                  // any class: which one is the default, for one
 	poolTopic                     // the pool of this name
 	backingTopic                  // the pools of a workspace that name this class
 	labelTopic                    // the pools of a workspace, whatever their name

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -59,6 +60,24 @@ type lists struct {
 
 	mu sync.Mutex
 	at map[ledger.PoolID][]ledger.ClaimID
+}
+
+// agenda notes which claims are to look again later.
+type agenda struct {
+	inbox.Queue
+	later []string
+}
+
+// noteLooks replaces the queue of a scene by one that notes these claims.
+func noteLooks(s *scene) *agenda {
+	a := &agenda{Queue: s.Queue}
+	s.Queue = a
+	return a
+}
+
+func (a *agenda) AddAfter(claim mcreconcile.Request, after time.Duration) {
+	a.later = append(a.later, claim.Name)
+	a.Queue.AddAfter(claim, after)
 }
 
 // noteWaits returns the waits of a ledger, which are noted from then on.

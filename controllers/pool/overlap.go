@@ -86,12 +86,16 @@ func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv
 	}
 }
 
-// onClass requeues the pools of the platform that name a class that changed, and the root pools that have addresses of it.
+// onClass requeues the pools of the platform that name a class that changed, the root pools that have addresses of it, and the
+// children that wait for one of them: a pool has none while its class gives its addresses out in address spaces.
 func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) feed.EventHandler {
 	wake := func(ctx context.Context, class client.Object, q inbox.Queue) {
 		platform := r.Directory.Platform()
 		for _, pool := range r.Catalog.View(ctx).Backing(platform, class.GetName()) {
 			r.wakeRoots(q, platform.Cluster, pool)
+			for _, child := range r.waiting.on(platform, pool.Name) {
+				q.Add(child)
+			}
 			q.Add(inbox.Request(r.Directory.Engaged(platform.Cluster), client.ObjectKey{Name: pool.Name}))
 		}
 	}

@@ -2,17 +2,21 @@ package pool
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -60,5 +64,30 @@ func TestReportDiffering(t *testing.T) {
 		if (said != nil) != step.differ || said != nil && (said.Reason != string(ipamv1alpha1.ReasonUniqueWithinDiffers) || !strings.Contains(said.Message, `class "vrf" within network`)) {
 			t.Errorf("of classes %v the pool says %+v; want that they differ: %t", step.classes, said, step.differ)
 		}
+	}
+}
+
+// A child is refused while a class gives the addresses of its parent out in address spaces. When the class goes, the child is looked at,
+// beside the parent itself.
+func TestOnClass_WakesTheChildren(t *testing.T) {
+	vrf := gen.Class("vrf", gen.UniqueWithin("network"))
+	platform := testbed.NewWorkspace(t)
+	platform.Client = testbed.NewClient(t).WithObjects(gen.Pool("p", gen.Backs("vrf"))).WithIndex(&ipamv1alpha1.IPPool{}, catalog.ByClass, catalog.IndexPoolByClass).Build()
+	known := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
+	r := &Reconciler{Options: Options{Directory: known, Catalog: &catalog.Catalog{Clusters: testbed.Clusters{"": platform}, Directory: known}}}
+	child := gen.Pool("child", gen.ChildOf("p", 24))
+	child.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:ipam"}
+	waits := inbox.Request("w", client.ObjectKeyFromObject(child))
+	r.waiting.enter(waits, waitOf(child, "w"))
+	queue := inbox.NewQueue("")
+	t.Cleanup(queue.ShutDown)
+	r.onClass("", platform).Delete(t.Context(), event.DeleteEvent{Object: vrf}, queue)
+	var woken []mcreconcile.Request
+	for queue.Len() > 0 {
+		request, _ := queue.Get()
+		woken = append(woken, request)
+	}
+	if len(woken) != 2 || !slices.Contains(woken, waits) {
+		t.Errorf("woken are %v; want the pool and its child", woken)
 	}
 }
