@@ -40,7 +40,7 @@ func (a *Adopter) Complete(ctx context.Context, in ledger.ClusterName, claim *ip
 		if err != nil || !s.mayBe(owner, pool.Name, cidr) || !whole || failed != nil {
 			return
 		}
-		id, shown := catalog.ShownID(pool, owner)
+		id, shown := catalog.ShownID(pool, owner, a.Directory.Platform().Cluster)
 		if !shown {
 			return
 		}

@@ -100,13 +100,13 @@ func (a *Adopter) survey(ctx context.Context) (*world, error) {
 
 // look adds a pool to the world, and to what is lost if it is.
 func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipamv1alpha1.IPPool) error {
-	p, err := read(w.known(cluster, found), w.Directory.Workspace(cluster))
+	p, err := read(w.known(cluster, found), w.Directory.Workspace(cluster), w.Directory.Platform().Cluster)
 	if err != nil { // the system writes no such status, and the ledger has no such pool
 		log.FromContext(ctx).Error(err, "an IPPool is left out: it may have been stored past all policies")
 		return nil
 	}
-	if p == nil || p.derived != nil && p.derived.Workspace == "" && cluster != w.Directory.Platform().Cluster {
-		return nil // one that all workspaces share is the platform's
+	if p == nil {
+		return nil
 	}
 	w.add(p)
 	misses, err := w.misses(ctx, p.id, found.Status)
@@ -195,8 +195,8 @@ func (w *world) find(from ledger.ClusterName, ref ipamv1alpha1.PoolRef) *pool {
 
 // read takes from an IPPool the facts that a ledger has to have. It is nil if the IPPool says that the system has made it, and has no
 // status: it may be anybody's.
-func read(object *ipamv1alpha1.IPPool, owner directory.Workspace) (*pool, error) {
-	id, ok := catalog.ShownID(object, owner.Cluster)
+func read(object *ipamv1alpha1.IPPool, owner directory.Workspace, platform ledger.ClusterName) (*pool, error) {
+	id, ok := catalog.ShownID(object, owner.Cluster, platform)
 	if !ok {
 		return nil, nil
 	}

@@ -15,7 +15,7 @@ func (p *pass) derived(ctx context.Context) error {
 	if !p.pool.DeletionTimestamp.IsZero() || p.odd != nil {
 		return nil //nolint:nilerr // What cannot be read stays as it is.
 	}
-	id, shown := catalog.ShownID(p.pool, p.owner.Cluster)
+	id, shown := catalog.ShownID(p.pool, p.owner.Cluster, p.Directory.Platform().Cluster)
 	if p.id != "" {
 		id = p.id
 	}

@@ -2,6 +2,8 @@ package pool
 
 import (
 	"context"
+	"iter"
+	"slices"
 	"testing"
 	"time"
 
@@ -197,5 +199,70 @@ func TestDerived_TheFullestAddressSpaceCounts(t *testing.T) {
 	pool := s.pool(t, "root")
 	if used, said := inUse(pool); pool.Status.Spaces != 2 || pool.Status.Capacity.Allocated != "2" || !used {
 		t.Errorf("spaces = %d, allocated %s, InUse %t %q; want 2 spaces, the fullest with 2 addresses, in use", pool.Status.Spaces, pool.Status.Capacity.Allocated, used, said)
+	}
+}
+
+// lists counts how often blocks are listed.
+type lists struct {
+	views.Blocks
+	count int
+}
+
+func (l *lists) List(ctx context.Context, o allocator.ListOptions) iter.Seq2[ledger.Block, error] {
+	l.count++
+	return l.Blocks.List(ctx, o)
+}
+
+// The blocks in address spaces of other workspaces are counted, and not listed: there may be any number of these address spaces, and
+// the status of a pool is written several times a second.
+func TestDerived_AddressSpacesOfOthersAreNotListed(t *testing.T) {
+	s := newDerivedScene(t)
+	counted := &lists{Blocks: s.alloc}
+	s.Ledger.Blocks = counted
+	for _, in := range []ledger.ClusterName{"a", "b", "c", "w"} {
+		space, err := s.alloc.Derived().Space(t.Context(), "uid-of-root", in, network("n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		holder := ledger.Holder{Claim: ledger.ClaimID(in), Cluster: in, Namespace: "default", Name: "of-" + string(in)}
+		if _, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holder}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.pool(t, "root")
+	counted.count = 0
+	_, err := s.Reconcile(t.Context(), inbox.Request("w", client.ObjectKey{Name: "root"}))
+	if err != nil || counted.count != 2 {
+		t.Errorf("a pass lists blocks %d times, %v; want those of the pool and of the address space of its workspace", counted.count, err)
+	}
+	if used, said := inUse(s.pool(t, "root")); !used || said != "the pool holds 4 blocks, of claim default/of-w and 3 others" {
+		t.Errorf("InUse = %t, %q; want 4 blocks, with the one of the workspace by name", used, said)
+	}
+}
+
+// compares notes which pools the ledger was compared with a status of.
+type compares struct {
+	adopted
+	ids []ledger.PoolID
+}
+
+func (c *compares) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha1.IPPoolStatus) (bool, error) {
+	c.ids = append(c.ids, id)
+	return c.adopted.Whole(ctx, id, shown)
+}
+
+// A workspace shows a pool that all workspaces share, with a status that was stored past all policies. The platform's pool is not
+// compared with that: it would be found to lack something, and freeze.
+func TestDerived_AStatusOfTheSharedPool(t *testing.T) {
+	shared := ledger.Derived{Class: "net", Scope: network("a")}
+	forged := made("net", "a")
+	forged.Status.ScopeDigest, forged.Status.AllocatedCIDR = ledger.Digest(shared.ID()), "10.0.9.0/24"
+	s := newDerivedScene(t, forged)
+	noted := &compares{}
+	s.Adoption = noted
+	s.pool(t, forged.Name)
+	s.pool(t, "root")
+	if slices.Contains(noted.ids, shared.ID()) {
+		t.Errorf("compared were %v, with the pool that all share", noted.ids)
 	}
 }

@@ -95,7 +95,7 @@ func (p *pass) whole(ctx context.Context) error {
 		return fmt.Errorf("list the pools of the workspace: %w", err)
 	}
 	for i := range others.Items {
-		id, ok := catalog.ShownID(&others.Items[i], p.owner.Cluster)
+		id, ok := catalog.ShownID(&others.Items[i], p.owner.Cluster, p.Directory.Platform().Cluster)
 		if !ok {
 			continue // it never had a CIDR
 		}

@@ -34,6 +34,10 @@ func (u usage) describe(ctx context.Context) (string, error) {
 	total := 0
 	for _, of := range append(u.spaces(entered), entered) {
 		capacity, _ := u.ledger.Pools.Capacity(of.ID)
+		if ledger.IsAddressSpace(of.ID) && (of.Derived.Workspace != u.workspace || len(names) >= named) {
+			total += capacity.Blocks // of holders that are not named: there may be ten thousand such address spaces
+			continue
+		}
 		own, idle, err := u.holders(ctx, of.ID)
 		if err != nil {
 			return "", err

@@ -67,13 +67,16 @@ func Idle(used Used, kin Kin, p ledger.Pool) (idle bool, changes int64) {
 func keeps(c ledger.Capacity) bool { return c.Blocks > 0 || !c.NextRelease.IsZero() }
 
 // ShownID returns the ID by which the ledger knew a pool of a workspace when its status was written: the word of the system, also if
-// the ledger has lost the pool since. ok is false for a derived pool that has no status.
-func ShownID(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) (id ledger.PoolID, ok bool) {
+// the ledger has lost the pool since. ok is false for a derived pool that has no status. A pool that all workspaces share is the
+// platform's: the status of one in another workspace is nobody's word.
+func ShownID(pool *ipamv1alpha1.IPPool, owner, platform ledger.ClusterName) (id ledger.PoolID, ok bool) {
 	if pool.Spec.ClassRef == nil {
 		return ledger.PoolID(pool.UID), true
 	}
-	for _, id := range DerivedIDs(pool, owner) {
-		if pool.Status.ScopeDigest == ledger.Digest(id) {
+	scope, class := resolve.LedgerScope(pool.Spec.Scope), pool.Spec.ClassRef.Name
+	for _, of := range []ledger.ClusterName{owner, ""} {
+		id := ledger.DerivedID(class, of, scope)
+		if (of != "" || owner == platform) && pool.Status.ScopeDigest == ledger.Digest(id) {
 			return id, true
 		}
 	}
