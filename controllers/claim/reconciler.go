@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,6 +56,7 @@ type Reconciler struct {
 	announced announced
 	started   func() time.Time // when the first was reconciled: a replica may stand by for long
 	memory    memory           // of what the cache does not show
+	taking    sync.Mutex       // held while it is found out whether a block is to be taken back
 	maker     record.Maker
 }
 

@@ -37,6 +37,10 @@ func (p *pass) unbacked(ctx context.Context) error {
 	if p.slot.own() || p.clock.Since(p.claim.CreationTimestamp.Time) < promise.Grace || !p.memory.lacks(p.claim.UID, shown) {
 		return kept
 	}
+	if !p.taking.TryLock() {
+		return kept // one worker at a time lists all pools for that, so that many such claims leave the others to everybody else
+	}
+	defer p.taking.Unlock()
 	if err := p.shown.forged(ctx); err != nil {
 		log.FromContext(ctx).Info("a block that the ledger does not have is not taken back yet", "prefix", shown, "why", err.Error())
 		return kept

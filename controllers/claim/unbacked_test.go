@@ -101,6 +101,23 @@ func TestUnbacked_IsTakenBack(t *testing.T) {
 	f.wantBlocks("10.0.0.0/28 bound other", "10.0.0.16/28 bound uid-of-forged")
 }
 
+// To find out whether a block is to be taken back takes a list of all pools. So such claims wait for one another, and occupy one worker.
+func TestUnbacked_OneAtATime(t *testing.T) {
+	t.Parallel()
+	f := forge(t, "waits")
+	f.taking.Lock()
+	f.Complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) {
+		t.Error("the pools are listed while another worker does so")
+		return true, nil
+	}
+	f.keeps("another claim is looked into")
+	f.Complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil }
+	f.taking.Unlock()
+	if got := f.look(3 * time.Hour).Status.AllocatedCIDR; got != "" {
+		t.Errorf("the claim shows %s once no other is looked into; want nothing", got)
+	}
+}
+
 // A finalizer of a user keeps a claim for as long as the user likes, and the claim shows another's block no longer for that.
 // One that has its block shows it to the end.
 func TestUnbacked_WhileAFinalizerKeepsTheClaim(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// glance is how often a range is looked at that is about to be empty.
+	// glance is how often memory is looked at.
 	glance = 50 * time.Millisecond
 	// followTime is how long memory may take to follow another replica.
 	followTime = 500 * time.Millisecond
@@ -48,7 +48,7 @@ func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *i
 		return c.foresee(ctx, p, in)
 	}
 	var last []occupant
-	err = poll.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
+	err = door.Await(ctx, func(ctx context.Context) (bool, error) {
 		left, stays, err := c.settle(ctx, p)
 		if ctx.Err() != nil {
 			return false, err

@@ -122,6 +122,19 @@ func TestCloseRange_AnUnsettledRelease(t *testing.T) {
 	}
 }
 
+// While nobody can tell, the looks at a range become rare: each asks for all that may be inside, and a user may send many DELETEs.
+func TestCloseRange_LooksMoreAndMoreSeldom(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	s.bind(p, "gone")
+	s.away = true
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := s.CloseRange(ctx, tenant, claim, false); !errors.Is(err, context.DeadlineExceeded) || s.asked.Load() > 6 {
+		t.Errorf("CloseRange = %v after %d questions; want that it goes on to the end, and 6 at most", err, s.asked.Load())
+	}
+}
+
 // A range below that another claim holds counts, even if it is empty.
 func TestCloseRange_AnEmptyRangeInside(t *testing.T) {
 	s := newScene(t)

@@ -157,6 +157,25 @@ func TestSweep_IdlePoolsOfAWorkspaceThatNobodySawLeave(t *testing.T) {
 	}
 }
 
+// A pool that is older than the endpoint slice stays, as its workspace may be on a shard that is away, and is in no slice that was made
+// since: when the shard is back, the IPPool shows the addresses.
+func TestSweep_IdlePoolsOlderThanTheEndpointSlice(t *testing.T) {
+	s := newScene(t)
+	p := s.network("net", "a", "root", 24)
+	s.sweeps()
+	s.clock.Step(DefaultIdle)
+	s.bound, s.verdict, s.since = false, live.Unbound, p.RegisteredAt.Add(time.Minute)
+	for range 3 {
+		s.sweep(t.Context())
+		req, _ := s.queue.Get()
+		if _, err := s.Reconcile(t.Context(), req); !errors.Is(err, errUnseen) || !s.known(p) {
+			t.Fatalf("Reconcile = %v, known: %t; want errUnseen and the pool", err, s.known(p))
+		}
+		s.queue.Done(req)
+		s.clock.Step(live.Absence)
+	}
+}
+
 // A pool of the platform that nobody holds is retired with its address spaces, and these go by themselves, too.
 func TestSweep_AddressSpaces(t *testing.T) {
 	s := newScene(t)

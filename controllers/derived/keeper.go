@@ -139,7 +139,8 @@ func (k *Keeper) seek(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool,
 	if err != nil {
 		return nil, nil, err
 	}
-	left := k.absences.confirm(p.Cluster, answer.Verdict, k.Clock.Now())
+	left := k.absences.confirm(p.Cluster, answer.Verdict, k.Clock.Now()) &&
+		p.RegisteredAt.After(answer.Since.Add(time.Second)) // else its shard may be away, and not in an endpoint slice that was made since
 	switch {
 	case left, (answer.Verdict == live.Unbound || answer.Verdict == live.NoEndpoint) && k.Departed(p.Cluster):
 		return nil, nil, nil // kcp has deleted all that was bound there

@@ -2,6 +2,7 @@ package derived
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,13 +35,15 @@ type scene struct {
 	workspace client.Client
 	clock     *clocktesting.FakeClock
 	verdict   live.Verdict // of the servers, if it is not Unknown
+	since     time.Time    // when the endpoint slice was made
 	away      bool         // no server answers
 	departed  bool
 	compared  bool // and the ledger has lost nothing
 	bound     bool
 	lost      bool // a pool that a claim shows
 	cooldown  time.Duration
-	meanwhile func() // runs once, before the servers answer next
+	asked     atomic.Int32 // how often the servers were asked
+	meanwhile func()       // runs once, before the servers answer next
 }
 
 func newScene(t *testing.T, objects ...client.Object) *scene {
@@ -82,8 +85,9 @@ func (s *scene) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error
 		s.meanwhile = nil
 		do()
 	}
+	s.asked.Add(1)
 	if s.away || s.verdict != live.Unknown {
-		return live.Answer{Verdict: s.verdict}, nil
+		return live.Answer{Verdict: s.verdict, Since: s.since}, nil
 	}
 	if h.Cluster != tenant {
 		return live.Answer{Verdict: live.Alive}, nil

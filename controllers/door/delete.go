@@ -6,16 +6,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
+
+// pauses are those between two looks at the releases that a DELETE waits for. Most end within the first. Each look may ask servers and
+// ledger a hundred times, and users may send many such DELETEs: so the pauses grow.
+var pauses = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 6, Cap: time.Second}
+
+// Await calls look for a DELETE that waits, until look reports that the wait has ended, or fails, or until ctx ends. It returns the error.
+func Await(ctx context.Context, look func(context.Context) (ended bool, err error)) error {
+	return pauses.DelayFunc().Until(ctx, true, false, look)
+}
 
 // Drainer knows the pools that are about to be empty. It is safe for concurrent use.
 type Drainer interface {

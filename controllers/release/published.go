@@ -3,10 +3,8 @@ package release
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	poll "k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -62,9 +60,6 @@ func (c *Controller) look(ctx context.Context, h ledger.Holder) (live.Answer, er
 	return answer, nil
 }
 
-// glance is how often a release is settled again that somebody waits for.
-const glance = 50 * time.Millisecond
-
 var _ door.Releaser = (*Controller)(nil)
 
 // Released implements door.Releaser. It settles the release once more for as long as ctx lasts: another replica, or the hint
@@ -72,7 +67,7 @@ var _ door.Releaser = (*Controller)(nil)
 func (c *Controller) Released(ctx context.Context, in ledger.ClusterName, of *ipamv1alpha1.IPAllocation) (gone bool, err error) {
 	name, uid := of.HeldBy()
 	holder := ledger.Holder{Claim: ledger.ClaimID(uid), Cluster: in, Namespace: of.Namespace, Name: name}
-	waitErr := poll.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
+	waitErr := door.Await(ctx, func(ctx context.Context) (bool, error) {
 		var done bool
 		gone, done, err = c.released(ctx, holder, of)
 		return done, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,7 +94,7 @@ func TestReleased_TakesNothingAwayInDoubt(t *testing.T) {
 	record := gen.Allocation("c", "p", "10.0.0.0/28")
 	s := newScene(t, record)
 	s.oracle.answer = live.Answer{Verdict: live.Unknown, Client: s.workspace}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*glance)
+	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
 	defer cancel()
 	if gone, err := s.Released(ctx, "w", record); gone || err == nil || s.record(t) == nil || s.ledger.released {
 		t.Errorf("Released = %t, %v; want an error, and record and block as they were", gone, err)
