@@ -154,7 +154,9 @@ func (b bind) secured(v space.View, fence int64) []store.Change {
 	if fence == 0 {
 		return nil
 	}
-	return []store.Change{store.CheckKey(v.Keys.Quota(b.Class, b.Holder.Cluster)).At(fence, engine.ErrAgain)}
+	same := v.Keys.PutQuota(b.Class, b.Holder.Cluster).At(fence, engine.ErrAgain)
+	same.Verb = store.Stays
+	return []store.Change{same}
 }
 
 // stamped puts the fence of a limit of the request's class, if there is one, so that other Allocators notice the bind. A

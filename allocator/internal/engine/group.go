@@ -220,13 +220,13 @@ func (g *group) changes() iter.Seq[*store.Change] {
 }
 
 // entries returns the changes for memory, which were committed at the revision. A fence that was not compared may
-// have been put by others since memory has seen it: the watch brings it.
+// have been put by others since memory has seen it, under which they have written what memory lacks: the watch brings it.
 func (g *group) entries(revision int64) (entries []*store.Entry) {
 	for c := range g.changes() {
-		blind := c.Common && c.Was == store.Any
-		if c.Entry != nil && c.Verb != store.Stays && !blind {
-			entries = append(entries, c.Committed(revision))
+		if c.Entry == nil || c.Verb == store.Stays || c.Was == store.Any && c.Entry.IsFence() {
+			continue
 		}
+		entries = append(entries, c.Committed(revision))
 	}
 	return entries
 }

@@ -21,6 +21,9 @@ type Entry struct {
 	Damage     error  // why the key or its value cannot be read
 }
 
+// IsFence reports whether the key is a fence of what lies in several spaces. Not their heads guard it, but who compares it.
+func (e *Entry) IsFence() bool { return e.Kind == RootsKey || e.Kind == QuotaKey }
+
 // deleted is the entry of a key that is gone.
 func deleted(k Keys, kv *mvccpb.KeyValue) Entry {
 	key := string(kv.Key)

@@ -74,6 +74,12 @@ var general = []Mutant{
 		New:  "",
 	},
 	{
+		Name: "a fence that was put and not compared is known at once",
+		File: "allocator/internal/engine/group.go",
+		Old:  " || c.Was == store.Any && c.Entry.IsFence() {",
+		New:  " {",
+	},
+	{
 		Name: "a draft keeps its room when another writer's changes come in",
 		File: "allocator/internal/space/apply.go",
 		Old:  "drafted := s.draft.giveUp(s)",
