@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,6 +125,87 @@ func TestReread_AHoldThatAnotherHasTaken(t *testing.T) {
 	l.sameAsLedger(behind.Allocator)
 	if b, err := behind.Bind(t.Context(), request("p", "waits", 28)); err != nil || b.Prefix != prefix("10.0.0.16/28") {
 		t.Errorf("Bind = %s, %v; want 10.0.0.16/28", b.Prefix, err)
+	}
+	l.sameAsLedger(behind.Allocator)
+}
+
+// pausingKV is an etcd that keeps the next read of all spaces waiting. The read is as of a revision from before.
+type pausingKV struct {
+	clientv3.KV
+	spaces        string
+	armed         atomic.Bool
+	reached, goOn chan struct{}
+}
+
+func (kv *pausingKV) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if key == kv.spaces && kv.armed.CompareAndSwap(true, false) {
+		close(kv.reached)
+		<-kv.goOn
+	}
+	return kv.KV.Get(ctx, key, opts...)
+}
+
+// While the ledger is read again, this Allocator goes on writing in the spaces where it has missed nothing. The older reading does not
+// undo the leases and the reservations that begin and end meanwhile.
+func TestReread_KeepsTheNotesOfItsOwnWrites(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.pool("q", "10.1.0.0/24")
+	watch := &cutter{Watcher: l.etcd.Client().Watcher}
+	kv := &pausingKV{KV: l.etcd.Client().KV, spaces: l.keys.Spaces(), reached: make(chan struct{}), goOn: make(chan struct{})}
+	behind := &fixture{Allocator: l.through(kv, watch), t: t, etcd: l.etcd}
+	until := time.Now().Add(time.Hour)
+	for _, name := range []string{"leased", "let"} {
+		behind.bind(request("p", name, 28))
+	}
+	behind.retain("let", until)
+	web := behind.reserve(reservation("web", 28))
+	kv.armed.Store(true)
+	watch.set(true)
+	l.bind(request("q", "unseen", 28))
+	missed := l.bind(request("q", "unseen, too", 28))
+	if _, err := l.etcd.Client().Compact(t.Context(), missed.Revision); err != nil {
+		t.Fatalf("etcd Compact: %v", err)
+	}
+	watch.set(false)
+	<-kv.reached
+	behind.retain("leased", until)
+	behind.free("let")
+	_, _, err := behind.Reservations().Confirm(t.Context(), confirmation(web, "uid"))
+	l.must(err)
+	db := behind.reserve(reservation("db", 28))
+	close(kv.goOn)
+	behind.catchUp(t)
+	if due, _ := behind.Retained().Due(until); len(due) != 1 || due[0].Claim != "leased" {
+		t.Errorf("the leases of %v are over, want that of leased", due)
+	}
+	if behind.Reservations().Has(web.Holder.Claim) || !behind.Reservations().Has(db.Holder.Claim) {
+		t.Errorf("reservations of each workspace: %v, want that of db alone", behind.Reservations().Count())
+	}
+	l.sameAsLedger(behind.Allocator)
+}
+
+// The leases and the reservations of a space that has gone while nobody told this Allocator are gone with it.
+func TestReread_ForgetsTheNotesOfASpaceThatIsGone(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.pool("q", "10.1.0.0/24")
+	behind, watch := l.behind()
+	l.bind(request("p", "let", 28))
+	l.retain("let", time.Now())
+	web := l.reserve(reservation("web", 28))
+	behind.catchUp(t)
+	l.missed(behind, watch, func() ledger.Block {
+		l.free("let")
+		l.free(web.Holder.Claim)
+		l.must(l.Pools().Retire(t.Context(), "p"))
+		return l.bind(request("q", "c", 28))
+	})
+	if due, next := behind.Retained().Due(time.Now()); len(due) > 0 || !next.IsZero() {
+		t.Errorf("leases of %v, the next one until %s; want none", due, next)
+	}
+	if n := behind.Reservations().Count(); len(n) > 0 {
+		t.Errorf("reservations of each workspace: %v, want none", n)
 	}
 	l.sameAsLedger(behind.Allocator)
 }

@@ -15,8 +15,6 @@ type image struct {
 	spaces   map[ledger.SpaceID]*space.Space
 	fences   map[ledger.ClusterName]int64
 	quotas   map[space.Account]int64
-	reserved *space.Reserved
-	leases   map[ledger.Position]ledger.Lease
 	damage   space.Damage // of the records of pools
 	leader   string
 }
@@ -33,7 +31,7 @@ func (f follower) load(ctx context.Context) error {
 
 // snapshot reads the ledger as of one revision.
 func (f follower) snapshot(ctx context.Context) (*image, error) {
-	im := &image{spaces: map[ledger.SpaceID]*space.Space{}, fences: map[ledger.ClusterName]int64{}, quotas: map[space.Account]int64{}, reserved: &space.Reserved{}, leases: map[ledger.Position]ledger.Lease{}, damage: space.Damage{}}
+	im := &image{spaces: map[ledger.SpaceID]*space.Space{}, fences: map[ledger.ClusterName]int64{}, quotas: map[space.Account]int64{}, damage: space.Damage{}}
 	revision, err := f.store.Snapshot(ctx, func(e *store.Entry) { f.image(im, e) })
 	im.revision = revision
 	return im, err
@@ -52,14 +50,7 @@ func (f follower) image(im *image, e *store.Entry) {
 		im.fences[e.Cluster] = e.Revision
 	case store.QuotaKey:
 		im.quotas[space.Account{Class: e.Class, Cluster: e.Cluster}] = e.Revision
-	case store.BlockKey:
-		at := ledger.Position{Space: e.Space, Prefix: e.Prefix}
-		if lease, ok := space.LeaseOf(e.Block); ok {
-			im.leases[at] = lease
-		}
-		im.reserved.Put(at, e.Block)
-		im.apply(f.Table, e)
-	case store.HeadKey:
+	case store.BlockKey, store.HeadKey:
 		im.apply(f.Table, e)
 	case store.LeaderKey:
 		im.leader = e.Leader
@@ -115,8 +106,6 @@ func (f follower) install(im *image) {
 		f.Table.Quotas.Fenced(to, revision)
 	}
 	f.Table.Quotas.KeepFences(im.quotas, im.revision)
-	f.Table.Reservations.Reset(im.reserved)
-	f.Table.Leases.Reset(im.leases)
 	f.Table.SetDamage(im.damage)
 	f.leader.Store(new(im.leader))
 	f.Watched.advance(im.revision)

@@ -75,6 +75,8 @@ func (s *Space) apply(e *store.Entry) {
 func (s *Space) applyBlock(e *store.Entry) {
 	if s.reading == nil {
 		s.Table.noteBlock(ledger.Position{Space: s.ID, Prefix: e.Prefix}, e.Block)
+	} else {
+		s.reading.noteBlock(e.Prefix, e.Block)
 	}
 	switch had := s.Blocks.has(e.Prefix); {
 	case e.Put && !had:

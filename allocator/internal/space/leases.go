@@ -2,6 +2,9 @@ package space
 
 import (
 	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +34,7 @@ type Leases struct {
 	News chan struct{}
 
 	mu    sync.Mutex
-	held  map[ledger.Position]*term
+	held  map[ledger.SpaceID]map[netip.Prefix]*term
 	queue *btree.BTreeG[*term]
 }
 
@@ -47,14 +50,14 @@ func (t *term) less(than *term) bool {
 }
 
 func newLeases() Leases {
-	return Leases{News: make(chan struct{}, 1), held: map[ledger.Position]*term{}, queue: btree.NewG(32, (*term).less)}
+	return Leases{News: make(chan struct{}, 1), held: map[ledger.SpaceID]map[netip.Prefix]*term{}, queue: btree.NewG(32, (*term).less)}
 }
 
 // Put notes that a block has a lease.
 func (l *Leases) Put(at ledger.Position, lease ledger.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	old, held := l.held[at]
+	old, held := l.held[at.Space][at.Prefix]
 	if held && old.Lease == lease {
 		return
 	}
@@ -71,16 +74,23 @@ func (l *Leases) Remove(at ledger.Position) {
 
 // forget is called with mu held.
 func (l *Leases) forget(at ledger.Position) {
-	if old, held := l.held[at]; held {
-		l.queue.Delete(old)
-		delete(l.held, at)
+	old, held := l.held[at.Space][at.Prefix]
+	if !held {
+		return
+	}
+	l.queue.Delete(old)
+	if delete(l.held[at.Space], at.Prefix); len(l.held[at.Space]) == 0 {
+		delete(l.held, at.Space)
 	}
 }
 
 // add is called with mu held.
 func (l *Leases) add(at ledger.Position, lease ledger.Lease) {
 	t := &term{Lease: lease, tell: lease.Until, at: at}
-	l.held[at] = t
+	if l.held[at.Space] == nil {
+		l.held[at.Space] = map[netip.Prefix]*term{}
+	}
+	l.held[at.Space][at.Prefix] = t
 	l.queue.ReplaceOrInsert(t)
 	if first, _ := l.queue.Min(); first.at != at {
 		return
@@ -91,15 +101,11 @@ func (l *Leases) add(at ledger.Position, lease ledger.Lease) {
 	}
 }
 
-// Reset replaces all leases.
-func (l *Leases) Reset(now map[ledger.Position]ledger.Lease) {
+// in lists the blocks of a space that have a lease.
+func (l *Leases) in(id ledger.SpaceID) []netip.Prefix {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	clear(l.held)
-	l.queue.Clear(false)
-	for at, lease := range now {
-		l.add(at, lease)
-	}
+	return slices.Collect(maps.Keys(l.held[id]))
 }
 
 // Tell returns the holders whose leases are over, and the end of the next lease; zero: there is none.

@@ -3,16 +3,31 @@ package space
 import (
 	"math/big"
 	"net/netip"
+	"slices"
 	"unique"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // reading collects the owners of a space that is being read. There may be millions of blocks, most of them
 // of few owners: their addresses are added up once, at the end.
 type reading struct {
-	held   map[share]int64 // how many blocks
-	latest owners          // of the last block; the next one often has the same
+	held   map[share]int64               // how many blocks
+	latest owners                        // of the last block; the next one often has the same
+	noted  map[netip.Prefix]store.Record // blocks that have a lease, or reservations
+}
+
+// noteBlock keeps a block that the table has to know, when the reading is published.
+func (d *reading) noteBlock(prefix netip.Prefix, r store.Record) {
+	if _, leased := LeaseOf(r); leased || slices.ContainsFunc(r.Holdings, isReservation) {
+		d.noted[prefix] = r
+	}
+}
+
+func isReservation(h store.Holding) bool {
+	_, is := ledger.ReservedBy(h.Claim)
+	return is
 }
 
 // share is the blocks of one owner that are of one size.

@@ -16,6 +16,7 @@ func (s *Space) ReplaceBy(fresh *Space) {
 	old := s.Room.Pools
 	s.Known, s.Head, s.Room.Pools, s.Damage, s.Stale = fresh.Known, fresh.Head, fresh.Room.Pools, fresh.Damage, false
 	s.replaceBlocks(fresh)
+	s.Table.renote(s.ID, fresh.reading.noted)
 	for _, p := range s.Room.Pools {
 		p.In = s
 		for prefix := range s.Room.reserved.all() {
@@ -76,6 +77,7 @@ func (s *Space) Close() {
 	s.Gone = true
 	s.Head = store.Head{}
 	s.replaceBlocks(NewSpace(s.Table, s.ID))
+	s.Table.renote(s.ID, nil)
 	for _, p := range slices.Clone(s.Room.Pools) {
 		s.removePool(p.ID)
 	}

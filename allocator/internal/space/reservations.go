@@ -2,6 +2,8 @@ package space
 
 import (
 	"maps"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,7 +32,7 @@ const minTold = 1024
 // have both for a moment. The zero value is empty.
 type Reserved struct {
 	of map[ledger.ClusterName]map[ledger.ClaimID]tenures
-	at map[ledger.Position][]ledger.ClaimID
+	at map[ledger.SpaceID]map[netip.Prefix][]ledger.ClaimID
 }
 
 // tenures are since when a reservation has each of its blocks, as far as memory goes back.
@@ -39,7 +41,7 @@ type tenures map[ledger.Position]time.Time
 // Put notes the block at a place. Its reservations are those of its holders.
 func (r *Reserved) Put(at ledger.Position, block store.Record) {
 	before := map[ledger.ClaimID]time.Time{}
-	for _, id := range r.at[at] {
+	for _, id := range r.at[at.Space][at.Prefix] {
 		c, _ := ledger.ReservedBy(id)
 		before[id] = r.of[c][id][at]
 	}
@@ -57,7 +59,7 @@ func (r *Reserved) Put(at ledger.Position, block store.Record) {
 
 func (r *Reserved) add(at ledger.Position, c ledger.ClusterName, id ledger.ClaimID, since time.Time) {
 	if r.of == nil {
-		r.of, r.at = map[ledger.ClusterName]map[ledger.ClaimID]tenures{}, map[ledger.Position][]ledger.ClaimID{}
+		r.of, r.at = map[ledger.ClusterName]map[ledger.ClaimID]tenures{}, map[ledger.SpaceID]map[netip.Prefix][]ledger.ClaimID{}
 	}
 	if r.of[c] == nil {
 		r.of[c] = map[ledger.ClaimID]tenures{}
@@ -66,15 +68,20 @@ func (r *Reserved) add(at ledger.Position, c ledger.ClusterName, id ledger.Claim
 		r.of[c][id] = tenures{}
 	}
 	r.of[c][id][at] = since
-	r.at[at] = append(r.at[at], id)
+	if r.at[at.Space] == nil {
+		r.at[at.Space] = map[netip.Prefix][]ledger.ClaimID{}
+	}
+	r.at[at.Space][at.Prefix] = append(r.at[at.Space][at.Prefix], id)
 }
 
 func (r *Reserved) remove(at ledger.Position) {
-	ids, ok := r.at[at]
+	ids, ok := r.at[at.Space][at.Prefix]
 	if !ok {
 		return
 	}
-	delete(r.at, at)
+	if delete(r.at[at.Space], at.Prefix); len(r.at[at.Space]) == 0 {
+		delete(r.at, at.Space)
+	}
 	for _, id := range ids {
 		c, _ := ledger.ReservedBy(id)
 		if delete(r.of[c][id], at); len(r.of[c][id]) == 0 {
@@ -201,11 +208,11 @@ func (r *Reservations) since(c ledger.ClusterName, id ledger.ClaimID) (since tim
 	return since, ok
 }
 
-// Reset replaces the reservations of blocks that the ledger has.
-func (r *Reservations) Reset(stored *Reserved) {
+// in lists the blocks of a space that have reservations.
+func (r *Reservations) in(id ledger.SpaceID) []netip.Prefix {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stored = *stored
+	return slices.Collect(maps.Keys(r.stored.at[id]))
 }
 
 // Len is the number of reservations in the ledger.

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -52,7 +53,7 @@ func NewSpace(t *Table, id ledger.SpaceID) *Space {
 // it is for ReplaceBy of the published one.
 func NewReading(t *Table, id ledger.SpaceID) *Space {
 	s := NewSpace(t, id)
-	s.reading = &reading{held: map[share]int64{}}
+	s.reading = &reading{held: map[share]int64{}, noted: map[netip.Prefix]store.Record{}}
 	return s
 }
 

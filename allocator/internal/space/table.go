@@ -3,6 +3,7 @@ package space
 import (
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -52,12 +53,29 @@ func NewTable() *Table {
 // none. The lock of its space is held.
 func (t *Table) noteBlock(at ledger.Position, r store.Record) {
 	t.Journal.Put(at, r)
+	t.note(at, r)
+}
+
+func (t *Table) note(at ledger.Position, r store.Record) {
 	t.Reservations.Put(at, r)
 	if lease, ok := LeaseOf(r); ok {
 		t.Leases.Put(at, lease)
 		return
 	}
 	t.Leases.Remove(at)
+}
+
+// renote replaces the leases and the reservations of a space by those of some blocks. The lock of the space is held, so that
+// no change of a block comes between.
+func (t *Table) renote(in ledger.SpaceID, now map[netip.Prefix]store.Record) {
+	for _, prefix := range append(t.Reservations.in(in), t.Leases.in(in)...) {
+		if _, stays := now[prefix]; !stays {
+			t.note(ledger.Position{Space: in, Prefix: prefix}, store.Record{})
+		}
+	}
+	for prefix, r := range now {
+		t.note(ledger.Position{Space: in, Prefix: prefix}, r)
+	}
 }
 
 // Roots are the root pools of one workspace, as of the fence's revision or later: a pool is
