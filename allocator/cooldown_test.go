@@ -273,3 +273,19 @@ func TestCooldown_CountsForTheLimit(t *testing.T) {
 	i.bind(limited("c"))
 	i.sameAsLedger()
 }
+
+// A claim gets its former block back whatever the limit of its workspace, as that counts the block already. So it is woken at once
+// when it begins to wait, though the limit would stop it.
+func TestCooldown_WakesForAFormerBlockBeyondALimit(t *testing.T) {
+	i := newIcebox(t)
+	i.bind(limited(16, 0, request("p", "a", 28)))
+	i.release("a")
+	later := limited(16, 0, named("later", "a", 28))
+	i.Waits().Add(limited(16, 0, request("p", "other", 28)))
+	i.Waits().Add(later)
+	i.wantWoken("later")
+	if b := i.bind(later); b.Prefix != prefix("10.0.0.0/28") {
+		t.Errorf("Bind = %s, want the former block", b.Prefix)
+	}
+	i.sameAsLedger(i.follower())
+}

@@ -262,6 +262,7 @@ func TestWaiting_HoldIsExcluded(t *testing.T) {
 	}
 }
 
+// Nor does a claim wait at a pool that drains, or is gone, since it refused the claim. Nobody would tell the claim later.
 func TestWaiting_EndsWithThePool(t *testing.T) {
 	r := newRoom(t)
 	r.bind(request("p", "c", 24))
@@ -275,7 +276,7 @@ func TestWaiting_EndsWithThePool(t *testing.T) {
 	if n := waiting(r.Allocator, "p") + waiting(r.Allocator, "q"); n != 0 {
 		t.Error(n, "wait for a pool that hands out nothing")
 	}
-	r.wantWoken("w") // to look elsewhere
+	r.wantWoken("w", "late", "nowhere") // to look elsewhere
 }
 
 // A claim keeps its place when its transaction fails.

@@ -16,14 +16,17 @@ func (a *Allocator) Waits() Waits { return Waits{a} }
 // Add puts a claim on the waiting list of a pool. When there is room for it, maybe
 // at once, Wake is called, and the room is held for HoldTime. A claim may wait at
 // several pools. At each it waits once: another call replaces the request. The wait ends with a Bind that succeeds, with Release, with
-// Withdraw, or with the pool, or when that drains: then Wake is called. For a pool that is unknown or draining, or cannot have a
-// block of that length, Add does nothing.
+// Withdraw, or with the pool, or when that drains: then Wake is called, also if that is so by now. At a pool that cannot have a
+// block of that length, a claim does not wait.
 //
 // A claim that a limit of its request stops is passed over until its workspace holds
 // less. It is woken then, unless older claims may have all that the limit leaves.
 func (w Waits) Add(req ledger.Request) {
-	if checkRequest(req) == nil {
-		w.a.table.Visit(req.Pool, func(p *space.Pool) { p.In.Room.Wait(p, req) })
+	if checkRequest(req) != nil {
+		return
+	}
+	if !w.a.table.Visit(req.Pool, func(p *space.Pool) { p.In.Room.Wait(p, req) }) {
+		w.a.options.Wake(req.Holder)
 	}
 }
 

@@ -11,7 +11,11 @@ import (
 // any. Always true of the list: no claim without a hold fits into the free space.
 func (r *Room) Wait(p *Pool, req ledger.Request) {
 	r.replace(p, req)
-	if p.State != ledger.PoolOpen || r.Pools.Find(p.ID) != p || req.Length > p.CIDR.Addr().BitLen() {
+	if req.Length > p.CIDR.Addr().BitLen() {
+		return
+	}
+	if p.State != ledger.PoolOpen { // it was when it refused the claim
+		r.news.wake(&req.Holder)
 		return
 	}
 	w := &Waiter{request: req, since: req.Since}
@@ -21,17 +25,15 @@ func (r *Room) Wait(p *Pool, req ledger.Request) {
 	r.table.Waits.remember(w)
 	p.Waiting.add(w)
 	r.table.Waiting.Add(1)
+	open := r.Pools.Frozen() == NotFrozen
+	if _, former := p.FormerBlock(req); former && open { // which no limit stops
+		r.news.wake(&req.Holder)
+	}
 	if broken := p.broken(w, nil); broken != nil {
 		p.Waiting.suspend(w, accountOf(broken, w.cluster()))
 		return
 	}
-	if r.Pools.Frozen() != NotFrozen {
-		return
-	}
-	if _, ok := p.FormerBlock(req); ok {
-		r.news.wake(&req.Holder)
-	}
-	if p.fits(w) {
+	if open && p.fits(w) {
 		r.hold(p, w)
 	}
 }
