@@ -127,3 +127,24 @@ func (l *fixture) clear(id ledger.PoolID, allocators []*Allocator) {
 		l.t.Fatalf("Retire: %v", err)
 	}
 }
+
+// The addresses of a child's block are given out by the child: the block is not freed before the child is retired.
+func TestRelease_TheBlockOfAChild(t *testing.T) {
+	l, other := both(t)
+	l.pool("p", "10.0.0.0/24")
+	if _, err := l.carve("p", "child", 25); err != nil {
+		t.Fatalf("carve: %v", err)
+	}
+	derived := l.provision("p", 25, ofNetwork("net", "a"))
+	for _, id := range []ledger.ClaimID{"child", ledger.ClaimID(derived.ID)} {
+		if err := other.Release(t.Context(), id); !errors.Is(err, ledger.ErrPoolInUse) {
+			t.Errorf("Release of the block of %s = %v, want %v", id, err, ledger.ErrPoolInUse)
+		}
+	}
+	l.wantBlocks("10.0.0.0/25 [child] bound", fmt.Sprintf("10.0.0.128/25 [%s] bound", derived.ID))
+	l.must(other.Pools().Retire(t.Context(), "child"))
+	l.must(other.Pools().Retire(t.Context(), derived.ID))
+	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
+		t.Errorf("the ledger has %v, want nothing", blocks)
+	}
+}

@@ -17,7 +17,8 @@ import (
 // with Options.Cooldown the block begins to cool. If the claim has no block, Release does
 // nothing.
 //
-// It does not check that the claim is gone: the caller must have confirmed that.
+// It does not check that the claim is gone: the caller must have confirmed that. The block of a child pool goes with the pool
+// alone: while that is registered, Release refuses with ErrPoolInUse.
 func (a *Allocator) Release(ctx context.Context, id ledger.ClaimID) error {
 	var last ledger.Block
 	for {
@@ -159,7 +160,12 @@ func (f free) plan(v space.View) (engine.Plan, error) {
 	if v.Cooled(f.block.Prefix) != nil {
 		return engine.Plan{}, ledger.ErrChanged
 	}
-	return engine.Plan{Changes: f.changes(v.Keys, ledger.ErrChanged)}, nil
+	changes := f.changes(v.Keys, ledger.ErrChanged)
+	if id := ledger.PoolID(f.block.Holder.Claim); f.block.Holder.Namespace == "" { // it may be a child pool, which gives the addresses out
+		held := fmt.Errorf("%w: the block is that of pool %s; retire that", ledger.ErrPoolInUse, id)
+		changes = append(changes, store.CheckKey(v.Keys.Pool(id)).At(0, held))
+	}
+	return engine.Plan{Changes: changes}, nil
 }
 
 // changes returns the changes that free the block, if it is as it was read.

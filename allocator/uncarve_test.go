@@ -97,14 +97,19 @@ func TestRetire_DisputedChild(t *testing.T) {
 	}
 }
 
-// A child whose block was released goes alone: another claim keeps what it has in that place.
+// A child whose block is lost goes alone: another claim keeps what it has in that place.
 func TestRetire_ChildWithoutBlock(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	if _, err := l.carve("p", "child", 26); err != nil {
 		t.Fatalf("carve: %v", err)
 	}
-	l.free("child")
+	for _, key := range []string{l.keys.Space("p").Block(prefix("10.0.0.0/26")), l.keys.Claim("child")} {
+		if _, err := l.etcd.Client().Delete(t.Context(), key); err != nil {
+			t.Fatalf("etcd Delete: %v", err)
+		}
+	}
+	l.catchUp(t)
 	l.bind(exactly(request("p", "other", 0), "10.0.0.0/26"))
 	if err := l.Pools().Retire(t.Context(), "child"); err != nil {
 		t.Fatalf("Retire: %v", err)

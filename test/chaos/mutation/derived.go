@@ -7,6 +7,12 @@ var ofDerived = Suite{Package: "./allocator", Args: []string{"-test.failfast", "
 // derived are the mutants of derived pools and address spaces.
 var derived = []Mutant{
 	{
+		Name: "the block of a child pool is freed under it",
+		File: "allocator/release.go",
+		Old:  "store.CheckKey(v.Keys.Pool(id)).At(0, held)",
+		New:  "store.CheckKey(v.Keys.Pool(id))",
+	},
+	{
 		Name:  "a range is released though blocks are in it",
 		File:  "allocator/edit.go",
 		Old:   "if e.idle && (p.Held() > 0 || next.Kept()) {",
