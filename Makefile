@@ -40,7 +40,7 @@ run-standalone: ## The same without kcp: start Kubernetes and the controller, an
 
 # What needs no kcp: everything but the tests of the whole.
 UNIT := ./allocator/... ./apis/... ./cmd/... ./config/... ./controllers/... ./internal/... ./ipamclient/... ./workspaces/... ./tools/gen ./tools/install \
-	./test ./test/bench/... ./test/chaos/history ./test/fleet ./test/framework/... ./test/gen/...
+	./test ./test/bench/... ./test/chaos/history ./test/framework/... ./test/gen/... ./test/must
 
 .PHONY: unit
 unit: ## Run the tests that need no kcp, without the race detector (under 2 minutes, once built)
@@ -89,11 +89,11 @@ FLEET_ARGS ?= --out docs/benchmarks.md
 bench-fleet: ## Measure the controller at sizes beyond what kcp carries, on a stand-in for it, into docs/benchmarks.md
 	@go run ./test/bench fleet $(FLEET_ARGS)
 
-# Arguments of the replicas' benchmark: make bench-replicas REPLICAS_ARGS='--rounds 1 --failovers 1'
+# Arguments of the replicas' benchmark: make bench-replicas REPLICAS_ARGS='--failovers 1'
 REPLICAS_ARGS ?= --out docs/benchmarks.md
 
 .PHONY: bench-replicas
-bench-replicas: kcp ## Measure replicas, and how long nobody works when the leader is lost, into docs/benchmarks.md (15 minutes)
+bench-replicas: kcp ## Measure how long nobody works when the leader is lost, into docs/benchmarks.md (10 minutes)
 	@go run ./test/bench replicas $(REPLICAS_ARGS)
 
 .PHONY: chaos

@@ -6,8 +6,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A child that was retired and carved elsewhere is retired where it is. What
@@ -19,9 +22,7 @@ func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
 		t.Fatalf("carve: %v", err)
 	}
 	before, _ := l.table.Find("child")
-	if err := l.Pools().Retire(t.Context(), "child"); err != nil {
-		t.Fatalf("Retire: %v", err)
-	}
+	must.Do(t, l.Pools().Retire(t.Context(), "child"))
 	if _, err := newUncarve(before, nil); !errors.Is(err, engine.ErrStale) {
 		t.Error("a child that is gone could be retired once more:", err)
 	}
@@ -47,24 +48,30 @@ func TestRetire_Storm(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/28")
 	allocators := []*Allocator{l.Allocator, l.open(), l.open()}
-	spread(1500, 24, func() {
-		a, n := allocators[rand.IntN(len(allocators))], fmt.Sprint(rand.IntN(3))
-		var err error
-		switch rand.IntN(4) {
-		case 0:
-			_, err = a.Pools().Carve(t.Context(), request("p", "child"+n, 30), ledger.Pool{ID: ledger.PoolID("child" + n), Cluster: "tenant", Name: n})
-		case 1:
-			err = a.Pools().Retire(t.Context(), ledger.PoolID("child"+n))
-		case 2:
-			_, err = a.Bind(t.Context(), request("p", "claim"+n, 30))
-		case 3:
-			err = a.Release(t.Context(), ledger.ClaimID("claim"+n))
-		}
-		var full *ledger.ExhaustedError
-		if err != nil && !errors.As(err, &full) {
-			t.Errorf("got %v, want a refusal", err)
-		}
-	})
+	var storm errgroup.Group
+	storm.SetLimit(24)
+	for range 1500 {
+		storm.Go(func() error {
+			a, n := allocators[rand.IntN(len(allocators))], fmt.Sprint(rand.IntN(3))
+			var err error
+			switch rand.IntN(4) {
+			case 0:
+				_, err = a.Pools().Carve(t.Context(), request("p", "child"+n, 30), ledger.Pool{ID: ledger.PoolID("child" + n), Cluster: "tenant", Name: n})
+			case 1:
+				err = a.Pools().Retire(t.Context(), ledger.PoolID("child"+n))
+			case 2:
+				_, err = a.Bind(t.Context(), request("p", "claim"+n, 30))
+			case 3:
+				err = a.Release(t.Context(), ledger.ClaimID("claim"+n))
+			}
+			var full *ledger.ExhaustedError
+			if err != nil && !errors.As(err, &full) {
+				t.Errorf("got %v, want a refusal", err)
+			}
+			return nil
+		})
+	}
+	_ = storm.Wait()
 	l.sameAsLedger(allocators[1:]...)
 }
 
@@ -83,9 +90,7 @@ func TestRetire_DisputedChild(t *testing.T) {
 				t.Fatalf("carve: %v", err)
 			}
 			rival := l.adopt("rival", tt.rival, ledger.Bound)
-			if err := l.Pools().Retire(t.Context(), "child"); err != nil {
-				t.Fatalf("Retire: %v", err)
-			}
+			must.Do(t, l.Pools().Retire(t.Context(), "child"))
 			l.wantBlocks(tt.want)
 			if b, ok, err := l.Lookup(t.Context(), "rival"); err != nil || !ok || b.Prefix != rival.Prefix {
 				t.Errorf("Lookup of the rival = %v, %t, %v, want %s", b, ok, err, rival.Prefix)
@@ -111,9 +116,7 @@ func TestRetire_ChildWithoutBlock(t *testing.T) {
 	}
 	l.catchUp(t)
 	l.bind(exactly(request("p", "other", 0), "10.0.0.0/26"))
-	if err := l.Pools().Retire(t.Context(), "child"); err != nil {
-		t.Fatalf("Retire: %v", err)
-	}
+	must.Do(t, l.Pools().Retire(t.Context(), "child"))
 	l.wantBlocks("10.0.0.0/26 [other] bound")
 	if p, ok := l.Pools().Get("child"); ok {
 		t.Errorf("the ledger has %v still, want it retired", p)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The schemas admit each sample, as the server of its place has them.
@@ -15,10 +17,7 @@ func TestSamples_AreAdmitted(t *testing.T) {
 	}
 	platform, tenant := platformDoors(t), tenantDoors(t)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		doors := tenant
 		if !strings.HasPrefix(filepath.Base(file), "team-") {
 			doors = platform

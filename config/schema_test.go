@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // door is what an API server does with an object before it stores it.
@@ -70,10 +72,7 @@ func tenantCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 // served returns a version of a schema as that of a CRD.
 func served(t *testing.T, version *apisv1alpha1.APIResourceVersion) apiextensionsv1.CustomResourceDefinitionVersion {
 	t.Helper()
-	openAPI, err := version.GetSchema()
-	if err != nil {
-		t.Fatalf("GetSchema: %v", err)
-	}
+	openAPI := must.Get(version.GetSchema())(t)
 	return apiextensionsv1.CustomResourceDefinitionVersion{
 		Name: version.Name, Served: version.Served, Storage: version.Storage,
 		Schema:                   &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: openAPI},
@@ -90,10 +89,7 @@ func doorOf(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	structural, err := schema.NewStructural(openAPI)
-	if err != nil {
-		t.Fatalf("NewStructural: %v", err)
-	}
+	structural := must.Get(schema.NewStructural(openAPI))(t)
 	validator, _, err := validation.NewSchemaValidator(openAPI)
 	if err != nil {
 		t.Fatalf("NewSchemaValidator: %v", err)
@@ -185,9 +181,7 @@ func TestSchemas_AreAccepted(t *testing.T) {
 		apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
 		apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
 		internal := &apiextensions.CustomResourceDefinition{}
-		if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
-			t.Fatalf("Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition: %v", err)
-		}
+		must.Do(t, apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil))
 		internal.Status.StoredVersions = []string{crd.Spec.Versions[0].Name}
 		for _, err := range crdvalidation.ValidateCustomResourceDefinition(t.Context(), internal) {
 			t.Errorf("%s: %v", crd.Name, err)

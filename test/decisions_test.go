@@ -6,25 +6,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The index has every decision, by its title.
 func TestDecisions_Indexed(t *testing.T) {
 	t.Parallel()
 	const dir = "../docs/decisions"
-	index, err := os.ReadFile(filepath.Join(dir, "README.md"))
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	index := must.Get(os.ReadFile(filepath.Join(dir, "README.md")))(t)
 	files, err := filepath.Glob(filepath.Join(dir, "0*.md"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatalf("os.ReadFile: %v", err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		heading, _, _ := strings.Cut(string(text), "\n")
 		number, title, _ := strings.Cut(strings.TrimPrefix(heading, "# "), ": ")
 		row := fmt.Sprintf("| [%s](%s) | %s |\n", number, filepath.Base(file), title)

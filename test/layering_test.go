@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 const module = "github.com/kcp-ipam/ipam/"
@@ -186,10 +188,7 @@ func TestLayering(t *testing.T) {
 // list returns the packages of this module.
 func list(t *testing.T) []listed {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Deps", module+"...").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
+	out := must.Get(exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Deps", module+"...").Output())(t)
 	var packages []listed
 	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
 		var pkg listed

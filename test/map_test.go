@@ -6,16 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The map of ARCHITECTURE.md has every folder with Go files, by itself or by one above it that is not
 // divided, and no other.
 func TestMap(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../ARCHITECTURE.md")
-	if err != nil {
-		t.Fatalf("read the page: %v", err)
-	}
+	page := must.Get(os.ReadFile("../ARCHITECTURE.md"))(t)
 	_, drawn, _ := strings.Cut(string(page), "\n## The map\n")
 	_, drawn, _ = strings.Cut(drawn, "```\n")
 	drawn, _, _ = strings.Cut(drawn, "```")
@@ -25,7 +24,7 @@ func TestMap(t *testing.T) {
 			t.Errorf("the map has %s, which is not a folder", folder)
 		}
 	}
-	err = filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		name := entry.Name()
 		switch {
 		case err != nil:

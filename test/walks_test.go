@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // walked is a link to a file that names a declaration in it, a method by its type.
@@ -21,10 +23,7 @@ func (s step) String() string { return strings.TrimPrefix(s.receiver+"."+s.name,
 
 func TestWalks(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../ARCHITECTURE.md")
-	if err != nil {
-		t.Fatalf("read the page: %v", err)
-	}
+	page := must.Get(os.ReadFile("../ARCHITECTURE.md"))(t)
 	_, ways, _ := strings.Cut(string(page), "\n## Four ways through the code\n")
 	ways, _, _ = strings.Cut(ways, "\n## ")
 	followed := 0

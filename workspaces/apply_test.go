@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kcp-ipam/ipam/config"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func TestRead(t *testing.T) {
@@ -17,10 +18,7 @@ func TestRead(t *testing.T) {
 		"a.yaml":    {Data: []byte("# a comment\n---\nkind: A1\n---\nkind: A2\n---\n")},
 		"README.md": {Data: []byte("kind: none")},
 	}
-	objects, err := read(folder, strings.NewReplacer("${CLUSTER}", "abc"))
-	if err != nil {
-		t.Fatalf("read: %v", err)
-	}
+	objects := must.Get(read(folder, strings.NewReplacer("${CLUSTER}", "abc")))(t)
 	var kinds []string
 	for _, object := range objects {
 		kinds = append(kinds, object.GetKind())
@@ -42,14 +40,9 @@ func TestRead_NothingThere(t *testing.T) {
 
 func TestWithoutClasses(t *testing.T) {
 	t.Parallel()
-	exports, err := decode(config.APIExport(), strings.NewReplacer())
-	if err != nil {
-		t.Fatalf("decode: %v", err)
-	}
+	exports := must.Get(decode(config.APIExport(), strings.NewReplacer()))(t)
 	before, _, _ := unstructured.NestedSlice(exports[0].Object, "spec", "resources")
-	if err := withoutClasses(exports[0]); err != nil {
-		t.Fatalf("withoutClasses: %v", err)
-	}
+	must.Do(t, withoutClasses(exports[0]))
 	after, _, _ := unstructured.NestedSlice(exports[0].Object, "spec", "resources")
 	if len(after) != len(before)-1 {
 		t.Errorf("%d resources of %d are left; want all but %s", len(after), len(before), classesResource)

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func start(t *testing.T, dir string) (*Server, error) {
@@ -24,10 +26,7 @@ func start(t *testing.T, dir string) (*Server, error) {
 
 func mustStart(t *testing.T, dir string) *Server {
 	t.Helper()
-	s, err := start(t, dir)
-	if err != nil {
-		t.Fatalf("start: %v", err)
-	}
+	s := must.Get(start(t, dir))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -47,9 +46,7 @@ func TestStart_KeepsItsData(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "as", "needed")
 	first := mustStart(t, dir)
 	put(t, first, "k", "v")
-	if err := first.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
+	must.Do(t, first.Close())
 	second := mustStart(t, dir)
 	resp, err := second.Client().Get(t.Context(), "k")
 	if err != nil || len(resp.Kvs) != 1 || string(resp.Kvs[0].Value) != "v" {
@@ -105,33 +102,20 @@ func TestStart_DirectoryInUse(t *testing.T) {
 
 func TestStart_DirectoryInUseByAnotherProgram(t *testing.T) {
 	dir := t.TempDir()
-	if err := mustStart(t, dir).Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
-	lock, err := lockFile(filepath.Join(dir, "member", "snap", "db"), os.O_RDWR)
-	if err != nil {
-		t.Fatalf("lockFile: %v", err)
-	}
+	must.Do(t, mustStart(t, dir).Close())
+	lock := must.Get(lockFile(filepath.Join(dir, "member", "snap", "db"), os.O_RDWR))(t)
 	defer lock.Close()
-	_, err = start(t, dir)
+	_, err := start(t, dir)
 	wantWords(t, err, dir, "in use by another process")
 }
 
 // A process that is being forked has all files of its parent for a moment, locked ones, too.
 func TestUnlock_WhileAChildHasTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	lock, err := lockFile(path, os.O_CREATE|os.O_RDWR)
-	if err != nil {
-		t.Fatalf("lockFile: %v", err)
-	}
-	inherited, err := syscall.Dup(int(lock.Fd()))
-	if err != nil {
-		t.Fatalf("Dup: %v", err)
-	}
+	lock := must.Get(lockFile(path, os.O_CREATE|os.O_RDWR))(t)
+	inherited := must.Get(syscall.Dup(int(lock.Fd())))(t)
 	defer func() { _ = syscall.Close(inherited) }()
-	if err := unlock(lock); err != nil {
-		t.Fatalf("unlock: %v", err)
-	}
+	must.Do(t, unlock(lock))
 	again, err := lockFile(path, os.O_RDWR)
 	if err != nil {
 		t.Fatalf("the file cannot be locked again: %v", err)
@@ -158,9 +142,7 @@ func TestClose_WhileAProcessIsForked(t *testing.T) {
 
 func TestStart_NoDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatalf("WriteFile: %v", err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	_, err := start(t, filepath.Join(file, "dir"))
 	wantWords(t, err, file, "make the data directory")
 	_, err = start(t, "")
@@ -171,15 +153,11 @@ func TestStart_Damaged(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"database overwritten": func(t *testing.T, dir string) { overwrite(t, filepath.Join(dir, "member", "snap", "db"), 0, 1<<20) },
 		"database cut off": func(t *testing.T, dir string) {
-			if err := os.Truncate(filepath.Join(dir, "member", "snap", "db"), 5000); err != nil {
-				t.Fatalf("Truncate: %v", err)
-			}
+			must.Do(t, os.Truncate(filepath.Join(dir, "member", "snap", "db"), 5000))
 		},
 		"log overwritten": func(t *testing.T, dir string) { overwrite(t, log(t, dir), 300, 200) },
 		"log gone": func(t *testing.T, dir string) {
-			if err := os.Remove(log(t, dir)); err != nil {
-				t.Fatalf("Remove: %v", err)
-			}
+			must.Do(t, os.Remove(log(t, dir)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,9 +166,7 @@ func TestStart_Damaged(t *testing.T) {
 			for i := range 50 {
 				put(t, s, fmt.Sprint("k", i), strings.Repeat("v", 100))
 			}
-			if err := s.Close(); err != nil {
-				t.Fatalf("Close: %v", err)
-			}
+			must.Do(t, s.Close())
 			damage(t, dir)
 			_, err := start(t, dir)
 			wantWords(t, err, "the data is damaged; restore the directory from a backup")
@@ -209,10 +185,7 @@ func log(t *testing.T, dir string) string {
 
 func overwrite(t *testing.T, path string, from int64, size int) {
 	t.Helper()
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatalf("OpenFile: %v", err)
-	}
+	f := must.Get(os.OpenFile(path, os.O_RDWR, 0))(t)
 	defer f.Close()
 	if _, err := f.WriteAt(bytes.Repeat([]byte{0xa5}, size), from); err != nil {
 		t.Fatalf("WriteAt: %v", err)

@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"log/slog"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // An etcd that has failed cannot be stopped: its goroutines go on, and so does what they log.
 func TestClose_OfAFailedServer(t *testing.T) {
 	var log bytes.Buffer
-	s, err := Start(t.Context(), Options{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	s := must.Get(Start(t.Context(), Options{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 	go s.faults.zap().Fatal("the disk is gone")
 	<-s.Failed()
 	if err := s.Close(); err != nil {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Without being looked after, this churn would be 200 MB of history.
@@ -22,10 +24,7 @@ func TestTend_SizeStaysBounded(t *testing.T) {
 		for i := range 1000 {
 			put(t, s, fmt.Sprint("k", i%100), value)
 		}
-		revision, err := s.tend(t.Context(), history)
-		if err != nil {
-			t.Fatalf("tend: %v", err)
-		}
+		revision := must.Get(s.tend(t.Context(), history))(t)
 		history = remember(history, revision)
 		sizes = append(sizes, s.etcd.Server.Backend().Size()>>20)
 	}
@@ -45,10 +44,7 @@ func (s *Server) tendByHand() {
 // small starts a server with little room, which the test looks after.
 func small(t *testing.T, quota int64) *Server {
 	t.Helper()
-	s, err := Start(t.Context(), Options{Dir: t.TempDir(), NoFsync: true, QuotaBytes: quota, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	s := must.Get(Start(t.Context(), Options{Dir: t.TempDir(), NoFsync: true, QuotaBytes: quota, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -62,10 +58,7 @@ func small(t *testing.T, quota int64) *Server {
 func (s *Server) tendFor(t *testing.T, rounds int, history []int64) []int64 {
 	t.Helper()
 	for range rounds {
-		revision, err := s.tend(t.Context(), history)
-		if err != nil {
-			t.Fatalf("tend: %v", err)
-		}
+		revision := must.Get(s.tend(t.Context(), history))(t)
 		history = remember(history, revision)
 	}
 	return history
@@ -132,10 +125,7 @@ func TestTend_KeepsHistoryForLists(t *testing.T) {
 			s := small(t, 16<<20)
 			history := s.tendFor(t, keepRounds, nil)
 			put(t, s, "before", "v")
-			begun, err := s.Client().Get(t.Context(), "before")
-			if err != nil {
-				t.Fatalf("etcd Get: %v", err)
-			}
+			begun := must.Get(s.Client().Get(t.Context(), "before"))(t)
 			write(t, s)
 			s.tendFor(t, keepRounds-1, history)
 			if _, err := s.Client().Get(t.Context(), "before", clientv3.WithRev(begun.Header.Revision)); err != nil {
@@ -177,10 +167,7 @@ func TestTend_CompactsWhatIsWorthIt(t *testing.T) {
 // defrags counts how often etcd has defragmented.
 func defrags(t *testing.T) uint64 {
 	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatalf("Gather: %v", err)
-	}
+	families := must.Get(prometheus.DefaultGatherer.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == "etcd_disk_backend_defrag_duration_seconds" {
 			return f.GetMetric()[0].GetHistogram().GetSampleCount()

@@ -5,16 +5,15 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func TestMetrics_AreThoseOfEtcd(t *testing.T) {
 	put(t, mustStart(t, t.TempDir()), "key", "value")
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(Metrics())
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatalf("Gather: %v", err)
-	}
+	families := must.Get(registry.Gather())(t)
 	samples := map[string]uint64{}
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "etcd_") {

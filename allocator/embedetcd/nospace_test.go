@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A limit on the size of files stands for a disk that is full: the same call
@@ -34,9 +36,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	restore()
 	rescued := t.TempDir()
-	if err := os.CopyFS(rescued, os.DirFS(dir)); err != nil {
-		t.Fatalf("CopyFS: %v", err)
-	}
+	must.Do(t, os.CopyFS(rescued, os.DirFS(dir)))
 	again := mustStart(t, rescued)
 	resp, err := again.Client().Get(t.Context(), "before")
 	if err != nil || len(resp.Kvs) != 1 {
@@ -48,12 +48,8 @@ func TestDiskFull(t *testing.T) {
 func limitFiles(t *testing.T, size uint64) (restore func()) {
 	t.Helper()
 	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatalf("Getrlimit: %v", err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: old.Max}); err != nil {
-		t.Fatalf("Setrlimit: %v", err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
+	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: old.Max}))
 	return func() {
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
 			t.Errorf("Setrlimit: %v", err)

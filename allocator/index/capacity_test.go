@@ -92,8 +92,12 @@ func TestTake_ReusesNodesInBlocks(t *testing.T) {
 // A block costs a leaf and a fork: 24 and 48 bytes.
 func TestTake_Size(t *testing.T) {
 	const blocks, want = 20_000, 72
-	for _, pool := range pools {
-		x := filled(pool.window, scattered(pool.window, pool.length, blocks))
+	for _, pool := range []struct {
+		window netip.Prefix
+		length int
+	}{{cidr("10.0.0.0/8"), 32}, {cidr("2001:db8::/32"), 64}} {
+		x := index.New(pool.window)
+		takeAll(x, scattered(pool.window, pool.length, blocks))
 		if got := x.Bytes(); got > blocks*want {
 			t.Errorf("%v: %d bytes for %d blocks, want at most %d for each", pool.window, got, blocks, want)
 		}
@@ -132,5 +136,29 @@ func TestStrategy_String(t *testing.T) {
 		if got := s.String(); got != want {
 			t.Errorf("Strategy(%d).String() = %q, want %q", uint8(s), got, want)
 		}
+	}
+}
+
+// scattered returns n different prefixes of that length, spread without order over
+// the first 24 bits below the window: the worst case for size and speed.
+func scattered(window netip.Prefix, length, n int) []netip.Prefix {
+	const mask = 1<<24 - 1
+	out := make([]netip.Prefix, n)
+	for i := range out {
+		place := uint32(i) * 0x9E3779 & mask // this and the next line: each place once
+		place = (place ^ place>>13) * 0xC2B2AF & mask
+		place ^= place >> 11
+		b := window.Addr().AsSlice()
+		first := b[window.Bits()/8:]
+		first[0], first[1], first[2] = byte(place>>16), byte(place>>8), byte(place)
+		addr, _ := netip.AddrFromSlice(b)
+		out[i] = netip.PrefixFrom(addr, length)
+	}
+	return out
+}
+
+func takeAll(x *index.Index, prefixes []netip.Prefix) {
+	for _, p := range prefixes {
+		x.Take(p)
 	}
 }

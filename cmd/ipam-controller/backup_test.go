@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // command runs the program with arguments, and returns what it prints.
@@ -22,10 +23,7 @@ func command(t *testing.T, args ...string) (*bytes.Buffer, error) {
 // ledgerIn starts an etcd on a directory, which listens at a socket.
 func ledgerIn(t *testing.T, dir, socket string) *embedetcd.Server {
 	t.Helper()
-	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir, Listen: socket, NoFsync: true})
-	if err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	server := must.Get(embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir, Listen: socket, NoFsync: true}))(t)
 	t.Cleanup(func() { _ = server.Close() })
 	return server
 }
@@ -42,13 +40,8 @@ func TestBackup_IsRestored(t *testing.T) {
 	if _, err := command(t, "backup", file, "--etcd-listen-client-url", socket); err != nil {
 		t.Fatalf("command: %v", err)
 	}
-	out, err := command(t, "backup", "-", "--etcd-listen-client-url", socket)
-	if err != nil {
-		t.Fatalf("command: %v", err)
-	}
-	if err := os.WriteFile(piped, out.Bytes(), 0o600); err != nil {
-		t.Fatalf("os.WriteFile: %v", err)
-	}
+	out := must.Get(command(t, "backup", "-", "--etcd-listen-client-url", socket))(t)
+	must.Do(t, os.WriteFile(piped, out.Bytes(), 0o600))
 	for _, from := range []string{file, piped} {
 		to := from + ".ledger"
 		if _, err := command(t, "restore", from, "--etcd-data-dir", to); err != nil {
@@ -73,13 +66,8 @@ func TestBackup_IsWhole(t *testing.T) {
 	if _, err := command(t, "backup", file, "--etcd-listen-client-url", socket); err != nil {
 		t.Fatalf("command: %v", err)
 	}
-	info, err := os.Stat(file)
-	if err != nil {
-		t.Fatalf("os.Stat: %v", err)
-	}
-	if err := os.Truncate(file, info.Size()-512); err != nil {
-		t.Fatalf("os.Truncate: %v", err)
-	}
+	info := must.Get(os.Stat(file))(t)
+	must.Do(t, os.Truncate(file, info.Size()-512))
 	if _, err := command(t, "restore", file, "--etcd-data-dir", filepath.Join(dir, "restored")); err == nil {
 		t.Error("half a snapshot was restored; want an error")
 	}

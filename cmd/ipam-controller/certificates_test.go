@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // An etcd gets certificates of another CA, and trusts the former no longer. The ledger
@@ -35,15 +36,9 @@ func TestEtcdCertificates_AreReplaced(t *testing.T) {
 	opts := defaults()
 	opts.etcdServers = []string{"https://" + server.Members[0].Addr}
 	opts.etcdCAFile, opts.etcdCertFile, opts.etcdKeyFile = files.TrustedCAFile, files.CertFile, files.KeyFile
-	store, err := openStore(t.Context(), opts)
-	if err != nil {
-		t.Fatalf("openStore: %v", err)
-	}
+	store := must.Get(openStore(t.Context(), opts))(t)
 	defer store.Close()
-	alloc, err := allocator.Open(t.Context(), store.client, allocator.Options{})
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
+	alloc := must.Get(allocator.Open(t.Context(), store.client, allocator.Options{}))(t)
 	defer alloc.Close()
 	if _, err := alloc.Pools().Register(t.Context(), ledger.Pool{ID: "p", Cluster: "c", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
 		t.Fatalf("Register: %v", err)
@@ -56,22 +51,16 @@ func TestEtcdCertificates_AreReplaced(t *testing.T) {
 			return err == nil, nil
 		})
 	}
-	if err := bind(10*time.Second, "before"); err != nil {
-		t.Fatalf("bind: %v", err)
-	}
+	must.Do(t, bind(10*time.Second, "before"))
 
 	former := certificates(t, t.TempDir())
 	replace(t, former, servers)
 	certificates(t, filepath.Dir(servers.CertFile))
-	if err := server.Members[0].Kill(); err != nil {
-		t.Fatalf("Kill: %v", err)
-	}
+	must.Do(t, server.Members[0].Kill())
 	if _, err := server.Members[0].Start(); err != nil {
 		t.Fatalf("Start: %v", err)
 	}
-	if err := server.Ready(t.Context()); err != nil {
-		t.Fatalf("Ready: %v", err)
-	}
+	must.Do(t, server.Ready(t.Context()))
 	if bind(time.Second, "untrusted") == nil {
 		t.Error("etcd still trusts the former CA")
 	}
@@ -134,55 +123,37 @@ func TestMetrics_NeedTheirFiles(t *testing.T) {
 // certificates makes a CA and a certificate of it, in place of those in the folder.
 func certificates(t *testing.T, dir string) *transport.TLSInfo {
 	t.Helper()
-	files, err := etcd.Certificates(dir)
-	if err != nil {
-		t.Fatalf("Certificates: %v", err)
-	}
-	return files
+	return must.Get(etcd.Certificates(dir))(t)
 }
 
 // replace puts the content of one set of files into another.
 func replace(t *testing.T, files, by *transport.TLSInfo) {
 	t.Helper()
 	for to, from := range map[string]string{files.TrustedCAFile: by.TrustedCAFile, files.CertFile: by.CertFile, files.KeyFile: by.KeyFile} {
-		content, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatalf("os.ReadFile: %v", err)
-		}
+		content := must.Get(os.ReadFile(from))(t)
 		write(t, to, string(content))
 	}
 }
 
 func write(t *testing.T, file, content string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatalf("os.WriteFile: %v", err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(content), 0o600))
 }
 
 // serveMetrics serves the metrics until the test ends, and returns the address.
 func serveMetrics(t *testing.T, opts *options) string {
 	t.Helper()
 	opts.metricsAddress, opts.probeAddress = "127.0.0.1:0", nowhere
-	servers, err := opts.servers(t.Context(), &probes{})
-	if err != nil {
-		t.Fatalf("servers: %v", err)
-	}
+	servers := must.Get(opts.servers(t.Context(), &probes{}))(t)
 	return runServer(t, servers[0])
 }
 
 // scrape reads the metrics over a connection of its own.
 func scrape(t *testing.T, address string, files *transport.TLSInfo) error {
 	t.Helper()
-	secure, err := files.ClientConfig()
-	if err != nil {
-		t.Fatalf("ClientConfig: %v", err)
-	}
+	secure := must.Get(files.ClientConfig())(t)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
-	if err != nil {
-		t.Fatalf("http.NewRequestWithContext: %v", err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil))(t)
 	response, err := client.Do(request)
 	if err != nil {
 		return err

@@ -27,6 +27,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 const deployDir = "../../config/deploy"
@@ -39,14 +41,9 @@ func overlaid(t *testing.T, overlay string) []runtime.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest, err := built.AsYaml()
-	if err != nil {
-		t.Fatalf("AsYaml: %v", err)
-	}
+	manifest := must.Get(built.AsYaml())(t)
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)))
 	strict := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	var objects []runtime.Object
 	for documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest))); ; {
@@ -116,9 +113,7 @@ func parsed(t *testing.T, w workload) *options {
 	t.Helper()
 	opts, flags := defaults(), pflag.NewFlagSet("", pflag.ContinueOnError)
 	opts.addFlags(flags)
-	if err := flags.Parse(w.pod.Spec.Containers[0].Args); err != nil {
-		t.Fatalf("Parse: %v", err)
-	}
+	must.Do(t, flags.Parse(w.pod.Spec.Containers[0].Args))
 	if err := opts.validate(); err != nil || flags.NArg() > 0 {
 		t.Fatal(err, flags.Args())
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/history"
 	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // oldLedger is the data directory of a ledger in which claim a had 10.0.0.7, and b has it.
@@ -25,30 +26,23 @@ func oldLedger(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir, NoFsync: true})
-	must(t, err)
+	must.Do(t, err)
 	alloc, err := allocator.Open(t.Context(), server.Client(), allocator.Options{History: time.Hour})
-	must(t, err)
+	must.Do(t, err)
 	_, err = alloc.Pools().Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")})
-	must(t, err)
+	must.Do(t, err)
 	for _, name := range []string{"a", "b"} {
 		b, err := alloc.Bind(t.Context(), ledger.Request{
 			Pool: "p", Exact: netip.MustParsePrefix("10.0.0.7/32"),
 			Holder: ledger.Holder{Claim: ledger.ClaimID("uid-" + name), Cluster: "w", Namespace: "default", Name: name},
 		})
-		must(t, err)
+		must.Do(t, err)
 		if name == "a" {
-			must(t, alloc.ReleaseFor(t.Context(), b, ledger.CauseReleased))
+			must.Do(t, alloc.ReleaseFor(t.Context(), b, ledger.CauseReleased))
 		}
 	}
-	must(t, errors.Join(alloc.Close(), server.Close()))
+	must.Do(t, errors.Join(alloc.Close(), server.Close()))
 	return dir
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // askHistory runs the command history.
@@ -91,16 +85,16 @@ func TestHistory_WithoutAController(t *testing.T) {
 func TestHistory_Reserved(t *testing.T) {
 	dir := oldLedger(t)
 	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir, NoFsync: true})
-	must(t, err)
+	must.Do(t, err)
 	alloc, err := allocator.Open(t.Context(), server.Client(), allocator.Options{})
-	must(t, err)
+	must.Do(t, err)
 	for i, cluster := range []ledger.ClusterName{"few", "many", "many"} {
 		_, err := alloc.Reservations().Reserve(t.Context(), ledger.Request{Pool: "p", Length: 32, Holder: ledger.Holder{
 			Claim: ledger.ReservationID(cluster, fmt.Sprint(i)), Cluster: cluster, Namespace: "default", Name: fmt.Sprint("c", i),
 		}})
-		must(t, err)
+		must.Do(t, err)
 	}
-	must(t, errors.Join(alloc.Close(), server.Close()))
+	must.Do(t, errors.Join(alloc.Close(), server.Close()))
 	out, says, err := askHistory(t, "10.0.0.0/24", "--reserved", "--etcd-data-dir", dir)
 	if err != nil || strings.Count(out, "reserved, until 2") != 3 || !strings.Contains(out, "default/c0") {
 		t.Errorf("history --reserved = %v\n%s\nwant three blocks, and until when each is reserved", err, out)
@@ -114,7 +108,7 @@ func TestHistory_Reserved(t *testing.T) {
 func serveHistory(t *testing.T, dir string) (server *embedetcd.Server, stop func()) {
 	t.Helper()
 	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir, NoFsync: true})
-	must(t, err)
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	reader := allocator.Reader{Client: server.Client()}
@@ -126,11 +120,11 @@ func serveHistory(t *testing.T, dir string) (server *embedetcd.Server, stop func
 		if _, err := verify.Call(ctx, socket.Path, "none", nil); !errors.Is(err, verify.ErrNobody) {
 			break
 		}
-		must(t, ctx.Err())
+		must.Do(t, ctx.Err())
 	}
 	return server, func() {
 		cancel()
-		must(t, errors.Join(<-ended, server.Close()))
+		must.Do(t, errors.Join(<-ended, server.Close()))
 	}
 }
 
@@ -194,7 +188,7 @@ func follow(t *testing.T, lines int, args ...string) (events []history.Line, err
 	err = cmd.ExecuteContext(ctx)
 	for text := range strings.Lines(out.String()) {
 		var line history.Line
-		must(t, json.Unmarshal([]byte(text), &line))
+		must.Do(t, json.Unmarshal([]byte(text), &line))
 		events = append(events, line)
 	}
 	return events, err
@@ -226,9 +220,9 @@ func TestHistory_Follow(t *testing.T) {
 	defer stop()
 	check("of a controller")
 	now, err := server.Client().Get(t.Context(), "any")
-	must(t, err)
+	must.Do(t, err)
 	_, err = server.Client().Compact(t.Context(), now.Header.Revision)
-	must(t, err)
+	must.Do(t, err)
 	want := fmt.Sprintf("--from-revision %d", now.Header.Revision+1)
 	if _, err := follow(t, 1, "--from-revision", "1", "--etcd-data-dir", dir); exitCode(err) != exitFault || !strings.Contains(err.Error(), want) {
 		t.Errorf("--follow from what was compacted: %v; want how to go on, %s", err, want)

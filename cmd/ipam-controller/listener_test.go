@@ -5,24 +5,20 @@ import (
 	"io"
 	"net"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Above the limit the oldest connection is closed that nobody vouches for, and only without such one
 // the oldest of the others.
 func TestBounded(t *testing.T) {
 	t.Parallel()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("Listen: %v", err)
-	}
+	listener := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	l := &bounded{Listener: listener, most: 2}
 	t.Cleanup(func() { _ = l.Close() })
 	connect := func() (client net.Conn, server *tracked) {
 		client = dial(t, listener.Addr().String())
-		accepted, err := l.Accept()
-		if err != nil {
-			t.Fatalf("Accept: %v", err)
-		}
+		accepted := must.Get(l.Accept())(t)
 		return client, accepted.(*tracked)
 	}
 	isClosed := func(name string, client net.Conn) {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var (
@@ -34,10 +36,7 @@ func pages(t *testing.T) map[string][]string {
 			t.Fatal(files, err)
 		}
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatalf("os.ReadFile: %v", err)
-			}
+			text := must.Get(os.ReadFile(file))(t)
 			for _, block := range fenced.FindAllStringSubmatch(string(text), -1) {
 				found[file] = append(found[file], strings.ReplaceAll(block[1], "\\\n", " "))
 			}

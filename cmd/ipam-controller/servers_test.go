@@ -14,19 +14,16 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The servers answer GET and HEAD alone.
 func TestServers_AreReadOnly(t *testing.T) {
 	opts, checked := defaults(), &probes{}
 	opts.metricsAddress, opts.probeAddress = "127.0.0.1:0", "127.0.0.1:0"
-	if err := errors.Join(checked.AddHealthzCheck("ping", healthz.Ping), checked.AddReadyzCheck("ledger", unready)); err != nil {
-		t.Fatal(err)
-	}
-	servers, err := opts.servers(t.Context(), checked)
-	if err != nil {
-		t.Fatalf("servers: %v", err)
-	}
+	must.Do(t, errors.Join(checked.AddHealthzCheck("ping", healthz.Ping), checked.AddReadyzCheck("ledger", unready)))
+	servers := must.Get(opts.servers(t.Context(), checked))(t)
 	metrics, probed := runServer(t, servers[0]), runServer(t, servers[1])
 	for url, read := range map[string]int{
 		metrics + "/metrics":       http.StatusOK,
@@ -59,14 +56,8 @@ func unready(*http.Request) error { return errors.New("not yet") }
 // ask returns the HTTP status of the response.
 func ask(t *testing.T, method, url string) int {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+url, nil)
-	if err != nil {
-		t.Fatalf("http.NewRequestWithContext: %v", err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), method, "http://"+url, nil))(t)
+	response := must.Get(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
 	return response.StatusCode
 }
@@ -77,17 +68,12 @@ func TestServers_ManyConnections(t *testing.T) {
 	const many = 600
 	patient := usual
 	patient.read = time.Hour
-	server, err := patient.server(t.Context(), "metrics", "127.0.0.1:0", nil, metricsHandler())
-	if err != nil {
-		t.Fatalf("server: %v", err)
-	}
+	server := must.Get(patient.server(t.Context(), "metrics", "127.0.0.1:0", nil, metricsHandler()))(t)
 	address := runServer(t, server)
 	closed := make(chan error, many)
 	for range many {
 		conn := dial(t, address)
-		if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-			t.Fatalf("SetReadDeadline: %v", err)
-		}
+		must.Do(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 		send(t, conn, "GET /metrics HTTP/1.1\r\nHost: x\r\n")
 		go func() {
 			_, err := io.Copy(io.Discard, conn)
@@ -120,10 +106,7 @@ func TestServers_Deadlines(t *testing.T) {
 		}
 	})
 	short := limits{connections: 10, read: 50 * time.Millisecond, write: 50 * time.Millisecond, idle: 50 * time.Millisecond}
-	server, err := short.server(t.Context(), "test", "127.0.0.1:0", nil, endless)
-	if err != nil {
-		t.Fatalf("server: %v", err)
-	}
+	server := must.Get(short.server(t.Context(), "test", "127.0.0.1:0", nil, endless))(t)
 	address := runServer(t, server)
 	for name, request := range map[string]string{
 		"no request":    "",
@@ -145,10 +128,7 @@ func TestServers_Deadlines(t *testing.T) {
 
 // An address in use is an error before the manager starts. The address 0 turns a server off.
 func TestServers_Addresses(t *testing.T) {
-	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("Listen: %v", err)
-	}
+	taken := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	opts := defaults()
 	opts.metricsAddress, opts.probeAddress = nowhere, nowhere
@@ -178,10 +158,7 @@ func runServer(t *testing.T, server *manager.Server) string {
 
 func dial(t *testing.T, address string) net.Conn {
 	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatalf("DialContext: %v", err)
-	}
+	conn := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", address))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

@@ -13,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func TestWebhooks_Validate(t *testing.T) {
@@ -50,10 +51,7 @@ func TestWebhooks_Validate(t *testing.T) {
 // Without a URL, kcp is told the port that is listened on.
 func TestWebhooks_Listen(t *testing.T) {
 	for address, host := range map[string]string{":0": "127.0.0.1", "127.0.0.1:0": "127.0.0.1", "[::1]:0": "::1"} {
-		opts, err := (&webhookOptions{address: address}).listen(t.Context())
-		if err != nil {
-			t.Fatalf("listen: %v", err)
-		}
+		opts := must.Get((&webhookOptions{address: address}).listen(t.Context()))(t)
 		_, port, err := net.SplitHostPort(opts.Listener.Addr().String())
 		if err != nil {
 			t.Fatalf("net.SplitHostPort: %v", err)
@@ -83,10 +81,7 @@ func TestWebhooks_Peer(t *testing.T) {
 		{":0", "fd00::7", "fd00::7"},
 		{":0", "ipam-0.ipam", "ipam-0.ipam"},
 	} {
-		opts, err := (&webhookOptions{address: tt.address, peer: tt.peer}).listen(t.Context())
-		if err != nil {
-			t.Fatalf("listen: %v", err)
-		}
+		opts := must.Get((&webhookOptions{address: tt.address, peer: tt.peer}).listen(t.Context()))(t)
 		if want := net.JoinHostPort(tt.want, strconv.Itoa(opts.Listener.Addr().(*net.TCPAddr).Port)); opts.Peer != want {
 			t.Errorf("at %s with host %q the peers are told %s, want %s", tt.address, tt.peer, opts.Peer, want)
 		}
@@ -122,10 +117,7 @@ func TestDeploy_Webhooks(t *testing.T) {
 	for name, overlay := range overlays {
 		t.Run(name, func(t *testing.T) {
 			objects, opts := overlaid(t, name), parsed(t, overlay(t)).webhooks
-			endpoint, err := opts.endpoint(&net.TCPAddr{})
-			if err != nil {
-				t.Fatalf("endpoint: %v", err)
-			}
+			endpoint := must.Get(opts.endpoint(&net.TCPAddr{}))(t)
 			leads := slices.ContainsFunc(all[*corev1.Service](objects), func(s *corev1.Service) bool {
 				named := endpoint.URL == "https://"+s.Name+"."+s.Namespace+".svc" ||
 					endpoint.Service != nil && *endpoint.Service == door.Service{Namespace: s.Namespace, Name: s.Name, Port: 443}

@@ -20,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	_ "github.com/kcp-ipam/ipam/controllers" // registers the metrics of all walks
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/metrics.md again")
@@ -36,10 +37,7 @@ var desc = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: ("(?:[^"\\]|\\.)*
 // exported returns the metrics that the controller has.
 func exported(t *testing.T) map[string]metric {
 	t.Helper()
-	ledger, err := allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{Registerer: metrics.Registry})
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
+	ledger := must.Get(allocator.Open(t.Context(), etcdtest.New(t).Client(), allocator.Options{Registerer: metrics.Registry}))(t)
 	t.Cleanup(func() { ledger.Close() })
 	descs := make(chan *prometheus.Desc)
 	go func() {
@@ -52,18 +50,12 @@ func exported(t *testing.T) map[string]metric {
 		if match == nil {
 			t.Fatalf("%s is not read", d)
 		}
-		help, err := strconv.Unquote(match[2])
-		if err != nil {
-			t.Fatalf("Unquote: %v", err)
-		}
+		help := must.Get(strconv.Unquote(match[2]))(t)
 		known[match[1]] = metric{help, strings.FieldsFunc(match[3], func(r rune) bool { return r == ',' })}
 	}
 	etcd := prometheus.NewRegistry()
 	etcd.MustRegister(embedetcd.Metrics())
-	families, err := prometheus.Gatherers{metrics.Registry, etcd}.Gather()
-	if err != nil {
-		t.Fatalf("Gather: %v", err)
-	}
+	families := must.Get(prometheus.Gatherers{metrics.Registry, etcd}.Gather())(t)
 	for _, family := range families {
 		if _, ok := known[family.GetName()]; !ok {
 			known[family.GetName()] = metric{help: family.GetHelp()}
@@ -88,19 +80,14 @@ func TestDocs_ListTheMetrics(t *testing.T) {
 	}
 	table += "\n"
 	file := filepath.Join("..", "..", "docs", "metrics.md")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	above, rest, begins := strings.Cut(string(text), tableBegins)
 	was, below, ends := strings.Cut(rest, tableEnds)
 	if !begins || !ends {
 		t.Fatalf("%s has no table between %q and %q", file, tableBegins, tableEnds)
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(above+tableBegins+table+tableEnds+below), 0o600); err != nil {
-			t.Fatalf("os.WriteFile: %v", err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(above+tableBegins+table+tableEnds+below), 0o600))
 		was = table
 	}
 	if diff := cmp.Diff(table, was); diff != "" {
@@ -117,15 +104,9 @@ func TestDocs_NameMetricsThatExist(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatal(pages, err)
 	}
-	above, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
-	if err != nil {
-		t.Fatalf("filepath.Glob: %v", err)
-	}
+	above := must.Get(filepath.Glob(filepath.Join("..", "..", "docs", "*.md")))(t)
 	for _, file := range append(pages, above...) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatalf("os.ReadFile: %v", err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		for _, name := range named.FindAllString(string(text), -1) {
 			if _, ok := find(name, known); !ok {
 				t.Errorf("%s: no metric is called %s", filepath.Base(file), name)
@@ -157,10 +138,7 @@ func TestDocs_NameTheHistograms(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md")))(t)
 	shown := map[string]bool{}
 	for _, name := range named.FindAllString(sentence.FindString(string(text)), -1) {
 		shown[name] = true

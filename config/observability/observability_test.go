@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // runbooks is where a runbook_url leads, in this repository.
@@ -30,19 +32,14 @@ type rule struct {
 
 func alerts(t *testing.T) []rule {
 	t.Helper()
-	text, err := os.ReadFile("alerts.yaml")
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	text := must.Get(os.ReadFile("alerts.yaml"))(t)
 	var file struct {
 		Groups []struct {
 			Name  string `json:"name"`
 			Rules []rule `json:"rules"`
 		} `json:"groups"`
 	}
-	if err := yaml.UnmarshalStrict(text, &file); err != nil {
-		t.Fatalf("yaml.UnmarshalStrict: %v", err)
-	}
+	must.Do(t, yaml.UnmarshalStrict(text, &file))
 	var rules []rule
 	for _, group := range file.Groups {
 		rules = append(rules, group.Rules...)
@@ -66,16 +63,11 @@ type panel struct {
 
 func panels(t *testing.T) []panel {
 	t.Helper()
-	text, err := os.ReadFile("dashboard.json")
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	text := must.Get(os.ReadFile("dashboard.json"))(t)
 	var dashboard struct {
 		Panels []panel `json:"panels"`
 	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatalf("json.Unmarshal: %v", err)
-	}
+	must.Do(t, json.Unmarshal(text, &dashboard))
 	return dashboard.Panels
 }
 
@@ -184,10 +176,7 @@ func TestAlerts(t *testing.T) {
 			}
 		})
 	}
-	files, err := filepath.Glob(page("IPAM*.md"))
-	if err != nil {
-		t.Fatalf("filepath.Glob: %v", err)
-	}
+	files := must.Get(filepath.Glob(page("IPAM*.md")))(t)
 	for _, file := range files {
 		if name := strings.TrimSuffix(filepath.Base(file), ".md"); !seen[name] {
 			t.Errorf("%s is for no alert; there are %v", file, slices.Sorted(maps.Keys(seen)))
@@ -218,10 +207,7 @@ func TestRunbooks_LinksLead(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatalf("os.ReadFile: %v", err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		for _, match := range link.FindAllSubmatch(text, -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(file), string(match[1]))); err != nil {
 				t.Errorf("%s: %v", filepath.Base(file), err)

@@ -21,6 +21,8 @@ import (
 	"github.com/prometheus/prometheus/template"
 	"github.com/prometheus/prometheus/util/annotations"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // unitTest is a file of tests/, in the form of those that promtool runs. Of the
@@ -117,10 +119,7 @@ func (p prometheusServer) firing(t *testing.T, r rule, scraped series, until tim
 	t.Helper()
 	var patience time.Duration
 	if r.For != "" {
-		d, err := model.ParseDuration(r.For)
-		if err != nil {
-			t.Fatalf("ParseDuration: %v", err)
-		}
+		d := must.Get(model.ParseDuration(r.For))(t)
 		patience = time.Duration(d)
 	}
 	since := map[uint64]time.Duration{}
@@ -144,15 +143,9 @@ func (p prometheusServer) firing(t *testing.T, r rule, scraped series, until tim
 
 func (p prometheusServer) query(t *testing.T, expr string, scraped series, now time.Duration) promql.Vector {
 	t.Helper()
-	query, err := p.NewInstantQuery(t.Context(), scraped, nil, expr, time.Unix(0, 0).Add(now))
-	if err != nil {
-		t.Fatalf("NewInstantQuery: %v", err)
-	}
+	query := must.Get(p.NewInstantQuery(t.Context(), scraped, nil, expr, time.Unix(0, 0).Add(now)))(t)
 	defer query.Close()
-	vector, err := query.Exec(t.Context()).Vector()
-	if err != nil {
-		t.Fatalf("Vector: %v", err)
-	}
+	vector := must.Get(query.Exec(t.Context()).Vector())(t)
 	return slices.Clone(vector)
 }
 
@@ -183,14 +176,9 @@ func TestRules(t *testing.T) {
 	defer engine.Close()
 	for _, r := range alerts(t) {
 		t.Run(r.Alert, func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join("tests", r.Alert+".yaml"))
-			if err != nil {
-				t.Fatalf("os.ReadFile: %v", err)
-			}
+			text := must.Get(os.ReadFile(filepath.Join("tests", r.Alert+".yaml")))(t)
 			var file unitTest
-			if err := yaml.UnmarshalStrict(text, &file); err != nil {
-				t.Fatalf("yaml.UnmarshalStrict: %v", err)
-			}
+			must.Do(t, yaml.UnmarshalStrict(text, &file))
 			server := prometheusServer{engine, time.Duration(file.EvaluationInterval)}
 			fired, quiet := 0, 0
 			for _, s := range file.Tests {
@@ -232,10 +220,7 @@ func (p prometheusServer) run(t *testing.T, r rule, s scenario) (fired, quiet in
 }
 
 func TestRules_FilesAreOfRules(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("tests", "*"))
-	if err != nil {
-		t.Fatalf("filepath.Glob: %v", err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join("tests", "*")))(t)
 	rules := alerts(t)
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")

@@ -2,7 +2,6 @@ package claim
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -116,24 +116,6 @@ func (w *lists) count(pool ledger.PoolID) int {
 	return len(w.at[pool])
 }
 
-// A class changes, and the 100,000 claims that wait for it are requeued.
-func BenchmarkWaiting_On(b *testing.B) {
-	w := &waiting{}
-	class := topic{kind: classTopic, name: "c"}
-	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i := range 100_000 {
-		// A hundred are of one second, as those of one manifest: their names decide.
-		claim := gen.Claim(fmt.Sprintf("claim-%06d", i*7919%100_000), gen.Created(made.Add(time.Duration(i/100)*time.Second)))
-		cluster := multicluster.ClusterName(fmt.Sprintf("workspace-%d", i%300))
-		w.enter(requestIn(cluster, claim.Name), claim, []topic{class})
-	}
-	for b.Loop() {
-		if woken := w.on(class); len(woken) != 100_000 {
-			b.Fatalf("on = %d claims, want 100,000", len(woken))
-		}
-	}
-}
-
 // TestWaiting_Replaced: a claim that waits, and whose name another claim has by now, leaves the ledger's
 // waiting lists, also if it was replaced during the pass that entered it there.
 func TestWaiting_Replaced(t *testing.T) {
@@ -153,9 +135,7 @@ func TestWaiting_Replaced(t *testing.T) {
 	}
 	first, second := old("a", gen.OfClass("internal"), gen.Length(24)), old("b", gen.FromPool("none"))
 	cache, handler := s.tenant.Client, s.onClaim("tenant", s.tenant)
-	if err := cache.Create(t.Context(), bare(first)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cache.Create(t.Context(), bare(first)))
 	handler.Create(t.Context(), event.CreateEvent{Object: first}, events)
 	waits := noteWaits(&s.Ledger)
 	s.Ledger.Blocks = &interrupted{Blocks: s.ledger, by: func() {

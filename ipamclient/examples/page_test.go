@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var fence = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
@@ -14,16 +16,10 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	sources := ""
 	for _, name := range []string{"claim/main.go", "operator.go", "cluster.go"} {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatalf("os.ReadFile: %v", err)
-		}
+		data := must.Get(os.ReadFile(name))(t)
 		sources += string(data)
 	}
-	page, err := os.ReadFile("../../docs/go-client.md")
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	page := must.Get(os.ReadFile("../../docs/go-client.md"))(t)
 	blocks := fence.FindAllStringSubmatch(string(page), -1)
 	if len(blocks) < 4 {
 		t.Fatalf("docs/go-client.md has %d blocks of code; want at least 4", len(blocks))

@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,7 @@ type Crowd struct {
 	names       map[string]int // of records → that number
 	blocks      []netip.Addr   // by the number of the claim; set before it is served
 
-	claim, record, binding template
+	claim, record, binding string // JSON with words to be replaced
 }
 
 // NewCrowd generates claims, an equal share in each workspace, and spreads the workspaces over
@@ -40,7 +41,7 @@ func NewCrowd(workspaces, claims, shards int) *Crowd {
 		name := ipamv1alpha1.AllocationNames("default", claimName(k))[0]
 		c.names[name], c.recordNames = k, append(c.recordNames, name)
 	}
-	c.claim, c.record, c.binding = newTemplate(sampleClaim()), newTemplate(sampleRecord()), newTemplate(sampleBinding())
+	c.claim, c.record, c.binding = compact(claimJSON), compact(recordJSON), compact(bindingJSON)
 	return c
 }
 
@@ -57,9 +58,6 @@ func (c *Crowd) Holder(claim int) (uid, cluster, namespace, name string) {
 
 // Cluster returns the logical cluster of a workspace.
 func (c *Crowd) Cluster(workspace int) string { return c.clusters[workspace] }
-
-// Path returns the path of a workspace.
-func (c *Crowd) Path(workspace int) string { return fmt.Sprintf("root:fleet:team-%05d", workspace) }
 
 func (c *Crowd) shardOf(cluster string) string {
 	w, ok := c.numbers[cluster]
@@ -105,25 +103,25 @@ func (c claims) find(p place) (int, bool) {
 	return w*c.each + k, true
 }
 
-func (c claims) render(i int) []byte { return c.claim.of(c.value(i)) }
+func (c claims) render(i int) []byte { return []byte(os.Expand(c.claim, c.value(i))) }
 
-// value gives the words of the templates of a claim and its record.
+// value gives the words of a claim and its record.
 func (c *Crowd) value(i int) func(word string) string {
 	return func(word string) string {
 		switch word {
-		case "$cluster":
+		case "cluster":
 			return c.clusters[i/c.each]
-		case "$claim":
+		case "claim":
 			return claimName(i % c.each)
-		case "$uid":
+		case "uid":
 			return claimUID(i)
-		case "$record":
+		case "record":
 			return c.recordNames[i%c.each]
-		case "$ruid":
+		case "ruid":
 			return uid(uint64(i) + 1<<40)
-		case "$address":
+		case "address":
 			return c.blocks[i].String()
-		case "$rv":
+		case "rv":
 			return version(i)
 		}
 		panic("no value for " + word)
@@ -148,7 +146,7 @@ func (c records) find(p place) (int, bool) {
 	return w*c.each + k, ok && there && p.namespace == "default"
 }
 
-func (c records) render(i int) []byte { return c.record.of(c.value(i)) }
+func (c records) render(i int) []byte { return []byte(os.Expand(c.record, c.value(i))) }
 
 // bindings are the APIBindings of the workspaces.
 type bindings struct{ *Crowd }
@@ -163,19 +161,10 @@ func (c bindings) find(p place) (int, bool) {
 }
 
 func (c bindings) render(i int) []byte {
-	return c.binding.of(func(word string) string {
-		switch word {
-		case "$cluster":
-			return c.clusters[i]
-		case "$path":
-			return c.Path(i)
-		case "$uid":
-			return uid(uint64(i) + 1<<41)
-		case "$rv":
-			return version(i)
-		}
-		panic("no value for " + word)
-	})
+	words := map[string]string{
+		"cluster": c.clusters[i], "path": fmt.Sprintf("root:fleet:team-%05d", i), "uid": uid(uint64(i) + 1<<41), "rv": version(i),
+	}
+	return []byte(os.Expand(c.binding, func(word string) string { return words[word] }))
 }
 
 func claimName(k int) string { return fmt.Sprintf("web-%06d", k) }

@@ -1,12 +1,13 @@
 package fleet
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+)
 
-// What the generated objects look like, as kcp shows those of a tenant that uses kubectl. Words
-// with a dollar are replaced.
+// These are the generated objects, as kcp shows those of a tenant that uses kubectl. Words with a dollar are replaced.
 
-func sampleClaim() any {
-	return sample(`{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{
+const claimJSON = `{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{
 "annotations":{"kcp.io/cluster":"$cluster"},
 "creationTimestamp":"2026-01-02T03:04:05Z","generation":1,"managedFields":[
 {"apiVersion":"ipam.miloapis.com/v1alpha1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{".":{},"f:className":{},"f:prefixLength":{}}},
@@ -21,11 +22,9 @@ func sampleClaim() any {
 "status":{"address":"$address","allocatedCIDR":"$address/32","boundAllocationRef":{"name":"$record"},"className":"shared","conditions":[
 {"lastTransitionTime":"2026-01-02T03:04:05Z","message":"bound to $address/32","observedGeneration":1,"reason":"AllocationSucceeded","status":"True","type":"Allocated"},
 {"lastTransitionTime":"2026-01-02T03:04:05Z","message":"bound to $address/32","observedGeneration":1,"reason":"AllocationSucceeded","status":"True","type":"Ready"}],
-"ipFamily":"IPv4","observedGeneration":1,"phase":"Bound","poolRef":{"name":"shared","projectRef":{"name":"root:ipam"}}}}`)
-}
+"ipFamily":"IPv4","observedGeneration":1,"phase":"Bound","poolRef":{"name":"shared","projectRef":{"name":"root:ipam"}}}}`
 
-func sampleRecord() any {
-	return sample(`{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPAllocation","metadata":{"annotations":{"kcp.io/cluster":"$cluster"},
+const recordJSON = `{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPAllocation","metadata":{"annotations":{"kcp.io/cluster":"$cluster"},
 "creationTimestamp":"2026-01-02T03:04:05Z","generation":1,"managedFields":[
 {"apiVersion":"ipam.miloapis.com/v1alpha1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{".":{},"f:claimRef":{".":{},"f:name":{},"f:uid":{}},"f:className":{},
 "f:ipFamily":{},"f:poolRef":{".":{},"f:name":{},"f:projectRef":{".":{},"f:name":{}}},"f:reclaimPolicy":{}},"f:status":{".":{},"f:address":{},"f:allocatedCIDR":{},
@@ -37,11 +36,9 @@ func sampleRecord() any {
 "status":{"address":"$address","allocatedCIDR":"$address/32","conditions":[
 {"lastTransitionTime":"2026-01-02T03:04:05Z","message":"holds $address/32","observedGeneration":1,"reason":"AllocationSucceeded","status":"True","type":"Allocated"},
 {"lastTransitionTime":"2026-01-02T03:04:05Z","message":"holds $address/32","observedGeneration":1,"reason":"AllocationSucceeded","status":"True","type":"Ready"}],
-"phase":"Ready"}}`)
-}
+"phase":"Ready"}}`
 
-func sampleBinding() any {
-	return sample(`{"apiVersion":"apis.kcp.io/v1alpha2","kind":"APIBinding","metadata":{"annotations":{"kcp.io/cluster":"$cluster","kcp.io/path":"$path"},
+const bindingJSON = `{"apiVersion":"apis.kcp.io/v1alpha2","kind":"APIBinding","metadata":{"annotations":{"kcp.io/cluster":"$cluster","kcp.io/path":"$path"},
 "creationTimestamp":"2026-01-02T03:04:05Z","finalizers":["apis.kcp.io/apibinding-finalizer"],"generation":2,
 "labels":{"internal.apis.kcp.io/export":"2oJcHpEtBDfXNaAUBS4v6FcNYv9wJFyjPbKGGB","claimed.internal.apis.kcp.io/mxkqO8PzFSvZcA":"b9D1tBTgx8aVjbLcvRyFBU"},
 "managedFields":[{"apiVersion":"apis.kcp.io/v1alpha2","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:annotations":{".":{},"f:kcp.io/path":{}},
@@ -60,13 +57,13 @@ func sampleBinding() any {
 {"lastTransitionTime":"2026-01-02T03:04:05Z","status":"True","type":"BindingUpToDate"},
 {"lastTransitionTime":"2026-01-02T03:04:05Z","status":"True","type":"InitialBindingCompleted"},
 {"lastTransitionTime":"2026-01-02T03:04:05Z","status":"True","type":"PermissionClaimsApplied"},
-{"lastTransitionTime":"2026-01-02T03:04:05Z","status":"True","type":"PermissionClaimsValid"}],"phase":"Bound"}}`)
-}
+{"lastTransitionTime":"2026-01-02T03:04:05Z","status":"True","type":"PermissionClaimsValid"}],"phase":"Bound"}}`
 
-func sample(text string) map[string]any {
-	object := map[string]any{}
-	if err := json.Unmarshal([]byte(text), &object); err != nil {
-		panic(err) // it is a constant of this package
+// compact leaves out the line breaks.
+func compact(text string) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(text)); err != nil {
+		panic(err) // of a constant of this package
 	}
-	return object
+	return b.String()
 }

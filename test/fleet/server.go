@@ -178,14 +178,3 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q request) {
 	s.mu.RUnlock()
 	writeList(w, q, objects, revision, next)
 }
-
-// Compact forgets all events, as etcd does after some minutes: watches and lists that go on from
-// an older revision are answered with 410.
-func (s *Server) Compact() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.revision++
-	for _, t := range s.tables {
-		t.log, t.begin = nil, s.revision
-	}
-}

@@ -3,8 +3,6 @@ package fleet
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/rest"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
@@ -90,11 +89,11 @@ func call(ctx context.Context, webhook *admissionregistrationv1.WebhookClientCon
 		return err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(webhook.CABundle)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
-	defer transport.CloseIdleConnections()
-	response, err := (&http.Client{Transport: transport}).Do(request)
+	web, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: webhook.CABundle}})
+	if err != nil {
+		return err
+	}
+	response, err := web.Do(request)
 	if err != nil {
 		return err
 	}

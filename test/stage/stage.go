@@ -22,6 +22,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -40,9 +41,7 @@ func New(t *testing.T) Stage {
 	t.Helper()
 	streams, _, out, errs := genericiooptions.NewTestIOStreams()
 	nowhere := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(nowhere, []byte("{apiVersion: v1, kind: Config}\n"), 0o600); err != nil {
-		t.Fatalf("os.WriteFile: %v", err)
-	}
+	must.Do(t, os.WriteFile(nowhere, []byte("{apiVersion: v1, kind: Config}\n"), 0o600))
 	t.Setenv("KUBECONFIG", nowhere)
 	t.Setenv("COLUMNS", "")
 	s := session.New(streams)
@@ -55,14 +54,9 @@ func Golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".golden")
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatalf("os.WriteFile: %v", err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(got), 0o600))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	want := must.Get(os.ReadFile(file))(t)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s differs (-want +got); -update writes it again:\n%s", file, diff)
 	}
@@ -117,9 +111,7 @@ func OfPlatform(name string) ipamv1alpha1.PoolRef {
 func Server(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatalf("AddToScheme: %v", err)
-	}
+	must.Do(t, ipamv1alpha1.AddToScheme(scheme))
 	byName := func(o client.Object) []string { return []string{o.GetName()} }
 	funcs.List = func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
 		err := c.List(ctx, l, opts...)

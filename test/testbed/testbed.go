@@ -19,6 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Clusters are the workspaces that a manager has engaged, by the name that it knows each by; the platform is "". The
@@ -82,9 +83,7 @@ func Scheme(t testing.TB, others ...func(*runtime.Scheme) error) *runtime.Scheme
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range append(others, ipamv1alpha1.AddToScheme) {
-		if err := add(scheme); err != nil {
-			t.Fatalf("make a scheme: %v", err)
-		}
+		must.Do(t, add(scheme))
 	}
 	return scheme
 }
@@ -98,10 +97,7 @@ func NewClient(t testing.TB) *fake.ClientBuilder {
 // Ledger opens the ledger in an etcd, with these pools, until the test ends.
 func Ledger(t testing.TB, etcd *clientv3.Client, options allocator.Options, pools ...ledger.Pool) *allocator.Allocator {
 	t.Helper()
-	a, err := allocator.Open(t.Context(), etcd, options)
-	if err != nil {
-		t.Fatalf("open the ledger: %v", err)
-	}
+	a := must.Get(allocator.Open(t.Context(), etcd, options))(t)
 	t.Cleanup(func() {
 		if err := a.Close(); err != nil {
 			t.Errorf("close the ledger: %v", err)

@@ -212,25 +212,3 @@ func TestSuspended_NobodyIsForgotten(t *testing.T) {
 		t.Error("no waiter was ever suspended; want some")
 	}
 }
-
-// BenchmarkRelease measures what a release costs while claims of the same workspace wait beside their
-// limit, and there is no room for them: as much with many as with few. Those that are woken ask again.
-func BenchmarkRelease(b *testing.B) {
-	for _, waiters := range []int{100, 10_000, 100_000} {
-		b.Run(fmt.Sprintf("suspended=%d", waiters), func(b *testing.B) {
-			s, told, on := crowded(b, waiters, func(r *ledger.Request, i int) { r.Length = 30 + i%3 })
-			looks := 0
-			for b.Loop() {
-				looks += release(s, on)
-				woken := told.Woken
-				s.Lock()
-				s.usage.add(on, big.NewInt(1)) // it is taken again at once
-				for _, h := range woken {
-					s.Room.Wait(s.Pool("p"), s.Pool("p").Waiting.Claims[h.Claim].request)
-				}
-				s.Unlock()
-			}
-			b.ReportMetric(float64(looks)/float64(b.N), "looks/op")
-		})
-	}
-}

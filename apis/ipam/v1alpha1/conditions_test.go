@@ -5,19 +5,15 @@ import (
 	"os"
 	"regexp"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Every condition and every reason has its words on the page that people look them up on.
 func TestConditions_Documented(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("conditions.go")
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
-	page, err := os.ReadFile("../../../docs/reasons.md")
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	source := must.Get(os.ReadFile("conditions.go"))(t)
+	page := must.Get(os.ReadFile("../../../docs/reasons.md"))(t)
 	words := regexp.MustCompile(`(?m)^\t(?:Condition|Reason)\w+(?: Reason)? = "(\w+)"$`).FindAllSubmatch(source, -1)
 	if len(words) < 30 {
 		t.Fatalf("only %d conditions and reasons were found", len(words))

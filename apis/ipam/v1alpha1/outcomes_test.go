@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Every reason of the condition Allocated has an outcome; so have some of other
@@ -59,10 +61,7 @@ func TestRemedyFor_ASingleAddressIsNotToBeSmaller(t *testing.T) {
 // The table that people read says the same.
 func TestOutcomes_Documented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/reasons.md")
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	page := must.Get(os.ReadFile("../../../docs/reasons.md"))(t)
 	rows := regexp.MustCompile(`(?m)^\| \[(\w+)\]\(#\w+\) \|.*\| (\d) \|$`).FindAllSubmatch(page, -1)
 	documented := map[Reason]string{}
 	for _, row := range rows {
@@ -82,10 +81,7 @@ func TestOutcomes_Documented(t *testing.T) {
 // from the source.
 func closedReasons(t *testing.T) []Reason {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "conditions.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatalf("ParseFile: %v", err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "conditions.go", nil, parser.ParseComments))(t)
 	var found []Reason
 	ast.Inspect(file, func(node ast.Node) bool {
 		if list, ok := node.(*ast.GenDecl); ok && !strings.HasPrefix(list.Doc.Text(), "Reasons of the condition Allocated") {
@@ -98,10 +94,7 @@ func closedReasons(t *testing.T) []Reason {
 		if kind, ok := spec.Type.(*ast.Ident); !ok || kind.Name != "Reason" {
 			return true
 		}
-		value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-		if err != nil {
-			t.Fatalf("Unquote: %v", err)
-		}
+		value := must.Get(strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value))(t)
 		found = append(found, Reason(value))
 		return true
 	})

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var (
@@ -28,10 +30,7 @@ var (
 // quotes returns the messages that a page quotes: code of several words, and what commands print after a reason.
 func quotes(t *testing.T, page string) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", page))
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "..", "docs", page)))(t)
 	reasons := map[string]bool{}
 	for _, reason := range closedReasons(t) {
 		reasons[string(reason)] = true

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/randfill"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // theirs is the decoder of client-go, which [Events] has to agree with.
@@ -29,9 +30,7 @@ func theirs(t testing.TB, body io.ReadCloser) watch.Decoder {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatalf("add: %v", err)
-		}
+		must.Do(t, add(scheme))
 	}
 	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
 	codecs := serializer.NewCodecFactory(scheme)
@@ -75,10 +74,7 @@ func TestDecode_AsClientGo(t *testing.T) {
 			for range objects {
 				object := blank.DeepCopyObject()
 				random.Fill(object)
-				raw, err := json.Marshal(object)
-				if err != nil {
-					t.Fatalf("json.Marshal: %v", err)
-				}
+				raw := must.Get(json.Marshal(object))(t)
 				text.WriteString(`{"type":"MODIFIED","object":` + string(raw) + "}\n")
 			}
 			want, got := theirs(t, stream(text.String())), NewEvents(stream(text.String()), blank)

@@ -19,6 +19,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/config"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // door is what an API server does with an object of a kind before it stores it.
@@ -37,14 +38,9 @@ func doors(t testing.TB) map[string]door {
 		t.Fatalf("there are the CRDs %v, %v", files, err)
 	}
 	for _, file := range files {
-		manifest, err := fs.ReadFile(config.CRDs(), file)
-		if err != nil {
-			t.Fatalf("fs.ReadFile: %v", err)
-		}
+		manifest := must.Get(fs.ReadFile(config.CRDs(), file))(t)
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(manifest, crd); err != nil {
-			t.Fatalf("yaml.Unmarshal: %v", err)
-		}
+		must.Do(t, yaml.Unmarshal(manifest, crd))
 		props := &apiextensions.JSONSchemaProps{}
 		err = apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, props, nil)
 		if err != nil {
@@ -74,11 +70,7 @@ func (d door) stored(t testing.TB, object map[string]any) (raw []byte, ok bool) 
 	if errs, _ := d.rules.Validate(t.Context(), nil, d.structural, object, nil, celconfig.RuntimeCELCostBudget); len(errs) > 0 {
 		return nil, false
 	}
-	raw, err := json.Marshal(object)
-	if err != nil {
-		t.Fatalf("json.Marshal: %v", err)
-	}
-	return raw, true
+	return must.Get(json.Marshal(object))(t), true
 }
 
 // FuzzSchema looks for an object that the schema of its kind admits, and that Go does not read: of a spec, and of the status of a

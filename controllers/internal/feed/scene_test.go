@@ -25,6 +25,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // soon is how long anything may take to be seen. It covers a second look at a list.
@@ -69,9 +70,7 @@ func (s *scene) synced() {
 func (s *scene) watch() *listener {
 	s.t.Helper()
 	l := &listener{t: s.t, seen: map[multicluster.ClusterName]*seen{}}
-	if err := s.feed.Tenants(&ipamv1alpha1.IPClaim{}, l.handle).Start(s.t.Context(), nil); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, s.feed.Tenants(&ipamv1alpha1.IPClaim{}, l.handle).Start(s.t.Context(), nil))
 	return l
 }
 
@@ -80,9 +79,7 @@ func (s *scene) engage(name string) *seen {
 	s.t.Helper()
 	w := s.first.renew(name)
 	ctx, leave := context.WithCancel(s.t.Context())
-	if err := s.feed.Engage(ctx, multicluster.ClusterName(name), &shown{cache: s.cache}); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, s.feed.Engage(ctx, multicluster.ClusterName(name), &shown{cache: s.cache}))
 	w.leave = leave
 	return w
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A census has the workspaces of all endpoints, to the last page, and the platform.
@@ -50,10 +51,7 @@ func TestCensus_InDoubt(t *testing.T) {
 			t.Errorf("%s: Census = %t, %v; want none", field, ok, err)
 		}
 	}
-	standalone, err := NewReader(Options{Config: &rest.Config{Host: platform.URL}, Platform: "platform", Scheme: scheme(t)})
-	if err != nil {
-		t.Fatalf("NewReader: %v", err)
-	}
+	standalone := must.Get(NewReader(Options{Config: &rest.Config{Host: platform.URL}, Platform: "platform", Scheme: scheme(t)}))(t)
 	if _, ok, err := standalone.Census(t.Context()); ok || err != nil {
 		t.Errorf("without kcp: Census = %t, %v; want none", ok, err)
 	}

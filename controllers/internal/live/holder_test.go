@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A claim is gone only by the word of a server that serves its workspace.
@@ -239,10 +240,7 @@ func TestHolder_OnThePlatform(t *testing.T) {
 // own is alive, as far as it knows.
 func TestHolder_Standalone(t *testing.T) {
 	platform, _ := newWorld(t)
-	reader, err := NewReader(Options{Config: &rest.Config{Host: platform.URL}, Platform: "platform", Scheme: scheme(t)})
-	if err != nil {
-		t.Fatalf("NewReader: %v", err)
-	}
+	reader := must.Get(NewReader(Options{Config: &rest.Config{Host: platform.URL}, Platform: "platform", Scheme: scheme(t)}))(t)
 	asks(t, reader, Unknown)
 	endpoints, err := reader.Endpoints(t.Context())
 	if err != nil || len(endpoints) != 0 {

@@ -18,6 +18,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 const claimsPath = "/apis/ipam.miloapis.com/v1alpha1/ipclaims"
@@ -53,16 +54,11 @@ func TestEach_AsClientGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := reader.at(platform.URL, "")
-	if err != nil {
-		t.Fatalf("at: %v", err)
-	}
+	c := must.Get(reader.at(platform.URL, ""))(t)
 	var want []ipamv1alpha1.IPClaim
 	for _, next := range []string{"", "next"} {
 		list := &ipamv1alpha1.IPClaimList{}
-		if err := c.List(t.Context(), list, client.Continue(next)); err != nil {
-			t.Fatalf("List: %v", err)
-		}
+		must.Do(t, c.List(t.Context(), list, client.Continue(next)))
 		want = append(want, list.Items...)
 	}
 	for i := range want {
@@ -194,10 +190,7 @@ func stalledCache(t *testing.T, reader *Reader, endpoint *site, claims ...ipamv1
 		ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: claims,
 	}
 	endpoint.serve("/clusters/w/apis/ipam.miloapis.com/v1alpha1/ipclaims", list)
-	c, err := cache.New(&rest.Config{Host: endpoint.URL + "/clusters/w"}, cache.Options{Scheme: reader.opts.Scheme, Mapper: reader.mapper})
-	if err != nil {
-		t.Fatalf("New: %v", err)
-	}
+	c := must.Get(cache.New(&rest.Config{Host: endpoint.URL + "/clusters/w"}, cache.Options{Scheme: reader.opts.Scheme, Mapper: reader.mapper}))(t)
 	if _, err := c.GetInformer(t.Context(), &ipamv1alpha1.IPClaim{}); err != nil {
 		t.Fatalf("GetInformer: %v", err)
 	}

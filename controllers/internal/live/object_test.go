@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // paths are what a server has, by path: an object, a Status, or a code to fail with.
@@ -172,14 +173,9 @@ func readerOf(t *testing.T, handlers ...http.Handler) *Reader {
 	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatalf("add: %v", err)
-		}
+		must.Do(t, add(scheme))
 	}
-	reader, err := NewReader(Options{Config: &rest.Config{Host: urls[0]}, Slice: "s", Platform: "platform", Scheme: scheme})
-	if err != nil {
-		t.Fatalf("NewReader: %v", err)
-	}
+	reader := must.Get(NewReader(Options{Config: &rest.Config{Host: urls[0]}, Slice: "s", Platform: "platform", Scheme: scheme}))(t)
 	reader.endpoints.read = func(context.Context) (view, error) { return view{urls: urls}, nil }
 	return reader
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // site is a server: the platform's, or an endpoint of the export. It answers a path
@@ -150,9 +151,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatalf("add: %v", err)
-		}
+		must.Do(t, add(scheme))
 	}
 	return scheme
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // gaps are the changes that leave a slice in doubt, by the field that shows it.
@@ -132,9 +133,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		platform, reader := newWorld(t, tt.endpoints...)
 		if !tt.unread {
-			if err := reader.Valid(t.Context()); err != nil {
-				t.Fatalf("Valid: %v", err)
-			}
+			must.Do(t, reader.Valid(t.Context()))
 		}
 		platform.Close()
 		if err := reader.Answers(t.Context()); (err == nil) != tt.want {

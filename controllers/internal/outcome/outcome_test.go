@@ -14,6 +14,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func status(conditions []metav1.Condition, kind string) string {
@@ -145,14 +146,8 @@ func TestKstatus(t *testing.T) {
 			claim := gen.Claim("c")
 			claim.Status.ObservedGeneration = 1
 			tt.answer(claim)
-			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(claim)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := kstatus.Compute(&unstructured.Unstructured{Object: content})
-			if err != nil {
-				t.Fatal(err)
-			}
+			content := must.Get(runtime.DefaultUnstructuredConverter.ToUnstructured(claim))(t)
+			got := must.Get(kstatus.Compute(&unstructured.Unstructured{Object: content}))(t)
 			if got.Status != tt.want {
 				t.Errorf("kstatus = %s (%s), want %s", got.Status, got.Message, tt.want)
 			}

@@ -17,6 +17,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // bound is a claim as the controller leaves it, and its record.
@@ -63,10 +64,7 @@ func bound(i int) (*ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {
 // the metadata that nobody reads.
 func packs(t *testing.T, p *Packer, object client.Object) any {
 	t.Helper()
-	kept, err := p.Transform(object.DeepCopyObject())
-	if err != nil {
-		t.Fatalf("Transform: %v", err)
-	}
+	kept := must.Get(p.Transform(object.DeepCopyObject()))(t)
 	want := object.DeepCopyObject().(client.Object)
 	strip(want)
 	if got := Whole(kept.(client.Object)); !reflect.DeepEqual(got, want) {

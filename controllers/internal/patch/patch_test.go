@@ -19,6 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -109,9 +110,7 @@ func TestPatch_WritesWhatChangedAndNothingElse(t *testing.T) {
 			s := newServer(t, gen.Claim("c"))
 			for pass, want := range []struct{ main, status int }{{tt.main, tt.status}, {0, 0}} {
 				s.main, s.status = 0, 0
-				if err := s.change(t, tt.change); err != nil {
-					t.Fatalf("change: %v", err)
-				}
+				must.Do(t, s.change(t, tt.change))
 				if s.main != want.main || s.status != want.status {
 					t.Errorf("pass %d: %d writes of the object and %d of its status, want %d and %d",
 						pass+1, s.main, s.status, want.main, want.status)
@@ -197,9 +196,7 @@ func TestPatchWhole_OneWriteAtMost(t *testing.T) {
 		before := patch.Snapshot(record)
 		record.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
 		record.Status.Address = "10.0.0.0"
-		if err := before.PatchWhole(t.Context(), s, record); err != nil {
-			t.Fatalf("PatchWhole: %v", err)
-		}
+		must.Do(t, before.PatchWhole(t.Context(), s, record))
 		if s.main != want || s.status != 0 {
 			t.Errorf("pass %d: %d writes of the object and %d of its status, want %d and 0", pass+1, s.main, s.status, want)
 		}

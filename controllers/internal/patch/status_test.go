@@ -11,6 +11,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -107,9 +108,7 @@ func (s *server) meanwhile(t *testing.T, change func(*claim)) {
 	theirs.Labels, theirs.Annotations = changed.Labels, map[string]string{"seen": "them"}
 	testbed.Update(t, s, theirs)
 	theirs.Status = changed.Status
-	if err := s.Status().Update(t.Context(), theirs); err != nil {
-		t.Fatalf("update the status: %v", err)
-	}
+	must.Do(t, s.Status().Update(t.Context(), theirs))
 	s.shown = func(obj client.Object) { change(obj.(*claim)) }
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // networks returns a world with a chain: a /48 for each network, a /64 for each location of it, a /96 for an endpoint.
@@ -148,10 +149,7 @@ func TestResolve_MissingRoles(t *testing.T) {
 func TestResolve_Levels(t *testing.T) {
 	w := networks()
 	w.class("vpc").Spec.MaxPerConsumer = "1000"
-	plan, err := query(web, gen.Claim("x", gen.OfClass("endpoint"), vpc1)).Resolve(w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(query(web, gen.Claim("x", gen.OfClass("endpoint"), vpc1)).Resolve(w))(t)
 	network, subnet := plan.Chain[0], plan.Chain[1]
 	if network.Derived.Class != "vpc" || network.Derived.Workspace != "web" || len(network.Derived.Scope) != 1 || network.Derived.Scope["network"].Name != "vpc-1" {
 		t.Errorf("the network's pool is for %+v, want class vpc, workspace web and network vpc-1 alone", network.Derived)
@@ -167,10 +165,7 @@ func TestResolve_Levels(t *testing.T) {
 	}
 
 	w.class("vpc").Spec.PoolPer = []string{"allProjects", "network"}
-	plan, err = query(web, gen.Claim("x", gen.OfClass("vpc"), vpc1, gen.ForRange())).Resolve(w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan = must.Get(query(web, gen.Claim("x", gen.OfClass("vpc"), vpc1, gen.ForRange())).Resolve(w))(t)
 	if network := plan.Chain[0]; !network.InPlatform || network.Derived.Workspace != "" || network.Limit != nil {
 		t.Errorf("the pool of all is %+v, want one in the platform, of no workspace, without a limit", network)
 	}
@@ -180,10 +175,7 @@ func TestResolve_Levels(t *testing.T) {
 func TestResolve_Spaces(t *testing.T) {
 	w := place()
 	w.classes[0].Spec.UniqueWithin = []string{"network"}
-	plan, err := query(db, gen.Claim("x", gen.OfClass("c"), vpc1)).Resolve(w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(query(db, gen.Claim("x", gen.OfClass("c"), vpc1)).Resolve(w))(t)
 	if s := plan.Space; s == nil || s.Workspace != "db" || len(s.Scope) != 1 || s.Scope["network"].Name != "vpc-1" {
 		t.Errorf("the space is %+v, want that of network vpc-1 in workspace db", s)
 	}

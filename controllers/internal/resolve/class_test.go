@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 const (
@@ -160,10 +161,7 @@ func TestResolve_LengthOfAClass(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := place()
 			w.classes = []*ipamv1alpha1.IPClass{tt.class}
-			plan, err := query(db, tt.claim).Resolve(w)
-			if err != nil {
-				t.Fatal(err)
-			}
+			plan := must.Get(query(db, tt.claim).Resolve(w))(t)
 			if got := plan.Candidates[0].Length; got != tt.want {
 				t.Errorf("length = /%d, want /%d", got, tt.want)
 			}
@@ -225,10 +223,7 @@ func TestResolve_Strategies(t *testing.T) {
 		ipamv1alpha1.LeastUtilized: {"b", "a"},
 	} {
 		w.classes[0].Spec.Strategy = strategy
-		plan, err := query(db, gen.Claim("x", gen.OfClass("c"))).Resolve(w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := must.Get(query(db, gen.Claim("x", gen.OfClass("c"))).Resolve(w))(t)
 		if got := pools(plan); !slices.Equal(got, want) {
 			t.Errorf("%s: candidates = %v, want %v", strategy, got, want)
 		}
@@ -249,10 +244,7 @@ func TestResolve_Policy(t *testing.T) {
 	} {
 		w := place()
 		w.classes = []*ipamv1alpha1.IPClass{gen.Class("c", append(tt.class, gen.DefaultLength(28))...)}
-		plan, err := query(db, gen.Claim("x", append(tt.claim, gen.OfClass("c"))...)).Resolve(w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := must.Get(query(db, gen.Claim("x", append(tt.claim, gen.OfClass("c"))...)).Resolve(w))(t)
 		if plan.Policy != tt.want {
 			t.Errorf("%s: policy = %s, want %s", tt.name, plan.Policy, tt.want)
 		}

@@ -11,6 +11,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func TestExcluded(t *testing.T) {
@@ -38,10 +39,7 @@ func TestExcluded(t *testing.T) {
 			[]string{"10.0.0.0/29"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := resolve.Excluded(netip.MustParsePrefix(tt.cidr), gen.Pool("p", tt.options...).Spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(resolve.Excluded(netip.MustParsePrefix(tt.cidr), gen.Pool("p", tt.options...).Spec))(t)
 			names := make([]string, 0, len(got))
 			for _, p := range got {
 				names = append(names, p.String())

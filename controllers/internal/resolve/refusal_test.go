@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Messages are read by people and quoted on pages. One that changes is to change here, on purpose.
@@ -105,10 +106,7 @@ func TestResolve_SomePoolsHaveTheLength(t *testing.T) {
 	w := place()
 	w.pools[web][0].Spec.Allocation.MaxPrefixLength = 26
 	w.rooms = map[string]resolve.Room{"own": {Largest: 24}}
-	plan, err := query(web, gen.Claim("x", gen.OfClass("c"))).Resolve(w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(query(web, gen.Claim("x", gen.OfClass("c"))).Resolve(w))(t)
 	const want = `pool "own" hands out /16 to /26, not /28: the largest block it can give is a /24`
 	if len(plan.Unfit) != 1 || plan.Unfit[0].Message != want {
 		t.Errorf("Unfit = %v, want one that says %s", plan.Unfit, want)

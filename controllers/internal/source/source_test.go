@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // pool is the JSON of a pool with so many leading blocks.
@@ -86,9 +87,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 func (s *server) inform() toolscache.SharedIndexInformer {
 	s.Helper()
 	scheme, mapper := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil)
-	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, ipamv1alpha1.AddToScheme(scheme))
 	mapper.Add(ipamv1alpha1.GroupVersion.WithKind("IPPool"), meta.RESTScopeRoot)
 	from := Of(&rest.Config{Host: s.url}, cache.Options{Scheme: scheme, Mapper: mapper, HTTPClient: http.DefaultClient}, &ipamv1alpha1.IPPool{})
 	informer := Guarded(toolscache.NewSharedIndexInformer(from, &ipamv1alpha1.IPPool{}, 0, toolscache.Indexers{}))
@@ -124,9 +123,7 @@ func value(t *testing.T, of prometheus.Collector) float64 {
 	close(metrics)
 	for metric := range metrics {
 		got := &dto.Metric{}
-		if err := metric.Write(got); err != nil {
-			t.Fatalf("Write: %v", err)
-		}
+		must.Do(t, metric.Write(got))
 		if got.GetLabel()[0].GetValue() == "IPPool" {
 			return got.GetGauge().GetValue()
 		}

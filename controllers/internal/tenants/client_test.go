@@ -18,6 +18,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // echo is a server that answers a write with what it was sent, and notes where to.
@@ -40,13 +41,8 @@ func newEcho(t *testing.T) (*echo, client.Client) {
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
 	scheme := runtime.NewScheme()
-	if err := errors.Join(ipamv1alpha1.AddToScheme(scheme), v1controller1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	writer, err := newWriter(&rest.Config{Host: server.URL + "/services/x"}, scheme)
-	if err != nil {
-		t.Fatalf("newWriter: %v", err)
-	}
+	must.Do(t, errors.Join(ipamv1alpha1.AddToScheme(scheme), v1controller1.AddToScheme(scheme)))
+	writer := must.Get(newWriter(&rest.Config{Host: server.URL + "/services/x"}, scheme))(t)
 	return e, writer
 }
 

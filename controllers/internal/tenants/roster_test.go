@@ -10,6 +10,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // attendance is a roster of workspaces. Some of them are engaged.
@@ -148,8 +150,6 @@ func TestRoster_Counts(t *testing.T) {
 func value(t *testing.T, gauge prometheus.Gauge) float64 {
 	t.Helper()
 	m := &dto.Metric{}
-	if err := gauge.Write(m); err != nil {
-		t.Fatalf("Write: %v", err)
-	}
+	must.Do(t, gauge.Write(m))
 	return m.GetGauge().GetValue()
 }

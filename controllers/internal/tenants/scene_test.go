@@ -31,6 +31,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // soon is how long anything may take to be seen. It covers a few attempts.
@@ -63,9 +64,7 @@ func newScene(t *testing.T) *scene {
 	t.Cleanup(s.server.Close)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatalf("add: %v", err)
-		}
+		must.Do(t, add(scheme))
 	}
 	var err error
 	s.Provider, err = New(Options{

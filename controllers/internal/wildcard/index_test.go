@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // still is a wildcard cache of what was added to one informer.
@@ -36,15 +37,10 @@ func scoped(t *testing.T, kind string, scope meta.RESTScopeName, objects ...clie
 	t.Helper()
 	informer := newInformer(&toolscache.ListWatch{}, objects[0], 0)
 	for _, object := range objects {
-		if err := informer.GetIndexer().Add(object); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, informer.GetIndexer().Add(object))
 	}
 	all := still{informer: informer, kind: ipamv1alpha1.GroupVersion.WithKind(kind), scope: scope}
-	one, err := kcpcache.NewScopedCluster(&rest.Config{Host: "https://kcp.invalid"}, "a", all, runtime.NewScheme(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(kcpcache.NewScopedCluster(&rest.Config{Host: "https://kcp.invalid"}, "a", all, runtime.NewScheme(), nil))(t)
 	return one.GetCache()
 }
 
@@ -115,9 +111,7 @@ func TestScoped_ClusterScoped(t *testing.T) {
 func TestIndex_OneMap(t *testing.T) {
 	informer := newInformer(&toolscache.ListWatch{}, &ipamv1alpha1.IPClaim{}, 0)
 	for _, namespace := range []string{"x", "y"} {
-		if err := informer.GetIndexer().Add(&ipamv1alpha1.IPClaim{ObjectMeta: in("a", namespace, "one")}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, informer.GetIndexer().Add(&ipamv1alpha1.IPClaim{ObjectMeta: in("a", namespace, "one")}))
 	}
 	values := 0
 	for name := range informer.GetIndexer().GetIndexers() {

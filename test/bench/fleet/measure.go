@@ -18,8 +18,10 @@ import (
 const (
 	// patience is how long the controller may take for anything before the program gives up.
 	patience = 15 * time.Minute
-	// clients make claims side by side.
-	clients = 8
+	// clients make samples claims side by side, which are timed.
+	clients, samples = 8, 500
+	// shards is how many endpoints show the workspaces, and leaving how many of those leave in the end.
+	shards, leaving = 2, 5
 )
 
 // step is what was measured at one number of workspaces and claims.
@@ -52,7 +54,7 @@ func measure(ctx context.Context, opts *options, st *step, say harness.Say) erro
 	for _, of := range []struct {
 		size               *size
 		workspaces, claims int
-	}{{&st.one, opts.shards, opts.shards}, {&st.empty, st.workspaces, st.workspaces}} {
+	}{{&st.one, shards, shards}, {&st.empty, st.workspaces, st.workspaces}} {
 		if err := sizeOf(ctx, opts, of.size, of.workspaces, of.claims, say); err != nil {
 			return err
 		}
@@ -129,10 +131,10 @@ func (s *stage) measure(ctx context.Context, opts *options, st *step) (err error
 	if err := s.verify(ctx, st); err != nil {
 		return err
 	}
-	if err := s.sample(ctx, opts, st); err != nil {
+	if err := s.sample(ctx, st); err != nil {
 		return err
 	}
-	if err := s.leave(ctx, opts, st); err != nil {
+	if err := s.leave(ctx, st); err != nil {
 		return err
 	}
 	if err := s.Kill(); err != nil {
@@ -245,7 +247,7 @@ func (s *stage) verify(ctx context.Context, st *step) error {
 }
 
 // sample times claims of some clients, each in a workspace of its own.
-func (s *stage) sample(ctx context.Context, opts *options, st *step) error {
+func (s *stage) sample(ctx context.Context, st *step) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	before, err := s.metrics(ctx)
@@ -256,7 +258,7 @@ func (s *stage) sample(ctx context.Context, opts *options, st *step) error {
 	group, timed := errgroup.WithContext(ctx)
 	for c := range clients {
 		group.Go(func() error {
-			for i := range opts.samples / clients {
+			for i := range samples / clients {
 				began := time.Now()
 				claim := gen.Claim(fmt.Sprintf("timed-%d-%d", c, i), gen.OfClass("shared"), gen.Length(32))
 				if err := s.server.Claim(timed, c*st.workspaces/clients, claim); err != nil {
@@ -286,23 +288,20 @@ func (s *stage) sample(ctx context.Context, opts *options, st *step) error {
 }
 
 // leave has workspaces leave, and waits until the ledger has freed what they held.
-func (s *stage) leave(ctx context.Context, opts *options, st *step) error {
-	if opts.leaving == 0 {
-		return nil
-	}
+func (s *stage) leave(ctx context.Context, st *step) error {
 	before, err := s.metrics(ctx)
 	if err != nil {
 		return err
 	}
 	asked := s.server.Requests()
 	began := time.Now()
-	for i := range opts.leaving {
+	for i := range leaving {
 		if err := s.server.Leave(st.workspaces - 1 - i); err != nil {
 			return err
 		}
 	}
 	st.leftClaims = st.claims / st.workspaces
-	want := before.Sum(freed) + float64(opts.leaving*st.leftClaims)
+	want := before.Sum(freed) + float64(leaving*st.leftClaims)
 	err = harness.Eventually(ctx, patience, "the blocks of the workspaces that left to be free", func(ctx context.Context) error {
 		m, err := s.metrics(ctx)
 		if err == nil && m.Sum(freed) < want {
@@ -315,8 +314,8 @@ func (s *stage) leave(ctx context.Context, opts *options, st *step) error {
 	for what, count := range s.server.Requests() {
 		total += count - asked[what]
 	}
-	st.leftReads = float64(total) / float64(opts.leaving)
-	s.say("%d workspaces of %d claims left: freed after %.1f s, %.0f requests each", opts.leaving, st.leftClaims, st.left.Seconds(), st.leftReads)
+	st.leftReads = float64(total) / float64(leaving)
+	s.say("%d workspaces of %d claims left: freed after %.1f s, %.0f requests each", leaving, st.leftClaims, st.left.Seconds(), st.leftReads)
 	return err
 }
 

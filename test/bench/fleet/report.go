@@ -17,7 +17,7 @@ func report(opts *options, steps []*step) string {
 		more := float64(s.claims - s.workspaces)
 		fmt.Fprintf(&b, "| %d | %d | %.0f | %.0f | %.0f | %.1f | %.2f | %.2f |\n", s.workspaces, s.claims,
 			s.full.live/(1<<20), s.full.resident/(1<<20), s.full.goroutines,
-			(s.empty.live-s.one.live)/1024/float64(s.workspaces-opts.shards),
+			(s.empty.live-s.one.live)/1024/float64(s.workspaces-shards),
 			(s.full.live-s.empty.live)/1024/more, (s.full.resident-s.empty.resident)/1024/more)
 	}
 	b.WriteString("\n| workspaces | claims | start → CREATE is answered, s | start → a claim is bound, s | start → every claim seen, s | of a processor, s | requests until then | killed, started → CREATE is answered, s | a claim is bound, s | idle, % of a processor | sweep s | verification s | of a processor, s |\n")

@@ -22,16 +22,11 @@ const section = "fleet"
 
 // options are the flags of the program.
 type options struct {
-	workspaces      []int
-	claims          []int
-	shards          int
-	samples         int
-	leaving         int
-	resting         time.Duration
-	binary          string
-	external        bool
-	out             string
-	controllerFlags []string
+	workspaces []int
+	claims     []int
+	resting    time.Duration
+	external   bool
+	out        string
 }
 
 // Run measures and publishes, as the flags in args say.
@@ -56,14 +51,9 @@ func parse(args []string) (*options, error) {
 	f := pflag.NewFlagSet("fleet", pflag.ContinueOnError)
 	f.IntSliceVar(&opts.workspaces, "workspaces", []int{10, 100, 1000}, "how many workspaces there are, step by step")
 	f.IntSliceVar(&opts.claims, "claims", []int{100_000}, "how many bound claims there are at each step; the last counts for further steps")
-	f.IntVar(&opts.shards, "shards", 2, "how many endpoints show the workspaces")
-	f.IntVar(&opts.samples, "samples", 500, "how many claims are made and timed, by 8 clients, at each step")
-	f.IntVar(&opts.leaving, "leaving", 5, "how many workspaces leave in the end")
 	f.DurationVar(&opts.resting, "resting", time.Minute, "how long the idle controller is measured")
-	f.StringVar(&opts.binary, "binary", "", "an ipam-controller to measure in place of the one that is built")
 	f.BoolVar(&opts.external, "external-etcd", false, "keep the ledger in an etcd beside the controller, which goes on when that is started again")
 	f.StringVar(&opts.out, "out", "", "the page to write the tables to; empty: stdout")
-	f.StringArrayVar(&opts.controllerFlags, "controller-flag", nil, "a further flag of ipam-controller")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -71,8 +61,8 @@ func parse(args []string) (*options, error) {
 		return nil, errors.New("give --workspaces and --claims at least one number each")
 	}
 	for i, n := range opts.workspaces {
-		if n < 1 || opts.claims[min(i, len(opts.claims)-1)] < n || opts.leaving >= n || opts.shards > n {
-			return nil, errors.New("give --workspaces more than --leaving and --shards, and --claims at least one for each of them")
+		if n < 1 || opts.claims[min(i, len(opts.claims)-1)] < n || leaving >= n {
+			return nil, errors.New("give --workspaces more than 5 each, and --claims at least one for each of them")
 		}
 	}
 	return opts, nil

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -73,25 +72,22 @@ func (s *stage) up(ctx context.Context, opts *options, workspaces, claims int) e
 		return err
 	}
 	url := "http://" + listener.Addr().String()
-	s.crowd = fleet.NewCrowd(workspaces, claims, opts.shards)
+	s.crowd = fleet.NewCrowd(workspaces, claims, shards)
 	s.server = fleet.New(platform, s.crowd)
 	if err := s.furnish(url); err != nil {
 		return err
 	}
-	binary := opts.binary
-	if binary == "" {
-		binary = filepath.Join(s.dir, "ipam-controller")
-		if err := local.Build(ctx, "./cmd/ipam-controller", binary); err != nil {
-			return err
-		}
+	binary := filepath.Join(s.dir, "ipam-controller")
+	if err := local.Build(ctx, "./cmd/ipam-controller", binary); err != nil {
+		return err
 	}
 	s.socket = filepath.Join(s.dir, "verify.sock")
-	flags := append([]string{"--verify-socket=" + s.socket}, opts.controllerFlags...)
+	flags := []string{"--verify-socket=" + s.socket}
 	if opts.external {
 		if s.etcd, err = etcd.New(ctx, etcd.Options{Dir: s.dir, Fsync: true}); err != nil {
 			return err
 		}
-		flags = slices.Concat(flags, s.etcd.Flags())
+		flags = append(flags, s.etcd.Flags()...)
 	}
 	s.Controller, err = local.NewController(ctx, local.ControllerOptions{
 		Binary: binary, Dir: s.dir, Workspace: platform, Identity: &rest.Config{Host: url}, Profiles: true, Flags: flags,

@@ -28,9 +28,6 @@ var figures = []struct {
 func report(opts *options, contests []contest) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "`%s`", command(opts))
-	if opts.date != "" {
-		fmt.Fprintf(&b, ", %s", opts.date)
-	}
 	fmt.Fprintf(&b, "\n\n%s; kcp %s with its etcd on the same machine. ", page.Machine(), local.KCPVersion())
 	fmt.Fprintf(&b, "Medians of %d rounds of %g s, quartiles in brackets; ratios are of neighbouring rounds.\n\n", opts.rounds, opts.roundSeconds)
 	b.WriteString("| clients | create → |")

@@ -32,7 +32,6 @@ type options struct {
 	clients         []int
 	only            *regexp.Regexp
 	out             string
-	date            string
 	controllerFlags []string
 }
 
@@ -60,7 +59,6 @@ func parse(args []string) (*options, error) {
 	f.Float64Var(&opts.roundSeconds, "round-seconds", 2, "how long each measurement lasts")
 	f.IntSliceVar(&opts.clients, "clients", []int{1, 8, 32, 128}, "how many clients claim side by side, each its next claim when the last is answered")
 	f.StringVar(&opts.out, "out", "", "the page to write the table to; empty: stdout")
-	f.StringVar(&opts.date, "date", "", "a date to be written beside the table")
 	f.StringArrayVar(&opts.controllerFlags, "controller-flag", nil, "a further flag of ipam-controller, like --pprof-bind-address=127.0.0.1:6060")
 	only := f.String("only", "", "measure just the contests whose title, as in the table's first column, matches this expression")
 	err := f.Parse(args)

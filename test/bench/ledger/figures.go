@@ -2,29 +2,18 @@ package ledger
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"strings"
+
+	"github.com/kcp-ipam/ipam/test/bench/page"
 )
 
 // figures are what the rounds of one measurement gave.
 type figures []float64
 
 // write returns the median and, in brackets, the quartiles.
-func (f figures) write(format string) string {
-	return fmt.Sprintf("**"+format+"** ("+format+"–"+format+")", f.quantile(0.5), f.quantile(0.25), f.quantile(0.75))
-}
+func (f figures) write(format string) string { return page.Spread(format, f) }
 
-// quantile is between the two values next to it when it falls between them.
-func (f figures) quantile(q float64) float64 {
-	if len(f) == 0 {
-		return math.NaN()
-	}
-	sorted := slices.Sorted(slices.Values(f))
-	at := q * float64(len(sorted)-1)
-	low, high := int(math.Floor(at)), int(math.Ceil(at))
-	return sorted[low] + (sorted[high]-sorted[low])*(at-float64(low))
-}
+func (f figures) quantile(q float64) float64 { return page.Quantile(f, q) }
 
 // over divides round by round.
 func (f figures) over(base figures) figures {

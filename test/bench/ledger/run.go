@@ -40,7 +40,6 @@ type options struct {
 	open         []int
 	only         []string
 	out          string
-	date         string
 }
 
 func (o *options) round() time.Duration {
@@ -61,7 +60,6 @@ var chapters = []struct {
 	{"lists", lists},
 	{"pools", manyPools},
 	{"fair", fair},
-	{"rivals", rivals},
 	{"index", indexAlone},
 }
 
@@ -73,9 +71,6 @@ func Run(ctx context.Context, args []string, say harness.Say) error {
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "`go run ./test/bench ledger %s`", strings.Join(args, " "))
-	if opts.date != "" {
-		fmt.Fprintf(&text, ", %s", opts.date)
-	}
 	fmt.Fprintf(&text, "\n\n%s; etcd with fsync, 2,048 operations a transaction. Medians of %d rounds of %g s, quartiles in brackets; ratios are of neighbouring rounds.\n\n",
 		page.Machine(), opts.rounds, opts.roundSeconds)
 	for _, c := range chapters {
@@ -111,7 +106,6 @@ func parse(args []string) (*options, error) {
 	f.IntSliceVar(&opts.open, "open", []int{1_000_000}, "how many blocks the ledgers hold that are opened, the fewest first")
 	f.StringSliceVar(&opts.only, "only", nil, "the chapters to measure; empty: all but open, which is measured alone")
 	f.StringVar(&opts.out, "out", "", "the page to write the tables to; empty: stdout")
-	f.StringVar(&opts.date, "date", "", "a date to be written beside the tables")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,9 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
+// patience is how long anything may take before the program gives up.
+const patience = 2 * time.Minute
+
 // tenantCount is how many tenants a team has. The clients are spread over them, and draw
 // on one pool of the platform.
 const tenantCount = 4
@@ -45,7 +48,6 @@ type team struct {
 	address  *local.Balancer // of the webhooks of all replicas
 	replicas []*local.Controller
 	tenants  []*tenant.Tenant
-	resting  idle
 }
 
 // path returns the team's platform workspace.
