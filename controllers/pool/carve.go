@@ -50,7 +50,7 @@ func (p *pass) carve(ctx context.Context) (ledger.Pool, error) {
 // parent finds the pool to carve from. A child that has none waits in no list of the ledger.
 func (p *pass) parent(ctx context.Context, asks *ipamv1alpha1.IPPool) (resolve.Candidate, error) {
 	view := p.Catalog.View(ctx)
-	parent, err := resolve.ParentQuery{Child: asks, From: p.owner}.Resolve(view)
+	parent, err := resolve.ParentQuery{Child: asks, From: p.owner, Platform: p.Directory.Platform()}.Resolve(view)
 	if viewErr := view.Err(); viewErr != nil {
 		return parent, viewErr
 	}

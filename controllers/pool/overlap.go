@@ -132,7 +132,7 @@ func (p *pass) reportOverlap(ctx context.Context, cidr netip.Prefix) error {
 // when it comes.
 func (p *pass) reportDiffering(ctx context.Context) error {
 	view := p.Catalog.View(ctx)
-	said := resolve.ClassesDiffer(view, p.pool)
+	said := resolve.ClassesDiffer(view, p.pool, p.owner, p.Directory.Platform())
 	if err := view.Err(); err != nil {
 		return err
 	}

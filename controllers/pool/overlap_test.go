@@ -50,7 +50,7 @@ func TestRoots(t *testing.T) {
 func TestReportDiffering(t *testing.T) {
 	clusters := testbed.Clusters{"": testbed.NewWorkspace(t, gen.Class("flat"), gen.Class("vrf", gen.UniqueWithin("network")))}
 	known := directory.New(directory.Workspace{Cluster: "platform"})
-	p := &pass{Reconciler: &Reconciler{Options: Options{Catalog: &catalog.Catalog{Clusters: clusters, Directory: known}}}, pool: gen.Pool("p")}
+	p := &pass{Reconciler: &Reconciler{Options: Options{Directory: known, Catalog: &catalog.Catalog{Clusters: clusters, Directory: known}}}, pool: gen.Pool("p"), owner: known.Platform()}
 	p.cluster = testbed.NewWorkspace(t)
 	for _, step := range []struct {
 		classes []string

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -98,7 +99,11 @@ func sound(catalog Catalog, class *ipamv1alpha1.IPClass) *outcome.Refusal {
 	}
 	for _, other := range catalog.Children(spec.ParentClassName) {
 		if older(other, class) && !sameRoles(other, class) {
-			return broken(class, "it has another uniqueWithin than the older class %q, which takes blocks from the same pools", other.Name)
+			name := " " + strconv.Quote(other.Name)
+			if !Published(other) {
+				name = "" // not everybody may know of it who sees this class
+			}
+			return broken(class, "it has another uniqueWithin than the older class%s, which takes blocks from the same pools", name)
 		}
 	}
 	return nil

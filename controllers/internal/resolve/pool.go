@@ -33,7 +33,7 @@ func (q Query) byPool(catalog Catalog) (Plan, error) {
 	if !ok || !q.mayName(pool, owner) {
 		return Plan{}, missing
 	}
-	if refusal := q.byClassAlone(&known{catalog: catalog}, pool, owner); refusal != nil {
+	if refusal := q.byClassAlone(&known{catalog: catalog, owner: owner, platform: q.Platform}, pool, owner); refusal != nil {
 		return Plan{}, refusal
 	}
 	f := filter{query: q, catalog: catalog}
@@ -59,7 +59,7 @@ func (q Query) bySelector(catalog Catalog) (Plan, error) {
 		return Plan{}, missing
 	}
 	var pools []*ipamv1alpha1.IPPool
-	classes := &known{catalog: catalog}
+	classes := &known{catalog: catalog, owner: owner, platform: q.Platform}
 	for _, pool := range catalog.Pools(owner) {
 		if selector.Matches(labels.Set(pool.Labels)) && q.mayName(pool, owner) && q.byClassAlone(classes, pool, owner) == nil {
 			pools = append(pools, pool)
@@ -188,8 +188,8 @@ func order(candidates []Candidate, strategy ipamv1alpha1.Strategy, catalog Catal
 
 // ParentQuery is what a child pool asks of its parent, and from where.
 type ParentQuery struct {
-	Child *ipamv1alpha1.IPPool
-	From  directory.Workspace
+	Child          *ipamv1alpha1.IPPool
+	From, Platform directory.Workspace
 }
 
 // Resolve finds the parent that the child may be carved from. A child that may
@@ -202,7 +202,7 @@ func (q ParentQuery) Resolve(catalog Catalog) (Candidate, error) {
 			PoolRef:      ref,
 			PrefixLength: q.Child.Spec.PrefixLength,
 		}},
-		From: q.From,
+		From: q.From, Platform: q.Platform,
 	}
 	plan, err := claim.byPool(catalog)
 	if err != nil {

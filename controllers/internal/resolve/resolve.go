@@ -138,9 +138,9 @@ func (q Query) candidates(catalog Catalog, levels chain, plan *Plan) error {
 			tiers = []directory.Workspace{q.Platform} // no workspace lends its own pools to all
 		}
 	}
-	classes := &known{catalog: catalog}
 	for _, owner := range tiers {
 		var tier []Candidate
+		classes := &known{catalog: catalog, owner: owner, platform: q.Platform}
 		for _, pool := range byName(catalog.Backing(owner, root.Name)) {
 			if !authored(pool) || !q.mayDraw(pool, owner) || !inScope(pool, scope) || !f.agrees(classes, pool) || !f.pass(pool) {
 				continue

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
 // authored reports whether somebody has written a pool. Those that the system makes serve the classes below theirs, and are
@@ -38,16 +39,18 @@ func words(roles []string) string {
 	return strings.Join(roles[:len(roles)-1], ", ") + " and " + roles[len(roles)-1]
 }
 
-// known finds the classes of pools, and remembers them: pools of a class often name the same others.
+// known finds the classes of the pools of a workspace, and remembers them: pools of a class often name the same others. A class that
+// the workspace may not use is unknown: it would learn by its pools that there is one.
 type known struct {
-	catalog Catalog
-	seen    map[string]*ipamv1alpha1.IPClass
+	catalog         Catalog
+	owner, platform directory.Workspace
+	seen            map[string]*ipamv1alpha1.IPClass
 }
 
 func (d *known) class(name string) (*ipamv1alpha1.IPClass, bool) {
 	class, ok := d.seen[name]
 	if !ok {
-		if found, there := d.catalog.Class(name); there {
+		if found, there := d.catalog.Class(name); there && (Query{From: d.owner, Platform: d.platform}).mayUse(found) {
 			class = found
 		}
 		if d.seen == nil {
@@ -60,8 +63,8 @@ func (d *known) class(name string) (*ipamv1alpha1.IPClass, bool) {
 
 // ClassesDiffer says which two classes of a pool differ in uniqueWithin, so that the pool serves neither; empty if all agree. Address
 // spaces of a pool know nothing of one another, so all classes that it names must be unique within the same roles.
-func ClassesDiffer(catalog Catalog, pool *ipamv1alpha1.IPPool) string {
-	return (&known{catalog: catalog}).differ(pool)
+func ClassesDiffer(catalog Catalog, pool *ipamv1alpha1.IPPool, owner, platform directory.Workspace) string {
+	return (&known{catalog: catalog, owner: owner, platform: platform}).differ(pool)
 }
 
 func (d *known) differ(pool *ipamv1alpha1.IPPool) string {
@@ -101,11 +104,12 @@ func (d *known) spaces(pool *ipamv1alpha1.IPPool) bool {
 	})
 }
 
-// agrees reports whether the classes of a pool agree, and remembers why not.
+// agrees reports whether the classes of a pool agree, and remembers that they do not. The status of the pool has their names.
 func (f *filter) agrees(d *known, pool *ipamv1alpha1.IPPool) bool {
-	why := d.differ(pool)
-	if why != "" {
-		f.refusals = append(f.refusals, refuse(ipamv1alpha1.ReasonNoOfferingPool, "pool %q serves no class: %s", pool.Name, why))
+	differs := d.differ(pool) != ""
+	if differs {
+		f.refusals = append(f.refusals, refuse(ipamv1alpha1.ReasonNoOfferingPool,
+			"pool %q serves no class: its classes differ in uniqueWithin, and its owner has to remove one from spec.classNames", pool.Name))
 	}
-	return why == ""
+	return !differs
 }

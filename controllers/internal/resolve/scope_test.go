@@ -84,7 +84,7 @@ func TestResolve_ClassesThatDiffer(t *testing.T) {
 		"torn": `class "flat" is unique within the pool, and class "vrf" within network and zone; remove one from spec.classNames of the pool`,
 	} {
 		found, _ := w.Pool(web, pool)
-		if got := resolve.ClassesDiffer(w, found); got != want {
+		if got := resolve.ClassesDiffer(w, found, web, platform); got != want {
 			t.Errorf("of pool %s is said %q, want %q", pool, got, want)
 		}
 	}
@@ -98,5 +98,34 @@ func TestResolve_ClassesThatDiffer(t *testing.T) {
 	_, err := query(web, gen.Claim("x", gen.OfClass("flat"), gen.Length(28))).Resolve(w)
 	if err == nil || !strings.Contains(err.Error(), `NoOfferingPool: pool "torn" serves no class`) {
 		t.Errorf("a class with a pool that differs alone: %v, want NoOfferingPool and the pool", err)
+	}
+}
+
+// A class that a workspace may not use is unknown to it. What its pools say and refuse is the same as if there were none, and nobody
+// reads its name from a refusal.
+func TestResolve_HiddenClassesAreUnknown(t *testing.T) {
+	w := apart()
+	hidden := w.class("vrf")
+	hidden.Spec.Consumers = []ipamv1alpha1.Consumer{"root:acme:db"}
+	torn, _ := w.Pool(web, "torn")
+	if got := resolve.ClassesDiffer(w, torn, web, platform); got != "" {
+		t.Errorf("a pool that names a hidden class says %q, want nothing", got)
+	}
+	if got := resolve.ClassesDiffer(w, torn, platform, platform); got == "" {
+		t.Error("a pool of the platform that names it says nothing, want that the classes differ")
+	}
+	torn.Spec.Visibility = ipamv1alpha1.VisibilityPlatform
+	w.pools = map[directory.Workspace][]*ipamv1alpha1.IPPool{platform: {torn}}
+	_, err := query(web, gen.Claim("x", gen.OfClass("flat"), gen.Length(28))).Resolve(w)
+	if err == nil || strings.Contains(err.Error(), "vrf") {
+		t.Errorf("a claim by the other class: %v, want a refusal without the name of the hidden one", err)
+	}
+	w = networks()
+	w.class("endpoint").CreationTimestamp.Time = day(2)
+	sibling := gen.Class("secret", v6, gen.Below("subnet"), gen.UniqueWithin("network"), gen.Created(day(1)))
+	sibling.Spec.Consumers = hidden.Spec.Consumers
+	w.classes = append(w.classes, sibling)
+	if _, _, broken := resolve.Chain(w, w.class("endpoint")); broken == nil || strings.Contains(broken.Message, "secret") {
+		t.Errorf("a class beside a hidden one: %v, want a refusal without the name of that", broken)
 	}
 }
