@@ -64,7 +64,6 @@ func (b *builder) row(r row) {
 func (b *builder) pool(r row) {
 	block, ok := r.block()
 	pool := &ipamv1alpha1.IPPool{TypeMeta: typeOf("IPPool"), ObjectMeta: metav1.ObjectMeta{Name: r.text(columnName)}}
-	pool.Spec.CIDR = ipamv1alpha1.CIDR(block)
 	for _, f := range field.OfPool(pool) {
 		if f.Column() != field.Excluded {
 			r.set([]field.Field{f})
@@ -84,11 +83,12 @@ func (b *builder) pool(r row) {
 		b.plan.incomplete = true
 		return
 	}
+	pool.Spec.CIDR = ipamv1alpha1.CIDR(block.String())
 	if pool.Name == "" {
-		pool.Name = nameOfBlock(netip.MustParsePrefix(block))
+		pool.Name = nameOfBlock(block)
 	}
 	setDefaults(pool)
-	b.plan.Pools = append(b.plan.Pools, Pool{Line: r.line, IPPool: pool, excludedBy: map[ipamv1alpha1.CIDR]exclusion{}})
+	b.plan.Pools = append(b.plan.Pools, Pool{r.line, pool, block, map[ipamv1alpha1.CIDR]exclusion{}})
 }
 
 // setDefaults gives a pool what the server gives it, so that the two can be compared.
@@ -108,7 +108,7 @@ func (b *builder) claim(r row) {
 		r.cells[columnCIDR] = host
 	}
 	block, ok := r.block()
-	if at, err := ParseBlock(host); ok && host != "" && (err != nil || at.String() != block) {
+	if at, err := ParseBlock(host); ok && host != "" && (err != nil || at != block) {
 		r.wrong(columnHost, "%s is not %s: leave host or cidr empty", r.text(columnHost), r.text(columnCIDR))
 	}
 	claim := &ipamv1alpha1.IPClaim{TypeMeta: typeOf("IPClaim"), ObjectMeta: metav1.ObjectMeta{
@@ -130,12 +130,11 @@ func (b *builder) claim(r row) {
 	if !ok {
 		return
 	}
-	prefix := netip.MustParsePrefix(block)
-	spec.Address = addressOf(prefix)
+	spec.Address = addressOf(block)
 	if claim.Name == "" {
-		claim.Name = nameOfBlock(prefix)
+		claim.Name = nameOfBlock(block)
 	}
-	b.plan.Claims = append(b.plan.Claims, Claim{r.line, claim})
+	b.plan.Claims = append(b.plan.Claims, Claim{r.line, claim, block})
 }
 
 func (b *builder) exclusion(r row) {
@@ -147,7 +146,7 @@ func (b *builder) exclusion(r row) {
 		if !ok {
 			return
 		}
-		blocks, err = []netip.Prefix{netip.MustParsePrefix(block)}, nil
+		blocks, err = []netip.Prefix{block}, nil
 	}
 	if err != nil {
 		r.wrong(columnCIDR, "%s", err)
@@ -199,11 +198,7 @@ func (b *builder) source() {
 		if claim.Spec.PoolRef != nil || claim.Spec.ClassName != "" || claim.Spec.PoolSelector != nil {
 			continue
 		}
-		block, err := ParseBlock(claim.Spec.Address)
-		if err != nil {
-			continue // which is a problem by itself
-		}
-		if pool, ok := pools.find("", block); ok {
+		if pool, ok := pools.find("", claim.block); ok {
 			claim.Spec.PoolRef = &ipamv1alpha1.PoolRef{Name: pool.Name}
 		}
 	}
@@ -264,7 +259,7 @@ func (r row) set(fields []field.Field) {
 }
 
 // block reads cidr, which length completes if it is an address alone.
-func (r row) block() (_ string, ok bool) {
+func (r row) block() (_ netip.Prefix, ok bool) {
 	text, length := r.text(columnCIDR), r.text(columnLength)
 	if length != "" && text != "" && !strings.Contains(text, "/") {
 		text += "/" + strings.TrimPrefix(length, "/")
@@ -272,21 +267,21 @@ func (r row) block() (_ string, ok bool) {
 	prefix, err := ParseBlock(text)
 	if err != nil {
 		r.wrong(columnCIDR, "%s", err)
-		return "", false
+		return prefix, false
 	}
 	if length == "" {
-		return prefix.String(), true
+		return prefix, true
 	}
 	n, err := field.ParseLength(length)
 	if err != nil {
 		r.wrong(columnLength, "%s is %v", quoted(length), err)
-		return prefix.String(), true
+		return prefix, true
 	}
 	if int(n) != prefix.Bits() {
 		r.wrong(columnLength, "%d is not the length of %s: correct one of them, or leave the length empty", n, prefix)
-		return "", false
+		return prefix, false
 	}
-	return prefix.String(), true
+	return prefix, true
 }
 
 // unread reports the cells that the row's kind has no use for.

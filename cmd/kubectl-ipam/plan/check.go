@@ -39,7 +39,7 @@ func (p *Plan) Check() []Problem {
 func (p *Plan) names(repeats map[int]bool, found *problems) {
 	pools, claims := map[string]int{}, map[string]int{}
 	check := func(line int, kind, name, key string, seen map[string]int) {
-		if wrong := misnamed(name); wrong != "" {
+		for _, wrong := range validation.IsDNS1123Subdomain(name) {
 			found.add(line, "%s is no name of a %s: %s", quoted(name), kind, wrong)
 		}
 		first, ok := seen[key]
@@ -56,22 +56,6 @@ func (p *Plan) names(repeats map[int]bool, found *problems) {
 	}
 	for _, claim := range p.Claims {
 		check(claim.Line, kindClaim, claim.Name, claim.name(), claims)
-	}
-}
-
-// misnamed says what to write instead of a name that no object may have; empty for one that an
-// object may have.
-func misnamed(name string) string {
-	strange := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.' }
-	switch {
-	case len(validation.IsDNS1123Subdomain(name)) == 0:
-		return ""
-	case strings.ContainsFunc(name, strange):
-		return "write lower case letters a to z, digits, - and . alone, such as web-1"
-	case len(name) > validation.DNS1123SubdomainMaxLength:
-		return fmt.Sprintf("it has %d characters; write %d at most", len(name), validation.DNS1123SubdomainMaxLength)
-	default:
-		return "begin and end it, and each part between dots, with a letter or a digit, such as web-1"
 	}
 }
 
@@ -95,10 +79,6 @@ func sourceOf(spec ipamv1alpha1.IPClaimSpec) string {
 
 // check finds what a pool says that its own CIDR contradicts.
 func (p Pool) check(found *problems) {
-	block, err := ParseBlock(string(p.Spec.CIDR))
-	if err != nil {
-		return
-	}
 	if n := len(p.Spec.ExcludedCIDRs); n > mostExcluded {
 		found.add(p.Line, "pool %s excludes %d blocks, and a pool may exclude %d: write larger blocks, or claims", p.Name, n, mostExcluded)
 	}
@@ -113,9 +93,9 @@ func (p Pool) check(found *problems) {
 			found.add(by.line, "pool %s: spec.excludedCIDRs: %v", p.Name, err)
 			continue
 		}
-		if !contains(block, excluded) && by.text != told.text {
+		if !contains(p.block, excluded) && by.text != told.text {
 			told = by
-			found.add(by.line, "pool %s (%s) excludes %s, which is not inside it: leave it out, or write the part inside", p.Name, block, by.text)
+			found.add(by.line, "pool %s (%s) excludes %s, which is not inside it: leave it out, or write the part inside", p.Name, p.block, by.text)
 		}
 	}
 }
@@ -130,15 +110,13 @@ func (p *Plan) outside(found *problems) {
 			continue
 		}
 		pool, ok := pools.find(ref.Name, netip.Prefix{})
-		block, err := ParseBlock(claim.Spec.Address)
-		if !ok || err != nil {
+		if !ok {
 			continue
 		}
-		whole, _ := ParseBlock(string(pool.Spec.CIDR))
 		if _, ok := kept[pool.Name]; !ok {
-			kept[pool.Name] = space.KeptBack(whole, pool.Spec)
+			kept[pool.Name] = space.KeptBack(pool.block, pool.Spec)
 		}
-		claim.inside(pool, whole, block, kept[pool.Name], found)
+		claim.inside(pool, kept[pool.Name], found)
 	}
 }
 
@@ -152,7 +130,8 @@ func (p *Plan) homeless(nested map[int]bool, found *problems) {
 	}
 }
 
-func (c Claim) inside(pool Pool, whole, block netip.Prefix, kept []netip.Prefix, found *problems) {
+func (c Claim) inside(pool Pool, kept []netip.Prefix, found *problems) {
+	whole, block := pool.block, c.block
 	if !contains(whole, block) {
 		found.add(c.Line, "claim %s: %s is not inside pool %s (%s): name another pool, or correct the block", c.name(), block, pool.Name, whole)
 		return
@@ -245,10 +224,8 @@ func (p *Plan) overlappingPools(found *problems) map[int]bool {
 	blocks := make([]placed, 0, len(p.Pools))
 	domains, again := map[int]string{}, map[int]bool{}
 	for _, pool := range p.Pools {
-		if block, err := ParseBlock(string(pool.Spec.CIDR)); err == nil {
-			blocks = append(blocks, placed{block: block, line: pool.Line, name: pool.Name})
-			domains[pool.Line] = pool.Spec.AddressDomain
-		}
+		blocks = append(blocks, placed{block: pool.block, line: pool.Line, name: pool.Name})
+		domains[pool.Line] = pool.Spec.AddressDomain
 	}
 	shared := func(outer, inner placed) bool {
 		domain := domains[inner.line]
@@ -271,9 +248,7 @@ func (p *Plan) overlappingClaims(found *problems) (again, nested map[int]bool) {
 	again, nested = map[int]bool{}, map[int]bool{}
 	blocks := make([]placed, 0, len(p.Claims))
 	for _, claim := range p.Claims {
-		if block, err := ParseBlock(claim.Spec.Address); err == nil {
-			blocks = append(blocks, placed{block: block, line: claim.Line, name: claim.name(), space: sourceOf(claim.Spec)})
-		}
+		blocks = append(blocks, placed{block: claim.block, line: claim.Line, name: claim.name(), space: sourceOf(claim.Spec)})
 	}
 	nests := overlaps(blocks, func(_, _ placed) bool { return false }, func(first, b placed) {
 		again[b.line] = true

@@ -54,11 +54,11 @@ func TestPlan_Problems(t *testing.T) {
 		"one address in no network":   {scoped + "claim,a,10.0.0.1,vrf,,,\nclaim,b,10.0.0.1,vrf,,,\n", plan.Options{}, []string{"3: claim default/b repeats 10.0.0.1/32 of line 2"}},
 		"blocks of different sources": {scoped + "claim,a,10.0.0.0/24,x,,,\nclaim,b,10.0.0.0/24,y,,,\nclaim,c,10.0.0.0/24,,,p,root:net\n", plan.Options{}, nil},
 		"names": {pool + "claim," + long + ",192.0.2.1,\nclaim,-a,192.0.2.2,\nclaim,a-,192.0.2.3,\nclaim,a..b,192.0.2.4,\nclaim,.a,192.0.2.5,\nclaim,DB 1,192.0.2.6,\nclaim,\u0430bc,192.0.2.7,\n", plan.Options{}, []string{
-			`3: "` + long + `" is no name of a claim: it has 254 characters; write 253 at most`,
-			`4: "-a" is no name of a claim: begin and end it, and each part between dots, with a letter or a digit, such as web-1`,
-			`5: "a-" is no name of a claim: begin and end it`, `6: "a..b" is no name of a claim: begin and end it`, `7: ".a" is no name of a claim: begin and end it`,
-			`8: "DB 1" is no name of a claim: write lower case letters a to z, digits, - and . alone`,
-			"9: \"\u0430bc\" (\"\\u0430bc\") is no name of a claim: write lower case letters a to z",
+			`3: "` + long + `" is no name of a claim: must be no more than 253 `,
+			`4: "-a" is no name of a claim: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character`,
+			`5: "a-" is no name of a claim: a lowercase`, `6: "a..b" is no name of a claim: a lowercase`, `7: ".a" is no name of a claim: a lowercase`,
+			`8: "DB 1" is no name of a claim: a lowercase RFC 1123 subdomain`,
+			"9: \"\u0430bc\" (\"\\u0430bc\") is no name of a claim: a lowercase RFC 1123 subdomain",
 		}},
 		"ranges": {pool + "exclusion,,192.0.2.110-192.0.2.100,\nexclusion,,192.0.2.9-3,\nexclusion,,192.0.2.100-192.0.2.100.203,\nexclusion,,192.0.2.1-2001:db8::1,\nexclusion,,printers,\nexclusion,,192.0.2.250-192.0.3.5,\nclaim,a,192.0.2.5-9,\n", plan.Options{}, []string{
 			"3: cidr: 192.0.2.110-192.0.2.100 ends before it begins: write 192.0.2.100-192.0.2.110",

@@ -24,7 +24,8 @@ func TestIndex_Find(t *testing.T) {
 	}
 	p := &Plan{}
 	for i := range 40 {
-		p.Pools = append(p.Pools, Pool{IPPool: gen.Pool(fmt.Sprint("p", i), gen.CIDR(ipamv1alpha1.CIDR(within(20).String())))})
+		block := within(20)
+		p.Pools = append(p.Pools, Pool{IPPool: gen.Pool(fmt.Sprint("p", i), gen.CIDR(ipamv1alpha1.CIDR(block.String()))), block: block})
 	}
 	found := p.index()
 	missed := 0

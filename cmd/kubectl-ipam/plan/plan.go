@@ -36,6 +36,8 @@ type Plan struct {
 type Pool struct {
 	Line int
 	*ipamv1alpha1.IPPool
+	// block is that of the spec, of a pool that was read from a file.
+	block netip.Prefix
 	// excludedBy are the exclusions, by CIDR; one that is missing is in the line of the pool.
 	excludedBy map[ipamv1alpha1.CIDR]exclusion
 }
@@ -44,6 +46,8 @@ type Pool struct {
 type Claim struct {
 	Line int
 	*ipamv1alpha1.IPClaim
+	// block is that of the spec, of a claim that was read from a file.
+	block netip.Prefix
 }
 
 // Problem is what is wrong with a line, and what to write instead.
@@ -110,27 +114,15 @@ func (c Claim) name() string { return c.Namespace + "/" + c.Name }
 
 // index finds the pools of a plan.
 type index struct {
-	pools   []Pool
-	byBlock map[netip.Prefix]int
-	byName  map[string]int
+	byBlock map[netip.Prefix]Pool
+	byName  map[string]Pool
 }
 
-// index leaves out the pools whose CIDR is none: that is a problem by itself. Of two pools of one
-// CIDR or name it finds the first.
+// index finds the first of two pools of one CIDR or name.
 func (p *Plan) index() index {
-	found := index{byBlock: map[netip.Prefix]int{}, byName: map[string]int{}}
-	for _, pool := range p.Pools {
-		block, err := ParseBlock(string(pool.Spec.CIDR))
-		if err != nil {
-			continue
-		}
-		if _, ok := found.byName[pool.Name]; !ok {
-			found.byName[pool.Name] = len(found.pools)
-		}
-		if _, ok := found.byBlock[block]; !ok {
-			found.byBlock[block] = len(found.pools)
-		}
-		found.pools = append(found.pools, pool)
+	found := index{byBlock: map[netip.Prefix]Pool{}, byName: map[string]Pool{}}
+	for _, pool := range slices.Backward(p.Pools) {
+		found.byName[pool.Name], found.byBlock[pool.block] = pool, pool
 	}
 	return found
 }
@@ -138,15 +130,12 @@ func (p *Plan) index() index {
 // find returns the pool of that name; without a name, the smallest that contains a block.
 func (x index) find(name string, block netip.Prefix) (_ Pool, ok bool) {
 	if name != "" {
-		at, ok := x.byName[name]
-		if !ok {
-			return Pool{}, false
-		}
-		return x.pools[at], true
+		pool, ok := x.byName[name]
+		return pool, ok
 	}
 	for bits := block.Bits(); bits >= 0; bits-- {
-		if at, ok := x.byBlock[netip.PrefixFrom(block.Addr(), bits).Masked()]; ok {
-			return x.pools[at], true
+		if pool, ok := x.byBlock[netip.PrefixFrom(block.Addr(), bits).Masked()]; ok {
+			return pool, true
 		}
 	}
 	return Pool{}, false
