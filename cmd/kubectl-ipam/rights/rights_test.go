@@ -3,14 +3,17 @@ package rights
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -89,24 +92,56 @@ func TestRefusalOf_OtherKinds(t *testing.T) {
 	}
 }
 
-// Each role for people in the manifests is known, and has words.
+// Each role for people in the manifests is known, has words, and allows what its manifest allows.
 func TestRoles_AreThoseOfTheManifests(t *testing.T) {
 	for at, manifests := range map[Place]fs.FS{Tenant: config.TenantRBAC(), Platform: config.PlatformRBAC(), Cluster: config.StandaloneRBAC()} {
-		rules, err := rulesIn(manifests)
-		if err != nil {
-			t.Fatalf("rulesIn: %v", err)
-		}
-		roles, err := Roles(at)
-		if err != nil {
-			t.Fatalf("Roles: %v", err)
-		}
+		rules, roles := rulesIn(t, manifests), Roles(at)
 		for name := range rules {
 			system := slices.Contains([]string{"ipam-controller", "ipam-bind", "ipam-maximal-permissions", "view", "edit", "admin"}, name)
 			if slices.ContainsFunc(roles, func(r Role) bool { return r.Name == name && r.May != "" }) == system {
 				t.Errorf("%s has the ClusterRole %s; want it to be known as a role for people: %t", at, name, !system)
 			}
 		}
+		for _, role := range roles {
+			for _, resource := range all {
+				for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
+					want := slices.ContainsFunc(rules[role.Name], func(rule rbacv1.PolicyRule) bool {
+						return slices.Contains(rule.APIGroups, ipamv1alpha1.GroupName) && slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, verb)
+					})
+					if got := role.allows(verb, resource); got != want {
+						t.Errorf("in %s the role %s allows to %s %s: %t, want %t as in its manifest", at, role.Name, verb, resource, got, want)
+					}
+				}
+			}
+		}
 	}
+}
+
+// rulesIn returns the rules of each ClusterRole in a folder.
+func rulesIn(t *testing.T, manifests fs.FS) map[string][]rbacv1.PolicyRule {
+	t.Helper()
+	rules := map[string][]rbacv1.PolicyRule{}
+	files, err := fs.Glob(manifests, "*.yaml")
+	for _, file := range files {
+		var content fs.File
+		if content, err = manifests.Open(file); err != nil {
+			break
+		}
+		decoder := yaml.NewYAMLOrJSONDecoder(content, 4096)
+		for err == nil {
+			role := &rbacv1.ClusterRole{}
+			if err = decoder.Decode(role); err == nil && role.Kind == "ClusterRole" {
+				rules[role.Name] = role.Rules
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	if err != nil || len(rules) == 0 {
+		t.Fatalf("the manifests have %d roles, and reading them ends with %v", len(rules), err)
+	}
+	return rules
 }
 
 // serving is a server that serves resources with their verbs, or answers with an error, by group and version.

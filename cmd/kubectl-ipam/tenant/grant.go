@@ -145,18 +145,14 @@ func (o *grant) enter() (client.Client, error) {
 
 // find returns the role that was asked for, if the place has it.
 func (o *grant) find() (rights.Role, error) {
-	roles, err := rights.Roles(o.at)
 	var names []string
-	for _, role := range roles {
+	for _, role := range rights.Roles(o.at) {
 		if role.Name == o.role {
 			return role, nil
 		}
 		names = append(names, role.Name)
 	}
-	if err == nil {
-		err = exit.Fail(exit.NotFound, "give one of "+strings.Join(names, ", "), "there is no role %q in %s", o.role, o.at)
-	}
-	return rights.Role{}, err
+	return rights.Role{}, exit.Fail(exit.NotFound, "give one of "+strings.Join(names, ", "), "there is no role %q in %s", o.role, o.at)
 }
 
 // checkScope refuses a role for more or less than was meant.
@@ -173,7 +169,7 @@ func (o *grant) checkScope(role rights.Role) error {
 }
 
 // apply writes the bindings, unless one is of a role that does not exist.
-func (o *grant) apply(ctx context.Context, c client.Client, role rights.Role, bindings []client.Object) error {
+func (o *grant) apply(ctx context.Context, c client.Client, role rights.Role, bindings []*rbacv1.RoleBinding) error {
 	if err := o.checkRole(ctx, c, role.Name); err != nil {
 		return err
 	}
@@ -217,7 +213,7 @@ func (o *grant) checkRole(ctx context.Context, c client.Client, name string) err
 }
 
 // show prints the bindings, or tells the caller about them.
-func (o *grant) show(role rights.Role, bindings []client.Object) error {
+func (o *grant) show(role rights.Role, bindings []*rbacv1.RoleBinding) error {
 	if o.output.Given() || o.dryRun != request.DryRunNone {
 		if !o.output.Given() {
 			o.output.Format = output.YAML
@@ -234,8 +230,12 @@ func (o *grant) show(role rights.Role, bindings []client.Object) error {
 	for _, subject := range o.subjects() {
 		o.Say("%s can %s %s", named(subject), role.May, where)
 	}
-	for _, binding := range bindings {
-		o.Say("applied %s", applied(binding))
+	for _, binding := range bindings { // as kubectl delete takes them
+		name := strings.ToLower(binding.Kind) + "/" + binding.Name
+		if binding.Namespace != "" {
+			name += " in the namespace " + binding.Namespace
+		}
+		o.Say("applied %s", name)
 	}
 	return nil
 }
@@ -272,31 +272,29 @@ func named(subject rbacv1.Subject) string {
 
 // bindings returns all bindings of the grant. Each is of one subject: it can be deleted by itself, and is the
 // same however often the command runs.
-func (o *grant) bindings() []client.Object {
-	var bindings []client.Object
+func (o *grant) bindings() []*rbacv1.RoleBinding {
+	var bindings []*rbacv1.RoleBinding
 	for _, subject := range o.subjects() {
 		if o.at != rights.Cluster {
-			bindings = append(bindings, bindingOf(enterRole, subject))
+			bindings = append(bindings, bindingOf(enterRole, "", subject))
 		}
-		if o.namespace == "" {
-			bindings = append(bindings, bindingOf(o.role, subject))
-			continue
+		if o.namespace != "" {
+			bindings = append(bindings, bindingOf(rights.ClassViewer, "", subject))
 		}
-		binding := bindingOf(o.role, subject)
-		bindings = append(bindings, bindingOf(rights.ClassViewer, subject), &rbacv1.RoleBinding{
-			TypeMeta:   metav1.TypeMeta{APIVersion: binding.APIVersion, Kind: "RoleBinding"},
-			ObjectMeta: metav1.ObjectMeta{Name: binding.Name, Namespace: o.namespace},
-			RoleRef:    binding.RoleRef, Subjects: binding.Subjects,
-		})
+		bindings = append(bindings, bindingOf(o.role, o.namespace, subject))
 	}
 	return bindings
 }
 
-// bindingOf gives a role in the whole place.
-func bindingOf(role string, subject rbacv1.Subject) *rbacv1.ClusterRoleBinding {
-	return &rbacv1.ClusterRoleBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: bindingName(role, subject)},
+// bindingOf returns the binding that gives a role in a namespace, or without one the ClusterRoleBinding, which has the same fields.
+func bindingOf(role, namespace string, subject rbacv1.Subject) *rbacv1.RoleBinding {
+	kind := "RoleBinding"
+	if namespace == "" {
+		kind = "ClusterRoleBinding"
+	}
+	return &rbacv1.RoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind},
+		ObjectMeta: metav1.ObjectMeta{Name: bindingName(role, subject), Namespace: namespace},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{subject},
 	}
@@ -312,12 +310,4 @@ func bindingName(role string, subject rbacv1.Subject) string {
 		name += "-" + hex.EncodeToString(hash[:])[:8]
 	}
 	return "ipam:" + strings.TrimPrefix(strings.TrimPrefix(role, "ipam-"), "system:kcp:workspace:") + ":" + strings.Replace(name, "::", ":", 1)
-}
-
-// applied names a binding as kubectl delete takes it.
-func applied(binding client.Object) string {
-	if _, ok := binding.(*rbacv1.RoleBinding); ok {
-		return fmt.Sprintf("rolebinding/%s in the namespace %s", binding.GetName(), binding.GetNamespace())
-	}
-	return "clusterrolebinding/" + binding.GetName()
 }
