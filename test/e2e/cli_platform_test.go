@@ -32,11 +32,10 @@ func TestCLI_PlatformSeesAll(t *testing.T) {
 	shows(t, admin.ok("tenant", "list", "-o", "json"), s.tenant.Path, `"cluster"`)
 	plain.run("tenant", "list").ends(4).says("ipam-tenant-viewer")
 	tenant.run("tenant", "list").ends(4).says("in the workspace of the platform")
-	shows(t, tenant.ok("claim", "tree", "web"), "claim default/web", "Bound", block, "├─ class "+s.name, "├─ pool "+s.name+" of "+s.platform.Path, "└─ allocation ")
 	plain.run("address", "show", address).ends(4).says("in pool "+s.name, "you see no holder of")
 	shows(t, tenant.ok("address", "show", address), "claim default/web", s.name+" of "+s.platform.Path, s.tenant.Path)
 	shows(t, admin.ok("pool", "tree", s.name), s.name, string(s.cidr))
-	shows(t, admin.ok("class", "show", s.name), "addresses free, in blocks of up to /17", s.name)
+	shows(t, admin.ok("class", "show", s.name), "ready pools that back it: 1", s.name)
 	tenant.run("pool", "show", s.name).ends(4)
 	for range 3 {
 		tenant.run("claim", "create", "brief", "--class", s.name, "-q").ends(0)
@@ -44,10 +43,6 @@ func TestCLI_PlatformSeesAll(t *testing.T) {
 		if shown := admin.ok("pool", "show", s.name); strings.Contains(shown, "others hold") {
 			t.Errorf("after a release the pool is shown as held by others:\n%s", shown)
 		}
-	}
-	tenant.run("verify").ends(0).says("1 claim and 1 allocation agree")
-	if verified := admin.run("verify"); verified.Code > 1 { // others change the same platform
-		t.Errorf("verify ended with %d: %s", verified.Code, verified.Err)
 	}
 }
 
@@ -63,7 +58,6 @@ func TestCLI_InitAndBind(t *testing.T) {
 	tenant := cli{framework.AdminCLI(t, "root:cli-team"), t}
 	tenant.run("claim", "create", "web", "--class", "none", "--wait=1s").ends(8).says("there is no answer yet")
 	platform := cli{framework.AdminCLI(t, "root:cli-platform"), t}
-	platform.run("verify").ends(0).says("1 claim and 0 allocations agree")
 	shows(t, platform.ok("version"), "Program", "Server", "root:cli-platform")
 	shows(t, admin.ok("init", "--dry-run"), "kind: APIExport")
 	shows(t, tenant.run("check").ends(8).Out, "binding      ok", "controller   failed", "is not answered")

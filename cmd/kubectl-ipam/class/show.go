@@ -4,14 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/big"
-	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -21,8 +17,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
-	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 func newShow(s *session.Session) *cobra.Command {
@@ -75,78 +69,11 @@ func describeClass(s *session.Session, class *ipamv1alpha1.IPClass, pools []ipam
 	page.Line("Limit", facts.Limit(spec.MaxPerConsumer))
 	page.Line("Cooldown", string(spec.ReleaseCooldown))
 	page.Line("Platform", fmt.Sprintf("ready pools that back it: %d", class.Status.OfferingPools))
-	if ready := meta.FindStatusCondition(class.Status.Conditions, ipamv1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
-		page.Painted("Reason", s.Paint.Yellow(ready.Reason))
-		page.Line("", ready.Message)
-		page.Line("To do", ipamv1alpha1.Reason(ready.Reason).Remedy())
-	}
+	facts.Describe(page, facts.AnswerOf(class))
 	if len(pools) == 0 {
 		page.Line("Here", "no pool of this workspace backs it")
 		return nil
 	}
-	page.Line("Here", headRoom(class, pools))
 	screen.Line(s.Out, "")
-	if err := output.WriteTable(s.Out, output.Pools(pools, s.Now())); err != nil {
-		return err
-	}
-	for i := range pools {
-		if unfit := unfitFor(class, &pools[i]); unfit != "" {
-			screen.Line(s.Out, "%s pool %s %s", s.Paint.Yellow("warning:"), pools[i].Name, unfit)
-		}
-	}
-	return nil
-}
-
-// givenBy returns the lengths that a pool can give to claims of a class. ok is false if the pool gives none: it is not
-// ready, of the other family, or its lengths and those of the class have none in common.
-func givenBy(class *ipamv1alpha1.IPClass, pool *ipamv1alpha1.IPPool) (given ipamv1alpha1.PrefixLengthRange, ok bool) {
-	cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
-	if err != nil || !facts.AnswerOf(pool).Given() || pool.Status.IPFamily != class.Spec.IPFamily {
-		return given, false
-	}
-	given.Min, given.Max = space.Lengths(cidr, pool.Spec)
-	if allowed := class.Spec.AllowedPrefixLengths; allowed != nil {
-		given.Min, given.Max = max(given.Min, allowed.Min), min(given.Max, allowed.Max)
-	}
-	return given, given.Min <= given.Max
-}
-
-// unfitFor says what keeps a pool from serving claims of a class, those of its default length at least; empty if
-// nothing does.
-func unfitFor(class *ipamv1alpha1.IPClass, pool *ipamv1alpha1.IPPool) string {
-	given, ok := givenBy(class, pool)
-	length := class.Spec.DefaultPrefixLength
-	switch {
-	case !facts.AnswerOf(pool).Given():
-		return "serves no claim: it is not ready"
-	case pool.Status.IPFamily != class.Spec.IPFamily:
-		return fmt.Sprintf("serves no claim of this class: it is %s", pool.Status.IPFamily)
-	case !ok:
-		return fmt.Sprintf("serves no claim of this class: it has no length from %s", facts.ClassLengths(class))
-	case length != 0 && (length < given.Min || length > given.Max):
-		return fmt.Sprintf("gives %s, and not the default length of this class, /%d", facts.Lengths(given.Min, given.Max), length)
-	}
-	return ""
-}
-
-// headRoom adds up what pools could still give to claims of a class.
-func headRoom(class *ipamv1alpha1.IPClass, pools []ipamv1alpha1.IPPool) string {
-	free, least := new(big.Int), int32(129)
-	for i := range pools {
-		given, ok := givenBy(class, &pools[i])
-		largest := pools[i].Status.LargestFreePrefix
-		if !ok || largest == nil || *largest > given.Max {
-			continue
-		}
-		if capacity := pools[i].Status.Capacity; capacity != nil {
-			if n, ok := new(big.Int).SetString(capacity.Available, 10); ok {
-				free.Add(free, n)
-			}
-		}
-		least = min(least, max(*largest, given.Min))
-	}
-	if least > 128 {
-		return "nothing is free for claims of this class"
-	}
-	return fmt.Sprintf("%s free, in blocks of up to /%d", plural.Of(free.String(), "address", "addresses"), least)
+	return output.WriteTable(s.Out, output.Pools(pools, s.Now()))
 }

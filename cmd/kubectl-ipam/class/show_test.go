@@ -34,33 +34,6 @@ func TestClassShow(t *testing.T) {
 	stage.Golden(t, "class_show_conflict", s.Printed.String())
 }
 
-// A class shows the free addresses that its claims can get: of its family, its lengths and those of each pool.
-func TestClassShow_CountsPoolsThatCanServe(t *testing.T) {
-	four := func(name, cidr string, largest int32, options ...gen.PoolOption) ipamv1alpha1.IPPool {
-		pool := stage.Ready(gen.Pool(name, append(options, gen.Backs("v6"), stage.HourAgo)...), cidr, ipamv1alpha1.IPv4, 0, largest)
-		pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Available: "256"}
-		return *pool
-	}
-	six := stage.Ready(gen.Pool("six", gen.Backs("v6"), stage.HourAgo), "2001:db8::/64", ipamv1alpha1.IPv6, 0, 64)
-	six.Status.Capacity = &ipamv1alpha1.PoolCapacity{Available: "18446744073709551616"}
-	waiting := gen.Pool("waiting", gen.Backs("v6"), stage.HourAgo)
-	for name, tt := range map[string]struct {
-		class *ipamv1alpha1.IPClass
-		pools []ipamv1alpha1.IPPool
-	}{
-		"class_show_families":  {gen.Class("v6", gen.Family("IPv6"), stage.HourAgo), []ipamv1alpha1.IPPool{four("four", "10.0.0.0/24", 24), *six, *waiting}},
-		"class_show_only_four": {gen.Class("v6", gen.Family("IPv6"), stage.HourAgo), []ipamv1alpha1.IPPool{four("four", "10.0.0.0/24", 24)}},
-		"class_show_default":   {gen.Class("v6", gen.DefaultLength(24), stage.HourAgo), []ipamv1alpha1.IPPool{four("small", "10.0.0.0/26", 26), four("fine", "10.1.0.0/24", 25, gen.Lengths{Min: 27, Max: 30})}},
-		"class_show_apart":     {gen.Class("v6", gen.Lengths{Min: 24, Max: 26}, stage.HourAgo), []ipamv1alpha1.IPPool{four("fine", "10.1.0.0/24", 25, gen.Lengths{Min: 27, Max: 30})}},
-	} {
-		s := stage.New(t)
-		if err := describeClass(s.Session, tt.class, tt.pools); err != nil {
-			t.Fatalf("describeClass: %v", err)
-		}
-		stage.Golden(t, name, s.Printed.String())
-	}
-}
-
 // A class shows how long it retains, and what becomes of that.
 func TestClass_Retains(t *testing.T) {
 	class := gen.Class("internal", gen.Lease("72h"), gen.OnRetained(ipamv1alpha1.RetainedReuse), stage.HourAgo)

@@ -142,13 +142,12 @@ func (o *removal) confirm(ctx context.Context, doomed *estate, name string) erro
 
 // release deletes claims and retained blocks, then pools from the leaves to the root.
 func (o *removal) release(ctx context.Context, c client.WithWatch, doomed *estate) error {
-	spinner := o.Spin("releasing " + doomed.String())
-	defer spinner.Stop()
+	tell := o.Waits()
 	if err := doomed.releaseBlocks(ctx, c); err != nil {
 		return err
 	}
 	for _, pool := range doomed.pools {
-		spinner.Say("waiting for pool " + pool.Name + " to be empty and gone")
+		tell("waiting for pool " + pool.Name + " to be empty and gone")
 		if err := deletePool(ctx, c, pool); err != nil {
 			return err
 		}

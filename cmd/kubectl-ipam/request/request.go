@@ -178,14 +178,13 @@ func (r *Command) await(ctx context.Context, c client.WithWatch, object client.O
 		return nil
 	}
 	what := facts.Kind(object) + " " + facts.Name(object)
-	spinner := r.Spin("waiting for " + what)
-	defer spinner.Stop()
+	tell := r.Waits()
 	limited, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()
 	err := ipamclient.Until(limited, c, object, func() bool {
 		now := facts.AnswerOf(object)
-		if now.Allocated != nil {
-			spinner.Say(what + " waits: " + now.Reason())
+		if now.Allocated != nil && !now.Given() {
+			tell(what + " waits: " + now.Reason())
 		}
 		return now.Given() || now.Stalled || now.Missing() && !r.Given("wait")
 	})

@@ -3,7 +3,6 @@ package screen
 import (
 	"bytes"
 	"testing"
-	"time"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
@@ -31,24 +30,5 @@ func TestPaint(t *testing.T) {
 	}
 	if got := Paint(true).Red("no"); got != "\x1b[31mno\x1b[0m" {
 		t.Errorf("red is %q", got)
-	}
-}
-
-// A spinner shows the latest words at each tick, and nothing when it is over.
-func TestTurn(t *testing.T) {
-	drawn := &bytes.Buffer{}
-	ticks, words := make(chan time.Time), make(chan string)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		turn(drawn, "first", ticks, words)
-	}()
-	ticks <- time.Time{}
-	words <- "second"
-	ticks <- time.Time{}
-	close(words)
-	<-done
-	if want := "\r\x1b[K⠋ first\r\x1b[K⠙ second\r\x1b[K"; drawn.String() != want {
-		t.Errorf("the spinner has drawn %q; want %q", drawn, want)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -43,8 +42,6 @@ type Session struct {
 	Now func() time.Time
 	// Paint and ErrPaint colour what goes to stdout and to stderr.
 	Paint, ErrPaint screen.Paint
-	// terminal is stderr if it is a terminal, for the spinner; nil otherwise.
-	terminal io.Writer
 	// Width is that of a line, as COLUMNS says; 0 if it does not.
 	Width int
 	// Asks is whether somebody is there to answer a question.
@@ -76,9 +73,6 @@ func New(streams genericiooptions.IOStreams) *Session {
 		In:     streams.In,
 		Out:    screen.Writer{Writer: s.written, Paint: &s.Paint, Terminal: screen.IsTerminal(streams.Out)},
 		ErrOut: screen.Writer{Writer: streams.ErrOut, Paint: &s.ErrPaint, Terminal: screen.IsTerminal(streams.ErrOut)},
-	}
-	if screen.IsTerminal(streams.ErrOut) {
-		s.terminal = streams.ErrOut
 	}
 	s.Flags.WrapConfigFn = func(cfg *rest.Config) *rest.Config {
 		cfg.QPS = -1 // the server says when to slow down
@@ -169,8 +163,16 @@ func (s *Session) Place() (rights.Place, error) {
 	return rights.Find(asked)
 }
 
-// Spin shows on a terminal what the program waits for. The caller stops it.
-func (s *Session) Spin(words string) *screen.Spinner { return screen.Spin(s.terminal, words) }
+// Waits returns a function that tells people on a terminal what the program waits for, each time that it is something else.
+func (s *Session) Waits() func(words string) {
+	said := ""
+	return func(words string) {
+		if w, ok := s.ErrOut.(screen.Writer); ok && w.Terminal && words != said {
+			said = words
+			s.Say("%s", words)
+		}
+	}
+}
 
 // Page describes one thing on stdout.
 func (s *Session) Page() *screen.Sheet { return &screen.Sheet{W: s.Out, Paint: s.Paint} }

@@ -46,9 +46,8 @@ func bindTenant(ctx context.Context, s *session.Session, workspace newWorkspace,
 	}
 	var cluster logicalcluster.Name
 	if err = workspace.announce(ctx, s, cfg); err == nil {
-		spinner := s.Spin("binding the API in " + workspace.path)
+		s.Waits()("binding the API in " + workspace.path)
 		cluster, err = workspaces.EnsureTenant(ctx, cfg, workspaces.TenantOptions{Workspace: workspace.path, Platform: platform})
-		spinner.Stop()
 	}
 	if err != nil {
 		parent, _ := parentAndName(workspace.path)

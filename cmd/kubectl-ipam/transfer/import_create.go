@@ -16,7 +16,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
@@ -27,8 +26,6 @@ const atOnce = 8
 // it has come. It ends with the context, and with the first error that the function returns.
 func (o *planImport) each(ctx context.Context, verb, kind string, steps []*step, do func(context.Context, *step) error) error {
 	steps = slices.DeleteFunc(slices.Clone(steps), func(s *step) bool { return s.State != stateNew || s.Kind != kind })
-	spinner := o.Spin(verb)
-	defer spinner.Stop()
 	var mu sync.Mutex
 	done, said := 0, o.Now()
 	group, ctx := errgroup.WithContext(ctx)
@@ -42,11 +39,9 @@ func (o *planImport) each(ctx context.Context, verb, kind string, steps []*step,
 			mu.Lock()
 			defer mu.Unlock()
 			done++
-			words := fmt.Sprintf("%s: %d of %d %ss", verb, done, len(steps), kind)
-			spinner.Say(words)
-			if w, ok := o.ErrOut.(screen.Writer); o.Now().Sub(said) >= sayEvery && (!ok || !w.Terminal) {
+			if o.Now().Sub(said) >= sayEvery {
 				said = o.Now()
-				o.Say("%s", words)
+				o.Say("%s: %d of %d %ss", verb, done, len(steps), kind)
 			}
 			return err
 		})
@@ -54,7 +49,7 @@ func (o *planImport) each(ctx context.Context, verb, kind string, steps []*step,
 	return group.Wait()
 }
 
-// sayEvery is how often an import without a terminal, which has no spinner, says how far it is.
+// sayEvery is how often an import says how far it is.
 const sayEvery = 5 * time.Second
 
 // preview asks the server about every line that is new, and stores nothing. What it refuses is
