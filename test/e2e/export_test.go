@@ -93,9 +93,7 @@ func (s scene) exportDeleted(ours, theirs cli) {
 		return nil
 	})
 	shows(s.T, theirs.run("check").ends(8).Err, "the first is binding", "kubectl ipam init")
-	shows(s.T, theirs.run("verify").ends(1).Out, "APIExportNotFound")
 	shows(s.T, ours.run("check").ends(8).Err, "the first is export", "there is no APIExport")
-	shows(s.T, ours.run("verify").ends(1).Out, "there is no APIExport")
 
 	bootstrapped(s.T, s.platform, admin)
 	framework.Eventually(s, "the controller to be ready", func(ctx context.Context) error { return s.platform.Probe(ctx, "/readyz") })

@@ -155,10 +155,8 @@ func describeAllocation(s *session.Session, r *reach.View, a *ipamv1alpha1.IPAll
 // answers for its parent.
 func statesOf(r *reach.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []space.State {
 	var found []space.State
-	held := r.Holdings(pools, allocations)
-	for i := range pools {
-		p := &pools[i]
-		if state, ok := space.StateOf(p, space.In(p.Name, r.Workspace(p)), block, held[reach.Key{Workspace: r.Workspace(p), Name: p.Name}]); ok {
+	for _, pool := range r.Visible(pools, allocations) {
+		if state, ok := pool.StateOf(block); ok {
 			found = append(found, state)
 		}
 	}

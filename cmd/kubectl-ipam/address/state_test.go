@@ -31,8 +31,8 @@ func TestStates(t *testing.T) {
 		counted(stage.Ready(gen.Pool("rack", gen.ChildOf("lab", 27)), "192.0.2.64/27", ipamv1alpha1.IPv4, 0, 27), "0"),
 		counted(stage.Ready(gen.Pool("lent", gen.CIDR("198.51.100.0/24")), "198.51.100.0/24", ipamv1alpha1.IPv4, 0, 27), "16"),
 	}
-	for _, cooling := range []struct{ cidr, allocated string }{{"203.0.113.0/25", "16"}, {"203.0.113.128/25", "48"}} {
-		pool := counted(stage.Ready(gen.Pool("hot", gen.CIDR(ipamv1alpha1.CIDR(cooling.cidr))), cooling.cidr, ipamv1alpha1.IPv4, 50, 25), cooling.allocated)
+	for _, cooling := range []struct{ name, cidr, allocated string }{{"hot", "203.0.113.0/25", "16"}, {"lent-hot", "203.0.113.128/25", "48"}} {
+		pool := counted(stage.Ready(gen.Pool(cooling.name, gen.CIDR(ipamv1alpha1.CIDR(cooling.cidr))), cooling.cidr, ipamv1alpha1.IPv4, 50, 25), cooling.allocated)
 		pool.Status.Capacity.Cooling, pool.Status.NextRelease = "16", &metav1.Time{Time: stage.Noon}
 		pools = append(pools, pool)
 	}
@@ -57,7 +57,7 @@ func TestStates(t *testing.T) {
 			"203.0.113.7/32 is free, or cooling, in pool hot (203.0.113.0/25): 16 addresses of the pool cool after their release, the next of them until 2026-03-01T12:00:00Z",
 		},
 		"203.0.113.135": {
-			"203.0.113.135/32 is free, cooling, or allocated to another workspace, in pool hot (203.0.113.128/25): others hold 32 addresses of the pool, which are not shown to you; 16 addresses of the pool cool after their release, the next of them until 2026-03-01T12:00:00Z",
+			"203.0.113.135/32 is free, cooling, or allocated to another workspace, in pool lent-hot (203.0.113.128/25): others hold 32 addresses of the pool, which are not shown to you; 16 addresses of the pool cool after their release, the next of them until 2026-03-01T12:00:00Z",
 		},
 		"10.0.0.1": nil,
 	} {

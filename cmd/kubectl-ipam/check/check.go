@@ -1,4 +1,4 @@
-// Package check is kubectl ipam check, verify and version.
+// Package check is kubectl ipam check and version.
 package check
 
 import (

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
@@ -35,7 +34,9 @@ func TestClaimShow(t *testing.T) {
 	web.Annotations = map[string]string{ipamv1alpha1.AnnotationDescription: "the shop"}
 	full := stage.Waiting(gen.Claim("batch", gen.OfClass("internal"), gen.Length(24), stage.HourAgo),
 		ipamv1alpha1.ReasonPoolExhausted, `pool "lab": no free /24: the largest free block is a /26`)
-	for _, claim := range []*ipamv1alpha1.IPClaim{web, full} {
+	gone := stage.Bound(gen.Claim("orphan", gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Service", Namespace: "default", Name: "web"})), "10.64.0.16/28", stage.OfPlatform("internal-a"))
+	gone.Status.Conditions = append(gone.Status.Conditions, metav1.Condition{Type: ipamv1alpha1.ConditionConsumerGone, Status: metav1.ConditionTrue, Message: "Service default/web is gone"})
+	for _, claim := range []*ipamv1alpha1.IPClaim{web, full, gone} {
 		s := stage.New(t)
 		describeClaim(s.Session, claim, nil)
 		stage.Golden(t, "claim_show_"+claim.Name, s.Printed.String())
@@ -109,41 +110,6 @@ func TestWhy_Scope(t *testing.T) {
 		t.Fatal(err)
 	}
 	stage.Golden(t, "why_scope", s.Printed.String())
-}
-
-// A claim is drawn with all that it depends on, and objects that the caller cannot read are named.
-func TestClaimTree(t *testing.T) {
-	lab := stage.Ready(gen.Pool("lab", gen.CIDR("10.8.0.0/16")), "10.8.0.0/16", ipamv1alpha1.IPv4, 25, 17)
-	east := stage.Ready(gen.Pool("east", gen.ChildOf("lab", 20)), "10.8.16.0/20", ipamv1alpha1.IPv4, 50, 21)
-	self := gen.Pool("self", gen.ChildOf("self", 20))
-	class := gen.Class("internal", gen.Lengths{Min: 24, Max: 28})
-	class.Status.Phase = ipamv1alpha1.ClassReady
-	class.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
-	owned := gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Service", Namespace: "default", Name: "web"})
-
-	bound := stage.Bound(gen.Claim("web", gen.FromPool("east"), owned), "10.8.16.0/28", ipamv1alpha1.PoolRef{Name: "east"})
-	bound.Status.Conditions = append(bound.Status.Conditions, metav1.Condition{Type: ipamv1alpha1.ConditionConsumerGone, Status: metav1.ConditionTrue, Message: "Service default/web is gone"})
-	platform := stage.Bound(gen.Claim("app", gen.OfClass("internal")), "10.64.0.0/28", stage.OfPlatform("internal-a"))
-	waits := stage.Waiting(gen.Claim("batch", gen.OfClass("secret")), ipamv1alpha1.ReasonClassNotFound, `there is no class "secret" here`)
-	looped := stage.Waiting(gen.Claim("loop", gen.FromPool("self")), ipamv1alpha1.ReasonPoolNotFound, "pool self is not ready")
-
-	c := stage.Server(t, interceptor.Funcs{}, lab, east, self, class, gen.Allocation("web", "east", "10.8.16.0/28"), kept("batch", 0))
-	for _, claim := range []*ipamv1alpha1.IPClaim{bound, platform, waits, looped} {
-		s := stage.New(t)
-		root, err := treeOf(t.Context(), s.Session, client.Client(c), claim)
-		if err != nil {
-			t.Fatalf("treeOf: %v", err)
-		}
-		if err := drawTree(s.Session, root, &output.Report{}); err != nil {
-			t.Fatalf("drawTree: %v", err)
-		}
-		if claim == bound {
-			if err := drawTree(s.Session, root, &output.Report{Format: output.YAML}); err != nil {
-				t.Fatalf("drawTree: %v", err)
-			}
-		}
-		stage.Golden(t, "claim_tree_"+claim.Name, s.Printed.String())
-	}
 }
 
 // kept is what is retained from a claim of that name, for so long from now.
@@ -268,7 +234,7 @@ func TestWhy_NamesTheHolderOfAnAddress(t *testing.T) {
 	} {
 		pools := []ipamv1alpha1.IPPool{parent, child}
 		claim := gen.Claim("a", gen.FromPool("lab"), gen.Address(address))
-		q := question{claim: claim, held: (&reach.View{}).Holdings(pools, []ipamv1alpha1.IPAllocation{web, foreign})}
+		q := question{claim: claim, seen: (&reach.View{}).Visible(pools, []ipamv1alpha1.IPAllocation{web, foreign})}
 		if got := q.says(&parent); got != want {
 			t.Errorf("%s: %q, want %q", address, got, want)
 		}

@@ -61,10 +61,10 @@ func why(ctx context.Context, s *session.Session, name string) error {
 // question is a claim that waits, and what comes into question for it.
 type question struct {
 	claim *ipamv1alpha1.IPClaim
-	class *ipamv1alpha1.IPClass         // nil without one that is seen
-	pools []ipamv1alpha1.IPPool         // of this workspace
-	kept  *ipamv1alpha1.IPAllocation    // from a former claim of the name; nil for nothing
-	held  map[reach.Key][]space.Holding // of a claim that asks for an address
+	class *ipamv1alpha1.IPClass      // nil without one that is seen
+	pools []ipamv1alpha1.IPPool      // of this workspace
+	kept  *ipamv1alpha1.IPAllocation // from a former claim of the name; nil for nothing
+	seen  []*space.Pool              // with their holders, for a claim that asks for an address
 }
 
 // ask reads what the caller may see of classes and pools.
@@ -85,7 +85,7 @@ func ask(ctx context.Context, c session.Access, claim *ipamv1alpha1.IPClaim) (q 
 		if err := c.List(ctx, allocations); exit.IgnoreUnseen(err) != nil {
 			return q, err
 		}
-		q.held = (&reach.View{}).Holdings(pools.Items, allocations.Items)
+		q.seen = (&reach.View{}).Visible(pools.Items, allocations.Items)
 	}
 	q.pools = slices.DeleteFunc(pools.Items, func(p ipamv1alpha1.IPPool) bool { return !q.concerns(&p) })
 	return q, nil
@@ -179,9 +179,11 @@ func (q question) says(pool *ipamv1alpha1.IPPool) string {
 		return "not ready: " + cmp.Or(facts.Reason(pool.Status.Conditions), "no answer yet")
 	}
 	exact, _ := facts.ParseBlock(q.claim.Spec.Address) // the zero Prefix overlaps none
-	for _, h := range q.held[reach.Key{Name: pool.Name}] {
-		if h.Block.Overlaps(exact) {
-			return h.Holder + " holds " + h.Block.String()
+	for _, p := range q.seen {
+		for _, h := range p.Held {
+			if p.Title() == pool.Name && h.Block.Overlaps(exact) {
+				return h.Holder + " holds " + h.Block.String()
+			}
 		}
 	}
 	if space.Cooling(pool.Status.Capacity).Sign() != 0 {

@@ -204,7 +204,7 @@ func (s *Snapshot) detailsOf(p *Pool, block netip.Prefix) *details {
 	}
 	d.Kind = p.rest()
 	if p.Object != nil {
-		state, _ := space.StateIn(p.Object, p.Window(), block, p.Held)
+		state, _ := p.StateOf(block)
 		d.Because = state.Because
 		if state.Kept {
 			d.Kind = draw.Kept
@@ -222,7 +222,7 @@ func (d *details) heldBy(h *space.Holding) {
 	d.Holder, d.Kind = h, kindOf(*h)
 	d.Is = words[d.Kind]
 	if h.Kind == space.Child {
-		d.Child = (&Pool{Name: h.Name, Workspace: h.Workspace}).Path()
+		d.Child = (&Pool{space.Pool{Name: h.Name, Workspace: h.Workspace}}).Path()
 	}
 }
 

@@ -111,13 +111,13 @@ func town(hostile string) *scenery {
 		Workspace: "root:ipam", Namespace: "default", Tenants: true, Classes: []ipamv1alpha1.IPClass{*class},
 		Claims: []page.Claim{{IPClaim: claim, Workspace: "root:team-a" + hostile}},
 		Pools: []page.Pool{
-			{Name: "office", Object: office, Held: []space.Holding{
+			{space.Pool{Name: "office", Object: office, Held: []space.Holding{
 				held("192.0.2.16/28", "default/web"+hostile, "", space.Claimed), held("192.0.2.32/28", "default/db", "root:team-b"+hostile, space.Claimed),
 				held("192.0.2.64/26", "rack", "", space.Child), held("192.0.2.128/28", "default/old", "", space.Retained),
-			}},
-			{Name: "rack", Object: rack, Held: []space.Holding{held("192.0.2.64/29", "default/vm", "", space.Claimed)}},
-			{Name: "lent", Object: lent},
-			{Name: "edge", Workspace: "root:net", Held: []space.Holding{held("203.0.113.16/28", "default/mine", "", space.Claimed)}},
+			}}},
+			{space.Pool{Name: "rack", Object: rack, Held: []space.Holding{held("192.0.2.64/29", "default/vm", "", space.Claimed)}}},
+			{space.Pool{Name: "lent", Object: lent}},
+			{space.Pool{Name: "edge", Workspace: "root:net", Held: []space.Holding{held("203.0.113.16/28", "default/mine", "", space.Claimed)}}},
 		},
 	}, preview: func(claim *ipamv1alpha1.IPClaim) error {
 		claim.Status.AllocatedCIDR = "192.0.2.48/28"
@@ -198,7 +198,7 @@ func TestPool_Crowded(t *testing.T) {
 
 // crowded has a pool of so many blocks, and as many gaps.
 func crowded(count int) *scenery {
-	p := page.Pool{Name: "big", Object: withFigures(gen.Pool("big"), "2001:db8::/32", "79228162514264337593543950336", fmt.Sprintf("%d0", count), 0.1), Held: make([]space.Holding, count)}
+	p := page.Pool{Pool: space.Pool{Name: "big", Object: withFigures(gen.Pool("big"), "2001:db8::/32", "79228162514264337593543950336", fmt.Sprintf("%d0", count), 0.1), Held: make([]space.Holding, count)}}
 	for i := range p.Held {
 		at := uint32(i) * 13
 		p.Held[i] = space.Holding{Name: "default/web", Holder: "claim default/web", Block: netip.PrefixFrom(

@@ -159,16 +159,11 @@ func leftOf(p *Pool, block netip.Prefix) *left {
 	}
 }
 
-// largest is the length of the largest free block.
+// largest returns the length of the largest free block.
 func largest(s space.Space) string {
-	bits := -1
-	for _, free := range s.Free() {
-		if bits < 0 || free.Bits() < bits {
-			bits = free.Bits()
-		}
-	}
-	if bits < 0 {
+	free := s.Free()
+	if len(free) == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("/%d", bits)
+	return fmt.Sprintf("/%d", slices.MinFunc(free, func(a, b netip.Prefix) int { return a.Bits() - b.Bits() }).Bits())
 }

@@ -60,10 +60,7 @@ func (v *searchView) searchAddress(snapshot *Snapshot, block netip.Prefix) {
 	for i := range snapshot.Pools {
 		p := &snapshot.Pools[i]
 		v.add(p, func(h space.Holding) bool { return h.Block.Overlaps(block) })
-		if p.Object == nil {
-			continue
-		}
-		if found, ok := space.StateOf(p.Object, p.Title(), block, p.Held); ok {
+		if found, ok := p.StateOf(block); ok {
 			v.States = append(v.States, state{found, p.At(p.Window(), found.Block)})
 		}
 	}

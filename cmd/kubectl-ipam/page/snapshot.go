@@ -34,15 +34,7 @@ type Snapshot struct {
 }
 
 // Pool is a pool with the blocks of it that the caller may see.
-type Pool struct {
-	Name string
-	// Workspace is that of the pool; empty for the current one.
-	Workspace string
-	// Object is the pool itself; nil if the caller may see his own blocks of it alone.
-	Object *ipamv1alpha1.IPPool
-	// Held are the visible blocks, by address.
-	Held []space.Holding
-}
+type Pool struct{ space.Pool }
 
 // Claim is a claim with its workspace, which is empty for the current one.
 type Claim struct {
@@ -52,9 +44,6 @@ type Claim struct {
 
 // Waits reports whether the claim has no block.
 func (c Claim) Waits() bool { return c.Status.AllocatedCIDR == "" }
-
-// Title names the pool, with its workspace if that is another one.
-func (p *Pool) Title() string { return space.In(p.Name, p.Workspace) }
 
 // Scope lists the objects that the pool is for; empty for a pool that is for all.
 func (p *Pool) Scope() string {
@@ -128,16 +117,6 @@ func widened(p netip.Prefix, bits int) netip.Prefix {
 	return netip.PrefixFrom(p.Addr(), max(p.Bits()-bits, 0)).Masked()
 }
 
-// Space is what is known of the addresses of the pool.
-func (p *Pool) Space() space.Space {
-	window := p.Window()
-	s := space.Space{Pool: window, Taken: space.Within(window, p.Held)}
-	if p.Object != nil {
-		s.Kept = space.KeptBack(window, p.Object.Spec)
-	}
-	return s
-}
-
 // Unseen is the number of addresses that others hold without their blocks being shown. ok is
 // false if the number is not known either.
 func (p *Pool) Unseen() (_ *big.Int, ok bool) {
@@ -207,10 +186,8 @@ func (p *Pool) blocks() []draw.Block {
 	for _, h := range p.Held {
 		blocks = append(blocks, draw.Block{Prefix: h.Block, Kind: kindOf(h), Label: labelOf(h), Short: h.Name[strings.LastIndex(h.Name, "/")+1:]})
 	}
-	if p.Object != nil {
-		for _, kept := range space.KeptBack(p.Window(), p.Object.Spec) {
-			blocks = append(blocks, draw.Block{Prefix: kept, Kind: draw.Kept})
-		}
+	for _, kept := range p.Space().Kept {
+		blocks = append(blocks, draw.Block{Prefix: kept, Kind: draw.Kept})
 	}
 	draw.Sort(blocks)
 	return blocks

@@ -8,16 +8,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"go4.org/netipx"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/internal/cidr"
-	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // spaceMap draws the space of a pool as text.
@@ -132,20 +129,6 @@ func level(p screen.Paint, percent float64, drawn string) screen.Tinted {
 	default:
 		return p.Green(drawn)
 	}
-}
-
-// cools says how much of a pool cools, and until when; empty if nothing does.
-func cools(pool *ipamv1alpha1.IPPool, now time.Time) string {
-	if space.Cooling(pool.Status.Capacity).Sign() == 0 {
-		return ""
-	}
-	said := plural.Of(pool.Status.Capacity.Cooling, "address after its release", "addresses after their release")
-	next := pool.Status.NextRelease
-	if next == nil {
-		return said
-	}
-	return fmt.Sprintf("%s; the next are free at %s, in %s", said, next.UTC().Format(time.RFC3339),
-		duration.HumanDuration(max(0, next.Sub(now))))
 }
 
 // coolingCells returns how many cells of a bar stand for what cools: one at least, if anything does.

@@ -54,18 +54,17 @@ func (o *next) run(ctx context.Context, name string) error {
 	if o.count < 1 || o.count > maxNext {
 		return exit.Usagef("--count is %d; write a number from 1 to %d", o.count, maxNext)
 	}
-	f, err := find(ctx, o.Session, o.workspace, name)
+	r, pool, err := find(ctx, o.Session, o.workspace, name)
 	if err != nil {
 		return err
 	}
-	if f.pool == nil {
-		return exit.Fail(exit.NotFound, "a pool is shown to its own workspace, and to admins of the platform", "there is no pool %s that you may see", space.In(name, f.in))
+	if pool.Object == nil {
+		return exit.Fail(exit.NotFound, "a pool is shown to its own workspace, and to admins of the platform", "there is no pool %s that you may see", pool.Title())
 	}
-	held, err := f.held(ctx)
-	if err != nil {
+	if err := settled(ctx, r, pool, exactly); err != nil {
 		return err
 	}
-	return o.show(f.pool, held)
+	return o.show(pool)
 }
 
 // maxNext is how many blocks are shown at most.
@@ -82,9 +81,9 @@ type nextBlocks struct {
 	Unseen string `json:"unseen"`
 }
 
-func (o *next) show(pool *ipamv1alpha1.IPPool, held []space.Holding) error {
-	shown, err := space.Of(pool, held)
-	if err != nil || pool.Status.Capacity == nil {
+func (o *next) show(p *space.Pool) error {
+	shown, pool := p.Space(), p.Object
+	if !shown.Pool.IsValid() || pool.Status.Capacity == nil {
 		return exit.Fail(exit.Unavailable, "kubectl ipam pool show "+pool.Name+" says why", "pool %s has no block yet", pool.Name)
 	}
 	length, err := o.lengthIn(pool, shown)

@@ -26,7 +26,7 @@ func TestPoolNext(t *testing.T) {
 	} {
 		s := stage.New(t)
 		o := &next{Session: s.Session, report: output.Report{Format: format}, length: 28, count: 2}
-		if err := o.show(pool, held); err != nil {
+		if err := o.show(&space.Pool{Object: pool, Held: held}); err != nil {
 			t.Fatalf("show: %v", err)
 		}
 		if got := s.Printed.String(); got != want {
@@ -44,7 +44,7 @@ func TestPoolNext_Cooling(t *testing.T) {
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "16", Available: "240", Cooling: "16"}
 	s := stage.New(t)
 	o := &next{Session: s.Session, length: 28, count: 1}
-	if err := o.show(pool, nil); err != nil {
+	if err := o.show(&space.Pool{Object: pool}); err != nil {
 		t.Fatalf("show: %v", err)
 	}
 	if said := s.Said.String(); !strings.Contains(said, "16 addresses of the pool cool after their release") || strings.Contains(said, "others hold") {
@@ -75,7 +75,7 @@ func TestPoolNext_None(t *testing.T) {
 		{roomy, 29, nil, exit.OK, ""},
 	} {
 		s := stage.New(t)
-		err := (&next{Session: s.Session, length: test.length, count: 1}).show(test.pool, test.held)
+		err := (&next{Session: s.Session, length: test.length, count: 1}).show(&space.Pool{Object: test.pool, Held: test.held})
 		if got := exit.CodeOf(err); got != test.code || err != nil && !strings.Contains(err.Error(), test.says) {
 			t.Errorf("pool next --length %d ended with %d and said %q; want %d and %q", test.length, got, err, test.code, test.says)
 		}

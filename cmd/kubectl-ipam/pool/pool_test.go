@@ -33,7 +33,7 @@ func TestPoolShow(t *testing.T) {
 		{Block: netip.MustParsePrefix("192.0.2.32/32"), Holder: "retained for default/old", Since: web.CreationTimestamp},
 	}
 	s := stage.New(t)
-	if err := describePool(s.Session, pool, held); err != nil {
+	if err := describePool(s.Session, &space.Pool{Object: pool, Held: held}); err != nil {
 		t.Fatalf("describePool: %v", err)
 	}
 	stage.Golden(t, "pool_show", s.Printed.String())
@@ -47,7 +47,7 @@ func TestPoolShow_WarnsOfGatewayAndOverlap(t *testing.T) {
 		Type: ipamv1alpha1.ConditionOverlapping, Status: metav1.ConditionTrue, Reason: string(ipamv1alpha1.ReasonForeignSpace), Message: "192.0.2.0/24 overlaps others",
 	})
 	s := stage.New(t)
-	if err := describePool(s.Session, pool, nil); err != nil {
+	if err := describePool(s.Session, &space.Pool{Object: pool}); err != nil {
 		t.Fatalf("describePool: %v", err)
 	}
 	for _, want := range []string{"which claim default/web holds", "overlaps others"} {
@@ -77,11 +77,7 @@ func TestMap_CountsOnce(t *testing.T) {
 		if taken != "" {
 			held = []space.Holding{{Block: netip.MustParsePrefix(taken)}}
 		}
-		shown, err := space.Of(pool, held)
-		if err != nil {
-			t.Fatalf("Of: %v", err)
-		}
-		if m := (spaceMap{shown}); m.signs(m.parts())[0] != want {
+		if m := (spaceMap{(&space.Pool{Object: pool, Held: held}).Space()}); m.signs(m.parts())[0] != want {
 			t.Errorf("with %q taken the first /30 is drawn as %s, want %s", taken, m.signs(m.parts())[0], want)
 		}
 	}
@@ -106,13 +102,13 @@ func TestPool_Scope(t *testing.T) {
 	pool := stage.Ready(gen.Pool("vpc-web-vpc-1", gen.ChildOf("root", 48), gen.Within("network", "vpc-1")), "2001:db8::/48", ipamv1alpha1.IPv6, 0, 48)
 	pool.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "vpc"}
 	s := stage.New(t)
-	drawTree(s.Out, s.Paint, plant(&reach.View{}, []ipamv1alpha1.IPPool{*pool}))
+	drawTree(s.Out, s.Paint, plant(&reach.View{}, (&reach.View{}).Visible([]ipamv1alpha1.IPPool{*pool}, nil)))
 	if want := "for network=vpc-1; made by class vpc"; !strings.Contains(s.Printed.String(), want) {
 		t.Errorf("the tree is %q, want it to say %q", s.Printed, want)
 	}
 	pool.Status.Capacity, pool.Status.Spaces = nil, 2
 	s = stage.New(t)
-	if err := describePool(s.Session, pool, nil); err != nil {
+	if err := describePool(s.Session, &space.Pool{Object: pool}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"network=vpc-1", "class vpc"} {
@@ -162,7 +158,7 @@ func TestPoolTree_Name(t *testing.T) {
 			if err := cmd.PreRunE(cmd, nil); err != nil {
 				t.Fatalf("PreRunE: %v", err)
 			}
-			err := showTree(s.Session, &reach.View{}, pools, test.args, out)
+			err := showTree(s.Session, plant(&reach.View{}, (&reach.View{}).Visible(pools, nil)), pools, test.args, out)
 			if exit.CodeOf(err) != test.code || format != "" && strings.ReplaceAll(s.Printed.String(), "ippool.ipam.miloapis.com/", "") != test.want {
 				t.Errorf("pool tree %v -o %q prints %q and ends with %v; want %q and %d", test.args, format, s.Printed, err, test.want, test.code)
 			}
@@ -192,7 +188,8 @@ func TestPoolTree(t *testing.T) {
 	pools[7].Spec.ParentPoolRef = &net
 
 	s := stage.New(t)
-	roots := plant(&reach.View{Path: "root:ipam", Paths: map[string]string{"1abc": "root:team-a"}}, pools)
+	r := &reach.View{Path: "root:ipam", Paths: map[string]string{"1abc": "root:team-a"}}
+	roots := plant(r, r.Visible(pools, nil))
 	drawTree(s.Out, s.Paint, roots)
 	stage.Golden(t, "pool_tree", s.Printed.String())
 
@@ -228,7 +225,7 @@ func TestEstate_Circle(t *testing.T) {
 // The tree shows pools of a circle, each once.
 func TestPoolTree_Circle(t *testing.T) {
 	s, pools := stage.New(t), circle()
-	drawTree(s.Out, s.Paint, plant(&reach.View{}, pools))
+	drawTree(s.Out, s.Paint, plant(&reach.View{}, (&reach.View{}).Visible(pools, nil)))
 	for _, pool := range pools {
 		if n := strings.Count(s.Printed.String(), pool.Name+" "); n != 1 {
 			t.Errorf("the tree has %d lines of pool %s; want 1:\n%s", n, pool.Name, s.Printed)

@@ -41,48 +41,40 @@ those hold. Of a pool of another workspace, you see only the blocks that you hol
 }
 
 func (o *show) run(ctx context.Context, _ session.Access, name string, out *output.Printer) error {
-	f, err := find(ctx, o.Session, o.workspace, name)
-	if err != nil {
+	r, pool, err := find(ctx, o.Session, o.workspace, name)
+	switch {
+	case err != nil:
+		return err
+	case pool.Object == nil && pool.Workspace == "":
+		return exit.Missing("ippools", name)
+	case pool.Object == nil:
+		return o.guest(pool)
+	case out.Given():
+		return out.Print(o.Out, pool.Object, o.Now)
+	}
+	if err := settled(ctx, r, pool, exactly); err != nil {
 		return err
 	}
-	if f.pool == nil && f.in == "" {
-		return exit.Missing("ippools", name)
+	if err := describePool(o.Session, pool); err != nil {
+		return err
 	}
-	if f.pool != nil && out.Given() {
-		return out.Print(o.Out, f.pool, o.Now)
-	}
-	held, err := f.held(ctx)
-	if err == nil && f.pool == nil {
-		return o.guest(name, held)
-	}
-	if err == nil {
-		err = describePool(o.Session, f.pool, held)
-	}
-	if err == nil {
-		o.hint(f, held)
-	}
-	return err
-}
-
-// hint says where the holders are found that the pool's figures count and no IPAllocation shows.
-func (o *show) hint(f *found, held []space.Holding) {
-	shown, err := space.Of(f.pool, held)
-	hint := f.view.Reserved(facts.CIDR(f.pool))
-	if err == nil && hint != "" && f.pool.Status.Capacity != nil && shown.Unseen(f.pool.Status.Capacity).Sign() > 0 {
+	hint, capacity := r.Reserved(facts.CIDR(pool.Object)), pool.Object.Status.Capacity
+	if hint != "" && capacity != nil && pool.Space().Unseen(capacity).Sign() > 0 {
 		o.Say("%s", hint)
 	}
+	return nil
 }
 
-// guest shows what the caller holds of a pool that he may not read.
-func (o *show) guest(name string, held []space.Holding) error {
-	if len(held) == 0 {
+// guest shows the blocks that the caller holds of a pool without the right to read it.
+func (o *show) guest(pool *space.Pool) error {
+	if len(pool.Held) == 0 {
 		return exit.Fail(exit.NotFound, "a pool is shown to its own workspace, and to admins of the platform",
-			"you hold nothing of a pool %s of %s", name, o.workspace)
+			"you hold nothing of a pool %s", pool.Title())
 	}
 	page := o.Page()
-	page.Line("Pool", space.In(name, o.workspace))
+	page.Line("Pool", pool.Title())
 	screen.Line(o.Out, "")
-	if err := listHoldings(o.Session, held); err != nil {
+	if err := listHoldings(o.Session, pool.Held); err != nil {
 		return err
 	}
 	screen.Line(o.Out, "")
@@ -90,8 +82,8 @@ func (o *show) guest(name string, held []space.Holding) error {
 	return nil
 }
 
-func describePool(s *session.Session, pool *ipamv1alpha1.IPPool, holdings []space.Holding) error {
-	page := s.Page()
+func describePool(s *session.Session, p *space.Pool) error {
+	page, pool := s.Page(), p.Object
 	spec, status := pool.Spec, pool.Status
 	page.Line("Pool", pool.Name)
 	page.Painted("Phase", page.Phase(string(status.Phase)))
@@ -116,36 +108,30 @@ func describePool(s *session.Session, pool *ipamv1alpha1.IPPool, holdings []spac
 	for _, warning := range facts.Warnings(pool) {
 		page.Line("Warning", warning)
 	}
-	if status.Capacity == nil {
+	shown := p.Space()
+	if status.Capacity == nil || !shown.Pool.IsValid() {
 		return nil // it has no block yet
-	}
-	shown, err := space.Of(pool, holdings)
-	if err != nil {
-		return err
 	}
 	if status.Spaces > 0 {
 		page.Line("Spaces", fmt.Sprintf("%d, and the figures are those of the fullest", status.Spaces))
 	}
 	page.Line("Addresses", fmt.Sprintf("%s in all, %s taken, %s free", status.Capacity.Total, status.Capacity.Allocated, status.Capacity.Available))
-	page.Line("Cooling", cools(pool, s.Now()))
+	if space.Cooling(status.Capacity).Sign() > 0 {
+		page.Line("Cooling", space.CoolsUntil(pool))
+	}
 	page.Line("Largest free", facts.LargestFree(pool))
 	page.Painted("Taken", bar(s.Paint, pool))
 	page.Line("Forecast", space.OutlookOf(pool, s.Now()).String())
 
 	screen.Line(s.Out, "")
 	spaceMap{shown}.draw(s.Out, s.Width)
-	return holders(s, shown, holdings, status.Capacity)
-}
-
-// holders lists the visible holders, and counts the addresses of the others.
-func holders(s *session.Session, shown space.Space, holdings []space.Holding, capacity *ipamv1alpha1.PoolCapacity) error {
-	if len(holdings) > 0 {
+	if len(p.Held) > 0 {
 		screen.Line(s.Out, "")
-		if err := listHoldings(s, holdings); err != nil {
+		if err := listHoldings(s, p.Held); err != nil {
 			return err
 		}
 	}
-	if rest := shown.Unseen(capacity); rest.Sign() > 0 {
+	if rest := shown.Unseen(status.Capacity); rest.Sign() > 0 {
 		screen.Line(s.Out, "")
 		screen.Line(s.Out, "others hold %s not shown to you; figures may be half a second old", plural.Of(rest.String(), "address, which is", "addresses, which are"))
 	}

@@ -48,22 +48,24 @@ func tree(ctx context.Context, s *session.Session, args []string, out *output.Pr
 	if err != nil {
 		return err
 	}
-	if err := countChildren(ctx, r, pools); err != nil {
-		return err
+	seen := r.Visible(pools, nil)
+	for _, pool := range seen { // until their figures count the pools that are carved from them
+		if err := settled(ctx, r, pool, func(unseen int) bool { return unseen >= 0 }); err != nil {
+			return err
+		}
 	}
-	return showTree(s, r, pools, args, out)
+	return showTree(s, plant(r, seen), pools, args, out)
 }
 
 // showTree prints all pools, or one and those below it.
-func showTree(s *session.Session, r *reach.View, pools []ipamv1alpha1.IPPool, args []string, out *output.Printer) error {
-	roots := plant(r, pools)
+func showTree(s *session.Session, roots []*node, pools []ipamv1alpha1.IPPool, args []string, out *output.Printer) error {
 	if len(args) > 0 {
 		if roots = nodesNamed(roots, args[0]); len(roots) == 0 {
 			return exit.Missing("ippools", args[0])
 		}
 		pools = nil
 		for _, n := range allNodes(roots) {
-			pools = append(pools, *n.pool)
+			pools = append(pools, *n.Object)
 		}
 	}
 	if out.Given() {
@@ -76,42 +78,28 @@ func showTree(s *session.Session, r *reach.View, pools []ipamv1alpha1.IPPool, ar
 	return nil
 }
 
-// countChildren waits until the figures of the pools of this workspace count what is carved
-// from them.
-func countChildren(ctx context.Context, r *reach.View, pools []ipamv1alpha1.IPPool) error {
-	carved := r.Holdings(pools, nil)
-	for i := range pools {
-		if r.Workspace(&pools[i]) != "" {
-			continue
-		}
-		if err := settled(ctx, r, &pools[i], carved[reach.Key{Name: pools[i].Name}], func(unseen int) bool { return unseen >= 0 }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // node is a pool, with those carved from it.
 type node struct {
-	pool      *ipamv1alpha1.IPPool
-	workspace string // empty for the current one
-	children  []*node
+	*space.Pool
+	children []*node
 }
 
 // plant puts pools below their parents, and those whose parent is not seen beside
 // the root pools; all by address.
-func plant(r *reach.View, pools []ipamv1alpha1.IPPool) []*node {
-	known, nodes := map[reach.Key]*node{}, make([]*node, len(pools))
-	for i := range pools {
-		n := &node{pool: &pools[i], workspace: r.Workspace(&pools[i])}
-		known[reach.Key{Workspace: n.workspace, Name: n.pool.Name}], nodes[i] = n, n
+func plant(r *reach.View, pools []*space.Pool) []*node {
+	known, nodes := map[[2]string]*node{}, make([]*node, 0, len(pools))
+	for _, pool := range pools {
+		if pool.Object != nil {
+			n := &node{Pool: pool}
+			known[[2]string{n.Workspace, n.Name}], nodes = n, append(nodes, n)
+		}
 	}
 	parent := func(n *node) (_ *node, ok bool) {
-		ref := n.pool.Spec.ParentPoolRef
+		ref := n.Object.Spec.ParentPoolRef
 		if ref == nil {
 			return nil, false
 		}
-		above, ok := known[reach.Key{Workspace: r.Owner(n.pool, *ref), Name: ref.Name}]
+		above, ok := known[[2]string{r.Owner(n.Object, *ref), ref.Name}]
 		return above, ok
 	}
 	var roots []*node
@@ -142,14 +130,14 @@ func descends(n *node, parent func(*node) (*node, bool)) bool {
 
 func byAddress(a, b *node) int {
 	// A pool without a block has the zero Prefix, and comes first.
-	left, _ := netip.ParsePrefix(facts.CIDR(a.pool))
-	right, _ := netip.ParsePrefix(facts.CIDR(b.pool))
-	return cmp.Or(left.Compare(right), cmp.Compare(a.workspace, b.workspace), cmp.Compare(a.pool.Name, b.pool.Name))
+	left, _ := netip.ParsePrefix(facts.CIDR(a.Object))
+	right, _ := netip.ParsePrefix(facts.CIDR(b.Object))
+	return cmp.Or(left.Compare(right), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Name, b.Name))
 }
 
 // nodesNamed returns the nodes of that name in the current workspace.
 func nodesNamed(roots []*node, name string) []*node {
-	return slices.DeleteFunc(allNodes(roots), func(n *node) bool { return n.pool.Name != name || n.workspace != "" })
+	return slices.DeleteFunc(allNodes(roots), func(n *node) bool { return n.Name != name || n.Workspace != "" })
 }
 
 // allNodes returns nodes, each followed by those below it.
@@ -167,48 +155,61 @@ type branch struct {
 	*node
 }
 
-func (b branch) label() string { return b.lead + legible.Text(space.In(b.pool.Name, b.workspace)) }
+func (b branch) label() string { return b.lead + legible.Text(b.Title()) }
+
+// branches returns the line of a pool behind lead, and the lines below it behind rest.
+func branches(n *node, lead, rest string) []branch {
+	lines := []branch{{lead, n}}
+	for i, child := range n.children {
+		sign, below := "├─ ", "│  "
+		if i == len(n.children)-1 {
+			sign, below = "└─ ", "   "
+		}
+		lines = append(lines, branches(child, rest+sign, rest+below)...)
+	}
+	return lines
+}
 
 // drawTree writes a line for each pool.
 func drawTree(w io.Writer, p screen.Paint, roots []*node) {
-	lines := make([]branch, 0, len(roots))
+	var lines []branch
 	for _, root := range roots {
-		output.Walk(root, func(n *node) []*node { return n.children }, func(lead string, n *node) { lines = append(lines, branch{lead, n}) })
+		lines = append(lines, branches(root, "", "")...)
 	}
 	nameWidth, cidrWidth := 0, 0
 	for _, line := range lines {
 		nameWidth = max(nameWidth, utf8.RuneCountInString(line.label()))
-		cidrWidth = max(cidrWidth, len(facts.CIDR(line.pool)))
+		cidrWidth = max(cidrWidth, len(facts.CIDR(line.Object)))
 	}
 	for _, line := range lines {
 		said := line.label() + strings.Repeat(" ", nameWidth-utf8.RuneCountInString(line.label()))
-		screen.Line(w, "%s  %-*s  %s  %s", said, cidrWidth, facts.CIDR(line.pool), bar(p, line.pool), p.Dim(remark(line)))
+		screen.Line(w, "%s  %-*s  %s  %s", said, cidrWidth, facts.CIDR(line.Object), bar(p, line.Object), p.Dim(remark(line)))
 	}
 }
 
 // remark is what there is to say of a pool beside its figures.
 func remark(b branch) string {
 	var remarks []string
-	if free := facts.LargestFree(b.pool); free != "" {
+	if free := facts.LargestFree(b.Object); free != "" {
 		remarks = append(remarks, "largest free "+free)
 	}
-	if cooling := space.Cooling(b.pool.Status.Capacity); cooling.Sign() > 0 {
+	if cooling := space.Cooling(b.Object.Status.Capacity); cooling.Sign() > 0 {
 		remarks = append(remarks, cooling.String()+" cooling")
 	}
-	if reason := facts.Reason(b.pool.Status.Conditions); reason != string(ipamv1alpha1.ReasonAllocationSucceeded) && reason != "" {
+	if reason := facts.Reason(b.Object.Status.Conditions); reason != string(ipamv1alpha1.ReasonAllocationSucceeded) && reason != "" {
 		remarks = append(remarks, reason)
 	}
-	if b.lead == "" && b.pool.Spec.ParentPoolRef != nil {
-		remarks = append(remarks, "carved from "+facts.Parent(b.pool))
+	if b.lead == "" && b.Object.Spec.ParentPoolRef != nil {
+		remarks = append(remarks, "carved from "+facts.Parent(b.Object))
 	}
-	if scope := facts.Scope(b.pool.Spec.Scope); scope != "" {
+	if scope := facts.Scope(b.Object.Spec.Scope); scope != "" {
 		remarks = append(remarks, "for "+scope)
 	}
-	if made := madeBy(b.pool.Spec); made != "" {
+	if made := madeBy(b.Object.Spec); made != "" {
 		remarks = append(remarks, "made by "+made)
 	}
-	if len(b.pool.Spec.ClassNames) > 0 {
-		remarks = append(remarks, "backs "+strings.Join(b.pool.Spec.ClassNames, ", "))
+	if len(b.Object.Spec.ClassNames) > 0 {
+		remarks = append(remarks, "backs "+strings.Join(b.Object.Spec.ClassNames, ", "))
 	}
 	return strings.Join(remarks, "; ")
 }

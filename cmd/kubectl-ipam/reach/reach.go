@@ -171,22 +171,32 @@ func everywhere[L, T any, P interface {
 	return all, nil
 }
 
-// Key is a pool as the caller names it: the workspace is empty for the current one.
-type Key struct{ Workspace, Name string }
-
-// Holdings returns the blocks of all pools that the caller may see, each pool's by address.
-func (r *View) Holdings(pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) map[Key][]space.Holding {
-	found := map[Key][]space.Holding{}
+// Visible returns the pools that the caller can read, in their order, and those that the caller only holds blocks of, by name.
+func (r *View) Visible(pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []*space.Pool {
+	var found []*space.Pool
+	known := map[[2]string]*space.Pool{}
+	named := func(workspace, name string) *space.Pool {
+		key := [2]string{workspace, name}
+		if known[key] == nil {
+			known[key] = &space.Pool{Name: name, Workspace: workspace}
+			found = append(found, known[key])
+		}
+		return known[key]
+	}
+	for i := range pools {
+		named(r.Workspace(&pools[i]), pools[i].Name).Object = &pools[i]
+	}
 	add := func(h space.Holding, from client.Object, ref ipamv1alpha1.PoolRef, cidr string) {
 		block, err := netip.ParsePrefix(cidr)
 		if err != nil {
 			return
 		}
-		key := Key{Workspace: r.Owner(from, ref), Name: ref.Name}
 		h.Block, h.Since, h.Workspace = block, from.GetCreationTimestamp(), r.Workspace(from)
 		h.Holder = space.In(h.Holder, h.Workspace)
-		found[key] = append(found[key], h)
+		pool := named(r.Owner(from, ref), ref.Name)
+		pool.Held = append(pool.Held, h)
 	}
+	readable := len(found)
 	for i := range allocations {
 		a := &allocations[i]
 		add(space.HoldingOf(a), a, a.Spec.PoolRef, a.Status.AllocatedCIDR)
@@ -196,11 +206,14 @@ func (r *View) Holdings(pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.
 			add(space.Holding{Kind: space.Child, Slice: p.Labels[ipamv1alpha1.LabelSlice] != "", Name: p.Name, Holder: "pool " + p.Name}, p, *p.Spec.ParentPoolRef, p.Status.AllocatedCIDR)
 		}
 	}
-	for _, held := range found {
-		slices.SortFunc(held, func(a, b space.Holding) int {
+	for _, pool := range found {
+		slices.SortFunc(pool.Held, func(a, b space.Holding) int {
 			return cmp.Or(a.Block.Compare(b.Block), cmp.Compare(a.Holder, b.Holder))
 		})
 	}
+	slices.SortFunc(found[readable:], func(a, b *space.Pool) int {
+		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Name, b.Name))
+	})
 	return found
 }
 

@@ -21,17 +21,11 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
 
-// Group makes the command of a noun, with a command for each of its verbs.
+// Group makes the command of a noun, with a command for each of its verbs. It refuses unknown words.
 func Group(noun *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	noun.AddCommand(verbs...)
-	refuseWords(noun)
-	return noun
-}
-
-// refuseWords makes a command that only groups others refuse unknown words.
-func refuseWords(cmd *cobra.Command) {
-	cmd.SuggestionsMinimumDistance = 2
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
+	noun.SuggestionsMinimumDistance = 2
+	noun.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
 		}
@@ -43,19 +37,22 @@ func refuseWords(cmd *cobra.Command) {
 		}
 		return fmt.Errorf("%s has no command %q", cmd.CommandPath(), args[0])
 	}
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+	noun.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd.HasSubCommands() { // an unknown word is said before an unknown flag
 			return cmp.Or(cmd.Args(cmd, cmd.Flags().Args()), err)
 		}
 		return err
 	})
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	noun.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return noun
 }
 
 // elsewhere are the verbs that a noun does not have, and the commands that do what they mean. No noun stands for all.
 var elsewhere = []struct{ nouns, verbs, use string }{
 	{"", "history", "ipam-controller history"},
 	{"kubectl-ipam", "create delete describe get list ls release rm show", "kubectl ipam claim VERB, or another noun: pool, class, address"},
+	{"kubectl-ipam", "verify", "ipam-controller verify, or kubectl ipam check"},
+	{"claim", "tree", "kubectl ipam claim show NAME, and kubectl ipam pool tree"},
 	{"claim pool class", "edit", "kubectl edit ipNOUN NAME"},
 	{"class", "delete release rm", "kubectl delete ipclass NAME"},
 	{"address", "delete release rm edit", "kubectl ipam claim release NAME, with the claim that kubectl ipam address show names"},
@@ -213,7 +210,7 @@ func connection(flags *pflag.FlagSet) string {
 }
 
 // advised matches the begin of a command in a hint. That of kubectl ipam grant is for somebody else to run.
-var advised = regexp.MustCompile(`\b(kubectl (?:ipam|edit|delete|label)) (address|check|claim|class|export|import|init|ip[a-z]+|pool|tenant|verify|why)\b`)
+var advised = regexp.MustCompile(`\b(kubectl (?:ipam|edit|delete|label)) (address|check|claim|class|export|import|init|ip[a-z]+|pool|tenant|why)\b`)
 
 // Aimed adds to the commands in a text the flags by which this one reaches its server: without them, they would
 // be about another one.

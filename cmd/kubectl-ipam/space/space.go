@@ -24,25 +24,37 @@ type Space struct {
 	Taken, Kept []netip.Prefix
 }
 
-// Of returns the space of a pool with the blocks that the caller may see.
-func Of(pool *ipamv1alpha1.IPPool, held []Holding) (Space, error) {
-	block, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
-	if err != nil {
-		return Space{}, err
-	}
-	return Space{Pool: block, Taken: Within(block, held), Kept: KeptBack(block, pool.Spec)}, nil
+// Pool is a pool with the blocks of it that the caller may see.
+type Pool struct {
+	Name string
+	// Workspace is that of the pool; empty for the current one.
+	Workspace string
+	// Object is the pool itself; nil if the caller may see only its own blocks of it.
+	Object *ipamv1alpha1.IPPool
+	// Held are the visible blocks, by address.
+	Held []Holding
 }
 
-// Within returns the blocks of a pool among those that are held. Others are from a former pool of the
-// same name.
-func Within(pool netip.Prefix, held []Holding) []netip.Prefix {
-	var within []netip.Prefix
-	for _, h := range held {
-		if pool.Overlaps(h.Block) {
-			within = append(within, h.Block)
+// Title names the pool, with its workspace if that is another one.
+func (p *Pool) Title() string { return In(p.Name, p.Workspace) }
+
+// Space returns the known blocks of the pool. It is the zero Space of a pool that the caller cannot see, or that has no
+// block. Holdings outside of the pool are from a former pool of the same name.
+func (p *Pool) Space() Space {
+	if p.Object == nil {
+		return Space{}
+	}
+	block, err := netip.ParsePrefix(p.Object.Status.AllocatedCIDR)
+	if err != nil {
+		return Space{}
+	}
+	known := Space{Pool: block, Kept: KeptBack(block, p.Object.Spec)}
+	for _, h := range p.Held {
+		if block.Overlaps(h.Block) {
+			known.Taken = append(known.Taken, h.Block)
 		}
 	}
-	return within
+	return known
 }
 
 // Known returns the number of addresses that are taken or kept back, as far as is seen. What lies in
@@ -152,58 +164,31 @@ func (s Space) Free() []netip.Prefix {
 	return set.Prefixes()
 }
 
-// Next are the blocks that the next claims of a length get from the pool, at most count, if no
+// Next returns the blocks that the next claims of a length get from the pool, at most count, if no
 // other claim comes first. They are fewer where the pool has no more room. The cut is that of the
 // allocator: at the start of the free block that the strategy chooses.
 func (s Space) Next(length, count int, strategy ipamv1alpha1.Strategy) []netip.Prefix {
-	if length < s.Pool.Bits() || length > s.Pool.Addr().BitLen() {
-		return nil
-	}
 	var next []netip.Prefix
-	for free := s.Free(); len(next) < count; {
-		at := choose(free, length, strategy)
-		if at < 0 {
+	for len(next) < count && length <= s.Pool.Addr().BitLen() {
+		fit := slices.DeleteFunc(s.Free(), func(free netip.Prefix) bool { return free.Bits() > length })
+		if len(fit) == 0 {
 			break
 		}
-		block, rest := cut(free[at], length)
-		next = append(next, block)
-		free = slices.Replace(free, at, at+1, rest...)
+		block := netip.PrefixFrom(choose(fit, strategy).Addr(), length)
+		next, s.Taken = append(next, block), append(slices.Clip(s.Taken), block)
 	}
 	return next
 }
 
-// choose finds the free block to cut a block of this length from; -1 without one. The lowest of
-// equals comes first.
-func choose(free []netip.Prefix, length int, strategy ipamv1alpha1.Strategy) int {
-	best := -1
-	for i, block := range free {
-		switch {
-		case block.Bits() > length:
-		case best < 0, better(block, free[best], strategy):
-			best = i
-		}
-	}
-	return best
-}
-
-// better reports whether a strategy prefers a block to one of a lower address.
-func better(block, found netip.Prefix, strategy ipamv1alpha1.Strategy) bool {
+// choose returns the free block that a strategy cuts a block from, the lowest of equals.
+func choose(free []netip.Prefix, strategy ipamv1alpha1.Strategy) netip.Prefix {
+	larger := func(a, b netip.Prefix) int { return a.Bits() - b.Bits() }
 	switch strategy {
 	case ipamv1alpha1.BestFit:
-		return block.Bits() > found.Bits()
+		return slices.MaxFunc(free, larger)
 	case ipamv1alpha1.LeastUtilized:
-		return block.Bits() < found.Bits()
+		return slices.MinFunc(free, larger)
 	default:
-		return false
+		return free[0]
 	}
-}
-
-// cut takes the first block of this length from a free one, and returns the rest by address.
-func cut(free netip.Prefix, length int) (block netip.Prefix, rest []netip.Prefix) {
-	for free.Bits() < length {
-		low, high := cidr.Halves(free)
-		free, rest = low, append(rest, high)
-	}
-	slices.SortFunc(rest, func(a, b netip.Prefix) int { return cmp.Or(a.Addr().Compare(b.Addr()), a.Bits()-b.Bits()) })
-	return free, rest
 }

@@ -44,24 +44,23 @@ func (s State) String() string {
 	return said + ": " + s.Because
 }
 
-// StateOf is the state of a block, or of its part in a pool with this title; ok is false if the pool has none of
+// StateOf returns the state of a block, or of its part in the pool; ok is false if the pool has none of
 // the block, or a child pool has all of it.
-func StateOf(pool *ipamv1alpha1.IPPool, title string, block netip.Prefix, held []Holding) (_ State, ok bool) {
-	window, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
-	if err != nil || !window.Overlaps(block) {
+func (p *Pool) StateOf(block netip.Prefix) (_ State, ok bool) {
+	window := p.Space().Pool
+	if !window.Overlaps(block) {
 		return State{}, false
 	}
 	part := cidr.Narrower(window, block)
-	state, ok := StateIn(pool, window, part, held)
-	state.Block, state.Pool = part, fmt.Sprintf("%s (%s)", title, window)
+	state, ok := p.stateIn(window, part)
+	state.Block, state.Pool = part, fmt.Sprintf("%s (%s)", p.Title(), window)
 	return state, ok
 }
 
-// StateIn returns the state of a block in a pool, by the visible holdings of the pool; ok is false if
-// a child pool has all of the block.
-func StateIn(pool *ipamv1alpha1.IPPool, window, block netip.Prefix, held []Holding) (_ State, ok bool) {
-	shown := Space{Pool: window, Taken: Within(window, held), Kept: KeptBack(window, pool.Spec)}
-	for _, h := range held {
+// stateIn returns the state of a block of the pool; ok is false if a child pool has all of it.
+func (p *Pool) stateIn(window, block netip.Prefix) (_ State, ok bool) {
+	pool := p.Object
+	for _, h := range p.Held {
 		if h.Block.Overlaps(block) {
 			within := h.Block.Contains(block.Addr()) && h.Block.Bits() <= block.Bits()
 			return State{Word: WordAllocated, Because: fmt.Sprintf("%s holds %s", h.Holder, h.Block)}, !within
@@ -81,7 +80,7 @@ func StateIn(pool *ipamv1alpha1.IPPool, window, block netip.Prefix, held []Holdi
 	if pool.Status.Capacity == nil {
 		return State{Word: WordUnseen, Because: "the pool shows no figures yet"}, true
 	}
-	return unheld(pool, shown), true
+	return unheld(pool, p.Space()), true
 }
 
 // unheld is the state of a block without a visible holder.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"os/exec"
@@ -130,30 +129,15 @@ func (s pageSource) Read(ctx context.Context) (*page.Snapshot, error) {
 	}
 	slices.SortFunc(classes.Items, func(a, b ipamv1alpha1.IPClass) int { return cmp.Compare(a.Name, b.Name) })
 	snapshot := &page.Snapshot{
-		Workspace: r.Path, Namespace: r.Namespace, Tenants: r.SeesTenants, Classes: classes.Items, Pools: poolsOf(r, pools, allocations),
+		Workspace: r.Path, Namespace: r.Namespace, Tenants: r.SeesTenants, Classes: classes.Items,
+	}
+	for _, pool := range r.Visible(pools, allocations) {
+		snapshot.Pools = append(snapshot.Pools, page.Pool{Pool: *pool})
 	}
 	for i := range claims {
 		snapshot.Claims = append(snapshot.Claims, page.Claim{IPClaim: &claims[i], Workspace: r.Workspace(&claims[i])})
 	}
 	return snapshot, nil
-}
-
-// poolsOf returns the pools that the caller can read, or holds blocks of.
-func poolsOf(r *reach.View, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []page.Pool {
-	held := r.Holdings(pools, allocations)
-	shown := make([]page.Pool, 0, len(pools))
-	for i := range pools {
-		key := reach.Key{Workspace: r.Workspace(&pools[i]), Name: pools[i].Name}
-		shown = append(shown, page.Pool{Name: key.Name, Workspace: key.Workspace, Object: &pools[i], Held: held[key]})
-		delete(held, key)
-	}
-	others := slices.SortedFunc(maps.Keys(held), func(a, b reach.Key) int {
-		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Name, b.Name))
-	})
-	for _, key := range others {
-		shown = append(shown, page.Pool{Name: key.Name, Workspace: key.Workspace, Held: held[key]})
-	}
-	return shown
 }
 
 // Preview implements [page.Source].
