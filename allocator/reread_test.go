@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -111,6 +112,35 @@ func TestReread_ADerivedPoolThatWasMadeAgain(t *testing.T) {
 	if err := behind.Pools().Retire(t.Context(), net.ID); !errors.Is(err, ledger.ErrPoolInUse) {
 		t.Errorf("Retire of a pool with a block: %v, want %v", err, ledger.ErrPoolInUse)
 	}
+	l.sameAsLedger(behind.Allocator)
+}
+
+// A pool was retired elsewhere and made again while this Allocator was about to retire it. The new one has nobody yet who retires it, and
+// goes by itself when it drains.
+func TestReread_APoolThatIsRetiringAndWasMadeAgain(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	behind, watch := l.behind()
+	net := l.provision("p", 24, ofNetwork("net", "a"))
+	l.bind(request(net.ID, "c", 28))
+	behind.catchUp(t)
+	inFlight, goOn := behind.holdCommits()
+	l.must(l.Pools().Drain(t.Context(), net.ID))
+	l.free("c")
+	<-inFlight
+	l.missed(behind, watch, func() ledger.Block {
+		l.waitGone(net.ID)
+		if again := l.provision("p", 24, ofNetwork("net", "a")); again.CIDR != net.CIDR {
+			t.Fatalf("the pool was made again at %s, want %s", again.CIDR, net.CIDR)
+		}
+		return l.bind(request(net.ID, "d", 28))
+	})
+	goOn()
+	behind.table.Visit(net.ID, func(p *space.Pool) {
+		if p.Retiring {
+			t.Error("an open pool is retiring")
+		}
+	})
 	l.sameAsLedger(behind.Allocator)
 }
 

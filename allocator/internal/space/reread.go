@@ -59,7 +59,7 @@ func (p *Pool) inherits(was *Pool) bool {
 	if p.State != ledger.PoolOpen || p.CIDR != was.CIDR {
 		return false
 	}
-	p.Waiting, p.Retiring = was.Waiting, was.Retiring
+	p.Waiting = was.Waiting
 	return true
 }
 
