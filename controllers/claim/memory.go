@@ -29,11 +29,17 @@ type memory struct {
 
 // memo is what is known of one claim.
 type memo struct {
-	written string  // the resourceVersion on which our last write of the claim was made
+	written written // our last write of the claim
 	record  sight   // what the cache showed when the server had another record
 	denied  bool    // the server did not know the claim when it was written
 	failed  bool    // a reconcile ended with a fault, and none has found all well since
 	lacking missing // what the claim shows and the ledger was found not to have
+}
+
+// written is a write of a claim.
+type written struct {
+	on string // the resourceVersion that the claim had before
+	at time.Time
 }
 
 // missing is a block that a claim shows and the ledger does not have.
@@ -52,16 +58,17 @@ type sight struct {
 
 // wrote notes that a claim was written as it was in a version.
 func (m *memory) wrote(claim types.UID, version string) {
-	m.update(claim, func(known *memo) { known.written = version })
+	m.update(claim, func(known *memo) { known.written = written{on: version, at: m.clock.Now()} })
 }
 
 // outdated reports whether the cache still shows the claim as it was before our last write: what
-// would be written next is written already.
+// would be written next is written already. It does so for cacheLag at most: a server that was restored may show that version for ever.
 func (m *memory) outdated(claim types.UID, shown string) bool {
 	stale := false
 	m.update(claim, func(known *memo) {
-		if stale = known.written != "" && known.written == shown; !stale {
-			known.written = ""
+		last := known.written
+		if stale = last.on != "" && last.on == shown && m.clock.Since(last.at) < cacheLag; !stale {
+			known.written = written{}
 		}
 	})
 	return stale

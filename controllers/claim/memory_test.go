@@ -66,6 +66,23 @@ func TestMemory_RecordInTheWay(t *testing.T) {
 	}
 }
 
+// A server that was restored to the version before our last write shows that for ever. The claim is requeued, and the
+// cache is believed when it has had its time.
+func TestMemory_AVersionThatComesBack(t *testing.T) {
+	m, clock := newMemory()
+	m.wrote("uid", "7")
+	if !m.outdated("uid", "7") {
+		t.Error("the cache is believed that does not show our write yet")
+	}
+	clock.SetTime(clock.Now().Add(cacheLag))
+	if m.outdated("uid", "7") {
+		t.Error("the cache is never believed again")
+	}
+	if result, err := requeueFor(errWritten); err != nil || result.RequeueAfter != cacheLag {
+		t.Errorf("requeue = %+v, %v; want a look after %s", result, err, cacheLag)
+	}
+}
+
 func newMemory() (*memory, *testclock.FakePassiveClock) {
 	clock := testclock.NewFakePassiveClock(time.Now())
 	return &memory{clock: clock}, clock

@@ -102,7 +102,7 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 		r.Ledger.Waits.Withdraw(ledger.ClaimID(former))
 	}
 	if r.memory.outdated(claim.UID, claim.ResourceVersion) {
-		return nil // the event of our own write is on its way
+		return errWritten
 	}
 	from := r.Directory.Workspace(r.Directory.Ledger(req.ClusterName))
 	p := &pass{
@@ -167,6 +167,8 @@ func requeueFor(err error) (reconcile.Result, error) {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // the claim goes with its namespace
 	case errors.Is(err, errGone):
 		after = missedDelay
+	case errors.Is(err, errWritten):
+		after = cacheLag
 	case apierrors.IsNotFound(err), errors.Is(err, errUnchecked), errors.Is(err, errFormer), errors.Is(err, errUnsure):
 		after = goneDelay // an event may wake the claim before
 	case errors.Is(err, errUnseen), errors.Is(err, errTurn), errors.Is(err, errBehind):
@@ -240,6 +242,9 @@ var errFormer = errors.New("the end of the former claim is not confirmed")
 func stillHolds(record *ipamv1alpha1.IPAllocation) error {
 	return &outcome.Fault{Message: "the former claim of this name still holds " + record.Status.AllocatedCIDR, Err: errFormer}
 }
+
+// errWritten: the event of our own write is on its way.
+var errWritten = errors.New("the cache does not show the last write of the claim yet")
 
 // errUnseen: the server has a record that the cache does not show yet.
 var errUnseen = errors.New("the cache does not show the IPAllocation yet")
