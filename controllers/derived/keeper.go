@@ -54,7 +54,7 @@ type Keeper struct {
 	Clock   clock.PassiveClock
 
 	published published
-	absences  absences
+	absences  live.Absences
 }
 
 // Publish creates the IPPool of a derived pool, unless it is there. It fails with ledger.ErrUnknownPool or *ledger.ReleasingError if the
@@ -139,7 +139,7 @@ func (k *Keeper) seek(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool,
 	if err != nil {
 		return nil, nil, err
 	}
-	left := k.absences.confirm(p.Cluster, answer.Verdict, k.Clock.Now()) &&
+	left := k.absences.Confirm(p.Cluster, answer.Verdict, k.Clock.Now()) &&
 		p.RegisteredAt.After(answer.Since.Add(time.Second)) // else its shard may be away, and not in an endpoint slice that was made since
 	switch {
 	case left, (answer.Verdict == live.Unbound || answer.Verdict == live.NoEndpoint) && k.Departed(p.Cluster):

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
 // published remembers the young pools that have their IPPool, so that not every CREATE tries to create it. A pool that is made again
@@ -49,27 +48,4 @@ func (p *published) leave(cluster ledger.ClusterName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.pools, func(_ ledger.PoolID, known publication) bool { return known.in == cluster })
-}
-
-// absences remember the workspaces that were found bound nowhere, and when first. The zero value is ready; safe for concurrent use.
-type absences struct {
-	mu    sync.Mutex
-	first map[ledger.ClusterName]time.Time
-}
-
-// confirm reports whether a workspace is bound nowhere by two answers in a row, with time between.
-func (a *absences) confirm(cluster ledger.ClusterName, answer live.Verdict, now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if answer != live.Unbound {
-		delete(a.first, cluster)
-		return false
-	}
-	if a.first == nil {
-		a.first = map[ledger.ClusterName]time.Time{}
-	}
-	if _, ok := a.first[cluster]; !ok {
-		a.first[cluster] = now
-	}
-	return now.Sub(a.first[cluster]) >= live.Absence
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -54,6 +55,9 @@ type Controller struct {
 	queue   workqueue.TypedRateLimitingInterface[request]
 	doubt   workqueue.TypedRateLimiter[request] // of workspaces that no server answers for
 	members memberLists
+	clock   clock.PassiveClock
+	// absences of workspaces whose bindings nobody saw go.
+	absences live.Absences
 }
 
 // New makes the controller and has mgr run it.
@@ -62,6 +66,7 @@ func New(mgr manager.Manager, opts Options) (*Controller, error) {
 		Options: opts,
 		queue:   inbox.InTurns("slice", 50*time.Millisecond, time.Minute, func(r request) ledger.ClusterName { return r.cluster }),
 		doubt:   workqueue.NewTypedItemExponentialFailureRateLimiter[request](2*time.Second, time.Minute),
+		clock:   clock.RealClock{},
 	}
 	options := inbox.Controlled(mgr.GetLogger(), c.queue, 8, func(req request) []any { return []any{"cluster", req.cluster, "pool", req.pool} })
 	options.Reconciler = c

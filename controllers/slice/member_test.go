@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -68,22 +69,28 @@ func (u unbound) Holder(context.Context, ledger.Holder) (live.Answer, error) {
 	return live.Answer{Verdict: live.Unbound, Since: u.since}, nil
 }
 
-// A workspace that is bound nowhere may be on a shard that has not entered itself in an endpoint
-// slice that was made after the binding. Its record stays, unless it was seen to leave.
-func TestConfirm_ABindingOlderThanTheEndpointSlice(t *testing.T) {
+// A workspace that is bound nowhere may be on a shard that has not entered itself in an endpoint slice that was made after the
+// binding, or that lists none for some seconds. Its record stays until two looks agree, unless it was seen to leave.
+func TestConfirm_AWorkspaceThatIsBoundNowhere(t *testing.T) {
 	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {
 		bound    time.Time
 		departed bool
-		want     error
+		want     [3]error // at once, before the time is over, and then
 	}{
-		"younger":             {bound: made.Add(time.Minute)},
-		"older":               {bound: made, want: errDoubt},
-		"older, seen leaving": {bound: made, departed: true},
+		"younger than the endpoint slice": {bound: made.Add(time.Minute), want: [3]error{errDoubt, errDoubt, nil}},
+		"older":                           {bound: made, want: [3]error{errDoubt, errDoubt, errDoubt}},
+		"older, seen leaving":             {bound: made, departed: true},
 	} {
-		p := &pass{Controller: &Controller{Options: Options{Oracle: unbound{made}, Departed: func(ledger.ClusterName) bool { return tt.departed }}}}
-		if err := p.confirm(t.Context(), ledger.Slice{Cluster: "w", Since: tt.bound}, false); !errors.Is(err, tt.want) {
-			t.Errorf("%s: confirm = %v, want %v", name, err, tt.want)
+		clock := clocktesting.NewFakePassiveClock(made.Add(time.Hour))
+		p := &pass{Controller: &Controller{
+			Options: Options{Oracle: unbound{made}, Departed: func(ledger.ClusterName) bool { return tt.departed }}, clock: clock,
+		}}
+		for i, passes := range []time.Duration{0, live.Absence - 1, 1} {
+			clock.SetTime(clock.Now().Add(passes))
+			if err := p.confirm(t.Context(), ledger.Slice{Cluster: "w", Since: tt.bound}, false); !errors.Is(err, tt.want[i]) {
+				t.Errorf("%s: look %d: confirm = %v, want %v", name, i, err, tt.want[i])
+			}
 		}
 	}
 }

@@ -68,8 +68,11 @@ func (p *pass) confirm(ctx context.Context, record ledger.Slice, carried bool) e
 	return nil
 }
 
-// left returns nil if by the answer of the servers the child of a record is gone, or its workspace is bound no longer.
+// left returns nil if by the answer of the servers the child of a record is gone, or its workspace is bound no longer. If nobody saw
+// its binding go, two answers have to say so, with time between: a slice that waits for room would lose its place, and one that was
+// given up be given again.
 func (p *pass) left(record ledger.Slice, answer live.Answer) (err error) {
+	absent := p.absences.Confirm(record.Cluster, answer.Verdict, p.clock.Now())
 	switch answer.Verdict {
 	case live.Alive:
 		err = errUnseen
@@ -79,7 +82,8 @@ func (p *pass) left(record ledger.Slice, answer live.Answer) (err error) {
 		}
 	case live.Unbound:
 		// The binding may be on a shard that has not entered itself in the endpoint slice.
-		if !record.Since.After(answer.Since.Add(time.Second)) && !answer.Since.IsZero() && !p.Departed(record.Cluster) {
+		unlisted := !record.Since.After(answer.Since.Add(time.Second)) && !answer.Since.IsZero()
+		if (unlisted || !absent) && !p.Departed(record.Cluster) {
 			err = errDoubt
 		}
 	case live.NoEndpoint:

@@ -9,10 +9,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Absence is for how long censuses must lack a workspace until it is gone, if nobody has seen its binding go. A shard that is
-// started again beside an empty cache server lists no bindings for some seconds.
-const Absence = time.Minute
-
 // Census says which workspaces have a binding to the export, by complete lists of all
 // endpoints. An object of a workspace that is not among them, twice with time between, is gone
 // if it was there before.
