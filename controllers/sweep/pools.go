@@ -2,9 +2,13 @@ package sweep
 
 import (
 	"context"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
+
+// adopting is how long pools without an IPPool are left alone at most because the ledger has lost changes to pools of other workspaces.
+const adopting = time.Hour
 
 // rootHolder names the IPPool of a root pool the way the holder of a block is named.
 func rootHolder(p ledger.Pool) ledger.Holder {
@@ -18,37 +22,36 @@ func rootHolder(p ledger.Pool) ledger.Holder {
 // backup, has lost nothing.
 //
 // A ledger that was restored from an older copy lacks blocks, and shows pools as empty that are
-// not. So all pools stay while one that is there has lost changes, and those of a workspace
-// while one of its pools was not compared with the ledger yet.
+// not. So those of a workspace stay while one of its pools has lost changes, or was not compared with the ledger
+// yet; and while one of any workspace has lost changes, the others stay as long as an adoption may take. They do not wait for ever:
+// any tenant may have a pool that nobody can make whole.
 func (s *Sweeper) lookAtPools(ctx context.Context) {
-	before := s.gone
-	s.gone = map[ledger.PoolID]bool{}
-	suspects, unseen := []ledger.Holder(nil), map[ledger.ClusterName]bool{}
+	before, lost := s.gone, false
+	s.gone = map[ledger.PoolID]time.Time{}
+	suspects, unseen := []ledger.Pool(nil), map[ledger.ClusterName]bool{}
 	for p := range s.Ledger.Pools.All() {
 		if p.Derived != nil && !p.Frozen || ledger.IsAddressSpace(p.ID) {
 			continue // it lives by the ledger, and not by its IPPool
 		}
 		state := s.World.State(ctx, ledger.Block{Holder: rootHolder(p)})
 		switch {
-		case state == Held && p.Frozen:
-			s.gone = nil
-			return
-		case state == Held && s.Ledger.Recovery.Frozen(p.ID):
-			unseen[p.Cluster] = true
+		case state == Held && (p.Frozen || s.Ledger.Recovery.Frozen(p.ID)):
+			unseen[p.Cluster], lost = true, lost || p.Frozen
 		case state != Held && s.suspicious(p, state, before[p.ID]):
-			suspects = append(suspects, rootHolder(p))
+			suspects = append(suspects, p)
 		}
 	}
-	for _, h := range suspects {
-		if !unseen[h.Cluster] {
-			s.Releases.Suspect(h)
+	for _, p := range suspects {
+		since, missed := s.gone[p.ID]
+		if !unseen[p.Cluster] && !(lost && missed && s.Clock.Since(since) < adopting) {
+			s.Releases.Suspect(rootHolder(p))
 		}
 	}
 }
 
-// suspicious reports whether a pool without an IPPool is to be released, and remembers it for the
-// next pass.
-func (s *Sweeper) suspicious(p ledger.Pool, state State, before bool) bool {
+// suspicious reports whether a pool without an IPPool is to be released, and remembers for the
+// next pass since when it has none; before is zero if the last pass saw it.
+func (s *Sweeper) suspicious(p ledger.Pool, state State, before time.Time) bool {
 	if p.Parent != "" || p.State != ledger.PoolOpen || s.Clock.Since(p.RegisteredAt) < s.MinAge {
 		return false
 	}
@@ -58,8 +61,11 @@ func (s *Sweeper) suspicious(p ledger.Pool, state State, before bool) bool {
 	if !s.empty(p.ID) {
 		return false
 	}
-	s.gone[p.ID] = true
-	return before
+	s.gone[p.ID] = before
+	if before.IsZero() {
+		s.gone[p.ID] = s.Clock.Now()
+	}
+	return !before.IsZero()
 }
 
 // empty reports whether nobody holds anything of a pool.

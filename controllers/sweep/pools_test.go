@@ -78,6 +78,22 @@ func TestSweep_Pools(t *testing.T) {
 	}
 }
 
+// A pool that has lost changes may be one that nobody can make whole. It keeps the pools of other workspaces for a while only.
+func TestSweep_PoolsWhileOneOfAnotherWorkspaceStaysLost(t *testing.T) {
+	s := poolScene(t, "gone", "beside", "lost")
+	s.states["gone"], s.states["beside"] = Orphaned, Orphaned
+	s.pools[0].Cluster, s.pools[2].Frozen = "v", true
+	s.sweep(t)
+	s.clock.Step(adopting - 1)
+	if got := s.sweep(t); len(got) != 0 {
+		t.Errorf("%v are suspected while the ledger may be made whole; want none", got)
+	}
+	s.clock.Step(1)
+	if got := s.sweep(t); !slices.Equal(got, []ledger.ClaimID{"gone"}) {
+		t.Errorf("%v are suspected then; want the pool of the other workspace alone", got)
+	}
+}
+
 func TestSweep_APoolSeenInBetweenStartsOver(t *testing.T) {
 	s := poolScene(t, "p")
 	for _, state := range []State{Orphaned, Held, Orphaned} {

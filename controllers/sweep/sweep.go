@@ -69,9 +69,9 @@ type Sweeper struct {
 	// revisions.
 	sightings map[ledger.ClaimID]int64
 	braked    map[ledger.PoolID]bool
-	disputed  map[ledger.Holder]bool // as of the last round
-	gone      map[ledger.PoolID]bool // root pools whose IPPool the last round did not see
-	named     int                    // pools that the metrics of this round name
+	disputed  map[ledger.Holder]bool      // as of the last round
+	gone      map[ledger.PoolID]time.Time // root pools whose IPPool the last round did not see, and since when
+	named     int                         // pools that the metrics of this round name
 
 	departures departures
 }
