@@ -33,7 +33,7 @@ func (p *pass) retire(ctx context.Context) error {
 		return p.reporter().freeze(ctx, cmp.Or(err, errLost))
 	}
 	p.Ledger.Recovery.Trust(p.id) // others of its domain wait for it
-	err := p.Ledger.Pools.Retire(ctx, p.id)
+	err, drains := p.Ledger.Pools.Retire(ctx, p.id), false
 	if errors.Is(err, ledger.ErrPoolInUse) && !p.Ledger.Pools.InUse(p.id) && p.RetireBelow(ctx, p.id) == nil {
 		err = p.Ledger.Pools.Retire(ctx, p.id)
 	}
@@ -44,7 +44,7 @@ func (p *pass) retire(ctx context.Context) error {
 		}
 		// Blocks of its pool that others hold do not keep the workspace from going.
 		// The ledger keeps the addresses until the last of them is given back.
-		err = p.Ledger.Pools.Drain(ctx, p.id)
+		err, drains = p.Ledger.Pools.Drain(ctx, p.id), true
 	}
 	// The slice controller drops the records of pools that it has seen. A new leader will not see this one.
 	if err == nil && p.owner.Cluster == p.Directory.Platform().Cluster {
@@ -52,6 +52,12 @@ func (p *pass) retire(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("retire pool %s: %w", p.pool.Name, err)
+	}
+	if len(p.pool.Finalizers) > 1 && p.pool.Status.AllocatedCIDR != "" && !drains {
+		// Others keep the object, perhaps for ever. A later process would take the block that it shows for lost. The finalizer goes in the
+		// next pass.
+		p.pool.Status = ipamv1alpha1.IPPoolStatus{}
+		return nil
 	}
 	controllerutil.RemoveFinalizer(p.pool, ipamv1alpha1.FinalizerPool)
 	log.FromContext(ctx).Info("pool retired", "prefix", p.pool.Status.AllocatedCIDR)

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -126,6 +127,35 @@ func TestRetire_DropsTheSlices(t *testing.T) {
 		if err != nil || (len(left) > 0) != inUse || (len(p.pool.Finalizers) > 0) != inUse {
 			t.Errorf("in use: %t; %d records are left, %v, and the finalizers %v; want both as long as the pool is in use",
 				inUse, len(left), err, p.pool.Finalizers)
+		}
+	}
+}
+
+// A finalizer of its owner may keep the IPPool of a pool that was retired. It shows no block before ours goes: a later process would take
+// that for lost. Without one, the object goes at once, and nothing is written to it before.
+func TestRetire_APoolThatOthersKeepShowsNoBlock(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		others []string
+		shown  string
+		passes int
+	}{
+		"kept":     {[]string{"example.com/keep"}, "", 2},
+		"not kept": {nil, "10.0.0.0/24", 1},
+	} {
+		p, _ := newEntered(t, ledger.Pool{})
+		p.pool.Finalizers = append(tt.others, ipamv1alpha1.FinalizerPool)
+		p.pool.Status.AllocatedCIDR = "10.0.0.0/24"
+		for pass := range tt.passes {
+			if !controllerutil.ContainsFinalizer(p.pool, ipamv1alpha1.FinalizerPool) {
+				t.Errorf("%s: the finalizer is gone before pass %d", name, pass)
+			}
+			if err := p.retire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := p.pool.Status.AllocatedCIDR; got != tt.shown || !slices.Equal(p.pool.Finalizers, tt.others) {
+			t.Errorf("%s: the pool shows %q with the finalizers %v; want %q, and %v", name, got, p.pool.Finalizers, tt.shown, tt.others)
 		}
 	}
 }
