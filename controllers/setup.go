@@ -215,7 +215,7 @@ func addControllers(mgr mcmanager.Manager, tenants provider, reader *live.Reader
 	}
 	sweeper := newSweeper(mgr, hints, doubts, opts)
 	known.Observe(&watcher{
-		releases: releases, claims: claims, pools: pools, derived: pooled, slices: slices, sweeper: sweeper,
+		adopter: adopter, releases: releases, claims: claims, pools: pools, derived: pooled, slices: slices, sweeper: sweeper,
 		logger: opts.Logger.WithName("directory"),
 	})
 	return errors.Join(

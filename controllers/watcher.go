@@ -4,6 +4,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/controllers/adopt"
 	"github.com/kcp-ipam/ipam/controllers/claim"
 	"github.com/kcp-ipam/ipam/controllers/derived"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
@@ -15,6 +16,7 @@ import (
 
 // watcher tells the controllers which workspaces come and go.
 type watcher struct {
+	adopter  *adopt.Adopter
 	releases *release.Controller
 	claims   *claim.Reconciler
 	pools    *pool.Reconciler
@@ -34,6 +36,7 @@ func (w *watcher) Arrived(cluster ledger.ClusterName) {
 
 // Named implements directory.Observer.
 func (w *watcher) Named(workspace directory.Workspace) {
+	w.adopter.Named(workspace)
 	w.claims.Named(workspace)
 	w.pools.Named(workspace)
 	w.slices.Changed(workspace.Cluster)

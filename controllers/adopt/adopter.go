@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// retry is the pause after a pass that could not do everything.
-	retry = 2 * time.Second
+	// retry is the first pause after a pass that could not do everything, and longest the last one.
+	retry, longest = 2 * time.Second, time.Minute
 	// leap is how far the count of changes goes on after a loss. It is more than
 	// what can be given out between two writes of a status, so that copies from
 	// before the loss stay behind whatever is counted after it.
@@ -54,24 +54,27 @@ type Options struct {
 // it, on the leader alone. Safe for concurrent use.
 type Adopter struct {
 	Options
-	clock clock.PassiveClock
-	hint  chan struct{}
-	lacks func(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) // asks the ledger
-	// missed are the workspaces of records that were found bound nowhere, and when first. The pass owns it.
-	missed map[ledger.ClusterName]time.Time
+	clock  clock.PassiveClock
+	after  func(time.Duration) <-chan time.Time
+	hint   chan struct{}
+	tries  workqueue.TypedRateLimiter[ledger.PoolID]                                // passes that have left a pool frozen
+	lacks  func(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) // asks the ledger
+	missed live.Absences                                                            // of the workspaces of records
 	// unnamed are the workspaces of claims without a record whose path was not known, and since when, in passes until one has done
 	// everything. The pass owns it.
 	unnamed map[ledger.ClusterName]time.Time
 
-	mu   sync.Mutex
-	lost map[ledger.PoolID]bool // until they are whole again
+	mu      sync.Mutex
+	lost    map[ledger.PoolID]time.Time // until they are whole again; when the next pass may begin for each
+	retired map[ledger.PoolID]bool      // those that a pass has found to be retired before the loss
 }
 
 // New makes an Adopter.
 func New(opts Options) *Adopter {
 	return &Adopter{
-		Options: opts, clock: clock.RealClock{}, hint: make(chan struct{}, 1), lacks: opts.Ledger.Recovery().Behind,
-		missed: map[ledger.ClusterName]time.Time{}, unnamed: map[ledger.ClusterName]time.Time{}, lost: map[ledger.PoolID]bool{},
+		Options: opts, clock: clock.RealClock{}, after: time.After, hint: make(chan struct{}, 1), lacks: opts.Ledger.Recovery().Behind,
+		tries:   workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.PoolID](retry, longest),
+		unnamed: map[ledger.ClusterName]time.Time{}, lost: map[ledger.PoolID]time.Time{}, retired: map[ledger.PoolID]bool{},
 	}
 }
 
@@ -87,9 +90,11 @@ func (a *Adopter) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha
 	if err != nil || !misses {
 		return err == nil, err
 	}
-	select {
-	case a.hint <- struct{}{}:
-	default: // a pass is about to begin
+	if a.wait(id) <= 0 {
+		select {
+		case a.hint <- struct{}{}:
+		default: // a pass is about to begin
+		}
 	}
 	return false, nil
 }
@@ -105,7 +110,7 @@ func (a *Adopter) misses(ctx context.Context, id ledger.PoolID, status ipamv1alp
 	if a.isLost(id) || status.AllocatedCIDR == "" {
 		return a.isLost(id), nil
 	}
-	if known && !a.Ledger.Recovery().Frozen(id) {
+	if known && !a.Ledger.Recovery().Frozen(id) || a.wasRetired(id) {
 		return false, nil
 	}
 	behind, err := a.behind(ctx, id, status)
@@ -146,45 +151,30 @@ func (a *Adopter) behind(ctx context.Context, id ledger.PoolID, status ipamv1alp
 	return behind || had.ID != a.Ledger.Recovery().LedgerID(), err
 }
 
-func (a *Adopter) isLost(id ledger.PoolID) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.lost[id]
-}
-
-// lose remembers that a pool is lost.
-func (a *Adopter) lose(id ledger.PoolID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.lost[id] = true
-	frozen.Set(float64(len(a.lost)))
-}
-
-// forget forgets that some of the pools were lost.
-func (a *Adopter) forget(some func(id ledger.PoolID) bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	maps.DeleteFunc(a.lost, func(id ledger.PoolID, _ bool) bool { return some(id) })
-	frozen.Set(float64(len(a.lost)))
-}
-
-// Start adopts whenever something is found to be lost, until the context ends.
+// Start adopts whenever something is found to be lost, until the context ends. If a pass could not do everything, another one follows.
 func (a *Adopter) Start(ctx context.Context) error {
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-a.hint:
+			if a.wait(a.losses()...) > 0 {
+				continue // a pass has begun since
+			}
+		case <-again:
 		}
-		for err := a.pass(ctx); err != nil && ctx.Err() == nil; err = a.pass(ctx) {
+		again = nil
+		err := a.pass(ctx)
+		if err == nil {
+			clear(a.unnamed)
+			continue
+		}
+		if ctx.Err() == nil {
 			failures.Inc()
 			log.FromContext(ctx).Error(err, "the ledger is not whole yet, and its pools stay frozen")
-			select {
-			case <-ctx.Done():
-			case <-time.After(retry):
-			}
 		}
-		clear(a.unnamed)
+		again = a.after(max(retry, a.wait(a.losses()...)))
 	}
 }
 
@@ -198,20 +188,19 @@ func (a *Adopter) pass(ctx context.Context) error {
 	}
 	a.forget(func(id ledger.PoolID) bool { return !world.ids[id] }) // deleted since
 	if len(world.lost) == 0 {
+		a.postpone()
 		return nil
 	}
 	log.FromContext(ctx).Info("the ledger misses what was published: adopting it", "pools", len(world.lost))
 	if err := world.enter(ctx); err != nil {
 		return err
 	}
-	for _, p := range world.lost {
-		p.lost = p.stuck == nil
-	}
 	adopted, err := world.adopt(ctx)
 	if err != nil {
 		return err
 	}
 	world.spread()
+	a.postpone()
 	resumed, err := world.resume(ctx)
 	log.FromContext(ctx).Info("adopted what was published", "pools", len(world.lost), "resumed", resumed, "records", adopted)
 	return err
@@ -226,15 +215,16 @@ func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 				return resumed, err
 			}
 		}
-		if errors.Is(p.stuck, errPathless) || errors.Is(p.stuck, errRetired) {
-			continue // another pass begins when the workspace of the first is engaged
-		}
-		if p.stuck != nil {
+		switch {
+		case errors.Is(p.stuck, errPathless): // another pass begins when its workspace is engaged
+		case errors.Is(p.stuck, errRetired):
+			w.retire(p.id)
+		case p.stuck != nil:
 			stuck = errors.Join(stuck, fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Cluster, p.stuck))
-			continue
+		default:
+			w.forget(func(id ledger.PoolID) bool { return id == p.id })
+			resumed++
 		}
-		w.forget(func(id ledger.PoolID) bool { return id == p.id })
-		resumed++
 	}
 	return resumed, stuck
 }

@@ -193,7 +193,7 @@ func (w *world) doubted(ctx context.Context) error {
 			}
 			asked[h.Cluster] = answer
 		}
-		if w.absent(h.Cluster, answer) && !r.request.Since.Before(answer.Since) {
+		if w.missed.Confirm(h.Cluster, answer.Verdict, w.clock.Now()) && !r.request.Since.Before(answer.Since) {
 			continue
 		}
 		for _, p := range w.lost {
@@ -204,20 +204,6 @@ func (w *world) doubted(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// absent reports whether a workspace is bound nowhere by two answers in a row, with time between.
-func (a *Adopter) absent(cluster ledger.ClusterName, answer live.Answer) bool {
-	if answer.Verdict != live.Unbound {
-		delete(a.missed, cluster)
-		return false
-	}
-	first, ok := a.missed[cluster]
-	if !ok {
-		first = a.clock.Now()
-		a.missed[cluster] = first
-	}
-	return a.clock.Since(first) >= live.Absence
 }
 
 func pathOf(ref ipamv1alpha1.PoolRef) string {

@@ -1,43 +1,94 @@
 package adopt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 // enter brings the lost pools into the ledger: all roots, then children whose parent
 // is there, until no more can be. A pool that is there is as it was. A child whose parent
 // went with its workspace is stuck, and takes nothing from any pool that is there.
+// All others enter late.
 func (w *world) enter(ctx context.Context) error {
-	var children []*pool
+	var children, late []*pool
 	for _, p := range w.lost {
-		if p.parent != nil {
+		switch {
+		case p.parent == nil:
+			if err := w.stick(p, w.register(ctx, p)); err != nil {
+				return fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Path, err)
+			}
+		case p.leaves:
+			late = append(late, p)
+		default:
 			children = append(children, p)
-			continue
-		}
-		if err := w.stick(p, w.register(ctx, p)); err != nil {
-			return fmt.Errorf("pool %s of %s: %w", p.name, p.owner.Path, err)
 		}
 	}
-	for len(children) > 0 {
-		orphans, err := w.enterBelow(ctx, children)
-		if err != nil {
+	err := w.vouch(ctx, slices.Concat(children, late))
+	if err != nil {
+		return err
+	}
+	if children, err = w.enterChildren(ctx, children); err != nil {
+		return err
+	}
+	for _, p := range slices.Concat(children, late) {
+		p.late = true
+	}
+	for _, p := range w.lost {
+		p.lost = p.stuck == nil && !p.late
+	}
+	return nil
+}
+
+// enterLate brings those children into the ledger that leave, and those below them, when the records of all others are read. The ledger
+// may have retired a pool that leaves, and given its addresses to others since: they keep these.
+func (w *world) enterLate(ctx context.Context) error {
+	var children []*pool
+	for _, p := range w.lost {
+		if p.late {
+			children = append(children, p)
+		}
+	}
+	orphans, err := w.enterChildren(ctx, children)
+	if err != nil {
+		return err
+	}
+	for _, p := range orphans {
+		p.stuck = errors.New("its parent is gone, or is stuck itself")
+	}
+	for _, p := range children {
+		p.late, p.lost = false, p.stuck == nil
+	}
+	for _, r := range w.later {
+		if p, err := w.place(r); err != nil || !p.lost {
+			continue
+		} else if err := w.stick(p, w.take(ctx, r)); err != nil {
 			return err
 		}
-		if len(orphans) == len(children) {
-			for _, p := range orphans {
-				p.stuck = errors.New("its parent is gone, or is stuck itself")
-			}
-			return nil
+	}
+	return nil
+}
+
+// enterChildren brings children into the ledger, those first whose parent is there, and returns those whose parent is not.
+func (w *world) enterChildren(ctx context.Context, children []*pool) (orphans []*pool, err error) {
+	for {
+		orphans, err = w.enterBelow(ctx, children)
+		if err != nil || len(orphans) == len(children) {
+			return orphans, err
 		}
 		children = orphans
 	}
-	return nil
 }
 
 // enterBelow brings children into the ledger whose parent is there, and returns the others.
@@ -75,8 +126,12 @@ func (w *world) register(ctx context.Context, p *pool) error {
 	_, err := w.Ledger.Pools().Register(ctx, ledger.Pool{
 		ID: p.id, Cluster: p.owner.Cluster, Name: p.name, CIDR: p.cidr, Space: p.space, Frozen: true,
 	})
-	if overlap, ok := errors.AsType[*ledger.OverlapError](err); ok && !w.ids[overlap.With.ID] {
+	overlap, overlaps := errors.AsType[*ledger.OverlapError](err)
+	if overlaps && !w.ids[overlap.With.ID] {
 		return errors.Join(err, w.displace(ctx, overlap.With))
+	}
+	if overlaps && p.leaves {
+		return errRetired
 	}
 	if err != nil {
 		return err
@@ -105,6 +160,9 @@ func (w *world) readopt(ctx context.Context, p, parent *pool) error {
 			return err
 		}
 	}
+	if !p.vouched && !w.invited(p, parent) {
+		return w.refuse(p)
+	}
 	request := ledger.Request{Pool: parent.id, Holder: p.holder(), Exact: p.cidr, Since: p.made, Slice: p.slice == parent.id}
 	child := ledger.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name, Derived: p.derived, Excluded: p.excluded}
 	_, err := w.Ledger.Recovery().Readopt(ctx, request, child)
@@ -120,6 +178,68 @@ func (w *world) readopt(ctx context.Context, p, parent *pool) error {
 		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), w.suspect(ctx, parent.id, request))
 	}
 	return err
+}
+
+// errUninvited: the parent does not admit the workspace of a child, or hands out no blocks of that length, and no record has a block of
+// the child. It may have been stored with that status past all policies; if the parent has changed since, the child alone loses.
+var errUninvited = errors.New("its parent would not give it this block, and no record says that it has it")
+
+// invited reports whether a child pool would be carved from its parent today, room and limits apart. A pool that the system
+// makes for a scope is in one of its own workspace or of the platform. No more is asked of it: the class may have changed since, and a
+// claim may have been answered with all of the pool.
+func (w *world) invited(p, parent *pool) bool {
+	if p.derived != nil {
+		return slices.Contains([]ledger.ClusterName{p.owner.Cluster, w.Directory.Platform().Cluster}, parent.owner.Cluster)
+	}
+	return resolve.ParentQuery{Child: p.object, From: p.owner}.Admitted(parent.object, parent.owner)
+}
+
+// refuse leaves a child out that its parent does not admit. While the path of its workspace may come to be known, by which the parent
+// admits, the parent gives nothing out.
+func (w *world) refuse(p *pool) error {
+	if p.owner.Path == "" && w.hesitates(p.owner.Cluster) {
+		return errUnnamed
+	}
+	p.stuck = cmp.Or(p.stuck, errUninvited)
+	return nil
+}
+
+// vouch notes the pools that records have blocks of, if one of these children is not one that its parent admits. Records are written by
+// the system alone.
+func (w *world) vouch(ctx context.Context, children []*pool) error {
+	children = slices.DeleteFunc(children, func(p *pool) bool {
+		parent := w.find(p.owner.Cluster, *p.parent)
+		return parent == nil || w.invited(p, parent)
+	})
+	if len(children) == 0 {
+		return nil
+	}
+	return w.Record.Each(ctx, &ipamv1alpha1.IPAllocationList{}, func(cluster ledger.ClusterName, object client.Object) {
+		r, ok := readRecord(cluster, object)
+		p, err := w.place(r)
+		if ok && errors.Is(err, errUnplaced) { // by a path that nobody shows
+			for _, p := range children {
+				p.vouched = p.vouched || p.name == r.pool.Name && p.has(r.request.Exact)
+			}
+		}
+		for ok && err == nil && p != nil && !p.vouched && p.has(r.request.Exact) {
+			p.vouched = true
+			p = w.above(p)
+		}
+	})
+}
+
+// above returns the parent of a pool; nil: it has none, or that is not there.
+func (w *world) above(p *pool) *pool {
+	if p.parent == nil {
+		return nil
+	}
+	return w.find(p.owner.Cluster, *p.parent)
+}
+
+// has reports whether a block is inside a pool.
+func (p *pool) has(block netip.Prefix) bool {
+	return p.cidr.Bits() <= block.Bits() && p.cidr.Contains(block.Addr())
 }
 
 // errRetired: the ledger retired the pool before the loss, as another one has its addresses. A finalizer of its owner keeps its IPPool.

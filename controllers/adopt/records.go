@@ -23,38 +23,51 @@ const workers = 32
 // records there were. Allocations come first: only the system writes them. What a claim alone shows is
 // adopted last, and takes nothing from anybody: see believe.
 func (w *world) adopt(ctx context.Context) (int, error) {
-	adopted := 0
-	for _, list := range []client.ObjectList{&ipamv1alpha1.IPAllocationList{}, &ipamv1alpha1.IPClaimList{}} {
-		group, each := errgroup.WithContext(ctx)
-		group.SetLimit(workers) // and with it what is in memory
-		err := w.Record.Each(each, list, func(cluster ledger.ClusterName, object client.Object) {
-			r, ok := readRecord(cluster, object)
-			if !ok {
-				return
-			}
-			p, err := w.place(r)
-			if err != nil {
-				w.leave(ctx, r, err)
-				return
-			}
-			if !p.lost {
-				return
-			}
-			r.request.Pool = p.id
-			group.Go(func() error { return w.stick(p, w.take(each, r)) })
-			adopted++
-		})
-		if err = errors.Join(group.Wait(), err); err != nil {
-			return 0, err
-		}
+	recorded, err := w.adoptEach(ctx, &ipamv1alpha1.IPAllocationList{})
+	if err == nil {
+		err = w.enterLate(ctx)
+	}
+	if err != nil {
+		return 0, err
+	}
+	shown, err := w.adoptEach(ctx, &ipamv1alpha1.IPClaimList{})
+	if err != nil {
+		return 0, err
 	}
 	if err := w.doubted(ctx); err != nil {
 		return 0, err
 	}
-	err := w.believe(ctx)
-	records.Add(float64(adopted))
+	err = w.believe(ctx)
+	records.Add(float64(recorded + shown))
 	unplaced.Set(float64(w.left))
-	return adopted, err
+	return recorded + shown, err
+}
+
+// adoptEach records the blocks that the objects of one kind show, and returns how many there were.
+func (w *world) adoptEach(ctx context.Context, list client.ObjectList) (adopted int, err error) {
+	group, each := errgroup.WithContext(ctx)
+	group.SetLimit(workers) // and with it what is in memory
+	err = w.Record.Each(each, list, func(cluster ledger.ClusterName, object client.Object) {
+		r, ok := readRecord(cluster, object)
+		if !ok {
+			return
+		}
+		p, err := w.place(r)
+		if err != nil {
+			w.leave(ctx, r, err)
+			return
+		}
+		if !p.lost && !p.late {
+			return
+		}
+		adopted++
+		if r.request.Pool = p.id; p.late {
+			w.later = append(w.later, r)
+			return
+		}
+		group.Go(func() error { return w.stick(p, w.take(each, r)) })
+	})
+	return adopted, errors.Join(group.Wait(), err)
 }
 
 // record is a block as it was published.

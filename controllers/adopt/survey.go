@@ -35,11 +35,14 @@ type pool struct {
 	made     time.Time
 	leaves   bool // it is being deleted without our finalizer: the ledger may have retired it long ago
 	had      *ipamv1alpha1.PoolLedger
-	lost     bool  // the ledger misses something of it, and it was not stuck before the records were read
+	lost     bool  // the ledger misses something of it, and it was not stuck before its records were read
+	late     bool  // it enters when the records of other pools are read: see enterLate
+	vouched  bool  // a record has a block of it
 	stuck    error // why it cannot be made whole, for as long as that is so; nil if it can
 	// lacking is its parent's space, if the pool's block is missing there.
 	lacking ledger.SpaceID
 	admits  func(directory.Workspace) bool // whether a workspace may claim from it
+	object  *ipamv1alpha1.IPPool
 }
 
 // beyond is the count of changes that a pool's space goes on from: none in a ledger
@@ -78,6 +81,7 @@ type world struct {
 	lost     []*pool                       // oldest first, and those that leave last
 
 	mu       sync.Mutex // guards what follows, and what is noted as stuck
+	later    []record   // of pools that enter late
 	alone    []record   // of claims without a record
 	unplaced []record   // IPAllocations of a pool in a workspace whose path nobody shows
 	left     int        // how many records are not adopted
@@ -103,6 +107,9 @@ func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipa
 	p, err := read(w.known(cluster, found), w.Directory.Workspace(cluster), w.Directory.Platform().Cluster)
 	if err != nil { // the system writes no such status, and the ledger has no such pool
 		log.FromContext(ctx).Error(err, "an IPPool is left out: it may have been stored past all policies")
+		if id, ok := catalog.ShownID(found, cluster, w.Directory.Platform().Cluster); ok {
+			w.ids[id] = true // it is asked for as long as it is there
+		}
 		return nil
 	}
 	if p == nil {
@@ -169,11 +176,11 @@ func (w *world) stick(p *pool, fault error) error {
 }
 
 // spread makes all pools of a space stuck if one is, or if the block of a stuck child is
-// missing there: what is missing could be allocated to others.
+// missing there: what is missing could be allocated to others. One that was retired misses nothing.
 func (w *world) spread() {
 	spaces := map[ledger.SpaceID]*pool{}
 	for _, p := range w.lost {
-		if p.stuck != nil {
+		if p.stuck != nil && !errors.Is(p.stuck, errRetired) {
 			spaces[p.space] = p
 			spaces[cmp.Or(p.lacking, p.space)] = p
 		}
@@ -201,7 +208,7 @@ func read(object *ipamv1alpha1.IPPool, owner directory.Workspace, platform ledge
 		return nil, nil
 	}
 	p := &pool{
-		id: id, owner: owner, name: object.Name,
+		id: id, owner: owner, name: object.Name, object: object,
 		space:  catalog.Space(object, owner.Cluster),
 		parent: object.Spec.ParentPoolRef,
 		slice:  ledger.PoolID(object.Labels[ipamv1alpha1.LabelSlice]),
@@ -217,6 +224,9 @@ func read(object *ipamv1alpha1.IPPool, owner directory.Workspace, platform ledge
 	var err error
 	if p.cidr, err = netip.ParsePrefix(text); err == nil && object.Spec.ClassRef != nil {
 		err = p.derive(object)
+	}
+	if err == nil && p.parent != nil && p.cidr.Bits() != int(object.Spec.PrefixLength) {
+		err = fmt.Errorf("its status shows %s, and its spec asks for a /%d", p.cidr, object.Spec.PrefixLength)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pool %s of %s: %w", p.name, owner.Cluster, err)

@@ -211,6 +211,11 @@ func (q ParentQuery) Resolve(catalog Catalog) (Candidate, error) {
 	return plan.Candidates[0], nil
 }
 
+// Admitted reports whether the child may be carved from a parent of the owner's workspace, room and limits apart.
+func (q ParentQuery) Admitted(parent *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
+	return authored(parent) && poolBounds(parent).contain(int(q.Child.Spec.PrefixLength)) && Query{slice: q.Child, From: q.From}.mayName(parent, owner)
+}
+
 // IsSlice reports whether a pool is a slice of the parent, and is as slices of it
 // are now. Its label alone says that it is one: admission sees to it that none but
 // the system gives that.
