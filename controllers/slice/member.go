@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/packed"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
@@ -88,7 +89,7 @@ func (c *Controller) begin(ctx context.Context, req request) (p *pass, ok bool, 
 	if err != nil {
 		return nil, false, err
 	}
-	if child, there := view.Pool(p.member, req.pool); there {
+	if child, there := view.Pool(p.member, req.pool); there || decode.Unreadable(child) != nil { // one that cannot be read has the name, too
 		p.child = child
 	}
 	bindings := &apisv1alpha2.APIBindingList{}

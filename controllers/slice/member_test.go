@@ -7,14 +7,24 @@ import (
 	"time"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // used is a ledger in which as many slices are given as there may be.
@@ -92,5 +102,57 @@ func TestConfirm_AWorkspaceThatIsBoundNowhere(t *testing.T) {
 				t.Errorf("%s: look %d: confirm = %v, want %v", name, i, err, tt.want[i])
 			}
 		}
+	}
+}
+
+// unasked is a ledger that has no slices, and notes those that are given.
+type unasked struct {
+	views.Slices
+	puts int
+}
+
+func (*unasked) Get(context.Context, ledger.PoolID, ledger.ClusterName) (s ledger.Slice, ok bool, err error) {
+	return s, false, nil
+}
+
+func (u *unasked) Put(context.Context, ledger.Slice, int) error {
+	u.puts++
+	return nil
+}
+
+// A pool that cannot be read has the name that the slice is to have. The workspace is told so, and its slice is not made again and again.
+func TestMember_APoolOfTheNameThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	parent := gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	parent.Spec.Slices = &ipamv1alpha1.PoolSlices{PrefixLength: 28, MaxSlices: 1}
+	outcome.Succeed(&parent.Status.Conditions, 1, "")
+	binding := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
+		Name: "ipam", UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "w", "kcp.io/path": "root:w"},
+	}}
+	conditions.MarkTrue(binding, conditionsv1alpha1.ReadyCondition)
+	odd := gen.Pool("p")
+	odd.Annotations = map[string]string{decode.Mark: "spec.x"}
+	member := testbed.NewWorkspace(t)
+	member.Client = testbed.NewClient(t).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return decode.Unreadable(odd)
+		},
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			list.(*apisv1alpha2.APIBindingList).Items = []apisv1alpha2.APIBinding{*binding}
+			return nil
+		},
+	}).Build()
+	known := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
+	known.Seen("endpoint", binding)
+	clusters, slices := testbed.Clusters{"": testbed.NewWorkspace(t, parent), "w": member}, &unasked{}
+	c := &Controller{Options: Options{
+		Catalog: &catalog.Catalog{Clusters: clusters, Directory: known}, Directory: known, Ledger: views.Ledger{Slices: slices},
+	}}
+	p, ok, err := c.begin(t.Context(), request{pool: "p", cluster: "w"})
+	if err != nil || !ok {
+		t.Fatalf("begin = %t, %v", ok, err)
+	}
+	if got, err := p.look(t.Context()); got != nameTaken || err != nil || slices.puts > 0 {
+		t.Errorf("look = %v, %v after %d puts; want that the name is taken, and none", got, err, slices.puts)
 	}
 }
