@@ -2,19 +2,21 @@ package pool
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/ipamclient"
@@ -74,12 +76,9 @@ func (o *removal) one(ctx context.Context, c client.WithWatch, name string) (err
 	}
 	doomed := &estate{pools: []*ipamv1alpha1.IPPool{pool}}
 	if o.cascade {
-		doomed, err = estateOf(ctx, c, pool)
-	} else {
-		err = emptied(ctx, c, pool)
-	}
-	if err != nil {
-		return err
+		if doomed, err = estateOf(ctx, c, pool); err != nil {
+			return err
+		}
 	}
 	if err := o.confirm(ctx, doomed, name); err != nil {
 		return err
@@ -87,31 +86,6 @@ func (o *removal) one(ctx context.Context, c client.WithWatch, name string) (err
 	ctx, cancel := context.WithTimeoutCause(ctx, o.wait, fmt.Errorf("pool %s is not gone after %s", name, o.wait))
 	defer cancel()
 	return o.release(ctx, c, doomed)
-}
-
-// settling is how long the status of a pool may take to follow its use.
-const settling = time.Second
-
-// emptied says that a pool holds something, once its status has had time to show that it does not: its last claim may have
-// been released a moment ago.
-func emptied(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool) error {
-	const hint = "--cascade releases what it holds in this workspace"
-	ctx, cancel := context.WithTimeout(ctx, settling)
-	defer cancel()
-	err := ipamclient.Until(ctx, c, pool, func() bool { return inUse(pool, hint) == nil })
-	if errors.Is(err, context.DeadlineExceeded) {
-		return inUse(pool, hint)
-	}
-	return err
-}
-
-// inUse says that a pool holds something, with a hint at what to do; nil if it does not.
-func inUse(pool *ipamv1alpha1.IPPool, hint string) error {
-	condition := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
-	if condition == nil || condition.Reason != string(ipamv1alpha1.ReasonInUse) {
-		return nil
-	}
-	return exit.Fail(ipamv1alpha1.ReasonInUse.ExitCode(), hint, "pool %s is in use: %s", pool.Name, condition.Message)
 }
 
 // confirm asks the user to type the name of the pool.
@@ -140,15 +114,27 @@ func (o *removal) confirm(ctx context.Context, doomed *estate, name string) erro
 	}
 }
 
-// release deletes claims and retained blocks, then pools from the leaves to the root.
+// release deletes claims and retained blocks, then pools from the leaves to the root, and waits until each pool is gone.
 func (o *removal) release(ctx context.Context, c client.WithWatch, doomed *estate) error {
-	tell := o.Waits()
-	if err := doomed.releaseBlocks(ctx, c); err != nil {
-		return err
+	for _, object := range slices.Concat(doomed.claims, doomed.retained) {
+		if err := o.delete(ctx, c, object); err != nil {
+			return err
+		}
 	}
+	tell := o.Waits()
 	for _, pool := range doomed.pools {
 		tell("waiting for pool " + pool.Name + " to be empty and gone")
-		if err := deletePool(ctx, c, pool); err != nil {
+		err := o.delete(ctx, c, pool)
+		if apierrors.IsInvalid(err) {
+			return o.inUse(pool, err)
+		}
+		if err == nil {
+			err = ipamclient.Until(ctx, c, pool, func() bool { return false })
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			return exit.Fail(exit.Unavailable, "its deletion goes on; if the pool stays, kubectl ipam check says whether the controller runs", "%w", context.Cause(ctx))
+		}
+		if !errors.Is(err, ipamclient.ErrGone) {
 			return err
 		}
 	}
@@ -156,50 +142,46 @@ func (o *removal) release(ctx context.Context, c client.WithWatch, doomed *estat
 	return nil
 }
 
-// deletePool waits until a pool is empty, deletes it, and waits until it is gone.
-func deletePool(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool) error {
-	err := deleteEmpty(ctx, c, pool)
-	if apierrors.IsNotFound(err) || errors.Is(err, ipamclient.ErrGone) {
-		return nil
+// settling is how long the status of a pool may take to follow its use.
+const settling = time.Second
+
+// delete deletes an object. The server refuses a pool that holds blocks, and an allocation that has a claim, by their
+// status, which follows by a moment: after a change of the object, it is asked again.
+func (o *removal) delete(ctx context.Context, c client.WithWatch, object client.Object) error {
+	uid, patience := object.GetUID(), settling
+	if o.cascade {
+		patience = o.wait
 	}
-	if err != nil {
-		return err
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var refused error
+	for {
+		err := c.Delete(ctx, object, client.Preconditions{UID: &uid})
+		if errors.Is(err, context.DeadlineExceeded) {
+			return cmp.Or(refused, err)
+		}
+		if !apierrors.IsInvalid(err) {
+			return client.IgnoreNotFound(err)
+		}
+		refused = err
+		seen := object.GetResourceVersion()
+		err = ipamclient.Until(limited, c, object, func() bool { return object.GetResourceVersion() != seen })
+		switch {
+		case errors.Is(err, ipamclient.ErrGone):
+			return nil
+		case errors.Is(err, context.DeadlineExceeded):
+			return refused
+		case err != nil:
+			return err
+		}
 	}
-	err = ipamclient.Until(ctx, c, pool, func() bool { return false })
-	if errors.Is(err, ipamclient.ErrGone) {
-		return nil
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return exit.Fail(exit.Unavailable, "its deletion goes on; if the pool stays, kubectl ipam check says whether the controller runs", "%w", context.Cause(ctx))
-	}
-	return err
 }
 
-// deleteEmpty waits until a pool is empty, and deletes it. The status of a pool follows its use by a
-// moment, so a pool that seems to be empty may be refused: its status has been written since.
-func deleteEmpty(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool) error {
-	busy := func() error {
-		return inUse(pool, fmt.Sprintf("blocks of other workspaces stay, and those that came meanwhile: kubectl ipam pool show %s shows what you may see", pool.Name))
+// inUse says that a pool holds something, and what to do.
+func (o *removal) inUse(pool *ipamv1alpha1.IPPool, refused error) error {
+	hint := "--cascade releases what it holds in this workspace"
+	if o.cascade {
+		hint = fmt.Sprintf("blocks of other workspaces stay, and those that came meanwhile: kubectl ipam pool show %s shows what you may see", pool.Name)
 	}
-	for {
-		err := ipamclient.Until(ctx, c, pool, func() bool { return busy() == nil })
-		if errors.Is(err, context.DeadlineExceeded) {
-			return busy()
-		}
-		if err != nil {
-			return err
-		}
-		err = c.Delete(ctx, pool, client.Preconditions{UID: &pool.UID})
-		if !apierrors.IsInvalid(err) { // the one thing that admission refuses of a deletion
-			return err
-		}
-		refused := exit.Fail(exit.Conflict, "try again", "pool %s has come into use: %w", pool.Name, err)
-		err = ipamclient.Until(ctx, c, pool, func() bool { return busy() != nil })
-		if errors.Is(err, context.DeadlineExceeded) {
-			return refused
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return exit.Fail(ipamv1alpha1.ReasonInUse.ExitCode(), hint, "pool %s is in use: %s", pool.Name, cmp.Or(facts.Message(ipamv1alpha1.ConditionInUse, pool.Status.Conditions), refused.Error()))
 }

@@ -17,6 +17,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/stage"
 	"github.com/kcp-ipam/ipam/test/testbed"
@@ -51,117 +52,106 @@ func TestPoolRelease_Confirm(t *testing.T) {
 	}
 }
 
-// A pool whose status follows its use by a moment seems to be empty, and is refused. Its claims are
-// being released, so it is deleted when they are gone.
-func TestPoolRelease_StatusLags(t *testing.T) {
-	pool, refusals := stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 0, 17), 0
-	says := func(ctx context.Context, c client.Client, reason ipamv1alpha1.Reason) {
-		stored := &ipamv1alpha1.IPPool{}
-		if err := c.Get(ctx, client.ObjectKeyFromObject(pool), stored); err != nil {
-			t.Errorf("Get: %v", err)
-		}
-		meta.SetStatusCondition(&stored.Status.Conditions, metav1.Condition{
-			Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Reason: string(reason),
-		})
-		if err := c.Update(ctx, stored); err != nil {
-			t.Errorf("Update: %v", err)
-		}
-	}
-	c := stage.Server(t, interceptor.Funcs{
+// held is a server that refuses to delete a pool whose stored status says that it is in use, and calls then at each watch.
+func held(t *testing.T, pool *ipamv1alpha1.IPPool, then func(client.Client)) (c client.WithWatch, refusals *int) {
+	t.Helper()
+	refusals = new(int)
+	return stage.Server(t, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			if refusals++; refusals == 1 {
-				says(ctx, c, ipamv1alpha1.ReasonInUse)
+			stored := &ipamv1alpha1.IPPool{}
+			if err := c.Get(ctx, client.ObjectKeyFromObject(o), stored); err != nil {
+				return err
+			}
+			if facts.Message(ipamv1alpha1.ConditionInUse, stored.Status.Conditions) != "" {
+				*refusals++
 				return apierrors.NewInvalid(ipamv1alpha1.GroupVersion.WithKind("IPPool").GroupKind(), o.GetName(), nil)
 			}
 			return c.Delete(ctx, o, opts...)
 		},
 		Watch: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
 			changes, err := c.Watch(ctx, l, opts...)
-			says(ctx, c, ipamv1alpha1.ReasonUnused)
+			then(c)
 			return changes, err
 		},
-	}, pool)
-	if err := deletePool(t.Context(), c, pool); err != nil || refusals != 2 {
-		t.Errorf("deletePool = %v after %d deletions, want nil after a second one", err, refusals)
-	}
+	}, pool), refusals
 }
 
-// A pool that seems to be in use, as its last claim was released a moment ago, is not refused before its status could
-// follow. One that stays in use is.
+// inUse gives a pool the condition InUse with a message.
+func inUse(pool *ipamv1alpha1.IPPool, message string) *ipamv1alpha1.IPPool {
+	meta.SetStatusCondition(&pool.Status.Conditions, metav1.Condition{
+		Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Reason: string(ipamv1alpha1.ReasonInUse), Message: message,
+	})
+	return pool
+}
+
+// A pool whose status follows its use by a moment is refused, and deleted when its status shows no block. A pool that stays in
+// use is not, and --cascade is advised unless it was given.
 func TestPoolRelease_StatusIsToFollow(t *testing.T) {
 	for name, tt := range map[string]struct {
-		then ipamv1alpha1.Reason
-		want int
-	}{"free then": {ipamv1alpha1.ReasonUnused, exit.OK}, "in use": {ipamv1alpha1.ReasonInUse, exit.Conflict}} {
-		pool := stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 0, 17)
-		says := func(reason ipamv1alpha1.Reason) {
-			meta.SetStatusCondition(&pool.Status.Conditions, metav1.Condition{
-				Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Reason: string(reason),
-			})
-		}
-		says(ipamv1alpha1.ReasonInUse)
-		shown := pool.DeepCopy()
-		c := stage.Server(t, interceptor.Funcs{
-			Watch: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
-				changes, err := c.Watch(ctx, l, opts...)
-				says(tt.then)
-				if err := c.Update(ctx, pool); err != nil {
+		cascade  bool
+		then     string
+		code     int
+		says     string
+		refusals int
+	}{
+		"free then": {false, "", exit.OK, "", 1}, "free then, with cascade": {true, "", exit.OK, "", 1},
+		"in use": {false, "a claim", exit.Conflict, "--cascade", 2}, "in use, with cascade": {true, "a claim", exit.Conflict, "pool show lab", 2},
+	} {
+		pool := inUse(stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 0, 17), "2 claims")
+		c, refusals := held(t, pool, func(c client.Client) {
+			stored := &ipamv1alpha1.IPPool{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(pool), stored); err == nil {
+				if err := c.Update(t.Context(), inUse(stored, tt.then)); err != nil {
 					t.Errorf("Update: %v", err)
 				}
-				return changes, err
-			},
-		}, pool)
+			}
+		})
 		testbed.Read(t, c, pool)
-		if err := emptied(t.Context(), c, shown); exit.CodeOf(err) != tt.want {
-			t.Errorf("%s: %v; want to end with %d", name, err, tt.want)
+		o := &removal{Session: stage.New(t).Session, cascade: tt.cascade, wait: settling}
+		err := o.release(t.Context(), c, &estate{pools: []*ipamv1alpha1.IPPool{pool}})
+		if exit.CodeOf(err) != tt.code || !strings.Contains(exit.HintOf(err), tt.says) || *refusals < tt.refusals {
+			t.Errorf("%s: %v with the hint %q after %d refusals; want to end with %d, %q and %d", name, err, exit.HintOf(err), *refusals, tt.code, tt.says, tt.refusals)
 		}
 	}
 }
 
-// The block of a claim with the policy Retain is retained at once, or some time after the claim was
-// deleted. It goes as well, and what is deleted is what was seen.
+// The block of a claim with the policy Retain goes as well, once the server lets it go. What is deleted is what was seen.
 func TestPoolRelease_CascadeRetained(t *testing.T) {
-	t.Run("at once", func(t *testing.T) { cascadeRetained(t, true) })
-	t.Run("later", func(t *testing.T) { cascadeRetained(t, false) })
-}
-
-func cascadeRetained(t *testing.T, atOnce bool) {
 	lab := stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 0, 17)
 	claim := stage.Bound(gen.Claim("db", gen.Reclaim(ipamv1alpha1.ReclaimRetain)), "10.8.0.0/28", ipamv1alpha1.PoolRef{Name: "lab"})
 	record := gen.Allocation("db", "lab", "10.8.0.0/28", gen.Reclaim(ipamv1alpha1.ReclaimRetain))
 	other := gen.Allocation("db", "edge", "10.9.0.0/28", gen.Retained())
 	other.Name, other.UID = "other", "other"
 	var unsafe []string
-	retain := func(ctx context.Context, c client.Client) error {
-		stored := &ipamv1alpha1.IPAllocation{}
-		if err := c.Get(ctx, client.ObjectKeyFromObject(record), stored); err != nil || stored.Spec.ClaimRef == nil {
-			return client.IgnoreNotFound(err)
-		}
-		stored.Spec.ClaimRef = nil
-		return c.Update(ctx, stored)
-	}
 	c := stage.Server(t, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			if given := (&client.DeleteOptions{}).ApplyOptions(opts); given.Preconditions == nil || given.Preconditions.UID == nil || *given.Preconditions.UID != o.GetUID() {
 				unsafe = append(unsafe, o.GetName())
 			}
-			err := c.Delete(ctx, o)
-			if atOnce && o.GetName() == claim.Name {
-				err = errors.Join(err, retain(ctx, c))
+			stored := &ipamv1alpha1.IPAllocation{}
+			if o.GetName() == record.Name && c.Get(ctx, client.ObjectKeyFromObject(record), stored) == nil && stored.Spec.ClaimRef != nil {
+				return apierrors.NewInvalid(ipamv1alpha1.GroupVersion.WithKind("IPAllocation").GroupKind(), o.GetName(), nil)
 			}
-			return err
+			return c.Delete(ctx, o)
 		},
 		Watch: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
 			changes, err := c.Watch(ctx, l, opts...)
-			return changes, errors.Join(err, retain(ctx, c))
+			stored := &ipamv1alpha1.IPAllocation{}
+			if c.Get(ctx, client.ObjectKeyFromObject(record), stored) == nil && stored.Spec.ClaimRef != nil {
+				stored.Spec.ClaimRef = nil
+				err = errors.Join(err, c.Update(ctx, stored))
+			}
+			return changes, err
 		},
 	}, lab, claim, record, other)
 	doomed, err := estateOf(t.Context(), c, lab)
 	if err != nil {
 		t.Fatalf("estateOf: %v", err)
 	}
-	s := stage.New(t)
-	if err := (&removal{Session: s.Session, cascade: true}).release(t.Context(), c, doomed); err != nil {
+	if got, want := doomed.String(), "pool lab (10.8.0.0/16), 1 claim, 1 retained block"; got != want {
+		t.Errorf("with the pool go %q; want %q", got, want)
+	}
+	if err := (&removal{Session: stage.New(t).Session, cascade: true, wait: time.Minute}).release(t.Context(), c, doomed); err != nil {
 		t.Fatalf("release: %v", err)
 	}
 	left := &ipamv1alpha1.IPAllocationList{}
@@ -170,19 +160,5 @@ func cascadeRetained(t *testing.T, atOnce bool) {
 	}
 	if len(unsafe) > 0 {
 		t.Errorf("%v were deleted without their UID", unsafe)
-	}
-}
-
-// A pool that stays in use is no reason to give --cascade, when it was given.
-func TestPoolRelease_CascadeInUse(t *testing.T) {
-	lab := stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 0, 17)
-	lab.Status.Conditions = append(lab.Status.Conditions, metav1.Condition{
-		Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Reason: string(ipamv1alpha1.ReasonInUse), Message: "1 block of other workspaces",
-	})
-	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
-	defer cancel()
-	err := deletePool(ctx, stage.Server(t, interceptor.Funcs{}, lab), lab)
-	if exit.CodeOf(err) != exit.Conflict || strings.Contains(exit.HintOf(err), "--cascade") || !strings.Contains(exit.HintOf(err), "pool show lab") {
-		t.Errorf("it ends with %v and the hint %q", err, exit.HintOf(err))
 	}
 }
