@@ -196,30 +196,6 @@ func TestWhy(t *testing.T) {
 	stage.Golden(t, "why_no_class", s.Printed.String())
 }
 
-// A claim that the platform's pools serve needs no pool of its own workspace, and is not told
-// that it lacks one.
-func TestWhy_NoPools(t *testing.T) {
-	served, bare := gen.Class("internal"), gen.Class("internal")
-	served.Status.OfferingPools = 1
-	for _, test := range []struct {
-		name string
-		question
-		want string
-	}{
-		{"served by the platform", question{claim: gen.Claim("a", gen.OfClass("internal")), class: served},
-			"the platform's pools serve this class; a pool of this workspace is not needed"},
-		{"served by no pool", question{claim: gen.Claim("a", gen.OfClass("internal")), class: bare},
-			"neither the platform nor this workspace has a ready pool for this class"},
-		{"of no class", question{claim: gen.Claim("a", gen.OfClass("nobodys"))}, ""},
-		{"from an own pool", question{claim: gen.Claim("a", gen.FromPool("own"))}, "no pool of this workspace comes into question"},
-		{"from another workspace", question{claim: gen.Claim("a", gen.FromPoolIn("root:net", "edge"))}, "the pools of root:net are not shown to you"},
-	} {
-		if got := test.noPools(); got != test.want {
-			t.Errorf("%s: %q, want %q", test.name, got, test.want)
-		}
-	}
-}
-
 // A claim for a taken address is told the holder in its own workspace, a child pool included.
 func TestWhy_NamesTheHolderOfAnAddress(t *testing.T) {
 	parent := *stage.Ready(gen.Pool("lab"), "198.51.100.0/24", ipamv1alpha1.IPv4, 50, 25)

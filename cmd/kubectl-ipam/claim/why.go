@@ -138,10 +138,6 @@ func (q question) explain(s *session.Session) error {
 // drawPools lists the pools of this workspace that come into question. The answer says why each does not serve the claim.
 func (q question) drawPools(s *session.Session) error {
 	if len(q.pools) == 0 {
-		if said := q.noPools(); said != "" {
-			screen.Line(s.Out, "")
-			screen.Line(s.Out, "%s", said)
-		}
 		return nil
 	}
 	t := output.NewTable("POOL", "CIDR", "UTIL", "LARGEST FREE", "SAYS")
@@ -151,25 +147,6 @@ func (q question) drawPools(s *session.Session) error {
 	}
 	screen.Line(s.Out, "")
 	return output.WriteTable(s.Out, t)
-}
-
-// noPools says what it means that no pool of this workspace is asked for; empty if that is no
-// reason why the claim is not bound.
-func (q question) noPools() string {
-	switch spec := q.claim.Spec; {
-	case spec.PoolRef != nil && spec.PoolRef.ProjectRef != nil:
-		return "the pools of " + spec.PoolRef.ProjectRef.Name + " are not shown to you"
-	case spec.PoolSelector != nil && spec.PoolSelector.ProjectRef != nil:
-		return "the pools of " + spec.PoolSelector.ProjectRef.Name + " are not shown to you"
-	case spec.PoolRef != nil, spec.PoolSelector != nil:
-		return "no pool of this workspace comes into question"
-	case q.class == nil:
-		return ""
-	case q.class.Status.OfferingPools > 0:
-		return "the platform's pools serve this class; a pool of this workspace is not needed"
-	default:
-		return "neither the platform nor this workspace has a ready pool for this class"
-	}
 }
 
 // says is the word of a pool that the answer to the claim lacks: that it is not ready, the visible holder of the address that

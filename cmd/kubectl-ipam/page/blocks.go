@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -32,16 +31,12 @@ type listView struct {
 
 // listRow is a block of a pool, or of one carved from it.
 type listRow struct {
+	// Holding has the block, and nothing else if nobody holds it. Its scope is that of the pool, for a child pool.
+	space.Holding
 	Depth int
-	Block netip.Prefix
 	Kind  draw.Kind
-	// Holder names the holder of the block; Link leads to it on a map.
-	Holder, Class, Owner string
-	// Scope has the objects that the block is given for, or its pool is made for; it may be empty.
-	Scope     string
-	Workspace string
-	Since     metav1.Time
-	Link      string
+	// Link leads to the block on a map.
+	Link string
 	// Meter is how full a child pool is.
 	Meter meter
 }
@@ -77,20 +72,17 @@ func rows(snapshot *Snapshot, p *Pool, depth int) []listRow {
 	}
 	all := make([]listRow, 0, len(p.Held))
 	for _, h := range p.Held {
-		all = append(all, listRow{
-			Depth: depth, Block: h.Block, Kind: kindOf(h), Holder: h.Holder, Class: h.Class, Owner: h.Owner, Scope: h.Scope,
-			Workspace: h.Workspace, Since: h.Since, Link: p.At(window, h.Block),
-		})
+		all = append(all, listRow{Holding: h, Depth: depth, Kind: kindOf(h), Link: p.At(window, h.Block)})
+	}
+	unheld := func(kind draw.Kind, blocks []netip.Prefix) {
+		for _, block := range blocks {
+			all = append(all, listRow{Holding: space.Holding{Block: block}, Depth: depth, Kind: kind, Link: p.At(window, block)})
+		}
 	}
 	known := p.Space()
-	for _, kept := range known.Kept {
-		all = append(all, listRow{Depth: depth, Block: kept, Kind: draw.Kept, Link: p.At(window, kept)})
-	}
+	unheld(draw.Kept, known.Kept)
 	if p.Object != nil { // else it is not known where the pool ends
-		rest := p.rest()
-		for _, free := range known.Free() {
-			all = append(all, listRow{Depth: depth, Block: free, Kind: rest, Link: p.At(window, free)})
-		}
+		unheld(p.rest(), known.Free())
 	}
 	slices.SortStableFunc(all, func(a, b listRow) int { return a.Block.Compare(b.Block) })
 	return grown(snapshot, p, all)
@@ -104,7 +96,7 @@ func grown(snapshot *Snapshot, p *Pool, all []listRow) []listRow {
 	}
 	var out []listRow
 	for _, row := range all {
-		child, seen := snapshot.pool(row.Workspace, strings.TrimSuffix(strings.TrimPrefix(row.Holder, "pool "), " of "+row.Workspace))
+		child, seen := snapshot.pool(row.Workspace, row.Name)
 		if row.Kind != draw.Child || !seen || child == p {
 			out = append(out, row)
 			continue
