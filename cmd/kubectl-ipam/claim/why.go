@@ -163,8 +163,5 @@ func (q question) says(pool *ipamv1alpha1.IPPool) string {
 			}
 		}
 	}
-	if space.Cooling(pool.Status.Capacity).Sign() != 0 {
-		return space.CoolsUntil(pool)
-	}
-	return ""
+	return space.CoolsUntil(pool)
 }

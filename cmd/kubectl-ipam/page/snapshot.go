@@ -2,7 +2,6 @@ package page
 
 import (
 	"context"
-	"math/big"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -84,11 +83,6 @@ func (p *Pool) zoom(window netip.Prefix) []string {
 	return []string{window.String()}
 }
 
-// Shown reports whether the pool itself, with its figures, may be seen, and has a block.
-func (p *Pool) Shown() bool {
-	return p.Object != nil && p.Object.Status.Capacity != nil && p.Object.Status.AllocatedCIDR != ""
-}
-
 // Window is the block of the pool. Of a pool that may not be seen it is a part around the caller's
 // own blocks. It is the zero Prefix if the pool has no block.
 func (p *Pool) Window() netip.Prefix {
@@ -117,30 +111,17 @@ func widened(p netip.Prefix, bits int) netip.Prefix {
 	return netip.PrefixFrom(p.Addr(), max(p.Bits()-bits, 0)).Masked()
 }
 
-// Unseen is the number of addresses that others hold without their blocks being shown. ok is
-// false if the number is not known either.
-func (p *Pool) Unseen() (_ *big.Int, ok bool) {
-	if !p.Shown() {
-		return nil, false
-	}
-	unseen := p.Space().Unseen(p.Object.Status.Capacity)
-	if unseen.Sign() < 0 {
-		unseen.SetInt64(0) // the figures do not count the latest blocks yet
-	}
-	return unseen, true
-}
-
 // Hidden returns the number of addresses that others hold unseen; empty for none, or if it is not known.
 func (p *Pool) Hidden() string {
-	if unseen, ok := p.Unseen(); ok && unseen.Sign() > 0 {
-		return draw.Count(unseen)
+	if others := p.Others(); others != nil && others.Sign() > 0 {
+		return draw.Count(others)
 	}
 	return ""
 }
 
 // Cools says how much of the pool cools, and until when; empty if nothing does.
 func (p *Pool) Cools() string {
-	if !p.Shown() || space.Cooling(p.Object.Status.Capacity).Sign() == 0 {
+	if !p.Shown() {
 		return ""
 	}
 	return space.CoolsUntil(p.Object)
@@ -156,8 +137,8 @@ func (p *Pool) Meter() meter {
 
 // rest returns the kind of the addresses between the visible blocks: Free, Cooling or Unseen.
 func (p *Pool) rest() draw.Kind {
-	switch unseen, ok := p.Unseen(); {
-	case !ok || unseen.Sign() > 0:
+	switch others := p.Others(); {
+	case others == nil || others.Sign() > 0:
 		return draw.Unseen
 	case p.Cools() != "":
 		return draw.Cooling

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"context"
-	"math/big"
 	"net/netip"
 
 	"github.com/spf13/cobra"
@@ -15,7 +14,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/internal/cidr"
-	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // next is kubectl ipam pool next.
@@ -91,11 +89,7 @@ func (o *next) show(p *space.Pool) error {
 		return err
 	}
 	strategy := pool.Spec.Allocation.Strategy
-	unseen := shown.Unseen(pool.Status.Capacity)
-	if unseen.Sign() < 0 {
-		unseen = new(big.Int) // the figures do not count the latest blocks yet
-	}
-	next := nextBlocks{Pool: pool.Name, Length: length, Strategy: strategy, Blocks: shown.Next(int(length), o.count, strategy), Unseen: unseen.String()}
+	next := nextBlocks{Pool: pool.Name, Length: length, Strategy: strategy, Blocks: shown.Next(int(length), o.count, strategy), Unseen: p.Others().String()}
 	if len(next.Blocks) == 0 || full(pool, length) {
 		return exit.Fail(ipamv1alpha1.ReasonPoolExhausted.ExitCode(), ipamv1alpha1.ReasonPoolExhausted.RemedyFor(facts.Slash(length), pool.Status.IPFamily), "pool %s has no free /%d", pool.Name, length)
 	}
@@ -105,11 +99,10 @@ func (o *next) show(p *space.Pool) error {
 	if len(next.Blocks) < o.count {
 		o.Say("the pool has room for %d, not for %d", len(next.Blocks), o.count)
 	}
-	if unseen.Sign() > 0 {
-		o.Say("others hold %s not shown to you: some of these blocks may be theirs", plural.Of(unseen.String(), "address, which is", "addresses, which are"))
-	}
-	if space.Cooling(pool.Status.Capacity).Sign() > 0 {
-		o.Say("%s: some of these blocks may be among them", space.CoolsUntil(pool))
+	for _, why := range []string{p.OthersHold(), space.CoolsUntil(pool)} {
+		if why != "" {
+			o.Say("%s: some of these blocks may be among them", why)
+		}
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func TestPoolRelease_Confirm(t *testing.T) {
 	}
 }
 
-// held is a server that refuses to delete a pool whose stored status says that it is in use, and calls then at each watch.
+// held returns a server that refuses to delete a pool whose stored status says that it is in use, and calls then at each watch.
 func held(t *testing.T, pool *ipamv1alpha1.IPPool, then func(client.Client)) (c client.WithWatch, refusals *int) {
 	t.Helper()
 	refusals = new(int)

@@ -18,7 +18,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
-	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // show is kubectl ipam pool show.
@@ -58,8 +57,7 @@ func (o *show) run(ctx context.Context, _ session.Access, name string, out *outp
 	if err := describePool(o.Session, pool); err != nil {
 		return err
 	}
-	hint, capacity := r.Reserved(facts.CIDR(pool.Object)), pool.Object.Status.Capacity
-	if hint != "" && capacity != nil && pool.Space().Unseen(capacity).Sign() > 0 {
+	if hint := r.Reserved(facts.CIDR(pool.Object)); hint != "" && pool.OthersHold() != "" {
 		o.Say("%s", hint)
 	}
 	return nil
@@ -116,9 +114,7 @@ func describePool(s *session.Session, p *space.Pool) error {
 		page.Line("Spaces", fmt.Sprintf("%d, and the figures are those of the fullest", status.Spaces))
 	}
 	page.Line("Addresses", fmt.Sprintf("%s in all, %s taken, %s free", status.Capacity.Total, status.Capacity.Allocated, status.Capacity.Available))
-	if space.Cooling(status.Capacity).Sign() > 0 {
-		page.Line("Cooling", space.CoolsUntil(pool))
-	}
+	page.Line("Cooling", space.CoolsUntil(pool))
 	page.Line("Largest free", facts.LargestFree(pool))
 	page.Painted("Taken", bar(s.Paint, pool))
 	page.Line("Forecast", space.OutlookOf(pool, s.Now()).String())
@@ -131,9 +127,9 @@ func describePool(s *session.Session, p *space.Pool) error {
 			return err
 		}
 	}
-	if rest := shown.Unseen(status.Capacity); rest.Sign() > 0 {
+	if others := p.OthersHold(); others != "" {
 		screen.Line(s.Out, "")
-		screen.Line(s.Out, "others hold %s not shown to you; figures may be half a second old", plural.Of(rest.String(), "address, which is", "addresses, which are"))
+		screen.Line(s.Out, "%s; figures may be half a second old", others)
 	}
 	return nil
 }

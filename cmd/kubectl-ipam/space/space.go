@@ -72,6 +72,33 @@ func (s Space) Known() *big.Int {
 	return total
 }
 
+// Shown reports whether the caller can see the pool itself with its figures, and the pool has a block.
+func (p *Pool) Shown() bool {
+	return p.Object != nil && p.Object.Status.Capacity != nil && p.Object.Status.AllocatedCIDR != ""
+}
+
+// Others returns the number of addresses that others hold without their blocks being shown. It is zero while the figures do not
+// count the latest blocks yet, and nil if the pool is not shown.
+func (p *Pool) Others() *big.Int {
+	if !p.Shown() {
+		return nil
+	}
+	others := p.Space().Unseen(p.Object.Status.Capacity)
+	if others.Sign() < 0 {
+		others.SetInt64(0)
+	}
+	return others
+}
+
+// OthersHold says how many addresses others hold of the pool that are not shown; empty if that is none, or not known.
+func (p *Pool) OthersHold() string {
+	others := p.Others()
+	if others == nil || others.Sign() == 0 {
+		return ""
+	}
+	return "others hold " + plural.Of(others.String(), "address of the pool, which is", "addresses of the pool, which are") + " not shown to you"
+}
+
 // Outermost returns the blocks that are in no other one, by address: blocks nest, or have nothing in
 // common.
 func Outermost(blocks []netip.Prefix) []netip.Prefix {
@@ -141,8 +168,11 @@ func Cooling(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
 	return cooling
 }
 
-// CoolsUntil says how much of a pool cools, and when the next of it is free.
+// CoolsUntil says how much of a pool cools, and when the next of it is free; empty if nothing cools.
 func CoolsUntil(pool *ipamv1alpha1.IPPool) string {
+	if Cooling(pool.Status.Capacity).Sign() == 0 {
+		return ""
+	}
 	said := plural.Of(pool.Status.Capacity.Cooling, "address of the pool cools after its release", "addresses of the pool cool after their release")
 	if next := pool.Status.NextRelease; next != nil {
 		said += ", the next of them until " + next.UTC().Format(time.RFC3339)

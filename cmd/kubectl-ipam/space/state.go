@@ -9,7 +9,6 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/internal/cidr"
-	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // The states of an address.
@@ -80,22 +79,20 @@ func (p *Pool) stateIn(window, block netip.Prefix) (_ State, ok bool) {
 	if pool.Status.Capacity == nil {
 		return State{Word: WordUnseen, Because: "the pool shows no figures yet"}, true
 	}
-	return unheld(pool, p.Space()), true
+	return p.unheld(), true
 }
 
-// unheld is the state of a block without a visible holder.
-func unheld(pool *ipamv1alpha1.IPPool, shown Space) State {
-	if _, ok := new(big.Int).SetString(pool.Status.Capacity.Allocated, 10); !ok {
+// unheld returns the state of a block without a visible holder.
+func (p *Pool) unheld() State {
+	if _, ok := new(big.Int).SetString(p.Object.Status.Capacity.Allocated, 10); !ok {
 		return State{Word: WordUnseen, Because: "the pool's figures cannot be read"}
 	}
-	hidden, cooling := shown.Unseen(pool.Status.Capacity), Cooling(pool.Status.Capacity).Sign() > 0
-	others := "others hold " + plural.Of(hidden.String(), "address of the pool, which is", "addresses of the pool, which are") + " not shown to you"
-	switch {
-	case cooling && hidden.Sign() > 0:
-		return State{Word: WordEither, Because: others + "; " + CoolsUntil(pool)}
-	case cooling:
-		return State{Word: WordCooling, Because: CoolsUntil(pool)}
-	case hidden.Sign() > 0:
+	switch others, cools := p.OthersHold(), CoolsUntil(p.Object); {
+	case others != "" && cools != "":
+		return State{Word: WordEither, Because: others + "; " + cools}
+	case cools != "":
+		return State{Word: WordCooling, Because: cools}
+	case others != "":
 		return State{Word: WordUnseen, Because: others}
 	}
 	return State{Word: WordFree}
