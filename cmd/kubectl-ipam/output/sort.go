@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math/big"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -31,61 +30,46 @@ func Sort(list runtime.Object, path string) error {
 	if err != nil {
 		return err
 	}
-	keys := map[runtime.Object]sortKey{}
+	keys := map[runtime.Object]string{}
 	for _, item := range items {
-		values, err := valuesOf(item, field)
-		if err != nil {
+		if keys[item], err = valueOf(item, field); err != nil {
 			return err
 		}
-		if len(values) > 0 {
-			keys[item] = keyOf(values[0])
-		}
 	}
-	slices.SortStableFunc(items, func(a, b runtime.Object) int { return keys[a].compare(keys[b]) })
+	slices.SortStableFunc(items, func(a, b runtime.Object) int { return compare(keys[a], keys[b]) })
 	return meta.SetList(list, items)
 }
 
-// sortKey is a field to sort by. The zero value is that of an item without the field.
-type sortKey struct {
-	kind   int // 0: none, 1: number, 2: block, 3: text
-	number *big.Float
-	block  netip.Prefix
-	text   string
-}
-
-func keyOf(text string) sortKey {
+// compare compares two blocks by address, two numbers by value, and any other texts by their characters.
+func compare(a, b string) int {
 	const bits = 256 // more than any number of addresses has
-	if number, ok := new(big.Float).SetPrec(bits).SetString(text); ok {
-		return sortKey{kind: 1, number: number}
+	left, noLeft := facts.ParseBlock(a)
+	right, noRight := facts.ParseBlock(b)
+	if noLeft == nil && noRight == nil {
+		return left.Compare(right)
 	}
-	if block, err := facts.ParseBlock(text); err == nil {
-		return sortKey{kind: 2, block: block}
+	less, isLess := new(big.Float).SetPrec(bits).SetString(a)
+	more, isMore := new(big.Float).SetPrec(bits).SetString(b)
+	if isLess && isMore {
+		return less.Cmp(more)
 	}
-	return sortKey{kind: 3, text: text}
+	return cmp.Compare(a, b)
 }
 
-func (k sortKey) compare(other sortKey) int {
-	if k.kind != other.kind || k.kind != 1 {
-		return cmp.Or(cmp.Compare(k.kind, other.kind), k.block.Compare(other.block), cmp.Compare(k.text, other.text))
-	}
-	return k.number.Cmp(other.number)
-}
-
-// valuesOf returns the texts that an object has in a field; of a list in it, all of them.
-func valuesOf(item runtime.Object, field *jsonpath.JSONPath) ([]string, error) {
+// valueOf returns the text that an object has in a field; of a list in it, the first one, and empty without one.
+func valueOf(item runtime.Object, field *jsonpath.JSONPath) (string, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(item)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	found, err := field.FindResults(content)
 	if err != nil {
-		return nil, exit.Usagef("%w", err)
+		return "", exit.Usagef("%w", err)
 	}
-	var values []string
 	for _, result := range found {
 		for _, value := range result {
-			values = append(values, fmt.Sprint(value.Interface()))
+			return fmt.Sprint(value.Interface()), nil
 		}
 	}
-	return values, nil
+	return "", nil
 }

@@ -12,6 +12,7 @@ import (
 	"go4.org/netipx"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/internal/cidr"
@@ -41,43 +42,32 @@ func (s spaceMap) parts() []netip.Prefix {
 	return parts
 }
 
-// signs returns a sign for each part.
+// signs returns a sign for each part: each is a map of its own, with one box.
 func (s spaceMap) signs(parts []netip.Prefix) []string {
+	var blocks []draw.Block
+	for _, kept := range s.Kept {
+		blocks = append(blocks, draw.Block{Prefix: kept, Kind: draw.Kept})
+	}
+	for _, taken := range s.Taken {
+		blocks = append(blocks, draw.Block{Prefix: taken, Kind: draw.Own})
+	}
+	draw.Sort(blocks)
 	signs := make([]string, len(parts))
-	kept, used := shares(parts, s.Kept), shares(parts, slices.Concat(s.Taken, s.Kept))
-	for i := range parts {
-		switch {
-		case kept[i] >= 1:
+	for i, part := range parts {
+		switch box := (draw.Map{Window: part, Blocks: blocks, Limit: 1}).Boxes()[0]; {
+		case box.Kind == draw.Kept:
 			signs[i] = "×"
-		case used[i] >= 1:
+		case box.Share >= 1:
 			signs[i] = "█"
-		case used[i] > 0.5:
+		case box.Share > 0.5:
 			signs[i] = "▓"
-		case used[i] > 0:
+		case box.Share > 0:
 			signs[i] = "░"
 		default:
 			signs[i] = "·"
 		}
 	}
 	return signs
-}
-
-// shares returns how much of each part the blocks cover, 0 to 1.
-func shares(parts, blocks []netip.Prefix) []float64 {
-	covered := make([]float64, len(parts))
-	order := func(part, block netip.Prefix) int {
-		if part.Overlaps(block) {
-			return 0
-		}
-		return part.Compare(block)
-	}
-	for _, block := range space.Outermost(blocks) {
-		at, _ := slices.BinarySearchFunc(parts, block, order)
-		for ; at < len(parts) && parts[at].Overlaps(block); at++ {
-			covered[at] += math.Exp2(float64(min(parts[at].Bits()-block.Bits(), 0)))
-		}
-	}
-	return covered
 }
 
 // columns is how many cells of the map fit into a line of this width, beside its first address;
