@@ -1,13 +1,16 @@
 package claim
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
@@ -43,10 +46,30 @@ func TestClaimShow(t *testing.T) {
 	}
 }
 
-// The command that gives a block back names the namespace of its claim.
-func TestHeld_NamesTheNamespace(t *testing.T) {
-	if hint := exit.HintOf(held("10.0.0.16/28", client.ObjectKey{Namespace: "shop", Name: "web"})); !strings.Contains(hint, "claim release web -n shop") {
-		t.Errorf("the hint is %q; want it to name the namespace", hint)
+// A block that is retained is released, also if the server says that it went with its claim. The block of a claim is not: the
+// command that gives it back names its namespace.
+func TestRelease_Retained(t *testing.T) {
+	record, key := kept("web", 0), client.ObjectKey{Namespace: "default", Name: "web"}
+	refused := func(code func() error) interceptor.Funcs {
+		return interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return code() }}
+	}
+	for name, tt := range map[string]struct {
+		server interceptor.Funcs
+		code   int
+		says   string
+	}{
+		"retained": {interceptor.Funcs{}, exit.OK, "is released: 10.64.0.0/28"},
+		"gone with its claim": {refused(func() error { return apierrors.NewNotFound(ipamv1alpha1.Resource("ipallocations"), record.Name) }),
+			exit.OK, "is released: 10.64.0.0/28"},
+		"held": {refused(func() error {
+			return apierrors.NewInvalid(ipamv1alpha1.GroupVersion.WithKind("IPAllocation").GroupKind(), record.Name, nil)
+		}), exit.Conflict, "claim release web -n default gives it back"},
+	} {
+		s := stage.New(t)
+		err := (&removal{Session: s.Session}).record(t.Context(), stage.Server(t, tt.server, record), key)
+		if exit.CodeOf(err) != tt.code || !strings.Contains(s.Said.String()+exit.HintOf(err), tt.says) {
+			t.Errorf("%s: %v, %q and the hint %q; want to end with %d and %q", name, err, s.Said, exit.HintOf(err), tt.code, tt.says)
+		}
 	}
 }
 

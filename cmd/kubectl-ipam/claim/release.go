@@ -95,33 +95,23 @@ func (o *removal) kept(ctx context.Context, c client.Client, key client.ObjectKe
 	return err
 }
 
-// record deletes the allocation that has outlived a claim.
+// record deletes the allocation that has outlived a claim. The server refuses to delete one whose claim is there, and
+// waits for a claim that was deleted a moment ago, whose allocation then goes by itself.
 func (o *removal) record(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
 	record, err := recordOf(ctx, c, key)
-	if apierrors.IsNotFound(err) {
-		// The record of a claim follows the answer to its CREATE.
-		claim := &ipamv1alpha1.IPClaim{}
-		if c.Get(ctx, key, claim) == nil && claim.Status.AllocatedCIDR != "" {
-			return held(claim.Status.AllocatedCIDR, key)
-		}
-	}
 	if err != nil {
 		return err
 	}
-	if record.Spec.ClaimRef != nil {
-		return held(record.Status.AllocatedCIDR, key)
+	err = c.Delete(ctx, record, client.Preconditions{UID: &record.UID})
+	if apierrors.IsInvalid(err) {
+		return exit.Fail(exit.Conflict, fmt.Sprintf("kubectl ipam claim release %s gives it back", facts.ArgsFor(key)),
+			"the block %s is held by the claim %s", record.Status.AllocatedCIDR, key)
 	}
-	if err := c.Delete(ctx, record, client.Preconditions{UID: &record.UID}); err != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	o.Say("the block retained for %s is released: %s", key, record.Status.AllocatedCIDR)
 	return nil
-}
-
-// held is the error of giving back a block that a claim has.
-func held(block string, claim client.ObjectKey) error {
-	return exit.Fail(exit.Conflict, fmt.Sprintf("kubectl ipam claim release %s gives it back", facts.ArgsFor(claim)),
-		"the block %s is held by the claim %s", block, claim)
 }
 
 // recordOf reads the allocation of a claim name. One of a usual name that belongs to

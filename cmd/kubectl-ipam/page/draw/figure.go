@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
@@ -167,7 +169,7 @@ func clip(text string, room int) string {
 func Count(n *big.Int) string {
 	const separated = 9
 	if digits := n.String(); len(digits) <= separated {
-		return grouped(digits)
+		return humanize.BigComma(n)
 	}
 	if bits := n.BitLen() - 1; n.TrailingZeroBits() == uint(bits) {
 		return "2" + raised(fmt.Sprint(bits))
@@ -185,15 +187,4 @@ func raised(digits string) string {
 // Size writes the number of addresses of a prefix.
 func Size(p netip.Prefix) string {
 	return Count(new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-p.Bits())))
-}
-
-func grouped(digits string) string {
-	var out strings.Builder
-	for i, digit := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
-			out.WriteByte(',')
-		}
-		out.WriteRune(digit)
-	}
-	return out.String()
 }
