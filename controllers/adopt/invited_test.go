@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -48,7 +50,6 @@ func TestPass_AChildThatItsParentDoesNotAdmit(t *testing.T) {
 			l := newLoss(t)
 			l.Directory.Seen("https://endpoint", bindingOf("tenant", "root:tenant"))
 			parent := l.had(gen.Pool("p", tt.parent...), "10.0.0.0/16", "lost", 7)
-			parent.Status.IPFamily = ipamv1alpha1.IPv4
 			child := l.inTenant(tt.child, tt.cidr, tt.length)
 			child.Labels = map[string]string{ipamv1alpha1.LabelSlice: string(parent.UID)}
 			for _, record := range tt.records {
@@ -85,6 +86,21 @@ func TestPass_APoolOfAScopeInAnotherTenantsPool(t *testing.T) {
 	}
 }
 
+// A pool that cannot be read lacks fields. Its block is not given to others for that.
+func TestPass_AChildThatCannotBeRead(t *testing.T) {
+	for _, odd := range []string{"p", "k"} {
+		l := newLoss(t)
+		l.Directory.Seen("https://endpoint", bindingOf("tenant", "root:tenant"))
+		pools := map[string]*ipamv1alpha1.IPPool{"p": l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7), "k": l.inTenant("k", "10.0.9.0/24", 24)}
+		pools["k"].Spec.PrefixLength = 0
+		metav1.SetMetaDataAnnotation(&pools[odd].ObjectMeta, decode.Mark, "a number is too large")
+		err := l.pass(t.Context())
+		if p, ok := l.ledger.Pools().Get("uid-of-child"); !ok || err != nil {
+			t.Errorf("pool %s cannot be read: pass = %v, and the ledger has %s of the child; want its block taken", odd, err, p.CIDR)
+		}
+	}
+}
+
 // After a start the path of a workspace may not be known yet, by which the parent admits it. The parent gives nothing out for a while.
 func TestPass_AChildWhoseWorkspaceIsNotKnownYet(t *testing.T) {
 	for _, known := range []bool{true, false} {
@@ -92,7 +108,6 @@ func TestPass_AChildWhoseWorkspaceIsNotKnownYet(t *testing.T) {
 		clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 		l.clock = clock
 		parent := l.had(gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:tenant"}), "10.0.0.0/16", "lost", 7)
-		parent.Status.IPFamily = ipamv1alpha1.IPv4
 		child := l.inTenant("k", "10.0.9.0/24", 24)
 		if err := l.pass(t.Context()); err == nil || l.whole(parent) {
 			t.Errorf("pass = %v; want the parent frozen", err)

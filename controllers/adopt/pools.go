@@ -13,6 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
@@ -186,10 +187,13 @@ var errUninvited = errors.New("its parent would not give it this block, and no r
 
 // invited reports whether a child pool would be carved from its parent today, room and limits apart. A pool that the system
 // makes for a scope is in one of its own workspace or of the platform. No more is asked of it: the class may have changed since, and a
-// claim may have been answered with all of the pool.
+// claim may have been answered with all of the pool. From an object that cannot be read nothing follows.
 func (w *world) invited(p, parent *pool) bool {
 	if p.derived != nil {
 		return slices.Contains([]ledger.ClusterName{p.owner.Cluster, w.Directory.Platform().Cluster}, parent.owner.Cluster)
+	}
+	if decode.Unreadable(p.object) != nil || decode.Unreadable(parent.object) != nil {
+		return true
 	}
 	return resolve.ParentQuery{Child: p.object, From: p.owner}.Admitted(parent.object, parent.owner)
 }

@@ -225,7 +225,7 @@ func read(object *ipamv1alpha1.IPPool, owner directory.Workspace, platform ledge
 	if p.cidr, err = netip.ParsePrefix(text); err == nil && object.Spec.ClassRef != nil {
 		err = p.derive(object)
 	}
-	if err == nil && p.parent != nil && p.cidr.Bits() != int(object.Spec.PrefixLength) {
+	if err == nil && p.parent != nil && object.Spec.PrefixLength != 0 && p.cidr.Bits() != int(object.Spec.PrefixLength) {
 		err = fmt.Errorf("its status shows %s, and its spec asks for a /%d", p.cidr, object.Spec.PrefixLength)
 	}
 	if err != nil {

@@ -213,7 +213,9 @@ func (q ParentQuery) Resolve(catalog Catalog) (Candidate, error) {
 
 // Admitted reports whether the child may be carved from a parent of the owner's workspace, room and limits apart.
 func (q ParentQuery) Admitted(parent *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
-	return authored(parent) && poolBounds(parent).contain(int(q.Child.Spec.PrefixLength)) && Query{slice: q.Child, From: q.From}.mayName(parent, owner)
+	length, lengths := q.Child.Spec.PrefixLength, parent.Spec.Allocation
+	given := length >= lengths.MinPrefixLength && (lengths.MaxPrefixLength == 0 || length <= lengths.MaxPrefixLength)
+	return given && authored(parent) && Query{slice: q.Child, From: q.From}.mayName(parent, owner)
 }
 
 // IsSlice reports whether a pool is a slice of the parent, and is as slices of it
