@@ -7,8 +7,6 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 const (
@@ -85,14 +83,18 @@ func (eng *Engine) Await(ctx context.Context, revision int64) error {
 	return eng.Health.behind()
 }
 
+// RequestProgress asks etcd for the revision that the watch has reached. The watch brings the answer.
+func (eng *Engine) RequestProgress(ctx context.Context) error {
+	return eng.store.Client.RequestProgress(eng.watching(ctx))
+}
+
 // AwaitAll waits until memory has all changes up to a revision, which may be that of a change
 // outside of this ledger.
 func (eng *Engine) AwaitAll(ctx context.Context, revision int64) error {
 	bounded, cancel := context.WithTimeout(ctx, eng.store.Timeout)
 	defer cancel()
 	for eng.Watched.Get() < revision {
-		// The watch is found by the metadata of the context it was started with.
-		if err := eng.store.Client.RequestProgress(clientv3.WithRequireLeader(bounded)); err != nil {
+		if err := eng.RequestProgress(bounded); err != nil {
 			return eng.store.Unavailable(err)
 		}
 		short, cancel := context.WithTimeout(bounded, progressEvery)

@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 )
 
 // retryWatch is the pause before the watch is started again.
@@ -18,9 +19,16 @@ const retryWatch = 250 * time.Millisecond
 // then applies what the watch brings.
 type follower struct{ *Engine }
 
+// watching returns the context of this engine's watch. By its metadata the client knows a stream to etcd, which watches share. etcd
+// tells all of a stream how far they are, and may mean those alone that were there before: a watch that begins on the stream would
+// skip what it has not brought yet. So the watch has a stream to itself.
+func (eng *Engine) watching(ctx context.Context) context.Context {
+	return metadata.NewOutgoingContext(ctx, metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader, "ipam-watch", eng.writer))
+}
+
 // follow keeps memory in step with the ledger until the Allocator is closed.
 func (f follower) follow() {
-	ctx := clientv3.WithRequireLeader(f.Ctx)
+	ctx := f.watching(f.Ctx)
 	for {
 		err := f.stream(ctx)
 		if f.Ctx.Err() != nil {

@@ -4,7 +4,6 @@ import "slices"
 
 // Mutants are the ones that must not survive.
 var Mutants = slices.Concat(general, derived, absence)
-
 var general = []Mutant{
 	{
 		Name: "the compare of the head is broken",
@@ -72,6 +71,12 @@ var general = []Mutant{
 		File: "allocator/internal/space/apply.go",
 		Old:  "s.Blocks.hide(e.Prefix)",
 		New:  "",
+	},
+	{
+		Name: "a watch shares its stream with others",
+		File: "allocator/internal/engine/watch.go",
+		Old:  ", \"ipam-watch\", eng.writer))",
+		New:  "))",
 	},
 	{
 		Name: "a fence that was put and not compared is known at once",
