@@ -156,8 +156,8 @@ func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block
 	ctx, end := step(ctx, "reuse")
 	defer func() { end(err) }()
 	taken, err = p.promises().Give(ctx, block, p.claim)
-	if errors.Is(err, ledger.ErrChanged) {
-		return ledger.Block{}, fmt.Errorf("%w: %w", errUnseen, err) // its record is changed or gone by now
+	if errors.Is(err, ledger.ErrChanged) { // its record is changed or gone by now, or a block of the claim's own cools, perhaps for a day
+		return ledger.Block{}, &outcome.Fault{Message: "the block of the former claim of this name cannot be taken over now", Err: err}
 	}
 	return taken, err
 }

@@ -286,3 +286,28 @@ func TestReuse_AStaleCache(t *testing.T) {
 		}
 	}
 }
+
+// The claim was bound before its retained record was seen. That block cools under the claim's name now, perhaps for a day, and until then
+// the claim cannot have another one. It says so, and does not ask twenty times a second.
+func TestReuse_WhileABlockOfItsOwnCools(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{Cooldown: func(ledger.Block) (time.Duration, error) { return time.Hour, nil }}, offered(gen.OnRetained(ipamv1alpha1.RetainedReuse)))
+	kept := s.retains("c")
+	t.Cleanup(func() { unmet.remove(requestIn("tenant", "c")) })
+	claim := gen.Claim("c", gen.UID("later"), gen.OfClass("internal"))
+	s.stored(claim, door.Answer{})
+	own := kept.Holder
+	own.Claim = "later"
+	if _, err := s.ledger.Bind(t.Context(), ledger.Request{Pool: "uid-of-p", Class: "internal", Length: 28, Holder: own}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if result, err := s.Reconcile(t.Context(), requestIn("tenant", "c")); err == nil {
+			t.Errorf("Reconcile = %+v; want an error, after which the queue waits longer each time", result)
+		}
+	}
+	now := gen.Claim("c")
+	if err := s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(now), now); err != nil || !strings.Contains(messageOf(now.Status), "cannot be taken over now") {
+		t.Errorf("the claim says %q, %v", messageOf(now.Status), err)
+	}
+}
