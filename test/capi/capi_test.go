@@ -17,6 +17,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -25,9 +26,7 @@ import (
 func TestClusterAPI(t *testing.T) {
 	t.Parallel()
 	cluster := framework.NewStandalone(t, "--capi", "--sweep-interval=500ms", "--orphan-min-age=1s")
-	if err := workspaces.BootstrapClusterAPI(t.Context(), cluster.AdminConfig(t), func(string) {}); err != nil {
-		t.Fatalf("workspaces.BootstrapClusterAPI: %v", err)
-	}
+	must.Do(t, workspaces.BootstrapClusterAPI(t.Context(), cluster.AdminConfig(t), func(string) {}))
 	cluster.StartController(t)
 	s := newScene(t, cluster)
 	s.install(t)
@@ -60,9 +59,7 @@ func TestClusterAPI(t *testing.T) {
 
 // What docs/cluster-api.md shows works.
 func example(t *testing.T, s *scene) {
-	if err := workspaces.Apply(t.Context(), s.admin, shown(t)); err != nil {
-		t.Fatalf("workspaces.Apply: %v", err)
-	}
+	must.Do(t, workspaces.Apply(t.Context(), s.admin, shown(t)))
 	machine := claim("worker-0", "IPPool", "machines")
 	got := s.address(t, machine).Spec
 	if text := fmt.Sprintf("%s/%d by %s", got.Address, *got.Prefix, got.Gateway); text != "198.18.4.2/24 by 198.18.4.1" {

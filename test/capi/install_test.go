@@ -16,6 +16,7 @@ import (
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 
 	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -32,20 +33,13 @@ func (s *scene) install(t *testing.T) {
 	var module struct{ Dir string }
 	// Outside of this module, go.sum is left alone.
 	answer := output(t, t.TempDir(), "go", "mod", "download", "-json", "sigs.k8s.io/cluster-api@"+version)
-	if err := json.Unmarshal([]byte(answer), &module); err != nil {
-		t.Fatalf("json.Unmarshal: %v", err)
-	}
+	must.Do(t, json.Unmarshal([]byte(answer), &module))
 	folder := fstest.MapFS{}
 	for _, name := range definitions {
-		data, err := fs.ReadFile(os.DirFS(filepath.Join(module.Dir, "core", "config", "crd", "bases")), name)
-		if err != nil {
-			t.Fatalf("fs.ReadFile: %v", err)
-		}
+		data := must.Get(fs.ReadFile(os.DirFS(filepath.Join(module.Dir, "core", "config", "crd", "bases")), name))(t)
 		folder[name] = &fstest.MapFile{Data: data}
 	}
-	if err := workspaces.Apply(t.Context(), s.admin, folder); err != nil {
-		t.Fatalf("workspaces.Apply: %v", err)
-	}
+	must.Do(t, workspaces.Apply(t.Context(), s.admin, folder))
 	framework.Eventually(t, "the kinds of Cluster API", func(ctx context.Context) error {
 		return errors.Join(s.List(ctx, &clusterv1.ClusterList{}), s.List(ctx, &capiv1.IPAddressClaimList{}), s.List(ctx, &capiv1.IPAddressList{}))
 	})
@@ -54,10 +48,7 @@ func (s *scene) install(t *testing.T) {
 // shown is the folder of the example.
 func shown(t *testing.T) fs.FS {
 	t.Helper()
-	data, err := os.ReadFile("../../config/capi/example.yaml")
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	data := must.Get(os.ReadFile("../../config/capi/example.yaml"))(t)
 	return fstest.MapFS{"example.yaml": {Data: data}}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // An IPAddress and an IPClaim that a user deletes stay until the claim goes.
@@ -37,9 +38,7 @@ func protected(t *testing.T, s *scene) {
 // strip takes the finalizers off an object, as clusterctl does to objects that it has moved.
 func (s *scene) strip(t *testing.T, object client.Object) {
 	t.Helper()
-	if err := s.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
-		t.Fatalf("Patch: %v", err)
-	}
+	must.Do(t, s.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 }
 
 // clusterctl moves claims and their IPAddresses here, while their Cluster is paused. They keep their

@@ -19,6 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // scene is the management cluster. As a client it is its admin, who does what Cluster API's own
@@ -55,22 +56,14 @@ func newScene(t *testing.T, cluster *framework.Platform) *scene {
 // clientOf is a client that knows all kinds.
 func clientOf(t *testing.T, access *rest.Config) client.WithWatch {
 	t.Helper()
-	scheme, err := controllers.Scheme()
-	if err != nil {
-		t.Fatalf("Scheme: %v", err)
-	}
-	c, err := client.NewWithWatch(access, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatalf("client.NewWithWatch: %v", err)
-	}
-	return c
+	scheme := must.Get(controllers.Scheme())(t)
+	return must.Get(client.NewWithWatch(access, client.Options{Scheme: scheme}))(t)
 }
 
 // offer makes a pool and waits until it has its block.
 func (s *scene) offer(t *testing.T, pool *ipamv1alpha1.IPPool) {
 	t.Helper()
-	framework.Create(t, s.pools, pool)
-	framework.WaitAllocated(t, s.pools, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, s.pools, pool)
 }
 
 // pool is a pool with one address to give, 2, beside its gateway, 1.
@@ -167,9 +160,7 @@ func (s *scene) ipClaim(t *testing.T, claim *capiv1.IPAddressClaim) (*ipamv1alph
 	if s.beside {
 		opts = append(opts, client.MatchingLabels{"ipam.miloapis.com/management-cluster": s.origin(t)})
 	}
-	if err := s.pools.List(t.Context(), list, opts...); err != nil {
-		t.Fatalf("List: %v", err)
-	}
+	must.Do(t, s.pools.List(t.Context(), list, opts...))
 	for i := range list.Items {
 		ref := list.Items[i].Spec.OwnerRef
 		if ref != nil && ref.Kind == "IPAddressClaim" && ref.Namespace == claim.Namespace && ref.Name == claim.Name {
@@ -183,9 +174,7 @@ func (s *scene) ipClaim(t *testing.T, claim *capiv1.IPAddressClaim) (*ipamv1alph
 func (s *scene) origin(t *testing.T) string {
 	t.Helper()
 	system := &corev1.Namespace{}
-	if err := s.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
-		t.Fatalf("Get: %v", err)
-	}
+	must.Do(t, s.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system))
 	return string(system.UID)
 }
 

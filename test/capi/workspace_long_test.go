@@ -19,6 +19,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The contract holds as far as it can with pools in a workspace of kcp. The tests share one workspace
@@ -75,9 +76,7 @@ func consumer(t *testing.T, tenant *framework.Tenant) *rest.Config {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
 	})
 	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(24 * 60 * 60))}}
-	if err := owner.SubResource("token").Create(t.Context(), account, token); err != nil {
-		t.Fatalf("Create: %v", err)
-	}
+	must.Do(t, owner.SubResource("token").Create(t.Context(), account, token))
 	access := rest.AnonymousClientConfig(tenant.Config())
 	access.BearerToken = token.Status.Token
 	return access

@@ -18,6 +18,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -97,8 +98,7 @@ func TestAccess_NothingOfOthers(t *testing.T) {
 	offer(t, platform, name, platform.CIDR(t))
 	tenant, other := platform.Tenant(t), platform.Tenant(t)
 	theirs := gen.Claim("theirs", gen.OfClass(name), gen.Length(28))
-	framework.Create(t, other, theirs)
-	framework.WaitBound(t, other, theirs)
+	framework.Bind(t, other, theirs)
 
 	for _, list := range []client.ObjectList{
 		&ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}, &ipamv1alpha1.IPPoolList{},
@@ -143,10 +143,7 @@ func namesake(t *testing.T, tenant *framework.Tenant, owner client.Client) clien
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace.Name, Name: account.Name}},
 	}
 	framework.Create(t, owner, namespace, account, token, rights)
-	c, err := workspaces.NewClient(staticConfig(t, tenant))
-	if err != nil {
-		t.Fatalf("workspaces.NewClient: %v", err)
-	}
+	c := must.Get(workspaces.NewClient(staticConfig(t, tenant)))(t)
 	framework.Eventually(t, "the namesake to enter", func(ctx context.Context) error {
 		return c.List(ctx, &ipamv1alpha1.IPClaimList{})
 	})
@@ -176,8 +173,6 @@ func recordOf(t *testing.T, c client.Reader, claim *ipamv1alpha1.IPClaim) *ipamv
 	t.Helper()
 	record := &ipamv1alpha1.IPAllocation{}
 	key := client.ObjectKey{Namespace: claim.Namespace, Name: claim.Status.BoundAllocationRef.Name}
-	if err := c.Get(t.Context(), key, record); err != nil {
-		t.Fatalf("Get: %v", err)
-	}
+	must.Do(t, c.Get(t.Context(), key, record))
 	return record
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A cluster of etcd is restored from a snapshot while no controller runs: what was given
@@ -25,19 +26,13 @@ func TestLong_AdoptRestoredCluster(t *testing.T) {
 	l.published(before, since)
 
 	l.platform.StopController(t)
-	if err := store.Members[0].Stop(); err != nil {
-		t.Fatalf("Stop: %v", err)
-	}
-	if err := os.RemoveAll(l.dir); err != nil {
-		t.Fatalf("os.RemoveAll: %v", err)
-	}
+	must.Do(t, store.Members[0].Stop())
+	must.Do(t, os.RemoveAll(l.dir))
 	l.restore()
 	if _, err := store.Members[0].Start(); err != nil {
 		t.Fatalf("Start: %v", err)
 	}
-	if err := store.Ready(t.Context()); err != nil {
-		t.Fatalf("Ready: %v", err)
-	}
+	must.Do(t, store.Ready(t.Context()))
 	late := gen.Claim("late", gen.OfClass(l.name), gen.Length(28))
 	framework.Create(t, l.tenant, late)
 	l.platform.StartController(t)
@@ -70,14 +65,9 @@ func newLossyCluster(t *testing.T) (*lossy, *etcd.Cluster) {
 // peerOf is where a member listens to others, as its configuration says.
 func peerOf(t *testing.T, home string, member *etcd.Member) string {
 	t.Helper()
-	file, err := os.ReadFile(filepath.Join(home, member.Name+".json"))
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	file := must.Get(os.ReadFile(filepath.Join(home, member.Name+".json")))(t)
 	config := map[string]any{}
-	if err := json.Unmarshal(file, &config); err != nil {
-		t.Fatalf("json.Unmarshal: %v", err)
-	}
+	must.Do(t, json.Unmarshal(file, &config))
 	return config["listen-peer-urls"].(string)
 }
 
@@ -93,14 +83,10 @@ func TestLong_AdoptRestoredUnderTheController(t *testing.T) {
 	since := l.holds("since", gen.Length(28))
 	l.published(before, since)
 
-	if err := store.Members[0].Stop(); err != nil {
-		t.Fatalf("Stop: %v", err)
-	}
+	must.Do(t, store.Members[0].Stop())
 	late := gen.Claim("late", gen.OfClass(l.name), gen.Length(28))
 	framework.Create(t, l.tenant, late)
-	if err := os.RemoveAll(l.dir); err != nil {
-		t.Fatalf("os.RemoveAll: %v", err)
-	}
+	must.Do(t, os.RemoveAll(l.dir))
 	l.restore()
 	if _, err := store.Members[0].Start(); err != nil {
 		t.Fatalf("Start: %v", err)

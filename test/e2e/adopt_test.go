@@ -19,6 +19,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // lossy is a platform whose controller loses its ledger.
@@ -74,9 +75,7 @@ func (l *lossy) blocks(claims ...*ipamv1alpha1.IPClaim) []netip.Prefix {
 func (l *lossy) wipe() {
 	l.Helper()
 	l.platform.StopController(l)
-	if err := os.RemoveAll(l.dir); err != nil {
-		l.Fatal(err)
-	}
+	must.Do(l, os.RemoveAll(l.dir))
 }
 
 // save takes a snapshot of the ledger as `etcdctl snapshot save` does.
@@ -95,9 +94,7 @@ func (l *lossy) restore() {
 		SnapshotPath: l.snapshot, OutputDataDir: l.dir, Name: l.member, PeerURLs: []string{l.peer},
 		InitialCluster: l.member + "=" + l.peer, InitialClusterToken: "etcd-cluster",
 	}
-	if err := snapshot.NewV3(zap.NewNop()).Restore(config); err != nil {
-		l.Fatal(err)
-	}
+	must.Do(l, snapshot.NewV3(zap.NewNop()).Restore(config))
 }
 
 // kept fails the test if a claim is no longer bound to what it had.
@@ -122,8 +119,7 @@ func TestAdopt_Wiped(t *testing.T) {
 	child := gen.Pool("child", gen.ChildOf("own", 26))
 	framework.Create(t, l.tenant, child)
 	below := gen.Claim("below", gen.FromPool("child"), gen.Length(28))
-	framework.Create(t, l.tenant, below)
-	framework.WaitBound(t, l.tenant, below)
+	framework.Bind(t, l.tenant, below)
 	stays, goes, retained := l.holds("stays", gen.Length(28)), l.holds("goes", gen.Length(30)), l.holds("retained", gen.Length(29), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
 	framework.Delete(t, l.tenant, retained)
 	l.retained(retained)
@@ -174,8 +170,7 @@ func TestAdopt_Restored(t *testing.T) {
 		t.Fatalf("the heir has %s; want %s", blockOf(t, heir), blockOf(t, goes))
 	}
 	child := gen.Pool("child", gen.ChildOf(l.name, 24))
-	framework.Create(t, l.platform, child)
-	framework.WaitAllocated(t, l.platform, child, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, l.platform, child)
 	held := append(l.blocks(stays, heir, more), spaceOf(t, child))
 	waitHeld(t, l.platform, l.offered, size(held...))
 
@@ -224,9 +219,7 @@ func (l *lossy) forge(claim, other *ipamv1alpha1.IPClaim) {
 	framework.Create(l, system, record)
 	claim.Status = *other.Status.DeepCopy()
 	claim.Status.BoundAllocationRef.Name = record.Name
-	if err := system.Update(l.Context(), claim); err != nil {
-		l.Fatal(err)
-	}
+	must.Do(l, system.Update(l.Context(), claim))
 }
 
 // disputed waits until claims and their records say that their block is in dispute, or not.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A claim that is applied again as it is stays as it is. kcp (v0.31.2) stores an object of any kind without the annotation of
@@ -39,9 +40,7 @@ func appliedAgain(t *testing.T, c client.WithWatch, class string) (writes int) {
 	framework.WaitBound(t, c, claim)
 	for range 3 {
 		again := gen.Claim("applied", gen.OfClass(class))
-		if err := apply(t.Context(), c, again); err != nil {
-			t.Fatalf("apply: %v", err)
-		}
+		must.Do(t, apply(t.Context(), c, again))
 		if again.ResourceVersion != claim.ResourceVersion {
 			writes++
 			claim.ResourceVersion = again.ResourceVersion

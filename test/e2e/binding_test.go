@@ -13,6 +13,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -71,9 +72,7 @@ func TestBinding_TheSecondTakesOver(t *testing.T) {
 
 	s.tenant.Bind(t) // which completes the binding that is there, of whatever name
 	bindings := &apisv1alpha2.APIBindingList{}
-	if err := admin.List(t.Context(), bindings); err != nil {
-		t.Fatalf("List: %v", err)
-	}
+	must.Do(t, admin.List(t.Context(), bindings))
 	if known := workspaces.Bindings(bindings); len(known) != 1 || known[0].Name != second.Name {
 		t.Errorf("the bindings are %+v, want %s alone", known, second.Name)
 	}
@@ -101,9 +100,7 @@ func (s scene) holdsAlone(pool *ipamv1alpha1.IPPool, claim *ipamv1alpha1.IPClaim
 	s.Helper()
 	waitHeld(s.T, s.platform, pool, size(blockOf(s.T, claim)))
 	records := &ipamv1alpha1.IPAllocationList{}
-	if err := s.tenant.List(s.Context(), records); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.tenant.List(s.Context(), records))
 	if len(records.Items) != 1 || records.Items[0].Status.AllocatedCIDR != claim.Status.AllocatedCIDR {
 		s.Errorf("the tenant has the records %+v, want that of %s alone", records.Items, claim.Status.AllocatedCIDR)
 	}

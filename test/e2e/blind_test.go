@@ -10,6 +10,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // An annotation that kcp cannot convert to another version, on bindings to any export, stops nobody: not the controller that runs,
@@ -23,9 +24,7 @@ func TestBlind_AnAnnotationThatKCPCannotConvert(t *testing.T) {
 	odd, even := platform.TenantAt(t, "root:"+name), platform.Tenant(t)
 	admin := framework.Admin(t, odd.Path)
 	bindings := &apisv1alpha2.APIBindingList{}
-	if err := admin.List(t.Context(), bindings); err != nil {
-		t.Fatalf("List: %v", err)
-	}
+	must.Do(t, admin.List(t.Context(), bindings))
 	if len(bindings.Items) < 2 {
 		t.Fatalf("the workspace has %d bindings, want those of others beside that of the platform", len(bindings.Items))
 	}
@@ -45,8 +44,7 @@ func TestBlind_AnAnnotationThatKCPCannotConvert(t *testing.T) {
 		t.Helper()
 		for _, tenant := range tenants {
 			claim := gen.Claim(when, gen.OfClass(name), gen.Length(28))
-			framework.Create(t, tenant, claim)
-			framework.WaitBound(t, tenant, claim)
+			framework.Bind(t, tenant, claim)
 		}
 	}
 	serves("running", odd, even, platform.Tenant(t))

@@ -28,6 +28,7 @@ import (
 	"github.com/kcp-ipam/ipam/config"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -103,27 +104,17 @@ func staysAsItIs(t *testing.T, platform *framework.Platform) {
 func withClaimField(t *testing.T, field string) (fs.FS, []byte) {
 	t.Helper()
 	folder, export := fstest.MapFS{}, config.APIExport()
-	files, err := fs.Glob(config.Schemas(), "*.yaml")
-	if err != nil {
-		t.Fatalf("fs.Glob: %v", err)
-	}
+	files := must.Get(fs.Glob(config.Schemas(), "*.yaml"))(t)
 	for _, file := range files {
-		data, err := fs.ReadFile(config.Schemas(), file)
-		if err != nil {
-			t.Fatalf("fs.ReadFile: %v", err)
-		}
+		data := must.Get(fs.ReadFile(config.Schemas(), file))(t)
 		schema := &apisv1alpha1.APIResourceSchema{}
-		if err := yaml.UnmarshalStrict(data, schema); err != nil {
-			t.Fatalf("yaml.UnmarshalStrict: %v", err)
-		}
+		must.Do(t, yaml.UnmarshalStrict(data, schema))
 		if schema.Spec.Names.Plural == "ipclaims" {
 			former := schema.Name
 			schema.Name = "v0.ipclaims." + ipamv1alpha1.GroupName
 			addSpecField(t, &schema.Spec.Versions[0], field)
 			export = bytes.ReplaceAll(export, []byte(former), []byte(schema.Name))
-			if data, err = yaml.Marshal(schema); err != nil {
-				t.Fatalf("yaml.Marshal: %v", err)
-			}
+			data = must.Get(yaml.Marshal(schema))(t)
 		}
 		folder[file] = &fstest.MapFile{Data: data}
 	}
@@ -132,15 +123,10 @@ func withClaimField(t *testing.T, field string) (fs.FS, []byte) {
 
 func addSpecField(t *testing.T, version *apisv1alpha1.APIResourceVersion, field string) {
 	t.Helper()
-	schema, err := version.GetSchema()
-	if err != nil {
-		t.Fatalf("GetSchema: %v", err)
-	}
+	schema := must.Get(version.GetSchema())(t)
 	spec := schema.Properties["spec"]
 	spec.Properties[field] = apiextensionsv1.JSONSchemaProps{Type: "string"}
-	if err := version.SetSchema(schema); err != nil {
-		t.Fatalf("SetSchema: %v", err)
-	}
+	must.Do(t, version.SetSchema(schema))
 }
 
 // versions lists what a bootstrap applies with the version of each.
@@ -157,9 +143,7 @@ func versions(t *testing.T, c client.Client) []string {
 		&cachev1alpha1.CachedResourceList{},
 		&apisv1alpha2.APIExportList{},
 	} {
-		if err := c.List(t.Context(), list); err != nil {
-			t.Fatalf("List: %v", err)
-		}
+		must.Do(t, c.List(t.Context(), list))
 		err := meta.EachListItem(list, func(item runtime.Object) error {
 			object := item.(client.Object)
 			found = append(found, fmt.Sprintf("%T %s %d %s", object, object.GetName(), object.GetGeneration(), object.GetUID()))

@@ -28,8 +28,7 @@ func TestClaim_OfTwoTenants(t *testing.T) {
 	blocks := map[netip.Prefix]string{}
 	for _, tenant := range []*framework.Tenant{platform.Tenant(t), platform.Tenant(t)} {
 		claim := gen.Claim("web", gen.OfClass(name))
-		framework.Create(t, tenant, claim)
-		framework.WaitBound(t, tenant, claim)
+		framework.Bind(t, tenant, claim)
 		block := blockOf(t, claim)
 		disjointIn(t, cidr, block)
 		blocks[block] = tenant.Path
@@ -69,8 +68,7 @@ func TestClaim_ForOneAddress(t *testing.T) {
 	tenant := platform.Tenant(t)
 	owner := ipamv1alpha1.OwnerRef{APIGroup: "apps", Kind: "Deployment", Namespace: "default", Name: "web", UID: "1"}
 	claim := gen.Claim("web", gen.OfClass(name), gen.Length(128), gen.Reclaim(ipamv1alpha1.ReclaimRetain), gen.OwnedBy(owner))
-	framework.Create(t, tenant, claim)
-	framework.WaitBound(t, tenant, claim)
+	framework.Bind(t, tenant, claim)
 
 	if claim.Status.AllocatedCIDR != "2001:db8:1::/128" || claim.Status.Address != "2001:db8:1::" {
 		t.Errorf("allocatedCIDR %s, address %s; want 2001:db8:1::/128 and 2001:db8:1::", claim.Status.AllocatedCIDR, claim.Status.Address)
@@ -96,8 +94,7 @@ func TestClaim_FromOwnPool(t *testing.T) {
 	offer(t, platform, name, platform.CIDR(t))
 	tenant := platform.Tenant(t)
 	own := gen.Pool("own", gen.CIDR("192.168.0.0/24"), gen.Backs(name))
-	framework.Create(t, tenant, own)
-	framework.WaitAllocated(t, tenant, own, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, tenant, own)
 	serves(t, tenant, gen.FromPool(own.Name))
 
 	byClass := gen.Claim("by-class", gen.OfClass(name), gen.Length(26))
@@ -124,8 +121,7 @@ func TestClaim_OnPlatform(t *testing.T) {
 	admin := framework.Admin(t, platform.Path)
 
 	claim := gen.Claim(name, gen.OfClass(name), gen.Length(24))
-	framework.Create(t, admin, claim)
-	framework.WaitBound(t, admin, claim)
+	framework.Bind(t, admin, claim)
 	disjointIn(t, cidr, blockOf(t, claim))
 	waitHeld(t, platform, pool, size(blockOf(t, claim)))
 	framework.Delete(t, admin, claim)

@@ -37,8 +37,7 @@ func TestDefaultClass(t *testing.T) {
 
 	favoured, theirs, missing := platform.Tenant(t), gen.Claim("theirs"), gen.Claim("missing")
 	offer(t, platform, "others", "10.3.0.0/16", gen.DefaultLength(28), gen.Default(), gen.Consumers{ipamv1alpha1.Consumer(favoured.Path)})
-	framework.Create(t, favoured, theirs)
-	framework.WaitBound(t, favoured, theirs)
+	framework.Bind(t, favoured, theirs)
 	framework.Create(t, tenant, missing)
 	framework.WaitAllocated(t, tenant, missing, ipamv1alpha1.ReasonNoDefaultClass)
 	if diff := cmp.Diff(plain(waits), plain(missing)); diff != "" {

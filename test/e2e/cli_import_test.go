@@ -12,15 +12,14 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // planFile is a file of that name with some text.
 func planFile(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatalf("os.WriteFile: %v", err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -29,9 +28,7 @@ func (s scene) versions() string {
 	s.Helper()
 	pools, claims := &ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}
 	for _, list := range []client.ObjectList{pools, claims} {
-		if err := s.tenant.List(s.Context(), list); err != nil {
-			s.Fatal(err)
-		}
+		must.Do(s, s.tenant.List(s.Context(), list))
 	}
 	text := ""
 	for _, pool := range pools.Items {

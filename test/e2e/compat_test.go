@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"strings"
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,115 +15,16 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Manifests as they were written before there were classes: claims that name a pool, or
-// select one by labels, with their family and length.
-const olderPools = `
-apiVersion: ipam.miloapis.com/v1alpha1
-kind: IPPool
-metadata:
-  name: nodes
-  labels:
-    selection: nodes
-spec:
-  cidr: 10.142.0.0/20
-  ipFamily: IPv4
-  visibility: consumer
-  allocation:
-    minPrefixLength: 24
-    maxPrefixLength: 28
-    strategy: FirstFit
----
-apiVersion: ipam.miloapis.com/v1alpha1
-kind: IPPool
-metadata:
-  name: hosts
-  labels:
-    selection: hosts
-    zone: north
-spec:
-  cidr: 2001:db8::/126
-  ipFamily: IPv6
-  visibility: consumer
-  allocation:
-    minPrefixLength: 128
-    maxPrefixLength: 128
-    strategy: BestFit
----
-apiVersion: ipam.miloapis.com/v1alpha1
-kind: IPPool
-metadata:
-  name: rack
-spec:
-  parentPoolRef:
-    name: nodes
-  prefixLength: 24
-  visibility: consumer
-  allocation:
-    strategy: FirstFit
-`
-
-const olderClaims = `
-apiVersion: ipam.miloapis.com/v1alpha1
-kind: IPClaim
-metadata:
-  name: by-name
-  namespace: default
-spec:
-  ipFamily: IPv4
-  prefixLength: 26
-  poolRef:
-    name: nodes
-  reclaimPolicy: Delete
----
-apiVersion: ipam.miloapis.com/v1alpha1
-kind: IPClaim
-metadata:
-  name: by-label
-  namespace: default
-spec:
-  ipFamily: IPv4
-  prefixLength: 24
-  poolSelector:
-    matchLabels:
-      selection: nodes
----
-apiVersion: ipam.miloapis.com/v1alpha1
-kind: IPClaim
-metadata:
-  name: by-expression
-  namespace: default
-spec:
-  ipFamily: IPv6
-  prefixLength: 128
-  poolSelector:
-    matchLabels:
-      selection: hosts
-    matchExpressions:
-    - key: zone
-      operator: In
-      values: [north]
----
-apiVersion: ipam.miloapis.com/v1alpha1
-kind: IPClaim
-metadata:
-  name: of-child
-  namespace: default
-spec:
-  ipFamily: IPv4
-  prefixLength: 32
-  poolRef:
-    name: rack
-`
-
-// The older manifests work as they stand: every field is known, none is changed, and each
-// claim is bound from the pool it means.
+// Manifests as they were written before there were classes name a pool, or select one by labels. They work as they stand:
+// every field is known, none is changed, and each claim is bound from the pool it means.
 func TestCompat_OlderManifests(t *testing.T) {
 	t.Parallel()
 	tenant := framework.SharedPlatform(t).Tenant(t)
 	strict := client.WithFieldValidation(tenant, metav1.FieldValidationStrict)
-	pools, claims := manifests(t, olderPools), manifests(t, olderClaims)
+	pools, claims := manifests(t, "testdata/older/pools.yaml"), manifests(t, "testdata/older/claims.yaml")
 	for _, manifest := range append(pools, claims...) {
 		written := manifest.DeepCopy()
 		framework.Create(t, strict, manifest)
@@ -157,11 +58,11 @@ func TestCompat_OlderManifests(t *testing.T) {
 	}
 }
 
-// manifests reads YAML documents.
-func manifests(t *testing.T, text string) []*unstructured.Unstructured {
+// manifests reads the YAML documents of a file.
+func manifests(t *testing.T, file string) []*unstructured.Unstructured {
 	t.Helper()
 	var objects []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(strings.TrimSpace(text))), 4096)
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(must.Get(os.ReadFile(file))(t)), 4096)
 	for {
 		object := &unstructured.Unstructured{}
 		err := decoder.Decode(object)

@@ -47,8 +47,7 @@ func TestConsumer_AbandonedClaimIsDeleted(t *testing.T) {
 		claims[consumer] = gen.Claim(consumer, gen.OfClass(name), gen.Length(28), gen.OwnedBy(ipamv1alpha1.OwnerRef{
 			Kind: "ConfigMap", Namespace: "default", Name: consumer, UID: config.UID,
 		}))
-		framework.Create(t, tenant, claims[consumer])
-		framework.WaitBound(t, tenant, claims[consumer])
+		framework.Bind(t, tenant, claims[consumer])
 	}
 	gone := &corev1.ConfigMap{}
 	gone.Namespace, gone.Name = "default", "goes"
@@ -56,8 +55,7 @@ func TestConsumer_AbandonedClaimIsDeleted(t *testing.T) {
 
 	neighbour := platform.Tenant(t)
 	theirs := gen.Claim("theirs", gen.OfClass(name), gen.Length(28))
-	framework.Create(t, neighbour, theirs)
-	framework.WaitBound(t, neighbour, theirs)
+	framework.Bind(t, neighbour, theirs)
 	forged := gen.Claim("forged", gen.OfClass(name), gen.Length(28), gen.OwnedBy(ipamv1alpha1.OwnerRef{
 		APIGroup: ipamv1alpha1.GroupName, Kind: "IPClaim", Namespace: "default", Name: theirs.Name, UID: theirs.UID,
 	}))

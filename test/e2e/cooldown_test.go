@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,8 +20,7 @@ func TestCooldown(t *testing.T) {
 	s := newScene(t)
 	s.class(gen.Cooldown("8s"))
 	pool := gen.Pool(s.name, gen.CIDR(part(s.cidr, 28)), gen.Backs(s.name), gen.Visible(ipamv1alpha1.VisibilityPlatform), gen.Cooldown("1s"))
-	framework.Create(t, s.platform, pool)
-	framework.WaitAllocated(t, s.platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, s.platform, pool)
 	first := s.holds("first", gen.Length(28))
 
 	begun := time.Now()
@@ -32,40 +30,12 @@ func TestCooldown(t *testing.T) {
 		t.Errorf("the block is free at %s, want not before %s", free, begun.Add(8*time.Second))
 	}
 	second := gen.Claim("second", gen.OfClass(s.name), gen.Length(28))
-	framework.Create(t, s.tenant, second)
-	framework.WaitBound(t, s.tenant, second)
+	framework.Bind(t, s.tenant, second)
 	wantNotBefore(t, second, free)
 	if blockOf(t, second) != blockOf(t, first) {
 		t.Errorf("the claim that waited has %s, want %s", blockOf(t, second), blockOf(t, first))
 	}
 	waitNotCooling(t, s.platform, pool)
-}
-
-// Refusals say until when.
-func TestCooldown_Refusals(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	own := s.ownPool(gen.CIDR("10.0.0.0/28"), gen.Cooldown("1h"))
-	first := gen.Claim("first", gen.FromPool("own"), gen.Length(28))
-	framework.Create(t, s.tenant, first)
-	framework.WaitBound(t, s.tenant, first)
-	framework.Delete(t, s.tenant, first)
-	free := waitCooling(t, s.tenant, own).Truncate(time.Hour).UTC().Format("2006-01-02T15:")
-	for _, tt := range []struct {
-		claim  *ipamv1alpha1.IPClaim
-		reason ipamv1alpha1.Reason
-		says   string
-	}{
-		{gen.Claim("other", gen.FromPool("own"), gen.Length(28)), ipamv1alpha1.ReasonPoolExhausted, "the next cooling block is free at " + free},
-		{gen.Claim("exact", gen.FromPool("own"), gen.Address("10.0.0.5")), ipamv1alpha1.ReasonAddressInUse, "is given to nobody else until " + free},
-	} {
-		framework.Create(t, s.tenant, tt.claim)
-		framework.WaitAllocated(t, s.tenant, tt.claim, tt.reason)
-		said := meta.FindStatusCondition(tt.claim.Status.Conditions, ipamv1alpha1.ConditionAllocated).Message
-		if !strings.Contains(said, tt.says) {
-			t.Errorf("claim %s is refused with %q, want it to say %q", tt.claim.Name, said, tt.says)
-		}
-	}
 }
 
 // A claim of the former holder's name gets the block back, and its CREATE says so. One of
@@ -75,8 +45,7 @@ func TestCooldown_SameName(t *testing.T) {
 	s := newScene(t)
 	s.class(gen.Cooldown("1h"))
 	small := gen.Pool(s.name+"-a", gen.CIDR(part(s.cidr, 27)), gen.Backs(s.name), gen.Visible(ipamv1alpha1.VisibilityPlatform))
-	framework.Create(t, s.platform, small)
-	framework.WaitAllocated(t, s.platform, small, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, s.platform, small)
 	first := s.holds("web", gen.Length(28))
 	framework.Delete(t, s.tenant, first)
 	waitCooling(t, s.platform, small)
@@ -84,8 +53,7 @@ func TestCooldown_SameName(t *testing.T) {
 
 	stranger := s.platform.Tenant(t)
 	theirs := gen.Claim("web", gen.OfClass(s.name), gen.Length(28))
-	framework.Create(t, stranger, theirs)
-	framework.WaitBound(t, stranger, theirs)
+	framework.Bind(t, stranger, theirs)
 	if blockOf(t, theirs) == blockOf(t, first) {
 		t.Errorf("the claim of another workspace has %s, which cools", blockOf(t, theirs))
 	}

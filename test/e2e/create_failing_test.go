@@ -105,8 +105,7 @@ func TestCreate_FailingByQuota(t *testing.T) {
 	holdsAtMost(t, s.platform, pool, 1+mostReservations+16)
 	neighbour := s.platform.Tenant(t)
 	theirs := gen.Claim("theirs", gen.OfClass(s.name), gen.Length(24))
-	framework.Create(t, neighbour, theirs)
-	framework.WaitBound(t, neighbour, theirs)
+	framework.Bind(t, neighbour, theirs)
 	if err := s.tenant.Delete(t.Context(), quota); !apierrors.IsForbidden(err) {
 		t.Errorf("a user deletes the quota: %v; want Forbidden", err)
 	}

@@ -11,6 +11,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The webhook is called before the server checks a name. A claim of a name that no object may have
@@ -39,9 +40,7 @@ func TestCreate_FailingByName(t *testing.T) {
 		}
 		// The pool has room for one block.
 		claim := gen.Claim("web", gen.OfClass(s.name), gen.Length(28))
-		if err := s.tenant.Create(t.Context(), claim, client.DryRunAll); err != nil {
-			t.Fatalf("Create: %v", err)
-		}
+		must.Do(t, s.tenant.Create(t.Context(), claim, client.DryRunAll))
 		if claim.Status.Phase == ipamv1alpha1.ClaimPending {
 			t.Fatalf("%s took the block of the pool: a claim would be answered with %+v", what, claim.Status.Conditions)
 		}

@@ -170,9 +170,10 @@ func TestCreate_Refused(t *testing.T) {
 	pool := s.pool(part(s.cidr, 26))
 	held := s.holds("held", gen.Length(28))
 	neighbour, half := s.platform.Tenant(t), gen.Claim("half", gen.OfClass(s.name), gen.Length(27))
-	framework.Create(t, neighbour, half)
-	framework.WaitBound(t, neighbour, half)
+	framework.Bind(t, neighbour, half)
 	s.ownPool(gen.CIDR("192.0.2.0/24"), gen.Reserves(1, 0, 32))
+	scoped := s.name + "-scoped"
+	offer(t, s.platform, scoped, s.platform.CIDR(t), gen.UniqueWithin("network", "location"), gen.DefaultLength(32))
 	refuse, wait := gen.Unmet(ipamv1alpha1.UnmetRefuse), gen.Unmet(ipamv1alpha1.UnmetWait)
 	for _, row := range []struct {
 		claim  *ipamv1alpha1.IPClaim
@@ -186,6 +187,7 @@ func TestCreate_Refused(t *testing.T) {
 		{gen.Claim("reserved", gen.FromPool("own"), gen.Address("192.0.2.0"), refuse), http.StatusUnprocessableEntity, ipamv1alpha1.ReasonAddressReserved, ""},
 		{gen.Claim("classless", gen.OfClass("none"), refuse), http.StatusUnprocessableEntity, ipamv1alpha1.ReasonClassNotFound, ""},
 		{gen.Claim("poolless", gen.FromPool("none"), gen.Length(28), refuse), http.StatusUnprocessableEntity, ipamv1alpha1.ReasonPoolNotFound, ""},
+		{gen.Claim("roleless", gen.OfClass(scoped), refuse), http.StatusUnprocessableEntity, ipamv1alpha1.ReasonScopeRolesMissing, ""},
 	} {
 		t.Run(row.claim.Name, func(t *testing.T) {
 			framework.Eventually(t, "the refusal", func(ctx context.Context) error {
@@ -194,6 +196,10 @@ func TestCreate_Refused(t *testing.T) {
 					framework.Delete(t, s.tenant, row.claim.DeepCopy())
 					return errors.New("the claim was stored: nobody has answered in time")
 				}
+				if causes := statusOf(err).Details; row.reason == ipamv1alpha1.ReasonScopeRolesMissing && (causes == nil || !slices.ContainsFunc(causes.Causes,
+					func(c metav1.StatusCause) bool { return c.Field == "spec.scope.location" })) {
+					return fmt.Errorf("no cause names the field of the role location: %w", err)
+				}
 				return refusedWith(err, row.code, row.reason, row.cause)
 			})
 			if err := s.tenant.Get(t.Context(), client.ObjectKeyFromObject(row.claim), row.claim.DeepCopy()); !apierrors.IsNotFound(err) {
@@ -201,25 +207,37 @@ func TestCreate_Refused(t *testing.T) {
 			}
 		})
 	}
+	nowhere := gen.Claim("nowhere", gen.Namespace("missing"), gen.OfClass("none"), refuse)
+	err := s.tenant.Create(t.Context(), nowhere)
+	if details := statusOf(err).Details; !apierrors.IsNotFound(err) || details == nil || details.Kind != "namespaces" || details.Name != "missing" {
+		t.Errorf("a claim that is refused, in a namespace that is missing: %v (%+v); want the 404 of the namespace", err, details)
+	}
 	patient := gen.Claim("patient", gen.OfClass(s.name), gen.Length(27), wait)
 	framework.Create(t, s.tenant, patient)
 	framework.WaitAllocated(t, s.tenant, patient, ipamv1alpha1.ReasonPoolExhausted)
 	waitHeld(t, s.platform, pool, size(blockOf(t, held), blockOf(t, half)))
 }
 
+// statusOf returns the status of an error of a server.
+func statusOf(err error) metav1.Status {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		return status.ErrStatus
+	}
+	return metav1.Status{}
+}
+
 // refusedWith returns an error unless a CREATE has failed with this code and reason, and without
 // a time after which clients would try again by themselves.
 func refusedWith(err error, code int32, reason ipamv1alpha1.Reason, beside metav1.CauseType) error {
-	status, ok := err.(apierrors.APIStatus)
-	if !ok || status.Status().Details == nil {
+	details := statusOf(err).Details
+	if details == nil {
 		return fmt.Errorf("it is %T, without details: %w", err, err)
 	}
-	details := status.Status().Details
 	has := func(cause metav1.CauseType) bool {
 		return slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool { return c.Type == cause })
 	}
-	if status.Status().Code != code || !has(metav1.CauseType(reason)) || beside != "" && !has(beside) || details.RetryAfterSeconds != 0 {
-		return fmt.Errorf("want code %d and cause %s; it is %+v", code, reason, status.Status())
+	if statusOf(err).Code != code || !has(metav1.CauseType(reason)) || beside != "" && !has(beside) || details.RetryAfterSeconds != 0 {
+		return fmt.Errorf("want code %d and cause %s; it is %+v", code, reason, statusOf(err))
 	}
 	return nil
 }

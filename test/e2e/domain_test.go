@@ -15,8 +15,7 @@ func TestDomain_JoinAndLeave(t *testing.T) {
 	t.Parallel()
 	tenant := framework.SharedPlatform(t).Tenant(t)
 	older, newer := gen.Pool("older", gen.CIDR("10.0.0.0/24")), gen.Pool("newer", gen.CIDR("10.0.0.0/24"), gen.Domain("d"))
-	framework.Create(t, tenant, older)
-	framework.WaitAllocated(t, tenant, older, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, tenant, older)
 	framework.Create(t, tenant, newer)
 	framework.WaitAllocated(t, tenant, newer, ipamv1alpha1.ReasonOverlap)
 
@@ -26,8 +25,7 @@ func TestDomain_JoinAndLeave(t *testing.T) {
 	framework.Update(t, tenant, older, joins("d"))
 	framework.WaitAllocated(t, tenant, newer, ipamv1alpha1.ReasonAllocationSucceeded)
 	first, second := gen.Claim("first", gen.FromPool("older"), gen.Length(25)), gen.Claim("second", gen.FromPool("newer"), gen.Length(25))
-	framework.Create(t, tenant, first, second)
-	framework.WaitBound(t, tenant, first, second)
+	framework.Bind(t, tenant, first, second)
 	disjointIn(t, "10.0.0.0/24", blockOf(t, first), blockOf(t, second))
 
 	for _, domain := range []string{"", "e"} {

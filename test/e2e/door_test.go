@@ -58,8 +58,7 @@ func TestDoor_PlatformOnly(t *testing.T) {
 		isRefused(t, c.Create(t.Context(), sliced), "spec.slices is not allowed outside the platform workspace", "%s makes slices", who)
 	}
 	own := gen.Pool("own")
-	framework.Create(t, tenant, own)
-	framework.WaitAllocated(t, tenant, own, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, tenant, own)
 	own.Spec.Visibility = ipamv1alpha1.VisibilityPlatform
 	isRefused(t, tenant.Update(t.Context(), own), `Unsupported value: "platform"`, "a user makes a pool the platform's")
 
@@ -116,8 +115,7 @@ func TestDoor_PoolInUse(t *testing.T) {
 	own := gen.Pool("own")
 	framework.Create(t, tenant, own)
 	byClass, byPool := gen.Claim("by-class", gen.OfClass(name), gen.Length(28)), gen.Claim("by-pool", gen.FromPool("own"), gen.Length(28))
-	framework.Create(t, tenant, byClass, byPool)
-	framework.WaitBound(t, tenant, byClass, byPool)
+	framework.Bind(t, tenant, byClass, byPool)
 
 	for _, row := range []struct {
 		c     client.Client

@@ -55,29 +55,6 @@ func TestLong_EngageAfterAFailure(t *testing.T) {
 	}
 }
 
-// What fails while workspaces are engaged heals, too.
-func TestLong_EngageFailsMeanwhile(t *testing.T) {
-	t.Parallel()
-	link, platform := framework.NewPlatform(t).Link(t, "linked", sweeping...)
-	platform.StartController(t)
-	class, cidr := framework.Name(t), platform.CIDR(t)
-	offer(t, platform, class, cidr)
-	tenant := platform.Tenant(t)
-	claims := bindSome(t, tenant, class, "before", 1)
-	for _, resource := range []string{"apibindings", "ipclaims", "ipallocations", "ippools"} {
-		link.Fail(lists(resource))
-		link.WaitFailed(t, 2)
-		meanwhile := gen.Claim("beside-"+resource, gen.OfClass(class), gen.Length(28))
-		framework.Create(t, tenant, meanwhile)
-		link.Restore()
-		framework.WaitBound(t, tenant, meanwhile)
-		claims = append(claims, meanwhile)
-	}
-	framework.WaitBound(t, tenant, claims...)
-	disjointIn(t, cidr, blocksOf(t, claims...)...)
-	waitEngaged(t, platform, 1)
-}
-
 // discovery reports whether a request asks an endpoint what it serves.
 func discovery(r *http.Request) bool {
 	_, path, ok := strings.Cut(r.URL.Path, "/clusters/")

@@ -12,43 +12,8 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
-
-// What is reserved or excluded is not handed out, asked for or not, and counts as
-// allocated, once. It does not hold the pool.
-func TestExclusions(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	// Of the 16 addresses, 0 to 3 and 14 to 15 are reserved, 2 to 7 are excluded.
-	pool := s.ownPool(gen.CIDR("10.0.0.0/28"), gen.Reserves(2, 1, 31), gen.Excludes("10.0.0.2/31", "10.0.0.4/30"))
-	waitHeld(t, s.tenant, pool, big.NewInt(10))
-	if pool.Status.LargestFreePrefix == nil || *pool.Status.LargestFreePrefix != 30 {
-		t.Errorf("the largest free prefix is %v; want 30", pool.Status.LargestFreePrefix)
-	}
-	for address, says := range map[string]string{
-		"10.0.0.0": `pool "own" reserves 10.0.0.0/29`, "10.0.0.5": `pool "own" excludes 10.0.0.4/30`, "10.0.0.15": "10.0.0.14/31",
-		"10.0.0.12/30": "10.0.0.14/31", "10.0.0.0/28": "10.0.0.2/31",
-	} {
-		claim := gen.Claim("exact-"+strings.NewReplacer(".", "-", "/", "-").Replace(address), gen.FromPool("own"), gen.Address(address))
-		framework.Create(t, s.tenant, claim)
-		framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonAddressReserved)
-		showsRefusal(t, claim, says, true)
-	}
-	first, second := gen.Claim("first", gen.FromPool("own"), gen.Length(30)), gen.Claim("second", gen.FromPool("own"), gen.Length(31))
-	framework.Create(t, s.tenant, first)
-	framework.WaitBound(t, s.tenant, first)
-	framework.Create(t, s.tenant, second)
-	framework.WaitBound(t, s.tenant, second)
-	if one, two := first.Status.AllocatedCIDR, second.Status.AllocatedCIDR; one != "10.0.0.8/30" || two != "10.0.0.12/31" {
-		t.Errorf("the claims got %s and %s; want 10.0.0.8/30 and 10.0.0.12/31", one, two)
-	}
-	waitHeld(t, s.tenant, pool, big.NewInt(16))
-	if pool.Status.Phase != ipamv1alpha1.PoolExhausted {
-		t.Errorf("the phase of a full pool is %s", pool.Status.Phase)
-	}
-	framework.Delete(t, s.tenant, first, second)
-	deleteUnused(t, s.tenant, pool)
-}
 
 // An exclusion that comes later takes nothing away: the pool says what lies in it, and
 // hands that out no more once it is released. Taking the exclusion back serves who waits.
@@ -57,8 +22,7 @@ func TestExclusions_Later(t *testing.T) {
 	s := newScene(t)
 	pool := s.ownPool(gen.CIDR("10.0.0.0/27"))
 	holder := gen.Claim("holder", gen.FromPool("own"), gen.Address("10.0.0.0/29"))
-	framework.Create(t, s.tenant, holder)
-	framework.WaitBound(t, s.tenant, holder)
+	framework.Bind(t, s.tenant, holder)
 
 	s.excludes(pool, `["10.0.0.0/28"]`)
 	waitHeld(t, s.tenant, pool, big.NewInt(16))
@@ -73,8 +37,7 @@ func TestExclusions_Later(t *testing.T) {
 	s.poolSays(pool, "")
 	waitHeld(t, s.tenant, pool, big.NewInt(16))
 	next := gen.Claim("next", gen.FromPool("own"), gen.Length(29))
-	framework.Create(t, s.tenant, next)
-	framework.WaitBound(t, s.tenant, next)
+	framework.Bind(t, s.tenant, next)
 	disjointIn(t, "10.0.0.16/28", blockOf(t, next))
 
 	framework.Delete(t, s.tenant, next)
@@ -106,40 +69,42 @@ func TestExclusions_Gateway(t *testing.T) {
 	if err := s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"gateway": "10.0.1.1"}}`)); err == nil || !strings.Contains(err.Error(), "spec.gateway must be an address of the network of the pool") {
 		t.Errorf("a gateway outside of the pool: %v; want it refused", err)
 	}
-	if err := s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"gateway": "10.0.0.6"}}`)); err != nil {
-		t.Fatalf("Patch: %v", err)
-	}
+	must.Do(t, s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"gateway": "10.0.0.6"}}`)))
 	framework.WaitBound(t, s.tenant, waits)
 	waitHeld(t, s.tenant, pool, big.NewInt(4))
 }
 
-// A pool that has nothing left is exhausted, not broken, and its child is carved around
-// what is excluded.
-func TestExclusions_OfAllAndAroundChildren(t *testing.T) {
+// An address that its pool withholds is never handed out: CREATE says so, and so does the
+// reconcile of a claim that waits while the pool withholds it. The claims bind when the pool
+// gives the address up.
+func TestExact_Reserved(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	all := gen.Pool("all", gen.CIDR("10.1.0.0/24"), gen.Excludes("10.1.0.0/25", "10.1.0.128/25"))
-	some := gen.Pool("some", gen.CIDR("10.2.0.0/24"), gen.Reserves(1, 0, 32))
-	child := gen.Pool("child", gen.ChildOf("some", 25), gen.Reserves(1, 1, 32))
-	framework.Create(t, s.tenant, all, some, child)
-	waitHeld(t, s.tenant, all, big.NewInt(256))
-	if all.Status.Phase != ipamv1alpha1.PoolExhausted || !meta.IsStatusConditionTrue(all.Status.Conditions, ipamv1alpha1.ConditionReady) {
-		t.Errorf("the status of a pool that is all excluded is %+v", all.Status)
+	pool := s.ownPool(gen.CIDR("10.0.0.0/24"), gen.Reserves(2, 0, 32))
+	first := answered(t, s.tenant, gen.Claim("first", gen.FromPool("own"), gen.Address("10.0.0.1")), create)
+	if says := meta.FindStatusCondition(first.Status.Conditions, ipamv1alpha1.ConditionAllocated); says.Reason != string(ipamv1alpha1.ReasonAddressReserved) {
+		t.Fatalf("CREATE is answered with reason %s; want %s", says.Reason, ipamv1alpha1.ReasonAddressReserved)
 	}
-	framework.WaitAllocated(t, s.tenant, child, ipamv1alpha1.ReasonAllocationSucceeded)
-	if got := child.Status.AllocatedCIDR; got != "10.2.0.128/25" {
-		t.Errorf("the child got %s; want 10.2.0.128/25", got)
-	}
-	waitHeld(t, s.tenant, child, big.NewInt(2))
-	waitHeld(t, s.tenant, some, big.NewInt(129))
+	showsRefusal(t, first, `pool "own" reserves 10.0.0.0/31`, true)
+
+	holder := gen.Claim("holder", gen.FromPool("own"), gen.Address("10.0.0.9"))
+	framework.Bind(t, s.tenant, holder)
+	second := gen.Claim("second", gen.FromPool("own"), gen.Address("10.0.0.9"))
+	framework.Create(t, s.tenant, second)
+	framework.WaitAllocated(t, s.tenant, second, ipamv1alpha1.ReasonAddressInUse)
+	s.excludes(pool, `["10.0.0.8/30"]`)
+	framework.WaitAllocated(t, s.tenant, second, ipamv1alpha1.ReasonAddressReserved)
+	showsRefusal(t, second, `pool "own" excludes 10.0.0.8/30`, true)
+	framework.Delete(t, s.tenant, holder)
+
+	must.Do(t, s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"reservations": null, "excludedCIDRs": null}}`)))
+	framework.WaitBound(t, s.tenant, first, second)
 }
 
 // excludes replaces what a pool excludes.
 func (s scene) excludes(pool *ipamv1alpha1.IPPool, cidrs string) {
 	s.Helper()
-	if err := s.tenant.Patch(s.Context(), pool, merge(`{"spec": {"excludedCIDRs": `+cidrs+`}}`)); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.tenant.Patch(s.Context(), pool, merge(`{"spec": {"excludedCIDRs": `+cidrs+`}}`)))
 }
 
 // poolSays waits until a ready pool says this of what it holds; nothing but its CIDR if

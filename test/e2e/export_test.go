@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -113,12 +114,8 @@ func loseExport(t *testing.T, admin client.Client) {
 // bootstrapped makes the platform ready again, and returns the identity of its export.
 func bootstrapped(t *testing.T, platform *framework.Platform, admin client.Client) string {
 	t.Helper()
-	if err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}); err != nil {
-		t.Fatalf("workspaces.Bootstrap: %v", err)
-	}
+	must.Do(t, workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}))
 	export := &apisv1alpha2.APIExport{}
-	if err := admin.Get(t.Context(), client.ObjectKey{Name: workspaces.ExportName}, export); err != nil {
-		t.Fatalf("Get: %v", err)
-	}
+	must.Do(t, admin.Get(t.Context(), client.ObjectKey{Name: workspaces.ExportName}, export))
 	return export.Status.IdentityHash
 }

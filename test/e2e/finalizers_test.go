@@ -12,6 +12,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -98,7 +99,5 @@ func TestFinalizers_OfABinding(t *testing.T) {
 // finalizers changes those of an object.
 func finalizers(t *testing.T, c client.Writer, object client.Object, change string) {
 	t.Helper()
-	if err := c.Patch(t.Context(), object, merge(change)); err != nil {
-		t.Fatalf("Patch: %v", err)
-	}
+	must.Do(t, c.Patch(t.Context(), object, merge(change)))
 }

@@ -20,6 +20,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -68,9 +69,7 @@ func TestForeignExport(t *testing.T) {
 		t.Errorf("the victim's record was written:\nbefore %+v\nafter  %+v", before, now)
 	}
 	now := &ipamv1alpha1.IPClaim{} // kcp labels what an export claims
-	if err := mate.Get(t.Context(), client.ObjectKeyFromObject(mates), now); err != nil {
-		t.Fatalf("Get: %v", err)
-	}
+	must.Do(t, mate.Get(t.Context(), client.ObjectKeyFromObject(mates), now))
 	if diff := cmp.Diff(mates.Status, now.Status); diff != "" {
 		t.Errorf("the status of the mate's claim has changed (-before +after):\n%s", diff)
 	}
@@ -95,13 +94,8 @@ func newSpy(s scene) *spy {
 	s.Helper()
 	binding := &apisv1alpha2.APIBinding{}
 	access := s.tenant.OwnerConfig(s)
-	owner, err := workspaces.NewClient(access)
-	if err != nil {
-		s.Fatal(err)
-	}
-	if err := owner.Get(s.Context(), client.ObjectKey{Name: workspaces.BindingName}, binding); err != nil {
-		s.Fatal(err)
-	}
+	owner := must.Get(workspaces.NewClient(access))(s)
+	must.Do(s, owner.Get(s.Context(), client.ObjectKey{Name: workspaces.BindingName}, binding))
 	p := &spy{scene: s, access: access, client: owner, export: &apisv1alpha2.APIExport{}}
 	p.export.Name = "spy"
 	for _, bound := range binding.Status.BoundResources {
@@ -171,11 +165,7 @@ func (p *spy) at(cluster string) client.Client {
 		access.Host = slice.Status.APIExportEndpoints[0].URL + "/clusters/" + cluster
 		return nil
 	})
-	c, err := workspaces.NewClient(access)
-	if err != nil {
-		p.Fatal(err)
-	}
-	return c
+	return must.Get(workspaces.NewClient(access))(p)
 }
 
 // seesOnly fails the test if a list shows an object of another cluster. A list that is

@@ -14,6 +14,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -56,17 +57,11 @@ type forger struct {
 
 func newForger(t *testing.T, who string, access *rest.Config) forger {
 	t.Helper()
-	c, err := workspaces.NewClient(access)
-	if err != nil {
-		t.Fatalf("workspaces.NewClient: %v", err)
-	}
+	c := must.Get(workspaces.NewClient(access))(t)
 	access = rest.CopyConfig(access)
 	access.QPS = -1
 	access.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	raw, err := rest.UnversionedRESTClientFor(access)
-	if err != nil {
-		t.Fatalf("rest.UnversionedRESTClientFor: %v", err)
-	}
+	raw := must.Get(rest.UnversionedRESTClientFor(access))(t)
 	return forger{T: t, who: who, rest: raw, client: c}
 }
 
@@ -121,9 +116,7 @@ func (f forger) creates(attacks []attack) (stored int) {
 		framework.Delete(f, f.client, claim)
 	}
 	claims := &ipamv1alpha1.IPClaimList{}
-	if err := f.client.List(f.Context(), claims, client.InNamespace("default")); err != nil {
-		f.Fatalf("client.List: %v", err)
-	}
+	must.Do(f, f.client.List(f.Context(), claims, client.InNamespace("default")))
 	for i := range claims.Items {
 		f.isGenuine("any of them", &claims.Items[i])
 	}
@@ -160,9 +153,6 @@ func (f forger) isGenuine(what string, claim *ipamv1alpha1.IPClaim) {
 
 func text(t *testing.T, value any) string {
 	t.Helper()
-	data, err := json.Marshal(value)
-	if err != nil {
-		t.Fatalf("json.Marshal: %v", err)
-	}
+	data := must.Get(json.Marshal(value))(t)
 	return string(data)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -44,10 +45,7 @@ func forgersOf(t *testing.T, tenant *framework.Tenant) []forger {
 	admin := workspaces.At(framework.AdminConfig(t), tenant.Path)
 	namesake(t, tenant, tenant.Owner(t))
 	account := staticConfig(t, tenant)
-	requested, err := workspaces.TokenConfig(t.Context(), admin, time.Hour)
-	if err != nil {
-		t.Fatalf("workspaces.TokenConfig: %v", err)
-	}
+	requested := must.Get(workspaces.TokenConfig(t.Context(), admin, time.Hour))(t)
 	return []forger{
 		newForger(t, "the owner", tenant.OwnerConfig(t)),
 		newForger(t, "kcp's admin", admin),

@@ -23,6 +23,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -42,8 +43,7 @@ func TestGoClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := gen.Pool(name, gen.CIDR(row.cidr))
-			framework.Create(t, tenant, pool)
-			framework.WaitAllocated(t, tenant, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+			framework.Allocate(t, tenant, pool)
 			serves(t, tenant, gen.FromPool(name))
 			row.test(t, tenant, name)
 		})
@@ -53,10 +53,7 @@ func TestGoClient(t *testing.T) {
 // The same request again gets the same block, and another one of that name says what differs.
 func clientAgain(t *testing.T, tenant *framework.Tenant, pool string) {
 	request := func() *ipamv1alpha1.IPClaim { return gen.Claim("web", gen.FromPool(pool), gen.Length(28)) }
-	first, err := ipamclient.Claim(t.Context(), tenant, request())
-	if err != nil {
-		t.Fatalf("Claim: %v", err)
-	}
+	first := must.Get(ipamclient.Claim(t.Context(), tenant, request()))(t)
 	claim := request()
 	again, err := ipamclient.Claim(t.Context(), tenant, claim)
 	if err != nil || again.Prefix != first.Prefix || again.Pool.Name != pool || claim.UID == "" {
@@ -90,10 +87,7 @@ func clientAgain(t *testing.T, tenant *framework.Tenant, pool string) {
 // Release gives back what a claim holds, and may be repeated.
 func clientRelease(t *testing.T, tenant *framework.Tenant, pool string) {
 	request := gen.Claim("whole", gen.FromPool(pool), gen.Length(24))
-	held, err := ipamclient.Claim(t.Context(), tenant, request)
-	if err != nil {
-		t.Fatalf("Claim: %v", err)
-	}
+	held := must.Get(ipamclient.Claim(t.Context(), tenant, request))(t)
 	name := client.ObjectKeyFromObject(request)
 	if freed, ok, err := ipamclient.Release(t.Context(), tenant, name); err != nil || !ok || freed.Prefix != held.Prefix {
 		t.Errorf("Release = %+v, %t, %v; want %s", freed, ok, err, held.Prefix)
@@ -205,9 +199,7 @@ func (s scene) operate() (stop func()) {
 		s.Fatal(err)
 	}
 	operator := &examples.Operator{Client: mgr.GetClient(), Claims: s.tenant.WithWatch, ClassName: s.name}
-	if err := operator.SetUp(mgr); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, operator.SetUp(mgr))
 	ctx, cancel := context.WithCancel(s.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -257,24 +249,13 @@ func TestGoClient_AModuleOfItsOwn(t *testing.T) {
 	s := newScene(t)
 	s.class(gen.DefaultLength(28))
 	s.pool(s.cidr)
-	root, err := local.ModuleRoot()
-	if err != nil {
-		t.Fatalf("ModuleRoot: %v", err)
-	}
+	root := must.Get(local.ModuleRoot())(t)
 	dir := t.TempDir()
 	for _, name := range []string{"ipamclient/examples/claim/main.go", "go.sum"} { // the sums, as a test asks no database for them
-		data, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatalf("os.ReadFile: %v", err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o600); err != nil {
-			t.Fatalf("os.WriteFile: %v", err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join(root, name)))(t)
+		must.Do(t, os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o600))
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs/go-client.md"))
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(root, "docs/go-client.md")))(t)
 	_, made, found := strings.Cut(string(page), "```\ngo mod init")
 	made, _, ends := strings.Cut(made, "KUBECONFIG=")
 	if !found || !ends {

@@ -19,6 +19,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // kcp routes a request before it reads the body, and asks webhooks and policies by the bindings of a later moment. So a
@@ -103,9 +104,7 @@ func TestLong_HeldBackOfADeletedWorkspace(t *testing.T) {
 
 	everywhere := asClient(t, at(l.platform, endpointOf(t, l.platform)+"/clusters/*"))
 	claims, pools := &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPPoolList{}
-	if err := errors.Join(everywhere.List(t.Context(), claims), everywhere.List(t.Context(), pools)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(everywhere.List(t.Context(), claims), everywhere.List(t.Context(), pools)))
 	if !slices.ContainsFunc(claims.Items, func(c ipamv1alpha1.IPClaim) bool { return c.Status.AllocatedCIDR == last.String() }) {
 		t.Error("kcp does not show the claim of the deleted workspace; want the orphan that this test is about")
 	}

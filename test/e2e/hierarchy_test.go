@@ -59,58 +59,6 @@ func TestHierarchy_ThreeLevels(t *testing.T) {
 	deleteUnused(t, tenant, root)
 }
 
-// A child whose parent is full waits and says so, and is carved when room appears,
-// whether a sibling or a claim has left it.
-func TestHierarchy_ParentFull(t *testing.T) {
-	t.Parallel()
-	tenant := framework.SharedPlatform(t).Tenant(t)
-	parent := gen.Pool("parent", gen.CIDR("10.0.0.0/24"))
-	sibling := gen.Pool("sibling", gen.ChildOf("parent", 25))
-	claim := gen.Claim("web", gen.FromPool("parent"), gen.Length(25))
-	framework.Create(t, tenant, parent, sibling)
-	framework.WaitAllocated(t, tenant, parent, ipamv1alpha1.ReasonAllocationSucceeded)
-	framework.WaitAllocated(t, tenant, sibling, ipamv1alpha1.ReasonAllocationSucceeded)
-	framework.Create(t, tenant, claim)
-	framework.WaitBound(t, tenant, claim)
-
-	first := gen.Pool("first", gen.ChildOf("parent", 25))
-	framework.Create(t, tenant, first)
-	framework.WaitAllocated(t, tenant, first, ipamv1alpha1.ReasonPoolExhausted)
-	poolWaits(t, first, `pool "parent"`, false)
-	deleteUnused(t, tenant, sibling)
-	framework.WaitAllocated(t, tenant, first, ipamv1alpha1.ReasonAllocationSucceeded)
-	if got := spaceOf(t, first); got != spaceOf(t, sibling) {
-		t.Errorf("the child got %s; want %s, which its sibling had", got, spaceOf(t, sibling))
-	}
-
-	second := gen.Pool("second", gen.ChildOf("parent", 25))
-	framework.Create(t, tenant, second)
-	framework.WaitAllocated(t, tenant, second, ipamv1alpha1.ReasonPoolExhausted)
-	framework.Delete(t, tenant, claim)
-	framework.WaitAllocated(t, tenant, second, ipamv1alpha1.ReasonAllocationSucceeded)
-	waitHeld(t, tenant, parent, size(spaceOf(t, parent)))
-	if parent.Status.Phase != ipamv1alpha1.PoolExhausted {
-		t.Errorf("the phase of a pool with nothing available is %s", parent.Status.Phase)
-	}
-}
-
-// A child that its parent's bounds do not allow is stalled, until they are changed.
-func TestHierarchy_ParentBounds(t *testing.T) {
-	t.Parallel()
-	tenant := framework.SharedPlatform(t).Tenant(t)
-	parent := gen.Pool("parent", gen.CIDR("10.0.0.0/16"), gen.Lengths{Min: 20, Max: 24})
-	child := gen.Pool("child", gen.ChildOf("parent", 26))
-	framework.Create(t, tenant, parent, child)
-	framework.WaitAllocated(t, tenant, child, ipamv1alpha1.ReasonPrefixLengthRejected)
-	poolWaits(t, child, "/20 to /24", true)
-
-	framework.WaitAllocated(t, tenant, parent, ipamv1alpha1.ReasonAllocationSucceeded)
-	if err := tenant.Patch(t.Context(), parent, merge(`{"spec": {"allocation": {"maxPrefixLength": 26}}}`)); err != nil {
-		t.Fatalf("Patch: %v", err)
-	}
-	framework.WaitAllocated(t, tenant, child, ipamv1alpha1.ReasonAllocationSucceeded)
-}
-
 // A parent may be another workspace's, once that workspace shares it. Its owner learns that a
 // block is held, and not by whom.
 func TestHierarchy_ParentElsewhere(t *testing.T) {
@@ -125,8 +73,7 @@ func TestHierarchy_ParentElsewhere(t *testing.T) {
 	before := child.DeepCopy()
 
 	parent := gen.Pool("lent", gen.CIDR("10.0.0.0/16"), gen.Visible(ipamv1alpha1.VisibilityShared))
-	framework.Create(t, owner, parent)
-	framework.WaitAllocated(t, owner, parent, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, owner, parent)
 	if framework.WaitAllocated(t, guest, child, ipamv1alpha1.ReasonPoolNotFound); child.ResourceVersion != before.ResourceVersion {
 		t.Errorf("the child shows that there is a pool which it may not use:\nbefore %+v\nafter  %+v", before.Status, child.Status)
 	}
@@ -151,8 +98,7 @@ func TestHierarchy_DeletionIsHeld(t *testing.T) {
 	s.class()
 	pool := s.ownPool(gen.CIDR("10.0.0.0/24"), gen.Backs(s.name))
 	claim, child := s.holds("web", gen.Length(28)), gen.Pool("child", gen.ChildOf("own", 26))
-	framework.Create(t, s.tenant, child)
-	framework.WaitAllocated(t, s.tenant, child, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, s.tenant, child)
 	framework.Delete(t, framework.System(t, s.tenant.Path), gen.Pool("own", gen.UID(pool.UID)))
 
 	late, byClass := gen.Claim("late", gen.FromPool("own"), gen.Length(28)), gen.Claim("by-class", gen.OfClass(s.name), gen.Length(28))

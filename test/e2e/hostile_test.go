@@ -16,6 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -29,8 +30,7 @@ func TestHostile_ForgedPath(t *testing.T) {
 	s.class()
 	pool := platformPool(s.name, s.cidr, s.name)
 	pool.Spec.Consumers = []ipamv1alpha1.Consumer{ipamv1alpha1.Consumer(victim.Path)}
-	framework.Create(t, s.platform, pool)
-	framework.WaitAllocated(t, s.platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, s.platform, pool)
 
 	showPath(t, owner, victim.Path)
 	var probe *ipamv1alpha1.IPClaim
@@ -72,9 +72,7 @@ func showPath(t *testing.T, owner client.Client, path string) {
 	annotate := merge(fmt.Sprintf(`{"metadata": {"annotations": {"kcp.io/path": %q}}}`, path))
 	cluster, binding := &corev1alpha1.LogicalCluster{}, &apisv1alpha2.APIBinding{}
 	cluster.Name, binding.Name = "cluster", workspaces.BindingName
-	if err := owner.Patch(t.Context(), cluster, annotate); err != nil {
-		t.Fatalf("Patch: %v", err)
-	}
+	must.Do(t, owner.Patch(t.Context(), cluster, annotate))
 	framework.Eventually(t, "the binding to show "+path, func(ctx context.Context) error {
 		if err := owner.Patch(ctx, binding, annotate); err != nil {
 			return err
@@ -123,9 +121,7 @@ func TestHostile_Objects(t *testing.T) {
 
 	for i, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
 		claim := s.holds(fmt.Sprint("held-", i), gen.Length(28))
-		if err := s.tenant.Delete(t.Context(), claim, client.PropagationPolicy(policy)); err != nil {
-			t.Fatalf("Delete: %v", err)
-		}
+		must.Do(t, s.tenant.Delete(t.Context(), claim, client.PropagationPolicy(policy)))
 		framework.WaitGone(t, s.tenant, claim)
 	}
 	waitHeld(t, s.platform, gen.Pool(s.name), size(blockOf(t, giant)))
@@ -141,8 +137,7 @@ func TestHostile_ForgedOwner(t *testing.T) {
 	pool := s.pool(s.cidr)
 	victim := s.platform.Tenant(t)
 	theirs := gen.Claim("web", gen.OfClass(s.name), gen.Length(28))
-	framework.Create(t, victim, theirs)
-	framework.WaitBound(t, victim, theirs)
+	framework.Bind(t, victim, theirs)
 	record := recordOf(t, victim, theirs)
 
 	group := ipamv1alpha1.GroupName
@@ -180,9 +175,7 @@ func TestHostile_ForgedOwner(t *testing.T) {
 		t.Errorf("the other's record was written:\nbefore %+v\nafter  %+v", record, now)
 	}
 
-	if err := victim.Delete(t.Context(), theirs, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
-		t.Fatalf("Delete: %v", err)
-	}
+	must.Do(t, victim.Delete(t.Context(), theirs, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	framework.WaitGone(t, victim, theirs)
 	waitHeld(t, s.platform, pool, size(blockOf(t, forged["record"]), blockOf(t, forged["pool"])))
 	for _, name := range []string{"record", "pool"} {

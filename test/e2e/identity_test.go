@@ -15,6 +15,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -161,11 +162,7 @@ func objectOf(t *testing.T, kind, name string) *unstructured.Unstructured {
 // asClient is a client that knows the kinds of kcp and of this API.
 func asClient(t *testing.T, cfg *rest.Config) client.Client {
 	t.Helper()
-	c, err := workspaces.NewClient(cfg)
-	if err != nil {
-		t.Fatalf("workspaces.NewClient: %v", err)
-	}
-	return c
+	return must.Get(workspaces.NewClient(cfg))(t)
 }
 
 // at is the controller's access to an address of the same server.

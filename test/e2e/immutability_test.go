@@ -10,6 +10,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // What was allocated stays as it was recorded, whatever becomes of the class and the pool
@@ -68,34 +69,12 @@ func TestRecorded_OutlivesItsClass(t *testing.T) {
 	waitHeld(t, s.platform, pool, size())
 }
 
-// A class that is made again under the name of one that is gone is another class, even of another
-// family: what the former gave stays.
-func TestRecorded_OutlivesItsNamesake(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	class := s.class()
-	s.pool(s.cidr)
-	before := s.holds("before", gen.Length(28))
-	record := recordOf(t, s.tenant, before)
-	framework.Delete(t, s.platform, class)
-	framework.WaitGone(t, s.platform, class)
-	s.class(gen.Family(ipamv1alpha1.IPv6))
-	six := platformPool(s.name+"-six", "2001:db8:6::/64", s.name)
-	framework.Create(t, s.platform, six)
-
-	after := s.holds("after", gen.Length(80))
-	disjointIn(t, six.Spec.CIDR, blockOf(t, after))
-	s.same(before, record)
-}
-
 // same fails the test if a claim or its record was written since they were read.
 func (s scene) same(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
 	s.Helper()
 	unchanged(s.T, s.tenant, claim)
 	now := &ipamv1alpha1.IPAllocation{}
-	if err := s.tenant.Get(s.Context(), client.ObjectKeyFromObject(record), now); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.tenant.Get(s.Context(), client.ObjectKeyFromObject(record), now))
 	if diff := cmp.Diff(record, now); diff != "" {
 		s.Errorf("the record of claim %s has changed (-before +now):\n%s", claim.Name, diff)
 	}

@@ -15,6 +15,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // What a tenant may not use looks to it exactly like what does not exist: the same
@@ -88,19 +89,6 @@ func TestIsolation_OwnPoolsServeTheOwn(t *testing.T) {
 	disjointIn(t, s.cidr, blockOf(t, theirs))
 }
 
-// Two tenants write the same names and the same addresses, and neither notices the other.
-func TestIsolation_SameNames(t *testing.T) {
-	t.Parallel()
-	platform := framework.SharedPlatform(t)
-	for _, tenant := range []*framework.Tenant{platform.Tenant(t), platform.Tenant(t)} {
-		pool := gen.Pool("own", gen.CIDR("10.0.0.0/24"))
-		claim := gen.Claim("web", gen.FromPool("own"), gen.Address("10.0.0.7"))
-		framework.Create(t, tenant, pool, claim)
-		framework.WaitBound(t, tenant, claim)
-		waitHeld(t, tenant, pool, size(blockOf(t, claim)))
-	}
-}
-
 // plain is the answer to a claim without the name asked for and the time of day.
 func plain(claim *ipamv1alpha1.IPClaim) ipamv1alpha1.IPClaimStatus {
 	status := *claim.Status.DeepCopy()
@@ -136,9 +124,7 @@ func (s scene) sameEvents() {
 	s.Helper()
 	c := s.tenant.Owner(s)
 	claims := &ipamv1alpha1.IPClaimList{}
-	if err := s.tenant.List(s.Context(), claims); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.tenant.List(s.Context(), claims))
 	said := map[string]string{}
 	framework.Eventually(s, "an event of each refusal", func(ctx context.Context) error {
 		events := &corev1.EventList{}
@@ -170,16 +156,12 @@ func noTrace(t *testing.T, owner userOf, pools ...*ipamv1alpha1.IPPool) {
 	t.Helper()
 	for _, pool := range pools {
 		now := &ipamv1alpha1.IPPool{}
-		if err := owner.Get(t.Context(), client.ObjectKeyFromObject(pool), now); err != nil {
-			t.Fatalf("Get: %v", err)
-		}
+		must.Do(t, owner.Get(t.Context(), client.ObjectKeyFromObject(pool), now))
 		if now.ResourceVersion != pool.ResourceVersion {
 			t.Errorf("pool %s was written:\nbefore %+v\nafter  %+v", pool.Name, pool.Status, now.Status)
 		}
 		events := &corev1.EventList{}
-		if err := owner.User(t, "cluster-admin").List(t.Context(), events); err != nil {
-			t.Fatalf("List: %v", err)
-		}
+		must.Do(t, owner.User(t, "cluster-admin").List(t.Context(), events))
 		for _, event := range events.Items {
 			if event.InvolvedObject.UID == pool.UID && event.Reason != string(ipamv1alpha1.ReasonPoolCreated) {
 				t.Errorf("pool %s has the event %s: %s", pool.Name, event.Reason, event.Message)

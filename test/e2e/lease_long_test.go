@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -44,33 +42,4 @@ func TestLong_LeaseAfterAFailover(t *testing.T) {
 		t.Errorf("the claim got %s, want %s", again.Status.AllocatedCIDR, kept.Status.AllocatedCIDR)
 	}
 	waitHeld(t, platform, gen.Pool(h.class), size(blockOf(t, again)))
-}
-
-// A lease that ends while no controller runs is over when one comes, and the others go on.
-func TestLong_LeaseEndsWhileTheControllerIsDown(t *testing.T) {
-	t.Parallel()
-	platform := framework.NewPlatform(t)
-	platform.StartController(t)
-	s := scene{T: t, platform: platform, tenant: platform.Tenant(t), name: framework.Name(t), cidr: platform.CIDR(t)}
-	s.class(gen.Reclaim(ipamv1alpha1.ReclaimRetain), gen.Lease("3s"))
-	pool := s.pool(s.cidr)
-	short := s.holds("short", gen.Length(28))
-	framework.Delete(t, s.tenant, short)
-	ends := s.retained(short)
-	s.observedClass(func(spec *ipamv1alpha1.IPClassSpec) { spec.RetentionLease = "" })
-	kept := s.holds("kept", gen.Length(28))
-	framework.Delete(t, s.tenant, kept)
-	s.retained(kept)
-	platform.KillController(t)
-	framework.Eventually(t, "the lease to be over", func(context.Context) error {
-		if time.Now().Before(ends.Status.Expires.Time) {
-			return errors.New("it is not")
-		}
-		return nil
-	})
-	platform.StartController(t)
-	framework.WaitGone(t, s.tenant, ends.DeepCopy())
-	waitHeld(t, platform, pool, size(blockOf(t, kept)))
-	s.retained(kept)
-	platform.WaitVerified(t)
 }

@@ -99,19 +99,16 @@ func TestLease_BoundedByThePool(t *testing.T) {
 	s.observedClass(func(spec *ipamv1alpha1.IPClassSpec) { spec.RetentionLease = "1s" })
 
 	own := gen.Claim("own", gen.FromPool("own"), gen.Length(28), retain)
-	framework.Create(t, s.tenant, own)
-	framework.WaitBound(t, s.tenant, own)
+	framework.Bind(t, s.tenant, own)
 	framework.Delete(t, s.tenant, own)
 	gone := &ipamv1alpha1.IPAllocation{}
 	gone.Namespace, gone.Name = own.Namespace, own.Status.BoundAllocationRef.Name
 	framework.WaitGone(t, s.tenant, gone)
 
 	other := gen.Pool("other", gen.CIDR("10.1.0.0/24"))
-	framework.Create(t, s.tenant, other)
-	framework.WaitAllocated(t, s.tenant, other, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, s.tenant, other)
 	forever := gen.Claim("forever", gen.FromPool("other"), gen.Length(28), retain)
-	framework.Create(t, s.tenant, forever)
-	framework.WaitBound(t, s.tenant, forever)
+	framework.Bind(t, s.tenant, forever)
 	framework.Delete(t, s.tenant, forever)
 	if record := s.retained(forever); record.Status.Expires != nil {
 		t.Errorf("the record expires at %s, want no end", record.Status.Expires)

@@ -16,6 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/networks"
 )
 
@@ -59,8 +60,7 @@ func newCloud(t *testing.T) cloud {
 		c.authored = append(c.authored, platformPool(class, cidr, class))
 	}
 	for _, pool := range c.authored {
-		framework.Create(t, c.platform, pool)
-		framework.WaitAllocated(t, c.platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+		framework.Allocate(t, c.platform, pool)
 	}
 	return c
 }
@@ -80,11 +80,7 @@ func (c cloud) with(t *testing.T, options networks.Options) cloud {
 // client returns another network controller of the tenant.
 func (c cloud) client(options networks.Options) *networks.Client {
 	c.Helper()
-	made, err := networks.New(c.tenant.Config(), options)
-	if err != nil {
-		c.Fatal(err)
-	}
-	return made
+	return must.Get(networks.New(c.tenant.Config(), options))(c)
 }
 
 // The client of networks gets what it asks for, each request by itself, and nothing of it is left.
@@ -94,18 +90,26 @@ func TestNetworks_Client(t *testing.T) {
 	t.Run("the life of a network", func(t *testing.T) { c.with(t, dual).theLifeOfANetwork() })
 	t.Run("an interface is refused as a whole", func(t *testing.T) { c.with(t, dual).refusesAsAWhole() })
 	t.Run("a full level", func(t *testing.T) { c.with(t, networks.Options{Network: "single", Location: "half"}).aFullLevel() })
-	t.Run("records right after their claims", func(t *testing.T) { c.with(t, dual).recordsRightAfter(20) })
 	t.Run("all at once", func(t *testing.T) { c.with(t, dual).comeAndGo(8, 3) })
 	c.hasNothingLeft()
 }
 
-// A network, a location and two interfaces in the order in which a controller makes them, and their release from the inside out.
-// Another network of that time has other addresses of IPv6, and the same of IPv4.
+// A network, a location and two interfaces, made from the outside in, and from the inside out, and their release from the inside
+// out. Another network of that time has other addresses of IPv6, and the same of IPv4.
 func (c cloud) theLifeOfANetwork() {
 	var all []built
-	for _, name := range []string{"one", "two"} {
-		b := built{name: name, vpc: c.network(name), subnet: c.location(name, "ams")}
-		b.interfaces = [][]networks.Claim{c.plug(name, "eth0"), c.plug(name, "eth1")}
+	for name, order := range map[string][]string{"one": {"vpc", "subnet", "interfaces"}, "two": {"interfaces", "subnet", "vpc"}} {
+		b := built{name: name}
+		for _, step := range order {
+			switch step {
+			case "vpc":
+				b.vpc = c.network(name)
+			case "subnet":
+				b.subnet = c.location(name, "ams")
+			case "interfaces":
+				b.interfaces = [][]networks.Claim{c.plug(name, "eth0"), c.plug(name, "eth1")}
+			}
+		}
 		c.within(b)
 		framework.WaitFor(c, c.tenant, gen.Pool(b.subnet.Pool), func(pool *ipamv1alpha1.IPPool) error {
 			if got := pool.Status.Capacity; got == nil || got.Allocated != "12884901888" {
@@ -189,18 +193,6 @@ func (c cloud) aFullLevel() {
 	c.isEmpty()
 }
 
-// recordsRightAfter makes and releases interfaces as fast as it can. Their ranges can go at once then.
-func (c cloud) recordsRightAfter(rounds int) {
-	network, location := c.network("one"), c.location("one", "ams")
-	for range rounds {
-		if err := c.Release(c.Context(), c.plug("one", "eth0")...); err != nil {
-			c.Error(err)
-		}
-	}
-	c.leave(location, network)
-	c.isEmpty()
-}
-
 // isEmpty waits until the tenant has no object of the API.
 func (c cloud) isEmpty() {
 	c.Helper()
@@ -240,10 +232,7 @@ func (c cloud) hasNothingLeft() {
 	for _, record := range etcdtest.CheckLedger(c, etcd.Client(), "/ipam/v1") {
 		c.Errorf("the ledger has %s of %s, which is %s", record.Prefix, record.Claims, record.State)
 	}
-	left, err := etcd.Client().Get(c.Context(), "/ipam/v1/pools/", clientv3.WithPrefix())
-	if err != nil {
-		c.Fatal(err)
-	}
+	left := must.Get(etcd.Client().Get(c.Context(), "/ipam/v1/pools/", clientv3.WithPrefix()))(c)
 	for _, kv := range left.Kvs {
 		if !ids[string(kv.Key)] {
 			c.Errorf("the ledger has the pool %s: %s", kv.Key, kv.Value)

@@ -12,6 +12,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/networks"
 )
 
@@ -62,9 +63,7 @@ func (c cloud) atOnce(all []built, do func(ctx context.Context, i int) error) {
 	for i := range all {
 		group.Go(func() error { return do(c.Context(), i) })
 	}
-	if err := group.Wait(); err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, group.Wait())
 }
 
 // build makes the ranges and the interfaces of a network side by side.
@@ -111,6 +110,9 @@ func (c cloud) within(b built) {
 	disjointIn(c.T, ipamv1alpha1.CIDR(b.vpc.CIDR), inner)
 	v6, v4 := []netip.Prefix{netip.PrefixFrom(inner.Addr(), 96)}, []netip.Prefix{} // the first /96 is reserved
 	for _, claims := range b.interfaces {
+		if claims[0].Pool != b.subnet.Pool {
+			c.Errorf("interface %s is of pool %s; want that of its location, %s", claims[0].Name, claims[0].Pool, b.subnet.Pool)
+		}
 		v6 = append(v6, netip.MustParsePrefix(claims[0].CIDR))
 		v4 = append(v4, netip.MustParsePrefix(claims[1].CIDR))
 	}
@@ -138,20 +140,14 @@ func (c cloud) plug(network, name string) []networks.Claim {
 func (c cloud) leave(ranges ...networks.Claim) {
 	c.Helper()
 	for _, claim := range ranges {
-		if err := c.ReleaseRange(c.Context(), claim); err != nil {
-			c.Fatal(err)
-		}
+		must.Do(c, c.ReleaseRange(c.Context(), claim))
 	}
 }
 
 // had asks patiently, and fails the test if it is refused.
 func had[T any](c cloud, do func(context.Context) (T, error)) T {
 	c.Helper()
-	got, err := patient(c.Context(), do)
-	if err != nil {
-		c.Fatal(err)
-	}
-	return got
+	return must.Get(patient(c.Context(), do))(c)
 }
 
 // patient does something again while a CREATE is answered without a CIDR, as a controller does: on a busy machine that happens.

@@ -11,11 +11,3 @@ func TestLong_NetworksComeAndGo(t *testing.T) {
 	t.Run("all", func(t *testing.T) { c.with(t, dual).comeAndGo(100, 10) })
 	c.hasNothingLeft()
 }
-
-// A record is released right after its claim, a thousand times: an interface has three.
-func TestLong_NetworksRecordsRightAfterTheirClaims(t *testing.T) {
-	t.Parallel()
-	c := newCloud(t)
-	t.Run("all", func(t *testing.T) { c.with(t, dual).recordsRightAfter(334) })
-	c.hasNothingLeft()
-}

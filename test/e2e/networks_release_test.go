@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
@@ -11,7 +12,9 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/networks"
 )
 
 // A client that deletes a claim, and in its next request the claim's IPAllocation, is never refused that: the record goes,
@@ -71,4 +74,17 @@ func TestNetworks_ARecordIsDeletedRightAfterItsClaim(t *testing.T) {
 			framework.WaitCondition(t, s.tenant, pool, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonUnused)
 		})
 	}
+}
+
+// patiently sends a request again while it has no answer, as a controller does: on a busy machine that happens. It logs each time.
+func patiently(t *testing.T, do func(context.Context) error) (err error) {
+	t.Helper()
+	never := retry.Do(t.Context(), framework.Patience, "an answer", func(ctx context.Context) error {
+		if err = do(ctx); networks.Unanswered(err) {
+			t.Log("asking again:", err)
+			return err
+		}
+		return nil
+	})
+	return cmp.Or(never, err)
 }

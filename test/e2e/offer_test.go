@@ -20,8 +20,7 @@ func offer(t *testing.T, platform *framework.Platform, name string, cidr ipamv1a
 	t.Helper()
 	framework.Create(t, platform, gen.Class(name, options...))
 	pool := platformPool(name, cidr, name)
-	framework.Create(t, platform, pool)
-	framework.WaitAllocated(t, platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, platform, pool)
 	return pool
 }
 

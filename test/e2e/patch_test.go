@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // What the controllers' patches rely on, as kcp itself answers: a status patch with an older
@@ -38,9 +39,7 @@ func TestPatch_BesideAnothersChange(t *testing.T) {
 	}
 
 	version := got.ResourceVersion
-	if err := admin.Status().Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte("{}"))); err != nil {
-		t.Fatalf("an empty patch: %v", err)
-	}
+	must.Do(t, admin.Status().Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte("{}"))))
 	if got.ResourceVersion != version {
 		t.Errorf("an empty patch has written the object: version %s became %s", version, got.ResourceVersion)
 	}

@@ -6,6 +6,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A class gives a workspace so many addresses and no more, whatever others have. The claim
@@ -24,8 +25,7 @@ func TestQuota_OfAClass(t *testing.T) {
 
 	neighbour := s.platform.Tenant(t)
 	theirs := gen.Claim("theirs", gen.OfClass(s.name), gen.Length(27))
-	framework.Create(t, neighbour, theirs)
-	framework.WaitBound(t, neighbour, theirs)
+	framework.Bind(t, neighbour, theirs)
 	framework.Delete(t, neighbour, theirs)
 	framework.Delete(t, s.tenant, retained)
 	framework.WaitGone(t, s.tenant, retained)
@@ -50,8 +50,7 @@ func TestQuota_OfAPool(t *testing.T) {
 	pool := s.ownPool(gen.CIDR("10.0.0.0/24"), gen.MaxPerConsumer("32"),
 		gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{ipamv1alpha1.Consumer(guest.Path)})
 	claim := gen.Claim("web", gen.FromPoolIn(s.tenant.Path, "own"), gen.Length(28))
-	framework.Create(t, guest, claim)
-	framework.WaitBound(t, guest, claim)
+	framework.Bind(t, guest, claim)
 	child := gen.Pool("child", gen.ChildOf("own", 27))
 	child.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: s.tenant.Path}
 	framework.Create(t, guest, child)
@@ -66,9 +65,7 @@ func TestQuota_OfAPool(t *testing.T) {
 	over := gen.Claim("over", gen.FromPoolIn(s.tenant.Path, "own"), gen.Length(32))
 	framework.Create(t, guest, over)
 	framework.WaitAllocated(t, guest, over, ipamv1alpha1.ReasonQuotaExceeded)
-	if err := s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"maxPerConsumer": null}}`)); err != nil {
-		t.Fatalf("Patch: %v", err)
-	}
+	must.Do(t, s.tenant.Patch(t.Context(), pool, merge(`{"spec": {"maxPerConsumer": null}}`)))
 	framework.WaitBound(t, guest, over)
 	framework.WaitBound(t, s.tenant, owners)
 }

@@ -18,6 +18,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // ranges is a scene with a chain of classes: a /24 for each network of a workspace, a /28 for each location in it, addresses.
@@ -42,8 +43,7 @@ func newRangesIn(in scene) *ranges {
 	end.Spec.ParentClassName = loc.Name
 	framework.Create(t, r.platform, net, loc, end)
 	r.root = platformPool(r.name, r.cidr, net.Name)
-	framework.Create(t, r.platform, r.root)
-	framework.WaitAllocated(t, r.platform, r.root, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, r.platform, r.root)
 	r.platform.WaitWebhooks(t, r.tenant)
 	framework.Eventually(t, "claims to be served by the chain", func(ctx context.Context) error {
 		probe := r.endpoint("probe", "probe")
@@ -263,17 +263,14 @@ func TestRanges_OutliveTheControllerAndItsLedger(t *testing.T) {
 		"b": func() { platform.KillController(t) },
 		"c": func() {
 			platform.StopController(t)
-			if err := os.RemoveAll(platform.LedgerDir()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.RemoveAll(platform.LedgerDir()))
 		},
 	} {
 		end()
 		platform.StartController(t)
 		r.platform.WaitWebhooks(t, r.tenant)
 		next := r.endpoint(name, "vpc", gen.Unmet(ipamv1alpha1.UnmetWait))
-		framework.Create(t, r.tenant, next)
-		framework.WaitBound(t, r.tenant, next)
+		framework.Bind(t, r.tenant, next)
 		if next.Status.PoolRef.Name != loc.Status.PoolRef.Name || next.Status.AllocatedCIDR == a.Status.AllocatedCIDR {
 			t.Errorf("the next address is %s of %+v, want another one than %s of the location", next.Status.AllocatedCIDR, next.Status.PoolRef, a.Status.AllocatedCIDR)
 		}

@@ -61,12 +61,31 @@ func TestReasons(t *testing.T) {
 				}
 			},
 		},
+		"address in no pool, until there is one": {
+			reason: ipamv1alpha1.ReasonAddressOutOfRange, says: "192.0.2.7", stalled: true,
+			arrange: func(s scene) (*ipamv1alpha1.IPClaim, func()) {
+				s.class()
+				s.pool(s.cidr)
+				return gen.Claim(s.name, gen.OfClass(s.name), gen.Address("192.0.2.7")), func() {
+					framework.Create(s, s.tenant, gen.Pool(s.name, gen.CIDR("192.0.2.0/28"), gen.Backs(s.name)))
+				}
+			},
+		},
+		"address in use, until its holder goes": {
+			reason: ipamv1alpha1.ReasonAddressInUse, says: "/28",
+			arrange: func(s scene) (*ipamv1alpha1.IPClaim, func()) {
+				s.class()
+				s.pool(s.cidr)
+				holder := s.holds(s.name+"-holder", gen.Length(28))
+				return gen.Claim(s.name, gen.OfClass(s.name), gen.Address(holder.Status.AllocatedCIDR)), func() { framework.Delete(s, s.tenant, holder) }
+			},
+		},
 		"pool fragmented, until there is another": {
 			reason: ipamv1alpha1.ReasonPoolExhausted, says: "/25",
 			arrange: func(s scene) (*ipamv1alpha1.IPClaim, func()) {
 				s.class()
 				s.pool(part(s.cidr, 24))
-				s.holds("first", gen.Length(28))
+				s.holds(s.name+"-first", gen.Length(28))
 				return gen.Claim(s.name, gen.OfClass(s.name), gen.Length(24)), func() {
 					framework.Create(s, s.platform, platformPool(s.name+"-more", s.platform.CIDR(s), s.name))
 				}

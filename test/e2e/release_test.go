@@ -27,8 +27,7 @@ func TestRelease_SameNameOverAndOver(t *testing.T) {
 		framework.Delete(t, tenant, claim)
 	}
 	last := gen.Claim("web", gen.OfClass(name), gen.Length(26))
-	framework.Create(t, tenant, last)
-	framework.WaitBound(t, tenant, last)
+	framework.Bind(t, tenant, last)
 	waitHeld(t, platform, pool, size(blockOf(t, last)))
 
 	framework.Delete(t, tenant, last)
@@ -48,8 +47,7 @@ func TestRelease_WithNamespace(t *testing.T) {
 	framework.Create(t, tenant, namespace)
 	stays := gen.Claim("web", gen.OfClass(name), gen.Length(28))
 	goes := gen.Claim("web", gen.OfClass(name), gen.Length(28), gen.Namespace(namespace.Name))
-	framework.Create(t, tenant, stays, goes)
-	framework.WaitBound(t, tenant, stays, goes)
+	framework.Bind(t, tenant, stays, goes)
 	waitHeld(t, platform, pool, size(blockOf(t, stays), blockOf(t, goes)))
 
 	framework.Delete(t, tenant, namespace)

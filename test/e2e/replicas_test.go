@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // ha is a platform with two replicas on an etcd of three members, and a tenant of it.
@@ -58,9 +59,7 @@ func (h ha) holds(names ...string) {
 func (h ha) inOrder() map[string]ipamv1alpha1.IPClaim {
 	h.Helper()
 	list := &ipamv1alpha1.IPClaimList{}
-	if err := h.tenant.List(h.Context(), list); err != nil {
-		h.Fatal(err)
-	}
+	must.Do(h, h.tenant.List(h.Context(), list))
 	claims, holders := map[string]ipamv1alpha1.IPClaim{}, map[string]string{}
 	for _, claim := range list.Items {
 		framework.WaitBound(h, h.tenant, &claim)
@@ -118,9 +117,7 @@ func TestReplicas(t *testing.T) {
 	t.Log("a member of etcd is killed, then the leader is stopped")
 	first.StartController(t)
 	waiting := h.claim(names("without-a-member-", 8)...)
-	if err := h.store.Members[0].Kill(); err != nil {
-		t.Fatalf("Kill: %v", err)
-	}
+	must.Do(t, h.store.Members[0].Kill())
 	framework.WaitBound(t, h.tenant, waiting...)
 	second.StopController(t)
 	h.holds("after-a-stop")
@@ -142,10 +139,7 @@ func TestReplicas(t *testing.T) {
 // leader stops, the standby answers itself.
 func TestReplicas_AStandbyIsAsked(t *testing.T) {
 	t.Parallel()
-	address, err := local.NewBalancer(t.Context())
-	if err != nil {
-		t.Fatalf("NewBalancer: %v", err)
-	}
+	address := must.Get(local.NewBalancer(t.Context()))(t)
 	t.Cleanup(func() {
 		if err := address.Close(); err != nil {
 			t.Errorf("Close: %v", err)

@@ -14,6 +14,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // kcp is restarted in the middle of a crowd of claims: the controller finds it again, and
@@ -29,9 +30,7 @@ func TestRestart_OfKCP(t *testing.T) {
 	waitSomeBound(t, crowd/10, tenants...)
 	framework.Delete(t, tenants[0], goes)
 	framework.RestartKCP(t)
-	if err := come.Wait(); err != nil {
-		t.Fatalf("Wait: %v", err)
-	}
+	must.Do(t, come.Wait())
 	waitUnrecorded(t, tenants[0], goes.Name)
 	blocks := boundBlocks(t, crowd/2, tenants...)
 	waitHeld(t, platform, pool, size(blocks...))

@@ -9,6 +9,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A retained block outlives its claim, in its record without a claim. It stays taken
@@ -50,28 +51,6 @@ func TestRetain(t *testing.T) {
 	if got := other.Status.AllocatedCIDR; got != former.Status.AllocatedCIDR {
 		t.Errorf("the claim got %s; want %s, which was retained", got, former.Status.AllocatedCIDR)
 	}
-}
-
-// Deleting the record of a retained block lets the claim of the same name have it.
-func TestRetain_SameName(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	pool := s.ownPool(gen.CIDR("10.0.0.0/28"))
-	former := gen.Claim("web", gen.FromPool("own"), gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
-	next := gen.Claim("web", gen.FromPool("own"), gen.Length(28))
-	framework.Create(t, s.tenant, former)
-	framework.WaitBound(t, s.tenant, former)
-	framework.Delete(t, s.tenant, former)
-	record := s.retained(former)
-	framework.Create(t, s.tenant, next)
-	framework.WaitAllocated(t, s.tenant, next, ipamv1alpha1.ReasonAllocationRetained)
-	framework.Delete(t, s.tenant, record)
-	framework.WaitBound(t, s.tenant, next)
-	if now := recordOf(t, s.tenant, next); now.UID == record.UID || now.Spec.ClaimRef == nil || now.Spec.ClaimRef.UID != next.UID {
-		t.Errorf("the record of the new claim is %+v", now)
-	}
-	framework.Delete(t, s.tenant, next)
-	waitHeld(t, s.tenant, pool, size())
 }
 
 // The policy counts as it stands when the claim is deleted, whatever it was before and
@@ -116,9 +95,7 @@ func TestRetain_PolicyOfLiveClaim(t *testing.T) {
 func (s scene) reclaims(claim *ipamv1alpha1.IPClaim, policy ipamv1alpha1.ReclaimPolicy) {
 	s.Helper()
 	patch := merge(`{"spec": {"reclaimPolicy": "` + string(policy) + `"}}`)
-	if err := s.tenant.Patch(s.Context(), claim, patch); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.tenant.Patch(s.Context(), claim, patch))
 }
 
 // retained waits until the record of a claim has outlived it.

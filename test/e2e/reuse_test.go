@@ -58,22 +58,3 @@ func TestReuse(t *testing.T) {
 	waitUnrecorded(t, s.tenant, "web")
 	waitHeld(t, s.platform, pool, size())
 }
-
-// A claim that is deleted and created again at once gets its block back, too, however little of the
-// former one was settled by then.
-func TestReuse_AtOnce(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.class(gen.Reclaim(ipamv1alpha1.ReclaimRetain), gen.OnRetained(ipamv1alpha1.RetainedReuse))
-	pool := s.pool(s.cidr)
-	claim := s.holds("web", gen.Length(28))
-	want := claim.Status.AllocatedCIDR
-	for range 5 {
-		framework.Delete(t, s.tenant, claim)
-		claim = s.holds("web", gen.Length(28))
-		if got := claim.Status.AllocatedCIDR; got != want {
-			t.Fatalf("the claim got %s, want %s", got, want)
-		}
-	}
-	waitHeld(t, s.platform, pool, size(blockOf(t, claim)))
-}

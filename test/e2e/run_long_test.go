@@ -22,6 +22,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -76,9 +77,7 @@ type runner struct {
 func newRunner(t *testing.T) runner {
 	t.Helper()
 	r := runner{t: t, program: filepath.Join(t.TempDir(), "run"), dir: t.TempDir()}
-	if err := local.Build(t.Context(), "./test/run", r.program); err != nil {
-		t.Fatalf("Build: %v", err)
-	}
+	must.Do(t, local.Build(t.Context(), "./test/run", r.program))
 	var err error
 	if r.root, err = local.ModuleRoot(); err != nil {
 		t.Fatal(err)
@@ -101,9 +100,7 @@ func (r runner) run(after string, act func(tenant client.Client), args ...string
 	}
 	defer read.Close()
 	cmd.Stdout, cmd.Stderr = write, write
-	if err := cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, cmd.Start())
 	_ = write.Close()
 	var out strings.Builder
 	for lines := bufio.NewScanner(read); lines.Scan(); {
@@ -133,9 +130,5 @@ func (r runner) tenant() client.Client {
 		r.t.Errorf("%s: %v", file, err)
 		cfg = &rest.Config{}
 	}
-	c, err := workspaces.NewClient(cfg)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return c
+	return must.Get(workspaces.NewClient(cfg))(r.t)
 }

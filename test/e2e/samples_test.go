@@ -7,16 +7,14 @@ import (
 
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Every sample is taken by kubectl, from people with the usual roles, and becomes Ready. Its
 // file says where it goes: platform.yaml to the platform, team-a.yaml to root:team-a.
 func TestSamples(t *testing.T) {
 	t.Parallel()
-	root, err := local.ModuleRoot()
-	if err != nil {
-		t.Fatalf("ModuleRoot: %v", err)
-	}
+	root := must.Get(local.ModuleRoot())(t)
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)
 	s := samples{
@@ -30,10 +28,7 @@ func TestSamples(t *testing.T) {
 	all := filepath.Join(root, "config", "samples")
 	// These two are for all the others to build on.
 	s.ready(t, map[string]string{"platform": filepath.Join(all, "platform"), "team-a": filepath.Join(all, "tenant")})
-	topics, err := filepath.Glob(filepath.Join(all, "*"))
-	if err != nil {
-		t.Fatalf("filepath.Glob: %v", err)
-	}
+	topics := must.Get(filepath.Glob(filepath.Join(all, "*")))(t)
 	for _, topic := range topics {
 		name := filepath.Base(topic)
 		if name == "platform" || name == "tenant" {

@@ -42,8 +42,7 @@ func (s scene) class(options ...gen.ClassOption) *ipamv1alpha1.IPClass {
 // pool makes a pool of the platform that backs the class of the scene.
 func (s scene) pool(cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool {
 	pool := platformPool(s.name, cidr, s.name)
-	framework.Create(s, s.platform, pool)
-	framework.WaitAllocated(s, s.platform, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(s, s.platform, pool)
 	serves(s.T, s.tenant, gen.OfClass(s.name))
 	return pool
 }
@@ -51,8 +50,7 @@ func (s scene) pool(cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool {
 // ownPool makes a pool of the tenant that is ready.
 func (s scene) ownPool(options ...gen.PoolOption) *ipamv1alpha1.IPPool {
 	pool := gen.Pool("own", options...)
-	framework.Create(s, s.tenant, pool)
-	framework.WaitAllocated(s, s.tenant, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(s, s.tenant, pool)
 	serves(s.T, s.tenant, gen.FromPool(pool.Name))
 	return pool
 }
@@ -77,8 +75,7 @@ func serves(t *testing.T, tenant client.Client, by ...gen.ClaimOption) {
 // holds makes a claim of the tenant, by the class of the scene, that is bound.
 func (s scene) holds(name string, options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
 	claim := gen.Claim(name, append(options, gen.OfClass(s.name))...)
-	framework.Create(s, s.tenant, claim)
-	framework.WaitBound(s, s.tenant, claim)
+	framework.Bind(s, s.tenant, claim)
 	return claim
 }
 

@@ -14,6 +14,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Labels that change later wake those who wait, and move nobody.
@@ -26,9 +27,7 @@ func TestSelector_LabelsChange(t *testing.T) {
 	framework.WaitBound(t, s.tenant, web)
 	framework.WaitAllocated(t, s.tenant, db, ipamv1alpha1.ReasonPoolNotFound)
 
-	if err := s.tenant.Patch(t.Context(), pool, merge(`{"metadata": {"labels": {"tier": "db"}}}`)); err != nil {
-		t.Fatalf("Patch: %v", err)
-	}
+	must.Do(t, s.tenant.Patch(t.Context(), pool, merge(`{"metadata": {"labels": {"tier": "db"}}}`)))
 	framework.WaitBound(t, s.tenant, db)
 	unchanged(t, s.tenant, web)
 }
@@ -41,10 +40,7 @@ func TestSelector_Deprecated(t *testing.T) {
 	heard := &warnings{}
 	cfg := rest.CopyConfig(tenant.Config())
 	cfg.WarningHandler = heard
-	c, err := client.New(cfg, client.Options{Scheme: tenant.Scheme()})
-	if err != nil {
-		t.Fatalf("client.New: %v", err)
-	}
+	c := must.Get(client.New(cfg, client.Options{Scheme: tenant.Scheme()}))(t)
 	framework.Create(t, c, gen.Claim("by-class", gen.OfClass("none")), gen.Claim("by-pool", gen.FromPool("none")), gen.Pool("pool"))
 	if said := heard.all(); len(said) != 0 {
 		t.Errorf("warnings without a selector: %q", said)

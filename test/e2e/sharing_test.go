@@ -19,46 +19,27 @@ func TestSharing_WhoIsAdmitted(t *testing.T) {
 	platform := framework.SharedPlatform(t)
 	top := "root:" + framework.Name(t)
 	root, below, deep := platform.TenantAt(t, top), platform.TenantAt(t, top+":web"), platform.TenantAt(t, top+":web:one")
-	beside := platform.TenantAt(t, top+"-beside")
-	owner := platform.Tenant(t)
-	for pool, row := range map[*ipamv1alpha1.IPPool]struct {
-		consumers []string
-		admitted  []*framework.Tenant
-		refused   []*framework.Tenant
-	}{
-		gen.Pool("exact", gen.CIDR("10.1.0.0/16")): {
-			[]string{below.Path}, []*framework.Tenant{below}, []*framework.Tenant{root, deep, beside},
-		},
-		gen.Pool("both", gen.CIDR("10.3.0.0/16")): {
-			[]string{root.Path + ":*", beside.Path}, []*framework.Tenant{below, deep, beside}, []*framework.Tenant{root},
-		},
-	} {
-		pool.Labels = map[string]string{"pool": pool.Name}
-		share(pool, row.consumers...)
-		framework.Create(t, owner, pool)
-		framework.WaitAllocated(t, owner, pool, ipamv1alpha1.ReasonAllocationSucceeded)
-		claims := func() (byName, byLabel *ipamv1alpha1.IPClaim) {
-			return gen.Claim(pool.Name+"-by-name", gen.FromPoolIn(owner.Path, pool.Name), gen.Length(28)),
-				gen.Claim(pool.Name+"-by-label", gen.SelectingIn(owner.Path, "pool", pool.Name), gen.Length(28))
-		}
-		for _, tenant := range row.admitted {
-			byName, byLabel := claims()
-			framework.Create(t, tenant, byName, byLabel)
-			framework.WaitBound(t, tenant, byName, byLabel)
-			disjointIn(t, pool.Spec.CIDR, blockOf(t, byName), blockOf(t, byLabel))
-			want := ipamv1alpha1.PoolRef{Name: pool.Name, ProjectRef: &ipamv1alpha1.ProjectRef{Name: owner.Path}}
-			if diff := cmp.Diff(&want, byLabel.Status.PoolRef); diff != "" {
-				t.Errorf("the poolRef of a claim from another workspace's pool (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(want, recordOf(t, tenant, byName).Spec.PoolRef); diff != "" {
-				t.Errorf("the poolRef of its record (-want +got):\n%s", diff)
-			}
-		}
-		for _, tenant := range row.refused {
-			byName, byLabel := claims()
-			framework.Create(t, tenant, byName, byLabel)
+	beside, owner := platform.TenantAt(t, top+"-beside"), platform.Tenant(t)
+	pool := gen.Pool("lent", gen.CIDR("10.3.0.0/16"), gen.Label("pool", "lent"))
+	share(pool, root.Path+":*", beside.Path)
+	framework.Allocate(t, owner, pool)
+	for tenant, admitted := range map[*framework.Tenant]bool{below: true, deep: true, beside: true, root: false} {
+		byName := gen.Claim("by-name", gen.FromPoolIn(owner.Path, "lent"), gen.Length(28))
+		byLabel := gen.Claim("by-label", gen.SelectingIn(owner.Path, "pool", "lent"), gen.Length(28))
+		framework.Create(t, tenant, byName, byLabel)
+		if !admitted {
 			framework.WaitAllocated(t, tenant, byName, ipamv1alpha1.ReasonPoolNotFound)
 			framework.WaitAllocated(t, tenant, byLabel, ipamv1alpha1.ReasonPoolNotFound)
+			continue
+		}
+		framework.WaitBound(t, tenant, byName, byLabel)
+		disjointIn(t, pool.Spec.CIDR, blockOf(t, byName), blockOf(t, byLabel))
+		want := ipamv1alpha1.PoolRef{Name: "lent", ProjectRef: &ipamv1alpha1.ProjectRef{Name: owner.Path}}
+		if diff := cmp.Diff(&want, byLabel.Status.PoolRef); diff != "" {
+			t.Errorf("the poolRef of a claim from another workspace's pool (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(want, recordOf(t, tenant, byName).Spec.PoolRef); diff != "" {
+			t.Errorf("the poolRef of its record (-want +got):\n%s", diff)
 		}
 	}
 }
@@ -73,8 +54,7 @@ func TestSharing_Withdrawn(t *testing.T) {
 	share(pool, s.tenant.Path)
 	framework.Create(t, owner, pool)
 	holds, waits := gen.Claim("holds", gen.FromPoolIn(owner.Path, "lent"), gen.Length(28)), gen.Claim("waits", gen.FromPoolIn(owner.Path, "lent"), gen.Length(27))
-	framework.Create(t, s.tenant, holds)
-	framework.WaitBound(t, s.tenant, holds)
+	framework.Bind(t, s.tenant, holds)
 	framework.Create(t, s.tenant, waits)
 	framework.WaitAllocated(t, s.tenant, waits, ipamv1alpha1.ReasonPoolExhausted)
 
@@ -150,47 +130,6 @@ func TestSharing_ClassWithdrawn(t *testing.T) {
 			waitHeld(t, s.platform, pool, size(blockOf(t, waits)))
 		})
 	}
-}
-
-// A class that is narrowed to some serves them by its name, though nobody sees it listed.
-func TestSharing_NarrowedClass(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	other := s.platform.Tenant(t)
-	s.class(gen.Consumers{ipamv1alpha1.Consumer(s.tenant.Path)})
-	s.pool(s.cidr)
-	s.holds("web", gen.Length(28))
-	claim := gen.Claim("web", gen.OfClass(s.name), gen.Length(28))
-	framework.Create(t, other, claim)
-	framework.WaitAllocated(t, other, claim, ipamv1alpha1.ReasonClassNotFound)
-
-	classes := &ipamv1alpha1.IPClassList{}
-	if err := s.tenant.List(t.Context(), classes); err != nil {
-		t.Fatalf("List: %v", err)
-	}
-	for _, class := range classes.Items {
-		if class.Name == s.name {
-			t.Errorf("class %s is listed, which is not for everybody", class.Name)
-		}
-	}
-}
-
-// A pool of the platform that is shared is named by the platform's path.
-func TestSharing_PlatformsPool(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	pool := gen.Pool(s.name, gen.CIDR(s.cidr))
-	share(pool, s.tenant.Path)
-	framework.Create(t, s.platform, pool)
-	claim := gen.Claim("web", gen.FromPoolIn(s.platform.Path, s.name), gen.Length(28))
-	refused := claim.DeepCopy()
-	framework.Create(t, s.tenant, claim)
-	framework.WaitBound(t, s.tenant, claim)
-	waitHeld(t, s.platform, pool, size(blockOf(t, claim)))
-
-	other := s.platform.Tenant(t)
-	framework.Create(t, other, refused)
-	framework.WaitAllocated(t, other, refused, ipamv1alpha1.ReasonPoolNotFound)
 }
 
 // share makes a pool one that these workspaces may use.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A slice stays where it is, whatever happens to the controller or to its status, and who
@@ -23,9 +24,7 @@ func TestLong_SlicesRestart(t *testing.T) {
 	waitHeld(t, s.platform, s.pool, size(spaceOf(t, held)))
 
 	s.platform.KillController(t)
-	if err := framework.System(t, two.Path).Status().Patch(t.Context(), held.DeepCopy(), merge(`{"status": null}`)); err != nil {
-		t.Fatalf("Patch: %v", err)
-	}
+	must.Do(t, framework.System(t, two.Path).Status().Patch(t.Context(), held.DeepCopy(), merge(`{"status": null}`)))
 	s.platform.StartController(t)
 	after := s.slice(s.member("three"))
 	if again := s.slice(two); again.UID != held.UID || again.Status.AllocatedCIDR != held.Status.AllocatedCIDR {

@@ -14,6 +14,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Every admitted workspace gets a block of its own, whether it was there before the pool
@@ -36,8 +37,7 @@ func TestSlices(t *testing.T) {
 	s.hasNone(outside)
 
 	claim := gen.Claim("web", gen.FromPool(s.name), gen.Length(28))
-	framework.Create(t, before, claim)
-	framework.WaitBound(t, before, claim)
+	framework.Bind(t, before, claim)
 	disjointIn(t, ipamv1alpha1.CIDR(one.Status.AllocatedCIDR), blockOf(t, claim))
 
 	err := s.platform.Patch(t.Context(), s.pool, merge(`{"spec": {"slices": {"prefixLength": 25}}}`))
@@ -185,8 +185,7 @@ func TestSlices_Drains(t *testing.T) {
 		pool.Spec.Visibility, pool.Spec.Consumers = ipamv1alpha1.VisibilityShared, []ipamv1alpha1.Consumer{ipamv1alpha1.Consumer(guest.Path)}
 	})
 	claim := gen.Claim("web", gen.FromPoolIn(lender.Path, s.name), gen.Length(28))
-	framework.Create(t, guest, claim)
-	framework.WaitBound(t, guest, claim)
+	framework.Bind(t, guest, claim)
 
 	lender.Unbind(t)
 	framework.WaitCondition(t, s.platform, s.pool, ipamv1alpha1.ConditionDraining, ipamv1alpha1.ReasonBlockInUse)
@@ -227,16 +226,13 @@ func (s *sliced) offer(t *testing.T, options ...gen.PoolOption) {
 	options = append(options, gen.CIDR(s.platform.CIDR(t)), gen.Visible(ipamv1alpha1.VisibilityPlatform),
 		gen.Consumers{ipamv1alpha1.Consumer(s.top + ":*")})
 	s.pool = gen.Pool(s.name, options...)
-	framework.Create(t, s.platform, s.pool)
-	framework.WaitAllocated(t, s.platform, s.pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, s.platform, s.pool)
 }
 
 // allows has the pool give so many slices at most.
 func (s *sliced) allows(most int) {
 	s.Helper()
-	if err := s.platform.Patch(s.Context(), s.pool, merge(fmt.Sprintf(`{"spec": {"slices": {"maxSlices": %d}}}`, most))); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.platform.Patch(s.Context(), s.pool, merge(fmt.Sprintf(`{"spec": {"slices": {"maxSlices": %d}}}`, most))))
 }
 
 func (s *sliced) member(name string) *framework.Tenant {

@@ -22,8 +22,7 @@ func standaloneNamespace(t *testing.T, cluster *framework.Platform) {
 	stays := gen.Claim("beside-namespace", gen.OfClass(name))
 	goes := gen.Claim("goes", gen.OfClass(name), gen.Namespace(namespace.Name))
 	retained := gen.Claim("retained", gen.OfClass(name), gen.Namespace(namespace.Name), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
-	framework.Create(t, cluster, stays, goes, retained)
-	framework.WaitBound(t, cluster, stays, goes, retained)
+	framework.Bind(t, cluster, stays, goes, retained)
 	framework.Delete(t, cluster, retained)
 	framework.WaitFor(t, cluster, recordOf(t, cluster, retained), func(record *ipamv1alpha1.IPAllocation) error {
 		if record.Spec.ClaimRef != nil {
@@ -47,8 +46,7 @@ func standaloneGarbageCollection(t *testing.T, cluster *framework.Platform) {
 	framework.Create(t, admin, owner)
 	stays, goes := gen.Claim("unowned", gen.OfClass(name)), gen.Claim("owned", gen.OfClass(name))
 	goes.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
-	framework.Create(t, cluster, stays, goes)
-	framework.WaitBound(t, cluster, stays, goes)
+	framework.Bind(t, cluster, stays, goes)
 	waitHeld(t, cluster, pool, size(blocksOf(t, stays, goes)...))
 
 	framework.Delete(t, admin, owner)

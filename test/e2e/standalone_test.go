@@ -17,6 +17,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -58,8 +59,7 @@ func standaloneRestart(t *testing.T, cluster *framework.Platform) {
 	missed := gen.Claim("missed", gen.OfClass(name))
 	inside := gen.Claim("inside", gen.OfClass(name), gen.Namespace(namespace.Name))
 	retained := gen.Claim("retained", gen.FromPool("own"), gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
-	framework.Create(t, cluster, stays, goes, missed, inside, retained)
-	framework.WaitBound(t, cluster, stays, goes, missed, inside, retained)
+	framework.Bind(t, cluster, stays, goes, missed, inside, retained)
 	if ref := stays.Status.PoolRef; ref.Name != name || ref.ProjectRef != nil {
 		t.Errorf("the claim shows the pool %v; want %s, of no other workspace", ref, name)
 	}
@@ -170,10 +170,7 @@ func standaloneWebhooks(t *testing.T, cluster *framework.Platform) {
 // The API server asks the webhooks at a Service. There is no kube-proxy: the controller itself listens at the
 // cluster IP.
 func standaloneService(t *testing.T, cluster *framework.Platform) {
-	port, err := strconv.ParseInt(cluster.WebhookPort(t), 10, 32)
-	if err != nil {
-		t.Fatalf("ParseInt: %v", err)
-	}
+	port := must.Get(strconv.ParseInt(cluster.WebhookPort(t), 10, 32))(t)
 	cluster.StopController(t)
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: workspaces.ControllerNamespace, Name: "ipam-webhook"},
@@ -220,9 +217,7 @@ func standaloneAnswer(t *testing.T, cluster *framework.Platform, cidr ipamv1alph
 // then the controller is restarted, and all goes on.
 func standaloneUpgrade(t *testing.T, cluster *framework.Platform) {
 	admin := cluster.AdminConfig(t)
-	if err := workspaces.Apply(t.Context(), admin, os.DirFS("testdata/upgrade/crd")); err != nil {
-		t.Fatalf("workspaces.Apply: %v", err)
-	}
+	must.Do(t, workspaces.Apply(t.Context(), admin, os.DirFS("testdata/upgrade/crd")))
 	first := cluster.Reconfigured(t, append([]string{"--webhook-bind-address=0"}, sweeping...)...) // CREATE had no answer then
 	first.StartController(t)
 	name := framework.Name(t)
@@ -236,14 +231,11 @@ func standaloneUpgrade(t *testing.T, cluster *framework.Platform) {
 	}
 	was := stored(t, cluster)
 
-	if err := workspaces.BootstrapStandalone(t.Context(), admin, func(string) {}); err != nil {
-		t.Fatalf("workspaces.BootstrapStandalone: %v", err)
-	}
+	must.Do(t, workspaces.BootstrapStandalone(t.Context(), admin, func(string) {}))
 	first.StopController(t)
 	cluster.StartController(t)
 	next := gen.Claim("next-upgraded", gen.OfClass(name))
-	framework.Create(t, cluster, next)
-	framework.WaitBound(t, cluster, next)
+	framework.Bind(t, cluster, next)
 	is := stored(t, cluster)
 	for object, version := range was {
 		if is[object] != version {
@@ -277,9 +269,7 @@ func standaloneRoles(t *testing.T, cluster *framework.Platform) {
 func stored(t *testing.T, c client.Reader) map[string]string {
 	t.Helper()
 	claims, records := &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}
-	if err := errors.Join(c.List(t.Context(), claims), c.List(t.Context(), records)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(c.List(t.Context(), claims), c.List(t.Context(), records)))
 	versions := map[string]string{}
 	note := func(object client.Object) {
 		versions[fmt.Sprintf("%T %s", object, object.GetName())] = string(object.GetUID()) + " " + object.GetResourceVersion()

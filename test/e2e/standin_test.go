@@ -20,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/fleet"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The stand-in for kcp on which the controller is measured answers the requests that the
@@ -62,10 +63,7 @@ type talk struct {
 
 func newTalk(t *testing.T, cfg *rest.Config, endpoint, cluster string) *talk {
 	t.Helper()
-	web, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		t.Fatalf("rest.HTTPClientFor: %v", err)
-	}
+	web := must.Get(rest.HTTPClientFor(cfg))(t)
 	return &talk{T: t, web: web, endpoint: endpoint, cluster: cluster}
 }
 
@@ -111,10 +109,7 @@ func (k *talk) ask(what, method, path, body string) map[string]any {
 	k.Helper()
 	response := k.send(method, path, body)
 	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		k.Fatal(err)
-	}
+	content := must.Get(io.ReadAll(response.Body))(k)
 	answer := map[string]any{}
 	_ = json.Unmarshal(content, &answer) // what is no JSON has no shape
 	k.lines = append(k.lines, fmt.Sprintf("%s: %d %s", what, response.StatusCode, shape(answer)))
@@ -123,10 +118,7 @@ func (k *talk) ask(what, method, path, body string) map[string]any {
 
 func (k *talk) send(method, path, body string) *http.Response {
 	k.Helper()
-	request, err := http.NewRequestWithContext(k.Context(), method, k.endpoint+path, strings.NewReader(body))
-	if err != nil {
-		k.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(k.Context(), method, k.endpoint+path, strings.NewReader(body)))(k)
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("Content-Type", map[bool]string{true: "application/merge-patch+json", false: "application/json"}[method == http.MethodPatch])
 	response, err := k.web.Do(request)
@@ -196,9 +188,5 @@ func said(object map[string]any, path ...string) string {
 }
 
 func encode(k *talk, object any) []byte {
-	encoded, err := json.Marshal(object)
-	if err != nil {
-		k.Fatal(err)
-	}
-	return encoded
+	return must.Get(json.Marshal(object))(k)
 }

@@ -16,6 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A tenant that makes hundreds of claims at once gets what its limit allows. The others
@@ -47,11 +48,8 @@ func TestLong_StormOfOneTenant(t *testing.T) {
 	})
 	<-begun
 	quiet := gen.Claim("quiet", gen.OfClass(pool.Name), gen.Length(28))
-	framework.Create(t, other, quiet)
-	framework.WaitBound(t, other, quiet)
-	if err := storm.Wait(); err != nil {
-		t.Fatalf("Wait: %v", err)
-	}
+	framework.Bind(t, other, quiet)
+	must.Do(t, storm.Wait())
 	bound := waitAnswers(t, tenant, allowed, claims-allowed)
 	waitRest(t, platform) // it sees each of its answers once more, when the watch brings it
 	// One look answers, and one sees what the first has written. A few come for other reasons.

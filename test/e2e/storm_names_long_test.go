@@ -19,6 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/chaos/history"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 const (
@@ -38,10 +39,7 @@ func TestLong_StormOfNames(t *testing.T) {
 	platform.StartController(t)
 	name := framework.Name(t)
 	pool := offer(t, platform, name, part(platform.CIDR(t), 25), gen.Cooldown("1s"))
-	seen, err := history.Follow(t.Context(), framework.Store(t))
-	if err != nil {
-		t.Fatalf("Follow: %v", err)
-	}
+	seen := must.Get(history.Follow(t.Context(), framework.Store(t)))(t)
 	defer seen.Close()
 	tenant := platform.Tenant(t)
 	seen.Include(tenant.Cluster.String())

@@ -26,8 +26,7 @@ func TestPool_Stripped(t *testing.T) {
 	t.Log("an empty pool, and one of the same name in its place")
 	for range 3 {
 		pool := gen.Pool("empty", gen.CIDR(cidr))
-		framework.Create(t, owner, pool)
-		framework.WaitAllocated(t, owner, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+		framework.Allocate(t, owner, pool)
 		strip(t, owner, pool)
 	}
 	waitPools(t, platform, 0)
@@ -36,12 +35,9 @@ func TestPool_Stripped(t *testing.T) {
 	lent := gen.Pool("lent", gen.CIDR(cidr), gen.Visible(ipamv1alpha1.VisibilityShared),
 		gen.Consumers{ipamv1alpha1.Consumer(guest.Path)})
 	child := gen.Pool("child", gen.ChildOf("lent", 26))
-	framework.Create(t, owner, lent, child)
-	framework.WaitAllocated(t, owner, lent, ipamv1alpha1.ReasonAllocationSucceeded)
-	framework.WaitAllocated(t, owner, child, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, owner, lent, child)
 	claim := gen.Claim("foreign", gen.FromPoolIn(tenant.Path, "lent"), gen.Length(28))
-	framework.Create(t, guest, claim)
-	framework.WaitBound(t, guest, claim)
+	framework.Bind(t, guest, claim)
 	// The system does what a tenant can do only in the moment before the pool shows that it is in use.
 	strip(t, framework.System(t, tenant.Path), lent)
 	next := gen.Pool("next", gen.CIDR(cidr))
@@ -56,8 +52,7 @@ func TestPool_Stripped(t *testing.T) {
 
 	t.Log("while no controller runs, beside one that stays")
 	gone := gen.Pool("gone", gen.CIDR("192.168.0.0/16"))
-	framework.Create(t, owner, gone)
-	framework.WaitAllocated(t, owner, gone, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, owner, gone)
 	platform.KillController(t)
 	strip(t, owner, gone)
 	platform.StartController(t)

@@ -16,6 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -41,10 +42,7 @@ func TestToken(t *testing.T) {
 	platform := framework.NewPlatform(t)
 	renewsToken(t, platform)
 	user := platform.UserConfig(t)
-	c, err := workspaces.NewClient(user)
-	if err != nil {
-		t.Fatalf("workspaces.NewClient: %v", err)
-	}
+	c := must.Get(workspaces.NewClient(user))(t)
 	self := &authenticationv1.SelfSubjectReview{}
 	framework.Create(t, c, self)
 	framework.Create(t, platform.Admin(t), &rbacv1.RoleBinding{
@@ -59,8 +57,7 @@ func TestToken(t *testing.T) {
 	binds := func(name string) {
 		t.Helper()
 		claim := gen.Claim(name, gen.OfClass("web"))
-		framework.Create(t, tenant, claim)
-		framework.WaitBound(t, tenant, claim)
+		framework.Bind(t, tenant, claim)
 	}
 	binds("by-request")
 	if err := c.List(t.Context(), &ipamv1alpha1.IPPoolList{}); !apierrors.IsForbidden(err) {
@@ -80,8 +77,7 @@ func standaloneToken(t *testing.T, cluster *framework.Platform) {
 	cluster.StartController(t)
 	offer(t, cluster, name, cidr, gen.DefaultLength(28))
 	claim := gen.Claim(name, gen.OfClass(name))
-	framework.Create(t, cluster, claim)
-	framework.WaitBound(t, cluster, claim)
+	framework.Bind(t, cluster, claim)
 }
 
 // renewsToken fails the test unless the access of the controller is renewed after four fifths of a token's life, and the
@@ -89,14 +85,8 @@ func standaloneToken(t *testing.T, cluster *framework.Platform) {
 func renewsToken(t *testing.T, platform *framework.Platform) {
 	t.Helper()
 	source, now := &tokens{admin: platform.AdminConfig(t)}, clocktesting.NewFakePassiveClock(time.Now())
-	cfg, err := workspaces.RenewedConfig(t.Context(), workspaces.Renewal{Reach: source.reach, Lifetime: 10 * time.Minute, Clock: now})
-	if err != nil {
-		t.Fatalf("workspaces.RenewedConfig: %v", err)
-	}
-	c, err := workspaces.NewClient(cfg)
-	if err != nil {
-		t.Fatalf("workspaces.NewClient: %v", err)
-	}
+	cfg := must.Get(workspaces.RenewedConfig(t.Context(), workspaces.Renewal{Reach: source.reach, Lifetime: 10 * time.Minute, Clock: now}))(t)
+	c := must.Get(workspaces.NewClient(cfg))(t)
 	credential := func() string {
 		t.Helper()
 		review := &authenticationv1.SelfSubjectReview{}

@@ -18,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/config"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -42,8 +43,7 @@ func TestUnreadable_CostsItselfAlone(t *testing.T) {
 
 	framework.Create(t, odd, gen.Pool("odd", gen.CIDR("192.0.2.0/24")))
 	kept := gen.Claim("kept", gen.FromPool("odd"), gen.Length(28))
-	framework.Create(t, odd, kept)
-	framework.WaitBound(t, odd, kept)
+	framework.Bind(t, odd, kept)
 	writeOdd(t, odd)
 	waitNotReady(t, odd)
 	serves("watched", "198.51.100.0/26")
@@ -51,9 +51,7 @@ func TestUnreadable_CostsItselfAlone(t *testing.T) {
 	framework.Create(t, odd, late)
 	framework.WaitAllocated(t, odd, late, ipamv1alpha1.ReasonPoolNotFound)
 
-	if err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}); err != nil {
-		t.Fatalf("workspaces.Bootstrap: %v", err)
-	}
+	must.Do(t, workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}))
 	for _, tenant := range []*framework.Tenant{odd, even} {
 		waitFollowsPools(t, tenant)
 	}
@@ -104,9 +102,7 @@ func writeOdd(t *testing.T, tenant *framework.Tenant) {
 	patch := `{"spec":{"reservations":{"leading":2147483648,"unitPrefixLength":32}}}`
 	pool := oddPool()
 	pool.SetName("odd")
-	if err := tenant.Patch(t.Context(), pool, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-		t.Fatalf("Patch: %v", err)
-	}
+	must.Do(t, tenant.Patch(t.Context(), pool, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
 // waitNotReady waits until the pool "odd" says that it cannot be read.
@@ -155,15 +151,9 @@ func boundless(t *testing.T) *framework.Platform {
 	t.Helper()
 	const bound = "maximum: 2147483647\n"
 	schemas, name := fstest.MapFS{}, ""
-	files, err := fs.Glob(config.Schemas(), "*.yaml")
-	if err != nil {
-		t.Fatalf("fs.Glob: %v", err)
-	}
+	files := must.Get(fs.Glob(config.Schemas(), "*.yaml"))(t)
 	for _, file := range files {
-		data, err := fs.ReadFile(config.Schemas(), file)
-		if err != nil {
-			t.Fatalf("fs.ReadFile: %v", err)
-		}
+		data := must.Get(fs.ReadFile(config.Schemas(), file))(t)
 		if file == "ippools.yaml" {
 			_, name, _ = strings.Cut(string(data), "\n  name: ")
 			name, _, _ = strings.Cut(name, "\n")

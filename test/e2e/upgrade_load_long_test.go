@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/config"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -54,9 +55,7 @@ func TestLong_UpgradeAndBackUnderLoad(t *testing.T) {
 		load := startLoad(t, tenant, name, move.name)
 		load.creates(10)
 		move.to.Workspace = platform.Path
-		if err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), move.to); err != nil {
-			t.Fatalf("workspaces.Bootstrap: %v", err)
-		}
+		must.Do(t, workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), move.to))
 		if move.crds != nil {
 			move.crds(t, platform)
 		}
@@ -72,8 +71,7 @@ func TestLong_UpgradeAndBackUnderLoad(t *testing.T) {
 		held := slices.Concat(left, []*ipamv1alpha1.IPClaim{keeps, retained, releasing, platforms})
 		waitHeldSafely(t, platform, pool, size(blocksOf(t, held...)...))
 		late := gen.Claim("late-"+move.name, gen.OfClass(name))
-		framework.Create(t, admin, late)
-		framework.WaitBound(t, admin, late)
+		framework.Bind(t, admin, late)
 		framework.Delete(t, admin, late)
 		for _, claim := range left {
 			framework.Delete(t, tenant, claim)

@@ -20,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/config"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -55,9 +56,7 @@ func TestLong_UpgradeFromTheFirstSchemas(t *testing.T) {
 	before := stored(t, tenant)
 	delete(before, fmt.Sprintf("%T %s", wide, wide.Name)) // it is bound later
 
-	if err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}); err != nil {
-		t.Fatalf("workspaces.Bootstrap: %v", err)
-	}
+	must.Do(t, workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{Workspace: platform.Path}))
 	waitFollows(t, tenant, config.Schemas())
 	platform.StopController(t)
 	platform.StartController(t)
@@ -107,10 +106,7 @@ func firstPlatform(t *testing.T) *framework.Platform {
 // firstManifests are the first schemas and the first APIExport.
 func firstManifests(t *testing.T) workspaces.Options {
 	t.Helper()
-	export, err := os.ReadFile("testdata/upgrade/apiexport.yaml")
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	export := must.Get(os.ReadFile("testdata/upgrade/apiexport.yaml"))(t)
 	return workspaces.Options{Schemas: os.DirFS("testdata/upgrade/schemas"), APIExport: export}
 }
 
@@ -127,19 +123,11 @@ func applyFirstCRDs(t *testing.T, platform *framework.Platform) {
 func waitFollows(t *testing.T, tenant *framework.Tenant, schemas fs.FS) {
 	t.Helper()
 	var want []string
-	files, err := fs.Glob(schemas, "*.yaml")
-	if err != nil {
-		t.Fatalf("fs.Glob: %v", err)
-	}
+	files := must.Get(fs.Glob(schemas, "*.yaml"))(t)
 	for _, file := range files {
-		data, err := fs.ReadFile(schemas, file)
-		if err != nil {
-			t.Fatalf("fs.ReadFile: %v", err)
-		}
+		data := must.Get(fs.ReadFile(schemas, file))(t)
 		schema := &apisv1alpha1.APIResourceSchema{}
-		if err := yaml.Unmarshal(data, schema); err != nil {
-			t.Fatalf("yaml.Unmarshal: %v", err)
-		}
+		must.Do(t, yaml.Unmarshal(data, schema))
 		want = append(want, schema.Name)
 	}
 	owner := tenant.Owner(t)

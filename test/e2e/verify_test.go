@@ -9,6 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The verifier finds nothing where all is in order. What somebody has changed by force
@@ -38,9 +39,7 @@ func TestVerify(t *testing.T) {
 	system := framework.System(t, platform.Path)
 	framework.WaitFor(t, system, pool, func(*ipamv1alpha1.IPPool) error { return nil })
 	pool.Status.Capacity.Allocated = "1"
-	if err := system.Status().Update(t.Context(), pool); err != nil {
-		t.Fatalf("Update: %v", err)
-	}
+	must.Do(t, system.Status().Update(t.Context(), pool))
 	finds(t, platform, verify.CapacityMismatch, pool.Name)
 	if report, exit := platform.Verify(t, "--repair"); exit != 0 {
 		t.Errorf("after the repair verify exits with %d and finds %+v", exit, report.Findings)

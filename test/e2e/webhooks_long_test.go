@@ -13,6 +13,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // What is registered is written once, and again when it is deleted or changed.
@@ -25,9 +26,7 @@ func TestLong_WebhooksHealed(t *testing.T) {
 	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	key := client.ObjectKey{Name: ipamv1alpha1.GroupName}
 	for _, configuration := range []client.Object{mutating, validating} {
-		if err := admin.Get(t.Context(), key, configuration); err != nil {
-			t.Fatalf("Get: %v", err)
-		}
+		must.Do(t, admin.Get(t.Context(), key, configuration))
 	}
 	want, revision := mutating.DeepCopy().Webhooks, mutating.ResourceVersion
 
@@ -43,9 +42,7 @@ func TestLong_WebhooksHealed(t *testing.T) {
 	other := *mutating.Webhooks[0].DeepCopy()
 	other.Name = "other.example.org"
 	mutating.Webhooks = append(mutating.Webhooks, other)
-	if err := admin.Update(t.Context(), mutating); err != nil {
-		t.Fatalf("Update: %v", err)
-	}
+	must.Do(t, admin.Update(t.Context(), mutating))
 	framework.Eventually(t, "the changed configuration to be put right", func(ctx context.Context) error {
 		if err := admin.Get(ctx, key, mutating); err != nil {
 			return err

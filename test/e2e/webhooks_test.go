@@ -10,11 +10,14 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // webhookTimeout is how long kcp waits for a webhook, and slack what a busy machine may add.
@@ -57,8 +60,7 @@ func areAsked(t *testing.T, platform *framework.Platform, tenant *framework.Tena
 	claims := []*ipamv1alpha1.IPClaim{gen.Claim("a", gen.OfClass("web")), gen.Claim("", gen.OfClass("web")), gen.Claim("b", gen.OfClass("web"))}
 	claims[1].GenerateName = "made-"
 	for i, c := range []client.Client{tenant, tenant, admin} {
-		framework.Create(t, c, claims[i])
-		framework.WaitBound(t, c, claims[i])
+		framework.Bind(t, c, claims[i])
 	}
 	if !regexp.MustCompile(`^made-[a-z0-9]{5}$`).MatchString(claims[1].Name) {
 		t.Errorf("the claim with generateName made- is called %q, want five characters after it", claims[1].Name)
@@ -71,7 +73,9 @@ func areAsked(t *testing.T, platform *framework.Platform, tenant *framework.Tena
 // While nobody listens, CREATE passes at once, and the claim is bound when the controller is back. One that says Refuse is
 // refused by kcp, with the URL of the webhook, but without the secret part of its path.
 func webhooksDown(t *testing.T, platform *framework.Platform, tenant *framework.Tenant) {
-	token := platform.WebhookToken(t)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: workspaces.ControllerNamespace, Name: "ipam-webhook"}}
+	framework.Read(t, platform.Admin(t), secret)
+	token := string(secret.Data["token"]) // the secret part of the paths of the webhooks
 	platform.KillController(t)
 	claims := []*ipamv1alpha1.IPClaim{gen.Claim("down-a", gen.OfClass("web")), gen.Claim("down-b", gen.OfClass("web")), gen.Claim("down-c", gen.OfClass("web"))}
 	took := make([]time.Duration, len(claims))

@@ -16,13 +16,16 @@ func TestWrites_FewForANewNetwork(t *testing.T) {
 	t.Parallel()
 	const networks = 10
 	platform, tenant, _ := alone(t)
-	offerNetworks(t, platform, "", ipamv1alpha1.RoleProject, "2001:db8::/32")
-	ready(t, tenant, endpointClass)
+	v6 := gen.Family(ipamv1alpha1.IPv6)
+	framework.Create(t, platform,
+		gen.Class("vpc", v6, gen.DefaultLength(48), gen.PoolPer("network", ipamv1alpha1.RoleProject)),
+		gen.Class("subnet", v6, gen.DefaultLength(64), gen.Below("vpc"), gen.PoolPer("network", "location", ipamv1alpha1.RoleProject)),
+		gen.Class("endpoint", v6, gen.DefaultLength(96), gen.Below("subnet")), platformPool("vpc", "2001:db8::/32", "vpc"))
+	serves(t, tenant, gen.OfClass("endpoint"), gen.Within("network", "probe", "location", "probe"))
 	waitRest(t, platform)
 	before := readMeters(t, platform)
 	for i := range networks {
-		claim := gen.Claim(fmt.Sprintf("claim-%d", i), gen.OfClass(endpointClass))
-		claim.Spec.Scope = scope(fmt.Sprintf("network-%d", i), "ams")
+		claim := gen.Claim(fmt.Sprintf("claim-%d", i), gen.OfClass("endpoint"), gen.Within("network", fmt.Sprintf("network-%d", i), "location", "ams"))
 		framework.Create(t, tenant, claim)
 	}
 	framework.Eventually(t, "all objects to be made", func(ctx context.Context) error {

@@ -20,6 +20,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A claim whose CREATE was answered costs one write, which creates its IPAllocation. There is no
@@ -44,8 +45,7 @@ func TestWrites_OnePerClaim(t *testing.T) {
 
 	// Where nothing happens, nothing is looked at, however many pools there are.
 	own := gen.Pool("own", gen.CIDR("2001:db8::/64"))
-	framework.Create(t, tenant, own)
-	framework.WaitAllocated(t, tenant, own, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, tenant, own)
 	waitRest(t, platform)
 	platform.StopController(t)
 	platform.StartController(t)
@@ -56,8 +56,7 @@ func TestWrites_OnePerClaim(t *testing.T) {
 	}
 
 	waker := gen.Pool("waker", gen.CIDR("2001:db8::/64"), gen.Backs("woken"))
-	framework.Create(t, other, waker)
-	framework.WaitAllocated(t, other, waker, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, other, waker)
 	bind(t, claims, platform, other, pools["woken"], func(i int) {
 		// A pool that might have served them wakes those that are being bound.
 		framework.Update(t, other, waker, func(pool *ipamv1alpha1.IPPool) { pool.Labels = map[string]string{"turn": strconv.Itoa(i)} })
@@ -126,10 +125,7 @@ type meters struct {
 func readMeters(t *testing.T, platform *framework.Platform) meters {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(platform.Metrics(t)))
-	if err != nil {
-		t.Fatalf("TextToMetricFamilies: %v", err)
-	}
+	families := must.Get(parser.TextToMetricFamilies(strings.NewReader(platform.Metrics(t))))(t)
 	m := meters{writes: map[string]int{}, passes: map[string]int{}}
 	for name, family := range families {
 		for _, metric := range family.Metric {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -46,10 +47,7 @@ func (p *Platform) CLI(t testing.TB, roles ...string) CLI {
 
 func userCLI(t testing.TB, g ground, workspace string, roles ...string) CLI {
 	t.Helper()
-	cfg, err := newUser(t.Context(), g, workspace, roles...)
-	if err != nil {
-		t.Fatalf("newUser: %v", err)
-	}
+	cfg := must.Get(newUser(t.Context(), g, workspace, roles...))(t)
 	return newCLI(t, cfg)
 }
 
@@ -61,18 +59,10 @@ func AdminCLI(t testing.TB, workspace string) CLI {
 
 func newCLI(t testing.TB, cfg *rest.Config) CLI {
 	t.Helper()
-	binary, err := current(t).cli()
-	if err != nil {
-		t.Fatalf("cli: %v", err)
-	}
-	kubeconfig, err := local.Kubeconfig(cfg)
-	if err != nil {
-		t.Fatalf("Kubeconfig: %v", err)
-	}
+	binary := must.Get(current(t).cli())(t)
+	kubeconfig := must.Get(local.Kubeconfig(cfg))(t)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
-		t.Fatalf("os.WriteFile: %v", err)
-	}
+	must.Do(t, os.WriteFile(file, kubeconfig, 0o600))
 	return CLI{Binary: binary, Kubeconfig: file}
 }
 
@@ -121,10 +111,7 @@ func Kubectl(t testing.TB) string {
 	if found, err := exec.LookPath("kubectl"); err == nil {
 		return found
 	}
-	root, err := local.ModuleRoot()
-	if err != nil {
-		t.Fatalf("ModuleRoot: %v", err)
-	}
+	root := must.Get(local.ModuleRoot())(t)
 	binary := filepath.Join(t.TempDir(), "kubectl")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "k8s.io/kubernetes/cmd/kubectl")
 	build.Dir = filepath.Join(root, "tools", "kubectl")

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // HeldBack is a CREATE that the server has routed, and whose body it waits for.
@@ -31,31 +32,19 @@ type HeldBack struct {
 func HoldBack(t testing.TB, access *rest.Config, resource, kind string, object client.Object) *HeldBack {
 	t.Helper()
 	object.GetObjectKind().SetGroupVersionKind(ipamv1alpha1.GroupVersion.WithKind(kind))
-	text, err := json.Marshal(object)
-	if err != nil {
-		t.Fatalf("json.Marshal: %v", err)
-	}
+	text := must.Get(json.Marshal(object))(t)
 	read, write := io.Pipe()
 	h := &HeldBack{body: write, Text: text, answer: make(chan error, 1)}
 	wanted := make(chan struct{})
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(wanted) }})
 	url := strings.TrimSuffix(access.Host, "/") + "/apis/" + ipamv1alpha1.GroupVersion.String() + "/" + resource
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, read)
-	if err != nil {
-		t.Fatalf("http.NewRequestWithContext: %v", err)
-	}
+	request := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, url, read))(t)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Expect", "100-continue")
-	secured, err := rest.TLSConfigFor(access)
-	if err != nil {
-		t.Fatalf("rest.TLSConfigFor: %v", err)
-	}
+	secured := must.Get(rest.TLSConfigFor(access))(t)
 	transport := &http.Transport{TLSClientConfig: secured, ExpectContinueTimeout: time.Minute, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
 	t.Cleanup(transport.CloseIdleConnections)
-	trip, err := rest.HTTPWrappersForConfig(access, transport)
-	if err != nil {
-		t.Fatalf("rest.HTTPWrappersForConfig: %v", err)
-	}
+	trip := must.Get(rest.HTTPWrappersForConfig(access, transport))(t)
 	go func() {
 		response, err := trip.RoundTrip(request)
 		if err == nil {
@@ -88,7 +77,5 @@ func (h *HeldBack) Send() error {
 // End sends the body, and wants the object to be stored.
 func (h *HeldBack) End(t testing.TB) {
 	t.Helper()
-	if err := h.Send(); err != nil {
-		t.Fatalf("Send: %v", err)
-	}
+	must.Do(t, h.Send())
 }

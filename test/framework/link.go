@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // endpoints is where kcp serves the virtual workspaces of exports.
@@ -45,14 +47,8 @@ type Link struct {
 // started and gets these flags.
 func (p *Platform) Link(t testing.TB, name string, flags ...string) (*Link, *Platform) {
 	t.Helper()
-	kcp, err := url.Parse(p.options.Identity.Host)
-	if err != nil {
-		t.Fatalf("url.Parse: %v", err)
-	}
-	tlsConfig, err := rest.TLSConfigFor(p.options.Identity)
-	if err != nil {
-		t.Fatalf("rest.TLSConfigFor: %v", err)
-	}
+	kcp := must.Get(url.Parse(p.options.Identity.Host))(t)
+	tlsConfig := must.Get(rest.TLSConfigFor(p.options.Identity))(t)
 	l := &Link{kcp: kcp, news: make(chan struct{})}
 	l.server = httptest.NewTLSServer(l.proxy(tlsConfig))
 	t.Cleanup(l.server.Close)

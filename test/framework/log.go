@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 const (
@@ -17,17 +19,11 @@ const (
 )
 
 // Log returns the lines that the controller has logged.
-func (p *Platform) Log(t testing.TB) []string {
+func (c Controller) Log(t testing.TB) []string {
 	t.Helper()
-	data, err := os.ReadFile(p.controller.Log())
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	data := must.Get(os.ReadFile(c.process.Log()))(t)
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
-
-// logOnFailure has the end of the controller's log printed if the test fails.
-func (p *Platform) logOnFailure(t testing.TB) { showOnFailure(t, p.controller.Log()) }
 
 // showOnFailure has the end of a controller's log printed if the test fails.
 func showOnFailure(t testing.TB, file string) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/config"
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -39,10 +40,7 @@ func newManagement(t testing.TB, workspace *rest.Config, snapshot string, flags 
 	t.Helper()
 	w := current(t)
 	dir := filepath.Join(w.dir, fmt.Sprintf("management-%d", w.serial.Add(1)))
-	cluster, err := local.NewKubernetes(t.Context(), filepath.Join(dir, "kubernetes"))
-	if err != nil {
-		t.Fatalf("NewKubernetes: %v", err)
-	}
+	cluster := must.Get(local.NewKubernetes(t.Context(), filepath.Join(dir, "kubernetes")))(t)
 	m := &Management{cluster: cluster}
 	t.Cleanup(func() {
 		if err := cluster.Stop(); err != nil {
@@ -50,48 +48,25 @@ func newManagement(t testing.TB, workspace *rest.Config, snapshot string, flags 
 		}
 	})
 	if snapshot != "" {
-		if err := cluster.Restore(snapshot, 0); err != nil {
-			t.Fatalf("Restore: %v", err)
-		}
+		must.Do(t, cluster.Restore(snapshot, 0))
 	}
 	m.StartCluster(t)
 	account := fstest.MapFS{"account.yaml": {Data: config.StandaloneAccount()}}
 	for _, folder := range []fs.FS{account, config.ClusterAPIWorkspaceRBAC()} {
-		if err := workspaces.Apply(t.Context(), m.AdminConfig(t), folder); err != nil {
-			t.Fatalf("workspaces.Apply: %v", err)
-		}
+		must.Do(t, workspaces.Apply(t.Context(), m.AdminConfig(t), folder))
 	}
-	identity, err := workspaces.TokenConfig(t.Context(), m.AdminConfig(t), tokenLifetime)
-	if err != nil {
-		t.Fatalf("workspaces.TokenConfig: %v", err)
-	}
-	m.controller, err = local.NewClusterAPI(t.Context(), local.ClusterAPIOptions{
+	identity := must.Get(workspaces.TokenConfig(t.Context(), m.AdminConfig(t), tokenLifetime))(t)
+	m.controller = must.Get(local.NewClusterAPI(t.Context(), local.ClusterAPIOptions{
 		Binary: w.binary(), Dir: dir, Management: identity, Workspace: workspace, Flags: flags,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	showOnFailure(t, m.controller.Log())
-	t.Cleanup(func() {
-		end := m.controller.Stop
-		if t.Failed() {
-			end = m.controller.Kill
-		}
-		if err := end(); err != nil {
-			t.Errorf("end: %v", err)
-		}
-	})
+	}))(t)
+	endWith(t, m.controller)
 	return m
 }
 
 // AdminConfig returns the access of an admin of the cluster.
 func (m *Management) AdminConfig(t testing.TB) *rest.Config {
 	t.Helper()
-	cfg, err := m.cluster.Admin()
-	if err != nil {
-		t.Fatalf("Admin: %v", err)
-	}
-	return cfg
+	return must.Get(m.cluster.Admin())(t)
 }
 
 // CLI returns the command line of an admin of the cluster.
@@ -103,17 +78,13 @@ func (m *Management) CLI(t testing.TB) CLI {
 // StartController starts the controller and returns when it is ready.
 func (m *Management) StartController(t testing.TB) {
 	t.Helper()
-	if err := errors.Join(current(t).build(), m.controller.Start(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(current(t).build(), m.controller.Start(t.Context())))
 }
 
 // RestartController stops the controller and starts it with these flags, in the place of those that it had.
 func (m *Management) RestartController(t testing.TB, flags ...string) {
 	t.Helper()
-	if err := m.controller.Stop(); err != nil {
-		t.Fatalf("Stop: %v", err)
-	}
+	must.Do(t, m.controller.Stop())
 	m.controller.SetFlags(flags)
 	m.StartController(t)
 }
@@ -121,47 +92,33 @@ func (m *Management) RestartController(t testing.TB, flags ...string) {
 // FailController starts the controller, which has to end with an error, and returns what it has written.
 func (m *Management) FailController(t testing.TB) string {
 	t.Helper()
-	if err := current(t).build(); err != nil {
-		t.Fatalf("build: %v", err)
-	}
-	said, err := m.controller.Fail(t.Context())
-	if err != nil {
-		t.Fatalf("Fail: %v", err)
-	}
-	return said
+	must.Do(t, current(t).build())
+	return must.Get(m.controller.Fail(t.Context()))(t)
 }
 
 // KillController ends the controller with SIGKILL.
 func (m *Management) KillController(t testing.TB) {
 	t.Helper()
-	if err := m.controller.Kill(); err != nil {
-		t.Fatalf("Kill: %v", err)
-	}
+	must.Do(t, m.controller.Kill())
 }
 
 // StopCluster ends the API server and all else of the cluster, until StartCluster.
 func (m *Management) StopCluster(t testing.TB) {
 	t.Helper()
-	if err := m.cluster.Stop(); err != nil {
-		t.Fatalf("Stop: %v", err)
-	}
+	must.Do(t, m.cluster.Stop())
 }
 
 // StartCluster starts the cluster over the data it had before, and returns when it is ready.
 func (m *Management) StartCluster(t testing.TB) {
 	t.Helper()
-	if err := m.cluster.Start(t.Context()); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	must.Do(t, m.cluster.Start(t.Context()))
 }
 
 // Save stores a snapshot of the cluster, and returns the file.
 func (m *Management) Save(t testing.TB) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "snapshot")
-	if err := m.cluster.Save(t.Context(), file); err != nil {
-		t.Fatalf("Save: %v", err)
-	}
+	must.Do(t, m.cluster.Save(t.Context(), file))
 	return file
 }
 
@@ -170,8 +127,6 @@ func (m *Management) Save(t testing.TB) string {
 func (m *Management) RestoreCluster(t testing.TB, snapshot string, raise uint64) {
 	t.Helper()
 	m.StopCluster(t)
-	if err := m.cluster.Restore(snapshot, raise); err != nil {
-		t.Fatalf("Restore: %v", err)
-	}
+	must.Do(t, m.cluster.Restore(snapshot, raise))
 	m.StartCluster(t)
 }

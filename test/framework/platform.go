@@ -2,9 +2,7 @@ package framework
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -15,6 +13,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -23,26 +22,23 @@ import (
 // start and stop the controller.
 type Platform struct {
 	client.WithWatch
+	Controller
 
 	// Path and Cluster name the workspace.
 	Path    string
 	Cluster logicalcluster.Name
 
-	ground     ground
-	controller *local.Controller
-	options    local.ControllerOptions // of the controller
-	space      atomic.Int64            // how many CIDRs were given out
+	ground  ground
+	options local.ControllerOptions // of the controller
+	space   atomic.Int64            // how many CIDRs were given out
 }
 
 // SharedPlatform returns the platform that the tests of this program share. Its
 // controller runs.
 func SharedPlatform(t testing.TB) *Platform {
 	t.Helper()
-	p, err := current(t).shared()
-	if err != nil {
-		t.Fatalf("shared: %v", err)
-	}
-	p.logOnFailure(t)
+	p := must.Get(current(t).shared())(t)
+	showOnFailure(t, p.process.Log())
 	return p
 }
 
@@ -58,11 +54,8 @@ func NewPlatformOf(t testing.TB, opts workspaces.Options) *Platform {
 	t.Helper()
 	w := current(t)
 	opts.Workspace = fmt.Sprintf("root:platform-%d", w.serial.Add(1))
-	p, err := w.newPlatform(t.Context(), opts)
-	if err != nil {
-		t.Fatalf("newPlatform: %v", err)
-	}
-	p.endWith(t)
+	p := must.Get(w.newPlatform(t.Context(), opts))(t)
+	endWith(t, p.process)
 	return p
 }
 
@@ -76,31 +69,19 @@ func (p *Platform) User(t testing.TB, roles ...string) client.WithWatch {
 // UserConfig returns the access of User.
 func (p *Platform) UserConfig(t testing.TB, roles ...string) *rest.Config {
 	t.Helper()
-	access, err := newUser(t.Context(), p.ground, p.Path, roles...)
-	if err != nil {
-		t.Fatalf("newUser: %v", err)
-	}
-	return access
+	return must.Get(newUser(t.Context(), p.ground, p.Path, roles...))(t)
 }
 
 // Admin returns a client of the admin of the kcp, or of the cluster, in the platform workspace.
 func (p *Platform) Admin(t testing.TB) client.WithWatch {
 	t.Helper()
-	c, err := workspaces.NewClient(p.AdminConfig(t))
-	if err != nil {
-		t.Fatalf("workspaces.NewClient: %v", err)
-	}
-	return c
+	return must.Get(workspaces.NewClient(p.AdminConfig(t)))(t)
 }
 
 // AdminConfig returns the access of Admin.
 func (p *Platform) AdminConfig(t testing.TB) *rest.Config {
 	t.Helper()
-	cfg, err := p.ground.At(p.Path)
-	if err != nil {
-		t.Fatalf("At: %v", err)
-	}
-	return cfg
+	return must.Get(p.ground.At(p.Path))(t)
 }
 
 // CIDR returns address space that no other test on this platform uses: a /16.
@@ -116,31 +97,6 @@ func (p *Platform) CIDR(t testing.TB) ipamv1alpha1.CIDR {
 // Identity returns the access of the controller, to the platform workspace.
 func (p *Platform) Identity() *rest.Config { return rest.CopyConfig(p.options.Identity) }
 
-// StartController starts the controller, over the data it had before if any, and
-// returns when it is ready.
-func (p *Platform) StartController(t testing.TB) {
-	t.Helper()
-	if err := current(t).startController(t.Context(), p.controller); err != nil {
-		t.Fatalf("startController: %v", err)
-	}
-}
-
-// LaunchController starts the controller where it cannot be ready, and returns when it lives.
-func (p *Platform) LaunchController(t testing.TB) {
-	t.Helper()
-	if err := errors.Join(current(t).build(), p.controller.Launch(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// StopController asks the controller to end, and waits.
-func (p *Platform) StopController(t testing.TB) {
-	t.Helper()
-	if err := p.controller.Stop(); err != nil {
-		t.Fatalf("Stop: %v", err)
-	}
-}
-
 // Replica returns the same platform with another controller, which is not started
 // and gets these flags. Replicas need a common etcd.
 func (p *Platform) Replica(t testing.TB, name string, flags ...string) *Platform {
@@ -152,11 +108,8 @@ func (p *Platform) replica(t testing.TB, name string, identity *rest.Config, fla
 	t.Helper()
 	options := p.options
 	options.Dir, options.Identity, options.Flags = options.Dir+"-"+name, identity, flags
-	replica, err := p.with(t.Context(), options)
-	if err != nil {
-		t.Fatalf("with: %v", err)
-	}
-	replica.endWith(t)
+	replica := must.Get(p.with(t.Context(), options))(t)
+	endWith(t, replica.process)
 	return replica
 }
 
@@ -185,11 +138,8 @@ func (p *Platform) reconfigured(t testing.TB, identity *rest.Config, flags []str
 	t.Helper()
 	options := p.options
 	options.Identity, options.Flags = identity, flags
-	other, err := p.with(t.Context(), options)
-	if err != nil {
-		t.Fatalf("with: %v", err)
-	}
-	other.endWith(t)
+	other := must.Get(p.with(t.Context(), options))(t)
+	endWith(t, other.process)
 	return other
 }
 
@@ -197,73 +147,8 @@ func (p *Platform) reconfigured(t testing.TB, identity *rest.Config, flags []str
 func (p *Platform) with(ctx context.Context, options local.ControllerOptions) (*Platform, error) {
 	controller, err := local.NewController(ctx, options)
 	return &Platform{
-		WithWatch: p.WithWatch, Path: p.Path, Cluster: p.Cluster, ground: p.ground, controller: controller, options: options,
+		WithWatch: p.WithWatch, Path: p.Path, Cluster: p.Cluster, ground: p.ground, Controller: Controller{controller}, options: options,
 	}, err
-}
-
-// KillController ends the controller with SIGKILL.
-func (p *Platform) KillController(t testing.TB) {
-	t.Helper()
-	if err := p.controller.Kill(); err != nil {
-		t.Fatalf("Kill: %v", err)
-	}
-}
-
-// PauseController stops the controller where it is, with SIGSTOP, as if its machine stood
-// still. It must go on, or be killed, before it can be stopped.
-func (p *Platform) PauseController(t testing.TB) {
-	t.Helper()
-	if err := p.controller.Pause(); err != nil {
-		t.Fatalf("Pause: %v", err)
-	}
-}
-
-// ResumeController lets a paused controller go on.
-func (p *Platform) ResumeController(t testing.TB) {
-	t.Helper()
-	if err := p.controller.Resume(); err != nil {
-		t.Fatalf("Resume: %v", err)
-	}
-}
-
-// WaitControllerEnded waits until the controller has ended by itself.
-func (p *Platform) WaitControllerEnded(t testing.TB) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
-	if err := p.controller.AwaitEnd(ctx); err != nil {
-		t.Fatalf("AwaitEnd: %v", err)
-	}
-}
-
-// WebhookPort returns the port at which the controller answers CREATE, on this machine.
-func (p *Platform) WebhookPort(t testing.TB) string {
-	t.Helper()
-	_, port, err := net.SplitHostPort(p.controller.WebhookAddress())
-	if err != nil {
-		t.Fatalf("net.SplitHostPort: %v", err)
-	}
-	return port
-}
-
-// LedgerDir returns the folder of the etcd inside the controller. Nobody else may open it
-// while the controller runs.
-func (p *Platform) LedgerDir() string { return p.controller.LedgerDir() }
-
-// Probe returns an error if the controller answers a probe, like "/readyz", with
-// anything but 200.
-func (p *Platform) Probe(ctx context.Context, path string) error {
-	return p.controller.Probe(ctx, path)
-}
-
-// Metrics returns the controller's metrics in the text format of Prometheus.
-func (p *Platform) Metrics(t testing.TB) string {
-	t.Helper()
-	text, err := p.controller.Metrics(t.Context())
-	if err != nil {
-		t.Fatalf("Metrics: %v", err)
-	}
-	return text
 }
 
 func (w *world) startShared() (*Platform, error) {
@@ -271,23 +156,8 @@ func (w *world) startShared() (*Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.stopShared = p.controller.Stop
-	return p, w.startController(context.Background(), p.controller)
-}
-
-// endWith has the controller end with the test: kcp serves it as long as it runs, and a
-// suite has many. What it has logged is shown if the test has failed.
-func (p *Platform) endWith(t testing.TB) {
-	p.logOnFailure(t)
-	t.Cleanup(func() {
-		end := p.controller.Stop
-		if t.Failed() {
-			end = p.controller.Kill // it may stand still
-		}
-		if err := end(); err != nil {
-			t.Errorf("end: %v", err)
-		}
-	})
+	w.stopShared = p.process.Stop
+	return p, w.startController(context.Background(), p.process)
 }
 
 // newPlatform makes a platform workspace, somebody to run it, and its controller,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // NewEtcd starts an etcd for the ledger of replicas: three members, each a process, that wait for the disk
@@ -16,10 +17,7 @@ import (
 func NewEtcd(t testing.TB) *etcd.Cluster {
 	t.Helper()
 	dir := t.TempDir()
-	secure, err := etcd.Certificates(dir)
-	if err != nil {
-		t.Fatalf("Certificates: %v", err)
-	}
+	secure := must.Get(etcd.Certificates(dir))(t)
 	store, err := etcd.New(t.Context(), etcd.Options{Dir: dir, Members: 3, Fsync: true, TLS: secure})
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
@@ -68,7 +66,7 @@ func (r Replicas) Leader(t testing.TB, except ...*Platform) *Platform {
 	Eventually(t, "a replica to lead", func(ctx context.Context) error {
 		for _, replica := range r.without(except) {
 			once, cancel := context.WithTimeout(ctx, time.Second)
-			leads, err := replica.controller.Leads(once)
+			leads, err := replica.process.Leads(once)
 			cancel()
 			if err == nil && leads {
 				leader = replica

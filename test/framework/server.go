@@ -11,28 +11,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // Admin returns a client of a workspace as kcp's own admin.
 func Admin(t testing.TB, workspace string) client.WithWatch {
 	t.Helper()
-	c, err := workspaces.NewClient(workspaces.At(AdminConfig(t), workspace))
-	if err != nil {
-		t.Fatalf("workspaces.NewClient: %v", err)
-	}
-	return c
+	return must.Get(workspaces.NewClient(workspaces.At(AdminConfig(t), workspace)))(t)
 }
 
 // AdminConfig returns the access of kcp's own admin, to the workspace root.
 func AdminConfig(t testing.TB) *rest.Config {
 	t.Helper()
 	current(t)
-	cfg, err := ReadAdminConfig()
-	if err != nil {
-		t.Fatalf("ReadAdminConfig: %v", err)
-	}
-	return cfg
+	return must.Get(ReadAdminConfig())(t)
 }
 
 // ReadAdminConfig is AdminConfig for other processes than the test. kcp makes a new token at each
@@ -49,11 +42,7 @@ func System(t testing.TB, workspace string) client.WithWatch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := workspaces.NewClient(workspaces.At(cfg, workspace))
-	if err != nil {
-		t.Fatalf("workspaces.NewClient: %v", err)
-	}
-	return c
+	return must.Get(workspaces.NewClient(workspaces.At(cfg, workspace)))(t)
 }
 
 // server returns the one server of kcp, in a package that has it from Main.
@@ -71,38 +60,27 @@ func server(t testing.TB) *local.KCP {
 func RestartKCP(t testing.TB) {
 	t.Helper()
 	kcp := server(t)
-	if err := kcp.Stop(); err != nil {
-		t.Fatalf("Stop: %v", err)
-	}
-	if err := kcp.Start(t.Context()); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	must.Do(t, kcp.Stop())
+	must.Do(t, kcp.Start(t.Context()))
 }
 
 // KillKCP ends kcp with SIGKILL, until StartKCP. No other test may run meanwhile.
 func KillKCP(t testing.TB) {
 	t.Helper()
-	if err := server(t).Kill(); err != nil {
-		t.Fatalf("Kill: %v", err)
-	}
+	must.Do(t, server(t).Kill())
 }
 
 // StartKCP starts kcp again over its data, and returns when it is ready.
 func StartKCP(t testing.TB) {
 	t.Helper()
-	if err := server(t).Start(t.Context()); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	must.Do(t, server(t).Start(t.Context()))
 }
 
 // Store returns a client of the etcd in which kcp keeps its objects. It outlives kcp's
 // restarts, so that what it watches has no gap.
 func Store(t testing.TB) *clientv3.Client {
 	t.Helper()
-	c, err := server(t).Store()
-	if err != nil {
-		t.Fatalf("Store: %v", err)
-	}
+	c := must.Get(server(t).Store())(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -115,12 +93,8 @@ func BackupKCP(t testing.TB) (restore func()) {
 	kcp, backup := server(t), t.TempDir()
 	exchange := func(change func() error) {
 		t.Helper()
-		if err := kcp.Stop(); err != nil {
-			t.Fatalf("Stop: %v", err)
-		}
-		if err := errors.Join(change(), kcp.Start(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, kcp.Stop())
+		must.Do(t, errors.Join(change(), kcp.Start(t.Context())))
 	}
 	exchange(func() error { return os.CopyFS(backup, os.DirFS(kcp.StoreDir())) })
 	return func() {

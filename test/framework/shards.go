@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The shards of a kcp from MainOnShards. The platforms are on RootShard.
@@ -23,35 +24,27 @@ func MainOnShards(m *testing.M) int {
 func (p *Platform) TenantOn(t testing.TB, shard string) *Tenant {
 	t.Helper()
 	path := fmt.Sprintf("root:team-%d", current(t).serial.Add(1))
-	if err := current(t).place(t.Context(), path, shard); err != nil {
-		t.Fatalf("place: %v", err)
-	}
+	must.Do(t, current(t).place(t.Context(), path, shard))
 	return p.TenantAt(t, path)
 }
 
 // KillShard ends a shard with SIGKILL, until StartShard. What is on the other one goes on.
 func KillShard(t testing.TB, name string) {
 	t.Helper()
-	if err := shards(t).KillShard(name); err != nil {
-		t.Fatalf("KillShard: %v", err)
-	}
+	must.Do(t, shards(t).KillShard(name))
 }
 
 // StartShard starts a shard again over its data, and returns when it is ready.
 func StartShard(t testing.TB, name string) {
 	t.Helper()
-	if err := shards(t).StartShard(t.Context(), name); err != nil {
-		t.Fatalf("StartShard: %v", err)
-	}
+	must.Do(t, shards(t).StartShard(t.Context(), name))
 }
 
 // EmptyCacheServer kills the cache server, over which shards tell each other of exports, webhooks and policies, and starts it over
 // without data. Shards that run do not notice. One that starts again knows nothing of the others, until they start again, too.
 func EmptyCacheServer(t testing.TB) {
 	t.Helper()
-	if err := shards(t).EmptyCache(t.Context()); err != nil {
-		t.Fatalf("EmptyCache: %v", err)
-	}
+	must.Do(t, shards(t).EmptyCache(t.Context()))
 }
 
 // WaitCacheServer waits until the cache server knows the exports, webhooks and policies of RootShard.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/controllers"
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -31,11 +32,8 @@ const tokenLifetime = 24 * time.Hour
 // tests that need it are subtests of the one that calls this.
 func NewStandalone(t testing.TB, flags ...string) *Platform {
 	t.Helper()
-	p, err := current(t).newStandalone(t.Context(), flags)
-	if err != nil {
-		t.Fatalf("newStandalone: %v", err)
-	}
-	p.endWith(t)
+	p := must.Get(current(t).newStandalone(t.Context(), flags))(t)
+	endWith(t, p.process)
 	return p
 }
 

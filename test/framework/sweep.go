@@ -8,13 +8,13 @@ import (
 )
 
 // WaitSwept waits until the controller has looked for orphans that often since.
-func (p *Platform) WaitSwept(t testing.TB, passes int) {
+func (c Controller) WaitSwept(t testing.TB, passes int) {
 	t.Helper()
 	const last = "ipam_sweep_last_success_timestamp_seconds "
 	seen := ""
 	for range passes {
 		Eventually(t, "another sweep", func(context.Context) error {
-			for line := range strings.SplitSeq(p.Metrics(t), "\n") {
+			for line := range strings.SplitSeq(c.Metrics(t), "\n") {
 				if at, ok := strings.CutPrefix(line, last); ok && at != seen {
 					seen = at
 					return nil

@@ -19,6 +19,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/internal/absent"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -39,9 +40,7 @@ type Tenant struct {
 func (p *Platform) Tenant(t testing.TB) *Tenant {
 	t.Helper()
 	path := fmt.Sprintf("root:team-%d", current(t).serial.Add(1))
-	if err := current(t).makeLean(t.Context(), path); err != nil {
-		t.Fatalf("makeLean: %v", err)
-	}
+	must.Do(t, current(t).makeLean(t.Context(), path))
 	return p.TenantAt(t, path)
 }
 
@@ -50,10 +49,7 @@ func (p *Platform) TenantAt(t testing.TB, path string) *Tenant {
 	t.Helper()
 	tenant := &Tenant{Path: path, platform: p.Path}
 	tenant.Bind(t)
-	access, err := newUser(t.Context(), current(t).kcp, path, "ipam-pool-admin", "edit")
-	if err != nil {
-		t.Fatalf("newUser: %v", err)
-	}
+	access := must.Get(newUser(t.Context(), current(t).kcp, path, "ipam-pool-admin", "edit"))(t)
 	tenant.access = access
 	tenant.WithWatch = tenant.In(t, path)
 	return tenant
@@ -62,11 +58,7 @@ func (p *Platform) TenantAt(t testing.TB, path string) *Tenant {
 // In returns a client of another workspace as the same user, without rights there.
 func (tn *Tenant) In(t testing.TB, workspace string) client.WithWatch {
 	t.Helper()
-	c, err := workspaces.NewClient(workspaces.At(tn.access, workspace))
-	if err != nil {
-		t.Fatalf("workspaces.NewClient: %v", err)
-	}
-	return c
+	return must.Get(workspaces.NewClient(workspaces.At(tn.access, workspace)))(t)
 }
 
 // Bind binds the API again after Unbind.
@@ -87,10 +79,7 @@ func (tn *Tenant) Bind(t testing.TB) {
 func (tn *Tenant) Leave(t testing.TB) {
 	t.Helper()
 	owner := tn.OwnerConfig(t)
-	c, err := workspaces.NewClient(owner)
-	if err != nil {
-		t.Fatalf("workspaces.NewClient: %v", err)
-	}
+	c := must.Get(workspaces.NewClient(owner))(t)
 	Eventually(t, "the owner to unbind", func(ctx context.Context) error { return Unbind(ctx, owner, tn.Path) })
 	Eventually(t, "kcp to serve the API no more", func(ctx context.Context) error {
 		err := c.List(ctx, &ipamv1alpha1.IPClaimList{})
@@ -154,11 +143,7 @@ func (tn *Tenant) Owner(t testing.TB) client.WithWatch {
 // and nothing elsewhere.
 func (tn *Tenant) OwnerConfig(t testing.TB) *rest.Config {
 	t.Helper()
-	access, err := newUser(t.Context(), current(t).kcp, tn.Path, "cluster-admin")
-	if err != nil {
-		t.Fatalf("newUser: %v", err)
-	}
-	return access
+	return must.Get(newUser(t.Context(), current(t).kcp, tn.Path, "cluster-admin"))(t)
 }
 
 // User returns another user with these cluster roles in the tenant's workspace

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -84,9 +85,5 @@ func newClient(ctx context.Context, g ground, workspace string, roles ...string)
 // user returns a client of newClient.
 func user(t testing.TB, g ground, workspace string, roles ...string) client.WithWatch {
 	t.Helper()
-	c, err := newClient(t.Context(), g, workspace, roles...)
-	if err != nil {
-		t.Fatalf("newClient: %v", err)
-	}
-	return c
+	return must.Get(newClient(t.Context(), g, workspace, roles...))(t)
 }

@@ -10,17 +10,16 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Verify runs the command verify on the controller, or on its data if it does not run,
 // with these flags beside. It returns the report, if one was made, and the exit code.
-func (p *Platform) Verify(t testing.TB, flags ...string) (verify.Report, int) {
+func (c Controller) Verify(t testing.TB, flags ...string) (verify.Report, int) {
 	t.Helper()
-	if err := current(t).build(); err != nil {
-		t.Fatalf("build: %v", err)
-	}
+	must.Do(t, current(t).build())
 	var out, says bytes.Buffer
-	cmd := p.controller.Command(t.Context(), "verify", append([]string{"-o", "json"}, flags...)...)
+	cmd := c.process.Command(t.Context(), "verify", append([]string{"-o", "json"}, flags...)...)
 	cmd.Stdout, cmd.Stderr = &out, &says
 	err := cmd.Run()
 	exit, ended := errors.AsType[*exec.ExitError](err)
@@ -41,10 +40,10 @@ func (p *Platform) Verify(t testing.TB, flags ...string) (verify.Report, int) {
 }
 
 // WaitVerified waits until the verifier finds nothing.
-func (p *Platform) WaitVerified(t testing.TB, flags ...string) {
+func (c Controller) WaitVerified(t testing.TB, flags ...string) {
 	t.Helper()
 	Eventually(t, "the verifier to find nothing", func(context.Context) error {
-		report, exit := p.Verify(t, flags...)
+		report, exit := c.Verify(t, flags...)
 		if exit != 0 {
 			return fmt.Errorf("it exits with %d and finds %+v", exit, report.Findings)
 		}

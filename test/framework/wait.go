@@ -77,6 +77,26 @@ func WaitBound(t testing.TB, c client.Reader, claims ...*ipamv1alpha1.IPClaim) {
 	}
 }
 
+// Bind creates claims, and waits until every one is bound.
+func Bind(t testing.TB, c client.Client, claims ...*ipamv1alpha1.IPClaim) {
+	t.Helper()
+	for _, claim := range claims {
+		Create(t, c, claim)
+	}
+	WaitBound(t, c, claims...)
+}
+
+// Allocate creates pools, and waits until every one has its block.
+func Allocate(t testing.TB, c client.Client, pools ...*ipamv1alpha1.IPPool) {
+	t.Helper()
+	for _, pool := range pools {
+		Create(t, c, pool)
+	}
+	for _, pool := range pools {
+		WaitAllocated(t, c, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	}
+}
+
 // recorded returns an error unless the record that a claim names is its own.
 func recorded(ctx context.Context, c client.Reader, claim *ipamv1alpha1.IPClaim) error {
 	if claim.Spec.Target == ipamv1alpha1.TargetScopeRange {

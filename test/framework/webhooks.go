@@ -9,12 +9,11 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
-	"github.com/kcp-ipam/ipam/workspaces"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // WaitWebhooks waits until kcp asks the webhooks of the controller, which runs, about the claims
@@ -28,15 +27,15 @@ func (p *Platform) WaitWebhooks(t testing.TB, clients ...client.Client) {
 
 // WaitAsked waits until the server asks the webhooks of the controller, wherever they are, about the claims that
 // these clients create in the namespace default.
-func (p *Platform) WaitAsked(t testing.TB, clients ...client.Client) {
+func (c Controller) WaitAsked(t testing.TB, clients ...client.Client) {
 	t.Helper()
-	for _, c := range clients {
+	for _, asks := range clients {
 		Eventually(t, "the webhooks to be asked", func(ctx context.Context) error {
-			asked := p.AnswersGiven(t)
-			if err := c.Create(ctx, gen.Claim("asks"), client.DryRunAll); err != nil {
+			asked := c.AnswersGiven(t)
+			if err := asks.Create(ctx, gen.Claim("asks"), client.DryRunAll); err != nil {
 				return err
 			}
-			if p.AnswersGiven(t) == asked {
+			if c.AnswersGiven(t) == asked {
 				return fmt.Errorf("they were asked %d times before, and no more", asked)
 			}
 			return nil
@@ -56,8 +55,8 @@ func (p *Platform) registered(ctx context.Context, admin client.Client) error {
 		return err
 	}
 	for _, webhook := range mutating.Webhooks {
-		if url := webhook.ClientConfig.URL; url == nil || !strings.HasPrefix(*url, p.controller.Webhooks()+"/") {
-			return fmt.Errorf("%s is not at %s", webhook.Name, p.controller.Webhooks())
+		if url := webhook.ClientConfig.URL; url == nil || !strings.HasPrefix(*url, p.process.Webhooks()+"/") {
+			return fmt.Errorf("%s is not at %s", webhook.Name, p.process.Webhooks())
 		}
 	}
 	return nil
@@ -67,26 +66,12 @@ var answersLine = regexp.MustCompile(`(?m)^ipam_create_answers_total\{result="\w
 
 // AnswersGiven returns how often the controller was asked to answer the CREATE of a claim, whatever
 // the answer was.
-func (p *Platform) AnswersGiven(t testing.TB) int {
+func (c Controller) AnswersGiven(t testing.TB) int {
 	t.Helper()
 	total := 0
-	for _, match := range answersLine.FindAllStringSubmatch(p.Metrics(t), -1) {
-		count, err := strconv.Atoi(match[1])
-		if err != nil {
-			t.Fatalf("Atoi: %v", err)
-		}
+	for _, match := range answersLine.FindAllStringSubmatch(c.Metrics(t), -1) {
+		count := must.Get(strconv.Atoi(match[1]))(t)
 		total += count
 	}
 	return total
-}
-
-// WebhookToken returns the secret part of the paths of the webhooks.
-func (p *Platform) WebhookToken(t testing.TB) string {
-	t.Helper()
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: workspaces.ControllerNamespace, Name: "ipam-webhook"}
-	if err := p.Admin(t).Get(t.Context(), key, secret); err != nil {
-		t.Fatalf("Get: %v", err)
-	}
-	return string(secret.Data["token"])
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // On a kcp that somebody else has started; it stands in for the cluster that the controller is
@@ -38,26 +39,15 @@ func TestLong_PagesHoldOnAKCP(t *testing.T) {
 // Without kcp: make run-standalone, then a Kubernetes that somebody else has started, which takes the manifests of the
 // overlay as well.
 func TestLong_PagesHoldWithoutKCP(t *testing.T) {
-	cluster, err := local.NewKubernetes(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatalf("NewKubernetes: %v", err)
-	}
+	cluster := must.Get(local.NewKubernetes(t.Context(), t.TempDir()))(t)
 	t.Cleanup(func() {
 		if err := cluster.Stop(); err != nil {
 			t.Errorf("Stop: %v", err)
 		}
 	})
-	if err := cluster.Start(t.Context()); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
-	kubeconfig, err := cluster.Admin()
-	if err != nil {
-		t.Fatalf("Admin: %v", err)
-	}
-	data, err := local.Kubeconfig(kubeconfig)
-	if err != nil {
-		t.Fatalf("Kubeconfig: %v", err)
-	}
+	must.Do(t, cluster.Start(t.Context()))
+	kubeconfig := must.Get(cluster.Admin())(t)
+	data := must.Get(local.Kubeconfig(kubeconfig))(t)
 	p := newPlace(t)
 	p.write(t, data, "admin.kubeconfig")
 	p.follow(t, "docs/getting-started.md", "Install")
@@ -75,8 +65,6 @@ func (p place) write(t *testing.T, data []byte, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		file := filepath.Join(p.dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o600)))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // From nothing: make run, what getting-started does with it, and what the pages do that
@@ -50,21 +51,13 @@ kubectl ipam claim release app
 // environment in which go installs programs for it alone.
 func newPlace(t *testing.T, env ...string) place {
 	t.Helper()
-	root, err := local.ModuleRoot()
-	if err != nil {
-		t.Fatalf("ModuleRoot: %v", err)
-	}
+	root := must.Get(local.ModuleRoot())(t)
 	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	list.Dir = root
-	files, err := list.Output()
-	if err != nil {
-		t.Fatalf("Output: %v", err)
-	}
+	files := must.Get(list.Output())(t)
 	dir, programs := t.TempDir(), t.TempDir()
 	for file := range strings.SplitSeq(strings.Trim(string(files), "\x00"), "\x00") {
-		if err := copied(filepath.Join(root, file), filepath.Join(dir, file)); err != nil {
-			t.Fatalf("copied: %v", err)
-		}
+		must.Do(t, copied(filepath.Join(root, file), filepath.Join(dir, file)))
 	}
 	path := []string{programs, filepath.Dir(framework.Kubectl(t)), os.Getenv("PATH")}
 	return place{dir: dir, env: append(os.Environ(), append(env,

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // block is a fenced block of commands.
@@ -21,10 +23,7 @@ var fence = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
 // blocksOf returns the commands of a page; with a heading, of that chapter.
 func blocksOf(t *testing.T, page, heading string) []block {
 	t.Helper()
-	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	data := must.Get(os.ReadFile(page))(t)
 	text, from, to := string(data), 0, len(data)
 	if heading != "" {
 		from = strings.Index(text, "\n## "+heading+"\n") + 1

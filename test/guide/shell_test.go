@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // patience is how long a block may take, on a busy machine that compiles in it.
@@ -49,10 +51,7 @@ func (p place) open(t *testing.T) *shell {
 	cmd.Dir, cmd.Env = p.dir, p.env
 	// A process group of its own is what Ctrl-C would reach.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatalf("StdinPipe: %v", err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatalf("os.Pipe: %v", err)
@@ -75,9 +74,7 @@ func (p place) open(t *testing.T) *shell {
 func (s *shell) typed(t *testing.T, b block, last string) {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "block.sh")
-	if err := os.WriteFile(script, []byte(b.commands), 0o600); err != nil {
-		t.Fatalf("os.WriteFile: %v", err)
-	}
+	must.Do(t, os.WriteFile(script, []byte(b.commands), 0o600))
 	if _, err := fmt.Fprintf(s.in, ". %s </dev/null\nprintf '\\n%s\\n'\n", script, last); err != nil {
 		t.Fatalf("Fprintf: %v", err)
 	}

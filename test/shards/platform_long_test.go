@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // While the shard of the platform is away for longer than a replica goes without any answer, CREATE is answered in the
@@ -41,9 +42,7 @@ func TestLong_ThePlatformAway(t *testing.T) {
 	}
 	const long = 40 * time.Second // a replica is blind after 30 seconds without an answer
 	for age := time.Duration(0); age < long; age = time.Since(killed) {
-		if err := answered(age); err != nil {
-			t.Fatalf("answered: %v", err)
-		}
+		must.Do(t, answered(age))
 		retry.Pause(t.Context(), time.Second)
 	}
 	if err := answered(long); err != nil {

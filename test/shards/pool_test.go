@@ -20,15 +20,13 @@ func (s *scene) lends() {
 	framework.Create(s, owner, pool)
 	child := gen.Pool("own", gen.ChildOf("lent", 28))
 	child.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: owner.Path}
-	framework.Create(s, guest, child)
-	framework.WaitAllocated(s, guest, child, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(s, guest, child)
 
 	claims := append(bind(s.T, guest, 2, gen.FromPoolIn(owner.Path, "lent")), bind(s.T, owner, 2, gen.FromPool("lent"))...)
 	distinct(s.T, claims...)
 	waitHeld(s.T, owner, pool, len(claims)+1)
 	inside := gen.Claim("inside", gen.FromPool("own"), gen.Length(28))
-	framework.Create(s, guest, inside)
-	framework.WaitBound(s, guest, inside)
+	framework.Bind(s, guest, inside)
 	if inside.Status.AllocatedCIDR != child.Status.AllocatedCIDR {
 		s.Errorf("the claim from the child pool %s has %s", child.Status.AllocatedCIDR, inside.Status.AllocatedCIDR)
 	}

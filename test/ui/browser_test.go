@@ -20,6 +20,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // patience is how long one step of a browser may take on a busy machine.
@@ -31,13 +32,8 @@ func serve(t *testing.T, cli framework.CLI, flags ...string) string {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), cli.Binary, append([]string{"ui"}, flags...)...) // it is asked to end, below
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+cli.Kubeconfig)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatalf("StdoutPipe: %v", err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); err != nil {
@@ -72,10 +68,7 @@ type look struct {
 // newBrowser opens a browser, and the address in it.
 func newBrowser(t *testing.T, address string, how look) *browser {
 	t.Helper()
-	root, err := local.ModuleRoot()
-	if err != nil {
-		t.Fatalf("ModuleRoot: %v", err)
-	}
+	root := must.Get(local.ModuleRoot())(t)
 	program := filepath.Join(root, ".cache", "bin", "chromium")
 	if _, err := os.Stat(program); err != nil {
 		t.Fatalf("there is no browser: make chromium finds or installs one: %v", err)
@@ -92,9 +85,7 @@ func newBrowser(t *testing.T, address string, how look) *browser {
 	base, _, _ := strings.Cut(address, "/?")
 	b := &browser{T: t, ctx: ctx, base: base}
 	// The first call starts the browser, which lives as long as its context: it must not end early.
-	if err := chromedp.Listen(ctx, b.hears); err != nil {
-		t.Fatalf("Listen: %v", err)
-	}
+	must.Do(t, chromedp.Listen(ctx, b.hears))
 	scheme := map[bool]string{true: "dark", false: "light"}[how.dark]
 	b.run("set up the browser", command(log.Enable, cdp.Empty{}), chromedp.EmulateViewport(how.width, how.height),
 		command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !how.script}),

@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var update = flag.Bool("update", false, "take the pictures of docs/images again")
@@ -145,10 +146,7 @@ func keyed(b *browser) {
 
 // pictures shows that the pages of docs/ui.md can be taken, and with -update takes them.
 func pictures(t *testing.T, admin string, s town) {
-	root, err := local.ModuleRoot()
-	if err != nil {
-		t.Fatalf("ModuleRoot: %v", err)
-	}
+	root := must.Get(local.ModuleRoot())(t)
 	block := gen.Claim("pay-0")
 	framework.WaitBound(t, s.other, block)
 	for name, picture := range map[string]struct {
@@ -169,9 +167,7 @@ func pictures(t *testing.T, admin string, s town) {
 			t.Errorf("the picture %s has %d bytes, want at most %d", name, len(image), most)
 		}
 		if *update {
-			if err := os.WriteFile(filepath.Join(root, "docs", "images", name+".png"), image, 0o600); err != nil {
-				t.Fatalf("os.WriteFile: %v", err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(root, "docs", "images", name+".png"), image, 0o600))
 		}
 	}
 }

@@ -63,6 +63,5 @@ func newTown(t *testing.T) town {
 // made makes a pool that is ready.
 func made(t *testing.T, c client.Client, pool *ipamv1alpha1.IPPool) {
 	t.Helper()
-	framework.Create(t, c, pool)
-	framework.WaitAllocated(t, c, pool, ipamv1alpha1.ReasonAllocationSucceeded)
+	framework.Allocate(t, c, pool)
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A history tells right from wrong.
@@ -55,10 +56,7 @@ func TestGiven(t *testing.T) {
 	h.Include("w")
 	claim := gen.Claim("a", gen.UID("1"))
 	claim.Status.AllocatedCIDR = "10.0.0.4/30"
-	value, err := json.Marshal(claim)
-	if err != nil {
-		t.Fatalf("json.Marshal: %v", err)
-	}
+	value := must.Get(json.Marshal(claim))(t)
 	go h.apply(claimKeys+"identity/w/default/a", &mvccpb.KeyValue{Value: value})
 	for range 2 {
 		given, err := h.Given(t.Context(), "1")

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var kill = flag.Bool("kill", false, "run the suites on each mutant, which takes minutes")
@@ -83,9 +85,6 @@ func firstFailures(output []byte) string {
 // moduleRoot is the directory of go.mod.
 func moduleRoot(t *testing.T) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "env", "GOMOD").Output()
-	if err != nil {
-		t.Fatalf("Output: %v", err)
-	}
+	out := must.Get(exec.CommandContext(t.Context(), "go", "env", "GOMOD").Output())(t)
 	return filepath.Dir(strings.TrimSpace(string(out)))
 }

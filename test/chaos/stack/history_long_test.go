@@ -9,6 +9,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/chaos/history"
 	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // follow begins a history that ends with the test.
@@ -16,10 +17,7 @@ func follow(t *testing.T) *history.History {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	h, err := history.Follow(ctx, framework.Store(t))
-	if err != nil {
-		t.Fatalf("Follow: %v", err)
-	}
+	h := must.Get(history.Follow(ctx, framework.Store(t)))(t)
 	t.Cleanup(h.Close)
 	return h
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/chaos/history"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var (
@@ -147,9 +148,7 @@ func (s *site) run(seed uint64) {
 	}
 	s.strike(rand.New(rand.NewPCG(seed, customers))) //nolint:gosec // it has to be repeatable
 	done()
-	if err := group.Wait(); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, group.Wait())
 }
 
 // settles waits until every claim is bound, the pool's figures are exact and the
@@ -159,9 +158,7 @@ func (s *site) settles() *ipamv1alpha1.IPClaim {
 	sum := new(big.Int)
 	for _, c := range s.customers {
 		claims := &ipamv1alpha1.IPClaimList{}
-		if err := c.tenant.List(s.Context(), claims); err != nil {
-			s.Fatal(err)
-		}
+		must.Do(s, c.tenant.List(s.Context(), claims))
 		if len(claims.Items) != len(c.has) {
 			s.Errorf("tenant %s has %d claims, and has made %d", c.tenant.Path, len(claims.Items), len(c.has))
 		}
@@ -173,8 +170,7 @@ func (s *site) settles() *ipamv1alpha1.IPClaim {
 		}
 	}
 	last := gen.Claim("last", gen.OfClass("chaos"), gen.Length(30))
-	framework.Create(s, s.customers[0].tenant, last)
-	framework.WaitBound(s, s.customers[0].tenant, last)
+	framework.Bind(s, s.customers[0].tenant, last)
 	sum.Add(sum, size(last))
 	want := ipamv1alpha1.PoolCapacity{Total: "256", Allocated: sum.String(), Available: new(big.Int).Sub(big.NewInt(256), sum).String()}
 	// A CREATE that was answered, and then lost with kcp, keeps its block for a while.
@@ -207,10 +203,7 @@ func (s *site) empties(last *ipamv1alpha1.IPClaim) {
 			return client.IgnoreNotFound(s.platform.Delete(ctx, pool)) // as soon as it shows that none of it is in use
 		})
 	}
-	ledger, err := etcd.Dial(s.store.Addrs()...)
-	if err != nil {
-		s.Fatalf("reach the ledger: %v", err)
-	}
+	ledger := must.Get(etcd.Dial(s.store.Addrs()...))(s)
 	defer ledger.Close()
 	framework.Eventually(s, "the ledger to be empty", func(ctx context.Context) error {
 		for _, kind := range []string{"claims", "pools", "spaces"} {

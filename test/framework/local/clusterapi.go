@@ -82,7 +82,7 @@ func (c *ClusterAPI) Fail(ctx context.Context) (said string, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	if err := errors.Join(c.start(), c.awaitEnd(ctx)); err != nil {
+	if err := errors.Join(c.start(), c.AwaitEnd(ctx)); err != nil {
 		return "", err
 	}
 	if c.err == nil {
@@ -91,12 +91,3 @@ func (c *ClusterAPI) Fail(ctx context.Context) (said string, err error) {
 	after, err := os.ReadFile(c.log)
 	return string(after[min(len(before), len(after)):]), err
 }
-
-// Stop ends the controller in good order.
-func (c *ClusterAPI) Stop() error { return c.stop() }
-
-// Kill ends the controller as a crash would.
-func (c *ClusterAPI) Kill() error { return c.kill() }
-
-// Log returns the path of the controller's log.
-func (c *ClusterAPI) Log() string { return c.log }

@@ -115,22 +115,6 @@ func (c *Controller) startUntil(ctx context.Context, probe string) error {
 	})
 }
 
-// Stop ends the controller in good order. A data race it has seen, if built to see
-// them, is an error, as is an end before it was asked to.
-func (c *Controller) Stop() error { return c.stop() }
-
-// Kill ends the controller as a crash would.
-func (c *Controller) Kill() error { return c.kill() }
-
-// Pause stops the controller where it is, with SIGSTOP, until Resume. Kill ends it then, Stop does not.
-func (c *Controller) Pause() error { return c.pause() }
-
-// Resume lets a paused controller go on.
-func (c *Controller) Resume() error { return c.resume() }
-
-// AwaitEnd waits until the controller has ended by itself, however it did. It may then be started again.
-func (c *Controller) AwaitEnd(ctx context.Context) error { return c.awaitEnd(ctx) }
-
 // Leads reports whether the controller holds the lease of its replicas. One that stands still does not answer:
 // bound ctx.
 func (c *Controller) Leads(ctx context.Context) (bool, error) {
@@ -146,12 +130,6 @@ func (c *Controller) Webhooks() string { return c.webhooks }
 
 // LedgerDir returns the folder of the etcd inside.
 func (c *Controller) LedgerDir() string { return filepath.Join(c.dir, ledger) }
-
-// Running reports whether the controller was started and has not ended.
-func (c *Controller) Running() bool { return c.running() }
-
-// Log returns the path of the controller's log.
-func (c *Controller) Log() string { return c.log }
 
 // Command is another command of the controller's program, on the same workspace and
 // the same data directory.

@@ -105,15 +105,6 @@ func (k *KCP) ready(ctx context.Context) error {
 	return c.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
-// Stop ends the server in good order.
-func (k *KCP) Stop() error { return k.stop() }
-
-// Kill ends the server as a crash would.
-func (k *KCP) Kill() error { return k.kill() }
-
-// Log returns the path of the server's log.
-func (k *KCP) Log() string { return k.log }
-
 // Kubeconfig returns the path of the kubeconfig of kcp's own admin.
 func (k *KCP) Kubeconfig() string { return filepath.Join(k.dir, "admin.kubeconfig") }
 

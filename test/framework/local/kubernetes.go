@@ -184,7 +184,7 @@ func (k *Kubernetes) cleaned(ctx context.Context) error {
 
 // Stop ends everything that was started: the API server in good order, after the controllers, which keep nothing.
 func (k *Kubernetes) Stop() error {
-	err := errors.Join(k.controllers.kill(), k.api.stop())
+	err := errors.Join(k.controllers.Kill(), k.api.Stop())
 	if k.etcd == nil {
 		return err
 	}

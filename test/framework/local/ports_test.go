@@ -3,6 +3,8 @@ package local
 import (
 	"slices"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Two processes never take the same port, and one never takes a port twice.
@@ -19,10 +21,7 @@ func TestPorts_OfTwoProcesses(t *testing.T) {
 	seen := map[int]bool{}
 	for range 20 {
 		for _, process := range []*ports{&here, &there} {
-			taken, err := process.take(t.Context(), blockSize/10)
-			if err != nil {
-				t.Fatalf("take: %v", err)
-			}
+			taken := must.Get(process.take(t.Context(), blockSize/10))(t)
 			for _, port := range taken {
 				if seen[port] {
 					t.Fatalf("port %d was taken twice", port)

@@ -28,7 +28,7 @@ type process struct {
 }
 
 func (p *process) start() error {
-	if p.running() {
+	if p.Running() {
 		return fmt.Errorf("start %s: it is running", p.name)
 	}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -53,8 +53,8 @@ func (p *process) start() error {
 	return nil
 }
 
-// running reports whether the process was started and is not gone.
-func (p *process) running() bool {
+// Running reports whether the process was started and is not gone.
+func (p *process) Running() bool {
 	if p.exited == nil {
 		return false
 	}
@@ -69,9 +69,12 @@ func (p *process) running() bool {
 // Ended is closed when the process, which must have been started, has ended.
 func (p *process) Ended() <-chan struct{} { return p.exited }
 
-// stop asks the process to end and waits for it. A process that has ended by itself,
-// or that ends with an exit code, is an error.
-func (p *process) stop() error {
+// Log returns the path of the log.
+func (p *process) Log() string { return p.log }
+
+// Stop asks the process to end in good order, and waits for it. A process that has ended by itself,
+// or that ends with an exit code, as after a data race that it was built to see, is an error.
+func (p *process) Stop() error {
 	if p.exited == nil {
 		return nil
 	}
@@ -86,7 +89,7 @@ func (p *process) stop() error {
 	select {
 	case <-p.exited:
 	case <-timeout.C:
-		return errors.Join(fmt.Errorf("stop %s: it still runs after %s, see %s", p.name, patience, p.log), p.kill())
+		return errors.Join(fmt.Errorf("stop %s: it still runs after %s, see %s", p.name, patience, p.log), p.Kill())
 	}
 	p.exited = nil
 	if p.err != nil {
@@ -97,14 +100,14 @@ func (p *process) stop() error {
 
 // lost returns an error if the process was started and has ended by itself.
 func (p *process) lost() error {
-	if p.exited == nil || p.running() {
+	if p.exited == nil || p.Running() {
 		return nil
 	}
 	return fmt.Errorf("stop %s: it had ended before (%w), see %s", p.name, p.end(), p.log)
 }
 
-// kill ends the process at once, as a crash would, and waits until it is gone.
-func (p *process) kill() error {
+// Kill ends the process at once, as a crash would, and waits until it is gone.
+func (p *process) Kill() error {
 	if p.exited == nil {
 		return nil
 	}
@@ -116,21 +119,21 @@ func (p *process) kill() error {
 	return nil
 }
 
-// pause stops the process where it is, as if its machine stood still.
-func (p *process) pause() error { return p.signal(syscall.SIGSTOP) }
+// Pause stops the process where it is, with SIGSTOP, until Resume. Kill ends it then, Stop does not.
+func (p *process) Pause() error { return p.signal(syscall.SIGSTOP) }
 
-// resume lets a paused process go on.
-func (p *process) resume() error { return p.signal(syscall.SIGCONT) }
+// Resume lets a paused process go on.
+func (p *process) Resume() error { return p.signal(syscall.SIGCONT) }
 
 func (p *process) signal(s syscall.Signal) error {
-	if !p.running() {
+	if !p.Running() {
 		return fmt.Errorf("send %s to %s: it does not run, see %s", s, p.name, p.log)
 	}
 	return p.cmd.Process.Signal(s)
 }
 
-// awaitEnd waits until the process has ended by itself.
-func (p *process) awaitEnd(ctx context.Context) error {
+// AwaitEnd waits until the process has ended by itself, however it did. It may then be started again.
+func (p *process) AwaitEnd(ctx context.Context) error {
 	if p.exited == nil {
 		return fmt.Errorf("wait for %s to end: it was not started", p.name)
 	}
@@ -158,7 +161,7 @@ func (p *process) await(ctx context.Context, check func(context.Context) error) 
 	defer cancel()
 	var missing error
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		if !p.running() {
+		if !p.Running() {
 			return false, fmt.Errorf("it has ended: %w", p.end())
 		}
 		if seen := check(ctx); ctx.Err() == nil || missing == nil {

@@ -100,7 +100,7 @@ func (s *Shards) Stop() error {
 }
 
 // KillShard ends a shard as a crash would.
-func (s *Shards) KillShard(name string) error { return s.shards[name].kill() }
+func (s *Shards) KillShard(name string) error { return s.shards[name].Kill() }
 
 // StartShard starts a shard that was killed, and returns when it is ready.
 func (s *Shards) StartShard(ctx context.Context, name string) error { return s.shards[name].boot(ctx) }
@@ -108,7 +108,7 @@ func (s *Shards) StartShard(ctx context.Context, name string) error { return s.s
 // EmptyCache kills the cache server and starts it over without data, and returns when it is ready. A shard tells it what others are
 // to know when it starts.
 func (s *Shards) EmptyCache(ctx context.Context) error {
-	return errors.Join(s.cache.kill(), os.RemoveAll(s.cacheData), s.cache.boot(ctx))
+	return errors.Join(s.cache.Kill(), os.RemoveAll(s.cacheData), s.cache.boot(ctx))
 }
 
 // CacheFilled returns an error until the cache server has an APIExport, a webhook and a policy of RootShard.
@@ -166,7 +166,7 @@ func (s *server) boot(ctx context.Context) error {
 	return s.await(ctx, s.ready)
 }
 
-func (s *server) discard() error { return errors.Join(s.lost(), s.kill()) }
+func (s *server) discard() error { return errors.Join(s.lost(), s.Kill()) }
 
 func (s *server) ready(ctx context.Context) error {
 	cfg, err := clientcmd.BuildConfigFromFlags("", s.access)

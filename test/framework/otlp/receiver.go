@@ -12,6 +12,8 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Receiver takes spans by gRPC until its test ends. It is safe for concurrent use.
@@ -35,10 +37,7 @@ type Span struct {
 // New starts a receiver.
 func New(t testing.TB) *Receiver {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("Listen: %v", err)
-	}
+	listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	r := &Receiver{URL: "http://" + listener.Addr().String(), grown: make(chan struct{})}
 	server := grpc.NewServer()
 	collector.RegisterTraceServiceServer(server, r)
