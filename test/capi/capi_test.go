@@ -4,10 +4,18 @@
 package capi
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -183,4 +191,83 @@ func others(t *testing.T, s *scene) {
 	s.untouched(t, other)
 	framework.Delete(t, s, other)
 	framework.WaitGone(t, s, other)
+}
+
+// kubectl ipam check says which machines have no address, and why. Where the pools are in a workspace, it
+// misses nothing else in the management cluster.
+func checked(t *testing.T, s *scene) {
+	machine := claim("checked", "IPPool", "checked")
+	framework.Create(t, s, machine)
+	s.refused(t, machine, capiv1.IPAddressClaimReadyPoolNotReadyReason)
+	s.checks(t, "warning", "1 PoolNotReady, the first is default/checked: IPPool checked does not exist")
+	s.offer(t, s.pool(t, "checked"))
+	s.address(t, machine)
+	s.checks(t, "ok", "IPAddressClaims for IPPools and IPClasses have their addresses")
+	s.release(t, machine)
+}
+
+// checks compares what kubectl ipam check says of machines.
+func (s *scene) checks(t *testing.T, result, found string) {
+	t.Helper()
+	var cli framework.CLI
+	if s.beside {
+		cli = s.management.CLI(t)
+	} else {
+		cli = s.platform.CLI(t, "cluster-admin")
+	}
+	ran := cli.Run(t, "check", "-o", "json")
+	var said struct {
+		Checks []struct{ Check, Result, Found string }
+	}
+	if err := json.Unmarshal([]byte(ran.Out), &said); err != nil || ran.Code != 0 {
+		t.Fatalf("kubectl ipam check ends with %d, %v:\n%s%s", ran.Code, err, ran.Out, ran.Err)
+	}
+	last := said.Checks[len(said.Checks)-1]
+	if last.Check != "machines" || last.Result != result || !strings.Contains(last.Found, found) {
+		t.Errorf("the last check is %+v; want one of machines, %s: %s", last, result, found)
+	}
+}
+
+// definitions are the kinds of Cluster API that the controller reads.
+var definitions = []string{
+	"cluster.x-k8s.io_clusters.yaml", "ipam.cluster.x-k8s.io_ipaddressclaims.yaml", "ipam.cluster.x-k8s.io_ipaddresses.yaml",
+}
+
+// install installs the definitions of Cluster API, of the version of the Go types, and waits until
+// they are served.
+func (s *scene) install(t *testing.T) {
+	t.Helper()
+	version := strings.TrimSpace(output(t, ".", "go", "list", "-m", "-f", "{{.Version}}", "sigs.k8s.io/cluster-api/api"))
+	var module struct{ Dir string }
+	// Outside of this module, go.sum is left alone.
+	answer := output(t, t.TempDir(), "go", "mod", "download", "-json", "sigs.k8s.io/cluster-api@"+version)
+	must.Do(t, json.Unmarshal([]byte(answer), &module))
+	folder := fstest.MapFS{}
+	for _, name := range definitions {
+		data := must.Get(fs.ReadFile(os.DirFS(filepath.Join(module.Dir, "core", "config", "crd", "bases")), name))(t)
+		folder[name] = &fstest.MapFile{Data: data}
+	}
+	must.Do(t, workspaces.Apply(t.Context(), s.admin, folder))
+	framework.Eventually(t, "the kinds of Cluster API", func(ctx context.Context) error {
+		return errors.Join(s.List(ctx, &clusterv1.ClusterList{}), s.List(ctx, &capiv1.IPAddressClaimList{}), s.List(ctx, &capiv1.IPAddressList{}))
+	})
+}
+
+// shown is the folder of the example.
+func shown(t *testing.T) fs.FS {
+	t.Helper()
+	data := must.Get(os.ReadFile("../../config/capi/example.yaml"))(t)
+	return fstest.MapFS{"example.yaml": {Data: data}}
+}
+
+// output is what a command prints.
+func output(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), name, args...)
+	command.Dir, command.Stderr = dir, os.Stderr
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	return string(out)
 }

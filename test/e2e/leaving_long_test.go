@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
@@ -55,4 +57,72 @@ func deleteWhileDown(t *testing.T, platform *framework.Platform, owner *framewor
 	framework.Delete(t, framework.Admin(t, "root"), workspace)
 	platform.StartController(t)
 	framework.WaitGone(t, framework.Admin(t, "root"), workspace)
+}
+
+// What goes while no controller runs is settled when one comes: claims, a namespace
+// full of them, and workspaces.
+func TestLong_DownSettlesWhatWent(t *testing.T) {
+	t.Parallel()
+	platform := framework.NewPlatform(t).Replica(t, "swept", sweeping...)
+	platform.StartController(t)
+	name, cidr := framework.Name(t), platform.CIDR(t)
+	pool := offer(t, platform, name, cidr)
+	stayer, unbinder, deleted := platform.Tenant(t), platform.Tenant(t), platform.Tenant(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "short-lived"}}
+	framework.Create(t, stayer, namespace)
+	stays, goes := bindSome(t, stayer, name, "stays", 1), bindSome(t, stayer, name, "goes", 2)
+	bindSome(t, stayer, name, "inside", 2, gen.Namespace(namespace.Name))
+	bindSome(t, unbinder, name, "left", 2)
+	bindSome(t, deleted, name, "lost", 2)
+
+	platform.KillController(t)
+	for _, claim := range goes {
+		framework.Delete(t, stayer, claim)
+	}
+	framework.Delete(t, stayer, namespace)
+	framework.WaitGone(t, stayer, namespace)
+	unbinder.Unbind(t)
+	deleted.DeleteWorkspace(t)
+	platform.StartController(t)
+	waitHeld(t, platform, pool, size(blocksOf(t, stays...)...))
+	framework.WaitBound(t, stayer, stays...)
+
+	// The last one takes the endpoint along. That nobody saw it go keeps its block, until
+	// there is an endpoint again that can be asked.
+	platform.KillController(t)
+	stayer.Unbind(t)
+	platform.StartController(t)
+	platform.WaitSwept(t, 4)
+	waitHeld(t, platform, pool, size(blocksOf(t, stays...)...))
+	unbinder.Bind(t)
+	waitHeld(t, platform, pool, size())
+}
+
+// A tenant comes and goes while the controller runs: it is served each time, and leaves
+// nothing taken. At first it is the only one, so that the export's endpoint goes with it.
+func TestLong_Rebind(t *testing.T) {
+	t.Parallel()
+	platform, tenant, pool := alone(t)
+
+	for range 3 {
+		claimAnew(t, tenant, pool.Name)
+		tenant.Unbind(t)
+		waitHeld(t, platform, pool, size())
+		tenant.Bind(t)
+	}
+
+	other := platform.Tenant(t)
+	stays := claimAnew(t, other, pool.Name)
+	for range 2 {
+		goes := claimAnew(t, tenant, pool.Name)
+		waitHeld(t, platform, pool, size(blockOf(t, stays), blockOf(t, goes)))
+		tenant.Unbind(t)
+		waitHeld(t, platform, pool, size(blockOf(t, stays)))
+		tenant.Bind(t)
+	}
+	framework.WaitBound(t, other, stays)
+
+	claimAnew(t, tenant, pool.Name)
+	tenant.DeleteWorkspace(t)
+	waitHeld(t, platform, pool, size(blockOf(t, stays)))
 }

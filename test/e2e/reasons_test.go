@@ -1,12 +1,19 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A claim that cannot be met says why, and binds by itself when the cause is gone.
@@ -104,4 +111,98 @@ func TestReasons(t *testing.T) {
 			showsSuccess(t, claim.Status.Conditions)
 		})
 	}
+}
+
+// Many wait, of two tenants. Each block that is freed serves exactly one of them, and of
+// the others none is written.
+func TestExhaustion_NoStampede(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class()
+	pool := s.pool(part(s.cidr, 27))
+	holders := []*ipamv1alpha1.IPClaim{s.holds("first", gen.Length(28)), s.holds("second", gen.Length(28))}
+	other := s.platform.Tenant(t)
+	for i := range 15 {
+		framework.Create(t, s.tenant, gen.Claim(fmt.Sprintf("waits-%d", i), gen.OfClass(s.name), gen.Length(28)))
+		framework.Create(t, other, gen.Claim(fmt.Sprintf("waits-%d", i), gen.OfClass(s.name), gen.Length(28)))
+	}
+	before := map[string]string{}
+	framework.Eventually(t, "30 claims to wait", func(context.Context) error {
+		before = versionsOf(t, s, other, ipamv1alpha1.ReasonPoolExhausted)
+		if len(before) != 30 {
+			return fmt.Errorf("%d do", len(before))
+		}
+		return nil
+	})
+
+	for i, holder := range holders {
+		framework.Delete(t, s.tenant, holder)
+		framework.Eventually(t, "one more claim to be bound", func(context.Context) error {
+			if bound := len(versionsOf(t, s, other, ipamv1alpha1.ReasonAllocationSucceeded)); bound != 2 {
+				return fmt.Errorf("%d are", bound)
+			}
+			if waiting := len(versionsOf(t, s, other, ipamv1alpha1.ReasonPoolExhausted)); waiting != 29-i {
+				return fmt.Errorf("%d wait", waiting)
+			}
+			return nil
+		})
+		waitHeld(t, s.platform, pool, size(prefix(pool.Spec.CIDR))) // and what follows a release is over
+	}
+	after := versionsOf(t, s, other, ipamv1alpha1.ReasonPoolExhausted)
+	maps.DeleteFunc(after, func(claim, version string) bool { return before[claim] == version })
+	if len(after) != 0 {
+		t.Errorf("of the claims that wait on, these were written: %v", after)
+	}
+}
+
+// Whatever changes the answer to a claim that waits wakes it, for the better or not.
+func TestWaiting_AnswerChanges(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	pool := s.ownPool(gen.CIDR("10.0.0.0/28"), gen.Excludes("10.0.0.0/28"))
+	claim := gen.Claim("web", gen.FromPool("own"), gen.Length(28))
+	framework.Create(t, s.tenant, claim)
+	framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonPoolExhausted)
+	for _, step := range []struct {
+		patch  string
+		reason ipamv1alpha1.Reason
+	}{
+		{`{"spec": {"allocation": {"minPrefixLength": 30}}}`, ipamv1alpha1.ReasonPrefixLengthRejected},
+		{`{"spec": {"allocation": {"minPrefixLength": null}}}`, ipamv1alpha1.ReasonPoolExhausted},
+	} {
+		must.Do(t, s.tenant.Patch(t.Context(), pool, merge(step.patch)))
+		framework.WaitAllocated(t, s.tenant, claim, step.reason)
+	}
+	deleteUnused(t, s.tenant, pool)
+	framework.WaitAllocated(t, s.tenant, claim, ipamv1alpha1.ReasonPoolNotFound)
+	s.ownPool(gen.CIDR("10.0.0.0/28"))
+	framework.WaitBound(t, s.tenant, claim)
+}
+
+// unchanged fails the test if a claim was written since it was read.
+func unchanged(t *testing.T, c client.Reader, claim *ipamv1alpha1.IPClaim) {
+	t.Helper()
+	now := &ipamv1alpha1.IPClaim{}
+	must.Do(t, c.Get(t.Context(), client.ObjectKeyFromObject(claim), now))
+	if now.ResourceVersion != claim.ResourceVersion {
+		t.Errorf("claim %s was written:\nbefore %+v\nafter  %+v", claim.Name, claim.Status, now.Status)
+	}
+}
+
+// versionsOf lists the claims of both tenants whose answer has that reason, with their
+// resource versions.
+func versionsOf(t *testing.T, s scene, other client.Reader, reason ipamv1alpha1.Reason) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for of, c := range map[string]client.Reader{"the tenant": s.tenant, "the other": other} {
+		list := &ipamv1alpha1.IPClaimList{}
+		must.Do(t, c.List(t.Context(), list))
+		for _, claim := range list.Items {
+			answer := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+			if answer != nil && answer.Reason == string(reason) {
+				found[claim.Name+" of "+of] = claim.ResourceVersion
+			}
+		}
+	}
+	return found
 }

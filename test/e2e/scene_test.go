@@ -1,8 +1,12 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math/big"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -141,4 +146,85 @@ func present(is bool) metav1.ConditionStatus {
 		return metav1.ConditionTrue
 	}
 	return ""
+}
+
+// blockOf is the block that a bound claim shows.
+func blockOf(t *testing.T, claim *ipamv1alpha1.IPClaim) netip.Prefix {
+	t.Helper()
+	block, err := netip.ParsePrefix(claim.Status.AllocatedCIDR)
+	if err != nil {
+		t.Fatalf("allocatedCIDR of claim %s: %v", claim.Name, err)
+	}
+	if block.String() != claim.Status.AllocatedCIDR || block != block.Masked() {
+		t.Errorf("allocatedCIDR of claim %s is %s; want it canonical: %s", claim.Name, claim.Status.AllocatedCIDR, block.Masked())
+	}
+	return block
+}
+
+// disjointIn fails the test unless the blocks are all inside the pool and share no address.
+func disjointIn(t *testing.T, cidr ipamv1alpha1.CIDR, blocks ...netip.Prefix) {
+	t.Helper()
+	pool := prefix(cidr)
+	blocks = slices.SortedFunc(slices.Values(blocks), netip.Prefix.Compare)
+	for i, block := range blocks {
+		if !pool.Contains(block.Addr()) || block.Bits() < pool.Bits() {
+			t.Errorf("%s is not inside %s", block, pool)
+		}
+		if i > 0 && blocks[i-1].Overlaps(block) {
+			t.Errorf("%s and %s are both given out", blocks[i-1], block)
+		}
+	}
+}
+
+func prefix(cidr ipamv1alpha1.CIDR) netip.Prefix { return netip.MustParsePrefix(string(cidr)) }
+
+// size is the number of addresses in the blocks.
+func size(blocks ...netip.Prefix) *big.Int {
+	sum := new(big.Int)
+	for _, block := range blocks {
+		sum.Add(sum, cidr.Size(block))
+	}
+	return sum
+}
+
+// offer has the platform offer a pool to everybody, by a class of the pool's name,
+// and waits until claims can have of it.
+func offer(t *testing.T, platform *framework.Platform, name string, cidr ipamv1alpha1.CIDR, options ...gen.ClassOption) *ipamv1alpha1.IPPool {
+	t.Helper()
+	framework.Create(t, platform, gen.Class(name, options...))
+	pool := platformPool(name, cidr, name)
+	framework.Allocate(t, platform, pool)
+	return pool
+}
+
+// platformPool is a pool for every workspace.
+func platformPool(name string, cidr ipamv1alpha1.CIDR, classes ...string) *ipamv1alpha1.IPPool {
+	return gen.Pool(name, gen.CIDR(cidr), gen.Backs(classes...), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+}
+
+// waitHeld waits until the status of a pool shows exactly so many addresses taken, and
+// all others available.
+func waitHeld(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, addresses *big.Int) {
+	t.Helper()
+	framework.WaitFor(t, c, pool, func(pool *ipamv1alpha1.IPPool) error {
+		block, err := netip.ParsePrefix(cmp.Or(string(pool.Spec.CIDR), pool.Status.AllocatedCIDR))
+		if err != nil {
+			return err
+		}
+		total := size(block)
+		want := ipamv1alpha1.PoolCapacity{
+			Total:     total.String(),
+			Allocated: addresses.String(),
+			Available: new(big.Int).Sub(total, addresses).String(),
+		}
+		if pool.Status.Capacity == nil || *pool.Status.Capacity != want {
+			return fmt.Errorf("its capacity is not %+v", want)
+		}
+		return nil
+	})
+}
+
+// part is the first block of that length in a CIDR.
+func part(cidr ipamv1alpha1.CIDR, length int) ipamv1alpha1.CIDR {
+	return ipamv1alpha1.CIDR(netip.PrefixFrom(prefix(cidr).Addr(), length).String())
 }

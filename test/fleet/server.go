@@ -1,11 +1,20 @@
 package fleet
 
 import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Server is the stand-in. It serves the platform workspace below /clusters/<path>, and the
@@ -177,4 +186,86 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q request) {
 	}
 	s.mu.RUnlock()
 	writeList(w, q, objects, revision, next)
+}
+
+func answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body) // the client is gone if it fails
+}
+
+func raw(w http.ResponseWriter, code int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(body)
+}
+
+// refuse answers with the status of an error, as an API server does.
+func refuse(w http.ResponseWriter, err *apierrors.StatusError) {
+	status := err.ErrStatus
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	answer(w, int(status.Code), status)
+}
+
+func notFound(k kind, name string) *apierrors.StatusError {
+	return apierrors.NewNotFound(schema.GroupResource{Group: k.group, Resource: k.plural}, name)
+}
+
+func conflict(k kind, name string) *apierrors.StatusError {
+	return apierrors.NewConflict(schema.GroupResource{Group: k.group, Resource: k.plural}, name,
+		fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
+}
+
+// mismatch names the kind where other errors name the resource, as kcp does.
+func mismatch(k kind, name, what string) *apierrors.StatusError {
+	return apierrors.NewConflict(schema.GroupResource{Group: k.group, Resource: k.name}, name, errors.New("Precondition failed: "+what))
+}
+
+func exists(k kind, name string) *apierrors.StatusError {
+	return apierrors.NewAlreadyExists(schema.GroupResource{Group: k.group, Resource: k.plural}, name)
+}
+
+// unserved is the answer to a path that leads nowhere: it names no object.
+func unserved(w http.ResponseWriter) {
+	http.Error(w, "404 page not found", http.StatusNotFound)
+}
+
+// tooOld returns the answer to a revision that is not kept any more.
+func tooOld() *apierrors.StatusError {
+	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+}
+
+// token returns where the next page of a list begins.
+func token(revision int64, position int) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d:%d", revision, position))
+}
+
+func parseToken(token string) (revision int64, position int, ok bool) {
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return 0, 0, false
+	}
+	n, err := fmt.Sscanf(string(text), "%d:%d", &revision, &position)
+	return revision, position, err == nil && n == 2
+}
+
+// writeList writes a page of a list. next is 0 if there is no other.
+func writeList(w http.ResponseWriter, q request, objects [][]byte, revision int64, next int) {
+	w.Header().Set("Content-Type", "application/json")
+	out := bufio.NewWriterSize(w, 1<<16)
+	fmt.Fprintf(out, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"`, q.apiVersion(q.version), q.kind.name+"List", revision)
+	following := ""
+	if next != 0 {
+		following = token(revision, next)
+	}
+	fmt.Fprintf(out, `,"continue":%q`, following)
+	_, _ = out.WriteString(`},"items":[`)
+	for i, object := range objects {
+		if i > 0 {
+			_ = out.WriteByte(',')
+		}
+		_, _ = out.Write(q.in(object))
+	}
+	_, _ = out.WriteString("]}\n")
+	_ = out.Flush() // the client is gone if it fails
 }

@@ -1,12 +1,28 @@
 package framework
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
@@ -103,4 +119,175 @@ func endWith(t testing.TB, process interface {
 			t.Errorf("end: %v", err)
 		}
 	})
+}
+
+const (
+	lastLines  = 60
+	lastFaults = 20
+	lineWidth  = 500
+)
+
+// Log returns the lines that the controller has logged.
+func (c Controller) Log(t testing.TB) []string {
+	t.Helper()
+	data := must.Get(os.ReadFile(c.process.Log()))(t)
+	return strings.Split(strings.TrimSpace(string(data)), "\n")
+}
+
+// showOnFailure has the end of a controller's log printed if the test fails.
+func showOnFailure(t testing.TB, file string) {
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Logf("the controller has written no log: %v", err)
+			return
+		}
+		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+		t.Logf("end of the controller's log:\n%s", tail(lines, lastLines))
+	})
+}
+
+// fault matches what klog writes of an error, and the first line of a crash.
+var fault = regexp.MustCompile(`^([EF]\d{4} |panic: |fatal error: )`)
+
+// showFaults prints the last errors in the logs of the servers of kcp.
+func showFaults(dir string) {
+	files, _ := filepath.Glob(filepath.Join(dir, "*.log")) // The pattern is well formed.
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "framework:", err)
+			continue
+		}
+		faults := slices.DeleteFunc(strings.Split(string(data), "\n"), func(line string) bool { return !fault.MatchString(line) })
+		fmt.Fprintf(os.Stderr, "framework: last of %d errors in %s:\n%s\n", len(faults), filepath.Base(file), tail(faults, lastFaults))
+	}
+}
+
+// tail returns the last so many of the lines, each as far as lineWidth.
+func tail(lines []string, count int) string {
+	lines = slices.Clone(lines[max(0, len(lines)-count):])
+	for i, line := range lines {
+		lines[i] = line[:min(len(line), lineWidth)]
+	}
+	return strings.Join(lines, "\n")
+}
+
+// WaitWebhooks waits until kcp asks the webhooks of the controller, which runs, about the claims
+// that these clients create in the namespace default. Without a client, the registration will do.
+func (p *Platform) WaitWebhooks(t testing.TB, clients ...client.Client) {
+	t.Helper()
+	admin := p.Admin(t)
+	Eventually(t, "the webhooks to be registered", func(ctx context.Context) error { return p.registered(ctx, admin) })
+	p.WaitAsked(t, clients...)
+}
+
+// WaitAsked waits until the server asks the webhooks of the controller, wherever they are, about the claims that
+// these clients create in the namespace default.
+func (c Controller) WaitAsked(t testing.TB, clients ...client.Client) {
+	t.Helper()
+	for _, asks := range clients {
+		Eventually(t, "the webhooks to be asked", func(ctx context.Context) error {
+			asked := c.AnswersGiven(t)
+			if err := asks.Create(ctx, gen.Claim("asks"), client.DryRunAll); err != nil {
+				return err
+			}
+			if c.AnswersGiven(t) == asked {
+				return fmt.Errorf("they were asked %d times before, and no more", asked)
+			}
+			return nil
+		})
+	}
+}
+
+// registered returns an error if kcp does not know the webhooks of the controller.
+func (p *Platform) registered(ctx context.Context, admin client.Client) error {
+	key := client.ObjectKey{Name: ipamv1alpha1.GroupName}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := admin.Get(ctx, key, mutating); err != nil {
+		return err
+	}
+	if err := admin.Get(ctx, key, validating); err != nil {
+		return err
+	}
+	for _, webhook := range mutating.Webhooks {
+		if url := webhook.ClientConfig.URL; url == nil || !strings.HasPrefix(*url, p.process.Webhooks()+"/") {
+			return fmt.Errorf("%s is not at %s", webhook.Name, p.process.Webhooks())
+		}
+	}
+	return nil
+}
+
+var answersLine = regexp.MustCompile(`(?m)^ipam_create_answers_total\{result="\w+"\} (\d+)$`)
+
+// AnswersGiven returns how often the controller was asked to answer the CREATE of a claim, whatever
+// the answer was.
+func (c Controller) AnswersGiven(t testing.TB) int {
+	t.Helper()
+	total := 0
+	for _, match := range answersLine.FindAllStringSubmatch(c.Metrics(t), -1) {
+		count := must.Get(strconv.Atoi(match[1]))(t)
+		total += count
+	}
+	return total
+}
+
+// Verify runs the command verify on the controller, or on its data if it does not run,
+// with these flags beside. It returns the report, if one was made, and the exit code.
+func (c Controller) Verify(t testing.TB, flags ...string) (verify.Report, int) {
+	t.Helper()
+	must.Do(t, current(t).build())
+	var out, says bytes.Buffer
+	cmd := c.process.Command(t.Context(), "verify", append([]string{"-o", "json"}, flags...)...)
+	cmd.Stdout, cmd.Stderr = &out, &says
+	err := cmd.Run()
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	if err != nil && !ended {
+		t.Fatal(err)
+	}
+	t.Logf("verify %q: %v\n%s", flags, err, says.String())
+	var report verify.Report
+	if out.Len() > 0 {
+		if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+			t.Fatalf("the report is no JSON: %v\n%s", err, out.String())
+		}
+	}
+	if exit == nil {
+		return report, 0
+	}
+	return report, exit.ExitCode()
+}
+
+// WaitVerified waits until the verifier finds nothing.
+func (c Controller) WaitVerified(t testing.TB, flags ...string) {
+	t.Helper()
+	Eventually(t, "the verifier to find nothing", func(context.Context) error {
+		report, exit := c.Verify(t, flags...)
+		if exit != 0 {
+			return fmt.Errorf("it exits with %d and finds %+v", exit, report.Findings)
+		}
+		return nil
+	})
+}
+
+// WaitSwept waits until the controller has looked for orphans that often since.
+func (c Controller) WaitSwept(t testing.TB, passes int) {
+	t.Helper()
+	const last = "ipam_sweep_last_success_timestamp_seconds "
+	seen := ""
+	for range passes {
+		Eventually(t, "another sweep", func(context.Context) error {
+			for line := range strings.SplitSeq(c.Metrics(t), "\n") {
+				if at, ok := strings.CutPrefix(line, last); ok && at != seen {
+					seen = at
+					return nil
+				}
+			}
+			return fmt.Errorf("the last one was at %q", seen)
+		})
+	}
 }

@@ -1,16 +1,22 @@
 package framework
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 
+	"github.com/kcp-dev/logicalcluster/v3"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -106,4 +112,119 @@ func BackupKCP(t testing.TB) (restore func()) {
 			return os.CopyFS(kcp.StoreDir(), os.DirFS(backup))
 		})
 	}
+}
+
+// The shards of a kcp from MainOnShards. The platforms are on RootShard.
+const (
+	RootShard  = local.RootShard
+	OtherShard = local.OtherShard
+)
+
+// MainOnShards is Main on a kcp of two shards, with a cache server and a front proxy.
+func MainOnShards(m *testing.M) int {
+	return mainOn(m, func(ctx context.Context, dir string) (ground, error) { return local.NewShards(ctx, dir) })
+}
+
+// TenantOn makes a tenant of the platform, in a workspace below root that is on a shard.
+func (p *Platform) TenantOn(t testing.TB, shard string) *Tenant {
+	t.Helper()
+	path := fmt.Sprintf("root:team-%d", current(t).serial.Add(1))
+	must.Do(t, current(t).place(t.Context(), path, shard))
+	return p.TenantAt(t, path)
+}
+
+// KillShard ends a shard with SIGKILL, until StartShard. What is on the other one goes on.
+func KillShard(t testing.TB, name string) {
+	t.Helper()
+	must.Do(t, shards(t).KillShard(name))
+}
+
+// StartShard starts a shard again over its data, and returns when it is ready.
+func StartShard(t testing.TB, name string) {
+	t.Helper()
+	must.Do(t, shards(t).StartShard(t.Context(), name))
+}
+
+// EmptyCacheServer kills the cache server, over which shards tell each other of exports, webhooks and policies, and starts it over
+// without data. Shards that run do not notice. One that starts again knows nothing of the others, until they start again, too.
+func EmptyCacheServer(t testing.TB) {
+	t.Helper()
+	must.Do(t, shards(t).EmptyCache(t.Context()))
+}
+
+// WaitCacheServer waits until the cache server knows the exports, webhooks and policies of RootShard.
+func WaitCacheServer(t testing.TB) {
+	t.Helper()
+	Eventually(t, "the cache server to be filled", shards(t).CacheFilled)
+}
+
+func shards(t testing.TB) *local.Shards {
+	t.Helper()
+	kcp, ok := current(t).kcp.(*local.Shards)
+	if !ok {
+		t.Fatal("this kcp is one server: write os.Exit(framework.MainOnShards(m)) in TestMain")
+	}
+	return kcp
+}
+
+// leanType is a type of workspaces that bind no export of kcp's own. To bind those takes kcp two thirds of the work for a
+// workspace, and to bind ours next to nothing.
+const leanType = "lean"
+
+// place makes a workspace on a shard. Where there are none, it does nothing.
+func (w *world) place(ctx context.Context, path, shard string) error {
+	if _, ok := w.kcp.(*local.Shards); !ok {
+		return nil
+	}
+	return w.makeWorkspace(ctx, path, tenancyv1alpha1.WorkspaceSpec{Location: &tenancyv1alpha1.WorkspaceLocation{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": shard}},
+	}})
+}
+
+// makeLean makes a lean workspace below root, which lacks the namespace default, too. Where there are shards, it does nothing.
+func (w *world) makeLean(ctx context.Context, path string) error {
+	if _, ok := w.kcp.(*local.KCP); !ok {
+		return nil
+	}
+	return w.makeWorkspace(ctx, path, tenancyv1alpha1.WorkspaceSpec{
+		Type: &tenancyv1alpha1.WorkspaceTypeReference{Name: leanType, Path: "root"},
+	})
+}
+
+func (w *world) makeWorkspace(ctx context.Context, path string, spec tenancyv1alpha1.WorkspaceSpec) error {
+	parent, name := logicalcluster.NewPath(path).Split()
+	workspace := &tenancyv1alpha1.Workspace{Spec: spec}
+	workspace.Name = name
+	c, err := w.adminOf(parent.String())
+	if err != nil {
+		return err
+	}
+	return retry.Do(ctx, Patience, "make workspace "+path, func(ctx context.Context) error {
+		return client.IgnoreAlreadyExists(c.Create(ctx, workspace.DeepCopy()))
+	})
+}
+
+// makeLeanType makes the type of the workspaces of makeLean.
+func (w *world) makeLeanType(ctx context.Context) error {
+	if _, ok := w.kcp.(*local.KCP); !ok {
+		return nil
+	}
+	c, err := w.adminOf("root")
+	if err != nil {
+		return err
+	}
+	return retry.Do(ctx, Patience, "make a type of workspaces", func(ctx context.Context) error {
+		lean := &tenancyv1alpha1.WorkspaceType{}
+		lean.Name = leanType
+		return client.IgnoreAlreadyExists(c.Create(ctx, lean))
+	})
+}
+
+// adminOf returns a client of the admin in a workspace.
+func (w *world) adminOf(workspace string) (client.Client, error) {
+	admin, err := w.kcp.Admin()
+	if err != nil {
+		return nil, err
+	}
+	return workspaces.NewClient(workspaces.At(admin, workspace))
 }

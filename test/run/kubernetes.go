@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,5 +73,94 @@ kubectl delete namespace team-a
 kubectl get ippools
 
 Ctrl-C stops it, make run-standalone takes it up again, make clean forgets it.
+`, kubeconfig)
+}
+
+// stage is what a run stands on: a kcp, or a cluster without kcp.
+type stage interface {
+	server
+	// announce says what is being started, and how long that takes.
+	announce() string
+	// writeKubeconfig writes the kubeconfig of the admin for the user's shells.
+	writeKubeconfig(file string, admin *rest.Config) error
+	// prepare makes everything that must be there before the controller starts, and says how that runs.
+	prepare(ctx context.Context, admin *rest.Config, say func(step string)) (local.ControllerOptions, error)
+	// platform is the access to the classes and pools.
+	platform(admin *rest.Config) *rest.Config
+	tenants(admin *rest.Config) []tenant
+	// hints are what to try next, to be pasted into a shell.
+	hints(kubeconfig string) string
+}
+
+// server is the server of a stage. It is not started when it is made.
+type server interface {
+	Start(ctx context.Context) error
+	Stop() error
+	Admin() (*rest.Config, error)
+	Log() string
+	Ended() <-chan struct{}
+}
+
+// tenant claims a block.
+type tenant struct {
+	name string
+	cfg  *rest.Config // reaches its claims
+	// namespace is where the claim of the samples is made.
+	namespace string
+	// listed are the claims that are shown. Default: those of all namespaces.
+	listed client.InNamespace
+}
+
+// onKCP is a kcp with a platform workspace and a workspace for each tenant.
+type onKCP struct{ *local.KCP }
+
+var tenantWorkspaces = []string{"root:team-a", "root:team-b"}
+
+func (onKCP) announce() string { return "kcp: about 25 seconds" }
+
+func (onKCP) prepare(ctx context.Context, admin *rest.Config, say func(string)) (local.ControllerOptions, error) {
+	opts := local.ControllerOptions{Workspace: workspaces.DefaultWorkspace}
+	if err := workspaces.Bootstrap(ctx, admin, workspaces.Options{Progress: say}); err != nil {
+		return opts, err
+	}
+	for _, workspace := range tenantWorkspaces {
+		say("making the tenant " + workspace)
+		if _, err := workspaces.EnsureTenant(ctx, admin, workspaces.TenantOptions{Workspace: workspace}); err != nil {
+			return opts, err
+		}
+	}
+	var err error
+	opts.Identity, err = workspaces.TokenConfig(ctx, workspaces.At(admin, workspaces.DefaultWorkspace), 365*24*time.Hour)
+	return opts, err
+}
+
+func (onKCP) platform(admin *rest.Config) *rest.Config {
+	return workspaces.At(admin, workspaces.DefaultWorkspace)
+}
+
+func (onKCP) tenants(admin *rest.Config) []tenant {
+	all := make([]tenant, 0, len(tenantWorkspaces))
+	for _, workspace := range tenantWorkspaces {
+		all = append(all, tenant{name: workspace, cfg: workspaces.At(admin, workspace), namespace: "default"})
+	}
+	return all
+}
+
+func (onKCP) hints(kubeconfig string) string {
+	return fmt.Sprintf(`To look around and to claim more, paste into a shell:
+
+export KUBECONFIG=%s
+kubectl --context team-a get ipclaims,ipallocations,ipclasses
+kubectl --context ipam get ippools
+kubectl --context team-b create -f - <<EOF
+apiVersion: ipam.miloapis.com/v1alpha1
+kind: IPClaim
+metadata: {name: db, namespace: default}
+spec: {className: internal, prefixLength: 26}
+EOF
+kubectl --context team-b wait --for=condition=Allocated ipclaim/db
+kubectl --context team-b get ipclaims
+
+Ctrl-C stops it, make run takes it up again, make clean forgets it.
 `, kubeconfig)
 }

@@ -12,15 +12,22 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 func main() {
@@ -55,4 +62,42 @@ type run struct {
 // say tells what is being done, and since when the program runs.
 func (r *run) say(format string, args ...any) {
 	fmt.Fprintf(r.out, "%6.1fs  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// lock keeps a second run off the data of this one. The system gives the lock back
+// when the program ends, however it ends.
+func lock(file string) (unlock func(), err error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("another run holds %s: stop it first: %w", file, err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// kubeconfigName is the file that writeKubeconfig writes, in the folder of the run.
+const kubeconfigName = "admin.kubeconfig"
+
+// writeKubeconfig writes a kubeconfig of kcp's admin with a context for each
+// workspace, named by the last part of its path.
+func (onKCP) writeKubeconfig(file string, admin *rest.Config) error {
+	const user = "kcp-admin"
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: admin.BearerToken}
+	for _, workspace := range append([]string{"root", workspaces.DefaultWorkspace}, tenantWorkspaces...) {
+		name := contextOf(workspace)
+		kubeconfig.Clusters[name] = &clientcmdapi.Cluster{
+			Server:                   workspaces.At(admin, workspace).Host,
+			CertificateAuthorityData: admin.CAData,
+		}
+		kubeconfig.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: user}
+	}
+	kubeconfig.CurrentContext = contextOf(workspaces.DefaultWorkspace)
+	return clientcmd.WriteToFile(*kubeconfig, file)
+}
+
+func contextOf(workspace string) string {
+	return workspace[strings.LastIndex(workspace, ":")+1:]
 }

@@ -9,10 +9,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -22,7 +26,7 @@ import (
 // Say tells how far a program has come. It is safe for concurrent use.
 type Say func(format string, args ...any)
 
-// Main is the main function of a program of that name. What run is told to say goes to
+// Main runs a program of that name, as its main function. What run is told to say goes to
 // stderr, with the seconds since the beginning. The first signal cancels ctx. An error
 // ends the program with 1.
 func Main(name string, run func(ctx context.Context, args []string, say Say) error) {
@@ -47,4 +51,60 @@ func Publish(file, section, text string) error {
 		return err
 	}
 	return page.Write(file, section, text)
+}
+
+// Metrics are those of a program, by their names.
+type Metrics map[string]*dto.MetricFamily
+
+// ParseMetrics reads the text format of Prometheus.
+func ParseMetrics(text string) (Metrics, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(strings.NewReader(text))
+}
+
+// Sum adds up the series of a metric that have all labels, given as name and value. Of a
+// histogram it is the number of observations.
+func (m Metrics) Sum(name string, labels ...string) float64 {
+	var total float64
+	for _, metric := range m[name].GetMetric() {
+		if !has(metric, labels) {
+			continue
+		}
+		total += metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+	}
+	return total
+}
+
+// Mean averages the observations of a histogram; 0 if there are none.
+func (m Metrics) Mean(name string) float64 {
+	sum, count := m.Observed(name)
+	if count == 0 {
+		return 0
+	}
+	return sum / count
+}
+
+// Observed returns the sum and the number of the observations of a histogram, in the series that have
+// all labels, given as name and value.
+func (m Metrics) Observed(name string, labels ...string) (sum, count float64) {
+	for _, metric := range m[name].GetMetric() {
+		if has(metric, labels) {
+			sum += metric.GetHistogram().GetSampleSum()
+			count += float64(metric.GetHistogram().GetSampleCount())
+		}
+	}
+	return sum, count
+}
+
+func has(metric *dto.Metric, labels []string) bool {
+	values := map[string]string{}
+	for _, label := range metric.GetLabel() {
+		values[label.GetName()] = label.GetValue()
+	}
+	for i := 0; i < len(labels); i += 2 {
+		if values[labels[i]] != labels[i+1] {
+			return false
+		}
+	}
+	return true
 }

@@ -3,6 +3,7 @@ package kcp
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,5 +97,81 @@ func (s *side) addPool(ctx context.Context, c client.Client, pool *ipamv1alpha1.
 		return fmt.Errorf("create pool %s: %w", pool.Name, err)
 	}
 	s.pools = append(s.pools, furnished{c, pool.Name, allocated})
+	return nil
+}
+
+// Names of the classes of networks.
+const (
+	networkClass  = "network"  // a /48 for each network, of the platform's pool of that name
+	locationClass = "location" // a /64 of it for each location
+	endpointClass = "endpoint" // /96s of that
+)
+
+var (
+	inKnownNetwork = kind{[]gen.ClaimOption{gen.OfClass(endpointClass), gen.Within("network", "known", "location", "ams")}, tenant.Bound}
+	inNewNetwork   = kind{[]gen.ClaimOption{gen.OfClass(endpointClass), gen.Each(func() gen.ClaimOption {
+		return gen.Within("network", tenant.NewName(), "location", "ams")
+	})}, tenant.Bound}
+)
+
+// networks compares an interface of a network that has others, and the first one, for which the two levels above are made, with a
+// flat claim and with the bare controller.
+func (s *stage) networks() contest {
+	known := s.claims("an interface of a known network", s.ipam, inKnownNetwork, 1)
+	spacedKnown := s.spaced("an interface of a known network, a second apart", inKnownNetwork)
+	ready := func(ctx context.Context) error {
+		_, err := s.ipam.tenants[0].Claim(ctx, tenant.NewName(), tenant.Bound, inKnownNetwork.options...)
+		return err
+	}
+	known.ready, spacedKnown.ready = ready, ready
+	return contest{
+		title: "1 client, interfaces of networks",
+		contestants: []*contestant{
+			s.claims("bare controller", s.bare, bySharedClass, 1),
+			s.claims("a flat claim", s.ipam, bySharedClass, 1),
+			known,
+			s.claims("the first interface of a network", s.ipam, inNewNetwork, 1),
+			spacedKnown,
+			s.spaced("the first interface of a network, a second apart", inNewNetwork),
+		},
+		ratios: []ratio{
+			{"known network / flat", 2, 1}, {"new network / flat", 3, 1}, {"known network / bare", 2, 0}, {"new network / bare", 3, 0},
+			{"new / known network", 3, 2}, {"new / known network, a second apart", 5, 4},
+		},
+	}
+}
+
+// spaced returns a contestant of one client that claims once a second: kcp has written what follows one answer before the next claim.
+func (s *stage) spaced(name string, k kind) *contestant {
+	return &contestant{name: name, side: s.ipam, spaced: true, play: func(ctx context.Context, during time.Duration) (round, error) {
+		var took []time.Duration
+		turns := time.NewTicker(time.Second)
+		defer turns.Stop()
+		began := time.Now()
+		for time.Since(began) < during {
+			<-turns.C
+			one, err := s.ipam.tenants[0].Claim(ctx, tenant.NewName(), k.answered, k.options...)
+			if err != nil {
+				return round{}, err
+			}
+			took = append(took, one)
+		}
+		return newRound(took, time.Since(began))
+	}}
+}
+
+// furnishNetworks makes the classes of networks and their pool. What networks have of it stays for a while when their claims are gone.
+func furnishNetworks(ctx context.Context, platform client.Client) error {
+	v6 := gen.Family(ipamv1alpha1.IPv6)
+	for _, object := range []client.Object{
+		gen.Class(networkClass, v6, gen.DefaultLength(48), gen.PoolPer("project", "network")),
+		gen.Class(locationClass, v6, gen.DefaultLength(64), gen.Below(networkClass), gen.PoolPer("project", "network", "location"), gen.Reserves(1, 0, 96)),
+		gen.Class(endpointClass, v6, gen.DefaultLength(96), gen.Below(locationClass)),
+		gen.Pool(networkClass, gen.CIDR("2001:db8::/32"), gen.Backs(networkClass), gen.Visible(ipamv1alpha1.VisibilityPlatform)),
+	} {
+		if err := platform.Create(ctx, object); err != nil {
+			return fmt.Errorf("create %s for networks: %w", object.GetName(), err)
+		}
+	}
 	return nil
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kcp-ipam/ipam/test/bench/harness"
+	"github.com/kcp-ipam/ipam/test/bench/page"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
 )
 
@@ -51,7 +53,7 @@ func (r *round) spend(before, after usage, resting idle) {
 	r.parts = partsOf(before, after)
 }
 
-// crowd has clients claim side by side until the time is up, each its next claim when
+// crowd lets clients claim side by side until the time is up, each its next claim when
 // the last is answered.
 func (s *side) crowd(ctx context.Context, k kind, clients int, during time.Duration) (round, error) {
 	took, lasted, err := tenant.Crowd{Tenants: s.tenants, Clients: clients, Answered: k.answered, Options: k.options}.Claim(ctx, during)
@@ -111,4 +113,140 @@ func (s *side) handover(ctx context.Context, during time.Duration) (round, error
 		holding = next
 	}
 	return newRound(took, lasted)
+}
+
+// parts are stretches of a CREATE's time that kcp and the controller measure themselves, each
+// indented below the one that it is a part of.
+var parts = []struct {
+	name       string
+	controller bool // measures it; else kcp does
+	metric     string
+	labels     []string
+}{
+	{"kcp serves the CREATE", false, "apiserver_request_duration_seconds", []string{"resource", "ipclaims", "verb", "POST"}},
+	{"· its etcd stores the claim", false, "etcd_request_duration_seconds", []string{"resource", "ipclaims", "operation", "create"}},
+	{"· it waits for the webhook", false, "apiserver_admission_webhook_admission_duration_seconds", []string{"operation", "CREATE"}},
+	{"· · the controller answers", true, "ipam_create_answer_seconds", nil},
+	{"· · · etcd takes the ledger's transaction", true, "ipam_ledger_transaction_seconds", nil},
+}
+
+// partsOf returns the means of the parts between two readings, in milliseconds; 0 where there was none.
+func partsOf(before, after usage) []float64 {
+	means := make([]float64, len(parts))
+	for i, part := range parts {
+		began, ended := before.kcpMetrics, after.kcpMetrics
+		if part.controller {
+			began, ended = before.controllerMetrics, after.controllerMetrics
+		}
+		sumBefore, countBefore := began.Observed(part.metric, part.labels...)
+		sumAfter, countAfter := ended.Observed(part.metric, part.labels...)
+		if n := countAfter - countBefore; n > 0 {
+			means[i] = 1000 * (sumAfter - sumBefore) / n
+		}
+	}
+	return means
+}
+
+// writeParts adds a table of where the time of a contest's CREATEs goes.
+func (c contest) writeParts(b *strings.Builder) {
+	fmt.Fprintf(b, "\nWhere the time of a CREATE goes, with %s: means of a round in ms, by the metrics of kcp and of the controller.\n\n| |", c.title)
+	for _, who := range c.contestants {
+		fmt.Fprintf(b, " %s |", who.name)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("--:|", len(c.contestants)) + "\n")
+	for i, part := range parts {
+		fmt.Fprintf(b, "| %s |", part.name)
+		for _, who := range c.contestants {
+			fmt.Fprintf(b, " %s |", partCell(who.rounds, i))
+		}
+		b.WriteString("\n")
+	}
+}
+
+// partCell shows one part in all rounds; a dash if it was in none.
+func partCell(rounds []round, part int) string {
+	values := make([]float64, len(rounds))
+	var sum float64
+	for i, r := range rounds {
+		values[i] = r.parts[part]
+		sum += values[i]
+	}
+	if sum == 0 {
+		return "–"
+	}
+	return page.Spread("%.1f", values)
+}
+
+// readMetrics reads a program's metrics.
+func readMetrics(text string, err error) (harness.Metrics, error) {
+	if err != nil {
+		return nil, err
+	}
+	return harness.ParseMetrics(text)
+}
+
+// resting is how long the processes are watched doing nothing.
+const resting = 3 * time.Second
+
+// usage is what processes have taken since they began.
+type usage struct {
+	at                            time.Time
+	controller, kcp               time.Duration // of processors
+	controllerMetrics, kcpMetrics harness.Metrics
+}
+
+// idle is the processor time that processes take doing nothing, as a share of time.
+type idle struct {
+	controller, kcp float64
+}
+
+// rest finds out what each side's controller, and kcp, take doing nothing.
+func (s *stage) rest(ctx context.Context) error {
+	var before []usage
+	for _, side := range s.sides() {
+		now, err := s.usage(ctx, side)
+		if err != nil {
+			return err
+		}
+		before = append(before, now)
+	}
+	select {
+	case <-time.After(resting):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for i, side := range s.sides() {
+		now, err := s.usage(ctx, side)
+		if err != nil {
+			return err
+		}
+		passed := float64(now.at.Sub(before[i].at))
+		side.resting = idle{
+			controller: float64(now.controller-before[i].controller) / passed,
+			kcp:        float64(now.kcp-before[i].kcp) / passed,
+		}
+	}
+	return nil
+}
+
+// usage reads what kcp and a side's controller have taken.
+func (s *stage) usage(ctx context.Context, side *side) (usage, error) {
+	now := usage{}
+	var err error
+	if side.controller != nil {
+		if now.controllerMetrics, err = readMetrics(side.controller.Metrics(ctx)); err != nil {
+			return usage{}, err
+		}
+		now.controller = cpuTime(now.controllerMetrics)
+	}
+	if now.kcpMetrics, err = readMetrics(s.Metrics(ctx)); err != nil {
+		return usage{}, err
+	}
+	now.kcp = cpuTime(now.kcpMetrics)
+	now.at = time.Now()
+	return now, nil
+}
+
+func cpuTime(metrics harness.Metrics) time.Duration {
+	return time.Duration(metrics.Sum("process_cpu_seconds_total") * float64(time.Second))
 }

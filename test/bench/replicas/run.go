@@ -11,10 +11,14 @@ package replicas
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/kcp-ipam/ipam/test/bench/harness"
+	"github.com/kcp-ipam/ipam/test/bench/page"
+	"github.com/kcp-ipam/ipam/test/framework/local"
 )
 
 // section is the part of the page that this program writes.
@@ -56,4 +60,22 @@ func parse(args []string) (*options, error) {
 		return nil, errors.New("give --failovers at least 1, and --held no less than 0")
 	}
 	return opts, nil
+}
+
+// report returns the section of the page.
+func report(opts *options, losses []*loss) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "`go run ./test/bench replicas --failovers %d --held %d`\n\n", opts.failovers, opts.held)
+	fmt.Fprintf(&b, "%s; kcp %s with its etcd, and the three members, on the same machine. ", page.Machine(), local.KCPVersion())
+	fmt.Fprintf(&b, "With %d claims held, %d times each; medians, quartiles in brackets.\n\n", opts.held, opts.failovers)
+	b.WriteString("| the active replica is lost | seconds without an answer to CREATE | longest | seconds without a record | longest |\n|---|--:|--:|--:|--:|\n")
+	for _, l := range losses {
+		answers, records := make([]float64, len(l.gaps)), make([]float64, len(l.gaps))
+		for i, gap := range l.gaps {
+			answers[i], records[i] = gap.answer, gap.record
+		}
+		fmt.Fprintf(&b, "| %s | %s | %.2f | %s | %.2f |\n", l.name, page.Spread("%.2f", answers), page.Quantile(answers, 1),
+			page.Spread("%.2f", records), page.Quantile(records, 1))
+	}
+	return b.String()
 }
