@@ -74,3 +74,29 @@ func TestRefusal_MakesAFenceThatHasGone(t *testing.T) {
 		t.Errorf("it took %d transactions, want %d at most", n, enough)
 	}
 }
+
+// The last root pool of a workspace was retired elsewhere, and its fence was deleted. A registration waits until memory has that, and is
+// not tried again and again.
+func TestRegister_WaitsForAWatchThatLags(t *testing.T) {
+	l := newLedger(t)
+	l.pool("goes", "10.0.0.0/24")
+	watch, kv := &cutter{Watcher: l.etcd.Client().Watcher}, &countingKV{KV: l.etcd.Client().KV}
+	behind := l.through(kv, watch)
+	watch.set(true)
+	l.must(l.Pools().Retire(t.Context(), "goes"))
+	if _, err := l.etcd.Client().Delete(t.Context(), l.keys.Roots("platform")); err != nil {
+		t.Fatalf("etcd Delete: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := behind.Pools().Register(t.Context(), root("comes", "10.0.0.0/24"))
+		done <- err
+	}()
+	watch.set(false)
+	l.must(<-done)
+	const enough = 8
+	if n := kv.transactions.Load(); n > enough {
+		t.Errorf("opening the ledger and the registration took %d transactions, want %d at most", n, enough)
+	}
+	l.sameAsLedger(behind)
+}

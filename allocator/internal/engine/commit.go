@@ -156,8 +156,12 @@ func (s *Worker) blame(g *group, revision int64) *pending {
 			if _, has := p.answers[c]; has || now == change.Was {
 				continue
 			}
-			if p.answers[c] = s.refute(change, now); errors.Is(p.answers[c], ErrAgain) {
+			answer, lags := s.refute(change, now)
+			if p.answers[c] = answer; errors.Is(answer, ErrAgain) {
 				p.need = max(p.need, now) // memory has to have that first
+			}
+			if lags {
+				p.needAll = revision
 			}
 		}
 	}
@@ -166,15 +170,15 @@ func (s *Worker) blame(g *group, revision int64) *pending {
 }
 
 // refute returns the answer of a call that has seen a key otherwise than it is in the ledger now: last changed at
-// the revision, or gone.
-func (s *Worker) refute(c *store.Change, now int64) error {
+// the revision, or gone. lags: the watch has to bring that it is gone.
+func (s *Worker) refute(c *store.Change, now int64) (answer error, lags bool) {
 	if e := c.Entry; e != nil && now == 0 {
-		s.Engine.forget(e, c.Was)
+		lags = !s.Engine.forget(e, c.Was)
 	}
 	if c.Else == ErrMistaken { //nolint:errorlint // it is the value itself
-		return s.distrust(c.Key)
+		return s.distrust(c.Key), false
 	}
-	return c.Else
+	return c.Else, lags && errors.Is(c.Else, ErrAgain)
 }
 
 // tooLarge handles a group that is too large for etcd. The next ones are smaller. A single call

@@ -131,17 +131,19 @@ func accountOf(quota *store.Entry) space.Account {
 }
 
 // forget forgets a fence that memory has as put at the revision, and that is not in the ledger any more. It may have been
-// deleted while the watch had a gap. While memory has root pools of a workspace, it is the watch that lags.
-func (eng *Engine) forget(fence *store.Entry, revision int64) {
+// deleted while the watch had a gap. ok is false while memory has root pools of a workspace: then it is the watch that lags.
+func (eng *Engine) forget(fence *store.Entry, revision int64) (ok bool) {
 	switch fence.Kind {
 	case store.QuotaKey:
 		eng.Table.Quotas.Lifted(accountOf(fence), revision)
 	case store.RootsKey:
-		if len(eng.Table.RootsIn(fence.Cluster).Pools) == 0 {
-			eng.Table.Unfenced(fence.Cluster, revision)
+		if len(eng.Table.RootsIn(fence.Cluster).Pools) > 0 {
+			return false
 		}
+		eng.Table.Unfenced(fence.Cluster, revision)
 	default: // a key that is guarded by the head
 	}
+	return true
 }
 
 // bringSpace brings the changes of one revision to one space into memory.
