@@ -10,7 +10,7 @@ var derived = []Mutant{
 		Name: "the block of a child pool is freed under it",
 		File: "allocator/release.go",
 		Old:  "store.CheckKey(v.Keys.Pool(id)).At(0, held)",
-		New:  "store.CheckKey(v.Keys.Pool(id))",
+		New:  "store.CheckKey(v.Keys.Pool(id)).At(store.Any, held)",
 	},
 	{
 		Name:  "a range is released though blocks are in it",
