@@ -88,7 +88,7 @@ func (b *builder) pool(r row) {
 		pool.Name = nameOfBlock(block)
 	}
 	setDefaults(pool)
-	b.plan.Pools = append(b.plan.Pools, Pool{r.line, pool, block, map[ipamv1alpha1.CIDR]exclusion{}})
+	b.plan.Pools = append(b.plan.Pools, Pool{r.line, pool, block})
 }
 
 // setDefaults gives a pool what the server gives it, so that the two can be compared.
@@ -165,10 +165,13 @@ func (b *builder) exclude() {
 				b.unplaced(e, block)
 				break
 			}
+			if !contains(pool.block, block) {
+				b.problems.add(e.line, excludesOthers, pool.Name, pool.block, e.text)
+				break
+			}
 			cidr := ipamv1alpha1.CIDR(block.String())
 			if !slices.Contains(pool.Spec.ExcludedCIDRs, cidr) {
 				pool.Spec.ExcludedCIDRs = append(pool.Spec.ExcludedCIDRs, cidr)
-				pool.excludedBy[cidr] = e
 			}
 			if note := e.note; note != (Note{}) {
 				note.CIDR = cidr
@@ -177,6 +180,9 @@ func (b *builder) exclude() {
 		}
 	}
 }
+
+// excludesOthers is the problem of an exclusion of a pool that is not inside the pool.
+const excludesOthers = "pool %s (%s) excludes %s, which is not inside it: leave it out, or write the part inside"
 
 // unplaced reports an exclusion whose block is in no pool.
 func (b *builder) unplaced(e exclusion, block netip.Prefix) {

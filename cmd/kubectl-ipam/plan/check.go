@@ -15,9 +15,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
-// mostExcluded is how many excludedCIDRs a pool may have.
-const mostExcluded = 256
-
 // Check finds what contradicts itself in a plan, as far as that shows without a server: names,
 // duplicates, overlaps, and claims for what their pool does not give.
 func (p *Plan) Check() []Problem {
@@ -26,9 +23,6 @@ func (p *Plan) Check() []Problem {
 	again, nested := p.overlappingClaims(found)
 	maps.Copy(repeats, again)
 	p.names(repeats, found)
-	for _, pool := range p.Pools {
-		pool.check(found)
-	}
 	p.outside(found)
 	p.homeless(nested, found)
 	return found.sorted()
@@ -74,29 +68,6 @@ func sourceOf(spec ipamv1alpha1.IPClaimSpec) string {
 		return "pool " + ref.Name
 	default:
 		return "pool " + ref.Name + " in " + ref.ProjectRef.Name
-	}
-}
-
-// check finds what a pool says that its own CIDR contradicts.
-func (p Pool) check(found *problems) {
-	if n := len(p.Spec.ExcludedCIDRs); n > mostExcluded {
-		found.add(p.Line, "pool %s excludes %d blocks, and a pool may exclude %d: write larger blocks, or claims", p.Name, n, mostExcluded)
-	}
-	var told exclusion // a range has several blocks
-	for _, cidr := range p.Spec.ExcludedCIDRs {
-		by, ok := p.excludedBy[cidr]
-		if !ok {
-			by = exclusion{line: p.Line, text: string(cidr)}
-		}
-		excluded, err := ParseBlock(string(cidr))
-		if err != nil {
-			found.add(by.line, "pool %s: spec.excludedCIDRs: %v", p.Name, err)
-			continue
-		}
-		if !contains(p.block, excluded) && by.text != told.text {
-			told = by
-			found.add(by.line, "pool %s (%s) excludes %s, which is not inside it: leave it out, or write the part inside", p.Name, p.block, by.text)
-		}
 	}
 }
 

@@ -38,8 +38,6 @@ type Pool struct {
 	*ipamv1alpha1.IPPool
 	// block is that of the spec, of a pool that was read from a file.
 	block netip.Prefix
-	// excludedBy are the exclusions, by CIDR; one that is missing is in the line of the pool.
-	excludedBy map[ipamv1alpha1.CIDR]exclusion
 }
 
 // Claim is a claim for an exact block, and the line of the file that describes it.

@@ -109,9 +109,17 @@ func (b *builder) manifestPool(line int, read *ipamv1alpha1.IPPool) {
 		b.problems.add(line, "pool %s: spec.cidr: %v", read.Name, err)
 		return
 	}
+	for _, cidr := range read.Spec.ExcludedCIDRs {
+		excluded, err := ParseBlock(string(cidr))
+		if err != nil {
+			b.problems.add(line, "pool %s: spec.excludedCIDRs: %v", read.Name, err)
+		} else if !contains(block, excluded) {
+			b.problems.add(line, excludesOthers, read.Name, block, cidr)
+		}
+	}
 	pool := exportedPool(read)
 	pool.Spec.CIDR = ipamv1alpha1.CIDR(block.String())
-	b.plan.Pools = append(b.plan.Pools, Pool{Line: line, IPPool: pool, block: block})
+	b.plan.Pools = append(b.plan.Pools, Pool{line, pool, block})
 }
 
 // familyIn leaves out a family that the block says as well.
