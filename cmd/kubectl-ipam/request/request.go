@@ -4,6 +4,7 @@ package request
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"time"
 
@@ -91,16 +92,40 @@ func (r *Command) Send(ctx context.Context, object client.Object) error {
 }
 
 // ensure creates the object, or finds the same there. What is there by the same
-// name and asks for something else is a conflict.
+// name and asks for something else is a conflict, unless it is to be replaced.
 func (r *Command) ensure(ctx context.Context, c client.WithWatch, object client.Object) error {
+	wanted := object.DeepCopyObject().(client.Object)
+	err := r.create(ctx, c, object)
+	differs, ok := errors.AsType[*exit.Failure](err)
+	if !ok || !r.Replace || differs.Reason != "" || differs.Code != exit.Conflict {
+		return err
+	}
+	if err := deleteUnbound(ctx, c, object); err != nil {
+		return err
+	}
+	reflect.ValueOf(object).Elem().Set(reflect.ValueOf(wanted).Elem())
+	return r.create(ctx, c, object)
+}
+
+// create creates the object, or finds the same there. A claim without a block is created: its status says why.
+func (r *Command) create(ctx context.Context, c client.WithWatch, object client.Object) error {
 	var options []client.CreateOption
 	if r.DryRun == DryRunServer {
 		options = append(options, client.DryRunAll)
 	}
-	if claim, ok := object.(*ipamv1alpha1.IPClaim); ok {
-		return r.ensureClaim(ctx, c, claim, options)
-	}
 	wanted := object.DeepCopyObject().(client.Object)
+	if claim, ok := object.(*ipamv1alpha1.IPClaim); ok {
+		_, err := ipamclient.Ensure(ctx, c, claim, options...)
+		if conflict, ok := errors.AsType[*ipamclient.ConflictError](err); ok {
+			return exit.Fail(exit.Conflict, instead(claim), "%w", conflict)
+		}
+		err = whenStored(claim, err)
+		if unlike := unlikeOf(wanted, claim); err == nil && len(unlike) > 0 {
+			r.Say("claim %s exists and is not changed: %s; kubectl edit ipclaim %s changes it",
+				facts.Name(claim), strings.Join(unlike, ", "), facts.Args(claim))
+		}
+		return err
+	}
 	err := c.Create(ctx, object, options...)
 	if !apierrors.IsAlreadyExists(err) {
 		return err
@@ -108,15 +133,7 @@ func (r *Command) ensure(ctx context.Context, c client.WithWatch, object client.
 	if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		return err
 	}
-	err = sameAs(wanted, object)
-	if err == nil || !r.Replace {
-		return err
-	}
-	if err := deleteUnbound(ctx, c, object); err != nil {
-		return err
-	}
-	wanted.(*ipamv1alpha1.IPPool).DeepCopyInto(object.(*ipamv1alpha1.IPPool)) // a class has no --replace
-	return c.Create(ctx, object)
+	return sameAs(wanted, object)
 }
 
 // sameAs fails unless an object that is there asks for the same as the wanted one.
@@ -137,30 +154,6 @@ func sameAs(wanted, there client.Object) error {
 	}
 	return exit.Fail(exit.Conflict, instead(there), "there is a %s %s already, and it asks for something else: %s",
 		facts.Kind(there), facts.Name(there), strings.Join(unlike, ", "))
-}
-
-// ensureClaim is ensure for a claim, one without a block included: its status says why.
-func (r *Command) ensureClaim(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, options []client.CreateOption) error {
-	wanted := claim.DeepCopy()
-	_, err := ipamclient.Ensure(ctx, c, claim, options...)
-	conflict, ok := errors.AsType[*ipamclient.ConflictError](err)
-	switch {
-	case ok && !r.Replace:
-		return exit.Fail(exit.Conflict, instead(claim), "%w", conflict)
-	case ok:
-		if err := deleteUnbound(ctx, c, claim); err != nil {
-			return err
-		}
-		wanted.DeepCopyInto(claim)
-		_, err := ipamclient.Ensure(ctx, c, claim)
-		return whenStored(claim, err)
-	}
-	err = whenStored(claim, err)
-	if unlike := unlikeOf(wanted, claim); err == nil && len(unlike) > 0 {
-		r.Say("claim %s exists and is not changed: %s; kubectl edit ipclaim %s changes it",
-			facts.Name(claim), strings.Join(unlike, ", "), facts.Args(claim))
-	}
-	return err
 }
 
 // whenStored takes a claim that waits for created.
