@@ -65,7 +65,7 @@ func TestImport_Usage(t *testing.T) {
 		"no file":           {[]string{"/nowhere/plan.csv"}, exit.NotFound, "no such file"},
 		"an odd dry run":    {[]string{csv, "--dry-run=perhaps"}, exit.Usage, "write client or server"},
 		"an odd wait":       {[]string{csv, "--wait", "0s"}, exit.Usage, "write a duration such as 30s"},
-		"an odd form":       {[]string{csv, "-o", "xml"}, exit.Usage, "write json or yaml or name or csv"},
+		"an odd form":       {[]string{csv, "-o", "xml"}, exit.Usage, "write one of table, wide, csv"},
 		"an unknown column": {[]string{csv, "--column", "prefix=CIDR"}, exit.Usage, `there is no column "prefix"`},
 		"a column twice":    {[]string{csv, "--column", "name=cidr,pool=CIDR"}, exit.Usage, `--column reads "CIDR" as name and as pool`},
 		"a missing column":  {[]string{csv, "--column", "cidr=Prefix"}, exit.Invalid, `:1: --column cidr=Prefix: the table has no column "Prefix"`},

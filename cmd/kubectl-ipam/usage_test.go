@@ -54,7 +54,7 @@ func TestUsage(t *testing.T) {
 		"tenant bind root":                                  "write a path below root",
 		"why":                                               "accepts 1 arg",
 		"why --nonsense a":                                  "unknown flag",
-		"pool next lab -o xml":                              "write json or yaml or name or csv",
+		"pool next lab -o xml":                              "write one of table, wide, csv",
 		"ui --port 70000":                                   "write a number up to 65535",
 		"pool next lab --count 0":                           "write a number from 1 to 1000",
 		"claim create ''":                                   "the name is empty",

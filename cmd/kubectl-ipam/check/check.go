@@ -16,7 +16,7 @@ import (
 
 // New makes kubectl ipam check.
 func New(s *session.Session) *cobra.Command {
-	out, wait := &output.Report{}, patience{}
+	out, wait := &output.Printer{}, patience{}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check that you can claim addresses here, and say what is missing",
@@ -84,12 +84,12 @@ func (l checklist) failed() []finished {
 	return slices.DeleteFunc(slices.Clone(l.Checks), func(c finished) bool { return c.Result != checkFailed })
 }
 
-func showChecks(s *session.Session, out *output.Report, list checklist) error {
+func showChecks(s *session.Session, out *output.Printer, list checklist) error {
 	t := output.NewTable("CHECK", "RESULT", "FOUND", "REMEDY")
 	for _, c := range list.Checks {
 		t.Rows = append(t.Rows, output.Row(nil, c.Check, string(c.Result), c.Found, s.Aimed(c.Remedy)))
 	}
-	if err := out.Show(s.Out, list, t); err != nil {
+	if err := out.PrintReport(s.Out, list, t); err != nil {
 		return err
 	}
 	failed := list.failed()

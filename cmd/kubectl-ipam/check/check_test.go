@@ -197,7 +197,7 @@ func TestCheck(t *testing.T) {
 	} {
 		s, found := stage.New(t), complete(t)
 		test.change(found)
-		err := showChecks(s.Session, &output.Report{}, found.judge())
+		err := showChecks(s.Session, &output.Printer{}, found.judge())
 		if got := exit.CodeOf(err); got != test.code {
 			t.Errorf("%s: ends with %d, %v; want %d", name, got, err, test.code)
 		}
@@ -212,7 +212,7 @@ func TestCheck_Output(t *testing.T) {
 	for _, format := range []string{output.JSON, output.YAML} {
 		s, found := stage.New(t), complete(t)
 		found.trial = gen.Claim("trial")
-		if err := showChecks(s.Session, &output.Report{Format: format}, found.judge()); exit.CodeOf(err) != exit.Unavailable {
+		if err := showChecks(s.Session, &output.Printer{Format: format}, found.judge()); exit.CodeOf(err) != exit.Unavailable {
 			t.Errorf("%s: ends with %v; want %d", format, err, exit.Unavailable)
 		}
 		stage.Golden(t, "check_"+format, s.Printed.String())
@@ -268,7 +268,7 @@ func TestCheck_Wait(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if err := showChecks(s.Session, &output.Report{}, list); exit.CodeOf(err) != test.code {
+			if err := showChecks(s.Session, &output.Printer{}, list); exit.CodeOf(err) != test.code {
 				t.Errorf("%s: it ends with %v; want %d", name, err, test.code)
 			}
 		})

@@ -32,7 +32,7 @@ type versions struct {
 // NewVersion makes kubectl ipam version, for the version that the program was built as; empty is that of
 // the module.
 func NewVersion(s *session.Session, program string) *cobra.Command {
-	alone, out := false, &output.Report{}
+	alone, out := false, &output.Printer{}
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Show the versions of this program, the server and the controller",
@@ -50,14 +50,14 @@ current workspace. The version of the controller is that of the classes that you
 	return cmd
 }
 
-func showVersion(ctx context.Context, s *session.Session, alone bool, shown versions, out *output.Report) error {
+func showVersion(ctx context.Context, s *session.Session, alone bool, shown versions, out *output.Printer) error {
 	shown.API = ipamv1alpha1.GroupVersion.String()
 	var err error
 	if !alone {
 		err = shown.ask(ctx, s)
 	}
-	if out.Given() {
-		return errors.Join(err, out.Print(s.Out, shown))
+	if !out.Tabular() {
+		return errors.Join(err, out.PrintReport(s.Out, shown, nil))
 	}
 	page := s.Page()
 	page.Line("Program", shown.Program)

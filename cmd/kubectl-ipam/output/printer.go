@@ -3,6 +3,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -49,7 +51,7 @@ type Printer struct {
 // AddFlags gives a command -o, and the flags that go with it. A form that there is not is refused before the
 // command runs.
 func (o *Printer) AddFlags(cmd *cobra.Command) {
-	o.flags = genericclioptions.NewPrintFlags("").WithTypeSetter(kinds())
+	o.flags = newFlags()
 	o.flags.OutputFormat = &o.Format
 	o.flags.JSONYamlPrintFlags.AddFlags(cmd)
 	o.flags.TemplatePrinterFlags.AddFlags(cmd)
@@ -57,6 +59,10 @@ func (o *Printer) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "Print tables without their first line")
 	session.CompleteWith(cmd, "output", o.formats()...)
 	session.Check(cmd, o.validate)
+}
+
+func newFlags() *genericclioptions.PrintFlags {
+	return genericclioptions.NewPrintFlags("").WithTypeSetter(kinds())
 }
 
 func (o *Printer) formats() []string {
@@ -67,7 +73,7 @@ func (o *Printer) formats() []string {
 
 // Given reports whether the caller asked for a form.
 func (o *Printer) Given() bool {
-	return o.Format != "" || *o.flags.TemplatePrinterFlags.TemplateArgument != ""
+	return o.Format != "" || o.flags != nil && *o.flags.TemplatePrinterFlags.TemplateArgument != ""
 }
 
 // Tabular reports whether the output is a table.
@@ -102,6 +108,10 @@ func (o *Printer) Print(w io.Writer, object runtime.Object, now func() time.Time
 	if o.Namespaces {
 		addNamespaces(t)
 	}
+	return o.printTable(w, t)
+}
+
+func (o *Printer) printTable(w io.Writer, t *metav1.Table) error {
 	if o.Format == CSV {
 		return WriteCSV(w, t, o.NoHeaders)
 	}
@@ -148,7 +158,7 @@ func (o *Printer) printAs(w io.Writer, object runtime.Object) error {
 
 // encode prints an object in a format.
 func (o *Printer) encode(format string, object runtime.Object) (string, error) {
-	flags := *o.flags
+	flags := *cmp.Or(o.flags, newFlags())
 	flags.OutputFormat = &format
 	printer, err := flags.ToPrinter()
 	if err != nil {

@@ -5,78 +5,34 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 
-	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
-// Report prints what is no object of the API, as JSON or YAML if -o asks for it.
-type Report struct {
-	Format string
-	// Also are the formats that the command prints by itself.
-	Also []string
-}
-
-// formats are all that -o takes.
-func (r *Report) formats() []string { return append([]string{JSON, YAML}, r.Also...) }
-
-// AddFlags gives a command -o. A form that there is not is refused before the command runs.
-func (r *Report) AddFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&r.Format, "output", "o", "", "Output format: "+strings.Join(r.formats(), " or "))
-	session.CompleteWith(cmd, "output", r.formats()...)
-	session.Check(cmd, r.validate)
-}
-
-// Given reports whether the caller asked for a form.
-func (r *Report) Given() bool { return r.Format != "" }
-
-// Structured reports whether that form is JSON or YAML.
-func (r *Report) Structured() bool { return r.Format == JSON || r.Format == YAML }
-
-// validate refuses a form that there is not.
-func (r *Report) validate() error {
-	if r.Format == "" || slices.Contains(r.formats(), r.Format) {
-		return nil
-	}
-	return exit.Usagef("--output is %q; write %s", r.Format, strings.Join(r.formats(), " or "))
-}
-
-// Show writes a report in the form that was asked for: a value, or the table with the same. The names are the first column.
-func (r *Report) Show(w io.Writer, value any, t *metav1.Table) error {
+// PrintReport prints a value that is no object of the API, or the table with the same, whose first column are the names. Nil
+// is no table.
+func (o *Printer) PrintReport(w io.Writer, value any, t *metav1.Table) error {
 	switch {
-	case r.Structured():
-		return r.Print(w, value)
-	case r.Format == CSV:
-		return WriteCSV(w, t, false)
-	case r.Format == Name:
+	case o.Format == Name && t != nil:
 		for _, row := range t.Rows {
 			screen.Line(w, "%s", row.Cells[0])
 		}
 		return nil
+	case o.Tabular() && t != nil:
+		return o.printTable(w, t)
 	}
-	return WriteTable(w, t)
-}
-
-// Print writes a value in the form that was asked for.
-func (r *Report) Print(w io.Writer, value any) error {
-	return printEncoded(w, r.Format, func(format string) (string, error) {
-		data, err := json.MarshalIndent(value, "", "    ")
-		if err != nil || format == JSON {
-			return string(data) + "\n", err
-		}
-		data, err = yaml.JSONToYAML(data)
-		return string(data), err
-	})
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return o.PrintManifest(w, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "Report"}, Raw: raw})
 }
 
 // printEncoded prints JSON or YAML without unprintable characters. The encoders of JSON leave DEL, C1

@@ -19,14 +19,14 @@ import (
 // next is kubectl ipam pool next.
 type next struct {
 	*session.Session
-	report    output.Report
+	report    output.Printer
 	workspace string
 	length    int32
 	count     int
 }
 
 func newNext(s *session.Session) *cobra.Command {
-	o := &next{Session: s, report: output.Report{Also: []string{output.Name, output.CSV}}}
+	o := &next{Session: s}
 	cmd := &cobra.Command{
 		Use:   "next NAME",
 		Short: "Show the next free blocks of a pool, and allocate none",
@@ -139,5 +139,5 @@ func (o *next) print(next nextBlocks) error {
 	for _, block := range next.Blocks {
 		t.Rows = append(t.Rows, output.Row(nil, block.String(), next.Pool, facts.Slash(next.Length), cidr.Size(block).String()))
 	}
-	return o.report.Show(o.Out, next, t)
+	return o.report.PrintReport(o.Out, next, t)
 }

@@ -25,7 +25,7 @@ func TestPoolNext(t *testing.T) {
 		"yaml": "blocks:\n- 192.0.2.32/28\n- 192.0.2.48/28\nlength: 28\npool: lab\nstrategy: FirstFit\nunseen: \"32\"\n",
 	} {
 		s := stage.New(t)
-		o := &next{Session: s.Session, report: output.Report{Format: format}, length: 28, count: 2}
+		o := &next{Session: s.Session, report: output.Printer{Format: format}, length: 28, count: 2}
 		if err := o.show(&space.Pool{Object: pool, Held: held}); err != nil {
 			t.Fatalf("show: %v", err)
 		}

@@ -26,7 +26,7 @@ import (
 // grant is kubectl ipam grant.
 type grant struct {
 	*session.Session
-	output output.Report
+	output output.Printer
 	dryRun string
 	role   string
 	// users, groups and accounts are those that get the role; an account is written as NAMESPACE:NAME.
@@ -215,10 +215,7 @@ func (o *grant) checkRole(ctx context.Context, c client.Client, name string) err
 // show prints the bindings, or tells the caller about them.
 func (o *grant) show(role rights.Role, bindings []*rbacv1.RoleBinding) error {
 	if o.output.Given() || o.dryRun != request.DryRunNone {
-		if !o.output.Given() {
-			o.output.Format = output.YAML
-		}
-		return o.output.Print(o.Out, map[string]any{"apiVersion": "v1", "kind": "List", "items": bindings})
+		return o.output.PrintReport(o.Out, map[string]any{"apiVersion": "v1", "kind": "List", "items": bindings}, nil)
 	}
 	where := "here"
 	switch {

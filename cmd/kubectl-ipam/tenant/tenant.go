@@ -30,7 +30,7 @@ pools of the platform, and from pools of their own.`,
 }
 
 func newList(s *session.Session) *cobra.Command {
-	out := &output.Report{Also: []string{output.Name, output.CSV}}
+	out := &output.Printer{}
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls", "get"},
@@ -66,7 +66,7 @@ type tenant struct {
 	Pools int `json:"pools,omitempty"`
 }
 
-func list(ctx context.Context, s *session.Session, r *reach.View, out *output.Report) error {
+func list(ctx context.Context, s *session.Session, r *reach.View, out *output.Printer) error {
 	if r.Path != "" && !r.SeesTenants {
 		return exit.Fail(exit.NotFound, "they are listed in the workspace of the platform, for users with the role ipam-tenant-viewer; --context names another workspace",
 			"you see no tenants from %s", r.Path)
@@ -91,7 +91,7 @@ func list(ctx context.Context, s *session.Session, r *reach.View, out *output.Re
 		}
 		t.Rows = append(t.Rows, output.Row(nil, one.Tenant, fmt.Sprint(one.Claims), fmt.Sprint(one.Waiting), pools))
 	}
-	return out.Show(s.Out, map[string]any{"tenants": tenants}, t)
+	return out.PrintReport(s.Out, map[string]any{"tenants": tenants}, t)
 }
 
 // tenantsOf counts what each tenant has.

@@ -43,7 +43,7 @@ func TestTenantList(t *testing.T) {
 		output.YAML: "- claims: 2\n  cluster: 1abc\n  pools: 1\n  tenant: root:team-b\n  waiting: 1\n",
 	} {
 		s := stage.New(t)
-		if err := list(t.Context(), s.Session, r, &output.Report{Format: format}); err != nil || !strings.Contains(s.Printed.String(), want) {
+		if err := list(t.Context(), s.Session, r, &output.Printer{Format: format}); err != nil || !strings.Contains(s.Printed.String(), want) {
 			t.Errorf("-o %q prints %q, %v; want %q", format, s.Printed, err, want)
 		}
 	}
@@ -55,22 +55,22 @@ func TestTenantList_Elsewhere(t *testing.T) {
 	shop.Namespace = "shop"
 	here := stage.Server(t, interceptor.Funcs{}, shop, gen.Claim("batch"), gen.Pool("lab"))
 	s := stage.New(t)
-	err := list(t.Context(), s.Session, &reach.View{WithWatch: here}, &output.Report{})
+	err := list(t.Context(), s.Session, &reach.View{WithWatch: here}, &output.Printer{})
 	if want := "TENANT    CLAIMS   WAITING   POOLS\ndefault   1        1         -\nshop      1        1         -\n"; err != nil || s.Printed.String() != want {
 		t.Errorf("without kcp it prints %q, %v; want %q", s.Printed, err, want)
 	}
-	err = list(t.Context(), s.Session, &reach.View{WithWatch: here, Path: "root:team-a"}, &output.Report{})
+	err = list(t.Context(), s.Session, &reach.View{WithWatch: here, Path: "root:team-a"}, &output.Printer{})
 	if exit.CodeOf(err) != exit.NotFound || !strings.Contains(exit.HintOf(err), "ipam-tenant-viewer") {
 		t.Errorf("in a tenant's workspace it ends with %v, hint %q; want %d, and the role", err, exit.HintOf(err), exit.NotFound)
 	}
 	s = stage.New(t)
 	empty := &reach.View{WithWatch: stage.Server(t, interceptor.Funcs{}), Path: "root:ipam", SeesTenants: true}
-	if err := list(t.Context(), s.Session, empty, &output.Report{}); err != nil || !strings.Contains(s.Said.String(), "tenant bind") {
+	if err := list(t.Context(), s.Session, empty, &output.Printer{}); err != nil || !strings.Contains(s.Said.String(), "tenant bind") {
 		t.Errorf("without tenants it says %q, %v; want how to make one", s.Said, err)
 	}
 	s = stage.New(t)
 	empty.Path, empty.SeesTenants = "", false
-	if err := list(t.Context(), s.Session, empty, &output.Report{}); err != nil || !strings.Contains(s.Said.String(), "first claim") {
+	if err := list(t.Context(), s.Session, empty, &output.Printer{}); err != nil || !strings.Contains(s.Said.String(), "first claim") {
 		t.Errorf("without kcp and tenants it says %q, %v; want that a claim makes one", s.Said, err)
 	}
 }

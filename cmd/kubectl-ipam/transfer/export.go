@@ -16,13 +16,13 @@ import (
 // planExport is kubectl ipam export.
 type planExport struct {
 	*session.Session
-	report output.Report
+	report output.Printer
 	all    bool
 }
 
 // NewExport makes kubectl ipam export.
 func NewExport(s *session.Session) *cobra.Command {
-	o := &planExport{Session: s, report: output.Report{Also: []string{output.Name, output.CSV}}}
+	o := &planExport{Session: s}
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Print the address plan of this workspace, for kubectl ipam import",
@@ -71,17 +71,17 @@ func (o *planExport) run(ctx context.Context) error {
 
 // print writes the plan, and returns what the form cannot say.
 func (o *planExport) print(p *plan.Plan) (left []string, _ error) {
-	switch o.report.Format {
-	case output.CSV:
+	switch {
+	case o.report.Format == output.CSV:
 		return plan.WriteCSV(o.Out, p)
-	case output.Name:
+	case o.report.Format == output.Name:
 		return nil, printNames(o.Out, stepsOf(p))
-	case output.JSON:
-		return nil, o.report.Print(o.Out, p.List())
+	case o.report.Format != output.YAML && !o.report.Tabular():
+		return nil, o.report.PrintReport(o.Out, p.List(), nil)
 	}
 	for _, object := range p.Objects() {
 		screen.Line(o.Out, "---")
-		if err := o.report.Print(o.Out, object); err != nil {
+		if err := o.report.PrintReport(o.Out, object, nil); err != nil {
 			return nil, err
 		}
 	}

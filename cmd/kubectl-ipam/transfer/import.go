@@ -24,7 +24,7 @@ import (
 // planImport is kubectl ipam import.
 type planImport struct {
 	*session.Session
-	report  output.Report
+	report  output.Printer
 	dryRun  string
 	wait    time.Duration
 	options plan.Options
@@ -42,7 +42,7 @@ type planImport struct {
 
 // NewImport makes kubectl ipam import.
 func NewImport(s *session.Session) *cobra.Command {
-	o := &planImport{Session: s, report: output.Report{Also: []string{output.Name, output.CSV}}}
+	o := &planImport{Session: s}
 	cmd := &cobra.Command{
 		Use:   "import FILE | -",
 		Short: "Create the pools, exclusions and claims of an address plan",
@@ -201,8 +201,8 @@ const mostNamed = 50
 // answered for all of its lines; nil if it has.
 func (o *planImport) refuse(found *faults, unasked error) error {
 	code, wrong := found.code, found.problems
-	if o.report.Structured() {
-		if err := o.report.Print(o.Out, map[string]any{"file": o.file, "problems": wrong}); err != nil {
+	if o.report.Format == output.JSON || o.report.Format == output.YAML {
+		if err := o.report.PrintReport(o.Out, map[string]any{"file": o.file, "problems": wrong}, nil); err != nil {
 			return err
 		}
 	}
@@ -250,5 +250,5 @@ func (o *planImport) print(steps []*step) error {
 	for _, s := range steps {
 		t.Rows = append(t.Rows, output.Row(nil, fmt.Sprint(s.Line), s.Kind, s.shownName(), s.Block, s.State, s.Message))
 	}
-	return o.report.Show(o.Out, map[string]any{"file": o.file, "lines": steps}, t)
+	return o.report.PrintReport(o.Out, map[string]any{"file": o.file, "lines": steps}, t)
 }
