@@ -48,7 +48,7 @@ func TestUsage(t *testing.T) {
 		"pool create a --cidr c --visibility world":         "write consumer or shared or platform",
 		"pool create a --cidr c --strategy Best":            "write FirstFit or BestFit",
 		"pool release a --wait 0":                           "write a duration such as 30s",
-		"check --wait --timeout 0":                          "write a duration such as 5m",
+		"check --wait --timeout 0":                          "write a duration such as 30s or 5m",
 		"address show 10.0.0.300":                           "write one such as 192.0.2.7",
 		"init ipam":                                         "write a path below root",
 		"tenant bind root":                                  "write a path below root",

@@ -10,13 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
 // New makes kubectl ipam check.
 func New(s *session.Session) *cobra.Command {
-	out, wait := &output.Printer{}, patience{}
+	out, wait := &output.Printer{}, patience{timeout: 5 * time.Minute}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check that you can claim addresses here, and say what is missing",
@@ -47,7 +48,8 @@ until none fails, and what fails meanwhile is written to stderr.`,
 		},
 	}
 	out.AddFlags(cmd)
-	wait.addFlags(cmd)
+	cmd.Flags().BoolVar(&wait.wait, "wait", false, "Repeat the checks until none fails")
+	cmd.Flags().Var(field.Duration(&wait.timeout, time.Millisecond), "timeout", "How long --wait repeats them; then the last ones are shown")
 	return cmd
 }
 
@@ -108,17 +110,6 @@ type patience struct {
 
 // between is the time between two looks.
 const between = time.Second
-
-func (p *patience) addFlags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&p.wait, "wait", false, "Repeat the checks until none fails")
-	cmd.Flags().DurationVar(&p.timeout, "timeout", 5*time.Minute, "How long --wait repeats them; then the last ones are shown")
-	session.Check(cmd, func() error {
-		if p.timeout <= 0 {
-			return exit.Usagef("--timeout is %s; write a duration such as 5m", p.timeout)
-		}
-		return nil
-	})
-}
 
 // repeat looks once, or until no check fails or the time is over, and returns the checks of the last look.
 // It says which check fails first, each time that another one does.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -122,6 +123,18 @@ func Length(at *int32) pflag.Value {
 		return err
 	}
 	return v
+}
+
+// Duration takes a duration that is not shorter than the least one.
+func Duration(at *time.Duration, least time.Duration) pflag.Value {
+	return &single{kind: "duration", get: at.String, set: func(text string) error {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < least {
+			return fmt.Errorf("no duration of at least %s: write a duration such as 30s or 5m", least)
+		}
+		*at = d
+		return nil
+	}}
 }
 
 // ParseLength reads 28 as well as /28.

@@ -17,6 +17,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/ipamclient"
@@ -32,7 +33,7 @@ type removal struct {
 }
 
 func newRelease(s *session.Session) *cobra.Command {
-	o := &removal{Session: s}
+	o := &removal{Session: s, wait: 30 * time.Second}
 	cmd := &cobra.Command{
 		Use:     "release NAME...",
 		Aliases: []string{"delete", "rm"},
@@ -47,15 +48,12 @@ first, if they are of this workspace. Type the name of each pool to confirm.`,
 	}
 	cmd.Flags().BoolVar(&o.cascade, "cascade", false, "Release what the pool holds in this workspace first")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for the names of the pools")
-	cmd.Flags().DurationVar(&o.wait, "wait", 30*time.Second, "How long to wait until each pool is gone")
+	cmd.Flags().Var(field.Duration(&o.wait, time.Millisecond), "wait", "How long to wait until each pool is gone")
 	session.CompleteArgs(s, cmd, session.PoolNames)
 	return cmd
 }
 
 func (o *removal) run(ctx context.Context, names []string) error {
-	if o.wait <= 0 {
-		return exit.Usagef("--wait is %s; write a duration such as 30s", o.wait)
-	}
 	here, err := o.Here()
 	if err != nil {
 		return err

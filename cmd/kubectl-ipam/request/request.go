@@ -45,14 +45,9 @@ const (
 // AddFlags gives a command the flags of every creation.
 func (r *Command) AddFlags(cmd *cobra.Command) {
 	r.output.AddFlags(cmd)
-	session.Check(cmd, func() error {
-		if r.wait < 0 {
-			return exit.Usagef("--wait is %s; write a duration such as 30s, or 0", r.wait)
-		}
-		return nil
-	})
 	r.Given = cmd.Flags().Changed
-	cmd.Flags().DurationVar(&r.wait, "wait", 30*time.Second,
+	r.wait = 30 * time.Second
+	cmd.Flags().Var(field.Duration(&r.wait, 0), "wait",
 		"How long to wait for the answer; 0 does not wait. Without this flag, do not wait for a class or a pool that does not exist")
 	AddDryRun(cmd, &r.DryRun, DryRunClient, "client: print the manifest and send nothing. server: print the answer of the server, and store nothing")
 	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print only the CIDR, or the name of a class")

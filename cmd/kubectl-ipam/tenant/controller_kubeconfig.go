@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -31,7 +31,7 @@ const shortestToken = 10 * time.Minute
 
 // NewControllerKubeconfig makes kubectl ipam controller-kubeconfig.
 func NewControllerKubeconfig(s *session.Session) *cobra.Command {
-	o := &controllerKubeconfig{Session: s, platform: workspaces.DefaultWorkspace}
+	o := &controllerKubeconfig{Session: s, platform: workspaces.DefaultWorkspace, duration: 365 * 24 * time.Hour}
 	cmd := &cobra.Command{
 		Use:   "controller-kubeconfig [WORKSPACE]",
 		Short: "Write the kubeconfig of the controller's service account",
@@ -52,7 +52,7 @@ service account. Without an argument the workspace is ` + workspaces.DefaultWork
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&o.file, "file", "", "File to write, with mode 0600; empty writes to stdout")
-	cmd.Flags().DurationVar(&o.duration, "duration", 365*24*time.Hour, "How long the token is valid, unless the server has a limit of its own; at least 10m")
+	cmd.Flags().Var(field.Duration(&o.duration, shortestToken), "duration", "How long the token is valid, unless the server has a limit of its own; at least 10m")
 	cmd.Flags().StringVar(&o.address, "address", "", "Address of kcp as the controller reaches it, such as https://kcp.example:6443; empty is that of your kubeconfig")
 	return cmd
 }
@@ -60,9 +60,6 @@ service account. Without an argument the workspace is ` + workspaces.DefaultWork
 func (o *controllerKubeconfig) run(ctx context.Context) error {
 	if err := validWorkspace(o.platform); err != nil {
 		return err
-	}
-	if o.duration < shortestToken {
-		return exit.Usagef("--duration is %s; give it at least %s", o.duration, shortestToken)
 	}
 	kubeconfig, ends, err := o.request(ctx)
 	if err != nil {

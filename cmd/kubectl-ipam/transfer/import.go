@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
@@ -42,7 +43,7 @@ type planImport struct {
 
 // NewImport makes kubectl ipam import.
 func NewImport(s *session.Session) *cobra.Command {
-	o := &planImport{Session: s}
+	o := &planImport{Session: s, wait: 30 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "import FILE | -",
 		Short: "Create the pools, exclusions and claims of an address plan",
@@ -76,7 +77,7 @@ is named after its block.`,
 	o.given = flags.Changed
 	request.AddDryRun(cmd, &o.dryRun, request.DryRunServer, "server: check everything, and create nothing. client: check the plan by itself, without a server")
 	flags.StringVarP(&o.filename, "filename", "f", "", "The plan, instead of the argument; - is stdin")
-	flags.DurationVar(&o.wait, "wait", 30*time.Second, "How long to wait for the block of each pool and claim")
+	flags.Var(field.Duration(&o.wait, time.Millisecond), "wait", "How long to wait for the block of each pool and claim")
 	flags.StringToStringVar(&o.options.Columns, "column", nil, "Column of a table to read as another one, such as cidr=Prefix")
 	flags.StringSliceVar(&o.options.Ignore, "ignore-column", nil, "Columns of a table that are not read")
 	flags.StringToStringVar(&o.options.Defaults, "default", nil, "Values for empty cells and for columns that a table lacks, such as kind=claim")
@@ -88,9 +89,6 @@ is named after its block.`,
 }
 
 func (o *planImport) validate() error {
-	if o.wait <= 0 {
-		return exit.Usagef("--wait is %s; write a duration such as 30s", o.wait)
-	}
 	if o.separator != "" {
 		var err error
 		if o.options.Separator, err = plan.ParseSeparator(o.separator); err != nil {
