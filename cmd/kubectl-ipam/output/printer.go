@@ -58,7 +58,7 @@ func (o *Printer) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.Format, "output", "o", "", "Output format: "+strings.Join(o.formats(), ", "))
 	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "Print tables without their first line")
 	session.CompleteWith(cmd, "output", o.formats()...)
-	session.Check(cmd, o.validate)
+	cmd.PreRunE = func(*cobra.Command, []string) error { return o.validate() }
 }
 
 func newFlags() *genericclioptions.PrintFlags {

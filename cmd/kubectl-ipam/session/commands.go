@@ -158,32 +158,24 @@ func AddFields(cmd *cobra.Command, fields ...field.Field) {
 	}
 }
 
-// Check adds to the checks of a command line before the command runs. An error is one of usage.
-func Check(cmd *cobra.Command, check func() error) {
-	earlier := cmd.PreRunE
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if earlier != nil {
-			if err := earlier(cmd, args); err != nil {
-				return err
-			}
-		}
-		return check()
-	}
-}
-
 // refuseEmpty refuses flags with an empty value, or an empty one among several: in a script, that is a
 // variable that is not set. A flag takes one if its help says what it means; a number is never empty, and 0 may be shown so.
 func refuseEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
-		values := []string{f.Value.String()}
-		if several, ok := f.Value.(pflag.SliceValue); ok {
-			values = several.GetSlice()
-		}
+		values := valuesOf(f)
 		if f.Value.Type() != "int32" && (len(values) == 0 || slices.Contains(values, "")) && !strings.Contains(f.Usage, "empty ") {
 			err = exit.Usagef("--%s is empty; give it a value, or leave it out", f.Name)
 		}
 	})
 	return err
+}
+
+// valuesOf returns the value of a flag, or all of several.
+func valuesOf(f *pflag.Flag) []string {
+	if several, ok := f.Value.(pflag.SliceValue); ok {
+		return several.GetSlice()
+	}
+	return []string{f.Value.String()}
 }
 
 // connecting are the flags that say which server a command asks, and as which user. Those with a secret are not
@@ -198,11 +190,7 @@ func connection(flags *pflag.FlagSet) string {
 		if !f.Changed || !slices.Contains(connecting, f.Name) {
 			return
 		}
-		values := []string{f.Value.String()}
-		if several, ok := f.Value.(pflag.SliceValue); ok {
-			values = several.GetSlice()
-		}
-		for _, value := range values {
+		for _, value := range valuesOf(f) {
 			said = append(said, " --"+f.Name+" "+legible.Argument(value))
 		}
 	})

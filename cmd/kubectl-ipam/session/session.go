@@ -93,7 +93,7 @@ func (s *Session) Execute(ctx context.Context, root *cobra.Command, args []strin
 	if err == nil {
 		return exit.OK
 	}
-	if !s.started && s.written.Err == nil {
+	if s.written.Err == nil && (!s.started || exit.CodeOf(err) == exit.Usage && exit.HintOf(err) == "") {
 		err = &exit.Failure{Code: exit.Usage, Err: err, Hint: fmt.Sprintf("%s --help shows how it is used", cmd.CommandPath())}
 	}
 	s.Report(err)

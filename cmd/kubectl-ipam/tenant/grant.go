@@ -92,17 +92,14 @@ func (o *grant) addFlags(cmd *cobra.Command) {
 	request.AddDryRun(cmd, &o.dryRun, request.DryRunClient, "client: print the manifests and send nothing. server: have the server check them, and store nothing")
 	o.output.AddFlags(cmd)
 	cmd.MarkFlagsOneRequired("user", "group", "serviceaccount")
-	session.Check(cmd, func() error {
-		for _, account := range o.accounts {
-			if namespace, name, ok := strings.Cut(account, ":"); !ok || namespace == "" || name == "" {
-				return exit.Usagef("--serviceaccount is %q; write NAMESPACE:NAME, such as default:deployer", account)
-			}
-		}
-		return nil
-	})
 }
 
 func (o *grant) run(ctx context.Context) error {
+	for _, account := range o.accounts {
+		if namespace, name, ok := strings.Cut(account, ":"); !ok || namespace == "" || name == "" {
+			return exit.Usagef("--serviceaccount is %q; write NAMESPACE:NAME, such as default:deployer", account)
+		}
+	}
 	c, err := o.enter()
 	if err != nil {
 		return err

@@ -84,7 +84,6 @@ is named after its block.`,
 	flags.StringArrayVar(&o.leaveOut, "leave-out", nil, "Rows of a table that are not read, such as Status=Free: those with that value in that column")
 	flags.StringVar(&o.separator, "separator", "", "What separates the cells of a table, such as ; or tab, if its first line does not show it")
 	o.report.AddFlags(cmd)
-	session.Check(cmd, o.validate)
 	return cmd
 }
 
@@ -131,6 +130,9 @@ func (o *planImport) validateColumns() error {
 }
 
 func (o *planImport) run(ctx context.Context, file string) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
 	o.file = file
 	p, wrong, err := o.read()
 	if err != nil {
