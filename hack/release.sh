@@ -11,7 +11,7 @@ sed "s|\${VERSION}|$version|" .krew.yaml >dist/ipam.yaml
 for platform in linux_amd64 linux_arm64 darwin_amd64 darwin_arm64; do
 	echo "building kubectl-ipam for $platform"
 	CGO_ENABLED=0 GOOS="${platform%_*}" GOARCH="${platform#*_}" \
-		go build -trimpath -ldflags "-s -w -X main.version=$version" -o dist/kubectl-ipam ./cmd/kubectl-ipam
+		go build -trimpath -ldflags "-s -w -X github.com/kcp-ipam/ipam/internal/build.version=$version" -o dist/kubectl-ipam ./cmd/kubectl-ipam
 	archive="kubectl-ipam_$platform.tar.gz"
 	tar -czf "dist/$archive" -C dist kubectl-ipam -C ../cmd/kubectl-ipam kubectl_complete-ipam -C ../.. LICENSE
 	sum=$(cd dist && sha256sum "$archive" | tee -a checksums.txt | cut -d' ' -f1)

@@ -21,9 +21,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
-// version is set by make release; otherwise it is that of the module.
-var version string
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	klog.SetLogger(logr.Discard()) // what fails is in the error

@@ -1,11 +1,8 @@
 package check
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -18,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/internal/build"
 )
 
 // versions are what the version command shows, and the fields of -o.
@@ -29,9 +27,8 @@ type versions struct {
 	Workspace  string `json:"workspace,omitempty"`
 }
 
-// NewVersion makes kubectl ipam version, for the version that the program was built as; empty is that of
-// the module.
-func NewVersion(s *session.Session, program string) *cobra.Command {
+// NewVersion makes kubectl ipam version.
+func NewVersion(s *session.Session) *cobra.Command {
 	alone, out := false, &output.Printer{}
 	cmd := &cobra.Command{
 		Use:   "version",
@@ -42,7 +39,7 @@ current workspace. The version of the controller is that of the classes that you
   kubectl ipam version --client`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return showVersion(cmd.Context(), s, alone, versions{Program: built(program)}, out)
+			return showVersion(cmd.Context(), s, alone, versions{Program: build.Version() + ", " + build.Go()}, out)
 		},
 	}
 	cmd.Flags().BoolVar(&alone, "client", false, "Show the version of this program only, and ask no server")
@@ -102,13 +99,4 @@ func controller(ctx context.Context, c client.Reader) (string, error) {
 	}
 	slices.Sort(found)
 	return strings.Join(slices.Compact(found), ", "), nil
-}
-
-// built is the version that this program was built from: the given one, or that of the module.
-func built(version string) string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return cmp.Or(version, "unknown")
-	}
-	return fmt.Sprintf("%s, %s", cmp.Or(version, info.Main.Version), info.GoVersion)
 }

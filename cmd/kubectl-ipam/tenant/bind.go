@@ -50,7 +50,7 @@ func bindTenant(ctx context.Context, s *session.Session, workspace newWorkspace,
 		cluster, err = workspaces.EnsureTenant(ctx, cfg, workspaces.TenantOptions{Workspace: workspace.path, Platform: platform})
 	}
 	if err != nil {
-		parent, _ := parentAndName(workspace.path)
+		parent, _ := logicalcluster.NewPath(workspace.path).Split()
 		return needing(err, fmt.Sprintf("the role cluster-admin in %s, or the right to create workspaces in %s if it is new, "+
 			"and the right to bind the APIExport of %s, which the role ipam-bind gives there", workspace.path, parent, platform))
 	}

@@ -102,17 +102,13 @@ func (o *controllerKubeconfig) request(ctx context.Context) (kubeconfig []byte, 
 
 // kubeconfigOf is a token and the way to a server as a kubeconfig, which needs no other file.
 func kubeconfigOf(cfg *rest.Config) ([]byte, error) {
-	ca := cfg.CAData
-	if len(ca) == 0 && cfg.CAFile != "" {
-		var err error
-		if ca, err = os.ReadFile(cfg.CAFile); err != nil {
-			return nil, fmt.Errorf("read the CA of the server: %w", err)
-		}
+	if err := rest.LoadTLSFiles(cfg); err != nil {
+		return nil, fmt.Errorf("read the CA of the server: %w", err)
 	}
 	const name = "ipam-controller"
 	return clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{name: {
-			Server: cfg.Host, CertificateAuthorityData: ca,
+			Server: cfg.Host, CertificateAuthorityData: cfg.CAData,
 			TLSServerName: cfg.ServerName, InsecureSkipTLSVerify: cfg.Insecure,
 		}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: cfg.BearerToken}},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -63,7 +64,7 @@ func initialise(ctx context.Context, s *session.Session, platform newWorkspace) 
 		})
 	}
 	if err != nil {
-		parent, _ := parentAndName(platform.path)
+		parent, _ := logicalcluster.NewPath(platform.path).Split()
 		return needing(err, fmt.Sprintf("the role cluster-admin in %s, or the right to create workspaces in %s if it is new", platform.path, parent))
 	}
 	s.Say("%s is the platform; next: start ipam-controller --workspace %s, and kubectl ipam tenant bind", platform.path, platform.path)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"github.com/spf13/cobra"
@@ -55,8 +56,8 @@ func (w newWorkspace) announce(ctx context.Context, s *session.Session, cfg *res
 		return exit.Fail(exit.NotFound, "correct the path, or create it with --create-parents",
 			"%s does not exist, and %s would be in it", missing[0], w.path)
 	}
-	parent, name := parentAndName(missing[0])
-	c, err := session.NewClient(workspaces.At(cfg, parent))
+	parent, name := logicalcluster.NewPath(missing[0]).Split()
+	c, err := session.NewClient(workspaces.At(cfg, parent.String()))
 	if err != nil {
 		return err
 	}
@@ -85,12 +86,6 @@ func (w newWorkspace) enter(ctx context.Context, cfg *rest.Config) error {
 		err = apierrors.NewForbidden(w.resource, "", errors.New("you cannot create it in "+w.path))
 	}
 	return err
-}
-
-// parentAndName splits the path of a workspace below root.
-func parentAndName(path string) (parent, name string) {
-	at := strings.LastIndex(path, ":")
-	return path[:at], path[at+1:]
 }
 
 // checkPlatform fails unless a workspace has the APIExport that tenants bind. Users who
