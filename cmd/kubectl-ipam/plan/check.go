@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -174,18 +173,13 @@ func (n *nest) leave() string {
 	return fmt.Sprintf(", and leave out %s, between the outermost and the innermost", linesOf(between))
 }
 
+// String names a block with its line.
+func (p placed) String() string { return fmt.Sprintf("%s (%s, line %d)", p.name, p.block, p.line) }
+
 // linesOf names some lines.
 func linesOf(blocks []placed) string {
 	const most = 8
-	blocks = slices.SortedFunc(slices.Values(blocks), func(a, b placed) int { return cmp.Compare(a.line, b.line) })
-	words := make([]string, 0, most)
-	for _, b := range blocks[:min(len(blocks), most)] {
-		words = append(words, fmt.Sprintf("%s (%s, line %d)", b.name, b.block, b.line))
-	}
-	if more := len(blocks) - most; more > 0 {
-		words = append(words, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(words, ", ")
+	return few(slices.SortedFunc(slices.Values(blocks), func(a, b placed) int { return cmp.Compare(a.line, b.line) }), most)
 }
 
 // overlappingPools adds the lines that repeat the block of another one to again.

@@ -152,7 +152,7 @@ func ParseBlock(text string) (netip.Prefix, error) {
 	}
 	if r, ok, err := parseRange(text); ok {
 		if err == nil {
-			err = fmt.Errorf("%s is a range, and a block is a prefix: write %s", text, listOf(r.Prefixes()))
+			err = fmt.Errorf("%s is a range, and a block is a prefix: write %s", text, few(r.Prefixes(), 4))
 		}
 		return netip.Prefix{}, err
 	}
@@ -231,15 +231,14 @@ func addressOf(block netip.Prefix) string {
 	return block.String()
 }
 
-func listOf[T fmt.Stringer](items []T) string {
-	const most = 4
-	words := make([]string, 0, most)
-	for _, item := range items {
-		if len(words) == most {
-			words = append(words, "…")
-			break
-		}
-		words = append(words, item.String())
+// few lists the first of some items, and says how many more there are.
+func few[T any](items []T, most int) string {
+	words := make([]string, 0, most+1)
+	for _, item := range items[:min(len(items), most)] {
+		words = append(words, fmt.Sprint(item))
+	}
+	if more := len(items) - most; more > 0 {
+		words = append(words, fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(words, ", ")
 }
