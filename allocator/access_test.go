@@ -10,6 +10,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -24,10 +25,7 @@ func wantUnavailable(t *testing.T, err error, words string) {
 
 // What etcd's client reports as a deadline is said to be what it is.
 func TestOpen_NoConnection(t *testing.T) {
-	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("Listen: %v", err)
-	}
+	silent := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	go func() {
 		for conn, err := silent.Accept(); err == nil; conn, err = silent.Accept() {
@@ -35,10 +33,7 @@ func TestOpen_NoConnection(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	gone, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("Listen: %v", err)
-	}
+	gone := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	_ = gone.Close()
 	for words, config := range map[string]clientv3.Config{
 		"TLS with etcd fails":         {Endpoints: []string{silent.Addr().String()}, TLS: &tls.Config{}},
@@ -63,15 +58,9 @@ func TestCredentialsRefused(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
 	auth := l.etcd.Client().Auth
-	if _, err := auth.UserAdd(t.Context(), "root", "secret"); err != nil {
-		t.Fatalf("UserAdd: %v", err)
-	}
-	if _, err := auth.UserGrantRole(t.Context(), "root", "root"); err != nil {
-		t.Fatalf("UserGrantRole: %v", err)
-	}
-	if _, err := auth.AuthEnable(t.Context()); err != nil {
-		t.Fatalf("AuthEnable: %v", err)
-	}
+	must.Get(auth.UserAdd(t.Context(), "root", "secret"))(t)
+	must.Get(auth.UserGrantRole(t.Context(), "root", "root"))(t)
+	must.Get(auth.AuthEnable(t.Context()))(t)
 	const words = "etcd refused the credentials"
 	_, err := l.Bind(t.Context(), request("p", "d", 26))
 	wantUnavailable(t, err, words)

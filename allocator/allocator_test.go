@@ -12,6 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/internal/cidr"
+	"github.com/kcp-ipam/ipam/test/must"
 	"go.uber.org/goleak"
 )
 
@@ -43,10 +44,7 @@ func (l *fixture) open(options ...func(*Options)) *Allocator {
 	for _, set := range options {
 		set(&o)
 	}
-	a, err := Open(l.t.Context(), l.etcd.Client(), o)
-	if err != nil {
-		l.t.Fatalf("Open: %v", err)
-	}
+	a := must.Get(Open(l.t.Context(), l.etcd.Client(), o))(l.t)
 	l.t.Cleanup(func() {
 		if err := a.Close(); err != nil {
 			l.t.Errorf("Close: %v", err)
@@ -58,11 +56,7 @@ func (l *fixture) open(options ...func(*Options)) *Allocator {
 // pool registers a root pool of the workspace "platform".
 func (l *fixture) pool(id ledger.PoolID, cidr string) ledger.Pool {
 	l.t.Helper()
-	p, err := l.Pools().Register(l.t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr)})
-	if err != nil {
-		l.t.Fatalf("Register: %v", err)
-	}
-	return p
+	return must.Get(l.Pools().Register(l.t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr)}))(l.t)
 }
 
 // request asks for a block of a length for a claim.
@@ -138,16 +132,9 @@ func newTally(p ledger.Pool, blocks []etcdtest.Record) tally {
 func (a *Allocator) catchUp(t *testing.T) {
 	t.Helper()
 	key := string(a.keys) + "/test"
-	resp, err := a.store.Client.Put(t.Context(), key, "now")
-	if err != nil {
-		t.Fatalf("Put: %v", err)
-	}
-	if err := a.engine.Watched.Wait(t.Context(), resp.Header.Revision); err != nil {
-		t.Fatalf("Wait: %v", err)
-	}
-	if _, err := a.store.Client.Delete(t.Context(), key); err != nil {
-		t.Fatalf("Delete: %v", err)
-	}
+	resp := must.Get(a.store.Client.Put(t.Context(), key, "now"))(t)
+	must.Do(t, a.engine.Watched.Wait(t.Context(), resp.Header.Revision))
+	must.Get(a.store.Client.Delete(t.Context(), key))(t)
 }
 
 // holdCommits has the next commit wait: inFlight yields when it is about to be

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/index"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var comparePrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
@@ -47,9 +48,7 @@ func TestBind_AgainReturnsTheSameBlock(t *testing.T) {
 	}
 	draining := l.pool("d", "10.2.0.0/24")
 	l.bind(request("d", "last", 24))
-	if err := l.Pools().Drain(t.Context(), draining.ID); err != nil {
-		t.Fatalf("Drain: %v", err)
-	}
+	must.Do(t, l.Pools().Drain(t.Context(), draining.ID))
 	for name, req := range map[string]ledger.Request{
 		"same":                     request("p", "c", 26),
 		"another length":           request("p", "c", 27),
@@ -71,9 +70,7 @@ func TestBind_Refusals(t *testing.T) {
 	l.pool("d", "10.2.0.0/24")
 	l.bind(request("p", "c", 25))
 	l.bind(request("d", "keeps it", 25))
-	if err := l.Pools().Drain(t.Context(), "d"); err != nil {
-		t.Fatalf("Drain: %v", err)
-	}
+	must.Do(t, l.Pools().Drain(t.Context(), "d"))
 	exact := func(p string) ledger.Request {
 		r := request("p", "x", 0)
 		r.Exact = prefix(p)
@@ -108,9 +105,7 @@ func TestBind_Excluded(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
-	if err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.32/28"), prefix("10.0.0.128/30")}); err != nil {
-		t.Fatalf("Exclude: %v", err)
-	}
+	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.32/28"), prefix("10.0.0.128/30")}))
 	for asked, want := range map[string]string{
 		"10.0.0.130/32": "10.0.0.128/30", "10.0.0.128/25": "10.0.0.128/30", "10.0.0.40/32": "10.0.0.32/28", "10.0.0.0/24": "10.0.0.32/28",
 	} {
@@ -122,9 +117,7 @@ func TestBind_Excluded(t *testing.T) {
 	if _, err := l.Bind(t.Context(), exactly(request("p", "x", 0), "10.0.0.0/32")); !errors.Is(err, ledger.ErrInUse) {
 		t.Errorf("Bind(10.0.0.0/32) = %v, want %v", err, ledger.ErrInUse)
 	}
-	if err := l.Pools().Exclude(t.Context(), "p", nil); err != nil {
-		t.Fatalf("Exclude: %v", err)
-	}
+	must.Do(t, l.Pools().Exclude(t.Context(), "p", nil))
 	if b, err := l.Bind(t.Context(), exactly(request("p", "x", 0), "10.0.0.130/32")); err != nil || b.Prefix != prefix("10.0.0.130/32") {
 		t.Errorf("Bind(10.0.0.130/32) = %v, %v, want it once nothing is excluded", b.Prefix, err)
 	}
@@ -238,9 +231,7 @@ func TestRestart_SameAnswers(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	want := l.bind(request("p", "c", 26))
 	id := l.Recovery().LedgerID()
-	if err := l.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
+	must.Do(t, l.Close())
 	l.etcd.Stop()
 	l.etcd.Start()
 	l.Allocator = l.open()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A pool that holds nothing but cooling blocks is empty, and takes them along.
@@ -22,9 +23,7 @@ func TestCooldown_RetiresWithItsPool(t *testing.T) {
 	if c, _ := i.Pools().Capacity("p"); c.Blocks != 0 {
 		t.Errorf("%d blocks are held, want none", c.Blocks)
 	}
-	if err := i.Pools().Retire(t.Context(), "p"); err != nil {
-		t.Fatalf("Retire: %v", err)
-	}
+	must.Do(t, i.Pools().Retire(t.Context(), "p"))
 	if blocks := i.sameAsLedger(i.follower()); len(blocks) != 0 {
 		t.Errorf("%d blocks are left", len(blocks))
 	}
@@ -41,9 +40,7 @@ func TestCooldown_APoolInUseStays(t *testing.T) {
 	if p, _ := i.Pools().Get("p"); p.State != ledger.PoolOpen || i.engine.Spaces.CountCooling() != 1 {
 		t.Errorf("the pool is %s, and %d blocks cool; want it as it was", p.State, i.engine.Spaces.CountCooling())
 	}
-	if err := i.Pools().Drain(t.Context(), "p"); err != nil {
-		t.Fatalf("Drain: %v", err)
-	}
+	must.Do(t, i.Pools().Drain(t.Context(), "p"))
 	i.release("b")
 	for known := true; known && t.Context().Err() == nil; {
 		i.catchUp(t)
@@ -66,16 +63,12 @@ func TestCooldown_OfAChild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newIcebox(t)
-			if _, err := i.carve("p", "child", 25); err != nil {
-				t.Fatalf("carve: %v", err)
-			}
+			must.Get(i.carve("p", "child", 25))(t)
 			i.bind(request("child", "a", 28))
 			i.cooldown = tt.child
 			i.release("a")
 			i.cooldown = tt.parent
-			if err := i.Pools().Retire(t.Context(), "child"); err != nil {
-				t.Fatalf("Retire: %v", err)
-			}
+			must.Do(t, i.Pools().Retire(t.Context(), "child"))
 			i.sameAsLedger(i.follower())
 			if tt.want == 0 {
 				i.wantFigures("0", time.Time{})
@@ -130,9 +123,7 @@ func TestCooldown_InADomain(t *testing.T) {
 	i := newIcebox(t)
 	space := ledger.DomainSpace("platform", "d")
 	for id, cidr := range map[ledger.PoolID]string{"x": "10.1.0.0/24", "y": "10.1.0.0/25"} {
-		if _, err := i.Pools().Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr), Space: space}); err != nil {
-			t.Fatalf("Register: %v", err)
-		}
+		must.Get(i.Pools().Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr), Space: space}))(t)
 	}
 	i.bind(request("x", "a", 28))
 	i.release("a")
@@ -203,7 +194,7 @@ func TestProvision_KeepsTheCooldownsInside(t *testing.T) {
 	former := i.bind(request(net.ID, "former", 32))
 	i.free("former")
 	i.cooldown = 0
-	i.must(i.Pools().Retire(t.Context(), net.ID))
+	must.Do(t, i.Pools().Retire(t.Context(), net.ID))
 	again := i.provision("p", 28, wanted)
 	i.sameAsLedger(i.follower())
 	if other := i.bind(request(again.ID, "other", 32)); other.Prefix == former.Prefix {

@@ -19,6 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -137,18 +138,12 @@ func TestCrash_Child(t *testing.T) {
 		return
 	}
 	dir, op, point := told[0], told[1], told[2]
-	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir})
-	if err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	server := must.Get(embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir}))(t)
 	if op == crashOpen {
 		d, _ := time.ParseDuration(point)
 		killSelf(d)
 	}
-	a, err := Open(t.Context(), server.Client(), Options{MaxTxnOps: server.MaxTxnOps()})
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
+	a := must.Get(Open(t.Context(), server.Client(), Options{MaxTxnOps: server.MaxTxnOps()}))(t)
 	switch op {
 	case crashOpen:
 		select {}
@@ -181,15 +176,9 @@ func prepare(t *testing.T, dir string) *fixture {
 	l.pool("draining", "10.3.0.0/24")
 	l.bind(request("p", "c", 26))
 	l.bind(request("draining", "last", 26))
-	if _, err := l.Pools().Carve(t.Context(), request("p", "child", 25), ledger.Pool{ID: "child", Cluster: "tenant", Name: "child"}); err != nil {
-		t.Fatalf("Carve: %v", err)
-	}
-	if err := l.Pools().Drain(t.Context(), "draining"); err != nil {
-		t.Fatalf("Drain: %v", err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
+	must.Get(l.Pools().Carve(t.Context(), request("p", "child", 25), ledger.Pool{ID: "child", Cluster: "tenant", Name: "child"}))(t)
+	must.Do(t, l.Pools().Drain(t.Context(), "draining"))
+	must.Do(t, l.Close())
 	return l
 }
 
@@ -209,9 +198,7 @@ func whole(t *testing.T, op func(context.Context, *Allocator) error) []contents 
 	t.Helper()
 	l := reopen(t, prepare(t, t.TempDir()).etcd)
 	before := l.engine.Watched.Get()
-	if err := op(t.Context(), l.Allocator); err != nil {
-		t.Fatalf("op: %v", err)
-	}
+	must.Do(t, op(t.Context(), l.Allocator))
 	for _, id := range l.drainedPools() {
 		l.waitFor(t, id, func(s *engine.Worker) bool { return s.Gone })
 	}
@@ -256,10 +243,7 @@ var volatile = regexp.MustCompile(`"at":"[^"]*"|"n":\d+|,"by":"[^"]*"`)
 // read reads a ledger as of a revision; 0 is now.
 func read(t *testing.T, client *clientv3.Client, revision int64) contents {
 	t.Helper()
-	resp, err := client.Get(t.Context(), store.DefaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithRev(revision))
-	if err != nil {
-		t.Fatalf("Get: %v", err)
-	}
+	resp := must.Get(client.Get(t.Context(), store.DefaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithRev(revision)))(t)
 	all := contents{}
 	for _, kv := range resp.Kvs {
 		all[strings.TrimPrefix(string(kv.Key), store.DefaultPrefix)] = volatile.ReplaceAllString(string(kv.Value), "")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // unreadable are values that a newer program may write, or nobody does.
@@ -17,9 +18,7 @@ var unreadable = map[string]string{"newer": `{"v":9,"somebody":"else"}`, "damage
 // put puts a key below the ledger's prefix.
 func (l *fixture) put(key, value string) {
 	l.t.Helper()
-	if _, err := l.etcd.Client().Put(l.t.Context(), store.DefaultPrefix+"/"+key, value); err != nil {
-		l.t.Fatalf("etcd Put: %v", err)
-	}
+	must.Get(l.etcd.Client().Put(l.t.Context(), store.DefaultPrefix+"/"+key, value))(l.t)
 }
 
 // wantUnreadable fails the test unless an error names the key.
@@ -51,10 +50,8 @@ func TestUnreadable(t *testing.T) {
 				l.pool("p", "10.0.0.0/24")
 				l.pool("q", "10.1.0.0/24")
 				l.bind(request("p", "held", 26))
-				before, err := l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/"+key)
-				if err != nil {
-					t.Fatalf("etcd Get: %v", err)
-				}
+				stored := store.DefaultPrefix + "/" + key
+				before := must.Get(l.etcd.Client().Get(t.Context(), stored))(t)
 				other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
 				l.put(key, value)
 				opened := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
@@ -73,12 +70,9 @@ func TestUnreadable(t *testing.T) {
 				}
 
 				if len(before.Kvs) == 0 {
-					_, err = l.etcd.Client().Delete(t.Context(), store.DefaultPrefix+"/"+key)
+					must.Get(l.etcd.Client().Delete(t.Context(), stored))(t)
 				} else {
-					_, err = l.etcd.Client().Put(t.Context(), store.DefaultPrefix+"/"+key, string(before.Kvs[0].Value))
-				}
-				if err != nil {
-					t.Fatalf("Put: %v", err)
+					must.Get(l.etcd.Client().Put(t.Context(), stored, string(before.Kvs[0].Value)))(t)
 				}
 				for i, l := range []*fixture{other, opened} {
 					l.catchUp(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/index"
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // both returns two Allocators of one ledger.
@@ -77,7 +78,7 @@ func TestHold_IsGivenToOneOfMany(t *testing.T) {
 		}
 		atOnce(calls...)
 		now, _, _, err := l.Pools().Read(t.Context(), p.ID)
-		l.must(err)
+		must.Do(t, err)
 		winners := 0
 		for i, err := range errs {
 			var held *ledger.HeldError
@@ -135,7 +136,7 @@ func TestProvision_WhileThePoolIsRetired(t *testing.T) {
 			l.sameAsLedger(other.Allocator)
 		}
 		l.free(ledger.ClaimID(name))
-		l.must(other.Pools().Retire(t.Context(), p.ID))
+		must.Do(t, other.Pools().Retire(t.Context(), p.ID))
 	}
 	t.Logf("retired first in %d of 100 rounds", retired)
 	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
@@ -166,13 +167,13 @@ func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
 		switch {
 		case bound == nil && errors.Is(released, ledger.ErrPoolInUse):
 			l.free(ledger.ClaimID(name))
-			l.must(l.Derived().Drop(t.Context(), p.ID, "range", time.Time{}))
+			must.Do(t, l.Derived().Drop(t.Context(), p.ID, "range", time.Time{}))
 		case released == nil && errors.As(bound, &releasing):
 			begun.Add(1)
 		default:
 			t.Fatalf("round %d: Bind = %v, Begin = %v", round, bound, released)
 		}
-		l.must(other.Pools().Retire(t.Context(), p.ID))
+		must.Do(t, other.Pools().Retire(t.Context(), p.ID))
 	}
 	t.Logf("begun first in %d of 100 rounds", begun.Load())
 	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
@@ -206,7 +207,7 @@ func TestSpace_WhileItsPoolChanges(t *testing.T) {
 					t.Errorf("%s, round %d: the pool is %s without %v (%t), and its address space %s without %v", name, round, p.State, p.Excluded, there, s.State, s.Excluded)
 				}
 			}
-			l.must(l.Pools().Retire(t.Context(), "p"))
+			must.Do(t, l.Pools().Retire(t.Context(), "p"))
 		}
 	}
 	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
@@ -218,7 +219,7 @@ func TestSpace_WhileItsPoolChanges(t *testing.T) {
 func TestSpace_GivesEachScopeTheSameAddresses(t *testing.T) {
 	l, other := both(t)
 	l.pool("p", "10.0.0.0/24")
-	l.must(l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
+	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
 	ids := []ledger.PoolID{l.space("p", "a").ID, other.space("p", "b").ID}
 	twins := []*golden.Index{golden.New(prefix("10.0.0.0/24")), golden.New(prefix("10.0.0.0/24"))}
 	for _, twin := range twins {
@@ -255,12 +256,12 @@ func TestHold_OrThePoolIsRetired(t *testing.T) {
 		atOnce(func() { _, held = holder.Derived().Hold(t.Context(), p.ID, claim("range")) },
 			func() { retired = retirer.Pools().Retire(t.Context(), p.ID) })
 		_, _, there, err := l.Pools().Read(t.Context(), p.ID)
-		l.must(err)
+		must.Do(t, err)
 		if there != (held == nil) || there != errors.Is(retired, ledger.ErrPoolInUse) || !there && !errors.Is(held, ledger.ErrUnknownPool) {
 			t.Fatalf("round %d: Hold = %v, Retire = %v, and the pool is there: %t", round, held, retired, there)
 		}
-		l.must(l.Derived().Drop(t.Context(), p.ID, "range", time.Time{}))
-		l.must(l.Pools().Retire(t.Context(), p.ID))
+		must.Do(t, l.Derived().Drop(t.Context(), p.ID, "range", time.Time{}))
+		must.Do(t, l.Pools().Retire(t.Context(), p.ID))
 	}
 	l.sameAsLedger(other.Allocator)
 }
@@ -272,7 +273,7 @@ func TestBegin_ShowsWhileThePoolDrains(t *testing.T) {
 	wanted := ofNetwork("net", "a")
 	wanted.Derived.Holder = claim("range")
 	p := l.provision("p", 24, wanted)
-	l.must(l.Derived().Begin(t.Context(), p.ID, "range", time.Now()))
+	must.Do(t, l.Derived().Begin(t.Context(), p.ID, "range", time.Now()))
 	goOn := make(chan struct{})
 	l.swap(func(h *engine.Hooks) {
 		h.BeforeCommit = func(s ledger.SpaceID) error {
@@ -282,7 +283,7 @@ func TestBegin_ShowsWhileThePoolDrains(t *testing.T) {
 			return nil
 		}
 	})
-	l.must(l.Pools().Drain(t.Context(), p.ID))
+	must.Do(t, l.Pools().Drain(t.Context(), p.ID))
 	var releasing *ledger.ReleasingError
 	if _, err := l.Bind(t.Context(), request(p.ID, "c", 32)); !errors.As(err, &releasing) {
 		t.Errorf("Bind: %v, want *ReleasingError", err)

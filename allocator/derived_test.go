@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // network returns the scope of a network.
@@ -38,13 +39,6 @@ func (l *fixture) space(of ledger.PoolID, name string) ledger.Pool {
 		l.t.Fatalf("Space of %s for %s: %v", of, name, err)
 	}
 	return p
-}
-
-func (l *fixture) must(err error) {
-	l.t.Helper()
-	if err != nil {
-		l.t.Fatal(err)
-	}
 }
 
 func claim(id ledger.ClaimID) ledger.Holder {
@@ -81,9 +75,7 @@ func TestHold(t *testing.T) {
 	l.pool("p", "10.0.0.0/16")
 	d := l.Derived()
 	p := l.provision("p", 24, ofNetwork("net", "a"))
-	if _, err := d.Hold(t.Context(), p.ID, claim("range")); err != nil {
-		t.Fatalf("Hold: %v", err)
-	}
+	must.Get(d.Hold(t.Context(), p.ID, claim("range")))(t)
 	other.catchUp(t)
 	for _, a := range []*Allocator{l.Allocator, other, l.open()} {
 		if held, ok := a.Derived().Held("range"); !ok || held.ID != p.ID {
@@ -111,12 +103,12 @@ func TestHold(t *testing.T) {
 	if _, ok := d.Held("range"); ok {
 		t.Error("the former holder holds the pool")
 	}
-	l.must(d.Drop(t.Context(), p.ID, "range", time.Time{})) // which does not hold it
+	must.Do(t, d.Drop(t.Context(), p.ID, "range", time.Time{})) // which does not hold it
 	if _, ok := d.Held("next"); !ok {
 		t.Error("the pool was dropped by a claim that does not hold it")
 	}
-	l.must(d.Drop(t.Context(), p.ID, "next", time.Time{}))
-	l.must(l.Pools().Retire(t.Context(), p.ID))
+	must.Do(t, d.Drop(t.Context(), p.ID, "next", time.Time{}))
+	must.Do(t, l.Pools().Retire(t.Context(), p.ID))
 	if _, err := d.Hold(t.Context(), p.ID, claim("range")); !errors.Is(err, ledger.ErrUnknownPool) {
 		t.Errorf("Hold of a pool that is gone: %v, want ErrUnknownPool", err)
 	}
@@ -138,7 +130,7 @@ func TestBegin(t *testing.T) {
 	if err := d.Begin(t.Context(), p.ID, "rival", until); !errors.Is(err, ledger.ErrChanged) {
 		t.Errorf("Begin by a rival: %v, want ErrChanged", err)
 	}
-	l.must(d.Begin(t.Context(), p.ID, "range", until))
+	must.Do(t, d.Begin(t.Context(), p.ID, "range", until))
 	refused := func(what string, err error) {
 		t.Helper()
 		if releasing := (*ledger.ReleasingError)(nil); !errors.As(err, &releasing) || releasing.Pool != p.ID {
@@ -157,11 +149,11 @@ func TestBegin(t *testing.T) {
 	refused("Space", err)
 	_, err = d.Hold(t.Context(), p.ID, claim("range"))
 	refused("Hold", err)
-	l.must(d.Reopen(t.Context(), p.ID))
+	must.Do(t, d.Reopen(t.Context(), p.ID))
 	l.bind(request(p.ID, "endpoint", 32))
 	l.free("endpoint")
-	l.must(d.Begin(t.Context(), p.ID, "range", until))
-	l.must(l.Pools().Retire(t.Context(), p.ID))
+	must.Do(t, d.Begin(t.Context(), p.ID, "range", until))
+	must.Do(t, l.Pools().Retire(t.Context(), p.ID))
 	if again := l.provision("p", 24, wanted); !again.Derived.Releasing.IsZero() || again.Derived.Holder != claim("range") {
 		t.Errorf("the pool that was made again is %+v", again.Derived)
 	}
@@ -180,9 +172,7 @@ func TestBelow_ListsTheDeepestFirst(t *testing.T) {
 	top := l.provision("p", 20, ofNetwork("net", "a"))
 	low := l.provision(top.ID, 24, ofNetwork("sub", "a"))
 	s := l.space(low.ID, "b")
-	if _, err := l.carve("p", "child", 24); err != nil {
-		t.Fatalf("carve: %v", err)
-	}
+	must.Get(l.carve("p", "child", 24))(t)
 	under := l.provision("child", 26, ofNetwork("net", "c"))
 	var got []ledger.PoolID
 	at := map[ledger.PoolID]int{}
@@ -215,20 +205,18 @@ func TestInUse_IdleDerivedPoolsDoNotCount(t *testing.T) {
 	l.bind(request(low.ID, "endpoint", 32))
 	use(true, "p", top.ID, low.ID)
 	l.free("endpoint")
-	if _, err := d.Hold(t.Context(), low.ID, claim("range")); err != nil {
-		t.Fatalf("Hold: %v", err)
-	}
+	must.Get(d.Hold(t.Context(), low.ID, claim("range")))(t)
 	use(true, "p", top.ID)
-	l.must(d.Drop(t.Context(), low.ID, "range", time.Time{}))
+	must.Do(t, d.Drop(t.Context(), low.ID, "range", time.Time{}))
 	use(false, "p", top.ID, low.ID)
 	l.bind(request("p", "flat", 32))
 	use(true, "p")
 	l.free("flat")
 	use(false, "p")
 	for _, p := range d.Below("p") {
-		l.must(l.Pools().Retire(t.Context(), p.ID))
+		must.Do(t, l.Pools().Retire(t.Context(), p.ID))
 	}
-	l.must(l.Pools().Retire(t.Context(), "p"))
+	must.Do(t, l.Pools().Retire(t.Context(), "p"))
 	l.sameAsLedger()
 }
 
@@ -238,11 +226,11 @@ func TestProvision_WhileItsFormerBlockCools(t *testing.T) {
 	i := newIcebox(t)
 	wanted := ofNetwork("net", "a")
 	first := i.provision("p", 28, wanted)
-	i.must(i.Pools().Retire(t.Context(), first.ID))
+	must.Do(t, i.Pools().Retire(t.Context(), first.ID))
 	if again := i.provision("p", 28, wanted); again.CIDR != first.CIDR {
 		t.Errorf("Provision = %s, want the former block %s", again.CIDR, first.CIDR)
 	}
-	i.must(i.Pools().Retire(t.Context(), first.ID))
+	must.Do(t, i.Pools().Retire(t.Context(), first.ID))
 	if other := i.provision("p", 27, wanted); other.CIDR.Overlaps(first.CIDR) || other.CIDR.Bits() != 27 {
 		t.Errorf("Provision = %s, want a /27 beside %s, which cools", other.CIDR, first.CIDR)
 	}
@@ -266,7 +254,7 @@ func TestAdoptedAgain_DerivedPoolIsAsBefore(t *testing.T) {
 	if again := l.provision("p", 24, wanted); again.CIDR != p.CIDR {
 		t.Errorf("Provision = %s, want %s", again.CIDR, p.CIDR)
 	}
-	l.must(l.Recovery().Resume(t.Context(), p.ID, 0))
+	must.Do(t, l.Recovery().Resume(t.Context(), p.ID, 0))
 	l.bind(request(p.ID, "endpoint", 32))
 	if fresh := l.provision("p", 24, ofNetwork("net", "b")); l.Recovery().Frozen(fresh.ID) {
 		t.Error("a new derived pool is frozen")
@@ -288,12 +276,12 @@ func TestReopen_ServesWaitingClaims(t *testing.T) {
 	wanted.Derived.Holder = claim("range")
 	p := l.provision("p", 30, wanted)
 	d := l.Derived()
-	l.must(d.Begin(t.Context(), p.ID, "range", time.Now()))
+	must.Do(t, d.Begin(t.Context(), p.ID, "range", time.Now()))
 	l.Waits().Add(request(p.ID, "waits", 32))
 	if len(woken) > 0 {
 		t.Error("a claim was woken for room of a pool that is being released")
 	}
-	l.must(d.Reopen(t.Context(), p.ID))
+	must.Do(t, d.Reopen(t.Context(), p.ID))
 	if got := <-woken; got != "waits" {
 		t.Errorf("%s was woken, want waits", got)
 	}
@@ -307,8 +295,7 @@ func TestCapacity_CountsTheReservationOfADerivedPool(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "2001:db8::/48")
 	reserved := func(cidr netip.Prefix) []netip.Prefix { return []netip.Prefix{netip.PrefixFrom(cidr.Addr(), 96)} }
-	made, err := l.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 64}, ofNetwork("subnet", "a"), reserved)
-	l.must(err)
+	made := must.Get(l.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 64}, ofNetwork("subnet", "a"), reserved))(t)
 	for _, want := range []string{"4294967296", "8589934592", "12884901888"} {
 		c, _ := l.Pools().Capacity(made.ID)
 		if got := c.Allocated.String(); got != want {

@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // states are the blocks of a ledger, as "prefix claims state".
@@ -26,31 +27,21 @@ func (l *fixture) wantBlocks(want ...string) {
 
 func (l *fixture) adopt(claim, p string, state ledger.BlockState) ledger.Block {
 	l.t.Helper()
-	b, err := l.Recovery().Adopt(l.t.Context(), exactly(request("p", claim, 0), p), state)
-	if err != nil {
-		l.t.Fatalf("Adopt: %v", err)
-	}
-	return b
+	return must.Get(l.Recovery().Adopt(l.t.Context(), exactly(request("p", claim, 0), p), state))(l.t)
 }
 
 func (l *fixture) free(claim ledger.ClaimID) {
 	l.t.Helper()
-	if err := l.Release(l.t.Context(), claim); err != nil {
-		l.t.Fatalf("Release: %v", err)
-	}
+	must.Do(l.t, l.Release(l.t.Context(), claim))
 }
 
 func TestAdopt_FreePrefix(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
-	if err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.64/26")}); err != nil {
-		t.Fatalf("Exclude: %v", err)
-	}
+	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.64/26")}))
 	first := l.adopt("a", "10.0.0.0/26", ledger.Retained)
 	l.adopt("excluded", "10.0.0.80/28", ledger.Bound)
-	if err := l.Pools().Drain(t.Context(), "p"); err != nil {
-		t.Fatalf("Drain: %v", err)
-	}
+	must.Do(t, l.Pools().Drain(t.Context(), "p"))
 	l.adopt("draining", "10.0.0.128/28", ledger.Bound)
 	if again := l.adopt("a", "10.0.0.192/26", ledger.Bound); again != first {
 		t.Errorf("adopt: %v", again)
@@ -183,4 +174,72 @@ func TestBind_TooLargeForEtcd(t *testing.T) {
 		t.Errorf("Healthy() = %v; want nil", err)
 	}
 	l.bind(request("p", "c", 28))
+}
+
+// A block stays in dispute if another that overlaps it comes while its last rival is released.
+func TestDispute_RefusesANewNeighbour(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	came := false
+	kv := &writtenKV{l.etcd.Client().KV, "/head", func() {
+		if !came {
+			came = true
+			l.adopt("third", "10.0.0.0/29", ledger.Bound)
+		}
+	}}
+	l.bind(exactly(request("p", "first", 0), "10.0.0.0/28"))
+	l.adopt("around", "10.0.0.0/27", ledger.Bound)
+	busy := &fixture{Allocator: l.through(kv, l.etcd.Client().Watcher), t: t, etcd: l.etcd}
+	busy.free("around")
+	if b, ok, err := busy.Lookup(t.Context(), "first"); err != nil || !ok || b.State != ledger.Disputed || !came {
+		t.Errorf("Lookup = %s, %t, %v; want it disputed, as another has come: %t", b.State, ok, err, came)
+	}
+	l.sameAsLedger(busy.Allocator)
+}
+
+// A block that others change while a neighbour is released or adopted keeps that change, even where as many blocks as
+// before are there.
+func TestDispute_RefusesAChangedNeighbour(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*fixture)
+		op     func(*fixture)
+		want   []string
+	}{
+		"a rival comes, and a neighbour is released": {
+			func(l *fixture) { l.adopt("rival", "10.0.0.0/28", ledger.Bound) },
+			func(busy *fixture) { busy.free("around") },
+			[]string{"10.0.0.0/28 [first rival] disputed"},
+		},
+		"a block is retained, and a neighbour is adopted": {
+			func(l *fixture) {
+				l.free("around")
+				l.adopt("another", "10.0.0.16/28", ledger.Retained)
+			},
+			func(busy *fixture) { busy.adopt("all", "10.0.0.0/26", ledger.Bound) },
+			[]string{"10.0.0.0/26 [all] disputed", "10.0.0.0/28 [first] disputed", "10.0.0.16/28 [another] disputed"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger(t)
+			l.pool("p", "10.0.0.0/16")
+			changed := false
+			kv := &writtenKV{l.etcd.Client().KV, "/head", func() {
+				if !changed {
+					changed = true
+					tt.change(l)
+				}
+			}}
+			l.bind(exactly(request("p", "first", 0), "10.0.0.0/28"))
+			l.adopt("around", "10.0.0.0/27", ledger.Bound)
+			busy := &fixture{Allocator: l.through(kv, l.etcd.Client().Watcher), t: t, etcd: l.etcd}
+			tt.op(busy)
+			var got []string
+			for _, b := range busy.sameAsLedger(l.Allocator) {
+				got = append(got, fmt.Sprint(b.Prefix, " ", b.Claims, " ", b.State))
+			}
+			if fmt.Sprint(got) != fmt.Sprint(tt.want) || !changed {
+				t.Errorf("the ledger has %v, want %v, as the change has come: %t", got, tt.want, changed)
+			}
+		})
+	}
 }

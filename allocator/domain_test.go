@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // domain registers a /16 and a /24 inside it, in one domain.
@@ -15,9 +16,7 @@ func (l *fixture) domain() {
 	for id, cidr := range map[ledger.PoolID]string{"big": "10.0.0.0/16", "small": "10.0.0.0/24"} {
 		p := root(id, cidr)
 		p.Space = ledger.DomainSpace("platform", "d")
-		if _, err := l.Pools().Register(l.t.Context(), p); err != nil {
-			l.t.Fatalf("Register: %v", err)
-		}
+		must.Get(l.Pools().Register(l.t.Context(), p))(l.t)
 	}
 }
 
@@ -42,9 +41,7 @@ func TestDomain_DisputeBetweenPools(t *testing.T) {
 	other := l.open()
 	l.domain()
 	l.bind(exactly(request("big", "one", 0), "10.0.0.64/26"))
-	if _, err := l.Recovery().Adopt(t.Context(), exactly(request("small", "two", 0), "10.0.0.64/26"), ledger.Bound); err != nil {
-		t.Fatalf("Adopt: %v", err)
-	}
+	must.Get(l.Recovery().Adopt(t.Context(), exactly(request("small", "two", 0), "10.0.0.64/26"), ledger.Bound))(t)
 	l.wantCounts(1, 1, other, l.open())
 	if err := l.Pools().Retire(t.Context(), "small"); !errors.Is(err, ledger.ErrPoolInUse) {
 		t.Error("a pool that has a disputed block is gone:", err)
@@ -66,9 +63,7 @@ func TestDomain_AHoldInAnExclusion(t *testing.T) {
 	l := newLedger(t)
 	l.domain()
 	for _, excluded := range []string{"10.0.0.0/28", "10.0.0.32/28"} {
-		if err := l.Pools().Exclude(t.Context(), "small", []netip.Prefix{prefix(excluded)}); err != nil {
-			t.Fatalf("Exclude: %v", err)
-		}
+		must.Do(t, l.Pools().Exclude(t.Context(), "small", []netip.Prefix{prefix(excluded)}))
 		before, _ := l.Pools().Capacity("small")
 		l.Waits().Add(exactly(request("big", "inside", 0), "10.0.0.0/30"))
 		l.Waits().Add(exactly(request("big", "around", 0), "10.0.0.32/27"))
@@ -89,9 +84,7 @@ func TestDomain_OfBothFamilies(t *testing.T) {
 	for id, cidr := range map[ledger.PoolID]string{"p": "128.0.0.0/1", "six": "2001:db8::/32"} {
 		p := root(id, cidr)
 		p.Space = ledger.DomainSpace("platform", "d")
-		if _, err := l.Pools().Register(t.Context(), p); err != nil {
-			t.Fatalf("Register: %v", err)
-		}
+		must.Get(l.Pools().Register(t.Context(), p))(t)
 	}
 	l.bind(request("six", "six", 48))
 	l.adopt("a", "200.0.0.0/7", ledger.Bound)
@@ -131,9 +124,7 @@ func TestDomain_IsBounded(t *testing.T) {
 		return err
 	}
 	for i := range ledger.MaxSpacePools {
-		if err := register(i, false); err != nil {
-			t.Fatalf("register: %v", err)
-		}
+		must.Do(t, register(i, false))
 	}
 	var crowded *ledger.CrowdedError
 	if err := register(ledger.MaxSpacePools, false); !errors.As(err, &crowded) {

@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -33,10 +34,7 @@ func first(do func()) func(ledger.SpaceID) error {
 // keys are those below the ledger's prefix that contain a word.
 func (l *fixture) keysWith(word string) []string {
 	l.t.Helper()
-	resp, err := l.etcd.Client().Get(l.t.Context(), store.DefaultPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
-	if err != nil {
-		l.t.Fatalf("etcd Get: %v", err)
-	}
+	resp := must.Get(l.etcd.Client().Get(l.t.Context(), store.DefaultPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly()))(l.t)
 	var found []string
 	for _, kv := range resp.Kvs {
 		if strings.Contains(string(kv.Key), word) {
@@ -79,9 +77,7 @@ func TestCarve_RetiredBeforeTheAnswer(t *testing.T) {
 			l.catchUp(t)
 		})
 	})
-	if _, err := l.carve("p", "child", 24); err != nil {
-		t.Fatalf("carve: %v", err)
-	}
+	must.Get(l.carve("p", "child", 24))(t)
 	if p, ok := l.Pools().Get("child"); ok {
 		t.Errorf("Pool(child) = %v; want none, as it was retired", p)
 	}
@@ -104,9 +100,7 @@ func TestRetireDrained_ByAnID(t *testing.T) {
 		}
 		begin()
 		drained, _ := i.table.Find("again")
-		if err := i.Pools().Retire(t.Context(), "again"); err != nil {
-			t.Fatalf("Retire: %v", err)
-		}
+		must.Do(t, i.Pools().Retire(t.Context(), "again"))
 		begin()
 		i.Pools().retireDrained(drained)
 		if p, ok := i.Pools().Get("again"); !ok || p.State != ledger.PoolOpen {
@@ -151,12 +145,8 @@ func TestRegister_TheFenceIsDeleted(t *testing.T) {
 	l.pool("o", "10.9.0.0/24")
 	former := root("former", "10.1.0.0/24")
 	former.Cluster = "tenant"
-	if _, err := l.Pools().Register(t.Context(), former); err != nil {
-		t.Fatalf("Register: %v", err)
-	}
-	if err := l.Pools().Retire(t.Context(), former.ID); err != nil {
-		t.Fatalf("Retire: %v", err)
-	}
+	must.Get(l.Pools().Register(t.Context(), former))(t)
+	must.Do(t, l.Pools().Retire(t.Context(), former.ID))
 	under := of("tenant", request("o", "limited", 28))
 	under.Class, under.Limits.Class = "class", big.NewInt(16)
 	l.bind(under)
@@ -166,17 +156,13 @@ func TestRegister_TheFenceIsDeleted(t *testing.T) {
 	watch := &cutter{Watcher: l.etcd.Client().Watcher}
 	behind := l.through(l.etcd.Client().KV, watch)
 	watch.set(true)
-	if _, err := l.etcd.Client().Delete(t.Context(), l.engine.Keys.Quota(gone.Class, gone.Cluster)); err != nil {
-		t.Fatalf("etcd Delete: %v", err)
-	}
+	must.Get(l.etcd.Client().Delete(t.Context(), l.engine.Keys.Quota(gone.Class, gone.Cluster)))(t)
 	guard := engine.Guard{Engine: l.engine}
 	if guard.Prune(t.Context()); len(l.keysWith("/workspaces/tenant")) > 0 {
 		t.Fatalf("the ledger has %v, want no fence", l.keysWith("/workspaces/tenant"))
 	}
 	b := l.bind(request("o", "unseen", 26))
-	if _, err := l.etcd.Client().Compact(t.Context(), b.Revision); err != nil {
-		t.Fatalf("etcd Compact: %v", err)
-	}
+	must.Get(l.etcd.Client().Compact(t.Context(), b.Revision))(t)
 	watch.set(false)
 	behind.catchUp(t)
 	if fences, left := behind.table.Rootless(), behind.table.Quotas.Fence(gone); len(fences) > 0 || left > 0 {
@@ -202,12 +188,8 @@ func TestLeftovers(t *testing.T) {
 	own := root("own", "192.168.0.0/24")
 	own.Cluster = "leaver"
 	for range 2 {
-		if _, err := r.Pools().Register(t.Context(), own); err != nil {
-			t.Fatalf("Register: %v", err)
-		}
-		if err := r.Pools().Retire(t.Context(), own.ID); err != nil {
-			t.Fatalf("Retire: %v", err)
-		}
+		must.Get(r.Pools().Register(t.Context(), own))(t)
+		must.Do(t, r.Pools().Retire(t.Context(), own.ID))
 		r.catchUp(t) // a late event of the pool would have it known once more, for a moment
 		guard.Prune(t.Context())
 		if left := r.keysWith("/workspaces/leaver"); len(left) > 0 {
@@ -238,9 +220,7 @@ func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "last", 28))
-	if err := l.Pools().Drain(t.Context(), "p"); err != nil {
-		t.Fatalf("Drain: %v", err)
-	}
+	must.Do(t, l.Pools().Drain(t.Context(), "p"))
 	// Another writer, that would retire the pool itself if it were an Allocator.
 	late := request("p", "late", 28)
 	block, claim := l.keys.Space("p").Block(prefix("10.0.0.16/28")), l.keys.Claim("late")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // latency makes an Allocator on the ledger whose transactions take that much longer to
@@ -22,10 +23,7 @@ func (l *fixture) latency(d time.Duration) *Allocator {
 		<-time.After(d)
 		return nil
 	}
-	a, err := open(l.t.Context(), l.etcd.Client(), Options{MaxTxnOps: l.etcd.MaxTxnOps()}, h)
-	if err != nil {
-		l.t.Fatalf("open: %v", err)
-	}
+	a := must.Get(open(l.t.Context(), l.etcd.Client(), Options{MaxTxnOps: l.etcd.MaxTxnOps()}, h))(l.t)
 	l.t.Cleanup(func() { _ = a.Close() })
 	return a
 }
@@ -36,9 +34,7 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	stale, gone := l.bind(request("p", "stale", 28)), l.bind(request("p", "gone", 28))
-	if err := l.Retained().SetPolicy(t.Context(), "stale", ledger.Retain); err != nil {
-		t.Fatalf("SetPolicy: %v", err)
-	}
+	must.Do(t, l.Retained().SetPolicy(t.Context(), "stale", ledger.Retain))
 	l.free("gone")
 	l.bind(request("p", "successor", 28)) // where gone was
 	var bound ledger.Block
@@ -83,9 +79,7 @@ func TestGroup_RefutedCallsDoNotStarveOthers(t *testing.T) {
 	stale := make([]ledger.Block, 4)
 	for i := range stale {
 		stale[i] = l.bind(request("p", fmt.Sprint("stale", i), 28))
-		if err := l.Retained().SetPolicy(t.Context(), stale[i].Holder.Claim, ledger.Retain); err != nil {
-			t.Fatalf("SetPolicy: %v", err)
-		}
+		must.Do(t, l.Retained().SetPolicy(t.Context(), stale[i].Holder.Claim, ledger.Retain))
 	}
 	var refuted, binds sync.WaitGroup
 	again := func(i int64) {
@@ -232,5 +226,41 @@ func TestConflict_TheSlowerWriterGoesOn(t *testing.T) {
 	both.Wait()
 	if n := len(l.sameAsLedger(slow)); n != 8*each+8 {
 		t.Errorf("the ledger has %d blocks, want %d", n, 8*each+8)
+	}
+}
+
+// Freed room goes to the workspaces in turn, beginning with that of the oldest claim, and
+// within one to its oldest. Many old claims of one do not keep the others waiting, and one
+// that comes later waits for its turn.
+func TestWaiting_WorkspacesTakeTurns(t *testing.T) {
+	r := newRoom(t)
+	for i := range 16 {
+		r.bind(request("p", fmt.Sprint("c", i), 28))
+	}
+	for i := range 100 {
+		r.Waits().Add(since(i, of("hoarder", request("p", fmt.Sprintf("h%02d", i), 28))))
+	}
+	for i := range 3 {
+		r.Waits().Add(since(1000+i, of("quiet", request("p", fmt.Sprint("q", i), 28))))
+	}
+	r.Waits().Add(since(500, of("exact", exactly(request("p", "e0", 0), "10.0.0.32/28"))))
+	freed := func(i int, want ledger.ClaimID) {
+		t.Helper()
+		r.release(ledger.ClaimID(fmt.Sprint("c", i)))
+		r.wantWoken(want)
+	}
+	freed(0, "h00")
+	freed(1, "q0") // the exact one does not fit
+	freed(2, "e0") // it was never served
+	freed(3, "h01")
+	r.Waits().Add(since(2000, of("late", request("p", "l0", 28))))
+	freed(4, "q1")
+	freed(5, "h02") // the late one begins behind all that wait for their turn
+	freed(6, "l0")
+	freed(7, "q2")
+	freed(8, "h03")
+	freed(9, "h04") // nobody else is left
+	if n := waiting(r.Allocator, "p"); n != 105 {
+		t.Errorf("%d claims wait; want 105, those that room is held for included", n)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // firstLedger is a ledger as the first program wrote it, key and value, below the usual
@@ -39,9 +40,7 @@ func TestFirstLedger(t *testing.T) {
 	l := &fixture{t: t, etcd: etcdtest.New(t)}
 	for line := range strings.Lines(strings.TrimSpace(firstLedger)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if _, err := l.etcd.Client().Put(t.Context(), store.DefaultPrefix+"/"+key, value); err != nil {
-			t.Fatalf("etcd Put: %v", err)
-		}
+		must.Get(l.etcd.Client().Put(t.Context(), store.DefaultPrefix+"/"+key, value))(t)
 	}
 	l.Allocator = l.open()
 	if id := l.Recovery().LedgerID(); id != "8d7e5ca2a1b34f0f9c1f3a5f1f6f2c11" {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // events follows the ledger from a revision until claim "end" has a block, which is bound for that.
@@ -45,10 +46,10 @@ func TestFollow(t *testing.T) {
 	b := c.reserve(reservation("web", 28))
 	c.wait()
 	_, _, err := c.Reservations().Confirm(t.Context(), confirmation(b, "uid"))
-	c.must(err)
-	c.must(c.Retained().SetPolicy(t.Context(), "uid", ledger.Retain)) // is told to nobody
+	must.Do(t, err)
+	must.Do(t, c.Retained().SetPolicy(t.Context(), "uid", ledger.Retain)) // is told to nobody
 	_, err = c.carve("p", "child", 26)
-	c.must(err)
+	must.Do(t, err)
 	c.wait()
 	c.free("uid")
 	c.cooldown = time.Hour
@@ -56,12 +57,11 @@ func TestFollow(t *testing.T) {
 	c.free("a")
 	c.bind(named("a2", "a", 28))
 	kept := c.retain("a2", time.Time{})
-	_, err = c.Retained().Reuse(t.Context(), kept, successor("a", "a3"))
-	c.must(err)
+	must.Get(c.Retained().Reuse(t.Context(), kept, successor("a", "a3")))(t)
 	failed := c.reserve(reservation("db", 30))
 	c.cooldown = 0
 	c.free(failed.Holder.Claim)
-	c.must(c.Pools().Retire(t.Context(), "child"))
+	must.Do(t, c.Pools().Retire(t.Context(), "child"))
 	c.bind(request("p", "end", 28))
 
 	web, db := reservation("web", 28).Holder.Claim, reservation("db", 30).Holder.Claim
@@ -138,8 +138,7 @@ func TestFollow_Compacted(t *testing.T) {
 	c.bind(request("p", "a", 28))
 	c.free("a")
 	b := c.bind(request("p", "b", 28))
-	_, err := c.etcd.Client().Compact(t.Context(), b.Revision)
-	c.must(err)
+	must.Get(c.etcd.Client().Compact(t.Context(), b.Revision))(t)
 	c.free("b")
 	c.bind(request("p", "end", 28))
 	var forgotten *ledger.ForgottenError

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func frozenLedger(o *Options) { o.Frozen = true }
@@ -24,17 +25,13 @@ func (l *fixture) wantFrozen(pool ledger.PoolID, isLost bool) {
 // freeze freezes the pool "p".
 func (l *fixture) freeze(a *Allocator) {
 	l.t.Helper()
-	if err := a.Recovery().Freeze(l.t.Context(), "p", time.Time{}); err != nil {
-		l.t.Fatalf("Freeze: %v", err)
-	}
+	must.Do(l.t, a.Recovery().Freeze(l.t.Context(), "p", time.Time{}))
 }
 
 // resume ends the freeze of the pool "p".
 func (l *fixture) resume(a *Allocator, changes int64) {
 	l.t.Helper()
-	if err := a.Recovery().Resume(l.t.Context(), "p", changes); err != nil {
-		l.t.Fatalf("Resume: %v", err)
-	}
+	must.Do(l.t, a.Recovery().Resume(l.t.Context(), "p", changes))
 }
 
 // A frozen pool gives nothing new out, and does all else.
@@ -89,9 +86,7 @@ func TestFrozen_APoolOfADomainRetires(t *testing.T) {
 	l.Recovery().Trust("small")
 	l.wantFrozen("small", false)
 	l.Waits().Add(request("small", "waits", 26))
-	if err := l.Pools().Retire(t.Context(), "big"); err != nil {
-		t.Fatalf("Retire: %v", err)
-	}
+	must.Do(t, l.Pools().Retire(t.Context(), "big"))
 	l.waitFor(t, "small", func(s *engine.Worker) bool { return !s.Working })
 	l.catchUp(t)
 	select {
@@ -116,18 +111,12 @@ func TestBehind(t *testing.T) {
 	c, _ := l.Pools().Capacity("p")
 	restored := l.open(frozenLedger)
 	behind := func(id ledger.PoolID, changes int64) bool {
-		is, err := restored.Recovery().Behind(t.Context(), id, changes)
-		if err != nil {
-			t.Fatalf("Behind: %v", err)
-		}
-		return is
+		return must.Get(restored.Recovery().Behind(t.Context(), id, changes))(t)
 	}
 	if behind("p", c.Changes) || !behind("p", c.Changes+1) || !behind("q", 0) {
 		t.Error("the count of changes is not the one of the ledger that was opened")
 	}
-	if err := restored.Release(t.Context(), "a"); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
+	must.Do(t, restored.Release(t.Context(), "a"))
 	if !behind("p", c.Changes+1) {
 		t.Error("what was done since counts for what was lost")
 	}
@@ -149,9 +138,7 @@ func TestReadopt(t *testing.T) {
 		_, err := l.Recovery().Readopt(t.Context(), r, ledger.Pool{ID: id, Cluster: "platform", Name: string(id)})
 		return err
 	}
-	if err := carve("k", "10.0.64.0/24"); err != nil {
-		t.Fatalf("carve: %v", err)
-	}
+	must.Do(t, carve("k", "10.0.64.0/24"))
 	if err := carve("k", "10.0.64.0/24"); err != nil {
 		t.Error("again:", err)
 	}
@@ -183,11 +170,7 @@ func TestFrozen_SurvivesRestarts(t *testing.T) {
 	found := &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 	behind := func(a *Allocator) bool {
 		t.Helper()
-		is, err := a.Recovery().Behind(t.Context(), "p", published)
-		if err != nil {
-			t.Fatalf("Behind: %v", err)
-		}
-		return is
+		return must.Get(a.Recovery().Behind(t.Context(), "p", published))(t)
 	}
 
 	found.free("a") // before anybody has compared
@@ -233,19 +216,13 @@ func TestFrozen_BesideADrainingPool(t *testing.T) {
 	l.bind(request("big", "a", 26))
 	l.bind(request("big", "b", 26))
 	c, _ := l.Pools().Capacity("big")
-	if err := l.Pools().Retire(t.Context(), "small"); err != nil {
-		t.Fatalf("Retire: %v", err)
-	}
-	if err := l.Pools().Drain(t.Context(), "big"); err != nil {
-		t.Fatalf("Drain: %v", err)
-	}
+	must.Do(t, l.Pools().Retire(t.Context(), "small"))
+	must.Do(t, l.Pools().Drain(t.Context(), "big"))
 	found := &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 	found.free("a")
 	small := root("small", "10.0.0.0/24")
 	small.Space, small.Frozen = ledger.DomainSpace("platform", "d"), true
-	if _, err := found.Pools().Register(t.Context(), small); err != nil {
-		t.Fatalf("Register: %v", err)
-	}
+	must.Get(found.Pools().Register(t.Context(), small))(t)
 	found = &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
 	if behind, err := found.Recovery().Behind(t.Context(), "small", c.Changes); err != nil || behind {
 		t.Fatalf("Behind(%d) = %t, %v; want the count to be of no help here", c.Changes, behind, err)
@@ -261,9 +238,7 @@ func TestFrozen_IsNotDrained(t *testing.T) {
 	for _, id := range []ledger.PoolID{"p", "beside"} {
 		p := root(id, "10.0.0.0/24")
 		p.Space = "domain"
-		if _, err := l.Pools().Register(t.Context(), p); err != nil {
-			t.Fatalf("Register: %v", err)
-		}
+		must.Get(l.Pools().Register(t.Context(), p))(t)
 	}
 	l.pool("other", "10.1.0.0/24")
 	l.freeze(l.Allocator)

@@ -1,18 +1,20 @@
 package allocator
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func TestHistory_Off(t *testing.T) {
@@ -23,9 +25,9 @@ func TestHistory_Off(t *testing.T) {
 	c.bind(request("p", "b", 28))
 	c.free("a")
 	off.catchUp(t)
-	c.must(off.Release(t.Context(), "b"))
+	must.Do(t, off.Release(t.Context(), "b"))
 	c.want("", "10.0.0.0/28 a 0..0 Released")
-	c.must(off.engine.PruneHistory(t.Context()))
+	must.Do(t, off.engine.PruneHistory(t.Context()))
 	c.want("")
 }
 
@@ -44,33 +46,32 @@ func TestHistory_Pruned(t *testing.T) {
 		}
 		c.free(ledger.ClaimID(claim))
 	}
-	before, err := c.etcd.Client().Get(t.Context(), "none")
-	c.must(err)
-	c.must(small.engine.PruneHistory(t.Context()))
+	before := must.Get(c.etcd.Client().Get(t.Context(), "none"))(t)
+	must.Do(t, small.engine.PruneHistory(t.Context()))
 	after, err := c.etcd.Client().Get(t.Context(), "none")
-	c.must(err)
+	must.Do(t, err)
 	if took := after.Header.Revision - before.Header.Revision; took != 4 {
 		t.Errorf("59 records were deleted in %d transactions, want 4 of 16 at most", took)
 	}
 	var left []string
 	_, err = Reader{Client: c.etcd.Client()}.Tenures(t.Context(), netip.Prefix{}, func(h ledger.Tenure, err error) bool {
-		c.must(err)
+		must.Do(t, err)
 		left = append(left, string(h.Holder.Claim))
 		return true
 	})
-	c.must(err)
+	must.Do(t, err)
 	slices.Sort(left)
 	// Those of one minute go in the order of their keys, which is that of their revisions here.
 	if len(left) != 42 || left[0] != "c59" || left[41] != "held" {
 		t.Errorf("left are %d, %v; want the 41 latest, and the block that is held", len(left), left)
 	}
 	c.clock.advance(24*time.Hour - time.Minute)
-	c.must(small.engine.PruneHistory(t.Context()))
+	must.Do(t, small.engine.PruneHistory(t.Context()))
 	if got := len(c.keysWith("/history/")); got != 1 {
 		t.Errorf("after a day less a minute the history has %d records; want that of the last minute", got)
 	}
 	c.clock.advance(time.Minute)
-	c.must(small.engine.PruneHistory(t.Context()))
+	must.Do(t, small.engine.PruneHistory(t.Context()))
 	c.want("", "10.0.0.0/28 held 0..now bound")
 	c.sameAsLedger(small)
 }
@@ -81,12 +82,11 @@ func TestHistory_Unreadable(t *testing.T) {
 	c.bind(request("p", "a", 28))
 	c.free("a")
 	for _, key := range []string{"10.0.0.0", "010.000.000.000-24/p", "010.000.000.000-24/p/xyz", "010.000.000.000-24/p/00000000000000ff.000"} {
-		_, err := c.etcd.Client().Put(t.Context(), c.keys.History()+key, `{"v":9}`)
-		c.must(err)
+		must.Get(c.etcd.Client().Put(t.Context(), c.keys.History()+key, `{"v":9}`))(t)
 	}
 	c.Allocator = c.reopen()
 	c.clock.advance(48 * time.Hour)
-	c.must(c.engine.PruneHistory(t.Context()))
+	must.Do(t, c.engine.PruneHistory(t.Context()))
 	damaged := 0
 	_, err := Reader{Client: c.etcd.Client()}.Tenures(t.Context(), netip.Prefix{}, func(_ ledger.Tenure, err error) bool {
 		if !ledger.Unreadable(err) {
@@ -115,7 +115,7 @@ func TestHistory_OfARestoredLedger(t *testing.T) {
 	c.wait()
 	c.want("10.0.0.0/28", "10.0.0.0/28 a 0..1 Released", "10.0.0.0/28 b 1..now bound")
 
-	c.must(c.Close())
+	must.Do(t, c.Close())
 	c.etcd = copied
 	c.Allocator = c.reopen()
 	c.adopt("b", "10.0.0.0/28", ledger.Bound)
@@ -127,11 +127,9 @@ func TestHistory_OfARestoredLedger(t *testing.T) {
 // copyTo copies the ledger, as a snapshot would.
 func (c *chronicle) copyTo(to *clientv3.Client) {
 	c.t.Helper()
-	all, err := c.etcd.Client().Get(c.t.Context(), store.DefaultPrefix, clientv3.WithPrefix())
-	c.must(err)
+	all := must.Get(c.etcd.Client().Get(c.t.Context(), store.DefaultPrefix, clientv3.WithPrefix()))(c.t)
 	for _, kv := range all.Kvs {
-		_, err := to.Put(c.t.Context(), string(kv.Key), string(kv.Value))
-		c.must(err)
+		must.Get(to.Put(c.t.Context(), string(kv.Key), string(kv.Value)))(c.t)
 	}
 }
 
@@ -147,6 +145,93 @@ func TestHistory_PrunedInTransactionsThatEtcdTakes(t *testing.T) {
 		c.free(ledger.ClaimID(claim))
 	}
 	c.clock.advance(25 * time.Hour)
-	c.must(c.engine.PruneHistory(t.Context()))
+	must.Do(t, c.engine.PruneHistory(t.Context()))
 	c.want("")
+}
+
+// Many releases share a transaction, and each leaves its record.
+func TestHistory_OfAStorm(t *testing.T) {
+	c := newChronicle(t)
+	const claims = 200
+	c.storm(claims)
+	if got := c.records(); got != claims {
+		t.Errorf("the history has %d records, want %d", got, claims)
+	}
+	c.sameAsLedger()
+}
+
+// storm binds and releases so many claims at once, which share transactions.
+func (c *chronicle) storm(claims int) {
+	c.t.Helper()
+	inFlight, goOn := c.holdCommits()
+	done := make(chan error, claims)
+	for i := range claims {
+		go func() {
+			_, err := c.Bind(c.t.Context(), request("p", fmt.Sprint("c", i), 32))
+			done <- errors.Join(err, c.Release(c.t.Context(), ledger.ClaimID(fmt.Sprint("c", i))))
+		}()
+	}
+	<-inFlight
+	goOn()
+	for range claims {
+		must.Do(c.t, <-done)
+	}
+}
+
+// records is how many tenures the history has.
+func (c *chronicle) records() (n int) {
+	c.t.Helper()
+	_, err := Reader{Client: c.etcd.Client()}.Tenures(c.t.Context(), netip.Prefix{}, func(h ledger.Tenure, err error) bool {
+		must.Do(c.t, err)
+		if h.State == "" {
+			n++
+		}
+		return true
+	})
+	must.Do(c.t, err)
+	return n
+}
+
+// Releases of neighbours share a key of the history, as long as etcd takes it. One that has no
+// longer what it releases fails alone.
+func TestHistory_OfNeighbours(t *testing.T) {
+	for _, limit := range []int{128, 24} {
+		t.Run(fmt.Sprint("up to ", limit, " operations"), func(t *testing.T) {
+			c := newChronicle(t)
+			c.settings.MaxTxnOps = limit
+			c.Allocator = c.reopen()
+			const claims = 12
+			var blocks []ledger.Block
+			for i := range claims {
+				blocks = append(blocks, c.bind(exactly(request("p", fmt.Sprint("c", i), 0), fmt.Sprintf("10.0.0.%d/32", 10+i))))
+			}
+			blocks[4].Revision-- // it was changed since
+			inFlight, goOn := c.holdCommits()
+			done := make(chan error, 1)
+			go func() {
+				_, err := c.Bind(t.Context(), request("p", "other", 30))
+				done <- err
+			}()
+			<-inFlight
+			answers := make(chan error, claims)
+			for _, b := range blocks {
+				go func() { answers <- c.ReleaseFor(t.Context(), b, ledger.CauseReleased) }()
+			}
+			c.waitQueued(claims)
+			goOn()
+			must.Do(t, <-done)
+			failed := 0
+			for range claims {
+				if err := <-answers; errors.Is(err, ledger.ErrChanged) {
+					failed++
+				} else {
+					must.Do(t, err)
+				}
+			}
+			if got, keys := c.records(), len(c.keysWith("/history/")); failed != 1 || got != claims-1 || keys >= claims-1 {
+				t.Errorf("%d releases failed, and the history has %d tenures at %d keys; want 1, and %d at fewer keys", failed, got, keys, claims-1)
+			}
+			c.sameAsLedger()
+		})
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // chronicle is a ledger with pool p, 10.0.0.0/24, that keeps its history for a day, and a clock
@@ -35,10 +36,7 @@ func (c *chronicle) reopen() *Allocator {
 	c.t.Helper()
 	h := engine.RealHooks()
 	h.Now, h.After = c.clock.now, c.clock.after
-	a, err := open(c.t.Context(), c.etcd.Client(), c.settings, h)
-	if err != nil {
-		c.t.Fatalf("open: %v", err)
-	}
+	a := must.Get(open(c.t.Context(), c.etcd.Client(), c.settings, h))(c.t)
 	c.t.Cleanup(func() { _ = a.Close() })
 	return a
 }
@@ -112,15 +110,14 @@ func TestHistory_OfEachRelease(t *testing.T) {
 		"for another cause": {func(c *chronicle) {
 			b := c.bind(request("p", "a", 28))
 			c.wait()
-			c.must(c.ReleaseFor(c.t.Context(), b, ledger.CauseWorkspaceGone))
+			must.Do(t, c.ReleaseFor(c.t.Context(), b, ledger.CauseWorkspaceGone))
 		}, []string{"10.0.0.0/28 a 0..1 WorkspaceGone"}},
 		"retained, and reused": {func(c *chronicle) {
 			c.bind(request("p", "a", 28))
 			c.wait()
 			kept := c.retain("a", time.Time{})
 			c.wait()
-			_, err := c.Retained().Reuse(c.t.Context(), kept, successor("a", "later"))
-			c.must(err)
+			must.Get(c.Retained().Reuse(c.t.Context(), kept, successor("a", "later")))(t)
 		}, []string{"10.0.0.0/28 a 0..2 Superseded", "10.0.0.0/28 later 2..now bound"}},
 		"retained, promised, and reused": {func(c *chronicle) {
 			c.bind(request("p", "a", 28))
@@ -128,12 +125,11 @@ func TestHistory_OfEachRelease(t *testing.T) {
 			kept := c.retain("a", time.Time{})
 			c.wait()
 			kept, err := c.Retained().Promise(c.t.Context(), kept, time.Minute)
-			c.must(err)
+			must.Do(t, err)
 			c.wait()
 			to := successor("a", "later")
 			to.Answered = kept.BoundAt
-			_, err = c.Retained().Reuse(c.t.Context(), kept, to)
-			c.must(err)
+			must.Get(c.Retained().Reuse(c.t.Context(), kept, to))(t)
 		}, []string{"10.0.0.0/28 a 0..2 Superseded", "10.0.0.0/28 later 2..now bound"}},
 		"a CREATE that failed": {func(c *chronicle) {
 			b := c.reserve(reservation("web", 28))
@@ -144,15 +140,14 @@ func TestHistory_OfEachRelease(t *testing.T) {
 			b := c.reserve(reservation("web", 28))
 			c.wait()
 			_, _, err := c.Reservations().Confirm(c.t.Context(), confirmation(b, "uid"))
-			c.must(err)
+			must.Do(t, err)
 			c.wait()
 			c.free("uid")
 		}, []string{"10.0.0.0/28 uid 0..2 Released"}},
 		"a child pool": {func(c *chronicle) {
-			_, err := c.carve("p", "child", 26)
-			c.must(err)
+			must.Get(c.carve("p", "child", 26))(t)
 			c.wait()
-			c.must(c.Pools().Retire(c.t.Context(), "child"))
+			must.Do(t, c.Pools().Retire(c.t.Context(), "child"))
 		}, []string{"10.0.0.0/26 child 0..1 PoolRetired"}},
 		"a dispute": {func(c *chronicle) {
 			c.bind(request("p", "a", 28))
@@ -228,8 +223,7 @@ func TestHistory_ACreateThatGetsABlockBackAndFails(t *testing.T) {
 func TestHistory_Covering(t *testing.T) {
 	c := newChronicle(t)
 	c.pool("six", "100::/16") // its keys lie between those of 10.0.0.0/7
-	_, err := c.carve("p", "child", 26)
-	c.must(err)
+	must.Get(c.carve("p", "child", 26))(t)
 	b := c.bind(exactly(request("child", "inside", 0), "10.0.0.5/32"))
 	c.bind(exactly(request("p", "beside", 0), "10.0.0.128/25"))
 	c.bind(exactly(request("six", "other", 0), "100::/64"))

@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/test/must"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -52,9 +53,7 @@ func (l *fixture) putBlocks(pool ledger.PoolID, blocks []netip.Prefix) {
 			h := wanted{Request: request(pool, fmt.Sprint(pool, p), 0)}.holding(time.Unix(0, 0))
 			puts = append(puts, store.Put(l.keys.Space(ledger.SpaceID(pool)).Block(p), store.Record{Holdings: []store.Holding{h}}.Encode()))
 		}
-		if _, err := l.etcd.Client().Txn(l.t.Context()).Then(puts...).Commit(); err != nil {
-			l.t.Fatalf("etcd transaction: %v", err)
-		}
+		must.Get(l.etcd.Client().Txn(l.t.Context()).Then(puts...).Commit())(l.t)
 	}
 }
 
@@ -114,9 +113,7 @@ func TestList_CountsWhatItReads(t *testing.T) {
 				t.Errorf("a page of %d counts %d keys; want at most %d", page, counted.most, most)
 			}
 			counted.reset()
-			if _, err := a.store.Snapshot(t.Context(), func(*store.Entry) {}); err != nil {
-				t.Fatalf("Snapshot: %v", err)
-			}
+			must.Get(a.store.Snapshot(t.Context(), func(*store.Entry) {}))(t)
 			counted.want(t, "snapshot", want, 4)
 		})
 	}

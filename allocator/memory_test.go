@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -202,9 +203,7 @@ func TestBind_AFormerBlockThatMemoryIsWrongAbout(t *testing.T) {
 	watch.set(true)
 	l.put("spaces/p/blocks/010.000.000.000-28", store.Record{Holdings: []store.Holding{wanted{Request: request("p", "theirs", 28)}.holding(l.engine.Hooks.Now())}}.Encode())
 	l.put("claims/theirs", store.EncodeClaim("p", b.Prefix))
-	if _, err := l.etcd.Client().Delete(t.Context(), store.DefaultPrefix+"/claims/former"); err != nil {
-		t.Fatalf("etcd Delete: %v", err)
-	}
+	must.Get(l.etcd.Client().Delete(t.Context(), store.DefaultPrefix+"/claims/former"))(t)
 	again := request("p", "former", 28)
 	for _, id := range []ledger.ClaimID{"former", "successor"} {
 		again.Holder.Claim = id

@@ -1,18 +1,21 @@
 package allocator
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func gathered(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	t.Helper()
-	families, err := r.Gather()
-	if err != nil {
-		t.Fatalf("Gather: %v", err)
-	}
+	families := must.Get(r.Gather())(t)
 	values := map[string]float64{}
 	for _, f := range families {
 		m := f.GetMetric()[0]
@@ -70,18 +73,40 @@ func TestMetrics_AttemptsOfABind(t *testing.T) {
 		bound <- err
 	}()
 	<-inFlight
-	if _, err := other.Bind(t.Context(), request("p", "d", 26)); err != nil {
-		t.Fatalf("Bind: %v", err)
-	}
+	must.Get(other.Bind(t.Context(), request("p", "d", 26)))(t)
 	goOn()
-	if err := <-bound; err != nil {
-		t.Fatalf("a bind in flight: %v", err)
-	}
+	must.Do(t, <-bound)
 	var got dto.Metric
-	if err := l.engine.Metrics.Attempts.Write(&got); err != nil {
-		t.Fatalf("Write: %v", err)
-	}
+	must.Do(t, l.engine.Metrics.Attempts.Write(&got))
 	if h := got.GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() != 2 {
 		t.Errorf("%d binds took part in %v transactions, want 1 in 2", h.GetSampleCount(), h.GetSampleSum())
+	}
+}
+
+// Two Allocators have one client. One asks etcd all the time how far its watch is, while that of the other one begins again. The answers
+// are not taken for those of the other watch, which would skip the pools that it has not brought yet.
+func TestWatch_SkipsNothingBesideAnother(t *testing.T) {
+	l := newLedger(t)
+	behind, watch := l.behind()
+	ctx, cancel := context.WithCancel(t.Context())
+	var asks sync.WaitGroup
+	defer asks.Wait()
+	defer cancel()
+	for range 2 {
+		asks.Go(func() {
+			for ctx.Err() == nil {
+				_ = l.engine.RequestProgress(ctx)
+			}
+		})
+	}
+	for i := range 8 {
+		watch.set(true)
+		id := ledger.PoolID(fmt.Sprint("p", i))
+		l.pool(id, fmt.Sprintf("10.%d.0.0/24", i))
+		watch.set(false)
+		behind.catchUp(t)
+		if _, known := behind.Pools().Get(id); !known {
+			t.Errorf("memory is as of revision %d, and lacks pool %s", behind.Revision(), id)
+		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The ledgers of earlier programs lie in testdata/ledgers, each as its program wrote it. A .ledger file has a
@@ -67,10 +68,7 @@ func older(t *testing.T, file string) *chronicle {
 	at, keys := readLedgerFile(t, file)
 	e := etcdtest.New(t)
 	put := func(key, value string) (revision int64) {
-		resp, err := e.Client().Put(t.Context(), key, value)
-		if err != nil {
-			t.Fatalf("etcd Put: %v", err)
-		}
+		resp := must.Get(e.Client().Put(t.Context(), key, value))(t)
 		return resp.Header.Revision
 	}
 	revision := put("before", "")
@@ -134,13 +132,12 @@ func (c *chronicle) says() string {
 		Damaged: func(key string, err error) { c.t.Errorf("%s cannot be read: %v", key, err) },
 		Unread:  func(s ledger.SpaceID, p netip.Prefix) { c.t.Errorf("block %s of %s cannot be read", p, s) },
 	})
-	c.must(err)
+	must.Do(c.t, err)
 	for _, id := range pools {
 		k, _ := c.Pools().Capacity(id)
 		line("capacity of %s: %s, allocated %s, available %s, cooling %s, %d blocks, %d stranded, %d changes, largest free /%d, next release %s, frozen %t",
 			id, k.Total, k.Allocated, k.Available, k.Cooling, k.Blocks, k.Stranded, k.Changes, k.LargestFree, at(k.NextRelease), c.Recovery().Frozen(id))
-		slices, err := c.Slices().List(c.t.Context(), id)
-		c.must(err)
+		slices := must.Get(c.Slices().List(c.t.Context(), id))(c.t)
 		for _, s := range slices {
 			line("slice of %s, binding %s, child %q, %s since %s", s.Cluster, s.Binding, s.Child, s.State, at(s.Since))
 		}
@@ -175,10 +172,10 @@ func TestOlder_SaysTheSame(t *testing.T) {
 		got := c.says()
 		want, err := os.ReadFile(golden)
 		if os.IsNotExist(err) && *newLedgerFile != "" {
-			c.must(os.WriteFile(golden, []byte(got), 0o644))
+			must.Do(t, os.WriteFile(golden, []byte(got), 0o644))
 			continue
 		}
-		c.must(err)
+		must.Do(t, err)
 		if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
 		}
@@ -214,13 +211,13 @@ func TestOlder_CanBeUsedAndEnded(t *testing.T) {
 			}
 		}
 		for p := range c.Pools().All() {
-			c.must(c.Pools().EndDispute(t.Context(), p.ID))
+			must.Do(t, c.Pools().EndDispute(t.Context(), p.ID))
 			if d := p.Derived; d != nil && d.Class != "" {
-				c.must(c.Derived().Reopen(t.Context(), p.ID))
-				c.must(c.Derived().Drop(t.Context(), p.ID, d.Holder.Claim, time.Time{}))
+				must.Do(t, c.Derived().Reopen(t.Context(), p.ID))
+				must.Do(t, c.Derived().Drop(t.Context(), p.ID, d.Holder.Claim, time.Time{}))
 			}
 			k, _ := c.Pools().Capacity(p.ID)
-			c.must(c.Recovery().Resume(t.Context(), p.ID, k.Changes))
+			must.Do(t, c.Recovery().Resume(t.Context(), p.ID, k.Changes))
 			if p.State == ledger.PoolOpen && p.Spaces == 0 {
 				c.bind(request(p.ID, "new-in-"+string(p.ID), p.CIDR.Addr().BitLen()))
 			}
@@ -245,11 +242,11 @@ func (c *chronicle) end() {
 	slices.SortFunc(pools, func(a, b ledger.Pool) int { return b.CIDR.Bits() - a.CIDR.Bits() })
 	for _, p := range pools {
 		if err := c.Pools().Drain(c.t.Context(), p.ID); !errors.Is(err, ledger.ErrUnknownPool) { // one that drained is gone with its last block
-			c.must(err)
+			must.Do(c.t, err)
 		}
 	}
 	for _, p := range pools {
-		c.must(c.Slices().DropAll(c.t.Context(), p.ID))
+		must.Do(c.t, c.Slices().DropAll(c.t.Context(), p.ID))
 		if err := c.Pools().Retire(c.t.Context(), p.ID); err != nil {
 			c.t.Fatalf("Retire %s: %v; it has %v", p.ID, err, listed(c.t, c.Allocator, ListOptions{Pool: p.ID}))
 		}

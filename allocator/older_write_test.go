@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -25,20 +26,14 @@ func putTogether(t *testing.T, e *etcdtest.Etcd, keys []olderKey) (revision int6
 	for _, k := range keys {
 		puts = append(puts, clientv3.OpPut(k.key, k.value))
 	}
-	resp, err := e.Client().Txn(t.Context()).Then(puts...).Commit()
-	if err != nil {
-		t.Fatalf("etcd Txn: %v", err)
-	}
+	resp := must.Get(e.Client().Txn(t.Context()).Then(puts...).Commit())(t)
 	return resp.Header.Revision
 }
 
 // readLedger reads the keys of a ledger in the order of their revisions.
 func readLedger(t *testing.T, e *etcdtest.Etcd) (keys []olderKey) {
 	t.Helper()
-	resp, err := e.Client().Get(t.Context(), store.DefaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortAscend))
-	if err != nil {
-		t.Fatalf("etcd Get: %v", err)
-	}
+	resp := must.Get(e.Client().Get(t.Context(), store.DefaultPrefix+"/", clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortAscend)))(t)
 	for _, kv := range resp.Kvs {
 		keys = append(keys, olderKey{kv.ModRevision, string(kv.Key), string(kv.Value)})
 	}
@@ -54,8 +49,8 @@ func writeLedgerFile(t *testing.T, file string) {
 	for _, k := range readLedger(t, c.etcd) {
 		fmt.Fprintf(&b, "%d %s %s\n", k.revision, k.key, k.value)
 	}
-	c.must(os.MkdirAll(filepath.Dir(file), 0o755))
-	c.must(os.WriteFile(file, []byte(b.String()), 0o644))
+	must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.Do(t, os.WriteFile(file, []byte(b.String()), 0o644))
 }
 
 // newEverything makes a ledger that has each kind of pool, block, slice and tenure.
@@ -68,7 +63,7 @@ func newEverything(t *testing.T) *chronicle {
 		}
 		return 0, nil
 	}
-	c.must(c.Close())
+	must.Do(t, c.Close())
 	c.Allocator = c.reopen()
 	c.somePools()
 	c.someBlocks()
@@ -82,28 +77,25 @@ func newEverything(t *testing.T) *chronicle {
 	put("first", ledger.SliceGiven, "child")
 	put("second", ledger.SliceWaiting, "")
 	put("third", ledger.SliceDeclined, "")
-	_, err := c.etcd.Client().Put(t.Context(), c.keys.Leader(), store.EncodeLeader("10.0.0.7:9443"))
-	c.must(err)
+	must.Get(c.etcd.Client().Put(t.Context(), c.keys.Leader(), store.EncodeLeader("10.0.0.7:9443")))(t)
 	c.waitIdle(t)
 	return c
 }
 
 func (c *chronicle) somePools() {
-	c.must(c.Pools().Exclude(c.t.Context(), "p", []netip.Prefix{prefix("10.0.0.240/28"), prefix("10.0.0.0/30")}))
+	must.Do(c.t, c.Pools().Exclude(c.t.Context(), "p", []netip.Prefix{prefix("10.0.0.240/28"), prefix("10.0.0.0/30")}))
 	c.pool("six", "2001:db8::/32")
 	for _, p := range []ledger.Pool{{ID: "wide", CIDR: prefix("10.1.0.0/24")}, {ID: "part", CIDR: prefix("10.1.0.128/25")}} {
 		p.Cluster, p.Name, p.Space = "tenant", string(p.ID), ledger.DomainSpace("tenant", "d")
-		_, err := c.Pools().Register(c.t.Context(), p)
-		c.must(err)
+		must.Get(c.Pools().Register(c.t.Context(), p))(c.t)
 	}
 	c.pool("frozen", "10.2.0.0/24")
 	c.bind(request("frozen", "in-frozen", 28))
-	c.must(c.Recovery().Freeze(c.t.Context(), "frozen", time.Time{}))
+	must.Do(c.t, c.Recovery().Freeze(c.t.Context(), "frozen", time.Time{}))
 	c.pool("drains", "10.3.0.0/24")
 	c.bind(request("drains", "in-drains", 28))
-	c.must(c.Pools().Drain(c.t.Context(), "drains"))
-	_, err := c.Pools().Carve(c.t.Context(), request("p", "child", 27), ledger.Pool{ID: "child", Cluster: "tenant", Name: "child"})
-	c.must(err)
+	must.Do(c.t, c.Pools().Drain(c.t.Context(), "drains"))
+	must.Get(c.Pools().Carve(c.t.Context(), request("p", "child", 27), ledger.Pool{ID: "child", Cluster: "tenant", Name: "child"}))(c.t)
 	c.bind(request("child", "in-child", 32))
 	c.wait()
 }
@@ -125,8 +117,7 @@ func (c *chronicle) someBlocks() {
 	c.wait()
 	c.retain("retained", time.Time{})
 	c.retain("leased", c.clock.now().Add(10*time.Hour))
-	_, err := c.Retained().Promise(c.t.Context(), c.retain("promised", time.Time{}), time.Minute)
-	c.must(err)
+	must.Get(c.Retained().Promise(c.t.Context(), c.retain("promised", time.Time{}), time.Minute))(c.t)
 	for _, name := range []string{"cool", "cool-back", "cool-reserved"} {
 		c.bind(request("p", name, 31))
 	}
@@ -151,7 +142,7 @@ func (c *chronicle) someReservations() {
 	created := confirmation(c.reserve(reservation("created", 32)), "created")
 	created.Certain = true
 	_, _, err := c.Reservations().Confirm(c.t.Context(), created)
-	c.must(err)
+	must.Do(c.t, err)
 }
 
 func (c *chronicle) someDisputes() {
@@ -161,10 +152,9 @@ func (c *chronicle) someDisputes() {
 	c.adopt("around", "10.0.0.132/30", ledger.Bound)
 	c.adopt("inside", "10.0.0.133/32", ledger.Bound)
 	_, err := c.Pools().Carve(c.t.Context(), request("six", "torn", 56), ledger.Pool{ID: "torn", Cluster: "tenant", Name: "torn"})
-	c.must(err)
+	must.Do(c.t, err)
 	rival := exactly(request("six", "rival", 0), c.poolCIDR("torn"))
-	_, err = c.Recovery().Adopt(c.t.Context(), rival, ledger.Bound)
-	c.must(err)
+	must.Get(c.Recovery().Adopt(c.t.Context(), rival, ledger.Bound))(c.t)
 }
 
 func (c *chronicle) poolCIDR(id ledger.PoolID) string {
@@ -179,20 +169,17 @@ func (c *chronicle) someDerived() {
 		excluded := func(cidr netip.Prefix) []netip.Prefix {
 			return []netip.Prefix{netip.PrefixFrom(cidr.Addr(), length+16)}
 		}
-		p, err := c.Derived().Provision(c.t.Context(), ledger.Request{Pool: parent, Length: length, Class: of.Class}, ledger.Pool{Cluster: "tenant", Name: of.Class, Derived: &of}, excluded)
-		c.must(err)
-		return p
+		return must.Get(c.Derived().Provision(c.t.Context(), ledger.Request{Pool: parent, Length: length, Class: of.Class}, ledger.Pool{Cluster: "tenant", Name: of.Class, Derived: &of}, excluded))(c.t)
 	}
 	network := provision("six", 48, ledger.Derived{Class: "network", Workspace: "tenant", Scope: scope.Only([]string{"network"}),
 		Holder: ledger.Holder{Claim: "range", Cluster: "tenant", Namespace: "default", Name: "range"}})
 	subnet := provision(network.ID, 64, ledger.Derived{Class: "subnet", Scope: scope, By: "tenant"})
 	c.bind(request(subnet.ID, "endpoint", 96))
 	shut := provision("six", 48, ledger.Derived{Class: "shut", Scope: scope, Holder: ledger.Holder{Claim: "gone", Cluster: "tenant", Name: "gone"}})
-	c.must(c.Derived().Begin(c.t.Context(), shut.ID, "gone", c.clock.now().Add(time.Minute)))
+	must.Do(c.t, c.Derived().Begin(c.t.Context(), shut.ID, "gone", c.clock.now().Add(time.Minute)))
 	c.pool("flat", "10.4.0.0/24")
 	for _, workspace := range []ledger.ClusterName{"tenant", "other"} {
-		s, err := c.Derived().Space(c.t.Context(), "flat", workspace, scope.Only([]string{"network"}))
-		c.must(err)
+		s := must.Get(c.Derived().Space(c.t.Context(), "flat", workspace, scope.Only([]string{"network"})))(c.t)
 		c.bind(request(s.ID, "flat-of-"+string(workspace), 32))
 	}
 	c.wait()
@@ -206,17 +193,16 @@ func (c *chronicle) someEnds() {
 	c.adopt("adopted-once", "10.0.0.140/32", ledger.Bound)
 	c.adopt("disputed-once", "10.0.0.140/32", ledger.Bound)
 	_, err := c.Pools().Carve(c.t.Context(), request("p", "retired", 31), ledger.Pool{ID: "retired", Cluster: "tenant", Name: "retired"})
-	c.must(err)
+	must.Do(c.t, err)
 	failed := c.reserve(reservation("failed", 32))
 	c.wait()
 	for _, claim := range []ledger.ClaimID{"went", "adopted-once", "disputed-once", failed.Holder.Claim} {
 		c.free(claim)
 	}
-	c.must(c.ReleaseFor(c.t.Context(), unbound, ledger.CauseWorkspaceGone))
-	c.must(c.ReleaseFor(c.t.Context(), leased, ledger.CauseLeaseExpired))
-	c.must(c.Pools().Retire(c.t.Context(), "retired"))
-	_, err = c.Retained().Reuse(c.t.Context(), c.retain("first", time.Time{}), successor("first", "second"))
-	c.must(err)
+	must.Do(c.t, c.ReleaseFor(c.t.Context(), unbound, ledger.CauseWorkspaceGone))
+	must.Do(c.t, c.ReleaseFor(c.t.Context(), leased, ledger.CauseLeaseExpired))
+	must.Do(c.t, c.Pools().Retire(c.t.Context(), "retired"))
+	must.Get(c.Retained().Reuse(c.t.Context(), c.retain("first", time.Time{}), successor("first", "second")))(c.t)
 }
 
 // shapes finds the kinds of keys in a ledger, each with the fields and the words that its values have.

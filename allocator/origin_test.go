@@ -1,6 +1,10 @@
 package allocator
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
+)
 
 // The ledger keeps the origin that the first caller has seen, until somebody replaces it on purpose.
 func TestOrigin(t *testing.T) {
@@ -17,10 +21,7 @@ func TestOrigin(t *testing.T) {
 	}
 	origin(l.Allocator, "first", "first")
 	origin(l.Allocator, "second", "first")
-	moved, err := Open(t.Context(), l.etcd.Client(), Options{Origin: "second"})
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
+	moved := must.Get(Open(t.Context(), l.etcd.Client(), Options{Origin: "second"}))(t)
 	defer moved.Close()
 	origin(moved, "third", "second")
 	origin(l.Allocator, "first", "second")

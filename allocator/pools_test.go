@@ -12,6 +12,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func root(id ledger.PoolID, cidr string) ledger.Pool {
@@ -23,10 +24,7 @@ func TestRegister(t *testing.T) {
 	other := l.open()
 	p := root("p", "10.0.0.0/24")
 	p.Excluded = []netip.Prefix{prefix("10.0.0.128/25"), prefix("10.0.0.0/30"), prefix("10.0.0.0/30")}
-	first, err := l.Pools().Register(t.Context(), p)
-	if err != nil {
-		t.Fatalf("Register: %v", err)
-	}
+	first := must.Get(l.Pools().Register(t.Context(), p))(t)
 	if first.Space != "p" || first.State != ledger.PoolOpen || fmt.Sprint(first.Excluded) != "[10.0.0.0/30 10.0.0.128/25]" {
 		t.Errorf("Register = %+v; want an open pool in space p, its exclusions merged", first)
 	}
@@ -122,13 +120,9 @@ func TestDomain_PoolsShareTheirBlocks(t *testing.T) {
 	other := l.open()
 	big, small := root("big", "10.0.0.0/16"), root("small", "10.0.0.0/24")
 	big.Space, small.Space = ledger.DomainSpace("platform", "a/b"), ledger.DomainSpace("platform", "a/b")
-	if _, err := l.Pools().Register(t.Context(), big); err != nil {
-		t.Fatalf("Register: %v", err)
-	}
+	must.Get(l.Pools().Register(t.Context(), big))(t)
 	l.bind(request("big", "c0", 26))
-	if _, err := other.Pools().Register(t.Context(), small); err != nil {
-		t.Fatalf("Register: %v", err)
-	}
+	must.Get(other.Pools().Register(t.Context(), small))(t)
 	for i, want := range []string{"10.0.0.64/26", "10.0.0.128/26", "10.0.0.192/26"} {
 		b, err := other.Bind(t.Context(), request("small", fmt.Sprint("s", i), 26))
 		if err != nil || b.Prefix != prefix(want) {
@@ -143,9 +137,7 @@ func TestDomain_PoolsShareTheirBlocks(t *testing.T) {
 		t.Error("a pool counts its own blocks, and lacks the room of all:", c)
 	}
 	for _, claim := range []ledger.ClaimID{"s0", "s1", "s2"} {
-		if err := l.Release(t.Context(), claim); err != nil {
-			t.Fatalf("Release: %v", err)
-		}
+		must.Do(t, l.Release(t.Context(), claim))
 	}
 	if err := l.Pools().Retire(t.Context(), "small"); err != nil {
 		t.Error("the block of another pool in its CIDR does not hold a pool:", err)
@@ -161,18 +153,12 @@ func TestExclude(t *testing.T) {
 	other := l.open()
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
-	if err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}); err != nil {
-		t.Fatalf("Exclude: %v", err)
-	}
+	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}))
 	if got := l.bind(request("p", "d", 26)); got.Prefix != prefix("10.0.0.128/26") {
 		t.Errorf("bind: %v", got)
 	}
-	if err := l.Release(t.Context(), "c"); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
-	if err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}); err != nil {
-		t.Fatalf("Exclude: %v", err)
-	}
+	must.Do(t, l.Release(t.Context(), "c"))
+	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}))
 	b, err := other.Bind(t.Context(), request("p", "e", 26))
 	if err != nil || b.Prefix != prefix("10.0.0.64/26") {
 		t.Errorf("Bind = %v, %v; want 10.0.0.64/26", b, err)
@@ -202,9 +188,7 @@ func TestChanged_NotWithoutChange(t *testing.T) {
 	edit := func() {
 		t.Helper()
 		err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")})
-		if err := errors.Join(err, l.Pools().Drain(t.Context(), "p")); err != nil {
-			t.Fatalf("Join: %v", err)
-		}
+		must.Do(t, errors.Join(err, l.Pools().Drain(t.Context(), "p")))
 		l.catchUp(t)
 	}
 	edit()
@@ -222,17 +206,13 @@ func TestDrain_RetiresItselfWhenEmpty(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
 	for range 2 {
-		if err := l.Pools().Drain(t.Context(), "p"); err != nil {
-			t.Fatalf("Drain: %v", err)
-		}
+		must.Do(t, l.Pools().Drain(t.Context(), "p"))
 	}
 	if _, err := l.Pools().Register(t.Context(), root("q", "10.0.0.0/24")); err == nil {
 		t.Error("a draining pool has lost its CIDR")
 	}
 	other := l.open()
-	if err := other.Release(t.Context(), "c"); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
+	must.Do(t, other.Release(t.Context(), "c"))
 	l.waitGone("p")
 	if _, err := l.Pools().Register(t.Context(), root("q", "10.0.0.0/24")); err != nil {
 		t.Errorf("Register: %v", err)
@@ -245,10 +225,7 @@ func (l *fixture) waitGone(id ledger.PoolID) {
 	l.t.Helper()
 	watch := l.etcd.Client().Watch(l.t.Context(), l.keys.Pool(id))
 	for {
-		resp, err := l.etcd.Client().Get(l.t.Context(), l.keys.Pool(id))
-		if err != nil {
-			l.t.Fatalf("etcd Get: %v", err)
-		}
+		resp := must.Get(l.etcd.Client().Get(l.t.Context(), l.keys.Pool(id)))(l.t)
 		if len(resp.Kvs) == 0 {
 			return
 		}
@@ -264,9 +241,7 @@ func TestRetire(t *testing.T) {
 	if err := other.Pools().Retire(t.Context(), "p"); !errors.Is(err, ledger.ErrPoolInUse) {
 		t.Errorf("Retire: %v", err)
 	}
-	if err := l.Release(t.Context(), "c"); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
+	must.Do(t, l.Release(t.Context(), "c"))
 	for range 2 {
 		if err := other.Pools().Retire(t.Context(), "p"); err != nil {
 			t.Errorf("Retire: %v", err)
@@ -288,9 +263,7 @@ func TestRead(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.FixedZone("", 3600))
 	l.swap(func(h *engine.Hooks) { h.Now = func() time.Time { return now } })
 	l.pool("p", "10.0.0.0/24")
-	if _, err := l.carve("p", "child", 26); err != nil {
-		t.Fatalf("carve: %v", err)
-	}
+	must.Get(l.carve("p", "child", 26))(t)
 	other := l.open()
 	for _, id := range []ledger.PoolID{"p", "child"} {
 		p, revision, ok, err := other.Pools().Read(t.Context(), id)
@@ -298,9 +271,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("Read(%s) = %+v, %d, %t, %v; want it since %v, at a revision up to %d", id, p, revision, ok, err, now, other.Revision())
 		}
 		_, before, _, _ := other.Pools().Read(t.Context(), id)
-		if err := l.Pools().Exclude(t.Context(), id, []netip.Prefix{prefix("10.0.0.0/30")}); err != nil {
-			t.Fatalf("Exclude: %v", err)
-		}
+		must.Do(t, l.Pools().Exclude(t.Context(), id, []netip.Prefix{prefix("10.0.0.0/30")}))
 		if p, after, _, _ := other.Pools().Read(t.Context(), id); after <= before || !p.RegisteredAt.Equal(now) {
 			t.Errorf("after a change Read(%s) = %+v at revision %d; want it since %v, at a revision beyond %d", id, p, after, now, before)
 		}

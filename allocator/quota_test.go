@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -79,10 +80,7 @@ func TestQuota_OfAPool(t *testing.T) {
 // quotaKeys is the number of fences in the ledger.
 func (l *fixture) quotaKeys() int64 {
 	l.t.Helper()
-	resp, err := l.etcd.Client().Get(l.t.Context(), l.keys.Quotas(), clientv3.WithPrefix(), clientv3.WithCountOnly())
-	if err != nil {
-		l.t.Fatalf("etcd Get: %v", err)
-	}
+	resp := must.Get(l.etcd.Client().Get(l.t.Context(), l.keys.Quotas(), clientv3.WithPrefix(), clientv3.WithCountOnly()))(l.t)
 	return resp.Count
 }
 
@@ -96,9 +94,7 @@ func TestQuota_OfAClass(t *testing.T) {
 	for pool, claim := range map[ledger.PoolID]string{"p": "a", "q": "b"} {
 		req := request(pool, claim, 28)
 		req.Class = "c"
-		if _, err := other.Bind(t.Context(), req); err != nil {
-			t.Fatalf("Bind: %v", err)
-		}
+		must.Get(other.Bind(t.Context(), req))(t)
 	}
 	r.over(limited(0, 32, request("p", "x", 32)), "", "c", "32 32 1")
 	r.bind(limited(0, 48, request("q", "x", 28)))
@@ -137,22 +133,16 @@ func TestQuota_Children(t *testing.T) {
 		return err
 	}
 	for _, slice := range []string{"s1", "s2"} {
-		if err := carve(slice, true); err != nil {
-			t.Fatalf("carve: %v", err)
-		}
+		must.Do(t, carve(slice, true))
 	}
-	if err := carve("child", false); err != nil {
-		t.Fatalf("carve: %v", err)
-	}
+	must.Do(t, carve("child", false))
 	wantOver(t, carve("child2", false), "p", "", "64 64 64")
 	r.Waits().Add(limited(64, 0, request("p", "child2", 26)))
 	if _, ok, err := r.Retained().Retain(t.Context(), "s1", time.Time{}); !ok || err != nil {
 		t.Fatalf("Retain: %v", err)
 	}
 	r.over(limited(64, 0, request("p", "claim", 32)), "p", "", "64 64 1")
-	if err := r.Pools().Retire(t.Context(), "child"); err != nil {
-		t.Fatalf("Retire: %v", err)
-	}
+	must.Do(t, r.Pools().Retire(t.Context(), "child"))
 	r.wantWoken("child2")
 	r.sameAsLedger(r.open())
 }
@@ -161,9 +151,7 @@ func TestQuota_Children(t *testing.T) {
 func TestQuota_Adoption(t *testing.T) {
 	r := newRoom(t)
 	for _, c := range []struct{ Claim, prefix string }{{"a", "10.0.0.0/26"}, {"b", "10.0.0.64/26"}, {"rival", "10.0.0.0/26"}} {
-		if _, err := r.Recovery().Adopt(t.Context(), limited(64, 64, exactly(request("p", c.Claim, 0), c.prefix)), ledger.Bound); err != nil {
-			t.Fatalf("Adopt: %v", err)
-		}
+		must.Get(r.Recovery().Adopt(t.Context(), limited(64, 64, exactly(request("p", c.Claim, 0), c.prefix)), ledger.Bound))(t)
 	}
 	r.over(limited(128, 0, request("p", "x", 32)), "p", "", "128 128 1")
 	r.over(limited(0, 128, request("p", "x", 32)), "", "c", "128 128 1")
@@ -293,9 +281,7 @@ func TestQuota_ForgetsWhoWaitsNoMore(t *testing.T) {
 		r.Waits().Add(limited(limits[0], limits[1], request("q", "for a pool that goes", 27)))
 		r.Waits().Withdraw("for room")
 		r.Waits().Withdraw("withdrawn")
-		if err := r.Pools().Retire(t.Context(), "q"); err != nil {
-			t.Fatalf("Retire: %v", err)
-		}
+		must.Do(t, r.Pools().Retire(t.Context(), "q"))
 		r.catchUp(t)
 		if _, n := r.table.Quotas.Size(); n > 0 {
 			t.Errorf("limits %v: %d accounts are watched for nobody", limits, n)
@@ -311,9 +297,7 @@ func TestQuota_ReleaseFromElsewhere(t *testing.T) {
 	r.bind(limited(0, 64, request("q", "held", 26)))
 	r.Waits().Add(limited(0, 64, request("p", "w", 26)))
 	r.wantWoken()
-	if err := other.Release(t.Context(), "held"); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
+	must.Do(t, other.Release(t.Context(), "held"))
 	r.catchUp(t)
 	r.wantWoken("w")
 	r.bind(limited(0, 64, request("p", "w", 26)))

@@ -8,33 +8,21 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A walk tells all that is there, at one revision, and leaves no trace.
 func TestReader_Walk(t *testing.T) {
 	etcd := etcdtest.New(t)
-	alloc, err := allocator.Open(t.Context(), etcd.Client(), allocator.Options{})
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
+	alloc := must.Get(allocator.Open(t.Context(), etcd.Client(), allocator.Options{}))(t)
 	defer alloc.Close()
-	if _, err := alloc.Pools().Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
-		t.Fatalf("Register: %v", err)
-	}
-	block, err := alloc.Bind(t.Context(), ledger.Request{
+	must.Get(alloc.Pools().Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}))(t)
+	block := must.Get(alloc.Bind(t.Context(), ledger.Request{
 		Pool: "p", Length: 28, Holder: ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"},
-	})
-	if err != nil {
-		t.Fatalf("Bind: %v", err)
-	}
-	if _, err := etcd.Client().Put(t.Context(), "/ipam/v1/claims/bad", "{"); err != nil {
-		t.Fatalf("etcd Put: %v", err)
-	}
+	}))(t)
+	must.Get(etcd.Client().Put(t.Context(), "/ipam/v1/claims/bad", "{"))(t)
 
-	before, err := etcd.Client().Get(t.Context(), "none")
-	if err != nil {
-		t.Fatalf("etcd Get: %v", err)
-	}
+	before := must.Get(etcd.Client().Get(t.Context(), "none"))(t)
 	var told []string
 	revision, err := allocator.Reader{Client: etcd.Client()}.Walk(t.Context(), ledger.Visitor{
 		Pool:  func(p ledger.Pool) { told = append(told, "pool "+string(p.ID)) },

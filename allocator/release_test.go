@@ -7,6 +7,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func TestRelease_Twice(t *testing.T) {
@@ -14,9 +15,7 @@ func TestRelease_Twice(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 24))
 	for range 2 {
-		if err := l.Release(t.Context(), "c"); err != nil {
-			t.Fatalf("Release: %v", err)
-		}
+		must.Do(t, l.Release(t.Context(), "c"))
 	}
 	if got := l.bind(request("p", "d", 24)); got.Prefix != prefix("10.0.0.0/24") {
 		t.Errorf("bind: %v", got)
@@ -55,9 +54,7 @@ func TestSetPolicy(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	old := l.bind(request("p", "c", 26))
 	for _, policy := range []ledger.ReclaimPolicy{ledger.Delete, ledger.Retain, ledger.Retain} {
-		if err := l.Retained().SetPolicy(t.Context(), "c", policy); err != nil {
-			t.Fatalf("SetPolicy: %v", err)
-		}
+		must.Do(t, l.Retained().SetPolicy(t.Context(), "c", policy))
 	}
 	got, _, err := l.Lookup(t.Context(), "c")
 	if err != nil || got.Policy != ledger.Retain || got.Revision != old.Revision+1 {
@@ -78,9 +75,7 @@ func TestRelease_BesideAnOlderChange(t *testing.T) {
 	if err != nil {
 		t.Fatalf("RecordOf: %v", err)
 	}
-	if err := l.Release(t.Context(), "former"); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
+	must.Do(t, l.Release(t.Context(), "former"))
 	now := l.bind(request("p", "c", 24))
 	l.waitIdle(t)
 	inFlight, goOn := l.holdCommits()

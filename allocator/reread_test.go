@@ -10,6 +10,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -22,9 +23,7 @@ func TestReread_KeepsTheWatchOfALimit(t *testing.T) {
 	for i, id := range ids {
 		p := root(id, fmt.Sprintf("10.0.%d.0/24", i))
 		p.Space = ledger.DomainSpace("platform", "d")
-		if _, err := l.Pools().Register(t.Context(), p); err != nil {
-			t.Fatalf("Register: %v", err)
-		}
+		must.Get(l.Pools().Register(t.Context(), p))(t)
 		l.bind(request(id, "keeps "+string(id), 28))
 	}
 	l.pool("q", "10.9.0.0/24")
@@ -33,22 +32,15 @@ func TestReread_KeepsTheWatchOfALimit(t *testing.T) {
 	woken := make(chan ledger.ClaimID, len(ids))
 	client := clientv3.NewCtxClient(context.Background())
 	client.KV, client.Watcher = l.etcd.Client().KV, watch
-	behind, err := Open(t.Context(), client, Options{Wake: func(h ledger.Holder) { woken <- h.Claim }})
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
+	behind := must.Get(Open(t.Context(), client, Options{Wake: func(h ledger.Holder) { woken <- h.Claim }}))(t)
 	defer behind.Close()
 	for _, id := range ids {
 		behind.Waits().Add(limited(0, 64, request(id, string(id), 26)))
 	}
 	watch.set(true)
-	if err := l.Pools().Drain(t.Context(), "a"); err != nil {
-		t.Fatalf("Drain: %v", err)
-	}
+	must.Do(t, l.Pools().Drain(t.Context(), "a"))
 	b := l.bind(request("c", "unseen", 28))
-	if _, err := l.etcd.Client().Compact(t.Context(), b.Revision); err != nil {
-		t.Fatalf("etcd Compact: %v", err)
-	}
+	must.Get(l.etcd.Client().Compact(t.Context(), b.Revision))(t)
 	watch.set(false)
 	behind.catchUp(t)
 	if got := <-woken; got != "a" || len(woken) > 0 {
@@ -68,10 +60,7 @@ func (l *fixture) behind() (*fixture, *cutter) {
 	watch := &cutter{Watcher: l.etcd.Client().Watcher}
 	client := clientv3.NewCtxClient(context.Background())
 	client.KV, client.Watcher = l.etcd.Client().KV, watch
-	a, err := Open(l.t.Context(), client, Options{HoldTime: time.Hour})
-	if err != nil {
-		l.t.Fatalf("Open: %v", err)
-	}
+	a := must.Get(Open(l.t.Context(), client, Options{HoldTime: time.Hour}))(l.t)
 	l.t.Cleanup(func() { _ = a.Close() })
 	return &fixture{Allocator: a, t: l.t, etcd: l.etcd}, watch
 }
@@ -81,9 +70,7 @@ func (l *fixture) missed(behind *fixture, watch *cutter, happens func() ledger.B
 	l.t.Helper()
 	watch.set(true)
 	last := happens()
-	if _, err := l.etcd.Client().Compact(l.t.Context(), last.Revision); err != nil {
-		l.t.Fatalf("etcd Compact: %v", err)
-	}
+	must.Get(l.etcd.Client().Compact(l.t.Context(), last.Revision))(l.t)
 	watch.set(false)
 	behind.catchUp(l.t)
 }
@@ -98,7 +85,7 @@ func TestReread_ADerivedPoolThatWasMadeAgain(t *testing.T) {
 	behind.catchUp(t)
 	behind.Waits().Add(request(net.ID, "waits", 28))
 	l.missed(behind, watch, func() ledger.Block {
-		l.must(l.Pools().Retire(t.Context(), net.ID))
+		must.Do(t, l.Pools().Retire(t.Context(), net.ID))
 		l.bind(request("p", "takes its place", 24))
 		if again := l.provision("p", 24, ofNetwork("net", "a")); again.CIDR == net.CIDR {
 			t.Fatalf("the pool was made again at %s, want another place", again.CIDR)
@@ -125,7 +112,7 @@ func TestReread_APoolThatIsRetiringAndWasMadeAgain(t *testing.T) {
 	l.bind(request(net.ID, "c", 28))
 	behind.catchUp(t)
 	inFlight, goOn := behind.holdCommits()
-	l.must(l.Pools().Drain(t.Context(), net.ID))
+	must.Do(t, l.Pools().Drain(t.Context(), net.ID))
 	l.free("c")
 	<-inFlight
 	l.missed(behind, watch, func() ledger.Block {
@@ -194,15 +181,13 @@ func TestReread_KeepsTheNotesOfItsOwnWrites(t *testing.T) {
 	watch.set(true)
 	l.bind(request("q", "unseen", 28))
 	missed := l.bind(request("q", "unseen, too", 28))
-	if _, err := l.etcd.Client().Compact(t.Context(), missed.Revision); err != nil {
-		t.Fatalf("etcd Compact: %v", err)
-	}
+	must.Get(l.etcd.Client().Compact(t.Context(), missed.Revision))(t)
 	watch.set(false)
 	<-kv.reached
 	behind.retain("leased", until)
 	behind.free("let")
 	_, _, err := behind.Reservations().Confirm(t.Context(), confirmation(web, "uid"))
-	l.must(err)
+	must.Do(t, err)
 	db := behind.reserve(reservation("db", 28))
 	close(kv.goOn)
 	behind.catchUp(t)
@@ -228,7 +213,7 @@ func TestReread_ForgetsTheNotesOfASpaceThatIsGone(t *testing.T) {
 	l.missed(behind, watch, func() ledger.Block {
 		l.free("let")
 		l.free(web.Holder.Claim)
-		l.must(l.Pools().Retire(t.Context(), "p"))
+		must.Do(t, l.Pools().Retire(t.Context(), "p"))
 		return l.bind(request("q", "c", 28))
 	})
 	if due, next := behind.Retained().Due(time.Now()); len(due) > 0 || !next.IsZero() {

@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // reservation asks to reserve a block of pool p for a claim that is being created.
@@ -115,9 +116,7 @@ func TestConfirm_Shared(t *testing.T) {
 	l.swap(func(h *engine.Hooks) { h.Now = c.now })
 	l.pool("p", "10.0.0.0/24")
 	old := l.reserve(reservation("web", 28))
-	if err := l.ReleaseFor(t.Context(), old, ledger.CauseReleased); err != nil {
-		t.Fatalf("ReleaseFor: %v", err)
-	}
+	must.Do(t, l.ReleaseFor(t.Context(), old, ledger.CauseReleased))
 	c.advance(time.Minute)
 	b := l.reserve(reservation("web", 28))
 	if b.Shared || b.Prefix != old.Prefix {
@@ -236,9 +235,7 @@ func TestReserve_Limit(t *testing.T) {
 	theirs := reservation("theirs", 28)
 	theirs.Holder.Cluster, theirs.Holder.Claim = "another", ledger.ReservationID("another", "theirs")
 	l.reserve(theirs)
-	if err := l.Release(t.Context(), ledger.ReservationID("tenant", "c7")); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
+	must.Do(t, l.Release(t.Context(), ledger.ReservationID("tenant", "c7")))
 	again.catchUp(t)
 	if _, err := again.Reservations().Reserve(t.Context(), reservation("one more", 28)); err != nil {
 		t.Errorf("Reserve after one was freed = %v, want a block", err)
@@ -275,9 +272,7 @@ func TestReserve_AgainAndAgain(t *testing.T) {
 	if now, _, err := l.Lookup(t.Context(), first.Holder.Claim); err != nil || !now.BoundAt.Equal(last.BoundAt) {
 		t.Errorf("Lookup = %+v, %v; want the last answer at %s, as before", now, err, last.BoundAt)
 	}
-	if err := l.Release(t.Context(), first.Holder.Claim); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.Release(t.Context(), first.Holder.Claim))
 	l.catchUp(t)
 	if b := l.reserve(reservation("web", 28)); b.Prefix != first.Prefix {
 		t.Errorf("Reserve = %s when it has lapsed, want %s", b.Prefix, first.Prefix)

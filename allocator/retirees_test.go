@@ -1,14 +1,18 @@
 package allocator
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A pool that another allocator has retired is told from one that was lost, as soon as
@@ -24,17 +28,13 @@ func TestRetired(t *testing.T) {
 	}
 	retire := func(id ledger.PoolID) {
 		t.Helper()
-		if err := l.Pools().Retire(t.Context(), id); err != nil {
-			t.Fatalf("Retire: %v", err)
-		}
+		must.Do(t, l.Pools().Retire(t.Context(), id))
 		want(l.Allocator, id, true)
 		want(other, id, true)
 	}
 
 	l.pool("p", "10.0.0.0/24")
-	if _, err := l.carve("p", "child", 26); err != nil {
-		t.Fatalf("carve: %v", err)
-	}
+	must.Get(l.carve("p", "child", 26))(t)
 	want(other, "child", false)
 	retire("child")
 	retire("p")
@@ -47,9 +47,7 @@ func TestRetired(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.pool("q", "10.1.0.0/24")
 	want(other, "p", false)
-	if _, err := l.etcd.Client().Delete(t.Context(), string(l.keys)+"/", clientv3.WithPrefix()); err != nil {
-		t.Fatalf("etcd Delete: %v", err)
-	}
+	must.Get(l.etcd.Client().Delete(t.Context(), string(l.keys)+"/", clientv3.WithPrefix()))(t)
 	for _, a := range []*Allocator{l.Allocator, other} {
 		want(a, "p", false)
 		want(a, "q", false)
@@ -84,33 +82,23 @@ func TestRetired_IsTold(t *testing.T) {
 		}
 	}
 	l.pool("p", "10.0.0.0/24")
-	if _, err := l.carve("p", "child", 26); err != nil {
-		t.Fatalf("carve: %v", err)
-	}
+	must.Get(l.carve("p", "child", 26))(t)
 	for _, id := range []ledger.PoolID{"child", "p"} {
-		if err := l.Pools().Retire(t.Context(), id); err != nil {
-			t.Fatalf("Retire: %v", err)
-		}
+		must.Do(t, l.Pools().Retire(t.Context(), id))
 		want(id)
 	}
 
 	l.pool("drained", "10.0.0.0/24")
 	l.bind(request("drained", "c", 26))
-	if err := l.Pools().Drain(t.Context(), "drained"); err != nil {
-		t.Fatalf("Drain: %v", err)
-	}
-	if err := allocators[1].Release(t.Context(), "c"); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
+	must.Do(t, l.Pools().Drain(t.Context(), "drained"))
+	must.Do(t, allocators[1].Release(t.Context(), "c"))
 	want("drained")
 	for i, a := range allocators {
 		id := ledger.PoolID(fmt.Sprint("next-", i))
 		if _, err := a.Pools().Register(t.Context(), root(id, "10.0.0.0/24")); err != nil {
 			t.Errorf("allocator %d: Register(%s) = %v, though it told that the pool in its place has left", i, id, err)
 		}
-		if err := a.Pools().Retire(t.Context(), id); err != nil {
-			t.Fatalf("Retire: %v", err)
-		}
+		must.Do(t, a.Pools().Retire(t.Context(), id))
 		want(id)
 	}
 }
@@ -123,9 +111,7 @@ func TestDrain_LeavesNothingBehind(t *testing.T) {
 	for i := range 200 {
 		id := ledger.PoolID(fmt.Sprint("loop-", i))
 		l.pool(id, "10.0.0.0/24")
-		if err := l.Pools().Drain(t.Context(), id); err != nil {
-			t.Fatalf("Drain: %v", err)
-		}
+		must.Do(t, l.Pools().Drain(t.Context(), id))
 		l.waitGone(id)
 		l.catchUp(t)
 	}
@@ -137,4 +123,91 @@ func TestDrain_LeavesNothingBehind(t *testing.T) {
 	if pools != 1 || spaces != 1 || roots != 1 {
 		t.Errorf("memory has %d pools, %d spaces and %d root pools of the workspace, want 1 of each", pools, spaces, roots)
 	}
+}
+
+// An Allocator that has put the fence of a workspace's root pools, as it has retired one of them, does not take it for granted that it
+// knows the others: one that overlaps was registered elsewhere before.
+func TestRegister_RefusesAnOverlapThatItHasNotSeenYet(t *testing.T) {
+	l := newLedger(t)
+	l.pool("goes", "10.0.0.0/24")
+	behind, watch := l.behind()
+	watch.set(true)
+	l.pool("unseen", "10.1.0.0/16")
+	must.Do(t, behind.Pools().Retire(t.Context(), "goes"))
+	done := make(chan error, 1)
+	go func() {
+		_, err := behind.Pools().Register(t.Context(), root("overlaps", "10.1.2.0/24"))
+		done <- err
+	}()
+	watch.set(false)
+	var overlap *ledger.OverlapError
+	if err := <-done; !errors.As(err, &overlap) || overlap.With.ID != "unseen" {
+		t.Errorf("Register = %v, want that it overlaps the pool that was registered elsewhere", err)
+	}
+	l.sameAsLedger(behind.Allocator)
+}
+
+// countingKV counts transactions.
+type countingKV struct {
+	clientv3.KV
+	transactions atomic.Int64
+}
+
+func (kv *countingKV) Txn(ctx context.Context) clientv3.Txn {
+	kv.transactions.Add(1)
+	return kv.KV.Txn(ctx)
+}
+
+// The fence of a limit was deleted elsewhere, and this Allocator does not know yet. A refusal that it compares is not tried again and
+// again: the fence is made.
+func TestRefusal_MakesAFenceThatHasGone(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "all", 24))
+	watch, kv := &cutter{Watcher: l.etcd.Client().Watcher}, &countingKV{KV: l.etcd.Client().KV}
+	behind := l.through(kv, watch)
+	refused := func() error {
+		_, err := behind.Bind(t.Context(), limited(0, 1024, request("p", "c", 26)))
+		return err
+	}
+	var exhausted *ledger.ExhaustedError
+	if err := refused(); !errors.As(err, &exhausted) {
+		t.Fatalf("Bind = %v, want the pool exhausted", err)
+	}
+	watch.set(true)
+	must.Get(l.etcd.Client().Delete(t.Context(), l.keys.Quota("c", "tenant")))(t)
+	before, done := kv.transactions.Load(), make(chan error, 1)
+	go func() { done <- refused() }()
+	watch.set(false)
+	if err := <-done; !errors.As(err, &exhausted) {
+		t.Errorf("Bind = %v, want the pool exhausted", err)
+	}
+	const enough = 8
+	if n := kv.transactions.Load() - before; n > enough {
+		t.Errorf("it took %d transactions, want %d at most", n, enough)
+	}
+}
+
+// The last root pool of a workspace was retired elsewhere, and its fence was deleted. A registration waits until memory has that, and is
+// not tried again and again.
+func TestRegister_WaitsForAWatchThatLags(t *testing.T) {
+	l := newLedger(t)
+	l.pool("goes", "10.0.0.0/24")
+	watch, kv := &cutter{Watcher: l.etcd.Client().Watcher}, &countingKV{KV: l.etcd.Client().KV}
+	behind := l.through(kv, watch)
+	watch.set(true)
+	must.Do(t, l.Pools().Retire(t.Context(), "goes"))
+	must.Get(l.etcd.Client().Delete(t.Context(), l.keys.Roots("platform")))(t)
+	done := make(chan error, 1)
+	go func() {
+		_, err := behind.Pools().Register(t.Context(), root("comes", "10.0.0.0/24"))
+		done <- err
+	}()
+	watch.set(false)
+	must.Do(t, <-done)
+	const enough = 8
+	if n := kv.transactions.Load(); n > enough {
+		t.Errorf("opening the ledger and the registration took %d transactions, want %d at most", n, enough)
+	}
+	l.sameAsLedger(behind)
 }

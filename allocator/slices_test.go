@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -79,9 +80,7 @@ func TestSlices_Limit(t *testing.T) {
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
-		t.Fatalf("Wait: %v", err)
-	}
+	must.Do(t, group.Wait())
 	list, err := l.Slices().List(t.Context(), "p")
 	if n := len(slices.DeleteFunc(refused, func(r bool) bool { return r })); err != nil || len(list) != 5 || n != 5 {
 		t.Errorf("%d were given a slice, and %d are in the ledger; want 5 (%v)", n, len(list), err)

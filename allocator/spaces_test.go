@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func TestSpace(t *testing.T) {
 	l := newLedger(t)
 	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
 	l.pool("p", "10.0.0.0/24")
-	l.must(l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/32")}))
+	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/32")}))
 	a, b := l.space("p", "a"), other.space("p", "b")
 	if again := other.space("p", "a"); again.ID != a.ID || a.ID == b.ID {
 		t.Errorf("the spaces are %s, %s, and %s again; want two", a.ID, b.ID, again.ID)
@@ -29,7 +30,7 @@ func TestSpace(t *testing.T) {
 	if _, err := l.Pools().Register(t.Context(), ledger.Pool{ID: "q", Cluster: "platform", Name: "q", CIDR: prefix("10.0.1.0/24")}); err != nil {
 		t.Errorf("Register beside the address spaces: %v", err)
 	}
-	l.must(l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
+	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
 	if got := l.bind(request(a.ID, "next", 32)); got.Prefix != prefix("10.0.0.4/32") {
 		t.Errorf("Bind after Exclude = %s, want 10.0.0.4/32", got.Prefix)
 	}
@@ -37,7 +38,7 @@ func TestSpace(t *testing.T) {
 		t.Errorf("Retire of a pool with used address spaces: %v, want ErrPoolInUse", err)
 	}
 	l.sameAsLedger(other.Allocator, l.open())
-	l.must(l.Pools().Drain(t.Context(), "p"))
+	must.Do(t, l.Pools().Drain(t.Context(), "p"))
 	for _, s := range []ledger.Pool{a, b} {
 		if _, err := l.Bind(t.Context(), request(s.ID, "late", 32)); !errors.Is(err, ledger.ErrPoolDraining) {
 			t.Errorf("Bind in an address space of a draining pool: %v", err)
@@ -61,7 +62,7 @@ func TestSpace_FollowsItsPoolAfterAStop(t *testing.T) {
 	used, empty := l.space("p", "used"), l.space("p", "empty")
 	l.bind(request(used.ID, "c", 32))
 	p, _ := l.Pools().Get("p")
-	l.must(l.Pools().edit(t.Context(), edit{pool: p, change: func(p *ledger.Pool) {
+	must.Do(t, l.Pools().edit(t.Context(), edit{pool: p, change: func(p *ledger.Pool) {
 		p.State, p.Excluded = ledger.PoolDraining, []netip.Prefix{prefix("10.0.0.128/25")}
 	}}))
 	l.sameAsLedger()
@@ -115,9 +116,9 @@ func TestSpace_WakesItsClaimsWhenItGoes(t *testing.T) {
 	l := newLedger(t, func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h.Claim } })
 	l.pool("p", "10.0.0.0/24")
 	s := l.space("p", "a")
-	l.must(l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/24")}))
+	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/24")}))
 	l.Waits().Add(request(s.ID, "waits", 32))
-	l.must(l.Pools().Retire(t.Context(), s.ID))
+	must.Do(t, l.Pools().Retire(t.Context(), s.ID))
 	if got := <-woken; got != "waits" {
 		t.Errorf("%s was woken, want waits", got)
 	}
@@ -155,7 +156,7 @@ func TestBehind_CountsAddressSpaces(t *testing.T) {
 	for _, claim := range []ledger.ClaimID{"a", "b", "c"} {
 		l.free(claim)
 	}
-	l.must(l.Pools().Retire(t.Context(), s))
+	must.Do(t, l.Pools().Retire(t.Context(), s))
 	grown("without the address space")
 	l.sameAsLedger(other.Allocator)
 }
@@ -169,7 +170,7 @@ func TestRetire_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 	i.bind(request(s, "c", 32))
 	i.free("c")
 	i.cooldown = 0
-	i.must(i.Pools().Retire(t.Context(), net.ID))
+	must.Do(t, i.Pools().Retire(t.Context(), net.ID))
 	if k, _ := i.Pools().Capacity("p"); k.NextRelease.Before(i.clock.now().Add(59 * time.Minute)) {
 		t.Errorf("the block of the pool is free at %s, want in an hour", k.NextRelease)
 	}
@@ -190,7 +191,7 @@ func TestEndDispute_ServesAddressSpacesAgain(t *testing.T) {
 		}
 	}
 	l.free("rival")
-	l.must(l.Pools().EndDispute(t.Context(), net.ID))
+	must.Do(t, l.Pools().EndDispute(t.Context(), net.ID))
 	l.bind(request(s, "c", 32))
 	l.sameAsLedger()
 }
@@ -201,10 +202,10 @@ func TestSpace_FollowsTheLastChange(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.space("p", "a")
 	last := []netip.Prefix{prefix("10.0.0.128/25")}
-	change := sync.OnceFunc(func() { l.must(l.Pools().Exclude(t.Context(), "p", last)) })
+	change := sync.OnceFunc(func() { must.Do(t, l.Pools().Exclude(t.Context(), "p", last)) })
 	kv := &writtenKV{l.etcd.Client().KV, "pools/p", change} // another Allocator changes the pool while this one reads its own change
 	first := &fixture{Allocator: l.through(kv, l.etcd.Client().Watcher), t: t, etcd: l.etcd}
-	l.must(first.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/28")}))
+	must.Do(t, first.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/28")}))
 	l.catchUp(t)
 	p, _ := l.Pools().Get("p")
 	for s := range l.Derived().All() {
@@ -223,7 +224,7 @@ func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 	if s, err := l.Derived().Space(t.Context(), "small", "tenant", network("a")); !errors.As(err, &overlap) || overlap.With.ID != "big" {
 		t.Errorf("Space = %v, %v; want that the pool overlaps another one", s.ID, err)
 	}
-	l.must(l.Pools().Retire(t.Context(), "big"))
+	must.Do(t, l.Pools().Retire(t.Context(), "big"))
 	s := l.space("small", "a")
 	l.bind(request(s.ID, "c", 32))
 	big := ledger.Pool{ID: "big", Cluster: "platform", Name: "big", CIDR: prefix("10.0.0.0/24"), Space: ledger.DomainSpace("platform", "d")}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // wantStopped fails the test unless a pool allocates nothing, because of a dispute above it.
@@ -44,9 +45,7 @@ func TestDispute_StopsAChild(t *testing.T) {
 				parent, child ledger.PoolID
 				length        int
 			}{{"p", "child", 24}, {"child", "grandchild", 26}, {"p", "sibling", 23}} {
-				if _, err := l.carve(at.parent, at.child, at.length); err != nil {
-					t.Fatalf("carve: %v", err)
-				}
+				must.Get(l.carve(at.parent, at.child, at.length))(t)
 			}
 			if x := l.adopt("x", adopted, ledger.Bound); x.State != ledger.Disputed {
 				t.Errorf("Adopt = %v, want it disputed", x)
@@ -84,17 +83,11 @@ func TestDispute_StopsAChild(t *testing.T) {
 func TestDispute_StopsAChildThatComesBack(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
-	if _, err := l.carve("p", "child", 24); err != nil {
-		t.Fatalf("carve: %v", err)
-	}
+	must.Get(l.carve("p", "child", 24))(t)
 	l.adopt("x", "10.0.0.0/32", ledger.Bound)
 	again := ledger.Pool{ID: "grandchild", Cluster: "tenant", Name: "grandchild"}
-	if _, err := l.Recovery().Readopt(t.Context(), exactly(request("child", "grandchild", 0), "10.0.0.0/26"), again); err != nil {
-		t.Fatalf("Readopt: %v", err)
-	}
-	if err := l.Recovery().Resume(t.Context(), "grandchild", 0); err != nil {
-		t.Fatalf("Resume: %v", err)
-	}
+	must.Get(l.Recovery().Readopt(t.Context(), exactly(request("child", "grandchild", 0), "10.0.0.0/26"), again))(t)
+	must.Do(t, l.Recovery().Resume(t.Context(), "grandchild", 0))
 	l.wantStopped(l.Allocator, "grandchild")
 	l.free("x")
 	l.endDispute(l.Allocator, "child")
@@ -108,12 +101,8 @@ func TestDispute_StopsAChildAgain(t *testing.T) {
 	l := newLedger(t)
 	others := []*Allocator{l.open(), l.open()}
 	l.pool("p", "10.0.0.0/16")
-	if _, err := l.carve("p", "child", 24); err != nil {
-		t.Fatalf("carve: %v", err)
-	}
-	if _, err := l.carve("child", "grandchild", 26); err != nil {
-		t.Fatalf("carve: %v", err)
-	}
+	must.Get(l.carve("p", "child", 24))(t)
+	must.Get(l.carve("child", "grandchild", 26))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var enders sync.WaitGroup
 	for _, a := range others {

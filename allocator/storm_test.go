@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // storm is several allocators working on the same pools and the same claims.
@@ -68,9 +69,7 @@ func TestStorm(t *testing.T) {
 	a, b := root("a", "10.1.0.0/24"), root("b", "10.1.0.128/25")
 	a.Space, b.Space = "domain", "domain"
 	for _, p := range []ledger.Pool{a, b} {
-		if _, err := l.Pools().Register(t.Context(), p); err != nil {
-			t.Fatalf("Register: %v", err)
-		}
+		must.Get(l.Pools().Register(t.Context(), p))(t)
 	}
 	s.pools = []ledger.PoolID{"p", "q", "a", "b"}
 	for range 2 {

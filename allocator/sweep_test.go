@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // listed collects a list.
@@ -39,9 +42,7 @@ func TestList_AtOneRevision(t *testing.T) {
 			t.Fatalf("List: %v", err)
 		}
 		got = append(got, b)
-		if err := l.Release(t.Context(), want[len(got)%10].Holder.Claim); err != nil {
-			t.Fatalf("Release: %v", err)
-		}
+		must.Do(t, l.Release(t.Context(), want[len(got)%10].Holder.Claim))
 		l.bind(request("p", fmt.Sprint("new", len(got)), 30))
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -54,9 +55,7 @@ func TestList_OfOnePool(t *testing.T) {
 	a, b := root("a", "10.0.0.0/16"), root("b", "10.0.0.0/24")
 	a.Space, b.Space = "domain", "domain"
 	for _, p := range []ledger.Pool{a, b} {
-		if _, err := l.Pools().Register(t.Context(), p); err != nil {
-			t.Fatalf("Register: %v", err)
-		}
+		must.Get(l.Pools().Register(t.Context(), p))(t)
 	}
 	l.bind(request("a", "c0", 28))
 	want := l.bind(request("b", "c1", 28))
@@ -89,9 +88,7 @@ func TestList_Expired(t *testing.T) {
 		}
 		more++
 		b := l.bind(request("p", fmt.Sprint("more", more), 30))
-		if _, err := l.etcd.Client().Compact(t.Context(), b.Revision); err != nil {
-			t.Fatalf("etcd Compact: %v", err)
-		}
+		must.Get(l.etcd.Client().Compact(t.Context(), b.Revision))(t)
 	}
 	if !errors.Is(failed, ledger.ErrExpired) {
 		t.Errorf("the list ended with %v; want %v", failed, ledger.ErrExpired)
@@ -105,9 +102,7 @@ func TestCapacity(t *testing.T) {
 	l := newLedger(t)
 	p := root("p", "2001:db8::/32")
 	p.Excluded = []netip.Prefix{prefix("2001:db8::/64")}
-	if _, err := l.Pools().Register(t.Context(), p); err != nil {
-		t.Fatalf("Register: %v", err)
-	}
+	must.Get(l.Pools().Register(t.Context(), p))(t)
 	l.bind(request("p", "c", 128))
 	c, ok := l.Pools().Capacity("p")
 	got := fmt.Sprint(c.Total, " ", c.Allocated, " ", c.Available, " ", c.Blocks, " ", c.LargestFree, ok)
@@ -123,5 +118,111 @@ func TestCapacity(t *testing.T) {
 	}
 	if _, ok := l.Pools().FreeBlocks("q"); ok {
 		t.Error("there is no such pool")
+	}
+}
+
+// A list in parts has every block once, in order, and has etcd count not much more than it reads.
+func TestList_InParts(t *testing.T) {
+	const page, part = 64, 500
+	l := &fixture{t: t, etcd: etcdtest.New(t)}
+	counted := &counter{KV: l.etcd.Client().KV}
+	l.etcd.Client().KV = counted
+	l.Allocator = l.open()
+	blocks := 0
+	for cidr, of := range map[string][]netip.Prefix{
+		"10.0.0.0/8":    append(dense("10.0.0.0/32", 3000), dense("10.64.0.0/32", 2000)...),
+		"11.0.0.0/8":    dense("11.0.0.0/32", 5),
+		"2001:db8::/32": dense("2001:db8::/64", 3000),
+		"12.0.0.0/24":   dense("12.0.0.0/32", 256),
+	} {
+		id := ledger.PoolID("p" + cidr[:2])
+		l.pool(id, cidr)
+		l.putBlocks(id, of)
+		blocks += len(of)
+	}
+	a := l.open()
+	a.store.Page = page
+	whole := listed(t, a, ListOptions{})
+	if len(whole) != blocks {
+		t.Fatalf("List has %d blocks, want %d", len(whole), blocks)
+	}
+	counted.reset()
+	var parts []ledger.Block
+	for at, more := (ledger.Position{}), true; more; {
+		if at, more = readPart(t, a, at, part, &parts); len(parts) > blocks {
+			t.Fatalf("the parts have %d blocks, want %d", len(parts), blocks)
+		}
+	}
+	if fmt.Sprint(parts) != fmt.Sprint(whole) {
+		t.Errorf("the parts have %d blocks, which are not the %d of the list", len(parts), blocks)
+	}
+	counted.want(t, "List in parts", blocks, 3)
+}
+
+// readPart adds so many blocks to a list, and returns where they end and whether there may be more.
+func readPart(t *testing.T, a *Allocator, after ledger.Position, n int, to *[]ledger.Block) (last ledger.Position, more bool) {
+	t.Helper()
+	for b, err := range a.List(t.Context(), ListOptions{After: after}) {
+		if err != nil {
+			t.Fatalf("List after %v: %v", after, err)
+		}
+		*to = append(*to, b)
+		if n--; n == 0 {
+			return ledger.Position{Space: b.Space, Prefix: b.Prefix}, true
+		}
+	}
+	return ledger.Position{}, false
+}
+
+// A part of a pool begins behind a place, also one that lies before the pool.
+func TestList_OfAPoolAfter(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.pool("q", "10.1.0.0/24")
+	first, second := l.bind(request("q", "c0", 28)), l.bind(request("q", "c1", 28))
+	for name, tt := range map[string]struct {
+		after ledger.Position
+		want  []ledger.Block
+	}{
+		"of another pool": {ledger.Position{Space: "p", Prefix: netip.MustParsePrefix("10.0.0.0/28")}, []ledger.Block{first, second}},
+		"the first block": {ledger.Position{Space: "q", Prefix: first.Prefix}, []ledger.Block{second}},
+		"the last block":  {ledger.Position{Space: "q", Prefix: second.Prefix}, nil},
+	} {
+		if got := listed(t, l.Allocator, ListOptions{Pool: "q", After: tt.after}); fmt.Sprint(got) != fmt.Sprint(tt.want) {
+			t.Errorf("%s: List = %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// What was written since the call before is told as it is now, whichever allocator wrote it.
+func TestChangedBlocks(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	l.bind(request("p", "before", 28))
+	other := l.open()
+	l.wantChanged(nil)
+	kept, gone := l.bind(request("p", "kept", 28)), l.bind(request("p", "gone", 28))
+	retained := must.Get(other.Bind(t.Context(), request("p", "retained", 28)))(t)
+	must.Do(t, l.Release(t.Context(), gone.Holder.Claim))
+	if _, _, err := other.Retained().Retain(t.Context(), "retained", time.Time{}); err != nil {
+		t.Fatalf("Retain: %v", err)
+	}
+	l.wantChanged(map[netip.Prefix]ledger.BlockState{kept.Prefix: ledger.Bound, gone.Prefix: "", retained.Prefix: ledger.Retained})
+	l.wantChanged(nil)
+}
+
+// wantChanged fails the test unless exactly these blocks have changed; those without a state are gone.
+func (l *fixture) wantChanged(want map[netip.Prefix]ledger.BlockState) {
+	l.t.Helper()
+	l.catchUp(l.t)
+	got := map[netip.Prefix]ledger.BlockState{}
+	for at, blocks := range l.ChangedBlocks() {
+		got[at.Prefix] = ""
+		for _, b := range blocks {
+			got[at.Prefix] = b.State
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		l.t.Errorf("ChangedBlocks = %v, want %v", got, want)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -65,14 +66,10 @@ func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
 	first.Allocator = first.open()
 	first.pool("p", "10.0.0.0/24")
 	first.bind(request("p", "kept", 28))
-	if err := first.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
+	must.Do(t, first.Close())
 	e.Stop()
 	r := &rewind{fixture: first, copied: t.TempDir(), kv: &switched{}}
-	if err := os.CopyFS(r.copied, os.DirFS(dir)); err != nil {
-		t.Fatalf("CopyFS: %v", err)
-	}
+	must.Do(t, os.CopyFS(r.copied, os.DirFS(dir)))
 	e.Start()
 
 	r.kv.to(e.Client())
@@ -81,10 +78,7 @@ func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
 	client.KV, client.Watcher = r.kv, r.watch
 	h := engine.RealHooks()
 	h.Probe = probe
-	a, err := open(t.Context(), client, Options{MaxTxnOps: e.MaxTxnOps()}, h)
-	if err != nil {
-		t.Fatalf("open: %v", err)
-	}
+	a := must.Get(open(t.Context(), client, Options{MaxTxnOps: e.MaxTxnOps()}, h))(t)
 	t.Cleanup(func() { _ = a.Close() })
 	r.Allocator = a
 	for i := range more {
@@ -178,10 +172,7 @@ func TestReplaced_AtTheSameRevision(t *testing.T) {
 // revision is that of the store.
 func (l *fixture) revision() int64 {
 	l.t.Helper()
-	resp, err := l.etcd.Client().Get(l.t.Context(), "any")
-	if err != nil {
-		l.t.Fatalf("etcd Get: %v", err)
-	}
+	resp := must.Get(l.etcd.Client().Get(l.t.Context(), "any"))(l.t)
 	return resp.Header.Revision
 }
 
@@ -191,13 +182,9 @@ func TestReplaced_WithHigherRevisions(t *testing.T) {
 	r := newRewind(t, time.Hour, 3)
 	other := r.restore(func(other *fixture) {
 		for other.revision() < r.engine.Watched.Get()+10 {
-			if _, err := other.etcd.Client().Put(t.Context(), "elsewhere", "x"); err != nil {
-				t.Fatalf("etcd Put: %v", err)
-			}
+			must.Get(other.etcd.Client().Put(t.Context(), "elsewhere", "x"))(t)
 		}
-		if _, err := other.etcd.Client().Compact(t.Context(), other.revision()); err != nil {
-			t.Fatalf("etcd Compact: %v", err)
-		}
+		must.Get(other.etcd.Client().Compact(t.Context(), other.revision()))(t)
 	})
 	<-r.Failed()
 	r.wantReplaced(other)

@@ -12,6 +12,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/kcp-ipam/ipam/test/framework/otlp"
+	"github.com/kcp-ipam/ipam/test/must"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
@@ -20,10 +21,7 @@ import (
 func tracedBinds(t *testing.T, others int) map[string][]otlp.Span {
 	t.Helper()
 	receiver := otlp.New(t)
-	exporter, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpointURL(receiver.URL))
-	if err != nil {
-		t.Fatalf("New: %v", err)
-	}
+	exporter := must.Get(otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpointURL(receiver.URL)))(t)
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter))
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
@@ -48,9 +46,7 @@ func tracedBinds(t *testing.T, others int) map[string][]otlp.Span {
 		}
 	}
 	l.waitIdle(t)
-	if err := provider.Shutdown(t.Context()); err != nil {
-		t.Fatalf("Shutdown: %v", err)
-	}
+	must.Do(t, provider.Shutdown(t.Context()))
 	traces := map[string][]otlp.Span{}
 	for _, root := range receiver.Spans() {
 		if len(root.ParentSpanId) > 0 {

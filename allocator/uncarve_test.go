@@ -18,18 +18,14 @@ import (
 func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
-	if _, err := l.carve("p", "child", 26); err != nil {
-		t.Fatalf("carve: %v", err)
-	}
+	must.Get(l.carve("p", "child", 26))(t)
 	before, _ := l.table.Find("child")
 	must.Do(t, l.Pools().Retire(t.Context(), "child"))
 	if _, err := newUncarve(before, nil); !errors.Is(err, engine.ErrStale) {
 		t.Error("a child that is gone could be retired once more:", err)
 	}
 	l.bind(request("p", "in its place", 26))
-	if _, err := l.carve("p", "child", 26); err != nil {
-		t.Fatalf("carve: %v", err)
-	}
+	must.Get(l.carve("p", "child", 26))(t)
 	if _, err := newUncarve(before, nil); !errors.Is(err, engine.ErrStale) {
 		t.Error("a child could be retired at its old place:", err)
 	}
@@ -86,9 +82,7 @@ func TestRetire_DisputedChild(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger(t)
 			l.pool("p", "10.0.0.0/24")
-			if _, err := l.carve("p", "child", 26); err != nil {
-				t.Fatalf("carve: %v", err)
-			}
+			must.Get(l.carve("p", "child", 26))(t)
 			rival := l.adopt("rival", tt.rival, ledger.Bound)
 			must.Do(t, l.Pools().Retire(t.Context(), "child"))
 			l.wantBlocks(tt.want)
@@ -106,13 +100,9 @@ func TestRetire_DisputedChild(t *testing.T) {
 func TestRetire_ChildWithoutBlock(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
-	if _, err := l.carve("p", "child", 26); err != nil {
-		t.Fatalf("carve: %v", err)
-	}
+	must.Get(l.carve("p", "child", 26))(t)
 	for _, key := range []string{l.keys.Space("p").Block(prefix("10.0.0.0/26")), l.keys.Claim("child")} {
-		if _, err := l.etcd.Client().Delete(t.Context(), key); err != nil {
-			t.Fatalf("etcd Delete: %v", err)
-		}
+		must.Get(l.etcd.Client().Delete(t.Context(), key))(t)
 	}
 	l.catchUp(t)
 	l.bind(exactly(request("p", "other", 0), "10.0.0.0/26"))

@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/test/must"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -96,16 +97,10 @@ func TestUnknownOutcome(t *testing.T) {
 				other := l.open()
 				l.pool("p", "10.0.0.0/24")
 				l.pool("empty", "10.1.0.0/24")
-				if _, err := l.carve("p", "emptychild", 25); err != nil {
-					t.Fatalf("carve: %v", err)
-				}
-				if err := l.Pools().Retire(t.Context(), "emptychild"); err != nil {
-					t.Fatalf("Retire: %v", err)
-				}
+				must.Get(l.carve("p", "emptychild", 25))(t)
+				must.Do(t, l.Pools().Retire(t.Context(), "emptychild"))
 				l.bind(request("p", "c", 26))
-				if _, err := l.carve("p", "emptychild", 25); err != nil {
-					t.Fatalf("carve: %v", err)
-				}
+				must.Get(l.carve("p", "emptychild", 25))(t)
 				l.pool("r", "10.3.0.0/24")
 				l.bind(request("r", "kept", 26))
 				l.kept = l.retain("kept", time.Now())
@@ -132,7 +127,7 @@ func (l *fixture) someDerived() {
 		wanted.Derived.Holder = claim("range")
 		*id = l.provision("q", 24, wanted).ID
 	}
-	l.must(l.Derived().Begin(l.t.Context(), l.shut, "range", time.Now()))
+	must.Do(l.t, l.Derived().Begin(l.t.Context(), l.shut, "range", time.Now()))
 	l.pool("t", "10.5.0.0/24")
 	l.empty = l.space("t", "empty").ID
 }
@@ -186,10 +181,7 @@ func TestUnknownOutcome_LandsLate(t *testing.T) {
 	client := clientv3.NewCtxClient(context.Background())
 	kv := &lateKV{KV: e.Client().KV, seen: 100}
 	client.KV, client.Watcher = kv, e.Client().Watcher
-	a, err := Open(t.Context(), client, Options{})
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
+	a := must.Get(Open(t.Context(), client, Options{}))(t)
 	l := &fixture{Allocator: a, t: t, etcd: e}
 	defer l.Close()
 	l.pool("p", "10.0.0.0/24")

@@ -13,6 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // room is a ledger with one pool, a clock, and a record of who was woken.
@@ -29,10 +30,7 @@ func newRoom(t *testing.T) *room {
 	r := &room{fixture: &fixture{t: t, etcd: etcdtest.New(t)}, clock: newClock()}
 	h := engine.RealHooks()
 	h.Now, h.After = r.clock.now, r.clock.after
-	a, err := open(t.Context(), r.etcd.Client(), Options{Wake: r.wake}, h)
-	if err != nil {
-		t.Fatalf("open: %v", err)
-	}
+	a := must.Get(open(t.Context(), r.etcd.Client(), Options{Wake: r.wake}, h))(t)
 	r.Allocator = a
 	t.Cleanup(func() { _ = a.Close() })
 	r.pool("p", "10.0.0.0/24")
@@ -77,9 +75,7 @@ func exactly(req ledger.Request, p string) ledger.Request {
 func (r *room) release(claims ...ledger.ClaimID) {
 	r.t.Helper()
 	for _, claim := range claims {
-		if err := r.Release(r.t.Context(), claim); err != nil {
-			r.t.Fatalf("Release: %v", err)
-		}
+		must.Do(r.t, r.Release(r.t.Context(), claim))
 	}
 }
 
@@ -214,9 +210,7 @@ func TestWaiting_RoomFromElsewhere(t *testing.T) {
 	other := r.open()
 	r.bind(request("p", "c", 24))
 	r.Waits().Add(request("p", "w", 25))
-	if err := other.Release(t.Context(), "c"); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
+	must.Do(t, other.Release(t.Context(), "c"))
 	r.catchUp(t)
 	r.wantWoken("w")
 	// Another allocator knows nothing of the hold, and takes what was held.
@@ -233,14 +227,10 @@ func TestWaiting_RoomFromElsewhere(t *testing.T) {
 
 func TestWaiting_ExclusionLifted(t *testing.T) {
 	r := newRoom(t)
-	if err := r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/24")}); err != nil {
-		t.Fatalf("Exclude: %v", err)
-	}
+	must.Do(t, r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/24")}))
 	r.Waits().Add(request("p", "w", 26))
 	r.wantWoken()
-	if err := r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}); err != nil {
-		t.Fatalf("Exclude: %v", err)
-	}
+	must.Do(t, r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}))
 	r.wantWoken("w")
 	if got := r.bind(request("p", "w", 26)); got.Prefix != prefix("10.0.0.128/26") {
 		t.Errorf("bind = %v; want 10.0.0.128/26", got.Prefix)
@@ -252,9 +242,7 @@ func TestWaiting_HoldIsExcluded(t *testing.T) {
 	r := newRoom(t)
 	r.Waits().Add(request("p", "w", 25))
 	r.wantWoken("w")
-	if err := r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}); err != nil {
-		t.Fatalf("Exclude: %v", err)
-	}
+	must.Do(t, r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}))
 	r.wantWoken("w")
 	r.sameAsLedger()
 	if got := r.bind(request("p", "w", 25)); got.Prefix != prefix("10.0.0.128/25") {
@@ -267,9 +255,7 @@ func TestWaiting_EndsWithThePool(t *testing.T) {
 	r := newRoom(t)
 	r.bind(request("p", "c", 24))
 	r.Waits().Add(request("p", "w", 26))
-	if err := r.Pools().Drain(t.Context(), "p"); err != nil {
-		t.Fatalf("Drain: %v", err)
-	}
+	must.Do(t, r.Pools().Drain(t.Context(), "p"))
 	r.Waits().Add(request("p", "late", 26))
 	r.Waits().Add(request("q", "nowhere", 26))
 	r.Waits().Add(request("p", "of another family", 64))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // crowd is an Allocator with a pool in which claims wait.
@@ -45,15 +46,11 @@ func newCrowd(b *testing.B, workspaces int, ask func(*ledger.Request, int)) *cro
 	b.Cleanup(func() { _ = c.Close() })
 	p := root("p", "10.0.0.0/8")
 	p.Excluded = []netip.Prefix{prefix("10.128.0.0/9")}
-	if _, err := c.Pools().Register(b.Context(), p); err != nil {
-		b.Fatalf("Register: %v", err)
-	}
+	must.Get(c.Pools().Register(b.Context(), p))(b)
 	for claim, half := range map[string]string{"goes": "10.0.0.0/10", "stays": "10.64.0.0/10"} { // all that is not excluded
 		r := request("p", claim, 0)
 		r.Exact, r.Holder.Cluster = prefix(half), "w0"
-		if _, err := c.Bind(b.Context(), r); err != nil {
-			b.Fatalf("Bind: %v", err)
-		}
+		must.Get(c.Bind(b.Context(), r))(b)
 	}
 	for i := range waiters {
 		r := request("p", fmt.Sprintf("0f0a1f6e-4d4b-4c7c-9d51-%012d", i), 32)
@@ -69,9 +66,7 @@ func (c *crowd) wakes(b *testing.B, makeRoom func(context.Context) error) {
 	b.Helper()
 	runtime.GC() // of what the preparation left behind
 	began, spent := time.Now(), processor(b)
-	if err := makeRoom(b.Context()); err != nil {
-		b.Fatalf("make room: %v", err)
-	}
+	must.Do(b, makeRoom(b.Context()))
 	select {
 	case <-c.all:
 	case <-time.After(time.Minute):
@@ -85,9 +80,7 @@ func (c *crowd) wakes(b *testing.B, makeRoom func(context.Context) error) {
 func processor(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatalf("Getrusage: %v", err)
-	}
+	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 

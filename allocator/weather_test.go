@@ -16,6 +16,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/test/must"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -58,10 +59,7 @@ func (l *fixture) through(kv clientv3.KV, watcher clientv3.Watcher) *Allocator {
 	l.t.Helper()
 	client := clientv3.NewCtxClient(context.Background())
 	client.KV, client.Watcher = kv, watcher
-	a, err := Open(l.t.Context(), client, Options{})
-	if err != nil {
-		l.t.Fatalf("Open: %v", err)
-	}
+	a := must.Get(Open(l.t.Context(), client, Options{}))(l.t)
 	l.t.Cleanup(func() { _ = a.Close() })
 	return a
 }
@@ -79,30 +77,20 @@ func TestWatch_Compacted(t *testing.T) {
 	watch := &cutter{Watcher: l.etcd.Client().Watcher}
 	behind := l.through(l.etcd.Client().KV, watch)
 	behind.Waits().Add(request("q", "waiter", 24))
-	if _, err := behind.Bind(t.Context(), request("r", "own", 26)); err != nil {
-		t.Fatalf("Bind: %v", err)
-	}
+	must.Get(behind.Bind(t.Context(), request("r", "own", 26)))(t)
 
 	watch.set(true)
-	if _, err := behind.Bind(t.Context(), request("r", "own, unseen", 26)); err != nil {
-		t.Fatalf("Bind: %v", err)
-	}
+	must.Get(behind.Bind(t.Context(), request("r", "own, unseen", 26)))(t)
 	for _, claim := range []ledger.ClaimID{"goes", "last"} {
-		if err := l.Release(t.Context(), claim); err != nil {
-			t.Fatalf("Release: %v", err)
-		}
+		must.Do(t, l.Release(t.Context(), claim))
 	}
 	for i := range 3 {
 		l.bind(request("p", fmt.Sprint("came", i), 26))
 	}
-	if err := l.Pools().Retire(t.Context(), "q"); err != nil {
-		t.Fatalf("Retire: %v", err)
-	}
+	must.Do(t, l.Pools().Retire(t.Context(), "q"))
 	l.pool("s", "10.9.0.0/24")
 	b := l.bind(request("s", "new", 26))
-	if _, err := l.etcd.Client().Compact(t.Context(), b.Revision); err != nil {
-		t.Fatalf("etcd Compact: %v", err)
-	}
+	must.Get(l.etcd.Client().Compact(t.Context(), b.Revision))(t)
 	watch.set(false)
 
 	blocks := l.sameAsLedger(behind)
@@ -139,14 +127,10 @@ func TestWatch_CompactedWhileBinding(t *testing.T) {
 	l.pool("q", "10.1.0.0/24")
 	kv, watch := &afterGet{KV: l.etcd.Client().KV}, &cutter{Watcher: l.etcd.Client().Watcher}
 	behind := l.through(kv, watch)
-	if _, err := behind.Bind(t.Context(), request("p", "before", 26)); err != nil {
-		t.Fatalf("Bind: %v", err)
-	}
+	must.Get(behind.Bind(t.Context(), request("p", "before", 26)))(t)
 	watch.set(true)
 	unseen := l.bind(request("q", "unseen", 26))
-	if _, err := l.etcd.Client().Compact(t.Context(), unseen.Revision); err != nil {
-		t.Fatalf("etcd Compact: %v", err)
-	}
+	must.Get(l.etcd.Client().Compact(t.Context(), unseen.Revision))(t)
 	bound := make(chan error, 1)
 	bind := func() {
 		_, err := behind.Bind(t.Context(), request("p", "own", 26))
@@ -175,20 +159,13 @@ func TestWatch_CompactedWakes(t *testing.T) {
 	woken := make(chan ledger.ClaimID, 1)
 	client := clientv3.NewCtxClient(context.Background())
 	client.KV, client.Watcher = l.etcd.Client().KV, watch
-	behind, err := Open(t.Context(), client, Options{Wake: func(h ledger.Holder) { woken <- h.Claim }})
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
+	behind := must.Get(Open(t.Context(), client, Options{Wake: func(h ledger.Holder) { woken <- h.Claim }}))(t)
 	defer behind.Close()
 	behind.Waits().Add(request("p", "w", 25))
 	watch.set(true)
-	if err := l.ReleaseFor(t.Context(), full, ledger.CauseReleased); err != nil {
-		t.Fatalf("ReleaseFor: %v", err)
-	}
+	must.Do(t, l.ReleaseFor(t.Context(), full, ledger.CauseReleased))
 	kept := l.bind(request("p", "kept", 25))
-	if _, err := l.etcd.Client().Compact(t.Context(), kept.Revision); err != nil {
-		t.Fatalf("etcd Compact: %v", err)
-	}
+	must.Get(l.etcd.Client().Compact(t.Context(), kept.Revision))(t)
 	watch.set(false)
 	if claim := <-woken; claim != "w" {
 		t.Errorf("%s is woken, want w", claim)
@@ -210,9 +187,7 @@ func TestWatch_CutOffIsNoWrongAnswer(t *testing.T) {
 	behind.catchUp(t)
 	behind.store.Timeout = 2 * time.Second // long enough for a watch to begin again
 	watch.set(true)
-	if err := l.Release(t.Context(), "c"); err != nil {
-		t.Fatalf("Release: %v", err)
-	}
+	must.Do(t, l.Release(t.Context(), "c"))
 	done := make(chan error, 1)
 	go func() {
 		_, err := behind.Bind(t.Context(), request("p", "d", 24))
@@ -234,10 +209,7 @@ func TestWatch_CutOffIsNoWrongAnswer(t *testing.T) {
 // etcd takes fewer operations in a transaction than the allocator was told.
 func TestGroups_ShrinkToWhatEtcdTakes(t *testing.T) {
 	e := etcdtest.NewWith(t, embedetcd.Options{MaxTxnOps: 8})
-	a, err := Open(t.Context(), e.Client(), Options{MaxTxnOps: 128})
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
+	a := must.Get(Open(t.Context(), e.Client(), Options{MaxTxnOps: 128}))(t)
 	l := &fixture{Allocator: a, t: t, etcd: e}
 	defer l.Close()
 	l.pool("p", "10.0.0.0/16")

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // strict refuses fields that no type knows, and duplicate ones.
@@ -62,17 +63,14 @@ func decode(t *testing.T, manifest []byte) []runtime.Object {
 func load(t *testing.T, tree fs.FS) []runtime.Object {
 	t.Helper()
 	var objects []runtime.Object
-	err := fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		manifest, err := fs.ReadFile(tree, path)
 		objects = append(objects, decode(t, manifest)...)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return objects
 }
 
@@ -122,7 +120,7 @@ func TestPlaceholders_AreWhereTheyAreReplaced(t *testing.T) {
 	if !bytes.Contains(APIExport(), []byte(ClassesIdentity)) {
 		t.Errorf("%s is not in the APIExport", ClassesIdentity)
 	}
-	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -135,10 +133,7 @@ func TestPlaceholders_AreWhereTheyAreReplaced(t *testing.T) {
 			t.Errorf("%s is in %s, which is not a policy", PlatformCluster, path)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestCachedResource_PublishesLabelledClasses(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The controller is not ready before it has seen the endpoint slice, nor while kcp finds the slice invalid, as when the
@@ -67,14 +68,8 @@ func TestEndpointsCheck_Blind(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(absent)
 			}))
 			t.Cleanup(server.Close)
-			scheme, err := Scheme()
-			if err != nil {
-				t.Fatal(err)
-			}
-			reader, err := live.NewReader(live.Options{Config: &rest.Config{Host: server.URL}, Slice: "slice", Platform: "platform", Scheme: scheme})
-			if err != nil {
-				t.Fatal(err)
-			}
+			scheme := must.Get(Scheme())(t)
+			reader := must.Get(live.NewReader(live.Options{Config: &rest.Config{Host: server.URL}, Slice: "slice", Platform: "platform", Scheme: scheme}))(t)
 			now := clocktesting.NewFakePassiveClock(time.Now())
 			c := newEndpointsCheck(reader, now)
 			look := func() {

@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // counted is what the endpoints show: the same census each time, or none.
@@ -91,9 +92,7 @@ func TestPaths_InSightInBetween(t *testing.T) {
 	now := clocktesting.NewFakeClock(time.Unix(0, 0))
 	p := &paths{directory: d, oracle: &counted{census: live.Census{Endpoints: 1}}, clock: now}
 	for look := range 2 {
-		if err := p.look(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.look(t.Context()))
 		if got, ok := d.Find("root:team"); ok {
 			t.Errorf("Find = %v after look %d, want nobody", got, look)
 		}
@@ -156,10 +155,7 @@ func TestPaths_NobodyElse(t *testing.T) {
 // ticking waits until somebody waits for the clock.
 func ticking(t *testing.T, c *clocktesting.FakeClock) {
 	t.Helper()
-	err := wait.PollUntilContextCancel(t.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
+	must.Do(t, wait.PollUntilContextCancel(t.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
 		return c.HasWaiters(), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

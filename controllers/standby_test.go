@@ -9,6 +9,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // workspace is a cluster that nobody looks into.
@@ -49,9 +51,7 @@ func TestStandby(t *testing.T) {
 	left, leave := context.WithCancel(t.Context())
 	arrive := func(ctx context.Context, name multicluster.ClusterName, w *workspace) {
 		t.Helper()
-		if err := s.Engage(ctx, name, w); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Engage(ctx, name, w))
 	}
 	arrive(t.Context(), "stays", stays)
 	arrive(left, "goes", goes)
@@ -85,9 +85,7 @@ func TestStandby_OneFails(t *testing.T) {
 	s, controllers := newStandby(func(name multicluster.ClusterName) { again <- name }), &engaged{news: make(chan struct{}, 8), refused: "broken"}
 	s.AddAware(controllers)
 	for _, name := range []multicluster.ClusterName{"a", "broken", "b"} {
-		if err := s.Engage(t.Context(), name, &workspace{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Engage(t.Context(), name, &workspace{}))
 	}
 	leads, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -7,6 +7,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The end of a token is exported where nothing renews it, and the server said when it ends.
@@ -14,11 +16,7 @@ func TestObserveToken(t *testing.T) {
 	end := time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 	signed := func(claims jwt.RegisteredClaims) string {
 		t.Helper()
-		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte("key"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return token
+		return must.Get(jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte("key")))(t)
 	}
 	ends := signed(jwt.RegisteredClaims{ExpiresAt: jwt.NewNumericDate(end)})
 	for what, tt := range map[string]struct {

@@ -37,9 +37,7 @@ func mustStart(t *testing.T, dir string) *Server {
 
 func put(t *testing.T, s *Server, key, value string) {
 	t.Helper()
-	if _, err := s.Client().Put(t.Context(), key, value); err != nil {
-		t.Fatalf("etcd Put: %v", err)
-	}
+	must.Get(s.Client().Put(t.Context(), key, value))(t)
 }
 
 func TestStart_KeepsItsData(t *testing.T) {
@@ -187,9 +185,7 @@ func overwrite(t *testing.T, path string, from int64, size int) {
 	t.Helper()
 	f := must.Get(os.OpenFile(path, os.O_RDWR, 0))(t)
 	defer f.Close()
-	if _, err := f.WriteAt(bytes.Repeat([]byte{0xa5}, size), from); err != nil {
-		t.Fatalf("WriteAt: %v", err)
-	}
+	must.Get(f.WriteAt(bytes.Repeat([]byte{0xa5}, size), from))(t)
 }
 
 // A start that is given up leaves no server behind, and the directory can be used at once.

@@ -191,9 +191,7 @@ func TestTend_DefragmentsOnlyToGain(t *testing.T) {
 	}
 	const stay = 80 // 8 MB: etcd notices late that it is full, and may have let in thrice what the quota allows
 	for i := range max(keys/2, keys-stay) {
-		if _, err := s.Client().Delete(t.Context(), fmt.Sprint("k", i)); err != nil {
-			t.Fatalf("etcd Delete: %v", err)
-		}
+		must.Get(s.Client().Delete(t.Context(), fmt.Sprint("k", i)))(t)
 	}
 	s.tendFor(t, 2*keepRounds, history)
 	if got := defrags(t) - before; got != 1 {

@@ -33,20 +33,14 @@ func TestBackup_IsRestored(t *testing.T) {
 	dir := t.TempDir()
 	socket := "unix://" + filepath.Join(dir, "etcd.sock")
 	server := ledgerIn(t, filepath.Join(dir, "ledger"), socket)
-	if _, err := server.Client().Put(t.Context(), "/ipam/v1/ledger", "kept"); err != nil {
-		t.Fatalf("Put: %v", err)
-	}
+	must.Get(server.Client().Put(t.Context(), "/ipam/v1/ledger", "kept"))(t)
 	file, piped := filepath.Join(dir, "file.db"), filepath.Join(dir, "piped.db")
-	if _, err := command(t, "backup", file, "--etcd-listen-client-url", socket); err != nil {
-		t.Fatalf("command: %v", err)
-	}
+	must.Get(command(t, "backup", file, "--etcd-listen-client-url", socket))(t)
 	out := must.Get(command(t, "backup", "-", "--etcd-listen-client-url", socket))(t)
 	must.Do(t, os.WriteFile(piped, out.Bytes(), 0o600))
 	for _, from := range []string{file, piped} {
 		to := from + ".ledger"
-		if _, err := command(t, "restore", from, "--etcd-data-dir", to); err != nil {
-			t.Fatalf("command: %v", err)
-		}
+		must.Get(command(t, "restore", from, "--etcd-data-dir", to))(t)
 		got, err := ledgerIn(t, to, "").Client().Get(t.Context(), "/ipam/v1/ledger")
 		if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "kept" {
 			t.Errorf("restored from %s is %v, %v; want the value that was put", from, got, err)
@@ -63,9 +57,7 @@ func TestBackup_IsWhole(t *testing.T) {
 	socket := "unix://" + filepath.Join(dir, "etcd.sock")
 	ledgerIn(t, filepath.Join(dir, "ledger"), socket)
 	file := filepath.Join(dir, "file.db")
-	if _, err := command(t, "backup", file, "--etcd-listen-client-url", socket); err != nil {
-		t.Fatalf("command: %v", err)
-	}
+	must.Get(command(t, "backup", file, "--etcd-listen-client-url", socket))(t)
 	info := must.Get(os.Stat(file))(t)
 	must.Do(t, os.Truncate(file, info.Size()-512))
 	if _, err := command(t, "restore", file, "--etcd-data-dir", filepath.Join(dir, "restored")); err == nil {

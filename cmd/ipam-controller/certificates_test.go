@@ -40,9 +40,7 @@ func TestEtcdCertificates_AreReplaced(t *testing.T) {
 	defer store.Close()
 	alloc := must.Get(allocator.Open(t.Context(), store.client, allocator.Options{}))(t)
 	defer alloc.Close()
-	if _, err := alloc.Pools().Register(t.Context(), ledger.Pool{ID: "p", Cluster: "c", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}); err != nil {
-		t.Fatalf("Register: %v", err)
-	}
+	must.Get(alloc.Pools().Register(t.Context(), ledger.Pool{ID: "p", Cluster: "c", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}))(t)
 	bind := func(within time.Duration, claim ledger.ClaimID) error {
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
@@ -57,9 +55,7 @@ func TestEtcdCertificates_AreReplaced(t *testing.T) {
 	replace(t, former, servers)
 	certificates(t, filepath.Dir(servers.CertFile))
 	must.Do(t, server.Members[0].Kill())
-	if _, err := server.Members[0].Start(); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	must.Get(server.Members[0].Start())(t)
 	must.Do(t, server.Ready(t.Context()))
 	if bind(time.Second, "untrusted") == nil {
 		t.Error("etcd still trusts the former CA")

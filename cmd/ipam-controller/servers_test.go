@@ -165,7 +165,5 @@ func dial(t *testing.T, address string) net.Conn {
 
 func send(t *testing.T, conn net.Conn, text string) {
 	t.Helper()
-	if _, err := fmt.Fprint(conn, text); err != nil {
-		t.Fatalf("Fprint: %v", err)
-	}
+	must.Get(fmt.Fprint(conn, text))(t)
 }

@@ -124,7 +124,7 @@ var (
 func TestDocs_NameTheHistograms(t *testing.T) {
 	made := map[string]bool{}
 	for _, root := range []string{"allocator", "cmd", "controllers"} {
-		err := filepath.WalkDir(filepath.Join("..", "..", root), func(file string, _ os.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(filepath.Join("..", "..", root), func(file string, _ os.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
 				return err
 			}
@@ -133,10 +133,7 @@ func TestDocs_NameTheHistograms(t *testing.T) {
 				made[match[1]] = true
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	text := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md")))(t)
 	shown := map[string]bool{}

@@ -23,6 +23,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -103,11 +104,7 @@ func (l *loss) had(pool *ipamv1alpha1.IPPool, cidr, ledger string, changes int64
 
 func (l *loss) whole(pool *ipamv1alpha1.IPPool) bool {
 	l.t.Helper()
-	whole, err := l.Whole(l.t.Context(), ledger.PoolID(pool.UID), pool.Status)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return whole
+	return must.Get(l.Whole(l.t.Context(), ledger.PoolID(pool.UID), pool.Status))(l.t)
 }
 
 // blocks are what the ledger has, by claim.
@@ -155,9 +152,7 @@ func TestPass_AnotherLedger(t *testing.T) {
 		t.Error("what one of two shards has passes for all")
 	}
 	l.record.away = nil
-	if err := l.pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.pass(t.Context()))
 	if !l.whole(parent) || !l.whole(child) || l.ledger.Recovery().Frozen("uid-of-p") {
 		t.Error("the ledger is not whole")
 	}
@@ -178,22 +173,16 @@ func TestPass_OlderLedger(t *testing.T) {
 	l := newLoss(t)
 	pool := gen.Pool("p")
 	id := ledger.PoolID(pool.UID)
-	if _, err := l.ledger.Pools().Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.ledger.Pools().Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}))(t)
 	old := ledger.Request{Pool: id, Holder: ledger.Holder{Claim: "old", Cluster: "platform", Namespace: "default", Name: "old"}, Exact: netip.MustParsePrefix("10.0.0.0/28")}
-	if _, err := l.ledger.Recovery().Adopt(t.Context(), old, ledger.Bound); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.ledger.Recovery().Adopt(t.Context(), old, ledger.Bound))(t)
 	heir := gen.Allocation("heir", "p", "10.0.0.0/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{heir}
 	l.had(pool, "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
 	if l.whole(pool) {
 		t.Fatal("a ledger that is behind passes for whole")
 	}
-	if err := l.pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.pass(t.Context()))
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{heir: "10.0.0.0/28 disputed"})
 	if len(l.suspected) != 1 || l.suspected[0] != "old" {
 		t.Errorf("suspected are %v; want the other holder", l.suspected)
@@ -277,9 +266,7 @@ func TestPass_ALostPoolThatIsGone(t *testing.T) {
 		t.Fatal("a ledger that does not know the pool passes for whole")
 	}
 	l.record.pools = nil
-	if err := l.pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.pass(t.Context()))
 	if l.isLost(ledger.PoolID(pool.UID)) {
 		t.Error("a pool that is gone counts as lost for ever")
 	}

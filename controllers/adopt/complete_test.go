@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -162,9 +163,7 @@ func TestCompare(t *testing.T) {
 		{"another pool of that name", func(_ *loss, first, _ *ipamv1alpha1.IPPool) { first.UID = "another" }, false},
 		{"a spec that nobody has followed yet", func(_ *loss, first, _ *ipamv1alpha1.IPPool) { first.Generation++ }, false},
 		{"frozen in the ledger", func(l *loss, first, _ *ipamv1alpha1.IPPool) {
-			if err := l.ledger.Recovery().Freeze(l.t.Context(), ledger.PoolID(first.UID), time.Time{}); err != nil {
-				l.t.Fatal(err)
-			}
+			must.Do(l.t, l.ledger.Recovery().Freeze(l.t.Context(), ledger.PoolID(first.UID), time.Time{}))
 		}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -198,10 +197,7 @@ func TestCompare(t *testing.T) {
 // revision is that of etcd.
 func (l *loss) revision() int64 {
 	l.t.Helper()
-	got, err := l.etcd.Client().Get(l.t.Context(), "/")
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	got := must.Get(l.etcd.Client().Get(l.t.Context(), "/"))(l.t)
 	return got.Header.Revision
 }
 
@@ -209,13 +205,10 @@ func (l *loss) revision() int64 {
 func (l *loss) shares(name string, cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool {
 	l.t.Helper()
 	pool := gen.Pool(name, gen.CIDR(cidr), gen.Domain("d"))
-	_, err := l.ledger.Pools().Register(l.t.Context(), ledger.Pool{
+	must.Get(l.ledger.Pools().Register(l.t.Context(), ledger.Pool{
 		ID: ledger.PoolID(pool.UID), Cluster: "platform", Name: name,
 		CIDR: netip.MustParsePrefix(string(cidr)), Space: ledger.DomainSpace("platform", "d"),
-	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	}))(l.t)
 	pool.Status.ObservedGeneration = pool.Generation
 	return l.had(pool, string(cidr), l.ledger.Recovery().LedgerID(), 0)
 }

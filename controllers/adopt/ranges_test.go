@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -53,9 +54,7 @@ func TestAdopter_RangesComeBack(t *testing.T) {
 	if err != nil || whole {
 		t.Fatalf("Whole = %t, %v; want that it is lost", whole, err)
 	}
-	if err := l.pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.pass(t.Context()))
 	p, ok := l.ledger.Pools().Get(id)
 	if !ok || p.CIDR.String() != "10.0.3.0/24" || p.Parent != "uid-of-root" || p.Frozen || p.Derived.Class != "net" || p.Derived.ID() != id {
 		t.Fatalf("the pool is %+v, %t; want it as it was", p, ok)
@@ -101,9 +100,7 @@ func TestWhole_ADerivedPoolThatIsMadeAgain(t *testing.T) {
 	shown := ipamv1alpha1.IPPoolStatus{AllocatedCIDR: former.CIDR.String(), Ledger: &ipamv1alpha1.PoolLedger{
 		ID: l.ledger.Recovery().LedgerID(), Changes: catalog.Changes(former, 5),
 	}}
-	if err := l.ledger.Pools().Retire(t.Context(), former.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.ledger.Pools().Retire(t.Context(), former.ID))
 	makeAgain := sync.OnceValue(again)
 	l.lacks = func(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) {
 		behind, err := l.ledger.Recovery().Behind(ctx, id, changes)
@@ -122,9 +119,7 @@ func TestWhole_ADerivedPoolThatIsMadeAgain(t *testing.T) {
 func TestAdopter_AFrozenPoolWithoutAStatus(t *testing.T) {
 	l := newLoss(t)
 	p, _ := l.provisioned()
-	if err := l.ledger.Recovery().Freeze(t.Context(), p.ID, time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.ledger.Recovery().Freeze(t.Context(), p.ID, time.Time{}))
 	pool, _ := l.network("a", "")
 	pool.Status = ipamv1alpha1.IPPoolStatus{}
 	inside := gen.Allocation("c", pool.Name, p.CIDR.Addr().Next().String()+"/32")
@@ -132,9 +127,7 @@ func TestAdopter_AFrozenPoolWithoutAStatus(t *testing.T) {
 	if whole, err := l.Whole(t.Context(), p.ID, pool.Status); whole || err != nil {
 		t.Fatalf("Whole = %t, %v; want that the pool is frozen", whole, err)
 	}
-	if err := l.pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.pass(t.Context()))
 	if now, _ := l.ledger.Pools().Get(p.ID); now.Frozen {
 		t.Errorf("the pool is %+v; want it served again", now)
 	}
@@ -150,9 +143,7 @@ func TestAdopter_AForgedPoolStaysOut(t *testing.T) {
 	pool, id := l.network("a", "10.0.3.0/24")
 	pool.Status.ScopeDigest = "forged"
 	l.whole(root)
-	if err := l.pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.pass(t.Context()))
 	for _, id := range []ledger.PoolID{id, ledger.PoolID(pool.UID)} {
 		if _, ok := l.ledger.Pools().Get(id); ok {
 			t.Errorf("the ledger has the pool %s", id)
@@ -206,9 +197,7 @@ func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
 		t.Errorf("pass = %v; want it to wait for the workspace that is bound nowhere", err)
 	}
 	clock.SetTime(clock.Now().Add(live.Absence))
-	if err := l.pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.pass(t.Context()))
 	for id, want := range map[ledger.PoolID]ledger.ClaimID{id: "uid-of-of-a", own: "uid-of-of-b"} {
 		if p, ok := l.ledger.Pools().Get(id); !ok || p.Derived.Holder.Claim != want {
 			t.Errorf("pool %s is held by %s, %t; want %s", p.Name, p.Derived.Holder.Claim, ok, want)
@@ -224,9 +213,7 @@ func TestAdopter_ASharedPoolOfATenantStaysOut(t *testing.T) {
 	forged.Annotations = map[string]string{"kcp.io/cluster": "tenant"}
 	forged.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:ipam"}
 	l.whole(root)
-	if err := l.pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.pass(t.Context()))
 	if p, ok := l.ledger.Pools().Get(id); ok {
 		t.Errorf("the ledger has %s of workspace %s, want it to have no such pool", p.CIDR, p.Cluster)
 	}
@@ -249,9 +236,7 @@ func TestAdopter_AddressSpacesComeBack(t *testing.T) {
 	alone.Status = ipamv1alpha1.IPClaimStatus{AllocatedCIDR: "10.0.0.32/28", ClassName: "flat", PoolRef: &ipamv1alpha1.PoolRef{Name: "root"}}
 	l.record.claims = append(l.record.claims, alone)
 	l.whole(root)
-	if err := l.pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.pass(t.Context()))
 	for claim, network := range map[ledger.ClaimID]string{"uid-of-in-a": "a", "uid-of-in-b": "b", "uid-of-alone": "a"} {
 		want := ledger.AddressSpaceID("uid-of-root", "platform", ledger.Scope{"network": {Kind: "Network", Name: network}})
 		b, ok, err := l.ledger.Lookup(t.Context(), claim)
@@ -287,9 +272,7 @@ func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
 			if whole, err := l.Whole(t.Context(), id, pool.Status); err != nil || whole || id != former.ID {
 				t.Fatalf("Whole = %t, %v; want that it is lost", whole, err)
 			}
-			if err := l.pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.pass(t.Context()))
 			if now, _ := l.ledger.Pools().Get(id); now.CIDR.String() != cidr || now.Frozen {
 				t.Errorf("the pool is %+v, want it at %s", now, cidr)
 			}

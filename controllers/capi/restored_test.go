@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
@@ -41,9 +42,7 @@ func (s *scene) forgotten(count, newest int, at time.Time) []*capiv1.IPAddressCl
 		claim.ResourceVersion = strconv.Itoa(max(newest-count+i+1, 1))
 		made := s.Claims.Names.newClaim(claim)
 		made.CreationTimestamp = metav1.NewTime(at)
-		if err := s.Claims.Create(s.Context(), made); err != nil {
-			s.Fatal(err)
-		}
+		must.Do(s, s.Claims.Create(s.Context(), made))
 		claims = append(claims, claim)
 	}
 	return claims

@@ -21,6 +21,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // inPlace are the names where IPClaims are beside their IPAddressClaims.
@@ -39,9 +40,7 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, ipamv1alpha1.AddToScheme, capiv1.AddToScheme, clusterv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatalf("add: %v", err)
-		}
+		must.Do(t, add(scheme))
 	}
 	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&capiv1.IPAddressClaim{}).Build()
 	s := &scene{T: t, hidden: map[client.Object]bool{}}
@@ -92,11 +91,7 @@ func (s *scene) hides(key client.ObjectKey, object client.Object) bool {
 // reconcile reconciles a claim.
 func (s *scene) reconcile(claim *capiv1.IPAddressClaim) reconcile.Result {
 	s.Helper()
-	result, err := s.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return result
+	return must.Get(s.Reconcile(s.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}))(s)
 }
 
 // has reports whether the server has an object, and reads it.

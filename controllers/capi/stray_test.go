@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -46,16 +47,12 @@ func TestStray_KeepsNobodyWaiting(t *testing.T) {
 		"held": func(s *scene, stray *capiv1.IPAddressClaim) {
 			ended := inPlace.newClaim(stray)
 			ended.Finalizers = append(ended.Finalizers, "example.com/others")
-			if err := errors.Join(s.Claims.Create(s.Context(), ended), s.Claims.Delete(s.Context(), ended)); err != nil {
-				s.Fatal(err)
-			}
+			must.Do(s, errors.Join(s.Claims.Create(s.Context(), ended), s.Claims.Delete(s.Context(), ended)))
 		},
 		"of another pool": func(s *scene, stray *capiv1.IPAddressClaim) {
 			other := stray.DeepCopy()
 			other.Name, other.Spec.PoolRef.Name = "other", "no-such-pool"
-			if err := s.Management.Create(s.Context(), published(other, "192.0.2.9")); err != nil {
-				s.Fatal(err)
-			}
+			must.Do(s, s.Management.Create(s.Context(), published(other, "192.0.2.9")))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -68,9 +69,7 @@ func TestAbandoned_AnotherIPAddress(t *testing.T) {
 			return errors.Join(err, s.Management.Update(ctx, before), s.Management.Create(ctx, after))
 		},
 	})
-	if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {
-		t.Fatalf("Reconcile: %v", err)
-	}
+	must.Get(s.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}))(t)
 	if err := server.Get(t.Context(), client.ObjectKeyFromObject(after), after); err != nil || after.DeletionTimestamp != nil || len(after.Finalizers) != 1 {
 		t.Errorf("the IPAddress that came is deleted at %v with the finalizers %q, %v; want it as it came", after.DeletionTimestamp, after.Finalizers, err)
 	}
@@ -192,9 +191,7 @@ func TestClass_OfAPausedPool(t *testing.T) {
 		t.Fatal("the claim is served, though all pools of the class are paused")
 	}
 	pools[1].Annotations = nil
-	if err := s.Claims.Update(t.Context(), pools[1]); err != nil {
-		t.Fatalf("Update: %v", err)
-	}
+	must.Do(t, s.Claims.Update(t.Context(), pools[1]))
 	s.reconcile(claim)
 	if !s.has(s.Claims.Names.newClaim(claim)) {
 		t.Error("the claim is not served, though one pool of the class is not paused")

@@ -19,6 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The answer is the final status, and the block is in the ledger.
@@ -109,10 +110,7 @@ func TestAnswer_DryRun(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	claim := gen.Claim("c", gen.OfClass("internal"))
-	preview, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	preview := must.Get(s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: true}))(t)
 	s.wantBlocks()
 	real := s.create(claim)
 	for _, status := range []*ipamv1alpha1.IPClaimStatus{&preview.Status, &real.Status} {
@@ -138,9 +136,7 @@ func TestAnswer_DryRunBesideAReservation(t *testing.T) {
 			s.known(claim)
 			s.later(failed + time.Second)
 			earlier := readyPool("a", "10.1.0.0/24", gen.Backs("internal"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
-			if err := s.platform.Client.Create(t.Context(), earlier); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.platform.Client.Create(t.Context(), earlier))
 			s.register(earlier)
 			for _, dry := range []bool{true, false} {
 				answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: dry})
@@ -287,9 +283,7 @@ func TestAnswer_FromALedgerThatNobodyHasCompared(t *testing.T) {
 	if answer := s.create(request.Claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
 		t.Errorf("answered %+v by a ledger that is whole, want 10.0.0.0/28", answer)
 	}
-	if err := s.ledger.Recovery().Freeze(t.Context(), "uid-of-p", time.Time{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.ledger.Recovery().Freeze(t.Context(), "uid-of-p", time.Time{}))
 	answer := s.create(gen.Claim("d", gen.OfClass("internal")))
 	says := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 	if says == nil || !strings.Contains(says.Message, "frozen") || answer.Status.Phase != ipamv1alpha1.ClaimPending {
@@ -319,9 +313,7 @@ func TestAnswer_NamesTheFullPool(t *testing.T) {
 		t.Errorf("answered %+v, want a refusal that names p", answer)
 	}
 	second := readyPool("q", "10.1.0.0/28", gen.Backs("internal"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
-	if err := s.platform.Client.Create(t.Context(), second); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.platform.Client.Create(t.Context(), second))
 	s.register(second)
 	s.create(gen.Claim("e", gen.OfClass("internal")))
 	if answer := s.create(gen.Claim("f", gen.OfClass("internal"))); answer.Pool != "" || !answer.Refuse {

@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The reconcile finds what was answered: it writes the record and nothing else.
@@ -42,17 +43,13 @@ func TestReconcile_OfAnAnsweredClaimWithoutTheLedger(t *testing.T) {
 	s := newScene(t, allocator.Options{}, offered())
 	claim := gen.Claim("c", gen.OfClass("internal"))
 	before := s.stored(claim, s.create(claim))
-	if err := s.ledger.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.ledger.Close())
 	look := func() *ipamv1alpha1.IPClaim {
 		if _, err := s.Reconcile(t.Context(), requestIn("tenant", "c")); err == nil {
 			t.Fatal("a reconcile without the ledger succeeds; want an error, so that it is tried again")
 		}
 		now := gen.Claim("c")
-		if err := s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(now), now); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(now), now))
 		return now
 	}
 	unwritten := func() {
@@ -104,9 +101,7 @@ func TestReconcile_OfAClaimThatNoServerShows(t *testing.T) {
 	s.reconcile("c")
 	s.reconcile("c") // which sees the record
 	record := gen.Allocation("c", "p", "")
-	if err := s.tenant.Client.Delete(t.Context(), record); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.tenant.Client.Delete(t.Context(), record))
 	shown := s.servers.claim
 	s.servers.claim, s.tenant.writes = nil, nil
 	s.reconcile("c")
@@ -182,9 +177,7 @@ func TestReconcile_OfAReservationOfAnotherPolicy(t *testing.T) {
 				t.Errorf("the block is kept with %q, %v; want %s", block.Policy, err, tt.want)
 			}
 			record := gen.Allocation("c", "p", "")
-			if err := s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record))
 			if record.Spec.ReclaimPolicy != tt.want {
 				t.Errorf("the record says %q, want %s", record.Spec.ReclaimPolicy, tt.want)
 			}
@@ -218,9 +211,7 @@ func TestReconcile_OfAnAnsweredClaimBesideARetainedRecord(t *testing.T) {
 	s.stored(claim, s.create(claim))
 	kept := gen.Allocation("beside", "p", "10.0.0.64/28", gen.Retained())
 	kept.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "beside/uid-of-former"}
-	if err := s.tenant.Client.Create(t.Context(), kept); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.tenant.Client.Create(t.Context(), kept))
 	t.Cleanup(func() { unmet.remove(requestIn("tenant", "beside")) })
 	after := s.reconcile("beside")
 	s.wantBlocks("10.0.0.0/28 bound uid-of-beside")

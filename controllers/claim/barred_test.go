@@ -21,6 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // quotaed counts the records that are tried in the tenant's workspace, and refuses them while quota is not nil.
@@ -102,9 +103,7 @@ func TestReconcile_WhereAQuotaForbidsRecords(t *testing.T) {
 		t.Errorf("10 claims have tried %d records in an hour; want 10 to 20", q.posts)
 	}
 	claim := &ipamv1alpha1.IPClaim{}
-	if err := q.tenant.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "c0"}, claim); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, q.tenant.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "c0"}, claim))
 	ready := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionReady)
 	if claim.Status.AllocatedCIDR == "" || ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, "ResourceQuota") {
 		t.Errorf("the claim has %q, and Ready is %+v; want its block, and False because of a ResourceQuota", claim.Status.AllocatedCIDR, ready)
@@ -113,9 +112,7 @@ func TestReconcile_WhereAQuotaForbidsRecords(t *testing.T) {
 	q.quota, q.posts = nil, 0
 	q.run(6 * time.Minute)
 	records := &ipamv1alpha1.IPAllocationList{}
-	if err := q.tenant.Client.List(t.Context(), records); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, q.tenant.Client.List(t.Context(), records))
 	if len(records.Items) != 10 || q.posts != 10 {
 		t.Errorf("6 minutes after the quota went there are %d records, by %d tries; want 10 by 10", len(records.Items), q.posts)
 	}
@@ -138,9 +135,7 @@ func TestReconcile_WhereOneRecordIsForbidden(t *testing.T) {
 	})
 	q.run(time.Minute)
 	records := &ipamv1alpha1.IPAllocationList{}
-	if err := q.tenant.Client.List(t.Context(), records); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, q.tenant.Client.List(t.Context(), records))
 	if len(records.Items) != 3 {
 		t.Errorf("%d of the 3 claims whose records are allowed have one after a minute", len(records.Items))
 	}

@@ -17,15 +17,14 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // keep stores a claim of the tenant as the API server does, without an answer.
 func (n *networks) keep(claim *ipamv1alpha1.IPClaim) {
 	n.Helper()
 	claim.CreationTimestamp = metav1.NewTime(time.Now().Truncate(time.Second))
-	if err := n.tenant.Client.Create(n.Context(), bare(claim)); err != nil {
-		n.Fatal(err)
-	}
+	must.Do(n, n.tenant.Client.Create(n.Context(), bare(claim)))
 }
 
 // A claim that would wait for the pool of a level is in no list of the ledger, and is woken when a pool of a class of its chain goes.
@@ -45,13 +44,9 @@ func TestChain_WaitsForALevel(t *testing.T) {
 	if woken := n.waiting.wake(topicsOfPool("elsewhere", object)...); !slices.Contains(woken, requestIn("tenant", "w")) {
 		t.Errorf("woken are %v when a pool of the class goes, want the claim", woken)
 	}
-	if err := n.ledger.Release(t.Context(), promise.Of("tenant", scoped("c", endpoint, "net", "ams"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.ledger.Release(t.Context(), promise.Of("tenant", scoped("c", endpoint, "net", "ams"))))
 	for _, class := range []string{subnet, vpc} {
-		if err := n.ledger.Pools().Retire(t.Context(), n.made(class).ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.ledger.Pools().Retire(t.Context(), n.made(class).ID))
 	}
 	if now := n.reconcile("w"); now.Status.AllocatedCIDR != first.Status.AllocatedCIDR {
 		t.Errorf("the claim is %+v once the root has room; want %s", now.Status, first.Status.AllocatedCIDR)
@@ -67,9 +62,7 @@ func TestChain_WaitsInItsPool(t *testing.T) {
 	waits := scoped("w", endpoint, "net", "ams")
 	waits.Spec.UnmetPolicy, waits.Spec.PrefixLength = ipamv1alpha1.UnmetWait, 65
 	rival := ledger.Holder{Claim: "rival", Cluster: "tenant", Namespace: "default", Name: "r"}
-	if _, err := n.ledger.Bind(t.Context(), ledger.Request{Pool: full.ID, Length: 65, Holder: rival}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.ledger.Bind(t.Context(), ledger.Request{Pool: full.ID, Length: 65, Holder: rival}))(t)
 	n.keep(waits)
 	noted := noteWaits(&n.Ledger)
 	if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending || noted.count(full.ID) != 1 {
@@ -82,13 +75,9 @@ func TestChain_LimitsItsPools(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	class := &ipamv1alpha1.IPClass{}
-	if err := n.platform.Client.Get(t.Context(), client.ObjectKey{Name: vpc}, class); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.platform.Client.Get(t.Context(), client.ObjectKey{Name: vpc}, class))
 	class.Spec.MaxPerConsumer = ipamv1alpha1.AddressCount(new(big.Int).Lsh(big.NewInt(1), 80).String())
-	if err := n.platform.Client.Update(t.Context(), class); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.platform.Client.Update(t.Context(), class))
 	n.create(scoped("c", endpoint, "net", "ams"))
 	n.create(scoped("d", endpoint, "net", "fra"))
 	answer := n.create(scoped("e", endpoint, "other", "ams"))
@@ -119,15 +108,11 @@ func TestChain_AFormerClassOfTheName(t *testing.T) {
 		n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, root)
 		first := n.create(scoped("c", endpoint, "net", "ams"))
 		class := &ipamv1alpha1.IPClass{}
-		if err := n.platform.Client.Get(t.Context(), client.ObjectKey{Name: tt.class}, class); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.platform.Client.Get(t.Context(), client.ObjectKey{Name: tt.class}, class))
 		for _, change := range tt.changes {
 			change(class)
 		}
-		if err := n.platform.Client.Update(t.Context(), class); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.platform.Client.Update(t.Context(), class))
 		answer := n.create(scoped("d", endpoint, "net", "ams"))
 		if reason, message := reasonOf(answer); reason != tt.want || tt.want == ipamv1alpha1.ReasonChainBroken && !answer.Refuse {
 			t.Errorf("%s: answered %s: %s, want %s; the former claim has %s", name, reason, message, tt.want, first.Status.AllocatedCIDR)
@@ -159,9 +144,7 @@ func TestChain_BeginsAgainWhenItsPoolGoes(t *testing.T) {
 	times := 0
 	d.ask = func(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 		if times++; times < attempts {
-			if err := n.ledger.Pools().Retire(ctx, req.Pool); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, n.ledger.Pools().Retire(ctx, req.Pool))
 		}
 		return n.ledger.Reservations().Reserve(ctx, req)
 	}
@@ -186,17 +169,11 @@ func TestChain_ReusesWhatWasRetained(t *testing.T) {
 			t.Fatal(err)
 		}
 		record := gen.Allocation("c", "", "")
-		if err := n.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record))
 		record.Spec.ClaimRef = nil
 		metav1.SetMetaDataAnnotation(&record.ObjectMeta, ipamv1alpha1.AnnotationRetainedFrom, "c/uid-of-c")
-		if err := n.tenant.Client.Update(t.Context(), record); err != nil {
-			t.Fatal(err)
-		}
-		if err := n.tenant.Client.Delete(t.Context(), bare(former)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.tenant.Client.Update(t.Context(), record))
+		must.Do(t, n.tenant.Client.Delete(t.Context(), bare(former)))
 		later := scoped("c", endpoint, network, "ams")
 		later.Spec.RetainedPolicy = ipamv1alpha1.RetainedReuse
 		got := n.create(later)
@@ -289,9 +266,7 @@ func TestChain_WaitsForAClassThatItDoesNotName(t *testing.T) {
 		if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending {
 			t.Fatalf("by class %s the claim is %+v, want it Pending", class, now.Status)
 		}
-		if err := n.platform.Client.Delete(t.Context(), other); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.platform.Client.Delete(t.Context(), other))
 		if woken := n.waiting.wake(topicsOfClass(other)...); !slices.Contains(woken, requestIn("tenant", "w")) {
 			t.Errorf("woken are %v when class %s goes, want the claim by class %s", woken, other.Name, class)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -129,9 +130,7 @@ func TestChain_RangeAndEndpointAtOnce(t *testing.T) {
 				held.Status.AllocatedCIDR, location.Status.AllocatedCIDR, inside.Status.AllocatedCIDR, err)
 		}
 		for p := range n.ledger.Derived().All() { // a workspace may have 64 reservations
-			if err := n.ledger.Derived().Drop(t.Context(), p.ID, p.Derived.Holder.Claim, p.Derived.HeldSince); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, n.ledger.Derived().Drop(t.Context(), p.ID, p.Derived.Holder.Claim, p.Derived.HeldSince))
 		}
 	}
 }
@@ -217,9 +216,7 @@ func TestChain_Full(t *testing.T) {
 	}
 	for length := 49; length <= 64; length++ { // the rest of the /48 beside its first /64
 		holder := ledger.Holder{Claim: ledger.ClaimID(fmt.Sprint(length)), Cluster: "tenant", Namespace: "default", Name: "x"}
-		if _, err := n.ledger.Bind(t.Context(), ledger.Request{Pool: n.made(vpc).ID, Length: length, Holder: holder}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(n.ledger.Bind(t.Context(), ledger.Request{Pool: n.made(vpc).ID, Length: length, Holder: holder}))(t)
 	}
 	answer = n.create(scoped("e", endpoint, "net", "fra"))
 	if reason, message := reasonOf(answer); reason != ipamv1alpha1.ReasonPoolExhausted || answer.Pool != "" || !strings.Contains(message, `"subnet"`) {

@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func TestMemory_RecordJustMade(t *testing.T) {
@@ -193,9 +194,7 @@ func TestReconcile_ForgetsAClaimDeletedMeanwhile(t *testing.T) {
 		q := inbox.NewQueue("forgotten")
 		t.Cleanup(q.ShutDown)
 		claim := gen.Claim("c", gen.OfClass("internal"))
-		if err := tenant.Client.Create(t.Context(), bare(claim)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, tenant.Client.Create(t.Context(), bare(claim)))
 		handler := s.onClaim("tenant", tenant)
 		s.Ledger.Blocks = &interrupted{Blocks: s.ledger, by: func() {
 			tenant.denies = true
@@ -207,9 +206,7 @@ func TestReconcile_ForgetsAClaimDeletedMeanwhile(t *testing.T) {
 			}
 			handler.Delete(t.Context(), event.DeleteEvent{Object: claim}, q)
 		}}
-		if _, err := s.Reconcile(t.Context(), requestIn("tenant", "c")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Reconcile(t.Context(), requestIn("tenant", "c")))(t)
 		if denied := s.memory.markedGone(claim.UID); denied == deleted || deleted && len(s.memory.claims) > 0 {
 			t.Errorf("deleted: %t; of claims is known %+v; want nothing of a deleted one, and that the server denied one that is shown",
 				deleted, s.memory.claims)

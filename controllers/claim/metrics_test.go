@@ -15,6 +15,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // gathered returns the value, or the number of samples, of each "metric label".
@@ -22,10 +23,7 @@ func gathered(t *testing.T, collectors ...prometheus.Collector) map[string]float
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collectors...)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	values := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

@@ -27,6 +27,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/controllers/release"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -68,15 +69,12 @@ func (m *mortal) begins(writes int) {
 		Departed: func(ledger.ClusterName) bool { return false },
 		Compare:  func(context.Context, ledger.PoolID) (bool, error) { return true, nil },
 	}
-	frees, err := release.New(noManager{}, release.Options{
+	frees := must.Get(release.New(noManager{}, release.Options{
 		Ledger: views.Of(m.ledger), Ranges: m.ledger.Derived(), Oracle: world{m}, Clock: m.now, RetireClosed: keeper.RetireClosed,
 		Bound:    func(ledger.ClusterName) bool { return true },
 		Lease:    func(context.Context, ledger.Block) (time.Duration, error) { return 0, nil },
 		Reclaims: m.Catalog.Reclaims,
-	})
-	if err != nil {
-		m.Fatal(err)
-	}
+	}))(m)
 	m.frees = frees
 	m.closer = &keeping.Closer{
 		Keeper: keeper, Releases: frees,
@@ -256,9 +254,7 @@ func (m *mortal) removes() {
 			}
 		}
 		if now != nil {
-			if err := m.server.Delete(m.Context(), now); err != nil {
-				m.Fatal(err)
-			}
+			must.Do(m, m.server.Delete(m.Context(), now))
 		}
 		if m.settles(); m.fuse.Blown() {
 			return
@@ -299,9 +295,7 @@ func (m *mortal) empty() {
 	m.wantBlocks()
 	left := append(m.derived(vpc), m.derived(subnet)...)
 	for _, list := range []client.ObjectList{&ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}, &ipamv1alpha1.IPPoolList{}} {
-		if err := m.server.List(m.Context(), list); err != nil {
-			m.Fatal(err)
-		}
+		must.Do(m, m.server.List(m.Context(), list))
 		if n := meta.LenList(list); n > 0 {
 			left = append(left, fmt.Sprintf("%d of %T", n, list))
 		}

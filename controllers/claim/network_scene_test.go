@@ -21,6 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -190,9 +191,7 @@ func (n *networks) delete(claim *ipamv1alpha1.IPClaim) ledger.Pool {
 	if !ok {
 		n.Fatalf("claim %s holds nothing", claim.Name)
 	}
-	if err := n.ledger.Derived().Begin(n.Context(), pool.ID, uid, n.now.Now().Add(promise.Grace)); err != nil {
-		n.Fatal(err)
-	}
+	must.Do(n, n.ledger.Derived().Begin(n.Context(), pool.ID, uid, n.now.Now().Add(promise.Grace)))
 	return pool
 }
 

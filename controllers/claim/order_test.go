@@ -20,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // looks reconciles a claim of the tenant, and returns its block, and whether an older one was woken and not
@@ -52,9 +53,7 @@ func TestOrder_OfANewPool(t *testing.T) {
 	}
 	pool := readyPool("own", "10.9.0.0/27")
 	s.register(pool)
-	if err := s.tenant.Client.Create(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.tenant.Client.Create(t.Context(), pool))
 	if got, _ := s.looks("young"); got != "" {
 		t.Errorf("before it is told of the pool, the young claim is bound to %s", got)
 	}
@@ -104,9 +103,7 @@ func TestOrder_IsBounded(t *testing.T) {
 	young := gen.Claim("young", gen.FromPool("own"), gen.Length(28))
 	young.CreationTimestamp = metav1.Now()
 	for _, object := range []client.Object{pool, young} {
-		if err := s.tenant.Client.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.tenant.Client.Create(t.Context(), object))
 	}
 	if got := s.reconcile("young").Status.AllocatedCIDR; got != "" {
 		t.Errorf("the young claim is bound to %s at once", got)

@@ -11,6 +11,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // holder returns the claim that holds the pool of the network; empty if none does.
@@ -126,9 +127,7 @@ func TestRange_SeenLate(t *testing.T) {
 			n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 			claim := ranged(scoped("v", vpc, "net", ""))
 			n.stored(claim, n.create(claim))
-			if err := n.ledger.Derived().Drop(t.Context(), n.made(vpc).ID, promise.Of("tenant", claim), time.Time{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, n.ledger.Derived().Drop(t.Context(), n.made(vpc).ID, promise.Of("tenant", claim), time.Time{}))
 			want := ledger.ClaimID("uid-of-v")
 			if rival {
 				n.create(ranged(scoped("w", vpc, "net", "")))
@@ -140,9 +139,7 @@ func TestRange_SeenLate(t *testing.T) {
 			}
 			_, _ = n.Reconcile(t.Context(), requestIn("tenant", "v"))
 			now := &ipamv1alpha1.IPClaim{}
-			if err := n.tenant.Client.Get(t.Context(), requestIn("tenant", "v").NamespacedName, now); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, n.tenant.Client.Get(t.Context(), requestIn("tenant", "v").NamespacedName, now))
 			if got := n.holder(); got != want || (now.Status.AllocatedCIDR == "") != rival {
 				t.Errorf("%q holds the range, and the claim shows %q; want %q", got, now.Status.AllocatedCIDR, want)
 			}
@@ -157,9 +154,7 @@ func TestRange_PassesToALaterClaimOfTheName(t *testing.T) {
 	claim := ranged(scoped("v", vpc, "net", ""))
 	answer := n.create(claim)
 	former := ledger.Holder{Claim: "former", Cluster: "tenant", Namespace: "default", Name: "v"}
-	if _, err := n.ledger.Derived().Hand(t.Context(), n.made(vpc).ID, promise.Of("tenant", claim), former); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.ledger.Derived().Hand(t.Context(), n.made(vpc).ID, promise.Of("tenant", claim), former))(t)
 	n.stored(claim, answer)
 	n.unknown = true
 	alive := n.servers.claim

@@ -21,6 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // What a pass ends with decides when it is repeated, also where two errors are joined.
@@ -60,17 +61,13 @@ func TestRequeueFor(t *testing.T) {
 func TestReconcile_TellsNothingOfTheServers(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered(), gen.Claim("c", gen.OfClass("internal")))
-	if err := s.ledger.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.ledger.Close())
 	_, err := s.Reconcile(t.Context(), requestIn("tenant", "c"))
 	if !errors.Is(err, ledger.ErrClosed) {
 		t.Fatalf("Reconcile = %v, want it to say %v", err, ledger.ErrClosed)
 	}
 	claim := gen.Claim("c")
-	if err := s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
 	const want = "the ledger is not available now"
 	if len(claim.Status.Conditions) == 0 {
 		t.Error("the claim has no conditions, want the reason Error")

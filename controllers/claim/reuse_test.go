@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // reuses is a claim of a name that reuses what is retained.
@@ -27,26 +28,18 @@ func reuses(options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
 func (s *scene) retains(name string) ledger.Block {
 	s.Helper()
 	former := gen.Claim(name, gen.UID("former"))
-	_, err := s.ledger.Bind(s.Context(), ledger.Request{
+	must.Get(s.ledger.Bind(s.Context(), ledger.Request{
 		Pool: "uid-of-p", Class: "internal", Length: 28, Policy: ledger.Retain,
 		Holder: ledger.Holder{Claim: "former", Cluster: "tenant", Namespace: "default", Name: name},
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	}))(s)
 	block, _, err := s.ledger.Retained().Retain(s.Context(), "former", time.Now().Add(time.Hour))
 	if err != nil {
 		s.Fatal(err)
 	}
-	pool, err := naming{pools: s.Ledger.Pools, directory: s.Directory, from: "tenant"}.poolOf(block)
-	if err != nil {
-		s.Fatal(err)
-	}
+	pool := must.Get(naming{pools: s.Ledger.Pools, directory: s.Directory, from: "tenant"}.poolOf(block))(s)
 	kept := record.New(former, block, record.Place{Name: ipamv1alpha1.AllocationName("default", name), Pool: pool})
 	record.Retain(kept, name, "former", block.Until)
-	if err := s.tenant.Client.Create(s.Context(), kept); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.tenant.Client.Create(s.Context(), kept))
 	s.tenant.writes = nil
 	return block
 }
@@ -134,16 +127,12 @@ func TestReuse_ByTheReconcile(t *testing.T) {
 		"after the ledger": func(s *scene, kept ledger.Block) {
 			to := kept.Holder
 			to.Claim = "later"
-			if _, err := s.ledger.Retained().Reuse(s.Context(), kept, allocator.Successor{Holder: to}); err != nil {
-				s.Fatal(err)
-			}
+			must.Get(s.ledger.Retained().Reuse(s.Context(), kept, allocator.Successor{Holder: to}))(s)
 		},
 		"after another block was bound, before the record was seen": func(s *scene, kept ledger.Block) {
 			to := kept.Holder
 			to.Claim = "later"
-			if _, err := s.ledger.Bind(s.Context(), ledger.Request{Pool: "uid-of-p", Class: "internal", Length: 28, Holder: to}); err != nil {
-				s.Fatal(err)
-			}
+			must.Get(s.ledger.Bind(s.Context(), ledger.Request{Pool: "uid-of-p", Class: "internal", Length: 28, Holder: to}))(s)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -239,9 +228,7 @@ func TestReuse_OfAnotherName(t *testing.T) {
 	s.retains("other")
 	kept := gen.Allocation("c", "p", "10.0.0.0/28", gen.Retained())
 	kept.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "c/former"}
-	if err := s.tenant.Client.Create(t.Context(), kept); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.tenant.Client.Create(t.Context(), kept))
 	claim := reuses(gen.OfClass("internal"))
 	if answer := s.create(claim); answer.Status.AllocatedCIDR != "" {
 		t.Errorf("the answer is %+v, want nothing of another name", answer.Status)
@@ -262,9 +249,7 @@ func TestReuse_AStaleCache(t *testing.T) {
 		s := newScene(t, allocator.Options{}, offered())
 		s.retains("c")
 		if recordIsGone { // only the cache still shows it
-			if err := s.ledger.Release(t.Context(), "former"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.ledger.Release(t.Context(), "former"))
 		}
 		block, err := s.ledger.Bind(t.Context(), ledger.Request{ // by the leader before
 			Pool: "uid-of-p", Class: "internal", Length: 28, Exact: netip.MustParsePrefix("10.0.0.16/28"), Policy: ledger.Delete,
@@ -275,9 +260,7 @@ func TestReuse_AStaleCache(t *testing.T) {
 		}
 		claim := gen.Claim("c", gen.UID("later"), gen.OfClass("internal"), gen.OnRetained(policy))
 		claim.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Minute).Truncate(time.Second))
-		if err := s.tenant.Client.Create(t.Context(), bare(claim)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.tenant.Client.Create(t.Context(), bare(claim)))
 		s.servers.claim = claim.DeepCopy()
 		s.servers.claim.Status.AllocatedCIDR = block.Prefix.String()
 		_, _ = s.Reconcile(t.Context(), requestIn("tenant", "c")) // the ledger says what it did
@@ -298,9 +281,7 @@ func TestReuse_WhileABlockOfItsOwnCools(t *testing.T) {
 	s.stored(claim, door.Answer{})
 	own := kept.Holder
 	own.Claim = "later"
-	if _, err := s.ledger.Bind(t.Context(), ledger.Request{Pool: "uid-of-p", Class: "internal", Length: 28, Holder: own}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.ledger.Bind(t.Context(), ledger.Request{Pool: "uid-of-p", Class: "internal", Length: 28, Holder: own}))(t)
 	for range 2 {
 		if result, err := s.Reconcile(t.Context(), requestIn("tenant", "c")); err == nil {
 			t.Errorf("Reconcile = %+v; want an error, after which the queue waits longer each time", result)

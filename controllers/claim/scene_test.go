@@ -34,6 +34,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -179,12 +180,9 @@ func readyPool(name string, cidr ipamv1alpha1.CIDR, options ...gen.PoolOption) *
 
 func (s *scene) register(pool *ipamv1alpha1.IPPool) {
 	s.Helper()
-	_, err := s.ledger.Pools().Register(s.Context(), ledger.Pool{
+	must.Get(s.ledger.Pools().Register(s.Context(), ledger.Pool{
 		ID: ledger.PoolID(pool.UID), Cluster: "platform", Name: pool.Name, CIDR: netip.MustParsePrefix(string(pool.Spec.CIDR)),
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	}))(s)
 }
 
 // binding is that of the tenant.
@@ -209,12 +207,9 @@ func (s *scene) create(claim *ipamv1alpha1.IPClaim) door.Answer {
 // known waits until the ledger's watch has brought the reservation of a claim.
 func (s *scene) known(claim *ipamv1alpha1.IPClaim) {
 	s.Helper()
-	err := poll.PollUntilContextCancel(s.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
+	must.Do(s, poll.PollUntilContextCancel(s.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
 		return s.ledger.Reservations().Has(promise.Of("tenant", claim)), nil
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	}))
 }
 
 // later sets the clock of the controller to that long from now. Now is that of the ledger, which
@@ -227,17 +222,11 @@ func (s *scene) stored(claim *ipamv1alpha1.IPClaim, answer door.Answer) *ipamv1a
 	claim.CreationTimestamp = metav1.NewTime(time.Now().Truncate(time.Second))
 	claim.Status = answer.Status
 	s.servers.claim = claim
-	if err := s.tenant.Client.Create(s.Context(), bare(claim)); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.tenant.Client.Create(s.Context(), bare(claim)))
 	stored := claim.DeepCopy()
-	if err := s.tenant.Client.Get(s.Context(), client.ObjectKeyFromObject(claim), stored); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.tenant.Client.Get(s.Context(), client.ObjectKeyFromObject(claim), stored))
 	stored.Status = answer.Status
-	if err := s.tenant.Client.Status().Update(s.Context(), stored); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.tenant.Client.Status().Update(s.Context(), stored))
 	s.tenant.writes = nil
 	return stored
 }
@@ -255,9 +244,7 @@ func (s *scene) reconcile(name string) *ipamv1alpha1.IPClaim {
 		s.Fatalf("Reconcile(%s): %v", name, err)
 	}
 	claim := gen.Claim(name)
-	if err := s.tenant.Client.Get(s.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.tenant.Client.Get(s.Context(), client.ObjectKeyFromObject(claim), claim))
 	return claim
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Addresses that are unique within a network are given out in each of them, from one pool.
@@ -66,13 +67,8 @@ func TestSpace_IsMadeAgain(t *testing.T) {
 	overlay := readyPool("overlay-pool", "10.0.0.0/24", gen.Backs("overlay"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, flat, overlay)
 	claim := scoped("a", "overlay", "red", "")
-	space, err := n.ledger.Derived().Space(t.Context(), ledger.PoolID(overlay.UID), "tenant", ledger.Scope{"network": refOf(claim.Spec.Scope["network"])})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.ledger.Pools().Retire(t.Context(), space.ID); err != nil {
-		t.Fatal(err)
-	}
+	space := must.Get(n.ledger.Derived().Space(t.Context(), ledger.PoolID(overlay.UID), "tenant", ledger.Scope{"network": refOf(claim.Spec.Scope["network"])}))(t)
+	must.Do(t, n.ledger.Pools().Retire(t.Context(), space.ID))
 	n.Ledger.Pools = late{n.ledger.Pools(), space}
 	if answer := n.create(claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
 		t.Errorf("answered %+v, want 10.0.0.0/28", answer)

@@ -19,6 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // forgery is a claim that was stored with a block which it was never given: 10.0.0.0/28, which another
@@ -34,9 +35,7 @@ func forge(t *testing.T, name string) *forgery {
 	s.memory.clock = s.now
 	t.Cleanup(func() { unmet.remove(requestIn("tenant", name)) })
 	other := ledger.Holder{Claim: "other", Cluster: "other", Namespace: "default", Name: "other"}
-	if _, err := s.ledger.Bind(t.Context(), ledger.Request{Pool: "uid-of-p", Holder: other, Length: 28}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.ledger.Bind(t.Context(), ledger.Request{Pool: "uid-of-p", Holder: other, Length: 28}))(t)
 	claim := gen.Claim(name, gen.OfClass("internal"))
 	return &forgery{s, s.stored(claim, door.Answer{Status: shows("10.0.0.0/28")})}
 }
@@ -55,9 +54,7 @@ func (f *forgery) look(after time.Duration) *ipamv1alpha1.IPClaim {
 	f.later(after)
 	_, _ = f.Reconcile(f.Context(), requestIn("tenant", f.claim.Name)) // an error while it keeps what it shows
 	now := gen.Claim(f.claim.Name)
-	if err := f.tenant.Client.Get(f.Context(), client.ObjectKeyFromObject(now), now); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, f.tenant.Client.Get(f.Context(), client.ObjectKeyFromObject(now), now))
 	return now
 }
 
@@ -133,17 +130,11 @@ func TestUnbacked_WhileAFinalizerKeepsTheClaim(t *testing.T) {
 			}
 			if name == "honest" {
 				holder := ledger.Holder{Claim: "uid-of-honest", Cluster: "tenant", Namespace: "default", Name: name}
-				if err := f.ledger.Release(t.Context(), "other"); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := f.ledger.Bind(t.Context(), ledger.Request{Pool: "uid-of-p", Holder: holder, Length: 28}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, f.ledger.Release(t.Context(), "other"))
+				must.Get(f.ledger.Bind(t.Context(), ledger.Request{Pool: "uid-of-p", Holder: holder, Length: 28}))(t)
 			}
 			f.claim.Finalizers = []string{"example.com/mine"}
-			if err := errors.Join(f.tenant.Client.Update(t.Context(), f.claim), f.tenant.Client.Delete(t.Context(), f.claim)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(f.tenant.Client.Update(t.Context(), f.claim), f.tenant.Client.Delete(t.Context(), f.claim)))
 			f.look(time.Hour)
 			if now := f.look(2 * time.Hour); now.Status.AllocatedCIDR != want || now.Status.Phase != ipamv1alpha1.ClaimReleasing {
 				t.Errorf("the claim shows %q, and is %s; want %q, and Releasing", now.Status.AllocatedCIDR, now.Status.Phase, want)
@@ -158,9 +149,7 @@ func TestUnbacked_WhatIsNoPrefix(t *testing.T) {
 	f := forge(t, "no-prefix")
 	f.Complete = func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return false, nil }
 	f.claim.Status.AllocatedCIDR = "10.0.0.0/280"
-	if err := f.tenant.Client.Status().Update(t.Context(), f.claim); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.tenant.Client.Status().Update(t.Context(), f.claim))
 	f.servers.claim = f.claim
 	f.look(time.Hour)
 	if now := f.look(2 * time.Hour); now.Status.AllocatedCIDR != "" {
@@ -189,19 +178,13 @@ func TestUnbacked_InDoubt(t *testing.T) {
 		},
 		"the cache shows its record": func(f *forgery) {
 			record := gen.Allocation(f.claim.Name, "p", "10.0.0.0/28")
-			if err := f.tenant.Client.Create(f.Context(), record); err != nil {
-				f.Fatal(err)
-			}
+			must.Do(f, f.tenant.Client.Create(f.Context(), record))
 		},
 		"a former claim of its name has the block": func(f *forgery) {
 			former := ledger.Holder{Claim: "former", Cluster: "tenant", Namespace: "default", Name: f.claim.Name}
-			if _, err := f.ledger.Bind(f.Context(), ledger.Request{Pool: "uid-of-p", Holder: former, Exact: netip.MustParsePrefix("10.0.0.32/28")}); err != nil {
-				f.Fatal(err)
-			}
+			must.Get(f.ledger.Bind(f.Context(), ledger.Request{Pool: "uid-of-p", Holder: former, Exact: netip.MustParsePrefix("10.0.0.32/28")}))(f)
 			f.claim.Status = shows("10.0.0.32/28")
-			if err := f.tenant.Client.Status().Update(f.Context(), f.claim); err != nil {
-				f.Fatal(err)
-			}
+			must.Do(f, f.tenant.Client.Status().Update(f.Context(), f.claim))
 			f.servers.claim = f.claim
 		},
 		"something is reserved for its name": func(f *forgery) {
@@ -224,9 +207,7 @@ func TestUnbacked_AdoptedMeanwhile(t *testing.T) {
 	t.Parallel()
 	f := forge(t, "adopted")
 	f.claim.Status = shows("10.0.0.32/28")
-	if err := f.tenant.Client.Status().Update(t.Context(), f.claim); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.tenant.Client.Status().Update(t.Context(), f.claim))
 	f.servers.claim = f.claim
 	f.Complete = func(ctx context.Context, _ ledger.ClusterName, shows *ipamv1alpha1.IPClaim) (bool, error) {
 		prefix := netip.MustParsePrefix(shows.Status.AllocatedCIDR)
@@ -258,9 +239,7 @@ func TestUnbacked_AnotherBlockThanItsOwn(t *testing.T) {
 			was := s.reconcile("c")
 			changed := was.DeepCopy()
 			change(&changed.Status)
-			if err := s.tenant.Client.Status().Update(t.Context(), changed); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.tenant.Client.Status().Update(t.Context(), changed))
 			now := s.reconcile("c")
 			if got, want := now.Status, was.Status; got.AllocatedCIDR != want.AllocatedCIDR || got.Address != want.Address || got.PoolRef.Name != want.PoolRef.Name || *got.BoundAllocationRef != *want.BoundAllocationRef {
 				t.Errorf("the claim shows %+v, want %+v", got, want)

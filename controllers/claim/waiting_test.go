@@ -1,14 +1,19 @@
 package claim
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
@@ -121,11 +126,9 @@ func (w *lists) count(pool ledger.PoolID) int {
 func TestWaiting_Replaced(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
-	if _, err := s.ledger.Bind(t.Context(), ledger.Request{
+	must.Get(s.ledger.Bind(t.Context(), ledger.Request{
 		Pool: "uid-of-p", Length: 24, Holder: ledger.Holder{Claim: "x", Cluster: "tenant", Namespace: "default", Name: "x"},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	events := inbox.NewQueue("replaced")
 	defer events.ShutDown()
 	old := func(uid types.UID, options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
@@ -155,5 +158,153 @@ func TestWaiting_Replaced(t *testing.T) {
 	}
 	if n := waits.count("uid-of-p"); n != 0 {
 		t.Errorf("%d claims wait for room in the pool, want none: one is gone, and its successor asks for another pool", n)
+	}
+}
+
+// asked counts how often a ledger is asked for a block.
+type asked struct {
+	views.Blocks
+	binds int
+}
+
+func (a *asked) Bind(ctx context.Context, r ledger.Request) (ledger.Block, error) {
+	a.binds++
+	return a.Blocks.Bind(ctx, r)
+}
+
+// takes has a claim of another workspace take a block of a pool.
+func (s *scene) takes(pool ledger.PoolID, block string) {
+	s.Helper()
+	exact, id := netip.MustParsePrefix(block), "taker-of-"+string(pool)
+	must.Get(s.ledger.Bind(s.Context(), ledger.Request{
+		Pool: pool, Length: exact.Bits(), Exact: exact,
+		Holder: ledger.Holder{Claim: ledger.ClaimID(id), Cluster: "other", Namespace: "default", Name: id},
+	}))(s)
+}
+
+// A workspace may have any number of full pools. A claim asks and waits for a bounded number of them, says so, and finds
+// the one that has room, wherever it comes in their order.
+func TestReconcile_AsksFewOfManyPools(t *testing.T) {
+	t.Parallel()
+	const more = 6
+	world := []client.Object{gen.Class("internal", gen.DefaultLength(28))}
+	for n := range mostAsked + more {
+		cidr := ipamv1alpha1.CIDR(fmt.Sprintf("10.0.%d.0/28", n))
+		world = append(world, readyPool(fmt.Sprintf("p%03d", n), cidr, gen.Backs("internal"), gen.Visible(ipamv1alpha1.VisibilityPlatform)))
+	}
+	s := newScene(t, allocator.Options{}, world, gen.Claim("c", gen.OfClass("internal")))
+	counted := &asked{Blocks: s.ledger}
+	s.Ledger.Blocks, s.Queue = counted, inbox.New(s.Directory).Claims
+	t.Cleanup(s.Queue.ShutDown)
+	for n := range mostAsked + more {
+		s.takes(ledger.PoolID(fmt.Sprintf("uid-of-p%03d", n)), fmt.Sprintf("10.0.%d.0/28", n))
+	}
+	got := s.reconcile("c").Status.Conditions[0]
+	if want := fmt.Sprintf("%d pools were asked, and %d were not", mostAsked, more); got.Reason != string(ipamv1alpha1.ReasonPoolExhausted) || !strings.HasPrefix(got.Message, want) {
+		t.Errorf("the claim says %s: %.80q, want %s: %q", got.Reason, got.Message, ipamv1alpha1.ReasonPoolExhausted, want)
+	}
+	if counted.binds != mostAsked {
+		t.Errorf("%d pools were asked, want %d", counted.binds, mostAsked)
+	}
+	must.Do(t, s.ledger.Release(t.Context(), ledger.ClaimID(fmt.Sprintf("taker-of-uid-of-p%03d", mostAsked+more-1))))
+	counted.binds = 0
+	if claim := s.reconcile("c"); claim.Status.Phase != ipamv1alpha1.ClaimBound || counted.binds != 1 {
+		t.Errorf("the claim is %s after %d pools were asked, want %s by the one that has room", claim.Status.Phase, counted.binds, ipamv1alpha1.ClaimBound)
+	}
+}
+
+// The address that a claim asks for lies in more pools than it asks, and in all but the last it is taken. It gets it there.
+func TestReconcile_AnAddressOfManyPools(t *testing.T) {
+	t.Parallel()
+	const last = mostAsked + 5
+	var pools []client.Object
+	for n := range last + 1 {
+		pools = append(pools, readyPool(fmt.Sprintf("p%03d", n), "10.0.0.0/28", gen.Backs("internal")))
+	}
+	s := newScene(t, allocator.Options{}, []client.Object{gen.Class("internal", gen.DefaultLength(32))},
+		append(pools, gen.Claim("c", gen.OfClass("internal"), gen.Address("10.0.0.1")), gen.Claim("d", gen.OfClass("internal"), gen.Address("10.0.0.1")))...)
+	s.Queue = inbox.New(s.Directory).Claims
+	t.Cleanup(s.Queue.ShutDown)
+	for n, object := range pools {
+		id, owner := ledger.PoolID(object.GetUID()), ledger.ClusterName(fmt.Sprintf("w%d", n))
+		if n == last {
+			owner = "tenant"
+		}
+		pool := ledger.Pool{ID: id, Cluster: owner, Name: object.GetName(), CIDR: netip.MustParsePrefix("10.0.0.0/28")}
+		must.Get(s.ledger.Pools().Register(t.Context(), pool))(t)
+		if n < last {
+			s.takes(id, "10.0.0.1/32")
+		}
+	}
+	if got := s.reconcile("c").Status; got.Phase != ipamv1alpha1.ClaimBound || got.PoolRef.Name != pools[last].GetName() {
+		t.Errorf("the claim is %s with %v, want %s by %s", got.Phase, got.Conditions, ipamv1alpha1.ClaimBound, pools[last].GetName())
+	}
+	got := s.reconcile("d").Status.Conditions[0]
+	if want := fmt.Sprintf("%d pools were asked, and 6 were not", mostAsked); got.Reason != string(ipamv1alpha1.ReasonAddressInUse) || !strings.HasPrefix(got.Message, want) {
+		t.Errorf("the claim says %s: %.120q, want %s: %q", got.Reason, got.Message, ipamv1alpha1.ReasonAddressInUse, want)
+	}
+}
+
+// A tenant has a thousand full pools of its own, and more claims than may wait at so many. Each pass asks a bounded number of
+// pools, and the lists of those that wait stay as short as they may be. A claim that waits at none says so, and does
+// when another one has gone.
+func TestReconcile_ManyClaimsOfManyPools(t *testing.T) {
+	t.Parallel()
+	const pools, waiting, claims = 1000, 3, 6
+	tenant := make([]client.Object, 0, pools+claims)
+	for n := range pools {
+		tenant = append(tenant, readyPool(fmt.Sprintf("p%03d", n), "10.0.0.0/32", gen.Backs("internal")))
+	}
+	for n := range claims {
+		tenant = append(tenant, gen.Claim(fmt.Sprintf("c%d", n), gen.OfClass("internal")))
+	}
+	s := newScene(t, allocator.Options{}, []client.Object{gen.Class("internal", gen.DefaultLength(32))}, tenant...)
+	counted := &asked{Blocks: s.ledger}
+	waits := noteWaits(&s.Ledger)
+	s.Ledger.Blocks, s.Queue, s.MaxWaits = counted, inbox.New(s.Directory).Claims, waiting*mostAsked
+	t.Cleanup(s.Queue.ShutDown)
+	for n, object := range tenant[:pools] {
+		id, owner := ledger.PoolID(object.GetUID()), ledger.ClusterName(fmt.Sprintf("w%d", n))
+		pool := ledger.Pool{ID: id, Cluster: owner, Name: object.GetName(), CIDR: netip.MustParsePrefix("10.0.0.0/32")}
+		must.Get(s.ledger.Pools().Register(t.Context(), pool))(t)
+		s.takes(id, "10.0.0.0/32")
+	}
+	const says = "this one waits at none"
+	for n := range claims {
+		counted.binds = 0
+		claim := s.reconcile(fmt.Sprintf("c%d", n))
+		got := claim.Status.Conditions[0]
+		if over := n >= waiting; got.Reason != string(ipamv1alpha1.ReasonPoolExhausted) || strings.Contains(got.Message, says) != over {
+			t.Errorf("%s says %s: %.200q, want %s, and that it waits at none: %t", claim.Name, got.Reason, got.Message, ipamv1alpha1.ReasonPoolExhausted, over)
+		}
+		if counted.binds != mostAsked {
+			t.Errorf("%d pools were asked for %s, want %d", counted.binds, claim.Name, mostAsked)
+		}
+	}
+	wait := func() (all int) {
+		for pool := range s.ledger.Pools().All() {
+			all += waits.count(pool.ID)
+		}
+		return all
+	}
+	if got := wait(); got != waiting*mostAsked {
+		t.Errorf("the claims wait at %d pools, want %d", got, waiting*mostAsked)
+	}
+	s.abandon(requestIn("tenant", "c0"))
+	if got := s.reconcile("c5").Status.Conditions[0].Message; strings.Contains(got, says) || wait() != waiting*mostAsked {
+		t.Errorf("once another claim has gone, the claim says %.100q, and the claims wait at %d pools; want that it waits, and %d", got, wait(), waiting*mostAsked)
+	}
+	s.Departed("tenant")
+	if len(s.waiting.places) > 0 || wait() > 0 {
+		t.Errorf("when the workspace has gone, its places are %v, and claims wait at %d pools; want none", s.waiting.places, wait())
+	}
+}
+
+// Many claims that wait at no pool look again a few times a second, all together.
+func TestUntilTurn(t *testing.T) {
+	for over, want := range map[int]time.Duration{1: time.Minute, 240: time.Minute, 2400: 10 * time.Minute} {
+		if got := untilTurn(over); got != want {
+			t.Errorf("of %d claims each looks again after %v, want %v", over, got, want)
+		}
 	}
 }

@@ -2,14 +2,24 @@ package class
 
 import (
 	"errors"
+	"iter"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // reasons are those of Ready, Reconciling and Stalled; empty where there is none.
@@ -77,6 +87,89 @@ func TestSign(t *testing.T) {
 		step.by.sign(class)
 		if got := class.Annotations[ipamv1alpha1.AnnotationController]; got != step.want {
 			t.Errorf("step %d: after %s the class says %q; want %q", i, step.by.Version, got, step.want)
+		}
+	}
+}
+
+// made are the pools of a ledger that the system has made.
+type made []ledger.Derived
+
+func (m made) All() iter.Seq[ledger.Pool] {
+	return func(yield func(ledger.Pool) bool) {
+		for _, d := range m {
+			if !yield(ledger.Pool{Derived: &d}) {
+				return
+			}
+		}
+	}
+}
+
+// chained returns a reconciler of a platform with a chain of classes, and a pool that names its root.
+func chained(t *testing.T, ledger Derived, change func(map[string]*ipamv1alpha1.IPClass)) *Reconciler {
+	t.Helper()
+	v6 := gen.Family(ipamv1alpha1.IPv6)
+	classes := map[string]*ipamv1alpha1.IPClass{
+		"vpc":      gen.Class("vpc", v6, gen.DefaultLength(48), gen.PoolPer("project", "network")),
+		"subnet":   gen.Class("subnet", v6, gen.Below("vpc"), gen.DefaultLength(64), gen.PoolPer("project", "network", "location")),
+		"endpoint": gen.Class("endpoint", v6, gen.Below("subnet"), gen.DefaultLength(96)),
+	}
+	pool := gen.Pool("root", gen.CIDR("2001:db8::/40"), gen.Backs("vpc"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	pool.Status.IPFamily = ipamv1alpha1.IPv6
+	meta.SetStatusCondition(&pool.Status.Conditions, metav1.Condition{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionTrue, Reason: "AllocationSucceeded"})
+	change(classes)
+	objects := []client.Object{pool}
+	for _, class := range classes {
+		objects = append(objects, class)
+	}
+	c := testbed.NewClient(t).WithObjects(objects...).WithStatusSubresource(&ipamv1alpha1.IPClass{}).
+		WithIndex(&ipamv1alpha1.IPPool{}, catalog.ByClass, catalog.IndexPoolByClass).
+		WithIndex(&ipamv1alpha1.IPClass{}, catalog.ByDefault, catalog.IndexClassByDefault).
+		WithIndex(&ipamv1alpha1.IPClass{}, catalog.ByParent, catalog.IndexClassByParent).Build()
+	known := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
+	shown := &catalog.Catalog{Clusters: testbed.Clusters{"": &testbed.Workspace{Client: c}}, Directory: known}
+	return &Reconciler{Options: Options{Catalog: shown, Directory: known, Version: "v1", Ledger: ledger}, client: c}
+}
+
+// reconciled returns a class after a reconcile, and the time after which it is requeued.
+func (r *Reconciler) reconciled(t *testing.T, name string) (*ipamv1alpha1.IPClass, time.Duration) {
+	t.Helper()
+	result, err := r.Reconcile(t.Context(), request(name))
+	if err != nil {
+		t.Fatalf("reconcile class %s: %v", name, err)
+	}
+	class := &ipamv1alpha1.IPClass{}
+	must.Do(t, r.client.Get(t.Context(), client.ObjectKey{Name: name}, class))
+	return class, result.RequeueAfter
+}
+
+// A class of a chain says which roles a claim must have, how many pools it has made, and how many pools offer its root.
+func TestReconcile_Chain(t *testing.T) {
+	r := chained(t, made{{Class: "vpc"}, {Class: "subnet"}, {Class: "subnet"}, {Of: "a"}}, func(map[string]*ipamv1alpha1.IPClass) {})
+	for name, want := range map[string]struct {
+		roles []string
+		pools int32
+		again time.Duration
+	}{
+		"vpc": {[]string{"network"}, 1, recount}, "subnet": {[]string{"location", "network"}, 2, recount}, "endpoint": {[]string{"location", "network"}, 0, 0},
+	} {
+		class, requeue := r.reconciled(t, name)
+		s := class.Status
+		if s.Phase != ipamv1alpha1.ClassReady || s.OfferingPools != 1 || s.ProvisionedPools != want.pools || !slices.Equal(s.RequiredScopeRoles, want.roles) || requeue != want.again {
+			t.Errorf("class %s is %s, offered by %d, has made %d, requires %v, and is requeued after %s; want Ready, 1, %d, %v, %s",
+				name, s.Phase, s.OfferingPools, s.ProvisionedPools, s.RequiredScopeRoles, requeue, want.pools, want.roles, want.again)
+		}
+	}
+}
+
+// Each class below the broken level is not Ready, and says which it is. Those above it are.
+func TestReconcile_BrokenChain(t *testing.T) {
+	r := chained(t, made{}, func(classes map[string]*ipamv1alpha1.IPClass) { classes["subnet"].Spec.DefaultPrefixLength = 48 })
+	for name, phase := range map[string]ipamv1alpha1.ClassPhase{"vpc": ipamv1alpha1.ClassReady, "subnet": ipamv1alpha1.ClassError, "endpoint": ipamv1alpha1.ClassError} {
+		class, _ := r.reconciled(t, name)
+		ready := meta.FindStatusCondition(class.Status.Conditions, ipamv1alpha1.ConditionReady)
+		if class.Status.Phase != phase || phase == ipamv1alpha1.ClassError && (ready.Reason != string(ipamv1alpha1.ReasonChainBroken) ||
+			!strings.HasPrefix(ready.Message, `class "subnet": it hands out a /48`) || class.Status.OfferingPools != 0) {
+			t.Errorf("class %s is %s, offered by %d: %+v; want %s", name, class.Status.Phase, class.Status.OfferingPools, ready, phase)
 		}
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // crowd is a world of many workspaces, in which every claim exists. A check of a consumer takes
@@ -122,10 +123,7 @@ func (c *crowd) run(t *testing.T, claims map[multicluster.ClusterName]int, durin
 	}, flowcontrol.NewTokenBucketRateLimiter(looksPerSecond, looksPerSecond))
 	options := r.running(logr.Discard())
 	options.Reconciler, options.SkipNameValidation = mcreconcile.NewClusterNotFoundWrapper(r), new(true)
-	runs, err := controller.NewTypedUnmanaged("consumer", options)
-	if err != nil {
-		t.Fatalf("NewTypedUnmanaged: %v", err)
-	}
+	runs := must.Get(controller.NewTypedUnmanaged("consumer", options))(t)
 	for name, n := range claims {
 		for i := range n {
 			r.queue.Add(inbox.Request(name, client.ObjectKey{Namespace: "default", Name: fmt.Sprint("claim-", i)}))
@@ -133,9 +131,7 @@ func (c *crowd) run(t *testing.T, claims map[multicluster.ClusterName]int, durin
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), during)
 	defer cancel()
-	if err := runs.Start(ctx); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	must.Do(t, runs.Start(ctx))
 	<-time.After(time.Minute) // what the queue has started ends
 }
 

@@ -9,6 +9,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -153,9 +154,7 @@ func TestReconcile_StartsAnewWithANewClaim(t *testing.T) {
 	s.sight = gone
 	s.look("web")
 	s.look("web")
-	if err := s.workspace.Delete(t.Context(), owned("web")); err != nil {
-		t.Fatalf("Delete: %v", err)
-	}
+	must.Do(t, s.workspace.Delete(t.Context(), owned("web")))
 	again := owned("web")
 	again.UID = "another"
 	testbed.Create(t, s.workspace, again)

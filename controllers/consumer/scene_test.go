@@ -23,6 +23,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -92,10 +93,7 @@ func (s *scene) look(claims ...string) {
 func (s *scene) lookAtOnce(claims ...string) {
 	s.Helper()
 	for _, claim := range claims {
-		result, err := s.Reconcile(s.Context(), request(claim))
-		if err != nil {
-			s.Fatal(err)
-		}
+		result := must.Get(s.Reconcile(s.Context(), request(claim)))(s)
 		if s.has(claim) && result.RequeueAfter == 0 {
 			s.Errorf("claim %s is not looked at again", claim)
 		}
@@ -114,9 +112,7 @@ func (s *scene) has(claim string) bool {
 func (s *scene) said() ipamv1alpha1.Reason {
 	s.Helper()
 	obj := gen.Claim("web")
-	if err := s.workspace.Get(s.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.workspace.Get(s.Context(), client.ObjectKeyFromObject(obj), obj))
 	condition := meta.FindStatusCondition(obj.Status.Conditions, ipamv1alpha1.ConditionConsumerGone)
 	if condition == nil {
 		return ""

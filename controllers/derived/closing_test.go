@@ -13,15 +13,14 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // ranged makes a claim that holds the pool of a network.
 func (s *scene) ranged(class, name string, above ledger.PoolID, length int) (*ipamv1alpha1.IPClaim, ledger.Pool) {
 	s.Helper()
 	claim := gen.Claim("range-"+class, gen.OfClass(class))
-	if err := s.workspace.Create(s.Context(), claim); err != nil {
-		s.Fatalf("create the claim: %v", err)
-	}
+	must.Do(s, s.workspace.Create(s.Context(), claim))
 	p := s.network(class, name, above, length, holderOf(claim))
 	claim.Status.AllocatedCIDR = p.CIDR.String()
 	return claim, p
@@ -82,10 +81,7 @@ func TestCloseRange_ARangeInUse(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		s.bind(below, name)
 	}
-	_, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: below.ID, Length: 32, Holder: ledger.Holder{Claim: "foreign", Cluster: "v", Namespace: "n", Name: "secret"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: below.ID, Length: 32, Holder: ledger.Holder{Claim: "foreign", Cluster: "v", Namespace: "n", Name: "secret"}}))(t)
 	for _, dry := range []bool{true, false} {
 		inside := s.closes(claim, dry)
 		for _, want := range []string{"release everything allocated inside this range first", p.CIDR.String(), "6 allocations", "claim default/a, claim default/b, claim default/c and 3 others"} {
@@ -157,10 +153,7 @@ func TestCloseRange_ACreateInFlight(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
 	reserved := promise.Of(tenant, gen.Claim("a"))
-	b, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: ledger.Holder{Claim: reserved, Cluster: tenant, Namespace: "default", Name: "a"}})
-	if err != nil {
-		t.Fatalf("bind for a reservation: %v", err)
-	}
+	b := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: ledger.Holder{Claim: reserved, Cluster: tenant, Namespace: "default", Name: "a"}}))(t)
 	want := "1 allocation, of claim default/a, whose CREATE may succeed until " + b.BoundAt.Add(promise.Grace).UTC().Format(time.RFC3339)
 	if inside := s.closes(claim, true); !strings.Contains(inside, want) {
 		t.Errorf("the refusal is %q; want it to say %q", inside, want)
@@ -223,9 +216,7 @@ func TestComplete_OpensAPoolThatAllShare(t *testing.T) {
 	s := newScene(t)
 	claim := gen.Claim("range", gen.OfClass("net"))
 	claim.Finalizers = []string{"example.com/stays"}
-	if err := s.workspace.Create(t.Context(), claim); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.workspace.Create(t.Context(), claim))
 	p, err := s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: "root", Length: 24}, ledger.Pool{
 		Cluster: tenant, Name: "net-all", Derived: &ledger.Derived{Class: "net", Scope: ledger.Scope{}, Holder: holderOf(claim)},
 	}, nil)

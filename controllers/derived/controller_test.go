@@ -2,12 +2,18 @@ package derived
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
+	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // An IPPool that is missing is created again.
@@ -54,22 +60,16 @@ func TestReconcile_AnObjectWithoutAPool(t *testing.T) {
 		p := s.network("net", "a", "root", 24)
 		object := s.object(p)
 		object.Status.AllocatedCIDR = tt.cidr
-		if err := s.workspace.Update(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.workspace.Update(t.Context(), object))
 		if tt.retired {
-			if err := s.alloc.Pools().Retire(t.Context(), p.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.alloc.Pools().Retire(t.Context(), p.ID))
 		} else {
 			s.Ledger.Pools = without{s.Ledger.Pools, p.ID}
 		}
 		s.clock.Step(tt.wait)
 		if object.CreationTimestamp.IsZero() && tt.wait == 0 {
 			object.CreationTimestamp.Time = s.clock.Now()
-			if err := s.workspace.Update(t.Context(), object); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.workspace.Update(t.Context(), object))
 		}
 		s.look(p)
 		if kept := s.object(p) != nil; kept != tt.kept {
@@ -108,13 +108,9 @@ func TestSweep_IdlePools(t *testing.T) {
 	if s.sweeps(); s.known(below) || s.object(below) != nil || !s.known(p) {
 		t.Errorf("the pool below is known: %t, the one above: %t; want the latter alone", s.known(below), s.known(p))
 	}
-	if err := s.alloc.Release(t.Context(), ledger.ClaimID(claim.UID)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.alloc.Release(t.Context(), ledger.ClaimID(claim.UID)))
 	s.bind(used, "d")
-	if err := s.alloc.Release(t.Context(), "uid-of-d"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.alloc.Release(t.Context(), "uid-of-d"))
 	s.sweeps()
 	s.clock.Step(DefaultIdle)
 	if s.sweeps(); s.known(p) || s.known(used) || !s.known(held) {
@@ -179,10 +175,7 @@ func TestSweep_IdlePoolsOlderThanTheEndpointSlice(t *testing.T) {
 // A pool of the platform that nobody holds is retired with its address spaces, and these go by themselves, too.
 func TestSweep_AddressSpaces(t *testing.T) {
 	s := newScene(t)
-	space, err := s.alloc.Derived().Space(t.Context(), "root", tenant, ledger.Scope{"network": {Kind: "Network", Name: "a"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	space := must.Get(s.alloc.Derived().Space(t.Context(), "root", tenant, ledger.Scope{"network": {Kind: "Network", Name: "a"}}))(t)
 	s.bind(space, "c")
 	s.sweeps()
 	s.clock.Step(DefaultIdle)
@@ -191,27 +184,64 @@ func TestSweep_AddressSpaces(t *testing.T) {
 	}
 	s.cooldown = time.Hour
 	s.bind(space, "cools")
-	if err := s.alloc.Release(t.Context(), "uid-of-cools"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.alloc.Release(t.Context(), "uid-of-cools"))
 	s.cooldown = 0
-	if err := s.alloc.Release(t.Context(), "uid-of-c"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.alloc.Release(t.Context(), "uid-of-c"))
 	s.sweeps()
 	s.clock.Step(DefaultIdle)
 	if s.sweeps(); !s.known(space) {
 		t.Fatal("an address space was retired in which a block cools")
 	}
-	if _, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: ledger.Holder{Claim: "again", Cluster: tenant, Namespace: "default", Name: "cools"}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.alloc.Release(t.Context(), "again"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: ledger.Holder{Claim: "again", Cluster: tenant, Namespace: "default", Name: "cools"}}))(t)
+	must.Do(t, s.alloc.Release(t.Context(), "again"))
 	s.sweeps()
 	s.clock.Step(DefaultIdle)
 	if s.sweeps(); s.known(space) {
 		t.Error("an idle address space stays")
+	}
+}
+
+// A controller may be killed after any of its writes while it closes a range, and nobody may send the DELETE again. Then the range is
+// as it was, as soon as no such DELETE can succeed. It can be released then, and nothing is left.
+func TestCloseRange_KilledAndNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	for writes, dead := 1, true; dead; writes++ {
+		t.Run(fmt.Sprint(writes), func(t *testing.T) {
+			s := newScene(t)
+			claim, p := s.ranged("net", "a", "root", 24)
+			s.network("sub", "a", p.ID, 28)
+			fuse, life := testbed.NewFuse(t, writes)
+			s.start(fuse.Etcd(s.etcd), fuse.Client(s.workspace))
+			inside, err := s.CloseRange(life, tenant, claim, false)
+			if dead = fuse.Blown(); !dead && (inside != "" || err != nil) {
+				t.Fatalf("CloseRange = %q, %v", inside, err)
+			}
+			s.start(s.etcd, s.workspace)
+			s.clock.Step(promise.Grace + time.Second)
+			for rounds := 0; s.sweeps() > 0; rounds++ {
+				if rounds > 5 {
+					t.Fatal("something is due in each round")
+				}
+			}
+			now, ok := s.alloc.Pools().Get(p.ID)
+			if !ok || !now.Derived.Releasing.IsZero() || now.Derived.Holder.Claim != ledger.ClaimID(claim.UID) || s.object(p) == nil {
+				t.Errorf("the range is %+v (%t), its object %v; want it open, held and published", now, ok, s.object(p))
+			}
+			if inside := s.closes(claim, false); inside != "" {
+				t.Fatalf("the DELETE is refused: %s", inside)
+			}
+			s.deletes(claim)
+			if open, err := s.Complete(t.Context(), p.ID); !open || err != nil {
+				t.Errorf("Complete = %t, %v; want the pool to be gone", open, err)
+			}
+			for left := range s.alloc.Derived().All() {
+				t.Errorf("pool %s is left", left.Name)
+			}
+			objects := &ipamv1alpha1.IPPoolList{}
+			if err := s.workspace.List(t.Context(), objects); err != nil || len(objects.Items) > 0 {
+				t.Errorf("there are %d IPPools, %v; want none", len(objects.Items), err)
+			}
+			etcdtest.CheckLedger(t, s.etcd, "/ipam/v1")
+		})
 	}
 }

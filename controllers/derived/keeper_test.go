@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The IPPool of a pool names class and scope, and leads back to the pool in the ledger. To publish it again changes nothing.
@@ -56,10 +57,7 @@ func TestPublish_AForgedObjectIsNobodys(t *testing.T) {
 		forge(forged)
 		s := newScene(t, forged)
 		p := ledger.Pool{Cluster: tenant, Name: "net-a", Derived: &ledger.Derived{Class: "net", Workspace: tenant, Scope: ledger.Scope{"network": {Kind: "Network", Name: "a"}}}}
-		p, err := s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: "root", Length: 24}, p, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p = must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: "root", Length: 24}, p, nil))(t)
 		if err := s.Publish(t.Context(), p); err == nil {
 			t.Errorf("%s: Publish = nil, want an error", name)
 		}
@@ -116,9 +114,7 @@ func TestPublish_NotAPoolThatIsClosed(t *testing.T) {
 		t.Errorf("Publish of a closed pool = %v, the object is %v; want a ReleasingError, and none", err, s.object(p))
 	}
 	s.deletes(claim)
-	if _, err := s.Complete(t.Context(), p.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Complete(t.Context(), p.ID))(t)
 	if err := s.Publish(t.Context(), p); !errors.Is(err, ledger.ErrUnknownPool) || s.object(p) != nil {
 		t.Errorf("Publish of a retired pool = %v, the object is %v; want ErrUnknownPool, and none", err, s.object(p))
 	}
@@ -138,9 +134,7 @@ func TestRetire_NotWhatIsUsed(t *testing.T) {
 			t.Errorf("Retire of %s = %v, want %v and its object kept", p, err, want)
 		}
 	}
-	if err := s.RetireBelow(t.Context(), parent.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.RetireBelow(t.Context(), parent.ID))
 	if err := s.Retire(t.Context(), parent, ""); err != nil || s.known(parent) {
 		t.Errorf("Retire of an empty parent = %v", err)
 	}
@@ -166,17 +160,13 @@ func TestRetire_LeavesThePoolThatWasMadeAgain(t *testing.T) {
 	s := newScene(t)
 	p := s.network("net", "n", "root", 24)
 	s.meanwhile = func() {
-		if err := s.Retire(t.Context(), p, ""); err != nil {
-			t.Fatalf("Retire by another caller: %v", err)
-		}
+		must.Do(t, s.Retire(t.Context(), p, ""))
 		for !time.Now().Truncate(time.Millisecond).After(p.RegisteredAt) {
 			runtime.Gosched() // the ledger's times have milliseconds; beyond a network, the four transactions since then take more than one
 		}
 		s.network("net", "n", "root", 24)
 	}
-	if err := s.Retire(t.Context(), p, ""); err != nil {
-		t.Fatalf("Retire: %v", err)
-	}
+	must.Do(t, s.Retire(t.Context(), p, ""))
 	if now, ok := s.alloc.Pools().Get(p.ID); !ok || !now.Derived.Releasing.IsZero() || s.object(now) == nil {
 		t.Errorf("the ledger has %+v (%t), and its IPPool is %v; want both, and the pool open", now, ok, s.object(p))
 	}

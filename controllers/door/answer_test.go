@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var errAway = errors.New("etcd is away")
@@ -92,9 +93,7 @@ func TestAnswer_GenerateName(t *testing.T) {
 		s := answering(t, boundAnswer, nil)
 		got := s.created(`{"metadata":{"generateName":"` + generate + `","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`)
 		claim := &ipamv1alpha1.IPClaim{}
-		if err := json.Unmarshal([]byte(got), claim); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(got), claim))
 		if asked := <-s.asked; asked.Claim.Name != claim.Name || !regexp.MustCompile(want).MatchString(claim.Name) {
 			t.Errorf("generateName %s gives %q, the Answerer sees %q; want both to be %s", generate, claim.Name, asked.Claim.Name, want)
 		}
@@ -127,9 +126,7 @@ func TestAnswer_NotStorable(t *testing.T) {
 	} {
 		s := answering(t, boundAnswer, nil)
 		claim := &ipamv1alpha1.IPClaim{}
-		if err := json.Unmarshal([]byte(s.created(object)), claim); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(s.created(object)), claim))
 		if len(s.asked) != 0 || claim.Status.Phase != "" {
 			t.Errorf("%s: the Answerer was asked %d times, and the claim has the status %+v; want it to be left to the server", what, len(s.asked), claim.Status)
 		}

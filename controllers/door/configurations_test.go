@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var (
@@ -59,9 +60,7 @@ func called(t *testing.T, conditions []admissionregistrationv1.MatchCondition, b
 func parse(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(text), &object.Object))
 	return object
 }
 
@@ -157,10 +156,7 @@ func TestEndpoint(t *testing.T) {
 			t.Errorf("ParseService(%s) = %+v, %v; want host %q", text, endpoint.Service, err, host)
 		}
 	}
-	endpoint, err := ParseService("ipam-system/ipam-webhook")
-	if err != nil {
-		t.Fatal(err)
-	}
+	endpoint := must.Get(ParseService("ipam-system/ipam-webhook"))(t)
 	config := endpoint.at("t/answer", []byte("PEM"))
 	if config.URL != nil || *config.Service.Path != "/t/answer" || *config.Service.Port != 443 {
 		t.Errorf("the client config is %+v, want service ipam-system/ipam-webhook, port 443, path /t/answer", config)

@@ -18,6 +18,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // ringAt is a keyring that has read its Secret.
@@ -31,9 +33,7 @@ func ringAt(t *testing.T, c client.Client, clock *clocktesting.FakeClock) *keyri
 func refresh(t *testing.T, rings ...*keyring) {
 	t.Helper()
 	for _, ring := range rings {
-		if err := ring.refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, ring.refresh(t.Context()))
 	}
 }
 
@@ -52,11 +52,7 @@ func trusts(t *testing.T, bundle []byte, ring *keyring, now time.Time) error {
 
 func bundleOf(t *testing.T, ring *keyring) []byte {
 	t.Helper()
-	bundle, err := ring.Bundle()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bundle
+	return must.Get(ring.Bundle())(t)
 }
 
 // Replicas have one token and trust each other's certificates; each has a key of its own.
@@ -152,13 +148,9 @@ func TestKeyring_Damaged(t *testing.T) {
 			c, clock := newFake(), clocktesting.NewFakeClock(time.Now())
 			ring := ringAt(t, c, clock)
 			token, bundle, secret := ring.token(), bundleOf(t, ring), &corev1.Secret{}
-			if err := c.Get(t.Context(), secretKey, secret); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Get(t.Context(), secretKey, secret))
 			tt.damage(secret.Data)
-			if err := c.Update(t.Context(), secret); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Update(t.Context(), secret))
 			refresh(t, ring)
 			if got := ring.token() != token; got != tt.newToken {
 				t.Errorf("the token is new: %t, want %t", got, tt.newToken)
@@ -180,10 +172,7 @@ func TestKeyring_Damaged(t *testing.T) {
 
 func anotherKey(t *testing.T) []byte {
 	t.Helper()
-	other, err := newAuthority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(newAuthority(time.Now()))(t)
 	_, key, err := other.encode()
 	if err != nil {
 		t.Fatal(err)
@@ -194,9 +183,7 @@ func anotherKey(t *testing.T) []byte {
 func resourceVersion(t *testing.T, c client.Client) string {
 	t.Helper()
 	secret := &corev1.Secret{}
-	if err := c.Get(t.Context(), secretKey, secret); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Get(t.Context(), secretKey, secret))
 	return secret.ResourceVersion
 }
 
@@ -223,9 +210,7 @@ func TestKeyring_Away(t *testing.T) {
 	away = nil
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = secretKey.Namespace, secretKey.Name
-	if err := c.Delete(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Delete(t.Context(), secret))
 	refresh(t, ring)
 	if ring.token() == token {
 		t.Error("the Secret was deleted, and the token is the same")
@@ -255,15 +240,9 @@ func TestKeyring_NotYet(t *testing.T) {
 
 // The certificate is for an address as well as for a name.
 func TestAuthority_Hosts(t *testing.T) {
-	a, err := newAuthority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(newAuthority(time.Now()))(t)
 	for _, host := range []string{"ipam.example.org", "127.0.0.1", "2001:db8::1"} {
-		leaf, err := a.issue(host, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		leaf := must.Get(a.issue(host, time.Now()))(t)
 		if err := leaf.Leaf.VerifyHostname(host); err != nil {
 			t.Errorf("the certificate for %s: %v", host, err)
 		}
@@ -281,27 +260,16 @@ func TestFiles_AreReplaced(t *testing.T) {
 		t.Error("Certificate = nil before the files are there, want an error")
 	}
 	for range 2 {
-		ca, err := newAuthority(time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		ca := must.Get(newAuthority(time.Now()))(t)
 		cert, key, err := ca.encode()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for file, data := range map[string][]byte{files.Cert: cert, files.Key: key, files.CA: cert} {
-			if err := os.WriteFile(file, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, data, 0o600))
 		}
-		served, err := files.Certificate()
-		if err != nil {
-			t.Fatal(err)
-		}
-		bundle, err := files.Bundle()
-		if err != nil {
-			t.Fatal(err)
-		}
+		served := must.Get(files.Certificate())(t)
+		bundle := must.Get(files.Bundle())(t)
 		if block, _ := pem.Decode(bundle); !served.Leaf.Equal(ca.cert) || string(block.Bytes) != string(ca.cert.Raw) {
 			t.Error("the door serves or registers a certificate that was replaced")
 		}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // pair is a standby and the leader that it asks.
@@ -118,10 +119,7 @@ func TestPeer_WithoutTheLeader(t *testing.T) {
 	)
 	shared := newFake()
 	silent := func(t *testing.T) string { // accepts, and says nothing
-		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 		t.Cleanup(func() { listener.Close() })
 		return listener.Addr().String()
 	}
@@ -164,13 +162,9 @@ func TestPeer_WithoutTheLeader(t *testing.T) {
 		"it has another token": func(t *testing.T) *pair {
 			newRing(t, shared)
 			secret, leaders := &corev1.Secret{}, newFake()
-			if err := shared.Get(t.Context(), secretKey, secret); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, shared.Get(t.Context(), secretKey, secret))
 			secret.ResourceVersion, secret.Data[entryToken] = "", bytes.Repeat([]byte("x"), minToken)
-			if err := leaders.Create(t.Context(), secret); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, leaders.Create(t.Context(), secret))
 			return newPair(t, shared, leaders, never(t), never(t))
 		},
 		"it has the certificate of another CA": func(t *testing.T) *pair { return newPair(t, shared, newFake(), never(t), never(t)) },

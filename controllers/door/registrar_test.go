@@ -13,6 +13,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var registered = registration{
@@ -42,9 +44,7 @@ func stored(t *testing.T, c client.Client) ([]admissionregistrationv1.MutatingWe
 	t.Helper()
 	mutating, validating := registered.mutating(), registered.validating()
 	for _, object := range []client.Object{mutating, validating} {
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Get(t.Context(), client.ObjectKeyFromObject(object), object))
 	}
 	return mutating.Webhooks, validating.Webhooks
 }
@@ -65,20 +65,14 @@ func TestRegistrar(t *testing.T) {
 		{"another bundle", func() { want.bundle = []byte("PEM PEM") }, 2},
 		{"another token", func() { want.token = "other" }, 1},
 		{"one is deleted", func() {
-			if err := c.Delete(t.Context(), want.validating()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Delete(t.Context(), want.validating()))
 		}, 1},
 		{"somebody adds a webhook", func() {
 			object := want.mutating()
-			if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Get(t.Context(), client.ObjectKeyFromObject(object), object))
 			object.Webhooks = append(object.Webhooks, object.Webhooks[0])
 			object.Webhooks[2].Name = "other.example.org"
-			if err := c.Update(t.Context(), object); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Update(t.Context(), object))
 		}, 1},
 	} {
 		step.change()
@@ -120,14 +114,10 @@ func TestRemover(t *testing.T) {
 	writes := 0
 	c := counting(&writes)
 	r := &registrar{client: c, wanted: func() (registration, error) { return registered, nil }}
-	if err := r.register(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.register(t.Context()))
 	writes = 0
 	for range 2 {
-		if err := (&remover{client: c, clock: clocktesting.NewFakeClock(time.Now())}).Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, (&remover{client: c, clock: clocktesting.NewFakeClock(time.Now())}).Start(t.Context()))
 	}
 	for _, object := range []client.Object{registered.mutating(), registered.validating()} {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {

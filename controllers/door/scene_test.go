@@ -26,6 +26,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var secretKey = client.ObjectKey{Namespace: "ipam-system", Name: SecretName}
@@ -79,19 +80,14 @@ func open(t *testing.T, answerer Answerer, only ledger.ClusterName) *scene {
 func newRing(t *testing.T, c client.Client) *keyring {
 	t.Helper()
 	ring := newKeyring(c, secretKey, "127.0.0.1", clocktesting.NewFakeClock(time.Now()))
-	if err := ring.refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ring.refresh(t.Context()))
 	return ring
 }
 
 // serve serves a door.
 func serve(t *testing.T, ring *keyring, server *server) *scene {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	accepted, trusted := &atomic.Int32{}, &atomic.Int32{}
 	served := serving(trusting{listener, accepted, trusted}, ring.Certificate, server.handler(logr.Discard()), logr.Discard())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -123,10 +119,7 @@ func answering(t *testing.T, answer Answer, err error) *scene {
 // clientOf trusts the CAs of a keyring, and nobody else.
 func clientOf(t *testing.T, ring *keyring) *http.Client {
 	t.Helper()
-	bundle, err := ring.Bundle()
-	if err != nil {
-		t.Fatal(err)
-	}
+	bundle := must.Get(ring.Bundle())(t)
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(bundle) {
 		t.Fatalf("the bundle has no certificate:\n%s", bundle)
@@ -141,15 +134,9 @@ func newFake() client.WithWatch {
 // post sends a body to a path, and returns the HTTP status and the body of the response.
 func (s *scene) post(path, contentType string, body []byte) (int, []byte) {
 	s.Helper()
-	response, err := s.send(path, contentType, body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	response := must.Get(s.send(path, contentType, body))(s)
 	defer response.Body.Close()
-	got, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	got := must.Get(io.ReadAll(response.Body))(s)
 	return response.StatusCode, got
 }
 
@@ -170,9 +157,7 @@ func (s *scene) review(path string, req *admissionv1.AdmissionRequest) *admissio
 		s.Fatalf("POST %s = %d %s, want 200", path, code, body)
 	}
 	review := &admissionv1.AdmissionReview{}
-	if err := json.Unmarshal(body, review); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, json.Unmarshal(body, review))
 	if review.Kind != "AdmissionReview" || review.Response == nil || review.Response.UID != req.UID {
 		s.Fatalf("the response is %s, want an AdmissionReview for %s", body, req.UID)
 	}
@@ -211,12 +196,9 @@ func updating(from, to string) *admissionv1.AdmissionRequest {
 
 func reviewOf(t *testing.T, req *admissionv1.AdmissionRequest) []byte {
 	t.Helper()
-	body, err := json.Marshal(&admissionv1.AdmissionReview{
+	body := must.Get(json.Marshal(&admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: req,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return body
 }
 

@@ -15,6 +15,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 const anyClaim = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`
@@ -140,14 +142,8 @@ func TestServer_TLS(t *testing.T) {
 			conn.Close()
 		}
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/refuse", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := s.client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+"/refuse", strings.NewReader("{}")))(t)
+	response := must.Get(s.client.Do(request))(t)
 	defer response.Body.Close()
 	if response.ProtoMajor != 1 {
 		t.Errorf("the door speaks %s; want HTTP/1.1, so that a replica that hangs keeps one request, and not all", response.Proto)

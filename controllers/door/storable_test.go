@@ -18,6 +18,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/config"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // schemaOf is the schema of claims as the server checks it.
@@ -29,21 +30,11 @@ type schemaOf struct {
 
 func newSchema(t *testing.T) schemaOf {
 	t.Helper()
-	manifest, err := fs.ReadFile(config.CRDs(), "ipam.miloapis.com_ipclaims.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	manifest := must.Get(fs.ReadFile(config.CRDs(), "ipam.miloapis.com_ipclaims.yaml"))(t)
 	crd, openAPI := &apiextensionsv1.CustomResourceDefinition{}, &apiextensions.JSONSchemaProps{}
-	if err := yaml.Unmarshal(manifest, crd); err != nil {
-		t.Fatal(err)
-	}
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, openAPI, nil); err != nil {
-		t.Fatal(err)
-	}
-	structural, err := schema.NewStructural(openAPI)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(manifest, crd))
+	must.Do(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, openAPI, nil))
+	structural := must.Get(schema.NewStructural(openAPI))(t)
 	validator, _, err := validation.NewSchemaValidator(openAPI)
 	if err != nil {
 		t.Fatal(err)
@@ -137,14 +128,8 @@ func TestStorable(t *testing.T) {
 	t.Parallel()
 	server, all := newSchema(t), fields()
 	judge := func(spec string) {
-		d, err := readDraft([]byte(`{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{"name":"a"}` + spec + `}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		claim, err := d.claim()
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(readDraft([]byte(`{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{"name":"a"}` + spec + `}`)))(t)
+		claim := must.Get(d.claim())(t)
 		claim.Namespace = "default"
 		if why, got := server.refusal(d.Object), d.storable(claim); got != (why == "") {
 			t.Errorf("storable(%.300s) = %t; the server says %q", spec, got, why)
@@ -207,14 +192,8 @@ func TestStorable_CountsMetadata(t *testing.T) {
 		"a finalizer more":       {ipamv1alpha1.MaxFinalizers + 1, 0, false},
 		"a label more":           {0, ipamv1alpha1.MaxLabels + 1, false},
 	} {
-		d, err := readDraft([]byte(`{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{"name":"a"},"spec":{}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		claim, err := d.claim()
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(readDraft([]byte(`{"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPClaim","metadata":{"name":"a"},"spec":{}}`)))(t)
+		claim := must.Get(d.claim())(t)
 		claim.Namespace, claim.Labels = "default", map[string]string{}
 		for i := range tt.finalizers {
 			claim.Finalizers = append(claim.Finalizers, fmt.Sprint("example.com/", i))

@@ -179,11 +179,11 @@ func TestFind_Refused(t *testing.T) {
 		names Names
 		want  string
 	}{
-		"nothing":                         {Query{}, names{}, "name an address"},
-		"host bits":                       {Query{Prefix: netip.MustParsePrefix("10.0.0.7/24")}, names{}, "write 10.0.0.0/24"},
-		"two times":                       {Query{Claim: "c", At: time.Now(), Since: time.Now()}, names{}, "not both"},
-		"no limit":                        {Query{Claim: "c", Limit: -1}, names{}, "at least 1"},
-		"an unknown path":                 {Query{Workspace: "root:gone"}, names{}, "give the ID of its logical cluster"},
+		"nothing":                  {Query{}, names{}, "name an address"},
+		"host bits":                {Query{Prefix: netip.MustParsePrefix("10.0.0.7/24")}, names{}, "write 10.0.0.0/24"},
+		"two times":                {Query{Claim: "c", At: time.Now(), Since: time.Now()}, names{}, "not both"},
+		"no limit":                 {Query{Claim: "c", Limit: -1}, names{}, "at least 1"},
+		"an unknown path":          {Query{Workspace: "root:gone"}, names{}, "give the ID of its logical cluster"},
 		"a path, and no directory": {Query{Workspace: "root:one"}, nil, "give the ID of the logical cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {

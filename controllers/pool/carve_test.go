@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // given are the slices that the ledger has given.
@@ -84,9 +85,7 @@ func TestEnter_MorePoolsThanAWorkspaceMayHave(t *testing.T) {
 	if err := first.enter(t.Context()); err != nil {
 		t.Errorf("the pool that is there: %v", err)
 	}
-	if err := first.Ledger.Pools.Retire(t.Context(), first.id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Ledger.Pools.Retire(t.Context(), first.id))
 	if err := enter("two"); err != nil {
 		t.Errorf("a pool after the first has gone: %v", err)
 	}

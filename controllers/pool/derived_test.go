@@ -20,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -79,9 +80,7 @@ func (s *derivedScene) pool(t *testing.T, name string) *ipamv1alpha1.IPPool {
 		}
 	}
 	pool := &ipamv1alpha1.IPPool{}
-	if err := s.workspace.Get(t.Context(), client.ObjectKey{Name: name}, pool); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.workspace.Get(t.Context(), client.ObjectKey{Name: name}, pool))
 	return pool
 }
 
@@ -89,11 +88,7 @@ func (s *derivedScene) pool(t *testing.T, name string) *ipamv1alpha1.IPPool {
 func (s *derivedScene) provisions(t *testing.T, class string, above ledger.PoolID, length int, by ledger.Holder) ledger.Pool {
 	t.Helper()
 	p := ledger.Pool{Cluster: "w", Name: class + "-a", Derived: &ledger.Derived{Class: class, Workspace: "w", Scope: network("a"), Holder: by}}
-	p, err := s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: above, Length: length}, p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: above, Length: length}, p, nil))(t)
 }
 
 // made returns the IPPool of such a pool.
@@ -123,9 +118,7 @@ func TestDerived_TheStatusFollowsTheLedger(t *testing.T) {
 	if used, said := inUse(pool); !used || said != "claim default/r holds the pool" {
 		t.Errorf("InUse = %t, %q; want that the claim holds it", used, said)
 	}
-	if _, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}}))(t)
 	if used, said := inUse(s.pool(t, "net-a")); !used || said != "claim default/r holds the pool, and the pool holds 1 block, of claim default/c" {
 		t.Errorf("InUse = %t, %q", used, said)
 	}
@@ -155,25 +148,17 @@ func TestDerived_IdlePoolsAreNoUse(t *testing.T) {
 	above := s.provisions(t, "net", "uid-of-root", 24, ledger.Holder{})
 	below := s.provisions(t, "sub", above.ID, 28, ledger.Holder{})
 	holder := ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}
-	if _, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: below.ID, Length: 32, Holder: holder}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: below.ID, Length: 32, Holder: holder}))(t)
 	if used, said := inUse(s.pool(t, "root")); !used {
 		t.Errorf("InUse = %t, %q; want true while a claim is in a pool below", used, said)
 	}
-	if err := s.alloc.Release(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.alloc.Release(t.Context(), "c"))
 	root := s.pool(t, "root")
 	if used, said := inUse(root); used {
 		t.Errorf("InUse = %t, %q; want false", used, said)
 	}
-	if err := s.workspace.Delete(t.Context(), root); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Reconcile(t.Context(), inbox.Request("w", client.ObjectKey{Name: "root"})); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.workspace.Delete(t.Context(), root))
+	must.Get(s.Reconcile(t.Context(), inbox.Request("w", client.ObjectKey{Name: "root"})))(t)
 	for _, id := range []ledger.PoolID{"uid-of-root", above.ID, below.ID} {
 		if _, known := s.alloc.Pools().Get(id); known {
 			t.Errorf("pool %s is in the ledger still", id)
@@ -185,15 +170,10 @@ func TestDerived_IdlePoolsAreNoUse(t *testing.T) {
 func TestDerived_TheFullestAddressSpaceCounts(t *testing.T) {
 	s := newDerivedScene(t)
 	for i, name := range []string{"a", "b"} {
-		space, err := s.alloc.Derived().Space(t.Context(), "uid-of-root", "w", network(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		space := must.Get(s.alloc.Derived().Space(t.Context(), "uid-of-root", "w", network(name)))(t)
 		for j := range i + 1 {
 			holder := ledger.Holder{Claim: ledger.ClaimID(name + string(rune('0'+j))), Cluster: "w", Namespace: "default", Name: name}
-			if _, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holder}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holder}))(t)
 		}
 	}
 	pool := s.pool(t, "root")
@@ -220,14 +200,9 @@ func TestDerived_AddressSpacesOfOthersAreNotListed(t *testing.T) {
 	counted := &lists{Blocks: s.alloc}
 	s.Ledger.Blocks = counted
 	for _, in := range []ledger.ClusterName{"a", "b", "c", "w"} {
-		space, err := s.alloc.Derived().Space(t.Context(), "uid-of-root", in, network("n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		space := must.Get(s.alloc.Derived().Space(t.Context(), "uid-of-root", in, network("n")))(t)
 		holder := ledger.Holder{Claim: ledger.ClaimID(in), Cluster: in, Namespace: "default", Name: "of-" + string(in)}
-		if _, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holder}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holder}))(t)
 	}
 	s.pool(t, "root")
 	counted.count = 0

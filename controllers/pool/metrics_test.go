@@ -12,16 +12,14 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/index"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/internal/forecast"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func gathered(t *testing.T, f *figures) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(f)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	values := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

@@ -19,6 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -111,18 +112,12 @@ func TestRetire_DropsTheSlices(t *testing.T) {
 		p.pool.Finalizers = []string{ipamv1alpha1.FinalizerPool}
 		alloc := p.Ledger.Blocks.(*allocator.Allocator)
 		record := ledger.Slice{Pool: p.id, Cluster: "w", Binding: "b", State: ledger.SliceDeclined}
-		if err := alloc.Slices().Put(t.Context(), record, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, alloc.Slices().Put(t.Context(), record, 0))
 		holder := ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}
 		if inUse {
-			if _, err := alloc.Bind(t.Context(), ledger.Request{Pool: p.id, Length: 28, Holder: holder}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(alloc.Bind(t.Context(), ledger.Request{Pool: p.id, Length: 28, Holder: holder}))(t)
 		}
-		if err := p.retire(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.retire(t.Context()))
 		left, err := alloc.Slices().List(t.Context(), p.id)
 		if err != nil || (len(left) > 0) != inUse || (len(p.pool.Finalizers) > 0) != inUse {
 			t.Errorf("in use: %t; %d records are left, %v, and the finalizers %v; want both as long as the pool is in use",
@@ -150,9 +145,7 @@ func TestRetire_APoolThatOthersKeepShowsNoBlock(t *testing.T) {
 			if !controllerutil.ContainsFinalizer(p.pool, ipamv1alpha1.FinalizerPool) {
 				t.Errorf("%s: the finalizer is gone before pass %d", name, pass)
 			}
-			if err := p.retire(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.retire(t.Context()))
 		}
 		if got := p.pool.Status.AllocatedCIDR; got != tt.shown || !slices.Equal(p.pool.Finalizers, tt.others) {
 			t.Errorf("%s: the pool shows %q with the finalizers %v; want %q, and %v", name, got, p.pool.Finalizers, tt.shown, tt.others)
@@ -168,12 +161,8 @@ func TestEnter_AnotherDomainKeepsTheSlices(t *testing.T) {
 	p.pool.Spec.AddressDomain = "d"
 	alloc := p.Ledger.Blocks.(*allocator.Allocator)
 	record := ledger.Slice{Pool: p.id, Cluster: "v", Binding: "b", State: ledger.SliceDeclined}
-	if err := alloc.Slices().Put(t.Context(), record, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.enter(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, alloc.Slices().Put(t.Context(), record, 0))
+	must.Do(t, p.enter(t.Context()))
 	entered, _ := alloc.Pools().Get(p.id)
 	left, err := alloc.Slices().List(t.Context(), p.id)
 	if want := ledger.DomainSpace("w", "d"); err != nil || entered.Space != want || len(left) != 1 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func TestSettle_UnboundTwiceFrees(t *testing.T) {
@@ -60,10 +61,7 @@ func TestReconcile_AsksAgainWhenASecondCensusCounts(t *testing.T) {
 	s.Bound = func(ledger.ClusterName) bool { return false } // say the caches
 	reconcile := func(verdict live.Verdict) time.Time {
 		s.oracle.answer = live.Answer{Verdict: verdict}
-		result, err := s.Reconcile(t.Context(), s.holder)
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := must.Get(s.Reconcile(t.Context(), s.holder))(t)
 		return s.clock.Now().Add(result.RequeueAfter)
 	}
 	for range 5 {
@@ -128,9 +126,7 @@ func TestSettle_ABlockOlderThanTheEndpointSlice(t *testing.T) {
 			}
 			s.oracle.answer = live.Answer{Verdict: live.Unbound, Since: made}
 			for range 3 {
-				if _, err := s.Settle(t.Context(), s.holder); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(s.Settle(t.Context(), s.holder))(t)
 				s.clock.SetTime(s.clock.Now().Add(time.Hour))
 			}
 			if s.ledger.released != tt.want {

@@ -20,25 +20,20 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Hints need no engaged workspace: the manager here has none, nor a server. One that
 // comes before the manager runs is kept, and is settled once it does.
 func TestHints_NeedNoWorkspace(t *testing.T) {
-	mgr, err := manager.New(&rest.Config{Host: "http://127.0.0.1:0"}, manager.Options{
+	mgr := must.Get(manager.New(&rest.Config{Host: "http://127.0.0.1:0"}, manager.Options{
 		Scheme:         runtime.NewScheme(),
 		Metrics:        metricsserver.Options{BindAddress: "0"},
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
 	s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace}
-	c, err := New(mgr, complete(Options{Ledger: all(s.ledger), Oracle: s.oracle}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(mgr, complete(Options{Ledger: all(s.ledger), Oracle: s.oracle})))(t)
 	c.Deleted(s.holder, gen.Claim("c"), nil)
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -70,9 +65,7 @@ func TestHints_ADeletionWhileAnotherIsSettled(t *testing.T) {
 		{Verdict: live.Alive, Client: p.workspace, Object: claim}, {Verdict: live.Gone, Client: p.workspace},
 	} {
 		p.oracle.answer = answer
-		if _, err := p.Reconcile(t.Context(), h); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(p.Reconcile(t.Context(), h))(t)
 	}
 	p.wantBlocks("10.0.0.0/28 retained a")
 	if n := len(p.deleted); n != 0 {
@@ -154,9 +147,7 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 			}
 			p.wantBlocks(test.want...)
 			records := &ipamv1alpha1.IPAllocationList{}
-			if err := p.workspace.List(t.Context(), records); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.workspace.List(t.Context(), records))
 			if retained := slices.Contains(test.want, "10.0.0.0/28 retained a"); len(records.Items) > 0 != retained {
 				t.Errorf("there are %d records, want one: %t", len(records.Items), retained)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // retainedFor is a promise whose claim, of UID "a", was created, recorded, and deleted with a lease.
@@ -123,17 +124,12 @@ func TestLease_WhileACreateIsUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, _ := retainedFor(t, time.Minute)
 			former := holderOf(gen.Claim("c", gen.UID("a")))
-			promised, err := p.ledger.Retained().Promise(t.Context(), p.block(), promise.Grace)
-			if err != nil {
-				t.Fatal(err)
-			}
+			promised := must.Get(p.ledger.Retained().Promise(t.Context(), p.block(), promise.Grace))(t)
 			p.reserved = promised
 			later := p.answered("b")
 			p.clock.SetTime(promised.BoundAt.Add(promise.Grace - time.Second)) // the lease is over
 			if tt.deleted {
-				if err := p.workspace.Delete(t.Context(), p.kept()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, p.workspace.Delete(t.Context(), p.kept()))
 			}
 			if p.settles(former, live.Gone, nil) {
 				t.Error("settled while the CREATE may still succeed")
@@ -173,18 +169,12 @@ func TestLease_ReusedAndDeletedAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := retainedFor(t, time.Hour)
-			promised, err := p.ledger.Retained().Promise(t.Context(), p.block(), promise.Grace)
-			if err != nil {
-				t.Fatal(err)
-			}
+			promised := must.Get(p.ledger.Retained().Promise(t.Context(), p.block(), promise.Grace))(t)
 			p.reserved = promised
 			claim := p.answered("b")
 			claim.Spec.ReclaimPolicy = tt.policy
 			if tt.moved {
-				_, err := p.ledger.Retained().Reuse(t.Context(), promised, allocator.Successor{Holder: holderOf(claim), Answered: promise.Answered(claim)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Get(p.ledger.Retained().Reuse(t.Context(), promised, allocator.Successor{Holder: holderOf(claim), Answered: promise.Answered(claim)}))(t)
 			}
 			p.Deleted(holderOf(claim), claim, nil)
 			if !p.settles(holderOf(claim), live.Gone, nil) {
@@ -216,9 +206,7 @@ func TestLease_OfAnOlderLedger(t *testing.T) {
 		until := time.Now().Add(time.Hour).Truncate(time.Second)
 		kept.Status.Expires = new(metav1.NewTime(until))
 		kept.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "c/a"}
-		if err := p.workspace.Create(t.Context(), kept); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.workspace.Create(t.Context(), kept))
 		p.settles(holderOf(gen.Claim("c", gen.UID("a"))), live.Gone, nil)
 		if b := p.block(); b.State != ledger.Retained || !b.Until.Equal(until) {
 			t.Errorf("%s: the block is %+v; want it retained until %s, as its record says", policy, b, until)

@@ -20,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -53,13 +54,10 @@ func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...clie
 // reserve answers a CREATE of the claim.
 func (p *promiseScene) reserve(policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
 	p.Helper()
-	b, err := p.ledger.Reservations().Reserve(p.Context(), ledger.Request{
+	b := must.Get(p.ledger.Reservations().Reserve(p.Context(), ledger.Request{
 		Pool: "p", Length: 28, Policy: ledger.ReclaimPolicy(policy), Since: time.Now(),
 		Holder: ledger.Holder{Claim: promise.Of("w", gen.Claim("c")), Cluster: "w", Namespace: "default", Name: "c"},
-	})
-	if err != nil {
-		p.Fatal(err)
-	}
+	}))(p)
 	return b
 }
 
@@ -89,11 +87,7 @@ func (p *promiseScene) settles(h ledger.Holder, verdict live.Verdict, now *ipamv
 	if now != nil {
 		p.oracle.answer.Object = now
 	}
-	settled, err := p.Settle(p.Context(), h)
-	if err != nil {
-		p.Fatal(err)
-	}
-	return settled
+	return must.Get(p.Settle(p.Context(), h))(p)
 }
 
 func (p *promiseScene) wantBlocks(want ...string) {

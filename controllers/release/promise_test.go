@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A claim that was deleted before its reconcile gives back what it was promised, at once.
@@ -41,9 +42,7 @@ func TestPromise_RetainedAtOnce(t *testing.T) {
 	}
 	p.wantBlocks("10.0.0.0/28 retained a")
 	kept := gen.Allocation("c", "p", "")
-	if err := p.workspace.Get(t.Context(), client.ObjectKeyFromObject(kept), kept); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.workspace.Get(t.Context(), client.ObjectKeyFromObject(kept), kept))
 	name, uid := kept.HeldBy()
 	if kept.Spec.ClaimRef != nil || name != "c" || uid != "a" || kept.Status.AllocatedCIDR != "10.0.0.0/28" || kept.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimRetain {
 		t.Errorf("the record is %+v of %s/%s, want one without a claim, retained from c/a", kept, name, uid)
@@ -76,9 +75,7 @@ func TestPromise_RetainedWhileItsRecordIsWritten(t *testing.T) {
 	p.Deleted(holderOf(claim), claim, nil)
 	other := gen.Allocation("c", "p", "10.0.0.0/28")
 	other.Spec.ClaimRef.UID = "another"
-	if err := p.workspace.Create(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.workspace.Create(t.Context(), other))
 	if p.settles(holderOf(claim), live.Gone, nil) {
 		t.Error("settled, with the record of another claim in its place")
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A reservation is freed when nothing came of it, and not before the last CREATE that was
@@ -63,9 +64,7 @@ func TestReservation_OfAClaimThatHasAnotherBlock(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
-	if _, err := p.ledger.Bind(t.Context(), ledger.Request{Pool: "p", Length: 28, Holder: holderOf(claim)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.ledger.Bind(t.Context(), ledger.Request{Pool: "p", Length: 28, Holder: holderOf(claim)}))(t)
 	p.pass(time.Hour)
 	if p.settles(p.reserved.Holder, live.Gone, claim) {
 		t.Error("freed, while a claim shows the block")
@@ -82,10 +81,7 @@ func TestReservation_OfAClaimThatHasTheBlock(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
-	_, err := p.ledger.Recovery().Adopt(t.Context(), ledger.Request{Pool: "p", Exact: p.reserved.Prefix, Holder: holderOf(claim)}, ledger.Bound)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.ledger.Recovery().Adopt(t.Context(), ledger.Request{Pool: "p", Exact: p.reserved.Prefix, Holder: holderOf(claim)}, ledger.Bound))(t)
 	p.pass(time.Hour)
 	if !p.settles(p.reserved.Holder, live.Gone, claim) {
 		t.Error("not settled")

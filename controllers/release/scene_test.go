@@ -18,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -201,11 +202,7 @@ func newSceneWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Objec
 func (s *scene) settle(t *testing.T, verdict live.Verdict) bool {
 	t.Helper()
 	s.oracle.answer = live.Answer{Verdict: verdict, Client: s.workspace}
-	settled, err := s.Settle(t.Context(), s.holder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return settled
+	return must.Get(s.Settle(t.Context(), s.holder))(t)
 }
 
 // record reads the scene's IPAllocation; nil when there is none.

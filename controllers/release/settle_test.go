@@ -13,6 +13,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func TestSettle_FreesNothingInDoubt(t *testing.T) {
@@ -170,9 +171,7 @@ func TestSettle_TheRecordAsItWasSeen(t *testing.T) {
 			if tt.written {
 				now := s.record(t)
 				now.Labels = map[string]string{"written": "since"}
-				if err := s.workspace.Update(t.Context(), now); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.workspace.Update(t.Context(), now))
 			}
 			reads = 0
 			s.Deleted(s.holder, gen.Claim("c"), seen)

@@ -2,11 +2,13 @@ package release
 
 import (
 	"testing"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // deletedWithRecord is a scene whose claim was seen deleted, with its record as the server has it. The
@@ -46,9 +48,7 @@ func TestSettle_NoWitness(t *testing.T) {
 			s.delete(t)
 			other := gen.Allocation("c", "p", "10.0.0.0/28")
 			other.UID = "another"
-			if err := s.workspace.Create(t.Context(), other); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.workspace.Create(t.Context(), other))
 		},
 		"no record was seen": func(_ *testing.T, s *scene) { s.Deleted(s.holder, gen.Claim("c"), nil) },
 		"the claim was missed": func(_ *testing.T, s *scene) {
@@ -93,15 +93,39 @@ func (s *scene) update(t *testing.T, change func(*ipamv1alpha1.IPAllocation)) {
 	t.Helper()
 	record := s.record(t)
 	change(record)
-	if err := s.workspace.Update(t.Context(), record); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.workspace.Update(t.Context(), record))
 }
 
 // delete deletes the scene's IPAllocation.
 func (s *scene) delete(t *testing.T) {
 	t.Helper()
-	if err := s.workspace.Delete(t.Context(), s.record(t)); err != nil {
-		t.Fatal(err)
+	must.Do(t, s.workspace.Delete(t.Context(), s.record(t)))
+}
+
+func TestSettle_ABindingInBetweenStartsOver(t *testing.T) {
+	s := newScene(t)
+	s.settle(t, live.Unbound)
+	s.Arrived("w")
+	s.clock.SetTime(s.clock.Now().Add(time.Minute))
+	if s.settle(t, live.Unbound) || s.ledger.released {
+		t.Error("freed at the first look after the workspace was bound again")
+	}
+}
+
+// A shard may be started again more than once. A server that shows the claim in between shows that its workspace is bound, though no census
+// was taken then.
+func TestSettle_ALookInBetweenStartsOver(t *testing.T) {
+	s := newScene(t)
+	s.settle(t, live.Unbound)
+	s.clock.SetTime(s.clock.Now().Add(time.Second))
+	s.settle(t, live.Alive)
+	s.clock.SetTime(s.clock.Now().Add(time.Hour))
+	if s.settle(t, live.Unbound) || s.ledger.released {
+		t.Error("freed at the first look after a server has shown the claim")
+	}
+	s.served(s.holder.Cluster, s.clock.Now().Add(-time.Second)) // by a read that began before
+	s.clock.SetTime(s.clock.Now().Add(time.Minute))
+	if !s.settle(t, live.Unbound) || !s.ledger.released {
+		t.Error("not freed at the second look after that")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // scene is a sweeper over blocks that a test lists, all of pool p.
@@ -112,9 +113,7 @@ func (s *scene) orphan(n int) {
 func (s *scene) sweep(t *testing.T) []ledger.ClaimID {
 	t.Helper()
 	s.suspected = nil
-	if err := s.look(t.Context()); err != nil {
-		t.Fatalf("look: %v", err)
-	}
+	must.Do(t, s.look(t.Context()))
 	return s.suspected
 }
 
@@ -269,9 +268,7 @@ func TestSweep_PassesOverWhatCannotBeRead(t *testing.T) {
 		s.states[claim] = Orphaned
 	}
 	for range 2 {
-		if err := s.look(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.look(t.Context()))
 	}
 	if want := []ledger.ClaimID{"9"}; !slices.Equal(s.suspected, want) {
 		t.Errorf("suspected = %v, want %v", s.suspected, want)

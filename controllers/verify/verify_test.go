@@ -16,6 +16,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 const blockOfA = "spaces/uid-of-root/blocks/010.000.000.000-28"
@@ -24,10 +25,7 @@ const blockOfA = "spaces/uid-of-root/blocks/010.000.000.000-28"
 func (s *scene) past(uid string, revision int, from, until string) {
 	s.Helper()
 	millis := func(text string) int64 {
-		at, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			s.Fatal(err)
-		}
+		at := must.Get(time.Parse(time.RFC3339, text))(s)
 		return at.UnixMilli()
 	}
 	s.put(fmt.Sprintf("history/010.000.000.000-24/uid-of-root/%016x.000", revision), fmt.Sprintf(
@@ -171,10 +169,7 @@ func TestVerify_Findings(t *testing.T) {
 }
 
 func TestKinds_AreExplained(t *testing.T) {
-	docs, err := os.ReadFile("../../docs/verify.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := must.Get(os.ReadFile("../../docs/verify.md"))(t)
 	for _, kind := range Kinds() {
 		if !strings.Contains(string(docs), "| `"+string(kind)+"` |") {
 			t.Errorf("docs/verify.md has no line on %s", kind)

@@ -78,9 +78,7 @@ func (s *scene) pool(t *testing.T, name string) *ipamv1alpha1.IPPool {
 func (s *scene) network(t *testing.T, length int) (start, gateway string, cidr ipamv1alpha1.CIDR) {
 	t.Helper()
 	var a, b int
-	if _, err := fmt.Sscanf(string(s.platform.CIDR(t)), "%d.%d.", &a, &b); err != nil {
-		t.Fatalf("Sscanf: %v", err)
-	}
+	must.Get(fmt.Sscanf(string(s.platform.CIDR(t)), "%d.%d.", &a, &b))(t)
 	start = fmt.Sprintf("%d.%d.0.", a, b)
 	return start, start + "1", ipamv1alpha1.CIDR(fmt.Sprintf("%s0/%d", start, length))
 }

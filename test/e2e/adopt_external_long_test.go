@@ -36,9 +36,7 @@ func TestLong_AdoptRestoredCluster(t *testing.T) {
 	must.Do(t, store.Members[0].Stop())
 	must.Do(t, os.RemoveAll(l.dir))
 	l.restore()
-	if _, err := store.Members[0].Start(); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	must.Get(store.Members[0].Start())(t)
 	must.Do(t, store.Ready(t.Context()))
 	late := gen.Claim("late", gen.OfClass(l.name), gen.Length(28))
 	framework.Create(t, l.tenant, late)
@@ -95,9 +93,7 @@ func TestLong_AdoptRestoredUnderTheController(t *testing.T) {
 	framework.Create(t, l.tenant, late)
 	must.Do(t, os.RemoveAll(l.dir))
 	l.restore()
-	if _, err := store.Members[0].Start(); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	must.Get(store.Members[0].Start())(t)
 	l.platform.WaitControllerEnded(t)
 	l.platform.StartController(t)
 	framework.WaitBound(t, l.tenant, late)

@@ -82,9 +82,7 @@ func (l *lossy) wipe() {
 func (l *lossy) save() {
 	l.Helper()
 	config := clientv3.Config{Endpoints: []string{l.url}}
-	if _, err := etcdsnapshot.SaveWithVersion(l.Context(), zap.NewNop(), config, l.snapshot); err != nil {
-		l.Fatal(err)
-	}
+	must.Get(etcdsnapshot.SaveWithVersion(l.Context(), zap.NewNop(), config, l.snapshot))(l)
 }
 
 // restore makes the ledger of the snapshot as `etcdutl snapshot restore` does.

@@ -52,14 +52,11 @@ func TestBootstrap_Again(t *testing.T) {
 	framework.Create(t, tenant, old)
 
 	schemas, export := withClaimField(t, "purpose")
-	err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{
+	must.Do(t, workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{
 		Workspace: platform.Path,
 		Schemas:   schemas,
 		APIExport: export,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	framework.Eventually(t, "the new field to be stored", func(ctx context.Context) error {
 		claim := &unstructured.Unstructured{Object: map[string]any{
 			"metadata": map[string]any{"generateName": "new-", "namespace": metav1.NamespaceDefault},
@@ -85,13 +82,10 @@ func staysAsItIs(t *testing.T, platform *framework.Platform) {
 	admin := framework.Admin(t, platform.Path)
 	before := versions(t, admin)
 	var steps []string
-	err := workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{
+	must.Do(t, workspaces.Bootstrap(t.Context(), framework.AdminConfig(t), workspaces.Options{
 		Workspace: platform.Path,
 		Progress:  func(step string) { steps = append(steps, step) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if len(steps) == 0 || !strings.Contains(steps[0], platform.Path) {
 		t.Errorf("steps reported: %q; want the first to name %s", steps, platform.Path)
 	}
@@ -144,14 +138,11 @@ func versions(t *testing.T, c client.Client) []string {
 		&apisv1alpha2.APIExportList{},
 	} {
 		must.Do(t, c.List(t.Context(), list))
-		err := meta.EachListItem(list, func(item runtime.Object) error {
+		must.Do(t, meta.EachListItem(list, func(item runtime.Object) error {
 			object := item.(client.Object)
 			found = append(found, fmt.Sprintf("%T %s %d %s", object, object.GetName(), object.GetGeneration(), object.GetUID()))
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return found
 }

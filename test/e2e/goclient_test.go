@@ -104,9 +104,7 @@ func clientRelease(t *testing.T, tenant *framework.Tenant, pool string) {
 // A claim that cannot be met now is an error with its reason, however the server says it, and is
 // woken when the cause goes.
 func clientUnmet(t *testing.T, tenant *framework.Tenant, pool string) {
-	if _, err := ipamclient.Claim(t.Context(), tenant, gen.Claim("all", gen.FromPool(pool), gen.Length(24))); err != nil {
-		t.Fatalf("Claim: %v", err)
-	}
+	must.Get(ipamclient.Claim(t.Context(), tenant, gen.Claim("all", gen.FromPool(pool), gen.Length(24))))(t)
 	refused := gen.Claim("refused", gen.FromPool(pool), gen.Length(28), gen.Unmet(ipamv1alpha1.UnmetRefuse))
 	_, err := ipamclient.Claim(t.Context(), tenant, refused)
 	if unmet, ok := errors.AsType[*ipamclient.UnmetError](err); !ok || unmet.Stored || ipamclient.ReasonOf(err) != ipamv1alpha1.ReasonPoolExhausted {
@@ -192,12 +190,9 @@ func TestGoClient_Operator(t *testing.T) {
 // returns has stopped it.
 func (s scene) operate() (stop func()) {
 	s.Helper()
-	mgr, err := ctrl.NewManager(s.tenant.Config(), ctrl.Options{
+	mgr := must.Get(ctrl.NewManager(s.tenant.Config(), ctrl.Options{
 		Scheme: workspaces.NewScheme(), Metrics: metricsserver.Options{BindAddress: "0"},
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	}))(s)
 	operator := &examples.Operator{Client: mgr.GetClient(), Claims: s.tenant.WithWatch, ClassName: s.name}
 	must.Do(s, operator.SetUp(mgr))
 	ctx, cancel := context.WithCancel(s.Context())

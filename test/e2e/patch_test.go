@@ -48,13 +48,10 @@ func TestPatch_BesideAnothersChange(t *testing.T) {
 // statusPatch sets a condition of an object that is still at the version.
 func statusPatch(t *testing.T, version, condition string) client.Patch {
 	t.Helper()
-	data, err := json.Marshal(map[string]any{
+	data := must.Get(json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": version},
 		"status":   map[string]any{"conditions": []any{map[string]any{"type": condition, "status": corev1.ConditionTrue}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return client.RawPatch(types.MergePatchType, data)
 }
 

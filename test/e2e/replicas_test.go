@@ -123,9 +123,7 @@ func TestReplicas(t *testing.T) {
 	h.holds("after-a-stop")
 
 	t.Log("the leader is killed")
-	if _, err := h.store.Members[0].Start(); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	must.Get(h.store.Members[0].Start())(t)
 	second.StartController(t)
 	waiting = h.claim(names("killed-", 8)...)
 	first.KillController(t)

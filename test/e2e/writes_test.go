@@ -197,13 +197,10 @@ func waitRest(t *testing.T, platform *framework.Platform) {
 // written until it had a resource version, which it has or had since it was asked last.
 func watchPool(t *testing.T, platform *framework.Platform, pool *ipamv1alpha1.IPPool) func(resourceVersion string) int {
 	t.Helper()
-	watcher, err := platform.Watch(t.Context(), &ipamv1alpha1.IPPoolList{}, &client.ListOptions{
+	watcher := must.Get(platform.Watch(t.Context(), &ipamv1alpha1.IPPoolList{}, &client.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", pool.Name),
 		Raw:           &metav1.ListOptions{ResourceVersion: pool.ResourceVersion},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(watcher.Stop)
 	writes, last := 0, pool.ResourceVersion
 	return func(resourceVersion string) int {

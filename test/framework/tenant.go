@@ -67,13 +67,10 @@ func (tn *Tenant) In(t testing.TB, workspace string) client.WithWatch {
 // Bind binds the API again after Unbind.
 func (tn *Tenant) Bind(t testing.TB) {
 	t.Helper()
-	cluster, err := workspaces.EnsureTenant(t.Context(), AdminConfig(t), workspaces.TenantOptions{
+	cluster := must.Get(workspaces.EnsureTenant(t.Context(), AdminConfig(t), workspaces.TenantOptions{
 		Workspace: tn.Path,
 		Platform:  tn.platform,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	tn.Cluster = cluster
 }
 
@@ -97,12 +94,9 @@ func (tn *Tenant) Leave(t testing.TB) {
 // its objects there.
 func (tn *Tenant) Unbind(t testing.TB) {
 	t.Helper()
-	err := retry.Do(t.Context(), 3*time.Minute, "unbind "+tn.Path, func(ctx context.Context) error {
+	must.Do(t, retry.Do(t.Context(), 3*time.Minute, "unbind "+tn.Path, func(ctx context.Context) error {
 		return Unbind(ctx, AdminConfig(t), tn.Path)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // Unbind deletes the APIBinding of a workspace. It returns an error until the binding is gone.

@@ -75,9 +75,7 @@ func (s *shell) typed(t *testing.T, b block, last string) {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "block.sh")
 	must.Do(t, os.WriteFile(script, []byte(b.commands), 0o600))
-	if _, err := fmt.Fprintf(s.in, ". %s </dev/null\nprintf '\\n%s\\n'\n", script, last); err != nil {
-		t.Fatalf("Fprintf: %v", err)
-	}
+	must.Get(fmt.Fprintf(s.in, ". %s </dev/null\nprintf '\\n%s\\n'\n", script, last))(t)
 }
 
 // until reads what is printed, up to the line that is looked for. There is none if the

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A request that nobody can decide, or answers, is sent again. No more are in flight at once than there are workers.
@@ -36,10 +38,7 @@ func TestClient_SendsUnansweredRequestsAgain(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	c, err := New(&rest.Config{Host: server.URL}, Options{Workers: workers})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(&rest.Config{Host: server.URL}, Options{Workers: workers}))(t)
 	var group errgroup.Group
 	for range 4 * workers {
 		group.Go(func() error { return c.claims.remove(t.Context(), "gone") })
@@ -62,10 +61,7 @@ func TestClient_BelievesRefusals(t *testing.T) {
 			w.WriteHeader(code)
 		}))
 		t.Cleanup(server.Close)
-		c, err := New(&rest.Config{Host: server.URL}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(New(&rest.Config{Host: server.URL}, Options{}))(t)
 		if err := c.claims.remove(t.Context(), "held"); err == nil || sent.Load() != 1 {
 			t.Errorf("HTTP %d: sent %d times, %v; want once, and the refusal", code, sent.Load(), err)
 		}

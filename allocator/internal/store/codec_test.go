@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
@@ -164,9 +165,7 @@ func FuzzDomainSpace(f *testing.F) {
 		if domain != other && space == ledger.DomainSpace(ledger.ClusterName(cluster), other) {
 			t.Errorf("%q and %q are one domain, %q", domain, other, space)
 		}
-		if err := ledger.CheckID("space", space); err != nil {
-			t.Fatalf("CheckID: %v", err)
-		}
+		must.Do(t, ledger.CheckID("space", space))
 		want := Key{Kind: HeadKey, Space: space}
 		if got, err := keys.Parse(keys.Space(space).Head()); err != nil || got != want {
 			t.Errorf("the head of %q is read as %+v, %v", domain, got, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -36,9 +37,7 @@ func TestPager_YieldsAll(t *testing.T) {
 			puts = append(puts, Put(key, ""))
 		}
 		for group := range slices.Chunk(puts, 1000) {
-			if _, err := etcd.Client().Txn(t.Context()).Then(group...).Commit(); err != nil {
-				t.Fatalf("etcd transaction: %v", err)
-			}
+			must.Get(etcd.Client().Txn(t.Context()).Then(group...).Commit())(t)
 		}
 		want := slices.Sorted(maps.Keys(keys))
 		p := &Pager{client: etcd.Client(), traffic: &traffic{}, timeout: DefaultTimeout, Size: 2 + rng.IntN(50)}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -28,9 +29,7 @@ func manyBlocks(t *testing.T) (s *Store, keys []string) {
 	}
 	puts[700] = Put(keys[700], "{")
 	for group := range slices.Chunk(puts, etcd.MaxTxnOps()) {
-		if _, err := s.Commit(t.Context(), nil, group, nil); err != nil {
-			t.Fatalf("Commit: %v", err)
-		}
+		must.Get(s.Commit(t.Context(), nil, group, nil))(t)
 	}
 	return s, keys
 }

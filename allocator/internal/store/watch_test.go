@@ -7,6 +7,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The watch brings each change that memory needs, one revision at a time, and leaves out those to claims
@@ -15,14 +16,9 @@ func TestWatch(t *testing.T) {
 	etcd := etcdtest.New(t)
 	s := NewStore(etcd.Client(), "")
 	space := s.Keys.Space("s")
-	before, err := etcd.Client().Get(t.Context(), "x")
-	if err != nil {
-		t.Fatalf("Get: %v", err)
-	}
+	before := must.Get(etcd.Client().Get(t.Context(), "x"))(t)
 	commit := func(ops ...clientv3.Op) {
-		if _, err := s.Commit(t.Context(), nil, ops, nil); err != nil {
-			t.Fatalf("Commit: %v", err)
-		}
+		must.Get(s.Commit(t.Context(), nil, ops, nil))(t)
 	}
 	commit(Put(s.Keys.ledger(), "{}"), Put(s.Keys.Pool("p"), "{}"), Put(space.Head(), EncodeHead(1, "")))
 	commit(Put(s.Keys.Claim("c"), "{}"), Put(s.Keys.History()+"h", "{}"))

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -17,9 +18,9 @@ import (
 // duplicates, overlaps, and claims for what their pool does not give.
 func (p *Plan) Check() []Problem {
 	found := &problems{}
-	repeats := map[int]bool{}
-	p.overlappingPools(repeats, found)
-	nested := p.overlappingClaims(repeats, found)
+	repeats := p.overlappingPools(found)
+	again, nested := p.overlappingClaims(found)
+	maps.Copy(repeats, again)
 	p.names(repeats, found)
 	p.outside(found)
 	p.homeless(nested, found)
@@ -119,38 +120,34 @@ type placed struct {
 	block netip.Prefix
 	line  int
 	name  string
-	// space tells blocks apart that may overlap. Blocks of one domain may as well.
-	space, domain string
+	// space tells blocks apart that may overlap.
+	space string
 }
 
-// mayOverlap reports whether two blocks are of one address domain.
-func (p placed) mayOverlap(other placed) bool { return p.domain != "" && p.domain == other.domain }
-
-// nest is a block and those that it contains, in the order of their addresses, a larger one first, though none of them may overlap.
+// nest is a block and those that it contains, by line, though none of them may overlap.
 type nest struct {
-	outer  placed
-	inside []placed
+	outer placed
+	// between are those inside that contain others inside.
+	inside, between []placed
 }
 
-// overlaps finds the blocks of a space that repeat one of an earlier line, which it adds to again, and the outermost blocks
-// that contain others.
-func (p *problems) overlaps(kind string, blocks []placed, again map[int]bool) []nest {
+// overlaps finds the blocks of a space that repeat one of an earlier line, and the outermost blocks
+// that contain others. free says which two may overlap.
+func overlaps(blocks []placed, free func(outer, inner placed) bool, repeats func(first, again placed)) []nest {
 	slices.SortStableFunc(blocks, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(a.space, b.space), a.block.Addr().Compare(b.block.Addr()), cmp.Compare(a.block.Bits(), b.block.Bits()), cmp.Compare(a.line, b.line))
 	})
 	var found []nest
 	var last placed
 	for i, b := range blocks {
-		if i > 0 && last.space == b.space && last.block == b.block && !last.mayOverlap(b) {
-			again[b.line] = true
-			p.add(b.line, "%s %s repeats %s of line %d: a workspace has each address once; import each VRF into a workspace of its own, or leave one of the lines out",
-				kind, b.name, b.block, last.line)
+		if i > 0 && last.space == b.space && last.block == b.block && !free(last, b) {
+			repeats(last, b)
 			continue
 		}
 		last = b
 		if n := len(found) - 1; n >= 0 && found[n].outer.space == b.space && contains(found[n].outer.block, b.block) {
-			if !found[n].outer.mayOverlap(b) {
-				found[n].inside = append(found[n].inside, b)
+			if !free(found[n].outer, b) {
+				found[n].add(b)
 			}
 			continue
 		}
@@ -159,18 +156,20 @@ func (p *problems) overlaps(kind string, blocks []placed, again map[int]bool) []
 	return slices.DeleteFunc(found, func(n nest) bool { return len(n.inside) == 0 })
 }
 
-// leave says which of the blocks inside contain others, and are to be left out; empty if there are none of these.
-func (n *nest) leave() string {
-	var between []placed
-	for i, b := range n.inside[1:] {
-		if contains(n.inside[i].block, b.block) {
-			between = append(between, n.inside[i])
-		}
+// add adds a block. They come in the order of their addresses, a larger one first.
+func (n *nest) add(b placed) {
+	if i := len(n.inside) - 1; i >= 0 && contains(n.inside[i].block, b.block) {
+		n.between = append(n.between, n.inside[i])
 	}
-	if len(between) == 0 {
+	n.inside = append(n.inside, b)
+}
+
+// leave says which of the blocks inside to leave out; empty if there are none of these.
+func (n *nest) leave() string {
+	if len(n.between) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", and leave out %s, between the outermost and the innermost", linesOf(between))
+	return fmt.Sprintf(", and leave out %s, between the outermost and the innermost", linesOf(n.between))
 }
 
 // String names a block with its line.
@@ -182,36 +181,55 @@ func linesOf(blocks []placed) string {
 	return few(slices.SortedFunc(slices.Values(blocks), func(a, b placed) int { return cmp.Compare(a.line, b.line) }), most)
 }
 
-// overlappingPools adds the lines that repeat the block of another one to again.
-func (p *Plan) overlappingPools(again map[int]bool, found *problems) {
+// repeated is what to do about address space that is there twice.
+const repeated = "a workspace has each address once; import each VRF into a workspace of its own, or leave one of the lines out"
+
+// overlappingPools returns the lines that repeat the block of another one.
+func (p *Plan) overlappingPools(found *problems) map[int]bool {
 	blocks := make([]placed, 0, len(p.Pools))
+	domains, again := map[int]string{}, map[int]bool{}
 	for _, pool := range p.Pools {
-		blocks = append(blocks, placed{block: pool.block, line: pool.Line, name: pool.Name, domain: pool.Spec.AddressDomain})
+		blocks = append(blocks, placed{block: pool.block, line: pool.Line, name: pool.Name})
+		domains[pool.Line] = pool.Spec.AddressDomain
 	}
-	for _, n := range found.overlaps(kindPool, blocks, again) {
+	shared := func(outer, inner placed) bool {
+		domain := domains[inner.line]
+		return domain != "" && domain == domains[outer.line]
+	}
+	nests := overlaps(blocks, shared, func(first, b placed) {
+		again[b.line] = true
+		found.add(b.line, "pool %s repeats %s of line %d: %s", b.name, b.block, first.line, repeated)
+	})
+	for _, n := range nests {
 		found.add(n.outer.line, "pool %s (%s) contains pool %s: write the innermost as claims in pool %s%s; or put the pools in one addressDomain",
 			n.outer.name, n.outer.block, linesOf(n.inside), n.outer.name, n.leave())
 	}
+	return again
 }
 
-// overlappingClaims adds the lines that repeat the block of another one to again, and returns those that are in a
+// overlappingClaims returns the lines that repeat the block of another one, and those that are in a
 // claim that may become a pool.
-func (p *Plan) overlappingClaims(again map[int]bool, found *problems) (nested map[int]bool) {
-	nested = map[int]bool{}
+func (p *Plan) overlappingClaims(found *problems) (again, nested map[int]bool) {
+	again, nested = map[int]bool{}, map[int]bool{}
 	blocks := make([]placed, 0, len(p.Claims))
 	for _, claim := range p.Claims {
 		blocks = append(blocks, placed{block: claim.block, line: claim.Line, name: claim.name(), space: sourceOf(claim.Spec)})
 	}
-	for _, n := range found.overlaps(kindClaim, blocks, again) {
+	nests := overlaps(blocks, func(_, _ placed) bool { return false }, func(first, b placed) {
+		again[b.line] = true
+		found.add(b.line, "claim %s repeats %s of line %d: %s", b.name, b.block, first.line, repeated)
+	})
+	for _, n := range nests {
 		what := "leave it out, as the " + n.outer.space + " has the addresses of all"
 		if n.outer.space == "" {
 			what = "make it a pool"
-			for _, b := range append(n.inside, n.outer) {
+			nested[n.outer.line] = true
+			for _, b := range n.inside {
 				nested[b.line] = true
 			}
 		}
 		found.add(n.outer.line, "claim %s (%s) contains claim %s, and two claims never have the same address: %s%s",
 			n.outer.name, n.outer.block, linesOf(n.inside), what, n.leave())
 	}
-	return nested
+	return again, nested
 }

@@ -199,30 +199,26 @@ func (s Space) Free() []netip.Prefix {
 // allocator: at the start of the free block that the strategy chooses.
 func (s Space) Next(length, count int, strategy ipamv1alpha1.Strategy) []netip.Prefix {
 	var next []netip.Prefix
-	for free := s.Free(); len(next) < count && length <= s.Pool.Addr().BitLen(); {
-		at := choose(free, length, strategy)
-		if at < 0 {
+	for len(next) < count && length <= s.Pool.Addr().BitLen() {
+		fit := slices.DeleteFunc(s.Free(), func(free netip.Prefix) bool { return free.Bits() > length })
+		if len(fit) == 0 {
 			break
 		}
-		block := netip.PrefixFrom(free[at].Addr(), length)
-		rest := Space{Pool: free[at], Taken: []netip.Prefix{block}}.Free()
-		next, free = append(next, block), slices.Replace(free, at, at+1, rest...)
+		block := netip.PrefixFrom(choose(fit, strategy).Addr(), length)
+		next, s.Taken = append(next, block), append(slices.Clip(s.Taken), block)
 	}
 	return next
 }
 
-// choose returns the index of the free block that a strategy cuts a block of a length from, the lowest of equals; -1
-// without one.
-func choose(free []netip.Prefix, length int, strategy ipamv1alpha1.Strategy) int {
-	best := -1
-	for i, block := range free {
-		switch {
-		case block.Bits() > length:
-		case best < 0,
-			strategy == ipamv1alpha1.BestFit && block.Bits() > free[best].Bits(),
-			strategy == ipamv1alpha1.LeastUtilized && block.Bits() < free[best].Bits():
-			best = i
-		}
+// choose returns the free block that a strategy cuts a block from, the lowest of equals.
+func choose(free []netip.Prefix, strategy ipamv1alpha1.Strategy) netip.Prefix {
+	larger := func(a, b netip.Prefix) int { return a.Bits() - b.Bits() }
+	switch strategy {
+	case ipamv1alpha1.BestFit:
+		return slices.MaxFunc(free, larger)
+	case ipamv1alpha1.LeastUtilized:
+		return slices.MinFunc(free, larger)
+	default:
+		return free[0]
 	}
-	return best
 }

@@ -14,6 +14,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/wildcard"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -61,14 +62,9 @@ func TestStart_EndsWhileTheServerIsAway(t *testing.T) {
 // awayCache is a cache of claims whose server is away.
 func awayCache(t *testing.T, open func(*rest.Config, cache.Options) (cache.Cache, error)) cache.Cache {
 	t.Helper()
-	made, err := open(&rest.Config{Host: "https://kcp.invalid"}, cache.Options{
+	made := must.Get(open(&rest.Config{Host: "https://kcp.invalid"}, cache.Options{
 		Scheme: testbed.Scheme(t), Mapper: live.Mapper(), HTTPClient: &http.Client{Transport: refuses{}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := made.GetInformer(t.Context(), &ipamv1alpha1.IPClaim{}, cache.BlockUntilSynced(false)); err != nil {
-		t.Fatalf("GetInformer: %v", err)
-	}
+	}))(t)
+	must.Get(made.GetInformer(t.Context(), &ipamv1alpha1.IPClaim{}, cache.BlockUntilSynced(false)))(t)
 	return made
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // odd is a pool whose field leading is beyond an int32, as a schema without a maximum admits it.
@@ -69,9 +70,7 @@ func TestEvents_OneUnreadable(t *testing.T) {
 func TestList_OneUnreadable(t *testing.T) {
 	const rest = `"metadata":{"resourceVersion":"7","continue":"c","remainingItemCount":9},"apiVersion":"ipam.miloapis.com/v1alpha1","kind":"IPPoolList"}`
 	list := &ipamv1alpha1.IPPoolList{}
-	if err := List([]byte(`{"items":[`+even+","+odd+","+even+`],`+rest), list); err != nil {
-		t.Fatalf("List = %v", err)
-	}
+	must.Do(t, List([]byte(`{"items":[`+even+","+odd+","+even+`],`+rest), list))
 	if list.ResourceVersion != "7" || list.Continue != "c" || list.Kind != "IPPoolList" || *list.RemainingItemCount != 9 || len(list.Items) != 3 {
 		t.Fatalf("List decoded %+v, want three objects, and what the server says of the list", list)
 	}

@@ -65,12 +65,9 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // A server that never answers blocks nobody for longer than a read may take.
 func TestHolder_AServerThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		reader, err := NewReader(Options{
+		reader := must.Get(NewReader(Options{
 			Config: &rest.Config{Host: "http://platform"}, Slice: "ipam.miloapis.com", Platform: "platform", Scheme: scheme(t),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		reader.http = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()

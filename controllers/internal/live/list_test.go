@@ -45,15 +45,12 @@ func TestEach_AsClientGo(t *testing.T) {
 	platform.serve(claimsPath, claimList("next", "a", "b"))
 	platform.serve(claimsPath+"?next", claimList("", "c"))
 	var got []ipamv1alpha1.IPClaim
-	err := reader.Each(t.Context(), &ipamv1alpha1.IPClaimList{}, func(cluster ledger.ClusterName, object client.Object) {
+	must.Do(t, reader.Each(t.Context(), &ipamv1alpha1.IPClaimList{}, func(cluster ledger.ClusterName, object client.Object) {
 		if cluster != "platform" {
 			t.Errorf("the claim is told as one of %s", cluster)
 		}
 		got = append(got, *object.(*ipamv1alpha1.IPClaim))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	c := must.Get(reader.at(platform.URL, ""))(t)
 	var want []ipamv1alpha1.IPClaim
 	for _, next := range []string{"", "next"} {
@@ -191,9 +188,7 @@ func stalledCache(t *testing.T, reader *Reader, endpoint *site, claims ...ipamv1
 	}
 	endpoint.serve("/clusters/w/apis/ipam.miloapis.com/v1alpha1/ipclaims", list)
 	c := must.Get(cache.New(&rest.Config{Host: endpoint.URL + "/clusters/w"}, cache.Options{Scheme: reader.opts.Scheme, Mapper: reader.mapper}))(t)
-	if _, err := c.GetInformer(t.Context(), &ipamv1alpha1.IPClaim{}); err != nil {
-		t.Fatalf("GetInformer: %v", err)
-	}
+	must.Get(c.GetInformer(t.Context(), &ipamv1alpha1.IPClaim{}))(t)
 	go func() { _ = c.Start(t.Context()) }() // it ends with the test
 	if !c.WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache has not listed the claims")

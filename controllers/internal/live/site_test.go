@@ -138,12 +138,9 @@ func newWorld(t *testing.T, endpoints ...*site) (*site, *Reader) {
 	t.Helper()
 	platform := newSite(t)
 	platform.serve(slicePath, slice(corev1.ConditionTrue, endpoints...))
-	reader, err := NewReader(Options{
+	reader := must.Get(NewReader(Options{
 		Config: &rest.Config{Host: platform.URL}, Slice: ipamv1alpha1.GroupName, Platform: "platform", Path: "root:ipam", Scheme: scheme(t),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return platform, reader
 }
 

@@ -122,12 +122,10 @@ func TestPatch_WritesWhatChangedAndNothingElse(t *testing.T) {
 
 func TestPatch_StoresBoth(t *testing.T) {
 	s := newServer(t, gen.Claim("c"))
-	if err := s.change(t, func(c *ipamv1alpha1.IPClaim) {
+	must.Do(t, s.change(t, func(c *ipamv1alpha1.IPClaim) {
 		c.Labels = map[string]string{"a": "b"}
 		c.Status.AllocatedCIDR = "10.0.0.0/28"
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	got := gen.Claim("c")
 	testbed.Read(t, s, got)
 	if got.Labels["a"] != "b" || got.Status.AllocatedCIDR != "10.0.0.0/28" {
@@ -153,12 +151,10 @@ func TestPatch_SortsBeforeItCompares(t *testing.T) {
 	stored.Finalizers = []string{"b.example/x", "a.example/x"}
 	stored.Status.Conditions = []metav1.Condition{condition("Stalled", "r"), condition("Allocated", "r")}
 	s := newServer(t, stored)
-	if err := s.change(t, func(c *ipamv1alpha1.IPClaim) {
+	must.Do(t, s.change(t, func(c *ipamv1alpha1.IPClaim) {
 		slices.Reverse(c.Finalizers)
 		slices.Reverse(c.Status.Conditions)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if s.main != 0 || s.status != 0 {
 		t.Errorf("%d writes of the object and %d of its status, want none", s.main, s.status)
 	}

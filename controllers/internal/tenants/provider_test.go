@@ -9,6 +9,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func TestProvider_EngagesWhatIsBound(t *testing.T) {
@@ -105,10 +106,7 @@ func TestProvider_AtTwoEndpoints(t *testing.T) {
 	s.sees("+b")
 	s.drop(bindingsPath("one"), "a")
 	s.sees("-a", "+a")
-	cl, err := s.Get(t.Context(), "a")
-	if err != nil {
-		t.Fatalf("Get(a) = %v", err)
-	}
+	cl := must.Get(s.Get(t.Context(), "a"))(t)
 	if url, _ := cl.(*tenant).Endpoint(); url != s.server.URL+"/two" {
 		t.Errorf("a is engaged through %s, want the second endpoint", url)
 	}

@@ -94,9 +94,7 @@ func TestScoped_ClusterScoped(t *testing.T) {
 	binding := func(meta metav1.ObjectMeta) client.Object { return &apisv1alpha2.APIBinding{ObjectMeta: meta} }
 	cache := scoped(t, "APIBinding", meta.RESTScopeNameRoot, binding(in("a", "", "one")), binding(in("a", "", "two")), binding(in("b", "", "three")))
 	list := &apisv1alpha2.APIBindingList{}
-	if err := cache.List(t.Context(), list); err != nil {
-		t.Fatalf("List = %v", err)
-	}
+	must.Do(t, cache.List(t.Context(), list))
 	name := func(b *apisv1alpha2.APIBinding) string { return b.Name }
 	if got, want := namesOf(list.Items, name), []string{"one", "two"}; !slices.Equal(got, want) {
 		t.Errorf("List found %v, want %v", got, want)

@@ -49,10 +49,7 @@ func wanted(t *testing.T) []uint64 {
 		return list
 	}
 	for s := range strings.SplitSeq(*seeds, ",") {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatalf("-seeds: %v", err)
-		}
+		seed := must.Get(strconv.ParseUint(s, 10, 64))(t)
 		list = append(list, seed)
 	}
 	return list
