@@ -92,9 +92,9 @@ func (s *derivedScene) provisions(t *testing.T, class string, above ledger.PoolI
 }
 
 // made returns the IPPool of such a pool.
-func made(class, name string) *ipamv1alpha1.IPPool {
-	pool := gen.Pool(class+"-"+name, gen.ChildOf("root", 24))
-	pool.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: class}
+func made(name string) *ipamv1alpha1.IPPool {
+	pool := gen.Pool("net-"+name, gen.ChildOf("root", 24))
+	pool.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "net"}
 	pool.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: name}}
 	return pool
 }
@@ -109,7 +109,7 @@ func inUse(pool *ipamv1alpha1.IPPool) (bool, string) {
 
 // The status of a pool that the system has made follows the ledger, and nothing else of it is written.
 func TestDerived_TheStatusFollowsTheLedger(t *testing.T) {
-	s := newDerivedScene(t, made("net", "a"))
+	s := newDerivedScene(t, made("a"))
 	p := s.provisions(t, "net", "uid-of-root", 24, ledger.Holder{Claim: "uid-of-r", Cluster: "w", Namespace: "default", Name: "r"})
 	pool := s.pool(t, "net-a")
 	if pool.Status.AllocatedCIDR != p.CIDR.String() || pool.Status.ScopeDigest != ledger.Digest(p.ID) || pool.Status.Capacity.Total != "256" || len(pool.Finalizers) > 0 {
@@ -127,9 +127,9 @@ func TestDerived_TheStatusFollowsTheLedger(t *testing.T) {
 // What says by its spec that the system has made it is nobody's, if the ledger has no such pool: it gets no CIDR, and is in no
 // ledger.
 func TestDerived_AForgedPoolIsNobodys(t *testing.T) {
-	other := made("net", "a")
+	other := made("a")
 	other.Name = "other"
-	s := newDerivedScene(t, made("net", "b"), other)
+	s := newDerivedScene(t, made("b"), other)
 	s.provisions(t, "net", "uid-of-root", 24, ledger.Holder{})
 	for _, name := range []string{"net-b", "other"} {
 		pool := s.pool(t, name)
@@ -230,7 +230,7 @@ func (c *compares) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alph
 // compared with that: it would be found to lack something, and freeze.
 func TestDerived_AStatusOfTheSharedPool(t *testing.T) {
 	shared := ledger.Derived{Class: "net", Scope: network("a")}
-	forged := made("net", "a")
+	forged := made("a")
 	forged.Status.ScopeDigest, forged.Status.AllocatedCIDR = ledger.Digest(shared.ID()), "10.0.9.0/24"
 	s := newDerivedScene(t, forged)
 	noted := &compares{}

@@ -139,7 +139,7 @@ func TestRetire_APoolThatOthersKeepShowsNoBlock(t *testing.T) {
 		"not kept": {nil, "10.0.0.0/24", 1},
 	} {
 		p, _ := newEntered(t, ledger.Pool{})
-		p.pool.Finalizers = append(tt.others, ipamv1alpha1.FinalizerPool)
+		p.pool.Finalizers = slices.Concat(tt.others, []string{ipamv1alpha1.FinalizerPool})
 		p.pool.Status.AllocatedCIDR = "10.0.0.0/24"
 		for pass := range tt.passes {
 			if !controllerutil.ContainsFinalizer(p.pool, ipamv1alpha1.FinalizerPool) {

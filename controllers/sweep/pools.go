@@ -43,7 +43,7 @@ func (s *Sweeper) lookAtPools(ctx context.Context) {
 	}
 	for _, p := range suspects {
 		since, missed := s.gone[p.ID]
-		if !unseen[p.Cluster] && !(lost && missed && s.Clock.Since(since) < adopting) {
+		if !unseen[p.Cluster] && (!lost || !missed || s.Clock.Since(since) >= adopting) {
 			s.Releases.Suspect(rootHolder(p))
 		}
 	}

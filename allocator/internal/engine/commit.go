@@ -149,10 +149,7 @@ func (s *Worker) blame(g *group, revision int64) *pending {
 				continue
 			}
 			found = found[1:]
-			now := int64(0)
-			if kv := found.Found(0); kv != nil {
-				now = kv.ModRevision
-			}
+			now := found.Revision(0)
 			if _, has := p.answers[c]; has || now == change.Was {
 				continue
 			}

@@ -45,3 +45,12 @@ func (r Results) Found(i int) *mvccpb.KeyValue {
 	}
 	return kvs[0]
 }
+
+// Revision returns the revision at which the key was last changed that result i has; 0: there is no key.
+func (r Results) Revision(i int) int64 {
+	kv := r.Found(i)
+	if kv == nil {
+		return 0
+	}
+	return kv.ModRevision
+}

@@ -17,13 +17,13 @@ func TestLintFile_FindsEachPattern(t *testing.T) {
 	}
 	for source, want := range map[string]string{
 		"// f is of what is free.\nfunc f() {}":                           "Relative Doc",
-		"// f returns users, one of whom is here.\nfunc f() {}":          "Postponed",
+		"// f returns users, one of whom is here.\nfunc f() {}":           "Postponed",
 		"// f returns the free prefixes.\nfunc f() {}":                    "",
-		"// f notifies the parked claim.\nfunc f() {}":                                "Words",
+		"// f notifies the parked claim.\nfunc f() {}":                    "Words",
 		"// f reports that there is no reason for it.\nfunc f() {}":       "",
 		"// f tells that this is no refusal.\nfunc f() {}":                "Particle",
 		"func relieveAll() {}":                                            "Name",
-		"var err = errors.New(\"those who read it are gone\")":        "Who",
+		"var err = errors.New(\"those who read it are gone\")":            "Who",
 		"var question = \"what is it called?\"":                           "",
 		"func f() { g(\"what is free is given\") }":                       "Relative",
 		"type t struct {\n\tname string `json:\"what is it and why\"`\n}": "",
