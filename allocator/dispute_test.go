@@ -9,6 +9,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -241,5 +242,16 @@ func TestDispute_RefusesAChangedNeighbour(t *testing.T) {
 				t.Errorf("the ledger has %v, want %v, as the change has come: %t", got, tt.want, changed)
 			}
 		})
+	}
+}
+
+// One record too large for a transaction is a part by itself: etcd refuses it, and nothing panics.
+func TestFirstPart_OfARecordThatIsTooLarge(t *testing.T) {
+	large := store.Record{Prefix: netip.MustParsePrefix("10.0.0.0/24")}
+	for i := range 8_000 {
+		large.Holdings = append(large.Holdings, store.Holding{Pool: "p", Claim: ledger.ClaimID(fmt.Sprint("claim-", i)), Cluster: "root", Namespace: "default", Name: strings.Repeat("n", 60)})
+	}
+	if got := firstPart([]store.Record{large, large}, 128); len(got) != 1 {
+		t.Errorf("got %d records, want 1", len(got))
 	}
 }

@@ -203,13 +203,13 @@ func (rc Recovery) flagInParts(ctx context.Context, id ledger.PoolID, read int64
 	}
 }
 
-// firstPart is as many of the first records as one transaction carries beside an op's own keys.
+// firstPart is as many of the first records as one transaction carries beside an op's own keys, one at the least.
 func firstPart(records []store.Record, limit int) []store.Record {
 	const own = 8
 	bytes := 0
 	for i, r := range records {
-		if bytes += len(r.Encode()); i >= max(1, limit-own) || bytes > engine.MaxGroupBytes {
-			return records[:i]
+		if bytes += len(r.Encode()); i >= limit-own || bytes > engine.MaxGroupBytes {
+			return records[:max(1, i)]
 		}
 	}
 	return records
