@@ -43,7 +43,6 @@ func New(t *testing.T) Stage {
 	nowhere := filepath.Join(t.TempDir(), "kubeconfig")
 	must.Do(t, os.WriteFile(nowhere, []byte("{apiVersion: v1, kind: Config}\n"), 0o600))
 	t.Setenv("KUBECONFIG", nowhere)
-	t.Setenv("COLUMNS", "")
 	s := session.New(streams)
 	s.Now = func() time.Time { return Noon }
 	return Stage{s, out, errs}

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"go4.org/netipx"
-
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
@@ -18,19 +16,29 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// spaceMap draws the space of a pool as text.
-type spaceMap struct{ space.Space }
-
-// The map is drawn in so many columns and rows, powers of two; in fewer columns and more rows
-// where lines are short.
+// The map of a pool is drawn in so many columns and rows, powers of two. It fits into 80 characters.
 const (
-	mapColumns = 64
-	mapRows    = 8
+	mapColumns = 32
+	mapRows    = 16
 )
 
-// parts returns the prefixes that the signs of the map stand for, in order.
-func (s spaceMap) parts() []netip.Prefix {
-	parts := []netip.Prefix{s.Pool}
+// drawMap writes the space of a pool as text: a line for each row, led by its first address.
+func drawMap(w io.Writer, s space.Space) {
+	parts, width := partsOf(s.Pool), 0
+	screen.Line(w, "each sign is a /%d: █ taken, ▓ ░ in part, × kept back, · free or not shown to you", parts[0].Bits())
+	for row := range slices.Chunk(parts, mapColumns) {
+		width = max(width, len(row[0].Addr().String()))
+	}
+	rest := signs(s, parts)
+	for row := range slices.Chunk(parts, mapColumns) {
+		screen.Line(w, "  %-*s  %s", width, row[0].Addr(), strings.Join(rest[:len(row)], ""))
+		rest = rest[len(row):]
+	}
+}
+
+// partsOf returns the prefixes that the signs of the map stand for, in order.
+func partsOf(pool netip.Prefix) []netip.Prefix {
+	parts := []netip.Prefix{pool}
 	for len(parts) < mapColumns*mapRows && !parts[0].IsSingleIP() {
 		halves := make([]netip.Prefix, 0, 2*len(parts))
 		for _, part := range parts {
@@ -43,7 +51,7 @@ func (s spaceMap) parts() []netip.Prefix {
 }
 
 // signs returns a sign for each part: each is a map of its own, with one box.
-func (s spaceMap) signs(parts []netip.Prefix) []string {
+func signs(s space.Space, parts []netip.Prefix) []string {
 	var blocks []draw.Block
 	for _, kept := range s.Kept {
 		blocks = append(blocks, draw.Block{Prefix: kept, Kind: draw.Kept})
@@ -68,30 +76,6 @@ func (s spaceMap) signs(parts []netip.Prefix) []string {
 		}
 	}
 	return signs
-}
-
-// columns is how many cells of the map fit into a line of this width, beside its first address;
-// a width of 0 is not limited.
-func (s spaceMap) columns(width int) int {
-	const least = 8
-	columns, head := mapColumns, len("    ")+len(netipx.PrefixLastIP(s.Pool).String())
-	for width > 0 && columns > least && head+columns > width {
-		columns /= 2
-	}
-	return columns
-}
-
-// draw writes the map: a line for each row, led by its first address.
-func (s spaceMap) draw(w io.Writer, lineWidth int) {
-	parts, columns, width := s.parts(), s.columns(lineWidth), 0
-	signs := s.signs(parts)
-	screen.Line(w, "each sign is a /%d: █ taken, ▓ ░ in part, × kept back, · free or not shown to you", parts[0].Bits())
-	for row := range slices.Chunk(parts, columns) {
-		width = max(width, len(row[0].Addr().String()))
-	}
-	for at := 0; at < len(parts); at += columns {
-		screen.Line(w, "  %-*s  %s", width, parts[at].Addr(), strings.Join(signs[at:min(at+columns, len(signs))], ""))
-	}
 }
 
 // bar draws how much of a pool is taken, and how much of that cools: ███▒░░░░  50.0%.

@@ -77,22 +77,9 @@ func TestMap_CountsOnce(t *testing.T) {
 		if taken != "" {
 			held = []space.Holding{{Block: netip.MustParsePrefix(taken)}}
 		}
-		if m := (spaceMap{(&space.Pool{Object: pool, Held: held}).Space()}); m.signs(m.parts())[0] != want {
-			t.Errorf("with %q taken the first /30 is drawn as %s, want %s", taken, m.signs(m.parts())[0], want)
-		}
-	}
-}
-
-// The map fits into COLUMNS, down to a few cells in a line.
-func TestSpace_Columns(t *testing.T) {
-	for _, test := range []struct {
-		pool        string
-		width, want int
-	}{
-		{"192.0.2.0/24", 0, 64}, {"192.0.2.0/24", 80, 64}, {"192.0.2.0/24", 79, 64}, {"192.0.2.0/24", 60, 32}, {"192.0.2.0/24", 10, 8}, {"2001:db8::/32", 80, 32},
-	} {
-		if got := (spaceMap{space.Space{Pool: netip.MustParsePrefix(test.pool)}}).columns(test.width); got != test.want {
-			t.Errorf("the map of %s in lines of %d has %d columns, want %d", test.pool, test.width, got, test.want)
+		shown := (&space.Pool{Object: pool, Held: held}).Space()
+		if got := signs(shown, partsOf(shown.Pool))[0]; got != want {
+			t.Errorf("with %q taken the first /30 is drawn as %s, want %s", taken, got, want)
 		}
 	}
 }

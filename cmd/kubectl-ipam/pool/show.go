@@ -120,7 +120,7 @@ func describePool(s *session.Session, p *space.Pool) error {
 	page.Line("Forecast", space.OutlookOf(pool, s.Now()).String())
 
 	screen.Line(s.Out, "")
-	spaceMap{shown}.draw(s.Out, s.Width)
+	drawMap(s.Out, shown)
 	if len(p.Held) > 0 {
 		screen.Line(s.Out, "")
 		if err := listHoldings(s, p.Held); err != nil {

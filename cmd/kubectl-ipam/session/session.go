@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -42,8 +41,6 @@ type Session struct {
 	Now func() time.Time
 	// Paint and ErrPaint colour what goes to stdout and to stderr.
 	Paint, ErrPaint screen.Paint
-	// Width is that of a line, as COLUMNS says; 0 if it does not.
-	Width int
 	// Asks is whether somebody is there to answer a question.
 	Asks bool
 	// written remembers what went wrong with stdout.
@@ -64,9 +61,6 @@ func New(streams genericiooptions.IOStreams) *Session {
 		Paint:    screen.PaintFor(streams.Out, os.Getenv),
 		ErrPaint: screen.PaintFor(streams.ErrOut, os.Getenv),
 		Asks:     screen.IsTerminal(streams.In),
-	}
-	if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
-		s.Width = width
 	}
 	s.written = &screen.Recorder{Writer: streams.Out}
 	s.IOStreams = genericiooptions.IOStreams{
