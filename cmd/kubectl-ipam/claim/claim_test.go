@@ -173,20 +173,6 @@ func TestRetained(t *testing.T) {
 	stage.Golden(t, "why_retained", s.Printed.String())
 }
 
-// The commands that are offered ask for what is retained.
-func TestSourceOf(t *testing.T) {
-	ofPool, ofOther := kept("a", 0), kept("b", 0)
-	ofPool.Spec.ClassName, ofOther.Spec.ClassName = "", ""
-	ofOther.Spec.PoolRef = stage.OfPlatform("lab")
-	for want, a := range map[string]*ipamv1alpha1.IPAllocation{
-		" --class internal": kept("c", 0), " --pool internal-a": ofPool, " --pool lab --workspace root:ipam": ofOther,
-	} {
-		if got := sourceOf(a); got != want {
-			t.Errorf("sourceOf(%+v) = %q, want %q", a.Spec, got, want)
-		}
-	}
-}
-
 // The answer of the controller comes first, and then every pool that comes into question.
 func TestWhy(t *testing.T) {
 	class := gen.Class("internal", gen.DefaultLength(28))

@@ -13,7 +13,6 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
@@ -60,33 +59,4 @@ func keptUntil(kept *ipamv1alpha1.IPAllocation, now time.Time) string {
 		return fmt.Sprintf("%s, until %s (in %s)", kept.Status.AllocatedCIDR, facts.Expiry(kept), duration.HumanDuration(left))
 	}
 	return fmt.Sprintf("%s, until %s: it is about to be released", kept.Status.AllocatedCIDR, facts.Expiry(kept))
-}
-
-// waysOut says what ends the wait of a claim for whose name a block is retained.
-func (q question) waysOut(s *session.Session) {
-	if q.kept == nil || facts.Reason(q.claim.Status.Conditions) != string(ipamv1alpha1.ReasonAllocationRetained) {
-		return
-	}
-	namespace := q.claim.Namespace
-	screen.Line(s.Out, "")
-	screen.Line(s.Out, "retained: %s", keptUntil(q.kept, s.Now()))
-	for _, way := range []string{
-		fmt.Sprintf("to give it up:    kubectl delete ipallocation %s -n %s", q.kept.Name, namespace),
-		fmt.Sprintf("to get it back:   kubectl ipam claim create %s -n %s%s --address %s --retained-policy Reuse --replace",
-			q.claim.Name, namespace, sourceOf(q.kept), q.kept.Status.AllocatedCIDR),
-	} {
-		screen.Line(s.Out, "  %s", s.Aimed(way))
-	}
-}
-
-// sourceOf are the flags of a claim that asks as the former one did.
-func sourceOf(kept *ipamv1alpha1.IPAllocation) string {
-	if kept.Spec.ClassName != "" {
-		return " --class " + kept.Spec.ClassName
-	}
-	flags := " --pool " + kept.Spec.PoolRef.Name
-	if in := facts.Workspace(kept.Spec.PoolRef); in != "" {
-		flags += " --workspace " + in
-	}
-	return flags
 }

@@ -130,7 +130,9 @@ func (q question) explain(s *session.Session) error {
 	screen.Line(s.Out, "")
 	if now.Allocated != nil {
 		screen.Line(s.Out, "to do: %s", now.Remedy)
-		q.waysOut(s)
+	}
+	if q.kept != nil && facts.Reason(q.claim.Status.Conditions) == string(ipamv1alpha1.ReasonAllocationRetained) {
+		screen.Line(s.Out, "retained: %s", keptUntil(q.kept, s.Now()))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/big"
 	"net/netip"
 	"slices"
 	"strings"
@@ -78,7 +77,7 @@ func signs(s space.Space, parts []netip.Prefix) []string {
 	return signs
 }
 
-// bar draws how much of a pool is taken, and how much of that cools: ███▒░░░░  50.0%.
+// bar draws how much of a pool is taken: ████░░░░  50.0%.
 func bar(p screen.Paint, pool *ipamv1alpha1.IPPool) screen.Tinted {
 	const width = 16
 	if pool.Status.UtilizationPercent == nil {
@@ -89,8 +88,7 @@ func bar(p screen.Paint, pool *ipamv1alpha1.IPPool) screen.Tinted {
 	if full == 0 && percent > 0 {
 		full, taken = 1, "▏" // less than half a sign
 	}
-	cooling := coolingCells(pool, full, width)
-	return level(p, percent, strings.Repeat(taken, full-cooling)+strings.Repeat("▒", cooling)+strings.Repeat("░", width-full)) + screen.Tinted(fmt.Sprintf("  %6s", ipamv1alpha1.UtilizationColumn(percent)))
+	return level(p, percent, strings.Repeat(taken, full)+strings.Repeat("░", width-full)) + screen.Tinted(fmt.Sprintf("  %6s", ipamv1alpha1.UtilizationColumn(percent)))
 }
 
 // level colours a bar by how full it is.
@@ -103,18 +101,4 @@ func level(p screen.Paint, percent float64, drawn string) screen.Tinted {
 	default:
 		return p.Green(drawn)
 	}
-}
-
-// coolingCells returns how many cells of a bar stand for what cools: one at least, if anything does.
-func coolingCells(pool *ipamv1alpha1.IPPool, full, width int) int {
-	cooling := space.Cooling(pool.Status.Capacity)
-	if cooling.Sign() == 0 {
-		return 0
-	}
-	total, ok := new(big.Int).SetString(pool.Status.Capacity.Total, 10)
-	if !ok || total.Sign() == 0 {
-		return 0
-	}
-	share, _ := new(big.Rat).SetFrac(cooling, total).Float64()
-	return min(full, max(1, int(math.Round(share*float64(width)))))
 }

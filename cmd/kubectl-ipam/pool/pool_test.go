@@ -165,7 +165,7 @@ func TestPoolTree(t *testing.T) {
 		*stage.Ready(gen.Pool("slice", gen.ChildOf("lab", 24)), "10.8.32.0/24", ipamv1alpha1.IPv4, 6.25, 25),
 		*stage.Ready(gen.Pool("lent", gen.ChildOf("transit", 24)), "172.16.0.0/24", ipamv1alpha1.IPv4, 0, 24),
 	}
-	pools[3].Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Cooling: "1"} // so little is drawn, too
+	pools[3].Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Cooling: "1"}
 	pools[4].Status.Conditions = stage.Allocated(ipamv1alpha1.ReasonPrefixLengthRejected, "too large")
 	team := map[string]string{"kcp.io/cluster": "1abc"}
 	pools[6].Annotations = team
