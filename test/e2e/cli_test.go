@@ -129,7 +129,6 @@ func TestCLI_ClaimRefused(t *testing.T) {
 	create("--class", "nobodys", "--wait=1s").ends(4).says("ClassNotFound", "nobodys")
 	create("--class", "nobodys").ends(4).says("ClassNotFound", "nobodys")
 	create("--pool", "owm", "--length", "28").ends(4).says("PoolNotFound", `did you mean "own"?`)
-	create("--selector", "site=nowhere", "--length", "28").ends(4).says("PoolNotFound", "deprecated")
 	create("--class", s.name, "--length", "16").ends(6).says("PrefixLengthRejected", "/25 to /28")
 	create("--class", s.name, "--family", "ipv6").ends(6).says("FamilyMismatch")
 	create("--pool", "own", "--address", "192.0.2.7", "--wait=5s").ends(5).says("AddressInUse")
@@ -138,7 +137,7 @@ func TestCLI_ClaimRefused(t *testing.T) {
 
 	create("--class", s.name, "--pool", "own").ends(2).says("class", "pool", "--help")
 	create("--length", "129").ends(2).says("prefix length")
-	create("--workspace", "root:net").ends(2).says("--pool or --selector")
+	create("--workspace", "root:net").ends(2).says("give --pool with it")
 	create("--family", "4").ends(2).says("IPv4 or IPv6")
 	create("-o", "xml").ends(2).says("write one of table, wide")
 	c.run("claim", "crate").ends(2).says(`did you mean "create"?`)

@@ -5,13 +5,13 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 // creation is kubectl ipam claim create.
@@ -19,7 +19,6 @@ type creation struct {
 	request.Command
 	claim           ipamv1alpha1.IPClaim
 	pool, workspace string
-	selector        string
 	target          string
 }
 
@@ -28,8 +27,8 @@ func newCreate(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create [NAME]",
 		Short: "Claim a block, wait for it and print its CIDR",
-		Long: `Claim a block of addresses by a class, from a pool, or from pools with certain labels;
-with none of these, by the default class. Wait for the block and print its CIDR.
+		Long: `Claim a block of addresses by a class or from a pool; with none of these, by the default
+class. Wait for the block and print its CIDR.
 
 A class of networks gives a block for each network, or whatever its roles are: --scope names the
 object for each role. With --target range, the claim holds the range of the network itself.
@@ -57,7 +56,7 @@ created. To correct a claim that was never bound, repeat the command with --repl
 	}
 	o.addSpecFlags(cmd)
 	o.AddFlags(cmd)
-	cmd.MarkFlagsMutuallyExclusive("class", "pool", "selector")
+	cmd.MarkFlagsMutuallyExclusive("class", "pool")
 	cmd.MarkFlagsMutuallyExclusive("class", "workspace")
 	session.CompleteNames(s, cmd, "class", session.ClassNames)
 	session.CompleteNames(s, cmd, "pool", session.PoolNames)
@@ -74,7 +73,6 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	spec := &o.claim.Spec
 	flags := cmd.Flags()
 	flags.StringVar(&o.pool, "pool", "", "Pool to claim from")
-	flags.StringVarP(&o.selector, "selector", "l", "", "Labels of the pools to claim from, such as site=fra (deprecated: claim by class)")
 	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
 	flags.StringVar(&spec.Address, "address", "", "Claim exactly this address or CIDR")
 	session.AddFields(cmd, slices.Concat(field.OfClaim(&o.claim), field.OfAll(&o.claim.ObjectMeta), []field.Field{
@@ -116,29 +114,9 @@ func (o *creation) complete(args []string) (err error) {
 	if o.Replace && (o.claim.Name == "" || o.DryRun == request.DryRunServer) {
 		return exit.Usagef("--replace replaces a claim: give its NAME, and no --dry-run=server")
 	}
-	return o.source(&o.claim.Spec)
-}
-
-// source says where the block is to come from.
-func (o *creation) source(spec *ipamv1alpha1.IPClaimSpec) error {
-	var in *ipamv1alpha1.ProjectRef
-	if o.workspace != "" {
-		in = &ipamv1alpha1.ProjectRef{Name: o.workspace}
+	if o.pool == "" && o.workspace != "" {
+		return exit.Usagef("--workspace is the workspace of a pool; give --pool with it")
 	}
-	switch {
-	case o.pool != "":
-		spec.PoolRef = &ipamv1alpha1.PoolRef{Name: o.pool, ProjectRef: in}
-	case o.selector != "":
-		labels, err := metav1.ParseToLabelSelector(o.selector)
-		if err != nil {
-			return exit.Usagef("--selector is %q; write labels such as site=fra: %w", o.selector, err)
-		}
-		spec.PoolSelector = &ipamv1alpha1.PoolSelector{MatchLabels: labels.MatchLabels, ProjectRef: in}
-		for _, r := range labels.MatchExpressions {
-			spec.PoolSelector.MatchExpressions = append(spec.PoolSelector.MatchExpressions, ipamv1alpha1.LabelRequirement(r))
-		}
-	case in != nil:
-		return exit.Usagef("--workspace is the workspace of a pool; give --pool or --selector with it")
-	}
+	o.claim.Spec.PoolRef = space.Ref(o.pool, o.workspace)
 	return nil
 }

@@ -74,15 +74,10 @@ func (s *server) plan(r *http.Request, snapshot *Snapshot) (view, error) {
 func (s *server) answer(r *http.Request, snapshot *Snapshot, data *planView) error {
 	claim := &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "plan-", Namespace: snapshot.Namespace}}
 	claim.Spec.ClassName = data.Class
-	switch {
-	case data.From != "" && data.Class != "":
+	claim.Spec.PoolRef = space.Ref(data.From, data.Workspace)
+	if data.From != "" && data.Class != "" {
 		data.Reason = "Give a class or a pool, not both."
 		return nil
-	case data.From != "":
-		claim.Spec.PoolRef = &ipamv1alpha1.PoolRef{Name: data.From}
-		if data.Workspace != "" {
-			claim.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: data.Workspace}
-		}
 	}
 	if data.Length != "" {
 		var err error

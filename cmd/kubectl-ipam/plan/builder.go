@@ -13,6 +13,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 // The kinds of rows.
@@ -116,12 +117,8 @@ func (b *builder) claim(r row) {
 	}}
 	r.set(append(field.OfClaim(claim), field.OfAll(&claim.ObjectMeta)...))
 	spec := &claim.Spec
-	if pool := r.text(columnPool); pool != "" {
-		spec.PoolRef = &ipamv1alpha1.PoolRef{Name: pool}
-	}
-	if workspace := r.text(columnWorkspace); workspace != "" && spec.PoolRef != nil {
-		spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: workspace}
-	} else if workspace != "" {
+	pool, workspace := r.text(columnPool), r.text(columnWorkspace)
+	if spec.PoolRef = space.Ref(pool, workspace); pool == "" && workspace != "" {
 		r.wrong(columnWorkspace, "it is the workspace of a pool: give the pool as well")
 	}
 	if spec.OwnerRef != nil && spec.OwnerRef.Kind == "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 )
 
 // creation is kubectl ipam pool create.
@@ -72,12 +73,7 @@ func (o *creation) run(ctx context.Context, name string) error {
 
 // complete adds to the pool what no flag says by itself.
 func (o *creation) complete(spec *ipamv1alpha1.IPPoolSpec) error {
-	if o.parent != "" {
-		spec.ParentPoolRef = &ipamv1alpha1.PoolRef{Name: o.parent}
-	}
-	if o.workspace != "" {
-		spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: o.workspace}
-	}
+	spec.ParentPoolRef = space.Ref(o.parent, o.workspace)
 	switch edges := spec.Reservations; {
 	case edges != nil && edges.Leading == 0 && edges.Trailing == 0:
 		return exit.Usagef("--unit-length is the length of the reserved blocks; give --leading or --trailing with it")

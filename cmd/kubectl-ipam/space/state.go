@@ -170,6 +170,18 @@ func OwnerOf(ref *ipamv1alpha1.OwnerRef) string {
 	}
 }
 
+// Ref refers to a pool of a workspace; an empty workspace is the current one. It is nil without a name.
+func Ref(name, workspace string) *ipamv1alpha1.PoolRef {
+	if name == "" {
+		return nil
+	}
+	ref := &ipamv1alpha1.PoolRef{Name: name}
+	if workspace != "" {
+		ref.ProjectRef = &ipamv1alpha1.ProjectRef{Name: workspace}
+	}
+	return ref
+}
+
 // In names something that may be in another workspace; an empty workspace is the current one.
 func In(name, workspace string) string {
 	if name == "" || workspace == "" {
