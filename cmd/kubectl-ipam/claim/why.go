@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
@@ -93,15 +91,10 @@ func ask(ctx context.Context, c session.Access, claim *ipamv1alpha1.IPClaim) (q 
 
 // concerns reports whether the claim asks for the pool, directly or by its class.
 func (q question) concerns(pool *ipamv1alpha1.IPPool) bool {
-	switch spec := q.claim.Spec; {
-	case spec.PoolRef != nil:
-		return spec.PoolRef.ProjectRef == nil && pool.Name == spec.PoolRef.Name
-	case spec.PoolSelector != nil:
-		selector, err := metav1.LabelSelectorAsSelector(spec.PoolSelector.LabelSelector())
-		return err == nil && spec.PoolSelector.ProjectRef == nil && selector.Matches(labels.Set(pool.Labels))
-	default:
-		return slices.Contains(pool.Spec.ClassNames, facts.Class(q.claim))
+	if ref := q.claim.Spec.PoolRef; ref != nil {
+		return ref.ProjectRef == nil && pool.Name == ref.Name
 	}
+	return slices.Contains(pool.Spec.ClassNames, facts.Class(q.claim))
 }
 
 // explain writes the answer, the pools and what to do.

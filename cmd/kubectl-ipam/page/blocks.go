@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
@@ -216,14 +214,6 @@ func (d *details) heldBy(h *space.Holding) {
 	if h.Kind == space.Child {
 		d.Child = (&Pool{space.Pool{Name: h.Name, Workspace: h.Workspace}}).Path()
 	}
-}
-
-// Since returns when the holder got the block.
-func (d *details) Since() metav1.Time {
-	if d.Holder == nil {
-		return metav1.Time{}
-	}
-	return d.Holder.Since
 }
 
 // fits returns the next few lengths that a free block has room for, among those that the pool gives.
