@@ -180,16 +180,17 @@ func TestWhy(t *testing.T) {
 	claim := stage.Waiting(gen.Claim("web", gen.OfClass("internal"), gen.Length(24)), ipamv1alpha1.ReasonPoolExhausted,
 		`pool "full": no free /24; pool "small": no free /24: the largest free block is a /26`)
 	backs := gen.Backs("internal")
-	q := question{claim: claim, class: class, pools: []ipamv1alpha1.IPPool{
+	pools := []ipamv1alpha1.IPPool{
 		*stage.Ready(gen.Pool("full", backs), "10.0.0.0/24", ipamv1alpha1.IPv4, 100, 0),
 		*stage.Ready(gen.Pool("small", backs), "10.0.1.0/24", ipamv1alpha1.IPv4, 50, 26),
 		*stage.Ready(gen.Pool("narrow", backs, gen.Lengths{Min: 26, Max: 28}), "10.0.2.0/24", ipamv1alpha1.IPv4, 0, 26),
 		*stage.Ready(gen.Pool("other", backs), "2001:db8::/64", ipamv1alpha1.IPv6, 0, 64),
 		*stage.Ready(gen.Pool("roomy", backs), "10.1.0.0/16", ipamv1alpha1.IPv4, 60, 20),
 		*gen.Pool("new", backs, gen.CIDR("10.2.0.0/16")),
-	}}
-	q.pools[0].Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Cooling: "16"}
-	q.pools[0].Status.NextRelease = &metav1.Time{Time: stage.Noon.Add(12 * time.Second)}
+	}
+	pools[0].Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Cooling: "16"}
+	pools[0].Status.NextRelease = &metav1.Time{Time: stage.Noon.Add(12 * time.Second)}
+	q := question{claim: claim, class: class, pools: (&reach.View{}).Visible(pools, nil)}
 	s := stage.New(t)
 	if err := q.explain(s.Session); err != nil {
 		t.Fatalf("explain: %v", err)
@@ -219,8 +220,8 @@ func TestWhy_NamesTheHolderOfAnAddress(t *testing.T) {
 	} {
 		pools := []ipamv1alpha1.IPPool{parent, child}
 		claim := gen.Claim("a", gen.FromPool("lab"), gen.Address(address))
-		q := question{claim: claim, seen: (&reach.View{}).Visible(pools, []ipamv1alpha1.IPAllocation{web, foreign})}
-		if got := q.says(&parent); got != want {
+		seen := (&reach.View{}).Visible(pools, []ipamv1alpha1.IPAllocation{web, foreign})
+		if got := (question{claim: claim}).says(seen[0]); got != want {
 			t.Errorf("%s: %q, want %q", address, got, want)
 		}
 	}

@@ -60,9 +60,8 @@ func why(ctx context.Context, s *session.Session, name string) error {
 type question struct {
 	claim *ipamv1alpha1.IPClaim
 	class *ipamv1alpha1.IPClass      // nil without one that is seen
-	pools []ipamv1alpha1.IPPool      // of this workspace
+	pools []*space.Pool              // of this workspace, with the holders if the claim asks for an address
 	kept  *ipamv1alpha1.IPAllocation // from a former claim of the name; nil for nothing
-	seen  []*space.Pool              // with their holders, for a claim that asks for an address
 }
 
 // ask reads what the caller may see of classes and pools.
@@ -78,14 +77,13 @@ func ask(ctx context.Context, c session.Access, claim *ipamv1alpha1.IPClaim) (q 
 	if err := c.List(ctx, pools); exit.IgnoreUnseen(err) != nil {
 		return q, err
 	}
+	allocations := &ipamv1alpha1.IPAllocationList{}
 	if claim.Spec.Address != "" {
-		allocations := &ipamv1alpha1.IPAllocationList{}
 		if err := c.List(ctx, allocations); exit.IgnoreUnseen(err) != nil {
 			return q, err
 		}
-		q.seen = (&reach.View{}).Visible(pools.Items, allocations.Items)
 	}
-	q.pools = slices.DeleteFunc(pools.Items, func(p ipamv1alpha1.IPPool) bool { return !q.concerns(&p) })
+	q.pools = slices.DeleteFunc((&reach.View{}).Visible(pools.Items, allocations.Items), func(p *space.Pool) bool { return p.Object == nil || !q.concerns(p.Object) })
 	return q, nil
 }
 
@@ -136,9 +134,9 @@ func (q question) drawPools(s *session.Session) error {
 		return nil
 	}
 	t := output.NewTable("POOL", "CIDR", "UTIL", "LARGEST FREE", "SAYS")
-	for i := range q.pools {
-		p := &q.pools[i]
-		t.Rows = append(t.Rows, output.Row(p, p.Name, facts.CIDR(p), facts.Utilisation(p), facts.LargestFree(p), q.says(p)))
+	for _, pool := range q.pools {
+		p := pool.Object
+		t.Rows = append(t.Rows, output.Row(p, p.Name, facts.CIDR(p), facts.Utilisation(p), facts.LargestFree(p), q.says(pool)))
 	}
 	screen.Line(s.Out, "")
 	return output.WriteTable(s.Out, t)
@@ -146,17 +144,15 @@ func (q question) drawPools(s *session.Session) error {
 
 // says is the word of a pool that the answer to the claim lacks: that it is not ready, the visible holder of the address that
 // the claim asks for, and when blocks stop cooling. Empty for none.
-func (q question) says(pool *ipamv1alpha1.IPPool) string {
-	if !facts.AnswerOf(pool).Given() {
-		return "not ready: " + cmp.Or(facts.Reason(pool.Status.Conditions), "no answer yet")
+func (q question) says(pool *space.Pool) string {
+	if !facts.AnswerOf(pool.Object).Given() {
+		return "not ready: " + cmp.Or(facts.Reason(pool.Object.Status.Conditions), "no answer yet")
 	}
 	exact, _ := facts.ParseBlock(q.claim.Spec.Address) // the zero Prefix overlaps none
-	for _, p := range q.seen {
-		for _, h := range p.Held {
-			if p.Title() == pool.Name && h.Block.Overlaps(exact) {
-				return h.Holder + " holds " + h.Block.String()
-			}
+	for _, h := range pool.Held {
+		if h.Block.Overlaps(exact) {
+			return h.Holder + " holds " + h.Block.String()
 		}
 	}
-	return space.CoolsUntil(pool)
+	return space.CoolsUntil(pool.Object)
 }
