@@ -246,7 +246,7 @@ func TestDispute_RefusesAChangedNeighbour(t *testing.T) {
 }
 
 // One record too large for a transaction is a part by itself: etcd refuses it, and nothing panics.
-func TestFirstPart_OfARecordThatIsTooLarge(t *testing.T) {
+func TestFirstPart_HasOneRecordAtLeast(t *testing.T) {
 	large := store.Record{Prefix: netip.MustParsePrefix("10.0.0.0/24")}
 	for i := range 8_000 {
 		large.Holdings = append(large.Holdings, store.Holding{Pool: "p", Claim: ledger.ClaimID(fmt.Sprint("claim-", i)), Cluster: "root", Namespace: "default", Name: strings.Repeat("n", 60)})
