@@ -76,6 +76,14 @@ func (l *fixture) bind(r ledger.Request) ledger.Block {
 	return b
 }
 
+// gets fails the test unless the claim gets this block.
+func (l *fixture) gets(r ledger.Request, block string) {
+	l.t.Helper()
+	if b := l.bind(r); b.Prefix != prefix(block) {
+		l.t.Errorf("claim %s got %s of pool %s, want %s", r.Holder.Claim, b.Prefix, r.Pool, block)
+	}
+}
+
 // sameAsLedger fails the test unless memory holds what the ledger holds, no more and
 // no less, in every pool. Nobody may be asking for anything; what callers have given
 // up on is waited for.
@@ -98,6 +106,14 @@ func (l *fixture) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
 		}
 	}
 	return blocks
+}
+
+// holds fails the test unless memory holds what the ledger holds, and that is so many blocks.
+func (l *fixture) holds(n int, allocators ...*Allocator) {
+	l.t.Helper()
+	if blocks := l.sameAsLedger(allocators...); len(blocks) != n {
+		l.t.Errorf("the ledger has %d blocks, want %d: %v", len(blocks), n, blocks)
+	}
 }
 
 // tally is a pool's blocks, and its allocated and cooling addresses.

@@ -114,9 +114,7 @@ func TestBind_Excluded(t *testing.T) {
 			t.Errorf("Bind(%s) = %v, want a refusal for %s", asked, err, want)
 		}
 	}
-	if _, err := l.Bind(t.Context(), exactly(request("p", "x", 0), "10.0.0.0/32")); !errors.Is(err, ledger.ErrInUse) {
-		t.Errorf("Bind(10.0.0.0/32) = %v, want %v", err, ledger.ErrInUse)
-	}
+	must.Fail(l.Bind(t.Context(), exactly(request("p", "x", 0), "10.0.0.0/32")))(t, ledger.ErrInUse)
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", nil))
 	if b, err := l.Bind(t.Context(), exactly(request("p", "x", 0), "10.0.0.130/32")); err != nil || b.Prefix != prefix("10.0.0.130/32") {
 		t.Errorf("Bind(10.0.0.130/32) = %v, %v, want it once nothing is excluded", b.Prefix, err)
@@ -186,9 +184,7 @@ func TestBind_Cancelled(t *testing.T) {
 	cancelSent()
 	cancelQueued()
 	for range 2 {
-		if err := <-results; !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v, want context.Canceled", err)
-		}
+		must.Be(t, <-results, context.Canceled)
 	}
 	goOn()
 
@@ -215,14 +211,10 @@ func TestBind_FullQueueRefuses(t *testing.T) {
 	<-inFlight
 	go bind("queued")
 	l.waitQueued(1)
-	if _, err := l.Bind(t.Context(), request("p", "too many", 26)); !errors.Is(err, ledger.ErrBusy) {
-		t.Errorf("Bind: %v", err)
-	}
+	must.Fail(l.Bind(t.Context(), request("p", "too many", 26)))(t, ledger.ErrBusy)
 	goOn()
 	for range 2 {
-		if err := <-done; err != nil {
-			t.Errorf("a bind in flight: %v", err)
-		}
+		must.Do(t, <-done)
 	}
 }
 
@@ -242,8 +234,6 @@ func TestRestart_SameAnswers(t *testing.T) {
 	if got := l.bind(request("p", "c", 26)); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got := l.bind(request("p", "d", 26)); got.Prefix != prefix("10.0.0.64/26") {
-		t.Errorf("bind = %v; want 10.0.0.64/26", got.Prefix)
-	}
+	l.gets(request("p", "d", 26), "10.0.0.64/26")
 	l.sameAsLedger()
 }

@@ -144,18 +144,14 @@ func TestCarve(t *testing.T) {
 	}
 	l.sameAsLedger(other, l.open())
 
-	if err := l.Pools().Retire(t.Context(), "child"); !errors.Is(err, ledger.ErrPoolInUse) {
-		t.Errorf("Retire: %v", err)
-	}
+	must.Be(t, l.Pools().Retire(t.Context(), "child"), ledger.ErrPoolInUse)
 	must.Do(t, l.Release(t.Context(), "c"))
 	for _, id := range []ledger.PoolID{"grandchild", "child", "p"} {
 		if err := other.Pools().Retire(t.Context(), id); err != nil {
 			t.Errorf("Retire(%s): %v", id, err)
 		}
 	}
-	if blocks := l.sameAsLedger(other); len(blocks) != 0 {
-		t.Errorf("sameAsLedger: %v", blocks)
-	}
+	l.holds(0, other)
 }
 
 func TestCarve_Refusals(t *testing.T) {
@@ -209,9 +205,7 @@ func TestRetire_RacesWithBind(t *testing.T) {
 		wg.Wait()
 		l.clear(child, allocators)
 	}
-	if blocks := l.sameAsLedger(allocators[1:]...); len(blocks) != 0 {
-		t.Errorf("sameAsLedger: %v", blocks)
-	}
+	l.holds(0, allocators[1:]...)
 }
 
 // clear checks the ledger, frees what a pool holds, and retires it.
@@ -240,7 +234,5 @@ func TestRelease_TheBlockOfAChild(t *testing.T) {
 	l.wantBlocks("10.0.0.0/25 [child] bound", fmt.Sprintf("10.0.0.128/25 [%s] bound", derived.ID))
 	must.Do(t, other.Pools().Retire(t.Context(), "child"))
 	must.Do(t, other.Pools().Retire(t.Context(), derived.ID))
-	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
-		t.Errorf("the ledger has %v, want nothing", blocks)
-	}
+	l.holds(0, other.Allocator)
 }

@@ -67,9 +67,7 @@ func TestCooldown_EndsInBatches(t *testing.T) {
 	i.sameAsLedger(i.follower())
 	i.pass(time.Minute)
 	i.waitCooling(i.Allocator, 0)
-	if blocks := i.sameAsLedger(); len(blocks) != 0 {
-		t.Errorf("%d blocks are left", len(blocks))
-	}
+	i.holds(0)
 }
 
 // A block that cools as of memory, and has a holder again as of the ledger, is not freed: neither that of another claim
@@ -153,9 +151,7 @@ func TestCooldown_OfAReservationThatIsConfirmed(t *testing.T) {
 	i.sameAsLedger(i.follower())
 	i.pass(time.Hour)
 	i.bind(request("p", "other", 28))
-	if blocks := i.sameAsLedger(); len(blocks) != 2 {
-		t.Errorf("the ledger has %v", blocks)
-	}
+	i.holds(2)
 }
 
 // A reservation that was never bound was nobody's address.
@@ -163,7 +159,5 @@ func TestCooldown_NoneForAReservation(t *testing.T) {
 	i := newIcebox(t)
 	b := i.reserve(reservation("web", 28))
 	must.Do(t, i.Release(t.Context(), b.Holder.Claim))
-	if blocks := i.sameAsLedger(); len(blocks) != 0 {
-		t.Errorf("the ledger has %v, want nothing", blocks)
-	}
+	i.holds(0)
 }

@@ -24,9 +24,7 @@ func TestCooldown_RetiresWithItsPool(t *testing.T) {
 		t.Errorf("%d blocks are held, want none", c.Blocks)
 	}
 	must.Do(t, i.Pools().Retire(t.Context(), "p"))
-	if blocks := i.sameAsLedger(i.follower()); len(blocks) != 0 {
-		t.Errorf("%d blocks are left", len(blocks))
-	}
+	i.holds(0, i.follower())
 }
 
 func TestCooldown_APoolInUseStays(t *testing.T) {
@@ -34,9 +32,7 @@ func TestCooldown_APoolInUseStays(t *testing.T) {
 	i.bind(request("p", "a", 28))
 	i.bind(request("p", "b", 28))
 	i.release("a")
-	if err := i.Pools().Retire(t.Context(), "p"); !errors.Is(err, ledger.ErrPoolInUse) {
-		t.Errorf("Retire = %v, want ErrPoolInUse", err)
-	}
+	must.Be(t, i.Pools().Retire(t.Context(), "p"), ledger.ErrPoolInUse)
 	if p, _ := i.Pools().Get("p"); p.State != ledger.PoolOpen || i.engine.Spaces.CountCooling() != 1 {
 		t.Errorf("the pool is %s, and %d blocks cool; want it as it was", p.State, i.engine.Spaces.CountCooling())
 	}
@@ -46,9 +42,7 @@ func TestCooldown_APoolInUseStays(t *testing.T) {
 		i.catchUp(t)
 		_, known = i.Pools().Get("p")
 	}
-	if blocks := i.sameAsLedger(); len(blocks) != 0 {
-		t.Errorf("the ledger has %v", blocks)
-	}
+	i.holds(0)
 }
 
 // The block of a child cools in the parent for the longest of what the parent asks for and
@@ -171,16 +165,12 @@ func TestCooldown_LostAnswers(t *testing.T) {
 				t.Errorf("%d blocks cool, want one", n)
 			}
 			lose()
-			if b := i.bind(named("new", "a", 28)); b.Prefix != prefix("10.0.0.0/28") {
-				t.Errorf("Bind = %s", b.Prefix)
-			}
+			i.gets(named("new", "a", 28), "10.0.0.0/28")
 			i.release("new")
 			lose()
 			i.pass(time.Minute)
 			i.waitCooling(i.Allocator, 0)
-			if blocks := i.sameAsLedger(i.follower()); len(blocks) != 0 {
-				t.Errorf("the ledger has %v", blocks)
-			}
+			i.holds(0, i.follower())
 		})
 	}
 }

@@ -120,9 +120,7 @@ func TestCooldown(t *testing.T) {
 	i.waitCooling(i.Allocator, 0)
 	i.wantFigures("0", time.Time{})
 	i.bind(request("p", "b", 28))
-	if blocks := i.sameAsLedger(i.follower()); len(blocks) != 1 {
-		t.Errorf("the ledger has %v, want one block", blocks)
-	}
+	i.holds(1, i.follower())
 }
 
 // A claim of the former holder's name gets the block back at once, by Bind and by Reserve.
@@ -224,9 +222,7 @@ func TestCooldown_WakesItsName(t *testing.T) {
 	i.wantWoken()
 	i.release("a")
 	i.wantWoken("new")
-	if b := i.bind(named("new", "a", 24)); b.Prefix != prefix("10.0.0.0/24") {
-		t.Errorf("Bind = %s", b.Prefix)
-	}
+	i.gets(named("new", "a", 24), "10.0.0.0/24")
 	i.sameAsLedger()
 }
 
@@ -242,9 +238,7 @@ func TestCooldown_WakesItsNameAfterAFreeze(t *testing.T) {
 	i.wantWoken()
 	i.resume(i.Allocator, 0)
 	i.wantWoken("new")
-	if b := i.bind(named("new", "a", 24)); b.Prefix != prefix("10.0.0.0/24") {
-		t.Errorf("Bind = %s, want the former block 10.0.0.0/24", b.Prefix)
-	}
+	i.gets(named("new", "a", 24), "10.0.0.0/24")
 }
 
 func TestCooldown_CountsForTheLimit(t *testing.T) {
@@ -284,8 +278,6 @@ func TestCooldown_WakesForAFormerBlockBeyondALimit(t *testing.T) {
 	i.Waits().Add(limited(16, 0, request("p", "other", 28)))
 	i.Waits().Add(later)
 	i.wantWoken("later")
-	if b := i.bind(later); b.Prefix != prefix("10.0.0.0/28") {
-		t.Errorf("Bind = %s, want the former block", b.Prefix)
-	}
+	i.gets(later, "10.0.0.0/28")
 	i.sameAsLedger(i.follower())
 }

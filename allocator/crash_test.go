@@ -120,9 +120,7 @@ func TestCrash(t *testing.T) {
 						t.Errorf("the ledger is in state %d: %v", found, read(t, e.Client(), 0))
 					}
 					l := reopen(t, e)
-					if err := op(t.Context(), l.Allocator); err != nil {
-						t.Error("again:", err)
-					}
+					must.Do(t, op(t.Context(), l.Allocator))
 					l.becomes(states[len(states)-1])
 					l.sameAsLedger()
 				})
@@ -275,7 +273,5 @@ func TestCrash_Hold(t *testing.T) {
 	crash(t, dir, crashHold, "")
 	l := reopen(t, etcdtest.NewWith(t, embedetcd.Options{Dir: dir}))
 	l.sameAsLedger()
-	if got := l.bind(request("p", "other", 26)); got.Prefix != prefix("10.0.0.64/26") {
-		t.Error("the room that was held is not free:", got.Prefix)
-	}
+	l.gets(request("p", "other", 26), "10.0.0.64/26")
 }

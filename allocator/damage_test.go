@@ -111,9 +111,7 @@ func TestUnreadable_ANewPool(t *testing.T) {
 	l.put("spaces/p/head", store.EncodeHead(2, ""))
 	l.put("pools/p", store.EncodePool(newer))
 	other.catchUp(t)
-	if b := other.bind(request("p", "new", 26)); b.Prefix != prefix("10.0.0.64/26") {
-		t.Errorf("the claim got %v; want 10.0.0.64/26, the first that is free", b.Prefix)
-	}
+	other.gets(request("p", "new", 26), "10.0.0.64/26")
 	if _, err := other.Pools().Register(t.Context(), root("r", "10.0.0.0/25")); err == nil {
 		t.Error("a root pool was registered that overlaps another")
 	}

@@ -35,12 +35,8 @@ func TestHold_ReservationsAreBounded(t *testing.T) {
 	other.catchUp(t)
 	free := l.provision("p", 28, ofNetwork("net", "free"))
 	for _, a := range []*Allocator{l.Allocator, other, l.open()} {
-		if _, err := a.Derived().Hold(t.Context(), free.ID, reserved(0)); !errors.Is(err, ledger.ErrReservations) {
-			t.Errorf("Hold beyond the limit = %v, want %v", err, ledger.ErrReservations)
-		}
-		if err := made(a, 0); !errors.Is(err, ledger.ErrReservations) {
-			t.Errorf("Provision beyond the limit = %v, want %v", err, ledger.ErrReservations)
-		}
+		must.Fail(a.Derived().Hold(t.Context(), free.ID, reserved(0)))(t, ledger.ErrReservations)
+		must.Be(t, made(a, 0), ledger.ErrReservations)
 	}
 	of := ofNetwork("net", "7").Derived.ID()
 	must.Do(t, func() error { _, err := l.Derived().Hand(t.Context(), of, reserved(7).Claim, claim("uid")); return err }())
@@ -67,9 +63,7 @@ func TestHold_AgainAndAgain(t *testing.T) {
 	if _, err := d.Hold(t.Context(), p.ID, by); !errors.Is(err, ledger.ErrLapsing) {
 		t.Errorf("Hold = %v after %s, want %v", err, space.Renewable, ledger.ErrLapsing)
 	}
-	if err := d.Drop(t.Context(), p.ID, by.Claim, p.RegisteredAt); !errors.Is(err, ledger.ErrChanged) {
-		t.Fatalf("Drop of a hold that was renewed = %v, want %v", err, ledger.ErrChanged)
-	}
+	must.Be(t, d.Drop(t.Context(), p.ID, by.Claim, p.RegisteredAt), ledger.ErrChanged)
 	held, _ := d.Held(by.Claim)
 	must.Do(t, d.Drop(t.Context(), p.ID, by.Claim, held.Derived.HeldSince))
 	if _, err := d.Hold(t.Context(), p.ID, by); err != nil {

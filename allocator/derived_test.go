@@ -60,9 +60,7 @@ func TestProvision_IsIdempotent(t *testing.T) {
 			t.Errorf("Provision again = %+v, want the same pool as before: %+v", again, made)
 		}
 	}
-	if b := other.bind(request(made.ID, "endpoint", 32)); b.Prefix != prefix("10.0.0.1/32") {
-		t.Errorf("Bind = %s, want the first that is not excluded, 10.0.0.1/32", b.Prefix)
-	}
+	other.gets(request(made.ID, "endpoint", 32), "10.0.0.1/32")
 	if second := l.provision("p", 24, ofNetwork("net", "b")); second.CIDR != prefix("10.0.1.0/24") {
 		t.Errorf("another network has %s, want 10.0.1.0/24", second.CIDR)
 	}
@@ -89,9 +87,7 @@ func TestHold(t *testing.T) {
 	if _, err := other.Derived().Hold(t.Context(), p.ID, claim("rival")); !errors.As(err, &held) || held.By != claim("range") {
 		t.Errorf("Hold by a rival: %v, want that %v holds it", err, claim("range"))
 	}
-	if err := l.Pools().Retire(t.Context(), p.ID); !errors.Is(err, ledger.ErrPoolInUse) {
-		t.Errorf("Retire of a held pool: %v, want ErrPoolInUse", err)
-	}
+	must.Be(t, l.Pools().Retire(t.Context(), p.ID), ledger.ErrPoolInUse)
 	if ok, err := d.Hand(t.Context(), p.ID, "rival", claim("next")); ok || err != nil {
 		t.Errorf("Hand by a rival = %t, %v; want false", ok, err)
 	}
@@ -127,9 +123,7 @@ func TestBegin(t *testing.T) {
 		t.Errorf("Begin of a pool with a block: %v, want ErrPoolInUse", err)
 	}
 	l.free("endpoint")
-	if err := d.Begin(t.Context(), p.ID, "rival", until); !errors.Is(err, ledger.ErrChanged) {
-		t.Errorf("Begin by a rival: %v, want ErrChanged", err)
-	}
+	must.Be(t, d.Begin(t.Context(), p.ID, "rival", until), ledger.ErrChanged)
 	must.Do(t, d.Begin(t.Context(), p.ID, "range", until))
 	refused := func(what string, err error) {
 		t.Helper()

@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -48,12 +47,8 @@ func TestAdopt_FreePrefix(t *testing.T) {
 		t.Errorf("adopt: %v", again)
 	}
 	l.wantBlocks("10.0.0.0/26 [a] retained", "10.0.0.80/28 [excluded] bound", "10.0.0.128/28 [draining] bound")
-	if _, err := l.Recovery().Adopt(t.Context(), exactly(request("p", "x", 0), "10.0.1.0/26"), ledger.Bound); !errors.Is(err, ledger.ErrOutOfRange) {
-		t.Errorf("Adopt: %v", err)
-	}
-	if _, err := l.Recovery().Adopt(t.Context(), request("p", "x", 26), ledger.Bound); !errors.Is(err, ledger.ErrInvalid) {
-		t.Errorf("Adopt: %v", err)
-	}
+	must.Fail(l.Recovery().Adopt(t.Context(), exactly(request("p", "x", 0), "10.0.1.0/26"), ledger.Bound))(t, ledger.ErrOutOfRange)
+	must.Fail(l.Recovery().Adopt(t.Context(), request("p", "x", 26), ledger.Bound))(t, ledger.ErrInvalid)
 }
 
 func TestDispute_SamePrefix(t *testing.T) {
@@ -76,17 +71,11 @@ func TestDispute_SamePrefix(t *testing.T) {
 	if blocks := listed(t, other, ListOptions{Pool: "p"}); len(blocks) != 3 {
 		t.Errorf("List of p = %v; want one block for each of three holders", blocks)
 	}
-	if err := l.Retained().SetPolicy(t.Context(), "b", ledger.Retain); err != nil {
-		t.Errorf("SetPolicy: %v", err)
-	}
-	if err := l.ReleaseFor(t.Context(), b, ledger.CauseReleased); !errors.Is(err, ledger.ErrChanged) {
-		t.Errorf("ReleaseFor: %v", err)
-	}
+	must.Do(t, l.Retained().SetPolicy(t.Context(), "b", ledger.Retain))
+	must.Be(t, l.ReleaseFor(t.Context(), b, ledger.CauseReleased), ledger.ErrChanged)
 	l.free("a")
 	l.wantBlocks("10.0.0.0/26 [b c] disputed")
-	if got := l.bind(request("p", "d", 25)); got.Prefix != prefix("10.0.0.128/25") {
-		t.Error("a disputed block was handed out:", got)
-	}
+	l.gets(request("p", "d", 25), "10.0.0.128/25")
 	l.free("d")
 	l.free("c")
 	l.wantBlocks("10.0.0.0/26 [b] retained")
@@ -116,9 +105,7 @@ func TestDispute_Nested(t *testing.T) {
 	l.free("half")
 	l.free("a")
 	l.wantBlocks("10.0.0.1/32 [host] bound", "10.0.0.128/26 [b] bound")
-	if got := l.bind(request("p", "c", 26)); got.Prefix != prefix("10.0.0.64/26") {
-		t.Errorf("bind: %v", got)
-	}
+	l.gets(request("p", "c", 26), "10.0.0.64/26")
 }
 
 // A prefix is adopted over more blocks than a transaction carries: in several. When its
@@ -148,9 +135,7 @@ func TestDispute_OverManyBlocks(t *testing.T) {
 				t.Errorf("the adopted block is %s; want it disputed", b.State)
 			}
 			states(ledger.Disputed)
-			if err := l.Healthy(); err != nil {
-				t.Errorf("Healthy() = %v; want nil", err)
-			}
+			must.Do(t, l.Healthy())
 			l.sameAsLedger()
 			l.free("large")
 			states(ledger.Bound)
@@ -168,12 +153,8 @@ func TestBind_TooLargeForEtcd(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	r := request("p", "large", 28)
 	r.Class = strings.Repeat("x", 8<<20)
-	if _, err := l.Bind(t.Context(), r); !errors.Is(err, ledger.ErrInvalid) {
-		t.Errorf("Bind() = %v; want ErrInvalid", err)
-	}
-	if err := l.Healthy(); err != nil {
-		t.Errorf("Healthy() = %v; want nil", err)
-	}
+	must.Fail(l.Bind(t.Context(), r))(t, ledger.ErrInvalid)
+	must.Do(t, l.Healthy())
 	l.bind(request("p", "c", 28))
 }
 

@@ -57,9 +57,7 @@ func TestCarve_WhileTheQuotaMoves(t *testing.T) {
 	}
 	l.bind(under("p", "first", 28)) // makes the fence of the quota
 	l.swap(func(h *engine.Hooks) { h.BeforeCommit = first(func() { other.bind(under("q", "meanwhile", 28)) }) })
-	if _, err := l.Pools().Carve(t.Context(), under("p", "child", 24), ledger.Pool{ID: "child", Cluster: "tenant", Name: "child"}); err != nil {
-		t.Errorf("Carve() = %v; want it carved", err)
-	}
+	must.Get(l.Pools().Carve(t.Context(), under("p", "child", 24), ledger.Pool{ID: "child", Cluster: "tenant", Name: "child"}))(t)
 	l.sameAsLedger(other.Allocator)
 }
 
@@ -172,9 +170,7 @@ func TestRegister_TheFenceIsDeleted(t *testing.T) {
 	defer cancel()
 	next := root("next", "10.0.0.0/24")
 	next.Cluster = "tenant"
-	if _, err := behind.Pools().Register(ctx, next); err != nil {
-		t.Errorf("Register = %v, want the pool", err)
-	}
+	must.Get(behind.Pools().Register(ctx, next))(t)
 	l.sameAsLedger(behind)
 }
 

@@ -54,15 +54,9 @@ func TestFirstLedger(t *testing.T) {
 		t.Errorf("the pool that drains is %+v, %t", p, ok)
 	}
 
-	if again := l.bind(request("pool", "web", 28)); again.Prefix != prefix("10.0.0.16/28") {
-		t.Errorf("the claim that had 10.0.0.16/28 gets %s", again.Prefix)
-	}
-	if b := l.bind(request("pool", "next", 28)); b.Prefix != prefix("10.0.0.48/28") {
-		t.Errorf("the next claim gets %s; want the first that is free", b.Prefix)
-	}
-	if b := l.bind(request("child", "beside", 28)); b.Prefix != prefix("10.0.0.80/28") {
-		t.Errorf("the next claim of the child gets %s", b.Prefix)
-	}
+	l.gets(request("pool", "web", 28), "10.0.0.16/28")
+	l.gets(request("pool", "next", 28), "10.0.0.48/28")
+	l.gets(request("child", "beside", 28), "10.0.0.80/28")
 	for _, claim := range []ledger.ClaimID{"web", "db", "late"} {
 		l.free(claim)
 	}

@@ -60,9 +60,7 @@ func TestFrozen(t *testing.T) {
 	if got := <-woken; got != "waits" {
 		t.Errorf("%s was woken", got)
 	}
-	if got := l.bind(request("p", "waits", 26)); got.Prefix != prefix("10.0.0.0/26") {
-		t.Errorf("bind: %v", got)
-	}
+	l.gets(request("p", "waits", 26), "10.0.0.0/26")
 	l.sameAsLedger()
 }
 
@@ -139,12 +137,8 @@ func TestReadopt(t *testing.T) {
 		return err
 	}
 	must.Do(t, carve("k", "10.0.64.0/24"))
-	if err := carve("k", "10.0.64.0/24"); err != nil {
-		t.Error("again:", err)
-	}
-	if err := carve("j", "10.0.64.0/20"); !errors.Is(err, ledger.ErrInUse) {
-		t.Error("over a sibling:", err)
-	}
+	must.Do(t, carve("k", "10.0.64.0/24"))
+	must.Be(t, carve("j", "10.0.64.0/20"), ledger.ErrInUse)
 	if p, ok := l.Pools().Get("k"); !ok || p.CIDR != prefix("10.0.64.0/24") || p.Parent != "p" {
 		t.Errorf("Pool = %v, %v; want 10.0.64.0/24", p, ok)
 	}
@@ -252,9 +246,7 @@ func TestFrozen_IsNotDrained(t *testing.T) {
 			t.Errorf("Pool(%s) = %+v, %t; want it open", id, p, ok)
 		}
 	}
-	if err := l.Pools().Drain(t.Context(), "other"); err != nil {
-		t.Errorf("Drain(other) = %v", err)
-	}
+	must.Do(t, l.Pools().Drain(t.Context(), "other"))
 	l.resume(l.Allocator, 0)
 	if err := l.Pools().Drain(t.Context(), "p"); err != nil {
 		t.Errorf("Drain(p) = %v, after it was resumed", err)

@@ -121,9 +121,7 @@ func TestHealthy_AgainWithoutAnotherTransaction(t *testing.T) {
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	l.swap(func(h *engine.Hooks) { h.BeforeCommit = once(rpctypes.ErrTooManyRequests) })
-	if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ledger.ErrUnavailable) {
-		t.Fatalf("Bind = %v, want %v", err, ledger.ErrUnavailable)
-	}
+	must.Fail(l.Bind(t.Context(), request("p", "c", 26)))(t, ledger.ErrUnavailable)
 	if l.Healthy() == nil {
 		t.Error("healthy right after etcd has refused a transaction")
 	}

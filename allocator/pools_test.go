@@ -129,9 +129,7 @@ func TestDomain_PoolsShareTheirBlocks(t *testing.T) {
 			t.Errorf("Bind = %v, %v; want %s", b, err, want)
 		}
 	}
-	if got := l.bind(request("big", "c1", 26)); got.Prefix != prefix("10.0.1.0/26") {
-		t.Errorf("bind: %v", got)
-	}
+	l.gets(request("big", "c1", 26), "10.0.1.0/26")
 	l.sameAsLedger(other, l.open())
 	if c, _ := l.Pools().Capacity("small"); c.Blocks != 3 || c.Available.Sign() != 0 {
 		t.Error("a pool counts its own blocks, and lacks the room of all:", c)
@@ -142,9 +140,7 @@ func TestDomain_PoolsShareTheirBlocks(t *testing.T) {
 	if err := l.Pools().Retire(t.Context(), "small"); err != nil {
 		t.Error("the block of another pool in its CIDR does not hold a pool:", err)
 	}
-	if err := other.Pools().Retire(t.Context(), "big"); !errors.Is(err, ledger.ErrPoolInUse) {
-		t.Errorf("Retire: %v", err)
-	}
+	must.Be(t, other.Pools().Retire(t.Context(), "big"), ledger.ErrPoolInUse)
 	l.sameAsLedger(other, l.open())
 }
 
@@ -154,21 +150,15 @@ func TestExclude(t *testing.T) {
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}))
-	if got := l.bind(request("p", "d", 26)); got.Prefix != prefix("10.0.0.128/26") {
-		t.Errorf("bind: %v", got)
-	}
+	l.gets(request("p", "d", 26), "10.0.0.128/26")
 	must.Do(t, l.Release(t.Context(), "c"))
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}))
 	b, err := other.Bind(t.Context(), request("p", "e", 26))
 	if err != nil || b.Prefix != prefix("10.0.0.64/26") {
 		t.Errorf("Bind = %v, %v; want 10.0.0.64/26", b, err)
 	}
-	if err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.1.0.0/26")}); !errors.Is(err, ledger.ErrInvalid) {
-		t.Errorf("Exclude: %v", err)
-	}
-	if err := l.Pools().Exclude(t.Context(), "q", nil); !errors.Is(err, ledger.ErrUnknownPool) {
-		t.Errorf("Exclude: %v", err)
-	}
+	must.Be(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.1.0.0/26")}), ledger.ErrInvalid)
+	must.Be(t, l.Pools().Exclude(t.Context(), "q", nil), ledger.ErrUnknownPool)
 	l.sameAsLedger(other)
 }
 
@@ -214,9 +204,7 @@ func TestDrain_RetiresItselfWhenEmpty(t *testing.T) {
 	other := l.open()
 	must.Do(t, other.Release(t.Context(), "c"))
 	l.waitGone("p")
-	if _, err := l.Pools().Register(t.Context(), root("q", "10.0.0.0/24")); err != nil {
-		t.Errorf("Register: %v", err)
-	}
+	must.Get(l.Pools().Register(t.Context(), root("q", "10.0.0.0/24")))(t)
 	l.sameAsLedger(other)
 }
 
@@ -238,18 +226,12 @@ func TestRetire(t *testing.T) {
 	other := l.open()
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
-	if err := other.Pools().Retire(t.Context(), "p"); !errors.Is(err, ledger.ErrPoolInUse) {
-		t.Errorf("Retire: %v", err)
-	}
+	must.Be(t, other.Pools().Retire(t.Context(), "p"), ledger.ErrPoolInUse)
 	must.Do(t, l.Release(t.Context(), "c"))
 	for range 2 {
-		if err := other.Pools().Retire(t.Context(), "p"); err != nil {
-			t.Errorf("Retire: %v", err)
-		}
+		must.Do(t, other.Pools().Retire(t.Context(), "p"))
 	}
-	if _, err := l.Bind(t.Context(), request("p", "d", 26)); !errors.Is(err, ledger.ErrUnknownPool) {
-		t.Errorf("Bind: %v", err)
-	}
+	must.Fail(l.Bind(t.Context(), request("p", "d", 26)))(t, ledger.ErrUnknownPool)
 	l.pool("p", "10.0.0.0/25")
 	if b, err := other.Bind(t.Context(), request("p", "d", 25)); err != nil || b.Prefix != prefix("10.0.0.0/25") {
 		t.Errorf("Bind = %v, %v; want 10.0.0.0/25", b, err)

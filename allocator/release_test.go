@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -17,9 +16,7 @@ func TestRelease_Twice(t *testing.T) {
 	for range 2 {
 		must.Do(t, l.Release(t.Context(), "c"))
 	}
-	if got := l.bind(request("p", "d", 24)); got.Prefix != prefix("10.0.0.0/24") {
-		t.Errorf("bind: %v", got)
-	}
+	l.gets(request("p", "d", 24), "10.0.0.0/24")
 	l.sameAsLedger()
 }
 
@@ -31,22 +28,12 @@ func TestReleaseFor_OnlyAsGiven(t *testing.T) {
 	if err != nil || !ok || kept.State != ledger.Retained || kept.Revision == old.Revision {
 		t.Fatalf("Retain = %v, %v, %v; want Retained", kept, ok, err)
 	}
-	if err := l.ReleaseFor(t.Context(), old, ledger.CauseReleased); !errors.Is(err, ledger.ErrChanged) {
-		t.Error("freed a block that had changed:", err)
-	}
-	if err := l.ReleaseFor(t.Context(), kept, ledger.CauseReleased); err != nil {
-		t.Errorf("ReleaseFor: %v", err)
-	}
-	if err := l.ReleaseFor(t.Context(), kept, ledger.CauseReleased); !errors.Is(err, ledger.ErrChanged) {
-		t.Error("freed a block twice:", err)
-	}
+	must.Be(t, l.ReleaseFor(t.Context(), old, ledger.CauseReleased), ledger.ErrChanged)
+	must.Do(t, l.ReleaseFor(t.Context(), kept, ledger.CauseReleased))
+	must.Be(t, l.ReleaseFor(t.Context(), kept, ledger.CauseReleased), ledger.ErrChanged)
 	l.bind(request("p", "d", 26))
-	if err := l.ReleaseFor(t.Context(), kept, ledger.CauseReleased); !errors.Is(err, ledger.ErrChanged) {
-		t.Error("freed the block of another claim:", err)
-	}
-	if blocks := l.sameAsLedger(); len(blocks) != 1 {
-		t.Errorf("sameAsLedger: %v", blocks)
-	}
+	must.Be(t, l.ReleaseFor(t.Context(), kept, ledger.CauseReleased), ledger.ErrChanged)
+	l.holds(1)
 }
 
 func TestSetPolicy(t *testing.T) {
@@ -60,9 +47,7 @@ func TestSetPolicy(t *testing.T) {
 	if err != nil || got.Policy != ledger.Retain || got.Revision != old.Revision+1 {
 		t.Error("want one write, got", got, "from", old, err)
 	}
-	if err := l.Retained().SetPolicy(t.Context(), "nobody", ledger.Retain); err != nil {
-		t.Errorf("SetPolicy: %v", err)
-	}
+	must.Do(t, l.Retained().SetPolicy(t.Context(), "nobody", ledger.Retain))
 }
 
 // Of two changes of one block in one transaction, that of a former holder is refused, and
@@ -94,12 +79,8 @@ func TestRelease_BesideAnOlderChange(t *testing.T) {
 	}()
 	l.waitQueued(2)
 	goOn()
-	if err := <-changed; !errors.Is(err, ledger.ErrChanged) {
-		t.Errorf("a change of the former holder = %v, want ErrChanged", err)
-	}
-	if err := <-released; err != nil {
-		t.Errorf("ReleaseFor beside it = %v", err)
-	}
+	must.Be(t, <-changed, ledger.ErrChanged)
+	must.Do(t, <-released)
 	<-results
 	l.waitIdle(t)
 	l.sameAsLedger()

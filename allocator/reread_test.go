@@ -2,7 +2,6 @@ package allocator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -96,9 +95,7 @@ func TestReread_ADerivedPoolThatWasMadeAgain(t *testing.T) {
 	if n := waiting(behind.Allocator, net.ID); n != 0 {
 		t.Errorf("%d claims wait in the pool, want none: it is another one", n)
 	}
-	if err := behind.Pools().Retire(t.Context(), net.ID); !errors.Is(err, ledger.ErrPoolInUse) {
-		t.Errorf("Retire of a pool with a block: %v, want %v", err, ledger.ErrPoolInUse)
-	}
+	must.Be(t, behind.Pools().Retire(t.Context(), net.ID), ledger.ErrPoolInUse)
 	l.sameAsLedger(behind.Allocator)
 }
 

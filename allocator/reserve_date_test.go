@@ -9,6 +9,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // TestReserve_AgainInOneSecond: reservations of one ID that follow each other within a second show
@@ -117,9 +118,7 @@ func TestReserve_TooOftenTakesNoHold(t *testing.T) {
 	r.Waits().Add(req)
 	r.free(kept.Holder.Claim)
 	r.catchUp(t)
-	if _, err := r.Reservations().Reserve(t.Context(), req); !errors.Is(err, ledger.ErrTooOften) {
-		t.Fatalf("Reserve = %v, want %v", err, ledger.ErrTooOften)
-	}
+	must.Fail(r.Reservations().Reserve(t.Context(), req))(t, ledger.ErrTooOften)
 	var held bool
 	r.table.Visit("p", func(p *space.Pool) { _, held = p.HeldFor(req) })
 	if !held {

@@ -103,9 +103,7 @@ func TestReserve_Twice(t *testing.T) {
 	if second.Prefix != first.Prefix || !second.Shared || second.BoundAt.Sub(first.BoundAt) != time.Minute {
 		t.Errorf("the second answer is %+v, want %s, shared, a minute after the first", second, first.Prefix)
 	}
-	if err := l.ReleaseFor(t.Context(), first, ledger.CauseReleased); !errors.Is(err, ledger.ErrChanged) {
-		t.Errorf("ReleaseFor of the first answer = %v, want %v", err, ledger.ErrChanged)
-	}
+	must.Be(t, l.ReleaseFor(t.Context(), first, ledger.CauseReleased), ledger.ErrChanged)
 	l.sameAsLedger()
 }
 
@@ -169,14 +167,10 @@ func TestConfirm_Refuses(t *testing.T) {
 	if _, ok, err := l.Reservations().Confirm(t.Context(), bound); ok || err != nil {
 		t.Errorf("Confirm of a bound block = %t, %v, want false", ok, err)
 	}
-	if _, err := l.Reservations().Reserve(t.Context(), request("p", "uid", 28)); !errors.Is(err, ledger.ErrInvalid) {
-		t.Errorf("Reserve for a UID = %v, want %v", err, ledger.ErrInvalid)
-	}
+	must.Fail(l.Reservations().Reserve(t.Context(), request("p", "uid", 28)))(t, ledger.ErrInvalid)
 	theirs := reservation("web", 28)
 	theirs.Holder.Cluster = "another"
-	if _, err := l.Reservations().Reserve(t.Context(), theirs); !errors.Is(err, ledger.ErrInvalid) {
-		t.Errorf("Reserve of another workspace's reservation = %v, want %v", err, ledger.ErrInvalid)
-	}
+	must.Fail(l.Reservations().Reserve(t.Context(), theirs))(t, ledger.ErrInvalid)
 	l.sameAsLedger()
 }
 
@@ -225,9 +219,7 @@ func TestReserve_Limit(t *testing.T) {
 	l.catchUp(t)
 	again := l.open()
 	for _, a := range []*Allocator{l.Allocator, again} {
-		if _, err := a.Reservations().Reserve(t.Context(), reservation("one more", 28)); !errors.Is(err, ledger.ErrReservations) {
-			t.Errorf("Reserve beyond the limit = %v, want %v", err, ledger.ErrReservations)
-		}
+		must.Fail(a.Reservations().Reserve(t.Context(), reservation("one more", 28)))(t, ledger.ErrReservations)
 		if _, err := a.Reservations().Reserve(t.Context(), reservation("c7", 28)); err != nil {
 			t.Errorf("Reserve once more for the same claim = %v, want its block", err)
 		}

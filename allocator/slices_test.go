@@ -51,14 +51,10 @@ func TestSlices(t *testing.T) {
 	l.putSlice(given("c"), 0, nil)
 	second.Child = "child"
 	l.putSlice(second, 1, nil)
-	if err := errors.Join(l.Slices().Drop(t.Context(), "p", "c"), l.Slices().Drop(t.Context(), "p", "none")); err != nil {
-		t.Errorf("Join: %v", err)
-	}
+	must.Do(t, errors.Join(l.Slices().Drop(t.Context(), "p", "c"), l.Slices().Drop(t.Context(), "p", "none")))
 	l.putSlice(given("c"), 1, ErrSlicesGiven)
 	l.putSlice(given("c"), 2, nil)
-	if err := l.Slices().DropAll(t.Context(), "p"); err != nil {
-		t.Errorf("DropAll: %v", err)
-	}
+	must.Do(t, l.Slices().DropAll(t.Context(), "p"))
 	l.putSlice(given("d"), 1, nil)
 	l.putSlice(ledger.Slice{Pool: "p", Cluster: "a/b"}, 0, ledger.ErrInvalid)
 }

@@ -23,17 +23,13 @@ func TestSpace(t *testing.T) {
 		t.Errorf("the spaces are %s, %s, and %s again; want two", a.ID, b.ID, again.ID)
 	}
 	for claim, s := range map[string]ledger.Pool{"in-a": a, "in-b": b} {
-		if got := l.bind(request(s.ID, claim, 32)); got.Prefix != prefix("10.0.0.1/32") {
-			t.Errorf("Bind in %s = %s, want 10.0.0.1/32", s.ID, got.Prefix)
-		}
+		l.gets(request(s.ID, claim, 32), "10.0.0.1/32")
 	}
 	if _, err := l.Pools().Register(t.Context(), ledger.Pool{ID: "q", Cluster: "platform", Name: "q", CIDR: prefix("10.0.1.0/24")}); err != nil {
 		t.Errorf("Register beside the address spaces: %v", err)
 	}
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
-	if got := l.bind(request(a.ID, "next", 32)); got.Prefix != prefix("10.0.0.4/32") {
-		t.Errorf("Bind after Exclude = %s, want 10.0.0.4/32", got.Prefix)
-	}
+	l.gets(request(a.ID, "next", 32), "10.0.0.4/32")
 	if err := l.Pools().Retire(t.Context(), "p"); !errors.Is(err, ledger.ErrPoolInUse) {
 		t.Errorf("Retire of a pool with used address spaces: %v, want ErrPoolInUse", err)
 	}
@@ -49,9 +45,7 @@ func TestSpace(t *testing.T) {
 	}
 	for known := true; known; _, _, known, _ = l.Pools().Read(t.Context(), "p") { // it goes by itself
 	}
-	if blocks := l.sameAsLedger(other.Allocator); len(blocks) > 0 {
-		t.Errorf("%v are left", blocks)
-	}
+	l.holds(0, other.Allocator)
 }
 
 // An Allocator that stops between a pool and its address spaces leaves some as they were. The next one that opens the ledger
@@ -100,9 +94,7 @@ func TestSpace_IsFrozenWithItsPool(t *testing.T) {
 	l.wantFrozen(known, true)
 	lost := l.space("p", "lost").ID // which a published record shows
 	l.wantFrozen(lost, true)
-	if _, err := l.Recovery().Adopt(t.Context(), exactly(request(lost, "published", 0), "10.0.0.16/28"), ledger.Bound); err != nil {
-		t.Errorf("Adopt: %v", err)
-	}
+	must.Get(l.Recovery().Adopt(t.Context(), exactly(request(lost, "published", 0), "10.0.0.16/28"), ledger.Bound))(t)
 	l.resume(l.Allocator, 0)
 	for _, id := range []ledger.PoolID{known, lost} {
 		l.bind(request(id, "new-in-"+string(id), 28))
@@ -232,9 +224,7 @@ func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 		t.Errorf("Register over a pool with address spaces: %v, want that it overlaps that one", err)
 	}
 	beside := ledger.Pool{ID: "beside", Cluster: "platform", Name: "beside", CIDR: prefix("10.0.1.0/24"), Space: ledger.DomainSpace("platform", "d")}
-	if _, err := l.Pools().Register(t.Context(), beside); err != nil {
-		t.Errorf("Register beside it: %v", err)
-	}
+	must.Get(l.Pools().Register(t.Context(), beside))(t)
 	l.space("beside", "a")
 	l.sameAsLedger()
 }

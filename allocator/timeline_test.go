@@ -200,9 +200,7 @@ func TestReplaced_ByAnother(t *testing.T) {
 	}
 	r.kv.to(l.etcd.Client())
 	<-r.Failed()
-	if err := r.Healthy(); !errors.Is(err, ledger.ErrReplaced) {
-		t.Errorf("Healthy() = %v; want ErrReplaced", err)
-	}
+	must.Be(t, r.Healthy(), ledger.ErrReplaced)
 }
 
 func TestReplaced_NotByARestart(t *testing.T) {

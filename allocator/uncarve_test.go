@@ -30,9 +30,7 @@ func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
 		t.Error("a child could be retired at its old place:", err)
 	}
 
-	if err := l.Pools().Retire(t.Context(), "child"); err != nil {
-		t.Errorf("Retire: %v", err)
-	}
+	must.Do(t, l.Pools().Retire(t.Context(), "child"))
 	if blocks := l.sameAsLedger(); len(blocks) != 1 || blocks[0].Prefix != prefix("10.0.0.0/26") {
 		t.Errorf("sameAsLedger: %v", blocks)
 	}

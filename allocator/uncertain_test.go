@@ -7,6 +7,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The answer to a bind is lost, and another writer releases the claim before that is
@@ -38,9 +39,7 @@ func TestBind_ReleasedBeforeItIsSettled(t *testing.T) {
 			if err := op(l); err != nil {
 				t.Errorf("the bind, which was committed = %v, want no error", err)
 			}
-			if blocks := l.sameAsLedger(other); len(blocks) != 0 {
-				t.Error("the claim was released, and has", blocks)
-			}
+			l.holds(0, other)
 			if err := op(l); err != nil {
 				t.Error("asked again:", err)
 			}
@@ -94,17 +93,11 @@ func TestUnknownOutcome_SettledWhenNobodyAsks(t *testing.T) {
 	t.Cleanup(func() { l.store.Client.KV = e.KV })
 	l.swap(func(h *engine.Hooks) { h.AfterCommit = once(errLost) })
 	e.fail.Store(true)
-	if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ledger.ErrUnavailable) {
-		t.Errorf("Bind: %v", err)
-	}
+	must.Fail(l.Bind(t.Context(), request("p", "c", 26)))(t, ledger.ErrUnavailable)
 
 	e.fail.Store(false)
 	l.waitIdle(t)
 
-	if blocks := l.sameAsLedger(); len(blocks) != 1 {
-		t.Errorf("sameAsLedger: %v", blocks)
-	}
-	if err := l.Healthy(); err != nil {
-		t.Errorf("Healthy: %v", err)
-	}
+	l.holds(1)
+	must.Do(t, l.Healthy())
 }

@@ -206,9 +206,7 @@ func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
 	l.swap(func(h *engine.Hooks) { h.AfterCommit = once(errLost) })
 	e.fail.Store(true)
 	for range 2 {
-		if _, err := l.Bind(t.Context(), request("p", "c", 26)); !errors.Is(err, ledger.ErrUnavailable) {
-			t.Errorf("Bind: %v", err)
-		}
+		must.Fail(l.Bind(t.Context(), request("p", "c", 26)))(t, ledger.ErrUnavailable)
 	}
 	if l.Healthy() == nil {
 		t.Error("healthy, though nothing can be written")
@@ -218,9 +216,7 @@ func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
 		t.Errorf("bind: %v", got)
 	}
 	l.bind(request("p", "c", 26))
-	if err := l.Healthy(); err != nil {
-		t.Errorf("Healthy: %v", err)
-	}
+	must.Do(t, l.Healthy())
 	l.sameAsLedger()
 }
 
@@ -269,9 +265,7 @@ func TestUnknownOutcome_OfAReleaseWhosePrefixIsBoundAgain(t *testing.T) {
 			return errors.New("lost")
 		}
 	})
-	if err := l.Release(t.Context(), "c"); err != nil {
-		t.Fatalf("Release(c) = %v, want nil", err)
-	}
+	must.Do(t, l.Release(t.Context(), "c"))
 	if b, ok, err := l.Lookup(t.Context(), "c"); err != nil || !ok || b.Prefix != again.Prefix {
 		t.Errorf("after Release of the first block Lookup(c) = %s, %t, %v, want the second: %s", b.Prefix, ok, err, again.Prefix)
 	}

@@ -108,16 +108,12 @@ func TestWaiting_OldestThatFits(t *testing.T) {
 	r.wantWoken("also old") // the large one does not fit, and of equals the name decides
 	r.refused(request("p", "newcomer", 26))
 	r.refused(request("p", "newcomer", 32))
-	if got := r.bind(request("p", "also old", 26)); got.Prefix != prefix("10.0.0.64/26") {
-		t.Errorf("bind = %v; want 10.0.0.64/26", got.Prefix)
-	}
+	r.gets(request("p", "also old", 26), "10.0.0.64/26")
 	r.release("c2", "c3")
 	r.wantWoken("old", "young")
 	r.release("also old", "c0")
 	r.wantWoken("large")
-	if got := r.bind(request("p", "large", 25)); got.Prefix != prefix("10.0.0.0/25") {
-		t.Errorf("bind = %v; want 10.0.0.0/25", got.Prefix)
-	}
+	r.gets(request("p", "large", 25), "10.0.0.0/25")
 	if n := waiting(r.Allocator, "p"); n != 2 {
 		t.Error(n, "wait, want the two that have not come")
 	}
@@ -191,9 +187,7 @@ func TestWaiting_Exact(t *testing.T) {
 	r.Waits().Add(since(5, request("p", "any", 27)))
 	r.release("c1")
 	r.wantWoken("host2", "host", "any")
-	if got := r.bind(request("p", "any", 27)); got.Prefix != prefix("10.0.0.96/27") {
-		t.Errorf("bind = %v; want 10.0.0.96/27", got.Prefix)
-	}
+	r.gets(request("p", "any", 27), "10.0.0.96/27")
 	r.Waits().Withdraw("host")
 	r.bind(exactly(request("p", "host2", 0), "10.0.0.71/32"))
 	r.release("host2", "any")
@@ -219,9 +213,7 @@ func TestWaiting_RoomFromElsewhere(t *testing.T) {
 	}
 	r.catchUp(t)
 	r.wantWoken("w")
-	if got := r.bind(request("p", "w", 25)); got.Prefix != prefix("10.0.0.128/25") {
-		t.Errorf("bind = %v; want 10.0.0.128/25", got.Prefix)
-	}
+	r.gets(request("p", "w", 25), "10.0.0.128/25")
 	r.sameAsLedger(other)
 }
 
@@ -232,9 +224,7 @@ func TestWaiting_ExclusionLifted(t *testing.T) {
 	r.wantWoken()
 	must.Do(t, r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}))
 	r.wantWoken("w")
-	if got := r.bind(request("p", "w", 26)); got.Prefix != prefix("10.0.0.128/26") {
-		t.Errorf("bind = %v; want 10.0.0.128/26", got.Prefix)
-	}
+	r.gets(request("p", "w", 26), "10.0.0.128/26")
 }
 
 // What is held is given up when it is excluded, and the claim waits on.
@@ -245,9 +235,7 @@ func TestWaiting_HoldIsExcluded(t *testing.T) {
 	must.Do(t, r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")}))
 	r.wantWoken("w")
 	r.sameAsLedger()
-	if got := r.bind(request("p", "w", 25)); got.Prefix != prefix("10.0.0.128/25") {
-		t.Errorf("bind = %v; want 10.0.0.128/25", got.Prefix)
-	}
+	r.gets(request("p", "w", 25), "10.0.0.128/25")
 }
 
 // Nor does a claim wait at a pool that drains, or is gone, since it refused the claim. Nobody would tell the claim later.

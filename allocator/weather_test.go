@@ -200,9 +200,7 @@ func TestWatch_CutOffIsNoWrongAnswer(t *testing.T) {
 		t.Error("healthy with a watch that is cut off")
 	}
 	watch.set(false)
-	if _, err := behind.Bind(t.Context(), request("p", "d", 24)); err != nil {
-		t.Errorf("Bind: %v", err)
-	}
+	must.Get(behind.Bind(t.Context(), request("p", "d", 24)))(t)
 	l.sameAsLedger(behind)
 }
 
@@ -231,9 +229,7 @@ func TestGroups_ShrinkToWhatEtcdTakes(t *testing.T) {
 	if limit := l.engine.Limit.Load(); limit > 8 {
 		t.Error("groups are still of", limit, "operations")
 	}
-	if blocks := l.sameAsLedger(); len(blocks) != 61 {
-		t.Errorf("%d blocks, want 61", len(blocks))
-	}
+	l.holds(61)
 }
 
 // A full etcd refuses writes in plain words, and keeps answering reads.
@@ -285,12 +281,8 @@ func TestClosed(t *testing.T) {
 	if err := <-sent; err != nil {
 		t.Error("what was in flight is finished:", err)
 	}
-	if err := <-queued; !errors.Is(err, ledger.ErrClosed) {
-		t.Errorf("got %v, want ErrClosed", err)
-	}
-	if err := <-closed; err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	must.Be(t, <-queued, ledger.ErrClosed)
+	must.Do(t, <-closed)
 	for _, err := range []error{l.Healthy(), l.Pools().Drain(t.Context(), "p"), l.Close()} {
 		if err != nil && !errors.Is(err, ledger.ErrClosed) {
 			t.Errorf("got %v, want nil or ErrClosed", err)

@@ -73,9 +73,7 @@ func TestPaths(t *testing.T) {
 			now := clocktesting.NewFakeClock(time.Unix(0, 0))
 			p := &paths{directory: d, oracle: &tt.counted, clock: now}
 			for look := range 3 {
-				if err := p.look(t.Context()); !errors.Is(err, tt.err) {
-					t.Errorf("look = %v, want %v", err, tt.err)
-				}
+				must.Be(t, p.look(t.Context()), tt.err)
 				if got, ok := d.Find("root:team"); ok != (tt.want && look == 2) {
 					t.Errorf("Find = %v, %t after %d looks", got, ok, look+1)
 				}
@@ -110,9 +108,7 @@ func TestPaths_AServerIsAwayInBetween(t *testing.T) {
 	p := &paths{directory: d, oracle: servers, clock: now}
 	for look := range 3 {
 		servers.err = map[int]error{1: errors.New("connection refused")}[look]
-		if err := p.look(t.Context()); !errors.Is(err, servers.err) {
-			t.Errorf("look = %v, want %v", err, servers.err)
-		}
+		must.Be(t, p.look(t.Context()), servers.err)
 		now.Step(live.Absence / 2)
 	}
 	if got, ok := d.Find("root:team"); !ok || got.Cluster != "later" {
@@ -135,9 +131,7 @@ func TestPaths_Start(t *testing.T) {
 		return found, nil
 	})
 	cancel()
-	if err := errors.Join(err, <-ended); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, errors.Join(err, <-ended))
 }
 
 // A path that nobody else shows is in nobody's way: no server is asked.

@@ -72,9 +72,7 @@ func TestStandby(t *testing.T) {
 		t.Errorf("when it leads the controllers are given %v, want %v", got, want)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must.Do(t, <-ended)
 }
 
 // A workspace that the controllers do not take up when a replica begins to lead is engaged
@@ -99,7 +97,5 @@ func TestStandby_OneFails(t *testing.T) {
 		t.Errorf("the controllers are given %v, want %v", got, want)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("lead = %v", err)
-	}
+	must.Do(t, <-ended)
 }

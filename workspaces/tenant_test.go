@@ -11,6 +11,8 @@ import (
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func TestAccept(t *testing.T) {
@@ -82,9 +84,7 @@ func TestBound_SaysWhatIsMissing(t *testing.T) {
 		t.Errorf("Bound() = %v; want an error that names the permission not applied", err)
 	}
 	binding.Status.AppliedPermissionClaims = []apisv1alpha2.ScopedPermissionClaim{granted.ScopedPermissionClaim}
-	if err := Bound(binding); err != nil {
-		t.Errorf("Bound() = %v; want nil", err)
-	}
+	must.Do(t, Bound(binding))
 	binding.DeletionTimestamp = new(metav1.Now())
 	if err := Bound(binding); err == nil || !strings.Contains(err.Error(), "being deleted") {
 		t.Errorf("Bound() = %v; want an error that says it goes", err)
@@ -132,9 +132,7 @@ func TestBound_Sentinels(t *testing.T) {
 		{Type: apisv1alpha2.BindingUpToDate, Status: corev1.ConditionTrue},
 		{Type: apisv1alpha2.APIExportValid, Status: corev1.ConditionFalse, Reason: apisv1alpha2.APIExportNotFoundReason, Message: "not found"},
 	}
-	if err := Bound(binding); !errors.Is(err, ErrNoExport) {
-		t.Errorf("without its export Bound() = %v, want %v", err, ErrNoExport)
-	}
+	must.Be(t, Bound(binding), ErrNoExport)
 	binding.Status.Phase = apisv1alpha2.APIBindingPhaseBinding
 	binding.Status.Conditions = conditionsv1alpha1.Conditions{
 		{Type: conditionsv1alpha1.ReadyCondition, Status: corev1.ConditionFalse, Reason: apisv1alpha2.NamingConflictsReason, Message: "bound by ipam"},

@@ -133,9 +133,7 @@ func TestClose_WhileAProcessIsForked(t *testing.T) {
 	case <-time.After(time.Second):
 	}
 	syscall.ForkLock.Unlock()
-	if err := <-closed; err != nil {
-		t.Errorf("Close = %v", err)
-	}
+	must.Do(t, <-closed)
 }
 
 func TestStart_NoDirectory(t *testing.T) {
@@ -214,9 +212,7 @@ func TestStart_GivenUp(t *testing.T) {
 func TestClose_Twice(t *testing.T) {
 	s := mustStart(t, t.TempDir())
 	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		must.Do(t, s.Close())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

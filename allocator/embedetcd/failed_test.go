@@ -14,9 +14,7 @@ func TestClose_OfAFailedServer(t *testing.T) {
 	s := must.Get(Start(t.Context(), Options{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 	go s.faults.zap().Fatal("the disk is gone")
 	<-s.Failed()
-	if err := s.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	must.Do(t, s.Close())
 	before := log.String()
 	s.faults.zap().Error("the directory is gone, too")
 	if after := log.String(); after != before {

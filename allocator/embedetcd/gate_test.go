@@ -8,6 +8,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A server that is closed under its callers answers them or says that it is stopped, and goes on saying so. etcd by
@@ -29,9 +31,7 @@ func TestClose_UnderItsCallers(t *testing.T) {
 		for range cap(calling) {
 			<-calling
 		}
-		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		must.Do(t, s.Close())
 		callers.Wait()
 		if _, err := s.Client().Put(t.Context(), "k", "w"); !errors.Is(err, rpctypes.ErrStopped) {
 			t.Errorf("a write to a closed server ends with %v", err)

@@ -31,9 +31,7 @@ func TestDiskFull(t *testing.T) {
 		t.Error("a write that failed was answered")
 	}
 	wantWords(t, s.Err(), "the disk is full; make room and start again")
-	if err := s.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	must.Do(t, s.Close())
 	restore()
 	rescued := t.TempDir()
 	must.Do(t, os.CopyFS(rescued, os.DirFS(dir)))

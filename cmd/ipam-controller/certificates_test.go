@@ -61,9 +61,7 @@ func TestEtcdCertificates_AreReplaced(t *testing.T) {
 		t.Error("etcd still trusts the former CA")
 	}
 	replace(t, files, servers)
-	if err := bind(time.Minute, "after"); err != nil {
-		t.Errorf("with the new files: %v", err)
-	}
+	must.Do(t, bind(time.Minute, "after"))
 	opts.etcdCAFile, opts.etcdCertFile, opts.etcdKeyFile = former.TrustedCAFile, former.CertFile, former.KeyFile
 	if again, err := openStore(t.Context(), opts); err == nil {
 		t.Error("the former certificate still opens the ledger", again.Close())
@@ -80,9 +78,7 @@ func TestMetricsCertificates_AreReplaced(t *testing.T) {
 
 	former := certificates(t, t.TempDir())
 	replace(t, former, files)
-	if err := scrape(t, address, former); err != nil {
-		t.Errorf("with a certificate: %v", err)
-	}
+	must.Do(t, scrape(t, address, former))
 	if scrape(t, address, &transport.TLSInfo{TrustedCAFile: files.TrustedCAFile}) == nil {
 		t.Error("without a certificate: no error")
 	}
@@ -90,9 +86,7 @@ func TestMetricsCertificates_AreReplaced(t *testing.T) {
 		t.Error("with a certificate of another CA: no error")
 	}
 	certificates(t, filepath.Dir(files.CertFile))
-	if err := scrape(t, address, files); err != nil {
-		t.Errorf("with the new certificate: %v", err)
-	}
+	must.Do(t, scrape(t, address, files))
 	if scrape(t, address, former) == nil {
 		t.Error("with the former certificate: no error")
 	}
@@ -101,9 +95,7 @@ func TestMetricsCertificates_AreReplaced(t *testing.T) {
 func TestMetrics_NeedTheirFiles(t *testing.T) {
 	opts := defaults()
 	opts.metricsCertFile, opts.metricsKeyFile = "no.crt", "no.key"
-	if _, err := opts.metricsTLS(); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("without the files: %v", err)
-	}
+	must.Fail(opts.metricsTLS())(t, os.ErrNotExist)
 	for _, wrong := range []func(*options){
 		func(o *options) { o.metricsKeyFile = "" },
 		func(o *options) { o.metricsCertFile = "" },

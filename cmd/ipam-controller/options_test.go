@@ -5,14 +5,14 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A command line that cannot work is refused with what to write instead, all of it at once. The defaults work.
 func TestValidate_NamesAllThatCannotWork(t *testing.T) {
 	o := defaults()
-	if err := o.validate(); err != nil {
-		t.Errorf("the defaults are refused: %v", err)
-	}
+	must.Do(t, o.validate())
 	o.capi, o.workers, o.maxPools, o.maxWaits, o.etcdTxnOps, o.verify.Interval, o.historyMax = true, 0, -1, -1, 1, 0, -1
 	o.etcdPrefix, o.etcdListen, o.etcdCertFile, o.election.on = "ipam", "http://0.0.0.0:2379", "tls.crt", true
 	o.metricsClientCAFile, o.webhooks.files.CA, o.webhooks.peer, o.webhooks.service = "ca.crt", "ca.crt", "host:9443", "ns/name"

@@ -59,9 +59,7 @@ func TestWebhooks_Listen(t *testing.T) {
 		if want := "https://" + net.JoinHostPort(host, port); opts.Endpoint.URL != want {
 			t.Errorf("at %s the URL is %s, want %s", address, opts.Endpoint.URL, want)
 		}
-		if err := opts.Listener.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		must.Do(t, opts.Listener.Close())
 	}
 	if opts, err := (&webhookOptions{address: nowhere}).listen(t.Context()); err != nil || opts.Listener != nil {
 		t.Errorf("at %s: listen = %v, %v; want no listener", nowhere, opts.Listener, err)
@@ -85,9 +83,7 @@ func TestWebhooks_Peer(t *testing.T) {
 		if want := net.JoinHostPort(tt.want, strconv.Itoa(opts.Listener.Addr().(*net.TCPAddr).Port)); opts.Peer != want {
 			t.Errorf("at %s with host %q the peers are told %s, want %s", tt.address, tt.peer, opts.Peer, want)
 		}
-		if err := opts.Listener.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		must.Do(t, opts.Listener.Close())
 	}
 	if ip := net.ParseIP(reachable(net.IPv4zero)); ip == nil || ip.IsUnspecified() || ip.IsLinkLocalUnicast() {
 		t.Errorf("without a host the peers are told %s, want an address of this machine", ip)

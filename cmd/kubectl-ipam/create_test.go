@@ -12,6 +12,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
@@ -87,9 +88,7 @@ func compareCreate(t *testing.T, kind string, fields []field, created client.Obj
 	if code := s.Execute(t.Context(), newRoot(s.Session), args); code != exit.OK {
 		t.Fatalf("kubectl ipam %s ended with %d and said %q", strings.Join(args, " "), code, s.Said)
 	}
-	if err := json.Unmarshal(s.Printed.Bytes(), created); err != nil {
-		t.Fatalf("json.Unmarshal: %v", err)
-	}
+	must.Do(t, json.Unmarshal(s.Printed.Bytes(), created))
 	p, wrong := plan.ReadCSV([]byte(columns+"\n"+cells+"\n"), plan.Options{Namespace: "default"})
 	if len(wrong) > 0 {
 		t.Fatalf("the row is wrong: %v", wrong)

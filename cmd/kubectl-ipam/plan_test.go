@@ -8,6 +8,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/transfer"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
@@ -15,9 +16,7 @@ import (
 func planFile(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatalf("os.WriteFile: %v", err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -110,9 +109,7 @@ func TestImport_Stdin(t *testing.T) {
 // A file that is too large is refused before it is read as a plan.
 func TestImport_TooLarge(t *testing.T) {
 	file := planFile(t, "plan.csv", "kind,cidr\n")
-	if err := os.Truncate(file, transfer.MostPlan+1); err != nil {
-		t.Fatalf("os.Truncate: %v", err)
-	}
+	must.Do(t, os.Truncate(file, transfer.MostPlan+1))
 	s := stage.New(t)
 	if code := s.Execute(t.Context(), newRoot(s.Session), []string{"import", file}); code != exit.Invalid || !strings.Contains(s.Said.String(), "is larger than 64 MiB") {
 		t.Errorf("it ended with %d and said %q", code, s.Said)

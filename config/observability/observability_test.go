@@ -171,9 +171,7 @@ func TestAlerts(t *testing.T) {
 			if want := runbooks + "docs/runbooks/" + rule.Alert + ".md"; rule.Annotations["runbook_url"] != want {
 				t.Errorf("its runbook_url is %q, want %q", rule.Annotations["runbook_url"], want)
 			}
-			if _, err := os.Stat(page(rule.Alert + ".md")); err != nil {
-				t.Errorf("os.Stat: %v", err)
-			}
+			must.Get(os.Stat(page(rule.Alert + ".md")))(t)
 		})
 	}
 	files := must.Get(filepath.Glob(page("IPAM*.md")))(t)

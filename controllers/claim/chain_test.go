@@ -242,9 +242,7 @@ func TestChain_TakesNothingBeforeItsPoolsArePublished(t *testing.T) {
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	n.fails = errors.New("the server is away")
 	claim := scoped("c", endpoint, "net", "ams")
-	if _, err := n.answered("tenant", claim); !errors.Is(err, n.fails) {
-		t.Errorf("answered with %v, want %v", err, n.fails)
-	}
+	must.Fail(n.answered("tenant", claim))(t, n.fails)
 	n.fails = nil
 	if answer, err := n.answered("tenant", claim); err != nil || answer.Status.AllocatedCIDR == "" {
 		t.Errorf("the next CREATE is answered %+v, %v; want a block", answer.Status, err)

@@ -157,9 +157,7 @@ func TestConfirm(t *testing.T) {
 			if tt.denied {
 				p.memory.markGone(p.claim.UID)
 			}
-			if err := p.confirmAlive(t.Context()); !errors.Is(err, tt.want) {
-				t.Errorf("confirm says %v; want %v", err, tt.want)
-			}
+			must.Be(t, p.confirmAlive(t.Context()), tt.want)
 			denies := p.memory.markedGone(p.claim.UID)
 			if servers.asked != tt.asked || ledger.count != tt.withdrawn || denies != tt.denies {
 				t.Errorf("asked %d times, withdrawn %d times, denied %t; want %d, %d, %t",

@@ -53,9 +53,7 @@ func TestReport(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			class, away := tt.class, errors.New("the cache is away")
-			if err := fail(class, away); !errors.Is(err, away) {
-				t.Errorf("the log is told %v; want %v", err, away)
-			}
+			must.Be(t, fail(class, away), away)
 			if class.Status.Phase != ipamv1alpha1.ClassPending || reasons(class) != [3]string{"False Error", "True Error", ""} {
 				t.Errorf("a class not looked at yet is %s with %q", class.Status.Phase, reasons(class))
 			}

@@ -158,7 +158,7 @@ func TestCloseRange_ACreateInFlight(t *testing.T) {
 	if inside := s.closes(claim, true); !strings.Contains(inside, want) {
 		t.Errorf("the refusal is %q; want it to say %q", inside, want)
 	}
-	s.clock.Step(promise.Grace + time.Second)
+	s.clock.SetTime(b.BoundAt.Add(promise.Grace + time.Second))
 	if inside := s.closes(claim, true); strings.Contains(inside, "whose CREATE") {
 		t.Errorf("the refusal is %q after that time", inside)
 	}
@@ -231,9 +231,7 @@ func TestComplete_OpensAPoolThatAllShare(t *testing.T) {
 		t.Errorf("Complete = %t, %v; want the pool to be open", open, err)
 	}
 	guest := ledger.Holder{Claim: "guest", Cluster: "v", Namespace: "n", Name: "guest"}
-	if _, err := s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Holder: guest, Length: 32}); err != nil {
-		t.Errorf("Bind for another workspace: %v", err)
-	}
+	must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Holder: guest, Length: 32}))(t)
 	if held, ok := s.alloc.Derived().Held(ledger.ClaimID(claim.UID)); !ok || held.ID != p.ID {
 		t.Errorf("the claim holds %s, want %s as long as it is there", held.ID, p.ID)
 	}

@@ -233,9 +233,7 @@ func TestKeyring_NotYet(t *testing.T) {
 	go func() { done <- ring.Start(ctx) }()
 	<-ring.ready
 	stop()
-	if err := <-done; err != nil {
-		t.Errorf("Start = %v, want nil", err)
-	}
+	must.Do(t, <-done)
 }
 
 // The certificate is for an address as well as for a name.

@@ -46,9 +46,7 @@ func TestHints_NeedNoWorkspace(t *testing.T) {
 		t.Errorf("the block is not freed after %s", soon)
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must.Do(t, <-ended)
 }
 
 // A claim is deleted while an earlier hint at it is settled: a server still said that it is alive. What was

@@ -272,9 +272,7 @@ func TestExpiry(t *testing.T) {
 		t.Errorf("hinted at %s, whose lease is not over", <-hinted)
 	}
 	cancel()
-	if err := <-over; err != nil {
-		t.Error(err)
-	}
+	must.Do(t, <-over)
 }
 
 func want(t *testing.T, hinted <-chan ledger.ClaimID, claim ledger.ClaimID) {

@@ -18,6 +18,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -109,9 +110,7 @@ func TestDoor_Change(t *testing.T) {
 		err := c.Patch(t.Context(), object, merge(`{"spec": `+row.patch+`}`))
 		isRefused(t, err, row.says, "patch %T with %s", object, row.patch)
 	}
-	if err := tenant.Patch(t.Context(), claim, merge(`{"spec": {"reclaimPolicy": "Retain"}}`)); err != nil {
-		t.Errorf("change a claim's reclaimPolicy: %v", err)
-	}
+	must.Do(t, tenant.Patch(t.Context(), claim, merge(`{"spec": {"reclaimPolicy": "Retain"}}`)))
 }
 
 // A pool that holds blocks is not deleted, by whomever; when they are released it is.

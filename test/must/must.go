@@ -1,7 +1,10 @@
-// Package must ends a test at a call that has to succeed, and shows its error.
+// Package must ends a test at a call that has to succeed, or to fail with an error, and shows how it ended.
 package must
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 // Do fails the test if a call has failed.
 func Do(t testing.TB, err error) {
@@ -19,5 +22,23 @@ func Get[T any](value T, err error) func(t testing.TB) T {
 		t.Helper()
 		Do(t, err)
 		return value
+	}
+}
+
+// Be fails the test unless a call has failed with an error, or has not failed, if that is nil.
+func Be(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+// Fail does the same for a call that returns a value, too:
+//
+//	must.Fail(l.Bind(ctx, request))(t, ledger.ErrBusy)
+func Fail[T any](_ T, err error) func(t testing.TB, want error) {
+	return func(t testing.TB, want error) {
+		t.Helper()
+		Be(t, err, want)
 	}
 }

@@ -43,9 +43,7 @@ func TestClient_SendsUnansweredRequestsAgain(t *testing.T) {
 	for range 4 * workers {
 		group.Go(func() error { return c.claims.remove(t.Context(), "gone") })
 	}
-	if err := group.Wait(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, group.Wait())
 	if crowded.Load() {
 		t.Errorf("more than %d requests were in flight", workers)
 	}

@@ -103,9 +103,7 @@ func TestLong_ThePlatformAway(t *testing.T) {
 		must.Do(t, answered(age))
 		retry.Pause(t.Context(), time.Second)
 	}
-	if err := answered(long); err != nil {
-		t.Errorf("answered: %v", err)
-	}
+	must.Do(t, answered(long))
 	if err := s.platform.Probe(t.Context(), "/readyz"); err != nil {
 		t.Errorf("the controller is not ready after %s: %v; want it ready", long, err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The reservations that the ledger has are those of the blocks as they are now.
@@ -69,7 +70,5 @@ func TestReservations_OneThatMoves(t *testing.T) {
 		}
 		r.Put(to, block)
 	}
-	if err := r.Begin("k", id, then.Add(time.Second)); err != nil {
-		t.Errorf("Begin: %v; want the reservation renewed", err)
-	}
+	must.Do(t, r.Begin("k", id, then.Add(time.Second)))
 }

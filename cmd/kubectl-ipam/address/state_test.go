@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
@@ -61,10 +62,7 @@ func TestStates(t *testing.T) {
 		},
 		"10.0.0.1": nil,
 	} {
-		block, err := facts.ParseBlock(asked)
-		if err != nil {
-			t.Fatalf("ParseBlock: %v", err)
-		}
+		block := must.Get(facts.ParseBlock(asked))(t)
 		var got []string
 		for _, state := range statesOf(r, block, pools, nil) {
 			got = append(got, state.String())

@@ -28,6 +28,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/rights"
 	"github.com/kcp-ipam/ipam/config"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
@@ -41,9 +42,7 @@ var (
 func complete(t *testing.T) *installation {
 	t.Helper()
 	export := &apisv1alpha2.APIExport{}
-	if err := yaml.Unmarshal(config.APIExport(), export); err != nil {
-		t.Fatalf("yaml.Unmarshal: %v", err)
-	}
+	must.Do(t, yaml.Unmarshal(config.APIExport(), export))
 	binding := apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Name: "ipam"}}
 	claim := apisv1alpha2.ScopedPermissionClaim{PermissionClaim: events}
 	binding.Spec.PermissionClaims = []apisv1alpha2.AcceptablePermissionClaim{{ScopedPermissionClaim: claim, State: apisv1alpha2.ClaimAccepted}}

@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
@@ -116,9 +117,7 @@ func TestClaimShow_Scope(t *testing.T) {
 	}
 	s := stage.New(t)
 	list := &ipamv1alpha1.IPClaimList{Items: []ipamv1alpha1.IPClaim{*eth, *vpc, *gen.Claim("flat", stage.HourAgo)}}
-	if err := (&output.Printer{Format: output.Table}).Print(s.Out, list, s.Now); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (&output.Printer{Format: output.Table}).Print(s.Out, list, s.Now))
 	stage.Golden(t, "claim_list_scope", s.Printed.String())
 }
 
@@ -129,9 +128,7 @@ func TestWhy_Scope(t *testing.T) {
 	claim := stage.Waiting(gen.Claim("eth0", gen.OfClass("endpoint"), gen.Within("network", "vpc-1"), stage.HourAgo), ipamv1alpha1.ReasonScopeRolesMissing,
 		`class "endpoint" requires an object for each of its roles, and spec.scope names none for location: add it in a new claim`)
 	s := stage.New(t)
-	if err := (question{claim: claim, class: class}).explain(s.Session); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (question{claim: claim, class: class}).explain(s.Session))
 	stage.Golden(t, "why_scope", s.Printed.String())
 }
 
@@ -151,9 +148,7 @@ func TestRetained(t *testing.T) {
 	list := &ipamv1alpha1.IPAllocationList{Items: []ipamv1alpha1.IPAllocation{*kept("web", 36*time.Hour), *kept("db", 0)}}
 	s := stage.New(t)
 	out := output.Printer{Format: output.Wide}
-	if err := out.Print(s.Out, list, s.Now); err != nil {
-		t.Fatalf("Print: %v", err)
-	}
+	must.Do(t, out.Print(s.Out, list, s.Now))
 	stage.Golden(t, "claim_list_retained", s.Printed.String())
 
 	s = stage.New(t)
@@ -167,9 +162,7 @@ func TestRetained(t *testing.T) {
 	stage.Golden(t, "claim_show_waits_for_retained", s.Printed.String())
 
 	s = stage.New(t)
-	if err := (question{claim: web, kept: kept("web", 36*time.Hour)}).explain(s.Session); err != nil {
-		t.Fatalf("explain: %v", err)
-	}
+	must.Do(t, (question{claim: web, kept: kept("web", 36*time.Hour)}).explain(s.Session))
 	stage.Golden(t, "why_retained", s.Printed.String())
 }
 
@@ -192,17 +185,13 @@ func TestWhy(t *testing.T) {
 	pools[0].Status.NextRelease = &metav1.Time{Time: stage.Noon.Add(12 * time.Second)}
 	q := question{claim: claim, class: class, pools: (&reach.View{}).Visible(pools, nil)}
 	s := stage.New(t)
-	if err := q.explain(s.Session); err != nil {
-		t.Fatalf("explain: %v", err)
-	}
+	must.Do(t, q.explain(s.Session))
 	stage.Golden(t, "why", s.Printed.String())
 
 	s = stage.New(t)
 	alone := question{claim: stage.Waiting(gen.Claim("db", gen.OfClass("nobodys")), ipamv1alpha1.ReasonClassNotFound,
 		`there is no class "nobodys"; name one that exists, or ask the platform to create it`)}
-	if err := alone.explain(s.Session); err != nil {
-		t.Fatalf("explain: %v", err)
-	}
+	must.Do(t, alone.explain(s.Session))
 	stage.Golden(t, "why_no_class", s.Printed.String())
 }
 

@@ -7,6 +7,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
@@ -16,9 +17,7 @@ func TestClassShow(t *testing.T) {
 	own := stage.Ready(gen.Pool("office", gen.Backs("internal"), stage.HourAgo), "10.0.0.0/16", ipamv1alpha1.IPv4, 25, 17)
 	own.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "65536", Allocated: "16384", Available: "49152"}
 	s := stage.New(t)
-	if err := describeClass(s.Session, class, []ipamv1alpha1.IPPool{*own}); err != nil {
-		t.Fatalf("describeClass: %v", err)
-	}
+	must.Do(t, describeClass(s.Session, class, []ipamv1alpha1.IPPool{*own}))
 	stage.Golden(t, "class_show", s.Printed.String())
 
 	conflict := gen.Class("second", gen.Default(), stage.HourAgo)
@@ -28,9 +27,7 @@ func TestClassShow(t *testing.T) {
 		Reason: string(ipamv1alpha1.ReasonDefaultConflict), Message: `class "internal" is the default of IPv4 already`,
 	}}
 	s = stage.New(t)
-	if err := describeClass(s.Session, conflict, nil); err != nil {
-		t.Fatalf("describeClass: %v", err)
-	}
+	must.Do(t, describeClass(s.Session, conflict, nil))
 	stage.Golden(t, "class_show_conflict", s.Printed.String())
 }
 
@@ -38,8 +35,6 @@ func TestClassShow(t *testing.T) {
 func TestClass_Retains(t *testing.T) {
 	class := gen.Class("internal", gen.Lease("72h"), gen.OnRetained(ipamv1alpha1.RetainedReuse), stage.HourAgo)
 	s := stage.New(t)
-	if err := describeClass(s.Session, class, nil); err != nil {
-		t.Fatalf("describeClass: %v", err)
-	}
+	must.Do(t, describeClass(s.Session, class, nil))
 	stage.Golden(t, "class_show_retains", s.Printed.String())
 }

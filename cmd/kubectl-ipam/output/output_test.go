@@ -15,6 +15,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
@@ -60,9 +61,7 @@ func TestTables_NoFormula(t *testing.T) {
 		claim := gen.Claim("web", gen.OfClass(formula), gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: formula, Name: "x"}))
 		claim.Status.Conditions = stage.Allocated(ipamv1alpha1.ReasonClassNotFound, formula)
 		s := stage.New(t)
-		if err := WriteCSV(s.Out, Claims([]ipamv1alpha1.IPClaim{*claim}, s.Now()), true); err != nil {
-			t.Fatalf("WriteCSV: %v", err)
-		}
+		must.Do(t, WriteCSV(s.Out, Claims([]ipamv1alpha1.IPClaim{*claim}, s.Now()), true))
 		rows, err := csv.NewReader(strings.NewReader(s.Printed.String())).ReadAll()
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("the table has %d rows, %v; want one", len(rows), err)
@@ -93,9 +92,7 @@ func TestClaims(t *testing.T) {
 		out := Printer{}
 		out.AddFlags(&cobra.Command{})
 		out.Format = format
-		if err := out.validate(); err != nil {
-			t.Fatalf("validate: %v", err)
-		}
+		must.Do(t, out.validate())
 		if err := out.Print(s.Out, list, s.Now); err != nil {
 			t.Fatalf("%s: %v", format, err)
 		}
@@ -112,9 +109,7 @@ func TestList_OrdersByName(t *testing.T) {
 	}})
 	list := &ipamv1alpha1.IPClassList{}
 	o := &Listing{Session: stage.New(t).Session}
-	if err := o.read(t.Context(), c, list, &client.ListOptions{}); err != nil {
-		t.Fatalf("read: %v", err)
-	}
+	must.Do(t, o.read(t.Context(), c, list, &client.ListOptions{}))
 	var names []string
 	for _, class := range list.Items {
 		names = append(names, class.Name)
@@ -138,9 +133,7 @@ func TestSortList(t *testing.T) {
 			*stage.Bound(gen.Claim("c", gen.Length(9)), "100.0.0.0/9", stage.OfPlatform("p")),
 			*stage.Bound(gen.Claim("b", gen.Length(28)), "10.9.0.0/28", stage.OfPlatform("p")),
 		}}
-		if err := Sort(list, path); err != nil {
-			t.Fatalf("Sort: %v", err)
-		}
+		must.Do(t, Sort(list, path))
 		var names []string
 		for _, claim := range list.Items {
 			names = append(names, claim.Name)

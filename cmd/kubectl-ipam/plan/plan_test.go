@@ -16,6 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // read reads a table and checks it, as import does.
@@ -228,10 +229,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatalf("WriteCSV leaves out %q, and returns %v", unsaid, err)
 	}
 	for _, object := range p.Objects() {
-		text, err := yaml.Marshal(object)
-		if err != nil {
-			t.Fatalf("yaml.Marshal: %v", err)
-		}
+		text := must.Get(yaml.Marshal(object))(t)
 		manifests.WriteString("---\n" + string(text))
 	}
 	fromTable, wrong := plan.ReadCSV(table.Bytes(), plan.Options{})
@@ -280,10 +278,7 @@ func FuzzReadCSV(f *testing.F) {
 			return
 		}
 		var table bytes.Buffer
-		left, err := plan.WriteCSV(&table, p)
-		if err != nil {
-			t.Fatalf("write what was read: %v", err)
-		}
+		left := must.Get(plan.WriteCSV(&table, p))(t)
 		left = slices.DeleteFunc(left, func(one string) bool { return strings.HasPrefix(one, "description of ") }) // whose row is there
 		again, wrong := plan.ReadCSV(table.Bytes(), plan.Options{Namespace: "default"})
 		if len(wrong) > 0 || len(again.Pools)+len(again.Claims)+len(left) != len(p.Pools)+len(p.Claims) {

@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
@@ -26,9 +27,7 @@ func TestPoolNext(t *testing.T) {
 	} {
 		s := stage.New(t)
 		o := &next{Session: s.Session, report: output.Printer{Format: format}, length: 28, count: 2}
-		if err := o.show(&space.Pool{Object: pool, Held: held}); err != nil {
-			t.Fatalf("show: %v", err)
-		}
+		must.Do(t, o.show(&space.Pool{Object: pool, Held: held}))
 		if got := s.Printed.String(); got != want {
 			t.Errorf("-o %q prints %q, want %q", format, got, want)
 		}
@@ -44,9 +43,7 @@ func TestPoolNext_Cooling(t *testing.T) {
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "16", Available: "240", Cooling: "16"}
 	s := stage.New(t)
 	o := &next{Session: s.Session, length: 28, count: 1}
-	if err := o.show(&space.Pool{Object: pool}); err != nil {
-		t.Fatalf("show: %v", err)
-	}
+	must.Do(t, o.show(&space.Pool{Object: pool}))
 	if said := s.Said.String(); !strings.Contains(said, "16 addresses of the pool cool after their release") || strings.Contains(said, "others hold") {
 		t.Errorf("it says %q; want how much cools, and nothing of others", said)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
@@ -33,9 +34,7 @@ func TestPoolShow(t *testing.T) {
 		{Block: netip.MustParsePrefix("192.0.2.32/32"), Holder: "retained for default/old", Since: web.CreationTimestamp},
 	}
 	s := stage.New(t)
-	if err := describePool(s.Session, &space.Pool{Object: pool, Held: held}); err != nil {
-		t.Fatalf("describePool: %v", err)
-	}
+	must.Do(t, describePool(s.Session, &space.Pool{Object: pool, Held: held}))
 	stage.Golden(t, "pool_show", s.Printed.String())
 }
 
@@ -47,9 +46,7 @@ func TestPoolShow_WarnsOfGatewayAndOverlap(t *testing.T) {
 		Type: ipamv1alpha1.ConditionOverlapping, Status: metav1.ConditionTrue, Reason: string(ipamv1alpha1.ReasonForeignSpace), Message: "192.0.2.0/24 overlaps others",
 	})
 	s := stage.New(t)
-	if err := describePool(s.Session, &space.Pool{Object: pool}); err != nil {
-		t.Fatalf("describePool: %v", err)
-	}
+	must.Do(t, describePool(s.Session, &space.Pool{Object: pool}))
 	for _, want := range []string{"which claim default/web holds", "overlaps others"} {
 		if !strings.Contains(s.Printed.String(), want) {
 			t.Errorf("it shows %s; want %q", s.Printed, want)
@@ -95,9 +92,7 @@ func TestPool_Scope(t *testing.T) {
 	}
 	pool.Status.Capacity, pool.Status.Spaces = nil, 2
 	s = stage.New(t)
-	if err := describePool(s.Session, &space.Pool{Object: pool}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, describePool(s.Session, &space.Pool{Object: pool}))
 	for _, want := range []string{"network=vpc-1", "class vpc"} {
 		if !strings.Contains(s.Printed.String(), want) {
 			t.Errorf("the page is %q, want it to say %q", s.Printed, want)
@@ -114,9 +109,7 @@ func TestListHoldings_Scope(t *testing.T) {
 		a.Spec.Scope = ipamv1alpha1.Scope(gen.Within("network", network))
 		held = append(held, space.HoldingOf(a))
 	}
-	if err := listHoldings(s.Session, held); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, listHoldings(s.Session, held))
 	for _, want := range []string{"SCOPE", "network=vpc-1", "network=vpc-2"} {
 		if !strings.Contains(s.Printed.String(), want) {
 			t.Errorf("the table is\n%s\nwant it to say %s", s.Printed, want)
@@ -142,9 +135,7 @@ func TestPoolTree_Name(t *testing.T) {
 			cmd := &cobra.Command{}
 			out.AddFlags(cmd)
 			out.Format, out.NoHeaders = format, true
-			if err := cmd.PreRunE(cmd, nil); err != nil {
-				t.Fatalf("PreRunE: %v", err)
-			}
+			must.Do(t, cmd.PreRunE(cmd, nil))
 			err := showTree(s.Session, plant(&reach.View{}, (&reach.View{}).Visible(pools, nil)), pools, test.args, out)
 			if exit.CodeOf(err) != test.code || format != "" && strings.ReplaceAll(s.Printed.String(), "ippool.ipam.miloapis.com/", "") != test.want {
 				t.Errorf("pool tree %v -o %q prints %q and ends with %v; want %q and %d", test.args, format, s.Printed, err, test.want, test.code)

@@ -19,6 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -47,9 +48,7 @@ func TestPoolRelease_Confirm(t *testing.T) {
 		!strings.Contains(err.Error(), "stdin is not a terminal: pass --yes") {
 		t.Errorf("without a terminal: %v; want to end with %d and to name --yes", err, exit.Aborted)
 	}
-	if err := (&removal{Session: s.Session, yes: true}).confirm(t.Context(), doomed, "lab"); err != nil {
-		t.Errorf("with --yes: %v", err)
-	}
+	must.Do(t, (&removal{Session: s.Session, yes: true}).confirm(t.Context(), doomed, "lab"))
 }
 
 // held returns a server that refuses to delete a pool whose stored status says that it is in use, and calls then at each watch.
@@ -144,16 +143,11 @@ func TestPoolRelease_CascadeRetained(t *testing.T) {
 			return changes, err
 		},
 	}, lab, claim, record, other)
-	doomed, err := estateOf(t.Context(), c, lab)
-	if err != nil {
-		t.Fatalf("estateOf: %v", err)
-	}
+	doomed := must.Get(estateOf(t.Context(), c, lab))(t)
 	if got, want := doomed.String(), "pool lab (10.8.0.0/16), 1 claim, 1 retained block"; got != want {
 		t.Errorf("with the pool go %q; want %q", got, want)
 	}
-	if err := (&removal{Session: stage.New(t).Session, cascade: true, wait: time.Minute}).release(t.Context(), c, doomed); err != nil {
-		t.Fatalf("release: %v", err)
-	}
+	must.Do(t, (&removal{Session: stage.New(t).Session, cascade: true, wait: time.Minute}).release(t.Context(), c, doomed))
 	left := &ipamv1alpha1.IPAllocationList{}
 	if err := c.List(t.Context(), left); err != nil || len(left.Items) != 1 || left.Items[0].Name != "other" {
 		t.Errorf("the records left are %+v, %v; want the one of the other pool", left.Items, err)

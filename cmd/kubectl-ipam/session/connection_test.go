@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A command in a hint has the flags by which this one reaches its server, as a shell reads them, and no secret.
@@ -24,9 +26,7 @@ func TestAimed(t *testing.T) {
 	} {
 		cmd := &cobra.Command{}
 		genericclioptions.NewConfigFlags(true).AddFlags(cmd.Flags())
-		if err := cmd.ParseFlags(test.args); err != nil {
-			t.Fatalf("ParseFlags: %v", err)
-		}
+		must.Do(t, cmd.ParseFlags(test.args))
 		if got := (&Session{connection: connection(cmd.Flags())}).Aimed(test.text); got != test.want {
 			t.Errorf("%s: Aimed(%q) = %q, want %q", name, test.text, got, test.want)
 		}

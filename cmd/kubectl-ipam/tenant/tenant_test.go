@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/rights"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
@@ -84,9 +85,7 @@ func TestGrant_Bindings(t *testing.T) {
 	} {
 		s := stage.New(t)
 		o.Session, o.dryRun = s.Session, request.DryRunClient
-		if err := o.show(rights.Role{Name: o.role}, o.bindings()); err != nil {
-			t.Fatalf("show: %v", err)
-		}
+		must.Do(t, o.show(rights.Role{Name: o.role}, o.bindings()))
 		stage.Golden(t, name, s.Printed.String())
 	}
 }
@@ -135,27 +134,18 @@ func TestGrant_Scope(t *testing.T) {
 // The kubeconfig holds the CA itself, and the token of the controller.
 func TestKubeconfigOf(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(ca, []byte("the CA"), 0o600); err != nil {
-		t.Fatalf("os.WriteFile: %v", err)
-	}
-	got, err := kubeconfigOf(&rest.Config{
+	must.Do(t, os.WriteFile(ca, []byte("the CA"), 0o600))
+	got := must.Get(kubeconfigOf(&rest.Config{
 		Host: "https://kcp.example:6443/clusters/root:ipam", BearerToken: "the token", TLSClientConfig: rest.TLSClientConfig{CAFile: ca},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	stage.Golden(t, "controller_kubeconfig", string(got))
 }
 
 // A file that others could read is replaced by one that they cannot.
 func TestWritePrivate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(name, []byte("old"), 0o644); err != nil {
-		t.Fatalf("os.WriteFile: %v", err)
-	}
-	if err := writePrivate(name, []byte("new")); err != nil {
-		t.Fatalf("writePrivate: %v", err)
-	}
+	must.Do(t, os.WriteFile(name, []byte("old"), 0o644))
+	must.Do(t, writePrivate(name, []byte("new")))
 	info, err := os.Stat(name)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file has %v, %v; want mode 0600", info.Mode(), err)

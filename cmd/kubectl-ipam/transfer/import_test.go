@@ -23,6 +23,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
@@ -213,9 +214,7 @@ func TestImport_AllFaultsAtOnce(t *testing.T) {
 	}}, there)
 	file := filepath.Join(t.TempDir(), "plan.csv")
 	const table = "kind,name,cidr,pool\npool,lab,192.0.2.0/25,\nclaim,cell,192.0.2.300,\nclaim,DB 1,192.0.2.1,\nclaim,used,192.0.2.2,\nclaim,fine,192.0.2.3,\n"
-	if err := os.WriteFile(file, []byte(table), 0o600); err != nil {
-		t.Fatalf("os.WriteFile: %v", err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(table), 0o600))
 	o := &planImport{Session: s.Session, file: file}
 	p, wrong, err := o.read()
 	if err != nil {
@@ -223,9 +222,7 @@ func TestImport_AllFaultsAtOnce(t *testing.T) {
 	}
 	steps, found := stepsOf(p), &faults{}
 	found.add(exit.Invalid, wrong...)
-	if err := errors.Join(compare(t.Context(), c, steps, found), o.preview(t.Context(), c, steps, found)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(compare(t.Context(), c, steps, found), o.preview(t.Context(), c, steps, found)))
 	refused := o.refuse(found, nil)
 	for _, want := range []string{
 		`:2: pool lab is there, and spec.cidr is "192.0.2.0/24", not "192.0.2.0/25". That cannot be changed in a pool`,

@@ -11,6 +11,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -86,10 +87,6 @@ func TestFind_Faults(t *testing.T) {
 	reader := newReader(t, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 		return fault
 	}})
-	if _, err := Find(t.Context(), reader, claim); !errors.Is(err, fault) {
-		t.Errorf("Find() = %v, want %v", err, fault)
-	}
-	if _, err := Exists(shownBy(t, reader), claim, "1"); !errors.Is(err, fault) {
-		t.Errorf("Exists() = %v, want %v", err, fault)
-	}
+	must.Fail(Find(t.Context(), reader, claim))(t, fault)
+	must.Fail(Exists(shownBy(t, reader), claim, "1"))(t, fault)
 }

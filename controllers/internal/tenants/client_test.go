@@ -97,9 +97,7 @@ func TestWorkspaceClient_RefusesUpdates(t *testing.T) {
 	e, writer := newEcho(t)
 	c := workspaceClient{Client: writer, name: "one"}
 	pool := &ipamv1alpha1.IPPool{}
-	if err := c.Update(t.Context(), pool); !errors.Is(err, errUpdate) {
-		t.Errorf("Update = %v, want %v", err, errUpdate)
-	}
+	must.Be(t, c.Update(t.Context(), pool), errUpdate)
 	if err := c.Status().Update(t.Context(), pool); !errors.Is(err, errUpdate) || len(e.seen) != 0 {
 		t.Errorf("Status().Update = %v, and the server was asked %v; want %v, and nothing", err, e.seen, errUpdate)
 	}

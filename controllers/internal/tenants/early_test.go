@@ -16,6 +16,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 const resources = "/apis/ipam.miloapis.com/v1alpha1/"
@@ -52,16 +53,12 @@ func TestBound_BeforeItsClaimsAreListed(t *testing.T) {
 	pool.Annotations = map[string]string{"kcp.io/cluster": "a"}
 	s.put("/one/clusters/*"+resources+"ippools", "p", pool)
 	cl := s.early("a")
-	if _, err := s.Get(t.Context(), "a"); !errors.Is(err, multicluster.ErrClusterNotFound) {
-		t.Errorf("Get = %v, want that the workspace is not engaged", err)
-	}
+	must.Fail(s.Get(t.Context(), "a"))(t, multicluster.ErrClusterNotFound)
 	pools := &ipamv1alpha1.IPPoolList{}
 	if err := cl.GetCache().List(t.Context(), pools); err != nil || len(pools.Items) != 1 || pools.Items[0].Name != "p" {
 		t.Errorf("the pools are %v, %v; want p", pools.Items, err)
 	}
-	if err := cl.GetCache().Get(t.Context(), client.ObjectKey{Name: "p"}, &ipamv1alpha1.IPPool{}); err != nil {
-		t.Errorf("read pool p: %v", err)
-	}
+	must.Do(t, cl.GetCache().Get(t.Context(), client.ObjectKey{Name: "p"}, &ipamv1alpha1.IPPool{}))
 	if err := cl.GetCache().List(t.Context(), &ipamv1alpha1.IPClaimList{}); err == nil {
 		t.Error("the claims can be listed, want an error: they are not cached")
 	}
@@ -98,9 +95,7 @@ func TestBound_AServerThatDoesNotServeTheKind(t *testing.T) {
 func TestBound_NotShown(t *testing.T) {
 	s := newScene(t)
 	s.early("a")
-	if _, err := s.Bound(t.Context(), "b"); !errors.Is(err, multicluster.ErrClusterNotFound) {
-		t.Errorf("Bound(b) = %v, want that it is not found", err)
-	}
+	must.Fail(s.Bound(t.Context(), "b"))(t, multicluster.ErrClusterNotFound)
 	s.listed()
 	s.until(func() error {
 		if _, err := s.Bound(t.Context(), "a"); !errors.Is(err, multicluster.ErrClusterNotFound) {

@@ -99,9 +99,7 @@ func TestScoped_ClusterScoped(t *testing.T) {
 	if got, want := namesOf(list.Items, name), []string{"one", "two"}; !slices.Equal(got, want) {
 		t.Errorf("List found %v, want %v", got, want)
 	}
-	if err := cache.Get(t.Context(), client.ObjectKey{Name: "two"}, &apisv1alpha2.APIBinding{}); err != nil {
-		t.Errorf("Get = %v, want two", err)
-	}
+	must.Do(t, cache.Get(t.Context(), client.ObjectKey{Name: "two"}, &apisv1alpha2.APIBinding{}))
 }
 
 // TestIndex_OneMap: client-go keeps one set for each workspace that has objects of a kind, and none for

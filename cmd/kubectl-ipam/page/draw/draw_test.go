@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -56,16 +57,10 @@ func TestFigure(t *testing.T) {
 		"office": office(), "shared": shared, "crowded": crowded, "zoomed": zoomed, "hostile": hostile,
 		"empty": {Window: netip.MustParsePrefix("10.64.0.0/12")}, "address": {Window: netip.MustParsePrefix("192.0.2.7/32")},
 	} {
-		got, err := m.Figure("Pool "+name, "A map", linked).SVG()
-		if err != nil {
-			t.Fatalf("SVG: %v", err)
-		}
+		got := must.Get(m.Figure("Pool "+name, "A map", linked).SVG())(t)
 		golden(t, name, string(got))
 	}
-	plain, err := office().Figure("Pool office", "A map", nil).SVG()
-	if err != nil {
-		t.Fatalf("SVG: %v", err)
-	}
+	plain := must.Get(office().Figure("Pool office", "A map", nil).SVG())(t)
 	golden(t, "plain", string(plain))
 }
 
@@ -74,14 +69,9 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".svg")
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatalf("os.WriteFile: %v", err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(got), 0o600))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("os.ReadFile: %v", err)
-	}
+	want := must.Get(os.ReadFile(file))(t)
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s differs (-want +got); -update writes it again:\n%s", file, diff)
 	}
@@ -174,9 +164,7 @@ func BenchmarkFigure_OfAMillionBlocks(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		f := m.Figure("Pool", "A map", linked)
-		if _, err := f.SVG(); err != nil {
-			b.Fatalf("SVG: %v", err)
-		}
+		must.Get(f.SVG())(b)
 		b.ReportMetric(float64(len(f.Shapes)), "boxes")
 	}
 }
