@@ -35,7 +35,7 @@
 // claim of the same name may get the block back, in one transaction.
 //
 // A request may have limits on what its workspace holds of the pool, and by the class, of
-// any pool (internal/space/account.go). Each space adds up in memory what workspaces hold
+// any pool (internal/space/limits.go). Each space adds up in memory what workspaces hold
 // (internal/space/usage.go). The head of the space fences a limit of the pool. A limit of the
 // class has a fence of its own, for each class and workspace. Every bind with such a limit
 // compares and puts the fence; once it exists, binds without a limit put it, too. A limit applies

@@ -8,6 +8,8 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -207,4 +209,30 @@ func (s *Worker) failed(g *group, err error) {
 	default:
 		s.Engine.logger.Warn("outcome of a transaction is unknown", "space", s.ID, "error", words)
 	}
+}
+
+// trace starts the spans of the group's transaction: one in each of its traces.
+func (g *group) trace() []trace.Span {
+	var members []*traced
+	for _, c := range g.calls {
+		if c.traced != nil {
+			members = append(members, c.traced)
+		}
+	}
+	if len(members) == 0 {
+		return nil
+	}
+	size := trace.WithAttributes(attribute.Int("ipam.group.requests", len(g.calls)))
+	links := make([]trace.Link, 0, len(members)-1)
+	for _, m := range members[1:] {
+		links = append(links, trace.LinkFromContext(m.ctx))
+	}
+	ctx, shared := members[0].tracer.Start(members[0].ctx, "etcd transaction", size, trace.WithLinks(links...))
+	spans := []trace.Span{shared}
+	link := trace.WithLinks(trace.LinkFromContext(ctx))
+	for _, m := range members[1:] {
+		_, span := m.tracer.Start(m.ctx, "etcd transaction", size, link)
+		spans = append(spans, span)
+	}
+	return spans
 }

@@ -200,3 +200,7 @@ func begins(entries []*store.Entry, revision int64) bool {
 		return e.Kind == store.HeadKey && e.Put && e.Head.Created == revision
 	})
 }
+
+// follower keeps the memory of an engine in step with the ledger: it reads the ledger once, and
+// then applies what the watch brings.
+type follower struct{ *Engine }

@@ -15,12 +15,6 @@ import (
 // keepEvery is the pause between two searches for tenures that the history need not keep.
 const keepEvery = 10 * time.Minute
 
-// History says which of the tenures that have ended are kept.
-type History struct {
-	Keep time.Duration // 0: nothing
-	Max  int           // 0: as many as there are
-}
-
 // keepHistory prunes the history from time to time while this Allocator leads, until it is closed.
 func (eng *Engine) keepHistory() {
 	ticker := time.NewTicker(keepEvery)

@@ -32,11 +32,6 @@ func (m *metrics) CountBind(attempts int) {
 	m.Attempts.Observe(float64(attempts))
 }
 
-// CountCooling counts the cooling blocks of all spaces.
-func (all *spaces) CountCooling() int {
-	return all.Count(func(w *Worker) int { return len(w.Cooling.Blocks) })
-}
-
 // Unreadable counts the keys that cannot be read.
 func (eng *Engine) Unreadable() int {
 	return eng.Table.Unreadable() + eng.Spaces.Count(func(w *Worker) int { return len(w.Damage) })

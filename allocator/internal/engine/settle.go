@@ -13,18 +13,6 @@ import (
 // retrySettle is the pause before the next attempt to settle a group.
 const retrySettle = 250 * time.Millisecond
 
-// pending is a group that was not committed, or may not have been. The worker goes on when that is certain, and memory
-// is up to date with it.
-type pending struct {
-	group   *group
-	unknown bool            // whether it was committed
-	moved   bool            // others have written since it was sent: whether it was committed, the watch shows
-	need    int64           // revision of a change in this ledger that the watch has to reach
-	needAll int64           // revision of any change that it has to reach
-	answers map[*call]error // of its calls that were refuted
-	answer  error           // of the others; nil: they are planned again
-}
-
 // work commits group after group until the queue is empty and the outcome of each
 // transaction is known. A space has one worker at a time.
 func (s *Worker) work() {

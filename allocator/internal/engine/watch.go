@@ -15,10 +15,6 @@ import (
 // retryWatch is the pause before the watch is started again.
 const retryWatch = 250 * time.Millisecond
 
-// follower keeps the memory of an engine in step with the ledger: it reads the ledger once, and
-// then applies what the watch brings.
-type follower struct{ *Engine }
-
 // watching returns the context of this engine's watch. By its metadata the client knows a stream to etcd, which watches share. etcd
 // tells all of a stream how far they are, and may mean those alone that were there before: a watch that begins on the stream would
 // skip what it has not brought yet. So the watch has a stream to itself.

@@ -96,3 +96,16 @@ func (s *Space) publish(a Account, n *big.Int) {
 		s.News.relieve(a)
 	}
 }
+
+// load notes a block of a space that is being read. Each is read once, and wakes no waiter.
+func (s *Space) load(prefix netip.Prefix, r store.Record) {
+	by := s.reading.ownersOf(r)
+	s.Blocks.put(prefix, by)
+	s.Blocks.dispute(prefix, r.Disputed)
+	if len(by.rivals) > 0 {
+		s.count(prefix, by, 1)
+	} else {
+		s.reading.held[share{by.first, prefix.Addr().BitLen() - prefix.Bits()}]++
+	}
+	s.setCooling(prefix, CooledOf(r))
+}

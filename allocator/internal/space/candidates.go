@@ -3,6 +3,7 @@ package space
 import (
 	"fmt"
 	"net/netip"
+	"unique"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -39,17 +40,6 @@ func (p *Pool) Vacant(prefix netip.Prefix) (netip.Prefix, error) {
 		return netip.Prefix{}, ledger.ErrInUse
 	}
 	return prefix, nil
-}
-
-// Neighbours counts the blocks of the ledger that overlap a prefix of the pool.
-func (p *Pool) Neighbours(prefix netip.Prefix) int {
-	n := p.Index.Overlapping(prefix)
-	for reserved := range p.In.Room.reserved.all() {
-		if reserved.Overlaps(prefix) {
-			n--
-		}
-	}
-	return n
 }
 
 // exact returns a prefix of the pool if it is free, and else refuses it.
@@ -112,4 +102,22 @@ func (p *Pool) first(exact *line) *Waiter {
 // Contains reports whether a prefix lies in a CIDR.
 func Contains(cidr, prefix netip.Prefix) bool {
 	return cidr.Overlaps(prefix) && cidr.Bits() <= prefix.Bits()
+}
+
+// FormerBlock finds the cooling block that a request gets back. It was given by the same pool and
+// class to an object of the same name, and has the length or the prefix that the request asks for.
+func (p *Pool) FormerBlock(r ledger.Request) (netip.Prefix, bool) {
+	known := p.In.Cooling
+	if len(known.Blocks) == 0 {
+		return netip.Prefix{}, false
+	}
+	by := unique.Make(Owner{Pool: r.Pool, cluster: r.Holder.Cluster, class: r.Class, slice: r.Slice})
+	for _, prefix := range known.former[formerOf(r.Holder)] {
+		wanted := r.Exact == prefix || !r.Exact.IsValid() && r.Length == prefix.Bits()
+		c := known.Blocks[prefix]
+		if wanted && c.Owner == by && Contains(p.CIDR, prefix) && p.excludes(prefix) == nil {
+			return prefix, true
+		}
+	}
+	return netip.Prefix{}, false
 }

@@ -1,7 +1,6 @@
 package space
 
 import (
-	"iter"
 	"math/big"
 	"net/netip"
 	"slices"
@@ -31,88 +30,12 @@ type taken struct {
 	by     Owner
 }
 
-// Begin makes an empty draft the one of the space, for which operations are planned from now on. It has room for the changes of
-// so many operations, and grows for more.
-func (s *Space) Begin(operations int) *Draft {
-	const keys = 2 // that most change
-	s.draft = &Draft{keys: make(map[string]bool, keys*operations), taken: make([]taken, 0, operations)}
-	return s.draft
-}
-
-// Try adds the changes of an operation to the draft. It reports false, and adds none, if one is of a key that the
-// draft has already: the operation is to be planned again when the draft is in memory.
-func (s *Space) Try(changes []store.Change) (ok bool) {
-	d := s.draft
-	for i := range changes {
-		if common, twice := d.keys[changes[i].Key]; twice && (!common || !changes[i].Common) {
-			return false
-		}
-	}
-	for i := range changes {
-		c := &changes[i]
-		if c.Tenure != nil {
-			continue
-		}
-		d.keys[c.Key] = c.Common
-		if e := c.Entry; e != nil && e.Kind == store.BlockKey && e.Put && !s.Blocks.has(e.Prefix) {
-			d.take(s, taken{e.Prefix, OwnerOf(e.Block.Holdings[0])})
-		}
-	}
-	return true
-}
-
-func (d *Draft) take(s *Space, t taken) {
-	s.Room.Pools.take(t.prefix)
-	d.taken = append(d.taken, t)
-	if len(d.pending) > 0 {
-		d.pending.Add(t.by, cidr.Size(t.prefix))
-	}
-}
-
-// giveUp gives back what the draft has taken, and returns it. A second call, and one without a draft, does nothing.
-func (d *Draft) giveUp(s *Space) (back []taken) {
-	if d == nil {
-		return nil
-	}
-	for _, t := range d.taken {
-		s.Room.Pools.put(t.prefix)
-	}
-	back, d.taken, d.pending = d.taken, nil, nil
-	return back
-}
-
 // len counts the prefixes that the draft has taken.
 func (d *Draft) len() int {
 	if d == nil {
 		return 0
 	}
 	return len(d.taken)
-}
-
-// reserved yields the prefixes that are taken in the indexes and not in the ledger: those that are held for waiters, and
-// those of the draft.
-func (s *Space) reserved() iter.Seq[netip.Prefix] {
-	return func(yield func(netip.Prefix) bool) {
-		for prefix := range s.Room.reserved.all() {
-			if !yield(prefix) {
-				return
-			}
-		}
-		for i := range s.draft.len() {
-			if !yield(s.draft.taken[i].prefix) {
-				return
-			}
-		}
-	}
-}
-
-// Discard ends the draft, whose outcome is certain. The room that it has still taken is offered to the claims that wait.
-func (s *Space) Discard() {
-	for _, t := range s.draft.giveUp(s) {
-		s.Room.freed = append(s.Room.freed, t.prefix)
-	}
-	s.draft = nil
-	s.Room.offerFreed()
 }
 
 // meet notes that a head has come into memory. It may be that of the draft.

@@ -1,9 +1,6 @@
 package space
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
@@ -67,35 +64,4 @@ func remove[K ~string](sets map[K]map[ledger.PoolID]struct{}, key K, id ledger.P
 	if len(sets[key]) == 0 {
 		delete(sets, key)
 	}
-}
-
-// putRecord notes the record of a pool. The caller holds mu.
-func (t *Table) putRecord(p ledger.Pool) {
-	t.kin.put(p)
-	if p.Derived != nil {
-		t.Reservations.PutRange(p.ID, p.Derived.Holder.Claim, p.Derived.HeldSince)
-	}
-}
-
-// Amend notes that the record of a pool has changed. Its space's lock is held.
-func (t *Table) Amend(p *Pool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.pools[p.ID] == p {
-		t.putRecord(p.Pool)
-	}
-}
-
-// Below lists the pools that were carved from a pool, and its address spaces, in no order.
-func (t *Table) Below(id ledger.PoolID) []ledger.PoolID {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return slices.Collect(maps.Keys(t.kin.below[id]))
-}
-
-// HeldBy lists the pools that a claim, or a reservation, holds, in the order of their IDs.
-func (t *Table) HeldBy(id ledger.ClaimID) []ledger.PoolID {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return slices.Sorted(maps.Keys(t.kin.held[id]))
 }

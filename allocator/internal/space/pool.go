@@ -1,11 +1,12 @@
 package space
 
 import (
-	"math/big"
 	"net/netip"
 
+	"github.com/google/btree"
 	"github.com/kcp-ipam/ipam/allocator/index"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // Pool is a pool of a space in memory. Its space's lock guards it.
@@ -19,57 +20,83 @@ type Pool struct {
 	Untrusted bool // it began frozen, and Trust was not called yet
 }
 
-func newPool(s *Space, record ledger.Pool) *Pool {
-	// A derived pool that comes while the ledger is followed is new: those that were published come back frozen.
-	isNew := record.Derived != nil && s.reading == nil
-	p := &Pool{Pool: record, In: s, Index: index.New(record.CIDR), Untrusted: s.Table.Frozen && !isNew}
-	for _, x := range record.Excluded {
-		p.Index.Exclude(x)
-	}
-	return p
-}
-
-// Capacity counts the addresses that the ledger has allocated. What is only reserved in memory counts
-// as available.
-func (p *Pool) Capacity() ledger.Capacity {
-	c := ledger.Capacity{Total: p.Index.Total(), Available: p.unreserved(), Blocks: p.Held(), Changes: p.In.Head.Count, LargestFree: -1}
-	c.Cooling, c.NextRelease = new(big.Int).Set(&p.Cools.sum), p.Cools.Next()
-	c.Allocated = new(big.Int).Sub(c.Total, c.Available)
-	if length, ok := p.Index.Largest(); ok {
-		c.LargestFree = length
-	}
-	for _, x := range p.Excluded {
-		c.Stranded += p.Index.Overlapping(x)
-	}
-	return c
-}
-
-// unreserved is how many addresses are free, those that are only held or drafted included. The index tells which of
-// these are excluded, or in a block that another Allocator has bound.
-func (p *Pool) unreserved() *big.Int {
-	var mine []netip.Prefix
-	for prefix := range p.In.reserved() {
-		if p.Index.Put(prefix) {
-			mine = append(mine, prefix)
-		}
-	}
-	available := p.Index.Available()
-	for _, prefix := range mine {
-		p.Index.Take(prefix)
-	}
-	return available
-}
-
 // Used reports whether the pool has to stay: somebody has a block of it, or holds the pool itself.
 func (p *Pool) Used() bool { return p.Held() > 0 || p.Kept() }
 
-// Held is the number of the pool's blocks that have a holder. Cooling ones have none.
+// Held returns the number of the pool's blocks that have a holder. Cooling ones have none.
 func (p *Pool) Held() int { return p.blocks() - p.Cools.Own }
 
-// blocks is the number of the pool's blocks in the ledger, cooling ones included.
+// blocks returns the number of the pool's blocks in the ledger, cooling ones included.
 func (p *Pool) blocks() int {
 	if len(p.In.Room.Pools) == 1 {
 		return p.Index.Blocks() - p.In.Room.reserved.len() - p.In.draft.len()
 	}
 	return p.In.Blocks.count[p.ID]
+}
+
+// FreezeReason is why a pool keeps its space frozen.
+type FreezeReason int
+
+const (
+	// NotFrozen: the pool does not keep it frozen.
+	NotFrozen FreezeReason = iota
+	// Releasing: the claim that holds the pool is being deleted.
+	Releasing
+	// Disputed: others hold some of the pool's addresses in a pool above it.
+	Disputed
+	// Untrusted: Trust was not called yet in this Allocator.
+	Untrusted
+	// LostChanges: the ledger records that changes are lost.
+	LostChanges
+)
+
+// FreezeReason returns why the pool keeps its space frozen, or NotFrozen.
+func (p *Pool) FreezeReason() FreezeReason {
+	switch {
+	case p.Frozen:
+		return LostChanges
+	case p.Untrusted:
+		return Untrusted
+	case p.Disputed:
+		return Disputed
+	case p.Closed():
+		return Releasing
+	}
+	return NotFrozen
+}
+
+// cool notes a cooling block that overlaps the pool.
+func (p *Pool) cool(prefix netip.Prefix, c *Cooled) {
+	if p.Cools.ends == nil {
+		p.Cools.ends = btree.NewG(32, deadline.less)
+	}
+	p.Cools.ends.ReplaceOrInsert(deadline{c.until, prefix})
+	p.Cools.sum.Add(&p.Cools.sum, cidr.Size(cidr.Narrower(p.CIDR, prefix)))
+	if c.Owner.Value().Pool == p.ID {
+		p.Cools.Own++
+	}
+}
+
+// uncool notes that a block which overlaps the pool does not cool any more.
+func (p *Pool) uncool(prefix netip.Prefix, c *Cooled) {
+	p.Cools.ends.Delete(deadline{c.until, prefix})
+	p.Cools.sum.Sub(&p.Cools.sum, cidr.Size(cidr.Narrower(p.CIDR, prefix)))
+	if c.Owner.Value().Pool == p.ID {
+		p.Cools.Own--
+	}
+}
+
+// HeldFor returns the prefix that is held for a request; ok is false if there is none.
+func (p *Pool) HeldFor(req ledger.Request) (prefix netip.Prefix, ok bool) {
+	w := p.Waiting.Claims[req.Holder.Claim]
+	if w == nil || !w.held || !w.asks(req) {
+		return netip.Prefix{}, false
+	}
+	return w.Last, true
+}
+
+// Waits reports whether a request is the one that waits, or none of its claim does.
+func (p *Pool) Waits(req ledger.Request) bool {
+	w := p.Waiting.Claims[req.Holder.Claim]
+	return w == nil || w.asks(req)
 }

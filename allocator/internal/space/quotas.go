@@ -18,13 +18,18 @@ const (
 // ErrUnsecured: the request needs the fence of a quota, and there is none.
 var ErrUnsecured = errors.New("the fence of the quota is gone")
 
+// watcher is told when less is held on an account that it watches.
+type watcher interface {
+	requeue(on Account) (looks int)
+}
+
 // Quotas are the accounts of classes, whose blocks lie in many spaces, and the rooms that
 // watch an account. Its lock is taken last. The zero value is empty. It is safe for
 // concurrent use.
 type Quotas struct {
 	mu       sync.Mutex
 	accounts map[Account]*classUsage
-	watchers map[Account]map[*Room]struct{}
+	watchers map[Account]map[watcher]struct{}
 }
 
 // classUsage is the account of a class.
@@ -134,20 +139,20 @@ func (q *Quotas) usage(a Account) *classUsage {
 }
 
 // watch asks for one notification of a space's room when less is held on an account.
-func (q *Quotas) watch(a Account, r *Room) {
+func (q *Quotas) watch(a Account, r watcher) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.watchers == nil {
-		q.watchers = map[Account]map[*Room]struct{}{}
+		q.watchers = map[Account]map[watcher]struct{}{}
 	}
 	if q.watchers[a] == nil {
-		q.watchers[a] = map[*Room]struct{}{}
+		q.watchers[a] = map[watcher]struct{}{}
 	}
 	q.watchers[a][r] = struct{}{}
 }
 
 // unwatch ends watch.
-func (q *Quotas) unwatch(a Account, r *Room) {
+func (q *Quotas) unwatch(a Account, r watcher) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.watchers[a], r)
@@ -164,7 +169,7 @@ func (q *Quotas) watched(a Account) bool {
 }
 
 // take returns the rooms that watch an account, and ends their watches.
-func (q *Quotas) take(a Account) iter.Seq[*Room] {
+func (q *Quotas) take(a Account) iter.Seq[watcher] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	watchers := q.watchers[a]

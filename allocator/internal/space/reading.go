@@ -36,19 +36,6 @@ type share struct {
 	free int // bits of an address that the length leaves free
 }
 
-// load notes a block of a space that is being read. Each is read once, and wakes no waiter.
-func (s *Space) load(prefix netip.Prefix, r store.Record) {
-	by := s.reading.ownersOf(r)
-	s.Blocks.put(prefix, by)
-	s.Blocks.dispute(prefix, r.Disputed)
-	if len(by.rivals) > 0 {
-		s.count(prefix, by, 1)
-	} else {
-		s.reading.held[share{by.first, prefix.Addr().BitLen() - prefix.Bits()}]++
-	}
-	s.setCooling(prefix, CooledOf(r))
-}
-
 // ownersOf returns the owners of a block.
 func (d *reading) ownersOf(r store.Record) owners {
 	if len(r.Holdings) > 1 {

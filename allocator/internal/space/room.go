@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 )
 
 // Room is the free room of a space, the prefixes that are reserved, and the claims that wait.
@@ -22,107 +22,93 @@ type Room struct {
 	news  *News       // of the space
 }
 
-// unreserve gives a reserved prefix back, and offers it to the claims that wait.
-func (r *Room) unreserve(prefix netip.Prefix) {
-	r.reserved.remove(prefix)
-	r.Pools.put(prefix)
-	r.offer(prefix)
-}
-
-// offerFreed offers to the claims that wait what changes have freed, once all changes of their revision are in.
-func (r *Room) offerFreed() {
-	freed := r.freed
-	r.freed = nil
-	for _, prefix := range freed {
-		r.offer(prefix)
+// remove removes a waiter from its list. What is held for it stays reserved.
+func (r *Room) remove(p *Pool, w *Waiter) {
+	on := w.suspended
+	p.Waiting.remove(w)
+	r.table.Waiting.Add(-1)
+	if on != (Account{}) {
+		r.unwatch(on)
 	}
 }
 
-// offer offers a prefix that may have become free to the claims that wait at any pool.
-func (r *Room) offer(prefix netip.Prefix) {
-	for p := range r.Pools.over(prefix) {
-		r.serve(p, prefix)
+// hold reserves room for a waiter in a line, and wakes it.
+func (r *Room) hold(p *Pool, w *Waiter) {
+	prefix := w.request.Exact
+	if !prefix.IsValid() {
+		prefix, _ = p.Index.Find(w.request.Length, w.request.Strategy)
 	}
+	p.Waiting.hold(w, prefix)
+	r.reserved.put(prefix, w)
+	r.Pools.take(prefix)
+	r.news.wake(&w.request.Holder)
+	r.start(w)
 }
 
-// offerAll offers all free room, and wakes the claims whose former block cools.
-func (r *Room) offerAll() {
-	for _, p := range r.Pools {
-		r.serve(p, p.CIDR)
-		r.wakeFormer(p)
-	}
+// release releases the hold of a waiter, which waits on.
+func (r *Room) release(p *Pool, w *Waiter) {
+	p.Waiting.requeue(w)
+	r.reserved.remove(w.Last)
+	r.Pools.put(w.Last)
+	r.unpledge(w, Account{})
 }
 
-// wakeFormer wakes each claim that gets a cooling block of the pool back.
-func (r *Room) wakeFormer(p *Pool) {
-	if r.Pools.Frozen() != NotFrozen {
+// endHolds ends the holds that overlap the prefix of a block that comes. Usually that is the hold of the block's own
+// claim.
+func (r *Room) endHolds(prefix netip.Prefix, by store.Record) {
+	if w, ok := r.reserved.get(prefix); ok {
+		r.endHold(w, by)
+	}
+	if r.reserved.len() == 0 || r.Pools.vacant(prefix) {
 		return
 	}
-	for _, w := range p.Waiting.names {
-		if _, ok := p.FormerBlock(w.request); ok {
-			r.news.wake(&w.request.Holder)
+	for held, w := range r.reserved.all() {
+		if held.Overlaps(prefix) {
+			r.endHold(w, by)
 		}
 	}
 }
 
-// Unfreeze makes a change that may end the freeze of the space, and then offers its room.
-func (r *Room) Unfreeze(change func()) {
-	before := r.Pools.Frozen()
-	change()
-	if before != NotFrozen && r.Pools.Frozen() == NotFrozen {
-		r.offerAll()
-	}
-}
-
-// update replaces a pool's record, and brings the index in line with its exclusions.
-func (r *Room) update(p *Pool, record ledger.Pool) {
-	old := p.Excluded
-	r.Unfreeze(func() { p.Pool = record })
-	r.table.Amend(p)
-	r.news.Touch(p.ID)
-	if record.State != ledger.PoolOpen {
-		r.clear(p)
-	}
-	for _, x := range record.Excluded {
-		p.Index.Exclude(x)
-		for prefix, w := range r.reserved.all() {
-			if w.request.Pool == p.ID && prefix.Overlaps(x) {
-				r.giveUp(p, w)
-			}
-		}
-	}
-	for _, x := range old {
-		if !slices.Contains(record.Excluded, x) && p.Index.Include(x) {
-			r.serve(p, x)
-		}
-	}
-}
-
-// serve holds free room of a pool for its waiters, in their turn, until none of them fits.
-// It passes over waiters for an exact prefix that does not overlap what became free.
-func (r *Room) serve(p *Pool, freed netip.Prefix) {
-	if len(p.Waiting.Claims) == 0 || r.Pools.Frozen() != NotFrozen {
+// endHold ends the hold of a waiter at the place of a block. The wait of the block's own claim is over; any
+// other waits on.
+func (r *Room) endHold(w *Waiter, by store.Record) {
+	p := r.Pools.Find(w.request.Pool)
+	if r.freed = append(r.freed, w.Last); by.Of(w.request.Holder.Claim) < 0 {
+		r.release(p, w)
 		return
 	}
-	exact := p.Waiting.exact.touching(freed, p.Index.Free)
-	for w := p.first(exact); w != nil; w = p.first(exact) {
-		if broken := p.broken(w, nil); broken != nil {
-			r.pass(p, w, accountOf(broken, w.cluster()), exact)
-			continue
+	r.remove(p, w)
+	r.reserved.remove(w.Last)
+	r.Pools.put(w.Last)
+}
+
+// unpledge requeues the waiters that are suspended on the accounts of a waiter which has lost its hold, or
+// its place. It may be that waiter alone which stops them, and not what their workspace has in the ledger.
+// That is not so of the account on which it was suspended itself; the zero Account: on none.
+func (r *Room) unpledge(w *Waiter, but Account) {
+	for _, a := range []Account{PoolAccount(w.request), ClassAccount(w.request)} {
+		if a != but && r.table.Quotas.watched(a) {
+			r.news.relieve(a)
 		}
-		r.hold(p, w)
 	}
 }
 
-// pass passes over a waiter whose limit is met. Where it waits for an exact prefix, the next of its
-// workspace that does takes its place.
-func (r *Room) pass(p *Pool, w *Waiter, on Account, exact *line) {
-	p.Waiting.suspend(w, on)
-	r.news.wake(&w.request.Holder) // its claim says what it waits for now
-	if !w.request.Exact.IsValid() {
-		return
+// unwatch ends the room's watch of an account, unless a waiter is still suspended on it. Else the
+// accounts of workspaces and pools that are gone would be watched for ever.
+func (r *Room) unwatch(on Account) {
+	if !slices.ContainsFunc(r.Pools, func(p *Pool) bool { return p.Waiting.suspended[on] != nil }) {
+		r.table.Quotas.unwatch(on, r)
 	}
-	if next, ok := p.Waiting.exact.following(w); ok {
-		exact.push(next)
+}
+
+// start starts the clock of a hold.
+func (r *Room) start(w *Waiter) {
+	if r.clock == nil || r.clock.held == 0 { // then it has stopped
+		c := &clock{}
+		c.stop = r.table.After(r.table.HoldTime, func() { r.expire(c) })
+		r.clock = c
 	}
+	w.clock = r.clock
+	w.clock.waiters = append(w.clock.waiters, w)
+	w.clock.held++
 }

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/kcp-ipam/ipam/allocator/index"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // Space is one space in memory: its pools with their free space, the owners of its blocks, and the
@@ -125,4 +127,98 @@ func (s *Space) removePool(id ledger.PoolID) {
 	s.News.Left = append(s.News.Left, p.Pool)
 	s.News.Touch(p.ID)
 	s.Table.Remove(p)
+}
+
+func newPool(s *Space, record ledger.Pool) *Pool {
+	// A derived pool that comes while the ledger is followed is new: those that were published come back frozen.
+	isNew := record.Derived != nil && s.reading == nil
+	p := &Pool{Pool: record, In: s, Index: index.New(record.CIDR), Untrusted: s.Table.Frozen && !isNew}
+	for _, x := range record.Excluded {
+		p.Index.Exclude(x)
+	}
+	return p
+}
+
+// Begin makes an empty draft the one of the space, for which operations are planned from now on. It has room for the changes of
+// so many operations, and grows for more.
+func (s *Space) Begin(operations int) *Draft {
+	const keys = 2 // that most change
+	s.draft = &Draft{keys: make(map[string]bool, keys*operations), taken: make([]taken, 0, operations)}
+	return s.draft
+}
+
+// Try adds the changes of an operation to the draft. It reports false, and adds none, if one is of a key that the
+// draft has already: the operation is to be planned again when the draft is in memory.
+func (s *Space) Try(changes []store.Change) (ok bool) {
+	d := s.draft
+	for i := range changes {
+		if common, twice := d.keys[changes[i].Key]; twice && (!common || !changes[i].Common) {
+			return false
+		}
+	}
+	for i := range changes {
+		c := &changes[i]
+		if c.Tenure != nil {
+			continue
+		}
+		d.keys[c.Key] = c.Common
+		if e := c.Entry; e != nil && e.Kind == store.BlockKey && e.Put && !s.Blocks.has(e.Prefix) {
+			d.take(s, taken{e.Prefix, OwnerOf(e.Block.Holdings[0])})
+		}
+	}
+	return true
+}
+
+func (d *Draft) take(s *Space, t taken) {
+	s.Room.Pools.take(t.prefix)
+	d.taken = append(d.taken, t)
+	if len(d.pending) > 0 {
+		d.pending.Add(t.by, cidr.Size(t.prefix))
+	}
+}
+
+// giveUp gives back what the draft has taken, and returns it. A second call, and one without a draft, does nothing.
+func (d *Draft) giveUp(s *Space) (back []taken) {
+	if d == nil {
+		return nil
+	}
+	for _, t := range d.taken {
+		s.Room.Pools.put(t.prefix)
+	}
+	back, d.taken, d.pending = d.taken, nil, nil
+	return back
+}
+
+// Discard ends the draft, whose outcome is certain. The room that it has still taken is offered to the claims that wait.
+func (s *Space) Discard() {
+	for _, t := range s.draft.giveUp(s) {
+		s.Room.freed = append(s.Room.freed, t.prefix)
+	}
+	s.draft = nil
+	s.Room.offerFreed()
+}
+
+// Visit calls visit with a pool, and with the lock of its space held. ok is false if the pool is not
+// in memory.
+func (t *Table) Visit(id ledger.PoolID, visit func(*Pool)) (ok bool) {
+	for {
+		p, ok := t.Find(id)
+		if !ok {
+			return false
+		}
+		if t.visit(p, visit) {
+			return true
+		}
+	}
+}
+
+// visit reports false, and calls nothing, if the pool was replaced before its space was locked.
+func (t *Table) visit(p *Pool, visit func(*Pool)) (ok bool) {
+	p.In.Lock()
+	defer p.In.Unlock()
+	if now, _ := t.Find(p.ID); now != p {
+		return false
+	}
+	visit(p)
+	return true
 }

@@ -2,61 +2,12 @@ package space
 
 import (
 	"math/big"
-	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // looksAtOnce bounds how many suspended waiters without room are looked at while the lock is held once.
 const looksAtOnce = 100
-
-// kind groups the waiters of a workspace at a pool that one limit stops alike.
-type kind struct {
-	class  string
-	length int
-	exact  bool // each needs room of its own
-}
-
-func kindOf(r ledger.Request) kind {
-	if r.Exact.IsValid() {
-		return kind{r.Class, r.Exact.Bits(), true}
-	}
-	return kind{r.Class, r.Length, false}
-}
-
-// suspend removes a waiter from its line until less is held on an account.
-func (q *waitlist) suspend(w *Waiter, on Account) {
-	q.leave(w)
-	w.suspended = on
-	if q.suspended[on] == nil {
-		q.suspended[on] = map[kind]*byAge{}
-	}
-	of := kindOf(w.request)
-	if q.suspended[on][of] == nil {
-		q.suspended[on][of] = newByAge()
-	}
-	q.suspended[on][of].ReplaceOrInsert(w)
-}
-
-// unsuspend ends suspend.
-func (q *waitlist) unsuspend(w *Waiter) {
-	kinds, of := q.suspended[w.suspended], kindOf(w.request)
-	if kinds[of].Delete(w); kinds[of].Len() == 0 {
-		delete(kinds, of)
-	}
-	if len(kinds) == 0 {
-		delete(q.suspended, w.suspended)
-	}
-	w.suspended = Account{}
-}
-
-// unwatch ends the room's watch of an account, unless a waiter is still suspended on it. Else the
-// accounts of workspaces and pools that are gone would be watched for ever.
-func (r *Room) unwatch(on Account) {
-	if !slices.ContainsFunc(r.Pools, func(p *Pool) bool { return p.Waiting.suspended[on] != nil }) {
-		r.table.Quotas.unwatch(on, r)
-	}
-}
 
 // relief puts waiters of one pool that are suspended on an account back into their lines, oldest
 // first, until the limit is reached by what is held for them. It wakes them whether there is room or

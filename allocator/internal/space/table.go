@@ -137,31 +137,6 @@ func (t *Table) Find(id ledger.PoolID) (*Pool, bool) {
 	return p, ok
 }
 
-// Visit calls visit with a pool, and with the lock of its space held. ok is false if the pool is not
-// in memory.
-func (t *Table) Visit(id ledger.PoolID, visit func(*Pool)) (ok bool) {
-	for {
-		p, ok := t.Find(id)
-		if !ok {
-			return false
-		}
-		if t.visit(p, visit) {
-			return true
-		}
-	}
-}
-
-// visit reports false, and calls nothing, if the pool was replaced before its space was locked.
-func (t *Table) visit(p *Pool, visit func(*Pool)) (ok bool) {
-	p.In.Lock()
-	defer p.In.Unlock()
-	if now, _ := t.Find(p.ID); now != p {
-		return false
-	}
-	visit(p)
-	return true
-}
-
 // Fenced notes that the fence of a cluster was put at the revision.
 func (t *Table) Fenced(c ledger.ClusterName, revision int64) {
 	t.mu.Lock()
@@ -249,4 +224,35 @@ func (t *Table) IDs() []ledger.PoolID {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.Collect(maps.Keys(t.pools))
+}
+
+// putRecord notes the record of a pool. The caller holds mu.
+func (t *Table) putRecord(p ledger.Pool) {
+	t.kin.put(p)
+	if p.Derived != nil {
+		t.Reservations.PutRange(p.ID, p.Derived.Holder.Claim, p.Derived.HeldSince)
+	}
+}
+
+// Amend notes that the record of a pool has changed. Its space's lock is held.
+func (t *Table) Amend(p *Pool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pools[p.ID] == p {
+		t.putRecord(p.Pool)
+	}
+}
+
+// Below lists the pools that were carved from a pool, and its address spaces, in no order.
+func (t *Table) Below(id ledger.PoolID) []ledger.PoolID {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Collect(maps.Keys(t.kin.below[id]))
+}
+
+// HeldBy lists the pools that a claim, or a reservation, holds, in the order of their IDs.
+func (t *Table) HeldBy(id ledger.ClaimID) []ledger.PoolID {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Sorted(maps.Keys(t.kin.held[id]))
 }

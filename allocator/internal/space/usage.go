@@ -21,7 +21,7 @@ func (u usage) add(a Account, n *big.Int) {
 	}
 }
 
-// of is the number of addresses on an account. The caller may change it.
+// of returns the number of addresses on an account. The caller may change it.
 func (u usage) of(a Account) *big.Int {
 	if sum, ok := u[a]; ok {
 		return new(big.Int).Set(sum)
@@ -29,11 +29,31 @@ func (u usage) of(a Account) *big.Int {
 	return new(big.Int)
 }
 
-// until is what has to be added to each account to make it the next usage.
+// until returns what has to be added to each account to make it the next usage.
 func (u usage) until(next usage) usage {
 	changes := maps.Clone(next)
 	for a, was := range u {
 		changes[a] = new(big.Int).Sub(next.of(a), was)
 	}
 	return changes
+}
+
+// Pending counts addresses that are about to be taken, and are not in the ledger yet.
+type Pending map[Account]*big.Int
+
+// Of returns how much is about to be taken on an account.
+func (p Pending) Of(a Account) *big.Int {
+	if n, ok := p[a]; ok {
+		return n
+	}
+	return new(big.Int)
+}
+
+// Add counts what an owner is about to take, on the accounts that are counted.
+func (p Pending) Add(by Owner, n *big.Int) {
+	for a := range by.accounts() {
+		if sum, ok := p[a]; ok {
+			sum.Add(sum, n)
+		}
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -20,27 +19,6 @@ type waitlist struct {
 	lines     []*line                     // by prefix length, those without a hold; none is empty
 	exact     *exact                      // those for an exact prefix, without a hold
 	suspended map[Account]map[kind]*byAge // by the account whose limit stops them; in no line, and none is empty
-}
-
-// Waiter is a claim that waits. Either it is in a line, or it has a hold, or it is suspended: a limit
-// stops it until its workspace holds less.
-type Waiter struct {
-	request   ledger.Request
-	turn      *workspaceTurn // of its workspace
-	since     time.Time
-	held      bool
-	suspended Account      // whose limit stops it; the zero Account: it is not suspended
-	Last      netip.Prefix // of its hold, or the last one
-	clock     *clock       // of the hold
-}
-
-func (w *Waiter) cluster() ledger.ClusterName { return w.request.Holder.Cluster }
-
-func older(a, b *Waiter) int {
-	if by := a.since.Compare(b.since); by != 0 {
-		return by
-	}
-	return cmp.Compare(a.request.Holder.Claim, b.request.Holder.Claim)
 }
 
 // add puts a waiter on the list, and into its line.
@@ -64,14 +42,6 @@ func (q *waitlist) remove(w *Waiter) {
 		delete(q.names, name)
 	}
 	q.turns.leave(w.cluster())
-}
-
-// before orders waiters as they are served.
-func before(a, b *Waiter) int {
-	if by := cmp.Compare(a.turn.served, b.turn.served); by != 0 {
-		return by
-	}
-	return older(a, b)
 }
 
 // requeue puts a waiter that has a hold, or is suspended, back into its line.
@@ -133,4 +103,30 @@ func (q *waitlist) next(largest int) *Waiter {
 		}
 	}
 	return first
+}
+
+// suspend removes a waiter from its line until less is held on an account.
+func (q *waitlist) suspend(w *Waiter, on Account) {
+	q.leave(w)
+	w.suspended = on
+	if q.suspended[on] == nil {
+		q.suspended[on] = map[kind]*byAge{}
+	}
+	of := kindOf(w.request)
+	if q.suspended[on][of] == nil {
+		q.suspended[on][of] = newByAge()
+	}
+	q.suspended[on][of].ReplaceOrInsert(w)
+}
+
+// unsuspend ends suspend.
+func (q *waitlist) unsuspend(w *Waiter) {
+	kinds, of := q.suspended[w.suspended], kindOf(w.request)
+	if kinds[of].Delete(w); kinds[of].Len() == 0 {
+		delete(kinds, of)
+	}
+	if len(kinds) == 0 {
+		delete(q.suspended, w.suspended)
+	}
+	w.suspended = Account{}
 }

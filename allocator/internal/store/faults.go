@@ -21,9 +21,6 @@ import (
 // probeTimeout bounds the search for what is wrong with a connection.
 const probeTimeout = 200 * time.Millisecond
 
-// Unavailable says in plain words what a failed request to etcd means.
-func (s *Store) Unavailable(err error) error { return explained(s.Client, err) }
-
 func explained(client *clientv3.Client, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = connection(client.ActiveConnection(), err)

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -184,11 +182,4 @@ func (k SpaceKeys) blocksOver(p netip.Prefix, shortest int) []span {
 	}
 	from, end := k.Within(p)
 	return append(spans, span{from, end})
-}
-
-// HistoryKeys yields the keys of the history, page by page. An error is the last that it yields.
-// ErrExpired: reading took longer than etcd keeps its revisions.
-func (s *Store) HistoryKeys(ctx context.Context) iter.Seq2[*mvccpb.KeyValue, error] {
-	all := spanOf(s.Keys.History())
-	return s.NewPager(0).Keys(ctx, all.from, all.end)
 }

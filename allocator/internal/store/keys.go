@@ -12,6 +12,9 @@ import (
 	"go4.org/netipx"
 )
 
+// DefaultPrefix is that of all keys.
+const DefaultPrefix = "/ipam/v1"
+
 // Keys makes and reads the keys of a ledger. It is the prefix of all keys.
 type Keys string
 

@@ -51,11 +51,6 @@ type window struct {
 	full      bool   // it is known to have more than a page
 }
 
-// NewPager makes a pager. Revision 0 is now.
-func (s *Store) NewPager(revision int64) *Pager {
-	return &Pager{client: s.Client, traffic: &s.Traffic, timeout: s.Timeout, Size: s.Page, Fit: s.Page, revision: revision}
-}
-
 // place is the position of a pager in a range.
 type place struct {
 	from  string

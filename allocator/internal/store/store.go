@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// DefaultPrefix is that of all keys.
-	DefaultPrefix = "/ipam/v1"
 	// DefaultTimeout bounds one request to etcd.
 	DefaultTimeout = 5 * time.Second
 	// coverOps is how many keys one transaction reads, which any etcd takes.
@@ -217,4 +215,12 @@ func (s *Store) Overlapping(ctx context.Context, id ledger.SpaceID, p netip.Pref
 		}
 	}
 	return records, head.ModRevision, nil
+}
+
+// Unavailable says in plain words what a failed request to etcd means.
+func (s *Store) Unavailable(err error) error { return explained(s.Client, err) }
+
+// NewPager makes a pager. Revision 0 is now.
+func (s *Store) NewPager(revision int64) *Pager {
+	return &Pager{client: s.Client, traffic: &s.Traffic, timeout: s.Timeout, Size: s.Page, Fit: s.Page, revision: revision}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"iter"
 	"net/netip"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -128,4 +129,11 @@ func (l *lookback) block(kv *mvccpb.KeyValue) {
 			l.tell(e.Block.Block(h).Tenure(), nil)
 		}
 	}
+}
+
+// HistoryKeys yields the keys of the history, page by page. An error is the last that it yields.
+// ErrExpired: reading took longer than etcd keeps its revisions.
+func (s *Store) HistoryKeys(ctx context.Context) iter.Seq2[*mvccpb.KeyValue, error] {
+	all := spanOf(s.Keys.History())
+	return s.NewPager(0).Keys(ctx, all.from, all.end)
 }

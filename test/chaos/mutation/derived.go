@@ -28,7 +28,7 @@ var derived = []Mutant{
 	},
 	{
 		Name:  "a bind waits for room in a pool that is being released",
-		File:  "allocator/internal/space/frozen.go",
+		File:  "allocator/internal/space/pool.go",
 		Old:   "case p.Closed():",
 		New:   "case false:",
 		Suite: ofDerived,

@@ -92,7 +92,7 @@ var general = []Mutant{
 	},
 	{
 		Name: "a draft that is given up keeps its room",
-		File: "allocator/internal/space/draft.go",
+		File: "allocator/internal/space/space.go",
 		Old:  "\t\ts.Room.Pools.put(t.prefix)\n",
 		New:  "\t\t_ = t\n",
 	},
@@ -104,7 +104,7 @@ var general = []Mutant{
 	},
 	{
 		Name: "two calls of a group change one key",
-		File: "allocator/internal/space/draft.go",
+		File: "allocator/internal/space/space.go",
 		Old:  "twice && (!common || !changes[i].Common) {",
 		New:  "twice && (!common || !changes[i].Common) && false {",
 	},
@@ -134,7 +134,7 @@ var general = []Mutant{
 	},
 	{
 		Name: "a space that lacks events goes on planning",
-		File: "allocator/internal/engine/group.go",
+		File: "allocator/internal/engine/gather.go",
 		Old:  "case s.Stale:",
 		New:  "case false:",
 	},
@@ -188,7 +188,7 @@ var general = []Mutant{
 	},
 	{
 		Name: "changes of a frozen space are counted",
-		File: "allocator/internal/engine/group.go",
+		File: "allocator/internal/engine/gather.go",
 		Old:  "if s.Room.Pools.Frozen() >= space.Untrusted {",
 		New:  "if s.Room.Pools.Frozen() > space.LostChanges {",
 	},
