@@ -67,13 +67,16 @@ func show(ctx context.Context, s *session.Session, text string, out *output.Prin
 	if err != nil {
 		return err
 	}
+	pools, err := r.Pools(ctx)
+	if exit.IgnoreUnseen(err) != nil {
+		return err
+	}
 	held := overlapping(allocations, block)
 	if !out.Given() {
-		err = warn(ctx, s, r, block)
+		warn(s, r, block, pools)
 	}
-	if err == nil && len(held) == 0 {
-		var states []space.State
-		states, err = unheld(ctx, r, block, allocations)
+	if len(held) == 0 {
+		states, err := unheld(r, block, pools, allocations)
 		say := s.Out
 		if err != nil || out.Given() {
 			say = s.ErrOut
@@ -81,19 +84,21 @@ func show(ctx context.Context, s *session.Session, text string, out *output.Prin
 		for _, state := range states {
 			screen.Line(say, "%s", state)
 		}
+		if err != nil {
+			return err
+		}
 	}
-	if err == nil && out.Given() {
+	if out.Given() {
 		return out.Print(s.Out, &ipamv1alpha1.IPAllocationList{Items: held}, s.Now)
 	}
 	for i := range held {
 		describeAllocation(s, r, &held[i])
 	}
-	return err
+	return nil
 }
 
 // warn says which pools that have some of a block share addresses with another workspace: there may be a second holder.
-func warn(ctx context.Context, s *session.Session, r *reach.View, block netip.Prefix) error {
-	pools, err := r.Pools(ctx)
+func warn(s *session.Session, r *reach.View, block netip.Prefix, pools []ipamv1alpha1.IPPool) {
 	for i := range pools {
 		said := facts.Overlapping(&pools[i])
 		cidr, invalid := netip.ParsePrefix(pools[i].Status.AllocatedCIDR)
@@ -101,7 +106,6 @@ func warn(ctx context.Context, s *session.Session, r *reach.View, block netip.Pr
 			screen.Line(s.ErrOut, "%s pool %s: %s", s.ErrPaint.Yellow("warning:"), space.In(pools[i].Name, r.Workspace(&pools[i])), said)
 		}
 	}
-	return exit.IgnoreUnseen(err)
 }
 
 // overlapping returns the allocations that hold some of a block.
@@ -116,14 +120,15 @@ func overlapping(allocations []ipamv1alpha1.IPAllocation, block netip.Prefix) []
 	return held
 }
 
-// unheld returns the state that each pool gives a block without a visible holder. It is an error if no pool has the block,
-// or if a holder may be one that is not shown.
-func unheld(ctx context.Context, r *reach.View, block netip.Prefix, allocations []ipamv1alpha1.IPAllocation) ([]space.State, error) {
-	pools, err := r.Pools(ctx)
-	if exit.IgnoreUnseen(err) != nil {
-		return nil, err
+// unheld returns the state that each visible pool gives a block without a visible holder. A child pool that has all of it
+// answers for its parent. It is an error if no pool has the block, or if a holder may be one that is not shown.
+func unheld(r *reach.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) ([]space.State, error) {
+	var found []space.State
+	for _, pool := range r.Visible(pools, allocations) {
+		if state, ok := pool.StateOf(block); ok {
+			found = append(found, state)
+		}
 	}
-	found := statesOf(r, block, pools, allocations)
 	if len(found) == 0 {
 		return nil, exit.Fail(exit.NotFound, "", "%s is in no pool that you may see", block)
 	}
@@ -149,16 +154,4 @@ func describeAllocation(s *session.Session, r *reach.View, a *ipamv1alpha1.IPAll
 	page.Line("Reclaim", string(a.Spec.ReclaimPolicy))
 	page.Line("Owner", space.OwnerOf(a.Spec.OwnerRef))
 	page.Line("Since", a.CreationTimestamp.UTC().Format("2006-01-02 15:04:05 MST"))
-}
-
-// statesOf asks every visible pool that has some of a block. A child pool that has all of it
-// answers for its parent.
-func statesOf(r *reach.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []space.State {
-	var found []space.State
-	for _, pool := range r.Visible(pools, allocations) {
-		if state, ok := pool.StateOf(block); ok {
-			found = append(found, state)
-		}
-	}
-	return found
 }
