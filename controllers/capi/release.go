@@ -131,9 +131,10 @@ func (c Claims) giveBack(ctx context.Context, key client.ObjectKey) (gone bool, 
 	if err := c.letGo(ctx, claim); err != nil {
 		return false, fmt.Errorf("let IPClaim %s go: %w", claim.Name, err)
 	}
+	prefix := claim.Status.AllocatedCIDR
 	gone, err = c.remove(ctx, claim)
 	if gone {
-		log.FromContext(ctx).Info("address given back", "prefix", claim.Status.AllocatedCIDR)
+		log.FromContext(ctx).Info("address given back", "prefix", prefix)
 	}
 	return gone, err
 }

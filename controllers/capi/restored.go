@@ -127,7 +127,7 @@ func (m *memory) doubt(key client.ObjectKey, claim *ipamv1alpha1.IPClaim, reache
 		return ""
 	case m.fates[key] == missed:
 		return "the management cluster does not have the IPAddressClaim any more, and showed no deletion, as after a restore"
-	case claim.CreationTimestamp.After(m.started):
+	case !claim.CreationTimestamp.Time.Before(m.started.Truncate(time.Second)): // it has whole seconds
 		return "another controller made it for this management cluster, as beside a clone"
 	}
 	maps.DeleteFunc(m.abandoned, func(_ client.ObjectKey, at time.Time) bool { return now.Sub(at) > window })

@@ -156,6 +156,18 @@ func TestAbandoned_ManyAtOnce(t *testing.T) {
 	}
 }
 
+// A creation time is in whole seconds, so that the IPClaim which the original makes right after a clone's controller
+// has begun may look older than that.
+func TestAbandoned_OfACloneInTheSameSecond(t *testing.T) {
+	s := beside(t, "one")
+	now := time.Now()
+	s.memory.started = now.Truncate(time.Second).Add(900 * time.Millisecond)
+	s.reach(1000)
+	if kept := s.kept(s.forgotten(1, 900, now.Truncate(time.Second))); kept != 1 {
+		t.Error("an IPClaim of the second in which this process began is given back; want it kept")
+	}
+}
+
 // An IPClaim that another controller made for the same management cluster is that of its original, or of a clone. One
 // whose IPAddressClaim was seen, and then deleted, is given back, however many there are.
 func TestAbandoned_OfAClone(t *testing.T) {

@@ -3,16 +3,20 @@
 package capi
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/capi"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Claims of one name in two management clusters have an address each, and give back their own alone.
@@ -151,7 +155,15 @@ func TestLong_Restored(t *testing.T) {
 	snapshot := s.management.Save(t)
 
 	clone := s.management.Clone(t, account, snapshot)
+	theirs, there := clientOf(t, clone.AdminConfig(t)), claim("old", "IPPool", "restored")
+	must.Do(t, theirs.Patch(t.Context(), there, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	clone.StartController(t)
+	framework.WaitFor(t, theirs, there, func(there *capiv1.IPAddressClaim) error {
+		if len(there.Finalizers) == 0 {
+			return errors.New("the clone's controller has not looked yet")
+		}
+		return nil
+	})
 	cloned := serve("cloned")
 	held(cloned)
 	if got := s.address(t, cloned).Spec.Address; got != addresses["cloned"] {
