@@ -85,13 +85,6 @@ func (c *chronicle) want(of string, want ...string) {
 	}
 }
 
-func (c *chronicle) must(err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 func (c *chronicle) wait() { c.clock.advance(time.Minute) }
 
 // Whatever frees a block leaves one record, with the time and the cause.

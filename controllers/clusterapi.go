@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -28,6 +27,8 @@ const (
 	// lookInterval is how often all IPClaims of a management cluster are reconciled, whether or not
 	// they have changed. It is what finds those that events have missed.
 	lookInterval = 10 * time.Minute
+	// syncPatience is how long a readiness check waits for a cache.
+	syncPatience = time.Second
 	// answerPatience is how long a server may take to answer a request at the start. The process then ends, and
 	// says which server does not answer, before a liveness probe ends it.
 	answerPatience = 20 * time.Second
@@ -88,8 +89,8 @@ func NewClusterAPI(ctx context.Context, opts ClusterAPIOptions) (manager.Manager
 	return mgr, errors.Join(
 		mgr.Add(workspace),
 		opts.Probes.AddHealthzCheck("ping", healthz.Ping),
-		opts.Probes.AddReadyzCheck("management", synced(mgr.GetCache(), &capiv1.IPAddressClaim{}, &capiv1.IPAddress{})),
-		opts.Probes.AddReadyzCheck("workspace", synced(workspace.GetCache(), &ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPPool{})),
+		opts.Probes.AddReadyzCheck("management", synced(mgr.GetCache())),
+		opts.Probes.AddReadyzCheck("workspace", synced(workspace.GetCache())),
 	)
 }
 
@@ -136,17 +137,13 @@ func claimsOf(names capi.Names) cache.Options {
 	}
 }
 
-// synced fails until a cache has listed some kinds. A cache that nobody has asked for them yet would have nothing left to list.
-func synced(c cache.Cache, kinds ...client.Object) healthz.Checker {
+// synced fails until a cache has been filled.
+func synced(c cache.Cache) healthz.Checker {
 	return func(r *http.Request) error {
-		for _, kind := range kinds {
-			informer, err := c.GetInformer(r.Context(), kind, cache.BlockUntilSynced(false))
-			if err != nil {
-				return err
-			}
-			if !informer.HasSynced() {
-				return fmt.Errorf("the objects of %T have not been listed yet", kind)
-			}
+		ctx, cancel := context.WithTimeout(r.Context(), syncPatience)
+		defer cancel()
+		if !c.WaitForCacheSync(ctx) {
+			return errors.New("its objects have not been listed yet")
 		}
 		return nil
 	}

@@ -158,7 +158,7 @@ func TestAbandoned_ManyAtOnce(t *testing.T) {
 
 // A creation time is in whole seconds, so that the IPClaim which the original makes right after a clone's controller
 // has begun may look older than that.
-func TestAbandoned_OfACloneInTheSameSecond(t *testing.T) {
+func TestAbandoned_KeepsClaimsOfTheFirstSecond(t *testing.T) {
 	s := beside(t, "one")
 	now := time.Now()
 	s.memory.started = now.Truncate(time.Second).Add(900 * time.Millisecond)

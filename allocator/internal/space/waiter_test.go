@@ -31,7 +31,7 @@ func (a *alarms) ring() {
 
 // Holds that are made at once share a clock, which runs as long as one of them is there. When it
 // rings, the room of those that did not come goes to the next.
-func TestClock_OfSeveralHolds(t *testing.T) {
+func TestClock_RingsForAllThatAreLeft(t *testing.T) {
 	s, p, told := tight(t)
 	running := alarms{}
 	s.Table.After = running.after

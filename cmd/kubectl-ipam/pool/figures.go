@@ -51,7 +51,7 @@ func partsOf(pool netip.Prefix) []netip.Prefix {
 
 // signs returns a sign for each part: each is a map of its own, with one box.
 func signs(s space.Space, parts []netip.Prefix) []string {
-	var blocks []draw.Block
+	blocks := make([]draw.Block, 0, len(s.Kept)+len(s.Taken))
 	for _, kept := range s.Kept {
 		blocks = append(blocks, draw.Block{Prefix: kept, Kind: draw.Kept})
 	}

@@ -159,7 +159,7 @@ func (b branch) label() string { return b.lead + legible.Text(b.Title()) }
 
 // branches returns the line of a pool behind lead, and the lines below it behind rest.
 func branches(n *node, lead, rest string) []branch {
-	lines := []branch{{lead, n}}
+	lines := append(make([]branch, 0, 1+len(n.children)), branch{lead, n})
 	for i, child := range n.children {
 		sign, below := "├─ ", "│  "
 		if i == len(n.children)-1 {
@@ -172,7 +172,7 @@ func branches(n *node, lead, rest string) []branch {
 
 // drawTree writes a line for each pool.
 func drawTree(w io.Writer, p screen.Paint, roots []*node) {
-	var lines []branch
+	lines := make([]branch, 0, len(roots))
 	for _, root := range roots {
 		lines = append(lines, branches(root, "", "")...)
 	}
