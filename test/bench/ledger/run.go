@@ -60,6 +60,7 @@ var chapters = []struct {
 	{"lists", lists},
 	{"pools", manyPools},
 	{"fair", fair},
+	{"rivals", rivals},
 	{"index", indexAlone},
 }
 
