@@ -147,6 +147,25 @@ func TestSortList(t *testing.T) {
 	}
 }
 
+// Names may look like numbers. The order is the same whatever the order before.
+func TestSortList_NumbersAndTexts(t *testing.T) {
+	const want = "9 10 5x b"
+	for _, names := range [][]string{{"5x", "9", "b", "10"}, {"9", "10", "5x", "b"}, {"10", "b", "5x", "9"}} {
+		list := &ipamv1alpha1.IPClaimList{}
+		for _, name := range names {
+			list.Items = append(list.Items, *gen.Claim(name))
+		}
+		must.Do(t, Sort(list, "metadata.name"))
+		var sorted []string
+		for _, claim := range list.Items {
+			sorted = append(sorted, claim.Name)
+		}
+		if got := strings.Join(sorted, " "); got != want {
+			t.Errorf("%v sorted by name: %s, want %s", names, got, want)
+		}
+	}
+}
+
 // Figures of IPv6 have more digits than a float64, or 64 bits.
 func TestSortList_IPv6(t *testing.T) {
 	const more, less = "79228162514264337593543950335", "79228162514264337593543950080" // 2^96-1, 2^96-256

@@ -40,20 +40,34 @@ func Sort(list runtime.Object, path string) error {
 	return meta.SetList(list, items)
 }
 
-// compare compares two blocks by address, two numbers by value, and any other texts by their characters.
+// compare orders what has no text first, then numbers by value, then blocks by address, then all other texts by their characters. Two
+// names may be of different kinds: were 10 and 5x compared as texts, and 9 and 10 as numbers, the order would run in a circle.
 func compare(a, b string) int {
 	const bits = 256 // more than any number of addresses has
-	left, noLeft := facts.ParseBlock(a)
-	right, noRight := facts.ParseBlock(b)
-	if noLeft == nil && noRight == nil {
-		return left.Compare(right)
-	}
 	less, isLess := new(big.Float).SetPrec(bits).SetString(a)
 	more, isMore := new(big.Float).SetPrec(bits).SetString(b)
-	if isLess && isMore {
+	left, noLeft := facts.ParseBlock(a)
+	right, noRight := facts.ParseBlock(b)
+	switch {
+	case a == "" || b == "":
+		return cmp.Compare(len(a), len(b))
+	case isLess && isMore:
 		return less.Cmp(more)
+	case isLess != isMore:
+		return before(isLess)
+	case noLeft == nil && noRight == nil:
+		return left.Compare(right)
+	case (noLeft == nil) != (noRight == nil):
+		return before(noLeft == nil)
 	}
 	return cmp.Compare(a, b)
+}
+
+func before(first bool) int {
+	if first {
+		return -1
+	}
+	return 1
 }
 
 // valueOf returns the text that an object has in a field; of a list in it, the first one, and empty without one.
