@@ -54,58 +54,77 @@ you do not see.`,
 	return cmd
 }
 
+// seen is a block with its visible holders, and the visible pools.
+type seen struct {
+	*reach.View
+	block             netip.Prefix
+	pools             []ipamv1alpha1.IPPool
+	allocations, held []ipamv1alpha1.IPAllocation
+}
+
 func show(ctx context.Context, s *session.Session, text string, out *output.Printer) error {
 	block, err := facts.ParseBlock(text)
 	if err != nil {
 		return err
 	}
-	r, err := reach.Of(ctx, s)
+	found, err := look(ctx, s, block)
 	if err != nil {
 		return err
 	}
-	allocations, err := r.Allocations(ctx)
-	if err != nil {
-		return err
-	}
-	pools, err := r.Pools(ctx)
-	if exit.IgnoreUnseen(err) != nil {
-		return err
-	}
-	held := overlapping(allocations, block)
 	if !out.Given() {
-		warn(s, r, block, pools)
+		found.warn(s)
 	}
-	if len(held) == 0 {
-		states, err := unheld(r, block, pools, allocations)
-		say := s.Out
-		if err != nil || out.Given() {
-			say = s.ErrOut
-		}
-		for _, state := range states {
-			screen.Line(say, "%s", state)
-		}
-		if err != nil {
+	if len(found.held) == 0 {
+		if err := found.sayUnheld(s, out.Given()); err != nil {
 			return err
 		}
 	}
 	if out.Given() {
-		return out.Print(s.Out, &ipamv1alpha1.IPAllocationList{Items: held}, s.Now)
+		return out.Print(s.Out, &ipamv1alpha1.IPAllocationList{Items: found.held}, s.Now)
 	}
-	for i := range held {
-		describeAllocation(s, r, &held[i])
+	for i := range found.held {
+		describeAllocation(s, found.View, &found.held[i])
 	}
 	return nil
 }
 
-// warn says which pools that have some of a block share addresses with another workspace: there may be a second holder.
-func warn(s *session.Session, r *reach.View, block netip.Prefix, pools []ipamv1alpha1.IPPool) {
-	for i := range pools {
-		said := facts.Overlapping(&pools[i])
-		cidr, invalid := netip.ParsePrefix(pools[i].Status.AllocatedCIDR)
-		if said != "" && invalid == nil && cidr.Overlaps(block) {
-			screen.Line(s.ErrOut, "%s pool %s: %s", s.ErrPaint.Yellow("warning:"), space.In(pools[i].Name, r.Workspace(&pools[i])), said)
+// look reads the visible holders of a block, and the pools.
+func look(ctx context.Context, s *session.Session, block netip.Prefix) (found seen, err error) {
+	found.block = block
+	if found.View, err = reach.Of(ctx, s); err != nil {
+		return found, err
+	}
+	if found.allocations, err = found.Allocations(ctx); err != nil {
+		return found, err
+	}
+	found.held = overlapping(found.allocations, block)
+	found.pools, err = found.Pools(ctx)
+	return found, exit.IgnoreUnseen(err)
+}
+
+// warn says which pools that have some of the block share addresses with another workspace: there may be a second holder.
+func (f *seen) warn(s *session.Session) {
+	for i := range f.pools {
+		pool := &f.pools[i]
+		said := facts.Overlapping(pool)
+		cidr, invalid := netip.ParsePrefix(pool.Status.AllocatedCIDR)
+		if said != "" && invalid == nil && cidr.Overlaps(f.block) {
+			screen.Line(s.ErrOut, "%s pool %s: %s", s.ErrPaint.Yellow("warning:"), space.In(pool.Name, f.Workspace(pool)), said)
 		}
 	}
+}
+
+// sayUnheld says the state of the block in each pool: on stderr beside data, and if it is not known.
+func (f *seen) sayUnheld(s *session.Session, data bool) error {
+	states, err := unheld(f.View, f.block, f.pools, f.allocations)
+	say := s.Out
+	if err != nil || data {
+		say = s.ErrOut
+	}
+	for _, state := range states {
+		screen.Line(say, "%s", state)
+	}
+	return err
 }
 
 // overlapping returns the allocations that hold some of a block.

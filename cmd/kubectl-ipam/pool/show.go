@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
@@ -51,16 +53,19 @@ func (o *show) run(ctx context.Context, _ session.Access, name string, out *outp
 	case out.Given():
 		return out.Print(o.Out, pool.Object, o.Now)
 	}
-	if err := settled(ctx, r, pool, exactly); err != nil {
-		return err
+	return o.describe(ctx, r, pool)
+}
+
+// describe shows a pool once its figures agree with the blocks that are shown.
+func (o *show) describe(ctx context.Context, r *reach.View, pool *space.Pool) error {
+	err := settled(ctx, r, pool, exactly)
+	if err == nil {
+		err = describePool(o.Session, pool)
 	}
-	if err := describePool(o.Session, pool); err != nil {
-		return err
-	}
-	if hint := r.Reserved(facts.CIDR(pool.Object)); hint != "" && pool.OthersHold() != "" {
+	if hint := r.Reserved(facts.CIDR(pool.Object)); err == nil && hint != "" && pool.OthersHold() != "" {
 		o.Say("%s", hint)
 	}
-	return nil
+	return err
 }
 
 // guest shows the blocks that the caller holds of a pool without the right to read it.
@@ -82,31 +87,8 @@ func (o *show) guest(pool *space.Pool) error {
 
 func describePool(s *session.Session, p *space.Pool) error {
 	page, pool := s.Page(), p.Object
-	spec, status := pool.Spec, pool.Status
-	page.Line("Pool", pool.Name)
-	page.Painted("Phase", page.Phase(string(status.Phase)))
-	page.Line("CIDR", facts.CIDR(pool))
-	page.Line("Parent", facts.Parent(pool))
-	page.Line("Scope", facts.Scope(spec.Scope))
-	page.Line("Made by", madeBy(spec))
-	page.Line("Domain", spec.AddressDomain)
-	page.Line("Classes", strings.Join(spec.ClassNames, ", "))
-	page.Line("Visibility", visible(spec))
-	page.Line("Lengths", facts.Lengths(spec.Allocation.MinPrefixLength, spec.Allocation.MaxPrefixLength))
-	page.Line("Gateway", gatewayOf(spec))
-	page.Line("Lease", string(spec.MaxRetentionLease))
-	page.Line("Limit", facts.Limit(spec.MaxPerConsumer))
-	page.Line("Cooldown", string(spec.ReleaseCooldown))
-	page.Line("Description", pool.Annotations[ipamv1alpha1.AnnotationDescription])
-	for _, note := range plan.NotesOf(pool) {
-		page.Line("Excluded", strings.Join(slices.DeleteFunc([]string{string(note.CIDR), note.Name, note.Description}, func(word string) bool { return word == "" }), ", "))
-	}
-	page.Line("Age", facts.Age(pool.CreationTimestamp, s.Now()))
-	facts.Describe(page, facts.AnswerOf(pool))
-	for _, warning := range facts.Warnings(pool) {
-		page.Line("Warning", warning)
-	}
-	shown := p.Space()
+	describeRules(page, pool, s.Now())
+	shown, status := p.Space(), pool.Status
 	if status.Capacity == nil || !shown.Pool.IsValid() {
 		return nil // it has no block yet
 	}
@@ -132,6 +114,34 @@ func describePool(s *session.Session, p *space.Pool) error {
 		screen.Line(s.Out, "%s; figures may be half a second old", others)
 	}
 	return nil
+}
+
+// describeRules shows the spec of a pool, and the answer to it.
+func describeRules(page *screen.Sheet, pool *ipamv1alpha1.IPPool, now time.Time) {
+	spec, status := pool.Spec, pool.Status
+	page.Line("Pool", pool.Name)
+	page.Painted("Phase", page.Phase(string(status.Phase)))
+	page.Line("CIDR", facts.CIDR(pool))
+	page.Line("Parent", facts.Parent(pool))
+	page.Line("Scope", facts.Scope(spec.Scope))
+	page.Line("Made by", madeBy(spec))
+	page.Line("Domain", spec.AddressDomain)
+	page.Line("Classes", strings.Join(spec.ClassNames, ", "))
+	page.Line("Visibility", visible(spec))
+	page.Line("Lengths", facts.Lengths(spec.Allocation.MinPrefixLength, spec.Allocation.MaxPrefixLength))
+	page.Line("Gateway", gatewayOf(spec))
+	page.Line("Lease", string(spec.MaxRetentionLease))
+	page.Line("Limit", facts.Limit(spec.MaxPerConsumer))
+	page.Line("Cooldown", string(spec.ReleaseCooldown))
+	page.Line("Description", pool.Annotations[ipamv1alpha1.AnnotationDescription])
+	for _, note := range plan.NotesOf(pool) {
+		page.Line("Excluded", strings.Join(slices.DeleteFunc([]string{string(note.CIDR), note.Name, note.Description}, func(word string) bool { return word == "" }), ", "))
+	}
+	page.Line("Age", facts.Age(pool.CreationTimestamp, now))
+	facts.Describe(page, facts.AnswerOf(pool))
+	for _, warning := range facts.Warnings(pool) {
+		page.Line("Warning", warning)
+	}
 }
 
 func listHoldings(s *session.Session, holdings []space.Holding) error {
