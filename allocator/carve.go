@@ -134,7 +134,7 @@ func (c *carving) before(ctx context.Context) (ledger.Pool, bool, error) {
 		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ledger.ErrPoolMismatch, prefix, within, p.CIDR)
 	}
 	if err == nil {
-		err = c.engine.Await(ctx, pool.ModRevision)
+		err = c.engine.Watched.Await(ctx, pool.ModRevision)
 	}
 	if err != nil {
 		return ledger.Pool{}, false, err

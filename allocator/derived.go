@@ -86,7 +86,7 @@ func (d Derived) there(ctx context.Context, id ledger.PoolID) (p ledger.Pool, ok
 	}
 	p, revision, ok, err := d.a.store.Pool(ctx, id)
 	if err == nil && ok {
-		err = d.a.engine.Await(ctx, revision)
+		err = d.a.engine.Watched.Await(ctx, revision)
 	}
 	return p, ok, err
 }

@@ -115,7 +115,7 @@ func (n adoption) op(ctx context.Context) (*adopt, error) {
 	}
 	near, head, err := n.store.Overlapping(ctx, p.Space, req.Exact)
 	if err == nil {
-		err = n.engine.Await(ctx, head)
+		err = n.engine.Watched.Await(ctx, head)
 	}
 	if err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func (ps Pools) cools(ctx context.Context, b ledger.Block, last *int64) error {
 		return fmt.Errorf("%w: %s until %s", ledger.ErrCools, b.Prefix, b.Until.Format(time.RFC3339))
 	}
 	*last = b.Revision
-	return ps.a.engine.Await(ctx, b.Revision)
+	return ps.a.engine.Watched.Await(ctx, b.Revision)
 }
 
 // Regains reports whether a request would get a cooling block of its pool back, as of memory: one

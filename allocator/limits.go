@@ -31,5 +31,5 @@ func (a *Allocator) secure(ctx context.Context, r ledger.Request) error {
 	if kv := store.Results(resp.Responses).Found(0); !resp.Succeeded && kv != nil {
 		revision = kv.ModRevision
 	}
-	return a.engine.Await(ctx, revision)
+	return a.engine.Watched.Await(ctx, revision)
 }

@@ -95,7 +95,7 @@ func TestWatch_SkipsNothingBesideAnother(t *testing.T) {
 	for range 2 {
 		asks.Go(func() {
 			for ctx.Err() == nil {
-				_ = l.engine.RequestProgress(ctx)
+				_ = l.engine.Watched.RequestProgress(ctx)
 			}
 		})
 	}

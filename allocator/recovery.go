@@ -43,7 +43,7 @@ func (rc Recovery) Behind(ctx context.Context, id ledger.PoolID, changes int64) 
 	// Memory may lack changes of other Allocators.
 	_, revision, err := rc.a.store.Get(ctx, rc.a.keys.Space(p.Space).Head())
 	if err == nil {
-		err = rc.a.engine.AwaitAll(ctx, revision)
+		err = rc.a.engine.Watched.AwaitAll(ctx, revision)
 	}
 	return err == nil && rc.short(id, changes), err
 }

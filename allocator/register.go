@@ -61,7 +61,7 @@ func (ps Pools) idTaken(ctx context.Context, p ledger.Pool) error {
 	if err := (register{p}).mismatch(known); err != nil {
 		return err
 	}
-	return ps.a.engine.Await(ctx, revision)
+	return ps.a.engine.Watched.Await(ctx, revision)
 }
 
 // asRoot checks a pool and fills in what may be left out.

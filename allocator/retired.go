@@ -16,7 +16,7 @@ func (ps Pools) Retired(ctx context.Context, id ledger.PoolID) (bool, error) {
 	if err != nil || kv != nil {
 		return false, err
 	}
-	if err := ps.a.engine.AwaitAll(ctx, revision); err != nil {
+	if err := ps.a.engine.Watched.AwaitAll(ctx, revision); err != nil {
 		return false, err
 	}
 	return ps.a.table.Retired.Has(id), nil

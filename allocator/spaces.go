@@ -111,7 +111,7 @@ func (sp spaces) follow(ctx context.Context, id ledger.PoolID) error {
 	for attempts := pace(0); ; {
 		p, revision, ok, err := sp.a.store.Pool(ctx, id)
 		if err == nil && ok {
-			err = sp.a.engine.Await(ctx, revision) // memory has the changes before it, and later ones compare the pool, too
+			err = sp.a.engine.Watched.Await(ctx, revision) // memory has the changes before it, and later ones compare the pool, too
 		}
 		if err != nil || !ok {
 			return err

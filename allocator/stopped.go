@@ -68,7 +68,7 @@ func (rc Recovery) stop(ctx context.Context, p ledger.Pool, prefix netip.Prefix)
 	}
 	head, _, err := rc.a.store.Get(ctx, rc.a.keys.Space(p.Space).Head())
 	if err == nil && head != nil {
-		err = rc.a.engine.Await(ctx, head.ModRevision) // the pools below it may be in memory later than their blocks
+		err = rc.a.engine.Watched.Await(ctx, head.ModRevision) // the pools below it may be in memory later than their blocks
 	}
 	if err != nil {
 		return 0, err

@@ -77,7 +77,7 @@ type undispute struct {
 func (o *undispute) findUndisputed(ctx context.Context, a *Allocator) error {
 	near, head, err := a.store.Overlapping(ctx, o.seen.Space, o.seen.Prefix)
 	if err == nil {
-		err = a.engine.Await(ctx, head)
+		err = a.engine.Watched.Await(ctx, head)
 	}
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (o *undispute) findUndisputed(ctx context.Context, a *Allocator) error {
 			// It reaches beyond, to others that are not near.
 			others, head, err := a.store.Overlapping(ctx, n.Space, n.Prefix)
 			if err == nil {
-				err = a.engine.Await(ctx, head)
+				err = a.engine.Watched.Await(ctx, head)
 			}
 			if err != nil {
 				return err

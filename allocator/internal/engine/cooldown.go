@@ -19,7 +19,46 @@ const (
 	endPause = 100 * time.Millisecond
 	// endRetry is the pause after a fault.
 	endRetry = time.Second
+	// endLook is how long an alarm's timer runs at most. A timer follows the monotonic clock, and a
+	// cooldown ends by the wall clock, which may be set.
+	endLook = time.Minute
 )
+
+// alarm is the one timer of a space, for the cooldown that ends next. The space's lock guards it.
+type alarm struct {
+	at      time.Time // when it rings; zero: it is not set
+	stop    func() bool
+	running bool      // a goroutine ends cooldowns
+	after   time.Time // it does not ring before
+}
+
+// set sets the timer for the next end; zero: there is none.
+func (a *alarm) set(next time.Time, hooks *Hooks, ring func()) {
+	if !next.IsZero() && next.Before(a.after) {
+		next = a.after
+	}
+	if next.Equal(a.at) {
+		return
+	}
+	if !a.at.IsZero() {
+		a.stop()
+	}
+	if a.at = next; next.IsZero() {
+		return
+	}
+	a.stop = hooks.After(min(max(0, next.Sub(hooks.Now())), endLook), ring)
+}
+
+// take takes the alarm for a goroutine that ends cooldowns, and reports whether none has it. The timer
+// that is set need not be the one that rang: that may have been replaced as it did.
+func (a *alarm) take() (ok bool) {
+	if !a.at.IsZero() {
+		a.stop()
+	}
+	ok = !a.running
+	a.running, a.at = true, time.Time{}
+	return ok
+}
 
 // updateAlarm sets the timer of the space for the next cooldown that this Allocator ends.
 func (s *Worker) updateAlarm() {

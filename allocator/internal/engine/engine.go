@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -28,13 +27,11 @@ type Engine struct {
 
 	Health  health
 	ID      string // of the ledger
-	Watched *mark  // memory has all changes up to this revision
+	Watched *watched
 	leads   atomic.Bool
 	leader  atomic.Pointer[string] // where the leader answers
 	Limit   atomic.Int64           // operations in a transaction; shrinks when etcd allows fewer
 	Spaces  spaces
-	// endStream ends the watch; nil before the first one.
-	endStream atomic.Pointer[context.CancelCauseFunc]
 	lifetime
 }
 

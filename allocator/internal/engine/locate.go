@@ -3,16 +3,9 @@ package engine
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-)
-
-const (
-	// progressEvery is the pause between two requests for the progress of the watch. etcd
-	// does not answer while the watch has to catch up.
-	progressEvery = 50 * time.Millisecond
 )
 
 // locateAttempts is how often a pool of the ledger is looked for in memory. It may come and go
@@ -70,42 +63,5 @@ func (eng *Engine) Confirm(ctx context.Context, id ledger.PoolID) error {
 	if !ok {
 		return ledger.ErrUnknownPool
 	}
-	return eng.Await(ctx, revision)
-}
-
-// Await waits until the watch has brought a revision, which is one of a change in this ledger.
-func (eng *Engine) Await(ctx context.Context, revision int64) error {
-	bounded, cancel := context.WithTimeout(ctx, eng.store.Timeout)
-	defer cancel()
-	if err := eng.Watched.Wait(bounded, revision); err == nil || ctx.Err() != nil {
-		return err
-	}
-	return eng.Health.behind()
-}
-
-// RequestProgress asks etcd for the revision that the watch has reached. The watch brings the answer.
-func (eng *Engine) RequestProgress(ctx context.Context) error {
-	return eng.store.Client.RequestProgress(eng.watching(ctx))
-}
-
-// AwaitAll waits until memory has all changes up to a revision, which may be that of a change
-// outside of this ledger.
-func (eng *Engine) AwaitAll(ctx context.Context, revision int64) error {
-	bounded, cancel := context.WithTimeout(ctx, eng.store.Timeout)
-	defer cancel()
-	for eng.Watched.Get() < revision {
-		if err := eng.RequestProgress(bounded); err != nil {
-			return eng.store.Unavailable(err)
-		}
-		short, cancel := context.WithTimeout(bounded, progressEvery)
-		err := eng.Watched.Wait(short, revision)
-		cancel()
-		if err != nil && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil && bounded.Err() != nil {
-			return eng.Health.behind()
-		}
-	}
-	return nil
+	return eng.Watched.Await(ctx, revision)
 }

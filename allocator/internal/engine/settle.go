@@ -13,25 +13,6 @@ import (
 // retrySettle is the pause before the next attempt to settle a group.
 const retrySettle = 250 * time.Millisecond
 
-// work commits group after group until the queue is empty and the outcome of each
-// transaction is known. A space has one worker at a time.
-func (s *Worker) work() {
-	for {
-		if err := s.settle(); err != nil {
-			if !s.refuse(err) {
-				return
-			}
-			s.Engine.rest(retrySettle)
-			continue
-		}
-		g := s.gather()
-		if g == nil {
-			return
-		}
-		s.commit(g)
-	}
-}
-
 // settle waits until the outcome of the pending group is certain, and memory is up to date with it. It then answers the
 // calls, or queues them again.
 func (s *Worker) settle() error {
@@ -44,10 +25,10 @@ func (s *Worker) settle() error {
 			return err
 		}
 	}
-	if err := s.Engine.Await(s.Engine.Ctx, p.need); err != nil {
+	if err := s.Engine.Watched.Await(s.Engine.Ctx, p.need); err != nil {
 		return err
 	}
-	if err := s.Engine.AwaitAll(s.Engine.Ctx, p.needAll); err != nil {
+	if err := s.Engine.Watched.AwaitAll(s.Engine.Ctx, p.needAll); err != nil {
 		return err
 	}
 	s.pending = nil

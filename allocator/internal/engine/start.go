@@ -17,8 +17,9 @@ func New(ctx context.Context, st *store.Store, set Settings) *Engine {
 	st.Timeout = set.Hooks.Timeout
 	eng := &Engine{
 		store: st, Keys: st.Keys, Table: space.NewTable(), Hooks: set.Hooks, logger: set.Logger, queueLimit: set.QueueLimit, history: set.History, tell: set.Tell, writer: rand.Text(),
-		Watched: newMark(), Health: health{Failed: make(chan struct{}), logger: set.Logger},
+		Health: health{Failed: make(chan struct{}), logger: set.Logger},
 	}
+	eng.Watched = &watched{store: st, health: &eng.Health, writer: eng.writer, grown: make(chan struct{})}
 	eng.Table.Frozen, eng.Table.HoldTime, eng.Table.Logger = set.Frozen, set.HoldTime, set.Logger
 	eng.Table.Now = func() time.Time { return eng.Hooks.Now() }
 	eng.Table.After = func(d time.Duration, f func()) func() bool { return eng.Hooks.After(d, eng.whileOpen(f)) }

@@ -7,24 +7,14 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-
-	"google.golang.org/grpc/metadata"
 )
 
 // retryWatch is the pause before the watch is started again.
 const retryWatch = 250 * time.Millisecond
 
-// watching returns the context of this engine's watch. By its metadata the client knows a stream to etcd, which watches share. etcd
-// tells all of a stream how far they are, and may mean those alone that were there before: a watch that begins on the stream would
-// skip what it has not brought yet. So the watch has a stream to itself.
-func (eng *Engine) watching(ctx context.Context) context.Context {
-	return metadata.NewOutgoingContext(ctx, metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader, "ipam-watch", eng.writer))
-}
-
 // follow keeps memory in step with the ledger until the Allocator is closed.
 func (f follower) follow() {
-	ctx := f.watching(f.Ctx)
+	ctx := f.Watched.ownStream(f.Ctx)
 	for {
 		err := f.stream(ctx)
 		if f.Ctx.Err() != nil {
@@ -57,19 +47,12 @@ func (f follower) stale() bool {
 	}) > 0
 }
 
-// reread ends the watch, so that the ledger is read again. Call it after a space was made stale.
-func (eng *Engine) reread() {
-	if end := eng.endStream.Load(); end != nil {
-		(*end)(errReread)
-	}
-}
-
 // stream applies what the watch brings, from the revision of memory on, until the watch ends. While a space is
 // stale it applies nothing: no event comes on top of a reading of the ledger that has failed.
 func (f follower) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	f.endStream.Store(&cancel)
+	f.Watched.end.Store(&cancel)
 	if f.stale() {
 		return errReread
 	}

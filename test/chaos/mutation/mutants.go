@@ -74,8 +74,8 @@ var general = []Mutant{
 	},
 	{
 		Name: "a watch shares its stream with others",
-		File: "allocator/internal/engine/watch.go",
-		Old:  ", \"ipam-watch\", eng.writer))",
+		File: "allocator/internal/engine/watched.go",
+		Old:  ", \"ipam-watch\", w.writer))",
 		New:  "))",
 	},
 	{
@@ -134,7 +134,7 @@ var general = []Mutant{
 	},
 	{
 		Name: "a space that lacks events goes on planning",
-		File: "allocator/internal/engine/gather.go",
+		File: "allocator/internal/engine/worker.go",
 		Old:  "case s.Stale:",
 		New:  "case false:",
 	},
@@ -188,7 +188,7 @@ var general = []Mutant{
 	},
 	{
 		Name: "changes of a frozen space are counted",
-		File: "allocator/internal/engine/gather.go",
+		File: "allocator/internal/engine/worker.go",
 		Old:  "if s.Room.Pools.Frozen() >= space.Untrusted {",
 		New:  "if s.Room.Pools.Frozen() > space.LostChanges {",
 	},
