@@ -267,7 +267,7 @@ func TestPass_ALostPoolThatIsGone(t *testing.T) {
 	}
 	l.record.pools = nil
 	must.Do(t, l.pass(t.Context()))
-	if l.isLost(ledger.PoolID(pool.UID)) {
+	if l.losses.has(ledger.PoolID(pool.UID)) {
 		t.Error("a pool that is gone counts as lost for ever")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -89,20 +90,33 @@ func (w *world) takeAlone(ctx context.Context, p *pool, r record) (err error) {
 }
 
 // vacant returns the pool, or address space, that the block of a claim is of. It is an error if somebody has an address of the block.
-func (w *world) vacant(ctx context.Context, r record) (ledger.PoolID, error) {
-	scope, err := w.unique(ctx, r)
+func (a *Adopter) vacant(ctx context.Context, r record) (ledger.PoolID, error) {
+	scope, err := a.unique(ctx, r)
 	if err != nil {
 		return "", err
 	}
-	id, err := w.within(ctx, r, scope)
+	id, err := a.within(ctx, r, scope)
 	if err != nil {
 		return "", err
 	}
-	blocks, err := w.Ledger.Pools().Overlapping(ctx, id, r.request.Exact)
+	blocks, err := a.Ledger.Pools().Overlapping(ctx, id, r.request.Exact)
 	if err == nil && slices.ContainsFunc(blocks, func(b ledger.Block) bool { return b.State != ledger.Cooling }) {
 		err = errOthers
 	}
 	return id, err
+}
+
+// unnamed are the workspaces whose path was not known, and since when.
+type unnamed map[ledger.ClusterName]time.Time
+
+// hesitates reports whether the path of a workspace may come to be known, as it was missed first a short time ago.
+func (u unnamed) hesitates(cluster ledger.ClusterName, now time.Time) bool {
+	first, ok := u[cluster]
+	if !ok {
+		first = now
+		u[cluster] = first
+	}
+	return now.Sub(first) < live.Absence
 }
 
 // entitled returns an error unless a pool admits the workspace of a claim, which is bound. After a start the caches do not show all
@@ -116,20 +130,10 @@ func (a *Adopter) entitled(ctx context.Context, p *pool, h ledger.Holder) error 
 		}
 		why = errOrphan
 	}
-	if from.Path == "" && !a.Directory.Contests(h.Cluster) && a.hesitates(h.Cluster) {
+	if from.Path == "" && !a.Directory.Contests(h.Cluster) && a.unnamed.hesitates(h.Cluster, a.clock.Now()) {
 		return errUnnamed
 	}
 	return why
-}
-
-// hesitates reports whether the path of a workspace may come to be known, as it was missed first a short time ago.
-func (a *Adopter) hesitates(cluster ledger.ClusterName) bool {
-	first, ok := a.unnamed[cluster]
-	if !ok {
-		first = a.clock.Now()
-		a.unnamed[cluster] = first
-	}
-	return a.clock.Since(first) < live.Absence
 }
 
 // orphan asks whether a claim or record is left over from a workspace that is bound nowhere: then the verdict is
@@ -148,18 +152,6 @@ func (a *Adopter) orphan(ctx context.Context, h ledger.Holder) (live.Answer, err
 
 // errUnplaced: no pool is found that has the block.
 var errUnplaced = errors.New("no workspace shows a pool of this path and name that has these addresses")
-
-// place finds the pool of a record. An error means that it has no place in any.
-func (w *world) place(r record) (*pool, error) {
-	if r.fault != nil {
-		return nil, r.fault
-	}
-	p := w.find(r.request.Holder.Cluster, r.pool)
-	if p == nil || !p.cidr.Overlaps(r.request.Exact) {
-		return nil, errUnplaced
-	}
-	return p, nil
-}
 
 // leave says that a record is not adopted. A pool of another workspace is named by that one's path, which may have
 // changed since. So what an IPAllocation may have of a lost pool keeps that frozen: see doubted. The word of a claim alone

@@ -12,40 +12,101 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
+
+// comparison compares the ledger with the published pools, and remembers those that it has found to be lost.
+// Safe for concurrent use.
+type comparison struct {
+	Options
+	lacks  func(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) // asks the ledger
+	losses *losses
+}
+
+// misses reports whether the ledger misses changes that a pool's status speaks of. A pool that was
+// found lost stays so until it is whole again, even if the ledger has it already.
+// That is written in the ledger: another process, or another replica, goes on from there.
+func (c *comparison) misses(ctx context.Context, id ledger.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
+	pool, known := c.Ledger.Pools().Get(id)
+	if known && pool.Frozen {
+		c.losses.add(id)
+	}
+	if c.losses.has(id) || status.AllocatedCIDR == "" {
+		return c.losses.has(id), nil
+	}
+	if known && !c.Ledger.Recovery().Frozen(id) || c.losses.wasRetired(id) {
+		return false, nil
+	}
+	behind, err := c.behind(ctx, id, status)
+	if err != nil || !behind {
+		return false, err
+	}
+	// The record shows a pool until its finalizer is off, and caches show it longer. It may have been retired
+	// since it was found in memory, so this is asked last.
+	if retired, err := c.Ledger.Pools().Retired(ctx, id); err != nil || retired {
+		return false, err
+	}
+	// A derived pool that was made again meanwhile has the ID of the former one, which the status may speak of.
+	now, there := c.Ledger.Pools().Get(id)
+	again := there != known || !now.RegisteredAt.Equal(pool.RegisteredAt)
+	if !again {
+		err = c.Ledger.Recovery().Freeze(ctx, id, pool.RegisteredAt)
+		again = errors.Is(err, ledger.ErrChanged)
+	}
+	if again {
+		return c.misses(ctx, id, status)
+	}
+	c.losses.add(id)
+	return true, err
+}
+
+// behind reports whether the ledger lacks changes that a pool's status speaks of, or is another
+// one. It changes nothing.
+func (c *comparison) behind(ctx context.Context, id ledger.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
+	had := status.Ledger
+	if had == nil { // written by a version that did not count
+		had = &ipamv1alpha1.PoolLedger{ID: c.Ledger.Recovery().LedgerID()}
+	}
+	changes := had.Changes
+	if p, ok := c.Ledger.Pools().Get(id); ok {
+		changes -= catalog.Changes(p, 0)
+	}
+	behind, err := c.lacks(ctx, id, changes)
+	return behind || had.ID != c.Ledger.Recovery().LedgerID(), err
+}
 
 // Complete reports whether the ledger has all blocks that were ever published of the pool that a claim shows: it has every
 // pool that this may be, and none of them has lost anything. It reads the pools live, and an endpoint that does not
 // answer is an error. A block that is adopted before it returns may have been missing before. A pool that only waits to be compared
 // is compared here: its owner could keep it waiting for ever. Safe for concurrent use.
-func (a *Adopter) Complete(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (bool, error) {
-	s, ok := a.shown(in, claim.Status)
+func (c *comparison) Complete(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (bool, error) {
+	s, ok := shown(c.Directory.Platform(), in, claim.Status)
 	if !ok {
 		return true, nil
 	}
 	unseen := map[ledger.PoolID]bool{}      // those that were not compared yet, as long as no workspace shows them
-	for p := range a.Ledger.Pools().All() { // which costs no list
+	for p := range c.Ledger.Pools().All() { // which costs no list
 		switch {
 		case !s.mayBe(p.Cluster, p.Name, p.CIDR), ledger.IsAddressSpace(p.ID): // which is compared with its pool
-		case p.Frozen || a.isLost(p.ID):
+		case p.Frozen || c.losses.has(p.ID):
 			return false, nil
-		case a.waits(p):
+		case c.waits(p):
 			unseen[p.ID] = true
 		}
 	}
 	whole, failed := true, error(nil)
-	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(owner ledger.ClusterName, object client.Object) {
+	err := c.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(owner ledger.ClusterName, object client.Object) {
 		pool := object.(*ipamv1alpha1.IPPool)
 		cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 		if err != nil || !s.mayBe(owner, pool.Name, cidr) || !whole || failed != nil {
 			return
 		}
-		id, shown := catalog.ShownID(pool, owner, a.Directory.Platform().Cluster)
+		id, shown := catalog.ShownID(pool, owner, c.Directory.Platform().Cluster)
 		if !shown {
 			return
 		}
 		delete(unseen, id)
-		whole, failed = a.has(ctx, id, pool)
+		whole, failed = c.has(ctx, id, pool)
 	})
 	return whole && len(unseen) == 0, errors.Join(failed, err)
 }
@@ -61,14 +122,14 @@ type display struct {
 }
 
 // shown parses the status of a claim; ok is false if no pool can have given it that block.
-func (a *Adopter) shown(in ledger.ClusterName, status ipamv1alpha1.IPClaimStatus) (s display, ok bool) {
+func shown(platform directory.Workspace, in ledger.ClusterName, status ipamv1alpha1.IPClaimStatus) (s display, ok bool) {
 	block, err := netip.ParsePrefix(status.AllocatedCIDR)
 	ref := status.PoolRef
 	if err != nil || block != block.Masked() || ref == nil {
 		return display{}, false
 	}
 	s = display{block: block, name: ref.Name, not: in}
-	switch platform := a.Directory.Platform(); {
+	switch {
 	case ref.ProjectRef == nil:
 		s.in, s.not = in, ""
 	case ref.ProjectRef.Name == platform.Path:
@@ -86,25 +147,25 @@ func (s display) mayBe(owner ledger.ClusterName, name string, cidr netip.Prefix)
 
 // waits reports whether a pool of the ledger was not compared with its status yet. One that drains has got no block
 // since, and nothing may be left to compare it with.
-func (a *Adopter) waits(p ledger.Pool) bool {
-	return p.State == ledger.PoolOpen && a.Ledger.Recovery().Frozen(p.ID)
+func (c *comparison) waits(p ledger.Pool) bool {
+	return p.State == ledger.PoolOpen && c.Ledger.Recovery().Frozen(p.ID)
 }
 
 // has reports whether the ledger has all that a pool's status speaks of. Our finalizer is taken off a pool that goes
 // when the ledger has retired it, which only the process remembers that has seen it. Others may keep the pool there for
 // as long as they like.
-func (a *Adopter) has(ctx context.Context, id ledger.PoolID, pool *ipamv1alpha1.IPPool) (bool, error) {
-	p, known := a.Ledger.Pools().Get(id)
+func (c *comparison) has(ctx context.Context, id ledger.PoolID, pool *ipamv1alpha1.IPPool) (bool, error) {
+	p, known := c.Ledger.Pools().Get(id)
 	switch {
-	case a.isLost(id), p.Frozen:
+	case c.losses.has(id), p.Frozen:
 		return false, nil
-	case known && !a.waits(p), !known && retired(pool):
+	case known && !c.waits(p), !known && retired(pool):
 		return true, nil
 	}
-	if behind, err := a.behind(ctx, id, pool.Status); err != nil || !behind {
+	if behind, err := c.behind(ctx, id, pool.Status); err != nil || !behind {
 		return err == nil, err
 	}
-	return a.Ledger.Pools().Retired(ctx, id)
+	return c.Ledger.Pools().Retired(ctx, id)
 }
 
 func retired(pool *ipamv1alpha1.IPPool) bool {
@@ -118,17 +179,17 @@ func retired(pool *ipamv1alpha1.IPPool) bool {
 // A cache that lags shows an older status, which speaks of fewer changes. The caches were filled
 // after the ledger was opened, as those of the leader are, and a ledger that is exchanged later is
 // noticed by the Allocator itself.
-func (a *Adopter) Compare(ctx context.Context, id ledger.PoolID) (bool, error) {
-	of, known := a.Ledger.Pools().Get(id)
+func (c *comparison) Compare(ctx context.Context, id ledger.PoolID) (bool, error) {
+	of, known := c.Ledger.Pools().Get(id)
 	if !known {
 		return false, nil
 	}
 	all := true
-	for p := range a.Ledger.Pools().All() {
-		if p.Space != of.Space || p.State != ledger.PoolOpen || !a.Ledger.Recovery().Frozen(p.ID) {
+	for p := range c.Ledger.Pools().All() {
+		if p.Space != of.Space || p.State != ledger.PoolOpen || !c.Ledger.Recovery().Frozen(p.ID) {
 			continue
 		}
-		whole, err := a.compare(ctx, p)
+		whole, err := c.compare(ctx, p)
 		if err != nil {
 			return false, fmt.Errorf("compare pool %s of %s with its status: %w", p.Name, p.Cluster, err)
 		}
@@ -138,34 +199,34 @@ func (a *Adopter) Compare(ctx context.Context, id ledger.PoolID) (bool, error) {
 }
 
 // compare trusts one pool, if the ledger has all that its status speaks of.
-func (a *Adopter) compare(ctx context.Context, p ledger.Pool) (bool, error) {
+func (c *comparison) compare(ctx context.Context, p ledger.Pool) (bool, error) {
 	if p.Frozen {
 		return false, nil
 	}
 	if ledger.IsAddressSpace(p.ID) { // its changes count with those of its pool, which alone is published
 		var known bool
-		if p, known = a.Ledger.Pools().Get(p.Derived.Of); !known {
+		if p, known = c.Ledger.Pools().Get(p.Derived.Of); !known {
 			return false, nil
 		}
 	}
-	pool, err := a.cached(ctx, p)
+	pool, err := c.cached(ctx, p)
 	if err != nil {
 		return false, err
 	}
-	if id, ok := catalog.IDOf(a.Ledger.Pools(), pool, p.Cluster); !ok || id != p.ID || pool.Status.AllocatedCIDR == "" || pool.Status.ObservedGeneration != pool.Generation {
+	if id, ok := catalog.IDOf(c.Ledger.Pools(), pool, p.Cluster); !ok || id != p.ID || pool.Status.AllocatedCIDR == "" || pool.Status.ObservedGeneration != pool.Generation {
 		return false, nil // what it excludes may have changed, which the leader has to follow first
 	}
-	behind, err := a.behind(ctx, p.ID, pool.Status)
+	behind, err := c.behind(ctx, p.ID, pool.Status)
 	if err != nil || behind {
 		return false, err
 	}
-	a.Ledger.Recovery().Trust(p.ID)
+	c.Ledger.Recovery().Trust(p.ID)
 	return true, nil
 }
 
 // cached reads the IPPool that has the name of a pool from the cache of its workspace.
-func (a *Adopter) cached(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool, error) {
-	cl, err := a.Clusters.GetCluster(ctx, a.Directory.Engaged(p.Cluster))
+func (c *comparison) cached(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool, error) {
+	cl, err := c.Clusters.GetCluster(ctx, c.Directory.Engaged(p.Cluster))
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func TestComplete(t *testing.T) {
 	}{
 		"all is well":        {func(*loss) {}, true},
 		"a pool is frozen":   {func(l *loss) { l.must(l.ledger.Recovery().Freeze(t.Context(), "uid-of-p", time.Time{})) }, false},
-		"a pool was lost":    {func(l *loss) { l.lose("uid-of-p") }, false},
+		"a pool was lost":    {func(l *loss) { l.losses.add("uid-of-p") }, false},
 		"a pool is new here": {func(l *loss) { l.register("k", "10.0.64.0/18") }, false},
 		"a pool is not in the ledger": {func(l *loss) {
 			l.had(namesake("q"), "10.0.0.0/8", "lost", 1).Annotations = map[string]string{"kcp.io/cluster": "another"}

@@ -3,92 +3,110 @@ package adopt
 import (
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
+	"k8s.io/client-go/util/workqueue"
+
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
-func (a *Adopter) isLost(id ledger.PoolID) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	_, lost := a.lost[id]
+// losses are the pools that the ledger has lost something of. Make them with newLosses. Safe for concurrent use.
+type losses struct {
+	tries workqueue.TypedRateLimiter[ledger.PoolID] // passes that have left a pool frozen
+
+	mu      sync.Mutex
+	pools   map[ledger.PoolID]time.Time // until they are whole again; when the next pass may begin for each
+	retired map[ledger.PoolID]bool      // those that a pass has found to be retired before the loss
+}
+
+func newLosses() *losses {
+	return &losses{
+		tries: workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.PoolID](retry, longest),
+		pools: map[ledger.PoolID]time.Time{}, retired: map[ledger.PoolID]bool{},
+	}
+}
+
+func (l *losses) has(id ledger.PoolID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, lost := l.pools[id]
 	return lost
 }
 
-// losses lists the pools that are lost.
-func (a *Adopter) losses() []ledger.PoolID {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Collect(maps.Keys(a.lost))
+// all lists the pools that are lost.
+func (l *losses) all() []ledger.PoolID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.pools))
 }
 
-// lose remembers that a pool is lost.
-func (a *Adopter) lose(id ledger.PoolID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if _, known := a.lost[id]; !known {
-		a.lost[id] = time.Time{}
+// add remembers that a pool is lost.
+func (l *losses) add(id ledger.PoolID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.pools[id]; !known {
+		l.pools[id] = time.Time{}
 	}
-	frozen.Set(float64(len(a.lost)))
+	frozen.Set(float64(len(l.pools)))
 }
 
 // wasRetired reports whether a pass has found that a pool was retired before the loss.
-func (a *Adopter) wasRetired(id ledger.PoolID) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.retired[id]
+func (l *losses) wasRetired(id ledger.PoolID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.retired[id]
 }
 
 // retire notes that a lost pool was retired before the loss: it lacks nothing.
-func (a *Adopter) retire(id ledger.PoolID) {
-	a.forget(func(lost ledger.PoolID) bool { return lost == id })
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.retired[id] = true
+func (l *losses) retire(id ledger.PoolID) {
+	l.forget(func(lost ledger.PoolID) bool { return lost == id })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retired[id] = true
 }
 
 // forget forgets that some of the pools were lost.
-func (a *Adopter) forget(some func(id ledger.PoolID) bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	maps.DeleteFunc(a.retired, func(id ledger.PoolID, _ bool) bool { return some(id) })
-	maps.DeleteFunc(a.lost, func(id ledger.PoolID, _ time.Time) bool {
+func (l *losses) forget(some func(id ledger.PoolID) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.retired, func(id ledger.PoolID, _ bool) bool { return some(id) })
+	maps.DeleteFunc(l.pools, func(id ledger.PoolID, _ time.Time) bool {
 		gone := some(id)
 		if gone {
-			a.tries.Forget(id)
+			l.tries.Forget(id)
 		}
 		return gone
 	})
-	frozen.Set(float64(len(a.lost)))
+	frozen.Set(float64(len(l.pools)))
 }
 
 // postpone makes each lost pool wait for the next pass, unless this one resumes it: the longer, the more passes did not. A pass reads all
 // that is published, and some pools nobody can mend. A pass that fails for all pools makes none wait longer.
-func (a *Adopter) postpone() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for id := range a.lost {
-		a.lost[id] = a.clock.Now().Add(a.tries.When(id))
+func (l *losses) postpone(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.pools {
+		l.pools[id] = now.Add(l.tries.When(id))
 	}
 }
 
 // wait returns the time until a pass may begin for the first of some pools, a minute at most. A pool that was not lost before does not wait.
-func (a *Adopter) wait(of ...ledger.PoolID) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (l *losses) wait(now time.Time, of ...ledger.PoolID) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	first := longest
 	for _, id := range of {
-		first = min(first, a.lost[id].Sub(a.clock.Now()))
+		first = min(first, l.pools[id].Sub(now))
 	}
 	return first
 }
 
-// Named ends the wait of the lost pools: they may lack nothing but the path that a workspace has now. Safe for concurrent use.
-func (a *Adopter) Named(directory.Workspace) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for id := range a.lost {
-		a.lost[id] = time.Time{}
+// hurry ends the wait of all lost pools.
+func (l *losses) hurry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.pools {
+		l.pools[id] = time.Time{}
 	}
 }

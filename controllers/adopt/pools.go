@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
@@ -72,7 +73,7 @@ func (w *world) enterLate(ctx context.Context) error {
 		p.late, p.lost = false, p.stuck == nil
 	}
 	for _, r := range w.later {
-		if p, err := w.place(r); err != nil || !p.lost {
+		if p, err := w.of(r); err != nil || !p.lost {
 			continue
 		} else if err := w.stick(p, w.take(ctx, r)); err != nil {
 			return err
@@ -95,8 +96,12 @@ func (w *world) enterChildren(ctx context.Context, children []*pool) (orphans []
 // enterBelow brings children into the ledger whose parent is there, and returns the others.
 func (w *world) enterBelow(ctx context.Context, children []*pool) (orphans []*pool, err error) {
 	for _, p := range children {
-		parent := w.find(p.owner.Cluster, *p.parent)
-		if parent == nil || !w.knows(parent) {
+		parent := w.above(p)
+		known := false
+		if parent != nil {
+			_, known = w.Ledger.Pools().Get(parent.id)
+		}
+		if !known {
 			orphans = append(orphans, p)
 			continue
 		}
@@ -109,11 +114,6 @@ func (w *world) enterBelow(ctx context.Context, children []*pool) (orphans []*po
 		}
 	}
 	return orphans, nil
-}
-
-func (w *world) knows(p *pool) bool {
-	_, known := w.Ledger.Pools().Get(p.id)
-	return known
 }
 
 // register enters a root pool where its status says it was.
@@ -161,24 +161,28 @@ func (w *world) readopt(ctx context.Context, p, parent *pool) error {
 			return err
 		}
 	}
-	if !p.vouched && !w.invited(p, parent) {
+	if !p.vouched && !p.invited(parent, w.Directory.Platform()) {
 		return w.refuse(p)
 	}
+	return w.carve(ctx, p, parent)
+}
+
+// carve takes the block of a child from its parent.
+func (a *Adopter) carve(ctx context.Context, p, parent *pool) error {
 	request := ledger.Request{Pool: parent.id, Holder: p.holder(), Exact: p.cidr, Since: p.made, Slice: p.slice == parent.id}
 	child := ledger.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name, Derived: p.derived, Excluded: p.excluded}
-	_, err := w.Ledger.Recovery().Readopt(ctx, request, child)
-	if errors.Is(err, ledger.ErrOutOfRange) {
+	_, err := a.Ledger.Recovery().Readopt(ctx, request, child)
+	switch {
+	case errors.Is(err, ledger.ErrOutOfRange):
 		p.stuck = fmt.Errorf("its parent is another one by now: %s is not in %s", p.cidr, parent.name)
-		return nil
-	}
-	if errors.Is(err, ledger.ErrInUse) && p.leaves {
+	case errors.Is(err, ledger.ErrInUse) && p.leaves:
 		p.stuck = errRetired
-		return nil
+	case errors.Is(err, ledger.ErrInUse):
+		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), a.suspect(ctx, parent.id, request))
+	default:
+		return err
 	}
-	if errors.Is(err, ledger.ErrInUse) {
-		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), w.suspect(ctx, parent.id, request))
-	}
-	return err
+	return nil
 }
 
 // errUninvited: the parent does not admit the workspace of a child, or hands out no blocks of that length, and no record has a block of
@@ -188,9 +192,9 @@ var errUninvited = errors.New("its parent would not give it this block, and no r
 // invited reports whether a child pool would be carved from its parent today, room and limits apart. A pool that the system
 // makes for a scope is in one of its own workspace or of the platform. No more is asked of it: the class may have changed since, and a
 // claim may have been answered with all of the pool. From an object that cannot be read nothing follows.
-func (w *world) invited(p, parent *pool) bool {
+func (p *pool) invited(parent *pool, platform directory.Workspace) bool {
 	if p.derived != nil {
-		return slices.Contains([]ledger.ClusterName{p.owner.Cluster, w.Directory.Platform().Cluster}, parent.owner.Cluster)
+		return slices.Contains([]ledger.ClusterName{p.owner.Cluster, platform.Cluster}, parent.owner.Cluster)
 	}
 	if decode.Unreadable(p.object) != nil || decode.Unreadable(parent.object) != nil {
 		return true
@@ -201,7 +205,7 @@ func (w *world) invited(p, parent *pool) bool {
 // refuse leaves a child out that its parent does not admit. While the path of its workspace may come to be known, by which the parent
 // admits, the parent gives nothing out.
 func (w *world) refuse(p *pool) error {
-	if p.owner.Path == "" && w.hesitates(p.owner.Cluster) {
+	if p.owner.Path == "" && w.unnamed.hesitates(p.owner.Cluster, w.clock.Now()) {
 		return errUnnamed
 	}
 	p.stuck = cmp.Or(p.stuck, errUninvited)
@@ -212,15 +216,15 @@ func (w *world) refuse(p *pool) error {
 // the system alone.
 func (w *world) vouch(ctx context.Context, children []*pool) error {
 	children = slices.DeleteFunc(children, func(p *pool) bool {
-		parent := w.find(p.owner.Cluster, *p.parent)
-		return parent == nil || w.invited(p, parent)
+		parent := w.above(p)
+		return parent == nil || p.invited(parent, w.Directory.Platform())
 	})
 	if len(children) == 0 {
 		return nil
 	}
 	return w.Record.Each(ctx, &ipamv1alpha1.IPAllocationList{}, func(cluster ledger.ClusterName, object client.Object) {
 		r, ok := readRecord(cluster, object)
-		p, err := w.place(r)
+		p, err := w.of(r)
 		if ok && errors.Is(err, errUnplaced) { // by a path that nobody shows
 			for _, p := range children {
 				p.vouched = p.vouched || p.name == r.pool.Name && p.has(r.request.Exact)
@@ -231,14 +235,6 @@ func (w *world) vouch(ctx context.Context, children []*pool) error {
 			p = w.above(p)
 		}
 	})
-}
-
-// above returns the parent of a pool; nil: it has none, or that is not there.
-func (w *world) above(p *pool) *pool {
-	if p.parent == nil {
-		return nil
-	}
-	return w.find(p.owner.Cluster, *p.parent)
 }
 
 // has reports whether a block is inside a pool.

@@ -49,7 +49,7 @@ func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
 
 // hold lets a claim hold the pool that it shows, if that is the one of its class and scope. Of two that show it, the older one has it,
 // and verify finds the other.
-func (w *world) hold(ctx context.Context, p *pool, r record) error {
+func (a *Adopter) hold(ctx context.Context, p *pool, r record) error {
 	if p.derived == nil || p.derived.Class != r.request.Class || p.cidr != r.request.Exact {
 		return errUnranged
 	}
@@ -58,7 +58,7 @@ func (w *world) hold(ctx context.Context, p *pool, r record) error {
 			return errUnranged
 		}
 	}
-	_, err := w.Ledger.Derived().Hold(ctx, p.id, r.request.Holder)
+	_, err := a.Ledger.Derived().Hold(ctx, p.id, r.request.Holder)
 	if held, other := errors.AsType[*ledger.HeldError](err); other {
 		return errors.Join(errUnranged, held)
 	}
@@ -69,11 +69,11 @@ func (w *world) hold(ctx context.Context, p *pool, r record) error {
 }
 
 // within returns the pool of a record, or its address space for a scope.
-func (w *world) within(ctx context.Context, r record, scope ipamv1alpha1.Scope) (ledger.PoolID, error) {
+func (a *Adopter) within(ctx context.Context, r record, scope ipamv1alpha1.Scope) (ledger.PoolID, error) {
 	if len(scope) == 0 {
 		return r.request.Pool, nil
 	}
-	space, err := w.Ledger.Derived().Space(ctx, r.request.Pool, r.request.Holder.Cluster, resolve.LedgerScope(scope))
+	space, err := a.Ledger.Derived().Space(ctx, r.request.Pool, r.request.Holder.Cluster, resolve.LedgerScope(scope))
 	if err != nil {
 		return "", fmt.Errorf("register the address space of claim %s/%s: %w", r.request.Holder.Namespace, r.request.Holder.Name, err)
 	}
@@ -81,11 +81,11 @@ func (w *world) within(ctx context.Context, r record, scope ipamv1alpha1.Scope) 
 }
 
 // unique returns the part of a claim's scope within which its block is unique: by its class, which has not changed that since.
-func (w *world) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, error) {
+func (a *Adopter) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, error) {
 	if len(r.scope) == 0 || r.request.Class == "" {
 		return nil, nil
 	}
-	platform, err := w.Clusters.GetCluster(ctx, w.Directory.Engaged(w.Directory.Platform().Cluster))
+	platform, err := a.Clusters.GetCluster(ctx, a.Directory.Engaged(a.Directory.Platform().Cluster))
 	if err != nil {
 		return nil, err
 	}

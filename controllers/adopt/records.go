@@ -52,7 +52,7 @@ func (w *world) adoptEach(ctx context.Context, list client.ObjectList) (adopted 
 		if !ok {
 			return
 		}
-		p, err := w.place(r)
+		p, err := w.of(r)
 		if err != nil {
 			w.leave(ctx, r, err)
 			return

@@ -72,13 +72,54 @@ type place struct {
 	name    string
 }
 
-// world is the pools of all workspaces, while a pass adopts what the ledger misses of them.
-type world struct {
-	*Adopter
-	pools    map[place]*pool
+// pools are those of all workspaces, as the record shows them.
+type pools struct {
+	at       map[place]*pool
 	ids      map[ledger.PoolID]bool
 	clusters map[string]ledger.ClusterName // of paths
-	lost     []*pool                       // oldest first, and those that leave last
+}
+
+func (s pools) add(p *pool) {
+	s.at[place{p.owner.Cluster, p.name}] = p
+	s.ids[p.id] = true
+	if p.owner.Path != "" {
+		s.clusters[p.owner.Path] = p.owner.Cluster
+	}
+}
+
+// find follows a reference from a workspace.
+func (s pools) find(from ledger.ClusterName, ref ipamv1alpha1.PoolRef) *pool {
+	if ref.ProjectRef != nil {
+		from = s.clusters[ref.ProjectRef.Name]
+	}
+	return s.at[place{from, ref.Name}]
+}
+
+// above returns the parent of a pool; nil: it has none, or that is not there.
+func (s pools) above(p *pool) *pool {
+	if p.parent == nil {
+		return nil
+	}
+	return s.find(p.owner.Cluster, *p.parent)
+}
+
+// of finds the pool of a record. An error means that it has no place in any.
+func (s pools) of(r record) (*pool, error) {
+	if r.fault != nil {
+		return nil, r.fault
+	}
+	p := s.find(r.request.Holder.Cluster, r.pool)
+	if p == nil || !p.cidr.Overlaps(r.request.Exact) {
+		return nil, errUnplaced
+	}
+	return p, nil
+}
+
+// world is one pass: all pools, while the pass adopts the lost ones.
+type world struct {
+	*Adopter
+	pools
+	lost []*pool // oldest first, and those that leave last
 
 	mu       sync.Mutex // guards what follows, and what is noted as stuck
 	later    []record   // of pools that enter late
@@ -89,7 +130,7 @@ type world struct {
 
 // survey reads all pools, and finds those that the ledger misses something of.
 func (a *Adopter) survey(ctx context.Context) (*world, error) {
-	w := &world{Adopter: a, pools: map[place]*pool{}, ids: map[ledger.PoolID]bool{}, clusters: map[string]ledger.ClusterName{}}
+	w := &world{Adopter: a, pools: pools{at: map[place]*pool{}, ids: map[ledger.PoolID]bool{}, clusters: map[string]ledger.ClusterName{}}}
 	var failed error
 	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(cluster ledger.ClusterName, object client.Object) {
 		if failed == nil {
@@ -137,26 +178,18 @@ var errPathless = errors.New("the path of its workspace is not known, by which i
 
 // known returns an IPPool with the status that a frozen derived pool of the ledger had, if it shows none: the IPPool has gone since, as with
 // a binding, and has come again. Else it returns the IPPool as it is.
-func (w *world) known(cluster ledger.ClusterName, object *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
+func (a *Adopter) known(cluster ledger.ClusterName, object *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	if object.Spec.ClassRef == nil || object.Status.AllocatedCIDR != "" {
 		return object
 	}
-	id, ok := catalog.IDOf(w.Ledger.Pools(), object, cluster)
-	p, there := w.Ledger.Pools().Get(id)
+	id, ok := catalog.IDOf(a.Ledger.Pools(), object, cluster)
+	p, there := a.Ledger.Pools().Get(id)
 	if !ok || !there || !p.Frozen {
 		return object
 	}
 	object = object.DeepCopy()
 	object.Status.AllocatedCIDR, object.Status.ScopeDigest = p.CIDR.String(), ledger.Digest(id)
 	return object
-}
-
-func (w *world) add(p *pool) {
-	w.pools[place{p.owner.Cluster, p.name}] = p
-	w.ids[p.id] = true
-	if p.owner.Path != "" {
-		w.clusters[p.owner.Path] = p.owner.Cluster
-	}
 }
 
 // stick notes the fault that keeps a pool from being made whole, and returns it if it
@@ -190,14 +223,6 @@ func (w *world) spread() {
 			p.stuck = fmt.Errorf("pool %s, which shares its addresses, is stuck", of.name)
 		}
 	}
-}
-
-// find follows a reference from a workspace.
-func (w *world) find(from ledger.ClusterName, ref ipamv1alpha1.PoolRef) *pool {
-	if ref.ProjectRef == nil {
-		return w.pools[place{from, ref.Name}]
-	}
-	return w.pools[place{w.clusters[ref.ProjectRef.Name], ref.Name}]
 }
 
 // read takes from an IPPool the facts that a ledger has to have. It is nil if the IPPool says that the system has made it, and has no
