@@ -61,6 +61,7 @@ func TestUsage(t *testing.T) {
 		"pool create a --parent ''":                         "--parent is empty",
 		"pool create a --cidr c --unit-length 28":           "give --leading or --trailing with it",
 		"pool create a --cidr ''":                           "--cidr is empty",
+		"pool create a --cidr c --replace --dry-run=server": "give no --dry-run=server",
 		"claim create a --class=":                           "--class is empty",
 		"claim create a --address ''":                       "--address is empty",
 		"claim create a --family ''":                        "write IPv4 or IPv6",

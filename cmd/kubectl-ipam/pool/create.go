@@ -81,6 +81,8 @@ func (o *creation) complete(spec *ipamv1alpha1.IPPoolSpec) error {
 		return exit.Usagef("--max-slices is the number of slices; give --slice-length with it")
 	case (o.parent != "") != (spec.PrefixLength != 0):
 		return exit.Usagef("--parent and --length go together: give both for a child pool, and neither for a root pool")
+	case o.Replace && o.DryRun == request.DryRunServer: // the pool that is there would be deleted
+		return exit.Usagef("--replace replaces a pool: give no --dry-run=server")
 	}
 	return nil
 }
