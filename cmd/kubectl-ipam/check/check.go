@@ -17,7 +17,7 @@ import (
 
 // New makes kubectl ipam check.
 func New(s *session.Session) *cobra.Command {
-	out, wait := &output.Printer{}, patience{timeout: 5 * time.Minute}
+	out, repeated, patience := &output.Printer{}, false, 5*time.Minute
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check that you can claim addresses here, and say what is missing",
@@ -34,7 +34,10 @@ until none fails, and what fails meanwhile is written to stderr.`,
   kubectl ipam check --context team-a --namespace web`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := wait.repeat(cmd.Context(), s, func(ctx context.Context) (checklist, error) {
+			if !repeated {
+				patience = 0
+			}
+			list, err := repeat(cmd.Context(), s, patience, func(ctx context.Context) (checklist, error) {
 				found, err := inspect(ctx, s)
 				if err != nil {
 					return checklist{}, err
@@ -48,8 +51,8 @@ until none fails, and what fails meanwhile is written to stderr.`,
 		},
 	}
 	out.AddFlags(cmd)
-	cmd.Flags().BoolVar(&wait.wait, "wait", false, "Repeat the checks until none fails")
-	cmd.Flags().Var(field.Duration(&wait.timeout, time.Millisecond), "timeout", "How long --wait repeats them; then the last ones are shown")
+	cmd.Flags().BoolVar(&repeated, "wait", false, "Repeat the checks until none fails")
+	cmd.Flags().Var(field.Duration(&patience, time.Millisecond), "timeout", "How long --wait repeats them; then the last ones are shown")
 	return cmd
 }
 
@@ -102,24 +105,18 @@ func showChecks(s *session.Session, out *output.Printer, list checklist) error {
 		len(failed), len(list.Checks), failed[0].Check, failed[0].Found)
 }
 
-// patience says whether the checks are repeated until none fails, and for how long.
-type patience struct {
-	wait    bool
-	timeout time.Duration
-}
-
 // between is the time between two looks.
 const between = time.Second
 
-// repeat looks once, or until no check fails or the time is over, and returns the checks of the last look.
+// repeat looks until no check fails or the time is over, once if there is none, and returns the checks of the last look.
 // It says which check fails first, each time that another one does.
-func (p *patience) repeat(ctx context.Context, s *session.Session, look func(context.Context) (checklist, error)) (checklist, error) {
-	if !p.wait {
+func repeat(ctx context.Context, s *session.Session, patience time.Duration, look func(context.Context) (checklist, error)) (checklist, error) {
+	if patience == 0 {
 		return look(ctx)
 	}
 	var last checklist
 	said := ""
-	err := wait.PollUntilContextTimeout(ctx, between, p.timeout, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, between, patience, true, func(ctx context.Context) (bool, error) {
 		list, err := look(ctx)
 		if err != nil {
 			return false, err

@@ -242,21 +242,21 @@ func TestCheck_Refused(t *testing.T) {
 
 // With --wait the checks are repeated until none fails, or the time is over, and each new cause is said once.
 func TestCheck_Wait(t *testing.T) {
+	const tenTimes = 10*between + between/2
 	for name, test := range map[string]struct {
-		wait        bool
+		patience    time.Duration
 		readyAt     int // which look finds nothing that fails; 0 is none
 		looks, code int
 		says        int
 	}{
-		"ready at once":   {true, 1, 1, exit.OK, 0},
-		"ready later":     {true, 3, 3, exit.OK, 1},
-		"never ready":     {true, 0, 11, exit.Unavailable, 1},
-		"without waiting": {false, 3, 1, exit.Unavailable, 0},
+		"ready at once":   {tenTimes, 1, 1, exit.OK, 0},
+		"ready later":     {tenTimes, 3, 3, exit.OK, 1},
+		"never ready":     {tenTimes, 0, 11, exit.Unavailable, 1},
+		"without waiting": {0, 3, 1, exit.Unavailable, 0},
 	} {
 		s, looks := stage.New(t), 0
 		synctest.Test(t, func(t *testing.T) {
-			p := patience{wait: test.wait, timeout: 10*between + between/2}
-			list, err := p.repeat(t.Context(), s.Session, func(ctx context.Context) (checklist, error) {
+			list, err := repeat(t.Context(), s.Session, test.patience, func(ctx context.Context) (checklist, error) {
 				looks++
 				found := complete(t)
 				if looks != test.readyAt {
@@ -284,14 +284,13 @@ func TestCheck_Wait(t *testing.T) {
 func TestCheck_WaitEnds(t *testing.T) {
 	s := stage.New(t)
 	synctest.Test(t, func(t *testing.T) {
-		p := patience{wait: true, timeout: time.Minute}
 		hangs := func(ctx context.Context) (checklist, error) { <-ctx.Done(); return checklist{}, ctx.Err() }
-		if _, err := p.repeat(t.Context(), s.Session, hangs); exit.CodeOf(err) != exit.Unavailable {
+		if _, err := repeat(t.Context(), s.Session, time.Minute, hangs); exit.CodeOf(err) != exit.Unavailable {
 			t.Errorf("a look that hangs ends with %v; want %d", err, exit.Unavailable)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(between, cancel)
-		if _, err := p.repeat(ctx, s.Session, hangs); exit.CodeOf(err) != exit.Aborted {
+		if _, err := repeat(ctx, s.Session, time.Minute, hangs); exit.CodeOf(err) != exit.Aborted {
 			t.Errorf("an interrupted wait ends with %v; want %d", err, exit.Aborted)
 		}
 	})

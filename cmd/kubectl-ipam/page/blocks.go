@@ -83,24 +83,16 @@ func rows(snapshot *Snapshot, p *Pool, depth int) []listRow {
 		unheld(p.rest(), known.Free())
 	}
 	slices.SortStableFunc(all, func(a, b listRow) int { return a.Block.Compare(b.Block) })
-	return grown(snapshot, p, all)
-}
-
-// grown puts the rows of child pools below them.
-func grown(snapshot *Snapshot, p *Pool, all []listRow) []listRow {
 	const deepest = 8 // a chain of parents cannot be longer than an address, nor a circle
-	if len(all) == 0 || all[0].Depth == deepest || !slices.ContainsFunc(all, func(r listRow) bool { return r.Kind == draw.Child }) {
-		return all
-	}
-	var out []listRow
+	out := make([]listRow, 0, len(all))
 	for _, row := range all {
 		child, seen := snapshot.pool(row.Workspace, row.Name)
-		if row.Kind != draw.Child || !seen || child == p {
+		if row.Kind != draw.Child || !seen || child == p || depth == deepest {
 			out = append(out, row)
 			continue
 		}
 		row.Meter, row.Link, row.Scope = child.Meter(), child.Path(), child.Scope()
-		out = append(append(out, row), rows(snapshot, child, row.Depth+1)...)
+		out = append(append(out, row), rows(snapshot, child, depth+1)...)
 	}
 	return out
 }

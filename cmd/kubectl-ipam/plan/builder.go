@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -172,7 +173,8 @@ func (b *builder) exclude() {
 			}
 			if note := e.note; note != (Note{}) {
 				note.CIDR = cidr
-				noted(pool.IPPool, append(NotesOf(pool.IPPool), note))
+				text, _ := json.Marshal(append(NotesOf(pool.IPPool), note)) // which texts alone cannot fail
+				metav1.SetMetaDataAnnotation(&pool.ObjectMeta, ipamv1alpha1.AnnotationExclusions, string(text))
 			}
 		}
 	}

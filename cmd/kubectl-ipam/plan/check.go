@@ -120,9 +120,11 @@ type placed struct {
 	block netip.Prefix
 	line  int
 	name  string
-	// space tells blocks apart that may overlap.
-	space string
+	// space tells blocks apart that may overlap. Of one space, those of one domain may.
+	space, domain string
 }
+
+func (p placed) shares(other placed) bool { return p.domain != "" && p.domain == other.domain }
 
 // nest is a block and those that it contains, by line, though none of them may overlap.
 type nest struct {
@@ -131,29 +133,30 @@ type nest struct {
 	inside, between []placed
 }
 
-// overlaps finds the blocks of a space that repeat one of an earlier line, and the outermost blocks
-// that contain others. free says which two may overlap.
-func overlaps(blocks []placed, free func(outer, inner placed) bool, repeats func(first, again placed)) []nest {
+// overlaps finds the blocks of a space that repeat one of an earlier line, and returns their lines, and the outermost blocks
+// that contain others.
+func overlaps(kind string, blocks []placed, found *problems) (nests []nest, again map[int]bool) {
 	slices.SortStableFunc(blocks, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(a.space, b.space), a.block.Addr().Compare(b.block.Addr()), cmp.Compare(a.block.Bits(), b.block.Bits()), cmp.Compare(a.line, b.line))
 	})
-	var found []nest
+	again = map[int]bool{}
 	var last placed
 	for i, b := range blocks {
-		if i > 0 && last.space == b.space && last.block == b.block && !free(last, b) {
-			repeats(last, b)
+		if i > 0 && last.space == b.space && last.block == b.block && !last.shares(b) {
+			again[b.line] = true
+			found.add(b.line, "%s %s repeats %s of line %d: %s", kind, b.name, b.block, last.line, repeated)
 			continue
 		}
 		last = b
-		if n := len(found) - 1; n >= 0 && found[n].outer.space == b.space && contains(found[n].outer.block, b.block) {
-			if !free(found[n].outer, b) {
-				found[n].add(b)
+		if n := len(nests) - 1; n >= 0 && nests[n].outer.space == b.space && contains(nests[n].outer.block, b.block) {
+			if !nests[n].outer.shares(b) {
+				nests[n].add(b)
 			}
 			continue
 		}
-		found = append(found, nest{outer: b})
+		nests = append(nests, nest{outer: b})
 	}
-	return slices.DeleteFunc(found, func(n nest) bool { return len(n.inside) == 0 })
+	return slices.DeleteFunc(nests, func(n nest) bool { return len(n.inside) == 0 }), again
 }
 
 // add adds a block. They come in the order of their addresses, a larger one first.
@@ -187,19 +190,10 @@ const repeated = "a workspace has each address once; import each VRF into a work
 // overlappingPools returns the lines that repeat the block of another one.
 func (p *Plan) overlappingPools(found *problems) map[int]bool {
 	blocks := make([]placed, 0, len(p.Pools))
-	domains, again := map[int]string{}, map[int]bool{}
 	for _, pool := range p.Pools {
-		blocks = append(blocks, placed{block: pool.block, line: pool.Line, name: pool.Name})
-		domains[pool.Line] = pool.Spec.AddressDomain
+		blocks = append(blocks, placed{block: pool.block, line: pool.Line, name: pool.Name, domain: pool.Spec.AddressDomain})
 	}
-	shared := func(outer, inner placed) bool {
-		domain := domains[inner.line]
-		return domain != "" && domain == domains[outer.line]
-	}
-	nests := overlaps(blocks, shared, func(first, b placed) {
-		again[b.line] = true
-		found.add(b.line, "pool %s repeats %s of line %d: %s", b.name, b.block, first.line, repeated)
-	})
+	nests, again := overlaps(kindPool, blocks, found)
 	for _, n := range nests {
 		found.add(n.outer.line, "pool %s (%s) contains pool %s: write the innermost as claims in pool %s%s; or put the pools in one addressDomain",
 			n.outer.name, n.outer.block, linesOf(n.inside), n.outer.name, n.leave())
@@ -210,15 +204,12 @@ func (p *Plan) overlappingPools(found *problems) map[int]bool {
 // overlappingClaims returns the lines that repeat the block of another one, and those that are in a
 // claim that may become a pool.
 func (p *Plan) overlappingClaims(found *problems) (again, nested map[int]bool) {
-	again, nested = map[int]bool{}, map[int]bool{}
 	blocks := make([]placed, 0, len(p.Claims))
 	for _, claim := range p.Claims {
 		blocks = append(blocks, placed{block: claim.block, line: claim.Line, name: claim.name(), space: sourceOf(claim.Spec)})
 	}
-	nests := overlaps(blocks, func(_, _ placed) bool { return false }, func(first, b placed) {
-		again[b.line] = true
-		found.add(b.line, "claim %s repeats %s of line %d: %s", b.name, b.block, first.line, repeated)
-	})
+	nests, again := overlaps(kindClaim, blocks, found)
+	nested = map[int]bool{}
 	for _, n := range nests {
 		what := "leave it out, as the " + n.outer.space + " has the addresses of all"
 		if n.outer.space == "" {

@@ -111,38 +111,22 @@ func NotesOf(pool *ipamv1alpha1.IPPool) []Note {
 	return slices.DeleteFunc(notes, func(n Note) bool { return !slices.Contains(pool.Spec.ExcludedCIDRs, n.CIDR) })
 }
 
-// noted gives an object its notes; none removes them.
-func noted(object metav1.Object, notes []Note) {
-	annotations := object.GetAnnotations()
-	if delete(annotations, ipamv1alpha1.AnnotationExclusions); len(notes) > 0 {
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		text, _ := json.Marshal(notes) // which texts alone cannot fail
-		annotations[ipamv1alpha1.AnnotationExclusions] = string(text)
-	}
-	object.SetAnnotations(annotations)
-}
-
 // kept returns the annotations of an object that a plan keeps.
 func kept(object metav1.Object) map[string]string {
-	var annotations map[string]string
+	var of metav1.ObjectMeta
 	for _, name := range []string{ipamv1alpha1.AnnotationDescription, ipamv1alpha1.AnnotationExclusions} {
 		if text := object.GetAnnotations()[name]; text != "" {
-			if annotations == nil {
-				annotations = map[string]string{}
-			}
-			annotations[name] = text
+			metav1.SetMetaDataAnnotation(&of, name, text)
 		}
 	}
-	return annotations
+	return of.Annotations
 }
 
 // apart returns a pool without the excluded blocks that have notes, and a row for each of those. A note that a table
 // cannot say is left out, and its block stays with the pool.
 func apart(pool *ipamv1alpha1.IPPool) (rest *ipamv1alpha1.IPPool, rows []map[string]string, left []string) {
 	rest = pool.DeepCopy()
-	noted(rest, nil)
+	delete(rest.Annotations, ipamv1alpha1.AnnotationExclusions)
 	for _, note := range NotesOf(pool) {
 		cells := map[string]string{
 			columnKind: kindExclusion, columnName: note.Name, columnCIDR: string(note.CIDR), columnPool: pool.Name, columnDescription: note.Description,

@@ -35,16 +35,12 @@ func OutlookOf(pool *ipamv1alpha1.IPPool, now time.Time) Outlook {
 // String is the outlook in words: "full in 8 days (last day), not full at this rate (last week), too
 // little data (last month)".
 func (o Outlook) String() string {
-	said := make([]string, 0, len(o))
-	little := 0
-	for i, f := range o {
-		if f.State == forecast.TooLittle {
-			little++
-		}
-		said = append(said, f.String()+" (last "+forecast.Windows[i].Name+")")
-	}
-	if little == len(o) {
+	if !slices.ContainsFunc(o, func(f forecast.Forecast) bool { return f.State != forecast.TooLittle }) {
 		return forecast.Forecast{}.String()
+	}
+	said := make([]string, len(o))
+	for i, f := range o {
+		said[i] = f.String() + " (last " + forecast.Windows[i].Name + ")"
 	}
 	return strings.Join(said, ", ")
 }

@@ -60,16 +60,21 @@ func (p *Pool) Space() Space {
 // Known returns the number of addresses that are taken or kept back, as far as is seen. What lies in
 // several blocks is counted once.
 func (s Space) Known() *big.Int {
-	counts := map[int]int64{}
-	for _, block := range Outermost(slices.Concat(s.Taken, s.Kept)) {
-		counts[block.Bits()]++
-	}
 	total := new(big.Int)
-	for bits, count := range counts {
-		size := cidr.Size(netip.PrefixFrom(s.Pool.Addr(), bits))
-		total.Add(total, size.Mul(size, big.NewInt(count)))
+	for _, block := range s.covered().Prefixes() {
+		total.Add(total, cidr.Size(block))
 	}
 	return total
+}
+
+// covered returns the addresses that are taken or kept back, as far as is seen.
+func (s Space) covered() *netipx.IPSet {
+	var covered netipx.IPSetBuilder
+	for _, block := range slices.Concat(s.Taken, s.Kept) {
+		covered.AddPrefix(block)
+	}
+	set, _ := covered.IPSet() // an error is of ranges that are none
+	return set
 }
 
 // Shown reports whether the caller can see the pool itself with its figures, and the pool has a block.
@@ -97,18 +102,6 @@ func (p *Pool) OthersHold() string {
 		return ""
 	}
 	return "others hold " + plural.Of(others.String(), "address of the pool, which is", "addresses of the pool, which are") + " not shown to you"
-}
-
-// Outermost returns the blocks that are in no other one, by address: blocks nest, or have nothing in
-// common.
-func Outermost(blocks []netip.Prefix) []netip.Prefix {
-	var outermost []netip.Prefix
-	for _, block := range slices.SortedFunc(slices.Values(blocks), netip.Prefix.Compare) {
-		if last := len(outermost) - 1; last < 0 || !outermost[last].Contains(block.Addr()) {
-			outermost = append(outermost, block)
-		}
-	}
-	return outermost
 }
 
 // Unseen returns the number of addresses that others hold of a pool, by its figures. It is
@@ -159,13 +152,12 @@ func Lengths(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) (least, most int32
 
 // Cooling returns how many addresses of a pool cool after their release.
 func Cooling(capacity *ipamv1alpha1.PoolCapacity) *big.Int {
-	cooling := new(big.Int)
-	if capacity != nil && capacity.Cooling != "" {
-		if n, ok := new(big.Int).SetString(capacity.Cooling, 10); ok {
-			cooling = n
+	if capacity != nil {
+		if cooling, ok := new(big.Int).SetString(capacity.Cooling, 10); ok {
+			return cooling
 		}
 	}
-	return cooling
+	return new(big.Int)
 }
 
 // CoolsUntil says how much of a pool cools, and when the next of it is free; empty if nothing cools.
@@ -184,13 +176,8 @@ func CoolsUntil(pool *ipamv1alpha1.IPPool) string {
 func (s Space) Free() []netip.Prefix {
 	var free netipx.IPSetBuilder
 	free.AddPrefix(s.Pool)
-	for _, block := range slices.Concat(s.Taken, s.Kept) {
-		free.RemovePrefix(block)
-	}
-	set, err := free.IPSet()
-	if err != nil {
-		return nil // only of ranges that are none
-	}
+	free.RemoveSet(s.covered())
+	set, _ := free.IPSet() // an error is of a range that is none
 	return set.Prefixes()
 }
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
@@ -248,7 +249,7 @@ func (o *planImport) print(steps []*step) error {
 	}
 	t := output.NewTable("LINE", "KIND", "NAME", "BLOCK", "STATE", "message")
 	for _, s := range steps {
-		t.Rows = append(t.Rows, output.Row(nil, fmt.Sprint(s.Line), s.Kind, s.shownName(), s.Block, s.State, s.Message))
+		t.Rows = append(t.Rows, output.Row(nil, fmt.Sprint(s.Line), s.Kind, facts.Name(s.object), s.Block, s.State, s.Message))
 	}
 	return o.report.PrintReport(o.Out, map[string]any{"file": o.file, "lines": steps}, t)
 }

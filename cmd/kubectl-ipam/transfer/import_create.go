@@ -64,7 +64,7 @@ func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*s
 			return err
 		}
 		if err != nil {
-			s.Message, s.code = fmt.Sprintf("%s %s: %s", s.Kind, s.shownName(), err), exit.CodeOf(err)
+			s.Message, s.code = fmt.Sprintf("%s %s: %s", s.Kind, facts.Name(s.object), err), exit.CodeOf(err)
 		}
 		return nil
 	}

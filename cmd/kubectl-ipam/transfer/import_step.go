@@ -63,8 +63,6 @@ func stepsOf(p *plan.Plan) []*step {
 	return steps
 }
 
-func (s *step) shownName() string { return facts.Name(s.object) }
-
 // printNames prints the objects as -o name of kubectl does.
 func printNames(w io.Writer, steps []*step) error {
 	for _, s := range steps {

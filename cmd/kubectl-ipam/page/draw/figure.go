@@ -6,7 +6,6 @@ import (
 	"html/template"
 	"math/big"
 	"net/netip"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -46,24 +45,20 @@ type Line struct {
 // Figure draws a map. link names a box and says where it leads; without it the figure is plain.
 func (m Map) Figure(title, description string, link func(Box) Shape) Figure {
 	f := Figure{Title: title, Description: description, Plain: link == nil}
+	var picked []Shape
 	for _, box := range m.Boxes() {
-		if f.Plain {
-			f.Shapes = append(f.Shapes, Shape{Box: box})
+		var shape Shape
+		if !f.Plain {
+			shape = link(box)
+			shape.Lines = lines(box)
+		}
+		if shape.Box = box; shape.Picked {
+			picked = append(picked, shape)
 			continue
 		}
-		shape := link(box)
-		shape.Box, shape.Lines = box, lines(box)
 		f.Shapes = append(f.Shapes, shape)
 	}
-	// What is drawn last lies on top: the border of the picked box is drawn whole.
-	slices.SortStableFunc(f.Shapes, func(a, b Shape) int {
-		if a.Picked == b.Picked {
-			return 0
-		} else if a.Picked {
-			return 1
-		}
-		return -1
-	})
+	f.Shapes = append(f.Shapes, picked...) // what is drawn last lies on top: its border is drawn whole
 	return f
 }
 
