@@ -39,6 +39,8 @@ func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, le
 		switch bound := meta.IsStatusConditionTrue(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated); {
 		case !bound || claim.Status.AllocatedCIDR == "" || from == nil:
 			left = append(left, fmt.Sprintf("claim %s: it waits, and holds no block", name))
+		case claim.Spec.Target == ipamv1alpha1.TargetScopeRange:
+			left = append(left, fmt.Sprintf("claim %s: it holds the range of its class for a scope, which cannot be asked for by its block", name))
 		case from.ProjectRef == nil && carved[from.Name]:
 			left = append(left, fmt.Sprintf("claim %s: its pool %s is left out", name, from.Name))
 		default:

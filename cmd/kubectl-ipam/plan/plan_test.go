@@ -218,11 +218,12 @@ func TestRoundTrip(t *testing.T) {
 			gen.OwnedBy(ipamv1alpha1.OwnerRef{APIGroup: "example.com", Kind: "Machine", Namespace: "default", Name: "m-1", UID: "u-1"})),
 		bound("far", "10.7.0.0/24", "q", gen.FromPoolIn("root:net", "q")), bound("found", "10.0.3.0/24", "p", gen.Selecting("site", "fra")),
 		bound("carved", "10.0.64.0/24", "child", gen.FromPool("child")), *gen.Claim("waits", gen.OfClass("a")),
+		bound("range", "10.7.16.0/20", "vpc-1", gen.OfClass("a"), gen.Within("network", "vpc-1"), gen.ForRange()),
 	}
 	claims[0].Annotations = map[string]string{ipamv1alpha1.AnnotationDescription: "das Übliche"}
 	p, left := plan.Of(pools, claims)
-	if len(left) != 3 || len(p.Pools) != 3 || len(p.Claims) != 4 {
-		t.Fatalf("of 4 pools and 6 claims the plan has %d and %d, and left out are %q", len(p.Pools), len(p.Claims), left)
+	if len(left) != 4 || len(p.Pools) != 3 || len(p.Claims) != 4 {
+		t.Fatalf("of 4 pools and 7 claims the plan has %d and %d, and left out are %q", len(p.Pools), len(p.Claims), left)
 	}
 	var table, manifests bytes.Buffer
 	if unsaid, err := plan.WriteCSV(&table, p); err != nil || len(unsaid) > 0 {
