@@ -8,10 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -21,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
 
 const (
@@ -44,8 +42,6 @@ type Options struct {
 	Idle time.Duration
 	// Bound reports whether a workspace is bound, as far as the caches show it.
 	Bound func(ledger.ClusterName) bool
-	// Clock defaults to the real one.
-	Clock clock.WithTicker
 }
 
 // Controller keeps IPPools and ledger in step, and retires pools that nobody uses. A manager runs it, on the leader. It is safe for
@@ -66,26 +62,13 @@ type idleness struct {
 // New makes the controller and has mgr run it.
 func New(mgr manager.Manager, opts Options) (*Controller, error) {
 	c := newController(opts)
-	_, err := controller.NewTyped("derived", mgr, controller.TypedOptions[request]{
-		Reconciler:              c,
-		MaxConcurrentReconciles: 8,
-		NewQueue: func(string, workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
-			return c.queue // made before the manager starts, so that no news is lost
-		},
-		LogConstructor: func(req *request) logr.Logger {
-			if req == nil {
-				return mgr.GetLogger()
-			}
-			return mgr.GetLogger().WithValues("cluster", req.cluster, "pool", req.name)
-		},
-	})
+	options := inbox.Controlled(mgr.GetLogger(), c.queue, 8, func(req request) []any { return []any{"cluster", req.cluster, "pool", req.name} })
+	options.Reconciler = c
+	_, err := controller.NewTyped("derived", mgr, options)
 	return c, errors.Join(err, mgr.Add(c))
 }
 
 func newController(opts Options) *Controller {
-	if opts.Clock == nil {
-		opts.Clock = clock.RealClock{}
-	}
 	return &Controller{Options: opts, idle: map[ledger.PoolID]idleness{}}
 }
 
@@ -96,16 +79,8 @@ func (c *Controller) NeedLeaderElection() bool { return true }
 
 // Start looks at all pools from time to time, until the context ends.
 func (c *Controller) Start(ctx context.Context) error {
-	for {
-		c.sweep(ctx)
-		timer := c.Clock.NewTimer(wait.Jitter(interval, 0.2))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C():
-		}
-	}
+	wait.JitterUntilWithContext(ctx, c.sweep, interval, 0.2, true)
+	return nil
 }
 
 // Seen takes the news of an IPPool of some workspace that came (before is nil), changed, or went (after is nil). It does not block.

@@ -121,23 +121,15 @@ func (k *Keeper) shows(ctx context.Context, cl cluster.Cluster, p ledger.Pool) s
 	return anothers
 }
 
-// look reads live which IPPool has the name of a pool. The ledger's ID is nobody's UID, so that the answer is never live.Alive.
-func (k *Keeper) look(ctx context.Context, p ledger.Pool) (live.Answer, error) {
-	answer, err := k.Oracle.Holder(ctx, ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name})
-	if err != nil {
-		return answer, fmt.Errorf("look for IPPool %s: %w", p.Name, err)
-	}
-	return answer, nil
-}
-
 // errUnseen: no server says whether the IPPool of a pool is there.
 var errUnseen = errors.New("no server says whether the IPPool is there")
 
-// seek finds the IPPool of a pool live, with a client of its workspace; nil: there is none. It is an error if that is not known.
+// seek finds the IPPool of a pool live, with a client of its workspace; nil: there is none. It is an error if that is not known. The
+// ledger's ID is nobody's UID, so that the answer is never live.Alive.
 func (k *Keeper) seek(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool, client.Client, error) {
-	answer, err := k.look(ctx, p)
+	answer, err := k.Oracle.Holder(ctx, ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("look for IPPool %s: %w", p.Name, err)
 	}
 	left := k.absences.Confirm(p.Cluster, answer.Verdict, k.Clock.Now()) &&
 		p.RegisteredAt.After(answer.Since.Add(time.Second)) // else its shard may be away, and not in an endpoint slice that was made since
@@ -172,7 +164,8 @@ func (k *Keeper) begin(ctx context.Context, p ledger.Pool, by ledger.ClaimID) er
 			}
 		}
 	}
-	if err := k.Ranges.Begin(ctx, p.ID, by, k.until()); err != nil {
+	// No DELETE that is admitted now can still fail after that time.
+	if err := k.Ranges.Begin(ctx, p.ID, by, k.Clock.Now().Add(promise.Grace)); err != nil {
 		return fmt.Errorf("close pool %s: %w", p.Name, err)
 	}
 	return nil
@@ -252,6 +245,3 @@ func (k *Keeper) retireIdle(ctx context.Context, p ledger.Pool) error {
 	}
 	return k.Ledger.Pools.Retire(ctx, p.ID)
 }
-
-// until returns when no DELETE that is admitted now can still fail.
-func (k *Keeper) until() time.Time { return k.Clock.Now().Add(promise.Grace) }

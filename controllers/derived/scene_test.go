@@ -20,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -74,7 +75,7 @@ func (s *scene) start(etcd *clientv3.Client, workspace client.Client, pools ...l
 		Closer: &Closer{
 			Keeper: keeper, Releases: s,
 			HasAll: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return !s.lost, nil },
-		}, News: NewNews(s.alloc.Pools()), Idle: DefaultIdle, Bound: func(ledger.ClusterName) bool { return s.bound }, Clock: s.clock,
+		}, News: NewNews(s.alloc.Pools()), Idle: DefaultIdle, Bound: func(ledger.ClusterName) bool { return s.bound },
 	})
 	s.Cleanup(s.queue.ShutDown)
 }
@@ -141,13 +142,8 @@ func (s *scene) network(class, name string, above ledger.PoolID, length int, by 
 	for _, holder := range by {
 		p.Derived.Holder = holder
 	}
-	p, err := s.alloc.Derived().Provision(s.Context(), ledger.Request{Pool: above, Length: length}, p, nil)
-	if err == nil {
-		err = s.Publish(s.Context(), p)
-	}
-	if err != nil {
-		s.Fatalf("make the pool of network %s: %v", name, err)
-	}
+	p = must.Get(s.alloc.Derived().Provision(s.Context(), ledger.Request{Pool: above, Length: length}, p, nil))(s)
+	must.Do(s, s.Publish(s.Context(), p))
 	return p
 }
 
@@ -155,12 +151,8 @@ func (s *scene) network(class, name string, above ledger.PoolID, length int, by 
 func (s *scene) bind(pool ledger.Pool, name string) *ipamv1alpha1.IPClaim {
 	s.Helper()
 	claim := gen.Claim(name)
-	if err := s.workspace.Create(s.Context(), claim); err != nil {
-		s.Fatalf("create claim %s: %v", name, err)
-	}
-	if _, err := s.alloc.Bind(s.Context(), ledger.Request{Pool: pool.ID, Holder: holderOf(claim), Length: 32}); err != nil {
-		s.Fatalf("bind claim %s: %v", name, err)
-	}
+	testbed.Create(s, s.workspace, claim)
+	must.Get(s.alloc.Bind(s.Context(), ledger.Request{Pool: pool.ID, Holder: holderOf(claim), Length: 32}))(s)
 	return claim
 }
 
@@ -176,9 +168,7 @@ func (s *scene) object(pool ledger.Pool) *ipamv1alpha1.IPPool {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil {
-		s.Fatalf("read IPPool %s: %v", pool.Name, err)
-	}
+	must.Do(s, err)
 	return object
 }
 
@@ -191,9 +181,7 @@ func (s *scene) known(pool ledger.Pool) bool {
 // look reconciles a pool.
 func (s *scene) look(pool ledger.Pool) {
 	s.Helper()
-	if _, err := s.Reconcile(s.Context(), request{pool.ID, pool.Cluster, pool.Name}); err != nil {
-		s.Fatalf("Reconcile of pool %s: %v", pool.Name, err)
-	}
+	must.Get(s.Reconcile(s.Context(), request{pool.ID, pool.Cluster, pool.Name}))(s)
 }
 
 // sweeps reconciles the pools that a sweep queues, and returns their number.

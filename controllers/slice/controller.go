@@ -22,11 +22,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
-const (
-	// component is the reporter of the controller's events.
-	component = "ipam-controller"
-)
-
 // Oracle answers whether the pool of a slice still exists.
 type Oracle interface {
 	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)

@@ -170,6 +170,6 @@ func (p *pass) refusal(now state) *outcome.Refusal {
 
 // warn emits an event on what entitles the workspace: there may be nothing else.
 func (p *pass) warn(refusal *outcome.Refusal) {
-	p.cluster.GetEventRecorder(component).
+	p.cluster.GetEventRecorder("ipam-controller").
 		Eventf(p.binding, nil, corev1.EventTypeWarning, string(refusal.Reason), "Slice", "%s", refusal.Message)
 }
