@@ -14,12 +14,14 @@ import (
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -68,6 +70,7 @@ func (p *published) Holder(_ context.Context, h ledger.Holder) (live.Answer, err
 type loss struct {
 	*Adopter
 	t         *testing.T
+	now       *clocktesting.FakePassiveClock
 	etcd      *etcdtest.Etcd
 	ledger    *allocator.Allocator
 	record    *published
@@ -77,7 +80,7 @@ type loss struct {
 // newLoss has an empty ledger that is frozen.
 func newLoss(t *testing.T) *loss {
 	t.Helper()
-	l := &loss{t: t, etcd: etcdtest.New(t), record: &published{}}
+	l := &loss{t: t, etcd: etcdtest.New(t), record: &published{}, now: clocktesting.NewFakePassiveClock(time.Unix(1_800_000_000, 0))}
 	l.restart()
 	return l
 }
@@ -92,6 +95,63 @@ func (l *loss) restart() {
 		Suspect:   func(h ledger.Holder) { l.suspected = append(l.suspected, h.Claim) },
 		Doubt:     func(ledger.Holder) {},
 	})
+	l.clock = l.now
+}
+
+// binds serves a workspace at a path.
+func (l *loss) binds(cluster, path string) *apisv1alpha2.APIBinding {
+	b := &apisv1alpha2.APIBinding{}
+	b.UID = types.UID(cluster + path)
+	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
+	b.Annotations = map[string]string{"kcp.io/cluster": cluster, "kcp.io/path": path}
+	l.Directory.Seen("https://endpoint", b)
+	return b
+}
+
+// in puts an object into a workspace that is not the platform.
+func in[T client.Object](cluster string, object T) T {
+	object.SetAnnotations(map[string]string{"kcp.io/cluster": cluster})
+	return object
+}
+
+// keep deletes a pool, without our finalizer and with one of its owner.
+func keep(pools ...*ipamv1alpha1.IPPool) {
+	for _, pool := range pools {
+		pool.DeletionTimestamp, pool.Finalizers = new(metav1.Now()), []string{"example.com/keep"}
+	}
+}
+
+// retained returns the record of a retained block of the claim r, and when it expires.
+func retained(pool, cidr string) (*ipamv1alpha1.IPAllocation, time.Time) {
+	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	record := gen.Allocation("r", pool, cidr, gen.Retained())
+	record.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "r/uid-of-r"}
+	record.Status.Expires = new(metav1.NewTime(until))
+	return record, until
+}
+
+// registers puts a root pool of the platform into the ledger.
+func (l *loss) registers(pool *ipamv1alpha1.IPPool, cidr string) ledger.PoolID {
+	l.t.Helper()
+	return must.Get(l.ledger.Pools().Register(l.t.Context(), ledger.Pool{
+		ID: ledger.PoolID(pool.UID), Cluster: "platform", Name: pool.Name, Space: catalog.Space(pool, "platform"),
+		CIDR: netip.MustParsePrefix(cidr),
+	}))(l.t).ID
+}
+
+// older publishes a root pool that an older copy of the ledger has, with one block that the claim of this name holds.
+func (l *loss) older(claim string) ledger.PoolID {
+	l.t.Helper()
+	pool := l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
+	id := l.registers(pool, "10.0.0.0/16")
+	must.Get(l.ledger.Recovery().Adopt(l.t.Context(), ledger.Request{
+		Pool: id, Exact: netip.MustParsePrefix("10.0.0.0/28"),
+		Holder: ledger.Holder{Claim: ledger.ClaimID("uid-of-" + claim), Cluster: "platform", Namespace: "default", Name: claim},
+	}, ledger.Bound))(l.t)
+	if l.whole(pool) {
+		l.t.Fatal("a ledger that is behind passes for whole")
+	}
+	return id
 }
 
 // had publishes a pool of a ledger that had seen so many changes.
@@ -135,10 +195,7 @@ func TestPass_AnotherLedger(t *testing.T) {
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
 	bound, below := gen.Allocation("a", "p", "10.0.4.0/28"), gen.Allocation("b", "k", "10.0.9.16/28")
-	retained := gen.Allocation("r", "p", "10.0.5.0/28", gen.Retained())
-	retained.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "r/uid-of-r"}
-	until := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	retained.Status.Expires = &until
+	retained, until := retained("p", "10.0.5.0/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{below, bound, retained}
 	if l.whole(parent) || l.whole(child) {
 		t.Fatal("a ledger that does not know the pools passes for whole")
@@ -159,7 +216,7 @@ func TestPass_AnotherLedger(t *testing.T) {
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{
 		bound: "10.0.4.0/28 bound", below: "10.0.9.16/28 bound", retained: "10.0.5.0/28 retained",
 	})
-	if b, _, err := l.ledger.Lookup(t.Context(), "uid-of-r"); err != nil || !b.Until.Equal(until.Time) {
+	if b, _, err := l.ledger.Lookup(t.Context(), "uid-of-r"); err != nil || !b.Until.Equal(until) {
 		t.Errorf("the retained block ends at %s, %v; want %s, as its record says", b.Until, err, until)
 	}
 	if p, ok := l.ledger.Pools().Get(ledger.PoolID(child.UID)); !ok || p.CIDR != netip.MustParsePrefix("10.0.9.0/24") || p.Parent != ledger.PoolID(parent.UID) {
@@ -171,20 +228,12 @@ func TestPass_AnotherLedger(t *testing.T) {
 // does not, at the same place.
 func TestPass_OlderLedger(t *testing.T) {
 	l := newLoss(t)
-	pool := gen.Pool("p")
-	id := ledger.PoolID(pool.UID)
-	must.Get(l.ledger.Pools().Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}))(t)
-	old := ledger.Request{Pool: id, Holder: ledger.Holder{Claim: "old", Cluster: "platform", Namespace: "default", Name: "old"}, Exact: netip.MustParsePrefix("10.0.0.0/28")}
-	must.Get(l.ledger.Recovery().Adopt(t.Context(), old, ledger.Bound))(t)
+	id := l.older("old")
 	heir := gen.Allocation("heir", "p", "10.0.0.0/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{heir}
-	l.had(pool, "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
-	if l.whole(pool) {
-		t.Fatal("a ledger that is behind passes for whole")
-	}
 	must.Do(t, l.pass(t.Context()))
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{heir: "10.0.0.0/28 disputed"})
-	if len(l.suspected) != 1 || l.suspected[0] != "old" {
+	if len(l.suspected) != 1 || l.suspected[0] != "uid-of-old" {
 		t.Errorf("suspected are %v; want the other holder", l.suspected)
 	}
 	if c, _ := l.ledger.Pools().Capacity(id); c.Changes <= 9+leap-1 {
@@ -196,30 +245,21 @@ func TestPass_OlderLedger(t *testing.T) {
 // everybody else goes on.
 func TestPass_AContestedPath(t *testing.T) {
 	l := newLoss(t)
-	binding := func(cluster string) *apisv1alpha2.APIBinding {
-		b := &apisv1alpha2.APIBinding{}
-		b.UID = types.UID(cluster)
-		conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
-		b.Annotations = map[string]string{"kcp.io/cluster": cluster, "kcp.io/path": "root:victim"}
-		return b
-	}
 	platform := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
-	pool := l.had(gen.Pool("v"), "10.1.0.0/16", "lost", 7)
-	bound, contested := gen.Allocation("a", "p", "10.0.4.0/28"), gen.Allocation("b", "v", "10.1.4.0/28")
-	pool.Annotations = map[string]string{"kcp.io/cluster": "victim"}
-	contested.Annotations = pool.Annotations
+	pool := l.had(in("victim", gen.Pool("v")), "10.1.0.0/16", "lost", 7)
+	bound, contested := gen.Allocation("a", "p", "10.0.4.0/28"), in("victim", gen.Allocation("b", "v", "10.1.4.0/28"))
 	l.record.records = []*ipamv1alpha1.IPAllocation{bound, contested}
 	if err := l.pass(t.Context()); err != nil || !l.whole(platform) || l.whole(pool) || len(l.blocks()) != 1 {
 		t.Errorf("while the path of a workspace is not known: %v, and the ledger has %v; want the platform's pool whole, and the other frozen", err, l.blocks())
 	}
 
-	l.Directory.Seen("https://endpoint", binding("victim"))
-	l.Directory.Seen("https://endpoint", binding("forger"))
+	l.binds("victim", "root:victim")
+	forger := l.binds("forger", "root:victim")
 	if err := l.pass(t.Context()); err == nil || !l.whole(platform) || l.whole(pool) || l.ledger.Recovery().Frozen("uid-of-p") || !l.ledger.Recovery().Frozen("uid-of-v") {
 		t.Errorf("with two workspaces of one path: %v; want the platform's pool whole, and the other frozen", err)
 	}
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{bound: "10.0.4.0/28 bound", contested: ""})
-	l.Directory.Gone(binding("forger"))
+	l.Directory.Gone(forger)
 	if err := l.pass(t.Context()); err != nil || !l.whole(pool) || l.ledger.Recovery().Frozen("uid-of-v") {
 		t.Errorf("with one workspace of that path: %v; want its pool whole", err)
 	}
@@ -232,7 +272,7 @@ func TestPass_APoolThatNobodyCanMend(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	for name, cidr := range map[string]string{"forged": "10.1.0.0/160", "orphan": "10.2.0.0/16"} {
-		l.had(gen.Pool(name), cidr, "lost", 7).Annotations = map[string]string{"kcp.io/cluster": name}
+		l.had(in(name, gen.Pool(name)), cidr, "lost", 7)
 	}
 	if err := l.pass(t.Context()); err != nil || !l.whole(pool) || l.ledger.Recovery().Frozen("uid-of-p") {
 		t.Errorf("pass = %v; want the platform's pool whole", err)

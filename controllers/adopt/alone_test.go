@@ -6,13 +6,6 @@ import (
 	"testing"
 	"time"
 
-	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
-	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
-	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
-
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
@@ -21,9 +14,7 @@ import (
 
 // shows publishes a claim of a workspace that shows a block of the platform's pool, and has no record.
 func (l *loss) shows(name, cluster, pool, cidr string, made time.Time) {
-	claim := gen.Claim(name)
-	claim.Annotations = map[string]string{"kcp.io/cluster": cluster}
-	claim.CreationTimestamp = metav1.NewTime(made)
+	claim := in(cluster, gen.Claim(name, gen.Created(made)))
 	claim.Status.AllocatedCIDR = cidr
 	claim.Status.PoolRef = &ipamv1alpha1.PoolRef{Name: pool, ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}}
 	l.record.claims = append(l.record.claims, claim)
@@ -36,7 +27,7 @@ func TestPass_AClaimAlone(t *testing.T) {
 	open := l.had(gen.Pool("open", gen.Visible(ipamv1alpha1.VisibilityPlatform)), "10.0.0.0/16", "lost", 7)
 	closed := l.had(gen.Pool("closed"), "10.1.0.0/16", "lost", 7)
 	l.record.records = []*ipamv1alpha1.IPAllocation{gen.Allocation("honest", "open", "10.0.4.0/28")}
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	now := l.now.Now()
 	l.shows("younger", "w1", "open", "10.0.6.0/28", now.Add(time.Second))
 	l.shows("older", "w2", "open", "10.0.6.0/27", now)
 	l.shows("against-a-record", "w1", "open", "10.0.4.0/24", now)
@@ -47,13 +38,11 @@ func TestPass_AClaimAlone(t *testing.T) {
 	l.shows("no-prefix", "w1", "open", "10.0.8.0/280", now)
 	l.shows("not-masked", "w1", "open", "10.0.8.1/28", now)
 	l.shows("everything", "w1", "nowhere", "0.0.0.0/0", now)
-	clock := clocktesting.NewFakePassiveClock(now)
-	l.clock = clock
-	l.Directory.Seen("https://endpoint", bindingOf("w1", "root:w1"))
+	l.binds("w1", "root:w1")
 	if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) || l.whole(open) {
 		t.Errorf("pass = %v; want the pool frozen while it is not certain that a workspace is gone", err)
 	}
-	clock.SetTime(now.Add(live.Absence))
+	l.now.SetTime(now.Add(live.Absence))
 	if err := l.pass(t.Context()); err != nil || !l.whole(open) || !l.whole(closed) {
 		t.Errorf("pass = %v; want both pools whole: no claim alone keeps one frozen", err)
 	}
@@ -63,28 +52,19 @@ func TestPass_AClaimAlone(t *testing.T) {
 	}
 }
 
-// bindingOf serves a workspace at a path.
-func bindingOf(cluster, path string) *apisv1alpha2.APIBinding {
-	b := &apisv1alpha2.APIBinding{}
-	b.UID = types.UID(cluster + path)
-	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
-	b.Annotations = map[string]string{"kcp.io/cluster": cluster, "kcp.io/path": path}
-	return b
-}
-
 // The ledger may be made whole before the caches show the workspace of a claim without a record. Its block is not given to
 // others meanwhile, nor to a younger claim.
 func TestPass_AClaimAloneWhosePathIsNotKnownYet(t *testing.T) {
 	l := newLoss(t)
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	now := l.now.Now()
 	pool := l.had(gen.Pool("shared", gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:late", "root:early"}), "10.0.0.0/16", "lost", 7)
 	l.shows("older", "late", "shared", "10.0.4.0/28", now)
 	l.shows("younger", "early", "shared", "10.0.4.0/28", now.Add(time.Second))
-	l.Directory.Seen("https://endpoint", bindingOf("early", "root:early"))
+	l.binds("early", "root:early")
 	if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) || l.whole(pool) || len(l.blocks()) > 0 {
 		t.Errorf("pass = %v, and the ledger has %v; want the pool frozen, and none", err, l.blocks())
 	}
-	l.Directory.Seen("https://endpoint", bindingOf("late", "root:late"))
+	l.binds("late", "root:late")
 	if err := l.pass(t.Context()); err != nil || !l.whole(pool) {
 		t.Errorf("once the path is known: %v; want the pool whole", err)
 	}
@@ -98,18 +78,14 @@ func TestPass_AClaimAloneWhosePathIsNotKnownYet(t *testing.T) {
 // pool keeps that frozen, until the path is shown again; other pools go on.
 func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
 	l := newLoss(t)
-	shown := func(path string) *apisv1alpha2.APIBinding { return bindingOf("owner", path) }
-	of := map[string]string{"kcp.io/cluster": "owner"}
-	pool := l.had(gen.Pool("shared"), "10.1.0.0/16", "lost", 7)
+	pool := l.had(in("owner", gen.Pool("shared")), "10.1.0.0/16", "lost", 7)
 	beside := l.had(gen.Pool("beside"), "10.1.0.0/16", "lost", 7)
-	elsewhere := l.had(gen.Pool("elsewhere"), "10.2.0.0/16", "lost", 7)
-	pool.Annotations, elsewhere.Annotations = of, of
-	record := gen.Allocation("a", "shared", "10.1.4.0/28")
-	record.Annotations = map[string]string{"kcp.io/cluster": "tenant"}
+	elsewhere := l.had(in("owner", gen.Pool("elsewhere")), "10.2.0.0/16", "lost", 7)
+	record := in("tenant", gen.Allocation("a", "shared", "10.1.4.0/28"))
 	record.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:before"}
 	l.record.records = []*ipamv1alpha1.IPAllocation{record}
 
-	l.Directory.Seen("https://endpoint", shown("root:after"))
+	after := l.binds("owner", "root:after")
 	if err := l.pass(t.Context()); err == nil || l.whole(pool) || !l.ledger.Recovery().Frozen("uid-of-shared") {
 		t.Errorf("pass = %v; want the pool frozen that the record may lie in", err)
 	}
@@ -118,8 +94,8 @@ func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
 		t.Error("a pool of another name, or without these addresses, is frozen; want it whole")
 	}
 
-	l.Directory.Gone(shown("root:after"))
-	l.Directory.Seen("https://endpoint", shown("root:before"))
+	l.Directory.Gone(after)
+	l.binds("owner", "root:before")
 	if err := l.pass(t.Context()); err != nil || !l.whole(pool) {
 		t.Errorf("once its path is shown: %v; want the pool whole", err)
 	}
@@ -130,12 +106,9 @@ func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
 // have a block of until two looks in a row, with time between, have found its workspace bound nowhere.
 func TestPass_ARecordOfAWorkspaceThatIsBoundNowhere(t *testing.T) {
 	l := newLoss(t)
-	now := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	l.clock = now
+	now := l.now
 	pool := l.had(gen.Pool("shared"), "10.1.0.0/16", "lost", 7)
-	record := gen.Allocation("a", "shared", "10.1.4.0/28")
-	record.Annotations = map[string]string{"kcp.io/cluster": "deleted"}
-	record.CreationTimestamp = metav1.NewTime(now.Now().Add(-time.Hour))
+	record := in("deleted", gen.Allocation("a", "shared", "10.1.4.0/28", gen.Created(now.Now().Add(-time.Hour))))
 	record.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:before"}
 	l.record.records = []*ipamv1alpha1.IPAllocation{record}
 	for i, step := range []struct {

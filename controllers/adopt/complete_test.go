@@ -41,11 +41,11 @@ func TestComplete(t *testing.T) {
 		want  bool
 	}{
 		"all is well":        {func(*loss) {}, true},
-		"a pool is frozen":   {func(l *loss) { l.must(l.ledger.Recovery().Freeze(t.Context(), "uid-of-p", time.Time{})) }, false},
+		"a pool is frozen":   {func(l *loss) { must.Do(l.t, l.ledger.Recovery().Freeze(t.Context(), "uid-of-p", time.Time{})) }, false},
 		"a pool was lost":    {func(l *loss) { l.losses.add("uid-of-p") }, false},
 		"a pool is new here": {func(l *loss) { l.register("k", "10.0.64.0/18") }, false},
 		"a pool is not in the ledger": {func(l *loss) {
-			l.had(namesake("q"), "10.0.0.0/8", "lost", 1).Annotations = map[string]string{"kcp.io/cluster": "another"}
+			l.had(in("another", namesake("q")), "10.0.0.0/8", "lost", 1)
 		}, false},
 		"a pool of other addresses is not in the ledger": {func(l *loss) { l.had(namesake("q"), "10.1.0.0/16", "lost", 1) }, true},
 		"a pool of a part of it is not in the ledger":    {func(l *loss) { l.had(namesake("q"), "10.0.64.0/29", "lost", 1) }, true},
@@ -53,17 +53,14 @@ func TestComplete(t *testing.T) {
 		"a pool was retired": {func(l *loss) {
 			l.had(namesake("q"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1)
 			l.register("q", "10.0.0.0/16")
-			l.must(l.ledger.Pools().Retire(t.Context(), "uid-of-q"))
+			must.Do(l.t, l.ledger.Pools().Retire(t.Context(), "uid-of-q"))
 		}, true},
 		"a pool was retired before the start, and somebody holds it": {func(l *loss) {
-			now := metav1.Now()
-			q := l.had(namesake("q"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
-			q.DeletionTimestamp, q.Finalizers = &now, []string{"example.com/mine"}
+			keep(l.had(namesake("q"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9))
 		}, true},
 		"a pool goes that the ledger never had": {func(l *loss) {
-			now := metav1.Now()
 			q := l.had(namesake("q"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
-			q.DeletionTimestamp, q.Finalizers = &now, []string{ipamv1alpha1.FinalizerPool}
+			q.DeletionTimestamp, q.Finalizers = new(metav1.Now()), []string{ipamv1alpha1.FinalizerPool}
 		}, false},
 		"a pool waits to be compared, and the ledger has all of it": {func(l *loss) {
 			l.had(namesake("q"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1)
@@ -75,7 +72,7 @@ func TestComplete(t *testing.T) {
 		}, false},
 		"a pool drains that was never compared": {func(l *loss) {
 			l.register("q", "10.0.0.0/16")
-			l.must(l.ledger.Pools().Drain(t.Context(), "uid-of-q"))
+			must.Do(l.t, l.ledger.Pools().Drain(t.Context(), "uid-of-q"))
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,8 +98,7 @@ func TestComplete(t *testing.T) {
 func TestComplete_OtherPoolsAreNotAsked(t *testing.T) {
 	l := newLoss(t)
 	for owner, id := range map[string]string{"tenant": "mine", "another": "theirs", "platform": "ours"} {
-		pool := l.had(namesake(id), "10.0.0.0/8", "lost", 1)
-		pool.Annotations = map[string]string{"kcp.io/cluster": owner}
+		l.had(in(owner, namesake(id)), "10.0.0.0/8", "lost", 1)
 	}
 	for name, test := range map[string]struct {
 		in    ledger.ClusterName
@@ -124,7 +120,7 @@ func TestComplete_OtherPoolsAreNotAsked(t *testing.T) {
 		}
 	}
 	l.record.pools = nil
-	l.had(namesake("mine"), "10.0.0.0/8", "lost", 1).Annotations = map[string]string{"kcp.io/cluster": "tenant"}
+	l.had(in("tenant", namesake("mine")), "10.0.0.0/8", "lost", 1)
 	if got, err := l.Complete(t.Context(), "tenant", shared("p", "root:ipam", "10.0.64.0/28")); err != nil || !got {
 		t.Errorf("a tenant's own frozen pool beside the platform's that it shows: Complete = %t, %v; want true", got, err)
 	}
@@ -133,20 +129,11 @@ func TestComplete_OtherPoolsAreNotAsked(t *testing.T) {
 // register puts a root pool into the ledger, called p as all others, in a space of its own.
 func (l *loss) register(uid, cidr string) {
 	l.t.Helper()
-	_, err := l.ledger.Pools().Register(l.t.Context(), ledger.Pool{
+	must.Get(l.ledger.Pools().Register(l.t.Context(), ledger.Pool{
 		ID: ledger.PoolID("uid-of-" + uid), Cluster: ledger.ClusterName("owner-of-" + uid), Name: "p", CIDR: netip.MustParsePrefix(cidr),
-	})
-	l.must(err)
+	}))(l.t)
 }
 
-func (l *loss) must(err error) {
-	l.t.Helper()
-	if err != nil {
-		l.t.Fatal(err)
-	}
-}
-
-// shown is a manager of one cluster, whose cache shows some pools.
 // A replica that does not lead trusts a space when the ledger has all that the status of each of
 // its pools speaks of. It writes nothing.
 func TestCompare(t *testing.T) {
@@ -205,10 +192,7 @@ func (l *loss) revision() int64 {
 func (l *loss) shares(name string, cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool {
 	l.t.Helper()
 	pool := gen.Pool(name, gen.CIDR(cidr), gen.Domain("d"))
-	must.Get(l.ledger.Pools().Register(l.t.Context(), ledger.Pool{
-		ID: ledger.PoolID(pool.UID), Cluster: "platform", Name: name,
-		CIDR: netip.MustParsePrefix(string(cidr)), Space: ledger.DomainSpace("platform", "d"),
-	}))(l.t)
+	l.registers(pool, string(cidr))
 	pool.Status.ObservedGeneration = pool.Generation
 	return l.had(pool, string(cidr), l.ledger.Recovery().LedgerID(), 0)
 }

@@ -3,10 +3,8 @@ package adopt
 import (
 	"errors"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -17,9 +15,7 @@ import (
 
 // inTenant publishes a child pool of the platform's pool p in a workspace, which shows a block of it.
 func (l *loss) inTenant(name, cidr string, length int32) *ipamv1alpha1.IPPool {
-	child := l.had(gen.Pool(name, gen.ChildOf("p", length)), cidr, "lost", 3)
-	child.UID = "uid-of-child"
-	child.Annotations = map[string]string{"kcp.io/cluster": "tenant"}
+	child := l.had(in("tenant", gen.Pool(name, gen.ChildOf("p", length), gen.UID("uid-of-child"))), cidr, "lost", 3)
 	child.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:ipam"}
 	return child
 }
@@ -48,12 +44,12 @@ func TestPass_AChildThatItsParentDoesNotAdmit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoss(t)
-			l.Directory.Seen("https://endpoint", bindingOf("tenant", "root:tenant"))
+			l.binds("tenant", "root:tenant")
 			parent := l.had(gen.Pool("p", tt.parent...), "10.0.0.0/16", "lost", 7)
 			child := l.inTenant(tt.child, tt.cidr, tt.length)
 			child.Labels = map[string]string{ipamv1alpha1.LabelSlice: string(parent.UID)}
 			for _, record := range tt.records {
-				record.Annotations = child.Annotations
+				in("tenant", record)
 			}
 			l.record.records = tt.records
 			err := l.pass(t.Context())
@@ -71,13 +67,12 @@ func TestPass_AChildThatItsParentDoesNotAdmit(t *testing.T) {
 func TestPass_APoolOfAScopeInAnotherTenantsPool(t *testing.T) {
 	l := newLoss(t)
 	for _, cluster := range []string{"tenant", "victim"} {
-		l.Directory.Seen("https://endpoint", bindingOf(cluster, "root:"+cluster))
+		l.binds(cluster, "root:"+cluster)
 	}
-	parent := l.had(gen.Pool("root"), "10.0.0.0/16", "lost", 7)
-	parent.Annotations = map[string]string{"kcp.io/cluster": "victim"}
+	parent := l.had(in("victim", gen.Pool("root")), "10.0.0.0/16", "lost", 7)
 	forged, _ := l.network("a", "10.0.3.0/24")
 	id := ledger.DerivedID("net", "tenant", ledger.Scope{"network": {Kind: "Network", Name: "a"}})
-	forged.Annotations = map[string]string{"kcp.io/cluster": "tenant"}
+	in("tenant", forged)
 	forged.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:victim"}
 	forged.Status.ScopeDigest = ledger.Digest(id)
 	err := l.pass(t.Context())
@@ -90,7 +85,7 @@ func TestPass_APoolOfAScopeInAnotherTenantsPool(t *testing.T) {
 func TestPass_AChildThatCannotBeRead(t *testing.T) {
 	for _, odd := range []string{"p", "k"} {
 		l := newLoss(t)
-		l.Directory.Seen("https://endpoint", bindingOf("tenant", "root:tenant"))
+		l.binds("tenant", "root:tenant")
 		pools := map[string]*ipamv1alpha1.IPPool{"p": l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7), "k": l.inTenant("k", "10.0.9.0/24", 24)}
 		pools["k"].Spec.PrefixLength = 0
 		metav1.SetMetaDataAnnotation(&pools[odd].ObjectMeta, decode.Mark, "a number is too large")
@@ -105,17 +100,15 @@ func TestPass_AChildThatCannotBeRead(t *testing.T) {
 func TestPass_AChildWhoseWorkspaceIsNotKnownYet(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		l := newLoss(t)
-		clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-		l.clock = clock
 		parent := l.had(gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:tenant"}), "10.0.0.0/16", "lost", 7)
 		child := l.inTenant("k", "10.0.9.0/24", 24)
 		if err := l.pass(t.Context()); err == nil || l.whole(parent) {
 			t.Errorf("pass = %v; want the parent frozen", err)
 		}
 		if known {
-			l.Directory.Seen("https://endpoint", bindingOf("tenant", "root:tenant"))
+			l.binds("tenant", "root:tenant")
 		} else {
-			clock.SetTime(clock.Now().Add(live.Absence))
+			l.now.SetTime(l.now.Now().Add(live.Absence))
 		}
 		err := l.pass(t.Context())
 		if _, carved := l.ledger.Pools().Get("uid-of-child"); err != nil || !l.whole(parent) || l.whole(child) != known || carved != known {
@@ -127,12 +120,9 @@ func TestPass_AChildWhoseWorkspaceIsNotKnownYet(t *testing.T) {
 // A record may name the pool by a path that nobody shows. It has addresses of the child, which nobody else gets.
 func TestPass_AChildOfARecordWhosePathNobodyShows(t *testing.T) {
 	l := newLoss(t)
-	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	l.clock = clock
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	l.inTenant("k", "10.0.9.0/24", 24)
-	record := gen.Allocation("a", "k", "10.0.9.16/28")
-	record.Annotations = map[string]string{"kcp.io/cluster": "other"}
+	record := in("other", gen.Allocation("a", "k", "10.0.9.16/28"))
 	record.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:tenant"}
 	l.record.records = []*ipamv1alpha1.IPAllocation{record}
 	if err := l.pass(t.Context()); err != nil && !errors.Is(err, errPathless) || !l.whole(parent) {

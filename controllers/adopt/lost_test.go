@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -22,8 +21,7 @@ import (
 // A pass reads all that is published. For a pool that nobody mends there are fewer and fewer.
 func TestStart_APoolThatStaysStuck(t *testing.T) {
 	l := newLoss(t)
-	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	l.clock = clock
+	clock := l.now
 	l.whole(l.had(gen.Pool("k", gen.ChildOf("gone", 24)), "10.0.9.0/24", "lost", 3))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -50,8 +48,7 @@ func TestWhole_APoolThatStaysFrozenWaits(t *testing.T) {
 	for name, cidr := range map[string]string{"stuck": "10.0.9.0/24", "forged": "10.0.9.0/240"} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoss(t)
-			clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-			l.clock = clock
+			clock := l.now
 			begins := func(pool *ipamv1alpha1.IPPool) bool {
 				if l.whole(pool) {
 					t.Errorf("pool %s is whole", pool.Name)
@@ -95,7 +92,7 @@ func TestPass_ARetiredPoolWhoseIPPoolStays(t *testing.T) {
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	retired := l.had(gen.Pool("old", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
 	child := l.had(gen.Pool("new", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
-	retired.DeletionTimestamp, retired.Finalizers = new(metav1.Now()), []string{"example.com/keep"}
+	keep(retired)
 	child.CreationTimestamp = metav1.NewTime(retired.CreationTimestamp.Add(time.Hour))
 	inside := gen.Allocation("a", "new", "10.0.9.16/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{inside}
@@ -116,7 +113,7 @@ func TestPass_ARetiredRootPoolWhoseIPPoolStays(t *testing.T) {
 	l := newLoss(t)
 	retired, later := l.had(gen.Pool("old", gen.Domain("d")), "10.0.0.0/16", "lost", 7), l.had(gen.Pool("new"), "10.0.0.0/15", "lost", 7)
 	beside := l.had(gen.Pool("beside", gen.Domain("d")), "10.9.0.0/16", "lost", 7)
-	retired.DeletionTimestamp, retired.Finalizers = new(metav1.Now()), []string{"example.com/keep"}
+	keep(retired)
 	later.CreationTimestamp = metav1.NewTime(retired.CreationTimestamp.Add(time.Hour))
 	if err := l.pass(t.Context()); err != nil || !l.whole(later) || !l.whole(beside) || !l.whole(retired) {
 		t.Errorf("pass = %v, whole: %t and %t, and the retired one: %t; want all", err, l.whole(later), l.whole(beside), l.whole(retired))
@@ -132,9 +129,7 @@ func TestPass_ARetiredPoolAndABlockOfItsParent(t *testing.T) {
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	retired := l.had(gen.Pool("old", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
 	below := l.had(gen.Pool("below", gen.ChildOf("old", 28)), "10.0.9.0/28", "lost", 3)
-	for _, pool := range []*ipamv1alpha1.IPPool{retired, below} {
-		pool.DeletionTimestamp, pool.Finalizers = new(metav1.Now()), []string{"example.com/keep"}
-	}
+	keep(retired, below)
 	block := gen.Allocation("a", "p", "10.0.9.16/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{block}
 	err := l.pass(t.Context())
@@ -154,10 +149,8 @@ func TestPass_ARetiredPoolAndABlockOfItsParent(t *testing.T) {
 func TestPass_APoolThatLeavesGoesAgain(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
-	for _, name := range []string{"empty", "used"} {
-		pool := l.had(gen.Pool(name, gen.ChildOf("p", 24)), map[string]string{"empty": "10.0.8.0/24", "used": "10.0.9.0/24"}[name], "lost", 3)
-		pool.DeletionTimestamp, pool.Finalizers = new(metav1.Now()), []string{"example.com/keep"}
-	}
+	empty := l.had(gen.Pool("empty", gen.ChildOf("p", 24)), "10.0.8.0/24", "lost", 3)
+	keep(empty, l.had(gen.Pool("used", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3))
 	inside := gen.Allocation("a", "used", "10.0.9.16/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{inside}
 	if err := l.pass(t.Context()); err != nil || !l.whole(parent) {
@@ -169,7 +162,7 @@ func TestPass_APoolThatLeavesGoesAgain(t *testing.T) {
 	if p, _ := l.ledger.Pools().Get("uid-of-used"); p.State != ledger.PoolDraining {
 		t.Errorf("the pool with a block is %q; want it to drain", p.State)
 	}
-	if whole := l.whole(l.record.pools[1]); !whole {
+	if !l.whole(empty) {
 		t.Error("the pool that went again counts as lost")
 	}
 }
@@ -177,21 +170,11 @@ func TestPass_APoolThatLeavesGoesAgain(t *testing.T) {
 // A ledger that is behind has a block bound whose claim is gone by now, and whose record is retained.
 func TestPass_AnOlderLedgerOfARetainedBlock(t *testing.T) {
 	l := newLoss(t)
-	pool := gen.Pool("p")
-	id := ledger.PoolID(pool.UID)
-	must.Get(l.ledger.Pools().Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}))(t)
-	old := ledger.Request{Pool: id, Holder: ledger.Holder{Claim: "uid-of-r", Cluster: "platform", Namespace: "default", Name: "r"}, Exact: netip.MustParsePrefix("10.0.0.0/28")}
-	must.Get(l.ledger.Recovery().Adopt(t.Context(), old, ledger.Bound))(t)
-	until := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	retained := gen.Allocation("r", "p", "10.0.0.0/28", gen.Retained())
-	retained.Annotations, retained.Status.Expires = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "r/uid-of-r"}, &until
+	l.older("r")
+	retained, until := retained("p", "10.0.0.0/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{retained}
-	l.had(pool, "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
-	if l.whole(pool) {
-		t.Fatal("a ledger that is behind passes for whole")
-	}
 	must.Do(t, l.pass(t.Context()))
-	if b, _, err := l.ledger.Lookup(t.Context(), "uid-of-r"); err != nil || b.State != ledger.Retained || !b.Until.Equal(until.Time) {
+	if b, _, err := l.ledger.Lookup(t.Context(), "uid-of-r"); err != nil || b.State != ledger.Retained || !b.Until.Equal(until) {
 		t.Errorf("the block is %+v, %v; want it retained until %s, as its record says", b, err, until)
 	}
 }
@@ -206,8 +189,7 @@ func TestPass_APromise(t *testing.T) {
 		l.record.claims = append(l.record.claims, claim)
 	}
 	pool := gen.Pool("p")
-	id := ledger.PoolID(pool.UID)
-	must.Get(l.ledger.Pools().Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")}))(t)
+	id := l.registers(pool, "10.0.0.0/16")
 	l.ledger.Recovery().Trust(id)
 	must.Get(l.ledger.Reservations().Reserve(t.Context(), ledger.Request{
 		Pool: id, Exact: netip.MustParsePrefix("10.0.0.16/28"),

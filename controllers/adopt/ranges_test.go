@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	clocktesting "k8s.io/utils/clock/testing"
-
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
@@ -76,20 +74,14 @@ func TestAdopter_RangesComeBack(t *testing.T) {
 // provisioned registers a root pool that has lost nothing, with the pool of a network below it. again makes the latter once more.
 func (l *loss) provisioned() (made ledger.Pool, again func() error) {
 	l.t.Helper()
-	root := l.had(gen.Pool("root"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1)
-	_, err := l.ledger.Pools().Register(l.t.Context(), ledger.Pool{ID: ledger.PoolID(root.UID), Cluster: "platform", Name: root.Name, CIDR: netip.MustParsePrefix("10.0.0.0/16")})
-	if err != nil {
-		l.t.Fatalf("register the root pool: %v", err)
-	}
-	l.ledger.Recovery().Trust(ledger.PoolID(root.UID))
-	again = func() error {
+	root := l.registers(l.had(gen.Pool("root"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1), "10.0.0.0/16")
+	l.ledger.Recovery().Trust(root)
+	again = func() (err error) {
 		derived := &ledger.Derived{Class: "net", Scope: ledger.Scope{"network": {Kind: "Network", Name: "a"}}}
-		made, err = l.ledger.Derived().Provision(l.t.Context(), ledger.Request{Pool: ledger.PoolID(root.UID), Length: 24}, ledger.Pool{Cluster: "platform", Name: "net-a", Derived: derived}, nil)
+		made, err = l.ledger.Derived().Provision(l.t.Context(), ledger.Request{Pool: root, Length: 24}, ledger.Pool{Cluster: "platform", Name: "net-a", Derived: derived}, nil)
 		return err
 	}
-	if err := again(); err != nil {
-		l.t.Fatalf("provision the pool of the network: %v", err)
-	}
+	must.Do(l.t, again())
 	return made, again
 }
 
@@ -136,17 +128,25 @@ func TestAdopter_AFrozenPoolWithoutAStatus(t *testing.T) {
 	}
 }
 
-// An IPPool that says the system has made it, and shows no digest of the system, is in no ledger.
+// An IPPool that says the system has made it is in no ledger if it shows no digest of the system, or says in a workspace of a tenant that
+// all workspaces share it: that one is the platform's.
 func TestAdopter_AForgedPoolStaysOut(t *testing.T) {
-	l := newLoss(t)
-	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
-	pool, id := l.network("a", "10.0.3.0/24")
-	pool.Status.ScopeDigest = "forged"
-	l.whole(root)
-	must.Do(t, l.pass(t.Context()))
-	for _, id := range []ledger.PoolID{id, ledger.PoolID(pool.UID)} {
-		if _, ok := l.ledger.Pools().Get(id); ok {
-			t.Errorf("the ledger has the pool %s", id)
+	for name, forge := range map[string]func(*ipamv1alpha1.IPPool){
+		"another digest": func(pool *ipamv1alpha1.IPPool) { pool.Status.ScopeDigest = "forged" },
+		"a tenant's": func(pool *ipamv1alpha1.IPPool) {
+			in("tenant", pool).Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:ipam"}
+		},
+	} {
+		l := newLoss(t)
+		root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+		pool, id := l.network("a", "10.0.3.0/24")
+		forge(pool)
+		l.whole(root)
+		must.Do(t, l.pass(t.Context()))
+		for _, id := range []ledger.PoolID{id, ledger.PoolID(pool.UID)} {
+			if p, ok := l.ledger.Pools().Get(id); ok {
+				t.Errorf("%s: the ledger has %s as %s of workspace %s, want no such pool", name, id, p.CIDR, p.Cluster)
+			}
 		}
 	}
 }
@@ -179,8 +179,7 @@ func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
 			c.Status.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:nowhere"}
 		},
 	} {
-		forged := holds(name, shared, "a")
-		forged.Annotations = map[string]string{"kcp.io/cluster": "tenant"}
+		forged := in("tenant", holds(name, shared, "a"))
 		forged.CreationTimestamp.Time = honest[0].CreationTimestamp.Add(-time.Hour)
 		forge(forged)
 		if forged.Status.PoolRef.ProjectRef == nil {
@@ -190,32 +189,16 @@ func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
 	}
 	l.record.claims = append(l.record.claims, honest...)
 	l.whole(root)
-	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	l.clock = clock
-	l.Directory.Seen("https://endpoint", bindingOf("tenant", "root:tenant"))
+	l.binds("tenant", "root:tenant")
 	if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) {
 		t.Errorf("pass = %v; want it to wait for the workspace that is bound nowhere", err)
 	}
-	clock.SetTime(clock.Now().Add(live.Absence))
+	l.now.SetTime(l.now.Now().Add(live.Absence))
 	must.Do(t, l.pass(t.Context()))
 	for id, want := range map[ledger.PoolID]ledger.ClaimID{id: "uid-of-of-a", own: "uid-of-of-b"} {
 		if p, ok := l.ledger.Pools().Get(id); !ok || p.Derived.Holder.Claim != want {
 			t.Errorf("pool %s is held by %s, %t; want %s", p.Name, p.Derived.Holder.Claim, ok, want)
 		}
-	}
-}
-
-// The pool that all workspaces share is the platform's: an object of a tenant that says to be it brings nothing back.
-func TestAdopter_ASharedPoolOfATenantStaysOut(t *testing.T) {
-	l := newLoss(t)
-	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
-	forged, id := l.network("a", "10.0.3.0/24")
-	forged.Annotations = map[string]string{"kcp.io/cluster": "tenant"}
-	forged.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:ipam"}
-	l.whole(root)
-	must.Do(t, l.pass(t.Context()))
-	if p, ok := l.ledger.Pools().Get(id); ok {
-		t.Errorf("the ledger has %s of workspace %s, want it to have no such pool", p.CIDR, p.Cluster)
 	}
 }
 
@@ -252,17 +235,8 @@ func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
 	for name, cidr := range map[string]string{"at the same place": "10.0.0.0/24", "elsewhere": "10.0.3.0/24"} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoss(t)
-			root, err := l.ledger.Pools().Register(t.Context(), testbed.Pool("platform", "uid-of-root", "10.0.0.0/16"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.ledger.Recovery().Trust(root.ID)
-			former := ledger.Pool{Cluster: "platform", Name: "net-a", Derived: &ledger.Derived{Class: "net", Scope: ledger.Scope{"network": {Kind: "Network", Name: "a"}}}}
-			if former, err = l.ledger.Derived().Provision(t.Context(), ledger.Request{Pool: root.ID, Length: 24}, former, nil); err != nil {
-				t.Fatal(err)
-			}
+			former, _ := l.provisioned()
 			l.restart()
-			l.had(gen.Pool("root"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1)
 			pool, id := l.network("a", cidr)
 			later := former
 			later.RegisteredAt = former.RegisteredAt.Add(time.Minute)

@@ -13,9 +13,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 func TestWhole(t *testing.T) {
@@ -38,15 +38,8 @@ func TestWhole_WhileAPoolRetires(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			l := newLoss(t)
 			retiring := l.had(gen.Pool("retiring"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1)
-			id := ledger.PoolID(retiring.UID)
-			record := ledger.Pool{ID: id, Cluster: "platform", Name: "retiring", CIDR: netip.MustParsePrefix("10.0.0.0/16")}
-			must.Get(l.ledger.Pools().Register(t.Context(), record))(t)
-			other := must.Get(allocator.Open(t.Context(), l.etcd.Client(), allocator.Options{}))(t)
-			t.Cleanup(func() {
-				if err := other.Close(); err != nil {
-					t.Error(err)
-				}
-			})
+			id := l.registers(retiring, "10.0.0.0/16")
+			other := testbed.Ledger(t, l.etcd.Client(), allocator.Options{})
 			retire := sync.OnceFunc(func() {
 				if err := other.Pools().Retire(t.Context(), id); err != nil {
 					t.Error(err)
@@ -202,10 +195,7 @@ func (l *loss) restored() []*ipamv1alpha1.IPPool {
 		l.record.records = append(l.record.records, gen.Allocation("in-"+pool.Name, pool.Name, block.String()))
 	}
 	for _, i := range []int{0, 1, 4} {
-		must.Get(l.ledger.Pools().Register(l.t.Context(), ledger.Pool{
-			ID: ledger.PoolID(pools[i].UID), Cluster: "platform", Name: pools[i].Name,
-			CIDR: netip.MustParsePrefix(pools[i].Status.AllocatedCIDR), Space: catalog.Space(pools[i], "platform"),
-		}))(l.t)
+		l.registers(pools[i], pools[i].Status.AllocatedCIDR)
 	}
 	return pools
 }

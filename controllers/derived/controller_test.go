@@ -60,7 +60,7 @@ func TestReconcile_AnObjectWithoutAPool(t *testing.T) {
 		p := s.network("net", "a", "root", 24)
 		object := s.object(p)
 		object.Status.AllocatedCIDR = tt.cidr
-		must.Do(t, s.workspace.Update(t.Context(), object))
+		testbed.Update(t, s.workspace, object)
 		if tt.retired {
 			must.Do(t, s.alloc.Pools().Retire(t.Context(), p.ID))
 		} else {
@@ -69,7 +69,7 @@ func TestReconcile_AnObjectWithoutAPool(t *testing.T) {
 		s.clock.Step(tt.wait)
 		if object.CreationTimestamp.IsZero() && tt.wait == 0 {
 			object.CreationTimestamp.Time = s.clock.Now()
-			must.Do(t, s.workspace.Update(t.Context(), object))
+			testbed.Update(t, s.workspace, object)
 		}
 		s.look(p)
 		if kept := s.object(p) != nil; kept != tt.kept {
@@ -141,12 +141,7 @@ func TestSweep_IdlePoolsOfAWorkspaceThatNobodySawLeave(t *testing.T) {
 	s.sweeps()
 	s.clock.Step(DefaultIdle)
 	s.bound, s.verdict = false, live.Unbound
-	s.sweep(t.Context())
-	req, _ := s.queue.Get()
-	if _, err := s.Reconcile(t.Context(), req); !errors.Is(err, errUnseen) || !s.known(p) {
-		t.Errorf("Reconcile = %v, known: %t; want errUnseen and the pool", err, s.known(p))
-	}
-	s.queue.Done(req)
+	s.wantUnseen(p)
 	s.clock.Step(live.Absence)
 	if s.sweeps(); s.known(p) {
 		t.Error("the pool stays after a second look")
@@ -162,13 +157,19 @@ func TestSweep_IdlePoolsOlderThanTheEndpointSlice(t *testing.T) {
 	s.clock.Step(DefaultIdle)
 	s.bound, s.verdict, s.since = false, live.Unbound, p.RegisteredAt.Add(time.Minute)
 	for range 3 {
-		s.sweep(t.Context())
-		req, _ := s.queue.Get()
-		if _, err := s.Reconcile(t.Context(), req); !errors.Is(err, errUnseen) || !s.known(p) {
-			t.Fatalf("Reconcile = %v, known: %t; want errUnseen and the pool", err, s.known(p))
-		}
-		s.queue.Done(req)
+		s.wantUnseen(p)
 		s.clock.Step(live.Absence)
+	}
+}
+
+// wantUnseen expects a pool to be due, and to stay, as no server says whether its IPPool is there.
+func (s *scene) wantUnseen(p ledger.Pool) {
+	s.Helper()
+	s.sweep(s.Context())
+	req, _ := s.queue.Get()
+	defer s.queue.Done(req)
+	if _, err := s.Reconcile(s.Context(), req); !errors.Is(err, errUnseen) || !s.known(p) {
+		s.Fatalf("Reconcile = %v, known: %t; want errUnseen and the pool", err, s.known(p))
 	}
 }
 
@@ -223,10 +224,7 @@ func TestCloseRange_KilledAndNotAskedAgain(t *testing.T) {
 					t.Fatal("something is due in each round")
 				}
 			}
-			now, ok := s.alloc.Pools().Get(p.ID)
-			if !ok || !now.Derived.Releasing.IsZero() || now.Derived.Holder.Claim != ledger.ClaimID(claim.UID) || s.object(p) == nil {
-				t.Errorf("the range is %+v (%t), its object %v; want it open, held and published", now, ok, s.object(p))
-			}
+			s.wantOpen(p)
 			if inside := s.closes(claim, false); inside != "" {
 				t.Fatalf("the DELETE is refused: %s", inside)
 			}

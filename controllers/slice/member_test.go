@@ -28,17 +28,21 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// used is a ledger in which as many slices are given as there may be.
+// used is a ledger in which as many slices are given as there may be, though none to the workspace. It counts those that are given.
 type used struct {
 	views.Slices
-	given bool
+	puts int
 }
 
-func (f *used) Put(_ context.Context, _ ledger.Slice, limit int) error {
+func (*used) Get(context.Context, ledger.PoolID, ledger.ClusterName) (s ledger.Slice, ok bool, err error) {
+	return s, false, nil
+}
+
+func (u *used) Put(_ context.Context, _ ledger.Slice, limit int) error {
 	if limit > 0 {
 		return allocator.ErrSlicesGiven
 	}
-	f.given = true
+	u.puts++
 	return nil
 }
 
@@ -56,10 +60,8 @@ func TestWith_AForgedLabel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			parent := gen.Pool("p")
-			parent.Spec.Slices = &ipamv1alpha1.PoolSlices{PrefixLength: 28, MaxSlices: 1}
-			child := gen.Pool("p", gen.ChildOf("p", 28))
-			child.Labels = map[string]string{ipamv1alpha1.LabelSlice: string(parent.UID)}
+			parent := gen.Pool("p", gen.Slices(28), gen.MaxSlices(1))
+			child := gen.Pool("p", gen.ChildOf("p", 28), gen.Label(ipamv1alpha1.LabelSlice, string(parent.UID)))
 			child.Status.AllocatedCIDR = tt.shown
 			ledger := &used{}
 			p := &pass{
@@ -67,8 +69,8 @@ func TestWith_AForgedLabel(t *testing.T) {
 				parent: parent, child: child, binding: &apisv1alpha2.APIBinding{},
 			}
 			got, err := p.with(t.Context())
-			if err != nil || got != tt.want || ledger.given != tt.given {
-				t.Errorf("with() = %v, %v, and the slice counts: %t; want %v, and %t", got, err, ledger.given, tt.want, tt.given)
+			if given := ledger.puts > 0; err != nil || got != tt.want || given != tt.given {
+				t.Errorf("with() = %v, %v, and the slice counts: %t; want %v, and %t", got, err, given, tt.want, tt.given)
 			}
 		})
 	}
@@ -106,26 +108,10 @@ func TestConfirm_AWorkspaceThatIsBoundNowhere(t *testing.T) {
 	}
 }
 
-// unasked is a ledger that has no slices, and notes those that are given.
-type unasked struct {
-	views.Slices
-	puts int
-}
-
-func (*unasked) Get(context.Context, ledger.PoolID, ledger.ClusterName) (s ledger.Slice, ok bool, err error) {
-	return s, false, nil
-}
-
-func (u *unasked) Put(context.Context, ledger.Slice, int) error {
-	u.puts++
-	return nil
-}
-
 // A pool that cannot be read has the name that the slice is to have. The workspace is told so, and its slice is not made again and again.
 func TestMember_APoolOfTheNameThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	parent := gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityPlatform))
-	parent.Spec.Slices = &ipamv1alpha1.PoolSlices{PrefixLength: 28, MaxSlices: 1}
+	parent := gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityPlatform), gen.Slices(28), gen.MaxSlices(1))
 	outcome.Succeed(&parent.Status.Conditions, 1, "")
 	binding := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
 		Name: "ipam", UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "w", "kcp.io/path": "root:w"},
@@ -145,7 +131,7 @@ func TestMember_APoolOfTheNameThatCannotBeRead(t *testing.T) {
 	}).Build()
 	known := directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})
 	known.Seen("endpoint", binding)
-	clusters, slices := testbed.Clusters{"": testbed.NewWorkspace(t, parent), "w": member}, &unasked{}
+	clusters, slices := testbed.Clusters{"": testbed.NewWorkspace(t, parent), "w": member}, &used{}
 	c := &Controller{Options: Options{
 		Catalog: &catalog.Catalog{Clusters: clusters, Directory: known}, Directory: known, Ledger: views.Ledger{Slices: slices},
 	}}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
@@ -33,25 +32,12 @@ func (s *scene) change(blocks ...ledger.Block) {
 func TestGlance_CostsWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 1000)
-	looked := &counting{scene: s}
-	s.World = looked
 	s.change(s.blocks[3], s.blocks[7])
 	for _, want := range []int{2, 2} {
-		if s.glance(t.Context()); looked.states != want || s.reads != 0 {
-			t.Errorf("glances at 2 changes looked at %d holders and listed the ledger %d times; want %d and 0", looked.states, s.reads, want)
+		if s.glance(t.Context()); s.looked != want || len(s.lists) != 0 {
+			t.Errorf("glances at 2 changes looked at %d holders and listed the ledger %d times; want %d and 0", s.looked, len(s.lists), want)
 		}
 	}
-}
-
-// counting counts the holders that are looked at.
-type counting struct {
-	*scene
-	states int
-}
-
-func (c *counting) State(_ context.Context, b ledger.Block) State {
-	c.states++
-	return c.scene.states[b.Holder.Claim]
 }
 
 // A reservation is hinted at when its grace is over, without a round; not if it was confirmed or freed.
@@ -146,17 +132,14 @@ func TestGlance_WakesAndLeavesAlone(t *testing.T) {
 
 // land is a sweeper over a real ledger. No block in it is too young.
 type land struct {
-	*Sweeper
-	*allocator.Allocator
-	orphaned  map[ledger.ClaimID]bool
-	suspected []ledger.ClaimID
+	*scene
+	ledger *allocator.Allocator
 }
 
 func newLand(t *testing.T, blocks int) *land {
 	t.Helper()
-	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{},
-		testbed.Pool("w", "p", "10.0.0.0/16"), testbed.Pool("w", "q", "2001:db8::/32"))
-	l := &land{Allocator: alloc, orphaned: map[ledger.ClaimID]bool{}}
+	l := &land{newScene(t, 0), testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{},
+		testbed.Pool("w", "p", "10.0.0.0/16"), testbed.Pool("w", "q", "2001:db8::/32"))}
 	for _, id := range []ledger.PoolID{"p", "q"} {
 		var binds sync.WaitGroup
 		for i := range blocks {
@@ -164,13 +147,14 @@ func newLand(t *testing.T, blocks int) *land {
 		}
 		binds.Wait()
 	}
-	l.Sweeper = New(Options{Ledger: views.Of(alloc), Releases: l, World: l, Clock: clocktesting.NewFakeClock(time.Now().Add(time.Hour))})
+	l.Ledger = views.Of(l.ledger)
+	l.clock.SetTime(time.Now().Add(time.Hour))
 	return l
 }
 
 func (l *land) bind(t *testing.T, pool ledger.PoolID, claim string) ledger.Block {
 	t.Helper()
-	b, err := l.Bind(context.WithoutCancel(t.Context()), ledger.Request{
+	b, err := l.ledger.Bind(context.WithoutCancel(t.Context()), ledger.Request{
 		Pool: pool, Length: map[ledger.PoolID]int{"p": 32, "q": 64}[pool], Policy: ledger.Delete,
 		Holder: ledger.Holder{Claim: ledger.ClaimID(claim), Cluster: "w", Namespace: "n", Name: claim},
 	})
@@ -180,19 +164,6 @@ func (l *land) bind(t *testing.T, pool ledger.PoolID, claim string) ledger.Block
 	return b
 }
 
-func (l *land) Suspect(h ledger.Holder)             { l.suspected = append(l.suspected, h.Claim) }
-func (l *land) HasDeparted(ledger.ClusterName) bool { return false }
-func (l *land) State(_ context.Context, b ledger.Block) State {
-	if l.orphaned[b.Holder.Claim] {
-		return Orphaned
-	}
-	return Held
-}
-func (l *land) Allowed(context.Context, ledger.Pool, []ledger.Holder, time.Time) bool {
-	return false
-}
-func (l *land) Warn(context.Context, ledger.Pool, string) {}
-
 // A round of a real ledger in parts sees every block once, and suspects the orphans of two rounds, as
 // one in a single part does.
 func TestLedger_RoundInParts(t *testing.T) {
@@ -200,7 +171,7 @@ func TestLedger_RoundInParts(t *testing.T) {
 	const each = 1500
 	l := newLand(t, each)
 	for _, claim := range []ledger.ClaimID{"p0", "p733", "q1499"} {
-		l.orphaned[claim] = true
+		l.states[claim] = Orphaned
 	}
 	for round, parts := range []int{1, 7, 7, 1} {
 		l.parts, l.suspected = parts, nil
@@ -213,8 +184,8 @@ func TestLedger_RoundInParts(t *testing.T) {
 				break
 			}
 		}
-		if l.blocks != 2*each {
-			t.Errorf("round %d has seen %d blocks, want %d", round, l.blocks, 2*each)
+		if l.Sweeper.blocks != 2*each {
+			t.Errorf("round %d has seen %d blocks, want %d", round, l.Sweeper.blocks, 2*each)
 		}
 		slices.Sort(l.suspected)
 		if want := []ledger.ClaimID{"p0", "p733", "q1499"}; round > 0 && !slices.Equal(l.suspected, want) {
@@ -229,7 +200,7 @@ func TestLedger_Glance(t *testing.T) {
 	l := newLand(t, 10)
 	l.glance(t.Context())
 	b := l.bind(t, "p", "lost")
-	l.orphaned["lost"] = true
+	l.states["lost"] = Orphaned
 	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		l.glance(ctx)
 		return l.round.sightings["lost"] == b.Revision, nil

@@ -16,26 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// timed notes when the blocks are listed, which every pass does once.
-type timed struct {
-	*scene
-	lists []time.Time
-}
-
-func (s *timed) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error] {
-	s.lists = append(s.lists, time.Now())
-	return s.scene.List(ctx, opts)
-}
-
 // start runs the sweeper of a scene until the test says stop.
-func start(t *testing.T, s *timed) (stop func()) {
-	t.Helper()
-	s.Ledger.Blocks = s
-	return s.run(t)
-}
-
-// run runs the sweeper as it is.
-func (s *timed) run(t *testing.T) (stop func()) {
+func start(t *testing.T, s *scene) (stop func()) {
 	t.Helper()
 	s.Clock = clock.RealClock{}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -52,7 +34,7 @@ func (s *timed) run(t *testing.T) (stop func()) {
 
 func TestStart_AtOnceThenAtJitteredIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &timed{scene: newScene(t, 0)}
+		s := newScene(t, 0)
 		began := time.Now()
 		stop := start(t, s)
 		<-time.After(20 * time.Minute)
@@ -77,7 +59,7 @@ func TestStart_AtOnceThenAtJitteredIntervals(t *testing.T) {
 // Workspaces that leave together cost one read of the ledger, a second later at the latest.
 func TestStart_LooksAtAllThatDepartAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &timed{scene: newScene(t, 500*20+1)}
+		s := newScene(t, 500*20+1)
 		for i := range s.blocks[1:] {
 			s.blocks[i+1].Holder.Cluster = ledger.ClusterName(fmt.Sprint("gone-", i/20))
 		}
@@ -106,13 +88,13 @@ func TestStart_LooksAtAllThatDepartAtOnce(t *testing.T) {
 
 // large is a ledger that takes two seconds to read.
 type large struct {
-	*timed
+	*scene
 	suspected map[ledger.ClaimID]time.Time
 }
 
 func (l *large) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error] {
 	<-time.After(2 * time.Second)
-	return l.timed.List(ctx, opts)
+	return l.scene.List(ctx, opts)
 }
 
 func (l *large) Suspect(h ledger.Holder) { l.suspected[h.Claim] = time.Now() }
@@ -122,13 +104,13 @@ func (l *large) Suspect(h ledger.Holder) { l.suspected[h.Claim] = time.Now() }
 func TestStart_AStreamOfDepartures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const leaving = 1000
-		s := &large{&timed{scene: newScene(t, leaving)}, map[ledger.ClaimID]time.Time{}}
+		s := &large{newScene(t, leaving), map[ledger.ClaimID]time.Time{}}
 		for i := range s.blocks {
 			s.blocks[i].Holder.Cluster = ledger.ClusterName(fmt.Sprint("w", i))
 		}
 		s.Interval = time.Hour
 		s.Ledger.Blocks, s.Releases = s, s
-		stop := s.run(t)
+		stop := start(t, s.scene)
 		<-time.After(10 * time.Second)
 		before := len(s.lists)
 		left := map[ledger.ClaimID]time.Time{}
@@ -155,7 +137,7 @@ func TestStart_AStreamOfDepartures(t *testing.T) {
 // begins to lead, beside its first pass.
 func TestStart_CollectsNothingBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &timed{scene: newScene(t, 3)}
+		s := newScene(t, 3)
 		for i := range 5000 {
 			s.Departed(ledger.ClusterName(fmt.Sprint("gone-", i)))
 		}

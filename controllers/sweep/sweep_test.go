@@ -31,8 +31,9 @@ type scene struct {
 	states     map[ledger.ClaimID]State
 	departed   bool
 	changed    map[ledger.Position][]ledger.Block
-	reads      int
-	read       int // blocks
+	lists      []time.Time // when the blocks were listed
+	read       int         // blocks
+	looked     int         // holders
 	allowed    bool
 	pools      []ledger.Pool
 	held       map[ledger.PoolID]int  // blocks of pools, as the ledger counts them
@@ -62,7 +63,7 @@ func newScene(t *testing.T, blocks int) *scene {
 }
 
 func (s *scene) List(_ context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error] {
-	s.reads++
+	s.lists = append(s.lists, time.Now())
 	return func(yield func(ledger.Block, error) bool) {
 		for _, b := range s.blocks {
 			if b.Prefix.Addr().Compare(opts.After.Prefix.Addr()) <= 0 {
@@ -94,6 +95,7 @@ func (s *scene) Capacity(id ledger.PoolID) (ledger.Capacity, bool) {
 func (s *scene) Frozen(id ledger.PoolID) bool { return s.unseen[id] }
 func (s *scene) Suspect(h ledger.Holder)      { s.suspected = append(s.suspected, h.Claim) }
 func (s *scene) State(_ context.Context, b ledger.Block) State {
+	s.looked++
 	return s.states[b.Holder.Claim]
 }
 func (s *scene) HasDeparted(ledger.ClusterName) bool { return s.departed }

@@ -93,37 +93,28 @@ func TestCaches_DoubtCountsAsHeld(t *testing.T) {
 	}
 }
 
+// The brake of a pool is lifted until a time. Its owner does not lift it where it protects the blocks of others. The platform does.
 func TestCaches_Allowed(t *testing.T) {
-	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	for until, want := range map[string]bool{
-		"": false, "yes": false, "2026-01-01T11:59:59Z": false, "2026-01-01T12:00:01Z": true,
-	} {
-		pool := gen.Pool("p")
-		pool.Annotations = map[string]string{AnnotationAllow: until}
-		got := newCaches(t, interceptor.Funcs{}, pool).Allowed(t.Context(), ledger.Pool{Cluster: "w", Name: "p"}, nil, now)
-		if got != want {
-			t.Errorf("until %q: allowed = %t, want %t", until, got, want)
-		}
-	}
-}
-
-// The owner of a shared pool does not lift the brake that protects the blocks of others in it. The platform does.
-func TestCaches_AllowedByTheOwnerForItsOwnBlocksAlone(t *testing.T) {
-	pool := gen.Pool("p")
-	pool.Annotations = map[string]string{AnnotationAllow: "2026-01-01T12:00:01Z"}
+	const later = "2026-01-01T12:00:01Z"
 	own, foreign := ledger.Holder{Cluster: "w", Name: "own"}, ledger.Holder{Cluster: "v", Name: "foreign"}
 	for name, tt := range map[string]struct {
+		until   string
 		owner   ledger.ClusterName
 		orphans []ledger.Holder
 		want    bool
 	}{
-		"a tenant, own blocks":        {"w", []ledger.Holder{own, own}, true},
-		"a tenant, one of another":    {"w", []ledger.Holder{own, foreign}, false},
-		"the platform, all of others": {"platform", []ledger.Holder{own, foreign}, true},
+		"until nothing":               {"", "w", nil, false},
+		"until no time":               {"yes", "w", nil, false},
+		"until a second ago":          {"2026-01-01T11:59:59Z", "w", nil, false},
+		"for a second":                {later, "w", nil, true},
+		"a tenant, own blocks":        {later, "w", []ledger.Holder{own, own}, true},
+		"a tenant, one of another":    {later, "w", []ledger.Holder{own, foreign}, false},
+		"the platform, all of others": {later, "platform", []ledger.Holder{own, foreign}, true},
 	} {
-		caches := newCaches(t, interceptor.Funcs{}, pool)
-		got := caches.Allowed(t.Context(), ledger.Pool{Cluster: tt.owner, Name: "p"}, tt.orphans, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
-		if got != tt.want {
+		pool := gen.Pool("p")
+		pool.Annotations = map[string]string{AnnotationAllow: tt.until}
+		caches, now := newCaches(t, interceptor.Funcs{}, pool), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		if got := caches.Allowed(t.Context(), ledger.Pool{Cluster: tt.owner, Name: "p"}, tt.orphans, now); got != tt.want {
 			t.Errorf("%s: allowed = %t, want %t", name, got, tt.want)
 		}
 	}

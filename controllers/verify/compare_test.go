@@ -2,6 +2,7 @@ package verify
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -43,29 +44,14 @@ func TestVerify_Cooling(t *testing.T) {
 	}
 }
 
-// Without the APIExport no workspace can be read: that is a finding, and no block is found without its claim. Where
-// nobody can tell whether the APIExport is there, all is compared as usual.
-func TestVerify_WithoutTheExport(t *testing.T) {
+// Where nobody can tell whether the APIExport is there, all is compared as usual.
+func TestVerify_AnExportThatCannotBeRead(t *testing.T) {
 	s := newScene(t)
-	s.gone = errGone
-	if kinds, findings := s.verify(); len(kinds) != 1 || kinds[0] != ExportGone || findings[0].Repair != "" {
-		t.Errorf("found %+v, want %s alone, and no repair", findings, ExportGone)
-	}
 	s.gone = errors.New("forbidden")
 	delete(s.claims, "a")
 	if kinds, findings := s.verify(); len(kinds) != 1 || kinds[0] != BlockWithoutClaim {
 		t.Errorf("found %+v, want %s alone", findings, BlockWithoutClaim)
 	}
-}
-
-// unreadable marks an object as one that was not decoded whole.
-func unreadable(obj client.Object) {
-	annotations := obj.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[decode.Mark] = "spec.x"
-	obj.SetAnnotations(annotations)
 }
 
 // TestVerify_Unreadable: an object that cannot be read is a finding, and no sign that the block or the pool is nobody's.
@@ -80,7 +66,9 @@ func TestVerify_Unreadable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
 			odd := change(s)
-			unreadable(odd)
+			marked := map[string]string{decode.Mark: "spec.x"}
+			maps.Copy(marked, odd.GetAnnotations())
+			odd.SetAnnotations(marked)
 			_, findings := s.verify()
 			if len(findings) != 1 || findings[0].Kind != Unreadable || findings[0].Name != odd.GetName() || findings[0].Repair != "" {
 				t.Errorf("found %+v, want %s as Unreadable, and nothing else", findings, odd.GetName())

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -23,8 +25,7 @@ func (s *scene) network(by ledger.ClaimID) ledger.Pool {
 		Class: "net", Workspace: "w", Scope: ledger.Scope{"network": {Kind: "Network", Name: "a"}},
 		Holder: ledger.Holder{Claim: by, Cluster: "w", Namespace: "default", Name: "range"},
 	}}
-	p, err := s.ledger.Derived().Provision(s.Context(), ledger.Request{Pool: "uid-of-root", Length: 24}, p, nil)
-	s.must(err)
+	p = must.Get(s.ledger.Derived().Provision(s.Context(), ledger.Request{Pool: "uid-of-root", Length: 24}, p, nil))(s)
 	s.show("root", "10.0.0.0/16", "65536", "800", "64736")
 	s.show("net-a", p.CIDR.String(), "256", "0", "256")
 	s.pools["net-a"].Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "net"}
@@ -45,14 +46,14 @@ func TestVerify_Ranges(t *testing.T) {
 		"all in order": {},
 		"reserved":     {by: reserved},
 		"closed, without IPPool": {change: func(s *scene, p ledger.Pool) {
-			s.must(s.ledger.Derived().Begin(s.Context(), p.ID, "uid-of-range", time.Now()))
+			must.Do(s, s.ledger.Derived().Begin(s.Context(), p.ID, "uid-of-range", time.Now()))
 			delete(s.pools, "net-a")
 		}},
 		"no IPPool": {change: func(s *scene, _ ledger.Pool) { delete(s.pools, "net-a") }, want: []Kind{PoolWithoutObject}},
 		"no pool": {
 			change: func(s *scene, p ledger.Pool) {
-				s.must(s.ledger.Derived().Drop(s.Context(), p.ID, "uid-of-range", time.Time{}))
-				s.must(s.ledger.Pools().Retire(s.Context(), p.ID))
+				must.Do(s, s.ledger.Derived().Drop(s.Context(), p.ID, "uid-of-range", time.Time{}))
+				must.Do(s, s.ledger.Pools().Retire(s.Context(), p.ID))
 				s.show("root", "10.0.0.0/16", "65536", "544", "64992")
 				delete(s.claims, "range")
 			},
@@ -74,11 +75,7 @@ func TestVerify_Ranges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
-			by := tt.by
-			if by == "" {
-				by = "uid-of-range"
-			}
-			p := s.network(by)
+			p := s.network(cmp.Or(tt.by, "uid-of-range"))
 			if tt.change != nil {
 				tt.change(s, p)
 			}
@@ -94,15 +91,12 @@ func TestVerify_AddressSpaces(t *testing.T) {
 	s := newScene(t)
 	apart := testbed.Pool("w", "uid-of-apart", "10.9.0.0/16")
 	apart.Name = "apart"
-	_, err := s.ledger.Pools().Register(t.Context(), apart)
-	s.must(err)
+	must.Get(s.ledger.Pools().Register(t.Context(), apart))(t)
 	for _, name := range []string{"x", "y"} {
-		space, err := s.ledger.Derived().Space(t.Context(), "uid-of-apart", "w", ledger.Scope{"network": {Kind: "Network", Name: name}})
-		s.must(err)
+		space := must.Get(s.ledger.Derived().Space(t.Context(), "uid-of-apart", "w", ledger.Scope{"network": {Kind: "Network", Name: name}}))(t)
 		r := request("in-"+name, "10.9.0.0/28")
 		r.Pool = space.ID
-		_, err = s.ledger.Bind(t.Context(), r)
-		s.must(err)
+		must.Get(s.ledger.Bind(t.Context(), r))(t)
 		s.publish("in-"+name, "10.9.0.0/28")
 		s.records["in-"+name].Spec.PoolRef.Name = "apart"
 	}
@@ -145,8 +139,7 @@ func TestVerify_Reservations(t *testing.T) {
 			claim := gen.Claim("new")
 			r := request("new", "10.0.2.0/28")
 			r.Holder.Claim = promise.Of("w", claim)
-			_, err := s.ledger.Reservations().Reserve(t.Context(), r)
-			s.must(err)
+			must.Get(s.ledger.Reservations().Reserve(t.Context(), r))(t)
 			s.show("root", "10.0.0.0/16", "65536", "560", "64976")
 			if tt.shows != "" {
 				claim.Status = ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: tt.shows}
@@ -175,15 +168,13 @@ func TestVerify_BlockOfTwoAnswers(t *testing.T) {
 		r := request("new", "10.0.2.0/28")
 		r.Holder.Claim = promise.Of("w", gen.Claim("new"))
 		for range 2 {
-			_, err := s.ledger.Reservations().Reserve(t.Context(), r)
-			s.must(err)
+			must.Get(s.ledger.Reservations().Reserve(t.Context(), r))(t)
 		}
 		_, ok, err := s.ledger.Reservations().Confirm(t.Context(), allocator.Confirmation{
 			Reservation: r.Holder.Claim, Claim: "uid-of-new", Prefix: r.Exact, Policy: ledger.Delete, Certain: true,
 		})
-		s.must(err)
-		if !ok {
-			t.Fatal("the reservation is not confirmed")
+		if err != nil || !ok {
+			t.Fatalf("Confirm = %t, %v; want the reservation confirmed", ok, err)
 		}
 		s.show("root", "10.0.0.0/16", "65536", "560", "64976")
 		s.Clock = later{by: age}

@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -57,42 +58,43 @@ func newScene(t *testing.T) *scene {
 
 	s.hold("a", "10.0.0.0/28")
 	s.hold("r", "10.0.0.16/28")
-	_, _, err := alloc.Retained().Retain(t.Context(), "uid-of-r", time.Time{})
-	s.must(err)
-	delete(s.claims, "r")
-	s.records["r"].Spec.ClaimRef = nil
-	s.records["r"].Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "r/uid-of-r"}
-	_, err = alloc.Pools().Carve(t.Context(), ledger.Request{
+	s.retain("r", time.Time{})
+	must.Get(alloc.Pools().Carve(t.Context(), ledger.Request{
 		Pool: "uid-of-root", Exact: netip.MustParsePrefix("10.0.1.0/24"),
 		Holder: ledger.Holder{Claim: "uid-of-child", Cluster: "w", Name: "child"},
-	}, ledger.Pool{ID: "uid-of-child", Cluster: "w", Name: "child", Parent: "uid-of-root"})
-	s.must(err)
+	}, ledger.Pool{ID: "uid-of-child", Cluster: "w", Name: "child", Parent: "uid-of-root"}))(t)
 	s.show("root", "10.0.0.0/16", "65536", "544", "64992")
 	s.show("child", "10.0.1.0/24", "256", "0", "256")
 	return s
 }
 
-func (s *scene) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
 // hold binds a block of the pool root, and publishes it.
 func (s *scene) hold(name, prefix string) {
 	s.Helper()
-	_, err := s.ledger.Bind(s.Context(), request(name, prefix))
-	s.must(err)
+	must.Get(s.ledger.Bind(s.Context(), request(name, prefix)))(s)
 	s.publish(name, prefix)
 }
 
 // dispute adopts a block of the pool root, whoever holds it, and publishes it.
 func (s *scene) dispute(name, prefix string) {
 	s.Helper()
-	_, err := s.ledger.Recovery().Adopt(s.Context(), request(name, prefix), ledger.Bound)
-	s.must(err)
+	must.Get(s.ledger.Recovery().Adopt(s.Context(), request(name, prefix), ledger.Bound))(s)
 	s.publish(name, prefix)
+}
+
+// retain retains the block of a claim, and publishes that the claim is gone.
+func (s *scene) retain(name string, until time.Time) {
+	s.Helper()
+	_, _, err := s.ledger.Retained().Retain(s.Context(), ledger.ClaimID("uid-of-"+name), until)
+	must.Do(s, err)
+	delete(s.claims, name)
+	s.unclaim(name)
+}
+
+// unclaim publishes the record of a claim as a retained one.
+func (s *scene) unclaim(name string) {
+	s.records[name].Spec.ClaimRef = nil
+	s.records[name].Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: name + "/uid-of-" + name}
 }
 
 func request(name, prefix string) ledger.Request {
@@ -169,8 +171,7 @@ func all[T client.Object](objects map[string]T, visit func(ledger.ClusterName, c
 // put writes a key of the ledger, past the allocator.
 func (s *scene) put(key, value string) {
 	s.Helper()
-	_, err := s.etcd.Put(s.Context(), "/ipam/v1/"+key, value)
-	s.must(err)
+	must.Get(s.etcd.Put(s.Context(), "/ipam/v1/"+key, value))(s)
 }
 
 // valueOfA is the block of the claim a, as it is written in the ledger.
@@ -184,8 +185,7 @@ func (s *scene) valueOfA() string {
 // remove takes a key out of the ledger, past the allocator, and returns its value.
 func (s *scene) remove(key string) string {
 	s.Helper()
-	was, err := s.etcd.Delete(s.Context(), "/ipam/v1/"+key, clientv3.WithPrevKV())
-	s.must(err)
+	was := must.Get(s.etcd.Delete(s.Context(), "/ipam/v1/"+key, clientv3.WithPrevKV()))(s)
 	if len(was.PrevKvs) != 1 {
 		s.Fatalf("the ledger has no key %s", key)
 	}
@@ -195,8 +195,7 @@ func (s *scene) remove(key string) string {
 // verify returns the kinds of what is found, each once, and the findings.
 func (s *scene) verify() ([]Kind, []Finding) {
 	s.Helper()
-	report, err := s.Verify(s.Context())
-	s.must(err)
+	report := must.Get(s.Verify(s.Context()))(s)
 	var kinds []Kind
 	for _, f := range report.Findings {
 		kinds = append(kinds, f.Kind)
