@@ -122,6 +122,7 @@ func (a *Adopter) Start(ctx context.Context) error {
 // A pool that is stuck stays frozen, and is an error, but keeps no other frozen that has
 // addresses of its own: tenants can bring that about, and so can one key that cannot be read.
 func (a *Adopter) pass(ctx context.Context) error {
+	a.unnamed.forget(a.Directory)
 	world, err := a.survey(ctx)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
@@ -108,6 +110,12 @@ func (a *Adopter) vacant(ctx context.Context, r record) (ledger.PoolID, error) {
 
 // unnamed are the workspaces whose path was not known, and since when.
 type unnamed map[ledger.ClusterName]time.Time
+
+// forget removes the workspaces whose path is known. One that is missed again later has its time again: a pool that stays stuck makes
+// passes follow each other for hours.
+func (u unnamed) forget(known *directory.Directory) {
+	maps.DeleteFunc(u, func(cluster ledger.ClusterName, _ time.Time) bool { return known.Workspace(cluster).Path != "" })
+}
 
 // hesitates reports whether the path of a workspace may come to be known, as it was missed first a short time ago.
 func (u unnamed) hesitates(cluster ledger.ClusterName, now time.Time) bool {

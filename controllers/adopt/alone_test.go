@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -71,6 +72,29 @@ func TestPass_AClaimAloneWhosePathIsNotKnownYet(t *testing.T) {
 	want := map[ledger.ClaimID]string{"uid-of-older": "10.0.4.0/28 bound"}
 	if got := l.blocks(); !maps.Equal(got, want) {
 		t.Errorf("the ledger has %v, want %v", got, want)
+	}
+}
+
+// A workspace may be missed for a moment again, hours after it was missed first. A pool that stays stuck makes passes follow each other
+// all that time. The second moment is short as well, and the claim's block is not given to others for it.
+func TestPass_AClaimAloneWhoseWorkspaceIsMissedTwice(t *testing.T) {
+	l := newLoss(t)
+	l.had(gen.Pool("stuck", gen.ChildOf("gone", 24)), "10.9.0.0/24", "lost", 3)
+	late := l.binds("late", "root:late")
+	for i, name := range []string{"first", "second"} {
+		l.Directory.Gone(late)
+		cidr := fmt.Sprintf("10.%d.0.0", i)
+		pool := l.had(gen.Pool(name, gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:late"}), cidr+"/16", "lost", 7)
+		l.shows("of-"+name, "late", name, cidr+"/28", l.now.Now())
+		if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) || l.whole(pool) {
+			t.Errorf("%s time: pass = %v, and the ledger has %v; want the pool frozen", name, err, l.blocks())
+		}
+		l.binds("late", "root:late")
+		_ = l.pass(t.Context()) // one pool is stuck
+		if got, want := l.blocks()[ledger.ClaimID("uid-of-of-"+name)], cidr+"/28 bound"; got != want || !l.whole(pool) {
+			t.Errorf("%s time, once the path is known: the claim has %q; want %q, and the pool whole", name, got, want)
+		}
+		l.now.SetTime(l.now.Now().Add(time.Hour))
 	}
 }
 
