@@ -111,27 +111,20 @@ func TestGuard_Root(t *testing.T) {
 	t.Parallel()
 	const root = "/x7Q"
 	handler := page.New(page.Options{Source: town(""), Host: host, Token: token, Root: root[1:], Now: func() time.Time { return noon }})
-	ask := func(path string) *httptest.ResponseRecorder {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+path, nil)
-		r.AddCookie(&http.Cookie{Name: "kubectl-ipam-8080", Value: token})
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		return w
-	}
 	for _, path := range []string{"/", "/x7Q", "/x7", "/x7Qq/", "/pool/office", "/?token=" + token, "//x7Q/", "/static/page.js"} {
-		if w := ask(path); w.Code != http.StatusUnauthorized || len(w.Result().Cookies()) > 0 || strings.Contains(w.Body.String(), "x7Q") {
+		if w := get(t, handler, path); w.Code != http.StatusUnauthorized || len(w.Result().Cookies()) > 0 || strings.Contains(w.Body.String(), "x7Q") {
 			t.Errorf("GET %s, which is not below the root, ends with %d: %s", path, w.Code, w.Body)
 		}
 	}
 	for path, want := range map[string]string{"/x7Q/?token=secret": "/x7Q/", "/x7Q//evil.example?token=secret": "/x7Q/evil.example"} {
-		w := ask(path)
+		w := get(t, handler, path)
 		if cookies := w.Result().Cookies(); len(cookies) != 1 || cookies[0].Path != root+"/" || w.Header().Get("Location") != want {
 			t.Errorf("GET %s leads to %q with the cookies %v; want %q and one for %s/", path, w.Header().Get("Location"), cookies, want, root)
 		}
 	}
 	links := regexp.MustCompile(`="(/[^"]*)"`)
 	for _, path := range []string{"/", "/pool/office?block=192.0.2.16/28", "/pool/office/list", "/plan?class=internal&length=28", "/search?q=web", "/tenants", "/nowhere"} {
-		shown := ask(root + path).Body.String()
+		shown := get(t, handler, root+path).Body.String()
 		found := links.FindAllStringSubmatch(shown, -1)
 		for _, link := range found {
 			if !strings.HasPrefix(link[1], root+"/") {
@@ -142,7 +135,7 @@ func TestGuard_Root(t *testing.T) {
 			t.Errorf("%s has %d links: %s", path, len(found), shown)
 		}
 	}
-	if w := ask(root + "/static/style.css"); w.Code != http.StatusOK {
+	if w := get(t, handler, root+"/static/style.css"); w.Code != http.StatusOK {
 		t.Errorf("the style ends with %d", w.Code)
 	}
 }

@@ -50,7 +50,7 @@ func pages(source page.Source) http.Handler {
 }
 
 // get is the answer to a browser that was admitted.
-func get(t *testing.T, handler http.Handler, path string) *httptest.ResponseRecorder {
+func get(t testing.TB, handler http.Handler, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+path, nil)
 	r.AddCookie(&http.Cookie{Name: "kubectl-ipam-8080", Value: token})
@@ -210,11 +210,8 @@ func crowded(count int) *scenery {
 // BenchmarkPool_OfAMillionBlocks opens the map of a pool of IPv6 with a million blocks.
 func BenchmarkPool_OfAMillionBlocks(b *testing.B) {
 	handler := pages(crowded(1_000_000))
-	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "http://"+host+"/pool/big", nil)
-	r.AddCookie(&http.Cookie{Name: "kubectl-ipam-8080", Value: token})
 	for b.Loop() {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
+		w := get(b, handler, "/pool/big")
 		if w.Code != http.StatusOK {
 			b.Fatal(w.Code)
 		}

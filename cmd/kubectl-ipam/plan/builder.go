@@ -209,14 +209,6 @@ func (b *builder) source() {
 	}
 }
 
-// described are the annotations of an object with a description; nil without one.
-func described(description string) map[string]string {
-	if description == "" {
-		return nil
-	}
-	return map[string]string{ipamv1alpha1.AnnotationDescription: description}
-}
-
 func typeOf(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: ipamv1alpha1.GroupVersion.String(), Kind: kind}
 }

@@ -167,7 +167,10 @@ func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
 	rows := make([]map[string]string, 0, len(p.Pools)+len(p.Claims))
 	add := func(name string, cells map[string]string, wanted metav1.Object) {
 		same := func() bool {
-			wanted.SetAnnotations(described(cells[columnDescription]))
+			wanted.SetAnnotations(nil)
+			if text := cells[columnDescription]; text != "" {
+				wanted.SetAnnotations(map[string]string{ipamv1alpha1.AnnotationDescription: text})
+			}
 			read := reread(cells)
 			return len(read) == 1 && equality.Semantic.DeepEqual(read[0], wanted)
 		}

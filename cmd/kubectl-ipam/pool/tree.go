@@ -78,9 +78,10 @@ func showTree(s *session.Session, roots []*node, pools []ipamv1alpha1.IPPool, ar
 	return nil
 }
 
-// node is a pool, with those carved from it.
+// node is a pool, with the one that it is carved from if that is seen, and those carved from it.
 type node struct {
 	*space.Pool
+	parent   *node
 	children []*node
 }
 
@@ -94,22 +95,18 @@ func plant(r *reach.View, pools []*space.Pool) []*node {
 			known[[2]string{n.Workspace, n.Name}], nodes = n, append(nodes, n)
 		}
 	}
-	parent := func(n *node) (_ *node, ok bool) {
-		ref := n.Object.Spec.ParentPoolRef
-		if ref == nil {
-			return nil, false
+	for _, n := range nodes {
+		if ref := n.Object.Spec.ParentPoolRef; ref != nil {
+			n.parent = known[[2]string{r.Owner(n.Object, *ref), ref.Name}]
 		}
-		above, ok := known[[2]string{r.Owner(n.Object, *ref), ref.Name}]
-		return above, ok
 	}
 	var roots []*node
 	for _, n := range nodes {
-		above, ok := parent(n)
-		if !ok || descends(n, parent) {
+		if n.parent == nil || n.descends() {
 			roots = append(roots, n)
 			continue
 		}
-		above.children = append(above.children, n)
+		n.parent.children = append(n.parent.children, n)
 	}
 	for _, n := range nodes {
 		slices.SortFunc(n.children, byAddress)
@@ -120,9 +117,9 @@ func plant(r *reach.View, pools []*space.Pool) []*node {
 
 // descends reports whether a pool is one of its own ancestors. Such pools never get a block, and
 // may be created all the same.
-func descends(n *node, parent func(*node) (*node, bool)) bool {
+func (n *node) descends() bool {
 	seen := map[*node]bool{}
-	for above, ok := parent(n); ok && !seen[above]; above, ok = parent(above) {
+	for above := n.parent; above != nil && !seen[above]; above = above.parent {
 		seen[above] = true
 	}
 	return seen[n]

@@ -130,12 +130,9 @@ func (s *step) comparePool(pool *ipamv1alpha1.IPPool, there []ipamv1alpha1.IPPoo
 	if err != nil {
 		return "", err
 	}
-	for i := range there {
-		other := &there[i]
-		if other.Name == pool.Name {
-			s.State = stateUnchanged
-			return differentPool(pool, other)
-		}
+	if at := slices.IndexFunc(there, func(p ipamv1alpha1.IPPool) bool { return p.Name == pool.Name }); at >= 0 {
+		s.State = stateUnchanged
+		return differentPool(pool, &there[at])
 	}
 	for i := range there {
 		other := &there[i]
