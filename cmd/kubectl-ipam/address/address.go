@@ -13,7 +13,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
@@ -56,7 +55,7 @@ you do not see.`,
 
 // seen is a block with its visible holders, and the visible pools.
 type seen struct {
-	*reach.View
+	*session.View
 	block             netip.Prefix
 	pools             []ipamv1alpha1.IPPool
 	allocations, held []ipamv1alpha1.IPAllocation
@@ -91,7 +90,7 @@ func show(ctx context.Context, s *session.Session, text string, out *output.Prin
 // look reads the visible holders of a block, and the pools.
 func look(ctx context.Context, s *session.Session, block netip.Prefix) (found seen, err error) {
 	found.block = block
-	if found.View, err = reach.Of(ctx, s); err != nil {
+	if found.View, err = s.View(ctx); err != nil {
 		return found, err
 	}
 	if found.allocations, err = found.Allocations(ctx); err != nil {
@@ -141,7 +140,7 @@ func overlapping(allocations []ipamv1alpha1.IPAllocation, block netip.Prefix) []
 
 // unheld returns the state that each visible pool gives a block without a visible holder. A child pool that has all of it
 // answers for its parent. It is an error if no pool has the block, or if a holder may be one that is not shown.
-func unheld(r *reach.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) ([]space.State, error) {
+func unheld(r *session.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) ([]space.State, error) {
 	var found []space.State
 	for _, pool := range r.Visible(pools, allocations) {
 		if state, ok := pool.StateOf(block); ok {
@@ -157,7 +156,7 @@ func unheld(r *reach.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, allo
 	return found, nil
 }
 
-func describeAllocation(s *session.Session, r *reach.View, a *ipamv1alpha1.IPAllocation) {
+func describeAllocation(s *session.Session, r *session.View, a *ipamv1alpha1.IPAllocation) {
 	page := s.Page()
 	page.Line("Block", a.Status.AllocatedCIDR)
 	page.Line("Scope", facts.Scope(a.Spec.Scope))

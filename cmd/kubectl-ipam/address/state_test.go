@@ -12,7 +12,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
@@ -36,7 +36,7 @@ func TestStates(t *testing.T) {
 		pool.Status.Capacity.Cooling, pool.Status.NextRelease = "16", &metav1.Time{Time: stage.Noon}
 		pools = append(pools, pool)
 	}
-	r := &reach.View{Path: "root:team-a", Paths: map[string]string{}}
+	r := &session.View{Path: "root:team-a", Paths: map[string]string{}}
 	for asked, want := range map[string][]string{
 		"192.0.2.1":     {"192.0.2.1/32 is reserved in pool lab (192.0.2.0/24): spec.reservations of the pool covers 192.0.2.0/30"},
 		"192.0.2.255":   {"192.0.2.255/32 is reserved in pool lab (192.0.2.0/24): spec.reservations of the pool covers 192.0.2.252/30"},
@@ -78,7 +78,7 @@ func TestStates(t *testing.T) {
 func TestAddressShow(t *testing.T) {
 	web := gen.Allocation("web", "lab", "192.0.2.16/28", gen.ByClass("edge"), stage.HourAgo)
 	web.Spec.Scope = ipamv1alpha1.Scope(gen.Within("network", "vpc-1"))
-	r := &reach.View{Path: "root:team-a", Paths: map[string]string{}}
+	r := &session.View{Path: "root:team-a", Paths: map[string]string{}}
 	s := stage.New(t)
 	describeAllocation(s.Session, r, web)
 	stage.Golden(t, "address_show", s.Printed.String())
@@ -100,7 +100,7 @@ func TestUnheld(t *testing.T) {
 	}{
 		"192.0.2.128": {exit.OK, 1}, "192.0.2.17": {exit.OK, 1}, "198.51.100.7": {exit.NotFound, 1}, "10.0.0.1": {exit.NotFound, 0},
 	} {
-		states, err := unheld(&reach.View{}, netip.MustParsePrefix(asked+"/32"), pools, nil)
+		states, err := unheld(&session.View{}, netip.MustParsePrefix(asked+"/32"), pools, nil)
 		if exit.CodeOf(err) != want.code || len(states) != want.states {
 			t.Errorf("%s: %d states %v and exit code %d (%v), want %d and %d", asked, len(states), states, exit.CodeOf(err), err, want.states, want.code)
 		}

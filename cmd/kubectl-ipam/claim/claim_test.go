@@ -15,7 +15,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
@@ -183,7 +183,7 @@ func TestWhy(t *testing.T) {
 	}
 	pools[0].Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Cooling: "16"}
 	pools[0].Status.NextRelease = &metav1.Time{Time: stage.Noon.Add(12 * time.Second)}
-	q := question{claim: claim, class: class, pools: (&reach.View{}).Visible(pools, nil)}
+	q := question{claim: claim, class: class, pools: (&session.View{}).Visible(pools, nil)}
 	s := stage.New(t)
 	must.Do(t, q.explain(s.Session))
 	stage.Golden(t, "why", s.Printed.String())
@@ -209,7 +209,7 @@ func TestWhy_NamesTheHolderOfAnAddress(t *testing.T) {
 	} {
 		pools := []ipamv1alpha1.IPPool{parent, child}
 		claim := gen.Claim("a", gen.FromPool("lab"), gen.Address(address))
-		seen := (&reach.View{}).Visible(pools, []ipamv1alpha1.IPAllocation{web, foreign})
+		seen := (&session.View{}).Visible(pools, []ipamv1alpha1.IPAllocation{web, foreign})
 		if got := (question{claim: claim}).says(seen[0]); got != want {
 			t.Errorf("%s: %q, want %q", address, got, want)
 		}

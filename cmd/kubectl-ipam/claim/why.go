@@ -12,7 +12,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
@@ -70,7 +69,7 @@ func ask(ctx context.Context, c session.Access, claim *ipamv1alpha1.IPClaim) (q 
 	if q.kept, err = retained(ctx, c, claim.Name); exit.IgnoreUnseen(err) != nil {
 		return q, err
 	}
-	if q.class, err = reach.Class(ctx, c, facts.Class(claim)); exit.IgnoreUnseen(err) != nil {
+	if q.class, err = session.Class(ctx, c, facts.Class(claim)); exit.IgnoreUnseen(err) != nil {
 		return q, err
 	}
 	pools := &ipamv1alpha1.IPPoolList{}
@@ -83,7 +82,7 @@ func ask(ctx context.Context, c session.Access, claim *ipamv1alpha1.IPClaim) (q 
 			return q, err
 		}
 	}
-	q.pools = slices.DeleteFunc((&reach.View{}).Visible(pools.Items, allocations.Items), func(p *space.Pool) bool { return p.Object == nil || !q.concerns(p.Object) })
+	q.pools = slices.DeleteFunc((&session.View{}).Visible(pools.Items, allocations.Items), func(p *space.Pool) bool { return p.Object == nil || !q.concerns(p.Object) })
 	return q, nil
 }
 

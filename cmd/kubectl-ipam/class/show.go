@@ -14,7 +14,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
@@ -31,7 +30,7 @@ workspace that back it, and how full each is.`
 }
 
 func show(ctx context.Context, s *session.Session, c client.Reader, name string, out *output.Printer) error {
-	class, err := reach.Class(ctx, c, name)
+	class, err := session.Class(ctx, c, name)
 	if err != nil {
 		return err
 	}

@@ -8,15 +8,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
 // find returns the pool of that name in a workspace, which is empty for the current one, with the blocks that the caller sees.
-func find(ctx context.Context, s *session.Session, workspace, name string) (*reach.View, *space.Pool, error) {
-	r, err := reach.Of(ctx, s)
+func find(ctx context.Context, s *session.Session, workspace, name string) (*session.View, *space.Pool, error) {
+	r, err := s.View(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,8 +12,8 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
@@ -86,7 +86,7 @@ func TestPool_Scope(t *testing.T) {
 	pool := stage.Ready(gen.Pool("vpc-web-vpc-1", gen.ChildOf("root", 48), gen.Within("network", "vpc-1")), "2001:db8::/48", ipamv1alpha1.IPv6, 0, 48)
 	pool.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "vpc"}
 	s := stage.New(t)
-	drawTree(s.Out, s.Paint, plant(&reach.View{}, (&reach.View{}).Visible([]ipamv1alpha1.IPPool{*pool}, nil)))
+	drawTree(s.Out, s.Paint, plant(&session.View{}, (&session.View{}).Visible([]ipamv1alpha1.IPPool{*pool}, nil)))
 	if want := "for network=vpc-1; made by class vpc"; !strings.Contains(s.Printed.String(), want) {
 		t.Errorf("the tree is %q, want it to say %q", s.Printed, want)
 	}
@@ -136,7 +136,7 @@ func TestPoolTree_Name(t *testing.T) {
 			out.AddFlags(cmd)
 			out.Format, out.NoHeaders = format, true
 			must.Do(t, cmd.PreRunE(cmd, nil))
-			err := showTree(s.Session, plant(&reach.View{}, (&reach.View{}).Visible(pools, nil)), pools, test.args, out)
+			err := showTree(s.Session, plant(&session.View{}, (&session.View{}).Visible(pools, nil)), pools, test.args, out)
 			if exit.CodeOf(err) != test.code || format != "" && strings.ReplaceAll(s.Printed.String(), "ippool.ipam.miloapis.com/", "") != test.want {
 				t.Errorf("pool tree %v -o %q prints %q and ends with %v; want %q and %d", test.args, format, s.Printed, err, test.want, test.code)
 			}
@@ -166,7 +166,7 @@ func TestPoolTree(t *testing.T) {
 	pools[7].Spec.ParentPoolRef = &net
 
 	s := stage.New(t)
-	r := &reach.View{Path: "root:ipam", Paths: map[string]string{"1abc": "root:team-a"}}
+	r := &session.View{Path: "root:ipam", Paths: map[string]string{"1abc": "root:team-a"}}
 	roots := plant(r, r.Visible(pools, nil))
 	drawTree(s.Out, s.Paint, roots)
 	stage.Golden(t, "pool_tree", s.Printed.String())
@@ -203,7 +203,7 @@ func TestEstate_Circle(t *testing.T) {
 // The tree shows pools of a circle, each once.
 func TestPoolTree_Circle(t *testing.T) {
 	s, pools := stage.New(t), circle()
-	drawTree(s.Out, s.Paint, plant(&reach.View{}, (&reach.View{}).Visible(pools, nil)))
+	drawTree(s.Out, s.Paint, plant(&session.View{}, (&session.View{}).Visible(pools, nil)))
 	for _, pool := range pools {
 		if n := strings.Count(s.Printed.String(), pool.Name+" "); n != 1 {
 			t.Errorf("the tree has %d lines of pool %s; want 1:\n%s", n, pool.Name, s.Printed)

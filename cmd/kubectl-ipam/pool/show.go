@@ -16,7 +16,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
@@ -57,7 +56,7 @@ func (o *show) run(ctx context.Context, _ session.Access, name string, out *outp
 }
 
 // describe shows a pool once its figures agree with the blocks that are shown.
-func (o *show) describe(ctx context.Context, r *reach.View, pool *space.Pool) error {
+func (o *show) describe(ctx context.Context, r *session.View, pool *space.Pool) error {
 	err := settled(ctx, r, pool, exactly)
 	if err == nil {
 		err = describePool(o.Session, pool)

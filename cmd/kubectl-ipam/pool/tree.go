@@ -16,7 +16,6 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
@@ -40,7 +39,7 @@ each is. Admins of the platform also see the pools of all tenants.`,
 }
 
 func tree(ctx context.Context, s *session.Session, args []string, out *output.Printer) error {
-	r, err := reach.Of(ctx, s)
+	r, err := s.View(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,7 +86,7 @@ type node struct {
 
 // plant puts pools below their parents, and those whose parent is not seen beside
 // the root pools; all by address.
-func plant(r *reach.View, pools []*space.Pool) []*node {
+func plant(r *session.View, pools []*space.Pool) []*node {
 	known, nodes := map[[2]string]*node{}, make([]*node, 0, len(pools))
 	for _, pool := range pools {
 		if pool.Object != nil {

@@ -1,5 +1,5 @@
-// Package session is one run of the program: its streams, its access to a server, its clock, and what all
-// commands share, such as completion and flags.
+// Package session is one run of the program: its streams, its access to a server, how far its caller sees there, its
+// clock, and what all commands share, such as completion and flags.
 package session
 
 import (

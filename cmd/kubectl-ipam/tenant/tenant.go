@@ -12,7 +12,6 @@ import (
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
@@ -44,7 +43,7 @@ On a cluster without kcp the tenants are the namespaces that have claims.`,
   kubectl ipam tenant list`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := reach.Of(cmd.Context(), s)
+			r, err := s.View(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -66,7 +65,7 @@ type tenant struct {
 	Pools int `json:"pools,omitempty"`
 }
 
-func list(ctx context.Context, s *session.Session, r *reach.View, out *output.Printer) error {
+func list(ctx context.Context, s *session.Session, r *session.View, out *output.Printer) error {
 	if r.Path != "" && !r.SeesTenants {
 		return exit.Fail(exit.NotFound, "they are listed in the workspace of the platform, for users with the role ipam-tenant-viewer; --context names another workspace",
 			"you see no tenants from %s", r.Path)
@@ -95,7 +94,7 @@ func list(ctx context.Context, s *session.Session, r *reach.View, out *output.Pr
 }
 
 // tenantsOf counts what each tenant has.
-func tenantsOf(ctx context.Context, r *reach.View) ([]tenant, error) {
+func tenantsOf(ctx context.Context, r *session.View) ([]tenant, error) {
 	claims, err := r.Claims(ctx)
 	if err != nil {
 		return nil, err

@@ -13,9 +13,9 @@ import (
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/rights"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
@@ -33,7 +33,7 @@ func in(cluster string, objects ...client.Object) []client.Object {
 func TestTenantList(t *testing.T) {
 	bound := stage.Bound(gen.Claim("web"), "10.64.0.0/28", stage.OfPlatform("internal-a"))
 	tenants := stage.Server(t, interceptor.Funcs{}, in("1abc", bound, gen.Claim("batch"), gen.Pool("lab"))...)
-	r := &reach.View{
+	r := &session.View{
 		WithWatch: stage.Server(t, interceptor.Funcs{}, gen.Claim("own"), gen.Pool("internal-a")), Path: "root:ipam", SeesTenants: true,
 		Tenants: []client.Reader{tenants}, Paths: map[string]string{"1abc": "root:team-b", "2def": "root:team-a", "3ghi": ""},
 	}
@@ -56,16 +56,16 @@ func TestTenantList_Elsewhere(t *testing.T) {
 	shop.Namespace = "shop"
 	here := stage.Server(t, interceptor.Funcs{}, shop, gen.Claim("batch"), gen.Pool("lab"))
 	s := stage.New(t)
-	err := list(t.Context(), s.Session, &reach.View{WithWatch: here}, &output.Printer{})
+	err := list(t.Context(), s.Session, &session.View{WithWatch: here}, &output.Printer{})
 	if want := "TENANT    CLAIMS   WAITING   POOLS\ndefault   1        1         -\nshop      1        1         -\n"; err != nil || s.Printed.String() != want {
 		t.Errorf("without kcp it prints %q, %v; want %q", s.Printed, err, want)
 	}
-	err = list(t.Context(), s.Session, &reach.View{WithWatch: here, Path: "root:team-a"}, &output.Printer{})
+	err = list(t.Context(), s.Session, &session.View{WithWatch: here, Path: "root:team-a"}, &output.Printer{})
 	if exit.CodeOf(err) != exit.NotFound || !strings.Contains(exit.HintOf(err), "ipam-tenant-viewer") {
 		t.Errorf("in a tenant's workspace it ends with %v, hint %q; want %d, and the role", err, exit.HintOf(err), exit.NotFound)
 	}
 	s = stage.New(t)
-	empty := &reach.View{WithWatch: stage.Server(t, interceptor.Funcs{}), Path: "root:ipam", SeesTenants: true}
+	empty := &session.View{WithWatch: stage.Server(t, interceptor.Funcs{}), Path: "root:ipam", SeesTenants: true}
 	if err := list(t.Context(), s.Session, empty, &output.Printer{}); err != nil || !strings.Contains(s.Said.String(), "tenant bind") {
 		t.Errorf("without tenants it says %q, %v; want how to make one", s.Said, err)
 	}

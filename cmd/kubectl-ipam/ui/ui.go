@@ -20,7 +20,6 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/reach"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
@@ -107,7 +106,7 @@ type pageSource struct{ *session.Session }
 
 // Read implements [page.Source]. What the caller may not read is left out.
 func (s pageSource) Read(ctx context.Context) (*page.Snapshot, error) {
-	r, err := reach.Of(ctx, s.Session)
+	r, err := s.View(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,4 @@
-// Package reach finds out how far the caller sees, and reads the pools, claims and allocations there.
-package reach
+package session
 
 import (
 	"cmp"
@@ -21,7 +20,6 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
-	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -42,9 +40,9 @@ type View struct {
 	Paths map[string]string
 }
 
-// Of finds out how far the caller sees. A caller that cannot see the tenants gets no error,
+// View finds out how far the caller sees. A caller that cannot see the tenants gets no error,
 // and less to show.
-func Of(ctx context.Context, s *session.Session) (*View, error) {
+func (s *Session) View(ctx context.Context) (*View, error) {
 	here, err := s.Here()
 	if err != nil {
 		return nil, err
@@ -70,7 +68,7 @@ func (r *View) enter(ctx context.Context, cfg *rest.Config, url string) error {
 	}
 	tenants := rest.CopyConfig(cfg)
 	tenants.Host = strings.TrimSuffix(url, "/") + "/clusters/*"
-	c, err := session.NewClient(tenants)
+	c, err := NewClient(tenants)
 	if err != nil {
 		return err
 	}
