@@ -7,7 +7,6 @@ import (
 	"net/netip"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -115,7 +114,7 @@ func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok 
 	if r.request.Exact, r.fault = netip.ParsePrefix(r.text); r.fault == nil && r.request.Exact != r.request.Exact.Masked() {
 		r.fault = fmt.Errorf("%s is not the first address of a block", r.text)
 	}
-	return r, r.text != "" && uid != types.UID("")
+	return r, r.text != "" && uid != ""
 }
 
 // take adopts one block, or notes that a claim alone shows it. What can never be adopted keeps nothing frozen: it is said.

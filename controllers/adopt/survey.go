@@ -62,10 +62,6 @@ func (p *pool) rank() int {
 	return 0
 }
 
-func (p *pool) holder() ledger.Holder {
-	return ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.name}
-}
-
 // place names a pool as its owner's workspace has it.
 type place struct {
 	cluster ledger.ClusterName

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -223,16 +224,17 @@ func (p *pass) setState(now state) {
 // tell emits one event in the workspace that says why it has no slice. It reports false while its
 // binding has not accepted the events of the export.
 func (p *pass) tell(ctx context.Context, now state) bool {
-	refusal := p.refusal(now)
-	if refusal == nil || p.binding == nil {
+	reason, message := p.refusal(now)
+	if reason == "" || p.binding == nil {
 		return true
 	}
 	if !packed.AcceptsEvents(p.binding) { // it may be accepted a moment after the workspace is bound
 		return false
 	}
 	if p.members.tell(p.request, now) {
-		p.warn(refusal)
-		log.FromContext(ctx).Info("slice refused", "reason", refusal.Reason, "message", refusal.Message)
+		// The binding is what entitles the workspace: there may be nothing else to tell it of.
+		p.cluster.GetEventRecorder("ipam-controller").Eventf(p.binding, nil, corev1.EventTypeWarning, string(reason), "Slice", "%s", message)
+		log.FromContext(ctx).Info("slice refused", "reason", reason, "message", message)
 	}
 	return true
 }

@@ -71,29 +71,18 @@ func (p *pass) confirm(ctx context.Context, record ledger.Slice, carried bool) e
 // left returns nil if by the answer of the servers the child of a record is gone, or its workspace is bound no longer. If nobody saw
 // its binding go, two answers have to say so, with time between: a slice that waits for room would lose its place, and one that was
 // given up be given again.
-func (p *pass) left(record ledger.Slice, answer live.Answer) (err error) {
+func (p *pass) left(record ledger.Slice, answer live.Answer) error {
 	absent := p.absences.Confirm(record.Cluster, answer.Verdict, p.clock.Now())
-	switch answer.Verdict {
-	case live.Alive:
-		err = errUnseen
-	case live.Gone:
-		if p.cluster == nil {
-			err = errUnseen // bound, and about to be engaged
-		}
-	case live.Unbound:
-		// The binding may be on a shard that has not entered itself in the endpoint slice.
-		unlisted := !record.Since.After(answer.Since.Add(time.Second)) && !answer.Since.IsZero()
-		if (unlisted || !absent) && !p.Departed(record.Cluster) {
-			err = errDoubt
-		}
-	case live.NoEndpoint:
-		if !p.Departed(record.Cluster) {
-			err = errDoubt
-		}
-	case live.Hidden, live.Unknown:
-		err = errDoubt
+	// The binding may be on a shard that has not entered itself in the endpoint slice.
+	unlisted := !record.Since.After(answer.Since.Add(time.Second)) && !answer.Since.IsZero()
+	gone, unbound := answer.Verdict == live.Gone, answer.Verdict == live.Unbound
+	switch {
+	case answer.Verdict == live.Alive, gone && p.cluster == nil: // bound, and about to be engaged
+		return errUnseen
+	case gone, unbound && absent && !unlisted, (unbound || answer.Verdict == live.NoEndpoint) && p.Departed(record.Cluster):
+		return nil
 	}
-	return err
+	return errDoubt
 }
 
 // forfeit drops a record, and with it what it counts for. What was given up stays on

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
@@ -144,32 +142,18 @@ func say(pool *ipamv1alpha1.IPPool, now counts) {
 	}
 }
 
-// refusal is what a workspace is told about its state; nil: nothing.
-func (p *pass) refusal(now state) *outcome.Refusal {
+// refusal is what a workspace is told about its state; empty: nothing.
+func (p *pass) refusal(now state) (reason ipamv1alpha1.Reason, message string) {
+	pool := p.request.pool
 	switch now {
 	case waiting:
-		return &outcome.Refusal{
-			Reason:  ipamv1alpha1.ReasonPoolFull,
-			Message: fmt.Sprintf("all slices of the platform's pool %q are given; yours is made when it is your turn", p.request.pool),
-		}
+		return ipamv1alpha1.ReasonPoolFull, fmt.Sprintf("all slices of the platform's pool %q are given; yours is made when it is your turn", pool)
 	case unplaced:
-		return &outcome.Refusal{
-			Reason:  ipamv1alpha1.ReasonPoolFull,
-			Message: fmt.Sprintf("the platform's pool %q has no room for another slice; pool %q here waits for it", p.request.pool, p.request.pool),
-		}
+		return ipamv1alpha1.ReasonPoolFull, fmt.Sprintf("the platform's pool %q has no room for another slice; pool %q here waits for it", pool, pool)
 	case nameTaken:
-		return &outcome.Refusal{
-			Reason: ipamv1alpha1.ReasonNameTaken,
-			Message: fmt.Sprintf("a slice of the platform's pool %q is yours, but pool %q here is not made by the system; delete that to get it",
-				p.request.pool, p.request.pool),
-		}
+		return ipamv1alpha1.ReasonNameTaken,
+			fmt.Sprintf("a slice of the platform's pool %q is yours, but pool %q here is not made by the system; delete that to get it", pool, pool)
 	default:
-		return nil
+		return "", ""
 	}
-}
-
-// warn emits an event on what entitles the workspace: there may be nothing else.
-func (p *pass) warn(refusal *outcome.Refusal) {
-	p.cluster.GetEventRecorder("ipam-controller").
-		Eventf(p.binding, nil, corev1.EventTypeWarning, string(refusal.Reason), "Slice", "%s", refusal.Message)
 }

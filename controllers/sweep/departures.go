@@ -28,7 +28,10 @@ func (s *Sweeper) suspectDeparted(ctx context.Context) error {
 		return nil
 	}
 	begun := s.Clock.Now()
-	defer func() { s.departures.rest(begun, s.Clock.Now()) }()
+	defer func() {
+		now := s.Clock.Now()
+		s.rested = now.Add(share * now.Sub(begun))
+	}()
 	for p := range s.Ledger.Pools.All() {
 		if b, held := rangeOf(p); held && departed[b.Holder.Cluster] {
 			s.Releases.Suspect(b.Holder)
@@ -52,7 +55,6 @@ type departures struct {
 	mu       sync.Mutex
 	clusters map[ledger.ClusterName]bool
 	news     chan struct{} // nil before collect
-	next     time.Time     // when the ledger may be read for them again
 }
 
 // collect begins to collect. The channel receives a value when there are workspaces to take, once for each
@@ -85,19 +87,4 @@ func (d *departures) take() map[ledger.ClusterName]bool {
 	taken := d.clusters
 	d.clusters = map[ledger.ClusterName]bool{}
 	return taken
-}
-
-// gather is how long to gather departures: a second, or so long that reads take no more than a hundredth
-// of a processor, but no longer than patience.
-func (d *departures) gather(now time.Time) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return min(patience, max(gathering, d.next.Sub(now)))
-}
-
-// rest notes the time during which the ledger was read.
-func (d *departures) rest(begun, ended time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.next = ended.Add(share * ended.Sub(begun))
 }

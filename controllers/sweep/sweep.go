@@ -74,6 +74,7 @@ type Sweeper struct {
 	named     int                         // pools that the metrics of this round name
 
 	departures departures
+	rested     time.Time // when the ledger may be read for departures again
 }
 
 // Defaults are the values that New uses for fields that are zero.
@@ -115,7 +116,8 @@ func (s *Sweeper) Start(ctx context.Context) error {
 			s.sweep(ctx, s.look)
 			timer.Reset(s.pause())
 		case <-news:
-			gathered.Reset(s.departures.gather(s.Clock.Now()))
+			// For a second, or so long that reads take no more than a hundredth of a processor.
+			gathered.Reset(min(patience, max(gathering, s.rested.Sub(s.Clock.Now()))))
 		case <-gathered.C():
 			s.sweep(ctx, s.suspectDeparted)
 		}
