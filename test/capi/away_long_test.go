@@ -3,8 +3,6 @@
 package capi
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -15,14 +13,12 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/capi"
 	"github.com/kcp-ipam/ipam/test/framework"
-	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // Claims of one name in two management clusters have an address each, and give back their own alone.
 func namesakes(t *testing.T, first, second *scene) {
-	_, _, cidr := first.network(t, 28)
-	first.offer(t, gen.Pool("namesakes", gen.CIDR(cidr)))
+	first.offerMany(t, "namesakes")
 	one, other := claim("namesake", "IPPool", "namesakes"), claim("namesake", "IPPool", "namesakes")
 	framework.Create(t, first, one)
 	framework.Create(t, second, other)
@@ -40,8 +36,7 @@ func namesakes(t *testing.T, first, second *scene) {
 
 // Addresses of a management cluster that is away stay taken. The other one is served meanwhile.
 func managementAway(t *testing.T, first, second *scene) {
-	_, _, cidr := first.network(t, 28)
-	first.offer(t, gen.Pool("away", gen.CIDR(cidr)))
+	first.offerMany(t, "away")
 	stays, leaves := claim("stays", "IPPool", "away"), claim("leaves", "IPPool", "away")
 	framework.Create(t, first, stays, leaves)
 	kept := first.address(t, stays).Spec.Address
@@ -65,8 +60,7 @@ func managementAway(t *testing.T, first, second *scene) {
 // are, and nothing is left: by a controller that ran meanwhile, and by one that was started again and
 // again, as its Deployment does.
 func workspaceAway(t *testing.T, first, second *scene) {
-	_, _, cidr := first.network(t, 28)
-	first.offer(t, gen.Pool("outage", gen.CIDR(cidr)))
+	first.offerMany(t, "outage")
 	var leaving, coming []*capiv1.IPAddressClaim
 	both := []*scene{first, second}
 	for range both {
@@ -117,8 +111,7 @@ func TestLong_Restored(t *testing.T) {
 	tenant := platform.Tenant(t)
 	account := consumer(t, tenant)
 	s := newSceneBeside(t, tenant, account, platform)
-	_, _, cidr := s.network(t, 28)
-	s.offer(t, gen.Pool("restored", gen.CIDR(cidr)))
+	s.offerMany(t, "restored")
 	addresses := map[string]string{}
 	serve := func(name string) *capiv1.IPAddressClaim {
 		t.Helper()
@@ -140,11 +133,8 @@ func TestLong_Restored(t *testing.T) {
 		if !ok {
 			t.Fatalf("the IPClaim of %s is gone", machine.Name)
 		}
-		framework.WaitFor(t, s.pools, found, func(found *ipamv1alpha1.IPClaim) error {
-			if says := found.Annotations[capi.AnnotationAbandoned]; says != capi.Held || found.DeletionTimestamp != nil {
-				return fmt.Errorf("it is not held, but %q", says)
-			}
-			return nil
+		framework.WaitWhile(t, s.pools, found, "it is not held", func(found *ipamv1alpha1.IPClaim) bool {
+			return found.Annotations[capi.AnnotationAbandoned] != capi.Held || found.DeletionTimestamp != nil
 		})
 		if got, want := found.Status.Address, addresses[machine.Name]; got != want {
 			t.Errorf("the IPClaim of %s has %s, want %s", machine.Name, got, want)
@@ -158,11 +148,8 @@ func TestLong_Restored(t *testing.T) {
 	theirs, there := clientOf(t, clone.AdminConfig(t)), claim("old", "IPPool", "restored")
 	must.Do(t, theirs.Patch(t.Context(), there, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	clone.StartController(t)
-	framework.WaitFor(t, theirs, there, func(there *capiv1.IPAddressClaim) error {
-		if len(there.Finalizers) == 0 {
-			return errors.New("the clone's controller has not looked yet")
-		}
-		return nil
+	framework.WaitWhile(t, theirs, there, "the clone's controller has not looked yet", func(there *capiv1.IPAddressClaim) bool {
+		return len(there.Finalizers) == 0
 	})
 	cloned := serve("cloned")
 	held(cloned)

@@ -76,7 +76,7 @@ func example(t *testing.T, s *scene) {
 	s.release(t, machine)
 }
 
-// A claim gets an IPAddress as the contract asks for it, and gives it back.
+// A claim gets an IPAddress as the contract asks for it, and gives it back. A pool in a workspace owns nothing in another cluster.
 func bind(t *testing.T, s *scene) {
 	start, gateway, cidr := s.network(t, 28)
 	pool := gen.Pool("bind", gen.CIDR(cidr), gen.Gateway(gateway, 24))
@@ -95,7 +95,11 @@ func bind(t *testing.T, s *scene) {
 	}
 	owners := []metav1.OwnerReference{
 		{APIVersion: capiv1.GroupVersion.String(), Kind: "IPAddressClaim", Name: "machine", UID: machine.UID, Controller: new(true), BlockOwnerDeletion: new(true)},
-		{APIVersion: ipamv1alpha1.GroupVersion.String(), Kind: "IPPool", Name: "bind", UID: pool.UID, Controller: new(false), BlockOwnerDeletion: new(true)},
+	}
+	if !s.beside {
+		owners = append(owners, metav1.OwnerReference{
+			APIVersion: ipamv1alpha1.GroupVersion.String(), Kind: "IPPool", Name: "bind", UID: pool.UID, Controller: new(false), BlockOwnerDeletion: new(true),
+		})
 	}
 	if diff := cmp.Diff(owners, address.OwnerReferences); diff != "" {
 		t.Errorf("the owners of the IPAddress (-want +got):\n%s", diff)
@@ -107,12 +111,12 @@ func bind(t *testing.T, s *scene) {
 	if !ok || found.Status.Address != address.Spec.Address || found.Spec.OwnerRef == nil || found.Spec.OwnerRef.Name != "machine" {
 		t.Errorf("the IPClaim is %+v; want one of machine that holds %s", found, address.Spec.Address)
 	}
+	if got := found.Labels[clusterv1.ClusterNameLabel]; s.beside && got != "bind" {
+		t.Errorf("the IPClaim has the label of Cluster %q; want bind", got)
+	}
 	s.release(t, machine)
-	framework.WaitFor(t, s, pool, func(pool *ipamv1alpha1.IPPool) error {
-		if got := pool.Status.Capacity.Allocated; got != "2" {
-			return fmt.Errorf("%s addresses are allocated; want the gateway and the network address", got)
-		}
-		return nil
+	framework.WaitWhile(t, s.pools, pool, "want the gateway and the network address allocated alone", func(pool *ipamv1alpha1.IPPool) bool {
+		return pool.Status.Capacity.Allocated != "2"
 	})
 }
 

@@ -150,8 +150,7 @@ func killed(t *testing.T, s *scene) {
 
 // A claim of a Cluster that is not there waits for it. One that is deleted does not.
 func missingCluster(t *testing.T, s *scene) {
-	_, _, cidr := s.network(t, 28)
-	s.offer(t, gen.Pool("clusterless", gen.CIDR(cidr)))
+	s.offerMany(t, "clusterless")
 	early := claimOf("late", "early", "clusterless")
 	labelled := claim("labelled", "IPPool", "clusterless")
 	labelled.Labels = map[string]string{clusterv1.ClusterNameLabel: "late"}
@@ -182,8 +181,7 @@ func paused(t *testing.T, s *scene) {
 
 // A claim of a paused Cluster keeps its address while it is being deleted.
 func pausedWhileDeleted(t *testing.T, s *scene) {
-	_, _, cidr := s.network(t, 28)
-	s.offer(t, gen.Pool("resting", gen.CIDR(cidr)))
+	s.offerMany(t, "resting")
 	cluster, machine := workload("resting", false), claimOf("resting", "resting", "resting")
 	framework.Create(t, s, cluster, machine)
 	s.address(t, machine)

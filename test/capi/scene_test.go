@@ -66,6 +66,13 @@ func (s *scene) offer(t *testing.T, pool *ipamv1alpha1.IPPool) {
 	framework.Allocate(t, s.pools, pool)
 }
 
+// offerMany does so with 16 addresses.
+func (s *scene) offerMany(t *testing.T, name string) {
+	t.Helper()
+	_, _, cidr := s.network(t, 28)
+	s.offer(t, gen.Pool(name, gen.CIDR(cidr)))
+}
+
 // pool is a pool with one address to give, 2, beside its gateway, 1.
 func (s *scene) pool(t *testing.T, name string) *ipamv1alpha1.IPPool {
 	t.Helper()

@@ -3,16 +3,13 @@
 package capi
 
 import (
-	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,7 +31,7 @@ func TestLong_Workspace(t *testing.T) {
 		name string
 		test func(*testing.T, *scene)
 	}{
-		{"Bind", bindBeside},
+		{"Bind", bind},
 		{"Class", classBeside},
 		{"Parallel", parallel},
 		{"Exhausted", exhausted},
@@ -96,42 +93,6 @@ func newSceneBeside(t *testing.T, tenant *framework.Tenant, account *rest.Config
 	return s
 }
 
-// A claim gets an IPAddress as the contract asks for it, except the pool, which owns nothing in
-// another cluster.
-func bindBeside(t *testing.T, s *scene) {
-	start, gateway, cidr := s.network(t, 28)
-	pool := gen.Pool("bind", gen.CIDR(cidr), gen.Gateway(gateway, 24))
-	s.offer(t, pool)
-	framework.Create(t, s, workload("bind", false))
-	machine := claimOf("bind", "machine", "bind")
-	framework.Create(t, s, machine)
-	address := s.address(t, machine)
-	want := capiv1.IPAddressSpec{
-		ClaimRef: capiv1.IPAddressClaimReference{Name: "machine"}, PoolRef: machine.Spec.PoolRef,
-		Address: start + "2", Prefix: new(int32(24)), Gateway: gateway,
-	}
-	if diff := cmp.Diff(want, address.Spec); diff != "" {
-		t.Errorf("IPAddress %s (-want +got):\n%s", address.Name, diff)
-	}
-	owners := []metav1.OwnerReference{
-		{APIVersion: capiv1.GroupVersion.String(), Kind: "IPAddressClaim", Name: "machine", UID: machine.UID, Controller: new(true), BlockOwnerDeletion: new(true)},
-	}
-	if diff := cmp.Diff(owners, address.OwnerReferences); diff != "" {
-		t.Errorf("the owners of the IPAddress (-want +got):\n%s", diff)
-	}
-	found, ok := s.ipClaim(t, machine)
-	if !ok || found.Status.Address != address.Spec.Address || found.Labels[clusterv1.ClusterNameLabel] != "bind" {
-		t.Errorf("the IPClaim is %+v; want one of machine that holds %s, with the label of the Cluster", found, address.Spec.Address)
-	}
-	s.release(t, machine)
-	framework.WaitFor(t, s.pools, pool, func(pool *ipamv1alpha1.IPPool) error {
-		if got := pool.Status.Capacity.Allocated; got != "2" {
-			return fmt.Errorf("%s addresses are allocated; want the gateway and the network address", got)
-		}
-		return nil
-	})
-}
-
 // A class of the platform leads to the pools of the workspace that back it. Those of the platform,
 // whose gateways cannot be read, are not served.
 func classBeside(t *testing.T, s *scene) {
@@ -159,11 +120,8 @@ func label(t *testing.T, s *scene) {
 	s.address(t, machine)
 	held, _ := s.ipClaim(t, machine)
 	framework.Update(t, s.pools, held, func(held *ipamv1alpha1.IPClaim) { held.Labels = nil })
-	framework.WaitFor(t, s.pools, held, func(held *ipamv1alpha1.IPClaim) error {
-		if got := held.Labels["ipam.miloapis.com/management-cluster"]; got != s.origin(t) {
-			return fmt.Errorf("its label is %q; want %q", got, s.origin(t))
-		}
-		return nil
+	framework.WaitWhile(t, s.pools, held, "it lacks the label of "+s.origin(t), func(held *ipamv1alpha1.IPClaim) bool {
+		return held.Labels["ipam.miloapis.com/management-cluster"] != s.origin(t)
 	})
 	s.release(t, machine)
 }
@@ -191,8 +149,7 @@ func movedAwayUnseen(t *testing.T, s *scene) {
 // With --namespace the controller serves the claims of that namespace. In another one, a claim gets no
 // address, and one that is deleted keeps its own. Without the flag both are served.
 func namespaced(t *testing.T, s *scene) {
-	_, _, cidr := s.network(t, 28)
-	s.offer(t, gen.Pool("scope", gen.CIDR(cidr)))
+	s.offerMany(t, "scope")
 	framework.Create(t, s, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
 	leaves, waits := claim("leaves", "IPPool", "scope"), claim("waits", "IPPool", "scope")
 	leaves.Namespace, waits.Namespace = "elsewhere", "elsewhere"

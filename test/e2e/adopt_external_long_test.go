@@ -3,9 +3,7 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,24 +24,34 @@ import (
 func TestLong_AdoptRestoredCluster(t *testing.T) {
 	t.Parallel()
 	l, store := newLossyCluster(t)
+	l.forgets(func() {
+		l.platform.StopController(t)
+		must.Do(t, store.Members[0].Stop())
+	}, func() {
+		must.Get(store.Members[0].Start())(t)
+		must.Do(t, store.Ready(t.Context()))
+	})
+}
+
+// forgets restores the etcd from a snapshot, between its stop and its start. All claims since are kept beside a late one, which
+// was made while the etcd was away.
+func (l *lossy) forgets(stop, start func()) {
+	l.Helper()
 	before := l.holds("before", gen.Length(28))
 	l.published(before)
 	l.save()
 	since := l.holds("since", gen.Length(28))
 	l.published(before, since)
 
-	l.platform.StopController(t)
-	must.Do(t, store.Members[0].Stop())
-	must.Do(t, os.RemoveAll(l.dir))
-	l.restore()
-	must.Get(store.Members[0].Start())(t)
-	must.Do(t, store.Ready(t.Context()))
+	stop()
 	late := gen.Claim("late", gen.OfClass(l.name), gen.Length(28))
-	framework.Create(t, l.tenant, late)
-	l.platform.StartController(t)
-
-	framework.WaitBound(t, l.tenant, late)
-	disjointIn(t, l.cidr, l.blocks(before, since, late)...)
+	framework.Create(l, l.tenant, late)
+	must.Do(l, os.RemoveAll(l.dir))
+	l.restore()
+	start()
+	l.platform.StartController(l)
+	framework.WaitBound(l, l.tenant, late)
+	disjointIn(l.T, l.cidr, l.blocks(before, since, late)...)
 	l.kept(before, since)
 	l.published(before, since, late)
 }
@@ -53,11 +61,7 @@ func newLossyCluster(t *testing.T) (*lossy, *etcd.Cluster) {
 	t.Helper()
 	home := t.TempDir()
 	store, err := etcd.New(t.Context(), etcd.Options{Dir: home})
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	must.Ends(t, store.Close)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,24 +86,10 @@ func peerOf(t *testing.T, home string, member *etcd.Member) string {
 func TestLong_AdoptRestoredUnderTheController(t *testing.T) {
 	t.Parallel()
 	l, store := newLossyCluster(t)
-	before := l.holds("before", gen.Length(28))
-	l.published(before)
-	l.save()
-	since := l.holds("since", gen.Length(28))
-	l.published(before, since)
-
-	must.Do(t, store.Members[0].Stop())
-	late := gen.Claim("late", gen.OfClass(l.name), gen.Length(28))
-	framework.Create(t, l.tenant, late)
-	must.Do(t, os.RemoveAll(l.dir))
-	l.restore()
-	must.Get(store.Members[0].Start())(t)
-	l.platform.WaitControllerEnded(t)
-	l.platform.StartController(t)
-	framework.WaitBound(t, l.tenant, late)
-	disjointIn(t, l.cidr, l.blocks(before, since, late)...)
-	l.kept(before, since)
-	l.published(before, since, late)
+	l.forgets(func() { must.Do(t, store.Members[0].Stop()) }, func() {
+		must.Get(store.Members[0].Start())(t)
+		l.platform.WaitControllerEnded(t)
+	})
 }
 
 // The ledger is restored from a snapshot while a shard is away, so that what was published
@@ -131,12 +121,7 @@ func TestLong_AdoptRestartsWhileAShardIsAway(t *testing.T) {
 		l.platform.LaunchController(t) // it is not ready: no endpoint has listed anything
 		framework.WaitAllocated(t, here, late, ipamv1alpha1.ReasonError)
 		framework.Delete(t, here, claim)
-		framework.Eventually(t, "the block of a claim that is deleted to be released", func(context.Context) error {
-			if !strings.Contains(l.platform.Metrics(t), "\nipam_ledger_blocks_released_total 1\n") {
-				return errors.New("nothing is released")
-			}
-			return nil
-		})
+		l.platform.WaitMetric(t, "ipam_ledger_blocks_released_total ", "1")
 		l.platform.KillController(t)
 	}
 	l.platform.LaunchController(t)

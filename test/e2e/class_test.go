@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
@@ -75,11 +74,8 @@ func TestDefaultClass(t *testing.T) {
 
 func waitOffering(t *testing.T, platform *framework.Platform, class string, pools int32) {
 	t.Helper()
-	framework.WaitFor(t, platform, gen.Class(class), func(class *ipamv1alpha1.IPClass) error {
-		if class.Status.OfferingPools != pools {
-			return fmt.Errorf("it counts %d pools, not %d", class.Status.OfferingPools, pools)
-		}
-		return nil
+	framework.WaitWhile(t, platform, gen.Class(class), fmt.Sprintf("it does not count %d pools", pools), func(class *ipamv1alpha1.IPClass) bool {
+		return class.Status.OfferingPools != pools
 	})
 }
 
@@ -93,17 +89,11 @@ func TestRecorded_OutlivesItsClass(t *testing.T) {
 	before := s.holds("before")
 	record := recordOf(t, s.tenant, before)
 
-	s.changeClass(func(spec *ipamv1alpha1.IPClassSpec) {
+	s.observedClass(func(spec *ipamv1alpha1.IPClassSpec) {
 		spec.AllowedPrefixLengths = &ipamv1alpha1.PrefixLengthRange{Min: 29, Max: 30}
 		spec.DefaultPrefixLength = 30
 		spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
 		spec.Strategy = ipamv1alpha1.LeastUtilized
-	})
-	framework.WaitFor(t, s.platform, class, func(class *ipamv1alpha1.IPClass) error {
-		if class.Status.ObservedGeneration != class.Generation {
-			return errors.New("the change is not observed")
-		}
-		return nil
 	})
 	after := s.holds("after")
 	if got := blockOf(t, after); got.Bits() != 30 || recordOf(t, s.tenant, after).Spec.ReclaimPolicy != ipamv1alpha1.ReclaimRetain {
@@ -127,11 +117,8 @@ func TestRecorded_OutlivesItsClass(t *testing.T) {
 
 	// A change of the claim itself is recorded, and what the class had said stays.
 	s.reclaims(after, ipamv1alpha1.ReclaimDelete)
-	framework.WaitFor(t, s.tenant, recordOf(t, s.tenant, after), func(record *ipamv1alpha1.IPAllocation) error {
-		if record.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimDelete || record.Spec.ClassName != s.name {
-			return errors.New("it does not record the claim's policy and its class")
-		}
-		return nil
+	framework.WaitWhile(t, s.tenant, recordOf(t, s.tenant, after), "it does not record the claim's policy and its class", func(record *ipamv1alpha1.IPAllocation) bool {
+		return record.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimDelete || record.Spec.ClassName != s.name
 	})
 	framework.Delete(t, s.tenant, before, after)
 	waitUnrecorded(t, s.tenant, "before")

@@ -106,11 +106,8 @@ func TestCLI_PoolShared(t *testing.T) {
 	owner, guest := cli{s.tenant.CLI(t), t}, cli{other.CLI(t), t}
 	owner.run("claim", "create", "ours", "--pool", "own", "--length", "28").ends(0)
 	theirs := strings.TrimSpace(guest.ok("claim", "create", "secret", "--pool", "own", "--workspace", s.tenant.Path, "--length", "27", "--quiet"))
-	framework.WaitFor(t, s.tenant, gen.Pool("own"), func(pool *ipamv1alpha1.IPPool) error {
-		if pool.Status.Capacity.Allocated != "48" || !meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionInUse) {
-			return errors.New("the pool does not count both")
-		}
-		return nil
+	framework.WaitWhile(t, s.tenant, gen.Pool("own"), "the pool does not count both", func(pool *ipamv1alpha1.IPPool) bool {
+		return pool.Status.Capacity.Allocated != "48" || !meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
 	})
 	shown := owner.ok("pool", "show", "own")
 	shows(t, shown, "claim default/ours", "others hold 32 addresses")

@@ -1,13 +1,11 @@
 package e2e
 
 import (
-	"context"
 	"testing"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
@@ -23,15 +21,10 @@ func TestConsumer_AbandonedClaimIsDeleted(t *testing.T) {
 	platform := framework.NewPlatform(t).Replica(t, "tidy", "--sweep-interval=1s", "--orphan-min-age=1s", "--delete-abandoned-claims")
 	export := &apisv1alpha2.APIExport{}
 	export.Name = workspaces.ExportName
-	admin := framework.Admin(t, platform.Path)
-	framework.Eventually(t, "the export to ask for config maps", func(ctx context.Context) error {
-		if err := admin.Get(ctx, client.ObjectKeyFromObject(export), export); err != nil {
-			return err
-		}
+	framework.Change(t, framework.Admin(t, platform.Path), export, func(export *apisv1alpha2.APIExport) {
 		export.Spec.PermissionClaims = append(export.Spec.PermissionClaims, apisv1alpha2.PermissionClaim{
 			GroupResource: apisv1alpha2.GroupResource{Resource: "configmaps"}, Verbs: []string{"get", "list"},
 		})
-		return admin.Update(ctx, export)
 	})
 	platform.StartController(t)
 	name := framework.Name(t)

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -68,22 +67,16 @@ func TestCooldown_SameName(t *testing.T) {
 // waitCooling waits until a block of 16 addresses cools in a pool, and returns when the next one is free.
 func waitCooling(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool) time.Time {
 	t.Helper()
-	framework.WaitFor(t, c, pool, func(pool *ipamv1alpha1.IPPool) error {
-		if pool.Status.Capacity == nil || pool.Status.Capacity.Cooling != "16" || pool.Status.NextRelease == nil {
-			return errors.New("16 of its addresses are to cool")
-		}
-		return nil
+	framework.WaitWhile(t, c, pool, "16 of its addresses are to cool", func(pool *ipamv1alpha1.IPPool) bool {
+		return pool.Status.Capacity == nil || pool.Status.Capacity.Cooling != "16" || pool.Status.NextRelease == nil
 	})
 	return pool.Status.NextRelease.Time
 }
 
 func waitNotCooling(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool) {
 	t.Helper()
-	framework.WaitFor(t, c, pool, func(pool *ipamv1alpha1.IPPool) error {
-		if pool.Status.Capacity.Cooling != "" || pool.Status.NextRelease != nil {
-			return errors.New("it has addresses that cool")
-		}
-		return nil
+	framework.WaitWhile(t, c, pool, "it has addresses that cool", func(pool *ipamv1alpha1.IPPool) bool {
+		return pool.Status.Capacity.Cooling != "" || pool.Status.NextRelease != nil
 	})
 }
 

@@ -118,17 +118,21 @@ func TestCreate_FailingByQuota(t *testing.T) {
 	framework.WaitBound(t, s.tenant, gen.Claim("over-0"))
 }
 
-// A claim that is deleted as soon as it is created gives back what it was told.
+// A claim that is deleted as soon as it is created gives back what it was told. One that is made again under the same
+// name, however quickly, is another claim.
 func TestCreate_FailingToLast(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.class()
 	pool := s.pool(part(s.cidr, 24))
-	for i := range 20 {
-		claim := gen.Claim(fmt.Sprintf("brief-%d", i), gen.OfClass(s.name), gen.Length(28))
+	for i := range 40 {
+		claim := gen.Claim(fmt.Sprintf("brief-%d", max(0, i-20)), gen.OfClass(s.name), gen.Length(28))
 		framework.Create(t, s.tenant, claim)
 		framework.Delete(t, s.tenant, claim)
 	}
+	last := s.holds("brief-0", gen.Length(28))
+	waitHeld(t, s.platform, pool, size(blockOf(t, last)))
+	framework.Delete(t, s.tenant, last)
 	waitHeld(t, s.platform, pool, size())
 	for i := range 20 {
 		waitUnrecorded(t, s.tenant, fmt.Sprintf("brief-%d", i))

@@ -152,12 +152,7 @@ func TestGoClient_Operator(t *testing.T) {
 	}
 	addressOf := func(name string, has func(string) bool) string {
 		m := machine(name)
-		framework.WaitFor(t, s.tenant, m, func(m *corev1.ConfigMap) error {
-			if !has(m.Data["address"]) {
-				return fmt.Errorf("its address is %q", m.Data["address"])
-			}
-			return nil
-		})
+		framework.WaitWhile(t, s.tenant, m, "it has another address", func(m *corev1.ConfigMap) bool { return !has(m.Data["address"]) })
 		return m.Data["address"]
 	}
 	isAddress := func(text string) bool { _, err := netip.ParseAddr(text); return err == nil }

@@ -68,7 +68,7 @@ func TestLong_HeldBack(t *testing.T) {
 	framework.WaitBound(t, thief, claim)
 	framework.WaitBound(t, victim, honest)
 	waitHeld(t, platform, pool, size(blockOf(t, honest), blockOf(t, claim)))
-	if n := metric(platform.Metrics(t), "ipam_claim_corrections_total "); n != "1" {
+	if n := platform.Metric(t, "ipam_claim_corrections_total "); n != "1" {
 		t.Errorf("%q claims were corrected, want 1", n)
 	}
 
@@ -117,7 +117,7 @@ func TestLong_HeldBackOfADeletedWorkspace(t *testing.T) {
 	late := l.holds("late", gen.Length(28))
 	l.kept(stays)
 	l.published(stays, late)
-	if n := metric(l.platform.Metrics(t), "ipam_adopt_unplaced_records "); n != "1" {
+	if n := l.platform.Metric(t, "ipam_adopt_unplaced_records "); n != "1" {
 		t.Errorf("%q records were not adopted, want 1: the orphan's", n)
 	}
 }

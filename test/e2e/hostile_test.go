@@ -40,11 +40,8 @@ func TestHostile_ForgedPath(t *testing.T) {
 		probes++
 		probe = gen.Claim(fmt.Sprint("probe-", probes), gen.OfClass(s.name), gen.Length(28))
 		framework.Create(t, victim, probe)
-		framework.WaitFor(t, victim, probe, func(c *ipamv1alpha1.IPClaim) error {
-			if meta.FindStatusCondition(c.Status.Conditions, ipamv1alpha1.ConditionAllocated) == nil {
-				return fmt.Errorf("there is no answer")
-			}
-			return nil
+		framework.WaitWhile(t, victim, probe, "there is no answer", func(c *ipamv1alpha1.IPClaim) bool {
+			return meta.FindStatusCondition(c.Status.Conditions, ipamv1alpha1.ConditionAllocated) == nil
 		})
 		if probe.Status.AllocatedCIDR != "" {
 			return fmt.Errorf("it names the victim still")

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -56,9 +55,9 @@ func TestLong_LinkAMissedDeletion(t *testing.T) {
 	claims := bindSome(t, tenant, name, "after", 2)
 	waitHeld(t, platform, pool, size(blocksOf(t, claims...)...))
 	const bound = "ipam_ledger_blocks_bound_total "
-	before := metric(platform.Metrics(t), bound)
+	before := platform.Metric(t, bound)
 	platform.WaitSwept(t, 6) // three seconds; in each one it would be bound again
-	if after := metric(platform.Metrics(t), bound); after != before {
+	if after := platform.Metric(t, bound); after != before {
 		t.Errorf("%s blocks were bound, and then %s", before, after)
 	}
 
@@ -124,13 +123,7 @@ func discovery(r *http.Request) bool {
 func waitEngaged(t *testing.T, platform *framework.Platform, count int) {
 	t.Helper()
 	for _, state := range []string{"bound", "engaged"} {
-		begin := fmt.Sprintf("ipam_workspaces{state=%q} ", state)
-		framework.Eventually(t, fmt.Sprintf("%d workspaces to be %s", count, state), func(context.Context) error {
-			if got := metric(platform.Metrics(t), begin); got != fmt.Sprint(count) {
-				return fmt.Errorf("there are %s", got)
-			}
-			return nil
-		})
+		platform.WaitMetric(t, fmt.Sprintf("ipam_workspaces{state=%q} ", state), fmt.Sprint(count))
 	}
 	if err := platform.Probe(t.Context(), "/readyz/workspaces"); err != nil {
 		t.Errorf("the controller is not ready: %v", err)

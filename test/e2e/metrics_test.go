@@ -22,16 +22,10 @@ func TestMetrics_OfAPool(t *testing.T) {
 	pool := s.pool(s.cidr)
 	claim := s.holds("c", gen.Length(18))
 	series := `{pool="` + pool.Name + `"`
-	framework.Eventually(t, "the pool to be in the metrics", func(context.Context) error {
-		text := s.platform.Metrics(t)
-		for _, length := range []string{"17", "18"} {
-			if metric(text, "ipam_pool_free_blocks"+series+`,prefix_length="`+length+`"} `) != "1" {
-				return errors.New("what is left of a /16 beside a /18 is not shown")
-			}
-		}
-		return nil
-	})
-	if text := s.platform.Metrics(t); !strings.Contains(text, "\netcd_disk_wal_fsync_duration_seconds_count ") || metric(text, `ipam_etcd_up{endpoint="embedded"} `) != "1" {
+	for _, length := range []string{"17", "18"} { // a /18 leaves both of a /16
+		s.platform.WaitMetric(t, "ipam_pool_free_blocks"+series+`,prefix_length="`+length+`"} `, "1")
+	}
+	if s.platform.Metric(t, "etcd_disk_wal_fsync_duration_seconds_count ") == "" || s.platform.Metric(t, `ipam_etcd_up{endpoint="embedded"} `) != "1" {
 		t.Error("the embedded etcd is not in the metrics")
 	}
 	framework.Delete(t, s.tenant, claim)
@@ -44,16 +38,6 @@ func TestMetrics_OfAPool(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// metric is the value in the line of a metric that begins so; empty if there is none.
-func metric(text, begin string) string {
-	for line := range strings.SplitSeq(text, "\n") {
-		if value, ok := strings.CutPrefix(line, begin); ok {
-			return value
-		}
-	}
-	return ""
 }
 
 // The trace of an answer leads to the transaction that reserves the block, that of the look at the

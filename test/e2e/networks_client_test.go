@@ -111,11 +111,8 @@ func (c cloud) theLifeOfANetwork() {
 			}
 		}
 		c.within(b)
-		framework.WaitFor(c, c.tenant, gen.Pool(b.subnet.Pool), func(pool *ipamv1alpha1.IPPool) error {
-			if got := pool.Status.Capacity; got == nil || got.Allocated != "12884901888" {
-				return fmt.Errorf("its capacity is %+v; want one /96 reserved and two allocated", got)
-			}
-			return nil
+		framework.WaitWhile(c, c.tenant, gen.Pool(b.subnet.Pool), "want one /96 reserved and two allocated", func(pool *ipamv1alpha1.IPPool) bool {
+			return pool.Status.Capacity == nil || pool.Status.Capacity.Allocated != "12884901888"
 		})
 		if again := c.network(name); again != b.vpc {
 			c.Errorf("the network is %+v at the second pass, want %+v", again, b.vpc)
@@ -215,12 +212,7 @@ func (c cloud) hasNothingLeft() {
 	c.Helper()
 	for _, pool := range c.authored {
 		waitHeld(c.T, c.platform, pool, size())
-		framework.WaitFor(c, c.platform, pool, func(pool *ipamv1alpha1.IPPool) error {
-			if pool.Status.Spaces > 0 {
-				return fmt.Errorf("it has %d address spaces", pool.Status.Spaces)
-			}
-			return nil
-		})
+		framework.WaitWhile(c, c.platform, pool, "it has address spaces", func(pool *ipamv1alpha1.IPPool) bool { return pool.Status.Spaces > 0 })
 	}
 	c.platform.WaitVerified(c)
 	ids := map[string]bool{}

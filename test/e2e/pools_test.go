@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -100,11 +99,8 @@ func TestOverlap_IsSaidWhileThePlatformHandsOutTheSame(t *testing.T) {
 
 	own := gen.Pool("own")
 	over := func() {
-		framework.WaitFor(t, s.tenant, own, func(own *ipamv1alpha1.IPPool) error {
-			if meta.FindStatusCondition(own.Status.Conditions, ipamv1alpha1.ConditionOverlapping) != nil {
-				return errors.New("it still says that it overlaps")
-			}
-			return nil
+		framework.WaitWhile(t, s.tenant, own, "it still says that it overlaps", func(own *ipamv1alpha1.IPPool) bool {
+			return meta.FindStatusCondition(own.Status.Conditions, ipamv1alpha1.ConditionOverlapping) != nil
 		})
 	}
 	again := func() {

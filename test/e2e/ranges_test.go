@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -36,13 +35,12 @@ func newRanges(t *testing.T) *ranges {
 func newRangesIn(in scene) *ranges {
 	in.Helper()
 	t, r := in.T, &ranges{scene: in}
-	net, loc := gen.Class(r.name+"-net", gen.DefaultLength(24)), gen.Class(r.name+"-loc", gen.DefaultLength(28))
-	net.Spec.PoolPer = []string{"network", ipamv1alpha1.RoleProject}
-	loc.Spec.PoolPer, loc.Spec.ParentClassName = []string{"network", "location", ipamv1alpha1.RoleProject}, net.Name
-	end := gen.Class(r.name, gen.DefaultLength(32))
-	end.Spec.ParentClassName = loc.Name
-	framework.Create(t, r.platform, net, loc, end)
-	r.root = platformPool(r.name, r.cidr, net.Name)
+	net, loc := r.name+"-net", r.name+"-loc"
+	framework.Create(t, r.platform,
+		gen.Class(net, gen.DefaultLength(24), gen.PoolPer("network", ipamv1alpha1.RoleProject)),
+		gen.Class(loc, gen.DefaultLength(28), gen.PoolPer("network", "location", ipamv1alpha1.RoleProject), gen.Below(net)),
+		gen.Class(r.name, gen.DefaultLength(32), gen.Below(loc)))
+	r.root = platformPool(r.name, r.cidr, net)
 	framework.Allocate(t, r.platform, r.root)
 	r.platform.WaitWebhooks(t, r.tenant)
 	framework.Eventually(t, "claims to be served by the chain", func(ctx context.Context) error {
@@ -87,11 +85,8 @@ func (r *ranges) gets(claims ...*ipamv1alpha1.IPClaim) {
 		if err != nil || claim.Status.AllocatedCIDR == "" && claim.Status.Conditions != nil {
 			r.Fatalf("CREATE of claim %s: %v, %+v; want its block", claim.Name, err, claim.Status)
 		}
-		framework.WaitFor(r, r.tenant, claim, func(claim *ipamv1alpha1.IPClaim) error {
-			if claim.Status.AllocatedCIDR == "" {
-				return errors.New("it has no block")
-			}
-			return nil
+		framework.WaitWhile(r, r.tenant, claim, "it has no block", func(claim *ipamv1alpha1.IPClaim) bool {
+			return claim.Status.AllocatedCIDR == ""
 		})
 	}
 }
@@ -252,11 +247,8 @@ func TestRanges_OutliveTheControllerAndItsLedger(t *testing.T) {
 	r.gets(net, loc, a)
 	framework.WaitBound(t, r.tenant, a)
 	for _, shown := range []*ipamv1alpha1.IPClaim{net, loc} {
-		framework.WaitFor(t, r.tenant, r.pool(shown), func(pool *ipamv1alpha1.IPPool) error {
-			if pool.Status.AllocatedCIDR != shown.Status.AllocatedCIDR {
-				return fmt.Errorf("the pool shows %q", pool.Status.AllocatedCIDR)
-			}
-			return nil
+		framework.WaitWhile(t, r.tenant, r.pool(shown), "it does not show "+shown.Status.AllocatedCIDR, func(pool *ipamv1alpha1.IPPool) bool {
+			return pool.Status.AllocatedCIDR != shown.Status.AllocatedCIDR
 		})
 	}
 	for name, end := range map[string]func(){

@@ -14,29 +14,6 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A claim that is made again under the same name, however quickly, is another claim: nothing of
-// the former ones stays taken.
-func TestRelease_SameNameOverAndOver(t *testing.T) {
-	t.Parallel()
-	platform := framework.SharedPlatform(t)
-	name, cidr := framework.Name(t), platform.CIDR(t)
-	pool := offer(t, platform, name, cidr)
-	tenant := platform.Tenant(t)
-
-	for range 20 {
-		claim := gen.Claim("web", gen.OfClass(name), gen.Length(26))
-		framework.Create(t, tenant, claim)
-		framework.Delete(t, tenant, claim)
-	}
-	last := gen.Claim("web", gen.OfClass(name), gen.Length(26))
-	framework.Bind(t, tenant, last)
-	waitHeld(t, platform, pool, size(blockOf(t, last)))
-
-	framework.Delete(t, tenant, last)
-	waitHeld(t, platform, pool, size())
-	waitUnrecorded(t, tenant, "web")
-}
-
 // A namespace takes its claims with it, and their blocks are free.
 func TestRelease_WithNamespace(t *testing.T) {
 	t.Parallel()

@@ -138,11 +138,7 @@ func TestReplicas(t *testing.T) {
 func TestReplicas_AStandbyIsAsked(t *testing.T) {
 	t.Parallel()
 	address := must.Get(local.NewBalancer(t.Context()))(t)
-	t.Cleanup(func() {
-		if err := address.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	must.Ends(t, address.Close)
 	h := newHA(t, "--webhook-url="+address.URL())
 	leader := h.replicas.Leader(t)
 	standby := h.replicas[slices.IndexFunc(h.replicas, func(r *framework.Platform) bool { return r != leader })]

@@ -75,13 +75,7 @@ func showsInLedger(t *testing.T, platform *framework.Platform, blocks ...netip.P
 // waitBraked waits until a sweep has found so many orphans of a pool, and left them.
 func waitBraked(t *testing.T, platform *framework.Platform, pool string, orphans int) {
 	t.Helper()
-	framework.Eventually(t, "the brake to hold", func(context.Context) error {
-		labels := fmt.Sprintf(`{cluster=%q,pool=%q} `, platform.Cluster, pool)
-		text := platform.Metrics(t)
-		found, braked := metric(text, "ipam_sweep_orphans"+labels), metric(text, "ipam_sweep_braked"+labels)
-		if found != fmt.Sprint(orphans) || braked != "1" {
-			return fmt.Errorf("orphans %q, braked %q; want %d, 1", found, braked, orphans)
-		}
-		return nil
-	})
+	labels := fmt.Sprintf(`{cluster=%q,pool=%q} `, platform.Cluster, pool)
+	platform.WaitMetric(t, "ipam_sweep_orphans"+labels, fmt.Sprint(orphans))
+	platform.WaitMetric(t, "ipam_sweep_braked"+labels, "1")
 }

@@ -2,12 +2,10 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,17 +70,11 @@ func TestRetain_PolicyOfLiveClaim(t *testing.T) {
 		toDelete: ipamv1alpha1.ReclaimDelete, toRetain: ipamv1alpha1.ReclaimRetain,
 	} {
 		s.reclaims(claim, policy)
-		framework.WaitFor(t, s.tenant, recordOf(t, s.tenant, claim), func(record *ipamv1alpha1.IPAllocation) error {
-			if record.Spec.ReclaimPolicy != policy {
-				return errors.New("it does not record the new policy")
-			}
-			return nil
+		framework.WaitWhile(t, s.tenant, recordOf(t, s.tenant, claim), "it does not record the new policy", func(record *ipamv1alpha1.IPAllocation) bool {
+			return record.Spec.ReclaimPolicy != policy
 		})
-		framework.WaitFor(t, s.tenant, claim, func(claim *ipamv1alpha1.IPClaim) error {
-			if claim.Status.ObservedGeneration != claim.Generation {
-				return errors.New("the change is not observed")
-			}
-			return nil
+		framework.WaitWhile(t, s.tenant, claim, "the change is not observed", func(claim *ipamv1alpha1.IPClaim) bool {
+			return claim.Status.ObservedGeneration != claim.Generation
 		})
 		showsSuccess(t, claim.Status.Conditions)
 		framework.Delete(t, s.tenant, claim)
@@ -106,12 +98,15 @@ func (s scene) reclaims(claim *ipamv1alpha1.IPClaim, policy ipamv1alpha1.Reclaim
 // retained waits until the record of a claim has outlived it.
 func (s scene) retained(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPAllocation {
 	s.Helper()
+	return retained(s.T, s.tenant, claim)
+}
+
+// retained does the same in any workspace.
+func retained(t *testing.T, c client.Reader, claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPAllocation {
+	t.Helper()
 	record := &ipamv1alpha1.IPAllocation{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Status.BoundAllocationRef.Name}}
-	framework.WaitFor(s, s.tenant, record, func(record *ipamv1alpha1.IPAllocation) error {
-		if record.Spec.ClaimRef != nil || record.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimRetain {
-			return errors.New("it is not retained")
-		}
-		return nil
+	framework.WaitWhile(t, c, record, "it is not retained", func(record *ipamv1alpha1.IPAllocation) bool {
+		return record.Spec.ClaimRef != nil || record.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimRetain
 	})
 	return record
 }
@@ -189,24 +184,7 @@ func TestLease(t *testing.T) {
 	}
 	framework.WaitGone(t, s.tenant, record.DeepCopy())
 	waitHeld(t, s.platform, pool, size(blockOf(t, waiter)))
-	s.told(record, ipamv1alpha1.ReasonLeaseExpired)
-}
-
-// told waits for an event about an object.
-func (s scene) told(about client.Object, reason ipamv1alpha1.Reason) {
-	s.Helper()
-	owner, events := s.tenant.Owner(s), &corev1.EventList{}
-	framework.Eventually(s, "the event "+string(reason), func(ctx context.Context) error {
-		if err := owner.List(ctx, events, client.InNamespace(about.GetNamespace())); err != nil {
-			return err
-		}
-		for _, event := range events.Items {
-			if event.InvolvedObject.UID == about.GetUID() && event.Reason == string(reason) {
-				return nil
-			}
-		}
-		return fmt.Errorf("there is none among %d", len(events.Items))
-	})
+	waitEvent(t, s.tenant.Owner(t), record, ipamv1alpha1.ReasonLeaseExpired)
 }
 
 // A pool bounds the lease of a class, and gives one where the class has none. Neither: the block is
@@ -232,15 +210,8 @@ func TestLease_BoundedByThePool(t *testing.T) {
 	}
 	retain := gen.Reclaim(ipamv1alpha1.ReclaimRetain)
 	claim := s.holds("bounded", gen.Length(28))
-	framework.Eventually(t, "the bound of the pool", func(ctx context.Context) error { // in the cache
-		pool := gen.Pool(s.name)
-		if err := s.platform.Get(ctx, client.ObjectKeyFromObject(pool), pool); err != nil {
-			return err
-		}
-		if pool.Status.ObservedGeneration != pool.Generation {
-			return errors.New("it is not observed")
-		}
-		return nil
+	framework.WaitWhile(t, s.platform, gen.Pool(s.name), "its change is not observed", func(pool *ipamv1alpha1.IPPool) bool {
+		return pool.Status.ObservedGeneration != pool.Generation // in the cache
 	})
 	bounded := expires(claim, 30*time.Minute)
 	s.changePool(func(spec *ipamv1alpha1.IPPoolSpec) { spec.MaxRetentionLease = "1s" })
@@ -270,10 +241,7 @@ func TestLease_BoundedByThePool(t *testing.T) {
 func (s scene) observedClass(change func(*ipamv1alpha1.IPClassSpec)) {
 	s.Helper()
 	s.changeClass(change)
-	framework.WaitFor(s, client.Reader(s.platform), gen.Class(s.name), func(class *ipamv1alpha1.IPClass) error {
-		if class.Status.ObservedGeneration != class.Generation {
-			return errors.New("the change is not observed")
-		}
-		return nil
+	framework.WaitWhile(s, client.Reader(s.platform), gen.Class(s.name), "the change is not observed", func(class *ipamv1alpha1.IPClass) bool {
+		return class.Status.ObservedGeneration != class.Generation
 	})
 }

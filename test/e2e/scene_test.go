@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,26 +87,12 @@ func (s scene) holds(name string, options ...gen.ClaimOption) *ipamv1alpha1.IPCl
 
 // changeClass changes the class of the scene.
 func (s scene) changeClass(change func(*ipamv1alpha1.IPClassSpec)) {
-	class := gen.Class(s.name)
-	framework.Eventually(s, "the class to be changed", func(ctx context.Context) error {
-		if err := s.platform.Get(ctx, client.ObjectKeyFromObject(class), class); err != nil {
-			return err
-		}
-		change(&class.Spec)
-		return s.platform.Update(ctx, class)
-	})
+	framework.Change(s, s.platform, gen.Class(s.name), func(class *ipamv1alpha1.IPClass) { change(&class.Spec) })
 }
 
 // changePool changes the platform's pool of the scene.
 func (s scene) changePool(change func(*ipamv1alpha1.IPPoolSpec)) {
-	pool := gen.Pool(s.name)
-	framework.Eventually(s, "the pool to be changed", func(ctx context.Context) error {
-		if err := s.platform.Get(ctx, client.ObjectKeyFromObject(pool), pool); err != nil {
-			return err
-		}
-		change(&pool.Spec)
-		return s.platform.Update(ctx, pool)
-	})
+	framework.Change(s, s.platform, gen.Pool(s.name), func(pool *ipamv1alpha1.IPPool) { change(&pool.Spec) })
 }
 
 // showsRefusal fails the test unless a claim that waits says why, to people and to tools.
@@ -221,6 +208,21 @@ func waitHeld(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, addresse
 			return fmt.Errorf("its capacity is not %+v", want)
 		}
 		return nil
+	})
+}
+
+// waitEvent waits for an event with a reason about an object, in its namespace or, if it has none, in default.
+func waitEvent(t *testing.T, c client.Reader, about client.Object, reason ipamv1alpha1.Reason) {
+	t.Helper()
+	framework.Eventually(t, "the event "+string(reason), func(ctx context.Context) error {
+		events := &corev1.EventList{}
+		err := c.List(ctx, events, client.InNamespace(cmp.Or(about.GetNamespace(), metav1.NamespaceDefault)))
+		if err == nil && !slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+			return e.InvolvedObject.UID == about.GetUID() && e.Reason == string(reason)
+		}) {
+			err = fmt.Errorf("it is not among %d events", len(events.Items))
+		}
+		return err
 	})
 }
 

@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"context"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
@@ -144,11 +142,5 @@ func share(pool *ipamv1alpha1.IPPool, consumers ...string) {
 // grant has a tenant's pool admit these workspaces and no others.
 func grant(t *testing.T, owner *framework.Tenant, pool *ipamv1alpha1.IPPool, consumers ...string) {
 	t.Helper()
-	framework.Eventually(t, "the pool to be changed", func(ctx context.Context) error {
-		if err := owner.Get(ctx, client.ObjectKeyFromObject(pool), pool); err != nil {
-			return err
-		}
-		share(pool, consumers...)
-		return owner.Update(ctx, pool)
-	})
+	framework.Change(t, owner, pool, func(pool *ipamv1alpha1.IPPool) { share(pool, consumers...) })
 }

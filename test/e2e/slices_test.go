@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // Every admitted workspace gets a block of its own, whether it was there before the pool
@@ -192,11 +193,8 @@ func TestSlices_Drains(t *testing.T) {
 	waitHeld(t, s.platform, s.pool, size(spaceOf(t, lent)))
 	framework.Delete(t, guest, claim)
 	waitHeld(t, s.platform, s.pool, size())
-	framework.WaitFor(t, s.platform, s.pool, func(pool *ipamv1alpha1.IPPool) error {
-		if meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionDraining) != nil {
-			return fmt.Errorf("it drains still")
-		}
-		return nil
+	framework.WaitWhile(t, s.platform, s.pool, "it drains still", func(pool *ipamv1alpha1.IPPool) bool {
+		return meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionDraining) != nil
 	})
 }
 
@@ -273,17 +271,8 @@ func (s *sliced) waitsFor(tenant *framework.Tenant, total int) {
 // isTold waits for an event on the tenant's binding.
 func (s *sliced) isTold(tenant *framework.Tenant, reason ipamv1alpha1.Reason) {
 	s.Helper()
-	owner := tenant.Owner(s.T)
-	framework.Eventually(s.T, fmt.Sprintf("the event %s in %s", reason, tenant.Path), func(ctx context.Context) error {
-		events := &corev1.EventList{}
-		if err := owner.List(ctx, events, client.InNamespace(corev1.NamespaceDefault)); err != nil {
-			return err
-		}
-		for _, event := range events.Items {
-			if event.InvolvedObject.Kind == "APIBinding" && event.Reason == string(reason) {
-				return nil
-			}
-		}
-		return fmt.Errorf("it is not among %d events", len(events.Items))
-	})
+	owner, binding := tenant.Owner(s.T), &apisv1alpha2.APIBinding{}
+	binding.Name = workspaces.BindingName
+	framework.Read(s, owner, binding)
+	waitEvent(s.T, owner, binding, reason)
 }

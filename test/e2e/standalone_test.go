@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -58,20 +57,14 @@ func standaloneRestart(t *testing.T, cluster *framework.Platform) {
 	stays, goes := gen.Claim("stays", gen.OfClass(name)), gen.Claim("goes", gen.OfClass(name))
 	missed := gen.Claim("missed", gen.OfClass(name))
 	inside := gen.Claim("inside", gen.OfClass(name), gen.Namespace(namespace.Name))
-	retained := gen.Claim("retained", gen.FromPool("own"), gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
-	framework.Bind(t, cluster, stays, goes, missed, inside, retained)
+	kept := gen.Claim("retained", gen.FromPool("own"), gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
+	framework.Bind(t, cluster, stays, goes, missed, inside, kept)
 	if ref := stays.Status.PoolRef; ref.Name != name || ref.ProjectRef != nil {
 		t.Errorf("the claim shows the pool %v; want %s, of no other workspace", ref, name)
 	}
-	framework.Delete(t, cluster, goes, retained)
+	framework.Delete(t, cluster, goes, kept)
 	waitUnrecorded(t, cluster, "goes")
-	record := recordOf(t, cluster, retained)
-	framework.WaitFor(t, cluster, record, func(record *ipamv1alpha1.IPAllocation) error {
-		if record.Spec.ClaimRef != nil {
-			return errors.New("it is not retained yet")
-		}
-		return nil
-	})
+	record := retained(t, cluster, kept)
 
 	cluster.KillController(t)
 	framework.Delete(t, cluster, missed, namespace)
@@ -81,7 +74,7 @@ func standaloneRestart(t *testing.T, cluster *framework.Platform) {
 	framework.Create(t, cluster, next)
 	framework.WaitBound(t, cluster, stays, next)
 	waitHeld(t, cluster, pool, size(blockOf(t, stays), blockOf(t, next)))
-	waitHeld(t, cluster, own, size(blockOf(t, retained)))
+	waitHeld(t, cluster, own, size(blockOf(t, kept)))
 	cluster.WaitVerified(t)
 	framework.Delete(t, cluster, record)
 	waitHeld(t, cluster, own, size())
@@ -100,18 +93,7 @@ func standaloneRefusals(t *testing.T, cluster *framework.Platform) {
 	waitHeld(t, cluster, sliced, size())
 
 	owner := cluster.User(t, "cluster-admin")
-	framework.Eventually(t, "the event of the refusal", func(ctx context.Context) error {
-		events := &corev1.EventList{}
-		if err := owner.List(ctx, events, client.InNamespace(claim.Namespace)); err != nil {
-			return err
-		}
-		for _, event := range events.Items {
-			if event.InvolvedObject.UID == claim.UID && event.Reason == string(ipamv1alpha1.ReasonClassNotFound) {
-				return nil
-			}
-		}
-		return errors.New("there is none")
-	})
+	waitEvent(t, owner, claim, ipamv1alpha1.ReasonClassNotFound)
 	bound := merge(`{"status": {"phase": "Bound", "allocatedCIDR": "192.0.2.0/28"}}`)
 	if err := owner.Status().Patch(t.Context(), written(claim), bound); !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
 		t.Errorf("an admin forges a status: %v; want a refusal", err)

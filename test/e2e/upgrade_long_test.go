@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"math/big"
@@ -45,12 +44,7 @@ func TestLong_UpgradeFromTheFirstSchemas(t *testing.T) {
 	framework.WaitBound(t, tenant, stays, goes, inChild, kept)
 	framework.WaitAllocated(t, tenant, wide, ipamv1alpha1.ReasonPoolNotFound)
 	framework.Delete(t, tenant, kept)
-	framework.WaitFor(t, tenant, recordOf(t, tenant, kept), func(record *ipamv1alpha1.IPAllocation) error {
-		if record.Spec.ClaimRef != nil {
-			return errors.New("it is not retained yet")
-		}
-		return nil
-	})
+	retained(t, tenant, kept)
 	waitHeld(t, tenant, own, size(prefix("192.0.2.0/26")))
 	if own.Status.Ledger != nil {
 		t.Fatalf("the first schemas keep status.ledger, %+v, which came later", own.Status.Ledger)
@@ -66,11 +60,8 @@ func TestLong_UpgradeFromTheFirstSchemas(t *testing.T) {
 	more := gen.Claim("more", gen.OfClass(name))
 	framework.Create(t, tenant, next, more, gen.Pool("labelled", gen.CIDR("198.51.100.0/24"), gen.Label("tier", "0")))
 	framework.WaitBound(t, tenant, next, more, wide)
-	framework.WaitFor(t, tenant, child, func(child *ipamv1alpha1.IPPool) error {
-		if child.Status.Ledger == nil {
-			return errors.New("its status does not speak of the ledger yet")
-		}
-		return nil
+	framework.WaitWhile(t, tenant, child, "its status does not speak of the ledger yet", func(child *ipamv1alpha1.IPPool) bool {
+		return child.Status.Ledger == nil
 	})
 	after := stored(t, tenant)
 	for object, version := range before {
@@ -165,17 +156,19 @@ func TestLong_UpgradeAndBackUnderLoad(t *testing.T) {
 	pool := offer(t, platform, name, platform.CIDR(t), gen.DefaultLength(28))
 	tenant, admin := platform.Tenant(t), framework.Admin(t, platform.Path)
 	keeps, waits := gen.Claim("keeps", gen.OfClass(name)), gen.Claim("waits", gen.OfClass("none"))
-	retained := gen.Claim("retained", gen.OfClass(name), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
+	kept := gen.Claim("retained", gen.OfClass(name), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
 	releasing, platforms := gen.Claim("releasing", gen.OfClass(name)), gen.Claim("platforms", gen.OfClass(name))
 	releasing.Finalizers = []string{stay}
-	framework.Create(t, tenant, keeps, waits, retained, releasing)
+	framework.Create(t, tenant, keeps, waits, kept, releasing)
 	framework.Create(t, admin, platforms)
-	framework.WaitBound(t, tenant, keeps, retained, releasing)
+	framework.WaitBound(t, tenant, keeps, kept, releasing)
 	framework.WaitBound(t, admin, platforms)
 	framework.WaitAllocated(t, tenant, waits, ipamv1alpha1.ReasonClassNotFound)
-	framework.Delete(t, tenant, retained, releasing)
-	framework.WaitFor(t, tenant, recordOf(t, tenant, retained), isRetained)
-	framework.WaitFor(t, tenant, releasing, isReleasing)
+	framework.Delete(t, tenant, kept, releasing)
+	retained(t, tenant, kept)
+	framework.WaitWhile(t, tenant, releasing, "it is not Releasing", func(claim *ipamv1alpha1.IPClaim) bool {
+		return claim.Status.Phase != ipamv1alpha1.ClaimReleasing
+	})
 
 	today, first := workspaces.Options{Schemas: config.Schemas()}, firstManifests(t)
 	for _, move := range []struct {
@@ -201,7 +194,7 @@ func TestLong_UpgradeAndBackUnderLoad(t *testing.T) {
 		unchanged(t, tenant, waits)
 		unchanged(t, tenant, releasing)
 		unchanged(t, admin, platforms)
-		held := slices.Concat(left, []*ipamv1alpha1.IPClaim{keeps, retained, releasing, platforms})
+		held := slices.Concat(left, []*ipamv1alpha1.IPClaim{keeps, kept, releasing, platforms})
 		waitHeldSafely(t, platform, pool, size(blocksOf(t, held...)...))
 		late := gen.Claim("late-"+move.name, gen.OfClass(name))
 		framework.Bind(t, admin, late)
@@ -212,22 +205,8 @@ func TestLong_UpgradeAndBackUnderLoad(t *testing.T) {
 	}
 	finalizers(t, tenant, releasing, letsGo)
 	framework.WaitGone(t, tenant, releasing)
-	waitHeldSafely(t, platform, pool, size(blocksOf(t, keeps, retained, platforms)...))
+	waitHeldSafely(t, platform, pool, size(blocksOf(t, keeps, kept, platforms)...))
 	platform.WaitVerified(t)
-}
-
-func isRetained(record *ipamv1alpha1.IPAllocation) error {
-	if record.Spec.ClaimRef != nil {
-		return errors.New("it is not retained yet")
-	}
-	return nil
-}
-
-func isReleasing(claim *ipamv1alpha1.IPClaim) error {
-	if claim.Status.Phase != ipamv1alpha1.ClaimReleasing {
-		return fmt.Errorf("its phase is %q, want Releasing", claim.Status.Phase)
-	}
-	return nil
 }
 
 // waitHeldSafely is waitHeld where claims were stored without the answer that kcp had for them,

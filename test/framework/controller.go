@@ -102,6 +102,28 @@ func (c Controller) Metrics(t testing.TB) string {
 	return must.Get(c.process.Metrics(t.Context()))(t)
 }
 
+// Metric returns the value in the line of a metric that begins so; empty if there is none.
+func (c Controller) Metric(t testing.TB, begin string) string {
+	t.Helper()
+	for line := range strings.SplitSeq(c.Metrics(t), "\n") {
+		if value, ok := strings.CutPrefix(line, begin); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// WaitMetric waits until the line of a metric that begins so has a value; empty: until there is none.
+func (c Controller) WaitMetric(t testing.TB, begin, want string) {
+	t.Helper()
+	Eventually(t, "the metric "+begin, func(context.Context) error {
+		if got := c.Metric(t, begin); got != want {
+			return fmt.Errorf("it is %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
 // endWith ends a controller with the test: kcp serves it as long as it runs, and a
 // suite has many. The end of its log is shown if the test has failed.
 func endWith(t testing.TB, process interface {
@@ -281,13 +303,12 @@ func (c Controller) WaitSwept(t testing.TB, passes int) {
 	seen := ""
 	for range passes {
 		Eventually(t, "another sweep", func(context.Context) error {
-			for line := range strings.SplitSeq(c.Metrics(t), "\n") {
-				if at, ok := strings.CutPrefix(line, last); ok && at != seen {
-					seen = at
-					return nil
-				}
+			at := c.Metric(t, last)
+			if at == "" || at == seen {
+				return fmt.Errorf("the last one was at %q", seen)
 			}
-			return fmt.Errorf("the last one was at %q", seen)
+			seen = at
+			return nil
 		})
 	}
 }

@@ -42,11 +42,7 @@ func newManagement(t testing.TB, workspace *rest.Config, snapshot string, flags 
 	dir := filepath.Join(w.dir, fmt.Sprintf("management-%d", w.serial.Add(1)))
 	cluster := must.Get(local.NewKubernetes(t.Context(), filepath.Join(dir, "kubernetes")))(t)
 	m := &Management{cluster: cluster}
-	t.Cleanup(func() {
-		if err := cluster.Stop(); err != nil {
-			t.Errorf("Stop: %v", err)
-		}
-	})
+	must.Ends(t, cluster.Stop)
 	if snapshot != "" {
 		must.Do(t, cluster.Restore(snapshot, 0))
 	}

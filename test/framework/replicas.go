@@ -19,11 +19,7 @@ func NewEtcd(t testing.TB) *etcd.Cluster {
 	dir := t.TempDir()
 	secure := must.Get(etcd.Certificates(dir))(t)
 	store, err := etcd.New(t.Context(), etcd.Options{Dir: dir, Members: 3, Fsync: true, TLS: secure})
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	must.Ends(t, store.Close)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -60,6 +61,18 @@ func WaitFor[T client.Object](t testing.TB, c client.Reader, object T, check fun
 		}
 		if err := check(object); err != nil {
 			return fmt.Errorf("%w, in\n%s", err, text(object))
+		}
+		return nil
+	})
+}
+
+// WaitWhile reads an object for as long as it is so, and leaves it as last read. If it is so for too long, the test
+// fails with the object, and says that it is wrong.
+func WaitWhile[T client.Object](t testing.TB, c client.Reader, object T, wrong string, is func(T) bool) {
+	t.Helper()
+	WaitFor(t, c, object, func(object T) error {
+		if is(object) {
+			return errors.New(wrong)
 		}
 		return nil
 	})
@@ -129,12 +142,9 @@ func WaitAllocated(t testing.TB, c client.Reader, object client.Object, reason i
 // leaves the object as last read.
 func WaitCondition(t testing.TB, c client.Reader, object client.Object, condition string, reason ipamv1alpha1.Reason) {
 	t.Helper()
-	WaitFor(t, c, object, func(object client.Object) error {
+	WaitWhile(t, c, object, fmt.Sprintf("%s has not the reason %s", condition, reason), func(object client.Object) bool {
 		found := meta.FindStatusCondition(conditionsOf(t, object), condition)
-		if found == nil || found.Reason != string(reason) {
-			return fmt.Errorf("%s has not the reason %s", condition, reason)
-		}
-		return nil
+		return found == nil || found.Reason != string(reason)
 	})
 }
 
@@ -204,6 +214,18 @@ func Update[T client.Object](t testing.TB, c client.Writer, object T, change fun
 	if err := c.Patch(t.Context(), object, patch); err != nil {
 		t.Fatalf("change %T %s: %v", object, client.ObjectKeyFromObject(object), err)
 	}
+}
+
+// Change reads an object and changes it, again and again until nobody else changes it meanwhile.
+func Change[T client.Object](t testing.TB, c client.Client, object T, change func(T)) {
+	t.Helper()
+	Eventually(t, fmt.Sprintf("%T %s to be changed", object, object.GetName()), func(ctx context.Context) error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		change(object)
+		return c.Update(ctx, object)
+	})
 }
 
 // Delete deletes objects. It does not wait until they are gone.

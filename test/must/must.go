@@ -14,6 +14,16 @@ func Do(t testing.TB, err error) {
 	}
 }
 
+// Ends calls end when the test has ended, and fails the test if the call fails.
+func Ends(t testing.TB, end func() error) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := end(); err != nil {
+			t.Errorf("end: %v", err)
+		}
+	})
+}
+
 // Get returns the value of a call, by a function that fails the test if the call has failed:
 //
 //	data := must.Get(os.ReadFile(name))(t)

@@ -83,11 +83,8 @@ func (n *networks) poolOf(tenant *framework.Tenant, claim *ipamv1alpha1.IPClaim)
 // isLeft waits until so many addresses of a root pool are in use.
 func (n *networks) isLeft(tenancy string, addresses int) {
 	n.Helper()
-	framework.WaitFor(n, n.platform, n.roots[tenancy], func(pool *ipamv1alpha1.IPPool) error {
-		if c := pool.Status.Capacity; c == nil || c.Allocated != fmt.Sprint(addresses) {
-			return fmt.Errorf("its capacity is %+v, want %d allocated", c, addresses)
-		}
-		return nil
+	framework.WaitWhile(n, n.platform, n.roots[tenancy], fmt.Sprintf("want %d addresses allocated", addresses), func(pool *ipamv1alpha1.IPPool) bool {
+		return pool.Status.Capacity == nil || pool.Status.Capacity.Allocated != fmt.Sprint(addresses)
 	})
 }
 

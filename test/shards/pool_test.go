@@ -2,15 +2,14 @@ package shards
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -81,11 +80,8 @@ func distinct(t *testing.T, claims ...*ipamv1alpha1.IPClaim) {
 func waitHeld(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool, blocks int) {
 	t.Helper()
 	want := fmt.Sprint(blocks * 16)
-	framework.WaitFor(t, c, pool, func(pool *ipamv1alpha1.IPPool) error {
-		if pool.Status.Capacity == nil || pool.Status.Capacity.Allocated != want {
-			return fmt.Errorf("there are not %s addresses taken", want)
-		}
-		return nil
+	framework.WaitWhile(t, c, pool, fmt.Sprintf("there are not %s addresses taken", want), func(pool *ipamv1alpha1.IPPool) bool {
+		return pool.Status.Capacity == nil || pool.Status.Capacity.Allocated != want
 	})
 }
 
@@ -95,12 +91,7 @@ func TestMain(m *testing.M) { os.Exit(framework.MainOnShards(m)) }
 // said of it, before and after a start of the controller. kcp finds such a slice valid.
 func (s *scene) isHalfBlind(held *ipamv1alpha1.IPClaim) {
 	s.Helper()
-	framework.Eventually(s, "the controller to see the slice", func(context.Context) error {
-		if got := metric(s.platform.Metrics(s), "ipam_endpoint_slice_partial "); got != "1" {
-			return fmt.Errorf("ipam_endpoint_slice_partial = %q, want 1", got)
-		}
-		return nil
-	})
+	s.platform.WaitMetric(s, "ipam_endpoint_slice_partial ", "1")
 	s.drops(s.here, &s.near)
 	s.near = append(s.near, s.more(s.here, 2)...)
 	s.platform.WaitSwept(s, 8)
@@ -135,12 +126,9 @@ func (s *scene) narrow(shard string) {
 	slice.Spec.APIExport = apisv1alpha1.ExportBindingReference{Path: s.platform.Path, Name: slice.Name}
 	slice.Spec.Partition = shard
 	framework.Create(s, admin, slice)
-	framework.WaitFor(s, admin, slice, func(slice *apisv1alpha1.APIExportEndpointSlice) error {
-		if !conditions.IsTrue(slice, apisv1alpha1.APIExportValid) || !conditions.IsTrue(slice, apisv1alpha1.PartitionValid) ||
-			len(slice.Status.APIExportEndpoints) != 1 {
-			return errors.New("it does not list one endpoint")
-		}
-		return nil
+	framework.WaitWhile(s, admin, slice, "it does not list one endpoint", func(slice *apisv1alpha1.APIExportEndpointSlice) bool {
+		return !conditions.IsTrue(slice, apisv1alpha1.APIExportValid) || !conditions.IsTrue(slice, apisv1alpha1.PartitionValid) ||
+			len(slice.Status.APIExportEndpoints) != 1
 	})
 }
 
@@ -160,30 +148,20 @@ func (s *scene) remake(endpoints int) {
 	})
 	former := slice.UID
 	framework.Delete(s, admin, slice)
-	framework.WaitFor(s, admin, endpointSlice(), func(slice *apisv1alpha1.APIExportEndpointSlice) error {
-		if slice.UID == former || len(slice.Status.APIExportEndpoints) != endpoints {
-			return fmt.Errorf("it does not list %d endpoints", endpoints)
-		}
-		return nil
+	framework.WaitWhile(s, admin, endpointSlice(), fmt.Sprintf("it does not list %d endpoints", endpoints), func(slice *apisv1alpha1.APIExportEndpointSlice) bool {
+		return slice.UID == former || len(slice.Status.APIExportEndpoints) != endpoints
 	})
 }
 
 // annotate has kcp make no endpoint slice for the export, or make one if skip is empty.
 func (s *scene) annotate(admin client.Client, skip string) {
 	s.Helper()
-	framework.Eventually(s, "the export to be annotated", func(ctx context.Context) error {
-		export := &apisv1alpha2.APIExport{}
-		if err := admin.Get(ctx, client.ObjectKey{Name: workspaces.ExportName}, export); err != nil {
-			return err
+	export := &apisv1alpha2.APIExport{ObjectMeta: metav1.ObjectMeta{Name: workspaces.ExportName}}
+	framework.Change(s, admin, export, func(export *apisv1alpha2.APIExport) {
+		delete(export.Annotations, apisv1alpha2.APIExportEndpointSliceSkipAnnotation)
+		if skip != "" {
+			metav1.SetMetaDataAnnotation(&export.ObjectMeta, apisv1alpha2.APIExportEndpointSliceSkipAnnotation, skip)
 		}
-		if export.Annotations == nil {
-			export.Annotations = map[string]string{}
-		}
-		export.Annotations[apisv1alpha2.APIExportEndpointSliceSkipAnnotation] = skip
-		if skip == "" {
-			delete(export.Annotations, apisv1alpha2.APIExportEndpointSliceSkipAnnotation)
-		}
-		return admin.Update(ctx, export)
 	})
 }
 
@@ -191,14 +169,4 @@ func endpointSlice() *apisv1alpha1.APIExportEndpointSlice {
 	slice := &apisv1alpha1.APIExportEndpointSlice{}
 	slice.Name = workspaces.ExportName
 	return slice
-}
-
-// metric is the value of the first line of a metrics text that begins so.
-func metric(text, begin string) string {
-	for line := range strings.SplitSeq(text, "\n") {
-		if value, ok := strings.CutPrefix(line, begin); ok {
-			return value
-		}
-	}
-	return fmt.Sprintf("none of %s", begin)
 }

@@ -98,11 +98,7 @@ func NewClient(t testing.TB) *fake.ClientBuilder {
 func Ledger(t testing.TB, etcd *clientv3.Client, options allocator.Options, pools ...ledger.Pool) *allocator.Allocator {
 	t.Helper()
 	a := must.Get(allocator.Open(t.Context(), etcd, options))(t)
-	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			t.Errorf("close the ledger: %v", err)
-		}
-	})
+	must.Ends(t, a.Close)
 	for _, p := range pools {
 		if _, err := a.Pools().Register(t.Context(), p); err != nil {
 			t.Fatalf("register pool %s: %v", p.ID, err)

@@ -3,7 +3,6 @@ package ui
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -252,11 +251,8 @@ func newTown(t *testing.T) town {
 	framework.WaitBound(t, s.web, retained, gen.Claim("owned"))
 	framework.Delete(t, s.web, retained)
 	framework.WaitGone(t, s.web, retained)
-	framework.WaitFor(t, s.platform, gen.Pool("internal-a"), func(pool *ipamv1alpha1.IPPool) error {
-		if pool.Status.Capacity == nil || pool.Status.Capacity.Allocated == "0" {
-			return errors.New("the pool counts nothing yet")
-		}
-		return nil
+	framework.WaitWhile(t, s.platform, gen.Pool("internal-a"), "the pool counts nothing yet", func(pool *ipamv1alpha1.IPPool) bool {
+		return pool.Status.Capacity == nil || pool.Status.Capacity.Allocated == "0"
 	})
 	return s
 }

@@ -12,11 +12,6 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // userCount is how many users a kcp has besides its own admin.
@@ -53,7 +48,7 @@ func NewKCP(ctx context.Context, dir string) (*KCP, error) {
 		return nil, err
 	}
 	return &KCP{
-		dir: dir, store: "https://localhost:" + strconv.Itoa(ports[1]), moved: moved, people: people{known: known},
+		dir: dir, store: "https://localhost:" + strconv.Itoa(ports[1]), moved: moved, people: people{known: known, admin: filepath.Join(dir, "admin.kubeconfig")},
 		process: process{
 			name: "kcp",
 			log:  filepath.Join(dir, "kcp.log"),
@@ -89,24 +84,8 @@ func (k *KCP) Start(ctx context.Context) error {
 	if err := k.start(); err != nil {
 		return err
 	}
-	return k.await(ctx, k.ready)
+	return k.await(ctx, func(ctx context.Context) error { return ready(ctx, k.admin) })
 }
-
-func (k *KCP) ready(ctx context.Context) error {
-	admin, err := k.Admin()
-	if err != nil {
-		return err
-	}
-	admin.Timeout = 5 * time.Second // another process may have the old port, and not answer
-	c, err := kubernetes.NewForConfig(admin)
-	if err != nil {
-		return err
-	}
-	return c.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
-}
-
-// Kubeconfig returns the path of the kubeconfig of kcp's own admin.
-func (k *KCP) Kubeconfig() string { return filepath.Join(k.dir, "admin.kubeconfig") }
 
 // Store returns a client of the etcd in which the server keeps its objects, which waits
 // while that is away. Close it.
@@ -129,29 +108,6 @@ func (k *KCP) Store() (*clientv3.Client, error) {
 // StoreDir returns the folder of the etcd inside. It may be exchanged while the server does
 // not run.
 func (k *KCP) StoreDir() string { return filepath.Join(k.dir, "etcd-server") }
-
-// Admin returns the access of kcp's own admin, to the workspace root.
-func (k *KCP) Admin() (*rest.Config, error) {
-	return clientcmd.BuildConfigFromFlags("", k.Kubeconfig())
-}
-
-// At returns the access of kcp's own admin to a workspace.
-func (k *KCP) At(workspace string) (*rest.Config, error) {
-	admin, err := k.Admin()
-	if err != nil {
-		return nil, err
-	}
-	return workspaces.At(admin, workspace), nil
-}
-
-// As returns the access of a user to a workspace.
-func (k *KCP) As(user User, workspace string) (*rest.Config, error) {
-	admin, err := k.Admin()
-	if err != nil {
-		return nil, err
-	}
-	return user.at(admin, workspace), nil
-}
 
 // KCPVersion returns the version that the server was built from.
 func KCPVersion() string {

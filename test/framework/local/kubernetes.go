@@ -14,7 +14,6 @@ import (
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,7 +64,7 @@ func NewKubernetes(ctx context.Context, dir string) (*Kubernetes, error) {
 	}
 	k := &Kubernetes{
 		dir: dir, listen: "http://" + address(ports[0]),
-		people: people{known: known[len(staff):]},
+		people: people{known: known[len(staff):], admin: filepath.Join(dir, "admin.kubeconfig"), alone: true},
 	}
 	for i, name := range []string{"admin", "controllers"} {
 		if err := k.grant(name, url(ports[1]), known[i]); err != nil {
@@ -196,28 +195,6 @@ func (k *Kubernetes) Ended() <-chan struct{} { return k.api.Ended() }
 
 // Log returns the path of the API server's log.
 func (k *Kubernetes) Log() string { return k.api.log }
-
-// Kubeconfig returns the path of the kubeconfig of an admin of the group system:masters.
-func (k *Kubernetes) Kubeconfig() string { return k.file("admin.kubeconfig") }
-
-// Admin returns the access of an admin, whom no role and no policy refuses anything.
-func (k *Kubernetes) Admin() (*rest.Config, error) {
-	return clientcmd.BuildConfigFromFlags("", k.Kubeconfig())
-}
-
-// At is Admin: a cluster is one workspace, whatever it is called.
-func (k *Kubernetes) At(string) (*rest.Config, error) { return k.Admin() }
-
-// As returns the access of a user to the cluster, whatever it is called as a workspace.
-func (k *Kubernetes) As(user User, _ string) (*rest.Config, error) {
-	admin, err := k.Admin()
-	if err != nil {
-		return nil, err
-	}
-	cfg := rest.AnonymousClientConfig(admin)
-	cfg.BearerToken = user.Token
-	return cfg, nil
-}
 
 // Save stores a snapshot of all objects in a file, while the cluster runs.
 func (k *Kubernetes) Save(ctx context.Context, file string) error {

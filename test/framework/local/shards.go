@@ -12,10 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/kcp-ipam/ipam/workspaces"
 )
 
 // The shards of a Shards, by the names that kcp has for them.
@@ -37,7 +34,6 @@ type Shards struct {
 	cache, proxy *server
 	cacheData    string
 	shards       map[string]*server
-	admin        string
 }
 
 // server is one of the processes, and a kubeconfig of its admin.
@@ -65,7 +61,7 @@ func NewShards(ctx context.Context, dir string) (*Shards, error) {
 	if err := f.certify(); err != nil {
 		return nil, err
 	}
-	s := &Shards{people: people{known: known}, admin: f.file("admin.kubeconfig"), cacheData: f.file("cache")}
+	s := &Shards{people: people{known: known, admin: f.file("admin.kubeconfig")}, cacheData: f.file("cache")}
 	if s.cache, err = f.cacheServer(ports[1:4]); err != nil {
 		return nil, err
 	}
@@ -137,43 +133,23 @@ func (s *Shards) CacheFilled(ctx context.Context) error {
 	return nil
 }
 
-// Admin returns the access of kcp's own admin, to the workspace root.
-func (s *Shards) Admin() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", s.admin) }
-
-// At returns the access of kcp's own admin to a workspace.
-func (s *Shards) At(workspace string) (*rest.Config, error) {
-	admin, err := s.Admin()
-	if err != nil {
-		return nil, err
-	}
-	return workspaces.At(admin, workspace), nil
-}
-
-// As returns the access of a user to a workspace.
-func (s *Shards) As(user User, workspace string) (*rest.Config, error) {
-	admin, err := s.Admin()
-	if err != nil {
-		return nil, err
-	}
-	return user.at(admin, workspace), nil
-}
-
 // boot starts the process and returns when it is ready.
 func (s *server) boot(ctx context.Context) error {
 	if err := s.start(); err != nil {
 		return err
 	}
-	return s.await(ctx, s.ready)
+	return s.await(ctx, func(ctx context.Context) error { return ready(ctx, s.access) })
 }
 
 func (s *server) discard() error { return errors.Join(s.lost(), s.Kill()) }
 
-func (s *server) ready(ctx context.Context) error {
-	cfg, err := clientcmd.BuildConfigFromFlags("", s.access)
+// ready returns an error unless the server of a kubeconfig says that it is ready.
+func ready(ctx context.Context, kubeconfig string) error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
 	}
-	cfg.Timeout = 5 * time.Second
+	cfg.Timeout = 5 * time.Second // another process may have the old port, and not answer
 	c, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -25,17 +26,40 @@ type User struct {
 	Group string
 }
 
-// at returns the access of a user to a workspace of the kcp that admin speaks to.
-func (u User) at(admin *rest.Config, workspace string) *rest.Config {
-	cfg := rest.AnonymousClientConfig(workspaces.At(admin, workspace))
-	cfg.BearerToken = u.Token
-	return cfg
-}
-
-// people are the users of a kcp.
+// people are an admin, whom no role and no policy refuses anything, and the users of a kcp or of a cluster.
 type people struct {
 	known []User
 	taken atomic.Int64 // how many were given out
+	admin string       // the kubeconfig of the admin
+	alone bool         // a cluster is one workspace, whatever it is called
+}
+
+// Kubeconfig returns the path of the kubeconfig of the admin.
+func (p *people) Kubeconfig() string { return p.admin }
+
+// Admin returns the access of the admin, of a kcp to the workspace root.
+func (p *people) Admin() (*rest.Config, error) {
+	return clientcmd.BuildConfigFromFlags("", p.admin)
+}
+
+// At returns the access of the admin to a workspace.
+func (p *people) At(workspace string) (*rest.Config, error) {
+	admin, err := p.Admin()
+	if err != nil || p.alone {
+		return admin, err
+	}
+	return workspaces.At(admin, workspace), nil
+}
+
+// As returns the access of a user to a workspace.
+func (p *people) As(user User, workspace string) (*rest.Config, error) {
+	admin, err := p.At(workspace)
+	if err != nil {
+		return nil, err
+	}
+	cfg := rest.AnonymousClientConfig(admin)
+	cfg.BearerToken = user.Token
+	return cfg, nil
 }
 
 // TakeUser gives out a user that nobody else has been given. It is safe for concurrent use.
