@@ -11,13 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -55,6 +59,35 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
+// turning are reservations. One of them is settled right after so many looks.
+type turning struct {
+	views.Reservations
+	looks  int
+	settle func()
+}
+
+func (s *turning) Has(id ledger.ClaimID) bool {
+	has := s.Reservations.Has(id)
+	if s.looks--; s.looks == 0 {
+		s.settle()
+	}
+	return has
+}
+
+// engaging are workspaces that are engaged after the first question for one.
+type engaging struct {
+	catalog.Clusters
+	asked bool
+}
+
+func (e *engaging) GetCluster(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
+	if !e.asked {
+		e.asked = true
+		return nil, multicluster.ErrClusterNotFound
+	}
+	return e.Clusters.GetCluster(ctx, name)
+}
+
 // A second CREATE of a claim waits for the first one, and is answered when that is settled. Else it
 // is not, and shares nothing with it.
 func TestAnswer_InTurn(t *testing.T) {
@@ -68,8 +101,11 @@ func TestAnswer_InTurn(t *testing.T) {
 	}
 	claim.Status = answer.Status
 	shown, _ := promise.Shown("tenant", claim)
-	settled := time.AfterFunc(turnTime/3, func() { _, _, _ = s.ledger.Reservations().Confirm(t.Context(), shown) })
-	defer settled.Stop()
+	s.Ledger.Reservations = &turning{Reservations: s.ledger.Reservations(), looks: 2, settle: func() {
+		if _, ok, err := s.ledger.Reservations().Confirm(t.Context(), shown); err != nil || !ok {
+			t.Errorf("Confirm = %t, %v", ok, err)
+		}
+	}}
 	if again := s.create(claim); again.Status.AllocatedCIDR != "10.0.0.16/28" {
 		t.Errorf("answered with %s after the first CREATE was settled; want 10.0.0.16/28", again.Status.AllocatedCIDR)
 	}
@@ -85,8 +121,8 @@ func TestAnswer_OfANewcomer(t *testing.T) {
 	if answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim}); !errors.Is(err, errNewcomer) {
 		t.Errorf("Answer = %+v, %v to a workspace that nobody knows; want %v", answer, err, errNewcomer)
 	}
-	shown := time.AfterFunc(newcomerTime/5, func() { known.Seen("endpoint", binding()) })
-	defer shown.Stop()
+	known.Seen("endpoint", binding())
+	s.Catalog.Clusters = &engaging{Clusters: s.Catalog.Clusters}
 	if answer := s.create(claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
 		t.Errorf("answered with %+v; want 10.0.0.0/28", answer.Status)
 	}

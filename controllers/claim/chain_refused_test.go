@@ -18,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // keep stores a claim of the tenant as the API server does, without an answer.
@@ -192,7 +193,7 @@ func TestChain_LeavesNothingInsideWhenItFails(t *testing.T) {
 	if answer, err := n.answered("tenant", claim); !errors.Is(err, n.fails) || !answer.Refuse {
 		t.Errorf("answered %+v, %v; want a refusal for %v", answer, err, n.fails)
 	}
-	if got := n.blocks(); slices.ContainsFunc(got, func(block string) bool { return strings.Contains(block, "reserved") }) {
+	if got := testbed.Blocks(t, n.ledger); slices.ContainsFunc(got, func(block string) bool { return strings.Contains(block, "reserved") }) {
 		t.Errorf("the ledger has %v, want the pools alone", got)
 	}
 	n.fails = nil
@@ -206,8 +207,7 @@ func TestChain_LeavesNothingInsideWhenItFails(t *testing.T) {
 func TestChain_ManyPoolsOfOneWorkspace(t *testing.T) {
 	t.Parallel()
 	const overlay = "overlay"
-	flat := gen.Class(overlay, gen.DefaultLength(32))
-	flat.Spec.UniqueWithin = []string{"network"}
+	flat := gen.Class(overlay, gen.DefaultLength(32), gen.UniqueWithin("network"))
 	pool := readyPool("flat", "10.9.0.0/16", gen.Backs(overlay), gen.Visible(ipamv1alpha1.VisibilityPlatform))
 	for class, location := range map[string]string{endpoint: "ams", overlay: ""} {
 		n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleAllProjects, flat, pool)
@@ -254,8 +254,7 @@ func TestChain_FindsTheLastOfManyRoots(t *testing.T) {
 // claims that wait are woken.
 func TestChain_WaitsForAClassThatItDoesNotName(t *testing.T) {
 	t.Parallel()
-	beside := gen.Class("beside", gen.DefaultLength(96), gen.Family(ipamv1alpha1.IPv6), gen.UniqueWithin("network"))
-	beside.Spec.ParentClassName = subnet
+	beside := gen.Class("beside", gen.DefaultLength(96), gen.Family(ipamv1alpha1.IPv6), gen.UniqueWithin("network"), gen.Below(subnet))
 	apart := gen.Class("apart", gen.DefaultLength(28), gen.UniqueWithin("network"))
 	both := readyPool("both", "10.0.0.0/24", gen.Backs("flat", "apart"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
 	for class, other := range map[string]*ipamv1alpha1.IPClass{endpoint: beside, "flat": apart} {

@@ -256,9 +256,9 @@ func TestChain_DryRun(t *testing.T) {
 	for _, claim := range []*ipamv1alpha1.IPClaim{
 		scoped("c", endpoint, "net", "ams"), ranged(scoped("l", subnet, "net", "fra")), ranged(scoped("v", vpc, "other", "")), scoped("d", endpoint, "net", "ams"),
 	} {
-		before, published := n.blocks(), len(n.published)
+		before, published := testbed.Blocks(t, n.ledger), len(n.published)
 		preview, err := n.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: true})
-		if after := n.blocks(); err != nil || !slices.Equal(before, after) || len(n.published) != published {
+		if after := testbed.Blocks(t, n.ledger); err != nil || !slices.Equal(before, after) || len(n.published) != published {
 			t.Fatalf("%s: %v, and the ledger has %v, and had %v; want an answer, and nothing new", claim.Name, err, after, before)
 		}
 		real := n.create(claim)

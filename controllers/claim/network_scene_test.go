@@ -48,24 +48,13 @@ func newNetworks(t *testing.T, cidr ipamv1alpha1.CIDR, tenancy string, more ...c
 // newNetworksIn does the same in an etcd that is given.
 func newNetworksIn(t *testing.T, etcd *clientv3.Client, cidr ipamv1alpha1.CIDR, tenancy string, more ...client.Object) *networks {
 	t.Helper()
-	per := func(roles ...string) func(*ipamv1alpha1.IPClass) {
-		return func(c *ipamv1alpha1.IPClass) { c.Spec.PoolPer = append([]string{tenancy}, roles...) }
-	}
-	class := func(name, parent string, length int32, changes ...func(*ipamv1alpha1.IPClass)) *ipamv1alpha1.IPClass {
-		c := gen.Class(name, gen.DefaultLength(length), gen.Family(ipamv1alpha1.IPv6))
-		c.Spec.ParentClassName = parent
-		for _, change := range changes {
-			change(c)
-		}
-		return c
-	}
-	reserves := func(c *ipamv1alpha1.IPClass) {
-		c.Spec.Reservations = &ipamv1alpha1.PoolReservations{Leading: 1, UnitPrefixLength: 96}
-	}
+	v6 := gen.Family(ipamv1alpha1.IPv6)
 	root := readyPool("root", cidr, gen.Backs(vpc), gen.Visible(ipamv1alpha1.VisibilityPlatform))
 	root.Status.IPFamily = ipamv1alpha1.IPv6
 	objects := append([]client.Object{
-		class(vpc, "", 48, per("network")), class(subnet, vpc, 64, per("network", "location"), reserves), class(endpoint, subnet, 96), root,
+		gen.Class(vpc, v6, gen.DefaultLength(48), gen.PoolPer(tenancy, "network")),
+		gen.Class(subnet, v6, gen.DefaultLength(64), gen.Below(vpc), gen.PoolPer(tenancy, "network", "location"), gen.Reserves(1, 0, 96)),
+		gen.Class(endpoint, v6, gen.DefaultLength(96), gen.Below(subnet)), root,
 	}, more...)
 	n := &networks{scene: newSceneIn(t, testbed.Ledger(t, etcd, allocator.Options{}), objects), gone: map[ledger.ClaimID]bool{}}
 	n.Ranges, n.Releases = n, settles{n.servers, n}
@@ -137,12 +126,11 @@ func (n *networks) Complete(ctx context.Context, id ledger.PoolID) (bool, error)
 
 // scoped returns a claim by a class for a network, and a location if that is given.
 func scoped(name, class, network, location string) *ipamv1alpha1.IPClaim {
-	claim := gen.Claim(name, gen.OfClass(class))
-	claim.Spec.Scope = ipamv1alpha1.Scope{"network": {APIGroup: "networking.example.com", Kind: "Network", Name: network}}
+	scope := []string{"network", network}
 	if location != "" {
-		claim.Spec.Scope["location"] = ipamv1alpha1.ScopeRef{Kind: "Location", Name: location}
+		scope = append(scope, "location", location)
 	}
-	return claim
+	return gen.Claim(name, gen.OfClass(class), gen.Within(scope...))
 }
 
 // ranged makes a claim one that holds the range of its class.

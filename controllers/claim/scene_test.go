@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -248,22 +247,7 @@ func (s *scene) reconcile(name string) *ipamv1alpha1.IPClaim {
 	return claim
 }
 
-// blocks are the prefixes and holders of what the ledger has.
-func (s *scene) blocks() []string {
-	s.Helper()
-	var found []string
-	for b, err := range s.ledger.List(s.Context(), allocator.ListOptions{}) {
-		if err != nil {
-			s.Fatal(err)
-		}
-		found = append(found, b.Prefix.String()+" "+string(b.State)+" "+string(b.Holder.Claim))
-	}
-	return found
-}
-
 func (s *scene) wantBlocks(want ...string) {
 	s.Helper()
-	if got := s.blocks(); !slices.Equal(got, want) {
-		s.Errorf("the ledger has %q, want %q", got, want)
-	}
+	testbed.WantBlocks(s, s.ledger, want...)
 }

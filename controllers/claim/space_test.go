@@ -21,8 +21,7 @@ import (
 // Addresses that are unique within a network are given out in each of them, from one pool.
 func TestSpace_RepeatsAddressesInEachNetwork(t *testing.T) {
 	t.Parallel()
-	flat := gen.Class("overlay", gen.DefaultLength(28))
-	flat.Spec.UniqueWithin = []string{"network"}
+	flat := gen.Class("overlay", gen.DefaultLength(28), gen.UniqueWithin("network"))
 	overlay := readyPool("overlay-pool", "10.0.0.0/24", gen.Backs("overlay"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, flat, overlay)
 	var got []string
@@ -62,8 +61,7 @@ func (l late) Get(id ledger.PoolID) (ledger.Pool, bool) {
 // An address space that has gone a moment ago is made again for the claim that asks for it.
 func TestSpace_IsMadeAgain(t *testing.T) {
 	t.Parallel()
-	flat := gen.Class("overlay", gen.DefaultLength(28))
-	flat.Spec.UniqueWithin = []string{"network"}
+	flat := gen.Class("overlay", gen.DefaultLength(28), gen.UniqueWithin("network"))
 	overlay := readyPool("overlay-pool", "10.0.0.0/24", gen.Backs("overlay"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, flat, overlay)
 	claim := scoped("a", "overlay", "red", "")

@@ -126,9 +126,7 @@ func (w *lists) count(pool ledger.PoolID) int {
 func TestWaiting_Replaced(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
-	must.Get(s.ledger.Bind(t.Context(), ledger.Request{
-		Pool: "uid-of-p", Length: 24, Holder: ledger.Holder{Claim: "x", Cluster: "tenant", Namespace: "default", Name: "x"},
-	}))(t)
+	s.takes("uid-of-p", "10.0.0.0/24")
 	events := inbox.NewQueue("replaced")
 	defer events.ShutDown()
 	old := func(uid types.UID, options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {

@@ -190,7 +190,7 @@ func TestAnswer_Refuse(t *testing.T) {
 		answer := Answer{Refuse: true, Pool: "p"}
 		answer.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Reason: string(reason), Message: "because"}}
 		s := answering(t, answer, nil)
-		resp := s.review(s.answerPath(), creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`))
+		resp := s.review(s.answerPath(), creating(anyClaim))
 		details := &metav1.StatusDetails{
 			Group: ipamv1alpha1.GroupName, Kind: "IPClaim", Name: "a", Causes: []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: "because"}},
 		}
@@ -241,7 +241,7 @@ func TestAnswer_NobodyCanTellOfAClassThatRefuses(t *testing.T) {
 	for name, s := range map[string]*scene{
 		"the leader": answering(t, Answer{Refuse: true}, errAway), "a standby": answersOf(t, Answer{Refuse: true}, errAway).scene,
 	} {
-		resp := s.review(s.answerPath(), creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`))
+		resp := s.review(s.answerPath(), creating(anyClaim))
 		if resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable || resp.Result.Details.Name != "a" {
 			t.Errorf("%s: the response is %+v, want a refusal by 503", name, resp)
 		}
@@ -253,7 +253,7 @@ func TestAnswer_RefuseForMissingRoles(t *testing.T) {
 	answer := Answer{Refuse: true, Roles: []string{"location", "network"}}
 	answer.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Reason: "ScopeRolesMissing", Message: "because"}}
 	s := answering(t, answer, nil)
-	resp := s.review(s.answerPath(), creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`))
+	resp := s.review(s.answerPath(), creating(anyClaim))
 	want := []metav1.StatusCause{
 		{Type: "ScopeRolesMissing", Message: "because", Field: "spec.scope.location"}, {Type: "ScopeRolesMissing", Message: "because", Field: "spec.scope.network"},
 	}
@@ -264,7 +264,6 @@ func TestAnswer_RefuseForMissingRoles(t *testing.T) {
 
 // Answers are counted by their result.
 func TestAnswer_Metrics(t *testing.T) {
-	const object = `{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`
 	for _, tt := range []struct {
 		answer Answer
 		err    error
@@ -278,7 +277,7 @@ func TestAnswer_Metrics(t *testing.T) {
 		want := counted()
 		want[tt.result]++
 		s := answering(t, tt.answer, tt.err)
-		s.review(s.answerPath(), creating(object))
+		s.review(s.answerPath(), creating(anyClaim))
 		if diff := cmp.Diff(want, counted()); diff != "" {
 			t.Errorf("%s is counted (-want +got):\n%s", tt.result, diff)
 		}

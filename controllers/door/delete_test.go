@@ -16,6 +16,19 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
+// deleting asks a door, which is changed before it serves, about the DELETE of an object, at a path for its resource.
+func deleting(t *testing.T, path, resource, old string, dry bool, only ledger.ClusterName, change func(*server)) *admissionv1.AdmissionResponse {
+	t.Helper()
+	ring := newRing(t, newFake())
+	server := newServer(nil, only, ring.token)
+	change(server)
+	s := serve(t, ring, server)
+	return s.review("/"+s.token+path, &admissionv1.AdmissionRequest{
+		UID: "4711", Resource: metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource(resource)),
+		Operation: admissionv1.Delete, DryRun: &dry, OldObject: runtime.RawExtension{Raw: []byte(old)},
+	})
+}
+
 // drainerFunc is a Drainer.
 type drainerFunc func(ctx context.Context, pool Pool)
 
@@ -26,13 +39,8 @@ func TestDrain_WaitsForThePoolAndRefusesNothing(t *testing.T) {
 	const pool = `{"metadata":{"name":"lab","uid":"u1","annotations":{"kcp.io/cluster":"t1"}},"status":{}}`
 	for only, want := range map[ledger.ClusterName]Pool{"": {"t1", "lab", "u1"}, "alone": {"alone", "lab", "u1"}} {
 		asked := make(chan Pool, 1)
-		ring := newRing(t, newFake())
-		server := newServer(nil, only, ring.token)
-		server.drainer = drainerFunc(func(_ context.Context, pool Pool) { asked <- pool })
-		s := serve(t, ring, server)
-		resource := metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource("ippools"))
-		resp := s.review("/"+s.token+"/drain", &admissionv1.AdmissionRequest{
-			UID: "4711", Resource: resource, Operation: admissionv1.Delete, OldObject: runtime.RawExtension{Raw: []byte(pool)},
+		resp := deleting(t, "/drain", "ippools", pool, false, only, func(s *server) {
+			s.drainer = drainerFunc(func(_ context.Context, pool Pool) { asked <- pool })
 		})
 		if !resp.Allowed || resp.Patch != nil {
 			t.Errorf("the response is %+v, want that it allows, and patches nothing", resp)
@@ -63,20 +71,15 @@ func TestRelease_AnswersForARecordThatIsGone(t *testing.T) {
 		"gone": {gone: true, want: http.StatusNotFound}, "there": {},
 		"not known": {err: errors.New("no server answers"), want: http.StatusServiceUnavailable}, "a dry run": {gone: true, dry: true},
 	} {
-		ring := newRing(t, newFake())
-		server := newServer(nil, "", ring.token)
 		asked := false
-		server.releaser = releaserFunc(func(in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error) {
-			asked = true
-			if holder, uid := record.HeldBy(); in != "t1" || record.Namespace != "n" || holder != "web" || uid != "u2" {
-				t.Errorf("%s: it is asked for %+v of %s", name, record, in)
-			}
-			return tt.gone, tt.err
-		})
-		s := serve(t, ring, server)
-		resp := s.review("/"+s.token+"/release", &admissionv1.AdmissionRequest{
-			UID: "4711", Resource: metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource("ipallocations")),
-			Operation: admissionv1.Delete, DryRun: new(tt.dry), OldObject: runtime.RawExtension{Raw: []byte(record)},
+		resp := deleting(t, "/release", "ipallocations", record, tt.dry, "", func(s *server) {
+			s.releaser = releaserFunc(func(in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error) {
+				asked = true
+				if holder, uid := record.HeldBy(); in != "t1" || record.Namespace != "n" || holder != "web" || uid != "u2" {
+					t.Errorf("%s: it is asked for %+v of %s", name, record, in)
+				}
+				return tt.gone, tt.err
+			})
 		})
 		if asked == tt.dry {
 			t.Errorf("%s: asked is %t", name, asked)
@@ -108,18 +111,13 @@ func TestCloseRange_Answers(t *testing.T) {
 		"not settled": {"one may be inside", errors.New("secret"), http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable},
 	} {
 		for _, dry := range []bool{false, true} {
-			ring := newRing(t, newFake())
-			server := newServer(nil, "", ring.token)
-			server.closer = closerFunc(func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, isDry bool) (string, error) {
-				if in != "t1" || claim.Name != "net" || claim.UID != "u1" || isDry != dry {
-					t.Errorf("%s: it is asked for %s of %s, dry run %t", name, claim.Name, in, isDry)
-				}
-				return tt.inside, tt.err
-			})
-			s := serve(t, ring, server)
-			resp := s.review("/"+s.token+"/close", &admissionv1.AdmissionRequest{
-				UID: "4711", Resource: metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource("ipclaims")),
-				Operation: admissionv1.Delete, DryRun: new(dry), OldObject: runtime.RawExtension{Raw: []byte(claim)},
+			resp := deleting(t, "/close", "ipclaims", claim, dry, "", func(s *server) {
+				s.closer = closerFunc(func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, isDry bool) (string, error) {
+					if in != "t1" || claim.Name != "net" || claim.UID != "u1" || isDry != dry {
+						t.Errorf("%s: it is asked for %s of %s, dry run %t", name, claim.Name, in, isDry)
+					}
+					return tt.inside, tt.err
+				})
 			})
 			switch {
 			case resp.Allowed != (tt.code == 0):

@@ -123,27 +123,20 @@ func TestPeer_WithoutTheLeader(t *testing.T) {
 		t.Cleanup(func() { listener.Close() })
 		return listener.Addr().String()
 	}
+	at := func(address func(*testing.T, *pair) string) func(*testing.T) *pair {
+		return func(t *testing.T) *pair {
+			p := answersOf(t, boundAnswer, nil)
+			p.at.Store(new(address(t, p)))
+			return p
+		}
+	}
 	for name, prepare := range map[string]func(*testing.T) *pair{
-		"it is not known": func(t *testing.T) *pair {
-			p := answersOf(t, boundAnswer, nil)
-			p.at.Store(new(""))
-			return p
-		},
-		"its address is none": func(t *testing.T) *pair {
-			p := answersOf(t, boundAnswer, nil)
-			p.at.Store(new("%zz"))
-			return p
-		},
-		"it is gone": func(t *testing.T) *pair {
-			p := answersOf(t, boundAnswer, nil)
-			p.at.Store(new("127.0.0.1:1"))
-			return p
-		},
-		"its node hangs": func(t *testing.T) *pair {
-			p := answersOf(t, boundAnswer, nil)
-			p.at.Store(new(silent(t)))
-			return p
-		},
+		"it is not known":     at(func(*testing.T, *pair) string { return "" }),
+		"its address is none": at(func(*testing.T, *pair) string { return "%zz" }),
+		"it is gone":          at(func(*testing.T, *pair) string { return "127.0.0.1:1" }),
+		"its node hangs":      at(func(t *testing.T, _ *pair) string { return silent(t) }),
+		// A review that is forwarded is not forwarded again.
+		"the address is that of a standby": at(func(_ *testing.T, p *pair) string { return p.address() }),
 		"it is slow": func(t *testing.T) *pair {
 			return newPair(t, shared, shared, never(t), answererFunc(func(ctx context.Context, _ Request) (Answer, error) {
 				<-ctx.Done() // which both replicas have by their own clocks
@@ -153,11 +146,6 @@ func TestPeer_WithoutTheLeader(t *testing.T) {
 		"it cannot tell": func(t *testing.T) *pair { return answersOf(t, Answer{}, errors.New("away")) },
 		"it panics": func(t *testing.T) *pair {
 			return newPair(t, shared, shared, never(t), answererFunc(func(context.Context, Request) (Answer, error) { panic("at the leader") }))
-		},
-		"the address is that of a standby": func(t *testing.T) *pair {
-			p := answersOf(t, boundAnswer, nil)
-			p.at.Store(new(p.address())) // of this one: a review that is forwarded is not forwarded again
-			return p
 		},
 		"it has another token": func(t *testing.T) *pair {
 			newRing(t, shared)

@@ -24,8 +24,8 @@ func TestSettle_UnboundTwiceFrees(t *testing.T) {
 		t.Error("freed though the two looks were not apart")
 	}
 	s.clock.SetTime(s.clock.Now().Add(time.Second))
-	if !s.settle(t, live.Unbound) || !s.ledger.released {
-		t.Error("not freed at the second look")
+	if !s.settle(t, live.Unbound) || !s.ledger.released || s.ledger.cause != ledger.CauseWorkspaceGone {
+		t.Errorf("freed at the second look: %t, because of %q; want it freed because of %q", s.ledger.released, s.ledger.cause, ledger.CauseWorkspaceGone)
 	}
 }
 

@@ -25,8 +25,8 @@ func TestSettle_ABlockThatChangesMeanwhileStays(t *testing.T) {
 		t.Errorf("released = %t, want another look", s.ledger.released)
 	}
 	s.oracle.asked = nil
-	if !s.settle(t, live.Gone) || !s.ledger.released {
-		t.Error("not freed at the next look")
+	if !s.settle(t, live.Gone) || !s.ledger.released || s.ledger.cause != ledger.CauseReleased {
+		t.Errorf("freed at the next look: %t, because of %q; want it freed because of %q", s.ledger.released, s.ledger.cause, ledger.CauseReleased)
 	}
 }
 

@@ -29,9 +29,7 @@ func retainedFor(t *testing.T, lease time.Duration) (p *promiseScene, expired *[
 	}
 	claim := p.answered("a")
 	p.Deleted(holderOf(claim), claim, nil)
-	if !p.settles(holderOf(claim), live.Gone, nil) {
-		t.Fatal("not settled")
-	}
+	p.settled(holderOf(claim), nil)
 	p.forget("a", p.seen("a").number)
 	p.wantBlocks("10.0.0.0/28 retained a")
 	return p, expired
@@ -88,9 +86,7 @@ func TestLease(t *testing.T) {
 	if p.kept() == nil || len(*expired) != 0 {
 		t.Error("the record is gone in doubt")
 	}
-	if !p.settles(holder, live.Gone, nil) {
-		t.Error("not settled")
-	}
+	p.settled(holder, nil)
 	p.wantBlocks()
 	if p.kept() != nil || len(*expired) != 1 || (*expired)[0] != "a 10.0.0.0/28" {
 		t.Errorf("the record is %v, told is %q; want no record, and that a had 10.0.0.0/28", p.kept(), *expired)
@@ -177,9 +173,7 @@ func TestLease_ReusedAndDeletedAtOnce(t *testing.T) {
 				must.Get(p.ledger.Retained().Reuse(t.Context(), promised, allocator.Successor{Holder: holderOf(claim), Answered: promise.Answered(claim)}))(t)
 			}
 			p.Deleted(holderOf(claim), claim, nil)
-			if !p.settles(holderOf(claim), live.Gone, nil) {
-				t.Error("not settled")
-			}
+			p.settled(holderOf(claim), nil)
 			p.wantBlocks(tt.want...)
 			kept := p.kept()
 			if tt.want == nil && kept != nil {

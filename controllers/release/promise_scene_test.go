@@ -1,7 +1,6 @@
 package release
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -90,18 +89,17 @@ func (p *promiseScene) settles(h ledger.Holder, verdict live.Verdict, now *ipamv
 	return must.Get(p.Settle(p.Context(), h))(p)
 }
 
+// settled fails the test unless settles does, of a holder that is gone.
+func (p *promiseScene) settled(h ledger.Holder, now *ipamv1alpha1.IPClaim) {
+	p.Helper()
+	if !p.settles(h, live.Gone, now) {
+		p.Errorf("a hint at %s is not settled", h.Claim)
+	}
+}
+
 func (p *promiseScene) wantBlocks(want ...string) {
 	p.Helper()
-	var got []string
-	for b, err := range p.ledger.List(p.Context(), allocator.ListOptions{}) {
-		if err != nil {
-			p.Fatal(err)
-		}
-		got = append(got, b.Prefix.String()+" "+string(b.State)+" "+string(b.Holder.Claim))
-	}
-	if !slices.Equal(got, want) {
-		p.Errorf("the ledger has %q, want %q", got, want)
-	}
+	testbed.WantBlocks(p, p.ledger, want...)
 }
 
 func (p *promiseScene) unconfirmed() string {

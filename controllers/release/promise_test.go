@@ -25,9 +25,7 @@ func TestPromise_DeletedAtOnce(t *testing.T) {
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
 	p.Deleted(holderOf(claim), claim, nil)
-	if !p.settles(holderOf(claim), live.Gone, nil) {
-		t.Error("not settled")
-	}
+	p.settled(holderOf(claim), nil)
 	p.wantBlocks()
 }
 
@@ -37,12 +35,9 @@ func TestPromise_RetainedAtOnce(t *testing.T) {
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	claim := p.answered("a")
 	p.Deleted(holderOf(claim), claim, nil)
-	if !p.settles(holderOf(claim), live.Gone, nil) {
-		t.Error("not settled")
-	}
+	p.settled(holderOf(claim), nil)
 	p.wantBlocks("10.0.0.0/28 retained a")
-	kept := gen.Allocation("c", "p", "")
-	must.Do(t, p.workspace.Get(t.Context(), client.ObjectKeyFromObject(kept), kept))
+	kept := p.kept()
 	name, uid := kept.HeldBy()
 	if kept.Spec.ClaimRef != nil || name != "c" || uid != "a" || kept.Status.AllocatedCIDR != "10.0.0.0/28" || kept.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimRetain {
 		t.Errorf("the record is %+v of %s/%s, want one without a claim, retained from c/a", kept, name, uid)
@@ -61,9 +56,7 @@ func TestPromise_RetainedWhileAnotherForgetsTheClaim(t *testing.T) {
 		p.forget("a", p.seen("a").number)
 		return 0, nil
 	}
-	if !p.settles(holderOf(claim), live.Gone, nil) {
-		t.Error("not settled")
-	}
+	p.settled(holderOf(claim), nil)
 	p.wantBlocks("10.0.0.0/28 retained a")
 }
 
@@ -118,9 +111,7 @@ func TestPromise_Missed(t *testing.T) {
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	claim := p.answered("a")
 	p.Missed(holderOf(claim), claim)
-	if !p.settles(holderOf(claim), live.Gone, nil) {
-		t.Error("not settled")
-	}
+	p.settled(holderOf(claim), nil)
 	p.wantBlocks("10.0.0.0/28 bound a")
 }
 
@@ -131,9 +122,7 @@ func TestPromise_OfTheClaimThatFollows(t *testing.T) {
 	first := p.answered("a")
 	p.reserved = p.reserve(ipamv1alpha1.ReclaimDelete)
 	p.Deleted(holderOf(first), first, nil)
-	if !p.settles(holderOf(first), live.Gone, p.answered("b")) {
-		t.Error("not settled")
-	}
+	p.settled(holderOf(first), p.answered("b"))
 	p.wantBlocks(p.unconfirmed())
 }
 
@@ -156,13 +145,11 @@ func TestPromise_WhileAnotherCreateIsInFlight(t *testing.T) {
 	if result, err := p.Reconcile(t.Context(), holderOf(claim)); err != nil || result.RequeueAfter != time.Second {
 		t.Errorf("Reconcile = %+v, %v; want it again in a second, when none is in flight", result, err)
 	}
-	if err := p.workspace.Get(t.Context(), client.ObjectKeyFromObject(first), first); err == nil {
+	if p.kept() != nil {
 		t.Error("the record is there, want it deleted at once")
 	}
 	p.pass(promise.Grace)
-	if !p.settles(holderOf(claim), live.Gone, p.answered("b")) {
-		t.Error("not settled, though no CREATE is in flight any more")
-	}
+	p.settled(holderOf(claim), p.answered("b"))
 	p.wantBlocks("10.0.0.0/28 bound b")
 	p.settles(holderOf(claim), live.Gone, nil)
 	p.wantBlocks("10.0.0.0/28 bound b")
@@ -185,9 +172,7 @@ func TestPromise_RetainedAndInherited(t *testing.T) {
 		p.wantBlocks("10.0.0.0/28 bound a")
 	}
 	p.pass(promise.Grace)
-	if !p.settles(holderOf(claim), live.Gone, p.answered("b")) {
-		t.Error("not settled, though no CREATE is in flight any more")
-	}
+	p.settled(holderOf(claim), p.answered("b"))
 	p.wantBlocks("10.0.0.0/28 bound b")
 }
 
@@ -208,8 +193,7 @@ func TestPromise_RetainedByAnotherReplica(t *testing.T) {
 	if p.settles(holderOf(claim), live.Gone, nil) {
 		t.Error("settled, by a block that has changed meanwhile")
 	}
-	kept := gen.Allocation("c", "p", "")
-	if err := p.workspace.Get(t.Context(), client.ObjectKeyFromObject(kept), kept); err == nil {
+	if kept := p.kept(); kept != nil {
 		t.Errorf("a record was written: %+v; want none, as its owner has deleted it", kept)
 	}
 	p.settles(holderOf(claim), live.Gone, nil)

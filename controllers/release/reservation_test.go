@@ -30,9 +30,7 @@ func TestReservation_OfNoClaim(t *testing.T) {
 	}
 	p.wantBlocks(p.unconfirmed())
 	pending := gen.Claim("c")
-	if !p.settles(p.reserved.Holder, live.Gone, pending) {
-		t.Error("not settled, though the claim of its name shows no block")
-	}
+	p.settled(p.reserved.Holder, pending)
 	p.wantBlocks()
 }
 
@@ -53,9 +51,7 @@ func TestReservation_OfAClaimThatShowsIt(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	p.pass(time.Hour)
-	if !p.settles(p.reserved.Holder, live.Gone, p.answered("a")) {
-		t.Error("not settled")
-	}
+	p.settled(p.reserved.Holder, p.answered("a"))
 	p.wantBlocks("10.0.0.0/28 bound a")
 }
 
@@ -83,8 +79,6 @@ func TestReservation_OfAClaimThatHasTheBlock(t *testing.T) {
 	claim := p.answered("a")
 	must.Get(p.ledger.Recovery().Adopt(t.Context(), ledger.Request{Pool: "p", Exact: p.reserved.Prefix, Holder: holderOf(claim)}, ledger.Bound))(t)
 	p.pass(time.Hour)
-	if !p.settles(p.reserved.Holder, live.Gone, claim) {
-		t.Error("not settled")
-	}
+	p.settled(p.reserved.Holder, claim)
 	p.wantBlocks("10.0.0.0/28 bound a")
 }

@@ -91,28 +91,9 @@ func TestCause_OfALease(t *testing.T) {
 	t.Parallel()
 	p, _ := retainedFor(t, 10*time.Minute)
 	p.clock.SetTime(p.block().Until)
-	if !p.settles(holderOf(gen.Claim("c", gen.UID("a"))), live.Gone, nil) {
-		t.Fatal("not settled")
-	}
+	p.settled(holderOf(gen.Claim("c", gen.UID("a"))), nil)
 	if got := p.causes(); !slices.Equal(got, []ledger.Cause{ledger.CauseLeaseExpired}) {
 		t.Errorf("the history has %v, want that the lease has expired", got)
-	}
-}
-
-func TestCause_OfAWorkspaceThatLeft(t *testing.T) {
-	s := newScene(t)
-	s.Departed("w")
-	s.settle(t, live.Unbound)
-	s.clock.SetTime(s.clock.Now().Add(time.Second))
-	if !s.settle(t, live.Unbound) || s.ledger.cause != ledger.CauseWorkspaceGone {
-		t.Errorf("the block is freed because of %q, want %s", s.ledger.cause, ledger.CauseWorkspaceGone)
-	}
-}
-
-func TestCause_OfAClaim(t *testing.T) {
-	s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
-	if !s.settle(t, live.Gone) || s.ledger.cause != ledger.CauseReleased {
-		t.Errorf("the block is freed because of %q, want %s", s.ledger.cause, ledger.CauseReleased)
 	}
 }
 
@@ -148,38 +129,32 @@ func (p *promiseScene) wantOf(claim *ipamv1alpha1.IPClaim, promised ledger.Block
 // pool, whatever holds it: a claim that is gone, the reservation of a CREATE that failed, or a record.
 func TestSuccessor_TakesNoBlockOfAnotherPool(t *testing.T) {
 	t.Parallel()
-	t.Run("of a claim that is gone", func(t *testing.T) {
-		t.Parallel()
-		p := newPromise(t, ipamv1alpha1.ReclaimDelete)
-		former := p.answered("a")
-		p.Deleted(holderOf(former), former, nil)
-		later, promised := p.elsewhere()
-		if !p.settles(holderOf(former), live.Gone, later) {
-			t.Error("not settled")
-		}
-		p.wantOf(later, promised)
-	})
-	t.Run("of a CREATE that failed", func(t *testing.T) {
-		t.Parallel()
-		p := newPromise(t, ipamv1alpha1.ReclaimDelete)
-		later, promised := p.elsewhere()
-		p.pass(promise.Grace)
-		if !p.settles(p.reserved.Holder, live.Gone, later) {
-			t.Error("not settled")
-		}
-		p.wantOf(later, promised)
-	})
-	t.Run("of a record that was deleted", func(t *testing.T) {
-		t.Parallel()
-		p, _ := retainedFor(t, time.Hour)
-		former := p.block()
-		must.Do(t, p.workspace.Delete(t.Context(), p.kept()))
-		later, promised := p.elsewhere()
-		if !p.settles(former.Holder, live.Gone, later) {
-			t.Error("not settled")
-		}
-		p.wantOf(later, promised)
-	})
+	for name, arrange := range map[string]func(t *testing.T) (p *promiseScene, former ledger.Holder){
+		"of a claim that is gone": func(t *testing.T) (*promiseScene, ledger.Holder) {
+			p := newPromise(t, ipamv1alpha1.ReclaimDelete)
+			former := p.answered("a")
+			p.Deleted(holderOf(former), former, nil)
+			return p, holderOf(former)
+		},
+		"of a CREATE that failed": func(t *testing.T) (*promiseScene, ledger.Holder) {
+			p := newPromise(t, ipamv1alpha1.ReclaimDelete)
+			p.pass(promise.Grace)
+			return p, p.reserved.Holder
+		},
+		"of a record that was deleted": func(t *testing.T) (*promiseScene, ledger.Holder) {
+			p, _ := retainedFor(t, time.Hour)
+			must.Do(t, p.workspace.Delete(t.Context(), p.kept()))
+			return p, p.block().Holder
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, former := arrange(t)
+			later, promised := p.elsewhere()
+			p.settled(former, later)
+			p.wantOf(later, promised)
+		})
+	}
 }
 
 // TestSuccessor_DeletedWithTheSamePrefixOfAnotherPool: a claim that is gone, and showed the retained prefix of its name as one of another
@@ -190,8 +165,6 @@ func TestSuccessor_DeletedWithTheSamePrefixOfAnotherPool(t *testing.T) {
 	claim := p.answered("b")
 	claim.Status.PoolRef = &ipamv1alpha1.PoolRef{Name: "q"}
 	p.Deleted(holderOf(claim), claim, nil)
-	if !p.settles(holderOf(claim), live.Gone, nil) {
-		t.Error("not settled")
-	}
+	p.settled(holderOf(claim), nil)
 	p.wantBlocks("10.0.0.0/28 retained a")
 }

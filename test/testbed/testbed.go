@@ -5,6 +5,7 @@ package testbed
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -105,6 +106,24 @@ func Ledger(t testing.TB, etcd *clientv3.Client, options allocator.Options, pool
 		}
 	}
 	return a
+}
+
+// Blocks returns prefix, state and holder of each block of a ledger.
+func Blocks(t testing.TB, a *allocator.Allocator) (found []string) {
+	t.Helper()
+	for b, err := range a.List(t.Context(), allocator.ListOptions{}) {
+		must.Do(t, err)
+		found = append(found, b.Prefix.String()+" "+string(b.State)+" "+string(b.Holder.Claim))
+	}
+	return found
+}
+
+// WantBlocks fails the test unless a ledger has these blocks alone, as Blocks says them.
+func WantBlocks(t testing.TB, a *allocator.Allocator, want ...string) {
+	t.Helper()
+	if got := Blocks(t, a); !slices.Equal(got, want) {
+		t.Errorf("the ledger has %q, want %q", got, want)
+	}
 }
 
 // Pool returns a root pool of a workspace, whose name is its ID.
