@@ -114,6 +114,7 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		missed, departs bool
 		served          time.Time
+		unserved        bool
 		want            []string
 	}{
 		"seen deleted":                          {served: created.Add(time.Second), departs: true},
@@ -122,6 +123,8 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 		"missed, the binding not seen to go":    {served: created.Add(time.Second), missed: true, want: []string{"10.0.0.0/28 bound a"}},
 		"made after the binding":                {served: created, departs: true, want: []string{"10.0.0.0/28 retained a"}},
 		"made after the binding, and missed":    {served: created, departs: true, missed: true, want: []string{"10.0.0.0/28 bound a"}},
+		"made after the binding, which goes":    {served: created.Add(-time.Hour), unserved: true},
+		"missed while its binding goes":         {served: created.Add(-time.Hour), unserved: true, missed: true, want: []string{"10.0.0.0/28 bound a"}},
 		"on the platform, which has no binding": {want: []string{"10.0.0.0/28 retained a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +142,7 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 			} else {
 				p.Deleted(holderOf(claim), claim, nil)
 			}
-			p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace, Served: test.served}
+			p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace, Served: test.served, Unserved: test.unserved}
 			if settled, err := p.Settle(t.Context(), holderOf(claim)); err != nil || !settled {
 				t.Fatalf("Settle = %t, %v", settled, err)
 			}

@@ -56,6 +56,9 @@ type Answer struct {
 	// Served, of Gone, is when the binding was bound that the workspace has now, by kcp's clock, which counts
 	// seconds. A claim that is older went with a former binding. Zero on the platform.
 	Served time.Time
+	// Unserved, of Gone, says that this binding is being deleted, or gone: kcp has bound none of those that are there. All
+	// claims and records of the workspace go with it. False on the platform.
+	Unserved bool
 }
 
 // Holder asks whether the object that holds a block still exists. An error
@@ -120,8 +123,8 @@ func (r *Reader) holderBound(ctx context.Context, endpoint string, h ledger.Hold
 	if err != nil {
 		return Answer{}, false, ignoreElsewhere(err)
 	}
-	served, bound := here.clusters[h.Cluster]
-	answer.Revision, answer.Served = here.revision, served
+	now, bound := here.clusters[h.Cluster]
+	answer.Revision, answer.Served, answer.Unserved = here.revision, now.since, now.since.IsZero() || now.leaves
 	return answer, answer.Verdict == Gone && bound, nil
 }
 

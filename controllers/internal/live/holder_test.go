@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
-	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -109,27 +108,35 @@ func TestHolder_IsReadEachTime(t *testing.T) {
 	asks(t, reader, Alive)
 }
 
-// Of a claim that is gone the answer says when kcp bound the binding that the workspace has now: neither one that is not
-// bound yet nor a former one counts.
+// Of a claim that is gone the answer says when kcp bound the binding that the workspace has now, and whether it goes. Neither
+// one that is not bound yet nor a former one counts.
 func TestHolder_Served(t *testing.T) {
-	endpoint := newSite(t)
-	_, reader := newWorld(t, endpoint)
 	bound := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	at := func(time time.Time, status corev1.ConditionStatus) apisv1alpha2.APIBinding {
-		binding := apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kcp.io/cluster": "w"}}}
-		binding.Status.Conditions = conditionsv1alpha1.Conditions{{
-			Type: apisv1alpha2.InitialBindingCompleted, Status: status, LastTransitionTime: metav1.NewTime(time),
-		}}
-		return binding
-	}
-	list := bindingList("9")
-	list.Items = []apisv1alpha2.APIBinding{
-		at(bound.Add(-time.Hour), corev1.ConditionTrue), at(bound, corev1.ConditionTrue), at(bound.Add(time.Hour), corev1.ConditionFalse),
-	}
-	endpoint.serve(bindingsPath("w"), list)
-	endpoint.lacks()
-	if got := asks(t, reader, Gone).Served; !got.Equal(bound) {
-		t.Errorf("the workspace is served since %s, want %s", got, bound)
+	former, now, waits := bindingSince("w", bound.Add(-time.Hour)), bindingSince("w", bound), bindingSince("w", time.Time{})
+	leaves := bindingSince("w", bound)
+	leaves.DeletionTimestamp = new(metav1.NewTime(bound.Add(time.Minute)))
+	for name, tt := range map[string]struct {
+		bindings []apisv1alpha2.APIBinding
+		served   time.Time
+		unserved bool
+	}{
+		"a former one is still there": {[]apisv1alpha2.APIBinding{former, now, waits}, bound, false},
+		"it goes":                     {[]apisv1alpha2.APIBinding{leaves}, bound, true},
+		"it goes, and one waits":      {[]apisv1alpha2.APIBinding{waits, leaves}, bound, true},
+		"it is gone, and one waits":   {[]apisv1alpha2.APIBinding{waits}, time.Time{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			endpoint := newSite(t)
+			endpoint.bind("9", "w")
+			list := bindingList("9")
+			list.Items = tt.bindings
+			endpoint.serve(bindingsPath("w"), list)
+			endpoint.lacks()
+			_, reader := newWorld(t, endpoint)
+			if got := asks(t, reader, Gone); !got.Served.Equal(tt.served) || got.Unserved != tt.unserved {
+				t.Errorf("the workspace is served since %s, unserved %t; want %s, %t", got.Served, got.Unserved, tt.served, tt.unserved)
+			}
+		})
 	}
 }
 

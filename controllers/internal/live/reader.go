@@ -106,11 +106,16 @@ type workspaceAt struct {
 	cluster  ledger.ClusterName
 }
 
-// bindings are the logical clusters that bind the export at an endpoint, and since when a binding has served
-// each, zero if none has. revision is the server's when it listed them.
+// bindings are the logical clusters that bind the export at an endpoint. revision is the server's when it listed them.
 type bindings struct {
-	clusters map[ledger.ClusterName]time.Time
+	clusters map[ledger.ClusterName]service
 	revision string
+}
+
+// service is that of a workspace by the binding that kcp has bound last.
+type service struct {
+	since  time.Time // when kcp bound it; zero: it has bound none of those that are there
+	leaves bool      // it is being deleted
 }
 
 // bound lists, complete, who binds the export at an endpoint. cluster "*" asks
@@ -120,7 +125,7 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 	if err != nil {
 		return bindings{}, err
 	}
-	found := bindings{clusters: map[ledger.ClusterName]time.Time{}}
+	found := bindings{clusters: map[ledger.ClusterName]service{}}
 	for next := ""; ; {
 		list := &apisv1alpha2.APIBindingList{}
 		bounded, cancel := context.WithTimeout(ctx, readTimeout)
@@ -130,9 +135,9 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 			return bindings{}, fmt.Errorf("list bindings of %s at %s: %w", cluster, endpoint, err)
 		}
 		for i := range list.Items {
-			cluster, since := ledger.ClusterName(logicalcluster.From(&list.Items[i])), servedSince(&list.Items[i])
-			if latest, ok := found.clusters[cluster]; !ok || since.After(latest) {
-				found.clusters[cluster] = since
+			cluster, here := ledger.ClusterName(logicalcluster.From(&list.Items[i])), serviceBy(&list.Items[i])
+			if latest, ok := found.clusters[cluster]; !ok || here.since.After(latest.since) {
+				found.clusters[cluster] = here
 			}
 		}
 		found.revision = list.ResourceVersion
@@ -142,11 +147,11 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 	}
 }
 
-// servedSince is when kcp bound a binding; zero if it has not yet. A binding may have waited for long before that,
-// beside another one.
-func servedSince(binding *apisv1alpha2.APIBinding) time.Time {
-	if done := conditions.Get(binding, apisv1alpha2.InitialBindingCompleted); done != nil && done.Status == corev1.ConditionTrue {
-		return done.LastTransitionTime.Time
+// serviceBy is that of one binding. It may have waited for long beside another one before kcp bound it.
+func serviceBy(binding *apisv1alpha2.APIBinding) service {
+	done := conditions.Get(binding, apisv1alpha2.InitialBindingCompleted)
+	if done == nil || done.Status != corev1.ConditionTrue {
+		return service{}
 	}
-	return time.Time{}
+	return service{since: done.LastTransitionTime.Time, leaves: !binding.DeletionTimestamp.IsZero()}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -110,11 +111,20 @@ func bindingList(revision string, clusters ...string) *apisv1alpha2.APIBindingLi
 		ListMeta: metav1.ListMeta{ResourceVersion: revision},
 	}
 	for _, cluster := range clusters {
-		list.Items = append(list.Items, apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
-			Name: "ipam", Annotations: map[string]string{"kcp.io/cluster": cluster},
-		}})
+		list.Items = append(list.Items, bindingSince(cluster, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)))
 	}
 	return list
+}
+
+// bindingSince is one that kcp bound at a time; the zero time: that it has not bound yet.
+func bindingSince(cluster string, bound time.Time) apisv1alpha2.APIBinding {
+	b := apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Name: "ipam", Annotations: map[string]string{"kcp.io/cluster": cluster}}}
+	done := conditionsv1alpha1.Condition{Type: apisv1alpha2.InitialBindingCompleted, Status: corev1.ConditionFalse}
+	if !bound.IsZero() {
+		done.Status, done.LastTransitionTime = corev1.ConditionTrue, metav1.NewTime(bound)
+	}
+	b.Status.Conditions = conditionsv1alpha1.Conditions{done}
+	return b
 }
 
 // holds has the site answer that a claim of that name is there, with this UID.

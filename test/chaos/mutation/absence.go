@@ -37,4 +37,18 @@ var absence = []Mutant{
 		New:   "return false })",
 		Suite: Suite{Package: "./controllers/release"},
 	},
+	{
+		Name:  "a claim that goes with its binding is retained for the next one",
+		File:  "controllers/release/facts.go",
+		Old:   "(answer.Unserved || ",
+		New:   "(",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
+		Name:  "a binding that goes counts as one that stays",
+		File:  "controllers/internal/live/holder.go",
+		Old:   "now.since.IsZero() || now.leaves",
+		New:   "now.since.IsZero()",
+		Suite: Suite{Package: "./controllers/internal/live"},
+	},
 }
