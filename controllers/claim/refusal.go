@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -187,4 +188,40 @@ func keeps(record *ipamv1alpha1.IPAllocation) string {
 		said += " until " + at.Format(time.RFC3339)
 	}
 	return said
+}
+
+// refused sets the status of a claim that waits. What was allocated is never
+// taken back from a bound one: that only says that something else is being retried.
+func refused(claim *ipamv1alpha1.IPClaim, refusal *outcome.Refusal) {
+	status := &claim.Status
+	if status.AllocatedCIDR != "" {
+		outcome.Retry(&status.Conditions, claim.Generation, refusal)
+		return
+	}
+	status.Address, status.PoolRef, status.BoundAllocationRef = "", nil, nil
+	if outcome.Changed(status.Conditions, refusal) { // a claim is not written for its columns alone
+		status.ClassName = cmp.Or(status.ClassName, claim.Spec.ClassName)
+	}
+	status.Requested = cmp.Or(status.Requested, ipamv1alpha1.RequestedColumn(claim.Spec))
+	status.Phase = ipamv1alpha1.ClaimPending
+	if refusal.Reason == ipamv1alpha1.ReasonError {
+		status.Phase = ipamv1alpha1.ClaimError
+	}
+	status.ObservedGeneration = claim.Generation
+	outcome.Refuse(&status.Conditions, claim.Generation, refusal)
+}
+
+// requested is the block that a claim asks for: by itself, else by the length that the plan gives.
+func requested(spec ipamv1alpha1.IPClaimSpec, plan resolve.Plan) string {
+	length := plan.Length
+	if n := len(plan.Chain); n > 0 && spec.Target == ipamv1alpha1.TargetScopeRange {
+		length = plan.Chain[n-1].Length
+	}
+	if length == 0 && len(plan.Candidates) > 0 {
+		length = plan.Candidates[0].Length
+	}
+	if text := ipamv1alpha1.RequestedColumn(spec); text != "" || length == 0 {
+		return text
+	}
+	return fmt.Sprintf("/%d", length)
 }
