@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
@@ -59,7 +60,7 @@ func TestBinding_TheSecondTakesOver(t *testing.T) {
 	s.class()
 	pool := s.pool(part(s.cidr, 24))
 	s.holds("before", gen.Length(28))
-	s.holds("kept", gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
+	pastSecondOf(s.holds("kept", gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimRetain)))
 	admin := framework.Admin(t, s.tenant.Path)
 	second := s.secondBinding(admin)
 
@@ -87,14 +88,22 @@ func TestBinding_ComesBackAtOnce(t *testing.T) {
 	s := newScene(t)
 	s.class()
 	pool := s.pool(part(s.cidr, 24))
+	var last *ipamv1alpha1.IPClaim
 	for _, policy := range []ipamv1alpha1.ReclaimPolicy{ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain} {
 		for i := range 3 {
-			s.holds(fmt.Sprint(strings.ToLower(string(policy)), i), gen.Length(28), gen.Reclaim(policy))
+			last = s.holds(fmt.Sprint(strings.ToLower(string(policy)), i), gen.Length(28), gen.Reclaim(policy))
 		}
 	}
+	pastSecondOf(last)
 	s.tenant.Unbind(t)
 	s.tenant.Bind(t)
 	s.holdsAlone(pool, claimAnew(t, s.tenant, s.name))
+}
+
+// pastSecondOf waits until the second is over in which a claim was created. kcp counts seconds: only a binding of a later one shows
+// that the claim went with a former binding.
+func pastSecondOf(claim *ipamv1alpha1.IPClaim) {
+	time.Sleep(time.Until(claim.CreationTimestamp.Add(time.Second)))
 }
 
 // holdsAlone waits until a claim is all that has something of the pool. Its record is the only one of the tenant.
