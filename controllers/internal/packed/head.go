@@ -29,6 +29,7 @@ func parse(id types.UID) uuid.UUID {
 // head is the metadata of a packed object, and its shape. It is read only. It has few pointers: each is one
 // more for the collector of garbage to follow, in millions of objects.
 type head[S client.Object] struct {
+	readOnly
 	home    *home
 	shape   S
 	name    string
@@ -115,25 +116,26 @@ func (h *head[S]) GetAnnotations() map[string]string {
 	return h.home.annotations
 }
 
-// The setters of metav1.Object. An object of a cache is never changed.
+// readOnly has the setters of metav1.Object. An object of a cache is never changed.
+type readOnly struct{}
 
-func (*head[S]) SetNamespace(string)                          { panic(readOnly) }
-func (*head[S]) SetName(string)                               { panic(readOnly) }
-func (*head[S]) SetGenerateName(string)                       { panic(readOnly) }
-func (*head[S]) SetUID(types.UID)                             { panic(readOnly) }
-func (*head[S]) SetResourceVersion(string)                    { panic(readOnly) }
-func (*head[S]) SetGeneration(int64)                          { panic(readOnly) }
-func (*head[S]) SetSelfLink(string)                           { panic(readOnly) }
-func (*head[S]) SetCreationTimestamp(metav1.Time)             { panic(readOnly) }
-func (*head[S]) SetDeletionTimestamp(*metav1.Time)            { panic(readOnly) }
-func (*head[S]) SetDeletionGracePeriodSeconds(*int64)         { panic(readOnly) }
-func (*head[S]) SetLabels(map[string]string)                  { panic(readOnly) }
-func (*head[S]) SetAnnotations(map[string]string)             { panic(readOnly) }
-func (*head[S]) SetFinalizers([]string)                       { panic(readOnly) }
-func (*head[S]) SetOwnerReferences([]metav1.OwnerReference)   { panic(readOnly) }
-func (*head[S]) SetManagedFields([]metav1.ManagedFieldsEntry) { panic(readOnly) }
+func (readOnly) SetNamespace(string)                          { panic(changed) }
+func (readOnly) SetName(string)                               { panic(changed) }
+func (readOnly) SetGenerateName(string)                       { panic(changed) }
+func (readOnly) SetUID(types.UID)                             { panic(changed) }
+func (readOnly) SetResourceVersion(string)                    { panic(changed) }
+func (readOnly) SetGeneration(int64)                          { panic(changed) }
+func (readOnly) SetSelfLink(string)                           { panic(changed) }
+func (readOnly) SetCreationTimestamp(metav1.Time)             { panic(changed) }
+func (readOnly) SetDeletionTimestamp(*metav1.Time)            { panic(changed) }
+func (readOnly) SetDeletionGracePeriodSeconds(*int64)         { panic(changed) }
+func (readOnly) SetLabels(map[string]string)                  { panic(changed) }
+func (readOnly) SetAnnotations(map[string]string)             { panic(changed) }
+func (readOnly) SetFinalizers([]string)                       { panic(changed) }
+func (readOnly) SetOwnerReferences([]metav1.OwnerReference)   { panic(changed) }
+func (readOnly) SetManagedFields([]metav1.ManagedFieldsEntry) { panic(changed) }
 
-const readOnly = "packed: an object of a cache is read only; change a copy"
+const changed = "packed: an object of a cache is read only; change a copy"
 
 // block is a prefix without the pointer that a [netip.Prefix] has.
 type block struct {
