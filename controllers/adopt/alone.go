@@ -193,7 +193,7 @@ func (w *world) doubted(ctx context.Context) error {
 			}
 			asked[h.Cluster] = answer
 		}
-		if w.missed.Confirm(h.Cluster, answer.Verdict, w.clock.Now()) && !r.request.Since.Before(answer.Since) {
+		if w.missed.Confirm(h.Cluster, answer.Verdict, w.clock.Now()) && answer.Covers(r.request.Since) {
 			continue
 		}
 		for _, p := range w.lost {

@@ -145,7 +145,8 @@ func TestPass_ARecordOfAWorkspaceThatIsBoundNowhere(t *testing.T) {
 		{live.Absence - 1, "deleted", 2 * time.Hour, false},
 		{time.Hour, "", 0, false}, // a look finds it bound
 		{live.Absence, "deleted", 2 * time.Hour, false},
-		{live.Absence, "deleted", time.Minute, false}, // a shard that is away has not entered this slice
+		{live.Absence, "deleted", time.Minute, false},           // a shard that is away has not entered this slice
+		{0, "deleted", 2*time.Hour + 3*live.Absence - 1, false}, // made with the record, and kcp counts seconds
 		{0, "deleted", 5 * time.Hour, true},
 	} {
 		now.SetTime(now.Now().Add(step.passes))

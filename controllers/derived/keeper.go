@@ -131,8 +131,7 @@ func (k *Keeper) seek(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool,
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for IPPool %s: %w", p.Name, err)
 	}
-	left := k.absences.Confirm(p.Cluster, answer.Verdict, k.Clock.Now()) &&
-		p.RegisteredAt.After(answer.Since.Add(time.Second)) // else its shard may be away, and not in an endpoint slice that was made since
+	left := k.absences.Confirm(p.Cluster, answer.Verdict, k.Clock.Now()) && answer.Covers(p.RegisteredAt)
 	switch {
 	case left, (answer.Verdict == live.Unbound || answer.Verdict == live.NoEndpoint) && k.Departed(p.Cluster):
 		return nil, nil, nil // kcp has deleted all that was bound there

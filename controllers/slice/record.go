@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,13 +72,11 @@ func (p *pass) confirm(ctx context.Context, record ledger.Slice, carried bool) e
 // given up be given again.
 func (p *pass) left(record ledger.Slice, answer live.Answer) error {
 	absent := p.absences.Confirm(record.Cluster, answer.Verdict, p.clock.Now())
-	// The binding may be on a shard that has not entered itself in the endpoint slice.
-	unlisted := !record.Since.After(answer.Since.Add(time.Second)) && !answer.Since.IsZero()
 	gone, unbound := answer.Verdict == live.Gone, answer.Verdict == live.Unbound
 	switch {
 	case answer.Verdict == live.Alive, gone && p.cluster == nil: // bound, and about to be engaged
 		return errUnseen
-	case gone, unbound && absent && !unlisted, (unbound || answer.Verdict == live.NoEndpoint) && p.Departed(record.Cluster):
+	case gone, unbound && absent && answer.Covers(record.Since), (unbound || answer.Verdict == live.NoEndpoint) && p.Departed(record.Cluster):
 		return nil
 	}
 	return errDoubt

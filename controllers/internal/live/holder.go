@@ -61,6 +61,10 @@ type Answer struct {
 	Unserved bool
 }
 
+// Covers reports whether Unbound says something of an object that was made at this time: a shard that is away has not entered itself in
+// an endpoint slice that is younger. kcp counts seconds.
+func (a Answer) Covers(made time.Time) bool { return made.After(a.Since.Add(time.Second)) }
+
 // Holder asks whether the object that holds a block still exists. An error
 // comes with the verdict Unknown.
 func (r *Reader) Holder(ctx context.Context, h ledger.Holder) (Answer, error) {
