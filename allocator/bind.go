@@ -102,21 +102,22 @@ func mayHave(err error) bool {
 // bind plans a Bind.
 type bind struct {
 	wanted
-	asked store.Holding // as of the call
-	value string        // of a block with that, encoded by the caller and not by the worker
+	asked store.Record // as of the call, wherever it will lie
+	value string       // of that, encoded by the caller and not by the worker
 }
 
-func newBind(req wanted, h store.Holding) bind {
-	return bind{wanted: req, asked: h, value: store.Record{Holdings: []store.Holding{h}}.Encode()}
+func newBind(req wanted, h store.Holding) *bind {
+	r := store.Record{Holdings: []store.Holding{h}}
+	return &bind{wanted: req, asked: r, value: r.Encode()}
 }
 
-func (b bind) op() engine.Op {
+func (b *bind) op() engine.Op {
 	return engine.Op{Lane: b.Holder.Cluster, Plan: b.plan}
 }
 
 // plan finds a prefix for the claim, or refuses it. The transaction confirms a refusal, too: memory may lag behind
 // the ledger, and the claim may be bound elsewhere.
-func (b bind) plan(v space.View) (engine.Plan, error) {
+func (b *bind) plan(v space.View) (engine.Plan, error) {
 	p := v.Pool(b.Pool)
 	if p == nil {
 		return engine.Plan{}, engine.ErrGone
@@ -139,10 +140,12 @@ func (b bind) plan(v space.View) (engine.Plan, error) {
 	if found.former != nil {
 		return b.takeFormer(v, h, found), nil
 	}
-	r, value := store.Record{Space: v.Space(), Prefix: found.prefix, Holdings: []store.Holding{h}}, b.value
-	if h != b.asked {
+	r, value := b.asked, b.value
+	if h != r.Holdings[0] {
+		r.Holdings = []store.Holding{h}
 		value = r.Encode()
 	}
+	r.Space, r.Prefix = v.Space(), found.prefix
 	changes := append(make([]store.Change, 0, 3),
 		v.Keys.PutBlock(r, value).At(0, engine.ErrMistaken),
 		v.Keys.PutClaim(b.Holder.Claim, found.prefix).At(0, errBound))
@@ -150,7 +153,7 @@ func (b bind) plan(v space.View) (engine.Plan, error) {
 }
 
 // secured compares the fence of the limit of the request's class: a refusal holds as of that fence. 0: there is none.
-func (b bind) secured(v space.View, fence int64) []store.Change {
+func (b *bind) secured(v space.View, fence int64) []store.Change {
 	if fence == 0 {
 		return nil
 	}
@@ -161,7 +164,7 @@ func (b bind) secured(v space.View, fence int64) []store.Change {
 
 // stamped puts the fence of a limit of the request's class, if there is one, so that other Allocators notice the bind. A
 // request that has the limit itself compares the fence.
-func (b bind) stamped(v space.View, fence int64) []store.Change {
+func (b *bind) stamped(v space.View, fence int64) []store.Change {
 	known := v.Table().Quotas.Fence(space.ClassAccount(b.Request))
 	if b.Class == "" || b.Slice || fence == 0 && known == 0 {
 		return nil
@@ -176,8 +179,8 @@ func (b bind) stamped(v space.View, fence int64) []store.Change {
 // dated returns the holding as of the call. A reservation gets a time that no former one of its ID has had. Memory has
 // the former one: a transaction planned before it came would lose the comparison of the head. Where that is not the
 // time of the call, the record says since when its holder has the block, for the history.
-func (b bind) dated(v space.View) (store.Holding, error) {
-	h := b.asked
+func (b *bind) dated(v space.View) (store.Holding, error) {
+	h := b.asked.Holdings[0]
 	if !b.reserves {
 		return h, nil
 	}
@@ -196,7 +199,7 @@ type place struct {
 }
 
 // find finds a place for the block, or refuses the request.
-func (b bind) find(v space.View, p *space.Pool) (at place, refusal error) {
+func (b *bind) find(v space.View, p *space.Pool) (at place, refusal error) {
 	r := b.Request
 	if err := b.shut(v, p); err != nil {
 		return at, err
@@ -225,7 +228,7 @@ func (b bind) find(v space.View, p *space.Pool) (at place, refusal error) {
 }
 
 // shut refuses all requests while the pool allocates nothing. An adoption needs no more than an open pool.
-func (b bind) shut(v space.View, p *space.Pool) error {
+func (b *bind) shut(v space.View, p *space.Pool) error {
 	reason := v.Pools().Frozen()
 	switch {
 	case p.Closed() && !b.adopts:

@@ -157,7 +157,7 @@ func (c *carving) poolless(ctx context.Context, at ledger.Position, revision int
 }
 
 // carve plans a bind, and the registration of what it got.
-func carve(b bind, child ledger.Pool, excluded func(netip.Prefix) []netip.Prefix) func(space.View) (engine.Plan, error) {
+func carve(b *bind, child ledger.Pool, excluded func(netip.Prefix) []netip.Prefix) func(space.View) (engine.Plan, error) {
 	return func(v space.View) (engine.Plan, error) {
 		p, err := b.plan(v)
 		if err != nil || p.Refusal != nil {

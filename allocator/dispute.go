@@ -163,7 +163,7 @@ func (o *adopt) plan(v space.View) (engine.Plan, error) {
 	changes := append(append(same, o.stopped...),
 		v.Keys.PutClaim(claim, r.Prefix).At(0, errBound),
 		v.Keys.PutBlock(r, r.Encode()).At(r.Revision, engine.ErrStale))
-	changes = append(changes, bind{wanted: wanted{Request: o.request}}.stamped(v, 0)...)
+	changes = append(changes, (&bind{wanted: wanted{Request: o.request}}).stamped(v, 0)...)
 	for _, r := range o.others {
 		changes = append(changes, v.Keys.PutBlock(r, r.Encode()))
 	}

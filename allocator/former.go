@@ -20,7 +20,7 @@ import (
 // the same reason as that a free prefix has none. The history has no gap: the new tenure begins when the
 // former one has ended. A reservation keeps the end of the cooldown: if the CREATE fails, the block
 // cools until then.
-func (b bind) takeFormer(v space.View, h store.Holding, at place) engine.Plan {
+func (b *bind) takeFormer(v space.View, h store.Holding, at place) engine.Plan {
 	h.Since = cmp.Or(at.former.Freed(), h.Since)
 	if b.reserves {
 		h.Until = at.former.End()

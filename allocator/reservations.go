@@ -69,6 +69,6 @@ func preview(s *engine.Worker, req ledger.Request) (netip.Prefix, error) {
 	if err := s.Unfit(); err != nil {
 		return netip.Prefix{}, err
 	}
-	at, err := bind{wanted: wanted{Request: req, reserves: true}}.find(s.View(nil), p)
+	at, err := (&bind{wanted: wanted{Request: req, reserves: true}}).find(s.View(nil), p)
 	return at.prefix, err
 }

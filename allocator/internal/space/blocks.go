@@ -76,7 +76,9 @@ func (s *Space) setCooling(prefix netip.Prefix, c *Cooled) {
 // count adds a block to the accounts of its owners, times a sign.
 func (s *Space) count(prefix netip.Prefix, of owners, sign int64) {
 	n := cidr.Size(prefix)
-	n.Mul(n, big.NewInt(sign))
+	if sign < 0 {
+		n.Neg(n)
+	}
 	for _, a := range of.accounts() {
 		s.usage.add(a, n)
 		s.publish(a, n)

@@ -159,7 +159,8 @@ func checkVersion(latest int, key string, value []byte) error {
 
 // EncodeHead writes the head of a space, as put by a transaction; empty: by one that has no name.
 func EncodeHead(count int64, by string) string {
-	return encode(headValue{V: valueVersion, Count: count, By: by})
+	var room roomy
+	return printer(room[:0]).number(`{"v":`, valueVersion).number(`,"n":`, count).optional(`,"by":`, by).end()
 }
 
 func decodeHead(key string, value []byte) (count int64, err error) {
@@ -175,7 +176,8 @@ func EncodeFence() string {
 
 // EncodeClaim writes where the block of a claim is.
 func EncodeClaim(s ledger.SpaceID, p netip.Prefix) string {
-	return encode(&claimValue{V: valueVersion, Space: s, Prefix: p})
+	var room roomy
+	return printer(room[:0]).number(`{"v":`, valueVersion).text(`,"space":`, string(s)).prefix(`,"prefix":`, p).end()
 }
 
 // DecodeClaim reads where the block of a claim is.
@@ -249,6 +251,9 @@ type Record struct {
 
 // Encode writes the value of the block, in the oldest version that can say it.
 func (r Record) Encode() string {
+	if len(r.Holdings) == 1 && !r.Disputed {
+		return printRecord(r.version(), r.Holdings[0])
+	}
 	return encode(&blockValue{V: r.version(), Holding: r.Holdings[0], Disputed: r.Disputed, Rivals: r.Holdings[1:]})
 }
 

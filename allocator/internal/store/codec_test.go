@@ -95,6 +95,36 @@ func TestScanRecord_ReadsWhatIsWritten(t *testing.T) {
 	}
 }
 
+// The short way to write a value writes what encoding/json writes.
+func FuzzPrint(f *testing.F) {
+	f.Add("p", "c", "", "", int64(0), int64(0), uint8(0))
+	f.Add("<p>&", "\"c\\\n", "ä\xff", "\u2028\x7f", int64(1767323045678), int64(1), uint8(255))
+	f.Fuzz(func(t *testing.T, pool, claim, namespace, class string, at, since int64, flags uint8) {
+		h := Holding{
+			Pool: ledger.PoolID(pool), Claim: ledger.ClaimID(claim), Cluster: ledger.ClusterName(class), Namespace: namespace, Name: claim, Class: class,
+			Policy: ledger.ReclaimPolicy(pool), State: ledger.BlockState(namespace), Slice: flags&1 > 0, Shared: flags&2 > 0, Adopted: flags&4 > 0,
+			BoundAt: Stamped(time.UnixMilli(at % 1e14)),
+		}
+		if flags&8 > 0 {
+			h.Until, h.Since = h.BoundAt.Add(time.Duration(since)), time.Unix(since%1e11, at%1e9).UTC()
+		}
+		prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, flags}), int(flags)/4)
+		if flags&16 > 0 {
+			prefix = netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, 15: flags}), int(flags)/2)
+		}
+		r, head := Record{Holdings: []Holding{h}}, headValue{V: valueVersion, Count: at, By: claim}
+		for _, written := range []struct{ got, want string }{
+			{r.Encode(), encode(&blockValue{V: r.version(), Holding: h})},
+			{EncodeHead(at, claim), encode(head)},
+			{EncodeClaim(ledger.SpaceID(pool), prefix), encode(claimValue{V: valueVersion, Space: ledger.SpaceID(pool), Prefix: prefix})},
+		} {
+			if written.got != written.want {
+				t.Errorf("a value is written as %s; want %s", written.got, written.want)
+			}
+		}
+	})
+}
+
 // DecodeSole reads a block as EntryOf does, or leaves it to that.
 func TestDecodeSole(t *testing.T) {
 	keys, place := NewStore(nil, "").Keys, netip.MustParsePrefix("10.0.0.16/28")
