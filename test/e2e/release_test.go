@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -69,4 +71,81 @@ func TestRecord_WrittenAgain(t *testing.T) {
 	}
 	unchanged(t, s.tenant, claim)
 	waitHeld(t, s.platform, pool, size(blockOf(t, claim)))
+}
+
+// A released block is given to nobody else before its time, the longer of those of class and pool, and then to a claim that
+// waits.
+func TestCooldown(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class(gen.Cooldown("8s"))
+	pool := gen.Pool(s.name, gen.CIDR(part(s.cidr, 28)), gen.Backs(s.name), gen.Visible(ipamv1alpha1.VisibilityPlatform), gen.Cooldown("1s"))
+	framework.Allocate(t, s.platform, pool)
+	first := s.holds("first", gen.Length(28))
+
+	begun := time.Now()
+	framework.Delete(t, s.tenant, first)
+	free := waitCooling(t, s.platform, pool)
+	if free.Before(begun.Add(8 * time.Second)) {
+		t.Errorf("the block is free at %s, want not before %s", free, begun.Add(8*time.Second))
+	}
+	second := gen.Claim("second", gen.OfClass(s.name), gen.Length(28))
+	framework.Bind(t, s.tenant, second)
+	wantNotBefore(t, second, free)
+	if blockOf(t, second) != blockOf(t, first) {
+		t.Errorf("the claim that waited has %s, want %s", blockOf(t, second), blockOf(t, first))
+	}
+	waitNotCooling(t, s.platform, pool)
+}
+
+// A claim of the former holder's name gets the block back, and its CREATE says so. One of
+// that name elsewhere does not.
+func TestCooldown_SameName(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.class(gen.Cooldown("1h"))
+	small := gen.Pool(s.name+"-a", gen.CIDR(part(s.cidr, 27)), gen.Backs(s.name), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	framework.Allocate(t, s.platform, small)
+	first := s.holds("web", gen.Length(28))
+	framework.Delete(t, s.tenant, first)
+	waitCooling(t, s.platform, small)
+	waitUnrecorded(t, s.tenant, "web")
+
+	stranger := s.platform.Tenant(t)
+	theirs := gen.Claim("web", gen.OfClass(s.name), gen.Length(28))
+	framework.Bind(t, stranger, theirs)
+	if blockOf(t, theirs) == blockOf(t, first) {
+		t.Errorf("the claim of another workspace has %s, which cools", blockOf(t, theirs))
+	}
+	again := answered(t, s.tenant, gen.Claim("web", gen.OfClass(s.name), gen.Length(28)), create)
+	if got, want := again.Status.AllocatedCIDR, first.Status.AllocatedCIDR; got != want {
+		t.Errorf("CREATE of the same name was answered with %q, want %s back", got, want)
+	}
+	framework.WaitBound(t, s.tenant, again)
+	waitNotCooling(t, s.platform, small)
+}
+
+// waitCooling waits until a block of 16 addresses cools in a pool, and returns when the next one is free.
+func waitCooling(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool) time.Time {
+	t.Helper()
+	framework.WaitWhile(t, c, pool, "16 of its addresses are to cool", func(pool *ipamv1alpha1.IPPool) bool {
+		return pool.Status.Capacity == nil || pool.Status.Capacity.Cooling != "16" || pool.Status.NextRelease == nil
+	})
+	return pool.Status.NextRelease.Time
+}
+
+func waitNotCooling(t *testing.T, c client.Reader, pool *ipamv1alpha1.IPPool) {
+	t.Helper()
+	framework.WaitWhile(t, c, pool, "it has addresses that cool", func(pool *ipamv1alpha1.IPPool) bool {
+		return pool.Status.Capacity.Cooling != "" || pool.Status.NextRelease != nil
+	})
+}
+
+// wantNotBefore fails the test if a claim was bound before a time. Both are shown in seconds.
+func wantNotBefore(t *testing.T, claim *ipamv1alpha1.IPClaim, free time.Time) {
+	t.Helper()
+	bound := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated).LastTransitionTime
+	if bound.Add(time.Second).Before(free) {
+		t.Errorf("the claim was bound at %s, before %s", bound, free)
+	}
 }

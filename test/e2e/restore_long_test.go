@@ -4,17 +4,26 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A kcp that was restored from an older copy knows nothing of newer claims and newer
@@ -78,4 +87,123 @@ func waitBraked(t *testing.T, platform *framework.Platform, pool string, orphans
 	labels := fmt.Sprintf(`{cluster=%q,pool=%q} `, platform.Cluster, pool)
 	platform.WaitMetric(t, "ipam_sweep_orphans"+labels, fmt.Sprint(orphans))
 	platform.WaitMetric(t, "ipam_sweep_braked"+labels, "1")
+}
+
+// A cluster of etcd is restored from a snapshot while no controller runs: what was given
+// out since is not given out again.
+func TestLong_AdoptRestoredCluster(t *testing.T) {
+	t.Parallel()
+	l, store := newLossyCluster(t)
+	l.forgets(func() {
+		l.platform.StopController(t)
+		must.Do(t, store.Members[0].Stop())
+	}, func() {
+		must.Get(store.Members[0].Start())(t)
+		must.Do(t, store.Ready(t.Context()))
+	})
+}
+
+// forgets restores the etcd from a snapshot, between its stop and its start. All claims since are kept beside a late one, which
+// was made while the etcd was away.
+func (l *lossy) forgets(stop, start func()) {
+	l.Helper()
+	before := l.holds("before", gen.Length(28))
+	l.published(before)
+	l.save()
+	since := l.holds("since", gen.Length(28))
+	l.published(before, since)
+
+	stop()
+	late := gen.Claim("late", gen.OfClass(l.name), gen.Length(28))
+	framework.Create(l, l.tenant, late)
+	must.Do(l, os.RemoveAll(l.dir))
+	l.restore()
+	start()
+	l.platform.StartController(l)
+	framework.WaitBound(l, l.tenant, late)
+	disjointIn(l.T, l.cidr, l.blocks(before, since, late)...)
+	l.kept(before, since)
+	l.published(before, since, late)
+}
+
+// newLossyCluster has a controller that runs with an etcd beside it.
+func newLossyCluster(t *testing.T) (*lossy, *etcd.Cluster) {
+	t.Helper()
+	home := t.TempDir()
+	store, err := etcd.New(t.Context(), etcd.Options{Dir: home})
+	must.Ends(t, store.Close)
+	if err != nil {
+		t.Fatal(err)
+	}
+	member := store.Members[0]
+	l := &lossy{dir: filepath.Join(home, member.Name), url: "http://" + member.Addr, member: member.Name, peer: peerOf(t, home, member)}
+	l.start(t, "--etcd-servers="+l.url)
+	return l, store
+}
+
+// peerOf is where a member listens to others, as its configuration says.
+func peerOf(t *testing.T, home string, member *etcd.Member) string {
+	t.Helper()
+	file := must.Get(os.ReadFile(filepath.Join(home, member.Name+".json")))(t)
+	config := map[string]any{}
+	must.Do(t, json.Unmarshal(file, &config))
+	return config["listen-peer-urls"].(string)
+}
+
+// A cluster of etcd is restored from a snapshot under a controller that runs. The controller
+// notices, binds nothing by what it remembers, and ends. The next one adopts what was
+// published since the snapshot.
+func TestLong_AdoptRestoredUnderTheController(t *testing.T) {
+	t.Parallel()
+	l, store := newLossyCluster(t)
+	l.forgets(func() { must.Do(t, store.Members[0].Stop()) }, func() {
+		must.Get(store.Members[0].Start())(t)
+		l.platform.WaitControllerEnded(t)
+	})
+}
+
+// The ledger is restored from a snapshot while a shard is away, so that what was published
+// there cannot be adopted. Until the shard is back nothing is allocated from the pool,
+// however often the controller is killed, and however many blocks are released meanwhile.
+func TestLong_AdoptRestartsWhileAShardIsAway(t *testing.T) {
+	t.Parallel()
+	l := newLossy(t)
+	here := framework.Admin(t, l.platform.Path)
+	var goes []*ipamv1alpha1.IPClaim // in the platform's own workspace, which no shard hides
+	for i := range 4 {
+		claim := gen.Claim(fmt.Sprint("goes-", i), gen.OfClass(l.name), gen.Length(28))
+		framework.Create(t, here, claim)
+		goes = append(goes, claim)
+	}
+	framework.WaitBound(t, here, goes...)
+	stays := l.holds("stays", gen.Length(28))
+	l.published(append(goes, stays)...)
+	l.save()
+	since := l.holds("since", gen.Length(28))
+	l.published(append(goes, stays, since)...)
+
+	l.wipe()
+	l.restore()
+	l.link.Cut()
+	late := gen.Claim("late", gen.OfClass(l.name), gen.Length(28))
+	framework.Create(t, here, late)
+	for _, claim := range goes {
+		l.platform.LaunchController(t) // it is not ready: no endpoint has listed anything
+		framework.WaitAllocated(t, here, late, ipamv1alpha1.ReasonError)
+		framework.Delete(t, here, claim)
+		l.platform.WaitMetric(t, "ipam_ledger_blocks_released_total ", "1")
+		l.platform.KillController(t)
+	}
+	l.platform.LaunchController(t)
+	framework.WaitAllocated(t, here, late, ipamv1alpha1.ReasonError)
+	if says := meta.FindStatusCondition(late.Status.Conditions, ipamv1alpha1.ConditionAllocated).Message; !strings.Contains(says, "frozen") {
+		t.Errorf("the claim says %q; want it to say that the pool is frozen", says)
+	}
+
+	l.link.Restore()
+	framework.WaitBound(t, here, late)
+	disjointIn(t, l.cidr, l.blocks(stays, since, late)...)
+	l.kept(stays, since)
+	l.published(stays, since, late)
+	l.platform.WaitVerified(t, "--etcd-data-dir="+l.dir)
 }
