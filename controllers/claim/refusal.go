@@ -21,7 +21,7 @@ type miss struct {
 	err error
 }
 
-// excluded is the exclusion of the candidate that overlaps the requested address; ok is false if
+// excluded returns the exclusion of the candidate that overlaps the requested address; ok is false if
 // it refused for another reason.
 func (m miss) excluded() (excluded netip.Prefix, ok bool) {
 	refused, ok := errors.AsType[*ledger.ExcludedError](m.err)
@@ -48,7 +48,7 @@ func refusedRoom(err error) bool {
 		errors.Is(err, ledger.ErrMixed) || errors.As(err, &overlap) || errors.As(err, &over) && over.Class == ""
 }
 
-// overClass reports whether the workspace has what it may have by the class, whatever
+// overClass reports whether the workspace has reached its limit by the class, whatever
 // the pool.
 func overClass(err error) bool {
 	over, ok := errors.AsType[*ledger.QuotaError](err)
@@ -107,7 +107,7 @@ func taken(exact netip.Prefix, tried []miss) string {
 	return said
 }
 
-// reserved says what each pool withholds of an address. all is false if one of them could give it.
+// reserved says for each pool why it withholds an address. all is false if one of them could give it.
 func reserved(exact netip.Prefix, tried []miss) (said string, all bool) {
 	withheld := make([]string, len(tried))
 	for i, m := range tried {
@@ -157,7 +157,7 @@ func say(tried []miss) string {
 	return strings.Join(slices.Compact(said), "; ")
 }
 
-// noPool is the reason when every candidate turned out not to be there.
+// noPool returns the reason when every candidate turned out not to be there.
 func noPool(plan resolve.Plan) ipamv1alpha1.Reason {
 	if plan.ClassName == "" {
 		return ipamv1alpha1.ReasonPoolNotFound
@@ -181,7 +181,7 @@ func otherwise(record *ipamv1alpha1.IPAllocation, why string) *outcome.Refusal {
 	}
 }
 
-// keeps says what a retained record keeps, and until when.
+// keeps names the block that a retained record keeps, and says until when.
 func keeps(record *ipamv1alpha1.IPAllocation) string {
 	said := fmt.Sprintf("IPAllocation %s keeps %s from a former claim of this name", record.Name, record.Status.AllocatedCIDR)
 	if at := record.ExpiresAt(); !at.IsZero() {
@@ -190,8 +190,8 @@ func keeps(record *ipamv1alpha1.IPAllocation) string {
 	return said
 }
 
-// refused sets the status of a claim that waits. What was allocated is never
-// taken back from a bound one: that only says that something else is being retried.
+// refused sets the status of a claim that waits. A bound one keeps its block, and only
+// says that something else is being retried.
 func refused(claim *ipamv1alpha1.IPClaim, refusal *outcome.Refusal) {
 	status := &claim.Status
 	if status.AllocatedCIDR != "" {
@@ -211,7 +211,7 @@ func refused(claim *ipamv1alpha1.IPClaim, refusal *outcome.Refusal) {
 	outcome.Refuse(&status.Conditions, claim.Generation, refusal)
 }
 
-// requested is the block that a claim asks for: by itself, else by the length that the plan gives.
+// requested returns the block that a claim asks for: by itself, else by the length that the plan gives.
 func requested(spec ipamv1alpha1.IPClaimSpec, plan resolve.Plan) string {
 	length := plan.Length
 	if n := len(plan.Chain); n > 0 && spec.Target == ipamv1alpha1.TargetScopeRange {

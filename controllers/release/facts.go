@@ -104,8 +104,8 @@ func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answe
 	s.workspace = answer.Client
 	s.later, _ = answer.Object.(*ipamv1alpha1.IPClaim)
 	// A claim that is older than the binding that its workspace has now went with a former one, whatever its policy. Both
-	// times are kcp's. One that goes while its binding does goes with it, whoever deleted it: a record that is written for it now
-	// may be stored under the next binding.
+	// times are kcp's. One that is gone while its binding goes counts as gone with it, also if a user deleted it: a record
+	// that is written for it now may be stored under the next binding.
 	older := seen.claim != nil && (answer.Unserved || seen.claim.CreationTimestamp.Time.Before(answer.Served))
 	switch {
 	case seen.missed && (!older || !c.departedOnce(s.Cluster)):

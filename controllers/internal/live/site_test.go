@@ -77,7 +77,7 @@ func stall(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// serve has the site answer a path with an object from now on.
+// serve makes the site answer a path with an object from now on.
 func (s *site) serve(path string, object any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func bindingsPath(cluster string) string {
 	return "/clusters/" + cluster + "/apis/apis.kcp.io/v1alpha2/apibindings"
 }
 
-// bind has the site serve these workspaces and no others, at a revision.
+// bind makes the site serve these workspaces and no others, at a revision.
 func (s *site) bind(revision string, clusters ...string) {
 	s.mu.Lock()
 	maps.DeleteFunc(s.objects, func(path string, _ any) bool { return path != claimPath })
@@ -116,7 +116,7 @@ func bindingList(revision string, clusters ...string) *apisv1alpha2.APIBindingLi
 	return list
 }
 
-// bindingSince is one that kcp bound at a time; the zero time: that it has not bound yet.
+// bindingSince returns one that kcp bound at a time; the zero time: one that it has not bound yet.
 func bindingSince(cluster string, bound time.Time) apisv1alpha2.APIBinding {
 	b := apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{Name: "ipam", Annotations: map[string]string{"kcp.io/cluster": cluster}}}
 	done := conditionsv1alpha1.Condition{Type: apisv1alpha2.InitialBindingCompleted, Status: corev1.ConditionFalse}
@@ -127,14 +127,14 @@ func bindingSince(cluster string, bound time.Time) apisv1alpha2.APIBinding {
 	return b
 }
 
-// holds has the site answer that a claim of that name is there, with this UID.
+// holds makes the site answer that a claim of that name is there, with this UID.
 func (s *site) holds(uid types.UID) {
 	claim := gen.Claim("c")
 	claim.UID = uid
 	s.serve(claimPath, claim)
 }
 
-// lacks has the site answer that it serves the workspace, and the claim is not there.
+// lacks makes the site answer that it serves the workspace, and the claim is not there.
 func (s *site) lacks() { s.serve(claimPath, notFound("ipclaims", "c")) }
 
 func notFound(resource, name string) *metav1.Status {
@@ -143,7 +143,7 @@ func notFound(resource, name string) *metav1.Status {
 	return &status
 }
 
-// newWorld is a platform whose export has these endpoints, and a reader of it.
+// newWorld makes a platform whose export has these endpoints, and a reader of it.
 func newWorld(t *testing.T, endpoints ...*site) (*site, *Reader) {
 	t.Helper()
 	platform := newSite(t)
