@@ -60,7 +60,7 @@ func TestBinding_TheSecondTakesOver(t *testing.T) {
 	s.class()
 	pool := s.pool(part(s.cidr, 24))
 	s.holds("before", gen.Length(28))
-	pastSecondOf(s.holds("kept", gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimRetain)))
+	pastSecondOf(t, s.holds("kept", gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimRetain)))
 	admin := framework.Admin(t, s.tenant.Path)
 	second := s.secondBinding(admin)
 
@@ -94,7 +94,7 @@ func TestBinding_ComesBackAtOnce(t *testing.T) {
 			last = s.holds(fmt.Sprint(strings.ToLower(string(policy)), i), gen.Length(28), gen.Reclaim(policy))
 		}
 	}
-	pastSecondOf(last)
+	pastSecondOf(t, last)
 	s.tenant.Unbind(t)
 	s.tenant.Bind(t)
 	s.holdsAlone(pool, claimAnew(t, s.tenant, s.name))
@@ -102,8 +102,14 @@ func TestBinding_ComesBackAtOnce(t *testing.T) {
 
 // pastSecondOf waits until the second is over in which a claim was created. kcp counts seconds: only a binding of a later one shows
 // that the claim went with a former binding.
-func pastSecondOf(claim *ipamv1alpha1.IPClaim) {
-	time.Sleep(time.Until(claim.CreationTimestamp.Add(time.Second)))
+func pastSecondOf(t *testing.T, claim *ipamv1alpha1.IPClaim) {
+	t.Helper()
+	framework.Eventually(t, "the next second to begin", func(context.Context) error {
+		if now := time.Now(); now.Before(claim.CreationTimestamp.Add(time.Second)) {
+			return fmt.Errorf("it is %s", now)
+		}
+		return nil
+	})
 }
 
 // holdsAlone waits until a claim is all that has something of the pool. Its record is the only one of the tenant.
