@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,24 @@ func TestScanRecord_ReadsWhatIsWritten(t *testing.T) {
 		got, ok := scanRecord([]byte(Record{Holdings: []Holding{want}}.Encode()))
 		if diff := cmp.Diff(want, got, readAs...); !ok || diff != "" {
 			t.Errorf("scanRecord of %+v is ok = %t; want true (-written +scanned):\n%s", want, ok, diff)
+		}
+	}
+}
+
+// No field of a holding is left out by the short way to write it. The ledger loses such a field.
+func TestPrintRecord_WritesEachField(t *testing.T) {
+	for field := range reflect.TypeFor[Holding]().Fields() {
+		h := Holding{BoundAt: Stamped(time.UnixMilli(1767323045678))}
+		switch value := reflect.ValueOf(&h).Elem().FieldByIndex(field.Index); value.Interface().(type) {
+		case bool:
+			value.SetBool(true)
+		case time.Time:
+			value.Set(reflect.ValueOf(Stamped(time.UnixMilli(1767323099999))))
+		default:
+			value.SetString("x")
+		}
+		if got, want := printRecord(valueVersion, h), encode(&blockValue{V: valueVersion, Holding: h}); got != want {
+			t.Errorf("with %s a holding is written as %s; want %s", field.Name, got, want)
 		}
 	}
 }
