@@ -120,7 +120,7 @@ func TestCLI_PoolShared(t *testing.T) {
 	owner.ok("pool", "next", "own", "--length", "28")
 	owner.run("address", "show", theirs).ends(4).says("free, or allocated to another workspace, in pool own", "you see no holder of")
 	shows(t, guest.ok("address", "show", theirs), "claim default/secret", "own of "+s.tenant.Path)
-	owner.run("pool", "release", "own", "--cascade", "--yes", "--wait=2s").ends(5).says("in use")
+	owner.run("pool", "release", "own", "--cascade", "--yes", "--wait=10s").ends(5).says("in use")
 }
 
 // planFile is a file of that name with some text.

@@ -126,7 +126,7 @@ func TestCLI_ClaimRefused(t *testing.T) {
 	create("all", "--pool", "own", "--length", "25").ends(0)
 	create("--class", s.name, "--wait=5s").ends(7).says("PoolExhausted", "own")
 	// What does not exist is not waited for, unless that is asked for.
-	create("--class", "nobodys", "--wait=1s").ends(4).says("ClassNotFound", "nobodys")
+	create("--class", "nobodys", "--wait=5s").ends(4).says("ClassNotFound", "nobodys")
 	create("--class", "nobodys").ends(4).says("ClassNotFound", "nobodys")
 	create("--pool", "owm", "--length", "28").ends(4).says("PoolNotFound", `did you mean "own"?`)
 	create("--class", s.name, "--length", "16").ends(6).says("PrefixLengthRejected", "/25 to /28")

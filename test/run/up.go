@@ -65,13 +65,8 @@ func (r *run) newStage(ctx context.Context, dir string) (stage, error) {
 // up starts everything and has the tenants claim. The controller is built meanwhile: it takes as long as a server needs to
 // start, and minutes on a machine that has built nothing yet.
 func (r *run) up(ctx context.Context, dir string) error {
-	building, cancel := context.WithCancel(ctx)
-	built := r.build(building, dir)
-	defer func() {
-		cancel()
-		for range built { // until it has ended
-		}
-	}()
+	aside := buildAside(ctx, dir)
+	defer aside.stop()
 	made, err := r.newStage(ctx, dir)
 	if err != nil {
 		return err
@@ -89,7 +84,7 @@ func (r *run) up(ctx context.Context, dir string) error {
 	if err := r.stage.writeKubeconfig(filepath.Join(dir, kubeconfigName), admin); err != nil {
 		return err
 	}
-	if r.controller, err = r.prepare(ctx, admin, dir, built); err != nil {
+	if r.controller, err = r.prepare(ctx, admin, dir, aside); err != nil {
 		return err
 	}
 	r.say("starting the controller: log in %s", r.controller.Log())
@@ -129,34 +124,57 @@ func (r *run) down() error {
 	return errors.Join(errs...)
 }
 
-// build builds the controller, and sends how that ended. The server is needed first: the controller is compiled where that leaves a
-// processor idle, while it is built and starts.
-func (r *run) build(ctx context.Context, dir string) <-chan error {
-	built := make(chan error, 1)
+// aside is a build of the controller that leaves the processors to all others.
+type aside struct {
+	cancel context.CancelFunc
+	built  chan error // how it has ended, once, and then closed
+}
+
+// buildAside begins one. The server is needed first: the controller is compiled where that leaves a processor idle, while it
+// is built and starts.
+func buildAside(ctx context.Context, dir string) aside {
+	ctx, cancel := context.WithCancel(ctx)
+	a := aside{cancel: cancel, built: make(chan error, 1)}
 	go func() {
-		defer close(built)
-		built <- local.BuildAside(ctx, "./cmd/ipam-controller", binary(dir))
+		defer close(a.built)
+		a.built <- local.BuildAside(ctx, controllerPackage, binary(dir))
 	}()
-	return built
+	return a
+}
+
+// stop returns when the build has ended.
+func (a aside) stop() {
+	a.cancel()
+	for range a.built {
+	}
+}
+
+const controllerPackage = "./cmd/ipam-controller"
+
+// built returns when the controller is built. Now that everything waits for it, it is built with the priority of all others: on a
+// busy machine a build aside would take minutes for seconds of work.
+func (r *run) built(ctx context.Context, aside aside, dir string) error {
+	select {
+	case err := <-aside.built:
+		return err
+	default:
+	}
+	r.say("waiting for the build of the controller")
+	aside.stop()
+	return local.Build(ctx, controllerPackage, binary(dir))
 }
 
 // binary returns the file of the controller in the folder of a run.
 func binary(dir string) string { return filepath.Join(dir, "ipam-controller") }
 
 // prepare makes what the controller stands on, and returns the controller for it once it is built.
-func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string, built <-chan error) (*local.Controller, error) {
+func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string, aside aside) (*local.Controller, error) {
 	opts, err := r.stage.prepare(ctx, admin, func(step string) { r.say("%s", step) })
 	if err != nil {
 		return nil, err
 	}
 	opts.Dir, opts.Binary = filepath.Join(dir, "controller"), binary(dir)
-	select {
-	case err = <-built:
-	default:
-		r.say("waiting for the build of the controller")
-		err = <-built
-	}
-	if err != nil {
+	if err := r.built(ctx, aside, dir); err != nil {
 		return nil, err
 	}
 	return local.NewController(ctx, opts)
