@@ -66,6 +66,9 @@ func (b *builder) row(r row) {
 func (b *builder) pool(r row) {
 	block, ok := r.block()
 	pool := &ipamv1alpha1.IPPool{TypeMeta: typeOf("IPPool"), ObjectMeta: metav1.ObjectMeta{Name: r.text(columnName)}}
+	if pool.Name == "" && ok {
+		pool.Name = nameOfBlock(block) // its exclusions are for the pool of this name
+	}
 	for _, f := range field.OfPool(pool) {
 		if f.Column() != field.Excluded {
 			r.set([]field.Field{f})
@@ -86,9 +89,6 @@ func (b *builder) pool(r row) {
 		return
 	}
 	pool.Spec.CIDR = ipamv1alpha1.CIDR(block.String())
-	if pool.Name == "" {
-		pool.Name = nameOfBlock(block)
-	}
 	setDefaults(pool)
 	b.plan.Pools = append(b.plan.Pools, Pool{r.line, pool, block})
 }

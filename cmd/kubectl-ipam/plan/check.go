@@ -70,6 +70,16 @@ func sourceOf(spec ipamv1alpha1.IPClaimSpec) string {
 	}
 }
 
+// spaceOf returns the space that has the block of a claim: the domain of its pool, whose pools share their addresses, else its source.
+func (x index) spaceOf(spec ipamv1alpha1.IPClaimSpec) string {
+	if ref := spec.PoolRef; ref != nil && ref.ProjectRef == nil {
+		if pool, ok := x.byName[ref.Name]; ok && pool.Spec.AddressDomain != "" {
+			return "domain " + pool.Spec.AddressDomain
+		}
+	}
+	return sourceOf(spec)
+}
+
 // outside finds claims for blocks that their pool of the plan does not give.
 func (p *Plan) outside(found *problems) {
 	pools := p.index()
@@ -108,6 +118,12 @@ func (c Claim) inside(pool Pool, kept []netip.Prefix, found *problems) {
 	}
 	if reserved, ok := space.FirstOverlap(kept, block); ok {
 		found.add(c.Line, "claim %s: pool %s never gives %s, as it keeps %s back: take that out of the pool's reservations, exclusions or gateway, or leave the claim out", c.name(), pool.Name, block, reserved)
+	}
+	for role, ref := range pool.Spec.Scope {
+		if c.Spec.Scope[role] != ref {
+			found.add(c.Line, "claim %s: pool %s serves no other scope than %s: give the claim that scope, or name another pool", c.name(), pool.Name, ipamv1alpha1.ScopeColumn(pool.Spec.Scope))
+			break
+		}
 	}
 	bounds := pool.Spec.Allocation
 	if least, most := bounds.MinPrefixLength, cmp.Or(bounds.MaxPrefixLength, 128); int32(block.Bits()) < least || int32(block.Bits()) > most {
@@ -204,9 +220,9 @@ func (p *Plan) overlappingPools(found *problems) map[int]bool {
 // overlappingClaims returns the lines that repeat the block of another one, and those that are in a
 // claim that may become a pool.
 func (p *Plan) overlappingClaims(found *problems) (again, nested map[int]bool) {
-	blocks := make([]placed, 0, len(p.Claims))
+	blocks, pools := make([]placed, 0, len(p.Claims)), p.index()
 	for _, claim := range p.Claims {
-		blocks = append(blocks, placed{block: claim.block, line: claim.Line, name: claim.name(), space: sourceOf(claim.Spec)})
+		blocks = append(blocks, placed{block: claim.block, line: claim.Line, name: claim.name(), space: pools.spaceOf(claim.Spec)})
 	}
 	nests, again := overlaps(kindClaim, blocks, found)
 	nested = map[int]bool{}

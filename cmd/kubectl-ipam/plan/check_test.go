@@ -51,7 +51,14 @@ func TestPlan_Problems(t *testing.T) {
 		"one address in one network": {scoped + "claim,a,10.0.0.1,vrf,network=x,,\nclaim,b,10.0.0.1,vrf,network=x,,\n", plan.Options{}, []string{
 			"3: claim default/b repeats 10.0.0.1/32 of line 2",
 		}},
-		"one address in no network":   {scoped + "claim,a,10.0.0.1,vrf,,,\nclaim,b,10.0.0.1,vrf,,,\n", plan.Options{}, []string{"3: claim default/b repeats 10.0.0.1/32 of line 2"}},
+		"one address in no network": {scoped + "claim,a,10.0.0.1,vrf,,,\nclaim,b,10.0.0.1,vrf,,,\n", plan.Options{}, []string{"3: claim default/b repeats 10.0.0.1/32 of line 2"}},
+		"one address in two pools of one domain": {"kind,name,cidr,domain,pool\npool,a,10.0.0.0/8,d,\npool,b,10.0.0.0/16,d,\nclaim,x,10.0.0.1,,a\nclaim,y,10.0.0.1,,b\n", plan.Options{}, []string{
+			"5: claim default/y repeats 10.0.0.1/32 of line 4",
+		}},
+		"a pool for another scope": {scoped + "pool,p,10.0.0.0/24,,network=x,,\nclaim,a,10.0.0.1,,,,\nclaim,b,10.0.0.2,,network=y,p,\nclaim,c,10.0.0.3,,network=x location=ams,p,\n", plan.Options{}, []string{
+			"3: claim default/a: pool p serves no other scope than network=x: give the claim that scope, or name another pool",
+			"4: claim default/b: pool p serves no other scope than network=x",
+		}},
 		"blocks of different sources": {scoped + "claim,a,10.0.0.0/24,x,,,\nclaim,b,10.0.0.0/24,y,,,\nclaim,c,10.0.0.0/24,,,p,root:net\n", plan.Options{}, nil},
 		"names": {pool + "claim," + long + ",192.0.2.1,\nclaim,-a,192.0.2.2,\nclaim,a-,192.0.2.3,\nclaim,a..b,192.0.2.4,\nclaim,.a,192.0.2.5,\nclaim,DB 1,192.0.2.6,\nclaim,\u0430bc,192.0.2.7,\n", plan.Options{}, []string{
 			`3: "` + long + `" is no name of a claim: must be no more than 253 `,

@@ -62,6 +62,8 @@ func TestReadCSV(t *testing.T) {
 			want: []string{"2 p 2001:db8::/32 []", "3 default a 2001:db8::/64 p", "4 default b 2001:db8:1::7 p"}},
 		"names of blocks": {text: "kind,cidr\npool,10.0.0.0/16\nclaim,10.0.1.0/24\nclaim,10.0.2.7\n",
 			want: []string{"2 net-10-0-0-0-16 10.0.0.0/16 []", "3 default net-10-0-1-0-24 10.0.1.0/24 net-10-0-0-0-16", "4 default net-10-0-2-7 10.0.2.7 net-10-0-0-0-16"}},
+		"exclusions of a pool without a name": {text: "kind,name,cidr,domain,exclude\npool,,10.0.0.0/8,d,10.1.0.0/24\npool,q,10.1.0.0/16,d,\n",
+			want: []string{"2 net-10-0-0-0-8 10.0.0.0/8 [10.1.0.0/24]", "3 q 10.1.0.0/16 []"}},
 		"exclusions, and ranges": {text: "kind,name,cidr,pool\nexclusion,,10.0.0.0/24,p\nexclusion,printers,10.0.9.254-10.0.10.1,\npool,p,10.0.0.0/16,\n",
 			want: []string{"4 p 10.0.0.0/16 [10.0.0.0/24 10.0.9.254/31 10.0.10.0/31]"}},
 		"a mask beside": {text: "Subnet,Mask,Section\n10.0.0.0,24,x\n", options: plan.Options{
