@@ -14,7 +14,7 @@ import (
 // namespace, labels and spec of the claim that it is given, and leaves that as last seen on the
 // server.
 //
-// It waits until the context ends, and no longer for a claim that is stalled: waiting does not
+// It waits until the context ends, and no longer for a claim that is stalled, or that is being deleted: waiting does not
 // change that answer. A claim that was stored stays then, and binds by itself when the cause
 // is gone: call Claim again, or [Release]. With unmetPolicy Refuse such a claim is not created.
 //
@@ -44,7 +44,7 @@ func Wait(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, 
 	var ended error
 	err := Until(ctx, c, claim, func() bool {
 		unmet := unmetBy(claim)
-		if unmet == nil || unmet.Stalled {
+		if unmet == nil || unmet.Stalled || !claim.DeletionTimestamp.IsZero() {
 			return true
 		}
 		if seen != nil {
@@ -54,6 +54,9 @@ func Wait(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, 
 	})
 	if ended != nil {
 		return Allocation{}, ended
+	}
+	if !claim.DeletionTimestamp.IsZero() {
+		return Allocation{}, fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, ErrTerminating)
 	}
 	if unmet := unmetBy(claim); unmet != nil && ctx.Err() != nil {
 		unmet.Err = context.Cause(ctx)
