@@ -104,6 +104,15 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// A report without names is refused for -o name.
+func TestOutput_RefusesNamesOfAReport(t *testing.T) {
+	s := stage.New(t)
+	code := s.Execute(t.Context(), newRoot(s.Session), []string{"version", "--client", "-o", "name"})
+	if code != exit.Usage || s.Printed.Len() > 0 || !strings.Contains(s.Said.String(), "write json or yaml") {
+		t.Errorf("kubectl ipam version -o name ends with %d, prints %q and says %q; want %d, and what to write", code, s.Printed, s.Said, exit.Usage)
+	}
+}
+
 // Commands that need no server work without one.
 func TestWithoutServer(t *testing.T) {
 	for line, name := range map[string]string{

@@ -12,15 +12,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 )
 
 // PrintReport prints a value without a kind of the API, or the table with the same, whose first column has the names. The
-// table may be nil.
+// table may be nil, for a value that has no names.
 func (o *Printer) PrintReport(w io.Writer, value any, t *metav1.Table) error {
 	switch {
-	case o.Format == Name && t != nil:
+	case o.Format == Name && t == nil:
+		return exit.Usagef("--output is %q, and there are no names here; write json or yaml", Name)
+	case o.Format == Name:
 		for _, row := range t.Rows {
 			screen.Line(w, "%s", row.Cells[0])
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/rights"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
@@ -211,6 +212,12 @@ func (o *grant) checkRole(ctx context.Context, c client.Client, name string) err
 
 // show prints the bindings, or tells the caller about them.
 func (o *grant) show(role rights.Role, bindings []*rbacv1.RoleBinding) error {
+	if o.output.Format == output.Name {
+		for _, binding := range bindings {
+			screen.Line(o.Out, "%s.%s/%s", strings.ToLower(binding.Kind), rbacv1.GroupName, binding.Name)
+		}
+		return nil
+	}
 	if o.output.Given() || o.dryRun != request.DryRunNone {
 		return o.output.PrintReport(o.Out, map[string]any{"apiVersion": "v1", "kind": "List", "items": bindings}, nil)
 	}

@@ -90,6 +90,19 @@ func TestGrant_Bindings(t *testing.T) {
 	}
 }
 
+// The names of bindings are those that kubectl delete takes.
+func TestGrant_Names(t *testing.T) {
+	s := stage.New(t)
+	o := &grant{Session: s.Session, at: rights.Tenant, role: "ipam-viewer", users: []string{"alice"}, namespace: "web", output: output.Printer{Format: output.Name}}
+	must.Do(t, o.show(rights.Role{Name: o.role}, o.bindings()))
+	want := "clusterrolebinding.rbac.authorization.k8s.io/ipam:access:user:alice\n" +
+		"clusterrolebinding.rbac.authorization.k8s.io/ipam:class-viewer:user:alice\n" +
+		"rolebinding.rbac.authorization.k8s.io/ipam:viewer:user:alice\n"
+	if s.Printed.String() != want {
+		t.Errorf("-o name prints\n%s\nwant\n%s", s.Printed, want)
+	}
+}
+
 // Two subjects never share a binding, whatever their names.
 func TestBindingName(t *testing.T) {
 	taken := map[string]rbacv1.Subject{}
