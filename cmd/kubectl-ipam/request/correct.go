@@ -33,6 +33,15 @@ func (r *Command) advised(ctx context.Context, c client.Reader, object client.Ob
 	if object.GetUID() == "" {
 		return failed
 	}
+	if failed.Reason == ipamv1alpha1.ReasonAddressInUse {
+		failed.Hint += fmt.Sprintf("\nkubectl ipam why %s names the holder, if it is of this workspace", facts.Args(object))
+	}
+	failed.Hint += "\n" + stays(object)
+	return failed
+}
+
+// stays says that an object stays without a block, and how to correct or delete it.
+func stays(object client.Object) string {
 	kind, name := facts.Kind(object), facts.Args(object)
 	ways := fmt.Sprintf("--replace with the corrected command replaces it, kubectl ipam %s release %s deletes it", kind, name)
 	switch {
@@ -41,11 +50,7 @@ func (r *Command) advised(ctx context.Context, c client.Reader, object client.Ob
 	case object.GetGenerateName() != "": // the command has no name to repeat
 		ways = fmt.Sprintf("kubectl ipam %s release %s deletes it", kind, name)
 	}
-	if failed.Reason == ipamv1alpha1.ReasonAddressInUse {
-		failed.Hint += fmt.Sprintf("\nkubectl ipam why %s names the holder, if it is of this workspace", name)
-	}
-	failed.Hint += fmt.Sprintf("\nthe %s stays: %s", kind, ways)
-	return failed
+	return fmt.Sprintf("the %s stays: %s", kind, ways)
 }
 
 // meant is the class or pool whose name is nearest to the one that was not found; empty

@@ -182,6 +182,9 @@ func (r *Command) await(ctx context.Context, c client.WithWatch, object client.O
 	if errors.Is(err, ipamclient.ErrGone) {
 		return exit.Fail(exit.Aborted, "", "%s: %w", what, err)
 	}
+	if errors.Is(err, context.Canceled) { // the caller may not even know its name
+		return exit.Fail(exit.Aborted, stays(object), "%w", err)
+	}
 	return err
 }
 

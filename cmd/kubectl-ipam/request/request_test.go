@@ -1,6 +1,7 @@
 package request
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -158,6 +159,21 @@ func TestAdvice_NamesWhatStays(t *testing.T) {
 		if hint := exit.HintOf(r.advised(t.Context(), c, test.object, facts.AnswerOf(test.object).Err(test.object))); strings.Contains(hint, "stays") {
 			t.Errorf("the hint about %s, which was not created, is %q", facts.Name(test.object), hint)
 		}
+	}
+}
+
+// A wait that is interrupted names the claim that stays: the caller may not know its name.
+func TestAwait_Interrupted(t *testing.T) {
+	s := stage.New(t)
+	r := &Command{Session: s.Session}
+	r.AddFlags(&cobra.Command{})
+	claim := gen.Claim("claim-x7q2")
+	claim.GenerateName = "claim-"
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := r.await(ctx, stage.Server(t, interceptor.Funcs{}, claim.DeepCopy()), claim)
+	if want := "the claim stays: kubectl ipam claim release claim-x7q2 -n default deletes it"; exit.CodeOf(err) != exit.Aborted || exit.Explain(err) != "interrupted" || exit.HintOf(err) != want {
+		t.Errorf("await ends with %d, %q, and the hint %q; want %d and %q", exit.CodeOf(err), exit.Explain(err), exit.HintOf(err), exit.Aborted, want)
 	}
 }
 
