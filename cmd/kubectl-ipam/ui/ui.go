@@ -104,27 +104,23 @@ func (o *command) browse(ctx context.Context, address string) {
 // pageSource reads what the pages show, as the commands do.
 type pageSource struct{ *session.Session }
 
-// Read implements [page.Source]. What the caller may not read is left out.
+// Read implements [page.Source]. What the caller may not read is left out; if that is all, it is an error.
 func (s pageSource) Read(ctx context.Context) (*page.Snapshot, error) {
 	r, err := s.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	pools, err := r.Pools(ctx)
-	if exit.IgnoreUnseen(err) != nil {
-		return nil, err
-	}
-	allocations, err := r.Allocations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	claims, err := r.Claims(ctx)
-	if err != nil {
-		return nil, err
-	}
+	pools, noPools := r.Pools(ctx)
+	allocations, noAllocations := r.Allocations(ctx)
+	claims, noClaims := r.Claims(ctx)
 	classes := &ipamv1alpha1.IPClassList{}
-	if err := r.List(ctx, classes); exit.IgnoreUnseen(err) != nil {
-		return nil, err
+	noClasses := r.List(ctx, classes)
+	failures := []error{noPools, noAllocations, noClaims, noClasses}
+	if at := slices.IndexFunc(failures, func(err error) bool { return exit.IgnoreUnseen(err) != nil }); at >= 0 {
+		return nil, failures[at]
+	}
+	if !slices.Contains(failures, nil) {
+		return nil, noPools
 	}
 	slices.SortFunc(classes.Items, func(a, b ipamv1alpha1.IPClass) int { return cmp.Compare(a.Name, b.Name) })
 	snapshot := &page.Snapshot{
