@@ -35,7 +35,7 @@ func textOf(address *capiv1.IPAddress) string {
 	if err != nil {
 		return address.Spec.Address // which the API refuses
 	}
-	return parsed.String()
+	return parsed.Unmap().String()
 }
 
 // newAddress is the IPAddress of an IPAddressClaim with the address of its IPClaim, in the

@@ -1,12 +1,17 @@
 package capi
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/testbed"
@@ -179,18 +184,45 @@ func TestRelease_OfAPoolOfAnother(t *testing.T) {
 
 // One address may be written in several ways.
 func TestClaim_OfAnAddressInAnotherForm(t *testing.T) {
-	claim, pool := machine("web"), lab()
-	pool.Spec.CIDR, pool.Status.AllocatedCIDR, pool.Status.IPFamily = "2001:db8::/64", "2001:db8::/64", ipamv1alpha1.IPv6
-	s := newScene(t, pool, claim, published(claim, "2001:DB8::0:7"))
-	s.reconcile(claim)
-	made := inPlace.newClaim(claim)
-	if !s.has(made) || made.Spec.Address != "2001:db8::7" {
-		t.Fatalf("the IPClaim asks for %q; want 2001:db8::7", made.Spec.Address)
+	six := lab()
+	six.Spec.CIDR, six.Status.AllocatedCIDR, six.Status.IPFamily = "2001:db8::/64", "2001:db8::/64", ipamv1alpha1.IPv6
+	for form, tt := range map[string]struct {
+		pool *ipamv1alpha1.IPPool
+		want string
+	}{
+		"2001:DB8::0:7":    {six, "2001:db8::7"},
+		"::ffff:192.0.2.7": {lab(), "192.0.2.7"},
+	} {
+		claim := machine("web")
+		s := newScene(t, tt.pool, claim, published(claim, form))
+		s.reconcile(claim)
+		made := inPlace.newClaim(claim)
+		if !s.has(made) || made.Spec.Address != tt.want {
+			t.Errorf("the IPClaim of %s asks for %q; want %s", form, made.Spec.Address, tt.want)
+			continue
+		}
+		made.Status = bound(claim, tt.want).Status
+		testbed.Update(t, s.Management, made)
+		s.reconcile(claim)
+		if ready := s.ready(claim); ready.Status != metav1.ConditionTrue {
+			t.Errorf("Ready of %s is %s, %s: %s; want True", form, ready.Status, ready.Reason, ready.Message)
+		}
 	}
-	made.Status = bound(claim, "2001:db8::7").Status
-	testbed.Update(t, s.Management, made)
-	s.reconcile(claim)
-	if ready := s.ready(claim); ready.Status != metav1.ConditionTrue {
-		t.Errorf("Ready is %s, %s: %s; want True", ready.Status, ready.Reason, ready.Message)
+}
+
+// An IPAddress that is made by hand may have an address that no IPClaim can ask for. The IPAddressClaim says so.
+func TestClaim_SaysThatAnAddressCannotBeClaimed(t *testing.T) {
+	claim := machine("web")
+	s := newScene(t, lab(), claim, published(claim, "fe80::7%eth0"))
+	s.Claims.Client = interceptor.NewClient(s.Claims.Client.(client.WithWatch), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+			return apierrors.NewInvalid(ipamv1alpha1.GroupVersion.WithKind("IPClaim").GroupKind(), object.GetName(), nil)
+		},
+	})
+	if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {
+		t.Fatalf("Reconcile returns %v; want the reason in the status", err)
+	}
+	if ready := s.ready(claim); ready.Reason != capiv1.IPAddressClaimReadyAllocationFailedReason || !strings.Contains(ready.Message, "cannot be made") {
+		t.Errorf("Ready is %s, %s: %s; want AllocationFailed, and that the IPClaim cannot be made", ready.Status, ready.Reason, ready.Message)
 	}
 }

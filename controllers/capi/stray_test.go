@@ -80,18 +80,24 @@ func TestStray_GetsItsAddress(t *testing.T) {
 	for what, tt := range map[string]struct {
 		says      ipamv1alpha1.Reason // the IPClaim of the stray; empty: it is not answered
 		forbidden bool
+		mapped    bool // it writes its IPv4 address in IPv6 form
 		yields    bool
 	}{
-		"waiting for the address": {ipamv1alpha1.ReasonAddressInUse, false, true},
-		"not answered":            {"", false, false},
-		"over a limit":            {ipamv1alpha1.ReasonQuotaExceeded, false, false},
-		"without IPClaim":         {"", true, false},
+		"waiting for the address": {says: ipamv1alpha1.ReasonAddressInUse, yields: true},
+		"in IPv6 form":            {says: ipamv1alpha1.ReasonAddressInUse, mapped: true, yields: true},
+		"not answered":            {},
+		"over a limit":            {says: ipamv1alpha1.ReasonQuotaExceeded},
+		"without IPClaim":         {forbidden: true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			claim, stray := machine("web"), machine("restored")
 			stray.Namespace = "elsewhere"
 			mine, theirs := bound(claim, "192.0.2.7"), inPlace.newClaim(stray)
-			s := newScene(t, lab(), claim, mine, published(stray, "192.0.2.7"))
+			shown := published(stray, "192.0.2.7")
+			if tt.mapped {
+				shown.Spec.Address = "::ffff:192.0.2.7"
+			}
+			s := newScene(t, lab(), claim, mine, shown)
 			if tt.forbidden {
 				s.forbid(stray.Namespace)
 			}
