@@ -18,7 +18,7 @@ func (o *options) addConsumerFlags(f *pflag.FlagSet) {
 
 // consumers is how consumers are looked after: as often and as carefully as orphans.
 func (o *options) consumers() consumer.Options {
-	c := o.consumer
-	c.Interval, c.MinAge, c.MaxDeletes, c.MaxShare = o.sweep.Interval, o.sweep.MinAge, o.sweep.MaxFrees, o.sweep.MaxShare
+	c, s := o.consumer, o.sweeping()
+	c.Interval, c.MinAge, c.MaxDeletes, c.MaxShare = s.Interval, s.MinAge, s.MaxFrees, s.MaxShare
 	return c
 }

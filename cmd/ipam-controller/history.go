@@ -155,6 +155,10 @@ func parseTarget(text string) (netip.Prefix, error) {
 	if err != nil {
 		return p, fmt.Errorf("%q is neither an address nor a prefix; write 10.64.3.7, or 10.64.0.0/16", text)
 	}
+	const mapped = 96 // bits before an IPv4 address in IPv6 form
+	if p.Addr().Is4In6() && p.Bits() >= mapped {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+	}
 	return p, nil
 }
 

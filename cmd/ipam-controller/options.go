@@ -104,7 +104,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.maxWaits, "max-waits-per-workspace", o.maxWaits, "at how many pools the claims of one workspace wait for room, each pool counted for each claim: it bounds the memory that a workspace takes; 0: any number")
 	f.DurationVar(&o.sweep.Interval, "sweep-interval", o.sweep.Interval, "how often to search the ledger for orphans: blocks whose claim is gone")
 	f.DurationVar(&o.sweep.MinAge, "orphan-min-age", o.sweep.MinAge, "how old a block must be to count as an orphan")
-	f.IntVar(&o.sweep.MaxFrees, "sweep-max-frees", o.sweep.MaxFrees, "how many orphans of one pool a sweep frees at most; if there are more, it frees none and waits for an operator")
+	f.IntVar(&o.sweep.MaxFrees, "sweep-max-frees", o.sweep.MaxFrees, "how many orphans of one pool a sweep frees at most; if there are more, it frees none and waits for an operator; 0: it frees none")
 	f.Float64Var(&o.sweep.MaxShare, "sweep-max-share", o.sweep.MaxShare, "which share of a pool's blocks a sweep frees at most, 0 to 1, and always up to ten blocks; if there are more orphans, it frees none and waits for an operator")
 	f.DurationVar(&o.verify.Interval, "verify-interval", o.verify.Interval, "how often to compare ledger, allocations and claims; less often, down to once in four hours, where that takes long")
 	f.DurationVar(&o.history, "history", o.history, "how long the ledger keeps the former holder of an address after its release; give all replicas the same; 0: keep nothing, and delete what there is")
@@ -186,8 +186,32 @@ func (o *options) validate() error {
 		rule{o.verify.Interval <= 0, fmt.Sprintf("--verify-interval is %s; give it more than 0", o.verify.Interval)},
 		rule{o.history < 0, fmt.Sprintf("--history is %s; give it more than 0, or 0 to keep nothing", o.history)},
 		rule{o.historyMax < 0, fmt.Sprintf("--history-max-records is %d; give it at least 1, or 0 for no limit", o.historyMax)},
-		rule{o.sweep.MaxShare < 0 || o.sweep.MaxShare > 1, fmt.Sprintf("--sweep-max-share is %v; give it a share from 0 to 1", o.sweep.MaxShare)},
-	), o.validateEtcd(), o.validateMetrics(), o.webhooks.validate(o.standalone), o.traces.validate())
+	), o.validateSweep(), o.validateEtcd(), o.validateMetrics(), o.webhooks.validate(o.standalone), o.traces.validate())
+}
+
+func (o *options) validateSweep() error {
+	return check(
+		rule{o.sweep.Interval == 0, "--sweep-interval is 0; give it more than 0"},
+		rule{o.sweep.MinAge <= 0, fmt.Sprintf("--orphan-min-age is %s; give it more than 0", o.sweep.MinAge)},
+		rule{o.sweep.MaxFrees < 0, fmt.Sprintf("--sweep-max-frees is %d; give it at least 1, or 0 to free none", o.sweep.MaxFrees)},
+		rule{!isShare(o.sweep.MaxShare), fmt.Sprintf("--sweep-max-share is %v; give it a share from 0 to 1", o.sweep.MaxShare)},
+	)
+}
+
+// isShare reports whether a number is from 0 to 1. NaN is not.
+func isShare(n float64) bool { return n >= 0 && n <= 1 }
+
+// sweeping returns the options of the sweep. Package sweep takes 0 for its default; a limit below 0 is none of its
+// orphans.
+func (o *options) sweeping() sweep.Options {
+	limited := o.sweep
+	if limited.MaxFrees == 0 {
+		limited.MaxFrees = -1
+	}
+	if limited.MaxShare == 0 {
+		limited.MaxShare = -1
+	}
+	return limited
 }
 
 func (o *options) validateEtcd() error {

@@ -68,7 +68,7 @@ func run(ctx context.Context, opts *options) error {
 		Claims: claim.Options{
 			Workers: opts.workers, Unmet: ipamv1alpha1.UnmetPolicy(opts.unmet), MaxPools: opts.maxPools, MaxWaits: opts.maxWaits, Tracer: tracer,
 		},
-		Sweep: opts.sweep, Verify: opts.verifying(store), VerifySocket: opts.socket(), History: opts.reader(store),
+		Sweep: opts.sweeping(), Verify: opts.verifying(store), VerifySocket: opts.socket(), History: opts.reader(store),
 		Consumer: opts.consumers(), ClusterAPI: opts.capi, ClusterAPIScope: opts.capiScope,
 	})
 	return errors.Join(err, store.err(), ledger.Err(), ledger.Close(), store.Close())

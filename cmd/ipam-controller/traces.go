@@ -33,7 +33,7 @@ func (o *traceOptions) addFlags(f *pflag.FlagSet) {
 }
 
 func (o traceOptions) validate() error {
-	if o.ratio < 0 || o.ratio > 1 {
+	if !isShare(o.ratio) {
 		return fmt.Errorf("--trace-ratio is %v; give it a share from 0 to 1", o.ratio)
 	}
 	if o.endpoint == "" {

@@ -51,4 +51,11 @@ var absence = []Mutant{
 		New:   "now.since.IsZero()",
 		Suite: Suite{Package: "./controllers/internal/live"},
 	},
+	{
+		Name:  "a sweep that is to free nothing frees as much as by default",
+		File:  "cmd/ipam-controller/options.go",
+		Old:   "limited.MaxFrees == 0",
+		New:   "false",
+		Suite: Suite{Package: "./cmd/ipam-controller", Args: []string{"-test.run=TestSweep_"}},
+	},
 }
