@@ -21,7 +21,8 @@ const (
 func (s *Sweeper) Departed(cluster ledger.ClusterName) { s.departures.add(cluster) }
 
 // suspectDeparted hints at all blocks and pools of the workspaces that departed since the last call. It
-// reads the ledger once for all of them.
+// reads the ledger once for all of them. If that fails, they take part in the next call: once another binding
+// serves one of them, a round takes its blocks for orphans.
 func (s *Sweeper) suspectDeparted(ctx context.Context) error {
 	departed := s.departures.take()
 	if len(departed) == 0 {
@@ -46,6 +47,11 @@ func (s *Sweeper) suspectDeparted(ctx context.Context) error {
 		}
 		return true
 	})
+	if err != nil {
+		for cluster := range departed {
+			s.departures.add(cluster)
+		}
+	}
 	return err
 }
 

@@ -133,6 +133,40 @@ func TestStart_AStreamOfDepartures(t *testing.T) {
 	})
 }
 
+// shaky is a ledger that cannot be read for some times.
+type shaky struct {
+	*scene
+	fails int
+}
+
+func (l *shaky) List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error] {
+	all := l.scene.List(ctx, opts)
+	if l.fails == 0 {
+		return all
+	}
+	l.fails--
+	return func(yield func(ledger.Block, error) bool) { yield(ledger.Block{}, ledger.ErrUnavailable) }
+}
+
+// Workspaces that leave while the ledger cannot be read are looked at when it can be.
+func TestStart_DeparturesWhileTheLedgerIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shaky{scene: newScene(t, 2)}
+		s.blocks[1].Holder.Cluster = "stays"
+		s.Interval, s.Ledger.Blocks = time.Hour, s
+		stop := start(t, s.scene)
+		<-time.After(2 * time.Second)
+		s.fails = 2
+		s.Departed("w")
+		<-time.After(4 * gathering)
+		synctest.Wait()
+		stop()
+		if !slices.Equal(s.suspected, []ledger.ClaimID{"0"}) {
+			t.Errorf("%v are suspected, want 0, whose workspace has left", s.suspected)
+		}
+	})
+}
+
 // A replica that stands by collects no departures. Nor does it read the ledger for them when it
 // begins to lead, beside its first pass.
 func TestStart_CollectsNothingBefore(t *testing.T) {
