@@ -25,10 +25,7 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 	}
 	now := c.Clock.Now()
 	if s.workspace != nil && s.ranged == "" {
-		if err = c.findRecord(ctx, s); err != nil {
-			return f, err
-		}
-		if f.record, err = c.recorded(ctx, s); err != nil {
+		if f.record, err = c.findRecord(ctx, s, f.verdict); err != nil {
 			return f, err
 		}
 	}
@@ -145,19 +142,25 @@ func (c *Controller) goneByRecord(ctx context.Context, s *suspect) bool {
 	return true
 }
 
-// findRecord finds the place of the claim's record. A record that was seen with the deletion of its claim is not read: a
-// write names the version that was seen. A claim that has nothing in the ledger may have been answered with the
-// retained block of a former claim of its name: then it takes that, so that it is released or retained as any other.
-func (c *Controller) findRecord(ctx context.Context, s *suspect) (err error) {
-	seen := c.seen(s.Claim)
-	if seen.record != nil {
-		s.slot = record.Slot{Name: seen.record.Name, Record: seen.record.DeepCopy()}
-		return nil
+// findRecord finds the place of the claim's record, and the kind of record there. One that was seen with the deletion of its
+// claim is not read: a write names the version that was seen.
+func (c *Controller) findRecord(ctx context.Context, s *suspect, v verdict) (_ recorded, err error) {
+	if seen := c.seen(s.Claim).record; seen != nil {
+		s.slot = record.Slot{Name: seen.Name, Record: seen.DeepCopy()}
+	} else if s.slot, err = record.Find(ctx, s.workspace, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}); err == nil && v != unwitnessed {
+		err = c.takeRetained(ctx, s)
 	}
-	if s.slot, err = record.Find(ctx, s.workspace, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}); err != nil {
-		return err
+	if err != nil {
+		return noRecord, err
 	}
-	last := seen.shown()
+	return c.recorded(ctx, s)
+}
+
+// takeRetained gives a claim that has nothing in the ledger the retained block of a former claim of its name, if its CREATE
+// was answered with that. So the block is released or retained as any other. It must not be called while nothing shows that
+// the server ever knew the claim: the block is to stay as it is.
+func (c *Controller) takeRetained(ctx context.Context, s *suspect) error {
+	last := c.seen(s.Claim).shown()
 	if s.held || last == nil || s.later != nil && s.later.Status.AllocatedCIDR == last.Status.AllocatedCIDR {
 		return nil
 	}

@@ -189,6 +189,22 @@ func TestLease_ReusedAndDeletedAtOnce(t *testing.T) {
 	}
 }
 
+// A list left out the claim: nothing shows that the server ever knew it. So the block stays with the former claim, whose record
+// is there.
+func TestLease_ReusedAndMissed(t *testing.T) {
+	t.Parallel()
+	p, _ := retainedFor(t, time.Hour)
+	until := p.block().Until
+	p.reserved = must.Get(p.ledger.Retained().Promise(t.Context(), p.block(), promise.Grace))(t)
+	claim := p.answered("b")
+	p.Missed(holderOf(claim), claim)
+	p.settled(holderOf(claim), nil)
+	p.wantBlocks("10.0.0.0/28 retained a")
+	if now := p.block().Until; !now.Equal(until) || p.kept() == nil {
+		t.Errorf("the lease ends at %s, want %s; the record is %v", now, until, p.kept())
+	}
+}
+
 // A ledger restored from an older copy has the block bound, with the policy of that time. Its retained
 // record says that it is retained, and until when.
 func TestLease_OfAnOlderLedger(t *testing.T) {
