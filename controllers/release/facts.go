@@ -98,7 +98,7 @@ func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answe
 	if s.Namespace == "" {
 		return gone
 	}
-	s.workspace = answer.Client
+	s.workspace, s.served = answer.Client, answer.Served
 	s.later, _ = answer.Object.(*ipamv1alpha1.IPClaim)
 	// A claim that is older than the binding that its workspace has now went with a former one, whatever its policy. Both
 	// times are kcp's. One that is gone while its binding goes counts as gone with it, also if a user deleted it: a record
@@ -184,7 +184,12 @@ func (c *Controller) recorded(ctx context.Context, s *suspect) (recorded, error)
 	if found == nil {
 		return noRecord, nil
 	}
-	if _, uid := found.HeldBy(); uid == types.UID(s.Claim) {
+	_, uid := found.HeldBy()
+	own := uid == types.UID(s.Claim)
+	if own && s.strays(found, c.seen(s.Claim).claim) {
+		return formerRecord, nil
+	}
+	if own {
 		return kindOf(found), nil
 	}
 	former, err := c.promises.Superseded(ctx, found, s.block)
@@ -192,6 +197,15 @@ func (c *Controller) recorded(ctx context.Context, s *suspect) (recorded, error)
 		return formerRecord, err
 	}
 	return otherRecord, err
+}
+
+// skew is by how much the clocks of kcp's processes may differ. Where it decides about a record, seconds do not.
+const skew = 2 * time.Second
+
+// strays reports whether the holder's own record was stored under the binding that the workspace has now, while the claim went
+// with a former one: the reconcile had the claim from a cache that lagged behind. kcp deletes no such record.
+func (s *suspect) strays(own *ipamv1alpha1.IPAllocation, last *ipamv1alpha1.IPClaim) bool {
+	return last != nil && last.CreationTimestamp.Add(skew).Before(s.served) && !own.CreationTimestamp.Time.Before(s.served)
 }
 
 // kindOf says whether the holder's own record has a claim.

@@ -115,6 +115,7 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 		missed, departs bool
 		served          time.Time
 		unserved        bool
+		recorded        time.Time // when its record was stored; zero: it has none
 		want            []string
 	}{
 		"seen deleted":                          {served: created.Add(time.Second), departs: true},
@@ -125,6 +126,9 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 		"made after the binding, and missed":    {served: created, departs: true, missed: true, want: []string{"10.0.0.0/28 bound a"}},
 		"made after the binding, which goes":    {served: created.Add(-time.Hour), unserved: true},
 		"missed while its binding goes":         {served: created.Add(-time.Hour), unserved: true, missed: true, want: []string{"10.0.0.0/28 bound a"}},
+		"recorded under the next binding":       {served: created.Add(time.Minute), recorded: created.Add(time.Minute)},
+		"recorded under its own binding":        {served: created.Add(time.Minute), recorded: created.Add(59 * time.Second), want: []string{"10.0.0.0/28 retained a"}},
+		"recorded late, by a clock that is off": {served: created.Add(2 * time.Second), recorded: created.Add(time.Minute), want: []string{"10.0.0.0/28 retained a"}},
 		"on the platform, which has no binding": {want: []string{"10.0.0.0/28 retained a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,6 +137,11 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 			claim := p.answered("a")
 			claim.CreationTimestamp.Time = created
 			p.confirm(claim)
+			if !test.recorded.IsZero() {
+				own := gen.Allocation("c", "p", "10.0.0.0/28")
+				own.Spec.ClaimRef.UID, own.CreationTimestamp.Time = claim.UID, test.recorded
+				must.Do(t, p.workspace.Create(t.Context(), own))
+			}
 			if test.departs {
 				p.Departed("w")
 				p.Arrived("w")

@@ -38,7 +38,7 @@ const (
 	noRecord       recorded = iota
 	ownRecord               // the holder's
 	retainedRecord          // the holder's, without a claim by now
-	formerRecord            // that of a former claim of the name, whose block the holder has
+	formerRecord            // that of a former claim of the name, whose block the holder has, or the holder's, but of a later binding
 	otherRecord             // that of another claim of the name
 )
 

@@ -65,4 +65,11 @@ var absence = []Mutant{
 		New:   "err == nil",
 		Suite: Suite{Package: "./controllers/release"},
 	},
+	{
+		Name:  "a record that was stored under the next binding holds its block for ever",
+		File:  "controllers/release/facts.go",
+		Old:   "if own && s.strays(",
+		New:   "if false && s.strays(",
+		Suite: Suite{Package: "./controllers/release"},
+	},
 }
