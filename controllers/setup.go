@@ -180,7 +180,7 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 func addControllers(mgr mcmanager.Manager, tenants provider, reader *live.Reader, opts Options) error {
 	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
 	early := bound{manager: mgr, tenants: tenants}
-	classes := &catalog.Catalog{Clusters: early, Directory: known, Rooms: alloc.Pools()}
+	classes := &catalog.Catalog{Clusters: early, Directory: known, Rooms: alloc.Pools(), Listed: tenants.Listed}
 	opts.Ledger.cooldowns.Serve(classes, alloc.Pools())
 	hints, doubts := release.NewHints(clock.RealClock{}), claim.NewDoubts(news.Claims, known)
 	adopter := adopt.New(adopt.Options{

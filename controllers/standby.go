@@ -113,6 +113,7 @@ type provider interface {
 	multicluster.ProviderRunnable
 	Reengage(name multicluster.ClusterName)
 	Ready(*http.Request) error
+	Listed() bool
 	Bound(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error)
 }
 
@@ -148,6 +149,8 @@ type nobody struct{ *nop.Provider }
 func (nobody) Reengage(multicluster.ClusterName) {}
 
 func (nobody) Ready(*http.Request) error { return nil }
+
+func (nobody) Listed() bool { return true }
 
 func (n nobody) Bound(ctx context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
 	return n.Get(ctx, name)

@@ -6,6 +6,11 @@ import (
 	"testing"
 	"time"
 
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -131,6 +136,35 @@ func TestSweep_IdlePoolsOfAWorkspaceThatLeft(t *testing.T) {
 	s.bound, s.departed, s.verdict = false, true, live.Unbound
 	if s.sweeps(); s.known(p) {
 		t.Error("the pool of a workspace that left stays")
+	}
+}
+
+// A workspace that is out of sight may be bound: a list has left it out a moment ago, or an endpoint has not listed who is. Its pools are
+// idle for no longer because of that.
+func TestSweep_IdlePoolsOfAWorkspaceOutOfSight(t *testing.T) {
+	for name, hides := range map[string]func(s *scene){
+		"left out by a list": func(s *scene) {
+			binding := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
+				UID: "binding", Annotations: map[string]string{"kcp.io/cluster": string(tenant), "kcp.io/path": "root:w"},
+			}}
+			conditions.MarkTrue(binding, conditionsv1alpha1.ReadyCondition)
+			s.Catalog.Directory.Seen("endpoint", binding)
+			s.Catalog.Directory.Missed(binding)
+		},
+		"an endpoint has not listed": func(s *scene) { s.Catalog.Listed = func() bool { return false } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.Idle = 0
+			p := s.network("net", "a", "root", 24)
+			s.sweeps()
+			s.clock.Step(24 * time.Hour)
+			s.bound = false
+			hides(s)
+			if due := s.sweeps(); due != 0 || !s.known(p) || s.object(p) == nil {
+				t.Errorf("%d pools are due, known: %t; want none, and the pool as it was", due, s.known(p))
+			}
+		})
 	}
 }
 

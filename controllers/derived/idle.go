@@ -62,7 +62,7 @@ func (c *Controller) old(p ledger.Pool) bool {
 		return false
 	}
 	after, never := c.Idle, c.Idle == 0
-	if of := p.Derived.Workspace; of != "" && (c.Departed(of) || !c.Bound(of)) {
+	if of := p.Derived.Workspace; of != "" && (c.Departed(of) || !c.Bound(of) && !c.Catalog.MayBeBound(of)) {
 		after, never = min(max(c.Idle, time.Nanosecond), leftIdle), false
 	}
 	return !never && c.Clock.Since(seen.since) >= after

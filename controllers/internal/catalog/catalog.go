@@ -19,6 +19,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
@@ -62,11 +63,19 @@ type Rooms interface {
 	Fit(pool ledger.PoolID, length int) (int, bool)
 }
 
-// Catalog reads the caches. It is safe for concurrent use.
+// Catalog reads the caches. All fields but Listed are required. It is safe for concurrent use.
 type Catalog struct {
 	Clusters  Clusters
 	Directory *directory.Directory
 	Rooms     Rooms
+	// Listed reports whether all endpoints have listed who is bound, so that the Directory lacks nobody. Default: they have.
+	Listed func() bool
+}
+
+// MayBeBound reports whether a tenant's workspace may be bound. It may as long as an endpoint has not listed who is, as that of a
+// shard that is away, and for a while after a list has left it out, as does a shard that has just started.
+func (c *Catalog) MayBeBound(cluster ledger.ClusterName) bool {
+	return c.Directory.Bound(cluster) || c.Directory.Hidden(cluster, live.Absence) || c.Listed != nil && !c.Listed()
 }
 
 // View is the catalog during one pass. It remembers the first failure, so that

@@ -19,7 +19,7 @@ type Pools interface {
 }
 
 // terms returns the class and the pool of a block, as they are now. What does not exist is zero. It
-// is an error if the pool's workspace is bound and its cache cannot be read yet: a decision to
+// is an error if the pool's workspace may be bound and its cache cannot be read: a decision to
 // give a block back can wait, and must not be made without its pool. Of one that cannot be decoded whole, what is known counts.
 func (c *Catalog) terms(ctx context.Context, pools Pools, b ledger.Block) (class ipamv1alpha1.IPClassSpec, pool ipamv1alpha1.IPPoolSpec, err error) {
 	view := c.View(ctx)
@@ -36,7 +36,7 @@ func (c *Catalog) terms(ctx context.Context, pools Pools, b ledger.Block) (class
 		known.ID = known.Derived.Of
 	}
 	owner := c.Directory.Workspace(known.Cluster)
-	if _, engaged := view.reader(owner); !engaged && c.Directory.Bound(known.Cluster) {
+	if _, engaged := view.reader(owner); !engaged && c.mayServe(known) {
 		view.fail(fmt.Errorf("the workspace of pool %s is not served yet", known.Name))
 	}
 	if found, ok := view.Pool(owner, known.Name); ok || decode.Unreadable(found) != nil {
@@ -45,6 +45,11 @@ func (c *Catalog) terms(ctx context.Context, pools Pools, b ledger.Block) (class
 		}
 	}
 	return class, pool, view.Err()
+}
+
+// mayServe reports whether the workspace of a pool may be bound. A pool that drains went with its own.
+func (c *Catalog) mayServe(p ledger.Pool) bool {
+	return c.Directory.Bound(p.Cluster) || p.State != ledger.PoolDraining && c.MayBeBound(p.Cluster)
 }
 
 // Reclaims is what becomes of the block of a claim when the claim is deleted: the claim's own word,
@@ -78,8 +83,8 @@ func (c *Cooldowns) Serve(catalog *Catalog, pools Pools) {
 }
 
 // Of returns the longer of spec.releaseCooldown of the block's pool and of its class, as they are
-// now. What does not exist has none. It is an error if the pool's workspace is bound and its
-// cache cannot be read yet: releasing late is safer than allocating early.
+// now. What does not exist has none. It is an error if the pool's workspace may be bound and its
+// cache cannot be read: releasing late is safer than allocating early.
 func (c *Cooldowns) Of(b ledger.Block) (time.Duration, error) {
 	source := c.source.Load()
 	if source == nil {
@@ -101,7 +106,7 @@ type Leases struct {
 
 // Of returns the lease of a block that is retained now: spec.retentionLease of its class, bounded by
 // spec.maxRetentionLease of its pool, as they are now. 0: it has none. It is an error if the
-// pool's workspace is bound and its cache cannot be read yet.
+// pool's workspace may be bound and its cache cannot be read.
 func (l Leases) Of(ctx context.Context, b ledger.Block) (time.Duration, error) {
 	class, pool, err := l.Catalog.terms(ctx, l.Pools, b)
 	if err != nil {

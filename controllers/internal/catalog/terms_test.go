@@ -1,8 +1,10 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
@@ -16,6 +18,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -150,5 +153,55 @@ func TestView_Unreadable(t *testing.T) {
 	}
 	if got, err := c.Reclaims(t.Context(), "", "c"); got != ledger.Retain || err != nil {
 		t.Errorf("Reclaims = %s, %v; want Retain", got, err)
+	}
+}
+
+// TestTerms_WaitForAPoolOutOfSight: while a shard is away that nobody has heard of, and for a minute after a list has left a workspace
+// out, its pools may be there. Their blocks are neither freed without a cooldown nor retained for longer than they allow.
+func TestTerms_WaitForAPoolOutOfSight(t *testing.T) {
+	t.Parallel()
+	binding := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
+		UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "w", "kcp.io/path": "root:w"},
+	}}
+	conditions.MarkTrue(binding, conditionsv1alpha1.ReadyCondition)
+	leaving := binding.DeepCopy()
+	leaving.DeletionTimestamp = new(metav1.Now())
+	for name, tt := range map[string]struct {
+		happens  func(*directory.Directory)
+		after    time.Duration
+		unlisted bool
+		state    ledger.PoolState
+		want     bool // its terms are known
+	}{
+		"left out by a list":              {happens: func(d *directory.Directory) { d.Missed(binding) }, after: live.Absence - time.Second},
+		"left out for long":               {happens: func(d *directory.Directory) { d.Missed(binding) }, after: live.Absence, want: true},
+		"left out, and drains":            {happens: func(d *directory.Directory) { d.Missed(binding) }, state: ledger.PoolDraining, want: true},
+		"its endpoint is closed":          {happens: func(d *directory.Directory) { d.Closed("endpoint") }},
+		"seen to leave":                   {happens: func(d *directory.Directory) { d.Seen("endpoint", leaving); d.Gone(leaving) }, want: true},
+		"an endpoint has not listed":      {happens: func(d *directory.Directory) { d.Gone(binding) }, unlisted: true},
+		"not listed, and the pool drains": {happens: func(d *directory.Directory) { d.Gone(binding) }, unlisted: true, state: ledger.PoolDraining, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := platform{
+				Clusters: testbed.Clusters{"": testbed.NewWorkspace(t)},
+				pools:    map[ledger.PoolID]ledger.Pool{"p": {ID: "p", Cluster: "w", Name: "p", State: cmp.Or(tt.state, ledger.PoolOpen)}},
+			}
+			synctest.Test(t, func(t *testing.T) {
+				known := directory.New(directory.Workspace{Cluster: "platform"})
+				known.Seen("endpoint", binding)
+				tt.happens(known)
+				<-time.After(tt.after)
+				c := &Catalog{Clusters: p, Directory: known, Listed: func() bool { return !tt.unlisted }}
+				cooldowns := &Cooldowns{}
+				cooldowns.Serve(c, p)
+				if got, err := cooldowns.Of(ledger.Block{Pool: "p"}); (err == nil) != tt.want {
+					t.Errorf("Of = %s, %v; want an answer: %t", got, err, tt.want)
+				}
+				if got, err := (Leases{Catalog: c, Pools: p}).Of(t.Context(), ledger.Block{Pool: "p"}); (err == nil) != tt.want {
+					t.Errorf("the lease is %s, %v; want an answer: %t", got, err, tt.want)
+				}
+			})
+		})
 	}
 }

@@ -137,6 +137,9 @@ func (d *Directory) note(cluster ledger.ClusterName, b binding) (before, now sta
 	if now = of.standing(); now == served {
 		of.went = false
 	}
+	if now != unserved {
+		d.found(cluster)
+	}
 	d.bound[cluster] = of
 	return before, now
 }
@@ -160,7 +163,13 @@ func (d *Directory) Gone(b *apisv1alpha2.APIBinding) {
 // Missed forgets a binding that a list has left out. Nobody has seen what became of it. The workspace keeps its path, as in
 // [Directory.Closed]: a shard that has just started may list no bindings for some seconds.
 func (d *Directory) Missed(b *apisv1alpha2.APIBinding) {
-	d.drop(ledger.ClusterName(logicalcluster.From(b)), b.UID, func(of *bindings, _ binding) { of.went = false })
+	cluster := ledger.ClusterName(logicalcluster.From(b))
+	d.drop(cluster, b.UID, func(of *bindings, known binding) {
+		of.went = false
+		if known.serves && of.standing() == unserved {
+			d.hide(cluster)
+		}
+	})
 }
 
 // drop forgets a binding, and reports whether it was the last of its workspace.
@@ -192,10 +201,13 @@ func (d *Directory) Closed(endpoint string) []ledger.ClusterName {
 	defer d.mu.Unlock()
 	var closed []ledger.ClusterName
 	for cluster, of := range d.bound {
-		before := len(of.known)
+		before, serves := len(of.known), of.standing() != unserved
 		of.known = slices.DeleteFunc(of.known, func(known binding) bool { return known.endpoint == endpoint })
 		if len(of.known) < before {
 			closed = append(closed, cluster)
+		}
+		if serves && of.standing() == unserved {
+			d.hide(cluster)
 		}
 		if d.bound[cluster] = of; len(of.known) == 0 {
 			delete(d.bound, cluster)

@@ -256,3 +256,40 @@ func TestBindings_Forget(t *testing.T) {
 		t.Errorf("Find(root:a) = %v, of two that show it", got)
 	}
 }
+
+// A workspace that was served and is not shown any more may be bound all the same, unless it was seen to leave. Nobody knows after
+// a while.
+func TestBindings_Hidden(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		happens func(*directory.Directory)
+		want    bool
+	}{
+		"served":                         {func(*directory.Directory) {}, false},
+		"left out by a list":             {func(d *directory.Directory) { d.Missed(first) }, true},
+		"left out beside a second one":   {func(d *directory.Directory) { d.Seen(endpoint, with(second, bound)); d.Missed(first) }, false},
+		"left out beside one that waits": {func(d *directory.Directory) { d.Seen(endpoint, second); d.Missed(first) }, true},
+		"left out, and shown again":      {func(d *directory.Directory) { d.Missed(first); d.Seen(endpoint, first) }, false},
+		"its endpoint is closed":         {func(d *directory.Directory) { d.Closed(endpoint) }, true},
+		"another endpoint is closed":     {func(d *directory.Directory) { d.Closed("https://other") }, false},
+		"gone":                           {func(d *directory.Directory) { d.Gone(first) }, false},
+		"gone, and the second left out": {func(d *directory.Directory) {
+			d.Seen(endpoint, second)
+			d.Gone(first)
+			d.Missed(second)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDirectory()
+			d.Seen(endpoint, first)
+			tt.happens(d)
+			if got := d.Hidden("a", time.Minute); got != tt.want {
+				t.Errorf("Hidden = %t, want %t", got, tt.want)
+			}
+			if d.Hidden("a", 0) {
+				t.Error("it is hidden since less than no time")
+			}
+		})
+	}
+}

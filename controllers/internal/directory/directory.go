@@ -36,6 +36,8 @@ type Directory struct {
 	paths map[ledger.ClusterName]string    // that each shows
 	shown map[string][]ledger.ClusterName  // by whom, paths that are shown
 	last  map[ledger.ClusterName]time.Time // when each showed its path last
+
+	hidden
 }
 
 // Observer is told which workspaces come and go. Its methods must not block.

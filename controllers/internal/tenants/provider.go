@@ -111,6 +111,9 @@ func (p *Provider) IndexField(_ context.Context, obj client.Object, field string
 	return nil
 }
 
+// Listed reports whether all endpoints of the slice have listed who is bound.
+func (p *Provider) Listed() bool { return p.followed.Load() && p.roster.knows() }
+
 // Reengage disengages a workspace that a controller could not take up, and engages it again.
 func (p *Provider) Reengage(name multicluster.ClusterName) { p.disengage(name) }
 
@@ -167,7 +170,7 @@ func (p *Provider) follow(ctx context.Context, slice *apisv1alpha1.APIExportEndp
 		ctx, cancel := context.WithCancel(ctx)
 		done := make(chan struct{})
 		p.endpoints[url] = running{cancel: cancel, done: done}
-		p.roster.await(url, "APIBindings", 0)
+		p.roster.await(url, kindBindings, 0)
 		go func() {
 			defer close(done)
 			wait.UntilWithContext(ctx, func(ctx context.Context) { p.serve(ctx, url) }, reopen)
@@ -208,8 +211,8 @@ func (p *Provider) tell(gap string) {
 // serve follows an endpoint until ctx ends, or it cannot be opened.
 func (p *Provider) serve(ctx context.Context, url string) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()                        // of an endpoint that was not opened to the end
-	p.roster.await(url, "APIBindings", 0) // again, if it was followed before
+	defer cancel()                       // of an endpoint that was not opened to the end
+	p.roster.await(url, kindBindings, 0) // again, if it was followed before
 	logger := p.opts.Logger.WithValues("endpoint", url)
 	e, err := p.open(ctx, url, logger)
 	if err == nil {

@@ -32,6 +32,9 @@ type roster struct {
 	listed  bool                                 // there was a time at which none had to be awaited
 }
 
+// kindBindings is the list that an endpoint is to send first.
+const kindBindings = "APIBindings"
+
 // await is the list that an endpoint is to send next.
 type await struct {
 	kinds    string        // none: it has sent all
@@ -82,6 +85,18 @@ func (r *roster) await(url, kinds string, patience time.Duration) {
 		next.patience = max(patience, grace)
 	}
 	r.awaits[url] = next
+}
+
+// knows reports whether all endpoints of the slice have listed their APIBindings.
+func (r *roster) knows() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.awaits {
+		if a.kinds == kindBindings {
+			return false
+		}
+	}
+	return true
 }
 
 // unlist forgets an endpoint that the slice does not list any more.

@@ -153,3 +153,25 @@ func value(t *testing.T, gauge prometheus.Gauge) float64 {
 	must.Do(t, gauge.Write(m))
 	return m.GetGauge().GetValue()
 }
+
+// It is known who is bound when each endpoint of the slice has listed its APIBindings. What else it is to list is no matter.
+func TestRoster_Knows(t *testing.T) {
+	t.Parallel()
+	r := newAttendance(clocktesting.NewFakePassiveClock(time.Now()))
+	for _, step := range []struct {
+		name string
+		does func()
+		want bool
+	}{
+		{"without endpoints", func() {}, true},
+		{"with two that have listed nothing", func() { r.await("a", kindBindings, 0); r.await("b", kindBindings, 0) }, false},
+		{"when one of them has", func() { r.await("a", "IPPools", 0) }, false},
+		{"when both have", func() { r.await("b", "", 0) }, true},
+		{"when one is opened again", func() { r.await("b", kindBindings, 0) }, false},
+		{"when the slice does not list that any more", func() { r.unlist("b") }, true},
+	} {
+		if step.does(); r.knows() != step.want {
+			t.Errorf("%s: knows = %t, want %t", step.name, r.knows(), step.want)
+		}
+	}
+}

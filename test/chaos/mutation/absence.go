@@ -59,6 +59,13 @@ var absence = []Mutant{
 		Suite: Suite{Package: "./cmd/ipam-controller", Args: []string{"-test.run=TestSweep_"}},
 	},
 	{
+		Name:  "a record that was stored under the next binding holds its block for ever",
+		File:  "controllers/release/facts.go",
+		Old:   "if own && s.strays(",
+		New:   "if false && s.strays(",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
 		Name:  "a claim that a list left out takes the retained block of a former one",
 		File:  "controllers/release/facts.go",
 		Old:   "err == nil && v != unwitnessed",
@@ -66,10 +73,24 @@ var absence = []Mutant{
 		Suite: Suite{Package: "./controllers/release"},
 	},
 	{
-		Name:  "a record that was stored under the next binding holds its block for ever",
-		File:  "controllers/release/facts.go",
-		Old:   "if own && s.strays(",
-		New:   "if false && s.strays(",
-		Suite: Suite{Package: "./controllers/release"},
+		Name:  "a pool has no cooldown while a list leaves its workspace out",
+		File:  "controllers/internal/catalog/catalog.go",
+		Old:   "c.Directory.Hidden(cluster, live.Absence)",
+		New:   "c.Directory.Hidden(cluster, 0*live.Absence)",
+		Suite: Suite{Package: "./controllers/internal/catalog"},
+	},
+	{
+		Name:  "a pool has no cooldown before its endpoint has listed who is bound",
+		File:  "controllers/internal/catalog/catalog.go",
+		Old:   "c.Listed != nil && !c.Listed()",
+		New:   "false",
+		Suite: Suite{Package: "./controllers/internal/catalog"},
+	},
+	{
+		Name:  "the idle pools of a workspace go while a list leaves it out",
+		File:  "controllers/derived/idle.go",
+		Old:   " && !c.Catalog.MayBeBound(of)",
+		New:   "",
+		Suite: Suite{Package: "./controllers/derived"},
 	},
 }

@@ -1,0 +1,47 @@
+package directory
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// forgetHidden is after how long it is forgotten that a workspace went out of sight.
+const forgetHidden = time.Hour
+
+// hidden are the workspaces that were served, are not shown any more, and were not seen to leave. The zero value is ready; safe for
+// concurrent use.
+type hidden struct {
+	mu    sync.Mutex
+	since map[ledger.ClusterName]time.Time
+}
+
+// hide notes that a workspace is not shown any more.
+func (h *hidden) hide(cluster ledger.ClusterName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(h.since, func(_ ledger.ClusterName, since time.Time) bool { return now.Sub(since) > forgetHidden })
+	if h.since == nil {
+		h.since = map[ledger.ClusterName]time.Time{}
+	}
+	h.since[cluster] = now
+}
+
+// found notes that a workspace is served.
+func (h *hidden) found(cluster ledger.ClusterName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.since, cluster)
+}
+
+// Hidden reports whether a workspace went out of sight less than so long ago, an hour at most, and nobody has seen it leave: it
+// may be bound all the same.
+func (h *hidden) Hidden(cluster ledger.ClusterName, within time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	since, hidden := h.since[cluster]
+	return hidden && time.Since(since) < within
+}
