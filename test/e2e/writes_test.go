@@ -234,7 +234,8 @@ func TestWrites_FewForANewNetwork(t *testing.T) {
 	waitRest(t, platform)
 	before := readMeters(t, platform)
 	for i := range networks {
-		claim := gen.Claim(fmt.Sprintf("claim-%d", i), gen.OfClass("endpoint"), gen.Within("network", fmt.Sprintf("network-%d", i), "location", "ams"))
+		within := gen.Within("network", fmt.Sprintf("network-%d", i), "location", "ams")
+		claim := gen.Claim(fmt.Sprintf("claim-%d", i), gen.OfClass("endpoint"), within, gen.Unmet(ipamv1alpha1.UnmetWait)) // on a busy machine
 		framework.Create(t, tenant, claim)
 	}
 	framework.Eventually(t, "all objects to be made", func(ctx context.Context) error {
