@@ -23,6 +23,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)   // the second interrupt ends the program, whatever it waits for
 	klog.SetLogger(logr.Discard()) // what fails is in the error
 	log.SetLogger(logr.Discard())
 	s := session.New(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
