@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/big"
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
@@ -299,5 +300,29 @@ func TestCapacity_CountsTheReservationOfADerivedPool(t *testing.T) {
 			t.Errorf("allocated and available are %s, of %s; want all of the /64", sum, c.Total)
 		}
 		l.bind(request(made.ID, want, 96))
+	}
+}
+
+// The capacity of a pool costs the same however many networks have a pool, or an address space, below it: a claim may ask each candidate for
+// its capacity.
+func TestCapacity_CostsTheSameForManyNetworks(t *testing.T) {
+	l := newLedger(t)
+	for _, id := range []ledger.PoolID{"carved", "spaces"} {
+		l.pool(id, map[ledger.PoolID]string{"carved": "10.0.0.0/16", "spaces": "10.1.0.0/16"}[id])
+	}
+	below := func(from, to int) {
+		for i := range to - from {
+			l.provision("carved", 28, ofNetwork("net", strconv.Itoa(from+i)))
+			l.space("spaces", strconv.Itoa(from+i))
+		}
+	}
+	below(0, 1)
+	cost := func(id ledger.PoolID) float64 { return testing.AllocsPerRun(1000, func() { l.Pools().Capacity(id) }) }
+	few := map[ledger.PoolID]float64{"carved": cost("carved"), "spaces": cost("spaces")}
+	below(1, 100)
+	for id, few := range few {
+		if many := cost(id); many > few+3 {
+			t.Errorf("pool %s: %v allocations of memory with 100 networks, and %v with one; want as many", id, many, few)
+		}
 	}
 }

@@ -51,11 +51,18 @@ func (ps Pools) All() iter.Seq[ledger.Pool] {
 func (ps Pools) Count(c ledger.ClusterName) int { return ps.a.table.PoolsOf(c) }
 
 // Capacity counts the addresses of a pool, as of memory. A block counts in every pool of
-// the address domain that it overlaps. Those of address spaces do not count, but Changes has theirs.
+// the address domain that it overlaps. Those of address spaces do not count. It costs the same however many pools are below.
 func (ps Pools) Capacity(id ledger.PoolID) (c ledger.Capacity, ok bool) {
 	ok = ps.a.table.Visit(id, func(p *space.Pool) { c = p.Capacity() })
-	c.Changes += ps.changesIn(spaces(ps).of(id))
 	return c, ok
+}
+
+// Changes counts the changes to the space of a pool and to those of its address spaces, also of those that have gone, as of memory.
+func (ps Pools) Changes(id ledger.PoolID) (n int64) {
+	for _, of := range append(spaces(ps).of(id), id) {
+		ps.a.table.Visit(of, func(p *space.Pool) { n += p.In.Head.Count })
+	}
+	return n
 }
 
 // InUse reports whether somebody holds a block of a pool, or of an address space of it, as of memory. The block of a derived pool

@@ -51,15 +51,7 @@ func (rc Recovery) Behind(ctx context.Context, id ledger.PoolID, changes int64) 
 // short answers Behind as of memory.
 func (rc Recovery) short(id ledger.PoolID, changes int64) bool {
 	_, known := rc.a.Pools().Get(id)
-	return !known || rc.a.Pools().changesIn(append([]ledger.PoolID{id}, spaces(rc).of(id)...)) < changes
-}
-
-// changesIn adds up the changes to the spaces of some pools.
-func (ps Pools) changesIn(pools []ledger.PoolID) (n int64) {
-	for _, id := range pools {
-		ps.a.table.Visit(id, func(p *space.Pool) { n += p.In.Head.Count })
-	}
-	return n
+	return !known || rc.a.Pools().Changes(id) < changes
 }
 
 // Freeze records in the ledger that it lacks changes of a pool's space: no Allocator, now or

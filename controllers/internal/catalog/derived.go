@@ -49,18 +49,23 @@ type Used interface {
 }
 
 // Idle reports whether nobody uses a pool that the system has made: it is open, no claim holds it, nobody has a block of it or of
-// one of its address spaces, and none cools there. changes counts those of its space.
+// one of its address spaces, and none cools there. changes counts those of its space and of its address spaces.
 func Idle(used Used, kin Kin, p ledger.Pool) (idle bool, changes int64) {
 	capacity, ok := used.Capacity(p.ID)
 	if !ok || keeps(capacity) || p.Derived == nil || p.Derived.Holder.Claim != "" || !p.Derived.Releasing.IsZero() {
 		return false, 0
 	}
+	changes = capacity.Changes
 	for _, below := range kin.Below(p.ID) {
-		if inside, ok := used.Capacity(below.ID); ok && keeps(inside) {
+		inside, ok := used.Capacity(below.ID)
+		if ok && keeps(inside) {
 			return false, 0
 		}
+		if below.Derived.Of == p.ID {
+			changes += inside.Changes
+		}
 	}
-	return true, capacity.Changes
+	return true, changes
 }
 
 // keeps reports whether a pool has blocks, or some that cool: with the pool, the ledger would forget until when.
