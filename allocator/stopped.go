@@ -99,34 +99,39 @@ func (rc Recovery) poolNow(ctx context.Context, id ledger.PoolID) (revision int6
 
 // EndDispute lets a pool that is Disputed allocate again, and then the pools below it, if the dispute is
 // over. Otherwise it does nothing. When the dispute ends, Wake is called for the holder of the pool's block
-// in its parent, which is the pool itself.
+// in its parent, which is the pool itself. Where a former call has stopped between a pool and its address spaces, it goes on with these.
 func (ps Pools) EndDispute(ctx context.Context, id ledger.PoolID) error {
-	for {
-		p, ok := ps.Get(id)
-		if !ok || !p.Disputed {
-			return nil
-		}
-		over, err := ps.a.Recovery().disputeOver(ctx, p)
-		if err != nil || over == nil {
-			return err
-		}
-		err = ps.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Disputed = false }, asFor: over})
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, engine.ErrStale) {
-			return err
-		}
+	p, ok := ps.Get(id)
+	if !ok || !p.Disputed && p.Spaces == 0 {
+		return nil
 	}
-	for below := range ps.All() {
-		if below.Above() != id {
-			continue
-		}
-		if err := ps.EndDispute(ctx, below.ID); err != nil {
+	if over, err := ps.endDispute(ctx, id); err != nil || !over {
+		return err
+	}
+	for _, below := range ps.a.table.Below(id) {
+		if err := ps.EndDispute(ctx, below); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// endDispute lets one pool that is Disputed allocate again, if the dispute is over. It reports whether the pool is in no dispute.
+func (ps Pools) endDispute(ctx context.Context, id ledger.PoolID) (over bool, err error) {
+	for {
+		p, ok := ps.Get(id)
+		if !ok || !p.Disputed {
+			return ok, nil
+		}
+		same, err := ps.a.Recovery().disputeOver(ctx, p)
+		if err != nil || same == nil {
+			return false, err
+		}
+		err = ps.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Disputed = false }, asFor: same})
+		if !errors.Is(err, engine.ErrStale) {
+			return err == nil, err
+		}
+	}
 }
 
 // disputeOver returns what has to stay as it is in the ledger, so that the dispute over a child's block is

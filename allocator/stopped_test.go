@@ -145,3 +145,21 @@ func (l *fixture) adoptDespite(claim, p string) {
 		l.t.Fatalf("Adopt: %v", err)
 	}
 }
+
+// A process that stops between a pool, whose dispute is over, and its address spaces leaves these stopped. They go on with the next reconcile
+// of the pool: they have no IPPool of their own.
+func TestEndDispute_GoesOnWithAddressSpaces(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/16")
+	net := l.provision("p", 24, ofNetwork("net", "a"))
+	s := l.space(net.ID, "b").ID
+	l.adopt("rival", net.CIDR.String(), ledger.Bound)
+	l.free("rival")
+	l.wantStopped(l.Allocator, s)
+	must.Do(t, l.Pools().edit(t.Context(), edit{pool: net, change: func(p *ledger.Pool) { p.Disputed = false }}))
+	l.wantStopped(l.Allocator, s)
+	next := l.open()
+	l.endDispute(next, net.ID)
+	must.Get(next.Bind(t.Context(), request(s, "c", 32)))(t)
+	l.sameAsLedger(next)
+}
