@@ -32,7 +32,7 @@ func (s newSpace) plan(v space.View) (engine.Plan, error) {
 	if of == nil {
 		return engine.Plan{}, engine.ErrGone
 	}
-	if err := unspaced(v, of); err != nil {
+	if err := unspaced(v, of, *s.Derived); err != nil {
 		return engine.Refuse(err)
 	}
 	next, made, counts := of.Pool, ledger.Pool(s), int64(1)
@@ -49,8 +49,9 @@ func (s newSpace) plan(v space.View) (engine.Plan, error) {
 	}}, nil
 }
 
-// unspaced refuses the address spaces of a pool that may have none.
-func unspaced(v space.View, of *space.Pool) error {
+// unspaced refuses the address space of a pool that may have none, or that has others of the workspace for other roles: two claims of the
+// same objects would get one address, each in a space of its own.
+func unspaced(v space.View, of *space.Pool, made ledger.Derived) error {
 	switch {
 	case of.Closed():
 		return &ledger.ReleasingError{Pool: of.ID}
@@ -58,7 +59,7 @@ func unspaced(v space.View, of *space.Pool) error {
 		return ledger.ErrPoolDraining
 	case v.Pools().Frozen() == space.Untrusted:
 		return &ledger.FrozenError{Pool: of.ID}
-	case of.Held() > 0 && !of.Frozen:
+	case !of.Frozen && (of.Held() > 0 || v.Table().RolesDiffer(made)):
 		return ledger.ErrMixed
 	}
 	for _, p := range v.Pools() {

@@ -249,3 +249,56 @@ func TestSpace_OrBlocksOfThePool(t *testing.T) {
 	}
 	l.sameAsLedger(other.Allocator)
 }
+
+// A claim that is unique within its network shares no address with one that is unique within the same network and a location: all address
+// spaces that a workspace has of a pool are for the same roles. Those of published records come back as they were.
+func TestSpace_IsForTheSameRolesAsTheOthers(t *testing.T) {
+	l, other := both(t)
+	l.pool("p", "10.0.0.0/24")
+	first := l.space("p", "red")
+	l.bind(request(first.ID, "c", 32))
+	within := network("red")
+	within["location"] = ledger.ScopeRef{Kind: "Location", Name: "ams"}
+	other.catchUp(t)
+	for _, a := range []*fixture{l, other} {
+		if s, err := a.Derived().Space(t.Context(), "p", "tenant", within); !errors.Is(err, ledger.ErrMixed) {
+			t.Errorf("Space within a network and a location = %s, %v; want ErrMixed, as there is one within a network", s.ID, err)
+		}
+	}
+	l.space("p", "blue")
+	must.Get(l.Derived().Space(t.Context(), "p", "another", within))(t) // the networks of another workspace are others
+	l.free("c")
+	for s := range l.Derived().All() {
+		must.Do(t, l.Pools().Retire(t.Context(), s.ID))
+	}
+	must.Get(l.Derived().Space(t.Context(), "p", "tenant", within))(t)
+	if _, err := l.Derived().Space(t.Context(), "p", "tenant", network("red")); !errors.Is(err, ledger.ErrMixed) {
+		t.Errorf("Space within a network: %v, want ErrMixed, as there is one within a network and a location", err)
+	}
+	l.freeze(l.Allocator)
+	l.wantFrozen(l.space("p", "published").ID, true)
+	l.sameAsLedger(other.Allocator)
+}
+
+// A replica that sees an address space counted in the record of its pool sees the address space as well.
+func TestSpace_IsSeenBeforeItIsCounted(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	changed := make(chan [2]int64, 256)
+	other := l.open(func(o *Options) {
+		o.Changed = func(pools Pools, ids ...ledger.PoolID) {
+			if p, ok := pools.Get("p"); ok && slices.Contains(ids, "p") {
+				changed <- [2]int64{int64(p.Spaces), int64(len(pools.a.table.Below("p")))}
+			}
+		}
+	})
+	for i := range 32 {
+		l.space("p", strconv.Itoa(i))
+	}
+	(&fixture{t: t, etcd: l.etcd, Allocator: other}).catchUp(t)
+	for len(changed) > 0 {
+		if counts := <-changed; counts[0] > counts[1] {
+			t.Errorf("the pool counts %d address spaces, and %d are in memory", counts[0], counts[1])
+		}
+	}
+}

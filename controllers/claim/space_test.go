@@ -113,6 +113,23 @@ func TestSpace_IsNotMixedWithBlocksForAll(t *testing.T) {
 	}
 }
 
+// A pool whose class is made again, and is unique within other objects, gives no address of a network to a second claim of that.
+func TestSpace_IsNotMixedWithThoseOfOtherRoles(t *testing.T) {
+	t.Parallel()
+	class := gen.Class("overlay", gen.DefaultLength(28), gen.UniqueWithin("network"))
+	pool := readyPool("p", "10.0.0.0/24", gen.Backs("overlay"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, class, pool)
+	former := scoped("former", "overlay", "red", "ams")
+	n.stored(former, n.create(former))
+	n.reconcile("former")
+	must.Do(t, n.platform.Client.Delete(t.Context(), class))
+	must.Do(t, n.platform.Client.Create(t.Context(), gen.Class("overlay", gen.DefaultLength(28), gen.UniqueWithin("network", "location"))))
+	answer := n.create(scoped("c", "overlay", "red", "ams"))
+	if reason, message := reasonOf(answer); reason != ipamv1alpha1.ReasonPoolExhausted || !strings.Contains(message, "uniqueWithin") {
+		t.Errorf("answered %s: %s (%s); want that the pool has blocks from before", reason, message, answer.Status.AllocatedCIDR)
+	}
+}
+
 // A pool that another of its address domain overlaps can have no address spaces. That keeps no claim from the other pools of its class.
 func TestSpace_PassesOverAPoolThatAnotherOverlaps(t *testing.T) {
 	t.Parallel()

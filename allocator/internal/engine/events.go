@@ -105,10 +105,14 @@ func (eng *Engine) apply(revision int64, entries []*store.Entry) {
 }
 
 // bring brings the changes of one revision into memory, space by space, and then the fences, which say that all that
-// was bound under them is counted.
+// was bound under them is counted. A space that begins comes first: a pool above it counts it, and is asked for more by that.
 func (f follower) bring(revision int64, c changes) {
-	for id, entries := range c.spaces {
-		f.bringSpace(id, revision, entries)
+	for _, first := range []bool{true, false} {
+		for id, entries := range c.spaces {
+			if begins(entries, revision) == first {
+				f.bringSpace(id, revision, entries)
+			}
+		}
 	}
 	for _, e := range c.fences {
 		if e.Put {

@@ -1,6 +1,11 @@
 package space
 
 import (
+	"maps"
+	"slices"
+	"strings"
+	"unique"
+
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
@@ -11,6 +16,7 @@ type kin struct {
 	below   map[ledger.PoolID]map[ledger.PoolID]struct{}
 	held    map[ledger.ClaimID]map[ledger.PoolID]struct{}
 	counted map[ledger.ClusterName]map[ledger.PoolID]struct{} // those that count for a workspace
+	roles   map[part]map[string]int                           // how many address spaces there are for each set of roles; none that is 0
 }
 
 // bond names the pools and claims to which the record of a pool binds it.
@@ -18,10 +24,27 @@ type bond struct {
 	above     ledger.PoolID
 	holder    ledger.ClaimID
 	countsFor ledger.ClusterName
+	workspace ledger.ClusterName // that an address space is for
+	roles     string             // of an address space: see rolesOf
+}
+
+// part is the part of a pool that one workspace has: its address spaces.
+type part struct {
+	of        ledger.PoolID
+	workspace ledger.ClusterName
 }
 
 func newKin() kin {
-	return kin{of: map[ledger.PoolID]bond{}, below: map[ledger.PoolID]map[ledger.PoolID]struct{}{}, held: map[ledger.ClaimID]map[ledger.PoolID]struct{}{}, counted: map[ledger.ClusterName]map[ledger.PoolID]struct{}{}}
+	return kin{
+		of: map[ledger.PoolID]bond{}, below: map[ledger.PoolID]map[ledger.PoolID]struct{}{}, held: map[ledger.ClaimID]map[ledger.PoolID]struct{}{},
+		counted: map[ledger.ClusterName]map[ledger.PoolID]struct{}{}, roles: map[part]map[string]int{},
+	}
+}
+
+// rolesOf returns the roles of a scope as one text, which all address spaces with these roles share. No two sets have the same, as no role
+// has a comma.
+func rolesOf(scope ledger.Scope) string {
+	return unique.Make(strings.Join(slices.Sorted(maps.Keys(scope)), ",")).Value()
 }
 
 // put notes the record of a pool.
@@ -29,6 +52,9 @@ func (k *kin) put(p ledger.Pool) {
 	now := bond{above: p.Above(), countsFor: p.CountsFor()}
 	if p.Derived != nil {
 		now.holder = p.Derived.Holder.Claim
+		if p.Derived.Of != "" {
+			now.workspace, now.roles = p.Derived.Workspace, rolesOf(p.Derived.Scope)
+		}
 	}
 	if now == k.of[p.ID] {
 		return
@@ -38,6 +64,7 @@ func (k *kin) put(p ledger.Pool) {
 	add(k.below, now.above, p.ID)
 	add(k.held, now.holder, p.ID)
 	add(k.counted, now.countsFor, p.ID)
+	k.count(now, 1)
 }
 
 // remove forgets a pool.
@@ -47,6 +74,35 @@ func (k *kin) remove(id ledger.PoolID) {
 	remove(k.below, was.above, id)
 	remove(k.held, was.holder, id)
 	remove(k.counted, was.countsFor, id)
+	k.count(was, -1)
+}
+
+// count adds to the number of address spaces that have the roles of a bond.
+func (k *kin) count(b bond, n int) {
+	if b.roles == "" {
+		return
+	}
+	in := part{b.above, b.workspace}
+	if k.roles[in] == nil {
+		k.roles[in] = map[string]int{}
+	}
+	if k.roles[in][b.roles] += n; k.roles[in][b.roles] == 0 {
+		delete(k.roles[in], b.roles)
+	}
+	if len(k.roles[in]) == 0 {
+		delete(k.roles, in)
+	}
+}
+
+// differs reports whether the workspace of an address space has another one of the same pool, for other roles.
+func (k *kin) differs(made ledger.Derived) bool {
+	roles := rolesOf(made.Scope)
+	for others := range k.roles[part{made.Of, made.Workspace}] {
+		if others != roles {
+			return true
+		}
+	}
+	return false
 }
 
 func add[K ~string](sets map[K]map[ledger.PoolID]struct{}, key K, id ledger.PoolID) {

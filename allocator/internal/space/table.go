@@ -250,6 +250,13 @@ func (t *Table) Below(id ledger.PoolID) []ledger.PoolID {
 	return slices.Collect(maps.Keys(t.kin.below[id]))
 }
 
+// RolesDiffer reports whether the workspace of an address space has another one of the same pool, for other roles.
+func (t *Table) RolesDiffer(made ledger.Derived) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.kin.differs(made)
+}
+
 // HeldBy lists the pools that a claim, or a reservation, holds, in the order of their IDs.
 func (t *Table) HeldBy(id ledger.ClaimID) []ledger.PoolID {
 	t.mu.RLock()

@@ -99,8 +99,22 @@ var derived = []Mutant{
 	{
 		Name:  "a pool that has blocks gets address spaces",
 		File:  "allocator/spaces.go",
-		Old:   "\tcase of.Held() > 0 && !of.Frozen:\n\t\treturn ledger.ErrMixed\n",
-		New:   "",
+		Old:   "of.Held() > 0 || v.Table()",
+		New:   "v.Table()",
+		Suite: ofDerived,
+	},
+	{
+		Name:  "a pool gets address spaces for other roles",
+		File:  "allocator/spaces.go",
+		Old:   "of.Held() > 0 || v.Table().RolesDiffer(made)",
+		New:   "of.Held() > 0",
+		Suite: ofDerived,
+	},
+	{
+		Name:  "an address space is counted before it is seen",
+		File:  "allocator/internal/engine/events.go",
+		Old:   "[]bool{true, false}",
+		New:   "[]bool{false, true}",
 		Suite: ofDerived,
 	},
 	{
