@@ -155,7 +155,7 @@ func (a *Adopter) displace(ctx context.Context, old ledger.Pool) error {
 // readopt carves a child where its status says it was.
 func (w *world) readopt(ctx context.Context, p, parent *pool) error {
 	if known, ok := w.Ledger.Pools().Get(p.id); ok && (known.CIDR == p.cidr || p.derived == nil) {
-		return nil
+		return w.reopen(ctx, known)
 	} else if ok {
 		if err := w.clear(ctx, known); err != nil {
 			return err

@@ -47,6 +47,18 @@ func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
 	)
 }
 
+// reopen opens a pool that the copy of the ledger has as closed, for a release that has failed since, or after which the pool was made again:
+// its IPPool shows more changes. While it is closed, no claim holds it, and it gets no address space.
+func (a *Adopter) reopen(ctx context.Context, copied ledger.Pool) error {
+	if !copied.Closed() {
+		return nil
+	}
+	if err := a.Ledger.Derived().Reopen(ctx, copied.ID); err != nil {
+		return fmt.Errorf("open pool %s again: %w", copied.Name, err)
+	}
+	return nil
+}
+
 // hold lets a claim hold the pool that it shows, if that is the one of its class and scope. Of two that show it, the older one has it,
 // and verify finds the other.
 func (a *Adopter) hold(ctx context.Context, p *pool, r record) error {

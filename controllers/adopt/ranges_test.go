@@ -256,3 +256,35 @@ func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
 		})
 	}
 }
+
+// In a copy of the ledger a pool may be closed, for a release that has failed since, or after which the pool was made again at its place.
+// The pool is opened. It gets the claim that holds it now, and the blocks inside.
+func TestAdopter_ARangeThatTheCopyHasAsClosed(t *testing.T) {
+	for name, by := range map[string]ledger.ClaimID{"idle": "", "held by a claim that is there": "uid-of-range"} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoss(t)
+			former, _ := l.provisioned()
+			if by != "" {
+				must.Get(l.ledger.Derived().Hold(t.Context(), former.ID, ledger.Holder{Claim: by, Cluster: "platform", Namespace: "default", Name: "range"}))(t)
+			}
+			must.Do(t, l.ledger.Derived().Begin(t.Context(), former.ID, by, time.Now()))
+			l.restart()
+			pool, id := l.network("a", former.CIDR.String())
+			later := former
+			later.RegisteredAt = former.RegisteredAt.Add(time.Minute)
+			pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: l.ledger.Recovery().LedgerID(), Changes: catalog.Changes(later, 1)}
+			inside := gen.Allocation("c", pool.Name, former.CIDR.Addr().Next().String()+"/32")
+			l.record.records, l.record.claims = append(l.record.records, inside), append(l.record.claims, holds("range", pool, "a"))
+			if whole, err := l.Whole(t.Context(), id, pool.Status); err != nil || whole {
+				t.Fatalf("Whole = %t, %v; want that it is lost", whole, err)
+			}
+			must.Do(t, l.pass(t.Context()))
+			if now, _ := l.ledger.Pools().Get(id); now.Closed() || now.Frozen || now.Derived.Holder.Claim != "uid-of-range" {
+				t.Errorf("the pool is %+v, frozen: %t; want it open, and held by its claim", now.Derived, now.Frozen)
+			}
+			if got, want := l.blocks()["uid-of-c"], inside.Status.AllocatedCIDR+" bound"; got != want {
+				t.Errorf("the claim inside has %q, want %q", got, want)
+			}
+		})
+	}
+}

@@ -140,7 +140,7 @@ func (c *Closer) complete(ctx context.Context, id ledger.PoolID) (open bool, err
 	if holder := p.Derived.Holder; holder.Claim != "" {
 		_, err = c.Releases.Settle(ctx, holder)
 	} else {
-		err = c.Retire(ctx, p, "")
+		err = c.RetireClosed(ctx, id, "")
 	}
 	p, ok = c.Ledger.Pools.Get(id)
 	return !ok || p.Derived.Releasing.IsZero(), err

@@ -3,6 +3,7 @@ package derived
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -199,6 +200,30 @@ func TestReconcile_ADeleteThatFailed(t *testing.T) {
 	s.clock.Step(promise.Grace + time.Second)
 	s.sweeps()
 	s.wantOpen(p)
+}
+
+// A pool that is closed, and has got a block back after a loss of the ledger, is opened again when nobody is there who holds it.
+func TestReconcile_AClosedPoolThatIsInUse(t *testing.T) {
+	for name, held := range map[string]bool{"idle": false, "its claim is gone": true} {
+		s := newScene(t)
+		p := s.network("net", "b", "root", 24)
+		if held {
+			var claim *ipamv1alpha1.IPClaim
+			claim, p = s.ranged("net", "a", "root", 24)
+			s.deletes(claim)
+		}
+		must.Do(t, s.alloc.Derived().Begin(t.Context(), p.ID, p.Derived.Holder.Claim, s.clock.Now()))
+		inside := ledger.Request{Pool: p.ID, Holder: holderOf(gen.Claim("inside")), Exact: netip.PrefixFrom(p.CIDR.Addr(), 32)}
+		must.Get(s.alloc.Recovery().Adopt(t.Context(), inside, ledger.Bound))(t)
+		s.clock.Step(promise.Grace)
+		s.sweeps()
+		open := *p.Derived
+		open.Holder, p.Derived = ledger.Holder{}, &open
+		s.wantOpen(p)
+		if done, err := s.Complete(t.Context(), p.ID); !done || err != nil {
+			t.Errorf("%s: Complete = %t, %v; want the pool to be open", name, done, err)
+		}
+	}
 }
 
 // A workspace whose claim holds a pool that all share, and whose DELETE never succeeds, does not keep the others out.

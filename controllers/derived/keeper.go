@@ -30,6 +30,7 @@ const young = 10 * time.Second
 type Ranges interface {
 	Held(by ledger.ClaimID) (ledger.Pool, bool)
 	Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID, to ledger.Holder) (ok bool, err error)
+	Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error
 	Below(id ledger.PoolID) []ledger.Pool
 	Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) error
 	Reopen(ctx context.Context, id ledger.PoolID) error
@@ -190,13 +191,23 @@ func (k *Keeper) madeAgain(p ledger.Pool) bool {
 	return ok && !now.RegisteredAt.Equal(p.RegisteredAt)
 }
 
-// RetireClosed retires a pool that was closed for the DELETE of the claim that holds it, which is gone.
+// RetireClosed retires a pool that was closed for the DELETE of the claim that holds it, which is gone, or because nobody holds it: by is
+// empty then. Nothing is bound in a closed pool. One that is in use all the same has got blocks back after a loss of the ledger: it is
+// opened again, and held by nobody.
 func (k *Keeper) RetireClosed(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error {
 	p, ok := k.Ledger.Pools.Get(id)
 	if !ok {
 		return nil
 	}
-	return k.Retire(ctx, p, by)
+	err := k.Retire(ctx, p, by)
+	if !errors.Is(err, ledger.ErrPoolInUse) {
+		return err
+	}
+	if err := k.Ranges.Drop(ctx, id, by, time.Time{}); err != nil {
+		return fmt.Errorf("open pool %s again: %w", p.Name, err)
+	}
+	log.FromContext(ctx).Info("pool opened again, as it is in use", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
+	return nil
 }
 
 // Retire takes a derived pool out of the ledger, and its IPPool before that. It fails with ledger.ErrPoolInUse if the pool is in
