@@ -3,7 +3,9 @@ package derived
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,9 +14,11 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // The IPPool of a pool names class and scope, and leads back to the pool in the ledger. To publish it again changes nothing.
@@ -40,6 +44,34 @@ func TestPublish_TheObjectLeadsToThePool(t *testing.T) {
 	for _, published := range []ledger.Pool{p, below} {
 		if err := s.Publish(t.Context(), published); err != nil {
 			t.Errorf("Publish of %s again = %v", published.Name, err)
+		}
+	}
+}
+
+// The IPPool of a pool lists the prefixes that the pool never hands out, whatever its class reserves by now, or if that is gone: a ledger that
+// was lost gives no gateway to a claim.
+func TestPublish_SaysWhatThePoolWithholds(t *testing.T) {
+	for name, change := range map[string]func(*scene, *ipamv1alpha1.IPClass){
+		"as the class says": func(*scene, *ipamv1alpha1.IPClass) {},
+		"the class has changed": func(s *scene, class *ipamv1alpha1.IPClass) {
+			class.Spec.Reservations.Leading = 2
+			must.Do(s, s.clusters[""].GetClient().Update(s.Context(), class))
+		},
+		"the class is gone": func(s *scene, class *ipamv1alpha1.IPClass) {
+			must.Do(s, s.clusters[""].GetClient().Delete(s.Context(), class))
+		},
+	} {
+		s := newScene(t)
+		class := gen.Class("kept", gen.Reserves(1, 1, 28))
+		testbed.Create(t, s.clusters[""].GetClient(), class)
+		first := ipamv1alpha1.IPPoolSpec{Reservations: class.Spec.Reservations.DeepCopy()}
+		p := must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: "root", Length: 24}, ledger.Pool{
+			Cluster: tenant, Name: "kept-a", Derived: &ledger.Derived{Class: "kept", Workspace: tenant},
+		}, func(cidr netip.Prefix) []netip.Prefix { return must.Get(resolve.Excluded(cidr, first))(t) }))(t)
+		change(s, class)
+		must.Do(t, s.Publish(t.Context(), p))
+		if got, err := resolve.Excluded(p.CIDR, s.object(p).Spec); err != nil || !slices.Equal(got, p.Excluded) || len(got) != 2 {
+			t.Errorf("%s: the IPPool withholds %v, %v; want %v, as the pool does", name, got, err, p.Excluded)
 		}
 	}
 }

@@ -10,11 +10,11 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// object returns the IPPool of a derived pool, as it is created. It has the reservations of the class, if these are as they
-// were when the pool was made.
+// object returns the IPPool of a derived pool, as it is created.
 func (k *Keeper) object(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool, error) {
 	parent, err := k.parent(p)
 	if err != nil {
@@ -37,13 +37,23 @@ func (k *Keeper) object(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPoo
 		object.Labels[ipamv1alpha1.LabelProvisionedFor] = ipamv1alpha1.LabelValue(string(workspace))
 	}
 	view := k.Catalog.View(ctx)
+	withhold(view, p, &object.Spec)
+	return object, view.Err()
+}
+
+// withhold writes into the spec of a pool the prefixes that the pool never hands out: as the reservations of its class, if these are as they
+// were when the pool was made, and else one by one. A ledger that was lost gets them from there.
+func withhold(view *catalog.View, p ledger.Pool, spec *ipamv1alpha1.IPPoolSpec) {
 	if class, ok := view.Class(p.Derived.Class); ok && class.Spec.Reservations != nil {
 		kept := ipamv1alpha1.IPPoolSpec{Reservations: class.Spec.Reservations.DeepCopy()}
 		if excluded, err := resolve.Excluded(p.CIDR, kept); err == nil && slices.Equal(excluded, p.Excluded) {
-			object.Spec.Reservations = kept.Reservations
+			spec.Reservations = kept.Reservations
+			return
 		}
 	}
-	return object, view.Err()
+	for _, excluded := range p.Excluded {
+		spec.ExcludedCIDRs = append(spec.ExcludedCIDRs, ipamv1alpha1.CIDR(excluded.String()))
+	}
 }
 
 // parent names the pool above a derived pool as the pool's workspace sees it.
