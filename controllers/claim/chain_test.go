@@ -158,23 +158,31 @@ func TestChain_Tenancy(t *testing.T) {
 }
 
 // The names of two pools may be made to agree in their eight digits. The second one gets its whole digest into its name: else its
-// IPPool could not be made.
+// IPPool could not be made. So does a pool of the platform for its own claims, which has the name that a tenant has chosen for one.
 func TestChain_AnotherPoolHasTheName(t *testing.T) {
 	t.Parallel()
-	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleAllProjects)
-	id := ledger.DerivedID(vpc, "", ledger.Scope{"network": {APIGroup: "networking.example.com", Kind: "Network", Name: "net"}})
-	taken := vpc + "-net-" + ledger.Digest(id)[:8]
-	_, err := n.ledger.Derived().Provision(t.Context(), ledger.Request{Pool: "uid-of-root", Length: 48}, ledger.Pool{
-		Cluster: "platform", Name: taken, Derived: &ledger.Derived{Class: vpc, Scope: ledger.Scope{"network": {Kind: "Chosen", Name: "net"}}},
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if answer, err := n.answered("tenant", scoped("c", endpoint, "net", "ams")); err != nil || answer.Status.AllocatedCIDR == "" {
-		t.Fatalf("answered %+v, %v", answer.Status, err)
-	}
-	if p, _ := n.ledger.Pools().Get(id); p.Name != vpc+"-net-"+ledger.Digest(id) {
-		t.Errorf("the pool is named %q, want its whole digest, as there is another %s", p.Name, taken)
+	for tenancy, whose := range map[string]struct{ workspace, claims ledger.ClusterName }{
+		ipamv1alpha1.RoleAllProjects: {claims: "tenant"}, ipamv1alpha1.RoleProject: {workspace: "platform", claims: "platform"},
+	} {
+		n := newNetworks(t, "2001:db8::/32", tenancy)
+		id := ledger.DerivedID(vpc, whose.workspace, ledger.Scope{"network": {APIGroup: "networking.example.com", Kind: "Network", Name: "net"}})
+		named := vpc + "-net-"
+		if whose.workspace != "" {
+			named = vpc + "-ipam-net-"
+		}
+		taken := named + ledger.Digest(id)[:8]
+		_, err := n.ledger.Derived().Provision(t.Context(), ledger.Request{Pool: "uid-of-root", Length: 48}, ledger.Pool{
+			Cluster: "platform", Name: taken, Derived: &ledger.Derived{Class: vpc, Scope: ledger.Scope{"network": {Kind: "Chosen", Name: "net"}}},
+		}, nil)
+		if err != nil {
+			t.Fatalf("%s: Provision of the pool that has the name: %v", tenancy, err)
+		}
+		if answer, err := n.answered(whose.claims, scoped("c", endpoint, "net", "ams")); err != nil || answer.Status.AllocatedCIDR == "" {
+			t.Fatalf("%s: answered %+v, %v", tenancy, answer.Status, err)
+		}
+		if p, _ := n.ledger.Pools().Get(id); p.Name != named+ledger.Digest(id) {
+			t.Errorf("%s: the pool is named %q, want its whole digest, as there is another %s", tenancy, p.Name, taken)
+		}
 	}
 }
 

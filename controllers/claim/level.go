@@ -73,8 +73,11 @@ func (m *making) request(c resolve.Candidate) ledger.Request {
 func (m *making) carveFrom(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
 	d := m.by
 	wanted := ledger.Pool{Cluster: d.from.Cluster, Name: m.level.Name, Derived: &m.level.Derived}
+	platform := d.Directory.Platform().Cluster
 	if m.level.InPlatform {
-		wanted.Cluster = d.Directory.Platform().Cluster
+		wanted.Cluster = platform
+	}
+	if wanted.Cluster == platform {
 		wanted.Name = unlike(d.Ledger.Derived.All(), wanted)
 	}
 	made, err := compared(d.Compare, func(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
@@ -89,7 +92,7 @@ func (m *making) carveFrom(ctx context.Context, req ledger.Request) (ledger.Pool
 	return made, err
 }
 
-// unlike returns a name for a pool that all workspaces share: with its whole digest if another such pool has the name that it would
+// unlike returns a name for a pool of the platform's workspace: with its whole digest if another such pool has the name that it would
 // have. A tenant can choose a scope for that, whose pool would keep the IPPool of this one from being made.
 func unlike(pools iter.Seq[ledger.Pool], made ledger.Pool) string {
 	id := made.Derived.ID()
