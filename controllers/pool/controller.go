@@ -101,13 +101,16 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) f
 			r.Seen(r.Directory.Ledger(name), before, after)
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
-			add(q, e.Object) // it is forgotten
-			wakeChildren(q, e.Object)
-			r.wakeUnready(ctx, name, cl, q)
-			r.wakeRoots(q, r.Directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
-			r.Seen(r.Directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool), nil)
+			gone := e.Object.(*ipamv1alpha1.IPPool)
+			add(q, gone) // it is forgotten
+			wakeChildren(q, gone)
+			if gone.Spec.ClassRef == nil { // else it was in the way of none by its IPPool, and there may be very many
+				r.wakeUnready(ctx, name, cl, q)
+			}
+			r.wakeRoots(q, r.Directory.Ledger(name), gone)
+			r.Seen(r.Directory.Ledger(name), gone, nil)
 			if !e.DeleteStateUnknown {
-				r.gone(r.Directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
+				r.gone(r.Directory.Ledger(name), gone)
 			}
 		},
 	}

@@ -8,7 +8,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -54,6 +56,36 @@ func TestRetired_RequeuesWhatItStoodInTheWayOf(t *testing.T) {
 		got, _ := news.Pools.Get()
 		if news.Pools.Done(got); got != inbox.Request("w", client.ObjectKey{Name: "refused"}) {
 			t.Errorf("queued is %v, want pool refused of workspace w", got)
+		}
+	}
+}
+
+// The pools of a workspace are listed when one goes that somebody has written. Those that the system has made go by the thousands, and the
+// events of all workspaces would wait for the lists.
+func TestOnPool_ListsForNoPoolThatTheSystemMade(t *testing.T) {
+	lists := 0
+	cl := &testbed.Workspace{Client: testbed.NewClient(t).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			lists++
+			return nil
+		},
+	}).Build()}
+	known := directory.New(directory.Workspace{Cluster: "platform"})
+	news := inbox.New(known)
+	t.Cleanup(news.Pools.ShutDown)
+	r := &Reconciler{Options: Options{
+		Ledger: views.Ledger{Pools: knownPool{}, Recovery: knownPool{}}, Directory: known,
+		Seen: func(ledger.ClusterName, *ipamv1alpha1.IPPool, *ipamv1alpha1.IPPool) {},
+	}}
+	for _, tt := range []struct {
+		made *ipamv1alpha1.ClassRef
+		want int
+	}{{nil, 1}, {&ipamv1alpha1.ClassRef{Name: "net"}, 0}} {
+		pool := gen.Pool("p")
+		pool.Spec.ClassRef, lists = tt.made, 0
+		r.onPool("w", cl).Delete(t.Context(), event.DeleteEvent{Object: pool}, news.Pools)
+		if lists != tt.want {
+			t.Errorf("the pools are listed %d times when one by class %+v goes, want %d", lists, tt.made, tt.want)
 		}
 	}
 }
