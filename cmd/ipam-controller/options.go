@@ -219,6 +219,7 @@ func (o *options) validateEtcd() error {
 	return errors.Join(check(
 		rule{!strings.HasPrefix(o.etcdPrefix, "/") || strings.HasSuffix(o.etcdPrefix, "/"),
 			fmt.Sprintf("--etcd-prefix is %q; begin it with a slash and don't end it with one", o.etcdPrefix)},
+		rule{!external && o.etcdServers != nil, "--etcd-servers is empty; name the URLs of an etcd, or leave it out for the embedded one"},
 		rule{!external && o.etcdDataDir == "", "name a --etcd-data-dir, or --etcd-servers"},
 		rule{!external && (o.etcdCAFile != "" || o.etcdCertFile != "" || o.etcdKeyFile != ""),
 			"--etcd-cafile, --etcd-certfile and --etcd-keyfile go with --etcd-servers"},

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
@@ -28,6 +30,16 @@ func TestValidate_NamesAllThatCannotWork(t *testing.T) {
 		if !strings.Contains(err.Error(), flag) {
 			t.Errorf("validate says nothing of %q:\n%v", flag, err)
 		}
+	}
+}
+
+// A variable that is not set in a template begins no new ledger in an embedded etcd.
+func TestValidate_NoServersAreNotTheEmbeddedOne(t *testing.T) {
+	o, flags := defaults(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.addServersFlags(flags)
+	must.Do(t, flags.Parse([]string{"--etcd-servers="}))
+	if err := o.validate(); err == nil || !strings.Contains(err.Error(), "--etcd-servers is empty") {
+		t.Errorf("--etcd-servers=: %v, want that it is empty", err)
 	}
 }
 
