@@ -138,7 +138,7 @@ func (d *Directory) note(cluster ledger.ClusterName, b binding) (before, now sta
 		of.went = false
 	}
 	if now != unserved {
-		d.found(cluster)
+		d.reveal(cluster)
 	}
 	d.bound[cluster] = of
 	return before, now

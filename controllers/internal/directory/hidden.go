@@ -14,24 +14,29 @@ const forgetHidden = time.Hour
 // hidden are the workspaces that were served, are not shown any more, and were not seen to leave. The zero value is ready; safe for
 // concurrent use.
 type hidden struct {
-	mu    sync.Mutex
-	since map[ledger.ClusterName]time.Time
+	mu     sync.Mutex
+	since  map[ledger.ClusterName]time.Time
+	pruned time.Time // when those of long ago were last forgotten
 }
 
-// hide notes that a workspace is not shown any more.
+// hide notes that a workspace is not shown any more. It looks through all others once an hour at most: an endpoint that closes hides
+// thousands at once.
 func (h *hidden) hide(cluster ledger.ClusterName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	maps.DeleteFunc(h.since, func(_ ledger.ClusterName, since time.Time) bool { return now.Sub(since) > forgetHidden })
+	if now.Sub(h.pruned) > forgetHidden {
+		maps.DeleteFunc(h.since, func(_ ledger.ClusterName, since time.Time) bool { return now.Sub(since) > forgetHidden })
+		h.pruned = now
+	}
 	if h.since == nil {
 		h.since = map[ledger.ClusterName]time.Time{}
 	}
 	h.since[cluster] = now
 }
 
-// found notes that a workspace is served.
-func (h *hidden) found(cluster ledger.ClusterName) {
+// reveal notes that a workspace is shown again.
+func (h *hidden) reveal(cluster ledger.ClusterName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.since, cluster)
