@@ -96,9 +96,9 @@ func (d Derived) there(ctx context.Context, id ledger.PoolID) (p ledger.Pool, ok
 // overlaps. A workspace's limit in a pool (Limits.Pool) counts in each address space by itself. The address space does not
 // go by itself, unless the pool drains.
 //
-// Refusals are ErrUnknownPool and ErrPoolDraining, *FrozenError and *ReleasingError, ErrMixed, also if the workspace has an address space
-// there for other roles, and *OverlapError if another pool of its address domain overlaps the pool: one scope would get an address of both. For a pool that is frozen in the ledger it
-// registers a frozen one, for Adopt.
+// Refusals are ErrUnknownPool and ErrPoolDraining, *FrozenError and *ReleasingError, ErrMixed, also if the workspace has an address
+// space there for other roles, and *OverlapError if another pool of its address domain overlaps the pool: one scope would get an
+// address of both. For a pool that is frozen in the ledger it registers a frozen one, for Adopt.
 func (d Derived) Space(ctx context.Context, of ledger.PoolID, workspace ledger.ClusterName, scope ledger.Scope) (ledger.Pool, error) {
 	if ledger.IsAddressSpace(of) {
 		return ledger.Pool{}, fmt.Errorf("%w: %s is an address space, and has none", ledger.ErrInvalid, of)

@@ -24,8 +24,9 @@ var (
 	// ErrInUse: the exact prefix asked for is taken, in part or whole.
 	ErrInUse = errors.New("prefix is in use")
 	// ErrMixed: the pool has blocks of its own and is asked for an address space, or the other way round, or it has address spaces of
-	// the workspace for other roles. To give its addresses out once in each scope as well could give one address to two claims that must not share it.
-	ErrMixed = errors.New("pool has blocks or address spaces for other roles, and cannot have both")
+	// the workspace for other roles. To give its addresses out once in each scope as well could give one address to two claims that
+	// must not share it.
+	ErrMixed = errors.New("pool has blocks of its own, or address spaces, that could give the same address to another claim")
 	// ErrInvalid: the request could not be met by any ledger; the message says why.
 	ErrInvalid = errors.New("request is not valid")
 	// ErrChanged: the block is not as the caller last saw it.

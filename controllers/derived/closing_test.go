@@ -202,7 +202,7 @@ func TestReconcile_ADeleteThatFailed(t *testing.T) {
 	s.wantOpen(p)
 }
 
-// A pool that is closed, and has got a block back after a loss of the ledger, is opened again when nobody is there who holds it.
+// A closed pool that got a block back after a loss of the ledger is opened again, unless a claim holds it.
 func TestReconcile_AClosedPoolThatIsInUse(t *testing.T) {
 	for name, held := range map[string]bool{"idle": false, "its claim is gone": true} {
 		s := newScene(t)

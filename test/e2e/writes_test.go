@@ -235,7 +235,8 @@ func TestWrites_FewForANewNetwork(t *testing.T) {
 	before := readMeters(t, platform)
 	for i := range networks {
 		within := gen.Within("network", fmt.Sprintf("network-%d", i), "location", "ams")
-		claim := gen.Claim(fmt.Sprintf("claim-%d", i), gen.OfClass("endpoint"), within, gen.Unmet(ipamv1alpha1.UnmetWait)) // on a busy machine
+		// With Refuse, which such a class has by default, a CREATE fails that takes longer than kcp waits for the webhook.
+		claim := gen.Claim(fmt.Sprintf("claim-%d", i), gen.OfClass("endpoint"), within, gen.Unmet(ipamv1alpha1.UnmetWait))
 		framework.Create(t, tenant, claim)
 	}
 	framework.Eventually(t, "all objects to be made", func(ctx context.Context) error {

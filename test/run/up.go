@@ -130,8 +130,8 @@ type aside struct {
 	built  chan error // how it has ended, once, and then closed
 }
 
-// buildAside begins one. The server is needed first: the controller is compiled where that leaves a processor idle, while it
-// is built and starts.
+// buildAside begins to build the controller. The server is needed first: while that is built and starts, the controller gets the
+// time of processors that nobody else uses.
 func buildAside(ctx context.Context, dir string) aside {
 	ctx, cancel := context.WithCancel(ctx)
 	a := aside{cancel: cancel, built: make(chan error, 1)}
@@ -151,8 +151,8 @@ func (a aside) stop() {
 
 const controllerPackage = "./cmd/ipam-controller"
 
-// built returns when the controller is built. Now that everything waits for it, it is built with the priority of all others: on a
-// busy machine a build aside would take minutes for seconds of work.
+// built returns when the controller is built. Everything waits for that now, so that the rest of the build gets the priority of all
+// others: aside, on a busy machine, it would take minutes for seconds of work.
 func (r *run) built(ctx context.Context, aside aside, dir string) error {
 	select {
 	case err := <-aside.built:
