@@ -139,6 +139,12 @@ func (s *sights) seen(claim ledger.ClaimID) deletion {
 	return s.deleted[claim]
 }
 
+// SawDeleted reports whether a claim was seen being deleted whose hint is not settled yet. It is false of one that a list left out.
+func (s *sights) SawDeleted(claim ledger.ClaimID) bool {
+	seen := s.seen(claim)
+	return seen.claim != nil && !seen.missed
+}
+
 // forgetRecord forgets the record of a claim that was seen deleted, so that it is read.
 func (s *sights) forgetRecord(claim ledger.ClaimID) {
 	s.mu.Lock()

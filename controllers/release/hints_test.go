@@ -2,6 +2,7 @@ package release
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -81,6 +82,29 @@ func TestHints_A404AfterTheDeletion(t *testing.T) {
 	p.Missed(holderOf(claim), claim)
 	p.settles(holderOf(claim), live.Gone, nil)
 	p.wantBlocks("10.0.0.0/28 retained a")
+}
+
+// A sweep leaves claims to their releases whose deletion was seen, as long as these try again. One that a list left out may exist.
+func TestHints_SawDeleted(t *testing.T) {
+	t.Parallel()
+	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
+	deleted, missed := p.answered("a"), gen.Claim("b")
+	missed.UID = "b"
+	h := holderOf(deleted)
+	p.Missed(holderOf(missed), missed)
+	if p.SawDeleted("b") || p.SawDeleted("a") {
+		t.Error("SawDeleted = true for a claim that a list left out, or that nothing is known of")
+	}
+	p.Deleted(h, deleted, nil)
+	p.oracle.err = errors.New("the shard is away")
+	if _, err := p.Reconcile(t.Context(), h); err == nil || !p.SawDeleted("a") {
+		t.Errorf("SawDeleted = %t after a release that failed with %v, want true", p.SawDeleted("a"), err)
+	}
+	p.oracle.err, p.oracle.answer = nil, live.Answer{Verdict: live.Gone, Client: p.workspace}
+	must.Get(p.Reconcile(t.Context(), h))(t)
+	if p.SawDeleted("a") {
+		t.Error("SawDeleted = true after the release, want false")
+	}
 }
 
 // Departed workspaces are forgotten after a day without a call of HasDeparted. A workspace for

@@ -37,6 +37,7 @@ func newRound() *round {
 type census struct {
 	blocks  int
 	orphans []ledger.Holder // found twice
+	deleted int             // those whose deletion was seen: no wrong view explains them, and the releases try them again
 }
 
 // part makes the next part of the round, and ends the round if it was the last one. If it fails, the
@@ -98,7 +99,10 @@ func (s *Sweeper) inspect(ctx context.Context, b ledger.Block, r *round) {
 	if s.young(b) || !s.judge(ctx, b) {
 		return
 	}
-	if s.sightings[b.Holder.Claim] == b.Revision {
+	switch twice := s.sightings[b.Holder.Claim] == b.Revision; {
+	case twice && s.Releases.SawDeleted(b.Holder.Claim):
+		pool.deleted++
+	case twice:
 		pool.orphans = append(pool.orphans, b.Holder)
 	}
 	r.sees(b)
@@ -159,11 +163,12 @@ func (s *Sweeper) settle(ctx context.Context, id ledger.PoolID, found *census, a
 	if !ok {
 		return // retired meanwhile
 	}
-	if len(found.orphans) == 0 {
+	all := len(found.orphans) + found.deleted
+	if all == 0 {
 		return
 	}
 	labels := s.labels(pool)
-	orphans.WithLabelValues(labels...).Add(float64(len(found.orphans)))
+	orphans.WithLabelValues(labels...).Add(float64(all))
 	if len(found.orphans) > s.limit(found.blocks) && !s.World.Allowed(ctx, pool, found.orphans, s.Clock.Now()) {
 		s.braked[id] = true
 		braked.WithLabelValues(labels...).Set(1)

@@ -29,6 +29,8 @@ type Releases interface {
 	Suspect(h ledger.Holder)
 	// HasDeparted reports whether a workspace's binding was seen to go.
 	HasDeparted(cluster ledger.ClusterName) bool
+	// SawDeleted reports whether a claim was seen being deleted whose block is not released yet.
+	SawDeleted(claim ledger.ClaimID) bool
 }
 
 // Options configure a Sweeper. Ledger, Releases and World are required.

@@ -59,6 +59,20 @@ var absence = []Mutant{
 		Suite: Suite{Package: "./cmd/ipam-controller", Args: []string{"-test.run=TestSweep_"}},
 	},
 	{
+		Name:  "deletions that were seen put the brake of a sweep on",
+		File:  "controllers/sweep/round.go",
+		Old:   "twice && s.Releases.SawDeleted(b.Holder.Claim)",
+		New:   "false",
+		Suite: Suite{Package: "./controllers/sweep"},
+	},
+	{
+		Name:  "a claim that a list left out was seen being deleted",
+		File:  "controllers/release/hint.go",
+		Old:   "return seen.claim != nil && !seen.missed",
+		New:   "return seen.claim != nil",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
 		Name:  "a record that was stored under the next binding holds its block for ever",
 		File:  "controllers/release/facts.go",
 		Old:   "if own && s.strays(",
