@@ -3,6 +3,7 @@ package claim
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
@@ -95,20 +95,30 @@ func (r *Reconciler) fields(req mcreconcile.Request) []any {
 
 // Arrived requeues the claims of a workspace that is served again. They were passed over
 // while it was giving up the export. One that is not engaged yet is shown all of them then.
+//
+// A request without a name stands for them. All workspaces share the caller, and a tenant may change its binding, which makes it
+// ready again, as often as it likes: a list each time would keep the events of the others waiting.
 func (r *Reconciler) Arrived(cluster ledger.ClusterName) {
-	ctx, name := context.Background(), r.Directory.Engaged(cluster)
+	name := r.Directory.Engaged(cluster)
+	if _, err := r.clusters.GetCluster(context.Background(), name); err == nil {
+		r.Queue.Add(inbox.Request(name, client.ObjectKey{}))
+	}
+}
+
+// requeueAll requeues the claims of a workspace.
+func (r *Reconciler) requeueAll(ctx context.Context, name multicluster.ClusterName) error {
 	cl, err := r.clusters.GetCluster(ctx, name)
 	if err != nil {
-		return
+		return err
 	}
 	list := &ipamv1alpha1.IPClaimList{}
 	if err := cl.GetCache().List(ctx, list); err != nil {
-		log.FromContext(ctx).Error(err, "list claims", "cluster", cluster)
-		return
+		return fmt.Errorf("list claims: %w", err)
 	}
 	for i := range list.Items {
 		r.Queue.Add(inbox.Request(name, client.ObjectKeyFromObject(&list.Items[i])))
 	}
+	return nil
 }
 
 // Departed ends the waits of a workspace that is bound no more.

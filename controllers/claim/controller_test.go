@@ -1,11 +1,15 @@
 package claim
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -13,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -31,6 +36,7 @@ func TestArrived(t *testing.T) {
 	}
 	r.clusters = testbed.Clusters{"a": testbed.NewWorkspace(t, gen.Claim("x"), gen.Claim("y"))}
 	r.Arrived("a")
+	expand(t, r, "a")
 	for _, want := range []string{"x", "y"} {
 		if got, _ := r.Queue.Get(); got != requestIn("a", want) {
 			t.Errorf("queued is %v, want %v", got, requestIn("a", want))
@@ -38,6 +44,44 @@ func TestArrived(t *testing.T) {
 	}
 	if got := r.Queue.Len(); got != 0 {
 		t.Errorf("%d more claims are queued, want none", got)
+	}
+}
+
+// expand reconciles the request that stands for all claims of a workspace, which has to be the next one.
+func expand(t *testing.T, r *Reconciler, workspace multicluster.ClusterName) {
+	t.Helper()
+	request, _ := r.Queue.Get()
+	if want := inbox.Request(workspace, client.ObjectKey{}); request != want {
+		t.Fatalf("queued is %v, want %v", request, want)
+	}
+	must.Get(r.Reconcile(t.Context(), request))(t)
+	r.Queue.Done(request)
+}
+
+// A tenant may change its binding again and again, and make it ready each time. All workspaces share the handler that tells of
+// that: it lists no claims.
+func TestArrived_AgainAndAgain(t *testing.T) {
+	t.Parallel()
+	known := directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
+	r := &Reconciler{Options: Options{Directory: known, Queue: inbox.New(known).Claims}}
+	t.Cleanup(r.Queue.ShutDown)
+	lists := 0
+	workspace := &testbed.Workspace{Client: testbed.NewClient(t).WithObjects(gen.Claim("x")).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			lists++
+			return c.List(ctx, list, opts...)
+		},
+	}).Build()}
+	r.clusters = testbed.Clusters{"a": workspace}
+	for range 100 {
+		r.Arrived("a")
+	}
+	if lists != 0 || r.Queue.Len() != 1 {
+		t.Fatalf("the claims are listed %d times, with %d requests; want 0 and 1", lists, r.Queue.Len())
+	}
+	expand(t, r, "a")
+	if got, _ := r.Queue.Get(); lists != 1 || got != requestIn("a", "x") {
+		t.Errorf("after %d lists, queued is %v; want 1 and %v", lists, got, requestIn("a", "x"))
 	}
 }
 

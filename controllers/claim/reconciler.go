@@ -72,8 +72,11 @@ type pass struct {
 	report report
 }
 
-// Reconcile reconciles one claim.
+// Reconcile reconciles one claim or, without a name, requeues the claims of a workspace.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
+	if req.Name == "" {
+		return reconcile.Result{}, r.requeueAll(ctx, req.ClusterName)
+	}
 	r.waiting.begin(req)
 	err := r.look(ctx, req)
 	if parked := r.end(req, errors.Is(err, errBehind)); parked {
