@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 
@@ -103,15 +104,34 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) f
 	}
 }
 
-// wake requeues the claims whose consumer has just gone.
+// wake queues a request that stands for the claims whose consumer has just gone, if there are any. All workspaces share the
+// handlers, and a tenant may delete the consumer of all its claims again and again: a list each time would keep the
+// events of the others waiting.
 func (r *Reconciler) wake(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue, kind string, gone client.Object) {
 	list := &ipamv1alpha1.IPClaimList{}
-	key := indexKey(ipamv1alpha1.GroupName, kind, gone.GetNamespace(), gone.GetName())
-	if err := cl.GetCache().List(ctx, list, client.MatchingFields{ByConsumer: key}); err != nil {
-		log.FromContext(ctx).Error(err, "list the claims of a consumer", "cluster", r.Directory.Ledger(name))
+	if err := cl.GetCache().List(ctx, list, claimsOf(kind, client.ObjectKeyFromObject(gone)), client.Limit(1)); err != nil {
+		log.FromContext(ctx).Error(err, "look for claims of a consumer", "cluster", r.Directory.Ledger(name))
 		return
 	}
-	for i := range list.Items {
-		q.Add(inbox.Request(name, client.ObjectKeyFromObject(&list.Items[i])))
+	if len(list.Items) > 0 {
+		q.Add(inbox.Request(name, client.ObjectKey{Namespace: gone.GetNamespace(), Name: kind + "/" + gone.GetName()}))
 	}
+}
+
+// wakeAll requeues the claims for which a request of wake stands.
+func (r *Reconciler) wakeAll(ctx context.Context, req mcreconcile.Request, cl cluster.Cluster) error {
+	kind, name, _ := strings.Cut(req.Name, "/")
+	list := &ipamv1alpha1.IPClaimList{}
+	if err := cl.GetCache().List(ctx, list, claimsOf(kind, client.ObjectKey{Namespace: req.Namespace, Name: name})); err != nil {
+		return fmt.Errorf("list the claims of a consumer: %w", err)
+	}
+	for i := range list.Items {
+		r.queue.Add(inbox.Request(req.ClusterName, client.ObjectKeyFromObject(&list.Items[i])))
+	}
+	return nil
+}
+
+// claimsOf selects the claims of a consumer of this API.
+func claimsOf(kind string, consumer client.ObjectKey) client.MatchingFields {
+	return client.MatchingFields{ByConsumer: indexKey(ipamv1alpha1.GroupName, kind, consumer.Namespace, consumer.Name)}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,13 +65,17 @@ type pass struct {
 }
 
 // Reconcile checks one claim. If its endpoint has its share of the workers already, the
-// request is kept until a check of that endpoint ends.
+// request is kept until a check of that endpoint ends. A request with a kind before the name
+// stands for the claims of that consumer, which are requeued.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
 	cl, err := r.Clusters.GetCluster(ctx, req.ClusterName)
 	if err != nil {
 		r.looks.forget(req)
 		r.admit() // next may have returned this request, and another one can begin in its place
 		return reconcile.Result{}, err
+	}
+	if strings.Contains(req.Name, "/") {
+		return reconcile.Result{}, r.wakeAll(ctx, req, cl)
 	}
 	endpoint := endpointOf(cl)
 	if !r.gates.enter(endpoint, req) {
