@@ -2,6 +2,7 @@ package packed
 
 import (
 	"context"
+	"encoding/json"
 	"reflect"
 	"sync"
 
@@ -18,17 +19,22 @@ import (
 // clusterAnnotation is the annotation by which kcp names the logical cluster of an object.
 const clusterAnnotation = "kcp.io/cluster"
 
-// remembered bounds the homes, and the shapes of a kind, that a Packer remembers. Objects keep those that
-// it has forgotten.
-const remembered = 1 << 15
+const (
+	// remembered bounds the homes, and the shapes of a kind, that a Packer remembers. Objects keep those that
+	// it has forgotten.
+	remembered = 1 << 15
+	// rememberedBytes bounds the shapes of a kind, as JSON: a tenant can change one claim with a long spec as often as it
+	// likes, and each generation is another shape.
+	rememberedBytes = 32 << 20
+)
 
 // Packer packs the objects of a cache. The zero value is ready. It is safe for concurrent use.
 type Packer struct {
 	mu       sync.Mutex
 	homes    map[place]*home
-	claims   map[claimKey]*ipamv1alpha1.IPClaim
-	records  map[recordKey]*ipamv1alpha1.IPAllocation
-	bindings map[bindingKey]*apisv1alpha2.APIBinding
+	claims   shapes[claimKey, *ipamv1alpha1.IPClaim]
+	records  shapes[recordKey, *ipamv1alpha1.IPAllocation]
+	bindings shapes[bindingKey, *apisv1alpha2.APIBinding]
 }
 
 type place struct{ cluster, namespace string }
@@ -145,9 +151,9 @@ type kept[T any] interface {
 
 // pack packs an object by the shape of those that have its key, or else by its own. An object that would
 // not come back the same stays as it is.
-func pack[K comparable, T client.Object](p *Packer, shapes *map[K]T, key K, object T, shapeOf func(T) T, by func(shape T) kept[T]) client.Object {
+func pack[K comparable, T client.Object](p *Packer, of *shapes[K, T], key K, object T, shapeOf func(T) T, by func(shape T) kept[T]) client.Object {
 	p.mu.Lock()
-	shape, known := (*shapes)[key]
+	shape, known := of.byKey[key]
 	p.mu.Unlock()
 	if known {
 		if packed := by(shape); reflect.DeepEqual(packed.whole(), object) {
@@ -159,10 +165,28 @@ func pack[K comparable, T client.Object](p *Packer, shapes *map[K]T, key K, obje
 	if !reflect.DeepEqual(packed.whole(), object) {
 		return object
 	}
+	raw, err := json.Marshal(shape)
+	if err != nil {
+		return packed
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	*shapes = remember(*shapes, key, shape)
+	of.remember(key, shape, len(raw))
 	return packed
+}
+
+// shapes are those of a kind that a Packer remembers. The zero value has none.
+type shapes[K comparable, T any] struct {
+	byKey map[K]T
+	bytes int // that were added since there were none
+}
+
+// remember adds a shape of so many bytes.
+func (s *shapes[K, T]) remember(key K, shape T, bytes int) {
+	if s.bytes += bytes; s.bytes > rememberedBytes {
+		s.byKey, s.bytes = nil, bytes
+	}
+	s.byKey = remember(s.byKey, key, shape)
 }
 
 // home is that of an object.

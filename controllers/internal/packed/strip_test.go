@@ -1,6 +1,7 @@
 package packed
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // TestStrip_KeepsWhatIsRead: of the metadata that a user may write, a cache keeps what a controller reads or writes.
@@ -185,5 +187,34 @@ func TestTransform_HugePermissionClaims(t *testing.T) {
 	claims := Whole(kept[0].(client.Object)).(*apisv1alpha2.APIBinding).Spec.PermissionClaims
 	if len(claims) != 1 || claims[0].Resource != "events" || claims[0].State != apisv1alpha2.ClaimAccepted {
 		t.Errorf("the binding has %d permission claims, want events, accepted, alone", len(claims))
+	}
+}
+
+// A tenant can change a claim with a long selector as often as it likes, and each generation has a shape of its own. Those that are
+// remembered have a bound in all, and not by their number alone.
+func TestTransform_ShapesOfManyGenerations(t *testing.T) {
+	t.Parallel()
+	p, remembered := &Packer{}, 0
+	claim, _ := bound(1)
+	values := make([]string, 64)
+	for i := range values {
+		values[i] = strings.Repeat("v", 63)
+	}
+	claim.Spec.PoolSelector = &ipamv1alpha1.PoolSelector{MatchExpressions: make([]ipamv1alpha1.LabelRequirement, 64)}
+	for i := range claim.Spec.PoolSelector.MatchExpressions {
+		claim.Spec.PoolSelector.MatchExpressions[i] = ipamv1alpha1.LabelRequirement{Key: "k", Operator: metav1.LabelSelectorOpIn, Values: values}
+	}
+	for range 200 {
+		claim.Generation++
+		must.Get(p.Transform(claim.DeepCopy()))(t)
+	}
+	for _, shape := range p.claims.byKey {
+		remembered += len(must.Get(json.Marshal(shape))(t))
+	}
+	if remembered > rememberedBytes {
+		t.Errorf("the shapes that are remembered of one claim have %d bytes, want %d at most", remembered, rememberedBytes)
+	}
+	if usual, _ := bound(2); !isPacked(packs(t, p, usual)) {
+		t.Error("a claim is not packed after that")
 	}
 }
