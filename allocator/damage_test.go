@@ -180,3 +180,31 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 		}
 	}
 }
+
+// A head that cannot be read tells nothing of the number of changes. Neither an Allocator that reads the ledger again nor
+// one that opens it takes the ledger for an older one.
+func TestUnreadable_AHeadIsNotOlder(t *testing.T) {
+	for kind, value := range unreadable {
+		t.Run(kind, func(t *testing.T) {
+			l := newLedger(t)
+			l.pool("p", "10.0.0.0/24")
+			l.pool("q", "10.1.0.0/24")
+			l.bind(request("p", "held", 26))
+			changes := l.Pools().Changes("p")
+			again, watch := l.behind()
+			l.missed(again, watch, func() ledger.Block {
+				l.put("spaces/p/head", value)
+				return l.bind(request("q", "unseen", 26))
+			})
+			if err := again.Err(); err != nil {
+				t.Errorf("the Allocator that reads the ledger again has failed: %v; want it to go on", err)
+			}
+			again.bind(request("q", "other", 26))
+			behind, err := l.open(frozenLedger).Recovery().Behind(t.Context(), "p", changes)
+			wantUnreadable(t, "Behind", err, "spaces/p/head")
+			if behind {
+				t.Error("the ledger is said to lack changes; want that nobody knows")
+			}
+		})
+	}
+}

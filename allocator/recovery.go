@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,8 @@ func (rc Recovery) Frozen(id ledger.PoolID) (frozen bool) {
 }
 
 // Behind reports whether the ledger counts fewer than this many changes of a pool's space, or does
-// not have the pool. Changes that were made while the space was frozen do not count.
+// not have the pool. Changes that were made while the space was frozen do not count. While the head of the space cannot be read,
+// it returns an error for which Unreadable holds.
 func (rc Recovery) Behind(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) {
 	p, err := rc.a.engine.Known(ctx, id)
 	if errors.Is(err, ledger.ErrUnknownPool) {
@@ -45,7 +47,18 @@ func (rc Recovery) Behind(ctx context.Context, id ledger.PoolID, changes int64) 
 	if err == nil {
 		err = rc.a.engine.Watched.AwaitAll(ctx, revision)
 	}
+	if err == nil {
+		err = rc.uncounted(id)
+	}
 	return err == nil && rc.short(id, changes), err
+}
+
+// uncounted returns why nobody knows how many changes a pool's space has, or one of its address spaces, as of memory; nil: they are known.
+func (rc Recovery) uncounted(id ledger.PoolID) (err error) {
+	for _, of := range append(spaces(rc).of(id), id) {
+		rc.a.table.Visit(of, func(p *space.Pool) { err = cmp.Or(err, p.In.Head.Damage) })
+	}
+	return err
 }
 
 // short answers Behind as of memory.

@@ -13,6 +13,7 @@ type Head struct {
 	Created         int64 // revision at which it was first put
 	Version         int64 // how often it was put since then, that time included
 	Value           string
+	Damage          error // why the value cannot be read; then the count is not known
 }
 
 // Next returns the head that is put after this one. by names its transaction, as no other one is named, so that the
@@ -30,7 +31,7 @@ func (h Head) at(revision int64) Head {
 // readHead reads the head from its key.
 func readHead(kv *mvccpb.KeyValue) (Head, error) {
 	count, err := decodeHead(string(kv.Key), kv.Value)
-	return Head{Revision: kv.ModRevision, Count: count, Created: kv.CreateRevision, Version: kv.Version, Value: string(kv.Value)}, err
+	return Head{Revision: kv.ModRevision, Count: count, Created: kv.CreateRevision, Version: kv.Version, Value: string(kv.Value), Damage: err}, err
 }
 
 // Same compares the head with the one in the ledger. The revision is enough, unless the
@@ -45,7 +46,7 @@ func (h Head) Same(key string) []clientv3.Cmp {
 
 // Precedes reports whether the ledger has gone back from the head that was seen to this one. An
 // operator may restore etcd with higher revisions, so that watches notice. The count shows it
-// even then.
+// even then. A head that cannot be read shows nothing.
 func (h Head) Precedes(seen Head) bool {
-	return h.Revision > 0 && h.Created <= seen.Revision && h.Count < seen.Count
+	return h.Damage == nil && h.Revision > 0 && h.Created <= seen.Revision && h.Count < seen.Count
 }
