@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -47,6 +48,9 @@ func (o *options) backup(ctx context.Context, file string, out io.Writer) error 
 	if err != nil {
 		return err
 	}
+	if len(cfg.Endpoints) == 0 {
+		return errors.New("--etcd-listen-client-url and --etcd-servers are empty; give one of them the URL of an etcd")
+	}
 	cfg.Endpoints = cfg.Endpoints[:1] // a snapshot is that of one member
 	client, err := clientv3.New(cfg)
 	if err != nil {
@@ -55,15 +59,28 @@ func (o *options) backup(ctx context.Context, file string, out io.Writer) error 
 	if file == "-" {
 		return errors.Join(snapshot(ctx, client, out), client.Close())
 	}
-	part, err := os.OpenFile(file+".part", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	return errors.Join(snapshotFile(ctx, client, file), client.Close())
+}
+
+// snapshotFile copies a snapshot to a file. The name of a file that is not whole is never that of a backup.
+func snapshotFile(ctx context.Context, client *clientv3.Client, file string) error {
+	part, err := openPart(file)
 	if err != nil {
-		return errors.Join(err, client.Close())
+		return err
 	}
-	// The name of a file that is not whole is never that of a backup.
-	if err := errors.Join(snapshot(ctx, client, part), part.Sync(), part.Close(), client.Close()); err != nil {
+	err = errors.Join(snapshot(ctx, client, part), part.Sync(), part.Close())
+	if err == nil {
+		err = os.Rename(part.Name(), file)
+	}
+	if err != nil {
 		return errors.Join(err, os.Remove(part.Name()))
 	}
-	return os.Rename(part.Name(), file)
+	return nil
+}
+
+// openPart makes a file for a backup, which gets its own name when it is whole. Another backup to that name may be under way.
+func openPart(file string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.part")
 }
 
 // snapshot copies a snapshot, which ends with its checksum.

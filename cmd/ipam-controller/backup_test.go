@@ -75,3 +75,33 @@ func TestBackup_IsWhole(t *testing.T) {
 		t.Errorf("a failed backup leaves %v, %v; want nothing", left, err)
 	}
 }
+
+// Two backups to one name that run at once, as a slow one and the next of a timer, do not write into one file.
+func TestBackup_LeavesAnotherAlone(t *testing.T) {
+	dir := t.TempDir()
+	socket := "unix://" + filepath.Join(dir, "etcd.sock")
+	ledgerIn(t, filepath.Join(dir, "ledger"), socket)
+	file, whole := filepath.Join(dir, "file.db"), filepath.Join(dir, "whole.db")
+	must.Get(command(t, "backup", whole, "--etcd-listen-client-url", socket))(t)
+	want := must.Get(os.ReadFile(whole))(t)
+	other := must.Get(openPart(file))(t)
+	defer other.Close()
+	must.Get(other.WriteString("begun before"))(t)
+	must.Get(command(t, "backup", file, "--etcd-listen-client-url", socket))(t)
+	must.Get(other.WriteString(", and ended after"))(t)
+	if got := must.Get(os.ReadFile(file))(t); len(got) != len(want) {
+		t.Errorf("the backup has %d bytes, want %d", len(got), len(want))
+	}
+	if got := string(must.Get(os.ReadFile(other.Name()))(t)); got != "begun before, and ended after" {
+		t.Errorf("the other backup has written %q", got)
+	}
+}
+
+func TestBackup_RefusesAnEmptyAddress(t *testing.T) {
+	for _, flag := range []string{"--etcd-listen-client-url=", "--etcd-servers="} {
+		file := filepath.Join(t.TempDir(), "file.db")
+		if _, err := command(t, "backup", file, flag); err == nil {
+			t.Errorf("backup %s succeeded, want an error", flag)
+		}
+	}
+}
