@@ -208,3 +208,30 @@ func TestUnreadable_AHeadIsNotOlder(t *testing.T) {
 		})
 	}
 }
+
+// A key that is damaged or mended by hand changes no head. An Allocator that reads the ledger again notices it all the same.
+func TestUnreadable_ReadAgain(t *testing.T) {
+	for _, key := range []string{"spaces/p/blocks/010.000.000.000-26", "pools/p"} {
+		t.Run(key, func(t *testing.T) {
+			l := newLedger(t)
+			l.pool("p", "10.0.0.0/24")
+			l.pool("q", "10.1.0.0/24")
+			l.bind(request("p", "held", 26))
+			stored := must.Get(l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/"+key))(t)
+			again, watch := l.behind()
+			puts := func(value, claim string) func() ledger.Block {
+				return func() ledger.Block {
+					l.put(key, value)
+					return l.bind(request("q", claim, 28))
+				}
+			}
+			l.missed(again, watch, puts(unreadable["damaged"], "a"))
+			_, err := again.Bind(t.Context(), request("p", "new", 26))
+			wantUnreadable(t, "Bind", err, key)
+			l.missed(again, watch, puts(string(stored.Kvs[0].Value), "b"))
+			again.gets(request("p", "new", 26), "10.0.0.64/26")
+			must.Get(again.Pools().Register(t.Context(), root("r", "10.9.0.0/24")))(t)
+			l.sameAsLedger(again.Allocator)
+		})
+	}
+}

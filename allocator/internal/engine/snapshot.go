@@ -68,6 +68,12 @@ func (im *image) apply(table *space.Table, e *store.Entry) {
 	s.ReadKey(e)
 }
 
+// doubts reports whether memory of a space is stale, or a key of it cannot be read or is missing. By hand such a key is put, and mended,
+// without the head, so that the head does not show whether memory is up to date.
+func (im *image) doubts(s *Worker, fresh *space.Space) bool {
+	return s.Stale || len(s.Damage)+len(fresh.Damage) > 0 || s.Known <= im.revision && len(s.Room.Pools) != len(fresh.Room.Pools)
+}
+
 // install brings memory in line with an image. A space that has newer changes stays as
 // it is: the watch goes on from the image's revision. A stale one that has newer changes stays stale.
 func (f follower) install(im *image) {
@@ -78,6 +84,7 @@ func (f follower) install(im *image) {
 		if s.Head.Revision <= im.revision && fresh.Head.Precedes(s.Head) { // our own commits may be newer
 			f.Health.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.Head.Count, fresh.Head.Count))
 		}
+		s.Stale = im.doubts(s, fresh)
 		if s.Stale && s.Known <= im.revision || s.Known < max(fresh.Head.Revision, 1) {
 			s.ReplaceBy(fresh)
 		}

@@ -10,6 +10,13 @@ var absence = []Mutant{
 		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestOrigin"}},
 	},
 	{
+		Name:  "memory goes on with a key that was damaged by hand while the watch was cut off",
+		File:  "allocator/internal/engine/snapshot.go",
+		Old:   "\t\ts.Stale = im.doubts(s, fresh)\n",
+		New:   "",
+		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestUnreadable"}},
+	},
+	{
 		Name:  "a claim counts as gone that an export of another identity does not show",
 		File:  "controllers/internal/live/holder.go",
 		Old:   "err = r.shows(ctx) //",
