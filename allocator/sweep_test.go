@@ -121,6 +121,31 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
+// A block that lies in several exclusions, or contains several, is one block.
+func TestCapacity_CountsAStrandedBlockOnce(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	for i, block := range []string{"10.0.0.0/27", "10.0.0.32/30", "10.0.0.40/32", "10.0.0.128/28"} {
+		l.bind(exactly(request("p", fmt.Sprint(i), 0), block))
+	}
+	for want, list := range [][]string{
+		{},
+		{"10.0.0.0/31", "10.0.0.2/32", "10.0.0.9/32"},
+		{"10.0.0.0/31", "10.0.0.2/32", "10.0.0.33/32"},
+		{"10.0.0.0/31", "10.0.0.32/28", "10.0.0.32/30", "10.0.0.40/32"},
+		{"10.0.0.0/24", "10.0.0.0/26", "10.0.0.128/32"},
+	} {
+		var excluded []netip.Prefix
+		for _, x := range list {
+			excluded = append(excluded, prefix(x))
+		}
+		must.Do(t, l.Pools().Exclude(t.Context(), "p", excluded))
+		if c, _ := l.Pools().Capacity("p"); c.Stranded != want {
+			t.Errorf("with %v excluded, %d blocks lie there; want %d", list, c.Stranded, want)
+		}
+	}
+}
+
 // A list in parts has every block once, in order, and has etcd count not much more than it reads.
 func TestList_InParts(t *testing.T) {
 	const page, part = 64, 500

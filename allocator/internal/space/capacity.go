@@ -17,10 +17,35 @@ func (p *Pool) Capacity() ledger.Capacity {
 	if length, ok := p.Index.Largest(); ok {
 		c.LargestFree = length
 	}
-	for _, x := range p.Excluded {
-		c.Stranded += p.Index.Overlapping(x)
-	}
+	c.Stranded = p.stranded()
 	return c
+}
+
+// stranded counts the blocks that lie in an exclusion, in part or whole.
+func (p *Pool) stranded() (n int) {
+	var last netip.Prefix
+	for _, x := range p.Excluded { // in the order of their addresses, and one before those inside it
+		if last.IsValid() && last.Overlaps(x) {
+			continue
+		}
+		n += p.Index.Overlapping(x) - p.containing(last, x)
+		last = x
+	}
+	return n
+}
+
+// containing counts the blocks that contain two exclusions. Neither lies in the other. If the first is not valid, there are none.
+func (p *Pool) containing(a, b netip.Prefix) (n int) {
+	for bits := 0; a.IsValid(); bits++ {
+		both := netip.PrefixFrom(b.Addr(), bits).Masked()
+		if !both.Contains(a.Addr()) {
+			break
+		}
+		if p.In.Blocks.has(both) {
+			n++
+		}
+	}
+	return n
 }
 
 // unreserved returns how many addresses are free, those that are only held or drafted included. The index tells which of
