@@ -69,13 +69,37 @@ func TestCooldown_OfAChild(t *testing.T) {
 				return
 			}
 			i.wantFigures("128", i.clock.now().Add(tt.want))
-			child, err := i.carve("p", "child", 25) // it is bound again, for the same workspace
-			if err != nil || child.CIDR != prefix("10.0.0.0/25") {
-				t.Errorf("Carve of the same child = %v, %v, want its former block", child, err)
+			want := "10.0.0.0/25" // its former one
+			if tt.child > 0 {
+				want = "10.0.0.128/25" // its former one has addresses that cool for the claim that had them
+			}
+			child, err := i.carve("p", "child", 25)
+			if err != nil || child.CIDR != prefix(want) {
+				t.Errorf("Carve of the same child = %v, %v, want %s", child, err, want)
 			}
 			i.sameAsLedger(i.follower())
 		})
 	}
+}
+
+// A slice has addresses of one workspace alone, which gets the same slice again.
+func TestCooldown_TheSameSliceAgain(t *testing.T) {
+	i := newIcebox(t)
+	carve := func() ledger.Pool {
+		req := request("p", "slice", 25)
+		req.Holder.Namespace, req.Slice = "", true
+		return must.Get(i.Pools().Carve(t.Context(), req, ledger.Pool{ID: "slice", Cluster: "tenant", Name: "slice"}))(t)
+	}
+	former := carve()
+	i.bind(request("slice", "a", 28))
+	i.cooldown = time.Hour
+	i.release("a")
+	must.Do(t, i.Pools().Retire(t.Context(), "slice"))
+	i.wantFigures("128", i.clock.now().Add(time.Hour))
+	if again := carve(); again.CIDR != former.CIDR {
+		t.Errorf("the slice that is carved again has %s, want its former block %s", again.CIDR, former.CIDR)
+	}
+	i.sameAsLedger(i.follower())
 }
 
 // What is published outranks what cools.

@@ -147,9 +147,11 @@ func (f *free) cool(until time.Time) {
 	f.value = f.cooled.Encode()
 }
 
-// forName lets an object of another name get the cooling block back.
-func (f *free) forName(name string) {
-	f.cooled.Holdings[0].Name = name
+// forNobody lets no object get the cooling block back, not even the one that had it.
+func (f *free) forNobody() {
+	name := "cooling." + rand.Text()
+	held := &f.cooled.Holdings[0]
+	held.Claim, held.Name = ledger.ClaimID(name), name
 	f.value = f.cooled.Encode()
 }
 

@@ -2,7 +2,6 @@ package allocator
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
@@ -92,8 +91,9 @@ func (r *uncarve) cool(a *Allocator, block ledger.Block) error {
 	if until = later(until, inside); until.After(now) {
 		r.free.cool(until)
 	}
-	if ledger.IsDerived(r.child.ID) && inside.After(now) { // made again there, it would give the addresses that cool to others
-		r.free.forName("cooling." + rand.Text())
+	// Carved again there, the child would give the addresses that cool to others. Those of a slice are of one workspace.
+	if inside.After(now) && !block.Slice {
+		r.free.forNobody()
 	}
 	return nil
 }

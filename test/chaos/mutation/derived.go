@@ -92,7 +92,7 @@ var derived = []Mutant{
 	{
 		Name:  "a pool that is made again gives out what cools in it",
 		File:  "allocator/uncarve.go",
-		Old:   "if ledger.IsDerived(r.child.ID) && inside.After(now) {",
+		Old:   "if inside.After(now) && !block.Slice {",
 		New:   "if false {",
 		Suite: ofDerived,
 	},
