@@ -51,6 +51,26 @@ func TestBinding_ASecondOne(t *testing.T) {
 	s.served("after", own)
 }
 
+// The status of an APIBinding is not the tenant's to write, not even that of a binding to an export of its own. By it kcp routes
+// requests to storage, webhooks and policies.
+func TestBinding_StatusIsNotTheTenants(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	owner := s.tenant.Owner(t)
+	bindings := &apisv1alpha2.APIBindingList{}
+	must.Do(t, owner.List(t.Context(), bindings))
+	if len(workspaces.Bindings(bindings)) != 1 {
+		t.Fatalf("the bindings are %+v, want one to the export", bindings.Items)
+	}
+	for _, binding := range bindings.Items {
+		before := binding.DeepCopy()
+		binding.Status.APIExportClusterName, binding.Status.BoundResources = "forged", nil
+		if err := owner.Status().Patch(t.Context(), &binding, client.MergeFrom(before)); !apierrors.IsForbidden(err) {
+			t.Errorf("the owner's patch of the status of %s: %v, want it forbidden", binding.Name, err)
+		}
+	}
+}
+
 // When the binding that serves a workspace goes, kcp binds the one that waited beside it. The
 // workspace is served again.
 func TestBinding_TheSecondTakesOver(t *testing.T) {
