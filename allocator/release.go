@@ -137,7 +137,7 @@ func (f *free) cool(until time.Time) {
 	b := f.block
 	id := b.Holder.Claim
 	if b.State == ledger.Reserved || ledger.IsDerived(id) {
-		id = ledger.ClaimID("cooling." + rand.Text())
+		id = nobody()
 	}
 	f.cooled = &store.Record{Space: b.Space, Prefix: b.Prefix, Holdings: []store.Holding{{
 		Pool: b.Pool, Claim: id, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name,
@@ -149,11 +149,14 @@ func (f *free) cool(until time.Time) {
 
 // forNobody lets no object get the cooling block back, not even the one that had it.
 func (f *free) forNobody() {
-	name := "cooling." + rand.Text()
 	held := &f.cooled.Holdings[0]
-	held.Claim, held.Name = ledger.ClaimID(name), name
+	held.Claim = nobody()
+	held.Name = string(held.Claim)
 	f.value = f.cooled.Encode()
 }
+
+// nobody returns the ID of a cooling block that no object has.
+func nobody() ledger.ClaimID { return ledger.ClaimID("cooling." + rand.Text()) }
 
 func (f free) plan(v space.View) (engine.Plan, error) {
 	if err := present(v, f.block); err != nil {

@@ -36,8 +36,8 @@ func newRound() *round {
 // census counts the blocks of one pool.
 type census struct {
 	blocks  int
-	orphans []ledger.Holder // found twice
-	deleted int             // those whose deletion was seen: no wrong view explains them, and the releases try them again
+	orphans []ledger.Holder // found twice, and not seen being deleted
+	deleted int             // found twice, and seen being deleted: no wrong view explains them, and the releases try them again
 }
 
 // part makes the next part of the round, and ends the round if it was the last one. If it fails, the
@@ -99,11 +99,12 @@ func (s *Sweeper) inspect(ctx context.Context, b ledger.Block, r *round) {
 	if s.young(b) || !s.judge(ctx, b) {
 		return
 	}
-	switch twice := s.sightings[b.Holder.Claim] == b.Revision; {
-	case twice && s.Releases.SawDeleted(b.Holder.Claim):
-		pool.deleted++
-	case twice:
-		pool.orphans = append(pool.orphans, b.Holder)
+	if s.sightings[b.Holder.Claim] == b.Revision {
+		if s.Releases.SawDeleted(b.Holder.Claim) {
+			pool.deleted++
+		} else {
+			pool.orphans = append(pool.orphans, b.Holder)
+		}
 	}
 	r.sees(b)
 }

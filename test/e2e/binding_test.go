@@ -57,10 +57,15 @@ func TestBinding_StatusIsNotTheTenants(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	owner := s.tenant.Owner(t)
+	export, own := &apisv1alpha2.APIExport{}, &apisv1alpha2.APIBinding{}
+	export.Name, own.Name = "own", "own"
+	own.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Name: export.Name}
+	framework.Create(t, owner, export)
+	framework.Eventually(t, "kcp to know the export", func(ctx context.Context) error { return owner.Create(ctx, own) })
 	bindings := &apisv1alpha2.APIBindingList{}
 	must.Do(t, owner.List(t.Context(), bindings))
-	if len(workspaces.Bindings(bindings)) != 1 {
-		t.Fatalf("the bindings are %+v, want one to the export", bindings.Items)
+	if len(workspaces.Bindings(bindings)) != 1 || len(bindings.Items) < 2 {
+		t.Fatalf("the bindings are %+v, want one to the platform's export, and one of the owner's", bindings.Items)
 	}
 	for _, binding := range bindings.Items {
 		before := binding.DeepCopy()

@@ -232,7 +232,8 @@ func (u stormer) delete(claim *ipamv1alpha1.IPClaim) {
 	}
 }
 
-// free deletes the record of a name, which a policy refuses unless it is retained. On a busy machine nobody may be able to tell.
+// free deletes the record of a name, which a policy refuses unless it is retained. On a busy machine that may not be decided in
+// time: then the answer is 503.
 func (u stormer) free(claim *ipamv1alpha1.IPClaim) {
 	record := &ipamv1alpha1.IPAllocation{ObjectMeta: metav1.ObjectMeta{
 		Namespace: claim.Namespace, Name: ipamv1alpha1.AllocationName(claim.Namespace, claim.Name),

@@ -178,12 +178,12 @@ func pack[K comparable, T client.Object](p *Packer, of *shapes[K, T], key K, obj
 // shapes are those of a kind that a Packer remembers. The zero value has none.
 type shapes[K comparable, T any] struct {
 	byKey map[K]T
-	bytes int // that were added since there were none
+	bytes int // of the shapes that were added since byKey began empty
 }
 
 // remember adds a shape of so many bytes.
 func (s *shapes[K, T]) remember(key K, shape T, bytes int) {
-	if s.bytes += bytes; s.bytes > rememberedBytes {
+	if s.bytes += bytes; len(s.byKey) >= remembered || s.bytes > rememberedBytes {
 		s.byKey, s.bytes = nil, bytes
 	}
 	s.byKey = remember(s.byKey, key, shape)

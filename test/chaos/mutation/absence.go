@@ -68,7 +68,7 @@ var absence = []Mutant{
 	{
 		Name:  "deletions that were seen put the brake of a sweep on",
 		File:  "controllers/sweep/round.go",
-		Old:   "twice && s.Releases.SawDeleted(b.Holder.Claim)",
+		Old:   "s.Releases.SawDeleted(b.Holder.Claim)",
 		New:   "false",
 		Suite: Suite{Package: "./controllers/sweep"},
 	},

@@ -97,6 +97,13 @@ var derived = []Mutant{
 		Suite: ofDerived,
 	},
 	{
+		Name:  "a child pool that is carved again gives out what cools in it",
+		File:  "allocator/uncarve.go",
+		Old:   "if inside.After(now) && !block.Slice {",
+		New:   "if ledger.IsDerived(r.child.ID) && inside.After(now) && !block.Slice {",
+		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestCooldown_OfAChild"}},
+	},
+	{
 		Name:  "a pool that has blocks gets address spaces",
 		File:  "allocator/spaces.go",
 		Old:   "of.Held() > 0 || v.Table()",
