@@ -95,8 +95,7 @@ func (f follower) install(im *image) {
 			continue
 		}
 		s.Lock()
-		if (s.Head.Revision > 0 || s.Stale) && s.Known <= im.revision {
-			s.Close()
+		if s.Known <= im.revision && s.Lacks(im.revision) {
 			f.Spaces.drop(s)
 		}
 		s.Unlock()

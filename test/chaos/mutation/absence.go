@@ -1,5 +1,8 @@
 package mutation
 
+// ofRetired are the tests of pools that were retired before a transaction on them is answered, or comes.
+var ofRetired = Suite{Package: "./allocator", Args: []string{"-test.run=TestReread_APoolThatWas"}}
+
 // absence are the mutants that believe too much: of an object that is not shown, or of a list that a cache has cut.
 var absence = []Mutant{
 	{
@@ -15,6 +18,20 @@ var absence = []Mutant{
 		Old:   "\t\ts.Stale = im.doubts(s, fresh)\n",
 		New:   "",
 		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestUnreadable"}},
+	},
+	{
+		Name:  "an answer brings a space back that has gone before the ledger was read again",
+		File:  "allocator/internal/space/reread.go",
+		Old:   "\ts.Known = revision\n",
+		New:   "",
+		Suite: ofRetired,
+	},
+	{
+		Name:  "a space that a reading of the ledger does not have was never there",
+		File:  "allocator/internal/space/reread.go",
+		Old:   "\ts.draft.skip(store.Head{})\n",
+		New:   "",
+		Suite: ofRetired,
 	},
 	{
 		Name:  "a claim counts as gone that an export of another identity does not show",
