@@ -19,10 +19,14 @@ func (a *Allocator) secure(ctx context.Context, r ledger.Request) error {
 	if a.table.Quotas.Fence(to) > 0 {
 		return nil
 	}
+	return a.fence(ctx, a.keys.Quota(to.Class, to.Cluster))
+}
+
+// fence makes a fence, unless it is there, and waits until memory has it.
+func (a *Allocator) fence(ctx context.Context, key string) error {
 	if err := a.Err(); err != nil {
 		return err
 	}
-	key := a.keys.Quota(to.Class, to.Cluster)
 	resp, err := a.store.Commit(ctx, store.Cmps(store.Absent(key)), store.Ops(store.Put(key, store.EncodeFence())), store.Ops(store.Get(key)))
 	if err != nil {
 		return err

@@ -40,8 +40,11 @@ func (ps Pools) Register(ctx context.Context, p ledger.Pool) (ledger.Pool, error
 			done.Pool.Excluded = slices.Clone(done.Pool.Excluded)
 			return done.Pool, nil
 		}
-		if errors.Is(err, errIDTaken) {
+		switch {
+		case errors.Is(err, errIDTaken):
 			err = ps.idTaken(ctx, p)
+		case errors.Is(err, errUnfenced):
+			err = ps.a.fence(ctx, ps.a.keys.Roots(p.Cluster))
 		}
 		if err != nil && !errors.Is(err, engine.ErrGone) {
 			return ledger.Pool{}, err
@@ -51,6 +54,10 @@ func (ps Pools) Register(ctx context.Context, p ledger.Pool) (ledger.Pool, error
 
 // errIDTaken: a pool of this ID is in the ledger, which is not one of the workspace's root pools.
 var errIDTaken = errors.New("the ID is that of another pool")
+
+// errUnfenced: the workspace has no fence for its root pools. A transaction that compares that there is none could come when a fence has come
+// and gone, and bring a pool back that was retired.
+var errUnfenced = errors.New("the workspace has no fence")
 
 // idTaken tells which pool has the ID of one that is to be registered; nil: none any more.
 func (ps Pools) idTaken(ctx context.Context, p ledger.Pool) error {
@@ -108,6 +115,9 @@ func (r register) plan(v space.View) (engine.Plan, error) {
 		return engine.Plan{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
 	others := v.Table().RootsIn(r.wanted.Cluster)
+	if others.Revision == 0 {
+		return engine.Plan{}, errUnfenced
+	}
 	same := v.Keys.PutRoots(r.wanted.Cluster).At(others.Revision, engine.ErrAgain)
 	same.Verb = store.Stays
 	if known, ok := others.Pools[r.wanted.ID]; ok {

@@ -1,7 +1,7 @@
 package mutation
 
 // ofRetired are the tests of pools that were retired before a transaction on them is answered, or comes.
-var ofRetired = Suite{Package: "./allocator", Args: []string{"-test.run=TestReread_APoolThatWas"}}
+var ofRetired = Suite{Package: "./allocator", Args: []string{"-test.run=TestReread_APoolThatWas|TestRegister_GivenUp|TestRegister_LostAnswer"}}
 
 // absence are the mutants that believe too much: of an object that is not shown, or of a list that a cache has cut.
 var absence = []Mutant{
@@ -31,6 +31,13 @@ var absence = []Mutant{
 		File:  "allocator/internal/space/reread.go",
 		Old:   "\ts.draft.skip(store.Head{})\n",
 		New:   "",
+		Suite: ofRetired,
+	},
+	{
+		Name:  "a root pool is registered where its workspace has no fence",
+		File:  "allocator/register.go",
+		Old:   "if others.Revision == 0 {",
+		New:   "if false {",
 		Suite: ofRetired,
 	},
 	{

@@ -1,0 +1,96 @@
+package allocator
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// keptKV keeps back the first transaction that puts a key, and says that it did not end in time.
+type keptKV struct {
+	clientv3.KV
+	key  string
+	kept clientv3.Txn
+}
+
+func (kv *keptKV) Txn(ctx context.Context) clientv3.Txn {
+	return &keptTxn{Txn: kv.KV.Txn(context.WithoutCancel(ctx)), kv: kv}
+}
+
+type keptTxn struct {
+	clientv3.Txn
+	kv   *keptKV
+	puts bool
+}
+
+func (t *keptTxn) If(cs ...clientv3.Cmp) clientv3.Txn   { t.Txn = t.Txn.If(cs...); return t }
+func (t *keptTxn) Else(ops ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Else(ops...); return t }
+func (t *keptTxn) Then(ops ...clientv3.Op) clientv3.Txn {
+	for _, op := range ops {
+		t.puts = t.puts || op.IsPut() && strings.HasSuffix(string(op.KeyBytes()), t.kv.key)
+	}
+	t.Txn = t.Txn.Then(ops...)
+	return t
+}
+
+func (t *keptTxn) Commit() (*clientv3.TxnResponse, error) {
+	if !t.puts || t.kv.kept != nil {
+		return t.Txn.Commit()
+	}
+	t.kv.kept = t.Txn
+	return nil, context.DeadlineExceeded
+}
+
+// retireAndPrune retires the one root pool of its workspace, and deletes the fence that is left.
+func (l *fixture) retireAndPrune(id ledger.PoolID) {
+	l.t.Helper()
+	must.Do(l.t, l.Pools().Retire(l.t.Context(), id))
+	l.catchUp(l.t)
+	engine.Guard{Engine: l.engine}.Prune(l.t.Context())
+	if left := l.keysWith("/workspaces/"); len(left) > 0 {
+		l.t.Fatalf("the ledger has %v, want no fence", left)
+	}
+}
+
+// A transaction that was given up comes when the pool that it registers was registered by another one, and retired, and the fence of the
+// workspace is gone with that. It does not bring the pool back.
+func TestRegister_GivenUpBringsNoPoolBack(t *testing.T) {
+	l := newLedger(t)
+	kv := &keptKV{KV: l.etcd.Client().KV, key: "/pools/p"}
+	a := l.through(kv, l.etcd.Client().Watcher)
+	must.Get(a.Pools().Register(t.Context(), root("p", "10.0.0.0/24")))(t)
+	l.catchUp(t)
+	l.retireAndPrune("p")
+	if resp, err := kv.kept.Commit(); err != nil || resp.Succeeded {
+		t.Errorf("the transaction that was given up: %v, %v; want that it fails", resp, err)
+	}
+	l.sameAsLedger(a)
+}
+
+// The answer to a Register was lost. The pool was retired since, and the fence of its workspace is gone. It is not registered again.
+func TestRegister_LostAnswerIsNotRepeated(t *testing.T) {
+	l := newLedger(t)
+	a := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
+	var once sync.Once
+	a.swap(func(h *engine.Hooks) {
+		h.AfterCommit = func(ledger.SpaceID) (lost error) {
+			once.Do(func() {
+				l.catchUp(t)
+				l.retireAndPrune("p")
+				lost = errLost
+			})
+			return lost
+		}
+	})
+	must.Get(a.Pools().Register(t.Context(), root("p", "10.0.0.0/24")))(t)
+	if _, _, ok, err := l.Pools().Read(t.Context(), "p"); ok || err != nil {
+		t.Errorf("the retired pool is in the ledger: %t, %v", ok, err)
+	}
+	l.sameAsLedger(a.Allocator)
+}
