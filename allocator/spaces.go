@@ -94,14 +94,32 @@ func (sp spaces) of(id ledger.PoolID) []ledger.PoolID {
 	return slices.DeleteFunc(sp.a.table.Below(id), func(below ledger.PoolID) bool { return !ledger.IsAddressSpace(below) })
 }
 
-// retire retires the address spaces of a pool that are empty. ErrPoolInUse: one is not.
+// retire retires the address spaces of a pool that are empty. ErrPoolInUse: one is not. Those that are in use come first, and refuse. Those
+// with cooling blocks come last: they lose the ends of the cooldowns, and stay if the pool stays.
 func (sp spaces) retire(ctx context.Context, id ledger.PoolID) error {
-	for _, s := range sp.of(id) {
+	turns := map[ledger.PoolID]int{}
+	all := sp.of(id)
+	for _, s := range all {
+		sp.a.table.Visit(s, func(p *space.Pool) { turns[s] = turnOf(p) })
+	}
+	slices.SortFunc(all, func(a, b ledger.PoolID) int { return turns[a] - turns[b] })
+	for _, s := range all {
 		if err := sp.a.Pools().Retire(ctx, s); err != nil {
 			return fmt.Errorf("address space %s: %w", s, err)
 		}
 	}
 	return nil
+}
+
+// turnOf returns when an address space is retired, among those of its pool.
+func turnOf(p *space.Pool) (turn int) {
+	switch {
+	case p.Used():
+		return 0
+	case p.Cools.Own == 0:
+		return 1
+	}
+	return 2
 }
 
 // follow brings the address spaces of a pool in line with it, as of the last change to it.

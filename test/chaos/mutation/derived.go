@@ -104,6 +104,13 @@ var derived = []Mutant{
 		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestCooldown_OfAChild"}},
 	},
 	{
+		Name:  "the cooldowns of an address space end though its pool stays, as another one is in use",
+		File:  "allocator/spaces.go",
+		Old:   "\t\treturn 0\n",
+		New:   "\t\treturn 3\n",
+		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestRetire_KeepsTheCooldowns"}},
+	},
+	{
 		Name:  "a pool that has blocks gets address spaces",
 		File:  "allocator/spaces.go",
 		Old:   "of.Held() > 0 || v.Table()",
