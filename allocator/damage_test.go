@@ -190,7 +190,7 @@ func TestUnreadable_AHeadIsNotOlder(t *testing.T) {
 			l.pool("p", "10.0.0.0/24")
 			l.pool("q", "10.1.0.0/24")
 			l.bind(request("p", "held", 26))
-			changes := l.Pools().Changes("p")
+			changes := must.Get(l.Pools().Changes("p"))(t)
 			again, watch := l.behind()
 			l.missed(again, watch, func() ledger.Block {
 				l.put("spaces/p/head", value)

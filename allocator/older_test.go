@@ -135,8 +135,9 @@ func (c *chronicle) says() string {
 	must.Do(c.t, err)
 	for _, id := range pools {
 		k, _ := c.Pools().Capacity(id)
+		changes := must.Get(c.Pools().Changes(id))(c.t)
 		line("capacity of %s: %s, allocated %s, available %s, cooling %s, %d blocks, %d stranded, %d changes, largest free /%d, next release %s, frozen %t",
-			id, k.Total, k.Allocated, k.Available, k.Cooling, k.Blocks, k.Stranded, c.Pools().Changes(id), k.LargestFree, at(k.NextRelease), c.Recovery().Frozen(id))
+			id, k.Total, k.Allocated, k.Available, k.Cooling, k.Blocks, k.Stranded, changes, k.LargestFree, at(k.NextRelease), c.Recovery().Frozen(id))
 		slices := must.Get(c.Slices().List(c.t.Context(), id))(c.t)
 		for _, s := range slices {
 			line("slice of %s, binding %s, child %q, %s since %s", s.Cluster, s.Binding, s.Child, s.State, at(s.Since))

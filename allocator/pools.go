@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/netip"
@@ -58,11 +59,15 @@ func (ps Pools) Capacity(id ledger.PoolID) (c ledger.Capacity, ok bool) {
 }
 
 // Changes counts the changes to the space of a pool and to those of its address spaces, also of those that have gone, as of memory.
-func (ps Pools) Changes(id ledger.PoolID) (n int64) {
+// The error is why the head of one of them cannot be read: then nobody knows their number.
+func (ps Pools) Changes(id ledger.PoolID) (n int64, err error) {
 	for _, of := range append(spaces(ps).of(id), id) {
-		ps.a.table.Visit(of, func(p *space.Pool) { n += p.In.Head.Count })
+		ps.a.table.Visit(of, func(p *space.Pool) {
+			n += p.In.Head.Count
+			err = cmp.Or(err, p.In.Head.Damage)
+		})
 	}
-	return n
+	return n, err
 }
 
 // InUse reports whether somebody holds a block of a pool, or of an address space of it, as of memory. The block of a derived pool

@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,23 +47,16 @@ func (rc Recovery) Behind(ctx context.Context, id ledger.PoolID, changes int64) 
 		err = rc.a.engine.Watched.AwaitAll(ctx, revision)
 	}
 	if err == nil {
-		err = rc.uncounted(id)
+		_, err = rc.a.Pools().Changes(id)
 	}
 	return err == nil && rc.short(id, changes), err
-}
-
-// uncounted returns why nobody knows how many changes a pool's space has, or one of its address spaces, as of memory; nil: they are known.
-func (rc Recovery) uncounted(id ledger.PoolID) (err error) {
-	for _, of := range append(spaces(rc).of(id), id) {
-		rc.a.table.Visit(of, func(p *space.Pool) { err = cmp.Or(err, p.In.Head.Damage) })
-	}
-	return err
 }
 
 // short answers Behind as of memory.
 func (rc Recovery) short(id ledger.PoolID, changes int64) bool {
 	_, known := rc.a.Pools().Get(id)
-	return !known || rc.a.Pools().Changes(id) < changes
+	counted, _ := rc.a.Pools().Changes(id)
+	return !known || counted < changes
 }
 
 // Freeze records in the ledger that it lacks changes of a pool's space: no Allocator, now or

@@ -123,7 +123,7 @@ func TestBehind_CountsAddressSpaces(t *testing.T) {
 	last := int64(-1)
 	grown := func(what string) {
 		t.Helper()
-		now := l.Pools().Changes("p")
+		now := must.Get(l.Pools().Changes("p"))(t)
 		if now < last {
 			t.Errorf("%s: the pool has %d changes, and had %d", what, now, last)
 		}

@@ -41,7 +41,9 @@ func (p *pass) report(ctx context.Context) error {
 		free, _ := p.Ledger.Pools.FreeBlocks(p.id)
 		shown.show(p.pool.Name, figure{capacity, free, p.samples})
 	}
-	p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: p.Ledger.Recovery.LedgerID(), Changes: catalog.Changes(entered, p.Ledger.Pools.Changes(p.id))}
+	if changes, err := p.Ledger.Pools.Changes(p.id); err == nil { // else fewer might be shown, and an older copy of the ledger be believed
+		p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: p.Ledger.Recovery.LedgerID(), Changes: catalog.Changes(entered, changes)}
+	}
 	if err := p.reportOverlap(ctx, entered.CIDR); err != nil {
 		return err
 	}

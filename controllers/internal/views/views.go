@@ -50,7 +50,7 @@ type Pools interface {
 	All() iter.Seq[ledger.Pool]
 	Count(c ledger.ClusterName) int
 	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
-	Changes(id ledger.PoolID) int64
+	Changes(id ledger.PoolID) (int64, error)
 	InUse(id ledger.PoolID) bool
 	FreeBlocks(id ledger.PoolID) (index.Histogram, bool)
 	Regains(r ledger.Request) bool

@@ -41,6 +41,13 @@ var absence = []Mutant{
 		Suite: ofRetired,
 	},
 	{
+		Name:  "a pool shows fewer changes while the head of its space cannot be read",
+		File:  "allocator/pools.go",
+		Old:   "err = cmp.Or(err, p.In.Head.Damage)",
+		New:   "err = cmp.Or(err, nil)",
+		Suite: Suite{Package: "./controllers/pool"},
+	},
+	{
 		Name:  "a claim counts as gone that an export of another identity does not show",
 		File:  "controllers/internal/live/holder.go",
 		Old:   "err = r.shows(ctx) //",
