@@ -152,9 +152,16 @@ func (s *Sweeper) judge(ctx context.Context, b ledger.Block) (orphaned bool) {
 	case state == Away && s.Releases.HasDeparted(b.Holder.Cluster):
 		s.Releases.Suspect(b.Holder)
 	default:
-		return true
+		return !drains(s.Ledger.Pools, b)
 	}
 	return false
+}
+
+// drains reports whether a block is that of a child pool that drains. It goes with the last block inside, and by no hint: its IPPool may
+// have gone long before, with its workspace or without its finalizer.
+func drains(pools views.Pools, b ledger.Block) bool {
+	child, ok := pools.Get(ledger.PoolID(b.Holder.Claim))
+	return ok && b.Holder.Namespace == "" && child.State == ledger.PoolDraining
 }
 
 // young reports whether it is too early to judge a block.

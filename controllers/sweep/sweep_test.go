@@ -84,6 +84,9 @@ func (s *scene) ChangedBlocks() map[ledger.Position][]ledger.Block {
 }
 
 func (s *scene) Get(id ledger.PoolID) (ledger.Pool, bool) {
+	if i := slices.IndexFunc(s.pools, func(p ledger.Pool) bool { return p.ID == id }); i >= 0 {
+		return s.pools[i], true
+	}
 	return ledger.Pool{ID: id, Cluster: "platform", Name: string(id)}, true
 }
 

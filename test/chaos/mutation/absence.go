@@ -48,6 +48,13 @@ var absence = []Mutant{
 		Suite: Suite{Package: "./controllers/pool"},
 	},
 	{
+		Name:  "child pools that drain put the brake of a sweep on",
+		File:  "controllers/sweep/sweep.go",
+		Old:   "return !drains(s.Ledger.Pools, b)",
+		New:   "return true",
+		Suite: Suite{Package: "./controllers/sweep"},
+	},
+	{
 		Name:  "a claim counts as gone that an export of another identity does not show",
 		File:  "controllers/internal/live/holder.go",
 		Old:   "err = r.shows(ctx) //",
