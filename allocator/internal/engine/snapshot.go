@@ -69,9 +69,20 @@ func (im *image) apply(table *space.Table, e *store.Entry) {
 }
 
 // doubts reports whether memory of a space is stale, or a key of it cannot be read or is missing. By hand such a key is put, and mended,
-// without the head, so that the head does not show whether memory is up to date.
-func (im *image) doubts(s *Worker, fresh *space.Space) bool {
-	return s.Stale || len(s.Damage)+len(fresh.Damage) > 0 || s.Known <= im.revision && len(s.Room.Pools) != len(fresh.Room.Pools)
+// without the head, so that the head does not show whether memory is up to date: not even that of a change that is newer than the image.
+func doubts(s *Worker, fresh *space.Space) bool {
+	return s.Stale || len(s.Damage)+len(fresh.Damage) > 0 || !s.Room.Pools.Match(fresh.Room.Pools)
+}
+
+// renew brings memory of a space in line with a fresh reading of it.
+func (im *image) renew(s *Worker, fresh *space.Space) {
+	s.Stale = doubts(s, fresh)
+	if s.Stale && s.Known <= im.revision || s.Known < max(fresh.Head.Revision, 1) {
+		s.ReplaceBy(fresh)
+	}
+	if s.Stale { // memory may lack a root pool, which others may overlap, until the next reading
+		im.damage[string(s.ID)] = errStale
+	}
 }
 
 // install brings memory in line with an image. A space that has newer changes stays as
@@ -84,10 +95,7 @@ func (f follower) install(im *image) {
 		if s.Head.Revision <= im.revision && fresh.Head.Precedes(s.Head) { // our own commits may be newer
 			f.Health.replaced(fmt.Sprintf("space %s has seen %d changes, and the ledger has %d", id, s.Head.Count, fresh.Head.Count))
 		}
-		s.Stale = im.doubts(s, fresh)
-		if s.Stale && s.Known <= im.revision || s.Known < max(fresh.Head.Revision, 1) {
-			s.ReplaceBy(fresh)
-		}
+		im.renew(s, fresh)
 		s.Unlock()
 	}
 	for _, s := range f.Spaces.All() {

@@ -167,10 +167,13 @@ func (t *Table) Damaged() error {
 }
 
 // Note notes whether the record of a pool that is not known can be read. It reports whether it
-// could not be read before.
+// could not be read before. One that can be read again counts as one that cannot, until SetDamage: memory lacks the pool so long.
 func (t *Table) Note(e *store.Entry) (was bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if _, was = t.damage[e.Text]; was && e.Put && e.Damage == nil {
+		return true
+	}
 	return t.damage.note(e)
 }
 

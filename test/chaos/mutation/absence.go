@@ -15,7 +15,7 @@ var absence = []Mutant{
 	{
 		Name:  "memory goes on with a key that was damaged by hand while the watch was cut off",
 		File:  "allocator/internal/engine/snapshot.go",
-		Old:   "\t\ts.Stale = im.doubts(s, fresh)\n",
+		Old:   "\ts.Stale = doubts(s, fresh)\n",
 		New:   "",
 		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestUnreadable"}},
 	},
@@ -53,6 +53,27 @@ var absence = []Mutant{
 		Old:   "return !drains(s.Ledger.Pools, b)",
 		New:   "return true",
 		Suite: Suite{Package: "./controllers/sweep"},
+	},
+	{
+		Name:  "memory goes on without a pool that was mended while its space was written to",
+		File:  "allocator/internal/engine/snapshot.go",
+		Old:   "!s.Room.Pools.Match(fresh.Room.Pools)",
+		New:   "s.Known <= fresh.Known && !s.Room.Pools.Match(fresh.Room.Pools)",
+		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestReread_AMended"}},
+	},
+	{
+		Name:  "a root pool may overlap one that memory may lack until the next reading",
+		File:  "allocator/internal/engine/snapshot.go",
+		Old:   "\t\tim.damage[string(s.ID)] = errStale\n",
+		New:   "",
+		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestReread_AMended"}},
+	},
+	{
+		Name:  "a root pool may overlap one that can be read again and is not in memory yet",
+		File:  "allocator/internal/space/table.go",
+		Old:   "was && e.Put && e.Damage == nil {",
+		New:   "was && false {",
+		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestUnreadable_Overlaps"}},
 	},
 	{
 		Name:  "a claim counts as gone that an export of another identity does not show",

@@ -1,0 +1,151 @@
+package allocator
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// interrupted is an etcd that is read while something happens.
+type interrupted struct {
+	clientv3.KV
+	sync.Mutex
+	at        string // the part of the ledger
+	meanwhile func()
+}
+
+// interrupt lets something happen once, before a part of the ledger is read.
+func (i *interrupted) interrupt(at string, by func()) {
+	i.Lock()
+	defer i.Unlock()
+	i.at, i.meanwhile = at, by
+}
+
+// next takes what happens before a key is read.
+func (i *interrupted) next(key string) func() {
+	i.Lock()
+	defer i.Unlock()
+	happens := i.meanwhile
+	if happens == nil || !strings.HasPrefix(key, store.DefaultPrefix+i.at) {
+		return func() {}
+	}
+	i.meanwhile = nil
+	return happens
+}
+
+func (i *interrupted) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	i.next(key)()
+	return i.KV.Get(ctx, key, opts...)
+}
+
+// member returns a pool of a domain.
+func member(id ledger.PoolID, cidr string) ledger.Pool {
+	p := root(id, cidr)
+	p.Space = ledger.DomainSpace("platform", "d")
+	return p
+}
+
+// mendable returns a ledger with pools x and y of a domain, p with a child, and q, and an Allocator whose watch can be cut off, and
+// whose reading be interrupted.
+func mendable(t *testing.T) (l, again *fixture, watch *cutter, kv *interrupted) {
+	t.Helper()
+	l = newLedger(t)
+	l.pool("q", "10.9.0.0/24")
+	l.pool("p", "10.8.0.0/24")
+	must.Get(l.carve("p", "child", 26))(t)
+	for id, cidr := range map[ledger.PoolID]string{"x": "10.0.0.0/24", "y": "10.1.0.0/24"} {
+		must.Get(l.Pools().Register(t.Context(), member(id, cidr)))(t)
+	}
+	again, watch = l.behind()
+	kv = &interrupted{KV: l.etcd.Client().KV}
+	again.store.Client.KV = kv
+	return l, again, watch, kv
+}
+
+// overlaps fails the test unless no root pool is registered that overlaps x, whether memory knows x or not.
+func (l *fixture) overlaps() {
+	l.t.Helper()
+	if _, err := l.Pools().Register(l.t.Context(), root("r", "10.0.0.0/25")); err == nil {
+		l.t.Error("a root pool is registered that overlaps x")
+	}
+}
+
+// readAgain waits until memory of no space is stale.
+func (l *fixture) readAgain() {
+	l.t.Helper()
+	stale := func(w *engine.Worker) int {
+		if w.Stale {
+			return 1
+		}
+		return 0
+	}
+	for l.catchUp(l.t); l.engine.Spaces.Count(stale) > 0 && l.t.Context().Err() == nil; l.catchUp(l.t) {
+	}
+}
+
+// knows fails the test unless memory has pool x.
+func (l *fixture) knows() {
+	l.t.Helper()
+	if _, known := l.Pools().Get("x"); !known {
+		l.t.Error("memory does not have pool x, whose record can be read")
+	}
+	l.overlaps()
+}
+
+// The record of a pool was mended while the watch was cut off, and the Allocator writes to its space while it reads the ledger again. Memory has
+// the pool all the same, after another reading, so that no other pool gets its addresses.
+func TestReread_AMendedPoolOfABusySpace(t *testing.T) {
+	for name, writes := range map[string]func(again *fixture){
+		"a block": func(again *fixture) { again.bind(request("y", "busy", 28)) },
+		"a pool that was lost": func(again *fixture) {
+			lost := member("z", "10.2.0.0/24")
+			lost.Frozen = true
+			must.Get(again.Pools().Register(again.t.Context(), lost))(again.t)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, again, watch, kv := mendable(t)
+			stored := must.Get(l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/pools/x"))(t)
+			puts := func(value, claim string) func() ledger.Block {
+				return func() ledger.Block {
+					l.put("pools/x", value)
+					return l.bind(request("q", claim, 28))
+				}
+			}
+			l.missed(again, watch, puts(unreadable["damaged"], "a"))
+			l.missed(again, watch, func() ledger.Block {
+				kv.interrupt("/spaces/", func() {
+					writes(again)
+					kv.interrupt("/pools/", again.overlaps)
+				})
+				return puts(string(stored.Kvs[0].Value), "b")()
+			})
+			again.readAgain()
+			again.knows()
+			l.sameAsLedger(again.Allocator)
+		})
+	}
+}
+
+// The record of a pool can be read again, and memory does not have the pool before the ledger was read again.
+func TestUnreadable_OverlapsUntilItIsReadAgain(t *testing.T) {
+	l, again, watch, kv := mendable(t)
+	stored := must.Get(l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/pools/x"))(t)
+	l.missed(again, watch, func() ledger.Block {
+		l.put("pools/x", unreadable["damaged"])
+		return l.bind(request("q", "a", 28))
+	})
+	kv.interrupt("/pools/", again.overlaps)
+	l.put("pools/x", string(stored.Kvs[0].Value))
+	again.readAgain()
+	again.knows()
+	l.sameAsLedger(again.Allocator)
+}
