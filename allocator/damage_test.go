@@ -235,3 +235,27 @@ func TestUnreadable_ReadAgain(t *testing.T) {
 		})
 	}
 }
+
+// A child pool goes by a transaction of its parent. It is stopped all the same, and keeps its block, while a key of its own space cannot
+// be read: that may be a block.
+func TestUnreadable_KeepsAChild(t *testing.T) {
+	for _, key := range []string{"spaces/child/blocks/nonsense", "spaces/child/head", "pools/child"} {
+		t.Run(key, func(t *testing.T) {
+			l := newLedger(t)
+			l.pool("p", "10.0.0.0/24")
+			must.Get(l.carve("p", "child", 26))(t)
+			before := must.Get(l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/"+key))(t)
+			l.put(key, unreadable["newer"])
+			l.catchUp(t)
+			wantUnreadable(t, "Retire", l.Pools().Retire(t.Context(), "child"), key)
+			if len(before.Kvs) == 0 {
+				must.Get(l.etcd.Client().Delete(t.Context(), store.DefaultPrefix+"/"+key))(t)
+			} else {
+				l.put(key, string(before.Kvs[0].Value))
+			}
+			l.catchUp(t)
+			must.Do(t, l.Pools().Retire(t.Context(), "child"))
+			l.sameAsLedger()
+		})
+	}
+}

@@ -2,9 +2,11 @@ package allocator
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
@@ -148,4 +150,28 @@ func TestUnreadable_OverlapsUntilItIsReadAgain(t *testing.T) {
 	again.readAgain()
 	again.knows()
 	l.sameAsLedger(again.Allocator)
+}
+
+// A key that cannot be read was put into the space of a child pool while the watch was cut off, and the Allocator writes to that space while
+// it reads the ledger again. The child keeps its block.
+func TestUnreadable_KeepsAChildUntilItIsReadAgain(t *testing.T) {
+	l, again, watch, kv := mendable(t)
+	const key = "spaces/child/blocks/nonsense"
+	retire := func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if err := again.Pools().Retire(ctx, "child"); err == nil {
+			t.Error("the child is retired before its space is read again")
+		}
+	}
+	l.missed(again, watch, func() ledger.Block {
+		kv.interrupt("/spaces/", func() {
+			must.Do(t, again.Pools().Exclude(t.Context(), "child", []netip.Prefix{prefix("10.8.0.0/32")}))
+			kv.interrupt("/pools/", retire)
+		})
+		l.put(key, unreadable["newer"])
+		return l.bind(request("q", "a", 28))
+	})
+	again.readAgain()
+	wantUnreadable(t, "Retire", again.Pools().Retire(t.Context(), "child"), key)
 }

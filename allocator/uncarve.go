@@ -17,8 +17,11 @@ func newUncarve(p *space.Pool, check func(ledger.Pool) error) (*uncarve, error) 
 	s := p.In
 	s.Lock()
 	defer s.Unlock()
-	if s.Gone || s.Pool(p.ID) != p || s.Head.Revision == 0 {
+	if s.Gone || s.Stale || s.Pool(p.ID) != p || s.Head.Revision == 0 {
 		return nil, engine.ErrStale
+	}
+	if err := s.Damage.Err(); err != nil { // what cannot be read may be a block
+		return nil, err
 	}
 	if check != nil {
 		if err := check(p.Pool); err != nil {

@@ -76,6 +76,20 @@ var absence = []Mutant{
 		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestUnreadable_Overlaps"}},
 	},
 	{
+		Name:  "a child pool is retired although a key of its space cannot be read",
+		File:  "allocator/uncarve.go",
+		Old:   "if err := s.Damage.Err(); err != nil {",
+		New:   "if err := s.Damage.Err(); err != nil && false {",
+		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestUnreadable_KeepsAChild"}},
+	},
+	{
+		Name:  "a child pool is retired before its space is read again",
+		File:  "allocator/uncarve.go",
+		Old:   "s.Gone || s.Stale || s.Pool(p.ID) != p",
+		New:   "s.Gone || s.Pool(p.ID) != p",
+		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestUnreadable_KeepsAChildUntil"}},
+	},
+	{
 		Name:  "a claim counts as gone that an export of another identity does not show",
 		File:  "controllers/internal/live/holder.go",
 		Old:   "err = r.shows(ctx) //",
