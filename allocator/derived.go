@@ -272,6 +272,11 @@ func (d Derived) Held(by ledger.ClaimID) (p ledger.Pool, ok bool) {
 	return ledger.Pool{}, false
 }
 
+// Named lists the derived pools of a workspace that have a name, as of memory. It costs the same however many others there are.
+func (d Derived) Named(c ledger.ClusterName, name string) []ledger.PoolID {
+	return d.a.table.Named(c, name)
+}
+
 // Below lists the derived pools below a pool, at any depth, and the address spaces there and of the pool, as of memory: each
 // before the pool above it.
 func (d Derived) Below(id ledger.PoolID) (below []ledger.Pool) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -78,7 +77,7 @@ func (m *making) carveFrom(ctx context.Context, req ledger.Request) (ledger.Pool
 		wanted.Cluster = platform
 	}
 	if wanted.Cluster == platform {
-		wanted.Name = unlike(d.Ledger.Derived.All(), wanted)
+		wanted.Name = unlike(d.Ledger.Derived.Named(wanted.Cluster, wanted.Name), wanted)
 	}
 	made, err := compared(d.Compare, func(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
 		if d.dry {
@@ -92,17 +91,15 @@ func (m *making) carveFrom(ctx context.Context, req ledger.Request) (ledger.Pool
 	return made, err
 }
 
-// unlike returns a name for a pool of the platform's workspace: with its whole digest if another such pool has the name that it would
-// have. A tenant can choose a scope for that, whose pool would keep the IPPool of this one from being made.
-func unlike(pools iter.Seq[ledger.Pool], made ledger.Pool) string {
+// unlike returns a name for a pool of the platform's workspace: with its whole digest if another derived pool there has the name that it
+// would have. A tenant can choose a scope for that, whose pool would keep the IPPool of this one from being made.
+func unlike(named []ledger.PoolID, made ledger.Pool) string {
 	id := made.Derived.ID()
-	for p := range pools {
-		if p.Cluster == made.Cluster && p.Name == made.Name && p.ID != id && ledger.IsDerived(p.ID) {
-			digest := ledger.Digest(id)
-			return made.Name[:min(strings.LastIndex(made.Name, "-"), 253-1-len(digest))] + "-" + digest
-		}
+	if !slices.ContainsFunc(named, func(other ledger.PoolID) bool { return other != id }) {
+		return made.Name
 	}
-	return made.Name
+	digest := ledger.Digest(id)
+	return made.Name[:min(strings.LastIndex(made.Name, "-"), 253-1-len(digest))] + "-" + digest
 }
 
 // imagine returns the pool that would be carved. The one above may be imagined, too.

@@ -9,13 +9,14 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// kin is which pools belong together: those below a pool, those that a claim holds, and those that count for a workspace without being
-// in it. The lock of the table guards it.
+// kin is which pools belong together: those below a pool, those that a claim holds, those that count for a workspace without being
+// in it, and those of one name. The lock of the table guards it.
 type kin struct {
 	of      map[ledger.PoolID]bond // those that have one
 	below   map[ledger.PoolID]map[ledger.PoolID]struct{}
 	held    map[ledger.ClaimID]map[ledger.PoolID]struct{}
 	counted map[ledger.ClusterName]map[ledger.PoolID]struct{} // those that count for a workspace
+	named   map[string]map[ledger.PoolID]struct{}             // the derived pools of a workspace that have a name: see nameOf
 	roles   map[part]map[string]int                           // how many address spaces there are for each set of roles; none that is 0
 }
 
@@ -26,6 +27,7 @@ type bond struct {
 	countsFor ledger.ClusterName
 	workspace ledger.ClusterName // that an address space is for
 	roles     string             // of an address space: see rolesOf
+	name      string             // of a derived pool: see nameOf
 }
 
 // part is the part of a pool that one workspace has: its address spaces.
@@ -38,6 +40,7 @@ func newKin() kin {
 	return kin{
 		of: map[ledger.PoolID]bond{}, below: map[ledger.PoolID]map[ledger.PoolID]struct{}{}, held: map[ledger.ClaimID]map[ledger.PoolID]struct{}{},
 		counted: map[ledger.ClusterName]map[ledger.PoolID]struct{}{}, roles: map[part]map[string]int{},
+		named: map[string]map[ledger.PoolID]struct{}{},
 	}
 }
 
@@ -46,6 +49,9 @@ func newKin() kin {
 func rolesOf(scope ledger.Scope) string {
 	return unique.Make(strings.Join(slices.Sorted(maps.Keys(scope)), ",")).Value()
 }
+
+// nameOf returns the workspace and the name of a pool as one text. No name of a workspace has a slash.
+func nameOf(c ledger.ClusterName, name string) string { return string(c) + "/" + name }
 
 // put notes the record of a pool.
 func (k *kin) put(p ledger.Pool) {
@@ -56,6 +62,9 @@ func (k *kin) put(p ledger.Pool) {
 			now.workspace, now.roles = p.Derived.Workspace, rolesOf(p.Derived.Scope)
 		}
 	}
+	if ledger.IsDerived(p.ID) {
+		now.name = nameOf(p.Cluster, p.Name)
+	}
 	if now == k.of[p.ID] {
 		return
 	}
@@ -64,6 +73,7 @@ func (k *kin) put(p ledger.Pool) {
 	add(k.below, now.above, p.ID)
 	add(k.held, now.holder, p.ID)
 	add(k.counted, now.countsFor, p.ID)
+	add(k.named, now.name, p.ID)
 	k.count(now, 1)
 }
 
@@ -74,6 +84,7 @@ func (k *kin) remove(id ledger.PoolID) {
 	remove(k.below, was.above, id)
 	remove(k.held, was.holder, id)
 	remove(k.counted, was.countsFor, id)
+	remove(k.named, was.name, id)
 	k.count(was, -1)
 }
 

@@ -253,6 +253,13 @@ func (t *Table) Below(id ledger.PoolID) []ledger.PoolID {
 	return slices.Collect(maps.Keys(t.kin.below[id]))
 }
 
+// Named lists the derived pools of a workspace that have a name, in no order.
+func (t *Table) Named(c ledger.ClusterName, name string) []ledger.PoolID {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Collect(maps.Keys(t.kin.named[nameOf(c, name)]))
+}
+
 // RolesDiffer reports whether the workspace of an address space has another one of the same pool, for other roles.
 func (t *Table) RolesDiffer(made ledger.Derived) bool {
 	t.mu.RLock()
