@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
-	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
@@ -19,21 +18,5 @@ func (a *Allocator) secure(ctx context.Context, r ledger.Request) error {
 	if a.table.Quotas.Fence(to) > 0 {
 		return nil
 	}
-	return a.fence(ctx, a.keys.Quota(to.Class, to.Cluster))
-}
-
-// fence makes a fence, unless it is there, and waits until memory has it.
-func (a *Allocator) fence(ctx context.Context, key string) error {
-	if err := a.Err(); err != nil {
-		return err
-	}
-	resp, err := a.store.Commit(ctx, store.Cmps(store.Absent(key)), store.Ops(store.Put(key, store.EncodeFence())), store.Ops(store.Get(key)))
-	if err != nil {
-		return err
-	}
-	revision := resp.Header.Revision
-	if kv := store.Results(resp.Responses).Found(0); !resp.Succeeded && kv != nil {
-		revision = kv.ModRevision
-	}
-	return a.engine.Watched.Await(ctx, revision)
+	return a.engine.Fence(ctx, a.keys.Quota(to.Class, to.Cluster))
 }

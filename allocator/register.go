@@ -44,7 +44,7 @@ func (ps Pools) Register(ctx context.Context, p ledger.Pool) (ledger.Pool, error
 		case errors.Is(err, errIDTaken):
 			err = ps.idTaken(ctx, p)
 		case errors.Is(err, errUnfenced):
-			err = ps.a.fence(ctx, ps.a.keys.Roots(p.Cluster))
+			err = ps.a.engine.Fence(ctx, ps.a.keys.Roots(p.Cluster))
 		}
 		if err != nil && !errors.Is(err, engine.ErrGone) {
 			return ledger.Pool{}, err
@@ -111,7 +111,7 @@ type register struct{ wanted ledger.Pool }
 // plan decides by the root pools in memory. The transaction confirms that no other
 // has come or gone meanwhile.
 func (r register) plan(v space.View) (engine.Plan, error) {
-	if err := v.Table().Damaged(); err != nil && !r.wanted.Frozen { // a frozen one was there before
+	if err := v.Table().Damaged().Err(); err != nil && !r.wanted.Frozen { // a frozen one was there before
 		return engine.Plan{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
 	others := v.Table().RootsIn(r.wanted.Cluster)

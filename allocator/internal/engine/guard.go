@@ -78,3 +78,19 @@ func (g Guard) Prune(ctx context.Context) {
 		}
 	}
 }
+
+// Fence makes a fence, unless it is there, and waits until memory has it.
+func (eng *Engine) Fence(ctx context.Context, key string) error {
+	if err := eng.Health.Err(); err != nil {
+		return err
+	}
+	resp, err := eng.store.Commit(ctx, store.Cmps(store.Absent(key)), store.Ops(store.Put(key, store.EncodeFence())), store.Ops(store.Get(key)))
+	if err != nil {
+		return err
+	}
+	revision := resp.Header.Revision
+	if kv := store.Results(resp.Responses).Found(0); !resp.Succeeded && kv != nil {
+		revision = kv.ModRevision
+	}
+	return eng.Watched.Await(ctx, revision)
+}

@@ -34,7 +34,7 @@ func (m *metrics) CountBind(attempts int) {
 
 // Unreadable counts the keys that cannot be read.
 func (eng *Engine) Unreadable() int {
-	return eng.Table.Unreadable() + eng.Spaces.Count(func(w *Worker) int { return len(w.Damage) })
+	return len(eng.Table.Damaged()) + eng.Spaces.Count(func(w *Worker) int { return len(w.Damage) })
 }
 
 // gauge is counted when the metrics are collected.

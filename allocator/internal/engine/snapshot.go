@@ -85,6 +85,13 @@ func (im *image) renew(s *Worker, fresh *space.Space) {
 	}
 }
 
+// nothing returns the reading of a space that the image does not have.
+func (im *image) nothing(s *space.Space) *space.Space {
+	fresh := space.NewReading(s.Table, s.ID)
+	fresh.Known = im.revision
+	return fresh
+}
+
 // install brings memory in line with an image. A space that has newer changes stays as
 // it is: the watch goes on from the image's revision. A stale one that has newer changes stays stale.
 func (f follower) install(im *image) {
@@ -103,8 +110,13 @@ func (f follower) install(im *image) {
 			continue
 		}
 		s.Lock()
-		if s.Known <= im.revision && s.Lacks(im.revision) {
+		switch {
+		case s.Known > im.revision:
+		case s.Head.Revision > 0 || s.Stale:
+			s.Close()
 			f.Spaces.drop(s)
+		default: // its first pool may have been registered and retired before the reading, and the answer come later
+			s.ReplaceBy(im.nothing(s.Space))
 		}
 		s.Unlock()
 	}

@@ -71,17 +71,6 @@ func (s *Space) replaceBlocks(fresh *Space) {
 	s.Blocks, s.usage, s.Cooling = fresh.Blocks, fresh.usage, fresh.Cooling
 }
 
-// Lacks notes that a reading of the ledger as of the revision does not have the space, and reports whether that closes it. One without a
-// head stays, for the transaction of its first pool. That may have been committed, and the pool retired, before the reading.
-func (s *Space) Lacks(revision int64) (closed bool) {
-	s.draft.skip(store.Head{})
-	s.Known = revision
-	if closed = s.Head.Revision > 0 || s.Stale; closed {
-		s.Close()
-	}
-	return closed
-}
-
 // Close removes all pools and blocks of the space, which was retired.
 func (s *Space) Close() {
 	s.draft.giveUp(s)

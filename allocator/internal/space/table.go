@@ -159,11 +159,11 @@ func (t *Table) Unfenced(c ledger.ClusterName, revision int64) {
 	}
 }
 
-// Damaged is the error of the first pool whose record cannot be read; nil if there is none.
-func (t *Table) Damaged() error {
+// Damaged is the records of pools that are not known because they cannot be read.
+func (t *Table) Damaged() Damage {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.damage.Err()
+	return maps.Clone(t.damage)
 }
 
 // Note notes whether the record of a pool that is not known can be read. It reports whether it
@@ -182,13 +182,6 @@ func (t *Table) SetDamage(d Damage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.damage = d
-}
-
-// Unreadable counts the pools that are not known because their records cannot be read.
-func (t *Table) Unreadable() int {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return len(t.damage)
 }
 
 // RootsIn are the root pools of a cluster.

@@ -21,15 +21,8 @@ var absence = []Mutant{
 	},
 	{
 		Name:  "an answer brings a space back that has gone before the ledger was read again",
-		File:  "allocator/internal/space/reread.go",
-		Old:   "\ts.Known = revision\n",
-		New:   "",
-		Suite: ofRetired,
-	},
-	{
-		Name:  "a space that a reading of the ledger does not have was never there",
-		File:  "allocator/internal/space/reread.go",
-		Old:   "\ts.draft.skip(store.Head{})\n",
+		File:  "allocator/internal/engine/snapshot.go",
+		Old:   "\t\t\ts.ReplaceBy(im.nothing(s.Space))\n",
 		New:   "",
 		Suite: ofRetired,
 	},
