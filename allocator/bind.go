@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -232,7 +233,7 @@ func (b *bind) shut(v space.View, p *space.Pool) error {
 	reason := v.Pools().Frozen()
 	switch {
 	case p.Closed() && !b.adopts:
-		return &ledger.ReleasingError{Pool: p.ID}
+		return &ledger.ReleasingError{Pool: cmp.Or(p.Derived.Of, p.ID)}
 	case p.State != ledger.PoolOpen:
 		return ledger.ErrPoolDraining
 	case reason != space.NotFrozen && !b.adopts:

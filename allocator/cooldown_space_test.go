@@ -28,3 +28,25 @@ func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceInUse(t *testing.T) {
 	}
 	i.sameAsLedger(i.follower())
 }
+
+// The DELETE of a range claim that fails ends no cooldown: the addresses that cool in the address spaces of the range are given to nobody.
+func TestReopen_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
+	for name, open := range map[string]func(Derived, ledger.PoolID) error{
+		"reopened": func(d Derived, id ledger.PoolID) error { return d.Reopen(t.Context(), id) },
+		"dropped":  func(d Derived, id ledger.PoolID) error { return d.Drop(t.Context(), id, "range", time.Time{}) },
+	} {
+		i := newIcebox(t)
+		wanted := ofNetwork("net", "a")
+		wanted.Derived.Holder = claim("range")
+		net := i.provision("p", 28, wanted)
+		i.cooldown = time.Hour
+		former := i.bind(request(i.space(net.ID, "b").ID, "former", 32))
+		i.free("former")
+		must.Do(t, i.Derived().Begin(t.Context(), net.ID, "range", i.clock.now().Add(time.Minute)))
+		must.Do(t, open(i.Derived(), net.ID))
+		if next := i.bind(request(i.space(net.ID, "b").ID, "next", 32)); next.Prefix == former.Prefix {
+			t.Errorf("%s: %s is given to another claim within its cooldown", name, next.Prefix)
+		}
+		i.sameAsLedger(i.follower())
+	}
+}

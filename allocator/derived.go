@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,7 +108,7 @@ func (d Derived) Space(ctx context.Context, of ledger.PoolID, workspace ledger.C
 	id := made.ID()
 	for {
 		if p, ok := d.a.Pools().Get(id); ok && !d.goes(ctx, p) {
-			return p, nil
+			return d.opened(ctx, p)
 		}
 		s := ledger.Pool{ID: id, Space: ledger.SpaceID(id), State: ledger.PoolOpen, RegisteredAt: store.Stamped(d.a.engine.Hooks.Now()), Derived: &made}
 		done, err := d.a.engine.Submit(ctx, of, engine.Op{Lane: workspace, Alone: true, Plan: newSpace(s).plan})
@@ -118,6 +119,19 @@ func (d Derived) Space(ctx context.Context, of ledger.PoolID, workspace ledger.C
 			return ledger.Pool{}, err
 		}
 	}
+}
+
+// opened returns an address space, unless its pool is being released. One that is closed may be so because an Allocator stopped while it
+// opened the pool again.
+func (d Derived) opened(ctx context.Context, s ledger.Pool) (ledger.Pool, error) {
+	if !s.Closed() {
+		return s, nil
+	}
+	err := spaces(d).follow(ctx, s.Derived.Of)
+	if now, ok := d.a.Pools().Get(s.ID); err == nil && ok && !now.Closed() {
+		return now, nil
+	}
+	return ledger.Pool{}, cmp.Or(err, error(&ledger.ReleasingError{Pool: s.Derived.Of}))
 }
 
 // Hold lets a claim, or a reservation of one, hold a derived pool, which is not retired then. It returns the pool as it is. A
@@ -177,7 +191,7 @@ func (d Derived) Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID
 // Drop ends a hold, if the claim has it. A pool that is being released is opened again by that. since is the HeldSince of the hold;
 // zero: of any. ErrChanged: the hold was renewed since.
 func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error {
-	_, err := d.change(ctx, id, func(p ledger.Pool) error {
+	err := d.open(ctx, id, func(p ledger.Pool) error {
 		switch of := p.Derived; {
 		case of.Holder.Claim != by:
 			return errNotHeld
@@ -194,37 +208,37 @@ func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, 
 	return err
 }
 
-// Begin closes a derived pool that a claim holds, and that nothing is in, neither a block with a holder nor a child: until is when
-// the DELETE of the claim has succeeded or failed. Nothing is bound in the pool until it is retired, which is allowed from then on, or
-// opened by Reopen. A second Begin sets another time.
+// Begin closes a derived pool that a claim holds, with its address spaces, if nothing is in them, neither a block with a holder nor a
+// child: until is when the DELETE of the claim has succeeded or failed. Nothing is bound in the pool until it is retired, which is allowed
+// from then on, or opened by Reopen. A second Begin sets another time.
 //
 // by is empty for a pool that nobody holds. Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged, if the claim does not hold the
-// pool.
+// pool. If a block came to an address space just then, the pool stays closed, as it does after a fault.
 func (d Derived) Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) error {
-	for attempts := pace(0); ; {
-		_, err := d.edited(ctx, edit{idle: true}, id, func(p ledger.Pool) error {
-			if p.Derived.Holder.Claim != by {
-				return fmt.Errorf("%w: claim %s does not hold the pool", ledger.ErrChanged, by)
-			}
-			return nil
-		}, func(of *ledger.Derived) { of.Releasing = store.Stamped(until) })
-		if !errors.Is(err, errSpaces) {
-			return err
+	used := spaces(d).used(ctx, id)
+	_, err := d.edited(ctx, edit{idle: true, spaced: true}, id, func(p ledger.Pool) error {
+		if p.Derived.Holder.Claim != by {
+			return fmt.Errorf("%w: claim %s does not hold the pool", ledger.ErrChanged, by)
 		}
-		err = spaces(d).retire(ctx, id)
-		if err == nil {
-			err = attempts.wait(ctx)
-		}
-		if err != nil {
-			return err
-		}
+		return used
+	}, func(of *ledger.Derived) { of.Releasing = store.Stamped(until) })
+	if err != nil {
+		return err
 	}
+	return spaces(d).bring(ctx, id, true)
 }
 
 // Reopen ends what Begin has begun. Claims that wait for room in the pool are served again.
 func (d Derived) Reopen(ctx context.Context, id ledger.PoolID) error {
-	_, err := d.change(ctx, id, func(ledger.Pool) error { return nil }, func(of *ledger.Derived) { of.Releasing = time.Time{} })
-	return err
+	return d.open(ctx, id, func(ledger.Pool) error { return nil }, func(of *ledger.Derived) { of.Releasing = time.Time{} })
+}
+
+// open opens a pool by a change to it, and then its address spaces.
+func (d Derived) open(ctx context.Context, id ledger.PoolID, check func(ledger.Pool) error, change func(*ledger.Derived)) error {
+	if _, err := d.change(ctx, id, check, change); err != nil {
+		return err
+	}
+	return spaces(d).follow(ctx, id)
 }
 
 // change changes what the record of a derived pool says of its making, unless check refuses it.

@@ -51,6 +51,7 @@ type edit struct {
 	pool   ledger.Pool
 	change func(*ledger.Pool)
 	idle   bool                    // only if no block of the pool has a holder, and nobody holds the pool then; else ErrPoolInUse
+	spaced bool                    // an idle pool may have address spaces
 	check  func(ledger.Pool) error // may refuse the pool as it is then; nil: it refuses none
 	asFor  []store.Change          // keys that the transaction compares
 }
@@ -75,7 +76,7 @@ func (e edit) plan(v space.View) (engine.Plan, error) {
 	if e.idle && (p.Held() > 0 || next.Kept()) {
 		return engine.Refuse(ledger.ErrPoolInUse)
 	}
-	if e.idle && p.Spaces > 0 {
+	if e.idle && !e.spaced && p.Spaces > 0 {
 		return engine.Plan{}, errSpaces
 	}
 	if next.State == ledger.PoolDraining && p.Above() != "" {

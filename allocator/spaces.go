@@ -122,8 +122,32 @@ func turnOf(p *space.Pool) (turn int) {
 	return 2
 }
 
+// used refuses with ErrPoolInUse while an address space of a pool is in use. It fails if one cannot be read.
+func (sp spaces) used(ctx context.Context, id ledger.PoolID) error {
+	for _, s := range sp.of(id) {
+		used := edit{idle: true, change: func(*ledger.Pool) {}}
+		sp.a.table.Visit(s, func(p *space.Pool) {
+			if p.Used() || len(p.In.Damage) > 0 {
+				used.pool = p.Pool
+			}
+		})
+		if used.pool.ID == "" {
+			continue
+		}
+		if err := known(sp.a.Pools().edit(ctx, used)); err != nil {
+			return fmt.Errorf("address space %s: %w", s, err)
+		}
+	}
+	return nil
+}
+
 // follow brings the address spaces of a pool in line with it, as of the last change to it.
 func (sp spaces) follow(ctx context.Context, id ledger.PoolID) error {
+	return sp.bring(ctx, id, false)
+}
+
+// bring does what follow does. If idle is set, it refuses with ErrPoolInUse if an address space is in use.
+func (sp spaces) bring(ctx context.Context, id ledger.PoolID, idle bool) error {
 	if p, ok := sp.a.Pools().Get(id); !ok || p.Spaces == 0 {
 		return nil
 	}
@@ -135,7 +159,7 @@ func (sp spaces) follow(ctx context.Context, id ledger.PoolID) error {
 		if err != nil || !ok {
 			return err
 		}
-		some, err := sp.bringAlong(ctx, p, revision)
+		some, err := sp.bringAlong(ctx, p, revision, idle)
 		if !errors.Is(err, engine.ErrStale) {
 			return err
 		}
@@ -150,10 +174,14 @@ func (sp spaces) follow(ctx context.Context, id ledger.PoolID) error {
 
 // bringAlong brings the address spaces of a pool in line with its record as of a revision. ErrStale: the record has changed since. some
 // reports whether any was.
-func (sp spaces) bringAlong(ctx context.Context, p ledger.Pool, revision int64) (some bool, err error) {
+func (sp spaces) bringAlong(ctx context.Context, p ledger.Pool, revision int64, idle bool) (some bool, err error) {
 	same := []store.Change{store.CheckKey(sp.a.keys.Pool(p.ID)).At(revision, engine.ErrStale)}
-	for _, s := range sp.lagging(p) {
-		err := sp.a.Pools().edit(ctx, edit{pool: s, change: followed(p), asFor: same})
+	lag := sp.lagging(p, idle)
+	if idle && len(lag) < p.Spaces {
+		return false, engine.ErrStale // one cannot be read, and may be in use
+	}
+	for _, s := range lag {
+		err := sp.a.Pools().edit(ctx, edit{pool: s, idle: idle, change: followed(p), asFor: same})
 		if err != nil && !errors.Is(err, ledger.ErrUnknownPool) { // else it has gone
 			return some, err
 		}
@@ -169,13 +197,21 @@ func followed(p ledger.Pool) func(*ledger.Pool) {
 		if p.State == ledger.PoolDraining {
 			s.State = ledger.PoolDraining
 		}
+		next := *s.Derived
+		next.Releasing = time.Time{}
+		if p.Derived != nil {
+			next.Releasing = p.Derived.Releasing
+		}
+		if !sameHold(next, *s.Derived) {
+			s.Derived = &next
+		}
 	}
 }
 
 // followAll completes what an Allocator has begun that was stopped between a pool and its address spaces.
 func (sp spaces) followAll() {
 	for p := range sp.a.Pools().All() {
-		for p.Spaces > 0 && len(sp.lagging(p)) > 0 {
+		for p.Spaces > 0 && len(sp.lagging(p, false)) > 0 {
 			err := sp.follow(sp.a.engine.Ctx, p.ID)
 			if err == nil || sp.a.engine.Ctx.Err() != nil {
 				break
@@ -189,13 +225,15 @@ func (sp spaces) followAll() {
 	}
 }
 
-// lagging lists the address spaces of a pool that are not in line with it, as of memory.
-func (sp spaces) lagging(of ledger.Pool) (lag []ledger.Pool) {
+// lagging lists the address spaces of a pool that are not in line with it, or all of them, as of memory.
+func (sp spaces) lagging(of ledger.Pool, all bool) (lag []ledger.Pool) {
 	for _, id := range sp.of(of.ID) {
 		s, ok := sp.a.Pools().Get(id)
+		if !ok {
+			continue
+		}
 		now := s
-		followed(of)(&now)
-		if ok && (now.State != s.State || now.Frozen != s.Frozen || !slices.Equal(now.Excluded, s.Excluded)) {
+		if followed(of)(&now); all || differ(now, s) {
 			lag = append(lag, s)
 		}
 	}

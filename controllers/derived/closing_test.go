@@ -248,3 +248,36 @@ func TestComplete_OpensAPoolThatAllShare(t *testing.T) {
 		t.Errorf("the claim holds %s, want %s as long as it is there", held.ID, p.ID)
 	}
 }
+
+// A DELETE of a range claim that fails ends no cooldown in the address spaces of the range. They go with the range.
+func TestCloseRange_KeepsCooldownsIfTheDeleteFails(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	scope := ledger.Scope{"vrf": {Kind: "VRF", Name: "red"}}
+	space := must.Get(s.alloc.Derived().Space(t.Context(), p.ID, tenant, scope))(t)
+	s.cooldown = time.Hour
+	former := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holderOf(gen.Claim("former"))}))(t)
+	must.Do(t, s.alloc.Release(t.Context(), former.Holder.Claim))
+	for range 2 { // the second DELETE comes while the range is closed
+		if inside := s.closes(claim, false); inside != "" {
+			t.Fatalf("CloseRange = %q, want that nothing is inside", inside)
+		}
+	}
+	s.clock.Step(promise.Grace + time.Second)
+	s.sweeps()
+	s.wantOpen(p)
+	space = must.Get(s.alloc.Derived().Space(t.Context(), p.ID, tenant, scope))(t)
+	next := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holderOf(gen.Claim("next"))}))(t)
+	if next.Prefix == former.Prefix {
+		t.Errorf("%s is given to another claim within its cooldown", next.Prefix)
+	}
+	must.Do(t, s.alloc.Release(t.Context(), next.Holder.Claim))
+	if inside := s.closes(claim, false); inside != "" {
+		t.Fatalf("CloseRange = %q, want that nothing is inside", inside)
+	}
+	s.deletes(claim)
+	s.clock.Step(promise.Grace + time.Second)
+	if s.sweeps(); s.known(p) || s.known(space) {
+		t.Errorf("the range is known: %t, its address space: %t; want neither", s.known(p), s.known(space))
+	}
+}

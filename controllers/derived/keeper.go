@@ -235,11 +235,15 @@ func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) e
 }
 
 // RetireBelow retires the pools that the system has made below a pool, each before the one above it. It fails as Retire does if one of
-// them is used.
+// them is used. Their address spaces go with them, and those of the pool with the pool: if it stays, they keep what cools in them.
 func (k *Keeper) RetireBelow(ctx context.Context, id ledger.PoolID) error {
 	for _, below := range k.Ranges.Below(id) {
-		if err := k.retireIdle(ctx, below); err != nil {
-			return err
+		if ledger.IsDerived(below.ID) {
+			if err := k.Retire(ctx, below, ""); err != nil {
+				return err
+			}
+		} else if k.Ledger.Recovery.Frozen(below.ID) {
+			return errLost // it is compared with its pool
 		}
 	}
 	return nil

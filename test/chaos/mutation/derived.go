@@ -20,10 +20,45 @@ var derived = []Mutant{
 		Suite: ofDerived,
 	},
 	{
+		Name:  "a range is released though a block came to its address space at that moment",
+		File:  "allocator/spaces.go",
+		Old:   "edit{pool: s, idle: idle, change:",
+		New:   "edit{pool: s, change:",
+		Suite: ofDerived,
+	},
+	{
+		Name:  "a range is released though an address space of it cannot be read",
+		File:  "allocator/spaces.go",
+		Old:   "if idle && len(lag) < p.Spaces {",
+		New:   "if false {",
+		Suite: ofDerived,
+	},
+	{
+		Name:  "a range is closed, and its address spaces stay open",
+		File:  "allocator/derived.go",
+		Old:   "\treturn spaces(d).bring(ctx, id, true)\n",
+		New:   "\treturn nil\n",
+		Suite: ofDerived,
+	},
+	{
+		Name:  "a DELETE that fails ends the cooldowns in the address spaces of a range",
+		File:  "allocator/derived.go",
+		Old:   "\treturn spaces(d).bring(ctx, id, true)\n",
+		New:   "\treturn spaces(d).retire(ctx, id)\n",
+		Suite: ofDerived,
+	},
+	{
+		Name:  "address spaces are retired for a DELETE that fails",
+		File:  "controllers/derived/keeper.go",
+		Old:   "\t\tif ledger.IsDerived(below.ID) {\n\t\t\tif err := k.Retire(ctx, below, \"\"); err != nil {",
+		New:   "\t\tif true {\n\t\t\tif err := k.retireIdle(ctx, below); err != nil {",
+		Suite: Suite{Package: "./controllers/derived", Args: []string{"-test.run=TestCloseRange_"}},
+	},
+	{
 		Name:  "a bind is not told that its pool is being released",
 		File:  "allocator/bind.go",
-		Old:   "\tcase p.Closed() && !b.adopts:\n\t\treturn &ledger.ReleasingError{Pool: p.ID}\n",
-		New:   "",
+		Old:   "case p.Closed() && !b.adopts:",
+		New:   "case false:",
 		Suite: ofDerived,
 	},
 	{
@@ -50,8 +85,8 @@ var derived = []Mutant{
 	{
 		Name:  "a claim releases a pool that another one holds",
 		File:  "allocator/derived.go",
-		Old:   "\t\t\tif p.Derived.Holder.Claim != by {\n\t\t\t\treturn fmt.Errorf(",
-		New:   "\t\t\tif false {\n\t\t\t\treturn fmt.Errorf(",
+		Old:   "\t\tif p.Derived.Holder.Claim != by {\n\t\t\treturn fmt.Errorf(",
+		New:   "\t\tif false {\n\t\t\treturn fmt.Errorf(",
 		Suite: ofDerived,
 	},
 	{
