@@ -1,7 +1,7 @@
 package mutation
 
 // ofRetired are the tests of pools that were retired before a transaction on them is answered, or comes.
-var ofRetired = Suite{Package: "./allocator", Args: []string{"-test.run=TestReread_APoolThatWas|TestRegister_GivenUp|TestRegister_LostAnswer"}}
+var ofRetired = Suite{Tests: "TestReread_APoolThatWas|TestRegister_GivenUp|TestRegister_LostAnswer"}
 
 // absence are the mutants that believe too much: of an object that is not shown, or of a list that a cache has cut.
 var absence = []Mutant{
@@ -10,14 +10,14 @@ var absence = []Mutant{
 		File:  "allocator/internal/store/origin.go",
 		Old:   "Cmps(Absent(key))",
 		New:   "nil",
-		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestOrigin"}},
+		Suite: Suite{Tests: "TestOrigin"},
 	},
 	{
 		Name:  "memory goes on with a key that was damaged by hand while the watch was cut off",
 		File:  "allocator/internal/engine/snapshot.go",
 		Old:   "\ts.Stale = doubts(s, fresh)\n",
 		New:   "",
-		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestUnreadable"}},
+		Suite: Suite{Tests: "TestUnreadable"},
 	},
 	{
 		Name:  "an answer brings a space back that has gone before the ledger was read again",
@@ -52,35 +52,35 @@ var absence = []Mutant{
 		File:  "allocator/internal/engine/snapshot.go",
 		Old:   "!s.Room.Pools.Match(fresh.Room.Pools)",
 		New:   "s.Known <= fresh.Known && !s.Room.Pools.Match(fresh.Room.Pools)",
-		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestReread_AMended"}},
+		Suite: Suite{Tests: "TestReread_AMended"},
 	},
 	{
 		Name:  "a root pool may overlap one that memory may lack until the next reading",
 		File:  "allocator/internal/engine/snapshot.go",
 		Old:   "\t\tim.damage[string(s.ID)] = errStale\n",
 		New:   "",
-		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestReread_AMended"}},
+		Suite: Suite{Tests: "TestReread_AMended"},
 	},
 	{
 		Name:  "a root pool may overlap one that can be read again and is not in memory yet",
 		File:  "allocator/internal/space/table.go",
 		Old:   "was && e.Put && e.Damage == nil {",
 		New:   "was && false {",
-		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestUnreadable_Overlaps"}},
+		Suite: Suite{Tests: "TestUnreadable_Overlaps"},
 	},
 	{
 		Name:  "a child pool is retired although a key of its space cannot be read",
 		File:  "allocator/uncarve.go",
 		Old:   "if err := s.Damage.Err(); err != nil {",
 		New:   "if err := s.Damage.Err(); err != nil && false {",
-		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestUnreadable_KeepsAChild"}},
+		Suite: Suite{Tests: "TestUnreadable_KeepsAChild"},
 	},
 	{
 		Name:  "a child pool is retired before its space is read again",
 		File:  "allocator/uncarve.go",
 		Old:   "s.Gone || s.Stale || s.Pool(p.ID) != p",
 		New:   "s.Gone || s.Pool(p.ID) != p",
-		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestUnreadable_KeepsAChildUntil"}},
+		Suite: Suite{Tests: "TestUnreadable_KeepsAChildUntil"},
 	},
 	{
 		Name:  "a claim counts as gone that an export of another identity does not show",
@@ -129,7 +129,7 @@ var absence = []Mutant{
 		File:  "cmd/ipam-controller/options.go",
 		Old:   "limited.MaxFrees == 0",
 		New:   "false",
-		Suite: Suite{Package: "./cmd/ipam-controller", Args: []string{"-test.run=TestSweep_"}},
+		Suite: Suite{Package: "./cmd/ipam-controller", Tests: "TestSweep_"},
 	},
 	{
 		Name:  "deletions that were seen put the brake of a sweep on",

@@ -1,16 +1,16 @@
 package mutation
 
 // ofDerived notices mutants of derived pools and address spaces.
-var ofDerived = Suite{Package: "./allocator", Args: []string{"-test.failfast", "-test.timeout=3m",
-	"-test.run=Provision|Hold|Begin|Reopen|Space|InUse|Behind|AdoptedAgain|EndDispute"}}
+var ofDerived = Suite{Tests: "Provision|Hold|Begin|Reopen|Space|InUse|Behind|AdoptedAgain|EndDispute"}
 
 // derived are the mutants of derived pools and address spaces.
 var derived = []Mutant{
 	{
-		Name: "the block of a child pool is freed under it",
-		File: "allocator/release.go",
-		Old:  "store.CheckKey(v.Keys.Pool(id)).At(0, held)",
-		New:  "store.CheckKey(v.Keys.Pool(id)).At(store.Any, held)",
+		Name:  "the block of a child pool is freed under it",
+		File:  "allocator/release.go",
+		Old:   "store.CheckKey(v.Keys.Pool(id)).At(0, held)",
+		New:   "store.CheckKey(v.Keys.Pool(id)).At(store.Any, held)",
+		Suite: Suite{Tests: "TestRelease_TheBlockOfAChild"},
 	},
 	{
 		Name:  "a range is released though blocks are in it",
@@ -136,14 +136,14 @@ var derived = []Mutant{
 		File:  "allocator/uncarve.go",
 		Old:   "if inside.After(now) && !block.Slice {",
 		New:   "if ledger.IsDerived(r.child.ID) && inside.After(now) && !block.Slice {",
-		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestCooldown_OfAChild"}},
+		Suite: Suite{Tests: "TestCooldown_OfAChild"},
 	},
 	{
 		Name:  "the cooldowns of an address space end though its pool stays, as another one is in use",
 		File:  "allocator/spaces.go",
 		Old:   "\t\treturn 0\n",
 		New:   "\t\treturn 3\n",
-		Suite: Suite{Package: "./allocator", Args: []string{"-test.run=TestRetire_KeepsTheCooldowns"}},
+		Suite: Suite{Tests: "TestRetire_KeepsTheCooldowns"},
 	},
 	{
 		Name:  "a pool that has blocks gets address spaces",

@@ -4,6 +4,7 @@ package mutation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,15 +22,17 @@ type Mutant struct {
 	File string
 	// Old is the fragment, which must be in the file once; New replaces it.
 	Old, New string
-	// Suite has to notice. Default: one of those of the allocator.
+	// Suite has to notice.
 	Suite Suite
 }
 
 // Suite are the tests that are to notice.
 type Suite struct {
-	Package string
-	Args    []string // of the test binary
+	Package string // default ./allocator
+	Tests   string // a regular expression; empty: all
 }
+
+func (s Suite) pkg() string { return cmp.Or(s.Package, "./allocator") }
 
 // Make writes the mutant's file into dir and returns the overlay that has the Go
 // command use it. It is an error if the fragment is not there once: then the code
@@ -62,13 +65,13 @@ func (m Mutant) Survives(ctx context.Context, root, dir string, s Suite) (alive 
 	if err != nil {
 		return false, nil, err
 	}
-	build := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-c", "-o", filepath.Join(dir, "suite.test"), s.Package)
+	build := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-c", "-o", filepath.Join(dir, "suite.test"), s.pkg())
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return false, out, fmt.Errorf("%q does not compile: %w", m.Name, err)
 	}
-	test := exec.CommandContext(ctx, filepath.Join(dir, "suite.test"), s.Args...)
-	test.Dir = filepath.Join(root, s.Package)
+	test := exec.CommandContext(ctx, filepath.Join(dir, "suite.test"), "-test.failfast", "-test.timeout=3m", "-test.run="+s.Tests)
+	test.Dir = filepath.Join(root, s.pkg())
 	output, err = test.CombinedOutput()
 	return err == nil, output, nil
 }

@@ -1,0 +1,61 @@
+package mutation
+
+// released are the mutants that free a block which somebody has, or give it to another.
+var released = []Mutant{
+	{
+		Name:  "a retained block is freed while a CREATE may succeed that was told it",
+		File:  "controllers/release/table.go",
+		Old:   "{held: of(expired), inFlight: of(yes), action: action{then: wait}}",
+		New:   "{held: of(expired), inFlight: of(yes), action: action{drop: true, then: expire}}",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
+		Name:  "a block is freed by the word of a server that has not its record",
+		File:  "controllers/release/facts.go",
+		Old:   "exactly(seen.record)); err != nil {",
+		New:   "exactly(seen.record)); err != nil && false {",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
+		Name:  "the block of a claim that a list left out is freed without the brake of the sweep",
+		File:  "controllers/release/facts.go",
+		Old:   "if c.seen(s.Claim).missed && !c.HasDeparted(s.Cluster) {",
+		New:   "if false {",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
+		Name:  "the holder of a block is looked up by the name in a hint",
+		File:  "controllers/release/settle.go",
+		Old:   "= b.Holder, true, b.Prefix",
+		New:   "= s.Holder, true, b.Prefix",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
+		Name:  "a census from before a block was bound speaks of its holder",
+		File:  "controllers/release/census.go",
+		Old:   "return missed, ok && s.revision <= missed.revision",
+		New:   "return missed, ok",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
+		Name:  "a block passes to a claim that shows its prefix in another domain",
+		File:  "controllers/internal/promise/keeper.go",
+		Old:   "own.Space != b.Space",
+		New:   "false",
+		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
+		Name:  "a block is freed because a cache shows no claim with it",
+		File:  "controllers/claim/bind.go",
+		Old:   "(now == nil || now.Status.AllocatedCIDR != block) {",
+		New:   "(now != nil && false) {",
+		Suite: Suite{Package: "./controllers/claim"},
+	},
+	{
+		Name:  "a record counts for a claim that it does not name",
+		File:  "controllers/internal/record/record.go",
+		Old:   "holder == claim.Name",
+		New:   "holder != \"\"",
+		Suite: Suite{Package: "./controllers/internal/record"},
+	},
+}
