@@ -137,6 +137,26 @@ func TestReread_AMendedPoolOfABusySpace(t *testing.T) {
 	}
 }
 
+// A pool is retired while the ledger is read again. That is no reason to read it once more: where pools go all the time, it would
+// be read for ever.
+func TestReread_ARetirementMeanwhile(t *testing.T) {
+	l, again, watch, kv := mendable(t)
+	l.missed(again, watch, func() ledger.Block {
+		kv.interrupt("/spaces/", func() {
+			must.Do(t, again.Pools().Retire(t.Context(), "child"))
+			must.Do(t, again.Pools().Retire(t.Context(), "y"))
+			kv.interrupt("/pools/", func() { t.Error("the ledger is read once more") })
+		})
+		l.bind(request("q", "a", 28))
+		return l.bind(request("q", "b", 28))
+	})
+	again.readAgain()
+	if _, known := again.Pools().Get("child"); known {
+		t.Error("memory has the child, which was retired meanwhile")
+	}
+	l.sameAsLedger(again.Allocator)
+}
+
 // The record of a pool can be read again, and memory does not have the pool before the ledger was read again.
 func TestUnreadable_OverlapsUntilItIsReadAgain(t *testing.T) {
 	l, again, watch, kv := mendable(t)

@@ -70,13 +70,14 @@ func (im *image) apply(table *space.Table, e *store.Entry) {
 
 // doubts reports whether memory of a space is stale, or a key of it cannot be read or is missing. By hand such a key is put, and mended,
 // without the head, so that the head does not show whether memory is up to date: not even that of a change that is newer than the image.
-func doubts(s *Worker, fresh *space.Space) bool {
-	return s.Stale || len(s.Damage)+len(fresh.Damage) > 0 || !s.Room.Pools.Match(fresh.Room.Pools)
+func (im *image) doubts(s *Worker, fresh *space.Space) bool {
+	return s.Stale || len(s.Damage)+len(fresh.Damage) > 0 || s.Misses(fresh) ||
+		s.Known <= im.revision && len(s.Room.Pools) != len(fresh.Room.Pools)
 }
 
 // renew brings memory of a space in line with a fresh reading of it.
 func (im *image) renew(s *Worker, fresh *space.Space) {
-	s.Stale = doubts(s, fresh)
+	s.Stale = im.doubts(s, fresh)
 	if s.Stale && s.Known <= im.revision || s.Known < max(fresh.Head.Revision, 1) {
 		s.ReplaceBy(fresh)
 	}

@@ -3,7 +3,6 @@ package space
 import (
 	"iter"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -21,11 +20,6 @@ func (ps Pools) Find(id ledger.PoolID) *Pool {
 		}
 	}
 	return nil
-}
-
-// Match reports whether others are pools of the same IDs.
-func (ps Pools) Match(others Pools) bool {
-	return len(ps) == len(others) && !slices.ContainsFunc(others, func(p *Pool) bool { return ps.Find(p.ID) == nil })
 }
 
 // over yields the pools that have addresses in common with a prefix.

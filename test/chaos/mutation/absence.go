@@ -15,7 +15,7 @@ var absence = []Mutant{
 	{
 		Name:  "memory goes on with a key that was damaged by hand while the watch was cut off",
 		File:  "allocator/internal/engine/snapshot.go",
-		Old:   "\ts.Stale = doubts(s, fresh)\n",
+		Old:   "\ts.Stale = im.doubts(s, fresh)\n",
 		New:   "",
 		Suite: Suite{Tests: "TestUnreadable"},
 	},
@@ -50,9 +50,16 @@ var absence = []Mutant{
 	{
 		Name:  "memory goes on without a pool that was mended while its space was written to",
 		File:  "allocator/internal/engine/snapshot.go",
-		Old:   "!s.Room.Pools.Match(fresh.Room.Pools)",
-		New:   "s.Known <= fresh.Known && !s.Room.Pools.Match(fresh.Room.Pools)",
+		Old:   " || s.Misses(fresh) ||",
+		New:   " ||",
 		Suite: Suite{Tests: "TestReread_AMended"},
+	},
+	{
+		Name:  "the ledger is read again and again while pools are retired",
+		File:  "allocator/internal/space/reread.go",
+		Old:   " && !s.Table.Retired.Has(p.ID)",
+		New:   "",
+		Suite: Suite{Tests: "TestReread_ARetirement"},
 	},
 	{
 		Name:  "a root pool may overlap one that memory may lack until the next reading",
