@@ -94,8 +94,7 @@ func (r *uncarve) cool(a *Allocator, block ledger.Block) error {
 	if until = later(until, inside); until.After(now) {
 		r.free.cool(until)
 	}
-	// Carved again there, the child would give the addresses that cool to others. Those of a slice are of one workspace.
-	if inside.After(now) && !block.Slice {
+	if inside.After(now) { // carved again there, the child would give the addresses that cool to others
 		r.free.forNobody()
 	}
 	return nil

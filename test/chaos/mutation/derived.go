@@ -127,16 +127,23 @@ var derived = []Mutant{
 	{
 		Name:  "a pool that is made again gives out what cools in it",
 		File:  "allocator/uncarve.go",
-		Old:   "if inside.After(now) && !block.Slice {",
+		Old:   "if inside.After(now) {",
 		New:   "if false {",
 		Suite: ofDerived,
 	},
 	{
 		Name:  "a child pool that is carved again gives out what cools in it",
 		File:  "allocator/uncarve.go",
-		Old:   "if inside.After(now) && !block.Slice {",
-		New:   "if ledger.IsDerived(r.child.ID) && inside.After(now) && !block.Slice {",
+		Old:   "if inside.After(now) {",
+		New:   "if ledger.IsDerived(r.child.ID) && inside.After(now) {",
 		Suite: Suite{Tests: "TestCooldown_OfAChild"},
+	},
+	{
+		Name:  "a slice that is carved again gives out what cools in it",
+		File:  "allocator/uncarve.go",
+		Old:   "if inside.After(now) {",
+		New:   "if inside.After(now) && !block.Slice {",
+		Suite: Suite{Tests: "TestCooldown_MovesASlice"},
 	},
 	{
 		Name:  "the cooldowns of an address space end though its pool stays, as another one is in use",
