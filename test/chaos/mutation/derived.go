@@ -52,7 +52,7 @@ var derived = []Mutant{
 		File:  "controllers/derived/keeper.go",
 		Old:   "\t\tif ledger.IsDerived(below.ID) {\n\t\t\tif err := k.Retire(ctx, below, \"\"); err != nil {",
 		New:   "\t\tif true {\n\t\t\tif err := k.retireIdle(ctx, below); err != nil {",
-		Suite: Suite{Package: "./controllers/derived", Args: []string{"-test.run=TestCloseRange_"}},
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_"},
 	},
 	{
 		Name:  "a bind is not told that its pool is being released",
