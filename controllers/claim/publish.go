@@ -24,16 +24,17 @@ import (
 
 // publish writes the record of the block, and sets the claim's status to it.
 func (p *pass) publish(ctx context.Context, block ledger.Block) error {
-	poolRef, err := p.names.poolOf(block)
-	if err != nil {
-		return err
-	}
-	// The claim's word as it stands now, else what the class said when the block was bound.
+	// The claim's word as it stands now, else what the class said when the block was bound. It counts also while the pool
+	// cannot be named, as its workspace may have gone.
 	if policy := cmp.Or(ledger.ReclaimPolicy(p.claim.Spec.ReclaimPolicy), block.Policy); policy != block.Policy {
 		if err := p.Ledger.Retained.SetPolicy(ctx, block.Holder.Claim, policy); err != nil {
 			return err
 		}
 		block.Policy = policy
+	}
+	poolRef, err := p.names.poolOf(block)
+	if err != nil {
+		return err
 	}
 	pool, _ := p.Ledger.Pools.Get(block.Pool)
 	want := record.New(p.claim, block, record.Place{Name: p.slot.Name, Pool: poolRef, Scope: record.Scope(pool)})

@@ -187,4 +187,11 @@ var absence = []Mutant{
 		New:   "",
 		Suite: Suite{Package: "./controllers/derived"},
 	},
+	{
+		Name:  "the reclaim policy of a claim is not kept while its pool cannot be named",
+		File:  "controllers/claim/publish.go",
+		Old:   "\tif policy := cmp.Or(",
+		New:   "\tif _, err := p.names.poolOf(block); err != nil {\n\t\treturn err\n\t}\n\tif policy := cmp.Or(",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestReconcile_KeepsThePolicy"},
+	},
 }
