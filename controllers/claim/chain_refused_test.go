@@ -87,6 +87,22 @@ func TestChain_LimitsItsPools(t *testing.T) {
 	}
 }
 
+// A pool's limit for a workspace bounds no pools that all workspaces share: the platform has them, for everybody.
+func TestChain_SharedPoolsHaveNoLimit(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleAllProjects)
+	root := &ipamv1alpha1.IPPool{}
+	must.Do(t, n.platform.Client.Get(t.Context(), client.ObjectKey{Name: "root"}, root))
+	root.Spec.MaxPerConsumer = ipamv1alpha1.AddressCount(new(big.Int).Lsh(big.NewInt(1), 80).String())
+	must.Do(t, n.platform.Client.Update(t.Context(), root))
+	for _, network := range []string{"net", "other"} {
+		answer := n.create(scoped("in-"+network, endpoint, network, "ams"))
+		if reason, message := reasonOf(answer); reason != ipamv1alpha1.ReasonAllocationSucceeded {
+			t.Errorf("a claim in network %s is answered %s: %s, want it bound", network, reason, message)
+		}
+	}
+}
+
 // A class that was deleted and made again uses the pools of the former one of its name, unless it makes other ones. One that was edited
 // uses them.
 func TestChain_AFormerClassOfTheName(t *testing.T) {

@@ -65,7 +65,11 @@ func (m *making) request(c resolve.Candidate) ledger.Request {
 	plan := m.plan
 	plan.ClassName, plan.Limit, plan.Policy, plan.Exact = m.level.Class.Name, m.level.Limit, "", netip.Prefix{}
 	c.Strategy, c.Length = m.level.Strategy, m.level.Length
-	return m.by.request(plan, c)
+	req := m.by.request(plan, c)
+	if m.level.InPlatform {
+		req.Limits.Pool = nil // all workspaces share it: none of them holds it
+	}
+	return req
 }
 
 // carveFrom makes the pool in a candidate. In a dry run it only says what that would be.
