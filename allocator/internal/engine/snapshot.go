@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
@@ -71,8 +72,13 @@ func (im *image) apply(table *space.Table, e *store.Entry) {
 // doubts reports whether memory of a space is stale, or a key of it cannot be read or is missing. By hand such a key is put, and mended,
 // without the head, so that the head does not show whether memory is up to date: not even that of a change that is newer than the image.
 func (im *image) doubts(s *Worker, fresh *space.Space) bool {
-	return s.Stale || len(s.Damage)+len(fresh.Damage) > 0 || s.Misses(fresh) ||
+	return s.Stale || len(s.Damage)+len(fresh.Damage) > 0 || misses(s, fresh) ||
 		s.Known <= im.revision && len(s.Room.Pools) != len(fresh.Room.Pools)
+}
+
+// misses reports whether a fresh reading of a space has a pool that memory lacks, and not because it was retired since.
+func misses(s *Worker, fresh *space.Space) bool {
+	return slices.ContainsFunc(fresh.Room.Pools, func(p *space.Pool) bool { return s.Pool(p.ID) == nil && !s.Table.Retired.Has(p.ID) })
 }
 
 // renew brings memory of a space in line with a fresh reading of it.

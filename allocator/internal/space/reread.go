@@ -42,11 +42,6 @@ func (s *Space) ReplaceBy(fresh *Space) {
 	s.Room.offerAll()
 }
 
-// Misses reports whether a reading of the space has a pool that memory lacks, and not because it was retired since.
-func (s *Space) Misses(fresh *Space) bool {
-	return slices.ContainsFunc(fresh.Room.Pools, func(p *Pool) bool { return s.Pool(p.ID) == nil && !s.Table.Retired.Has(p.ID) })
-}
-
 // endHoldsWithout ends the holds whose room is not free in a reading of the space: others have got it, or excluded it, or the pool
 // is another one by now. Their claims wait on.
 func (r *Room) endHoldsWithout(fresh Pools) {

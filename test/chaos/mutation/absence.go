@@ -50,13 +50,13 @@ var absence = []Mutant{
 	{
 		Name:  "memory goes on without a pool that was mended while its space was written to",
 		File:  "allocator/internal/engine/snapshot.go",
-		Old:   " || s.Misses(fresh) ||",
+		Old:   " || misses(s, fresh) ||",
 		New:   " ||",
 		Suite: Suite{Tests: "TestReread_AMended"},
 	},
 	{
 		Name:  "the ledger is read again and again while pools are retired",
-		File:  "allocator/internal/space/reread.go",
+		File:  "allocator/internal/engine/snapshot.go",
 		Old:   " && !s.Table.Retired.Has(p.ID)",
 		New:   "",
 		Suite: Suite{Tests: "TestReread_ARetirement"},
