@@ -11,7 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-var kill = flag.Bool("kill", false, "run its suite on each mutant, which takes half an hour")
+var kill = flag.Bool("kill", false, "run its suite on each mutant, which takes some ten seconds for each")
 
 // Each mutant can be made of the code as it is today.
 func TestMutants_FollowTheCode(t *testing.T) {
