@@ -127,7 +127,7 @@ func (d Derived) opened(ctx context.Context, s ledger.Pool) (ledger.Pool, error)
 	if !s.Closed() {
 		return s, nil
 	}
-	err := spaces(d).follow(ctx, s.Derived.Of)
+	err := d.Follow(ctx, s.Derived.Of)
 	if now, ok := d.a.Pools().Get(s.ID); err == nil && ok && !now.Closed() {
 		return now, nil
 	}
@@ -233,12 +233,17 @@ func (d Derived) Reopen(ctx context.Context, id ledger.PoolID) error {
 	return d.open(ctx, id, func(ledger.Pool) error { return nil }, func(of *ledger.Derived) { of.Releasing = time.Time{} })
 }
 
+// Follow brings the address spaces of a pool in line with it. The Allocator that has changed the pool may have been stopped before.
+func (d Derived) Follow(ctx context.Context, id ledger.PoolID) error {
+	return spaces(d).follow(ctx, id)
+}
+
 // open opens a pool by a change to it, and then its address spaces.
 func (d Derived) open(ctx context.Context, id ledger.PoolID, check func(ledger.Pool) error, change func(*ledger.Derived)) error {
 	if _, err := d.change(ctx, id, check, change); err != nil {
 		return err
 	}
-	return spaces(d).follow(ctx, id)
+	return d.Follow(ctx, id)
 }
 
 // change changes what the record of a derived pool says of its making, unless check refuses it.

@@ -131,11 +131,12 @@ func (c *Closer) Complete(ctx context.Context, id ledger.PoolID) (open bool, err
 	return true, nil
 }
 
-// complete ends the release of a pool, if the claim is gone for which it was closed.
+// complete ends the release of a pool, if the claim is gone for which it was closed. If the pool is open, its address spaces are opened: a
+// CREATE that was refused in one of them asks that one again.
 func (c *Closer) complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {
 	p, ok := c.Ledger.Pools.Get(id)
-	if !ok || p.Derived == nil || p.Derived.Releasing.IsZero() {
-		return true, nil
+	if !ok || !p.Closed() {
+		return true, c.follow(ctx, id)
 	}
 	if holder := p.Derived.Holder; holder.Claim != "" {
 		_, err = c.Releases.Settle(ctx, holder)
@@ -144,4 +145,12 @@ func (c *Closer) complete(ctx context.Context, id ledger.PoolID) (open bool, err
 	}
 	p, ok = c.Ledger.Pools.Get(id)
 	return !ok || p.Derived.Releasing.IsZero(), err
+}
+
+// follow opens the address spaces of a pool that is open.
+func (c *Closer) follow(ctx context.Context, id ledger.PoolID) error {
+	if err := c.Ranges.Follow(ctx, id); err != nil {
+		return fmt.Errorf("open the address spaces of pool %s: %w", id, err)
+	}
+	return nil
 }

@@ -281,3 +281,41 @@ func TestCloseRange_KeepsCooldownsIfTheDeleteFails(t *testing.T) {
 		t.Errorf("the range is known: %t, its address space: %t; want neither", s.known(p), s.known(space))
 	}
 }
+
+// reopenedAlone leaves a range open and its address spaces closed, as a process does that stops in between.
+func (s *scene) reopenedAlone(p ledger.Pool, by ledger.ClaimID) {
+	s.Helper()
+	key := "/ipam/v1/pools/" + string(p.ID)
+	open := must.Get(s.etcd.Get(s.Context(), key))(s).Kvs[0].Value
+	must.Do(s, s.alloc.Derived().Begin(s.Context(), p.ID, by, s.clock.Now().Add(promise.Grace)))
+	must.Get(s.etcd.Put(s.Context(), key, string(open)))(s)
+	for closed := true; closed && s.Context().Err() == nil; closed = s.closed(p) {
+	}
+}
+
+// closed reports whether nothing is bound in a pool, as it is being released.
+func (s *scene) closed(p ledger.Pool) bool {
+	now, _ := s.alloc.Pools().Get(p.ID)
+	return now.Closed()
+}
+
+// A process that stops between a range and its address spaces, when the DELETE of the range claim has failed, leaves them closed. They are
+// opened for the CREATE that is refused in one of them, and without one, too.
+func TestController_OpensTheAddressSpacesOfAnOpenRange(t *testing.T) {
+	for name, opens := range map[string]func(*scene, ledger.Pool){
+		"by a sweep": func(s *scene, _ ledger.Pool) { s.sweeps() },
+		"for a CREATE": func(s *scene, p ledger.Pool) {
+			if open, err := s.Complete(t.Context(), p.ID); !open || err != nil {
+				t.Errorf("Complete = %t, %v; want the range to be open", open, err)
+			}
+		},
+	} {
+		s := newScene(t)
+		claim, p := s.ranged("net", "a", "root", 24)
+		space := must.Get(s.alloc.Derived().Space(t.Context(), p.ID, tenant, ledger.Scope{"vrf": {Kind: "VRF", Name: "red"}}))(t)
+		s.reopenedAlone(p, ledger.ClaimID(claim.UID))
+		if opens(s, p); s.closed(space) || s.closed(p) {
+			t.Errorf("%s: the address space is closed: %t, its range: %t; want neither", name, s.closed(space), s.closed(p))
+		}
+	}
+}

@@ -106,6 +106,8 @@ func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Resu
 	switch {
 	case !known || p.Cluster != req.cluster || p.Name != req.name:
 		return c.clear(ctx, req)
+	case ledger.IsAddressSpace(p.ID) && c.leftClosed(p):
+		return reconcile.Result{}, c.follow(ctx, p.Derived.Of)
 	case ledger.IsAddressSpace(p.ID):
 		return reconcile.Result{}, c.retireOld(ctx, p)
 	case !p.Derived.Releasing.IsZero():

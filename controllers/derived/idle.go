@@ -28,11 +28,17 @@ func (c *Controller) sweep(ctx context.Context) {
 func (c *Controller) due(ctx context.Context, p ledger.Pool) bool {
 	switch {
 	case ledger.IsAddressSpace(p.ID):
-		return c.old(p)
+		return c.old(p) || c.leftClosed(p)
 	case !p.Derived.Releasing.IsZero():
 		return p.Derived.Holder.Claim == "" || c.Clock.Now().After(p.Derived.Releasing)
 	}
 	return c.old(p) || c.Bound(p.Cluster) && !c.shown(ctx, p)
+}
+
+// leftClosed reports whether an address space is closed, and its pool is open: a process has stopped after it opened that.
+func (c *Controller) leftClosed(s ledger.Pool) bool {
+	of, ok := c.Ledger.Pools.Get(s.Derived.Of)
+	return ok && s.Closed() && !of.Closed()
 }
 
 // shown reports whether the cache shows the IPPool of a pool.

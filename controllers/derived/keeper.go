@@ -34,6 +34,7 @@ type Ranges interface {
 	Below(id ledger.PoolID) []ledger.Pool
 	Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) error
 	Reopen(ctx context.Context, id ledger.PoolID) error
+	Follow(ctx context.Context, id ledger.PoolID) error
 	All() iter.Seq[ledger.Pool]
 }
 

@@ -48,6 +48,20 @@ var derived = []Mutant{
 		Suite: ofDerived,
 	},
 	{
+		Name:  "address spaces stay closed when a process stops as it opens their range",
+		File:  "controllers/derived/idle.go",
+		Old:   "\treturn ok && s.Closed() && !of.Closed()\n",
+		New:   "\treturn ok && of.Closed()\n",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestController_Opens"},
+	},
+	{
+		Name:  "a CREATE is refused for ever in an address space that stays closed",
+		File:  "controllers/derived/closing.go",
+		Old:   "\t\treturn true, c.follow(ctx, id)\n",
+		New:   "\t\treturn true, nil\n",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestController_Opens"},
+	},
+	{
 		Name:  "address spaces are retired for a DELETE that fails",
 		File:  "controllers/derived/keeper.go",
 		Old:   "\t\tif ledger.IsDerived(below.ID) {\n\t\t\tif err := k.Retire(ctx, below, \"\"); err != nil {",
