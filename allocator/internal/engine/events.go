@@ -192,9 +192,21 @@ func (f follower) visit(id ledger.SpaceID, revision int64, entries []*store.Entr
 	}
 	for _, e := range entries {
 		if e.Put && e.Kind != store.BlockKey {
-			return f.Spaces.Enter(id)
+			return f.enter(id, revision)
 		}
 	}
+	return nil
+}
+
+// enter returns a space that a revision has begun, locked; nil if the space is gone by now: it may have come and gone since the watch was
+// looked at.
+func (f follower) enter(id ledger.SpaceID, revision int64) *Worker {
+	s := f.Spaces.Enter(id)
+	if s.Known >= revision || f.Watched.Get() < revision {
+		return s
+	}
+	s.DropIfEmpty()
+	s.Unlock()
 	return nil
 }
 

@@ -112,21 +112,7 @@ func (f follower) install(im *image) {
 		im.renew(s, fresh)
 		s.Unlock()
 	}
-	for _, s := range f.Spaces.All() {
-		if im.spaces[s.ID] != nil {
-			continue
-		}
-		s.Lock()
-		switch {
-		case s.Known > im.revision:
-		case s.Head.Revision > 0 || s.Stale:
-			s.Close()
-			f.Spaces.drop(s)
-		default: // its first pool may have been registered and retired before the reading, and the answer come later
-			s.ReplaceBy(im.nothing(s.Space))
-		}
-		s.Unlock()
-	}
+	f.closeAbsent(im)
 	for c, revision := range im.fences {
 		f.Table.Fenced(c, revision)
 	}
@@ -142,4 +128,24 @@ func (f follower) install(im *image) {
 	f.Table.SetDamage(im.damage)
 	f.leader.Store(new(im.leader))
 	f.Watched.advance(im.revision)
+	f.closeAbsent(im) // a late answer may have brought one back, until it could see how far memory is
+}
+
+// closeAbsent closes the spaces that an image does not have, unless they have newer changes.
+func (f follower) closeAbsent(im *image) {
+	for _, s := range f.Spaces.All() {
+		if im.spaces[s.ID] != nil {
+			continue
+		}
+		s.Lock()
+		switch {
+		case s.Known > im.revision:
+		case s.Head.Revision > 0 || s.Stale:
+			s.Close()
+			f.Spaces.drop(s)
+		case s.Known < im.revision: // its first pool may have been registered and retired before the reading, and the answer come later
+			s.ReplaceBy(im.nothing(s.Space))
+		}
+		s.Unlock()
+	}
 }

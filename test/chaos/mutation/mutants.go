@@ -153,6 +153,20 @@ var general = []Mutant{
 		Suite: Suite{Tests: "TestCooldown_IsNotEndedWhereMemoryIsWrong"},
 	},
 	{
+		Name:  "a late answer brings a pool back that the watch has seen go",
+		File:  "allocator/internal/engine/events.go",
+		Old:   "if s.Known >= revision || f.Watched.Get() < revision {",
+		New:   "if true {",
+		Suite: Suite{Package: "./allocator/internal/engine", Tests: "ALateAnswer"},
+	},
+	{
+		Name:  "a late answer brings a pool back that a reading of the ledger lacks",
+		File:  "allocator/internal/engine/snapshot.go",
+		Old:   "\tf.Watched.advance(im.revision)\n\tf.closeAbsent(im)",
+		New:   "\tf.Watched.advance(im.revision)",
+		Suite: Suite{Package: "./allocator/internal/engine", Tests: "ALateAnswer"},
+	},
+	{
 		Name:  "a space that lacks events goes on planning",
 		File:  "allocator/internal/engine/worker.go",
 		Old:   "case s.Stale:",
