@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -111,4 +112,48 @@ func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
 			t.Errorf("%s: Begin succeeds while %s cannot be read", name, s.ID)
 		}
 	}
+}
+
+// An address space that cannot be read, of one workspace, keeps no other one from following their pool.
+func TestSpace_FollowsBesideOneThatCannotBeRead(t *testing.T) {
+	l := newLedger(t)
+	l.pool("p", "10.0.0.0/24")
+	damaged := l.space("p", "damaged")
+	l.bind(request(damaged.ID, "c", 32))
+	var others []ledger.PoolID
+	for i := range 24 {
+		others = append(others, l.space("p", fmt.Sprint(i)).ID)
+	}
+	l.put("spaces/"+string(damaged.Space)+"/blocks/010.000.000.000-32", unreadable["newer"])
+	l.catchUp(t)
+	if err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")}); !ledger.Unreadable(err) {
+		t.Errorf("Exclude = %v, want that an address space cannot be read", err)
+	}
+	for _, id := range others {
+		if s, _ := l.Pools().Get(id); len(s.Excluded) == 0 {
+			t.Errorf("address space %s does not exclude what its pool excludes", id)
+		}
+	}
+}
+
+// A pool with an address space that cannot be read keeps no other pool from being completed by an Allocator that opens the ledger.
+func TestSpace_FollowsItsPoolBesideOneThatCannotBeRead(t *testing.T) {
+	l := newLedger(t)
+	var s ledger.Pool
+	for i := range 8 {
+		id := ledger.PoolID(fmt.Sprint("p", i))
+		p := l.pool(id, fmt.Sprintf("10.%d.0.0/24", i))
+		s = l.space(id, "a")
+		if i < 7 {
+			l.put("spaces/"+string(s.Space)+"/head", unreadable["newer"])
+		}
+		must.Do(t, l.Pools().edit(t.Context(), edit{pool: p, change: func(p *ledger.Pool) { p.Excluded = []netip.Prefix{p.CIDR} }}))
+	}
+	other := l.open()
+	for at := time.Now(); time.Since(at) < 5*time.Second; {
+		if now, _ := other.Pools().Get(s.ID); len(now.Excluded) > 0 {
+			return
+		}
+	}
+	t.Errorf("address space %s does not exclude what its pool excludes", s.ID)
 }

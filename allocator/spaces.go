@@ -180,14 +180,19 @@ func (sp spaces) bringAlong(ctx context.Context, p ledger.Pool, revision int64, 
 	if idle && len(lag) < p.Spaces {
 		return false, engine.ErrStale // one cannot be read, and may be in use
 	}
+	var unread error
 	for _, s := range lag {
 		err := sp.a.Pools().edit(ctx, edit{pool: s, idle: idle, change: followed(p), asFor: same})
-		if err != nil && !errors.Is(err, ledger.ErrUnknownPool) { // else it has gone
+		switch {
+		case ledger.Unreadable(err) && !idle: // it keeps no other one
+			unread = err
+		case err != nil && !errors.Is(err, ledger.ErrUnknownPool): // else it has gone
 			return some, err
+		default:
+			some = true
 		}
-		some = true
 	}
-	return some, nil
+	return some, unread
 }
 
 // followed returns the change that brings an address space in line with its pool. One that drains stays so.
@@ -210,19 +215,27 @@ func followed(p ledger.Pool) func(*ledger.Pool) {
 
 // followAll completes what an Allocator has begun that was stopped between a pool and its address spaces.
 func (sp spaces) followAll() {
-	for p := range sp.a.Pools().All() {
-		for p.Spaces > 0 && len(sp.lagging(p, false)) > 0 {
-			err := sp.follow(sp.a.engine.Ctx, p.ID)
-			if err == nil || sp.a.engine.Ctx.Err() != nil {
-				break
-			}
-			sp.a.options.Logger.Warn("cannot bring the address spaces of a pool in line with it yet", "pool", p.ID, "error", err)
-			select {
-			case <-time.After(retryRetire):
-			case <-sp.a.engine.Ctx.Done():
-			}
+	for sp.a.engine.Ctx.Err() == nil && !sp.followEach() {
+		select {
+		case <-time.After(retryRetire):
+		case <-sp.a.engine.Ctx.Done():
 		}
 	}
+}
+
+// followEach tries that for each pool once, and reports whether all is done.
+func (sp spaces) followEach() (done bool) {
+	done = true
+	for p := range sp.a.Pools().All() {
+		if p.Spaces == 0 || len(sp.lagging(p, false)) == 0 {
+			continue
+		}
+		if err := sp.follow(sp.a.engine.Ctx, p.ID); err != nil && sp.a.engine.Ctx.Err() == nil {
+			done = false
+			sp.a.options.Logger.Warn("cannot bring the address spaces of a pool in line with it yet", "pool", p.ID, "error", err)
+		}
+	}
+	return done
 }
 
 // lagging lists the address spaces of a pool that are not in line with it, or all of them, as of memory.

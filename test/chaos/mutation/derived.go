@@ -62,6 +62,13 @@ var derived = []Mutant{
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestController_Opens"},
 	},
 	{
+		Name:  "an address space that cannot be read keeps others from following their pool",
+		File:  "allocator/spaces.go",
+		Old:   "case ledger.Unreadable(err) && !idle:",
+		New:   "case false:",
+		Suite: Suite{Tests: "TestSpace_FollowsBeside"},
+	},
+	{
 		Name:  "address spaces are retired for a DELETE that fails",
 		File:  "controllers/derived/keeper.go",
 		Old:   "\t\tif ledger.IsDerived(below.ID) {\n\t\t\tif err := k.Retire(ctx, below, \"\"); err != nil {",
