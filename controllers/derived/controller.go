@@ -106,10 +106,8 @@ func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Resu
 	switch {
 	case !known || p.Cluster != req.cluster || p.Name != req.name:
 		return c.clear(ctx, req)
-	case ledger.IsAddressSpace(p.ID) && c.leftClosed(p):
-		return reconcile.Result{}, c.follow(ctx, p.Derived.Of)
 	case ledger.IsAddressSpace(p.ID):
-		return reconcile.Result{}, c.retireOld(ctx, p)
+		return reconcile.Result{}, c.openOrRetire(ctx, p)
 	case !p.Derived.Releasing.IsZero():
 		return c.end(ctx, p)
 	case c.old(p):
@@ -145,6 +143,14 @@ func (c *Controller) end(ctx context.Context, p ledger.Pool) (reconcile.Result, 
 	log.FromContext(ctx).Info("pool opened again, as its claim was not deleted")
 	c.published.drop(p.ID)
 	return reconcile.Result{}, c.Publish(ctx, p)
+}
+
+// openOrRetire opens an address space that was left closed, and retires another one if nobody uses it now.
+func (c *Controller) openOrRetire(ctx context.Context, s ledger.Pool) error {
+	if c.leftClosed(s) {
+		return c.follow(ctx, s.Derived.Of)
+	}
+	return c.retireOld(ctx, s)
 }
 
 // retireOld retires a pool, if nobody uses it now.
