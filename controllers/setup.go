@@ -194,17 +194,17 @@ func addControllers(mgr mcmanager.Manager, tenants provider, reader *live.Reader
 	if err != nil {
 		return err
 	}
-	workspaces := &feed.Feed{
-		Reengage: tenants.Reengage,
-		// What a workspace has of the platform's slices depends on whether its cache can be read.
-		Changed: func(name multicluster.ClusterName) { slices.Changed(known.Ledger(name)) },
-	}
+	workspaces := &feed.Feed{Reengage: tenants.Reengage}
 	opts.Claims.Ledger, opts.Claims.Releases, opts.Claims.Catalog, opts.Claims.Directory = views.Of(alloc), releases, classes, known
 	opts.Claims.Compare, opts.Claims.Complete, opts.Claims.Doubts, opts.Claims.Sees = adopter.Compare, adopter.Complete, doubts, opts.sees
 	opts.Claims.Ranges, opts.Claims.Feed, opts.Claims.Queue, opts.Claims.Listed = pooled, workspaces, news.Claims, news.Listed
 	claims, err := claim.New(mgr, opts.Claims)
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
+	}
+	workspaces.Changed = func(name multicluster.ClusterName) {
+		slices.Changed(known.Ledger(name)) // what a workspace has of the platform's slices depends on whether its cache can be read
+		claims.Changed(name)
 	}
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: views.Of(alloc), Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,

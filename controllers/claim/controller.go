@@ -130,6 +130,14 @@ func (r *Reconciler) Departed(cluster ledger.ClusterName) {
 	}
 }
 
+// Changed requeues the claims that wait in a workspace that is engaged now, or is no more. Those that went
+// meanwhile, or can't be seen any more, leave what they wait for.
+func (r *Reconciler) Changed(name multicluster.ClusterName) {
+	for _, claim := range r.waiting.of(name) {
+		r.Queue.Add(claim)
+	}
+}
+
 // Named requeues the claims that may be served or refused now that a workspace has a path.
 func (r *Reconciler) Named(workspace directory.Workspace) {
 	for _, claim := range r.waiting.wake(topicsOfWorkspace(workspace)...) {

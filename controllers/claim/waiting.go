@@ -2,6 +2,7 @@ package claim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -43,10 +44,10 @@ const (
 // value is ready; safe for concurrent use.
 type waiting struct {
 	mu     sync.Mutex
-	claims map[mcreconcile.Request]wait
-	topics map[topic]map[mcreconcile.Request]time.Time // when each claim was made
-	woken  map[multicluster.ClusterName]*woken         // none that is empty
-	places map[multicluster.ClusterName]places         // none that is zero
+	claims map[multicluster.ClusterName]map[mcreconcile.Request]wait // none that is empty
+	topics map[topic]map[mcreconcile.Request]time.Time               // when each claim was made
+	woken  map[multicluster.ClusterName]*woken                       // none that is empty
+	places map[multicluster.ClusterName]places                       // none that is zero
 }
 
 // wait is the wait of one claim.
@@ -61,20 +62,23 @@ type wait struct {
 func (w *waiting) enter(claim mcreconcile.Request, as *ipamv1alpha1.IPClaim, topics []topic) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	known := w.claims[claim]
+	known := w.claims[claim.ClusterName][claim]
 	if known.uid == as.UID && slices.Equal(known.topics, topics) {
 		return
 	}
 	w.drop(claim)
 	if w.claims == nil {
-		w.claims, w.places = map[mcreconcile.Request]wait{}, map[multicluster.ClusterName]places{}
+		w.claims, w.places = map[multicluster.ClusterName]map[mcreconcile.Request]wait{}, map[multicluster.ClusterName]places{}
 		w.topics = map[topic]map[mcreconcile.Request]time.Time{}
 	}
 	enters := wait{uid: as.UID, topics: topics}
 	if known.uid == as.UID { // it still waits where it did
 		enters.at, enters.over = known.at, known.over
 	}
-	w.claims[claim] = enters
+	if w.claims[claim.ClusterName] == nil {
+		w.claims[claim.ClusterName] = map[mcreconcile.Request]wait{}
+	}
+	w.claims[claim.ClusterName][claim] = enters
 	w.count(claim, enters, 1)
 	for _, t := range topics {
 		if w.topics[t] == nil {
@@ -88,7 +92,7 @@ func (w *waiting) enter(claim mcreconcile.Request, as *ipamv1alpha1.IPClaim, top
 func (w *waiting) leave(claim mcreconcile.Request) (uid types.UID, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	left, ok := w.claims[claim]
+	left, ok := w.claims[claim.ClusterName][claim]
 	w.drop(claim)
 	return left.uid, ok
 }
@@ -98,7 +102,7 @@ func (w *waiting) leave(claim mcreconcile.Request) (uid types.UID, ok bool) {
 func (w *waiting) replaced(claim mcreconcile.Request, by types.UID) (uid types.UID, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	former, ok := w.claims[claim]
+	former, ok := w.claims[claim.ClusterName][claim]
 	if !ok || former.uid == by {
 		return "", false
 	}
@@ -110,17 +114,11 @@ func (w *waiting) replaced(claim mcreconcile.Request, by types.UID) (uid types.U
 func (w *waiting) of(cluster multicluster.ClusterName) []mcreconcile.Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var found []mcreconcile.Request
-	for claim := range w.claims {
-		if claim.ClusterName == cluster {
-			found = append(found, claim)
-		}
-	}
-	return found
+	return slices.Collect(maps.Keys(w.claims[cluster]))
 }
 
 func (w *waiting) drop(claim mcreconcile.Request) {
-	left, ok := w.claims[claim]
+	left, ok := w.claims[claim.ClusterName][claim]
 	if !ok {
 		return
 	}
@@ -131,7 +129,10 @@ func (w *waiting) drop(claim mcreconcile.Request) {
 			delete(w.topics, t)
 		}
 	}
-	delete(w.claims, claim)
+	delete(w.claims[claim.ClusterName], claim)
+	if len(w.claims[claim.ClusterName]) == 0 {
+		delete(w.claims, claim.ClusterName)
+	}
 }
 
 // on lists the claims that wait for any of the topics, oldest first.
@@ -253,7 +254,7 @@ type places struct {
 func (w *waiting) occupy(claim mcreconcile.Request, at, most int) (over int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	as, entered := w.claims[claim]
+	as, entered := w.claims[claim.ClusterName][claim]
 	if !entered {
 		return 0
 	}
@@ -261,7 +262,7 @@ func (w *waiting) occupy(claim mcreconcile.Request, at, most int) (over int) {
 	if as.at, as.over = at, most > 0 && w.places[claim.ClusterName].taken+at > most; as.over {
 		as.at = 0
 	}
-	w.claims[claim] = as
+	w.claims[claim.ClusterName][claim] = as
 	w.count(claim, as, 1)
 	if !as.over {
 		return 0

@@ -35,6 +35,18 @@ func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]func(t *testing.T, r *Reconciler){
 		"departed": func(_ *testing.T, r *Reconciler) { r.Departed("a") },
+		"engaged no more": func(t *testing.T, r *Reconciler) {
+			r.Queue = inbox.New(r.Directory).Claims
+			t.Cleanup(r.Queue.ShutDown)
+			r.Changed("a")
+			if queued := r.Queue.Len(); queued != 1 {
+				t.Fatalf("%d claims are looked at, want the one that waits there", queued)
+			}
+			claim, _ := r.Queue.Get()
+			if _, err := r.Reconcile(t.Context(), claim); !errors.Is(err, multicluster.ErrClusterNotFound) {
+				t.Errorf("a look at %v ended with %v", claim, err)
+			}
+		},
 		"woken": func(t *testing.T, r *Reconciler) {
 			if _, err := r.Reconcile(t.Context(), requestIn("a", "x")); !errors.Is(err, multicluster.ErrClusterNotFound) {
 				t.Errorf("a claim of a workspace that is not there: %v", err)
