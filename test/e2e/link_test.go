@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
@@ -103,9 +105,7 @@ func TestEarly_CreateIsAnsweredBeforeClaimsAreListed(t *testing.T) {
 	if err := s.tenant.Create(t.Context(), gen.Claim(claims[0].Name, gen.OfClass(s.name), gen.Length(28))); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("the CREATE of a claim that exists ends with %v, want AlreadyExists", err)
 	}
-	again := gen.Claim("kept", gen.OfClass(s.name), gen.Length(28))
-	framework.Create(t, s.tenant, again)
-	framework.WaitAllocated(t, s.tenant, again, ipamv1alpha1.ReasonAllocationRetained)
+	again := s.refused("kept", ipamv1alpha1.ReasonAllocationRetained)
 	if err := platform.Probe(t.Context(), "/readyz/workspaces"); err != nil {
 		t.Errorf("the controller is not ready while it lists the claims: %v", err)
 	}
@@ -136,4 +136,22 @@ func (s scene) answered(from gen.ClaimOption) []*ipamv1alpha1.IPClaim {
 		return nil
 	})
 	return made
+}
+
+// refused makes a claim of the class until its CREATE is answered with a reason, which may take longer than a CREATE waits. One that is
+// not answered is deleted: nobody looks at it while the claims cannot be listed.
+func (s scene) refused(name string, reason ipamv1alpha1.Reason) (claim *ipamv1alpha1.IPClaim) {
+	s.Helper()
+	framework.Eventually(s, "CREATE to be refused", func(ctx context.Context) error {
+		claim = gen.Claim(name, gen.OfClass(s.name), gen.Length(28))
+		if err := s.tenant.Create(ctx, claim); err != nil {
+			return err
+		}
+		got := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
+		if got != nil && got.Reason == string(reason) {
+			return nil
+		}
+		return cmp.Or(s.tenant.Delete(ctx, claim), fmt.Errorf("it is answered with %+v", claim.Status))
+	})
+	return claim
 }
