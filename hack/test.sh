@@ -3,19 +3,19 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Vet is off, as make lint runs it.
-tests() { go test -json -count=1 -p 2 -vet=off -timeout 75m "$@" || failed=1; }
+# Vet is off, as make lint runs it. A test that hangs ends with its package's time, many times what the longest takes, and shows where it waits.
+tests() { go test -json -count=1 -p 2 -vet=off "$@" || failed=1; }
 failed=0
 
 if [ -n "${TEST:-}" ]; then
 	read -ra packages <<<"$TEST"
-	tests -race "$@" "${packages[@]}"
+	tests -race -timeout 40m "$@" "${packages[@]}"
 	exit "$failed"
 fi
 
 # The tests of the whole, the longest first. They send requests to servers that are built without the race detector: with it, the
 # tests themselves would take four times as much of the processors.
-tests "$@" ./test/{e2e,shards,capi,guide,ui}
+tests -timeout 40m "$@" ./test/{e2e,shards,capi,guide,ui}
 mapfile -t others < <(go list ./... | grep -vE '/test/(e2e|shards|capi|guide|ui)$')
-tests -race "$@" "${others[@]}"
+tests -race -timeout 20m "$@" "${others[@]}"
 exit "$failed"
