@@ -192,9 +192,9 @@ func TestUnreadable_AHeadIsNotOlder(t *testing.T) {
 			l.bind(request("p", "held", 26))
 			changes := must.Get(l.Pools().Changes("p"))(t)
 			again, watch := l.behind()
-			l.missed(again, watch, func() ledger.Block {
+			l.missed(again, watch, func() {
 				l.put("spaces/p/head", value)
-				return l.bind(request("q", "unseen", 26))
+				l.bind(request("q", "unseen", 26))
 			})
 			if err := again.Err(); err != nil {
 				t.Errorf("the Allocator that reads the ledger again has failed: %v; want it to go on", err)
@@ -219,10 +219,10 @@ func TestUnreadable_ReadAgain(t *testing.T) {
 			l.bind(request("p", "held", 26))
 			stored := must.Get(l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/"+key))(t)
 			again, watch := l.behind()
-			puts := func(value, claim string) func() ledger.Block {
-				return func() ledger.Block {
+			puts := func(value, claim string) func() {
+				return func() {
 					l.put(key, value)
-					return l.bind(request("q", claim, 28))
+					l.bind(request("q", claim, 28))
 				}
 			}
 			l.missed(again, watch, puts(unreadable["damaged"], "a"))

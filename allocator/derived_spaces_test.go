@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -150,7 +151,7 @@ func TestSpace_FollowsItsPoolBesideOneThatCannotBeRead(t *testing.T) {
 		must.Do(t, l.Pools().edit(t.Context(), edit{pool: p, change: func(p *ledger.Pool) { p.Excluded = []netip.Prefix{p.CIDR} }}))
 	}
 	other := l.open()
-	for at := time.Now(); time.Since(at) < 5*time.Second; {
+	for at := time.Now(); time.Since(at) < 5*time.Second; runtime.Gosched() {
 		if now, _ := other.Pools().Get(s.ID); len(now.Excluded) > 0 {
 			return
 		}

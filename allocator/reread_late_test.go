@@ -20,9 +20,9 @@ func (l *fixture) retiredUnseen(err error) (behind *fixture, answer error) {
 	behind.swap(func(h *engine.Hooks) {
 		h.AfterCommit = func(ledger.SpaceID) (lost error) {
 			once.Do(func() {
-				l.missed(behind, watch, func() ledger.Block {
+				l.missed(behind, watch, func() {
 					must.Do(l.t, l.Pools().Retire(l.t.Context(), "p"))
-					return l.bind(request("q", "c", 28))
+					l.bind(request("q", "c", 28))
 				})
 				lost = err
 			})

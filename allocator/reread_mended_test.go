@@ -116,19 +116,19 @@ func TestReread_AMendedPoolOfABusySpace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, again, watch, kv := mendable(t)
 			stored := must.Get(l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/pools/x"))(t)
-			puts := func(value, claim string) func() ledger.Block {
-				return func() ledger.Block {
+			puts := func(value, claim string) func() {
+				return func() {
 					l.put("pools/x", value)
-					return l.bind(request("q", claim, 28))
+					l.bind(request("q", claim, 28))
 				}
 			}
 			l.missed(again, watch, puts(unreadable["damaged"], "a"))
-			l.missed(again, watch, func() ledger.Block {
+			l.missed(again, watch, func() {
 				kv.interrupt("/spaces/", func() {
 					writes(again)
 					kv.interrupt("/pools/", again.overlaps)
 				})
-				return puts(string(stored.Kvs[0].Value), "b")()
+				puts(string(stored.Kvs[0].Value), "b")()
 			})
 			again.readAgain()
 			again.knows()
@@ -141,14 +141,14 @@ func TestReread_AMendedPoolOfABusySpace(t *testing.T) {
 // be read for ever.
 func TestReread_ARetirementMeanwhile(t *testing.T) {
 	l, again, watch, kv := mendable(t)
-	l.missed(again, watch, func() ledger.Block {
+	l.missed(again, watch, func() {
 		kv.interrupt("/spaces/", func() {
 			must.Do(t, again.Pools().Retire(t.Context(), "child"))
 			must.Do(t, again.Pools().Retire(t.Context(), "y"))
 			kv.interrupt("/pools/", func() { t.Error("the ledger is read once more") })
 		})
 		l.bind(request("q", "a", 28))
-		return l.bind(request("q", "b", 28))
+		l.bind(request("q", "b", 28))
 	})
 	again.readAgain()
 	if _, known := again.Pools().Get("child"); known {
@@ -161,9 +161,9 @@ func TestReread_ARetirementMeanwhile(t *testing.T) {
 func TestUnreadable_OverlapsUntilItIsReadAgain(t *testing.T) {
 	l, again, watch, kv := mendable(t)
 	stored := must.Get(l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/pools/x"))(t)
-	l.missed(again, watch, func() ledger.Block {
+	l.missed(again, watch, func() {
 		l.put("pools/x", unreadable["damaged"])
-		return l.bind(request("q", "a", 28))
+		l.bind(request("q", "a", 28))
 	})
 	kv.interrupt("/pools/", again.overlaps)
 	l.put("pools/x", string(stored.Kvs[0].Value))
@@ -184,13 +184,13 @@ func TestUnreadable_KeepsAChildUntilItIsReadAgain(t *testing.T) {
 			t.Error("the child is retired before its space is read again")
 		}
 	}
-	l.missed(again, watch, func() ledger.Block {
+	l.missed(again, watch, func() {
 		kv.interrupt("/spaces/", func() {
 			must.Do(t, again.Pools().Exclude(t.Context(), "child", []netip.Prefix{prefix("10.8.0.0/32")}))
 			kv.interrupt("/pools/", retire)
 		})
 		l.put(key, unreadable["newer"])
-		return l.bind(request("q", "a", 28))
+		l.bind(request("q", "a", 28))
 	})
 	again.readAgain()
 	wantUnreadable(t, "Retire", again.Pools().Retire(t.Context(), "child"), key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -289,7 +290,8 @@ func (s *scene) reopenedAlone(p ledger.Pool, by ledger.ClaimID) {
 	open := must.Get(s.etcd.Get(s.Context(), key))(s).Kvs[0].Value
 	must.Do(s, s.alloc.Derived().Begin(s.Context(), p.ID, by, s.clock.Now().Add(promise.Grace)))
 	must.Get(s.etcd.Put(s.Context(), key, string(open)))(s)
-	for closed := true; closed && s.Context().Err() == nil; closed = s.closed(p) {
+	for s.closed(p) && s.Context().Err() == nil { // until it has seen the key
+		runtime.Gosched()
 	}
 }
 
