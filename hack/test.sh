@@ -3,13 +3,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Vet is off, as make lint runs it. A test that hangs ends with its package's time, many times what the longest takes, and shows where it waits.
+# Vet is off, as make lint runs it. A package that hangs ends after its -timeout, more than twice what the longest one takes, and shows
+# where it waits.
 tests() { go test -json -count=1 -p 2 -vet=off "$@" || failed=1; }
 failed=0
 
 if [ -n "${TEST:-}" ]; then
 	read -ra packages <<<"$TEST"
-	tests -race -timeout 40m "$@" "${packages[@]}"
+	tests -race -timeout 75m "$@" "${packages[@]}"
 	exit "$failed"
 fi
 
