@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
@@ -25,6 +27,7 @@ func wantUnavailable(t *testing.T, err error, words string) {
 
 // What etcd's client reports as a deadline is said to be what it is.
 func TestOpen_NoConnection(t *testing.T) {
+	t.Parallel()
 	silent := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	go func() {
@@ -54,7 +57,7 @@ func TestOpen_NoConnection(t *testing.T) {
 }
 
 func TestCredentialsRefused(t *testing.T) {
-	l := newLedger(t)
+	l := reopen(t, etcdtest.NewWith(t, embedetcd.Options{}))
 	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
 	auth := l.etcd.Client().Auth

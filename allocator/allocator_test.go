@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(etcdtest.Sharing{M: m}) }
 
 // ledger is an etcd and an Allocator on it, for one test.
 type fixture struct {

@@ -217,23 +217,3 @@ func TestBind_FullQueueRefuses(t *testing.T) {
 		must.Do(t, <-done)
 	}
 }
-
-func TestRestart_SameAnswers(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
-	want := l.bind(request("p", "c", 26))
-	id := l.Recovery().LedgerID()
-	must.Do(t, l.Close())
-	l.etcd.Stop()
-	l.etcd.Start()
-	l.Allocator = l.open()
-
-	if l.Recovery().LedgerID() != id {
-		t.Error("another ledger")
-	}
-	if got := l.bind(request("p", "c", 26)); got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	l.gets(request("p", "d", 26), "10.0.0.64/26")
-	l.sameAsLedger()
-}

@@ -73,6 +73,7 @@ func TestCooldown_EndsInBatches(t *testing.T) {
 // A block that cools as of memory, and has a holder again as of the ledger, is not freed: neither that of another claim
 // nor that of the former one. Memory is read again.
 func TestCooldown_IsNotEndedWhereMemoryIsWrong(t *testing.T) {
+	t.Parallel()
 	for _, holder := range []ledger.ClaimID{"theirs", "former"} {
 		l := newLedger(t, func(o *Options) { o.Cooldown = func(ledger.Block) (time.Duration, error) { return time.Hour, nil } })
 		l.pool("p", "10.0.0.0/24")

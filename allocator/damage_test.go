@@ -184,6 +184,7 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 // A head that cannot be read tells nothing of the number of changes. Neither an Allocator that reads the ledger again nor
 // one that opens it takes the ledger for an older one.
 func TestUnreadable_AHeadIsNotOlder(t *testing.T) {
+	t.Parallel()
 	for kind, value := range unreadable {
 		t.Run(kind, func(t *testing.T) {
 			l := newLedger(t)
@@ -211,6 +212,7 @@ func TestUnreadable_AHeadIsNotOlder(t *testing.T) {
 
 // A key that is damaged or mended by hand changes no head. An Allocator that reads the ledger again notices it all the same.
 func TestUnreadable_ReadAgain(t *testing.T) {
+	t.Parallel()
 	for _, key := range []string{"spaces/p/blocks/010.000.000.000-26", "pools/p"} {
 		t.Run(key, func(t *testing.T) {
 			l := newLedger(t)

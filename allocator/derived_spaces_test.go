@@ -99,6 +99,7 @@ func TestReopen_IsCompletedByTheNextClaim(t *testing.T) {
 
 // While an address space of a range cannot be read, it may have blocks: the range is not released.
 func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	p := l.provision("p", 24, ofNetwork("net", "a"))

@@ -139,6 +139,7 @@ func TestQuota_TheFenceIsDeleted(t *testing.T) {
 // While the watch was cut off, the fence of a workspace without root pools was deleted as unused, and etcd
 // has compacted that. Memory has the fence no more, and that of a quota. A root pool is registered all the same.
 func TestRegister_TheFenceIsDeleted(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.pool("o", "10.9.0.0/24")
 	former := root("former", "10.1.0.0/24")

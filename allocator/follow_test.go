@@ -65,7 +65,7 @@ func TestFollow(t *testing.T) {
 	c.bind(request("p", "end", 28))
 
 	web, db := reservation("web", 28).Holder.Claim, reservation("db", 30).Holder.Claim
-	all := c.events(1)
+	all := c.events(c.etcd.From)
 	want := strings.Join([]string{
 		fmt.Sprintf("Allocated 10.0.0.0/28 %s 0..now reserved", web),
 		"Confirmed 10.0.0.0/28 uid 0..now bound",
@@ -104,7 +104,7 @@ func TestFollow_OfAStorm(t *testing.T) {
 	c.bind(request("p", "end", 32))
 	told := map[string]int{}
 	revisions := []int64{0}
-	for _, e := range c.events(1) {
+	for _, e := range c.events(c.etcd.From) {
 		told[fmt.Sprint(e.Kind, e.Tenure.Holder.Claim)]++
 		if revisions = append(revisions, e.Revision); !slices.IsSorted(revisions) {
 			t.Fatalf("revision %d is told after %d", e.Revision, revisions[len(revisions)-2])
@@ -127,7 +127,7 @@ func TestFollow_WithoutAHistory(t *testing.T) {
 	c.bind(request("p", "a", 28))
 	c.free("a")
 	c.bind(request("p", "end", 28))
-	if got, want := c.said(c.events(1)), "Allocated 10.0.0.0/28 a 0..now bound\nReleased 10.0.0.0/28 a 0..now"; got != want {
+	if got, want := c.said(c.events(c.etcd.From)), "Allocated 10.0.0.0/28 a 0..now bound\nReleased 10.0.0.0/28 a 0..now"; got != want {
 		t.Errorf("told\n%s\nwant\n%s", got, want)
 	}
 }

@@ -63,6 +63,7 @@ func TestLead_IsKnownToAll(t *testing.T) {
 
 // An address that a former leader put late does not stay, nor does an unreadable one.
 func TestLead_PutsItsAddressAgain(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.lead(l.Allocator, "10.0.0.1:9443")
 	l.ledBy(l.Allocator, "10.0.0.1:9443")
@@ -118,6 +119,7 @@ func TestLead_IgnoresFormerKeys(t *testing.T) {
 
 // An Allocator that etcd has refused once is healthy again when etcd takes transactions, though it has none to send.
 func TestHealthy_AgainWithoutAnotherTransaction(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	l.swap(func(h *engine.Hooks) { h.BeforeCommit = once(rpctypes.ErrTooManyRequests) })
@@ -193,6 +195,7 @@ func TestMembers(t *testing.T) {
 
 // A member that is away is down, whatever else it was.
 func TestMembers_Away(t *testing.T) {
+	t.Parallel()
 	client := must.Get(clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:1"}, Logger: zap.NewNop()}))(t)
 	defer client.Close()
 	r := prometheus.NewPedanticRegistry()

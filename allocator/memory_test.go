@@ -122,6 +122,7 @@ func (kv *unreadableKV) Get(ctx context.Context, key string, opts ...clientv3.Op
 // When a pool can be read again, and the ledger cannot be just then, nothing goes on until it was read: the
 // blocks of the pool are known before the pool is.
 func TestWatch_AHealedPoolWhileTheLedgerCannotBeRead(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.registerIn("q", "10.1.0.0/24")
 	record, _ := l.Pools().Get("q")
@@ -152,6 +153,7 @@ func TestWatch_AHealedPoolWhileTheLedgerCannotBeRead(t *testing.T) {
 // Whatever memory has as free, no transaction puts a block over one that the ledger has. It is refused, and
 // memory is read again.
 func TestBind_WhereMemoryIsWrong(t *testing.T) {
+	t.Parallel()
 	free := func(l *fixture, p string) {
 		l.waitFor(t, "p", func(s *engine.Worker) bool { s.Pool("p").Index.Put(prefix(p)); return true })
 	}
@@ -189,6 +191,7 @@ func TestBind_WhereMemoryIsWrong(t *testing.T) {
 
 // A block that memory has as cooling is given back to its former holder only if the ledger has it so.
 func TestBind_AFormerBlockThatMemoryIsWrongAbout(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t, func(o *Options) { o.Cooldown = func(ledger.Block) (time.Duration, error) { return time.Hour, nil } })
 	l.pool("p", "10.0.0.0/24")
 	watch := &cutter{Watcher: l.etcd.Client().Watcher}

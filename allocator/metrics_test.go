@@ -86,6 +86,7 @@ func TestMetrics_AttemptsOfABind(t *testing.T) {
 // Two Allocators have one client. One asks etcd all the time how far its watch is, while that of the other one begins again. The answers
 // are not taken for those of the other watch, which would skip the pools that it has not brought yet.
 func TestWatch_SkipsNothingBesideAnother(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	behind, watch := l.behind()
 	ctx, cancel := context.WithCancel(t.Context())

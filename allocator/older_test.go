@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -66,7 +67,7 @@ func readLedgerFile(t *testing.T, file string) (at time.Time, keys []olderKey) {
 func older(t *testing.T, file string) *chronicle {
 	t.Helper()
 	at, keys := readLedgerFile(t, file)
-	e := etcdtest.New(t)
+	e := etcdtest.NewWith(t, embedetcd.Options{}) // whose revisions begin with 1
 	put := func(key, value string) (revision int64) {
 		resp := must.Get(e.Client().Put(t.Context(), key, value))(t)
 		return resp.Header.Revision

@@ -99,7 +99,7 @@ func heldEver(t *testing.T, e *etcdtest.Etcd) map[string]int {
 			held[account] += n
 		}
 	}
-	for resp := range e.Client().Watch(ctx, "/ipam/v1/", clientv3.WithPrefix(), clientv3.WithRev(1), clientv3.WithProgressNotify()) {
+	for resp := range e.Client().Watch(ctx, "/ipam/v1/", clientv3.WithPrefix(), clientv3.WithRev(e.From), clientv3.WithProgressNotify()) {
 		revision := int64(0)
 		for i, ev := range resp.Events {
 			key := string(ev.Kv.Key)

@@ -39,6 +39,7 @@ func (l *fixture) retiredUnseen(err error) (behind *fixture, answer error) {
 // A pool was registered, and retired elsewhere, before this Allocator has the answer of its transaction. The ledger was read again
 // meanwhile: memory does not bring the pool back.
 func TestReread_APoolThatWasRetiredBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	behind, err := l.retiredUnseen(nil)
 	must.Do(t, err)
@@ -51,6 +52,7 @@ func TestReread_APoolThatWasRetiredBeforeTheAnswer(t *testing.T) {
 
 // The answer was lost, too. Nobody can tell any more whether the pool was registered, and it is not registered a second time.
 func TestReread_APoolThatWasRetiredAndItsAnswerLost(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	behind, err := l.retiredUnseen(errLost)
 	must.Be(t, err, ledger.ErrUnavailable)

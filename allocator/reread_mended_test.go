@@ -105,6 +105,7 @@ func (l *fixture) knows() {
 // The record of a pool was mended while the watch was cut off, and the Allocator writes to its space while it reads the ledger again. Memory has
 // the pool all the same, after another reading, so that no other pool gets its addresses.
 func TestReread_AMendedPoolOfABusySpace(t *testing.T) {
+	t.Parallel()
 	for name, writes := range map[string]func(again *fixture){
 		"a block": func(again *fixture) { again.bind(request("y", "busy", 28)) },
 		"a pool that was lost": func(again *fixture) {
@@ -140,6 +141,7 @@ func TestReread_AMendedPoolOfABusySpace(t *testing.T) {
 // A pool is retired while the ledger is read again. That is no reason to read it once more: where pools go all the time, it would
 // be read for ever.
 func TestReread_ARetirementMeanwhile(t *testing.T) {
+	t.Parallel()
 	l, again, watch, kv := mendable(t)
 	l.missed(again, watch, func() {
 		kv.interrupt("/spaces/", func() {
@@ -159,6 +161,7 @@ func TestReread_ARetirementMeanwhile(t *testing.T) {
 
 // The record of a pool can be read again, and memory does not have the pool before the ledger was read again.
 func TestUnreadable_OverlapsUntilItIsReadAgain(t *testing.T) {
+	t.Parallel()
 	l, again, watch, kv := mendable(t)
 	stored := must.Get(l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/pools/x"))(t)
 	l.missed(again, watch, func() {
@@ -175,6 +178,7 @@ func TestUnreadable_OverlapsUntilItIsReadAgain(t *testing.T) {
 // A key that cannot be read was put into the space of a child pool while the watch was cut off, and the Allocator writes to that space while
 // it reads the ledger again. The child keeps its block.
 func TestUnreadable_KeepsAChildUntilItIsReadAgain(t *testing.T) {
+	t.Parallel()
 	l, again, watch, kv := mendable(t)
 	const key = "spaces/child/blocks/nonsense"
 	retire := func() {

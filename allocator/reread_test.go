@@ -18,6 +18,7 @@ import (
 // watch was cut off, so that the ledger is read again. The claims at the others are still woken when
 // their workspace holds less.
 func TestReread_KeepsTheWatchOfALimit(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	ids := []ledger.PoolID{"a", "b", "c"}
 	for i, id := range ids {
@@ -79,6 +80,7 @@ func (l *fixture) missed(behind *fixture, watch *cutter, happens func()) {
 // A derived pool was retired and made again elsewhere while nobody told this Allocator. Room that is held in the former one is no
 // room of the new one, and takes no block away from it.
 func TestReread_ADerivedPoolThatWasMadeAgain(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	behind, watch := l.behind()
@@ -104,6 +106,7 @@ func TestReread_ADerivedPoolThatWasMadeAgain(t *testing.T) {
 // A pool was retired elsewhere and made again while this Allocator was about to retire it. The new one has nobody yet who retires it, and
 // goes by itself when it drains.
 func TestReread_APoolThatIsRetiringAndWasMadeAgain(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/16")
 	behind, watch := l.behind()
@@ -143,6 +146,7 @@ func TestReread_APoolThatIsRetiringAndWasMadeAgain(t *testing.T) {
 
 // Room that is held for a claim was given to another one while nobody told this Allocator. The claim waits for other room.
 func TestReread_AHoldThatAnotherHasTaken(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	behind, watch := l.behind()
@@ -175,6 +179,7 @@ func (kv *pausingKV) Get(ctx context.Context, key string, opts ...clientv3.OpOpt
 // While the ledger is read again, this Allocator goes on writing in the spaces where it has missed nothing. The older reading does not
 // undo the leases and the reservations that begin and end meanwhile.
 func TestReread_KeepsTheNotesOfItsOwnWrites(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	l.pool("q", "10.1.0.0/24")
@@ -212,6 +217,7 @@ func TestReread_KeepsTheNotesOfItsOwnWrites(t *testing.T) {
 
 // The leases and the reservations of a space that has gone while nobody told this Allocator are gone with it.
 func TestReread_ForgetsTheNotesOfASpaceThatIsGone(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	l.pool("q", "10.1.0.0/24")

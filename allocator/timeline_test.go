@@ -132,6 +132,7 @@ func TestReplaced_Noticed(t *testing.T) {
 
 // The restored etcd has gone on meanwhile, beyond the revision that was seen of it.
 func TestReplaced_AfterItHasGoneOn(t *testing.T) {
+	t.Parallel()
 	r := newRewind(t, time.Hour, 3)
 	other := r.restore(func(other *fixture) {
 		other.pool("since", "10.2.0.0/24")
@@ -179,6 +180,7 @@ func (l *fixture) revision() int64 {
 // An etcd is restored with revisions that are higher than before, and all older ones
 // compacted, as etcdutl can: the watch has to read everything again.
 func TestReplaced_WithHigherRevisions(t *testing.T) {
+	t.Parallel()
 	r := newRewind(t, time.Hour, 3)
 	other := r.restore(func(other *fixture) {
 		for other.revision() < r.engine.Watched.Get()+10 {
@@ -194,7 +196,7 @@ func TestReplaced_WithHigherRevisions(t *testing.T) {
 // its etcd was away, is not mistaken for another.
 func TestReplaced_ByAnother(t *testing.T) {
 	r := newRewind(t, time.Millisecond, 1)
-	l := newLedger(t)
+	l := reopen(t, etcdtest.NewWith(t, embedetcd.Options{}))
 	for l.revision() < r.engine.Watched.Get() {
 		l.bind(request(l.pool(ledger.PoolID(fmt.Sprint("q", l.revision())), fmt.Sprintf("10.%d.0.0/24", l.revision())).ID, fmt.Sprint("c", l.revision()), 28))
 	}
@@ -204,6 +206,7 @@ func TestReplaced_ByAnother(t *testing.T) {
 }
 
 func TestReplaced_NotByARestart(t *testing.T) {
+	t.Parallel()
 	r := newRewind(t, time.Millisecond, 3)
 	for range 3 {
 		r.watch.set(true)

@@ -198,6 +198,7 @@ func TestUnknownOutcome_LandsLate(t *testing.T) {
 // While etcd is away callers are told so, and when it is back the blocks of the
 // transactions in between are where they are.
 func TestUnknownOutcome_CannotBeSettled(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	e := &failing{KV: l.store.Client.KV}

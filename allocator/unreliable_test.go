@@ -203,6 +203,7 @@ func refusal(err error) bool {
 // Where etcd has compacted what became of a bind without an answer, and others have written since, nobody can tell
 // whether it was committed. The caller is told so, and finds out by asking again.
 func TestUnreliable_AMissedOutcome(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	watch := &cutter{Watcher: l.etcd.Client().Watcher}

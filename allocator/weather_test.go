@@ -67,6 +67,7 @@ func (l *fixture) through(kv clientv3.KV, watcher clientv3.Watcher) *Allocator {
 // What happened while the watch was cut off, and is compacted since, is read
 // again as a whole.
 func TestWatch_Compacted(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	for _, id := range []ledger.PoolID{"p", "q", "r"} {
 		l.pool(id, fmt.Sprintf("10.%d.0.0/24", id[0]))
@@ -122,6 +123,7 @@ func (g *afterGet) Get(ctx context.Context, key string, opts ...clientv3.OpOptio
 // What an Allocator commits itself while it reads the ledger again is newer than what it reads. That
 // is no sign of a ledger that was restored.
 func TestWatch_CompactedWhileBinding(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	l.pool("q", "10.1.0.0/24")
@@ -152,6 +154,7 @@ func TestWatch_CompactedWhileBinding(t *testing.T) {
 
 // A waiting claim gets the room that appeared while the watch was cut off.
 func TestWatch_CompactedWakes(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	full := l.bind(request("p", "full", 24))
@@ -179,6 +182,7 @@ func TestWatch_CompactedWakes(t *testing.T) {
 // An allocator whose watch is cut off refuses nothing and gives nothing twice:
 // it says that it cannot tell.
 func TestWatch_CutOffIsNoWrongAnswer(t *testing.T) {
+	t.Parallel()
 	l := newLedger(t)
 	l.pool("p", "10.0.0.0/24")
 	watch := &cutter{Watcher: l.etcd.Client().Watcher}

@@ -12,18 +12,27 @@ import (
 
 // Etcd is an etcd that lives as long as its test. Not safe for concurrent use.
 type Etcd struct {
+	// From is the first revision of the test.
+	From int64
+
 	t       testing.TB
 	options embedetcd.Options
 	server  *embedetcd.Server
+	shared  *clientv3.Client // of the test, where it has the server that tests share
 }
 
-// New starts an etcd on an empty directory. It does not call fsync.
+// New gives an empty etcd, which does not call fsync. In a package that shares one, it must not be stopped.
 func New(t testing.TB) *Etcd {
 	t.Helper()
-	return NewWith(t, embedetcd.Options{})
+	select {
+	case server := <-idle:
+		return take(t, server)
+	default:
+		return NewWith(t, embedetcd.Options{})
+	}
 }
 
-// NewWith is New with options. The directory is the test's own unless one is given.
+// NewWith starts an etcd with options. The directory is the test's own unless one is given.
 func NewWith(t testing.TB, options embedetcd.Options) *Etcd {
 	t.Helper()
 	if options.Dir == "" {
@@ -33,14 +42,19 @@ func NewWith(t testing.TB, options embedetcd.Options) *Etcd {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
 	}
-	e := &Etcd{t: t, options: options}
+	e := &Etcd{From: 1, t: t, options: options}
 	e.Start()
 	t.Cleanup(e.Stop)
 	return e
 }
 
 // Client calls the etcd that is running now. It ends with Stop.
-func (e *Etcd) Client() *clientv3.Client { return e.server.Client() }
+func (e *Etcd) Client() *clientv3.Client {
+	if e.shared != nil {
+		return e.shared
+	}
+	return e.server.Client()
+}
 
 // MaxTxnOps is how many operations a transaction may have.
 func (e *Etcd) MaxTxnOps() int { return e.server.MaxTxnOps() }

@@ -1,0 +1,61 @@
+package etcdtest
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+)
+
+// idle has the server that tests share while no test has it. It is nil in a package whose tests share none.
+var idle chan *embedetcd.Server
+
+// Sharing runs the tests of a package. New gives each the same server, one after the other, with nothing in it. A test that
+// runs beside another one has a server of its own.
+type Sharing struct{ *testing.M }
+
+// Run runs the tests, and stops the server.
+func (s Sharing) Run() int {
+	idle = make(chan *embedetcd.Server, 1)
+	idle <- nil // it is started by the first test
+	dir, err := os.MkdirTemp("", "etcd")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	sharedDir = dir
+	code := s.M.Run()
+	if server := <-idle; server != nil {
+		_ = server.Close()
+	}
+	return code
+}
+
+// sharedDir is the directory of the server that tests share.
+var sharedDir string
+
+// take gives a test the server that tests share, until it ends. Nil: the server is started.
+func take(t testing.TB, server *embedetcd.Server) *Etcd {
+	t.Helper()
+	t.Cleanup(func() { idle <- server })
+	if server == nil {
+		var err error
+		server, err = embedetcd.Start(context.WithoutCancel(t.Context()), embedetcd.Options{
+			Dir: sharedDir, NoFsync: true, Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+		})
+		if err != nil {
+			t.Fatalf("Start: %v", err)
+		}
+	}
+	all, err := server.Client().Delete(t.Context(), "\x00", clientv3.WithFromKey())
+	if err != nil {
+		t.Fatalf("delete what the test before has left: %v", err)
+	}
+	own, of := clientv3.NewCtxClient(context.WithoutCancel(t.Context())), server.Client()
+	own.Cluster, own.KV, own.Lease, own.Watcher, own.Auth, own.Maintenance = of.Cluster, of.KV, of.Lease, of.Watcher, of.Auth, of.Maintenance
+	return &Etcd{From: all.Header.Revision + 1, t: t, server: server, shared: own}
+}
