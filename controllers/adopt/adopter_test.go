@@ -10,10 +10,7 @@ import (
 
 	"github.com/kcp-dev/logicalcluster/v3"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
-	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
-	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -100,10 +97,7 @@ func (l *loss) restart() {
 
 // binds serves a workspace at a path.
 func (l *loss) binds(cluster, path string) *apisv1alpha2.APIBinding {
-	b := &apisv1alpha2.APIBinding{}
-	b.UID = types.UID(cluster + path)
-	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
-	b.Annotations = map[string]string{"kcp.io/cluster": cluster, "kcp.io/path": path}
+	b := testbed.Binding(cluster, path)
 	l.Directory.Seen("https://endpoint", b)
 	return b
 }

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +21,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // inPlace are the names where IPClaims are beside their IPAddressClaims.
@@ -38,10 +38,7 @@ type scene struct {
 
 func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, ipamv1alpha1.AddToScheme, capiv1.AddToScheme, clusterv1.AddToScheme} {
-		must.Do(t, add(scheme))
-	}
+	scheme := testbed.Scheme(t, corev1.AddToScheme, capiv1.AddToScheme, clusterv1.AddToScheme)
 	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&capiv1.IPAddressClaim{}).Build()
 	s := &scene{T: t, hidden: map[client.Object]bool{}}
 	cached := interceptor.NewClient(server, interceptor.Funcs{

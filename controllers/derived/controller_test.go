@@ -6,10 +6,6 @@ import (
 	"testing"
 	"time"
 
-	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
-	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
-	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -144,10 +140,7 @@ func TestSweep_IdlePoolsOfAWorkspaceThatLeft(t *testing.T) {
 func TestSweep_IdlePoolsOfAWorkspaceOutOfSight(t *testing.T) {
 	for name, hides := range map[string]func(s *scene){
 		"left out by a list": func(s *scene) {
-			binding := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
-				UID: "binding", Annotations: map[string]string{"kcp.io/cluster": string(tenant), "kcp.io/path": "root:w"},
-			}}
-			conditions.MarkTrue(binding, conditionsv1alpha1.ReadyCondition)
+			binding := testbed.Binding(string(tenant), "root:w")
 			s.Catalog.Directory.Seen("endpoint", binding)
 			s.Catalog.Directory.Missed(binding)
 		},

@@ -8,9 +8,6 @@ import (
 	"time"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
-	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
-	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -113,10 +110,7 @@ func TestMember_APoolOfTheNameThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	parent := gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityPlatform), gen.Slices(28), gen.MaxSlices(1))
 	outcome.Succeed(&parent.Status.Conditions, 1, "")
-	binding := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
-		Name: "ipam", UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "w", "kcp.io/path": "root:w"},
-	}}
-	conditions.MarkTrue(binding, conditionsv1alpha1.ReadyCondition)
+	binding := testbed.Binding("w", "root:w")
 	odd := gen.Pool("p")
 	odd.Annotations = map[string]string{decode.Mark: "spec.x"}
 	member := testbed.NewWorkspace(t)

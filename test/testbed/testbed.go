@@ -8,8 +8,13 @@ import (
 	"slices"
 	"testing"
 
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
+	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,6 +98,18 @@ func Scheme(t testing.TB, others ...func(*runtime.Scheme) error) *runtime.Scheme
 func NewClient(t testing.TB) *fake.ClientBuilder {
 	t.Helper()
 	return fake.NewClientBuilder().WithScheme(Scheme(t))
+}
+
+// Binding returns an APIBinding that serves a workspace. It shows a path, unless that is empty.
+func Binding(cluster, path string) *apisv1alpha2.APIBinding {
+	b := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
+		Name: "ipam", UID: types.UID("binding-of-" + cluster), Annotations: map[string]string{"kcp.io/cluster": cluster},
+	}}
+	if path != "" {
+		b.Annotations["kcp.io/path"] = path
+	}
+	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
+	return b
 }
 
 // Ledger opens the ledger in an etcd, with these pools, until the test ends.

@@ -7,9 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
-	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
-	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -102,11 +99,7 @@ func TestCooldowns(t *testing.T) {
 			t.Errorf("Of(%s, %q) = %s, %v, want %s", tt.pool, tt.class, got, err, tt.want)
 		}
 	}
-	binding := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
-		UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "left", "kcp.io/path": "root:left"},
-	}}
-	conditions.MarkTrue(binding, conditionsv1alpha1.ReadyCondition)
-	known.Seen("endpoint", binding)
+	known.Seen("endpoint", testbed.Binding("left", "root:left"))
 	if got, err := cooldowns.Of(ledger.Block{Pool: "left"}); err == nil {
 		t.Errorf("Of a pool whose workspace is bound and not served = %s, want an error", got)
 	}
@@ -160,10 +153,7 @@ func TestView_Unreadable(t *testing.T) {
 // out, its pools may be there. Their blocks are neither freed without a cooldown nor retained for longer than they allow.
 func TestTerms_WaitForAPoolOutOfSight(t *testing.T) {
 	t.Parallel()
-	binding := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
-		UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "w", "kcp.io/path": "root:w"},
-	}}
-	conditions.MarkTrue(binding, conditionsv1alpha1.ReadyCondition)
+	binding := testbed.Binding("w", "root:w")
 	leaving := binding.DeepCopy()
 	leaving.DeletionTimestamp = new(metav1.Now())
 	for name, tt := range map[string]struct {

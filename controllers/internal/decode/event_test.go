@@ -23,15 +23,13 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // theirs is the decoder of client-go, which [Events] has to agree with.
 func theirs(t testing.TB, body io.ReadCloser) watch.Decoder {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
-		must.Do(t, add(scheme))
-	}
+	scheme := testbed.Scheme(t, apisv1alpha2.AddToScheme)
 	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
 	codecs := serializer.NewCodecFactory(scheme)
 	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)

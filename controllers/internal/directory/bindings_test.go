@@ -14,24 +14,22 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // The first binding of these tests serves the workspace a, the second does not.
-var first, second = of("first", bound), of("second")
+var (
+	first  = testbed.Binding("a", "root:a")
+	second = with(first, uid("second"), func(b *apisv1alpha2.APIBinding) { b.Status.Conditions = nil })
+)
+
+func uid(uid types.UID) func(*apisv1alpha2.APIBinding) {
+	return func(b *apisv1alpha2.APIBinding) { b.UID = uid }
+}
 
 func bound(b *apisv1alpha2.APIBinding) { conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition) }
 
 func deleted(b *apisv1alpha2.APIBinding) { b.DeletionTimestamp = new(metav1.Now()) }
-
-func of(uid types.UID, changes ...func(*apisv1alpha2.APIBinding)) *apisv1alpha2.APIBinding {
-	b := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
-		UID: uid, Annotations: map[string]string{"kcp.io/cluster": "a", "kcp.io/path": "root:a"},
-	}}
-	for _, change := range changes {
-		change(b)
-	}
-	return b
-}
 
 func with(b *apisv1alpha2.APIBinding, changes ...func(*apisv1alpha2.APIBinding)) *apisv1alpha2.APIBinding {
 	b = b.DeepCopy()
@@ -41,14 +39,16 @@ func with(b *apisv1alpha2.APIBinding, changes ...func(*apisv1alpha2.APIBinding))
 	return b
 }
 
+// The steps of a binding's life, as the endpoint shows them.
+type d = *directory.Directory
+
+func seen(b *apisv1alpha2.APIBinding) func(d)   { return func(d d) { d.Seen(endpoint, b) } }
+func gone(b *apisv1alpha2.APIBinding) func(d)   { return func(d d) { d.Gone(b) } }
+func missed(b *apisv1alpha2.APIBinding) func(d) { return func(d d) { d.Missed(b) } }
+func closed(d d)                                { d.Closed(endpoint) }
+
 func TestBindings(t *testing.T) {
 	t.Parallel()
-	type d = *directory.Directory
-	seen := func(b *apisv1alpha2.APIBinding) func(d) { return func(d d) { d.Seen(endpoint, b) } }
-	gone := func(b *apisv1alpha2.APIBinding) func(d) { return func(d d) { d.Gone(b) } }
-	missed := func(b *apisv1alpha2.APIBinding) func(d) { return func(d d) { d.Missed(b) } }
-	closed := func(d d) { d.Closed(endpoint) }
-
 	for name, tt := range map[string]struct {
 		steps          []func(d)
 		words          string
@@ -63,20 +63,14 @@ func TestBindings(t *testing.T) {
 			steps: []func(d){seen(first), seen(with(first, deleted)), seen(with(first, deleted))},
 			words: "arrived leaving", served: true, leaves: true,
 		},
-		"gone": {
-			steps: []func(d){seen(first), seen(with(first, deleted)), gone(first)}, words: "arrived leaving departed",
-		},
+		"gone":                                {steps: []func(d){seen(first), seen(with(first, deleted)), gone(first)}, words: "arrived leaving departed"},
 		"gone, and nobody saw the beginning":  {steps: []func(d){seen(first), gone(first)}, words: "arrived"},
 		"missing from a list":                 {steps: []func(d){seen(first), missed(first)}, words: "arrived"},
 		"missing from a list while it leaves": {steps: []func(d){seen(first), seen(with(first, deleted)), missed(first)}, words: "arrived leaving"},
 		"out of sight":                        {steps: []func(d){seen(first), closed}, words: "arrived"},
 		"in sight again":                      {steps: []func(d){seen(first), closed, seen(first)}, words: "arrived arrived", served: true},
-		"a second one": {
-			steps: []func(d){seen(first), seen(second)}, words: "arrived", served: true,
-		},
-		"a second one before the first": {
-			steps: []func(d){seen(second), seen(first)}, words: "arrived", served: true,
-		},
+		"a second one":                        {steps: []func(d){seen(first), seen(second)}, words: "arrived", served: true},
+		"a second one before the first":       {steps: []func(d){seen(second), seen(first)}, words: "arrived", served: true},
 		"a second one being deleted": {
 			steps: []func(d){seen(first), seen(second), seen(with(second, deleted))}, words: "arrived", served: true,
 		},
@@ -108,7 +102,7 @@ func TestBindings(t *testing.T) {
 			words: "arrived leaving departed arrived",
 		},
 		"made again": {
-			steps: []func(d){seen(first), seen(with(first, deleted)), gone(first), seen(of("third", bound))},
+			steps: []func(d){seen(first), seen(with(first, deleted)), gone(first), seen(with(first, uid("third")))},
 			words: "arrived leaving departed arrived", served: true,
 		},
 	} {
@@ -140,31 +134,26 @@ func TestBindings_Path(t *testing.T) {
 	d.Seen(endpoint, first)
 	d.Seen(endpoint, second)
 	d.Gone(second)
-	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
-		t.Errorf("Find(root:a) = %v, %t with a binding left, want a", got, ok)
-	}
+	leads(t, d, "root:a", "a")
 	if got := d.Closed(endpoint); !slices.Equal(got, []ledger.ClusterName{"a"}) {
 		t.Errorf("Closed = %v, want a", got)
 	}
-	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
-		t.Errorf("Find(root:a) = %v, %t out of sight, want a", got, ok)
-	}
+	leads(t, d, "root:a", "a")
 	d.Seen(endpoint, first)
 	d.Gone(first)
-	if got, ok := d.Find("root:a"); ok {
-		t.Errorf("Find(root:a) = %v without a binding", got)
-	}
+	leads(t, d, "root:a", "")
 }
 
 // A list may leave out a workspace that is bound: that of a shard that has just started. Nobody else gets its path meanwhile.
 func TestBindings_PathOfOneThatAListLeftOut(t *testing.T) {
 	t.Parallel()
 	d := newDirectory()
-	d.Seen(endpoint, binding("victim", "root:a"))
-	d.Seen("https://other", binding("forger", "root:a"))
-	d.Missed(binding("victim", "root:a"))
-	if got, ok := d.Find("root:a"); ok || d.Workspace("forger").Path != "" {
-		t.Errorf("Find(root:a) = %v, and the forger is at %q; want nobody there", got, d.Workspace("forger").Path)
+	d.Seen(endpoint, testbed.Binding("victim", "root:a"))
+	d.Seen("https://other", testbed.Binding("forger", "root:a"))
+	d.Missed(testbed.Binding("victim", "root:a"))
+	leads(t, d, "root:a", "")
+	if got := d.Workspace("forger").Path; got != "" {
+		t.Errorf("the forger is at %q, want no path", got)
 	}
 	if _, ok := d.OutOfSight()["victim"]; !ok || d.Bound("victim") {
 		t.Errorf("OutOfSight = %v, Bound = %t; want the victim, which is not bound", d.OutOfSight(), d.Bound("victim"))
@@ -218,9 +207,7 @@ func TestBindings_PathOfTheUnserved(t *testing.T) {
 	d.Seen(endpoint, first)
 	forger := with(second, func(b *apisv1alpha2.APIBinding) { b.Annotations["kcp.io/cluster"] = "forger" })
 	d.Seen(endpoint, forger)
-	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
-		t.Errorf("Find(root:a) = %v, %t beside a workspace that is not bound, want a", got, ok)
-	}
+	leads(t, d, "root:a", "a")
 }
 
 // An endpoint closes before it tells that a workspace went, and the workspace is made again at its path. Both show the
@@ -230,31 +217,25 @@ func TestBindings_Forget(t *testing.T) {
 	d, told := newDirectory(), &observer{}
 	d.Observe(told)
 	begun := time.Now()
-	d.Seen(endpoint, binding("former", "root:a"))
-	d.Seen("https://other", binding("b", "root:b"))
+	d.Seen(endpoint, testbed.Binding("former", "root:a"))
+	d.Seen("https://other", testbed.Binding("b", "root:b"))
 	d.Closed(endpoint)
-	d.Seen(endpoint, binding("later", "root:a"))
+	d.Seen(endpoint, testbed.Binding("later", "root:a"))
 	if at := d.OutOfSight(); len(at) != 1 || at["former"].Before(begun) || at["former"].After(time.Now()) {
 		t.Errorf("OutOfSight = %v, want former, and when it was shown", at)
 	}
-	if got, ok := d.Find("root:a"); ok {
-		t.Errorf("Find(root:a) = %v, while it is not certain that the former workspace is gone", got)
-	}
+	leads(t, d, "root:a", "")
 	for _, cluster := range []ledger.ClusterName{"former", "b", "p", "unknown"} {
 		d.Forget(cluster)
 	}
 	for path, want := range map[string]ledger.ClusterName{"root:a": "later", "root:b": "b", "root:ipam": "p"} {
-		if got, ok := d.Find(path); !ok || got.Cluster != want {
-			t.Errorf("Find(%s) = %v, %t; want %s", path, got, ok, want)
-		}
+		leads(t, d, path, want)
 	}
 	if last := told.named[len(told.named)-1]; last.Cluster != "later" || len(d.OutOfSight()) != 0 {
 		t.Errorf("told last of %v, out of sight are %v; want later, and none", last, d.OutOfSight())
 	}
-	d.Seen(endpoint, binding("former", "root:a")) // it was not gone after all
-	if got, ok := d.Find("root:a"); ok {
-		t.Errorf("Find(root:a) = %v, of two that show it", got)
-	}
+	d.Seen(endpoint, testbed.Binding("former", "root:a")) // it was not gone after all
+	leads(t, d, "root:a", "")
 }
 
 // A workspace that was served and is not shown any more may be bound all the same, unless it was seen to leave. Nobody knows after
@@ -262,28 +243,26 @@ func TestBindings_Forget(t *testing.T) {
 func TestBindings_Hidden(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		happens func(*directory.Directory)
-		want    bool
+		steps []func(d)
+		want  bool
 	}{
-		"served":                         {func(*directory.Directory) {}, false},
-		"left out by a list":             {func(d *directory.Directory) { d.Missed(first) }, true},
-		"left out beside a second one":   {func(d *directory.Directory) { d.Seen(endpoint, with(second, bound)); d.Missed(first) }, false},
-		"left out beside one that waits": {func(d *directory.Directory) { d.Seen(endpoint, second); d.Missed(first) }, true},
-		"left out, and shown again":      {func(d *directory.Directory) { d.Missed(first); d.Seen(endpoint, first) }, false},
-		"its endpoint is closed":         {func(d *directory.Directory) { d.Closed(endpoint) }, true},
-		"another endpoint is closed":     {func(d *directory.Directory) { d.Closed("https://other") }, false},
-		"gone":                           {func(d *directory.Directory) { d.Gone(first) }, false},
-		"gone, and the second left out": {func(d *directory.Directory) {
-			d.Seen(endpoint, second)
-			d.Gone(first)
-			d.Missed(second)
-		}, false},
+		"served":                         {nil, false},
+		"left out by a list":             {[]func(d){missed(first)}, true},
+		"left out beside a second one":   {[]func(d){seen(with(second, bound)), missed(first)}, false},
+		"left out beside one that waits": {[]func(d){seen(second), missed(first)}, true},
+		"left out, and shown again":      {[]func(d){missed(first), seen(first)}, false},
+		"its endpoint is closed":         {[]func(d){closed}, true},
+		"another endpoint is closed":     {[]func(d){func(d d) { d.Closed("https://other") }}, false},
+		"gone":                           {[]func(d){gone(first)}, false},
+		"gone, and the second left out":  {[]func(d){seen(second), gone(first), missed(second)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDirectory()
 			d.Seen(endpoint, first)
-			tt.happens(d)
+			for _, step := range tt.steps {
+				step(d)
+			}
 			if got := d.Hidden("a", time.Minute); got != tt.want {
 				t.Errorf("Hidden = %t, want %t", got, tt.want)
 			}

@@ -4,29 +4,13 @@ import (
 	"slices"
 	"testing"
 
-	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
-	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
-	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // endpoint shows the bindings of these tests.
 const endpoint = "https://endpoint"
-
-// binding is one that serves its workspace.
-func binding(cluster, path string) *apisv1alpha2.APIBinding {
-	annotations := map[string]string{"kcp.io/cluster": cluster}
-	if path != "" {
-		annotations["kcp.io/path"] = path
-	}
-	b := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{UID: types.UID(cluster), Annotations: annotations}}
-	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
-	return b
-}
 
 // observer keeps the things that it is told, in order.
 type observer struct {
@@ -47,22 +31,26 @@ func newDirectory() *directory.Directory {
 	return directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
 }
 
+// leads fails the test unless a path leads to a workspace. An empty one: to none.
+func leads(t *testing.T, d *directory.Directory, path string, want ledger.ClusterName) {
+	t.Helper()
+	if got, ok := d.Find(path); got.Cluster != want || ok != (want != "") {
+		t.Errorf("Find(%s) = %v, %t; want %q", path, got, ok, want)
+	}
+}
+
 func TestDirectory_LearnsAndForgets(t *testing.T) {
 	d, who := newDirectory(), &observer{}
 	d.Observe(who)
-	d.Seen(endpoint, binding("a", ""))
+	d.Seen(endpoint, testbed.Binding("a", ""))
 	if got := d.Workspace("a"); got.Path != "" {
 		t.Errorf("a workspace without a path is at %q", got.Path)
 	}
-	d.Seen(endpoint, binding("a", "root:a"))
-	d.Seen(endpoint, binding("a", "root:a"))
-	if got, ok := d.Find("root:a"); !ok || got.Cluster != "a" {
-		t.Errorf("Find(root:a) = %v, %t", got, ok)
-	}
-	d.Gone(binding("a", "root:a"))
-	if got, ok := d.Find("root:a"); ok {
-		t.Errorf("Find(root:a) = %v after its binding went", got)
-	}
+	d.Seen(endpoint, testbed.Binding("a", "root:a"))
+	d.Seen(endpoint, testbed.Binding("a", "root:a"))
+	leads(t, d, "root:a", "a")
+	d.Gone(testbed.Binding("a", "root:a"))
+	leads(t, d, "root:a", "")
 	if len(who.words) != 1 || len(who.named) != 1 {
 		t.Errorf("observer was told %+v", who)
 	}
@@ -70,11 +58,9 @@ func TestDirectory_LearnsAndForgets(t *testing.T) {
 
 func TestDirectory_Renamed(t *testing.T) {
 	d := newDirectory()
-	d.Seen(endpoint, binding("a", "root:old"))
-	d.Seen(endpoint, binding("a", "root:new"))
-	if _, ok := d.Find("root:old"); ok {
-		t.Error("the old path still leads somewhere")
-	}
+	d.Seen(endpoint, testbed.Binding("a", "root:old"))
+	d.Seen(endpoint, testbed.Binding("a", "root:new"))
+	leads(t, d, "root:old", "")
 	if got := d.Workspace("a").Path; got != "root:new" {
 		t.Errorf("path = %q, want root:new", got)
 	}
@@ -83,12 +69,10 @@ func TestDirectory_Renamed(t *testing.T) {
 func TestDirectory_PathTakenOver(t *testing.T) {
 	d, who := newDirectory(), &observer{}
 	d.Observe(who)
-	d.Seen(endpoint, binding("a", "root:x"))
-	d.Seen(endpoint, binding("b", "root:x")) // a was deleted, b made in its place
-	d.Gone(binding("a", "root:x"))
-	if got, ok := d.Find("root:x"); !ok || got.Cluster != "b" {
-		t.Errorf("Find(root:x) = %v, %t, want b", got, ok)
-	}
+	d.Seen(endpoint, testbed.Binding("a", "root:x"))
+	d.Seen(endpoint, testbed.Binding("b", "root:x")) // a was deleted, b made in its place
+	d.Gone(testbed.Binding("a", "root:x"))
+	leads(t, d, "root:x", "b")
 	if last := who.named[len(who.named)-1]; last.Cluster != "b" {
 		t.Errorf("told last of %v, want b", last)
 	}
@@ -98,12 +82,10 @@ func TestDirectory_PathTakenOver(t *testing.T) {
 func TestDirectory_PathForged(t *testing.T) {
 	d, who := newDirectory(), &observer{}
 	d.Observe(who)
-	d.Seen(endpoint, binding("victim", "root:x"))
-	d.Seen(endpoint, binding("forger", "root:y"))
-	d.Seen(endpoint, binding("forger", "root:x"))
-	if got, ok := d.Find("root:x"); ok {
-		t.Errorf("Find(root:x) = %v, of two that show it", got)
-	}
+	d.Seen(endpoint, testbed.Binding("victim", "root:x"))
+	d.Seen(endpoint, testbed.Binding("forger", "root:y"))
+	d.Seen(endpoint, testbed.Binding("forger", "root:x"))
+	leads(t, d, "root:x", "")
 	for _, cluster := range []ledger.ClusterName{"victim", "forger"} {
 		if got := d.Workspace(cluster); got.Path != "" || !d.Contests(cluster) {
 			t.Errorf("%s is known by %q, contested: %t", cluster, got.Path, d.Contests(cluster))
@@ -119,19 +101,15 @@ func TestDirectory_PathForged(t *testing.T) {
 		t.Errorf("told of %v, want root:x", who.contested)
 	}
 
-	d.Seen(endpoint, binding("forger", "root:ipam"))
-	if got, ok := d.Find("root:ipam"); !ok || got.Cluster != "p" {
-		t.Errorf("Find(root:ipam) = %v, %t, want the platform", got, ok)
-	}
+	d.Seen(endpoint, testbed.Binding("forger", "root:ipam"))
+	leads(t, d, "root:ipam", "p")
 	if got := d.Workspace("forger"); got.Path != "" || !d.Contests("forger") || d.Contests("victim") {
 		t.Errorf("the forger is known by %q", got.Path)
 	}
 	if got := d.Workspace("p"); got.Path != "root:ipam" {
 		t.Errorf("the platform is known by %q", got.Path)
 	}
-	if got, ok := d.Find("root:x"); !ok || got.Cluster != "victim" {
-		t.Errorf("Find(root:x) = %v, %t, want the victim again", got, ok)
-	}
+	leads(t, d, "root:x", "victim")
 }
 
 func TestDirectory_PlatformHasTwoNames(t *testing.T) {

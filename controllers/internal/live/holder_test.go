@@ -20,8 +20,6 @@ import (
 
 // A claim is gone only by the word of a server that serves its workspace.
 func TestHolder_Verdicts(t *testing.T) {
-	forbidden := notFound("ipclaims", "c")
-	forbidden.Code, forbidden.Reason = http.StatusForbidden, metav1.StatusReasonForbidden
 	for name, tt := range map[string]struct {
 		answers func(*site)
 		want    Verdict
@@ -31,7 +29,7 @@ func TestHolder_Verdicts(t *testing.T) {
 		"another of its name":          {func(s *site) { s.bind("9", "w"); s.holds("uid-of-its-successor") }, Gone},
 		"a 404 about nothing":          {func(s *site) { s.bind("9", "w") }, Unknown},
 		"a 404 about something else":   {func(s *site) { s.bind("9", "w"); s.serve(claimPath, notFound("namespaces", "default")) }, Unknown},
-		"no right to look":             {func(s *site) { s.bind("9", "w"); s.serve(claimPath, forbidden) }, Unknown},
+		"no right to look":             {func(s *site) { s.bind("9", "w"); s.serve(claimPath, forbidden("ipclaims", "c")) }, Unknown},
 		"not there, nor bound there":   {func(s *site) { s.bind("9", "v"); s.lacks() }, Unbound},
 		"not bound there":              {func(s *site) { s.bind("9", "v") }, Unbound},
 		"bound, by the full list only": {func(s *site) { s.serve(bindingsPath("*"), bindingList("9", "v", "w")) }, Unknown},
@@ -233,9 +231,8 @@ func TestHolder_OnThePlatform(t *testing.T) {
 	if answer, err := reader.Holder(t.Context(), holder); err != nil || answer.Verdict != Unknown {
 		t.Errorf("a 404 about nothing: verdict = %d, %v; want Unknown", answer.Verdict, err)
 	}
-	pools := "/apis/ipam.miloapis.com/v1alpha1/ippools"
-	platform.serve(pools+"/p", notFound("ippools", "p"))
-	platform.serve(pools, map[string]any{"apiVersion": "ipam.miloapis.com/v1alpha1", "kind": "IPPoolList",
+	platform.serve(poolsPath+"/p", notFound("ippools", "p"))
+	platform.serve(poolsPath, map[string]any{"apiVersion": "ipam.miloapis.com/v1alpha1", "kind": "IPPoolList",
 		"metadata": map[string]any{"resourceVersion": "7"}, "items": []any{}})
 	answer, err := reader.Holder(t.Context(), holder)
 	if err != nil || answer.Verdict != Gone || answer.Revision != "7" {
@@ -252,5 +249,8 @@ func TestHolder_Standalone(t *testing.T) {
 	endpoints, err := reader.Endpoints(t.Context())
 	if err != nil || len(endpoints) != 0 {
 		t.Errorf("endpoints: %v, %v; want none", endpoints, err)
+	}
+	if _, ok, err := reader.Census(t.Context()); ok || err != nil {
+		t.Errorf("Census = %t, %v; want none", ok, err)
 	}
 }

@@ -10,8 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -86,7 +84,7 @@ func TestEach_Refused(t *testing.T) {
 			platform, reader := newWorld(t)
 			platform.serve(claimsPath, claimList("next", "a"))
 			platform.serve(claimsPath+"?next", answer.page)
-			err := reader.Each(t.Context(), &ipamv1alpha1.IPClaimList{}, func(ledger.ClusterName, client.Object) {})
+			err := reader.Each(t.Context(), &ipamv1alpha1.IPClaimList{}, ignore)
 			if err == nil || !strings.Contains(err.Error(), answer.want) || !strings.Contains(err.Error(), platform.URL) {
 				t.Errorf("Each = %v, want an error that says %q and names the server", err, answer.want)
 			}
@@ -96,7 +94,7 @@ func TestEach_Refused(t *testing.T) {
 		_, reader := newWorld(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := reader.Each(ctx, &ipamv1alpha1.IPClaimList{}, func(ledger.ClusterName, client.Object) {}); err == nil {
+		if err := reader.Each(ctx, &ipamv1alpha1.IPClaimList{}, ignore); err == nil {
 			t.Error("Each of a context that has ended returns no error")
 		}
 	})
@@ -150,48 +148,4 @@ func TestEach_OneUnreadable(t *testing.T) {
 	if err != nil || len(names) != 3 {
 		t.Errorf("Each = %v and told %v, want a, c and b", err, names)
 	}
-}
-
-// A cache whose watch has stalled shows for ever what it showed last. The reader asks
-// the server.
-func TestHolder_WhileTheCacheHasStalled(t *testing.T) {
-	endpoint := newSite(t)
-	_, reader := newWorld(t, endpoint)
-	endpoint.bind("9", "w")
-	endpoint.holds("uid-of-c")
-	claim := gen.Claim("c")
-	claim.UID = "uid-of-c"
-	stalled := stalledCache(t, reader, endpoint, *claim)
-
-	key := client.ObjectKeyFromObject(claim)
-	endpoint.lacks()
-	if err := stalled.Get(t.Context(), key, &ipamv1alpha1.IPClaim{}); err != nil {
-		t.Fatalf("the cache has not stalled: %v", err)
-	}
-	asks(t, reader, Gone)
-
-	stalled = stalledCache(t, reader, endpoint)
-	endpoint.holds("uid-of-c")
-	if err := stalled.Get(t.Context(), key, &ipamv1alpha1.IPClaim{}); client.IgnoreNotFound(err) != nil || err == nil {
-		t.Fatalf("the cache has not stalled: %v", err)
-	}
-	asks(t, reader, Alive)
-}
-
-// stalledCache is a cache of the workspace w that has listed these claims, and whose
-// watch brings nothing.
-func stalledCache(t *testing.T, reader *Reader, endpoint *site, claims ...ipamv1alpha1.IPClaim) cache.Cache {
-	t.Helper()
-	list := &ipamv1alpha1.IPClaimList{
-		TypeMeta: metav1.TypeMeta{APIVersion: ipamv1alpha1.GroupVersion.String(), Kind: "IPClaimList"},
-		ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: claims,
-	}
-	endpoint.serve("/clusters/w/apis/ipam.miloapis.com/v1alpha1/ipclaims", list)
-	c := must.Get(cache.New(&rest.Config{Host: endpoint.URL + "/clusters/w"}, cache.Options{Scheme: reader.opts.Scheme, Mapper: reader.mapper}))(t)
-	must.Get(c.GetInformer(t.Context(), &ipamv1alpha1.IPClaim{}))(t)
-	go func() { _ = c.Start(t.Context()) }() // it ends with the test
-	if !c.WaitForCacheSync(t.Context()) {
-		t.Fatal("the cache has not listed the claims")
-	}
-	return c
 }

@@ -18,12 +18,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
+
+// paths are the answers of a server, by path: an object, a Status, or a code to fail with.
+type paths map[string]any
 
 // site is a server: the platform's, or an endpoint of the export. It answers a path
 // with the object that is there. Where there is none, it answers a 404 that says no
@@ -31,22 +36,18 @@ import (
 type site struct {
 	*httptest.Server
 	mu      sync.Mutex
-	objects map[string]any
+	objects paths
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{objects: map[string]any{}}
+	s := &site{objects: paths{}}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
 	return s
 }
 
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Query().Get("watch") == "true" {
-		stall(w, r)
-		return
-	}
 	path := r.URL.Path
 	if page := r.URL.Query().Get("continue"); page != "" {
 		path += "?" + page
@@ -54,6 +55,10 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	object := s.objects[path]
 	s.mu.Unlock()
+	if code, fails := object.(int); fails {
+		http.Error(w, "no", code)
+		return
+	}
 	if object == nil {
 		http.NotFound(w, r)
 		return
@@ -63,18 +68,6 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(int(status.Code))
 	}
 	_ = json.NewEncoder(w).Encode(object) // a client that has gone away needs no answer
-}
-
-// stall answers a watch and then brings nothing. A watch that is to begin with a list
-// is refused, so that the list is asked for by itself.
-func stall(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Query().Get("sendInitialEvents") == "true" {
-		http.Error(w, "list first", http.StatusUnprocessableEntity)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = http.NewResponseController(w).Flush()
-	<-r.Context().Done()
 }
 
 // serve makes the site answer a path with an object from now on.
@@ -88,6 +81,7 @@ func (s *site) serve(path string, object any) {
 const (
 	claimPath = "/clusters/w/apis/ipam.miloapis.com/v1alpha1/namespaces/default/ipclaims/c"
 	slicePath = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/ipam.miloapis.com"
+	poolsPath = "/apis/ipam.miloapis.com/v1alpha1/ippools"
 )
 
 func bindingsPath(cluster string) string {
@@ -143,6 +137,12 @@ func notFound(resource, name string) *metav1.Status {
 	return &status
 }
 
+func forbidden(resource, name string) *metav1.Status {
+	status := notFound(resource, name)
+	status.Code, status.Reason = http.StatusForbidden, metav1.StatusReasonForbidden
+	return status
+}
+
 // newWorld makes a platform whose export has these endpoints, and a reader of it.
 func newWorld(t *testing.T, endpoints ...*site) (*site, *Reader) {
 	t.Helper()
@@ -156,11 +156,7 @@ func newWorld(t *testing.T, endpoints ...*site) (*site, *Reader) {
 
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
-		must.Do(t, add(scheme))
-	}
-	return scheme
+	return testbed.Scheme(t, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme)
 }
 
 func slice(valid corev1.ConditionStatus, endpoints ...*site) *apisv1alpha1.APIExportEndpointSlice {
@@ -181,6 +177,9 @@ func slice(valid corev1.ConditionStatus, endpoints ...*site) *apisv1alpha1.APIEx
 
 // theClaim holds the block in question.
 var theClaim = ledger.Holder{Claim: "uid-of-c", Cluster: "w", Namespace: "default", Name: "c"}
+
+// ignore visits an object for nothing.
+func ignore(ledger.ClusterName, client.Object) {}
 
 // asks asks the reader about the claim, and fails the test if the verdict is another.
 func asks(t *testing.T, reader *Reader, want Verdict) Answer {

@@ -1,19 +1,15 @@
 package live
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
-	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -41,13 +37,14 @@ var gaps = map[string]func(*apisv1alpha1.APIExportEndpointSlice){
 	},
 }
 
-// A slice that may lack endpoints proves no absence. What an endpoint that it lists says for
-// certain counts.
-func TestHolder_APartialView(t *testing.T) {
+// A slice that may lack endpoints proves no absence, of a claim or of a workspace, and what is listed through it is not all there is:
+// the error names the slice and the field. What an endpoint that it lists says for certain counts.
+func TestPartialView_ProvesNoAbsence(t *testing.T) {
 	for field, change := range gaps {
 		t.Run(field, func(t *testing.T) {
 			here := newSite(t)
 			platform, reader := newWorld(t, here)
+			platform.serve(poolsPath, noPools)
 			partial := func(endpoints ...*site) {
 				s := slice(corev1.ConditionTrue, endpoints...)
 				change(s)
@@ -55,6 +52,10 @@ func TestHolder_APartialView(t *testing.T) {
 			}
 			partial()
 			asks(t, reader, Unknown)
+			err := reader.Each(t.Context(), &ipamv1alpha1.IPPoolList{}, ignore)
+			if err == nil || !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), ipamv1alpha1.GroupName) {
+				t.Errorf("Each = %v; want an error that names slice %s and %s", err, ipamv1alpha1.GroupName, field)
+			}
 			partial(here)
 			here.bind("9", "v")
 			asks(t, reader, Unknown)
@@ -63,23 +64,8 @@ func TestHolder_APartialView(t *testing.T) {
 			asks(t, reader, Gone)
 			here.holds("uid-of-c")
 			asks(t, reader, Alive)
-		})
-	}
-}
-
-// What is listed through a slice that may lack endpoints is not all there is. The error names
-// the slice and the field.
-func TestEach_APartialView(t *testing.T) {
-	for field, change := range gaps {
-		t.Run(field, func(t *testing.T) {
-			platform, reader := newWorld(t)
-			platform.serve("/apis/ipam.miloapis.com/v1alpha1/ippools", noPools)
-			s := slice(corev1.ConditionTrue)
-			change(s)
-			platform.serve(slicePath, s)
-			err := reader.Each(t.Context(), &ipamv1alpha1.IPPoolList{}, func(ledger.ClusterName, client.Object) {})
-			if err == nil || !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), ipamv1alpha1.GroupName) {
-				t.Errorf("Each = %v; want an error that names slice %s and %s", err, ipamv1alpha1.GroupName, field)
+			if _, ok, err := reader.Census(t.Context()); ok || err != nil {
+				t.Errorf("Census = %t, %v; want none", ok, err)
 			}
 		})
 	}
@@ -114,11 +100,9 @@ func TestHolder_UnboundSinceTheSlice(t *testing.T) {
 // Any endpoint that the slice has listed answers for all, also when the platform's server is away. One that refuses the read
 // does not, nor does a slice without endpoints, or that was never read.
 func TestAnswers(t *testing.T) {
-	forbidden := notFound("apibindings", "")
-	forbidden.Code, forbidden.Reason = http.StatusForbidden, metav1.StatusReasonForbidden
 	here, away, refuses := newSite(t), newSite(t), newSite(t)
 	here.bind("9", "w")
-	refuses.serve(bindingsPath("*"), forbidden)
+	refuses.serve(bindingsPath("*"), forbidden("apibindings", ""))
 	away.Close()
 	for name, tt := range map[string]struct {
 		endpoints []*site
@@ -145,21 +129,17 @@ func TestAnswers(t *testing.T) {
 // The export is gone where the platform says so, and not where it does not serve exports, or is away.
 func TestExportGone_IsSaidByThePlatform(t *testing.T) {
 	platform, reader := newWorld(t)
-	const path = "/apis/apis.kcp.io/v1alpha2/apiexports/ipam.miloapis.com"
-	if gone, err := reader.ExportGone(t.Context()); gone || err == nil {
-		t.Errorf("of a server without exports: %t, %v; want an error", gone, err)
+	wants := func(of string, gone, fails bool) {
+		t.Helper()
+		if got, err := reader.ExportGone(t.Context()); got != gone || (err != nil) != fails {
+			t.Errorf("of %s: gone %t, %v; want %t, an error: %t", of, got, err, gone, fails)
+		}
 	}
-	platform.serve(path, notFound("apiexports", ipamv1alpha1.GroupName))
-	if gone, err := reader.ExportGone(t.Context()); !gone || err != nil {
-		t.Errorf("of a platform without the export: %t, %v; want that it is gone", gone, err)
-	}
-	export := &apisv1alpha2.APIExport{TypeMeta: metav1.TypeMeta{APIVersion: "apis.kcp.io/v1alpha2", Kind: "APIExport"}}
-	platform.serve(path, export)
-	if gone, err := reader.ExportGone(t.Context()); gone || err != nil {
-		t.Errorf("of a platform with the export: %t, %v; want that it is there", gone, err)
-	}
+	wants("a server without exports", false, true)
+	platform.serve(exportPath, notFound("apiexports", ipamv1alpha1.GroupName))
+	wants("a platform without the export", true, false)
+	platform.identify("")
+	wants("a platform with the export", false, false)
 	platform.Close()
-	if gone, err := reader.ExportGone(t.Context()); gone || err == nil {
-		t.Errorf("of a platform that is away: %t, %v; want an error", gone, err)
-	}
+	wants("a platform that is away", false, true)
 }

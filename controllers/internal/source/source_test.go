@@ -14,13 +14,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // pool is the JSON of a pool with so many leading blocks.
@@ -86,10 +86,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 // inform fills an informer from the server.
 func (s *server) inform() toolscache.SharedIndexInformer {
 	s.Helper()
-	scheme, mapper := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil)
-	must.Do(s, ipamv1alpha1.AddToScheme(scheme))
+	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(ipamv1alpha1.GroupVersion.WithKind("IPPool"), meta.RESTScopeRoot)
-	from := Of(&rest.Config{Host: s.url}, cache.Options{Scheme: scheme, Mapper: mapper, HTTPClient: http.DefaultClient}, &ipamv1alpha1.IPPool{})
+	from := Of(&rest.Config{Host: s.url}, cache.Options{Scheme: testbed.Scheme(s), Mapper: mapper, HTTPClient: http.DefaultClient}, &ipamv1alpha1.IPPool{})
 	informer := Guarded(toolscache.NewSharedIndexInformer(from, &ipamv1alpha1.IPPool{}, 0, toolscache.Indexers{}))
 	ctx, cancel := context.WithCancel(s.Context())
 	ended := make(chan struct{})

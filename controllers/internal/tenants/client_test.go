@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // echo is a server that answers a write with what it was sent, and notes where to.
@@ -40,9 +40,7 @@ func newEcho(t *testing.T) (*echo, client.Client) {
 	e := &echo{}
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
-	scheme := runtime.NewScheme()
-	must.Do(t, errors.Join(ipamv1alpha1.AddToScheme(scheme), v1controller1.AddToScheme(scheme)))
-	writer := must.Get(newWriter(&rest.Config{Host: server.URL + "/services/x"}, scheme))(t)
+	writer := must.Get(newWriter(&rest.Config{Host: server.URL + "/services/x"}, testbed.Scheme(t, v1controller1.AddToScheme)))(t)
 	return e, writer
 }
 

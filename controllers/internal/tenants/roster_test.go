@@ -6,23 +6,40 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
-
-	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // attendance is a roster of workspaces. Some of them are engaged.
 type attendance struct {
+	*testing.T
 	*roster
+	clock   *clocktesting.FakePassiveClock
 	present map[multicluster.ClusterName]bool
 }
 
-func newAttendance(clock *clocktesting.FakePassiveClock) attendance {
-	present := map[multicluster.ClusterName]bool{}
-	return attendance{roster: newRoster(clock, func(name multicluster.ClusterName) bool { return present[name] }), present: present}
+func newAttendance(t *testing.T) attendance {
+	a := attendance{T: t, clock: clocktesting.NewFakePassiveClock(time.Now()), present: map[multicluster.ClusterName]bool{}}
+	a.roster = newRoster(a.clock, func(name multicluster.ClusterName) bool { return a.present[name] })
+	return a
+}
+
+func (a attendance) pass(time time.Duration) { a.clock.SetTime(a.clock.Now().Add(time)) }
+
+// wants expects the roster to be ready, or an error that says these words.
+func (a attendance) wants(when string, words ...string) {
+	a.Helper()
+	err := a.ready()
+	if (err != nil) != (len(words) > 0) {
+		a.Errorf("%s: ready = %v, want an error: %t", when, err, len(words) > 0)
+		return
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			a.Errorf("%s: ready = %v, want it to say %q", when, err, word)
+		}
+	}
 }
 
 func (a attendance) engage(name multicluster.ClusterName, engaged bool) {
@@ -33,102 +50,74 @@ func (a attendance) engage(name multicluster.ClusterName, engaged bool) {
 // A replica that engages nobody is not ready, after a grace time. One that serves others is,
 // whoever is missing: the metrics tell.
 func TestRoster_Ready(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := newAttendance(clock)
-	wants := func(when string, words ...string) {
-		t.Helper()
-		err := r.ready()
-		if (err != nil) != (len(words) > 0) {
-			t.Errorf("%s: ready = %v, want an error: %t", when, err, len(words) > 0)
-			return
-		}
-		for _, word := range words {
-			if !strings.Contains(err.Error(), word) {
-				t.Errorf("%s: ready = %v, want it to say %q", when, err, word)
-			}
-		}
-	}
-	wants("nobody is bound")
+	r := newAttendance(t)
+	r.wants("nobody is bound")
 	r.bind("a", true)
 	r.bind("b", true)
-	wants("two have just come")
-	clock.SetTime(clock.Now().Add(grace))
-	wants("they wait for the caches", "2 of 2", "caches")
+	r.wants("two have just come")
+	r.pass(grace)
+	r.wants("they wait for the caches", "2 of 2", "caches")
 	r.fail("a", errors.New("no such thing"))
-	wants("one has failed", "2 of 2", "workspace a", "no such thing")
+	r.wants("one has failed", "2 of 2", "workspace a", "no such thing")
 	r.engage("b", true)
-	wants("the other is served")
+	r.wants("the other is served")
 	r.bind("b", false)
-	wants("only the failed one is left", "1 of 1", "workspace a")
+	r.wants("only the failed one is left", "1 of 1", "workspace a")
 	r.bind("a", false)
-	wants("nobody is bound any more")
+	r.wants("nobody is bound any more")
 	r.bind("a", true)
-	wants("it has come again")
+	r.wants("it has come again")
 }
 
 // A replica for which no endpoint has listed whom to serve is not ready. One that serves a shard is, whatever
 // keeps the others.
 func TestRoster_NotReadyBeforeTheLists(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := newAttendance(clock)
-	wants := func(when, word string) {
-		t.Helper()
-		if err := r.ready(); (err != nil) != (word != "") || err != nil && !strings.Contains(err.Error(), word) {
-			t.Errorf("%s: ready = %v, want an error with %q", when, err, word)
-		}
-	}
+	r := newAttendance(t)
 	r.await("u1", "APIBindings", 0)
-	wants("the only endpoint has listed nothing", "APIBindings of endpoint u1")
+	r.wants("the only endpoint has listed nothing", "APIBindings of endpoint u1")
 	r.await("u1", "IPPools", 0)
-	wants("a workspace is bound", "IPPools of endpoint u1")
+	r.wants("a workspace is bound", "IPPools of endpoint u1")
 	r.await("u2", "APIBindings", 0)
-	wants("another has listed nothing either", "u1")
+	r.wants("another has listed nothing either", "u1")
 	r.await("u1", "IPClaims", listing)
-	wants("it lists the claims", "")
+	r.wants("it lists the claims")
 	r.await("u2", "", 0)
-	clock.SetTime(clock.Now().Add(listing))
-	wants("it does so for too long, and the other has listed all", "")
+	r.pass(listing)
+	r.wants("it does so for too long, and the other has listed all")
 	r.unlist("u2")
-	wants("the slice lists the first alone", "IPClaims of endpoint u1")
+	r.wants("the slice lists the first alone", "IPClaims of endpoint u1")
 	r.await("u1", "", 0)
-	wants("it has listed all", "")
+	r.wants("it has listed all")
 	r.unlist("u1")
-	wants("the slice lists none", "")
+	r.wants("the slice lists none")
 }
 
 // A replica that has served stays ready for a while when the first tenant of a shard comes, or when an endpoint is opened
 // again, and is unready if that lists nothing, however often it is opened.
 func TestRoster_ReadyWhileAnEndpointComes(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := newAttendance(clock)
-	wants := func(when string, want bool) {
-		t.Helper()
-		if err := r.ready(); (err == nil) != want {
-			t.Errorf("%s: ready = %v, want it ready: %t", when, err, want)
-		}
-	}
-	wants("there is no endpoint", true)
+	r := newAttendance(t)
+	r.wants("there is no endpoint")
 	for _, when := range []string{"the first", "opened again"} {
 		r.await("u1", "APIBindings", 0)
-		wants(when+" has just come", true)
-		clock.SetTime(clock.Now().Add(grace / 2))
+		r.wants(when + " has just come")
+		r.pass(grace / 2)
 		r.await("u1", "IPPools", 0)
-		wants(when+" is to list its pools", true)
-		clock.SetTime(clock.Now().Add(grace / 4))
+		r.wants(when + " is to list its pools")
+		r.pass(grace / 4)
 		r.await("u1", "APIBindings", 0)
-		wants(when+" has failed, and is tried again", true)
-		clock.SetTime(clock.Now().Add(grace / 4))
-		wants(when+" has listed nothing for a minute", false)
+		r.wants(when + " has failed, and is tried again")
+		r.pass(grace / 4)
+		r.wants(when+" has listed nothing for a minute", "u1")
 		r.await("u1", "", 0)
-		wants(when+" has listed all", true)
+		r.wants(when + " has listed all")
 	}
 }
 
 func TestRoster_Counts(t *testing.T) {
-	r := newAttendance(clocktesting.NewFakePassiveClock(time.Now()))
+	r := newAttendance(t)
 	wants := func(when string, bound, engaged float64) {
 		t.Helper()
-		if b, e := value(t, boundWorkspaces), value(t, engagedWorkspaces); b != bound || e != engaged {
+		if b, e := testutil.ToFloat64(boundWorkspaces), testutil.ToFloat64(engagedWorkspaces); b != bound || e != engaged {
 			t.Errorf("%s: %v bound and %v engaged, want %v and %v", when, b, e, bound, engaged)
 		}
 	}
@@ -147,17 +136,10 @@ func TestRoster_Counts(t *testing.T) {
 	wants("none bound", 0, 0)
 }
 
-func value(t *testing.T, gauge prometheus.Gauge) float64 {
-	t.Helper()
-	m := &dto.Metric{}
-	must.Do(t, gauge.Write(m))
-	return m.GetGauge().GetValue()
-}
-
 // It is known who is bound when each endpoint of the slice has listed its APIBindings. What else it is to list is no matter.
 func TestRoster_Knows(t *testing.T) {
 	t.Parallel()
-	r := newAttendance(clocktesting.NewFakePassiveClock(time.Now()))
+	r := newAttendance(t)
 	for _, step := range []struct {
 		name string
 		does func()

@@ -17,8 +17,6 @@ import (
 	"github.com/go-logr/logr/testr"
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
-	conditionsv1alpha1 "github.com/kcp-dev/sdk/apis/third_party/conditions/apis/conditions/v1alpha1"
-	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,6 +30,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // soon is how long anything may take to be seen. It covers a few attempts.
@@ -62,18 +61,10 @@ func newScene(t *testing.T) *scene {
 	}
 	s.server = httptest.NewServer(s)
 	t.Cleanup(s.server.Close)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{ipamv1alpha1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme} {
-		must.Do(t, add(scheme))
-	}
-	var err error
-	s.Provider, err = New(Options{
-		Config: &rest.Config{Host: s.server.URL}, Slice: "e", Scheme: scheme,
+	s.Provider = must.Get(New(Options{
+		Config: &rest.Config{Host: s.server.URL}, Slice: "e", Scheme: testbed.Scheme(t, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme),
 		Directory: directory.New(directory.Workspace{Cluster: "p", Path: "root:p"}), Logger: testr.New(t),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	s.listed("one")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -114,10 +105,8 @@ func (s *scene) listed(endpoints ...string) {
 
 // binds has an endpoint show a binding that serves a workspace.
 func (s *scene) binds(endpoint, workspace string) {
-	b := &apisv1alpha2.APIBinding{}
-	b.Name, b.UID = "b", types.UID(endpoint+"/"+workspace)
-	b.Annotations = map[string]string{"kcp.io/cluster": workspace}
-	conditions.MarkTrue(b, conditionsv1alpha1.ReadyCondition)
+	b := testbed.Binding(workspace, "")
+	b.UID = types.UID(endpoint + "/" + workspace)
 	s.put(bindingsPath(endpoint), workspace, b)
 }
 
