@@ -1,10 +1,10 @@
 package capi
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	capiv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,20 +12,21 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// In a workspace, every IPAddressClaim of every management cluster has a name of an IPClaim, and no
-// two the same.
-func TestNames_InAWorkspace(t *testing.T) {
+// Every IPAddressClaim of every management cluster has a name of an IPClaim, and no two the same, beside them and in a workspace.
+func TestNames_AreUnique(t *testing.T) {
 	long := strings.Repeat("a", validation.DNS1123SubdomainMaxLength)
 	dotted := strings.Repeat("a.", validation.DNS1123SubdomainMaxLength/2) + "a"
 	seen := map[client.ObjectKey]string{}
-	for _, origin := range []types.UID{"one", "other"} {
+	for _, names := range []Names{inPlace, {Origin: "one", Namespace: "machines"}, {Origin: "other", Namespace: "machines"}} {
 		for _, key := range []client.ObjectKey{
 			{Namespace: "a", Name: "web"}, {Namespace: "b", Name: "web"}, {Namespace: "a", Name: "b-web"}, {Namespace: "a-b", Name: "web"},
-			{Namespace: "a", Name: long}, {Namespace: "a", Name: long[1:] + "b"}, {Namespace: "a", Name: dotted}, {Namespace: "a", Name: dotted[2:]},
+			{Namespace: "a", Name: "web.example"}, {Namespace: "a", Name: dotted}, {Namespace: "a", Name: dotted[2:]},
+			{Namespace: "a", Name: long[5:]}, {Namespace: "a", Name: long[4:]}, {Namespace: "a", Name: long[1:]},
+			{Namespace: "a", Name: long}, {Namespace: "a", Name: long[1:] + "b"},
 		} {
-			what := string(origin) + " " + key.String()
-			got := Names{Origin: origin, Namespace: "machines"}.claim(key)
-			if errs := validation.IsDNS1123Subdomain(got.Name); len(errs) > 0 || got.Namespace != "machines" {
+			what := string(names.Origin) + " " + key.String()
+			got := names.claim(key)
+			if errs := validation.IsDNS1123Subdomain(got.Name); len(errs) > 0 || got.Namespace != cmp.Or(names.Namespace, key.Namespace) {
 				t.Errorf("the IPClaim of %s is %s: %v", what, got, errs)
 			}
 			if before, taken := seen[got]; taken {
@@ -50,22 +51,6 @@ func TestNames_OfAnotherManagementCluster(t *testing.T) {
 	claim.Spec.OwnerRef.Name = "other"
 	if one.owns(key, claim) {
 		t.Errorf("IPClaim %s, whose consumer is another, is that of %s", claim.Name, key)
-	}
-}
-
-// Every name of an IPAddressClaim has a name of an IPClaim, and no two the same.
-func TestClaimName(t *testing.T) {
-	long := strings.Repeat("a", validation.DNS1123SubdomainMaxLength)
-	seen := map[string]string{}
-	for _, name := range []string{"web", "web.example", long[5:], long[4:], long[1:], long, long[1:] + "b"} {
-		got := claimName(name)
-		if errs := validation.IsDNS1123Subdomain(got); len(errs) > 0 {
-			t.Errorf("claimName(%q) = %q: %v", name, got, errs)
-		}
-		if other, taken := seen[got]; taken {
-			t.Errorf("claimName(%q) and claimName(%q) are %q", name, other, got)
-		}
-		seen[got] = name
 	}
 }
 

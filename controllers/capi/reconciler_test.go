@@ -19,63 +19,51 @@ import (
 
 // A claim that only the cache lacks keeps its address, though its IPAddress is being deleted.
 func TestAbandoned_ACacheThatLacksTheClaim(t *testing.T) {
-	claim := machine("web")
-	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
+	claim, address, held := served()
 	s := newScene(t, lab(), claim, address, held)
 	testbed.Delete(t, s.Management, address)
 	s.hidden[claim] = true
 	s.reconcile(claim)
-	if !s.has(address) || !s.has(held) || held.DeletionTimestamp != nil {
-		t.Error("the address of a claim that is there was given back")
+	if s.wants("of a claim that is there", held); !s.has(address) {
+		t.Error("the IPAddress of a claim that is there is gone")
 	}
 }
 
 // An address of a claim that is gone is given back when its IPAddress is deleted, and no earlier.
 func TestAbandoned_AnAddressThatIsNotDeleted(t *testing.T) {
-	claim := machine("web")
-	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
+	claim, address, held := served()
 	s := newScene(t, lab(), address, held)
 	s.reconcile(claim)
-	if !s.has(address) || !s.has(held) {
-		t.Fatal("the address was given back, though its IPAddress was not deleted")
-	}
+	s.wants("of an IPAddress that is not deleted", address, held)
 	testbed.Delete(t, s.Management, address)
 	s.reconcile(claim)
-	if s.has(address) || s.has(held) {
-		t.Error("the IPAddress was deleted, and the address was not given back")
-	}
+	s.lacks("of a deleted IPAddress", address, held)
 }
 
 // What the cache does not show yet is deleted with the claim all the same.
 func TestRelease_WhatTheCacheLacks(t *testing.T) {
-	claim := machine("web")
-	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
+	claim, address, held := served()
 	s := newScene(t, lab(), claim, address, held)
 	s.hidden[address], s.hidden[held] = true, true
 	testbed.Delete(t, s.Management, claim)
 	s.reconcile(claim)
-	if s.has(claim) || s.has(address) || s.has(held) {
-		t.Error("the claim was deleted, and something of it is left")
-	}
+	s.lacks("of a deleted claim", claim, address, held)
 }
 
 // The address stays taken while somebody else holds the IPAddress.
 func TestRelease_AnAddressThatAnotherHolds(t *testing.T) {
-	claim := machine("web")
-	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
+	claim, address, held := served()
 	address.Finalizers = append(address.Finalizers, "example.com/machine")
 	s := newScene(t, lab(), claim, address, held)
 	testbed.Delete(t, s.Management, claim)
 	s.reconcile(claim)
-	if !s.has(claim) || !s.has(address) || !s.has(held) || held.DeletionTimestamp != nil {
-		t.Fatal("the address was given back while its IPAddress is there")
+	if s.wants("while its IPAddress is there", held); !s.has(claim) || !s.has(address) {
+		t.Fatal("the claim, or the IPAddress that another holds, is gone")
 	}
 	address.Finalizers = nil
 	testbed.Update(t, s.Management, address)
 	s.reconcile(claim)
-	if s.has(claim) || s.has(held) {
-		t.Error("the IPAddress is gone, and the claim is not")
-	}
+	s.lacks("without its IPAddress", claim, held)
 }
 
 // An IPAddress that only the server has decides which address is claimed.
@@ -130,56 +118,41 @@ func TestClaim_InTheWay(t *testing.T) {
 	}
 }
 
-// An IPClaim that was deleted before it had an address is made again.
-func TestClaim_DeletedBeforeItWasBound(t *testing.T) {
-	claim := machine("web")
-	waits := inPlace.newClaim(claim)
-	s := newScene(t, lab(), claim, waits)
-	testbed.Delete(t, s.Management, waits)
-	s.reconcile(claim)
-	if s.has(waits) {
-		t.Fatal("the IPClaim that was deleted is held, though it has no address")
-	}
-	s.reconcile(claim)
-	if !s.has(waits) {
-		t.Error("no other IPClaim was made")
-	}
-}
-
-// An address in use is claimed again if its IPClaim was deleted before it had the address: that one never
+// An IPClaim that was deleted before it had an address is made again, and so is one for an address in use: the deleted one never
 // gets it, and nothing keeps the address from others.
-func TestClaim_DeletedBeforeItHadTheAddressInUse(t *testing.T) {
-	claim := machine("web")
-	waits := inPlace.newClaim(claim)
-	waits.Spec.Address = "192.0.2.7"
-	s := newScene(t, lab(), claim, waits, published(claim, "192.0.2.7"))
-	testbed.Delete(t, s.Management, waits)
-	s.reconcile(claim)
-	s.reconcile(claim)
-	if made := inPlace.newClaim(claim); !s.has(made) || made.DeletionTimestamp != nil || made.Spec.Address != "192.0.2.7" {
-		t.Errorf("the IPClaim is deleted at %v and asks for %q; want another one, for 192.0.2.7", made.DeletionTimestamp, made.Spec.Address)
+func TestClaim_DeletedBeforeItWasBound(t *testing.T) {
+	for _, address := range []string{"", "192.0.2.7"} {
+		claim := machine("web")
+		waits := inPlace.newClaim(claim)
+		waits.Spec.Address = address
+		s := newScene(t, lab(), claim, waits)
+		if address != "" {
+			testbed.Create(t, s.Management, published(claim, address))
+		}
+		testbed.Delete(t, s.Management, waits)
+		s.reconcile(claim)
+		s.reconcile(claim)
+		made := inPlace.newClaim(claim)
+		if s.wants("a second IPClaim", made); made.Spec.Address != address {
+			t.Errorf("the IPClaim asks for %q; want %q", made.Spec.Address, address)
+		}
 	}
 }
 
 // An IPAddressClaim whose pool is of another provider now gives its address back when it is deleted.
 // Cluster API refuses such a change, while its webhooks answer.
 func TestRelease_OfAPoolOfAnother(t *testing.T) {
-	claim := machine("web")
-	address, held := published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
+	claim, address, held := served()
 	claim.Spec.PoolRef = capiv1.IPPoolReference{APIGroup: capiv1.GroupVersion.Group, Kind: "InClusterIPPool", Name: "lab"}
 	s := newScene(t, lab(), claim, address, held)
 	s.reconcile(claim)
-	if !s.has(address) || !s.has(held) || held.DeletionTimestamp != nil {
-		t.Fatal("the address was given back though the claim is there")
-	}
+	s.wants("of a claim that is there", address, held)
 	testbed.Delete(t, s.Management, claim)
 	if !s.has(claim) || !ofOurs.Generic(event.GenericEvent{Object: claim}) {
 		t.Fatal("events of the claim are not seen, and its finalizer holds it")
 	}
 	s.reconcile(claim)
-	if s.has(claim) || s.has(address) || s.has(held) {
-		t.Error("the claim was deleted, and something of it is left")
-	}
+	s.lacks("of a deleted claim", claim, address, held)
 }
 
 // One address may be written in several ways.

@@ -48,8 +48,9 @@ func (s *scene) forgotten(count, newest int, at time.Time) []*capiv1.IPAddressCl
 	return claims
 }
 
-// kept reconciles claims, and counts those whose IPClaim stays.
-func (s *scene) kept(claims []*capiv1.IPAddressClaim) int {
+// keeps reconciles claims, and expects that number of their IPClaims to stay.
+func (s *scene) keeps(when string, want int, claims []*capiv1.IPAddressClaim) {
+	s.Helper()
 	kept := 0
 	for _, claim := range claims {
 		s.reconcile(claim)
@@ -57,7 +58,17 @@ func (s *scene) kept(claims []*capiv1.IPAddressClaim) int {
 			kept++
 		}
 	}
-	return kept
+	if kept != want {
+		s.Errorf("%s: %d of %d IPClaims are kept; want %d", when, kept, len(claims), want)
+	}
+}
+
+// wantHeld expects that somebody has to decide about the IPClaim of a claim.
+func (s *scene) wantHeld(claim *capiv1.IPAddressClaim) {
+	s.Helper()
+	if made := s.Claims.Names.newClaim(claim); !s.has(made) || made.Annotations[AnnotationAbandoned] != Held {
+		s.Errorf("the annotations of the IPClaim are %v; want that it is held", made.Annotations)
+	}
 }
 
 // A management cluster that was restored from an older copy does not know newer IPAddressClaims, whose machines run.
@@ -66,14 +77,10 @@ func TestAbandoned_OfARestoredCluster(t *testing.T) {
 	s := beside(t, "one")
 	claims := s.forgotten(5, 150, time.Now().Add(-time.Hour))
 	s.reach(148)
-	if kept := s.kept(claims); kept != len(claims) {
-		t.Errorf("%d of %d IPClaims are kept while the cluster is older than the newest; want all", kept, len(claims))
-	}
+	s.keeps("while the cluster is older than the newest", len(claims), claims)
 	s.reach(1000)
 	s.memory.compared, s.memory.backwards = false, false // as after a restart
-	if kept := s.kept(claims); kept != len(claims) {
-		t.Errorf("%d of %d IPClaims are kept after a restart; want all", kept, len(claims))
-	}
+	s.keeps("after a restart", len(claims), claims)
 	for _, claim := range claims {
 		held := s.Claims.Names.newClaim(claim)
 		if !s.has(held) {
@@ -82,9 +89,7 @@ func TestAbandoned_OfARestoredCluster(t *testing.T) {
 		held.Annotations[AnnotationAbandoned] = Release
 		testbed.Update(t, s.Claims, held)
 	}
-	if kept := s.kept(claims); kept != 0 {
-		t.Errorf("%d IPClaims are kept after somebody had them released; want none", kept)
-	}
+	s.keeps("after somebody had them released", 0, claims)
 }
 
 // watch shows the reconciler an IPAddressClaim, and then that it is gone: its deletion, or a list without it.
@@ -104,13 +109,9 @@ func TestAbandoned_NeedsADeletionThatWasSeen(t *testing.T) {
 	for _, claim := range claims {
 		s.watch(claim, true)
 	}
-	if kept := s.kept(claims); kept != len(claims) {
-		t.Errorf("%d of %d IPClaims are kept, though the cluster showed no deletion; want all", kept, len(claims))
-	}
+	s.keeps("where the cluster showed no deletion", len(claims), claims)
 	for _, claim := range claims {
-		if made := s.Claims.Names.newClaim(claim); !s.has(made) || made.Annotations[AnnotationAbandoned] != Held {
-			t.Errorf("the annotations of the IPClaim are %v; want that it is held", made.Annotations)
-		}
+		s.wantHeld(claim)
 	}
 }
 
@@ -121,14 +122,12 @@ func TestAbandoned_BeforeItsEvent(t *testing.T) {
 	s.reach(1000)
 	watched := s.memory.watched()
 	watched.Create(event.CreateEvent{Object: claims[0]})
-	made := s.Claims.Names.newClaim(claims[0])
-	if s.kept(claims) != 1 || !s.has(made) || made.Annotations[AnnotationAbandoned] != "" {
-		t.Errorf("before the event, the IPClaim has the annotations %v; want it kept, and not held", made.Annotations)
+	s.keeps("before the event", 1, claims)
+	if made := s.Claims.Names.newClaim(claims[0]); !s.has(made) || made.Annotations[AnnotationAbandoned] != "" {
+		t.Errorf("before the event, the IPClaim has the annotations %v; want it not held", made.Annotations)
 	}
 	watched.Delete(event.DeleteEvent{Object: claims[0]})
-	if s.kept(claims) != 0 {
-		t.Error("the IPClaim is kept after its IPAddressClaim was seen deleted")
-	}
+	s.keeps("after the event", 0, claims)
 }
 
 // The IPClaims that the former leader made while this replica stood by are no other controller's: they are given back as those
@@ -137,9 +136,7 @@ func TestAbandoned_AStandbyTakesOver(t *testing.T) {
 	s := beside(t, "one")
 	claims := s.forgotten(few, 0, time.Now().Add(-time.Second)) // after the process was started
 	s.reach(1000)
-	if kept := s.kept(claims); kept != 0 {
-		t.Errorf("%d of %d IPClaims of the former leader are kept; want none", kept, len(claims))
-	}
+	s.keeps("of the former leader", 0, claims)
 }
 
 // What went while the controller did not run is given back, if it is not much: a cluster that has forgotten many
@@ -150,9 +147,7 @@ func TestAbandoned_ManyAtOnce(t *testing.T) {
 		claims := s.forgotten(count, 0, time.Now().Add(-time.Hour))
 		s.memory.started = time.Now()
 		s.reach(1000)
-		if kept := s.kept(claims); kept != want {
-			t.Errorf("of %d IPClaims whose IPAddressClaims this process never saw %d are kept; want %d", count, kept, want)
-		}
+		s.keeps("of IPAddressClaims that this process never saw", want, claims)
 	}
 }
 
@@ -163,9 +158,7 @@ func TestAbandoned_KeepsClaimsOfTheFirstSecond(t *testing.T) {
 	now := time.Now()
 	s.memory.started = now.Truncate(time.Second).Add(900 * time.Millisecond)
 	s.reach(1000)
-	if kept := s.kept(s.forgotten(1, 900, now.Truncate(time.Second))); kept != 1 {
-		t.Error("an IPClaim of the second in which this process began is given back; want it kept")
-	}
+	s.keeps("of the second in which this process began", 1, s.forgotten(1, 900, now.Truncate(time.Second)))
 }
 
 // An IPClaim that another controller made for the same management cluster is that of its original, or of a clone. One
@@ -179,17 +172,10 @@ func TestAbandoned_OfAClone(t *testing.T) {
 	for _, claim := range own {
 		s.watch(claim, false)
 	}
-	if kept := s.kept(theirs); kept != 1 {
-		t.Error("the IPClaim of an IPAddressClaim that this process never saw, made since it began, is given back")
-	}
-	if kept := s.kept(own); kept != 0 {
-		t.Errorf("%d of %d IPClaims are kept whose IPAddressClaims were seen and deleted; want none", kept, len(own))
-	}
-	if s.kept(own); len(s.memory.fates) != 0 {
+	s.keeps("of an IPAddressClaim that this process never saw, made since it began", 1, theirs)
+	s.keeps("of IPAddressClaims that were seen and deleted", 0, own)
+	if s.keeps("once more", 0, own); len(s.memory.fates) != 0 {
 		t.Errorf("%d IPAddressClaims are remembered; want none", len(s.memory.fates))
 	}
-	made := s.Claims.Names.newClaim(theirs[0])
-	if !s.has(made) || made.Annotations[AnnotationAbandoned] != Held {
-		t.Errorf("the annotations of the IPClaim that is kept are %v; want that it is held", made.Annotations)
-	}
+	s.wantHeld(theirs[0])
 }

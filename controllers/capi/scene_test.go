@@ -101,6 +101,36 @@ func (s *scene) has(object client.Object) bool {
 	return err == nil
 }
 
+// wants expects objects to be on the server, and none of them to be deleted.
+func (s *scene) wants(when string, objects ...client.Object) {
+	s.Helper()
+	for _, object := range objects {
+		if there := s.has(object); !there || object.GetDeletionTimestamp() != nil {
+			s.Fatalf("%s: %T %s is there: %t, deleted at %v; want it there", when, object, object.GetName(), there, object.GetDeletionTimestamp())
+		}
+	}
+}
+
+// lacks expects objects not to be on the server any more.
+func (s *scene) lacks(when string, objects ...client.Object) {
+	s.Helper()
+	for _, object := range objects {
+		if s.has(object) {
+			s.Fatalf("%s: %T %s is there; want it gone", when, object, object.GetName())
+		}
+	}
+}
+
+// reads makes the server of the management cluster answer each Get by a function, which may read.
+func (s *scene) reads(get func(read func() error, key client.ObjectKey, object client.Object) error) {
+	server := s.Management.Live
+	s.Management.Live = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			return get(func() error { return server.Get(ctx, key, object, opts...) }, key, object)
+		},
+	})
+}
+
 // ready is the condition Ready of a claim on the server.
 func (s *scene) ready(claim *capiv1.IPAddressClaim) metav1.Condition {
 	s.Helper()
@@ -120,6 +150,19 @@ func machine(name string) *capiv1.IPAddressClaim {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Finalizers: []string{Finalizer}},
 		Spec:       capiv1.IPAddressClaimSpec{PoolRef: capiv1.IPPoolReference{APIGroup: ipamv1alpha1.GroupName, Kind: kindPool, Name: "lab"}},
 	}
+}
+
+// elsewhere returns a claim of another namespace.
+func elsewhere(name string) *capiv1.IPAddressClaim {
+	claim := machine(name)
+	claim.Namespace = "elsewhere"
+	return claim
+}
+
+// served returns a claim with its IPAddress and its IPClaim.
+func served() (claim *capiv1.IPAddressClaim, address *capiv1.IPAddress, held *ipamv1alpha1.IPClaim) {
+	claim = machine("web")
+	return claim, published(claim, "192.0.2.7"), bound(claim, "192.0.2.7")
 }
 
 // published is the IPAddress of a claim.

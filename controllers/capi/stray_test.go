@@ -28,8 +28,8 @@ func TestStray_IsClaimed(t *testing.T) {
 		"an address in another form": {"2001:DB8::0:7", "2001:db8::7"},
 		"no address":                 {"192.0.2.0/24", ""},
 	} {
-		stray := machine("stray")
-		stray.Namespace, stray.Spec.PoolRef.Name = "elsewhere", "no-such-pool"
+		stray := elsewhere("stray")
+		stray.Spec.PoolRef.Name = "no-such-pool"
 		s := newScene(t, lab(), published(stray, tt.address))
 		s.reconcile(stray)
 		made := inPlace.newClaim(stray)
@@ -56,8 +56,7 @@ func TestStray_KeepsNobodyWaiting(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			claim, stray := machine("web"), machine("stray")
-			stray.Namespace = "elsewhere"
+			claim, stray := machine("web"), elsewhere("stray")
 			s := newScene(t, lab(), claim, published(stray, "192.0.2.7"))
 			prepare(s, stray)
 			s.reconcile(claim)
@@ -72,6 +71,13 @@ func TestStray_KeepsNobodyWaiting(t *testing.T) {
 			}
 		})
 	}
+}
+
+// refuses answers an IPClaim with a refusal.
+func (s *scene) refuses(claim *ipamv1alpha1.IPClaim, reason ipamv1alpha1.Reason) {
+	s.Helper()
+	claim.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(reason)}}
+	testbed.Update(s, s.Claims, claim)
 }
 
 // An IPClaim with the address of a stray publishes nothing. It keeps the address from others until the IPClaim of the
@@ -90,8 +96,7 @@ func TestStray_GetsItsAddress(t *testing.T) {
 		"without IPClaim":         {forbidden: true},
 	} {
 		t.Run(what, func(t *testing.T) {
-			claim, stray := machine("web"), machine("restored")
-			stray.Namespace = "elsewhere"
+			claim, stray := machine("web"), elsewhere("restored")
 			mine, theirs := bound(claim, "192.0.2.7"), inPlace.newClaim(stray)
 			shown := published(stray, "192.0.2.7")
 			if tt.mapped {
@@ -106,8 +111,7 @@ func TestStray_GetsItsAddress(t *testing.T) {
 				t.Fatalf("the stray has an IPClaim: %t, for %q; want one for 192.0.2.7: %t", there, theirs.Spec.Address, !tt.forbidden)
 			}
 			if tt.says != "" {
-				theirs.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(tt.says)}}
-				testbed.Update(t, s.Claims, theirs)
+				s.refuses(theirs, tt.says)
 			}
 			after := s.reconcile(claim).RequeueAfter
 			if yielded := !s.has(mine); yielded != tt.yields || after == 0 {
@@ -136,8 +140,7 @@ func TestStray_KeepsItsAddressForAnHourUnlessClaimed(t *testing.T) {
 		"claimed, after an hour": {strayPatience + time.Minute, true, false, "allow it there, or delete that IPAddress"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			claim, stray := machine("web"), machine("restored")
-			stray.Namespace = "elsewhere"
+			claim, stray := machine("web"), elsewhere("restored")
 			mine := bound(claim, "192.0.2.7")
 			mine.CreationTimestamp = metav1.NewTime(time.Now().Add(-tt.age))
 			s := newScene(t, lab(), claim, mine, published(stray, "192.0.2.7"))
@@ -170,8 +173,7 @@ func TestStray_GetsItsAddressFirst(t *testing.T) {
 	if !s.has(theirs) {
 		t.Fatal("the stray has no IPClaim")
 	}
-	theirs.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: metav1.ConditionFalse, Reason: string(ipamv1alpha1.ReasonAddressInUse)}}
-	testbed.Update(t, s.Claims, theirs)
+	s.refuses(theirs, ipamv1alpha1.ReasonAddressInUse)
 	s.reconcile(claim)
 	said := s.ready(claim)
 	for range 3 {
@@ -193,14 +195,11 @@ func TestStray_GetsItsAddressFirst(t *testing.T) {
 func TestStray_OfACacheThatLags(t *testing.T) {
 	claim, former := machine("web"), machine("former")
 	s := newScene(t, lab(), claim, bound(claim, "192.0.2.7"), published(former, "192.0.2.7"))
-	server := s.Management.Live
-	s.Management.Live = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-			if _, asked := object.(*capiv1.IPAddress); asked && key.Name == former.Name {
-				return apierrors.NewNotFound(capiv1.GroupVersion.WithResource("ipaddresses").GroupResource(), key.Name)
-			}
-			return server.Get(ctx, key, object, opts...)
-		},
+	s.reads(func(read func() error, key client.ObjectKey, object client.Object) error {
+		if _, asked := object.(*capiv1.IPAddress); asked && key.Name == former.Name {
+			return apierrors.NewNotFound(capiv1.GroupVersion.WithResource("ipaddresses").GroupResource(), key.Name)
+		}
+		return read()
 	})
 	if s.reconcile(claim); !s.has(published(claim, "")) || s.has(inPlace.newClaim(former)) {
 		t.Errorf("the address is not published, or claimed for an IPAddress that is gone; the claim says %+v", s.ready(claim))
@@ -263,9 +262,8 @@ func TestStray_WhoseIPClaimIsNotSeen(t *testing.T) {
 			for range 2 { // the first lets go of one that was deleted
 				s.reconcile(stray)
 			}
-			if !s.has(held) || held.DeletionTimestamp != nil || held.Labels[LabelOrigin] != "one" || held.Spec.Address != "192.0.2.7" {
-				t.Errorf("the IPClaim of the stray is deleted at %v, has the labels %v and asks for %q; want one that is there, labelled, for 192.0.2.7",
-					held.DeletionTimestamp, held.Labels, held.Spec.Address)
+			if s.wants("of the stray", held); held.Labels[LabelOrigin] != "one" || held.Spec.Address != "192.0.2.7" {
+				t.Errorf("the IPClaim has the labels %v and asks for %q; want it labelled, for 192.0.2.7", held.Labels, held.Spec.Address)
 			}
 		})
 	}

@@ -56,22 +56,20 @@ func TestAbandoned_AnotherIPAddress(t *testing.T) {
 	before, after := published(claim, "192.0.2.7"), published(claim, "192.0.2.7")
 	s := newScene(t, lab(), before)
 	testbed.Delete(t, s.Management, before)
-	server, reads := s.Management.Live, 0
-	s.Management.Live = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-			err := server.Get(ctx, key, object, opts...)
-			if _, asked := object.(*capiv1.IPAddress); !asked || reads > 0 {
-				return err
-			}
-			reads++
-			before := object.DeepCopyObject().(client.Object)
-			before.SetFinalizers(nil)
-			return errors.Join(err, s.Management.Update(ctx, before), s.Management.Create(ctx, after))
-		},
+	came := false
+	s.reads(func(read func() error, _ client.ObjectKey, object client.Object) error {
+		err := read()
+		if _, asked := object.(*capiv1.IPAddress); !asked || came {
+			return err
+		}
+		came = true
+		before := object.DeepCopyObject().(client.Object)
+		before.SetFinalizers(nil)
+		return errors.Join(err, s.Management.Update(t.Context(), before), s.Management.Create(t.Context(), after))
 	})
-	must.Get(s.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}))(t)
-	if err := server.Get(t.Context(), client.ObjectKeyFromObject(after), after); err != nil || after.DeletionTimestamp != nil || len(after.Finalizers) != 1 {
-		t.Errorf("the IPAddress that came is deleted at %v with the finalizers %q, %v; want it as it came", after.DeletionTimestamp, after.Finalizers, err)
+	s.reconcile(claim)
+	if s.wants("that came", after); len(after.Finalizers) != 1 {
+		t.Errorf("the IPAddress that came has the finalizers %q; want it as it came", after.Finalizers)
 	}
 }
 
@@ -80,20 +78,16 @@ func TestAbandoned_AServerWithoutTheKind(t *testing.T) {
 	claim := machine("web")
 	held := bound(claim, "192.0.2.7")
 	s := newScene(t, lab(), held)
-	s.Management.Live = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-			if _, asked := object.(*capiv1.IPAddressClaim); asked {
-				return apierrors.NewGenericServerResponse(404, "get", capiv1.GroupVersion.WithResource("ipaddressclaims").GroupResource(), key.Name, "404 page not found", 0, true)
-			}
-			return c.Get(ctx, key, object, opts...)
-		},
+	s.reads(func(read func() error, key client.ObjectKey, object client.Object) error {
+		if _, asked := object.(*capiv1.IPAddressClaim); asked {
+			return apierrors.NewGenericServerResponse(404, "get", capiv1.GroupVersion.WithResource("ipaddressclaims").GroupResource(), key.Name, "404 page not found", 0, true)
+		}
+		return read()
 	})
 	if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err == nil {
 		t.Error("a server that does not serve IPAddressClaims is believed")
 	}
-	if !s.has(held) || held.DeletionTimestamp != nil {
-		t.Error("the address was given back")
-	}
+	s.wants("of a claim that may be there", held)
 }
 
 // A label that was taken off is put back, or the claim would not be watched any more.
@@ -111,31 +105,23 @@ func TestHold_TheLabel(t *testing.T) {
 
 // What is not in the scope is left alone, and does not keep others waiting.
 func TestScope(t *testing.T) {
-	ours, unlabelled, elsewhere := machine("ours"), machine("unlabelled"), machine("elsewhere")
+	ours, unlabelled, elsewhere := machine("ours"), machine("unlabelled"), elsewhere("elsewhere")
 	ours.Labels = map[string]string{clusterv1.WatchLabel: "edge"}
-	elsewhere.Namespace, elsewhere.Labels = "elsewhere", ours.Labels
+	elsewhere.Labels = ours.Labels
 	s := newScene(t, lab(), ours, unlabelled, elsewhere, published(unlabelled, "192.0.2.1"), published(elsewhere, "192.0.2.2"))
 	s.Management.Scope = Scope{Namespace: "default", Filter: "edge"}
 	for _, claim := range []*capiv1.IPAddressClaim{unlabelled, elsewhere, ours} {
 		s.reconcile(claim)
 	}
-	if !s.has(inPlace.newClaim(ours)) {
-		t.Error("a claim of the scope has no IPClaim, while addresses outside of it have none")
-	}
-	for _, claim := range []*capiv1.IPAddressClaim{unlabelled, elsewhere} {
-		if s.has(inPlace.newClaim(claim)) {
-			t.Errorf("%s/%s, which is not of the scope, has an IPClaim", claim.Namespace, claim.Name)
-		}
-	}
+	s.wants("of the scope, while addresses outside of it have no IPClaim", inPlace.newClaim(ours))
+	s.lacks("not of the scope", inPlace.newClaim(unlabelled), inPlace.newClaim(elsewhere))
 }
 
 // What is of another namespace is not looked for: the cache has but that of the scope, and says so with an
 // error. Its IPClaim is seen all the same, if another controller serves it for this management cluster.
 func TestScope_OfANamespace(t *testing.T) {
-	elsewhere := machine("web")
-	elsewhere.Namespace = "elsewhere"
 	s := beside(t, "one")
-	held := s.Claims.Names.newClaim(elsewhere)
+	held := s.Claims.Names.newClaim(elsewhere("web"))
 	testbed.Create(t, s.Claims, held)
 	s.Management.Scope = Scope{Namespace: "default"}
 	s.Management.Client = interceptor.NewClient(s.Management.Client.(client.WithWatch), interceptor.Funcs{
@@ -148,9 +134,7 @@ func TestScope_OfANamespace(t *testing.T) {
 			t.Errorf("%s is reconciled: %v; want it left alone", request, err)
 		}
 	}
-	if !s.has(held) || held.DeletionTimestamp != nil {
-		t.Error("the address of a claim of another namespace was given back")
-	}
+	s.wants("of a claim of another namespace", held)
 }
 
 // A claim that has its address keeps it, and says so, when nothing backs its class any more: that is how a
@@ -187,15 +171,11 @@ func TestClass_OfAPausedPool(t *testing.T) {
 		pools = append(pools, pool)
 	}
 	s.reconcile(claim)
-	if s.has(s.Claims.Names.newClaim(claim)) {
-		t.Fatal("the claim is served, though all pools of the class are paused")
-	}
+	s.lacks("though all pools of the class are paused", s.Claims.Names.newClaim(claim))
 	pools[1].Annotations = nil
 	must.Do(t, s.Claims.Update(t.Context(), pools[1]))
 	s.reconcile(claim)
-	if !s.has(s.Claims.Names.newClaim(claim)) {
-		t.Error("the claim is not served, though one pool of the class is not paused")
-	}
+	s.wants("though one pool of the class is not paused", s.Claims.Names.newClaim(claim))
 }
 
 // A class is served by a pool of the workspace that backs it, and by none but such a pool.
