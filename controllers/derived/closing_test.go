@@ -41,6 +41,28 @@ func (s *scene) closes(claim *ipamv1alpha1.IPClaim, dry bool) string {
 	return inside
 }
 
+// mustClose asks for the DELETE of a claim, and expects it to be allowed.
+func (s *scene) mustClose(claim *ipamv1alpha1.IPClaim) {
+	s.Helper()
+	if inside := s.closes(claim, false); inside != "" {
+		s.Fatalf("the DELETE of %s is refused: %s", claim.Name, inside)
+	}
+}
+
+// space makes an address space of a pool.
+func (s *scene) space(pool ledger.PoolID, name string) ledger.Pool {
+	s.Helper()
+	return must.Get(s.alloc.Derived().Space(s.Context(), pool, tenant, ledger.Scope{"vrf": {Kind: "VRF", Name: name}}))(s)
+}
+
+// wantComplete expects a range that was closed to be open, or gone.
+func (s *scene) wantComplete(p ledger.Pool) {
+	s.Helper()
+	if done, err := s.Complete(s.Context(), p.ID); !done || err != nil {
+		s.Errorf("Complete = %t, %v; want the pool to be open, or gone", done, err)
+	}
+}
+
 func (s *scene) deletes(objects ...client.Object) {
 	s.Helper()
 	testbed.Delete(s, s.workspace, objects...)
@@ -65,18 +87,14 @@ func TestCloseRange_AnEmptyRange(t *testing.T) {
 	if inside := s.closes(claim, true); inside != "" || s.object(p) == nil || !s.known(below) {
 		t.Errorf("a dry run says %q, the object is %v; want nothing, and all as it was", inside, s.object(p))
 	}
-	if inside := s.closes(claim, false); inside != "" {
-		t.Fatalf("the DELETE is refused: %s", inside)
-	}
+	s.mustClose(claim)
 	if s.object(p) != nil || s.object(below) != nil || s.known(below) || !s.known(p) {
 		t.Errorf("the objects are %v and %v, the pool below known: %t, the range: %t; want the range alone", s.object(p), s.object(below), s.known(below), s.known(p))
 	}
-	if inside := s.closes(claim, false); inside != "" {
-		t.Errorf("asked once more, the DELETE is refused: %s", inside)
-	}
+	s.mustClose(claim) // once more
 	s.deletes(claim)
-	if open, err := s.Complete(t.Context(), p.ID); !open || err != nil || s.known(p) {
-		t.Errorf("Complete = %t, %v, known: %t; want the pool to be gone", open, err, s.known(p))
+	if s.wantComplete(p); s.known(p) {
+		t.Error("the pool is known; want it gone")
 	}
 }
 
@@ -133,12 +151,10 @@ func TestCloseRange_AnEmptyRangeInside(t *testing.T) {
 	if inside := s.closes(claim, false); !strings.Contains(inside, "1 allocation, of range claim default/range-sub") {
 		t.Errorf("the refusal is %q, want the inner range", inside)
 	}
-	if inside := s.closes(inner, false); inside != "" {
-		t.Fatalf("the inner range is refused: %s", inside)
-	}
+	s.mustClose(inner)
 	s.deletes(inner) // and nobody has looked at that yet
-	if inside := s.closes(claim, false); inside != "" || s.known(below) {
-		t.Errorf("the outer range is refused: %q, the inner known: %t; want both gone", inside, s.known(below))
+	if s.mustClose(claim); s.known(below) {
+		t.Error("the inner pool is known; want both gone")
 	}
 }
 
@@ -164,8 +180,8 @@ func TestCloseRange_AReservedRange(t *testing.T) {
 	claim := gen.Claim("net", gen.OfClass("net"))
 	p := s.network("net", "a", "root", 24, ledger.Holder{Claim: promise.Of(tenant, claim), Cluster: tenant, Namespace: "default", Name: "net"})
 	claim.Status.AllocatedCIDR = p.CIDR.String()
-	if inside := s.closes(claim, false); inside != "" || s.object(p) != nil {
-		t.Errorf("the DELETE is refused: %q, the object is %v", inside, s.object(p))
+	if s.mustClose(claim); s.object(p) != nil {
+		t.Errorf("the object is %v; want none", s.object(p))
 	}
 	if now, _ := s.alloc.Derived().Held(ledger.ClaimID(claim.UID)); now.ID != p.ID {
 		t.Errorf("the claim holds %s, want %s", now.ID, p.ID)
@@ -186,26 +202,9 @@ func TestCloseRange_NoRange(t *testing.T) {
 	}
 }
 
-// A DELETE that was allowed and failed leaves the range closed, until no such DELETE can succeed any more. Then it is open again, and
-// published.
-func TestReconcile_ADeleteThatFailed(t *testing.T) {
-	s := newScene(t)
-	claim, p := s.ranged("net", "a", "root", 24)
-	if inside := s.closes(claim, false); inside != "" {
-		t.Fatal(inside)
-	}
-	s.look(p)
-	if open, err := s.Complete(t.Context(), p.ID); open || err != nil || s.object(p) != nil {
-		t.Errorf("Complete = %t, %v, the object is %v; want the range closed", open, err, s.object(p))
-	}
-	s.clock.Step(promise.Grace + time.Second)
-	s.sweeps()
-	s.wantOpen(p)
-}
-
 // A closed pool that got a block back after a loss of the ledger is opened again, unless a claim holds it.
 func TestReconcile_AClosedPoolThatIsInUse(t *testing.T) {
-	for name, held := range map[string]bool{"idle": false, "its claim is gone": true} {
+	for _, held := range []bool{false, true} { // by a claim that is gone
 		s := newScene(t)
 		p := s.network("net", "b", "root", 24)
 		if held {
@@ -221,9 +220,7 @@ func TestReconcile_AClosedPoolThatIsInUse(t *testing.T) {
 		open := *p.Derived
 		open.Holder, p.Derived = ledger.Holder{}, &open
 		s.wantOpen(p)
-		if done, err := s.Complete(t.Context(), p.ID); !done || err != nil {
-			t.Errorf("%s: Complete = %t, %v; want the pool to be open", name, done, err)
-		}
+		s.wantComplete(p)
 	}
 }
 
@@ -236,13 +233,9 @@ func TestComplete_OpensAPoolThatAllShare(t *testing.T) {
 	p := must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: "root", Length: 24}, ledger.Pool{
 		Cluster: tenant, Name: "net-all", Derived: &ledger.Derived{Class: "net", Scope: ledger.Scope{}, Holder: holderOf(claim)},
 	}, nil))(t)
-	if inside := s.closes(claim, false); inside != "" {
-		t.Fatal(inside)
-	}
+	s.mustClose(claim)
 	s.deletes(claim)
-	if open, err := s.Complete(t.Context(), p.ID); !open || err != nil {
-		t.Errorf("Complete = %t, %v; want the pool to be open", open, err)
-	}
+	s.wantComplete(p)
 	guest := ledger.Holder{Claim: "guest", Cluster: "v", Namespace: "n", Name: "guest"}
 	must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Holder: guest, Length: 32}))(t)
 	if held, ok := s.alloc.Derived().Held(ledger.ClaimID(claim.UID)); !ok || held.ID != p.ID {
@@ -250,32 +243,31 @@ func TestComplete_OpensAPoolThatAllShare(t *testing.T) {
 	}
 }
 
-// A DELETE of a range claim that fails ends no cooldown in the address spaces of the range. They go with the range.
+// A DELETE that was allowed and failed leaves the range closed, until no such DELETE can succeed any more. Then it is open again, and
+// published. No cooldown in the address spaces of the range has ended: they go with the range.
 func TestCloseRange_KeepsCooldownsIfTheDeleteFails(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
-	scope := ledger.Scope{"vrf": {Kind: "VRF", Name: "red"}}
-	space := must.Get(s.alloc.Derived().Space(t.Context(), p.ID, tenant, scope))(t)
+	space := s.space(p.ID, "red")
 	s.cooldown = time.Hour
 	former := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holderOf(gen.Claim("former"))}))(t)
 	must.Do(t, s.alloc.Release(t.Context(), former.Holder.Claim))
-	for range 2 { // the second DELETE comes while the range is closed
-		if inside := s.closes(claim, false); inside != "" {
-			t.Fatalf("CloseRange = %q, want that nothing is inside", inside)
-		}
+	s.mustClose(claim)
+	s.mustClose(claim) // while the range is closed
+	s.look(p)
+	if open, err := s.Complete(t.Context(), p.ID); open || err != nil || s.object(p) != nil {
+		t.Errorf("Complete = %t, %v, the object is %v; want the range closed", open, err, s.object(p))
 	}
 	s.clock.Step(promise.Grace + time.Second)
 	s.sweeps()
 	s.wantOpen(p)
-	space = must.Get(s.alloc.Derived().Space(t.Context(), p.ID, tenant, scope))(t)
+	space = s.space(p.ID, "red")
 	next := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holderOf(gen.Claim("next"))}))(t)
 	if next.Prefix == former.Prefix {
 		t.Errorf("%s is given to another claim within its cooldown", next.Prefix)
 	}
 	must.Do(t, s.alloc.Release(t.Context(), next.Holder.Claim))
-	if inside := s.closes(claim, false); inside != "" {
-		t.Fatalf("CloseRange = %q, want that nothing is inside", inside)
-	}
+	s.mustClose(claim)
 	s.deletes(claim)
 	s.clock.Step(promise.Grace + time.Second)
 	if s.sweeps(); s.known(p) || s.known(space) {
@@ -305,16 +297,12 @@ func (s *scene) closed(p ledger.Pool) bool {
 // opened for the CREATE that is refused in one of them, and without one, too.
 func TestController_OpensTheAddressSpacesOfAnOpenRange(t *testing.T) {
 	for name, opens := range map[string]func(*scene, ledger.Pool){
-		"by a sweep": func(s *scene, _ ledger.Pool) { s.sweeps() },
-		"for a CREATE": func(s *scene, p ledger.Pool) {
-			if open, err := s.Complete(t.Context(), p.ID); !open || err != nil {
-				t.Errorf("Complete = %t, %v; want the range to be open", open, err)
-			}
-		},
+		"by a sweep":   func(s *scene, _ ledger.Pool) { s.sweeps() },
+		"for a CREATE": (*scene).wantComplete,
 	} {
 		s := newScene(t)
 		claim, p := s.ranged("net", "a", "root", 24)
-		space := must.Get(s.alloc.Derived().Space(t.Context(), p.ID, tenant, ledger.Scope{"vrf": {Kind: "VRF", Name: "red"}}))(t)
+		space := s.space(p.ID, "red")
 		s.reopenedAlone(p, ledger.ClaimID(claim.UID))
 		if opens(s, p); s.closed(space) || s.closed(p) {
 			t.Errorf("%s: the address space is closed: %t, its range: %t; want neither", name, s.closed(space), s.closed(p))

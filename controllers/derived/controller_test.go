@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -112,9 +111,7 @@ func TestSweep_IdlePools(t *testing.T) {
 	must.Do(t, s.alloc.Release(t.Context(), ledger.ClaimID(claim.UID)))
 	s.bind(used, "d")
 	must.Do(t, s.alloc.Release(t.Context(), "uid-of-d"))
-	s.sweeps()
-	s.clock.Step(DefaultIdle)
-	if s.sweeps(); s.known(p) || s.known(used) || !s.known(held) {
+	if s.idles(DefaultIdle); s.known(p) || s.known(used) || !s.known(held) {
 		t.Errorf("known are %t and %t, and the held one: %t; want the latter alone", s.known(p), s.known(used), s.known(held))
 	}
 }
@@ -124,9 +121,7 @@ func TestSweep_IdlePoolsOfAWorkspaceThatLeft(t *testing.T) {
 	s := newScene(t)
 	s.Idle = 0
 	p := s.network("net", "a", "root", 24)
-	s.sweeps()
-	s.clock.Step(24 * time.Hour)
-	if s.sweeps(); !s.known(p) {
+	if s.idles(24 * time.Hour); !s.known(p) {
 		t.Fatal("the pool was retired")
 	}
 	s.bound, s.departed, s.verdict = false, true, live.Unbound
@@ -203,11 +198,9 @@ func (s *scene) wantUnseen(p ledger.Pool) {
 // A pool of the platform that nobody holds is retired with its address spaces, and these go by themselves, too.
 func TestSweep_AddressSpaces(t *testing.T) {
 	s := newScene(t)
-	space := must.Get(s.alloc.Derived().Space(t.Context(), "root", tenant, ledger.Scope{"network": {Kind: "Network", Name: "a"}}))(t)
+	space := s.space("root", "red")
 	s.bind(space, "c")
-	s.sweeps()
-	s.clock.Step(DefaultIdle)
-	if s.sweeps(); !s.known(space) {
+	if s.idles(DefaultIdle); !s.known(space) {
 		t.Fatal("an address space in use was retired")
 	}
 	s.cooldown = time.Hour
@@ -215,16 +208,12 @@ func TestSweep_AddressSpaces(t *testing.T) {
 	must.Do(t, s.alloc.Release(t.Context(), "uid-of-cools"))
 	s.cooldown = 0
 	must.Do(t, s.alloc.Release(t.Context(), "uid-of-c"))
-	s.sweeps()
-	s.clock.Step(DefaultIdle)
-	if s.sweeps(); !s.known(space) {
+	if s.idles(DefaultIdle); !s.known(space) {
 		t.Fatal("an address space was retired in which a block cools")
 	}
 	must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: ledger.Holder{Claim: "again", Cluster: tenant, Namespace: "default", Name: "cools"}}))(t)
 	must.Do(t, s.alloc.Release(t.Context(), "again"))
-	s.sweeps()
-	s.clock.Step(DefaultIdle)
-	if s.sweeps(); s.known(space) {
+	if s.idles(DefaultIdle); s.known(space) {
 		t.Error("an idle address space stays")
 	}
 }
@@ -252,13 +241,9 @@ func TestCloseRange_KilledAndNotAskedAgain(t *testing.T) {
 				}
 			}
 			s.wantOpen(p)
-			if inside := s.closes(claim, false); inside != "" {
-				t.Fatalf("the DELETE is refused: %s", inside)
-			}
+			s.mustClose(claim)
 			s.deletes(claim)
-			if open, err := s.Complete(t.Context(), p.ID); !open || err != nil {
-				t.Errorf("Complete = %t, %v; want the pool to be gone", open, err)
-			}
+			s.wantComplete(p)
 			for left := range s.alloc.Derived().All() {
 				t.Errorf("pool %s is left", left.Name)
 			}

@@ -138,9 +138,7 @@ func TestPublish_AgainWhenItIsGone(t *testing.T) {
 func TestPublish_NotAPoolThatIsClosed(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
-	if inside := s.closes(claim, false); inside != "" {
-		t.Fatal(inside)
-	}
+	s.mustClose(claim)
 	err := s.Publish(t.Context(), p)
 	if _, closed := errors.AsType[*ledger.ReleasingError](err); !closed || s.object(p) != nil {
 		t.Errorf("Publish of a closed pool = %v, the object is %v; want a ReleasingError, and none", err, s.object(p))
@@ -160,10 +158,11 @@ func TestRetire_NotWhatIsUsed(t *testing.T) {
 	s.bind(used, "c")
 	parent := s.network("net", "parent", "root", 24)
 	s.network("sub", "parent", parent.ID, 28)
-	for p, want := range map[string]error{held.Name: ledger.ErrChanged, used.Name: ledger.ErrPoolInUse, parent.Name: ledger.ErrPoolInUse} {
-		pool := map[string]ledger.Pool{held.Name: held, used.Name: used, parent.Name: parent}[p]
-		if err := s.Retire(t.Context(), pool, ""); !errors.Is(err, want) || s.object(pool) == nil {
-			t.Errorf("Retire of %s = %v, want %v and its object kept", p, err, want)
+	for want, pools := range map[error][]ledger.Pool{ledger.ErrChanged: {held}, ledger.ErrPoolInUse: {used, parent}} {
+		for _, p := range pools {
+			if err := s.Retire(t.Context(), p, ""); !errors.Is(err, want) || s.object(p) == nil {
+				t.Errorf("Retire of %s = %v, want %v and its object kept", p.Name, err, want)
+			}
 		}
 	}
 	must.Do(t, s.RetireBelow(t.Context(), parent.ID))
@@ -229,7 +228,7 @@ func TestRetire_BelievesNoLedgerThatMayHaveLostBlocks(t *testing.T) {
 		t.Errorf("Retire of a pool without an IPPool = %v, want it to be retired", err)
 	}
 	s.compared = true
-	if inside := s.closes(claim, false); inside != "" || s.object(held) != nil {
-		t.Errorf("CloseRange after the comparison = %q, the object is %v", inside, s.object(held))
+	if s.mustClose(claim); s.object(held) != nil {
+		t.Errorf("after the comparison the object is %v; want none", s.object(held))
 	}
 }

@@ -184,6 +184,14 @@ func (s *scene) look(pool ledger.Pool) {
 	must.Get(s.Reconcile(s.Context(), request{pool.ID, pool.Cluster, pool.Name}))(s)
 }
 
+// idles sweeps, and again after that time in which nobody uses a pool.
+func (s *scene) idles(during time.Duration) {
+	s.Helper()
+	s.sweeps()
+	s.clock.Step(during)
+	s.sweeps()
+}
+
 // sweeps reconciles the pools that a sweep queues, and returns their number.
 func (s *scene) sweeps() (due int) {
 	s.Helper()
