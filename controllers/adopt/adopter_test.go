@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/netip"
 	"testing"
 	"time"
@@ -184,6 +185,14 @@ func (l *loss) wantBlocks(want map[*ipamv1alpha1.IPAllocation]string) {
 	}
 }
 
+// wantAll expects the ledger to have these blocks, by claim, and no others.
+func (l *loss) wantAll(want map[ledger.ClaimID]string) {
+	l.t.Helper()
+	if got := l.blocks(); !maps.Equal(got, want) {
+		l.t.Errorf("the ledger has %v, want %v", got, want)
+	}
+}
+
 func TestPass_AnotherLedger(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
@@ -191,22 +200,13 @@ func TestPass_AnotherLedger(t *testing.T) {
 	bound, below := gen.Allocation("a", "p", "10.0.4.0/28"), gen.Allocation("b", "k", "10.0.9.16/28")
 	retained, until := retained("p", "10.0.5.0/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{below, bound, retained}
-	if l.whole(parent) || l.whole(child) {
-		t.Fatal("a ledger that does not know the pools passes for whole")
-	}
+	l.wantLost("unknown to the ledger", parent, child)
 
 	l.record.away = errors.New("a shard is away")
-	if err := l.pass(t.Context()); !errors.Is(err, l.record.away) {
-		t.Errorf("pass = %v", err)
-	}
-	if l.whole(parent) || l.whole(child) {
-		t.Error("what one of two shards has passes for all")
-	}
+	must.Be(t, l.pass(t.Context()), l.record.away)
+	l.wantLost("while a shard is away", parent, child)
 	l.record.away = nil
-	must.Do(t, l.pass(t.Context()))
-	if !l.whole(parent) || !l.whole(child) || l.ledger.Recovery().Frozen("uid-of-p") {
-		t.Error("the ledger is not whole")
-	}
+	l.makesWhole(parent, child)
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{
 		bound: "10.0.4.0/28 bound", below: "10.0.9.16/28 bound", retained: "10.0.5.0/28 retained",
 	})
@@ -243,20 +243,19 @@ func TestPass_AContestedPath(t *testing.T) {
 	pool := l.had(in("victim", gen.Pool("v")), "10.1.0.0/16", "lost", 7)
 	bound, contested := gen.Allocation("a", "p", "10.0.4.0/28"), in("victim", gen.Allocation("b", "v", "10.1.4.0/28"))
 	l.record.records = []*ipamv1alpha1.IPAllocation{bound, contested}
-	if err := l.pass(t.Context()); err != nil || !l.whole(platform) || l.whole(pool) || len(l.blocks()) != 1 {
-		t.Errorf("while the path of a workspace is not known: %v, and the ledger has %v; want the platform's pool whole, and the other frozen", err, l.blocks())
-	}
+	l.makesWhole(platform)
+	l.wantLost("while the path of its workspace is not known", pool)
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{bound: "10.0.4.0/28 bound", contested: ""})
 
 	l.binds("victim", "root:victim")
 	forger := l.binds("forger", "root:victim")
-	if err := l.pass(t.Context()); err == nil || !l.whole(platform) || l.whole(pool) || l.ledger.Recovery().Frozen("uid-of-p") || !l.ledger.Recovery().Frozen("uid-of-v") {
-		t.Errorf("with two workspaces of one path: %v; want the platform's pool whole, and the other frozen", err)
+	if err := l.pass(t.Context()); err == nil || l.whole(pool) || !l.ledger.Recovery().Frozen("uid-of-v") {
+		t.Errorf("with two workspaces of one path: %v; want the pool frozen", err)
 	}
+	l.wantWhole("beside a pool of a contested path", platform)
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{bound: "10.0.4.0/28 bound", contested: ""})
 	l.Directory.Gone(forger)
-	if err := l.pass(t.Context()); err != nil || !l.whole(pool) || l.ledger.Recovery().Frozen("uid-of-v") {
-		t.Errorf("with one workspace of that path: %v; want its pool whole", err)
-	}
+	l.makesWhole(pool)
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{contested: "10.1.4.0/28 bound"})
 }
 
@@ -268,9 +267,7 @@ func TestPass_APoolThatNobodyCanMend(t *testing.T) {
 	for name, cidr := range map[string]string{"forged": "10.1.0.0/160", "orphan": "10.2.0.0/16"} {
 		l.had(in(name, gen.Pool(name)), cidr, "lost", 7)
 	}
-	if err := l.pass(t.Context()); err != nil || !l.whole(pool) || l.ledger.Recovery().Frozen("uid-of-p") {
-		t.Errorf("pass = %v; want the platform's pool whole", err)
-	}
+	l.makesWhole(pool)
 }
 
 // A child outlives its parent where the parent's workspace has left, and may find another
@@ -279,26 +276,22 @@ func TestPass_AChildWithoutItsParent(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
+	var lost []*ipamv1alpha1.IPPool
 	for name, of := range map[string]string{"orphan": "gone", "grandchild": "orphan", "stray": "p"} {
-		lost := l.had(gen.Pool(name, gen.ChildOf(of, 24)), "10.9.9.0/24", "lost", 3)
-		defer func() {
-			if l.whole(lost) {
-				t.Errorf("%s is whole, without its parent's block", lost.Name)
-			}
-		}()
+		lost = append(lost, l.had(gen.Pool(name, gen.ChildOf(of, 24)), "10.9.9.0/24", "lost", 3))
 	}
-	if err := l.pass(t.Context()); err == nil || !l.whole(parent) || !l.whole(child) || l.ledger.Recovery().Frozen("uid-of-p") || l.ledger.Recovery().Frozen("uid-of-k") {
-		t.Errorf("pass = %v; want it to name the children without a parent, and the others whole", err)
+	if err := l.pass(t.Context()); err == nil {
+		t.Error("pass = nil; want it to name the children without a parent")
 	}
+	l.wantWhole("beside children without a parent", parent, child)
+	l.wantLost("without its parent's block", lost...)
 }
 
 // A pool is taken for lost, and deleted before the pass that adopts.
 func TestPass_ALostPoolThatIsGone(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 1)
-	if l.whole(pool) {
-		t.Fatal("a ledger that does not know the pool passes for whole")
-	}
+	l.wantLost("unknown to the ledger", pool)
 	l.record.pools = nil
 	must.Do(t, l.pass(t.Context()))
 	if l.losses.has(ledger.PoolID(pool.UID)) {

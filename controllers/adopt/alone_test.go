@@ -1,9 +1,7 @@
 package adopt
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"testing"
 	"time"
 
@@ -11,6 +9,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // shows publishes a claim of a workspace that shows a block of the platform's pool, and has no record.
@@ -40,60 +39,42 @@ func TestPass_AClaimAlone(t *testing.T) {
 	l.shows("not-masked", "w1", "open", "10.0.8.1/28", now)
 	l.shows("everything", "w1", "nowhere", "0.0.0.0/0", now)
 	l.binds("w1", "root:w1")
-	if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) || l.whole(open) {
-		t.Errorf("pass = %v; want the pool frozen while it is not certain that a workspace is gone", err)
-	}
+	must.Be(t, l.pass(t.Context()), errUnnamed)
+	l.wantLost("while it is not certain that a workspace is gone", open)
 	l.now.SetTime(now.Add(live.Absence))
-	if err := l.pass(t.Context()); err != nil || !l.whole(open) || !l.whole(closed) {
-		t.Errorf("pass = %v; want both pools whole: no claim alone keeps one frozen", err)
-	}
-	want := map[ledger.ClaimID]string{"uid-of-honest": "10.0.4.0/28 bound", "uid-of-older": "10.0.6.0/27 bound"}
-	if got := l.blocks(); !maps.Equal(got, want) {
-		t.Errorf("the ledger has %v, want %v", got, want)
-	}
+	l.makesWhole(open, closed)
+	l.wantAll(map[ledger.ClaimID]string{"uid-of-honest": "10.0.4.0/28 bound", "uid-of-older": "10.0.6.0/27 bound"})
 }
 
 // The ledger may be made whole before the caches show the workspace of a claim without a record. Its block is not given to
-// others meanwhile, nor to a younger claim.
+// others meanwhile, nor to a younger claim. Hours later the workspace may be missed for a moment again, while a pool that stays stuck has
+// made passes follow each other all that time: that moment is short as well.
 func TestPass_AClaimAloneWhosePathIsNotKnownYet(t *testing.T) {
 	l := newLoss(t)
-	now := l.now.Now()
-	pool := l.had(gen.Pool("shared", gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:late", "root:early"}), "10.0.0.0/16", "lost", 7)
-	l.shows("older", "late", "shared", "10.0.4.0/28", now)
-	l.shows("younger", "early", "shared", "10.0.4.0/28", now.Add(time.Second))
-	l.binds("early", "root:early")
-	if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) || l.whole(pool) || len(l.blocks()) > 0 {
-		t.Errorf("pass = %v, and the ledger has %v; want the pool frozen, and none", err, l.blocks())
-	}
-	l.binds("late", "root:late")
-	if err := l.pass(t.Context()); err != nil || !l.whole(pool) {
-		t.Errorf("once the path is known: %v; want the pool whole", err)
-	}
-	want := map[ledger.ClaimID]string{"uid-of-older": "10.0.4.0/28 bound"}
-	if got := l.blocks(); !maps.Equal(got, want) {
-		t.Errorf("the ledger has %v, want %v", got, want)
-	}
-}
-
-// A workspace may be missed for a moment again, hours after it was missed first. A pool that stays stuck makes passes follow each other
-// all that time. The second moment is short as well, and the claim's block is not given to others for it.
-func TestPass_AClaimAloneWhoseWorkspaceIsMissedTwice(t *testing.T) {
-	l := newLoss(t)
 	l.had(gen.Pool("stuck", gen.ChildOf("gone", 24)), "10.9.0.0/24", "lost", 3)
-	late := l.binds("late", "root:late")
+	l.binds("early", "root:early")
 	for i, name := range []string{"first", "second"} {
-		l.Directory.Gone(late)
 		cidr := fmt.Sprintf("10.%d.0.0", i)
-		pool := l.had(gen.Pool(name, gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:late"}), cidr+"/16", "lost", 7)
-		l.shows("of-"+name, "late", name, cidr+"/28", l.now.Now())
-		if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) || l.whole(pool) {
-			t.Errorf("%s time: pass = %v, and the ledger has %v; want the pool frozen", name, err, l.blocks())
+		pool := l.had(gen.Pool(name, gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:late", "root:early"}), cidr+"/16", "lost", 7)
+		l.shows("older-"+name, "late", name, cidr+"/28", l.now.Now())
+		l.shows("younger-"+name, "early", name, cidr+"/28", l.now.Now().Add(time.Second))
+		must.Be(t, l.pass(t.Context()), errUnnamed)
+		l.wantLost(name, pool)
+		known := l.blocks()
+		for _, claim := range []string{"older-", "younger-"} {
+			if got, has := known[ledger.ClaimID("uid-of-"+claim+name)]; has {
+				t.Errorf("%s: while the path is not known, %s has %s; want nothing", name, claim, got)
+			}
 		}
-		l.binds("late", "root:late")
+		late := l.binds("late", "root:late")
 		_ = l.pass(t.Context()) // one pool is stuck
-		if got, want := l.blocks()[ledger.ClaimID("uid-of-of-"+name)], cidr+"/28 bound"; got != want || !l.whole(pool) {
-			t.Errorf("%s time, once the path is known: the claim has %q; want %q, and the pool whole", name, got, want)
+		l.wantWhole(name, pool)
+		known = l.blocks()
+		older, younger := known[ledger.ClaimID("uid-of-older-"+name)], known[ledger.ClaimID("uid-of-younger-"+name)]
+		if want := cidr + "/28 bound"; older != want || younger != "" {
+			t.Errorf("%s: once the path is known, the claims have %q and %q; want %q for the older one alone", name, older, younger, want)
 		}
+		l.Directory.Gone(late)
 		l.now.SetTime(l.now.Now().Add(time.Hour))
 	}
 }
@@ -114,15 +95,11 @@ func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
 		t.Errorf("pass = %v; want the pool frozen that the record may lie in", err)
 	}
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{record: ""})
-	if !l.whole(elsewhere) || !l.whole(beside) {
-		t.Error("a pool of another name, or without these addresses, is frozen; want it whole")
-	}
+	l.wantWhole("of another name, or without these addresses", elsewhere, beside)
 
 	l.Directory.Gone(after)
 	l.binds("owner", "root:before")
-	if err := l.pass(t.Context()); err != nil || !l.whole(pool) {
-		t.Errorf("once its path is shown: %v; want the pool whole", err)
-	}
+	l.makesWhole(pool)
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{record: "10.1.4.0/28 bound"})
 }
 

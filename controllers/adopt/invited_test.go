@@ -56,9 +56,7 @@ func TestPass_AChildThatItsParentDoesNotAdmit(t *testing.T) {
 			if carved, ok := l.ledger.Pools().Get("uid-of-child"); ok != tt.carved || l.whole(child) != tt.carved {
 				t.Errorf("pass = %v, and the ledger has %q of the child; want it there: %t", err, carved.CIDR, tt.carved)
 			}
-			if !l.whole(parent) || l.ledger.Recovery().Frozen("uid-of-p") {
-				t.Errorf("pass = %v; want the parent whole", err)
-			}
+			l.wantWhole("above the child", parent)
 		})
 	}
 }

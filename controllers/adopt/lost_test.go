@@ -2,7 +2,6 @@ package adopt
 
 import (
 	"context"
-	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -49,21 +48,17 @@ func TestWhole_APoolThatStaysFrozenWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLoss(t)
 			clock := l.now
-			begins := func(pool *ipamv1alpha1.IPPool) bool {
-				if l.whole(pool) {
-					t.Errorf("pool %s is whole", pool.Name)
-				}
-				select {
-				case <-l.hint:
-					return true
-				default:
-					return false
-				}
-			}
 			wantPass := func(when string, pool *ipamv1alpha1.IPPool, want bool) {
 				t.Helper()
-				if got := begins(pool); got != want {
-					t.Errorf("%s: a pass begins: %t; want %t", when, got, want)
+				l.wantLost(when, pool)
+				begins := false
+				select {
+				case <-l.hint:
+					begins = true
+				default:
+				}
+				if begins != want {
+					t.Errorf("%s: a pass begins: %t; want %t", when, begins, want)
 				}
 			}
 			stays := l.had(gen.Pool("stays", gen.ChildOf("gone", 24)), cidr, "lost", 3)
@@ -96,16 +91,9 @@ func TestPass_ARetiredPoolWhoseIPPoolStays(t *testing.T) {
 	child.CreationTimestamp = metav1.NewTime(retired.CreationTimestamp.Add(time.Hour))
 	inside := gen.Allocation("a", "new", "10.0.9.16/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{inside}
-	if err := l.pass(t.Context()); err != nil || !l.whole(parent) || !l.whole(child) || l.ledger.Recovery().Frozen("uid-of-p") {
-		t.Errorf("pass = %v; want the parent and the new child whole", err)
-	}
+	l.makesWhole(parent, child, retired) // if the retired one counted as lost, no root pool of its workspace would be registered
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: "10.0.9.16/28 bound"})
-	if p, ok := l.ledger.Pools().Get("uid-of-old"); ok {
-		t.Errorf("the ledger has %s of the pool that was retired", p.CIDR)
-	}
-	if !l.whole(retired) {
-		t.Error("the pool that was retired counts as lost: no root pool of its workspace is registered")
-	}
+	l.wantUnknown(retired)
 }
 
 // So it is with a root pool, whose addresses a later root pool has. It keeps no pool of its address domain frozen.
@@ -115,12 +103,8 @@ func TestPass_ARetiredRootPoolWhoseIPPoolStays(t *testing.T) {
 	beside := l.had(gen.Pool("beside", gen.Domain("d")), "10.9.0.0/16", "lost", 7)
 	keep(retired)
 	later.CreationTimestamp = metav1.NewTime(retired.CreationTimestamp.Add(time.Hour))
-	if err := l.pass(t.Context()); err != nil || !l.whole(later) || !l.whole(beside) || !l.whole(retired) {
-		t.Errorf("pass = %v, whole: %t and %t, and the retired one: %t; want all", err, l.whole(later), l.whole(beside), l.whole(retired))
-	}
-	if p, ok := l.ledger.Pools().Get(ledger.PoolID(retired.UID)); ok {
-		t.Errorf("the ledger has %s of the pool that was retired", p.CIDR)
-	}
+	l.makesWhole(later, beside, retired)
+	l.wantUnknown(retired)
 }
 
 // The addresses that a pool had which was retired may be those of a block of its parent by now.
@@ -132,16 +116,10 @@ func TestPass_ARetiredPoolAndABlockOfItsParent(t *testing.T) {
 	keep(retired, below)
 	block := gen.Allocation("a", "p", "10.0.9.16/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{block}
-	err := l.pass(t.Context())
+	_ = l.pass(t.Context()) // it may name the retired ones
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{block: "10.0.9.16/28 bound"})
-	for _, pool := range []*ipamv1alpha1.IPPool{retired, below} {
-		if p, ok := l.ledger.Pools().Get(ledger.PoolID(pool.UID)); ok {
-			t.Errorf("the ledger has %s of pool %s, which was retired", p.CIDR, pool.Name)
-		}
-	}
-	if !l.whole(parent) || l.ledger.Recovery().Frozen("uid-of-p") {
-		t.Errorf("pass = %v; want the parent whole", err)
-	}
+	l.wantUnknown(retired, below)
+	l.wantWhole("below which pools were retired", parent)
 }
 
 // A new process does not know that a pool was retired whose IPPool a finalizer of its owner keeps. It comes back, and goes again: with its
@@ -153,18 +131,14 @@ func TestPass_APoolThatLeavesGoesAgain(t *testing.T) {
 	keep(empty, l.had(gen.Pool("used", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3))
 	inside := gen.Allocation("a", "used", "10.0.9.16/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{inside}
-	if err := l.pass(t.Context()); err != nil || !l.whole(parent) {
-		t.Fatalf("pass = %v; want the parent whole", err)
-	}
+	l.makesWhole(parent)
 	for known := true; known; _, _, known, _ = l.ledger.Pools().Read(t.Context(), "uid-of-empty") { // it goes by itself
 	}
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: "10.0.9.16/28 bound"})
 	if p, _ := l.ledger.Pools().Get("uid-of-used"); p.State != ledger.PoolDraining {
 		t.Errorf("the pool with a block is %q; want it to drain", p.State)
 	}
-	if !l.whole(empty) {
-		t.Error("the pool that went again counts as lost")
-	}
+	l.wantWhole("that went again", empty)
 }
 
 // A ledger that is behind has a block bound whose claim is gone by now, and whose record is retained.
@@ -196,12 +170,7 @@ func TestPass_APromise(t *testing.T) {
 		Holder: ledger.Holder{Claim: promise.Of("platform", reserved), Cluster: "platform", Namespace: "default", Name: "b"},
 	}))(t)
 	l.restart()
-	if l.whole(l.had(pool, "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)) {
-		t.Fatal("a ledger that is behind passes for whole")
-	}
+	l.wantLost("in a ledger that is behind", l.had(pool, "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9))
 	must.Do(t, l.pass(t.Context()))
-	want := map[ledger.ClaimID]string{"uid-of-a": "10.0.0.0/28 bound", "uid-of-b": "10.0.0.16/28 bound"}
-	if got := l.blocks(); !maps.Equal(got, want) {
-		t.Errorf("the ledger has %v, want %v", got, want)
-	}
+	l.wantAll(map[ledger.ClaimID]string{"uid-of-a": "10.0.0.0/28 bound", "uid-of-b": "10.0.0.16/28 bound"})
 }

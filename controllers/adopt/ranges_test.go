@@ -48,11 +48,7 @@ func TestAdopter_RangesComeBack(t *testing.T) {
 	claim := holds("range", pool, "a")
 	inside := gen.Allocation("c", pool.Name, "10.0.3.16/28")
 	l.record.claims, l.record.records = append(l.record.claims, claim), append(l.record.records, inside)
-	whole, err := l.Whole(t.Context(), id, pool.Status)
-	if err != nil || whole {
-		t.Fatalf("Whole = %t, %v; want that it is lost", whole, err)
-	}
-	must.Do(t, l.pass(t.Context()))
+	l.comesBack(id, pool)
 	p, ok := l.ledger.Pools().Get(id)
 	if !ok || p.CIDR.String() != "10.0.3.0/24" || p.Parent != "uid-of-root" || p.Frozen || p.Derived.Class != "net" || p.Derived.ID() != id {
 		t.Fatalf("the pool is %+v, %t; want it as it was", p, ok)
@@ -63,12 +59,8 @@ func TestAdopter_RangesComeBack(t *testing.T) {
 	if held, ok := l.ledger.Derived().Held("uid-of-range"); !ok || held.ID != id {
 		t.Errorf("the claim holds %s, %t; want the pool", held.ID, ok)
 	}
-	if got := l.blocks()["uid-of-c"]; got != "10.0.3.16/28 bound" {
-		t.Errorf("the claim inside has %q", got)
-	}
-	if _, ok := l.ledger.Pools().Get(ledger.PoolID(pool.UID)); ok {
-		t.Error("the pool is in the ledger by its UID")
-	}
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: "10.0.3.16/28 bound"})
+	l.wantUnknown(pool) // by its UID
 }
 
 // provisioned registers a root pool that has lost nothing, with the pool of a network below it. again makes the latter once more.
@@ -83,6 +75,15 @@ func (l *loss) provisioned() (made ledger.Pool, again func() error) {
 	}
 	must.Do(l.t, again())
 	return made, again
+}
+
+// comesBack expects the pool of a scope to be lost, or frozen, and makes a pass.
+func (l *loss) comesBack(id ledger.PoolID, pool *ipamv1alpha1.IPPool) {
+	l.t.Helper()
+	if whole, err := l.Whole(l.t.Context(), id, pool.Status); err != nil || whole {
+		l.t.Fatalf("Whole = %t, %v; want that the pool is lost", whole, err)
+	}
+	must.Do(l.t, l.pass(l.t.Context()))
 }
 
 // The IPPool of a pool that was retired, and made again, speaks of the former one for a moment. The new one has lost nothing.
@@ -116,16 +117,11 @@ func TestAdopter_AFrozenPoolWithoutAStatus(t *testing.T) {
 	pool.Status = ipamv1alpha1.IPPoolStatus{}
 	inside := gen.Allocation("c", pool.Name, p.CIDR.Addr().Next().String()+"/32")
 	l.record.records = append(l.record.records, inside)
-	if whole, err := l.Whole(t.Context(), p.ID, pool.Status); whole || err != nil {
-		t.Fatalf("Whole = %t, %v; want that the pool is frozen", whole, err)
-	}
-	must.Do(t, l.pass(t.Context()))
+	l.comesBack(p.ID, pool)
 	if now, _ := l.ledger.Pools().Get(p.ID); now.Frozen {
 		t.Errorf("the pool is %+v; want it served again", now)
 	}
-	if got, want := l.blocks()["uid-of-c"], inside.Status.AllocatedCIDR+" bound"; got != want {
-		t.Errorf("the claim inside has %q, want %q", got, want)
-	}
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: inside.Status.AllocatedCIDR + " bound"})
 }
 
 // An IPPool that says the system has made it is in no ledger if it shows no digest of the system, or says in a workspace of a tenant that
@@ -230,61 +226,42 @@ func TestAdopter_AddressSpacesComeBack(t *testing.T) {
 }
 
 // A ledger that was restored from a copy has the former pool of a scope that was released and made again since. It is not believed,
-// though it counts more changes, and the pool comes back where it is now.
+// though it counts more changes, and the pool comes back where it is now. In the copy it may be closed, for a release that has failed
+// since, or after which the pool was made again at its place: it is opened. It gets the claim that holds it now, and the blocks inside.
 func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
-	for name, cidr := range map[string]string{"at the same place": "10.0.0.0/24", "elsewhere": "10.0.3.0/24"} {
+	for name, tt := range map[string]struct {
+		cidr     string
+		closed   bool
+		closedOf ledger.ClaimID
+	}{
+		"at the same place":                     {cidr: "10.0.0.0/24"},
+		"elsewhere":                             {cidr: "10.0.3.0/24"},
+		"closed and idle":                       {cidr: "10.0.0.0/24", closed: true},
+		"closed, held by a claim that is there": {cidr: "10.0.0.0/24", closed: true, closedOf: "uid-of-range"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoss(t)
 			former, _ := l.provisioned()
+			if tt.closedOf != "" {
+				holder := ledger.Holder{Claim: tt.closedOf, Cluster: "platform", Namespace: "default", Name: "range"}
+				must.Get(l.ledger.Derived().Hold(t.Context(), former.ID, holder))(t)
+			}
+			if tt.closed {
+				must.Do(t, l.ledger.Derived().Begin(t.Context(), former.ID, tt.closedOf, time.Now()))
+			}
 			l.restart()
-			pool, id := l.network("a", cidr)
+			pool, id := l.network("a", tt.cidr)
 			later := former
 			later.RegisteredAt = former.RegisteredAt.Add(time.Minute)
 			pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: l.ledger.Recovery().LedgerID(), Changes: catalog.Changes(later, 1)}
-			inside := gen.Allocation("c", pool.Name, strings.Replace(cidr, "0/24", "16/28", 1))
-			l.record.records = append(l.record.records, inside)
-			if whole, err := l.Whole(t.Context(), id, pool.Status); err != nil || whole || id != former.ID {
-				t.Fatalf("Whole = %t, %v; want that it is lost", whole, err)
-			}
-			must.Do(t, l.pass(t.Context()))
-			if now, _ := l.ledger.Pools().Get(id); now.CIDR.String() != cidr || now.Frozen {
-				t.Errorf("the pool is %+v, want it at %s", now, cidr)
-			}
-			if got, want := l.blocks()["uid-of-c"], inside.Status.AllocatedCIDR+" bound"; got != want {
-				t.Errorf("the claim inside has %q, want %q", got, want)
-			}
-		})
-	}
-}
-
-// In a copy of the ledger a pool may be closed, for a release that has failed since, or after which the pool was made again at its place.
-// The pool is opened. It gets the claim that holds it now, and the blocks inside.
-func TestAdopter_ARangeThatTheCopyHasAsClosed(t *testing.T) {
-	for name, by := range map[string]ledger.ClaimID{"idle": "", "held by a claim that is there": "uid-of-range"} {
-		t.Run(name, func(t *testing.T) {
-			l := newLoss(t)
-			former, _ := l.provisioned()
-			if by != "" {
-				must.Get(l.ledger.Derived().Hold(t.Context(), former.ID, ledger.Holder{Claim: by, Cluster: "platform", Namespace: "default", Name: "range"}))(t)
-			}
-			must.Do(t, l.ledger.Derived().Begin(t.Context(), former.ID, by, time.Now()))
-			l.restart()
-			pool, id := l.network("a", former.CIDR.String())
-			later := former
-			later.RegisteredAt = former.RegisteredAt.Add(time.Minute)
-			pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: l.ledger.Recovery().LedgerID(), Changes: catalog.Changes(later, 1)}
-			inside := gen.Allocation("c", pool.Name, former.CIDR.Addr().Next().String()+"/32")
+			inside := gen.Allocation("c", pool.Name, strings.Replace(tt.cidr, "0/24", "16/28", 1))
 			l.record.records, l.record.claims = append(l.record.records, inside), append(l.record.claims, holds("range", pool, "a"))
-			if whole, err := l.Whole(t.Context(), id, pool.Status); err != nil || whole {
-				t.Fatalf("Whole = %t, %v; want that it is lost", whole, err)
+			l.comesBack(former.ID, pool)
+			now, _ := l.ledger.Pools().Get(id)
+			if now.CIDR.String() != tt.cidr || now.Closed() || now.Frozen || now.Derived.Holder.Claim != "uid-of-range" {
+				t.Errorf("the pool is %+v of %+v; want it at %s, open, and held by its claim", now, now.Derived, tt.cidr)
 			}
-			must.Do(t, l.pass(t.Context()))
-			if now, _ := l.ledger.Pools().Get(id); now.Closed() || now.Frozen || now.Derived.Holder.Claim != "uid-of-range" {
-				t.Errorf("the pool is %+v, frozen: %t; want it open, and held by its claim", now.Derived, now.Frozen)
-			}
-			if got, want := l.blocks()["uid-of-c"], inside.Status.AllocatedCIDR+" bound"; got != want {
-				t.Errorf("the claim inside has %q, want %q", got, want)
-			}
+			l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: inside.Status.AllocatedCIDR + " bound"})
 		})
 	}
 }

@@ -18,6 +18,43 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
+// wantWhole expects pools to be whole, and served.
+func (l *loss) wantWhole(when string, pools ...*ipamv1alpha1.IPPool) {
+	l.t.Helper()
+	for _, pool := range pools {
+		if whole, frozen := l.whole(pool), l.ledger.Recovery().Frozen(ledger.PoolID(pool.UID)); !whole || frozen {
+			l.t.Errorf("%s: pool %s is whole: %t, frozen: %t; want it whole", when, pool.Name, whole, frozen)
+		}
+	}
+}
+
+// wantLost expects pools not to be whole.
+func (l *loss) wantLost(when string, pools ...*ipamv1alpha1.IPPool) {
+	l.t.Helper()
+	for _, pool := range pools {
+		if l.whole(pool) {
+			l.t.Errorf("%s: pool %s passes for whole", when, pool.Name)
+		}
+	}
+}
+
+// makesWhole makes a pass that leaves nothing out, and expects pools to be whole then.
+func (l *loss) makesWhole(pools ...*ipamv1alpha1.IPPool) {
+	l.t.Helper()
+	must.Do(l.t, l.pass(l.t.Context()))
+	l.wantWhole("after a pass", pools...)
+}
+
+// wantUnknown expects the ledger not to have pools.
+func (l *loss) wantUnknown(pools ...*ipamv1alpha1.IPPool) {
+	l.t.Helper()
+	for _, pool := range pools {
+		if p, ok := l.ledger.Pools().Get(ledger.PoolID(pool.UID)); ok {
+			l.t.Errorf("the ledger has %s of pool %s; want no such pool", p.CIDR, pool.Name)
+		}
+	}
+}
+
 func TestWhole(t *testing.T) {
 	l := newLoss(t)
 	if !l.whole(gen.Pool("new")) {
@@ -67,13 +104,8 @@ func TestPass_TakenUpByAnotherProcess(t *testing.T) {
 	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", l.ledger.Recovery().LedgerID(), 1)
 	bound := gen.Allocation("a", "p", "10.0.4.0/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{bound}
-	world, err := l.survey(t.Context())
-	if err == nil {
-		err = world.enter(t.Context()) // and no further: the records cannot be read
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	world := must.Get(l.survey(t.Context()))(t)
+	must.Do(t, world.enter(t.Context())) // and no further: the records cannot be read
 	for round := range 3 {
 		l.restart()
 		for _, pool := range []*ipamv1alpha1.IPPool{root, child} {
@@ -91,9 +123,7 @@ func TestPass_TakenUpByAnotherProcess(t *testing.T) {
 	}
 	must.Do(t, l.pass(t.Context()))
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{bound: "10.0.4.0/28 bound"})
-	if !l.whole(root) || !l.whole(child) || l.ledger.Recovery().Frozen("uid-of-p") || l.ledger.Recovery().Frozen("uid-of-k") {
-		t.Error("the pools are not whole after the pass")
-	}
+	l.wantWhole("after the pass", root, child)
 }
 
 // A key that cannot be read keeps the pools of its own space frozen, and a parent whose
