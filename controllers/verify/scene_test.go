@@ -192,13 +192,16 @@ func (s *scene) remove(key string) string {
 	return string(was.PrevKvs[0].Value)
 }
 
-// verify returns the kinds of what is found, each once, and the findings.
-func (s *scene) verify() ([]Kind, []Finding) {
+// wants verifies, and expects findings of these kinds alone, in order, and some of each. It returns them.
+func (s *scene) wants(want ...Kind) []Finding {
 	s.Helper()
 	report := must.Get(s.Verify(s.Context()))(s)
 	var kinds []Kind
 	for _, f := range report.Findings {
 		kinds = append(kinds, f.Kind)
 	}
-	return slices.Compact(kinds), report.Findings
+	if got := slices.Compact(kinds); !slices.Equal(got, want) {
+		s.Fatalf("found %+v, want %v", report.Findings, want)
+	}
+	return report.Findings
 }
