@@ -34,6 +34,14 @@ func place() world {
 	}
 }
 
+// bounded makes the pools of the platform hand out no prefix longer than a /25.
+func (w *world) bounded() {
+	for _, p := range w.pools[platform] {
+		p.Spec.Allocation.MaxPrefixLength = 25
+	}
+}
+
+// TestResolve_Messages has the plain refusals.
 func TestResolve_ByClass(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -49,20 +57,11 @@ func TestResolve_ByClass(t *testing.T) {
 			want: []string{"a", "b"}},
 		{name: "the platform's own claims see each pool once", from: platform, claim: gen.Claim("x", gen.OfClass("c")),
 			want: []string{"a", "b"}},
-		{name: "no such class", from: web, claim: gen.Claim("x", gen.OfClass("nope")),
-			reason: ipamv1alpha1.ReasonClassNotFound},
 		{name: "a class for others looks like none", from: web, claim: gen.Claim("x", gen.OfClass("c")),
 			change: func(w *world) { w.classes[0].Spec.Consumers = []ipamv1alpha1.Consumer{"root:acme:db"} },
 			reason: ipamv1alpha1.ReasonClassNotFound},
-		{name: "a foreign provisioner", from: web, claim: gen.Claim("x", gen.OfClass("c")),
-			change: func(w *world) { w.classes[0].Spec.Provisioner = "example.com/other" },
-			reason: ipamv1alpha1.ReasonUnknownProvisioner},
-		{name: "the wrong family", from: web, claim: gen.Claim("x", gen.OfClass("c"), v6),
-			reason: ipamv1alpha1.ReasonFamilyMismatch},
 		{name: "an address of the wrong family", from: web, claim: gen.Claim("x", gen.OfClass("c"), gen.Address("2001:db8::1")),
 			reason: ipamv1alpha1.ReasonFamilyMismatch},
-		{name: "too long", from: web, claim: gen.Claim("x", gen.OfClass("c"), gen.Length(29)),
-			reason: ipamv1alpha1.ReasonPrefixLengthRejected},
 		{name: "too short", from: web, claim: gen.Claim("x", gen.OfClass("c"), gen.Length(23)),
 			reason: ipamv1alpha1.ReasonPrefixLengthRejected},
 		{name: "an address of no length", from: web, claim: gen.Claim("x", gen.OfClass("c"), gen.Address("0.0.0.0/0")),
@@ -72,12 +71,6 @@ func TestResolve_ByClass(t *testing.T) {
 				w.classes[0].Spec.AllowedPrefixLengths = &ipamv1alpha1.PrefixLengthRange{Min: 28, Max: 28}
 			},
 			reason: ipamv1alpha1.ReasonPrefixLengthRejected},
-		{name: "no length and no default", from: web, claim: gen.Claim("x", gen.OfClass("c")),
-			change: func(w *world) { w.classes[0].Spec.DefaultPrefixLength = 0 },
-			reason: ipamv1alpha1.ReasonPrefixLengthRejected},
-		{name: "nothing backs it", from: db, claim: gen.Claim("x", gen.OfClass("c")),
-			change: func(w *world) { w.pools[platform] = nil },
-			reason: ipamv1alpha1.ReasonNoOfferingPool},
 		{name: "what backs it is not ready", from: db, claim: gen.Claim("x", gen.OfClass("c")),
 			change: func(w *world) { w.pools[platform] = []*ipamv1alpha1.IPPool{gen.Pool("p", isPlatform, gen.Backs("c"))} },
 			reason: ipamv1alpha1.ReasonNoOfferingPool},
@@ -95,19 +88,9 @@ func TestResolve_ByClass(t *testing.T) {
 			change: func(w *world) { w.pools[web][0].Spec.Allocation.MaxPrefixLength = 25 },
 			want:   []string{"a", "b"}},
 		{name: "every pool's bounds refuse", from: db, claim: gen.Claim("x", gen.OfClass("c"), gen.Length(26)),
-			change: func(w *world) {
-				for _, p := range w.pools[platform] {
-					p.Spec.Allocation.MaxPrefixLength = 25
-				}
-			},
-			reason: ipamv1alpha1.ReasonPoolExhausted},
+			change: (*world).bounded, reason: ipamv1alpha1.ReasonPoolExhausted},
 		{name: "the class's default is outside every pool's bounds", from: db, claim: gen.Claim("x", gen.OfClass("c")),
-			change: func(w *world) {
-				for _, p := range w.pools[platform] {
-					p.Spec.Allocation.MaxPrefixLength = 25
-				}
-			},
-			reason: ipamv1alpha1.ReasonPoolExhausted},
+			change: (*world).bounded, reason: ipamv1alpha1.ReasonPoolExhausted},
 		{name: "every pool is smaller than the block", from: db, claim: gen.Claim("x", gen.OfClass("c"), gen.Length(24)),
 			change: func(w *world) {
 				for _, p := range w.pools[platform] {
@@ -128,8 +111,6 @@ func TestResolve_ByClass(t *testing.T) {
 		{name: "an exact address picks the pool that holds it", from: db, claim: gen.Claim("x", gen.OfClass("c"), gen.Address("10.1.0.16/28")),
 			change: func(w *world) { w.pools[platform][0].Status.AllocatedCIDR = "10.1.0.0/16" },
 			want:   []string{"b"}},
-		{name: "an exact address in no pool", from: db, claim: gen.Claim("x", gen.OfClass("c"), gen.Address("192.0.2.0/28")),
-			reason: ipamv1alpha1.ReasonAddressOutOfRange},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := place()
