@@ -23,15 +23,27 @@ func (u used) Get(id ledger.PoolID) (ledger.Pool, bool) {
 
 func (u used) InUse(id ledger.PoolID) bool { return u[id] > 0 }
 
+func newInbox(t *testing.T) *Inbox {
+	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
+	t.Cleanup(news.Pools.ShutDown)
+	t.Cleanup(news.Claims.ShutDown)
+	return news
+}
+
+// wantQueued expects that number of pools to be queued at once.
+func (i *Inbox) wantQueued(t *testing.T, when string, want int) {
+	t.Helper()
+	if got := i.Pools.Len(); got != want {
+		t.Fatalf("%s: %d pools are queued at once, want %d", when, got, want)
+	}
+}
+
 // A pool whose last block is released is reconciled at once, so that it can be deleted. All other changes are gathered.
 func TestChanged_RequeuesAnEmptiedPoolAtOnce(t *testing.T) {
 	t.Parallel()
-	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
-	t.Cleanup(news.Pools.ShutDown)
+	news := newInbox(t)
 	news.Changed(used{"busy": 1, "free": 0}, "busy", "free")
-	if n := news.Pools.Len(); n != 1 {
-		t.Fatalf("%d pools are queued, want that which is free alone", n)
-	}
+	news.wantQueued(t, "one of two is free", 1)
 	got, _ := news.Pools.Get()
 	if want := Request("w", client.ObjectKey{Name: "free"}); got != want {
 		t.Errorf("queued is %v, want %v", got, want)
@@ -41,26 +53,20 @@ func TestChanged_RequeuesAnEmptiedPoolAtOnce(t *testing.T) {
 // A pool that was empty before a change takes its turn.
 func TestChanged_LetsAPoolThatStaysEmptyWait(t *testing.T) {
 	t.Parallel()
-	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
-	t.Cleanup(news.Pools.ShutDown)
+	news := newInbox(t)
 	news.Changed(used{"free": 0}, "free")
 	got, _ := news.Pools.Get()
 	news.Pools.Done(got)
 	news.Changed(used{"free": 0}, "free")
-	if n := news.Pools.Len(); n != 0 {
-		t.Errorf("%d pools are queued at once, want none: the pool was empty before", n)
-	}
+	news.wantQueued(t, "the pool was empty before", 0)
 }
 
 // A pool that was just made takes its turn, too, and so do those above it: its first block comes a moment later.
 func TestChanged_LetsANewPoolWait(t *testing.T) {
 	t.Parallel()
-	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
-	t.Cleanup(news.Pools.ShutDown)
+	news := newInbox(t)
 	news.Changed(family{made: time.Now()}, "grandchild")
-	if n := news.Pools.Len(); n != 0 {
-		t.Errorf("%d pools are queued at once when one is made, want none", n)
-	}
+	news.wantQueued(t, "a pool is made", 0)
 }
 
 // A pool that is emptied again and again is requeued at once only as often as others are written.
@@ -114,16 +120,11 @@ func (f family) InUse(id ledger.PoolID) bool { return f.held && id != "grandchil
 // it is emptied.
 func TestChanged_RequeuesThePoolsAboveAnEmptiedOne(t *testing.T) {
 	t.Parallel()
-	news := New(directory.New(directory.Workspace{Cluster: "platform"}))
-	t.Cleanup(news.Pools.ShutDown)
+	news := newInbox(t)
 	news.Changed(family{held: true}, "grandchild")
-	if n := news.Pools.Len(); n != 0 {
-		t.Errorf("%d pools are queued at once while it is held, want none", n)
-	}
+	news.wantQueued(t, "it is held", 0)
 	news.Changed(family{}, "grandchild")
-	if n := news.Pools.Len(); n != 3 {
-		t.Errorf("%d pools are queued at once when it is emptied, want it and the two above", n)
-	}
+	news.wantQueued(t, "it is emptied, with two above", 3)
 }
 
 // The pools above a derived one are reconciled when it gets its first block, however long after it was made that is, and also if
@@ -173,8 +174,7 @@ func TestRetired_WakesTheWorkspaceThatThePoolCountedFor(t *testing.T) {
 	for name, of := range map[string]*ledger.Derived{
 		"address space": {Of: "root", Workspace: "w"}, "pool for all workspaces": {Class: "net", By: "w"},
 	} {
-		news := New(directory.New(directory.Workspace{Cluster: "platform"}))
-		t.Cleanup(news.Pools.ShutDown)
+		news := newInbox(t)
 		news.Retired(ledger.Pool{ID: "p", Name: "p", Cluster: "platform", Derived: of})
 		woken := map[multicluster.ClusterName]bool{}
 		for news.Pools.Len() > 0 {

@@ -7,8 +7,6 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
-
-	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
 // A workspace that has much waiting delays the others by one each.
@@ -45,8 +43,7 @@ func TestQueue_WorkspacesTakeTurns(t *testing.T) {
 // and what it has shown is not kept waiting for ever.
 func TestInbox_ListedClaimsComeLater(t *testing.T) {
 	t.Parallel()
-	i := New(directory.New(directory.Workspace{Cluster: "platform"}))
-	defer i.Claims.ShutDown()
+	i := newInbox(t)
 	const many = 100
 	for n := range many {
 		i.Listed(Request("w", client.ObjectKey{Name: fmt.Sprint("listed-", n)}))
@@ -81,8 +78,7 @@ func TestInbox_ListedClaimsComeLater(t *testing.T) {
 // A claim that waits already keeps its place. One that changes afterwards does not come later.
 func TestInbox_ListedAndWaiting(t *testing.T) {
 	t.Parallel()
-	i := New(directory.New(directory.Workspace{Cluster: "platform"}))
-	defer i.Claims.ShutDown()
+	i := newInbox(t)
 	a, b := Request("w", client.ObjectKey{Name: "a"}), Request("w", client.ObjectKey{Name: "b"})
 	i.Claims.Add(a)
 	i.Claims.Add(b)

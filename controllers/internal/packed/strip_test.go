@@ -64,10 +64,7 @@ func TestStrip_KeepsWhatIsRead(t *testing.T) {
 // TestTransform_HugeMetadata: the room of a claim in a cache does not depend on the labels, annotations, owners and finalizers
 // that its user wrote.
 func TestTransform_HugeMetadata(t *testing.T) {
-	const claims, most = 50, 16 << 10
-	p, kept := &Packer{}, make([]any, claims)
-	before := heap()
-	for i := range kept {
+	keepsSmall(t, 50, func(i int) client.Object {
 		claim, _ := bound(i)
 		for _, name := range []string{
 			"note", ipamv1alpha1.AnnotationUsage, ipamv1alpha1.AnnotationAllowSweep, ipamv1alpha1.AnnotationRetainedFrom, clusterv1.PausedAnnotation,
@@ -80,15 +77,8 @@ func TestTransform_HugeMetadata(t *testing.T) {
 			claim.OwnerReferences = append(claim.OwnerReferences, metav1.OwnerReference{Name: fmt.Sprintf("owner-%d-%d", i, k)})
 			claim.Finalizers = append(claim.Finalizers, fmt.Sprintf("example.com/%s-%d-%d", strings.Repeat("z", 40), i, k))
 		}
-		var err error
-		if kept[i], err = p.Transform(claim); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := int64(heap()-before) / claims; got > most {
-		t.Errorf("a claim with a megabyte of metadata takes %d bytes in the cache, want %d at most", got, most)
-	}
-	runtime.KeepAlive(kept)
+		return claim
+	})
 }
 
 // TestStrip_LongAnnotations: a pool has no annotation in a cache that is longer than any that is read.
@@ -130,10 +120,7 @@ func TestStrip_LabelsAndFinalizersBeyondThePolicy(t *testing.T) {
 // TestTransform_ManyNamesOfAPool: nor does the room of a pool, which is not packed, depend on how many names were in its
 // metadata: a map that has lost its entries keeps their room.
 func TestTransform_ManyNamesOfAPool(t *testing.T) {
-	const pools, most = 20, 16 << 10
-	p, kept := &Packer{}, make([]any, pools)
-	before := heap()
-	for i := range kept {
+	keepsSmall(t, 20, func(int) client.Object {
 		pool := &ipamv1alpha1.IPPool{}
 		pool.Annotations, pool.Labels = map[string]string{clusterAnnotation: "c"}, map[string]string{ipamv1alpha1.LabelSlice: "uid"}
 		for k := range 20_000 {
@@ -141,15 +128,25 @@ func TestTransform_ManyNamesOfAPool(t *testing.T) {
 			pool.Labels[fmt.Sprint("l", k)] = ""
 			pool.Finalizers = append(pool.Finalizers, fmt.Sprint("example.com/", k))
 		}
-		var err error
-		if kept[i], err = p.Transform(pool); err != nil {
-			t.Fatal(err)
-		}
+		return pool
+	})
+}
+
+// keepsSmall transforms objects, and expects each to take a few kilobytes of a cache. It returns the first one.
+func keepsSmall(t *testing.T, objects int, object func(i int) client.Object) (first client.Object) {
+	t.Helper()
+	const most = 16 << 10
+	p, kept := &Packer{}, make([]any, objects)
+	before := heap()
+	for i := range kept {
+		kept[i] = must.Get(p.Transform(object(i)))(t)
 	}
-	if got := int64(heap()-before) / pools; got > most {
-		t.Errorf("a pool with 60,000 names in its metadata takes %d bytes in the cache, want %d at most", got, most)
+	if got := int64(heap()-before) / int64(objects); got > most {
+		t.Errorf("an object takes %d bytes in the cache, want %d at most", got, most)
 	}
+	first = kept[0].(client.Object)
 	runtime.KeepAlive(kept)
+	return first
 }
 
 // heap returns the size of the heap in use.
@@ -163,10 +160,7 @@ func heap() uint64 {
 // TestTransform_HugePermissionClaims: of the permission claims of a binding, which its workspace writes as it likes, a cache
 // keeps that events are accepted.
 func TestTransform_HugePermissionClaims(t *testing.T) {
-	const bindings, most = 20, 16 << 10
-	p, kept := &Packer{}, make([]any, bindings)
-	before := heap()
-	for i := range kept {
+	first := keepsSmall(t, 20, func(i int) client.Object {
 		binding := &apisv1alpha2.APIBinding{}
 		binding.Name, binding.Annotations = fmt.Sprint("b", i), map[string]string{clusterAnnotation: "c"}
 		for k := range 5000 {
@@ -176,15 +170,9 @@ func TestTransform_HugePermissionClaims(t *testing.T) {
 			binding.Spec.PermissionClaims = append(binding.Spec.PermissionClaims, claim)
 		}
 		binding.Spec.PermissionClaims[7].Resource = "events"
-		var err error
-		if kept[i], err = p.Transform(binding); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := int64(heap()-before) / bindings; got > most {
-		t.Errorf("a binding with 5,000 permission claims takes %d bytes in the cache, want %d at most", got, most)
-	}
-	claims := Whole(kept[0].(client.Object)).(*apisv1alpha2.APIBinding).Spec.PermissionClaims
+		return binding
+	})
+	claims := Whole(first).(*apisv1alpha2.APIBinding).Spec.PermissionClaims
 	if len(claims) != 1 || claims[0].Resource != "events" || claims[0].State != apisv1alpha2.ClaimAccepted {
 		t.Errorf("the binding has %d permission claims, want events, accepted, alone", len(claims))
 	}

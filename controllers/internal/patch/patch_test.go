@@ -202,41 +202,19 @@ func TestPatchWhole_OneWriteAtMost(t *testing.T) {
 // A claim that is gone cannot be told from one whose subresource has moved to another
 // version. All other objects can.
 func TestPatch_OfWhatIsGone(t *testing.T) {
-	now := metav1.Now()
-	for _, tt := range []struct {
-		name     string
-		change   func(s *server, deleting *metav1.Time) error
-		deleting *metav1.Time
-		wantErr  bool
-	}{
-		{"a claim that was being deleted", changeMissingClaim, &now, true},
-		{"a claim by surprise", changeMissingClaim, nil, true},
-		{"a pool that was being deleted", changeMissingPool, &now, false},
-		{"a pool by surprise", changeMissingPool, nil, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			err := tt.change(newServer(t), tt.deleting)
-			if (err != nil) != tt.wantErr || tt.wantErr && !apierrors.IsNotFound(err) {
-				t.Errorf("Patch() = %v, want NotFound: %t", err, tt.wantErr)
-			}
-		})
+	now, s := metav1.Now(), newServer(t)
+	for _, deleting := range []*metav1.Time{&now, nil} {
+		claim, pool := gen.Claim("c"), gen.Pool("p")
+		claim.DeletionTimestamp, pool.DeletionTimestamp = deleting, deleting
+		claimBefore, poolBefore := patch.Snapshot(claim), patch.Snapshot(pool)
+		claim.Status.Phase, pool.Status.Phase = ipamv1alpha1.ClaimReleasing, ipamv1alpha1.PoolReady
+		if err := claimBefore.Patch(t.Context(), s, claim); !apierrors.IsNotFound(err) {
+			t.Errorf("of a claim, deleted at %v: Patch = %v, want NotFound", deleting, err)
+		}
+		if err := poolBefore.Patch(t.Context(), s, pool); (deleting != nil) != (err == nil) || err != nil && !apierrors.IsNotFound(err) {
+			t.Errorf("of a pool, deleted at %v: Patch = %v, want NotFound unless it was deleted", deleting, err)
+		}
 	}
-}
-
-func changeMissingClaim(s *server, deleting *metav1.Time) error {
-	claim := gen.Claim("c")
-	claim.DeletionTimestamp = deleting
-	before := patch.Snapshot(claim)
-	claim.Status.Phase = ipamv1alpha1.ClaimReleasing
-	return before.Patch(context.Background(), s, claim)
-}
-
-func changeMissingPool(s *server, deleting *metav1.Time) error {
-	pool := gen.Pool("p")
-	pool.DeletionTimestamp = deleting
-	before := patch.Snapshot(pool)
-	pool.Status.Phase = ipamv1alpha1.PoolReady
-	return before.Patch(context.Background(), s, pool)
 }
 
 // The status of a claim goes to v1controller1, and to v1alpha1 where a server does not know
