@@ -19,28 +19,17 @@ func TestReconcile_ReportsWhatTwoLooksFound(t *testing.T) {
 	s := newScene(t, Options{}, owned("web"))
 	s.sight = gone
 	s.look("web")
-	if said := s.said(); said != "" {
-		t.Errorf("the first look said %s", said)
-	}
+	s.wantSaid("after the first look", "")
 	s.lookAtOnce("web") // a hint
-	if said := s.said(); said != "" {
-		t.Errorf("a look at the same moment said %s", said)
-	}
+	s.wantSaid("after a look at the same moment", "")
 	s.look("web")
-	if said := s.said(); said != ipamv1alpha1.ReasonConsumerNotFound {
-		t.Errorf("the second look said %q", said)
-	}
-	for range 5 {
-		s.look("web")
-	}
-	if s.writes != 1 || len(s.recorder.Events) != 1 || !s.has("web") {
-		t.Errorf("%d writes and %d events, claim there %t; want one of each, and the claim", s.writes, len(s.recorder.Events), s.has("web"))
+	s.wantSaid("after the second look", ipamv1alpha1.ReasonConsumerNotFound)
+	if s.lookMore("web"); s.writes != 1 || len(s.recorder.Events) != 1 {
+		t.Errorf("%d writes and %d events, want one of each", s.writes, len(s.recorder.Events))
 	}
 	s.sight = pod(nil)
 	s.look("web")
-	if said := s.said(); said != "" {
-		t.Errorf("the consumer is back, and the claim says %s", said)
-	}
+	s.wantSaid("once the consumer is back", "")
 }
 
 // What is seen between two looks that find the consumer gone makes them no two in a row.
@@ -64,22 +53,14 @@ func TestReconcile_SaysNothingOfWhatItCannotSee(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, Options{DeleteAbandoned: true}, owned("web"))
 			s.sight = sight
-			for range 5 {
-				s.look("web")
-			}
-			if s.writes != 0 || !s.has("web") {
-				t.Errorf("%d writes, claim there %t", s.writes, s.has("web"))
-			}
+			s.lookMore("web")
 		})
 	}
 	t.Run("in another namespace", func(t *testing.T) {
 		s := newScene(t, Options{DeleteAbandoned: true}, elsewhere)
 		s.sight = gone
-		for range 5 {
-			s.look("elsewhere")
-		}
-		if len(s.refs) != 0 || s.writes != 0 || !s.has("elsewhere") {
-			t.Errorf("asked for %v, %d writes", s.refs, s.writes)
+		if s.lookMore("elsewhere"); len(s.refs) != 0 {
+			t.Errorf("asked for %v, want nothing", s.refs)
 		}
 	})
 }
@@ -91,14 +72,10 @@ func TestReconcile_TakesBackWhatItCannotUphold(t *testing.T) {
 	s.look("web")
 	s.sight = live.Sight{}
 	s.look("web")
-	if said := s.said(); said != ipamv1alpha1.ReasonConsumerNotFound {
-		t.Errorf("nobody could say, and the claim says %q", said)
-	}
+	s.wantSaid("while nobody can tell", ipamv1alpha1.ReasonConsumerNotFound)
 	s.sight = live.Sight{Verdict: live.Hidden}
 	s.look("web")
-	if said := s.said(); said != "" {
-		t.Errorf("the kind may not be read any more, and the claim says %s", said)
-	}
+	s.wantSaid("where the kind may not be read any more", "")
 }
 
 func TestReconcile_LeavesYoungClaimsAlone(t *testing.T) {
@@ -136,9 +113,7 @@ func TestReconcile_DeletesOnlyWhatIsWantedAndSure(t *testing.T) {
 			tt.change(s)
 			s.look("web")
 			s.look("web")
-			if said := s.said(); said != ipamv1alpha1.ReasonConsumerNotFound {
-				t.Fatalf("two looks said %q", said)
-			}
+			s.wantSaid("after two looks", ipamv1alpha1.ReasonConsumerNotFound)
 			s.look("web")
 			if s.has("web") == tt.deleted {
 				t.Errorf("deleted %t, want %t", !s.has("web"), tt.deleted)
@@ -159,9 +134,7 @@ func TestReconcile_StartsAnewWithANewClaim(t *testing.T) {
 	again.UID = "another"
 	testbed.Create(t, s.workspace, again)
 	s.look("web")
-	if !s.has("web") || s.said() != "" {
-		t.Error("the first look at a new claim did something")
-	}
+	s.wantSaid("after the first look at a new claim", "")
 }
 
 // More abandoned claims than one would believe are none: nothing is deleted.

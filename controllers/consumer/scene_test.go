@@ -108,16 +108,30 @@ func (s *scene) has(claim string) bool {
 	return s.workspace.Get(s.Context(), types.NamespacedName{Namespace: "default", Name: claim}, &ipamv1alpha1.IPClaim{}) == nil
 }
 
-// said is the reason that the condition of the claim web gives; empty without one.
-func (s *scene) said() ipamv1alpha1.Reason {
+// wantSaid expects the condition of the claim web to give a reason; an empty one: that there is no condition.
+func (s *scene) wantSaid(when string, want ipamv1alpha1.Reason) {
 	s.Helper()
 	obj := gen.Claim("web")
 	must.Do(s, s.workspace.Get(s.Context(), client.ObjectKeyFromObject(obj), obj))
-	condition := meta.FindStatusCondition(obj.Status.Conditions, ipamv1alpha1.ConditionConsumerGone)
-	if condition == nil {
-		return ""
+	said := ipamv1alpha1.Reason("")
+	if condition := meta.FindStatusCondition(obj.Status.Conditions, ipamv1alpha1.ConditionConsumerGone); condition != nil {
+		said = ipamv1alpha1.Reason(condition.Reason)
 	}
-	return ipamv1alpha1.Reason(condition.Reason)
+	if said != want {
+		s.Fatalf("%s: the claim says %q, want %q", when, said, want)
+	}
+}
+
+// lookMore looks at a claim several times, and expects it to be as it was.
+func (s *scene) lookMore(claim string) {
+	s.Helper()
+	before := s.writes
+	for range 5 {
+		s.look(claim)
+	}
+	if s.writes != before || !s.has(claim) {
+		s.Errorf("%d writes, claim there %t; want none, and the claim", s.writes-before, s.has(claim))
+	}
 }
 
 // owned is a claim that a pod has.

@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -33,24 +34,16 @@ func newScene(t *testing.T) *scene {
 	return &scene{T: t, ledger: alloc, reader: allocator.Reader{Client: etcd}}
 }
 
-func (s *scene) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
 // hold gives the one address to claims of w1, one after the other. The last one keeps it.
 func (s *scene) hold(claims ...string) {
 	s.Helper()
 	for i, name := range claims {
-		b, err := s.ledger.Bind(s.Context(), ledger.Request{
+		b := must.Get(s.ledger.Bind(s.Context(), ledger.Request{
 			Pool: "p", Exact: netip.MustParsePrefix("10.0.0.7/32"),
 			Holder: ledger.Holder{Claim: ledger.ClaimID("uid-" + name), Cluster: "w1", Namespace: "default", Name: name},
-		})
-		s.must(err)
+		}))(s)
 		if i < len(claims)-1 {
-			s.must(s.ledger.ReleaseFor(s.Context(), b, ledger.CauseReleased))
+			must.Do(s, s.ledger.ReleaseFor(s.Context(), b, ledger.CauseReleased))
 		}
 	}
 }
@@ -67,17 +60,13 @@ func (names) Find(path string) (directory.Workspace, bool) {
 }
 
 func (names) Workspace(cluster ledger.ClusterName) directory.Workspace {
-	if cluster == "w1" {
-		return directory.Workspace{Cluster: "w1", Path: "root:one"}
-	}
-	return directory.Workspace{Cluster: cluster}
+	return directory.Workspace{Cluster: cluster, Path: map[ledger.ClusterName]string{"w1": "root:one"}[cluster]}
 }
 
 // find returns the names of those who are found.
 func (s *scene) find(q Query) (found []string, answer Answer) {
 	s.Helper()
-	answer, err := Find(s.Context(), s.reader, names{}, q)
-	s.must(err)
+	answer = must.Get(Find(s.Context(), s.reader, names{}, q))(s)
 	for _, h := range answer.Holders {
 		found = append(found, h.Name)
 	}
@@ -126,8 +115,8 @@ func TestFind_NamesPoolAndScope(t *testing.T) {
 	s := newScene(t)
 	s.hold("a")
 	overlay := ledger.Pool{Name: "overlay", Derived: &ledger.Derived{Scope: ledger.Scope{"network": {Name: "vpc-1"}, "location": {Name: "ams"}}}}
-	answer, err := Find(t.Context(), s.reader, names{pools{"p": overlay}}, Query{Claim: "uid-a"})
-	if s.must(err); len(answer.Holders) != 1 || answer.Holders[0].PoolName != "overlay" || answer.Holders[0].Scope != "location=ams,network=vpc-1" {
+	answer := must.Get(Find(t.Context(), s.reader, names{pools{"p": overlay}}, Query{Claim: "uid-a"}))(t)
+	if len(answer.Holders) != 1 || answer.Holders[0].PoolName != "overlay" || answer.Holders[0].Scope != "location=ams,network=vpc-1" {
 		t.Errorf("the holders are %+v; want one, in overlay for location=ams,network=vpc-1", answer.Holders)
 	}
 }
@@ -201,10 +190,9 @@ func TestFind_Reserved(t *testing.T) {
 	s := newScene(t)
 	s.hold("a", "b")
 	for address, cluster := range map[string]ledger.ClusterName{"10.0.0.8/32": "w1", "10.0.0.9/32": "w1", "10.0.0.200/32": "w2"} {
-		_, err := s.ledger.Reservations().Reserve(s.Context(), ledger.Request{Pool: "p", Exact: netip.MustParsePrefix(address), Holder: ledger.Holder{
+		must.Get(s.ledger.Reservations().Reserve(s.Context(), ledger.Request{Pool: "p", Exact: netip.MustParsePrefix(address), Holder: ledger.Holder{
 			Claim: ledger.ReservationID(cluster, strings.ReplaceAll(address[:len(address)-3], ".", "-")), Cluster: cluster, Namespace: "default", Name: address,
-		}})
-		s.must(err)
+		}}))(s)
 	}
 	for name, tt := range map[string]struct {
 		query Query

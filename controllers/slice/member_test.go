@@ -47,29 +47,19 @@ func (u *used) Put(_ context.Context, _ ledger.Slice, limit int) error {
 // slice. A slice whose block was published always counts: the ledger may have lost it, and maxSlices may be lower now.
 func TestWith_AForgedLabel(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		shown string
-		given bool
-		want  state
-	}{
-		"no block was published": {"", false, nameTaken},
-		"a block was published":  {"10.0.0.0/28", true, settled},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			parent := gen.Pool("p", gen.Slices(28), gen.MaxSlices(1))
-			child := gen.Pool("p", gen.ChildOf("p", 28), gen.Label(ipamv1alpha1.LabelSlice, string(parent.UID)))
-			child.Status.AllocatedCIDR = tt.shown
-			ledger := &used{}
-			p := &pass{
-				Controller: &Controller{Options: Options{Ledger: views.Ledger{Slices: ledger}}, members: memberLists{}}, request: request{pool: "p", cluster: "w"},
-				parent: parent, child: child, binding: &apisv1alpha2.APIBinding{},
-			}
-			got, err := p.with(t.Context())
-			if given := ledger.puts > 0; err != nil || got != tt.want || given != tt.given {
-				t.Errorf("with() = %v, %v, and the slice counts: %t; want %v, and %t", got, err, given, tt.want, tt.given)
-			}
-		})
+	for shown, want := range map[string]state{"": nameTaken, "10.0.0.0/28": settled} {
+		parent := gen.Pool("p", gen.Slices(28), gen.MaxSlices(1))
+		child := gen.Pool("p", gen.ChildOf("p", 28), gen.Label(ipamv1alpha1.LabelSlice, string(parent.UID)))
+		child.Status.AllocatedCIDR = shown
+		ledger := &used{}
+		p := &pass{
+			Controller: &Controller{Options: Options{Ledger: views.Ledger{Slices: ledger}}, members: memberLists{}}, request: request{pool: "p", cluster: "w"},
+			parent: parent, child: child, binding: &apisv1alpha2.APIBinding{},
+		}
+		got, err := p.with(t.Context())
+		if given := ledger.puts > 0; err != nil || got != want || given != (want == settled) {
+			t.Errorf("with the block %q published: with() = %v, %v, and the slice counts: %t; want %v", shown, got, err, given, want)
+		}
 	}
 }
 
