@@ -75,11 +75,11 @@ CHAOS_ARGS ?= -rounds 10 -duration 60s
 STACK_ARGS ?= -rounds 3 -faults 15
 
 .PHONY: bench
-bench: kcp bench-ledger ## Measure claims through kcp beside a bare controller, into docs/benchmarks.md (12 minutes)
+bench: kcp bench-ledger ## Measure claims through kcp beside a bare controller, into docs/benchmarks.md (up to 12 minutes)
 	@go run ./test/bench kcp $(BENCH_ARGS)
 
 .PHONY: bench-ledger
-bench-ledger: ## Measure the ledger alone beside raw etcd and go-ipam, into docs/benchmarks.md (6 minutes)
+bench-ledger: ## Measure the ledger alone beside raw etcd and go-ipam, into docs/benchmarks.md (up to 6 minutes)
 	@go run ./test/bench ledger $(LEDGER_ARGS)
 
 # Arguments of the benchmark of large fleets: make bench-fleet FLEET_ARGS='--workspaces 100 --claims 50000'

@@ -11,7 +11,6 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,44 +51,6 @@ func (s *Server) Claim(ctx context.Context, workspace int, claim *ipamv1alpha1.I
 			return fmt.Errorf("claim %s is not bound: %w", claim.Name, ctx.Err())
 		}
 	}
-}
-
-// Leave takes a workspace away as kcp does when it is deleted: its binding is marked, all its
-// claims and records are deleted, and then the binding is.
-func (s *Server) Leave(workspace int) error {
-	cluster := s.crowd.clusters[workspace]
-	binding := request{table: s.tables[kcpGroup+"/apibindings"], scope: scope{cluster: cluster}, version: "v1alpha2", name: "ipam"}
-	if _, refusal := s.remove(binding, nil); refusal != nil {
-		return refusal
-	}
-	for _, plural := range []string{"ipclaims", "ipallocations"} {
-		if err := s.clear(s.tables[ipamGroup+"/"+plural], cluster); err != nil {
-			return err
-		}
-	}
-	if _, refusal := s.change(binding, "PATCH", []byte(`{"metadata":{"finalizers":null}}`), false); refusal != nil {
-		return refusal
-	}
-	return nil
-}
-
-// clear deletes what a table has of a logical cluster.
-func (s *Server) clear(t *table, cluster string) error {
-	s.mu.RLock()
-	objects, _ := t.page(scope{cluster: cluster}, 0, 0)
-	s.mu.RUnlock()
-	for _, text := range objects {
-		object := &unstructured.Unstructured{}
-		if err := json.Unmarshal(text, &object.Object); err != nil {
-			return err
-		}
-		q := request{table: t, scope: scope{cluster: cluster, namespace: object.GetNamespace()}, version: t.versions[0], name: object.GetName()}
-		// The controller deletes records, too.
-		if _, refusal := s.remove(q, nil); refusal != nil && !apierrors.IsNotFound(refusal) {
-			return refusal
-		}
-	}
-	return nil
 }
 
 // identity is the hash of the APIExport's identity, which the bindings name too.

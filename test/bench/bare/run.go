@@ -16,7 +16,6 @@ import (
 	"github.com/kcp-dev/multicluster-provider/apiexport"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -46,7 +45,6 @@ func Run(ctx context.Context, args []string) error {
 	flags.StringVar(&opts.HealthProbeBindAddress, "health-probe-bind-address", "0", "address of /readyz")
 	flags.StringVar(&opts.Metrics.BindAddress, "metrics-bind-address", "0", "address of /metrics")
 	flags.StringVar(&opts.PprofBindAddress, "pprof-bind-address", "", "address of /debug/pprof")
-	whole := flags.Bool("whole", false, "write every field that ipam-controller writes, not just the CIDR")
 	flags.String("workspace", "", "ignored: the kubeconfig names it")
 	flags.String("etcd-data-dir", "", "ignored: nothing is stored")
 	flags.String("webhook-bind-address", "", "ignored: CREATE is not answered")
@@ -70,7 +68,7 @@ func Run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	c := &counter{clusters: mgr, whole: *whole}
+	c := &counter{clusters: mgr}
 	err = mcbuilder.ControllerManagedBy(mgr).
 		Named("bare").
 		WithOptions(controller.TypedOptions[mcreconcile.Request]{MaxConcurrentReconciles: *workers}).
@@ -101,7 +99,6 @@ func newManager(cfg *rest.Config, opts manager.Options) (mcmanager.Manager, erro
 // counter answers every claim with the next block.
 type counter struct {
 	clusters mcmanager.Manager
-	whole    bool
 	given    atomic.Uint32
 }
 
@@ -141,36 +138,10 @@ func (c *counter) answer(ctx context.Context, cl client.Client, req mcreconcile.
 	}
 	before := &v1controller1.IPClaim{IPClaim: *claim.DeepCopy()}
 	claim.Status.Phase, claim.Status.AllocatedCIDR = ipamv1alpha1.ClaimBound, cidr
-	if c.whole {
-		complete(claim, record)
-	}
 	if err := cl.Create(ctx, record); err != nil {
 		return err
 	}
 	return cl.Status().Patch(ctx, &v1controller1.IPClaim{IPClaim: *claim}, client.MergeFrom(before))
-}
-
-// complete adds what ipam-controller says beside the CIDR.
-func complete(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
-	record.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:bare"}
-	record.Spec.ClassName = claim.Spec.ClassName
-	succeed(&record.Status.Conditions, 1, "holds "+record.Status.AllocatedCIDR)
-	claim.Status.ClassName = claim.Spec.ClassName
-	claim.Status.IPFamily = ipamv1alpha1.IPv4
-	claim.Status.PoolRef = &record.Spec.PoolRef
-	claim.Status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: record.Name}
-	claim.Status.ObservedGeneration = claim.Generation
-	succeed(&claim.Status.Conditions, claim.Generation, "bound to "+claim.Status.AllocatedCIDR)
-}
-
-// succeed sets the two conditions of an object that has its block.
-func succeed(conditions *[]metav1.Condition, generation int64, message string) {
-	for _, kind := range []string{ipamv1alpha1.ConditionAllocated, ipamv1alpha1.ConditionReady} {
-		meta.SetStatusCondition(conditions, metav1.Condition{
-			Type: kind, Status: metav1.ConditionTrue, Reason: string(ipamv1alpha1.ReasonAllocationSucceeded),
-			Message: message, ObservedGeneration: generation,
-		})
-	}
 }
 
 // next returns a /28 that was not given before, until 10.0.0.0/8 is used up.

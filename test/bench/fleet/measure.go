@@ -20,8 +20,8 @@ const (
 	patience = 15 * time.Minute
 	// clients make samples claims side by side, which are timed.
 	clients, samples = 8, 500
-	// shards is how many endpoints show the workspaces, and leaving how many of those leave in the end.
-	shards, leaving = 2, 5
+	// shards is how many endpoints show the workspaces.
+	shards = 2
 )
 
 // step is what was measured at one number of workspaces and claims.
@@ -41,12 +41,8 @@ type step struct {
 	verification     time.Duration
 	verificationWork float64 // seconds of a processor
 
-	p50, p95     time.Duration
-	cpu, garbage float64 // a claim: seconds, bytes
-
-	left       time.Duration // until the ledger has freed all of those that left
-	leftReads  float64       // requests per workspace that left
-	leftClaims int           // of each
+	p50, p95 time.Duration
+	cpu      float64 // of a claim, in seconds
 }
 
 // measure takes the three sizes of a step, and of the largest all else.
@@ -132,9 +128,6 @@ func (s *stage) measure(ctx context.Context, opts *options, st *step) (err error
 		return err
 	}
 	if err := s.sample(ctx, st); err != nil {
-		return err
-	}
-	if err := s.leave(ctx, st); err != nil {
 		return err
 	}
 	if err := s.Kill(); err != nil {
@@ -279,44 +272,9 @@ func (s *stage) sample(ctx context.Context, st *step) error {
 	all := slices.Concat(took...)
 	slices.Sort(all)
 	st.p50, st.p95 = all[len(all)/2], all[len(all)*95/100]
-	const total = "go_memstats_alloc_bytes_total"
 	st.cpu = (after.Sum(spent) - before.Sum(spent)) / float64(len(all))
-	st.garbage = (after.Sum(total) - before.Sum(total)) / float64(len(all))
-	s.say("%d clients: p50 %.1f ms, p95 %.1f ms, %.1f ms of a processor and %.0f KiB of garbage a claim", clients,
-		ms(st.p50), ms(st.p95), st.cpu*1000, st.garbage/1024)
+	s.say("%d clients: p50 %.1f ms, p95 %.1f ms, %.1f ms of a processor a claim", clients, ms(st.p50), ms(st.p95), st.cpu*1000)
 	return nil
-}
-
-// leave has workspaces leave, and waits until the ledger has freed what they held.
-func (s *stage) leave(ctx context.Context, st *step) error {
-	before, err := s.metrics(ctx)
-	if err != nil {
-		return err
-	}
-	asked := s.server.Requests()
-	began := time.Now()
-	for i := range leaving {
-		if err := s.server.Leave(st.workspaces - 1 - i); err != nil {
-			return err
-		}
-	}
-	st.leftClaims = st.claims / st.workspaces
-	want := before.Sum(freed) + float64(leaving*st.leftClaims)
-	err = harness.Eventually(ctx, patience, "the blocks of the workspaces that left to be free", func(ctx context.Context) error {
-		m, err := s.metrics(ctx)
-		if err == nil && m.Sum(freed) < want {
-			err = fmt.Errorf("%.0f blocks are free, want %.0f", m.Sum(freed), want)
-		}
-		return err
-	})
-	st.left = time.Since(began)
-	total := int64(0)
-	for what, count := range s.server.Requests() {
-		total += count - asked[what]
-	}
-	st.leftReads = float64(total) / float64(leaving)
-	s.say("%d workspaces of %d claims left: freed after %.1f s, %.0f requests each", leaving, st.leftClaims, st.left.Seconds(), st.leftReads)
-	return err
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

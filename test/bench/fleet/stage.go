@@ -188,19 +188,16 @@ func (s *stage) close() error {
 	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
 }
 
-// The metrics that are read in several places.
-const (
-	spent = "process_cpu_seconds_total"
-	freed = "ipam_ledger_blocks_released_total"
-)
+// spent is the metric of the processor time.
+const spent = "process_cpu_seconds_total"
 
 // size is what the controller takes of the machine.
 type size struct {
-	resident, live, goroutines float64 // bytes, bytes of the heap that are in use, a number
+	resident, live float64 // bytes, and bytes of the heap that are in use
 }
 
 func (s size) String() string {
-	return fmt.Sprintf("%.0f MiB of live heap, %.0f MiB resident, %.0f goroutines", s.live/(1<<20), s.resident/(1<<20), s.goroutines)
+	return fmt.Sprintf("%.0f MiB of live heap, %.0f MiB resident", s.live/(1<<20), s.resident/(1<<20))
 }
 
 func (s *stage) metrics(ctx context.Context) (harness.Metrics, error) {
@@ -230,5 +227,5 @@ func (s *stage) size(ctx context.Context) (size, error) {
 		return size{}, err
 	}
 	m, err := s.metrics(ctx)
-	return size{m.Sum("process_resident_memory_bytes"), live, m.Sum("go_goroutines")}, err
+	return size{m.Sum("process_resident_memory_bytes"), live}, err
 }

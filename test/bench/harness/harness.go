@@ -77,23 +77,11 @@ func (m Metrics) Sum(name string, labels ...string) float64 {
 
 // Mean averages the observations of a histogram; 0 if there are none.
 func (m Metrics) Mean(name string) float64 {
-	sum, count := m.Observed(name)
-	if count == 0 {
-		return 0
-	}
-	return sum / count
-}
-
-// Observed returns the sum and the number of the observations of a histogram, in the series that have
-// all labels, given as name and value.
-func (m Metrics) Observed(name string, labels ...string) (sum, count float64) {
+	count, sum := m.Sum(name), 0.0
 	for _, metric := range m[name].GetMetric() {
-		if has(metric, labels) {
-			sum += metric.GetHistogram().GetSampleSum()
-			count += float64(metric.GetHistogram().GetSampleCount())
-		}
+		sum += metric.GetHistogram().GetSampleSum()
 	}
-	return sum, count
+	return sum / max(count, 1)
 }
 
 func has(metric *dto.Metric, labels []string) bool {

@@ -2,42 +2,16 @@ package kcp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
-	"sync"
 	"time"
 )
 
-// besideStorm measures one client of a tenant while many of another claim from the same
-// pool. The processor time is by all their answers.
-func (s *side) besideStorm(ctx context.Context, k kind, during time.Duration) (round, error) {
-	storming := *s
-	storming.tenants = s.tenants[1:2]
-	quiet := *s
-	quiet.tenants = s.tenants[:1]
-	var calm, wild round
-	var both sync.WaitGroup
-	var errs [2]error
-	both.Go(func() { wild, errs[0] = storming.crowd(ctx, k, storm, during) })
-	both.Go(func() { calm, errs[1] = quiet.crowd(ctx, k, 1, during) })
-	both.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
-		return round{}, err
-	}
-	calm.answers += wild.answers
-	return calm, nil
-}
-
-const (
-	oneClient      = "1 client" // title of the contest with one
-	crowdOfKinds   = 8          // clients that the kinds of claims are compared with
-	crowdOfTenants = 32         // clients that draw on one pool, of all tenants
-	storm          = 64         // clients of the tenant that storms
-)
+// deleting is how many clients delete claims side by side.
+const deleting = 8
 
 // contest is one thing that is measured of several contestants, in the same rounds.
 type contest struct {
@@ -69,73 +43,31 @@ func (s *stage) contests(opts *options) []contest {
 	for _, n := range opts.clients {
 		title := fmt.Sprintf("%d clients", n)
 		if n == 1 {
-			title = oneClient
+			title = "1 client"
 		}
 		list = append(list, s.besidePlain(s.besideBare(title, func(side *side) *contestant {
 			return s.claims("", side, bySharedClass, n)
 		}), n))
 	}
-	list = append(list,
-		s.besideBare(fmt.Sprintf("%d clients of %d tenants, one shared pool", crowdOfTenants, tenantCount), func(side *side) *contestant {
-			return s.claims("", side, bySharedPool, crowdOfTenants)
-		}),
+	return append(list,
 		s.networks(),
-		s.storms(),
-		s.besideBare(fmt.Sprintf("%d clients, delete → the record is gone", crowdOfKinds), func(side *side) *contestant {
+		s.besideBare(fmt.Sprintf("%d clients, delete → the record is gone", deleting), func(side *side) *contestant {
 			return &contestant{side: side, ready: side.stock, play: side.deletions}
 		}),
 	)
-	list = append(list, contest{
-		title: fmt.Sprintf("%d clients, pool of their own", crowdOfKinds),
-		contestants: []*contestant{
-			s.claims("by poolRef", s.ipam, byOwnPool, crowdOfKinds),
-			s.claims("by class", s.ipam, byOwnClass, crowdOfKinds),
-			s.claims("to `PoolExhausted`", s.ipam, ofFullPool, crowdOfKinds),
-		},
-		ratios: []ratio{{"class / poolRef", 1, 0}, {"refusal / poolRef", 2, 0}},
-	})
-	return append(list, contest{
-		title:       "1 client, pool of one block",
-		contestants: []*contestant{{name: "delete → the next claim is bound", side: s.ipam, play: s.ipam.handover}},
-	})
 }
 
-// besideBare compares ipam-controller with the bare controller, and with that which
-// writes all fields.
+// besideBare compares ipam-controller with the bare controller.
 func (s *stage) besideBare(title string, of func(*side) *contestant) contest {
-	c := contest{title: title, ratios: []ratio{{"ipam-controller / bare", 2, 0}, {"ipam-controller / all fields", 2, 1}}}
-	names := []string{"bare controller", "bare, all fields", "ipam-controller"}
-	for i, side := range s.answering() {
-		who := of(side)
-		who.name = names[i]
-		c.contestants = append(c.contestants, who)
-	}
-	return c
+	bare, ipam := of(s.bare), of(s.ipam)
+	bare.name, ipam.name = "bare controller", "ipam-controller"
+	return contest{title: title, contestants: []*contestant{bare, ipam}, ratios: []ratio{{"ipam-controller / bare", 1, 0}}}
 }
 
 // besidePlain adds a CREATE that nobody answers to a comparison with the bare controller.
 func (s *stage) besidePlain(c contest, clients int) contest {
 	c.contestants = append(c.contestants, s.claims("CREATE that nobody answers", s.plain, unanswered, clients))
-	c.ratios = append(c.ratios, ratio{"ipam-controller / nobody", 2, 3})
-	return c
-}
-
-// storms compares what a storm does to a quiet tenant: with each controller, and with none,
-// when nothing but kcp is shared.
-func (s *stage) storms() contest {
-	c := s.besideBare(fmt.Sprintf("1 client, while another tenant storms with %d", storm), func(side *side) *contestant {
-		return &contestant{side: side, play: func(ctx context.Context, during time.Duration) (round, error) {
-			return side.besideStorm(ctx, bySharedClass, during)
-		}}
-	})
-	c.contestants = append(c.contestants,
-		s.claims("ipam-controller, without the storm", s.ipam, bySharedClass, 1),
-		&contestant{name: "CREATE that nobody answers", side: s.plain, play: func(ctx context.Context, during time.Duration) (round, error) {
-			return s.plain.besideStorm(ctx, unanswered, during)
-		}},
-		s.claims("CREATE that nobody answers, without the storm", s.plain, unanswered, 1),
-	)
-	c.ratios = append(c.ratios, ratio{"ipam-controller, with / without the storm", 2, 3}, ratio{"nobody answers, with / without the storm", 4, 5})
+	c.ratios = append(c.ratios, ratio{"ipam-controller / nobody", 1, 2})
 	return c
 }
 

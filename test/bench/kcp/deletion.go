@@ -23,7 +23,7 @@ func (s *side) stock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
-	s.stocked = make([][]string, crowdOfKinds)
+	s.stocked = make([][]string, deleting)
 	for i := range s.stocked {
 		group.Go(func() error {
 			for range stocked {
@@ -44,10 +44,10 @@ func (s *side) stock(ctx context.Context) error {
 func (s *side) deletions(ctx context.Context, _ time.Duration) (round, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
 	defer cancel()
-	took := make([][]time.Duration, crowdOfKinds)
+	took := make([][]time.Duration, deleting)
 	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
-	for i := range crowdOfKinds {
+	for i := range deleting {
 		group.Go(func() (err error) {
 			took[i], err = deleteAll(ctx, s.tenants[i], s.stocked[i])
 			return err

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/kcp-ipam/ipam/test/bench/harness"
-	"github.com/kcp-ipam/ipam/test/bench/page"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
 )
 
@@ -22,7 +22,6 @@ type round struct {
 	// backlog is how many answered claims had no IPAllocation when the round was over, and
 	// drained how many milliseconds later all had one.
 	backlog, drained float64
-	parts            []float64 // of the time of a CREATE, as parts says
 }
 
 // newRound sums up a round. It must have had an answer.
@@ -50,17 +49,32 @@ func (r *round) spend(before, after usage, resting idle) {
 	}
 	r.controller = each(before.controller, after.controller, resting.controller)
 	r.kcp = each(before.kcp, after.kcp, resting.kcp)
-	r.parts = partsOf(before, after)
 }
 
 // crowd lets clients claim side by side until the time is up, each its next claim when
 // the last is answered.
 func (s *side) crowd(ctx context.Context, k kind, clients int, during time.Duration) (round, error) {
-	took, lasted, err := tenant.Crowd{Tenants: s.tenants, Clients: clients, Answered: k.answered, Options: k.options}.Claim(ctx, during)
-	if err != nil {
+	claiming, cancel := context.WithTimeoutCause(ctx, during+patience, fmt.Errorf("not within %s", patience))
+	defer cancel()
+	took := make([][]time.Duration, clients)
+	began := time.Now()
+	group, claiming := errgroup.WithContext(claiming)
+	for i := range took {
+		group.Go(func() error {
+			for time.Since(began) < during {
+				one, err := s.tenants[i%len(s.tenants)].Claim(claiming, tenant.NewName(), k.answered, k.options...)
+				if err != nil {
+					return err
+				}
+				took[i] = append(took[i], one)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
 		return round{}, err
 	}
-	shown, err := newRound(took, lasted)
+	shown, err := newRound(slices.Concat(took...), time.Since(began))
 	if err != nil {
 		return round{}, err
 	}
@@ -87,112 +101,13 @@ func (s *side) drain(ctx context.Context, shown *round) error {
 	return err
 }
 
-// handover measures how long after the deletion of a claim the one that waits for its
-// block is bound.
-func (s *side) handover(ctx context.Context, during time.Duration) (round, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, during+patience, fmt.Errorf("not within %s", patience))
-	defer cancel()
-	t := s.tenants[0]
-	holding := tenant.NewName()
-	if _, err := t.Claim(ctx, holding, singleHeld.answered, singleHeld.options...); err != nil {
-		return round{}, err
-	}
-	var took []time.Duration
-	var lasted time.Duration
-	for began := time.Now(); time.Since(began) < during; {
-		next := tenant.NewName()
-		if _, err := t.Claim(ctx, next, singleWaiting.answered, singleWaiting.options...); err != nil {
-			return round{}, err
-		}
-		one, err := t.Hand(ctx, holding, next)
-		if err != nil {
-			return round{}, err
-		}
-		took = append(took, one)
-		lasted += one
-		holding = next
-	}
-	return newRound(took, lasted)
-}
-
-// parts are stretches of a CREATE's time that kcp and the controller measure themselves, each
-// indented below the one that it is a part of.
-var parts = []struct {
-	name       string
-	controller bool // measures it; else kcp does
-	metric     string
-	labels     []string
-}{
-	{"kcp serves the CREATE", false, "apiserver_request_duration_seconds", []string{"resource", "ipclaims", "verb", "POST"}},
-	{"· its etcd stores the claim", false, "etcd_request_duration_seconds", []string{"resource", "ipclaims", "operation", "create"}},
-	{"· it waits for the webhook", false, "apiserver_admission_webhook_admission_duration_seconds", []string{"operation", "CREATE"}},
-	{"· · the controller answers", true, "ipam_create_answer_seconds", nil},
-	{"· · · etcd takes the ledger's transaction", true, "ipam_ledger_transaction_seconds", nil},
-}
-
-// partsOf returns the means of the parts between two readings, in milliseconds; 0 where there was none.
-func partsOf(before, after usage) []float64 {
-	means := make([]float64, len(parts))
-	for i, part := range parts {
-		began, ended := before.kcpMetrics, after.kcpMetrics
-		if part.controller {
-			began, ended = before.controllerMetrics, after.controllerMetrics
-		}
-		sumBefore, countBefore := began.Observed(part.metric, part.labels...)
-		sumAfter, countAfter := ended.Observed(part.metric, part.labels...)
-		if n := countAfter - countBefore; n > 0 {
-			means[i] = 1000 * (sumAfter - sumBefore) / n
-		}
-	}
-	return means
-}
-
-// writeParts adds a table of where the time of a contest's CREATEs goes.
-func (c contest) writeParts(b *strings.Builder) {
-	fmt.Fprintf(b, "\nWhere the time of a CREATE goes, with %s: means of a round in ms, by the metrics of kcp and of the controller.\n\n| |", c.title)
-	for _, who := range c.contestants {
-		fmt.Fprintf(b, " %s |", who.name)
-	}
-	b.WriteString("\n|---|" + strings.Repeat("--:|", len(c.contestants)) + "\n")
-	for i, part := range parts {
-		fmt.Fprintf(b, "| %s |", part.name)
-		for _, who := range c.contestants {
-			fmt.Fprintf(b, " %s |", partCell(who.rounds, i))
-		}
-		b.WriteString("\n")
-	}
-}
-
-// partCell shows one part in all rounds; a dash if it was in none.
-func partCell(rounds []round, part int) string {
-	values := make([]float64, len(rounds))
-	var sum float64
-	for i, r := range rounds {
-		values[i] = r.parts[part]
-		sum += values[i]
-	}
-	if sum == 0 {
-		return "–"
-	}
-	return page.Spread("%.1f", values)
-}
-
-// readMetrics reads a program's metrics.
-func readMetrics(text string, err error) (harness.Metrics, error) {
-	if err != nil {
-		return nil, err
-	}
-	return harness.ParseMetrics(text)
-}
-
 // resting is how long the processes are watched doing nothing.
 const resting = 3 * time.Second
 
 // usage is what processes have taken since they began.
 type usage struct {
-	at                            time.Time
-	controller, kcp               time.Duration // of processors
-	controllerMetrics, kcpMetrics harness.Metrics
+	at              time.Time
+	controller, kcp time.Duration // of processors
 }
 
 // idle is the processor time that processes take doing nothing, as a share of time.
@@ -234,19 +149,20 @@ func (s *stage) usage(ctx context.Context, side *side) (usage, error) {
 	now := usage{}
 	var err error
 	if side.controller != nil {
-		if now.controllerMetrics, err = readMetrics(side.controller.Metrics(ctx)); err != nil {
+		if now.controller, err = cpuTime(side.controller.Metrics(ctx)); err != nil {
 			return usage{}, err
 		}
-		now.controller = cpuTime(now.controllerMetrics)
 	}
-	if now.kcpMetrics, err = readMetrics(s.Metrics(ctx)); err != nil {
-		return usage{}, err
-	}
-	now.kcp = cpuTime(now.kcpMetrics)
+	now.kcp, err = cpuTime(s.Metrics(ctx))
 	now.at = time.Now()
-	return now, nil
+	return now, err
 }
 
-func cpuTime(metrics harness.Metrics) time.Duration {
-	return time.Duration(metrics.Sum("process_cpu_seconds_total") * float64(time.Second))
+// cpuTime returns the time of processors that a program has taken, by its metrics.
+func cpuTime(text string, err error) (time.Duration, error) {
+	if err != nil {
+		return 0, err
+	}
+	metrics, err := harness.ParseMetrics(text)
+	return time.Duration(metrics.Sum("process_cpu_seconds_total") * float64(time.Second)), err
 }

@@ -1,10 +1,10 @@
 // Package kcp measures through a real kcp how long a claim takes to have its CIDR,
 // and how many are answered in a second. Beside ipam-controller runs a bare controller
 // (../bare) on the same kcp, with tenants of its own, that only makes the same two
-// writes: once with the fewest fields, once with all. They take turns in short rounds,
-// one working while the others idle, so that what the machine does besides falls on all.
+// writes. They take turns in short rounds, one working while the others idle, so that
+// what the machine does besides falls on all.
 //
-//	bench kcp [--rounds 10] [--round-seconds 2] [--clients 1,8,32,128] [--out docs/benchmarks.md]
+//	bench kcp [--rounds 10] [--round-seconds 2] [--clients 1,8,32] [--out docs/benchmarks.md]
 //
 // It starts everything itself, below .cache/, and takes it down again. Progress goes to
 // stderr, the table to the page, or to stdout without --out.
@@ -60,7 +60,7 @@ func parse(args []string) (*options, error) {
 	f := pflag.NewFlagSet("kcp", pflag.ContinueOnError)
 	f.IntVar(&opts.rounds, "rounds", 10, "how many times everything is measured; with 1 it says only that it works")
 	f.Float64Var(&opts.roundSeconds, "round-seconds", 2, "how long each measurement lasts")
-	f.IntSliceVar(&opts.clients, "clients", []int{1, 8, 32, 128}, "how many clients claim side by side, each its next claim when the last is answered")
+	f.IntSliceVar(&opts.clients, "clients", []int{1, 8, 32}, "how many clients claim side by side, each its next claim when the last is answered")
 	f.StringVar(&opts.out, "out", "", "the page to write the table to; empty: stdout")
 	f.StringArrayVar(&opts.controllerFlags, "controller-flag", nil, "a further flag of ipam-controller, like --pprof-bind-address=127.0.0.1:6060")
 	only := f.String("only", "", "measure just the contests whose title, as in the table's first column, matches this expression")
@@ -115,11 +115,6 @@ func report(opts *options, contests []contest) string {
 	b.WriteString("\n|---|---|" + strings.Repeat("--:|", len(figures)) + "\n")
 	for _, c := range contests {
 		c.write(&b)
-	}
-	for _, c := range contests {
-		if c.title == oneClient {
-			c.writeParts(&b)
-		}
 	}
 	return b.String()
 }

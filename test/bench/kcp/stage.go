@@ -25,7 +25,7 @@ const (
 // stage is a kcp with the sides on it.
 type stage struct {
 	*harness.Ground
-	bare, whole, ipam *side
+	bare, ipam *side
 	// plain has no controller, and no webhook: nobody answers.
 	plain *side
 }
@@ -39,7 +39,6 @@ func newStage(ctx context.Context, opts *options, say harness.Say) (*stage, erro
 	s := &stage{
 		Ground: ground,
 		bare:   &side{name: "bare", program: "./test/bench", command: "bare"},
-		whole:  &side{name: "whole", program: "./test/bench", command: "bare", flags: []string{"--whole"}},
 		ipam:   &side{name: "ipam", program: "./cmd/ipam-controller", flags: opts.controllerFlags},
 		plain:  &side{name: "plain"},
 	}
@@ -49,10 +48,7 @@ func newStage(ctx context.Context, opts *options, say harness.Say) (*stage, erro
 	return s, nil
 }
 
-func (s *stage) sides() []*side { return append(s.answering(), s.plain) }
-
-// answering returns the sides with a controller.
-func (s *stage) answering() []*side { return []*side{s.bare, s.whole, s.ipam} }
+func (s *stage) sides() []*side { return []*side{s.bare, s.ipam, s.plain} }
 
 func (s *stage) up(ctx context.Context) error {
 	for _, side := range s.sides() {
@@ -127,9 +123,6 @@ func (s *stage) close(failure error) error {
 // patience is how long anything may take before the program gives up.
 const patience = 2 * time.Minute
 
-// holder is the claim that keeps a tenant's pool full for the whole run.
-const holder = "holder"
-
 // side is one of the controllers compared, and its tenants.
 type side struct {
 	name       string
@@ -138,50 +131,31 @@ type side struct {
 	flags      []string
 	controller *local.Controller
 	tenants    []*tenant.Tenant
-	pools      []furnished
-	stocked    [][]string // claims to be deleted, by client
-	stay       []string   // claims of each tenant that stay for the whole run
-	resting    idle       // what it takes doing nothing
-}
-
-// furnished is a pool, and how much of it is allocated while no round is on.
-type furnished struct {
-	client.Reader
-	name      string
-	allocated string
+	platform   client.Client // of the side whose pool is to be empty between the rounds
+	stocked    [][]string    // claims to be deleted, by client
+	resting    idle          // what it takes doing nothing
 }
 
 // clean deletes the claims of a round, and waits until nothing of them is left, so
 // that no round pays for another.
 func (s *side) clean(ctx context.Context) error {
-	if err := tenant.Clean(ctx, s.tenants, s.stay...); err != nil {
+	if err := tenant.Clean(ctx, s.tenants); err != nil {
 		return err
 	}
-	return s.settled(ctx)
+	if s.platform == nil {
+		return nil
+	}
+	return harness.Eventually(ctx, patience, "the pool to be as it was", s.cleaned)
 }
 
-// settled waits until nothing is allocated of the pools but what stays.
-func (s *side) settled(ctx context.Context) error {
-	return harness.Eventually(ctx, patience, "the pools to be as they were", s.cleaned)
-}
-
-// cleaned returns an error while something of the pools is allocated that does not stay.
+// cleaned returns an error while something of the pool is allocated.
 func (s *side) cleaned(ctx context.Context) error {
-	for _, pool := range s.pools {
-		if err := pool.cleaned(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f furnished) cleaned(ctx context.Context) error {
 	pool := &ipamv1alpha1.IPPool{}
-	if err := f.Get(ctx, client.ObjectKey{Name: f.name}, pool); err != nil {
+	if err := s.platform.Get(ctx, client.ObjectKey{Name: sharedClass}, pool); err != nil {
 		return err
 	}
-	if pool.Status.Capacity == nil || pool.Status.Capacity.Allocated != f.allocated {
-		return fmt.Errorf("of pool %s not just %s addresses are allocated: %+v", f.name, f.allocated, pool.Status.Capacity)
+	if pool.Status.Capacity == nil || pool.Status.Capacity.Allocated != "0" {
+		return fmt.Errorf("of pool %s more than 0 addresses are allocated: %+v", pool.Name, pool.Status.Capacity)
 	}
 	return nil
 }

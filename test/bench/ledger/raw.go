@@ -23,13 +23,11 @@ type raw struct {
 	pattern  pattern
 	revision int64 // of the head
 	blocks   uint64
-	filled   int // blocks of the ledger that fill has written
 }
 
 // pattern is what the allocator has written for a block.
 type pattern struct {
 	claim               string
-	prefix              netip.Prefix
 	block, claims, head string // values
 }
 
@@ -40,7 +38,7 @@ func (s *stage) newRaw(ctx context.Context, name string) (*raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := pattern{claim: string(req.Holder.Claim), prefix: b.Prefix}
+	p := pattern{claim: string(req.Holder.Claim)}
 	for key, value := range map[string]*string{
 		"/ipam/v1/spaces/pool/blocks/" + written(b.Prefix): &p.block,
 		"/ipam/v1/claims/" + p.claim:                       &p.claims,

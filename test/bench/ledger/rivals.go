@@ -24,48 +24,31 @@ func rivals(ctx context.Context, opts *options, out io.Writer) (err error) {
 		return err
 	}
 	bind := func() error { return s.bind(ctx, "pool") }
-	rebound, err := beside(opts, rival{rebindBeside, bind}, rival{rebinders, func() error {
-		_, err := s.Bind(ctx, again)
-		return err
-	}})
-	if err != nil {
-		return err
+	var alone, beside, rebound figures
+	for range opts.rounds {
+		quiet, err := during(opts.round(), rebindBeside, bind)
+		if err != nil {
+			return err
+		}
+		ended := make(chan error, 1)
+		var theirs float64
+		go func() {
+			rate, err := during(opts.round(), rebinders, func() error {
+				_, err := s.Bind(ctx, again)
+				return err
+			})
+			theirs = rate
+			ended <- err
+		}()
+		rate, err := during(opts.round(), rebindBeside, bind)
+		if err := errors.Join(err, <-ended); err != nil {
+			return err
+		}
+		alone, beside, rebound = append(alone, quiet), append(beside, rate), append(rebound, theirs)
 	}
 	t := newTable("who binds", "alone, blocks/s", "beside", "blocks/s", "÷ alone", "the rivals/s")
-	t.row(fmt.Sprintf("%d callers", rebindBeside), rebound.alone.write("%.0f"), fmt.Sprintf("%d callers who bind one bound claim again and again", rebinders),
-		rebound.beside.write("%.0f"), rebound.beside.over(rebound.alone).write("%.2f"), rebound.rival.write("%.0f"))
+	t.row(fmt.Sprintf("%d callers", rebindBeside), alone.write("%.0f"), fmt.Sprintf("%d callers who bind one bound claim again and again", rebinders),
+		beside.write("%.0f"), beside.over(alone).write("%.2f"), rebound.write("%.0f"))
 	fmt.Fprintf(out, "### Rivals\n\n%s\nAll of one pool.\n\n", t)
 	return nil
-}
-
-// rival is some callers who do the same as fast as they can.
-type rival struct {
-	callers int
-	ask     func() error
-}
-
-// besides is how often a second somebody asked, alone and beside a rival, and how often
-// the rival did.
-type besides struct{ alone, beside, rival figures }
-
-func beside(opts *options, some, other rival) (b besides, err error) {
-	for range opts.rounds {
-		alone, err := during(opts.round(), some.callers, some.ask)
-		if err != nil {
-			return b, err
-		}
-		rates := make(chan float64, 1)
-		failed := make(chan error, 1)
-		go func() {
-			rate, err := during(opts.round(), other.callers, other.ask)
-			rates <- rate
-			failed <- err
-		}()
-		beside, err := during(opts.round(), some.callers, some.ask)
-		b.alone, b.beside, b.rival = append(b.alone, alone), append(b.beside, beside), append(b.rival, <-rates)
-		if err := errors.Join(err, <-failed); err != nil {
-			return b, err
-		}
-	}
-	return b, nil
 }

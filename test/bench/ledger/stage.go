@@ -29,8 +29,6 @@ type stage struct {
 	claims   atomic.Uint64
 	family   family
 	close    func() error
-	prefix   string        // of the ledger's keys; empty: the usual one
-	history  time.Duration // of the ledger; 0: none
 }
 
 // family is a pool to fill, and the length of the blocks to fill it with.
@@ -77,7 +75,7 @@ func newStageOn(ctx context.Context, client *clientv3.Client, f family) (*stage,
 // open opens an allocator, the first or another.
 func (s *stage) open(ctx context.Context) (err error) {
 	s.registry = prometheus.NewRegistry()
-	s.Allocator, err = allocator.Open(ctx, s.client, allocator.Options{Prefix: s.prefix, MaxTxnOps: maxTxnOps, Registerer: s.registry, Cooldown: cooldowns, History: s.history})
+	s.Allocator, err = allocator.Open(ctx, s.client, allocator.Options{MaxTxnOps: maxTxnOps, Registerer: s.registry})
 	return err
 }
 
@@ -113,15 +111,14 @@ func (s *stage) fill(ctx context.Context, blocks int) error {
 }
 
 // groups counts the transactions that the allocator has made.
-func (s *stage) groups() (transactions, seconds float64, err error) {
+func (s *stage) groups() (float64, error) {
 	families, err := s.registry.Gather()
 	for _, f := range families {
 		if f.GetName() == "ipam_ledger_transaction_seconds" {
-			h := f.GetMetric()[0].GetHistogram()
-			return float64(h.GetSampleCount()), h.GetSampleSum(), err
+			return float64(f.GetMetric()[0].GetHistogram().GetSampleCount()), err
 		}
 	}
-	return 0, 0, errors.Join(err, errors.New("the allocator does not count its transactions"))
+	return 0, errors.Join(err, errors.New("the allocator does not count its transactions"))
 }
 
 // spread runs f n times from some callers and returns how often a second.

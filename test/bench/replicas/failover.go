@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -102,20 +103,15 @@ func (l *loss) once(ctx context.Context) error {
 	probes := make([]*probe, len(l.team.tenants))
 	clients, working := errgroup.WithContext(ctx)
 	for i, one := range l.team.tenants {
-		probes[i] = newProbe(one)
+		probes[i] = &probe{tenant: one, stop: make(chan struct{})}
 		clients.Go(func() error { return probes[i].run(working) })
 	}
-	if err := each(working, probes, (*probe).warm); err != nil {
+	if err := warm(working, probes, time.Time{}); err != nil {
 		return errors.Join(err, clients.Wait())
 	}
-	for _, p := range probes {
-		p.restart()
-	}
+	lost := time.Now()
 	err = l.lose(ctx, leader)
-	for _, p := range probes {
-		p.recount()
-	}
-	err = errors.Join(err, each(working, probes, (*probe).warm))
+	err = errors.Join(err, warm(working, probes, time.Now()))
 	for _, p := range probes {
 		close(p.stop)
 	}
@@ -124,22 +120,12 @@ func (l *loss) once(ctx context.Context) error {
 	}
 	var longest gap
 	for _, p := range probes {
-		longest.answer, longest.record = max(longest.answer, p.answers.longest()), max(longest.record, p.records.longest())
+		_, answer := p.answers.after(lost)
+		_, record := p.records.after(lost)
+		longest.answer, longest.record = max(longest.answer, answer), max(longest.record, record)
 	}
 	l.gaps = append(l.gaps, longest)
 	return l.mend(ctx, leader)
-}
-
-// each waits for something of every probe.
-func each(ctx context.Context, probes []*probe, what func(*probe) <-chan struct{}) error {
-	for _, p := range probes {
-		select {
-		case <-what(p):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
 }
 
 // leader waits until one of the team leads, and returns it.

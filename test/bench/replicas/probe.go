@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
@@ -25,12 +26,8 @@ const (
 // answers and records come.
 type probe struct {
 	tenant           *tenant.Tenant
-	answers, records *series
+	answers, records series
 	stop             chan struct{} // closed when it is to end
-}
-
-func newProbe(t *tenant.Tenant) *probe {
-	return &probe{tenant: t, answers: newSeries(), records: newSeries(), stop: make(chan struct{})}
 }
 
 // run claims, until it is to stop.
@@ -51,7 +48,7 @@ func (p *probe) run(ctx context.Context) error {
 			return fmt.Errorf("create claim %s of %s: %w", claim.Name, p.tenant.Path, err)
 		}
 		if tenant.Bound(claim) {
-			p.answers.note(time.Now())
+			p.answers.note()
 		}
 		select {
 		case <-p.stop:
@@ -67,78 +64,46 @@ func (p *probe) run(ctx context.Context) error {
 func (p *probe) follow(events watch.Interface) {
 	for event := range events.ResultChan() {
 		if event.Type == watch.Added {
-			p.records.note(time.Now())
+			p.records.note()
 		}
 	}
 }
 
-// restart forgets what came before now.
-func (p *probe) restart() {
-	p.answers.restart()
-	p.records.restart()
-}
-
-// recount has warm wait for as many as before once more.
-func (p *probe) recount() {
-	p.answers.recount()
-	p.records.recount()
-}
-
-// warm is closed when enough answers and records have come.
-func (p *probe) warm() <-chan struct{} {
-	both := make(chan struct{})
-	go func() {
-		defer close(both)
-		<-p.answers.reached()
-		<-p.records.reached()
-	}()
-	return both
-}
-
 // series is when something came. It is safe for concurrent use.
 type series struct {
-	mu      sync.Mutex
-	times   []time.Time
-	missing int           // until enough have come
-	full    chan struct{} // closed then
+	mu    sync.Mutex
+	times []time.Time
 }
 
-func newSeries() *series { return &series{missing: enough, full: make(chan struct{})} }
-
-func (s *series) note(at time.Time) {
+func (s *series) note() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.times = append(s.times, at)
-	if s.missing--; s.missing == 0 {
-		close(s.full)
+	s.times = append(s.times, time.Now())
+}
+
+// after returns how often it came after a moment, and the longest pause since then, in seconds.
+func (s *series) after(moment time.Time) (count int, longest float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := moment
+	for _, at := range s.times {
+		if at.After(moment) {
+			count, longest, last = count+1, max(longest, at.Sub(last).Seconds()), at
+		}
 	}
+	return count, longest
 }
 
-func (s *series) restart() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.times = []time.Time{time.Now()}
-}
-
-func (s *series) recount() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.missing, s.full = enough, make(chan struct{})
-}
-
-func (s *series) reached() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.full
-}
-
-// longest returns the longest pause, in seconds.
-func (s *series) longest() float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var longest time.Duration
-	for i := 1; i < len(s.times); i++ {
-		longest = max(longest, s.times[i].Sub(s.times[i-1]))
-	}
-	return longest.Seconds()
+// warm waits until every probe has seen enough answers and records after a moment.
+func warm(ctx context.Context, probes []*probe, moment time.Time) error {
+	return harness.Eventually(ctx, patience, "answers and records", func(context.Context) error {
+		for _, p := range probes {
+			answers, _ := p.answers.after(moment)
+			records, _ := p.records.after(moment)
+			if answers < enough || records < enough {
+				return fmt.Errorf("%s has seen %d answers and %d records, want %d", p.tenant.Path, answers, records, enough)
+			}
+		}
+		return nil
+	})
 }

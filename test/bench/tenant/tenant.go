@@ -5,7 +5,6 @@ package tenant
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,12 +66,7 @@ func New(ctx context.Context, opts Options) (*Tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Of(ctx, user, opts.Path)
-}
-
-// Of makes a tenant of a client of its workspace, and starts the watch.
-func Of(ctx context.Context, c client.WithWatch, path string) (*Tenant, error) {
-	t := &Tenant{WithWatch: c, Path: path, waiting: map[string]waiter{}}
+	t := &Tenant{WithWatch: user, Path: opts.Path, waiting: map[string]waiter{}}
 	return t, t.watch(ctx)
 }
 
@@ -155,9 +149,9 @@ func (t *Tenant) lose(err error) {
 	clear(t.waiting)
 }
 
-// Expect returns what tells when the watch has shown that a claim is answered. Call
+// expect returns what tells when the watch has shown that a claim is answered. Call
 // it before the claim is made.
-func (t *Tenant) Expect(claim string, answered Answered) <-chan time.Time {
+func (t *Tenant) expect(claim string, answered Answered) <-chan time.Time {
 	at := make(chan time.Time, 1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,39 +163,22 @@ func (t *Tenant) Expect(claim string, answered Answered) <-chan time.Time {
 	return at
 }
 
-// Await waits for what Expect has returned.
-func (t *Tenant) Await(ctx context.Context, claim string, at <-chan time.Time) (time.Time, error) {
-	select {
-	case when, ok := <-at:
-		if !ok {
-			return when, fmt.Errorf("claim %s of %s: %w", claim, t.Path, t.lost)
-		}
-		return when, nil
-	case <-ctx.Done():
-		return time.Time{}, fmt.Errorf("claim %s of %s has no answer: %w", claim, t.Path, context.Cause(ctx))
-	}
-}
-
 // Claim makes a claim, and returns how long its answer took.
 func (t *Tenant) Claim(ctx context.Context, name string, answered Answered, options ...gen.ClaimOption) (time.Duration, error) {
-	at := t.Expect(name, answered)
+	at := t.expect(name, answered)
 	began := time.Now()
 	if err := t.Create(ctx, gen.Claim(name, options...)); err != nil {
 		return 0, fmt.Errorf("create claim %s of %s: %w", name, t.Path, err)
 	}
-	when, err := t.Await(ctx, name, at)
-	return when.Sub(began), err
-}
-
-// Hand deletes a claim, and returns how long the next took to have its block.
-func (t *Tenant) Hand(ctx context.Context, holding, next string) (time.Duration, error) {
-	at := t.Expect(next, Bound)
-	began := time.Now()
-	if err := t.Delete(ctx, gen.Claim(holding)); err != nil {
-		return 0, fmt.Errorf("delete claim %s of %s: %w", holding, t.Path, err)
+	select {
+	case when, ok := <-at:
+		if !ok {
+			return 0, fmt.Errorf("claim %s of %s: %w", name, t.Path, t.lost)
+		}
+		return when.Sub(began), nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("claim %s of %s has no answer: %w", name, t.Path, context.Cause(ctx))
 	}
-	when, err := t.Await(ctx, next, at)
-	return when.Sub(began), err
 }
 
 // serial numbers the claims, so that no name is used twice.
@@ -209,39 +186,6 @@ var serial atomic.Int64
 
 // NewName returns a name that no other claim of this program has.
 func NewName() string { return fmt.Sprintf("claim-%d", serial.Add(1)) }
-
-// Crowd is clients that claim side by side, spread over tenants.
-type Crowd struct {
-	Tenants []*Tenant
-	Clients int
-	// Answered says when a claim is, and Options what it asks for.
-	Answered Answered
-	Options  []gen.ClaimOption
-}
-
-// Claim has each client make its next claim when the last is answered, until the time is
-// up. It returns how long each claim took, and how long all of it.
-func (c Crowd) Claim(ctx context.Context, during time.Duration) (took []time.Duration, lasted time.Duration, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, during+patience, fmt.Errorf("not within %s", patience))
-	defer cancel()
-	each := make([][]time.Duration, c.Clients)
-	began := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	for i := range each {
-		group.Go(func() error {
-			for time.Since(began) < during {
-				one, err := c.Tenants[i%len(c.Tenants)].Claim(ctx, NewName(), c.Answered, c.Options...)
-				if err != nil {
-					return err
-				}
-				each[i] = append(each[i], one)
-			}
-			return nil
-		})
-	}
-	err = group.Wait()
-	return slices.Concat(each...), time.Since(began), err
-}
 
 // Unrecorded returns the number of claims of tenants that have a block and no IPAllocation yet.
 func Unrecorded(ctx context.Context, tenants []*Tenant) (int, error) {
@@ -264,29 +208,28 @@ func Unrecorded(ctx context.Context, tenants []*Tenant) (int, error) {
 	return backlog, nil
 }
 
-// Clean deletes all claims of tenants but those of a name that stay, which each of them
-// has, and waits until nothing else is left.
-func Clean(ctx context.Context, tenants []*Tenant, stay ...string) error {
+// Clean deletes all claims of tenants, and waits until nothing is left.
+func Clean(ctx context.Context, tenants []*Tenant) error {
 	for _, t := range tenants {
-		if err := t.deleteClaims(ctx, stay); err != nil {
+		if err := t.deleteClaims(ctx); err != nil {
 			return fmt.Errorf("clean %s: %w", t.Path, err)
 		}
 	}
-	return harness.Eventually(ctx, patience, "all records but those that stay to be gone", func(ctx context.Context) error {
+	return harness.Eventually(ctx, patience, "all records to be gone", func(ctx context.Context) error {
 		for _, t := range tenants {
 			records := &ipamv1alpha1.IPAllocationList{}
 			if err := t.List(ctx, records); err != nil {
 				return err
 			}
-			if len(records.Items) != len(stay) {
-				return fmt.Errorf("%s has %d IPAllocations; %d stay", t.Path, len(records.Items), len(stay))
+			if len(records.Items) > 0 {
+				return fmt.Errorf("%s has %d IPAllocations", t.Path, len(records.Items))
 			}
 		}
 		return nil
 	})
 }
 
-func (t *Tenant) deleteClaims(ctx context.Context, stay []string) error {
+func (t *Tenant) deleteClaims(ctx context.Context) error {
 	claims := &ipamv1alpha1.IPClaimList{}
 	if err := t.List(ctx, claims); err != nil {
 		return err
@@ -294,9 +237,7 @@ func (t *Tenant) deleteClaims(ctx context.Context, stay []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for _, claim := range claims.Items {
-		if !slices.Contains(stay, claim.Name) {
-			group.Go(func() error { return t.Delete(ctx, &claim) })
-		}
+		group.Go(func() error { return t.Delete(ctx, &claim) })
 	}
 	return group.Wait()
 }
