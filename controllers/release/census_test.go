@@ -83,59 +83,6 @@ func TestReconcile_AsksAgainWhenASecondCensusCounts(t *testing.T) {
 	}
 }
 
-func TestSettle_TheLastTenantOfAShard(t *testing.T) {
-	s := newScene(t)
-	s.Departed("w")
-	s.settle(t, live.NoEndpoint)
-	s.clock.SetTime(s.clock.Now().Add(time.Second))
-	if !s.settle(t, live.NoEndpoint) || !s.ledger.released {
-		t.Error("not freed though its binding was seen to go")
-	}
-}
-
-// That there is no endpoint says nothing of a workspace that nobody saw leave.
-func TestSettle_NoEndpointAndNobodySeenToLeave(t *testing.T) {
-	s := newScene(t)
-	for range 3 {
-		if s.settle(t, live.NoEndpoint) || s.ledger.released {
-			t.Fatal("freed, as if its binding had been seen to go")
-		}
-		s.clock.SetTime(s.clock.Now().Add(time.Minute))
-	}
-}
-
-// A shard that is away has not entered itself in an endpoint slice that was made meanwhile. A
-// block that is older than the slice is freed only if its workspace was seen to leave.
-func TestSettle_ABlockOlderThanTheEndpointSlice(t *testing.T) {
-	for name, tt := range map[string]struct {
-		older, departed, want bool
-	}{
-		"younger":             {want: true},
-		"older":               {older: true},
-		"older, seen leaving": {older: true, departed: true, want: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newScene(t)
-			made := s.clock.Now()
-			s.ledger.block.BoundAt = made.Add(time.Minute)
-			if tt.older {
-				s.ledger.block.BoundAt = made
-			}
-			if tt.departed {
-				s.Departed("w")
-			}
-			s.oracle.answer = live.Answer{Verdict: live.Unbound, Since: made}
-			for range 3 {
-				must.Get(s.Settle(t.Context(), s.holder))(t)
-				s.clock.SetTime(s.clock.Now().Add(time.Hour))
-			}
-			if s.ledger.released != tt.want {
-				t.Errorf("released = %t, want %t", s.ledger.released, tt.want)
-			}
-		})
-	}
-}
-
 // crowd is a ledger in which each of many claims has a block, and a world in which a test decides
 // which workspaces are bound.
 type crowd struct {

@@ -30,15 +30,6 @@ func TestSettle_ABlockThatChangesMeanwhileStays(t *testing.T) {
 	}
 }
 
-// A record that the ledger has no block for goes with its claim.
-func TestSettle_ARecordWithoutABlock(t *testing.T) {
-	s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
-	s.ledger.block.Holder.Claim = "uid-of-another"
-	if !s.settle(t, live.Gone) || s.record(t) != nil || s.ledger.released {
-		t.Errorf("released = %t, record = %v", s.ledger.released, s.record(t))
-	}
-}
-
 // Records are deleted and changed exactly as they were read. One that somebody has
 // changed since stays, and so does its block.
 func TestSettle_ARecordThatChangesMeanwhileStays(t *testing.T) {

@@ -192,12 +192,11 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 // A claim of the new binding that shows the block has it.
 func TestDeparted_AndInherited(t *testing.T) {
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	claim := p.answered("a")
-	p.confirm(claim)
-	p.Deleted(holderOf(claim), claim, nil)
+	p.confirm(p.answered("a"))
+	gone := p.goes("a")
 	p.pass(2 * promise.Grace)
 	p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace, Object: p.answered("b"), Served: time.Now()}
-	if settled, err := p.Settle(t.Context(), holderOf(claim)); err != nil || !settled {
+	if settled, err := p.Settle(t.Context(), gone); err != nil || !settled {
 		t.Fatalf("Settle = %t, %v", settled, err)
 	}
 	p.wantBlocks("10.0.0.0/28 bound b")

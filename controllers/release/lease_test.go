@@ -5,10 +5,8 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -27,9 +25,7 @@ func retainedFor(t *testing.T, lease time.Duration) (p *promiseScene, expired *[
 	p.Expired = func(_ context.Context, h ledger.Holder, last *ipamv1alpha1.IPAllocation) {
 		*expired = append(*expired, string(h.Claim)+" "+last.Status.AllocatedCIDR)
 	}
-	claim := p.answered("a")
-	p.Deleted(holderOf(claim), claim, nil)
-	p.settled(holderOf(claim), nil)
+	p.settled(p.goes("a"), nil)
 	p.forget("a", p.seen("a").number)
 	p.wantBlocks("10.0.0.0/28 retained a")
 	return p, expired
@@ -43,20 +39,6 @@ func (p *promiseScene) block() ledger.Block {
 		p.Fatalf("Lookup(a) = %t, %v", ok, err)
 	}
 	return b
-}
-
-// kept reads the record of the claim's name; nil if there is none.
-func (p *promiseScene) kept() *ipamv1alpha1.IPAllocation {
-	p.Helper()
-	kept := gen.Allocation("c", "p", "")
-	err := p.workspace.Get(p.Context(), client.ObjectKeyFromObject(kept), kept)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		p.Fatal(err)
-	}
-	return kept
 }
 
 // A retained block is released when its lease is over, and not before. What its class and pool say by

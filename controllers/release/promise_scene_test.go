@@ -53,21 +53,30 @@ func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...clie
 // reserve answers a CREATE of the claim.
 func (p *promiseScene) reserve(policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
 	p.Helper()
-	b := must.Get(p.ledger.Reservations().Reserve(p.Context(), ledger.Request{
-		Pool: "p", Length: 28, Policy: ledger.ReclaimPolicy(policy), Since: time.Now(),
-		Holder: ledger.Holder{Claim: promise.Of("w", gen.Claim("c")), Cluster: "w", Namespace: "default", Name: "c"},
+	return p.reserveFor(gen.Claim("c"), "p", policy)
+}
+
+// reserveFor answers a CREATE of a claim of that name from a pool.
+func (p *promiseScene) reserveFor(claim *ipamv1alpha1.IPClaim, pool ledger.PoolID, policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
+	p.Helper()
+	return must.Get(p.ledger.Reservations().Reserve(p.Context(), ledger.Request{
+		Pool: pool, Length: 28, Policy: ledger.ReclaimPolicy(policy), Since: time.Now(),
+		Holder: ledger.Holder{Claim: promise.Of("w", claim), Cluster: "w", Namespace: "default", Name: "c"},
 	}))(p)
-	return b
 }
 
 // answered is a claim of that UID as it was created with the answer.
 func (p *promiseScene) answered(uid types.UID) *ipamv1alpha1.IPClaim {
-	claim := gen.Claim("c", gen.UID(uid))
+	return answeredWith(p.reserved, gen.Claim("c", gen.UID(uid)))
+}
+
+// answeredWith shows a block in a claim, as its CREATE was answered.
+func answeredWith(b ledger.Block, claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	claim.Status = ipamv1alpha1.IPClaimStatus{
-		Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: p.reserved.Prefix.String(), PoolRef: &ipamv1alpha1.PoolRef{Name: "p"},
+		Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: b.Prefix.String(), PoolRef: &ipamv1alpha1.PoolRef{Name: string(b.Pool)},
 	}
 	outcome.Succeed(&claim.Status.Conditions, 1, "bound")
-	record.Date(claim.Status.Conditions, p.reserved)
+	record.Date(claim.Status.Conditions, b)
 	return claim
 }
 
@@ -104,6 +113,16 @@ func (p *promiseScene) wantBlocks(want ...string) {
 
 func (p *promiseScene) unconfirmed() string {
 	return "10.0.0.0/28 reserved " + string(p.reserved.Holder.Claim)
+}
+
+// kept reads the record of the claim's name; nil if there is none.
+func (p *promiseScene) kept() *ipamv1alpha1.IPAllocation { return recordIn(p.T, p.workspace) }
+
+// goes makes a claim of that UID, which was created with the answer, be seen deleted.
+func (p *promiseScene) goes(uid types.UID) ledger.Holder {
+	claim := p.answered(uid)
+	p.Deleted(holderOf(claim), claim, nil)
+	return holderOf(claim)
 }
 
 // confirm is what the reconcile of a claim does.

@@ -23,9 +23,8 @@ import (
 func TestPromise_DeletedAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
-	claim := p.answered("a")
-	p.Deleted(holderOf(claim), claim, nil)
-	p.settled(holderOf(claim), nil)
+	gone := p.goes("a")
+	p.settled(gone, nil)
 	p.wantBlocks()
 }
 
@@ -33,16 +32,15 @@ func TestPromise_DeletedAtOnce(t *testing.T) {
 func TestPromise_RetainedAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	claim := p.answered("a")
-	p.Deleted(holderOf(claim), claim, nil)
-	p.settled(holderOf(claim), nil)
+	gone := p.goes("a")
+	p.settled(gone, nil)
 	p.wantBlocks("10.0.0.0/28 retained a")
 	kept := p.kept()
 	name, uid := kept.HeldBy()
 	if kept.Spec.ClaimRef != nil || name != "c" || uid != "a" || kept.Status.AllocatedCIDR != "10.0.0.0/28" || kept.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimRetain {
 		t.Errorf("the record is %+v of %s/%s, want one without a claim, retained from c/a", kept, name, uid)
 	}
-	p.settles(holderOf(claim), live.Gone, nil)
+	p.settles(gone, live.Gone, nil)
 	p.wantBlocks("10.0.0.0/28 retained a")
 }
 
@@ -50,13 +48,12 @@ func TestPromise_RetainedAtOnce(t *testing.T) {
 func TestPromise_RetainedWhileAnotherForgetsTheClaim(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	claim := p.answered("a")
-	p.Deleted(holderOf(claim), claim, nil)
+	gone := p.goes("a")
 	p.retention.lease = func(context.Context, ledger.Block) (time.Duration, error) {
 		p.forget("a", p.seen("a").number)
 		return 0, nil
 	}
-	p.settled(holderOf(claim), nil)
+	p.settled(gone, nil)
 	p.wantBlocks("10.0.0.0/28 retained a")
 }
 
@@ -64,12 +61,11 @@ func TestPromise_RetainedWhileAnotherForgetsTheClaim(t *testing.T) {
 func TestPromise_RetainedWhileItsRecordIsWritten(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	claim := p.answered("a")
-	p.Deleted(holderOf(claim), claim, nil)
+	gone := p.goes("a")
 	other := gen.Allocation("c", "p", "10.0.0.0/28")
 	other.Spec.ClaimRef.UID = "another"
 	must.Do(t, p.workspace.Create(t.Context(), other))
-	if p.settles(holderOf(claim), live.Gone, nil) {
+	if p.settles(gone, live.Gone, nil) {
 		t.Error("settled, with the record of another claim in its place")
 	}
 	p.wantBlocks("10.0.0.0/28 bound a")
@@ -86,13 +82,12 @@ func TestPromise_RetainedWhereAQuotaForbidsRecords(t *testing.T) {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: records}, "alloc", errors.New("exceeded quota"))
 		},
 	})
-	claim := p.answered("a")
-	p.confirm(claim)
-	p.Deleted(holderOf(claim), claim, nil)
+	p.confirm(p.answered("a"))
+	gone := p.goes("a")
 	p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace}
 	p.pass(promise.Grace)
 	for end := p.clock.Now().Add(time.Hour); p.clock.Now().Before(end); {
-		result, err := p.Reconcile(t.Context(), holderOf(claim))
+		result, err := p.Reconcile(t.Context(), gone)
 		if err != nil || result.RequeueAfter == 0 {
 			t.Fatalf("Reconcile = %+v, %v; want it again later", result, err)
 		}
@@ -134,24 +129,23 @@ func TestPromise_WhileAnotherCreateIsInFlight(t *testing.T) {
 	first.Spec.ClaimRef.UID = "a"
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete, first)
 	p.reserved = p.reserve(ipamv1alpha1.ReclaimDelete)
-	claim := p.answered("a")
-	p.confirm(claim)
-	p.Deleted(holderOf(claim), claim, nil)
+	p.confirm(p.answered("a"))
+	gone := p.goes("a")
 	p.pass(promise.Grace - time.Second)
-	if p.settles(holderOf(claim), live.Gone, nil) {
+	if p.settles(gone, live.Gone, nil) {
 		t.Error("settled while another CREATE may still succeed")
 	}
 	p.wantBlocks("10.0.0.0/28 bound a")
-	if result, err := p.Reconcile(t.Context(), holderOf(claim)); err != nil || result.RequeueAfter != time.Second {
+	if result, err := p.Reconcile(t.Context(), gone); err != nil || result.RequeueAfter != time.Second {
 		t.Errorf("Reconcile = %+v, %v; want it again in a second, when none is in flight", result, err)
 	}
 	if p.kept() != nil {
 		t.Error("the record is there, want it deleted at once")
 	}
 	p.pass(promise.Grace)
-	p.settled(holderOf(claim), p.answered("b"))
+	p.settled(gone, p.answered("b"))
 	p.wantBlocks("10.0.0.0/28 bound b")
-	p.settles(holderOf(claim), live.Gone, nil)
+	p.settles(gone, live.Gone, nil)
 	p.wantBlocks("10.0.0.0/28 bound b")
 }
 
@@ -161,18 +155,17 @@ func TestPromise_RetainedAndInherited(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	p.reserved = p.reserve(ipamv1alpha1.ReclaimRetain)
-	claim := p.answered("a")
-	p.confirm(claim)
-	p.Deleted(holderOf(claim), claim, nil)
+	p.confirm(p.answered("a"))
+	gone := p.goes("a")
 	for _, now := range []*ipamv1alpha1.IPClaim{nil, p.answered("b")} {
 		p.pass(promise.Grace - time.Second)
-		if p.settles(holderOf(claim), live.Gone, now) {
+		if p.settles(gone, live.Gone, now) {
 			t.Errorf("settled while another CREATE may still succeed; the claim of the name is %v", now)
 		}
 		p.wantBlocks("10.0.0.0/28 bound a")
 	}
 	p.pass(promise.Grace)
-	p.settled(holderOf(claim), p.answered("b"))
+	p.settled(gone, p.answered("b"))
 	p.wantBlocks("10.0.0.0/28 bound b")
 }
 
@@ -181,21 +174,20 @@ func TestPromise_RetainedAndInherited(t *testing.T) {
 func TestPromise_RetainedByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	claim := p.answered("a")
-	p.confirm(claim)
-	p.Deleted(holderOf(claim), claim, nil)
+	p.confirm(p.answered("a"))
+	gone := p.goes("a")
 	p.oracle.asked = func() {
 		if _, _, err := p.ledger.Retained().Retain(t.Context(), "a", time.Time{}); err != nil {
 			t.Error(err)
 		}
 	}
 	p.pass(promise.Grace)
-	if p.settles(holderOf(claim), live.Gone, nil) {
+	if p.settles(gone, live.Gone, nil) {
 		t.Error("settled, by a block that has changed meanwhile")
 	}
 	if kept := p.kept(); kept != nil {
 		t.Errorf("a record was written: %+v; want none, as its owner has deleted it", kept)
 	}
-	p.settles(holderOf(claim), live.Gone, nil)
+	p.settles(gone, live.Gone, nil)
 	p.wantBlocks()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -77,33 +78,33 @@ func TestSettle_ARangeOfAClaimThatIsGone(t *testing.T) {
 // A range that is reserved is its claim's, as soon as a server shows that. Without the claim, it is let go when no CREATE can
 // succeed any more that was answered with it.
 func TestSettle_AReservedRange(t *testing.T) {
-	claim := gen.Claim("c", gen.OfClass("net"))
+	claim, another := gen.Claim("c", gen.OfClass("net")), gen.Claim("c")
 	for name, tt := range map[string]struct {
-		later   func(t *testing.T) live.Answer
-		age     time.Duration
-		settled bool
-		dropped bool
-		holder  ledger.ClaimID
+		later            *ipamv1alpha1.IPClaim
+		age              time.Duration
+		settled, dropped bool
 	}{
-		"claim":            {later: func(*testing.T) live.Answer { return live.Answer{Object: claim} }, settled: true, holder: "uid-of-c"},
-		"no claim":         {age: promise.Grace, settled: true, dropped: true, holder: promise.Of("w", claim)},
-		"no claim yet":     {holder: promise.Of("w", claim)},
-		"another one":      {later: func(*testing.T) live.Answer { return live.Answer{Object: gen.Claim("c")} }, age: promise.Grace, settled: true, dropped: true, holder: promise.Of("w", claim)},
-		"another one, yet": {later: func(*testing.T) live.Answer { return live.Answer{Object: gen.Claim("c")} }, holder: promise.Of("w", claim)},
+		"claim":            {later: claim, settled: true},
+		"no claim":         {age: promise.Grace, settled: true, dropped: true},
+		"no claim yet":     {},
+		"another one":      {later: another, age: promise.Grace, settled: true, dropped: true},
+		"another one, yet": {later: another},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, ranges := rangeScene(t, promise.Of("w", claim))
 			ranges.pool.Derived.HeldSince = s.clock.Now().Add(-tt.age)
-			answer := live.Answer{}
+			s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace}
+			want := promise.Of("w", claim)
 			if tt.later != nil {
-				answer = tt.later(t)
+				s.oracle.answer.Object = tt.later
 			}
-			answer.Verdict, answer.Client = live.Gone, s.workspace
-			s.oracle.answer = answer
+			if tt.later == claim {
+				want = "uid-of-c"
+			}
 			settled, err := s.Settle(t.Context(), s.holder)
-			if settled != tt.settled || err != nil || ranges.dropped != tt.dropped || ranges.pool.Derived.Holder.Claim != tt.holder {
+			if settled != tt.settled || err != nil || ranges.dropped != tt.dropped || ranges.pool.Derived.Holder.Claim != want {
 				t.Errorf("Settle = %t, %v; dropped = %t, the holder is %s; want %t, %t, %s",
-					settled, err, ranges.dropped, ranges.pool.Derived.Holder.Claim, tt.settled, tt.dropped, tt.holder)
+					settled, err, ranges.dropped, ranges.pool.Derived.Holder.Claim, tt.settled, tt.dropped, want)
 			}
 		})
 	}
@@ -142,45 +143,50 @@ func rootScene(t *testing.T) *scene {
 	return s
 }
 
-// A root pool leaves the ledger by the same words of the servers as a block does.
-func TestSettle_ARootPool(t *testing.T) {
+// A block and a root pool leave the ledger by the same words of the servers. A shard that is away has not entered itself in an endpoint
+// slice that was made meanwhile. Older blocks and pools go only if their workspace was seen to leave.
+func TestSettle_ABlockAndARootPool(t *testing.T) {
 	for name, tt := range map[string]struct {
 		verdict live.Verdict
 		looks   int
 		departs bool
-		since   time.Duration // the endpoint slice was made, after the pool was registered
-		frozen  bool
+		younger bool // than the endpoint slice; else as old
+		frozen  bool // of pools alone
 		want    bool
 	}{
 		"there":                                   {verdict: live.Alive, looks: 3},
 		"gone":                                    {verdict: live.Gone, looks: 1, want: true},
 		"gone, and its space has lost changes":    {verdict: live.Gone, looks: 3, frozen: true},
 		"nobody can say":                          {verdict: live.Unknown, looks: 3},
-		"unbound, once":                           {verdict: live.Unbound, looks: 1},
-		"unbound, twice":                          {verdict: live.Unbound, looks: 2, want: true},
-		"unbound, older than the slice":           {verdict: live.Unbound, looks: 3, since: time.Minute},
-		"unbound, older than the slice, seen":     {verdict: live.Unbound, looks: 2, since: time.Minute, departs: true, want: true},
-		"unbound, and its space has lost changes": {verdict: live.Unbound, looks: 3, frozen: true},
-		"no endpoint":                             {verdict: live.NoEndpoint, looks: 3},
+		"unbound, once":                           {verdict: live.Unbound, looks: 1, younger: true},
+		"unbound, twice":                          {verdict: live.Unbound, looks: 2, younger: true, want: true},
+		"unbound, as old as the slice":            {verdict: live.Unbound, looks: 3},
+		"unbound, as old as the slice, seen":      {verdict: live.Unbound, looks: 2, departs: true, want: true},
+		"unbound, and its space has lost changes": {verdict: live.Unbound, looks: 3, younger: true, frozen: true},
+		"no endpoint":                             {verdict: live.NoEndpoint, looks: 3, younger: true},
 		"no endpoint, and its binding seen to go": {verdict: live.NoEndpoint, looks: 2, departs: true, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := rootScene(t)
-			s.ledger.root.Frozen = tt.frozen
-			if tt.departs {
-				s.Departed("w")
+			pool, block := rootScene(t), newScene(t)
+			pool.ledger.root.Frozen, block.ledger.block.BoundAt = tt.frozen, block.clock.Now()
+			for _, s := range []*scene{pool, block} {
+				if tt.departs {
+					s.Departed("w")
+				}
+				s.oracle.answer = live.Answer{Verdict: tt.verdict, Client: s.workspace, Since: s.clock.Now()}
+				if tt.younger {
+					s.oracle.answer.Since = s.clock.Now().Add(-time.Minute)
+				}
+				for range tt.looks {
+					must.Get(s.Settle(t.Context(), s.holder))(t)
+					s.clock.SetTime(s.clock.Now().Add(time.Minute))
+				}
 			}
-			s.oracle.answer.Since = s.clock.Now().Add(-time.Hour)
-			if tt.since > 0 {
-				s.oracle.answer.Since = s.clock.Now().Add(tt.since)
+			if pool.drained() != tt.want {
+				t.Errorf("the pool is drained: %t after %d looks, want %t", pool.drained(), tt.looks, tt.want)
 			}
-			for range tt.looks {
-				s.oracle.answer.Verdict, s.oracle.answer.Client = tt.verdict, s.workspace
-				must.Get(s.Settle(t.Context(), s.holder))(t)
-				s.clock.SetTime(s.clock.Now().Add(time.Minute))
-			}
-			if s.drained() != tt.want {
-				t.Errorf("drained = %t after %d looks, want %t", s.drained(), tt.looks, tt.want)
+			if block.ledger.released != tt.want && !tt.frozen {
+				t.Errorf("the block is released: %t after %d looks, want %t", block.ledger.released, tt.looks, tt.want)
 			}
 		})
 	}

@@ -9,11 +9,10 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
-	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
-	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 func TestSettle_Retain(t *testing.T) {
@@ -101,16 +100,10 @@ func TestCause_OfALease(t *testing.T) {
 // with the reservation. Its reconcile is still to come.
 func (p *promiseScene) elsewhere() (*ipamv1alpha1.IPClaim, ledger.Block) {
 	p.Helper()
-	must.Get(p.ledger.Pools().Register(p.Context(), ledger.Pool{ID: "q", Cluster: "x", Name: "q", CIDR: netip.MustParsePrefix("10.0.0.0/24")}))(p)
+	must.Get(p.ledger.Pools().Register(p.Context(), testbed.Pool("x", "q", "10.0.0.0/24")))(p)
 	claim := gen.Claim("c", gen.UID("b"), gen.FromPool("q"))
-	reserved := must.Get(p.ledger.Reservations().Reserve(p.Context(), ledger.Request{
-		Pool: "q", Length: 28, Policy: ledger.Delete, Since: time.Now(),
-		Holder: ledger.Holder{Claim: promise.Of("w", claim), Cluster: "w", Namespace: "default", Name: "c"},
-	}))(p)
-	claim.Status = ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: reserved.Prefix.String(), PoolRef: &ipamv1alpha1.PoolRef{Name: "q"}}
-	outcome.Succeed(&claim.Status.Conditions, 1, "bound")
-	record.Date(claim.Status.Conditions, reserved)
-	return claim, reserved
+	reserved := p.reserveFor(claim, "q", ipamv1alpha1.ReclaimDelete)
+	return answeredWith(reserved, claim), reserved
 }
 
 // wantOf fails the test unless the reconcile of a claim, which comes now, finds the block of its CREATE.
@@ -132,9 +125,7 @@ func TestSuccessor_TakesNoBlockOfAnotherPool(t *testing.T) {
 	for name, arrange := range map[string]func(t *testing.T) (p *promiseScene, former ledger.Holder){
 		"of a claim that is gone": func(t *testing.T) (*promiseScene, ledger.Holder) {
 			p := newPromise(t, ipamv1alpha1.ReclaimDelete)
-			former := p.answered("a")
-			p.Deleted(holderOf(former), former, nil)
-			return p, holderOf(former)
+			return p, p.goes("a")
 		},
 		"of a CREATE that failed": func(t *testing.T) (*promiseScene, ledger.Holder) {
 			p := newPromise(t, ipamv1alpha1.ReclaimDelete)

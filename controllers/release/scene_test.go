@@ -206,16 +206,17 @@ func (s *scene) settle(t *testing.T, verdict live.Verdict) bool {
 }
 
 // record reads the scene's IPAllocation; nil when there is none.
-func (s *scene) record(t *testing.T) *ipamv1alpha1.IPAllocation {
+func (s *scene) record(t *testing.T) *ipamv1alpha1.IPAllocation { return recordIn(t, s.workspace) }
+
+// recordIn reads the IPAllocation of the claim default/c; nil when there is none.
+func recordIn(t *testing.T, workspace client.Client) *ipamv1alpha1.IPAllocation {
 	t.Helper()
-	record := gen.Allocation("c", "p", "10.0.0.0/28")
-	err := s.workspace.Get(t.Context(), client.ObjectKeyFromObject(record), record)
+	record := gen.Allocation("c", "p", "")
+	err := workspace.Get(t.Context(), client.ObjectKeyFromObject(record), record)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return record
 }
 

@@ -83,27 +83,30 @@ func TestSettle_ARecordOfTheLongName(t *testing.T) {
 	}
 }
 
+// With a claim go its block and its record, each without the other, too. The record of another claim stays.
+func TestSettle_TakesTheRecordAndTheBlock(t *testing.T) {
+	own, anothers := gen.Allocation("c", "p", "10.0.0.0/28"), gen.Allocation("c", "p", "10.0.0.16/28")
+	anothers.Spec.ClaimRef.UID = "uid-of-its-successor"
+	for name, tt := range map[string]struct {
+		record *ipamv1alpha1.IPAllocation
+		block  ledger.ClaimID
+	}{
+		"both": {own, "uid-of-c"}, "a record without a block": {own, "uid-of-another"}, "the record of another claim": {anothers, "uid-of-c"},
+	} {
+		s := newScene(t, tt.record)
+		s.ledger.block.Holder.Claim = tt.block
+		settled := s.settle(t, live.Gone)
+		if record := s.record(t); !settled || s.ledger.released != (tt.block == "uid-of-c") || (record != nil) != (tt.record == anothers) {
+			t.Errorf("%s: settled = %t, released = %t, record = %v", name, settled, s.ledger.released, record)
+		}
+	}
+}
+
 func TestSettle_AFaultIsAnError(t *testing.T) {
 	s := newScene(t)
 	s.oracle.err = errors.New("connection refused")
 	if _, err := s.Settle(t.Context(), s.holder); !errors.Is(err, s.oracle.err) || s.ledger.released {
 		t.Errorf("err = %v, released = %t", err, s.ledger.released)
-	}
-}
-
-func TestSettle_GoneTakesRecordAndBlock(t *testing.T) {
-	s := newScene(t, gen.Allocation("c", "p", "10.0.0.0/28"))
-	if !s.settle(t, live.Gone) || !s.ledger.released || s.record(t) != nil {
-		t.Errorf("released = %t, record = %v", s.ledger.released, s.record(t))
-	}
-}
-
-func TestSettle_LeavesTheRecordOfAnotherClaim(t *testing.T) {
-	other := gen.Allocation("c", "p", "10.0.0.16/28")
-	other.Spec.ClaimRef.UID = "uid-of-its-successor"
-	s := newScene(t, other)
-	if !s.settle(t, live.Gone) || !s.ledger.released || s.record(t) == nil {
-		t.Errorf("released = %t, record = %v", s.ledger.released, s.record(t))
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
@@ -42,13 +41,13 @@ func TestSettle_NoWitness(t *testing.T) {
 			s.oracle.lacks = newScene(t).workspace
 		},
 		"the record has changed since": func(t *testing.T, s *scene) {
-			s.update(t, func(record *ipamv1alpha1.IPAllocation) { record.Labels = map[string]string{"changed": "since"} })
+			changed := s.record(t)
+			changed.Labels = map[string]string{"changed": "since"}
+			must.Do(t, s.workspace.Update(t.Context(), changed))
 		},
 		"the record is another of its name": func(t *testing.T, s *scene) {
-			s.delete(t)
-			other := gen.Allocation("c", "p", "10.0.0.0/28")
-			other.UID = "another"
-			must.Do(t, s.workspace.Create(t.Context(), other))
+			must.Do(t, s.workspace.Delete(t.Context(), s.record(t)))
+			must.Do(t, s.workspace.Create(t.Context(), gen.Allocation("c", "p", "10.0.0.0/28", gen.UID("another"))))
 		},
 		"no record was seen": func(_ *testing.T, s *scene) { s.Deleted(s.holder, gen.Claim("c"), nil) },
 		"the claim was missed": func(_ *testing.T, s *scene) {
@@ -86,20 +85,6 @@ func TestSettle_AfterTheWitnessIsGone(t *testing.T) {
 	if !s.settle(t, live.Gone) || !s.ledger.released {
 		t.Error("not freed at the next look")
 	}
-}
-
-// update changes the scene's IPAllocation.
-func (s *scene) update(t *testing.T, change func(*ipamv1alpha1.IPAllocation)) {
-	t.Helper()
-	record := s.record(t)
-	change(record)
-	must.Do(t, s.workspace.Update(t.Context(), record))
-}
-
-// delete deletes the scene's IPAllocation.
-func (s *scene) delete(t *testing.T) {
-	t.Helper()
-	must.Do(t, s.workspace.Delete(t.Context(), s.record(t)))
 }
 
 func TestSettle_ABindingInBetweenStartsOver(t *testing.T) {
