@@ -102,31 +102,20 @@ func TestGlance_LooksAgainAtTheYoung(t *testing.T) {
 	}
 }
 
-// Glances suspect no orphan, however often they see it: they do not know how many there are.
+// Glances suspect no orphan, however often they see it: they do not know how many there are. A claim that has lost its record is
+// woken, and what cools is left alone.
 func TestGlance_LeavesOrphansToTheBrake(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 3)
-	s.orphan(3)
+	s.states["0"], s.states["1"], s.states["2"] = Unrecorded, Orphaned, Orphaned
+	s.blocks[1].State = ledger.Cooling
 	for range 5 {
 		s.change(s.blocks...)
 		s.glance(t.Context())
 		s.clock.Step(time.Minute)
 	}
-	if len(s.suspected) != 0 {
-		t.Errorf("glances suspect %v", s.suspected)
-	}
-}
-
-// A claim that has lost its record is woken, and what cools is left alone.
-func TestGlance_WakesAndLeavesAlone(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, 2)
-	s.states["0"], s.states["1"] = Unrecorded, Orphaned
-	s.blocks[1].State = ledger.Cooling
-	s.change(s.blocks...)
-	s.glance(t.Context())
-	if !slices.Equal(s.woken, []ledger.ClaimID{"0"}) || len(s.round.sightings) != 0 {
-		t.Errorf("woken = %v, sightings = %v; want 0 and none", s.woken, s.round.sightings)
+	if _, seen := s.round.sightings["2"]; !seen || len(s.round.sightings) != 1 || len(s.suspected) != 0 || !slices.Equal(slices.Compact(s.woken), []ledger.ClaimID{"0"}) {
+		t.Errorf("suspected are %v, woken %v, sighted %v; want nobody, 0, and 2", s.suspected, s.woken, s.round.sightings)
 	}
 }
 

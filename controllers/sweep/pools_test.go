@@ -137,28 +137,6 @@ func TestSweep_Ranges(t *testing.T) {
 	}
 }
 
-// A tenant can take the finalizers off child pools that are deleted and in use, and have as many blocks without an IPPool as it likes. Those
-// pools drain, and go with their last blocks: theirs are no orphans, and do not keep the sweep from those of others.
-func TestSweep_ChildPoolsThatDrain(t *testing.T) {
-	s := newScene(t, 40)
-	s.orphan(few + 2)
-	for i := range s.blocks[:few+1] {
-		s.blocks[i].Holder.Namespace = ""
-		s.pools = append(s.pools, ledger.Pool{ID: ledger.PoolID(s.blocks[i].Holder.Claim), Parent: "p", State: ledger.PoolDraining})
-	}
-	s.sweep(t)
-	if got, want := s.sweep(t), []ledger.ClaimID{s.blocks[few+1].Holder.Claim}; !slices.Equal(got, want) || s.warnings != 0 {
-		t.Errorf("suspected are %v, with %d warnings; want %v, and no brake", got, s.warnings, want)
-	}
-	for i := range s.pools {
-		s.pools[i].State = ledger.PoolOpen
-	}
-	s.sweep(t)
-	if got := s.sweep(t); len(got) != 0 || s.warnings != 1 {
-		t.Errorf("suspected are %v, with %d warnings; want the brake to hold for pools that are open", got, s.warnings)
-	}
-}
-
 // The brake holds if many claims seem to have left their ranges at once.
 func TestSweep_RangesHaveABrake(t *testing.T) {
 	s := newScene(t, 0)
