@@ -111,18 +111,11 @@ func (d *disputed) EndDispute(_ context.Context, id ledger.PoolID) error {
 	return nil
 }
 
-// whole is a published record. The ledger has lost nothing of it.
-type whole struct{}
-
-func (whole) Whole(context.Context, ledger.PoolID, ipamv1alpha1.IPPoolStatus) (bool, error) {
-	return true, nil
-}
-
 // The ledger wakes a pool when the dispute over its block ends. The pool then allocates again.
 func TestEnter_EndsADispute(t *testing.T) {
 	pool := gen.Pool("child", gen.ChildOf("p", 24))
 	d := &disputed{child: ledger.Pool{ID: "child", CIDR: netip.MustParsePrefix("10.0.0.0/24"), Space: ledger.SpaceID(pool.UID), Parent: "p", Disputed: true}}
-	p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: views.Ledger{Pools: d, Recovery: d}, Adoption: whole{}}}, pool: pool, id: "child"}
+	p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: views.Ledger{Pools: d, Recovery: d}, Adoption: adopted{}}}, pool: pool, id: "child"}
 	if err := p.enter(t.Context()); err != nil || len(d.asked) != 1 || d.asked[0] != "child" {
 		t.Errorf("enter = %v, and EndDispute was called for %v; want nil, and for the child once", err, d.asked)
 	}

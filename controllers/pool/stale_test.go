@@ -8,15 +8,19 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -111,15 +115,23 @@ func TestEnter_ByAStaleCache(t *testing.T) {
 // newEntered is a pass over a pool that the ledger has as given, and cache and server show with these options.
 func newEntered(t *testing.T, has ledger.Pool, shown ...gen.PoolOption) (*pass, *oracle) {
 	t.Helper()
+	return newEnteredIn(t, etcdtest.New(t).Client(), has, shown...)
+}
+
+// newEnteredIn does the same in an etcd that is given.
+func newEnteredIn(t *testing.T, etcd *clientv3.Client, has ledger.Pool, shown ...gen.PoolOption) (*pass, *oracle) {
+	t.Helper()
 	pool := gen.Pool("p", append(shown, gen.CIDR("10.0.0.0/24"))...)
 	has.ID, has.Cluster, has.Name, has.CIDR = ledger.PoolID(pool.UID), "w", "p", netip.MustParsePrefix("10.0.0.0/24")
-	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{}, has)
+	alloc := testbed.Ledger(t, etcd, allocator.Options{}, has)
 	servers := &oracle{answer: live.Answer{Verdict: live.Alive, Object: pool}}
-	known := directory.New(directory.Workspace{Cluster: "platform"})
+	known, workspace := directory.New(directory.Workspace{Cluster: "platform"}), testbed.NewWorkspace(t)
 	return &pass{
-		Reconciler: &Reconciler{Options: Options{Ledger: views.Of(alloc), Adoption: adopted{}, Oracle: servers, Directory: known, Queue: inbox.New(known).Pools}, now: time.Now},
-		cluster:    testbed.NewWorkspace(t),
-		pool:       pool, id: has.ID, owner: directory.Workspace{Cluster: "w"},
+		Reconciler: &Reconciler{Options: Options{
+			Ledger: views.Of(alloc), Adoption: adopted{}, Oracle: servers, Directory: known, Queue: inbox.New(known).Pools,
+			Catalog: &catalog.Catalog{Clusters: testbed.Clusters{"w": workspace, "platform": workspace}, Directory: known},
+		}, now: time.Now},
+		cluster: workspace, pool: pool, id: has.ID, owner: directory.Workspace{Cluster: "w"},
 	}, servers
 }
 
@@ -129,4 +141,24 @@ func prefixes(texts ...string) []netip.Prefix {
 		list = append(list, netip.MustParsePrefix(text))
 	}
 	return list
+}
+
+// The number of changes that a pool shows tells whether the ledger is an older copy. While the head of its space cannot be read,
+// nobody knows the number, and the pool shows the former one.
+func TestReconcile_AHeadThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.New(t).Client()
+	p, _ := newEnteredIn(t, etcd, ledger.Pool{})
+	for range 2 { // the finalizer comes first
+		must.Do(t, p.reconcile(t.Context()))
+	}
+	had, pools := *p.pool.Status.Ledger, p.Ledger.Blocks.(*allocator.Allocator)
+	revision := must.Get(etcd.Put(t.Context(), "/ipam/v1/spaces/"+string(p.id)+"/head", "{"))(t).Header.Revision
+	for pools.Revision() < revision && t.Context().Err() == nil {
+		_, _, _, _ = pools.Pools().Read(t.Context(), p.id)
+	}
+	must.Do(t, p.reconcile(t.Context()))
+	if now := *p.pool.Status.Ledger; had.Changes == 0 || now != had {
+		t.Errorf("the pool shows %+v, want %+v as before", now, had)
+	}
 }
