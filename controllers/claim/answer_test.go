@@ -129,12 +129,13 @@ func TestAnswer_Refused(t *testing.T) {
 		{"too large, by a class that refuses to wait", gen.Claim("c", gen.OfClass("internal"), gen.Length(23)), "", refuse, ipamv1alpha1.ReasonPoolExhausted, true},
 		{"another family, by such a class", gen.Claim("c", gen.OfClass("internal"), gen.Family(ipamv1alpha1.IPv6)), "", refuse, ipamv1alpha1.ReasonFamilyMismatch, true},
 		{"too long, by such a class", gen.Claim("c", gen.OfClass("internal"), gen.Length(33)), "", refuse, ipamv1alpha1.ReasonPrefixLengthRejected, true},
+		{"of another provisioner, by such a class", gen.Claim("c", gen.OfClass("elsewhere")), "", refuse, ipamv1alpha1.ReasonUnknownProvisioner, true},
 		{"too large, by such a class, and it waits", gen.Claim("c", gen.OfClass("internal"), gen.Length(23)), wait, refuse, ipamv1alpha1.ReasonPoolExhausted, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			platform := offered()
-			platform[0].(*ipamv1alpha1.IPClass).Spec.UnmetPolicy = tt.ofClass
+			platform := offered(gen.Unmet(tt.ofClass))
+			platform = append(platform, gen.Class("elsewhere", gen.Unmet(tt.ofClass), gen.Provisioner("example.com/other")))
 			s := newScene(t, allocator.Options{}, platform)
 			tt.claim.Spec.UnmetPolicy = tt.own
 			waits, answer := noteWaits(&s.Ledger), s.create(tt.claim)
@@ -150,17 +151,6 @@ func TestAnswer_Refused(t *testing.T) {
 				t.Errorf("%d claims wait at the pool, want none", n)
 			}
 		})
-	}
-}
-
-// A class that nobody provisions here refuses claims all the same, if it says so.
-func TestAnswer_RefusedByAClassOfAnotherProvisioner(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, allocator.Options{}, offered(gen.Unmet(ipamv1alpha1.UnmetRefuse), gen.Provisioner("example.com/other")))
-	answer := s.create(gen.Claim("c", gen.OfClass("internal")))
-	says := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
-	if says == nil || says.Reason != string(ipamv1alpha1.ReasonUnknownProvisioner) || !answer.Refuse {
-		t.Errorf("answered %+v, want it refused with reason %s", answer, ipamv1alpha1.ReasonUnknownProvisioner)
 	}
 }
 

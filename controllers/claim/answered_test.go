@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -217,5 +218,25 @@ func TestReconcile_OfAnAnsweredClaimBesideARetainedRecord(t *testing.T) {
 	s.wantBlocks("10.0.0.0/28 bound uid-of-beside")
 	if after.Status.AllocatedCIDR != "10.0.0.0/28" || after.Status.Phase != ipamv1alpha1.ClaimBound || meta.IsStatusConditionTrue(after.Status.Conditions, ipamv1alpha1.ConditionReady) {
 		t.Errorf("the claim shows %+v, want it bound to 10.0.0.0/28 and not ready", after.Status)
+	}
+}
+
+// The ledger learns the reclaim policy of a claim also while its pool cannot be named, as the workspace has gone that owns it.
+func TestReconcile_KeepsThePolicyOfAClaimWhosePoolHasNoPath(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	must.Get(s.ledger.Pools().Register(t.Context(), ledger.Pool{
+		ID: "shared", Cluster: "gone", Name: "shared", CIDR: netip.MustParsePrefix("10.1.0.0/24"),
+	}))(t)
+	claim := gen.Claim("c", gen.Reclaim(ipamv1alpha1.ReclaimRetain))
+	holder := ledger.Holder{Claim: ledger.ClaimID(claim.UID), Cluster: "tenant", Namespace: claim.Namespace, Name: claim.Name}
+	must.Get(s.ledger.Bind(t.Context(), ledger.Request{Pool: "shared", Holder: holder, Length: 28, Policy: ledger.Delete}))(t)
+	s.stored(claim, door.Answer{Status: shows("10.1.0.0/28")})
+	if _, err := s.Reconcile(t.Context(), requestIn("tenant", "c")); err == nil {
+		t.Error("the reconcile ends well; want it tried again, for the name of the pool")
+	}
+	block, _, err := s.ledger.Lookup(t.Context(), holder.Claim)
+	if err != nil || block.Policy != ledger.Retain {
+		t.Errorf("the block is kept with %q, %v; want the Retain of its claim", block.Policy, err)
 	}
 }

@@ -22,11 +22,13 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// The first claim in a network and location makes their pools on the way, and their IPPools exist when it is answered.
+// The first claim in a network and location makes their pools on the way, and their IPPools exist when it is answered. Its block is
+// confirmed and recorded as any other that is unique in its pool.
 func TestChain_IsMadeByTheFirstClaim(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
-	answer := n.create(scoped("c", endpoint, "net", "ams"))
+	claim := scoped("c", endpoint, "net", "ams")
+	answer := n.create(claim)
 	if got := answer.Status.AllocatedCIDR; got != "2001:db8::1:0:0/96" {
 		t.Errorf("answered with %s (%v), want 2001:db8::1:0:0/96, as the first /96 is reserved", got, answer.Status.Conditions)
 	}
@@ -45,6 +47,16 @@ func TestChain_IsMadeByTheFirstClaim(t *testing.T) {
 	}
 	if answer.Status.ClassName != endpoint || answer.Status.Requested != "/96" || answer.Status.BoundAllocationRef == nil {
 		t.Errorf("answered %+v, want the class, the length and the record of a block", answer.Status)
+	}
+	n.stored(claim, answer)
+	n.reconcile("c")
+	if block, ok, err := n.ledger.Lookup(t.Context(), "uid-of-c"); err != nil || !ok || block.Prefix.String() != answer.Status.AllocatedCIDR {
+		t.Errorf("the ledger has %+v, %t, %v; want %s", block, ok, err, answer.Status.AllocatedCIDR)
+	}
+	record := gen.Allocation("c", "", "")
+	testbed.Read(t, n.tenant.Client, record)
+	if record.Spec.PoolRef != *ref || record.Spec.Purpose != ipamv1alpha1.PurposeClaim || len(record.Spec.Scope) > 0 || record.Status.ScopeDigest != "" {
+		t.Errorf("the record is %+v, want that of a block that is unique in its pool", record)
 	}
 }
 
@@ -202,17 +214,6 @@ func TestChain_ServesAFlatClassBesideIt(t *testing.T) {
 	}
 }
 
-// A claim without the roles of its chain is refused with each of them.
-func TestChain_RefusesAClaimWithoutItsRoles(t *testing.T) {
-	t.Parallel()
-	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
-	answer := n.create(gen.Claim("c", gen.OfClass(endpoint)))
-	if reason, message := reasonOf(answer); reason != ipamv1alpha1.ReasonScopeRolesMissing || !answer.Refuse || !slices.Equal(answer.Roles, []string{"location", "network"}) {
-		t.Errorf("answered %s: %s, refused %t for %v; want a refusal for location and network", reason, message, answer.Refuse, answer.Roles)
-	}
-	n.wantBlocks()
-}
-
 // A refusal names the root if that is full. A level is named by its class alone.
 func TestChain_Full(t *testing.T) {
 	t.Parallel()
@@ -244,19 +245,6 @@ func (n *networks) made(class string) ledger.Pool {
 	return ledger.Pool{}
 }
 
-// A CREATE whose pools cannot be published takes no block: the next one of its name is answered at once.
-func TestChain_TakesNothingBeforeItsPoolsArePublished(t *testing.T) {
-	t.Parallel()
-	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
-	n.fails = errors.New("the server is away")
-	claim := scoped("c", endpoint, "net", "ams")
-	must.Fail(n.answered("tenant", claim))(t, n.fails)
-	n.fails = nil
-	if answer, err := n.answered("tenant", claim); err != nil || answer.Status.AllocatedCIDR == "" {
-		t.Errorf("the next CREATE is answered %+v, %v; want a block", answer.Status, err)
-	}
-}
-
 // A dry run is answered as the CREATE then is, and makes nothing.
 func TestChain_DryRun(t *testing.T) {
 	t.Parallel()
@@ -275,24 +263,5 @@ func TestChain_DryRun(t *testing.T) {
 			t.Errorf("%s: the dry run is answered %s of %s (%s), and the CREATE %s of %s (%s)", claim.Name,
 				got.AllocatedCIDR, got.PoolRef.Name, got.Requested, want.AllocatedCIDR, want.PoolRef.Name, want.Requested)
 		}
-	}
-}
-
-// A block of a network is confirmed, recorded and shown as any other.
-func TestChain_Reconcile(t *testing.T) {
-	t.Parallel()
-	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
-	claim := scoped("c", endpoint, "net", "ams")
-	answer := n.create(claim)
-	n.stored(claim, answer)
-	n.reconcile("c")
-	block, ok, err := n.ledger.Lookup(t.Context(), "uid-of-c")
-	if err != nil || !ok || block.Prefix.String() != answer.Status.AllocatedCIDR {
-		t.Errorf("the ledger has %+v, %t, %v; want %s", block, ok, err, answer.Status.AllocatedCIDR)
-	}
-	record := gen.Allocation("c", "", "")
-	if err := n.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil || record.Spec.PoolRef != *answer.Status.PoolRef ||
-		record.Spec.Purpose != ipamv1alpha1.PurposeClaim || len(record.Spec.Scope) > 0 || record.Status.ScopeDigest != "" {
-		t.Errorf("the record is %+v, %v; want that of a block that is unique in its pool", record, err)
 	}
 }

@@ -2,6 +2,8 @@ package claim
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -21,67 +22,44 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// What was passed over while a workspace was giving up the export is reconciled when it is
-// served again. Of one that is not engaged nothing is known yet.
+// What was passed over while a workspace was giving up the export is reconciled when it is served again. Of one that is not engaged
+// nothing is known yet. A tenant may change its binding again and again, and make it ready each time. All workspaces share the handler
+// that tells of that: it lists no claims.
 func TestArrived(t *testing.T) {
 	t.Parallel()
 	known := directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
-	r := &Reconciler{Options: Options{Directory: known, Queue: inbox.New(known).Claims}}
+	r := &Reconciler{Options: Options{Directory: known, Queue: inbox.New(known).Claims}, clusters: testbed.Clusters{}}
 	t.Cleanup(r.Queue.ShutDown)
-
-	r.clusters = testbed.Clusters{}
 	r.Arrived("a")
 	if got := r.Queue.Len(); got != 0 {
 		t.Errorf("%d claims of a workspace that is not engaged are queued, want none", got)
 	}
-	r.clusters = testbed.Clusters{"a": testbed.NewWorkspace(t, gen.Claim("x"), gen.Claim("y"))}
-	r.Arrived("a")
-	expand(t, r, "a")
-	for _, want := range []string{"x", "y"} {
-		if got, _ := r.Queue.Get(); got != requestIn("a", want) {
-			t.Errorf("queued is %v, want %v", got, requestIn("a", want))
-		}
-	}
-	if got := r.Queue.Len(); got != 0 {
-		t.Errorf("%d more claims are queued, want none", got)
-	}
-}
-
-// expand reconciles the request that stands for all claims of a workspace, which has to be the next one.
-func expand(t *testing.T, r *Reconciler, workspace multicluster.ClusterName) {
-	t.Helper()
-	request, _ := r.Queue.Get()
-	if want := inbox.Request(workspace, client.ObjectKey{}); request != want {
-		t.Fatalf("queued is %v, want %v", request, want)
-	}
-	must.Get(r.Reconcile(t.Context(), request))(t)
-	r.Queue.Done(request)
-}
-
-// A tenant may change its binding again and again, and make it ready each time. All workspaces share the handler that tells of
-// that: it lists no claims.
-func TestArrived_AgainAndAgain(t *testing.T) {
-	t.Parallel()
-	known := directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})
-	r := &Reconciler{Options: Options{Directory: known, Queue: inbox.New(known).Claims}}
-	t.Cleanup(r.Queue.ShutDown)
 	lists := 0
-	workspace := &testbed.Workspace{Client: testbed.NewClient(t).WithObjects(gen.Claim("x")).WithInterceptorFuncs(interceptor.Funcs{
+	r.clusters = testbed.Clusters{"a": &testbed.Workspace{Client: testbed.NewClient(t).WithObjects(gen.Claim("x"), gen.Claim("y")).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			lists++
 			return c.List(ctx, list, opts...)
 		},
-	}).Build()}
-	r.clusters = testbed.Clusters{"a": workspace}
+	}).Build()}}
 	for range 100 {
 		r.Arrived("a")
 	}
 	if lists != 0 || r.Queue.Len() != 1 {
 		t.Fatalf("the claims are listed %d times, with %d requests; want 0 and 1", lists, r.Queue.Len())
 	}
-	expand(t, r, "a")
-	if got, _ := r.Queue.Get(); lists != 1 || got != requestIn("a", "x") {
-		t.Errorf("after %d lists, queued is %v; want 1 and %v", lists, got, requestIn("a", "x"))
+	all, _ := r.Queue.Get()
+	if want := inbox.Request("a", client.ObjectKey{}); all != want {
+		t.Fatalf("queued is %v, want %v, which stands for all claims of the workspace", all, want)
+	}
+	must.Get(r.Reconcile(t.Context(), all))(t)
+	r.Queue.Done(all)
+	for _, want := range []string{"x", "y"} {
+		if got, _ := r.Queue.Get(); got != requestIn("a", want) {
+			t.Errorf("queued is %v, want %v", got, requestIn("a", want))
+		}
+	}
+	if got := r.Queue.Len(); got != 0 || lists != 1 {
+		t.Errorf("%d more claims are queued, after %d lists; want none after 1", got, lists)
 	}
 }
 
@@ -92,12 +70,13 @@ type told struct {
 }
 
 func (r *told) Deleted(h ledger.Holder, _ *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {
-	r.hints = append(r.hints, "deleted "+h.Name)
+	r.note("deleted", h)
 }
-func (r *told) Missed(h ledger.Holder, _ *ipamv1alpha1.IPClaim) {
-	r.hints = append(r.hints, "missed "+h.Name)
+func (r *told) Missed(h ledger.Holder, _ *ipamv1alpha1.IPClaim) { r.note("missed", h) }
+func (r *told) Suspect(h ledger.Holder)                         { r.note("suspected", h) }
+func (r *told) note(hint string, h ledger.Holder) {
+	r.hints = append(r.hints, hint+" "+h.Name+" "+string(h.Claim))
 }
-func (r *told) Suspect(h ledger.Holder) { r.hints = append(r.hints, "suspected "+h.Name) }
 
 // A deletion that was seen says more than an object that a list left out: that may be missing because kcp was
 // restored from a backup.
@@ -112,9 +91,9 @@ func TestOnClaim_DeletedOrMissed(t *testing.T) {
 		event event.DeleteEvent
 		hint  string
 	}{
-		"a claim that was deleted":              {event.DeleteEvent{Object: claim}, "deleted c"},
-		"a claim that is missing":               {event.DeleteEvent{Object: claim, DeleteStateUnknown: true}, "missed c"},
-		"a retained record that was deleted":    {event.DeleteEvent{Object: retained}, "suspected c"},
+		"a claim that was deleted":              {event.DeleteEvent{Object: claim}, "deleted c uid-of-c"},
+		"a claim that is missing":               {event.DeleteEvent{Object: claim, DeleteStateUnknown: true}, "missed c uid-of-c"},
+		"a retained record that was deleted":    {event.DeleteEvent{Object: retained}, "suspected c uid"},
 		"a retained record that is missing":     {event.DeleteEvent{Object: retained, DeleteStateUnknown: true}, ""},
 		"the record of a claim that is deleted": {event.DeleteEvent{Object: held}, ""},
 	} {
@@ -129,33 +108,18 @@ func TestOnClaim_DeletedOrMissed(t *testing.T) {
 				handler = s.onClaim("tenant", s.tenant)
 			}
 			handler.Delete(t.Context(), tt.event, q)
-			var got string
-			if len(releases.hints) > 0 {
-				got = releases.hints[0]
-			}
-			if got != tt.hint || len(releases.hints) > 1 {
-				t.Errorf("hints are %v, want just %q", releases.hints, tt.hint)
+			if got := strings.Join(releases.hints, ", "); got != tt.hint {
+				t.Errorf("hints are %q, want just %q", got, tt.hint)
 			}
 		})
 	}
 }
 
-// suspects are releases that note what they are hinted at.
-type suspects struct {
-	Releases
-	claims []ledger.ClaimID
-}
-
-func (s *suspects) Suspect(h ledger.Holder) { s.claims = append(s.claims, h.Claim) }
-
 // A record that comes while its claim is not there is a hint, however new it is: whoever
 // wrote it may have seen the claim in a cache that lagged behind.
 func TestOnRecord_WithoutItsClaim(t *testing.T) {
 	t.Parallel()
-	claim := gen.Claim("c")
-	claim.UID = "uid-of-c"
-	namesake := claim.DeepCopy()
-	namesake.UID = "uid-of-another"
+	claim, namesake := gen.Claim("c"), gen.Claim("c", gen.UID("uid-of-another"))
 	held := gen.Allocation("c", "p", "10.0.0.0/28")
 	held.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: claim.Name, UID: claim.UID}
 	retained := held.DeepCopy()
@@ -174,13 +138,13 @@ func TestOnRecord_WithoutItsClaim(t *testing.T) {
 		for _, age := range []time.Duration{0, time.Hour} {
 			t.Run(tt.name+", "+age.String()+" old", func(t *testing.T) {
 				t.Parallel()
-				releases := &suspects{}
+				releases := &told{}
 				r := &Reconciler{Options: Options{Releases: releases, Directory: directory.New(directory.Workspace{Cluster: "platform"})}}
 				record := tt.record.DeepCopy()
 				record.CreationTimestamp = metav1.NewTime(time.Now().Add(-age))
 				r.onRecord("tenant", tt.shows).Create(t.Context(), event.CreateEvent{Object: record}, nil)
-				if hint := len(releases.claims) == 1 && releases.claims[0] == ledger.ClaimID(claim.UID); hint != tt.hint {
-					t.Errorf("hints at %v; want one: %t", releases.claims, tt.hint)
+				if hint := slices.Equal(releases.hints, []string{"suspected c uid-of-c"}); hint != tt.hint {
+					t.Errorf("hints are %v; want one: %t", releases.hints, tt.hint)
 				}
 			})
 		}

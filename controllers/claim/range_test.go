@@ -170,17 +170,6 @@ func TestRange_PassesToALaterClaimOfTheName(t *testing.T) {
 	}
 }
 
-// A class without poolPer has no range.
-func TestRange_IsRefusedByAClassWithoutPools(t *testing.T) {
-	t.Parallel()
-	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
-	answer := n.create(ranged(scoped("e", endpoint, "net", "ams")))
-	if reason, message := reasonOf(answer); reason != ipamv1alpha1.ReasonTargetRejected || !answer.Refuse {
-		t.Errorf("answered %s: %s, refused %t; want TargetRejected", reason, message, answer.Refuse)
-	}
-	n.wantBlocks()
-}
-
 // during runs once, before pools are published.
 type during struct {
 	*networks

@@ -182,7 +182,7 @@ func (a *asked) Bind(ctx context.Context, r ledger.Request) (ledger.Block, error
 	return a.Blocks.Bind(ctx, r)
 }
 
-// takes has a claim of another workspace take a block of a pool.
+// takes binds a block of a pool for a claim of another workspace.
 func (s *scene) takes(pool ledger.PoolID, block string) {
 	s.Helper()
 	exact, id := netip.MustParsePrefix(block), "taker-of-"+string(pool)
@@ -192,23 +192,34 @@ func (s *scene) takes(pool ledger.PoolID, block string) {
 	}))(s)
 }
 
+// fullPools returns a scene whose tenant has these claims, and so many pools of one CIDR of the class "internal". A block of each is taken.
+func fullPools(t *testing.T, length int32, pools int, cidr, taken string, claims ...client.Object) (*scene, *asked) {
+	t.Helper()
+	tenant := make([]client.Object, pools)
+	for n := range tenant {
+		tenant[n] = readyPool(fmt.Sprintf("p%03d", n), ipamv1alpha1.CIDR(cidr), gen.Backs("internal"))
+	}
+	s := newScene(t, allocator.Options{}, []client.Object{gen.Class("internal", gen.DefaultLength(length))}, append(tenant, claims...)...)
+	counted := &asked{Blocks: s.ledger}
+	s.Ledger.Blocks, s.Queue = counted, inbox.New(s.Directory).Claims
+	t.Cleanup(s.Queue.ShutDown)
+	for n, object := range tenant[:pools] {
+		pool := testbed.Pool(ledger.ClusterName(fmt.Sprint("w", n)), string(object.GetUID()), cidr)
+		if pool.Name = object.GetName(); n == pools-1 {
+			pool.Cluster = "tenant"
+		}
+		must.Get(s.ledger.Pools().Register(t.Context(), pool))(t)
+		s.takes(pool.ID, taken)
+	}
+	return s, counted
+}
+
 // A workspace may have any number of full pools. A claim asks and waits for a bounded number of them, says so, and finds
 // the one that has room, wherever it comes in their order.
 func TestReconcile_AsksFewOfManyPools(t *testing.T) {
 	t.Parallel()
 	const more = 6
-	world := []client.Object{gen.Class("internal", gen.DefaultLength(28))}
-	for n := range mostAsked + more {
-		cidr := ipamv1alpha1.CIDR(fmt.Sprintf("10.0.%d.0/28", n))
-		world = append(world, readyPool(fmt.Sprintf("p%03d", n), cidr, gen.Backs("internal"), gen.Visible(ipamv1alpha1.VisibilityPlatform)))
-	}
-	s := newScene(t, allocator.Options{}, world, gen.Claim("c", gen.OfClass("internal")))
-	counted := &asked{Blocks: s.ledger}
-	s.Ledger.Blocks, s.Queue = counted, inbox.New(s.Directory).Claims
-	t.Cleanup(s.Queue.ShutDown)
-	for n := range mostAsked + more {
-		s.takes(ledger.PoolID(fmt.Sprintf("uid-of-p%03d", n)), fmt.Sprintf("10.0.%d.0/28", n))
-	}
+	s, counted := fullPools(t, 28, mostAsked+more, "10.0.0.0/28", "10.0.0.0/28", gen.Claim("c", gen.OfClass("internal")))
 	got := s.reconcile("c").Status.Conditions[0]
 	if want := fmt.Sprintf("%d pools were asked, and %d were not", mostAsked, more); got.Reason != string(ipamv1alpha1.ReasonPoolExhausted) || !strings.HasPrefix(got.Message, want) {
 		t.Errorf("the claim says %s: %.80q, want %s: %q", got.Reason, got.Message, ipamv1alpha1.ReasonPoolExhausted, want)
@@ -227,27 +238,12 @@ func TestReconcile_AsksFewOfManyPools(t *testing.T) {
 func TestReconcile_AnAddressOfManyPools(t *testing.T) {
 	t.Parallel()
 	const last = mostAsked + 5
-	var pools []client.Object
-	for n := range last + 1 {
-		pools = append(pools, readyPool(fmt.Sprintf("p%03d", n), "10.0.0.0/28", gen.Backs("internal")))
-	}
-	s := newScene(t, allocator.Options{}, []client.Object{gen.Class("internal", gen.DefaultLength(32))},
-		append(pools, gen.Claim("c", gen.OfClass("internal"), gen.Address("10.0.0.1")), gen.Claim("d", gen.OfClass("internal"), gen.Address("10.0.0.1")))...)
-	s.Queue = inbox.New(s.Directory).Claims
-	t.Cleanup(s.Queue.ShutDown)
-	for n, object := range pools {
-		id, owner := ledger.PoolID(object.GetUID()), ledger.ClusterName(fmt.Sprintf("w%d", n))
-		if n == last {
-			owner = "tenant"
-		}
-		pool := ledger.Pool{ID: id, Cluster: owner, Name: object.GetName(), CIDR: netip.MustParsePrefix("10.0.0.0/28")}
-		must.Get(s.ledger.Pools().Register(t.Context(), pool))(t)
-		if n < last {
-			s.takes(id, "10.0.0.1/32")
-		}
-	}
-	if got := s.reconcile("c").Status; got.Phase != ipamv1alpha1.ClaimBound || got.PoolRef.Name != pools[last].GetName() {
-		t.Errorf("the claim is %s with %v, want %s by %s", got.Phase, got.Conditions, ipamv1alpha1.ClaimBound, pools[last].GetName())
+	first, second := gen.Claim("c", gen.OfClass("internal"), gen.Address("10.0.0.1")), gen.Claim("d", gen.OfClass("internal"), gen.Address("10.0.0.1"))
+	s, _ := fullPools(t, 32, last+1, "10.0.0.0/28", "10.0.0.1/32", first, second)
+	free := fmt.Sprintf("p%03d", last)
+	must.Do(t, s.ledger.Release(t.Context(), ledger.ClaimID("taker-of-uid-of-"+free)))
+	if got := s.reconcile("c").Status; got.Phase != ipamv1alpha1.ClaimBound || got.PoolRef.Name != free {
+		t.Errorf("the claim is %s with %v, want %s by %s", got.Phase, got.Conditions, ipamv1alpha1.ClaimBound, free)
 	}
 	got := s.reconcile("d").Status.Conditions[0]
 	if want := fmt.Sprintf("%d pools were asked, and 6 were not", mostAsked); got.Reason != string(ipamv1alpha1.ReasonAddressInUse) || !strings.HasPrefix(got.Message, want) {
@@ -261,24 +257,13 @@ func TestReconcile_AnAddressOfManyPools(t *testing.T) {
 func TestReconcile_ManyClaimsOfManyPools(t *testing.T) {
 	t.Parallel()
 	const pools, waiting, claims = 1000, 3, 6
-	tenant := make([]client.Object, 0, pools+claims)
-	for n := range pools {
-		tenant = append(tenant, readyPool(fmt.Sprintf("p%03d", n), "10.0.0.0/32", gen.Backs("internal")))
-	}
+	var waiters []client.Object
 	for n := range claims {
-		tenant = append(tenant, gen.Claim(fmt.Sprintf("c%d", n), gen.OfClass("internal")))
+		waiters = append(waiters, gen.Claim(fmt.Sprintf("c%d", n), gen.OfClass("internal")))
 	}
-	s := newScene(t, allocator.Options{}, []client.Object{gen.Class("internal", gen.DefaultLength(32))}, tenant...)
-	counted := &asked{Blocks: s.ledger}
+	s, counted := fullPools(t, 32, pools, "10.0.0.0/32", "10.0.0.0/32", waiters...)
 	waits := noteWaits(&s.Ledger)
-	s.Ledger.Blocks, s.Queue, s.MaxWaits = counted, inbox.New(s.Directory).Claims, waiting*mostAsked
-	t.Cleanup(s.Queue.ShutDown)
-	for n, object := range tenant[:pools] {
-		id, owner := ledger.PoolID(object.GetUID()), ledger.ClusterName(fmt.Sprintf("w%d", n))
-		pool := ledger.Pool{ID: id, Cluster: owner, Name: object.GetName(), CIDR: netip.MustParsePrefix("10.0.0.0/32")}
-		must.Get(s.ledger.Pools().Register(t.Context(), pool))(t)
-		s.takes(id, "10.0.0.0/32")
-	}
+	s.MaxWaits = waiting * mostAsked
 	const says = "this one waits at none"
 	for n := range claims {
 		counted.binds = 0
