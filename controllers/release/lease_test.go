@@ -2,6 +2,8 @@ package release
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,6 +43,21 @@ func (p *promiseScene) block() ledger.Block {
 	return b
 }
 
+// causes returns why the tenures of the ledger's history have ended.
+func (p *promiseScene) causes() (causes []ledger.Cause) {
+	p.Helper()
+	must.Get(p.reader.Tenures(p.Context(), netip.Prefix{}, func(h ledger.Tenure, err error) bool {
+		if err != nil {
+			p.Fatal(err)
+		}
+		if h.Cause != "" {
+			causes = append(causes, h.Cause)
+		}
+		return true
+	}))(p)
+	return causes
+}
+
 // A retained block is released when its lease is over, and not before. What its class and pool say by
 // then is no matter, nor is what a second look says.
 func TestLease(t *testing.T) {
@@ -70,6 +87,9 @@ func TestLease(t *testing.T) {
 	}
 	p.settled(holder, nil)
 	p.wantBlocks()
+	if got := p.causes(); !slices.Equal(got, []ledger.Cause{ledger.CauseLeaseExpired}) {
+		t.Errorf("the history has %v, want that the lease has expired", got)
+	}
 	if p.kept() != nil || len(*expired) != 1 || (*expired)[0] != "a 10.0.0.0/28" {
 		t.Errorf("the record is %v, told is %q; want no record, and that a had 10.0.0.0/28", p.kept(), *expired)
 	}

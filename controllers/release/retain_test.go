@@ -1,8 +1,6 @@
 package release
 
 import (
-	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -67,32 +65,6 @@ func TestSettle_ARetainedBlockStaysWithItsRecord(t *testing.T) {
 	s.ledger.block.State = ledger.Retained
 	if s.settle(t, live.Gone); s.ledger.released || s.record(t) == nil {
 		t.Errorf("released = %t, record = %v", s.ledger.released, s.record(t))
-	}
-}
-
-// causes are why the tenures of the ledger's history have ended.
-func (p *promiseScene) causes() (causes []ledger.Cause) {
-	p.Helper()
-	must.Get(p.reader.Tenures(p.Context(), netip.Prefix{}, func(h ledger.Tenure, err error) bool {
-		if err != nil {
-			p.Fatal(err)
-		}
-		if h.Cause != "" {
-			causes = append(causes, h.Cause)
-		}
-		return true
-	}))(p)
-	return causes
-}
-
-// The history says why a retained block was released.
-func TestCause_OfALease(t *testing.T) {
-	t.Parallel()
-	p, _ := retainedFor(t, 10*time.Minute)
-	p.clock.SetTime(p.block().Until)
-	p.settled(holderOf(gen.Claim("c", gen.UID("a"))), nil)
-	if got := p.causes(); !slices.Equal(got, []ledger.Cause{ledger.CauseLeaseExpired}) {
-		t.Errorf("the history has %v, want that the lease has expired", got)
 	}
 }
 
