@@ -6,19 +6,18 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A management cluster that does not answer at the start is named by the error. The workspace is in
 // test/capi: its server is a real one there.
 func TestNewClusterAPI_WithoutItsManagementCluster(t *testing.T) {
 	t.Parallel()
-	scheme, err := Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	scheme := must.Get(Scheme())(t)
 	away := httptest.NewServer(nil)
 	away.Close()
-	_, err = NewClusterAPI(t.Context(), ClusterAPIOptions{
+	_, err := NewClusterAPI(t.Context(), ClusterAPIOptions{
 		Management: &rest.Config{Host: away.URL}, Workspace: &rest.Config{Host: away.URL}, Namespace: "default", Scheme: scheme,
 	})
 	if err == nil || !strings.Contains(err.Error(), "management cluster "+away.URL) || !strings.Contains(err.Error(), "connection refused") {

@@ -41,9 +41,7 @@ func refresh(t *testing.T, rings ...*keyring) {
 func trusts(t *testing.T, bundle []byte, ring *keyring, now time.Time) error {
 	t.Helper()
 	leaf, err := ring.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(bundle)
 	_, err = leaf.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "ipam.example.org", CurrentTime: now})
@@ -174,9 +172,7 @@ func anotherKey(t *testing.T) []byte {
 	t.Helper()
 	other := must.Get(newAuthority(time.Now()))(t)
 	_, key, err := other.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return key
 }
 
@@ -260,9 +256,7 @@ func TestFiles_AreReplaced(t *testing.T) {
 	for range 2 {
 		ca := must.Get(newAuthority(time.Now()))(t)
 		cert, key, err := ca.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for file, data := range map[string][]byte{files.Cert: cert, files.Key: key, files.CA: cert} {
 			must.Do(t, os.WriteFile(file, data, 0o600))
 		}

@@ -15,6 +15,19 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
+// sleeping returns a function that answers the CREATE of an object by a path with these slots.
+func sleeping(t *testing.T, answerer Answerer, few slots) func(object string) {
+	p := path{few, &sleepers{}, reviews{maxReview, "ipclaims", newServer(answerer, "", nil).answer}, func() {}}
+	return func(object string) {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(reviewOf(t, creating(object))))
+		request.Header.Set("Content-Type", "application/json")
+		response := httptest.NewRecorder()
+		if p.ServeHTTP(response, request); response.Code != http.StatusOK {
+			t.Errorf("the CREATE of %.80s is answered with HTTP status %d, want %d", object, response.Code, http.StatusOK)
+		}
+	}
+}
+
 // Many CREATEs of one workspace sleep, more than there are slots. That keeps no other workspace waiting, and those that are
 // too many are let pass without an answer.
 func TestSleep_KeepsNobodyWaiting(t *testing.T) {
@@ -37,15 +50,9 @@ func TestSleep_KeepsNobodyWaiting(t *testing.T) {
 		return boundAnswer, err
 	})
 	few := make(chan struct{}, 2)
-	p := path{slots{few, nil}, &sleepers{}, reviews{maxReview, "ipclaims", newServer(answerer, "", nil).answer}, func() {}}
+	answer := sleeping(t, answerer, slots{few, nil})
 	create := func(cluster string) {
-		object := fmt.Sprintf(`{"metadata":{"name":"c","annotations":{"kcp.io/cluster":%q}},"spec":{}}`, cluster)
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(reviewOf(t, creating(object))))
-		request.Header.Set("Content-Type", "application/json")
-		response := httptest.NewRecorder()
-		if p.ServeHTTP(response, request); response.Code != http.StatusOK {
-			t.Errorf("a CREATE of %s is answered with HTTP status %d, want %d", cluster, response.Code, http.StatusOK)
-		}
+		answer(fmt.Sprintf(`{"metadata":{"name":"c","annotations":{"kcp.io/cluster":%q}},"spec":{}}`, cluster))
 	}
 	var storm sync.WaitGroup
 	for range asleepShare {
@@ -184,12 +191,9 @@ func TestSleep_OfALargeRequest(t *testing.T) {
 			return nil
 		})
 	})
-	p := path{slots{make(chan struct{}, 1), large}, &sleepers{}, reviews{maxReview, "ipclaims", newServer(answerer, "", nil).answer}, func() {}}
-	object := fmt.Sprintf(`{"metadata":{"name":"c","annotations":{"kcp.io/cluster":"a","padding":%q}},"spec":{}}`, strings.Repeat("x", largeBody))
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(reviewOf(t, creating(object))))
-	request.Header.Set("Content-Type", "application/json")
-	response := httptest.NewRecorder()
-	if p.ServeHTTP(response, request); response.Code != http.StatusOK || len(large) != 0 {
-		t.Errorf("HTTP status %d, with %d slots taken; want %d and 0", response.Code, len(large), http.StatusOK)
+	sleeping(t, answerer, slots{make(chan struct{}, 1), large})(
+		fmt.Sprintf(`{"metadata":{"name":"c","annotations":{"kcp.io/cluster":"a","padding":%q}},"spec":{}}`, strings.Repeat("x", largeBody)))
+	if len(large) != 0 {
+		t.Errorf("%d slots are taken, want 0", len(large))
 	}
 }

@@ -36,9 +36,7 @@ func newSchema(t *testing.T) schemaOf {
 	must.Do(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, openAPI, nil))
 	structural := must.Get(schema.NewStructural(openAPI))(t)
 	validator, _, err := validation.NewSchemaValidator(openAPI)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return schemaOf{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit)}
 }
 
