@@ -54,19 +54,6 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// One that has failed leaves its reservation, which the next one is answered with.
-func TestAnswer_AfterOneThatHasFailed(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, allocator.Options{}, offered())
-	claim := gen.Claim("c", gen.OfClass("internal"))
-	s.create(claim)
-	s.known(claim)
-	s.later(failed + time.Second)
-	if again := s.create(claim); again.Status.AllocatedCIDR != "10.0.0.0/28" {
-		t.Errorf("answered with %s; want 10.0.0.0/28, as before", again.Status.AllocatedCIDR)
-	}
-}
-
 // A dry run is answered alike, and takes nothing.
 func TestAnswer_DryRun(t *testing.T) {
 	t.Parallel()
@@ -85,8 +72,8 @@ func TestAnswer_DryRun(t *testing.T) {
 	}
 }
 
-// A dry run beside the claim's own reservation, which a CREATE that failed has left, shows that
-// block, as the next CREATE does. It may be of another pool than the first candidate.
+// A CREATE that has failed leaves its reservation, which the next one is answered with, and a dry run shows. It may be of another pool
+// than the first candidate.
 func TestAnswer_DryRunBesideAReservation(t *testing.T) {
 	t.Parallel()
 	for name, address := range map[string]string{"an address": "10.0.0.16/28", "any block": ""} {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,12 +21,14 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // quotaed counts the records that are tried in the tenant's workspace, and refuses them while quota is not nil.
 type quotaed struct {
 	*scene
 	quota error
+	only  string // the claim that the quota forbids a record; empty: all
 	posts int
 	due   map[string]time.Time // when each claim is to be reconciled
 }
@@ -45,8 +46,7 @@ func (r truthful) Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.IPC
 
 func newQuotaed(t *testing.T, claims int) *quotaed {
 	t.Helper()
-	q := &quotaed{scene: newScene(t, allocator.Options{}, offered()), due: map[string]time.Time{}}
-	q.quota = apierrors.NewForbidden(ipamv1alpha1.GroupVersion.WithResource("ipallocations").GroupResource(), "a", errors.New("exceeded quota: none"))
+	q := &quotaed{scene: newScene(t, allocator.Options{}, offered()), due: map[string]time.Time{}, quota: forbidden("exceeded quota: none")}
 	q.tenant.Events = events.NewFakeRecorder(8 * claims)
 	q.Releases = truthful{q.servers, q.tenant}
 	for i := range claims {
@@ -57,13 +57,28 @@ func newQuotaed(t *testing.T, claims int) *quotaed {
 	q.tenant.Client = interceptor.NewClient(q.tenant.Client.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
 			q.posts++
-			if q.quota != nil {
+			if q.quota != nil && strings.HasPrefix(object.(*ipamv1alpha1.IPAllocation).Spec.ClaimRef.Name, q.only) {
 				return q.quota
 			}
 			return c.Create(ctx, object, opts...)
 		},
 	})
 	return q
+}
+
+// forbidden returns the answer of a server to a record that it does not allow.
+func forbidden(why string, causes ...metav1.StatusCause) error {
+	err := apierrors.NewForbidden(ipamv1alpha1.GroupVersion.WithResource("ipallocations").GroupResource(), "a", errors.New(why))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, causes...)
+	return err
+}
+
+// records counts the records of the tenant.
+func (q *quotaed) records() int {
+	q.Helper()
+	list := &ipamv1alpha1.IPAllocationList{}
+	must.Do(q, q.tenant.Client.List(q.Context(), list))
+	return len(list.Items)
 }
 
 // run reconciles each claim whenever its queue would, for so long.
@@ -102,8 +117,8 @@ func TestReconcile_WhereAQuotaForbidsRecords(t *testing.T) {
 	if q.posts < 10 || q.posts > 20 {
 		t.Errorf("10 claims have tried %d records in an hour; want 10 to 20", q.posts)
 	}
-	claim := &ipamv1alpha1.IPClaim{}
-	must.Do(t, q.tenant.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "c0"}, claim))
+	claim := gen.Claim("c0")
+	testbed.Read(t, q.tenant.Client, claim)
 	ready := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionReady)
 	if claim.Status.AllocatedCIDR == "" || ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, "ResourceQuota") {
 		t.Errorf("the claim has %q, and Ready is %+v; want its block, and False because of a ResourceQuota", claim.Status.AllocatedCIDR, ready)
@@ -111,10 +126,8 @@ func TestReconcile_WhereAQuotaForbidsRecords(t *testing.T) {
 
 	q.quota, q.posts = nil, 0
 	q.run(6 * time.Minute)
-	records := &ipamv1alpha1.IPAllocationList{}
-	must.Do(t, q.tenant.Client.List(t.Context(), records))
-	if len(records.Items) != 10 || q.posts != 10 {
-		t.Errorf("6 minutes after the quota went there are %d records, by %d tries; want 10 by 10", len(records.Items), q.posts)
+	if n := q.records(); n != 10 || q.posts != 10 {
+		t.Errorf("6 minutes after the quota went there are %d records, by %d tries; want 10 by 10", n, q.posts)
 	}
 }
 
@@ -122,22 +135,10 @@ func TestReconcile_WhereAQuotaForbidsRecords(t *testing.T) {
 func TestReconcile_WhereOneRecordIsForbidden(t *testing.T) {
 	t.Parallel()
 	q := newQuotaed(t, 4)
-	forbids := q.quota
-	q.quota = nil
-	inner := q.tenant.Client
-	q.tenant.Client = interceptor.NewClient(inner.(client.WithWatch), interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
-			if record, ok := object.(*ipamv1alpha1.IPAllocation); ok && record.Spec.ClaimRef.Name == "c0" {
-				return forbids
-			}
-			return c.Create(ctx, object, opts...)
-		},
-	})
+	q.only = "c0"
 	q.run(time.Minute)
-	records := &ipamv1alpha1.IPAllocationList{}
-	must.Do(t, q.tenant.Client.List(t.Context(), records))
-	if len(records.Items) != 3 {
-		t.Errorf("%d of the 3 claims whose records are allowed have one after a minute", len(records.Items))
+	if n := q.records(); n != 3 {
+		t.Errorf("%d of the 3 claims whose records are allowed have one after a minute", n)
 	}
 }
 
@@ -145,9 +146,7 @@ func TestReconcile_WhereOneRecordIsForbidden(t *testing.T) {
 func TestReconcile_ANamespaceInDeletionIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	q := newQuotaed(t, 2)
-	gone := apierrors.NewForbidden(ipamv1alpha1.GroupVersion.WithResource("ipallocations").GroupResource(), "a", errors.New("being terminated"))
-	gone.ErrStatus.Details.Causes = slices.Concat(gone.ErrStatus.Details.Causes, []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}})
-	q.quota = gone
+	q.quota = forbidden("being terminated", metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
 	q.run(time.Hour)
 	if q.posts != 2 {
 		t.Errorf("2 claims of a namespace in deletion have tried %d records; want 2", q.posts)

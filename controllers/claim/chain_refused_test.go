@@ -21,9 +21,10 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// keep stores a claim of the tenant as the API server does, without an answer.
+// keep stores a claim of the tenant that waits, as the API server does, without an answer.
 func (n *networks) keep(claim *ipamv1alpha1.IPClaim) {
 	n.Helper()
+	claim.Spec.UnmetPolicy = ipamv1alpha1.UnmetWait
 	claim.CreationTimestamp = metav1.NewTime(time.Now().Truncate(time.Second))
 	must.Do(n, n.tenant.Client.Create(n.Context(), bare(claim)))
 }
@@ -33,9 +34,7 @@ func TestChain_WaitsForALevel(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
 	first := n.create(scoped("c", endpoint, "net", "ams"))
-	waits := scoped("w", endpoint, "other", "ams")
-	waits.Spec.UnmetPolicy = ipamv1alpha1.UnmetWait
-	n.keep(waits)
+	n.keep(scoped("w", endpoint, "other", "ams"))
 	noted := noteWaits(&n.Ledger)
 	if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending || noted.count("uid-of-root") != 0 {
 		t.Errorf("the claim is %+v, and %d claims wait at the root; want it Pending, and none", now.Status, noted.count("uid-of-root"))
@@ -61,7 +60,7 @@ func TestChain_WaitsInItsPool(t *testing.T) {
 	n.create(scoped("c", endpoint, "net", "ams"))
 	full := n.made(subnet)
 	waits := scoped("w", endpoint, "net", "ams")
-	waits.Spec.UnmetPolicy, waits.Spec.PrefixLength = ipamv1alpha1.UnmetWait, 65
+	waits.Spec.PrefixLength = 65
 	rival := ledger.Holder{Claim: "rival", Cluster: "tenant", Namespace: "default", Name: "r"}
 	must.Get(n.ledger.Bind(t.Context(), ledger.Request{Pool: full.ID, Length: 65, Holder: rival}))(t)
 	n.keep(waits)
@@ -182,9 +181,7 @@ func TestChain_ReusesWhatWasRetained(t *testing.T) {
 		n.stored(former, answer)
 		n.reconcile("c")
 		block, _, err := n.ledger.Retained().Retain(t.Context(), "uid-of-c", time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		record := gen.Allocation("c", "", "")
 		must.Do(t, n.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record))
 		record.Spec.ClaimRef = nil
@@ -275,9 +272,7 @@ func TestChain_WaitsForAClassThatItDoesNotName(t *testing.T) {
 	both := readyPool("both", "10.0.0.0/24", gen.Backs("flat", "apart"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
 	for class, other := range map[string]*ipamv1alpha1.IPClass{endpoint: beside, "flat": apart} {
 		n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, gen.Class("flat", gen.DefaultLength(28)), beside, apart, both)
-		waits := scoped("w", class, "net", "ams")
-		waits.Spec.UnmetPolicy = ipamv1alpha1.UnmetWait
-		n.keep(waits)
+		n.keep(scoped("w", class, "net", "ams"))
 		if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending {
 			t.Fatalf("by class %s the claim is %+v, want it Pending", class, now.Status)
 		}

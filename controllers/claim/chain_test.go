@@ -85,9 +85,7 @@ func TestChain_CostsNothingOnceItIsThere(t *testing.T) {
 		claim := scoped(name, endpoint, "net", "ams")
 		n.create(claim)
 		block, _, err := n.ledger.Lookup(t.Context(), promise.Of("tenant", claim))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return block.Revision
 	}
 	first, published := revision("c"), len(n.published)
@@ -194,22 +192,6 @@ func TestChain_AnotherPoolHasTheName(t *testing.T) {
 		}
 		if p, _ := n.ledger.Pools().Get(id); p.Name != named+ledger.Digest(id) {
 			t.Errorf("%s: the pool is named %q, want its whole digest, as there is another %s", tenancy, p.Name, taken)
-		}
-	}
-}
-
-// A flat class of the same root serves claims with and without a scope.
-func TestChain_ServesAFlatClassBesideIt(t *testing.T) {
-	t.Parallel()
-	flat := gen.Class("flat", gen.DefaultLength(96), gen.Family(ipamv1alpha1.IPv6))
-	beside := readyPool("beside", "2001:db9::/64", gen.Backs("flat"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
-	beside.Status.IPFamily = ipamv1alpha1.IPv6
-	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, flat, beside)
-	for name, claim := range map[string]*ipamv1alpha1.IPClaim{
-		"with": scoped("with", "flat", "net", "ams"), "without": gen.Claim("without", gen.OfClass("flat")),
-	} {
-		if answer := n.create(claim); !within(answer.Status.AllocatedCIDR, "2001:db9::/64") || answer.Status.PoolRef.Name != "beside" {
-			t.Errorf("%s a scope: answered %+v, want a block of beside", name, answer.Status)
 		}
 	}
 }

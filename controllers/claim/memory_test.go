@@ -19,33 +19,28 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
+// The cache is not believed that shows the same as before our write: nothing, or the record of a former claim, which was deleted.
 func TestMemory_RecordJustMade(t *testing.T) {
-	m, clock := newMemory()
-	if m.hides("uid", shownSlot("")) {
-		t.Error("the cache is not believed, and nothing was written")
+	for _, before := range []string{"", "1"} {
+		m, clock := newMemory()
+		if m.hides("uid", shownSlot(before)) {
+			t.Errorf("before was version %q: the cache is not believed, and nothing was written", before)
+		}
+		m.made("uid", shownSlot(before))
+		if !m.hides("uid", shownSlot(before)) {
+			t.Errorf("before was version %q: the cache is believed that does not show yet what was written", before)
+		}
+		if m.hides("uid", shownSlot("2")) {
+			t.Errorf("before was version %q: the cache is not believed when it shows another record than before", before)
+		}
+		clock.SetTime(clock.Now().Add(cacheLag))
+		if m.hides("uid", shownSlot(before)) {
+			t.Errorf("before was version %q: the cache is never believed again", before)
+		}
 	}
-	m.made("uid", shownSlot(""))
-	if !m.hides("uid", shownSlot("")) {
-		t.Error("the cache is believed that does not show yet what was written")
-	}
-	if m.hides("uid", shownSlot("2")) {
-		t.Error("the cache is not believed when it shows another record than before")
-	}
-	clock.SetTime(clock.Now().Add(cacheLag))
-	if m.hides("uid", shownSlot("")) {
-		t.Error("the cache is never believed again")
-	}
-}
-
-// The record of a former claim, deleted, may be shown when that of the new one is made.
-func TestMemory_FormerRecordStillShown(t *testing.T) {
 	m, _ := newMemory()
 	m.made("uid", shownSlot("1"))
-	if !m.hides("uid", shownSlot("1")) {
-		t.Error("the cache is believed that shows what was deleted")
-	}
-	m.found("uid")
-	if m.hides("uid", shownSlot("1")) {
+	if m.found("uid"); m.hides("uid", shownSlot("1")) {
 		t.Error("the cache is not believed after the record was seen")
 	}
 }

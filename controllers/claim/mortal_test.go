@@ -150,9 +150,7 @@ func (m *mortal) there(name string) *ipamv1alpha1.IPClaim {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil {
-		m.Fatal(err)
-	}
+	must.Do(m, err)
 	return claim
 }
 
@@ -207,9 +205,7 @@ func (m *mortal) confirmed(claim *ipamv1alpha1.IPClaim) bool {
 		return ok
 	}
 	_, ok, err := m.ledger.Lookup(m.Context(), id)
-	if err != nil {
-		m.Fatal(err)
-	}
+	must.Do(m, err)
 	return ok
 }
 
@@ -276,9 +272,7 @@ func (m *mortal) settles() {
 		}
 	}
 	for b, err := range m.ledger.List(m.Context(), allocator.ListOptions{}) {
-		if err != nil {
-			m.Fatal(err)
-		}
+		must.Do(m, err)
 		holders = append(holders, b.Holder)
 	}
 	for _, h := range holders {

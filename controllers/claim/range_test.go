@@ -9,7 +9,6 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -39,24 +38,6 @@ func TestRange_IsHeldByItsClaim(t *testing.T) {
 		if got := n.holder(); got != "uid-of-v" {
 			t.Errorf("%q holds the range, want the claim", got)
 		}
-	}
-}
-
-// A claim that was stored without an answer holds the range that its CREATE has reserved.
-func TestRange_IsConfirmedWithoutAnAnswer(t *testing.T) {
-	t.Parallel()
-	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
-	claim := ranged(scoped("v", vpc, "net", ""))
-	n.create(claim)
-	n.stored(claim, door.Answer{})
-	if now := n.reconcile("v"); now.Status.AllocatedCIDR != "2001:db8::/48" || now.Status.BoundAllocationRef != nil {
-		t.Errorf("the claim is %+v, want it Bound to the /48", now.Status)
-	}
-	if got := n.holder(); got != "uid-of-v" {
-		t.Errorf("%q holds the range, want the claim", got)
-	}
-	if got := n.derived(vpc); len(got) != 1 {
-		t.Errorf("made %v, want one pool", got)
 	}
 }
 

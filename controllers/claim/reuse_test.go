@@ -33,9 +33,7 @@ func (s *scene) retains(name string) ledger.Block {
 		Holder: ledger.Holder{Claim: "former", Cluster: "tenant", Namespace: "default", Name: name},
 	}))(s)
 	block, _, err := s.ledger.Retained().Retain(s.Context(), "former", time.Now().Add(time.Hour))
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	pool := must.Get(naming{pools: s.Ledger.Pools, directory: s.Directory, from: "tenant"}.poolOf(block))(s)
 	kept := record.New(former, block, record.Place{Name: ipamv1alpha1.AllocationName("default", name), Pool: pool})
 	record.Retain(kept, name, "former", block.Until)
@@ -255,9 +253,7 @@ func TestReuse_AStaleCache(t *testing.T) {
 			Pool: "uid-of-p", Class: "internal", Length: 28, Exact: netip.MustParsePrefix("10.0.0.16/28"), Policy: ledger.Delete,
 			Holder: ledger.Holder{Claim: "later", Cluster: "tenant", Namespace: "default", Name: "c"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		claim := gen.Claim("c", gen.UID("later"), gen.OfClass("internal"), gen.OnRetained(policy))
 		claim.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Minute).Truncate(time.Second))
 		must.Do(t, s.tenant.Client.Create(t.Context(), bare(claim)))

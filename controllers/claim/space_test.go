@@ -101,9 +101,7 @@ func TestSpace_IsNotMixedWithBlocksForAll(t *testing.T) {
 			if reason, message := reasonOf(n.create(backs(classes[1]))); reason != ipamv1alpha1.ReasonPoolExhausted || !strings.Contains(message, "uniqueWithin") {
 				t.Errorf("answered %s: %s; want that the pool has blocks from before", reason, message)
 			}
-			waits := scoped("w", classes[1], "red", "")
-			waits.Spec.UnmetPolicy = ipamv1alpha1.UnmetWait
-			n.keep(waits)
+			n.keep(scoped("w", classes[1], "red", ""))
 			agenda, noted := noteLooks(n.scene), noteWaits(&n.Ledger)
 			if now := n.reconcile("w"); now.Status.Phase != ipamv1alpha1.ClaimPending || len(noted.at) > 0 || !slices.Equal(agenda.later, []string{"w"}) {
 				t.Errorf("a claim is %s, waits at %v, and of %v look again; want it Pending, in no list, as it would be woken without end or never, and to look again",
