@@ -49,11 +49,10 @@ type UnmetError struct {
 func (e *UnmetError) Error() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "claim %s ", e.Claim)
-	switch {
-	case !e.Stored:
-		text.WriteString("is not created: ")
-	default:
+	if e.Stored {
 		text.WriteString("has no block: ")
+	} else {
+		text.WriteString("is not created: ")
 	}
 	if e.Reason == "" {
 		text.WriteString("there is no answer yet")

@@ -48,9 +48,7 @@ Without kcp, use ipam-controller --standalone --capi instead.`,
 
   # anywhere else
   ipam-controller capi --capi-kubeconfig management.kubeconfig --kubeconfig workspace.kubeconfig`,
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.validate(); err != nil {
 				return err
