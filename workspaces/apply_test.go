@@ -29,10 +29,6 @@ func TestRead(t *testing.T) {
 	if got := objects[2].Object["cluster"]; got != "abc" {
 		t.Errorf("the placeholder became %v; want abc", got)
 	}
-}
-
-func TestRead_NothingThere(t *testing.T) {
-	t.Parallel()
 	if _, err := read(fstest.MapFS{}, strings.NewReplacer()); err == nil {
 		t.Error("an empty folder was read without a word")
 	}

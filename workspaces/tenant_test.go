@@ -25,24 +25,30 @@ func TestAccept(t *testing.T) {
 	rejectedMoreEvents := accepted(moreEvents)
 	rejectedMoreEvents.State = apisv1alpha2.ClaimRejected
 
+	type asked = []apisv1alpha2.PermissionClaim
+	type granted = []apisv1alpha2.AcceptablePermissionClaim
 	for name, test := range map[string]struct {
-		asked   []apisv1alpha2.PermissionClaim
-		before  []apisv1alpha2.AcceptablePermissionClaim
-		after   []apisv1alpha2.AcceptablePermissionClaim
+		early   bool // kcp has not recorded yet what the export asks for
+		asked   asked
+		before  granted
+		after   granted
 		changed bool
 	}{
 		"nothing asked":       {},
-		"asked":               {asked: ask(events), after: grant(accepted(events)), changed: true},
-		"granted already":     {asked: ask(events), before: grant(accepted(events)), after: grant(accepted(events))},
-		"asked for more":      {asked: ask(moreEvents), before: grant(accepted(events)), after: grant(accepted(moreEvents)), changed: true},
-		"no longer asked":     {asked: ask(events), before: grant(accepted(secrets), accepted(events)), after: grant(accepted(events)), changed: true},
-		"rejected":            {asked: ask(events), before: grant(rejectedEvents), after: grant(rejectedEvents)},
-		"rejected, then more": {asked: ask(moreEvents), before: grant(rejectedEvents), after: grant(rejectedMoreEvents), changed: true},
+		"not recorded yet":    {early: true, before: granted{accepted(events)}, after: granted{accepted(events)}},
+		"asked":               {asked: asked{events}, after: granted{accepted(events)}, changed: true},
+		"granted already":     {asked: asked{events}, before: granted{accepted(events)}, after: granted{accepted(events)}},
+		"asked for more":      {asked: asked{moreEvents}, before: granted{accepted(events)}, after: granted{accepted(moreEvents)}, changed: true},
+		"no longer asked":     {asked: asked{events}, before: granted{accepted(secrets), accepted(events)}, after: granted{accepted(events)}, changed: true},
+		"rejected":            {asked: asked{events}, before: granted{rejectedEvents}, after: granted{rejectedEvents}},
+		"rejected, then more": {asked: asked{moreEvents}, before: granted{rejectedEvents}, after: granted{rejectedMoreEvents}, changed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			binding := &apisv1alpha2.APIBinding{}
-			binding.Status.Phase = apisv1alpha2.APIBindingPhaseBound
+			if !test.early {
+				binding.Status.Phase = apisv1alpha2.APIBindingPhaseBound
+			}
 			binding.Status.ExportPermissionClaims = test.asked
 			binding.Spec.PermissionClaims = test.before
 			if changed := accept(binding); changed != test.changed {
@@ -52,16 +58,6 @@ func TestAccept(t *testing.T) {
 				t.Errorf("permissions %+v; want %+v", binding.Spec.PermissionClaims, test.after)
 			}
 		})
-	}
-}
-
-// Before kcp has recorded what the export asks for, what was granted stays.
-func TestAccept_NotRecordedYet(t *testing.T) {
-	t.Parallel()
-	binding := &apisv1alpha2.APIBinding{}
-	binding.Spec.PermissionClaims = grant(accepted(claimOf("events", "create")))
-	if accept(binding) || len(binding.Spec.PermissionClaims) != 1 {
-		t.Errorf("permissions %+v; want what was granted before", binding.Spec.PermissionClaims)
 	}
 }
 
@@ -79,7 +75,7 @@ func TestBound_SaysWhatIsMissing(t *testing.T) {
 	binding.Status.Phase = apisv1alpha2.APIBindingPhaseBound
 	binding.Status.Conditions = conditionsv1alpha1.Conditions{{Type: apisv1alpha2.BindingUpToDate, Status: corev1.ConditionTrue}}
 	granted := accepted(claimOf("events", "create"))
-	binding.Spec.PermissionClaims = grant(granted)
+	binding.Spec.PermissionClaims = []apisv1alpha2.AcceptablePermissionClaim{granted}
 	if err := Bound(binding); err == nil || !strings.Contains(err.Error(), "events") {
 		t.Errorf("Bound() = %v; want an error that names the permission not applied", err)
 	}
@@ -145,12 +141,6 @@ func TestBound_Sentinels(t *testing.T) {
 
 func claimOf(resource string, verbs ...string) apisv1alpha2.PermissionClaim {
 	return apisv1alpha2.PermissionClaim{GroupResource: apisv1alpha2.GroupResource{Resource: resource}, Verbs: verbs}
-}
-
-func ask(claims ...apisv1alpha2.PermissionClaim) []apisv1alpha2.PermissionClaim { return claims }
-
-func grant(claims ...apisv1alpha2.AcceptablePermissionClaim) []apisv1alpha2.AcceptablePermissionClaim {
-	return claims
 }
 
 func same(a, b apisv1alpha2.AcceptablePermissionClaim) bool {
