@@ -27,8 +27,7 @@ var unbounded = map[string]string{
 // that no user can write a huge object.
 func TestSchemas_AreBounded(t *testing.T) {
 	used := sets.New[string]()
-	platform := loadAs[*apiextensionsv1.CustomResourceDefinition](t, CRDs())
-	for _, crd := range append(platform, tenantCRDs(t)...) {
+	for _, crd := range allCRDs(t) {
 		for _, version := range crd.Spec.Versions {
 			walk("", *version.Schema.OpenAPIV3Schema, func(path, what string) {
 				if _, known := unbounded[path]; known {
@@ -84,8 +83,7 @@ func walkObject(path string, schema apiextensionsv1.JSONSchemaProps, lacks func(
 
 // Every integer that a user may write fits the type that Go reads it into: one that does not could be stored, and not be read.
 func TestSchemas_IntegersFitTheirTypes(t *testing.T) {
-	platform := loadAs[*apiextensionsv1.CustomResourceDefinition](t, CRDs())
-	for _, crd := range append(platform, tenantCRDs(t)...) {
+	for _, crd := range allCRDs(t) {
 		for _, version := range crd.Spec.Versions {
 			spec := version.Schema.OpenAPIV3Schema.Properties["spec"]
 			numbers(".spec", spec, func(path string, schema apiextensionsv1.JSONSchemaProps) {
@@ -168,11 +166,7 @@ func TestIPClaim_SelectorsAreBounded(t *testing.T) {
 // The conditions of a claim, which can be stored past webhooks and policies, take no more than 64 Ki characters: every
 // replica keeps all claims in memory.
 func TestSchemas_BoundTheConditionsOfClaims(t *testing.T) {
-	platform := loadAs[*apiextensionsv1.CustomResourceDefinition](t, CRDs())
-	for _, crd := range append(platform, tenantCRDs(t)...) {
-		if crd.Spec.Names.Kind != "IPClaim" {
-			continue
-		}
+	for _, crd := range allCRDs(t, "IPClaim") {
 		for _, version := range crd.Spec.Versions {
 			conditions := version.Schema.OpenAPIV3Schema.Properties["status"].Properties["conditions"]
 			var most int64

@@ -1,23 +1,18 @@
 package config
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/version"
 
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
-	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 func TestIPClaim_Create(t *testing.T) {
-	d := tenantDoors(t)["IPClaim"]
 	const exclude = "spec.className, spec.poolRef and spec.poolSelector exclude each other"
-	for _, tt := range []struct{ spec, want string }{
+	tenantDoors(t)["IPClaim"].create(t, []refused{
 		{``, ""},
 		{`className: internal`, ""},
 		{`className: internal, prefixLength: 28, ipFamily: IPv4, reclaimPolicy: Retain`, ""},
@@ -58,81 +53,53 @@ func TestIPClaim_Create(t *testing.T) {
 		{`reclaimPolicy: Keep`, `supported values: "Delete", "Retain"`},
 		{`unmetPolicy: Fail`, `supported values: "Wait", "Refuse"`},
 		{`ownerRef: {name: web}`, "spec.ownerRef.kind: Required value"},
-	} {
-		t.Run(tt.spec, func(t *testing.T) {
-			manifest := object(t, fmt.Sprintf("{metadata: {name: c, namespace: default}, spec: {%s}}", tt.spec))
-			expect(t, d.refusals(manifest, nil), tt.want)
-		})
-	}
+	})
 }
 
 func TestIPClaim_Update(t *testing.T) {
 	d := tenantDoors(t)["IPClaim"]
-	owner := ipamv1alpha1.OwnerRef{Kind: "Pod", Name: "web"}
-	other := ipamv1alpha1.OwnerRef{Kind: "Pod", Name: "db"}
-	for _, tt := range []struct {
-		field     string
-		one, two  []gen.ClaimOption
-		immutable bool
-	}{
-		{"spec.reclaimPolicy", []gen.ClaimOption{gen.Reclaim("Delete")}, []gen.ClaimOption{gen.Reclaim("Retain")}, false},
-		{"spec.className", []gen.ClaimOption{gen.OfClass("a")}, []gen.ClaimOption{gen.OfClass("b")}, true},
-		{"spec.poolRef", []gen.ClaimOption{gen.FromPool("p")}, []gen.ClaimOption{gen.FromPoolIn("root:a", "p")}, true},
-		{"spec.poolSelector", []gen.ClaimOption{gen.Selecting("a", "b")}, []gen.ClaimOption{gen.Selecting("a", "c")}, true},
-		{"spec.ipFamily", []gen.ClaimOption{gen.Family("IPv4")}, []gen.ClaimOption{gen.Family("IPv6")}, true},
-		{"spec.prefixLength", []gen.ClaimOption{gen.Length(24)}, []gen.ClaimOption{gen.Length(25)}, true},
-		{"spec.address", []gen.ClaimOption{gen.Address("192.0.2.1")}, []gen.ClaimOption{gen.Address("192.0.2.2")}, true},
-		{"spec.unmetPolicy", []gen.ClaimOption{gen.Unmet("Wait")}, []gen.ClaimOption{gen.Unmet("Refuse")}, true},
-		{"spec.ownerRef", []gen.ClaimOption{gen.OwnedBy(owner)}, []gen.ClaimOption{gen.OwnedBy(other)}, true},
+	d.update(t, "", [][3]string{
+		{"reclaimPolicy: Delete", "reclaimPolicy: Retain", ""},
+		{"reclaimPolicy: Delete", "", ""},
+	})
+	for _, tt := range [][3]string{
+		{"className", "a", "b"},
+		{"poolRef", "{name: p}", `{name: p, projectRef: {name: "root:a"}}`},
+		{"poolSelector", "{matchLabels: {a: b}}", "{matchLabels: {a: c}}"},
+		{"ipFamily", "IPv4", "IPv6"},
+		{"prefixLength", "24", "25"},
+		{"address", "192.0.2.1", "192.0.2.2"},
+		{"unmetPolicy", "Wait", "Refuse"},
+		{"ownerRef", "{kind: Pod, name: web}", "{kind: Pod, name: db}"},
 	} {
-		want := ""
-		if tt.immutable {
-			want = tt.field + " is immutable: create another claim"
-		}
-		one, two, none := gen.Claim("c", tt.one...), gen.Claim("c", tt.two...), gen.Claim("c")
-		for _, change := range []struct {
-			name     string
-			old, new *ipamv1alpha1.IPClaim
-		}{{"changed", one, two}, {"added", none, one}, {"removed", one, none}} {
-			t.Run(tt.field+" "+change.name, func(t *testing.T) {
-				expect(t, d.refusals(object(t, change.new), object(t, change.old)), want)
-			})
-		}
-		t.Run(tt.field+" kept", func(t *testing.T) {
-			expect(t, d.refusals(object(t, one), object(t, one)), "")
-		})
+		one, two, want := tt[0]+": "+tt[1], tt[0]+": "+tt[2], "spec."+tt[0]+" is immutable: create another claim"
+		d.update(t, "", [][3]string{{one, two, want}, {one, "", want}})
 	}
 }
 
 // The version that the controller writes in differs from v1alpha1 by its subresource alone:
 // a tenant who writes in it meets the same rules.
 func TestIPClaim_Versions(t *testing.T) {
-	for where, crds := range map[string][]*apiextensionsv1.CustomResourceDefinition{
-		"platform": loadAs[*apiextensionsv1.CustomResourceDefinition](t, CRDs()), "tenants": tenantCRDs(t),
-	} {
-		for _, crd := range crds {
-			if crd.Spec.Names.Kind != "IPClaim" {
-				continue
-			}
-			if len(crd.Spec.Versions) != 2 {
-				t.Fatalf("%s: there are %d versions, want 2", where, len(crd.Spec.Versions))
-			}
-			first, second := crd.Spec.Versions[0], crd.Spec.Versions[1]
-			if first.Name != "v1alpha1" || !first.Storage || !first.Served || first.Subresources.Status != nil {
-				t.Errorf("%s: version %s: storage %t, served %t, status %v; want v1alpha1 stored, served, and without the subresource",
-					where, first.Name, first.Storage, first.Served, first.Subresources.Status)
-			}
-			if second.Name != v1controller1.GroupVersion.Version || second.Storage || !second.Served || second.Subresources.Status == nil {
-				t.Errorf("%s: version %s: storage %t, served %t, status %v; want %s served, with the subresource",
-					where, second.Name, second.Storage, second.Served, second.Subresources.Status, v1controller1.GroupVersion.Version)
-			}
-			second.Name, second.Storage, second.Subresources = first.Name, first.Storage, first.Subresources
-			if diff := cmp.Diff(first, second); diff != "" {
-				t.Errorf("%s: the versions differ (-v1alpha1 +v1controller1):\n%s", where, diff)
-			}
-			if version.CompareKubeAwareVersionStrings("v1alpha1", v1controller1.GroupVersion.Version) <= 0 {
-				t.Errorf("%s ranks before v1alpha1, and kubectl would prefer it", v1controller1.GroupVersion.Version)
-			}
+	for i, crd := range allCRDs(t, "IPClaim") {
+		where := []string{"platform", "tenants"}[i]
+		if len(crd.Spec.Versions) != 2 {
+			t.Fatalf("%s: there are %d versions, want 2", where, len(crd.Spec.Versions))
+		}
+		first, second := crd.Spec.Versions[0], crd.Spec.Versions[1]
+		if first.Name != "v1alpha1" || !first.Storage || !first.Served || first.Subresources.Status != nil {
+			t.Errorf("%s: version %s: storage %t, served %t, status %v; want v1alpha1 stored, served, and without the subresource",
+				where, first.Name, first.Storage, first.Served, first.Subresources.Status)
+		}
+		if second.Name != v1controller1.GroupVersion.Version || second.Storage || !second.Served || second.Subresources.Status == nil {
+			t.Errorf("%s: version %s: storage %t, served %t, status %v; want %s served, with the subresource",
+				where, second.Name, second.Storage, second.Served, second.Subresources.Status, v1controller1.GroupVersion.Version)
+		}
+		second.Name, second.Storage, second.Subresources = first.Name, first.Storage, first.Subresources
+		if diff := cmp.Diff(first, second); diff != "" {
+			t.Errorf("%s: the versions differ (-v1alpha1 +v1controller1):\n%s", where, diff)
+		}
+		if version.CompareKubeAwareVersionStrings("v1alpha1", v1controller1.GroupVersion.Version) <= 0 {
+			t.Errorf("%s ranks before v1alpha1, and kubectl would prefer it", v1controller1.GroupVersion.Version)
 		}
 	}
 }

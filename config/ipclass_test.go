@@ -7,13 +7,13 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 func TestIPClass_Create(t *testing.T) {
 	d := platformDoors(t)["IPClass"]
-	for _, tt := range []struct{ spec, want string }{
+	d.create(t, within("ipFamily: IPv4, ", cooldowns))
+	d.create(t, []refused{
 		{`ipFamily: IPv4`, ""},
 		{`ipFamily: IPv4, allowedPrefixLengths: {min: 0, max: 32}, defaultPrefixLength: 32`, ""},
 		{`ipFamily: IPv6, allowedPrefixLengths: {min: 48, max: 64}, defaultPrefixLength: 56`, ""},
@@ -33,31 +33,30 @@ func TestIPClass_Create(t *testing.T) {
 		{`ipFamily: IPv4, strategy: Random`, "Unsupported value"},
 		{`ipFamily: IPv4, unmetPolicy: Fail`, `supported values: "Wait", "Refuse"`},
 		{`ipFamily: IPv4, maxPerConsumer: "-1"`, "invalid count"},
-		{`ipFamily: IPv4, releaseCooldown: 30s`, ""},
-		{`ipFamily: IPv4, releaseCooldown: 24h`, ""},
-		{`ipFamily: IPv4, releaseCooldown: 1h30m`, ""},
-		{`ipFamily: IPv4, releaseCooldown: ""`, ""},
-		{`ipFamily: IPv4, releaseCooldown: "-30s"`, "invalid duration: write a number with a unit"},
-		{`ipFamily: IPv4, releaseCooldown: "30"`, "invalid duration: write a number with a unit"},
-		{`ipFamily: IPv4, releaseCooldown: soon`, "invalid duration: write a number with a unit"},
-		{`ipFamily: IPv4, releaseCooldown: 1d`, "invalid duration: write a number with a unit"},
-		{`ipFamily: IPv4, releaseCooldown: 1.5h`, "invalid duration: write a number with a unit"},
-		{`ipFamily: IPv4, releaseCooldown: 25h`, "must not exceed 24h"},
-		{`ipFamily: IPv4, releaseCooldown: 24h1s`, "must not exceed 24h"},
-		{`ipFamily: IPv4, releaseCooldown: 999999h`, "must not exceed 24h"},
-	} {
-		t.Run(tt.spec, func(t *testing.T) {
-			manifest := object(t, fmt.Sprintf("{metadata: {name: c}, spec: {%s}}", tt.spec))
-			expect(t, d.refusals(manifest, nil), tt.want)
-		})
-	}
+	})
+}
+
+// cooldowns are how long a released block may stay free: by a class, or in a pool.
+var cooldowns = []refused{
+	{`releaseCooldown: 30s`, ""},
+	{`releaseCooldown: 24h`, ""},
+	{`releaseCooldown: 1h30m`, ""},
+	{`releaseCooldown: ""`, ""},
+	{`releaseCooldown: "-30s"`, "invalid duration: write a number with a unit"},
+	{`releaseCooldown: "30"`, "invalid duration: write a number with a unit"},
+	{`releaseCooldown: soon`, "invalid duration: write a number with a unit"},
+	{`releaseCooldown: 1d`, "invalid duration: write a number with a unit"},
+	{`releaseCooldown: 1.5h`, "invalid duration: write a number with a unit"},
+	{`releaseCooldown: 25h`, "must not exceed 24h"},
+	{`releaseCooldown: 24h1s`, "must not exceed 24h"},
+	{`releaseCooldown: 999999h`, "must not exceed 24h"},
 }
 
 func TestIPClass_Update(t *testing.T) {
-	d := platformDoors(t)["IPClass"]
-	old := gen.Class("c")
-	expect(t, d.refusals(object(t, gen.Class("c", gen.Lengths{Min: 24, Max: 28})), object(t, old)), "")
-	expect(t, d.refusals(object(t, gen.Class("c", gen.Family(ipamv1alpha1.IPv6))), object(t, old)), "spec.ipFamily is immutable")
+	platformDoors(t)["IPClass"].update(t, "", [][3]string{
+		{"ipFamily: IPv4", "ipFamily: IPv4, allowedPrefixLengths: {min: 24, max: 28}", ""},
+		{"ipFamily: IPv4", "ipFamily: IPv6", "spec.ipFamily is immutable"},
+	})
 }
 
 // The builders say what a server defaults, so that tests without a server see

@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,21 +34,35 @@ type door struct {
 // platformDoors returns the doors of the platform workspace, by kind.
 func platformDoors(t *testing.T) map[string]door {
 	t.Helper()
-	doors := map[string]door{}
-	for _, crd := range loadAs[*apiextensionsv1.CustomResourceDefinition](t, CRDs()) {
-		doors[crd.Spec.Names.Kind] = doorOf(t, crd)
-	}
-	return doors
+	return doorsOf(t, platformCRDs(t))
 }
 
 // tenantDoors returns the doors of a tenant's workspace, by kind.
 func tenantDoors(t *testing.T) map[string]door {
 	t.Helper()
+	return doorsOf(t, tenantCRDs(t))
+}
+
+func doorsOf(t *testing.T, crds []*apiextensionsv1.CustomResourceDefinition) map[string]door {
+	t.Helper()
 	doors := map[string]door{}
-	for _, crd := range tenantCRDs(t) {
+	for _, crd := range crds {
 		doors[crd.Spec.Names.Kind] = doorOf(t, crd)
 	}
 	return doors
+}
+
+// allCRDs returns the definitions of the platform and of the tenants: of some kinds, or of all.
+func allCRDs(t *testing.T, kinds ...string) []*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	return slices.DeleteFunc(append(platformCRDs(t), tenantCRDs(t)...), func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		return len(kinds) > 0 && !slices.Contains(kinds, crd.Spec.Names.Kind)
+	})
+}
+
+func platformCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	return loadAs[*apiextensionsv1.CustomResourceDefinition](t, CRDs())
 }
 
 // tenantCRDs returns the schemas as kcp serves them: as CRDs.
@@ -176,8 +191,7 @@ func expect(t *testing.T, refusals []string, want string) {
 
 // Every rule compiles, and costs no more than a server allows.
 func TestSchemas_AreAccepted(t *testing.T) {
-	platform := loadAs[*apiextensionsv1.CustomResourceDefinition](t, CRDs())
-	for _, crd := range append(platform, tenantCRDs(t)...) {
+	for _, crd := range allCRDs(t) {
 		apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
 		apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
 		internal := &apiextensions.CustomResourceDefinition{}

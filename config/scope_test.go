@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,26 +27,36 @@ func objects(many int) string {
 // refused is a spec, and words of the refusal; empty if it is admitted.
 type refused struct{ spec, want string }
 
+// within returns the cases with the same words before each spec.
+func within(before string, cases []refused) []refused {
+	out := slices.Clone(cases)
+	for i := range out {
+		out[i].spec = before + out[i].spec
+	}
+	return out
+}
+
+// specified returns an object of a spec, named self.
+func specified(t *testing.T, spec string) map[string]any {
+	t.Helper()
+	return object(t, fmt.Sprintf("{metadata: {name: self, namespace: default}, spec: {%s}}", spec))
+}
+
 // create asks a door about each spec.
 func (d door) create(t *testing.T, cases []refused) {
 	t.Helper()
 	for _, tt := range cases {
-		t.Run(tt.spec, func(t *testing.T) {
-			expect(t, d.refusals(object(t, fmt.Sprintf("{metadata: {name: x}, spec: {%s}}", tt.spec)), nil), tt.want)
-		})
+		t.Run(tt.spec, func(t *testing.T) { expect(t, d.refusals(specified(t, tt.spec), nil), tt.want) })
 	}
 }
 
-// update asks a door about each change of a spec, in both directions.
+// update asks a door about each change of a spec, in both directions, and about one that changes nothing.
 func (d door) update(t *testing.T, of string, cases [][3]string) {
 	t.Helper()
 	for _, tt := range cases {
-		for _, change := range [][2]string{{tt[0], tt[1]}, {tt[1], tt[0]}} {
+		for _, change := range [][3]string{{tt[0], tt[1], tt[2]}, {tt[1], tt[0], tt[2]}, {tt[0], tt[0], ""}} {
 			t.Run(change[0]+" to "+change[1], func(t *testing.T) {
-				spec := func(more string) map[string]any {
-					return object(t, fmt.Sprintf("{metadata: {name: x}, spec: {%s}}", of+more))
-				}
-				expect(t, d.refusals(spec(change[1]), spec(change[0])), tt[2])
+				expect(t, d.refusals(specified(t, of+change[1]), specified(t, of+change[0])), change[2])
 			})
 		}
 	}
@@ -123,10 +134,7 @@ func TestScopes(t *testing.T) {
 		{"scope: {network: {apiGroup: " + strings.Repeat("g", 254) + ", kind: K, name: x}}", beyond},
 	}
 	claims.create(t, append(cases, refused{"scope: {network: {kind: Network}}", ""}))
-	for i := range cases {
-		cases[i].spec = "cidr: 10.0.0.0/8, " + cases[i].spec
-	}
-	pools.create(t, append(cases,
+	pools.create(t, append(within("cidr: 10.0.0.0/8, ", cases),
 		refused{"cidr: 10.0.0.0/8, scope: {network: {kind: Network}}", "spec.scope has a reference without a name"},
 		refused{`cidr: 10.0.0.0/8, scope: {network: {kind: Network, name: ""}}`, "spec.scope has a reference without a name"},
 	))

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apiserver/pkg/admission"
@@ -15,27 +14,18 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// policySpecs returns the policies of a tree by name.
-func policySpecs(t *testing.T, tree fs.FS) map[string]admissionregistrationv1.ValidatingAdmissionPolicySpec {
-	t.Helper()
-	specs := map[string]admissionregistrationv1.ValidatingAdmissionPolicySpec{}
-	for _, policy := range loadAs[*admissionregistrationv1.ValidatingAdmissionPolicy](t, tree) {
-		specs[policy.Name] = policy.Spec
-	}
-	return specs
-}
-
 // A cluster without kcp refuses what kcp does, and differs in who is the system. It has
 // no slices.
 func TestStandalone_PoliciesAreThoseOfKCP(t *testing.T) {
-	ours, kcps := policySpecs(t, StandalonePolicies()), policySpecs(t, Policies())
+	ours, kcps := policiesOf(t, StandalonePolicies()), policies(t)
 	delete(kcps, "ipam-slices")
-	for name, spec := range kcps {
-		our, ok := ours[name]
+	for name, theirs := range kcps {
+		bound, ok := ours[name]
 		if !ok {
 			t.Errorf("there is no %s", name)
 			continue
 		}
+		our, spec := bound.spec, theirs.spec
 		if len(our.MatchConditions) < len(spec.MatchConditions) {
 			t.Errorf("%s: it exempts less than that of kcp", name)
 		}

@@ -139,16 +139,6 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// The check itself finds what is wrong.
-func TestFind(t *testing.T) {
-	known := map[string]metric{"ipam_seconds": {labels: []string{"result"}}}
-	for name, want := range map[string]bool{"ipam_seconds": true, "ipam_seconds_count": true, "ipam_second": false, "ipam_count": false} {
-		if _, ok := find(name, known); ok != want {
-			t.Errorf("find %s: %t", name, ok)
-		}
-	}
-}
-
 func TestAlerts(t *testing.T) {
 	seen := map[string]bool{}
 	for _, rule := range alerts(t) {
