@@ -11,13 +11,24 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// command runs the program with arguments, and returns what it prints.
-func command(t *testing.T, args ...string) (*bytes.Buffer, error) {
-	t.Helper()
-	cmd, out := newCommand(), &bytes.Buffer{}
+// command runs the program with arguments, and returns its stdout and its stderr.
+func command(ctx context.Context, args ...string) (out, says string, err error) {
+	cmd, stdout, stderr := newCommand(), &bytes.Buffer{}, &bytes.Buffer{}
 	cmd.SetArgs(args)
-	cmd.SetOut(out)
-	return out, cmd.ExecuteContext(t.Context())
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err = cmd.ExecuteContext(ctx)
+	return stdout.String(), stderr.String(), err
+}
+
+// mustRun runs the program with arguments, and returns its stdout.
+func mustRun(t *testing.T, args ...string) string {
+	t.Helper()
+	out, says, err := command(t.Context(), args...)
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, says)
+	}
+	return out
 }
 
 // ledgerIn starts an etcd on a directory, which listens at a socket.
@@ -28,24 +39,29 @@ func ledgerIn(t *testing.T, dir, socket string) *embedetcd.Server {
 	return server
 }
 
+// listening starts an etcd in a new directory, and returns that and the socket at which it listens.
+func listening(t *testing.T) (dir, socket string, _ *embedetcd.Server) {
+	t.Helper()
+	dir = t.TempDir()
+	socket = "unix://" + filepath.Join(dir, "etcd.sock")
+	return dir, socket, ledgerIn(t, filepath.Join(dir, "ledger"), socket)
+}
+
 // What is written to a file or to stdout while the ledger is used is restored whole, and never over a ledger.
 func TestBackup_IsRestored(t *testing.T) {
-	dir := t.TempDir()
-	socket := "unix://" + filepath.Join(dir, "etcd.sock")
-	server := ledgerIn(t, filepath.Join(dir, "ledger"), socket)
+	dir, socket, server := listening(t)
 	must.Get(server.Client().Put(t.Context(), "/ipam/v1/ledger", "kept"))(t)
 	file, piped := filepath.Join(dir, "file.db"), filepath.Join(dir, "piped.db")
-	must.Get(command(t, "backup", file, "--etcd-listen-client-url", socket))(t)
-	out := must.Get(command(t, "backup", "-", "--etcd-listen-client-url", socket))(t)
-	must.Do(t, os.WriteFile(piped, out.Bytes(), 0o600))
+	mustRun(t, "backup", file, "--etcd-listen-client-url", socket)
+	write(t, piped, mustRun(t, "backup", "-", "--etcd-listen-client-url", socket))
 	for _, from := range []string{file, piped} {
 		to := from + ".ledger"
-		must.Get(command(t, "restore", from, "--etcd-data-dir", to))(t)
+		mustRun(t, "restore", from, "--etcd-data-dir", to)
 		got, err := ledgerIn(t, to, "").Client().Get(t.Context(), "/ipam/v1/ledger")
 		if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "kept" {
 			t.Errorf("restored from %s is %v, %v; want the value that was put", from, got, err)
 		}
-		if _, err := command(t, "restore", from, "--etcd-data-dir", to); err == nil {
+		if _, _, err := command(t.Context(), "restore", from, "--etcd-data-dir", to); err == nil {
 			t.Error("a ledger that is there was restored over; want an error")
 		}
 	}
@@ -53,22 +69,19 @@ func TestBackup_IsRestored(t *testing.T) {
 
 // A file is never half a backup: one that was cut short is not restored, and a failed backup leaves none.
 func TestBackup_IsWhole(t *testing.T) {
-	dir := t.TempDir()
-	socket := "unix://" + filepath.Join(dir, "etcd.sock")
-	ledgerIn(t, filepath.Join(dir, "ledger"), socket)
+	dir, socket, _ := listening(t)
 	file := filepath.Join(dir, "file.db")
-	must.Get(command(t, "backup", file, "--etcd-listen-client-url", socket))(t)
+	mustRun(t, "backup", file, "--etcd-listen-client-url", socket)
 	info := must.Get(os.Stat(file))(t)
 	must.Do(t, os.Truncate(file, info.Size()-512))
-	if _, err := command(t, "restore", file, "--etcd-data-dir", filepath.Join(dir, "restored")); err == nil {
+	if _, _, err := command(t.Context(), "restore", file, "--etcd-data-dir", filepath.Join(dir, "restored")); err == nil {
 		t.Error("half a snapshot was restored; want an error")
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	cmd, never := newCommand(), filepath.Join(dir, "never.db")
-	cmd.SetArgs([]string{"backup", never, "--etcd-listen-client-url", socket})
-	if err := cmd.ExecuteContext(ctx); err == nil {
+	never := filepath.Join(dir, "never.db")
+	if _, _, err := command(ctx, "backup", never, "--etcd-listen-client-url", socket); err == nil {
 		t.Error("a backup without an answer succeeded; want an error")
 	}
 	if left, err := filepath.Glob(never + "*"); err != nil || len(left) > 0 {
@@ -78,30 +91,19 @@ func TestBackup_IsWhole(t *testing.T) {
 
 // Two backups to one name that run at once, as a slow one and the next of a timer, do not write into one file.
 func TestBackup_LeavesAnotherAlone(t *testing.T) {
-	dir := t.TempDir()
-	socket := "unix://" + filepath.Join(dir, "etcd.sock")
-	ledgerIn(t, filepath.Join(dir, "ledger"), socket)
+	dir, socket, _ := listening(t)
 	file, whole := filepath.Join(dir, "file.db"), filepath.Join(dir, "whole.db")
-	must.Get(command(t, "backup", whole, "--etcd-listen-client-url", socket))(t)
+	mustRun(t, "backup", whole, "--etcd-listen-client-url", socket)
 	want := must.Get(os.ReadFile(whole))(t)
 	other := must.Get(openPart(file))(t)
 	defer other.Close()
 	must.Get(other.WriteString("begun before"))(t)
-	must.Get(command(t, "backup", file, "--etcd-listen-client-url", socket))(t)
+	mustRun(t, "backup", file, "--etcd-listen-client-url", socket)
 	must.Get(other.WriteString(", and ended after"))(t)
 	if got := must.Get(os.ReadFile(file))(t); len(got) != len(want) {
 		t.Errorf("the backup has %d bytes, want %d", len(got), len(want))
 	}
 	if got := string(must.Get(os.ReadFile(other.Name()))(t)); got != "begun before, and ended after" {
 		t.Errorf("the other backup has written %q", got)
-	}
-}
-
-func TestBackup_RefusesAnEmptyAddress(t *testing.T) {
-	for _, flag := range []string{"--etcd-listen-client-url=", "--etcd-servers="} {
-		file := filepath.Join(t.TempDir(), "file.db")
-		if _, err := command(t, "backup", file, flag); err == nil {
-			t.Errorf("backup %s succeeded, want an error", flag)
-		}
 	}
 }

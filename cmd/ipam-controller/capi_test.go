@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -20,8 +19,8 @@ import (
 func TestComponents(t *testing.T) {
 	objects := overlaid(t, "../../capi")
 	one[*corev1.Namespace](t, objects)
-	deployment := one[*appsv1.Deployment](t, objects)
-	if got := deployment.Spec.Template.Spec.Containers; len(got) != 1 || got[0].Name != "manager" {
+	w := workloadOf(t, "../../capi")
+	if got := w.pod.Spec.Containers; len(got) != 1 || got[0].Name != "manager" {
 		t.Errorf("the containers are %+v; want one called manager", got)
 	}
 	for _, object := range objects {
@@ -29,12 +28,12 @@ func TestComponents(t *testing.T) {
 			t.Errorf("%T %s has the labels %v; want that of the provider", object, meta.GetName(), meta.GetLabels())
 		}
 	}
-	opts := parsed(t, workload{pod: deployment.Spec.Template})
+	opts := parsed(t, w)
 	if !opts.capi || !opts.standalone {
 		t.Errorf("--capi is %t and --standalone %t; want both", opts.capi, opts.standalone)
 	}
 	claimed := one[*corev1.PersistentVolumeClaim](t, objects).Name
-	volumes := deployment.Spec.Template.Spec.Volumes
+	volumes := w.pod.Spec.Volumes
 	if got := volumes[len(volumes)-1].PersistentVolumeClaim; got == nil || got.ClaimName != claimed {
 		t.Errorf("the ledger is on %+v; want %s", got, claimed)
 	}
@@ -63,39 +62,21 @@ func TestComponents_Moved(t *testing.T) {
 // With pools in a workspace, the manifests run the command capi, with a lease and without webhooks.
 func TestComponents_Workspace(t *testing.T) {
 	objects := overlaid(t, "../../capi/workspace")
-	deployment := one[*appsv1.Deployment](t, objects)
-	args := deployment.Spec.Template.Spec.Containers[0].Args
+	w := workloadOf(t, "../../capi/workspace")
+	args := w.pod.Spec.Containers[0].Args
 	c := &clusterAPI{options: defaults(), namespace: "default"}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.addFlags(flags)
 	if err := errors.Join(flags.Parse(args[1:]), c.validate()); err != nil || args[0] != "capi" {
 		t.Errorf("the arguments %q are refused: %v", args, err)
 	}
-	if replicas := *deployment.Spec.Replicas; replicas > 1 && !c.election.on {
-		t.Errorf("%d replicas run without a lease", replicas)
+	if w.replicas > 1 && !c.election.on {
+		t.Errorf("%d replicas run without a lease", w.replicas)
 	}
 	if got := one[*corev1.Service](t, objects); len(got.Spec.Ports) != 1 || got.Spec.Ports[0].Name != "metrics" {
 		t.Errorf("the Service has the ports %+v; want that of the metrics", got.Spec.Ports)
 	}
 	one[*rbacv1.ClusterRoleBinding](t, objects)
-}
-
-func TestClusterAPI_Flags(t *testing.T) {
-	for name, change := range map[string]func(*clusterAPI){
-		"no kubeconfig of the workspace": func(c *clusterAPI) { c.kubeconfig = "" },
-		"no namespace for claims":        func(c *clusterAPI) { c.namespace = "" },
-		"a lease that is no lease":       func(c *clusterAPI) { c.election.lease = 0 },
-	} {
-		c := &clusterAPI{options: defaults(), namespace: "default"}
-		c.kubeconfig = "workspace.kubeconfig"
-		if err := c.validate(); err != nil {
-			t.Fatalf("the usual flags are refused: %v", err)
-		}
-		change(c)
-		if err := c.validate(); err == nil {
-			t.Errorf("%s: the flags are accepted", name)
-		}
-	}
 }
 
 // Controllers that serve different claims of a management cluster do not wait for the lease of one another.
@@ -113,25 +94,5 @@ func TestClusterAPI_Lease(t *testing.T) {
 	}
 	if _, found := of["ipam-controller-capi"]; !found {
 		t.Errorf("without a scope the lease is none of %v; want ipam-controller-capi, as before", of)
-	}
-}
-
-func TestOptions_ScopeWithoutClusterAPI(t *testing.T) {
-	opts := defaults()
-	opts.capiScope.Filter = "edge"
-	if err := opts.validate(); err == nil {
-		t.Error("--watch-filter is accepted without --capi")
-	}
-}
-
-func TestOptions_ClusterAPIWithKCP(t *testing.T) {
-	opts := defaults()
-	opts.capi = true
-	if err := opts.validate(); err == nil {
-		t.Error("--capi is accepted without --standalone")
-	}
-	opts.standalone = true
-	if err := opts.validate(); err != nil {
-		t.Errorf("--capi with --standalone is refused: %v", err)
 	}
 }

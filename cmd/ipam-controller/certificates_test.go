@@ -96,16 +96,6 @@ func TestMetrics_NeedTheirFiles(t *testing.T) {
 	opts := defaults()
 	opts.metricsCertFile, opts.metricsKeyFile = "no.crt", "no.key"
 	must.Fail(opts.metricsTLS())(t, os.ErrNotExist)
-	for _, wrong := range []func(*options){
-		func(o *options) { o.metricsKeyFile = "" },
-		func(o *options) { o.metricsCertFile = "" },
-		func(o *options) { o.metricsCertFile, o.metricsKeyFile, o.metricsClientCAFile = "", "", "ca.crt" },
-	} {
-		half := *opts
-		if wrong(&half); half.validate() == nil {
-			t.Errorf("%q, %q, %q are accepted", half.metricsCertFile, half.metricsKeyFile, half.metricsClientCAFile)
-		}
-	}
 }
 
 // certificates makes a CA and a certificate of it, in place of those in the folder.

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -83,7 +82,10 @@ func one[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 	return found[0]
 }
 
-// workload is what the overlays differ in.
+// overlays are those that run the controller.
+var overlays = []string{"dev", "ha", "standalone"}
+
+// workload is a StatefulSet or a Deployment.
 type workload struct {
 	replicas int32
 	selector *metav1.LabelSelector
@@ -91,41 +93,37 @@ type workload struct {
 	claims   []corev1.PersistentVolumeClaim
 }
 
-func dev(t *testing.T) workload { return single(t, "dev") }
-
-func standalone(t *testing.T) workload { return single(t, "standalone") }
-
-func single(t *testing.T, overlay string) workload {
+// workloadOf returns the only workload of an overlay.
+func workloadOf(t *testing.T, overlay string) workload {
 	t.Helper()
-	set := one[*appsv1.StatefulSet](t, overlaid(t, overlay))
-	return workload{*set.Spec.Replicas, set.Spec.Selector, set.Spec.Template, set.Spec.VolumeClaimTemplates}
+	objects := overlaid(t, overlay)
+	var found []workload
+	for _, d := range all[*appsv1.Deployment](objects) {
+		found = append(found, workload{*d.Spec.Replicas, d.Spec.Selector, d.Spec.Template, nil})
+	}
+	for _, s := range all[*appsv1.StatefulSet](objects) {
+		found = append(found, workload{*s.Spec.Replicas, s.Spec.Selector, s.Spec.Template, s.Spec.VolumeClaimTemplates})
+	}
+	if len(found) != 1 {
+		t.Fatalf("overlay %s has %d workloads, want 1", overlay, len(found))
+	}
+	return found[0]
 }
-
-func ha(t *testing.T) workload {
-	deployment := one[*appsv1.Deployment](t, overlaid(t, "ha"))
-	return workload{*deployment.Spec.Replicas, deployment.Spec.Selector, deployment.Spec.Template, nil}
-}
-
-var overlays = map[string]func(*testing.T) workload{"dev": dev, "ha": ha, "standalone": standalone}
 
 // parsed are the options that a pod is started with.
 func parsed(t *testing.T, w workload) *options {
 	t.Helper()
-	opts, flags := defaults(), pflag.NewFlagSet("", pflag.ContinueOnError)
-	opts.addFlags(flags)
-	must.Do(t, flags.Parse(w.pod.Spec.Containers[0].Args))
-	if err := opts.validate(); err != nil || flags.NArg() > 0 {
-		t.Fatal(err, flags.Args())
-	}
+	opts := given(t, w.pod.Spec.Containers[0].Args...)
+	must.Do(t, opts.validate())
 	return opts
 }
 
 func TestDeploy_FlagsAreThoseOfTheCommand(t *testing.T) {
-	opts := parsed(t, dev(t))
+	opts := parsed(t, workloadOf(t, "dev"))
 	if len(opts.etcdServers) > 0 || opts.election.on {
 		t.Errorf("dev: etcd is %v, leader election %t", opts.etcdServers, opts.election.on)
 	}
-	opts = parsed(t, ha(t))
+	opts = parsed(t, workloadOf(t, "ha"))
 	if len(opts.etcdServers) != 3 || opts.etcdCAFile == "" || opts.etcdCertFile == "" || !opts.election.on {
 		t.Errorf("ha: etcd is %v, CA %q, certificate %q, leader election %t",
 			opts.etcdServers, opts.etcdCAFile, opts.etcdCertFile, opts.election.on)
@@ -142,9 +140,9 @@ func TestDeploy_FlagsAreThoseOfTheCommand(t *testing.T) {
 
 // Files that the flags name are on volumes that are there, since the root is read-only.
 func TestDeploy_FilesAreMounted(t *testing.T) {
-	for name, overlay := range overlays {
+	for _, name := range overlays {
 		t.Run(name, func(t *testing.T) {
-			w := overlay(t)
+			w := workloadOf(t, name)
 			var volumes []string
 			for _, v := range w.pod.Spec.Volumes {
 				volumes = append(volumes, v.Name)
@@ -179,13 +177,14 @@ func TestDeploy_FilesAreMounted(t *testing.T) {
 }
 
 func TestDeploy_PodsAreRestricted(t *testing.T) {
-	for name, overlay := range overlays {
+	for _, name := range overlays {
 		t.Run(name, func(t *testing.T) {
-			spec := overlay(t).pod.Spec
+			w := workloadOf(t, name)
+			spec := w.pod.Spec
 			if c := spec.SecurityContext; !*c.RunAsNonRoot || c.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 				t.Errorf("the pod has %v", c)
 			}
-			if needed := parsed(t, overlay(t)).standalone; *spec.AutomountServiceAccountToken != needed {
+			if needed := parsed(t, w).standalone; *spec.AutomountServiceAccountToken != needed {
 				t.Errorf("the pod has a token of the cluster: %t; it needs one: %t", *spec.AutomountServiceAccountToken, needed)
 			}
 			container := spec.Containers[0]
@@ -204,9 +203,9 @@ func TestDeploy_PodsAreRestricted(t *testing.T) {
 }
 
 func TestDeploy_SelectorsMatchThePods(t *testing.T) {
-	for name, overlay := range overlays {
+	for _, name := range overlays {
 		t.Run(name, func(t *testing.T) {
-			objects, w := overlaid(t, name), overlay(t)
+			objects, w := overlaid(t, name), workloadOf(t, name)
 			selectors := []*metav1.LabelSelector{
 				w.selector,
 				&one[*networkingv1.NetworkPolicy](t, objects).Spec.PodSelector,
@@ -234,19 +233,19 @@ func TestDeploy_SelectorsMatchThePods(t *testing.T) {
 }
 
 func TestDeploy_Replicas(t *testing.T) {
-	for _, w := range []workload{dev(t), standalone(t)} {
+	for _, w := range []workload{workloadOf(t, "dev"), workloadOf(t, "standalone")} {
 		if w.replicas != 1 || len(w.claims) != 1 {
 			t.Errorf("an embedded etcd has %d replicas and %d volumes", w.replicas, len(w.claims))
 		}
 	}
-	if w := ha(t); w.replicas != 3 || len(w.pod.Spec.TopologySpreadConstraints) == 0 {
+	if w := workloadOf(t, "ha"); w.replicas != 3 || len(w.pod.Spec.TopologySpreadConstraints) == 0 {
 		t.Errorf("there are %d replicas, spread by %v", w.replicas, w.pod.Spec.TopologySpreadConstraints)
 	}
 }
 
 // A cluster without kcp gets the kinds, and grants to the account that the pod has.
 func TestDeploy_StandaloneBringsTheAPI(t *testing.T) {
-	objects, pod := overlaid(t, "standalone"), standalone(t).pod.Spec
+	objects, pod := overlaid(t, "standalone"), workloadOf(t, "standalone").pod.Spec
 	account, kinds, granted := one[*corev1.ServiceAccount](t, objects), 0, 0
 	for _, object := range objects {
 		switch object := object.(type) {
@@ -265,8 +264,8 @@ func TestDeploy_StandaloneBringsTheAPI(t *testing.T) {
 
 // tools/image builds the image that the overlays name, and it runs as the pods do.
 func TestDeploy_Image(t *testing.T) {
-	for name, overlay := range overlays {
-		pod := overlay(t).pod.Spec
+	for _, name := range overlays {
+		pod := workloadOf(t, name).pod.Spec
 		if c := pod.Containers[0]; c.Image != "ipam-controller:latest" || c.ImagePullPolicy != corev1.PullIfNotPresent {
 			t.Errorf("%s: the image is %s, pulled %s", name, c.Image, c.ImagePullPolicy)
 		}

@@ -25,18 +25,14 @@ import (
 func oldLedger(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir, NoFsync: true})
-	must.Do(t, err)
-	alloc, err := allocator.Open(t.Context(), server.Client(), allocator.Options{History: time.Hour})
-	must.Do(t, err)
-	_, err = alloc.Pools().Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")})
-	must.Do(t, err)
+	server := ledgerIn(t, dir, "")
+	alloc := must.Get(allocator.Open(t.Context(), server.Client(), allocator.Options{History: time.Hour}))(t)
+	must.Get(alloc.Pools().Register(t.Context(), ledger.Pool{ID: "p", Cluster: "w", Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24")}))(t)
 	for _, name := range []string{"a", "b"} {
-		b, err := alloc.Bind(t.Context(), ledger.Request{
+		b := must.Get(alloc.Bind(t.Context(), ledger.Request{
 			Pool: "p", Exact: netip.MustParsePrefix("10.0.0.7/32"),
 			Holder: ledger.Holder{Claim: ledger.ClaimID("uid-" + name), Cluster: "w", Namespace: "default", Name: name},
-		})
-		must.Do(t, err)
+		}))(t)
 		if name == "a" {
 			must.Do(t, alloc.ReleaseFor(t.Context(), b, ledger.CauseReleased))
 		}
@@ -45,21 +41,10 @@ func oldLedger(t *testing.T) (dir string) {
 	return dir
 }
 
-// askHistory runs the command history.
-func askHistory(t *testing.T, args ...string) (out, says string, err error) {
-	t.Helper()
-	cmd, stdout, stderr := newCommand(), &bytes.Buffer{}, &bytes.Buffer{}
-	cmd.SetArgs(append([]string{"history"}, args...))
-	cmd.SetOut(stdout)
-	cmd.SetErr(stderr)
-	err = cmd.ExecuteContext(t.Context())
-	return stdout.String(), stderr.String(), err
-}
-
 // Where no controller runs, the command reads the ledger.
 func TestHistory_WithoutAController(t *testing.T) {
 	dir := oldLedger(t)
-	out, _, err := askHistory(t, "10.0.0.7", "--etcd-data-dir", dir)
+	out, _, err := command(t.Context(), "history", "10.0.0.7", "--etcd-data-dir", dir)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if err != nil || len(lines) != 3 {
 		t.Fatalf("history = %v\n%s\nwant a head and two holders", err, out)
@@ -71,12 +56,12 @@ func TestHistory_WithoutAController(t *testing.T) {
 			}
 		}
 	}
-	out, _, err = askHistory(t, "--claim", "default/a", "-o", "json", "--etcd-data-dir", dir)
+	out, _, err = command(t.Context(), "history", "--claim", "default/a", "-o", "json", "--etcd-data-dir", dir)
 	var answer history.Answer
 	if decoded := json.Unmarshal([]byte(out), &answer); err != nil || decoded != nil || len(answer.Holders) != 1 || answer.Holders[0].UID != "uid-a" {
 		t.Errorf("history -o json = %v, %v\n%s\nwant uid-a alone", err, decoded, out)
 	}
-	if out, says, err := askHistory(t, "10.0.0.8", "--etcd-data-dir", dir); err != nil || out != "" || !strings.Contains(says, "the ledger knows no holder") {
+	if out, says, err := command(t.Context(), "history", "10.0.0.8", "--etcd-data-dir", dir); err != nil || out != "" || !strings.Contains(says, "the ledger knows no holder") {
 		t.Errorf("history of a free address = %q, %q, %v; want that no holder is known", out, says, err)
 	}
 }
@@ -95,18 +80,15 @@ func TestParseTarget_IPv4InIPv6Form(t *testing.T) {
 // Of the reserved blocks, the command shows the workspace and the end of each, and counts those of each workspace.
 func TestHistory_Reserved(t *testing.T) {
 	dir := oldLedger(t)
-	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir, NoFsync: true})
-	must.Do(t, err)
-	alloc, err := allocator.Open(t.Context(), server.Client(), allocator.Options{})
-	must.Do(t, err)
+	server := ledgerIn(t, dir, "")
+	alloc := must.Get(allocator.Open(t.Context(), server.Client(), allocator.Options{}))(t)
 	for i, cluster := range []ledger.ClusterName{"few", "many", "many"} {
-		_, err := alloc.Reservations().Reserve(t.Context(), ledger.Request{Pool: "p", Length: 32, Holder: ledger.Holder{
+		must.Get(alloc.Reservations().Reserve(t.Context(), ledger.Request{Pool: "p", Length: 32, Holder: ledger.Holder{
 			Claim: ledger.ReservationID(cluster, fmt.Sprint(i)), Cluster: cluster, Namespace: "default", Name: fmt.Sprint("c", i),
-		}})
-		must.Do(t, err)
+		}}))(t)
 	}
 	must.Do(t, errors.Join(alloc.Close(), server.Close()))
-	out, says, err := askHistory(t, "10.0.0.0/24", "--reserved", "--etcd-data-dir", dir)
+	out, says, err := command(t.Context(), "history", "10.0.0.0/24", "--reserved", "--etcd-data-dir", dir)
 	if err != nil || strings.Count(out, "reserved, until 2") != 3 || !strings.Contains(out, "default/c0") {
 		t.Errorf("history --reserved = %v\n%s\nwant three blocks, and until when each is reserved", err, out)
 	}
@@ -118,8 +100,7 @@ func TestHistory_Reserved(t *testing.T) {
 // serveHistory answers for the ledger of a directory as a controller does, until it is stopped.
 func serveHistory(t *testing.T, dir string) (server *embedetcd.Server, stop func()) {
 	t.Helper()
-	server, err := embedetcd.Start(t.Context(), embedetcd.Options{Dir: dir, NoFsync: true})
-	must.Do(t, err)
+	server = ledgerIn(t, dir, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	reader := allocator.Reader{Client: server.Client()}
@@ -144,32 +125,11 @@ func TestHistory_OfAController(t *testing.T) {
 	dir := oldLedger(t)
 	_, stop := serveHistory(t, dir)
 	defer stop()
-	if out, _, err := askHistory(t, "10.0.0.0/24", "--etcd-data-dir", dir); err != nil || !strings.Contains(out, "uid-a") {
+	if out, _, err := command(t.Context(), "history", "10.0.0.0/24", "--etcd-data-dir", dir); err != nil || !strings.Contains(out, "uid-a") {
 		t.Errorf("history = %v\n%s\nwant uid-a", err, out)
 	}
-	if _, _, err := askHistory(t, "--workspace", "root:one", "--etcd-data-dir", dir); exitCode(err) != exitFault || !strings.Contains(err.Error(), "give the ID") {
+	if _, _, err := command(t.Context(), "history", "--workspace", "root:one", "--etcd-data-dir", dir); exitCode(err) != exitFault || !strings.Contains(err.Error(), "give the ID") {
 		t.Errorf("history of an unknown path: %v; want what to give instead", err)
-	}
-}
-
-func TestHistory_Usage(t *testing.T) {
-	for want, args := range map[string][]string{
-		"name an address or a prefix":  {},
-		"neither an address nor":       {"10.0.0"},
-		"write 10.0.0.0/24":            {"10.0.0.7/24"},
-		"such as 2026-03-01T14:05:00Z": {"10.0.0.7", "--at", "yesterday"},
-		"how long ago":                 {"10.0.0.7", "--since", "-1h"},
-		"give it one of table, json":   {"10.0.0.7", "-o", "yaml"},
-		"at most 1 arg":                {"10.0.0.7", "10.0.0.8"},
-		"give it -o json":              {"--follow"},
-		"give --follow, too":           {"10.0.0.7", "--from-revision", "5"},
-		"the revision after the last":  {"--follow", "-o", "json", "--from-revision", "-1"},
-		"select from its lines":        {"10.0.0.7", "--follow", "-o", "json"},
-		"leave --limit out":            {"--follow", "-o", "json", "--limit", "5"},
-	} {
-		if _, _, err := askHistory(t, args...); exitCode(err) != exitUsage || !strings.Contains(err.Error(), want) {
-			t.Errorf("history %v: %v; want a usage error with %q", args, err, want)
-		}
 	}
 }
 
@@ -230,10 +190,8 @@ func TestHistory_Follow(t *testing.T) {
 	server, stop := serveHistory(t, dir)
 	defer stop()
 	check("of a controller")
-	now, err := server.Client().Get(t.Context(), "any")
-	must.Do(t, err)
-	_, err = server.Client().Compact(t.Context(), now.Header.Revision)
-	must.Do(t, err)
+	now := must.Get(server.Client().Get(t.Context(), "any"))(t)
+	must.Get(server.Client().Compact(t.Context(), now.Header.Revision))(t)
 	want := fmt.Sprintf("--from-revision %d", now.Header.Revision+1)
 	if _, err := follow(t, 1, "--from-revision", "1", "--etcd-data-dir", dir); exitCode(err) != exitFault || !strings.Contains(err.Error(), want) {
 		t.Errorf("--follow from what was compacted: %v; want how to go on, %s", err, want)

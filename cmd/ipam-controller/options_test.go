@@ -11,14 +11,88 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A command line that cannot work is refused with what to write instead, all of it at once. The defaults work.
-func TestValidate_NamesAllThatCannotWork(t *testing.T) {
-	o := defaults()
-	must.Do(t, o.validate())
-	o.capi, o.workers, o.maxPools, o.maxWaits, o.etcdTxnOps, o.verify.Interval, o.historyMax = true, 0, -1, -1, 1, 0, -1
-	o.etcdPrefix, o.etcdListen, o.etcdCertFile, o.election.on = "ipam", "http://0.0.0.0:2379", "tls.crt", true
-	o.metricsClientCAFile, o.webhooks.files.CA, o.webhooks.peer, o.webhooks.service = "ca.crt", "ca.crt", "host:9443", "ns/name"
-	err := o.validate()
+// given parses a command line.
+func given(t *testing.T, args ...string) *options {
+	t.Helper()
+	o, flags := defaults(), pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.addFlags(flags)
+	must.Do(t, flags.Parse(args))
+	if flags.NArg() > 0 {
+		t.Fatalf("%q are no flags", flags.Args())
+	}
+	return o
+}
+
+// A command line that cannot work is refused with what to write instead.
+func TestValidate(t *testing.T) {
+	for line, want := range map[string]string{ // empty: it works
+		"": "",
+		// A variable that is not set in a template begins no new ledger in an embedded etcd.
+		"--etcd-servers=": "--etcd-servers is empty",
+
+		"--capi":              "--capi goes with --standalone",
+		"--capi --standalone": "",
+		"--watch-filter=edge": "--namespace and --watch-filter go with --capi",
+
+		"--default-unmet-policy=Wait":   "",
+		"--default-unmet-policy=Refuse": "",
+		"--default-unmet-policy=":       "give it Wait or Refuse",
+		"--default-unmet-policy=refuse": "give it Wait or Refuse",
+
+		"--sweep-max-frees=-1":  "--sweep-max-frees is ",
+		"--sweep-max-share=NaN": "--sweep-max-share is ",
+		"--sweep-max-share=1.1": "--sweep-max-share is ",
+		"--sweep-interval=0":    "--sweep-interval is ",
+		"--orphan-min-age=0":    "--orphan-min-age is ",
+		"--orphan-min-age=-1h":  "--orphan-min-age is ",
+
+		"--trace-ratio=NaN":                     "--trace-ratio is ",
+		"--trace-ratio=-0.1":                    "--trace-ratio is ",
+		"--trace-ratio=1.1":                     "--trace-ratio is ",
+		"--otlp-endpoint=localhost:4317":        "--otlp-endpoint is ",
+		"--otlp-endpoint=grpc://localhost:4317": "--otlp-endpoint is ",
+		"--otlp-endpoint=http://":               "--otlp-endpoint is ",
+		"--otlp-endpoint=%":                     "--otlp-endpoint is ",
+
+		"--metrics-certfile=a.crt":       "--metrics-certfile and --metrics-keyfile go together",
+		"--metrics-keyfile=a.key":        "--metrics-certfile and --metrics-keyfile go together",
+		"--metrics-client-cafile=ca.crt": "--metrics-client-cafile needs --metrics-certfile",
+
+		"--leader-elect-lease-duration=2500ms":                              "give it whole seconds",
+		"--leader-elect-lease-duration=3s --leader-elect-renew-deadline=3s": "more than --leader-elect-renew-deadline",
+		"--leader-elect-renew-deadline=1s --leader-elect-retry-period=1s":   "more than 1.2 times --leader-elect-retry-period",
+		"--leader-elect-retry-period=0":                                     "more than 1.2 times --leader-elect-retry-period",
+
+		"--webhook-url=https://ipam.example.org:9443":                "",
+		"--webhook-url=https://a/b/":                                 "",
+		"--webhook-url=http://ipam.example.org":                      `--webhook-url is "http://ipam.example.org"; write https://`,
+		"--webhook-url=ipam.example.org":                             "write https://HOST:PORT",
+		"--webhook-url=https://a/?b":                                 "nothing else",
+		"--standalone --webhook-service=a/b":                         "",
+		"--standalone --webhook-service=b":                           "write NAMESPACE/NAME",
+		"--webhook-service=a/b":                                      "kcp has no Services",
+		"--standalone --webhook-service=a/b --webhook-url=https://a": "not both",
+		"--webhook-cert-file=c --webhook-key-file=k":                 "",
+		"--webhook-cert-file=c":                                      "go together",
+		"--webhook-ca-file=c":                                        "goes with --webhook-cert-file",
+		"--webhook-peer-host=10.0.0.7":                               "",
+		"--webhook-peer-host=fd00::7":                                "",
+		"--webhook-peer-host=ipam-0.ipam":                            "",
+		"--webhook-peer-host=ipam-0:9443":                            "without a port",
+		"--webhook-peer-host=https://ipam-0":                         `--webhook-peer-host is "https://ipam-0"; write a name`,
+	} {
+		err := given(t, strings.Fields(line)...).validate()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: validate = %v, want an error that says %q", line, err, want)
+		}
+	}
+}
+
+// All that cannot work is named at once.
+func TestValidate_NamesAll(t *testing.T) {
+	err := given(t, strings.Fields(`--capi --workers=0 --max-pools-per-workspace=-1 --max-waits-per-workspace=-1 --etcd-max-txn-ops=1
+		--verify-interval=0 --history-max-records=-1 --etcd-prefix=ipam --etcd-listen-client-url=http://0.0.0.0:2379 --etcd-certfile=tls.crt
+		--leader-elect --metrics-client-cafile=ca.crt --webhook-ca-file=ca.crt --webhook-peer-host=host:9443 --webhook-service=ns/name`)...).validate()
 	if err == nil {
 		t.Fatal("nothing is refused")
 	}
@@ -33,13 +107,35 @@ func TestValidate_NamesAllThatCannotWork(t *testing.T) {
 	}
 }
 
-// A variable that is not set in a template begins no new ledger in an embedded etcd.
-func TestValidate_NoServersAreNotTheEmbeddedOne(t *testing.T) {
-	o, flags := defaults(), pflag.NewFlagSet("", pflag.ContinueOnError)
-	o.addServersFlags(flags)
-	must.Do(t, flags.Parse([]string{"--etcd-servers="}))
-	if err := o.validate(); err == nil || !strings.Contains(err.Error(), "--etcd-servers is empty") {
-		t.Errorf("--etcd-servers=: %v, want that it is empty", err)
+// Another command refuses what cannot work, too, and says so by its exit code.
+func TestCommands_Usage(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		code int
+		want string
+	}{
+		{"history", exitUsage, "name an address or a prefix"},
+		{"history 10.0.0", exitUsage, "neither an address nor"},
+		{"history 10.0.0.7/24", exitUsage, "write 10.0.0.0/24"},
+		{"history 10.0.0.7 --at yesterday", exitUsage, "such as 2026-03-01T14:05:00Z"},
+		{"history 10.0.0.7 --since -1h", exitUsage, "how long ago"},
+		{"history 10.0.0.7 -o yaml", exitUsage, "give it one of table, json"},
+		{"history 10.0.0.7 10.0.0.8", exitUsage, "at most 1 arg"},
+		{"history --follow", exitUsage, "give it -o json"},
+		{"history 10.0.0.7 --from-revision 5", exitUsage, "give --follow, too"},
+		{"history --follow -o json --from-revision -1", exitUsage, "the revision after the last"},
+		{"history 10.0.0.7 --follow -o json", exitUsage, "select from its lines"},
+		{"history --follow -o json --limit 5", exitUsage, "leave --limit out"},
+		{"backup never.db --etcd-listen-client-url=", 1, "--etcd-listen-client-url and --etcd-servers are empty"},
+		{"backup never.db --etcd-servers=", 1, "--etcd-listen-client-url and --etcd-servers are empty"},
+		{"capi", 1, "give --kubeconfig, of the workspace"},
+		{"capi --kubeconfig=workspace.kubeconfig --claim-namespace=", 1, "--claim-namespace is"},
+		{"capi --kubeconfig=workspace.kubeconfig --leader-elect-lease-duration=0", 1, "--leader-elect-lease-duration is"},
+	} {
+		_, _, err := command(t.Context(), strings.Fields(tt.line)...)
+		if err == nil || exitCode(err) != tt.code || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: exit code %d, %v; want %d and %q", tt.line, exitCode(err), err, tt.code, tt.want)
+		}
 	}
 }
 
@@ -66,16 +162,4 @@ func FuzzLocalURL(f *testing.F) {
 			t.Errorf("%q reaches beyond this machine", text)
 		}
 	})
-}
-
-// The controller starts with each word of unmetPolicy, and says which they are.
-func TestOptions_DefaultUnmetPolicy(t *testing.T) {
-	for word, want := range map[string]string{"Wait": "", "Refuse": "", "": "give it Wait or Refuse", "refuse": "give it Wait or Refuse"} {
-		opts := defaults()
-		opts.unmet = word
-		err := opts.validate()
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("--default-unmet-policy=%s: %v, want %q", word, err, want)
-		}
-	}
 }

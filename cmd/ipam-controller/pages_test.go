@@ -86,8 +86,8 @@ func parses(root *cobra.Command, args []string) error {
 // says by a flag that it has an embedded or an external etcd. Selectors find the pods of all.
 func TestPages_FitTheOverlays(t *testing.T) {
 	pods := map[string]labels.Set{}
-	for name, overlay := range overlays {
-		pods[name] = overlay(t).pod.Labels
+	for _, name := range overlays {
+		pods[name] = workloadOf(t, name).pod.Labels
 	}
 	for page, blocks := range pages(t) {
 		for _, block := range blocks {
@@ -120,8 +120,8 @@ func TestPages_FitTheOverlays(t *testing.T) {
 
 // The directories, sockets and files that commands in a pod name are those of its overlay.
 func TestPages_NamePathsOfThePods(t *testing.T) {
-	opts := map[string]*options{"statefulset": parsed(t, dev(t)), "deployment": parsed(t, ha(t))}
-	alone := parsed(t, standalone(t))
+	opts := map[string]*options{"statefulset": parsed(t, workloadOf(t, "dev")), "deployment": parsed(t, workloadOf(t, "ha"))}
+	alone := parsed(t, workloadOf(t, "standalone"))
 	if alone.etcdDataDir != opts["statefulset"].etcdDataDir || alone.etcdListen != opts["statefulset"].etcdListen {
 		t.Error("the overlays dev and standalone have other paths; want the same, as the pages say")
 	}

@@ -47,18 +47,3 @@ func TestTraces_Off(t *testing.T) {
 	}
 	flush()
 }
-
-func TestTraces_Flags(t *testing.T) {
-	for _, endpoint := range []string{"localhost:4317", "grpc://localhost:4317", "http://", "%"} {
-		opts := traceOptions{endpoint: endpoint}
-		if opts.validate() == nil {
-			t.Errorf("--otlp-endpoint %s is taken", endpoint)
-		}
-	}
-	for _, ratio := range []float64{-0.1, 1.1} {
-		opts := traceOptions{ratio: ratio}
-		if opts.validate() == nil {
-			t.Errorf("--trace-ratio %v is taken", ratio)
-		}
-	}
-}

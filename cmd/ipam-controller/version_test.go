@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"regexp"
 	"testing"
 )
@@ -10,13 +9,7 @@ import (
 func TestVersion_ByCommandAndFlag(t *testing.T) {
 	want := regexp.MustCompile(`^ipam-controller \S+, go1\.\S+\n$`)
 	for _, arg := range []string{"version", "--version"} {
-		cmd, out := newCommand(), &bytes.Buffer{}
-		cmd.SetArgs([]string{arg})
-		cmd.SetOut(out)
-		if err := cmd.Execute(); err != nil {
-			t.Fatalf("%s: %v", arg, err)
-		}
-		if !want.MatchString(out.String()) {
+		if out := mustRun(t, arg); !want.MatchString(out) {
 			t.Errorf("%s prints %q; want %s", arg, out, want)
 		}
 	}

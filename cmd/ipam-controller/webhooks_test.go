@@ -16,38 +16,6 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-func TestWebhooks_Validate(t *testing.T) {
-	for name, tt := range map[string]struct {
-		opts       webhookOptions
-		standalone bool
-		says       string // empty if it is valid
-	}{
-		"nothing":               {webhookOptions{}, false, ""},
-		"a URL":                 {webhookOptions{url: "https://ipam.example.org:9443"}, false, ""},
-		"a URL without TLS":     {webhookOptions{url: "http://ipam.example.org"}, false, "--webhook-url is \"http://ipam.example.org\"; write https://"},
-		"a host":                {webhookOptions{url: "ipam.example.org"}, false, "write https://HOST:PORT"},
-		"a Service":             {webhookOptions{service: "a/b"}, true, ""},
-		"half a Service":        {webhookOptions{service: "b"}, true, "write NAMESPACE/NAME"},
-		"a Service on kcp":      {webhookOptions{service: "a/b"}, false, "kcp has no Services"},
-		"both":                  {webhookOptions{service: "a/b", url: "https://a"}, true, "not both"},
-		"a certificate":         {webhookOptions{files: door.Files{Cert: "c", Key: "k"}}, false, ""},
-		"half a certificate":    {webhookOptions{files: door.Files{Cert: "c"}}, false, "go together"},
-		"a CA of no one's":      {webhookOptions{files: door.Files{CA: "c"}}, false, "goes with --webhook-cert-file"},
-		"a URL with a path":     {webhookOptions{url: "https://a/b/"}, false, ""},
-		"a peer":                {webhookOptions{peer: "10.0.0.7"}, false, ""},
-		"a peer of IPv6":        {webhookOptions{peer: "fd00::7"}, false, ""},
-		"a peer by its name":    {webhookOptions{peer: "ipam-0.ipam"}, false, ""},
-		"a peer with a port":    {webhookOptions{peer: "ipam-0:9443"}, false, "without a port"},
-		"a peer as a URL":       {webhookOptions{peer: "https://ipam-0"}, false, "--webhook-peer-host is \"https://ipam-0\"; write a name"},
-		"a URL with parameters": {webhookOptions{url: "https://a/?b"}, false, "nothing else"},
-	} {
-		err := tt.opts.validate(tt.standalone)
-		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("%s: validate = %v, want an error that says %q", name, err, tt.says)
-		}
-	}
-}
-
 // Without a URL, kcp is told the port that is listened on.
 func TestWebhooks_Listen(t *testing.T) {
 	for address, host := range map[string]string{":0": "127.0.0.1", "127.0.0.1:0": "127.0.0.1", "[::1]:0": "::1"} {
@@ -92,7 +60,7 @@ func TestWebhooks_Peer(t *testing.T) {
 
 // Replicas tell one another the addresses of their pods, and the NetworkPolicy lets them reach the webhooks there.
 func TestDeploy_Peers(t *testing.T) {
-	container := ha(t).pod.Spec.Containers[0]
+	container := workloadOf(t, "ha").pod.Spec.Containers[0]
 	if !slices.Contains(container.Args, "--webhook-peer-host=$(POD_IP)") || !slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool {
 		return e.Name == "POD_IP" && e.ValueFrom.FieldRef.FieldPath == "status.podIP"
 	}) {
@@ -110,9 +78,10 @@ func TestDeploy_Peers(t *testing.T) {
 // In each overlay a Service leads to the port of the webhooks, by the name that the flags say, and
 // the NetworkPolicy lets kcp in.
 func TestDeploy_Webhooks(t *testing.T) {
-	for name, overlay := range overlays {
+	for _, name := range overlays {
 		t.Run(name, func(t *testing.T) {
-			objects, opts := overlaid(t, name), parsed(t, overlay(t)).webhooks
+			objects, w := overlaid(t, name), workloadOf(t, name)
+			opts := parsed(t, w).webhooks
 			endpoint := must.Get(opts.endpoint(&net.TCPAddr{}))(t)
 			leads := slices.ContainsFunc(all[*corev1.Service](objects), func(s *corev1.Service) bool {
 				named := endpoint.URL == "https://"+s.Name+"."+s.Namespace+".svc" ||
@@ -123,7 +92,7 @@ func TestDeploy_Webhooks(t *testing.T) {
 				t.Errorf("no Service of the overlay is at %+v", endpoint)
 			}
 			port := corev1.ContainerPort{Name: "webhook", ContainerPort: 9443}
-			if ports := overlay(t).pod.Spec.Containers[0].Ports; !slices.ContainsFunc(ports, func(p corev1.ContainerPort) bool {
+			if ports := w.pod.Spec.Containers[0].Ports; !slices.ContainsFunc(ports, func(p corev1.ContainerPort) bool {
 				return p.Name == port.Name && p.ContainerPort == port.ContainerPort
 			}) || !strings.HasSuffix(opts.address, ":9443") {
 				t.Errorf("the ports are %+v and the webhooks listen at %s, want both to be 9443", ports, opts.address)
