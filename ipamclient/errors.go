@@ -49,10 +49,11 @@ type UnmetError struct {
 func (e *UnmetError) Error() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "claim %s ", e.Claim)
-	if e.Stored {
-		text.WriteString("has no block: ")
-	} else {
+	switch {
+	case !e.Stored:
 		text.WriteString("is not created: ")
+	default:
+		text.WriteString("has no block: ")
 	}
 	if e.Reason == "" {
 		text.WriteString("there is no answer yet")

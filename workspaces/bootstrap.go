@@ -66,11 +66,10 @@ func Bootstrap(ctx context.Context, cfg *rest.Config, opts Options) error {
 	p := &platform{Client: c, cluster: cluster, Options: opts}
 	err = p.take(ctx,
 		// Policies come first: nothing may be served before what is to be refused is known.
-		step{"applying the admission policies", p.folder(config.Policies())},
+		step{"applying the admission policies", p.applyPolicies},
 		step{"applying the resource definitions", p.applyDefinitions},
-		// Schemas can't be changed, so each is named after its content; those of old stay, for workspaces that have not followed yet.
-		step{"applying the schemas for tenants", p.folder(p.Schemas)},
-		step{"granting access to tenants and to the controller", p.folder(config.PlatformRBAC())},
+		step{"applying the schemas for tenants", p.applySchemas},
+		step{"granting access to tenants and to the controller", p.applyAccess},
 		step{"publishing the classes", p.publishClasses},
 		step{"applying the API export", p.applyExport},
 	)
@@ -107,14 +106,6 @@ func (p *platform) take(ctx context.Context, steps ...step) error {
 	return nil
 }
 
-// folder returns the step that applies the manifests in a folder.
-func (p *platform) folder(tree fs.FS) func(context.Context) error {
-	return func(ctx context.Context) error {
-		_, err := p.applyFolder(ctx, tree)
-		return err
-	}
-}
-
 func (p *platform) applyFolder(ctx context.Context, folder fs.FS) ([]*unstructured.Unstructured, error) {
 	objects, err := read(folder, strings.NewReplacer(config.PlatformCluster, p.cluster.String()))
 	if err != nil {
@@ -144,6 +135,25 @@ func (p *platform) applyDefinitions(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (p *platform) applyPolicies(ctx context.Context) error {
+	_, err := p.applyFolder(ctx, config.Policies())
+	return err
+}
+
+// applySchemas adds what is new. Schemas can't be changed, so each is named after
+// its content; those of old stay, for workspaces that have not followed yet.
+func (p *platform) applySchemas(ctx context.Context) error {
+	_, err := p.applyFolder(ctx, p.Schemas)
+	return err
+}
+
+// applyAccess grants what the manifests say, to tenants and to the controller, and
+// has kcp write a token for the controller's service account.
+func (p *platform) applyAccess(ctx context.Context) error {
+	_, err := p.applyFolder(ctx, config.PlatformRBAC())
+	return err
 }
 
 // applyExport comes last: with it tenants can bind, and bound ones get new schemas.

@@ -20,7 +20,10 @@ func BootstrapStandalone(ctx context.Context, cfg *rest.Config, progress func(st
 	}
 	p := &platform{Client: c, Options: Options{Progress: progress}}
 	err = p.take(ctx,
-		step{"applying the admission policies", p.folder(config.StandalonePolicies())},
+		step{"applying the admission policies", func(ctx context.Context) error {
+			_, err := p.applyFolder(ctx, config.StandalonePolicies())
+			return err
+		}},
 		step{"applying the resource definitions", p.applyDefinitions},
 		step{"granting access to the controller", p.applyStandaloneAccess},
 	)
@@ -39,7 +42,8 @@ func (p *platform) applyStandaloneAccess(ctx context.Context) error {
 	if err := apply(ctx, p, account...); err != nil {
 		return err
 	}
-	return p.folder(config.StandaloneRBAC())(ctx)
+	_, err = p.applyFolder(ctx, config.StandaloneRBAC())
+	return err
 }
 
 // BootstrapClusterAPI grants the controller what it needs to serve the machines of Cluster API, in

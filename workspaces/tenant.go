@@ -42,13 +42,13 @@ func EnsureTenant(ctx context.Context, cfg *rest.Config, opts TenantOptions) (lo
 		opts.Platform = DefaultWorkspace
 	}
 	cluster, err := EnsureWorkspace(ctx, cfg, opts.Workspace)
-	if err == nil {
-		err = Apply(ctx, At(cfg, opts.Workspace), config.TenantRBAC())
-	}
-	if err == nil {
-		err = bind(ctx, cfg, opts)
-	}
 	if err != nil {
+		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
+	}
+	if err := Apply(ctx, At(cfg, opts.Workspace), config.TenantRBAC()); err != nil {
+		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
+	}
+	if err := bind(ctx, cfg, opts); err != nil {
 		return "", fmt.Errorf("tenant %s: %w", opts.Workspace, err)
 	}
 	return cluster, nil
@@ -108,16 +108,20 @@ func advance(ctx context.Context, c client.Client, platform string) (*apisv1alph
 	if err := c.List(ctx, all); err != nil {
 		return nil, err
 	}
-	binding := &apisv1alpha2.APIBinding{}
 	if known := Bindings(all); len(known) > 0 {
-		binding = &known[0]
-	} else {
-		binding.Name = BindingName
-		binding.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: platform, Name: ExportName}
-		if err := c.Create(ctx, binding); err != nil {
-			return nil, err
-		}
+		return complete(ctx, c, &known[0])
 	}
+	binding := &apisv1alpha2.APIBinding{}
+	binding.Name = BindingName
+	binding.Spec.Reference.Export = &apisv1alpha2.ExportBindingReference{Path: platform, Name: ExportName}
+	if err := c.Create(ctx, binding); err != nil {
+		return nil, err
+	}
+	return complete(ctx, c, binding)
+}
+
+// complete accepts what the export asks for, and says what the binding still lacks.
+func complete(ctx context.Context, c client.Client, binding *apisv1alpha2.APIBinding) (*apisv1alpha2.APIBinding, error) {
 	if accept(binding) {
 		if err := c.Update(ctx, binding); err != nil {
 			return nil, err

@@ -29,6 +29,8 @@ the file, as does etcd's own tool etcdutl.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return opts.backup(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
+		SilenceUsage:  true,
+		SilenceErrors: true,
 	}
 	opts.addListenFlag(cmd.Flags())
 	opts.addServersFlags(cmd.Flags())
@@ -108,6 +110,8 @@ An external etcd is restored by etcdutl on each member.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return embedetcd.Restore(args[0], opts.etcdDataDir)
 		},
+		SilenceUsage:  true,
+		SilenceErrors: true,
 	}
 	opts.addDirFlag(cmd.Flags())
 	return cmd

@@ -48,7 +48,9 @@ Without kcp, use ipam-controller --standalone --capi instead.`,
 
   # anywhere else
   ipam-controller capi --capi-kubeconfig management.kubeconfig --kubeconfig workspace.kubeconfig`,
-		Args: cobra.NoArgs,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.validate(); err != nil {
 				return err

@@ -78,6 +78,8 @@ func newHistoryCommand() *cobra.Command {
 
   # print all changes from revision 4711 on, for an audit
   ipam-controller history --follow --from-revision 4711 -o json --etcd-data-dir ./ledger`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			return usage(cobra.MaximumNArgs(1)(cmd, args))
 		},

@@ -49,6 +49,8 @@ and 3 if something could not be read.`,
   # no controller runs here: read an external etcd and kcp
   ipam-controller verify --kubeconfig controller.kubeconfig --etcd-servers https://etcd-0:2379 \
     --etcd-cafile ca.crt --etcd-certfile tls.crt --etcd-keyfile tls.key -o json`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			return usage(cobra.NoArgs(cmd, args))
 		},
