@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/kcp-ipam/ipam/test/framework/retry"
+	"github.com/kcp-ipam/ipam/test/framework/wire"
 )
 
 // fault is something that happens, lasts a while, and is made good.
@@ -51,7 +52,7 @@ var faults = []fault{
 		return allocatorName(i), cut(s.hosts[i].links...), nil
 	}},
 	{"blink", func(s *site, _ *rand.Rand) (string, func() error, error) {
-		var all []*link
+		var all []*wire.Link
 		for _, h := range s.hosts {
 			all = append(all, h.links...)
 		}
@@ -95,26 +96,26 @@ var faults = []fault{
 func allocatorName(i int) string { return fmt.Sprint("allocator ", i) }
 
 // cut cuts links and returns what restores them.
-func cut(links ...*link) func() error {
+func cut(links ...*wire.Link) func() error {
 	for _, l := range links {
-		l.set(true)
+		l.Cut(true)
 	}
 	return func() error {
 		for _, l := range links {
-			l.set(false)
+			l.Cut(false)
 		}
 		return nil
 	}
 }
 
 // slow slows links down and returns what restores them.
-func slow(d time.Duration, links ...*link) func() error {
+func slow(d time.Duration, links ...*wire.Link) func() error {
 	for _, l := range links {
-		l.slow(d)
+		l.Slow(d)
 	}
 	return func() error {
 		for _, l := range links {
-			l.slow(0)
+			l.Slow(0)
 		}
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+	"github.com/kcp-ipam/ipam/test/framework/wire"
 )
 
 const (
@@ -28,7 +29,7 @@ type site struct {
 	dir     string
 	log     *os.File
 	cluster *etcd.Cluster
-	peers   []*link // to the members, from the others
+	peers   []*wire.Link // to the members, from the others
 	hosts   []*host
 	client  *clientv3.Client // past all links
 	history *history
@@ -98,13 +99,13 @@ func (s *site) startCluster() {
 func (s *site) peer(_ int, listens string) (string, error) {
 	l, err := s.link(listens)
 	s.peers = append(s.peers, l)
-	return l.addr(), err
+	return l.Addr(), err
 }
 
-func (s *site) link(to string) (*link, error) {
-	l, err := newLink(to)
+func (s *site) link(to string) (*wire.Link, error) {
+	l, err := wire.New(to)
 	if err == nil {
-		s.t.Cleanup(l.close)
+		s.t.Cleanup(func() { _ = l.Close() })
 	}
 	return l, err
 }
@@ -119,7 +120,7 @@ func (s *site) startHistory() {
 }
 
 func (s *site) startHost(i int) {
-	var links []*link
+	var links []*wire.Link
 	for _, m := range s.cluster.Members {
 		l, err := s.link(m.Addr)
 		s.check(err)

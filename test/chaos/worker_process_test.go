@@ -9,12 +9,13 @@ import (
 	"sync"
 
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+	"github.com/kcp-ipam/ipam/test/framework/wire"
 )
 
 // host runs a worker, again and again, and passes requests to the one that runs.
 type host struct {
 	process etcd.Process
-	links   []*link // to the members
+	links   []*wire.Link // to the members
 
 	mu   sync.Mutex
 	life *life
@@ -29,10 +30,10 @@ type life struct {
 	answers map[int]chan outcome
 }
 
-func newHost(links []*link, log io.Writer) *host {
+func newHost(links []*wire.Link, log io.Writer) *host {
 	var addrs []string
 	for _, l := range links {
-		addrs = append(addrs, l.addr())
+		addrs = append(addrs, l.Addr())
 	}
 	return &host{
 		process: etcd.Process{Args: os.Args[:1], Env: []string{workerEnv + "=" + strings.Join(addrs, ",")}, Stderr: log},

@@ -12,7 +12,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 	"github.com/kcp-ipam/ipam/test/framework"
-	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/framework/wire"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -137,9 +137,9 @@ func TestReplicas(t *testing.T) {
 // leader stops, the standby answers itself.
 func TestReplicas_AStandbyIsAsked(t *testing.T) {
 	t.Parallel()
-	address := must.Get(local.NewBalancer(t.Context()))(t)
+	address := must.Get(wire.New())(t)
 	must.Ends(t, address.Close)
-	h := newHA(t, "--webhook-url="+address.URL())
+	h := newHA(t, "--webhook-url=https://"+address.Addr())
 	leader := h.replicas.Leader(t)
 	standby := h.replicas[slices.IndexFunc(h.replicas, func(r *framework.Platform) bool { return r != leader })]
 	address.Add("127.0.0.1:" + standby.WebhookPort(t))

@@ -14,7 +14,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -200,15 +199,9 @@ func entered(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	var refused error
-	err = wait.PollUntilContextTimeout(ctx, interval, Patience, true, func(ctx context.Context) (bool, error) {
-		refused = c.RESTClient().Get().AbsPath("/api").Do(ctx).Error()
-		return refused == nil, nil
+	return retry.Do(ctx, Patience, "wait for a new user to be let in at "+cfg.Host, func(ctx context.Context) error {
+		return c.RESTClient().Get().AbsPath("/api").Do(ctx).Error()
 	})
-	if err != nil {
-		return fmt.Errorf("wait for a new user to be let in at %s: %w; last seen: %w", cfg.Host, err, refused)
-	}
-	return nil
 }
 
 // newClient returns a client of a workspace as somebody of newUser.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -10,12 +9,12 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/config"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -48,17 +47,8 @@ func (t tenant) sample(ctx context.Context) error {
 	if err := c.Create(ctx, claim); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("claim %s/%s of %s: %w", claim.Namespace, claim.Name, t.name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var missing error
-	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		missing = bound(ctx, c, claim)
-		return missing == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("claim %s/%s of %s: %w", claim.Namespace, claim.Name, t.name, errors.Join(err, missing))
-	}
-	return nil
+	what := fmt.Sprintf("bind claim %s/%s of %s", claim.Namespace, claim.Name, t.name)
+	return retry.Do(ctx, patience, what, func(ctx context.Context) error { return bound(ctx, c, claim) })
 }
 
 // bound reads a claim and says what it lacks to be bound.

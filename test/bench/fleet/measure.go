@@ -12,6 +12,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/test/bench/harness"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -95,7 +96,7 @@ func (s *stage) begin(ctx context.Context) (time.Duration, error) {
 func (s *stage) look(ctx context.Context, began time.Time) (time.Duration, error) {
 	var last float64
 	var changed time.Time
-	err := harness.Eventually(ctx, patience, "every claim to be looked at", func(ctx context.Context) error {
+	err := retry.Do(ctx, patience, "wait for every claim to be looked at", func(ctx context.Context) error {
 		m, err := s.metrics(ctx)
 		if err != nil {
 			return err
@@ -179,7 +180,7 @@ func (s *stage) first(ctx context.Context, name string) (created, bound time.Dur
 
 // create waits until the CREATE of a claim is answered with a block.
 func (s *stage) create(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
-	return harness.Eventually(ctx, patience, "CREATE to be answered", func(ctx context.Context) error {
+	return retry.Do(ctx, patience, "wait for CREATE to be answered", func(ctx context.Context) error {
 		answered, err := s.server.Ask(ctx, 0, claim)
 		if err == nil && answered.Status.AllocatedCIDR == "" {
 			err = fmt.Errorf("it is answered with %+v", answered.Status)
@@ -191,7 +192,7 @@ func (s *stage) create(ctx context.Context, claim *ipamv1alpha1.IPClaim) error {
 // rest finds out what the controller takes doing nothing but its sweeps, after the first round of
 // the sweep, which is not spread out.
 func (s *stage) rest(ctx context.Context, opts *options, st *step) error {
-	err := harness.Eventually(ctx, patience, "the first round of the sweep to end", func(ctx context.Context) error {
+	err := retry.Do(ctx, patience, "wait for the first round of the sweep to end", func(ctx context.Context) error {
 		m, err := s.metrics(ctx)
 		if err == nil && m.Sum("ipam_sweep_duration_seconds") == 0 {
 			err = errors.New("it has not")

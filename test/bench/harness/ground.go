@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -109,22 +107,4 @@ func (g *Ground) Metrics(ctx context.Context) (string, error) {
 	}
 	text, err := c.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	return string(text), err
-}
-
-// Eventually calls check until it returns nil, for as long as patience lasts.
-func Eventually(ctx context.Context, patience time.Duration, what string, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var missing error
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		// A call cut short by the end of the wait says less than the one before it.
-		if seen := check(ctx); ctx.Err() == nil || missing == nil {
-			missing = seen
-		}
-		return missing == nil, nil
-	})
-	if err != nil {
-		return errors.Join(fmt.Errorf("wait for %s: %w", what, err), missing)
-	}
-	return nil
 }

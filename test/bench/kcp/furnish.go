@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -48,7 +48,7 @@ func (s *stage) furnish(ctx context.Context) error {
 			return fmt.Errorf("create %s: %w", object.GetName(), err)
 		}
 	}
-	return harness.Eventually(ctx, patience, "the pool to be as it was", s.ipam.cleaned)
+	return retry.Do(ctx, patience, "wait for the pool to be as it was", s.ipam.cleaned)
 }
 
 // Names of the classes of networks.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
 // round is what one round has shown: how many answers there were, in a second too, how
@@ -90,7 +91,7 @@ func (s *side) drain(ctx context.Context, shown *round) error {
 		return err
 	}
 	shown.backlog = float64(backlog)
-	err = harness.Eventually(ctx, patience, "every claim to have its IPAllocation", func(ctx context.Context) error {
+	err = retry.Do(ctx, patience, "wait for every claim to have its IPAllocation", func(ctx context.Context) error {
 		backlog, err := tenant.Unrecorded(ctx, s.tenants)
 		if err == nil && backlog > 0 {
 			err = fmt.Errorf("%d have none", backlog)

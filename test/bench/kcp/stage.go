@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -145,7 +146,7 @@ func (s *side) clean(ctx context.Context) error {
 	if s.platform == nil {
 		return nil
 	}
-	return harness.Eventually(ctx, patience, "the pool to be as it was", s.cleaned)
+	return retry.Do(ctx, patience, "wait for the pool to be as it was", s.cleaned)
 }
 
 // cleaned returns an error while something of the pool is allocated.

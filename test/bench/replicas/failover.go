@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 )
 
 // loss is a way to lose the active replica, and what it has cost.
@@ -134,7 +134,7 @@ func (t *team) leader(ctx context.Context) (*local.Controller, error) {
 		return t.replicas[0], nil
 	}
 	var leader *local.Controller
-	err := harness.Eventually(ctx, patience, "a replica to lead", func(ctx context.Context) error {
+	err := retry.Do(ctx, patience, "wait for a replica to lead", func(ctx context.Context) error {
 		for _, replica := range t.replicas {
 			leads, err := replica.Leads(ctx)
 			if err != nil {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -96,7 +96,7 @@ func (s *series) after(moment time.Time) (count int, longest float64) {
 
 // warm waits until every probe has seen enough answers and records after a moment.
 func warm(ctx context.Context, probes []*probe, moment time.Time) error {
-	return harness.Eventually(ctx, patience, "answers and records", func(context.Context) error {
+	return retry.Do(ctx, patience, "wait for answers and records", func(context.Context) error {
 		for _, p := range probes {
 			answers, _ := p.answers.after(moment)
 			records, _ := p.records.after(moment)

@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/bench/tenant"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
 	"github.com/kcp-ipam/ipam/test/framework/local"
+	"github.com/kcp-ipam/ipam/test/framework/wire"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -45,7 +46,7 @@ type team struct {
 	name     string
 	size     int
 	flags    []string
-	address  *local.Balancer // of the webhooks of all replicas
+	address  *wire.Link // of the webhooks of all replicas
 	replicas []*local.Controller
 	tenants  []*tenant.Tenant
 }
@@ -107,13 +108,13 @@ func (s *stage) prepare(ctx context.Context, t *team) error {
 	if err != nil {
 		return err
 	}
-	if t.address, err = local.NewBalancer(ctx); err != nil {
+	if t.address, err = wire.New(); err != nil {
 		return err
 	}
 	for i := range t.size {
 		controller, err := local.NewController(ctx, local.ControllerOptions{
 			Binary: s.binary, Dir: filepath.Join(s.Dir, fmt.Sprint(t.name, "-", i)), Workspace: t.path(), Identity: identity,
-			Flags: slices.Concat(s.store.Flags(), []string{"--etcd-prefix=/" + t.name, "--webhook-url=" + t.address.URL()}, t.flags),
+			Flags: slices.Concat(s.store.Flags(), []string{"--etcd-prefix=/" + t.name, "--webhook-url=https://" + t.address.Addr()}, t.flags),
 		})
 		if err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/bench/harness"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -100,7 +101,7 @@ func (t *Tenant) watch(ctx context.Context) error {
 // open begins a watch of the claims.
 func (t *Tenant) open(ctx context.Context) (watch.Interface, error) {
 	var events watch.Interface
-	err := harness.Eventually(ctx, patience, "a watch of the claims", func(context.Context) (err error) {
+	err := retry.Do(ctx, patience, "wait for a watch of the claims", func(context.Context) (err error) {
 		events, err = t.Watch(ctx, &ipamv1alpha1.IPClaimList{}) // outlives the wait
 		return err
 	})
@@ -215,7 +216,7 @@ func Clean(ctx context.Context, tenants []*Tenant) error {
 			return fmt.Errorf("clean %s: %w", t.Path, err)
 		}
 	}
-	return harness.Eventually(ctx, patience, "all records to be gone", func(ctx context.Context) error {
+	return retry.Do(ctx, patience, "wait for all records to be gone", func(ctx context.Context) error {
 		for _, t := range tenants {
 			records := &ipamv1alpha1.IPAllocationList{}
 			if err := t.List(ctx, records); err != nil {

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kcp-ipam/ipam/test/gen"
-	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // A history tells right from wrong.
@@ -46,22 +45,5 @@ func TestHistory(t *testing.T) {
 				t.Errorf("problems %q, %d reused; want %d, %d", problems, reused, tt.problems, tt.reused)
 			}
 		})
-	}
-}
-
-// Who waits for a claim learns its address when it is shown, from before or from then on.
-func TestGiven(t *testing.T) {
-	t.Parallel()
-	h := blank()
-	h.Include("w")
-	claim := gen.Claim("a", gen.UID("1"))
-	claim.Status.AllocatedCIDR = "10.0.0.4/30"
-	value := must.Get(json.Marshal(claim))(t)
-	go h.apply(claimKeys+"identity/w/default/a", &mvccpb.KeyValue{Value: value})
-	for range 2 {
-		given, err := h.Given(t.Context(), "1")
-		if err != nil || given.String() != "10.0.0.4/30" {
-			t.Errorf("%s, %v", given, err)
-		}
 	}
 }
