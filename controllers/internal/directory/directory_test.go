@@ -49,21 +49,16 @@ func TestDirectory_LearnsAndForgets(t *testing.T) {
 	d.Seen(endpoint, testbed.Binding("a", "root:a"))
 	d.Seen(endpoint, testbed.Binding("a", "root:a"))
 	leads(t, d, "root:a", "a")
-	d.Gone(testbed.Binding("a", "root:a"))
-	leads(t, d, "root:a", "")
 	if len(who.words) != 1 || len(who.named) != 1 {
 		t.Errorf("observer was told %+v", who)
 	}
-}
-
-func TestDirectory_Renamed(t *testing.T) {
-	d := newDirectory()
-	d.Seen(endpoint, testbed.Binding("a", "root:old"))
 	d.Seen(endpoint, testbed.Binding("a", "root:new"))
-	leads(t, d, "root:old", "")
+	leads(t, d, "root:a", "")
 	if got := d.Workspace("a").Path; got != "root:new" {
 		t.Errorf("path = %q, want root:new", got)
 	}
+	d.Gone(testbed.Binding("a", "root:new"))
+	leads(t, d, "root:new", "")
 }
 
 func TestDirectory_PathTakenOver(t *testing.T) {

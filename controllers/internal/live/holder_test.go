@@ -18,27 +18,34 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A claim is gone only by the word of a server that serves its workspace.
+// A claim is gone only by the word of a server that serves its workspace. The answer shows the object that has the name, whosever it is.
 func TestHolder_Verdicts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answers func(*site)
 		want    Verdict
+		shows   types.UID
 	}{
-		"there":                        {func(s *site) { s.bind("9", "w"); s.holds("uid-of-c") }, Alive},
-		"not there":                    {func(s *site) { s.bind("9", "w"); s.lacks() }, Gone},
-		"another of its name":          {func(s *site) { s.bind("9", "w"); s.holds("uid-of-its-successor") }, Gone},
-		"a 404 about nothing":          {func(s *site) { s.bind("9", "w") }, Unknown},
-		"a 404 about something else":   {func(s *site) { s.bind("9", "w"); s.serve(claimPath, notFound("namespaces", "default")) }, Unknown},
-		"no right to look":             {func(s *site) { s.bind("9", "w"); s.serve(claimPath, forbidden("ipclaims", "c")) }, Unknown},
-		"not there, nor bound there":   {func(s *site) { s.bind("9", "v"); s.lacks() }, Unbound},
-		"not bound there":              {func(s *site) { s.bind("9", "v") }, Unbound},
-		"bound, by the full list only": {func(s *site) { s.serve(bindingsPath("*"), bindingList("9", "v", "w")) }, Unknown},
+		"there":                        {func(s *site) { s.bind("9", "w"); s.holds("uid-of-c") }, Alive, "uid-of-c"},
+		"not there":                    {func(s *site) { s.bind("9", "w"); s.lacks() }, Gone, ""},
+		"another of its name":          {func(s *site) { s.bind("9", "w"); s.holds("uid-of-its-successor") }, Gone, "uid-of-its-successor"},
+		"a 404 about nothing":          {func(s *site) { s.bind("9", "w") }, Unknown, ""},
+		"a 404 about something else":   {func(s *site) { s.bind("9", "w"); s.serve(claimPath, notFound("namespaces", "default")) }, Unknown, ""},
+		"no right to look":             {func(s *site) { s.bind("9", "w"); s.serve(claimPath, forbidden("ipclaims", "c")) }, Unknown, ""},
+		"not there, nor bound there":   {func(s *site) { s.bind("9", "v"); s.lacks() }, Unbound, ""},
+		"not bound there":              {func(s *site) { s.bind("9", "v") }, Unbound, ""},
+		"bound, by the full list only": {func(s *site) { s.serve(bindingsPath("*"), bindingList("9", "v", "w")) }, Unknown, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			endpoint := newSite(t)
 			tt.answers(endpoint)
 			_, reader := newWorld(t, endpoint)
-			asks(t, reader, tt.want)
+			shown := types.UID("")
+			if got := asks(t, reader, tt.want).Object; got != nil {
+				shown = got.GetUID()
+			}
+			if shown != tt.shows {
+				t.Errorf("the answer shows the object of UID %q, want %q", shown, tt.shows)
+			}
 		})
 	}
 }
@@ -135,23 +142,6 @@ func TestHolder_Served(t *testing.T) {
 				t.Errorf("the workspace is served since %s, unserved %t; want %s, %t", got.Served, got.Unserved, tt.served, tt.unserved)
 			}
 		})
-	}
-}
-
-// The answer shows the object that has the name, whosever it is.
-func TestHolder_ShowsWhatHasTheName(t *testing.T) {
-	endpoint := newSite(t)
-	_, reader := newWorld(t, endpoint)
-	endpoint.bind("9", "w")
-	for uid, want := range map[types.UID]Verdict{"uid-of-c": Alive, "uid-of-its-successor": Gone} {
-		endpoint.holds(uid)
-		if got := asks(t, reader, want).Object; got == nil || got.GetUID() != uid {
-			t.Errorf("the answer shows %v, want the object of UID %s", got, uid)
-		}
-	}
-	endpoint.lacks()
-	if got := asks(t, reader, Gone).Object; got != nil {
-		t.Errorf("the answer shows %v, want nothing", got)
 	}
 }
 

@@ -24,7 +24,6 @@ func TestResolve_ByPool(t *testing.T) {
 			ready(gen.Pool("kept", isShared, gen.Consumers{"root:other:*"}, gen.Label("tier", "gold"))),
 			ready(gen.Pool("private", gen.Label("tier", "gold"))),
 		},
-		platform: {ready(gen.Pool("platform", isPlatform))},
 	}}
 	for _, tt := range []struct {
 		name   string
@@ -41,8 +40,6 @@ func TestResolve_ByPool(t *testing.T) {
 		{"not ready", gen.Claim("x", gen.FromPool("waiting"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
 		{"shared with it", gen.Claim("x", gen.FromPoolIn("root:acme:db", "lent"), gen.Length(24)), []string{"lent"}, ""},
 		{"shared with others", gen.Claim("x", gen.FromPoolIn("root:acme:db", "kept"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
-		{"private of another", gen.Claim("x", gen.FromPoolIn("root:acme:db", "private"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
-		{"a platform pool serves through classes only", gen.Claim("x", gen.FromPoolIn("root:ipam", "platform"), gen.Length(24)), nil, ipamv1alpha1.ReasonPoolNotFound},
 		{"by label", gen.Claim("x", gen.Selecting("tier", "gold"), gen.Length(24)), []string{"own"}, ""},
 		{"by label, longer than a pool found hands out", gen.Claim("x", gen.Selecting("tier", "gold"), gen.Length(29)), nil, ipamv1alpha1.ReasonPoolExhausted},
 		{"by label, without a length", gen.Claim("x", gen.Selecting("tier", "gold")), nil, ipamv1alpha1.ReasonPrefixLengthRejected},

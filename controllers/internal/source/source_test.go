@@ -139,6 +139,7 @@ func TestOf_OneUnreadable(t *testing.T) {
 			informer := s.inform()
 			store := informer.GetIndexer()
 			s.eventually("the cache to be filled", informer.HasSynced)
+			s.eventually("the list to be no more overdue", func() bool { return value(t, overdue) == 0 })
 			if got := store.ListKeys(); !slices.Equal(sorted(got), []string{"a", "b", "odd"}) {
 				t.Errorf("the cache has %v, want a, b and odd", got)
 			}
@@ -175,18 +176,6 @@ func TestOf_ServerIsSilent(t *testing.T) {
 	s.eventually("the list to be overdue", func() bool { return value(t, overdue) > 0.1 })
 	if informer.HasSynced() {
 		t.Error("the cache is filled by a server that sends nothing")
-	}
-}
-
-// TestOf_ListComes: a list that has come is not overdue any more.
-func TestOf_ListComes(t *testing.T) {
-	for name, lists := range map[string]bool{"listed": true, "watched": false} {
-		t.Run(name, func(t *testing.T) {
-			informer := newServer(t, lists, pool("a", 1))
-			synced := informer.inform()
-			informer.eventually("the cache to be filled", synced.HasSynced)
-			informer.eventually("the list to be no more overdue", func() bool { return value(t, overdue) == 0 })
-		})
 	}
 }
 
