@@ -163,22 +163,18 @@ func TestStart_RestsAfterAllThatWork(t *testing.T) {
 }
 
 func TestRest(t *testing.T) {
-	for worked, want := range map[time.Duration]time.Duration{
-		0:                10 * time.Minute,
-		3 * time.Second:  10 * time.Minute,
-		20 * time.Second: 4000 * time.Second,
-		time.Hour:        4 * time.Hour,
+	for _, tt := range []struct{ interval, worked, want time.Duration }{
+		{10 * time.Minute, 0, 10 * time.Minute},
+		{10 * time.Minute, 3 * time.Second, 10 * time.Minute},
+		{10 * time.Minute, 20 * time.Second, 4000 * time.Second},
+		{10 * time.Minute, time.Hour, 4 * time.Hour},
+		{6 * time.Hour, time.Hour, 6 * time.Hour},
 	} {
-		v := New(Options{Interval: 10 * time.Minute})
-		v.worked = worked
-		if got := v.rest(); got != want {
-			t.Errorf("after a verification of %s the verifier rests %s, want %s", worked, got, want)
+		v := New(Options{Interval: tt.interval})
+		v.worked = tt.worked
+		if got := v.rest(); got != tt.want {
+			t.Errorf("every %s, after a verification of %s, the verifier rests %s, want %s", tt.interval, tt.worked, got, tt.want)
 		}
-	}
-	rare := New(Options{Interval: 6 * time.Hour})
-	rare.worked = time.Hour
-	if got := rare.rest(); got != 6*time.Hour {
-		t.Errorf("an interval of 6 h becomes %s", got)
 	}
 }
 

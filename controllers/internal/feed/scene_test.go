@@ -44,18 +44,13 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{t: t, feed: &Feed{Reengage: func(name multicluster.ClusterName) { t.Errorf("workspace %s is engaged again", name) }}}
-	s.reopen()
-	s.first = s.watch()
-	return s
-}
-
-// reopen replaces the endpoint's cache and what it holds.
-func (s *scene) reopen() {
 	s.source = fcache.NewFakeControllerSource()
-	s.t.Cleanup(s.source.Shutdown)
+	t.Cleanup(s.source.Shutdown)
 	s.cache = &wildcard{SharedIndexInformer: informers.NewSharedIndexInformer(s.source, &ipamv1alpha1.IPClaim{}, 0,
 		toolscache.Indexers{kcpindex.ClusterIndexName: kcpcache.ClusterIndexFunc})}
-	go s.cache.RunWithContext(s.t.Context())
+	go s.cache.RunWithContext(t.Context())
+	s.first = s.watch()
+	return s
 }
 
 // synced returns when the cache has listed what there is.

@@ -70,10 +70,10 @@ func configs(items ...any) map[string]any {
 }
 
 func TestObject(t *testing.T) {
-	pool, gone := thePool, notFound("ippools", "p")
+	pool, gone, noConfig := thePool, notFound("ippools", "p"), notFound("configmaps", "c")
 	config := Ref{Kind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "default", Name: "c"}
 	grants := func(change func(*apisv1alpha2.APIBinding)) paths {
-		return paths{configInW: notFound("configmaps", "c"), configsInW: configs(named("ConfigMap", "d")), boundInW: granting(change)}
+		return paths{configInW: noConfig, configsInW: configs(named("ConfigMap", "d")), boundInW: granting(change)}
 	}
 	for _, tt := range []struct {
 		name   string
@@ -90,12 +90,9 @@ func TestObject(t *testing.T) {
 		{name: "may not be read", ref: pool, has: paths{poolInW: http.StatusForbidden}, want: Hidden},
 		{name: "a server in trouble", ref: pool, has: paths{poolInW: http.StatusBadRequest}, fails: true},
 		{name: "no binding here", ref: pool, has: paths{poolInW: gone, boundInW: bindingList("9")}, want: Unknown},
-		{
-			name: "a binding that goes", ref: pool, want: Unknown,
-			has: paths{poolInW: gone, boundInW: granting(func(b *apisv1alpha2.APIBinding) {
-				b.DeletionTimestamp = new(metav1.Now())
-			})},
-		},
+		{name: "a binding that goes", ref: pool, want: Unknown, has: paths{poolInW: gone, boundInW: granting(func(b *apisv1alpha2.APIBinding) {
+			b.DeletionTimestamp = new(metav1.Now())
+		})}},
 		{name: "another shard", ref: pool, has: paths{poolInW: gone, boundInW: http.StatusNotFound}, want: Unknown},
 		{name: "a path for a name", ref: Ref{Kind: pool.Kind, Name: "../ippools/p"}, want: Hidden},
 		{name: "a path for a group", ref: Ref{Kind: schema.GroupKind{Group: "..", Kind: "IPPool"}, Name: "p"}, want: Hidden},
@@ -106,10 +103,7 @@ func TestObject(t *testing.T) {
 		{name: "a kind that may be created only", ref: Ref{Kind: schema.GroupKind{Kind: "Secret"}, Namespace: "default", Name: "c"}, want: Hidden},
 		{name: "by permission, is there", ref: config, has: paths{configInW: named("ConfigMap", "c")}, want: Alive},
 		{name: "by permission, is gone", ref: config, has: grants(func(*apisv1alpha2.APIBinding) {}), want: Gone, proven: true},
-		{
-			name: "by permission, nothing is shown", ref: config, want: Gone,
-			has: paths{configInW: notFound("configmaps", "c"), configsInW: configs()},
-		},
+		{name: "by permission, nothing is shown", ref: config, want: Gone, has: paths{configInW: noConfig, configsInW: configs()}},
 		{name: "by permission that was rejected", ref: config, want: Hidden, has: grants(func(b *apisv1alpha2.APIBinding) {
 			b.Spec.PermissionClaims[0].State = apisv1alpha2.ClaimRejected
 		})},

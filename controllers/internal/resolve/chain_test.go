@@ -49,6 +49,8 @@ var vpc1 = gen.Within("network", "vpc-1", "location", "ams")
 
 // A claim gets its block in the pool of the class above, a range is the pool of its own class.
 func TestResolve_Chain(t *testing.T) {
+	network, both := []string{"vpc-web-vpc-1/48"}, []string{"vpc-web-vpc-1/48", "subnet-web-ams-vpc-1/64"}
+	roots := []string{"a", "b"}
 	for _, tt := range []struct {
 		name       string
 		claim      *ipamv1alpha1.IPClaim
@@ -58,36 +60,32 @@ func TestResolve_Chain(t *testing.T) {
 		length     int
 		reason     ipamv1alpha1.Reason
 	}{
-		{name: "an endpoint", claim: gen.Claim("x", gen.OfClass("endpoint"), vpc1), length: 96,
-			chain: []string{"vpc-web-vpc-1/48", "subnet-web-ams-vpc-1/64"}, candidates: []string{"a", "b"}},
-		{name: "a longer one", claim: gen.Claim("x", gen.OfClass("endpoint"), vpc1, gen.Length(128)), length: 128,
-			chain: []string{"vpc-web-vpc-1/48", "subnet-web-ams-vpc-1/64"}, candidates: []string{"a", "b"}},
+		{name: "an endpoint", claim: gen.Claim("x", gen.OfClass("endpoint"), vpc1), length: 96, chain: both, candidates: roots},
+		{name: "a longer one", claim: gen.Claim("x", gen.OfClass("endpoint"), vpc1, gen.Length(128)), length: 128, chain: both, candidates: roots},
 		{name: "the range of a network", claim: gen.Claim("x", gen.OfClass("vpc"), gen.Within("network", "vpc-1"), gen.ForRange()),
-			chain: []string{"vpc-web-vpc-1/48"}, candidates: []string{"a", "b"}},
-		{name: "the range of a location", claim: gen.Claim("x", gen.OfClass("subnet"), vpc1, gen.ForRange()),
-			chain: []string{"vpc-web-vpc-1/48", "subnet-web-ams-vpc-1/64"}, candidates: []string{"a", "b"}},
-		{name: "a block of a network", claim: gen.Claim("x", gen.OfClass("subnet"), vpc1), length: 64,
-			chain: []string{"vpc-web-vpc-1/48"}, candidates: []string{"a", "b"}},
-		{name: "a block by the root", claim: gen.Claim("x", gen.OfClass("vpc"), vpc1), length: 48, candidates: []string{"a", "b"}},
+			chain: network, candidates: roots},
+		{name: "the range of a location", claim: gen.Claim("x", gen.OfClass("subnet"), vpc1, gen.ForRange()), chain: both, candidates: roots},
+		{name: "a block of a network", claim: gen.Claim("x", gen.OfClass("subnet"), vpc1), length: 64, chain: network, candidates: roots},
+		{name: "a block by the root", claim: gen.Claim("x", gen.OfClass("vpc"), vpc1), length: 48, candidates: roots},
 		{name: "more roles than required", claim: gen.Claim("x", gen.OfClass("vpc"), gen.Within("network", "vpc-1", "rack", "r1"), gen.ForRange()),
-			chain: []string{"vpc-web-vpc-1/48"}, candidates: []string{"a", "b"}},
+			chain: network, candidates: roots},
 		{name: "pools of all workspaces", claim: gen.Claim("x", gen.OfClass("subnet"), vpc1),
 			change: func(w world) {
 				w.class("vpc").Spec.PoolPer = []string{"network", "allProjects"}
 				w.pools[web] = []*ipamv1alpha1.IPPool{ready(gen.Pool("own", gen.Backs("vpc"), gen.CIDR("fd00::/40")))}
 			}, length: 64,
-			chain: []string{"vpc-vpc-1/48"}, candidates: []string{"a", "b"}},
+			chain: []string{"vpc-vpc-1/48"}, candidates: roots},
 		{name: "own space for an own network", claim: gen.Claim("x", gen.OfClass("subnet"), vpc1), length: 64,
 			change: func(w world) {
 				w.pools[web] = []*ipamv1alpha1.IPPool{ready(gen.Pool("own", gen.Backs("vpc"), gen.CIDR("fd00::/40")))}
 			},
-			chain: []string{"vpc-web-vpc-1/48"}, candidates: []string{"own", "a", "b"}},
+			chain: network, candidates: []string{"own", "a", "b"}},
 		{name: "a pool of one network", claim: gen.Claim("x", gen.OfClass("subnet"), vpc1), length: 64,
 			change: func(w world) {
 				w.pools[platform][0].Spec.Scope = ipamv1alpha1.Scope(gen.Within("network", "vpc-1"))
 				w.pools[platform][1].Spec.Scope = ipamv1alpha1.Scope(gen.Within("network", "vpc-2"))
 			},
-			chain: []string{"vpc-web-vpc-1/48"}, candidates: []string{"b"}},
+			chain: network, candidates: []string{"b"}},
 		{name: "a pool of one location cannot serve a network", claim: gen.Claim("x", gen.OfClass("subnet"), vpc1),
 			change: func(w world) {
 				for _, pool := range w.pools[platform] {

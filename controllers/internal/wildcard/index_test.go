@@ -48,13 +48,18 @@ func in(cluster, namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: namespace, Annotations: map[string]string{logicalcluster.AnnotationKey: cluster}}
 }
 
-func namesOf[T any](items []T, name func(*T) string) []string {
+// lists expects a cache to list objects of these names, in order.
+func lists(t *testing.T, cache client.Reader, list client.ObjectList, want []string, opts ...client.ListOption) {
+	t.Helper()
+	must.Do(t, cache.List(t.Context(), list, opts...))
 	names := []string{}
-	for i := range items {
-		names = append(names, name(&items[i]))
+	must.Do(t, meta.EachListItem(list, func(object runtime.Object) error {
+		names = append(names, object.(client.Object).GetName())
+		return nil
+	}))
+	if slices.Sort(names); !slices.Equal(names, want) {
+		t.Errorf("List(%+v) found %v, want %v", opts, names, want)
 	}
-	slices.Sort(names)
-	return names
 }
 
 // TestScoped_Namespaces: a scoped cache gets and lists what is in its workspace, and in a namespace of it,
@@ -63,22 +68,9 @@ func TestScoped_Namespaces(t *testing.T) {
 	claim := func(meta metav1.ObjectMeta) client.Object { return &ipamv1alpha1.IPClaim{ObjectMeta: meta} }
 	cache := scoped(t, "IPClaim", meta.RESTScopeNameNamespace,
 		claim(in("a", "x", "one")), claim(in("a", "x", "two")), claim(in("a", "y", "three")), claim(in("b", "x", "four")))
-	for name, test := range map[string]struct {
-		opts []client.ListOption
-		want []string
-	}{
-		"all namespaces": {nil, []string{"one", "three", "two"}},
-		"one":            {[]client.ListOption{client.InNamespace("x")}, []string{"one", "two"}},
-		"another":        {[]client.ListOption{client.InNamespace("y")}, []string{"three"}},
-		"an empty one":   {[]client.ListOption{client.InNamespace("z")}, []string{}},
-	} {
-		list := &ipamv1alpha1.IPClaimList{}
-		if err := cache.List(t.Context(), list, test.opts...); err != nil {
-			t.Fatalf("%s: List = %v", name, err)
-		}
-		if got := namesOf(list.Items, func(c *ipamv1alpha1.IPClaim) string { return c.Name }); !slices.Equal(got, test.want) {
-			t.Errorf("%s: List found %v, want %v", name, got, test.want)
-		}
+	lists(t, cache, &ipamv1alpha1.IPClaimList{}, []string{"one", "three", "two"})
+	for namespace, want := range map[client.InNamespace][]string{"x": {"one", "two"}, "y": {"three"}, "z": {}} {
+		lists(t, cache, &ipamv1alpha1.IPClaimList{}, want, namespace)
 	}
 	got := &ipamv1alpha1.IPClaim{}
 	if err := cache.Get(t.Context(), client.ObjectKey{Namespace: "y", Name: "three"}, got); err != nil || got.Name != "three" {
@@ -93,12 +85,7 @@ func TestScoped_Namespaces(t *testing.T) {
 func TestScoped_ClusterScoped(t *testing.T) {
 	binding := func(meta metav1.ObjectMeta) client.Object { return &apisv1alpha2.APIBinding{ObjectMeta: meta} }
 	cache := scoped(t, "APIBinding", meta.RESTScopeNameRoot, binding(in("a", "", "one")), binding(in("a", "", "two")), binding(in("b", "", "three")))
-	list := &apisv1alpha2.APIBindingList{}
-	must.Do(t, cache.List(t.Context(), list))
-	name := func(b *apisv1alpha2.APIBinding) string { return b.Name }
-	if got, want := namesOf(list.Items, name), []string{"one", "two"}; !slices.Equal(got, want) {
-		t.Errorf("List found %v, want %v", got, want)
-	}
+	lists(t, cache, &apisv1alpha2.APIBindingList{}, []string{"one", "two"})
 	must.Do(t, cache.Get(t.Context(), client.ObjectKey{Name: "two"}, &apisv1alpha2.APIBinding{}))
 }
 
