@@ -27,9 +27,17 @@ func own(t *testing.T) []*cobra.Command {
 	return found
 }
 
-// The help of each command explains it, shows it in use, and fits a terminal.
+// The help of each command explains it, shows it in use, and fits a terminal. Each takes the connection flags of kubectl.
 func TestHelp_Explains(t *testing.T) {
 	for _, cmd := range own(t) {
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s is described as %q", cmd.CommandPath(), cmd.Short)
+		}
+		for _, flag := range []string{"kubeconfig", "context", "namespace", "as", "server"} {
+			if cmd.Flag(flag) == nil {
+				t.Errorf("%s has no --%s", cmd.CommandPath(), flag)
+			}
+		}
 		if cmd.Long == "" || cmd.Example == "" {
 			t.Errorf("the help of %s has %d characters of text and %d of examples; want both", cmd.CommandPath(), len(cmd.Long), len(cmd.Example))
 		}
