@@ -29,12 +29,9 @@ func TestClassShow(t *testing.T) {
 	s = stage.New(t)
 	must.Do(t, describeClass(s.Session, conflict, nil))
 	stage.Golden(t, "class_show_conflict", s.Printed.String())
-}
 
-// A class shows how long it retains, and what becomes of that.
-func TestClass_Retains(t *testing.T) {
-	class := gen.Class("internal", gen.Lease("72h"), gen.OnRetained(ipamv1alpha1.RetainedReuse), stage.HourAgo)
-	s := stage.New(t)
-	must.Do(t, describeClass(s.Session, class, nil))
+	retains := gen.Class("internal", gen.Lease("72h"), gen.OnRetained(ipamv1alpha1.RetainedReuse), stage.HourAgo)
+	s = stage.New(t)
+	must.Do(t, describeClass(s.Session, retains, nil))
 	stage.Golden(t, "class_show_retains", s.Printed.String())
 }

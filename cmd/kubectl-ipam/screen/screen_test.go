@@ -16,6 +16,7 @@ func TestPlain(t *testing.T) {
 		"web\r\nWorkspace: root":    `web\r\nWorkspace: root`,
 		"web\b\b\bapp\t\x00\x7f":    `web\b\b\bapp\t\x00\x7f`,
 		"10.0.0.1\u202e8.8.8\u2028": `10.0.0.1\u202e8.8.8\u2028`,
+		"not UTF-8 \xff":            `not UTF-8 \xff`,
 	} {
 		if got := legible.Text(text); got != want {
 			t.Errorf("%q is shown as %q, not %q", text, got, want)
