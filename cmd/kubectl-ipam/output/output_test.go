@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -110,13 +111,20 @@ func TestList_OrdersByName(t *testing.T) {
 	list := &ipamv1alpha1.IPClassList{}
 	o := &Listing{Session: stage.New(t).Session}
 	must.Do(t, o.read(t.Context(), c, list, &client.ListOptions{}))
-	var names []string
-	for _, class := range list.Items {
-		names = append(names, class.Name)
-	}
-	if got, want := strings.Join(names, " "), "internal tiny vip"; got != want {
+	if got, want := namesOf(t, list), "internal tiny vip"; got != want {
 		t.Errorf("the classes are listed as %q, want %q", got, want)
 	}
+}
+
+// namesOf returns the names of the items of a list, in order.
+func namesOf(t *testing.T, list runtime.Object) string {
+	t.Helper()
+	var names []string
+	must.Do(t, meta.EachListItem(list, func(item runtime.Object) error {
+		names = append(names, item.(client.Object).GetName())
+		return nil
+	}))
+	return strings.Join(names, " ")
 }
 
 // Addresses and numbers are sorted by value, and what has no such field comes first.
@@ -134,11 +142,7 @@ func TestSortList(t *testing.T) {
 			*stage.Bound(gen.Claim("b", gen.Length(28)), "10.9.0.0/28", stage.OfPlatform("p")),
 		}}
 		must.Do(t, Sort(list, path))
-		var names []string
-		for _, claim := range list.Items {
-			names = append(names, claim.Name)
-		}
-		if got := strings.Join(names, " "); got != want {
+		if got := namesOf(t, list); got != want {
 			t.Errorf("sorted by %s: %s, want %s", path, got, want)
 		}
 	}
@@ -156,11 +160,7 @@ func TestSortList_NumbersAndTexts(t *testing.T) {
 			list.Items = append(list.Items, *gen.Claim(name))
 		}
 		must.Do(t, Sort(list, "metadata.name"))
-		var sorted []string
-		for _, claim := range list.Items {
-			sorted = append(sorted, claim.Name)
-		}
-		if got := strings.Join(sorted, " "); got != want {
+		if got := namesOf(t, list); got != want {
 			t.Errorf("%v sorted by name: %s, want %s", names, got, want)
 		}
 	}

@@ -122,13 +122,15 @@ func TestImport_PoolsThatAreThere(t *testing.T) {
 	}
 }
 
+// unmetBy makes the error of a server that refuses a claim for a reason.
+func unmetBy(code int32, reason ipamv1alpha1.Reason) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: "no",
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: "no"}}}}}
+}
+
 // What the server refuses decides how an import ends.
 func TestImport_RefusedBy(t *testing.T) {
 	group, pools := ipamv1alpha1.GroupVersion.WithKind("IPPool").GroupKind(), ipamv1alpha1.Resource("ippools")
-	unmetBy := func(code int32, reason ipamv1alpha1.Reason) error {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: "no",
-			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(reason), Message: "no"}}}}}
-	}
 	for _, test := range []struct {
 		kind string
 		err  error
@@ -207,8 +209,7 @@ func TestImport_AllFaultsAtOnce(t *testing.T) {
 	c := stage.Server(t, interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
 		creates.Store(object.GetName(), true)
 		if object.GetName() == "used" {
-			return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusConflict, Message: "no",
-				Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseType(ipamv1alpha1.ReasonAddressInUse), Message: "no"}}}}}
+			return unmetBy(http.StatusConflict, ipamv1alpha1.ReasonAddressInUse)
 		}
 		return nil
 	}}, there)
