@@ -16,12 +16,29 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// deleting asks a door, which is changed before it serves, about the DELETE of an object, at a path for its resource.
-func deleting(t *testing.T, path, resource, old string, dry bool, only ledger.ClusterName, change func(*server)) *admissionv1.AdmissionResponse {
+// deletes implements Drainer, Releaser and Closer by the functions of a test.
+type deletes struct {
+	drained  func(pool Pool)
+	released func(in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error)
+	closed   func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error)
+}
+
+func (d deletes) Drained(_ context.Context, pool Pool) { d.drained(pool) }
+
+func (d deletes) Released(_ context.Context, in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error) {
+	return d.released(in, record)
+}
+
+func (d deletes) CloseRange(_ context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error) {
+	return d.closed(in, claim, dry)
+}
+
+// deleting asks a door about the DELETE of an object, at a path for its resource.
+func deleting(t *testing.T, path, resource, old string, dry bool, only ledger.ClusterName, by deletes) *admissionv1.AdmissionResponse {
 	t.Helper()
 	ring := newRing(t, newFake())
 	server := newServer(nil, only, ring.token)
-	change(server)
+	server.drainer, server.releaser, server.closer = by, by, by
 	s := serve(t, ring, server)
 	return s.review("/"+s.token+path, &admissionv1.AdmissionRequest{
 		UID: "4711", Resource: metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource(resource)),
@@ -29,19 +46,12 @@ func deleting(t *testing.T, path, resource, old string, dry bool, only ledger.Cl
 	})
 }
 
-// drainerFunc is a Drainer.
-type drainerFunc func(ctx context.Context, pool Pool)
-
-func (f drainerFunc) Drained(ctx context.Context, pool Pool) { f(ctx, pool) }
-
 // The DELETE of a pool is allowed, after the pool that is meant was waited for: the policy decides.
 func TestDrain_WaitsForThePoolAndRefusesNothing(t *testing.T) {
 	const pool = `{"metadata":{"name":"lab","uid":"u1","annotations":{"kcp.io/cluster":"t1"}},"status":{}}`
 	for only, want := range map[ledger.ClusterName]Pool{"": {"t1", "lab", "u1"}, "alone": {"alone", "lab", "u1"}} {
 		asked := make(chan Pool, 1)
-		resp := deleting(t, "/drain", "ippools", pool, false, only, func(s *server) {
-			s.drainer = drainerFunc(func(_ context.Context, pool Pool) { asked <- pool })
-		})
+		resp := deleting(t, "/drain", "ippools", pool, false, only, deletes{drained: func(pool Pool) { asked <- pool }})
 		if !resp.Allowed || resp.Patch != nil {
 			t.Errorf("the response is %+v, want that it allows, and patches nothing", resp)
 		}
@@ -49,13 +59,6 @@ func TestDrain_WaitsForThePoolAndRefusesNothing(t *testing.T) {
 			t.Errorf("the pool %+v was waited for, want %+v", got, want)
 		}
 	}
-}
-
-// releaserFunc is a Releaser.
-type releaserFunc func(in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error)
-
-func (f releaserFunc) Released(_ context.Context, in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error) {
-	return f(in, record)
 }
 
 // The DELETE of a record whose claim is gone is answered that the record is not there. If nobody can tell, it
@@ -72,15 +75,13 @@ func TestRelease_AnswersForARecordThatIsGone(t *testing.T) {
 		"not known": {err: errors.New("no server answers"), want: http.StatusServiceUnavailable}, "a dry run": {gone: true, dry: true},
 	} {
 		asked := false
-		resp := deleting(t, "/release", "ipallocations", record, tt.dry, "", func(s *server) {
-			s.releaser = releaserFunc(func(in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error) {
-				asked = true
-				if holder, uid := record.HeldBy(); in != "t1" || record.Namespace != "n" || holder != "web" || uid != "u2" {
-					t.Errorf("%s: it is asked for %+v of %s", name, record, in)
-				}
-				return tt.gone, tt.err
-			})
-		})
+		resp := deleting(t, "/release", "ipallocations", record, tt.dry, "", deletes{released: func(in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error) {
+			asked = true
+			if holder, uid := record.HeldBy(); in != "t1" || record.Namespace != "n" || holder != "web" || uid != "u2" {
+				t.Errorf("%s: it is asked for %+v of %s", name, record, in)
+			}
+			return tt.gone, tt.err
+		}})
 		if asked == tt.dry {
 			t.Errorf("%s: asked is %t", name, asked)
 		}
@@ -88,13 +89,6 @@ func TestRelease_AnswersForARecordThatIsGone(t *testing.T) {
 			t.Errorf("%s: the response is %+v, want the code %d", name, resp, tt.want)
 		}
 	}
-}
-
-// closerFunc is a Closer.
-type closerFunc func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error)
-
-func (f closerFunc) CloseRange(_ context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error) {
-	return f(in, claim, dry)
 }
 
 // The DELETE of a range claim is refused with a Conflict while something is inside, and as unavailable if nobody can tell.
@@ -111,14 +105,12 @@ func TestCloseRange_Answers(t *testing.T) {
 		"not settled": {"one may be inside", errors.New("secret"), http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable},
 	} {
 		for _, dry := range []bool{false, true} {
-			resp := deleting(t, "/close", "ipclaims", claim, dry, "", func(s *server) {
-				s.closer = closerFunc(func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, isDry bool) (string, error) {
-					if in != "t1" || claim.Name != "net" || claim.UID != "u1" || isDry != dry {
-						t.Errorf("%s: it is asked for %s of %s, dry run %t", name, claim.Name, in, isDry)
-					}
-					return tt.inside, tt.err
-				})
-			})
+			resp := deleting(t, "/close", "ipclaims", claim, dry, "", deletes{closed: func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, isDry bool) (string, error) {
+				if in != "t1" || claim.Name != "net" || claim.UID != "u1" || isDry != dry {
+					t.Errorf("%s: it is asked for %s of %s, dry run %t", name, claim.Name, in, isDry)
+				}
+				return tt.inside, tt.err
+			}})
 			switch {
 			case resp.Allowed != (tt.code == 0):
 				t.Errorf("%s: allowed is %t", name, resp.Allowed)
