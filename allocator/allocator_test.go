@@ -1,9 +1,11 @@
 package allocator
 
 import (
+	"errors"
 	"math/big"
 	"net/netip"
 	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
@@ -37,6 +39,22 @@ func newLedger(t *testing.T, options ...func(*Options)) *fixture {
 	return l
 }
 
+// reopen opens the ledger of an etcd.
+func reopen(t *testing.T, e *etcdtest.Etcd) *fixture {
+	t.Helper()
+	l := &fixture{t: t, etcd: e}
+	l.Allocator = l.open()
+	return l
+}
+
+// withPool returns a ledger with pool p.
+func withPool(t *testing.T, cidr string) *fixture {
+	t.Helper()
+	l := newLedger(t)
+	l.pool("p", cidr)
+	return l
+}
+
 // open opens another Allocator on the same ledger.
 func (l *fixture) open(options ...func(*Options)) *Allocator {
 	l.t.Helper()
@@ -51,6 +69,24 @@ func (l *fixture) open(options ...func(*Options)) *Allocator {
 		}
 	})
 	return a
+}
+
+// wantA returns an error as one of a type, and ends the test if it is none.
+func wantA[T error](t *testing.T, err error) T {
+	t.Helper()
+	as, ok := errors.AsType[T](err)
+	if !ok {
+		t.Fatalf("error %v, want %T", err, as)
+	}
+	return as
+}
+
+// failsAs does the same for a call that returns a value, too.
+func failsAs[T error, V any](_ V, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		return wantA[T](t, err)
+	}
 }
 
 // pool registers a root pool of the workspace "platform".
@@ -168,6 +204,22 @@ func (l *fixture) holdCommits() (inFlight <-chan struct{}, goOn func()) {
 		}
 	})
 	return reached, func() { close(pass) }
+}
+
+// grouped makes calls that share a transaction, in their order: they are queued while that of the first one is in flight.
+func (l *fixture) grouped(first func(), calls ...func()) {
+	l.t.Helper()
+	l.waitIdle(l.t)
+	inFlight, goOn := l.holdCommits()
+	var all sync.WaitGroup
+	all.Go(first)
+	<-inFlight
+	for i, call := range calls {
+		all.Go(call)
+		l.waitQueued(i + 1)
+	}
+	goOn()
+	all.Wait()
 }
 
 // swap changes the hooks while no transaction is under way.

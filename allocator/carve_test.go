@@ -10,10 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // between runs something once, after the first read of the child's claim.
@@ -34,15 +33,12 @@ func (b *between) Get(ctx context.Context, key string, opts ...clientv3.OpOption
 // A child that is retired and carved elsewhere while somebody looks for it is
 // found where it is then or was before; it is no pool of another kind.
 func TestCarve_MovesMeanwhile(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	must.Get(l.carve("p", "child", 26))(t)
 	kv := &between{KV: l.etcd.Client().KV}
 	other := l.through(kv, l.etcd.Client().Watcher)
 	kv.do = func() {
-		if err := l.Pools().Retire(t.Context(), "child"); err != nil {
-			t.Errorf("Retire: %v", err)
-		}
+		must.Do(t, l.Pools().Retire(t.Context(), "child"))
 		l.bind(request("p", "in its place", 26))
 		if _, err := l.carve("p", "child", 26); err != nil {
 			t.Errorf("carve: %v", err)
@@ -123,9 +119,8 @@ func (l *fixture) carve(parent, child ledger.PoolID, length int) (ledger.Pool, e
 }
 
 func TestCarve(t *testing.T) {
-	l := newLedger(t)
+	l := withPool(t, "10.0.0.0/24")
 	other := l.open()
-	l.pool("p", "10.0.0.0/24")
 	child, err := l.carve("p", "child", 25)
 	if err != nil || child.CIDR != prefix("10.0.0.0/25") || child.Parent != "p" {
 		t.Fatalf("carve = %v, %v; want 10.0.0.0/25", child, err)
@@ -147,16 +142,13 @@ func TestCarve(t *testing.T) {
 	must.Be(t, l.Pools().Retire(t.Context(), "child"), ledger.ErrPoolInUse)
 	must.Do(t, l.Release(t.Context(), "c"))
 	for _, id := range []ledger.PoolID{"grandchild", "child", "p"} {
-		if err := other.Pools().Retire(t.Context(), id); err != nil {
-			t.Errorf("Retire(%s): %v", id, err)
-		}
+		must.Do(t, other.Pools().Retire(t.Context(), id))
 	}
 	l.holds(0, other)
 }
 
 func TestCarve_Refusals(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	l.pool("taken", "10.1.0.0/24")
 	l.bind(request("p", "claim", 25))
 	for name, tc := range map[string]struct {
@@ -171,10 +163,7 @@ func TestCarve_Refusals(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, err, tc.want)
 		}
 	}
-	var exhausted *ledger.ExhaustedError
-	if _, err := l.carve("p", "child", 24); !errors.As(err, &exhausted) {
-		t.Errorf("carve: %v", err)
-	}
+	failsAs[*ledger.ExhaustedError](l.carve("p", "child", 24))(t)
 	l.sameAsLedger()
 }
 
@@ -222,8 +211,7 @@ func (l *fixture) clear(id ledger.PoolID, allocators []*Allocator) {
 
 // The addresses of a child's block are given out by the child: the block is not freed before the child is retired.
 func TestRelease_TheBlockOfAChild(t *testing.T) {
-	l, other := both(t)
-	l.pool("p", "10.0.0.0/24")
+	l, other := both(t, "10.0.0.0/24")
 	must.Get(l.carve("p", "child", 25))(t)
 	derived := l.provision("p", 25, ofNetwork("net", "a"))
 	for _, id := range []ledger.ClaimID{"child", ledger.ClaimID(derived.ID)} {

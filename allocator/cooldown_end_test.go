@@ -77,15 +77,13 @@ func TestCooldown_IsNotEndedWhereMemoryIsWrong(t *testing.T) {
 	for _, holder := range []ledger.ClaimID{"theirs", "former"} {
 		l := newLedger(t, func(o *Options) { o.Cooldown = func(ledger.Block) (time.Duration, error) { return time.Hour, nil } })
 		l.pool("p", "10.0.0.0/24")
-		watch := &cutter{Watcher: l.etcd.Client().Watcher}
-		behind := &fixture{Allocator: l.through(l.etcd.Client().KV, watch), t: t, etcd: l.etcd}
+		behind, watch := l.behind()
 		b := l.bind(request("p", "former", 28))
 		l.free("former")
 		behind.catchUp(t)
 		watch.set(true)
 		must.Get(l.etcd.Client().Delete(t.Context(), store.DefaultPrefix+"/claims/former"))(t)
-		l.put("spaces/p/blocks/010.000.000.000-28", store.Record{Holdings: []store.Holding{wanted{Request: request("p", string(holder), 28)}.holding(l.engine.Hooks.Now())}}.Encode())
-		l.put("claims/"+string(holder), store.EncodeClaim("p", b.Prefix))
+		l.putHeld("p", request("p", string(holder), 28), b.Prefix.String())
 		if _, err := behind.Pools().endCooldowns(t.Context(), "p", engine.EndCooldowns{Within: b.Prefix}); !errors.Is(err, ledger.ErrUnavailable) {
 			t.Errorf("where %s has the block, the cooldown ends with %v; want %v", holder, err, ledger.ErrUnavailable)
 		}
@@ -140,25 +138,17 @@ func TestCooldown_OfAReservation(t *testing.T) {
 	}
 }
 
+// A reservation that is confirmed has an end no longer, and one that was never bound was nobody's address.
 func TestCooldown_OfAReservationThatIsConfirmed(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "web", 28))
 	i.release("web")
-	b := i.reserve(reservation("web", 28))
-	got, ok, err := i.Reservations().Confirm(t.Context(), confirmation(b, "uid"))
-	if err != nil || !ok || got.Prefix != prefix("10.0.0.0/28") || !got.Until.IsZero() {
-		t.Fatalf("Confirm = %+v, %t, %v, want the block without an end", got, ok, err)
+	if got := i.confirm(confirmation(i.reserve(reservation("web", 28)), "uid")); got.Prefix != prefix("10.0.0.0/28") || !got.Until.IsZero() {
+		t.Fatalf("Confirm = %+v, want the block without an end", got)
 	}
 	i.sameAsLedger(i.follower())
 	i.pass(time.Hour)
 	i.bind(request("p", "other", 28))
+	i.free(i.reserve(reservation("failed", 28)).Holder.Claim)
 	i.holds(2)
-}
-
-// A reservation that was never bound was nobody's address.
-func TestCooldown_NoneForAReservation(t *testing.T) {
-	i := newIcebox(t)
-	b := i.reserve(reservation("web", 28))
-	must.Do(t, i.Release(t.Context(), b.Holder.Claim))
-	i.holds(0)
 }

@@ -1,8 +1,8 @@
 package allocator
 
 import (
-	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -122,16 +122,13 @@ func TestCooldown_MakesWayForARecord(t *testing.T) {
 			i.sameAsLedger(i.follower())
 		})
 	}
-}
-
-func TestCooldown_MakesWayForAChild(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 28))
 	i.release("a")
-	req := exactly(request("p", "child", 0), "10.0.0.0/25")
-	child, err := i.Recovery().Readopt(t.Context(), req, ledger.Pool{ID: "child", Cluster: "tenant", Name: "child"})
-	if err != nil || child.CIDR != prefix("10.0.0.0/25") {
-		t.Errorf("Readopt = %v, %v", child, err)
+	pool := ledger.Pool{ID: "child", Cluster: "tenant", Name: "child"}
+	child := must.Get(i.Recovery().Readopt(t.Context(), exactly(request("p", "child", 0), "10.0.0.0/25"), pool))(t)
+	if child.CIDR != prefix("10.0.0.0/25") {
+		t.Errorf("Readopt = %v, want 10.0.0.0/25", child)
 	}
 	i.sameAsLedger(i.follower())
 }
@@ -139,10 +136,8 @@ func TestCooldown_MakesWayForAChild(t *testing.T) {
 // Pools of one domain: a block cools in all that have its addresses.
 func TestCooldown_InADomain(t *testing.T) {
 	i := newIcebox(t)
-	space := ledger.DomainSpace("platform", "d")
-	for id, cidr := range map[ledger.PoolID]string{"x": "10.1.0.0/24", "y": "10.1.0.0/25"} {
-		must.Get(i.Pools().Register(t.Context(), ledger.Pool{ID: id, Cluster: "platform", Name: string(id), CIDR: prefix(cidr), Space: space}))(t)
-	}
+	i.registerIn("x", "10.1.0.0/24")
+	i.registerIn("y", "10.1.0.0/25")
 	i.bind(request("x", "a", 28))
 	i.release("a")
 	for _, id := range []ledger.PoolID{"x", "y"} {
@@ -151,9 +146,7 @@ func TestCooldown_InADomain(t *testing.T) {
 		}
 	}
 	i.sameAsLedger(i.follower())
-	if err := i.Pools().Retire(t.Context(), "y"); err != nil {
-		t.Errorf("Retire(y) = %v, want that the block of x does not hold it", err)
-	}
+	must.Do(t, i.Pools().Retire(t.Context(), "y"))
 	if c, _ := i.Pools().Capacity("x"); c.Cooling.Int64() != 16 {
 		t.Errorf("of x %s addresses cool", c.Cooling)
 	}
@@ -164,23 +157,12 @@ func TestCooldown_InADomain(t *testing.T) {
 
 // An answer that got lost is found out, whether the block began to cool or not.
 func TestCooldown_LostAnswers(t *testing.T) {
-	for name, hook := range map[string]func(*engine.Hooks, func(ledger.SpaceID) error){
-		"before": func(h *engine.Hooks, lose func(ledger.SpaceID) error) { h.BeforeCommit = lose },
-		"after":  func(h *engine.Hooks, lose func(ledger.SpaceID) error) { h.AfterCommit = lose },
-	} {
+	for name, arm := range losses {
 		t.Run(name, func(t *testing.T) {
 			i := newIcebox(t)
 			lose := func() {
 				i.waitIdle(t)
-				left := 1
-				i.swap(func(h *engine.Hooks) {
-					hook(h, func(ledger.SpaceID) error {
-						if left--; left == 0 {
-							return errors.New("the connection was lost")
-						}
-						return nil
-					})
-				})
+				i.swap(func(h *engine.Hooks) { arm(h, once(errLost)) })
 			}
 			i.bind(request("p", "a", 28))
 			lose()
@@ -213,5 +195,46 @@ func TestProvision_KeepsTheCooldownsInside(t *testing.T) {
 	i.sameAsLedger(i.follower())
 	if other := i.bind(request(again.ID, "other", 32)); other.Prefix == former.Prefix {
 		t.Errorf("%s is given to another claim within its cooldown, in %s made again at %s", other.Prefix, net.CIDR, again.CIDR)
+	}
+}
+
+// A pool with an address space in use is not retired. The addresses that cool in others are given to nobody meanwhile.
+func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceInUse(t *testing.T) {
+	i := newIcebox(t)
+	i.cooldown = time.Hour
+	i.bind(request(i.space("p", "used").ID, "used", 32))
+	former := map[string]ledger.Block{}
+	for n := range 4 {
+		name := "vrf-" + strconv.Itoa(n)
+		former[name] = i.bind(request(i.space("p", name).ID, "of-"+name, 32))
+		i.free(former[name].Holder.Claim)
+	}
+	must.Be(t, i.Pools().Retire(t.Context(), "p"), ledger.ErrPoolInUse)
+	for name, b := range former {
+		if next := i.bind(request(i.space("p", name).ID, "next-"+name, 32)); next.Prefix == b.Prefix {
+			t.Errorf("%s is given to another claim in %s within its cooldown", next.Prefix, name)
+		}
+	}
+	i.sameAsLedger(i.follower())
+}
+
+// The DELETE of a range claim that fails ends no cooldown: the addresses that cool in the address spaces of the range are given to nobody.
+func TestReopen_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
+	for name, open := range map[string]func(Derived, ledger.PoolID) error{
+		"reopened": func(d Derived, id ledger.PoolID) error { return d.Reopen(t.Context(), id) },
+		"dropped":  func(d Derived, id ledger.PoolID) error { return d.Drop(t.Context(), id, "range", time.Time{}) },
+	} {
+		i := newIcebox(t)
+		wanted := held("a")
+		net := i.provision("p", 28, wanted)
+		i.cooldown = time.Hour
+		former := i.bind(request(i.space(net.ID, "b").ID, "former", 32))
+		i.free("former")
+		must.Do(t, i.Derived().Begin(t.Context(), net.ID, "range", i.clock.now().Add(time.Minute)))
+		must.Do(t, open(i.Derived(), net.ID))
+		if next := i.bind(request(i.space(net.ID, "b").ID, "next", 32)); next.Prefix == former.Prefix {
+			t.Errorf("%s: %s is given to another claim within its cooldown", name, next.Prefix)
+		}
+		i.sameAsLedger(i.follower())
 	}
 }

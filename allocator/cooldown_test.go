@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,9 +108,8 @@ func TestCooldown(t *testing.T) {
 	if !strings.Contains(fmt.Sprint(err), "the next cooling block is free at 2026-01-01T00:01:00Z") {
 		t.Errorf("the refusal is %q, want it to say when the next block is free", err)
 	}
-	_, err = i.Bind(t.Context(), exactly(request("p", "b", 0), "10.0.0.4/32"))
-	if cooling, ok := errors.AsType[*ledger.CoolingError](err); !ok || !errors.Is(err, ledger.ErrInUse) || !cooling.Until.Equal(until) {
-		t.Errorf("Bind of a cooling address = %v, want ErrInUse until %s", err, until)
+	if cooling := failsAs[*ledger.CoolingError](i.Bind(t.Context(), exactly(request("p", "b", 0), "10.0.0.4/32")))(t); !errors.Is(cooling, ledger.ErrInUse) || !cooling.Until.Equal(until) {
+		t.Errorf("Bind of a cooling address = %v, want ErrInUse until %s", cooling, until)
 	}
 	i.release("a") // it is released already
 	i.sameAsLedger(i.follower())
@@ -173,30 +173,17 @@ func TestCooldown_GivesBackOnce(t *testing.T) {
 	i := newIcebox(t)
 	i.bind(request("p", "a", 28))
 	i.release("a")
-	inFlight, goOn := i.holdCommits()
-	results := make(chan ledger.Block)
-	ask := func(r ledger.Request) {
-		b, err := i.Bind(t.Context(), r)
-		if err != nil {
-			t.Errorf("Bind(%s) = %v", r.Holder.Claim, err)
-		}
-		results <- b
-	}
-	go ask(request("p", "first", 28))
-	<-inFlight
-	for _, uid := range []string{"a", "b", "c"} {
-		go ask(named(uid, "a", 28))
-	}
-	i.waitQueued(3)
-	goOn()
-	back := 0
-	for range 4 {
-		if b := <-results; b.Prefix == prefix("10.0.0.0/28") {
-			back++
+	var back atomic.Int32
+	ask := func(r ledger.Request) func() {
+		return func() {
+			if b := i.bind(r); b.Prefix == prefix("10.0.0.0/28") {
+				back.Add(1)
+			}
 		}
 	}
-	if back != 1 {
-		t.Errorf("the block was given back %d times", back)
+	i.grouped(ask(request("p", "first", 28)), ask(named("a", "a", 28)), ask(named("b", "a", 28)), ask(named("c", "a", 28)))
+	if n := back.Load(); n != 1 {
+		t.Errorf("the block was given back %d times", n)
 	}
 	i.sameAsLedger(i.follower())
 }

@@ -2,9 +2,9 @@ package allocator
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
@@ -19,6 +19,45 @@ var unreadable = map[string]string{"newer": `{"v":9,"somebody":"else"}`, "damage
 func (l *fixture) put(key, value string) {
 	l.t.Helper()
 	must.Get(l.etcd.Client().Put(l.t.Context(), store.DefaultPrefix+"/"+key, value))(l.t)
+}
+
+// putHeld puts a block of a request, and the key of its claim, as another writer would.
+func (l *fixture) putHeld(space ledger.SpaceID, r ledger.Request, at string) {
+	l.t.Helper()
+	held := store.Record{Holdings: []store.Holding{wanted{Request: r}.holding(l.engine.Hooks.Now())}}
+	must.Get(l.etcd.Client().Put(l.t.Context(), l.keys.Space(space).Block(prefix(at)), held.Encode()))(l.t)
+	must.Get(l.etcd.Client().Put(l.t.Context(), l.keys.Claim(r.Holder.Claim), store.EncodeClaim(space, prefix(at))))(l.t)
+}
+
+// stored returns the value of a key below the ledger's prefix; empty if there is none.
+func (l *fixture) stored(key string) string {
+	l.t.Helper()
+	for _, kv := range must.Get(l.etcd.Client().Get(l.t.Context(), store.DefaultPrefix+"/"+key))(l.t).Kvs {
+		return string(kv.Value)
+	}
+	return ""
+}
+
+// spoil puts a value that cannot be read. It returns what puts back the former one.
+func (l *fixture) spoil(key, value string) (mend func()) {
+	l.t.Helper()
+	before := l.stored(key)
+	l.put(key, value)
+	return func() {
+		if before != "" {
+			l.put(key, before)
+			return
+		}
+		must.Get(l.etcd.Client().Delete(l.t.Context(), store.DefaultPrefix+"/"+key))(l.t)
+	}
+}
+
+// another opens another Allocator on the same ledger.
+func (l *fixture) another(options ...func(*Options)) *fixture {
+	l.t.Helper()
+	other := *l
+	other.Allocator = l.open(options...)
+	return &other
 }
 
 // wantUnreadable fails the test unless an error names the key.
@@ -45,18 +84,15 @@ func TestUnreadable(t *testing.T) {
 	for kind, value := range unreadable {
 		for _, key := range []string{"spaces/p/blocks/010.000.000.000-26", "spaces/p/blocks/010.000.000.128-26", "spaces/p/blocks/nonsense", "spaces/p/head", "pools/p"} {
 			t.Run(kind+" "+key, func(t *testing.T) {
-				t.Parallel()
-				l := newLedger(t)
-				l.pool("p", "10.0.0.0/24")
+				l := withPool(t, "10.0.0.0/24")
 				l.pool("q", "10.1.0.0/24")
 				l.bind(request("p", "held", 26))
-				stored := store.DefaultPrefix + "/" + key
-				before := must.Get(l.etcd.Client().Get(t.Context(), stored))(t)
-				other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
-				l.put(key, value)
-				opened := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
+				other := l.another()
+				mend := l.spoil(key, value)
+				opened := l.another()
 				other.catchUp(t)
-				for name, l := range map[string]*fixture{"at work": other, "opened": opened} {
+				both := map[string]*fixture{"at work": other, "opened": opened}
+				for name, l := range both {
 					_, err := l.Bind(t.Context(), request("p", "new", 26))
 					wantUnreadable(t, name+": Bind", err, key)
 					wantUnreadable(t, name+": Drain", l.Pools().Drain(t.Context(), "p"), key)
@@ -68,15 +104,10 @@ func TestUnreadable(t *testing.T) {
 						t.Errorf("%s: %d keys cannot be read; want 1", name, got)
 					}
 				}
-
-				if len(before.Kvs) == 0 {
-					must.Get(l.etcd.Client().Delete(t.Context(), stored))(t)
-				} else {
-					must.Get(l.etcd.Client().Put(t.Context(), stored, string(before.Kvs[0].Value)))(t)
-				}
-				for i, l := range []*fixture{other, opened} {
+				mend()
+				for name, l := range both {
 					l.catchUp(t)
-					if b := l.bind(request("p", fmt.Sprint("new", i), 26)); b.Prefix == prefix("10.0.0.0/26") {
+					if b := l.bind(request("p", "new, "+name, 26)); b.Prefix == prefix("10.0.0.0/26") {
 						t.Errorf("%v was bound twice", b.Prefix)
 					}
 					if got := l.engine.Unreadable(); got != 0 {
@@ -94,7 +125,7 @@ func TestUnreadable(t *testing.T) {
 func TestUnreadable_ANewPool(t *testing.T) {
 	l := newLedger(t)
 	l.pool("q", "10.1.0.0/24")
-	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
+	other := l.another()
 	newer := ledger.Pool{ID: "p", Cluster: "platform", Name: "p", CIDR: prefix("10.0.0.0/24"), Space: "p", State: ledger.PoolOpen}
 	l.put("pools/p", unreadable["newer"])
 	l.put("spaces/p/head", store.EncodeHead(1, ""))
@@ -106,8 +137,7 @@ func TestUnreadable_ANewPool(t *testing.T) {
 	wantUnreadable(t, "Register", err, "pools/p")
 	other.bind(request("q", "c", 26))
 
-	l.put("spaces/p/blocks/010.000.000.000-26", store.Record{Holdings: []store.Holding{wanted{Request: request("p", "theirs", 26)}.holding(other.engine.Hooks.Now())}}.Encode())
-	l.put("claims/theirs", store.EncodeClaim("p", prefix("10.0.0.0/26")))
+	l.putHeld("p", request("p", "theirs", 26), "10.0.0.0/26")
 	l.put("spaces/p/head", store.EncodeHead(2, ""))
 	l.put("pools/p", store.EncodePool(newer))
 	other.catchUp(t)
@@ -133,8 +163,7 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 	for kind, value := range unreadable {
 		for _, at := range []string{"010.000.000.064-26", "nonsense"} {
 			t.Run(kind+" "+at, func(t *testing.T) {
-				l := newLedger(t)
-				l.pool("p", "10.0.0.0/24")
+				l := withPool(t, "10.0.0.0/24")
 				l.pool("q", "10.1.0.0/24")
 				var want, got, walked []string
 				for _, claim := range []string{"a", "b", "c"} {
@@ -159,8 +188,10 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 				if failed != 1 || !slices.Equal(got, want) {
 					t.Errorf("List has %v, and %d keys that cannot be read; want %v, and 1", got, failed, want)
 				}
-				damaged := 0
-				_, err := store.Reader{Client: l.etcd.Client()}.Walk(t.Context(), ledger.Visitor{
+				l.put("claims/bad", "{")
+				var damaged []string
+				before := l.revision()
+				revision, err := store.Reader{Client: l.etcd.Client()}.Walk(t.Context(), ledger.Visitor{
 					Pool: func(ledger.Pool) {}, Tenure: func(ledger.Tenure) {}, Head: func(ledger.SpaceID) {}, Claim: func(ledger.ClaimID, ledger.SpaceID, netip.Prefix) {},
 					Unread: func(_ ledger.SpaceID, got netip.Prefix) {
 						if got != prefix("10.0.0.64/26") {
@@ -168,13 +199,17 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 						}
 					},
 					Block: func(b ledger.Block) { walked = append(walked, b.Holder.Name) },
-					Damaged: func(_ string, err error) {
-						damaged++
-						wantUnreadable(t, "Walk", err, key)
+					Damaged: func(at string, err error) {
+						damaged = append(damaged, strings.TrimPrefix(at, store.DefaultPrefix+"/"))
+						wantUnreadable(t, "Walk", err, damaged[len(damaged)-1])
 					},
 				})
-				if err != nil || damaged != 1 || !slices.Equal(walked, want) {
-					t.Errorf("Walk tells %v, and %d keys that cannot be read, %v; want %v, and 1", walked, damaged, err, want)
+				slices.Sort(damaged)
+				if err != nil || !slices.Equal(damaged, []string{"claims/bad", key}) || !slices.Equal(walked, want) {
+					t.Errorf("Walk tells %v, and that %v cannot be read, %v; want %v, and claims/bad and %s", walked, damaged, err, want, key)
+				}
+				if after := l.revision(); revision != before || after != before {
+					t.Errorf("Walk is as of revision %d, and the ledger at %d; want %d, and no change", revision, after, before)
 				}
 			})
 		}
@@ -187,8 +222,7 @@ func TestUnreadable_AHeadIsNotOlder(t *testing.T) {
 	t.Parallel()
 	for kind, value := range unreadable {
 		t.Run(kind, func(t *testing.T) {
-			l := newLedger(t)
-			l.pool("p", "10.0.0.0/24")
+			l := withPool(t, "10.0.0.0/24")
 			l.pool("q", "10.1.0.0/24")
 			l.bind(request("p", "held", 26))
 			changes := must.Get(l.Pools().Changes("p"))(t)
@@ -215,22 +249,21 @@ func TestUnreadable_ReadAgain(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"spaces/p/blocks/010.000.000.000-26", "pools/p"} {
 		t.Run(key, func(t *testing.T) {
-			l := newLedger(t)
-			l.pool("p", "10.0.0.0/24")
+			l := withPool(t, "10.0.0.0/24")
 			l.pool("q", "10.1.0.0/24")
 			l.bind(request("p", "held", 26))
-			stored := must.Get(l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/"+key))(t)
 			again, watch := l.behind()
-			puts := func(value, claim string) func() {
-				return func() {
-					l.put(key, value)
-					l.bind(request("q", claim, 28))
-				}
-			}
-			l.missed(again, watch, puts(unreadable["damaged"], "a"))
+			var mend func()
+			l.missed(again, watch, func() {
+				mend = l.spoil(key, unreadable["damaged"])
+				l.bind(request("q", "a", 28))
+			})
 			_, err := again.Bind(t.Context(), request("p", "new", 26))
 			wantUnreadable(t, "Bind", err, key)
-			l.missed(again, watch, puts(string(stored.Kvs[0].Value), "b"))
+			l.missed(again, watch, func() {
+				mend()
+				l.bind(request("q", "b", 28))
+			})
 			again.gets(request("p", "new", 26), "10.0.0.64/26")
 			must.Get(again.Pools().Register(t.Context(), root("r", "10.9.0.0/24")))(t)
 			l.sameAsLedger(again.Allocator)
@@ -243,18 +276,12 @@ func TestUnreadable_ReadAgain(t *testing.T) {
 func TestUnreadable_KeepsAChild(t *testing.T) {
 	for _, key := range []string{"spaces/child/blocks/nonsense", "spaces/child/head", "pools/child"} {
 		t.Run(key, func(t *testing.T) {
-			l := newLedger(t)
-			l.pool("p", "10.0.0.0/24")
+			l := withPool(t, "10.0.0.0/24")
 			must.Get(l.carve("p", "child", 26))(t)
-			before := must.Get(l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/"+key))(t)
-			l.put(key, unreadable["newer"])
+			mend := l.spoil(key, unreadable["newer"])
 			l.catchUp(t)
 			wantUnreadable(t, "Retire", l.Pools().Retire(t.Context(), "child"), key)
-			if len(before.Kvs) == 0 {
-				must.Get(l.etcd.Client().Delete(t.Context(), store.DefaultPrefix+"/"+key))(t)
-			} else {
-				l.put(key, string(before.Kvs[0].Value))
-			}
+			mend()
 			l.catchUp(t)
 			must.Do(t, l.Pools().Retire(t.Context(), "child"))
 			l.sameAsLedger()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,11 +15,19 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// both returns two Allocators of one ledger.
-func both(t *testing.T) (l, other *fixture) {
+// both returns two Allocators of one ledger, which has pool p.
+func both(t *testing.T, cidr string) (l, other *fixture) {
 	t.Helper()
-	l = newLedger(t)
-	return l, &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
+	l = withPool(t, cidr)
+	return l, l.another()
+}
+
+// inTurns returns two Allocators, the other one first in each second round.
+func inTurns(round int, l, other *fixture) (*fixture, *fixture) {
+	if round%2 == 1 {
+		return other, l
+	}
+	return l, other
 }
 
 // atOnce calls functions at the same moment, and waits for them.
@@ -38,8 +45,7 @@ func atOnce(calls ...func()) {
 
 // Many callers ask two Allocators for the same pool: one carves it, and all get that one, held as the first has asked.
 func TestProvision_GivesManyCallersOnePool(t *testing.T) {
-	l, other := both(t)
-	l.pool("p", "10.0.0.0/16")
+	l, other := both(t, "10.0.0.0/16")
 	for round := range 10 {
 		wanted := ofNetwork("net", fmt.Sprint(round))
 		got, calls := make([]ledger.Pool, 10), make([]func(), 10)
@@ -64,8 +70,7 @@ func TestProvision_GivesManyCallersOnePool(t *testing.T) {
 
 // Of many claims that want to hold a pool, one does, and the others are told which.
 func TestHold_IsGivenToOneOfMany(t *testing.T) {
-	l, other := both(t)
-	l.pool("p", "10.0.0.0/16")
+	l, other := both(t, "10.0.0.0/16")
 	for round := range 10 {
 		p := l.provision("p", 24, ofNetwork("net", fmt.Sprint(round)))
 		errs, calls := make([]error, 6), make([]func(), 6)
@@ -96,15 +101,12 @@ func TestHold_IsGivenToOneOfMany(t *testing.T) {
 
 // A pool is retired while a claim asks for it and binds in it: the claim's block is in a pool that is there.
 func TestProvision_WhileThePoolIsRetired(t *testing.T) {
-	l, other := both(t)
-	l.pool("p", "10.0.0.0/16")
+	l, other := both(t, "10.0.0.0/16")
 	wanted := ofNetwork("net", "a")
 	retired := 0
 	for round := range 100 {
-		p, binder, retirer := l.provision("p", 24, wanted), l, other
-		if round%2 == 1 {
-			binder, retirer = other, l
-		}
+		p := l.provision("p", 24, wanted)
+		binder, retirer := inTurns(round, l, other)
 		name := fmt.Sprint("c", round)
 		atOnce(func() {
 			for {
@@ -140,44 +142,47 @@ func TestProvision_WhileThePoolIsRetired(t *testing.T) {
 	l.holds(0, other.Allocator)
 }
 
-// A range is released at the moment of a bind, by another Allocator: either the bind has come first, and the release is
-// refused, or the release has, and the bind is refused.
+// A range is released at the moment of a bind in it, or in its address space, by another Allocator: either the bind has come
+// first, and the release is refused, or the release has, and the bind is refused.
 func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
-	l, other := both(t)
-	l.pool("p", "10.0.0.0/16")
-	wanted := ofNetwork("net", "a")
-	wanted.Derived.Holder = claim("range")
-	var begun atomic.Int32
-	for round := range 100 {
-		p, binder, releaser := l.provision("p", 24, wanted), l, other
-		if round%2 == 1 {
-			binder, releaser = other, l
-		}
-		var bound, released error
-		name := fmt.Sprint("c", round)
-		atOnce(func() { _, bound = binder.Bind(t.Context(), request(p.ID, name, 32)) },
-			func() {
-				released = releaser.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute))
-			})
-		var releasing *ledger.ReleasingError
-		switch {
-		case bound == nil && errors.Is(released, ledger.ErrPoolInUse):
-			l.free(ledger.ClaimID(name))
-			must.Do(t, l.Derived().Drop(t.Context(), p.ID, "range", time.Time{}))
-		case released == nil && errors.As(bound, &releasing):
-			begun.Add(1)
-		default:
-			t.Fatalf("round %d: Bind = %v, Begin = %v", round, bound, released)
-		}
-		must.Do(t, other.Pools().Retire(t.Context(), p.ID))
+	for name, within := range map[string]func(*fixture, ledger.PoolID) ledger.PoolID{
+		"the range":        func(_ *fixture, id ledger.PoolID) ledger.PoolID { return id },
+		"an address space": func(l *fixture, id ledger.PoolID) ledger.PoolID { return l.space(id, "b").ID },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, other := both(t, "10.0.0.0/16")
+			begun := 0
+			for round := range 100 {
+				p := l.provision("p", 24, held("a"))
+				asked := within(l, p.ID)
+				other.catchUp(t)
+				binder, releaser := inTurns(round, l, other)
+				var bound, released error
+				claim := fmt.Sprint("c", round)
+				atOnce(func() { _, bound = binder.Bind(t.Context(), request(asked, claim, 32)) },
+					func() { released = releaser.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute)) })
+				releasing, refused := errors.AsType[*ledger.ReleasingError](bound)
+				switch {
+				case bound == nil && errors.Is(released, ledger.ErrPoolInUse):
+					l.free(ledger.ClaimID(claim))
+					must.Do(t, l.Derived().Drop(t.Context(), p.ID, "range", time.Time{}))
+				case released == nil && refused && releasing.Pool == p.ID:
+					begun++
+				default:
+					t.Fatalf("round %d: Bind = %v, Begin = %v", round, bound, released)
+				}
+				must.Do(t, other.Pools().Retire(t.Context(), p.ID))
+			}
+			t.Logf("begun first in %d of 100 rounds", begun)
+			l.holds(0, other.Allocator)
+		})
 	}
-	t.Logf("begun first in %d of 100 rounds", begun.Load())
-	l.holds(0, other.Allocator)
 }
 
 // An address space is registered at the moment at which its pool is retired, drained, or excludes addresses.
 func TestSpace_WhileItsPoolChanges(t *testing.T) {
-	l, other := both(t)
+	l := newLedger(t)
+	other := l.another()
 	shut := []netip.Prefix{prefix("10.0.0.0/28")}
 	for name, change := range map[string]func(*fixture) error{
 		"retired":  func(l *fixture) error { return l.Pools().Retire(t.Context(), "p") },
@@ -209,8 +214,7 @@ func TestSpace_WhileItsPoolChanges(t *testing.T) {
 
 // Two scopes get the same addresses of a pool, as from two plain lists, and blocks of one scope do not overlap.
 func TestSpace_GivesEachScopeTheSameAddresses(t *testing.T) {
-	l, other := both(t)
-	l.pool("p", "10.0.0.0/24")
+	l, other := both(t, "10.0.0.0/24")
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
 	ids := []ledger.PoolID{l.space("p", "a").ID, other.space("p", "b").ID}
 	twins := []*golden.Index{golden.New(prefix("10.0.0.0/24")), golden.New(prefix("10.0.0.0/24"))}
@@ -237,13 +241,10 @@ func TestSpace_GivesEachScopeTheSameAddresses(t *testing.T) {
 
 // A claim takes hold of an idle pool at the moment at which it is retired: it holds a pool that is there, or is told that there is none.
 func TestHold_OrThePoolIsRetired(t *testing.T) {
-	l, other := both(t)
-	l.pool("p", "10.0.0.0/16")
+	l, other := both(t, "10.0.0.0/16")
 	for round := range 50 {
-		p, holder, retirer := l.provision("p", 24, ofNetwork("net", "a")), l, other
-		if round%2 == 1 {
-			holder, retirer = other, l
-		}
+		p := l.provision("p", 24, ofNetwork("net", "a"))
+		holder, retirer := inTurns(round, l, other)
 		var held, retired error
 		atOnce(func() { _, held = holder.Derived().Hold(t.Context(), p.ID, claim("range")) },
 			func() { retired = retirer.Pools().Retire(t.Context(), p.ID) })
@@ -260,10 +261,8 @@ func TestHold_OrThePoolIsRetired(t *testing.T) {
 
 // A pool that is being released says so also while it drains, as it does on its way out: the caller that asks can complete that.
 func TestBegin_ShowsWhileThePoolDrains(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
-	wanted := ofNetwork("net", "a")
-	wanted.Derived.Holder = claim("range")
+	l := withPool(t, "10.0.0.0/16")
+	wanted := held("a")
 	p := l.provision("p", 24, wanted)
 	must.Do(t, l.Derived().Begin(t.Context(), p.ID, "range", time.Now()))
 	goOn := make(chan struct{})
@@ -276,15 +275,9 @@ func TestBegin_ShowsWhileThePoolDrains(t *testing.T) {
 		}
 	})
 	must.Do(t, l.Pools().Drain(t.Context(), p.ID))
-	var releasing *ledger.ReleasingError
-	if _, err := l.Bind(t.Context(), request(p.ID, "c", 32)); !errors.As(err, &releasing) {
-		t.Errorf("Bind: %v, want *ReleasingError", err)
-	}
-	if _, err := l.Derived().Space(t.Context(), p.ID, "tenant", network("b")); !errors.As(err, &releasing) {
-		t.Errorf("Space: %v, want *ReleasingError", err)
-	}
+	failsAs[*ledger.ReleasingError](l.Bind(t.Context(), request(p.ID, "c", 32)))(t)
+	failsAs[*ledger.ReleasingError](l.Derived().Space(t.Context(), p.ID, "tenant", network("b")))(t)
 	close(goOn)
-	for known := true; known; _, _, known, _ = l.Pools().Read(t.Context(), p.ID) { // it goes by itself
-	}
+	l.waitGone(p.ID) // it goes by itself
 	l.sameAsLedger()
 }

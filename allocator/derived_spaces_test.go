@@ -6,55 +6,21 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A range is released at the moment of a bind in its address space, by another Allocator: one of them is refused.
-func TestBegin_RefusesItselfOrTheBindInAnAddressSpace(t *testing.T) {
-	l, other := both(t)
-	l.pool("p", "10.0.0.0/16")
-	wanted := ofNetwork("net", "a")
-	wanted.Derived.Holder = claim("range")
-	begun := 0
-	for round := range 50 {
-		p, binder, releaser := l.provision("p", 24, wanted), l, other
-		if round%2 == 1 {
-			binder, releaser = other, l
-		}
-		s := l.space(p.ID, "b")
-		other.catchUp(t)
-		var bound, released error
-		name := fmt.Sprint("c", round)
-		atOnce(func() { _, bound = binder.Bind(t.Context(), request(s.ID, name, 32)) },
-			func() { released = releaser.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute)) })
-		releasing, refused := errors.AsType[*ledger.ReleasingError](bound)
-		switch {
-		case bound == nil && errors.Is(released, ledger.ErrPoolInUse):
-			l.free(ledger.ClaimID(name))
-			must.Do(t, l.Derived().Drop(t.Context(), p.ID, "range", time.Time{}))
-		case released == nil && refused && releasing.Pool == p.ID:
-			begun++
-		default:
-			t.Fatalf("round %d: Bind = %v, Begin = %v", round, bound, released)
-		}
-		must.Do(t, other.Pools().Retire(t.Context(), p.ID))
-	}
-	t.Logf("begun first in %d of 50 rounds", begun)
-	l.holds(0, other.Allocator)
-}
-
 // A block comes to an address space while the range above is being closed.
 func TestBegin_SeesABlockThatCameMeanwhile(t *testing.T) {
-	l, other := both(t)
-	l.pool("p", "10.0.0.0/16")
-	wanted := ofNetwork("net", "a")
-	wanted.Derived.Holder = claim("range")
+	l, other := both(t, "10.0.0.0/16")
+	wanted := held("a")
 	p := l.provision("p", 24, wanted)
 	s := l.space(p.ID, "b")
 	other.catchUp(t)
@@ -79,8 +45,7 @@ func TestBegin_SeesABlockThatCameMeanwhile(t *testing.T) {
 
 // An Allocator that stops between a range and its address spaces leaves them closed. The next claim that asks for one opens it.
 func TestReopen_IsCompletedByTheNextClaim(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	p := l.provision("p", 24, ofNetwork("net", "a"))
 	s := l.space(p.ID, "b")
 	must.Do(t, l.Derived().Begin(t.Context(), p.ID, "", time.Now()))
@@ -88,9 +53,8 @@ func TestReopen_IsCompletedByTheNextClaim(t *testing.T) {
 	if releasing, ok := errors.AsType[*ledger.ReleasingError](err); !ok || releasing.Pool != p.ID {
 		t.Errorf("Bind in the address space: %v, want that %s is being released", err, p.ID)
 	}
-	_, err = l.Derived().Space(t.Context(), p.ID, "tenant", network("b"))
-	if releasing, ok := errors.AsType[*ledger.ReleasingError](err); !ok || releasing.Pool != p.ID {
-		t.Errorf("Space: %v, want that %s is being released", err, p.ID)
+	if releasing := failsAs[*ledger.ReleasingError](l.Derived().Space(t.Context(), p.ID, "tenant", network("b")))(t); releasing.Pool != p.ID {
+		t.Errorf("Space: %v, want that %s is being released", releasing, p.ID)
 	}
 	must.Get(l.Derived().change(t.Context(), p.ID, func(ledger.Pool) error { return nil }, func(of *ledger.Derived) { of.Releasing = time.Time{} }))(t)
 	l.bind(request(l.space(p.ID, "b").ID, "c", 32))
@@ -100,8 +64,7 @@ func TestReopen_IsCompletedByTheNextClaim(t *testing.T) {
 // While an address space of a range cannot be read, it may have blocks: the range is not released.
 func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
 	t.Parallel()
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	p := l.provision("p", 24, ofNetwork("net", "a"))
 	s := l.space(p.ID, "b")
 	l.bind(request(s.ID, "c", 32))
@@ -118,8 +81,7 @@ func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
 
 // An address space that cannot be read, of one workspace, keeps no other one from following their pool.
 func TestSpace_FollowsBesideOneThatCannotBeRead(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	damaged := l.space("p", "damaged")
 	l.bind(request(damaged.ID, "c", 32))
 	var others []ledger.PoolID
@@ -158,4 +120,118 @@ func TestSpace_FollowsItsPoolBesideOneThatCannotBeRead(t *testing.T) {
 		}
 	}
 	t.Errorf("address space %s does not exclude what its pool excludes", s.ID)
+}
+
+// A workspace has so many reservations and no more, those of blocks and of ranges together, as every replica counts them.
+func TestHold_ReservationsAreBounded(t *testing.T) {
+	l := withPool(t, "10.0.0.0/16")
+	other := l.open()
+	reserved := func(n int) ledger.Holder {
+		h := claim(ledger.ReservationID("tenant", fmt.Sprint(n)))
+		h.Name = "range"
+		return h
+	}
+	made := func(on *Allocator, n int) error {
+		p := ofNetwork("net", fmt.Sprint(n))
+		p.Derived.Holder = reserved(n)
+		_, err := on.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 28}, p, nil)
+		return err
+	}
+	l.reserve(reservation("web", 28))
+	for n := 1; n < space.MaxReservations; n++ {
+		must.Do(t, made(l.Allocator, n))
+	}
+	other.catchUp(t)
+	free := l.provision("p", 28, ofNetwork("net", "free"))
+	for _, a := range []*Allocator{l.Allocator, other, l.open()} {
+		must.Fail(a.Derived().Hold(t.Context(), free.ID, reserved(0)))(t, ledger.ErrReservations)
+		must.Be(t, made(a, 0), ledger.ErrReservations)
+	}
+	of := ofNetwork("net", "7").Derived.ID()
+	must.Do(t, func() error { _, err := l.Derived().Hand(t.Context(), of, reserved(7).Claim, claim("uid")); return err }())
+	if _, err := l.Derived().Hold(t.Context(), free.ID, reserved(0)); err != nil {
+		t.Errorf("Hold when one was confirmed = %v", err)
+	}
+}
+
+// A CREATE that fails each time does not hold a range for as long as it is repeated.
+func TestHold_AgainAndAgain(t *testing.T) {
+	c := newClock()
+	l := newLedger(t)
+	l.swap(func(h *engine.Hooks) { h.Now = c.now })
+	l.pool("p", "10.0.0.0/16")
+	p, by := l.provision("p", 24, ofNetwork("net", "a")), claim(ledger.ReservationID("tenant", "r"))
+	d := l.Derived()
+	for c.now().Sub(p.RegisteredAt) < space.Renewable {
+		held, err := d.Hold(t.Context(), p.ID, by)
+		if err != nil || !held.Derived.HeldSince.Equal(c.now().Truncate(time.Millisecond)) {
+			t.Fatalf("Hold after %s = %+v, %v; want it held since now", c.now().Sub(p.RegisteredAt), held.Derived, err)
+		}
+		c.advance(time.Minute)
+	}
+	if _, err := d.Hold(t.Context(), p.ID, by); !errors.Is(err, ledger.ErrLapsing) {
+		t.Errorf("Hold = %v after %s, want %v", err, space.Renewable, ledger.ErrLapsing)
+	}
+	must.Be(t, d.Drop(t.Context(), p.ID, by.Claim, p.RegisteredAt), ledger.ErrChanged)
+	held, _ := d.Held(by.Claim)
+	must.Do(t, d.Drop(t.Context(), p.ID, by.Claim, held.Derived.HeldSince))
+	if _, err := d.Hold(t.Context(), p.ID, by); err != nil {
+		t.Errorf("Hold when it has lapsed = %v", err)
+	}
+}
+
+// A workspace is counted the address spaces that it has in pools of others, and the pools for all workspaces that it was the first to
+// need, as every replica knows them.
+func TestCount_PoolsBesideTheOwn(t *testing.T) {
+	l := withPool(t, "10.0.0.0/16")
+	other := l.open()
+	l.pool("flat", "10.1.0.0/16")
+	p, ok := l.Pools().Get("p")
+	if !ok {
+		t.Fatal("the pool is not known")
+	}
+	before := l.Pools().Count(p.Cluster)
+	shared := ledger.Pool{Cluster: p.Cluster, Name: "net-a", Derived: &ledger.Derived{Class: "net", Scope: network("a"), By: "first"}}
+	shared = l.provision("p", 24, shared)
+	again := *shared.Derived
+	again.By = "second"
+	l.provision("p", 24, ledger.Pool{Cluster: p.Cluster, Name: "net-a", Derived: &again})
+	flat := must.Get(l.Derived().Space(t.Context(), "flat", "first", network("a")))(t)
+	other.catchUp(t)
+	for _, a := range []*Allocator{l.Allocator, other, l.open()} {
+		if first, second, own := a.Pools().Count("first"), a.Pools().Count("second"), a.Pools().Count(p.Cluster); first != 2 || second != 0 || own != before+2 {
+			t.Errorf("counted %d, %d and %d, want 2, 0 and %d", first, second, own, before+2)
+		}
+	}
+	must.Do(t, l.Pools().Retire(t.Context(), flat.ID))
+	must.Do(t, l.Pools().Retire(t.Context(), shared.ID))
+	if n := l.Pools().Count("first"); n != 0 {
+		t.Errorf("counted %d when they are gone, want 0", n)
+	}
+}
+
+// The derived pools of a name are found in their workspace, by each Allocator and also after the start, until they are retired.
+func TestNamed_ListsThePoolsOfAName(t *testing.T) {
+	l := withPool(t, "10.0.0.0/16")
+	other := l.open()
+	l.pool("net-a", "10.1.0.0/16") // its name, too
+	first, second, elsewhere := ofNetwork("net", "a"), ofNetwork("net", "b"), ofNetwork("net", "c")
+	second.Name, elsewhere.Name, elsewhere.Cluster = first.Name, first.Name, "platform"
+	want := []ledger.PoolID{l.provision("p", 24, first).ID, l.provision("p", 24, second).ID}
+	l.provision("p", 24, elsewhere)
+	l.provision("p", 24, ofNetwork("net", "d"))
+	slices.Sort(want)
+	check := func(allocators ...*Allocator) {
+		for _, a := range allocators {
+			a.catchUp(t)
+			got := a.Derived().Named("tenant", "net-a")
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Errorf("Named = %v, want %v", got, want)
+			}
+		}
+	}
+	check(l.Allocator, other, l.open())
+	must.Do(t, l.Pools().Retire(t.Context(), want[0]))
+	want = want[1:]
+	check(l.Allocator, other, l.open())
 }

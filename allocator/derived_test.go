@@ -22,6 +22,13 @@ func ofNetwork(class, name string) ledger.Pool {
 	return ledger.Pool{Cluster: "tenant", Name: class + "-" + name, Derived: &ledger.Derived{Class: class, Workspace: "tenant", Scope: network(name)}}
 }
 
+// held returns the derived pool of class net for a network, which the claim "range" holds.
+func held(network string) ledger.Pool {
+	p := ofNetwork("net", network)
+	p.Derived.Holder = claim("range")
+	return p
+}
+
 // provision provisions a pool, and fails the test if that fails.
 func (l *fixture) provision(parent ledger.PoolID, length int, p ledger.Pool) ledger.Pool {
 	l.t.Helper()
@@ -47,9 +54,8 @@ func claim(id ledger.ClaimID) ledger.Holder {
 }
 
 func TestProvision_IsIdempotent(t *testing.T) {
-	l := newLedger(t)
-	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
+	other := l.another()
 	first := func(cidr netip.Prefix) []netip.Prefix { return []netip.Prefix{netip.PrefixFrom(cidr.Addr(), 32)} }
 	wanted := ofNetwork("net", "a")
 	made, err := l.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 24}, wanted, first)
@@ -69,9 +75,8 @@ func TestProvision_IsIdempotent(t *testing.T) {
 }
 
 func TestHold(t *testing.T) {
-	l := newLedger(t)
+	l := withPool(t, "10.0.0.0/16")
 	other := l.open()
-	l.pool("p", "10.0.0.0/16")
 	d := l.Derived()
 	p := l.provision("p", 24, ofNetwork("net", "a"))
 	must.Get(d.Hold(t.Context(), p.ID, claim("range")))(t)
@@ -106,23 +111,17 @@ func TestHold(t *testing.T) {
 	}
 	must.Do(t, d.Drop(t.Context(), p.ID, "next", time.Time{}))
 	must.Do(t, l.Pools().Retire(t.Context(), p.ID))
-	if _, err := d.Hold(t.Context(), p.ID, claim("range")); !errors.Is(err, ledger.ErrUnknownPool) {
-		t.Errorf("Hold of a pool that is gone: %v, want ErrUnknownPool", err)
-	}
+	must.Fail(d.Hold(t.Context(), p.ID, claim("range")))(t, ledger.ErrUnknownPool)
 	l.sameAsLedger(other)
 }
 
 func TestBegin(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	d, until := l.Derived(), time.Now().Add(time.Minute)
-	wanted := ofNetwork("net", "a")
-	wanted.Derived.Holder = claim("range")
+	wanted := held("a")
 	p := l.provision("p", 24, wanted)
 	l.bind(request(p.ID, "endpoint", 32))
-	if err := d.Begin(t.Context(), p.ID, "range", until); !errors.Is(err, ledger.ErrPoolInUse) {
-		t.Errorf("Begin of a pool with a block: %v, want ErrPoolInUse", err)
-	}
+	must.Be(t, d.Begin(t.Context(), p.ID, "range", until), ledger.ErrPoolInUse)
 	l.free("endpoint")
 	must.Be(t, d.Begin(t.Context(), p.ID, "rival", until), ledger.ErrChanged)
 	must.Do(t, d.Begin(t.Context(), p.ID, "range", until))
@@ -162,8 +161,7 @@ func reservationIn(p ledger.PoolID) ledger.Request {
 }
 
 func TestBelow_ListsTheDeepestFirst(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	top := l.provision("p", 20, ofNetwork("net", "a"))
 	low := l.provision(top.ID, 24, ofNetwork("sub", "a"))
 	s := l.space(low.ID, "b")
@@ -182,8 +180,7 @@ func TestBelow_ListsTheDeepestFirst(t *testing.T) {
 
 // A root pool with nothing but idle derived pools is not in use.
 func TestInUse_IdleDerivedPoolsDoNotCount(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	d := l.Derived()
 	use := func(want bool, ids ...ledger.PoolID) {
 		t.Helper()
@@ -256,39 +253,27 @@ func TestAdoptedAgain_DerivedPoolIsAsBefore(t *testing.T) {
 	}
 	wanted.ID = "derived.forged"
 	req.Holder.Claim = ledger.ClaimID(wanted.ID)
-	if _, err := l.Recovery().Readopt(t.Context(), req, wanted); !errors.Is(err, ledger.ErrInvalid) {
-		t.Errorf("Readopt under an ID that is not that of the scope: %v, want ErrInvalid", err)
-	}
+	must.Fail(l.Recovery().Readopt(t.Context(), req, wanted))(t, ledger.ErrInvalid)
 	l.sameAsLedger()
 }
 
 // While a derived pool is being released, claims that wait for room there are not served. When it is opened again, they are.
 func TestReopen_ServesWaitingClaims(t *testing.T) {
-	woken := make(chan ledger.ClaimID, 8)
-	l := newLedger(t, func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h.Claim } })
-	l.pool("p", "10.0.0.0/16")
-	wanted := ofNetwork("net", "a")
-	wanted.Derived.Holder = claim("range")
-	p := l.provision("p", 30, wanted)
-	d := l.Derived()
-	must.Do(t, d.Begin(t.Context(), p.ID, "range", time.Now()))
-	l.Waits().Add(request(p.ID, "waits", 32))
-	if len(woken) > 0 {
-		t.Error("a claim was woken for room of a pool that is being released")
-	}
-	must.Do(t, d.Reopen(t.Context(), p.ID))
-	if got := <-woken; got != "waits" {
-		t.Errorf("%s was woken, want waits", got)
-	}
-	l.bind(request(p.ID, "waits", 32))
-	l.sameAsLedger()
+	r := newRoom(t)
+	p := r.provision("p", 30, held("a"))
+	must.Do(t, r.Derived().Begin(t.Context(), p.ID, "range", time.Now()))
+	r.Waits().Add(request(p.ID, "waits", 32))
+	r.wantWoken()
+	must.Do(t, r.Derived().Reopen(t.Context(), p.ID))
+	r.wantWoken("waits")
+	r.bind(request(p.ID, "waits", 32))
+	r.sameAsLedger()
 }
 
 // The reservation of a derived pool counts in its capacity: a /64 whose first /96 is reserved has two of them allocated when it has given
 // out one.
 func TestCapacity_CountsTheReservationOfADerivedPool(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "2001:db8::/48")
+	l := withPool(t, "2001:db8::/48")
 	reserved := func(cidr netip.Prefix) []netip.Prefix { return []netip.Prefix{netip.PrefixFrom(cidr.Addr(), 96)} }
 	made := must.Get(l.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 64}, ofNetwork("subnet", "a"), reserved))(t)
 	for _, want := range []string{"4294967296", "8589934592", "12884901888"} {

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // states are the blocks of a ledger, as "prefix claims state".
@@ -36,8 +38,7 @@ func (l *fixture) free(claim ledger.ClaimID) {
 }
 
 func TestAdopt_FreePrefix(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.64/26")}))
 	first := l.adopt("a", "10.0.0.0/26", ledger.Retained)
 	l.adopt("excluded", "10.0.0.80/28", ledger.Bound)
@@ -52,9 +53,8 @@ func TestAdopt_FreePrefix(t *testing.T) {
 }
 
 func TestDispute_SamePrefix(t *testing.T) {
-	l := newLedger(t)
+	l := withPool(t, "10.0.0.0/24")
 	other := l.open()
-	l.pool("p", "10.0.0.0/24")
 	l.bind(request("p", "a", 26))
 	b := l.adopt("b", "10.0.0.0/26", ledger.Retained)
 	if b.State != ledger.Disputed || b.Holder.Claim != "b" {
@@ -88,8 +88,7 @@ func TestDispute_SamePrefix(t *testing.T) {
 }
 
 func TestDispute_Nested(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	l.bind(exactly(request("p", "a", 0), "10.0.0.0/26"))
 	l.bind(exactly(request("p", "b", 0), "10.0.0.128/26"))
 	l.adopt("half", "10.0.0.0/25", ledger.Bound)
@@ -149,8 +148,7 @@ func TestDispute_OverManyBlocks(t *testing.T) {
 
 // A request that no etcd takes is invalid, and no sign that the ledger is ill.
 func TestBind_TooLargeForEtcd(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	r := request("p", "large", 28)
 	r.Class = strings.Repeat("x", 8<<20)
 	must.Fail(l.Bind(t.Context(), r))(t, ledger.ErrInvalid)
@@ -160,8 +158,7 @@ func TestBind_TooLargeForEtcd(t *testing.T) {
 
 // A block stays in dispute if another that overlaps it comes while its last rival is released.
 func TestDispute_RefusesANewNeighbour(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	came := false
 	kv := &writtenKV{l.etcd.Client().KV, "/head", func() {
 		if !came {
@@ -202,8 +199,7 @@ func TestDispute_RefusesAChangedNeighbour(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t)
-			l.pool("p", "10.0.0.0/16")
+			l := withPool(t, "10.0.0.0/16")
 			changed := false
 			kv := &writtenKV{l.etcd.Client().KV, "/head", func() {
 				if !changed {
@@ -235,4 +231,42 @@ func TestFirstPart_HasOneRecordAtLeast(t *testing.T) {
 	if got := firstPart([]store.Record{large, large}, 128); len(got) != 1 {
 		t.Errorf("got %d records, want 1", len(got))
 	}
+}
+
+// writtenKV has others write whenever a key was read that ends so.
+type writtenKV struct {
+	clientv3.KV
+	key   string
+	write func()
+}
+
+func (kv *writtenKV) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	resp, err := kv.KV.Get(ctx, key, opts...)
+	if strings.HasSuffix(key, kv.key) {
+		kv.write()
+	}
+	return resp, err
+}
+
+// A block in dispute is released, and one is adopted beside others, though others write the space after each look.
+func TestDispute_EndsInABusySpace(t *testing.T) {
+	l := withPool(t, "10.0.0.0/16")
+	bound := 0
+	kv := &writtenKV{l.etcd.Client().KV, "/head", func() {
+		bound++
+		l.bind(exactly(request("p", fmt.Sprint("busy", bound), 0), fmt.Sprintf("10.0.128.%d/32", bound)))
+	}}
+	busy := &fixture{Allocator: l.through(kv, l.etcd.Client().Watcher), t: t, etcd: l.etcd}
+	busy.bind(exactly(request("p", "first", 0), "10.0.0.0/28"))
+	busy.adopt("second", "10.0.0.0/28", ledger.Bound)
+	busy.adopt("around", "10.0.0.0/27", ledger.Bound)
+	busy.free("around")
+	busy.free("first")
+	if b, ok, err := busy.Lookup(t.Context(), "second"); err != nil || !ok || b.State != ledger.Bound {
+		t.Errorf("Lookup of the last holder = %s, %t, %v; want it bound", b.State, ok, err)
+	}
+	if bound == 0 {
+		t.Error("nobody has written the space meanwhile")
+	}
+	l.sameAsLedger(busy.Allocator)
 }

@@ -13,11 +13,8 @@ import (
 // domain registers a /16 and a /24 inside it, in one domain.
 func (l *fixture) domain() {
 	l.t.Helper()
-	for id, cidr := range map[ledger.PoolID]string{"big": "10.0.0.0/16", "small": "10.0.0.0/24"} {
-		p := root(id, cidr)
-		p.Space = ledger.DomainSpace("platform", "d")
-		must.Get(l.Pools().Register(l.t.Context(), p))(l.t)
-	}
+	l.registerIn("big", "10.0.0.0/16")
+	l.registerIn("small", "10.0.0.0/24")
 }
 
 // wantCounts checks the blocks of each of the two pools, here and in what others know.
@@ -43,9 +40,7 @@ func TestDomain_DisputeBetweenPools(t *testing.T) {
 	l.bind(exactly(request("big", "one", 0), "10.0.0.64/26"))
 	must.Get(l.Recovery().Adopt(t.Context(), exactly(request("small", "two", 0), "10.0.0.64/26"), ledger.Bound))(t)
 	l.wantCounts(1, 1, other, l.open())
-	if err := l.Pools().Retire(t.Context(), "small"); !errors.Is(err, ledger.ErrPoolInUse) {
-		t.Error("a pool that has a disputed block is gone:", err)
-	}
+	must.Be(t, l.Pools().Retire(t.Context(), "small"), ledger.ErrPoolInUse)
 	l.free("one")
 	if got := <-woken; got != "two" {
 		t.Errorf("%s was told that the dispute is over", got)
@@ -81,11 +76,8 @@ func TestDomain_AHoldInAnExclusion(t *testing.T) {
 // yet a dispute over these does not concern it.
 func TestDomain_OfBothFamilies(t *testing.T) {
 	l := newLedger(t)
-	for id, cidr := range map[ledger.PoolID]string{"p": "128.0.0.0/1", "six": "2001:db8::/32"} {
-		p := root(id, cidr)
-		p.Space = ledger.DomainSpace("platform", "d")
-		must.Get(l.Pools().Register(t.Context(), p))(t)
-	}
+	l.registerIn("p", "128.0.0.0/1")
+	l.registerIn("six", "2001:db8::/32")
 	l.bind(request("six", "six", 48))
 	l.adopt("a", "200.0.0.0/7", ledger.Bound)
 	l.adopt("b", "200.0.0.0/7", ledger.Bound)
@@ -98,28 +90,12 @@ func TestDomain_OfBothFamilies(t *testing.T) {
 	l.wantBlocks("200.0.0.0/7 [a] bound", "2001:db8::/48 [six] bound")
 }
 
-// The list of a pool has its own blocks, of all that are in its CIDR.
-func TestDomain_List(t *testing.T) {
-	l := newLedger(t)
-	l.domain()
-	for i := range 3 {
-		l.bind(exactly(request("big", fmt.Sprint("below-", i), 0), fmt.Sprintf("10.0.%d.0/26", i)))
-	}
-	l.bind(request("small", "own", 26))
-	if blocks := listed(t, l.Allocator, ListOptions{Pool: "small"}); len(blocks) != 1 || blocks[0].Holder.Claim != "own" {
-		t.Errorf("List of small = %v; want its one block", blocks)
-	}
-	if blocks := listed(t, l.Allocator, ListOptions{Pool: "big"}); len(blocks) != 3 {
-		t.Errorf("List of big = %v; want its three blocks", blocks)
-	}
-}
-
 // So many pools share a space, and no more, unless one that was there is adopted again.
 func TestDomain_IsBounded(t *testing.T) {
 	l := newLedger(t)
 	register := func(i int, frozen bool) error {
-		p := root(ledger.PoolID(fmt.Sprint("p", i)), fmt.Sprintf("10.%d.0.0/16", i))
-		p.Space, p.Frozen = ledger.DomainSpace("platform", "d"), frozen
+		p := member(ledger.PoolID(fmt.Sprint("p", i)), fmt.Sprintf("10.%d.0.0/16", i))
+		p.Frozen = frozen
 		_, err := l.Pools().Register(t.Context(), p)
 		return err
 	}
@@ -130,10 +106,6 @@ func TestDomain_IsBounded(t *testing.T) {
 	if err := register(ledger.MaxSpacePools, false); !errors.As(err, &crowded) {
 		t.Errorf("Register of one too many: %v; want a CrowdedError", err)
 	}
-	if err := register(0, false); err != nil {
-		t.Errorf("Register of one that is there: %v; want nil", err)
-	}
-	if err := register(ledger.MaxSpacePools, true); err != nil {
-		t.Errorf("Register of one that was lost: %v; want nil", err)
-	}
+	must.Do(t, register(0, false))
+	must.Do(t, register(ledger.MaxSpacePools, true))
 }

@@ -2,7 +2,6 @@ package allocator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/big"
 	"runtime"
@@ -16,7 +15,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
-
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -46,10 +44,9 @@ func (l *fixture) keysWith(word string) []string {
 
 // A child pool is carved under a class limit while another writer binds by that class.
 func TestCarve_WhileTheQuotaMoves(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	l.pool("q", "10.1.0.0/16")
-	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
+	other := l.another()
 	under := func(pool ledger.PoolID, claim string, length int) ledger.Request {
 		r := request(pool, claim, length)
 		r.Class, r.Limits.Class = "class", big.NewInt(1<<16)
@@ -63,8 +60,7 @@ func TestCarve_WhileTheQuotaMoves(t *testing.T) {
 
 // A child that is carved here is retired elsewhere before the carver gets its answer.
 func TestCarve_RetiredBeforeTheAnswer(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	other := l.open()
 	l.swap(func(h *engine.Hooks) {
 		h.AfterCommit = first(func() {
@@ -112,9 +108,8 @@ func TestRetireDrained_ByAnID(t *testing.T) {
 
 // Somebody deletes the fence of a quota: the limit holds, and nobody is stuck.
 func TestQuota_TheFenceIsDeleted(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
-	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
+	l := withPool(t, "10.0.0.0/16")
+	other := l.another()
 	under := func(claim string) ledger.Request {
 		r := request("p", claim, 28)
 		r.Class, r.Limits.Class = "class", big.NewInt(48)
@@ -127,11 +122,8 @@ func TestQuota_TheFenceIsDeleted(t *testing.T) {
 			t.Fatalf("%d fences were deleted, %v; want 1", resp.Deleted, err)
 		}
 	}
-	var over *ledger.QuotaError
 	for _, a := range []*fixture{l, other} {
-		if b, err := a.Bind(t.Context(), under("one too many")); !errors.As(err, &over) {
-			t.Errorf("Bind() = %v, %v; want a QuotaError", b.Prefix, err)
-		}
+		failsAs[*ledger.QuotaError](a.Bind(t.Context(), under("one too many")))(t)
 	}
 	l.sameAsLedger(other.Allocator)
 }
@@ -152,18 +144,15 @@ func TestRegister_TheFenceIsDeleted(t *testing.T) {
 	l.free("limited")
 	gone := space.ClassAccount(under)
 	l.catchUp(t)
-	watch := &cutter{Watcher: l.etcd.Client().Watcher}
-	behind := l.through(l.etcd.Client().KV, watch)
-	watch.set(true)
-	must.Get(l.etcd.Client().Delete(t.Context(), l.engine.Keys.Quota(gone.Class, gone.Cluster)))(t)
-	guard := engine.Guard{Engine: l.engine}
-	if guard.Prune(t.Context()); len(l.keysWith("/workspaces/tenant")) > 0 {
-		t.Fatalf("the ledger has %v, want no fence", l.keysWith("/workspaces/tenant"))
-	}
-	b := l.bind(request("o", "unseen", 26))
-	must.Get(l.etcd.Client().Compact(t.Context(), b.Revision))(t)
-	watch.set(false)
-	behind.catchUp(t)
+	behind, watch := l.behind()
+	l.missed(behind, watch, func() {
+		must.Get(l.etcd.Client().Delete(t.Context(), l.engine.Keys.Quota(gone.Class, gone.Cluster)))(t)
+		engine.Guard{Engine: l.engine}.Prune(t.Context())
+		if left := l.keysWith("/workspaces/tenant"); len(left) > 0 {
+			t.Fatalf("the ledger has %v, want no fence", left)
+		}
+		l.bind(request("o", "unseen", 26))
+	})
 	if fences, left := behind.table.Rootless(), behind.table.Quotas.Fence(gone); len(fences) > 0 || left > 0 {
 		t.Errorf("fences that are gone from the ledger are in memory: %v, and that of a quota as of %d", fences, left)
 	}
@@ -172,7 +161,7 @@ func TestRegister_TheFenceIsDeleted(t *testing.T) {
 	next := root("next", "10.0.0.0/24")
 	next.Cluster = "tenant"
 	must.Get(behind.Pools().Register(ctx, next))(t)
-	l.sameAsLedger(behind)
+	l.sameAsLedger(behind.Allocator)
 }
 
 // What a workspace has left behind in the ledger goes when it is used no more.
@@ -214,8 +203,7 @@ func TestLeftovers(t *testing.T) {
 // The last block of a draining pool goes just when an attempt to retire the pool has
 // found it in use.
 func TestDrain_TheLastBlockGoesMeanwhile(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	l.bind(request("p", "last", 28))
 	must.Do(t, l.Pools().Drain(t.Context(), "p"))
 	// Another writer, that would retire the pool itself if it were an Allocator.

@@ -23,7 +23,7 @@ func Example() {
 	// 10.0.0.0/26
 	// again: 10.0.0.0/26
 	// no free /25: the largest free block is a /26
-	// free: 256
+	// free: 128
 }
 
 func run(ctx context.Context) (err error) {
@@ -45,7 +45,7 @@ func run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, alloc.Close()) }()
 
 	pool, err := alloc.Pools().Register(ctx, ledger.Pool{
-		ID: "7d1c", Cluster: "root", Name: "office", CIDR: netip.MustParsePrefix("10.0.0.0/24"),
+		ID: "7d1c", Cluster: "root", Name: "office", CIDR: netip.MustParsePrefix("10.0.0.0/25"),
 	})
 	if err != nil {
 		return err
@@ -68,29 +68,16 @@ func run(ctx context.Context) (err error) {
 
 	// A refusal is an answer with a type.
 	cameras := request
-	cameras.Holder.Claim, cameras.Holder.Name = "claim-2", "cameras"
-	other := cameras
-	other.Holder.Claim, other.Length = "claim-3", 26
-	if _, err := alloc.Bind(ctx, withExact(other, "10.0.0.128/26")); err != nil {
-		return err
-	}
-	cameras.Length = 25
+	cameras.Holder.Claim, cameras.Holder.Name, cameras.Length = "claim-2", "cameras", 25
 	var exhausted *ledger.ExhaustedError
 	if _, err := alloc.Bind(ctx, cameras); errors.As(err, &exhausted) {
 		fmt.Println(err)
 	}
 
-	for _, claim := range []ledger.ClaimID{"claim-1", "claim-3"} {
-		if err := alloc.Release(ctx, claim); err != nil {
-			return err
-		}
+	if err := alloc.Release(ctx, request.Holder.Claim); err != nil {
+		return err
 	}
 	capacity, _ := alloc.Pools().Capacity(pool.ID)
 	fmt.Println("free:", capacity.Available)
 	return nil
-}
-
-func withExact(r ledger.Request, prefix string) ledger.Request {
-	r.Exact = netip.MustParsePrefix(prefix)
-	return r
 }

@@ -31,8 +31,7 @@ func (l *fixture) latency(d time.Duration) *Allocator {
 // A call whose own comparisons fail fails by itself. What shares a transaction with it needs one more.
 func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 	const others = 8
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	stale, gone := l.bind(request("p", "stale", 28)), l.bind(request("p", "gone", 28))
 	must.Do(t, l.Retained().SetPolicy(t.Context(), "stale", ledger.Retain))
 	l.free("gone")
@@ -74,8 +73,7 @@ func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
 // and so on for ever.
 func TestGroup_RefutedCallsDoNotStarveOthers(t *testing.T) {
 	const others = 8
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	stale := make([]ledger.Block, 4)
 	for i := range stale {
 		stale[i] = l.bind(request("p", fmt.Sprint("stale", i), 28))
@@ -122,8 +120,7 @@ func TestGroup_RefutedCallsDoNotStarveOthers(t *testing.T) {
 
 // A caller that binds a bound claim again and again costs the others one transaction, and not each second one.
 func TestBind_LooksFirstForAClaimThatWasBound(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	bound := l.bind(request("p", "bound", 28))
 	l.bind(request("p", "bound", 28))
 	var sent atomic.Int64
@@ -179,25 +176,17 @@ func wantChanged(err error) error {
 // A refusal is true although it was decided for a group in which another call has failed
 // that would have taken the room.
 func TestGroup_ARefusalBesideARefutedCall(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	bound := l.bind(request("p", "bound", 25))
-	inFlight, goOn := l.holdCommits()
-	var calls sync.WaitGroup
-	calls.Go(func() { l.bind(request("p", "first", 26)) })
-	<-inFlight
-	calls.Go(func() {
-		if again := l.bind(request("p", "bound", 26)); again != bound {
-			t.Errorf("the block of a bound claim became %v", again)
-		}
-	})
-	l.waitQueued(1)
-	calls.Go(func() {
-		l.gets(request("p", "last", 26), "10.0.0.192/26")
-	})
-	l.waitQueued(2)
-	goOn()
-	calls.Wait()
+	l.grouped(
+		func() { l.bind(request("p", "first", 26)) },
+		func() {
+			if again := l.bind(request("p", "bound", 26)); again != bound {
+				t.Errorf("the block of a bound claim became %v", again)
+			}
+		},
+		func() { l.gets(request("p", "last", 26), "10.0.0.192/26") },
+	)
 	l.sameAsLedger()
 }
 
@@ -205,8 +194,7 @@ func TestGroup_ARefusalBesideARefutedCall(t *testing.T) {
 // other one has answered what it had queued.
 func TestConflict_TheSlowerWriterGoesOn(t *testing.T) {
 	const each = 200
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	slow := l.latency(10 * time.Millisecond)
 	var both sync.WaitGroup
 	for worker := range 8 {
@@ -224,41 +212,5 @@ func TestConflict_TheSlowerWriterGoesOn(t *testing.T) {
 	both.Wait()
 	if n := len(l.sameAsLedger(slow)); n != 8*each+8 {
 		t.Errorf("the ledger has %d blocks, want %d", n, 8*each+8)
-	}
-}
-
-// Freed room goes to the workspaces in turn, beginning with that of the oldest claim, and
-// within one to its oldest. Many old claims of one do not keep the others waiting, and one
-// that comes later waits for its turn.
-func TestWaiting_WorkspacesTakeTurns(t *testing.T) {
-	r := newRoom(t)
-	for i := range 16 {
-		r.bind(request("p", fmt.Sprint("c", i), 28))
-	}
-	for i := range 100 {
-		r.Waits().Add(since(i, of("hoarder", request("p", fmt.Sprintf("h%02d", i), 28))))
-	}
-	for i := range 3 {
-		r.Waits().Add(since(1000+i, of("quiet", request("p", fmt.Sprint("q", i), 28))))
-	}
-	r.Waits().Add(since(500, of("exact", exactly(request("p", "e0", 0), "10.0.0.32/28"))))
-	freed := func(i int, want ledger.ClaimID) {
-		t.Helper()
-		r.release(ledger.ClaimID(fmt.Sprint("c", i)))
-		r.wantWoken(want)
-	}
-	freed(0, "h00")
-	freed(1, "q0") // the exact one does not fit
-	freed(2, "e0") // it was never served
-	freed(3, "h01")
-	r.Waits().Add(since(2000, of("late", request("p", "l0", 28))))
-	freed(4, "q1")
-	freed(5, "h02") // the late one begins behind all that wait for their turn
-	freed(6, "l0")
-	freed(7, "q2")
-	freed(8, "h03")
-	freed(9, "h04") // nobody else is left
-	if n := waiting(r.Allocator, "p"); n != 105 {
-		t.Errorf("%d claims wait; want 105, those that room is held for included", n)
 	}
 }

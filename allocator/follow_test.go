@@ -45,11 +45,9 @@ func TestFollow(t *testing.T) {
 	c := newChronicle(t)
 	b := c.reserve(reservation("web", 28))
 	c.wait()
-	_, _, err := c.Reservations().Confirm(t.Context(), confirmation(b, "uid"))
-	must.Do(t, err)
+	c.confirm(confirmation(b, "uid"))
 	must.Do(t, c.Retained().SetPolicy(t.Context(), "uid", ledger.Retain)) // is told to nobody
-	_, err = c.carve("p", "child", 26)
-	must.Do(t, err)
+	must.Get(c.carve("p", "child", 26))(t)
 	c.wait()
 	c.free("uid")
 	c.cooldown = time.Hour

@@ -37,8 +37,7 @@ func (l *fixture) resume(a *Allocator, changes int64) {
 // A frozen pool gives nothing new out, and does all else.
 func TestFrozen(t *testing.T) {
 	woken := make(chan ledger.ClaimID, 1)
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	held := l.bind(request("p", "held", 26))
 	l.Allocator = l.open(frozenLedger, func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h.Claim } })
 
@@ -102,8 +101,7 @@ func TestFrozen_APoolOfADomainRetires(t *testing.T) {
 // A ledger is behind by what it has not, whatever was done to it since it was opened.
 // After a thaw its count goes on from where the other was.
 func TestBehind(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	l.bind(request("p", "a", 26))
 	l.bind(request("p", "b", 26))
 	c, _ := l.Pools().Capacity("p")
@@ -153,15 +151,14 @@ func TestReadopt(t *testing.T) {
 // that lasts blocks are released and adopted, the process is restarted, and others take
 // over. All of them find that changes are lost, and allocate nothing.
 func TestFrozen_SurvivesRestarts(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	for _, claim := range []string{"a", "b", "c"} {
 		l.bind(request("p", claim, 28))
 	}
 	c, _ := l.Pools().Capacity("p")
 	published := c.Changes + 2 // two more blocks were published since
 	standby := l.open(frozenLedger)
-	found := &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+	found := l.another(frozenLedger)
 	behind := func(a *Allocator) bool {
 		t.Helper()
 		return must.Get(a.Recovery().Behind(t.Context(), "p", published))(t)
@@ -176,7 +173,7 @@ func TestFrozen_SurvivesRestarts(t *testing.T) {
 		found.adopt(fmt.Sprint("adopted", round), fmt.Sprintf("10.0.0.%d/28", 128+16*round), ledger.Bound)
 		found.free("b")
 		found.adopt("b", "10.0.0.16/28", ledger.Bound)
-		found = &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+		found = l.another(frozenLedger)
 		for name, a := range map[string]*Allocator{"a new process": found.Allocator, "a standby": standby} {
 			if !behind(a) || !a.Recovery().Frozen("p") {
 				t.Errorf("round %d: %s finds Behind() = %t, Frozen() = %t; want true and true", round, name, behind(a), a.Recovery().Frozen("p"))
@@ -212,12 +209,12 @@ func TestFrozen_BesideADrainingPool(t *testing.T) {
 	c, _ := l.Pools().Capacity("big")
 	must.Do(t, l.Pools().Retire(t.Context(), "small"))
 	must.Do(t, l.Pools().Drain(t.Context(), "big"))
-	found := &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+	found := l.another(frozenLedger)
 	found.free("a")
-	small := root("small", "10.0.0.0/24")
-	small.Space, small.Frozen = ledger.DomainSpace("platform", "d"), true
+	small := member("small", "10.0.0.0/24")
+	small.Frozen = true
 	must.Get(found.Pools().Register(t.Context(), small))(t)
-	found = &fixture{Allocator: l.open(frozenLedger), t: t, etcd: l.etcd}
+	found = l.another(frozenLedger)
 	if behind, err := found.Recovery().Behind(t.Context(), "small", c.Changes); err != nil || behind {
 		t.Fatalf("Behind(%d) = %t, %v; want the count to be of no help here", c.Changes, behind, err)
 	}
@@ -229,11 +226,8 @@ func TestFrozen_BesideADrainingPool(t *testing.T) {
 // that was not compared yet is.
 func TestFrozen_IsNotDrained(t *testing.T) {
 	l := newLedger(t)
-	for _, id := range []ledger.PoolID{"p", "beside"} {
-		p := root(id, "10.0.0.0/24")
-		p.Space = "domain"
-		must.Get(l.Pools().Register(t.Context(), p))(t)
-	}
+	l.registerIn("p", "10.0.0.0/24")
+	l.registerIn("beside", "10.0.0.0/24")
 	l.pool("other", "10.1.0.0/24")
 	l.freeze(l.Allocator)
 	l.Allocator = l.open(frozenLedger)
@@ -248,9 +242,31 @@ func TestFrozen_IsNotDrained(t *testing.T) {
 	}
 	must.Do(t, l.Pools().Drain(t.Context(), "other"))
 	l.resume(l.Allocator, 0)
-	if err := l.Pools().Drain(t.Context(), "p"); err != nil {
-		t.Errorf("Drain(p) = %v, after it was resumed", err)
-	}
+	must.Do(t, l.Pools().Drain(t.Context(), "p"))
 	l.waitGone("p")
 	l.waitGone("other")
+}
+
+// The ledger keeps the origin that the first caller has seen, until somebody replaces it on purpose.
+func TestOrigin(t *testing.T) {
+	l := newLedger(t)
+	origin := func(a *Allocator, seen, want string) {
+		t.Helper()
+		if got, err := a.Recovery().Origin(t.Context(), seen); err != nil || got != want {
+			t.Errorf("Origin(%q) = %q, %v; want %q", seen, got, err, want)
+		}
+	}
+	read := Reader{Client: l.etcd.Client()}
+	if got, err := read.Origin(t.Context()); err != nil || got != "" {
+		t.Errorf("a new ledger has the origin %q, %v; want none", got, err)
+	}
+	origin(l.Allocator, "first", "first")
+	origin(l.Allocator, "second", "first")
+	moved := must.Get(Open(t.Context(), l.etcd.Client(), Options{Origin: "second"}))(t)
+	defer moved.Close()
+	origin(moved, "third", "second")
+	origin(l.Allocator, "first", "second")
+	if got, err := read.Origin(t.Context()); err != nil || got != "second" {
+		t.Errorf("a Reader finds the origin %q, %v; want second", got, err)
+	}
 }

@@ -8,13 +8,12 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 func TestHistory_Off(t *testing.T) {
@@ -201,35 +200,21 @@ func TestHistory_OfNeighbours(t *testing.T) {
 			c.settings.MaxTxnOps = limit
 			c.Allocator = c.reopen()
 			const claims = 12
-			var blocks []ledger.Block
+			answers := make([]error, claims)
+			releases := make([]func(), claims)
 			for i := range claims {
-				blocks = append(blocks, c.bind(exactly(request("p", fmt.Sprint("c", i), 0), fmt.Sprintf("10.0.0.%d/32", 10+i))))
-			}
-			blocks[4].Revision-- // it was changed since
-			inFlight, goOn := c.holdCommits()
-			done := make(chan error, 1)
-			go func() {
-				_, err := c.Bind(t.Context(), request("p", "other", 30))
-				done <- err
-			}()
-			<-inFlight
-			answers := make(chan error, claims)
-			for _, b := range blocks {
-				go func() { answers <- c.ReleaseFor(t.Context(), b, ledger.CauseReleased) }()
-			}
-			c.waitQueued(claims)
-			goOn()
-			must.Do(t, <-done)
-			failed := 0
-			for range claims {
-				if err := <-answers; errors.Is(err, ledger.ErrChanged) {
-					failed++
-				} else {
-					must.Do(t, err)
+				b := c.bind(exactly(request("p", fmt.Sprint("c", i), 0), fmt.Sprintf("10.0.0.%d/32", 10+i)))
+				if i == 4 {
+					b.Revision-- // it was changed since
 				}
+				releases[i] = func() { answers[i] = c.ReleaseFor(t.Context(), b, ledger.CauseReleased) }
 			}
-			if got, keys := c.records(), len(c.keysWith("/history/")); failed != 1 || got != claims-1 || keys >= claims-1 {
-				t.Errorf("%d releases failed, and the history has %d tenures at %d keys; want 1, and %d at fewer keys", failed, got, keys, claims-1)
+			c.grouped(func() { c.bind(request("p", "other", 30)) }, releases...)
+			must.Be(t, answers[4], ledger.ErrChanged)
+			answers[4] = nil
+			must.Do(t, errors.Join(answers...))
+			if got, keys := c.records(), len(c.keysWith("/history/")); got != claims-1 || keys >= claims-1 {
+				t.Errorf("the history has %d tenures at %d keys; want %d at fewer keys", got, keys, claims-1)
 			}
 			c.sameAsLedger()
 		})

@@ -87,6 +87,18 @@ func (c *chronicle) want(of string, want ...string) {
 
 func (c *chronicle) wait() { c.clock.advance(time.Minute) }
 
+// cool binds and frees the block of a claim, which cools for an hour. It reads that from the ledger.
+func (c *chronicle) cool(claim ledger.ClaimID) {
+	c.t.Helper()
+	c.cooldown = time.Hour
+	c.bind(request("p", string(claim), 28))
+	c.wait()
+	c.free(claim)
+	c.wait()
+	c.want("10.0.0.0/24", fmt.Sprintf("10.0.0.0/28 %s 0..1 Released", claim))
+	c.Allocator = c.reopen()
+}
+
 // Whatever frees a block leaves one record, with the time and the cause.
 func TestHistory_OfEachRelease(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -132,8 +144,7 @@ func TestHistory_OfEachRelease(t *testing.T) {
 		"a reservation that is confirmed": {func(c *chronicle) {
 			b := c.reserve(reservation("web", 28))
 			c.wait()
-			_, _, err := c.Reservations().Confirm(c.t.Context(), confirmation(b, "uid"))
-			must.Do(t, err)
+			c.confirm(confirmation(b, "uid"))
 			c.wait()
 			c.free("uid")
 		}, []string{"10.0.0.0/28 uid 0..2 Released"}},
@@ -151,6 +162,20 @@ func TestHistory_OfEachRelease(t *testing.T) {
 			c.wait()
 			c.free("b")
 		}, []string{"10.0.0.0/28 a 0..2 Released disputed", "10.0.0.0/28 b 1..3 Released adopted"}},
+		"given back within its cooldown": {func(c *chronicle) {
+			c.cool("a")
+			c.bind(named("uid2", "a", 28))
+		}, []string{"10.0.0.0/28 a 0..1 Released", "10.0.0.0/28 uid2 1..now bound"}},
+		"a CREATE within its cooldown, which failed": {func(c *chronicle) {
+			c.cool("web")
+			b := c.reserve(reservation("web", 28))
+			c.wait()
+			c.free(b.Holder.Claim)
+			c.wait()
+			c.bind(named("uid", "web", 28))
+		}, []string{
+			"10.0.0.0/28 web 0..1 Released", "10.0.0.0/28 " + string(reservation("web", 28).Holder.Claim) + " 2..3 CreateFailed", "10.0.0.0/28 uid 3..now bound",
+		}},
 		"a clock that was set back": {func(c *chronicle) {
 			c.bind(request("p", "a", 28))
 			c.clock.advance(-time.Hour)
@@ -165,50 +190,6 @@ func TestHistory_OfEachRelease(t *testing.T) {
 			c.sameAsLedger(c.reopen())
 		})
 	}
-}
-
-// With a cooldown the time of a claim ends when it lets go. If an object of its name gets the block
-// back, that has it from there on.
-func TestHistory_WithACooldown(t *testing.T) {
-	for name, tt := range map[string]struct {
-		again ledger.Request
-		want  []string
-	}{
-		"given back": {named("uid2", "a", 28), []string{"10.0.0.0/28 a 0..1 Released", "10.0.0.0/28 uid2 1..now bound"}},
-		"given to others": {named("b", "b", 28), []string{
-			"10.0.0.0/28 a 0..1 Released", "10.0.0.16/28 b 2..now bound",
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newChronicle(t)
-			c.cooldown = time.Hour
-			c.bind(request("p", "a", 28))
-			c.wait()
-			c.free("a")
-			c.wait()
-			c.want("10.0.0.0/24", "10.0.0.0/28 a 0..1 Released")
-			c.Allocator = c.reopen() // what cools is read from the ledger
-			c.bind(tt.again)
-			c.want("10.0.0.0/24", tt.want...)
-			c.sameAsLedger()
-		})
-	}
-}
-
-func TestHistory_ACreateThatGetsABlockBackAndFails(t *testing.T) {
-	c := newChronicle(t)
-	c.cooldown = time.Hour
-	c.bind(request("p", "web", 28))
-	c.wait()
-	c.free("web")
-	c.wait()
-	b := c.reserve(reservation("web", 28))
-	c.wait()
-	c.free(b.Holder.Claim)
-	c.wait()
-	c.bind(named("uid", "web", 28))
-	c.want("10.0.0.0/28",
-		"10.0.0.0/28 web 0..1 Released", fmt.Sprintf("10.0.0.0/28 %s 2..3 CreateFailed", b.Holder.Claim), "10.0.0.0/28 uid 3..now bound")
 }
 
 // Of an address, all that cover it are found, and of a prefix what lies inside, too; in every
@@ -237,10 +218,7 @@ func TestHistory_Covering(t *testing.T) {
 
 // The answer to a release is lost: it leaves one record, or none if it was not done.
 func TestHistory_OfAReleaseWhoseAnswerIsLost(t *testing.T) {
-	for point, arm := range map[string]func(*engine.Hooks, func(ledger.SpaceID) error){
-		"not sent":    func(h *engine.Hooks, f func(ledger.SpaceID) error) { h.BeforeCommit = f },
-		"answer lost": func(h *engine.Hooks, f func(ledger.SpaceID) error) { h.AfterCommit = f },
-	} {
+	for point, arm := range losses {
 		for _, cooldown := range []time.Duration{0, time.Hour} {
 			t.Run(fmt.Sprint(point, ", cooldown ", cooldown), func(t *testing.T) {
 				c := newChronicle(t)

@@ -2,22 +2,20 @@ package allocator
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"net/netip"
 	"runtime"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
-
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 // lead makes an Allocator the leader until the test ends, and returns what ends that.
@@ -76,8 +74,7 @@ func TestLead_PutsItsAddressAgain(t *testing.T) {
 
 // A claim that waits, for a taken address or a length that does not fit, keeps no Allocator from reserving free room.
 func TestReserve_TakesRoomAWaiterCannotUse(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	other := l.open()
 	l.lead(l.Allocator, "")
 	taken := request("p", "taken", 28)
@@ -96,8 +93,7 @@ func TestReserve_TakesRoomAWaiterCannotUse(t *testing.T) {
 
 // What former versions of this program put beside today's keys means nothing, and is not damaged.
 func TestLead_IgnoresFormerKeys(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	for _, key := range []string{"spaces/p/waiters", "turns/p", "turns/gone"} {
 		l.put(key, `{"v":9}`)
 	}
@@ -120,8 +116,7 @@ func TestLead_IgnoresFormerKeys(t *testing.T) {
 // An Allocator that etcd has refused once is healthy again when etcd takes transactions, though it has none to send.
 func TestHealthy_AgainWithoutAnotherTransaction(t *testing.T) {
 	t.Parallel()
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	l.swap(func(h *engine.Hooks) { h.BeforeCommit = once(rpctypes.ErrTooManyRequests) })
 	must.Fail(l.Bind(t.Context(), request("p", "c", 26)))(t, ledger.ErrUnavailable)
 	if l.Healthy() == nil {
@@ -138,32 +133,20 @@ func TestBind_WithoutTheFormerBlockThatWasPlanned(t *testing.T) {
 		o.History, o.Cooldown = time.Hour, func(ledger.Block) (time.Duration, error) { return time.Hour, nil }
 	})
 	l.pool("p", "10.0.0.0/24")
-	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
+	other := l.another()
 	l.bind(request("p", "c", 28))
 	l.free("c")
-	taken := false
 	l.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(ledger.SpaceID) error {
-			if !taken {
-				taken = true
-				again := request("p", "c", 28)
-				again.Holder.Claim = "other"
-				other.bind(again) // gets the former block
-			}
-			return nil
-		}
+		h.BeforeCommit = first(func() { other.bind(named("other", "c", 28)) }) // gets the former block
 	})
-	again := request("p", "c", 28)
-	again.Holder.Claim = "late"
-	if b := l.bind(again); !b.Since.IsZero() {
+	if b := l.bind(named("late", "c", 28)); !b.Since.IsZero() {
 		t.Errorf("the tenure of %s begins at %s, want at the bind", b.Prefix, b.Since)
 	}
 }
 
 // Preview changes nothing: a claim that room is held for keeps its place and its room.
 func TestPreview_OfAClaimThatRoomIsHeldFor(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/28")
+	l := withPool(t, "10.0.0.0/28")
 	full := l.bind(request("p", "full", 28))
 	l.Waits().Add(request("p", "waits", 28))
 	l.free("full")
@@ -172,10 +155,7 @@ func TestPreview_OfAClaimThatRoomIsHeldFor(t *testing.T) {
 			t.Errorf("Preview = %s, %v; want %s, which is held", got, err, full.Prefix)
 		}
 	}
-	var exhausted *ledger.ExhaustedError
-	if _, err := l.Bind(t.Context(), request("p", "newcomer", 28)); !errors.As(err, &exhausted) {
-		t.Errorf("Bind of a newcomer after Preview = %v, want an ExhaustedError", err)
-	}
+	failsAs[*ledger.ExhaustedError](l.Bind(t.Context(), request("p", "newcomer", 28)))(t)
 	l.bind(request("p", "waits", 28))
 }
 

@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-
-	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/test/must"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -75,8 +74,8 @@ func dense(first string, n int) []netip.Prefix {
 	return blocks
 }
 
-// A list has etcd count not much more than it reads, however the blocks lie. No page counts
-// many, unless it is the first behind a hole.
+// A list, whole or in parts, has every block once, in order, and etcd count not much more than it reads, however the blocks
+// lie. No page counts many, unless it is the first behind a hole.
 func TestList_CountsWhatItReads(t *testing.T) {
 	const page, blocks = 64, 10_000
 	for name, pools := range map[string]map[string][]netip.Prefix{
@@ -105,13 +104,23 @@ func TestList_CountsWhatItReads(t *testing.T) {
 			a := l.open()
 			a.store.Page = page
 			counted.reset()
-			if got := len(listed(t, a, ListOptions{})); got != want {
-				t.Errorf("List has %d blocks; want %d", got, want)
+			whole := listed(t, a, ListOptions{})
+			if len(whole) != want {
+				t.Errorf("List has %d blocks; want %d", len(whole), want)
 			}
 			counted.want(t, "List", want, 2)
 			if most := int64(4 * page); counted.most > most && !strings.Contains(name, "hole") {
 				t.Errorf("a page of %d counts %d keys; want at most %d", page, counted.most, most)
 			}
+			counted.reset()
+			var parts []ledger.Block
+			for at, more := (ledger.Position{}), true; more && len(parts) <= want; {
+				at, more = readPart(t, a, at, 500, &parts)
+			}
+			if fmt.Sprint(parts) != fmt.Sprint(whole) {
+				t.Errorf("the parts have %d blocks, which are not the %d of the list", len(parts), want)
+			}
+			counted.want(t, "List in parts", want, 3)
 			counted.reset()
 			must.Get(a.store.Snapshot(t.Context(), func(*store.Entry) {}))(t)
 			counted.want(t, "snapshot", want, 4)
@@ -141,4 +150,19 @@ func smallPools(n, page int) map[string][]netip.Prefix {
 		pools[fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)] = dense(fmt.Sprintf("10.%d.%d.0/32", i/256, i%256), i%page)
 	}
 	return pools
+}
+
+// readPart adds so many blocks to a list, and returns where they end and whether there may be more.
+func readPart(t *testing.T, a *Allocator, after ledger.Position, n int, to *[]ledger.Block) (last ledger.Position, more bool) {
+	t.Helper()
+	for b, err := range a.List(t.Context(), ListOptions{After: after}) {
+		if err != nil {
+			t.Fatalf("List after %v: %v", after, err)
+		}
+		*to = append(*to, b)
+		if n--; n == 0 {
+			return ledger.Position{Space: b.Space, Prefix: b.Prefix}, true
+		}
+	}
+	return ledger.Position{}, false
 }

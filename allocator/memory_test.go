@@ -11,18 +11,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
-
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // registerIn registers a pool in the address domain d.
 func (l *fixture) registerIn(id ledger.PoolID, cidr string) {
 	l.t.Helper()
-	p := root(id, cidr)
-	p.Space = ledger.DomainSpace("platform", "d")
-	if _, err := l.Pools().Register(l.t.Context(), p); err != nil {
-		l.t.Fatalf("Register %s: %v", id, err)
-	}
+	must.Get(l.Pools().Register(l.t.Context(), member(id, cidr)))(l.t)
 }
 
 // A pool that is replaced by another of its CIDR while a bind is in flight has the addresses of that bind as
@@ -46,7 +41,7 @@ func TestPutPool_WhileABindIsInFlight(t *testing.T) {
 				l := newLedger(t)
 				l.registerIn("a", "10.0.0.0/24")
 				l.registerIn("b", "10.1.0.0/24")
-				other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
+				other := l.another()
 				var done atomic.Bool
 				var theirs ledger.Block
 				l.swap(func(h *engine.Hooks) {
@@ -94,12 +89,11 @@ func TestPutPool_OverBlocksOfAPoolThatCannotBeRead(t *testing.T) {
 	}
 	l.put("pools/p", unreadable["newer"])
 	l.put("spaces/"+string(record.Space)+"/blocks/010.000.000.032-28", unreadable["newer"])
-	older := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
+	older := l.another()
 	over := record
 	over.ID, over.Name, over.CIDR = "r", "r", prefix("10.0.0.0/26")
 	l.put("pools/r", store.EncodePool(over)) // as the newer program registers it
-	l.put("spaces/"+string(record.Space)+"/blocks/010.000.000.032-28", store.Record{Holdings: []store.Holding{wanted{Request: request("p", "three", 28)}.holding(l.engine.Hooks.Now())}}.Encode())
-	l.put("claims/three", store.EncodeClaim(record.Space, prefix("10.0.0.32/28")))
+	l.putHeld(record.Space, request("p", "three", 28), "10.0.0.32/28")
 	older.catchUp(t)
 	older.gets(request("r", "four", 28), "10.0.0.48/28")
 }
@@ -131,16 +125,13 @@ func TestWatch_AHealedPoolWhileTheLedgerCannotBeRead(t *testing.T) {
 	kv := &unreadableKV{KV: l.etcd.Client().KV, was: make(chan struct{}, 2)}
 	other := &fixture{Allocator: l.through(kv, l.etcd.Client().Watcher), t: t, etcd: l.etcd}
 	l.put("pools/p", unreadable["newer"])
-	l.put("spaces/"+string(record.Space)+"/blocks/010.000.000.000-28", store.Record{Holdings: []store.Holding{wanted{Request: request("p", "theirs", 28)}.holding(l.engine.Hooks.Now())}}.Encode())
-	l.put("claims/theirs", store.EncodeClaim(record.Space, prefix("10.0.0.0/28")))
+	l.putHeld(record.Space, request("p", "theirs", 28), "10.0.0.0/28")
 	other.catchUp(t)
 
 	kv.fails.Store(2)
 	l.put("pools/p", store.EncodePool(healed))
 	<-kv.was
-	if _, err := other.Bind(t.Context(), request("q", "early", 28)); !errors.Is(err, ledger.ErrUnavailable) {
-		t.Errorf("Bind in a space that is not read again = %v, want %v", err, ledger.ErrUnavailable)
-	}
+	must.Fail(other.Bind(t.Context(), request("q", "early", 28)))(t, ledger.ErrUnavailable)
 	if _, ok := other.engine.Table.Find("p"); ok {
 		t.Error("the pool is known before the ledger was read again")
 	}
@@ -170,8 +161,7 @@ func TestBind_WhereMemoryIsWrong(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t)
-			l.pool("p", "10.0.0.0/24")
+			l := withPool(t, "10.0.0.0/24")
 			theirs := l.bind(request("p", "theirs", 28))
 			free(l, theirs.Prefix.String())
 			if err := op(l); !errors.Is(err, ledger.ErrUnavailable) {
@@ -194,14 +184,12 @@ func TestBind_AFormerBlockThatMemoryIsWrongAbout(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t, func(o *Options) { o.Cooldown = func(ledger.Block) (time.Duration, error) { return time.Hour, nil } })
 	l.pool("p", "10.0.0.0/24")
-	watch := &cutter{Watcher: l.etcd.Client().Watcher}
-	behind := &fixture{Allocator: l.through(l.etcd.Client().KV, watch), t: t, etcd: l.etcd}
+	behind, watch := l.behind()
 	b := l.bind(request("p", "former", 28))
 	l.free("former")
 	behind.catchUp(t)
 	watch.set(true)
-	l.put("spaces/p/blocks/010.000.000.000-28", store.Record{Holdings: []store.Holding{wanted{Request: request("p", "theirs", 28)}.holding(l.engine.Hooks.Now())}}.Encode())
-	l.put("claims/theirs", store.EncodeClaim("p", b.Prefix))
+	l.putHeld("p", request("p", "theirs", 28), b.Prefix.String())
 	must.Get(l.etcd.Client().Delete(t.Context(), store.DefaultPrefix+"/claims/former"))(t)
 	again := request("p", "former", 28)
 	for _, id := range []ledger.ClaimID{"former", "successor"} {

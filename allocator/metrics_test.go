@@ -6,11 +6,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
-
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 func gathered(t *testing.T, r *prometheus.Registry) map[string]float64 {
@@ -63,19 +63,11 @@ func TestMetrics(t *testing.T) {
 
 // A bind that another writer comes before is tried again, and says so.
 func TestMetrics_AttemptsOfABind(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
-	other := l.open()
-	inFlight, goOn := l.holdCommits()
-	bound := make(chan error)
-	go func() {
-		_, err := l.Bind(t.Context(), request("p", "c", 26))
-		bound <- err
-	}()
-	<-inFlight
-	must.Get(other.Bind(t.Context(), request("p", "d", 26)))(t)
-	goOn()
-	must.Do(t, <-bound)
+	l, other := both(t, "10.0.0.0/24")
+	l.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = first(func() { other.bind(request("p", "d", 26)) })
+	})
+	l.bind(request("p", "c", 26))
 	var got dto.Metric
 	must.Do(t, l.engine.Metrics.Attempts.Write(&got))
 	if h := got.GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() != 2 {

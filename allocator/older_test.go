@@ -23,7 +23,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The ledgers of earlier programs lie in testdata/ledgers, each as its program wrote it. A .ledger file has a
+// The ledgers of earlier programs lie in testdata/ledgers, each as its program wrote it, beginning with the first one. A .ledger file has a
 // line for each key, with the revision of its last change, and begins with the time at which it was written.
 // A .golden file has what such a ledger says. None is ever changed. When the program writes something that
 // no file has yet, a new file is added:
@@ -180,6 +180,9 @@ func TestOlder_SaysTheSame(t *testing.T) {
 		must.Do(t, err)
 		if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+		if id, read := c.Recovery().LedgerID(), c.reopen().Recovery().LedgerID(); !strings.Contains(c.stored("ledger"), `"id":"`+id+`"`) || read != id {
+			t.Errorf("%s: the ledger is %s, and %s when it is opened again; want the ID that it has", file, id, read)
 		}
 		before, _ := c.etcd.Client().Get(t.Context(), "none")
 		c.reopen()

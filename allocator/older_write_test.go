@@ -235,9 +235,7 @@ func shapes(t *testing.T, keys []olderKey) map[string]bool {
 			before, kind = kind, id.ReplaceAllString(kind, "$1$2$3$4$5$6$7$8$9")
 		}
 		var v any
-		if err := json.Unmarshal([]byte(k.value), &v); err != nil {
-			t.Fatalf("%s: %v", k.key, err)
-		}
+		must.Do(t, json.Unmarshal([]byte(k.value), &v))
 		walk(kind, v)
 	}
 	return found

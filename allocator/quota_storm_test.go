@@ -3,7 +3,6 @@ package allocator
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -12,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // The limits of the storm, in addresses.
@@ -49,9 +47,7 @@ func (h *hoarder) step() {
 		pool := []ledger.PoolID{"p", "q", "r"}[h.random.IntN(3)]
 		_, err = a.Bind(ctx, of(h.Cluster, limited(stormOfPool, stormByClass, request(pool, claim, 27+h.random.IntN(6)))))
 	}
-	var exhausted *ledger.ExhaustedError
-	var over *ledger.QuotaError
-	if err != nil && !errors.As(err, &exhausted) && !errors.As(err, &over) {
+	if err != nil && !refusal(err) {
 		h.t.Errorf("got %v, want a refusal", err)
 	}
 }
@@ -184,23 +180,6 @@ func TestQuota_AHoldThatEndsUnused(t *testing.T) {
 			})
 		}
 	}
-}
-
-// The oldest claim that the limit of a class stopped has no room when the workspace holds less. A
-// younger and smaller one has, and is woken, too.
-func TestQuota_TheOldestHasNoRoom(t *testing.T) {
-	r := newRoom(t)
-	r.pool("q", "10.1.0.0/24")
-	r.bind(limited(0, 128, request("q", "held", 25)))
-	r.bind(of("other", request("p", "a", 25)))
-	r.bind(of("other", request("p", "b", 26)))
-	r.Waits().Add(since(1, limited(0, 128, request("p", "large", 25))))
-	r.Waits().Add(since(2, limited(0, 128, request("p", "small", 28))))
-	r.wantWoken()
-	r.release("held")
-	r.wantWoken("large", "small")
-	r.bind(limited(0, 128, request("p", "small", 28)))
-	r.sameAsLedger()
 }
 
 // Another allocator takes the room of a hold while its claim is bound. The claim then has no room,

@@ -4,8 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"net/netip"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,32 +164,24 @@ func TestQuota_Adoption(t *testing.T) {
 // Those who share a transaction count one another.
 func TestQuota_InOneTransaction(t *testing.T) {
 	for _, limits := range [][2]int64{{64, 0}, {0, 64}} {
-		l := newLedger(t)
-		l.pool("p", "10.0.0.0/16")
-		inFlight, goOn := l.holdCommits()
-		var wg sync.WaitGroup
-		bound := make(chan netip.Prefix, 11)
-		ask := func(i int, class string) {
-			req := limited(limits[0], limits[1], request("p", fmt.Sprint("c", i), 28))
-			if i == 0 {
-				req.Limits = ledger.Limits{}
-			}
-			if b, err := l.Bind(t.Context(), req); err == nil {
-				bound <- b.Prefix
-			} else if _, over := errors.AsType[*ledger.QuotaError](err); !over {
-				t.Errorf("Bind by class %s: %v, want a QuotaError", class, err)
+		l := withPool(t, "10.0.0.0/16")
+		first := limited(limits[0], limits[1], request("p", "first", 28))
+		first.Limits = ledger.Limits{}
+		var bound atomic.Int32
+		calls := make([]func(), 10)
+		for i := range calls {
+			calls[i] = func() {
+				_, err := l.Bind(t.Context(), limited(limits[0], limits[1], request("p", fmt.Sprint("c", i), 28)))
+				if _, over := errors.AsType[*ledger.QuotaError](err); err == nil {
+					bound.Add(1)
+				} else if !over {
+					t.Errorf("Bind: %v, want a QuotaError", err)
+				}
 			}
 		}
-		wg.Go(func() { ask(0, "") })
-		<-inFlight
-		for i := range 10 {
-			wg.Go(func() { ask(i+1, "") })
-		}
-		l.waitQueued(10)
-		goOn()
-		wg.Wait()
-		if n := len(bound); n != 4 {
-			t.Errorf("limits %v: %d blocks of 16, want 4", limits, n)
+		l.grouped(func() { l.bind(first) }, calls...)
+		if n := bound.Load(); n != 3 {
+			t.Errorf("limits %v: %d blocks of 16 beside the first, want 3", limits, n)
 		}
 	}
 }
@@ -224,50 +215,12 @@ func TestQuota_WaitsForTheOwnRelease(t *testing.T) {
 	}
 }
 
-// Where the class has room again and the pool has none, all wait for the pool from then
-// on, and not the oldest alone.
-func TestQuota_WaitsForTheOtherLimit(t *testing.T) {
-	r := newRoom(t)
-	r.pool("q", "10.1.0.0/24")
-	r.bind(limited(0, 64, request("q", "of the class", 26)))
-	r.bind(request("p", "of the pool", 27))
-	r.Waits().Add(since(1, limited(32, 64, request("p", "old", 28))))
-	r.Waits().Add(since(2, limited(32, 64, request("p", "young", 28))))
-	r.release("of the class")
-	r.wantWoken("old", "young")
-	r.release("of the pool")
-	r.wantWoken("old", "young")
-	r.sameAsLedger()
-}
-
 // or is a name where there is a limit.
 func or[T ~string](name T, limit int64) T {
 	if limit == 0 {
 		return ""
 	}
 	return name
-}
-
-// A claim that waits for room, and whose workspace has what it may have when there is
-// some, is passed over: the next gets it.
-func TestQuota_IsPassedOver(t *testing.T) {
-	r := newRoom(t)
-	r.bind(of("other", request("p", "full", 24)))
-	r.Waits().Add(since(1, limited(64, 0, request("p", "first", 26))))
-	r.Waits().Add(since(2, limited(64, 0, request("p", "second", 26))))
-	r.Waits().Add(since(3, of("other", request("p", "third", 25))))
-	r.release("full")
-	r.wantWoken("first", "third", "second") // workspaces take turns, and none is over its limit yet
-	r.bind(limited(64, 0, request("p", "first", 26)))
-	r.over(limited(64, 0, request("p", "second", 26)), "p", "", "64 64 64")
-	r.Waits().Add(since(2, limited(64, 0, request("p", "second", 26))))
-	r.bind(of("other", request("p", "fourth", 26))) // what was held for the second is free
-	r.bind(of("other", request("p", "third", 25)))
-	r.Waits().Add(since(4, of("other", request("p", "fifth", 26))))
-	r.wantWoken()
-	r.release("first")
-	r.wantWoken("fifth", "second") // the fifth has the room, the second learns that it has none
-	r.sameAsLedger()
 }
 
 // Of whoever waits no longer nothing is left, though nothing was ever released.

@@ -12,7 +12,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
-
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -63,13 +62,22 @@ func mendable(t *testing.T) (l, again *fixture, watch *cutter, kv *interrupted) 
 	l.pool("q", "10.9.0.0/24")
 	l.pool("p", "10.8.0.0/24")
 	must.Get(l.carve("p", "child", 26))(t)
-	for id, cidr := range map[ledger.PoolID]string{"x": "10.0.0.0/24", "y": "10.1.0.0/24"} {
-		must.Get(l.Pools().Register(t.Context(), member(id, cidr)))(t)
-	}
+	l.registerIn("x", "10.0.0.0/24")
+	l.registerIn("y", "10.1.0.0/24")
 	again, watch = l.behind()
 	kv = &interrupted{KV: l.etcd.Client().KV}
 	again.store.Client.KV = kv
 	return l, again, watch, kv
+}
+
+// damagedUnseen damages the record of pool x while a watch is cut off. It returns what mends that.
+func (l *fixture) damagedUnseen(again *fixture, watch *cutter) (mend func()) {
+	l.t.Helper()
+	l.missed(again, watch, func() {
+		mend = l.spoil("pools/x", unreadable["damaged"])
+		l.bind(request("q", "a", 28))
+	})
+	return mend
 }
 
 // overlaps fails the test unless no root pool is registered that overlaps x, whether memory knows x or not.
@@ -116,20 +124,14 @@ func TestReread_AMendedPoolOfABusySpace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, again, watch, kv := mendable(t)
-			stored := must.Get(l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/pools/x"))(t)
-			puts := func(value, claim string) func() {
-				return func() {
-					l.put("pools/x", value)
-					l.bind(request("q", claim, 28))
-				}
-			}
-			l.missed(again, watch, puts(unreadable["damaged"], "a"))
+			mend := l.damagedUnseen(again, watch)
 			l.missed(again, watch, func() {
 				kv.interrupt("/spaces/", func() {
 					writes(again)
 					kv.interrupt("/pools/", again.overlaps)
 				})
-				puts(string(stored.Kvs[0].Value), "b")()
+				mend()
+				l.bind(request("q", "b", 28))
 			})
 			again.readAgain()
 			again.knows()
@@ -163,13 +165,9 @@ func TestReread_ARetirementMeanwhile(t *testing.T) {
 func TestUnreadable_OverlapsUntilItIsReadAgain(t *testing.T) {
 	t.Parallel()
 	l, again, watch, kv := mendable(t)
-	stored := must.Get(l.etcd.Client().Get(t.Context(), store.DefaultPrefix+"/pools/x"))(t)
-	l.missed(again, watch, func() {
-		l.put("pools/x", unreadable["damaged"])
-		l.bind(request("q", "a", 28))
-	})
+	mend := l.damagedUnseen(again, watch)
 	kv.interrupt("/pools/", again.overlaps)
-	l.put("pools/x", string(stored.Kvs[0].Value))
+	mend()
 	again.readAgain()
 	again.knows()
 	l.sameAsLedger(again.Allocator)

@@ -22,28 +22,17 @@ func TestReread_KeepsTheWatchOfALimit(t *testing.T) {
 	l := newLedger(t)
 	ids := []ledger.PoolID{"a", "b", "c"}
 	for i, id := range ids {
-		p := root(id, fmt.Sprintf("10.0.%d.0/24", i))
-		p.Space = ledger.DomainSpace("platform", "d")
-		must.Get(l.Pools().Register(t.Context(), p))(t)
+		l.registerIn(id, fmt.Sprintf("10.0.%d.0/24", i))
 		l.bind(request(id, "keeps "+string(id), 28))
 	}
 	l.pool("q", "10.9.0.0/24")
 	l.bind(limited(0, 64, request("q", "held", 26)))
-	watch := &cutter{Watcher: l.etcd.Client().Watcher}
 	woken := make(chan ledger.ClaimID, len(ids))
-	client := clientv3.NewCtxClient(context.Background())
-	client.KV, client.Watcher = l.etcd.Client().KV, watch
-	behind := must.Get(Open(t.Context(), client, Options{Wake: func(h ledger.Holder) { woken <- h.Claim }}))(t)
-	defer behind.Close()
+	behind, watch := l.behind(func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h.Claim } })
 	for _, id := range ids {
 		behind.Waits().Add(limited(0, 64, request(id, string(id), 26)))
 	}
-	watch.set(true)
-	must.Do(t, l.Pools().Drain(t.Context(), "a"))
-	b := l.bind(request("c", "unseen", 28))
-	must.Get(l.etcd.Client().Compact(t.Context(), b.Revision))(t)
-	watch.set(false)
-	behind.catchUp(t)
+	l.missed(behind, watch, func() { must.Do(t, l.Pools().Drain(t.Context(), "a")) })
 	if got := <-woken; got != "a" || len(woken) > 0 {
 		t.Fatalf("%s was woken, and %d more; want the claim at the pool that drains alone: the workspace holds as much as before", got, len(woken))
 	}
@@ -52,18 +41,15 @@ func TestReread_KeepsTheWatchOfALimit(t *testing.T) {
 	if len(woken) != 2 {
 		t.Errorf("%d claims were woken, want those at b and c", len(woken))
 	}
-	l.sameAsLedger(behind)
+	l.sameAsLedger(behind.Allocator)
 }
 
 // behind opens an Allocator whose watch can be cut off, and that holds room for long.
-func (l *fixture) behind() (*fixture, *cutter) {
+func (l *fixture) behind(options ...func(*Options)) (*fixture, *cutter) {
 	l.t.Helper()
 	watch := &cutter{Watcher: l.etcd.Client().Watcher}
-	client := clientv3.NewCtxClient(context.Background())
-	client.KV, client.Watcher = l.etcd.Client().KV, watch
-	a := must.Get(Open(l.t.Context(), client, Options{HoldTime: time.Hour}))(l.t)
-	l.t.Cleanup(func() { _ = a.Close() })
-	return &fixture{Allocator: a, t: l.t, etcd: l.etcd}, watch
+	options = append(options, func(o *Options) { o.HoldTime = time.Hour })
+	return &fixture{Allocator: l.through(l.etcd.Client().KV, watch, options...), t: l.t, etcd: l.etcd}, watch
 }
 
 // missed cuts a watch off, and lets it go on when etcd has forgotten what happened meanwhile: the ledger is read again.
@@ -81,8 +67,7 @@ func (l *fixture) missed(behind *fixture, watch *cutter, happens func()) {
 // room of the new one, and takes no block away from it.
 func TestReread_ADerivedPoolThatWasMadeAgain(t *testing.T) {
 	t.Parallel()
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	behind, watch := l.behind()
 	net := l.provision("p", 24, ofNetwork("net", "a"))
 	behind.catchUp(t)
@@ -107,8 +92,7 @@ func TestReread_ADerivedPoolThatWasMadeAgain(t *testing.T) {
 // goes by itself when it drains.
 func TestReread_APoolThatIsRetiringAndWasMadeAgain(t *testing.T) {
 	t.Parallel()
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	behind, watch := l.behind()
 	net := l.provision("p", 24, ofNetwork("net", "a"))
 	l.bind(request(net.ID, "c", 28))
@@ -147,16 +131,13 @@ func TestReread_APoolThatIsRetiringAndWasMadeAgain(t *testing.T) {
 // Room that is held for a claim was given to another one while nobody told this Allocator. The claim waits for other room.
 func TestReread_AHoldThatAnotherHasTaken(t *testing.T) {
 	t.Parallel()
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	behind, watch := l.behind()
 	behind.catchUp(t)
 	behind.Waits().Add(request("p", "waits", 28))
 	l.missed(behind, watch, func() { l.bind(request("p", "c", 28)) })
 	l.sameAsLedger(behind.Allocator)
-	if b, err := behind.Bind(t.Context(), request("p", "waits", 28)); err != nil || b.Prefix != prefix("10.0.0.16/28") {
-		t.Errorf("Bind = %s, %v; want 10.0.0.16/28", b.Prefix, err)
-	}
+	behind.gets(request("p", "waits", 28), "10.0.0.16/28")
 	l.sameAsLedger(behind.Allocator)
 }
 
@@ -180,8 +161,7 @@ func (kv *pausingKV) Get(ctx context.Context, key string, opts ...clientv3.OpOpt
 // undo the leases and the reservations that begin and end meanwhile.
 func TestReread_KeepsTheNotesOfItsOwnWrites(t *testing.T) {
 	t.Parallel()
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	l.pool("q", "10.1.0.0/24")
 	watch := &cutter{Watcher: l.etcd.Client().Watcher}
 	kv := &pausingKV{KV: l.etcd.Client().KV, spaces: l.keys.Spaces(), reached: make(chan struct{}), goOn: make(chan struct{})}
@@ -201,8 +181,7 @@ func TestReread_KeepsTheNotesOfItsOwnWrites(t *testing.T) {
 	<-kv.reached
 	behind.retain("leased", until)
 	behind.free("let")
-	_, _, err := behind.Reservations().Confirm(t.Context(), confirmation(web, "uid"))
-	must.Do(t, err)
+	behind.confirm(confirmation(web, "uid"))
 	db := behind.reserve(reservation("db", 28))
 	close(kv.goOn)
 	behind.catchUp(t)
@@ -218,8 +197,7 @@ func TestReread_KeepsTheNotesOfItsOwnWrites(t *testing.T) {
 // The leases and the reservations of a space that has gone while nobody told this Allocator are gone with it.
 func TestReread_ForgetsTheNotesOfASpaceThatIsGone(t *testing.T) {
 	t.Parallel()
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	l.pool("q", "10.1.0.0/24")
 	behind, watch := l.behind()
 	l.bind(request("p", "let", 28))

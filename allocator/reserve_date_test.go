@@ -19,7 +19,7 @@ func TestReserve_AgainInOneSecond(t *testing.T) {
 	c := newClock()
 	l := newLedger(t)
 	l.swap(func(h *engine.Hooks) { h.Now = c.now })
-	other := &fixture{Allocator: l.open(), t: t, etcd: l.etcd}
+	other := l.another()
 	other.swap(func(h *engine.Hooks) { h.Now = c.now })
 	l.pool("p", "10.0.0.0/24")
 	var before []Confirmation
@@ -64,11 +64,7 @@ func TestReserve_ManyTimesWithinASecond(t *testing.T) {
 					t.Errorf("answer %d is dated %s, %s ahead, after one of %s; want another second, %s ahead at most", answered, b.BoundAt, ahead, last, space.MaxLead)
 				}
 				last = b.BoundAt
-				bound, ok, err := c.Reservations().Confirm(t.Context(), confirmation(b, "uid"))
-				if err != nil || !ok {
-					t.Fatalf("Confirm = %t, %v", ok, err)
-				}
-				if bound.Begun().After(c.clock.now()) {
+				if bound := c.confirm(confirmation(b, "uid")); bound.Begun().After(c.clock.now()) {
 					t.Errorf("tenure %d begins at %s, and it is %s", answered, bound.Begun(), c.clock.now())
 				}
 				c.free("uid")

@@ -36,11 +36,20 @@ func (l *fixture) reserve(r ledger.Request) ledger.Block {
 	return b
 }
 
+// confirm confirms a reservation, and fails the test unless the claim has the block then.
+func (l *fixture) confirm(c Confirmation) ledger.Block {
+	l.t.Helper()
+	b, ok, err := l.Reservations().Confirm(l.t.Context(), c)
+	if err != nil || !ok {
+		l.t.Fatalf("Confirm(%+v) = %t, %v", c, ok, err)
+	}
+	return b
+}
+
 // A reservation counts as any block, in capacity and in the invariants, and becomes the
 // block of the claim.
 func TestReserve(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	b := l.reserve(reservation("web", 28))
 	if b.State != ledger.Reserved || b.Prefix != prefix("10.0.0.0/28") || b.Shared {
 		t.Errorf("Reserve = %+v, want 10.0.0.0/28, reserved and not shared", b)
@@ -50,55 +59,24 @@ func TestReserve(t *testing.T) {
 	}
 	l.sameAsLedger(l.open())
 
-	got, ok, err := l.Reservations().Confirm(t.Context(), confirmation(b, "uid"))
-	if err != nil || !ok || got.Holder.Claim != "uid" || got.State != ledger.Bound || got.Prefix != b.Prefix {
-		t.Fatalf("Confirm = %+v, %t, %v, want %s bound to uid", got, ok, err, b.Prefix)
+	got := l.confirm(confirmation(b, "uid"))
+	if got.Holder.Claim != "uid" || got.State != ledger.Bound || got.Prefix != b.Prefix {
+		t.Fatalf("Confirm = %+v, want %s bound to uid", got, b.Prefix)
 	}
 	if found, ok, err := l.Lookup(t.Context(), "uid"); err != nil || !ok || found != got {
 		t.Errorf("Lookup(uid) = %+v, %t, %v, want what Confirm returned: %+v", found, ok, err, got)
 	}
-	if _, ok, err := l.Lookup(t.Context(), b.Holder.Claim); ok || err != nil {
+	if _, ok, err := l.Lookup(t.Context(), b.Holder.Claim); ok || err != nil || l.Reservations().Has(b.Holder.Claim) || l.Reservations().Has("uid") {
 		t.Errorf("Lookup of the reservation is %t, %v, want that it is gone", ok, err)
 	}
 	l.sameAsLedger(l.open())
 }
 
-// Another Allocator knows of a reservation, until it is confirmed or freed.
-func TestHas(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
-	first, second := l.reserve(reservation("a", 28)), l.reserve(reservation("b", 28))
-	other := l.open()
-	has := func(b ledger.Block, want bool) {
-		t.Helper()
-		l.sameAsLedger(other) // it waits until both have seen all
-		for _, a := range []*Allocator{l.Allocator, other} {
-			if got := a.Reservations().Has(b.Holder.Claim); got != want {
-				t.Errorf("Has(%s) = %t, want %t", b.Holder.Claim, got, want)
-			}
-		}
-	}
-	has(first, true)
-	has(second, true)
-	if _, ok, err := l.Reservations().Confirm(t.Context(), confirmation(first, "uid")); err != nil || !ok {
-		t.Fatalf("Confirm = %t, %v", ok, err)
-	}
-	l.free(second.Holder.Claim)
-	has(first, false)
-	has(second, false)
-	if l.Reservations().Has("uid") {
-		t.Error("a bound block passes for a reservation")
-	}
-}
-
 // A second Reserve of the same request returns the same block, and marks the reservation as shared.
 func TestReserve_Twice(t *testing.T) {
-	c := newClock()
-	l := newLedger(t)
-	l.swap(func(h *engine.Hooks) { h.Now = c.now })
-	l.pool("p", "10.0.0.0/24")
+	l := newRoom(t)
 	first := l.reserve(reservation("web", 28))
-	c.advance(time.Minute)
+	l.clock.advance(time.Minute)
 	second := l.reserve(reservation("web", 28))
 	if second.Prefix != first.Prefix || !second.Shared || second.BoundAt.Sub(first.BoundAt) != time.Minute {
 		t.Errorf("the second answer is %+v, want %s, shared, a minute after the first", second, first.Prefix)
@@ -109,13 +87,10 @@ func TestReserve_Twice(t *testing.T) {
 
 // One that may have been answered to another claim, too, is confirmed by a live read alone.
 func TestConfirm_Shared(t *testing.T) {
-	c := newClock()
-	l := newLedger(t)
-	l.swap(func(h *engine.Hooks) { h.Now = c.now })
-	l.pool("p", "10.0.0.0/24")
+	l := newRoom(t)
 	old := l.reserve(reservation("web", 28))
 	must.Do(t, l.ReleaseFor(t.Context(), old, ledger.CauseReleased))
-	c.advance(time.Minute)
+	l.clock.advance(time.Minute)
 	b := l.reserve(reservation("web", 28))
 	if b.Shared || b.Prefix != old.Prefix {
 		t.Fatalf("Reserve = %+v, want %s, not shared", b, old.Prefix)
@@ -129,15 +104,14 @@ func TestConfirm_Shared(t *testing.T) {
 	}
 	certain := confirmation(b, "uid")
 	certain.Certain, certain.Policy = true, ledger.Retain
-	got, ok, err := l.Reservations().Confirm(t.Context(), certain)
-	if err != nil || !ok || got.Policy != ledger.Retain || !got.Shared || !got.BoundAt.Equal(b.BoundAt) {
-		t.Errorf("Confirm after a live read = %+v, %t, %v, want it bound with policy Retain, still shared, as of %s", got, ok, err, b.BoundAt)
+	if got := l.confirm(certain); got.Policy != ledger.Retain || !got.Shared || !got.BoundAt.Equal(b.BoundAt) {
+		t.Errorf("Confirm after a live read = %+v, want it bound with policy Retain, still shared, as of %s", got, b.BoundAt)
 	}
 	l.free("uid")
 	late := confirmation(l.reserve(reservation("web", 28)), "late")
 	late.Answered, late.Certain = time.Time{}, true
-	if got, ok, err := l.Reservations().Confirm(t.Context(), late); err != nil || !ok || !got.Shared {
-		t.Errorf("Confirm for a claim without the answer = %+v, %t, %v, want it bound and shared: another may have the answer", got, ok, err)
+	if got := l.confirm(late); !got.Shared {
+		t.Errorf("Confirm for a claim without the answer = %+v, want it shared: another may have the answer", got)
 	}
 	l.sameAsLedger()
 }
@@ -145,27 +119,22 @@ func TestConfirm_Shared(t *testing.T) {
 // Nothing else is confirmed: no other prefix, no bound block, and no second block for a
 // claim that has one.
 func TestConfirm_Refuses(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	b := l.reserve(reservation("web", 28))
 	l.bind(request("p", "uid", 28))
-	if _, ok, err := l.Reservations().Confirm(t.Context(), confirmation(b, "uid")); ok || err != nil {
-		t.Errorf("Confirm for a claim with a block = %t, %v, want false", ok, err)
-	}
-	other := confirmation(b, "other")
-	other.Prefix = prefix("10.0.0.32/28")
-	if _, ok, err := l.Reservations().Confirm(t.Context(), other); ok || err != nil {
-		t.Errorf("Confirm of another prefix = %t, %v, want false", ok, err)
-	}
-	none := confirmation(b, "other")
+	elsewhere, none, bound := confirmation(b, "other"), confirmation(b, "other"), confirmation(b, "other")
+	elsewhere.Prefix = prefix("10.0.0.32/28")
 	none.Reservation = ledger.ReservationID("tenant", "none")
-	if _, ok, err := l.Reservations().Confirm(t.Context(), none); ok || err != nil {
-		t.Errorf("Confirm of no reservation = %t, %v, want false", ok, err)
-	}
-	bound := confirmation(b, "other")
 	bound.Reservation = "uid"
-	if _, ok, err := l.Reservations().Confirm(t.Context(), bound); ok || err != nil {
-		t.Errorf("Confirm of a bound block = %t, %v, want false", ok, err)
+	for name, c := range map[string]Confirmation{
+		"for a claim with a block": confirmation(b, "uid"),
+		"of another prefix":        elsewhere,
+		"of no reservation":        none,
+		"of a bound block":         bound,
+	} {
+		if _, ok, err := l.Reservations().Confirm(t.Context(), c); ok || err != nil {
+			t.Errorf("Confirm %s = %t, %v, want false", name, ok, err)
+		}
 	}
 	must.Fail(l.Reservations().Reserve(t.Context(), request("p", "uid", 28)))(t, ledger.ErrInvalid)
 	theirs := reservation("web", 28)
@@ -177,9 +146,8 @@ func TestConfirm_Refuses(t *testing.T) {
 // Answers, confirmations and releases of the same reservations at the same time, on two
 // Allocators: each block ends with one claim or with none.
 func TestReserve_Race(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/20")
-	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
+	l := withPool(t, "10.0.0.0/20")
+	other := l.another()
 	var work sync.WaitGroup
 	for i := range 40 {
 		on := []*fixture{l, other}[i%2]
@@ -211,8 +179,7 @@ func TestReserve_Race(t *testing.T) {
 
 // A workspace has so many reservations and no more; a repeated answer takes none.
 func TestReserve_Limit(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	for i := range space.MaxReservations {
 		l.reserve(reservation(fmt.Sprint("c", i), 28))
 	}
@@ -238,9 +205,8 @@ func TestReserve_Limit(t *testing.T) {
 // the first answer.
 func TestReserve_AgainAndAgain(t *testing.T) {
 	c := newClock()
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/28")
-	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
+	l := withPool(t, "10.0.0.0/28")
+	other := l.another()
 	for _, a := range []*fixture{l, other} {
 		a.swap(func(h *engine.Hooks) { h.Now = c.now })
 	}
@@ -273,17 +239,13 @@ func TestReserve_AgainAndAgain(t *testing.T) {
 
 // A preview is what a reservation would get, and takes nothing.
 func TestPreview(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/28")
+	l := withPool(t, "10.0.0.0/28")
 	for range 2 {
 		if p, err := l.Reservations().Preview(t.Context(), reservation("web", 29)); err != nil || p != prefix("10.0.0.0/29") {
 			t.Errorf("Preview = %s, %v, want 10.0.0.0/29", p, err)
 		}
 	}
-	var exhausted *ledger.ExhaustedError
-	if p, err := l.Reservations().Preview(t.Context(), reservation("web", 20)); !errors.As(err, &exhausted) {
-		t.Errorf("Preview of a block that does not fit = %s, %v, want ExhaustedError", p, err)
-	}
+	failsAs[*ledger.ExhaustedError](l.Reservations().Preview(t.Context(), reservation("web", 20)))(t)
 	if b := l.reserve(reservation("web", 29)); b.Prefix != prefix("10.0.0.0/29") {
 		t.Errorf("Reserve = %s, want what Preview said: 10.0.0.0/29", b.Prefix)
 	}
@@ -293,8 +255,7 @@ func TestPreview(t *testing.T) {
 // A reservation counts against the limits of its workspace, and goes on counting when it is
 // confirmed.
 func TestReserve_Quota(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	limited := func(claim string) ledger.Request {
 		r := reservation(claim, 28)
 		r.Class, r.Limits = "standard", ledger.Limits{Class: big.NewInt(16)}
@@ -302,14 +263,9 @@ func TestReserve_Quota(t *testing.T) {
 	}
 	b := l.reserve(limited("first"))
 	for _, step := range []string{"reserved", "confirmed"} {
-		var over *ledger.QuotaError
-		if _, err := l.Reservations().Reserve(t.Context(), limited("second")); !errors.As(err, &over) {
-			t.Errorf("with one %s, Reserve beyond the limit = %v, want QuotaError", step, err)
-		}
+		failsAs[*ledger.QuotaError](l.Reservations().Reserve(t.Context(), limited("second")))(t)
 		if step == "reserved" {
-			if _, ok, err := l.Reservations().Confirm(t.Context(), confirmation(b, "uid")); !ok || err != nil {
-				t.Fatalf("Confirm = %t, %v", ok, err)
-			}
+			l.confirm(confirmation(b, "uid"))
 		}
 	}
 }

@@ -9,33 +9,13 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
 )
-
-func TestRetain(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
-	l.bind(request("p", "c", 26))
-	first, ok, err := l.Retained().Retain(t.Context(), "c", time.Time{})
-	if err != nil || !ok {
-		t.Fatalf("Retain = %t, %v; want the block", ok, err)
-	}
-	second, _, err := l.Retained().Retain(t.Context(), "c", time.Time{})
-	if err != nil || second != first {
-		t.Error("retaining twice wrote twice:", first, second, err)
-	}
-	if got := l.bind(request("p", "c", 26)); got != first {
-		t.Errorf("bind: %v", got)
-	}
-	if _, ok, err := l.Retained().Retain(t.Context(), "nobody", time.Time{}); ok || err != nil {
-		t.Errorf("Retain = %t, %v; want none", ok, err)
-	}
-}
 
 // A lease is in the ledger with the block, in a value that an older program refuses to read, and a
 // block that is retained keeps the lease it has.
-func TestRetain_ForATime(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+func TestRetain_KeepsItsLease(t *testing.T) {
+	l := withPool(t, "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
 	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	kept := l.retain("c", until)
@@ -46,6 +26,12 @@ func TestRetain_ForATime(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(kv.Value), `{"v":3,`) || !strings.Contains(string(kv.Value), `"until":"2026-01-02T03:04:05Z"`) {
 		t.Errorf("the block is %s, %v; want version 3 with until", kv.Value, err)
 	}
+	if got := l.bind(request("p", "c", 26)); got != kept {
+		t.Errorf("Bind of the claim = %+v, want the block that is retained: %+v", got, kept)
+	}
+	if _, ok, err := l.Retained().Retain(t.Context(), "nobody", until); ok || err != nil {
+		t.Errorf("Retain of no block = %t, %v; want none", ok, err)
+	}
 	if got, ok, err := l.open().Lookup(t.Context(), "c"); err != nil || !ok || got != kept {
 		t.Errorf("another allocator reads %+v, %t, %v; want %+v", got, ok, err, kept)
 	}
@@ -54,8 +40,7 @@ func TestRetain_ForATime(t *testing.T) {
 
 // A published record that was retained for a time is adopted with its end.
 func TestAdopt_ALease(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	r := request("p", "c", 0)
 	r.Exact, r.Until = prefix("10.0.0.16/28"), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	if b, err := l.Recovery().Adopt(t.Context(), r, ledger.Retained); err != nil || b.State != ledger.Retained || b.Until != r.Until {
@@ -87,9 +72,8 @@ func successor(name, uid string) Successor {
 // A later claim of the same name gets the retained block: it is bound then, has no end, and the
 // former claim has nothing. Asked again, it is the same.
 func TestReuse(t *testing.T) {
-	l := newLedger(t)
+	l := withPool(t, "10.0.0.0/24")
 	other := l.open()
-	l.pool("p", "10.0.0.0/24")
 	r := request("p", "c", 26)
 	r.Policy, r.Class, r.Limits = ledger.Retain, "k", ledger.Limits{}
 	l.bind(r)
@@ -106,15 +90,12 @@ func TestReuse(t *testing.T) {
 	if b, ok, err := l.Lookup(t.Context(), "c"); ok || err != nil {
 		t.Errorf("the former claim has %+v, %t, %v; want nothing", b, ok, err)
 	}
-	if err := l.ReleaseFor(t.Context(), kept, ledger.CauseReleased); !errors.Is(err, ledger.ErrChanged) {
-		t.Errorf("ReleaseFor of the retained block = %v, want %v: it is another claim's", err, ledger.ErrChanged)
-	}
+	must.Be(t, l.ReleaseFor(t.Context(), kept, ledger.CauseReleased), ledger.ErrChanged)
 	l.sameAsLedger(other, l.open())
 }
 
 func TestReuse_Refused(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	live := l.bind(request("p", "live", 26))
 	l.bind(request("p", "c", 26))
 	busy := l.bind(request("p", "busy", 26))
@@ -153,10 +134,8 @@ func TestReuse_Refused(t *testing.T) {
 // A CREATE that is answered with a retained block leaves it retained, with its lease. One such
 // answer is under way at a time.
 func TestPromise(t *testing.T) {
-	c := newClock()
-	l := newLedger(t)
-	l.swap(func(h *engine.Hooks) { h.Now = c.now })
-	l.pool("p", "10.0.0.0/24")
+	l := newRoom(t)
+	c := l.clock
 	l.bind(request("p", "c", 26))
 	kept := l.retain("c", c.now().Add(time.Hour))
 	c.advance(time.Second)
@@ -196,9 +175,8 @@ func TestPromise(t *testing.T) {
 // Every allocator knows which lease ends next: of leases of its own, of others, and from before it was opened.
 // A holder is named until its block is gone, once a minute.
 func TestDueLeases(t *testing.T) {
-	l := newLedger(t)
+	l := withPool(t, "10.0.0.0/24")
 	other := l.open()
-	l.pool("p", "10.0.0.0/24")
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i, name := range []string{"first", "second", "reused", "freed", "kept"} {
 		l.bind(request("p", name, 28))
@@ -249,4 +227,54 @@ func TestDueLeases(t *testing.T) {
 	if due, next := other.Retained().Due(start.Add(24 * time.Hour)); due != nil || !next.IsZero() {
 		t.Errorf("%v are due, next at %s; want none, as none is left", due, next)
 	}
+}
+
+func TestReleaseFor_OnlyAsGiven(t *testing.T) {
+	l := withPool(t, "10.0.0.0/24")
+	old := l.bind(request("p", "c", 26))
+	kept, ok, err := l.Retained().Retain(t.Context(), "c", time.Time{})
+	if err != nil || !ok || kept.State != ledger.Retained || kept.Revision == old.Revision {
+		t.Fatalf("Retain = %v, %v, %v; want Retained", kept, ok, err)
+	}
+	must.Be(t, l.ReleaseFor(t.Context(), old, ledger.CauseReleased), ledger.ErrChanged)
+	must.Do(t, l.ReleaseFor(t.Context(), kept, ledger.CauseReleased))
+	must.Be(t, l.ReleaseFor(t.Context(), kept, ledger.CauseReleased), ledger.ErrChanged)
+	l.bind(request("p", "d", 26))
+	must.Be(t, l.ReleaseFor(t.Context(), kept, ledger.CauseReleased), ledger.ErrChanged)
+	l.holds(1)
+}
+
+func TestSetPolicy(t *testing.T) {
+	l := withPool(t, "10.0.0.0/24")
+	old := l.bind(request("p", "c", 26))
+	for _, policy := range []ledger.ReclaimPolicy{ledger.Delete, ledger.Retain, ledger.Retain} {
+		must.Do(t, l.Retained().SetPolicy(t.Context(), "c", policy))
+	}
+	got, _, err := l.Lookup(t.Context(), "c")
+	if err != nil || got.Policy != ledger.Retain || got.Revision != old.Revision+1 {
+		t.Error("want one write, got", got, "from", old, err)
+	}
+	must.Do(t, l.Retained().SetPolicy(t.Context(), "nobody", ledger.Retain))
+}
+
+// Of two changes of one block in one transaction, that of a former holder is refused, and
+// nobody else's.
+func TestRelease_GoesOnBesideAnOlderChange(t *testing.T) {
+	l := withPool(t, "10.0.0.0/24")
+	old := l.bind(request("p", "former", 24))
+	stale, _, err := l.store.RecordOf(t.Context(), "former")
+	must.Do(t, err)
+	l.free("former")
+	now := l.bind(request("p", "c", 24))
+	var released, changed error
+	l.grouped(
+		func() { _, _ = l.Bind(t.Context(), request("p", "full", 25)) },
+		func() { released = l.ReleaseFor(t.Context(), now, ledger.CauseReleased) },
+		func() {
+			_, changed = l.engine.Change(t.Context(), old, engine.Op{Lane: "tenant", Plan: amend(old, stale, stale.Holdings[0])})
+		},
+	)
+	must.Be(t, changed, ledger.ErrChanged)
+	must.Do(t, released)
+	l.sameAsLedger()
 }

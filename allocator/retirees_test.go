@@ -8,11 +8,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // A pool that another allocator has retired is told from one that was lost, as soon as
@@ -91,6 +90,8 @@ func TestRetired_IsTold(t *testing.T) {
 	l.pool("drained", "10.0.0.0/24")
 	l.bind(request("drained", "c", 26))
 	must.Do(t, l.Pools().Drain(t.Context(), "drained"))
+	_, err := l.Pools().Register(t.Context(), root("early", "10.0.0.0/24"))
+	wantA[*ledger.OverlapError](t, err) // it drains, and has its CIDR still
 	must.Do(t, allocators[1].Release(t.Context(), "c"))
 	want("drained")
 	for i, a := range allocators {
@@ -161,27 +162,20 @@ func (kv *countingKV) Txn(ctx context.Context) clientv3.Txn {
 // The fence of a limit was deleted elsewhere, and this Allocator does not know yet. A refusal that it compares is not tried again and
 // again: the fence is made.
 func TestRefusal_MakesAFenceThatHasGone(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	l.bind(request("p", "all", 24))
 	watch, kv := &cutter{Watcher: l.etcd.Client().Watcher}, &countingKV{KV: l.etcd.Client().KV}
 	behind := l.through(kv, watch)
-	refused := func() error {
-		_, err := behind.Bind(t.Context(), limited(0, 1024, request("p", "c", 26)))
-		return err
-	}
-	var exhausted *ledger.ExhaustedError
-	if err := refused(); !errors.As(err, &exhausted) {
-		t.Fatalf("Bind = %v, want the pool exhausted", err)
-	}
+	refused := limited(0, 1024, request("p", "c", 26))
+	failsAs[*ledger.ExhaustedError](behind.Bind(t.Context(), refused))(t)
 	watch.set(true)
 	must.Get(l.etcd.Client().Delete(t.Context(), l.keys.Quota("c", "tenant")))(t)
-	before, done := kv.transactions.Load(), make(chan error, 1)
-	go func() { done <- refused() }()
-	watch.set(false)
-	if err := <-done; !errors.As(err, &exhausted) {
-		t.Errorf("Bind = %v, want the pool exhausted", err)
-	}
+	before := kv.transactions.Load()
+	atOnce(func() { watch.set(false) }, func() {
+		if _, err := behind.Bind(t.Context(), refused); !exhausted(err) {
+			t.Errorf("Bind = %v, want the pool exhausted", err)
+		}
+	})
 	const enough = 8
 	if n := kv.transactions.Load() - before; n > enough {
 		t.Errorf("it took %d transactions, want %d at most", n, enough)
@@ -198,13 +192,11 @@ func TestRegister_WaitsForAWatchThatLags(t *testing.T) {
 	watch.set(true)
 	must.Do(t, l.Pools().Retire(t.Context(), "goes"))
 	must.Get(l.etcd.Client().Delete(t.Context(), l.keys.Roots("platform")))(t)
-	done := make(chan error, 1)
-	go func() {
-		_, err := behind.Pools().Register(t.Context(), root("comes", "10.0.0.0/24"))
-		done <- err
-	}()
-	watch.set(false)
-	must.Do(t, <-done)
+	atOnce(func() { watch.set(false) }, func() {
+		if _, err := behind.Pools().Register(t.Context(), root("comes", "10.0.0.0/24")); err != nil {
+			t.Errorf("Register: %v", err)
+		}
+	})
 	const enough = 8
 	if n := kv.transactions.Load(); n > enough {
 		t.Errorf("opening the ledger and the registration took %d transactions, want %d at most", n, enough)

@@ -14,9 +14,8 @@ import (
 )
 
 func TestSpace(t *testing.T) {
-	l := newLedger(t)
-	other := &fixture{t: t, etcd: l.etcd, Allocator: l.open()}
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
+	other := l.another()
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/32")}))
 	a, b := l.space("p", "a"), other.space("p", "b")
 	if again := other.space("p", "a"); again.ID != a.ID || a.ID == b.ID {
@@ -30,29 +29,23 @@ func TestSpace(t *testing.T) {
 	}
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
 	l.gets(request(a.ID, "next", 32), "10.0.0.4/32")
-	if err := l.Pools().Retire(t.Context(), "p"); !errors.Is(err, ledger.ErrPoolInUse) {
-		t.Errorf("Retire of a pool with used address spaces: %v, want ErrPoolInUse", err)
-	}
+	must.Be(t, l.Pools().Retire(t.Context(), "p"), ledger.ErrPoolInUse)
 	l.sameAsLedger(other.Allocator, l.open())
 	must.Do(t, l.Pools().Drain(t.Context(), "p"))
 	for _, s := range []ledger.Pool{a, b} {
-		if _, err := l.Bind(t.Context(), request(s.ID, "late", 32)); !errors.Is(err, ledger.ErrPoolDraining) {
-			t.Errorf("Bind in an address space of a draining pool: %v", err)
-		}
+		must.Fail(l.Bind(t.Context(), request(s.ID, "late", 32)))(t, ledger.ErrPoolDraining)
 	}
 	for _, claim := range []ledger.ClaimID{"in-a", "in-b", "next"} {
 		l.free(claim)
 	}
-	for known := true; known; _, _, known, _ = l.Pools().Read(t.Context(), "p") { // it goes by itself
-	}
+	l.waitGone("p") // it goes by itself
 	l.holds(0, other.Allocator)
 }
 
 // An Allocator that stops between a pool and its address spaces leaves some as they were. The next one that opens the ledger
 // brings them in line.
 func TestSpace_FollowsItsPoolAfterAStop(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	used, empty := l.space("p", "used"), l.space("p", "empty")
 	l.bind(request(used.ID, "c", 32))
 	p, _ := l.Pools().Get("p")
@@ -71,8 +64,7 @@ func TestSpace_FollowsItsPoolAfterAStop(t *testing.T) {
 		t.Errorf("the address space excludes %v, want what its pool excludes", s.Excluded)
 	}
 	l.free("c")
-	for known := true; known; _, _, known, _ = l.Pools().Read(t.Context(), "p") { // it goes by itself
-	}
+	l.waitGone("p") // it goes by itself
 	l.sameAsLedger(other)
 }
 
@@ -84,10 +76,7 @@ func TestSpace_IsFrozenWithItsPool(t *testing.T) {
 	first.bind(request(known, "c", 28))
 	l := &fixture{t: t, etcd: first.etcd, Allocator: first.open(frozenLedger)}
 	l.wantFrozen(known, false)
-	var frozen *ledger.FrozenError
-	if _, err := l.Derived().Space(t.Context(), "p", "tenant", network("new")); !errors.As(err, &frozen) {
-		t.Errorf("Space of a pool that was not compared: %v, want *FrozenError", err)
-	}
+	failsAs[*ledger.FrozenError](l.Derived().Space(t.Context(), "p", "tenant", network("new")))(t)
 	l.Recovery().Trust("p")
 	l.bind(request(known, "d", 28))
 	l.freeze(l.Allocator)
@@ -104,22 +93,17 @@ func TestSpace_IsFrozenWithItsPool(t *testing.T) {
 
 // An address space that nobody uses goes, though a claim waits there, as for its limit. The claim is woken to ask again.
 func TestSpace_WakesItsClaimsWhenItGoes(t *testing.T) {
-	woken := make(chan ledger.ClaimID, 8)
-	l := newLedger(t, func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h.Claim } })
-	l.pool("p", "10.0.0.0/24")
-	s := l.space("p", "a")
-	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/24")}))
-	l.Waits().Add(request(s.ID, "waits", 32))
-	must.Do(t, l.Pools().Retire(t.Context(), s.ID))
-	if got := <-woken; got != "waits" {
-		t.Errorf("%s was woken, want waits", got)
-	}
+	r := newRoom(t)
+	s := r.space("p", "a")
+	must.Do(t, r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/24")}))
+	r.Waits().Add(request(s.ID, "waits", 32))
+	must.Do(t, r.Pools().Retire(t.Context(), s.ID))
+	r.wantWoken("waits")
 }
 
 // The changes of a pool are those of its address spaces, too, also of those that have gone.
 func TestBehind_CountsAddressSpaces(t *testing.T) {
-	l, other := both(t)
-	l.pool("p", "10.0.0.0/24")
+	l, other := both(t, "10.0.0.0/24")
 	last := int64(-1)
 	grown := func(what string) {
 		t.Helper()
@@ -171,8 +155,7 @@ func TestRetire_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 
 // A pool whose block comes into dispute is stopped with its address spaces, and they go on with it.
 func TestEndDispute_ServesAddressSpacesAgain(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	net := l.provision("p", 24, ofNetwork("net", "a"))
 	s := l.space(net.ID, "b").ID
 	l.adopt("rival", net.CIDR.String(), ledger.Bound)
@@ -190,8 +173,7 @@ func TestEndDispute_ServesAddressSpacesAgain(t *testing.T) {
 
 // A change to a pool is followed by its address spaces only while it is the last one.
 func TestSpace_FollowsTheLastChange(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	l.space("p", "a")
 	last := []netip.Prefix{prefix("10.0.0.128/25")}
 	change := sync.OnceFunc(func() { must.Do(t, l.Pools().Exclude(t.Context(), "p", last)) })
@@ -219,19 +201,18 @@ func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 	must.Do(t, l.Pools().Retire(t.Context(), "big"))
 	s := l.space("small", "a")
 	l.bind(request(s.ID, "c", 32))
-	big := ledger.Pool{ID: "big", Cluster: "platform", Name: "big", CIDR: prefix("10.0.0.0/24"), Space: ledger.DomainSpace("platform", "d")}
-	if _, err := l.Pools().Register(t.Context(), big); !errors.As(err, &overlap) || overlap.With.ID != "small" {
+	if _, err := l.Pools().Register(t.Context(), member("big", "10.0.0.0/24")); !errors.As(err, &overlap) || overlap.With.ID != "small" {
 		t.Errorf("Register over a pool with address spaces: %v, want that it overlaps that one", err)
 	}
-	beside := ledger.Pool{ID: "beside", Cluster: "platform", Name: "beside", CIDR: prefix("10.0.1.0/24"), Space: ledger.DomainSpace("platform", "d")}
-	must.Get(l.Pools().Register(t.Context(), beside))(t)
+	l.registerIn("beside", "10.0.1.0/24")
 	l.space("beside", "a")
 	l.sameAsLedger()
 }
 
 // A pool has blocks of its own, or address spaces: of a bind and an address space at the same moment one is refused.
 func TestSpace_OrBlocksOfThePool(t *testing.T) {
-	l, other := both(t)
+	l := newLedger(t)
+	other := l.another()
 	for round := range 20 {
 		id := ledger.PoolID("p" + strconv.Itoa(round))
 		l.pool(id, "10."+strconv.Itoa(round)+".0.0/24")
@@ -253,8 +234,7 @@ func TestSpace_OrBlocksOfThePool(t *testing.T) {
 // A claim that is unique within its network shares no address with one that is unique within the same network and a location: all address
 // spaces that a workspace has of a pool are for the same roles. Those of published records come back as they were.
 func TestSpace_IsForTheSameRolesAsTheOthers(t *testing.T) {
-	l, other := both(t)
-	l.pool("p", "10.0.0.0/24")
+	l, other := both(t, "10.0.0.0/24")
 	first := l.space("p", "red")
 	l.bind(request(first.ID, "c", 32))
 	within := network("red")
@@ -272,9 +252,7 @@ func TestSpace_IsForTheSameRolesAsTheOthers(t *testing.T) {
 		must.Do(t, l.Pools().Retire(t.Context(), s.ID))
 	}
 	must.Get(l.Derived().Space(t.Context(), "p", "tenant", within))(t)
-	if _, err := l.Derived().Space(t.Context(), "p", "tenant", network("red")); !errors.Is(err, ledger.ErrMixed) {
-		t.Errorf("Space within a network: %v, want ErrMixed, as there is one within a network and a location", err)
-	}
+	must.Fail(l.Derived().Space(t.Context(), "p", "tenant", network("red")))(t, ledger.ErrMixed)
 	l.freeze(l.Allocator)
 	l.wantFrozen(l.space("p", "published").ID, true)
 	l.sameAsLedger(other.Allocator)
@@ -282,8 +260,7 @@ func TestSpace_IsForTheSameRolesAsTheOthers(t *testing.T) {
 
 // A replica that sees an address space counted in the record of its pool sees the address space as well.
 func TestSpace_IsSeenBeforeItIsCounted(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	changed := make(chan [2]int64, 256)
 	other := l.open(func(o *Options) {
 		o.Changed = func(pools Pools, ids ...ledger.PoolID) {

@@ -81,8 +81,7 @@ func TestDispute_StopsAChild(t *testing.T) {
 // A child of a pool that is stopped is stopped, too: it is put back where its status shows it, which may be
 // the addresses in dispute.
 func TestDispute_StopsAChildThatComesBack(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	must.Get(l.carve("p", "child", 24))(t)
 	l.adopt("x", "10.0.0.0/32", ledger.Bound)
 	again := ledger.Pool{ID: "grandchild", Cluster: "tenant", Name: "grandchild"}
@@ -149,8 +148,7 @@ func (l *fixture) adoptDespite(claim, p string) {
 // A process that stops between a pool, whose dispute is over, and its address spaces leaves these stopped. They go on with the next reconcile
 // of the pool: they have no IPPool of their own.
 func TestEndDispute_GoesOnWithAddressSpaces(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	net := l.provision("p", 24, ofNetwork("net", "a"))
 	s := l.space(net.ID, "b").ID
 	l.adopt("rival", net.CIDR.String(), ledger.Bound)

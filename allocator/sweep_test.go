@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -27,8 +26,7 @@ func listed(t *testing.T, a *Allocator, o ListOptions) []ledger.Block {
 
 // A list shows one moment, whatever happens while its pages are read.
 func TestList_AtOneRevision(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	l.pool("q", "10.1.0.0/24")
 	var want, got []ledger.Block
 	for _, pool := range []ledger.PoolID{"p", "q"} {
@@ -52,15 +50,15 @@ func TestList_AtOneRevision(t *testing.T) {
 
 func TestList_OfOnePool(t *testing.T) {
 	l := newLedger(t)
-	a, b := root("a", "10.0.0.0/16"), root("b", "10.0.0.0/24")
-	a.Space, b.Space = "domain", "domain"
-	for _, p := range []ledger.Pool{a, b} {
-		must.Get(l.Pools().Register(t.Context(), p))(t)
-	}
-	l.bind(request("a", "c0", 28))
-	want := l.bind(request("b", "c1", 28))
-	if got := listed(t, l.Allocator, ListOptions{Pool: "b"}); fmt.Sprint(got) != fmt.Sprint([]ledger.Block{want}) {
-		t.Errorf("List of b = %v; want %v", got, want)
+	l.registerIn("a", "10.0.0.0/16")
+	l.registerIn("b", "10.0.0.0/24")
+	around := []ledger.Block{l.bind(request("a", "c0", 28))}
+	inside := []ledger.Block{l.bind(request("b", "c1", 28))}
+	around = append(around, l.bind(request("a", "c2", 28)))
+	for id, want := range map[ledger.PoolID][]ledger.Block{"a": around, "b": inside} {
+		if got := listed(t, l.Allocator, ListOptions{Pool: id}); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("List of %s = %v; want its own blocks %v", id, got, want)
+		}
 	}
 	if got := listed(t, l.Allocator, ListOptions{Pool: "b", Limit: 1}); len(got) != 0 {
 		t.Errorf("List of b = %v; want nothing, as the one block that it may read is another pool's", got)
@@ -74,8 +72,7 @@ func TestList_OfOnePool(t *testing.T) {
 
 // A list whose revision is compacted says so, and the next one begins again.
 func TestList_Expired(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	for i := range 4 {
 		l.bind(request("p", fmt.Sprint("c", i), 28))
 	}
@@ -123,8 +120,7 @@ func TestCapacity(t *testing.T) {
 
 // A block that lies in several exclusions, or contains several, is one block.
 func TestCapacity_CountsAStrandedBlockOnce(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	for i, block := range []string{"10.0.0.0/27", "10.0.0.32/30", "10.0.0.40/32", "10.0.0.128/28"} {
 		l.bind(exactly(request("p", fmt.Sprint(i), 0), block))
 	}
@@ -146,63 +142,9 @@ func TestCapacity_CountsAStrandedBlockOnce(t *testing.T) {
 	}
 }
 
-// A list in parts has every block once, in order, and has etcd count not much more than it reads.
-func TestList_InParts(t *testing.T) {
-	const page, part = 64, 500
-	l := &fixture{t: t, etcd: etcdtest.New(t)}
-	counted := &counter{KV: l.etcd.Client().KV}
-	l.etcd.Client().KV = counted
-	l.Allocator = l.open()
-	blocks := 0
-	for cidr, of := range map[string][]netip.Prefix{
-		"10.0.0.0/8":    append(dense("10.0.0.0/32", 3000), dense("10.64.0.0/32", 2000)...),
-		"11.0.0.0/8":    dense("11.0.0.0/32", 5),
-		"2001:db8::/32": dense("2001:db8::/64", 3000),
-		"12.0.0.0/24":   dense("12.0.0.0/32", 256),
-	} {
-		id := ledger.PoolID("p" + cidr[:2])
-		l.pool(id, cidr)
-		l.putBlocks(id, of)
-		blocks += len(of)
-	}
-	a := l.open()
-	a.store.Page = page
-	whole := listed(t, a, ListOptions{})
-	if len(whole) != blocks {
-		t.Fatalf("List has %d blocks, want %d", len(whole), blocks)
-	}
-	counted.reset()
-	var parts []ledger.Block
-	for at, more := (ledger.Position{}), true; more; {
-		if at, more = readPart(t, a, at, part, &parts); len(parts) > blocks {
-			t.Fatalf("the parts have %d blocks, want %d", len(parts), blocks)
-		}
-	}
-	if fmt.Sprint(parts) != fmt.Sprint(whole) {
-		t.Errorf("the parts have %d blocks, which are not the %d of the list", len(parts), blocks)
-	}
-	counted.want(t, "List in parts", blocks, 3)
-}
-
-// readPart adds so many blocks to a list, and returns where they end and whether there may be more.
-func readPart(t *testing.T, a *Allocator, after ledger.Position, n int, to *[]ledger.Block) (last ledger.Position, more bool) {
-	t.Helper()
-	for b, err := range a.List(t.Context(), ListOptions{After: after}) {
-		if err != nil {
-			t.Fatalf("List after %v: %v", after, err)
-		}
-		*to = append(*to, b)
-		if n--; n == 0 {
-			return ledger.Position{Space: b.Space, Prefix: b.Prefix}, true
-		}
-	}
-	return ledger.Position{}, false
-}
-
 // A part of a pool begins behind a place, also one that lies before the pool.
 func TestList_OfAPoolAfter(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	l.pool("q", "10.1.0.0/24")
 	first, second := l.bind(request("q", "c0", 28)), l.bind(request("q", "c1", 28))
 	for name, tt := range map[string]struct {
@@ -221,8 +163,7 @@ func TestList_OfAPoolAfter(t *testing.T) {
 
 // What was written since the call before is told as it is now, whichever allocator wrote it.
 func TestChangedBlocks(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	l.bind(request("p", "before", 28))
 	other := l.open()
 	l.wantChanged(nil)

@@ -16,7 +16,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
-
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 

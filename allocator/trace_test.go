@@ -7,12 +7,10 @@ import (
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
-
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-
 	"github.com/kcp-ipam/ipam/test/framework/otlp"
 	"github.com/kcp-ipam/ipam/test/must"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
@@ -23,28 +21,21 @@ func tracedBinds(t *testing.T, others int) map[string][]otlp.Span {
 	receiver := otlp.New(t)
 	exporter := must.Get(otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpointURL(receiver.URL)))(t)
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter))
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
-	inFlight, goOn := l.holdCommits()
-	done := make(chan error)
-	bind := func(claim string) {
-		ctx, span := provider.Tracer("test").Start(t.Context(), claim)
-		_, err := l.Bind(ctx, request("p", claim, 28))
-		span.End()
-		done <- err
-	}
-	go bind("alone")
-	<-inFlight
-	for i := range others {
-		go bind(fmt.Sprint("c", i))
-	}
-	l.waitQueued(others)
-	goOn()
-	for range others + 1 {
-		if err := <-done; err != nil {
-			t.Fatalf("a bind in the group: %v", err)
+	l := withPool(t, "10.0.0.0/24")
+	bind := func(claim string) func() {
+		return func() {
+			ctx, span := provider.Tracer("test").Start(t.Context(), claim)
+			defer span.End()
+			if _, err := l.Bind(ctx, request("p", claim, 28)); err != nil {
+				t.Errorf("a bind in the group: %v", err)
+			}
 		}
 	}
+	calls := make([]func(), others)
+	for i := range calls {
+		calls[i] = bind(fmt.Sprint("c", i))
+	}
+	l.grouped(bind("alone"), calls...)
 	l.waitIdle(t)
 	must.Do(t, provider.Shutdown(t.Context()))
 	traces := map[string][]otlp.Span{}

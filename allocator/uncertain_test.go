@@ -19,9 +19,8 @@ func TestBind_ReleasedBeforeItIsSettled(t *testing.T) {
 		"carve": func(l *fixture) error { _, err := l.carve("p", "c", 26); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger(t)
+			l := withPool(t, "10.0.0.0/24")
 			other := l.open()
-			l.pool("p", "10.0.0.0/24")
 			lost := once(errLost)
 			l.swap(func(h *engine.Hooks) {
 				h.AfterCommit = func(id ledger.SpaceID) error {
@@ -59,8 +58,7 @@ func undo(t *testing.T, a *Allocator, id ledger.ClaimID) error {
 // Nobody is left to ask for another transaction after one whose answer was lost,
 // and yet the allocator is healthy as soon as that one is settled.
 func TestHealthy_WhenNobodyAsksAgain(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	ctx, cancel := context.WithCancel(t.Context())
 	asked := make(chan struct{})
 	l.swap(func(h *engine.Hooks) {
@@ -78,21 +76,14 @@ func TestHealthy_WhenNobodyAsksAgain(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
-	if err := l.Healthy(); err != nil {
-		t.Error("the ledger answers, and the allocator says:", err)
-	}
+	must.Do(t, l.Healthy())
 }
 
 // A transaction that could not be settled while etcd was away is settled when it
 // is back, though nobody asks for anything.
 func TestUnknownOutcome_SettledWhenNobodyAsks(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
-	e := &failing{KV: l.store.Client.KV}
-	l.store.Client.KV = e
-	t.Cleanup(func() { l.store.Client.KV = e.KV })
-	l.swap(func(h *engine.Hooks) { h.AfterCommit = once(errLost) })
-	e.fail.Store(true)
+	l := withPool(t, "10.0.0.0/24")
+	e := l.goesAway()
 	must.Fail(l.Bind(t.Context(), request("p", "c", 26)))(t, ledger.ErrUnavailable)
 
 	e.fail.Store(false)

@@ -142,63 +142,6 @@ func TestWaiting_RoomNowWakesAtOnce(t *testing.T) {
 	r.sameAsLedger()
 }
 
-func TestWaiting_OneFreedBlockWakesOne(t *testing.T) {
-	r := newRoom(t)
-	r.bind(request("p", "c", 24))
-	for i := range 10_000 {
-		r.Waits().Add(since(i, request("p", fmt.Sprintf("w%05d", i), 24)))
-	}
-	r.release("c")
-	r.wantWoken("w00000")
-	r.Waits().Withdraw("w00000")
-	r.wantWoken("w00001")
-	r.bind(request("p", "w00001", 24))
-	r.release("w00001")
-	r.wantWoken("w00002")
-}
-
-func TestWaiting_HoldExpires(t *testing.T) {
-	r := newRoom(t)
-	r.bind(request("p", "c", 24))
-	r.Waits().Add(since(1, request("p", "old", 24)))
-	r.Waits().Add(since(2, request("p", "young", 24)))
-	r.release("c")
-	r.wantWoken("old")
-	r.clock.advance(defaultHoldTime)
-	r.wantWoken("young")
-	r.clock.advance(defaultHoldTime)
-	r.wantWoken("old") // it waits on, behind the others
-	r.clock.advance(defaultHoldTime / 2)
-	r.bind(request("p", "old", 24))
-	r.clock.advance(defaultHoldTime)
-	r.wantWoken()
-	r.sameAsLedger()
-}
-
-func TestWaiting_Exact(t *testing.T) {
-	r := newRoom(t)
-	for i := range 4 {
-		r.bind(request("p", fmt.Sprint("c", i), 26))
-	}
-	r.Waits().Add(since(1, exactly(request("p", "elsewhere", 0), "10.0.0.0/26")))
-	r.Waits().Add(since(4, exactly(request("p", "host", 0), "10.0.0.70/32")))
-	r.Waits().Add(since(3, exactly(request("p", "half", 0), "10.0.0.0/25")))
-	r.Waits().Add(since(2, exactly(request("p", "host2", 0), "10.0.0.71/32")))
-	r.Waits().Add(since(5, request("p", "any", 27)))
-	r.release("c1")
-	r.wantWoken("host2", "host", "any")
-	r.gets(request("p", "any", 27), "10.0.0.96/27")
-	r.Waits().Withdraw("host")
-	r.bind(exactly(request("p", "host2", 0), "10.0.0.71/32"))
-	r.release("host2", "any")
-	r.wantWoken()
-	r.release("c0")
-	r.wantWoken("elsewhere")
-	r.Waits().Withdraw("elsewhere")
-	r.wantWoken("half")
-	r.sameAsLedger()
-}
-
 func TestWaiting_RoomFromElsewhere(t *testing.T) {
 	r := newRoom(t)
 	other := r.open()
@@ -267,4 +210,59 @@ func TestWaiting_PlaceIsKeptOverAFault(t *testing.T) {
 		t.Errorf("wakes: %v", woken)
 	}
 	r.sameAsLedger()
+}
+
+// clock is a time that moves when told to.
+type clock struct {
+	mu     sync.Mutex
+	time   time.Time
+	timers map[int]timer
+	last   int
+}
+
+type timer struct {
+	at time.Time
+	f  func()
+}
+
+func newClock() *clock {
+	return &clock{time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), timers: map[int]timer{}}
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.time
+}
+
+func (c *clock) after(d time.Duration, f func()) (stop func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	id := c.last
+	c.timers[id] = timer{at: c.time.Add(d), f: f}
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, running := c.timers[id]
+		delete(c.timers, id)
+		return running
+	}
+}
+
+// advance lets time pass, and runs what is due.
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	c.time = c.time.Add(d)
+	var due []func()
+	for id, t := range c.timers {
+		if !t.at.After(c.time) {
+			due = append(due, t.f)
+			delete(c.timers, id)
+		}
+	}
+	c.mu.Unlock()
+	for _, f := range due {
+		f()
+	}
 }

@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator/internal/store"
-	"github.com/kcp-ipam/ipam/allocator/ledger"
-
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -55,11 +54,15 @@ func (c *cutter) to(watcher clientv3.Watcher) {
 }
 
 // through opens an Allocator that sees etcd through the given parts.
-func (l *fixture) through(kv clientv3.KV, watcher clientv3.Watcher) *Allocator {
+func (l *fixture) through(kv clientv3.KV, watcher clientv3.Watcher, options ...func(*Options)) *Allocator {
 	l.t.Helper()
 	client := clientv3.NewCtxClient(context.Background())
 	client.KV, client.Watcher = kv, watcher
-	a := must.Get(Open(l.t.Context(), client, Options{}))(l.t)
+	o := Options{}
+	for _, set := range options {
+		set(&o)
+	}
+	a := must.Get(Open(l.t.Context(), client, o))(l.t)
 	l.t.Cleanup(func() { _ = a.Close() })
 	return a
 }
@@ -75,30 +78,22 @@ func TestWatch_Compacted(t *testing.T) {
 	l.bind(request("p", "goes", 26))
 	l.bind(request("p", "stays", 26))
 	l.bind(request("q", "last", 24))
-	watch := &cutter{Watcher: l.etcd.Client().Watcher}
-	behind := l.through(l.etcd.Client().KV, watch)
+	behind, watch := l.behind()
 	behind.Waits().Add(request("q", "waiter", 24))
-	must.Get(behind.Bind(t.Context(), request("r", "own", 26)))(t)
-
-	watch.set(true)
-	must.Get(behind.Bind(t.Context(), request("r", "own, unseen", 26)))(t)
-	for _, claim := range []ledger.ClaimID{"goes", "last"} {
-		must.Do(t, l.Release(t.Context(), claim))
-	}
-	for i := range 3 {
-		l.bind(request("p", fmt.Sprint("came", i), 26))
-	}
-	must.Do(t, l.Pools().Retire(t.Context(), "q"))
-	l.pool("s", "10.9.0.0/24")
-	b := l.bind(request("s", "new", 26))
-	must.Get(l.etcd.Client().Compact(t.Context(), b.Revision))(t)
-	watch.set(false)
-
-	blocks := l.sameAsLedger(behind)
-	if len(blocks) != 7 {
-		t.Errorf("sameAsLedger: %v", blocks)
-	}
-	if n := waiting(behind, "q"); n != 0 {
+	behind.bind(request("r", "own", 26))
+	l.missed(behind, watch, func() {
+		behind.bind(request("r", "own, unseen", 26))
+		l.free("goes")
+		l.free("last")
+		for i := range 3 {
+			l.bind(request("p", fmt.Sprint("came", i), 26))
+		}
+		must.Do(t, l.Pools().Retire(t.Context(), "q"))
+		l.pool("s", "10.9.0.0/24")
+		l.bind(request("s", "new", 26))
+	})
+	l.holds(7, behind.Allocator)
+	if n := waiting(behind.Allocator, "q"); n != 0 {
 		t.Error(n, "wait for a pool that is gone")
 	}
 	for behind.Healthy() != nil && t.Context().Err() == nil {
@@ -124,8 +119,7 @@ func (g *afterGet) Get(ctx context.Context, key string, opts ...clientv3.OpOptio
 // is no sign of a ledger that was restored.
 func TestWatch_CompactedWhileBinding(t *testing.T) {
 	t.Parallel()
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	l.pool("q", "10.1.0.0/24")
 	kv, watch := &afterGet{KV: l.etcd.Client().KV}, &cutter{Watcher: l.etcd.Client().Watcher}
 	behind := l.through(kv, watch)
@@ -140,96 +134,64 @@ func TestWatch_CompactedWhileBinding(t *testing.T) {
 	}
 	kv.do.Store(&bind) // the first Get of what reads the ledger again says as of when
 	watch.set(false)
-	if err := <-bound; err != nil {
-		t.Fatalf("Bind while the ledger is read: %v", err)
-	}
+	must.Do(t, <-bound)
 	for behind.engine.Watched.Get() < unseen.Revision && behind.Err() == nil && t.Context().Err() == nil {
 		runtime.Gosched()
 	}
-	if err := behind.Err(); err != nil {
-		t.Fatalf("the Allocator failed: %v; want it to go on", err)
-	}
+	must.Do(t, behind.Err())
 	l.sameAsLedger(behind)
 }
 
 // A waiting claim gets the room that appeared while the watch was cut off.
 func TestWatch_CompactedWakes(t *testing.T) {
 	t.Parallel()
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	full := l.bind(request("p", "full", 24))
-	watch := &cutter{Watcher: l.etcd.Client().Watcher}
 	woken := make(chan ledger.ClaimID, 1)
-	client := clientv3.NewCtxClient(context.Background())
-	client.KV, client.Watcher = l.etcd.Client().KV, watch
-	behind := must.Get(Open(t.Context(), client, Options{Wake: func(h ledger.Holder) { woken <- h.Claim }}))(t)
-	defer behind.Close()
+	behind, watch := l.behind(func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h.Claim } })
 	behind.Waits().Add(request("p", "w", 25))
-	watch.set(true)
-	must.Do(t, l.ReleaseFor(t.Context(), full, ledger.CauseReleased))
-	kept := l.bind(request("p", "kept", 25))
-	must.Get(l.etcd.Client().Compact(t.Context(), kept.Revision))(t)
-	watch.set(false)
+	l.missed(behind, watch, func() {
+		must.Do(t, l.ReleaseFor(t.Context(), full, ledger.CauseReleased))
+		l.bind(request("p", "kept", 25))
+	})
 	if claim := <-woken; claim != "w" {
 		t.Errorf("%s is woken, want w", claim)
 	}
-	if b, err := behind.Bind(t.Context(), request("p", "w", 25)); err != nil || b.Prefix != prefix("10.0.0.128/25") {
-		t.Errorf("Bind = %v, %v; want 10.0.0.128/25", b, err)
-	}
-	l.sameAsLedger(behind)
+	behind.gets(request("p", "w", 25), "10.0.0.128/25")
+	l.sameAsLedger(behind.Allocator)
 }
 
 // An allocator whose watch is cut off refuses nothing and gives nothing twice:
 // it says that it cannot tell.
 func TestWatch_CutOffIsNoWrongAnswer(t *testing.T) {
 	t.Parallel()
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
-	watch := &cutter{Watcher: l.etcd.Client().Watcher}
-	behind := l.through(l.etcd.Client().KV, watch)
+	l := withPool(t, "10.0.0.0/24")
+	behind, watch := l.behind()
 	l.bind(request("p", "c", 24))
 	behind.catchUp(t)
 	behind.store.Timeout = 2 * time.Second // long enough for a watch to begin again
 	watch.set(true)
-	must.Do(t, l.Release(t.Context(), "c"))
-	done := make(chan error, 1)
-	go func() {
-		_, err := behind.Bind(t.Context(), request("p", "d", 24))
-		done <- err
-	}()
-	if err := <-done; !errors.Is(err, ledger.ErrUnavailable) || !strings.Contains(err.Error(), "watch is behind") {
-		t.Errorf("got %v, want ErrUnavailable, as the watch is behind", err)
-	}
+	l.free("c")
+	_, err := behind.Bind(t.Context(), request("p", "d", 24))
+	wantUnavailable(t, err, "watch is behind")
 	if behind.Healthy() == nil {
 		t.Error("healthy with a watch that is cut off")
 	}
 	watch.set(false)
-	must.Get(behind.Bind(t.Context(), request("p", "d", 24)))(t)
-	l.sameAsLedger(behind)
+	behind.bind(request("p", "d", 24))
+	l.sameAsLedger(behind.Allocator)
 }
 
 // etcd takes fewer operations in a transaction than the allocator was told.
 func TestGroups_ShrinkToWhatEtcdTakes(t *testing.T) {
-	e := etcdtest.NewWith(t, embedetcd.Options{MaxTxnOps: 8})
-	a := must.Get(Open(t.Context(), e.Client(), Options{MaxTxnOps: 128}))(t)
-	l := &fixture{Allocator: a, t: t, etcd: e}
-	defer l.Close()
+	l := &fixture{t: t, etcd: etcdtest.NewWith(t, embedetcd.Options{MaxTxnOps: 8})}
+	l.Allocator = l.open(func(o *Options) { o.MaxTxnOps = 128 })
 	l.pool("p", "10.0.0.0/16")
-	inFlight, goOn := l.holdCommits()
-	var wg sync.WaitGroup
-	bind := func(i int) {
-		if _, err := l.Bind(t.Context(), request("p", fmt.Sprint("c", i), 32)); err != nil {
-			t.Errorf("Bind: %v", err)
-		}
+	binds := make([]func(), 61)
+	for i := range binds {
+		binds[i] = func() { l.bind(request("p", fmt.Sprint("c", i), 32)) }
 	}
-	wg.Go(func() { bind(0) })
-	<-inFlight
-	for i := range 60 {
-		wg.Go(func() { bind(i + 1) })
-	}
-	l.waitQueued(60)
-	goOn()
-	wg.Wait()
+	l.grouped(binds[0], binds[1:]...)
 	if limit := l.engine.Limit.Load(); limit > 8 {
 		t.Error("groups are still of", limit, "operations")
 	}
@@ -266,8 +228,7 @@ func TestNoSpace(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
-	l := newLedger(t)
-	l.pool("p", "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	inFlight, goOn := l.holdCommits()
 	sent, queued := make(chan error, 1), make(chan error, 1)
 	bind := func(claim string, done chan<- error) {
@@ -282,9 +243,7 @@ func TestClosed(t *testing.T) {
 	go func() { closed <- l.Close() }()
 	<-l.engine.Ctx.Done()
 	goOn()
-	if err := <-sent; err != nil {
-		t.Error("what was in flight is finished:", err)
-	}
+	must.Do(t, <-sent)
 	must.Be(t, <-queued, ledger.ErrClosed)
 	must.Do(t, <-closed)
 	for _, err := range []error{l.Healthy(), l.Pools().Drain(t.Context(), "p"), l.Close()} {

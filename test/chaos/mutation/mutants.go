@@ -206,7 +206,7 @@ var general = []Mutant{
 		File:  "allocator/internal/space/blocks.go",
 		Old:   "\ts.Room.Pools.put(prefix)\n\ts.Room.freed = append(s.Room.freed, prefix)\n",
 		New:   "\ts.Room.freed = append(s.Room.freed, prefix)\n",
-		Suite: Suite{Tests: "TestDispute_InABusySpace"},
+		Suite: Suite{Tests: "TestDispute_EndsInABusySpace"},
 	},
 	{
 		Name:  "an unknown outcome is settled by a read, without putting the head",
