@@ -34,17 +34,6 @@ func TestAvailable(t *testing.T) {
 	}
 }
 
-func TestHistogram(t *testing.T) {
-	x := holding("10.0.0.0/24", "10.0.0.0/32", "10.0.0.128/26")
-	want := index.Histogram{26: 2, 27: 1, 28: 1, 29: 1, 30: 1, 31: 1, 32: 1}
-	if got := x.Histogram(); got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if length, ok := x.Largest(); !ok || length != 26 {
-		t.Errorf("largest %d, %t", length, ok)
-	}
-}
-
 // The arenas keep their size when as much goes as comes.
 func TestTake_ReusesNodes(t *testing.T) {
 	x := index.New(cidr("2001:db8::/32"))

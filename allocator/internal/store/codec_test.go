@@ -227,9 +227,15 @@ func FuzzParseKey(f *testing.F) {
 	keys := Keys("/ipam/v1")
 	for _, key := range []string{
 		keys.Space("s").Head(), keys.Space("s").Block(netip.MustParsePrefix("10.0.0.0/8")), keys.Pool("p"), keys.Roots("c"), keys.Claim("c"), keys.ledger(),
-		"/ipam/v1/spaces/", "/ipam/v1/spaces//head", "/ipam/v1/spaces/s/blocks/10.0.0.0-8", "/ipam/v1/workspaces//roots", "",
+		"/ipam/v1/spaces/", "/ipam/v1/spaces//head", "/ipam/v1/workspaces//roots", "",
 	} {
 		f.Add(key)
+	}
+	for _, prefix := range []string{
+		"010.000.000.000-08", "10.0.0.0-8", "010.000.000.001-08", "010.000.000.000-8", "010.000.000.000-33",
+		"2001:0db8:0000:0000:0000:0000:0000:0000-032", "2001:db8::-32", "256.000.000.000-08", "", "-", "::1%eth0-128",
+	} {
+		f.Add(keys.Space("s").Blocks() + prefix)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
 		is, err := keys.Parse(key)
@@ -242,7 +248,7 @@ func FuzzParseKey(f *testing.F) {
 		if is.Kind == BlockKey {
 			written[BlockKey] = keys.Space(is.Space).Block(is.Prefix)
 		}
-		if written[is.Kind] != key {
+		if written[is.Kind] != key || is.Prefix.IsValid() && is.Prefix != is.Prefix.Masked() {
 			t.Errorf("%q is read as %+v, which is %q", key, is, written[is.Kind])
 		}
 	})
@@ -277,28 +283,21 @@ func TestDecodeRecord_OfANewerVersion(t *testing.T) {
 	}
 }
 
-// A program that does not know what a frozen pool is must not read one.
-func TestEncodePool_FrozenHasAVersionOfItsOwn(t *testing.T) {
-	p := ledger.Pool{ID: "p", Space: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24"), State: ledger.PoolOpen, Cluster: "c", Name: "p"}
-	if err := checkVersion(valueVersion, "p", []byte(EncodePool(p))); err != nil {
+// A program must not read a pool of a kind that it does not know: a frozen one, or one whose addresses are in dispute.
+func TestEncodePool_HasAVersionForEachKind(t *testing.T) {
+	plain := ledger.Pool{ID: "p", Space: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24"), State: ledger.PoolOpen, Cluster: "c", Name: "p"}
+	if err := checkVersion(valueVersion, "p", []byte(EncodePool(plain))); err != nil {
 		t.Errorf("a pool is written as %v; want version %d", err, valueVersion)
 	}
-	p.Frozen = true
-	if err := checkVersion(valueVersion, "p", []byte(EncodePool(p))); err == nil {
-		t.Errorf("a frozen pool is written with version %d", valueVersion)
-	}
-	if again, err := DecodePool("p", "p", []byte(EncodePool(p))); err != nil || !again.Frozen {
-		t.Errorf("a frozen pool is read as %+v, %v", again, err)
-	}
-}
-
-// The same holds of a pool whose addresses are in dispute, also for a program that knows frozen ones.
-func TestEncodePool_DisputedHasAVersionOfItsOwn(t *testing.T) {
-	p := ledger.Pool{ID: "p", Space: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24"), State: ledger.PoolOpen, Cluster: "c", Name: "p", Disputed: true}
-	if err := checkVersion(frozenVersion, "p", []byte(EncodePool(p))); err == nil {
-		t.Errorf("a disputed pool is written with version %d or less", frozenVersion)
-	}
-	if again, err := DecodePool("p", "p", []byte(EncodePool(p))); err != nil || !again.Disputed {
-		t.Errorf("a disputed pool is read as %+v, %v", again, err)
+	frozen, disputed := plain, plain
+	frozen.Frozen, disputed.Disputed = true, true
+	for known, p := range map[int]ledger.Pool{valueVersion: frozen, frozenVersion: disputed} {
+		if err := checkVersion(known, "p", []byte(EncodePool(p))); err == nil {
+			t.Errorf("%+v is written with version %d or less", p, known)
+		}
+		again, err := DecodePool("p", "p", []byte(EncodePool(p)))
+		if err != nil || again.Frozen != p.Frozen || again.Disputed != p.Disputed {
+			t.Errorf("%+v is read as %+v, %v", p, again, err)
+		}
 	}
 }

@@ -39,24 +39,6 @@ func TestFormatPrefix_SortsByAddress(t *testing.T) {
 	}
 }
 
-func FuzzParsePrefix(f *testing.F) {
-	for _, s := range []string{
-		"010.000.000.000-08", "10.0.0.0-8", "010.000.000.001-08", "010.000.000.000-8", "010.000.000.000-33",
-		"2001:0db8:0000:0000:0000:0000:0000:0000-032", "2001:db8::-32", "256.000.000.000-08", "", "-", "::1%eth0-128",
-	} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		p, err := parsePrefix(s)
-		if err != nil {
-			return
-		}
-		if got := formatPrefix(p); got != s || p.Masked() != p {
-			t.Errorf("%q is read as %s, which is written %q", s, p, got)
-		}
-	})
-}
-
 func FuzzFormatPrefix(f *testing.F) {
 	f.Add([]byte{10, 0, 0, 0}, 8)
 	f.Add(make([]byte, 16), 128)
@@ -92,12 +74,6 @@ func TestParse_IsTheInverseOfTheKeys(t *testing.T) {
 	}
 	if _, err := k.Parse(k.Space("s").Blocks() + "10.0.0.0/24"); err == nil {
 		t.Error("a block at an unreadable prefix was passed over")
-	}
-}
-
-func TestDomainSpace_StaysOneKey(t *testing.T) {
-	if a, b := ledger.DomainSpace("c", "x/head"), ledger.DomainSpace("c:x", "head"); a == b || ledger.CheckID("space", a) != nil {
-		t.Errorf("spaces %s and %s: want two, each part of a key", a, b)
 	}
 }
 
