@@ -50,9 +50,9 @@ func (s *scene) mustClose(claim *ipamv1alpha1.IPClaim) {
 }
 
 // space makes an address space of a pool.
-func (s *scene) space(pool ledger.PoolID, name string) ledger.Pool {
+func (s *scene) space(pool ledger.PoolID) ledger.Pool {
 	s.Helper()
-	return must.Get(s.alloc.Derived().Space(s.Context(), pool, tenant, ledger.Scope{"vrf": {Kind: "VRF", Name: name}}))(s)
+	return must.Get(s.alloc.Derived().Space(s.Context(), pool, tenant, ledger.Scope{"vrf": {Kind: "VRF", Name: "red"}}))(s)
 }
 
 // wantComplete expects a range that was closed to be open, or gone.
@@ -248,7 +248,7 @@ func TestComplete_OpensAPoolThatAllShare(t *testing.T) {
 func TestCloseRange_KeepsCooldownsIfTheDeleteFails(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
-	space := s.space(p.ID, "red")
+	space := s.space(p.ID)
 	s.cooldown = time.Hour
 	former := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holderOf(gen.Claim("former"))}))(t)
 	must.Do(t, s.alloc.Release(t.Context(), former.Holder.Claim))
@@ -261,7 +261,7 @@ func TestCloseRange_KeepsCooldownsIfTheDeleteFails(t *testing.T) {
 	s.clock.Step(promise.Grace + time.Second)
 	s.sweeps()
 	s.wantOpen(p)
-	space = s.space(p.ID, "red")
+	space = s.space(p.ID)
 	next := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holderOf(gen.Claim("next"))}))(t)
 	if next.Prefix == former.Prefix {
 		t.Errorf("%s is given to another claim within its cooldown", next.Prefix)
@@ -302,7 +302,7 @@ func TestController_OpensTheAddressSpacesOfAnOpenRange(t *testing.T) {
 	} {
 		s := newScene(t)
 		claim, p := s.ranged("net", "a", "root", 24)
-		space := s.space(p.ID, "red")
+		space := s.space(p.ID)
 		s.reopenedAlone(p, ledger.ClaimID(claim.UID))
 		if opens(s, p); s.closed(space) || s.closed(p) {
 			t.Errorf("%s: the address space is closed: %t, its range: %t; want neither", name, s.closed(space), s.closed(p))

@@ -198,7 +198,7 @@ func (s *scene) wantUnseen(p ledger.Pool) {
 // A pool of the platform that nobody holds is retired with its address spaces, and these go by themselves, too.
 func TestSweep_AddressSpaces(t *testing.T) {
 	s := newScene(t)
-	space := s.space("root", "red")
+	space := s.space("root")
 	s.bind(space, "c")
 	if s.idles(DefaultIdle); !s.known(space) {
 		t.Fatal("an address space in use was retired")

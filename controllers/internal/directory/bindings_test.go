@@ -40,69 +40,69 @@ func with(b *apisv1alpha2.APIBinding, changes ...func(*apisv1alpha2.APIBinding))
 }
 
 // The steps of a binding's life, as the endpoint shows them.
-type d = *directory.Directory
+type dir = *directory.Directory
 
-func seen(b *apisv1alpha2.APIBinding) func(d)   { return func(d d) { d.Seen(endpoint, b) } }
-func gone(b *apisv1alpha2.APIBinding) func(d)   { return func(d d) { d.Gone(b) } }
-func missed(b *apisv1alpha2.APIBinding) func(d) { return func(d d) { d.Missed(b) } }
-func closed(d d)                                { d.Closed(endpoint) }
+func seen(b *apisv1alpha2.APIBinding) func(dir)   { return func(d dir) { d.Seen(endpoint, b) } }
+func gone(b *apisv1alpha2.APIBinding) func(dir)   { return func(d dir) { d.Gone(b) } }
+func missed(b *apisv1alpha2.APIBinding) func(dir) { return func(d dir) { d.Missed(b) } }
+func closed(d dir)                                { d.Closed(endpoint) }
 
 func TestBindings(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		steps          []func(d)
+		steps          []func(dir)
 		words          string
 		served, leaves bool
 	}{
-		"bound at once":        {steps: []func(d){seen(first)}, words: "arrived", served: true},
-		"bound after a moment": {steps: []func(d){seen(second), seen(with(second, bound))}, words: "arrived", served: true},
-		"shown again":          {steps: []func(d){seen(first), seen(first)}, words: "arrived", served: true},
-		"never bound":          {steps: []func(d){seen(second)}},
-		"never bound, deleted": {steps: []func(d){seen(second), seen(with(second, deleted)), gone(second)}},
+		"bound at once":        {steps: []func(dir){seen(first)}, words: "arrived", served: true},
+		"bound after a moment": {steps: []func(dir){seen(second), seen(with(second, bound))}, words: "arrived", served: true},
+		"shown again":          {steps: []func(dir){seen(first), seen(first)}, words: "arrived", served: true},
+		"never bound":          {steps: []func(dir){seen(second)}},
+		"never bound, deleted": {steps: []func(dir){seen(second), seen(with(second, deleted)), gone(second)}},
 		"deleted": {
-			steps: []func(d){seen(first), seen(with(first, deleted)), seen(with(first, deleted))},
+			steps: []func(dir){seen(first), seen(with(first, deleted)), seen(with(first, deleted))},
 			words: "arrived leaving", served: true, leaves: true,
 		},
-		"gone":                                {steps: []func(d){seen(first), seen(with(first, deleted)), gone(first)}, words: "arrived leaving departed"},
-		"gone, and nobody saw the beginning":  {steps: []func(d){seen(first), gone(first)}, words: "arrived"},
-		"missing from a list":                 {steps: []func(d){seen(first), missed(first)}, words: "arrived"},
-		"missing from a list while it leaves": {steps: []func(d){seen(first), seen(with(first, deleted)), missed(first)}, words: "arrived leaving"},
-		"out of sight":                        {steps: []func(d){seen(first), closed}, words: "arrived"},
-		"in sight again":                      {steps: []func(d){seen(first), closed, seen(first)}, words: "arrived arrived", served: true},
-		"a second one":                        {steps: []func(d){seen(first), seen(second)}, words: "arrived", served: true},
-		"a second one before the first":       {steps: []func(d){seen(second), seen(first)}, words: "arrived", served: true},
+		"gone":                                {steps: []func(dir){seen(first), seen(with(first, deleted)), gone(first)}, words: "arrived leaving departed"},
+		"gone, and nobody saw the beginning":  {steps: []func(dir){seen(first), gone(first)}, words: "arrived"},
+		"missing from a list":                 {steps: []func(dir){seen(first), missed(first)}, words: "arrived"},
+		"missing from a list while it leaves": {steps: []func(dir){seen(first), seen(with(first, deleted)), missed(first)}, words: "arrived leaving"},
+		"out of sight":                        {steps: []func(dir){seen(first), closed}, words: "arrived"},
+		"in sight again":                      {steps: []func(dir){seen(first), closed, seen(first)}, words: "arrived arrived", served: true},
+		"a second one":                        {steps: []func(dir){seen(first), seen(second)}, words: "arrived", served: true},
+		"a second one before the first":       {steps: []func(dir){seen(second), seen(first)}, words: "arrived", served: true},
 		"a second one being deleted": {
-			steps: []func(d){seen(first), seen(second), seen(with(second, deleted))}, words: "arrived", served: true,
+			steps: []func(dir){seen(first), seen(second), seen(with(second, deleted))}, words: "arrived", served: true,
 		},
 		"a second one gone": {
-			steps: []func(d){seen(first), seen(second), seen(with(second, deleted)), gone(second)}, words: "arrived", served: true,
+			steps: []func(dir){seen(first), seen(second), seen(with(second, deleted)), gone(second)}, words: "arrived", served: true,
 		},
 		"the first deleted beside a second one": {
-			steps: []func(d){seen(first), seen(second), seen(with(first, deleted))}, words: "arrived leaving", served: true, leaves: true,
+			steps: []func(dir){seen(first), seen(second), seen(with(first, deleted))}, words: "arrived leaving", served: true, leaves: true,
 		},
 		"the first gone, the second waits": {
-			steps: []func(d){seen(first), seen(second), seen(with(first, deleted)), gone(first)}, words: "arrived leaving departed",
+			steps: []func(dir){seen(first), seen(second), seen(with(first, deleted)), gone(first)}, words: "arrived leaving departed",
 		},
 		"the second takes over": {
-			steps: []func(d){seen(first), seen(second), seen(with(first, deleted)), gone(first), seen(with(second, bound))},
+			steps: []func(dir){seen(first), seen(second), seen(with(first, deleted)), gone(first), seen(with(second, bound))},
 			words: "arrived leaving departed arrived", served: true,
 		},
 		"both gone, one after the other": {
-			steps: []func(d){seen(first), seen(second), seen(with(first, deleted)), gone(first), seen(with(second, deleted)), gone(second)},
+			steps: []func(dir){seen(first), seen(second), seen(with(first, deleted)), gone(first), seen(with(second, deleted)), gone(second)},
 			words: "arrived leaving departed departed",
 		},
 		"both gone, the second unseen": {
-			steps: []func(d){seen(first), seen(second), seen(with(first, deleted)), gone(first), missed(second)},
+			steps: []func(dir){seen(first), seen(second), seen(with(first, deleted)), gone(first), missed(second)},
 			words: "arrived leaving departed",
 		},
 		"the second took over and is missing": {
-			steps: []func(d){
+			steps: []func(dir){
 				seen(first), seen(second), seen(with(first, deleted)), gone(first), seen(with(second, bound)), missed(second),
 			},
 			words: "arrived leaving departed arrived",
 		},
 		"made again": {
-			steps: []func(d){seen(first), seen(with(first, deleted)), gone(first), seen(with(first, uid("third")))},
+			steps: []func(dir){seen(first), seen(with(first, deleted)), gone(first), seen(with(first, uid("third")))},
 			words: "arrived leaving departed arrived", served: true,
 		},
 	} {
@@ -243,18 +243,18 @@ func TestBindings_Forget(t *testing.T) {
 func TestBindings_Hidden(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		steps []func(d)
+		steps []func(dir)
 		want  bool
 	}{
 		"served":                         {nil, false},
-		"left out by a list":             {[]func(d){missed(first)}, true},
-		"left out beside a second one":   {[]func(d){seen(with(second, bound)), missed(first)}, false},
-		"left out beside one that waits": {[]func(d){seen(second), missed(first)}, true},
-		"left out, and shown again":      {[]func(d){missed(first), seen(first)}, false},
-		"its endpoint is closed":         {[]func(d){closed}, true},
-		"another endpoint is closed":     {[]func(d){func(d d) { d.Closed("https://other") }}, false},
-		"gone":                           {[]func(d){gone(first)}, false},
-		"gone, and the second left out":  {[]func(d){seen(second), gone(first), missed(second)}, false},
+		"left out by a list":             {[]func(dir){missed(first)}, true},
+		"left out beside a second one":   {[]func(dir){seen(with(second, bound)), missed(first)}, false},
+		"left out beside one that waits": {[]func(dir){seen(second), missed(first)}, true},
+		"left out, and shown again":      {[]func(dir){missed(first), seen(first)}, false},
+		"its endpoint is closed":         {[]func(dir){closed}, true},
+		"another endpoint is closed":     {[]func(dir){func(d dir) { d.Closed("https://other") }}, false},
+		"gone":                           {[]func(dir){gone(first)}, false},
+		"gone, and the second left out":  {[]func(dir){seen(second), gone(first), missed(second)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
