@@ -3,6 +3,7 @@ package allocator
 import (
 	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -237,4 +238,48 @@ func TestReopen_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 		}
 		i.sameAsLedger(i.follower())
 	}
+}
+
+// An address space comes to a pool that is being retired, when a former one has gone with what cooled in it. The pool stays for the new
+// one, or refuses it. The addresses that cooled are given to nobody.
+func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceThatComes(t *testing.T) {
+	i := newIcebox(t)
+	other := &fixture{t: t, etcd: i.etcd, Allocator: i.follower()}
+	i.cooldown = time.Hour
+	s := i.space("p", "a")
+	former := i.bind(request(s.ID, "former", 32))
+	i.free("former")
+	comes := sync.OnceFunc(func() {
+		other.catchUp(t)
+		again, err := other.Derived().Space(t.Context(), "p", "tenant", network("a"))
+		if err != nil {
+			return
+		}
+		if next := other.bind(request(again.ID, "next", 32)); next.Prefix == former.Prefix {
+			t.Errorf("%s is given to another claim within its cooldown", next.Prefix)
+		}
+	})
+	i.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(ledger.SpaceID) error {
+			if _, _, there, err := i.Pools().Read(t.Context(), s.ID); err == nil && !there {
+				comes()
+			}
+			return nil
+		}
+	})
+	must.Do(t, i.Pools().Retire(t.Context(), "p"))
+	i.holds(0, other.Allocator)
+}
+
+// An address space is retired by itself, and addresses began to cool there since it was found to be idle.
+func TestRetire_KeepsTheCooldownsOfAnAddressSpace(t *testing.T) {
+	i := newIcebox(t)
+	s := i.space("p", "a")
+	former := i.bind(request(s.ID, "former", 32))
+	i.free("former")
+	_ = i.Pools().Retire(t.Context(), s.ID) // it may be refused
+	if next := i.bind(request(i.space("p", "a").ID, "next", 32)); next.Prefix == former.Prefix {
+		t.Errorf("%s is given to another claim within its cooldown", next.Prefix)
+	}
+	i.sameAsLedger(i.follower())
 }

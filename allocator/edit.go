@@ -40,7 +40,7 @@ func (ps Pools) Drain(ctx context.Context, id ledger.PoolID) error {
 	if err != nil {
 		return err
 	}
-	if err := ps.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.State = ledger.PoolDraining }}); err != nil {
+	if err := ps.edit(ctx, edit{pool: p, change: drain}); err != nil {
 		return err
 	}
 	return spaces(ps).follow(ctx, id)

@@ -57,7 +57,7 @@ func (r retirement) run(ctx context.Context) error {
 		}
 		switch {
 		case errors.Is(err, errSpaces):
-			err = spaces{r.Allocator}.retire(ctx, r.id)
+			err = r.addressSpaces(ctx)
 		case errors.Is(err, engine.ErrStale):
 			err = r.engine.Confirm(ctx, r.id)
 		default:
@@ -111,13 +111,33 @@ func (r retirement) endCooldowns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := edit{pool: p, idle: true, check: r.check, change: func(p *ledger.Pool) { p.State = ledger.PoolDraining }}
+	e := edit{pool: p, idle: true, check: r.check, change: drain}
+	if ledger.IsAddressSpace(r.id) {
+		if e.asFor, err = (spaces{r.Allocator}).closed(ctx, p.Derived.Of); err != nil {
+			return err
+		}
+	}
 	if err := r.Pools().edit(ctx, e); err != nil {
 		return err
 	}
 	_, err = r.Pools().endCooldowns(ctx, r.id, engine.EndCooldowns{Of: r.id})
 	return err
 }
+
+// addressSpaces retires the address spaces of a pool. The pool is drained before the first one in which addresses cool.
+func (r retirement) addressSpaces(ctx context.Context) error {
+	err := spaces{r.Allocator}.retire(ctx, r.id)
+	if !errors.Is(err, errOpen) {
+		return err
+	}
+	p, err := r.engine.Known(ctx, r.id)
+	if err != nil {
+		return err
+	}
+	return r.Pools().edit(ctx, edit{pool: p, idle: true, spaced: true, check: r.check, change: drain})
+}
+
+func drain(p *ledger.Pool) { p.State = ledger.PoolDraining }
 
 // plan plans the retirement of a root pool.
 func (r retirement) plan(v space.View) (engine.Plan, error) {

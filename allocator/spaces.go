@@ -24,6 +24,9 @@ var errSpaces = errors.New("the pool has address spaces")
 // errThere: the address space is in the ledger, and not in memory yet.
 var errThere = errors.New("the address space is registered")
 
+// errOpen: addresses cool in an address space, and its pool is open. Made again there, the address space would give them to others.
+var errOpen = errors.New("addresses cool in the address space of an open pool")
+
 // newSpace plans the registration of an address space.
 type newSpace ledger.Pool
 
@@ -95,7 +98,7 @@ func (sp spaces) of(id ledger.PoolID) []ledger.PoolID {
 }
 
 // retire retires the address spaces of a pool that are empty. ErrPoolInUse: one is not. Those that are in use come first, and refuse. Those
-// with cooling blocks come last: they lose the ends of the cooldowns, and stay if the pool stays.
+// with cooling blocks come last: they lose the ends of the cooldowns, and stay if the pool stays. errOpen: the pool has to be closed before.
 func (sp spaces) retire(ctx context.Context, id ledger.PoolID) error {
 	turns := map[ledger.PoolID]int{}
 	all := sp.of(id)
@@ -109,6 +112,18 @@ func (sp spaces) retire(ctx context.Context, id ledger.PoolID) error {
 		}
 	}
 	return nil
+}
+
+// closed returns what has to stay as it is in the ledger, so that a pool is closed. errOpen: it is not.
+func (sp spaces) closed(ctx context.Context, id ledger.PoolID) ([]store.Change, error) {
+	revision, p, err := sp.a.Recovery().poolNow(ctx, id)
+	switch {
+	case errors.Is(err, ledger.ErrUnknownPool):
+		return nil, nil // none is made again
+	case err == nil && p.State == ledger.PoolOpen && !p.Closed():
+		err = errOpen
+	}
+	return []store.Change{store.CheckKey(sp.a.keys.Pool(id)).At(revision, engine.ErrStale)}, err
 }
 
 // turnOf returns when an address space is retired, among those of its pool.

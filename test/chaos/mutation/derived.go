@@ -69,6 +69,13 @@ var derived = []Mutant{
 		Suite: Suite{Tests: "TestSpace_FollowsBeside"},
 	},
 	{
+		Name:  "an address space goes with the ends of its cooldowns, and its pool stays",
+		File:  "allocator/spaces.go",
+		Old:   "case err == nil && p.State == ledger.PoolOpen && !p.Closed():",
+		New:   "case p.ID == \"\":",
+		Suite: Suite{Tests: "TestRetire_KeepsTheCooldowns"},
+	},
+	{
 		Name:  "address spaces are retired for a DELETE that fails",
 		File:  "controllers/derived/keeper.go",
 		Old:   "\t\tif ledger.IsDerived(below.ID) {\n\t\t\tif err := k.Retire(ctx, below, \"\"); err != nil {",
