@@ -68,8 +68,8 @@ type look struct {
 	width, height int64
 }
 
-// newBrowser opens a browser, and the address in it.
-func newBrowser(t *testing.T, address string, how look) *browser {
+// startChromium starts a browser, which lives as long as the test.
+func startChromium(t *testing.T) context.Context {
 	t.Helper()
 	root := must.Get(local.ModuleRoot())(t)
 	program := filepath.Join(root, ".cache", "bin", "chromium")
@@ -85,12 +85,23 @@ func newBrowser(t *testing.T, address string, how look) *browser {
 	t.Cleanup(stop)
 	ctx, closeIt := chromedp.NewContext(ctx)
 	t.Cleanup(closeIt)
+	if _, err := chromedp.Run(ctx, chromedp.Steps()); err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
+	return ctx
+}
+
+// open opens an address in a window of its own, which shares no cookies with others.
+func (s town) open(t *testing.T, address string, how look) *browser {
+	t.Helper()
+	ctx, closeIt := chromedp.NewContext(s.chromium, chromedp.WithNewBrowserContext())
+	t.Cleanup(closeIt)
 	base, _, _ := strings.Cut(address, "/?")
 	b := &browser{T: t, ctx: ctx, base: base}
-	// The first call starts the browser, which lives as long as its context: it must not end early.
+	// The first call opens the window, which lives as long as its context: it must not end early.
 	must.Do(t, chromedp.Listen(ctx, b.hears))
 	scheme := map[bool]string{true: "dark", false: "light"}[how.dark]
-	b.run("set up the browser", command(log.Enable, cdp.Empty{}), chromedp.EmulateViewport(how.width, how.height),
+	b.run("set up the window", command(log.Enable, cdp.Empty{}), chromedp.EmulateViewport(how.width, how.height),
 		command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !how.script}),
 		command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
@@ -219,6 +230,7 @@ const hostile = `"><script>alert(1)</script>`
 type town struct {
 	platform   *framework.Platform
 	web, other *framework.Tenant
+	chromium   context.Context
 }
 
 // newTown fills a platform: what the tenant other has is named pay.
@@ -230,7 +242,7 @@ func newTown(t *testing.T) town {
 	made(t, platform, gen.Pool("office", gen.CIDR("192.0.2.0/24"), gen.Reserves(1, 1, 28)))
 	made(t, platform, gen.Pool("rack", gen.ChildOf("office", 26)))
 	made(t, platform, gen.Pool("six", gen.CIDR("2001:db8::/32")))
-	s := town{platform: platform, web: platform.TenantAt(t, "root:web"), other: platform.TenantAt(t, "root:payments")}
+	s := town{platform: platform, web: platform.LeanAt(t, "root:web"), other: platform.LeanAt(t, "root:payments"), chromium: startChromium(t)}
 	made(t, s.web, gen.Pool("lab", gen.CIDR("10.200.0.0/20")))
 
 	admin := framework.Admin(t, platform.Path)

@@ -34,15 +34,15 @@ func TestPages(t *testing.T) {
 	s := newTown(t)
 	admin, tenant := serve(t, framework.AdminCLI(t, s.platform.Path)), serve(t, s.web.CLI(t))
 	for name, how := range map[string]look{"with scripts": desk, "without scripts": plain, "dark": night, "on a phone": phone} {
-		t.Run("platform "+name, func(t *testing.T) { asAdmin(newBrowser(t, admin, how), s) })
-		t.Run("tenant "+name, func(t *testing.T) { asTenant(newBrowser(t, tenant, how), s) })
+		t.Run("platform "+name, func(t *testing.T) { asAdmin(s.open(t, admin, how), s) })
+		t.Run("tenant "+name, func(t *testing.T) { asTenant(s.open(t, tenant, how), s) })
 	}
-	t.Run("alive", func(t *testing.T) { alive(newBrowser(t, tenant, desk), s) })
+	t.Run("alive", func(t *testing.T) { alive(s.open(t, tenant, desk), s) })
 	for name, how := range map[string]look{"with scripts": desk, "without scripts": plain} {
-		t.Run("by keyboard "+name, func(t *testing.T) { keyed(newBrowser(t, tenant, how)) })
+		t.Run("by keyboard "+name, func(t *testing.T) { keyed(s.open(t, tenant, how)) })
 	}
 	t.Run("pictures", func(t *testing.T) { pictures(t, admin, s) })
-	t.Run("token", func(t *testing.T) { token(t, tenant) })
+	t.Run("token", func(t *testing.T) { token(t, tenant, s) })
 	t.Run("open", func(t *testing.T) { opened(t, s) })
 }
 
@@ -159,7 +159,7 @@ func pictures(t *testing.T, admin string, s town) {
 		"planner":  {look{script: true, dark: true, width: 1280, height: 1000}, "/plan?class=internal&length=22"},
 		"phone":    {look{script: true, dark: true, width: 390, height: 760}, "/pool/office"},
 	} {
-		b := newBrowser(t, admin, picture.how)
+		b := s.open(t, admin, picture.how)
 		b.visit(picture.path)
 		image := ask(b, "take the picture "+name, chromedp.CaptureScreenshot())
 		b.calm()
@@ -173,13 +173,13 @@ func pictures(t *testing.T, admin string, s town) {
 }
 
 // token shows that a browser that does not know the token is refused, and that one that opened the address keeps none in it.
-func token(t *testing.T, address string) {
-	b := newBrowser(t, address, desk)
+func token(t *testing.T, address string, s town) {
+	b := s.open(t, address, desk)
 	place := ask(b, "read the address", chromedp.Location())
 	if strings.Contains(place, "token") {
 		t.Errorf("the token is still in the address: %s", place)
 	}
-	stranger := newBrowser(t, regexp.MustCompile(`token=.*`).ReplaceAllString(address, "token=wrong"), desk)
+	stranger := s.open(t, regexp.MustCompile(`token=.*`).ReplaceAllString(address, "token=wrong"), desk)
 	if page := stranger.page(); !strings.Contains(page, "is not that of this server") {
 		t.Errorf("a wrong token is answered with %s", page)
 	}
