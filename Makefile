@@ -97,7 +97,7 @@ bench-replicas: kcp ## Measure how long nobody works when the leader is lost, in
 	@go run ./test/bench replicas $(REPLICAS_ARGS)
 
 .PHONY: chaos
-chaos: kcp-shards kube ## Run the long end-to-end tests; kill, stop and cut off etcd, allocators, kcp and controller at length; break the allocator on purpose (80 minutes)
+chaos: kcp-shards kube ## Run the long end-to-end tests; kill, stop and cut off etcd, allocators, kcp and controller at length; break the allocator on purpose (90 minutes)
 	@GOGC=$(TEST_GOGC) go test -race -count=1 -p 1 -v -timeout 1h -tags long -run TestLong ./test/e2e ./test/shards ./test/capi ./test/guide
 	@go test -race -count=1 -v -timeout 3h -run TestChaos ./test/chaos $(CHAOS_ARGS)
 	@go test -race -count=1 -v -timeout 3h -tags long ./test/chaos/stack $(STACK_ARGS)

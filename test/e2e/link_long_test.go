@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,3 +130,40 @@ func waitEngaged(t *testing.T, platform *framework.Platform, count int) {
 		t.Errorf("the controller is not ready: %v", err)
 	}
 }
+
+// While the endpoint of a shard is away nobody can say that a claim there is gone, and
+// nothing is freed. When it is back, all that went meanwhile is.
+func TestLong_LinkAShardAway(t *testing.T) {
+	t.Parallel()
+	link, platform := framework.NewPlatform(t).Link(t, "linked", sweeping...)
+	platform.StartController(t)
+	name, cidr := framework.Name(t), platform.CIDR(t)
+	pool := offer(t, platform, name, cidr)
+	tenant, leaver := platform.Tenant(t), platform.Tenant(t)
+	stays, goes := bindSome(t, tenant, name, "stays", 3), bindSome(t, tenant, name, "goes", 3)
+	left := bindSome(t, leaver, name, "left", 3)
+	all := blocksOf(t, slices.Concat(stays, goes, left)...)
+	waitHeld(t, platform, pool, size(all...))
+
+	link.Cut()
+	for _, claim := range goes {
+		framework.Delete(t, tenant, claim)
+	}
+	leaver.Unbind(t)
+	platform.WaitSwept(t, 8)
+	waitHeld(t, platform, pool, size(all...))
+
+	link.Restore()
+	waitHeld(t, platform, pool, size(blocksOf(t, stays...)...))
+	framework.WaitBound(t, tenant, stays...)
+}
+
+// lists reports whether a request lists or watches a resource of all workspaces at an endpoint.
+func lists(resource string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		return strings.HasPrefix(r.URL.Path, endpoint) && strings.HasSuffix(r.URL.Path, "/"+resource)
+	}
+}
+
+// endpoint is how the path of a request to an endpoint of the export begins.
+const endpoint = "/services/apiexport/"

@@ -170,12 +170,12 @@ func patient[T any](ctx context.Context, do func(context.Context) (T, error)) (g
 // or is gone. With Retain, too, the block is free afterwards. The record of a claim that is there is refused, as ever.
 func TestNetworks_ARecordIsDeletedRightAfterItsClaim(t *testing.T) {
 	t.Parallel()
-	for policy, rounds := range map[ipamv1alpha1.ReclaimPolicy]int{ipamv1alpha1.ReclaimDelete: 100, ipamv1alpha1.ReclaimRetain: 50} {
+	for policy, rounds := range map[ipamv1alpha1.ReclaimPolicy]int{ipamv1alpha1.ReclaimDelete: 20, ipamv1alpha1.ReclaimRetain: 20} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
 			s.platform.WaitWebhooks(t, s.tenant)
-			pool := s.ownPool(gen.CIDR("198.18.0.0/23")) // 32 blocks: up to 25 are retained until the end
+			pool := s.ownPool(gen.CIDR("198.18.0.0/23")) // 32 blocks: up to 10 are retained until the end
 			var slowest time.Duration
 			absent := 0
 			for i := range rounds {

@@ -129,7 +129,7 @@ func (r *ranges) gone(claims ...*ipamv1alpha1.IPClaim) {
 func TestRanges_AreReleasedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
-	for i := range 10 {
+	for i := range 3 {
 		net, loc := r.network(), r.location()
 		a, b := r.endpoint("a", "vpc"), r.endpoint("b", "vpc")
 		r.gets(net, loc, a, b)
@@ -185,7 +185,7 @@ func TestRanges_ADeleteAndACreateAtOnceNeverPart(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)
 	deleted := 0
-	for i := range 20 {
+	for i := range 8 {
 		net, inside := r.network(), r.endpoint("inside", "vpc")
 		r.gets(net)
 		var group sync.WaitGroup
@@ -215,7 +215,7 @@ func TestRanges_ADeleteAndACreateAtOnceNeverPart(t *testing.T) {
 			r.gone(net)
 		}
 	}
-	t.Logf("%d of 20 ranges were deleted before the address came", deleted)
+	t.Logf("%d of 8 ranges were deleted before the address came", deleted)
 }
 
 // A tenant that leaves with networks in use is not held up, and nothing of them stays.

@@ -230,3 +230,99 @@ func waitEvent(t *testing.T, c client.Reader, about client.Object, reason ipamv1
 func part(cidr ipamv1alpha1.CIDR, length int) ipamv1alpha1.CIDR {
 	return ipamv1alpha1.CIDR(netip.PrefixFrom(prefix(cidr).Addr(), length).String())
 }
+
+// sweeping has a controller look for orphans all the time, so that a test need not
+// wait for it to do what it should not.
+var sweeping = []string{"--sweep-interval=500ms", "--orphan-min-age=1s"}
+
+// bindSome makes so many claims of a class, and waits until they are bound.
+func bindSome(t *testing.T, tenant *framework.Tenant, class, name string, count int, options ...gen.ClaimOption) []*ipamv1alpha1.IPClaim {
+	t.Helper()
+	claims := make([]*ipamv1alpha1.IPClaim, count)
+	for i := range claims {
+		claims[i] = gen.Claim(fmt.Sprintf("%s-%d", name, i), append(options, gen.OfClass(class), gen.Length(28))...)
+		framework.Create(t, tenant, claims[i])
+	}
+	framework.WaitBound(t, tenant, claims...)
+	return claims
+}
+
+func blocksOf(t *testing.T, claims ...*ipamv1alpha1.IPClaim) []netip.Prefix {
+	t.Helper()
+	blocks := make([]netip.Prefix, len(claims))
+	for i, claim := range claims {
+		blocks[i] = blockOf(t, claim)
+	}
+	return blocks
+}
+
+// boundBlocks waits until each tenant has so many claims, and all of them are bound and
+// recorded, and returns their blocks. It fails the test if one has not the length asked for, or if the
+// records of a tenant are not those of its claims.
+func boundBlocks(t *testing.T, each int, tenants ...*framework.Tenant) []netip.Prefix {
+	t.Helper()
+	var blocks []netip.Prefix
+	for _, tenant := range tenants {
+		claims := &ipamv1alpha1.IPClaimList{}
+		framework.Eventually(t, fmt.Sprintf("%d bound claims in %s", each, tenant.Path), func(ctx context.Context) error {
+			if err := tenant.List(ctx, claims); err != nil {
+				return err
+			}
+			if bound := countBound(claims); bound != each || len(claims.Items) != each {
+				return fmt.Errorf("there are %d, of %d claims", bound, len(claims.Items))
+			}
+			return nil
+		})
+		recorded := recordsByClaim(t, tenant, each)
+		for i := range claims.Items {
+			claim := &claims.Items[i]
+			block := blockOf(t, claim)
+			if block.Bits() != int(claim.Spec.PrefixLength) {
+				t.Errorf("claim %s got %s", claim.Name, block)
+			}
+			if recorded[claim.Name] != block.String() {
+				t.Errorf("claim %s has %s, recorded is %q", claim.Name, block, recorded[claim.Name])
+			}
+			blocks = append(blocks, block)
+		}
+		if len(recorded) != each {
+			t.Errorf("%s has %d records of %d claims", tenant.Path, len(recorded), each)
+		}
+	}
+	return blocks
+}
+
+func countBound(claims *ipamv1alpha1.IPClaimList) int {
+	bound := 0
+	for _, claim := range claims.Items {
+		if claim.Status.Phase == ipamv1alpha1.ClaimBound {
+			bound++
+		}
+	}
+	return bound
+}
+
+// recordsByClaim waits for so many IPAllocations in a workspace, and returns their blocks by the
+// name of the claim.
+func recordsByClaim(t *testing.T, c client.Reader, want int) map[string]string {
+	t.Helper()
+	records := &ipamv1alpha1.IPAllocationList{}
+	framework.Eventually(t, "the records of the claims", func(ctx context.Context) error {
+		if err := c.List(ctx, records); err != nil {
+			return err
+		}
+		if len(records.Items) < want {
+			return fmt.Errorf("there are %d, want %d", len(records.Items), want)
+		}
+		return nil
+	})
+	recorded := map[string]string{}
+	for _, record := range records.Items {
+		if record.Spec.ClaimRef == nil {
+			t.Errorf("IPAllocation %s names no claim", record.Name)
+			continue
+		}
+		recorded[record.Spec.ClaimRef.Name] = record.Status.AllocatedCIDR
+	}
+	return recorded
+}

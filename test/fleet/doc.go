@@ -6,5 +6,5 @@
 //
 // It serves wildcard and single-workspace lists in pages, watches with bookmarks and initial
 // events, single reads, creates, merge patches, deletes with preconditions, and discovery.
-// TestStandIn_AnswersAsKCP (test/e2e) compares its answers with those of a real kcp.
+// TestLong_StandInAnswersAsKCP (test/e2e) compares its answers with those of a real kcp.
 package fleet

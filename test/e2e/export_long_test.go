@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e
 
 import (
@@ -21,7 +23,7 @@ import (
 )
 
 // An export that is lost, in one way after the other, is made again, and all goes on.
-func TestExport(t *testing.T) {
+func TestLong_Export(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t)
 	platform.StartController(t)

@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e
 
 import (
@@ -25,7 +27,7 @@ import (
 
 // The stand-in for kcp on which the controller is measured answers the requests that the
 // controller makes as kcp does.
-func TestStandIn_AnswersAsKCP(t *testing.T) {
+func TestLong_StandInAnswersAsKCP(t *testing.T) {
 	t.Parallel()
 	platform := framework.NewPlatform(t) // of its own: the claims of other tests have other fields
 	platform.StartController(t)

@@ -1,9 +1,10 @@
+//go:build long
+
 package e2e
 
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 
 // kcp is restarted in the middle of a crowd of claims: the controller finds it again, and
 // nothing of what was done just before is lost. All other tests wait for this one.
-func TestRestart_OfKCP(t *testing.T) {
+func TestLong_RestartOfKCP(t *testing.T) {
 	platform := framework.SharedPlatform(t)
 	name, cidr := framework.Name(t), platform.CIDR(t)
 	pool := offer(t, platform, name, cidr)
@@ -111,75 +112,4 @@ func insist(ctx context.Context, c client.Client, object client.Object) error {
 		return fmt.Errorf("create %s: %w; last seen: %w", object.GetName(), err, missing)
 	}
 	return nil
-}
-
-// boundBlocks waits until each tenant has so many claims, and all of them are bound and
-// recorded, and returns their blocks. It fails the test if one has not the length asked for, or if the
-// records of a tenant are not those of its claims.
-func boundBlocks(t *testing.T, each int, tenants ...*framework.Tenant) []netip.Prefix {
-	t.Helper()
-	var blocks []netip.Prefix
-	for _, tenant := range tenants {
-		claims := &ipamv1alpha1.IPClaimList{}
-		framework.Eventually(t, fmt.Sprintf("%d bound claims in %s", each, tenant.Path), func(ctx context.Context) error {
-			if err := tenant.List(ctx, claims); err != nil {
-				return err
-			}
-			if bound := countBound(claims); bound != each || len(claims.Items) != each {
-				return fmt.Errorf("there are %d, of %d claims", bound, len(claims.Items))
-			}
-			return nil
-		})
-		recorded := recordsByClaim(t, tenant, each)
-		for i := range claims.Items {
-			claim := &claims.Items[i]
-			block := blockOf(t, claim)
-			if block.Bits() != int(claim.Spec.PrefixLength) {
-				t.Errorf("claim %s got %s", claim.Name, block)
-			}
-			if recorded[claim.Name] != block.String() {
-				t.Errorf("claim %s has %s, recorded is %q", claim.Name, block, recorded[claim.Name])
-			}
-			blocks = append(blocks, block)
-		}
-		if len(recorded) != each {
-			t.Errorf("%s has %d records of %d claims", tenant.Path, len(recorded), each)
-		}
-	}
-	return blocks
-}
-
-func countBound(claims *ipamv1alpha1.IPClaimList) int {
-	bound := 0
-	for _, claim := range claims.Items {
-		if claim.Status.Phase == ipamv1alpha1.ClaimBound {
-			bound++
-		}
-	}
-	return bound
-}
-
-// recordsByClaim waits for so many IPAllocations in a workspace, and returns their blocks by the
-// name of the claim.
-func recordsByClaim(t *testing.T, c client.Reader, want int) map[string]string {
-	t.Helper()
-	records := &ipamv1alpha1.IPAllocationList{}
-	framework.Eventually(t, "the records of the claims", func(ctx context.Context) error {
-		if err := c.List(ctx, records); err != nil {
-			return err
-		}
-		if len(records.Items) < want {
-			return fmt.Errorf("there are %d, want %d", len(records.Items), want)
-		}
-		return nil
-	})
-	recorded := map[string]string{}
-	for _, record := range records.Items {
-		if record.Spec.ClaimRef == nil {
-			t.Errorf("IPAllocation %s names no claim", record.Name)
-			continue
-		}
-		recorded[record.Spec.ClaimRef.Name] = record.Status.AllocatedCIDR
-	}
-	return recorded
 }
