@@ -114,7 +114,7 @@ func (sp spaces) retire(ctx context.Context, id ledger.PoolID) error {
 	return nil
 }
 
-// closed returns what has to stay as it is in the ledger, so that a pool is closed. errOpen: it is not.
+// closed returns the comparison that fails a transaction if a pool has been opened meanwhile. errOpen: it is open now.
 func (sp spaces) closed(ctx context.Context, id ledger.PoolID) ([]store.Change, error) {
 	revision, p, err := sp.a.Recovery().poolNow(ctx, id)
 	switch {

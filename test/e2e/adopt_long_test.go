@@ -21,8 +21,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The ledger is restored from a snapshot: what was given out since is adopted, what was
-// deleted since is released, and what was both in turn is not in dispute for long.
+// The ledger is restored from a snapshot: later allocations are adopted, and later deletions release their blocks. A block that
+// was deleted and allocated again is not in dispute for long.
 func TestLong_AdoptRestored(t *testing.T) {
 	t.Parallel()
 	l := newLossy(t)

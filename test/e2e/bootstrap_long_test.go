@@ -34,7 +34,7 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// What is there already stays as it is. A changed schema reaches a workspace that was bound before, and keeps what is stored
+// A second bootstrap changes no object. A changed schema reaches a workspace that was bound before, and keeps the claims stored
 // there.
 func TestLong_BootstrapAgain(t *testing.T) {
 	t.Parallel()

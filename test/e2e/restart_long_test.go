@@ -18,8 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// kcp is restarted in the middle of a crowd of claims: the controller finds it again, and
-// nothing of what was done just before is lost. All other tests wait for this one.
+// kcp is restarted in the middle of a crowd of claims. The controller finds it again, and the claims made and deleted just
+// before keep their outcome. All other tests wait for this one.
 func TestLong_RestartOfKCP(t *testing.T) {
 	platform := framework.SharedPlatform(t)
 	name, cidr := framework.Name(t), platform.CIDR(t)

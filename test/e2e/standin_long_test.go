@@ -113,7 +113,7 @@ func (k *talk) ask(what, method, path, body string) map[string]any {
 	defer response.Body.Close()
 	content := must.Get(io.ReadAll(response.Body))(k)
 	answer := map[string]any{}
-	_ = json.Unmarshal(content, &answer) // what is no JSON has no shape
+	_ = json.Unmarshal(content, &answer) // an answer that is not JSON has no shape
 	k.lines = append(k.lines, fmt.Sprintf("%s: %d %s", what, response.StatusCode, shape(answer)))
 	return answer
 }
@@ -157,8 +157,8 @@ func (k *talk) event(what string, events *bufio.Scanner, wanted func(map[string]
 	k.Fatalf("event %s: the watch ended: %v", what, events.Err())
 }
 
-// shape is what an answer looks like, without what it says: its kind, which fields its metadata
-// has, of an error what is wrong, and the shape of the first item.
+// shape returns the form of an answer without its values: its kind, the names of its metadata's fields, the code and reason of an
+// error, and the shape of the first item.
 func shape(answer map[string]any) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%v %v", answer["apiVersion"], answer["kind"])
@@ -180,7 +180,7 @@ func shape(answer map[string]any) string {
 	return b.String()
 }
 
-// said is a field of an object; empty if it is not there.
+// said returns a field of an object; empty if it is not there.
 func said(object map[string]any, path ...string) string {
 	for _, field := range path[:len(path)-1] {
 		object, _ = object[field].(map[string]any)

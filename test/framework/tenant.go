@@ -44,7 +44,7 @@ func (p *Platform) Tenant(t testing.TB) *Tenant {
 	return p.LeanAt(t, fmt.Sprintf("root:team-%d", current(t).serial.Add(1)))
 }
 
-// LeanAt is Tenant with a path of that workspace. Missing parents are made lean, too.
+// LeanAt makes a tenant of the platform, in a lean workspace of that path. Missing parents are made lean, too.
 func (p *Platform) LeanAt(t testing.TB, path string) *Tenant {
 	t.Helper()
 	must.Do(t, current(t).makeLean(t.Context(), path))
