@@ -108,7 +108,8 @@ func TestCooldown(t *testing.T) {
 	if !strings.Contains(fmt.Sprint(err), "the next cooling block is free at 2026-01-01T00:01:00Z") {
 		t.Errorf("the refusal is %q, want it to say when the next block is free", err)
 	}
-	if cooling := failsAs[*ledger.CoolingError](i.Bind(t.Context(), exactly(request("p", "b", 0), "10.0.0.4/32")))(t); !errors.Is(cooling, ledger.ErrInUse) || !cooling.Until.Equal(until) {
+	_, err = i.Bind(t.Context(), exactly(request("p", "b", 0), "10.0.0.4/32"))
+	if cooling := wantA[*ledger.CoolingError](t, err); !errors.Is(cooling, ledger.ErrInUse) || !cooling.Until.Equal(until) {
 		t.Errorf("Bind of a cooling address = %v, want ErrInUse until %s", cooling, until)
 	}
 	i.release("a") // it is released already

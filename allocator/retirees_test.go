@@ -8,10 +8,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // A pool that another allocator has retired is told from one that was lost, as soon as
@@ -91,7 +92,7 @@ func TestRetired_IsTold(t *testing.T) {
 	l.bind(request("drained", "c", 26))
 	must.Do(t, l.Pools().Drain(t.Context(), "drained"))
 	_, err := l.Pools().Register(t.Context(), root("early", "10.0.0.0/24"))
-	wantA[*ledger.OverlapError](t, err) // it drains, and has its CIDR still
+	_ = wantA[*ledger.OverlapError](t, err) // it drains, and has its CIDR still
 	must.Do(t, allocators[1].Release(t.Context(), "c"))
 	want("drained")
 	for i, a := range allocators {

@@ -26,7 +26,7 @@ func (s Sharing) Run() int {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	sharedDir = dir
 	code := s.M.Run()
 	if server := <-idle; server != nil {

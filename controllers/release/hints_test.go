@@ -193,7 +193,7 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 func TestDeparted_AndInherited(t *testing.T) {
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	p.confirm(p.answered("a"))
-	gone := p.goes("a")
+	gone := p.goes()
 	p.pass(2 * promise.Grace)
 	p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace, Object: p.answered("b"), Served: time.Now()}
 	if settled, err := p.Settle(t.Context(), gone); err != nil || !settled {

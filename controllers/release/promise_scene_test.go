@@ -118,9 +118,9 @@ func (p *promiseScene) unconfirmed() string {
 // kept reads the record of the claim's name; nil if there is none.
 func (p *promiseScene) kept() *ipamv1alpha1.IPAllocation { return recordIn(p.T, p.workspace) }
 
-// goes makes a claim of that UID, which was created with the answer, be seen deleted.
-func (p *promiseScene) goes(uid types.UID) ledger.Holder {
-	claim := p.answered(uid)
+// goes makes the claim a, which was created with the answer, be seen deleted.
+func (p *promiseScene) goes() ledger.Holder {
+	claim := p.answered("a")
 	p.Deleted(holderOf(claim), claim, nil)
 	return holderOf(claim)
 }

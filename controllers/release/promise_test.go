@@ -23,7 +23,7 @@ import (
 func TestPromise_DeletedAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
-	gone := p.goes("a")
+	gone := p.goes()
 	p.settled(gone, nil)
 	p.wantBlocks()
 }
@@ -32,7 +32,7 @@ func TestPromise_DeletedAtOnce(t *testing.T) {
 func TestPromise_RetainedAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	gone := p.goes("a")
+	gone := p.goes()
 	p.settled(gone, nil)
 	p.wantBlocks("10.0.0.0/28 retained a")
 	kept := p.kept()
@@ -48,7 +48,7 @@ func TestPromise_RetainedAtOnce(t *testing.T) {
 func TestPromise_RetainedWhileAnotherForgetsTheClaim(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	gone := p.goes("a")
+	gone := p.goes()
 	p.retention.lease = func(context.Context, ledger.Block) (time.Duration, error) {
 		p.forget("a", p.seen("a").number)
 		return 0, nil
@@ -61,7 +61,7 @@ func TestPromise_RetainedWhileAnotherForgetsTheClaim(t *testing.T) {
 func TestPromise_RetainedWhileItsRecordIsWritten(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	gone := p.goes("a")
+	gone := p.goes()
 	other := gen.Allocation("c", "p", "10.0.0.0/28")
 	other.Spec.ClaimRef.UID = "another"
 	must.Do(t, p.workspace.Create(t.Context(), other))
@@ -83,7 +83,7 @@ func TestPromise_RetainedWhereAQuotaForbidsRecords(t *testing.T) {
 		},
 	})
 	p.confirm(p.answered("a"))
-	gone := p.goes("a")
+	gone := p.goes()
 	p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace}
 	p.pass(promise.Grace)
 	for end := p.clock.Now().Add(time.Hour); p.clock.Now().Before(end); {
@@ -130,7 +130,7 @@ func TestPromise_WhileAnotherCreateIsInFlight(t *testing.T) {
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete, first)
 	p.reserved = p.reserve(ipamv1alpha1.ReclaimDelete)
 	p.confirm(p.answered("a"))
-	gone := p.goes("a")
+	gone := p.goes()
 	p.pass(promise.Grace - time.Second)
 	if p.settles(gone, live.Gone, nil) {
 		t.Error("settled while another CREATE may still succeed")
@@ -156,7 +156,7 @@ func TestPromise_RetainedAndInherited(t *testing.T) {
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	p.reserved = p.reserve(ipamv1alpha1.ReclaimRetain)
 	p.confirm(p.answered("a"))
-	gone := p.goes("a")
+	gone := p.goes()
 	for _, now := range []*ipamv1alpha1.IPClaim{nil, p.answered("b")} {
 		p.pass(promise.Grace - time.Second)
 		if p.settles(gone, live.Gone, now) {
@@ -175,7 +175,7 @@ func TestPromise_RetainedByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	p.confirm(p.answered("a"))
-	gone := p.goes("a")
+	gone := p.goes()
 	p.oracle.asked = func() {
 		if _, _, err := p.ledger.Retained().Retain(t.Context(), "a", time.Time{}); err != nil {
 			t.Error(err)

@@ -97,7 +97,7 @@ func TestSuccessor_TakesNoBlockOfAnotherPool(t *testing.T) {
 	for name, arrange := range map[string]func(t *testing.T) (p *promiseScene, former ledger.Holder){
 		"of a claim that is gone": func(t *testing.T) (*promiseScene, ledger.Holder) {
 			p := newPromise(t, ipamv1alpha1.ReclaimDelete)
-			return p, p.goes("a")
+			return p, p.goes()
 		},
 		"of a CREATE that failed": func(t *testing.T) (*promiseScene, ledger.Holder) {
 			p := newPromise(t, ipamv1alpha1.ReclaimDelete)

@@ -24,7 +24,7 @@ func (s *stage) play(ctx context.Context, opts *options, r *raw, callers int) (c
 		if err != nil {
 			return c, err
 		}
-		bound, err := during(opts.round(), callers, func() error { return s.bind(ctx, "pool") })
+		bound, err := during(opts.round(), callers, func() error { return s.bind(ctx) })
 		if err != nil {
 			return c, err
 		}

@@ -66,7 +66,7 @@ func (s *stage) against(ctx context.Context, opts *options, g *goIPAM) (ours, th
 	}
 	g.acquired = nil
 	for range opts.rounds {
-		own, err := during(opts.round(), peerCallers, func() error { return s.bind(ctx, "pool") })
+		own, err := during(opts.round(), peerCallers, func() error { return s.bind(ctx) })
 		if err != nil {
 			return nil, nil, err
 		}

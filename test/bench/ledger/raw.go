@@ -33,7 +33,7 @@ type pattern struct {
 
 // newRaw learns from a block that it has the allocator bind.
 func (s *stage) newRaw(ctx context.Context, name string) (*raw, error) {
-	req := s.request("pool")
+	req := s.request()
 	b, err := s.Bind(ctx, req)
 	if err != nil {
 		return nil, err

@@ -19,11 +19,11 @@ func rivals(ctx context.Context, opts *options, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	again := s.request("pool")
+	again := s.request()
 	if _, err := s.Bind(ctx, again); err != nil {
 		return err
 	}
-	bind := func() error { return s.bind(ctx, "pool") }
+	bind := func() error { return s.bind(ctx) }
 	var alone, beside, rebound figures
 	for range opts.rounds {
 		quiet, err := during(opts.round(), rebindBeside, bind)

@@ -85,9 +85,9 @@ func (s *stage) register(ctx context.Context, id ledger.PoolID, window netip.Pre
 }
 
 // request is one of a new claim, whose ID is a UID like those of Kubernetes.
-func (s *stage) request(pool ledger.PoolID) ledger.Request {
+func (s *stage) request() ledger.Request {
 	uid := uid(s.claims.Add(1))
-	return ledger.Request{Pool: pool, Length: s.family.length, Class: "standard", Holder: ledger.Holder{
+	return ledger.Request{Pool: "pool", Length: s.family.length, Class: "standard", Holder: ledger.Holder{
 		Claim: ledger.ClaimID(uid), Cluster: "2x7tq0fqzmdbp3kl", Namespace: "default", Name: uid[:8],
 	}}
 }
@@ -98,15 +98,15 @@ func uid(n uint64) string {
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", n>>32, n>>16&0xffff, n>>4&0xfff, n&0xfff, n*0xC2B2AE3D27D4EB4F>>16)
 }
 
-func (s *stage) bind(ctx context.Context, pool ledger.PoolID) error {
-	_, err := s.Bind(ctx, s.request(pool))
+func (s *stage) bind(ctx context.Context) error {
+	_, err := s.Bind(ctx, s.request())
 	return err
 }
 
 // fill binds until the pool holds so many blocks.
 func (s *stage) fill(ctx context.Context, blocks int) error {
 	held, _ := s.Pools().Capacity("pool")
-	_, err := spread(blocks-held.Blocks, maxTxnOps, func() error { return s.bind(ctx, "pool") })
+	_, err := spread(blocks-held.Blocks, maxTxnOps, func() error { return s.bind(ctx) })
 	return err
 }
 

@@ -64,7 +64,7 @@ func (l *Link) accept() {
 }
 
 func (l *Link) serve(near net.Conn) {
-	defer near.Close()
+	defer func() { _ = near.Close() }()
 	if !l.enter(near) {
 		return
 	}
@@ -73,7 +73,7 @@ func (l *Link) serve(near net.Conn) {
 	if far == nil {
 		return
 	}
-	defer far.Close()
+	defer func() { _ = far.Close() }()
 	if !l.enter(far) {
 		return
 	}
@@ -118,8 +118,8 @@ func (l *Link) leave(c net.Conn) {
 
 // pass copies until one of the two is closed, and closes the other.
 func (l *Link) pass(to, from net.Conn) {
-	defer to.Close()
-	defer from.Close()
+	defer func() { _ = to.Close() }()
+	defer func() { _ = from.Close() }()
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
