@@ -81,7 +81,7 @@ func TestBinding_StatusIsNotTheTenants(t *testing.T) {
 func TestBinding_TheSecondTakesOver(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.tenant = s.platform.LeanAt(t, "root:"+s.name)
+	s.tenant = s.platform.TenantAt(t, "root:"+s.name)
 	s.class()
 	pool := s.pool(part(s.cidr, 24))
 	s.holds("before", gen.Length(28))
@@ -294,7 +294,7 @@ func TestBlind_AnAnnotationThatKCPCannotConvert(t *testing.T) {
 	platform.StartController(t)
 	name := framework.Name(t)
 	offer(t, platform, name, platform.CIDR(t))
-	odd, even := platform.LeanAt(t, "root:"+name), platform.Tenant(t)
+	odd, even := platform.TenantAt(t, "root:"+name), platform.Tenant(t)
 	admin := framework.Admin(t, odd.Path)
 	bindings := &apisv1alpha2.APIBindingList{}
 	must.Do(t, admin.List(t.Context(), bindings))

@@ -235,7 +235,7 @@ func (s *sliced) allows(most int) {
 
 func (s *sliced) member(name string) *framework.Tenant {
 	s.Helper()
-	return s.platform.LeanAt(s.T, s.top+":"+name)
+	return s.platform.TenantAt(s.T, s.top+":"+name)
 }
 
 // slice waits for the slice of a member.

@@ -181,14 +181,11 @@ func (w *world) place(ctx context.Context, path, shard string) error {
 	}})
 }
 
-// makeLean makes a lean workspace, which lacks the namespace default, too, and those above it. Where there are shards, it does nothing.
+// makeLean makes a lean workspace below root, which lacks the namespace default, too, and can have no workspaces below it. Where there
+// are shards, it does nothing.
 func (w *world) makeLean(ctx context.Context, path string) error {
-	if _, ok := w.kcp.(*local.KCP); !ok || path == "root" {
+	if _, ok := w.kcp.(*local.KCP); !ok {
 		return nil
-	}
-	parent, _ := logicalcluster.NewPath(path).Split()
-	if err := w.makeLean(ctx, parent.String()); err != nil {
-		return err
 	}
 	return w.makeWorkspace(ctx, path, tenancyv1alpha1.WorkspaceSpec{
 		Type: &tenancyv1alpha1.WorkspaceTypeReference{Name: leanType, Path: "root"},

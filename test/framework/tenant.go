@@ -41,12 +41,7 @@ type Tenant struct {
 // Tenant makes a tenant of the platform, in a lean workspace of its own below root. [Platform.TenantAt] makes one as users do.
 func (p *Platform) Tenant(t testing.TB) *Tenant {
 	t.Helper()
-	return p.LeanAt(t, fmt.Sprintf("root:team-%d", current(t).serial.Add(1)))
-}
-
-// LeanAt makes a tenant of the platform, in a lean workspace of that path. Missing parents are made lean, too.
-func (p *Platform) LeanAt(t testing.TB, path string) *Tenant {
-	t.Helper()
+	path := fmt.Sprintf("root:team-%d", current(t).serial.Add(1))
 	must.Do(t, current(t).makeLean(t.Context(), path))
 	return p.TenantAt(t, path)
 }

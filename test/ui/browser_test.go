@@ -242,7 +242,7 @@ func newTown(t *testing.T) town {
 	made(t, platform, gen.Pool("office", gen.CIDR("192.0.2.0/24"), gen.Reserves(1, 1, 28)))
 	made(t, platform, gen.Pool("rack", gen.ChildOf("office", 26)))
 	made(t, platform, gen.Pool("six", gen.CIDR("2001:db8::/32")))
-	s := town{platform: platform, web: platform.LeanAt(t, "root:web"), other: platform.LeanAt(t, "root:payments"), chromium: startChromium(t)}
+	s := town{platform: platform, web: platform.TenantAt(t, "root:web"), other: platform.TenantAt(t, "root:payments"), chromium: startChromium(t)}
 	made(t, s.web, gen.Pool("lab", gen.CIDR("10.200.0.0/20")))
 
 	admin := framework.Admin(t, platform.Path)
