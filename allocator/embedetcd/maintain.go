@@ -104,7 +104,8 @@ func (s *Server) tend(ctx context.Context, history []int64) (int64, error) {
 		}
 	}
 	size := file.Size()
-	if alarmed && used < size-size/8 || size > defragFrom && used < size/3 {
+	full := alarmed || size >= s.options.QuotaBytes // the next write would raise the alarm
+	if full && used < size-size/8 || size > defragFrom && used < size/3 {
 		if err := file.Defrag(); err != nil {
 			return 0, fmt.Errorf("defragment: %w", err)
 		}

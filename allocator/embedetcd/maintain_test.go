@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -107,6 +108,9 @@ func TestTend_WarnsBeforeNoSpace(t *testing.T) {
 func TestTend_EndsNoSpace(t *testing.T) {
 	s := small(t, 4<<20)
 	fillUp(t, s, func(int) string { return "k" })
+	for !must.Get(s.alarmed(t.Context()))(t) { // etcd raises the alarm after its answer
+		runtime.Gosched()
+	}
 	s.tendFor(t, 2*keepRounds, nil)
 	put(t, s, "k", "v")
 }
