@@ -11,11 +11,15 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 )
 
-// idle has the server that tests share while no test has it. It is nil in a package whose tests share none.
-var idle chan *embedetcd.Server
+var (
+	// idle has the server that tests share while no test has it. It is nil in a package whose tests share none.
+	idle chan *embedetcd.Server
+	// sharedDir is the directory of that server.
+	sharedDir string
+)
 
-// Sharing runs the tests of a package. New gives each the same server, one after the other, with nothing in it. A test that
-// runs beside another one has a server of its own.
+// Sharing runs the tests of a package, for goleak.VerifyTestMain: New gives each the same server, one after the other, emptied. A
+// test that runs beside another one has a server of its own.
 type Sharing struct{ *testing.M }
 
 // Run runs the tests, and stops the server.
@@ -34,9 +38,6 @@ func (s Sharing) Run() int {
 	}
 	return code
 }
-
-// sharedDir is the directory of the server that tests share.
-var sharedDir string
 
 // take gives a test the server that tests share, until it ends. Nil: the server is started.
 func take(t testing.TB, server *embedetcd.Server) *Etcd {

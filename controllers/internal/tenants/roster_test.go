@@ -51,7 +51,7 @@ func (a attendance) engage(name multicluster.ClusterName, engaged bool) {
 // whoever is missing: the metrics tell.
 func TestRoster_Ready(t *testing.T) {
 	r := newAttendance(t)
-	r.wants("nobody is bound")
+	r.wants("no workspace is bound")
 	r.bind("a", true)
 	r.bind("b", true)
 	r.wants("two have just come")
@@ -64,7 +64,7 @@ func TestRoster_Ready(t *testing.T) {
 	r.bind("b", false)
 	r.wants("only the failed one is left", "1 of 1", "workspace a")
 	r.bind("a", false)
-	r.wants("nobody is bound any more")
+	r.wants("the last workspace is unbound")
 	r.bind("a", true)
 	r.wants("it has come again")
 }
