@@ -82,7 +82,8 @@ func (e edit) plan(v space.View) (engine.Plan, error) {
 	if next.State == ledger.PoolDraining && p.Above() != "" {
 		next.CoolsUntil = later(next.CoolsUntil, p.Cools.Last())
 	}
-	if next.State != p.State && next.State == ledger.PoolDraining && v.Pools().Frozen() == space.LostChanges {
+	thaws := p.Frozen && !next.Frozen // an address space, alone in its space, whose pool is whole again
+	if next.State != p.State && next.State == ledger.PoolDraining && !thaws && v.Pools().Frozen() == space.LostChanges {
 		return engine.Plan{}, &ledger.FrozenError{Pool: p.ID, Lost: true}
 	}
 	changes := slices.Clone(e.asFor)

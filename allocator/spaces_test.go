@@ -190,6 +190,18 @@ func TestSpace_FollowsTheLastChange(t *testing.T) {
 	l.sameAsLedger(first.Allocator)
 }
 
+// A process stops between a pool that it resumes and the address spaces of that. The pool can be drained then, and goes.
+func TestSpace_FollowsAPoolThatIsResumedAndDrained(t *testing.T) {
+	l := withPool(t, "10.0.0.0/24")
+	l.space("p", "a")
+	l.freeze(l.Allocator)
+	p, _ := l.Pools().Get("p")
+	must.Do(t, l.Pools().edit(t.Context(), edit{pool: p, change: func(p *ledger.Pool) { p.Frozen = false }}))
+	must.Do(t, l.Pools().Drain(t.Context(), "p"))
+	l.waitGone("p")
+	l.sameAsLedger()
+}
+
 // Pools of an address domain may overlap. None of them has address spaces then: one scope would get an address of two pools.
 func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 	l := newLedger(t)
