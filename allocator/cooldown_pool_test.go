@@ -241,34 +241,48 @@ func TestReopen_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 }
 
 // An address space comes to a pool that is being retired, when a former one has gone with what cooled in it. The pool stays for the new
-// one, or refuses it. The addresses that cooled are given to nobody.
+// one, or refuses it. The addresses that cooled are given to nobody. So it is with a range that a late look opens again meanwhile.
 func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceThatComes(t *testing.T) {
-	i := newIcebox(t)
-	other := &fixture{t: t, etcd: i.etcd, Allocator: i.follower()}
-	i.cooldown = time.Hour
-	s := i.space("p", "a")
-	former := i.bind(request(s.ID, "former", 32))
-	i.free("former")
-	comes := sync.OnceFunc(func() {
-		other.catchUp(t)
-		again, err := other.Derived().Space(t.Context(), "p", "tenant", network("a"))
-		if err != nil {
-			return
+	for _, ranged := range []bool{false, true} {
+		i := newIcebox(t)
+		other := &fixture{t: t, etcd: i.etcd, Allocator: i.follower()}
+		of := ledger.PoolID("p")
+		if ranged {
+			of = i.provision("p", 28, held("a")).ID
 		}
-		if next := other.bind(request(again.ID, "next", 32)); next.Prefix == former.Prefix {
-			t.Errorf("%s is given to another claim within its cooldown", next.Prefix)
+		i.cooldown = time.Hour
+		s := i.space(of, "b")
+		former := i.bind(request(s.ID, "former", 32))
+		i.free("former")
+		if ranged {
+			must.Do(t, i.Derived().Begin(t.Context(), of, "range", i.clock.now().Add(time.Minute)))
 		}
-	})
-	i.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(ledger.SpaceID) error {
-			if _, _, there, err := i.Pools().Read(t.Context(), s.ID); err == nil && !there {
-				comes()
+		comes := sync.OnceFunc(func() {
+			other.catchUp(t)
+			if ranged {
+				_ = other.Derived().Reopen(t.Context(), of) // it may have gone
 			}
-			return nil
+			again, err := other.Derived().Space(t.Context(), of, "tenant", network("b"))
+			if err != nil {
+				return
+			}
+			if next := other.bind(request(again.ID, "next", 32)); next.Prefix == former.Prefix {
+				t.Errorf("%s is given to another claim within its cooldown", next.Prefix)
+			}
+		})
+		i.swap(func(h *engine.Hooks) {
+			h.BeforeCommit = func(ledger.SpaceID) error {
+				if _, _, there, err := i.Pools().Read(t.Context(), s.ID); err == nil && !there {
+					comes()
+				}
+				return nil
+			}
+		})
+		if err := i.Pools().Retire(t.Context(), of); err != nil && !ranged { // its claim holds the range again
+			t.Error(err)
 		}
-	})
-	must.Do(t, i.Pools().Retire(t.Context(), "p"))
-	i.holds(0, other.Allocator)
+		i.sameAsLedger(other.Allocator)
+	}
 }
 
 // An address space is retired by itself, and addresses began to cool there since it was found to be idle.

@@ -113,7 +113,7 @@ func (r retirement) endCooldowns(ctx context.Context) error {
 	}
 	e := edit{pool: p, idle: true, check: r.check, change: drain}
 	if ledger.IsAddressSpace(r.id) {
-		if e.asFor, err = (spaces{r.Allocator}).closed(ctx, p.Derived.Of); err != nil {
+		if e.asFor, err = (spaces{r.Allocator}).drains(ctx, p.Derived.Of); err != nil {
 			return err
 		}
 	}

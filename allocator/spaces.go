@@ -24,8 +24,8 @@ var errSpaces = errors.New("the pool has address spaces")
 // errThere: the address space is in the ledger, and not in memory yet.
 var errThere = errors.New("the address space is registered")
 
-// errOpen: addresses cool in an address space, and its pool is open. Made again there, the address space would give them to others.
-var errOpen = errors.New("addresses cool in the address space of an open pool")
+// errOpen: addresses cool in an address space, and its pool does not drain. Made again there, the address space would give them to others.
+var errOpen = errors.New("addresses cool in the address space of a pool that does not drain")
 
 // newSpace plans the registration of an address space.
 type newSpace ledger.Pool
@@ -98,7 +98,7 @@ func (sp spaces) of(id ledger.PoolID) []ledger.PoolID {
 }
 
 // retire retires the address spaces of a pool that are empty. ErrPoolInUse: one is not. Those that are in use come first, and refuse. Those
-// with cooling blocks come last: they lose the ends of the cooldowns, and stay if the pool stays. errOpen: the pool has to be closed before.
+// with cooling blocks come last: they lose the ends of the cooldowns, and stay if the pool stays. errOpen: the pool has to drain before.
 func (sp spaces) retire(ctx context.Context, id ledger.PoolID) error {
 	turns := map[ledger.PoolID]int{}
 	all := sp.of(id)
@@ -114,13 +114,14 @@ func (sp spaces) retire(ctx context.Context, id ledger.PoolID) error {
 	return nil
 }
 
-// closed returns the comparison that fails a transaction if a pool has been opened meanwhile. errOpen: it is open now.
-func (sp spaces) closed(ctx context.Context, id ledger.PoolID) ([]store.Change, error) {
+// drains returns the comparison that fails a transaction if a pool has changed meanwhile. errOpen: it does not drain now. One that is closed
+// may be opened again.
+func (sp spaces) drains(ctx context.Context, id ledger.PoolID) ([]store.Change, error) {
 	revision, p, err := sp.a.Recovery().poolNow(ctx, id)
 	switch {
 	case errors.Is(err, ledger.ErrUnknownPool):
 		return nil, nil // none is made again
-	case err == nil && p.State == ledger.PoolOpen && !p.Closed():
+	case err == nil && p.State == ledger.PoolOpen:
 		err = errOpen
 	}
 	return []store.Change{store.CheckKey(sp.a.keys.Pool(id)).At(revision, engine.ErrStale)}, err

@@ -71,8 +71,15 @@ var derived = []Mutant{
 	{
 		Name:  "an address space goes with the ends of its cooldowns, and its pool stays",
 		File:  "allocator/spaces.go",
-		Old:   "case err == nil && p.State == ledger.PoolOpen && !p.Closed():",
+		Old:   "case err == nil && p.State == ledger.PoolOpen:",
 		New:   "case p.ID == \"\":",
+		Suite: Suite{Tests: "TestRetire_KeepsTheCooldowns"},
+	},
+	{
+		Name:  "a closed pool that may be opened again loses the cooldowns of its address spaces",
+		File:  "allocator/spaces.go",
+		Old:   "case err == nil && p.State == ledger.PoolOpen:",
+		New:   "case err == nil && p.State == ledger.PoolOpen && !p.Closed():",
 		Suite: Suite{Tests: "TestRetire_KeepsTheCooldowns"},
 	},
 	{
