@@ -42,7 +42,7 @@ type retirement struct {
 	check func(ledger.Pool) error // nil: it refuses none
 }
 
-func (r retirement) run(ctx context.Context) error {
+func (r *retirement) run(ctx context.Context) error {
 	p, err := r.engine.Known(ctx, r.id)
 	for attempts := pace(0); err == nil; {
 		if p.Above() == "" {
@@ -106,18 +106,18 @@ var errCooling = errors.New("blocks of the pool are cooling")
 // endCooldowns frees the cooling blocks of a pool that has no others. It closes the pool first,
 // so that no bind gets them before the end of their cooldown. The record of a child keeps the end
 // of the last cooldown: until then the child's own block cools in the parent.
-func (r retirement) endCooldowns(ctx context.Context) error {
+func (r *retirement) endCooldowns(ctx context.Context) error {
 	p, err := r.engine.Known(ctx, r.id)
 	if err != nil {
 		return err
 	}
-	e := edit{pool: p, idle: true, check: r.check, change: drain}
+	e := edit{pool: p}
 	if ledger.IsAddressSpace(r.id) {
 		if e.asFor, err = (spaces{r.Allocator}).drains(ctx, p.Derived.Of); err != nil {
 			return err
 		}
 	}
-	if err := r.Pools().edit(ctx, e); err != nil {
+	if err := r.drain(ctx, e); err != nil {
 		return err
 	}
 	_, err = r.Pools().endCooldowns(ctx, r.id, engine.EndCooldowns{Of: r.id})
@@ -125,7 +125,7 @@ func (r retirement) endCooldowns(ctx context.Context) error {
 }
 
 // addressSpaces retires the address spaces of a pool. The pool is drained before the first one in which addresses cool.
-func (r retirement) addressSpaces(ctx context.Context) error {
+func (r *retirement) addressSpaces(ctx context.Context) error {
 	err := spaces{r.Allocator}.retire(ctx, r.id)
 	if !errors.Is(err, errOpen) {
 		return err
@@ -134,7 +134,24 @@ func (r retirement) addressSpaces(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.Pools().edit(ctx, edit{pool: p, idle: true, spaced: true, check: r.check, change: drain})
+	return r.drain(ctx, edit{pool: p, spaced: true})
+}
+
+// drain lets the pool allocate nothing more. From then on the retirement is that of this pool alone: another caller may remove it first, and a pool be
+// registered under its ID again.
+func (r *retirement) drain(ctx context.Context, e edit) error {
+	e.idle, e.check, e.change = true, r.check, drain
+	done, err := r.engine.Submit(ctx, r.id, engine.Op{Lane: e.pool.Cluster, Alone: true, Plan: e.plan})
+	if err != nil {
+		return err
+	}
+	r.check = func(p ledger.Pool) error {
+		if draining(p) != nil || !p.RegisteredAt.Equal(done.Pool.RegisteredAt) {
+			return ledger.ErrUnknownPool
+		}
+		return nil
+	}
+	return nil
 }
 
 func drain(p *ledger.Pool) { p.State = ledger.PoolDraining }

@@ -83,6 +83,13 @@ var derived = []Mutant{
 		Suite: Suite{Tests: "TestRetire_KeepsTheCooldowns"},
 	},
 	{
+		Name:  "a retirement goes on with the pool that was made again",
+		File:  "allocator/retire.go",
+		Old:   "if draining(p) != nil || !p.RegisteredAt.Equal(done.Pool.RegisteredAt) {",
+		New:   "if done.Pool.ID == \"\" {",
+		Suite: Suite{Tests: "TestRetire_LeavesAPool"},
+	},
+	{
 		Name:  "address spaces are retired for a DELETE that fails",
 		File:  "controllers/derived/keeper.go",
 		Old:   "\t\tif ledger.IsDerived(below.ID) {\n\t\t\tif err := k.Retire(ctx, below, \"\"); err != nil {",
