@@ -252,7 +252,7 @@ func TestGoClient_AModuleOfItsOwn(t *testing.T) {
 		t.Fatal("docs/go-client.md has no block that makes a module")
 	}
 	cli := s.tenant.CLI(t)
-	build := fmt.Sprintf("cd %s && IPAM=%s && export GOFLAGS= GOWORK=off && set -e\ngo mod init%s", dir, root, made)
+	build := fmt.Sprintf("cd %s && IPAM=%s && export GOWORK=off && set -e\ngo mod init%s", dir, root, made)
 	if ran := cli.RunIn(t, "sh", "-c", build); ran.Code != 0 {
 		t.Fatalf("the commands of the page end with %d:\n%s", ran.Code, ran.Err)
 	}
