@@ -149,8 +149,7 @@ func (p *platform) applySchemas(ctx context.Context) error {
 	return err
 }
 
-// applyAccess grants what the manifests say, to tenants and to the controller, and
-// has kcp write a token for the controller's service account.
+// applyAccess grants what the manifests say, to tenants and to the controller.
 func (p *platform) applyAccess(ctx context.Context) error {
 	_, err := p.applyFolder(ctx, config.PlatformRBAC())
 	return err
