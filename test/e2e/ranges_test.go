@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
-	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // ranges is a scene with a chain of classes: a /24 for each network of a workspace, a /28 for each location in it, addresses.
@@ -234,44 +232,6 @@ func TestRanges_GoWhenTheirTenantLeaves(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// Neither a controller that is killed nor a ledger that is lost takes a range from its claim, or an address from a claim inside. All of
-// it can be released afterwards.
-func TestRanges_OutliveTheControllerAndItsLedger(t *testing.T) {
-	t.Parallel()
-	platform := framework.NewPlatform(t)
-	platform.StartController(t)
-	r := newRangesIn(scene{T: t, platform: platform, tenant: platform.Tenant(t), name: framework.Name(t), cidr: platform.CIDR(t)})
-	net, loc, a := r.network(), r.location(), r.endpoint("a", "vpc")
-	r.gets(net, loc, a)
-	framework.WaitBound(t, r.tenant, a)
-	for _, shown := range []*ipamv1alpha1.IPClaim{net, loc} {
-		framework.WaitWhile(t, r.tenant, r.pool(shown), "it does not show "+shown.Status.AllocatedCIDR, func(pool *ipamv1alpha1.IPPool) bool {
-			return pool.Status.AllocatedCIDR != shown.Status.AllocatedCIDR
-		})
-	}
-	for name, end := range map[string]func(){
-		"b": func() { platform.KillController(t) },
-		"c": func() {
-			platform.StopController(t)
-			must.Do(t, os.RemoveAll(platform.LedgerDir()))
-		},
-	} {
-		end()
-		platform.StartController(t)
-		r.platform.WaitWebhooks(t, r.tenant)
-		next := r.endpoint(name, "vpc", gen.Unmet(ipamv1alpha1.UnmetWait))
-		framework.Bind(t, r.tenant, next)
-		if next.Status.PoolRef.Name != loc.Status.PoolRef.Name || next.Status.AllocatedCIDR == a.Status.AllocatedCIDR {
-			t.Errorf("the next address is %s of %+v, want another one than %s of the location", next.Status.AllocatedCIDR, next.Status.PoolRef, a.Status.AllocatedCIDR)
-		}
-		r.refuses(net, "claim default/"+name)
-		platform.WaitVerified(t)
-		r.gone(next)
-	}
-	r.gone(a, loc, net)
-	platform.WaitVerified(t)
 }
 
 // A pool that has nothing below it but pools that nobody uses can be deleted, and they go with it.

@@ -1,3 +1,5 @@
+//go:build long
+
 package e2e
 
 import (
@@ -24,7 +26,7 @@ import (
 
 // A pool that was stored before the schema had a maximum, and that Go does not read, costs nobody but itself: not in the
 // watch that brings it, and not in the lists of the next controller. It can be deleted like any other. Another is refused.
-func TestUnreadable_CostsItselfAlone(t *testing.T) {
+func TestLong_UnreadableCostsItselfAlone(t *testing.T) {
 	t.Parallel()
 	platform := boundless(t)
 	platform.StartController(t)
@@ -79,14 +81,14 @@ func TestUnreadable_CostsItselfAlone(t *testing.T) {
 	platform.WaitVerified(t)
 }
 
-// oddPool is an empty pool that holds whatever a server stores.
+// oddPool returns an empty pool that holds whatever a server stores.
 func oddPool() *unstructured.Unstructured {
 	pool := &unstructured.Unstructured{}
 	pool.SetGroupVersionKind(ipamv1alpha1.GroupVersion.WithKind("IPPool"))
 	return pool
 }
 
-// reserving is a pool with more leading blocks than its Go type can hold.
+// reserving returns a pool with more leading blocks than its Go type can hold.
 func reserving(name, cidr string) *unstructured.Unstructured {
 	pool := oddPool()
 	pool.SetName(name)
@@ -146,7 +148,7 @@ func waitFollowsPools(t *testing.T, tenant *framework.Tenant) {
 	})
 }
 
-// boundless is a platform of the schemas of today, without the bounds of the numbers of reserved blocks and slices.
+// boundless makes a platform of the schemas of today, without the bounds of the numbers of reserved blocks and slices.
 func boundless(t *testing.T) *framework.Platform {
 	t.Helper()
 	const bound = "maximum: 2147483647\n"
