@@ -20,7 +20,7 @@ RUN_ARGS ?=
 TEST ?=
 TEST_ARGS ?=
 # kcp takes most of the time, and a seventh of that to collect garbage: it may use more memory instead.
-TEST_GOGC ?= 400
+TEST_GOGC ?= 300
 
 .PHONY: help
 help: ## Show this help
