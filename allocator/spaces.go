@@ -60,7 +60,7 @@ func unspaced(v space.View, of *space.Pool, made ledger.Derived) error {
 		return &ledger.ReleasingError{Pool: of.ID}
 	case of.State != ledger.PoolOpen:
 		return ledger.ErrPoolDraining
-	case v.Pools().Frozen() == space.Untrusted:
+	case v.Pools().Frozen() == space.Untrusted, of.FreezeReason() == space.Untrusted: // beside one that has lost changes
 		return &ledger.FrozenError{Pool: of.ID}
 	case !of.Frozen && (of.Held() > 0 || v.Table().RolesDiffer(made)):
 		return ledger.ErrMixed

@@ -190,6 +190,16 @@ func TestSpace_FollowsTheLastChange(t *testing.T) {
 	l.sameAsLedger(first.Allocator)
 }
 
+// A pool that nobody has compared yet gets no address space, although another one of its domain has lost changes.
+func TestSpace_RefusesAPoolThatNobodyHasCompared(t *testing.T) {
+	first := newLedger(t)
+	first.registerIn("p", "10.0.0.0/24")
+	first.registerIn("q", "10.1.0.0/24")
+	l := &fixture{t: t, etcd: first.etcd, Allocator: first.open(frozenLedger)}
+	must.Do(t, l.Recovery().Freeze(t.Context(), "q", time.Time{}))
+	failsAs[*ledger.FrozenError](l.Derived().Space(t.Context(), "p", "tenant", network("lost")))(t)
+}
+
 // A process stops between a pool that it resumes and the address spaces of that. The pool can be drained then, and goes.
 func TestSpace_FollowsAPoolThatIsResumedAndDrained(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
