@@ -137,7 +137,8 @@ func (d Derived) opened(ctx context.Context, s ledger.Pool) (ledger.Pool, error)
 // Hold lets a claim, or a reservation of one, hold a derived pool, which is not retired then. It returns the pool as it is. A
 // claim that holds the pool already changes nothing; a reservation renews its HeldSince, for some minutes from its first hold on.
 //
-// Refusals are *HeldError, if another one holds it, ErrUnknownPool and *ReleasingError, and those of Reserve for a reservation.
+// Refusals are *HeldError, if another one holds it, ErrUnknownPool, *ReleasingError, also for a pool that drains, and those of Reserve for a
+// reservation.
 func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (ledger.Pool, error) {
 	if err := ledger.CheckID("claim", by.Claim); err != nil {
 		return ledger.Pool{}, err
@@ -150,7 +151,7 @@ func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (
 	_, reserves := ledger.ReservedBy(by.Claim)
 	return d.change(ctx, id, func(p ledger.Pool) error {
 		switch {
-		case p.Closed():
+		case p.Closed(), p.State == ledger.PoolDraining:
 			return &ledger.ReleasingError{Pool: id}
 		case p.Derived.Holder.Claim != "" && p.Derived.Holder.Claim != by.Claim:
 			return &ledger.HeldError{Pool: id, By: p.Derived.Holder}

@@ -313,3 +313,12 @@ func TestRetire_LeavesAPoolThatIsMadeAgain(t *testing.T) {
 	}
 	i.sameAsLedger(other.Allocator)
 }
+
+// A late look opens a range that drains. No other claim takes hold of it: nothing is bound inside, and it goes by itself.
+func TestHold_RefusesARangeThatDrains(t *testing.T) {
+	l := withPool(t, "10.0.0.0/24")
+	p := l.provision("p", 28, ofNetwork("net", "a"))
+	l.bind(request(p.ID, "inside", 32))
+	must.Do(t, l.Pools().edit(t.Context(), edit{pool: p, change: drain}))
+	failsAs[*ledger.ReleasingError](l.Derived().Hold(t.Context(), p.ID, claim("next")))(t)
+}

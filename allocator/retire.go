@@ -26,6 +26,18 @@ func (ps Pools) Retire(ctx context.Context, id ledger.PoolID) error {
 	return r.run(ctx)
 }
 
+// Retire retires a pool that Begin has closed for a claim, as Pools.Retire does. It fails with ErrChanged if the pool is open, or closed for
+// another claim, whose DELETE may fail.
+func (d Derived) Retire(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error {
+	r := retirement{Allocator: d.a, id: id, check: func(p ledger.Pool) error {
+		if !p.Closed() || p.Derived.Holder.Claim != by {
+			return fmt.Errorf("%w: it is not closed for claim %q any more", ledger.ErrChanged, by)
+		}
+		return nil
+	}}
+	return r.run(ctx)
+}
+
 // draining refuses an open pool: the one that drained may be gone, and another one registered under
 // its ID.
 func draining(p ledger.Pool) error {
@@ -145,9 +157,13 @@ func (r *retirement) drain(ctx context.Context, e edit) error {
 	if err != nil {
 		return err
 	}
+	before := r.check
 	r.check = func(p ledger.Pool) error {
 		if draining(p) != nil || !p.RegisteredAt.Equal(done.Pool.RegisteredAt) {
 			return ledger.ErrUnknownPool
+		}
+		if before != nil {
+			return before(p)
 		}
 		return nil
 	}

@@ -59,8 +59,8 @@ func (a *Adopter) reopen(ctx context.Context, copied ledger.Pool) error {
 	return nil
 }
 
-// hold lets a claim hold the pool that it shows, if that is the one of its class and scope. Of two that show it, the older one has it,
-// and verify finds the other.
+// hold lets a claim hold the pool that it shows, if that is the one of its class and scope, and does not drain. Of two that show it, the
+// older one has it, and verify finds the other.
 func (a *Adopter) hold(ctx context.Context, p *pool, r record) error {
 	if p.derived == nil || p.derived.Class != r.request.Class || p.cidr != r.request.Exact {
 		return errUnranged
@@ -71,8 +71,9 @@ func (a *Adopter) hold(ctx context.Context, p *pool, r record) error {
 		}
 	}
 	_, err := a.Ledger.Derived().Hold(ctx, p.id, r.request.Holder)
-	if held, other := errors.AsType[*ledger.HeldError](err); other {
-		return errors.Join(errUnranged, held)
+	_, other := errors.AsType[*ledger.HeldError](err)
+	if _, goes := errors.AsType[*ledger.ReleasingError](err); other || goes {
+		return errors.Join(errUnranged, err)
 	}
 	if err != nil {
 		return fmt.Errorf("give range %s to claim %s/%s: %w", r.text, r.request.Holder.Namespace, r.request.Holder.Name, err)

@@ -34,6 +34,7 @@ type Ranges interface {
 	Below(id ledger.PoolID) []ledger.Pool
 	Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) error
 	Reopen(ctx context.Context, id ledger.PoolID) error
+	Retire(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error
 	Follow(ctx context.Context, id ledger.PoolID) error
 	All() iter.Seq[ledger.Pool]
 }
@@ -228,7 +229,7 @@ func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) e
 	if err := k.unpublish(ctx, p); err != nil || k.madeAgain(p) {
 		return err // after a fault it stays closed, and is requeued
 	}
-	if err := k.Ledger.Pools.Retire(ctx, p.ID); err != nil {
+	if err := k.Ranges.Retire(ctx, p.ID, by); err != nil {
 		return fmt.Errorf("retire pool %s: %w", p.Name, err)
 	}
 	log.FromContext(ctx).Info("pool retired", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)

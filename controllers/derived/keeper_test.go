@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -230,5 +231,28 @@ func TestRetire_BelievesNoLedgerThatMayHaveLostBlocks(t *testing.T) {
 	s.compared = true
 	if s.mustClose(claim); s.object(held) != nil {
 		t.Errorf("after the comparison the object is %v; want none", s.object(held))
+	}
+}
+
+// The server is slow while a range is retired. Meanwhile an older look ends the hold, another claim takes the range, and is about to be
+// deleted. Its DELETE fails: it keeps its range.
+func TestRetire_LeavesARangeThatAnotherDELETEHasClosed(t *testing.T) {
+	s := newScene(t)
+	former, p := s.ranged("net", "a", "root", 24)
+	s.mustClose(former)
+	s.deletes(former)
+	next := gen.Claim("next", gen.OfClass("net"))
+	testbed.Create(t, s.workspace, next)
+	s.meanwhile = func() {
+		must.Do(t, s.alloc.Derived().Drop(t.Context(), p.ID, ledger.ClaimID(former.UID), p.Derived.HeldSince))
+		must.Get(s.alloc.Derived().Hold(t.Context(), p.ID, holderOf(next)))(t)
+		next.Status.AllocatedCIDR = p.CIDR.String()
+		s.mustClose(next)
+	}
+	must.Be(t, s.RetireClosed(t.Context(), p.ID, ledger.ClaimID(former.UID)), ledger.ErrChanged)
+	s.clock.Step(promise.Grace + time.Second)
+	s.look(p)
+	if other := s.network("net", "b", "root", 24); !s.known(p) || other.CIDR == p.CIDR {
+		t.Errorf("range %s of claim %s is in the ledger: %t; another network has %s", p.CIDR, next.Name, s.known(p), other.CIDR)
 	}
 }

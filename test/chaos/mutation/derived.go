@@ -90,6 +90,27 @@ var derived = []Mutant{
 		Suite: Suite{Tests: "TestRetire_LeavesAPool"},
 	},
 	{
+		Name:  "a range is retired that was closed for another claim",
+		File:  "controllers/derived/keeper.go",
+		Old:   "k.Ranges.Retire(ctx, p.ID, by)",
+		New:   "k.Ledger.Pools.Retire(ctx, p.ID)",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestRetire_Leaves"},
+	},
+	{
+		Name:  "a claim holds a range that drains",
+		File:  "allocator/derived.go",
+		Old:   "case p.Closed(), p.State == ledger.PoolDraining:",
+		New:   "case p.Closed():",
+		Suite: Suite{Tests: "TestHold_"},
+	},
+	{
+		Name:  "an address space is made in a pool that was not compared",
+		File:  "allocator/spaces.go",
+		Old:   "case v.Pools().Frozen() == space.Untrusted, of.FreezeReason() == space.Untrusted:",
+		New:   "case v.Pools().Frozen() == space.Untrusted:",
+		Suite: Suite{Tests: "TestSpace_Refuses"},
+	},
+	{
 		Name:  "address spaces are retired for a DELETE that fails",
 		File:  "controllers/derived/keeper.go",
 		Old:   "\t\tif ledger.IsDerived(below.ID) {\n\t\t\tif err := k.Retire(ctx, below, \"\"); err != nil {",
