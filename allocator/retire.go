@@ -149,8 +149,8 @@ func (r *retirement) addressSpaces(ctx context.Context) error {
 	return r.drain(ctx, edit{pool: p, spaced: true})
 }
 
-// drain lets the pool allocate nothing more. From then on the retirement is that of this pool alone: another caller may remove it first, and a pool be
-// registered under its ID again.
+// drain lets the pool allocate nothing more. From then on the retirement is that of this pool alone: another caller may remove it first,
+// and a pool be registered under its ID again.
 func (r *retirement) drain(ctx context.Context, e edit) error {
 	e.idle, e.check, e.change = true, r.check, drain
 	done, err := r.engine.Submit(ctx, r.id, engine.Op{Lane: e.pool.Cluster, Alone: true, Plan: e.plan})
