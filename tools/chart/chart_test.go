@@ -14,6 +14,9 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -46,8 +49,10 @@ func rendered(c *chart.Chart, namespace string, values map[string]any) (map[stri
 		return nil, err
 	}
 	var text []string
-	for _, file := range files {
-		text = append(text, file)
+	for name, file := range files {
+		if strings.HasSuffix(name, ".yaml") {
+			text = append(text, file)
+		}
 	}
 	return objects(strings.Join(text, "\n---\n"))
 }
@@ -91,7 +96,17 @@ func TestChart_IsTheOverlays(t *testing.T) {
 		if err != nil {
 			t.Fatalf("objects: %v", err)
 		}
+		// Beside them it says which mode it is, and keeps the API when the release goes.
+		delete(got, "ConfigMap/ipam-chart")
 		for name := range want {
+			if strings.HasPrefix(name, "CustomResourceDefinition/") {
+				metadata, _ := got[name]["metadata"].(map[string]any)
+				annotations, _ := metadata["annotations"].(map[string]any)
+				if annotations["helm.sh/resource-policy"] != "keep" {
+					t.Errorf("%s: helm uninstall deletes %s, and every object of it", mode, name)
+				}
+				delete(annotations, "helm.sh/resource-policy")
+			}
 			if !equality.Semantic.DeepEqual(got[name], want[name]) {
 				t.Errorf("%s: %s is\n%v\nwant\n%v", mode, name, got[name], want[name])
 			}
@@ -102,29 +117,134 @@ func TestChart_IsTheOverlays(t *testing.T) {
 	}
 }
 
-// Every value changes what is rendered.
+// settings are a value other than the initial one for each value of the chart, and what is rendered of it.
+var settings = map[string]struct {
+	value any
+	says  string
+	modes string // those in which it counts; empty means all
+}{
+	"image.repository":            {value: "other/ipam", says: "other/ipam:v1.2.3"},
+	"image.tag":                   {value: "v9", says: "registry.example/ipam:v9"},
+	"image.pullPolicy":            {value: "Always", says: "imagePullPolicy:Always"},
+	"imagePullSecrets":            {value: []any{map[string]any{"name": "pull"}}, says: "imagePullSecrets:[map[name:pull]]"},
+	"workspace":                   {"root:other", "--workspace=root:other", "embedded external"},
+	"webhookURL":                  {"https://other.example", "--webhook-url=https://other.example", "embedded external"},
+	"etcd.servers":                {[]any{"https://a:2379", "https://b:2379"}, "--etcd-servers=https://a:2379,https://b:2379", "external"},
+	"replicas":                    {5, "replicas:5", "external"},
+	"args":                        {value: []any{"--verbosity=1", "--workers=2"}, says: "--verbosity=1 --workers=2"},
+	"env":                         {value: []any{map[string]any{"name": "A", "value": "b"}}, says: "map[name:A value:b]"},
+	"resources":                   {value: map[string]any{"limits": map[string]any{"memory": "7Gi"}}, says: "resources:map[limits:map[memory:7Gi]"},
+	"storage.size":                {"77Gi", "storage:77Gi", "embedded standalone"},
+	"storage.className":           {"fast", "storageClassName:fast", "embedded standalone"},
+	"storage.accessModes":         {[]any{"ReadWriteOnce"}, "accessModes:[ReadWriteOnce]", "embedded standalone"},
+	"secrets.kubeconfig":          {"other-kubeconfig", "secretName:other-kubeconfig", "embedded external"},
+	"secrets.etcd":                {"other-etcd", "secretName:other-etcd", "external"},
+	"secrets.metrics":             {"other-metrics", "secretName:other-metrics", "external"},
+	"nodeSelector":                {value: map[string]any{"disk": "ssd"}, says: "nodeSelector:map[disk:ssd]"},
+	"tolerations":                 {value: []any{map[string]any{"key": "ipam"}}, says: "tolerations:[map[key:ipam]]"},
+	"affinity":                    {value: map[string]any{"podAntiAffinity": map[string]any{}}, says: "affinity:map[podAntiAffinity:map[]]"},
+	"priorityClassName":           {value: "high", says: "priorityClassName:high"},
+	"podAnnotations":              {value: map[string]any{"a.example/b": "c"}, says: "annotations:map[a.example/b:c]"},
+	"podLabels":                   {value: map[string]any{"team": "net"}, says: "team:net"},
+	"serviceAccount.annotations":  {value: map[string]any{"role.example": "d"}, says: "annotations:map[role.example:d]"},
+	"monitoring.enabled":          {value: true, says: "ServiceMonitor"},
+	"networkPolicy.enabled":       {value: false},
+	"podDisruptionBudget.enabled": {value: false, modes: "external"},
+}
+
+// set returns the values of one setting.
+func set(name string, value any) map[string]any {
+	group, key, ok := strings.Cut(name, ".")
+	if !ok {
+		return map[string]any{name: value}
+	}
+	return map[string]any{group: map[string]any{key: value}}
+}
+
+// Each value changes what is rendered in the modes in which it counts, and all that is rendered is what an API server takes:
+// no flag among the variables, no text for a number.
 func TestChart_Values(t *testing.T) {
 	c, err := loader.Load(made(t))
 	if err != nil {
 		t.Fatalf("Load: %v", err)
 	}
-	for mode, words := range map[string][]string{
-		"embedded":   {"--workspace=root:other", "--webhook-url=https://other.example", "--verbosity=1", "other/ipam:v9", "memory:7Gi", "storage:77Gi"},
-		"external":   {"--workspace=root:other", "--webhook-url=https://other.example", "--verbosity=1", "other/ipam:v9", "memory:7Gi", "--etcd-servers=https://a:2379,https://b:2379", "replicas:5"},
-		"standalone": {"--verbosity=1", "other/ipam:v9", "memory:7Gi", "storage:77Gi"},
-	} {
-		got, err := rendered(c, "ipam-system", map[string]any{
-			"mode": mode, "workspace": "root:other", "webhookURL": "https://other.example", "args": []any{"--verbosity=1"},
-			"image": map[string]any{"repository": "other/ipam", "tag": "v9"}, "replicas": 5, "storage": "77Gi",
-			"resources": map[string]any{"limits": map[string]any{"memory": "7Gi"}},
-			"etcd":      map[string]any{"servers": []any{"https://a:2379", "https://b:2379"}},
-		})
+	for mode := range overlays {
+		initial, err := rendered(c, "ipam-system", map[string]any{"mode": mode})
 		if err != nil {
 			t.Fatalf("%s: %v", mode, err)
 		}
-		for _, word := range words {
-			if !strings.Contains(fmt.Sprint(got), word) {
-				t.Errorf("%s: no object has %s", mode, word)
+		for name, setting := range settings {
+			if setting.modes != "" && !strings.Contains(setting.modes, mode) {
+				continue
+			}
+			with := set(name, setting.value)
+			with["mode"] = mode
+			got, err := rendered(c, "ipam-system", with)
+			if err != nil {
+				t.Errorf("%s, %s: %v", mode, name, err)
+				continue
+			}
+			if equality.Semantic.DeepEqual(got, initial) || !strings.Contains(fmt.Sprint(got), setting.says) {
+				t.Errorf("%s: no object has %q of the value %s", mode, setting.says, name)
+			}
+			for object, content := range got {
+				if err := strict(content); err != nil {
+					t.Errorf("%s, %s: %s: %v", mode, name, object, err)
+				}
+			}
+		}
+	}
+}
+
+// strict reads an object as an API server does that refuses fields which it does not know. Of the workloads, the others are as
+// the overlays have them.
+func strict(object map[string]any) error {
+	var into any
+	switch object["kind"] {
+	case "Deployment":
+		into = &appsv1.Deployment{}
+	case "StatefulSet":
+		into = &appsv1.StatefulSet{}
+	case "ServiceAccount":
+		into = &corev1.ServiceAccount{}
+	case "PodDisruptionBudget":
+		into = &policyv1.PodDisruptionBudget{}
+	default:
+		return nil
+	}
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return err
+	}
+	return yaml.UnmarshalStrict(text, into)
+}
+
+// The README names every value, and every value has a setting above.
+func TestChart_ReadmeAndSettings(t *testing.T) {
+	c, err := loader.Load(made(t))
+	if err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	var readme string
+	for _, file := range c.Files {
+		if file.Name == "README.md" {
+			readme = string(file.Data)
+		}
+	}
+	for name, value := range c.Values {
+		names := []string{name}
+		if group, ok := value.(map[string]any); ok && len(group) > 0 && name != "resources" {
+			names = nil
+			for key := range group {
+				names = append(names, name+"."+key)
+			}
+		}
+		for _, name := range names {
+			if !strings.Contains(readme, "`"+name+"`") {
+				t.Errorf("README.md says nothing of %s", name)
+			}
+			if _, ok := settings[name]; !ok && name != "mode" && name != "monitoring.labels" && name != "monitoring.tlsConfig" {
+				t.Errorf("no setting tests the value %s", name)
 			}
 		}
 	}
@@ -141,6 +261,13 @@ func TestChart_Refuses(t *testing.T) {
 	}
 	if _, err := rendered(c, "ipam-system", map[string]any{"mode": "ha"}); err == nil || !strings.Contains(err.Error(), "external") {
 		t.Errorf("in another mode: %v; want the modes", err)
+	}
+	for _, wrong := range []map[string]any{
+		{"replica": 5}, {"image": map[string]any{"name": "other"}}, {"args": "--verbosity=1"}, {"replicas": "many"}, {"replicas": 3},
+	} {
+		if _, err := rendered(c, "ipam-system", wrong); err == nil {
+			t.Errorf("the values %v are rendered; want an error", wrong)
+		}
 	}
 }
 

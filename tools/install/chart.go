@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -25,65 +26,10 @@ var modes = map[string]string{
 	"embedded": "deploy/overlays/dev", "external": "deploy/overlays/ha", "standalone": "deploy/overlays/standalone",
 }
 
-// values are the defaults of the chart. They make it render what the overlays are.
-const values = `# What runs: "embedded" is one replica with its own etcd for a kcp, "external" is three with an etcd of yours for a kcp, and
-# "standalone" is one with its own etcd for this cluster, without kcp.
-mode: embedded
-
-image:
-  repository: %s
-  tag: "" # empty: the version of the chart
-
-# The platform workspace of kcp.
-workspace: root:ipam
-
-# Where kcp, or this cluster, reaches the webhooks.
-webhookURL: https://ipam-webhook.ipam-system.svc
-
-etcd:
-  # The members of your etcd, in the mode external.
-  servers: [https://etcd-0.etcd:2379, https://etcd-1.etcd:2379, https://etcd-2.etcd:2379]
-
-# How many replicas run in the mode external.
-replicas: 3
-
-resources:
-  requests: {cpu: 250m, memory: 512Mi}
-  limits: {memory: 2Gi}
-
-# The size of the volume of the embedded etcd.
-storage: 10Gi
-
-# Further flags of ipam-controller.
-args: []
-`
-
-// here refuses another namespace: policies and RBAC know the controller by this one.
-const here = `{{- if ne .Release.Namespace "ipam-system" }}{{ fail "install into the namespace ipam-system: --namespace ipam-system" }}{{ end }}
-{{- if not (has .Values.mode (list "embedded" "external" "standalone")) }}{{ fail "mode is embedded, external or standalone" }}{{ end }}
-`
-
-// variable is a part of an overlay that the values of the chart set. It stands in all overlays, or in those of modes.
-type variable struct {
-	modes    []string
-	is       *regexp.Regexp
-	template string
-}
-
-var variables = []variable{
-	{nil, regexp.MustCompile(`(?m)^( +)image: placeholder:placeholder$`),
-		`${1}image: {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}`},
-	{nil, regexp.MustCompile(`(?m)^        resources:\n(?: {10}.*\n)+`), "        resources: {{ toJson .Values.resources }}\n"},
-	{nil, regexp.MustCompile(`(?m)^(        image: )`), "        {{- range .Values.args }}\n        - {{ . | quote }}\n        {{- end }}\n$1"},
-	{[]string{"embedded", "external"}, regexp.MustCompile(`--workspace=root:ipam`), `--workspace={{ .Values.workspace }}`},
-	{[]string{"embedded", "external"}, regexp.MustCompile(`--webhook-url=\S+`), `--webhook-url={{ .Values.webhookURL }}`},
-	{[]string{"external"}, regexp.MustCompile(`--etcd-servers=\S+`), `--etcd-servers={{ join "," .Values.etcd.servers }}`},
-	{[]string{"external"}, regexp.MustCompile(`replicas: 3`), `replicas: {{ .Values.replicas }}`},
-	{[]string{"embedded", "standalone"}, regexp.MustCompile(`storage: 10Gi`), `storage: {{ .Values.storage }}`},
-}
-
-// namespace is the object that helm install --create-namespace makes.
-var namespace = regexp.MustCompile(`(?m)\AapiVersion: v1\nkind: Namespace\n(?:[^-].*\n)+---\n|^---\napiVersion: v1\nkind: Namespace\n(?:[^-].*\n)+`)
+// sources are the files of the chart that are no overlays.
+//
+//go:embed chart
+var sources embed.FS
 
 // released matches a version that Helm takes as it is.
 var released = regexp.MustCompile(`^v?\d+\.\d+\.\d+`)
@@ -102,20 +48,23 @@ func writeChart(root, out, repository, version string) error {
 		"apiVersion": "v2", "name": chartName, "type": "application",
 		"description": "IP address management for the workspaces of a kcp, or for one Kubernetes cluster",
 		"version":     chartVersion(version), "appVersion": version,
+		"home": "https://github.com/kcp-ipam/ipam", "icon": "https://raw.githubusercontent.com/kcp-ipam/ipam/main/docs/images/icon.svg",
 		"sources": []string{"https://github.com/kcp-ipam/ipam"}, "kubeVersion": ">=1.31.0-0",
 	})
 	if err != nil {
 		return err
 	}
-	files := map[string]string{
-		"Chart.yaml": string(about), "values.yaml": fmt.Sprintf(values, repository), "templates/mode.yaml": here,
+	files, err := chartFiles(root, repository)
+	if err != nil {
+		return err
 	}
+	files["Chart.yaml"] = string(about)
 	for mode, overlay := range modes {
 		manifest, err := render(root, overlay, "placeholder", "placeholder")
 		if err != nil {
 			return err
 		}
-		if files["templates/"+mode+".yaml"], err = templated(mode, string(manifest)); err != nil {
+		if files["templates/"+mode+".yaml"], err = template(mode, string(manifest)); err != nil {
 			return fmt.Errorf("%s: %w", overlay, err)
 		}
 	}
@@ -144,24 +93,69 @@ func packed(files map[string]string) ([]byte, error) {
 	return archive.Bytes(), err
 }
 
-// templated makes a template of an overlay. A part that is to be variable and is not there is an error: the overlay has
-// changed, and the chart would ignore a value.
-func templated(mode, manifest string) (string, error) {
-	if strings.Contains(manifest, "{{") {
-		return "", errors.New("the manifests have {{, which Helm takes for its own")
+// chartFiles returns the files of the chart that are the same in all modes.
+func chartFiles(root, repository string) (map[string]string, error) {
+	files := map[string]string{"values.yaml": valuesFile(repository)}
+	for name, from := range map[string]string{
+		"templates/mode.yaml": "mode.yaml", "templates/monitoring.yaml": "monitoring.yaml", "templates/NOTES.txt": "NOTES.txt", "README.md": "README.md",
+	} {
+		data, err := sources.ReadFile("chart/" + from)
+		if err != nil {
+			return nil, err
+		}
+		files[name] = string(data)
 	}
-	if !namespace.MatchString(manifest) {
-		return "", errors.New("there is no Namespace to leave out")
+	for _, name := range []string{"alerts.yaml", "dashboard.json"} {
+		data, err := os.ReadFile(filepath.Join(root, "config", "observability", name))
+		if err != nil {
+			return nil, err
+		}
+		files["files/"+name] = string(data)
 	}
-	manifest = namespace.ReplaceAllString(manifest, "")
-	for _, v := range variables {
-		if v.modes != nil && !slices.Contains(v.modes, mode) {
+	files["README.md"] = readme(files["README.md"], repository)
+	var err error
+	files["values.schema.json"], err = schemaFile()
+	return files, err
+}
+
+// template makes a template of an overlay. A value without a place in it is an error: the overlay has changed, and the
+// chart would ignore the value.
+func template(mode, manifest string) (string, error) {
+	found := map[string]int{}
+	var documents []string
+	for document := range strings.SplitSeq(manifest, "\n---\n") {
+		object := map[string]any{}
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			return "", err
+		}
+		kind, _ := object["kind"].(string)
+		if kind == "Namespace" { // helm install --create-namespace makes it
 			continue
 		}
-		if found := len(v.is.FindAllString(manifest, -1)); found != 1 {
-			return "", fmt.Errorf("%s is there %d times; want once", v.is, found)
+		if kind == "CustomResourceDefinition" {
+			keep(object)
 		}
-		manifest = v.is.ReplaceAllString(manifest, v.template)
+		text, err := templated(mode, object, found)
+		if err != nil {
+			return "", err
+		}
+		documents = append(documents, text)
 	}
-	return fmt.Sprintf("{{- if eq .Values.mode %q }}\n%s{{- end }}\n", mode, manifest), nil
+	for _, v := range values {
+		if len(v.slots) > 0 && v.in(mode) && found[v.name] != len(v.slots) {
+			return "", fmt.Errorf("the value %s has %d places in mode %s; want %d", v.name, found[v.name], mode, len(v.slots))
+		}
+	}
+	return fmt.Sprintf("{{- if eq .Values.mode %q }}\n%s\n{{- end }}\n", mode, strings.Join(documents, "\n---\n")), nil
+}
+
+// keep has Helm leave an object where it is when the release goes: with the API, all claims would go.
+func keep(object map[string]any) {
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, ok := metadata["annotations"].(map[string]any)
+	if !ok {
+		annotations = map[string]any{}
+		metadata["annotations"] = annotations
+	}
+	annotations["helm.sh/resource-policy"] = "keep"
 }

@@ -47,12 +47,12 @@ func TestTemplated_WithoutAPart(t *testing.T) {
 	if err != nil {
 		t.Fatalf("render: %v", err)
 	}
-	for _, part := range []string{"--webhook-url=", "storage: 10Gi", "kind: Namespace", "image: placeholder:placeholder"} {
-		if _, err := templated("embedded", strings.ReplaceAll(string(manifest), part, "other")); err == nil {
+	for _, part := range []string{"--webhook-url=", "storage: 10Gi", "kind: NetworkPolicy", "image: placeholder:placeholder", "name: kubeconfig"} {
+		if _, err := template("embedded", strings.ReplaceAll(string(manifest), part, "other")); err == nil {
 			t.Errorf("a chart was made of an overlay without %q; want an error", part)
 		}
 	}
-	if _, err := templated("embedded", string(manifest)+"# {{ .Other }}\n"); err == nil {
+	if _, err := template("embedded", strings.ReplaceAll(string(manifest), "--workspace", "--{{ .Other }}")); err == nil {
 		t.Error("a chart was made of an overlay with a template in it; want an error")
 	}
 }
