@@ -1,0 +1,176 @@
+package simkcp
+
+import (
+	"context"
+	"errors"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// full is the patch type of an UPDATE, which has no patch.
+const full types.PatchType = ""
+
+// change updates or patches an object. A patch that meets another change is applied again.
+func (w *World) change(ctx context.Context, q request, patch types.PatchType, body []byte) ([]byte, *apierrors.StatusError) {
+	for {
+		w.mu.Lock()
+		stored, ok := q.objects[q.place()]
+		w.mu.Unlock()
+		if !ok {
+			return nil, apierrors.NewNotFound(q.resource(), q.name)
+		}
+		before := parse(q.in(stored))
+		wanted, refusal := q.wanted(before, patch, body)
+		if refusal != nil {
+			return nil, refusal
+		}
+		after := q.keep(before, wanted)
+		if refusal = w.admitChange(ctx, q, before, &after); refusal != nil {
+			return nil, refusal
+		}
+		if answered, done := w.replace(q, stored, after); done {
+			return answered, nil
+		}
+	}
+}
+
+// wanted returns the object that a request asks for.
+func (q request) wanted(before *unstructured.Unstructured, patch types.PatchType, body []byte) (*unstructured.Unstructured, *apierrors.StatusError) {
+	merged, err := body, error(nil)
+	switch patch {
+	case full:
+	case types.JSONPatchType:
+		var operations jsonpatch.Patch
+		if operations, err = jsonpatch.DecodePatch(body); err == nil {
+			merged, err = operations.Apply(text(before))
+		}
+	case types.MergePatchType, types.ApplyYAMLPatchType:
+		merged, err = jsonpatch.MergePatch(text(before), body)
+	default:
+		return nil, apierrors.NewGenericServerResponse(415, "patch", q.resource(), q.name, "", 0, false)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	wanted, err := read(merged)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return wanted, q.conditional(before, wanted)
+}
+
+// conditional refuses a change of another object, or of another version of it, than the stored one.
+func (q request) conditional(before, wanted *unstructured.Unstructured) *apierrors.StatusError {
+	if uid := wanted.GetUID(); uid != "" && uid != before.GetUID() {
+		return apierrors.NewConflict(q.resource(), q.name, errors.New(
+			"Precondition failed: UID in precondition: "+string(uid)+", UID in object meta: "+string(before.GetUID())))
+	}
+	switch wanted.GetResourceVersion() {
+	case before.GetResourceVersion():
+		return nil
+	case "":
+		return apierrors.NewInvalid(q.gvk(q.version).GroupKind(), q.name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
+		})
+	}
+	return apierrors.NewConflict(q.resource(), q.name,
+		errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+}
+
+// keep returns the wanted object without what the request cannot change.
+func (q request) keep(before, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+	if q.subresource == "status" {
+		after := before.DeepCopy()
+		delete(after.Object, "status")
+		if status, ok := wanted.Object["status"]; ok {
+			after.Object["status"] = status
+		}
+		formOf(q).admit(after.Object)
+		return after
+	}
+	after := wanted.DeepCopy()
+	formOf(q).admit(after.Object)
+	after.SetAPIVersion(before.GetAPIVersion())
+	after.SetKind(before.GetKind())
+	after.SetUID(before.GetUID())
+	after.SetResourceVersion(before.GetResourceVersion())
+	after.SetCreationTimestamp(before.GetCreationTimestamp())
+	after.SetDeletionTimestamp(before.GetDeletionTimestamp())
+	after.SetDeletionGracePeriodSeconds(before.GetDeletionGracePeriodSeconds())
+	after.SetGeneration(before.GetGeneration())
+	after.SetManagedFields(before.GetManagedFields())
+	q.hold(before, after)
+	return after
+}
+
+// hold keeps the status where it has a subresource, and counts the generation.
+func (q request) hold(before, after *unstructured.Unstructured) {
+	if q.serves(q.version, "status") {
+		delete(after.Object, "status")
+		if status, ok := before.Object["status"]; ok {
+			after.Object["status"] = status
+		}
+	}
+	of := func(o *unstructured.Unstructured) map[string]any {
+		content := map[string]any{}
+		for key, value := range o.Object {
+			if key != "metadata" && key != "apiVersion" && key != "kind" {
+				content[key] = value
+			}
+		}
+		return content
+	}
+	if !equality.Semantic.DeepEqual(of(before), of(after)) {
+		after.SetGeneration(before.GetGeneration() + 1)
+	}
+}
+
+// admitChange asks admission and the schema for a change. A webhook may replace the object.
+func (w *World) admitChange(ctx context.Context, q request, before *unstructured.Unstructured, after **unstructured.Unstructured) *apierrors.StatusError {
+	admits := w.admits(q)
+	if admits {
+		mutated, refusal := w.mutate(ctx, q, admission.Update, *after, before)
+		if refusal != nil {
+			return refusal
+		}
+		if mutated != *after {
+			*after = q.keep(before, mutated)
+		}
+	}
+	errs := validation.ValidateObjectMetaAccessorUpdate(*after, before, field.NewPath("metadata"))
+	if errs = append(errs, formOf(q).refusals(ctx, (*after).Object, before.Object)...); len(errs) > 0 {
+		return apierrors.NewInvalid(q.gvk(q.version).GroupKind(), q.name, errs)
+	}
+	if admits {
+		return w.validate(ctx, q, admission.Update, *after, before)
+	}
+	return nil
+}
+
+// replace stores a change, and deletes an object whose last finalizer went. It reports false if the stored object has
+// changed.
+func (w *World) replace(q request, stored []byte, after *unstructured.Unstructured) ([]byte, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, ok := q.objects[q.place()]
+	if !ok || string(now) != string(stored) {
+		return nil, false
+	}
+	after.SetAPIVersion(q.apiVersion(q.versions[0]))
+	switch {
+	case q.dry:
+		return text(after), true
+	case equality.Semantic.DeepEqual(parse(stored).Object, after.Object):
+		return stored, true
+	case after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0:
+		return w.commit(q.table, q.place(), deleted, after), true
+	}
+	return w.commit(q.table, q.place(), modified, after), true
+}

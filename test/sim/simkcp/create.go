@@ -1,0 +1,137 @@
+package simkcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// create stores an object that admission admits. The request was routed by the binding of a moment before.
+func (w *World) create(ctx context.Context, q request, o *unstructured.Unstructured) ([]byte, *apierrors.StatusError) {
+	form := formOf(q)
+	form.admit(o.Object)
+	o.SetNamespace(q.namespace)
+	if q.group == ipamGroup {
+		o.SetManagedFields(sent(q, o))
+		annotate(o, "kcp.io/cluster", q.cluster)
+	}
+	admits := w.admits(q)
+	if refusal := w.alive(q); refusal != nil {
+		return nil, refusal
+	}
+	if admits {
+		var refusal *apierrors.StatusError
+		if o, refusal = w.mutate(ctx, q, admission.Create, o, nil); refusal != nil {
+			return nil, refusal
+		}
+	}
+	if q.serves(q.version, "status") {
+		delete(o.Object, "status")
+	}
+	w.generateName(o)
+	q.name = o.GetName()
+	errs := validation.ValidateObjectMetaAccessor(o, q.namespaced, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	if errs = append(errs, form.refusals(ctx, o.Object, nil)...); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(q.gvk(q.version).GroupKind(), q.name, errs)
+	}
+	if admits {
+		if refusal := w.validate(ctx, q, admission.Create, o, nil); refusal != nil {
+			return nil, refusal
+		}
+	}
+	d := w.Delay("CREATE " + q.plural)
+	if d < 0 {
+		return nil, apierrors.NewTimeoutError("the request was not completed", 1)
+	}
+	pause(ctx, d)
+	return w.add(q, o)
+}
+
+// add stores an object that was admitted.
+func (w *World) add(q request, o *unstructured.Unstructured) ([]byte, *apierrors.StatusError) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.StoreUnbound && !w.served(q.table, q.scope) {
+		return nil, apierrors.NewNotFound(q.resource(), "")
+	}
+	if !q.dry {
+		return w.store(q.table, q.place(), o)
+	}
+	if _, ok := q.objects[q.place()]; ok {
+		return nil, apierrors.NewAlreadyExists(q.resource(), q.name)
+	}
+	w.identify(q.table, q.place(), o)
+	return text(o), nil
+}
+
+// alive refuses a CREATE in a namespace that is not there, or is being deleted.
+func (w *World) alive(q request) *apierrors.StatusError {
+	if q.group != ipamGroup || q.namespace == "" {
+		return nil
+	}
+	namespaces := w.tables["/namespaces"]
+	w.mu.Lock()
+	namespace, ok := namespaces.objects[place{q.cluster, "", q.namespace}]
+	w.mu.Unlock()
+	if !ok {
+		return apierrors.NewNotFound(namespaces.resource(), q.namespace)
+	}
+	if parse(namespace).GetDeletionTimestamp() == nil {
+		return nil
+	}
+	refused := apierrors.NewForbidden(q.resource(), q.name,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", q.namespace))
+	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", q.namespace), Field: "metadata.namespace",
+	})
+	return refused
+}
+
+// generateName names an object that wants a name.
+func (w *World) generateName(o *unstructured.Unstructured) {
+	if o.GetName() != "" || o.GetGenerateName() == "" {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.uids++
+	o.SetName(fmt.Sprintf("%sg%04d", o.GetGenerateName(), w.uids))
+}
+
+// sent returns the fields that a client sent in CREATE. Lists are one field each.
+func sent(q request, o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
+	fields := map[string]any{}
+	for key, value := range o.Object {
+		if key != "metadata" && key != "apiVersion" && key != "kind" {
+			fields["f:"+key] = inside(value)
+		}
+	}
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		panic(errors.Join(errors.New("marshal the fields of an object"), err))
+	}
+	return []metav1.ManagedFieldsEntry{{
+		Manager: q.user, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: q.apiVersion(q.version),
+		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw},
+	}}
+}
+
+// inside returns the fields of a value.
+func inside(value any) map[string]any {
+	fields := map[string]any{}
+	if object, ok := value.(map[string]any); ok {
+		for key, v := range object {
+			fields["f:"+key] = inside(v)
+		}
+	}
+	return fields
+}

@@ -1,0 +1,85 @@
+package simkcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"sort"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// Object is an object and its logical cluster.
+type Object struct {
+	Cluster string
+	*unstructured.Unstructured
+}
+
+// text returns an object as JSON.
+func text(o *unstructured.Unstructured) []byte {
+	b, err := json.Marshal(o.Object)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// read parses JSON with whole numbers as int64, which GetGeneration needs.
+func read(b []byte) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	return o, utiljson.Unmarshal(b, &o.Object)
+}
+
+// parse returns an object that the world has stored.
+func parse(b []byte) *unstructured.Unstructured {
+	o, err := read(b)
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
+// annotate sets an annotation.
+func annotate(o *unstructured.Unstructured, key, value string) {
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	o.SetAnnotations(annotations)
+}
+
+// Brief returns an object in a line.
+func Brief(o *unstructured.Unstructured) string {
+	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+	cidr, _, _ := unstructured.NestedString(o.Object, "status", "allocatedCIDR")
+	holder, _, _ := unstructured.NestedString(o.Object, "spec", "claimRef", "name")
+	line := fmt.Sprintf("uid=%s rv=%s %s %s", o.GetUID(), o.GetResourceVersion(), phase, cidr)
+	if holder != "" {
+		uid, _, _ := unstructured.NestedString(o.Object, "spec", "claimRef", "uid")
+		line += " of " + holder + " " + uid
+	}
+	if o.GetDeletionTimestamp() != nil {
+		line += " deleting"
+	}
+	return line
+}
+
+// All returns all objects of a resource of the project or of kcp, in all workspaces, by cluster, namespace and name.
+func (w *World) All(plural string) (all []Object) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, group := range []string{ipamGroup, kcpGroup} {
+		t := w.tables[group+"/"+plural]
+		if t == nil {
+			continue
+		}
+		for p, b := range t.objects {
+			all = append(all, Object{p.cluster, parse(b)})
+		}
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].place().key() < all[j].place().key() })
+	return all
+}
+
+func (o Object) place() place { return place{o.Cluster, o.GetNamespace(), o.GetName()} }

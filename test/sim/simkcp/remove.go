@@ -1,0 +1,83 @@
+package simkcp
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+// remove deletes an object, or marks it as being deleted while it has finalizers. An object that changes while admission
+// is asked is read again, and admission is asked again.
+func (w *World) remove(ctx context.Context, q request, options *metav1.DeleteOptions) ([]byte, *apierrors.StatusError) {
+	for {
+		w.mu.Lock()
+		stored, ok := q.objects[q.place()]
+		w.mu.Unlock()
+		if !ok {
+			return nil, apierrors.NewNotFound(q.resource(), q.name)
+		}
+		o := parse(stored)
+		if refusal := q.preconditions(o, options.Preconditions); refusal != nil {
+			return nil, refusal
+		}
+		if refusal := w.admitRemoval(ctx, q, parse(q.in(stored))); refusal != nil {
+			return nil, refusal
+		}
+		pause(ctx, w.Delay("DELETE "+q.plural))
+		if answered, done := w.finish(q, stored); done {
+			return answered, nil
+		}
+	}
+}
+
+// admitRemoval asks admission for a DELETE.
+func (w *World) admitRemoval(ctx context.Context, q request, o *unstructured.Unstructured) *apierrors.StatusError {
+	if !w.admits(q) {
+		return nil
+	}
+	if _, refusal := w.mutate(ctx, q, admission.Delete, nil, o); refusal != nil {
+		return refusal
+	}
+	return w.validate(ctx, q, admission.Delete, nil, o)
+}
+
+// finish deletes an object. It reports false if the stored object has changed.
+func (w *World) finish(q request, stored []byte) ([]byte, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, ok := q.objects[q.place()]
+	if !ok || string(now) != string(stored) {
+		return nil, false
+	}
+	if q.dry {
+		return stored, true
+	}
+	after, gone := w.take(q.table, q.place())
+	if !gone {
+		return text(after), true
+	}
+	return text(&unstructured.Unstructured{Object: map[string]any{
+		"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": metav1.StatusSuccess,
+		"details": map[string]any{"name": q.name, "group": q.group, "kind": q.plural, "uid": string(after.GetUID())},
+	}}), true
+}
+
+// preconditions refuses a DELETE of another object, or of another version of it.
+func (q request) preconditions(o *unstructured.Unstructured, must *metav1.Preconditions) *apierrors.StatusError {
+	if must == nil {
+		return nil
+	}
+	if must.UID != nil && *must.UID != o.GetUID() {
+		return apierrors.NewConflict(q.resource(), q.name, errors.New(
+			"Precondition failed: UID in precondition: "+string(*must.UID)+", UID in object meta: "+string(o.GetUID())))
+	}
+	if must.ResourceVersion != nil && *must.ResourceVersion != o.GetResourceVersion() {
+		return apierrors.NewConflict(q.resource(), q.name, errors.New(
+			"Precondition failed: ResourceVersion in precondition: "+*must.ResourceVersion+", ResourceVersion in object meta: "+o.GetResourceVersion()))
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package simkcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+
+	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+
+	"github.com/kcp-ipam/ipam/config"
+)
+
+// form is a compiled schema. It is safe for concurrent use.
+type form struct {
+	structural *schema.Structural
+	openAPI    validation.SchemaValidator
+	rules      *cel.Validator
+}
+
+// served names a schema: tenants have others than the platform.
+type served struct {
+	platform        bool
+	plural, version string
+}
+
+// forms compiles the schemas of package config once for each process.
+var forms = sync.OnceValue(func() map[served]*form {
+	compiled := map[served]*form{}
+	for crd := range manifests[apiextensionsv1.CustomResourceDefinition](config.CRDs()) {
+		for _, version := range crd.Spec.Versions {
+			compiled[served{true, crd.Spec.Names.Plural, version.Name}] = compile(version.Schema.OpenAPIV3Schema)
+		}
+	}
+	for offered := range manifests[apisv1alpha1.APIResourceSchema](config.Schemas()) {
+		for _, version := range offered.Spec.Versions {
+			openAPI, err := version.GetSchema()
+			if err != nil {
+				panic(err)
+			}
+			compiled[served{false, offered.Spec.Names.Plural, version.Name}] = compile(openAPI)
+		}
+	}
+	return compiled
+})
+
+// formOf returns the schema of a request; nil: the kind has none.
+func formOf(q request) *form {
+	return forms()[served{q.cluster == Platform, q.plural, q.version}]
+}
+
+// compile panics on a schema that does not compile, which the tests of package config show, too.
+func compile(props *apiextensionsv1.JSONSchemaProps) *form {
+	openAPI := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, openAPI, nil); err != nil {
+		panic(err)
+	}
+	structural, err := schema.NewStructural(openAPI)
+	if err != nil {
+		panic(err)
+	}
+	validator, _, err := validation.NewSchemaValidator(openAPI)
+	if err != nil {
+		panic(err)
+	}
+	return &form{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit)}
+}
+
+// admit prunes and defaults an object, as a server does when it has read one.
+func (f *form) admit(object map[string]any) {
+	if f == nil {
+		return
+	}
+	pruning.Prune(object, f.structural, true)
+	defaulting.PruneNonNullableNullsWithoutDefaults(object, f.structural)
+	defaulting.Default(object, f.structural)
+}
+
+// refusals returns why the schema refuses an object. A nil old object means that it is created.
+func (f *form) refusals(ctx context.Context, object, old map[string]any) field.ErrorList {
+	if f == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	var before any
+	if old == nil {
+		errs = validation.ValidateCustomResource(nil, object, f.openAPI)
+	} else {
+		before = old
+		errs = validation.ValidateCustomResourceUpdate(nil, object, old, f.openAPI)
+	}
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, f.structural, object)...)
+	if len(errs) > 0 {
+		return errs // a server evaluates no rule on an object that the schema refuses
+	}
+	errs, _ = f.rules.Validate(ctx, nil, f.structural, object, before, celconfig.RuntimeCELCostBudget)
+	return errs
+}
+
+// manifests yields the objects of a type in a tree.
+func manifests[T any](tree fs.FS) func(yield func(*T) bool) {
+	return func(yield func(*T) bool) {
+		want := fmt.Sprintf("%T", *new(T))
+		err := fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			manifest, err := fs.ReadFile(tree, path)
+			if err != nil {
+				return err
+			}
+			return each(manifest, want[bytes.LastIndexByte([]byte(want), '.')+1:], yield)
+		})
+		if err != nil && !errors.Is(err, fs.SkipAll) {
+			panic(err)
+		}
+	}
+}
+
+// each yields the objects of a kind in a manifest.
+func each[T any](manifest []byte, kind string, yield func(*T) bool) error {
+	documents := yaml.NewYAMLToJSONDecoder(bytes.NewReader(manifest))
+	for {
+		var document map[string]any
+		err := documents.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if document["kind"] != kind {
+			continue
+		}
+		o := new(T)
+		if err := decode(document, o); err != nil {
+			return err
+		}
+		if !yield(o) {
+			return fs.SkipAll
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package simkcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// watch answers by a stream of events. It ends with the request, with its timeout, and when the world ends all watches.
+func (t *Transport) watch(r *http.Request, q request) *http.Response {
+	query := r.URL.Query()
+	reader, writer := io.Pipe()
+	s := &stream{transport: t, request: q, out: writer, initial: query.Get("sendInitialEvents") == "true"}
+	s.at, _ = strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
+	timeout, _ := strconv.Atoi(query.Get("timeoutSeconds"))
+	if timeout == 0 {
+		timeout = 600
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(timeout)*time.Second)
+	go func() {
+		defer cancel()
+		_ = writer.CloseWithError(s.run(ctx))
+	}()
+	answered := raw(http.StatusOK, nil)
+	answered.ContentLength = -1
+	answered.Body = streamBody{reader, cancel}
+	return answered
+}
+
+// streamBody ends its watch when it is closed.
+type streamBody struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+}
+
+func (b streamBody) Close() error {
+	b.cancel()
+	return b.PipeReader.Close()
+}
+
+// stream is a watch. One goroutine runs it.
+type stream struct {
+	transport *Transport
+	request   request
+	out       *io.PipeWriter
+	initial   bool  // the objects that exist come first
+	at        int64 // the revision that was sent
+}
+
+func (s *stream) run(ctx context.Context) error {
+	w := s.transport.World
+	w.mu.Lock()
+	epoch := w.epoch
+	w.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() { _ = s.out.Close() })
+	defer stop()
+	if s.initial {
+		if err := s.begin(); err != nil {
+			return err
+		}
+	}
+	for {
+		w.mu.Lock()
+		events, kept := s.request.since(s.at)
+		news, now, revision := w.news, w.epoch, w.revision
+		w.mu.Unlock()
+		switch {
+		case now != epoch:
+			return io.EOF
+		case s.at != 0 && (!kept || s.at > revision):
+			return s.expire()
+		}
+		if err := s.bring(events); err != nil {
+			return err
+		}
+		s.at = max(s.at, revision)
+		if err := s.wait(ctx, news); err != nil {
+			return err
+		}
+	}
+}
+
+// begin sends the objects that exist, and a bookmark.
+func (s *stream) begin() error {
+	w := s.transport.World
+	w.mu.Lock()
+	objects, revision := s.request.list(s.request.scope), w.revision
+	w.mu.Unlock()
+	for _, o := range objects {
+		if err := s.send(added, o); err != nil {
+			return err
+		}
+	}
+	s.at = revision
+	return s.send("BOOKMARK", fmt.Appendf(nil,
+		`{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d","creationTimestamp":null,"annotations":{%q:"true"}}}`,
+		s.request.apiVersion(s.request.versions[0]), s.request.kind.name, s.at, metav1.InitialEventsAnnotationKey))
+}
+
+// bring sends the events of the scope.
+func (s *stream) bring(events []event) error {
+	for _, e := range events {
+		if !s.request.covers(e.place) {
+			continue
+		}
+		if err := s.send(e.kind, e.object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait waits for the next change. One of another kind costs no time.
+func (s *stream) wait(ctx context.Context, news <-chan struct{}) error {
+	select {
+	case <-news:
+	case <-ctx.Done():
+		return io.EOF
+	case <-s.transport.end:
+		return errAway
+	}
+	w := s.transport.World
+	w.mu.Lock()
+	more, _ := s.request.since(s.at)
+	w.mu.Unlock()
+	if len(more) == 0 {
+		return nil
+	}
+	if err := s.transport.wait(ctx, s.transport.Lag(s.request.plural)); err != nil {
+		return io.EOF
+	}
+	return nil
+}
+
+// expire sends that the revision is compacted.
+func (s *stream) expire() error {
+	status := apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.").ErrStatus
+	status.Kind, status.APIVersion = "Status", "v1"
+	b, err := json.Marshal(status)
+	if err != nil {
+		return err
+	}
+	return s.send("ERROR", b)
+}
+
+func (s *stream) send(kind string, object []byte) error {
+	_, err := fmt.Fprintf(s.out, `{"type":%q,"object":%s}`+"\n", kind, s.request.in(object))
+	return err
+}

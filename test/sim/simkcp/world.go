@@ -1,0 +1,166 @@
+package simkcp
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Platform is the logical cluster of the platform, and PlatformPath its path.
+const (
+	Platform     = "platform00000000"
+	PlatformPath = "root:ipam"
+
+	identity = "5e0e5f7d3a0c4b2f9f6e1d8c7b6a59483726150493827160"
+	shard    = "shard-0"
+)
+
+// World is the server. It is safe for concurrent use; its exported fields are set before the first request.
+type World struct {
+	mu       sync.Mutex
+	tables   map[string]*table // by group/plural
+	revision int64
+	uids     int64
+	news     chan struct{} // closed and replaced at each change
+	epoch    int           // grows when all watches end
+	paths    map[string]string
+	hooks    map[string]registration // by plural
+
+	// Door reaches the webhooks. Nil: none is called.
+	Door Door
+	// Delay returns how long a request takes between admission and the store. Less than zero: it fails then.
+	Delay func(what string) time.Duration
+	// Body, unless nil, returns how long a user's CREATE waits after it was routed, and before it is admitted.
+	Body func(what string) time.Duration
+	// StoreUnbound lets a CREATE that was routed before its workspace unbound be stored after, as kcp does. Otherwise
+	// it is answered by 404.
+	StoreUnbound bool
+	// OnCommit, unless nil, is told of each change, in order. It must not call the world.
+	OnCommit func(kind, plural, cluster string, o *unstructured.Unstructured)
+}
+
+// New returns a world with the platform's workspace, its export and an endpoint.
+func New() *World {
+	w := &World{
+		tables: map[string]*table{}, revision: 1000, news: make(chan struct{}), hooks: map[string]registration{},
+		paths: map[string]string{PlatformPath: Platform}, Delay: func(string) time.Duration { return 0 },
+	}
+	for _, k := range kinds {
+		w.tables[k.group+"/"+k.plural] = &table{kind: k, objects: map[place][]byte{}, begin: w.revision}
+	}
+	w.must(kcpGroup+"/apiexports", Platform, fmt.Sprintf(
+		`{"kind":"APIExport","metadata":{"name":%q,"annotations":{"kcp.io/path":%q}},"spec":{},"status":{"identityHash":%q}}`,
+		ipamGroup, PlatformPath, identity))
+	w.must(kcpGroup+"/apiexportendpointslices", Platform, fmt.Sprintf(
+		`{"kind":"APIExportEndpointSlice","metadata":{"name":%q},"spec":{"export":{"name":%q,"path":%q}},
+		"status":{"conditions":%s,"endpoints":[{"url":"http://kcp/services/apiexport/%s"}]}}`,
+		ipamGroup, ipamGroup, PlatformPath, conditions("APIExportValid", "PartitionValid"), shard))
+	return w
+}
+
+// conditions returns true conditions as JSON.
+func conditions(kinds ...string) string {
+	list, comma := "[", ""
+	for _, k := range kinds {
+		list += fmt.Sprintf(`%s{"type":%q,"status":"True","lastTransitionTime":%q}`, comma, k, time.Now().UTC().Format(time.RFC3339))
+		comma = ","
+	}
+	return list + "]"
+}
+
+// must stores an object that kcp itself makes.
+func (w *World) must(table, cluster, text string) {
+	o := parse([]byte(text))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := w.store(w.tables[table], place{cluster, o.GetNamespace(), o.GetName()}, o); err != nil {
+		panic(err)
+	}
+}
+
+// commit stores an object at the next revision, and wakes the watches. mu is held.
+func (w *World) commit(t *table, p place, kind string, o *unstructured.Unstructured) []byte {
+	w.revision++
+	o.SetResourceVersion(strconv.FormatInt(w.revision, 10))
+	o.SetAPIVersion(t.apiVersion(t.versions[0]))
+	b := text(o)
+	if kind == deleted {
+		delete(t.objects, p)
+	} else {
+		t.objects[p] = b
+	}
+	t.log = append(t.log, event{w.revision, kind, p, b})
+	w.wake()
+	if w.OnCommit != nil {
+		w.OnCommit(kind, t.plural, p.cluster, o)
+	}
+	return b
+}
+
+// wake wakes the watches. mu is held.
+func (w *World) wake() {
+	close(w.news)
+	w.news = make(chan struct{})
+}
+
+// store creates an object. mu is held.
+func (w *World) store(t *table, p place, o *unstructured.Unstructured) ([]byte, *apierrors.StatusError) {
+	if _, ok := t.objects[p]; ok {
+		return nil, apierrors.NewAlreadyExists(t.resource(), p.name)
+	}
+	w.identify(t, p, o)
+	return w.commit(t, p, added, o), nil
+}
+
+// identify gives a new object its metadata. mu is held.
+func (w *World) identify(t *table, p place, o *unstructured.Unstructured) {
+	o.SetKind(t.name)
+	o.SetNamespace(p.namespace)
+	o.SetName(p.name)
+	w.uids++
+	o.SetUID(types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012x", w.uids, w.revision)))
+	o.SetGeneration(1)
+	o.SetCreationTimestamp(metav1.NewTime(time.Now()))
+	o.SetDeletionTimestamp(nil)
+	annotate(o, "kcp.io/cluster", p.cluster)
+}
+
+// take deletes an object without asking, or marks it as being deleted while it has finalizers. mu is held.
+func (w *World) take(t *table, p place) (after *unstructured.Unstructured, gone bool) {
+	stored, ok := t.objects[p]
+	if !ok {
+		return nil, true
+	}
+	o := parse(stored)
+	if len(o.GetFinalizers()) == 0 {
+		w.commit(t, p, deleted, o)
+		return o, true
+	}
+	if o.GetDeletionTimestamp() == nil {
+		o.SetDeletionTimestamp(new(metav1.Now()))
+		o.SetDeletionGracePeriodSeconds(new(int64(0)))
+		o.SetGeneration(o.GetGeneration() + 1)
+		w.commit(t, p, modified, o)
+	}
+	return o, false
+}
+
+// pause waits for a duration, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
