@@ -32,6 +32,22 @@ func TestIPPool_Create(t *testing.T) {
 			`consumers: ["root:acme:web", "root:acme:*"], reservations: {leading: 1, trailing: 1, unitPrefixLength: 32}, ` +
 			`excludedCIDRs: [10.1.0.0/16], allocation: {minPrefixLength: 16, maxPrefixLength: 28, strategy: BestFit}`, ""},
 
+		{parent + `, prefixLength: 24, address: 10.0.1.0/24`, ""},
+		{parent + `, address: "2001:db8::/64"`, ""},
+		{parent + `, prefixLength: 25, address: 10.0.1.0/24`, "spec.prefixLength does not match spec.address"},
+		{parent + `, address: 10.0.1.1/24`, "invalid CIDR: 10.0.1.1/24 is not in network form; write 10.0.1.0/24"},
+		{parent + `, address: 0.0.0.0/0`, "spec.address must have a prefix length of 1 or more"},
+		{parent + `, address: 10.0.0.0/26, networkPrefixLength: 27`, "must not be longer than the prefix length of the pool"},
+		{`cidr: 10.0.0.0/8, address: 10.0.0.0/8`, "spec.address is not allowed on a root pool"},
+		{`parentClassName: c`, ""},
+		{`parentClassName: c, prefixLength: 24, visibility: shared, consumers: ["root:acme:web"], excludedCIDRs: [10.0.0.0/32]`, ""},
+		{`parentClassName: c, address: 10.0.1.0/24`, ""},
+		{`parentClassName: ""`, "at least 1 chars long"},
+		{`parentClassName: c, cidr: 10.0.0.0/24`, "spec.cidr is not allowed on a child pool"},
+		{`parentClassName: c, ipFamily: IPv4`, "spec.ipFamily is not allowed on a child pool"},
+		{`parentClassName: c, addressDomain: d`, "spec.addressDomain is not allowed on a child pool"},
+		{`parentClassName: c, prefixLength: 24, ` + parent, "spec.parentClassName and spec.parentPoolRef exclude each other"},
+
 		{``, "spec.cidr is required on a root pool"},
 		{`cidr: banana`, "invalid CIDR: write a network such as 10.0.0.0/8"},
 		{`cidr: ""`, "invalid CIDR"},

@@ -61,6 +61,43 @@ func TestPass_AChildThatItsParentDoesNotAdmit(t *testing.T) {
 	}
 }
 
+// A pool by class shows where it was carved. It comes back there, if the parent serves classes of its workspace, or a record has a
+// block of it.
+func TestPass_APoolByClass(t *testing.T) {
+	serves := []gen.PoolOption{gen.Visible(ipamv1alpha1.VisibilityPlatform)}
+	for name, tt := range map[string]struct {
+		parent []gen.PoolOption
+		option gen.PoolOption
+		cidr   string
+		above  string
+		carved bool
+	}{
+		"of the default length":       {parent: serves, option: gen.CarvedBy("c", 0), cidr: "10.0.9.0/24", above: "p", carved: true},
+		"of its length":               {parent: serves, option: gen.CarvedBy("c", 24), cidr: "10.0.9.0/24", above: "p", carved: true},
+		"of its block":                {parent: serves, option: gen.CarvedByAt("c", "10.0.9.0/24"), cidr: "10.0.9.0/24", above: "p", carved: true},
+		"another block than it asked": {parent: serves, option: gen.CarvedByAt("c", "10.0.8.0/24"), cidr: "10.0.9.0/24", above: "p"},
+		"larger than it asks for":     {parent: serves, option: gen.CarvedBy("c", 28), cidr: "10.0.9.0/24", above: "p"},
+		"a parent that serves none":   {option: gen.CarvedBy("c", 24), cidr: "10.0.9.0/24", above: "p"},
+		"without a parent":            {parent: serves, option: gen.CarvedBy("c", 24), cidr: "10.0.9.0/24"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoss(t)
+			l.binds("tenant", "root:tenant")
+			parent := l.had(gen.Pool("p", tt.parent...), "10.0.0.0/16", "lost", 7)
+			child := l.had(in("tenant", gen.Pool("k", tt.option, gen.UID("uid-of-child"))), tt.cidr, "lost", 3)
+			if tt.above != "" {
+				child.Status.ParentPoolRef = &ipamv1alpha1.PoolRef{Name: tt.above, ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}}
+			}
+			err := l.pass(t.Context())
+			carved, ok := l.ledger.Pools().Get("uid-of-child")
+			if ok != tt.carved || ok && (carved.CIDR.String() != tt.cidr || carved.Parent != ledger.PoolID(parent.UID)) {
+				t.Errorf("pass = %v, and the ledger has %+v of the pool; want it there: %t", err, carved, tt.carved)
+			}
+			l.wantWhole("above the pool by class", parent)
+		})
+	}
+}
+
 // The system makes no pool for a scope in a pool of another tenant.
 func TestPass_APoolOfAScopeInAnotherTenantsPool(t *testing.T) {
 	l := newLoss(t)

@@ -170,7 +170,7 @@ func (w *world) readopt(ctx context.Context, p, parent *pool) error {
 // carve takes the block of a child from its parent.
 func (a *Adopter) carve(ctx context.Context, p, parent *pool) error {
 	request := ledger.Request{
-		Pool: parent.id, Exact: p.cidr, Since: p.made, Slice: p.slice == parent.id,
+		Pool: parent.id, Exact: p.cidr, Since: p.made, Class: p.object.Spec.ParentClassName, Slice: p.slice == parent.id,
 		Holder: ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.name},
 	}
 	child := ledger.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name, Derived: p.derived, Excluded: p.excluded}

@@ -231,7 +231,7 @@ func read(object *ipamv1alpha1.IPPool, owner directory.Workspace, platform ledge
 	p := &pool{
 		id: id, owner: owner, name: object.Name, object: object,
 		space:  catalog.Space(object, owner.Cluster),
-		parent: object.Spec.ParentPoolRef,
+		parent: object.Parent(),
 		slice:  ledger.PoolID(object.Labels[ipamv1alpha1.LabelSlice]),
 		made:   object.CreationTimestamp.Time,
 		leaves: retired(object),
@@ -243,11 +243,17 @@ func read(object *ipamv1alpha1.IPPool, owner directory.Workspace, platform ledge
 		return p, nil
 	}
 	var err error
+	if object.Spec.ParentClassName != "" && p.parent == nil {
+		return nil, fmt.Errorf("pool %s of %s: its status shows %s, and not which pool that is carved from", p.name, owner.Cluster, text)
+	}
 	if p.cidr, err = netip.ParsePrefix(text); err == nil && object.Spec.ClassRef != nil {
 		err = p.derive(object)
 	}
-	if err == nil && p.parent != nil && object.Spec.PrefixLength != 0 && p.cidr.Bits() != int(object.Spec.PrefixLength) {
-		err = fmt.Errorf("its status shows %s, and its spec asks for a /%d", p.cidr, object.Spec.PrefixLength)
+	if err == nil && object.Spec.Carved() && object.Spec.Length() != 0 && p.cidr.Bits() != object.Spec.Length() {
+		err = fmt.Errorf("its status shows %s, and its spec asks for a /%d", p.cidr, object.Spec.Length())
+	}
+	if asked := string(object.Spec.Address); err == nil && asked != "" && asked != p.cidr.String() {
+		err = fmt.Errorf("its status shows %s, and its spec asks for %s", p.cidr, asked)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pool %s of %s: %w", p.name, owner.Cluster, err)

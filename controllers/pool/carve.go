@@ -22,61 +22,110 @@ func (p *pass) carve(ctx context.Context) (ledger.Pool, error) {
 	if err != nil {
 		return ledger.Pool{}, err
 	}
-	parent, err := p.parent(ctx, asks)
+	plan, err := p.parents(ctx, asks)
 	if err != nil {
 		return ledger.Pool{}, err
 	}
+	var refusals []*outcome.Refusal
+	var waits []ledger.PoolID
+	for _, parent := range plan.Candidates[:min(len(plan.Candidates), mostParents)] {
+		request := p.asked(asks, plan, parent)
+		child := p.entry(netip.Prefix{})
+		child.Parent = request.Pool
+		carved, err := p.Ledger.Pools.Carve(ctx, request, child)
+		if err == nil {
+			p.waiting.leave(p.request)
+			return carved, nil
+		}
+		refusal, waited := p.refusedBy(parent.Pool, request, err)
+		if refusal == nil {
+			return ledger.Pool{}, err
+		}
+		if waited {
+			waits = append(waits, request.Pool)
+		}
+		if refusals = append(refusals, refusal); refusal.Reason == ipamv1alpha1.ReasonQuotaExceeded && ofClass(err) {
+			refusals = []*outcome.Refusal{refusal} // by whatever pool
+			break
+		}
+	}
+	p.Ledger.Waits.KeepOnly(ledger.ClaimID(p.id), waits...)
+	return ledger.Pool{}, resolve.First(append(refusals, plan.Unfit...), nil)
+}
+
+// mostParents is how many pools a pool by class asks for its block, and waits for.
+const mostParents = 64
+
+// asked is what the pool asks of one of its parents.
+func (p *pass) asked(asks *ipamv1alpha1.IPPool, plan resolve.Plan, parent resolve.Candidate) ledger.Request {
 	request := ledger.Request{
 		Pool:     ledger.PoolID(parent.Pool.UID),
 		Holder:   ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name},
 		Length:   parent.Length,
+		Exact:    plan.Exact,
+		Class:    plan.ClassName,
 		Strategy: resolve.Strategy(parent.Strategy),
 		Since:    p.pool.CreationTimestamp.Time,
-		Limits:   ledger.Limits{Pool: parent.Pool.Spec.MaxPerConsumer.Int()},
+		Limits:   ledger.Limits{Pool: parent.Pool.Spec.MaxPerConsumer.Int(), Class: plan.Limit},
 	}
 	if resolve.IsSlice(asks, parent.Pool) {
 		request.Slice, request.Limits = true, ledger.Limits{} // nobody there has asked for it
 	}
-	child := p.entry(netip.Prefix{})
-	child.Parent = request.Pool
-	carved, err := p.Ledger.Pools.Carve(ctx, request, child)
-	if err != nil {
-		return ledger.Pool{}, p.refusedBy(parent.Pool, request, err)
-	}
-	p.waiting.leave(p.request)
-	return carved, nil
+	return request
 }
 
-// parent finds the pool to carve from. A child that has none waits in no list of the ledger.
-func (p *pass) parent(ctx context.Context, asks *ipamv1alpha1.IPPool) (resolve.Candidate, error) {
+// parents finds the pools to carve from. A child that has none waits in no list of the ledger.
+func (p *pass) parents(ctx context.Context, asks *ipamv1alpha1.IPPool) (resolve.Plan, error) {
 	view := p.Catalog.View(ctx)
-	parent, err := resolve.ParentQuery{Child: asks, From: p.owner, Platform: p.Directory.Platform()}.Resolve(view)
+	plan, err := resolve.ParentQuery{Child: asks, From: p.owner, Platform: p.Directory.Platform()}.Resolve(view)
 	if viewErr := view.Err(); viewErr != nil {
-		return parent, viewErr
+		return plan, viewErr
 	}
 	if err != nil {
 		p.Ledger.Waits.Withdraw(ledger.ClaimID(p.id))
 	}
-	return parent, err
+	return plan, err
 }
 
-// refusedBy returns why the ledger has not carved a child from its parent. If room may come, the child waits for it there.
-func (p *pass) refusedBy(parent *ipamv1alpha1.IPPool, request ledger.Request, err error) error {
+// refusedBy returns why the ledger has not carved a child from its parent; nil if that is a fault. If room may come, the child waits for
+// it there, and waits is true.
+func (p *pass) refusedBy(parent *ipamv1alpha1.IPPool, request ledger.Request, err error) (refusal *outcome.Refusal, waits bool) {
 	exhausted, full := errors.AsType[*ledger.ExhaustedError](err)
 	over, limited := errors.AsType[*ledger.QuotaError](err)
+	cooling, cools := errors.AsType[*ledger.CoolingError](err)
+	excluded, withheld := errors.AsType[*ledger.ExcludedError](err)
 	_, frozen := errors.AsType[*ledger.FrozenError](err)
-	if full || limited || frozen {
+	taken := errors.Is(err, ledger.ErrInUse)
+	if waits = full || limited || frozen || cools || taken; waits {
 		p.Ledger.Waits.Add(request)
 	}
-	switch {
-	case frozen, errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining):
-		return resolve.ParentNotReady(parent.Name)
-	case full:
-		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: fmt.Sprintf("pool %q: %v", parent.Name, exhausted)}
-	case limited:
-		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonQuotaExceeded, Message: fmt.Sprintf("pool %q: %v", parent.Name, over)}
+	refuse := func(reason ipamv1alpha1.Reason, format string, args ...any) (*outcome.Refusal, bool) {
+		return &outcome.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}, waits
 	}
-	return err
+	switch {
+	case frozen, errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining), errors.Is(err, ledger.ErrOutOfRange):
+		return resolve.ParentNotReady(parent.Name), waits
+	case full:
+		return refuse(ipamv1alpha1.ReasonPoolExhausted, "pool %q: %v", parent.Name, exhausted)
+	case limited && over.Class != "":
+		return refuse(ipamv1alpha1.ReasonQuotaExceeded, "class %q: %v", over.Class, over)
+	case limited:
+		return refuse(ipamv1alpha1.ReasonQuotaExceeded, "pool %q: %v", parent.Name, over)
+	case cools:
+		return refuse(ipamv1alpha1.ReasonAddressInUse, "%s: %v", request.Exact, cooling)
+	case taken:
+		return refuse(ipamv1alpha1.ReasonAddressInUse, "%s is in use, in part or whole", request.Exact)
+	case withheld:
+		return refuse(ipamv1alpha1.ReasonAddressReserved, "%s is never handed out: pool %q withholds %s; ask for an address outside of that, or for a "+
+			"prefix length instead of an address", request.Exact, parent.Name, excluded.Excluded)
+	}
+	return nil, waits
+}
+
+// ofClass reports whether a limit by class was reached.
+func ofClass(err error) bool {
+	over, ok := errors.AsType[*ledger.QuotaError](err)
+	return ok && over.Class != ""
 }
 
 // asks is the pool as it asks for its block: as a slice only if the ledger has given its workspace one. The label that

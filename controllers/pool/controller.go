@@ -72,9 +72,11 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 // onPool queues a pool that came or changed, and the pools that may have waited for that.
 func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
 	add := func(q inbox.Queue, pool client.Object) { q.Add(inbox.Request(name, client.ObjectKeyFromObject(pool))) }
-	wakeChildren := func(q inbox.Queue, parent client.Object) {
-		for _, child := range r.waiting.on(r.Directory.Workspace(r.Directory.Ledger(name)), parent.GetName()) {
-			q.Add(child)
+	wakeChildren := func(q inbox.Queue, parents ...*ipamv1alpha1.IPPool) {
+		for _, parent := range parents {
+			for _, child := range r.children(r.Directory.Workspace(r.Directory.Ledger(name)), parent) {
+				q.Add(child)
+			}
 		}
 	}
 	return feed.Funcs{
@@ -84,7 +86,7 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) f
 			} else {
 				add(q, e.Object)
 			}
-			wakeChildren(q, e.Object)
+			wakeChildren(q, e.Object.(*ipamv1alpha1.IPPool))
 			r.wakeRoots(q, r.Directory.Ledger(name), e.Object.(*ipamv1alpha1.IPPool))
 			r.Seen(r.Directory.Ledger(name), nil, e.Object.(*ipamv1alpha1.IPPool))
 		},
@@ -95,7 +97,7 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) f
 				add(q, after)
 			}
 			if before.Generation != after.Generation || resolve.Ready(before) != resolve.Ready(after) {
-				wakeChildren(q, after)
+				wakeChildren(q, before, after)
 				r.wakeRoots(q, r.Directory.Ledger(name), after)
 			}
 			r.Seen(r.Directory.Ledger(name), before, after)

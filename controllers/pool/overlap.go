@@ -78,7 +78,7 @@ func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv
 	}
 	if in == r.Directory.Platform().Cluster {
 		in = ""
-	} else if parent := pool.Spec.ParentPoolRef; parent == nil || parent.ProjectRef == nil {
+	} else if parent := pool.Parent(); parent == nil || parent.ProjectRef == nil {
 		return
 	}
 	for _, request := range r.roots.sharing(in, cidr) {
@@ -91,9 +91,12 @@ func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv
 func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) feed.EventHandler {
 	wake := func(ctx context.Context, class client.Object, q inbox.Queue) {
 		platform := r.Directory.Platform()
+		for _, child := range r.waiting.by(class.GetName()) {
+			q.Add(child)
+		}
 		for _, pool := range r.Catalog.View(ctx).Backing(platform, class.GetName()) {
 			r.wakeRoots(q, platform.Cluster, pool)
-			for _, child := range r.waiting.on(platform, pool.Name) {
+			for _, child := range r.children(platform, pool) {
 				q.Add(child)
 			}
 			q.Add(inbox.Request(r.Directory.Engaged(platform.Cluster), client.ObjectKey{Name: pool.Name}))
@@ -112,7 +115,7 @@ func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) feed.Eve
 
 // reportOverlap sets the condition Overlapping of a tenant's root pool, with an event when it comes.
 func (p *pass) reportOverlap(ctx context.Context, cidr netip.Prefix) error {
-	if p.owner.Cluster == p.Directory.Platform().Cluster || p.pool.Spec.ParentPoolRef != nil {
+	if p.owner.Cluster == p.Directory.Platform().Cluster || p.pool.Spec.Carved() {
 		return nil
 	}
 	p.roots.enter(p.owner.Cluster, p.request, cidr)

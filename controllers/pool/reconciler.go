@@ -192,7 +192,7 @@ func (p *pass) join(ctx context.Context) (ledger.Pool, error) {
 
 // place gives a new pool its CIDR: its own, or one carved from its parent.
 func (p *pass) place(ctx context.Context) (ledger.Pool, error) {
-	if p.pool.Spec.ParentPoolRef != nil {
+	if p.pool.Spec.Carved() {
 		return p.carve(ctx)
 	}
 	cidr, err := netip.ParsePrefix(string(p.pool.Spec.CIDR))

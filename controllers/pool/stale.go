@@ -87,7 +87,7 @@ func (p *pass) whole(ctx context.Context) error {
 	if whole, err := p.Adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
 		return cmp.Or(err, errLost)
 	}
-	if _, known := p.Ledger.Pools.Get(p.id); known || p.pool.Spec.ParentPoolRef != nil {
+	if _, known := p.Ledger.Pools.Get(p.id); known || p.pool.Spec.Carved() {
 		return nil
 	}
 	others := &ipamv1alpha1.IPPoolList{}

@@ -37,6 +37,9 @@ func (p *pass) report(ctx context.Context) error {
 	shownCapacity, spaces := uses.fullest(entered, capacity)
 	succeeded(p.pool, entered, shownCapacity, warning)
 	p.pool.Status.Spaces = spaces
+	if err := p.reportParent(entered); err != nil {
+		return err
+	}
 	if entered.Derived == nil && p.owner.Cluster == p.Directory.Platform().Cluster {
 		free, _ := p.Ledger.Pools.FreeBlocks(p.id)
 		shown.show(p.pool.Name, figure{capacity, free, p.samples})
@@ -51,6 +54,27 @@ func (p *pass) report(ctx context.Context) error {
 		return err
 	}
 	return p.reportUse(ctx)
+}
+
+// reportParent says which pool the block of a pool by class is carved from. By the path in it, a ledger that was lost finds the pool.
+func (p *pass) reportParent(entered ledger.Pool) error {
+	if p.pool.Spec.ParentClassName == "" {
+		return nil
+	}
+	above, ok := p.Ledger.Pools.Get(entered.Parent)
+	if !ok {
+		return nil // what the status says stays
+	}
+	ref := &ipamv1alpha1.PoolRef{Name: above.Name}
+	if above.Cluster != p.owner.Cluster {
+		path := p.Directory.Workspace(above.Cluster).Path
+		if path == "" {
+			return fmt.Errorf("the path of the workspace that %s is carved from is not known yet", p.pool.Name)
+		}
+		ref.ProjectRef = &ipamv1alpha1.ProjectRef{Name: path}
+	}
+	p.pool.Status.ParentPoolRef = ref
+	return nil
 }
 
 // succeeded sets the figures of a pool, and says what is wrong with its gateway if anything is.

@@ -30,14 +30,18 @@ type wait struct {
 }
 
 // parent is what a child waits for: a pool of a workspace, which the child's spec names by its path, or
-// which is the child's own.
+// which is the child's own; or the pools of a class.
 type parent struct {
-	in   ledger.ClusterName // empty if the path says it
-	path string
-	pool string
+	in    ledger.ClusterName // empty if the path says it, or the class
+	path  string
+	pool  string
+	class string // of a pool by class, which waits for any pool of this class; else empty
 }
 
 func waitOf(child *ipamv1alpha1.IPPool, in ledger.ClusterName) wait {
+	if class := child.Spec.ParentClassName; class != "" {
+		return wait{id: ledger.ClaimID(child.UID), since: child.CreationTimestamp.Time, in: in, on: parent{class: class}}
+	}
 	ref := child.Spec.ParentPoolRef
 	on := parent{in: in, pool: ref.Name}
 	if ref.ProjectRef != nil && ref.ProjectRef.Name != "" {
@@ -98,6 +102,30 @@ func (w *waiting) on(in directory.Workspace, pool string) []mcreconcile.Request 
 	return inbox.OldestFirst(found)
 }
 
+// by lists the pools that wait for any pool of a class, oldest first.
+func (w *waiting) by(class string) []mcreconcile.Request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []inbox.Waiter
+	for child := range w.parents[parent{class: class}] {
+		found = append(found, inbox.Waiter{Request: child, Since: w.children[child].since})
+	}
+	return inbox.OldestFirst(found)
+}
+
+// children lists the pools that may wait for a pool of a workspace: by its name, or by a class that it names.
+func (r *Reconciler) children(in directory.Workspace, pool *ipamv1alpha1.IPPool) []mcreconcile.Request {
+	found := r.waiting.on(in, pool.Name)
+	for _, class := range pool.Spec.ClassNames {
+		for _, child := range r.waiting.by(class) {
+			if in.Cluster == r.Directory.Platform().Cluster || in.Cluster == r.Directory.Ledger(child.ClusterName) {
+				found = append(found, child)
+			}
+		}
+	}
+	return found
+}
+
 // named lists the children whose wait the path of a workspace may end, oldest first: that of the parent, or their own,
 // by which the parent admits them.
 func (w *waiting) named(workspace directory.Workspace) []mcreconcile.Request {
@@ -105,7 +133,7 @@ func (w *waiting) named(workspace directory.Workspace) []mcreconcile.Request {
 	defer w.mu.Unlock()
 	var found []inbox.Waiter
 	for child, c := range w.children {
-		if c.on.path != "" && (c.on.path == workspace.Path || c.in == workspace.Cluster) {
+		if c.on.path != "" && c.on.path == workspace.Path || (c.on.path != "" || c.on.class != "") && c.in == workspace.Cluster {
 			found = append(found, inbox.Waiter{Request: child, Since: c.since})
 		}
 	}

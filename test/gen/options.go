@@ -192,6 +192,28 @@ func ChildOf(parent string, length int32) PoolOption {
 	})
 }
 
+// ChildAt makes a pool a child of a parent in the same workspace, with exactly this block.
+func ChildAt(parent, block string) PoolOption {
+	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) {
+		spec.CIDR, spec.Address = "", ipamv1alpha1.CIDR(block)
+		spec.ParentPoolRef = &ipamv1alpha1.PoolRef{Name: parent}
+	})
+}
+
+// CarvedBy makes a pool one by class. Without a length it gets the default of the class.
+func CarvedBy(class string, length int32) PoolOption {
+	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) {
+		spec.CIDR, spec.ParentClassName, spec.PrefixLength = "", class, length
+	})
+}
+
+// CarvedByAt makes a pool one by class, with exactly this block.
+func CarvedByAt(class, block string) PoolOption {
+	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) {
+		spec.CIDR, spec.ParentClassName, spec.Address = "", class, ipamv1alpha1.CIDR(block)
+	})
+}
+
 // Backs names the classes behind which a pool stands.
 func Backs(classes ...string) PoolOption {
 	return poolOption(func(spec *ipamv1alpha1.IPPoolSpec) { spec.ClassNames = classes })

@@ -58,11 +58,16 @@ type PoolSlices struct {
 }
 
 // IPPoolSpec is the address space of a pool, and the rules for claiming from it.
-// +kubebuilder:validation:XValidation:rule="has(self.cidr) || has(self.parentPoolRef)",fieldPath=".cidr",message="spec.cidr is required on a root pool: give spec.cidr, or spec.parentPoolRef and spec.prefixLength for a child pool"
-// +kubebuilder:validation:XValidation:rule="!has(self.parentPoolRef) || !has(self.cidr)",fieldPath=".cidr",message="spec.cidr is not allowed on a child pool, whose block is carved from the parent: remove it, or remove spec.parentPoolRef"
-// +kubebuilder:validation:XValidation:rule="!has(self.parentPoolRef) || !has(self.ipFamily)",fieldPath=".ipFamily",message="spec.ipFamily is not allowed on a child pool, which has the family of the parent: remove it"
-// +kubebuilder:validation:XValidation:rule="!has(self.parentPoolRef) || !has(self.addressDomain)",fieldPath=".addressDomain",message="spec.addressDomain is not allowed on a child pool, which is in the domain of the parent: remove it"
-// +kubebuilder:validation:XValidation:rule="has(self.parentPoolRef) == has(self.prefixLength)",fieldPath=".prefixLength",message="spec.prefixLength and spec.parentPoolRef go together: give both on a child pool, and neither on a root pool"
+// +kubebuilder:validation:XValidation:rule="has(self.cidr) || has(self.parentPoolRef) || has(self.parentClassName)",fieldPath=".cidr",message="spec.cidr is required on a root pool: give spec.cidr, or spec.parentPoolRef and spec.prefixLength for a child pool, or spec.parentClassName for a pool by class"
+// +kubebuilder:validation:XValidation:rule="!has(self.parentPoolRef) || !has(self.parentClassName)",fieldPath=".parentClassName",message="spec.parentClassName and spec.parentPoolRef exclude each other: give spec.parentPoolRef to carve from that pool, or spec.parentClassName to carve from a pool of the class"
+// +kubebuilder:validation:XValidation:rule="!has(self.parentPoolRef) && !has(self.parentClassName) || !has(self.cidr)",fieldPath=".cidr",message="spec.cidr is not allowed on a child pool, whose block is carved from the parent: write spec.address to ask for this block, or remove spec.parentPoolRef and spec.parentClassName"
+// +kubebuilder:validation:XValidation:rule="!has(self.address) || has(self.parentPoolRef) || has(self.parentClassName)",fieldPath=".address",message="spec.address is not allowed on a root pool, whose block is spec.cidr: remove it, or give spec.parentPoolRef or spec.parentClassName"
+// +kubebuilder:validation:XValidation:rule="!has(self.address) || !isCIDR(self.address) || cidr(self.address).prefixLength() > 0",fieldPath=".address",message="spec.address must have a prefix length of 1 or more: write a block such as 192.0.2.0/28"
+// +kubebuilder:validation:XValidation:rule="!has(self.address) || !isCIDR(self.address) || !has(self.prefixLength) || cidr(self.address).prefixLength() == self.prefixLength",fieldPath=".prefixLength",message="spec.prefixLength does not match spec.address: leave spec.prefixLength out, or write the length in spec.address"
+// +kubebuilder:validation:XValidation:rule="!has(self.parentClassName) || !has(self.slices)",fieldPath=".slices",message="spec.slices is not allowed on a pool by class: slice a root pool, or a child of one"
+// +kubebuilder:validation:XValidation:rule="!has(self.parentPoolRef) && !has(self.parentClassName) || !has(self.ipFamily)",fieldPath=".ipFamily",message="spec.ipFamily is not allowed on a child pool, which has the family of the parent: remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.parentPoolRef) && !has(self.parentClassName) || !has(self.addressDomain)",fieldPath=".addressDomain",message="spec.addressDomain is not allowed on a child pool, which is in the domain of the parent: remove it"
+// +kubebuilder:validation:XValidation:rule="has(self.parentPoolRef) ? has(self.prefixLength) || has(self.address) : has(self.parentClassName) || !has(self.prefixLength)",fieldPath=".prefixLength",message="spec.prefixLength and spec.parentPoolRef go together: give both on a child pool, or spec.address instead of the length, and neither on a root pool"
 // +kubebuilder:validation:XValidation:rule="!has(self.cidr) || !has(self.ipFamily) || (self.ipFamily == 'IPv6') == self.cidr.contains(':')",fieldPath=".ipFamily",message="address family of spec.ipFamily does not match spec.cidr: correct one of them, or leave spec.ipFamily out"
 // +kubebuilder:validation:XValidation:rule="!has(self.cidr) || self.cidr.contains(':') || [self.?allocation.?minPrefixLength, self.?allocation.?maxPrefixLength, self.?slices.?prefixLength, self.?reservations.?unitPrefixLength].all(length, length.orValue(0) <= 32)",message="prefix lengths must be 1 to 32 in a pool of IPv4"
 // +kubebuilder:validation:XValidation:rule="!has(self.cidr) || !isCIDR(self.cidr) || [self.?allocation.?maxPrefixLength, self.?slices.?prefixLength, self.?reservations.?unitPrefixLength].all(length, length.orValue(128) >= cidr(self.cidr).prefixLength())",message="a prefix length is shorter than that of spec.cidr: no such block fits into this pool"
@@ -72,10 +77,12 @@ type PoolSlices struct {
 // +kubebuilder:validation:XValidation:rule="has(self.ipFamily) ? has(oldSelf.ipFamily) && self.ipFamily == oldSelf.ipFamily : !has(oldSelf.ipFamily)",fieldPath=".ipFamily",message="spec.ipFamily is immutable: create another pool"
 // +kubebuilder:validation:XValidation:rule="has(self.parentPoolRef) ? has(oldSelf.parentPoolRef) && self.parentPoolRef == oldSelf.parentPoolRef : !has(oldSelf.parentPoolRef)",fieldPath=".parentPoolRef",message="spec.parentPoolRef is immutable: create another pool"
 // +kubebuilder:validation:XValidation:rule="has(self.prefixLength) ? has(oldSelf.prefixLength) && self.prefixLength == oldSelf.prefixLength : !has(oldSelf.prefixLength)",fieldPath=".prefixLength",message="spec.prefixLength is immutable: create another pool"
+// +kubebuilder:validation:XValidation:rule="has(self.parentClassName) ? has(oldSelf.parentClassName) && self.parentClassName == oldSelf.parentClassName : !has(oldSelf.parentClassName)",fieldPath=".parentClassName",message="spec.parentClassName is immutable: create another pool"
+// +kubebuilder:validation:XValidation:rule="has(self.address) ? has(oldSelf.address) && self.address == oldSelf.address : !has(oldSelf.address)",fieldPath=".address",message="spec.address is immutable: create another pool"
 // A rule has no way to write a number as a short text but a table: the digits of each number, three characters wide.
 // +kubebuilder:validation:XValidation:rule="!has(self.cidr) || !isCIDR(self.cidr) || !has(self.gateway) || !isIP(self.gateway) || cidr(self.cidr.substring(0, self.cidr.indexOf('/') + 1) + '0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95 96 97 98 99 100101102103104105106107108109110111112113114115116117118119120121122123124125126127128  '.substring(3 * ([self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min()), 3 * ([self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min()) + 3).trim()).containsIP(self.gateway)",fieldPath=".gateway",message="spec.gateway must be an address of the network of the pool: correct it, or give the length of the network in spec.networkPrefixLength",messageExpression="'spec.gateway must be an address of the network of the pool: %s is not in the /%d around %s; correct it, or give the length of the network in spec.networkPrefixLength'.format([self.gateway, [self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min(), self.cidr])"
 // +kubebuilder:validation:XValidation:rule="!has(self.cidr) || !isCIDR(self.cidr) || !has(self.gateway) || !isIP(self.gateway) || self.gateway.contains(':') || self.cidr.contains(':') || [self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min() > 30 || !cidr(self.gateway + '/32').containsIP(cidr(self.gateway + '/' + '0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32  '.substring(3 * ([self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min()), 3 * ([self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min()) + 3).trim()).masked().ip()) && [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31].exists(bit, bit >= [self.?networkPrefixLength.orValue(128), cidr(self.cidr).prefixLength()].min() && cidr(self.gateway + '/' + '0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32  '.substring(3 * (bit + 1), 3 * (bit + 1) + 3).trim()).containsIP(cidr(self.gateway + '/' + '0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32  '.substring(3 * (bit), 3 * (bit) + 3).trim()).masked().ip()))",fieldPath=".gateway",message="spec.gateway is the network or broadcast address of the network of the pool: write the address of the router"
-// +kubebuilder:validation:XValidation:rule="!has(self.networkPrefixLength) || (has(self.cidr) ? !isCIDR(self.cidr) || self.networkPrefixLength <= cidr(self.cidr).prefixLength() : !has(self.prefixLength) || self.networkPrefixLength <= self.prefixLength)",fieldPath=".networkPrefixLength",message="spec.networkPrefixLength must not be longer than the prefix length of the pool: the network has all addresses of the pool; write that of the network, or leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.networkPrefixLength) || (has(self.cidr) ? !isCIDR(self.cidr) || self.networkPrefixLength <= cidr(self.cidr).prefixLength() : has(self.prefixLength) ? self.networkPrefixLength <= self.prefixLength : !has(self.address) || !isCIDR(self.address) || self.networkPrefixLength <= cidr(self.address).prefixLength())",fieldPath=".networkPrefixLength",message="spec.networkPrefixLength must not be longer than the prefix length of the pool: the network has all addresses of the pool; write that of the network, or leave it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.scope) || self.scope.all(role, has(self.scope[role].name) && size(self.scope[role].name) > 0)",fieldPath=".scope",message="spec.scope has a reference without a name: write the name of the object, or remove the role"
 // +kubebuilder:validation:XValidation:rule="has(self.classRef) ? has(oldSelf.classRef) && self.classRef == oldSelf.classRef : !has(oldSelf.classRef)",fieldPath=".classRef",message="spec.classRef is given by the system: leave it as it is"
 type IPPoolSpec struct {
@@ -95,8 +102,21 @@ type IPPoolSpec struct {
 	// +optional
 	ParentPoolRef *PoolRef `json:"parentPoolRef,omitempty"`
 
-	// prefixLength is the length of the block to carve from the parent. Required on
-	// a child pool, not allowed on a root pool. Immutable.
+	// parentClassName makes this a pool by class: its block is carved from a pool that the class offers this
+	// workspace, by the rules of a claim by that class, and status.parentPoolRef says from which. A class with
+	// poolPer, parentClassName or uniqueWithin offers none. The pool is this workspace's own. Immutable.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	ParentClassName string `json:"parentClassName,omitempty"`
+
+	// address asks for exactly this block of the parent, such as 192.0.2.0/28, and for no other when it is taken.
+	// Not allowed on a root pool. Immutable.
+	// +optional
+	Address CIDR `json:"address,omitempty"`
+
+	// prefixLength is the length of the block to carve from the parent. Required on a child pool without an
+	// address; a pool by class gets the default of the class without it. Not allowed on a root pool. Immutable.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=128
 	// +optional
@@ -203,80 +223,8 @@ type IPPoolSpec struct {
 	MaxRetentionLease Duration `json:"maxRetentionLease,omitempty"`
 }
 
-// IPPoolStatus is the block of a pool and how much of it is left.
-type IPPoolStatus struct {
-	// phase is the state in one word; the condition Allocated says why.
-	// +optional
-	Phase PoolPhase `json:"phase,omitempty"`
-
-	// allocatedCIDR is the block of the pool, in canonical form.
-	// +kubebuilder:validation:MaxLength=64
-	// +optional
-	AllocatedCIDR string `json:"allocatedCIDR,omitempty"`
-
-	// ipFamily is the address family of the pool.
-	// +optional
-	IPFamily IPFamily `json:"ipFamily,omitempty"`
-
-	// capacity counts the addresses of the pool.
-	// +optional
-	Capacity *PoolCapacity `json:"capacity,omitempty"`
-
-	// utilizationPercent is the allocated part of the total, 0 to 100, rounded to
-	// four decimals. Absent while the pool has no block.
-	// +optional
-	UtilizationPercent *float64 `json:"utilizationPercent,omitempty"`
-
-	// utilization is utilizationPercent as kubectl get shows it, such as 37.5%.
-	// +kubebuilder:validation:MaxLength=16
-	// +optional
-	Utilization string `json:"utilization,omitempty"`
-
-	// classes is spec.classNames as kubectl get shows it: edge,internal, or the first
-	// and the number of the others.
-	// +kubebuilder:validation:MaxLength=1024
-	// +optional
-	Classes string `json:"classes,omitempty"`
-
-	// largestFreePrefix is the length of the largest block that could be handed
-	// out. Absent when there is none.
-	// +optional
-	LargestFreePrefix *int32 `json:"largestFreePrefix,omitempty"`
-
-	// scopeDigest identifies what the system has made the pool for: class, scope and workspace. Absent
-	// on every other pool.
-	// +kubebuilder:validation:MaxLength=64
-	// +optional
-	ScopeDigest string `json:"scopeDigest,omitempty"`
-
-	// spaces is the number of address spaces that the pool's addresses are given out in, each once. capacity
-	// and utilization are those of the fullest. Absent if the pool names no class with uniqueWithin.
-	// +optional
-	Spaces int32 `json:"spaces,omitempty"`
-
-	// nextRelease is when the next cooling block is free. Absent when no block cools.
-	// +optional
-	NextRelease *metav1.Time `json:"nextRelease,omitempty"`
-
-	// ledger says which ledger has the pool's blocks, and how far it had come.
-	// +optional
-	Ledger *PoolLedger `json:"ledger,omitempty"`
-
-	// observedGeneration is the generation of the spec that this status speaks of.
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// conditions are Allocated, Ready, InUse, with slices Sliced, and Reconciling,
-	// Stalled or Draining while they hold.
-	// +kubebuilder:validation:MaxItems=16
-	// +listType=map
-	// +listMapKey=type
-	// +optional
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
-}
-
 // IPPool is address space to allocate from: a root pool with a CIDR of its own,
-// or a child pool whose block is carved from a parent.
+// a child pool whose block is carved from a parent, or a pool by class, whose block is carved from a pool of that class.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -21,7 +21,7 @@ type Overlap struct {
 // class that the owner may claim by, and never of a pool of another workspace: an address of those the owner could
 // claim by that class as well.
 func (o Overlap) Foreign(catalog Catalog) string {
-	if o.Owner.Cluster == o.Platform.Cluster || o.Pool.Spec.ParentPoolRef != nil {
+	if o.Owner.Cluster == o.Platform.Cluster || o.Pool.Spec.Carved() {
 		return ""
 	}
 	const advice = "a claim may get an address here that another claim has from there: use a CIDR of its own, or claim from one of the two alone"
@@ -37,7 +37,7 @@ func (o Overlap) Foreign(catalog Catalog) string {
 // carved returns the first pool of the same workspace that has some of the addresses by way of another workspace.
 func (o Overlap) carved(catalog Catalog) string {
 	for _, pool := range byName(catalog.Pools(o.Owner)) {
-		if parent := pool.Spec.ParentPoolRef; parent != nil && parent.ProjectRef != nil && o.shares(pool) {
+		if parent := pool.Parent(); parent != nil && parent.ProjectRef != nil && o.shares(pool) {
 			return pool.Name
 		}
 	}

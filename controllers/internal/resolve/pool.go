@@ -186,38 +186,6 @@ func order(candidates []Candidate, strategy ipamv1alpha1.Strategy, catalog Catal
 	})
 }
 
-// ParentQuery is what a child pool asks of its parent, and from where.
-type ParentQuery struct {
-	Child          *ipamv1alpha1.IPPool
-	From, Platform directory.Workspace
-}
-
-// Resolve finds the parent that the child may be carved from. A child that may
-// be carved nowhere gets an *outcome.Refusal as error.
-func (q ParentQuery) Resolve(catalog Catalog) (Candidate, error) {
-	ref := q.Child.Spec.ParentPoolRef
-	claim := Query{
-		slice: q.Child,
-		Claim: &ipamv1alpha1.IPClaim{Spec: ipamv1alpha1.IPClaimSpec{
-			PoolRef:      ref,
-			PrefixLength: q.Child.Spec.PrefixLength,
-		}},
-		From: q.From, Platform: q.Platform,
-	}
-	plan, err := claim.byPool(catalog)
-	if err != nil {
-		return Candidate{}, err
-	}
-	return plan.Candidates[0], nil
-}
-
-// Admitted reports whether the child may be carved from a parent of the owner's workspace, room and limits apart.
-func (q ParentQuery) Admitted(parent *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
-	length, lengths := q.Child.Spec.PrefixLength, parent.Spec.Allocation
-	given := length >= lengths.MinPrefixLength && (lengths.MaxPrefixLength == 0 || length <= lengths.MaxPrefixLength)
-	return given && authored(parent) && Query{slice: q.Child, From: q.From}.mayName(parent, owner)
-}
-
 // IsSlice reports whether a pool is a slice of the parent, and is as slices of it
 // are now. Its label alone says that it is one: admission sees to it that none but
 // the system gives that.
@@ -229,11 +197,6 @@ func IsSlice(child, parent *ipamv1alpha1.IPPool) bool {
 // AdmitsToSlices reports whether a workspace is to have a slice of the platform's pool.
 func AdmitsToSlices(pool *ipamv1alpha1.IPPool, platform, who directory.Workspace) bool {
 	return who.Cluster != platform.Cluster && Admits(pool, platform, who)
-}
-
-// ParentNotReady refuses a child whose parent is there, but has no CIDR.
-func ParentNotReady(name string) *outcome.Refusal {
-	return refuse(ipamv1alpha1.ReasonPoolNotFound, "pool %q is not ready", name)
 }
 
 // Strategy is the ledger's word for the API's.

@@ -29,7 +29,7 @@ func rank(r *outcome.Refusal) int {
 	switch r.Reason {
 	case ipamv1alpha1.ReasonPoolExhausted:
 		return 0
-	case ipamv1alpha1.ReasonAddressOutOfRange:
+	case ipamv1alpha1.ReasonAddressOutOfRange, ipamv1alpha1.ReasonAddressReserved:
 		return 2
 	case ipamv1alpha1.ReasonPrefixLengthRejected:
 		return 3

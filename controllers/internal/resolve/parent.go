@@ -1,0 +1,66 @@
+package resolve
+
+import (
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+)
+
+// ParentQuery is what a child pool, or a pool by class, asks of its parent, and from where.
+type ParentQuery struct {
+	Child          *ipamv1alpha1.IPPool
+	From, Platform directory.Workspace
+}
+
+// Resolve finds the parents that the pool may be carved from: the one that it names, or those that a claim by its class
+// could use. A pool that may be carved nowhere gets an *outcome.Refusal as error.
+func (q ParentQuery) Resolve(catalog Catalog) (Plan, error) {
+	spec := q.Child.Spec
+	claim := Query{
+		Claim: &ipamv1alpha1.IPClaim{Spec: ipamv1alpha1.IPClaimSpec{
+			ClassName: spec.ParentClassName, PoolRef: spec.ParentPoolRef,
+			PrefixLength: int32(spec.Length()), Address: string(spec.Address), //nolint:gosec // at most 128
+		}},
+		From: q.From, Platform: q.Platform,
+	}
+	if spec.ParentPoolRef != nil {
+		claim.slice = q.Child
+		return claim.byPool(catalog)
+	}
+	claim.Claim.Spec.Scope = spec.Scope
+	if refusal := claim.offersPools(catalog); refusal != nil {
+		return Plan{ClassName: spec.ParentClassName}, refusal
+	}
+	return claim.byClass(catalog)
+}
+
+// offersPools refuses a class whose addresses belong to a scope. A class that the workspace may not use is left to byClass, which
+// says the same of it as of a class that is not there.
+func (q Query) offersPools(catalog Catalog) *outcome.Refusal {
+	class, err := q.namedOrDefault(catalog)
+	if err != nil || !ofNetworks(class.Spec) {
+		return nil
+	}
+	return refuse(ipamv1alpha1.ReasonNoOfferingPool, "class %q has poolPer, parentClassName or uniqueWithin, and offers no pools: create another pool "+
+		"by a class without them, or claim by this class with target ScopeRange", class.Name)
+}
+
+// Admitted reports whether the child may be carved from a parent of the owner's workspace, room, limits and the class apart.
+func (q ParentQuery) Admitted(parent *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
+	if q.Child.Spec.ParentClassName != "" {
+		return authored(parent) && Query{From: q.From}.mayDraw(parent, owner)
+	}
+	length, lengths := int32(q.Child.Spec.Length()), parent.Spec.Allocation //nolint:gosec // at most 128
+	given := length >= lengths.MinPrefixLength && (lengths.MaxPrefixLength == 0 || length <= lengths.MaxPrefixLength)
+	return given && authored(parent) && Query{slice: q.Child, From: q.From}.mayName(parent, owner)
+}
+
+// ParentNotReady refuses a child whose parent is there, but has no CIDR.
+func ParentNotReady(name string) *outcome.Refusal {
+	return refuse(ipamv1alpha1.ReasonPoolNotFound, "pool %q is not ready", name)
+}
+
+// First picks what to report of several refusals: one that waits before one that is stalled.
+func First(refusals []*outcome.Refusal, none *outcome.Refusal) *outcome.Refusal {
+	return first(refusals, none)
+}
