@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,8 +41,14 @@ func TestCreate_HasWhatImportHas(t *testing.T) {
 	bare := []field{{"cidr", "10.8.4.0/24", "address"}, {"class", "internal", ""}, {"scope", "network=Net.example.com/vpc-1", ""}}
 	compareCreate(t, "claim", bare, &ipamv1alpha1.IPClaim{}, func(p *plan.Plan) client.Object { return p.Claims[0].IPClaim })
 
+	child := []field{{"cidr", "10.8.4.0/24", "address"}, {"pool", "lab", "parent"}, {"workspace", "root:net", ""}}
+	byClass := []field{{"cidr", "10.8.4.0/24", "address"}, {"parent-class", "internal", "class"}}
+	for _, fields := range [][]field{child, byClass} {
+		compareCreate(t, "pool", fields, &ipamv1alpha1.IPPool{}, func(p *plan.Plan) client.Object { return p.Pools[0].IPPool })
+	}
+
 	// A length and a host are other words for a CIDR.
-	known := map[string][]field{"pool": append(pool, field{column: "length"}), "claim": append(claim, field{column: "length"}, field{column: "host"}, field{column: "class"})}
+	known := map[string][]field{"pool": slices.Concat(pool, child, byClass, []field{{column: "length"}}), "claim": append(claim, field{column: "length"}, field{column: "host"}, field{column: "class"})}
 	for kind, fields := range known {
 		for _, column := range plan.Columns() {
 			if column == "kind" || column == "name" || has(fields, column) {

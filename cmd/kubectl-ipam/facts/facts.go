@@ -115,15 +115,16 @@ func Target(c *ipamv1alpha1.IPClaim) string {
 
 // CIDR returns the block of a pool: that which it has, else that which it asks for.
 func CIDR(p *ipamv1alpha1.IPPool) string {
-	return cmp.Or(p.Status.AllocatedCIDR, string(p.Spec.CIDR))
+	return cmp.Or(p.Status.AllocatedCIDR, string(p.Spec.CIDR), string(p.Spec.Address))
 }
 
-// Parent names the parent of a child pool.
+// Parent names the pool that the block of a pool is carved from; empty without one.
 func Parent(p *ipamv1alpha1.IPPool) string {
-	if p.Spec.ParentPoolRef == nil {
+	parent := p.Parent()
+	if parent == nil {
 		return ""
 	}
-	return space.In(p.Spec.ParentPoolRef.Name, Workspace(*p.Spec.ParentPoolRef))
+	return space.In(parent.Name, Workspace(*parent))
 }
 
 // IsDefault reports whether a class is the default of its family.

@@ -84,13 +84,29 @@ func (b *builder) pool(r row) {
 		}
 	}
 	r.set(field.OfAll(&pool.ObjectMeta))
+	parent, workspace := r.text(columnPool), r.text(columnWorkspace)
+	if pool.Spec.ParentClassName = r.text(columnParentClass); pool.Spec.ParentClassName != "" && parent != "" {
+		r.wrong(columnParentClass, "a pool is carved from another pool or by a class: leave one of the cells empty")
+	}
+	if pool.Spec.ParentPoolRef = space.Ref(parent, workspace); parent == "" && workspace != "" {
+		r.wrong(columnWorkspace, "it is the workspace of the pool that this one is carved from: give that pool as well")
+	}
 	if !ok {
 		b.plan.incomplete = true
 		return
 	}
-	pool.Spec.CIDR = ipamv1alpha1.CIDR(block.String())
+	setBlock(&pool.Spec, block)
 	setDefaults(pool)
 	b.plan.Pools = append(b.plan.Pools, Pool{r.line, pool, block})
+}
+
+// setBlock gives a pool its block: the CIDR of a root pool, else the block to carve.
+func setBlock(spec *ipamv1alpha1.IPPoolSpec, block netip.Prefix) {
+	if spec.Carved() {
+		spec.Address = ipamv1alpha1.CIDR(block.String())
+	} else {
+		spec.CIDR = ipamv1alpha1.CIDR(block.String())
+	}
 }
 
 // setDefaults gives a pool what the server gives it, so that the two can be compared.

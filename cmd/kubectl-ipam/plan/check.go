@@ -207,14 +207,19 @@ const repeated = "a workspace has each address once; import each VRF into a work
 func (p *Plan) overlappingPools(found *problems) map[int]bool {
 	blocks := make([]placed, 0, len(p.Pools))
 	for _, pool := range p.Pools {
-		blocks = append(blocks, placed{block: pool.block, line: pool.Line, name: pool.Name, domain: pool.Spec.AddressDomain})
+		blocks = append(blocks, placed{block: pool.block, line: pool.Line, name: pool.Name, space: parentOf(pool.Spec), domain: pool.Spec.AddressDomain})
 	}
 	nests, again := overlaps(kindPool, blocks, found)
 	for _, n := range nests {
-		found.add(n.outer.line, "pool %s (%s) contains pool %s: write the innermost as claims in pool %s%s; or put the pools in one addressDomain",
+		found.add(n.outer.line, "pool %s (%s) contains pool %s: write the innermost as claims in pool %s%s; or give each pool inside its parent, in the column pool or as spec.parentPoolRef; or put the pools in one addressDomain",
 			n.outer.name, n.outer.block, linesOf(n.inside), n.outer.name, n.leave())
 	}
 	return again
+}
+
+// parentOf says where the block of a pool is carved from; empty for a root pool.
+func parentOf(spec ipamv1alpha1.IPPoolSpec) string {
+	return sourceOf(ipamv1alpha1.IPClaimSpec{PoolRef: spec.ParentPoolRef, ClassName: spec.ParentClassName})
 }
 
 // overlappingClaims returns the lines that repeat the block of another one, and those that are in a

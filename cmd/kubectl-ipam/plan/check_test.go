@@ -39,7 +39,7 @@ func TestPlan_Problems(t *testing.T) {
 		}},
 		"three deep, as pools": {"kind,name,cidr\npool,site-a,10.1.0.0/16\npool,vlan-7,10.1.7.0/24\npool,all,10.0.0.0/8\n", plan.Options{}, []string{
 			"4: pool all (10.0.0.0/8) contains pool site-a (10.1.0.0/16, line 2), vlan-7 (10.1.7.0/24, line 3): write the innermost as claims in pool all, " +
-				"and leave out site-a (10.1.0.0/16, line 2), between the outermost and the innermost; or put the pools in one addressDomain",
+				"and leave out site-a (10.1.0.0/16, line 2), between the outermost and the innermost; or give each pool inside its parent, in the column pool or as spec.parentPoolRef; or put the pools in one addressDomain",
 		}},
 		"pools of one domain, and another": {"kind,name,cidr,domain\npool,a,10.0.0.0/8,d\npool,b,10.0.0.0/16,d\npool,c,10.0.0.0/24,\n", plan.Options{}, []string{
 			"2: pool a (10.0.0.0/8) contains pool c (10.0.0.0/24, line 4)",

@@ -25,12 +25,13 @@ const (
 	columnHost        = "host"
 	columnPool        = "pool"
 	columnWorkspace   = "workspace"
-	columnDescription = "description" // of an exclusion
+	columnParentClass = "parent-class" // of a pool by class
+	columnDescription = "description"  // of an exclusion
 )
 
 // Columns returns the columns that a table may have, in the order in which they are written.
 func Columns() []string {
-	return append([]string{columnKind, columnName, columnNamespace, columnCIDR, columnLength, columnHost, columnPool, columnWorkspace}, field.Columns()...)
+	return append([]string{columnKind, columnName, columnNamespace, columnCIDR, columnLength, columnHost, columnPool, columnWorkspace, columnParentClass}, field.Columns()...)
 }
 
 // Options say how to read a table that was not written for this program. The zero value reads one

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -18,16 +19,16 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
 
-// Of is the plan of a workspace: its root pools, and for each claim that is bound a claim for
-// exactly its block. What no plan can say is left out, and returned with the reason.
+// Of is the plan of a workspace: its pools, those that are carved from another one with exactly their block, and for each claim
+// that is bound a claim for exactly its block. What no plan can say is left out, and returned with the reason.
 func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, left []string) {
 	p = &Plan{}
-	carved := map[string]bool{}
+	without := map[string]bool{}
 	for i := range pools {
 		pool := &pools[i]
-		if parent := pool.Spec.ParentPoolRef; parent != nil {
-			carved[pool.Name] = true
-			left = append(left, fmt.Sprintf("pool %s: it is carved from pool %s, and its block cannot be asked for", pool.Name, parent.Name))
+		if why := unsaid(pool); why != "" {
+			without[pool.Name] = true
+			left = append(left, fmt.Sprintf("pool %s: %s", pool.Name, why))
 			continue
 		}
 		p.Pools = append(p.Pools, Pool{IPPool: exportedPool(pool)})
@@ -41,7 +42,7 @@ func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, le
 			left = append(left, fmt.Sprintf("claim %s: it waits, and holds no block", name))
 		case claim.Spec.Target == ipamv1alpha1.TargetScopeRange:
 			left = append(left, fmt.Sprintf("claim %s: it holds the range of its class for a scope, which cannot be asked for by its block", name))
-		case from.ProjectRef == nil && carved[from.Name]:
+		case from.ProjectRef == nil && without[from.Name]:
 			left = append(left, fmt.Sprintf("claim %s: its pool %s is left out", name, from.Name))
 		default:
 			p.Claims = append(p.Claims, Claim{IPClaim: exportedClaim(claim)})
@@ -52,6 +53,20 @@ func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, le
 	return p, left
 }
 
+// unsaid says why a pool is in no plan; empty if it is.
+func unsaid(pool *ipamv1alpha1.IPPool) string {
+	switch {
+	case pool.Spec.ClassRef != nil:
+		return "the system made it for the claims of class " + pool.Spec.ClassRef.Name + ", and makes it again with the first of them"
+	case pool.Labels[ipamv1alpha1.LabelSlice] != "":
+		return "it is this workspace's slice of a pool of the platform, which gives each workspace one"
+	case pool.Spec.Carved() && pool.Status.AllocatedCIDR == "":
+		return "it waits, and has no block"
+	}
+	return ""
+}
+
+// exportedPool asks for the block that a pool has, if that is carved from another pool.
 func exportedPool(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	exported := &ipamv1alpha1.IPPool{
 		TypeMeta: typeOf("IPPool"), Spec: *pool.Spec.DeepCopy(),
@@ -60,9 +75,18 @@ func exportedPool(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	if block, err := ParseBlock(string(pool.Spec.CIDR)); err == nil {
 		exported.Spec.IPFamily = familyIn(pool.Spec.IPFamily, block)
 	}
+	if spec := &exported.Spec; spec.Carved() {
+		spec.Address = cmp.Or(ipamv1alpha1.CIDR(pool.Status.AllocatedCIDR), spec.Address)
+		if spec.Address != "" {
+			spec.PrefixLength = 0
+		}
+	}
 	setDefaults(exported)
 	return exported
 }
+
+// blockOf is the block that a pool of a plan has: its CIDR, or the block that it asks for.
+func blockOf(spec ipamv1alpha1.IPPoolSpec) ipamv1alpha1.CIDR { return cmp.Or(spec.CIDR, spec.Address) }
 
 // Comparable is the spec of a pool in the one form in which two can be compared: with the defaults
 // of the server, without a family that the CIDR says as well, and lists that are sets in order.
@@ -188,7 +212,14 @@ func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
 	for _, pool := range p.Pools {
 		rest, exclusions, unsaid := apart(pool.IPPool)
 		before := len(rows)
-		cells := map[string]string{columnKind: kindPool, columnName: rest.Name, columnCIDR: string(rest.Spec.CIDR)}
+		cells := map[string]string{columnKind: kindPool, columnName: rest.Name, columnCIDR: string(blockOf(rest.Spec))}
+		cells[columnParentClass] = rest.Spec.ParentClassName
+		if ref := rest.Spec.ParentPoolRef; ref != nil {
+			cells[columnPool] = ref.Name
+			if ref.ProjectRef != nil {
+				cells[columnWorkspace] = ref.ProjectRef.Name
+			}
+		}
 		if add(kindPool+" "+pool.Name, withFields(cells, slices.Concat(field.OfPool(rest), field.OfAll(&rest.ObjectMeta))), rest); len(rows) > before {
 			rows, left = append(rows, exclusions...), append(left, unsaid...)
 		}

@@ -32,7 +32,7 @@ type Plan struct {
 	incomplete bool
 }
 
-// Pool is a root pool, and the line of the file that describes it.
+// Pool is a pool with its block, and the line of the file that describes it.
 type Pool struct {
 	Line int
 	*ipamv1alpha1.IPPool

@@ -117,7 +117,7 @@ func TestReadCSV_Refuses(t *testing.T) {
 		"a host of another cidr": {"kind,name,cidr,host\nclaim,a,10.0.0.1,10.0.0.2/24\n", `2: host: 10.0.0.2/24 is not 10.0.0.1: leave host or cidr empty`},
 		"a name twice":           {pool + "claim,a,10.0.0.0/24,,\nclaim,a,10.0.1.0/24,,\n", "4: the claim default/a is on line 3 already"},
 		"overlap with a nephew":  {pool + "claim,a,10.0.0.0/24,,\nclaim,c,10.0.0.0/28,,\nclaim,b,10.0.0.128/25,,\n", "3: claim default/a (10.0.0.0/24) contains claim default/c (10.0.0.0/28, line 4), default/b (10.0.0.128/25, line 5)"},
-		"overlapping pools":      {pool + "pool,q,10.0.4.0/24,,\n", "2: pool p (10.0.0.0/16) contains pool q (10.0.4.0/24, line 3): write the innermost as claims in pool p; or put the pools in one addressDomain"},
+		"overlapping pools":      {pool + "pool,q,10.0.4.0/24,,\n", "2: pool p (10.0.0.0/16) contains pool q (10.0.4.0/24, line 3): write the innermost as claims in pool p; or give each pool inside its parent, in the column pool or as spec.parentPoolRef; or put the pools in one addressDomain"},
 		"outside of its pool":    {pool + "claim,a,10.9.0.0/24,p,\n", "3: claim default/a: 10.9.0.0/24 is not inside pool p (10.0.0.0/16)"},
 		"in no pool":             {pool + "claim,a,10.9.0.0/24,,\n", "3: 10.9.0.0/24 is in no pool of this plan: give the claim a pool or a class"},
 		"in an exclusion":        {pool + "exclusion,,10.0.3.0/24,,\nclaim,a,10.0.3.7,,\n", "4: claim default/a: pool p never gives 10.0.3.7/32, as it keeps 10.0.3.0/24 back"},
@@ -180,7 +180,7 @@ func TestReadYAML(t *testing.T) {
 	for text, want := range map[string]string{
 		"\n\n---\n" + about + "kind: IPPool\nmetadata: {name: p}\nspec: {cidrr: 10.0.0.0/8}\n":            "4: ",
 		about + "kind: IPPool\nmetadata: {name: p}\nspec: {cidr: 10.0.0.7/8}\n":                           "1: pool p: spec.cidr: 10.0.0.7/8 has host bits set: write 10.0.0.0/8",
-		about + "kind: IPPool\nmetadata: {name: p}\nspec: {parentPoolRef: {name: q}, prefixLength: 24}\n": "its block cannot be asked for",
+		about + "kind: IPPool\nmetadata: {name: p}\nspec: {parentPoolRef: {name: q}, prefixLength: 24}\n": "pool p asks for no exact block: write the block as spec.address",
 		about + "kind: IPClaim\nmetadata: {name: a}\nspec: {className: x}\n":                              "1: claim default/a asks for no exact block",
 		"kind: Service\napiVersion: v1\n":                                                                 `1: there is a "Service" of "v1"`,
 		"{":                                                                                               "1: this is no YAML",

@@ -100,13 +100,17 @@ func (b *builder) read(node *yaml.Node, into runtime.Object) bool {
 }
 
 func (b *builder) manifestPool(line int, read *ipamv1alpha1.IPPool) {
-	if read.Spec.ParentPoolRef != nil {
-		b.problems.add(line, "pool %s is carved from pool %s, and its block cannot be asked for: leave it out, and create it by kubectl ipam pool create", read.Name, read.Spec.ParentPoolRef.Name)
-		return
+	field := "spec.cidr"
+	if read.Spec.Carved() {
+		field = "spec.address"
+		if read.Spec.Address == "" {
+			b.problems.add(line, "pool %s asks for no exact block: write the block as spec.address, or create it by kubectl apply", read.Name)
+			return
+		}
 	}
-	block, err := ParseBlock(string(read.Spec.CIDR))
+	block, err := ParseBlock(string(blockOf(read.Spec)))
 	if err != nil {
-		b.problems.add(line, "pool %s: spec.cidr: %v", read.Name, err)
+		b.problems.add(line, "pool %s: %s: %v", read.Name, field, err)
 		return
 	}
 	for _, cidr := range read.Spec.ExcludedCIDRs {
@@ -118,7 +122,7 @@ func (b *builder) manifestPool(line int, read *ipamv1alpha1.IPPool) {
 		}
 	}
 	pool := exportedPool(read)
-	pool.Spec.CIDR = ipamv1alpha1.CIDR(block.String())
+	setBlock(&pool.Spec, block)
 	b.plan.Pools = append(b.plan.Pools, Pool{line, pool, block})
 }
 

@@ -72,7 +72,7 @@ func estateOf(ctx context.Context, c client.Client, root *ipamv1alpha1.IPPool) (
 func (e *estate) add(pool *ipamv1alpha1.IPPool, all []ipamv1alpha1.IPPool) {
 	e.names[pool.Name] = true
 	for i := range all {
-		ref := all[i].Spec.ParentPoolRef
+		ref := all[i].Parent()
 		if ref != nil && ref.ProjectRef == nil && ref.Name == pool.Name && !e.names[all[i].Name] {
 			e.add(&all[i], all)
 		}

@@ -95,7 +95,7 @@ func plant(r *session.View, pools []*space.Pool) []*node {
 		}
 	}
 	for _, n := range nodes {
-		if ref := n.Object.Spec.ParentPoolRef; ref != nil {
+		if ref := n.Object.Parent(); ref != nil {
 			n.parent = known[[2]string{r.Owner(n.Object, *ref), ref.Name}]
 		}
 	}
@@ -195,8 +195,11 @@ func remark(b branch) string {
 	if reason := facts.Reason(b.Object.Status.Conditions); reason != string(ipamv1alpha1.ReasonAllocationSucceeded) && reason != "" {
 		remarks = append(remarks, reason)
 	}
-	if b.lead == "" && b.Object.Spec.ParentPoolRef != nil {
-		remarks = append(remarks, "carved from "+facts.Parent(b.Object))
+	if parent := facts.Parent(b.Object); b.lead == "" && parent != "" {
+		remarks = append(remarks, "carved from "+parent)
+	}
+	if class := b.Object.Spec.ParentClassName; class != "" {
+		remarks = append(remarks, "by class "+class)
 	}
 	if scope := facts.Scope(b.Object.Spec.Scope); scope != "" {
 		remarks = append(remarks, "for "+scope)

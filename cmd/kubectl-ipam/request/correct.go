@@ -62,7 +62,7 @@ func meant(ctx context.Context, c client.Reader, object client.Object, reason ip
 	case *ipamv1alpha1.IPClaim:
 		asked, pool = object.Spec.ClassName, object.Spec.PoolRef
 	case *ipamv1alpha1.IPPool:
-		pool = object.Spec.ParentPoolRef
+		asked, pool = object.Spec.ParentClassName, object.Spec.ParentPoolRef
 	}
 	names := session.ClassNames
 	switch {

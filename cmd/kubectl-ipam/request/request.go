@@ -230,8 +230,12 @@ func gotFrom(object client.Object) string {
 		}
 		return from
 	case *ipamv1alpha1.IPPool:
-		if parent := object.Spec.ParentPoolRef; parent != nil {
-			return "is carved from pool " + parent.Name
+		by := ""
+		if object.Spec.ParentClassName != "" {
+			by = " by class " + object.Spec.ParentClassName
+		}
+		if parent := object.Parent(); parent != nil {
+			return "is carved from pool " + parent.Name + by
 		}
 	case *ipamv1alpha1.IPClass:
 		if object.Status.OfferingPools == 0 {

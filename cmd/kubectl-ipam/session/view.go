@@ -200,8 +200,9 @@ func (r *View) Visible(pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.I
 		add(space.HoldingOf(a), a, a.Spec.PoolRef, a.Status.AllocatedCIDR)
 	}
 	for i := range pools {
-		if p := &pools[i]; p.Spec.ParentPoolRef != nil {
-			add(space.Holding{Kind: space.Child, Slice: p.Labels[ipamv1alpha1.LabelSlice] != "", Name: p.Name, Holder: "pool " + p.Name}, p, *p.Spec.ParentPoolRef, p.Status.AllocatedCIDR)
+		p := &pools[i]
+		if parent := p.Parent(); parent != nil {
+			add(space.Holding{Kind: space.Child, Slice: p.Labels[ipamv1alpha1.LabelSlice] != "", Name: p.Name, Holder: "pool " + p.Name}, p, *parent, p.Status.AllocatedCIDR)
 		}
 	}
 	for _, pool := range found {

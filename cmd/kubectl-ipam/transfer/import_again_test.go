@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,7 +91,7 @@ func TestImport_OwnExportOfAPool(t *testing.T) {
 	t.Parallel()
 	there := stage.Ready(gen.Pool("p", gen.CIDR("10.0.0.0/16")), "10.0.0.0/16", ipamv1alpha1.IPv4, 0, 16)
 	set(t, &there.Spec, map[string]any{
-		"CIDR": ipamv1alpha1.CIDR("10.0.0.0/16"), "IPFamily": ipamv1alpha1.IPv4, "ParentPoolRef": nil, "PrefixLength": nil, "ClassRef": nil, // of pools that are carved
+		"CIDR": ipamv1alpha1.CIDR("10.0.0.0/16"), "IPFamily": ipamv1alpha1.IPv4, "ParentPoolRef": nil, "ParentClassName": nil, "Address": nil, "PrefixLength": nil, "ClassRef": nil, // of pools that are carved
 		"Scope": ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "a"}}, "Slices": &ipamv1alpha1.PoolSlices{PrefixLength: 24, MaxSlices: 3}, "AddressDomain": "d",
 		"Allocation": ipamv1alpha1.PoolAllocation{MinPrefixLength: 20, MaxPrefixLength: 32, Strategy: ipamv1alpha1.BestFit}, "ClassNames": []string{"b", "a"},
 		"MaxPerConsumer": ipamv1alpha1.AddressCount("256"), "Visibility": ipamv1alpha1.VisibilityShared, "Consumers": []ipamv1alpha1.Consumer{"root:b", "root:a:*"},
@@ -103,6 +104,60 @@ func TestImport_OwnExportOfAPool(t *testing.T) {
 			t.Errorf("a pool with spec.%s, exported and imported again: %s, %v", field, got, err)
 		}
 	})
+}
+
+// Pools inside pools come back with their blocks, and a table says them, too. A plan has no pool that waits, nor one that the system makes.
+func TestImport_OwnExportOfNestedPools(t *testing.T) {
+	t.Parallel()
+	pool := func(name, block string, option gen.PoolOption) ipamv1alpha1.IPPool {
+		return *stage.Ready(gen.Pool(name, option), block, ipamv1alpha1.IPv4, 0, 28)
+	}
+	pools := []ipamv1alpha1.IPPool{
+		pool("root", "10.0.0.0/16", gen.CIDR("10.0.0.0/16")), pool("a", "10.0.4.0/24", gen.ChildOf("root", 24)),
+		pool("b", "10.0.4.128/25", gen.ChildAt("a", "10.0.4.128/25")), pool("ours", "192.0.2.0/24", gen.CarvedBy("internal", 0)),
+		pool("inside", "192.0.2.0/28", gen.ChildOf("ours", 28)),
+	}
+	claim := stage.Bound(gen.Claim("web", gen.FromPool("b")), "10.0.4.129/32", ipamv1alpha1.PoolRef{Name: "b"})
+	claim.Status.ClassName = ""
+	written, left := plan.Of(pools, []ipamv1alpha1.IPClaim{*claim})
+	if len(left) > 0 {
+		t.Fatalf("the export leaves out %q", left)
+	}
+	var table bytes.Buffer
+	if left, err := plan.WriteCSV(&table, written); err != nil || len(left) > 0 {
+		t.Fatalf("the table leaves out %q, %v", left, err)
+	}
+	fromTable, wrong := plan.ReadCSV(table.Bytes(), plan.Options{})
+	if len(wrong) > 0 {
+		t.Fatalf("the table has the problems %v:\n%s", wrong, table.String())
+	}
+	for _, p := range []*plan.Plan{exported(t, pools, []ipamv1alpha1.IPClaim{*claim}), fromTable} {
+		if problems := p.Check(); len(problems) > 0 || len(p.Pools) != len(pools) || len(p.Claims) != 1 {
+			t.Fatalf("the plan has %d pools, %d claims, and the problems %v", len(p.Pools), len(p.Claims), problems)
+		}
+		for _, read := range p.Pools {
+			there := &pools[slices.IndexFunc(pools, func(p ipamv1alpha1.IPPool) bool { return p.Name == read.Name })]
+			if got, err := differentPool(read.IPPool, there); got != "" || err != nil {
+				t.Errorf("pool %s, exported and imported again: %s, %v", read.Name, got, err)
+			}
+		}
+		order := names(parentsFirst(stepsOf(p)))
+		if want := []string{"root", "a", "ours", "b", "inside", "web"}; !slices.Equal(order, want) {
+			t.Errorf("the import creates %v; want %v", order, want)
+		}
+	}
+	waits, slice := gen.Pool("waits", gen.CarvedBy("internal", 0)), pool("slice", "10.9.0.0/24", gen.ChildOf("edge", 24))
+	slice.Labels = map[string]string{ipamv1alpha1.LabelSlice: "uid"}
+	if p, left := plan.Of([]ipamv1alpha1.IPPool{*waits, slice}, nil); len(p.Pools) > 0 || len(left) != 2 {
+		t.Errorf("the export has %d pools, and leaves out %q", len(p.Pools), left)
+	}
+}
+
+func names(steps []*step) (names []string) {
+	for _, s := range steps {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // A claim or a pool that is being deleted is not there for long: the plan would be without it.

@@ -1,9 +1,11 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -117,12 +119,34 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 // create creates what is new: the pools, each with its block, then the claims. A line that fails
 // does not keep the others back; the error is that of all that failed.
 func (o *planImport) create(ctx context.Context, c client.WithWatch, steps []*step) error {
-	ended := o.each(ctx, "creating", "pool", steps, func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createPool(ctx, c, s)) })
+	ended := o.each(ctx, "creating", "pool", parentsFirst(steps), func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createPool(ctx, c, s)) })
 	if ended == nil {
 		skipClaims(steps)
 		ended = o.each(ctx, "creating", "claim", steps, func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createClaim(ctx, c, s)) })
 	}
 	return o.failures(steps, ended)
+}
+
+// parentsFirst returns the steps with each pool behind the pool that it is carved from, which has as many addresses, or more: a pool waits
+// for its parent, and only so many are created at once.
+func parentsFirst(steps []*step) []*step {
+	return slices.SortedStableFunc(slices.Values(steps), func(a, b *step) int { return cmp.Compare(depth(a), depth(b)) })
+}
+
+// depth orders the pools of a plan; the claims come last.
+func depth(s *step) int {
+	pool, ok := s.object.(*ipamv1alpha1.IPPool)
+	switch {
+	case !ok:
+		return 2 * 129
+	case pool.Spec.Carved():
+		return 2*pool.Spec.Length() + 1
+	}
+	block, err := netip.ParsePrefix(string(pool.Spec.CIDR))
+	if err != nil {
+		return 0
+	}
+	return 2 * block.Bits()
 }
 
 // skipClaims gives up the claims from pools that were not created: each would wait in vain for its

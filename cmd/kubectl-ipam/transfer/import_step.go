@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -55,7 +56,7 @@ func stepsOf(p *plan.Plan) []*step {
 		})
 	}
 	for _, pool := range p.Pools {
-		add(pool.Line, string(pool.Spec.CIDR), pool.IPPool)
+		add(pool.Line, cmp.Or(string(pool.Spec.CIDR), string(pool.Spec.Address)), pool.IPPool)
 	}
 	for _, claim := range p.Claims {
 		add(claim.Line, claim.Spec.Address, claim.IPClaim)
@@ -128,18 +129,21 @@ func thereFor(ctx context.Context, c client.Client, steps []*step) ([]ipamv1alph
 
 // comparePool looks for a pool among those that are there, and says what is in its way.
 func (s *step) comparePool(pool *ipamv1alpha1.IPPool, there []ipamv1alpha1.IPPool) (string, error) {
-	block, err := netip.ParsePrefix(string(pool.Spec.CIDR))
-	if err != nil {
-		return "", err
-	}
 	if at := slices.IndexFunc(there, func(p ipamv1alpha1.IPPool) bool { return p.Name == pool.Name }); at >= 0 {
 		s.State = stateUnchanged
 		return differentPool(pool, &there[at])
 	}
+	if pool.Spec.Carved() {
+		return "", nil // the pool that it is carved from says whether the block is free
+	}
+	block, err := netip.ParsePrefix(string(pool.Spec.CIDR))
+	if err != nil {
+		return "", err
+	}
 	for i := range there {
 		other := &there[i]
 		taken, err := netip.ParsePrefix(facts.CIDR(other))
-		if err != nil || other.Spec.ParentPoolRef != nil || !taken.Overlaps(block) {
+		if err != nil || other.Spec.Carved() || !taken.Overlaps(block) {
 			continue // a child pool has its block from a root pool, which counts
 		}
 		if domain := pool.Spec.AddressDomain; domain != "" && domain == other.Spec.AddressDomain {
@@ -182,7 +186,7 @@ func differentPool(pool, there *ipamv1alpha1.IPPool) (string, error) {
 // immutable reports whether a field of a pool that is there cannot be changed.
 func immutable(field string, there *ipamv1alpha1.IPPool) bool {
 	switch field {
-	case "spec.cidr", "spec.ipFamily", "spec.parentPoolRef", "spec.prefixLength":
+	case "spec.cidr", "spec.ipFamily", "spec.parentPoolRef", "spec.parentClassName", "spec.address", "spec.prefixLength":
 		return true
 	case "spec.addressDomain", "spec.slices":
 		return meta.IsStatusConditionTrue(there.Status.Conditions, ipamv1alpha1.ConditionInUse)
