@@ -56,7 +56,7 @@ func (p *pass) carve(ctx context.Context) (ledger.Pool, error) {
 // mostParents is how many pools a pool by class asks for its block, and waits for.
 const mostParents = 64
 
-// asked is what the pool asks of one of its parents.
+// asked returns the request to carve the pool from one of its parents.
 func (p *pass) asked(asks *ipamv1alpha1.IPPool, plan resolve.Plan, parent resolve.Candidate) ledger.Request {
 	request := ledger.Request{
 		Pool:     ledger.PoolID(parent.Pool.UID),

@@ -106,8 +106,9 @@ func (w *waiting) on(in directory.Workspace, pool string) []mcreconcile.Request 
 func (w *waiting) by(class string) []mcreconcile.Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var found []inbox.Waiter
-	for child := range w.parents[parent{class: class}] {
+	children := w.parents[parent{class: class}]
+	found := make([]inbox.Waiter, 0, len(children))
+	for child := range children {
 		found = append(found, inbox.Waiter{Request: child, Since: w.children[child].since})
 	}
 	return inbox.OldestFirst(found)

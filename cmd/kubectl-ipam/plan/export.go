@@ -19,7 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
 
-// Of is the plan of a workspace: its pools, those that are carved from another one with exactly their block, and for each claim
+// Of returns the plan of a workspace: its pools, those that are carved from another one with exactly their block, and for each claim
 // that is bound a claim for exactly its block. What no plan can say is left out, and returned with the reason.
 func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, left []string) {
 	p = &Plan{}
@@ -85,7 +85,7 @@ func exportedPool(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	return exported
 }
 
-// blockOf is the block that a pool of a plan has: its CIDR, or the block that it asks for.
+// blockOf returns the block of a pool of a plan: its CIDR, or the block that it asks for.
 func blockOf(spec ipamv1alpha1.IPPoolSpec) ipamv1alpha1.CIDR { return cmp.Or(spec.CIDR, spec.Address) }
 
 // Comparable is the spec of a pool in the one form in which two can be compared: with the defaults

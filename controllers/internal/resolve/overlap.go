@@ -29,7 +29,7 @@ func (o Overlap) Foreign(catalog Catalog) string {
 		return fmt.Sprintf("%s overlaps pool %q, which is carved from a pool of another workspace; %s", o.CIDR, carved, advice)
 	}
 	if class := o.class(catalog); class != "" {
-		return fmt.Sprintf("%s overlaps addresses that the platform hands out by class %q; %s", o.CIDR, class, advice)
+		return fmt.Sprintf("%s overlaps addresses that the platform hands out by class %q; %s; to divide a block of that class, create a pool with spec.parentClassName", o.CIDR, class, advice)
 	}
 	return ""
 }

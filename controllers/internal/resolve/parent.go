@@ -6,7 +6,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// ParentQuery is what a child pool, or a pool by class, asks of its parent, and from where.
+// ParentQuery finds the pools that a child pool or a pool by class may be carved from.
 type ParentQuery struct {
 	Child          *ipamv1alpha1.IPPool
 	From, Platform directory.Workspace
@@ -38,11 +38,11 @@ func (q ParentQuery) Resolve(catalog Catalog) (Plan, error) {
 // says the same of it as of a class that is not there.
 func (q Query) offersPools(catalog Catalog) *outcome.Refusal {
 	class, err := q.namedOrDefault(catalog)
-	if err != nil || !ofNetworks(class.Spec) {
-		return nil
+	if err == nil && ofNetworks(class.Spec) {
+		return refuse(ipamv1alpha1.ReasonNoOfferingPool, "class %q has poolPer, parentClassName or uniqueWithin, and offers no pools: create another pool "+
+			"by a class without them, or claim by this class with target ScopeRange", class.Name)
 	}
-	return refuse(ipamv1alpha1.ReasonNoOfferingPool, "class %q has poolPer, parentClassName or uniqueWithin, and offers no pools: create another pool "+
-		"by a class without them, or claim by this class with target ScopeRange", class.Name)
+	return nil
 }
 
 // Admitted reports whether the child may be carved from a parent of the owner's workspace, room, limits and the class apart.

@@ -13,7 +13,7 @@ import (
 
 // A pool by class is carved where a claim by that class would get its block, and refused for the same reasons. A class whose
 // addresses belong to a scope offers no pools.
-func TestParentQuery_ByClass(t *testing.T) {
+func TestParentQuery_ResolvesAsAClaimOfTheClass(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		option gen.PoolOption
