@@ -42,7 +42,7 @@ func TestPoolByClass_WaitsServesAndGoes(t *testing.T) {
 	framework.Bind(t, s.tenant, first, second)
 	disjointIn(t, ipamv1alpha1.CIDR(pool.Status.AllocatedCIDR), blockOf(t, first), blockOf(t, second))
 	waitHeld(t, s.platform, above, size(spaceOf(t, pool)))
-	framework.WaitCondition(t, s.tenant, pool, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonInUse)
+	waitHeld(t, s.tenant, pool, size(blockOf(t, first), blockOf(t, second)))
 	isRefused(t, s.tenant.Delete(t.Context(), pool), "the pool holds 2 blocks", "delete a pool by class that is used")
 
 	framework.Delete(t, s.tenant, second, first)
