@@ -300,3 +300,19 @@ func TestRetire_KeepsTheCooldownsOfAnAddressSpace(t *testing.T) {
 	}
 	i.sameAsLedger(i.follower())
 }
+
+// A pool whose addresses cool has no address space yet: the addresses would be given out in it at once.
+func TestSpace_WaitsForTheCooldownsOfItsPool(t *testing.T) {
+	i := newIcebox(t)
+	former := i.bind(request("p", "former", 32))
+	i.free("former")
+	if s, err := i.Derived().Space(t.Context(), "p", "tenant", network("a")); err == nil {
+		next := i.bind(request(s.ID, "next", 32))
+		t.Errorf("Space = %s, where %s is given to the next claim while %s cools; want ErrMixed", s.ID, next.Prefix, former.Prefix)
+	} else {
+		must.Be(t, err, ledger.ErrMixed)
+	}
+	i.pass(time.Minute)
+	i.waitCooling(i.Allocator, 0)
+	i.bind(request(i.space("p", "a").ID, "next", 32))
+}

@@ -62,7 +62,7 @@ func unspaced(v space.View, of *space.Pool, made ledger.Derived) error {
 		return ledger.ErrPoolDraining
 	case v.Pools().Frozen() == space.Untrusted, of.FreezeReason() == space.Untrusted: // beside one that has lost changes
 		return &ledger.FrozenError{Pool: of.ID}
-	case !of.Frozen && (of.Held() > 0 || v.Table().RolesDiffer(made)):
+	case !of.Frozen && (of.Held()+of.Cools.Own > 0 || v.Table().RolesDiffer(made)): // an address that cools is free in a new space
 		return ledger.ErrMixed
 	}
 	for _, p := range v.Pools() {

@@ -218,16 +218,23 @@ var derived = []Mutant{
 	{
 		Name:  "a pool that has blocks gets address spaces",
 		File:  "allocator/spaces.go",
-		Old:   "of.Held() > 0 || v.Table()",
+		Old:   "of.Held()+of.Cools.Own > 0 || v.Table()",
 		New:   "v.Table()",
 		Suite: ofDerived,
 	},
 	{
 		Name:  "a pool gets address spaces for other roles",
 		File:  "allocator/spaces.go",
-		Old:   "of.Held() > 0 || v.Table().RolesDiffer(made)",
-		New:   "of.Held() > 0",
+		Old:   "of.Held()+of.Cools.Own > 0 || v.Table().RolesDiffer(made)",
+		New:   "of.Held()+of.Cools.Own > 0",
 		Suite: ofDerived,
+	},
+	{
+		Name:  "an address cools in a pool, and not in its new address space",
+		File:  "allocator/spaces.go",
+		Old:   "of.Held()+of.Cools.Own > 0",
+		New:   "of.Held() > 0",
+		Suite: Suite{Tests: "TestSpace_WaitsForTheCooldownsOfItsPool"},
 	},
 	{
 		Name:  "an address space is counted before it is seen",
