@@ -24,7 +24,7 @@ type round struct {
 	after  ledger.Position // the block that was looked at last
 	blocks int             // looked at
 	parts  int             // that were made
-	took   time.Duration   // all parts, without the pauses
+	took   time.Duration   // the work of all parts: without the pauses, and of each read from etcd no more than stall
 }
 
 func newRound() *round {
@@ -40,12 +40,23 @@ type census struct {
 	deleted int             // found twice, and seen being deleted: no wrong view explains them, and the releases try them again
 }
 
+// stall is how much of the wait for a read from etcd counts as work. A page takes a few milliseconds. What takes longer is an
+// etcd that is away or slow, and to look more seldom because of that would leave blocks behind for minutes after it is back.
+const stall = 100 * time.Millisecond
+
 // part makes the next part of the round, and ends the round if it was the last one. If it fails, the
 // next call goes on from where it was.
 func (s *Sweeper) part(ctx context.Context) error {
-	r, begun := s.round, s.Clock.Now()
+	r, asked := s.round, s.Clock.Now()
 	seen, most := 0, s.blocks/s.parts+1
+	waited := func() time.Time {
+		now := s.Clock.Now()
+		r.took += min(now.Sub(asked), stall)
+		return now
+	}
 	all, err := s.each(ctx, r.after, func(b ledger.Block) bool {
+		begun := waited()
+		defer func() { asked = s.Clock.Now(); r.took += asked.Sub(begun) }()
 		at := ledger.Position{Space: b.Space, Prefix: b.Prefix}
 		if seen >= most && r.parts+1 < s.parts && at != r.after { // a block in dispute is not cut in two
 			return false
@@ -55,7 +66,7 @@ func (s *Sweeper) part(ctx context.Context) error {
 		s.inspect(ctx, b, r)
 		return true
 	})
-	r.took += s.Clock.Since(begun)
+	waited()
 	if err != nil {
 		return err
 	}

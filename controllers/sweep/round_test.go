@@ -69,6 +69,26 @@ func newSlow(t *testing.T) *slow {
 	return l
 }
 
+// An etcd that does not answer for seconds is no work: the round after it has as few parts as before.
+func TestRound_WaitsAreNoWork(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]bool{"a read that is answered late": false, "a read that fails": true} {
+		l := &slow{scene: newScene(t, 1), each: 20 * time.Second}
+		l.Ledger.Blocks = l
+		if fails {
+			l.failAt = 1
+			if err := l.part(t.Context()); err == nil {
+				t.Fatalf("%s: part = nil, want an error", name)
+			}
+			l.each = 0
+		}
+		l.sweep(t)
+		if l.parts != 1 {
+			t.Errorf("%s: the next round has %d parts, want one", name, l.parts)
+		}
+	}
+}
+
 // Each look at a large ledger reads a part of it, and a round sees each block once.
 func TestRound_InParts(t *testing.T) {
 	t.Parallel()
