@@ -38,8 +38,12 @@ type Closer struct {
 
 var _ door.Closer = (*Closer)(nil)
 
-// CloseRange implements door.Closer.
+// CloseRange implements door.Closer. A DELETE of a claim that is Terminating closes nothing: the first one has, and a finalizer of
+// the claim's owner could have the range of a shared network closed again and again, which keeps other workspaces out.
 func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (inside string, err error) {
+	if !claim.DeletionTimestamp.IsZero() {
+		return "", nil
+	}
 	p, held, err := c.held(ctx, in, claim, dry)
 	if err != nil || !held {
 		return "", err

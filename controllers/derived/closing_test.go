@@ -243,6 +243,27 @@ func TestComplete_OpensAPoolThatAllShare(t *testing.T) {
 	}
 }
 
+// The DELETE of a claim that is Terminating leaves its range as it is. Its owner may send it as often as he likes: the CREATEs of others in
+// a shared network are served.
+func TestCloseRange_ByAClaimThatIsTerminating(t *testing.T) {
+	s := newScene(t)
+	claim := gen.Claim("range", gen.OfClass("net"))
+	claim.Finalizers = []string{"example.com/stays"}
+	testbed.Create(t, s.workspace, claim)
+	p := must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: "root", Length: 24}, ledger.Pool{
+		Cluster: tenant, Name: "net-all", Derived: &ledger.Derived{Class: "net", Scope: ledger.Scope{}, Holder: holderOf(claim)},
+	}, nil))(t)
+	s.mustClose(claim)
+	s.deletes(claim)
+	s.wantComplete(p) // a CREATE of another workspace opens it
+	must.Do(t, s.workspace.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+	for range 3 {
+		s.mustClose(claim)
+	}
+	guest := ledger.Holder{Claim: "guest", Cluster: "v", Namespace: "n", Name: "guest"}
+	must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Holder: guest, Length: 32}))(t)
+}
+
 // A DELETE that was allowed and failed leaves the range closed, until no such DELETE can succeed any more. Then it is open again, and
 // published. No cooldown in the address spaces of the range has ended: they go with the range.
 func TestCloseRange_KeepsCooldownsIfTheDeleteFails(t *testing.T) {

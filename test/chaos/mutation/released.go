@@ -3,6 +3,20 @@ package mutation
 // released are the mutants that free a block which somebody has, or give it to another.
 var released = []Mutant{
 	{
+		Name:  "waits for etcd make the rounds of the sweep longer",
+		File:  "controllers/sweep/round.go",
+		Old:   "r.took += min(now.Sub(asked), stall)",
+		New:   "r.took += now.Sub(asked)",
+		Suite: Suite{Package: "./controllers/sweep", Tests: "TestRound_WaitsAreNoWork"},
+	},
+	{
+		Name:  "a claim that is Terminating closes its range again and again",
+		File:  "controllers/derived/closing.go",
+		Old:   "\tif !claim.DeletionTimestamp.IsZero() {\n\t\treturn \"\", nil\n\t}\n",
+		New:   "",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_ByAClaimThatIsTerminating"},
+	},
+	{
 		Name:  "a retained block is freed while a CREATE may succeed that was told it",
 		File:  "controllers/release/table.go",
 		Old:   "{held: of(expired), inFlight: of(yes), action: action{then: wait}}",
