@@ -94,7 +94,7 @@ func (p *paths) look(ctx context.Context) error {
 func (p *paths) contested() map[ledger.ClusterName]time.Time {
 	found := map[ledger.ClusterName]time.Time{}
 	for cluster, shown := range p.directory.OutOfSight() {
-		if p.directory.Contests(cluster) {
+		if p.directory.Shares(cluster) {
 			found[cluster] = shown
 		}
 	}

@@ -45,7 +45,7 @@ func (w *watcher) Named(workspace directory.Workspace) {
 // Contested implements directory.Observer. Somebody forges a path, or a workspace was
 // deleted and created again, and the former one is not gone yet.
 func (w *watcher) Contested(path string, clusters []ledger.ClusterName) {
-	w.logger.Info("a path names nobody: several workspaces show it", "path", path, "clusters", clusters)
+	w.logger.Info("a path does not name these workspaces: others show it, too", "path", path, "clusters", clusters)
 }
 
 // Leaving implements directory.Observer.

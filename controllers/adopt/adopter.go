@@ -88,8 +88,8 @@ func (a *Adopter) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha
 	return false, nil
 }
 
-// Named ends the wait of the lost pools: they may lack nothing but the path that a workspace has now. Safe for concurrent use.
-func (a *Adopter) Named(directory.Workspace) { a.losses.hurry() }
+// Named ends the wait of the lost pools that lack nothing but the path that a workspace has now. Safe for concurrent use.
+func (a *Adopter) Named(workspace directory.Workspace) { a.losses.hurry(workspace, a.clock.Now()) }
 
 // Start adopts whenever something is found to be lost, until the context ends. If a pass could not do everything, another one follows.
 func (a *Adopter) Start(ctx context.Context) error {
@@ -156,6 +156,7 @@ func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 				return resumed, err
 			}
 		}
+		w.losses.note(p.id, p.stuck)
 		switch {
 		case errors.Is(p.stuck, errPathless): // another pass begins when its workspace is engaged
 		case errors.Is(p.stuck, errRetired):

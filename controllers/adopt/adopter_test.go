@@ -235,30 +235,6 @@ func TestPass_OlderLedger(t *testing.T) {
 	}
 }
 
-// A pool whose records cannot be told from another's stays frozen until they can, and
-// everybody else goes on.
-func TestPass_AContestedPath(t *testing.T) {
-	l := newLoss(t)
-	platform := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
-	pool := l.had(in("victim", gen.Pool("v")), "10.1.0.0/16", "lost", 7)
-	bound, contested := gen.Allocation("a", "p", "10.0.4.0/28"), in("victim", gen.Allocation("b", "v", "10.1.4.0/28"))
-	l.record.records = []*ipamv1alpha1.IPAllocation{bound, contested}
-	l.makesWhole(platform)
-	l.wantLost("while the path of its workspace is not known", pool)
-	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{bound: "10.0.4.0/28 bound", contested: ""})
-
-	l.binds("victim", "root:victim")
-	forger := l.binds("forger", "root:victim")
-	if err := l.pass(t.Context()); err == nil || l.whole(pool) || !l.ledger.Recovery().Frozen("uid-of-v") {
-		t.Errorf("with two workspaces of one path: %v; want the pool frozen", err)
-	}
-	l.wantWhole("beside a pool of a contested path", platform)
-	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{bound: "10.0.4.0/28 bound", contested: ""})
-	l.Directory.Gone(forger)
-	l.makesWhole(pool)
-	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{contested: "10.1.4.0/28 bound"})
-}
-
 // A pool may be stored with any status, past webhooks and policies, and one of a workspace that is gone may be listed for ever. Neither keeps
 // anybody else's frozen.
 func TestPass_APoolThatNobodyCanMend(t *testing.T) {

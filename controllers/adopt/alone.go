@@ -139,7 +139,7 @@ func (a *Adopter) entitled(ctx context.Context, p *pool, h ledger.Holder) error 
 		why = errOrphan
 	}
 	if from.Path == "" && !a.Directory.Contests(h.Cluster) && a.unnamed.hesitates(h.Cluster, a.clock.Now()) {
-		return errUnnamed
+		return &nameless{cluster: h.Cluster, error: errUnnamed}
 	}
 	return why
 }
@@ -198,8 +198,9 @@ func (w *world) doubted(ctx context.Context) error {
 		}
 		for _, p := range w.lost {
 			if p.name == r.pool.Name && p.cidr.Overlaps(r.request.Exact) {
-				_ = w.stick(p, fmt.Errorf("the record of claim %s/%s of workspace %s has %s of a pool of this name in workspace %s, which none shows",
-					h.Namespace, h.Name, h.Cluster, r.request.Exact, r.pool.ProjectRef.Name)) // it is no fault of everybody's
+				path := r.pool.ProjectRef.Name
+				_ = w.stick(p, &nameless{path: path, error: fmt.Errorf("the record of claim %s/%s of workspace %s has %s of a pool of this name in workspace %s, which none shows",
+					h.Namespace, h.Name, h.Cluster, r.request.Exact, path)}) // it is no fault of everybody's
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
 // losses are the pools that the ledger has lost something of. Make them with newLosses. Safe for concurrent use.
@@ -18,12 +20,25 @@ type losses struct {
 	mu      sync.Mutex
 	pools   map[ledger.PoolID]time.Time // until they are whole again; when the next pass may begin for each
 	retired map[ledger.PoolID]bool      // those that a pass has found to be retired before the loss
+	await   map[ledger.PoolID]*nameless // what a pass has found to be missing of names
+	hurried map[ledger.ClusterName]time.Time
 }
+
+// nameless is why a pool is stuck until a workspace is known by its path: one that shows another, or none, or that nobody knows.
+type nameless struct {
+	cluster ledger.ClusterName // of the workspace; empty: any that has the path
+	path    string
+	error
+}
+
+// Unwrap returns the reason in words.
+func (n *nameless) Unwrap() error { return n.error }
 
 func newLosses() *losses {
 	return &losses{
 		tries: workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.PoolID](retry, longest),
 		pools: map[ledger.PoolID]time.Time{}, retired: map[ledger.PoolID]bool{},
+		await: map[ledger.PoolID]*nameless{}, hurried: map[ledger.ClusterName]time.Time{},
 	}
 }
 
@@ -70,6 +85,7 @@ func (l *losses) retire(id ledger.PoolID) {
 func (l *losses) forget(some func(id ledger.PoolID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	maps.DeleteFunc(l.await, func(id ledger.PoolID, _ *nameless) bool { return some(id) })
 	maps.DeleteFunc(l.retired, func(id ledger.PoolID, _ bool) bool { return some(id) })
 	maps.DeleteFunc(l.pools, func(id ledger.PoolID, _ time.Time) bool {
 		gone := some(id)
@@ -102,11 +118,30 @@ func (l *losses) wait(now time.Time, of ...ledger.PoolID) time.Duration {
 	return first
 }
 
-// hurry ends the wait of all lost pools.
-func (l *losses) hurry() {
+// note keeps what the name of a workspace could do for a pool that is stuck.
+func (l *losses) note(id ledger.PoolID, stuck error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id := range l.pools {
-		l.pools[id] = time.Time{}
+	if delete(l.await, id); stuck == nil {
+		return
+	}
+	if of, ok := errors.AsType[*nameless](stuck); ok {
+		l.await[id] = of
+	}
+}
+
+// hurry ends the wait of the lost pools that lack nothing but the path that a workspace has now. A pass reads all that is published, and a
+// tenant can rename its workspace as often as it likes: no workspace does so more than once a minute.
+func (l *losses) hurry(named directory.Workspace, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.hurried, func(_ ledger.ClusterName, at time.Time) bool { return now.Sub(at) >= longest })
+	if _, again := l.hurried[named.Cluster]; again {
+		return
+	}
+	for id, of := range l.await {
+		if _, lost := l.pools[id]; lost && (of.cluster == named.Cluster || of.cluster == "" && of.path == named.Path) {
+			l.pools[id], l.hurried[named.Cluster] = time.Time{}, now
+		}
 	}
 }

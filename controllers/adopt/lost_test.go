@@ -41,8 +41,8 @@ func TestStart_APoolThatStaysStuck(t *testing.T) {
 	}
 }
 
-// For a pool that stays frozen no pass begins before its time. For one that is found lost it begins at once, and when a path is known: the
-// former may lack nothing else.
+// For a pool that stays frozen no pass begins before its time. For one that is found lost it begins at once. That a workspace
+// has a path now, which the pool does not lack, changes nothing.
 func TestWhole_APoolThatStaysFrozenWaits(t *testing.T) {
 	for name, cidr := range map[string]string{"stuck": "10.0.9.0/24", "forged": "10.0.9.0/240"} {
 		t.Run(name, func(t *testing.T) {
@@ -74,9 +74,53 @@ func TestWhole_APoolThatStaysFrozenWaits(t *testing.T) {
 			wantPass("in time", stays, true)
 			_ = l.pass(t.Context())
 			wantPass("left by the third pass", stays, false)
-			l.Named(directory.Workspace{})
-			wantPass("when a path is known", stays, true)
+			l.Named(directory.Workspace{Cluster: "tenant", Path: "root:gone"})
+			wantPass("when a path is known", stays, false)
 		})
+	}
+}
+
+// When the path is known that a lost pool lacks, a pass begins at once, and once a minute for a workspace at most: a pass reads all that is
+// published, and a tenant renames its workspace as often as it likes.
+func TestNamed(t *testing.T) {
+	l := newLoss(t)
+	begins := func(pool *ipamv1alpha1.IPPool, by ...directory.Workspace) bool {
+		for _, workspace := range by {
+			l.Named(workspace)
+		}
+		l.whole(pool)
+		select {
+		case <-l.hint:
+			return true
+		default:
+			return false
+		}
+	}
+	pathless := l.had(in("tenant", gen.Pool("t")), "10.1.0.0/16", "lost", 3)
+	child := l.had(gen.Pool("k", gen.ChildOf("s", 24)), "10.9.0.0/24", "lost", 3)
+	child.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:parent"}
+	l.wantLost("at first", pathless, child)
+	begins(pathless)
+	_ = l.pass(t.Context())
+	other, own, parent := directory.Workspace{Cluster: "other", Path: "root:other"}, directory.Workspace{Cluster: "tenant", Path: "root:t"}, directory.Workspace{Cluster: "parent", Path: "root:parent"}
+	if begins(pathless, other) || begins(child, other, own) {
+		t.Error("a pass begins for a pool that lacks another path")
+	}
+	if !begins(pathless, own) || !begins(child, parent) {
+		t.Error("no pass begins for a pool whose path is known now")
+	}
+	for range 3 {
+		_ = l.pass(t.Context())
+	}
+	if begins(pathless, own) {
+		t.Error("another pass begins for the same workspace at once")
+	}
+	l.now.SetTime(l.now.Now().Add(retry))
+	_ = l.pass(t.Context())
+	l.now.SetTime(l.now.Now().Add(longest - retry))
+	_ = l.pass(t.Context())
+	if !begins(pathless, own) {
+		t.Error("no pass begins for it a minute later")
 	}
 }
 

@@ -68,6 +68,12 @@ func (w *world) enterLate(ctx context.Context) error {
 	}
 	for _, p := range orphans {
 		p.stuck = errors.New("its parent is gone, or is stuck itself")
+		if of := p.parent.ProjectRef; of != nil {
+			p.stuck = &nameless{path: of.Name, error: p.stuck}
+		}
+		if err := w.claimed(p); err != nil {
+			return err
+		}
 	}
 	for _, p := range children {
 		p.late, p.lost = false, p.stuck == nil
@@ -76,6 +82,24 @@ func (w *world) enterLate(ctx context.Context) error {
 		if p, err := w.of(r); err != nil || !p.lost {
 			continue
 		} else if err := w.stick(p, w.take(ctx, r)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimed keeps frozen what a child has the addresses of, where several pools may be its parent.
+func (w *world) claimed(child *pool) error {
+	meant := w.meant(child.owner.Cluster, *child.parent)
+	if len(meant) < 2 {
+		return nil
+	}
+	for _, p := range meant {
+		if !p.cidr.Overlaps(child.cidr) {
+			continue
+		}
+		if err := w.stick(p, &nameless{path: child.parent.ProjectRef.Name, error: fmt.Errorf("its child %s of workspace %s may be that of another workspace, which shows the same path",
+			child.name, child.owner.Cluster)}); err != nil {
 			return err
 		}
 	}
@@ -209,7 +233,7 @@ func (p *pool) invited(parent *pool, platform directory.Workspace) bool {
 // admits, the parent gives nothing out.
 func (w *world) refuse(p *pool) error {
 	if p.owner.Path == "" && w.unnamed.hesitates(p.owner.Cluster, w.clock.Now()) {
-		return errUnnamed
+		return &nameless{cluster: p.owner.Cluster, error: errUnnamed}
 	}
 	p.stuck = cmp.Or(p.stuck, errUninvited)
 	return nil

@@ -43,6 +43,7 @@ type pool struct {
 	lacking ledger.SpaceID
 	admits  func(directory.Workspace) bool // whether a workspace may claim from it
 	object  *ipamv1alpha1.IPPool
+	shows   string // the path that its workspace shows, or that names it
 }
 
 // beyond is the count of changes that a pool's space goes on from: none in a ledger
@@ -72,23 +73,38 @@ type place struct {
 type pools struct {
 	at       map[place]*pool
 	ids      map[ledger.PoolID]bool
-	clusters map[string]ledger.ClusterName // of paths
+	clusters map[string][]ledger.ClusterName // of paths: those with pools that show one; several, if it names none of them
 }
 
 func (s pools) add(p *pool) {
 	s.at[place{p.owner.Cluster, p.name}] = p
 	s.ids[p.id] = true
-	if p.owner.Path != "" {
-		s.clusters[p.owner.Path] = p.owner.Cluster
+	if p.shows != "" && !slices.Contains(s.clusters[p.shows], p.owner.Cluster) {
+		s.clusters[p.shows] = append(s.clusters[p.shows], p.owner.Cluster)
 	}
 }
 
-// find follows a reference from a workspace.
+// find follows a reference from a workspace. It finds nothing where several workspaces show the path, and have a pool of the name: any of
+// them may be meant.
 func (s pools) find(from ledger.ClusterName, ref ipamv1alpha1.PoolRef) *pool {
-	if ref.ProjectRef != nil {
-		from = s.clusters[ref.ProjectRef.Name]
+	if meant := s.meant(from, ref); len(meant) == 1 {
+		return meant[0]
 	}
-	return s.at[place{from, ref.Name}]
+	return nil
+}
+
+// meant lists the pools that a reference from a workspace may name.
+func (s pools) meant(from ledger.ClusterName, ref ipamv1alpha1.PoolRef) (found []*pool) {
+	in := []ledger.ClusterName{from}
+	if ref.ProjectRef != nil {
+		in = s.clusters[ref.ProjectRef.Name]
+	}
+	for _, cluster := range in {
+		if p := s.at[place{cluster, ref.Name}]; p != nil {
+			found = append(found, p)
+		}
+	}
+	return found
 }
 
 // above returns the parent of a pool; nil: it has none, or that is not there.
@@ -126,7 +142,7 @@ type world struct {
 
 // survey reads all pools, and finds those that the ledger misses something of.
 func (a *Adopter) survey(ctx context.Context) (*world, error) {
-	w := &world{Adopter: a, pools: pools{at: map[place]*pool{}, ids: map[ledger.PoolID]bool{}, clusters: map[string]ledger.ClusterName{}}}
+	w := &world{Adopter: a, pools: pools{at: map[place]*pool{}, ids: map[ledger.PoolID]bool{}, clusters: map[string][]ledger.ClusterName{}}}
 	var failed error
 	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(cluster ledger.ClusterName, object client.Object) {
 		if failed == nil {
@@ -152,17 +168,14 @@ func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipa
 	if p == nil {
 		return nil
 	}
+	p.shows = w.Directory.Shows(cluster)
 	w.add(p)
 	misses, err := w.misses(ctx, p.id, found.Status)
 	if err := w.stick(p, err); err != nil || !misses && p.stuck == nil {
 		return err
 	}
-	switch {
-	case p.owner.Path != "":
-	case w.Directory.Contests(cluster):
-		p.stuck = errors.New("another workspace shows the same path, by which its records name it")
-	default:
-		p.stuck = errPathless
+	if p.shows == "" {
+		p.stuck = &nameless{cluster: cluster, error: errPathless}
 	}
 	w.lost = append(w.lost, p)
 	return nil

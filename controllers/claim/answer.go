@@ -175,10 +175,11 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 	return a, a.lookUp(ctx, cache)
 }
 
-// workspaceOf returns the workspace of a CREATE, and its cache. It fails while it is not known what that may use.
+// workspaceOf returns the workspace of a CREATE, and its cache. It fails while it is not known what that may use. One that shows the path
+// of another is known to have none: no list admits it by path, and all else serves it.
 func (r *Reconciler) workspaceOf(ctx context.Context, name ledger.ClusterName) (from directory.Workspace, cache client.Reader, err error) {
 	from = r.Directory.Workspace(name)
-	if from.Path == "" {
+	if from.Path == "" && !r.Directory.Contests(name) {
 		return from, nil, fmt.Errorf("%w: the path of %s", errNewcomer, name)
 	}
 	if r.Directory.Leaves(name) {

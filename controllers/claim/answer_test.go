@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // The answer is the final status, and the block is in the ledger.
@@ -190,13 +192,6 @@ func TestAnswer_NobodyCanTell(t *testing.T) {
 	if err := ask("unknown"); err == nil {
 		t.Error("a workspace that is not engaged is answered")
 	}
-	forger := binding()
-	forger.UID, forger.Annotations = "forger", map[string]string{"kcp.io/cluster": "forger", "kcp.io/path": "root:tenant"}
-	s.Directory.Seen("endpoint", forger)
-	if err := ask("tenant"); err == nil {
-		t.Error("a workspace whose path another shows, too, is answered")
-	}
-	s.Directory.Gone(forger)
 	leaving := binding()
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	s.Directory.Seen("endpoint", leaving)
@@ -204,6 +199,35 @@ func TestAnswer_NobodyCanTell(t *testing.T) {
 		t.Error("a workspace that gives up the export is answered")
 	}
 	s.wantBlocks()
+}
+
+// A path that another workspace shows, too, costs what lists admit by that path, and nothing else: the workspace's own pools and classes for
+// all serve it.
+func TestAnswer_WhosePathAnotherShows(t *testing.T) {
+	t.Parallel()
+	own, admits := readyPool("own", "10.1.0.0/24"), readyPool("admits", "10.2.0.0/24", gen.Consumers{"root:tenant"})
+	s := newScene(t, allocator.Options{}, append(offered(), admits), own)
+	s.Ledger.Recovery.Trust(must.Get(s.ledger.Pools().Register(t.Context(), ledger.Pool{
+		ID: ledger.PoolID(own.UID), Name: "own", Cluster: "tenant", Space: ledger.SpaceID(own.UID), CIDR: netip.MustParsePrefix("10.1.0.0/24"),
+	}))(t).ID)
+	s.Directory.Seen("endpoint", testbed.Binding("forger", "root:tenant"))
+	if path := s.Directory.Workspace("tenant").Path; path != "" {
+		t.Fatalf("the workspace is known by %q, want by none", path)
+	}
+	for name, tt := range map[string]struct {
+		claim *ipamv1alpha1.IPClaim
+		cidr  string
+	}{
+		"by a class":       {gen.Claim("a", gen.OfClass("internal")), "10.0.0.0/28"},
+		"from its own":     {gen.Claim("b", gen.FromPool("own"), gen.Length(28)), "10.1.0.0/28"},
+		"admitted by path": {gen.Claim("c", gen.FromPoolIn("root:ipam", "admits"), gen.Length(28)), ""},
+	} {
+		tt.claim.Spec.UnmetPolicy = ipamv1alpha1.UnmetRefuse
+		answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: tt.claim})
+		if err != nil || answer.Status.AllocatedCIDR != tt.cidr {
+			t.Errorf("%s: Answer = %+v, %v; want the block %q", name, answer, err, tt.cidr)
+		}
+	}
 }
 
 // A replica that does not lead compares the ledger with what is published before it believes

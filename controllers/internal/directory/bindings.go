@@ -236,12 +236,12 @@ func (d *Directory) Forget(cluster ledger.ClusterName) {
 	d.mu.Lock()
 	path, known := d.paths[cluster]
 	_, shown := d.bound[cluster]
-	forgets := known && !shown && cluster != d.platform.Cluster
-	if forgets {
-		d.move(cluster, path, "")
+	var told []func()
+	if known && !shown && cluster != d.platform.Cluster {
+		told = d.move(cluster, path, "")
 	}
 	d.mu.Unlock()
-	if forgets && d.observer != nil {
-		d.tell(path)
+	for _, tell := range told {
+		tell()
 	}
 }

@@ -4,8 +4,10 @@
 // cluster.
 //
 // The cluster is kcp's word. The path is, too, but users that can update the
-// LogicalCluster of a workspace can change it there. So a path that two
-// workspaces show names neither, and that of the platform is the platform's.
+// LogicalCluster of a workspace can change it there. So a workspace that leaves
+// its path for one that another shows does not get that one. Of two that showed
+// one path when they were first seen, nobody can tell which had it first: it
+// names neither. The path of the platform is the platform's.
 package directory
 
 import (
@@ -35,6 +37,7 @@ type Directory struct {
 	bound map[ledger.ClusterName]bindings
 	paths map[ledger.ClusterName]string    // that each shows
 	shown map[string][]ledger.ClusterName  // by whom, paths that are shown
+	names map[string]ledger.ClusterName    // the workspace that each path names
 	last  map[ledger.ClusterName]time.Time // when each showed its path last
 
 	hidden
@@ -47,7 +50,7 @@ type Observer interface {
 	Arrived(cluster ledger.ClusterName)
 	// Named: the workspace's path is known now, or has changed.
 	Named(workspace Workspace)
-	// Contested: these workspaces show the same path, and are known by none.
+	// Contested: these workspaces show a path that others show, too, and does not name them. They are known by none.
 	Contested(path string, clusters []ledger.ClusterName)
 	// Leaving: the binding that serves the workspace is being deleted, and with it
 	// all that the export has put there.
@@ -66,6 +69,7 @@ func New(platform Workspace) *Directory {
 		bound:    map[ledger.ClusterName]bindings{},
 		paths:    map[ledger.ClusterName]string{platform.Cluster: platform.Path},
 		shown:    map[string][]ledger.ClusterName{platform.Path: {platform.Cluster}},
+		names:    map[string]ledger.ClusterName{platform.Path: platform.Cluster},
 		last:     map[ledger.ClusterName]time.Time{},
 	}
 }
@@ -104,14 +108,28 @@ func (d *Directory) Workspace(cluster ledger.ClusterName) Workspace {
 	return Workspace{Cluster: cluster, Path: path}
 }
 
-// Contests reports whether a workspace shows a path that another shows, too, so that its
-// own path is not known.
+// Contests reports whether a workspace shows a path that another shows, too, and that does not name it, so that its
+// own path is not known. That costs it what lists admit by path, and nothing else.
 func (d *Directory) Contests(cluster ledger.ClusterName) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	path, shows := d.paths[cluster]
 	owner, _ := d.owner(path)
 	return shows && owner != cluster
+}
+
+// Shares reports whether another workspace shows the path of this one, too, whichever it names.
+func (d *Directory) Shares(cluster ledger.ClusterName) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return len(d.shown[d.paths[cluster]]) > 1
+}
+
+// Shows returns the path that a workspace shows, whichever it names; empty while it is not known.
+func (d *Directory) Shows(cluster ledger.ClusterName) string {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.paths[cluster]
 }
 
 // Find gives the workspace of a path.
@@ -141,55 +159,68 @@ func (d *Directory) Workspaces() []Workspace {
 func (d *Directory) show(cluster ledger.ClusterName, path string) {
 	d.mu.Lock()
 	before := d.paths[cluster]
-	changed := before != path && cluster != d.platform.Cluster
-	if changed {
-		d.move(cluster, before, path)
+	var told []func()
+	if before != path && cluster != d.platform.Cluster {
+		told = d.move(cluster, before, path)
 	}
 	if path != "" && cluster != d.platform.Cluster {
 		d.last[cluster] = time.Now()
 	}
 	d.mu.Unlock()
-	if !changed || d.observer == nil {
-		return
+	for _, tell := range told {
+		tell()
 	}
-	d.tell(before)
-	d.tell(path)
 }
 
-func (d *Directory) move(cluster ledger.ClusterName, from, to string) {
+// move has a workspace show another path, and returns what the observer is to be told: which workspace a path names from now on, and
+// which are known by none.
+func (d *Directory) move(cluster ledger.ClusterName, from, to string) (told []func()) {
+	left, _ := d.owner(from)
+	named, _ := d.owner(to)
 	d.shown[from] = slices.DeleteFunc(d.shown[from], func(c ledger.ClusterName) bool { return c == cluster })
 	if len(d.shown[from]) == 0 {
 		delete(d.shown, from)
 	}
 	delete(d.paths, cluster)
 	delete(d.last, cluster)
+	d.name(from, left == cluster)
 	if to != "" {
 		d.paths[cluster] = to
 		d.shown[to] = append(d.shown[to], cluster)
+		d.name(to, from == "")
+	}
+	if d.observer == nil {
+		return nil
+	}
+	return append(d.changes(from, left), d.changes(to, named)...)
+}
+
+// name settles which workspace a path names: the only one that shows it. If there are others, the one that it named keeps it, unless that
+// is open: the former one shows it no more, or another has shown it since that one was first seen, and may have had it before.
+func (d *Directory) name(path string, open bool) {
+	switch shown := d.shown[path]; {
+	case path == d.platform.Path:
+	case len(shown) == 1:
+		d.names[path] = shown[0]
+	case len(shown) == 0 || open:
+		delete(d.names, path)
 	}
 }
 
-// tell tells the observer which workspace has a path now, or that several show it.
-func (d *Directory) tell(path string) {
-	d.mu.RLock()
-	shown := slices.Clone(d.shown[path])
-	d.mu.RUnlock()
-	switch len(shown) {
-	case 0:
-	case 1:
-		d.observer.Named(Workspace{Cluster: shown[0], Path: path})
-	default:
-		d.observer.Contested(path, shown)
+// changes returns what the observer is to be told of a path that named a workspace before.
+func (d *Directory) changes(path string, before ledger.ClusterName) (told []func()) {
+	now, ok := d.owner(path)
+	if ok && now != before {
+		told = append(told, func() { d.observer.Named(Workspace{Cluster: now, Path: path}) })
 	}
+	if others := slices.DeleteFunc(slices.Clone(d.shown[path]), func(c ledger.ClusterName) bool { return ok && c == now }); len(others) > 0 {
+		told = append(told, func() { d.observer.Contested(path, others) })
+	}
+	return told
 }
 
-// owner is the workspace that a path names: the only one that shows it.
+// owner is the workspace that a path names.
 func (d *Directory) owner(path string) (cluster ledger.ClusterName, ok bool) {
-	if path == d.platform.Path {
-		return d.platform.Cluster, true
-	}
-	if shown := d.shown[path]; len(shown) == 1 {
-		return shown[0], true
-	}
-	return "", false
+	cluster, ok = d.names[path]
+	return cluster, ok
 }
