@@ -29,7 +29,8 @@ func (n *networks) keep(claim *ipamv1alpha1.IPClaim) {
 	must.Do(n, n.tenant.Client.Create(n.Context(), bare(claim)))
 }
 
-// A claim that would wait for the pool of a level is in no list of the ledger, and is woken when a pool of a class of its chain goes.
+// A claim that would wait for the pool of a level is in no list of the ledger, and is woken when a pool of a class of its chain goes that
+// could serve it: one of its own workspace, or of the platform. The networks of another workspace wake it never.
 func TestChain_WaitsForALevel(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
@@ -41,8 +42,10 @@ func TestChain_WaitsForALevel(t *testing.T) {
 	}
 	object := gen.Pool("any")
 	object.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: vpc}
-	if woken := n.waiting.wake(topicsOfPool("elsewhere", object)...); !slices.Contains(woken, requestIn("tenant", "w")) {
-		t.Errorf("woken are %v when a pool of the class goes, want the claim", woken)
+	for cluster, want := range map[ledger.ClusterName]bool{"tenant": true, "platform": true, "elsewhere": false} {
+		if woken := n.waiting.wake(topicsOfPool(cluster, object)...); slices.Contains(woken, requestIn("tenant", "w")) != want {
+			t.Errorf("woken are %v when a pool of the class goes in workspace %s; want the claim: %t", woken, cluster, want)
+		}
 	}
 	must.Do(t, n.ledger.Release(t.Context(), promise.Of("tenant", scoped("c", endpoint, "net", "ams"))))
 	for _, class := range []string{subnet, vpc} {

@@ -36,7 +36,7 @@ const (
 	recordTopic                   // the IPAllocation of this namespace/name
 	pathTopic                     // which workspace has this path
 	nameTopic                     // which path the workspace has
-	levelTopic                    // the pools that are made for this class
+	levelTopic                    // the pools of a workspace that are made for this class
 )
 
 // waiting knows which claims wait for what. A claim enters before it reads
@@ -198,7 +198,10 @@ func topicsAbove(view *catalog.View, class string, from, platform directory.Work
 	of, ok := view.Class(class)
 	for ok && of.Spec.ParentClassName != "" && len(topics) < mostAsked { // a cycle is refused elsewhere
 		parent := of.Spec.ParentClassName
-		topics = append(append(topics, classTopics(parent, from, platform)...), topic{kind: classTopic, name: parent}, topic{kind: levelTopic, name: parent})
+		topics = append(append(topics, classTopics(parent, from, platform)...), topic{kind: classTopic, name: parent}, topic{levelTopic, from.Cluster, parent})
+		if platform.Cluster != from.Cluster {
+			topics = append(topics, topic{levelTopic, platform.Cluster, parent})
+		}
 		of, ok = view.Class(parent)
 	}
 	return topics
@@ -214,7 +217,7 @@ func topicsOfPool(cluster ledger.ClusterName, pools ...*ipamv1alpha1.IPPool) []t
 	for _, pool := range pools {
 		topics = append(topics, topic{poolTopic, cluster, pool.Name})
 		if made := pool.Spec.ClassRef; made != nil {
-			topics = append(topics, topic{kind: levelTopic, name: made.Name})
+			topics = append(topics, topic{levelTopic, cluster, made.Name})
 		}
 		for _, class := range pool.Spec.ClassNames {
 			topics = append(topics, topic{backingTopic, cluster, class})

@@ -140,15 +140,18 @@ func (r *Reconciler) reconciled(t *testing.T, name string) (*ipamv1alpha1.IPClas
 	return class, result.RequeueAfter
 }
 
-// A class of a chain says which roles a claim must have, how many pools it has made, and how many pools offer its root.
+// A class of a chain says which roles a claim must have, how many pools it has made, and how many pools offer its root. One that every
+// workspace can read does not say how many pools it has made: those are networks of others.
 func TestReconcile_Chain(t *testing.T) {
-	r := chained(t, made{{Class: "vpc"}, {Class: "subnet"}, {Class: "subnet"}, {Of: "a"}}, func(map[string]*ipamv1alpha1.IPClass) {})
+	r := chained(t, made{{Class: "vpc"}, {Class: "subnet"}, {Class: "subnet"}, {Of: "a"}}, func(classes map[string]*ipamv1alpha1.IPClass) {
+		classes["subnet"].Spec.Consumers = []ipamv1alpha1.Consumer{"root:acme:*"}
+	})
 	for name, want := range map[string]struct {
 		roles []string
 		pools int32
 		again time.Duration
 	}{
-		"vpc": {[]string{"network"}, 1, recount}, "subnet": {[]string{"location", "network"}, 2, recount}, "endpoint": {[]string{"location", "network"}, 0, 0},
+		"vpc": {[]string{"network"}, 0, 0}, "subnet": {[]string{"location", "network"}, 2, recount}, "endpoint": {[]string{"location", "network"}, 0, 0},
 	} {
 		class, requeue := r.reconciled(t, name)
 		s := class.Status

@@ -3,6 +3,7 @@ package derived
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"runtime"
 	"strings"
@@ -98,7 +99,8 @@ func TestCloseRange_AnEmptyRange(t *testing.T) {
 	}
 }
 
-// A range with somebody inside is not closed, and the refusal says who: three of the workspace at most by name, all others by number.
+// A range with somebody inside is not closed, and the refusal says who: three of the workspace at most by name, its others by number, and of
+// other workspaces neither.
 func TestCloseRange_ARangeInUse(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
@@ -109,7 +111,7 @@ func TestCloseRange_ARangeInUse(t *testing.T) {
 	must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: below.ID, Length: 32, Holder: ledger.Holder{Claim: "foreign", Cluster: "v", Namespace: "n", Name: "secret"}}))(t)
 	for _, dry := range []bool{true, false} {
 		inside := s.closes(claim, dry)
-		for _, want := range []string{"release everything allocated inside this range first", p.CIDR.String(), "6 allocations", "claim default/a, claim default/b, claim default/c and 3 others"} {
+		for _, want := range []string{"release everything allocated inside this range first", p.CIDR.String(), "5 allocations", "claim default/a, claim default/b, claim default/c and 2 others, and by other workspaces"} {
 			if !strings.Contains(inside, want) {
 				t.Errorf("dry run %t: the refusal is %q; want it to say %q", dry, inside, want)
 			}
@@ -117,10 +119,16 @@ func TestCloseRange_ARangeInUse(t *testing.T) {
 		if strings.Contains(inside, "secret") {
 			t.Errorf("the refusal names a claim of another workspace: %q", inside)
 		}
+		for n := range 2 { // what others have is not counted
+			must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: below.ID, Length: 32, Holder: ledger.Holder{Claim: ledger.ClaimID(fmt.Sprintf("foreign-%t-%d", dry, n)), Cluster: "v", Namespace: "n", Name: "more"}}))(t)
+			if again := s.closes(claim, dry); again != inside {
+				t.Errorf("with another block of another workspace the refusal is %q; want %q as before", again, inside)
+			}
+		}
 	}
 	s.wantOpen(p)
-	if inside := s.closes(inner, false); !strings.Contains(inside, "5 allocations") {
-		t.Errorf("the inner range is refused by %q, want its 5 allocations", inside)
+	if inside := s.closes(inner, false); !strings.Contains(inside, "4 allocations") {
+		t.Errorf("the inner range is refused by %q, want its 4 allocations", inside)
 	}
 }
 

@@ -124,23 +124,29 @@ func say(p ledger.Pool, left []occupant, in ledger.ClusterName) string {
 	return fmt.Sprintf("the range %s is in use: release everything allocated inside this range first (%s)", p.CIDR, list(left, in))
 }
 
-// list lists what is inside a range: what there is of the workspace by name, all else by number.
+// list lists what is inside a range: what there is of the workspace by name and number, and that others have something there. How much
+// others have, the workspace is not told.
 func list(left []occupant, in ledger.ClusterName) string {
 	var names []string
+	own := 0
 	for _, o := range left {
 		if o.Cluster == in {
+			own++
 			names = append(names, o.String())
 		}
+	}
+	if own == 0 {
+		return "by others"
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	names = names[:min(len(names), named)]
-	said := plural.Of(len(left), "allocation", "allocations")
-	if len(names) > 0 {
-		said += ", of " + strings.Join(names, ", ")
+	said := plural.Of(own, "allocation", "allocations") + ", of " + strings.Join(names, ", ")
+	if more := own - len(names); more > 0 {
+		said += " and " + plural.Of(more, "other", "others")
 	}
-	if others := len(left) - len(names); others > 0 && len(names) > 0 {
-		said += " and " + plural.Of(others, "other", "others")
+	if own < len(left) {
+		said += ", and by other workspaces"
 	}
 	return said
 }

@@ -70,14 +70,16 @@ func (r *roots) sharing(in ledger.ClusterName, cidr netip.Prefix) (found []mcrec
 }
 
 // wakeRoots requeues the root pools that a pool of the platform overlaps, or one carved from another workspace in the same
-// workspace.
+// workspace. A pool of the platform that was made for a scope backs no class, and wakes none: any tenant makes and drops such pools.
 func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
 	cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 	if err != nil {
 		return
 	}
 	if in == r.Directory.Platform().Cluster {
-		in = ""
+		if in = ""; pool.Spec.ClassRef != nil {
+			return
+		}
 	} else if parent := pool.Parent(); parent == nil || parent.ProjectRef == nil {
 		return
 	}
@@ -119,7 +121,7 @@ func (p *pass) reportOverlap(ctx context.Context, cidr netip.Prefix) error {
 		return nil
 	}
 	p.roots.enter(p.owner.Cluster, p.request, cidr)
-	if p.owner.Path == "" {
+	if p.owner.Path == "" && !p.Directory.Contests(p.owner.Cluster) {
 		return nil // whether lists of consumers admit it is told by its path
 	}
 	view := p.Catalog.View(ctx)

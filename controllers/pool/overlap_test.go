@@ -51,6 +51,31 @@ func TestRoots(t *testing.T) {
 	}
 }
 
+// A pool of the platform that was made for a scope wakes no root pool of a tenant: it backs no class, and any tenant makes such pools. One
+// of the same workspace does.
+func TestWakeRoots_ByANetwork(t *testing.T) {
+	r := &Reconciler{Options: Options{Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})}}
+	r.roots.enter("web", inbox.Request("web", client.ObjectKey{Name: "own"}), netip.MustParsePrefix("10.0.0.0/8"))
+	authored, network := gen.Pool("p"), gen.Pool("n")
+	network.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "vpc"}
+	network.Spec.ParentPoolRef = &ipamv1alpha1.PoolRef{Name: "p", ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}}
+	for _, pool := range []*ipamv1alpha1.IPPool{authored, network} {
+		pool.Status.AllocatedCIDR = "10.1.0.0/16"
+	}
+	for name, tt := range map[string]struct {
+		in   ledger.ClusterName
+		pool *ipamv1alpha1.IPPool
+		want int
+	}{"authored": {"platform", authored, 1}, "a shared network": {"platform", network, 0}, "its own network": {"web", network, 1}, "that of another": {"db", network, 0}} {
+		queue := inbox.NewQueue("")
+		r.wakeRoots(queue, tt.in, tt.pool)
+		if got := queue.Len(); got != tt.want {
+			t.Errorf("%s: %d pools are woken, want %d", name, got, tt.want)
+		}
+		queue.ShutDown()
+	}
+}
+
 // A pool whose classes differ in uniqueWithin says so as long as they do.
 func TestReportDiffering(t *testing.T) {
 	clusters := testbed.Clusters{"": testbed.NewWorkspace(t, gen.Class("flat"), gen.Class("vrf", gen.UniqueWithin("network")))}

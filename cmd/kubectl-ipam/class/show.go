@@ -58,7 +58,11 @@ func describeClass(s *session.Session, class *ipamv1alpha1.IPClass, pools []ipam
 	page.Line("Strategy", string(spec.Strategy))
 	page.Line("Parent", spec.ParentClassName)
 	page.Line("Scope", strings.Join(class.Status.RequiredScopeRoles, ", "))
-	page.Words("Makes", "a pool for each %s; there are "+fmt.Sprint(class.Status.ProvisionedPools), strings.Join(spec.PoolPer, " and "))
+	makes := "a pool for each %s"
+	if made := class.Status.ProvisionedPools; made > 0 { // of a class that everybody reads nobody is told
+		makes += "; there are " + fmt.Sprint(made)
+	}
+	page.Words("Makes", makes, strings.Join(spec.PoolPer, " and "))
 	page.Words("Unique", "within each %s", strings.Join(spec.UniqueWithin, " and "))
 	page.Line("Reclaim", string(spec.ReclaimPolicy))
 	page.Words("Lease", "%s for what is retained, unless its pool says less", string(spec.RetentionLease))

@@ -102,6 +102,13 @@ func (v *View) Class(name string) (*ipamv1alpha1.IPClass, bool) {
 	return class, v.get(v.platform(), name, class)
 }
 
+// Classes lists all classes.
+func (v *View) Classes() []*ipamv1alpha1.IPClass {
+	list := &ipamv1alpha1.IPClassList{}
+	v.list(v.platform(), list)
+	return pointers(list.Items)
+}
+
 // DefaultClasses lists the classes marked as default.
 func (v *View) DefaultClasses() []*ipamv1alpha1.IPClass {
 	list := &ipamv1alpha1.IPClassList{}

@@ -44,18 +44,18 @@ func (o Overlap) carved(catalog Catalog) string {
 	return ""
 }
 
-// class returns the first class by which a pool of the platform gives some of the addresses to the owner.
+// class returns the first class by which a pool of the platform gives some of the addresses to the owner. It reads the pools that name a
+// class alone: the platform also has those of all shared networks.
 func (o Overlap) class(catalog Catalog) string {
 	var names []string
-	for _, pool := range catalog.Pools(o.Platform) {
-		if pool.Spec.Visibility != ipamv1alpha1.VisibilityPlatform || !o.shares(pool) || !Admits(pool, o.Platform, o.Owner) {
+	for _, class := range catalog.Classes() {
+		if !(Query{From: o.Owner, Platform: o.Platform}).mayUse(class) {
 			continue
 		}
-		for _, name := range pool.Spec.ClassNames {
-			class, ok := catalog.Class(name)
-			if ok && Backs(pool, class) && (Query{From: o.Owner, Platform: o.Platform}).mayUse(class) {
-				names = append(names, name)
-			}
+		if slices.ContainsFunc(catalog.Backing(o.Platform, class.Name), func(pool *ipamv1alpha1.IPPool) bool {
+			return pool.Spec.Visibility == ipamv1alpha1.VisibilityPlatform && o.shares(pool) && Admits(pool, o.Platform, o.Owner) && Backs(pool, class)
+		}) {
+			names = append(names, class.Name)
 		}
 	}
 	if len(names) == 0 {

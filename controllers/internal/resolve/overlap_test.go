@@ -2,6 +2,7 @@ package resolve_test
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,7 +50,11 @@ func TestOverlap_TellsOfWhatTheTenantMayUse(t *testing.T) {
 	} {
 		pool := gen.Pool("own", gen.CIDR(ipamv1alpha1.CIDR(tt.cidr)))
 		overlap := resolve.Overlap{Pool: pool, CIDR: netip.MustParsePrefix(tt.cidr), Owner: tt.owner, Platform: platform}
-		got := overlap.Foreign(world{classes: []*ipamv1alpha1.IPClass{tt.class}, pools: tt.pools})
+		var listed []directory.Workspace
+		got := overlap.Foreign(world{classes: []*ipamv1alpha1.IPClass{tt.class}, pools: tt.pools, listed: &listed})
+		if slices.Contains(listed, platform) {
+			t.Errorf("%s: all pools of the platform are listed, with the shared networks of all tenants", name)
+		}
 		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) || strings.Contains(got, "platform-a") {
 			t.Errorf("%s: %q; want it to name %q, and no pool of another workspace", name, got, tt.want)
 		}

@@ -16,6 +16,8 @@ import (
 type Catalog interface {
 	// Class finds a class by name.
 	Class(name string) (*ipamv1alpha1.IPClass, bool)
+	// Classes lists all classes.
+	Classes() []*ipamv1alpha1.IPClass
 	// DefaultClasses lists the classes marked as default.
 	DefaultClasses() []*ipamv1alpha1.IPClass
 	// Pool finds a pool of a workspace by name.

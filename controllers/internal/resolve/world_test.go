@@ -22,6 +22,7 @@ type world struct {
 	classes []*ipamv1alpha1.IPClass
 	pools   map[directory.Workspace][]*ipamv1alpha1.IPPool
 	rooms   map[string]resolve.Room
+	listed  *[]directory.Workspace // whose pools were listed, all of them
 }
 
 func (w world) Class(name string) (*ipamv1alpha1.IPClass, bool) {
@@ -31,6 +32,8 @@ func (w world) Class(name string) (*ipamv1alpha1.IPClass, bool) {
 	}
 	return w.classes[i], true
 }
+
+func (w world) Classes() []*ipamv1alpha1.IPClass { return w.classes }
 
 func (w world) DefaultClasses() []*ipamv1alpha1.IPClass {
 	return slices.DeleteFunc(slices.Clone(w.classes), func(c *ipamv1alpha1.IPClass) bool { return !resolve.IsDefault(c) })
@@ -48,7 +51,12 @@ func (w world) Pool(in directory.Workspace, name string) (*ipamv1alpha1.IPPool, 
 	return w.pools[in][i], true
 }
 
-func (w world) Pools(in directory.Workspace) []*ipamv1alpha1.IPPool { return w.pools[in] }
+func (w world) Pools(in directory.Workspace) []*ipamv1alpha1.IPPool {
+	if w.listed != nil {
+		*w.listed = append(*w.listed, in)
+	}
+	return w.pools[in]
+}
 
 func (w world) Backing(in directory.Workspace, class string) []*ipamv1alpha1.IPPool {
 	return slices.DeleteFunc(slices.Clone(w.pools[in]), func(p *ipamv1alpha1.IPPool) bool {
