@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
@@ -63,12 +64,12 @@ func (q request) wanted(before *unstructured.Unstructured, patch types.PatchType
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	return wanted, q.conditional(before, wanted)
+	return wanted, q.conditional(before, wanted, patch)
 }
 
-// conditional refuses a change of another object, or of another version of it, than the stored one.
-func (q request) conditional(before, wanted *unstructured.Unstructured) *apierrors.StatusError {
-	if uid := wanted.GetUID(); uid != "" && uid != before.GetUID() {
+// conditional refuses a change of another version than the stored one, and an update of another object.
+func (q request) conditional(before, wanted *unstructured.Unstructured, patch types.PatchType) *apierrors.StatusError {
+	if uid := wanted.GetUID(); patch == full && uid != "" && uid != before.GetUID() {
 		return apierrors.NewConflict(q.resource(), q.name, errors.New(
 			"Precondition failed: UID in precondition: "+string(uid)+", UID in object meta: "+string(before.GetUID())))
 	}
@@ -76,7 +77,7 @@ func (q request) conditional(before, wanted *unstructured.Unstructured) *apierro
 	case before.GetResourceVersion():
 		return nil
 	case "":
-		return apierrors.NewInvalid(q.gvk(q.version).GroupKind(), q.name, field.ErrorList{
+		return apierrors.NewInvalid(schema.GroupKind{Group: q.group, Kind: q.plural}, q.name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
 		})
 	}
@@ -99,7 +100,9 @@ func (q request) keep(before, wanted *unstructured.Unstructured) *unstructured.U
 	formOf(q).admit(after.Object)
 	after.SetAPIVersion(before.GetAPIVersion())
 	after.SetKind(before.GetKind())
-	after.SetUID(before.GetUID())
+	if after.GetUID() == "" {
+		after.SetUID(before.GetUID())
+	}
 	after.SetResourceVersion(before.GetResourceVersion())
 	after.SetCreationTimestamp(before.GetCreationTimestamp())
 	after.SetDeletionTimestamp(before.GetDeletionTimestamp())
@@ -144,8 +147,10 @@ func (w *World) admitChange(ctx context.Context, q request, before *unstructured
 			*after = q.keep(before, mutated)
 		}
 	}
-	errs := validation.ValidateObjectMetaAccessorUpdate(*after, before, field.NewPath("metadata"))
-	if errs = append(errs, formOf(q).refusals(ctx, (*after).Object, before.Object)...); len(errs) > 0 {
+	metadata := field.NewPath("metadata")
+	errs := validation.ValidateObjectMetaAccessorUpdate(*after, before, metadata)
+	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(*after, before, metadata)...) // as a server does
+	if errs = formOf(q).refusals(ctx, errs, (*after).Object, before.Object); len(errs) > 0 {
 		return apierrors.NewInvalid(q.gvk(q.version).GroupKind(), q.name, errs)
 	}
 	if admits {

@@ -40,7 +40,7 @@ func (w *World) create(ctx context.Context, q request, o *unstructured.Unstructu
 	w.generateName(o)
 	q.name = o.GetName()
 	errs := validation.ValidateObjectMetaAccessor(o, q.namespaced, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	if errs = append(errs, form.refusals(ctx, o.Object, nil)...); len(errs) > 0 {
+	if errs = form.refusals(ctx, errs, o.Object, nil); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(q.gvk(q.version).GroupKind(), q.name, errs)
 	}
 	if admits {

@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 )
 
@@ -53,10 +54,11 @@ func (w *World) finish(q request, stored []byte) ([]byte, bool) {
 	if !ok || string(now) != string(stored) {
 		return nil, false
 	}
-	if q.dry {
-		return stored, true
+	after := parse(stored)
+	gone := len(after.GetFinalizers()) == 0
+	if !q.dry {
+		after, gone = w.take(q.table, q.place())
 	}
-	after, gone := w.take(q.table, q.place())
 	if !gone {
 		return text(after), true
 	}
@@ -71,12 +73,13 @@ func (q request) preconditions(o *unstructured.Unstructured, must *metav1.Precon
 	if must == nil {
 		return nil
 	}
+	of := schema.GroupResource{Group: q.group, Resource: q.gvk(q.version).Kind}
 	if must.UID != nil && *must.UID != o.GetUID() {
-		return apierrors.NewConflict(q.resource(), q.name, errors.New(
+		return apierrors.NewConflict(of, q.name, errors.New(
 			"Precondition failed: UID in precondition: "+string(*must.UID)+", UID in object meta: "+string(o.GetUID())))
 	}
 	if must.ResourceVersion != nil && *must.ResourceVersion != o.GetResourceVersion() {
-		return apierrors.NewConflict(q.resource(), q.name, errors.New(
+		return apierrors.NewConflict(of, q.name, errors.New(
 			"Precondition failed: ResourceVersion in precondition: "+*must.ResourceVersion+", ResourceVersion in object meta: "+o.GetResourceVersion()))
 	}
 	return nil

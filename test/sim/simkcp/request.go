@@ -60,13 +60,16 @@ func (w *World) route(r *http.Request, by string) (q request, answered *http.Res
 	path = append(path, "", "")
 	q.name, q.subresource = path[1], path[2]
 	q.table = w.tables[group+"/"+path[0]]
-	if q.table == nil || !q.serves(q.version, q.subresource) {
+	if q.table == nil || !q.serves(q.version, "") {
 		return q, unserved()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.served(q.table, in) {
 		return q, unserved()
+	}
+	if !q.serves(q.version, q.subresource) {
+		return q, refuse(apierrors.NewNotFound(q.resource(), q.name)) // as for an object that is gone
 	}
 	return q, nil
 }

@@ -90,25 +90,38 @@ func (f *form) admit(object map[string]any) {
 	defaulting.Default(object, f.structural)
 }
 
-// refusals returns why the schema refuses an object. A nil old object means that it is created.
-func (f *form) refusals(ctx context.Context, object, old map[string]any) field.ErrorList {
+// refusals returns the faults of an object's metadata, and why the schema refuses the object. A nil old object means that it is
+// created.
+func (f *form) refusals(ctx context.Context, errs field.ErrorList, object, old map[string]any) field.ErrorList {
 	if f == nil {
-		return nil
+		return errs
 	}
-	var errs field.ErrorList
 	var before any
 	if old == nil {
-		errs = validation.ValidateCustomResource(nil, object, f.openAPI)
+		errs = append(errs, validation.ValidateCustomResource(nil, object, f.openAPI)...)
 	} else {
 		before = old
-		errs = validation.ValidateCustomResourceUpdate(nil, object, old, f.openAPI)
+		errs = append(errs, validation.ValidateCustomResourceUpdate(nil, object, old, f.openAPI)...)
 	}
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, f.structural, object)...)
-	if len(errs) > 0 {
-		return errs // a server evaluates no rule on an object that the schema refuses
+	for _, err := range errs {
+		if blocks(err.Type) {
+			return append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; "+
+				"correct the existing errors to complete validation"))
+		}
 	}
-	errs, _ = f.rules.Validate(ctx, nil, f.structural, object, before, celconfig.RuntimeCELCostBudget)
-	return errs
+	ruled, _ := f.rules.Validate(ctx, nil, f.structural, object, before, celconfig.RuntimeCELCostBudget)
+	return append(errs, ruled...)
+}
+
+// blocks reports whether a server evaluates no rule after a fault.
+func blocks(fault field.ErrorType) bool {
+	switch fault {
+	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+		return true
+	default:
+		return false
+	}
 }
 
 // manifests yields the objects of a type in a tree.
