@@ -30,9 +30,13 @@ type peer struct {
 	client *http.Client
 }
 
-// newPeer makes the Answerer. The leader shows a certificate for the host, by the CAs of the bundle; an empty bundle are
-// those that the system trusts.
-func newPeer(leader, token func() string, host string, bundle func() ([]byte, error)) *peer {
+// newPeer returns the Answerer. The leader shows a certificate for the host of the endpoint, by the CAs of the bundle; an
+// empty bundle means the CAs that the system trusts.
+func newPeer(opts Options, token func() string, bundle func() ([]byte, error)) *peer {
+	dial := opts.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
 	connect := func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, greeting)
 		defer cancel()
@@ -40,10 +44,18 @@ func newPeer(leader, token func() string, host string, bundle func() ([]byte, er
 		if err != nil {
 			return nil, err
 		}
-		dialer := &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host, RootCAs: trusted}}
-		return dialer.DialContext(ctx, network, address)
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: opts.Endpoint.host(), RootCAs: trusted}
+		secured := tls.Client(conn, config)
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		return secured, nil
 	}
-	return &peer{leader, token, &http.Client{
+	return &peer{opts.Leader, token, &http.Client{
 		Transport:     &http.Transport{DialTLSContext: connect, MaxConnsPerHost: inFlight, MaxIdleConnsPerHost: inFlight, IdleConnTimeout: time.Minute},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

@@ -48,7 +48,8 @@ func newPair(t *testing.T, own, leaders client.Client, standby, leader Answerer)
 	var elected context.Context
 	elected, p.elects = context.WithCancel(t.Context())
 	server.elected = elected.Done()
-	server.leader = newPeer(func() string { return *p.at.Load() }, ring.token, "127.0.0.1", ring.Bundle)
+	opts := Options{Leader: func() string { return *p.at.Load() }, Endpoint: Endpoint{URL: "https://127.0.0.1"}}
+	server.leader = newPeer(opts, ring.token, ring.Bundle)
 	p.scene = serve(t, ring, server)
 	p.at.Store(new(p.leader.address()))
 	return p
@@ -94,6 +95,26 @@ func TestPeer_TheLeaderRefuses(t *testing.T) {
 	p := answersOf(t, Answer{Refuse: true}, nil)
 	if resp := p.review(p.answerPath(), creating(anyClaim)); resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable {
 		t.Errorf("the response is %+v, want the refusal of the leader", resp)
+	}
+}
+
+func TestPeer_DialsByItsOptions(t *testing.T) {
+	shared := newFake()
+	answers := answererFunc(func(context.Context, Request) (Answer, error) { return boundAnswer, nil })
+	p, ring := newPair(t, shared, shared, never(t), answers), newRing(t, shared)
+	const leader = "leader.test:9443"
+	peer := newPeer(Options{
+		Leader: func() string { return leader }, Endpoint: Endpoint{URL: "https://127.0.0.1"},
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address != leader {
+				t.Errorf("it dials %s, want %s", address, leader)
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, p.leader.address())
+		},
+	}, ring.token, ring.Bundle)
+	got := must.Get(peer.Answer(t.Context(), Request{Cluster: "c1", Claim: &ipamv1alpha1.IPClaim{}}))(t)
+	if diff := cmp.Diff(boundAnswer, got); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 }
 

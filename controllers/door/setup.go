@@ -1,6 +1,7 @@
 package door
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -47,6 +48,8 @@ type Options struct {
 	// is empty while that is not known. Nil, and then Leader, too: this replica decides by itself.
 	Elected <-chan struct{}
 	Leader  func() string
+	// Dial connects to the leader at Leader. Nil: over the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Setup has a manager of the platform run the door: on every replica the server, and on the
@@ -66,7 +69,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 	server.drainer, server.releaser, server.closer = opts.Drainer, opts.Releaser, opts.Closer
 	if opts.Elected != nil {
 		server.elected = opts.Elected
-		server.leader = newPeer(opts.Leader, ring.token, opts.Endpoint.host(), opts.identity(ring).Bundle)
+		server.leader = newPeer(opts, ring.token, opts.identity(ring).Bundle)
 	}
 	return errors.Join(
 		mgr.Add(ring),
