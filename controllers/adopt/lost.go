@@ -20,7 +20,7 @@ type losses struct {
 	mu      sync.Mutex
 	pools   map[ledger.PoolID]time.Time // until they are whole again; when the next pass may begin for each
 	retired map[ledger.PoolID]bool      // those that a pass has found to be retired before the loss
-	await   map[ledger.PoolID]*nameless // what a pass has found to be missing of names
+	await   map[ledger.PoolID]*nameless // the names that a pass has missed
 	hurried map[ledger.ClusterName]time.Time
 }
 
@@ -118,7 +118,7 @@ func (l *losses) wait(now time.Time, of ...ledger.PoolID) time.Duration {
 	return first
 }
 
-// note keeps what the name of a workspace could do for a pool that is stuck.
+// note keeps which name of a workspace could free a pool that is stuck.
 func (l *losses) note(id ledger.PoolID, stuck error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -203,7 +203,7 @@ func TestAnswer_NobodyCanTell(t *testing.T) {
 
 // A path that another workspace shows, too, costs what lists admit by that path, and nothing else: the workspace's own pools and classes for
 // all serve it.
-func TestAnswer_WhosePathAnotherShows(t *testing.T) {
+func TestAnswer_ServesAWorkspaceWhosePathAnotherShows(t *testing.T) {
 	t.Parallel()
 	own, admits := readyPool("own", "10.1.0.0/24"), readyPool("admits", "10.2.0.0/24", gen.Consumers{"root:tenant"})
 	s := newScene(t, allocator.Options{}, append(offered(), admits), own)
@@ -232,7 +232,7 @@ func TestAnswer_WhosePathAnotherShows(t *testing.T) {
 
 // A replica that does not lead compares the ledger with what is published before it believes
 // it. One that has lost something is not believed.
-func TestAnswer_FromALedgerThatNobodyHasCompared(t *testing.T) {
+func TestAnswer_WaitsForAComparedLedger(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{Frozen: true}, offered())
 	request := door.Request{Cluster: "tenant", Claim: gen.Claim("c", gen.OfClass("internal"))}

@@ -119,7 +119,7 @@ func TestCloseRange_ARangeInUse(t *testing.T) {
 		if strings.Contains(inside, "secret") {
 			t.Errorf("the refusal names a claim of another workspace: %q", inside)
 		}
-		for n := range 2 { // what others have is not counted
+		for n := range 2 { // blocks of others are not counted
 			must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: below.ID, Length: 32, Holder: ledger.Holder{Claim: ledger.ClaimID(fmt.Sprintf("foreign-%t-%d", dry, n)), Cluster: "v", Namespace: "n", Name: "more"}}))(t)
 			if again := s.closes(claim, dry); again != inside {
 				t.Errorf("with another block of another workspace the refusal is %q; want %q as before", again, inside)
@@ -253,7 +253,7 @@ func TestComplete_OpensAPoolThatAllShare(t *testing.T) {
 
 // The DELETE of a claim that is Terminating leaves its range as it is. Its owner may send it as often as he likes: the CREATEs of others in
 // a shared network are served.
-func TestCloseRange_ByAClaimThatIsTerminating(t *testing.T) {
+func TestCloseRange_IgnoresATerminatingClaim(t *testing.T) {
 	s := newScene(t)
 	claim := gen.Claim("range", gen.OfClass("net"))
 	claim.Finalizers = []string{"example.com/stays"}

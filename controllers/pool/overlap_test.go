@@ -53,7 +53,7 @@ func TestRoots(t *testing.T) {
 
 // A pool of the platform that was made for a scope wakes no root pool of a tenant: it backs no class, and any tenant makes such pools. One
 // of the same workspace does.
-func TestWakeRoots_ByANetwork(t *testing.T) {
+func TestWakeRoots_IgnoresNetworks(t *testing.T) {
 	r := &Reconciler{Options: Options{Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"})}}
 	r.roots.enter("web", inbox.Request("web", client.ObjectKey{Name: "own"}), netip.MustParsePrefix("10.0.0.0/8"))
 	authored, network := gen.Pool("p"), gen.Pool("n")
@@ -155,7 +155,7 @@ type trusting struct {
 func (l trusting) Trust(id ledger.PoolID) { l.trusted[id] = true }
 
 // The other pools of an address domain do not wait for one that cannot be read.
-func TestReconcile_OfAPoolThatCannotBeRead(t *testing.T) {
+func TestReconcile_ShowsAPoolThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	p, _ := newEntered(t, ledger.Pool{Space: ledger.DomainSpace("w", "d")})
 	noting := trusting{p.Ledger.Recovery, map[ledger.PoolID]bool{}}

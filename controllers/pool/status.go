@@ -63,7 +63,7 @@ func (p *pass) reportParent(entered ledger.Pool) error {
 	}
 	above, ok := p.Ledger.Pools.Get(entered.Parent)
 	if !ok {
-		return nil // what the status says stays
+		return nil // the status stays as it is
 	}
 	ref := &ipamv1alpha1.PoolRef{Name: above.Name}
 	if above.Cluster != p.owner.Cluster {
@@ -77,7 +77,7 @@ func (p *pass) reportParent(entered ledger.Pool) error {
 	return nil
 }
 
-// succeeded sets the figures of a pool, and says what is wrong with its gateway if anything is.
+// succeeded sets the figures of a pool, and names the fault of its gateway, if any.
 func succeeded(pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity, warning string) {
 	status := &pool.Status
 	status.Phase = ipamv1alpha1.PoolReady

@@ -72,7 +72,7 @@ func objects(text string) (map[string]map[string]any, error) {
 	return found, nil
 }
 
-// By its defaults the chart is what the overlays are, with the image of the version.
+// By its defaults the chart equals the overlays, with the image of the version.
 func TestChart_IsTheOverlays(t *testing.T) {
 	c, err := loader.Load(made(t))
 	if err != nil {
@@ -117,7 +117,7 @@ func TestChart_IsTheOverlays(t *testing.T) {
 	}
 }
 
-// settings are a value other than the initial one for each value of the chart, and what is rendered of it.
+// settings are a value other than the initial one for each value of the chart, and the text that it renders.
 var settings = map[string]struct {
 	value any
 	says  string
@@ -161,7 +161,7 @@ func set(name string, value any) map[string]any {
 	return map[string]any{group: map[string]any{key: value}}
 }
 
-// Each value changes what is rendered in the modes in which it counts, and all that is rendered is what an API server takes:
+// Each value changes what is rendered in the modes in which it counts, and an API server takes everything rendered:
 // no flag among the variables, no text for a number.
 func TestChart_Values(t *testing.T) {
 	c, err := loader.Load(made(t))

@@ -26,7 +26,7 @@ var modes = map[string]string{
 	"embedded": "deploy/overlays/dev", "external": "deploy/overlays/ha", "standalone": "deploy/overlays/standalone",
 }
 
-// sources are the files of the chart that are no overlays.
+// sources are the files of the chart beside the overlays.
 //
 //go:embed chart
 var sources embed.FS
@@ -149,7 +149,7 @@ func template(mode, manifest string) (string, error) {
 	return fmt.Sprintf("{{- if eq .Values.mode %q }}\n%s\n{{- end }}\n", mode, strings.Join(documents, "\n---\n")), nil
 }
 
-// keep has Helm leave an object where it is when the release goes: with the API, all claims would go.
+// keep marks an object as one that Helm leaves in place when the release goes: with the API, all claims would go.
 func keep(object map[string]any) {
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, ok := metadata["annotations"].(map[string]any)

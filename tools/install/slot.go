@@ -16,7 +16,7 @@ type slot struct {
 	path  string
 	// prefix chooses the element of a list that is replaced.
 	prefix string
-	// template stands in the place of what was there.
+	// template stands in the place of the former content.
 	template string
 	form     form
 }
@@ -24,7 +24,7 @@ type slot struct {
 type form int
 
 const (
-	replacing form = iota // what is there becomes the template
+	replacing form = iota // the content becomes the template
 	opting                // the field is there if the value is not empty
 	adding                // the value's entries come to those of the list or map
 	choosing              // the whole object is there if the value is true

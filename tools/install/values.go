@@ -10,7 +10,7 @@ import (
 type value struct {
 	// name is the path of the value, in one or two words.
 	name string
-	// about says what the value does, in one sentence.
+	// about describes the value, in one sentence.
 	about string
 	// initial is the default, as JSON. %s stands for the image's repository.
 	initial string
@@ -69,7 +69,7 @@ var values = []value{
 		slots: []slot{further(workload, container+"args")}},
 	{name: "env", about: "Further environment variables, as a container lists them.", initial: `[]`, schema: objects,
 		slots: []slot{further(workload, container+"env")}},
-	{name: "resources", about: "What a pod requests, and its limits.", initial: `{"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}}`, schema: object,
+	{name: "resources", about: "The requests of a pod, and its limits.", initial: `{"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}}`, schema: object,
 		slots: []slot{replace(workload, container+"resources", "{{ toJson .Values.resources }}")}},
 	{name: "storage.size", about: "The size of the volume of the embedded etcd.", initial: `"10Gi"`, schema: word, modes: stateful,
 		slots: []slot{replace("StatefulSet", "spec.volumeClaimTemplates.0.spec.resources.requests.storage", "{{ .Values.storage.size }}")}},

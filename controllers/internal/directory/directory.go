@@ -46,7 +46,7 @@ type Directory struct {
 // Observer is told which workspaces come and go. Its methods must not block.
 type Observer interface {
 	// Arrived: a binding serves the workspace from now on, and is not being deleted.
-	// What was skipped while there was none has to be done now.
+	// The work that was skipped while there was none has to be done now.
 	Arrived(cluster ledger.ClusterName)
 	// Named: the workspace's path is known now, or has changed.
 	Named(workspace Workspace)
@@ -77,10 +77,10 @@ func New(platform Workspace) *Directory {
 // Observe sets the observer. Call it before the provider starts.
 func (d *Directory) Observe(o Observer) { d.observer = o }
 
-// Platform is the workspace that holds the export.
+// Platform returns the workspace that holds the export.
 func (d *Directory) Platform() Workspace { return d.platform }
 
-// Engaged is the name that the manager knows a logical cluster by: "" for the
+// Engaged returns the name that the manager knows a logical cluster by: "" for the
 // platform, which is its local cluster.
 func (d *Directory) Engaged(cluster ledger.ClusterName) multicluster.ClusterName {
 	if cluster == d.platform.Cluster {
@@ -89,7 +89,7 @@ func (d *Directory) Engaged(cluster ledger.ClusterName) multicluster.ClusterName
 	return multicluster.ClusterName(cluster)
 }
 
-// Ledger is the name that the ledger knows a manager's cluster by.
+// Ledger returns the name that the ledger knows a manager's cluster by.
 func (d *Directory) Ledger(engaged multicluster.ClusterName) ledger.ClusterName {
 	if engaged == "" {
 		return d.platform.Cluster
@@ -172,7 +172,7 @@ func (d *Directory) show(cluster ledger.ClusterName, path string) {
 	}
 }
 
-// move has a workspace show another path, and returns what the observer is to be told: which workspace a path names from now on, and
+// move notes that a workspace shows another path, and returns the calls that tell the observer: which workspace a path names from now on, and
 // which are known by none.
 func (d *Directory) move(cluster ledger.ClusterName, from, to string) (told []func()) {
 	left, _ := d.owner(from)
@@ -207,7 +207,7 @@ func (d *Directory) name(path string, open bool) {
 	}
 }
 
-// changes returns what the observer is to be told of a path that named a workspace before.
+// changes returns the calls that tell the observer of a path that named a workspace before.
 func (d *Directory) changes(path string, before ledger.ClusterName) (told []func()) {
 	now, ok := d.owner(path)
 	if ok && now != before {
@@ -219,7 +219,7 @@ func (d *Directory) changes(path string, before ledger.ClusterName) (told []func
 	return told
 }
 
-// owner is the workspace that a path names.
+// owner returns the workspace that a path names.
 func (d *Directory) owner(path string) (cluster ledger.ClusterName, ok bool) {
 	cluster, ok = d.names[path]
 	return cluster, ok

@@ -14,7 +14,7 @@ var released = []Mutant{
 		File:  "controllers/derived/closing.go",
 		Old:   "\tif !claim.DeletionTimestamp.IsZero() {\n\t\treturn \"\", nil\n\t}\n",
 		New:   "",
-		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_ByAClaimThatIsTerminating"},
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_IgnoresATerminatingClaim"},
 	},
 	{
 		Name:  "a retained block is freed while a CREATE may succeed that was told it",
