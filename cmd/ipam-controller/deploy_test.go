@@ -19,6 +19,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -54,11 +55,20 @@ func overlaid(t *testing.T, overlay string) []runtime.Object {
 			t.Fatal(err)
 		}
 		object, _, err := strict.Decode(document, nil, nil)
+		if bytes.Contains(document, []byte("apiVersion: cert-manager.io/")) { // its types are in no module that is used here
+			object, err = decodeUntyped(document)
+		}
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, document)
 		}
 		objects = append(objects, object)
 	}
+}
+
+// decodeUntyped decodes an object of any kind.
+func decodeUntyped(document []byte) (runtime.Object, error) {
+	object := &unstructured.Unstructured{}
+	return object, yaml.Unmarshal(document, &object.Object)
 }
 
 // all returns the objects of a type.

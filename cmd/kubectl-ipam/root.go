@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/tenant"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/transfer"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/ui"
+	"github.com/kcp-ipam/ipam/internal/build"
 )
 
 // newRoot is kubectl ipam with everything below it.
@@ -38,9 +39,11 @@ kubectl. Data goes to stdout, and messages go to stderr. The exit code is 0 ok, 
 
   # show how full the pools are
   kubectl ipam pool tree`,
+		Version:       build.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	})
+	root.SetVersionTemplate("kubectl ipam {{.Version}}\n")
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.ErrOut)

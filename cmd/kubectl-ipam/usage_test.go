@@ -12,6 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/output"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/internal/build"
 	"github.com/kcp-ipam/ipam/test/stage"
 )
 
@@ -160,6 +161,15 @@ func TestVersion_Output(t *testing.T) {
 		if format == output.JSON && !json.Valid(s.Printed.Bytes()) {
 			t.Errorf("version -o json prints %q", s.Printed)
 		}
+	}
+}
+
+// The flag asks no server, as that of most programs.
+func TestVersion_Flag(t *testing.T) {
+	s := stage.New(t)
+	code := s.Execute(t.Context(), newRoot(s.Session), []string{"--version"})
+	if got, want := s.Printed.String(), "kubectl ipam "+build.Version()+"\n"; code != exit.OK || got != want {
+		t.Errorf("kubectl ipam --version ended with %d and printed %q; want %q", code, got, want)
 	}
 }
 

@@ -180,16 +180,19 @@ func only(dir string) (v1.ImageIndex, error) {
 	return top.ImageIndex(manifest.Manifests[0].Digest)
 }
 
-// push copies an image from a file to a registry, with the credentials of docker login.
-func push(ctx context.Context, from string, to name.Tag) error {
+// push copies an image from a file to a registry, with the credentials of docker login, and returns its digest.
+func push(ctx context.Context, from string, to name.Tag) (v1.Hash, error) {
 	dir, err := os.MkdirTemp("", "image")
 	if err != nil {
-		return err
+		return v1.Hash{}, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	index, err := unpack(from, dir)
 	if err != nil {
-		return err
+		return v1.Hash{}, err
 	}
-	return remote.WriteIndex(to, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	if err := remote.WriteIndex(to, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+		return v1.Hash{}, err
+	}
+	return index.Digest()
 }

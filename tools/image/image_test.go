@@ -138,8 +138,9 @@ func TestPush(t *testing.T) {
 	if err != nil {
 		t.Fatalf("NewTag: %v", err)
 	}
-	if err := push(t.Context(), file, tag); err != nil {
-		t.Fatalf("push: %v", err)
+	said, err := push(t.Context(), file, tag)
+	if err != nil || said != digest {
+		t.Fatalf("push says %s, %v; want %s", said, err, digest)
 	}
 	pushed, err := remote.Get(tag)
 	if err != nil || pushed.Digest != digest {

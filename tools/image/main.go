@@ -50,7 +50,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return err
 	case "push":
-		return push(ctx, *file, named)
+		digest, err := push(ctx, *file, named)
+		if err == nil {
+			fmt.Fprintln(out, digest)
+		}
+		return err
 	default:
 		return fmt.Errorf("there is no image %s: write build or push", args[0])
 	}
