@@ -105,6 +105,15 @@ chaos: kcp-shards kube ## Run the long end-to-end tests; kill, stop and cut off 
 	@go test -race -count=1 -v -timeout 3h -tags long ./test/chaos/stack $(STACK_ARGS)
 	@go test -count=1 -v -timeout 3h ./test/chaos/mutation -kill
 
+# How many histories make sim plays, and how else: make sim HISTORIES=100 SIM_ARGS='-profile chaos -seed 1 -traces dist/sim'
+HISTORIES ?= 10000
+SIM_ARGS ?=
+
+.PHONY: sim
+sim: ## Play histories of the whole program in simulated time, from new seeds, and print a table of the findings
+	@mkdir -p $(BIN) && go test -c -vet=off -o $(BIN)/sim.test ./test/sim
+	@cd test/sim && $(CURDIR)/$(BIN)/sim.test -test.run Many -test.timeout 24h -profile all -histories $(HISTORIES) $(SIM_ARGS)
+
 # How long make fuzz searches with each target: make fuzz FUZZ=FuzzResolve FUZZTIME=10m
 FUZZTIME ?= 60s
 # The targets that make fuzz searches with: those whose name begins so.

@@ -1,0 +1,218 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/sim/simkcp"
+)
+
+// question is a CREATE that waits for its answer.
+type question struct {
+	cluster string
+	claim   *ipamv1alpha1.IPClaim
+	busy    bool   // nobody can be expected to tell now: see busy
+	older   string // a claim that has been waiting for the same for some seconds; empty: there is none
+}
+
+// settling is how long a change may keep CREATEs without an answer that meet it.
+const settling = 3 * time.Second
+
+// asked notes a CREATE.
+func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q := question{cluster: cluster, claim: claim, busy: o.busy(cluster, claim)}
+	for _, t := range o.live {
+		mine := strings.HasPrefix(t.key, letterOf(cluster)+"/")
+		if mine && t.class == claim.Spec.ClassName && !t.waits.IsZero() && time.Since(t.waits) > 5*time.Second {
+			q.older = t.key
+		}
+	}
+	return q
+}
+
+// busy reports whether a CREATE may go without an answer: somebody deletes the range of its network, the platform has just
+// changed what its pool serves, a claim of its name is there or has just gone, or an older claim of its class waits.
+func (o *oracles) busy(cluster string, claim *ipamv1alpha1.IPClaim) bool {
+	network := networkOf(cluster, claim)
+	return network != "" && (o.deletes[network] > 0 || time.Since(o.deleted[network]) < settling) ||
+		(claim.Spec.ClassName == "mflat" || claim.Spec.ClassName == "mvrf") && time.Since(o.served) < settling ||
+		time.Since(o.ended[keyOf(cluster, claim.Namespace, claim.Name)]) < settling || o.older(cluster, claim)
+}
+
+// older reports whether there is a claim of the same name, or one of the same class that is not bound yet.
+func (o *oracles) older(cluster string, claim *ipamv1alpha1.IPClaim) bool {
+	key := keyOf(cluster, claim.Namespace, claim.Name)
+	for uid, t := range o.live {
+		if uid != claim.UID && (t.key == key || t.class == claim.Spec.ClassName && !t.prefix.IsValid()) {
+			return true
+		}
+	}
+	return false
+}
+
+// answered judges the answer of a CREATE.
+func (o *oracles) answered(q question, answer *unstructured.Unstructured, err error) {
+	if !o.s.profile.Fair {
+		return
+	}
+	if err == nil {
+		q.claim.UID = answer.GetUID()
+	}
+	o.mu.Lock()
+	busy := q.busy || o.busy(q.cluster, q.claim)
+	o.mu.Unlock()
+	if err != nil {
+		if !busy && unanswered(err) {
+			o.s.find("UNANSWERED", "%s %s of workspace %s is refused: %v", q.claim.Spec.ClassName, q.claim.Name, letterOf(q.cluster), err)
+		}
+		return
+	}
+	claim := read(answer)
+	switch {
+	case reasonOf(claim) == "" && !busy && claim.Status.AllocatedCIDR == "":
+		o.s.find("UNANSWERED", "%s %s of workspace %s is stored without an answer", q.claim.Spec.ClassName, q.claim.Name, letterOf(q.cluster))
+	case claim.Status.Phase != ipamv1alpha1.ClaimBound:
+	case q.older != "" && classes[q.claim.Spec.ClassName].window != "" && q.claim.Spec.Address == "" && claim.Spec.ReclaimPolicy == "":
+		o.s.find("ORDER", "%s got %s, which %s waits for", q.claim.Name, claim.Status.AllocatedCIDR, q.older)
+	default:
+		o.reach(q, claim)
+	}
+}
+
+// unanswered reports whether an error says that nobody could tell.
+func unanswered(err error) bool {
+	return apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
+}
+
+// reach gets the pool that an answered claim names.
+func (o *oracles) reach(q question, claim *ipamv1alpha1.IPClaim) {
+	if claim.Status.PoolRef == nil || !o.lives(claim) {
+		return
+	}
+	pool := o.pool(q.cluster, claim)
+	if pool == nil && o.lives(claim) {
+		o.s.find("POOLREF", "%s of workspace %s names pool %s, which is not there", claim.Name, letterOf(q.cluster), poolOf(claim))
+	}
+}
+
+// lives reports whether a claim is there, and is not being deleted.
+func (o *oracles) lives(claim *ipamv1alpha1.IPClaim) bool {
+	return slices.ContainsFunc(o.s.world.All("ipclaims"), func(c simkcp.Object) bool {
+		return c.GetUID() == claim.UID && c.GetDeletionTimestamp() == nil
+	})
+}
+
+// pool returns the pool that a claim names; nil: it is not there.
+func (o *oracles) pool(cluster string, claim *ipamv1alpha1.IPClaim) *simkcp.Object {
+	if claim.Status.PoolRef == nil {
+		return nil
+	}
+	if claim.Status.PoolRef.ProjectRef != nil {
+		cluster = simkcp.Platform
+	}
+	for _, p := range o.s.world.All("ippools") {
+		if p.Cluster == cluster && p.GetName() == claim.Status.PoolRef.Name {
+			return &p
+		}
+	}
+	return nil
+}
+
+// deleting notes that a claim is being deleted. The answer is given to the returned function.
+func (o *oracles) deleting(user simkcp.User, namespace, name string) (answered func(error)) {
+	stored, err := user.Get("ipclaims", namespace, name)
+	if err != nil {
+		return func(error) {}
+	}
+	claim := read(stored)
+	network := networkOf(user.Cluster, claim)
+	if claim.Spec.Target != ipamv1alpha1.TargetScopeRange || claim.DeletionTimestamp != nil {
+		return func(error) {}
+	}
+	pool := o.pool(user.Cluster, claim)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.deletes[network]++
+	return func(err error) {
+		o.mu.Lock()
+		o.deletes[network]--
+		if err == nil {
+			o.deleted[network] = time.Now()
+		}
+		o.mu.Unlock()
+		if err == nil && pool != nil && len(claim.Finalizers) == 0 && o.s.profile.Fair {
+			o.judgeRange(user, claim, pool)
+		}
+	}
+}
+
+// judgeRange judges that the IPPool of a range is gone with it.
+func (o *oracles) judgeRange(user simkcp.User, claim *ipamv1alpha1.IPClaim, before *simkcp.Object) {
+	after := o.pool(user.Cluster, claim)
+	if after != nil && after.GetUID() == before.GetUID() && user.UID("ipclaims", claim.Namespace, claim.Name) != claim.UID {
+		o.s.find("RANGE", "range %s of workspace %s is deleted, and its pool %s is there", claim.Name, letterOf(user.Cluster), after.GetName())
+	}
+}
+
+// deletingRecord notes that the record of a claim is being deleted. The answer is given to the returned function: where the
+// claim was gone before, and the deletion succeeds, the record stays gone.
+func (o *oracles) deletingRecord(cluster, namespace, name, record string) (answered func(error)) {
+	key := keyOf(cluster, namespace, name)
+	before := o.livesKey(key)
+	return func(err error) {
+		if before || o.livesKey(key) || err != nil && !apierrors.IsNotFound(err) {
+			return
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.gone[keyOf(cluster, namespace, record)] = time.Now()
+	}
+}
+
+func (o *oracles) livesKey(key string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, t := range o.live {
+		if t.key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// shown judges a text that a tenant is shown: it has no name of an object of another tenant, no path and no logical cluster.
+func (o *oracles) shown(cluster, what, text string) {
+	for letter, of := range tenants {
+		if of == cluster || tenants[letterOf(cluster)] == "" {
+			continue
+		}
+		for _, secret := range []string{of, "root:" + letter + `"`, `"` + letter + "-", " " + letter + "-", "/" + letter + "-"} {
+			if strings.Contains(text, secret) {
+				o.s.find("LEAK", "workspace %s is shown %q: %s: %s", letterOf(cluster), secret, what, text)
+				break
+			}
+		}
+	}
+}
+
+// leaks judges an object that a tenant can read. Forged objects show what their tenant knew before.
+func (o *oracles) leaks(cluster, plural string, changed *unstructured.Unstructured) {
+	o.mu.Lock()
+	forged := len(o.forgeries) > 0
+	o.mu.Unlock()
+	if forged || plural == "apibindings" || tenants[letterOf(cluster)] == "" {
+		return
+	}
+	text, err := changed.MarshalJSON()
+	if err != nil {
+		panic(err)
+	}
+	o.shown(cluster, plural+" "+changed.GetName(), string(text))
+}

@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Draw makes the story of a seed.
+func Draw(profile string, seed uint64) Story {
+	p, story := profiles[profile], Story{Profile: profile, Seed: seed}
+	for i, letter := range letters {
+		for client := range 2 {
+			d := &dice{rand.New(rand.NewPCG(seed, uint64(100+10*i+client))), letter} //nolint:gosec // repeatable
+			story.Steps = append(story.Steps, d.client(fmt.Sprint(letter, client), p)...)
+		}
+	}
+	d := &dice{rand.New(rand.NewPCG(seed, 99)), ""} //nolint:gosec // repeatable
+	story.Steps = append(story.Steps, d.faults(p, time.Duration(p.Steps)*p.Pause/5)...)
+	return story
+}
+
+// dice draws for a tenant.
+type dice struct {
+	*rand.Rand
+	letter string
+}
+
+// scene is something that tenants do. It returns its steps, which follow each other.
+type scene struct {
+	name   string
+	weight int
+	steps  func(d *dice) []string
+}
+
+// pick returns one of the words.
+func (d *dice) pick(words ...string) string { return words[d.IntN(len(words))] }
+
+// most returns a duration up to a bound, in words.
+func (d *dice) most(bound time.Duration) time.Duration {
+	return time.Duration(d.Int64N(int64(bound/time.Microsecond)+1)) * time.Microsecond
+}
+
+// late returns a delay of some milliseconds, so that two actions meet.
+func (d *dice) late() string { return "+" + d.most(8*time.Millisecond).String() }
+
+// client draws the steps of a client.
+func (d *dice) client(actor string, p Profile) (steps []Step) {
+	var list []scene
+	total := 0
+	for _, s := range scenes {
+		weight, named := p.Scenes[s.name]
+		switch {
+		case named:
+			s.weight = weight
+		case p.Only:
+			s.weight = 0
+		}
+		total += s.weight
+		list = append(list, s)
+	}
+	for range p.Steps {
+		n := d.IntN(total)
+		for _, s := range list {
+			if n -= s.weight; n < 0 {
+				steps = append(steps, d.stage(actor, p, s.steps(d))...)
+				break
+			}
+		}
+	}
+	return steps
+}
+
+// stage gives the steps of a scene their actor and their pauses.
+func (d *dice) stage(actor string, p Profile, texts []string) (steps []Step) {
+	for i, text := range texts {
+		parts, err := parseParts(text)
+		if err != nil {
+			panic(err)
+		}
+		step := Step{Actor: actor, Parts: parts}
+		if i == 0 {
+			step.Pause = d.pause(p.Pause)
+		}
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+// pause draws a pause: none, a moment, or long.
+func (d *dice) pause(most time.Duration) time.Duration {
+	switch d.IntN(4) {
+	case 0:
+		return 0
+	case 1:
+		return d.most(5 * time.Millisecond)
+	case 2:
+		return d.most(300 * time.Millisecond)
+	}
+	return d.most(most)
+}
+
+// faults draws faults for about the time that the tenants act.
+func (d *dice) faults(p Profile, lasts time.Duration) (steps []Step) {
+	names, total := sorted(p.Faults), 0
+	for _, name := range names {
+		total += p.Faults[name]
+	}
+	for at := time.Duration(0); total > 0 && at < lasts; {
+		n := d.IntN(total)
+		for _, name := range names {
+			if n -= p.Faults[name]; n >= 0 {
+				continue
+			}
+			for _, step := range faults[name](d) {
+				parts, err := parseParts(step.does)
+				if err != nil {
+					panic(err)
+				}
+				pause := d.most(step.after)
+				if step.after == 0 {
+					pause = d.most(p.Between)
+				}
+				at += pause
+				steps = append(steps, Step{Actor: "fault", Pause: pause, Parts: parts})
+			}
+			break
+		}
+	}
+	return steps
+}
+
+// fault is a step of a fault, after a pause of at most after; zero: of the profile.
+type fault struct {
+	after time.Duration
+	does  string
+}
+
+// faults are the faults that a profile can name.
+var faults = map[string]func(d *dice) []fault{
+	"weather": func(d *dice) []fault {
+		names := sorted(weathers)
+		return []fault{{does: "weather " + names[d.IntN(len(names))]}}
+	},
+	"kill":    func(*dice) []fault { return []fault{{does: "kill"}, {20 * time.Second, "start"}} },
+	"compact": func(*dice) []fault { return []fault{{does: "compact"}} },
+	"forget":  func(*dice) []fault { return []fault{{does: "forget"}} },
+	"break":   func(*dice) []fault { return []fault{{does: "break"}} },
+	"unbind": func(d *dice) []fault {
+		letter := d.pick(letters...)
+		return []fault{{does: fmt.Sprintf("unbind %s %s", letter, d.most(50*time.Millisecond))}, {5 * time.Second, "bind " + letter}}
+	},
+	"restore kcp": func(d *dice) []fault {
+		return []fault{{does: "copy-kcp"}, {40 * time.Second, "restore-kcp " + d.pick("old", "raised")}, {10 * time.Minute, "copy-kcp"}}
+	},
+	"restore etcd": func(*dice) []fault {
+		return []fault{{does: "copy-etcd"}, {15 * time.Second, "restore-etcd"}}
+	},
+}

@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/sim/simkcp"
+)
+
+// tenants are the logical clusters of the tenants, by the letter that their actors and the names of their objects begin
+// with. The path of a tenant is root and its letter. The witness claims nothing, so that not all bindings go at once.
+var tenants = map[string]string{"a": "aaaaaaaaaaaaaaaa", "b": "bbbbbbbbbbbbbbbb", "c": "cccccccccccccccc"}
+
+const witness = "zzzzzzzzzzzzzzzz"
+
+// letters are the letters of the tenants, in order.
+var letters = []string{"a", "b", "c"}
+
+// class has the rules of the contract for the claims of a class.
+type class struct {
+	cooldown time.Duration
+	unique   []string // the roles within which addresses are unique; none: in the pool
+	tenancy  string   // whose its network is: own, shared, or empty for a class without networks
+	level    string   // the class whose range its blocks lie in; of a range class its own name
+	window   string   // the CIDR of its pool, where all claims of it share one space
+	most     int      // addresses of a workspace; 0: no limit
+	make     []gen.ClassOption
+}
+
+// classes are those of the platform. Pools are tiny, so that claims meet.
+var classes = map[string]class{
+	"flat":  {window: "10.0.0.0/29"},
+	"keep":  {window: "10.1.0.0/28", make: []gen.ClassOption{gen.Reclaim(ipamv1alpha1.ReclaimRetain)}},
+	"lease": {window: "10.2.0.0/28", make: []gen.ClassOption{gen.Reclaim(ipamv1alpha1.ReclaimRetain), gen.Lease("2m")}},
+	"cool":  {window: "10.3.0.0/28", cooldown: 2 * time.Minute, make: []gen.ClassOption{gen.Cooldown("2m")}},
+	"few":   {window: "10.4.0.0/28", most: 2, make: []gen.ClassOption{gen.MaxPerConsumer("2")}},
+
+	"net":    {tenancy: "own", level: "net", make: []gen.ClassOption{gen.DefaultLength(26), gen.PoolPer("project", "network")}},
+	"end":    {tenancy: "own", level: "net", make: []gen.ClassOption{gen.DefaultLength(32), gen.Below("net")}},
+	"snet":   {tenancy: "shared", level: "snet", make: []gen.ClassOption{gen.DefaultLength(26), gen.PoolPer("allProjects", "network")}},
+	"send":   {tenancy: "shared", level: "snet", make: []gen.ClassOption{gen.DefaultLength(32), gen.Below("snet")}},
+	"cnet":   {tenancy: "own", level: "cnet", make: []gen.ClassOption{gen.DefaultLength(26), gen.PoolPer("project", "network")}},
+	"scnet":  {tenancy: "shared", level: "scnet", make: []gen.ClassOption{gen.DefaultLength(26), gen.PoolPer("allProjects", "network")}},
+	"vrf":    {unique: []string{"network"}, make: []gen.ClassOption{gen.DefaultLength(32), gen.UniqueWithin("network")}},
+	"mflat":  {cooldown: 2 * time.Minute, make: []gen.ClassOption{gen.DefaultLength(32), gen.Cooldown("2m")}},
+	"mvrf":   {cooldown: 2 * time.Minute, unique: []string{"network"}, make: []gen.ClassOption{gen.DefaultLength(32), gen.Cooldown("2m"), gen.UniqueWithin("network")}},
+	"site":   {tenancy: "own", level: "site", make: []gen.ClassOption{gen.DefaultLength(24), gen.PoolPer("project", "network")}},
+	"room":   {tenancy: "own", level: "room", make: []gen.ClassOption{gen.DefaultLength(28), gen.Below("site"), gen.PoolPer("project", "network", "cell")}},
+	"socket": {tenancy: "own", level: "room", make: []gen.ClassOption{gen.DefaultLength(32), gen.Below("room")}},
+}
+
+// pools are the root pools of the platform: name, CIDR and class.
+var pools = [][3]string{
+	{"flat", "10.0.0.0/29", "flat"},
+	{"keep", "10.1.0.0/28", "keep"},
+	{"lease", "10.2.0.0/28", "lease"},
+	{"cool", "10.3.0.0/28", "cool"},
+	{"few", "10.4.0.0/28", "few"},
+	{"net", "10.16.0.0/16", "net"},
+	{"snet", "10.17.0.0/16", "snet"},
+	{"vrf", "10.18.0.0/28", "vrf"},
+	{"mixed", "10.19.0.0/28", "mflat"},
+	{"cnet", "10.20.0.0/16", "cnet"},
+	{"scnet", "10.21.0.0/16", "scnet"},
+	{"site", "10.22.0.0/16", "site"},
+}
+
+// furnish makes the workspaces, and the classes and pools of the platform.
+func (s *Simulation) furnish() {
+	s.world.Workspace(simkcp.Platform, simkcp.PlatformPath, "default", "ipam-system")
+	for _, letter := range letters {
+		s.world.Workspace(tenants[letter], "root:"+letter, "default", "other")
+	}
+	s.world.Workspace(witness, "root:z", "default")
+	platform := simkcp.User{World: s.world, Cluster: simkcp.Platform, Name: "platform"}
+	create := func(plural string, object any) {
+		if _, err := platform.Create(context.Background(), plural, object); err != nil {
+			panic(fmt.Errorf("furnish: %w", err))
+		}
+	}
+	for _, name := range sorted(classes) {
+		create("ipclasses", gen.Class(name, classes[name].make...))
+	}
+	for _, p := range pools {
+		create("ippools", gen.Pool(p[0], gen.CIDR(ipamv1alpha1.CIDR(p[1])), gen.Backs(p[2]), gen.Visible(ipamv1alpha1.VisibilityPlatform)))
+	}
+}
+
+// letterOf returns the letter of a logical cluster; p is the platform's.
+func letterOf(cluster string) string { return cluster[:1] }

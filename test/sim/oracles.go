@@ -1,0 +1,260 @@
+package sim
+
+import (
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/sim/simkcp"
+)
+
+// oracles remember the answers that tenants got. They are safe for concurrent use.
+//
+//	OVERLAP     two live claims show overlapping blocks of one address space
+//	LOST        a claim shows another block than its CREATE answered, or none
+//	COOLING     a block was given to another claim before its cooldown was over
+//	ORDER       a new claim got a block that an older one of its workspace waits for
+//	UNANSWERED  a CREATE has no answer, though nothing is broken and nobody closes its network
+//	POOLREF     an answered claim names a pool that is not there
+//	RANGE       the IPPool of a range is there after the range was deleted
+//	LEAK        a tenant can read names of another tenant
+//	HELDUP      a binding does not go
+//
+// and at rest and at the end, in rest.go and end.go:
+//
+//	LEDGER      the ledger contradicts itself
+//	VERIFY      ledger, claims, records and pools differ
+//	STARVED     a claim waits, and there is room for it
+//	CAPACITY    the status of a pool does not add up
+//	GONE        a record is there whose deletion was answered
+//	BRAKE       too many blocks of claims that a restored kcp does not know were freed
+//	SERVICE     a new claim is not served
+//	LEFT        something is left when everything was deleted
+type oracles struct {
+	s *Simulation
+
+	mu        sync.Mutex
+	live      map[types.UID]*told
+	cooling   []cooled
+	gone      map[string]time.Time // records whose deletion was answered, by cluster/namespace/name
+	off       bool                 // kcp was restored: promises from before are void
+	deletes   map[string]int       // DELETEs of ranges that wait for their answer, by network
+	deleted   map[string]time.Time // when the last range of a network was deleted
+	unknown   map[string][]string  // blocks whose claim a restored kcp does not know, by pool
+	served    time.Time            // when the platform last changed what a pool serves
+	ended     map[string]time.Time // when the last claim of a key went
+	commits   int
+	forgeries map[string]bool // claims whose status was forged, by cluster/namespace/name
+}
+
+// told keeps the answer that a live claim shows.
+type told struct {
+	key    string // cluster/namespace/name
+	class  string
+	space  string // in which an address is given once
+	pool   string
+	ranged bool
+	exempt bool // its status was forged, or is older than a restore
+	prefix netip.Prefix
+	waits  time.Time // since when it has been waiting for room; zero: it does not
+}
+
+// cooled is the block of a claim that is gone.
+type cooled struct {
+	told
+	until time.Time
+}
+
+func newOracles(s *Simulation) *oracles {
+	return &oracles{
+		s: s, live: map[types.UID]*told{}, gone: map[string]time.Time{}, deletes: map[string]int{}, deleted: map[string]time.Time{},
+		forgeries: map[string]bool{}, ended: map[string]time.Time{},
+	}
+}
+
+func keyOf(cluster, namespace, name string) string {
+	return letterOf(cluster) + "/" + namespace + "/" + name
+}
+
+// stored judges a change as it is stored.
+func (o *oracles) stored(kind, plural, cluster string, changed *unstructured.Unstructured) {
+	o.leaks(cluster, plural, changed)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.commits++
+	switch {
+	case plural != "ipclaims":
+	case kind == "DELETED":
+		o.end(changed.GetUID())
+	default:
+		o.show(cluster, read(changed))
+	}
+}
+
+// end notes that a claim is gone.
+func (o *oracles) end(uid types.UID) {
+	t := o.live[uid]
+	if t == nil {
+		return
+	}
+	delete(o.live, uid)
+	o.ended[t.key] = time.Now()
+	if d := classes[t.class].cooldown; d > 0 && t.prefix.IsValid() && !t.ranged && !t.exempt {
+		o.cooling = append(o.cooling, cooled{*t, time.Now().Add(d)})
+	}
+}
+
+// show judges what a claim shows.
+func (o *oracles) show(cluster string, claim *ipamv1alpha1.IPClaim) {
+	t := o.live[claim.UID]
+	if t == nil {
+		key := keyOf(cluster, claim.Namespace, claim.Name)
+		t = &told{key: key, class: claim.Spec.ClassName, ranged: claim.Spec.Target == ipamv1alpha1.TargetScopeRange, exempt: o.off}
+		o.live[claim.UID] = t
+		for _, record := range ipamv1alpha1.AllocationNames(claim.Namespace, claim.Name) {
+			delete(o.gone, keyOf(cluster, claim.Namespace, record))
+		}
+	}
+	t.exempt = t.exempt || o.forgeries[t.key]
+	t.wait(claim)
+	shown, err := netip.ParsePrefix(claim.Status.AllocatedCIDR)
+	switch {
+	case t.exempt, err != nil && !t.prefix.IsValid(), shown == t.prefix:
+		return
+	case t.prefix.IsValid():
+		o.s.find("LOST", "claim %s was told %s, and shows %q (%s)", t.key, t.prefix, claim.Status.AllocatedCIDR, claim.Status.Phase)
+		t.exempt = true
+		return
+	}
+	t.prefix, t.space, t.pool = shown, spaceOf(cluster, claim), poolOf(claim)
+	if !t.ranged {
+		o.compare(claim.UID, t)
+	}
+}
+
+// wait notes since when a claim has been waiting for room.
+func (t *told) wait(claim *ipamv1alpha1.IPClaim) {
+	switch {
+	case reasonOf(claim) != ipamv1alpha1.ReasonPoolExhausted:
+		t.waits = time.Time{}
+	case t.waits.IsZero():
+		t.waits = time.Now()
+	}
+}
+
+// compare compares a block that was shown now with all others.
+func (o *oracles) compare(uid types.UID, t *told) {
+	for other, with := range o.live {
+		if other != uid && !with.ranged && !with.exempt && with.space == t.space && with.prefix.IsValid() && with.prefix.Overlaps(t.prefix) {
+			o.s.find("OVERLAP", "%s shows %s, and %s shows %s", t.key, t.prefix, with.key, with.prefix)
+		}
+	}
+	for _, c := range o.cooling {
+		same := c.space == t.space || len(classes[c.class].unique) == 0 || len(classes[t.class].unique) == 0
+		if same && c.key != t.key && c.pool == t.pool && time.Now().Before(c.until) && c.prefix.Overlaps(t.prefix) {
+			o.s.find("COOLING", "%s of class %s shows %s, which cools for %s of class %s until %s",
+				t.key, t.class, t.prefix, c.key, c.class, c.until.Sub(o.s.began))
+		}
+	}
+}
+
+// spaceOf names the address space of a claim.
+func spaceOf(cluster string, claim *ipamv1alpha1.IPClaim) string {
+	if claim.Spec.ClassName == "" {
+		return cluster + " " + poolOf(claim)
+	}
+	words := []string{}
+	if unique := classes[claim.Spec.ClassName].unique; len(unique) > 0 {
+		words = append(words, cluster)
+		for _, role := range unique {
+			words = append(words, claim.Spec.Scope[role].Name)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// poolOf names the pool of a claim.
+func poolOf(claim *ipamv1alpha1.IPClaim) string {
+	ref := claim.Status.PoolRef
+	switch {
+	case ref == nil:
+		return ""
+	case ref.ProjectRef != nil:
+		return ref.ProjectRef.Name + "/" + ref.Name
+	}
+	return ref.Name
+}
+
+// reasonOf returns the reason of the condition Allocated.
+func reasonOf(claim *ipamv1alpha1.IPClaim) ipamv1alpha1.Reason {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == ipamv1alpha1.ConditionAllocated {
+			return ipamv1alpha1.Reason(c.Reason)
+		}
+	}
+	return ""
+}
+
+// networkOf names the network of a claim; empty: it has none.
+func networkOf(cluster string, claim *ipamv1alpha1.IPClaim) string {
+	of := classes[claim.Spec.ClassName]
+	switch network := of.level + "/" + claim.Spec.Scope["network"].Name; of.tenancy {
+	case "own":
+		return letterOf(cluster) + "/" + network
+	case "shared":
+		return network
+	}
+	return ""
+}
+
+// serving notes that the platform changes what a pool serves.
+func (o *oracles) serving() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.served = time.Now()
+}
+
+// forging notes that the status of a claim is forged from now on.
+func (o *oracles) forging(cluster, namespace, name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.forgeries[keyOf(cluster, namespace, name)] = true
+}
+
+// restored notes that kcp forgets. Nothing is promised to the claims that it has then.
+func (o *oracles) restored() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.off = true
+	for _, t := range o.live {
+		t.exempt = true
+	}
+}
+
+// heldUp notes that a binding does not go, and the objects that are left.
+func (o *oracles) heldUp(letter string) {
+	left := []string{}
+	for _, plural := range []string{"ipclaims", "ipallocations", "ippools"} {
+		for _, object := range o.s.world.All(plural) {
+			if object.Cluster == tenants[letter] {
+				left = append(left, plural+" "+object.GetName()+" "+strings.Join(object.GetFinalizers(), ","))
+			}
+		}
+	}
+	o.s.find("HELDUP", "the binding of workspace %s does not go; left are %q", letter, left)
+}
+
+// named returns a claim by its letter, namespace and name, as b/default/b-c1.
+func (s *Simulation) named(key string) *simkcp.Object {
+	for _, o := range s.world.All("ipclaims") {
+		if keyOf(o.Cluster, o.GetNamespace(), o.GetName()) == key {
+			return &o
+		}
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers"
+	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/test/sim/simetcd"
+	"github.com/kcp-ipam/ipam/test/sim/simkcp"
+)
+
+// atRest judges the state when the faults have ended and nothing has happened for some minutes.
+func (s *Simulation) atRest() {
+	blocks := s.checkLedger()
+	if !s.oracles.off { // after a restore of kcp, verify shows the operator how ledger and claims differ
+		s.verify()
+	}
+	for _, b := range blocks {
+		if b.State == "reserved" {
+			s.find("LEDGER", "%s of %v is reserved at rest, until %s", b.Prefix, b.Claims, b.Until)
+		}
+	}
+	for _, o := range s.world.All("ipclaims") {
+		claim := read(o.Unstructured)
+		if claim.DeletionTimestamp == nil && claim.Status.Phase != ipamv1alpha1.ClaimBound {
+			s.judgeWaiting(o.Cluster, claim, blocks)
+		}
+	}
+	s.judgeCapacities(blocks)
+	s.judgeGone()
+	s.judgeBrake()
+	s.probe()
+}
+
+// catcher turns the failures of a check into findings.
+type catcher struct {
+	testing.TB
+	s *Simulation
+}
+
+func (c catcher) Helper()                           {}
+func (c catcher) Errorf(format string, args ...any) { c.s.find("LEDGER", format, args...) }
+func (c catcher) Fatalf(format string, args ...any) { c.s.find("LEDGER", format, args...) }
+
+// fairEtcd returns a client of etcd without faults.
+func (s *Simulation) fairEtcd() *simetcd.Link {
+	return simetcd.NewLink(s.etcd, func(any) simetcd.Fate { return simetcd.Fate{} }, func() time.Duration { return 0 })
+}
+
+// checkLedger reads the ledger, sharing no code with its writer, and returns its blocks.
+func (s *Simulation) checkLedger() []etcdtest.Record {
+	return etcdtest.CheckLedger(catcher{s.t, s}, s.fairEtcd().Client(context.Background()), ledgerPrefix)
+}
+
+// verify lets the product compare everything, by connections without faults.
+func (s *Simulation) verify() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	kcp := simkcp.NewTransport(s.world, func(string, string) simkcp.Fate { return simkcp.Fate{} }, func(string) time.Duration { return 0 })
+	scheme, err := controllers.Scheme()
+	if err != nil {
+		panic(err)
+	}
+	ground := controllers.Ground{
+		Config: &rest.Config{Host: "http://kcp/clusters/" + simkcp.PlatformPath, Transport: kcp, QPS: -1, Burst: -1},
+		Export: ipamv1alpha1.GroupName, Scheme: scheme,
+		Platform: controllers.Workspace{Cluster: ledger.ClusterName(simkcp.Platform), Path: simkcp.PlatformPath},
+	}
+	verifier, err := controllers.NewVerifier(ground, allocator.Reader{Client: s.fairEtcd().Client(ctx), Prefix: ledgerPrefix}, verify.Defaults())
+	if err != nil {
+		panic(err)
+	}
+	report, err := verifier.Verify(ctx)
+	if err != nil {
+		s.find("VERIFY", "%v", err)
+		return
+	}
+	for _, f := range report.Findings {
+		s.find("VERIFY", "%s %s %s %s/%s: %s", f.Kind, f.Prefix, f.Cluster, f.Namespace, f.Name, f.Message)
+	}
+}
+
+// judgeWaiting judges that a claim waits for something that is not there.
+func (s *Simulation) judgeWaiting(cluster string, claim *ipamv1alpha1.IPClaim, blocks []etcdtest.Record) {
+	of := classes[claim.Spec.ClassName]
+	starved := false
+	switch reasonOf(claim) {
+	case "", "Error", "Pending":
+		starved = true
+	case ipamv1alpha1.ReasonPoolExhausted, ipamv1alpha1.ReasonAddressInUse:
+		starved = of.window != "" && s.fits(claim, blocks)
+	case ipamv1alpha1.ReasonAllocationRetained:
+		starved = !s.recorded(cluster, claim)
+	case ipamv1alpha1.ReasonQuotaExceeded:
+		starved = of.most > 0 && s.holds(cluster, claim.Spec.ClassName) < of.most
+	}
+	if starved {
+		s.find("STARVED", "%s %s %s waits, and could have it: %s %s", keyOf(cluster, claim.Namespace, claim.Name),
+			claim.Spec.ClassName, claim.Spec.Address, reasonOf(claim), messageOf(claim))
+	}
+}
+
+// messageOf returns the message of the condition Allocated.
+func messageOf(claim *ipamv1alpha1.IPClaim) string {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == ipamv1alpha1.ConditionAllocated {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// fits reports whether an address of the class's pool is free that would do for the claim.
+func (s *Simulation) fits(claim *ipamv1alpha1.IPClaim, blocks []etcdtest.Record) bool {
+	taken := s.excluded(claim.Spec.ClassName)
+	for _, b := range blocks {
+		taken = append(taken, b.Prefix)
+	}
+	window := netip.MustParsePrefix(classes[claim.Spec.ClassName].window)
+	for a := window.Addr(); window.Contains(a); a = a.Next() {
+		wanted := claim.Spec.Address == "" || string(claim.Spec.Address) == a.String()
+		if wanted && !slices.ContainsFunc(taken, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// excluded returns the exclusions of a pool of the platform.
+func (s *Simulation) excluded(name string) (list []netip.Prefix) {
+	for _, o := range s.world.All("ippools") {
+		if o.Cluster != simkcp.Platform || o.GetName() != name {
+			continue
+		}
+		excluded, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "excludedCIDRs")
+		for _, cidr := range excluded {
+			list = append(list, netip.MustParsePrefix(cidr))
+		}
+	}
+	return list
+}
+
+// recorded reports whether there is a record by the name of a claim.
+func (s *Simulation) recorded(cluster string, claim *ipamv1alpha1.IPClaim) bool {
+	names := ipamv1alpha1.AllocationNames(claim.Namespace, claim.Name)
+	return slices.ContainsFunc(s.world.All("ipallocations"), func(o simkcp.Object) bool {
+		return o.Cluster == cluster && o.GetNamespace() == claim.Namespace && slices.Contains(names[:], o.GetName())
+	})
+}
+
+// holds counts the records of a class in a workspace.
+func (s *Simulation) holds(cluster, class string) (n int) {
+	for _, o := range s.world.All("ipallocations") {
+		of, _, _ := unstructured.NestedString(o.Object, "spec", "className")
+		if o.Cluster == cluster && of == class {
+			n++
+		}
+	}
+	return n
+}
+
+// judgeCapacities judges the status of each pool: it adds up, and in a pool of one address space it counts the blocks.
+func (s *Simulation) judgeCapacities(blocks []etcdtest.Record) {
+	for _, o := range s.world.All("ippools") {
+		number := func(field string) *big.Int {
+			text, _, _ := unstructured.NestedString(o.Object, "status", "capacity", field)
+			n, ok := new(big.Int).SetString(text, 10)
+			if !ok {
+				return big.NewInt(-1)
+			}
+			return n
+		}
+		where := letterOf(o.Cluster) + "/" + o.GetName()
+		total, allocated, available := number("total"), number("allocated"), number("available")
+		if new(big.Int).Add(allocated, available).Cmp(total) != 0 {
+			s.find("CAPACITY", "pool %s has %s allocated and %s available of %s", where, allocated, available, total)
+		}
+		if window := classes[o.GetName()].window; o.Cluster == simkcp.Platform && window != "" {
+			if held := s.held(o.GetName(), netip.MustParsePrefix(window), blocks); allocated.Cmp(big.NewInt(held)) != 0 {
+				s.find("CAPACITY", "pool %s says that %s addresses are allocated, and %d are", where, allocated, held)
+			}
+		}
+	}
+}
+
+// held counts the addresses of a pool that are excluded, or in a block.
+func (s *Simulation) held(name string, window netip.Prefix, blocks []etcdtest.Record) (n int64) {
+	excluded := s.excluded(name)
+	for a := window.Addr(); window.Contains(a); a = a.Next() {
+		inside := func(p netip.Prefix) bool { return p.Contains(a) }
+		if slices.ContainsFunc(excluded, inside) || slices.ContainsFunc(blocks, func(b etcdtest.Record) bool { return inside(b.Prefix) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// judgeGone judges that deleted records stay deleted.
+func (s *Simulation) judgeGone() {
+	s.oracles.mu.Lock()
+	defer s.oracles.mu.Unlock()
+	for _, o := range s.world.All("ipallocations") {
+		at, told := s.oracles.gone[keyOf(o.Cluster, o.GetNamespace(), o.GetName())]
+		if _, held, _ := unstructured.NestedString(o.Object, "spec", "claimRef", "name"); told && !held {
+			s.find("GONE", "a tenant was told at %s that record %s is gone, and it is there: %s",
+				at.Sub(s.began), keyOf(o.Cluster, o.GetNamespace(), o.GetName()), simkcp.Brief(o.Unstructured))
+		}
+	}
+}
+
+// probe creates a claim of each class in a network that is in use and in one that is new.
+func (s *Simulation) probe() {
+	for i, name := range sorted(classes) {
+		letter := letters[(i+int(s.story.Seed))%len(letters)]
+		for j, network := range []string{"n0", "probe"} {
+			s.probeOne(fmt.Sprintf("%s-p%d", letter, 2*i+j), name, network)
+		}
+	}
+}
+
+// served are the reasons for which a probe may wait: others have everything.
+var served = []ipamv1alpha1.Reason{
+	ipamv1alpha1.ReasonPoolExhausted, ipamv1alpha1.ReasonQuotaExceeded, ipamv1alpha1.ReasonAllocationRetained,
+}
+
+func (s *Simulation) probeOne(claim, class, network string) {
+	letter, words := claim[:1], []string{claim, class, "network=" + network, "cell=x0"}
+	if strings.HasSuffix(class, "net") || class == "site" || class == "room" {
+		return // their ranges may be held by tenants
+	}
+	p := &player{Simulation: s, actor: "probe", user: s.user(letter + "0")}
+	probe, err := described(append(words, "wait"))
+	if err != nil {
+		panic(err)
+	}
+	probe.Spec.PrefixLength = 32
+	ctx, cancel := patiently()
+	defer cancel()
+	o, err := p.user.Create(ctx, "ipclaims", probe)
+	p.said("CREATE "+strings.Join(words, " "), o, err)
+	if err != nil {
+		s.find("SERVICE", "a claim of class %s in network %s of workspace %s is refused at rest: %v", class, network, letter, err)
+		return
+	}
+	answer := read(o)
+	if answer.Status.Phase != ipamv1alpha1.ClaimBound {
+		time.Sleep(10 * time.Second)
+		if o, err = p.user.Get("ipclaims", probe.Namespace, probe.Name); err == nil {
+			answer = read(o)
+		}
+	}
+	if answer.Status.Phase != ipamv1alpha1.ClaimBound && !slices.Contains(served, reasonOf(answer)) && s.offers(class) {
+		s.find("SERVICE", "a claim of class %s in network %s of workspace %s waits at rest: %s %s",
+			class, network, letter, reasonOf(answer), messageOf(answer))
+	}
+	p.delete(words)
+}
+
+// offers reports whether a pool of the platform serves the class, or its chain begins with one that always does.
+func (s *Simulation) offers(class string) bool {
+	if class != "mflat" && class != "mvrf" {
+		return true
+	}
+	return slices.ContainsFunc(s.world.All("ippools"), func(o simkcp.Object) bool {
+		names, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "classNames")
+		return o.Cluster == simkcp.Platform && slices.Contains(names, class)
+	})
+}

@@ -1,0 +1,182 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kcp-ipam/ipam/test/sim/simetcd"
+	"github.com/kcp-ipam/ipam/test/sim/simkcp"
+)
+
+// Simulation plays one story. Its methods are safe for concurrent use.
+type Simulation struct {
+	t       testing.TB
+	story   Story
+	profile Profile
+	etcd    *simetcd.Etcd
+	world   *simkcp.World
+	began   time.Time
+	oracles *oracles
+	logs    bool // the controller's log comes into the trace
+
+	mu       sync.Mutex
+	random   *rand.Rand
+	weather  Weather
+	process  *process // nil: none runs
+	started  []*process
+	trace    []string
+	findings []Finding
+	copies   copies
+}
+
+// Finding is a promise of the contract that was broken.
+type Finding struct {
+	// Oracle is the name of the promise, in capitals.
+	Oracle string
+	Text   string
+}
+
+// String returns the finding in a line.
+func (f Finding) String() string { return f.Oracle + ": " + f.Text }
+
+// newSimulation returns a simulation that has not begun. It is called in a bubble.
+func newSimulation(story Story) *Simulation {
+	s := &Simulation{
+		story: story, profile: profiles[story.Profile], random: rand.New(rand.NewPCG(story.Seed, 7)), //nolint:gosec // repeatable
+		etcd: simetcd.New(), world: simkcp.New(), began: time.Now(),
+	}
+	s.oracles = newOracles(s)
+	s.world.Door = s
+	s.world.Delay = s.delay
+	s.world.StoreUnbound = true
+	s.world.OnCommit = func(kind, plural, cluster string, o *unstructured.Unstructured) {
+		switch plural {
+		case "ipclaims", "ipallocations", "ippools", "apibindings", "ipclasses":
+			s.note("    %s %s %s/%s/%s %s", kind, plural, cluster[:1], o.GetNamespace(), o.GetName(), simkcp.Brief(o))
+			s.oracles.stored(kind, plural, cluster, o)
+		}
+	}
+	return s
+}
+
+// note adds a line to the trace.
+func (s *Simulation) note(format string, args ...any) {
+	line := fmt.Sprintf("%10.4f ", time.Since(s.began).Seconds()) + fmt.Sprintf(format, args...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trace = append(s.trace, line)
+}
+
+// find notes a finding.
+func (s *Simulation) find(oracle, format string, args ...any) {
+	f := Finding{oracle, fmt.Sprintf(format, args...)}
+	s.note("!!! %s", f)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.findings = append(s.findings, f)
+}
+
+// below returns a random number from 0 to n-1.
+func (s *Simulation) below(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.random.IntN(n)
+}
+
+// most returns a random duration up to d.
+func (s *Simulation) most(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(s.below(int(d/time.Microsecond)+1)) * time.Microsecond
+}
+
+// up starts a controller, unless one runs. One that ends by itself is started again.
+func (s *Simulation) up() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != nil {
+		return
+	}
+	n := len(s.started) + 1
+	p := start(
+		simetcd.NewLink(s.etcd, s.etcdFate, func() time.Duration { return s.most(s.current().EtcdLag) }),
+		simkcp.NewTransport(s.world, s.kcpFate, func(string) time.Duration { return s.most(s.current().Lag) }),
+		s.logger(n),
+	)
+	s.process, s.started = p, append(s.started, p)
+	go s.keepUp(p, n)
+}
+
+// keepUp starts a controller again that has ended by itself, as a supervisor does.
+func (s *Simulation) keepUp(p *process, n int) {
+	<-p.ended
+	if s.running() != p {
+		return
+	}
+	s.note("controller %d has ended: %v", n, p.err)
+	time.Sleep(time.Second)
+	s.mu.Lock()
+	again := s.process == p
+	if again {
+		s.process = nil
+	}
+	s.mu.Unlock()
+	if again {
+		s.up()
+	}
+}
+
+// running returns the controller that runs; nil: none does.
+func (s *Simulation) running() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process
+}
+
+// down kills the controller.
+func (s *Simulation) down() {
+	s.mu.Lock()
+	p := s.process
+	s.process = nil
+	s.mu.Unlock()
+	if p != nil {
+		p.kill()
+	}
+}
+
+// finish kills the controller, and waits until all have ended.
+func (s *Simulation) finish() {
+	s.down()
+	for _, p := range s.started {
+		<-p.ended
+		p.web.CloseIdleConnections()
+	}
+	time.Sleep(time.Minute) // the timers of connections and watches end
+}
+
+// Do implements simkcp.Door.
+func (s *Simulation) Do(r *http.Request) (*http.Response, error) {
+	p := s.running()
+	if p == nil {
+		return nil, errRefused
+	}
+	return p.web.Do(r)
+}
+
+// logger returns the log of the n-th controller.
+func (s *Simulation) logger(n int) logr.Logger {
+	if !s.logs {
+		return logr.Discard()
+	}
+	write := func(prefix, args string) { s.note("        [%d] %s %s", n, prefix, args) }
+	return funcr.New(write, funcr.Options{Verbosity: 1})
+}
