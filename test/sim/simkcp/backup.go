@@ -38,8 +38,7 @@ func (w *World) Restore(c *Copy, bump bool) {
 		}
 		t.objects, t.log, t.begin = maps.Clone(c.objects[name]), nil, w.revision
 	}
-	w.epoch++
-	w.wake()
+	w.breakAll()
 }
 
 // Compact forgets all changes, so that a watch that lags has to list again.
@@ -55,8 +54,7 @@ func (w *World) Compact() {
 func (w *World) Break() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.epoch++
-	w.wake()
+	w.breakAll()
 }
 
 // Forge changes a stored object past all admission, as a hostile tenant can for a moment. It reports false if there is

@@ -3,13 +3,15 @@ package simkcp
 import (
 	"context"
 	"fmt"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// owned are the resources that kcp deletes with their binding or namespace.
-var owned = []string{"ipclaims", "ipallocations", "ippools"}
+// bindingFinalizer holds an APIBinding until kcp has deleted what it served.
+const bindingFinalizer = "apis.kcp.io/apibinding-finalizer"
+
+// owned are the resources that an APIBinding serves, in the order of the export. kcp deletes them in that order.
+var owned = []string{"ipallocations", "ipclaims", "ippools"}
 
 // Workspace makes a workspace with its namespaces, and binds the export unless it is the platform's.
 func (w *World) Workspace(cluster, path string, namespaces ...string) {
@@ -17,7 +19,7 @@ func (w *World) Workspace(cluster, path string, namespaces ...string) {
 	w.paths[path] = cluster
 	w.mu.Unlock()
 	for _, namespace := range namespaces {
-		w.must("/namespaces", cluster, fmt.Sprintf(`{"kind":"Namespace","metadata":{"name":%q}}`, namespace))
+		w.namespace(cluster, namespace)
 	}
 	if cluster != Platform {
 		w.Bind(cluster, path)
@@ -27,125 +29,88 @@ func (w *World) Workspace(cluster, path string, namespaces ...string) {
 // Bind makes an APIBinding that is ready.
 func (w *World) Bind(cluster, path string) {
 	w.must(kcpGroup+"/apibindings", cluster, fmt.Sprintf(`{"kind":"APIBinding","metadata":{"name":"ipam",
-		"annotations":{"kcp.io/path":%q},"finalizers":["apis.kcp.io/apibinding-finalizer"]},
-		"spec":{"reference":{"export":{"name":%q,"path":%q}}},
-		"status":{"apiExportClusterName":%q,"phase":"Bound","conditions":%s}}`,
-		path, ipamGroup, PlatformPath, Platform, conditions("Ready", "APIExportValid", "InitialBindingCompleted")))
+		"annotations":{"kcp.io/path":%q},"finalizers":[%q]},
+		"spec":{"reference":{"export":{"name":%q,"path":%q}}},"status":%s}`,
+		path, bindingFinalizer, ipamGroup, PlatformPath, w.boundStatus()))
 }
 
-// bound reports whether a workspace has a binding, and whether each is being deleted. mu is held.
-func (w *World) bound(cluster string) (ok, leaving bool) {
-	leaving = true
+// boundStatus returns the status of an APIBinding that serves its workspace.
+func (w *World) boundStatus() string {
+	resources, comma := "[", ""
+	for _, plural := range owned {
+		resources += fmt.Sprintf(`%s{"group":%q,"resource":%q,"storageVersions":["v1alpha1"],
+			"schema":{"name":"v1.%s.%s","UID":%q,"identityHash":%q}}`, comma, ipamGroup, plural, plural, ipamGroup, plural, w.identity)
+		comma = ","
+	}
+	return fmt.Sprintf(`{"apiExportClusterName":%q,"phase":"Bound","boundResources":%s],"conditions":%s}`,
+		Platform, resources, conditions("Ready", "APIExportValid", "InitialBindingCompleted"))
+}
+
+// serving returns the APIBinding that serves a workspace; nil: none does. mu is held.
+func (w *World) serving(cluster string) *unstructured.Unstructured {
 	for p, b := range w.tables[kcpGroup+"/apibindings"].objects {
-		if p.cluster == cluster {
-			ok = true
-			leaving = leaving && parse(b).GetDeletionTimestamp() != nil
+		if p.cluster != cluster {
+			continue
+		}
+		if binding := parse(b); isBound(binding) {
+			return binding
 		}
 	}
-	return ok, ok && leaving
+	return nil
+}
+
+// isBound reports whether an APIBinding serves its workspace.
+func isBound(binding *unstructured.Unstructured) bool {
+	resources, _, _ := unstructured.NestedSlice(binding.Object, "status", "boundResources")
+	return len(resources) > 0
 }
 
 // served reports whether a request in a workspace finds the kind. mu is held.
 func (w *World) served(t *table, in scope) bool {
 	switch {
-	case in.cluster == "":
-		return true
 	case in.cluster == Platform:
 		return !in.virtual
-	case t.group != ipamGroup && !in.virtual:
+	case t.group != ipamGroup && (in.cluster == "" || !in.virtual):
 		return true
-	}
-	ok, _ := w.bound(in.cluster)
-	return ok
-}
-
-// Unbind deletes the APIBinding of a workspace as kcp does: its objects go first, past admission, and finalizers hold
-// it. step is the pause between two of them. It returns true when the binding is gone, and false after two minutes.
-func (w *World) Unbind(cluster string, step time.Duration) bool {
-	ctx := context.Background()
-	t := w.tables[kcpGroup+"/apibindings"]
-	p := place{cluster, "", "ipam"}
-	w.mu.Lock()
-	binding, _ := w.take(t, p)
-	w.mu.Unlock()
-	if binding == nil {
+	case in.cluster == "":
+		return !in.virtual || w.consumed(in.shard)
+	case in.virtual && w.shardOf(in.cluster) != in.shard:
 		return false
 	}
-	for range 120 {
-		pause(ctx, step)
-		w.empty(ctx, scope{cluster: cluster}, step)
-		pause(ctx, 2*time.Millisecond) // kcp lists what is left right after it has deleted all
-		if w.unfinalize(t, p) {
+	return w.serving(in.cluster) != nil
+}
+
+// consumed reports whether a workspace of a shard is served. mu is held.
+func (w *World) consumed(shard string) bool {
+	for p, b := range w.tables[kcpGroup+"/apibindings"].objects {
+		if w.shardOf(p.cluster) == shard && isBound(parse(b)) {
 			return true
 		}
-		pause(ctx, time.Second)
 	}
 	return false
 }
 
-// unfinalize deletes a binding that is being deleted, if its workspace has no object left.
-func (w *World) unfinalize(t *table, p place) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, plural := range owned {
-		if len(w.tables[ipamGroup+"/"+plural].list(scope{cluster: p.cluster})) > 0 {
-			return false
-		}
-	}
-	o := parse(t.objects[p])
-	o.SetFinalizers(nil)
-	w.commit(t, p, deleted, o)
-	return true
-}
-
-// empty deletes the objects of a scope, and reports whether there were none.
-func (w *World) empty(ctx context.Context, in scope, step time.Duration) bool {
-	none := true
-	for _, plural := range owned {
-		t := w.tables[ipamGroup+"/"+plural]
-		if in.namespace != "" && !t.namespaced {
-			continue
-		}
+// binds starts to bind an APIBinding that a user made, unless another one serves the workspace.
+func (w *World) binds(p place) {
+	w.start(func(ctx context.Context) {
+		pause(ctx, w.Step)
 		w.mu.Lock()
-		objects := t.list(in)
-		w.mu.Unlock()
-		for _, b := range objects {
-			none = false
-			o := parse(b)
-			w.mu.Lock()
-			w.take(t, place{in.cluster, o.GetNamespace(), o.GetName()})
-			w.mu.Unlock()
-			pause(ctx, step)
-		}
-	}
-	return none
+		defer w.mu.Unlock()
+		w.bind(p)
+	})
 }
 
-// DeleteNamespace deletes a namespace with all its objects, and makes it again.
-func (w *World) DeleteNamespace(cluster, namespace string, step time.Duration) {
-	ctx := context.Background()
-	t := w.tables["/namespaces"]
-	p := place{cluster, "", namespace}
-	w.mu.Lock()
+// bind binds an APIBinding, unless another one serves the workspace. mu is held.
+func (w *World) bind(p place) {
+	t := w.tables[kcpGroup+"/apibindings"]
 	b, ok := t.objects[p]
-	if ok {
-		o := parse(b)
-		o.SetFinalizers([]string{"kubernetes"})
-		o.SetDeletionTimestamp(new(metav1.Now()))
-		w.commit(t, p, modified, o)
-	}
-	w.mu.Unlock()
-	if !ok {
+	if !ok || w.serving(p.cluster) != nil {
 		return
 	}
-	for range 100 {
-		if w.empty(ctx, scope{cluster: cluster, namespace: namespace}, step) {
-			break
-		}
-		pause(ctx, 200*time.Millisecond)
+	o := parse(b)
+	if o.GetDeletionTimestamp() != nil {
+		return
 	}
-	w.mu.Lock()
-	w.commit(t, p, deleted, parse(t.objects[p]))
-	w.mu.Unlock()
-	w.must("/namespaces", cluster, fmt.Sprintf(`{"kind":"Namespace","metadata":{"name":%q}}`, namespace))
+	o.Object["status"] = parse([]byte(w.boundStatus())).Object
+	w.commit(t, p, modified, o)
 }

@@ -60,7 +60,7 @@ func (q request) wanted(before *unstructured.Unstructured, patch types.PatchType
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	wanted, err := read(merged)
+	wanted, err := received(merged)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}

@@ -20,6 +20,9 @@ func (w *World) create(ctx context.Context, q request, o *unstructured.Unstructu
 	form := formOf(q)
 	form.admit(o.Object)
 	o.SetNamespace(q.namespace)
+	if q.terminating {
+		return nil, apierrors.NewForbidden(q.resource(), o.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
+	}
 	if q.group == ipamGroup {
 		o.SetManagedFields(sent(q, o))
 		annotate(o, "kcp.io/cluster", q.cluster)
@@ -53,7 +56,22 @@ func (w *World) create(ctx context.Context, q request, o *unstructured.Unstructu
 		return nil, apierrors.NewTimeoutError("the request was not completed", 1)
 	}
 	pause(ctx, d)
+	switch q.plural {
+	case "namespaces":
+		readyNamespace(o)
+	case "apibindings":
+		o.SetFinalizers(append(o.GetFinalizers(), bindingFinalizer))
+	}
 	return w.add(q, o)
+}
+
+// terminating reports whether the binding that serves a request is being deleted. mu is held.
+func (w *World) terminating(q request) bool {
+	if q.group != ipamGroup || q.cluster == "" || q.cluster == Platform {
+		return false
+	}
+	binding := w.serving(q.cluster)
+	return binding != nil && binding.GetDeletionTimestamp() != nil
 }
 
 // add stores an object that was admitted.
@@ -64,6 +82,9 @@ func (w *World) add(q request, o *unstructured.Unstructured) ([]byte, *apierrors
 		return nil, apierrors.NewNotFound(q.resource(), "")
 	}
 	if !q.dry {
+		if q.plural == "apibindings" {
+			w.binds(q.place())
+		}
 		return w.store(q.table, q.place(), o)
 	}
 	if _, ok := q.objects[q.place()]; ok {

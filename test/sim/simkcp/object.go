@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sort"
 
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
@@ -28,6 +29,19 @@ func text(o *unstructured.Unstructured) []byte {
 func read(b []byte) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	return o, utiljson.Unmarshal(b, &o.Object)
+}
+
+// received parses the JSON of a request, and leaves out of the metadata what is null or unknown.
+func received(b []byte) (*unstructured.Unstructured, error) {
+	o, err := read(b)
+	if err != nil {
+		return nil, err
+	}
+	meta, ok, err := objectmeta.GetObjectMeta(o.Object, false)
+	if err != nil || !ok {
+		return o, err
+	}
+	return o, objectmeta.SetObjectMeta(o.Object, meta)
 }
 
 // parse returns an object that the world has stored.

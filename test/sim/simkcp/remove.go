@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// remove deletes an object, or marks it as being deleted while it has finalizers. An object that changes while admission
-// is asked is read again, and admission is asked again.
+// remove deletes an object, or marks it as being deleted while it has finalizers. An object that changes while
+// admission is asked is read again, and admission is asked again.
 func (w *World) remove(ctx context.Context, q request, options *metav1.DeleteOptions) ([]byte, *apierrors.StatusError) {
 	for {
 		w.mu.Lock()
@@ -58,6 +58,9 @@ func (w *World) finish(q request, stored []byte) ([]byte, bool) {
 	gone := len(after.GetFinalizers()) == 0
 	if !q.dry {
 		after, gone = w.take(q.table, q.place())
+		if parse(stored).GetDeletionTimestamp() == nil {
+			w.ended(q.table, q.place(), w.Step)
+		}
 	}
 	if !gone {
 		return text(after), true

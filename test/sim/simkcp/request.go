@@ -1,17 +1,13 @@
 package simkcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -22,6 +18,7 @@ type request struct {
 	version, name, subresource string
 	user                       string
 	dry                        bool
+	terminating                bool // the binding is being deleted: nothing is created
 }
 
 func (q request) place() place { return place{q.cluster, q.namespace, q.name} }
@@ -68,6 +65,7 @@ func (w *World) route(r *http.Request, by string) (q request, answered *http.Res
 	if !w.served(q.table, in) {
 		return q, unserved()
 	}
+	q.terminating = w.terminating(q)
 	if !q.serves(q.version, q.subresource) {
 		return q, refuse(apierrors.NewNotFound(q.resource(), q.name)) // as for an object that is gone
 	}
@@ -77,7 +75,7 @@ func (w *World) route(r *http.Request, by string) (q request, answered *http.Res
 // reach returns the workspace of a URL, and the rest of its path.
 func (w *World) reach(path []string) (in scope, rest []string) {
 	if len(path) > 2 && path[0] == "services" && path[1] == "apiexport" {
-		in.virtual, path = true, path[3:]
+		in.virtual, in.shard, path = true, path[2], path[3:]
 	}
 	if len(path) < 2 || path[0] != "clusters" {
 		return in, path
@@ -113,7 +111,7 @@ func (w *World) handle(ctx context.Context, r *http.Request, q request, body []b
 func (w *World) write(ctx context.Context, r *http.Request, q request, body []byte) ([]byte, int, *apierrors.StatusError) {
 	switch r.Method {
 	case http.MethodPost:
-		o, err := read(body)
+		o, err := received(body)
 		if err != nil {
 			return nil, 0, apierrors.NewBadRequest(err.Error())
 		}
@@ -145,7 +143,7 @@ func (w *World) patch(ctx context.Context, q request, patch types.PatchType, bod
 	if !applies || q.subresource != "" || refusal == nil || !apierrors.IsNotFound(refusal) {
 		return after, http.StatusOK, refusal
 	}
-	o, err := read(body)
+	o, err := received(body)
 	if err != nil {
 		return nil, 0, apierrors.NewBadRequest(err.Error())
 	}
@@ -156,56 +154,14 @@ func (w *World) patch(ctx context.Context, q request, patch types.PatchType, bod
 
 // get answers a GET or a LIST.
 func (w *World) get(r *http.Request, q request) *http.Response {
+	if q.name == "" {
+		return w.lists(r, q)
+	}
 	w.mu.Lock()
-	objects, revision := q.list(q.scope), w.revision
 	one, ok := q.objects[q.place()]
 	w.mu.Unlock()
-	switch {
-	case q.name == "":
-		return q.listed(r, objects, revision)
-	case !ok:
+	if !ok {
 		return refuse(apierrors.NewNotFound(q.resource(), q.name))
 	}
 	return raw(http.StatusOK, q.in(one))
-}
-
-// listed returns a list of the objects that the selectors of a request select.
-func (q request) listed(r *http.Request, objects [][]byte, revision int64) *http.Response {
-	selected, err := selector(r)
-	if err != nil {
-		return refuse(apierrors.NewBadRequest(err.Error()))
-	}
-	var out bytes.Buffer
-	fmt.Fprintf(&out, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"},"items":[`, q.apiVersion(q.version), q.kind.name+"List", revision)
-	comma := ""
-	for _, o := range objects {
-		if selected(o) {
-			out.WriteString(comma)
-			out.Write(q.in(o))
-			comma = ","
-		}
-	}
-	out.WriteString("]}\n")
-	return raw(http.StatusOK, out.Bytes())
-}
-
-// selector returns whether the selectors of a request select an object.
-func selector(r *http.Request) (func(object []byte) bool, error) {
-	query := r.URL.Query()
-	byLabel, err := labels.Parse(query.Get("labelSelector"))
-	if err != nil {
-		return nil, err
-	}
-	byField, err := fields.ParseSelector(query.Get("fieldSelector"))
-	if err != nil {
-		return nil, err
-	}
-	if byLabel.Empty() && byField.Empty() {
-		return func([]byte) bool { return true }, nil
-	}
-	return func(object []byte) bool {
-		o := parse(object)
-		return byLabel.Matches(labels.Set(o.GetLabels())) &&
-			byField.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()})
-	}, nil
 }

@@ -1,6 +1,9 @@
 package simkcp
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sort"
 )
 
@@ -15,7 +18,12 @@ const (
 type place struct{ cluster, namespace, name string }
 
 // key returns the place in the order of lists.
-func (p place) key() string { return p.cluster + "/" + p.namespace + "/" + p.name }
+func (p place) key() string {
+	if p.namespace == "" {
+		return p.cluster + "/" + p.name
+	}
+	return p.cluster + "/" + p.namespace + "/" + p.name
+}
 
 // event is a change, as watches show it.
 type event struct {
@@ -23,6 +31,7 @@ type event struct {
 	kind     string
 	place    place
 	object   []byte
+	before   []byte // the object as it was; nil: there was none
 }
 
 // table has the objects of a kind, and their changes since a revision. The mutex of the world guards it.
@@ -31,6 +40,7 @@ type table struct {
 	objects map[place][]byte
 	log     []event
 	begin   int64
+	shardOf func(cluster string) string
 }
 
 // since returns the changes after a revision. It reports false if they are compacted.
@@ -39,33 +49,56 @@ func (t *table) since(revision int64) ([]event, bool) {
 	return t.log[i:], revision >= t.begin
 }
 
-// scope bounds the objects that a request sees. An empty cluster is all of them.
+// scope bounds the objects that a request sees. An empty cluster is all of them, or all of a shard.
 type scope struct {
 	virtual            bool
+	shard              string // of a virtual scope
 	cluster, namespace string
 }
 
-func (s scope) covers(p place) bool {
+// covers reports whether a scope has a place. The mutex of the world is held.
+func (t *table) covers(s scope, p place) bool {
 	if s.namespace != "" && s.namespace != p.namespace {
 		return false
 	}
 	if s.cluster != "" {
 		return s.cluster == p.cluster
 	}
-	return !s.virtual || p.cluster != Platform
+	return !s.virtual || p.cluster != Platform && t.shardOf(p.cluster) == s.shard
+}
+
+// at returns the objects as they were at a revision. It reports false if the changes since are compacted.
+func (t *table) at(revision int64) (map[place][]byte, bool) {
+	since, kept := t.since(revision)
+	if len(since) == 0 || !kept {
+		return t.objects, kept
+	}
+	was := maps.Clone(t.objects)
+	for _, e := range slices.Backward(since) {
+		if e.before == nil {
+			delete(was, e.place)
+			continue
+		}
+		was[e.place] = e.before
+	}
+	return was, true
 }
 
 // list returns the objects of a scope in order.
-func (t *table) list(in scope) (objects [][]byte) {
-	var places []place
-	for p := range t.objects {
-		if in.covers(p) {
-			places = append(places, p)
+func (t *table) list(in scope) (list [][]byte) {
+	for _, p := range t.places(t.objects, in) {
+		list = append(list, t.objects[p])
+	}
+	return list
+}
+
+// places returns the places of a scope that have objects, in order.
+func (t *table) places(objects map[place][]byte, in scope) (list []place) {
+	for p := range objects {
+		if t.covers(in, p) {
+			list = append(list, p)
 		}
 	}
-	sort.Slice(places, func(i, j int) bool { return places[i].key() < places[j].key() })
-	for _, p := range places {
-		objects = append(objects, t.objects[p])
-	}
-	return objects
+	slices.SortFunc(list, func(a, b place) int { return cmp.Compare(a.key(), b.key()) })
+	return list
 }

@@ -34,6 +34,7 @@ func (u User) routed(plural, namespace, name string) (request, error) {
 	if !u.World.served(q.table, q.scope) {
 		return q, apierrors.NewNotFound(q.resource(), "")
 	}
+	q.terminating = u.World.terminating(q)
 	return q, nil
 }
 
@@ -43,7 +44,7 @@ func (u User) Create(ctx context.Context, plural string, object any) (*unstructu
 	if err != nil {
 		return nil, err
 	}
-	o, err := read(b)
+	o, err := received(b)
 	if err != nil {
 		return nil, err
 	}

@@ -13,11 +13,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// watch answers by a stream of events. It ends with the request, with its timeout, and when the world ends all watches.
+// watch answers by a stream of events. It ends with the request, with its timeout, and when the world ends all
+// watches.
 func (t *Transport) watch(r *http.Request, q request) *http.Response {
 	query := r.URL.Query()
+	selected, err := q.selector(query)
+	if err != nil {
+		return refuse(apierrors.NewBadRequest(err.Error()))
+	}
 	reader, writer := io.Pipe()
-	s := &stream{transport: t, request: q, out: writer, initial: query.Get("sendInitialEvents") == "true"}
+	s := &stream{transport: t, request: q, out: writer, selected: selected, initial: query.Get("sendInitialEvents") == "true"}
+	s.silent = !s.initial && query.Get("sendInitialEvents") == ""
 	s.at, _ = strconv.ParseInt(query.Get("resourceVersion"), 10, 64)
 	timeout, _ := strconv.Atoi(query.Get("timeoutSeconds"))
 	if timeout == 0 {
@@ -49,27 +55,33 @@ func (b streamBody) Close() error {
 type stream struct {
 	transport *Transport
 	request   request
+	selected  func(object []byte) bool
 	out       *io.PipeWriter
-	initial   bool  // the objects that exist come first
+	initial   bool  // the objects that exist come first, and a bookmark
+	silent    bool  // the objects that exist come first if no revision is asked for, without a bookmark
 	at        int64 // the revision that was sent
 }
 
 func (s *stream) run(ctx context.Context) error {
 	w := s.transport.World
 	w.mu.Lock()
-	epoch := w.epoch
+	shard := s.request.shard
+	if !s.request.virtual {
+		shard = w.shardOf(s.request.cluster)
+	}
+	epoch := w.epochs[shard]
 	w.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { _ = s.out.Close() })
 	defer stop()
-	if s.initial {
+	if s.initial || s.silent && s.at == 0 {
 		if err := s.begin(); err != nil {
 			return err
 		}
 	}
 	for {
 		w.mu.Lock()
-		events, kept := s.request.since(s.at)
-		news, now, revision := w.news, w.epoch, w.revision
+		events, kept := s.changes()
+		news, now, revision := w.news, w.epochs[shard], w.revision
 		w.mu.Unlock()
 		switch {
 		case now != epoch:
@@ -94,22 +106,55 @@ func (s *stream) begin() error {
 	objects, revision := s.request.list(s.request.scope), w.revision
 	w.mu.Unlock()
 	for _, o := range objects {
+		if !s.selected(o) {
+			continue
+		}
 		if err := s.send(added, o); err != nil {
 			return err
 		}
 	}
 	s.at = revision
+	if !s.initial {
+		return nil
+	}
 	return s.send("BOOKMARK", fmt.Appendf(nil,
 		`{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d","creationTimestamp":null,"annotations":{%q:"true"}}}`,
 		s.request.apiVersion(s.request.versions[0]), s.request.kind.name, s.at, metav1.InitialEventsAnnotationKey))
 }
 
-// bring sends the events of the scope.
-func (s *stream) bring(events []event) error {
+// changes returns the changes since the last one that was sent, as the scope and the selectors show them. It reports
+// false if they are compacted. The mutex of the world is held.
+func (s *stream) changes() (seen []event, kept bool) {
+	events, kept := s.request.since(s.at)
 	for _, e := range events {
-		if !s.request.covers(e.place) {
+		if !s.request.covers(s.request.scope, e.place) {
 			continue
 		}
+		if e.kind = s.shown(e); e.kind != "" {
+			seen = append(seen, e)
+		}
+	}
+	return seen, kept
+}
+
+// shown returns the type of an event as the selectors show it: an object that they select no more is deleted. Empty:
+// they do not.
+func (s *stream) shown(e event) string {
+	was, is := e.before != nil && s.selected(e.before), e.kind != deleted && s.selected(e.object)
+	switch {
+	case was && is:
+		return modified
+	case is:
+		return added
+	case was:
+		return deleted
+	}
+	return ""
+}
+
+// bring sends events.
+func (s *stream) bring(events []event) error {
+	for _, e := range events {
 		if err := s.send(e.kind, e.object); err != nil {
 			return err
 		}
@@ -128,7 +173,7 @@ func (s *stream) wait(ctx context.Context, news <-chan struct{}) error {
 	}
 	w := s.transport.World
 	w.mu.Lock()
-	more, _ := s.request.since(s.at)
+	more, _ := s.changes()
 	w.mu.Unlock()
 	if len(more) == 0 {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 )
 
@@ -31,19 +33,19 @@ func decode(from map[string]any, to any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(from, to)
 }
 
-// admits reports whether admission of the platform is asked: kcp does not while the last binding is being deleted.
+// admits reports whether admission of the platform is asked. kcp looks at the bindings of the moment, and not at
+// those by which it has routed the request: when none is left, it asks nobody.
 func (w *World) admits(q request) bool {
 	if q.group != ipamGroup || q.cluster == Platform {
 		return q.group == ipamGroup
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ok, leaving := w.bound(q.cluster)
-	return ok && !leaving
+	return w.serving(q.cluster) != nil
 }
 
-// registered returns the webhooks of a resource. Those that mutate and those that validate have the same fields, as far as
-// a world reads them.
+// registered returns the webhooks of a resource. Those that mutate and those that validate have the same fields, as
+// far as a world reads them.
 func (w *World) registered(plural string) []hook {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +66,7 @@ func (w *World) registered(plural string) []hook {
 			panic(err)
 		}
 		hooks = append(hooks, hook{
-			url: *m.ClientConfig.URL, timeout: time.Duration(*m.TimeoutSeconds) * time.Second, rules: m.Rules,
+			name: m.Name, url: *m.ClientConfig.URL, timeout: time.Duration(*m.TimeoutSeconds) * time.Second, rules: m.Rules,
 			matcher: compiled.matcher(string(conditions), m.MatchConditions), fails: *m.FailurePolicy == admissionregistrationv1.Fail,
 		})
 	}
@@ -80,6 +82,7 @@ type registration struct {
 
 // hook is a webhook that mutates or validates.
 type hook struct {
+	name    string
 	url     string
 	timeout time.Duration
 	rules   []admissionregistrationv1.RuleWithOperations
@@ -92,7 +95,7 @@ func (h hook) unanswered(err error) *apierrors.StatusError {
 	if !h.fails {
 		return nil
 	}
-	return apierrors.NewInternalError(err)
+	return apierrors.NewInternalError(fmt.Errorf("failed calling webhook %q: %w", h.name, err))
 }
 
 // asked reports whether a webhook is called for a request.
@@ -160,7 +163,7 @@ func (w *World) call(ctx context.Context, h hook, q request, a *admission.Versio
 		return nil, h.unanswered(err)
 	}
 	if !response.Allowed {
-		return nil, denied(response)
+		return nil, webhookerrors.ToStatusErr(h.name, response.Result)
 	}
 	return response, nil
 }
@@ -205,28 +208,19 @@ func (w *World) send(ctx context.Context, h hook, asked *admissionv1.AdmissionRe
 	r.Header.Set("Content-Type", "application/json")
 	answered, err := w.Door.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("failed calling webhook: %w", err)
+		return nil, fmt.Errorf("failed to call webhook: %w", err)
 	}
 	defer func() { _ = answered.Body.Close() }()
 	if answered.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("failed calling webhook: %s", answered.Status)
+		says, _ := io.ReadAll(answered.Body)
+		return nil, fmt.Errorf("failed to call webhook: an error on the server (%q) has prevented the request from succeeding", bytes.TrimSpace(says))
 	}
 	review := &admissionv1.AdmissionReview{}
 	if err := json.NewDecoder(answered.Body).Decode(review); err != nil {
-		return nil, fmt.Errorf("failed calling webhook: %w", err)
+		return nil, fmt.Errorf("failed to call webhook: %w", err)
 	}
 	if review.Response == nil {
-		return nil, errors.New("failed calling webhook: there is no response")
+		return nil, errors.New("expected response to have a body")
 	}
 	return review.Response, nil
-}
-
-// denied returns the answer of a server whose webhook denies a request.
-func denied(response *admissionv1.AdmissionResponse) *apierrors.StatusError {
-	refused := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "denied"}}
-	if response.Result != nil && response.Result.Code != 0 {
-		refused.ErrStatus = *response.Result
-	}
-	refused.ErrStatus.Status = metav1.StatusFailure
-	return refused
 }

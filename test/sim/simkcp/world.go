@@ -18,20 +18,26 @@ const (
 	Platform     = "platform00000000"
 	PlatformPath = "root:ipam"
 
-	identity = "5e0e5f7d3a0c4b2f9f6e1d8c7b6a59483726150493827160"
-	shard    = "shard-0"
+	firstIdentity = "5e0e5f7d3a0c4b2f9f6e1d8c7b6a59483726150493827160"
 )
 
-// World is the server. It is safe for concurrent use; its exported fields are set before the first request.
+// World is the server. It is safe for concurrent use; its exported fields are set before the first request. Close it
+// where users delete bindings and namespaces, or make bindings: kcp goes on after it has answered.
 type World struct {
 	mu       sync.Mutex
 	tables   map[string]*table // by group/plural
 	revision int64
 	uids     int64
-	news     chan struct{} // closed and replaced at each change
-	epoch    int           // grows when all watches end
+	news     chan struct{}  // closed and replaced at each change
+	epochs   map[string]int // by shard; grows when all watches of the shard end
 	paths    map[string]string
-	hooks    map[string]registration // by plural
+	shards   map[string]string                      // by cluster
+	hooks    map[string]registration                // by plural
+	identity string                                 // of the export
+	hidden   map[string]map[string]map[place][]byte // the tenants' objects of an identity, by table
+
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	// Door reaches the webhooks. Nil: none is called.
 	Door Door
@@ -42,28 +48,37 @@ type World struct {
 	// StoreUnbound lets a CREATE that was routed before its workspace unbound be stored after, as kcp does. Otherwise
 	// it is answered by 404.
 	StoreUnbound bool
+	// Step is how long kcp pauses between two objects that it deletes, and before it binds.
+	Step time.Duration
 	// OnCommit, unless nil, is told of each change, in order. It must not call the world.
 	OnCommit func(kind, plural, cluster string, o *unstructured.Unstructured)
 }
 
-// New returns a world with the platform's workspace, its export and an endpoint.
+// New returns a world with the platform's workspace and its export.
 func New() *World {
 	w := &World{
 		tables: map[string]*table{}, revision: 1000, news: make(chan struct{}), hooks: map[string]registration{},
 		paths: map[string]string{PlatformPath: Platform}, Delay: func(string) time.Duration { return 0 },
+		epochs: map[string]int{}, shards: map[string]string{}, identity: firstIdentity, hidden: map[string]map[string]map[place][]byte{},
 	}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
 	for _, k := range kinds {
-		w.tables[k.group+"/"+k.plural] = &table{kind: k, objects: map[place][]byte{}, begin: w.revision}
+		w.tables[k.group+"/"+k.plural] = &table{kind: k, objects: map[place][]byte{}, begin: w.revision, shardOf: w.shardOf}
 	}
 	w.must(kcpGroup+"/apiexports", Platform, fmt.Sprintf(
 		`{"kind":"APIExport","metadata":{"name":%q,"annotations":{"kcp.io/path":%q}},"spec":{},"status":{"identityHash":%q}}`,
-		ipamGroup, PlatformPath, identity))
+		ipamGroup, PlatformPath, w.identity))
 	w.must(kcpGroup+"/apiexportendpointslices", Platform, fmt.Sprintf(
-		`{"kind":"APIExportEndpointSlice","metadata":{"name":%q},"spec":{"export":{"name":%q,"path":%q}},
-		"status":{"conditions":%s,"endpoints":[{"url":"http://kcp/services/apiexport/%s"}]}}`,
-		ipamGroup, ipamGroup, PlatformPath, conditions("APIExportValid", "PartitionValid"), shard))
+		`{"kind":"APIExportEndpointSlice","metadata":{"name":%q},"spec":{"export":{"name":%q,"path":%q}},"status":{"conditions":%s}}`,
+		ipamGroup, ipamGroup, PlatformPath, conditions("APIExportValid", "PartitionValid")))
 	return w
 }
+
+// Close ends what the world does by itself.
+func (w *World) Close() { w.cancel() }
+
+// start runs what kcp does by itself, until the world is closed.
+func (w *World) start(work func(context.Context)) { go work(w.ctx) }
 
 // conditions returns true conditions as JSON.
 func conditions(kinds ...string) string {
@@ -90,16 +105,19 @@ func (w *World) commit(t *table, p place, kind string, o *unstructured.Unstructu
 	w.revision++
 	o.SetResourceVersion(strconv.FormatInt(w.revision, 10))
 	o.SetAPIVersion(t.apiVersion(t.versions[0]))
-	b := text(o)
+	b, before := text(o), t.objects[p]
 	if kind == deleted {
 		delete(t.objects, p)
 	} else {
 		t.objects[p] = b
 	}
-	t.log = append(t.log, event{w.revision, kind, p, b})
+	t.log = append(t.log, event{w.revision, kind, p, b, before})
 	w.wake()
 	if w.OnCommit != nil {
 		w.OnCommit(kind, t.plural, p.cluster, o)
+	}
+	if t.plural == "apibindings" {
+		w.publish()
 	}
 	return b
 }
@@ -139,6 +157,13 @@ func (w *World) take(t *table, p place) (after *unstructured.Unstructured, gone 
 		return nil, true
 	}
 	o := parse(stored)
+	if t.plural == "namespaces" {
+		if o.GetDeletionTimestamp() == nil {
+			markNamespace(o)
+			w.commit(t, p, modified, o)
+		}
+		return o, false
+	}
 	if len(o.GetFinalizers()) == 0 {
 		w.commit(t, p, deleted, o)
 		return o, true
