@@ -86,7 +86,9 @@ func (o Options) withDefaults() Options {
 }
 
 // Close refuses queued requests with ErrClosed, and waits for the transactions in
-// flight and for all goroutines. It always returns nil. A second call does nothing.
+// flight and for all goroutines. The caller of a transaction whose outcome is not known then gets ErrClosed and
+// ErrUnavailable: it may have been committed. From then on every call that would ask the ledger fails with ErrClosed at once.
+// Close always returns nil. A second call does nothing.
 func (a *Allocator) Close() error {
 	a.engine.Close()
 	return nil

@@ -25,6 +25,8 @@ func (eng *Engine) Lead(ctx context.Context, at string) {
 		case <-look.C:
 		case <-ctx.Done():
 			return
+		case <-eng.Ctx.Done():
+			return
 		}
 	}
 }

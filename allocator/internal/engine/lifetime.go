@@ -4,13 +4,15 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 // lifetime is that of an engine: from New until Close, which waits for its goroutines. It is safe
 // for concurrent use.
 type lifetime struct {
-	Ctx    context.Context // ends when Close begins
-	cancel context.CancelFunc
+	Ctx    context.Context // ends when Close begins, with ErrClosed as its cause
+	cancel context.CancelCauseFunc
 
 	mu         sync.Mutex
 	closed     bool
@@ -34,7 +36,7 @@ func (l *lifetime) end() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	l.cancel()
+	l.cancel(ledger.ErrClosed)
 	l.goroutines.Wait()
 }
 

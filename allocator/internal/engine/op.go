@@ -49,7 +49,7 @@ var (
 	// ErrGone: the space was retired before the operation was planned.
 	ErrGone = errors.New("space is gone")
 	// ErrUncertain: etcd did not answer, and memory has missed what became of the transaction.
-	ErrUncertain = fmt.Errorf("%w: the outcome is unknown, and others have written since; ask again", ledger.ErrUnavailable)
+	ErrUncertain = fmt.Errorf("%w: the outcome is unknown; ask again", ledger.ErrUnavailable)
 	// ErrMistaken: memory has a prefix as free, or as cooling, that the ledger has not. The space is read again.
 	ErrMistaken = errors.New("memory differs from the ledger")
 )

@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -118,12 +120,19 @@ func (s *Worker) lose(p *pending) (landed int64) {
 
 // refuse answers all calls with err. The worker stays with the pending
 // group, even if the queue is empty: until that is settled, memory may differ from
-// the ledger. It reports false, and the worker ends, when the allocator is closed.
+// the ledger. It reports false, and the worker ends, when the allocator is closed. Then nobody settles the group.
 func (s *Worker) refuse(err error) bool {
 	s.Lock()
 	defer s.Unlock()
+	sent := err
+	if s.Engine.Ctx.Err() != nil {
+		err, sent = ledger.ErrClosed, ledger.ErrClosed
+		if s.pending.unknown || s.pending.moved {
+			sent = fmt.Errorf("%w: %w", ledger.ErrClosed, ErrUncertain)
+		}
+	}
 	for _, c := range s.pending.group.calls {
-		c.finish(err)
+		c.finish(sent)
 	}
 	for c := s.Queue.peek(); c != nil; c = s.Queue.peek() {
 		s.Queue.pop()

@@ -26,7 +26,8 @@ func New(ctx context.Context, st *store.Store, set Settings) *Engine {
 	eng.Spaces = spaces{workers: map[ledger.SpaceID]*Worker{}, open: eng.newWorker}
 	eng.Metrics = newMetrics(eng)
 	eng.Limit.Store(int64(set.MaxTxnOps))
-	eng.Ctx, eng.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	eng.Ctx, eng.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	st.Closed = eng.Ctx.Done()
 	return eng
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"google.golang.org/grpc/metadata"
@@ -54,7 +55,7 @@ func (w *watched) advance(revision int64) {
 	w.grown = make(chan struct{})
 }
 
-// Wait returns when memory has reached the revision.
+// Wait returns when memory has reached the revision. ErrClosed: the watch has ended.
 func (w *watched) Wait(ctx context.Context, revision int64) error {
 	for {
 		w.mu.Lock()
@@ -65,6 +66,8 @@ func (w *watched) Wait(ctx context.Context, revision int64) error {
 		}
 		select {
 		case <-grown:
+		case <-w.store.Closed:
+			return ledger.ErrClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -75,10 +78,11 @@ func (w *watched) Wait(ctx context.Context, revision int64) error {
 func (w *watched) Await(ctx context.Context, revision int64) error {
 	bounded, cancel := context.WithTimeout(ctx, w.store.Timeout)
 	defer cancel()
-	if err := w.Wait(bounded, revision); err == nil || ctx.Err() != nil {
-		return err
+	err := w.Wait(bounded, revision)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return w.health.behind()
 	}
-	return w.health.behind()
+	return err
 }
 
 // RequestProgress asks etcd for the revision that the watch has reached. The watch brings the answer.
@@ -92,7 +96,10 @@ func (w *watched) AwaitAll(ctx context.Context, revision int64) error {
 	bounded, cancel := context.WithTimeout(ctx, w.store.Timeout)
 	defer cancel()
 	for w.Get() < revision {
-		if err := w.RequestProgress(bounded); err != nil {
+		if err := w.store.CheckOpen(); err != nil {
+			return err
+		}
+		if err := w.RequestProgress(bounded); err != nil && ctx.Err() == nil {
 			return w.store.Unavailable(err)
 		}
 		short, cancel := context.WithTimeout(bounded, progressEvery)

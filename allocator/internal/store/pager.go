@@ -33,14 +33,12 @@ const pageSize = 1_000
 // Where a part reaches into a region of much denser keys, etcd counts that part as a whole,
 // once. A window that is full is known to be such a region.
 type Pager struct {
-	client   *clientv3.Client
-	timeout  time.Duration // of each page
-	traffic  *traffic      // to which it gives way before each page
-	Size     int           // keys in a page
-	Fit      int           // keys in a part
-	revision int64         // of all pages; 0: of the first
-	Cuts     []string      // keys at which a part begins, in order
-	Windows  []window      // in the order of their keys, no two overlap
+	store    *Store   // to whose transactions it gives way before each page
+	Size     int      // keys in a page
+	Fit      int      // keys in a part
+	revision int64    // of all pages; 0: of the first
+	Cuts     []string // keys at which a part begins, in order
+	Windows  []window // in the order of their keys, no two overlap
 }
 
 // window is where the blocks of a pool lie.
@@ -100,7 +98,7 @@ func (p *Pager) pages(ctx context.Context, from, end string) iter.Seq2[[]*mvccpb
 		read := func() { page, err = p.next(ctx, &at, end) }
 		read()
 		for pages := 1; err == nil && at.from < end; pages++ {
-			now, ahead := page, pages > 1 && !p.traffic.busy()
+			now, ahead := page, pages > 1 && !p.store.Traffic.busy()
 			if ahead {
 				work.Go(read)
 			}
@@ -119,7 +117,7 @@ func (p *Pager) pages(ctx context.Context, from, end string) iter.Seq2[[]*mvccpb
 
 // next reads the page at a place, and moves on.
 func (p *Pager) next(ctx context.Context, at *place, end string) ([]*mvccpb.KeyValue, error) {
-	p.traffic.giveWay(ctx, time.Since(at.began))
+	p.store.Traffic.giveWay(ctx, time.Since(at.began))
 	at.began = time.Now()
 	p.enter(at)
 	to := min(end, p.to(at))
@@ -276,15 +274,18 @@ func shared(a, b string) int {
 }
 
 func (p *Pager) page(ctx context.Context, from, to string) (*clientv3.GetResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	if err := p.store.CheckOpen(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.store.Timeout)
 	defer cancel()
-	limit := int64(p.traffic.page(p.Size))
-	page, err := p.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(p.revision), clientv3.WithLimit(limit))
+	limit := int64(p.store.Traffic.page(p.Size))
+	page, err := p.store.Client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(p.revision), clientv3.WithLimit(limit))
 	if Compacted(err) {
 		return nil, ledger.ErrExpired
 	}
 	if err != nil {
-		return nil, explained(p.client, err)
+		return nil, p.store.Unavailable(err)
 	}
 	if p.revision == 0 {
 		p.revision = page.Header.Revision

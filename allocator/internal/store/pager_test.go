@@ -40,10 +40,11 @@ func TestPager_YieldsAll(t *testing.T) {
 			must.Get(etcd.Client().Txn(t.Context()).Then(group...).Commit())(t)
 		}
 		want := slices.Sorted(maps.Keys(keys))
-		p := &Pager{client: etcd.Client(), traffic: &traffic{}, timeout: DefaultTimeout, Size: 2 + rng.IntN(50)}
+		p := NewStore(etcd.Client(), "").NewPager(0)
+		p.Size = 2 + rng.IntN(50)
 		p.Fit = p.Size
 		if round%2 == 0 {
-			p.traffic.last = time.Now() // it reads no pages ahead
+			p.store.Traffic.last = time.Now() // it reads no pages ahead
 		}
 		for range rng.IntN(3) {
 			key := prefix + randomKey(rng, 12)
@@ -111,8 +112,10 @@ func TestPager_OfBothFamilies(t *testing.T) {
 			kv.keys = slices.Compact(kv.keys)
 			from := kv.keys
 			pools := []ledger.Pool{{ID: "a", Space: "d", CIDR: a}, {ID: "b", Space: "d", CIDR: b}}
-			p := &Pager{client: clientv3.NewCtxClient(t.Context()), traffic: &traffic{}, timeout: DefaultTimeout, Size: size, Fit: size}
-			p.client.KV, p.Windows = kv, Windows(Keys("/l"), pools, rng.IntN(2) == 0)
+			client := clientv3.NewCtxClient(t.Context())
+			client.KV = kv
+			p := NewStore(client, "").NewPager(0)
+			p.Size, p.Fit, p.Windows = size, size, Windows(Keys("/l"), pools, rng.IntN(2) == 0)
 			var got []string
 			for kv, err := range p.Keys(t.Context(), space.Blocks(), clientv3.GetPrefixRangeEnd(space.Blocks())) {
 				if err != nil {

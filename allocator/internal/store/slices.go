@@ -122,12 +122,8 @@ func countOf(s ledger.Slice) int {
 
 // DeleteAll deletes all records of a pool, and their fence.
 func (s Slices) DeleteAll(ctx context.Context, id ledger.PoolID) error {
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
-	defer cancel()
-	if _, err := s.Client.Delete(ctx, string(s.keys(id)), clientv3.WithPrefix()); err != nil {
-		return s.Unavailable(err)
-	}
-	return nil
+	_, err := s.Commit(ctx, nil, Ops(clientv3.OpDelete(string(s.keys(id)), clientv3.WithPrefix())), nil)
+	return err
 }
 
 func encodeSlice(s ledger.Slice) string {

@@ -29,6 +29,8 @@ type Store struct {
 	Keys    Keys
 	Timeout time.Duration // of one request
 	Page    int           // keys that are read at once
+	// Closed is closed when no request may begin any more; nil: never. Those in flight are answered. Set it before the first one.
+	Closed <-chan struct{}
 	// Traffic counts the transactions in flight, to which lists give way.
 	Traffic traffic
 }
@@ -38,9 +40,22 @@ func NewStore(client *clientv3.Client, prefix string) *Store {
 	return &Store{Client: client, Keys: newKeyspace(prefix), Timeout: DefaultTimeout, Page: pageSize}
 }
 
+// CheckOpen returns ErrClosed once no request may begin.
+func (s *Store) CheckOpen() error {
+	select {
+	case <-s.Closed:
+		return ledger.ErrClosed
+	default:
+		return nil
+	}
+}
+
 // Commit sends one transaction. The worker of a space does not use it: that has to tell a
 // transaction that etcd has refused from one that may have been committed.
 func (s *Store) Commit(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
+	if err := s.CheckOpen(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	resp, err := s.Client.Txn(ctx).If(ifs...).Then(then...).Else(els...).Commit()
@@ -91,6 +106,9 @@ func decodeID(kv *mvccpb.KeyValue) (string, error) {
 // Get reads one key as of now, or as of a revision; nil: there is none. It returns the
 // revision of the answer, too.
 func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*mvccpb.KeyValue, int64, error) {
+	if err := s.CheckOpen(); err != nil {
+		return nil, 0, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	resp, err := s.Client.Get(ctx, key, opts...)
@@ -222,5 +240,5 @@ func (s *Store) Unavailable(err error) error { return explained(s.Client, err) }
 
 // NewPager makes a pager. Revision 0 is now.
 func (s *Store) NewPager(revision int64) *Pager {
-	return &Pager{client: s.Client, traffic: &s.Traffic, timeout: s.Timeout, Size: s.Page, Fit: s.Page, revision: revision}
+	return &Pager{store: s, Size: s.Page, Fit: s.Page, revision: revision}
 }

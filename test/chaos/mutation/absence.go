@@ -3,6 +3,9 @@ package mutation
 // ofRetired are the tests of pools that were retired before a transaction on them is answered, or comes.
 var ofRetired = Suite{Tests: "TestReread_APoolThatWas|TestRegister_GivenUp|TestRegister_LostAnswer"}
 
+// ofClosed are the tests of calls on an Allocator that is closed, or is about to be.
+var ofClosed = Suite{Tests: "TestClosed"}
+
 // absence are the mutants that believe too much: of an object that is not shown, or of a list that a cache has cut.
 var absence = []Mutant{
 	{
@@ -193,5 +196,33 @@ var absence = []Mutant{
 		Old:   "\tif policy := cmp.Or(",
 		New:   "\tif _, err := p.names.poolOf(block); err != nil {\n\t\treturn err\n\t}\n\tif policy := cmp.Or(",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestReconcile_KeepsThePolicy"},
+	},
+	{
+		Name:  "a bind in flight at the end of its Allocator is said to have failed",
+		File:  "allocator/internal/engine/settle.go",
+		Old:   "if s.pending.unknown || s.pending.moved {",
+		New:   "if false {",
+		Suite: ofClosed,
+	},
+	{
+		Name:  "a bind that is fenced at the end of its Allocator is said to have failed",
+		File:  "allocator/internal/engine/settle.go",
+		Old:   "s.pending.unknown || s.pending.moved",
+		New:   "s.pending.unknown",
+		Suite: ofClosed,
+	},
+	{
+		Name:  "a closed Allocator asks the ledger",
+		File:  "allocator/internal/store/store.go",
+		Old:   "\tcase <-s.Closed:\n",
+		New:   "\tcase <-make(chan struct{}):\n",
+		Suite: ofClosed,
+	},
+	{
+		Name:  "a call waits for the watch of a closed Allocator",
+		File:  "allocator/internal/engine/watched.go",
+		Old:   "\t\tcase <-w.store.Closed:\n",
+		New:   "\t\tcase <-make(chan struct{}):\n",
+		Suite: ofClosed,
 	},
 }
