@@ -61,7 +61,7 @@ func (ps Pools) Capacity(id ledger.PoolID) (c ledger.Capacity, ok bool) {
 // Changes counts the changes to the space of a pool and to those of its address spaces, also of those that have gone, as of memory.
 // The error is why the head of one of them cannot be read: then nobody knows their number.
 func (ps Pools) Changes(id ledger.PoolID) (n int64, err error) {
-	for _, of := range append(spaces(ps).of(id), id) {
+	for _, of := range append([]ledger.PoolID{id}, spaces(ps).of(id)...) { // the pool first, which takes over the changes of those that go
 		ps.a.table.Visit(of, func(p *space.Pool) {
 			n += p.In.Head.Count
 			err = cmp.Or(err, p.In.Head.Damage)

@@ -50,11 +50,21 @@ func draining(p ledger.Pool) error {
 // retirement is the removal of an empty pool, unless the check refuses it.
 type retirement struct {
 	*Allocator
-	id    ledger.PoolID
-	check func(ledger.Pool) error // nil: it refuses none
+	id      ledger.PoolID
+	check   func(ledger.Pool) error // nil: it refuses none
+	drained bool                    // the pool was open, and drains for this retirement, as addresses cool in its address spaces
 }
 
+// run retires the pool. If it has drained the pool, and a claim got a block in an address space meanwhile, it opens the pool again.
 func (r *retirement) run(ctx context.Context) error {
+	err := r.attempt(ctx)
+	if r.drained && errors.Is(err, ledger.ErrPoolInUse) {
+		return errors.Join(err, r.reopen(ctx))
+	}
+	return err
+}
+
+func (r *retirement) attempt(ctx context.Context) error {
 	p, err := r.engine.Known(ctx, r.id)
 	for attempts := pace(0); err == nil; {
 		if p.Above() == "" {
@@ -146,7 +156,18 @@ func (r *retirement) addressSpaces(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.drain(ctx, edit{pool: p, spaced: true})
+	err = r.drain(ctx, edit{pool: p, spaced: true})
+	r.drained = err == nil
+	return err
+}
+
+// reopen opens the pool again that the retirement has drained, unless it has gone.
+func (r *retirement) reopen(ctx context.Context) error {
+	p, err := r.engine.Known(ctx, r.id)
+	if err == nil {
+		err = r.Pools().edit(ctx, edit{pool: p, check: r.check, change: func(p *ledger.Pool) { p.State = ledger.PoolOpen }})
+	}
+	return known(err)
 }
 
 // drain lets the pool allocate nothing more. From then on the retirement is that of this pool alone: another caller may remove it first,

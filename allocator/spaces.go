@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
@@ -17,6 +18,9 @@ import (
 // number of them in the record of the pool. So the pool is not retired while it has any, and none comes with exclusions that
 // were changed meanwhile. What changes the pool then changes those that are there, one by one. If the process stops
 // between, the next Allocator that opens the ledger goes on.
+
+// spacesAtOnce is how many address spaces of a pool are changed at once: each has a transaction of its own.
+const spacesAtOnce = 64
 
 // errSpaces: the pool has address spaces, which are retired before it.
 var errSpaces = errors.New("the pool has address spaces")
@@ -196,19 +200,36 @@ func (sp spaces) bringAlong(ctx context.Context, p ledger.Pool, revision int64, 
 	if idle && len(lag) < p.Spaces {
 		return false, engine.ErrStale // one cannot be read, and may be in use
 	}
-	var unread error
-	for _, s := range lag {
-		err := sp.a.Pools().edit(ctx, edit{pool: s, idle: idle, change: followed(p), asFor: same})
-		switch {
-		case ledger.Unreadable(err) && !idle: // it keeps no other one
-			unread = err
-		case err != nil && !errors.Is(err, ledger.ErrUnknownPool): // else it has gone
-			return some, err
-		default:
-			some = true
+	var unread, failed error
+	for batch := range slices.Chunk(lag, spacesAtOnce) {
+		for _, err := range editAll(batch, func(s ledger.Pool) error {
+			return sp.a.Pools().edit(ctx, edit{pool: s, idle: idle, change: followed(p), asFor: same})
+		}) {
+			switch {
+			case ledger.Unreadable(err) && !idle: // it keeps no other one
+				unread = err
+			case err != nil && !errors.Is(err, ledger.ErrUnknownPool): // else it has gone
+				failed = err
+			default:
+				some = true
+			}
+		}
+		if failed != nil {
+			return some, failed
 		}
 	}
 	return some, unread
+}
+
+// editAll calls edit for all pools at once, and returns its errors.
+func editAll(pools []ledger.Pool, edit func(ledger.Pool) error) []error {
+	errs := make([]error, len(pools))
+	var calls sync.WaitGroup
+	for i, p := range pools {
+		calls.Go(func() { errs[i] = edit(p) })
+	}
+	calls.Wait()
+	return errs
 }
 
 // followed returns the change that brings an address space in line with its pool. One that drains stays so.

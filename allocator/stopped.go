@@ -99,10 +99,10 @@ func (rc Recovery) poolNow(ctx context.Context, id ledger.PoolID) (revision int6
 
 // EndDispute lets a pool that is Disputed allocate again, and then the pools below it, if the dispute is
 // over. Otherwise it does nothing. When the dispute ends, Wake is called for the holder of the pool's block
-// in its parent, which is the pool itself. Where a former call has stopped between a pool and its address spaces, it goes on with these.
+// in its parent, which is the pool itself. Where a former call has stopped between a pool and those below, it goes on.
 func (ps Pools) EndDispute(ctx context.Context, id ledger.PoolID) error {
 	p, ok := ps.Get(id)
-	if !ok || !p.Disputed && p.Spaces == 0 {
+	if !ok || p.Above() == "" { // no block of a root pool is in dispute
 		return nil
 	}
 	if over, err := ps.endDispute(ctx, id); err != nil || !over {

@@ -105,11 +105,14 @@ func (eng *Engine) apply(revision int64, entries []*store.Entry) {
 }
 
 // bring brings the changes of one revision into memory, space by space, and then the fences, which say that all that
-// was bound under them is counted. A space that begins comes first: a pool above it counts it, and is asked for more by that.
+// was bound under them is counted. A space that begins comes first: a pool above it counts it, and is asked for more by that. One that
+// ends comes before the pool above it, which takes over the number of its changes: nobody counts them twice.
 func (f follower) bring(revision int64, c changes) {
-	for _, first := range []bool{true, false} {
+	begin := func(entries []*store.Entry) bool { return begins(entries, revision) }
+	stay := func(entries []*store.Entry) bool { return !begin(entries) && !ends(entries) }
+	for _, turn := range []func([]*store.Entry) bool{begin, ends, stay} {
 		for id, entries := range c.spaces {
-			if begins(entries, revision) == first {
+			if turn(entries) {
 				f.bringSpace(id, revision, entries)
 			}
 		}
@@ -215,6 +218,11 @@ func begins(entries []*store.Entry, revision int64) bool {
 	return slices.ContainsFunc(entries, func(e *store.Entry) bool {
 		return e.Kind == store.HeadKey && e.Put && e.Head.Created == revision
 	})
+}
+
+// ends reports whether a space ends with changes of a revision.
+func ends(entries []*store.Entry) bool {
+	return slices.ContainsFunc(entries, func(e *store.Entry) bool { return e.Kind == store.HeadKey && !e.Put })
 }
 
 // follower keeps the memory of an engine in step with the ledger: it reads the ledger once, and

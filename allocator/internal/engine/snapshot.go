@@ -103,6 +103,7 @@ func (im *image) nothing(s *space.Space) *space.Space {
 // it is: the watch goes on from the image's revision. A stale one that has newer changes stays stale.
 func (f follower) install(im *image) {
 	f.Health.compare(f.Watched.Get(), im.revision)
+	f.closeAbsent(im) // first, as a pool whose address spaces are gone does not count them
 	for id, fresh := range im.spaces {
 		fresh.Known = im.revision
 		s := f.Spaces.Enter(id)
@@ -112,7 +113,6 @@ func (f follower) install(im *image) {
 		im.renew(s, fresh)
 		s.Unlock()
 	}
-	f.closeAbsent(im)
 	for c, revision := range im.fences {
 		f.Table.Fenced(c, revision)
 	}
@@ -140,6 +140,8 @@ func (f follower) closeAbsent(im *image) {
 		s.Lock()
 		switch {
 		case s.Known > im.revision:
+		case s.Gone: // its end will not come any more
+			f.Spaces.drop(s)
 		case s.Head.Revision > 0 || s.Stale:
 			s.Close()
 			f.Spaces.drop(s)

@@ -6,6 +6,9 @@ var ofRetired = Suite{Tests: "TestReread_APoolThatWas|TestRegister_GivenUp|TestR
 // ofClosed are the tests of calls on an Allocator that is closed, or is about to be.
 var ofClosed = Suite{Tests: "TestClosed"}
 
+// ofSpaces are the tests of address spaces that come, go and are closed.
+var ofSpaces = Suite{Tests: "TestRetire_|TestChanges_|TestEndDispute_|TestBegin_|TestReread_AnAddressSpace"}
+
 // absence are the mutants that believe too much: of an object that is not shown, or of a list that a cache has cut.
 var absence = []Mutant{
 	{
@@ -224,5 +227,61 @@ var absence = []Mutant{
 		Old:   "\t\tcase <-w.store.Closed:\n",
 		New:   "\t\tcase <-make(chan struct{}):\n",
 		Suite: ofClosed,
+	},
+	{
+		Name:  "a retirement that is refused leaves its pool draining",
+		File:  "allocator/retire.go",
+		Old:   "if r.drained && errors.Is(err, ledger.ErrPoolInUse) {",
+		New:   "if false {",
+		Suite: ofSpaces,
+	},
+	{
+		Name:  "the changes to an address space that goes are counted twice, by the order of a map",
+		File:  "allocator/internal/engine/events.go",
+		Old:   "{begin, ends, stay}",
+		New:   "{begin, stay, ends}",
+		Suite: ofSpaces,
+	},
+	{
+		Name:  "the changes to an address space that goes are counted twice, by a reader",
+		File:  "allocator/pools.go",
+		Old:   "append([]ledger.PoolID{id}, spaces(ps).of(id)...)",
+		New:   "append(spaces(ps).of(id), id)",
+		Suite: ofSpaces,
+	},
+	{
+		Name:  "a dispute is over, and an address space below stays stopped",
+		File:  "allocator/stopped.go",
+		Old:   "if !ok || p.Above() == \"\" {",
+		New:   "if !ok || !p.Disputed && p.Spaces == 0 {",
+		Suite: ofSpaces,
+	},
+	{
+		Name:  "the address spaces of a range are closed one after another",
+		File:  "allocator/spaces.go",
+		Old:   "spacesAtOnce = 64",
+		New:   "spacesAtOnce = 1",
+		Suite: ofSpaces,
+	},
+	{
+		Name:  "a pool that was read again counts an address space that is gone",
+		File:  "allocator/internal/engine/snapshot.go",
+		Old:   "\tf.closeAbsent(im) // first, as",
+		New:   "\t// first, as",
+		Suite: ofSpaces,
+	},
+	{
+		Name:  "a space that was retired here stays in memory when the ledger was read again",
+		File:  "allocator/internal/engine/snapshot.go",
+		Old:   "case s.Gone: //",
+		New:   "case false: //",
+		Suite: ofSpaces,
+	},
+	{
+		Name:  "the pools of a network are looked for in the address space of a claim",
+		File:  "controllers/claim/level.go",
+		Old:   "m.level.Limit, \"\", netip.Prefix{}, nil",
+		New:   "m.level.Limit, \"\", netip.Prefix{}, plan.Space",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestCombinations/1_levels"},
 	},
 }

@@ -239,8 +239,8 @@ var derived = []Mutant{
 	{
 		Name:  "an address space is counted before it is seen",
 		File:  "allocator/internal/engine/events.go",
-		Old:   "[]bool{true, false}",
-		New:   "[]bool{false, true}",
+		Old:   "{begin, ends, stay}",
+		New:   "{ends, stay, begin}",
 		Suite: ofDerived,
 	},
 	{
