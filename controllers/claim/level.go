@@ -60,10 +60,10 @@ func (m *making) carve(ctx context.Context) (made ledger.Pool, err error) {
 	return made, m.refuse(tried)
 }
 
-// request returns the request for the pool in a candidate.
+// request returns the request for the pool in a candidate. Only the last pool of the chain has address spaces.
 func (m *making) request(c resolve.Candidate) ledger.Request {
 	plan := m.plan
-	plan.ClassName, plan.Limit, plan.Policy, plan.Exact = m.level.Class.Name, m.level.Limit, "", netip.Prefix{}
+	plan.ClassName, plan.Limit, plan.Policy, plan.Exact, plan.Space = m.level.Class.Name, m.level.Limit, "", netip.Prefix{}, nil
 	c.Strategy, c.Length = m.level.Strategy, m.level.Length
 	req := m.by.request(plan, c)
 	if m.level.InPlatform {
