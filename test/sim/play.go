@@ -49,18 +49,34 @@ func (s *Simulation) run(t testing.TB) Report {
 	s.furnish()
 	s.up()
 	time.Sleep(15 * time.Second)
-	s.note("--- the story")
+	s.begin(theStory)
 	s.play()
-	s.note("--- rest")
 	s.calm()
 	time.Sleep(resting)
+	s.begin(theRest)
 	s.atRest()
-	s.note("--- everything is deleted")
+	if s.oracles.off { // what an older kcp does not know stays until an operator has decided
+		s.finish()
+		return s.report()
+	}
 	s.clear()
 	time.Sleep(resting)
+	s.begin(theEnd)
 	s.atEnd()
 	s.finish()
+	return s.report()
+}
+
+func (s *Simulation) report() Report {
 	return Report{Findings: s.findings, Trace: s.trace, Commits: s.oracles.commits, Starts: len(s.started)}
+}
+
+// begin notes that a part of the simulation begins.
+func (s *Simulation) begin(part moment) {
+	s.note("--- %s", part)
+	if s.meddle != nil {
+		s.meddle(part)
+	}
 }
 
 // play lets all actors do their steps.

@@ -26,6 +26,9 @@ type Simulation struct {
 	began   time.Time
 	oracles *oracles
 	logs    bool // the controller's log comes into the trace
+	// meddle, unless nil, is called before the story is played, before the rest is judged, and before the end is judged. Tests
+	// of the oracles break a promise there.
+	meddle func(before moment)
 
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -36,6 +39,15 @@ type Simulation struct {
 	findings []Finding
 	copies   copies
 }
+
+// moment is a part of a simulation.
+type moment string
+
+const (
+	theStory moment = "the story"
+	theRest  moment = "the rest"
+	theEnd   moment = "the end"
+)
 
 // Finding is a promise of the contract that was broken.
 type Finding struct {
