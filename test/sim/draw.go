@@ -142,7 +142,13 @@ var faults = map[string]func(d *dice) []fault{
 		names := sorted(weathers)
 		return []fault{{does: "weather " + names[d.IntN(len(names))]}}
 	},
-	"kill":    func(*dice) []fault { return []fault{{does: "kill"}, {20 * time.Second, "start"}} },
+	"kill":         func(*dice) []fault { return []fault{{does: "kill"}, {20 * time.Second, "start"}} },
+	"kill leader":  func(*dice) []fault { return []fault{{does: "kill leader"}, {20 * time.Second, "start"}} },
+	"kill standby": func(*dice) []fault { return []fault{{does: "kill standby"}, {20 * time.Second, "start"}} },
+	"pause": func(d *dice) []fault {
+		return []fault{{does: fmt.Sprintf("pause %s %s", d.pick("leader", "leader", "standby"), d.most(12*time.Second))}}
+	},
+	"roll":    func(*dice) []fault { return []fault{{does: "roll"}} },
 	"compact": func(*dice) []fault { return []fault{{does: "compact"}} },
 	"forget":  func(*dice) []fault { return []fault{{does: "forget"}} },
 	"break":   func(*dice) []fault { return []fault{{does: "break"}} },

@@ -23,9 +23,16 @@ func (p *player) setWeather(words []string) {
 	p.change(w)
 }
 
-func (p *player) kill([]string) {
-	p.note("the controller is killed")
-	p.down()
+func (p *player) kill(words []string) {
+	if len(words) == 0 {
+		p.note("the controller is killed")
+		p.down()
+		return
+	}
+	if victim := p.replica(words[0]); victim != nil {
+		p.note("replica %d, the %s, is killed", victim.replica, words[0])
+		p.end(victim, (*process).kill)
+	}
 }
 
 func (p *player) start([]string) {

@@ -19,6 +19,10 @@ type listener struct {
 	conns chan net.Conn
 	end   chan struct{}
 	once  sync.Once
+
+	mu   sync.Mutex
+	open []net.Conn
+	cut  bool
 }
 
 func newListener() *listener { return &listener{conns: make(chan net.Conn), end: make(chan struct{})} }
@@ -45,6 +49,13 @@ func (l *listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0,
 // dial opens a connection to the listener.
 func (l *listener) dial(ctx context.Context) (net.Conn, error) {
 	here, there := net.Pipe()
+	l.mu.Lock()
+	if l.cut {
+		l.mu.Unlock()
+		return nil, errRefused
+	}
+	l.open = append(l.open, here)
+	l.mu.Unlock()
 	select {
 	case l.conns <- there:
 		return here, nil
@@ -52,6 +63,17 @@ func (l *listener) dial(ctx context.Context) (net.Conn, error) {
 	case <-ctx.Done():
 	}
 	return nil, errRefused
+}
+
+// sever ends all connections, and refuses new ones. The listener itself stays open: without it, a manager ends at once.
+func (l *listener) sever() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = true
+	for _, conn := range l.open {
+		_ = conn.Close()
+	}
+	l.open = nil
 }
 
 // client returns an HTTP client that speaks TLS to the listener.

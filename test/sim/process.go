@@ -3,7 +3,9 @@ package sim
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -34,29 +36,36 @@ const (
 
 // process is one run of the controller. Its connections are its own, so that a kill cuts them.
 type process struct {
+	replica int    // its place
+	elects  bool   // there are several replicas, and one leads
+	name    string // the address at which the other replicas reach its door
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	etcd    *simetcd.Link
 	kcp     *simkcp.Transport
 	door    *listener
 	web     *http.Client
 	cancel  context.CancelFunc
-	elected chan struct{} // closed when all controllers run, or when they never will
+	dead    chan struct{} // closed when its connections are cut
+	elected chan struct{} // closed when all controllers run
 	ended   chan struct{}
 	err     error // why it ended; read after ended is closed
+
+	once  sync.Once // of dead
+	mu    sync.Mutex
+	still time.Time // until when the process stands still
 }
 
-// start starts a controller.
-func start(etcd *simetcd.Link, kcp *simkcp.Transport, logger logr.Logger) *process {
+// start starts the controller. Its connections and its address are given.
+func (p *process) start(logger logr.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{
-		etcd: etcd, kcp: kcp, door: newListener(), cancel: cancel,
-		elected: make(chan struct{}), ended: make(chan struct{}),
-	}
+	p.door, p.cancel = newListener(), cancel
+	p.dead, p.elected, p.ended = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	p.web = p.door.client()
 	go func() {
 		defer close(p.ended)
+		defer p.cut() // as the end of a process does
 		p.err = p.run(log.IntoContext(ctx, logger), logger)
 	}()
-	return p
 }
 
 // run does the work of the controller's main function, with other connections.
@@ -79,18 +88,22 @@ func (p *process) run(ctx context.Context, logger logr.Logger) error {
 	go func() {
 		select {
 		case <-ledger.Failed():
-			cancel()
+			p.kill()
 		case <-ctx.Done():
 		}
 	}()
-	mgr, err := controllers.New(ctx, p.options(ground, ledger, allocator.Reader{Client: etcd, Prefix: ledgerPrefix}, logger))
+	options := p.options(ground, ledger, allocator.Reader{Client: etcd, Prefix: ledgerPrefix}, logger)
+	if err := p.elect(&options.Manager, ground.Config); err != nil {
+		return err
+	}
+	mgr, err := controllers.New(ctx, options)
 	if err != nil {
 		return err
 	}
 	go func() {
-		defer close(p.elected)
 		select {
 		case <-mgr.Elected():
+			close(p.elected)
 		case <-ctx.Done():
 		}
 	}()
@@ -119,7 +132,7 @@ func (p *process) options(ground controllers.Ground, ledger *controllers.Ledger,
 		Ground: ground, Ledger: ledger, DerivedPoolIdle: idle, Logger: logger,
 		Claims: claim.Options{Workers: 4, Unmet: ipamv1alpha1.UnmetWait, MaxPools: 1000, MaxWaits: 10_000},
 		Sweep:  sweep.Defaults(), Verify: checks, History: books, Consumer: consumer.Defaults(),
-		Door:   door.Options{Listener: p.door, Endpoint: endpoint, Namespace: "ipam-system", Account: "ipam-controller", Peer: host},
+		Door:   door.Options{Listener: p.door, Endpoint: endpoint, Namespace: "ipam-system", Account: "ipam-controller", Peer: p.name, Dial: p.dial},
 		Probes: noProbes{},
 		Manager: manager.Options{
 			Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", GracefulShutdownTimeout: new(20 * time.Second),
@@ -135,13 +148,29 @@ type noProbes struct{}
 func (noProbes) AddHealthzCheck(string, healthz.Checker) error { return nil }
 func (noProbes) AddReadyzCheck(string, healthz.Checker) error  { return nil }
 
-// kill cuts all connections at once. Nothing that the process does from now on reaches anything.
-func (p *process) kill() {
+// leads reports whether the process was elected. It may have lost its lease since, and not know it.
+func (p *process) leads() bool {
+	select {
+	case <-p.elected:
+		return true
+	default:
+		return false
+	}
+}
+
+// cut ends all connections at once.
+func (p *process) cut() {
+	p.once.Do(func() { close(p.dead) })
 	p.etcd.Cut()
 	p.kcp.Cut()
-	_ = p.door.Close()
+	p.door.sever()
 	p.web.CloseIdleConnections()
-	// A manager that is cancelled while it starts spins until its parts are ready, and simulated time stands still.
+}
+
+// kill ends the process. Nothing that it does from now on reaches anything.
+func (p *process) kill() {
+	p.cut()
+	// A manager that is cancelled before its controllers run spins, or leaves queues that nothing ends. So it runs them first.
 	go func() {
 		select {
 		case <-p.elected:
@@ -150,4 +179,14 @@ func (p *process) kill() {
 		}
 		p.cancel()
 	}()
+}
+
+// stop ends the process in good order, and waits for it. One that does not lead has nothing to do for that.
+func (p *process) stop() {
+	if p.leads() {
+		p.cancel()
+	} else {
+		p.kill()
+	}
+	<-p.ended
 }

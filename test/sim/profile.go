@@ -16,6 +16,8 @@ type Profile struct {
 	Faults map[string]int
 	// Between is the most between two faults.
 	Between time.Duration
+	// Replicas is the number of controllers. If there are several, they elect a leader. Zero: one.
+	Replicas int
 	// Fair says that nothing but tenants acts, so that each CREATE is owed an answer.
 	Fair bool
 }
@@ -62,6 +64,12 @@ var profiles = map[string]Profile{
 	"recovery": {
 		Steps: 20, Pause: 5 * time.Second, Between: 15 * time.Second,
 		Scenes: map[string]int{"network": 12, "range": 8}, Faults: map[string]int{"restore etcd": 2, "kill": 3},
+	},
+	// replicas has two controllers, and leaders that are killed, that stand still, and that are replaced.
+	"replicas": {
+		Steps: 25, Pause: 5 * time.Second, Between: 6 * time.Second, Replicas: 2,
+		Scenes: map[string]int{"network": 12, "range": 8, "delete range": 8},
+		Faults: map[string]int{"weather": 2, "kill leader": 2, "kill standby": 1, "pause": 6, "roll": 1, "compact": 1},
 	},
 }
 

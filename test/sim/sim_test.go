@@ -20,11 +20,12 @@ var (
 
 // fixed are the seeds that each change has to pass, by profile.
 var fixed = map[string][]uint64{
-	"calm":    {1, 4},
-	"chaos":   {1, 3},
-	"forged":  {1, 3},
-	"hostile": {1, 2, 3},
-	"unbind":  {2, 3},
+	"calm":     {1, 4},
+	"chaos":    {1, 3},
+	"forged":   {1, 3},
+	"hostile":  {1, 2, 3},
+	"replicas": {14, 16},
+	"unbind":   {2, 3},
 }
 
 // Each history of the fixed set keeps all promises.

@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +32,7 @@ type Simulation struct {
 	mu       sync.Mutex
 	random   *rand.Rand
 	weather  Weather
-	process  *process // nil: none runs
+	replicas []*process // nil: none runs in that place
 	started  []*process
 	trace    []string
 	findings []Finding
@@ -65,6 +64,7 @@ func newSimulation(story Story) *Simulation {
 		story: story, profile: profiles[story.Profile], random: rand.New(rand.NewPCG(story.Seed, 7)), //nolint:gosec // repeatable
 		etcd: simetcd.New(), world: simkcp.New(), began: time.Now(),
 	}
+	s.replicas = make([]*process, max(1, s.profile.Replicas))
 	s.oracles = newOracles(s)
 	s.world.Door = s
 	s.world.Delay = s.delay
@@ -109,79 +109,6 @@ func (s *Simulation) most(d time.Duration) time.Duration {
 		return 0
 	}
 	return time.Duration(s.below(int(d/time.Microsecond)+1)) * time.Microsecond
-}
-
-// up starts a controller, unless one runs. One that ends by itself is started again.
-func (s *Simulation) up() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.process != nil {
-		return
-	}
-	n := len(s.started) + 1
-	p := start(
-		simetcd.NewLink(s.etcd, s.etcdFate, func() time.Duration { return s.most(s.current().EtcdLag) }),
-		simkcp.NewTransport(s.world, s.kcpFate, func(string) time.Duration { return s.most(s.current().Lag) }),
-		s.logger(n),
-	)
-	s.process, s.started = p, append(s.started, p)
-	go s.keepUp(p, n)
-}
-
-// keepUp starts a controller again that has ended by itself, as a supervisor does.
-func (s *Simulation) keepUp(p *process, n int) {
-	<-p.ended
-	if s.running() != p {
-		return
-	}
-	s.note("controller %d has ended: %v", n, p.err)
-	time.Sleep(time.Second)
-	s.mu.Lock()
-	again := s.process == p
-	if again {
-		s.process = nil
-	}
-	s.mu.Unlock()
-	if again {
-		s.up()
-	}
-}
-
-// running returns the controller that runs; nil: none does.
-func (s *Simulation) running() *process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.process
-}
-
-// down kills the controller.
-func (s *Simulation) down() {
-	s.mu.Lock()
-	p := s.process
-	s.process = nil
-	s.mu.Unlock()
-	if p != nil {
-		p.kill()
-	}
-}
-
-// finish kills the controller, and waits until all have ended.
-func (s *Simulation) finish() {
-	s.down()
-	for _, p := range s.started {
-		<-p.ended
-		p.web.CloseIdleConnections()
-	}
-	time.Sleep(time.Minute) // the timers of connections and watches end
-}
-
-// Do implements simkcp.Door.
-func (s *Simulation) Do(r *http.Request) (*http.Response, error) {
-	p := s.running()
-	if p == nil {
-		return nil, errRefused
-	}
-	return p.web.Do(r)
 }
 
 // logger returns the log of the n-th controller.

@@ -1,6 +1,7 @@
 package simkcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +15,7 @@ type Fate struct {
 	Before, After time.Duration // it arrives, and its answer, so late
 	Lost          bool          // it does not arrive
 	Mute          bool          // it arrives, and its answer does not
+	Late          time.Duration // with Mute: it arrives only so much later, whatever becomes of the client
 	Fail          int           // the server answers by that code; zero: it does not fail
 }
 
@@ -92,6 +94,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return failed(fate.Fail), nil
 	case r.Method == http.MethodGet && q.name == "" && r.URL.Query().Get("watch") != "":
 		return t.watch(r, q), nil
+	}
+	if fate.Mute && fate.Late > 0 {
+		time.AfterFunc(fate.Late, func() { t.World.handle(context.WithoutCancel(ctx), r, q, body) })
+		return nil, cmp.Or(t.wait(ctx, fate.Late), errAway)
 	}
 	answered = t.World.handle(ctx, r, q, body)
 	if fate.Mute {
