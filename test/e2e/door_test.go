@@ -12,6 +12,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -218,6 +219,9 @@ func webhooksDown(t *testing.T, platform *framework.Platform, tenant *framework.
 	for i, claim := range claims {
 		took[i] = createTime(t, tenant, claim)
 	}
+	for _, claim := range claims {
+		unanswered(t, claim)
+	}
 	// The machine may be busy for a moment: the fastest one counts.
 	if slices.Min(took) > webhookTimeout/2 {
 		t.Errorf("each CREATE took %s while nobody listens, want less than %s", took, webhookTimeout/2)
@@ -229,6 +233,16 @@ func webhooksDown(t *testing.T, platform *framework.Platform, tenant *framework.
 	platform.StartController(t)
 	framework.WaitBound(t, tenant, claims...)
 	platform.WaitWebhooks(t, tenant)
+}
+
+// unanswered fails the test unless a new object says that nobody has answered it. Such a condition is no status that a
+// user has sent.
+func unanswered(t *testing.T, claim *ipamv1alpha1.IPClaim) {
+	t.Helper()
+	ready := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionReady)
+	if len(claim.Status.Conditions) != 1 || ready == nil || ready.Status != metav1.ConditionUnknown || ready.Reason != string(ipamv1alpha1.ReasonPending) {
+		t.Errorf("CREATE of %s is answered with the conditions %v; want Ready=Unknown alone, for the reason Pending", claim.Name, claim.Status.Conditions)
+	}
 }
 
 // While the webhook hangs, CREATE passes after the timeout, and the claim is bound afterwards.

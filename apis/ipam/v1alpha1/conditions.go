@@ -112,6 +112,9 @@ const (
 
 // Reasons of other conditions, and of events.
 const (
+	// ReasonPending: the controller has not answered yet. The schema sets it, with Ready=Unknown, on each new
+	// object. Nothing to do but to wait.
+	ReasonPending Reason = "Pending"
 	// ReasonValidated: the class is sound and claims may use it. Nothing to do.
 	ReasonValidated Reason = "Validated"
 	// ReasonInUse: the pool holds blocks. Release them before deleting it.

@@ -117,6 +117,7 @@ type IPAllocationStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:default={{type: "Ready", status: "Unknown", reason: "Pending", message: "the controller has not answered yet", lastTransitionTime: "1970-01-01T00:00:00Z"}}
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
@@ -152,6 +153,7 @@ type IPAllocation struct {
 	Spec IPAllocationSpec `json:"spec"`
 
 	// status is the block that was given.
+	// +kubebuilder:default={}
 	// +optional
 	Status IPAllocationStatus `json:"status,omitzero"`
 }

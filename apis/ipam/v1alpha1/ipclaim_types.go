@@ -167,6 +167,7 @@ type IPClaimStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:default={{type: "Ready", status: "Unknown", reason: "Pending", message: "the controller has not answered yet", lastTransitionTime: "1970-01-01T00:00:00Z"}}
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
@@ -205,6 +206,7 @@ type IPClaim struct {
 	Spec IPClaimSpec `json:"spec"`
 
 	// status is the answer. Written by the system.
+	// +kubebuilder:default={}
 	// +optional
 	Status IPClaimStatus `json:"status,omitzero"`
 }

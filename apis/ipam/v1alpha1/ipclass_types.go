@@ -221,6 +221,7 @@ type IPClassStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:default={{type: "Ready", status: "Unknown", reason: "Pending", message: "the controller has not answered yet", lastTransitionTime: "1970-01-01T00:00:00Z"}}
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
@@ -258,6 +259,7 @@ type IPClass struct {
 	Spec IPClassSpec `json:"spec"`
 
 	// status says whether the class can be used. Written by the system.
+	// +kubebuilder:default={}
 	// +optional
 	Status IPClassStatus `json:"status,omitzero"`
 }

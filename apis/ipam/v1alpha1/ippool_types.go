@@ -258,6 +258,7 @@ type IPPool struct {
 
 	// status is the block of the pool and how much of it is left. Written by the
 	// system.
+	// +kubebuilder:default={}
 	// +optional
 	Status IPPoolStatus `json:"status,omitzero"`
 }

@@ -44,7 +44,9 @@ func AnswerOf(object client.Object) Answer {
 	case *ipamv1alpha1.IPClass:
 		a.Data, conditions, deciding = object.Name, object.Status.Conditions, ipamv1alpha1.ConditionReady
 	}
-	if a.Allocated = meta.FindStatusCondition(conditions, deciding); a.Allocated != nil {
+	// The schema sets an unknown condition on an object that nobody has answered.
+	if c := meta.FindStatusCondition(conditions, deciding); c != nil && c.Status != metav1.ConditionUnknown {
+		a.Allocated = c
 		a.Remedy = ipamv1alpha1.Reason(a.Allocated.Reason).RemedyFor(requested, family)
 	}
 	a.Stalled = meta.IsStatusConditionTrue(conditions, ipamv1alpha1.ConditionStalled)

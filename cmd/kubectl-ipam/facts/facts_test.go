@@ -75,3 +75,17 @@ func FuzzParseBlock(f *testing.F) {
 		}
 	})
 }
+
+// The unknown condition that the schema sets on a new object is no answer.
+func TestAnswerOf_UnknownIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	class := gen.Class("c")
+	class.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionReady, Status: metav1.ConditionUnknown, Reason: string(ipamv1alpha1.ReasonPending)}}
+	answer := AnswerOf(class)
+	if answer.Allocated != nil || answer.Remedy != "" {
+		t.Errorf("the answer of a new class is %+v; want none", answer)
+	}
+	if err := answer.Err(class); err == nil || exit.CodeOf(err) != exit.Unavailable {
+		t.Errorf("the error of a new class is %v; want one that ends with %d", err, exit.Unavailable)
+	}
+}

@@ -3,17 +3,18 @@ package outcome_test
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/health"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
@@ -114,34 +115,49 @@ func FuzzRefuse_Message(f *testing.F) {
 	})
 }
 
-// The library that tools wait with reads our conditions as we mean them.
-func TestKstatus(t *testing.T) {
+// The tools that wait for objects read the conditions as they are meant.
+func TestConditions_AsToolsReadThem(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		answer func(*ipamv1alpha1.IPClaim)
-		want   kstatus.Status
+		want   health.Health
 	}{
-		{"bound", func(c *ipamv1alpha1.IPClaim) { outcome.Succeed(&c.Status.Conditions, 1, "m") }, kstatus.CurrentStatus},
-		{"waits", func(c *ipamv1alpha1.IPClaim) { refuse(c, ipamv1alpha1.ReasonPoolExhausted) }, kstatus.InProgressStatus},
-		{"stalled", func(c *ipamv1alpha1.IPClaim) { refuse(c, ipamv1alpha1.ReasonFamilyMismatch) }, kstatus.FailedStatus},
-		{"retried", func(c *ipamv1alpha1.IPClaim) { refuse(c, ipamv1alpha1.ReasonError) }, kstatus.InProgressStatus},
+		{"unanswered", func(c *ipamv1alpha1.IPClaim) {
+			c.Status.ObservedGeneration = 0
+			c.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionReady, Status: metav1.ConditionUnknown, Reason: string(ipamv1alpha1.ReasonPending)}}
+		}, health.Progressing},
+		{"bound", func(c *ipamv1alpha1.IPClaim) { outcome.Succeed(&c.Status.Conditions, 1, "m") }, health.Healthy},
+		{"waits", func(c *ipamv1alpha1.IPClaim) { refuse(c, ipamv1alpha1.ReasonPoolExhausted) }, health.Progressing},
+		{"stalled", func(c *ipamv1alpha1.IPClaim) { refuse(c, ipamv1alpha1.ReasonFamilyMismatch) }, health.Degraded},
+		{"retried", func(c *ipamv1alpha1.IPClaim) { refuse(c, ipamv1alpha1.ReasonError) }, health.Progressing},
 		{"bound after a wait", func(c *ipamv1alpha1.IPClaim) {
 			refuse(c, ipamv1alpha1.ReasonPoolExhausted)
 			outcome.Succeed(&c.Status.Conditions, 1, "m")
-		}, kstatus.CurrentStatus},
+		}, health.Healthy},
 		{"changed since", func(c *ipamv1alpha1.IPClaim) {
 			outcome.Succeed(&c.Status.Conditions, 1, "m")
 			c.Generation = 2
-		}, kstatus.InProgressStatus},
+		}, health.Progressing},
+		{"deleted", func(c *ipamv1alpha1.IPClaim) {
+			outcome.Succeed(&c.Status.Conditions, 1, "m")
+			c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		}, health.Progressing},
+		{"a class that is sound", func(c *ipamv1alpha1.IPClaim) { outcome.Ready(&c.Status.Conditions, 1, nil) }, health.Healthy},
+		{"a class that is broken", func(c *ipamv1alpha1.IPClaim) {
+			outcome.Ready(&c.Status.Conditions, 1, &outcome.Refusal{Reason: ipamv1alpha1.ReasonUnknownProvisioner, Message: "m"})
+		}, health.Degraded},
+		{"a second default class", func(c *ipamv1alpha1.IPClaim) {
+			outcome.Ready(&c.Status.Conditions, 1, &outcome.Refusal{Reason: ipamv1alpha1.ReasonDefaultConflict, Message: "m"})
+		}, health.Progressing},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			claim := gen.Claim("c")
-			claim.Status.ObservedGeneration = 1
+			claim.Generation, claim.Status.ObservedGeneration = 1, 1
 			tt.answer(claim)
 			content := must.Get(runtime.DefaultUnstructuredConverter.ToUnstructured(claim))(t)
-			got := must.Get(kstatus.Compute(&unstructured.Unstructured{Object: content}))(t)
-			if got.Status != tt.want {
-				t.Errorf("kstatus = %s (%s), want %s", got.Status, got.Message, tt.want)
+			got := must.Get(health.Of(&unstructured.Unstructured{Object: content}))(t)
+			if got != tt.want {
+				t.Errorf("the object is %s, want %s", got, tt.want)
 			}
 		})
 	}
