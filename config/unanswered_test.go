@@ -44,7 +44,7 @@ func TestSchemas_DefaultToTheUnansweredCondition(t *testing.T) {
 	}
 }
 
-// The server records the default as the client's. Without a webhook, which disowns it, the claim is still created.
+// The server records the default as the client's. Without a webhook, which removes it, the claim is still created.
 func TestPolicies_AdmitTheUnansweredCondition(t *testing.T) {
 	for name, all := range map[string]map[string]policy{"kcp": policies(t), "standalone": policiesOf(t, StandalonePolicies())} {
 		for _, tt := range []struct{ name, field, value, want string }{

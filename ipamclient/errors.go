@@ -83,13 +83,14 @@ type Difference struct{ Field, Wanted, There string }
 
 // String says which two values there are.
 func (d Difference) String() string {
-	say := func(value string) string {
-		if value == "" {
-			return "nothing"
-		}
-		return value
+	switch {
+	case d.There == "":
+		return fmt.Sprintf("%s is missing (wanted: %s)", d.Field, d.Wanted)
+	case d.Wanted == "":
+		return fmt.Sprintf("%s is %s (not asked for)", d.Field, d.There)
+	default:
+		return fmt.Sprintf("%s is %s, not %s", d.Field, d.There, d.Wanted)
 	}
-	return fmt.Sprintf("%s is %s, not %s", d.Field, say(d.There), say(d.Wanted))
 }
 
 // Error implements error.

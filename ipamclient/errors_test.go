@@ -86,17 +86,17 @@ func TestDifferences(t *testing.T) {
 	}{
 		"the same":                       {spec(gen.OfClass("a")), spec(gen.OfClass("a")), nil},
 		"another length":                 {spec(gen.Length(27)), spec(gen.Length(28)), []string{"spec.prefixLength is 28, not 27"}},
-		"a class instead of a pool":      {spec(gen.OfClass("a")), spec(gen.FromPool("p")), []string{`spec.className is nothing, not "a"`, `spec.poolRef is {"name":"p"}, not nothing`}},
+		"a class instead of a pool":      {spec(gen.OfClass("a")), spec(gen.FromPool("p")), []string{`spec.className is missing (wanted: "a")`, `spec.poolRef is {"name":"p"} (not asked for)`}},
 		"a policy that is not asked for": {spec(), spec(gen.Reclaim(ipamv1alpha1.ReclaimRetain)), nil},
-		"a policy that is asked for":     {spec(gen.Reclaim(ipamv1alpha1.ReclaimRetain)), spec(), []string{`spec.reclaimPolicy is nothing, not "Retain"`}},
+		"a policy that is asked for":     {spec(gen.Reclaim(ipamv1alpha1.ReclaimRetain)), spec(), []string{`spec.reclaimPolicy is missing (wanted: "Retain")`}},
 		"another network":                {spec(gen.Within("network", "a")), spec(gen.Within("network", "b")), []string{`spec.scope is {"network":{"apiGroup":"networking.example.com","kind":"Network","name":"b"}}, not {"network":{"apiGroup":"networking.example.com","kind":"Network","name":"a"}}`}},
-		"a range instead of a block":     {spec(), spec(gen.ForRange()), []string{`spec.target is "ScopeRange", not nothing`}},
+		"a range instead of a block":     {spec(), spec(gen.ForRange()), []string{`spec.target is "ScopeRange" (not asked for)`}},
 		"a block, in words or without": {func() ipamv1alpha1.IPClaimSpec {
 			s := spec()
 			s.Target, s.Scope = ipamv1alpha1.TargetBlock, ipamv1alpha1.Scope{}
 			return s
 		}(), spec(), nil},
-		"to wait, or not to":                {spec(gen.Unmet(ipamv1alpha1.UnmetRefuse)), spec(), []string{`spec.unmetPolicy is nothing, not "Refuse"`}},
+		"to wait, or not to":                {spec(gen.Unmet(ipamv1alpha1.UnmetRefuse)), spec(), []string{`spec.unmetPolicy is missing (wanted: "Refuse")`}},
 		"an owner of another UID, the same": {spec(gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Node", Name: "n"})), spec(gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Node", Name: "n"})), nil},
 	} {
 		differs, err := differences(test.wanted, &ipamv1alpha1.IPClaim{Spec: test.there})

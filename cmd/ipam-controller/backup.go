@@ -27,13 +27,14 @@ the file, as does etcd's own tool etcdutl.`,
 		Example: `  ipam-controller backup ledger.db --etcd-listen-client-url unix:///run/ipam/etcd.sock`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return opts.backup(cmd.Context(), args[0], cmd.OutOrStdout())
+			return opts.within(cmd.Context(), func(ctx context.Context) error { return opts.backup(ctx, args[0], cmd.OutOrStdout()) })
 		},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	opts.addListenFlag(cmd.Flags())
 	opts.addServersFlags(cmd.Flags())
+	opts.addTimeoutFlag(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("etcd-listen-client-url", "etcd-servers")
 	cmd.MarkFlagsOneRequired("etcd-listen-client-url", "etcd-servers")
 	return cmd
@@ -44,22 +45,18 @@ func (o *options) backup(ctx context.Context, file string, out io.Writer) error 
 	if o.etcdListen != "" {
 		o.etcdServers = []string{o.etcdListen}
 	}
-	cfg, err := o.etcdConfig(ctx)
-	if err != nil {
-		return err
-	}
-	if len(cfg.Endpoints) == 0 {
+	if len(o.etcdServers) == 0 {
 		return errors.New("--etcd-listen-client-url and --etcd-servers are empty; give one of them the URL of an etcd")
 	}
-	cfg.Endpoints = cfg.Endpoints[:1] // a snapshot is that of one member
-	client, err := clientv3.New(cfg)
+	o.etcdServers = o.etcdServers[:1] // a snapshot is that of one member
+	store, err := dialEtcd(ctx, o)
 	if err != nil {
 		return err
 	}
 	if file == "-" {
-		return errors.Join(snapshot(ctx, client, out), client.Close())
+		return errors.Join(snapshot(ctx, store.client, out), store.Close())
 	}
-	return errors.Join(snapshotFile(ctx, client, file), client.Close())
+	return errors.Join(snapshotFile(ctx, store.client, file), store.Close())
 }
 
 // snapshotFile copies a snapshot to a file. The name of a file that is not whole is never that of a backup.

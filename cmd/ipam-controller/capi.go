@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -109,6 +110,9 @@ func (c *clusterAPI) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := errors.Join(c.answers("--capi-kubeconfig", management), c.answers("--kubeconfig", workspace)); err != nil {
+		return err
+	}
 	checked := &probes{}
 	servers, err := c.servers(ctx, checked)
 	if err != nil {
@@ -130,6 +134,20 @@ func (c *clusterAPI) run(ctx context.Context) error {
 	}
 	log.FromContext(ctx).Info("serving machines", "management", management.Host, "workspace", workspace.Host)
 	return mgr.Start(ctx)
+}
+
+// answers asks a server for its version. A kubeconfig that leads nowhere is told at once, and not after the wait for all caches.
+func (c *clusterAPI) answers(flag string, cfg *rest.Config) error {
+	limited := rest.CopyConfig(cfg)
+	limited.Timeout = c.timeout
+	asked, err := discovery.NewDiscoveryClientForConfig(limited)
+	if err == nil {
+		_, err = asked.ServerVersion()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
 }
 
 // reach returns the access to the management cluster and to the workspace. Requests are not

@@ -26,7 +26,7 @@ func findGround(ctx context.Context, opts *options) (g controllers.Ground, err e
 	} else {
 		g.Export = workspaces.ExportName
 	}
-	given, err := restConfig(opts.kubeconfig)
+	given, err := opts.restConfig()
 	if err != nil {
 		return g, fmt.Errorf("--kubeconfig: %w", err)
 	}
@@ -34,8 +34,11 @@ func findGround(ctx context.Context, opts *options) (g controllers.Ground, err e
 		return g, err
 	}
 	g.Config.QPS, g.Config.Burst = -1, -1
-	g.Platform, err = identify(ctx, g.Config, g.Scheme)
-	return g, err
+	if g.Platform, err = identify(ctx, g.Config, g.Scheme); err != nil {
+		return g, err
+	}
+	g.Config.Timeout = 0 // which would end watches
+	return g, nil
 }
 
 // workspaceConfig reaches the platform workspace of a kcp.
@@ -50,7 +53,7 @@ func workspaceConfig(ctx context.Context, cfg *rest.Config, opts *options) (*res
 		}
 	}
 	return renewedConfig(ctx, func() (*rest.Config, error) {
-		cfg, err := restConfig(opts.kubeconfig)
+		cfg, err := opts.restConfig()
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +69,7 @@ func clusterConfig(ctx context.Context, cfg *rest.Config, opts *options) (*rest.
 	if err := bootstrapCluster(ctx, cfg, opts); err != nil {
 		return nil, err
 	}
-	return renewedConfig(ctx, func() (*rest.Config, error) { return restConfig(opts.kubeconfig) })
+	return renewedConfig(ctx, opts.restConfig)
 }
 
 // bootstrapCluster makes a cluster without kcp ready, if that is wanted.
@@ -90,6 +93,16 @@ func renewedConfig(ctx context.Context, reach func() (*rest.Config, error)) (*re
 // steps logs the steps of a bootstrap.
 func steps(ctx context.Context) func(string) {
 	return func(step string) { log.FromContext(ctx).Info("bootstrap", "step", step) }
+}
+
+// restConfig returns the access that --kubeconfig names, with the limit of --timeout on each request.
+func (o *options) restConfig() (*rest.Config, error) {
+	cfg, err := restConfig(o.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Timeout = o.timeout
+	return cfg, nil
 }
 
 func restConfig(kubeconfig string) (*rest.Config, error) {

@@ -89,7 +89,10 @@ func newHistoryCommand() *cobra.Command {
 			if err := l.parse(args); err != nil {
 				return usage(err)
 			}
-			return l.run(cmd.Context())
+			if l.follow {
+				return l.stream(cmd.Context())
+			}
+			return l.within(cmd.Context(), l.run)
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
@@ -100,6 +103,7 @@ func newHistoryCommand() *cobra.Command {
 // addFlags adds the flags of history.
 func (l *lookback) addFlags(f *pflag.FlagSet) {
 	l.addStoreFlags(f)
+	l.addTimeoutFlag(f)
 	f.StringVar(&l.query.Workspace, "workspace", "", "only claims of this workspace: the ID of its logical cluster, or its path where a controller runs")
 	f.StringVar(&l.query.Claim, "claim", "", "only this claim: its UID, or namespace/name")
 	f.BoolVar(&l.query.Reserved, "reserved", false, "only blocks that are reserved for a CREATE, and how many each workspace has")
@@ -163,9 +167,6 @@ func parseTarget(text string) (netip.Prefix, error) {
 }
 
 func (l *lookback) run(ctx context.Context) error {
-	if l.follow {
-		return l.stream(ctx)
-	}
 	answer, err := l.find(ctx)
 	if err == nil {
 		err = l.print(answer)

@@ -63,6 +63,7 @@ type options struct {
 	webhooks     webhookOptions
 	traces       traceOptions
 	verbosity    int
+	timeout      time.Duration
 }
 
 func defaults() *options {
@@ -86,6 +87,7 @@ func defaults() *options {
 		consumer:       consumer.Defaults(),
 		webhooks:       webhookOptions{address: ":9443"},
 		traces:         traceOptions{ratio: 0.01, service: "ipam-controller"},
+		timeout:        time.Minute,
 	}
 }
 
@@ -118,6 +120,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 // addServingFlags adds the flags of what every long-running command serves, and logs.
 func (o *options) addServingFlags(f *pflag.FlagSet) {
+	f.DurationVar(&o.timeout, "timeout", o.timeout, "how long a server may take for each answer before this one serves; 0: any time")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "address of /metrics; 0 for none")
 	f.StringVar(&o.metricsCertFile, "metrics-certfile", o.metricsCertFile, "certificate of /metrics, which is then served by TLS; read again when it is replaced")
 	f.StringVar(&o.metricsKeyFile, "metrics-keyfile", o.metricsKeyFile, "key of that certificate")

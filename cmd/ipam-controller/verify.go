@@ -59,11 +59,12 @@ and 3 if something could not be read.`,
 			if err := v.validate(); err != nil {
 				return usage(err)
 			}
-			return v.run(cmd.Context())
+			return v.within(cmd.Context(), v.run)
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	v.addPlaceFlags(cmd.Flags())
+	v.addTimeoutFlag(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("standalone", "workspace")
 	cmd.Flags().StringVarP(&v.output, "output", "o", "table", "output format: "+strings.Join(outputs, ", "))
 	cmd.Flags().BoolVar(&v.repair, "repair", v.repair, "print which findings can be repaired safely, let the running controller repair them, and verify again")

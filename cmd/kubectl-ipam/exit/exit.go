@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -137,6 +138,9 @@ func HintOf(err error) (hint string) {
 	switch {
 	case isKnown:
 		hint = known.Hint
+	case isLate(err):
+		hint = "check that the server runs, and that --kubeconfig and --context or --server name it; " +
+			"--request-timeout 5m waits longer for each answer"
 	case Unreachable(err):
 		hint = "check that the server runs, and that --kubeconfig and --context or --server name it"
 	case absent.Resource(err):
@@ -154,10 +158,24 @@ func Missing(plural, name string) error {
 	return apierrors.NewNotFound(ipamv1alpha1.Resource(plural), name)
 }
 
+// TimeoutError says that a server did not finish its answer in time.
+type TimeoutError struct {
+	// After is the time that the server had.
+	After time.Duration
+}
+
+// Error implements error.
+func (e *TimeoutError) Error() string { return fmt.Sprintf("the server did not answer within %s", e.After) }
+
+func isLate(err error) bool {
+	_, ok := errors.AsType[*TimeoutError](err)
+	return ok
+}
+
 // Unreachable reports whether no server has answered.
 func Unreachable(err error) bool {
 	_, ok := errors.AsType[*url.Error](err)
-	return ok
+	return ok || isLate(err)
 }
 
 // ending reports whether a namespace takes no new objects, since it is being deleted.

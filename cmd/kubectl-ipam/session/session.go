@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -68,8 +69,13 @@ func New(streams genericiooptions.IOStreams) *Session {
 		Out:    screen.Writer{Writer: s.written, Paint: &s.Paint, Terminal: screen.IsTerminal(streams.Out)},
 		ErrOut: screen.Writer{Writer: streams.ErrOut, Paint: &s.ErrPaint, Terminal: screen.IsTerminal(streams.ErrOut)},
 	}
+	*s.Flags.Timeout = requestTimeout
 	s.Flags.WrapConfigFn = func(cfg *rest.Config) *rest.Config {
 		cfg.QPS = -1 // the server says when to slow down
+		if after := cfg.Timeout; after > 0 {
+			cfg.Timeout = 0 // which would end watches, too
+			cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return limit{next, after} })
+		}
 		cfg.WarningHandler = rest.NewWarningWriter(s.ErrOut, rest.WarningWriterOptions{Deduplicate: true, Color: bool(s.ErrPaint)})
 		return cfg
 	}

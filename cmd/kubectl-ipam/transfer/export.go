@@ -29,9 +29,10 @@ func NewExport(s *session.Session) *cobra.Command {
 		Long: `Print the pools of this workspace, and the claims of a namespace with their exact blocks,
 as manifests or as a table. kubectl ipam import reads both, in this workspace or another.
 
-Child pools, claims from child pools, claims of ranges, and claims that wait are left out,
-because a plan cannot ask for their blocks. The command names each of them on stderr.
-Retained blocks, and all annotations except descriptions, are left out as well.`,
+Slices, pools that the system makes, the claims in them, claims of ranges, and claims and
+pools that wait are left out, because a plan cannot ask for their blocks. The command names
+each of them on stderr. Retained blocks, and all annotations except descriptions, are left
+out as well.`,
 		Example: `  # copy the plan into another workspace
   kubectl ipam export -A > plan.yaml
   kubectl ipam --context elsewhere import plan.yaml`,

@@ -116,7 +116,7 @@ func FuzzRefuse_Message(f *testing.F) {
 }
 
 // The tools that wait for objects read the conditions as they are meant.
-func TestConditions_AsToolsReadThem(t *testing.T) {
+func TestConditions_AreReadAlikeByTools(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		answer func(*ipamv1alpha1.IPClaim)

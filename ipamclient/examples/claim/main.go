@@ -3,9 +3,11 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log"
 	"os"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,19 +19,24 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		log.Fatal("usage: claim CLASS NAME")
+	timeout := flag.Duration("timeout", time.Minute, "how long to wait for the block")
+	flag.Parse()
+	if flag.NArg() != 2 {
+		log.Fatal("usage: claim [-timeout 1m] CLASS NAME")
 	}
-	if err := claim(context.Background(), os.Args[1], os.Args[2]); err != nil {
-		log.Fatal(err)
+	if err := claim(*timeout, flag.Arg(0), flag.Arg(1)); err != nil {
+		log.Fatal(err) // if the claim waits, why
 	}
 }
 
-func claim(ctx context.Context, class, name string) error {
+func claim(timeout time.Duration, class, name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
 	cfg, err := config.GetConfig() // KUBECONFIG, the service account of a pod, or ~/.kube/config
 	if err != nil {
 		return err
 	}
+	cfg.Timeout = timeout // also of requests that have no context, such as those of discovery
 	scheme := runtime.NewScheme()
 	if err := ipamv1alpha1.AddToScheme(scheme); err != nil {
 		return err

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kcp-ipam/ipam/test/must"
+)
+
+// deadServers returns the URLs of servers that do not answer.
+func deadServers(t *testing.T) map[string]string {
+	t.Helper()
+	hangs := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t) // the kernel accepts
+	t.Cleanup(func() { must.Do(t, hangs.Close()) })
+	down := httptest.NewServer(nil)
+	down.Close()
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for tick := time.NewTicker(20 * time.Millisecond); ; {
+			select {
+			case <-r.Context().Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+				_, _ = w.Write([]byte(" ")) // the client may have gone
+				w.(http.Flusher).Flush()
+			}
+		}
+	}))
+	t.Cleanup(slow.Close)
+	return map[string]string{"down": down.URL, "hangs": "http://" + hangs.Addr().String(), "slow": slow.URL}
+}
+
+// asking are the flags that name a server. A command without any of them asks nobody.
+var asking = []string{"kubeconfig", "capi-kubeconfig", "etcd-servers"}
+
+// A command that asks etcd, kcp or a cluster ends within its --timeout, says why, and leaves no files, when the server is down,
+// hangs, or never comes to the end of an answer. What serves for ever does so, too, before it serves.
+func TestCommands_EndWithoutAServer(t *testing.T) {
+	asked := 0
+	for name, server := range deadServers(t) {
+		dir := t.TempDir()
+		kubeconfig := filepath.Join(dir, "kubeconfig")
+		write(t, kubeconfig, fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: x, clusters: [{name: x, cluster: {server: %q}}],
+			contexts: [{name: x, context: {cluster: x}}]}`, server))
+		values := map[string]string{"kubeconfig": kubeconfig, "capi-kubeconfig": kubeconfig, "etcd-servers": server}
+		root := newCommand()
+		for _, cmd := range append(root.Commands(), root) {
+			args := argumentsOf(cmd, dir)
+			for _, flag := range asking {
+				if cmd.Flags().Lookup(flag) != nil {
+					args = append(args, "--"+flag, values[flag])
+				}
+			}
+			if len(args) == len(argumentsOf(cmd, dir)) {
+				continue
+			}
+			asked++
+			t.Run(cmd.Name()+"/"+name, func(t *testing.T) { endsSoon(t, append(args, "--timeout", "1s"), dir) })
+		}
+	}
+	if asked < 3*5 {
+		t.Errorf("%d commands were tried; want backup, verify, history, capi and the controller with each server", asked)
+	}
+}
+
+// The commands that ask a controller on this machine do not wait for one that hangs.
+func TestCommands_EndWithoutAController(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "verify.sock")
+	hangs := must.Get((&net.ListenConfig{}).Listen(t.Context(), "unix", socket))(t)
+	defer hangs.Close()
+	for _, cmd := range newCommand().Commands() {
+		if cmd.Flags().Lookup("verify-socket") != nil {
+			t.Run(cmd.Name(), func(t *testing.T) {
+				endsSoon(t, append(argumentsOf(cmd, dir), "--verify-socket", socket, "--timeout", "1s"), dir)
+			})
+		}
+	}
+}
+
+// argumentsOf returns the words that call a command, with a file in a folder or an address where its usage has one. A
+// command with other arguments ends with a usage error, which fails the test.
+func argumentsOf(cmd *cobra.Command, dir string) []string {
+	var args []string
+	if cmd.HasParent() {
+		args = append(args, cmd.Name())
+	}
+	switch _, takes, _ := strings.Cut(cmd.Use, " "); takes {
+	case "FILE":
+		args = append(args, filepath.Join(dir, "file.db"))
+	case "[ADDRESS | PREFIX]":
+		args = append(args, "10.0.0.1")
+	}
+	return args
+}
+
+// endsSoon fails the test unless a command line ends with an error, soon, and leaves the folder as it is.
+func endsSoon(t *testing.T, args []string, dir string) {
+	t.Helper()
+	before, begun := len(must.Get(os.ReadDir(dir))(t)), time.Now()
+	out, says, err := command(t.Context(), args...)
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("%v took %s; want it to end soon after --timeout", args, took)
+	}
+	if err == nil || exitCode(err) == 0 || exitCode(err) == exitUsage {
+		t.Errorf("%v ended with %v; want an error of the server\n%s%s", args, err, out, says)
+	}
+	if left := must.Get(os.ReadDir(dir))(t); len(left) != before {
+		t.Errorf("%v leaves %v; want nothing new", args, left)
+	}
+}

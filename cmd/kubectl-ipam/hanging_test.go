@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/test/must"
+)
+
+// deadServers returns the URLs of servers that do not answer.
+func deadServers(t *testing.T) map[string]string {
+	t.Helper()
+	hangs := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t) // the kernel accepts
+	t.Cleanup(func() { must.Do(t, hangs.Close()) })
+	down := httptest.NewServer(nil)
+	down.Close()
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for tick := time.NewTicker(20 * time.Millisecond); ; {
+			select {
+			case <-r.Context().Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+				_, _ = w.Write([]byte(" ")) // the client may have gone
+				w.(http.Flusher).Flush()
+			}
+		}
+	}))
+	t.Cleanup(slow.Close)
+	return map[string]string{"down": down.URL, "hangs": "http://" + hangs.Addr().String(), "slow": slow.URL}
+}
+
+// needs are the words that a command takes after its name, and the flags that it cannot do without. A command that is not
+// here is called with its name alone, and a usage error fails the test.
+var needs = map[string]string{
+	"address show": "10.0.0.1", "claim release": "x", "claim show": "x", "class create": "x --family IPv4", "class show": "x",
+	"controller-kubeconfig": "root:x", "grant": "ipam-viewer --user x", "import": "FILE", "pool create": "x --cidr 10.0.0.0/8",
+	"pool next": "x --length 28", "pool release": "x", "pool show": "x", "tenant bind": "root:x", "why": "x",
+}
+
+// Each command that asks a server ends soon, says why, and with the code of a server that is away, when the server is
+// down, hangs, or never comes to the end of an answer.
+func TestCommands_EndWithoutAServer(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "plan.csv")
+	must.Do(t, os.WriteFile(file, []byte("kind,name,cidr\npool,lab,10.8.0.0/16\n"), 0o600))
+	empty := filepath.Join(t.TempDir(), "kubeconfig")
+	must.Do(t, os.WriteFile(empty, []byte("{apiVersion: v1, kind: Config}"), 0o600))
+	servers := deadServers(t)
+	for _, path := range leaves(newRoot(session.New(genericiooptions.NewTestIOStreamsDiscard())), "") {
+		for name, server := range servers {
+			t.Run(strings.ReplaceAll(path, " ", "_")+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				args := append(strings.Fields(path), strings.Fields(strings.ReplaceAll(needs[path], "FILE", file))...)
+				args = append(args, "--server", server, "--request-timeout", "100ms", "--kubeconfig", empty)
+				var out, errOut bytes.Buffer
+				s := session.New(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
+				begun := time.Now()
+				code := s.Execute(t.Context(), newRoot(s), args)
+				if took := time.Since(begun); took > 20*time.Second {
+					t.Errorf("%v took %s; want it to end soon", args, took)
+				}
+				if code != exit.Unavailable || !strings.Contains(errOut.String(), "error: ") || !strings.Contains(errOut.String(), "hint: ") {
+					t.Errorf("%v ended with %d; want %d with a reason and a hint\n%s%s", args, code, exit.Unavailable, &out, &errOut)
+				}
+			})
+		}
+	}
+}
+
+// leaves returns the commands below one that do something, by the words that call them.
+func leaves(cmd *cobra.Command, path string) (found []string) {
+	if !cmd.HasSubCommands() {
+		return []string{path}
+	}
+	for _, below := range cmd.Commands() {
+		found = append(found, leaves(below, strings.TrimSpace(path+" "+below.Name()))...)
+	}
+	slices.Sort(found)
+	return found
+}
