@@ -202,9 +202,8 @@ func (p *pass) place(ctx context.Context) (ledger.Pool, error) {
 	entered, err := p.Ledger.Pools.Register(ctx, p.entry(cidr))
 	if overlap, ok := errors.AsType[*ledger.OverlapError](err); ok {
 		return ledger.Pool{}, &outcome.Refusal{
-			Reason: ipamv1alpha1.ReasonOverlap,
-			Message: fmt.Sprintf("%s overlaps pool %q (%s); use a CIDR of its own, or one addressDomain for both pools",
-				cidr, overlap.With.Name, overlap.With.CIDR),
+			Reason:  ipamv1alpha1.ReasonOverlap,
+			Message: fmt.Sprintf("%s overlaps pool %q (%s); %s", cidr, overlap.With.Name, overlap.With.CIDR, besides(cidr, overlap.With)),
 		}
 	}
 	if _, crowded := errors.AsType[*ledger.CrowdedError](err); crowded {
@@ -215,6 +214,15 @@ func (p *pass) place(ctx context.Context) (ledger.Pool, error) {
 		}
 	}
 	return entered, err
+}
+
+// besides says what to do about a CIDR that overlaps another pool, which may be in use.
+func besides(cidr netip.Prefix, other ledger.Pool) string {
+	const alone = "use a CIDR of its own, or, while that pool is empty, one addressDomain for both"
+	if other.CIDR.Bits() < cidr.Bits() {
+		return fmt.Sprintf("create it inside that pool, by spec.parentPoolRef and spec.address in place of spec.cidr; or %s", alone)
+	}
+	return alone
 }
 
 // entry is the pool as the ledger knows it.

@@ -7,7 +7,7 @@ import (
 
 // What ends the wait for room: for any block, and for one that can be smaller.
 const (
-	roomForAddress = "release a block, or ask for another pool; the claim binds by itself when there is room"
+	roomForAddress = "release a block, or ask for another pool"
 	smaller        = "claim a smaller block, "
 )
 

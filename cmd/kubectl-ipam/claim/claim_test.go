@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +174,22 @@ func TestWhy(t *testing.T) {
 		`there is no class "nobodys"; name one that exists, or ask the platform to create it`)}
 	must.Do(t, alone.explain(s.Session))
 	stage.Golden(t, "why_no_class", s.Printed.String())
+}
+
+// A holder of this workspace is named wherever the block is, with its scope: a pool of the platform is not shown here.
+func TestWhy_NamesTheHolderInAPoolOfThePlatform(t *testing.T) {
+	web := gen.Allocation("web", "internal-a", "198.51.100.16/28")
+	web.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:ipam"}
+	web.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "vpc-1"}}
+	seen := (&session.View{}).Visible(nil, []ipamv1alpha1.IPAllocation{*web})
+	for address, want := range map[string]string{
+		"198.51.100.20": "[claim default/web of this workspace holds 198.51.100.16/28 of pool internal-a of root:ipam for network=vpc-1]", "198.51.100.40": "[]",
+	} {
+		q := question{claim: gen.Claim("a", gen.OfClass("internal"), gen.Address(address))}
+		if got := fmt.Sprint(q.holders(seen[0])); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
 }
 
 // A claim for a taken address is told the holder in its own workspace, a child pool included.

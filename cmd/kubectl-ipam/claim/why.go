@@ -3,6 +3,7 @@ package claim
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -60,6 +61,7 @@ type question struct {
 	claim *ipamv1alpha1.IPClaim
 	class *ipamv1alpha1.IPClass      // nil without one that is seen
 	pools []*space.Pool              // of this workspace, with the holders if the claim asks for an address
+	held  []string                   // which holders of this workspace have addresses of other pools that the claim asks for
 	kept  *ipamv1alpha1.IPAllocation // from a former claim of the name; nil for nothing
 }
 
@@ -82,8 +84,32 @@ func ask(ctx context.Context, c session.Access, claim *ipamv1alpha1.IPClaim) (q 
 			return q, err
 		}
 	}
-	q.pools = slices.DeleteFunc((&session.View{}).Visible(pools.Items, allocations.Items), func(p *space.Pool) bool { return p.Object == nil || !q.concerns(p.Object) })
+	for _, pool := range (&session.View{}).Visible(pools.Items, allocations.Items) {
+		switch {
+		case pool.Object == nil:
+			q.held = append(q.held, q.holders(pool)...)
+		case q.concerns(pool.Object):
+			q.pools = append(q.pools, pool)
+		}
+	}
 	return q, nil
+}
+
+// holders names those that hold addresses of a pool that the claim asks for. In a pool with an address space for each network,
+// a holder of another network keeps nobody out: the scope tells them apart.
+func (q question) holders(pool *space.Pool) []string {
+	exact, _ := facts.ParseBlock(q.claim.Spec.Address) // the zero Prefix overlaps none
+	var found []string
+	for _, h := range pool.Held {
+		if h.Block.Overlaps(exact) {
+			said := fmt.Sprintf("%s of this workspace holds %s of pool %s", h.Holder, h.Block, pool.Title())
+			if h.Scope != "" {
+				said += " for " + h.Scope
+			}
+			found = append(found, said)
+		}
+	}
+	return found
 }
 
 // concerns reports whether the claim asks for the pool, directly or by its class.
@@ -116,6 +142,12 @@ func (q question) explain(s *session.Session) error {
 	}
 	if err := q.drawPools(s); err != nil {
 		return err
+	}
+	for i, holder := range q.held {
+		if i == 0 {
+			screen.Line(s.Out, "")
+		}
+		screen.Line(s.Out, "%s", holder)
 	}
 	screen.Line(s.Out, "")
 	if now.Allocated != nil {

@@ -73,14 +73,17 @@ func Fail(code int, hint, format string, args ...any) error {
 // Usagef is an error in how the program was called.
 func Usagef(format string, args ...any) error { return Fail(Usage, "", format, args...) }
 
-// Unmet is the error of a claim that has no block, by whose reason the program ends. Any other
-// error stays as it is.
+// Unmet returns the error of a claim that the server did not create, by whose reason the program ends. Any other error stays
+// as it is.
 func Unmet(claim *ipamv1alpha1.IPClaim, err error) error {
 	reason := ipamclient.ReasonOf(err)
 	if reason == "" {
 		return err
 	}
 	hint := reason.RemedyFor(ipamv1alpha1.RequestedColumn(claim.Spec), claim.Spec.IPFamily)
+	if unmet, ok := errors.AsType[*ipamclient.UnmetError](err); !ok || !unmet.Stored {
+		hint = "nothing was created: " + hint
+	}
 	if apierrors.IsServiceUnavailable(err) {
 		hint = "nothing was created: create the claim again in some seconds"
 	}
@@ -165,7 +168,9 @@ type TimeoutError struct {
 }
 
 // Error implements error.
-func (e *TimeoutError) Error() string { return fmt.Sprintf("the server did not answer within %s", e.After) }
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("the server did not answer within %s", e.After)
+}
 
 func isLate(err error) bool {
 	_, ok := errors.AsType[*TimeoutError](err)

@@ -47,10 +47,19 @@ func AnswerOf(object client.Object) Answer {
 	// The schema sets an unknown condition on an object that nobody has answered.
 	if c := meta.FindStatusCondition(conditions, deciding); c != nil && c.Status != metav1.ConditionUnknown {
 		a.Allocated = c
-		a.Remedy = ipamv1alpha1.Reason(a.Allocated.Reason).RemedyFor(requested, family)
+		a.Remedy = remedyOf(object, ipamv1alpha1.Reason(a.Allocated.Reason), requested, family)
 	}
 	a.Stalled = meta.IsStatusConditionTrue(conditions, ipamv1alpha1.ConditionStalled)
 	return a
+}
+
+// remedyOf returns the remedy for an object that the server stores. One that waits for room gets its block without a command.
+func remedyOf(object client.Object, reason ipamv1alpha1.Reason, requested string, family ipamv1alpha1.IPFamily) string {
+	remedy := reason.RemedyFor(requested, family)
+	if reason == ipamv1alpha1.ReasonPoolExhausted {
+		remedy += "; the " + Kind(object) + " binds by itself when there is room"
+	}
+	return remedy
 }
 
 // Given reports whether the object has its block, or the class can be used.

@@ -201,7 +201,7 @@ func linesOf(blocks []placed) string {
 }
 
 // repeated is what to do about address space that is there twice.
-const repeated = "a workspace has each address once; import each VRF into a workspace of its own, or leave one of the lines out"
+const repeated = "a pool has each address once: leave one of the lines out, and name a VRF in the column scope of its claims if the class has uniqueWithin; or import each VRF into a workspace of its own"
 
 // overlappingPools returns the lines that repeat the block of another one.
 func (p *Plan) overlappingPools(found *problems) map[int]bool {

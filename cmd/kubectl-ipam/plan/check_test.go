@@ -21,14 +21,14 @@ func TestPlan_Problems(t *testing.T) {
 		want    []string
 	}{
 		"a VRF each, as pools": {"kind,cidr\npool,10.0.0.0/24\npool,10.0.0.0/24\npool,10.0.0.0/24\n", plan.Options{}, []string{
-			"3: pool net-10-0-0-0-24 repeats 10.0.0.0/24 of line 2: a workspace has each address once; import each VRF into a workspace of its own, or leave one of the lines out",
-			"4: pool net-10-0-0-0-24 repeats 10.0.0.0/24 of line 2: a workspace has each address once; import each VRF into a workspace of its own, or leave one of the lines out",
+			"3: pool net-10-0-0-0-24 repeats 10.0.0.0/24 of line 2: a pool has each address once: leave one of the lines out, and name a VRF in the column scope of its claims if the class has uniqueWithin; or import each VRF into a workspace of its own",
+			"4: pool net-10-0-0-0-24 repeats 10.0.0.0/24 of line 2: a pool has each address once: leave one of the lines out, and name a VRF in the column scope of its claims if the class has uniqueWithin; or import each VRF into a workspace of its own",
 		}},
 		"a VRF each, as domains": {"kind,name,cidr,VRF\npool,a,10.0.0.0/24,red\npool,b,10.0.0.0/24,blue\n", plan.Options{Columns: map[string]string{"VRF": "domain"}}, []string{
-			"3: pool b repeats 10.0.0.0/24 of line 2: a workspace has each address once",
+			"3: pool b repeats 10.0.0.0/24 of line 2: a pool has each address once",
 		}},
 		"a VRF each, as claims": {pool + "claim,,192.0.2.0/28,\nclaim,,192.0.2.0/28,\n", plan.Options{}, []string{
-			"4: claim default/net-192-0-2-0-28 repeats 192.0.2.0/28 of line 3: a workspace has each address once",
+			"4: claim default/net-192-0-2-0-28 repeats 192.0.2.0/28 of line 3: a pool has each address once",
 		}},
 		"three deep, as claims": {"kind,name,cidr\nclaim,all,10.0.0.0/8\nclaim,site-a,10.1.0.0/16\nclaim,vlan-7,10.1.7.0/24\n", plan.Options{}, []string{
 			"2: claim default/all (10.0.0.0/8) contains claim default/site-a (10.1.0.0/16, line 3), default/vlan-7 (10.1.7.0/24, line 4), and two claims never have the same address: " +

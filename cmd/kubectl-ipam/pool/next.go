@@ -91,7 +91,7 @@ func (o *next) show(p *space.Pool) error {
 	strategy := pool.Spec.Allocation.Strategy
 	next := nextBlocks{Pool: pool.Name, Length: length, Strategy: strategy, Blocks: shown.Next(int(length), o.count, strategy), Unseen: p.Others().String()}
 	if len(next.Blocks) == 0 || full(pool, length) {
-		return exit.Fail(ipamv1alpha1.ReasonPoolExhausted.ExitCode(), ipamv1alpha1.ReasonPoolExhausted.RemedyFor(facts.Slash(length), pool.Status.IPFamily), "pool %s has no free /%d", pool.Name, length)
+		return exit.Fail(ipamv1alpha1.ReasonPoolExhausted.ExitCode(), o.instead(pool), "pool %s has no free /%d", pool.Name, length)
 	}
 	if err := o.print(next); err != nil {
 		return err
@@ -105,6 +105,15 @@ func (o *next) show(p *space.Pool) error {
 		}
 	}
 	return nil
+}
+
+// instead returns the advice for a pool without a block of the length.
+func (o *next) instead(pool *ipamv1alpha1.IPPool) string {
+	const release = "release a block of it, or use another pool"
+	if free := facts.LargestFree(pool); free != "" && pool.Status.Capacity.Available != "0" {
+		return "the largest free block of the pool is a " + free + ": take that length, " + release
+	}
+	return "no address of the pool is free: " + release
 }
 
 // full reports whether a pool has no room for a block of this length by its own figures, which count

@@ -49,6 +49,23 @@ func TestPoolNext_Cooling(t *testing.T) {
 	}
 }
 
+// The advice names the largest free block, and promises nothing: there is no claim.
+func TestPoolNext_AdvisesTheLargestFreeBlock(t *testing.T) {
+	roomy := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 50, 29)
+	roomy.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "128", Available: "128"}
+	used := roomy.DeepCopy()
+	used.Status.Capacity.Available, used.Status.LargestFreePrefix = "0", nil
+	for want, pool := range map[string]*ipamv1alpha1.IPPool{
+		"the largest free block of the pool is a /29": roomy, "no address of the pool is free": used,
+	} {
+		s := stage.New(t)
+		hint := exit.HintOf((&next{Session: s.Session, length: 28, count: 1}).show(&space.Pool{Object: pool}))
+		if !strings.HasPrefix(hint, want) || strings.Contains(hint, "by itself") {
+			t.Errorf("the hint is %q; want %q, and no promise", hint, want)
+		}
+	}
+}
+
 // What a pool cannot give has the exit code of the reason.
 func TestPoolNext_None(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Lengths{Min: 26, Max: 30}), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)

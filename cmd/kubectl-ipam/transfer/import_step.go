@@ -150,11 +150,18 @@ func (s *step) comparePool(pool *ipamv1alpha1.IPPool, there []ipamv1alpha1.IPPoo
 			continue
 		}
 		if taken == block {
-			return fmt.Sprintf("pool %s repeats %s of pool %s, which is there: a workspace has each address once; write claims in pool %s, or import each VRF into a workspace of its own",
+			return fmt.Sprintf("pool %s repeats %s of pool %s, which is there: a pool has each address once; write claims in pool %s, "+
+				"with a scope for each VRF if its class has uniqueWithin; or import each VRF into a workspace of its own",
 				pool.Name, block, other.Name, other.Name), nil
 		}
-		return fmt.Sprintf("pool %s (%s) overlaps pool %s (%s), which is there: write claims in pool %s, or put both pools in one addressDomain",
-			pool.Name, block, other.Name, taken, other.Name), nil
+		ways := "write claims in pool " + other.Name
+		if taken.Bits() < block.Bits() {
+			ways += ", or give the pool inside it, in the column pool or as spec.parentPoolRef"
+		}
+		if !meta.IsStatusConditionTrue(other.Status.Conditions, ipamv1alpha1.ConditionInUse) {
+			ways += ", or put both pools in one addressDomain"
+		}
+		return fmt.Sprintf("pool %s (%s) overlaps pool %s (%s), which is there: %s", pool.Name, block, other.Name, taken, ways), nil
 	}
 	return "", nil
 }

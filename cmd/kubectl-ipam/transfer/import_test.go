@@ -104,7 +104,7 @@ func TestImport_PoolsThatAreThere(t *testing.T) {
 	t.Parallel()
 	there := *stage.Ready(gen.Pool("dc", gen.CIDR("10.0.0.0/16")), "10.0.0.0/16", ipamv1alpha1.IPv4, 0, 16)
 	for cidr, want := range map[ipamv1alpha1.CIDR]string{
-		"10.0.0.0/16": "pool lab repeats 10.0.0.0/16 of pool dc, which is there: a workspace has each address once; write claims in pool dc, or import each VRF",
+		"10.0.0.0/16": "pool lab repeats 10.0.0.0/16 of pool dc, which is there: a pool has each address once; write claims in pool dc, with a scope for each VRF if its class has uniqueWithin; or import each VRF",
 		"10.0.4.0/24": "pool lab (10.0.4.0/24) overlaps pool dc (10.0.0.0/16), which is there: write claims in pool dc",
 	} {
 		if got, err := (&step{}).comparePool(gen.Pool("lab", gen.CIDR(cidr)), []ipamv1alpha1.IPPool{there}); err != nil || !strings.HasPrefix(got, want) {
