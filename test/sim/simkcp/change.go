@@ -3,11 +3,14 @@ package simkcp
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,11 +54,14 @@ func (q request) wanted(before *unstructured.Unstructured, patch types.PatchType
 		var operations jsonpatch.Patch
 		if operations, err = jsonpatch.DecodePatch(body); err == nil {
 			merged, err = operations.Apply(text(before))
+			if err != nil {
+				return nil, apierrors.NewGenericServerResponse(422, "", schema.GroupResource{}, "", err.Error(), 0, false)
+			}
 		}
 	case types.MergePatchType, types.ApplyYAMLPatchType:
 		merged, err = jsonpatch.MergePatch(text(before), body)
 	default:
-		return nil, apierrors.NewGenericServerResponse(415, "patch", q.resource(), q.name, "", 0, false)
+		return nil, unknownPatch()
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -64,7 +70,23 @@ func (q request) wanted(before *unstructured.Unstructured, patch types.PatchType
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
+	if refusal := q.typed(wanted); refusal != nil {
+		return nil, refusal
+	}
+	if name := wanted.GetName(); patch == full && name != q.name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf(
+			"the name of the object (%s) does not match the name on the URL (%s)", name, q.name))
+	}
 	return wanted, q.conditional(before, wanted, patch)
+}
+
+// unknownPatch refuses a patch of a type that custom resources do not have.
+func unknownPatch() *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
+		Message: "the body of the request was in an unknown format - accepted media types include: " +
+			"application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+	}}
 }
 
 // conditional refuses a change of another version than the stored one, and an update of another object.
@@ -100,13 +122,19 @@ func (q request) keep(before, wanted *unstructured.Unstructured) *unstructured.U
 	formOf(q).admit(after.Object)
 	after.SetAPIVersion(before.GetAPIVersion())
 	after.SetKind(before.GetKind())
+	if after.GetNamespace() == "" {
+		after.SetNamespace(q.namespace)
+	}
+	annotate(after, "kcp.io/cluster", q.cluster)
 	if after.GetUID() == "" {
 		after.SetUID(before.GetUID())
 	}
 	after.SetResourceVersion(before.GetResourceVersion())
 	after.SetCreationTimestamp(before.GetCreationTimestamp())
-	after.SetDeletionTimestamp(before.GetDeletionTimestamp())
-	after.SetDeletionGracePeriodSeconds(before.GetDeletionGracePeriodSeconds())
+	if before.GetDeletionTimestamp() != nil {
+		after.SetDeletionTimestamp(before.GetDeletionTimestamp())
+		after.SetDeletionGracePeriodSeconds(before.GetDeletionGracePeriodSeconds())
+	}
 	after.SetGeneration(before.GetGeneration())
 	after.SetManagedFields(before.GetManagedFields())
 	q.hold(before, after)
@@ -172,7 +200,7 @@ func (w *World) replace(q request, stored []byte, after *unstructured.Unstructur
 	switch {
 	case q.dry:
 		return text(after), true
-	case equality.Semantic.DeepEqual(parse(stored).Object, after.Object):
+	case !q.bare[q.place()] && equality.Semantic.DeepEqual(parse(stored).Object, after.Object):
 		return stored, true
 	case after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0:
 		return w.commit(q.table, q.place(), deleted, after), true

@@ -11,15 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 )
 
 // create stores an object that admission admits. The request was routed by the binding of a moment before.
 func (w *World) create(ctx context.Context, q request, o *unstructured.Unstructured) ([]byte, *apierrors.StatusError) {
+	if refusal := q.creatable(o); refusal != nil {
+		return nil, refusal
+	}
 	form := formOf(q)
 	form.admit(o.Object)
 	o.SetNamespace(q.namespace)
+	q.name = o.GetName()
 	if q.terminating {
 		return nil, apierrors.NewForbidden(q.resource(), o.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
 	}
@@ -42,6 +47,7 @@ func (w *World) create(ctx context.Context, q request, o *unstructured.Unstructu
 	}
 	w.generateName(o)
 	q.name = o.GetName()
+	w.identify(q.table, q.place(), o)
 	errs := validation.ValidateObjectMetaAccessor(o, q.namespaced, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	if errs = form.refusals(ctx, errs, o.Object, nil); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(q.gvk(q.version).GroupKind(), q.name, errs)
@@ -90,8 +96,41 @@ func (w *World) add(q request, o *unstructured.Unstructured) ([]byte, *apierrors
 	if _, ok := q.objects[q.place()]; ok {
 		return nil, apierrors.NewAlreadyExists(q.resource(), q.name)
 	}
-	w.identify(q.table, q.place(), o)
 	return text(o), nil
+}
+
+// creatable refuses an object that is not one of the URL, and takes from it the fields that a server gives.
+func (q request) creatable(o *unstructured.Unstructured) *apierrors.StatusError {
+	if refusal := q.typed(o); refusal != nil {
+		return refusal
+	}
+	if namespace := o.GetNamespace(); namespace != "" && namespace != q.namespace {
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	if o.GetResourceVersion() != "" {
+		return apierrors.NewInternalError(errors.New("resourceVersion should not be set on objects to be created"))
+	}
+	o.SetUID("")
+	o.SetGeneration(0)
+	o.SetDeletionTimestamp(nil)
+	o.SetDeletionGracePeriodSeconds(nil)
+	unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(o.Object, "metadata", "generation")
+	return nil
+}
+
+// typed refuses an object of another kind or version than that of the URL. The simulation's own users may leave both out.
+func (q request) typed(o *unstructured.Unstructured) *apierrors.StatusError {
+	if version := o.GetAPIVersion(); version != "" && version != q.apiVersion(q.version) {
+		return apierrors.NewBadRequest(fmt.Sprintf(
+			"the API version in the data (%s) does not match the expected API version (%s)", version, q.apiVersion(q.version)))
+	}
+	if kind := o.GetKind(); kind != "" && kind != q.kind.name {
+		return apierrors.NewInvalid(schema.GroupKind{Group: q.group, Kind: kind}, o.GetName(), field.ErrorList{
+			field.Invalid(field.NewPath("kind"), kind, "must be "+q.kind.name),
+		})
+	}
+	return nil
 }
 
 // alive refuses a CREATE in a namespace that is not there, or is being deleted.
@@ -122,10 +161,7 @@ func (w *World) generateName(o *unstructured.Unstructured) {
 	if o.GetName() != "" || o.GetGenerateName() == "" {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.uids++
-	o.SetName(fmt.Sprintf("%sg%04d", o.GetGenerateName(), w.uids))
+	o.SetName(fmt.Sprintf("%sg%04d", o.GetGenerateName(), w.uids.Add(1)))
 }
 
 // sent returns the fields that a client sent in CREATE. Lists are one field each.

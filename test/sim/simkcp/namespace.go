@@ -22,9 +22,11 @@ const (
 func (w *World) namespace(cluster, name string) {
 	o := parse(fmt.Appendf(nil, `{"kind":"Namespace","metadata":{"name":%q}}`, name))
 	readyNamespace(o)
+	t, p := w.tables["/namespaces"], place{cluster, "", name}
+	w.identify(t, p, o)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, refusal := w.store(w.tables["/namespaces"], place{cluster, "", name}, o); refusal != nil {
+	if _, refusal := w.store(t, p, o); refusal != nil {
 		panic(refusal)
 	}
 }

@@ -38,6 +38,7 @@ type event struct {
 type table struct {
 	kind
 	objects map[place][]byte
+	bare    map[place]bool // stored without the annotation of its cluster, which the next write adds
 	log     []event
 	begin   int64
 	shardOf func(cluster string) string

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +28,7 @@ type World struct {
 	mu       sync.Mutex
 	tables   map[string]*table // by group/plural
 	revision int64
-	uids     int64
+	uids     atomic.Int64
 	news     chan struct{}  // closed and replaced at each change
 	epochs   map[string]int // by shard; grows when all watches of the shard end
 	paths    map[string]string
@@ -63,7 +64,7 @@ func New() *World {
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	for _, k := range kinds {
-		w.tables[k.group+"/"+k.plural] = &table{kind: k, objects: map[place][]byte{}, begin: w.revision, shardOf: w.shardOf}
+		w.tables[k.group+"/"+k.plural] = &table{kind: k, objects: map[place][]byte{}, bare: map[place]bool{}, begin: w.revision, shardOf: w.shardOf}
 	}
 	w.must(kcpGroup+"/apiexports", Platform, fmt.Sprintf(
 		`{"kind":"APIExport","metadata":{"name":%q,"annotations":{"kcp.io/path":%q}},"spec":{},"status":{"identityHash":%q}}`,
@@ -95,7 +96,9 @@ func (w *World) must(table, cluster, text string) {
 	o := parse([]byte(text))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, err := w.store(w.tables[table], place{cluster, o.GetNamespace(), o.GetName()}, o); err != nil {
+	p := place{cluster, o.GetNamespace(), o.GetName()}
+	w.identify(w.tables[table], p, o)
+	if _, err := w.store(w.tables[table], p, o); err != nil {
 		panic(err)
 	}
 }
@@ -105,6 +108,7 @@ func (w *World) commit(t *table, p place, kind string, o *unstructured.Unstructu
 	w.revision++
 	o.SetResourceVersion(strconv.FormatInt(w.revision, 10))
 	o.SetAPIVersion(t.apiVersion(t.versions[0]))
+	delete(t.bare, p)
 	b, before := text(o), t.objects[p]
 	if kind == deleted {
 		delete(t.objects, p)
@@ -133,17 +137,18 @@ func (w *World) store(t *table, p place, o *unstructured.Unstructured) ([]byte, 
 	if _, ok := t.objects[p]; ok {
 		return nil, apierrors.NewAlreadyExists(t.resource(), p.name)
 	}
-	w.identify(t, p, o)
-	return w.commit(t, p, added, o), nil
+	b := w.commit(t, p, added, o)
+	t.bare[p] = true
+	return b, nil
 }
 
-// identify gives a new object its metadata. mu is held.
+// identify gives a new object its metadata.
 func (w *World) identify(t *table, p place, o *unstructured.Unstructured) {
+	uid := w.uids.Add(1)
 	o.SetKind(t.name)
 	o.SetNamespace(p.namespace)
 	o.SetName(p.name)
-	w.uids++
-	o.SetUID(types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012x", w.uids, w.revision)))
+	o.SetUID(types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012x", uid, uid)))
 	o.SetGeneration(1)
 	o.SetCreationTimestamp(metav1.NewTime(time.Now()))
 	o.SetDeletionTimestamp(nil)
