@@ -91,16 +91,20 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 	return door.Answer{Status: a.claim.Status}, nil
 }
 
-// giveBack frees a block that was reserved for a CREATE that fails now, so that the next one is answered at once. One with which
-// another CREATE may have been answered stays.
+// giveBack frees a block, or ends the hold of a range, that was reserved for a CREATE that fails now, so that the next one is answered at
+// once. A reservation with which another CREATE may have been answered stays.
 func (a *arrival) giveBack(ctx context.Context, block ledger.Block) {
-	if a.dry || block.Shared || block.State != ledger.Reserved {
+	if a.dry {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), turnTime)
 	defer cancel()
-	if err := a.Ledger.Blocks.ReleaseFor(ctx, block, ledger.CauseCreateFailed); err != nil {
-		log.FromContext(ctx).Info("the block of a CREATE that fails is not free yet", "prefix", block.Prefix, "why", err.Error())
+	err := a.drop(ctx)
+	if err == nil && block.State == ledger.Reserved && !block.Shared {
+		err = a.Ledger.Blocks.ReleaseFor(ctx, block, ledger.CauseCreateFailed)
+	}
+	if err != nil {
+		log.FromContext(ctx).Info("the reservation of a CREATE that fails has not ended yet", "prefix", block.Prefix, "pool", a.held.Name, "why", err.Error())
 	}
 }
 

@@ -103,6 +103,9 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 		if pool, err = (&making{by: d, plan: plan, level: level, above: pool}).carve(ctx); err != nil {
 			return pool, nil, err
 		}
+		if level.Derived.Holder.Claim != "" && !pool.Derived.HeldSince.After(pool.RegisteredAt) {
+			d.held = pool // which no CREATE was answered with yet: each renews the hold before
+		}
 	}
 	return pool, above, nil
 }

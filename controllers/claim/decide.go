@@ -33,6 +33,7 @@ type decision struct {
 	lives    func(context.Context) (bool, error)
 	dry      bool        // nothing is to be taken
 	imagined ledger.Pool // of a dry run: the last pool that would be made
+	held     ledger.Pool // of a claim for a range: as it holds it since this decision; without an ID: it does not
 }
 
 // mostAsked is how many candidates a claim asks for a block, and waits for.

@@ -33,6 +33,7 @@ func rangeOf(pool ledger.Pool) ledger.Block {
 // hold lets the claim hold a pool, if no other claim does that is still there.
 func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, error) {
 	held, err := pool, error(nil)
+	first := d.holdsFirst(pool.ID)
 	by, releasing := pool.Derived.Holder, !pool.Derived.Releasing.IsZero()
 	switch {
 	case !d.dry: // also if it was made so: a claim of this name may have been answered with it, stored, and deleted since
@@ -48,8 +49,29 @@ func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, er
 	if err != nil {
 		return ledger.Block{}, err
 	}
+	if d.held = (ledger.Pool{}); first {
+		d.held = held
+	}
 	d.waits.nowhere()
 	return rangeOf(held), nil
+}
+
+// holdsFirst reports whether nobody of the claim's name has held a pool before this decision: a CREATE that has may be answered with it.
+func (d *decision) holdsFirst(id ledger.PoolID) bool {
+	now, ok := d.Ledger.Pools.Get(id)
+	return ok && (now.Derived.Holder.Claim != d.holder.Claim || d.held.ID == id && now.Derived.HeldSince.Equal(d.held.Derived.HeldSince))
+}
+
+// drop ends the hold of a range that began with this decision, unless another CREATE of the name has renewed it since.
+func (d *decision) drop(ctx context.Context) error {
+	if d.held.ID == "" {
+		return nil
+	}
+	err := d.Ledger.Derived.Drop(ctx, d.held.ID, d.holder.Claim, d.held.Derived.HeldSince)
+	if errors.Is(err, ledger.ErrChanged) {
+		return nil
+	}
+	return err
 }
 
 // contest returns why another claim keeps a pool, or errAgain if it does not hold that any more.

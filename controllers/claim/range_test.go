@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
@@ -184,4 +186,45 @@ func TestRange_GoesWithAnEarlierClaimOfTheName(t *testing.T) {
 	if shown := answer.Status.AllocatedCIDR; shown != "" && (!ok || held.CIDR.String() != shown) {
 		t.Errorf("answered with %s, and the ledger has %s for it, %t", shown, held.CIDR, ok)
 	}
+}
+
+// The CREATE of a claim for a range fails after the pool was made, or held. Its hold ends at once: another claim gets the range. That of
+// an earlier CREATE of the same name, which was answered with it, stays.
+func TestRange_IsGivenBackByACreateThatFails(t *testing.T) {
+	t.Parallel()
+	failing := errors.New("the IPPool is not there")
+	for name, ready := range map[string]func(*networks){
+		"as it makes the pool": func(n *networks) { n.fails = failing },
+		"when it holds the pool": func(n *networks) {
+			n.create(scoped("e", endpoint, "net", "ams"))
+			n.Ledger.Pools = vanishing{n.ledger.Pools()}
+		},
+	} {
+		for _, answered := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, another was answered: %t", name, answered), func(t *testing.T) {
+				t.Parallel()
+				n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+				claim, want := ranged(scoped("v", vpc, "net", "")), ledger.ClaimID("")
+				if answered {
+					n.create(claim)
+					want = promise.Of("tenant", claim)
+				}
+				ready(n)
+				if answer, err := n.answered("tenant", claim); err == nil || !answer.Refuse {
+					t.Fatalf("answered %+v, %v; want a refusal without a reason", answer, err)
+				}
+				if got := n.holder(); got != want {
+					t.Errorf("%q holds the range, want %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+// vanishing is a ledger that does not find a pool that claim v holds: its CREATE fails then.
+type vanishing struct{ views.Pools }
+
+func (v vanishing) Get(id ledger.PoolID) (ledger.Pool, bool) {
+	p, ok := v.Pools.Get(id)
+	return p, ok && (p.Derived == nil || p.Derived.Holder.Name != "v")
 }

@@ -128,11 +128,8 @@ func (c *Closer) Complete(ctx context.Context, id ledger.PoolID) (open bool, err
 	if open || err != nil || !ok || p.Derived.Workspace != "" || p.Derived.Holder.Claim == "" {
 		return open, err
 	}
-	if err := c.Ranges.Reopen(ctx, id); err != nil {
-		return false, fmt.Errorf("open pool %s again: %w", p.Name, err)
-	}
-	c.published.drop(id)
-	return true, nil
+	err = c.reopen(ctx, p)
+	return err == nil, err
 }
 
 // complete ends the release of a pool, if the claim is gone for which it was closed. If the pool is open, its address spaces are opened: a

@@ -137,11 +137,10 @@ func (c *Controller) end(ctx context.Context, p ledger.Pool) (reconcile.Result, 
 		answer.Leaving: // something else holds it up: its DELETE has succeeded, and nothing is to be made inside
 		return reconcile.Result{RequeueAfter: interval}, nil
 	}
-	if err := c.Ranges.Reopen(ctx, p.ID); err != nil {
-		return reconcile.Result{}, fmt.Errorf("open pool %s again: %w", p.Name, err)
+	if err := c.reopen(ctx, p); err != nil {
+		return reconcile.Result{}, err
 	}
 	log.FromContext(ctx).Info("pool opened again, as its claim was not deleted")
-	c.published.drop(p.ID)
 	return reconcile.Result{}, c.Publish(ctx, p)
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 // young is the age up to which the cache is not asked whether it shows the IPPool of a pool: it may still show that of a pool of the
-// same name that was retired a moment ago.
+// same name that was retired a moment ago, or the one that went when the pool was closed.
 const young = 10 * time.Second
 
 // Ranges are the pools that the system makes. allocator.Derived has these methods.
@@ -70,7 +70,7 @@ func (k *Keeper) Publish(ctx context.Context, p ledger.Pool) error {
 	if err != nil {
 		return fmt.Errorf("publish pool %s: %w", p.Name, err)
 	}
-	if k.Clock.Since(p.RegisteredAt) >= young && k.shows(ctx, cl, p) == ours {
+	if k.Clock.Since(p.RegisteredAt) >= young && !k.published.reopened(p.ID, k.Clock.Now()) && k.shows(ctx, cl, p) == ours {
 		return nil
 	}
 	if err := k.create(ctx, cl, p); err != nil {
@@ -94,13 +94,35 @@ func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) 
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		if k.shows(ctx, cl, p) == anothers {
-			return fmt.Errorf("publish pool %s: another IPPool has its name; delete that", p.Name)
+			return k.yield(ctx, p)
 		}
 	case err != nil:
 		return fmt.Errorf("publish pool %s: %w", p.Name, err)
 	default:
 		log.FromContext(ctx).Info("pool published", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
 	}
+	return nil
+}
+
+// yield retires a pool whose name another IPPool has, if that is another derived pool's: both were made at once, each before the name of
+// the other was known. Nobody was answered with a pool that has no IPPool. Made again, it gets a longer name.
+func (k *Keeper) yield(ctx context.Context, p ledger.Pool) error {
+	err := fmt.Errorf("publish pool %s: another IPPool has its name; delete that", p.Name)
+	if now, ok := k.Ledger.Pools.Get(p.ID); ok && len(k.Ledger.Derived.Named(p.Cluster, p.Name)) > 1 {
+		if retired := k.Retire(ctx, now, now.Derived.Holder.Claim); retired != nil {
+			return errors.Join(err, retired)
+		}
+		return fmt.Errorf("publish pool %s: %w, as another one has its name", p.Name, ledger.ErrUnknownPool)
+	}
+	return err
+}
+
+// reopen opens a pool that was closed. Its IPPool may be gone.
+func (k *Keeper) reopen(ctx context.Context, p ledger.Pool) error {
+	if err := k.Ranges.Reopen(ctx, p.ID); err != nil {
+		return fmt.Errorf("open pool %s again: %w", p.Name, err)
+	}
+	k.published.reopen(p, k.Clock.Now())
 	return nil
 }
 
@@ -208,6 +230,7 @@ func (k *Keeper) RetireClosed(ctx context.Context, id ledger.PoolID, by ledger.C
 	if err := k.Ranges.Drop(ctx, id, by, time.Time{}); err != nil {
 		return fmt.Errorf("open pool %s again: %w", p.Name, err)
 	}
+	k.published.reopen(p, k.Clock.Now())
 	log.FromContext(ctx).Info("pool opened again, as it is in use", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -254,5 +256,60 @@ func TestRetire_LeavesARangeThatAnotherDELETEHasClosed(t *testing.T) {
 	s.look(p)
 	if other := s.network("net", "b", "root", 24); !s.known(p) || other.CIDR == p.CIDR {
 		t.Errorf("range %s of claim %s is in the ledger: %t; another network has %s", p.CIDR, next.Name, s.known(p), other.CIDR)
+	}
+}
+
+// laggard is a workspace whose cache still shows an IPPool that is deleted.
+type laggard struct {
+	*testbed.Workspace
+	cache client.Client
+}
+
+func (l laggard) GetCache() cache.Cache { return testbed.Cache{Reader: l.cache} }
+
+// A DELETE of a range that fails has deleted the IPPool, and the pool is opened again. The next CREATE makes the IPPool, though the cache
+// still shows the former one.
+func TestPublish_IgnoresACacheThatLags(t *testing.T) {
+	for name, open := range map[string]func(*scene, ledger.Pool){
+		"for a CREATE": func(s *scene, p ledger.Pool) { s.wantComplete(p) },
+		"by a look": func(s *scene, p ledger.Pool) {
+			s.clock.Step(promise.Grace + time.Second)
+			must.Get(s.end(s.Context(), p))(s)
+		},
+	} {
+		s := newScene(t)
+		claim := gen.Claim("range", gen.OfClass("net"))
+		testbed.Create(t, s.workspace, claim)
+		p := must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: "root", Length: 24}, ledger.Pool{
+			Cluster: tenant, Name: "net-all", Derived: &ledger.Derived{Class: "net", Scope: ledger.Scope{}, Holder: holderOf(claim)},
+		}, nil))(t)
+		must.Do(t, s.Publish(t.Context(), p))
+		s.clusters["w"] = laggard{&testbed.Workspace{Client: s.workspace}, testbed.NewWorkspace(t, s.object(p)).Client}
+		s.clock.Step(time.Minute)
+		s.mustClose(claim)
+		now, _ := s.alloc.Pools().Get(p.ID)
+		open(s, now)
+		if err := s.Publish(t.Context(), now); err != nil || s.object(p) == nil {
+			t.Errorf("%s: Publish = %v, and the object is %v; want it made again", name, err, s.object(p))
+		}
+	}
+}
+
+// Two CREATEs at once have made pools of one name. The one that comes later to its IPPool is made again, by another name. Neither waits for
+// the other one to go.
+func TestPublish_OneNameForTwo(t *testing.T) {
+	for name, held := range map[string]ledger.Holder{"idle": {}, "held": {Claim: ledger.ReservationID(tenant, "r"), Cluster: tenant, Namespace: "default", Name: "r"}} {
+		s := newScene(t)
+		made := func(network string, by ledger.Holder) ledger.Pool {
+			return must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: "root", Length: 24}, ledger.Pool{
+				Cluster: tenant, Name: "net-x", Derived: &ledger.Derived{Class: "net", Scope: ledger.Scope{"network": {Kind: "Network", Name: network}}, Holder: by},
+			}, nil))(t)
+		}
+		first, second := made("a", ledger.Holder{}), made("b", held)
+		must.Do(t, s.Publish(t.Context(), first))
+		must.Be(t, s.Publish(t.Context(), second), ledger.ErrUnknownPool)
+		if s.known(second) || !s.known(first) || s.object(first) == nil {
+			t.Errorf("%s: the ledger has the first pool: %t, and the second: %t; want the first alone, with its IPPool", name, s.known(first), s.known(second))
+		}
 	}
 }

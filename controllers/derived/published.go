@@ -8,8 +8,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// published remembers the young pools that have their IPPool, so that not every CREATE tries to create it. A pool that is made again
-// has another time of registration. The zero value is ready; safe for concurrent use.
+// published remembers the young pools that have their IPPool, so that not every CREATE tries to create it, and those that were opened
+// again, whose IPPool the cache may still show. A pool that is made again has another time of registration. The zero value is ready; safe for concurrent use.
 type published struct {
 	mu    sync.Mutex
 	pools map[ledger.PoolID]publication
@@ -18,23 +18,41 @@ type published struct {
 type publication struct {
 	in             ledger.ClusterName
 	registered, at time.Time
+	lost           bool // the pool was opened again at that time, and has lost its IPPool
 }
 
 func (p *published) has(pool ledger.Pool, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known, ok := p.pools[pool.ID]
-	return ok && known.registered.Equal(pool.RegisteredAt) && now.Sub(known.at) <= 2*young
+	return ok && !known.lost && known.registered.Equal(pool.RegisteredAt) && now.Sub(known.at) <= 2*young
+}
+
+// reopened reports whether a pool was opened again a moment ago, and was not published since.
+func (p *published) reopened(id ledger.PoolID, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.pools[id]
+	return known.lost && now.Sub(known.at) <= young
 }
 
 func (p *published) add(pool ledger.Pool, now time.Time) {
+	p.note(pool.ID, publication{in: pool.Cluster, registered: pool.RegisteredAt, at: now})
+}
+
+// reopen notes that a pool was opened again.
+func (p *published) reopen(pool ledger.Pool, now time.Time) {
+	p.note(pool.ID, publication{in: pool.Cluster, registered: pool.RegisteredAt, at: now, lost: true})
+}
+
+func (p *published) note(id ledger.PoolID, noted publication) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pools == nil {
 		p.pools = map[ledger.PoolID]publication{}
 	}
-	maps.DeleteFunc(p.pools, func(_ ledger.PoolID, known publication) bool { return now.Sub(known.at) > 2*young })
-	p.pools[pool.ID] = publication{pool.Cluster, pool.RegisteredAt, now}
+	maps.DeleteFunc(p.pools, func(_ ledger.PoolID, known publication) bool { return noted.at.Sub(known.at) > 2*young })
+	p.pools[id] = noted
 }
 
 func (p *published) drop(id ledger.PoolID) {

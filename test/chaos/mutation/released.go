@@ -1,5 +1,11 @@
 package mutation
 
+// ofFailed are the tests of CREATEs for a range that fail, and ofPublished those of the IPPools of derived pools.
+var (
+	ofFailed    = Suite{Package: "./controllers/claim", Tests: "TestRange_IsGivenBackByACreateThatFails"}
+	ofPublished = Suite{Package: "./controllers/derived", Tests: "TestPublish_"}
+)
+
 // released are the mutants that free a block which somebody has, or give it to another.
 var released = []Mutant{
 	{
@@ -71,5 +77,33 @@ var released = []Mutant{
 		Old:   "holder == claim.Name",
 		New:   "holder != \"\"",
 		Suite: Suite{Package: "./controllers/internal/record"},
+	},
+	{
+		Name:  "a range stays held by a CREATE that has failed",
+		File:  "controllers/claim/range.go",
+		Old:   "if d.held.ID == \"\" {",
+		New:   "if true {",
+		Suite: ofFailed,
+	},
+	{
+		Name:  "a CREATE that fails ends the hold of one that was answered",
+		File:  "controllers/claim/range.go",
+		Old:   "return ok && (",
+		New:   "return ok || (",
+		Suite: ofFailed,
+	},
+	{
+		Name:  "a CREATE names an IPPool that went with a DELETE that has failed",
+		File:  "controllers/derived/keeper.go",
+		Old:   "!k.published.reopened(p.ID, k.Clock.Now()) && ",
+		New:   "",
+		Suite: ofPublished,
+	},
+	{
+		Name:  "of two pools of one name, one keeps the other from its claims",
+		File:  "controllers/derived/keeper.go",
+		Old:   "len(k.Ledger.Derived.Named(p.Cluster, p.Name)) > 1",
+		New:   "false",
+		Suite: ofPublished,
 	},
 }
