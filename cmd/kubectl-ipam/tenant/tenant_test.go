@@ -1,6 +1,8 @@
 package tenant
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -168,5 +170,24 @@ func TestWritePrivate(t *testing.T) {
 	}
 	if err := writePrivate(filepath.Join(name, "below"), nil); err == nil {
 		t.Error("a file below a file was written")
+	}
+}
+
+// On a cluster without kcp, the commands about workspaces name the way that is open there, and not one of kcp.
+func TestInit_NamesStandaloneWithoutKCP(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	for name, run := range map[string]func(*session.Session) error{
+		"init": func(s *session.Session) error { return initialise(t.Context(), s, newWorkspace{path: "root:ipam"}) },
+		"bind": func(s *session.Session) error {
+			return bindTenant(t.Context(), s, newWorkspace{path: "root:team-a"}, "root:ipam")
+		},
+	} {
+		s := stage.New(t)
+		*s.Flags.APIServer = server.URL
+		err := run(s.Session)
+		if hint := exit.HintOf(err); exit.CodeOf(err) != exit.Unavailable || !strings.Contains(hint, "--standalone") {
+			t.Errorf("%s ends with %d, %v, and the hint %q; want %d, and the way without kcp", name, exit.CodeOf(err), err, hint, exit.Unavailable)
+		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/internal/absent"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -64,7 +65,7 @@ func (w newWorkspace) announce(ctx context.Context, s *session.Session, cfg *res
 	first := &tenancyv1alpha1.Workspace{}
 	first.Name = name
 	if err := c.Create(ctx, first, client.DryRunAll); client.IgnoreAlreadyExists(err) != nil {
-		return fmt.Errorf("create workspace %s: %w", missing[0], err)
+		return needingKCP(fmt.Errorf("create workspace %s: %w", missing[0], err))
 	}
 	for _, path := range missing {
 		s.Say("creating workspace %s", path)
@@ -96,6 +97,9 @@ func checkPlatform(ctx context.Context, cfg *rest.Config, platform string) error
 		return err
 	}
 	err = c.Get(ctx, client.ObjectKey{Name: workspaces.ExportName}, &apisv1alpha2.APIExport{})
+	if absent.Resource(err) {
+		return needingKCP(err)
+	}
 	if apierrors.IsNotFound(err) {
 		return exit.Fail(exit.NotFound, "name the platform by --platform, or create it: kubectl ipam init "+platform,
 			"%s is not a platform: it has no APIExport %s", platform, workspaces.ExportName)
@@ -104,6 +108,15 @@ func checkPlatform(ctx context.Context, cfg *rest.Config, platform string) error
 		return nil
 	}
 	return err
+}
+
+// needingKCP says of a server that serves no workspaces what to do without them. Any other error stays as it is.
+func needingKCP(err error) error {
+	if !absent.Resource(err) {
+		return err
+	}
+	return exit.Fail(exit.Unavailable, "name a kcp by --context or --server; a cluster without kcp has no workspaces, and is made ready by "+
+		"ipam-controller --standalone --bootstrap: see docs/standalone.md", "this server is no kcp: it serves no workspaces")
 }
 
 // needing adds to a refusal what the caller needs to be allowed.

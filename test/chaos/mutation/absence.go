@@ -284,4 +284,25 @@ var absence = []Mutant{
 		New:   "m.level.Limit, \"\", netip.Prefix{}, plan.Space",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestCombinations/1_levels"},
 	},
+	{
+		Name:  "a command waits for ever for a server that hangs",
+		File:  "cmd/kubectl-ipam/session/limit.go",
+		Old:   "time.AfterFunc(l.after,",
+		New:   "time.AfterFunc(l.after*1000000,",
+		Suite: Suite{Package: "./cmd/kubectl-ipam", Tests: "TestCommands_EndWithoutAServer"},
+	},
+	{
+		Name:  "a watch ends as a request does",
+		File:  "cmd/kubectl-ipam/session/limit.go",
+		Old:   "if req.URL.Query().Has(\"watch\") {\n\t\ttimer.Stop()\n\t}\n",
+		New:   "",
+		Suite: Suite{Package: "./cmd/kubectl-ipam/session", Tests: "TestLimit_"},
+	},
+	{
+		Name:  "a command waits for ever for a controller that hangs",
+		File:  "cmd/ipam-controller/timeout.go",
+		Old:   "context.WithTimeout(ctx, o.timeout)",
+		New:   "context.WithTimeout(ctx, o.timeout*1000)",
+		Suite: Suite{Package: "./cmd/ipam-controller", Tests: "TestCommands_EndWithoutAController"},
+	},
 }
