@@ -33,6 +33,7 @@ type networks struct {
 	*scene
 	mu        sync.Mutex
 	gone      map[ledger.ClaimID]bool
+	restored  bool // nobody saw the deletion of those that are gone
 	unknown   bool // no server says whether a holder is gone
 	published []string
 	announced []string
@@ -79,6 +80,17 @@ func (s settles) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
 		return true, s.in.ledger.Derived().Drop(ctx, held.ID, h.Claim, held.Derived.HeldSince)
 	}
 	return true, nil
+}
+
+// SettleWitnessed implements Releases as package release does: a claim that nobody saw being deleted stays.
+func (s settles) SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
+	s.in.mu.Lock()
+	unseen := s.in.restored && s.in.gone[h.Claim]
+	s.in.mu.Unlock()
+	if unseen {
+		return false, nil
+	}
+	return s.Settle(ctx, h)
 }
 
 func (s settles) Gone(_ context.Context, h ledger.Holder) (bool, error) {

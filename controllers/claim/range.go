@@ -89,7 +89,7 @@ func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Hold
 			return err
 		}
 	}
-	settled, err := d.Releases.Settle(ctx, by)
+	settled, err := d.Releases.SettleWitnessed(ctx, by)
 	if err != nil {
 		return fmt.Errorf("look for the claim that holds range %s: %w", pool.CIDR, err)
 	}

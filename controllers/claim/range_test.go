@@ -59,7 +59,11 @@ func TestRange_HeldByAnother(t *testing.T) {
 	if answer, err := n.answered("tenant", other); err == nil || !answer.Refuse {
 		t.Errorf("answered %+v, %v while no server says whether the holder is there; want a refusal without a reason", answer, err)
 	}
-	n.unknown, n.gone["uid-of-v"] = false, true
+	n.unknown, n.gone["uid-of-v"], n.restored = false, true, true
+	if answer, err := n.answered("tenant", other); err == nil || !answer.Refuse || n.holder() != "uid-of-v" {
+		t.Errorf("answered %+v, %v, held by %s, after a kcp was restored that lacks the holder; want it refused, without a reason", answer, err, n.holder())
+	}
+	n.restored = false
 	if answer := n.create(other); answer.Status.AllocatedCIDR != "2001:db8::/48" {
 		t.Errorf("answered %+v after the holder has gone; want the range", answer.Status)
 	}

@@ -42,6 +42,7 @@ type Releases interface {
 	Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim)
 	Suspect(h ledger.Holder)
 	Settle(ctx context.Context, h ledger.Holder) (bool, error)
+	SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error)
 	Gone(ctx context.Context, h ledger.Holder) (bool, error)
 	Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.IPClaim, error)
 	Published(ctx context.Context, h ledger.Holder) (claim *ipamv1alpha1.IPClaim, recorded bool, err error)

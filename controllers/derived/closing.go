@@ -25,6 +25,7 @@ const (
 // Releases settles what claims have left behind.
 type Releases interface {
 	Settle(ctx context.Context, h ledger.Holder) (bool, error)
+	SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error)
 	Gone(ctx context.Context, h ledger.Holder) (bool, error)
 }
 

@@ -89,7 +89,7 @@ func (c *Closer) settle(ctx context.Context, p ledger.Pool) (left []occupant, st
 	group.SetLimit(atOnce)
 	for _, o := range left[:min(len(left), looked)] {
 		group.Go(func() error {
-			settled, err := c.Releases.Settle(ctx, o.Holder)
+			settled, err := c.Releases.SettleWitnessed(ctx, o.Holder)
 			mu.Lock()
 			defer mu.Unlock()
 			certain[o.Claim] = settled && err == nil

@@ -6,10 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
@@ -80,6 +83,23 @@ func (s *scene) start(etcd *clientv3.Client, workspace client.Client, pools ...l
 	s.Cleanup(s.queue.ShutDown)
 }
 
+// Census implements the Oracle of package release.
+func (s *scene) Census(context.Context) (live.Census, bool, error) { return live.Census{}, false, nil }
+
+// Lacks implements the Oracle of package release.
+func (s *scene) Lacks(context.Context, ledger.Holder) (client.Client, bool, error) {
+	return nil, false, nil
+}
+
+// unmanaged lets a controller be made that nobody runs.
+type unmanaged struct{ manager.Manager }
+
+func (unmanaged) GetControllerOptions() config.Controller {
+	return config.Controller{SkipNameValidation: new(true)}
+}
+func (unmanaged) GetLogger() logr.Logger     { return logr.Discard() }
+func (unmanaged) Add(manager.Runnable) error { return nil }
+
 // Holder implements Oracle by the objects of the workspace.
 func (s *scene) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error) {
 	if do := s.meanwhile; do != nil {
@@ -116,6 +136,11 @@ func (s *scene) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error
 func (s *scene) Gone(ctx context.Context, h ledger.Holder) (bool, error) {
 	answer, err := s.Holder(ctx, h)
 	return answer.Verdict == live.Gone, err
+}
+
+// SettleWitnessed implements Releases as package release does, where every deletion was seen.
+func (s *scene) SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
+	return s.Settle(ctx, h)
 }
 
 // Settle implements Releases as package release does, where nothing is retained.

@@ -46,7 +46,7 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 	}
 	switch do.then {
 	case leave:
-		settled = true
+		settled = f.verdict == alive || s.origin == hinted || !s.known // else the holder that a request asks about may be gone
 	case withdraw:
 		c.Ledger.Waits.Withdraw(s.Claim)
 		settled = true

@@ -22,5 +22,6 @@
 //
 // Nothing is freed on a hint alone. A claim whose deletion was not seen needs a witness, too: its
 // record, or that the binding of its workspace was seen to go. A kcp restored from a backup has
-// neither for a newer claim. What has no witness is left to the sweep and its brake.
+// neither for a newer claim. What has no witness is left to the sweep and its brake. A request about a range asks to settle what
+// lies inside: that needs a deletion that was seen, or such a witness ([Controller.SettleWitnessed]).
 package release

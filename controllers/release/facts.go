@@ -77,7 +77,7 @@ func (c *Controller) ask(ctx context.Context, s *suspect) (verdict, error) {
 // askCensus asks whether the holder's workspace is bound nowhere. In a kcp that was restored from a backup, the newer
 // workspaces are bound nowhere, as if they had left; so a claim that a list left out needs a binding that was seen to go.
 func (c *Controller) askCensus(ctx context.Context, s *suspect, then time.Time) (verdict, error) {
-	if c.seen(s.Claim).missed && !c.HasDeparted(s.Cluster) {
+	if c.unseen(s) && !c.HasDeparted(s.Cluster) {
 		return unwitnessed, nil
 	}
 	absent, err := c.absent(ctx, s, then)
@@ -95,6 +95,9 @@ func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answe
 			"server", answer.Revision)
 		return unknown
 	}
+	if s.Namespace == "" && c.unseen(s) {
+		return unwitnessed
+	}
 	if s.Namespace == "" {
 		return gone
 	}
@@ -105,12 +108,19 @@ func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answe
 	// that is written for it now may be stored under the next binding.
 	older := seen.claim != nil && (answer.Unserved || seen.claim.CreationTimestamp.Time.Before(answer.Served))
 	switch {
-	case seen.missed && (!older || !c.departedOnce(s.Cluster)):
+	case c.unseen(s) && (!older || !c.departedOnce(s.Cluster)):
 		return unwitnessed
 	case older:
 		return left
 	}
 	return gone
+}
+
+// unseen reports whether nobody saw the deletion of the holder: a list left it out, or a request asks about it that no hint
+// was given about.
+func (c *Controller) unseen(s *suspect) bool {
+	seen := c.seen(s.Claim)
+	return seen.missed || s.origin == requested && seen.number == 0
 }
 
 // goneByRecord reports whether the claim is gone, where it and its record were seen as they were last, and the block is

@@ -57,12 +57,33 @@ func (c *Controller) again(ctx context.Context, h ledger.Holder) time.Duration {
 // Settle settles a hint at once: it reads the facts about the holder, and does what the table says. It reports false
 // while it cannot be known whether the holder is gone.
 func (c *Controller) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
+	return c.settle(ctx, h, hinted)
+}
+
+// SettleWitnessed settles the release of a holder that a request asks about: for example, of a claim inside a range that is
+// deleted. Users send such requests, as many as they like, and no brake counts what they free. So SettleWitnessed frees
+// a block only if its claim was seen being deleted, or if the IPAllocation is still there. It reports false for any other holder that
+// seems to be gone: a kcp that was restored from a backup has never known the claims that came after.
+func (c *Controller) SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
+	return c.settle(ctx, h, requested)
+}
+
+// origin says who asks to settle a release.
+type origin int
+
+const (
+	hinted    origin = iota // an event, the sweep, or an object that shows that the claim was known
+	requested               // a request about something else
+)
+
+func (c *Controller) settle(ctx context.Context, h ledger.Holder, from origin) (bool, error) {
 	if ledger.Digest(ledger.PoolID(h.Claim)) != "" {
 		return true, nil // the ledger alone says when such a pool goes
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	s, err := c.suspect(ctx, h)
+	s.origin = from
 	if err != nil {
 		return false, fmt.Errorf("look up what %s/%s has: %w", h.Namespace, h.Name, err)
 	}
@@ -83,9 +104,10 @@ func (c *Controller) Settle(ctx context.Context, h ledger.Holder) (bool, error) 
 	return settled, err
 }
 
-// suspect is a holder that may be gone, and what is known of it.
+// suspect is a holder that may be gone, and the facts about it.
 type suspect struct {
 	ledger.Holder
+	origin   origin
 	known    bool          // it has something in the ledger
 	prefix   netip.Prefix  // of that
 	block    ledger.Block  // zero for a root pool

@@ -11,7 +11,7 @@ type verdict int
 const (
 	unknown     verdict = iota // no server can tell now
 	alive                      // it exists
-	unwitnessed                // a list left it out, and nothing but a record can show that this server ever knew it
+	unwitnessed                // nobody saw its deletion, and nothing but a record can show that this server ever knew it
 	gone                       // it does not exist
 	left                       // it went with a binding of its workspace
 )

@@ -114,3 +114,71 @@ func TestSettle_ALookInBetweenStartsOver(t *testing.T) {
 		t.Error("not freed at the second look after that")
 	}
 }
+
+// A request frees a block if the deletion of its claim was seen, if the IPAllocation is still there, or if the binding of the
+// workspace was seen to go. A restored kcp may never have known any other claim that it lacks.
+func TestSettleWitnessed_FreesWhatWasKnown(t *testing.T) {
+	record := gen.Allocation("c", "p", "10.0.0.0/28")
+	for name, tt := range map[string]struct {
+		record        bool
+		seen          func(*scene)
+		verdict       live.Verdict
+		settled, free bool
+	}{
+		"never seen":                  {verdict: live.Gone},
+		"never seen, with its record": {verdict: live.Gone, record: true, settled: true, free: true},
+		"seen being deleted": {
+			verdict: live.Gone, settled: true, free: true,
+			seen: func(s *scene) { s.Deleted(s.holder, gen.Claim("c"), nil) },
+		},
+		"left out by a list": {verdict: live.Gone, seen: func(s *scene) { s.Missed(s.holder, gen.Claim("c")) }},
+		"left out by a list, and its hint is settled": {verdict: live.Gone, seen: func(s *scene) {
+			s.Missed(s.holder, gen.Claim("c"))
+			s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace}
+			must.Get(s.Reconcile(t.Context(), s.holder))(t)
+		}},
+		"there":   {verdict: live.Alive, settled: true},
+		"unbound": {verdict: live.Unbound},
+		"unbound, and its binding was seen to go": {verdict: live.Unbound, settled: true, free: true, seen: func(s *scene) { s.Departed("w") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			if tt.record {
+				s = newScene(t, record.DeepCopy())
+			}
+			if tt.seen != nil {
+				tt.seen(s)
+			}
+			settled := false
+			for range 3 {
+				s.oracle.answer = live.Answer{Verdict: tt.verdict, Client: s.workspace}
+				settled = must.Get(s.SettleWitnessed(t.Context(), s.holder))(t)
+				s.clock.SetTime(s.clock.Now().Add(time.Minute))
+			}
+			if settled != tt.settled || s.ledger.released != tt.free {
+				t.Errorf("settled = %t, freed = %t; want %t, %t", settled, s.ledger.released, tt.settled, tt.free)
+			}
+		})
+	}
+}
+
+// The hold of a range ends, and a pool drains, by the same rule: neither has an IPAllocation.
+func TestSettleWitnessed_KeepsRangesAndPools(t *testing.T) {
+	for _, seen := range []bool{false, true} {
+		s, ranges := rangeScene(t, "uid-of-c")
+		p := rootScene(t)
+		if seen {
+			s.Deleted(s.holder, gen.Claim("c"), nil)
+			p.PoolDeleted(p.holder, gen.Pool("pool"))
+		}
+		for _, of := range []*scene{s, p} {
+			of.oracle.answer = live.Answer{Verdict: live.Gone, Client: of.workspace}
+			if settled := must.Get(of.SettleWitnessed(t.Context(), of.holder))(t); settled != seen {
+				t.Errorf("deletion of %s seen: %t; settled = %t", of.holder.Name, seen, settled)
+			}
+		}
+		if ranges.dropped != seen || p.drained() != seen {
+			t.Errorf("deletion seen: %t; the hold has ended: %t, the pool drains: %t", seen, ranges.dropped, p.drained())
+		}
+	}
+}

@@ -39,9 +39,37 @@ var released = []Mutant{
 	{
 		Name:  "the block of a claim that a list left out is freed without the brake of the sweep",
 		File:  "controllers/release/facts.go",
-		Old:   "if c.seen(s.Claim).missed && !c.HasDeparted(s.Cluster) {",
+		Old:   "if c.unseen(s) && !c.HasDeparted(s.Cluster) {",
 		New:   "if false {",
 		Suite: Suite{Package: "./controllers/release"},
+	},
+	{
+		Name:  "the DELETE of a range frees what a restored kcp has never known",
+		File:  "controllers/derived/inside.go",
+		Old:   "c.Releases.SettleWitnessed(ctx, o.Holder)",
+		New:   "c.Releases.Settle(ctx, o.Holder)",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_FreesNothing"},
+	},
+	{
+		Name:  "a CREATE takes a range from a claim that a restored kcp has never known",
+		File:  "controllers/claim/range.go",
+		Old:   "d.Releases.SettleWitnessed(ctx, by)",
+		New:   "d.Releases.Settle(ctx, by)",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_HeldByAnother"},
+	},
+	{
+		Name:  "a request frees a block though nobody saw its claim being deleted",
+		File:  "controllers/release/facts.go",
+		Old:   "return seen.missed || s.origin == requested && seen.number == 0",
+		New:   "return seen.missed",
+		Suite: Suite{Package: "./controllers/release", Tests: "TestSettleWitnessed"},
+	},
+	{
+		Name:  "a range is said to be in use by a claim that may be gone",
+		File:  "controllers/release/act.go",
+		Old:   "settled = f.verdict == alive || s.origin == hinted || !s.known",
+		New:   "settled = true",
+		Suite: Suite{Package: "./controllers/release", Tests: "TestSettleWitnessed"},
 	},
 	{
 		Name:  "the holder of a block is looked up by the name in a hint",
