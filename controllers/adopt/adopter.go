@@ -61,10 +61,12 @@ type Adopter struct {
 
 // New makes an Adopter.
 func New(opts Options) *Adopter {
-	return &Adopter{
+	a := &Adopter{
 		comparison: comparison{Options: opts, lacks: opts.Ledger.Recovery().Behind, losses: newLosses()},
 		clock:      clock.RealClock{}, after: time.After, hint: make(chan struct{}, 1), unnamed: unnamed{},
 	}
+	a.lists = live.NewRounds(listTime, a.answer)
+	return a
 }
 
 var _ manager.LeaderElectionRunnable = (*Adopter)(nil)

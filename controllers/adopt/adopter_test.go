@@ -36,11 +36,15 @@ type published struct {
 	away    error
 	unbound ledger.ClusterName // a workspace that is bound nowhere
 	since   time.Time          // when the endpoint slice was made
+	listing func()             // runs when pools are listed; nil: nothing does
 }
 
 func (p *published) Each(_ context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error {
 	switch list.(type) {
 	case *ipamv1alpha1.IPPoolList:
+		if p.listing != nil {
+			p.listing()
+		}
 		return each(p.pools, p.away, visit)
 	case *ipamv1alpha1.IPAllocationList:
 		return each(p.records, p.away, visit)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -13,6 +15,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
 // comparison compares the ledger with the published pools, and remembers those that it has found to be lost.
@@ -21,6 +24,8 @@ type comparison struct {
 	Options
 	lacks  func(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) // asks the ledger
 	losses *losses
+	asked  questions
+	lists  *live.Rounds // of all pools, which answer them
 }
 
 // misses reports whether the ledger misses changes that a pool's status speaks of. A pool that was
@@ -78,7 +83,7 @@ func (c *comparison) behind(ctx context.Context, id ledger.PoolID, status ipamv1
 // Complete reports whether the ledger has all blocks that were ever published of the pool that a claim shows: it has every
 // pool that this may be, and none of them has lost anything. It reads the pools live, and an endpoint that does not
 // answer is an error. A block that is adopted before it returns may have been missing before. A pool that only waits to be compared
-// is compared here: its owner could keep it waiting for ever. Safe for concurrent use.
+// is compared here: its owner could keep it waiting for ever. Callers at the same time share a list. Safe for concurrent use.
 func (c *comparison) Complete(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (bool, error) {
 	s, ok := shown(c.Directory.Platform(), in, claim.Status)
 	if !ok {
@@ -94,21 +99,75 @@ func (c *comparison) Complete(ctx context.Context, in ledger.ClusterName, claim 
 			unseen[p.ID] = true
 		}
 	}
-	whole, failed := true, error(nil)
+	q := &question{display: s, unseen: unseen, whole: true}
+	c.asked.add(q)
+	if err := c.lists.Wait(ctx); err != nil {
+		return false, err
+	}
+	return q.whole && len(q.unseen) == 0, q.err
+}
+
+// listTime limits the list of all pools.
+const listTime = 5 * time.Minute
+
+// question asks whether the ledger has the pool that a claim shows.
+type question struct {
+	display
+	unseen map[ledger.PoolID]bool // see Complete
+	whole  bool
+	err    error
+}
+
+// questions are those that the next list answers. The zero value is ready; safe for concurrent use.
+type questions struct {
+	mu   sync.Mutex
+	open []*question
+}
+
+func (q *questions) add(one *question) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.open = append(q.open, one)
+}
+
+func (q *questions) take() (all []*question) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all, q.open = q.open, nil
+	return all
+}
+
+// answer answers all questions that were asked before, by one list: users may have many claims that show a range which the
+// ledger does not have, and send many DELETEs of them.
+func (c *comparison) answer(ctx context.Context) error {
+	asked := c.asked.take()
+	if len(asked) == 0 {
+		return nil // the list before has answered them
+	}
 	err := c.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(owner ledger.ClusterName, object client.Object) {
 		pool := object.(*ipamv1alpha1.IPPool)
 		cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
-		if err != nil || !s.mayBe(owner, pool.Name, cidr) || !whole || failed != nil {
+		if err != nil {
 			return
 		}
-		id, shown := catalog.ShownID(pool, owner, c.Directory.Platform().Cluster)
-		if !shown {
-			return
+		for _, q := range asked {
+			if q.whole && q.err == nil && q.mayBe(owner, pool.Name, cidr) {
+				c.compareShown(ctx, q, owner, pool)
+			}
 		}
-		delete(unseen, id)
-		whole, failed = c.has(ctx, id, pool)
 	})
-	return whole && len(unseen) == 0, errors.Join(failed, err)
+	for _, q := range asked {
+		q.err = errors.Join(q.err, err)
+	}
+	return nil
+}
+
+// compareShown compares a pool that a claim may show with the ledger.
+func (c *comparison) compareShown(ctx context.Context, q *question, owner ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
+	if id, shown := catalog.ShownID(pool, owner, c.Directory.Platform().Cluster); shown {
+		delete(q.unseen, id)
+		q.whole, q.err = c.has(ctx, id, pool)
+	}
 }
 
 // display is a block, and the pool that a claim shows it of.

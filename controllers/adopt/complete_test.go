@@ -3,6 +3,9 @@ package adopt
 import (
 	"errors"
 	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,6 +127,47 @@ func TestComplete_OtherPoolsAreNotAsked(t *testing.T) {
 	if got, err := l.Complete(t.Context(), "tenant", shared("p", "root:ipam", "10.0.64.0/28")); err != nil || !got {
 		t.Errorf("a tenant's own frozen pool beside the platform's that it shows: Complete = %t, %v; want true", got, err)
 	}
+}
+
+// Callers at the same time share a list of all pools, whichever claim each has: users may send many DELETEs.
+func TestComplete_SharesLists(t *testing.T) {
+	const callers = 16
+	l := newLoss(t)
+	l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 1)
+	lists, begun, end := atomic.Int32{}, make(chan struct{}, callers+1), make(chan struct{})
+	l.record.listing = func() {
+		lists.Add(1)
+		begun <- struct{}{}
+		<-end
+	}
+	var asking sync.WaitGroup
+	ask := func(pool string, want bool) {
+		asking.Go(func() {
+			if got, err := l.Complete(t.Context(), "tenant", shared(pool, "root:ipam", "10.0.64.0/28")); err != nil || got != want {
+				t.Errorf("Complete of a claim that shows %s = %t, %v; want %t", pool, got, err, want)
+			}
+		})
+	}
+	ask("p", false)
+	<-begun
+	for n := range callers {
+		ask([]string{"p", "q"}[n%2], n%2 == 1)
+	}
+	for late := time.Now().Add(5 * time.Second); l.asked.count() < callers && time.Now().Before(late); {
+		runtime.Gosched()
+	}
+	close(end)
+	asking.Wait()
+	if got := lists.Load(); got != 2 {
+		t.Errorf("%d callers beside one cost %d lists, want 2", callers, got)
+	}
+}
+
+// count returns the number of open questions.
+func (q *questions) count() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.open)
 }
 
 // register puts a root pool into the ledger, called p as all others, in a space of its own.

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -20,7 +21,8 @@ const readTimeout = 10 * time.Second
 //	caller B     |.......|--read 2--|     B may not use read 1, which began before it asked
 //	caller C        |....|--read 2--|     C shares B's
 type fresh[T any] struct {
-	read func(context.Context) (T, error)
+	read  func(context.Context) (T, error)
+	limit time.Duration // of a read; 0: readTimeout
 
 	mu      sync.Mutex
 	running *round[T] // begun; newcomers may not join it
@@ -59,7 +61,7 @@ func (f *fresh[T]) get(ctx context.Context) (T, error) {
 func (f *fresh[T]) begin(ctx context.Context) {
 	f.running, f.next = f.next, nil
 	go func(this *round[T]) {
-		limited, cancel := context.WithTimeout(ctx, readTimeout)
+		limited, cancel := context.WithTimeout(ctx, cmp.Or(f.limit, readTimeout))
 		defer cancel()
 		this.value, this.err = f.read(limited)
 		close(this.done)
@@ -70,6 +72,21 @@ func (f *fresh[T]) begin(ctx context.Context) {
 			f.begin(ctx)
 		}
 	}(f.running)
+}
+
+// Rounds runs a function for all who wait for it at the same time: each caller waits for a run that began after it had asked, as in
+// fresh. Make it with NewRounds. It is safe for concurrent use.
+type Rounds struct{ runs fresh[struct{}] }
+
+// NewRounds makes Rounds of a function that may take so long.
+func NewRounds(limit time.Duration, run func(context.Context) error) *Rounds {
+	return &Rounds{fresh[struct{}]{limit: limit, read: func(ctx context.Context) (struct{}, error) { return struct{}{}, run(ctx) }}}
+}
+
+// Wait returns when a run has ended that began after the call, with its error.
+func (r *Rounds) Wait(ctx context.Context) error {
+	_, err := r.runs.get(ctx)
+	return err
 }
 
 // freshEach is a fresh of each of many keys. It keeps nothing of a key that nobody asks for.
