@@ -20,7 +20,7 @@ import (
 )
 
 // pauses are those between two looks at the releases that a DELETE waits for. Most end within the first. Each look may ask servers and
-// ledger a hundred times, and users may send many such DELETEs: so the pauses grow.
+// ledger some times, and users may send many such DELETEs: so the pauses grow.
 var pauses = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 6, Cap: time.Second}
 
 // Await calls look for a DELETE that waits, until look reports that the wait has ended, or fails, or until ctx ends. It returns the error.
@@ -42,12 +42,34 @@ type Pool struct {
 	UID     types.UID
 }
 
+// take decodes the object that a DELETE is about, and drops its text: the request may wait for long.
+func take(req *admissionv1.AdmissionRequest, object any) error {
+	raw := req.OldObject.Raw
+	req.OldObject.Raw, req.Object.Raw = nil, nil
+	return json.Unmarshal(raw, object)
+}
+
+// lighten drops the parts of an object that users may make large, except these annotations. No DELETE is decided by the others.
+func lighten(object metav1.Object, annotations ...string) {
+	kept := map[string]string{}
+	for _, key := range annotations {
+		if value, ok := object.GetAnnotations()[key]; ok {
+			kept[key] = value
+		}
+	}
+	object.SetAnnotations(kept)
+	object.SetLabels(nil)
+	object.SetManagedFields(nil)
+	object.SetOwnerReferences(nil)
+	object.SetFinalizers(nil)
+}
+
 // drain allows the DELETE of a pool, and lets it wait for the releases that are under way. The policy ipam-pools decides
 // after that. It goes by the pool as the API server read it before this call; if it refuses, the API server reads the pool
 // once more, and begins again with a newer one.
 func (s *server) drain(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	stored := &metav1.PartialObjectMetadata{}
-	if err := json.Unmarshal(req.OldObject.Raw, stored); err != nil {
+	if err := take(req, stored); err != nil {
 		return nil, fmt.Errorf("read the pool: %w", err)
 	}
 	pool := Pool{Cluster: s.in(stored), Name: stored.Name, UID: stored.UID}
@@ -74,10 +96,11 @@ type Releaser interface {
 // the API server read it before this call. If nobody can tell, the DELETE fails, as that would refuse it for a claim that may be gone.
 func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	record := &ipamv1alpha1.IPAllocation{}
-	if err := json.Unmarshal(req.OldObject.Raw, record); err != nil {
+	if err := take(req, record); err != nil {
 		return nil, fmt.Errorf("read the IPAllocation: %w", err)
 	}
 	in, gone := s.in(record), false
+	lighten(record, ipamv1alpha1.AnnotationRetainedFrom)
 	if s.releaser == nil || in == "" || dry(req) {
 		return &admissionv1.AdmissionResponse{Allowed: true}, nil
 	}
@@ -122,12 +145,16 @@ const undecided = "nobody can tell now whether something is inside the range: de
 // cannot be called at all, the claim is deleted, and the range goes when it is empty.
 func (s *server) closeRange(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	claim := &ipamv1alpha1.IPClaim{}
-	if err := json.Unmarshal(req.OldObject.Raw, claim); err != nil {
+	if err := take(req, claim); err != nil {
 		return nil, fmt.Errorf("read the claim: %w", err)
 	}
 	in, inside := s.in(claim), ""
+	lighten(claim)
 	if s.closer == nil || in == "" {
 		return &admissionv1.AdmissionResponse{Allowed: true}, nil
+	}
+	if dry(req) {
+		ctx = s.dryRuns.among(ctx)
 	}
 	err := SleepInTurn(ctx, in, func(ctx context.Context) (err error) {
 		inside, err = s.closer.CloseRange(ctx, in, claim, dry(req))

@@ -2,8 +2,13 @@ package door
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -14,6 +19,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // deletes implements Drainer, Releaser and Closer by the functions of a test.
@@ -119,6 +125,80 @@ func TestCloseRange_Answers(t *testing.T) {
 				t.Errorf("%s: the result is %+v, want %d %s", name, resp.Result, tt.code, tt.reason)
 			}
 		}
+	}
+}
+
+// closing opens a door whose Closer is given, and returns a function that asks about the DELETE of a claim of a workspace, with an
+// annotation of that many bytes.
+func closing(t *testing.T, by deletes) (remove func(cluster string, annotated int, dry bool)) {
+	t.Helper()
+	ring := newRing(t, newFake())
+	server := newServer(nil, "", ring.token)
+	server.closer = by
+	s := serve(t, ring, server)
+	return func(cluster string, annotated int, dry bool) {
+		claim := fmt.Sprintf(`{"metadata":{"name":"net","namespace":"n","uid":"u1","annotations":{"kcp.io/cluster":%q,"note":%q}},"spec":{"target":"ScopeRange"}}`,
+			cluster, strings.Repeat("x", annotated))
+		resp := s.review("/"+s.token+"/close", &admissionv1.AdmissionRequest{
+			UID: "4711", Resource: metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource("ipclaims")),
+			Operation: admissionv1.Delete, DryRun: &dry, OldObject: runtime.RawExtension{Raw: []byte(claim)},
+		})
+		if !resp.Allowed {
+			t.Errorf("the DELETE in %s is answered %+v", cluster, resp.Result)
+		}
+	}
+}
+
+// However many large DELETEs of a workspace wait, those of another one are decided. Each that waits keeps the head of its claim alone.
+func TestCloseRange_LargeOnesKeepNobodyWaiting(t *testing.T) {
+	const large = 2 * largeBody
+	waits, wake := make(chan struct{}, 2*largeInFlight), make(chan struct{})
+	remove := closing(t, deletes{closed: func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, _ bool) (string, error) {
+		if kept := len(must.Get(json.Marshal(claim))(t)); kept > largeBody {
+			t.Errorf("%d bytes of a claim are kept", kept)
+		}
+		if in == "storm" {
+			waits <- struct{}{}
+			<-wake
+		}
+		return "", nil
+	}})
+	var storm sync.WaitGroup
+	defer storm.Wait()
+	defer close(wake)
+	for range largeInFlight {
+		storm.Go(func() { remove("storm", large, false) })
+		<-waits
+	}
+	remove("calm", large, false)
+}
+
+// Dry runs of DELETEs, which a user may send in a loop, have a share of their own in each workspace.
+func TestCloseRange_FewDryRunsAtOnce(t *testing.T) {
+	var now, most atomic.Int32
+	waits, wake := make(chan struct{}, 3*dryShare), make(chan struct{})
+	remove := closing(t, deletes{closed: func(in ledger.ClusterName, _ *ipamv1alpha1.IPClaim, dry bool) (string, error) {
+		if dry && in == "storm" {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			waits <- struct{}{}
+			<-wake
+		}
+		return "", nil
+	}})
+	var storm sync.WaitGroup
+	for range 3 * dryShare {
+		storm.Go(func() { remove("storm", 0, true) })
+	}
+	for range dryShare {
+		<-waits
+	}
+	remove("storm", 0, false)
+	remove("calm", 0, true)
+	close(wake)
+	storm.Wait()
+	if got := most.Load(); got > dryShare {
+		t.Errorf("%d dry runs of one workspace ran at once, want %d at most", got, dryShare)
 	}
 }
 

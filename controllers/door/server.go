@@ -47,12 +47,13 @@ type server struct {
 	// Requests with the token, and those without, which cannot keep the others waiting.
 	known, anybody slots
 	sleepers       sleepers
+	dryRuns        sleepers // of DELETEs
 }
 
 func newServer(answerer Answerer, only ledger.ClusterName, token func() string) *server {
 	leads := make(chan struct{})
 	close(leads)
-	return &server{answerer: answerer, only: only, token: token, elected: leads, known: known(), anybody: anybody()}
+	return &server{answerer: answerer, only: only, token: token, elected: leads, known: known(), anybody: anybody(), dryRuns: sleepers{share: dryShare}}
 }
 
 // handler serves the paths of the door.
@@ -66,13 +67,13 @@ func (s *server) handler(logger logr.Logger) http.Handler {
 			next.ServeHTTP(w, r.WithContext(ctx))
 		}))
 	}
-	serve("{token}/"+pathAnswer, patience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.answer}, missed}))
-	serve("{token}/"+pathKeep, patience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", keep}, func() {}}))
-	serve("{token}/"+pathDecide, patience, s.secret(path{s.known, &s.sleepers, http.HandlerFunc(s.decide), func() {}}))
-	serve("{token}/"+pathDrain, drainPatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.drain}, func() {}}))
-	serve("{token}/"+pathRelease, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipallocations", s.release}, func() {}}))
-	serve("{token}/"+pathClose, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.closeRange}, func() {}}))
-	serve(pathRefuse, patience, path{s.anybody, &s.sleepers, reviews{maxRefused, "ipclaims", refuse}, func() {}})
+	serve("{token}/"+pathAnswer, patience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.answer}, missed, false}))
+	serve("{token}/"+pathKeep, patience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", keep}, func() {}, false}))
+	serve("{token}/"+pathDecide, patience, s.secret(path{s.known, &s.sleepers, http.HandlerFunc(s.decide), func() {}, false}))
+	serve("{token}/"+pathDrain, drainPatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.drain}, func() {}, true}))
+	serve("{token}/"+pathRelease, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipallocations", s.release}, func() {}, true}))
+	serve("{token}/"+pathClose, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.closeRange}, func() {}, true}))
+	serve(pathRefuse, patience, path{s.anybody, &s.sleepers, reviews{maxRefused, "ipclaims", refuse}, func() {}, false})
 	return mux
 }
 
@@ -111,6 +112,8 @@ type path struct {
 	serves   http.Handler
 	// missed is called when a request found no slot in time.
 	missed func()
+	// light says that a request which sleeps keeps nothing of its object in memory. So a large one gives its slot, too.
+	light bool
 }
 
 func (p path) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +127,7 @@ func (p path) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := r.Context()
-	if slots == p.slots.small {
+	if p.light || slots == p.slots.small {
 		ctx = context.WithValue(ctx, seated{}, seat{slots, p.sleepers})
 	}
 	p.serves.ServeHTTP(w, r.WithContext(ctx))

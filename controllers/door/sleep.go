@@ -1,6 +1,7 @@
 package door
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,9 @@ const (
 	asleep = inFlight
 	// asleepShare is how many of them may be of one workspace.
 	asleepShare = 16
+	// dryShare is how many dry runs of DELETEs one workspace may have at once, besides those. A dry run changes nothing and ends at once, so
+	// users can send them in a loop.
+	dryShare = 2
 )
 
 // errAsleep: too many CREATEs sleep, of the workspace or of all.
@@ -22,6 +26,7 @@ var errAsleep = errors.New("too many CREATEs of this workspace, or of all, wait 
 
 // sleepers counts the requests that sleep, by workspace. The zero value is ready; safe for concurrent use.
 type sleepers struct {
+	share int // how many may be of one workspace; 0: asleepShare
 	mu    sync.Mutex
 	of    map[ledger.ClusterName]int // none that is 0
 	all   int
@@ -36,7 +41,7 @@ func (s *sleepers) begin(cluster ledger.ClusterName) (ok bool) {
 
 // room counts a request if it may sleep. The caller holds mu.
 func (s *sleepers) room(cluster ledger.ClusterName) (ok bool) {
-	if of := s.of[cluster]; of == asleepShare || s.all >= asleep && of > 0 {
+	if of := s.of[cluster]; of == cmp.Or(s.share, asleepShare) || s.all >= asleep && of > 0 {
 		return false
 	}
 	if s.of == nil {
@@ -97,9 +102,19 @@ type seat struct {
 // seated is the key by which the context of a request has its seat.
 type seated struct{}
 
+// among returns a context in which the request sleeps among these.
+func (s *sleepers) among(ctx context.Context) context.Context {
+	at, ok := ctx.Value(seated{}).(seat)
+	if !ok {
+		return ctx
+	}
+	return context.WithValue(ctx, seated{}, seat{at.slots, s})
+}
+
 // Sleep calls wait, in which an Answerer does nothing but wait for something. Meanwhile the request gives its slot to
 // others, so that many of one workspace that wait delay nobody. It fails at once if there are many. A large request keeps
-// its slot, which bounds the memory that large ones take: it delays large ones alone.
+// its slot, which bounds the memory that large ones take: it delays large ones alone. A large DELETE
+// gives its slot, too: it has dropped the text of its object before.
 func Sleep(ctx context.Context, cluster ledger.ClusterName, wait func(context.Context) error) error {
 	s, ok := ctx.Value(seated{}).(seat)
 	if !ok {
