@@ -137,8 +137,9 @@ func TestBegin_ClosesAddressSpacesAtOnce(t *testing.T) {
 			return nil
 		}
 	})
-	must.Do(t, l.Derived().Begin(t.Context(), p.ID, "range", time.Now()))
-	must.Do(t, l.Derived().Reopen(t.Context(), p.ID))
+	until := time.Now()
+	must.Get(l.Derived().Begin(t.Context(), p.ID, "range", until))(t)
+	must.Do(t, l.Derived().Reopen(t.Context(), p.ID, until))
 	if alone.Load() {
 		t.Errorf("a transaction waits for the one before it, want %d in flight", together)
 	}

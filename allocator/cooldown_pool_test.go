@@ -222,7 +222,7 @@ func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceInUse(t *testing.T) {
 // The DELETE of a range claim that fails ends no cooldown: the addresses that cool in the address spaces of the range are given to nobody.
 func TestReopen_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 	for name, open := range map[string]func(Derived, ledger.PoolID) error{
-		"reopened": func(d Derived, id ledger.PoolID) error { return d.Reopen(t.Context(), id) },
+		"reopened": func(d Derived, id ledger.PoolID) error { return d.Reopen(t.Context(), id, releasingUntil(d.a, id)) },
 		"dropped":  func(d Derived, id ledger.PoolID) error { return d.Drop(t.Context(), id, "range", time.Time{}) },
 	} {
 		i := newIcebox(t)
@@ -231,7 +231,7 @@ func TestReopen_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 		i.cooldown = time.Hour
 		former := i.bind(request(i.space(net.ID, "b").ID, "former", 32))
 		i.free("former")
-		must.Do(t, i.Derived().Begin(t.Context(), net.ID, "range", i.clock.now().Add(time.Minute)))
+		must.Get(i.Derived().Begin(t.Context(), net.ID, "range", i.clock.now().Add(time.Minute)))(t)
 		must.Do(t, open(i.Derived(), net.ID))
 		if next := i.bind(request(i.space(net.ID, "b").ID, "next", 32)); next.Prefix == former.Prefix {
 			t.Errorf("%s: %s is given to another claim within its cooldown", name, next.Prefix)
@@ -255,12 +255,12 @@ func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceThatComes(t *testing.T) {
 		former := i.bind(request(s.ID, "former", 32))
 		i.free("former")
 		if ranged {
-			must.Do(t, i.Derived().Begin(t.Context(), of, "range", i.clock.now().Add(time.Minute)))
+			must.Get(i.Derived().Begin(t.Context(), of, "range", i.clock.now().Add(time.Minute)))(t)
 		}
 		comes := sync.OnceFunc(func() {
 			other.catchUp(t)
 			if ranged {
-				_ = other.Derived().Reopen(t.Context(), of) // it may have gone
+				_ = other.Derived().Reopen(t.Context(), of, releasingUntil(other.Allocator, of)) // it may have gone
 			}
 			again, err := other.Derived().Space(t.Context(), of, "tenant", network("b"))
 			if err != nil {

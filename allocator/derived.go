@@ -143,12 +143,12 @@ func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (
 	if err := ledger.CheckID("claim", by.Claim); err != nil {
 		return ledger.Pool{}, err
 	}
+	_, reserves := ledger.ReservedBy(by.Claim)
 	end, err := d.reserving(by)
 	if err != nil {
 		return ledger.Pool{}, err
 	}
 	defer end()
-	_, reserves := ledger.ReservedBy(by.Claim)
 	return d.change(ctx, id, func(p ledger.Pool) error {
 		switch {
 		case p.Closed(), p.State == ledger.PoolDraining:
@@ -211,32 +211,38 @@ func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, 
 
 // Begin closes a derived pool that a claim holds, with its address spaces, if nothing is in them, neither a block with a holder nor a
 // child: until is when the DELETE of the claim has succeeded or failed. Nothing is bound in the pool until it is retired, which is allowed
-// from then on, or opened by Reopen. A second Begin sets another time.
+// from then on, or opened by Reopen. A second Begin sets another time. first reports that the pool was open before.
 //
 // by is empty for a pool that nobody holds. Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged, if the claim does not hold the
-// pool. If a block came to an address space just then, the pool stays closed, as it does after a fault.
-func (d Derived) Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) error {
+// pool. If a block came to an address space just then, a pool that was open is opened again. After a fault it may stay closed.
+func (d Derived) Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) (first bool, err error) {
 	used := spaces(d).used(ctx, id)
-	_, err := d.edited(ctx, edit{idle: true, spaced: true}, id, func(p ledger.Pool) error {
+	_, err = d.edited(ctx, edit{idle: true, spaced: true}, id, func(p ledger.Pool) error {
 		if p.Derived.Holder.Claim != by {
 			return fmt.Errorf("%w: claim %s does not hold the pool", ledger.ErrChanged, by)
 		}
+		first = !p.Closed()
 		return used
 	}, func(of *ledger.Derived) { of.Releasing = store.Stamped(until) })
 	if err != nil {
-		return err
+		return false, err
 	}
-	return spaces(d).bring(ctx, id, true)
+	err = spaces(d).bring(ctx, id, true)
+	if first && errors.Is(err, ledger.ErrPoolInUse) {
+		err = errors.Join(err, d.Reopen(ctx, id, until))
+	}
+	return first, err
 }
 
-// Reopen ends what Begin has begun. Claims that wait for room in the pool are served again.
-func (d Derived) Reopen(ctx context.Context, id ledger.PoolID) error {
-	return d.open(ctx, id, func(ledger.Pool) error { return nil }, func(of *ledger.Derived) { of.Releasing = time.Time{} })
-}
-
-// Follow brings the address spaces of a pool in line with it. The Allocator that has changed the pool may have been stopped before.
-func (d Derived) Follow(ctx context.Context, id ledger.PoolID) error {
-	return spaces(d).follow(ctx, id)
+// Reopen ends what Begin has begun with that time. Claims that wait for room in the pool are served again. It fails with
+// ErrChanged if Begin was called again since, and changes nothing of a pool that is open.
+func (d Derived) Reopen(ctx context.Context, id ledger.PoolID, until time.Time) error {
+	return d.open(ctx, id, func(p ledger.Pool) error {
+		if p.Closed() && !p.Derived.Releasing.Equal(store.Stamped(until)) {
+			return fmt.Errorf("%w: the pool is being released until %s", ledger.ErrChanged, p.Derived.Releasing)
+		}
+		return nil
+	}, func(of *ledger.Derived) { of.Releasing = time.Time{} })
 }
 
 // open opens a pool by a change to it, and then its address spaces.

@@ -160,7 +160,9 @@ func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
 				var bound, released error
 				claim := fmt.Sprint("c", round)
 				atOnce(func() { _, bound = binder.Bind(t.Context(), request(asked, claim, 32)) },
-					func() { released = releaser.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute)) })
+					func() {
+						_, released = releaser.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute))
+					})
 				releasing, refused := errors.AsType[*ledger.ReleasingError](bound)
 				switch {
 				case bound == nil && errors.Is(released, ledger.ErrPoolInUse):
@@ -264,7 +266,7 @@ func TestBegin_ShowsWhileThePoolDrains(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	wanted := held("a")
 	p := l.provision("p", 24, wanted)
-	must.Do(t, l.Derived().Begin(t.Context(), p.ID, "range", time.Now()))
+	must.Get(l.Derived().Begin(t.Context(), p.ID, "range", time.Now()))(t)
 	goOn := make(chan struct{})
 	l.swap(func(h *engine.Hooks) {
 		h.BeforeCommit = func(s ledger.SpaceID) error {

@@ -33,10 +33,12 @@ func TestBegin_SeesABlockThatCameMeanwhile(t *testing.T) {
 			return nil
 		}
 	})
-	must.Be(t, l.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute)), ledger.ErrPoolInUse)
-	must.Do(t, l.Derived().Reopen(t.Context(), p.ID))
+	must.Fail(l.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute)))(t, ledger.ErrPoolInUse)
+	if now, _ := l.Pools().Get(p.ID); now.Closed() {
+		t.Error("the range is closed though its release is refused")
+	}
 	l.bind(request(s.ID, "d", 32))
-	must.Be(t, l.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute)), ledger.ErrPoolInUse)
+	must.Fail(l.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute)))(t, ledger.ErrPoolInUse)
 	if now, _ := l.Pools().Get(p.ID); now.Closed() {
 		t.Error("a range with an address space in use was closed")
 	}
@@ -48,7 +50,7 @@ func TestReopen_IsCompletedByTheNextClaim(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	p := l.provision("p", 24, ofNetwork("net", "a"))
 	s := l.space(p.ID, "b")
-	must.Do(t, l.Derived().Begin(t.Context(), p.ID, "", time.Now()))
+	must.Get(l.Derived().Begin(t.Context(), p.ID, "", time.Now()))(t)
 	_, err := l.Bind(t.Context(), request(s.ID, "c", 32))
 	if releasing, ok := errors.AsType[*ledger.ReleasingError](err); !ok || releasing.Pool != p.ID {
 		t.Errorf("Bind in the address space: %v, want that %s is being released", err, p.ID)
@@ -74,7 +76,7 @@ func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
 	for name, a := range map[string]*Allocator{"at work": l.Allocator, "opened": l.open()} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := a.Derived().Begin(ctx, p.ID, "", time.Now()); err == nil {
+		if _, err := a.Derived().Begin(ctx, p.ID, "", time.Now()); err == nil {
 			t.Errorf("%s: Begin succeeds while %s cannot be read", name, s.ID)
 		}
 	}

@@ -218,7 +218,7 @@ func TestOlder_CanBeUsedAndEnded(t *testing.T) {
 		for p := range c.Pools().All() {
 			must.Do(t, c.Pools().EndDispute(t.Context(), p.ID))
 			if d := p.Derived; d != nil && d.Class != "" {
-				must.Do(t, c.Derived().Reopen(t.Context(), p.ID))
+				must.Do(t, c.Derived().Reopen(t.Context(), p.ID, d.Releasing))
 				must.Do(t, c.Derived().Drop(t.Context(), p.ID, d.Holder.Claim, time.Time{}))
 			}
 			k, _ := c.Pools().Capacity(p.ID)

@@ -176,7 +176,7 @@ func (c *chronicle) someDerived() {
 	subnet := provision(network.ID, 64, ledger.Derived{Class: "subnet", Scope: scope, By: "tenant"})
 	c.bind(request(subnet.ID, "endpoint", 96))
 	shut := provision("six", 48, ledger.Derived{Class: "shut", Scope: scope, Holder: ledger.Holder{Claim: "gone", Cluster: "tenant", Name: "gone"}})
-	must.Do(c.t, c.Derived().Begin(c.t.Context(), shut.ID, "gone", c.clock.now().Add(time.Minute)))
+	must.Get(c.Derived().Begin(c.t.Context(), shut.ID, "gone", c.clock.now().Add(time.Minute)))(c.t)
 	c.pool("flat", "10.4.0.0/24")
 	for _, workspace := range []ledger.ClusterName{"tenant", "other"} {
 		s := must.Get(c.Derived().Space(c.t.Context(), "flat", workspace, scope.Only([]string{"network"})))(c.t)

@@ -95,6 +95,22 @@ func (ps Pools) InUse(id ledger.PoolID) bool {
 	return held > 0
 }
 
+// MayHold reports whether somebody holds a block of a pool itself, or may hold one, as a key of its space cannot be read, as of
+// memory. The blocks of derived pools do not count.
+func (ps Pools) MayHold(id ledger.PoolID) bool {
+	held, damaged := 0, false
+	ps.a.table.Visit(id, func(p *space.Pool) { held, damaged = p.Held(), len(p.In.Damage) > 0 })
+	if damaged || held == 0 {
+		return damaged
+	}
+	for _, child := range ps.a.table.Below(id) {
+		if p, ok := ps.Get(child); ok && p.Derived != nil && p.Parent != "" {
+			held--
+		}
+	}
+	return held > 0
+}
+
 // Fit is the length of the smallest free block of a pool that can hold a prefix
 // of the given length, as of memory; ok is false when there is none.
 func (ps Pools) Fit(id ledger.PoolID, length int) (fit int, ok bool) {

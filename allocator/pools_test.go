@@ -224,3 +224,30 @@ func TestRead(t *testing.T) {
 		t.Errorf("Read(never) = %+v, %t, %v", p, ok, err)
 	}
 }
+
+// A pool may hold a block of somebody if it has one, or if a key of its space cannot be read. The blocks of pools that the system has
+// made are nobody's.
+func TestPools_MayHold(t *testing.T) {
+	l := withPool(t, "10.0.0.0/16")
+	p := l.provision("p", 24, ofNetwork("net", "a"))
+	want := func(what string, want bool) {
+		t.Helper()
+		for _, id := range []ledger.PoolID{"p", p.ID} {
+			if got := l.Pools().MayHold(id); got != want {
+				t.Errorf("%s: MayHold(%s) = %t, want %t", what, id, got, want)
+			}
+		}
+	}
+	want("empty", false)
+	l.bind(request("p", "root", 32))
+	l.bind(request(p.ID, "sub", 32))
+	want("in use", true)
+	l.free("root")
+	l.free("sub")
+	want("empty again", false)
+	for _, space := range []ledger.SpaceID{"p", p.Space} {
+		l.put("spaces/"+string(space)+"/blocks/nonsense", unreadable["newer"])
+	}
+	l.catchUp(t)
+	want("a key cannot be read", true)
+}

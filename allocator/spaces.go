@@ -161,6 +161,11 @@ func (sp spaces) used(ctx context.Context, id ledger.PoolID) error {
 	return nil
 }
 
+// Follow brings the address spaces of a pool in line with it. The Allocator that has changed the pool may have been stopped before.
+func (d Derived) Follow(ctx context.Context, id ledger.PoolID) error {
+	return spaces(d).follow(ctx, id)
+}
+
 // follow brings the address spaces of a pool in line with it, as of the last change to it.
 func (sp spaces) follow(ctx context.Context, id ledger.PoolID) error {
 	return sp.bring(ctx, id, false)

@@ -91,9 +91,12 @@ var operations = map[string]func(*fixture) error{
 	},
 	"drop": func(l *fixture) error { return l.Derived().Drop(l.t.Context(), l.derived, "range", time.Time{}) },
 	"begin": func(l *fixture) error {
-		return l.Derived().Begin(l.t.Context(), l.derived, "range", time.Now())
+		_, err := l.Derived().Begin(l.t.Context(), l.derived, "range", time.Now())
+		return err
 	},
-	"reopen":            func(l *fixture) error { return l.Derived().Reopen(l.t.Context(), l.shut) },
+	"reopen": func(l *fixture) error {
+		return l.Derived().Reopen(l.t.Context(), l.shut, releasingUntil(l.Allocator, l.shut))
+	},
 	"retire a shut one": func(l *fixture) error { return l.Pools().Retire(l.t.Context(), l.shut) },
 }
 
@@ -122,7 +125,7 @@ func (l *fixture) someDerived() {
 		wanted := held(name)
 		*id = l.provision("q", 24, wanted).ID
 	}
-	must.Do(l.t, l.Derived().Begin(l.t.Context(), l.shut, "range", time.Now()))
+	must.Get(l.Derived().Begin(l.t.Context(), l.shut, "range", time.Now()))(l.t)
 	l.pool("t", "10.5.0.0/24")
 	l.empty = l.space("t", "empty").ID
 }

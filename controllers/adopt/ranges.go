@@ -53,7 +53,7 @@ func (a *Adopter) reopen(ctx context.Context, copied ledger.Pool) error {
 	if !copied.Closed() {
 		return nil
 	}
-	if err := a.Ledger.Derived().Reopen(ctx, copied.ID); err != nil {
+	if err := a.Ledger.Derived().Reopen(ctx, copied.ID, copied.Derived.Releasing); err != nil {
 		return fmt.Errorf("open pool %s again: %w", copied.Name, err)
 	}
 	return nil

@@ -247,7 +247,7 @@ func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
 				must.Get(l.ledger.Derived().Hold(t.Context(), former.ID, holder))(t)
 			}
 			if tt.closed {
-				must.Do(t, l.ledger.Derived().Begin(t.Context(), former.ID, tt.closedOf, time.Now()))
+				must.Get(l.ledger.Derived().Begin(t.Context(), former.ID, tt.closedOf, time.Now()))(t)
 			}
 			l.restart()
 			pool, id := l.network("a", tt.cidr)

@@ -191,7 +191,7 @@ func (n *networks) delete(claim *ipamv1alpha1.IPClaim) ledger.Pool {
 	if !ok {
 		n.Fatalf("claim %s holds nothing", claim.Name)
 	}
-	must.Do(n, n.ledger.Derived().Begin(n.Context(), pool.ID, uid, n.now.Now().Add(promise.Grace)))
+	must.Get(n.ledger.Derived().Begin(n.Context(), pool.ID, uid, n.now.Now().Add(promise.Grace)))(n)
 	return pool
 }
 

@@ -179,7 +179,8 @@ func TestRange_GoesWithAnEarlierClaimOfTheName(t *testing.T) {
 	n.Ranges = &during{n, func(p ledger.Pool) {
 		derived, earlier := n.ledger.Derived(), ledger.Holder{Claim: "earlier", Cluster: "tenant", Namespace: "default", Name: "c"}
 		_, err := derived.Hand(t.Context(), p.ID, p.Derived.Holder.Claim, earlier)
-		if err := errors.Join(err, derived.Begin(t.Context(), p.ID, "earlier", time.Now()), n.ledger.Pools().Retire(t.Context(), p.ID)); err != nil {
+		_, closed := derived.Begin(t.Context(), p.ID, "earlier", time.Now())
+		if err := errors.Join(err, closed, n.ledger.Pools().Retire(t.Context(), p.ID)); err != nil {
 			t.Error(err)
 		}
 	}}

@@ -52,9 +52,10 @@ func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *i
 	if dry {
 		return c.foresee(ctx, p, in)
 	}
+	guests := c.guests(p, in)
 	var last []occupant
 	err = door.Await(ctx, func(ctx context.Context) (bool, error) {
-		left, stays, err := c.settle(ctx, p)
+		left, stays, err := guests.settle(ctx)
 		if ctx.Err() != nil {
 			return false, err
 		}
@@ -103,15 +104,23 @@ func (c *Closer) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1a
 }
 
 // close retires the idle pools below a range that is empty, closes the range, and deletes its IPPool. The pool is retired when the
-// claim is gone.
+// claim is gone. If close fails, a range that was open is open again. It fails with ErrChanged if somebody else has opened the range.
 func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
 	if err := c.RetireBelow(ctx, p.ID); err != nil {
 		return err
 	}
-	if err := c.begin(ctx, p, by); err != nil {
+	until := c.grace()
+	first, err := c.begin(ctx, p, by, until)
+	if err != nil {
 		return err
 	}
-	if err := c.unpublish(ctx, p); err != nil {
+	if err = c.unpublish(ctx, p); err == nil && c.again(p) {
+		err = fmt.Errorf("close pool %s: %w: it is open again", p.Name, ledger.ErrChanged)
+	}
+	if err != nil && first {
+		return errors.Join(err, c.reopen(ctx, p, until))
+	}
+	if err != nil {
 		return err
 	}
 	log.FromContext(ctx).Info("range closed", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
@@ -124,12 +133,16 @@ func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) er
 // A pool that all workspaces share is opened again for the CREATE, if the claim is there: its workspace could keep the pool closed to all
 // others, by a finalizer or by a DELETE that always fails. When the claim goes, the pool stays for the blocks inside.
 func (c *Closer) Complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {
+	before, _ := c.Ledger.Pools.Get(id) // as it was before the claim was looked for: another caller may retire the pool since
 	open, err = c.complete(ctx, id)
 	p, ok := c.Ledger.Pools.Get(id)
-	if open || err != nil || !ok || p.Derived.Workspace != "" || p.Derived.Holder.Claim == "" {
+	if open || err != nil || !ok || before.Derived == nil || p.Derived.Workspace != "" || p.Derived.Holder.Claim == "" {
 		return open, err
 	}
-	err = c.reopen(ctx, p)
+	err = c.reopen(ctx, p, before.Derived.Releasing)
+	if errors.Is(err, ledger.ErrChanged) {
+		return false, nil
+	}
 	return err == nil, err
 }
 

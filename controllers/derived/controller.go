@@ -137,7 +137,9 @@ func (c *Controller) end(ctx context.Context, p ledger.Pool) (reconcile.Result, 
 		answer.Leaving: // something else holds it up: its DELETE has succeeded, and nothing is to be made inside
 		return reconcile.Result{RequeueAfter: interval}, nil
 	}
-	if err := c.reopen(ctx, p); err != nil {
+	if err := c.reopen(ctx, p, p.Derived.Releasing); errors.Is(err, ledger.ErrChanged) {
+		return reconcile.Result{RequeueAfter: interval}, nil // it is being released once more
+	} else if err != nil {
 		return reconcile.Result{}, err
 	}
 	log.FromContext(ctx).Info("pool opened again, as its claim was not deleted")

@@ -1,6 +1,7 @@
 package derived
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,7 +21,7 @@ import (
 const (
 	// named is how many of those inside a range are named.
 	named = 3
-	// looked is how many of them are asked for at most.
+	// looked is how many times servers are asked for one of them at most, for one DELETE.
 	looked = 64
 	// atOnce is how many of them are asked for at the same time.
 	atOnce = 16
@@ -51,11 +52,15 @@ func (o occupant) String() string {
 }
 
 // inside lists the claims that have something in a pool, or in a pool below it. A pool in between that is there for others alone does not
-// count.
+// count. The ledger is read for pools alone that have a block by memory, however many others there are: the transaction that closes the
+// pool notices a block that memory lacks.
 func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, err error) {
 	for _, q := range append(k.Ranges.Below(p.ID), p) {
 		if q.ID != p.ID && q.Derived.Holder.Claim != "" { // whose DELETE may be under way
 			found = append(found, occupant{Holder: q.Derived.Holder, ranged: true})
+		}
+		if !k.Ledger.Pools.MayHold(q.ID) {
+			continue
 		}
 		for b, err := range k.Ledger.Blocks.List(ctx, allocator.ListOptions{Pool: q.ID, Limit: counted}) {
 			if err != nil {
@@ -76,20 +81,53 @@ func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, e
 	return found, nil
 }
 
-// settle settles the releases of those inside a pool that are gone, asked live, and returns the others. stays reports whether one of
-// them is there to stay, as far as is known now.
-func (c *Closer) settle(ctx context.Context, p ledger.Pool) (left []occupant, stays bool, err error) {
-	left, err = c.inside(ctx, p)
+// guests are the claims inside a range that is deleted. Servers are asked for a bounded number of them, and for those of the range's
+// owner first: the others may be of other workspaces. They are of one DELETE, and are not safe for concurrent use.
+type guests struct {
+	*Closer
+	pool  ledger.Pool
+	in    ledger.ClusterName
+	asks  int                    // that are left
+	asked map[ledger.ClaimID]int // how often each was
+}
+
+// guests returns those inside a range of a workspace, for one DELETE.
+func (c *Closer) guests(p ledger.Pool, in ledger.ClusterName) *guests {
+	return &guests{Closer: c, pool: p, in: in, asks: looked, asked: map[ledger.ClaimID]int{}}
+}
+
+// next returns those inside a pool who are asked for next.
+func (g *guests) next(inside []occupant) []occupant {
+	inside = slices.Clone(inside)
+	slices.SortStableFunc(inside, func(a, b occupant) int {
+		return cmp.Or(cmp.Compare(g.asked[a.Claim], g.asked[b.Claim]), cmp.Compare(g.away(a), g.away(b)))
+	})
+	return inside[:min(len(inside), atOnce, g.asks)]
+}
+
+// away returns 0 for a claim of the workspace that the range is deleted in, and 1 for any other.
+func (g *guests) away(o occupant) int {
+	if o.Cluster == g.in {
+		return 0
+	}
+	return 1
+}
+
+// settle settles the releases of some of those inside that are gone, asked live, and returns all who are left. stays reports whether one
+// of them is there to stay, as far as is known now.
+func (g *guests) settle(ctx context.Context) (left []occupant, stays bool, err error) {
+	left, err = g.inside(ctx, g.pool)
 	if err != nil || len(left) == 0 {
 		return left, false, err
 	}
 	var mu sync.Mutex
 	certain := map[ledger.ClaimID]bool{}
 	group := errgroup.Group{}
-	group.SetLimit(atOnce)
-	for _, o := range left[:min(len(left), looked)] {
+	for _, o := range g.next(left) {
+		g.asks--
+		g.asked[o.Claim]++
 		group.Go(func() error {
-			settled, err := c.Releases.SettleWitnessed(ctx, o.Holder)
+			settled, err := g.Releases.SettleWitnessed(ctx, o.Holder)
 			mu.Lock()
 			defer mu.Unlock()
 			certain[o.Claim] = settled && err == nil
@@ -97,20 +135,25 @@ func (c *Closer) settle(ctx context.Context, p ledger.Pool) (left []occupant, st
 		})
 	}
 	_ = group.Wait()
-	left, err = c.inside(ctx, p)
+	left, err = g.inside(ctx, g.pool)
 	return left, slices.ContainsFunc(left, func(o occupant) bool { return certain[o.Claim] }), err
 }
 
-// foresee says what CloseRange would say, and changes nothing.
+// foresee says what CloseRange would say, and changes nothing. It asks for those inside until one is there.
 func (c *Closer) foresee(ctx context.Context, p ledger.Pool, in ledger.ClusterName) (string, error) {
-	found, err := c.inside(ctx, p)
+	left, err := c.inside(ctx, p)
 	if err != nil {
 		return "", err
 	}
-	left := found[min(len(found), looked):]
-	for _, o := range found[:min(len(found), looked)] {
-		if gone, err := c.Releases.Gone(ctx, o.Holder); err != nil || !gone || o.retained || !o.until.IsZero() {
-			left = append(left, o)
+	g := c.guests(p, in)
+	for stays := false; !stays && g.asks > 0 && len(left) > 0; {
+		for _, o := range g.next(left) {
+			g.asks--
+			if gone, err := c.Releases.Gone(ctx, o.Holder); err != nil || !gone || o.retained || !o.until.IsZero() {
+				stays = true
+				break
+			}
+			left = slices.DeleteFunc(left, func(other occupant) bool { return other.Claim == o.Claim })
 		}
 	}
 	if len(left) == 0 {

@@ -32,8 +32,8 @@ type Ranges interface {
 	Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID, to ledger.Holder) (ok bool, err error)
 	Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error
 	Below(id ledger.PoolID) []ledger.Pool
-	Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) error
-	Reopen(ctx context.Context, id ledger.PoolID) error
+	Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) (first bool, err error)
+	Reopen(ctx context.Context, id ledger.PoolID, until time.Time) error
 	Retire(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error
 	Follow(ctx context.Context, id ledger.PoolID) error
 	All() iter.Seq[ledger.Pool]
@@ -117,15 +117,6 @@ func (k *Keeper) yield(ctx context.Context, p ledger.Pool) error {
 	return err
 }
 
-// reopen opens a pool that was closed. Its IPPool may be gone.
-func (k *Keeper) reopen(ctx context.Context, p ledger.Pool) error {
-	if err := k.Ranges.Reopen(ctx, p.ID); err != nil {
-		return fmt.Errorf("open pool %s again: %w", p.Name, err)
-	}
-	k.published.reopen(p, k.Clock.Now())
-	return nil
-}
-
 // sight says which IPPool the cache shows by the name of a pool.
 type sight int
 
@@ -173,33 +164,48 @@ func (k *Keeper) seek(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool,
 // errLost: the ledger may have lost blocks of the pool, which then seems to be empty.
 var errLost = errors.New("the ledger may have lost blocks of the pool")
 
-// begin closes a pool that is empty, if by holds it. It believes no ledger that was not compared with the IPPool of the pool. Without that,
-// nothing was published: a CREATE is answered when it is there.
-func (k *Keeper) begin(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
+// grace returns the time after which no DELETE that is admitted now can still fail.
+func (k *Keeper) grace() time.Time { return k.Clock.Now().Add(promise.Grace) }
+
+// begin closes a pool that is empty until that time, if by holds it. It believes no ledger that was not compared with the IPPool of the
+// pool. Without that, nothing was published: a CREATE is answered when it is there. It reports whether the pool was open before.
+func (k *Keeper) begin(ctx context.Context, p ledger.Pool, by ledger.ClaimID, until time.Time) (bool, error) {
 	if k.Ledger.Recovery.Frozen(p.ID) {
 		object, _, err := k.seek(ctx, p)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if object != nil {
 			whole, err := k.Compare(ctx, p.ID)
 			if err != nil || !whole {
-				return errors.Join(fmt.Errorf("close pool %s: %w", p.Name, errLost), err)
+				return false, errors.Join(fmt.Errorf("close pool %s: %w", p.Name, errLost), err)
 			}
 		}
 	}
-	// No DELETE that is admitted now can still fail after that time.
-	if err := k.Ranges.Begin(ctx, p.ID, by, k.Clock.Now().Add(promise.Grace)); err != nil {
-		return fmt.Errorf("close pool %s: %w", p.Name, err)
+	first, err := k.Ranges.Begin(ctx, p.ID, by, until)
+	if err != nil {
+		return first, fmt.Errorf("close pool %s: %w", p.Name, err)
 	}
+	return first, nil
+}
+
+// reopen opens a pool that was closed until that time. Its IPPool may be gone. It may go on after the end of ctx, for which there is a
+// little time.
+func (k *Keeper) reopen(ctx context.Context, p ledger.Pool, until time.Time) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followTime)
+	defer cancel()
+	if err := k.Ranges.Reopen(ctx, p.ID, until); err != nil {
+		return fmt.Errorf("open pool %s again: %w", p.Name, err)
+	}
+	k.published.reopen(p, k.Clock.Now())
 	return nil
 }
 
-// unpublish deletes the IPPool of a pool. It is an error if it may be there still.
+// unpublish deletes the IPPool of a pool that is closed. It is an error if it may be there still, unless the pool is open again.
 func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 	k.published.drop(p.ID)
 	object, workspace, err := k.seek(ctx, p)
-	if err != nil || object == nil || k.madeAgain(p) {
+	if err != nil || object == nil || k.again(p) {
 		return err
 	}
 	err = workspace.Delete(ctx, object, client.Preconditions{UID: &object.UID})
@@ -209,10 +215,10 @@ func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 	return nil
 }
 
-// madeAgain reports whether another caller has retired the pool, and it was made again. Its IPPool may be that of the new pool.
-func (k *Keeper) madeAgain(p ledger.Pool) bool {
+// again reports whether another caller has opened a closed pool again, or has retired it, and it was made again. Its IPPool is in use then.
+func (k *Keeper) again(p ledger.Pool) bool {
 	now, ok := k.Ledger.Pools.Get(p.ID)
-	return ok && !now.RegisteredAt.Equal(p.RegisteredAt)
+	return ok && (!now.Closed() || !now.RegisteredAt.Equal(p.RegisteredAt))
 }
 
 // RetireClosed retires a pool that was closed for the DELETE of the claim that holds it, which is gone, or because nobody holds it: by is
@@ -238,7 +244,7 @@ func (k *Keeper) RetireClosed(ctx context.Context, id ledger.PoolID, by ledger.C
 // Retire takes a derived pool out of the ledger, and its IPPool before that. It fails with ledger.ErrPoolInUse if the pool is in
 // use, and with ledger.ErrChanged if it is held by another one than by; empty: it may be held by nobody.
 func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
-	err := k.begin(ctx, p, by)
+	_, err := k.begin(ctx, p, by, k.grace())
 	if errors.Is(err, ledger.ErrUnknownPool) {
 		return nil
 	}
@@ -249,7 +255,7 @@ func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) e
 	if !closed {
 		return nil
 	}
-	if err := k.unpublish(ctx, p); err != nil || k.madeAgain(p) {
+	if err := k.unpublish(ctx, p); err != nil || k.again(p) {
 		return err // after a fault it stays closed, and is requeued
 	}
 	if err := k.Ranges.Retire(ctx, p.ID, by); err != nil {

@@ -45,7 +45,7 @@ func TestVerify_Ranges(t *testing.T) {
 		"all in order": {},
 		"reserved":     {by: reserved},
 		"closed, without IPPool": {change: func(s *scene, p ledger.Pool) {
-			must.Do(s, s.ledger.Derived().Begin(s.Context(), p.ID, "uid-of-range", time.Now()))
+			must.Get(s.ledger.Derived().Begin(s.Context(), p.ID, "uid-of-range", time.Now()))(s)
 			delete(s.pools, "net-a")
 		}},
 		"no IPPool": {change: func(s *scene, _ ledger.Pool) { delete(s.pools, "net-a") }, want: []Kind{PoolWithoutObject}},

@@ -55,11 +55,11 @@ func rangeOf(network string) ledger.Holder {
 }
 
 // begin holds the derived pool of a network, and begins to release it. there is false if there is none.
-func begin(ctx context.Context, a *allocator.Allocator, r request) (there bool, err error) {
+func begin(ctx context.Context, a *allocator.Allocator, r request, until time.Time) (there bool, err error) {
 	d, id, by := a.Derived(), ledger.PoolID(r.Claim), rangeOf(r.Network)
 	_, err = d.Hold(ctx, id, by)
 	if err == nil {
-		err = d.Begin(ctx, id, by.Claim, time.Now().Add(r.Timeout))
+		_, err = d.Begin(ctx, id, by.Claim, until)
 	}
 	if errors.Is(err, ledger.ErrUnknownPool) {
 		return false, nil
@@ -72,7 +72,7 @@ func begin(ctx context.Context, a *allocator.Allocator, r request) (there bool, 
 
 // closeRange releases the range of a network.
 func closeRange(ctx context.Context, a *allocator.Allocator, r request) error {
-	there, err := begin(ctx, a, r)
+	there, err := begin(ctx, a, r, time.Now().Add(r.Timeout))
 	if err == nil && there {
 		err = a.Pools().Retire(ctx, ledger.PoolID(r.Claim))
 	}
@@ -81,14 +81,15 @@ func closeRange(ctx context.Context, a *allocator.Allocator, r request) error {
 
 // hesitate begins to release the range of a network, and opens it again. It says nothing of the pool.
 func hesitate(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
-	there, err := begin(ctx, a, r)
+	until := time.Now().Add(r.Timeout)
+	there, err := begin(ctx, a, r, until)
 	if err == nil && there {
-		err = a.Derived().Reopen(ctx, ledger.PoolID(r.Claim))
+		err = a.Derived().Reopen(ctx, ledger.PoolID(r.Claim), until)
 	}
 	if err == nil && there {
 		err = a.Derived().Drop(ctx, ledger.PoolID(r.Claim), rangeOf(r.Network).Claim, time.Time{})
 	}
-	if errors.Is(err, ledger.ErrUnknownPool) || errors.Is(err, ledger.ErrPoolInUse) {
+	if errors.Is(err, ledger.ErrUnknownPool) || errors.Is(err, ledger.ErrPoolInUse) || errors.Is(err, ledger.ErrChanged) {
 		err = nil
 	}
 	return outcome{Refusal: busy}, err

@@ -52,6 +52,7 @@ type Pools interface {
 	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
 	Changes(id ledger.PoolID) (int64, error)
 	InUse(id ledger.PoolID) bool
+	MayHold(id ledger.PoolID) bool
 	FreeBlocks(id ledger.PoolID) (index.Histogram, bool)
 	Regains(r ledger.Request) bool
 	Read(ctx context.Context, id ledger.PoolID) (p ledger.Pool, revision int64, ok bool, err error)

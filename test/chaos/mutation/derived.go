@@ -36,15 +36,15 @@ var derived = []Mutant{
 	{
 		Name:  "a range is closed, and its address spaces stay open",
 		File:  "allocator/derived.go",
-		Old:   "\treturn spaces(d).bring(ctx, id, true)\n",
-		New:   "\treturn nil\n",
+		Old:   "\terr = spaces(d).bring(ctx, id, true)\n",
+		New:   "",
 		Suite: ofDerived,
 	},
 	{
 		Name:  "a DELETE that fails ends the cooldowns in the address spaces of a range",
 		File:  "allocator/derived.go",
-		Old:   "\treturn spaces(d).bring(ctx, id, true)\n",
-		New:   "\treturn spaces(d).retire(ctx, id)\n",
+		Old:   "\terr = spaces(d).bring(ctx, id, true)\n",
+		New:   "\terr = spaces(d).retire(ctx, id)\n",
 		Suite: ofDerived,
 	},
 	{

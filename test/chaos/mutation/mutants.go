@@ -3,7 +3,7 @@ package mutation
 import "slices"
 
 // Mutants are the ones that must not survive.
-var Mutants = slices.Concat(general, derived, absence, released)
+var Mutants = slices.Concat(general, derived, ranges, absence, released)
 var general = []Mutant{
 	{
 		Name:  "the compare of the head is broken",

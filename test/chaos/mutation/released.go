@@ -46,8 +46,8 @@ var released = []Mutant{
 	{
 		Name:  "the DELETE of a range frees what a restored kcp has never known",
 		File:  "controllers/derived/inside.go",
-		Old:   "c.Releases.SettleWitnessed(ctx, o.Holder)",
-		New:   "c.Releases.Settle(ctx, o.Holder)",
+		Old:   "g.Releases.SettleWitnessed(ctx, o.Holder)",
+		New:   "g.Releases.Settle(ctx, o.Holder)",
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_FreesNothing"},
 	},
 	{

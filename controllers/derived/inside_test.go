@@ -1,0 +1,193 @@
+package derived
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
+	"github.com/kcp-ipam/ipam/controllers/release"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
+)
+
+// A range with somebody inside is not closed, and the refusal says who: three of the workspace at most by name, its others by number, and of
+// other workspaces neither.
+func TestCloseRange_ARangeInUse(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	inner, below := s.ranged("sub", "a", p.ID, 28)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		s.bind(below, name)
+	}
+	must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: below.ID, Length: 32, Holder: ledger.Holder{Claim: "foreign", Cluster: "v", Namespace: "n", Name: "secret"}}))(t)
+	for _, dry := range []bool{true, false} {
+		inside := s.closes(claim, dry)
+		for _, want := range []string{"release everything allocated inside this range first", p.CIDR.String(), "5 allocations", "claim default/a, claim default/b, claim default/c and 2 others, and by other workspaces"} {
+			if !strings.Contains(inside, want) {
+				t.Errorf("dry run %t: the refusal is %q; want it to say %q", dry, inside, want)
+			}
+		}
+		if strings.Contains(inside, "secret") {
+			t.Errorf("the refusal names a claim of another workspace: %q", inside)
+		}
+		for n := range 2 { // the blocks of others are not counted
+			must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: below.ID, Length: 32, Holder: ledger.Holder{Claim: ledger.ClaimID(fmt.Sprintf("foreign-%t-%d", dry, n)), Cluster: "v", Namespace: "n", Name: "more"}}))(t)
+			if again := s.closes(claim, dry); again != inside {
+				t.Errorf("with another block of another workspace the refusal is %q; want %q as before", again, inside)
+			}
+		}
+	}
+	s.wantOpen(p)
+	if inside := s.closes(inner, false); !strings.Contains(inside, "4 allocations") {
+		t.Errorf("the inner range is refused by %q, want its 4 allocations", inside)
+	}
+}
+
+// A block whose claim is gone does not count, even if it cannot be freed yet, as nobody lives there: the DELETE is not decided. While
+// nobody can tell, the looks at a range become rare: each asks for all that may be inside, and a user may send many DELETEs.
+func TestCloseRange_AnUnsettledRelease(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	s.bind(p, "gone")
+	s.away = true
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	inside, err := s.CloseRange(ctx, tenant, claim, false)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(inside, "again later (1 allocation, of claim default/gone)") {
+		t.Errorf("CloseRange = %q, %v; want an error that names the claims which may be inside", inside, err)
+	}
+	if asked := s.asked.Load(); asked > 6 {
+		t.Errorf("the servers were asked %d times; want 6 at most", asked)
+	}
+	s.wantOpen(p)
+}
+
+// A kcp that was restored from a backup knows none of the claims inside. Their machines run: however often the range is deleted, by
+// whatever replica, nothing of them is freed.
+func TestCloseRange_FreesNothingOfARestoredKCP(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	const blocks = 150
+	for n := range blocks {
+		by := ledger.Holder{Claim: ledger.ClaimID(fmt.Sprintf("lost-%d", n)), Cluster: tenant, Namespace: "default", Name: fmt.Sprintf("lost-%d", n)}
+		must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: by}))(t)
+	}
+	s.Releases = must.Get(release.New(unmanaged{}, release.Options{
+		Ledger: views.Of(s.alloc), Ranges: s.alloc.Derived(), Oracle: s, Clock: s.clock, RetireClosed: s.RetireClosed,
+		Bound:    func(ledger.ClusterName) bool { return true },
+		Lease:    func(context.Context, ledger.Block) (time.Duration, error) { return 0, nil },
+		Reclaims: s.Catalog.Reclaims,
+	}))(t)
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		inside, err := s.CloseRange(ctx, tenant, claim, false)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(inside, "nobody can tell now") {
+			t.Errorf("CloseRange = %q, %v; want that nobody can tell", inside, err)
+		}
+	}
+	if left := must.Get(s.inside(t.Context(), p))(t); len(left) != blocks {
+		t.Errorf("%d blocks are left of %d", len(left), blocks)
+	}
+	s.wantOpen(p)
+}
+
+// One DELETE asks for a bounded number of claims inside, of all workspaces together, and for those of its own workspace first: one that
+// is there decides.
+func TestCloseRange_AsksForFew(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	for n := range 2 * looked {
+		s.guest(p, fmt.Sprint("guest-", n))
+	}
+	s.verdict = live.Hidden
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if inside, err := s.CloseRange(ctx, tenant, claim, false); err == nil {
+		t.Errorf("CloseRange = %q without an error while nobody can tell", inside)
+	}
+	if asked := s.asked.Swap(0); asked > looked {
+		t.Errorf("one DELETE has asked for %d claims, want %d at most", asked, looked)
+	}
+	s.verdict = live.Unknown
+	own := s.bind(p, "own")
+	for _, dry := range []bool{true, false} {
+		if inside := s.closes(claim, dry); !strings.Contains(inside, own.Name) {
+			t.Errorf("the refusal is %q, want the claim %s", inside, own.Name)
+		}
+		if asked, want := s.asked.Swap(0), map[bool]int32{true: 1, false: atOnce}[dry]; asked > want {
+			t.Errorf("dry run %t: %d claims were asked for, want %d at most", dry, asked, want)
+		}
+	}
+}
+
+// reads counts the lists that are read of the ledger.
+type reads struct {
+	views.Blocks
+	lists *atomic.Int32
+}
+
+func (r reads) List(ctx context.Context, o allocator.ListOptions) iter.Seq2[ledger.Block, error] {
+	r.lists.Add(1)
+	return r.Blocks.List(ctx, o)
+}
+
+// A dry run, which a user may send in a loop, reads the pools alone that somebody has a block of.
+func TestCloseRange_ReadsNoIdlePools(t *testing.T) {
+	s := newScene(t)
+	lists := &atomic.Int32{}
+	s.Ledger.Blocks = reads{s.Ledger.Blocks, lists}
+	claim, p := s.ranged("net", "a", "root", 24)
+	var below ledger.Pool
+	for n := range 8 {
+		below = s.network("sub", fmt.Sprint(n), p.ID, 28)
+	}
+	if inside := s.closes(claim, true); inside != "" || lists.Swap(0) > 0 {
+		t.Errorf("the dry run says %q, and has read idle pools", inside)
+	}
+	s.bind(below, "c")
+	if inside := s.closes(claim, true); inside == "" || lists.Load() != 1 {
+		t.Errorf("the dry run says %q, and has read %d pools; want 1", inside, lists.Load())
+	}
+}
+
+// A range below that another claim holds counts, even if it is empty.
+func TestCloseRange_AnEmptyRangeInside(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	inner, below := s.ranged("sub", "a", p.ID, 28)
+	if inside := s.closes(claim, false); !strings.Contains(inside, "1 allocation, of range claim default/range-sub") {
+		t.Errorf("the refusal is %q, want the inner range", inside)
+	}
+	s.mustClose(inner)
+	s.deletes(inner) // and nobody has looked at that yet
+	if s.mustClose(claim); s.known(below) {
+		t.Error("the inner pool is known; want both gone")
+	}
+}
+
+// A block that a CREATE in flight may show stays until none can succeed any more, though its claim is gone, and the refusal says until when.
+func TestCloseRange_ACreateInFlight(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.ranged("net", "a", "root", 24)
+	reserved := promise.Of(tenant, gen.Claim("a"))
+	b := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: ledger.Holder{Claim: reserved, Cluster: tenant, Namespace: "default", Name: "a"}}))(t)
+	want := "1 allocation, of claim default/a, whose CREATE may succeed until " + b.BoundAt.Add(promise.Grace).UTC().Format(time.RFC3339)
+	if inside := s.closes(claim, true); !strings.Contains(inside, want) {
+		t.Errorf("the refusal is %q; want it to say %q", inside, want)
+	}
+	s.clock.SetTime(b.BoundAt.Add(promise.Grace + time.Second))
+	if inside := s.closes(claim, true); strings.Contains(inside, "whose CREATE") {
+		t.Errorf("the refusal is %q after that time", inside)
+	}
+}
