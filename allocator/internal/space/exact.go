@@ -50,9 +50,24 @@ func asked(p netip.Prefix, c ledger.ClusterName) wish {
 	return end
 }
 
-func (e *exact) add(w *Waiter) { e.tree.ReplaceOrInsert(wishOf(w)) }
+func (e *exact) add(w *Waiter) {
+	e.tree.ReplaceOrInsert(wishOf(w))
+	w.turn.wish(w)
+}
 
-func (e *exact) remove(w *Waiter) { e.tree.Delete(wishOf(w)) }
+func (e *exact) remove(w *Waiter) {
+	e.tree.Delete(wishOf(w))
+	w.turn.wishes.Delete(w)
+}
+
+// oldest returns the oldest waiter of a workspace for a prefix. There must be one.
+func (e *exact) oldest(p netip.Prefix, c ledger.ClusterName) (first *Waiter) {
+	e.tree.AscendGreaterOrEqual(asking(p, c), func(w wish) bool {
+		first = w.Waiter
+		return false
+	})
+	return first
+}
 
 // touching puts the waiters for a prefix that overlaps p, and is free, in a line of their own. Of
 // those of one workspace for one prefix it has the oldest; see following. The caller removes all from

@@ -34,7 +34,7 @@ func TestRoom_ServesAsSearched(t *testing.T) {
 			taken = append(taken, netip.PrefixFrom(addr, 31))
 			come(s, int64(i+1), taken[i].String(), block(ledger.ClaimID(fmt.Sprint("holder", i))))
 		}
-		for i := range 40 {
+		for i := range 40 + 60*int(seed%3) { // with more wishes of a workspace than come first, too
 			s.Room.Wait(p, someRequest(random, i))
 		}
 		for c := range p.Waiting.turns.waits { // so that the limits of some are met that wait in a line
@@ -64,7 +64,7 @@ func TestRoom_ServesAsSearched(t *testing.T) {
 
 // someRequest is one of a few workspaces: of an exact prefix or of a length, with or without a limit.
 func someRequest(random *rand.Rand, i int) ledger.Request {
-	r := asks(ledger.ClaimID(fmt.Sprintf("c%02d", i)))
+	r := asks(ledger.ClaimID(fmt.Sprintf("c%03d", i)))
 	r.Holder.Cluster = ledger.ClusterName(fmt.Sprint("w", random.IntN(4)))
 	r.Since = time.Unix(int64(random.IntN(20)), 0)
 	r.Length = 29 + random.IntN(4)
@@ -100,6 +100,7 @@ func searched(p *Pool, freed netip.Prefix) (woken []ledger.ClaimID) {
 		if first == nil {
 			break
 		}
+		first = wished(p, first, passed)
 		passed[first] = true
 		woken = append(woken, first.request.Holder.Claim)
 		if _, broken := p.Over(first.request, nil); broken != nil {
@@ -119,4 +120,22 @@ func searched(p *Pool, freed netip.Prefix) (woken []ledger.ClaimID) {
 	}
 	p.Index.Take(freed)
 	return woken
+}
+
+// wished returns the waiter that comes first in the workspace of the one that is in turn: of its youngest waiters for exact
+// prefixes, the oldest that fits, or an older one for the same prefix; else the one in turn.
+func wished(p *Pool, inTurn *Waiter, passed map[*Waiter]bool) *Waiter {
+	var wishes []*Waiter
+	for _, w := range p.Waiting.Claims {
+		if w.request.Exact.IsValid() && w.cluster() == inTurn.cluster() && w.suspended == (Account{}) && !w.held && !passed[w] {
+			wishes = append(wishes, w)
+		}
+	}
+	slices.SortFunc(wishes, older)
+	for _, w := range wishes[max(0, len(wishes)-mostPreferred):] {
+		if p.fits(w) {
+			return wishes[slices.IndexFunc(wishes, func(o *Waiter) bool { return o.request.Exact == w.request.Exact })]
+		}
+	}
+	return inTurn
 }

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"cmp"
 	"math/big"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -56,7 +57,7 @@ func (l *relief) some(r *Room) bool {
 		return false
 	}
 	for without := 0; without < looksAtOnce; l.looks++ {
-		w := l.next(p)
+		w := l.next(r, p)
 		if w == nil {
 			return false
 		}
@@ -67,17 +68,29 @@ func (l *relief) some(r *Room) bool {
 	return true
 }
 
-// next returns the oldest waiter that is left to look at; nil: none is.
-func (l *relief) next(p *Pool) (oldest *Waiter) {
+// next returns the oldest waiter that is left to look at; nil: none is. One for exactly a free prefix comes first; see
+// preferred.
+func (l *relief) next(r *Room, p *Pool) *Waiter {
+	var wished, oldest *Waiter
 	for of, waiters := range p.Waiting.suspended[l.on] {
 		if l.done[of] {
 			continue
 		}
-		if w, _ := waiters.Min(); oldest == nil || older(w, oldest) < 0 {
-			oldest = w
+		if of.exact && r.Pools.Frozen() == NotFrozen {
+			wished = olderOf(wished, preferred(waiters, p.fits))
 		}
+		first, _ := waiters.Min()
+		oldest = olderOf(oldest, first)
 	}
-	return oldest
+	return cmp.Or(wished, oldest)
+}
+
+// olderOf returns the older of two waiters, either of which may be nil.
+func olderOf(a, b *Waiter) *Waiter {
+	if a == nil || b != nil && older(b, a) < 0 {
+		return b
+	}
+	return a
 }
 
 // look puts a waiter back into its line, or onto the list of another account whose limit stops it, if

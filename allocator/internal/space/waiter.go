@@ -82,6 +82,35 @@ type workspaceTurn struct {
 	served  uint64 // when it was served last, or began to wait
 	waiters int
 	lanes   []*waitLane // of the workspace, one in each line that has waiters of it
+	wishes  *byAge      // for exact prefixes, without a hold; nil: there was none yet
+}
+
+// wish adds a waiter for an exact prefix.
+func (t *workspaceTurn) wish(w *Waiter) {
+	if t.wishes == nil {
+		t.wishes = newByAge()
+	}
+	t.wishes.ReplaceOrInsert(w)
+}
+
+// mostPreferred is how many waiters of a workspace for exact prefixes come before those that take any block, at one pool.
+// A bound keeps very many of them from taking all that becomes free. The youngest count: a user who moves an address to
+// another claim makes that claim just before, and may have claims for other addresses that wait in vain for long.
+const mostPreferred = 16
+
+// preferred returns the oldest that fits, of the youngest waiters for exact prefixes; nil: there is none.
+func preferred(wishes *byAge, fits func(*Waiter) bool) (first *Waiter) {
+	if wishes == nil {
+		return nil
+	}
+	left := mostPreferred
+	wishes.Descend(func(w *Waiter) bool {
+		if left--; fits(w) {
+			first = w
+		}
+		return left > 0
+	})
+	return first
 }
 
 // fix puts the lanes of a workspace in their places after its turn has changed.

@@ -10,8 +10,8 @@ import (
 
 // waitlist is the claims that wait for room in one pool. Room that becomes free is held for
 // the next claim that fits, so a new claim finds only room that no waiting one could use.
-// Workspaces take turns, and within one the oldest claim is first; see turns. The zero value
-// is empty. The space's lock guards it.
+// Workspaces take turns; see turns. Within one, a claim for exactly what became free is first; see
+// preferred. Else the oldest claim is. The zero value is empty. The space's lock guards it.
 type waitlist struct {
 	Claims    map[ledger.ClaimID]*Waiter
 	names     map[former]*Waiter // by the name of the claim

@@ -327,4 +327,25 @@ var general = []Mutant{
 		New:   ":",
 		Suite: Suite{Tests: "TestDispute_RefusesANewNeighbour"},
 	},
+	{
+		Name:  "a claim for exactly what was freed waits behind older ones",
+		File:  "allocator/internal/space/candidates.go",
+		Old:   "if w.turn.lane(exact) != nil {",
+		New:   "if false {",
+		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestRoom_AClaimForTheFreedBlock"},
+	},
+	{
+		Name:  "any number of claims for addresses comes first",
+		File:  "allocator/internal/space/waiter.go",
+		Old:   "return left > 0",
+		New:   "return true",
+		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestRoom_FewClaimsForAddresses"},
+	},
+	{
+		Name:  "behind a limit, a claim for exactly what was freed waits behind older ones",
+		File:  "allocator/internal/space/suspended.go",
+		Old:   "of.exact && r.Pools.Frozen() == NotFrozen",
+		New:   "false",
+		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestSuspended_AClaimForTheFreedBlock"},
+	},
 }

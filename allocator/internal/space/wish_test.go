@@ -1,0 +1,110 @@
+package space
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// full makes a pool of 32 addresses, each of which is a block. It returns what frees one of them, and checks which claims
+// are told then.
+func full(t *testing.T) (s *Space, freed func(address string, woken ...ledger.ClaimID)) {
+	t.Helper()
+	s, told := spaceOf(netip.MustParsePrefix("10.0.0.0/27"))
+	s.Lock()
+	for i := range 32 {
+		come(s, int64(i+1), fmt.Sprintf("10.0.0.%d/32", i), block(ledger.ClaimID(fmt.Sprint("holder", i))))
+	}
+	s.Unlock()
+	return s, func(address string, woken ...ledger.ClaimID) {
+		t.Helper()
+		s.Lock()
+		leave(s, s.Known+1, address+"/32")
+		s.Unlock()
+		wantWoken(t, told, woken...)
+	}
+}
+
+// wait makes a claim of a workspace wait since a time, for an address, or for any if that is empty.
+func wait(s *Space, cluster ledger.ClusterName, claim ledger.ClaimID, since int64, address string) {
+	r := asks(claim)
+	r.Holder.Cluster, r.Since = cluster, time.Unix(since, 0)
+	if address != "" {
+		r.Exact = netip.MustParsePrefix(address + "/32")
+	}
+	s.Lock()
+	s.Room.Wait(s.Pool("p"), r)
+	s.Unlock()
+}
+
+// A block goes to the claim that waits for exactly it, however many older ones of its workspace take any.
+func TestRoom_AClaimForTheFreedBlockComesFirst(t *testing.T) {
+	s, freed := full(t)
+	for i := range 30 {
+		wait(s, "w", ledger.ClaimID(fmt.Sprintf("old%02d", i)), int64(i), "")
+	}
+	wait(s, "w", "second", 101, "10.0.0.7")
+	wait(s, "w", "first", 100, "10.0.0.7")
+	freed("10.0.0.6", "old00")
+	freed("10.0.0.7", "first")
+}
+
+// Workspaces take turns, whether their claims wait for the freed block or for any.
+func TestRoom_WorkspacesTakeTurnsBeforeClaimsForTheFreedBlock(t *testing.T) {
+	s, freed := full(t)
+	for i := range int64(3) {
+		wait(s, "older", ledger.ClaimID(fmt.Sprint("any", i)), i, "")
+	}
+	for i := range int64(3) {
+		wait(s, "younger", ledger.ClaimID(fmt.Sprint("exact", i)), 10+i, fmt.Sprintf("10.0.0.%d", 5+i))
+	}
+	freed("10.0.0.5", "any0")
+	freed("10.0.0.6", "exact1")
+	freed("10.0.0.7", "any1")
+	freed("10.0.0.8", "any2")
+}
+
+// Of a workspace in turn by its oldest claim, a younger one for the freed block is served.
+func TestRoom_AClaimForTheFreedBlockTakesTheTurnOfItsWorkspace(t *testing.T) {
+	s, freed := full(t)
+	wait(s, "a", "any", 1, "")
+	wait(s, "b", "other", 2, "")
+	wait(s, "a", "exact", 3, "10.0.0.9")
+	freed("10.0.0.9", "exact")
+	freed("10.0.0.4", "other")
+	freed("10.0.0.3", "any")
+}
+
+// No more than 16 claims for addresses come first: then the next oldest wait by age, as all others do.
+func TestRoom_FewClaimsForAddressesComeFirst(t *testing.T) {
+	s, freed := full(t)
+	wait(s, "w", "any0", 1, "")
+	wait(s, "w", "any1", 2, "")
+	for i := range int64(mostPreferred + 1) {
+		wait(s, "w", ledger.ClaimID(fmt.Sprint("exact", i)), 10+i, fmt.Sprintf("10.0.0.%d", i))
+	}
+	freed("10.0.0.0", "any0")
+	freed("10.0.0.1", "exact1")
+	freed("10.0.0.2", "exact2")
+}
+
+// A limit that has stopped the claims of a workspace lets the one for the freed block go first, too.
+func TestSuspended_AClaimForTheFreedBlockComesFirst(t *testing.T) {
+	s, told, on := crowded(t, 30, func(r *ledger.Request, i int) {
+		if i == 29 {
+			r.Exact = netip.MustParsePrefix("10.0.0.3/32")
+		}
+	})
+	s.Lock()
+	leave(s, s.Known+1, "10.0.0.0/12")
+	other := block("other")
+	other.Holdings[0].Cluster = "other"
+	come(s, s.Known+1, "10.0.0.0/31", other)
+	come(s, s.Known+1, "10.0.0.2/32", other)
+	s.Unlock()
+	release(s, on)
+	wantWoken(t, told, "c000029")
+}
