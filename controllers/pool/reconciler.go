@@ -53,6 +53,7 @@ type pass struct {
 
 	samples forecast.Samples // of what was used
 	due     time.Duration    // until the next sample; 0: when something changes
+	news    func()           // emits the event of a change once that is stored; nil: there is none
 }
 
 // reporter returns what tells the owner of the pool.
@@ -98,7 +99,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 	if unreadable {
 		p.odd = &outcome.Fault{Message: odd.Error()}
 	}
-	result, err := requeueFor(patch.Reconcile(ctx, cl.GetClient(), pool, p.reconcile))
+	err = patch.Reconcile(ctx, cl.GetClient(), pool, p.reconcile)
+	if err == nil && p.news != nil {
+		p.news()
+	}
+	result, err := requeueFor(err)
 	if err == nil && p.due > 0 {
 		r.Queue.AddAfter(req, p.due)
 	}

@@ -37,6 +37,7 @@ func (p *pass) report(ctx context.Context) error {
 	shownCapacity, spaces := uses.fullest(entered, capacity)
 	succeeded(p.pool, entered, shownCapacity, warning)
 	p.pool.Status.Spaces = spaces
+	p.reportFullness(shownCapacity)
 	if err := p.reportParent(entered); err != nil {
 		return err
 	}

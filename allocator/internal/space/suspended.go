@@ -85,7 +85,7 @@ func (l *relief) next(r *Room, p *Pool) *Waiter {
 	return cmp.Or(wished, oldest)
 }
 
-// olderOf returns the older of two waiters, either of which may be nil.
+// olderOf returns the older of two waiters. Either may be nil.
 func olderOf(a, b *Waiter) *Waiter {
 	if a == nil || b != nil && older(b, a) < 0 {
 		return b

@@ -29,6 +29,9 @@ const (
 	ConditionOverlapping = "Overlapping"
 	// ConditionClassesDiffer exists, and is True, on a pool that names classes which cannot share it.
 	ConditionClassesDiffer = "ClassesDiffer"
+	// ConditionRunningOut exists, and is True, on a pool of whose addresses more than 90 % are allocated, until
+	// that is less than 85 %. Its reason tells a pool that is exhausted from one that is nearly so.
+	ConditionRunningOut = "RunningOut"
 	// ConditionDisputed exists, and is True, on a claim and its allocation while
 	// another published record has addresses of the same block.
 	ConditionDisputed = "Disputed"
@@ -142,6 +145,13 @@ const (
 	// ReasonUniqueWithinDiffers: the pool names classes that differ in uniqueWithin, and serves none of
 	// them. Remove one from spec.classNames.
 	ReasonUniqueWithinDiffers Reason = "UniqueWithinDiffers"
+	// ReasonNearlyFull: 90 % of the pool's addresses are allocated. Add a pool to its classes, or release blocks.
+	ReasonNearlyFull Reason = "NearlyFull"
+	// ReasonExhausted: all of the pool's addresses are allocated, and its claims wait. Add a pool to its classes, or
+	// release blocks.
+	ReasonExhausted Reason = "Exhausted"
+	// ReasonRoomAgain, of an event: the pool is no longer exhausted, or no longer nearly full. Nothing to do.
+	ReasonRoomAgain Reason = "RoomAgain"
 	// ReasonReconciled: what failed with ReasonError has succeeded. Nothing to do.
 	ReasonReconciled Reason = "Reconciled"
 	// ReasonLeaseExpired: the lease of a retained allocation was over, and its block was

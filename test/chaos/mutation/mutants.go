@@ -348,4 +348,18 @@ var general = []Mutant{
 		New:   "false",
 		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestSuspended_AClaimForTheFreedBlock"},
 	},
+	{
+		Name:  "a pool at the border of nearly full is told about again and again",
+		File:  "controllers/pool/fullness.go",
+		Old:   "was != \"\" && atLeast(notNearlyFull)",
+		New:   "false",
+		Suite: Suite{Package: "./controllers/pool", Tests: "TestFullness_"},
+	},
+	{
+		Name:  "a pool is told about before its status remembers it",
+		File:  "controllers/pool/reconciler.go",
+		Old:   "err == nil && p.news != nil",
+		New:   "p.news != nil",
+		Suite: Suite{Package: "./controllers/pool", Tests: "TestReconcile_TellsOfAFullPool"},
+	},
 }
