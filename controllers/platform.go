@@ -99,9 +99,16 @@ func OpenLedger(ctx context.Context, etcd *clientv3.Client, platform Workspace, 
 	opts.Cooldown = l.cooldowns.Of
 	var err error
 	if l.Allocator, err = allocator.Open(ctx, etcd, opts); err != nil {
+		l.inbox.ShutDown()
 		return nil, err
 	}
 	return l, nil
+}
+
+// Close closes the ledger, and ends the queues, which no controller does that was never started.
+func (l *Ledger) Close() error {
+	l.inbox.ShutDown()
+	return l.Allocator.Close()
 }
 
 // serves reports whether the workspace is the platform's, or has a binding.

@@ -99,8 +99,8 @@ func keep(t *testing.T, story Story, played Report) {
 	}
 }
 
-// batch is how many histories a process plays.
-const batch = 10
+// most is how many histories a process plays at most.
+const most = 10
 
 // spread plays the histories on all cores. A batch whose process ends badly counts as a finding.
 func spread(t *testing.T, names []string, first uint64) (results []result) {
@@ -126,7 +126,8 @@ func spread(t *testing.T, names []string, first uint64) (results []result) {
 			}
 		})
 	}
-	for at, left := uint64(0), *histories; left > 0; at += batch {
+	batch := min(most, (*histories+len(names)-1)/len(names))
+	for at, left := uint64(0), *histories; left > 0; at += uint64(batch) {
 		for _, name := range names {
 			n := min(batch, left)
 			left -= n

@@ -60,6 +60,12 @@ func New(d *directory.Directory) *Inbox {
 	return &Inbox{Claims: newQueue("claim", soonest, latest, listed), Pools: NewQueue("pool"), listed: listed, directory: d}
 }
 
+// ShutDown ends the queues. It may be called again.
+func (i *Inbox) ShutDown() {
+	i.Claims.ShutDown()
+	i.Pools.ShutDown()
+}
+
 // Wake requeues the object for which the ledger has found room.
 func (i *Inbox) Wake(h ledger.Holder) {
 	queue := i.Claims

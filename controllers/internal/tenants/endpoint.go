@@ -69,6 +69,10 @@ func (p *Provider) open(ctx context.Context, url string, logger logr.Logger) (*e
 	if err != nil {
 		return nil, fmt.Errorf("make its client: %w", err)
 	}
+	bindings, err := shared.GetInformer(ctx, &apisv1alpha2.APIBinding{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watch APIBindings: %w", err)
+	}
 	e := &endpoint{
 		Provider:  p,
 		writer:    writer,
@@ -84,10 +88,6 @@ func (p *Provider) open(ctx context.Context, url string, logger logr.Logger) (*e
 		needed: make(chan struct{}),
 		logger: logger,
 	}
-	bindings, err := shared.GetInformer(ctx, &apisv1alpha2.APIBinding{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return nil, fmt.Errorf("watch APIBindings: %w", err)
-	}
 	_, err = bindings.AddEventHandler(e)
 	return e, err
 }
@@ -95,13 +95,13 @@ func (p *Provider) open(ctx context.Context, url string, logger logr.Logger) (*e
 // run follows the endpoint until ctx ends, or it cannot be followed.
 func (e *endpoint) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
+	context.AfterFunc(ctx, e.queue.ShutDown)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- e.cache.Start(ctx) // returns when no handler runs any more
 	}()
 	err := e.fill(ctx)
 	if err == nil {
-		context.AfterFunc(ctx, e.queue.ShutDown)
 		e.work(ctx)
 	}
 	cancel()
