@@ -125,6 +125,13 @@ func TestReconcile_OfAClaimThatTheServerDenies(t *testing.T) {
 	s := newScene(t, allocator.Options{}, offered())
 	before := s.stored(gen.Claim("c", gen.OfClass("internal")), door.Answer{})
 	s.tenant.denies = true
+	s.memory.clock = s.now
+	s.servers.gone = true
+	s.reconcile("c")
+	if len(s.servers.missed) > 0 {
+		t.Errorf("said to be missed is %q; want nothing, as the cache is about to tell of a deletion", s.servers.missed)
+	}
+	s.later(cacheLag)
 	s.reconcile("c")
 	if diff := cmp.Diff([]string{"c " + before.ResourceVersion + " "}, s.servers.missed); diff != "" {
 		t.Errorf("said to be missed (-want +got):\n%s", diff)

@@ -29,11 +29,11 @@ type memory struct {
 
 // memo is what is known of one claim.
 type memo struct {
-	written written // our last write of the claim
-	record  sight   // what the cache showed when the server had another record
-	denied  bool    // the server did not know the claim when it was written
-	failed  bool    // a reconcile ended with a fault, and none has found all well since
-	lacking missing // what the claim shows and the ledger was found not to have
+	written written   // our last write of the claim
+	record  sight     // what the cache showed when the server had another record
+	denied  time.Time // when the server first did not know the claim, as it was written; zero: it did
+	failed  bool      // a reconcile ended with a fault, and none has found all well since
+	lacking missing   // what the claim shows and the ledger was found not to have
 }
 
 // written is a write of a claim.
@@ -127,15 +127,23 @@ func (m *memory) lacks(claim types.UID, shown string) (before bool) {
 
 // markGone notes that the server does not know a claim that the cache shows.
 func (m *memory) markGone(claim types.UID) {
-	m.update(claim, func(known *memo) { known.denied = true })
+	m.update(claim, func(known *memo) {
+		if known.denied.IsZero() {
+			known.denied = m.clock.Now()
+		}
+	})
 }
 
-// markedGone reports whether the server did not know a claim.
-func (m *memory) markedGone(claim types.UID) bool { return m.of(claim).denied }
+// markedGone reports whether the server did not know a claim, and whether the cache has had its time to show that.
+func (m *memory) markedGone(claim types.UID) (denied, lasting bool) {
+	since := m.of(claim).denied
+	denied = !since.IsZero()
+	return denied, denied && m.clock.Since(since) >= cacheLag
+}
 
 // markAlive notes that the server knows a claim after all.
 func (m *memory) markAlive(claim types.UID) {
-	m.update(claim, func(known *memo) { known.denied = false })
+	m.update(claim, func(known *memo) { known.denied = time.Time{} })
 }
 
 // forget forgets a claim that is gone.
@@ -184,9 +192,11 @@ var errGone = errors.New("the claim is gone, and the cache has missed it")
 
 // confirmAlive asks the servers for a claim that they have denied before. A cache that has
 // missed its deletion shows it until the next list: each look would bind it a block, only
-// to have that freed again.
+// to have that freed again. A cache that still shows it when it has had its time has missed the deletion: that is a hint. The event
+// of the deletion says more, which tells a record that was stored after it from one that is to be retained.
 func (p *pass) confirmAlive(ctx context.Context) error {
-	if !p.memory.markedGone(p.claim.UID) {
+	denied, lasting := p.memory.markedGone(p.claim.UID)
+	if !denied {
 		return nil
 	}
 	gone, err := p.Releases.Gone(ctx, p.holder())
@@ -196,6 +206,9 @@ func (p *pass) confirmAlive(ctx context.Context) error {
 	if gone {
 		p.waits.leave()
 		unmet.remove(p.waits.request)
+		if lasting {
+			p.Releases.Missed(p.holder(), p.claim)
+		}
 		return errGone
 	}
 	p.memory.markAlive(p.claim.UID)

@@ -115,10 +115,13 @@ func (w *withdrawals) Withdraw(ledger.ClaimID) { w.count++ }
 // servers say whether a claim is gone.
 type servers struct {
 	Releases
-	gone  bool
-	err   error
-	asked int
+	gone   bool
+	err    error
+	asked  int
+	missed bool
 }
+
+func (s *servers) Missed(ledger.Holder, *ipamv1alpha1.IPClaim) { s.missed = true }
 
 func (s *servers) Gone(context.Context, ledger.Holder) (bool, error) {
 	s.asked++
@@ -132,31 +135,36 @@ func TestConfirm(t *testing.T) {
 	fault := errors.New("no answer")
 	for _, tt := range []struct {
 		name      string
-		denied    bool
+		denied    time.Duration // ago; 0: never
 		servers   servers
 		want      error
 		asked     int
 		withdrawn int
 		denies    bool // afterwards
+		missed    bool
 	}{
 		{name: "never denied", servers: servers{gone: true}},
-		{name: "gone", denied: true, servers: servers{gone: true}, want: errGone, asked: 1, withdrawn: 1, denies: true},
-		{name: "there after all", denied: true, asked: 1},
-		{name: "nobody knows", denied: true, servers: servers{err: fault}, want: fault, asked: 1, denies: true},
+		{name: "gone", denied: time.Second, servers: servers{gone: true}, want: errGone, asked: 1, withdrawn: 1, denies: true},
+		{name: "gone, and shown for long", denied: cacheLag, servers: servers{gone: true}, want: errGone, asked: 1, withdrawn: 1, denies: true, missed: true},
+		{name: "there after all", denied: cacheLag, asked: 1},
+		{name: "nobody knows", denied: cacheLag, servers: servers{err: fault}, want: fault, asked: 1, denies: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			ledger, servers := &withdrawals{}, &tt.servers
 			r, claim := &Reconciler{Options: Options{Ledger: views.Ledger{Waits: ledger}, Releases: servers}}, gen.Claim("c")
 			p := &pass{Reconciler: r, claim: claim, waits: r.waiter(requestIn("tenant", "c"), claim)}
-			if tt.denied {
+			now := testclock.NewFakePassiveClock(time.Now())
+			p.memory.clock = now
+			if tt.denied > 0 {
 				p.memory.markGone(p.claim.UID)
+				now.SetTime(now.Now().Add(tt.denied))
 			}
 			must.Be(t, p.confirmAlive(t.Context()), tt.want)
-			denies := p.memory.markedGone(p.claim.UID)
-			if servers.asked != tt.asked || ledger.count != tt.withdrawn || denies != tt.denies {
-				t.Errorf("asked %d times, withdrawn %d times, denied %t; want %d, %d, %t",
-					servers.asked, ledger.count, denies, tt.asked, tt.withdrawn, tt.denies)
+			denies, _ := p.memory.markedGone(p.claim.UID)
+			if servers.asked != tt.asked || ledger.count != tt.withdrawn || denies != tt.denies || servers.missed != tt.missed {
+				t.Errorf("asked %d times, withdrawn %d times, denied %t, missed %t; want %d, %d, %t, %t",
+					servers.asked, ledger.count, denies, servers.missed, tt.asked, tt.withdrawn, tt.denies, tt.missed)
 			}
 		})
 	}
@@ -178,7 +186,8 @@ func (i *interrupted) Bind(ctx context.Context, r ledger.Request) (ledger.Block,
 }
 
 // A claim is deleted during its pass, which ends after the event of the deletion. What the pass notes of the claim
-// is forgotten, too. Of a claim that the cache still shows it is kept.
+// is forgotten, too, no record is stored of it, and its block, which was bound too late, is hinted at. Of a claim that the cache still
+// shows all is kept.
 func TestReconcile_ForgetsAClaimDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, deleted := range []bool{true, false} {
@@ -200,9 +209,14 @@ func TestReconcile_ForgetsAClaimDeletedMeanwhile(t *testing.T) {
 			handler.Delete(t.Context(), event.DeleteEvent{Object: claim}, q)
 		}}
 		must.Get(s.Reconcile(t.Context(), requestIn("tenant", "c")))(t)
-		if denied := s.memory.markedGone(claim.UID); denied == deleted || deleted && len(s.memory.claims) > 0 {
+		if denied, _ := s.memory.markedGone(claim.UID); denied == deleted || deleted && len(s.memory.claims) > 0 {
 			t.Errorf("deleted: %t; of claims is known %+v; want nothing of a deleted one, and that the server denied one that is shown",
 				deleted, s.memory.claims)
+		}
+		records, hinted := &ipamv1alpha1.IPAllocationList{}, len(s.servers.missed) > 0
+		must.Do(t, tenant.Client.List(t.Context(), records))
+		if recorded := len(records.Items) > 0; recorded == deleted || hinted != deleted {
+			t.Errorf("deleted: %t; a record is stored: %t, and the block is hinted at: %t", deleted, recorded, hinted)
 		}
 	}
 }

@@ -161,8 +161,12 @@ func (s *slot) write(ctx context.Context, want *ipamv1alpha1.IPAllocation, block
 	return nil
 }
 
-// create creates the record, where the cache shows none of this claim.
+// create creates the record, where the cache shows none of this claim. It creates none for a claim that the cache has seen to go
+// since its block was confirmed: the release may have found no record of it. One that goes later is released after the record.
 func (s *slot) create(ctx context.Context, want *ipamv1alpha1.IPAllocation) error {
+	if err := shown(ctx, s.client, s.claim); err != nil {
+		return fmt.Errorf("create no IPAllocation %s, as its claim is not there: %w", want.Name, err)
+	}
 	ctx, end := step(ctx, "create record")
 	err := s.maker.Create(ctx, s.client, s.cluster, want)
 	end(err)

@@ -136,31 +136,42 @@ func (p *pass) run(ctx context.Context) error {
 	}
 	p.report.measure(begun, err)
 	p.report.tellSpan(ctx, err)
-	if apierrors.IsNotFound(err) {
-		// Deleted meanwhile, as the cache will say. Its block may have been bound after
-		// the deletion was looked into. While kcp moves the workspace to another schema it
+	denied := apierrors.IsNotFound(err)
+	if denied {
+		// Deleted meanwhile, as the cache says or will say. While kcp moves the workspace to another schema it
 		// answers the same of a claim that is there, and a kcp that was restored from an older
-		// copy of one that it never knew; so this, too, is only a hint, and the claim is looked
-		// at again. What the pass has changed about it was shown to nobody.
+		// copy of one that it never knew; so the claim is looked at again.
 		p.memory.markGone(p.claim.UID)
+	}
+	if gone := p.forgetDeleted(ctx, p.slot.client, p.claim); gone && denied {
+		// Its block may have been bound after the deletion was looked into. This, too, is only a hint. What the pass has
+		// changed about the claim was shown to nobody.
 		p.Releases.Missed(p.holder(), before.Was().(*ipamv1alpha1.IPClaim))
 	}
-	p.forgetDeleted(ctx, p.slot.client, p.claim)
 	return err
 }
 
 // forgetDeleted forgets a claim that was deleted during its pass: the pass may have noted something after the event of
 // the deletion, with which a claim is forgotten otherwise. A cache drops an object before it tells of that. So
-// a claim that it shows now is forgotten with its event.
-func (r *Reconciler) forgetDeleted(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPClaim) {
+// a claim that it shows now is forgotten with its event. It reports whether it has forgotten the claim.
+func (r *Reconciler) forgetDeleted(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPClaim) (gone bool) {
 	if r.memory.of(claim.UID) == (memo{}) {
-		return
+		return false
 	}
-	now := &ipamv1alpha1.IPClaim{}
-	err := cache.Get(ctx, client.ObjectKeyFromObject(claim), now)
-	if apierrors.IsNotFound(err) || err == nil && now.UID != claim.UID {
+	if gone = apierrors.IsNotFound(shown(ctx, cache, claim)); gone {
 		r.memory.forget(claim.UID)
 	}
+	return gone
+}
+
+// shown returns an error unless a cache shows a claim now: that it is not found, where it shows none of this UID.
+func shown(ctx context.Context, cache client.Reader, claim *ipamv1alpha1.IPClaim) error {
+	now := &ipamv1alpha1.IPClaim{}
+	err := cache.Get(ctx, client.ObjectKeyFromObject(claim), now)
+	if err == nil && now.UID != claim.UID {
+		return apierrors.NewNotFound(ipamv1alpha1.GroupVersion.WithResource("ipclaims").GroupResource(), claim.Name)
+	}
+	return err
 }
 
 // requeueFor tells the queue what to do after a pass that ended with err.

@@ -108,12 +108,21 @@ type alive struct {
 	Releases
 	claim    *ipamv1alpha1.IPClaim
 	recorded bool
+	gone     bool
 	away     error
 	missed   []string // claims that were said to be missed
+	settle   func(ledger.Holder)
 }
 
 func (a *alive) Published(context.Context, ledger.Holder) (*ipamv1alpha1.IPClaim, bool, error) {
 	return a.claim, a.recorded, a.away
+}
+
+func (a *alive) Gone(context.Context, ledger.Holder) (bool, error) { return a.gone, nil }
+
+func (a *alive) Settle(_ context.Context, h ledger.Holder) (bool, error) {
+	a.settle(h)
+	return true, nil
 }
 
 func (a *alive) Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim) {

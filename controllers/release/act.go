@@ -6,8 +6,6 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -26,15 +24,12 @@ type cause struct {
 	recorded ledger.Cause
 }
 
-var (
-	causes = map[verb]cause{
-		free:      {"claim is gone", ledger.CauseReleased},
-		expire:    {"lease is over", ledger.CauseLeaseExpired},
-		vacate:    {"workspace is unbound", ledger.CauseWorkspaceGone},
-		supersede: {"another claim has the block", ledger.CauseSuperseded},
-	}
-	namespaceGone = cause{"namespace is gone", ledger.CauseReleased}
-)
+var causes = map[verb]cause{
+	free:      {"claim is gone", ledger.CauseReleased},
+	expire:    {"lease is over", ledger.CauseLeaseExpired},
+	vacate:    {"workspace is unbound", ledger.CauseWorkspaceGone},
+	supersede: {"another claim has the block", ledger.CauseSuperseded},
+}
 
 // act does what the table says. It reports false if the hint is to be settled again.
 func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool, err error) {
@@ -54,8 +49,6 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 		settled, err = freed(ctx, s, "pool is gone", c.Ledger.Pools.Drain(ctx, ledger.PoolID(s.Claim)))
 	case retain:
 		settled, err = true, c.retention.retain(ctx, s, s.slot.Record)
-	case write:
-		settled, err = c.writeRecord(ctx, s)
 	case unhold:
 		settled, err = c.ranges.unhold(ctx, s)
 	case give:
@@ -106,24 +99,6 @@ func (c *Controller) give(ctx context.Context, s *suspect) (bool, error) {
 	}
 	log.FromContext(ctx).Info("given to a later claim of the name", "prefix", s.prefix)
 	return true, nil
-}
-
-// writeRecord writes the record of a claim that went before its reconcile, as a retained one, and retains the block.
-func (c *Controller) writeRecord(ctx context.Context, s *suspect) (bool, error) {
-	late, err := c.retention.late(ctx, s)
-	if err != nil || late == nil {
-		return false, err
-	}
-	err = c.maker.Create(ctx, s.workspace, s.Cluster, late)
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		return false, nil // the reconcile wrote it after all, and it is found next time
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || absent.Object(err, "namespaces", s.Namespace):
-		return c.free(ctx, s, namespaceGone) // and would take the record along
-	case err != nil:
-		return false, fmt.Errorf("create IPAllocation %s: %w", late.Name, err)
-	}
-	return true, c.retention.retain(ctx, s, late)
 }
 
 // deleteRecord deletes exactly the record that was read.

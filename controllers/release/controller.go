@@ -16,7 +16,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
-	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
@@ -32,7 +31,6 @@ type Controller struct {
 	Options
 	backoff  workqueue.TypedRateLimiter[ledger.Holder] // of hints that cannot be settled yet
 	promises promise.Keeper
-	maker    record.Maker
 
 	ranges    rangeKeeper
 	retention retention
@@ -105,7 +103,6 @@ func newController(opts Options) *Controller {
 		retention: retention{ledger: opts.Ledger, lease: opts.Lease, retained: opts.Retained, clock: opts.Clock},
 		backoff:   workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](opts.Absence, time.Minute),
 		promises:  promise.Keeper{Ledger: opts.Ledger, Reclaims: opts.Reclaims},
-		maker:     record.Maker{Clock: opts.Clock},
 	}
 	c.censuses = censuses{options: &c.Options, absences: map[ledger.ClusterName]absence{}}
 	return c

@@ -36,8 +36,7 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 		f.inFlight = promise.InFlight(s.block, now)
 		f.later, err = c.promises.Share(ctx, s.block, s.later)
 	}
-	seen := c.seen(s.Claim)
-	f.held, s.last = s.holding(seen, now), seen.shown()
+	f.held = s.holding(c.seen(s.Claim), now)
 	return f, err
 }
 
@@ -195,9 +194,9 @@ func (c *Controller) recorded(ctx context.Context, s *suspect) (recorded, error)
 		return noRecord, nil
 	}
 	_, uid := found.HeldBy()
-	own := uid == types.UID(s.Claim)
-	if own && s.strays(found, c.seen(s.Claim).claim) {
-		return formerRecord, nil
+	own, seen := uid == types.UID(s.Claim), c.seen(s.Claim)
+	if own && (seen.precedes(found) || s.strays(found, seen.claim)) {
+		return strayRecord, nil
 	}
 	if own {
 		return kindOf(found), nil
@@ -228,7 +227,7 @@ func kindOf(own *ipamv1alpha1.IPAllocation) recorded {
 
 // holding classes the block of the holder, by the claim as last seen.
 func (s *suspect) holding(seen deletion, now time.Time) (h held) {
-	until, last := s.block.Until, seen.shown()
+	until := s.block.Until
 	switch {
 	case s.Namespace == "":
 		h = aPool
@@ -244,8 +243,6 @@ func (s *suspect) holding(seen deletion, now time.Time) (h held) {
 		h = retained
 	case seen.policy(s.block) != ipamv1alpha1.ReclaimRetain:
 		h = bound
-	case s.block.State == ledger.Bound && last != nil && last.Status.PoolRef != nil:
-		h = owing
 	default:
 		h = keeping
 	}

@@ -78,6 +78,17 @@ func (d deletion) outdated(server string) bool {
 	return err != nil || order < 0
 }
 
+// precedes reports whether the claim was gone when its record was stored: by a reconcile whose cache lagged behind. Nobody
+// could read such a record while the claim was there. Of one that was changed since, nobody knows when it was stored. A
+// server tells of a deletion with the revision of that, which counts all objects of a workspace.
+func (d deletion) precedes(own *ipamv1alpha1.IPAllocation) bool {
+	if d.claim == nil || d.missed || own.Spec.ClaimRef == nil || own.Generation > 1 {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(own.ResourceVersion, d.revision)
+	return err == nil && order > 0
+}
+
 // Deleted hints that a claim was seen being deleted, and how it and its record were last seen.
 // record is nil if none was seen.
 func (i *Hints) Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {

@@ -58,6 +58,7 @@ func TestHints_ADeletionWhileAnotherIsSettled(t *testing.T) {
 	claim := p.answered("a")
 	claim.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain // changed last, which the ledger has not followed
 	h := holderOf(claim)
+	p.records("a")
 	p.Missed(h, claim)
 	p.oracle.asked = func() { p.oracle.asked = nil; p.Deleted(h, claim, nil) }
 	for _, answer := range []live.Answer{
@@ -78,6 +79,7 @@ func TestHints_A404AfterTheDeletion(t *testing.T) {
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
 	claim.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
+	p.records("a")
 	p.Deleted(holderOf(claim), claim, nil)
 	p.Missed(holderOf(claim), claim)
 	p.settles(holderOf(claim), live.Gone, nil)
@@ -146,14 +148,15 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 		"seen deleted, the binding not seen":    {served: created.Add(time.Second)},
 		"missed":                                {served: created.Add(time.Second), departs: true, missed: true},
 		"missed, the binding not seen to go":    {served: created.Add(time.Second), missed: true, want: []string{"10.0.0.0/28 bound a"}},
-		"made after the binding":                {served: created, departs: true, want: []string{"10.0.0.0/28 retained a"}},
+		"made after the binding":                {served: created, departs: true, recorded: created, want: []string{"10.0.0.0/28 retained a"}},
+		"made after the binding, unpublished":   {served: created, departs: true},
 		"made after the binding, and missed":    {served: created, departs: true, missed: true, want: []string{"10.0.0.0/28 bound a"}},
 		"made after the binding, which goes":    {served: created.Add(-time.Hour), unserved: true},
 		"missed while its binding goes":         {served: created.Add(-time.Hour), unserved: true, missed: true, want: []string{"10.0.0.0/28 bound a"}},
 		"recorded under the next binding":       {served: created.Add(time.Minute), recorded: created.Add(time.Minute)},
 		"recorded under its own binding":        {served: created.Add(time.Minute), recorded: created.Add(59 * time.Second), want: []string{"10.0.0.0/28 retained a"}},
 		"recorded late, by a clock that is off": {served: created.Add(2 * time.Second), recorded: created.Add(time.Minute), want: []string{"10.0.0.0/28 retained a"}},
-		"on the platform, which has no binding": {want: []string{"10.0.0.0/28 retained a"}},
+		"on the platform, which has no binding": {recorded: created, want: []string{"10.0.0.0/28 retained a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -118,6 +118,19 @@ func (p *promiseScene) unconfirmed() string {
 // kept reads the record of the claim's name; nil if there is none.
 func (p *promiseScene) kept() *ipamv1alpha1.IPAllocation { return recordIn(p.T, p.workspace) }
 
+// recordFor is the record of the claim c of that UID.
+func recordFor(uid types.UID) *ipamv1alpha1.IPAllocation {
+	own := gen.Allocation("c", "p", "10.0.0.0/28")
+	own.Spec.ClaimRef.UID = uid
+	return own
+}
+
+// records publishes the block of the claim of that UID, as its reconcile does.
+func (p *promiseScene) records(uid types.UID) {
+	p.Helper()
+	must.Do(p, p.workspace.Create(p.Context(), recordFor(uid)))
+}
+
 // goes makes the claim a, which was created with the answer, be seen deleted.
 func (p *promiseScene) goes() ledger.Holder {
 	claim := p.answered("a")

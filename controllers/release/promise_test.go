@@ -2,13 +2,9 @@ package release
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -28,26 +24,72 @@ func TestPromise_DeletedAtOnce(t *testing.T) {
 	p.wantBlocks()
 }
 
-// With Retain its block and a record of it stay, as with any other claim.
-func TestPromise_RetainedAtOnce(t *testing.T) {
+// With Retain nothing else becomes of it: retained is what was published.
+func TestPromise_UnpublishedIsNotRetained(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	gone := p.goes()
 	p.settled(gone, nil)
-	p.wantBlocks("10.0.0.0/28 retained a")
-	kept := p.kept()
-	name, uid := kept.HeldBy()
-	if kept.Spec.ClaimRef != nil || name != "c" || uid != "a" || kept.Status.AllocatedCIDR != "10.0.0.0/28" || kept.Spec.ReclaimPolicy != ipamv1alpha1.ReclaimRetain {
-		t.Errorf("the record is %+v of %s/%s, want one without a claim, retained from c/a", kept, name, uid)
+	p.wantBlocks()
+	if kept := p.kept(); kept != nil {
+		t.Errorf("a record was written for a claim that is gone: %+v", kept)
 	}
-	p.settles(gone, live.Gone, nil)
-	p.wantBlocks("10.0.0.0/28 retained a")
+}
+
+// A record that a reconcile has stored after its claim had gone, by a cache that lagged behind, keeps nothing. One that a
+// client could have read while the claim was there does, and so does one that was changed since.
+func TestPromise_RetainedIsWhatWasPublished(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		deletion string // the revision of that; the record has 100
+		change   int64  // the generation of the record
+		seen     bool   // the record, with the deletion
+		missed   bool   // the deletion
+		retained bool
+	}{
+		"stored before the deletion":                {deletion: "101", change: 1, retained: true},
+		"before it, and seen with it":               {deletion: "101", change: 1, seen: true, retained: true},
+		"stored after the deletion":                 {deletion: "99", change: 1},
+		"after it, and seen with it":                {deletion: "99", change: 1, seen: true},
+		"changed after the deletion":                {deletion: "99", change: 2, retained: true},
+		"nobody has seen when the claim went":       {deletion: "99", change: 1, missed: true, retained: true},
+		"the revision of the deletion is no number": {deletion: "x", change: 1, retained: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPromise(t, ipamv1alpha1.ReclaimRetain)
+			p.confirm(p.answered("a"))
+			own := recordFor("a")
+			own.ResourceVersion, own.Generation = "100", tt.change
+			p.workspace = newSceneWith(t, interceptor.Funcs{}, own).workspace
+			claim := p.answered("a")
+			claim.ResourceVersion = tt.deletion
+			switch {
+			case tt.missed:
+				p.Missed(holderOf(claim), claim)
+			case tt.seen:
+				p.Deleted(holderOf(claim), claim, p.kept())
+			default:
+				p.Deleted(holderOf(claim), claim, nil)
+			}
+			p.settled(holderOf(claim), nil)
+			if tt.retained {
+				p.wantBlocks("10.0.0.0/28 retained a")
+			} else {
+				p.wantBlocks()
+			}
+			if kept := p.kept(); (kept != nil) != tt.retained {
+				t.Errorf("the record is %v, want one: %t", kept, tt.retained)
+			}
+		})
+	}
 }
 
 // Another caller may settle the same claim meanwhile, and forget what was seen of it.
 func TestPromise_RetainedWhileAnotherForgetsTheClaim(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
+	p.records("a")
 	gone := p.goes()
 	p.retention.lease = func(context.Context, ledger.Block) (time.Duration, error) {
 		p.forget("a", p.seen("a").number)
@@ -55,48 +97,6 @@ func TestPromise_RetainedWhileAnotherForgetsTheClaim(t *testing.T) {
 	}
 	p.settled(gone, nil)
 	p.wantBlocks("10.0.0.0/28 retained a")
-}
-
-// The reconcile may write the record at the same moment. It is retained the next time.
-func TestPromise_RetainedWhileItsRecordIsWritten(t *testing.T) {
-	t.Parallel()
-	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	gone := p.goes()
-	other := gen.Allocation("c", "p", "10.0.0.0/28")
-	other.Spec.ClaimRef.UID = "another"
-	must.Do(t, p.workspace.Create(t.Context(), other))
-	if p.settles(gone, live.Gone, nil) {
-		t.Error("settled, with the record of another claim in its place")
-	}
-	p.wantBlocks("10.0.0.0/28 bound a")
-}
-
-// A quota may forbid the record. It is tried again after pauses that grow to minutes, and the block stays meanwhile.
-func TestPromise_RetainedWhereAQuotaForbidsRecords(t *testing.T) {
-	t.Parallel()
-	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	posts := 0
-	p.workspace = interceptor.NewClient(p.workspace.(client.WithWatch), interceptor.Funcs{
-		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-			posts++
-			return apierrors.NewForbidden(schema.GroupResource{Resource: records}, "alloc", errors.New("exceeded quota"))
-		},
-	})
-	p.confirm(p.answered("a"))
-	gone := p.goes()
-	p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace}
-	p.pass(promise.Grace)
-	for end := p.clock.Now().Add(time.Hour); p.clock.Now().Before(end); {
-		result, err := p.Reconcile(t.Context(), gone)
-		if err != nil || result.RequeueAfter == 0 {
-			t.Fatalf("Reconcile = %+v, %v; want it again later", result, err)
-		}
-		p.clock.SetTime(p.clock.Now().Add(result.RequeueAfter))
-	}
-	if posts < 10 || posts > 20 {
-		t.Errorf("the record was tried %d times in an hour; want 10 to 20", posts)
-	}
-	p.wantBlocks("10.0.0.0/28 bound a")
 }
 
 // A claim that a list left out is no more believed to be gone than one with a record: what has no
@@ -167,29 +167,6 @@ func TestPromise_RetainedAndInherited(t *testing.T) {
 	p.pass(promise.Grace)
 	p.settled(gone, p.answered("b"))
 	p.wantBlocks("10.0.0.0/28 bound b")
-}
-
-// A replica that comes late writes no record: another has retained the block meanwhile, with a record
-// that its owner has deleted by now.
-func TestPromise_RetainedByAnotherReplica(t *testing.T) {
-	t.Parallel()
-	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	p.confirm(p.answered("a"))
-	gone := p.goes()
-	p.oracle.asked = func() {
-		if _, _, err := p.ledger.Retained().Retain(t.Context(), "a", time.Time{}); err != nil {
-			t.Error(err)
-		}
-	}
-	p.pass(promise.Grace)
-	if p.settles(gone, live.Gone, nil) {
-		t.Error("settled, by a block that has changed meanwhile")
-	}
-	if kept := p.kept(); kept != nil {
-		t.Errorf("a record was written: %+v; want none, as its owner has deleted it", kept)
-	}
-	p.settles(gone, live.Gone, nil)
-	p.wantBlocks()
 }
 
 // A reservation is freed when nothing came of it, and not before the last CREATE that was

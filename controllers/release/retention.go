@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -40,10 +41,13 @@ func (r *retention) until(ctx context.Context, s *suspect) (time.Time, error) {
 
 // retain keeps the block, and removes the claim from its record. The transaction that retains the block
 // writes the end of the lease, which does not change from then on. If only the record is retained, the
-// ledger has lost the end, and takes it from the record.
+// ledger has lost the end, and takes it from the record. The record may be that of a former claim, whose block the holder had: it
+// becomes the holder's.
 func (r *retention) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.IPAllocation) error {
 	until, err := seen.ExpiresAt(), error(nil)
-	if seen.Spec.ClaimRef != nil && s.block.State != ledger.Retained {
+	_, of := seen.HeldBy()
+	retained := seen.Spec.ClaimRef == nil && of == types.UID(s.Claim)
+	if !retained && s.block.State != ledger.Retained {
 		until, err = r.until(ctx, s)
 	}
 	if err != nil {
@@ -57,7 +61,7 @@ func (r *retention) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.I
 		until = block.Until
 		r.retained(block.Pool)
 	}
-	if seen.Spec.ClaimRef == nil && seen.ExpiresAt().Equal(until) {
+	if retained && seen.ExpiresAt().Equal(until) {
 		return nil
 	}
 	before := patch.Snapshot(seen)
@@ -68,25 +72,4 @@ func (r *retention) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.I
 	}
 	log.FromContext(ctx).Info("retained", "prefix", seen.Status.AllocatedCIDR, "until", seen.Status.Expires)
 	return nil
-}
-
-// late returns the record that the claim did not get, as a retained one; nil if the block has changed since it was read.
-func (r *retention) late(ctx context.Context, s *suspect) (*ipamv1alpha1.IPAllocation, error) {
-	until, err := r.until(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	// Where several replicas work at once, another may have retained the block meanwhile, and the record
-	// may have been deleted since. To create it again would keep for ever a block that its owner has released.
-	now, held, err := r.ledger.Blocks.Lookup(ctx, s.Claim)
-	if err != nil || !held || now.Revision != s.block.Revision {
-		return nil, err
-	}
-	pool, _, _, err := r.ledger.Pools.Read(ctx, s.block.Pool)
-	if err != nil {
-		return nil, fmt.Errorf("look up the pool of %s/%s: %w", s.Namespace, s.Name, err)
-	}
-	late := record.New(s.last, s.block, record.Place{Name: s.slot.Name, Pool: *s.last.Status.PoolRef, Scope: record.Scope(pool)})
-	record.Retain(late, s.Name, s.Claim, until)
-	return late, nil
 }

@@ -120,7 +120,6 @@ type suspect struct {
 	served    time.Time             // when the binding was bound that the workspace has now, if a server says that the claim is gone
 	workspace client.Client         // at the server that says that the claim is gone; nil: none does, or it was asked no more
 	slot      record.Slot           // of the claim's record, as that server shows it
-	last      *ipamv1alpha1.IPClaim // as it was seen when the facts were read, with its block; nil: it was not
 	later     *ipamv1alpha1.IPClaim // that has the claim's name there; nil: there is none
 }
 

@@ -26,7 +26,6 @@ const (
 	reserved      // a block for a claim that is being created
 	bound         // a block that is to be freed with its claim
 	keeping       // a block that is to be retained, if it has a record
-	owing         // a block that is to be retained, and enough was seen of its claim to write a record
 	retained      // a block that is retained
 	expired       // a retained block whose lease is over
 )
@@ -38,7 +37,8 @@ const (
 	noRecord       recorded = iota
 	ownRecord               // the holder's
 	retainedRecord          // the holder's, without a claim by now
-	formerRecord            // that of a former claim of the name, whose block the holder has, or the holder's, but of a later binding
+	formerRecord            // the retained one of a former claim of the name, whose block the holder has
+	strayRecord             // the holder's, but stored after it had gone, or after a binding that it went with
 	otherRecord             // that of another claim of the name
 )
 
@@ -61,7 +61,6 @@ const (
 	drain                 // take the pool out of the ledger, once others hold no block of it
 	unhold                // end the hold of a range, whose pool goes when it is empty
 	retain                // keep the block without its claim
-	write                 // write the record that the claim did not get, and retain the block
 	give                  // give the block, or the range, to the later claim
 	free                  // free the block, as its claim is gone
 	supersede             // free it, as the later claim has it, too
@@ -95,7 +94,8 @@ var rules = table{
 	{held: of(aRange), inFlight: of(yes), action: action{then: wait}},
 	{held: of(aRange), action: action{then: unhold}},
 	{held: of(nothing), action: action{drop: true, then: withdraw}},
-	{held: of(keeping, owing, retained), record: own, action: action{then: retain}},
+	{held: of(keeping, retained), record: own, action: action{then: retain}},
+	{verdict: of(gone), held: of(keeping, retained), record: of(formerRecord), action: action{then: retain}},
 	{held: of(reserved, bound), record: of(retainedRecord), action: action{then: retain}}, // the ledger was restored
 	{held: of(expired), inFlight: of(yes), action: action{then: wait}},
 	{later: of(promise.Undecided), action: action{drop: true, then: wait}},
@@ -104,15 +104,13 @@ var rules = table{
 	{later: of(promise.Due), action: action{drop: true, then: give}},
 	{later: of(promise.Own), action: action{drop: true, then: supersede}},
 	{verdict: of(left), record: unrecorded, action: action{drop: true, then: vacate}}, // whatever its policy
-	{held: of(owing), record: of(otherRecord), action: action{then: wait}},
-	{held: of(owing), action: action{drop: true, then: write}},
 	{held: of(expired), action: action{drop: true, then: expire}},
 	{action: action{drop: true, then: free}},
 }
 
 var (
 	own        = of(ownRecord, retainedRecord)
-	unrecorded = of(noRecord, formerRecord, otherRecord)
+	unrecorded = of(noRecord, formerRecord, strayRecord, otherRecord)
 )
 
 // decide looks up the action for a holder.

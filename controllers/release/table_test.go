@@ -13,77 +13,71 @@ import (
 
 // marks of the verbs in the tables below. A "-" before one says that the record is deleted first.
 var marks = map[verb]string{
-	wait: "?", leave: ".", withdraw: "o", drain: "d", unhold: "n", retain: "r", write: "w", give: "g", free: "f", supersede: "s", vacate: "v", expire: "e",
+	wait: "?", leave: ".", withdraw: "o", drain: "d", unhold: "n", retain: "r", give: "g", free: "f", supersede: "s", vacate: "v", expire: "e",
 }
 
 // tables have a line for each thing that a holder may have, and below it one for the same while a CREATE is in flight. A
 // line has a group for each kind of record: none, its own, its own without a claim, that of a former claim whose block
-// it has, that of another claim. A group has an action for each share of a later claim: none, own, undecided, due.
+// it has, its own that came too late, that of another claim. A group has an action for each share of a later claim: none, own, undecided, due.
 var tables = map[verdict]string{
 	unwitnessed: `
-nothing     . . . . | -o-o-o-o | -o-o-o-o |  . . . . |  . . . .
-            . . . . | -o-o-o-o | -o-o-o-o |  . . . . |  . . . .
-a pool      . . . . |  d d d d |  d d d d |  . . . . |  . . . .
-            . . . . |  d d d d |  d d d d |  . . . . |  . . . .
-a range     . . . . |  n n n g |  n n n g |  . . . . |  . . . .
-            . . . . |  ? ? ? g |  ? ? ? g |  . . . . |  . . . .
-reserved    . . . . | -f-s-?-g |  r r r r |  . . . . |  . . . .
-            . . . . | -?-?-?-g |  r r r r |  . . . . |  . . . .
-bound       . . . . | -f-s-?-g |  r r r r |  . . . . |  . . . .
-            . . . . | -?-?-?-? |  r r r r |  . . . . |  . . . .
-keeping     . . . . |  r r r r |  r r r r |  . . . . |  . . . .
-            . . . . |  r r r r |  r r r r |  . . . . |  . . . .
-owing       . . . . |  r r r r |  r r r r |  . . . . |  . . . .
-            . . . . |  r r r r |  r r r r |  . . . . |  . . . .
-retained    . . . . |  r r r r |  r r r r |  . . . . |  . . . .
-            . . . . |  r r r r |  r r r r |  . . . . |  . . . .
-expired     . . . . | -e-s-?-g | -e-s-?-g |  . . . . |  . . . .
-            . . . . |  ? ? ? ? |  ? ? ? ? |  . . . . |  . . . .
+nothing     . . . . | -o-o-o-o | -o-o-o-o |  . . . . |  . . . . |  . . . .
+            . . . . | -o-o-o-o | -o-o-o-o |  . . . . |  . . . . |  . . . .
+a pool      . . . . |  d d d d |  d d d d |  . . . . |  . . . . |  . . . .
+            . . . . |  d d d d |  d d d d |  . . . . |  . . . . |  . . . .
+a range     . . . . |  n n n g |  n n n g |  . . . . |  . . . . |  . . . .
+            . . . . |  ? ? ? g |  ? ? ? g |  . . . . |  . . . . |  . . . .
+reserved    . . . . | -f-s-?-g |  r r r r |  . . . . |  . . . . |  . . . .
+            . . . . | -?-?-?-g |  r r r r |  . . . . |  . . . . |  . . . .
+bound       . . . . | -f-s-?-g |  r r r r |  . . . . |  . . . . |  . . . .
+            . . . . | -?-?-?-? |  r r r r |  . . . . |  . . . . |  . . . .
+keeping     . . . . |  r r r r |  r r r r |  . . . . |  . . . . |  . . . .
+            . . . . |  r r r r |  r r r r |  . . . . |  . . . . |  . . . .
+retained    . . . . |  r r r r |  r r r r |  . . . . |  . . . . |  . . . .
+            . . . . |  r r r r |  r r r r |  . . . . |  . . . . |  . . . .
+expired     . . . . | -e-s-?-g | -e-s-?-g |  . . . . |  . . . . |  . . . .
+            . . . . |  ? ? ? ? |  ? ? ? ? |  . . . . |  . . . . |  . . . .
 `,
 	gone: `
-nothing     o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
-            o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
-a pool      d d d d |  d d d d |  d d d d |  d d d d |  d d d d
-            d d d d |  d d d d |  d d d d |  d d d d |  d d d d
-a range     n n n g |  n n n g |  n n n g |  n n n g |  n n n g
-            ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g
-reserved    f s ? g | -f-s-?-g |  r r r r | -f-s-?-g |  f s ? g
-            ? ? ? g | -?-?-?-g |  r r r r | -?-?-?-g |  ? ? ? g
-bound       f s ? g | -f-s-?-g |  r r r r | -f-s-?-g |  f s ? g
-            ? ? ? ? | -?-?-?-? |  r r r r | -?-?-?-? |  ? ? ? ?
-keeping     f s ? g |  r r r r |  r r r r | -f-s-?-g |  f s ? g
-            ? ? ? ? |  r r r r |  r r r r | -?-?-?-? |  ? ? ? ?
-owing       w s ? g |  r r r r |  r r r r | -w-s-?-g |  ? s ? g
-            ? ? ? ? |  r r r r |  r r r r | -?-?-?-? |  ? ? ? ?
-retained    f s ? g |  r r r r |  r r r r | -f-s-?-g |  f s ? g
-            ? ? ? g |  r r r r |  r r r r | -?-?-?-g |  ? ? ? g
-expired     e s ? g | -e-s-?-g | -e-s-?-g | -e-s-?-g |  e s ? g
-            ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ?
+nothing     o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
+            o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
+a pool      d d d d |  d d d d |  d d d d |  d d d d |  d d d d |  d d d d
+            d d d d |  d d d d |  d d d d |  d d d d |  d d d d |  d d d d
+a range     n n n g |  n n n g |  n n n g |  n n n g |  n n n g |  n n n g
+            ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g
+reserved    f s ? g | -f-s-?-g |  r r r r | -f-s-?-g | -f-s-?-g |  f s ? g
+            ? ? ? g | -?-?-?-g |  r r r r | -?-?-?-g | -?-?-?-g |  ? ? ? g
+bound       f s ? g | -f-s-?-g |  r r r r | -f-s-?-g | -f-s-?-g |  f s ? g
+            ? ? ? ? | -?-?-?-? |  r r r r | -?-?-?-? | -?-?-?-? |  ? ? ? ?
+keeping     f s ? g |  r r r r |  r r r r |  r r r r | -f-s-?-g |  f s ? g
+            ? ? ? ? |  r r r r |  r r r r |  r r r r | -?-?-?-? |  ? ? ? ?
+retained    f s ? g |  r r r r |  r r r r |  r r r r | -f-s-?-g |  f s ? g
+            ? ? ? g |  r r r r |  r r r r |  r r r r | -?-?-?-g |  ? ? ? g
+expired     e s ? g | -e-s-?-g | -e-s-?-g | -e-s-?-g | -e-s-?-g |  e s ? g
+            ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ?
 `,
 	left: `
-nothing     o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
-            o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
-a pool      d d d d |  d d d d |  d d d d |  d d d d |  d d d d
-            d d d d |  d d d d |  d d d d |  d d d d |  d d d d
-a range     n n n g |  n n n g |  n n n g |  n n n g |  n n n g
-            ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g
-reserved    v s ? g | -f-s-?-g |  r r r r | -v-s-?-g |  v s ? g
-            ? ? ? g | -?-?-?-g |  r r r r | -?-?-?-g |  ? ? ? g
-bound       v s ? g | -f-s-?-g |  r r r r | -v-s-?-g |  v s ? g
-            ? ? ? ? | -?-?-?-? |  r r r r | -?-?-?-? |  ? ? ? ?
-keeping     v s ? g |  r r r r |  r r r r | -v-s-?-g |  v s ? g
-            ? ? ? ? |  r r r r |  r r r r | -?-?-?-? |  ? ? ? ?
-owing       v s ? g |  r r r r |  r r r r | -v-s-?-g |  v s ? g
-            ? ? ? ? |  r r r r |  r r r r | -?-?-?-? |  ? ? ? ?
-retained    v s ? g |  r r r r |  r r r r | -v-s-?-g |  v s ? g
-            ? ? ? g |  r r r r |  r r r r | -?-?-?-g |  ? ? ? g
-expired     v s ? g | -e-s-?-g | -e-s-?-g | -v-s-?-g |  v s ? g
-            ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ?
+nothing     o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
+            o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
+a pool      d d d d |  d d d d |  d d d d |  d d d d |  d d d d |  d d d d
+            d d d d |  d d d d |  d d d d |  d d d d |  d d d d |  d d d d
+a range     n n n g |  n n n g |  n n n g |  n n n g |  n n n g |  n n n g
+            ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g
+reserved    v s ? g | -f-s-?-g |  r r r r | -v-s-?-g | -v-s-?-g |  v s ? g
+            ? ? ? g | -?-?-?-g |  r r r r | -?-?-?-g | -?-?-?-g |  ? ? ? g
+bound       v s ? g | -f-s-?-g |  r r r r | -v-s-?-g | -v-s-?-g |  v s ? g
+            ? ? ? ? | -?-?-?-? |  r r r r | -?-?-?-? | -?-?-?-? |  ? ? ? ?
+keeping     v s ? g |  r r r r |  r r r r | -v-s-?-g | -v-s-?-g |  v s ? g
+            ? ? ? ? |  r r r r |  r r r r | -?-?-?-? | -?-?-?-? |  ? ? ? ?
+retained    v s ? g |  r r r r |  r r r r | -v-s-?-g | -v-s-?-g |  v s ? g
+            ? ? ? g |  r r r r |  r r r r | -?-?-?-g | -?-?-?-g |  ? ? ? g
+expired     v s ? g | -e-s-?-g | -e-s-?-g | -v-s-?-g | -v-s-?-g |  v s ? g
+            ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ?
 `,
 }
 
 var names = map[held]string{
-	nothing: "nothing", aPool: "a pool", aRange: "a range", reserved: "reserved", bound: "bound", keeping: "keeping", owing: "owing", retained: "retained", expired: "expired",
+	nothing: "nothing", aPool: "a pool", aRange: "a range", reserved: "reserved", bound: "bound", keeping: "keeping", retained: "retained", expired: "expired",
 }
 
 // each calls do with every combination of facts.

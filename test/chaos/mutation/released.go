@@ -9,6 +9,41 @@ var (
 // released are the mutants that free a block which somebody has, or give it to another.
 var released = []Mutant{
 	{
+		Name:  "a record that was stored after its claim had gone is retained",
+		File:  "controllers/release/facts.go",
+		Old:   "own && (seen.precedes(found) || s.strays(found, seen.claim))",
+		New:   "own && s.strays(found, seen.claim)",
+		Suite: Suite{Package: "./controllers/release", Tests: "TestPromise_RetainedIsWhatWasPublished"},
+	},
+	{
+		Name:  "a record that was changed after its claim had gone is taken for one that was stored then",
+		File:  "controllers/release/hint.go",
+		Old:   " || own.Generation > 1 {",
+		New:   " {",
+		Suite: Suite{Package: "./controllers/release", Tests: "TestPromise_RetainedIsWhatWasPublished"},
+	},
+	{
+		Name:  "a record is stored for a claim that the cache has seen to go",
+		File:  "controllers/claim/publish.go",
+		Old:   "shown(ctx, s.client, s.claim); err != nil {",
+		New:   "shown(ctx, s.client, s.claim); err != nil && false {",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestReconcile_ForgetsAClaim"},
+	},
+	{
+		Name:  "a claim that its server denies is said to be missed before the cache had its time",
+		File:  "controllers/claim/memory.go",
+		Old:   "\t\tif lasting {\n",
+		New:   "\t\tif true {\n",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestConfirm"},
+	},
+	{
+		Name:  "a retained block is lost with a claim that reused it and went at once",
+		File:  "controllers/release/table.go",
+		Old:   "\t{verdict: of(gone), held: of(keeping, retained), record: of(formerRecord), action: action{then: retain}},\n",
+		New:   "",
+		Suite: Suite{Package: "./controllers/release", Tests: "TestDecide_EveryCombination|TestLease_Reused"},
+	},
+	{
 		Name:  "waits for etcd make the rounds of the sweep longer",
 		File:  "controllers/sweep/round.go",
 		Old:   "r.took += min(now.Sub(asked), stall)",
