@@ -238,9 +238,12 @@ func (a *arrival) decide(ctx context.Context) (ledger.Block, error) {
 		// so the block of the former claim must not be shown.
 		return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "there was a claim of this name a moment ago; trying again"}
 	case former == nil:
+		if kept, ok, err := a.left(ctx, a.holder); ok || err != nil {
+			return ledger.Block{}, cmp.Or(err, stillHolds(kept.Prefix.String()))
+		}
 		return a.place(ctx)
 	case former.Spec.ClaimRef != nil:
-		return ledger.Block{}, stillHolds(former)
+		return ledger.Block{}, stillHolds(former.Status.AllocatedCIDR)
 	}
 	return a.reuse(ctx)
 }

@@ -154,12 +154,19 @@ func (p *pass) adoptReservation(ctx context.Context) (b ledger.Block, ok bool, e
 	return b, err == nil, err
 }
 
-// settleFormer settles a record that another claim of this name has left. own is the block of this
-// claim, if it shows one.
+// settleFormer settles what another claim of this name has left: a record, or a block whose record the cache may come to
+// show. own is the block of this claim, if it shows one.
 func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 	record := p.slot.Record
-	if record == nil || p.slot.own() {
+	switch {
+	case p.slot.own():
 		return nil
+	case record == nil:
+		kept, ok, err := p.left(ctx, p.holder())
+		if !ok || err != nil {
+			return err
+		}
+		return p.settleLeft(ctx, kept.Holder, kept.Prefix.String())
 	}
 	if record.Spec.ClaimRef == nil {
 		if done, err := p.promises().Superseded(ctx, record, own); done || err != nil {
@@ -170,9 +177,14 @@ func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 	}
 	former := p.holder() // of the same name: the record says so
 	former.Claim = ledger.ClaimID(record.Spec.ClaimRef.UID)
+	return p.settleLeft(ctx, former, record.Status.AllocatedCIDR)
+}
+
+// settleLeft settles the block that a former claim of this name has left.
+func (p *pass) settleLeft(ctx context.Context, former ledger.Holder, block string) error {
 	settled, err := p.Releases.Settle(ctx, former)
 	if err == nil && !settled {
-		err = stillHolds(record)
+		err = stillHolds(block)
 	}
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ type Options struct {
 func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 	r := &Reconciler{
 		Options: opts, clusters: mgr, clock: clock.RealClock{}, started: sync.OnceValue(time.Now),
-		memory: memory{clock: clock.RealClock{}}, maker: record.Maker{Clock: clock.RealClock{}},
+		memory: memory{clock: clock.RealClock{}}, formers: formers{clock: clock.RealClock{}}, maker: record.Maker{Clock: clock.RealClock{}},
 	}
 	local := mgr.GetLocalManager()
 	return r, builder.TypedControllerManagedBy[mcreconcile.Request](local).
@@ -166,6 +166,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 			r.Ledger.Waits.Withdraw(holder.Claim)
 			r.memory.forget(claim.UID)
 			r.Doubts.take(claim.UID)
+			r.noteFormer(ctx, holder, claim)
 			if e.DeleteStateUnknown {
 				r.Releases.Missed(holder, claim)
 			} else {

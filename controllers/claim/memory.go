@@ -192,7 +192,7 @@ var errGone = errors.New("the claim is gone, and the cache has missed it")
 
 // confirmAlive asks the servers for a claim that they have denied before. A cache that has
 // missed its deletion shows it until the next list: each look would bind it a block, only
-// to have that freed again. A cache that still shows it when it has had its time has missed the deletion: that is a hint. The event
+// to have that freed again. After ten seconds a cache that still shows it has missed the deletion: that is a hint. The event
 // of the deletion says more, which tells a record that was stored after it from one that is to be retained.
 func (p *pass) confirmAlive(ctx context.Context) error {
 	denied, lasting := p.memory.markedGone(p.claim.UID)

@@ -57,6 +57,7 @@ type Reconciler struct {
 	announced announced
 	started   func() time.Time // when the first was reconciled: a replica may stand by for long
 	memory    memory           // of what the cache does not show
+	formers   formers          // claims that went a moment ago
 	taking    sync.Mutex       // held while it is found out whether a block is to be taken back
 	maker     record.Maker
 }
@@ -253,9 +254,9 @@ var errUnchecked = errors.New("the pool was not compared with the published reco
 // errFormer: it is not certain yet that the former claim is gone.
 var errFormer = errors.New("the end of the former claim is not confirmed")
 
-// stillHolds is errFormer of the claim that has left a record.
-func stillHolds(record *ipamv1alpha1.IPAllocation) error {
-	return &outcome.Fault{Message: "the former claim of this name still holds " + record.Status.AllocatedCIDR, Err: errFormer}
+// stillHolds is errFormer of the claim that has left this block.
+func stillHolds(block string) error {
+	return &outcome.Fault{Message: "the former claim of this name still holds " + block, Err: errFormer}
 }
 
 // errWritten: the event of our own write is on its way.

@@ -169,7 +169,7 @@ func (s *scene) start(alloc *allocator.Allocator) {
 			Complete: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil },
 		},
 		clusters: clusters, started: func() time.Time { return time.Now().Add(-time.Hour) },
-		memory: memory{clock: clock.RealClock{}}, clock: s.now, maker: record.Maker{Clock: s.now},
+		memory: memory{clock: clock.RealClock{}}, formers: formers{clock: s.now}, clock: s.now, maker: record.Maker{Clock: s.now},
 	}
 }
 

@@ -65,7 +65,7 @@ func (p *promiseScene) reserveFor(claim *ipamv1alpha1.IPClaim, pool ledger.PoolI
 	}))(p)
 }
 
-// answered is a claim of that UID as it was created with the answer.
+// answered returns a claim of that UID as it was created with the answer.
 func (p *promiseScene) answered(uid types.UID) *ipamv1alpha1.IPClaim {
 	return answeredWith(p.reserved, gen.Claim("c", gen.UID(uid)))
 }
@@ -118,7 +118,7 @@ func (p *promiseScene) unconfirmed() string {
 // kept reads the record of the claim's name; nil if there is none.
 func (p *promiseScene) kept() *ipamv1alpha1.IPAllocation { return recordIn(p.T, p.workspace) }
 
-// recordFor is the record of the claim c of that UID.
+// recordFor makes the record of the claim c of that UID.
 func recordFor(uid types.UID) *ipamv1alpha1.IPAllocation {
 	own := gen.Allocation("c", "p", "10.0.0.0/28")
 	own.Spec.ClaimRef.UID = uid
@@ -138,7 +138,7 @@ func (p *promiseScene) goes() ledger.Holder {
 	return holderOf(claim)
 }
 
-// confirm is what the reconcile of a claim does.
+// confirm does as the reconcile of a claim.
 func (p *promiseScene) confirm(claim *ipamv1alpha1.IPClaim) {
 	p.Helper()
 	shown, _ := promise.Shown("w", claim)

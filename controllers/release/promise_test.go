@@ -24,8 +24,8 @@ func TestPromise_DeletedAtOnce(t *testing.T) {
 	p.wantBlocks()
 }
 
-// With Retain nothing else becomes of it: retained is what was published.
-func TestPromise_UnpublishedIsNotRetained(t *testing.T) {
+// With Retain nothing else becomes of it: nothing of it was published.
+func TestPromise_UnpublishedIsFreed(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 	gone := p.goes()
@@ -99,7 +99,7 @@ func TestPromise_RetainedWhileAnotherForgetsTheClaim(t *testing.T) {
 	p.wantBlocks("10.0.0.0/28 retained a")
 }
 
-// A claim that a list left out is no more believed to be gone than one with a record: what has no
+// A claim that a list left out is no more believed to be gone than one with a record: one without a
 // witness is left to the sweep, and its brake.
 func TestPromise_Missed(t *testing.T) {
 	t.Parallel()

@@ -75,7 +75,7 @@ func TestCreate_FailingAtTheSameMoment(t *testing.T) {
 	holdsAtMost(t, s.platform, pool, 2*16)
 }
 
-// A workspace whose CREATEs fail for a quota takes what a workspace may have in reservations, and
+// A workspace whose CREATEs fail for a quota takes as much as a workspace may have in reservations, and
 // no more. Others go on, and so does the workspace when the quota goes.
 func TestCreate_FailingByQuota(t *testing.T) {
 	t.Parallel()
@@ -139,7 +139,7 @@ func TestCreate_FailingToLast(t *testing.T) {
 	}
 }
 
-// With Retain it keeps what was published: its record, with the block, or neither.
+// With Retain it keeps its record with the block if that was published, and else nothing.
 func TestCreate_FailingToLastWithRetain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

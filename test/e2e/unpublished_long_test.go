@@ -4,7 +4,12 @@ package e2e
 
 import "testing"
 
-// The rounds of [TestRetain_OfAClaimThatWasNeverPublished], a thousand of them.
+// The rounds of [TestRetain_NothingThatWasUnpublished], a thousand of them.
 func TestLong_RetainOfClaimsThatWereNeverPublished(t *testing.T) {
-	unpublished(t, 1000)
+	briefly(t, 1000, scene.leavesNothing)
+}
+
+// The rounds of [TestReuse_MadeAgainAtOnce], a thousand of them.
+func TestLong_ReuseOfClaimsMadeAgainAtOnce(t *testing.T) {
+	briefly(t, 1000, scene.comesAgain)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/big"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,29 +15,43 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// Retained is what was published. A client that creates a claim, deletes it, and deletes the IPAllocation that the claim named,
+// Nothing is retained that was not published. A client that creates a claim, deletes it, and deletes the IPAllocation that the claim named,
 // without a pause, is answered 200 or 404, and leaves nothing.
-func TestRetain_OfAClaimThatWasNeverPublished(t *testing.T) {
+func TestRetain_NothingThatWasUnpublished(t *testing.T) {
 	t.Parallel()
-	unpublished(t, 30)
+	briefly(t, 30, scene.leavesNothing)
 }
 
-// unpublished does so as many times.
-func unpublished(t *testing.T, rounds int) {
+// A claim that is deleted as soon as it is created, and made again at once, gets its block back, whether that was published or not.
+func TestReuse_MadeAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	briefly(t, 30, scene.comesAgain)
+}
+
+// briefly does as many rounds with claims of Retain, in four pools at once, and fails the test unless nothing is left of them after a minute.
+func briefly(t *testing.T, rounds int, round func(scene, *ipamv1alpha1.IPClaim)) {
 	t.Helper()
 	s := newScene(t)
 	s.platform.WaitWebhooks(t, s.tenant)
-	pool := s.ownPool(gen.CIDR("198.18.0.0/15"))
 	const atOnce = 4
-	var all sync.WaitGroup
+	var pools []*ipamv1alpha1.IPPool
 	for worker := range atOnce {
-		all.Go(func() {
-			for i := worker; i < rounds && !t.Failed(); i += atOnce {
-				s.leavesNothing(gen.Claim(fmt.Sprintf("brief-%d", i), gen.FromPool(pool.Name), gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimRetain)))
-			}
-		})
+		pools = append(pools, gen.Pool(fmt.Sprintf("own-%d", worker), gen.CIDR(ipamv1alpha1.CIDR(fmt.Sprintf("198.18.%d.0/24", worker)))))
 	}
-	all.Wait()
+	framework.Allocate(t, s.tenant, pools...)
+	t.Run("rounds", func(t *testing.T) {
+		for worker, pool := range pools {
+			serves(t, s.tenant, gen.FromPool(pool.Name))
+			t.Run(pool.Name, func(t *testing.T) {
+				t.Parallel()
+				mine := s
+				mine.T = t
+				for i := worker; i < rounds && !t.Failed(); i += atOnce {
+					round(mine, gen.Claim(fmt.Sprintf("brief-%d", i), gen.FromPool(pool.Name), gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimRetain)))
+				}
+			})
+		}
+	})
 	framework.Within(t, time.Minute, "no record to be left", func(ctx context.Context) error {
 		left := &ipamv1alpha1.IPAllocationList{}
 		if err := s.tenant.List(ctx, left); err != nil || len(left.Items) == 0 {
@@ -46,24 +59,42 @@ func unpublished(t *testing.T, rounds int) {
 		}
 		return fmt.Errorf("there are %d, among them %+v", len(left.Items), left.Items[0])
 	})
-	waitHeld(t, s.tenant, pool, new(big.Int))
+	for _, pool := range pools {
+		waitHeld(t, s.tenant, pool, new(big.Int))
+	}
 }
 
 // leavesNothing creates a claim, and deletes it and its record at once.
 func (s scene) leavesNothing(claim *ipamv1alpha1.IPClaim) {
-	if err := s.tenant.Create(s.Context(), claim); err != nil {
-		s.Errorf("CREATE of claim %s: %v", claim.Name, err)
-		return
+	s.Helper()
+	framework.Create(s, s.tenant, claim)
+	s.gives(claim)
+}
+
+// comesAgain creates a claim, deletes it, and makes it again at once. It must get what the first one was answered with.
+func (s scene) comesAgain(claim *ipamv1alpha1.IPClaim) {
+	s.Helper()
+	claim.Spec.RetainedPolicy = ipamv1alpha1.RetainedReuse
+	again := claim.DeepCopy()
+	framework.Create(s, s.tenant, claim)
+	framework.Delete(s, s.tenant, claim.DeepCopy())
+	framework.Bind(s, s.tenant, again)
+	if first := claim.Status.AllocatedCIDR; first != "" && again.Status.AllocatedCIDR != first {
+		s.Errorf("claim %s has %s when it is made again; want %s", claim.Name, again.Status.AllocatedCIDR, first)
 	}
+	s.gives(again)
+}
+
+// gives deletes a claim and, in the next request, the record that it names.
+func (s scene) gives(claim *ipamv1alpha1.IPClaim) {
+	s.Helper()
 	record := &ipamv1alpha1.IPAllocation{ObjectMeta: metav1.ObjectMeta{
 		Namespace: claim.Namespace, Name: ipamv1alpha1.AllocationName(claim.Namespace, claim.Name),
 	}}
 	if ref := claim.Status.BoundAllocationRef; ref != nil {
 		record.Name = ref.Name
 	}
-	if err := s.tenant.Delete(s.Context(), claim); err != nil {
-		s.Errorf("DELETE of claim %s: %v", claim.Name, err)
-	}
+	framework.Delete(s, s.tenant, claim)
 	err := patiently(s.T, func(ctx context.Context) error { return s.tenant.Delete(ctx, record) })
 	if err != nil && !apierrors.IsNotFound(err) {
 		s.Errorf("DELETE of the record of %s: %v; want 200 or 404", claim.Name, err)

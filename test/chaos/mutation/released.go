@@ -9,6 +9,20 @@ var (
 // released are the mutants that free a block which somebody has, or give it to another.
 var released = []Mutant{
 	{
+		Name:  "a claim that is made again is answered past what its former one has left",
+		File:  "controllers/claim/answer.go",
+		Old:   "a.left(ctx, a.holder); ok || err != nil {",
+		New:   "a.left(ctx, a.holder); err != nil || ok && false {",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestFormer_"},
+	},
+	{
+		Name:  "a claim that is made again is bound past what its former one has left",
+		File:  "controllers/claim/bind.go",
+		Old:   "\t\tif !ok || err != nil {\n\t\t\treturn err\n\t\t}\n\t\treturn p.settleLeft",
+		New:   "\t\tif !ok || err != nil || true {\n\t\t\treturn err\n\t\t}\n\t\treturn p.settleLeft",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestFormer_"},
+	},
+	{
 		Name:  "a record that was stored after its claim had gone is retained",
 		File:  "controllers/release/facts.go",
 		Old:   "own && (seen.precedes(found) || s.strays(found, seen.claim))",

@@ -1,0 +1,85 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+)
+
+// formers are the claims that went a moment ago, and whose blocks may be retained. The cache is not believed about their names
+// meanwhile: it may lack a record that is to keep a block from the next claim of the name, or for it. No rule of
+// safety depends on them: a restart loses them. They need a clock. Safe for concurrent use.
+type formers struct {
+	clock clock.PassiveClock
+
+	mu     sync.Mutex
+	last   map[formerName]former
+	pruned time.Time
+}
+
+// formerName is the name of a claim in the workspace that the ledger knows so.
+type formerName struct {
+	cluster ledger.ClusterName
+	client.ObjectKey
+}
+
+// former is the last claim of a name that went.
+type former struct {
+	holder ledger.Holder
+	at     time.Time
+}
+
+func formerNameOf(h ledger.Holder) formerName {
+	return formerName{h.Cluster, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}}
+}
+
+// went notes that a claim went, and forgets those that went long ago.
+func (f *formers) went(h ledger.Holder) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock.Now()
+	if f.last == nil {
+		f.last = map[formerName]former{}
+	}
+	if now.Sub(f.pruned) >= cacheLag {
+		for name, last := range f.last {
+			if now.Sub(last.at) >= cacheLag {
+				delete(f.last, name)
+			}
+		}
+		f.pruned = now
+	}
+	f.last[formerNameOf(h)] = former{holder: h, at: now}
+}
+
+// of returns the claim of a holder's name that went a moment ago. ok is false if there is none.
+func (f *formers) of(h ledger.Holder) (gone ledger.Holder, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last, ok := f.last[formerNameOf(h)]
+	return last.holder, ok && last.holder.Claim != h.Claim && f.clock.Since(last.at) < cacheLag
+}
+
+// noteFormer notes that a claim went, unless its block is to be freed by its word, or by that of its class.
+func (r *Reconciler) noteFormer(ctx context.Context, h ledger.Holder, last *ipamv1alpha1.IPClaim) {
+	policy, err := r.Catalog.Reclaims(ctx, last.Spec.ReclaimPolicy, cmp.Or(last.Status.ClassName, last.Spec.ClassName))
+	if err != nil || policy != ledger.Delete {
+		r.formers.went(h)
+	}
+}
+
+// left returns the block that a claim of the holder's name, which went a moment ago, has still. ok is false if it has none.
+func (r *Reconciler) left(ctx context.Context, h ledger.Holder) (b ledger.Block, ok bool, err error) {
+	gone, ok := r.formers.of(h)
+	if !ok {
+		return ledger.Block{}, false, nil
+	}
+	return r.Ledger.Blocks.Lookup(ctx, gone.Claim)
+}
