@@ -161,8 +161,8 @@ func TestReread_AnAddressSpaceThatWasRetired(t *testing.T) {
 			var read atomic.Bool
 			behind, watch := l.behind(func(o *Options) {
 				o.Changed = func(ps Pools, _ ...ledger.PoolID) {
-					p, _ := ps.Get("p")
-					if _, there := ps.Get(s.ID); there && p.Spaces == 0 && !read.Load() {
+					p, known := ps.Get("p")
+					if _, there := ps.Get(s.ID); known && there && p.Spaces == 0 && !read.Load() {
 						t.Error("the pool has no address space, and memory has one of it")
 					}
 				}
