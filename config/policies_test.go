@@ -294,6 +294,26 @@ func TestPolicies_Warn(t *testing.T) {
 	expect(t, r.denied(t, policies(t)), "Warn: spec.poolSelector is deprecated: name a class by spec.className")
 }
 
+// The DELETE of a class warns if pools that it has made may be left.
+func TestPolicies_WarnOfPoolsThatAClassLeaves(t *testing.T) {
+	const warning = "Warn: pools that this class has made stay until everything inside them is released"
+	shared := gen.Class("shared", gen.PoolPer("network", "project"), gen.Visible(ipamv1alpha1.VisibilityShared))
+	busy := shared.DeepCopy()
+	busy.Status.ProvisionedPools = 1
+	narrowed := gen.Class("narrowed", gen.PoolPer("network", "project"), gen.Consumers{"root:a"})
+	for _, tt := range []struct {
+		class *ipamv1alpha1.IPClass
+		warns bool
+	}{
+		{gen.Class("flat"), false}, {gen.Class("published", gen.PoolPer("network", "project")), true}, {shared, false}, {busy, true}, {narrowed, false},
+	} {
+		got := request{others["a tenant"], admission.Delete, "ipclasses", tt.class}.denied(t, policies(t))
+		if warned := len(got) == 1 && strings.HasPrefix(got[0], warning); warned != tt.warns || !tt.warns && len(got) > 0 {
+			t.Errorf("the DELETE of class %s with %d pools says %q, want a warning: %t", tt.class.Name, tt.class.Status.ProvisionedPools, got, tt.warns)
+		}
+	}
+}
+
 func TestPolicies_FailClosedAndTakeNoParameters(t *testing.T) {
 	for name, p := range policies(t) {
 		if p.spec.ParamKind != nil {

@@ -30,7 +30,7 @@ var (
 
 // unbelieved reports whether an error says that the block which a claim shows is not adopted, now or ever.
 func unbelieved(err error) bool {
-	return slices.ContainsFunc([]error{errOthers, errOrphan, errStranger, errUnranged, errUnclassed, ledger.ErrOutOfRange}, func(no error) bool { return errors.Is(err, no) })
+	return slices.ContainsFunc([]error{errOthers, errOrphan, errStranger, errUnranged, ledger.ErrOutOfRange}, func(no error) bool { return errors.Is(err, no) })
 }
 
 // promised gives a claim the block that is reserved for it. If nothing is, and the claim has no block by

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,9 +15,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
-
-// errUnclassed: the class is gone that says within which objects the claim's block is unique.
-var errUnclassed = errors.New("the class of the claim is gone, so that its address space is not known, and no record says it")
 
 // derive notes what the system has made a pool for, as its IPPool says. Claims of the workspace that has it may be served from it, or of
 // all workspaces if these share it.
@@ -105,7 +104,18 @@ func (a *Adopter) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, err
 	class := &ipamv1alpha1.IPClass{}
 	err = platform.GetCache().Get(ctx, client.ObjectKey{Name: r.request.Class}, class)
 	if apierrors.IsNotFound(err) {
-		return nil, errUnclassed
+		return r.scope.Only(a.spaced(r.request.Pool)), nil
 	}
 	return r.scope.Only(class.Spec.UniqueWithin), err
+}
+
+// spaced returns the roles of the address spaces of a pool, which all of them have; none if it has no address space. The class of a claim
+// may be gone: a block that is put into the pool itself is given to nobody in an address space either, as a pool has one or the other.
+func (a *Adopter) spaced(id ledger.PoolID) (roles []string) {
+	for _, p := range a.Ledger.Derived().Below(id) {
+		if p.Derived.Of == id {
+			return slices.Collect(maps.Keys(p.Derived.Scope))
+		}
+	}
+	return nil
 }

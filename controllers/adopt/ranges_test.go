@@ -225,6 +225,35 @@ func TestAdopter_AddressSpacesComeBack(t *testing.T) {
 	}
 }
 
+// The class of a claim without a record is gone. Its block comes back all the same: to the address space that others of the pool show it
+// has, or to the pool itself. So nobody else gets it.
+func TestAdopter_RecoversABlockWhoseClassIsGone(t *testing.T) {
+	for name, spaced := range map[string]bool{"with address spaces": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoss(t)
+			root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+			scope := ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "a"}}
+			want := ledger.PoolID("uid-of-root")
+			if spaced {
+				record := gen.Allocation("in-a", "root", "10.0.0.16/28")
+				record.Spec.Scope = scope
+				l.record.records = append(l.record.records, record)
+				want = ledger.AddressSpaceID(want, "platform", ledger.Scope{"network": {Kind: "Network", Name: "a"}})
+			}
+			alone := gen.Claim("alone", gen.OfClass("gone"))
+			alone.Spec.Scope = ipamv1alpha1.Scope{"network": scope["network"], "location": {Kind: "Location", Name: "ams"}}
+			alone.Status = ipamv1alpha1.IPClaimStatus{AllocatedCIDR: "10.0.0.32/28", ClassName: "gone", PoolRef: &ipamv1alpha1.PoolRef{Name: "root"}}
+			l.Clusters = testbed.Clusters{"": testbed.NewWorkspace(t)}
+			l.record.claims = append(l.record.claims, alone)
+			l.whole(root)
+			must.Do(t, l.pass(t.Context()))
+			if b, ok, err := l.ledger.Lookup(t.Context(), "uid-of-alone"); !ok || err != nil || b.Pool != want || b.State != ledger.Bound {
+				t.Errorf("the claim has %+v, %t, %v; want its block bound in %s", b, ok, err, want)
+			}
+		})
+	}
+}
+
 // A ledger that was restored from a copy has the former pool of a scope that was released and made again since. It is not believed,
 // though it counts more changes, and the pool comes back where it is now. In the copy it may be closed, for a release that has failed
 // since, or after which the pool was made again at its place: it is opened. It gets the claim that holds it now, and the blocks inside.

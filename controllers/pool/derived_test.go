@@ -4,11 +4,13 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
@@ -122,6 +124,31 @@ func TestDerived_TheStatusFollowsTheLedger(t *testing.T) {
 	if used, said := inUse(s.pool(t, "net-a")); !used || said != "claim default/r holds the pool, and the pool holds 1 block, of claim default/c" {
 		t.Errorf("InUse = %t, %q", used, said)
 	}
+}
+
+// A class is deleted while a pool that it has made is there: the pool is requeued, and says so. It no longer does when the class is
+// there again.
+func TestDerived_SaysThatItsClassIsGone(t *testing.T) {
+	s, class := newDerivedScene(t, made("a")), gen.Class("net", gen.PoolPer("network", "project"))
+	platform := testbed.NewWorkspace(t)
+	s.Catalog.Clusters.(testbed.Clusters)[""] = platform
+	s.provisions(t, "net", "uid-of-root", 24, ledger.Holder{})
+	says := func(want bool) {
+		t.Helper()
+		allocated := meta.FindStatusCondition(s.pool(t, "net-a").Status.Conditions, ipamv1alpha1.ConditionAllocated)
+		if said := strings.Contains(allocated.Message, `class "net" is gone`); said != want || allocated.Status != "True" {
+			t.Errorf("Allocated is %s: %s; want it True, and that the class is gone: %t", allocated.Status, allocated.Message, want)
+		}
+	}
+	says(true)
+	must.Do(t, platform.Client.Create(t.Context(), class))
+	says(false)
+	s.onClass("", platform).Delete(t.Context(), event.DeleteEvent{Object: class}, s.Queue)
+	if n := s.Queue.Len(); n != 1 {
+		t.Errorf("%d pools are requeued when the class goes, want the one that it has made", n)
+	}
+	must.Do(t, platform.Client.Delete(t.Context(), class))
+	says(true)
 }
 
 // What says by its spec that the system has made it is nobody's, if the ledger has no such pool: it gets no CIDR, and is in no

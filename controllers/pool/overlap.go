@@ -104,14 +104,30 @@ func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) feed.Eve
 			q.Add(inbox.Request(r.Directory.Engaged(platform.Cluster), client.ObjectKey{Name: pool.Name}))
 		}
 	}
+	comesOrGoes := func(ctx context.Context, class client.Object, q inbox.Queue) {
+		wake(ctx, class, q)
+		r.wakeMade(class.(*ipamv1alpha1.IPClass), q)
+	}
 	return feed.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q inbox.Queue) { wake(ctx, e.Object, q) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q inbox.Queue) { comesOrGoes(ctx, e.Object, q) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q inbox.Queue) {
 			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
 				wake(ctx, e.ObjectNew, q)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) { wake(ctx, e.Object, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) { comesOrGoes(ctx, e.Object, q) },
+	}
+}
+
+// wakeMade requeues the pools that were made for a class: they say whether it is there.
+func (r *Reconciler) wakeMade(class *ipamv1alpha1.IPClass, q inbox.Queue) {
+	if len(class.Spec.PoolPer) == 0 {
+		return
+	}
+	for made := range r.Ledger.Derived.All() {
+		if made.Derived.Class == class.Name {
+			q.Add(inbox.Request(r.Directory.Engaged(made.Cluster), client.ObjectKey{Name: made.Name}))
+		}
 	}
 }
 

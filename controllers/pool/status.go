@@ -35,6 +35,9 @@ func (p *pass) report(ctx context.Context) error {
 		p.sample(ctx, capacity)
 	}
 	shownCapacity, spaces := uses.fullest(entered, capacity)
+	if warning == "" {
+		warning = p.classless(ctx, entered)
+	}
 	succeeded(p.pool, entered, shownCapacity, warning)
 	p.pool.Status.Spaces = spaces
 	p.reportFullness(shownCapacity)
@@ -55,6 +58,18 @@ func (p *pass) report(ctx context.Context) error {
 		return err
 	}
 	return p.reportUse(ctx)
+}
+
+// classless says that the class is gone that has made a pool; empty: it is there, or nobody can tell.
+func (p *pass) classless(ctx context.Context, entered ledger.Pool) string {
+	if entered.Derived == nil || entered.Derived.Class == "" {
+		return ""
+	}
+	view := p.Catalog.View(ctx)
+	if _, ok := view.Class(entered.Derived.Class); ok || view.Err() != nil {
+		return ""
+	}
+	return fmt.Sprintf("class %q is gone: the claims inside keep their addresses, and others are refused until it is there again", entered.Derived.Class)
 }
 
 // reportParent says which pool the block of a pool by class is carved from. By the path in it, a ledger that was lost finds the pool.

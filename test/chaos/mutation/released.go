@@ -183,4 +183,11 @@ var released = []Mutant{
 		New:   "false",
 		Suite: ofPublished,
 	},
+	{
+		Name:  "a claim whose class is gone gets its block back beside the address spaces of its pool",
+		File:  "controllers/adopt/ranges.go",
+		Old:   "return r.scope.Only(a.spaced(r.request.Pool)), nil",
+		New:   "return nil, nil",
+		Suite: Suite{Package: "./controllers/adopt", Tests: "TestAdopter_RecoversABlockWhoseClassIsGone"},
+	},
 }
