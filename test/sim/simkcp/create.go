@@ -62,6 +62,7 @@ func (w *World) create(ctx context.Context, q request, o *unstructured.Unstructu
 		return nil, apierrors.NewTimeoutError("the request was not completed", 1)
 	}
 	pause(ctx, d)
+	form.fill(o.Object)
 	switch q.plural {
 	case "namespaces":
 		readyNamespace(o)

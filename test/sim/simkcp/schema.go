@@ -90,6 +90,13 @@ func (f *form) admit(object map[string]any) {
 	defaulting.Default(object, f.structural)
 }
 
+// fill defaults an object, as a server does when it reads one from its store: the status, too, which it drops at CREATE.
+func (f *form) fill(object map[string]any) {
+	if f != nil {
+		defaulting.Default(object, f.structural)
+	}
+}
+
 // refusals returns the faults of an object's metadata, and why the schema refuses the object. A nil old object means that it is
 // created.
 func (f *form) refusals(ctx context.Context, errs field.ErrorList, object, old map[string]any) field.ErrorList {
