@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -46,20 +47,23 @@ type process struct {
 	web     *http.Client
 	cancel  context.CancelFunc
 	dead    chan struct{} // closed when its connections are cut
+	started chan struct{} // closed when its caches are filled
 	elected chan struct{} // closed when all controllers run
 	ended   chan struct{}
 	err     error // why it ended; read after ended is closed
 
-	once  sync.Once // of dead
-	mu    sync.Mutex
-	still time.Time // until when the process stands still
+	once          sync.Once // of dead
+	mu            sync.Mutex
+	still         time.Time // until when the process stands still
+	begun, killed bool
 }
 
 // start starts the controller. Its connections and its address are given.
 func (p *process) start(logger logr.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.door, p.cancel = newListener(), cancel
-	p.dead, p.elected, p.ended = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	p.dead, p.started = make(chan struct{}), make(chan struct{})
+	p.elected, p.ended = make(chan struct{}), make(chan struct{})
 	p.web = p.door.client()
 	go func() {
 		defer close(p.ended)
@@ -96,8 +100,14 @@ func (p *process) run(ctx context.Context, logger logr.Logger) error {
 	if err := p.elect(&options.Manager, ground.Config); err != nil {
 		return err
 	}
+	if !p.begin() {
+		return errors.New("killed")
+	}
 	mgr, err := controllers.New(ctx, options)
 	if err != nil {
+		return err
+	}
+	if err := mgr.GetLocalManager().Add(onEachReplica(func() { close(p.started) })); err != nil {
 		return err
 	}
 	go func() {
@@ -167,21 +177,21 @@ func (p *process) cut() {
 	p.web.CloseIdleConnections()
 }
 
-// kill ends the process. Nothing that it does from now on reaches anything.
+// kill ends the process. Nothing that it does from now on reaches anything. A process whose manager starts is killed when
+// its caches are filled: without connections they never are, and a manager that is cancelled meanwhile spins.
 func (p *process) kill() {
+	if p.starts() {
+		p.await(p.started)
+	}
 	p.cut()
-	// A manager that is cancelled before its controllers run spins, or leaves queues that nothing ends. So it runs them first.
 	go func() {
-		select {
-		case <-p.elected:
-			time.Sleep(time.Second)
-		case <-p.ended:
-		}
+		p.await(p.elected) // a controller that never runs does not end its queue
+		time.Sleep(time.Second)
 		p.cancel()
 	}()
 }
 
-// stop ends the process in good order, and waits for it. One that does not lead has nothing to do for that.
+// stop ends the process in good order, and waits for it. A standby has nothing to do for that.
 func (p *process) stop() {
 	if p.leads() {
 		p.cancel()
@@ -190,3 +200,39 @@ func (p *process) stop() {
 	}
 	<-p.ended
 }
+
+// begin lets the manager start, unless the process was killed.
+func (p *process) begin() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begun = !p.killed
+	return p.begun
+}
+
+// starts reports whether the manager has begun to start. If not, it never will.
+func (p *process) starts() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.killed = true
+	return p.begun
+}
+
+// await waits for an event in the life of the process, or for its end.
+func (p *process) await(event <-chan struct{}) {
+	select {
+	case <-event:
+	case <-p.ended:
+	}
+}
+
+// onEachReplica is a Runnable that runs whether or not its replica leads.
+type onEachReplica func()
+
+// Start implements manager.Runnable.
+func (f onEachReplica) Start(context.Context) error {
+	f()
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (onEachReplica) NeedLeaderElection() bool { return false }
