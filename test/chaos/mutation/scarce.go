@@ -1,0 +1,33 @@
+package mutation
+
+// scarce breaks the order in which few addresses are given, and the news of a pool that runs out.
+var scarce = []Mutant{
+	{
+		Name:  "any number of claims for addresses comes first",
+		File:  "allocator/internal/space/waiter.go",
+		Old:   "return left > 0",
+		New:   "return true",
+		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestRoom_FewClaimsForAddresses"},
+	},
+	{
+		Name:  "behind a limit, a claim for exactly what was freed waits behind older ones",
+		File:  "allocator/internal/space/suspended.go",
+		Old:   "of.exact && r.Pools.Frozen() == NotFrozen",
+		New:   "false",
+		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestSuspended_AClaimForTheFreedBlock"},
+	},
+	{
+		Name:  "a pool at the border of nearly full is told about again and again",
+		File:  "controllers/pool/fullness.go",
+		Old:   "was != \"\" && atLeast(notNearlyFull)",
+		New:   "false",
+		Suite: Suite{Package: "./controllers/pool", Tests: "TestFullness_"},
+	},
+	{
+		Name:  "a pool is told about before its status remembers it",
+		File:  "controllers/pool/reconciler.go",
+		Old:   "err == nil && p.news != nil",
+		New:   "p.news != nil",
+		Suite: Suite{Package: "./controllers/pool", Tests: "TestReconcile_TellsOfAFullPool"},
+	},
+}
