@@ -27,7 +27,7 @@ var ranges = []Mutant{
 		Name:  "a DELETE that is refused leaves the range closed",
 		File:  "controllers/derived/closing.go",
 		Old:   "if err != nil && first {",
-		New:   "if false {",
+		New:   "if err != nil && !first {",
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_Opens"},
 	},
 	{
