@@ -43,6 +43,8 @@ var classes = map[string]class{
 	"snet":   {tenancy: "shared", level: "snet", make: []gen.ClassOption{gen.DefaultLength(26), gen.PoolPer("allProjects", "network")}},
 	"send":   {tenancy: "shared", level: "snet", make: []gen.ClassOption{gen.DefaultLength(32), gen.Below("snet")}},
 	"cnet":   {tenancy: "own", level: "cnet", make: []gen.ClassOption{gen.DefaultLength(26), gen.PoolPer("project", "network")}},
+	"cell":   {tenancy: "own", level: "cnet", unique: []string{"cell"}, make: []gen.ClassOption{gen.DefaultLength(32), gen.Below("cnet"), gen.UniqueWithin("cell")}},
+	"scell":  {tenancy: "shared", level: "scnet", unique: []string{"cell"}, make: []gen.ClassOption{gen.DefaultLength(32), gen.Below("scnet"), gen.UniqueWithin("cell")}},
 	"scnet":  {tenancy: "shared", level: "scnet", make: []gen.ClassOption{gen.DefaultLength(26), gen.PoolPer("allProjects", "network")}},
 	"vrf":    {unique: []string{"network"}, make: []gen.ClassOption{gen.DefaultLength(32), gen.UniqueWithin("network")}},
 	"mflat":  {cooldown: 2 * time.Minute, make: []gen.ClassOption{gen.DefaultLength(32), gen.Cooldown("2m")}},
