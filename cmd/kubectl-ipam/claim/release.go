@@ -3,16 +3,21 @@ package claim
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/cascade"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/internal/absent"
 	"github.com/kcp-ipam/ipam/ipamclient"
@@ -21,24 +26,40 @@ import (
 // removal is kubectl ipam claim release.
 type removal struct {
 	*session.Session
-	retained, missing bool
+	retained, missing, cascade bool
+	wait                       time.Duration
 }
 
 func newRelease(s *session.Session) *cobra.Command {
-	o := &removal{Session: s}
+	o := &removal{Session: s, wait: 30 * time.Second}
 	cmd := &cobra.Command{
 		Use:     "release NAME...",
 		Aliases: []string{"delete", "rm"},
 		Short:   "Delete claims, which frees their blocks",
 		Long: `Delete claims, which frees their blocks. The block of a claim with the reclaim policy
-Retain stays allocated, until claim release --retained frees it.`,
+Retain stays allocated, until claim release --retained frees it.
+
+A claim that holds a range is released when nothing is left inside. Of several claims, those
+inside are released first, in whatever order you name them. With --cascade, all claims and
+retained blocks of this workspace inside the range are released first, in all namespaces
+that you may read.
+
+Many claims are released side by side. After a failure or an interruption, the command says
+how many are released, and which are left: run it again, and it goes on with those.`,
 		Example: `  # free a block that was retained from a deleted claim
-  kubectl ipam claim release db --retained`,
+  kubectl ipam claim release db --retained
+
+  # release a network and everything inside
+  kubectl ipam claim release vpc-1 --cascade`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	cmd.Flags().BoolVar(&o.retained, "retained", false, "Free the blocks that are retained from deleted claims of these names")
 	cmd.Flags().BoolVar(&o.missing, "ignore-not-found", false, "Treat a claim that does not exist as released")
+	cmd.Flags().BoolVar(&o.cascade, "cascade", false, "Release everything inside a range first, as far as it is of this workspace")
+	cmd.Flags().Var(field.Duration(&o.wait, time.Millisecond), "wait",
+		"With --cascade, how long to wait for each range until it is empty, once everything inside is released")
+	cmd.MarkFlagsMutuallyExclusive("cascade", "retained")
 	session.CompleteArgs(s, cmd, session.ClaimNames)
 	return cmd
 }
@@ -48,35 +69,133 @@ func (o *removal) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	release := o.claim
-	if o.retained {
-		release = o.record
-	}
-	var errs []error
-	for _, name := range names {
-		err := release(ctx, here, here.Key(name))
-		if o.missing && apierrors.IsNotFound(err) && !absent.Resource(err) {
-			err = nil
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return o.release(ctx, here, here.Namespace, slices.Compact(slices.Sorted(slices.Values(names))))
 }
 
-// claim deletes one claim.
-func (o *removal) claim(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
-	held, ok, err := ipamclient.Release(ctx, c, key)
+// release releases the claims of these names in a namespace, or the blocks that are retained from them.
+func (o *removal) release(ctx context.Context, c client.WithWatch, namespace string, names []string) error {
+	run := cascade.Run{Session: o.Session, Again: "run it again"}
+	if !o.missing && len(names) > 1 {
+		run.Again = "run it again with --ignore-not-found"
+	}
+	named := make([]*ipamv1alpha1.IPClaim, len(names))
+	var level []client.Object
+	for i, name := range names {
+		named[i] = &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		level = append(level, named[i])
+	}
+	if o.retained {
+		return run.Do(ctx, [][]client.Object{level}, func(ctx context.Context, object client.Object) error {
+			return o.there(o.record(ctx, c, client.ObjectKeyFromObject(object)))
+		})
+	}
+	levels, err := o.ordered(ctx, c, named)
+	if err != nil {
+		return err
+	}
+	if o.cascade {
+		run.Most = len(named) // what is inside fails alike, if it does
+	}
+	return run.Do(ctx, levels, func(ctx context.Context, object client.Object) error {
+		claim, ok := object.(*ipamv1alpha1.IPClaim)
+		switch {
+		case !ok:
+			return cascade.Delete(ctx, c, object, o.wait)
+		case slices.Contains(named, claim):
+			return o.there(o.claim(ctx, c, claim))
+		}
+		return o.delete(ctx, c, claim)
+	})
+}
+
+// there takes a missing object for released, if the caller does.
+func (o *removal) there(err error) error {
+	if o.missing && apierrors.IsNotFound(err) && !absent.Resource(err) {
+		return nil
+	}
+	return err
+}
+
+// ordered reads the named claims, and returns all that is to be released in its order. A claim that cannot be read is of the
+// first level: its release says why.
+func (o *removal) ordered(ctx context.Context, c client.Client, named []*ipamv1alpha1.IPClaim) ([][]client.Object, error) {
+	group := errgroup.Group{}
+	group.SetLimit(readAtOnce)
+	for _, claim := range named {
+		group.Go(func() error {
+			key := client.ObjectKeyFromObject(claim)
+			err := c.Get(ctx, key, claim)
+			if err != nil {
+				claim.Namespace, claim.Name, claim.UID = key.Namespace, key.Name, ""
+			}
+			return exit.IgnoreUnseen(err)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	all, ranges := slices.Clone(named), slices.DeleteFunc(slices.Clone(named), func(claim *ipamv1alpha1.IPClaim) bool { return !isRange(claim) })
+	var kept []client.Object
+	if o.cascade && len(ranges) > 0 {
+		inside, err := cascade.OfRanges(ctx, c, named[0].Namespace, ranges)
+		if err != nil {
+			return nil, err
+		}
+		for _, claim := range inside.Claims {
+			if !slices.ContainsFunc(named, func(n *ipamv1alpha1.IPClaim) bool { return n.UID == claim.UID }) {
+				all = append(all, claim)
+			}
+		}
+		for _, record := range inside.Retained {
+			kept = append(kept, record)
+		}
+	}
+	levels := cascade.Levels(all)
+	if len(kept) > 0 { // when the claims are gone from which some of them are retained
+		at := slices.IndexFunc(levels, func(level []client.Object) bool { return isRange(level[0].(*ipamv1alpha1.IPClaim)) })
+		levels = slices.Insert(levels, at, kept)
+	}
+	return levels, nil
+}
+
+// readAtOnce is how many claims are read at the same time.
+const readAtOnce = 16
+
+func isRange(claim *ipamv1alpha1.IPClaim) bool {
+	return claim.Spec.Target == ipamv1alpha1.TargetScopeRange
+}
+
+// claim releases one claim that was named, and says what it held.
+func (o *removal) claim(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim) error {
+	key := client.ObjectKeyFromObject(claim)
+	if claim.UID == "" {
+		return cmp.Or(c.Get(ctx, key, claim), exit.Missing("ipclaims", key.Name))
+	}
+	held, _, err := ipamclient.AllocationOf(claim)
+	if err == nil {
+		err = o.delete(ctx, c, claim)
+	}
 	switch {
+	case apierrors.IsNotFound(err) && !absent.Resource(err):
+		return exit.Missing("ipclaims", key.Name)
 	case err != nil:
 		return err
-	case !ok:
-		return exit.Missing("ipclaims", key.Name)
 	case !held.Prefix.IsValid():
 		o.Say("claim %s is released; it held nothing", key)
 		return nil
 	}
 	o.Say("claim %s is released: %s", key, held.Prefix)
 	return o.kept(ctx, c, key, held.ReclaimPolicy)
+}
+
+// delete deletes a claim. With --cascade, a range is asked for again while it is refused: everything inside was released a
+// moment before.
+func (o *removal) delete(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim) error {
+	if o.cascade {
+		return cascade.Delete(ctx, c, claim, o.wait)
+	}
+	uid := claim.UID
+	return c.Delete(ctx, claim, client.Preconditions{UID: &uid})
 }
 
 // kept tells of a block that stays taken. The policy is what is known before the record is

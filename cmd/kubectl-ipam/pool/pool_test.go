@@ -183,23 +183,6 @@ func circle() []ipamv1alpha1.IPPool {
 	return []ipamv1alpha1.IPPool{*gen.Pool("a", gen.ChildOf("b", 20)), *gen.Pool("b", gen.ChildOf("a", 20)), *gen.Pool("own", gen.ChildOf("own", 20))}
 }
 
-// Releasing a pool of a circle releases each pool of it once.
-func TestEstate_Circle(t *testing.T) {
-	t.Parallel()
-	pools := circle()
-	for root, want := range map[int]string{0: "b a", 1: "a b", 2: "own"} {
-		doomed := &estate{names: map[string]bool{}}
-		doomed.add(&pools[root], pools)
-		var got []string
-		for _, pool := range doomed.pools {
-			got = append(got, pool.Name)
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("with pool %s go the pools %v; want %s", pools[root].Name, got, want)
-		}
-	}
-}
-
 // The tree shows pools of a circle, each once.
 func TestPoolTree_Circle(t *testing.T) {
 	s, pools := stage.New(t), circle()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/cascade"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
@@ -40,7 +40,10 @@ func newRelease(s *session.Session) *cobra.Command {
 		Short:   "Delete pools, and with --cascade what they hold in this workspace",
 		Long: `Delete pools, which frees their blocks in their parents. A pool that holds blocks is refused.
 With --cascade, its claims, its retained blocks and the pools carved from it are released
-first, if they are of this workspace. Type the name of each pool to confirm.`,
+first, if they are of this workspace. Type the name of each pool to confirm.
+
+Many claims are released side by side. After a failure or an interruption, the command says
+how many are released, and which are left: run it again, and it goes on with those.`,
 		Example: `  # release all that the pool holds in this workspace, and do not ask
   kubectl ipam pool release lab --cascade --yes`,
 		Args: cobra.MinimumNArgs(1),
@@ -48,7 +51,7 @@ first, if they are of this workspace. Type the name of each pool to confirm.`,
 	}
 	cmd.Flags().BoolVar(&o.cascade, "cascade", false, "Release what the pool holds in this workspace first")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for the names of the pools")
-	cmd.Flags().Var(field.Duration(&o.wait, time.Millisecond), "wait", "How long to wait until each pool is gone")
+	cmd.Flags().Var(field.Duration(&o.wait, time.Millisecond), "wait", "How long to wait until each pool is gone, once its claims are released")
 	session.CompleteArgs(s, cmd, session.PoolNames)
 	return cmd
 }
@@ -72,22 +75,20 @@ func (o *removal) one(ctx context.Context, c client.WithWatch, name string) (err
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
 		return err
 	}
-	doomed := &estate{pools: []*ipamv1alpha1.IPPool{pool}}
+	doomed := &cascade.Estate{Pools: []*ipamv1alpha1.IPPool{pool}}
 	if o.cascade {
-		if doomed, err = estateOf(ctx, c, pool); err != nil {
+		if doomed, err = cascade.OfPool(ctx, c, pool); err != nil {
 			return err
 		}
 	}
 	if err := o.confirm(ctx, doomed, name); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.wait, fmt.Errorf("pool %s is not gone after %s", name, o.wait))
-	defer cancel()
 	return o.release(ctx, c, doomed)
 }
 
 // confirm asks the user to type the name of the pool.
-func (o *removal) confirm(ctx context.Context, doomed *estate, name string) error {
+func (o *removal) confirm(ctx context.Context, doomed *cascade.Estate, name string) error {
 	if o.yes {
 		return nil
 	}
@@ -112,27 +113,23 @@ func (o *removal) confirm(ctx context.Context, doomed *estate, name string) erro
 	}
 }
 
-// release deletes claims and retained blocks, then pools from the leaves to the root, and waits until each pool is gone.
-func (o *removal) release(ctx context.Context, c client.WithWatch, doomed *estate) error {
-	for _, object := range slices.Concat(doomed.claims, doomed.retained) {
-		if err := o.delete(ctx, c, object); err != nil {
-			return err
-		}
+// release deletes claims and retained blocks, then pools from the leaves to the root, and waits until each pool is gone. The wait
+// is for a pool alone: however many claims there are, their releases take the time that they take.
+func (o *removal) release(ctx context.Context, c client.WithWatch, doomed *cascade.Estate) error {
+	levels := cascade.Levels(doomed.Claims)
+	var kept []client.Object
+	for _, record := range doomed.Retained {
+		kept = append(kept, record)
 	}
-	tell := o.Waits()
-	for _, pool := range doomed.pools {
-		tell("waiting for pool " + pool.Name + " to be empty and gone")
-		err := o.delete(ctx, c, pool)
-		if apierrors.IsInvalid(err) {
-			return o.inUse(pool, err)
-		}
-		if err == nil {
-			err = ipamclient.Until(ctx, c, pool, func() bool { return false })
-		}
-		if errors.Is(err, context.DeadlineExceeded) {
-			return exit.Fail(exit.Unavailable, "its deletion goes on; if the pool stays, kubectl ipam check says whether the controller runs", "%w", context.Cause(ctx))
-		}
-		if !errors.Is(err, ipamclient.ErrGone) {
+	run := cascade.Run{Session: o.Session, Most: mostFailed}
+	err := run.Do(ctx, append(levels, kept), func(ctx context.Context, object client.Object) error {
+		return cascade.Delete(ctx, c, object, o.wait)
+	})
+	if err != nil {
+		return err
+	}
+	for _, pool := range doomed.Pools {
+		if err := o.pool(ctx, c, pool); err != nil {
 			return err
 		}
 	}
@@ -140,39 +137,35 @@ func (o *removal) release(ctx context.Context, c client.WithWatch, doomed *estat
 	return nil
 }
 
+// mostFailed is how many releases may fail before no other is begun.
+const mostFailed = 5
+
 // settling is how long the status of a pool may take to follow its use.
 const settling = time.Second
 
-// delete deletes an object. The server refuses a pool that holds blocks, and an allocation that has a claim, by their
-// status, which follows by a moment: after a change of the object, it is asked again.
-func (o *removal) delete(ctx context.Context, c client.WithWatch, object client.Object) error {
-	uid, patience := object.GetUID(), settling
+// pool deletes a pool, and waits until it is gone.
+func (o *removal) pool(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.wait, fmt.Errorf("pool %s is not gone after %s", pool.Name, o.wait))
+	defer cancel()
+	o.Waits()("waiting for pool " + pool.Name + " to be empty and gone")
+	patience := settling
 	if o.cascade {
 		patience = o.wait
 	}
-	limited, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var refused error
-	for {
-		err := c.Delete(ctx, object, client.Preconditions{UID: &uid})
-		if errors.Is(err, context.DeadlineExceeded) {
-			return cmp.Or(refused, err)
-		}
-		if !apierrors.IsInvalid(err) {
-			return client.IgnoreNotFound(err)
-		}
-		refused = err
-		seen := object.GetResourceVersion()
-		err = ipamclient.Until(limited, c, object, func() bool { return object.GetResourceVersion() != seen })
-		switch {
-		case errors.Is(err, ipamclient.ErrGone):
-			return nil
-		case errors.Is(err, context.DeadlineExceeded):
-			return refused
-		case err != nil:
-			return err
-		}
+	err := cascade.Delete(ctx, c, pool, patience)
+	if apierrors.IsInvalid(err) {
+		return o.inUse(pool, err)
 	}
+	if err == nil {
+		err = ipamclient.Until(ctx, c, pool, func() bool { return false })
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return exit.Fail(exit.Unavailable, "its deletion goes on; if the pool stays, kubectl ipam check says whether the controller runs", "%w", context.Cause(ctx))
+	}
+	if !errors.Is(err, ipamclient.ErrGone) {
+		return err
+	}
+	return nil
 }
 
 // inUse says that a pool holds something, and what to do.

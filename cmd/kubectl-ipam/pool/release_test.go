@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/cascade"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -27,9 +29,9 @@ import (
 // A pool goes when its name was typed, and not before.
 func TestPoolRelease_Confirm(t *testing.T) {
 	lab := stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 50, 17)
-	doomed := &estate{names: map[string]bool{}}
-	doomed.add(lab, []ipamv1alpha1.IPPool{*gen.Pool("east", gen.ChildOf("lab", 20)), *gen.Pool("rack", gen.ChildOf("east", 24)), *lab})
-	if got := doomed.pools[0].Name + doomed.pools[1].Name + doomed.pools[2].Name; got != "rackeastlab" {
+	doomed := &cascade.Estate{}
+	doomed.AddPool(lab, []ipamv1alpha1.IPPool{*gen.Pool("east", gen.ChildOf("lab", 20)), *gen.Pool("rack", gen.ChildOf("east", 24)), *lab})
+	if got := doomed.Pools[0].Name + doomed.Pools[1].Name + doomed.Pools[2].Name; got != "rackeastlab" {
 		t.Errorf("the pools go in the order %s; want the leaves first", got)
 	}
 	for typed, want := range map[string]int{"lab\n": exit.OK, "east\n": exit.Aborted, "\n": exit.Aborted, "": exit.Aborted, "lab": exit.OK} {
@@ -107,7 +109,7 @@ func TestPoolRelease_StatusIsToFollow(t *testing.T) {
 		})
 		testbed.Read(t, c, pool)
 		o := &removal{Session: stage.New(t).Session, cascade: tt.cascade, wait: settling}
-		err := o.release(t.Context(), c, &estate{pools: []*ipamv1alpha1.IPPool{pool}})
+		err := o.release(t.Context(), c, &cascade.Estate{Pools: []*ipamv1alpha1.IPPool{pool}})
 		if exit.CodeOf(err) != tt.code || !strings.Contains(exit.HintOf(err), tt.says) || *refusals < tt.refusals {
 			t.Errorf("%s: %v with the hint %q after %d refusals; want to end with %d, %q and %d", name, err, exit.HintOf(err), *refusals, tt.code, tt.says, tt.refusals)
 		}
@@ -143,7 +145,7 @@ func TestPoolRelease_CascadeRetained(t *testing.T) {
 			return changes, err
 		},
 	}, lab, claim, record, other)
-	doomed := must.Get(estateOf(t.Context(), c, lab))(t)
+	doomed := must.Get(cascade.OfPool(t.Context(), c, lab))(t)
 	if got, want := doomed.String(), "pool lab (10.8.0.0/16), 1 claim, 1 retained block"; got != want {
 		t.Errorf("with the pool go %q; want %q", got, want)
 	}
@@ -154,5 +156,29 @@ func TestPoolRelease_CascadeRetained(t *testing.T) {
 	}
 	if len(unsafe) > 0 {
 		t.Errorf("%v were deleted without their UID", unsafe)
+	}
+}
+
+// The claims of a pool take the time that they take: the wait is for the pool alone.
+func TestPoolRelease_TheWaitIsForThePoolAlone(t *testing.T) {
+	lab := stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 0, 17)
+	objects := []client.Object{lab}
+	for i := range 200 {
+		objects = append(objects, stage.Bound(gen.Claim(fmt.Sprint("c", i)), fmt.Sprintf("10.8.0.%d/32", i), ipamv1alpha1.PoolRef{Name: "lab"}))
+	}
+	const wait = 50 * time.Millisecond
+	began := time.Now()
+	c := stage.Server(t, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if _, ok := o.(*ipamv1alpha1.IPClaim); ok {
+				<-time.After(wait / 5)
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+	}, objects...)
+	s := stage.New(t)
+	must.Do(t, (&removal{Session: s.Session, cascade: true, wait: wait}).release(t.Context(), c, must.Get(cascade.OfPool(t.Context(), c, lab))(t)))
+	if took := time.Since(began); took < wait || !strings.Contains(s.Said.String(), "pool lab (10.8.0.0/16), 200 claims released") {
+		t.Errorf("it took %s, and says %q; want more than %s, and 200 claims", took, s.Said, wait)
 	}
 }

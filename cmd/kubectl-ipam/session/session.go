@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
@@ -50,6 +51,8 @@ type Session struct {
 	connection string
 	// writes is the verb by which this command changes the objects that it reads first; empty if it changes none.
 	writes string
+	// saying is held while a line is written.
+	saying sync.Mutex
 	// started is set once a command does its work: what fails before is wrong usage.
 	started bool
 }
@@ -118,8 +121,10 @@ func (s *Session) markStarts(cmd *cobra.Command) {
 	}
 }
 
-// Say writes a line to stderr.
+// Say writes a line to stderr. It is safe for concurrent use.
 func (s *Session) Say(format string, args ...any) {
+	s.saying.Lock()
+	defer s.saying.Unlock()
 	screen.Line(s.ErrOut, "%s", s.Aimed(fmt.Sprintf(format, args...)))
 }
 
