@@ -44,6 +44,10 @@ const (
 	// block was given to, as name/UID. The system writes it.
 	AnnotationRetainedFrom = GroupName + "/retained-from"
 
+	// AnnotationMovedFrom is, on a claim, the namespace/name of the claim whose block it takes over. kubectl ipam writes and
+	// reads it, to resume a move.
+	AnnotationMovedFrom = GroupName + "/moved-from"
+
 	// AnnotationAllowSweep, on a pool, lets sweeps free any number of its orphans until
 	// the time that it gives, in the form of RFC 3339.
 	AnnotationAllowSweep = GroupName + "/allow-sweep-until"

@@ -1,5 +1,5 @@
 // Package cascade deletes many objects at once: claims that are inside a range before the range, side by side, and all that a
-// pool or a range holds in the workspace with it. It says how far it came, and what is left.
+// pool or a range holds in the workspace with it. It says how far it came, and names the objects that are left.
 package cascade
 
 import (
@@ -43,7 +43,7 @@ func placeOf(ref *ipamv1alpha1.PoolRef) place {
 	return place{facts.Workspace(*ref), ref.Name}
 }
 
-// String says what goes, beginning with the pool if there is one.
+// String names the pool, if there is one, and counts the other objects.
 func (e *Estate) String() string {
 	var said []string
 	if below := len(e.Pools) - 1; below >= 0 {
@@ -65,7 +65,7 @@ func (e *Estate) String() string {
 	return strings.Join(said, ", ")
 }
 
-// OfPool finds what a pool holds in its own workspace.
+// OfPool finds the objects that a pool holds in its own workspace.
 func OfPool(ctx context.Context, c client.Client, root *ipamv1alpha1.IPPool) (*Estate, error) {
 	pools, claims, records := &ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}
 	for _, list := range []client.ObjectList{pools, claims, records} {
@@ -79,7 +79,7 @@ func OfPool(ctx context.Context, c client.Client, root *ipamv1alpha1.IPPool) (*E
 	return e, nil
 }
 
-// OfRanges finds what is inside ranges and belongs to the workspace, or to the namespace if the caller may read no others.
+// OfRanges finds the objects inside ranges that belong to the workspace, or to the namespace if the caller may read no others.
 func OfRanges(ctx context.Context, c client.Client, namespace string, ranges []*ipamv1alpha1.IPClaim) (*Estate, error) {
 	pools, claims, records := &ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}
 	classes := &ipamv1alpha1.IPClassList{}

@@ -61,7 +61,7 @@ func (r Run) Do(ctx context.Context, levels [][]client.Object, release func(cont
 	return r.end(ctx, levels, &progress)
 }
 
-// end returns the errors, and what is left.
+// end returns the errors, and names the objects that are left.
 func (r Run) end(ctx context.Context, levels [][]client.Object, p *progress) error {
 	left := p.left(levels)
 	again := "run it again"

@@ -25,7 +25,7 @@ A claim that cannot be met now waits, and is bound when the cause is gone.`,
 		Example: `  # claim a /28 by the class "internal", and release it
   kubectl ipam claim create app --class internal --length 28
   kubectl ipam claim release app`,
-	}, newCreate(s), newList(s), newShow(s), newRelease(s))
+	}, newCreate(s), newList(s), newShow(s), newRelease(s), newMove(s), newPin(s))
 }
 
 func newList(s *session.Session) *cobra.Command {

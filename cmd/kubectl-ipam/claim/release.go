@@ -94,7 +94,7 @@ func (o *removal) release(ctx context.Context, c client.WithWatch, namespace str
 		return err
 	}
 	if o.cascade {
-		run.Most = len(named) // what is inside fails alike, if it does
+		run.Most = len(named) // claims inside fail alike, if they do
 	}
 	return run.Do(ctx, levels, func(ctx context.Context, object client.Object) error {
 		claim, ok := object.(*ipamv1alpha1.IPClaim)
@@ -165,7 +165,7 @@ func isRange(claim *ipamv1alpha1.IPClaim) bool {
 	return claim.Spec.Target == ipamv1alpha1.TargetScopeRange
 }
 
-// claim releases one claim that was named, and says what it held.
+// claim releases one claim that was named, and names its block.
 func (o *removal) claim(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim) error {
 	key := client.ObjectKeyFromObject(claim)
 	if claim.UID == "" {
@@ -198,7 +198,7 @@ func (o *removal) delete(ctx context.Context, c client.WithWatch, claim *ipamv1a
 	return c.Delete(ctx, claim, client.Preconditions{UID: &uid})
 }
 
-// kept tells of a block that stays taken. The policy is what is known before the record is
+// kept tells of a block that stays taken. The policy is the one known before the record is
 // written.
 func (o *removal) kept(ctx context.Context, c client.Client, key client.ObjectKey, policy ipamv1alpha1.ReclaimPolicy) error {
 	record, err := recordOf(ctx, c, key)

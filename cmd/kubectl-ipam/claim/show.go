@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -59,7 +60,7 @@ func describeClaim(s *session.Session, claim *ipamv1alpha1.IPClaim, kept *ipamv1
 	page := s.Page()
 	ref, status := facts.Pool(claim), claim.Status
 	page.Line("Claim", facts.Name(claim))
-	page.Painted("Phase", page.Phase(string(status.Phase)))
+	page.Painted("Phase", page.Phase(cmp.Or(facts.Held(claim, s.Now()), string(status.Phase))))
 	page.Line("Allocated", status.AllocatedCIDR)
 	page.Line("Scope", facts.Scope(claim.Spec.Scope))
 	page.Line("Target", facts.Target(claim))

@@ -45,7 +45,11 @@ func why(ctx context.Context, s *session.Session, name string) error {
 	if err != nil {
 		return err
 	}
-	if now := facts.AnswerOf(claim); now.Given() {
+	now := facts.AnswerOf(claim)
+	switch {
+	case !claim.DeletionTimestamp.IsZero():
+		return explainReleasing(s, claim)
+	case now.Given():
 		screen.Line(s.Out, "claim %s is bound: it holds %s", facts.Name(claim), now.Data)
 		return nil
 	}
@@ -54,6 +58,16 @@ func why(ctx context.Context, s *session.Session, name string) error {
 		return err
 	}
 	return q.explain(s)
+}
+
+// explainReleasing says what holds a claim that is deleted.
+func explainReleasing(s *session.Session, claim *ipamv1alpha1.IPClaim) error {
+	gets := "it gets no block"
+	if block := claim.Status.AllocatedCIDR; block != "" {
+		gets = "it holds " + block + " until it is gone"
+	}
+	screen.Line(s.Out, "claim %s is %s; %s", facts.Name(claim), facts.Held(claim, s.Now()), gets)
+	return nil
 }
 
 // question is a claim that waits, and what comes into question for it.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,6 +99,31 @@ func Age(since metav1.Time, now time.Time) string {
 		return ""
 	}
 	return duration.HumanDuration(now.Sub(since.Time))
+}
+
+// Held says that an object is deleted and which finalizers of other programs hold it; empty if it is not deleted.
+func Held(object client.Object, now time.Time) string {
+	since := object.GetDeletionTimestamp()
+	if since.IsZero() {
+		return ""
+	}
+	by := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(name string) bool { return name == ipamv1alpha1.FinalizerPool })
+	if len(by) == 0 {
+		return string(ipamv1alpha1.ClaimReleasing)
+	}
+	word := "finalizer "
+	if len(by) > 1 {
+		word = "finalizers "
+	}
+	return string(ipamv1alpha1.ClaimReleasing) + ", held by " + word + strings.Join(by, ", ") + " for " + minutes(now.Sub(since.Time))
+}
+
+// minutes says a duration from a minute on in minutes, such as 5 min.
+func minutes(d time.Duration) string {
+	if d < time.Minute || d >= 2*time.Hour {
+		return duration.HumanDuration(d)
+	}
+	return fmt.Sprintf("%d min", int(d.Minutes()))
 }
 
 // Scope lists the objects of a scope, such as location=ams, network=vpc-1.

@@ -120,6 +120,7 @@ func describeRules(page *screen.Sheet, pool *ipamv1alpha1.IPPool, now time.Time)
 	spec, status := pool.Spec, pool.Status
 	page.Line("Pool", pool.Name)
 	page.Painted("Phase", page.Phase(string(status.Phase)))
+	page.Words("", "%s", facts.Held(pool, now))
 	page.Line("CIDR", facts.CIDR(pool))
 	page.Line("Parent", facts.Parent(pool))
 	page.Line("Scope", facts.Scope(spec.Scope))

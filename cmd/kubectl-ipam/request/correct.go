@@ -104,7 +104,8 @@ func instead(there client.Object) string {
 	case facts.AnswerOf(there).Data == "":
 		return fmt.Sprintf("it holds no block: --replace replaces it, kubectl ipam %s release %s deletes it", kind, name)
 	case isClaim:
-		return "use another name, or release the claim first: kubectl ipam claim release " + name
+		return "use another name, or release the claim first: kubectl ipam claim release " + name +
+			"; to have its block in the new claim, kubectl ipam claim pin " + name + " before that, and say --retained-policy Reuse"
 	default:
 		return fmt.Sprintf("kubectl ipam %s show %s shows it, kubectl edit ip%s %s changes it; or use another name", kind, name, kind, name)
 	}

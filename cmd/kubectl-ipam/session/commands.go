@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -131,6 +132,11 @@ var (
 	PoolNames  = namesIn(func() client.ObjectList { return &ipamv1alpha1.IPPoolList{} })
 	ClassNames = namesIn(func() client.ObjectList { return &ipamv1alpha1.IPClassList{} })
 )
+
+// NamespaceNames lists the namespaces of the workspace.
+func NamespaceNames(ctx context.Context, c client.Reader, _ string) ([]string, error) {
+	return namesIn(func() client.ObjectList { return &corev1.NamespaceList{} })(ctx, c, "")
+}
 
 // namesIn lists the names in a list of a kind, in order.
 func namesIn(fresh func() client.ObjectList) Names {

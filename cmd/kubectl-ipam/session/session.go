@@ -17,6 +17,7 @@ import (
 	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -104,7 +105,7 @@ func (s *Session) Execute(ctx context.Context, root *cobra.Command, args []strin
 }
 
 // writing are the commands that need more than the right to read, by the name of each.
-var writing = map[string]string{"create": "create", "import": "create", "release": "delete"}
+var writing = map[string]string{"create": "create", "import": "create", "release": "delete", "move": "create", "pin": "patch"}
 
 // markStarts makes every command note that its command line was valid.
 func (s *Session) markStarts(cmd *cobra.Command) {
@@ -234,7 +235,7 @@ func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 		meta.RESTScopeNamespace: {&ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPAllocation{}, &rbacv1.RoleBinding{}, &capiv1.IPAddressClaim{}, &clusterv1.Cluster{}},
 		meta.RESTScopeRoot: {
 			&ipamv1alpha1.IPClass{}, &ipamv1alpha1.IPPool{}, &apisv1alpha1.APIExportEndpointSlice{}, &apisv1alpha2.APIExport{}, &apisv1alpha2.APIBinding{},
-			&tenancyv1alpha1.Workspace{}, &authorizationv1.SelfSubjectAccessReview{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
+			&tenancyv1alpha1.Workspace{}, &corev1.Namespace{}, &authorizationv1.SelfSubjectAccessReview{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
 		},
 	} {
 		for _, object := range objects {
