@@ -115,6 +115,38 @@ func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) 
 	return nil
 }
 
+// Open lets a derived pool allocate blocks again that a copy of the ledger has closed or draining, as is published of it that it is there. It is
+// refused with ErrChanged unless the pool is frozen, and with ErrUnknownPool if it has retired itself. Its address spaces that drain go on with
+// that.
+func (rc Recovery) Open(ctx context.Context, id ledger.PoolID) error {
+	p, err := rc.a.engine.Known(ctx, id)
+	if err == nil {
+		err = rc.a.Pools().edit(ctx, edit{pool: p, check: mayOpen, change: opened})
+	}
+	if err == nil {
+		err = spaces(rc).follow(ctx, id)
+	}
+	if err != nil {
+		return fmt.Errorf("open pool %s: %w", id, err)
+	}
+	return nil
+}
+
+// mayOpen refuses to open a pool that is not a derived one, or not frozen.
+func mayOpen(p ledger.Pool) error {
+	if p.Derived == nil || !p.Frozen {
+		return fmt.Errorf("%w: pool %s is not derived and frozen", ledger.ErrChanged, p.ID)
+	}
+	return nil
+}
+
+// opened opens a derived pool.
+func opened(p *ledger.Pool) {
+	next := *p.Derived
+	next.Releasing = time.Time{}
+	p.State, p.CoolsUntil, p.Derived = ledger.PoolOpen, time.Time{}, &next
+}
+
 // resume plans the end of a pool's freeze in the ledger, and raises the count of the
 // space's changes.
 func resume(id ledger.PoolID, changes int64) func(space.View) (engine.Plan, error) {

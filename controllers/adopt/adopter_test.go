@@ -76,13 +76,17 @@ type loss struct {
 	etcd      *etcdtest.Etcd
 	ledger    *allocator.Allocator
 	record    *published
+	classes   []client.Object
 	suspected []ledger.ClaimID
 }
 
-// newLoss has an empty ledger that is frozen.
-func newLoss(t *testing.T) *loss {
+// newLoss returns an empty ledger that is frozen. The classes are in the cache, or those by which the claims of the tests were served.
+func newLoss(t *testing.T, classes ...client.Object) *loss {
 	t.Helper()
-	l := &loss{t: t, etcd: etcdtest.New(t), record: &published{}, now: clocktesting.NewFakePassiveClock(time.Unix(1_800_000_000, 0))}
+	if classes == nil {
+		classes = []client.Object{gen.Class("internal"), gen.Class("net", gen.PoolPer("allProjects", "network")), gen.Class("other")}
+	}
+	l := &loss{t: t, classes: classes, etcd: etcdtest.New(t), record: &published{}, now: clocktesting.NewFakePassiveClock(time.Unix(1_800_000_000, 0))}
 	l.restart()
 	return l
 }
@@ -92,7 +96,7 @@ func (l *loss) restart() {
 	l.t.Helper()
 	l.ledger = testbed.Ledger(l.t, l.etcd.Client(), allocator.Options{Frozen: true})
 	l.Adopter = New(Options{
-		Ledger: l.ledger, Record: l.record,
+		Ledger: l.ledger, Record: l.record, Clusters: testbed.Clusters{"": testbed.NewWorkspace(l.t, l.classes...)},
 		Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}),
 		Suspect:   func(h ledger.Holder) { l.suspected = append(l.suspected, h.Claim) },
 		Doubt:     func(ledger.Holder) {},

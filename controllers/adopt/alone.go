@@ -15,6 +15,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 // told is how many records that cannot be adopted are named in the log by one pass.
@@ -26,11 +27,12 @@ var (
 	errStranger = errors.New("the pool does not admit the claim's workspace, and no record says that the claim has the block")
 	errUnnamed  = errors.New("the workspace of a claim without a record is not known yet, so that it is not certain whether the pool admits it")
 	errUnranged = errors.New("the pool is not the one that the claim's class has for its scope, or another claim holds it")
+	errBarred   = errors.New("the class does not admit the claim's workspace, or serves none of the pool, and no record says that the claim has the block")
 )
 
 // unbelieved reports whether an error says that the block which a claim shows is not adopted, now or ever.
 func unbelieved(err error) bool {
-	return slices.ContainsFunc([]error{errOthers, errOrphan, errStranger, errUnranged, ledger.ErrOutOfRange}, func(no error) bool { return errors.Is(err, no) })
+	return slices.ContainsFunc([]error{errOthers, errOrphan, errStranger, errUnranged, errBarred, errUnclassed, ledger.ErrOutOfRange}, func(no error) bool { return errors.Is(err, no) })
 }
 
 // promised gives a claim the block that is reserved for it. If nothing is, and the claim has no block by
@@ -57,7 +59,9 @@ func (w *world) believe(ctx context.Context) error {
 	slices.SortFunc(w.alone, func(r, s record) int {
 		return cmp.Or(r.request.Since.Compare(s.request.Since), cmp.Compare(r.request.Holder.Claim, s.request.Holder.Claim))
 	})
-	for _, r := range w.alone {
+	alone := w.alone
+	w.alone = nil
+	for _, r := range alone {
 		p := w.find(r.request.Holder.Cluster, r.pool)
 		if p.stuck != nil {
 			continue // an older claim may come first
@@ -76,7 +80,7 @@ func (w *world) believe(ctx context.Context) error {
 
 // takeAlone gives a claim what it shows.
 func (w *world) takeAlone(ctx context.Context, p *pool, r record) (err error) {
-	if err = w.entitled(ctx, p, r.request.Holder); err != nil {
+	if err = w.entitled(ctx, p, r); err != nil {
 		return err
 	}
 	if r.ranged {
@@ -127,21 +131,60 @@ func (u unnamed) hesitates(cluster ledger.ClusterName, now time.Time) bool {
 	return now.Sub(first) < live.Absence
 }
 
-// entitled returns an error unless a pool admits the workspace of a claim, which is bound. After a start the caches do not show all
-// workspaces yet. So one whose path is not known is believed to be a stranger, or gone, after a while only: any tenant may hide its path.
-func (a *Adopter) entitled(ctx context.Context, p *pool, h ledger.Holder) error {
+// entitled returns an error unless a pool admits the workspace of a claim, which is bound, and so does the class by which the claim was
+// served. After a start the caches do not show all workspaces yet. So one whose path is not known is believed to be a stranger, or gone,
+// after a while only: any tenant may hide its path.
+func (a *Adopter) entitled(ctx context.Context, p *pool, r record) error {
+	h := r.request.Holder
 	from, why := a.Directory.Workspace(h.Cluster), errStranger
 	if p.admits(from) {
-		answer, err := a.orphan(ctx, h)
-		if err != nil || answer.Verdict != live.Unbound {
+		served, err := a.serves(ctx, p, r, from)
+		if err != nil {
 			return err
 		}
-		why = errOrphan
+		why = errBarred
+		if served {
+			answer, err := a.orphan(ctx, h)
+			if err != nil || answer.Verdict != live.Unbound {
+				return err
+			}
+			why = errOrphan
+		}
 	}
 	if from.Path == "" && !a.Directory.Contests(h.Cluster) && a.unnamed.hesitates(h.Cluster, a.clock.Now()) {
 		return &nameless{cluster: h.Cluster, error: errUnnamed}
 	}
 	return why
+}
+
+// serves reports whether the class that a claim shows lets its workspace have something of a pool, as far as that takes a class. A pool
+// that the system has made serves the claims by its own class, or by those below, within its scope; one of the platform serves others by class
+// alone.
+func (a *Adopter) serves(ctx context.Context, p *pool, r record, from directory.Workspace) (bool, error) {
+	if p.derived == nil && (p.owner.Cluster == from.Cluster || p.object.Spec.Visibility != ipamv1alpha1.VisibilityPlatform) {
+		return true, nil
+	}
+	if r.request.Class == "" {
+		return false, nil
+	}
+	class, err := a.class(ctx, r.request.Class)
+	if err != nil || p.derived == nil {
+		return err == nil && a.mayUse(class, from), err
+	}
+	of := class.Spec.ParentClassName
+	if r.ranged {
+		of = class.Name
+	}
+	for role, ref := range p.derived.Scope {
+		if ledger.ScopeRef(r.scope[role]) != ref {
+			return false, nil
+		}
+	}
+	return of == p.derived.Class && a.mayUse(class, from), nil
+}
+
+func (a *Adopter) mayUse(class *ipamv1alpha1.IPClass, from directory.Workspace) bool {
+	return resolve.Query{From: from, Platform: a.Directory.Platform()}.MayUse(class)
 }
 
 // orphan asks whether a claim or record is left over from a workspace that is bound nowhere: then the verdict is

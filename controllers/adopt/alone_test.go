@@ -13,11 +13,12 @@ import (
 )
 
 // shows publishes a claim of a workspace that shows a block of the platform's pool, and has no record.
-func (l *loss) shows(name, cluster, pool, cidr string, made time.Time) {
+func (l *loss) shows(name, cluster, pool, cidr string, made time.Time) *ipamv1alpha1.IPClaim {
 	claim := in(cluster, gen.Claim(name, gen.Created(made)))
-	claim.Status.AllocatedCIDR = cidr
+	claim.Status.AllocatedCIDR, claim.Status.ClassName = cidr, "internal"
 	claim.Status.PoolRef = &ipamv1alpha1.PoolRef{Name: pool, ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}}
 	l.record.claims = append(l.record.claims, claim)
+	return claim
 }
 
 // What a claim alone shows is adopted if the pool admits its workspace and nobody has the addresses. It takes nothing
@@ -32,6 +33,8 @@ func TestPass_AClaimAlone(t *testing.T) {
 	l.shows("older", "w2", "open", "10.0.6.0/27", now)
 	l.shows("against-a-record", "w1", "open", "10.0.4.0/24", now)
 	l.shows("a-stranger", "w1", "closed", "10.1.4.0/28", now)
+	l.shows("of-no-class", "w1", "open", "10.0.12.0/28", now).Status.ClassName = ""
+	l.shows("of-a-class-that-is-gone", "w1", "open", "10.0.14.0/28", now).Status.ClassName = "gone"
 	l.shows("outside", "w1", "open", "10.9.0.0/28", now)
 	l.record.unbound = "deleted"
 	l.shows("an-orphan", "deleted", "open", "10.0.10.0/28", now)
@@ -44,6 +47,63 @@ func TestPass_AClaimAlone(t *testing.T) {
 	l.now.SetTime(now.Add(live.Absence))
 	l.makesWhole(open, closed)
 	l.wantAll(map[ledger.ClaimID]string{"uid-of-honest": "10.0.4.0/28 bound", "uid-of-older": "10.0.6.0/27 bound"})
+}
+
+// A claim may be stored with any status, past webhooks and policies. It gets nothing of a pool that serves by class alone, shared by all
+// workspaces or not, unless its class admits its workspace, and serves that pool: neither a block, nor the range itself.
+func TestPass_AClaimWhoseClassDoesNotAdmitIt(t *testing.T) {
+	friends := []gen.ClassOption{gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:friend"}}
+	net := gen.Class("net", append(friends, gen.PoolPer("allProjects", "network"))...)
+	nic, beside := gen.Class("nic", append(friends, gen.Below("net"))...), gen.Class("beside", gen.Below("elsewhere"))
+	internal := gen.Class("internal", friends...)
+	inNetwork := func(class, cidr string) func(*ipamv1alpha1.IPClaim) {
+		return func(c *ipamv1alpha1.IPClaim) {
+			c.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "a"}}
+			c.Status.PoolRef.Name, c.Status.ClassName, c.Status.AllocatedCIDR = "net-a", class, cidr
+		}
+	}
+	for name, tt := range map[string]struct {
+		from  string
+		shows func(*ipamv1alpha1.IPClaim)
+		want  string
+	}{
+		"a block":                   {"friend", inNetwork("nic", "10.0.3.16/28"), "10.0.3.16/28 bound"},
+		"a stranger's block":        {"stranger", inNetwork("nic", "10.0.3.16/28"), ""},
+		"by a class of other pools": {"friend", inNetwork("beside", "10.0.3.16/28"), ""},
+		"of another scope": {"friend", func(c *ipamv1alpha1.IPClaim) {
+			inNetwork("nic", "10.0.3.16/28")(c)
+			c.Spec.Scope["network"] = ipamv1alpha1.ScopeRef{Kind: "Network", Name: "b"}
+		}, ""},
+		"a range": {"friend", func(c *ipamv1alpha1.IPClaim) {
+			inNetwork("net", "10.0.3.0/24")(c)
+			c.Spec.Target = ipamv1alpha1.TargetScopeRange
+		}, "held"},
+		"a stranger's range": {"stranger", func(c *ipamv1alpha1.IPClaim) {
+			inNetwork("net", "10.0.3.0/24")(c)
+			c.Spec.Target = ipamv1alpha1.TargetScopeRange
+		}, ""},
+		"a block of an authored pool":            {"friend", func(*ipamv1alpha1.IPClaim) {}, "10.1.4.0/28 bound"},
+		"a stranger's block of an authored pool": {"stranger", func(*ipamv1alpha1.IPClaim) {}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoss(t, net, nic, beside, internal)
+			l.binds("friend", "root:friend")
+			l.binds("stranger", "root:stranger")
+			root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+			l.had(gen.Pool("authored", gen.Visible(ipamv1alpha1.VisibilityPlatform)), "10.1.0.0/16", "another", 9)
+			_, id := l.network("a", "10.0.3.0/24")
+			tt.shows(l.shows("c", tt.from, "authored", "10.1.4.0/28", l.now.Now()))
+			l.whole(root)
+			must.Do(t, l.pass(t.Context()))
+			got := l.blocks()["uid-of-c"]
+			if held, ok := l.ledger.Derived().Held("uid-of-c"); ok && held.ID == id {
+				got = "held"
+			}
+			if got != tt.want {
+				t.Errorf("the claim has %q, want %q", got, tt.want)
+			}
+		})
+	}
 }
 
 // The ledger may be made whole before the caches show the workspace of a claim without a record. Its block is not given to

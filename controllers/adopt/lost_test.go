@@ -166,6 +166,42 @@ func TestPass_ARetiredPoolAndABlockOfItsParent(t *testing.T) {
 	l.wantWhole("below which pools were retired", parent)
 }
 
+// They may be those of a claim that was answered shortly before the loss, and has no record yet: the claim keeps them.
+func TestPass_ARetiredPoolAndABlockOfAClaimAlone(t *testing.T) {
+	for name, published := range map[string]bool{"the retired pool is there": true, "there is none": false} {
+		l := newLoss(t)
+		l.binds("w1", "root:w1")
+		parent := l.had(gen.Pool("p", gen.Visible(ipamv1alpha1.VisibilityPlatform)), "10.0.0.0/16", "lost", 7)
+		if published {
+			keep(l.had(gen.Pool("old", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3))
+		}
+		l.shows("c", "w1", "p", "10.0.9.16/28", l.now.Now())
+		l.makesWhole(parent)
+		if got := l.blocks()["uid-of-c"]; got != "10.0.9.16/28 bound" {
+			t.Errorf("%s: the claim has %q, want 10.0.9.16/28", name, got)
+		}
+		if p, ok := l.ledger.Pools().Get("uid-of-old"); ok {
+			t.Errorf("%s: the ledger has it: %+v", name, p)
+		}
+	}
+}
+
+// A pool that leaves comes back with the blocks that claims alone show, and drains.
+func TestPass_APoolThatLeavesWithABlockOfAClaimAlone(t *testing.T) {
+	l := newLoss(t)
+	l.binds("w1", "root:w1")
+	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
+	keep(l.had(gen.Pool("used", gen.ChildOf("p", 24), gen.Visible(ipamv1alpha1.VisibilityPlatform)), "10.0.9.0/24", "lost", 3))
+	l.shows("c", "w1", "used", "10.0.9.16/28", l.now.Now())
+	l.makesWhole(parent)
+	if got := l.blocks()["uid-of-c"]; got != "10.0.9.16/28 bound" {
+		t.Errorf("the claim has %q, want 10.0.9.16/28", got)
+	}
+	if p, _ := l.ledger.Pools().Get("uid-of-used"); p.State != ledger.PoolDraining {
+		t.Errorf("the pool is %q; want it to drain", p.State)
+	}
+}
+
 // A new process does not know that a pool was retired whose IPPool a finalizer of its owner keeps. It comes back, and goes again: with its
 // addresses, if nobody has a block of it.
 func TestPass_APoolThatLeavesGoesAgain(t *testing.T) {

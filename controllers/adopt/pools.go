@@ -53,12 +53,13 @@ func (w *world) enter(ctx context.Context) error {
 	return nil
 }
 
-// enterLate brings those children into the ledger that leave, and those below them, when the records of all others are read. The ledger
-// may have retired a pool that leaves, and given its addresses to others since: they keep these.
-func (w *world) enterLate(ctx context.Context) error {
+// enterLate brings those children into the ledger that leave, and those below them, if they are among these. The ledger
+// may have retired a pool that leaves, and given its addresses to others since: they keep these. So the records of all others are read
+// before, and what claims show is believed before a pool enters that no record has a block of.
+func (w *world) enterLate(ctx context.Context, these func(*pool) bool) error {
 	var children []*pool
 	for _, p := range w.lost {
-		if p.late {
+		if p.late && these(p) {
 			children = append(children, p)
 		}
 	}
@@ -78,14 +79,37 @@ func (w *world) enterLate(ctx context.Context) error {
 	for _, p := range children {
 		p.late, p.lost = false, p.stuck == nil
 	}
-	for _, r := range w.later {
-		if p, err := w.of(r); err != nil || !p.lost {
-			continue
-		} else if err := w.stick(p, w.take(ctx, r)); err != nil {
-			return err
+	later := w.later
+	w.later = nil
+	for _, r := range later {
+		p, err := w.of(r)
+		switch {
+		case err != nil:
+		case p.late:
+			w.later = append(w.later, r)
+		case p.lost:
+			if err := w.stick(p, w.take(ctx, r)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// vouchLate notes the pools, of those that enter late, that records have blocks of, and those above them.
+func (w *world) vouchLate() {
+	for _, r := range w.later {
+		p, _ := w.of(r)
+		w.vouchFor(p, r)
+	}
+}
+
+// vouchFor notes a pool that a record has a block of, and those above it that have the block.
+func (w *world) vouchFor(p *pool, r record) {
+	for p != nil && !p.vouched && p.has(r.request.Exact) {
+		p.vouched = true
+		p = w.above(p)
+	}
 }
 
 // claimed keeps frozen what a child has the addresses of, where several pools may be its parent.
@@ -179,7 +203,7 @@ func (a *Adopter) displace(ctx context.Context, old ledger.Pool) error {
 // readopt carves a child where its status says it was.
 func (w *world) readopt(ctx context.Context, p, parent *pool) error {
 	if known, ok := w.Ledger.Pools().Get(p.id); ok && (known.CIDR == p.cidr || p.derived == nil) {
-		return w.reopen(ctx, known)
+		return w.reopen(ctx, p, known)
 	} else if ok {
 		if err := w.clear(ctx, known); err != nil {
 			return err
@@ -257,9 +281,8 @@ func (w *world) vouch(ctx context.Context, children []*pool) error {
 				p.vouched = p.vouched || p.name == r.pool.Name && p.has(r.request.Exact)
 			}
 		}
-		for ok && err == nil && p != nil && !p.vouched && p.has(r.request.Exact) {
-			p.vouched = true
-			p = w.above(p)
+		if ok && err == nil {
+			w.vouchFor(p, r)
 		}
 	})
 }

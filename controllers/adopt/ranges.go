@@ -16,8 +16,11 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// derive notes what the system has made a pool for, as its IPPool says. Claims of the workspace that has it may be served from it, or of
-// all workspaces if these share it.
+// errUnclassed: the class is gone that says whom it admits.
+var errUnclassed = errors.New("the class of the claim is gone, so that nobody knows whom it admits, and no record says that the claim has the block")
+
+// derive notes class, scope and workspace of a pool that the system has made, as its IPPool says. Claims of the workspace that has it may be
+// served from it, or of all workspaces if these share it. Then it counts for the one whose claim made it.
 func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 	p.space = ledger.SpaceID(p.id)
 	p.derived = &ledger.Derived{Class: object.Spec.ClassRef.Name, Scope: resolve.LedgerScope(object.Spec.Scope)}
@@ -25,6 +28,8 @@ func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 	if own := p.owner; p.derived.ID() != p.id {
 		p.derived.Workspace = own.Cluster
 		p.admits = func(who directory.Workspace) bool { return who.Cluster == own.Cluster }
+	} else {
+		p.derived.By = ledger.ClusterName(object.Labels[ipamv1alpha1.LabelProvisionedFor])
 	}
 	p.excluded, err = resolve.Excluded(p.cidr, object.Spec)
 	return err
@@ -46,32 +51,30 @@ func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
 	)
 }
 
-// reopen opens a pool that the copy of the ledger has as closed, for a release that has failed since, or after which the pool was made again:
-// its IPPool shows more changes. While it is closed, no claim holds it, and it gets no address space.
-func (a *Adopter) reopen(ctx context.Context, copied ledger.Pool) error {
-	if !copied.Closed() {
-		return nil
+// reopen opens a derived pool that the copy of the ledger has as closed, or draining, for a release that has failed since, or after which the
+// pool was made again: its IPPool shows more changes, and would go before the pool drains. While it is closed, no claim holds it, and it gets
+// no address space.
+func (a *Adopter) reopen(ctx context.Context, p *pool, copied ledger.Pool) (err error) {
+	switch {
+	case copied.Derived != nil && copied.State == ledger.PoolDraining && !p.leaves:
+		err = a.Ledger.Recovery().Open(ctx, copied.ID)
+	case copied.Closed():
+		err = a.Ledger.Derived().Reopen(ctx, copied.ID, copied.Derived.Releasing)
 	}
-	if err := a.Ledger.Derived().Reopen(ctx, copied.ID, copied.Derived.Releasing); err != nil {
+	if err != nil {
 		return fmt.Errorf("open pool %s again: %w", copied.Name, err)
 	}
 	return nil
 }
 
-// hold lets a claim hold the pool that it shows, if that is the one of its class and scope, and does not drain. Of two that show it, the
-// older one has it, and verify finds the other.
+// hold lets a claim hold the pool that it shows. Of two that show it, the older one has it, and verify finds the other. That the pool drains
+// is a fault: it is opened, or retired and made again, before the next pass.
 func (a *Adopter) hold(ctx context.Context, p *pool, r record) error {
-	if p.derived == nil || p.derived.Class != r.request.Class || p.cidr != r.request.Exact {
+	if p.derived == nil || p.cidr != r.request.Exact {
 		return errUnranged
 	}
-	for role, ref := range p.derived.Scope {
-		if ledger.ScopeRef(r.scope[role]) != ref {
-			return errUnranged
-		}
-	}
 	_, err := a.Ledger.Derived().Hold(ctx, p.id, r.request.Holder)
-	_, other := errors.AsType[*ledger.HeldError](err)
-	if _, goes := errors.AsType[*ledger.ReleasingError](err); other || goes {
+	if _, other := errors.AsType[*ledger.HeldError](err); other {
 		return errors.Join(errUnranged, err)
 	}
 	if err != nil {
@@ -97,16 +100,29 @@ func (a *Adopter) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, err
 	if len(r.scope) == 0 || r.request.Class == "" {
 		return nil, nil
 	}
+	class, err := a.class(ctx, r.request.Class)
+	if errors.Is(err, errUnclassed) {
+		return r.scope.Only(a.spaced(r.request.Pool)), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.scope.Only(class.Spec.UniqueWithin), nil
+}
+
+// class reads a class from the cache. Without it nothing is believed of a pool that serves by class alone.
+func (a *Adopter) class(ctx context.Context, name string) (*ipamv1alpha1.IPClass, error) {
 	platform, err := a.Clusters.GetCluster(ctx, a.Directory.Engaged(a.Directory.Platform().Cluster))
 	if err != nil {
 		return nil, err
 	}
 	class := &ipamv1alpha1.IPClass{}
-	err = platform.GetCache().Get(ctx, client.ObjectKey{Name: r.request.Class}, class)
-	if apierrors.IsNotFound(err) {
-		return r.scope.Only(a.spaced(r.request.Pool)), nil
+	if err := platform.GetCache().Get(ctx, client.ObjectKey{Name: name}, class); apierrors.IsNotFound(err) {
+		return nil, errUnclassed
+	} else if err != nil {
+		return nil, fmt.Errorf("read class %s: %w", name, err)
 	}
-	return r.scope.Only(class.Spec.UniqueWithin), err
+	return class, nil
 }
 
 // spaced returns the roles of the address spaces of a pool, which all of them have; none if it has no address space. The class of a claim

@@ -200,7 +200,7 @@ func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
 
 // Blocks that are unique within a network come back to the address space of that, so that two of the same prefix are in no dispute.
 func TestAdopter_AddressSpacesComeBack(t *testing.T) {
-	l := newLoss(t)
+	l := newLoss(t, gen.Class("flat", gen.UniqueWithin("network")))
 	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
 	for _, name := range []string{"a", "b"} {
 		record := gen.Allocation("in-"+name, "root", "10.0.0.16/28")
@@ -208,8 +208,6 @@ func TestAdopter_AddressSpacesComeBack(t *testing.T) {
 		l.record.records = append(l.record.records, record)
 	}
 	// Of the second, the claim alone is left. It names more than its block is unique within.
-	class := gen.Class("flat", gen.UniqueWithin("network"))
-	l.Clusters = testbed.Clusters{"": testbed.NewWorkspace(t, class)}
 	alone := gen.Claim("alone", gen.OfClass("flat"))
 	alone.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "a"}, "location": {Kind: "Location", Name: "ams"}}
 	alone.Status = ipamv1alpha1.IPClaimStatus{AllocatedCIDR: "10.0.0.32/28", ClassName: "flat", PoolRef: &ipamv1alpha1.PoolRef{Name: "root"}}
@@ -262,11 +260,13 @@ func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
 		cidr     string
 		closed   bool
 		closedOf ledger.ClaimID
+		drains   bool // with a block inside
 	}{
 		"at the same place":                     {cidr: "10.0.0.0/24"},
 		"elsewhere":                             {cidr: "10.0.3.0/24"},
 		"closed and idle":                       {cidr: "10.0.0.0/24", closed: true},
 		"closed, held by a claim that is there": {cidr: "10.0.0.0/24", closed: true, closedOf: "uid-of-range"},
+		"draining, with a block inside":         {cidr: "10.0.0.0/24", drains: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoss(t)
@@ -278,6 +278,9 @@ func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
 			if tt.closed {
 				must.Get(l.ledger.Derived().Begin(t.Context(), former.ID, tt.closedOf, time.Now()))(t)
 			}
+			if tt.drains {
+				l.drains(former.ID)
+			}
 			l.restart()
 			pool, id := l.network("a", tt.cidr)
 			later := former
@@ -287,10 +290,56 @@ func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
 			l.record.records, l.record.claims = append(l.record.records, inside), append(l.record.claims, holds("range", pool, "a"))
 			l.comesBack(former.ID, pool)
 			now, _ := l.ledger.Pools().Get(id)
-			if now.CIDR.String() != tt.cidr || now.Closed() || now.Frozen || now.Derived.Holder.Claim != "uid-of-range" {
+			if now.CIDR.String() != tt.cidr || now.Closed() || now.State != ledger.PoolOpen || now.Frozen || now.Derived.Holder.Claim != "uid-of-range" {
 				t.Errorf("the pool is %+v of %+v; want it at %s, open, and held by its claim", now, now.Derived, tt.cidr)
 			}
 			l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: inside.Status.AllocatedCIDR + " bound"})
 		})
+	}
+}
+
+// drains drains a pool that has a block of the claim c.
+func (l *loss) drains(id ledger.PoolID) {
+	l.t.Helper()
+	must.Get(l.ledger.Bind(l.t.Context(), ledger.Request{
+		Pool: id, Exact: netip.MustParsePrefix("10.0.0.16/28"),
+		Holder: ledger.Holder{Claim: "uid-of-c", Cluster: "platform", Namespace: "default", Name: "c"},
+	}))(l.t)
+	must.Do(l.t, l.ledger.Pools().Drain(l.t.Context(), id))
+}
+
+// A range whose IPPool is being deleted drains in the copy of the ledger, with a block inside. It is not given to the claim that shows it,
+// and the pass says so: another one follows, when the pool has gone.
+func TestAdopter_ARangeThatDrainsIsAFault(t *testing.T) {
+	l := newLoss(t)
+	former, _ := l.provisioned()
+	l.drains(former.ID)
+	l.restart()
+	pool, id := l.network("a", "10.0.0.0/24")
+	later := former
+	later.RegisteredAt = former.RegisteredAt.Add(time.Minute)
+	pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: l.ledger.Recovery().LedgerID(), Changes: catalog.Changes(later, 1)}
+	keep(pool)
+	l.record.claims = append(l.record.claims, holds("range", pool, "a"))
+	if whole, err := l.Whole(t.Context(), id, pool.Status); err != nil || whole {
+		t.Fatalf("Whole = %t, %v; want that the pool is lost", whole, err)
+	}
+	if _, releasing := errors.AsType[*ledger.ReleasingError](l.pass(t.Context())); !releasing {
+		t.Error("the pass ends without a fault; want that the range drains")
+	}
+	if now, ok := l.ledger.Pools().Get(id); !ok || now.State != ledger.PoolDraining || now.Derived.Holder.Claim != "" {
+		t.Errorf("the pool is %+v, %t; want it draining, and held by nobody", now, ok)
+	}
+}
+
+// After a loss a pool that all workspaces share counts for the workspace whose claim made it, as its IPPool says.
+func TestAdopter_ASharedRangeCountsForItsMaker(t *testing.T) {
+	l := newLoss(t)
+	l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+	pool, id := l.network("a", "10.0.3.0/24")
+	pool.Labels = map[string]string{ipamv1alpha1.LabelProvisionedFor: "maker"}
+	l.comesBack(id, pool)
+	if n := l.ledger.Pools().Count("maker"); n != 1 {
+		t.Errorf("%d pools count for the workspace, want 1", n)
 	}
 }

@@ -20,11 +20,12 @@ const workers = 32
 
 // adopt records every block of the lost pools that was published, and returns how many
 // records there were. Allocations come first: only the system writes them. What a claim alone shows is
-// adopted last, and takes nothing from anybody: see believe.
+// adopted then, and takes nothing from anybody: see believe. Pools that leave, and that no allocation has a block of, come last.
 func (w *world) adopt(ctx context.Context) (int, error) {
 	recorded, err := w.adoptEach(ctx, &ipamv1alpha1.IPAllocationList{})
 	if err == nil {
-		err = w.enterLate(ctx)
+		w.vouchLate()
+		err = w.enterLate(ctx, func(p *pool) bool { return p.vouched })
 	}
 	if err != nil {
 		return 0, err
@@ -36,7 +37,12 @@ func (w *world) adopt(ctx context.Context) (int, error) {
 	if err := w.doubted(ctx); err != nil {
 		return 0, err
 	}
-	err = w.believe(ctx)
+	if err = w.believe(ctx); err == nil {
+		err = w.enterLate(ctx, func(*pool) bool { return true })
+	}
+	if err == nil {
+		err = w.believe(ctx)
+	}
 	records.Add(float64(recorded + shown))
 	unplaced.Set(float64(w.left))
 	return recorded + shown, err

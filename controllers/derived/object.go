@@ -1,6 +1,7 @@
 package derived
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func (k *Keeper) object(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPoo
 			Visibility:    ipamv1alpha1.VisibilityConsumer,
 		},
 	}
-	if workspace := p.Derived.Workspace; workspace != "" {
+	if workspace := cmp.Or(p.Derived.Workspace, p.Derived.By); workspace != "" {
 		object.Labels[ipamv1alpha1.LabelProvisionedFor] = ipamv1alpha1.LabelValue(string(workspace))
 	}
 	view := k.Catalog.View(ctx)

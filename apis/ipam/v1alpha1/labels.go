@@ -66,8 +66,8 @@ const (
 	// LabelScopeDigest is, on such a pool, the begin of status.scopeDigest.
 	LabelScopeDigest = GroupName + "/scope-digest"
 
-	// LabelProvisionedFor is, on such a pool, the workspace that has it. Pools that all workspaces share
-	// have none.
+	// LabelProvisionedFor is, on such a pool, the workspace that has it; on one that all workspaces share, the workspace
+	// whose claim was the first to need it, for which it counts. No tenant can read that pool.
 	LabelProvisionedFor = GroupName + "/provisioned-for"
 
 	// FinalizerPool holds a pool until the ledger has let go of its last block.

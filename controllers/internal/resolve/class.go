@@ -29,14 +29,14 @@ func (q Query) class(catalog Catalog) (*ipamv1alpha1.IPClass, error) {
 func (q Query) namedOrDefault(catalog Catalog) (*ipamv1alpha1.IPClass, error) {
 	if name := q.Claim.Spec.ClassName; name != "" {
 		class, ok := catalog.Class(name)
-		if !ok || !q.mayUse(class) {
+		if !ok || !q.MayUse(class) {
 			return nil, refuse(ipamv1alpha1.ReasonClassNotFound,
 				"there is no class %q; name one that exists, or ask the platform to create it", name)
 		}
 		return class, nil
 	}
 	class, ok := defaultClass(catalog.DefaultClasses(), q.Claim.Spec.IPFamily)
-	if !ok || !q.mayUse(class) {
+	if !ok || !q.MayUse(class) {
 		return nil, noDefault(q.Claim.Spec.IPFamily)
 	}
 	return class, nil
@@ -50,7 +50,8 @@ func noDefault(family ipamv1alpha1.IPFamily) *outcome.Refusal {
 		"the claim names no class and there is no default %sclass; set spec.className in a new claim, or have a default class created", family)
 }
 
-func (q Query) mayUse(class *ipamv1alpha1.IPClass) bool {
+// MayUse reports whether a claim of the workspace From may name a class.
+func (q Query) MayUse(class *ipamv1alpha1.IPClass) bool {
 	return sharing{q.Platform, class.Spec.Visibility, class.Spec.Consumers}.admits(q.From)
 }
 

@@ -49,7 +49,7 @@ func (o Overlap) carved(catalog Catalog) string {
 func (o Overlap) class(catalog Catalog) string {
 	var names []string
 	for _, class := range catalog.Classes() {
-		if !(Query{From: o.Owner, Platform: o.Platform}).mayUse(class) {
+		if !(Query{From: o.Owner, Platform: o.Platform}).MayUse(class) {
 			continue
 		}
 		if slices.ContainsFunc(catalog.Backing(o.Platform, class.Name), func(pool *ipamv1alpha1.IPPool) bool {

@@ -50,7 +50,7 @@ type known struct {
 func (d *known) class(name string) (*ipamv1alpha1.IPClass, bool) {
 	class, ok := d.seen[name]
 	if !ok {
-		if found, there := d.catalog.Class(name); there && (Query{From: d.owner, Platform: d.platform}).mayUse(found) {
+		if found, there := d.catalog.Class(name); there && (Query{From: d.owner, Platform: d.platform}).MayUse(found) {
 			class = found
 		}
 		if d.seen == nil {

@@ -9,6 +9,62 @@ var (
 // released are the mutants that free a block which somebody has, or give it to another.
 var released = []Mutant{
 	{
+		Name:  "the IPPool of a pool for all workspaces does not say for whom it counts",
+		File:  "controllers/derived/object.go",
+		Old:   "cmp.Or(p.Derived.Workspace, p.Derived.By)",
+		New:   "cmp.Or(p.Derived.Workspace)",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestPublish_ASharedPool"},
+	},
+	{
+		Name:  "the IPPool that a CREATE has made shows no CIDR when that is answered",
+		File:  "controllers/derived/keeper.go",
+		Old:   "\t\tk.show(ctx, cl.GetClient(), object, p)\n",
+		New:   "",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestPublish_TheObjectShows"},
+	},
+	{
+		Name:  "a claim is believed of a network whose class does not admit it",
+		File:  "controllers/adopt/alone.go",
+		Old:   "return of == p.derived.Class && a.mayUse(class, from), nil",
+		New:   "return of == p.derived.Class, nil",
+		Suite: Suite{Package: "./controllers/adopt", Tests: "TestPass_AClaimWhoseClass"},
+	},
+	{
+		Name:  "a pool that leaves takes the block of a claim that has no record",
+		File:  "controllers/adopt/records.go",
+		Old:   "func(p *pool) bool { return p.vouched }",
+		New:   "func(*pool) bool { return true }",
+		Suite: Suite{Package: "./controllers/adopt", Tests: "TestPass_ARetiredPoolAndABlockOfAClaimAlone"},
+	},
+	{
+		Name:  "a range that drains is left without its claim, and the pass is over",
+		File:  "controllers/adopt/ranges.go",
+		Old:   "errors.AsType[*ledger.HeldError](err); other {",
+		New:   "errors.AsType[*ledger.HeldError](err); other || err != nil {",
+		Suite: Suite{Package: "./controllers/adopt", Tests: "TestAdopter_ARangeThatDrains"},
+	},
+	{
+		Name:  "a range that the copy has draining stays so",
+		File:  "controllers/adopt/ranges.go",
+		Old:   "err = a.Ledger.Recovery().Open(ctx, copied.ID)",
+		New:   "",
+		Suite: Suite{Package: "./controllers/adopt", Tests: "TestAdopter_ARangeThatWasMadeAgain"},
+	},
+	{
+		Name:  "a network that all workspaces share counts for nobody after a loss",
+		File:  "controllers/adopt/ranges.go",
+		Old:   "p.derived.By = ledger.ClusterName(object.Labels[ipamv1alpha1.LabelProvisionedFor])",
+		New:   "_ = object.Labels",
+		Suite: Suite{Package: "./controllers/adopt", Tests: "TestAdopter_ASharedRange"},
+	},
+	{
+		Name:  "a pool that drains is opened again while nothing was lost",
+		File:  "allocator/recovery.go",
+		Old:   "if p.Derived == nil || !p.Frozen {",
+		New:   "if p.Derived == nil {",
+		Suite: Suite{Tests: "TestOpen_"},
+	},
+	{
 		Name:  "a claim that is made again is answered past what its former one has left",
 		File:  "controllers/claim/answer.go",
 		Old:   "a.left(ctx, a.holder); ok || err != nil {",
