@@ -29,7 +29,7 @@ var lines = []string{
 	"claim create web --class c --wait 500ms", "claim create web --class c -o wide", "claim create web --class c -o name", "claim create web --class c -q",
 	"tenant list", "tenant list -o name", "tenant list -o csv", "check --wait --timeout 1s",
 	"pool create lab --cidr 192.0.2.0/24 --replace --wait 500ms",
-	"claim release web", "claim release web --retained",
+	"claim release web", "claim release web --retained", "claim move web --to-name db", "claim pin web",
 	"pool list", "pool list -o wide", "pool list -o name", "pool show x", "pool show " + hostile + " --workspace " + hostile, "pool show " + hostile + " --workspace " + hostile + " -o wide", "pool tree", "pool tree -o wide",
 	"pool next x --length 28", "pool next x --length 28 -o csv", "pool create lab --cidr 192.0.2.0/24", "pool release lab", "pool release lab --yes --wait 500ms", "pool release lab --cascade", "pool release lab --cascade --yes --wait 500ms",
 	"grant ipam-class-admin --user x", "grant ipam-class-admin --user x -o json", "class create c --family IPv4", "class create d --family IPv4 --wait 500ms -o wide",

@@ -43,6 +43,7 @@ kubectl. Data goes to stdout, and messages go to stderr. The exit code is 0 ok, 
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	})
+	root.Flags().Bool("version", false, "Print the version of this program") // without -v, which is the verbosity of kubectl
 	root.SetVersionTemplate("kubectl ipam {{.Version}}\n")
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
