@@ -121,7 +121,7 @@ func manifestsOfThePage(t *testing.T, _ *framework.Platform, tenant *framework.T
 	applied(apply(all))
 	ready := person.RunIn(t, kubectl, "wait", "--for=condition=Ready", "--timeout=60s", "ippool/shop", "ipclaim/shop-web", "ipclaim/shop-ingress")
 	applied(ready)
-	before := versions(t, tenant)
+	before := revisions(t, tenant)
 	if len(before) != 3 {
 		t.Fatalf("there are %v; want a pool and two claims", before)
 	}
@@ -131,22 +131,22 @@ func manifestsOfThePage(t *testing.T, _ *framework.Platform, tenant *framework.T
 		t.Errorf("the second apply changes something:\n%s", again.Out)
 	}
 	applied(apply(all, "--server-side", "--force-conflicts"))
-	taken := versions(t, tenant) // the field manager is new
+	taken := revisions(t, tenant) // the field manager is new
 	slices.Reverse(all)
 	applied(apply(all, "--server-side"))
-	if now := versions(t, tenant); fmt.Sprint(now) != fmt.Sprint(taken) {
+	if now := revisions(t, tenant); fmt.Sprint(now) != fmt.Sprint(taken) {
 		t.Errorf("a second server-side apply writes: %v, was %v", now, taken)
 	}
 	prune := []string{"--prune", "-l", "app=shop",
 		"--prune-allowlist=ipam.miloapis.com/v1alpha1/IPClaim", "--prune-allowlist=ipam.miloapis.com/v1alpha1/IPPool"}
 	applied(apply(all[:2], prune...))
-	if now := versions(t, tenant); len(now) != 2 || now["IPClaim shop-ingress"] != "" {
+	if now := revisions(t, tenant); len(now) != 2 || now["IPClaim shop-ingress"] != "" {
 		t.Errorf("after pruning a claim, there are %v; want the pool and the claim of it", now)
 	}
 	// A pool is refused while its claim is there: the next pass deletes it.
 	framework.Eventually(t, "the pool and its claim to be pruned", func(context.Context) error {
 		apply(all[2:], prune...)
-		if now := versions(t, tenant); len(now) != 1 || now["IPClaim shop-ingress"] == "" {
+		if now := revisions(t, tenant); len(now) != 1 || now["IPClaim shop-ingress"] == "" {
 			return fmt.Errorf("there are %v; want a claim alone", now)
 		}
 		return nil
@@ -168,8 +168,8 @@ func pageManifests(t *testing.T) (found []string) {
 	return found
 }
 
-// versions returns the resourceVersion of each object of the page, by kind and name, once the system writes no more.
-func versions(t *testing.T, tenant *framework.Tenant) map[string]string {
+// revisions returns the resourceVersion of each object of the page, by kind and name, once the system writes no more.
+func revisions(t *testing.T, tenant *framework.Tenant) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	claims, pools := &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPPoolList{}
