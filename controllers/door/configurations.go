@@ -160,7 +160,7 @@ func (r registration) refuse() admissionregistrationv1.ValidatingWebhook {
 		AdmissionReviewVersions: reviewVersions(),
 		MatchConditions: []admissionregistrationv1.MatchCondition{
 			{Name: "says-refuse", Expression: fmt.Sprintf("object.?spec.?unmetPolicy.orValue('') == '%s'", ipamv1alpha1.UnmetRefuse)},
-			{Name: "not-answered", Expression: "object.?status.?conditions.orValue([]).size() == 0"},
+			{Name: "not-answered", Expression: fmt.Sprintf("!object.?status.?conditions.orValue([]).exists(c, c.type == '%s')", ipamv1alpha1.ConditionAllocated)},
 		},
 	}
 }

@@ -102,10 +102,11 @@ func TestRefuse_IsCalled(t *testing.T) {
 		`{}`:                          false,
 		`spec: {unmetPolicy: Wait}`:   false,
 		`spec: {unmetPolicy: Refuse}`: true,
-		`{spec: {unmetPolicy: Refuse}, status: {}}`:                                   true,
-		`{spec: {unmetPolicy: Refuse}, status: {conditions: []}}`:                     true,
-		`{spec: {unmetPolicy: Refuse}, status: {conditions: [{type: Allocated}]}}`:    false,
-		`{spec: {unmetPolicy: Refuse}, status: {phase: Bound, conditions: [{}, {}]}}`: false,
+		`{spec: {unmetPolicy: Refuse}, status: {}}`:                                               true,
+		`{spec: {unmetPolicy: Refuse}, status: {conditions: []}}`:                                 true,
+		`{spec: {unmetPolicy: Refuse}, status: {conditions: [{type: Ready, status: Unknown}]}}`:   true,
+		`{spec: {unmetPolicy: Refuse}, status: {conditions: [{type: Allocated}]}}`:                false,
+		`{spec: {unmetPolicy: Refuse}, status: {conditions: [{type: Ready}, {type: Allocated}]}}`: false,
 	} {
 		if got := called(t, registered.refuse().MatchConditions, tenant, object, ""); got != want {
 			t.Errorf("%s: called is %t, want %t", object, got, want)

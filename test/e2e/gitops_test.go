@@ -61,7 +61,7 @@ func toolsAgree(t *testing.T, platform *framework.Platform, tenant *framework.Te
 	if err := tenant.Create(t.Context(), gen.Claim("refused", of, gen.Length(8), gen.Unmet(ipamv1alpha1.UnmetRefuse))); err == nil {
 		t.Error("a claim that cannot be met, and says Refuse, is created; want its CREATE to fail")
 	}
-	people := map[client.Reader]framework.CLI{tenant: tenant.CLI(t), platform: platform.CLI(t)}
+	people := map[client.Reader]framework.CLI{tenant: tenant.CLI(t), platform: platform.CLI(t, "ipam-class-admin")}
 	agree := func(c client.Reader, object client.Object, kind string, want health.Health) {
 		t.Helper()
 		framework.Eventually(t, fmt.Sprintf("%s %s to be %s", kind, object.GetName(), want), func(ctx context.Context) error {
