@@ -327,11 +327,4 @@ var general = []Mutant{
 		New:   ":",
 		Suite: Suite{Tests: "TestDispute_RefusesANewNeighbour"},
 	},
-	{
-		Name:  "a claim for exactly what was freed waits behind older ones",
-		File:  "allocator/internal/space/candidates.go",
-		Old:   "if w.turn.lane(exact) != nil {",
-		New:   "if false {",
-		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestRoom_AClaimForTheFreedBlock"},
-	},
 }

@@ -3,6 +3,13 @@ package mutation
 // scarce breaks the order in which few addresses are given, and the news of a pool that runs out.
 var scarce = []Mutant{
 	{
+		Name:  "a claim for exactly what was freed waits behind older ones",
+		File:  "allocator/internal/space/candidates.go",
+		Old:   "if w.turn.lane(exact) != nil {",
+		New:   "if false {",
+		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestRoom_AClaimForTheFreedBlock"},
+	},
+	{
 		Name:  "any number of claims for addresses comes first",
 		File:  "allocator/internal/space/waiter.go",
 		Old:   "return left > 0",
