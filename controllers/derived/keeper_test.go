@@ -48,7 +48,7 @@ func TestPublish_TheObjectShowsItsCIDR(t *testing.T) {
 			continue
 		}
 		if status.AllocatedCIDR != p.CIDR.String() || status.IPFamily != ipamv1alpha1.IPv4 || status.Phase != ipamv1alpha1.PoolReady ||
-			status.Ledger == nil || status.Ledger.ID != s.alloc.Recovery().LedgerID() {
+			status.Ledger == nil || status.Ledger.ID != s.alloc.Recovery().LedgerID() || status.ObservedGeneration != s.object(p).Generation {
 			t.Errorf("%s: the status is %+v, want it to show %s", name, status, p.CIDR)
 		}
 		if id, ok := catalog.ShownID(s.object(p), tenant, "platform"); !ok || id != p.ID {

@@ -225,7 +225,7 @@ func TestCLI_ImportRefused(t *testing.T) {
 	}{
 		"wrong by itself":  {"kind,name,cidr,pool\nclaim,a,10.200.1.0/24,own\nclaim,b,10.0.0.0/33,own\n", 6, []string{".csv:3: cidr: 10.0.0.0/33 has no such prefix length", "nothing is imported"}},
 		"a pool overlaps":  {"kind,name,cidr\npool,dc,10.200.4.0/24\nclaim,a,10.200.4.0/28\n", 5, []string{".csv:2: pool dc (10.200.4.0/24) overlaps pool own (10.200.0.0/16)"}},
-		"a pool differs":   {"kind,name,cidr,class\npool,own,10.200.0.0/16,x\n", 5, []string{".csv:2: pool own is there, and spec.classNames is nothing"}},
+		"a pool differs":   {"kind,name,cidr,class\npool,own,10.200.0.0/16,x\n", 5, []string{".csv:2: pool own is there, and spec.classNames is missing"}},
 		"a claim differs":  {"kind,name,cidr,pool\nclaim,taken,10.200.1.0/24,own\n", 5, []string{`.csv:2: claim default/taken is there, and spec.address is "10.200.0.0/24"`}},
 		"an address used":  {"kind,name,cidr,pool\nclaim,a,10.200.1.0/24,own\nclaim,b,10.200.0.7,own\n", 5, []string{".csv:3: claim default/b: AddressInUse"}},
 		"no such pool":     {"kind,name,cidr,pool\nclaim,a,10.200.1.0/24,owm\n", 4, []string{".csv:2: claim default/a: PoolNotFound"}},
