@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
@@ -26,7 +26,7 @@ func TestSchemas_DefaultToTheUnansweredCondition(t *testing.T) {
 	for _, crd := range allCRDs(t) {
 		for _, version := range crd.Spec.Versions {
 			one := crd.DeepCopy()
-			one.Spec.Versions = []apiextensions.CustomResourceDefinitionVersion{version}
+			one.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{version}
 			door := doorOf(t, one)
 			for _, sent := range []string{"{spec: {}}", "{spec: {}, status: {}}", "{spec: {}, status: {phase: Pending}}"} {
 				read := object(t, sent)

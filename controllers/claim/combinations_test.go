@@ -67,7 +67,7 @@ func (c combination) classes() (objects []client.Object) {
 	}
 	above := []gen.ClassOption{sees}
 	for level := range c.levels {
-		options := append(above, gen.DefaultLength(int32(12+4*level)), gen.PoolPer(append(c.roles(level+1), c.tenancy)...))
+		options := append(slices.Clone(above), gen.DefaultLength(int32(12+4*level)), gen.PoolPer(append(c.roles(level+1), c.tenancy)...))
 		name := fmt.Sprintf("level-%d", level)
 		objects = append(objects, gen.Class(name, options...))
 		above = []gen.ClassOption{sees, gen.Below(name)}
@@ -110,7 +110,7 @@ func (c combination) key(workspace string, scope [3]string) (pool, space string)
 	for _, role := range c.roles(c.levels) {
 		pool += " " + value[role]
 	}
-	for _, role := range strings.Fields(c.unique) {
+	for role := range strings.FieldsSeq(c.unique) {
 		space += " " + value[role]
 	}
 	if c.unique != "" {

@@ -67,11 +67,7 @@ func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, e
 				return nil, fmt.Errorf("list the blocks of pool %s: %w", q.Name, err)
 			}
 			if b.State != ledger.Cooling && !ledger.IsDerived(b.Holder.Claim) {
-				o := occupant{Holder: b.Holder, retained: b.State == ledger.Retained}
-				if promise.InFlight(b, k.Clock.Now()) {
-					o.until = b.BoundAt.Add(promise.Grace)
-				}
-				found = append(found, o)
+				found = append(found, k.occupantOf(b))
 			}
 			if len(found) >= counted {
 				return found, nil
@@ -79,6 +75,15 @@ func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, e
 		}
 	}
 	return found, nil
+}
+
+// occupantOf returns who holds a block inside a range.
+func (k *Keeper) occupantOf(b ledger.Block) occupant {
+	o := occupant{Holder: b.Holder, retained: b.State == ledger.Retained}
+	if promise.InFlight(b, k.Clock.Now()) {
+		o.until = b.BoundAt.Add(promise.Grace)
+	}
+	return o
 }
 
 // guests are the claims inside a range that is deleted. Servers are asked for a bounded number of them, and for those of the range's

@@ -58,7 +58,7 @@ func TestHints_ADeletionWhileAnotherIsSettled(t *testing.T) {
 	claim := p.answered("a")
 	claim.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain // changed last, which the ledger has not followed
 	h := holderOf(claim)
-	p.records("a")
+	p.records()
 	p.Missed(h, claim)
 	p.oracle.asked = func() { p.oracle.asked = nil; p.Deleted(h, claim, nil) }
 	for _, answer := range []live.Answer{
@@ -79,7 +79,7 @@ func TestHints_A404AfterTheDeletion(t *testing.T) {
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
 	claim.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
-	p.records("a")
+	p.records()
 	p.Deleted(holderOf(claim), claim, nil)
 	p.Missed(holderOf(claim), claim)
 	p.settles(holderOf(claim), live.Gone, nil)

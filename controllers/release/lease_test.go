@@ -27,7 +27,7 @@ func retainedFor(t *testing.T, lease time.Duration) (p *promiseScene, expired *[
 	p.Expired = func(_ context.Context, h ledger.Holder, last *ipamv1alpha1.IPAllocation) {
 		*expired = append(*expired, string(h.Claim)+" "+last.Status.AllocatedCIDR)
 	}
-	p.records("a")
+	p.records()
 	p.settled(p.goes(), nil)
 	p.forget("a", p.seen("a").number)
 	p.wantBlocks("10.0.0.0/28 retained a")

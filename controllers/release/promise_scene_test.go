@@ -125,10 +125,10 @@ func recordFor(uid types.UID) *ipamv1alpha1.IPAllocation {
 	return own
 }
 
-// records publishes the block of the claim of that UID, as its reconcile does.
-func (p *promiseScene) records(uid types.UID) {
+// records publishes the block of the claim a, as its reconcile does.
+func (p *promiseScene) records() {
 	p.Helper()
-	must.Do(p, p.workspace.Create(p.Context(), recordFor(uid)))
+	must.Do(p, p.workspace.Create(p.Context(), recordFor("a")))
 }
 
 // goes makes the claim a, which was created with the answer, be seen deleted.

@@ -89,7 +89,7 @@ func TestPromise_RetainedIsWhatWasPublished(t *testing.T) {
 func TestPromise_RetainedWhileAnotherForgetsTheClaim(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	p.records("a")
+	p.records()
 	gone := p.goes()
 	p.retention.lease = func(context.Context, ledger.Block) (time.Duration, error) {
 		p.forget("a", p.seen("a").number)

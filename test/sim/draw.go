@@ -46,7 +46,7 @@ func (d *dice) late() string { return "+" + d.most(8*time.Millisecond).String() 
 
 // client draws the steps of a client.
 func (d *dice) client(actor string, p Profile) (steps []Step) {
-	var list []scene
+	list := make([]scene, 0, len(scenes))
 	total := 0
 	for _, s := range scenes {
 		weight, named := p.Scenes[s.name]

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -116,7 +117,7 @@ func spread(t *testing.T, names []string, first uint64) (results []result) {
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for j := range jobs {
-				got, err := play(j.profile, j.seed, j.n)
+				got, err := play(t.Context(), j.profile, j.seed, j.n)
 				if err != nil {
 					got = append(got, result{Profile: j.profile, Seed: j.seed + uint64(len(got)), Oracles: []string{"CRASH"}, First: err.Error(), Findings: 1})
 				}
@@ -143,12 +144,12 @@ func spread(t *testing.T, names []string, first uint64) (results []result) {
 }
 
 // play plays histories in a process of one core.
-func play(profile string, seed uint64, n int) (results []result, err error) {
+func play(ctx context.Context, profile string, seed uint64, n int) (results []result, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	run := exec.Command(self, "-test.run", "^TestSim_Many$", "-test.timeout", "30m", "-worker", "-profile", profile,
+	run := exec.CommandContext(ctx, self, "-test.run", "^TestSim_Many$", "-test.timeout", "30m", "-worker", "-profile", profile,
 		"-seed", fmt.Sprint(seed), "-histories", fmt.Sprint(n), "-traces", *traces)
 	run.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=600")
 	out, err := run.CombinedOutput()

@@ -107,6 +107,7 @@ func (s *Simulation) judgeWaiting(cluster string, claim *ipamv1alpha1.IPClaim, b
 		starved = !s.recorded(cluster, claim)
 	case ipamv1alpha1.ReasonQuotaExceeded:
 		starved = of.most > 0 && s.holds(cluster, claim.Spec.ClassName) < of.most
+	default: // that of a class or a pool, which the world does not change
 	}
 	if starved {
 		s.find("STARVED", "%s %s %s waits, and could have it: %s %s", keyOf(cluster, claim.Namespace, claim.Name),
@@ -132,7 +133,7 @@ func (s *Simulation) fits(claim *ipamv1alpha1.IPClaim, blocks []etcdtest.Record)
 	}
 	window := netip.MustParsePrefix(classes[claim.Spec.ClassName].window)
 	for a := window.Addr(); window.Contains(a); a = a.Next() {
-		wanted := claim.Spec.Address == "" || string(claim.Spec.Address) == a.String()
+		wanted := claim.Spec.Address == "" || claim.Spec.Address == a.String()
 		if wanted && !slices.ContainsFunc(taken, func(p netip.Prefix) bool { return p.Contains(a) }) {
 			return true
 		}

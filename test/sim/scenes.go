@@ -140,13 +140,13 @@ func (d *dice) race() []string {
 	parent, child, _ := strings.Cut(d.pick("cnet cell", "scnet scell", "net end", "snet send"), " ")
 	net := fmt.Sprintf("network=race%d", d.IntN(2))
 	name := d.letter + "-race0"
-	meet := "delete " + name
+	meet := []string{"delete " + name}
 	steps := []string{fmt.Sprintf("create %s %s range %s", name, parent, net), ""}
 	for i := range 3 {
-		meet += fmt.Sprintf(" & %s create %s-in%d %s %s cell=y%d", d.late(), d.letter, i, child, net, i)
+		meet = append(meet, fmt.Sprintf("%s create %s-in%d %s %s cell=y%d", d.late(), d.letter, i, child, net, i))
 		steps = append(steps, fmt.Sprintf("delete %s-in%d", d.letter, i))
 	}
-	steps[1] = meet
+	steps[1] = strings.Join(meet, " & ")
 	late := d.letter + "-late0"
 	return append(steps, fmt.Sprintf("create %s %s %s cell=z", late, child, net), "delete "+late, "delete "+name)
 }

@@ -79,7 +79,7 @@ func (o *removal) release(ctx context.Context, c client.WithWatch, namespace str
 		run.Again = "run it again with --ignore-not-found"
 	}
 	named := make([]*ipamv1alpha1.IPClaim, len(names))
-	var level []client.Object
+	level := make([]client.Object, 0, len(names))
 	for i, name := range names {
 		named[i] = &ipamv1alpha1.IPClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		level = append(level, named[i])

@@ -117,7 +117,7 @@ func (o *removal) confirm(ctx context.Context, doomed *cascade.Estate, name stri
 // is for a pool alone: however many claims there are, their releases take the time that they take.
 func (o *removal) release(ctx context.Context, c client.WithWatch, doomed *cascade.Estate) error {
 	levels := cascade.Levels(doomed.Claims)
-	var kept []client.Object
+	kept := make([]client.Object, 0, len(doomed.Retained))
 	for _, record := range doomed.Retained {
 		kept = append(kept, record)
 	}

@@ -98,7 +98,7 @@ func (w *World) remain(t *table, p place, left []*unstructured.Unstructured) boo
 
 // counted lists counts in order.
 func counted(counts map[string]int, format string) string {
-	var list []string
+	list := make([]string, 0, len(counts))
 	for name, n := range counts {
 		list = append(list, fmt.Sprintf(format, name, n))
 	}

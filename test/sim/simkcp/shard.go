@@ -29,7 +29,7 @@ func (w *World) publish() {
 	for p := range w.tables[kcpGroup+"/apibindings"].objects {
 		shards[w.shardOf(p.cluster)] = true
 	}
-	endpoints := []any{}
+	endpoints := make([]any, 0, len(shards))
 	for _, shard := range slices.Sorted(maps.Keys(shards)) {
 		endpoints = append(endpoints, map[string]any{"url": "http://kcp" + Endpoint(shard)})
 	}
