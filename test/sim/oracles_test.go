@@ -28,8 +28,8 @@ type breach struct {
 }
 
 // stored changes a stored claim of tenant a past all admission.
-func stored(namespace, name string, change func(o map[string]any)) func(*Simulation) {
-	return func(s *Simulation) { s.world.Forge("ipclaims", tenants[name[:1]], namespace, name, change) }
+func stored(name string, change func(o map[string]any)) func(*Simulation) {
+	return func(s *Simulation) { s.world.Forge("ipclaims", tenants[name[:1]], "default", name, change) }
 }
 
 // status sets a field of the status.
@@ -81,15 +81,15 @@ func (s *Simulation) dropPool(letter, prefix string) {
 var breaches = []breach{
 	{
 		oracle: "OVERLAP", steps: "a0 +0s create a-c0 flat address=10.0.0.3\nb0 +9s create b-c0 flat address=10.0.0.3 wait\nb0 +30s delete b-c0",
-		before: theStory, broken: soon(stored("default", "b-c0", status("allocatedCIDR", "10.0.0.3/32"))),
+		before: theStory, broken: soon(stored("b-c0", status("allocatedCIDR", "10.0.0.3/32"))),
 	},
 	{
 		oracle: "LOST", steps: "a0 +0s create a-c0 flat length=32\na0 +30s delete a-c0",
-		before: theStory, broken: soon(stored("default", "a-c0", status("allocatedCIDR", "10.0.0.6/32"))),
+		before: theStory, broken: soon(stored("a-c0", status("allocatedCIDR", "10.0.0.6/32"))),
 	},
 	{
 		oracle: "COOLING", steps: "a0 +0s create a-c0 cool address=10.3.0.3\na0 +5s delete a-c0\nb0 +9s create b-c0 cool address=10.3.0.3 wait\nb0 +30s delete b-c0",
-		before: theStory, broken: soon(stored("default", "b-c0", func(o map[string]any) {
+		before: theStory, broken: soon(stored("b-c0", func(o map[string]any) {
 			status("allocatedCIDR", "10.3.0.3/32")(o)
 			status("poolRef", map[string]any{"name": "cool", "projectRef": map[string]any{"name": simkcp.PlatformPath}})(o)
 		})),
@@ -115,11 +115,11 @@ var breaches = []breach{
 	},
 	{
 		oracle: "LEAK", steps: "a0 +0s create a-c0 flat length=32\na0 +30s delete a-c0",
-		before: theStory, broken: soon(stored("default", "a-c0", status("className", "as b-c0 has it"))),
+		before: theStory, broken: soon(stored("a-c0", status("className", "as b-c0 has it"))),
 	},
 	{
 		oracle: "HELDUP", steps: "a0 +0s create a-c0 flat length=32\nfault +30s unbind a 1ms\na0 +200s let-go a-c0",
-		before: theStory, broken: soon(stored("default", "a-c0", func(o map[string]any) {
+		before: theStory, broken: soon(stored("a-c0", func(o map[string]any) {
 			o["metadata"].(map[string]any)["finalizers"] = []any{finalizer}
 		})),
 	},
@@ -143,7 +143,7 @@ var breaches = []breach{
 	},
 	{
 		oracle: "STARVED", steps: "a0 +0s create a-c0 flat address=10.0.0.3\nb0 +9s create b-c0 flat address=10.0.0.3 wait",
-		before: theRest, broken: stored("default", "b-c0", func(o map[string]any) {
+		before: theRest, broken: stored("b-c0", func(o map[string]any) {
 			o["status"] = map[string]any{"phase": "Pending", "conditions": []any{map[string]any{
 				"type": "Allocated", "status": "False", "reason": "Error", "message": "", "lastTransitionTime": "2000-01-01T00:00:00Z",
 			}}}

@@ -140,7 +140,7 @@ func (d *dice) race() []string {
 	parent, child, _ := strings.Cut(d.pick("cnet cell", "scnet scell", "net end", "snet send"), " ")
 	net := fmt.Sprintf("network=race%d", d.IntN(2))
 	name := d.letter + "-race0"
-	meet := []string{"delete " + name}
+	meet := append(make([]string, 0, 4), "delete "+name)
 	steps := []string{fmt.Sprintf("create %s %s range %s", name, parent, net), ""}
 	for i := range 3 {
 		meet = append(meet, fmt.Sprintf("%s create %s-in%d %s %s cell=y%d", d.late(), d.letter, i, child, net, i))
