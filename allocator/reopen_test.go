@@ -16,7 +16,7 @@ func releasingUntil(a *Allocator, id ledger.PoolID) time.Time {
 	return time.Time{}
 }
 
-// A release that has begun again is ended by nobody who knows of the one before alone.
+// Reopen names the closing that it ends. It does not end a later one.
 func TestReopen_LeavesALaterRelease(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
 	d, until := l.Derived(), time.Now().Add(time.Minute)

@@ -108,7 +108,8 @@ func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) 
 }
 
 // yield retires a pool whose name another IPPool has, if that is another derived pool's: both were made at once, each before the name of
-// the other was known. Nobody was answered with a pool that has no IPPool. Made again, it gets a longer name.
+// the other was known. No CREATE returned a block of the retired one, as it has no IPPool. The next CREATE makes the pool
+// under a longer name.
 func (k *Keeper) yield(ctx context.Context, p ledger.Pool) error {
 	err := fmt.Errorf("publish pool %s: another IPPool has its name; delete that", p.Name)
 	if now, ok := k.Ledger.Pools.Get(p.ID); ok && len(k.Ledger.Derived.Named(p.Cluster, p.Name)) > 1 {

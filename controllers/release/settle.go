@@ -68,7 +68,7 @@ func (c *Controller) SettleWitnessed(ctx context.Context, h ledger.Holder) (bool
 	return c.settle(ctx, h, requested)
 }
 
-// origin says who asks to settle a release.
+// origin is the cause for settling a release.
 type origin int
 
 const (
@@ -83,10 +83,10 @@ func (c *Controller) settle(ctx context.Context, h ledger.Holder, from origin) (
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	s, err := c.suspect(ctx, h)
-	s.origin = from
 	if err != nil {
 		return false, fmt.Errorf("look up what %s/%s has: %w", h.Namespace, h.Name, err)
 	}
+	s.origin = from
 	if seen := c.seen(s.Claim); !s.known && (s.Namespace == "" || seen.number > 0 && !seen.bound) {
 		return true, nil // a bind that commits after this read finds its claim gone, and hints again
 	}

@@ -49,7 +49,7 @@ func (p *player) showPath(words []string) {
 	p.said("shows the path "+words[0], nil, err)
 }
 
-// forge copies the status of a claim of another tenant into the own claim. kcp lets that pass for a moment while the
+// forge copies the status of another tenant's claim into a claim of this tenant. kcp checks no status for a moment while a
 // workspace unbinds.
 func (p *player) forge(words []string) {
 	namespace, name := splitName(words[0])
