@@ -20,39 +20,45 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
-// The owner of a workspace has its binding show another's path. He is admitted to nothing
-// by that, and when he shows his own again, the other is served as before. Who is
-// admitted by the ID of his logical cluster notices nothing.
+// The owner of a workspace has its binding show another's path. He loses his own by that,
+// and is admitted to nothing by the other's. The workspace that showed it first is served as before.
 func TestHostile_ForgedPath(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	victim, owner := s.platform.Tenant(t), s.tenant.Owner(t)
 	s.class()
 	pool := platformPool(s.name, s.cidr, s.name)
-	pool.Spec.Consumers = []ipamv1alpha1.Consumer{ipamv1alpha1.Consumer(victim.Path)}
+	pool.Spec.Consumers = []ipamv1alpha1.Consumer{
+		ipamv1alpha1.Consumer(victim.Path), ipamv1alpha1.Consumer(s.tenant.Path),
+	}
 	framework.Allocate(t, s.platform, pool)
+	for _, tenant := range []client.Client{victim, s.tenant} {
+		before := gen.Claim("before", gen.OfClass(s.name), gen.Length(28))
+		framework.Create(t, tenant, before)
+		framework.WaitBound(t, tenant, before)
+	}
 
 	showPath(t, owner, victim.Path)
-	var probe *ipamv1alpha1.IPClaim
-	probes := 0
-	framework.Eventually(t, "the path to name nobody", func(ctx context.Context) error {
-		probes++
-		probe = gen.Claim(fmt.Sprint("probe-", probes), gen.OfClass(s.name), gen.Length(28))
-		framework.Create(t, victim, probe)
-		framework.WaitWhile(t, victim, probe, "there is no answer", func(c *ipamv1alpha1.IPClaim) bool {
+	var forger *ipamv1alpha1.IPClaim
+	forgers := 0
+	framework.Eventually(t, "the forger's own path to name nobody", func(ctx context.Context) error {
+		forgers++
+		forger = gen.Claim(fmt.Sprint("forger-", forgers), gen.OfClass(s.name), gen.Length(28))
+		framework.Create(t, s.tenant, forger)
+		framework.WaitWhile(t, s.tenant, forger, "there is no answer", func(c *ipamv1alpha1.IPClaim) bool {
 			return meta.FindStatusCondition(c.Status.Conditions, ipamv1alpha1.ConditionAllocated) == nil
 		})
-		if probe.Status.AllocatedCIDR != "" {
-			return fmt.Errorf("it names the victim still")
+		if forger.Status.AllocatedCIDR != "" {
+			return fmt.Errorf("it names the forger still")
 		}
 		return nil
 	})
-	forger := gen.Claim("forger", gen.OfClass(s.name), gen.Length(28))
-	framework.Create(t, s.tenant, forger)
 	framework.WaitAllocated(t, s.tenant, forger, ipamv1alpha1.ReasonNoOfferingPool)
+	within := gen.Claim("within", gen.OfClass(s.name), gen.Length(28))
+	framework.Create(t, victim, within)
+	framework.WaitBound(t, victim, within)
 
 	showPath(t, owner, s.platform.Path)
-	framework.WaitBound(t, victim, probe)
 	framework.Create(t, s.tenant, gen.Claim("platform", gen.FromPool(s.name), gen.Length(28)))
 	framework.WaitAllocated(t, s.tenant, gen.Claim("platform"), ipamv1alpha1.ReasonPoolNotFound)
 	unchanged(t, s.tenant, forger)
