@@ -26,7 +26,7 @@ const (
 type Releases interface {
 	Settle(ctx context.Context, h ledger.Holder) (bool, error)
 	SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error)
-	Gone(ctx context.Context, h ledger.Holder) (bool, error)
+	GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, error)
 }
 
 // Closer lets range claims be deleted. All fields are required. It is safe for concurrent use.

@@ -154,7 +154,7 @@ func (c *Closer) foresee(ctx context.Context, p ledger.Pool, in ledger.ClusterNa
 	for stays := false; !stays && g.asks > 0 && len(left) > 0; {
 		for _, o := range g.next(left) {
 			g.asks--
-			if gone, err := c.Releases.Gone(ctx, o.Holder); err != nil || !gone || o.retained || !o.until.IsZero() {
+			if gone, err := c.Releases.GoneWitnessed(ctx, o.Holder); err != nil || !gone || o.retained || !o.until.IsZero() {
 				stays = true
 				break
 			}

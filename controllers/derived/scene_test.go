@@ -132,8 +132,8 @@ func (s *scene) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error
 	return answer, nil
 }
 
-// Gone implements Releases.
-func (s *scene) Gone(ctx context.Context, h ledger.Holder) (bool, error) {
+// GoneWitnessed implements Releases as package release does, where every deletion was seen.
+func (s *scene) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	answer, err := s.Holder(ctx, h)
 	return answer.Verdict == live.Gone, err
 }

@@ -22,6 +22,22 @@ func (c *Controller) Gone(ctx context.Context, h ledger.Holder) (bool, error) {
 	return answer.Verdict == live.Gone && !c.seen(h.Claim).outdated(answer.Revision), err
 }
 
+// GoneWitnessed reports whether SettleWitnessed would take the holder for gone: its deletion was seen, or its IPAllocation is
+// still there. It changes nothing.
+func (c *Controller) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
+	answer, err := c.look(ctx, h)
+	if err != nil || answer.Verdict != live.Gone || c.seen(h.Claim).outdated(answer.Revision) {
+		return false, err
+	}
+	if !c.unseen(&suspect{Holder: h, origin: requested}) {
+		return true, nil
+	}
+	if h.Namespace == "" {
+		return false, nil // a pool has no IPAllocation
+	}
+	return hasRecord(ctx, answer, h)
+}
+
 // Alive returns the claim as the servers show it, now. It is nil if the claim is gone, or if that cannot
 // be known.
 func (c *Controller) Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.IPClaim, error) {
@@ -41,15 +57,20 @@ func (c *Controller) Published(ctx context.Context, h ledger.Holder) (claim *ipa
 	if err != nil || !ok || answer.Verdict != live.Alive {
 		return nil, false, err
 	}
-	slot, err := record.Find(ctx, answer.Client, client.ObjectKey{Namespace: h.Namespace, Name: h.Name})
-	if err != nil {
+	if recorded, err = hasRecord(ctx, answer, h); err != nil {
 		return nil, false, err
 	}
-	if slot.Record != nil {
-		_, uid := slot.Record.HeldBy()
-		recorded = uid == types.UID(h.Claim)
-	}
 	return claim, recorded, nil
+}
+
+// hasRecord reports whether the server that has answered has a record of the holder.
+func hasRecord(ctx context.Context, answer live.Answer, h ledger.Holder) (bool, error) {
+	slot, err := record.Find(ctx, answer.Client, client.ObjectKey{Namespace: h.Namespace, Name: h.Name})
+	if err != nil || slot.Record == nil {
+		return false, err
+	}
+	_, uid := slot.Record.HeldBy()
+	return uid == types.UID(h.Claim), nil
 }
 
 func (c *Controller) look(ctx context.Context, h ledger.Holder) (live.Answer, error) {

@@ -152,6 +152,12 @@ func TestSettleWitnessed_FreesWhatWasKnown(t *testing.T) {
 			settled := false
 			for range 3 {
 				s.oracle.answer = live.Answer{Verdict: tt.verdict, Client: s.workspace}
+				if s.ledger.released {
+					break
+				}
+				if gone := must.Get(s.GoneWitnessed(t.Context(), s.holder))(t); gone != (tt.free && tt.verdict == live.Gone) || s.ledger.released {
+					t.Errorf("GoneWitnessed = %t, and has freed the block: %t; want what SettleWitnessed does, and nothing freed", gone, s.ledger.released)
+				}
 				settled = must.Get(s.SettleWitnessed(t.Context(), s.holder))(t)
 				s.clock.SetTime(s.clock.Now().Add(time.Minute))
 			}
@@ -173,6 +179,9 @@ func TestSettleWitnessed_KeepsRangesAndPools(t *testing.T) {
 		}
 		for _, of := range []*scene{s, p} {
 			of.oracle.answer = live.Answer{Verdict: live.Gone, Client: of.workspace}
+			if gone := must.Get(of.GoneWitnessed(t.Context(), of.holder))(t); gone != seen {
+				t.Errorf("deletion of %s seen: %t; GoneWitnessed = %t", of.holder.Name, seen, gone)
+			}
 			if settled := must.Get(of.SettleWitnessed(t.Context(), of.holder))(t); settled != seen {
 				t.Errorf("deletion of %s seen: %t; settled = %t", of.holder.Name, seen, settled)
 			}

@@ -52,6 +52,13 @@ var ranges = []Mutant{
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_Reads"},
 	},
 	{
+		Name:  "a dry run of a DELETE believes a kcp that was restored",
+		File:  "controllers/release/published.go",
+		Old:   "if !c.unseen(&suspect{Holder: h, origin: requested}) {",
+		New:   "if true {",
+		Suite: Suite{Package: "./controllers/release", Tests: "TestSettleWitnessed"},
+	},
+	{
 		Name:  "a pool with a key that cannot be read is taken for empty",
 		File:  "allocator/pools.go",
 		Old:   "\t\treturn damaged\n",
