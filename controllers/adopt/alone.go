@@ -157,28 +157,29 @@ func (a *Adopter) entitled(ctx context.Context, p *pool, r record) error {
 	return why
 }
 
-// serves reports whether the class that a claim shows lets its workspace have something of a pool, as far as that takes a class. A pool
-// that the system has made serves the claims by its own class, or by those below, within its scope; one of the platform serves others by class
-// alone.
+// serves reports whether the workspace of a claim may have something of a pool, as far as that takes the claim's class. A pool that the
+// system has made serves claims by its own class, or by those below, within its scope; one of the platform serves others by class alone. A
+// class that is gone admits nobody. A pool that serves no other workspace, such as that of the claim's own network, serves without it.
 func (a *Adopter) serves(ctx context.Context, p *pool, r record, from directory.Workspace) (bool, error) {
-	if p.derived == nil && (p.owner.Cluster == from.Cluster || p.object.Spec.Visibility != ipamv1alpha1.VisibilityPlatform) {
+	own := p.owner.Cluster == from.Cluster
+	if p.derived == nil && (own || p.object.Spec.Visibility != ipamv1alpha1.VisibilityPlatform) {
 		return true, nil
 	}
-	if r.request.Class == "" {
+	if r.request.Class == "" || p.derived != nil && !p.hasScope(r.scope) {
 		return false, nil
 	}
 	class, err := a.class(ctx, r.request.Class)
-	if err != nil || p.derived == nil {
-		return err == nil && a.mayUse(class, from), err
+	switch {
+	case own && errors.Is(err, errUnclassed):
+		return !r.ranged || r.request.Class == p.derived.Class, nil
+	case err != nil:
+		return false, err
+	case p.derived == nil:
+		return a.mayUse(class, from), nil
 	}
 	of := class.Spec.ParentClassName
 	if r.ranged {
 		of = class.Name
-	}
-	for role, ref := range p.derived.Scope {
-		if ledger.ScopeRef(r.scope[role]) != ref {
-			return false, nil
-		}
 	}
 	return of == p.derived.Class && a.mayUse(class, from), nil
 }

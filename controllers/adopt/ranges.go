@@ -35,6 +35,16 @@ func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 	return err
 }
 
+// hasScope reports whether a claim's scope is that of a derived pool, in the roles of the pool.
+func (p *pool) hasScope(scope ipamv1alpha1.Scope) bool {
+	for role, ref := range p.derived.Scope {
+		if ledger.ScopeRef(scope[role]) != ref {
+			return false
+		}
+	}
+	return true
+}
+
 // clear takes a derived pool out of the ledger that was retired since, and made again elsewhere. It hints at those that hold it, or its blocks: they
 // are gone, or have something else by now.
 func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
@@ -110,7 +120,7 @@ func (a *Adopter) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, err
 	return r.scope.Only(class.Spec.UniqueWithin), nil
 }
 
-// class reads a class from the cache. Without it nothing is believed of a pool that serves by class alone.
+// class reads a class from the cache.
 func (a *Adopter) class(ctx context.Context, name string) (*ipamv1alpha1.IPClass, error) {
 	platform, err := a.Clusters.GetCluster(ctx, a.Directory.Engaged(a.Directory.Platform().Cluster))
 	if err != nil {

@@ -30,6 +30,20 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/adopt", Tests: "TestPass_AClaimWhoseClass"},
 	},
 	{
+		Name:  "a claim loses the block of its own network with its class",
+		File:  "controllers/adopt/alone.go",
+		Old:   "case own && errors.Is(err, errUnclassed):",
+		New:   "case false && errors.Is(err, errUnclassed):",
+		Suite: Suite{Package: "./controllers/adopt", Tests: "TestPass_AClaimWhoseClassIsGone"},
+	},
+	{
+		Name:  "a claim whose class is gone is believed of a network that all workspaces share",
+		File:  "controllers/adopt/alone.go",
+		Old:   "case own && errors.Is(err, errUnclassed):",
+		New:   "case p.derived != nil && errors.Is(err, errUnclassed):",
+		Suite: Suite{Package: "./controllers/adopt", Tests: "TestPass_AClaimWhoseClassIsGone"},
+	},
+	{
 		Name:  "a pool that leaves takes the block of a claim that has no record",
 		File:  "controllers/adopt/records.go",
 		Old:   "func(p *pool) bool { return p.vouched }",
