@@ -3,6 +3,7 @@ package claim
 import (
 	"container/heap"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,12 +26,12 @@ import (
 // errBehind: an older claim of the workspace comes first.
 var errBehind = errors.New("an older claim is looked at first")
 
-// behind reports whether older claims of the workspace are to ask a candidate first: they were woken and have not
-// asked since, or are about to be woken, as the pool has just come.
+// behind reports whether older claims of the workspace are to ask a candidate first: they wait for it, or for the
+// class of this claim, were woken and have not asked since. Or they are about to be woken, as the pool has just come.
 func (d *decision) behind(c resolve.Candidate) bool {
-	workspace := d.Directory.Engaged(d.from.Cluster)
-	return d.waiting.wokenBefore(workspace, d.since) ||
-		d.announced.lags(c.Pool, d.clock) && d.waiting.waitsBefore(workspace, d.since, topicsOfPool(c.Owner.Cluster, c.Pool))
+	workspace, of := d.Directory.Engaged(d.from.Cluster), topicsOfPool(c.Owner.Cluster, c.Pool)
+	return d.waiting.wokenBefore(workspace, d.since, append(of, topic{kind: classTopic, name: d.class})) ||
+		d.announced.lags(c.Pool, d.clock) && d.waiting.waitsBefore(workspace, d.since, of)
 }
 
 // end notes that the pass of a claim has asked a candidate, or has ended. parked says that an older claim queues it.
@@ -117,7 +118,7 @@ func (b *byAge) Pop() any {
 }
 
 // wake lists the claims that wait for any of the topics, oldest first. Until each of them has asked a candidate, or a
-// pass of it has ended otherwise, younger ones of its workspace are behind it.
+// pass of it has ended otherwise, younger ones of its workspace that ask the same pools are behind it.
 func (w *waiting) wake(topics ...topic) []mcreconcile.Request {
 	waiters := w.since(topics)
 	w.mu.Lock()
@@ -179,12 +180,31 @@ func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, ne
 	return false, next, ok
 }
 
-// wokenBefore reports whether an older claim of a workspace was woken, and has not asked a candidate since.
-func (w *waiting) wokenBefore(workspace multicluster.ClusterName, since time.Time) bool {
+// wokenBefore reports whether an older claim of a workspace was woken, has not asked a candidate since, and may ask a pool
+// of these topics.
+func (w *waiting) wokenBefore(workspace multicluster.ClusterName, since time.Time, topics []topic) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	of := w.woken[workspace]
-	return of != nil && of.queue[0].Since.Before(since)
+	if of == nil {
+		return false
+	}
+	return slices.ContainsFunc(of.queue, func(claim inbox.Waiter) bool {
+		_, left := of.claims[claim.Request]
+		return left && claim.Since.Before(since) && w.mayAsk(claim.Request, topics)
+	})
+}
+
+// mayAsk reports whether a claim waits for any of the topics of a pool, or does not know yet which pools could serve it.
+func (w *waiting) mayAsk(claim mcreconcile.Request, topics []topic) bool {
+	knows := false
+	for _, t := range w.claims[claim.ClusterName][claim].topics {
+		if slices.Contains(topics, t) {
+			return true
+		}
+		knows = knows || t.ofPools()
+	}
+	return !knows
 }
 
 // waitsBefore reports whether an older claim of a workspace waits for any of the topics.

@@ -28,12 +28,12 @@ import (
 func (s *scene) looks(name string) (cidr string, behind bool) {
 	s.Helper()
 	claim := s.reconcile(name)
-	return claim.Status.AllocatedCIDR, s.waiting.wokenBefore("tenant", claim.CreationTimestamp.Time)
+	return claim.Status.AllocatedCIDR, s.waiting.wokenBefore("tenant", claim.CreationTimestamp.Time, []topic{{poolTopic, "tenant", "own"}})
 }
 
 // A pool that comes is for the oldest of those that have waited for it, whichever pass sees it first: one that began before
 // the others were woken, one that began since, and the CREATE of another claim.
-func TestOrder_OfANewPool(t *testing.T) {
+func TestOrder_GivesANewPoolToTheOldest(t *testing.T) {
 	t.Parallel()
 	made := time.Now().Truncate(time.Second).Add(-time.Minute)
 	claim := func(name string, age time.Duration) *ipamv1alpha1.IPClaim {
@@ -90,6 +90,52 @@ func TestOrder_OfANewPool(t *testing.T) {
 	s.reconcile("youngest")
 	if len(s.waiting.woken) > 0 {
 		t.Errorf("woken are %v after all were looked at, want none", s.waiting.woken)
+	}
+}
+
+// An older claim that was woken comes first at the pools that could serve it, and at any pool as long as it knows none.
+func TestOrder_HoldsAtPoolsThatBothMayAsk(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name  string
+		older []topic
+		want  error
+	}{
+		{"the same pool", []topic{{poolTopic, "tenant", "own"}}, errBehind},
+		{"any pool of the workspace", []topic{{kind: labelTopic, cluster: "tenant"}}, errBehind},
+		{"another pool", []topic{{poolTopic, "tenant", "full"}}, nil},
+		{"pools of a class", []topic{{backingTopic, "tenant", "c"}, {kind: classTopic, name: "c"}, {kind: nameTopic, cluster: "tenant"}}, nil},
+		{"a workspace that is not known", []topic{{kind: pathTopic, name: "root:x"}, {poolTopic, "", "full"}}, errBehind},
+		{"a default class", []topic{{kind: defaultTopic}}, errBehind},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			pool := readyPool("own", "10.9.0.0/27")
+			s := newScene(t, allocator.Options{}, offered(), pool)
+			s.register(pool)
+			s.waiting.enter(requestIn("tenant", "old"), gen.Claim("old"), row.older)
+			s.waiting.wake(row.older...)
+			young := gen.Claim("young", gen.FromPool("own"), gen.Length(28))
+			young.CreationTimestamp = metav1.Now()
+			answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: young})
+			if !errors.Is(err, row.want) || (err == nil) != (answer.Status.AllocatedCIDR == "10.9.0.0/28") {
+				t.Errorf("Answer = %+v, %v; want %v", answer, err, row.want)
+			}
+		})
+	}
+}
+
+// A claim of a class that has come is behind older ones of that class, though these do not know its parents yet.
+func TestOrder_HoldsForAClassThatHasCome(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/48", ipamv1alpha1.RoleProject)
+	class := []topic{{backingTopic, "tenant", endpoint}, {kind: classTopic, name: endpoint}}
+	n.waiting.enter(requestIn("tenant", "old"), gen.Claim("old"), class)
+	n.waiting.wake(class...)
+	young := scoped("young", endpoint, "net", "ams")
+	young.CreationTimestamp = metav1.Now()
+	if answer, err := n.answered("tenant", young); !errors.Is(err, errBehind) {
+		t.Errorf("Answer = %+v, %v; want %v", answer, err, errBehind)
 	}
 }
 
@@ -169,7 +215,7 @@ func TestWoken(t *testing.T) {
 		case len(running) > 0:
 			request := any(running)
 			i := place[request]
-			behind := w.wokenBefore("a", made(i))
+			behind := w.wokenBefore("a", made(i), []topic{class})
 			older := slices.ContainsFunc(slices.Collect(maps.Keys(owed)), func(o int) bool { return o < i })
 			if behind != older {
 				t.Fatalf("claim %d is behind: %t, and %v are to ask", i, behind, slices.Sorted(maps.Keys(owed)))

@@ -39,6 +39,16 @@ const (
 	levelTopic                    // the pools of a workspace that are made for this class
 )
 
+// ofPools reports whether the topic names pools of a workspace that is known.
+func (t topic) ofPools() bool {
+	switch t.kind {
+	case poolTopic, backingTopic, labelTopic, levelTopic:
+		return t.cluster != ""
+	default:
+		return false
+	}
+}
+
 // waiting knows which claims wait for what. A claim enters before it reads
 // the catalog, so that no change is missed between the read and the wait. The zero
 // value is ready; safe for concurrent use.

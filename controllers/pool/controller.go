@@ -93,7 +93,7 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) f
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q inbox.Queue) {
 			before, after := e.ObjectOld.(*ipamv1alpha1.IPPool), e.ObjectNew.(*ipamv1alpha1.IPPool)
 			if before.Generation != after.Generation || !after.DeletionTimestamp.IsZero() ||
-				len(before.Finalizers) != len(after.Finalizers) {
+				len(before.Finalizers) != len(after.Finalizers) || regressed(before, after) {
 				add(q, after)
 			}
 			if before.Generation != after.Generation || resolve.Ready(before) != resolve.Ready(after) {
@@ -116,6 +116,14 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) f
 			}
 		},
 	}
+}
+
+// regressed reports whether a pool shows less of the ledger than before, or was listed again. kcp may have been restored from an
+// older copy: the figures are those of the copy, and if nobody uses the pool, no change of the ledger comes that would mend them.
+func regressed(before, after *ipamv1alpha1.IPPool) bool {
+	was, is := before.Status.Ledger, after.Status.Ledger
+	return before.ResourceVersion == after.ResourceVersion ||
+		was != nil && (is == nil || is.ID != was.ID || is.Changes < was.Changes)
 }
 
 // gone hints at a pool that was seen to go and is open in the ledger: its finalizer

@@ -90,6 +90,43 @@ func TestOnPool_ListsForNoPoolThatTheSystemMade(t *testing.T) {
 	}
 }
 
+// A pool whose status shows less of the ledger than before is reconciled, as is one that is listed again: kcp was restored from an
+// older copy, perhaps, and no change of the ledger is to come. A status that the controller has written is not.
+func TestOnPool_AStatusOfAnOlderCopy(t *testing.T) {
+	shows := func(version string, of *ipamv1alpha1.PoolLedger) *ipamv1alpha1.IPPool {
+		pool := gen.Pool("p")
+		pool.ResourceVersion, pool.Status.Ledger = version, of
+		return pool
+	}
+	before := shows("7", &ipamv1alpha1.PoolLedger{ID: "a", Changes: 5})
+	for name, tt := range map[string]struct {
+		after *ipamv1alpha1.IPPool
+		want  int
+	}{
+		"more of the ledger":      {shows("8", &ipamv1alpha1.PoolLedger{ID: "a", Changes: 6}), 0},
+		"as much of the ledger":   {shows("8", &ipamv1alpha1.PoolLedger{ID: "a", Changes: 5}), 0},
+		"less of the ledger":      {shows("8", &ipamv1alpha1.PoolLedger{ID: "a", Changes: 4}), 1},
+		"another ledger":          {shows("8", &ipamv1alpha1.PoolLedger{ID: "b", Changes: 9}), 1},
+		"nothing of the ledger":   {shows("8", nil), 1},
+		"the same, listed again":  {before, 1},
+		"a version that is older": {shows("3", &ipamv1alpha1.PoolLedger{ID: "a", Changes: 4}), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			known := directory.New(directory.Workspace{Cluster: "platform"})
+			news := inbox.New(known)
+			t.Cleanup(news.Pools.ShutDown)
+			r := &Reconciler{Options: Options{
+				Ledger: views.Ledger{Pools: knownPool{}, Recovery: knownPool{}}, Directory: known,
+				Seen: func(ledger.ClusterName, *ipamv1alpha1.IPPool, *ipamv1alpha1.IPPool) {},
+			}}
+			r.onPool("w", &testbed.Workspace{}).Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: tt.after}, news.Pools)
+			if got := news.Pools.Len(); got != tt.want {
+				t.Errorf("%d pools are queued, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
 // known is a ledger that knows one pool.
 type knownPool struct {
 	views.Pools

@@ -91,6 +91,7 @@ func (p *player) bind(words []string) {
 
 func (p *player) copyKCP([]string) {
 	p.copies.kcp = p.world.Backup()
+	p.oracles.copies()
 	p.note("kcp is copied")
 }
 

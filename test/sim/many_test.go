@@ -94,6 +94,9 @@ func keep(t *testing.T, story Story, played Report) {
 	for _, f := range played.Findings {
 		lines = append(lines, f.String())
 	}
+	if err := os.MkdirAll(*traces, 0o750); err != nil {
+		t.Errorf("MkdirAll: %v", err)
+	}
 	name := filepath.Join(*traces, fmt.Sprintf("%s-%d.txt", story.Profile, story.Seed))
 	if err := os.WriteFile(name, []byte(strings.Join(slices.Concat(lines, played.Trace), "\n")), 0o600); err != nil {
 		t.Errorf("WriteFile: %v", err)

@@ -43,6 +43,7 @@ type oracles struct {
 	cooling   []cooled
 	gone      map[string]time.Time // records whose deletion was answered, by cluster/namespace/name
 	off       bool                 // kcp was restored: promises from before are void
+	copied    time.Time            // when kcp was copied
 	deletes   map[string]int       // DELETEs of ranges that wait for their answer, by network
 	deleted   map[string]time.Time // when the last range of a network was deleted
 	unknown   map[string][]string  // blocks whose claim a restored kcp does not know, by pool
@@ -226,13 +227,25 @@ func (o *oracles) forging(cluster, namespace, name string) {
 	o.forgeries[keyOf(cluster, namespace, name)] = true
 }
 
-// restored notes that kcp forgets. Nothing is promised to the claims that it has then.
+// copies notes that kcp is copied.
+func (o *oracles) copies() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.copied = time.Now()
+}
+
+// restored notes that kcp forgets what came after its copy. Nothing is promised to the claims that it has then.
 func (o *oracles) restored() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.off = true
 	for _, t := range o.live {
 		t.exempt = true
+	}
+	for record, at := range o.gone {
+		if at.After(o.copied) {
+			delete(o.gone, record) // the copy has it still
+		}
 	}
 }
 

@@ -1,6 +1,6 @@
 package mutation
 
-// scarce breaks the order in which few addresses are given, and the news of a pool that runs out.
+// scarce breaks the order in which few addresses are given, and the figures that a pool shows.
 var scarce = []Mutant{
 	{
 		Name:  "a claim for exactly what was freed waits behind older ones",
@@ -36,5 +36,33 @@ var scarce = []Mutant{
 		Old:   "err == nil && p.news != nil",
 		New:   "p.news != nil",
 		Suite: Suite{Package: "./controllers/pool", Tests: "TestReconcile_TellsOfAFullPool"},
+	},
+	{
+		Name:  "a claim that waits for another pool leaves all CREATEs of its workspace without an answer",
+		File:  "controllers/claim/order.go",
+		Old:   "return !knows",
+		New:   "return true",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestOrder_"},
+	},
+	{
+		Name:  "a claim of a new class is ahead of older ones that do not know its parents yet",
+		File:  "controllers/claim/order.go",
+		Old:   "append(of, topic{kind: classTopic, name: d.class})",
+		New:   "of",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestOrder_"},
+	},
+	{
+		Name:  "a pool keeps the figures of an older copy of kcp",
+		File:  "controllers/pool/controller.go",
+		Old:   "|| is.Changes < was.Changes",
+		New:   "",
+		Suite: Suite{Package: "./controllers/pool", Tests: "TestOnPool_"},
+	},
+	{
+		Name:  "a pool that is listed again keeps the figures of an older copy of kcp",
+		File:  "controllers/pool/controller.go",
+		Old:   "return before.ResourceVersion == after.ResourceVersion ||\n\t\twas",
+		New:   "return was",
+		Suite: Suite{Package: "./controllers/pool", Tests: "TestOnPool_"},
 	},
 }
