@@ -54,9 +54,8 @@ check: lint kcp ## Run before each commit: the linters, the tests that need no k
 	@go test -count=1 -vet=off -run TestClaim_ ./test/e2e
 
 .PHONY: test-image
-test-image: ## Run the tests of the image and of the Helm chart, in modules of their own
+test-image: ## Run the tests of the image, in a module of its own
 	@go test -C tools/image -count=1 ./...
-	@go test -C tools/chart -count=1 ./...
 
 .PHONY: test
 test: kcp-shards kube chromium ## Run every test but the long ones: unit, model, and end to end on a real kcp and a real Kubernetes
@@ -142,8 +141,7 @@ $(LINTERS):
 lint: $(LINTERS) ## Run the linters, of code and of prose
 	@hack/prose.sh
 	@GOLANGCI_LINT_CACHE=$(LINT_CACHE) $(TOOL) golangci-lint run --allow-parallel-runners ./...
-	@linter=$$($(TOOL) -n golangci-lint) && for module in tools/image tools/chart; do \
-		(cd $$module && GOLANGCI_LINT_CACHE=$(LINT_CACHE) "$$linter" run --allow-parallel-runners ./...) || exit 1; done
+	@linter=$$($(TOOL) -n golangci-lint) && cd tools/image && GOLANGCI_LINT_CACHE=$(LINT_CACHE) "$$linter" run --allow-parallel-runners ./...
 
 .PHONY: generate
 generate: ## Write the generated code and manifests again
