@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -35,6 +36,7 @@ func (t terms) farewellAt(b ledger.Block, cause ledger.Cause, until time.Time) f
 		return farewell{}
 	}
 	tenure := b.Tenure().Ended(until, cause)
+	t.engine.Table.Visit(b.Pool, func(p *space.Pool) { tenure = tenure.In(p.Pool) })
 	return farewell{tenure, store.FarewellOf(tenure)}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/history"
-	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/release"
 	"github.com/kcp-ipam/ipam/controllers/verify"
@@ -40,16 +39,12 @@ func addVerifier(mgr mcmanager.Manager, reader *live.Reader, hints *release.Hint
 		return err
 	}
 	news := opts.Ledger.inbox
-	known := struct {
-		*directory.Directory
-		allocator.Pools
-	}{opts.Ledger.directory, opts.Ledger.Pools()}
 	return mgr.GetLocalManager().Add(&verify.Server{
 		Path: opts.VerifySocket, Verifier: verifier, Leading: mgr.Elected(),
 		Hints: verify.Hints{Claim: news.Wake, Pool: func(id ledger.PoolID) { news.Changed(opts.Ledger.Pools(), id) }, Release: hints.Suspect},
 		Also: map[string]http.Handler{
-			history.Path:       history.Handler(opts.History, known),
-			history.FollowPath: history.FollowHandler(opts.History, known),
+			history.Path:       history.Handler(opts.History, opts.Ledger.directory),
+			history.FollowPath: history.FollowHandler(opts.History, opts.Ledger.directory),
 		},
 	})
 }

@@ -31,6 +31,15 @@ func (s Scope) Only(roles []string) Scope {
 	return part
 }
 
+// String lists the objects by the names of their roles, such as location=ams,network=vpc-1.
+func (s Scope) String() string {
+	parts := make([]string, 0, len(s))
+	for _, role := range slices.Sorted(maps.Keys(s)) {
+		parts = append(parts, role+"="+s[role].Name)
+	}
+	return strings.Join(parts, ",")
+}
+
 // Derived says for whom the system has made a pool.
 type Derived struct {
 	// Class is the class by whose poolPer the pool was made. Empty: the pool is an address space of the pool Of.

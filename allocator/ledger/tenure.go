@@ -28,9 +28,12 @@ const (
 type Tenure struct {
 	Prefix netip.Prefix
 	Pool   PoolID
-	Space  SpaceID
-	Holder Holder
-	Class  string
+	// PoolName is the pool's name, and Scope the names of the objects that the pool is for, such as
+	// location=ams,network=vpc-1. Both are kept with a tenure that has ended: the pool may be gone.
+	PoolName, Scope string
+	Space           SpaceID
+	Holder          Holder
+	Class           string
 	// Slice: the system gave the block to the workspace unasked.
 	Slice bool
 	// Adopted: the ledger was lost or restored, and took the block from a published record, at From.
@@ -83,6 +86,15 @@ func (b Block) Tenure() Tenure {
 	}
 	if b.State == Reserved {
 		t.Answered = b.BoundAt
+	}
+	return t
+}
+
+// In returns the tenure with the name and the scope of its pool.
+func (t Tenure) In(p Pool) Tenure {
+	t.PoolName = p.Name
+	if p.Derived != nil {
+		t.Scope = p.Derived.Scope.String()
 	}
 	return t
 }

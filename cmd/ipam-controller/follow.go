@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -24,7 +25,7 @@ func (l *lookback) validateFollow(args []string) error {
 		return errors.New("--follow prints lines of JSON; give it -o json")
 	case l.limited:
 		return errors.New("--follow prints all that happens; leave --limit out")
-	case len(args) > 0 || l.query != (history.Query{Limit: l.query.Limit}) || l.at != "" || l.since != 0:
+	case len(args) > 0 || !reflect.DeepEqual(l.query, history.Query{Limit: l.query.Limit}) || l.at != "" || l.since != 0:
 		return errors.New("--follow prints all that happens; select from its lines")
 	}
 	return nil

@@ -52,8 +52,8 @@ With --reserved, it shows the blocks that CREATEs were answered with, and that n
 confirmed, and counts those of each workspace. If a CREATE failed, its block is free again
 at the time that is shown.
 
-An address or prefix is found by its key. With --workspace or --claim alone, the command
-reads the whole history, which takes some seconds for a million records.
+An address or prefix is found by its key. With --workspace, --claim or --scope alone, the
+command reads the whole history, which takes some seconds for a million records.
 
 The exit code is 0 even if no holder is found, 2 for a wrong command line, and 3 if
 something could not be read.`
@@ -69,6 +69,9 @@ func newHistoryCommand() *cobra.Command {
 
   # show the holder at the time when a packet was logged
   ipam-controller history 10.64.3.7 --at 2026-03-01T14:05:00Z --etcd-data-dir ./ledger
+
+  # show who had it in the network vpc-1, which may be gone
+  ipam-controller history 10.64.3.7 --scope network=vpc-1 --etcd-data-dir ./ledger
 
   # print what a workspace has held since yesterday, for a program
   ipam-controller history --workspace root:orgs:acme --since 24h -o json --etcd-data-dir ./ledger
@@ -106,6 +109,7 @@ func (l *lookback) addFlags(f *pflag.FlagSet) {
 	l.addTimeoutFlag(f)
 	f.StringVar(&l.query.Workspace, "workspace", "", "only claims of this workspace: the ID of its logical cluster, or its path where a controller runs")
 	f.StringVar(&l.query.Claim, "claim", "", "only this claim: its UID, or namespace/name")
+	f.StringToStringVar(&l.query.Scope, "scope", nil, "only blocks of pools that are for this object, as ROLE=NAME, such as network=vpc-1; several: with commas")
 	f.BoolVar(&l.query.Reserved, "reserved", false, "only blocks that are reserved for a CREATE, and how many each workspace has")
 	f.StringVar(&l.at, "at", "", "only holders at this time, such as 2026-03-01T14:05:00Z")
 	f.DurationVar(&l.since, "since", 0, "only holders within this time before now, such as 24h; 0: all that the ledger keeps")

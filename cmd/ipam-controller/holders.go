@@ -17,14 +17,14 @@ import (
 // writeHolders writes holders for people.
 func writeHolders(w io.Writer, holders []history.Holder) error {
 	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, "PREFIX\tFROM\tUNTIL\tWORKSPACE\tHOLDER\tUID\tPOOL\tSTATE")
+	fmt.Fprintln(table, "PREFIX\tFROM\tUNTIL\tWORKSPACE\tHOLDER\tUID\tPOOL\tSCOPE\tSTATE")
 	for _, h := range holders {
 		name := h.Name
 		if h.Namespace != "" {
 			name = h.Namespace + "/" + h.Name
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.Prefix, moment(h.From), dash(moment(h.Until)),
-			cmp.Or(h.Workspace, string(h.Cluster)), name, h.UID, dash(strings.TrimSpace(h.PoolName+" "+h.Scope)), state(h))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.Prefix, moment(h.From), dash(moment(h.Until)),
+			cmp.Or(h.Workspace, string(h.Cluster)), name, h.UID, dash(h.PoolName), dash(h.Scope), state(h))
 	}
 	return table.Flush()
 }

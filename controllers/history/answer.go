@@ -15,10 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
-	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
 // maxUnreadable is how many keys that cannot be read an answer names.
@@ -33,12 +31,10 @@ type Ledger interface {
 	Reserved(ctx context.Context, visit func(ledger.Tenure, error) bool) (revision int64, err error)
 }
 
-// Names turn workspaces' paths into logical clusters, and back, and IDs into pools. A *directory.Directory with
-// [allocator.Pools] is one.
+// Names turn workspaces' paths into logical clusters, and back. A *directory.Directory is one.
 type Names interface {
 	Find(path string) (directory.Workspace, bool)
 	Workspace(cluster ledger.ClusterName) directory.Workspace
-	Get(id ledger.PoolID) (ledger.Pool, bool)
 }
 
 // Answer is the answer to a query.
@@ -75,7 +71,8 @@ type Holder struct {
 	Name      string         `json:"name"`
 	UID       ledger.ClaimID `json:"uid"`
 	Pool      ledger.PoolID  `json:"pool"`
-	// PoolName is the pool's name, and Scope what it was made for, such as location=ams,network=vpc-1, if the ledger has the pool.
+	// PoolName is the pool's name, and Scope the objects that it was made for, such as location=ams,network=vpc-1. Both are
+	// there if the ledger has the pool, or had it when the tenure ended.
 	PoolName string         `json:"poolName,omitempty"`
 	Scope    string         `json:"scope,omitempty"`
 	Space    ledger.SpaceID `json:"space"`
@@ -108,20 +105,11 @@ func Find(ctx context.Context, ledger Ledger, names Names, q Query) (Answer, err
 	c.shrink()
 	for i := range c.answer.Holders {
 		if names != nil {
-			c.answer.Holders[i].name(names)
+			h := &c.answer.Holders[i]
+			h.Workspace = names.Workspace(h.Cluster).Path
 		}
 	}
 	return c.answer, nil
-}
-
-// name adds what names know of the holder's workspace and pool.
-func (h *Holder) name(names Names) {
-	h.Workspace = names.Workspace(h.Cluster).Path
-	pool, ok := names.Get(h.Pool)
-	h.PoolName = pool.Name
-	if ok && pool.Derived != nil {
-		h.Scope = ipamv1alpha1.ScopeColumn(resolve.APIScope(pool.Derived.Scope))
-	}
 }
 
 // resolve replaces the path of a workspace by its ID.
@@ -182,7 +170,7 @@ func holderOf(t ledger.Tenure) Holder {
 	h := Holder{
 		Prefix: t.Prefix, From: t.From, Until: t.Until, Cause: t.Cause, CoolsUntil: t.CoolsUntil, State: t.State,
 		Cluster: t.Holder.Cluster, Namespace: t.Holder.Namespace, Name: t.Holder.Name, UID: t.Holder.Claim,
-		Pool: t.Pool, Space: t.Space, Class: t.Class, Slice: t.Slice, Adopted: t.Adopted, Disputed: t.Disputed, Revision: t.Revision,
+		Pool: t.Pool, PoolName: t.PoolName, Scope: t.Scope, Space: t.Space, Class: t.Class, Slice: t.Slice, Adopted: t.Adopted, Disputed: t.Disputed, Revision: t.Revision,
 	}
 	if !t.Answered.IsZero() {
 		h.Ends = t.Answered.Add(promise.Grace)
@@ -220,8 +208,8 @@ func Handler(ledger Ledger, names Names) http.HandlerFunc {
 // usualLimit is how many holders an answer has at most, unless the query says otherwise.
 const usualLimit = 1000
 
-// Query selects tenures. All fields that are set have to match. It needs a Prefix, a Workspace, a Claim or
-// Reserved.
+// Query selects tenures. All fields that are set have to match. It needs a Prefix, a Workspace, a Claim,
+// a Scope or Reserved.
 type Query struct {
 	// Prefix: tenures of blocks that overlap it. With it, only a part of the history is read.
 	Prefix netip.Prefix `json:"prefix,omitzero"`
@@ -229,6 +217,8 @@ type Query struct {
 	Workspace string `json:"workspace,omitempty"`
 	// Claim is a UID, or namespace/name.
 	Claim string `json:"claim,omitempty"`
+	// Scope: blocks of pools that are for these objects, each the name of an object by its role.
+	Scope map[string]string `json:"scope,omitempty"`
 	// Reserved: blocks that a CREATE was answered with, and that no claim has confirmed. Only these are read.
 	Reserved bool `json:"reserved,omitempty"`
 	// At: tenures at this time.
@@ -242,8 +232,8 @@ type Query struct {
 // Validate checks the query. Its errors say what to write instead.
 func (q Query) Validate() error {
 	switch {
-	case !q.Prefix.IsValid() && q.Workspace == "" && q.Claim == "" && !q.Reserved:
-		return errors.New("name an address or a prefix, a workspace or a claim, or ask for all reserved blocks")
+	case !q.Prefix.IsValid() && q.Workspace == "" && q.Claim == "" && len(q.Scope) == 0 && !q.Reserved:
+		return errors.New("name an address or a prefix, a workspace, a claim or a scope, or ask for all reserved blocks")
 	case q.Prefix.IsValid() && q.Prefix != q.Prefix.Masked():
 		return fmt.Errorf("%s has host bits set; write %s, or the address alone", q.Prefix, q.Prefix.Masked())
 	case !q.At.IsZero() && !q.Since.IsZero():
@@ -262,7 +252,17 @@ func (q Query) admits(t ledger.Tenure) bool {
 	if q.Workspace != "" && q.Workspace != string(t.Holder.Cluster) {
 		return false
 	}
-	return q.admitsClaim(t.Holder) && q.admitsTime(t)
+	return q.admitsClaim(t.Holder) && q.admitsScope(t) && q.admitsTime(t)
+}
+
+// admitsScope reports whether the pool is for the objects that are asked for. No name has a comma.
+func (q Query) admitsScope(t ledger.Tenure) bool {
+	for role, name := range q.Scope {
+		if !slices.Contains(strings.Split(t.Scope, ","), role+"="+name) {
+			return false
+		}
+	}
+	return true
 }
 
 func (q Query) admitsClaim(h ledger.Holder) bool {

@@ -48,12 +48,8 @@ func (s *scene) hold(claims ...string) {
 	}
 }
 
-// names know one workspace, and the pools if they are set.
-type names struct{ pools }
-
-type pools map[ledger.PoolID]ledger.Pool
-
-func (p pools) Get(id ledger.PoolID) (ledger.Pool, bool) { known, ok := p[id]; return known, ok }
+// names know one workspace.
+type names struct{}
 
 func (names) Find(path string) (directory.Workspace, bool) {
 	return directory.Workspace{Cluster: "w1", Path: "root:one"}, path == "root:one"
@@ -108,15 +104,36 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Of several holders of one address at one time, the scopes of their pools tell whose is which.
-func TestFind_NamesPoolAndScope(t *testing.T) {
+// Two networks have one address at one time: the scope names the network of each holder, and selects one. That holds after the
+// networks are gone.
+func TestFind_TellsNetworksApart(t *testing.T) {
 	s := newScene(t)
-	s.hold("a")
-	overlay := ledger.Pool{Name: "overlay", Derived: &ledger.Derived{Scope: ledger.Scope{"network": {Name: "vpc-1"}, "location": {Name: "ams"}}}}
-	answer := must.Get(Find(t.Context(), s.reader, names{pools{"p": overlay}}, Query{Claim: "uid-a"}))(t)
-	if len(answer.Holders) != 1 || answer.Holders[0].PoolName != "overlay" || answer.Holders[0].Scope != "location=ams,network=vpc-1" {
-		t.Errorf("the holders are %+v; want one, in overlay for location=ams,network=vpc-1", answer.Holders)
+	for _, network := range []string{"red", "blue"} {
+		scope := ledger.Scope{"network": {Kind: "Network", Name: network}, "location": {Kind: "Location", Name: "ams"}}
+		in := must.Get(s.ledger.Derived().Space(t.Context(), "p", "w1", scope))(t)
+		must.Get(s.ledger.Bind(t.Context(), ledger.Request{
+			Pool: in.ID, Exact: netip.MustParsePrefix("10.0.0.7/32"), Holder: ledger.Holder{Claim: ledger.ClaimID(network), Cluster: "w1", Name: network},
+		}))(t)
 	}
+	check := func(when string) {
+		t.Helper()
+		got, answer := s.find(Query{Prefix: netip.MustParsePrefix("10.0.0.7/32"), Scope: map[string]string{"network": "red"}})
+		if !slices.Equal(got, []string{"red"}) || answer.Holders[0].PoolName != "p" || answer.Holders[0].Scope != "location=ams,network=red" {
+			t.Errorf("%s, in network red the holders are %+v; want red, in pool p for location=ams,network=red", when, answer.Holders)
+		}
+		if got, _ := s.find(Query{Scope: map[string]string{"location": "ams"}}); len(got) != 2 {
+			t.Errorf("%s, in location ams the holders are %v, want two", when, got)
+		}
+		if got, _ := s.find(Query{Scope: map[string]string{"location": "am"}}); len(got) != 0 {
+			t.Errorf("%s, in location am the holders are %v, want none", when, got)
+		}
+	}
+	check("while both are there")
+	for _, network := range []ledger.ClaimID{"red", "blue"} {
+		must.Do(t, s.ledger.Release(t.Context(), network))
+	}
+	must.Do(t, s.ledger.Pools().Retire(t.Context(), "p"))
+	check("after the pool is gone")
 }
 
 // A holder has the block from the moment it begins until the moment it ends, exclusively.

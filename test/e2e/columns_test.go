@@ -26,7 +26,7 @@ func TestColumns(t *testing.T) {
 	s := newScene(t)
 	s.class(gen.Lengths{Min: 24, Max: 28}, gen.DefaultLength(28), gen.Lease("1h"))
 	s.ownPool(gen.CIDR("10.0.0.0/26"), gen.Backs(s.name, "edge"))
-	s.holds("web", gen.Reclaim(ipamv1alpha1.ReclaimRetain))
+	s.holds("web", gen.Reclaim(ipamv1alpha1.ReclaimRetain), gen.Within("location", "ams"))
 	former := s.holds("former", gen.Length(27), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
 	framework.Delete(t, s.tenant, former)
 	record := s.retained(former)
@@ -45,7 +45,8 @@ func TestColumns(t *testing.T) {
 	}{
 		{s.platform.UserConfig(t, "ipam-class-admin"), "ipclasses/" + s.name, "Lengths Default Reclaim Message", "/24–/28 28 Delete claims may use the class"},
 		{s.tenant.Config(), "ippools/own", "Classes Util Available Message", s.name + ",edge 75.0% 16 holds 10.0.0.0/26"},
-		{s.tenant.Config(), "namespaces/default/ipclaims/web", "Class Requested Reclaim Message", s.name + " /28 Retain bound to 10.0.0.0/28"},
+		{s.tenant.Config(), "namespaces/default/ipclaims/web", "Class Requested Reclaim Scope Message",
+			s.name + ` /28 Retain {"location":{"apiGroup":"networking.example.com","kind":"Location","name":"ams"}} bound to 10.0.0.0/28`},
 		{s.tenant.Config(), "namespaces/default/ipclaims/large", "Class Requested Reason", s.name + " /24 PoolExhausted"},
 		{s.tenant.Config(), "namespaces/default/ipclaims/lost", "Class Requested Reason", "nobodys /25 ClassNotFound"},
 		{s.tenant.Config(), "namespaces/default/ipallocations/" + record.Name, "Claim Retained-From Reclaim Expires",

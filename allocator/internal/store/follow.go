@@ -32,7 +32,12 @@ func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, 
 			}
 			from = now + 1
 		}
-		f := follower{keys: s.Keys, from: from}
+		names, err := s.namePools(ctx, s.NewPager(0))
+		if err != nil {
+			yield(ledger.Event{}, err)
+			return
+		}
+		f := follower{keys: s.Keys, from: from, names: names}
 		watch := s.Client.Watch(clientv3.WithRequireLeader(ctx), string(s.Keys)+"/", clientv3.WithPrefix(), clientv3.WithPrevKV(),
 			clientv3.WithRev(from), clientv3.WithProgressNotify())
 		for resp := range watch {
@@ -46,8 +51,9 @@ func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, 
 
 // follower makes events of the changes that a watch brings.
 type follower struct {
-	keys Keys
-	from int64 // the next revision
+	keys  Keys
+	from  int64 // the next revision
+	names poolNames
 }
 
 // tell yields the events of a response, one revision at a time. It reports whether to go on.
@@ -109,6 +115,9 @@ func (f *follower) revision(changes []*clientv3.Event) (events []ledger.Event, d
 			t.damaged = append(t.damaged, err)
 			continue
 		}
+		if n.Kind == PoolKey && ev.Type == clientv3.EventTypePut {
+			f.names.note(EntryOf(f.keys, ev.Kv))
+		}
 		if n.Kind != BlockKey {
 			continue
 		}
@@ -117,7 +126,11 @@ func (f *follower) revision(changes []*clientv3.Event) (events []ledger.Event, d
 		}
 		t.block(n, ev)
 	}
-	return t.events(), t.damaged, true
+	events = t.events()
+	for i := range events {
+		events[i].Tenure = f.names.name(events[i].Tenure)
+	}
+	return events, t.damaged, true
 }
 
 // recorded reads a key of the history; ok is false for any other key.

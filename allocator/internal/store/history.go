@@ -30,6 +30,8 @@ type (
 		Prefix    netip.Prefix       `json:"p"`
 		Revision  int64              `json:"r"`
 		Pool      ledger.PoolID      `json:"o"`
+		PoolName  string             `json:"q,omitempty"`
+		Scope     string             `json:"h,omitempty"`
 		Claim     ledger.ClaimID     `json:"c"`
 		Cluster   ledger.ClusterName `json:"w"`
 		Namespace string             `json:"s,omitempty"`
@@ -54,8 +56,8 @@ type Farewell struct {
 // FarewellOf is the farewell of a tenure.
 func FarewellOf(t ledger.Tenure) *Farewell {
 	return &Farewell{Bucket: t.Bucket(), text: encode(tenureValue{
-		Prefix: t.Prefix, Revision: t.Revision, Pool: t.Pool, Claim: t.Holder.Claim, Cluster: t.Holder.Cluster, Namespace: t.Holder.Namespace,
-		Name: t.Holder.Name, Class: t.Class, Slice: t.Slice, Adopted: t.Adopted, Disputed: t.Disputed,
+		Prefix: t.Prefix, Revision: t.Revision, Pool: t.Pool, PoolName: t.PoolName, Scope: t.Scope,
+		Claim: t.Holder.Claim, Cluster: t.Holder.Cluster, Namespace: t.Holder.Namespace, Name: t.Holder.Name, Class: t.Class, Slice: t.Slice, Adopted: t.Adopted, Disputed: t.Disputed,
 		From: millis(t.From), Until: millis(t.Until), Cools: millis(t.CoolsUntil), Cause: t.Cause,
 	})}
 }
@@ -117,7 +119,8 @@ func (k Keys) DecodeTenures(kv *mvccpb.KeyValue) ([]ledger.Tenure, error) {
 
 func (v tenureValue) tenure(space ledger.SpaceID) ledger.Tenure {
 	return ledger.Tenure{
-		Prefix: v.Prefix, Space: space, Revision: v.Revision, Pool: v.Pool, Class: v.Class, Slice: v.Slice, Adopted: v.Adopted, Disputed: v.Disputed,
+		Prefix: v.Prefix, Space: space, Revision: v.Revision, Pool: v.Pool, PoolName: v.PoolName, Scope: v.Scope,
+		Class: v.Class, Slice: v.Slice, Adopted: v.Adopted, Disputed: v.Disputed,
 		Holder: ledger.Holder{Claim: v.Claim, Cluster: v.Cluster, Namespace: v.Namespace, Name: v.Name},
 		From:   ofMillis(v.From), Until: ofMillis(v.Until), CoolsUntil: ofMillis(v.Cools), Cause: v.Cause,
 	}

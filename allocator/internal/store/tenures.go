@@ -15,11 +15,11 @@ import (
 // gets an error for which Unreadable holds. If visit returns false, Tenures ends.
 //
 // For a prefix it reads only the buckets and the blocks that may overlap, however long the history is.
-// Without one it reads the whole history and all blocks, in pages. ErrExpired: reading took longer than
-// etcd keeps its revisions.
+// Without one it reads the whole history and all blocks, in pages. The name and the scope of a pool that is gone
+// come from the history. ErrExpired: reading took longer than etcd keeps its revisions.
 func (r Reader) Tenures(ctx context.Context, p netip.Prefix, visit func(ledger.Tenure, error) bool) (revision int64, err error) {
 	s := NewStore(r.Client, r.Prefix)
-	l := lookback{keys: s.Keys, pages: s.NewPager(0), prefix: p, visit: visit}
+	l := lookback{keys: s.Keys, pages: s.NewPager(0), prefix: p, visit: visit, known: poolNames{}}
 	for _, read := range []func(context.Context) error{l.ended, l.pools, l.lasting} {
 		if err := read(ctx); err != nil || l.over {
 			return l.pages.revision, err
@@ -28,12 +28,43 @@ func (r Reader) Tenures(ctx context.Context, p netip.Prefix, visit func(ledger.T
 	return l.pages.revision, nil
 }
 
+// poolNames has the pools whose names are known. The name and the scope of a pool never change.
+type poolNames map[ledger.PoolID]ledger.Pool
+
+// name returns the tenure with the name and the scope of its pool, if that is known.
+func (n poolNames) name(t ledger.Tenure) ledger.Tenure {
+	if p, ok := n[t.Pool]; ok {
+		return t.In(p)
+	}
+	return t
+}
+
+// namePools reads the pools as of the pager's revision. A pool that cannot be read has no name.
+func (s *Store) namePools(ctx context.Context, pages *Pager) (poolNames, error) {
+	names, all := poolNames{}, spanOf(s.Keys.pools())
+	for kv, err := range pages.Keys(ctx, all.from, all.end) {
+		if err != nil {
+			return nil, err
+		}
+		names.note(EntryOf(s.Keys, kv))
+	}
+	return names, nil
+}
+
+// note adds a pool.
+func (n poolNames) note(e Entry) {
+	if e.Damage == nil && e.Registered != nil {
+		n[e.Registered.ID] = *e.Registered
+	}
+}
+
 // lookback is one look for tenures.
 type lookback struct {
 	keys   Keys
 	pages  *Pager
 	prefix netip.Prefix
 	visit  func(ledger.Tenure, error) bool
+	known  poolNames
 	spaces map[ledger.SpaceID]int // with pools that overlap the prefix, and the length of the shortest of those
 	all    []ledger.Pool
 	over   bool // the visitor has seen enough
@@ -89,6 +120,7 @@ func (l *lookback) pools(ctx context.Context) error {
 			return
 		}
 		p := *e.Registered
+		l.known.note(e)
 		l.all = append(l.all, p)
 		if !l.prefix.IsValid() || !p.CIDR.Overlaps(l.prefix) {
 			return
@@ -126,7 +158,7 @@ func (l *lookback) block(kv *mvccpb.KeyValue) {
 	}
 	for _, h := range e.Block.Holdings {
 		if h.State != ledger.Cooling && !l.over {
-			l.tell(e.Block.Block(h).Tenure(), nil)
+			l.tell(l.known.name(e.Block.Block(h).Tenure()), nil)
 		}
 	}
 }
