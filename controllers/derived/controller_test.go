@@ -116,6 +116,40 @@ func TestSweep_IdlePools(t *testing.T) {
 	}
 }
 
+// When a namespace is deleted, its range claims go in any order, and those of others may live inside. A pool whose range claim has
+// gone goes once it is empty, however long idle pools stay; one that a claim holds again, or that never was held, does not.
+func TestSweep_PoolsGoWithTheirLastRangeClaim(t *testing.T) {
+	s := newScene(t)
+	s.Idle = 0
+	network, net := s.ranged("net", "a", "root", 24)
+	location, loc := s.ranged("sub", "a", net.ID, 28)
+	claim, never := s.bind(loc, "c"), s.network("net", "never", "root", 24)
+	drop := func(claim *ipamv1alpha1.IPClaim, of ledger.Pool) {
+		t.Helper()
+		must.Do(t, s.alloc.Derived().Drop(t.Context(), of.ID, ledger.ClaimID(claim.UID), time.Time{}))
+		s.Dropped(of.ID)
+	}
+	drop(network, net)
+	drop(location, loc)
+	if s.sweeps(); !s.known(net) || !s.known(loc) {
+		t.Fatalf("with a claim inside, the pools are known: %t, %t; want both", s.known(net), s.known(loc))
+	}
+	must.Do(t, s.alloc.Release(t.Context(), ledger.ClaimID(claim.UID)))
+	for range 2 { // the pool below goes first
+		s.sweeps()
+	}
+	if s.known(net) || s.known(loc) || s.object(net) != nil || !s.known(never) {
+		t.Errorf("without a claim, the pools are known: %t, %t, and one that no claim held: %t; want the latter alone", s.known(net), s.known(loc), s.known(never))
+	}
+	again, held := s.ranged("other", "b", "root", 24)
+	s.Dropped(held.ID) // which another claim holds by now
+	s.sweeps()
+	must.Do(t, s.alloc.Derived().Drop(t.Context(), held.ID, ledger.ClaimID(again.UID), time.Time{}))
+	if s.sweeps(); !s.known(held) {
+		t.Error("a pool that was held again goes at once; want it to stay")
+	}
+}
+
 // With 0, idle pools stay, but not those of a workspace that is bound nowhere.
 func TestSweep_IdlePoolsOfAWorkspaceThatLeft(t *testing.T) {
 	s := newScene(t)

@@ -20,6 +20,7 @@ func (c *Controller) sweep(ctx context.Context) {
 			c.queue.Add(request{p.ID, p.Cluster, p.Name})
 		}
 	}
+	c.forget()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.idle, func(id ledger.PoolID, _ idleness) bool { return !there[id] })
@@ -59,12 +60,18 @@ func (c *Controller) watch(p ledger.Pool) {
 	}
 }
 
-// old reports whether a pool is idle for so long that it goes.
+// old reports whether a pool is idle for so long that it goes. A pool whose range claim has gone does at once, as it would have
+// with the claim's DELETE: that is not refused where the namespace is deleted, and what lived inside was still there.
 func (c *Controller) old(p ledger.Pool) bool {
 	c.mu.Lock()
 	seen, ok := c.idle[p.ID]
 	c.mu.Unlock()
-	if idle, _ := catalog.Idle(c.Ledger.Pools, c.Ranges, p); !ok || !idle {
+	switch idle, _ := catalog.Idle(c.Ledger.Pools, c.Ranges, p); {
+	case !idle:
+		return false
+	case c.wasDropped(p.ID):
+		return true
+	case !ok:
 		return false
 	}
 	after, never := c.Idle, c.Idle == 0

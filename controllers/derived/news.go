@@ -1,6 +1,8 @@
 package derived
 
 import (
+	"maps"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -26,18 +28,43 @@ type request struct {
 type News struct {
 	queue workqueue.TypedRateLimitingInterface[request]
 	pools catalog.Pools
+
+	mu      sync.Mutex
+	dropped map[ledger.PoolID]bool // those whose range claim has gone, and that no claim holds again
 }
 
 // NewNews makes the queue of one Controller, for pools of this ledger.
 func NewNews(pools catalog.Pools) *News {
 	return &News{
-		queue: inbox.InTurns("derived", 100*time.Millisecond, time.Minute, func(r request) ledger.ClusterName { return r.cluster }),
-		pools: pools,
+		queue:   inbox.InTurns("derived", 100*time.Millisecond, time.Minute, func(r request) ledger.ClusterName { return r.cluster }),
+		pools:   pools,
+		dropped: map[ledger.PoolID]bool{},
 	}
 }
 
-// Dropped takes the news of a pool that nobody holds any more. It does not block.
+// wasDropped reports whether the range claim of a pool has gone.
+func (n *News) wasDropped(id ledger.PoolID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dropped[id]
+}
+
+// forget removes the marks of pools that are gone, or that a claim holds again.
+func (n *News) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.dropped, func(id ledger.PoolID, _ bool) bool {
+		p, there := n.pools.Get(id)
+		return !there || p.Derived.Holder.Claim != ""
+	})
+}
+
+// Dropped takes the news of a pool whose range claim has gone, for example with its namespace. The pool goes once it is empty,
+// and does not stay idle before. It does not block.
 func (n *News) Dropped(id ledger.PoolID) {
+	n.mu.Lock()
+	n.dropped[id] = true
+	n.mu.Unlock()
 	if p, ok := n.pools.Get(id); ok {
 		n.queue.Add(request{id, p.Cluster, p.Name})
 	}

@@ -278,4 +278,18 @@ var derived = []Mutant{
 		New:   " {",
 		Suite: ofDerived,
 	},
+	{
+		Name:  "a pool stays idle whose range claim went with its namespace",
+		File:  "controllers/derived/idle.go",
+		Old:   "case c.wasDropped(p.ID):",
+		New:   "case false:",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestSweep_PoolsGo"},
+	},
+	{
+		Name:  "a pool that was held again goes at once when it is idle",
+		File:  "controllers/derived/news.go",
+		Old:   "return !there || p.Derived.Holder.Claim != \"\"",
+		New:   "_ = p; return !there",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestSweep_PoolsGo"},
+	},
 }
