@@ -12,14 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
-	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The object that CREATE returns has the final status, however the claim asks. Nobody writes the
@@ -82,22 +79,6 @@ func TestCreate(t *testing.T) {
 
 func create(ctx context.Context, c client.Writer, claim *ipamv1alpha1.IPClaim) error {
 	return c.Create(ctx, claim)
-}
-
-// apply creates a claim by server-side apply.
-func apply(ctx context.Context, c client.Writer, claim *ipamv1alpha1.IPClaim) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&ipamv1alpha1.IPClaim{Spec: claim.Spec})
-	if err != nil {
-		return err
-	}
-	object := &unstructured.Unstructured{Object: map[string]any{"spec": content["spec"]}}
-	object.SetGroupVersionKind(ipamv1alpha1.GroupVersion.WithKind("IPClaim"))
-	object.SetNamespace(claim.Namespace)
-	object.SetName(claim.Name)
-	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("e2e")); err != nil {
-		return err
-	}
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, claim)
 }
 
 // answered creates a claim, and returns it as CREATE returned it, with its answer. On a busy
@@ -241,46 +222,4 @@ func refusedWith(err error, code int32, reason ipamv1alpha1.Reason, beside metav
 		return fmt.Errorf("want code %d and cause %s; it is %+v", code, reason, statusOf(err))
 	}
 	return nil
-}
-
-// A claim that is applied again as it is stays as it is. kcp (v0.31.2) stores an object of any kind without the annotation of
-// its logical cluster, and with it at the first request that updates or applies it: that one write is kcp's. A second one
-// would be ours. On a Kubernetes there is none.
-func TestApply_Again(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	s.class(gen.DefaultLength(28))
-	s.pool(s.cidr)
-	if writes := appliedAgain(t, s.tenant, s.name); writes > 1 {
-		t.Errorf("a claim that was applied three times more was written %d times; want once at most", writes)
-	}
-}
-
-// A claim is not written when it is applied again.
-func standaloneApply(t *testing.T, cluster *framework.Platform) {
-	name := framework.Name(t)
-	offer(t, cluster, name, cluster.CIDR(t), gen.DefaultLength(28))
-	if writes := appliedAgain(t, cluster, name); writes > 0 {
-		t.Errorf("a claim that was applied three times more was written %d times; want never", writes)
-	}
-}
-
-// appliedAgain applies a new claim of a class, and then three times more as it is. It returns how often that wrote the claim.
-func appliedAgain(t *testing.T, c client.WithWatch, class string) (writes int) {
-	t.Helper()
-	claim := answered(t, c, gen.Claim("applied", gen.OfClass(class)), apply)
-	framework.WaitBound(t, c, claim)
-	for range 3 {
-		again := gen.Claim("applied", gen.OfClass(class))
-		must.Do(t, apply(t.Context(), c, again))
-		if again.ResourceVersion != claim.ResourceVersion {
-			writes++
-			claim.ResourceVersion = again.ResourceVersion
-		}
-		again.TypeMeta = claim.TypeMeta // which a typed read leaves out
-		if diff := cmp.Diff(claim, again); diff != "" {
-			t.Errorf("the claim is another after it was applied as it is (-was +is):\n%s", diff)
-		}
-	}
-	return writes
 }
