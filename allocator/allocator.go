@@ -111,8 +111,9 @@ func (a *Allocator) Err() error {
 	return a.engine.Health.Err()
 }
 
-// Lead does the work of the one leader, until ctx ends: it ends cooldowns in time, and bounds the
-// history. The ledger tells the others the address at which the leader answers; empty: nowhere. Lead returns nil.
+// Lead takes the office of the ledger's one writer from the process that has it. From then on each transaction of this Allocator
+// compares that no other process has taken the office since. If one has, the Allocator fails with ErrDeposed.
+// Until ctx ends, Lead does the work of the one leader: it ends cooldowns in time, and bounds the history. The ledger tells the others the address at which the leader answers; empty: nowhere. Lead returns nil.
 func (a *Allocator) Lead(ctx context.Context, at string) error {
 	a.engine.Lead(ctx, at)
 	return nil

@@ -67,6 +67,7 @@
 // Below Options.Prefix, /ipam/v1 by default:
 //
 //	ledger                         the ledger's ID, made once at random
+//	head                           the process that has the office of the writer; compared by each of its transactions
 //	origin                         where the holders are, as the first caller of Origin said
 //	spaces/<space>/head            put by every change to the space; carries a counter
 //	spaces/<space>/blocks/<prefix> a block
@@ -94,7 +95,8 @@
 //
 //	ledger  {"v":1,"id":"…"}
 //	origin  {"v":1,"origin":"…"}
-//	head    {"v":1,"n":17,"by":"…"}
+//	head    {"v":1,"n":6,"by":"…"} of the ledger: how often the office was taken, and the name of the process that has it
+//	head    {"v":1,"n":17,"by":"…"} of a space
 //	        "by" names the transaction that has put it, so that its writer finds out whether it was committed
 //	roots   {"v":1}, as quotas
 //	claim   {"v":1,"space":"…","prefix":"10.0.0.0/26"}

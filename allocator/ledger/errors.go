@@ -223,6 +223,10 @@ func Unreadable(err error) bool {
 	return errors.As(err, &version) || errors.As(err, &damage)
 }
 
+// ErrDeposed: another process has taken the office of the ledger's one writer, or the ledger was restored or replaced. This
+// Allocator writes nothing any more. Of a call that it has begun before, the outcome is not known.
+var ErrDeposed = fmt.Errorf("%w: another process has taken the office of the ledger's writer, or the ledger was replaced; restart the process", ErrUnavailable)
+
 // ErrReplaced: while this Allocator used it, the ledger was restored from an older copy, or
 // replaced by another one. Its memory is that of the former ledger, and so the Allocator changes
 // nothing from then on. Open another one.

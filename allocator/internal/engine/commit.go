@@ -18,7 +18,7 @@ import (
 const leastOps = 8
 
 // transaction builds it: if the head and all keys are as they were seen, then all changes, else the head as it is.
-func (g *group) transaction(txn clientv3.Txn) clientv3.Txn {
+func (g *group) transaction(ctx context.Context, st *store.Store) store.Transaction {
 	key := g.keys.Head()
 	ifs, then := make([]clientv3.Cmp, 0, g.size.ifs+headOps), make([]clientv3.Op, 0, g.size.writes+headOps)
 	ifs = append(ifs, g.at.Same(key)...)
@@ -42,7 +42,7 @@ func (g *group) transaction(txn clientv3.Txn) clientv3.Txn {
 		}
 	}
 	then = append(then, g.keys.PutFarewells(g.at.Revision, farewells)...)
-	return txn.If(ifs...).Then(then...).Else(store.Get(key))
+	return st.Transact(ctx, ifs, then, store.Ops(store.Get(key)))
 }
 
 // commit sends a group as one transaction, and leaves it pending if it did not succeed.
@@ -52,6 +52,9 @@ func (s *Worker) commit(g *group) {
 	switch {
 	case store.TooLarge(err):
 		s.tooLarge(g, err)
+		return
+	case errors.Is(err, ledger.ErrDeposed):
+		s.pending = &pending{group: g, answer: err}
 		return
 	case err != nil:
 		s.failed(g, err)
@@ -78,7 +81,7 @@ func (s *Worker) send(g *group) (*clientv3.TxnResponse, error) {
 	defer cancel()
 	defer eng.store.Traffic.Begin()()
 	spans, started := g.trace(), eng.Hooks.Now()
-	resp, err := g.transaction(eng.store.Client.Txn(ctx)).Commit()
+	resp, err := g.transaction(ctx, eng.store).Commit()
 	endSpans(spans, err == nil && resp.Succeeded, err)
 	eng.Metrics.transactions.Observe(eng.Hooks.Now().Sub(started).Seconds())
 	eng.Metrics.groups.Observe(float64(len(g.calls)))

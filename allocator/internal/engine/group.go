@@ -11,8 +11,8 @@ const (
 	// MaxGroupBytes keeps a group well below etcd's default limit of 1.5 MiB
 	// a request.
 	MaxGroupBytes = 1 << 20
-	// headOps is how many comparisons or operations a transaction needs for the head.
-	headOps = 2
+	// headOps is how many comparisons or operations a transaction needs for the heads of its space and of the ledger.
+	headOps = 3
 	// callOps is how many most calls need.
 	callOps = 3
 )

@@ -77,12 +77,20 @@ func (h *health) compareHeads(id ledger.SpaceID, seen, next store.Head) {
 
 // replaced notes that the ledger is not the one that is in memory. The engine cannot go on.
 func (h *health) replaced(sign string) {
+	h.end(fmt.Errorf("%w (%s)", ledger.ErrReplaced, sign))
+}
+
+// deposed notes that this process does not have the office any more. The engine cannot go on.
+func (h *health) deposed() { h.end(ledger.ErrDeposed) }
+
+// end notes a fatal fault, unless there is one.
+func (h *health) end(why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.fatal != nil {
 		return
 	}
-	h.fatal = fmt.Errorf("%w (%s)", ledger.ErrReplaced, sign)
+	h.fatal = why
 	close(h.Failed)
-	h.logger.Error("the ledger was restored or replaced while this process used it", "sign", sign)
+	h.logger.Error("this process cannot use the ledger any more", "error", why)
 }

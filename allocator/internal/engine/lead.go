@@ -11,8 +11,12 @@ import (
 // two that lead for a moment, the one that has gone does not stay.
 const leadEvery = time.Second
 
-// Lead keeps the address of this process in the ledger as the leader's, until ctx ends.
+// Lead takes the office of the ledger's writer, and keeps the address of this process in the ledger as the
+// leader's, until ctx ends.
 func (eng *Engine) Lead(ctx context.Context, at string) {
+	if !eng.takeOffice(ctx) {
+		return
+	}
 	eng.SetLeads(true)
 	defer eng.SetLeads(false)
 	look := time.NewTicker(leadEvery)
@@ -28,6 +32,21 @@ func (eng *Engine) Lead(ctx context.Context, at string) {
 		case <-eng.Ctx.Done():
 			return
 		}
+	}
+}
+
+// takeOffice takes the office, and reports whether it has. It tries until ctx ends, or somebody else has taken the office.
+func (eng *Engine) takeOffice(ctx context.Context) (ok bool) {
+	for candidacy := eng.store.Candidate(eng.writer); ; {
+		err := candidacy.Take(ctx)
+		if err == nil {
+			return true
+		}
+		if eng.Health.Err() != nil || ctx.Err() != nil || eng.Ctx.Err() != nil {
+			return false
+		}
+		eng.logger.Warn("the office of the ledger's writer is not taken yet", "error", err)
+		eng.rest(leadEvery)
 	}
 }
 

@@ -48,14 +48,15 @@ func (s *Worker) fence(p *pending) error {
 	defer cancel()
 	key, same, value := p.group.fence()
 	reads := p.answer != nil || !p.group.writes()
-	txn := s.Engine.store.Client.Txn(ctx)
+	then := store.Put(key, value)
 	if reads {
-		txn = txn.Then(store.Get(key))
-	} else {
-		txn = txn.If(same...).Then(store.Put(key, value)).Else(store.Get(key))
+		same, then = nil, store.Get(key)
 	}
-	resp, err := txn.Commit()
-	if err != nil {
+	resp, err := s.Engine.store.Transact(ctx, same, store.Ops(then), store.Ops(store.Get(key))).Commit()
+	switch {
+	case errors.Is(err, ledger.ErrDeposed):
+		return err
+	case err != nil:
 		return s.Engine.store.Unavailable(err)
 	}
 	if p.answer == nil { // etcd takes writes again

@@ -27,7 +27,7 @@ func New(ctx context.Context, st *store.Store, set Settings) *Engine {
 	eng.Metrics = newMetrics(eng)
 	eng.Limit.Store(int64(set.MaxTxnOps))
 	eng.Ctx, eng.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	st.Closed = eng.Ctx.Done()
+	st.Closed, st.Deposed = eng.Ctx.Done(), eng.Health.deposed
 	return eng
 }
 

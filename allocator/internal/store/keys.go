@@ -28,6 +28,9 @@ func (k Keys) origin() string     { return string(k) + "/origin" }
 func (k Keys) pools() string      { return string(k) + "/pools/" }
 func (k Keys) workspaces() string { return string(k) + "/workspaces/" }
 
+// Office returns the key of the head of the ledger, by which one process has the office of its writer.
+func (k Keys) Office() string { return string(k) + "/head" }
+
 // Leader returns the key of the address at which the leader answers.
 func (k Keys) Leader() string { return string(k) + "/replicas/leader" }
 

@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -31,13 +33,16 @@ type Store struct {
 	Page    int           // keys that are read at once
 	// Closed is closed when no request may begin any more; nil: never. Those in flight are answered. Set it before the first one.
 	Closed <-chan struct{}
+	// Deposed is called when a transaction shows that this process does not have the office any more. Set it before the first one.
+	Deposed func()
+	office  atomic.Pointer[office] // nil: this process has not taken it
 	// Traffic counts the transactions in flight, to which lists give way.
 	Traffic traffic
 }
 
 // NewStore makes the store of the ledger below a prefix; empty: below the default one.
 func NewStore(client *clientv3.Client, prefix string) *Store {
-	return &Store{Client: client, Keys: newKeyspace(prefix), Timeout: DefaultTimeout, Page: pageSize}
+	return &Store{Client: client, Keys: newKeyspace(prefix), Timeout: DefaultTimeout, Page: pageSize, Deposed: func() {}}
 }
 
 // CheckOpen returns ErrClosed once no request may begin.
@@ -50,7 +55,8 @@ func (s *Store) CheckOpen() error {
 	}
 }
 
-// Commit sends one transaction. The worker of a space does not use it: that has to tell a
+// Commit sends one transaction. If it writes, it is carried out only while this process has the office, unless it
+// has never taken that. The worker of a space does not use it: that has to tell a
 // transaction that etcd has refused from one that may have been committed.
 func (s *Store) Commit(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
 	if err := s.CheckOpen(); err != nil {
@@ -58,8 +64,11 @@ func (s *Store) Commit(ctx context.Context, ifs []clientv3.Cmp, then, els []clie
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	resp, err := s.Client.Txn(ctx).If(ifs...).Then(then...).Else(els...).Commit()
-	if err != nil {
+	resp, err := s.Transact(ctx, ifs, then, els).Commit()
+	switch {
+	case errors.Is(err, ledger.ErrDeposed):
+		return nil, err
+	case err != nil:
 		return nil, s.Unavailable(err)
 	}
 	return resp, nil

@@ -6,6 +6,27 @@ import "slices"
 var Mutants = slices.Concat(general, derived, ranges, absence, released, scarce)
 var general = []Mutant{
 	{
+		Name:  "a transaction does not compare who has the office",
+		File:  "allocator/internal/store/office.go",
+		Old:   "return Cmps(clientv3.Compare(clientv3.Value(o.key), \"=\", o.value))",
+		New:   "return nil",
+		Suite: Suite{Tests: "TestOffice_(TakenInAStorm|Nothing)"},
+	},
+	{
+		Name:  "a process deposes itself when the answer to its taking the office is lost",
+		File:  "allocator/internal/store/office.go",
+		Old:   "!resp.Succeeded && !mine.is(",
+		New:   "!resp.Succeeded && mine.is(",
+		Suite: Suite{Tests: "TestOffice_TheAnswerToTakingItIsLost"},
+	},
+	{
+		Name:  "a process that has lost the office takes it back by a late attempt",
+		File:  "allocator/internal/store/office.go",
+		Old:   "c.store.Commit(ctx, Cmps(At(key, c.since)), ",
+		New:   "c.store.Commit(ctx, nil, ",
+		Suite: Suite{Tests: "TestOffice_TheAnswerToTakingItIsLost"},
+	},
+	{
 		Name:  "the compare of the head is broken",
 		File:  "allocator/internal/store/head.go",
 		Old:   "Cmps(At(key, h.Revision), clientv3.Compare(clientv3.Value(key), \"=\", h.Value))",
