@@ -173,11 +173,23 @@ func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 			return cmp.Or(err, p.slot.dropFormer(ctx))
 		}
 		p.waits.enter([]topic{recordTopicOf(p.from.Cluster, record.Namespace, record.Name)})
-		return retained(record)
+		vacated, err := p.vacated(ctx)
+		if err != nil || !vacated {
+			return cmp.Or[error](err, retained(record))
+		}
+		return p.settleFormer(ctx, own)
 	}
 	former := p.holder() // of the same name: the record says so
 	former.Claim = ledger.ClaimID(record.Spec.ClaimRef.UID)
 	return p.settleLeft(ctx, former, record.Status.AllocatedCIDR)
+}
+
+// vacated reports whether the retained record has gone since it was read. The claim waits for that by now: the event of a record that
+// went before woke nobody.
+func (p *pass) vacated(ctx context.Context) (bool, error) {
+	read := p.slot.Record.UID
+	err := p.slot.find(ctx)
+	return err == nil && (p.slot.Record == nil || p.slot.Record.UID != read), err
 }
 
 // settleLeft settles the block that a former claim of this name has left.

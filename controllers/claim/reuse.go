@@ -136,8 +136,8 @@ func (p *pass) reuse(ctx context.Context) (ledger.Block, error) {
 	block, err := p.decision().former(ctx, p.slot.Record)
 	if err != nil {
 		p.waits.nowhere()
-		if _, refused := errors.AsType[*outcome.Refusal](err); refused && has {
-			err = cmp.Or(p.unpublished(ctx, has), err)
+		if _, refused := errors.AsType[*outcome.Refusal](err); refused {
+			return p.refuseReuse(ctx, has, err)
 		}
 		return ledger.Block{}, err
 	}
@@ -149,6 +149,21 @@ func (p *pass) reuse(ctx context.Context) (ledger.Block, error) {
 	}
 	p.waits.nowhere()
 	return block, p.slot.dropFormer(ctx)
+}
+
+// refuseReuse ends a pass over a claim that is not to have the retained block, unless the record has gone meanwhile. has says that the
+// claim has a block already.
+func (p *pass) refuseReuse(ctx context.Context, has bool, refusal error) (ledger.Block, error) {
+	vacated, err := p.vacated(ctx)
+	switch {
+	case err != nil:
+		return ledger.Block{}, err
+	case vacated:
+		return p.bind(ctx)
+	case has:
+		refusal = cmp.Or(p.unpublished(ctx, has), refusal)
+	}
+	return ledger.Block{}, refusal
 }
 
 // take has the ledger give the retained block to the claim.

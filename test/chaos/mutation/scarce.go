@@ -65,4 +65,11 @@ var scarce = []Mutant{
 		New:   "return was",
 		Suite: Suite{Package: "./controllers/pool", Tests: "TestOnPool_"},
 	},
+	{
+		Name:  "a claim waits for a record to go that has gone before it waits",
+		File:  "controllers/claim/bind.go",
+		Old:   "return err == nil && (p.slot.Record == nil || p.slot.Record.UID != read), err",
+		New:   "return err == nil && p.slot.Record != nil && p.slot.Record.UID != read, err",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestReuse_"},
+	},
 }
