@@ -173,8 +173,8 @@ func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 			return cmp.Or(err, p.slot.dropFormer(ctx))
 		}
 		p.waits.enter([]topic{recordTopicOf(p.from.Cluster, record.Namespace, record.Name)})
-		vacated, err := p.vacated(ctx)
-		if err != nil || !vacated {
+		went, err := p.recordWent(ctx)
+		if err != nil || !went {
 			return cmp.Or[error](err, retained(record))
 		}
 		return p.settleFormer(ctx, own)
@@ -184,9 +184,9 @@ func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 	return p.settleLeft(ctx, former, record.Status.AllocatedCIDR)
 }
 
-// vacated reports whether the retained record has gone since it was read. The claim waits for that by now: the event of a record that
+// recordWent reports whether the retained record has gone since it was read. The claim waits for that by now: the event of a record that
 // went before woke nobody.
-func (p *pass) vacated(ctx context.Context) (bool, error) {
+func (p *pass) recordWent(ctx context.Context) (bool, error) {
 	read := p.slot.Record.UID
 	err := p.slot.find(ctx)
 	return err == nil && (p.slot.Record == nil || p.slot.Record.UID != read), err

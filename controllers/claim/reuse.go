@@ -154,11 +154,11 @@ func (p *pass) reuse(ctx context.Context) (ledger.Block, error) {
 // refuseReuse ends a pass over a claim that is not to have the retained block, unless the record has gone meanwhile. has says that the
 // claim has a block already.
 func (p *pass) refuseReuse(ctx context.Context, has bool, refusal error) (ledger.Block, error) {
-	vacated, err := p.vacated(ctx)
+	went, err := p.recordWent(ctx)
 	switch {
 	case err != nil:
 		return ledger.Block{}, err
-	case vacated:
+	case went:
 		return p.bind(ctx)
 	case has:
 		refusal = cmp.Or(p.unpublished(ctx, has), refusal)

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -93,20 +92,19 @@ func unanswered(err error) bool {
 
 // reach gets the pool that an answered claim names.
 func (o *oracles) reach(q question, claim *ipamv1alpha1.IPClaim) {
-	if claim.Status.PoolRef == nil || !o.lives(claim) {
+	if claim.Status.PoolRef == nil || !o.lives(q.cluster, claim) {
 		return
 	}
 	pool := o.pool(q.cluster, claim)
-	if pool == nil && o.lives(claim) {
+	if pool == nil && o.lives(q.cluster, claim) {
 		o.s.find("POOLREF", "%s of workspace %s names pool %s, which is not there", claim.Name, letterOf(q.cluster), poolOf(claim))
 	}
 }
 
-// lives reports whether a claim is there, and is not being deleted.
-func (o *oracles) lives(claim *ipamv1alpha1.IPClaim) bool {
-	return slices.ContainsFunc(o.s.world.All("ipclaims"), func(c simkcp.Object) bool {
-		return c.GetUID() == claim.UID && c.GetDeletionTimestamp() == nil
-	})
+// lives reports whether a claim of a workspace is there, and is not being deleted.
+func (o *oracles) lives(cluster string, claim *ipamv1alpha1.IPClaim) bool {
+	stored := o.s.world.Find("ipclaims", cluster, claim.Namespace, claim.Name)
+	return stored != nil && stored.GetUID() == claim.UID && stored.GetDeletionTimestamp() == nil
 }
 
 // pool returns the pool that a claim names; nil: it is not there.
@@ -117,12 +115,7 @@ func (o *oracles) pool(cluster string, claim *ipamv1alpha1.IPClaim) *simkcp.Obje
 	if claim.Status.PoolRef.ProjectRef != nil {
 		cluster = simkcp.Platform
 	}
-	for _, p := range o.s.world.All("ippools") {
-		if p.Cluster == cluster && p.GetName() == claim.Status.PoolRef.Name {
-			return &p
-		}
-	}
-	return nil
+	return o.s.world.Find("ippools", cluster, "", claim.Status.PoolRef.Name)
 }
 
 // deleting notes that a claim is being deleted. The answer is given to the returned function.

@@ -12,6 +12,7 @@ import (
 type copies struct {
 	kcp  *simkcp.Copy
 	etcd *simetcd.Snapshot
+	at   time.Time // when etcd was copied
 }
 
 func (p *player) setWeather(words []string) {
@@ -107,7 +108,7 @@ func (p *player) restoreKCP(words []string) {
 }
 
 func (p *player) copyEtcd([]string) {
-	p.copies.etcd = p.etcd.Snapshot()
+	p.copies.etcd, p.copies.at = p.etcd.Snapshot(), time.Now()
 	p.note("etcd is copied")
 }
 
@@ -120,5 +121,6 @@ func (p *player) restoreEtcd([]string) {
 	p.down()
 	time.Sleep(time.Second)
 	p.etcd.Restore(p.copies.etcd, 1000)
+	p.oracles.restoredLedger(p.copies.at)
 	p.up()
 }

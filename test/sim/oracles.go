@@ -2,6 +2,7 @@ package sim
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -68,7 +69,7 @@ type told struct {
 // cooled is the block of a claim that is gone.
 type cooled struct {
 	told
-	until time.Time
+	since, until time.Time
 }
 
 func newOracles(s *Simulation) *oracles {
@@ -106,7 +107,7 @@ func (o *oracles) end(uid types.UID) {
 	delete(o.live, uid)
 	o.ended[t.key] = time.Now()
 	if d := classes[t.class].cooldown; d > 0 && t.prefix.IsValid() && !t.ranged && !t.exempt {
-		o.cooling = append(o.cooling, cooled{*t, time.Now().Add(d)})
+		o.cooling = append(o.cooling, cooled{*t, time.Now(), time.Now().Add(d)})
 	}
 }
 
@@ -247,6 +248,14 @@ func (o *oracles) restored() {
 			delete(o.gone, record) // the copy has it still
 		}
 	}
+}
+
+// restoredLedger notes that the ledger forgets all that came after its copy. A cooldown is nowhere else: what cools since may be
+// given out, as docs/backup.md says.
+func (o *oracles) restoredLedger(copied time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.cooling = slices.DeleteFunc(o.cooling, func(c cooled) bool { return c.since.After(copied) })
 }
 
 // heldUp notes that a binding does not go, and the objects that are left.

@@ -1,6 +1,7 @@
 package simkcp
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -52,11 +53,27 @@ func (w *World) serving(cluster string) *unstructured.Unstructured {
 		if p.cluster != cluster {
 			continue
 		}
-		if binding := parse(b); isBound(binding) {
+		if binding := w.binding(p, b); isBound(binding) {
 			return binding
 		}
 	}
 	return nil
+}
+
+// bound is an APIBinding as it was last parsed: most requests ask for one.
+type bound struct {
+	from    []byte
+	binding *unstructured.Unstructured
+}
+
+// binding returns a stored APIBinding, which the caller does not change. mu is held.
+func (w *World) binding(p place, b []byte) *unstructured.Unstructured {
+	known := w.bindings[p]
+	if !bytes.Equal(known.from, b) {
+		known = bound{b, parse(b)}
+		w.bindings[p] = known
+	}
+	return known.binding
 }
 
 // isBound reports whether an APIBinding serves its workspace.
@@ -83,7 +100,7 @@ func (w *World) served(t *table, in scope) bool {
 // consumed reports whether a workspace of a shard is served. mu is held.
 func (w *World) consumed(shard string) bool {
 	for p, b := range w.tables[kcpGroup+"/apibindings"].objects {
-		if w.shardOf(p.cluster) == shard && isBound(parse(b)) {
+		if w.shardOf(p.cluster) == shard && isBound(w.binding(p, b)) {
 			return true
 		}
 	}

@@ -96,4 +96,15 @@ func (w *World) All(plural string) (all []Object) {
 	return all
 }
 
+// Find returns an object of a resource of the project; nil: it is not there.
+func (w *World) Find(plural, cluster, namespace, name string) *Object {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b, ok := w.tables[ipamGroup+"/"+plural].objects[place{cluster, namespace, name}]
+	if !ok {
+		return nil
+	}
+	return &Object{cluster, parse(b)}
+}
+
 func (o Object) place() place { return place{o.Cluster, o.GetNamespace(), o.GetName()} }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -30,6 +31,8 @@ type form struct {
 	structural *schema.Structural
 	openAPI    validation.SchemaValidator
 	rules      *cel.Validator
+	// beside are the rules that a change of the status alone can break: those in the spec hold since it was stored.
+	beside *cel.Validator
 }
 
 // served names a schema: tenants have others than the platform.
@@ -77,7 +80,27 @@ func compile(props *apiextensionsv1.JSONSchemaProps) *form {
 	if err != nil {
 		panic(err)
 	}
-	return &form{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit)}
+	beside := structural.DeepCopy()
+	if spec, ok := beside.Properties["spec"]; ok {
+		withoutRules(&spec)
+		beside.Properties["spec"] = spec
+	}
+	return &form{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit), cel.NewValidator(beside, true, celconfig.PerCallLimit)}
+}
+
+// withoutRules drops the rules of a schema, and of all that is in it.
+func withoutRules(s *schema.Structural) {
+	s.XValidations = nil
+	for name, property := range s.Properties {
+		withoutRules(&property)
+		s.Properties[name] = property
+	}
+	if s.Items != nil {
+		withoutRules(s.Items)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Structural != nil {
+		withoutRules(s.AdditionalProperties.Structural)
+	}
 }
 
 // admit prunes and defaults an object, as a server does when it has read one.
@@ -117,7 +140,11 @@ func (f *form) refusals(ctx context.Context, errs field.ErrorList, object, old m
 				"correct the existing errors to complete validation"))
 		}
 	}
-	ruled, _ := f.rules.Validate(ctx, nil, f.structural, object, before, celconfig.RuntimeCELCostBudget)
+	rules := f.rules
+	if old != nil && equality.Semantic.DeepEqual(object["spec"], old["spec"]) {
+		rules = f.beside
+	}
+	ruled, _ := rules.Validate(ctx, nil, f.structural, object, before, celconfig.RuntimeCELCostBudget)
 	return append(errs, ruled...)
 }
 

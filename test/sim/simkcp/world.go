@@ -34,6 +34,7 @@ type World struct {
 	paths    map[string]string
 	shards   map[string]string                      // by cluster
 	hooks    map[string]registration                // by plural
+	bindings map[place]bound                        // as they were last parsed
 	identity string                                 // of the export
 	hidden   map[string]map[string]map[place][]byte // the tenants' objects of an identity, by table
 
@@ -58,7 +59,7 @@ type World struct {
 // New returns a world with the platform's workspace and its export.
 func New() *World {
 	w := &World{
-		tables: map[string]*table{}, revision: 1000, news: make(chan struct{}), hooks: map[string]registration{},
+		tables: map[string]*table{}, revision: 1000, news: make(chan struct{}), hooks: map[string]registration{}, bindings: map[place]bound{},
 		paths: map[string]string{PlatformPath: Platform}, Delay: func(string) time.Duration { return 0 },
 		epochs: map[string]int{}, shards: map[string]string{}, identity: firstIdentity, hidden: map[string]map[string]map[place][]byte{},
 	}
