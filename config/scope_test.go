@@ -91,6 +91,10 @@ func TestIPClass_Networks(t *testing.T) {
 		{`ipFamily: IPv6, reservations: {leading: 1, unitPrefixLength: 64}`, "spec.reservations is copied to the pools that are made by spec.poolPer: give spec.poolPer"},
 		{`ipFamily: IPv4, poolPer: [project], reservations: {leading: 1, unitPrefixLength: 33}`, "must be 1 to 32 for IPv4"},
 		{`ipFamily: IPv6, poolPer: [project], reservations: {leading: 1}`, "unitPrefixLength is required"},
+		{`ipFamily: IPv6, poolPer: [project, network], provisioning: Held`, ""},
+		{`ipFamily: IPv6, poolPer: [project, network], provisioning: OnDemand`, ""},
+		{`ipFamily: IPv6, poolPer: [project], provisioning: Never`, `supported values: "OnDemand", "Held"`},
+		{`ipFamily: IPv6, provisioning: Held`, "spec.provisioning says when the pools of spec.poolPer are made: give spec.poolPer"},
 		{`ipFamily: IPv6, routing: {internal: Some}`, `supported values: "None", "Host"`},
 		{`ipFamily: IPv6, routing: {external: Host}`, `supported values: "None", "Aggregate"`},
 	})
@@ -106,6 +110,9 @@ func TestIPClass_NetworksAreImmutable(t *testing.T) {
 		{", poolPer: [project]", "", "spec.poolPer is immutable"},
 		{", uniqueWithin: [a]", ", uniqueWithin: [a, b]", "spec.uniqueWithin is immutable"},
 		{", uniqueWithin: [a]", "", "spec.uniqueWithin is immutable"},
+		{", poolPer: [project], provisioning: Held", ", poolPer: [project]", "spec.provisioning is immutable: create another class"},
+		{", poolPer: [project], provisioning: Held", ", poolPer: [project], provisioning: OnDemand", "spec.provisioning is immutable: create another class"},
+		{", poolPer: [project], provisioning: OnDemand", ", poolPer: [project]", ""},
 
 		{", poolPer: [project, a]", ", poolPer: [a, project]", ""},
 		{", poolPer: [], uniqueWithin: []", "", ""},
@@ -130,6 +137,12 @@ func TestScopes(t *testing.T) {
 		{"scope: {network: {name: x}}", "kind: Required value"},
 		{`scope: {network: {kind: "", name: x}}`, "should be at least 1 chars long"},
 		{"scope: {network: {kind: K, name: " + strings.Repeat("n", 254) + "}}", beyond},
+		{"scope: {network: {kind: K, name: Vpc_1.example/a:b}}", ""},
+		{`scope: {network: {kind: K, name: "a b"}}`, "invalid name in scope: write one without blanks, commas, equals signs"},
+		{`scope: {network: {kind: K, name: "a,b"}}`, "invalid name in scope"},
+		{`scope: {network: {kind: K, name: "a=b"}}`, "invalid name in scope"},
+		{`scope: {network: {kind: K, name: "a\tb"}}`, "invalid name in scope"},
+		{`scope: {network: {kind: K, name: "a\u0001b"}}`, "invalid name in scope"},
 		{"scope: {network: {kind: " + strings.Repeat("k", 254) + ", name: x}}", beyond},
 		{"scope: {network: {apiGroup: " + strings.Repeat("g", 254) + ", kind: K, name: x}}", beyond},
 	}
@@ -142,17 +155,17 @@ func TestScopes(t *testing.T) {
 
 func TestIPClaim_Targets(t *testing.T) {
 	const network = "scope: {network: {kind: Network, name: vpc-1}}, target: ScopeRange"
-	const with = "spec.target ScopeRange holds the pool that a class has for a scope: remove spec.address"
+	const with = "spec.target ScopeRange holds the pool that a class has for a scope: remove spec.reclaimPolicy"
 	d := tenantDoors(t)["IPClaim"]
 	d.create(t, []refused{
 		{network, ""},
 		{"className: c, " + network, ""},
 		{"ipFamily: IPv6, " + network, ""},
 		{"target: Block, prefixLength: 24, reclaimPolicy: Retain", ""},
+		{"address: 10.0.0.0/16, " + network, ""},
+		{"prefixLength: 24, " + network, ""},
 
 		{"target: Range", `supported values: "Block", "ScopeRange"`},
-		{"address: 10.0.0.1, " + network, with},
-		{"prefixLength: 24, " + network, with},
 		{"reclaimPolicy: Delete, " + network, with},
 		{"poolRef: {name: p}, " + network, with},
 		{"poolSelector: {matchLabels: {a: b}}, " + network, with},

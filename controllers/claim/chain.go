@@ -73,6 +73,9 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 		}
 	}
 	if resolve.IsRange(d.claim) {
+		if err := d.asked(plan, pool); err != nil {
+			return block, err
+		}
 		return d.hold(ctx, pool)
 	}
 	return d.bindWithin(ctx, plan, pool)
@@ -80,6 +83,9 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 
 // provide returns the pool that the chain ends in, and those above it that it was made in, and may be new.
 func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.Pool, above []ledger.Pool, err error) {
+	if err := d.unheld(plan); err != nil {
+		return pool, nil, err
+	}
 	from := len(plan.Chain)
 	for found := false; from > 0 && !found; {
 		if pool, found = d.Ledger.Pools.Get(plan.Chain[from-1].Derived.ID()); !found {
@@ -98,8 +104,12 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 		}
 		if i > 0 {
 			above = append(above, pool)
+			if err := d.outside(level, plan.Chain[i-1], pool); err != nil {
+				return pool, nil, err
+			}
 			plan.Candidates, plan.Unfit = []resolve.Candidate{derived(pool, level.Strategy, level.Length)}, nil
 		}
+		plan.Exact = level.Exact
 		if pool, err = (&making{by: d, plan: plan, level: level, above: pool}).carve(ctx); err != nil {
 			return pool, nil, err
 		}
@@ -108,6 +118,58 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 		}
 	}
 	return pool, above, nil
+}
+
+// unheld refuses a claim that needs a pool which its class has only where a claim holds it, if none does.
+func (d *decision) unheld(plan resolve.Plan) error {
+	needs := plan.Chain
+	if resolve.IsRange(d.claim) {
+		needs = needs[:len(needs)-1]
+	}
+	for _, level := range needs {
+		if level.Class.Spec.Provisioning != ipamv1alpha1.ProvisionHeld {
+			continue
+		}
+		if pool, ok := d.Ledger.Pools.Get(level.Derived.ID()); ok && pool.Derived.Holder.Claim != "" {
+			continue
+		}
+		d.waits.at(nil)
+		d.waits.anyway() // the claim is woken when the pool is made; one that is there may be held without a change of its IPPool
+		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonRangeNotHeld, Message: fmt.Sprintf(
+			"no claim holds the range of class %q for the scope %s: correct the name in spec.scope of a new claim, or claim that range first, with the target ScopeRange",
+			level.Class.Name, ipamv1alpha1.ScopeColumn(resolve.APIScope(level.Derived.Scope)))}
+	}
+	return nil
+}
+
+// outside refuses a claim for a range that cannot be made inside of the pool above it.
+func (d *decision) outside(level, over resolve.Level, above ledger.Pool) error {
+	var refusal *outcome.Refusal
+	switch exact := level.Exact; {
+	case level.Length <= above.CIDR.Bits():
+		refusal = &outcome.Refusal{Reason: ipamv1alpha1.ReasonPrefixLengthRejected, Message: fmt.Sprintf(
+			"a /%d is not smaller than %s, the pool of class %q for this scope: ask for a longer length", level.Length, above.CIDR, over.Class.Name)}
+	case exact.IsValid() && !above.CIDR.Contains(exact.Addr()):
+		refusal = &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressOutOfRange, Message: fmt.Sprintf(
+			"%s does not lie in %s, which is the pool of class %q for this scope", exact, above.CIDR, over.Class.Name)}
+	default:
+		return nil
+	}
+	d.waits.at(nil)
+	d.waits.anyway()
+	return refusal
+}
+
+// asked refuses a claim for a range that is there already, if that is not as the claim asks.
+func (d *decision) asked(plan resolve.Plan, pool ledger.Pool) error {
+	last := plan.Chain[len(plan.Chain)-1]
+	if asks := d.claim.Spec.PrefixLength != 0; last.Exact == pool.CIDR || !last.Exact.IsValid() && (!asks || last.Length == pool.CIDR.Bits()) {
+		return nil
+	}
+	d.waits.at(nil)
+	d.waits.anyway()
+	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonRangeExists, Message: fmt.Sprintf(
+		"the range of this scope is %s already: claim it without spec.address and spec.prefixLength, or release everything inside it first", pool.CIDR)}
 }
 
 // fits refuses a pool that a former class of the name has made, if it is not as the class of now makes them: a pool is that of the class's

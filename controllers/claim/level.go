@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -63,7 +62,7 @@ func (m *making) carve(ctx context.Context) (made ledger.Pool, err error) {
 // request returns the request for the pool in a candidate. Only the last pool of the chain has address spaces.
 func (m *making) request(c resolve.Candidate) ledger.Request {
 	plan := m.plan
-	plan.ClassName, plan.Limit, plan.Policy, plan.Exact, plan.Space = m.level.Class.Name, m.level.Limit, "", netip.Prefix{}, nil
+	plan.ClassName, plan.Limit, plan.Policy, plan.Exact, plan.Space = m.level.Class.Name, m.level.Limit, "", m.level.Exact, nil
 	c.Strategy, c.Length = m.level.Strategy, m.level.Length
 	req := m.by.request(plan, c)
 	if m.level.InPlatform {

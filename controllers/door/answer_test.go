@@ -184,6 +184,8 @@ func TestAnswer_Refuse(t *testing.T) {
 		ipamv1alpha1.ReasonScopeRolesMissing:    422,
 		ipamv1alpha1.ReasonTargetRejected:       422,
 		ipamv1alpha1.ReasonRangeHeld:            409,
+		ipamv1alpha1.ReasonRangeExists:          409,
+		ipamv1alpha1.ReasonRangeNotHeld:         422,
 		ipamv1alpha1.ReasonError:                503,
 		"SomethingNew":                          503,
 	} {

@@ -40,6 +40,8 @@ var codes = map[ipamv1alpha1.Reason]int32{
 	ipamv1alpha1.ReasonChainBroken:          http.StatusUnprocessableEntity,
 	ipamv1alpha1.ReasonTargetRejected:       http.StatusUnprocessableEntity,
 	ipamv1alpha1.ReasonRangeHeld:            http.StatusConflict,
+	ipamv1alpha1.ReasonRangeExists:          http.StatusConflict,
+	ipamv1alpha1.ReasonRangeNotHeld:         http.StatusUnprocessableEntity,
 }
 
 // statusReasons are the words of Kubernetes for those statuses, which clients compare.

@@ -103,10 +103,13 @@ func storableSpec(s ipamv1alpha1.IPClaimSpec) bool {
 // role is a role of a scope as the schema admits it.
 var role = regexp.MustCompile(`^[A-Za-z]([-_A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
 
+// separators are the characters that no name in a scope has.
+var separators = regexp.MustCompile(`[\s,=[:cntrl:]]`)
+
 func storableScope(s ipamv1alpha1.Scope) bool {
 	for name, ref := range s {
 		if !role.MatchString(name) || name == ipamv1alpha1.RoleProject || name == ipamv1alpha1.RoleAllProjects ||
-			ref.Kind == "" || !atMost(maxName, ref.APIGroup, ref.Kind, ref.Name) {
+			ref.Kind == "" || separators.MatchString(ref.Name) || !atMost(maxName, ref.APIGroup, ref.Kind, ref.Name) {
 			return false
 		}
 	}
@@ -116,7 +119,7 @@ func storableScope(s ipamv1alpha1.Scope) bool {
 // storableTarget checks what goes with a ScopeRange.
 func storableTarget(s ipamv1alpha1.IPClaimSpec) bool {
 	return oneOf(s.Target, ipamv1alpha1.TargetBlock, ipamv1alpha1.TargetScopeRange) && (s.Target != ipamv1alpha1.TargetScopeRange ||
-		s.Address == "" && s.PrefixLength == 0 && s.ReclaimPolicy == "" && s.PoolRef == nil && s.PoolSelector == nil)
+		s.ReclaimPolicy == "" && s.PoolRef == nil && s.PoolSelector == nil)
 }
 
 // storableAddress checks address, prefixLength and ipFamily, which must agree.

@@ -91,7 +91,7 @@ func fields() map[string][]string {
 		"scope": {
 			`{}`, `null`, roles(16), roles(17), scope(text(63), ref("K", "a")), scope(text(64), ref("K", "a")), scope(`"a-b_c"`, ref("K", "a")), scope(`"-a"`, ref("K", "a")),
 			scope(`"a-"`, ref("K", "a")), scope(`"9"`, ref("K", "a")), scope(`""`, ref("K", "a")), scope(`"project"`, ref("K", "a")), scope(`"allProjects"`, ref("K", "a")),
-			scope(`"r"`, ref("", "a")), scope(`"r"`, ref("K", "")), scope(`"r"`, `{"kind":"K"}`), scope(`"r"`, `{"name":"a"}`), scope(`"r"`, `null`), scope(`"r"`, `{}`),
+			scope(`"r"`, ref("", "a")), scope(`"r"`, ref("K", "")), scope(`"r"`, ref("K", "a b")), scope(`"r"`, ref("K", "a=b,c")), scope(`"r"`, `{"kind":"K","name":"a\u0001"}`), scope(`"r"`, ref("K", "A_1:ä/b")), scope(`"r"`, `{"kind":"K"}`), scope(`"r"`, `{"name":"a"}`), scope(`"r"`, `null`), scope(`"r"`, `{}`),
 			scope(`"r"`, ref(strings.Repeat("x", 253), strings.Repeat("x", 253))), scope(`"r"`, ref("K", strings.Repeat("x", 254))), scope(`"r"`, ref(strings.Repeat("x", 254), "a")),
 			scope(`"r"`, `{"apiGroup":`+text(253)+`,"kind":"K","name":"a"}`), scope(`"r"`, `{"apiGroup":`+text(254)+`,"kind":"K","name":"a"}`), scope(`"r"`, `{"apiGroup":null,"kind":"K"}`),
 		},

@@ -29,13 +29,13 @@ func newRanges(t *testing.T) *ranges {
 	return newRangesIn(newScene(t))
 }
 
-// newRangesIn makes the classes in a scene.
-func newRangesIn(in scene) *ranges {
+// newRangesIn makes the classes in a scene. The options are those of the class of networks.
+func newRangesIn(in scene, options ...gen.ClassOption) *ranges {
 	in.Helper()
 	t, r := in.T, &ranges{scene: in}
 	net, loc := r.name+"-net", r.name+"-loc"
 	framework.Create(t, r.platform,
-		gen.Class(net, gen.DefaultLength(24), gen.PoolPer("network", ipamv1alpha1.RoleProject)),
+		gen.Class(net, append(options, gen.DefaultLength(24), gen.PoolPer("network", ipamv1alpha1.RoleProject))...),
 		gen.Class(loc, gen.DefaultLength(28), gen.PoolPer("network", "location", ipamv1alpha1.RoleProject), gen.Below(net)),
 		gen.Class(r.name, gen.DefaultLength(32), gen.Below(loc)))
 	r.root = platformPool(r.name, r.cidr, net)
@@ -43,7 +43,8 @@ func newRangesIn(in scene) *ranges {
 	r.platform.WaitWebhooks(t, r.tenant)
 	framework.Eventually(t, "claims to be served by the chain", func(ctx context.Context) error {
 		probe := r.endpoint("probe", "probe")
-		if err := r.tenant.Create(ctx, probe, client.DryRunAll); err != nil || probe.Status.AllocatedCIDR == "" {
+		err := r.tenant.Create(ctx, probe, client.DryRunAll)
+		if held := refusedWith(err, 422, ipamv1alpha1.ReasonRangeNotHeld, "") == nil; !held && (err != nil || probe.Status.AllocatedCIDR == "") {
 			return fmt.Errorf("a claim would be answered with %+v: %w", probe.Status, err)
 		}
 		return nil

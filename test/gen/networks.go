@@ -47,6 +47,11 @@ func PoolPer(roles ...string) ClassOption {
 	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.PoolPer = roles })
 }
 
+// Held makes a class provide pools for the claims alone that hold them.
+func Held() ClassOption {
+	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.Provisioning = ipamv1alpha1.ProvisionHeld })
+}
+
 // UniqueWithin makes a class give an address once within the objects of these roles.
 func UniqueWithin(roles ...string) ClassOption {
 	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.UniqueWithin = roles })

@@ -105,6 +105,12 @@ const (
 	// ReasonRangeHeld: another claim holds the range. Delete that one, or use its range: several claims
 	// may have blocks in it.
 	ReasonRangeHeld Reason = "RangeHeld"
+	// ReasonRangeExists: the range of this scope is there already, and is another one than spec.address or
+	// spec.prefixLength asks for. Claim without them, or release everything inside the range first.
+	ReasonRangeExists Reason = "RangeExists"
+	// ReasonRangeNotHeld: a class of the chain has pools only where a claim holds them, and none does for this scope.
+	// Correct the name in spec.scope, or claim the ScopeRange first.
+	ReasonRangeNotHeld Reason = "RangeNotHeld"
 	// ReasonOverlap: the CIDR of this root pool overlaps another root pool.
 	// Choose another CIDR, or put both pools in one addressDomain.
 	ReasonOverlap Reason = "Overlap"

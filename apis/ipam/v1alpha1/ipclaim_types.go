@@ -44,7 +44,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.retainedPolicy) ? has(oldSelf.retainedPolicy) && self.retainedPolicy == oldSelf.retainedPolicy : !has(oldSelf.retainedPolicy)",fieldPath=".retainedPolicy",message="spec.retainedPolicy is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="has(self.scope) ? has(oldSelf.scope) && self.scope == oldSelf.scope : !has(oldSelf.scope)",fieldPath=".scope",message="spec.scope is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="(has(self.target) && self.target == 'ScopeRange') == (has(oldSelf.target) && oldSelf.target == 'ScopeRange')",fieldPath=".target",message="spec.target is immutable: create another claim"
-// +kubebuilder:validation:XValidation:rule="!has(self.target) || self.target == 'Block' || ![has(self.address), has(self.prefixLength), has(self.reclaimPolicy), has(self.poolRef), has(self.poolSelector)].exists(given, given)",fieldPath=".target",message="spec.target ScopeRange holds the pool that a class has for a scope: remove spec.address, spec.prefixLength, spec.reclaimPolicy, spec.poolRef and spec.poolSelector, or claim a Block"
+// +kubebuilder:validation:XValidation:rule="!has(self.target) || self.target == 'Block' || ![has(self.reclaimPolicy), has(self.poolRef), has(self.poolSelector)].exists(given, given)",fieldPath=".target",message="spec.target ScopeRange holds the pool that a class has for a scope: remove spec.reclaimPolicy, spec.poolRef and spec.poolSelector, or claim a Block"
 type IPClaimSpec struct {
 	// className is the class to allocate by. Without className, poolRef and
 	// poolSelector the default class is used: that of ipFamily if given, else the
@@ -71,14 +71,16 @@ type IPClaimSpec struct {
 
 	// prefixLength is the length of the block: 1 to 32 for IPv4, 1 to 128 for
 	// IPv6. May be left out when the class has a default length, or when the
-	// class or pool allows just one.
+	// class or pool allows just one. With the target ScopeRange it is the length of the
+	// pool that the claim makes.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=128
 	// +optional
 	PrefixLength int32 `json:"prefixLength,omitempty"`
 
 	// address asks for exactly this address (192.0.2.7) or block (192.0.2.0/28),
-	// and for no other when it is taken.
+	// and for no other when it is taken. With the target ScopeRange it is the CIDR of the pool that
+	// the claim makes.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="isIP(self) ? ip.isCanonical(self) : isCIDR(self) && string(cidr(self).masked()) == self",message="invalid address: write an address such as 192.0.2.7 or a network such as 192.0.2.0/28",messageExpression="isIP(self) ? 'invalid address: write %s'.format([string(ip(self))]) : isCIDR(self) ? 'invalid CIDR: %s is not in network form; write %s'.format([self, string(cidr(self).masked())]) : 'invalid address: write an address such as 192.0.2.7 or a network such as 192.0.2.0/28'"
 	// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self).prefixLength() > 0",message="invalid address: a network of length 0 is not a block; write one of length 1 or more, such as 192.0.2.0/28",messageExpression="'invalid address: %s is not a block; write one of length 1 or more, such as 192.0.2.0/28'.format([self])"

@@ -35,6 +35,17 @@ const (
 	ExternalAggregate ExternalRouting = "Aggregate"
 )
 
+// Provisioning says when the pools of a class with poolPer are made.
+// +kubebuilder:validation:Enum=OnDemand;Held
+type Provisioning string
+
+const (
+	// ProvisionOnDemand makes a pool for the first claim that needs it. It is the default.
+	ProvisionOnDemand Provisioning = "OnDemand"
+	// ProvisionHeld makes a pool for a ScopeRange claim alone, which holds it.
+	ProvisionHeld Provisioning = "Held"
+)
+
 // ClassRouting says how the addresses of a class are routed.
 type ClassRouting struct {
 	// internal is None, or Host for a route to each address.
@@ -54,6 +65,8 @@ type ClassRouting struct {
 // +kubebuilder:validation:XValidation:rule="has(self.parentClassName) && size(self.parentClassName) > 0 ? has(oldSelf.parentClassName) && self.parentClassName == oldSelf.parentClassName : !has(oldSelf.parentClassName) || size(oldSelf.parentClassName) == 0",fieldPath=".parentClassName",message="spec.parentClassName is immutable: create another class"
 // +kubebuilder:validation:XValidation:rule="has(self.poolPer) && size(self.poolPer) > 0 ? has(oldSelf.poolPer) && self.poolPer == oldSelf.poolPer : !has(oldSelf.poolPer) || size(oldSelf.poolPer) == 0",fieldPath=".poolPer",message="spec.poolPer is immutable: create another class"
 // +kubebuilder:validation:XValidation:rule="has(self.uniqueWithin) && size(self.uniqueWithin) > 0 ? has(oldSelf.uniqueWithin) && self.uniqueWithin == oldSelf.uniqueWithin : !has(oldSelf.uniqueWithin) || size(oldSelf.uniqueWithin) == 0",fieldPath=".uniqueWithin",message="spec.uniqueWithin is immutable: create another class"
+// +kubebuilder:validation:XValidation:rule="(has(self.provisioning) && self.provisioning == 'Held') == (has(oldSelf.provisioning) && oldSelf.provisioning == 'Held')",fieldPath=".provisioning",message="spec.provisioning is immutable: create another class"
+// +kubebuilder:validation:XValidation:rule="!has(self.provisioning) || has(self.poolPer) && size(self.poolPer) > 0",fieldPath=".provisioning",message="spec.provisioning says when the pools of spec.poolPer are made: give spec.poolPer, or remove spec.provisioning"
 // +kubebuilder:validation:XValidation:rule="!has(self.reservations) || has(self.poolPer) && size(self.poolPer) > 0",fieldPath=".reservations",message="spec.reservations is copied to the pools that are made by spec.poolPer: give spec.poolPer, or write the reservations into the pool"
 // +kubebuilder:validation:XValidation:rule="self.ipFamily == 'IPv6' || !has(self.reservations) || !has(self.reservations.unitPrefixLength) || self.reservations.unitPrefixLength <= 32",fieldPath=".reservations.unitPrefixLength",message="spec.reservations.unitPrefixLength must be 1 to 32 for IPv4"
 type IPClassSpec struct {
@@ -158,6 +171,12 @@ type IPClassSpec struct {
 	// +listType=set
 	// +optional
 	PoolPer []string `json:"poolPer,omitempty"`
+
+	// provisioning says when a pool of poolPer is made. OnDemand: by the first claim that needs it. Held: by a claim
+	// whose target is ScopeRange alone. Any other claim is refused until such a claim holds the pool. Left out, it is
+	// OnDemand. Immutable.
+	// +optional
+	Provisioning Provisioning `json:"provisioning,omitempty"`
 
 	// uniqueWithin are the roles within whose objects an address is given once: each combination of
 	// objects, of each workspace, has an address space of its own, and the same addresses. Left out, an

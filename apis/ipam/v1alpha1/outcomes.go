@@ -36,6 +36,8 @@ var outcomes = map[Reason]struct {
 	ReasonChainBroken:          {8, "use another class, or ask the platform to correct the class that the message names"},
 	ReasonTargetRejected:       {6, "claim a block, or name a class with poolPer"},
 	ReasonRangeHeld:            {5, "delete the claim that holds the range, or claim blocks inside of it"},
+	ReasonRangeExists:          {5, "claim the range without an address and a length, or release all that is inside it first"},
+	ReasonRangeNotHeld:         {4, "correct the name in the scope, or claim the range of that scope first: --target range"},
 	ReasonOverlap:              {5, "choose another CIDR, or put both pools in one addressDomain"},
 	ReasonError:                {1, "the controller retries; if this persists, see its log"},
 

@@ -47,6 +47,7 @@ func (r ScopeRef) String() string {
 // +kubebuilder:validation:MaxProperties=16
 // +kubebuilder:validation:XValidation:rule="self.all(role, role.matches('^[A-Za-z]([-_A-Za-z0-9]{0,61}[A-Za-z0-9])?$'))",message="invalid role in scope: write a word of at most 63 letters, digits and hyphens, such as network or location"
 // +kubebuilder:validation:XValidation:rule="!('project' in self) && !('allProjects' in self)",message="project and allProjects are no roles of a scope: remove them; the workspace is always that of the request"
+// +kubebuilder:validation:XValidation:rule="self.all(role, !has(self[role].name) || !self[role].name.matches('[\\\\s,=[:cntrl:]]'))",message="invalid name in scope: write one without blanks, commas, equals signs and control characters, such as vpc-1"
 type Scope map[string]ScopeRef
 
 // Only returns the part of the scope that has these roles.

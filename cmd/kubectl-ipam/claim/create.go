@@ -31,7 +31,8 @@ func newCreate(s *session.Session) *cobra.Command {
 class. Wait for the block and print its CIDR.
 
 A class of networks gives a block for each network, or whatever its roles are: --scope names the
-object for each role. With --target range, the claim holds the range of the network itself.
+object for each role. With --target range, the claim holds the range of the network itself. If that is
+not there yet, it may be given: --address CIDR, or --length.
 
 With a name, the command can be repeated: the same request gets the same block, and a
 different one is a conflict. Without a name, each run creates another claim.

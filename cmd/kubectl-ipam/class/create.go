@@ -63,6 +63,8 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 			Value: field.Word(&spec.RetainedPolicy, ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse)},
 		{Name: "parent", Usage: "Class whose pools the blocks are taken from", Value: field.Text(&spec.ParentClassName)},
 		{Name: "pool-per", Usage: "Make a pool for each combination of the objects of these roles, such as project,network; with project, each workspace has its own, with allProjects all share them", Value: field.List(&spec.PoolPer)},
+		{Name: "provisioning", Usage: "When a pool of --pool-per is made: OnDemand, by the first claim that needs it, or Held, by claim create --target range alone",
+			Value: field.Word(&spec.Provisioning, ipamv1alpha1.ProvisionOnDemand, ipamv1alpha1.ProvisionHeld)},
 		{Name: "unique-within", Usage: "Give an address once within the objects of these roles, such as network, and not once in the pool", Value: field.List(&spec.UniqueWithin)},
 		{Name: "retention-lease", Usage: "How long a retained block is kept, such as 720h", Value: field.Text(&spec.RetentionLease)},
 		{Name: "release-cooldown", Usage: "How long a freed block is not allocated to another claim, such as 30s", Value: field.Text(&spec.ReleaseCooldown)},

@@ -62,6 +62,9 @@ func describeClass(s *session.Session, class *ipamv1alpha1.IPClass, pools []ipam
 	if made := class.Status.ProvisionedPools; made > 0 { // of a class that everybody reads nobody is told
 		makes += "; there are " + fmt.Sprint(made)
 	}
+	if spec.Provisioning == ipamv1alpha1.ProvisionHeld {
+		makes += ", by claim create --target range alone"
+	}
 	page.Words("Makes", makes, strings.Join(spec.PoolPer, " and "))
 	page.Words("Unique", "within each %s", strings.Join(spec.UniqueWithin, " and "))
 	page.Line("Reclaim", string(spec.ReclaimPolicy))

@@ -112,10 +112,7 @@ func sound(catalog Catalog, class *ipamv1alpha1.IPClass) *outcome.Refusal {
 // fits checks a class against its parent.
 func fits(class, parent *ipamv1alpha1.IPClass) *outcome.Refusal {
 	length := poolLength(parent)
-	shortest := poolLength(class)
-	if class.Spec.AllowedPrefixLengths != nil {
-		shortest = classBounds(class).min
-	}
+	shortest := shortest(class)
 	switch {
 	case parent.Spec.Provisioner != "" && parent.Spec.Provisioner != ipamv1alpha1.NativeProvisioner:
 		return broken(parent, "it is provisioned by %q, which is not served here", parent.Spec.Provisioner)

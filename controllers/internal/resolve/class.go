@@ -120,6 +120,32 @@ func (q Query) classLength(class, above *ipamv1alpha1.IPClass) (int, error) {
 	return asked, nil
 }
 
+// rangeLength refuses the length that a claim for a range asks for, if the pool could not be one of the class: others have their blocks inside.
+func (q Query) rangeLength(catalog Catalog, class *ipamv1alpha1.IPClass) error {
+	asked, err := askedLength(q.Claim)
+	if err != nil || asked == 0 {
+		return err
+	}
+	if lengths := classBounds(class); !lengths.contain(asked) {
+		return refuse(ipamv1alpha1.ReasonPrefixLengthRejected, "class %q hands out %s; /%d is outside this range", class.Name, lengths, asked)
+	}
+	for _, below := range catalog.Children(class.Name) {
+		if q.MayUse(below) && shortest(below) != 0 && shortest(below) <= asked {
+			return refuse(ipamv1alpha1.ReasonPrefixLengthRejected,
+				"a range of /%d is too small for the blocks of class %q, which are up to /%d: ask for a shorter length", asked, below.Name, shortest(below))
+		}
+	}
+	return nil
+}
+
+// shortest returns the length of the largest block that a class hands out; 0 if it says nothing of that.
+func shortest(class *ipamv1alpha1.IPClass) int {
+	if class.Spec.AllowedPrefixLengths != nil {
+		return classBounds(class).min
+	}
+	return poolLength(class)
+}
+
 // classBounds returns the lengths that a class hands out.
 func classBounds(class *ipamv1alpha1.IPClass) bounds {
 	if r := class.Spec.AllowedPrefixLengths; r != nil {

@@ -19,6 +19,8 @@ type Level struct {
 	Derived ledger.Derived
 	// Length is that of the pool.
 	Length int
+	// Exact is the CIDR that the pool must have, for a ScopeRange that asks for one; the zero Prefix if it may have any.
+	Exact netip.Prefix
 	// Strategy places the pool inside the one above.
 	Strategy ipamv1alpha1.Strategy
 	// Excluded returns the prefixes that the pool reserves, once its CIDR is known.
@@ -61,7 +63,24 @@ func (q Query) levels(classes chain) []Level {
 		}
 		levels = append(levels, level)
 	}
+	if IsRange(q.Claim) {
+		q.ask(levels)
+	}
 	return levels
+}
+
+// ask gives the last level the length, or CIDR, that a claim for a range asks for. Those above then have the CIDRs that it lies in.
+func (q Query) ask(levels []Level) {
+	last := &levels[len(levels)-1]
+	if asked, err := askedLength(q.Claim); err == nil && asked != 0 {
+		last.Length = asked
+	}
+	exact, _ := askedPrefix(q.Claim) // rangeLength has refused a wrong one
+	for i := range levels {
+		if l := &levels[i]; exact.IsValid() && l.Length <= exact.Bits() {
+			l.Exact = netip.PrefixFrom(exact.Addr(), l.Length).Masked()
+		}
+	}
 }
 
 // level returns the pool that a class has for the claim's scope.

@@ -118,10 +118,13 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 		ClassName: class.Name, Family: class.Spec.IPFamily, Policy: reclaim(q.Claim, class.Spec.ReclaimPolicy), Limit: class.Spec.MaxPerConsumer.Int(),
 		Chain: q.levels(levels), Strategy: class.Spec.Strategy, Space: q.space(class),
 	}
-	if !IsRange(q.Claim) {
-		if plan.Length, err = q.classLength(class, levels.above()); err != nil {
-			return named, err
-		}
+	if IsRange(q.Claim) {
+		err = q.rangeLength(catalog, class)
+	} else {
+		plan.Length, err = q.classLength(class, levels.above())
+	}
+	if err != nil {
+		return named, err
 	}
 	if err := q.candidates(catalog, levels, &plan); err != nil {
 		return named, err
