@@ -86,12 +86,20 @@ func TestRefusal_NamesEveryPool(t *testing.T) {
 	withheld := &ledger.ExcludedError{Excluded: netip.MustParsePrefix("10.0.0.0/29")}
 	reserves := miss{resolve.Candidate{Pool: gen.Pool("reserves", gen.Reserves(8, 0, 32), gen.Excludes("10.0.9.0/24"))}, withheld}
 	excludes := miss{resolve.Candidate{Pool: gen.Pool("excludes", gen.Excludes("10.0.0.4/30"))}, withheld}
+	shut := func(excluded ...ipamv1alpha1.CIDR) miss {
+		pool := gen.Pool("shut", gen.Excludes(excluded...))
+		pool.Status.AllocatedCIDR = "10.0.0.0/24"
+		return miss{resolve.Candidate{Pool: pool}, &ledger.ExhaustedError{Length: 28, Largest: -1}}
+	}
 	for _, tt := range []struct {
 		name  string
 		plan  resolve.Plan
 		tried []miss
 		want  string
 	}{
+		{"excluded", resolve.Plan{}, []miss{shut("10.0.0.0/16")}, `PoolExhausted: pool "shut": no free /28: the pool is full; spec.excludedCIDRs withholds all of it`},
+		{"excluded in part", resolve.Plan{}, []miss{shut("10.0.0.0/25", "10.0.0.64/26", "10.1.0.0/16")},
+			`PoolExhausted: pool "shut": no free /28: the pool is full; spec.excludedCIDRs withholds 128 of its 256 addresses`},
 		{"full", resolve.Plan{}, []miss{full}, `PoolExhausted: pool "full": no free /24: the largest free block is a /26`},
 		{"full and too small", resolve.Plan{Unfit: unfit}, []miss{full},
 			`PoolExhausted: pool "full": no free /24: the largest free block is a /26; pool "a" is too small; pool "b" is too small`},

@@ -4,15 +4,19 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"go4.org/netipx"
+
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // miss is a candidate that had no room, and why.
@@ -144,6 +148,9 @@ func say(tried []miss) string {
 	said := make([]string, len(tried))
 	for i, m := range tried {
 		said[i] = fmt.Sprintf("pool %q: %v", m.Pool.Name, m.err)
+		if errors.As(m.err, new(*ledger.ExhaustedError)) {
+			said[i] += excluding(m.Pool)
+		}
 		if errors.Is(m.err, ledger.ErrMixed) {
 			said[i] = fmt.Sprintf("pool %q: its classes have changed in uniqueWithin, and it still has blocks from before: release those first, or use another pool", m.Pool.Name)
 		}
@@ -155,6 +162,32 @@ func say(tried []miss) string {
 		}
 	}
 	return strings.Join(slices.Compact(said), "; ")
+}
+
+// excluding says how much of a pool without room its exclusions withhold: the rest is held. It is empty if the pool excludes nothing.
+func excluding(pool *ipamv1alpha1.IPPool) string {
+	window, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
+	if err != nil {
+		return ""
+	}
+	var within netipx.IPSetBuilder
+	for _, text := range pool.Spec.ExcludedCIDRs {
+		if excluded, err := netip.ParsePrefix(string(text)); err == nil && excluded.Overlaps(window) {
+			within.AddPrefix(cidr.Narrower(window, excluded))
+		}
+	}
+	set, _ := within.IPSet() // an error is of a range that is none
+	total := new(big.Int)
+	for _, part := range set.Prefixes() {
+		total.Add(total, cidr.Size(part))
+	}
+	switch {
+	case total.Sign() == 0:
+		return ""
+	case total.Cmp(cidr.Size(window)) == 0:
+		return "; spec.excludedCIDRs withholds all of it"
+	}
+	return fmt.Sprintf("; spec.excludedCIDRs withholds %s of its %s addresses", total, cidr.Size(window))
 }
 
 // noPool returns the reason when every candidate turned out not to be there.

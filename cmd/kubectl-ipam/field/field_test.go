@@ -89,6 +89,13 @@ func TestScope_NamesTheObjectOfARole(t *testing.T) {
 // A scope is read from a cell as it was written.
 func TestScope_IsReadAsWritten(t *testing.T) {
 	t.Parallel()
+	var flag ipamv1alpha1.Scope
+	if err := Scope(&flag).Set("network=red,subnet=web"); err != nil || len(flag) != 2 || flag["network"].Name != "red" || flag["subnet"].Name != "web" {
+		t.Errorf("network=red,subnet=web is read as %v, %v; want two roles", flag, err)
+	}
+	if err := Scope(&flag).Set("zone=a,network=blue"); err == nil || len(flag) != 2 {
+		t.Errorf("a text that is refused leaves %v, %v; want an error, and no change", flag, err)
+	}
 	for want, scope := range map[string]ipamv1alpha1.Scope{
 		"":                           nil,
 		"location=ams network=vpc-1": {"network": {Kind: "Network", Name: "vpc-1"}, "location": {Kind: "Location", Name: "ams"}},

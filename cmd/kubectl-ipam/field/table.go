@@ -12,7 +12,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-const scopeUsage = ", once for each role: network=vpc-1, or network=Network.networking.example.com/vpc-1; without a kind, that is the role with a capital letter"
+const scopeUsage = ", each role once: network=vpc-1,location=ams, or network=Network.networking.example.com/vpc-1; without a kind, that is the role with a capital letter"
 
 // Excluded is the column of the blocks that a pool excludes.
 const Excluded = "exclude"
@@ -26,7 +26,7 @@ func OfPool(pool *ipamv1alpha1.IPPool) []Field {
 	slice := func(field func(*ipamv1alpha1.PoolSlices) pflag.Value) pflag.Value { return within(&spec.Slices, field) }
 	return []Field{
 		{Name: "class", Usage: "Classes that the pool backs", Value: List(&spec.ClassNames)},
-		{Name: "scope", Usage: "Object whose claims the pool serves, and no others" + scopeUsage, Value: Scope(&spec.Scope)},
+		ScopeOf(&spec.Scope, "Object whose claims the pool serves, and no others"),
 		{Name: "domain", Usage: "Address domain: root pools of one domain may overlap, and never allocate an address twice", Value: Text(&spec.AddressDomain)},
 		{Name: "visibility", Usage: "Which workspaces may use the pool: consumer (this one), shared (those of --consumer) or platform (all, by a class)",
 			Value: Word(&spec.Visibility, ipamv1alpha1.VisibilityConsumer, ipamv1alpha1.VisibilityShared, ipamv1alpha1.VisibilityPlatform)},
@@ -58,7 +58,7 @@ func OfClaim(claim *ipamv1alpha1.IPClaim) []Field {
 	spec := &claim.Spec
 	return []Field{
 		{Name: "class", Usage: "Class to claim by", Value: Text(&spec.ClassName)},
-		{Name: "scope", Usage: "Object that the block is for" + scopeUsage, Value: Scope(&spec.Scope)},
+		ScopeOf(&spec.Scope, "Object that the block is for"),
 		{Name: "reclaim-policy", Usage: "What happens to the block when the claim is deleted: Delete frees it, Retain keeps it",
 			Value: Word(&spec.ReclaimPolicy, ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)},
 		{Name: "retained-policy", Usage: "What happens if a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it",
@@ -94,15 +94,22 @@ func Columns() []string {
 	return columns
 }
 
-// Scope takes the objects of a scope, each role once.
+// ScopeOf makes the field of a scope.
+func ScopeOf(at *ipamv1alpha1.Scope, usage string) Field {
+	return Field{Name: "scope", Usage: usage + scopeUsage, Value: Scope(at)}
+}
+
+// Scope takes the objects of a scope, with commas between them, each role once.
 func Scope(at *ipamv1alpha1.Scope) pflag.Value {
-	return severalOf("stringArray", func() []string { return scopeWords(*at) }, func(text string) error {
-		scope := *at
+	return severalOf("strings", func() []string { return scopeWords(*at) }, func(text string) error {
+		scope := maps.Clone(*at)
 		if scope == nil {
 			scope = ipamv1alpha1.Scope{}
 		}
-		if !addRole(text, scope) {
-			return errors.New("no object of a role: write each role once, as ROLE=NAME, ROLE=KIND/NAME or ROLE=KIND.GROUP/NAME, such as network=vpc-1 or network=Network.networking.example.com/vpc-1")
+		for word := range strings.SplitSeq(text, ",") {
+			if !addRole(word, scope) {
+				return errors.New("no object of a role: write each role once, as ROLE=NAME, ROLE=KIND/NAME or ROLE=KIND.GROUP/NAME, such as network=vpc-1 or network=Network.networking.example.com/vpc-1")
+			}
 		}
 		*at = scope
 		return nil

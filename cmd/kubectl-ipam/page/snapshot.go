@@ -165,7 +165,11 @@ func kindOf(h space.Holding) draw.Kind {
 func (p *Pool) blocks() []draw.Block {
 	blocks := make([]draw.Block, 0, len(p.Held))
 	for _, h := range p.Held {
-		blocks = append(blocks, draw.Block{Prefix: h.Block, Kind: kindOf(h), Label: labelOf(h), Short: h.Name[strings.LastIndex(h.Name, "/")+1:]})
+		label := labelOf(h)
+		if _, excluded := p.StaysIn(h.Block); excluded {
+			label += ", in an exclusion"
+		}
+		blocks = append(blocks, draw.Block{Prefix: h.Block, Kind: kindOf(h), Label: label, Short: h.Name[strings.LastIndex(h.Name, "/")+1:]})
 	}
 	for _, kept := range p.Space().Kept {
 		blocks = append(blocks, draw.Block{Prefix: kept, Kind: draw.Kept})

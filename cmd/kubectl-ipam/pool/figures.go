@@ -22,13 +22,21 @@ const (
 )
 
 // drawMap writes the space of a pool as text: a line for each row, led by its first address.
-func drawMap(w io.Writer, s space.Space) {
+func drawMap(w io.Writer, p *space.Pool) {
+	s := p.Space()
 	parts, width := partsOf(s.Pool), 0
-	screen.Line(w, "each sign is a /%d: █ taken, ▓ ░ in part, × kept back, · free or not shown to you", parts[0].Bits())
+	var stay []netip.Prefix // the blocks that somebody has to release before their part is empty
+	legend := "× kept back"
+	for _, block := range s.Taken {
+		if _, excluded := p.StaysIn(block); excluded {
+			stay, legend = append(stay, block), "× kept back, ! excluded and still held"
+		}
+	}
+	screen.Line(w, "each sign is a /%d: █ taken, ▓ ░ in part, %s, · free or not shown to you", parts[0].Bits(), legend)
 	for row := range slices.Chunk(parts, mapColumns) {
 		width = max(width, len(row[0].Addr().String()))
 	}
-	rest := signs(s, parts)
+	rest := signs(s, parts, stay)
 	for row := range slices.Chunk(parts, mapColumns) {
 		screen.Line(w, "  %-*s  %s", width, row[0].Addr(), strings.Join(rest[:len(row)], ""))
 		rest = rest[len(row):]
@@ -49,8 +57,8 @@ func partsOf(pool netip.Prefix) []netip.Prefix {
 	return parts
 }
 
-// signs returns a sign for each part: each is a map of its own, with one box.
-func signs(s space.Space, parts []netip.Prefix) []string {
+// signs returns a sign for each part: each is a map of its own, with one box. One with a block that stays in an exclusion is marked.
+func signs(s space.Space, parts, stay []netip.Prefix) []string {
 	blocks := make([]draw.Block, 0, len(s.Kept)+len(s.Taken))
 	for _, kept := range s.Kept {
 		blocks = append(blocks, draw.Block{Prefix: kept, Kind: draw.Kept})
@@ -62,6 +70,8 @@ func signs(s space.Space, parts []netip.Prefix) []string {
 	signs := make([]string, len(parts))
 	for i, part := range parts {
 		switch box := (draw.Map{Window: part, Blocks: blocks, Limit: 1}).Boxes()[0]; {
+		case excludedIn(part, stay):
+			signs[i] = "!"
 		case box.Kind == draw.Kept:
 			signs[i] = "×"
 		case box.Share >= 1:
@@ -75,6 +85,11 @@ func signs(s space.Space, parts []netip.Prefix) []string {
 		}
 	}
 	return signs
+}
+
+func excludedIn(part netip.Prefix, stay []netip.Prefix) bool {
+	_, found := space.FirstOverlap(stay, part)
+	return found
 }
 
 // bar draws how much of a pool is taken: ████░░░░  50.0%.

@@ -23,6 +23,7 @@ type next struct {
 	workspace string
 	length    int32
 	count     int
+	scope     ipamv1alpha1.Scope
 }
 
 func newNext(s *session.Session) *cobra.Command {
@@ -36,7 +37,10 @@ workspace that you cannot see may be shown as free.
 
 claim create --dry-run=server asks the controller instead, and also works with a class.`,
 		Example: `  # show the next five free /28
-  kubectl ipam pool next lab --length 28 --count 5`,
+  kubectl ipam pool next lab --length 28 --count 5
+
+  # show the next free /28 of one network, in a pool that gives each network the same addresses
+  kubectl ipam pool next lab --length 28 --scope network=vpc-1`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
@@ -44,6 +48,7 @@ claim create --dry-run=server asks the controller instead, and also works with a
 	cmd.Flags().StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
 	cmd.Flags().Var(field.Length(&o.length), "length", "Prefix length of the blocks, such as 28; not needed if the pool has one length only")
 	cmd.Flags().IntVar(&o.count, "count", 1, "How many blocks to show")
+	session.AddFields(cmd, field.ScopeOf(&o.scope, "Network, or whatever its roles are, in which the blocks would be given: for a pool that gives each network the same addresses"))
 	session.CompleteArgs(s, cmd, session.PoolNames)
 	return cmd
 }
@@ -58,6 +63,12 @@ func (o *next) run(ctx context.Context, name string) error {
 	}
 	if pool.Object == nil {
 		return exit.Fail(exit.NotFound, "a pool is shown to its own workspace, and to admins of the platform", "there is no pool %s that you may see", pool.Title())
+	}
+	switch {
+	case len(o.scope) > 0:
+		return o.show(pool.Within(o.scope))
+	case pool.Object.Status.Spaces > 0:
+		return exit.Usagef("give --scope, such as --scope network=vpc-1: pool %s gives the same addresses to each, and %d have some", pool.Title(), pool.Object.Status.Spaces)
 	}
 	if err := settled(ctx, r, pool, exactly); err != nil {
 		return err

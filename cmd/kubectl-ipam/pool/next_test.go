@@ -49,6 +49,33 @@ func TestPoolNext_Cooling(t *testing.T) {
 	}
 }
 
+// A pool that gives each network the same addresses is asked for one of them. The blocks of the others are free in it, whatever the
+// figures of the fullest one are.
+func TestPoolNext_WithinAScope(t *testing.T) {
+	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 100, 32)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "256", Available: "0"}
+	pool.Status.Spaces, pool.Status.LargestFreePrefix = 2, nil
+	held := []space.Holding{
+		{Block: netip.MustParsePrefix("192.0.2.0/24"), Scope: "network=full"},
+		{Block: netip.MustParsePrefix("192.0.2.0/28"), Scope: "network=vpc-1"},
+		{Block: netip.MustParsePrefix("192.0.2.16/28"), Scope: "network=vpc-1", Workspace: "root:other"},
+	}
+	for name, want := range map[string]struct {
+		code int
+		says string
+	}{"vpc-1": {exit.OK, "192.0.2.16/28\n"}, "new": {exit.OK, "192.0.2.0/28\n"}, "full": {7, ""}} {
+		s := stage.New(t)
+		o := &next{Session: s.Session, length: 28, count: 1, scope: ipamv1alpha1.Scope{"network": {Kind: "Network", Name: name}, "zone": {Kind: "Zone", Name: "a"}}}
+		err := o.show((&space.Pool{Object: pool, Held: held}).Within(o.scope))
+		if code := exit.CodeOf(err); code != want.code || s.Printed.String() != want.says || strings.Contains(s.Said.String(), "others hold") {
+			t.Errorf("in %s it ends with %d, prints %q and says %q; want %d and %q", name, code, s.Printed, s.Said, want.code, want.says)
+		}
+	}
+	if pool.Status.Capacity.Allocated != "256" {
+		t.Error("the pool itself has changed")
+	}
+}
+
 // The advice names the largest free block, and promises nothing: there is no claim.
 func TestPoolNext_AdvisesTheLargestFreeBlock(t *testing.T) {
 	roomy := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24")), "192.0.2.0/24", ipamv1alpha1.IPv4, 50, 29)

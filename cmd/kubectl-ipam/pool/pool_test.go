@@ -38,6 +38,29 @@ func TestPoolShow(t *testing.T) {
 	stage.Golden(t, "pool_show", s.Printed.String())
 }
 
+// To empty a part of a pool, its owner excludes it: the map and the list show what still has to be released there.
+func TestPoolShow_MarksBlocksInAnExclusion(t *testing.T) {
+	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), gen.Excludes("192.0.2.128/27"), stage.HourAgo), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "48", Available: "208"}
+	held := []space.Holding{
+		{Block: netip.MustParsePrefix("192.0.2.16/28"), Holder: "claim default/web"},
+		{Block: netip.MustParsePrefix("192.0.2.136/32"), Holder: "claim default/old"},
+	}
+	s := stage.New(t)
+	must.Do(t, describePool(s.Session, &space.Pool{Object: pool, Held: held}))
+	shown := s.Printed.String()
+	for _, want := range []string{"! excluded and still held", "  192.0.2.128  ××××××××!×", "EXCLUDED"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("it lacks %q:\n%s", want, shown)
+		}
+	}
+	for line := range strings.Lines(shown) {
+		if inside := strings.Contains(line, "default/old"); (inside || strings.Contains(line, "default/web")) && strings.Contains(line, "192.0.2.128/27") != inside {
+			t.Errorf("the exclusion stands at the wrong block: %s", line)
+		}
+	}
+}
+
 // A pool that has its block may still be wrong, and shows how.
 func TestPoolShow_WarnsOfGatewayAndOverlap(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), stage.HourAgo), "192.0.2.0/24", ipamv1alpha1.IPv4, 0, 24)
@@ -75,7 +98,7 @@ func TestMap_CountsOnce(t *testing.T) {
 			held = []space.Holding{{Block: netip.MustParsePrefix(taken)}}
 		}
 		shown := (&space.Pool{Object: pool, Held: held}).Space()
-		if got := signs(shown, partsOf(shown.Pool))[0]; got != want {
+		if got := signs(shown, partsOf(shown.Pool), nil)[0]; got != want {
 			t.Errorf("with %q taken the first /30 is drawn as %s, want %s", taken, got, want)
 		}
 	}
@@ -109,7 +132,7 @@ func TestListHoldings_Scope(t *testing.T) {
 		a.Spec.Scope = ipamv1alpha1.Scope(gen.Within("network", network))
 		held = append(held, space.HoldingOf(a))
 	}
-	must.Do(t, listHoldings(s.Session, held))
+	must.Do(t, listHoldings(s.Session, &space.Pool{Held: held}))
 	for _, want := range []string{"SCOPE", "network=vpc-1", "network=vpc-2"} {
 		if !strings.Contains(s.Printed.String(), want) {
 			t.Errorf("the table is\n%s\nwant it to say %s", s.Printed, want)

@@ -76,7 +76,7 @@ func (o *show) guest(pool *space.Pool) error {
 	page := o.Page()
 	page.Line("Pool", pool.Title())
 	screen.Line(o.Out, "")
-	if err := listHoldings(o.Session, pool.Held); err != nil {
+	if err := listHoldings(o.Session, pool); err != nil {
 		return err
 	}
 	screen.Line(o.Out, "")
@@ -101,10 +101,10 @@ func describePool(s *session.Session, p *space.Pool) error {
 	page.Line("Forecast", space.OutlookOf(pool, s.Now()).String())
 
 	screen.Line(s.Out, "")
-	drawMap(s.Out, shown)
+	drawMap(s.Out, p)
 	if len(p.Held) > 0 {
 		screen.Line(s.Out, "")
-		if err := listHoldings(s, p.Held); err != nil {
+		if err := listHoldings(s, p); err != nil {
 			return err
 		}
 	}
@@ -144,12 +144,17 @@ func describeRules(page *screen.Sheet, pool *ipamv1alpha1.IPPool, now time.Time)
 	}
 }
 
-func listHoldings(s *session.Session, holdings []space.Holding) error {
-	t := output.NewTable("BLOCK", "SCOPE", "HOLDER", "CLASS", "AGE")
-	for _, h := range holdings {
-		t.Rows = append(t.Rows, output.Row(nil, h.Block.String(), h.Scope, h.Holder, h.Class, facts.Age(h.Since, s.Now())))
+func listHoldings(s *session.Session, p *space.Pool) error {
+	t := output.NewTable("BLOCK", "SCOPE", "HOLDER", "CLASS", "AGE", "EXCLUDED")
+	for _, h := range p.Held {
+		excluded := ""
+		if at, ok := p.StaysIn(h.Block); ok {
+			excluded = at.String()
+		}
+		t.Rows = append(t.Rows, output.Row(nil, h.Block.String(), h.Scope, h.Holder, h.Class, facts.Age(h.Since, s.Now()), excluded))
 	}
 	output.HideEmpty(t, "SCOPE")
+	output.HideEmpty(t, "EXCLUDED")
 	return output.WriteTable(s.Out, t)
 }
 

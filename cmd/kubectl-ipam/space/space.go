@@ -57,6 +57,30 @@ func (p *Pool) Space() Space {
 	return known
 }
 
+// Within returns the pool as a claim of the current workspace with this scope finds it: with the blocks of its address space, and
+// with figures of these. The pool shows the figures of the fullest space. A pool without address spaces has no blocks with a scope.
+func (p *Pool) Within(scope ipamv1alpha1.Scope) *Pool {
+	own := &Pool{Name: p.Name, Workspace: p.Workspace, Object: p.Object.DeepCopy()}
+	for _, h := range p.Held {
+		if h.Workspace == "" && h.meets(scope) {
+			own.Held = append(own.Held, h)
+		}
+	}
+	shown, capacity := own.Space(), own.Object.Status.Capacity
+	if capacity == nil || !shown.Pool.IsValid() {
+		return own
+	}
+	taken := shown.Known()
+	taken.Add(taken, Cooling(capacity))
+	capacity.Allocated, capacity.Available = taken.String(), new(big.Int).Sub(cidr.Size(shown.Pool), taken).String()
+	own.Object.Status.LargestFreePrefix = nil
+	if free := shown.Free(); len(free) > 0 {
+		largest := slices.MinFunc(free, func(a, b netip.Prefix) int { return a.Bits() - b.Bits() })
+		own.Object.Status.LargestFreePrefix = new(int32(largest.Bits())) //nolint:gosec // at most 128
+	}
+	return own
+}
+
 // Known returns the number of addresses that are taken or kept back, as far as is seen. What lies in
 // several blocks is counted once.
 func (s Space) Known() *big.Int {
@@ -133,6 +157,14 @@ func Excluded(spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 		}
 	}
 	return excluded
+}
+
+// StaysIn returns the exclusion of the pool in which a block lies, in part or whole: nobody gets its addresses when it is released.
+func (p *Pool) StaysIn(block netip.Prefix) (excluded netip.Prefix, ok bool) {
+	if p.Object == nil {
+		return netip.Prefix{}, false
+	}
+	return FirstOverlap(Excluded(p.Object.Spec), block)
 }
 
 // Edges returns the blocks that a pool reserves at its two edges.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/big"
 	"net/netip"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -62,7 +64,11 @@ func (p *Pool) stateIn(window, block netip.Prefix) (_ State, ok bool) {
 	for _, h := range p.Held {
 		if h.Block.Overlaps(block) {
 			within := h.Block.Contains(block.Addr()) && h.Block.Bits() <= block.Bits()
-			return State{Word: WordAllocated, Because: fmt.Sprintf("%s holds %s", h.Holder, h.Block)}, !within
+			because := fmt.Sprintf("%s holds %s", h.Holder, h.Block)
+			if at, excluded := p.StaysIn(h.Block); excluded {
+				because += fmt.Sprintf(", and nobody gets it after that: spec.excludedCIDRs of the pool has %s", at)
+			}
+			return State{Word: WordAllocated, Because: because}, !within
 		}
 	}
 	if at, found := FirstOverlap(Excluded(pool.Spec), block); found {
@@ -140,6 +146,21 @@ type Holding struct {
 	Owner string
 	// Since is when the record was created.
 	Since metav1.Time
+}
+
+// meets reports whether a claim with a scope cannot get the block. Lists show the objects of a scope by their names, and by these they are
+// compared: of two kinds with one name, the blocks of both are taken.
+func (h Holding) meets(scope ipamv1alpha1.Scope) bool {
+	if h.Scope == "" {
+		return true
+	}
+	within := strings.Split(ipamv1alpha1.ScopeColumn(scope), ",")
+	for object := range strings.SplitSeq(h.Scope, ",") {
+		if !slices.Contains(within, object) {
+			return false
+		}
+	}
+	return true
 }
 
 // HoldingOf is what an allocation records. Block and Workspace are left to the caller.
