@@ -197,8 +197,9 @@ func (w *waiting) wokenBefore(workspace multicluster.ClusterName, since time.Tim
 
 // mayAsk reports whether a claim waits for any of the topics of a pool, or does not know yet which pools could serve it.
 func (w *waiting) mayAsk(claim mcreconcile.Request, topics []topic) bool {
-	knows := false
-	for _, t := range w.claims[claim.ClusterName][claim].topics {
+	waits, left := w.claims[claim.ClusterName][claim]
+	knows := !left // it is gone, or has its block
+	for _, t := range waits.topics {
 		if slices.Contains(topics, t) {
 			return true
 		}

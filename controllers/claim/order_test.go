@@ -100,13 +100,15 @@ func TestOrder_HoldsAtPoolsThatBothMayAsk(t *testing.T) {
 		name  string
 		older []topic
 		want  error
+		left  bool
 	}{
-		{"the same pool", []topic{{poolTopic, "tenant", "own"}}, errBehind},
-		{"any pool of the workspace", []topic{{kind: labelTopic, cluster: "tenant"}}, errBehind},
-		{"another pool", []topic{{poolTopic, "tenant", "full"}}, nil},
-		{"pools of a class", []topic{{backingTopic, "tenant", "c"}, {kind: classTopic, name: "c"}, {kind: nameTopic, cluster: "tenant"}}, nil},
-		{"a workspace that is not known", []topic{{kind: pathTopic, name: "root:x"}, {poolTopic, "", "full"}}, errBehind},
-		{"a default class", []topic{{kind: defaultTopic}}, errBehind},
+		{name: "the same pool", older: []topic{{poolTopic, "tenant", "own"}}, want: errBehind},
+		{name: "the same pool, until it goes", older: []topic{{poolTopic, "tenant", "own"}}, left: true},
+		{name: "any pool of the workspace", older: []topic{{kind: labelTopic, cluster: "tenant"}}, want: errBehind},
+		{name: "another pool", older: []topic{{poolTopic, "tenant", "full"}}},
+		{name: "pools of a class", older: []topic{{backingTopic, "tenant", "c"}, {kind: classTopic, name: "c"}, {kind: nameTopic, cluster: "tenant"}}},
+		{name: "a workspace that is not known", older: []topic{{kind: pathTopic, name: "root:x"}, {poolTopic, "", "full"}}, want: errBehind},
+		{name: "a default class", older: []topic{{kind: defaultTopic}}, want: errBehind},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -115,6 +117,9 @@ func TestOrder_HoldsAtPoolsThatBothMayAsk(t *testing.T) {
 			s.register(pool)
 			s.waiting.enter(requestIn("tenant", "old"), gen.Claim("old"), row.older)
 			s.waiting.wake(row.older...)
+			if row.left {
+				s.waiting.leave(requestIn("tenant", "old"))
+			}
 			young := gen.Claim("young", gen.FromPool("own"), gen.Length(28))
 			young.CreationTimestamp = metav1.Now()
 			answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: young})

@@ -75,6 +75,9 @@ func (k *Keeper) Publish(ctx context.Context, p ledger.Pool) error {
 	if k.Clock.Since(p.RegisteredAt) >= young && !k.published.reopened(p.ID, k.Clock.Now()) && k.shows(ctx, cl, p) == ours {
 		return nil
 	}
+	if err := k.published.settled(ctx, p.ID); err != nil {
+		return fmt.Errorf("publish pool %s: its former IPPool is being deleted: %w", p.Name, err)
+	}
 	if err := k.create(ctx, cl, p); err != nil {
 		return err
 	}
@@ -226,8 +229,16 @@ func (k *Keeper) reopen(ctx context.Context, p ledger.Pool, until time.Time) err
 func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 	k.published.drop(p.ID)
 	object, workspace, err := k.seek(ctx, p)
-	if err != nil || object == nil || k.again(p) {
+	if err != nil || object == nil {
 		return err
+	}
+	ended, err := k.published.deleting(ctx, p.ID)
+	if err != nil {
+		return fmt.Errorf("delete IPPool %s: %w", p.Name, err)
+	}
+	defer ended()
+	if k.again(p) {
+		return nil
 	}
 	err = workspace.Delete(ctx, object, client.Preconditions{UID: &object.UID})
 	if err != nil && !absent.Object(err, "ippools", p.Name) && !apierrors.IsConflict(err) {

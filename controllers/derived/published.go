@@ -1,6 +1,7 @@
 package derived
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 type published struct {
 	mu    sync.Mutex
 	pools map[ledger.PoolID]publication
+	going map[ledger.PoolID]chan struct{} // the IPPools that are being deleted now; closed when that has ended
 }
 
 type publication struct {
@@ -59,6 +61,48 @@ func (p *published) drop(id ledger.PoolID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pools, id)
+}
+
+// deleting notes that the IPPool of a pool is being deleted, after other deletions of it. The caller says when that has ended.
+func (p *published) deleting(ctx context.Context, id ledger.PoolID) (ended func(), err error) {
+	for {
+		if err := p.settled(ctx, id); err != nil {
+			return nil, err
+		}
+		p.mu.Lock()
+		if p.going[id] == nil {
+			break
+		}
+		p.mu.Unlock()
+	}
+	defer p.mu.Unlock()
+	if p.going == nil {
+		p.going = map[ledger.PoolID]chan struct{}{}
+	}
+	done := make(chan struct{})
+	p.going[id] = done
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.going, id)
+		close(done)
+	}, nil
+}
+
+// settled waits until the IPPool of a pool is not being deleted. Who publishes the pool would find it there else, and it would go.
+func (p *published) settled(ctx context.Context, id ledger.PoolID) error {
+	p.mu.Lock()
+	going := p.going[id]
+	p.mu.Unlock()
+	if going == nil {
+		return nil
+	}
+	select {
+	case <-going:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // leave forgets the pools of a workspace.

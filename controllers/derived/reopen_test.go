@@ -5,14 +5,18 @@ import (
 	"net/netip"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // A DELETE that is refused leaves the range open and published, also if that was closed already: nobody says whether the IPPool is gone.
@@ -40,6 +44,43 @@ func TestCloseRange_LeavesARangeThatIsOpenedMeanwhile(t *testing.T) {
 		t.Errorf("the refusal is %q, want that others are inside", inside)
 	}
 	s.wantOpen(p)
+}
+
+// slowly deletes after something has happened.
+type slowly struct {
+	client.Client
+	first func()
+}
+
+func (c slowly) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+	c.first()
+	return c.Client.Delete(ctx, object, options...)
+}
+
+// A range that is opened while its IPPool is being deleted is published once that has ended, and no sooner: the CREATE that has opened
+// it names the IPPool.
+func TestPublish_WaitsForADeletionOfTheObject(t *testing.T) {
+	s := newScene(t)
+	claim, p := s.shared()
+	published := make(chan error, 1)
+	s.clusters["w"] = &testbed.Workspace{Client: slowly{s.workspace, sync.OnceFunc(func() {
+		s.wantComplete(p)
+		s.guest(p, "guest")
+		go func() { published <- s.Publish(t.Context(), p) }()
+		select {
+		case err := <-published:
+			t.Errorf("Publish = %v, want it to wait for the deletion", err)
+			published <- err
+		case <-time.After(50 * time.Millisecond):
+		}
+	})}}
+	if inside := s.closes(claim, false); !strings.Contains(inside, "by others") {
+		t.Errorf("the refusal is %q, want that others are inside", inside)
+	}
+	must.Do(t, <-published)
+	if s.object(p) == nil {
+		t.Error("the range has no IPPool, want it published")
+	}
 }
 
 // asking settles as before, and does something when a claim was found to be there.

@@ -72,4 +72,18 @@ var scarce = []Mutant{
 		New:   "return err == nil && p.slot.Record != nil && p.slot.Record.UID != read, err",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestReuse_"},
 	},
+	{
+		Name:  "a range is taken for published whose IPPool is being deleted",
+		File:  "controllers/derived/published.go",
+		Old:   "if going == nil {",
+		New:   "if true {",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestPublish_WaitsForADeletionOfTheObject"},
+	},
+	{
+		Name:  "a claim that has its block keeps younger ones waiting",
+		File:  "controllers/claim/order.go",
+		Old:   "knows := !left",
+		New:   "knows := left && false",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestOrder_"},
+	},
 }
