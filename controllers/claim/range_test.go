@@ -202,7 +202,7 @@ func TestRange_IsGivenBackByACreateThatFails(t *testing.T) {
 		"as it makes the pool": func(n *networks) { n.fails = failing },
 		"when it holds the pool": func(n *networks) {
 			n.create(scoped("e", endpoint, "net", "ams"))
-			n.Ledger.Pools = vanishing{n.ledger.Pools()}
+			n.Ledger.Pools = vanishing{n.ledger.Pools(), n.made(vpc).Derived.HeldSince}
 		},
 	} {
 		for _, answered := range []bool{false, true} {
@@ -226,10 +226,13 @@ func TestRange_IsGivenBackByACreateThatFails(t *testing.T) {
 	}
 }
 
-// vanishing is a ledger that does not find a pool that claim v holds: its CREATE fails then.
-type vanishing struct{ views.Pools }
+// vanishing is a ledger that does not find a pool which claim v has held since another time: its CREATE fails then.
+type vanishing struct {
+	views.Pools
+	since time.Time
+}
 
 func (v vanishing) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	p, ok := v.Pools.Get(id)
-	return p, ok && (p.Derived == nil || p.Derived.Holder.Name != "v")
+	return p, ok && (p.Derived == nil || p.Derived.Holder.Name != "v" || p.Derived.HeldSince.Equal(v.since))
 }
