@@ -105,6 +105,8 @@ func TestRBAC_Controller(t *testing.T) {
 		"create patch events.k8s.io/events",
 		"get create patch delete admissionregistration.k8s.io/mutatingwebhookconfigurations ipam.miloapis.com",
 		"get create patch delete admissionregistration.k8s.io/validatingwebhookconfigurations ipam.miloapis.com",
+		"create authentication.k8s.io/tokenreviews",
+		"create authorization.k8s.io/subjectaccessreviews",
 	}
 	rules := clusterRoles(t)[controller].Rules
 	for i := range want {

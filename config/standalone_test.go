@@ -72,7 +72,7 @@ func TestStandalone_Controller(t *testing.T) {
 		t.Errorf("it may\n%q\nand in kcp\n%q", got, want)
 	}
 	for _, rule := range ours.Rules {
-		known := []string{"", "admissionregistration.k8s.io", "events.k8s.io", ipamv1alpha1.GroupName}
+		known := []string{"", "admissionregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "events.k8s.io", ipamv1alpha1.GroupName}
 		if slices.ContainsFunc(rule.APIGroups, func(group string) bool { return !slices.Contains(known, group) }) ||
 			len(rule.NonResourceURLs) > 0 || slices.Contains(rule.Resources, "secrets") {
 			t.Errorf("it needs no %v", rule)

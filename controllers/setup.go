@@ -32,6 +32,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/consumer"
 	"github.com/kcp-ipam/ipam/controllers/derived"
 	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/history"
 	"github.com/kcp-ipam/ipam/controllers/internal/caches"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/feed"
@@ -45,6 +46,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/sweep"
 	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/internal/build"
+	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
 // Scheme knows every kind that the controllers read or write.
@@ -277,6 +279,9 @@ func addClusterAPI(mgr mcmanager.Manager, opts Options) error {
 func addDoor(mgr mcmanager.Manager, claims *claim.Reconciler, pools *pool.Reconciler, releases *release.Controller, closer *derived.Closer, opts Options) error {
 	opts.Door.Answerer, opts.Door.Drainer, opts.Door.Releaser, opts.Door.Closer = claims, pools, releases, closer
 	opts.Door.Platform, opts.Door.Standalone = opts.Platform.Cluster, opts.Export == ""
+	opts.Door.Also = map[string]http.Handler{
+		"GET " + lookup.Path: history.Served(mgr.GetLocalManager().GetClient(), opts.History, opts.Ledger.directory),
+	}
 	if opts.Manager.LeaderElection {
 		opts.Door.Elected, opts.Door.Leader = mgr.GetLocalManager().Elected(), opts.Ledger.Leader
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/controllers/history"
 	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
 // lookback is one run of the command history.
@@ -131,16 +131,16 @@ func (l *lookback) parse(args []string) error {
 		return errors.Join(l.validateFollow(args), l.validateEtcd())
 	}
 	if len(args) == 1 {
-		p, err := parseTarget(args[0])
+		p, err := lookup.ParsePrefix(args[0])
 		if err != nil {
 			return err
 		}
 		l.query.Prefix = p
 	}
 	if l.at != "" {
-		at, err := time.Parse(time.RFC3339, l.at)
+		at, err := lookup.ParseTime(l.at)
 		if err != nil {
-			return fmt.Errorf("--at is %q; give it a time such as 2026-03-01T14:05:00Z", l.at)
+			return fmt.Errorf("--at: %w", err)
 		}
 		l.query.At = at
 	}
@@ -151,23 +151,6 @@ func (l *lookback) parse(args []string) error {
 		l.query.Since = l.now().Add(-l.since).UTC()
 	}
 	return errors.Join(l.query.Validate(), l.validateEtcd())
-}
-
-// parseTarget reads an address or a prefix.
-func parseTarget(text string) (netip.Prefix, error) {
-	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
-		addr = addr.Unmap()
-		return netip.PrefixFrom(addr, addr.BitLen()), nil
-	}
-	p, err := netip.ParsePrefix(text)
-	if err != nil {
-		return p, fmt.Errorf("%q is neither an address nor a prefix; write 10.64.3.7, or 10.64.0.0/16", text)
-	}
-	const mapped = 96 // bits before an IPv4 address in IPv6 form
-	if p.Addr().Is4In6() && p.Bits() >= mapped {
-		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
-	}
-	return p, nil
 }
 
 func (l *lookback) run(ctx context.Context) error {

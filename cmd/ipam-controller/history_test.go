@@ -66,17 +66,6 @@ func TestHistory_WithoutAController(t *testing.T) {
 	}
 }
 
-// An IPv4 address in IPv6 form is that address, alone or with a length: else its holders would not be found.
-func TestParseTarget_IPv4InIPv6Form(t *testing.T) {
-	for text, want := range map[string]string{
-		"::ffff:10.0.0.7": "10.0.0.7/32", "::ffff:10.0.0.7/128": "10.0.0.7/32", "::ffff:10.0.0.0/120": "10.0.0.0/24", "2001:db8::/32": "2001:db8::/32",
-	} {
-		if got, err := parseTarget(text); err != nil || got.String() != want {
-			t.Errorf("parseTarget(%q) = %s, %v; want %s", text, got, err, want)
-		}
-	}
-}
-
 // Of the reserved blocks, the command shows the workspace and the end of each, and counts those of each workspace.
 func TestHistory_Reserved(t *testing.T) {
 	dir := oldLedger(t)

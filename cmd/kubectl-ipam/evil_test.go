@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,11 +14,13 @@ import (
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"github.com/kcp-dev/sdk/apis/core"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
 // forged is the beginning of a line that the server tries to add to the output.
@@ -30,16 +34,47 @@ const hostile = "x\x1b[2J\x1b[31mred\x1b]0;title\x07\r\n" + forged + "\t\t" + fo
 type evil struct {
 	*testing.T
 	*httptest.Server
-	bound    bool   // claims and pools have blocks, and valid CIDRs
-	endpoint string // of the export
+	bound      bool   // claims and pools have blocks, and valid CIDRs
+	endpoint   string // of the export
+	controller *httptest.Server
 }
 
 func newEvil(t *testing.T, bound bool) *evil {
 	e := &evil{T: t, bound: bound}
 	e.Server = httptest.NewServer(http.HandlerFunc(e.serve))
 	e.endpoint = e.URL + "/services/apiexport/id/ipam.miloapis.com"
+	e.controller = httptest.NewTLSServer(http.HandlerFunc(e.tell))
 	t.Cleanup(e.Close)
+	t.Cleanup(e.controller.Close)
 	return e
+}
+
+// secure returns the flags that reach the server by TLS, with a token: without TLS none is sent.
+func (e *evil) secure() []string {
+	front := httptest.NewTLSServer(http.HandlerFunc(e.serve))
+	e.Cleanup(front.Close)
+	return []string{"--server", front.URL, "--insecure-skip-tls-verify", "--token", "secret"}
+}
+
+// tell answers for the history.
+func (e *evil) tell(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Has("claim") {
+		http.Error(w, hostile, http.StatusForbidden)
+		return
+	}
+	answer := lookup.Answer{Holders: make([]lookup.Holder, 1)}
+	fill(reflect.ValueOf(&answer.Holders[0]).Elem())
+	answer.Holders[0].Prefix = netip.MustParsePrefix("192.0.2.16/28")
+	answer.Unreadable = []string{hostile}
+	e.answer(w, answer)
+}
+
+// address returns the ConfigMap that says where the controller is.
+func (e *evil) address() *corev1.ConfigMap {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: e.controller.Certificate().Raw})
+	return &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: map[string]string{lookup.URL: e.controller.URL, lookup.CA: string(ca)},
+	}
 }
 
 func (e *evil) serve(w http.ResponseWriter, r *http.Request) {
@@ -49,6 +84,8 @@ func (e *evil) serve(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/version"):
 		e.answer(w, apiversion.Info{GitVersion: hostile})
+	case strings.HasSuffix(r.URL.Path, "/configmaps/"+lookup.Address):
+		e.answer(w, e.address())
 	case at < 0:
 		w.WriteHeader(http.StatusInternalServerError)
 		_, _ = w.Write([]byte(hostile + "\xff\xfe\x9b"))
@@ -80,7 +117,7 @@ func (e *evil) watch(w http.ResponseWriter, plural string) {
 	}
 }
 
-// one is the object that the server has of a kind; nil for an unknown kind.
+// one returns the object that the server has of a kind; nil for an unknown kind.
 func (e *evil) one(plural string) client.Object {
 	var object client.Object
 	switch plural {
@@ -146,7 +183,7 @@ func (e *evil) shape(object client.Object) {
 	}
 }
 
-// list is the list of a kind; nil for an unknown kind.
+// list returns the list of a kind; nil for an unknown kind.
 func (e *evil) list(plural string) any {
 	object := e.one(plural)
 	if object == nil {

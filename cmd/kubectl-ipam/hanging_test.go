@@ -52,7 +52,7 @@ const patience = 20 * time.Second
 // here is called with its name alone, and a usage error fails the test.
 var needs = map[string]string{
 	"address show": "10.0.0.1", "claim move": "x --to-name y", "claim pin": "x", "claim release": "x", "claim show": "x", "class create": "x --family IPv4", "class show": "x",
-	"controller-kubeconfig": "root:x", "grant": "ipam-viewer --user x", "import": "FILE", "pool create": "x --cidr 10.0.0.0/8",
+	"controller-kubeconfig": "root:x", "grant": "ipam-viewer --user x", "history": "10.0.0.1", "import": "FILE", "pool create": "x --cidr 10.0.0.0/8",
 	"pool next": "x --length 28", "pool release": "x", "pool show": "x", "tenant bind": "root:x", "why": "x",
 }
 

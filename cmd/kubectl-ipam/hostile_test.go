@@ -37,6 +37,7 @@ var lines = []string{
 	"address show 192.0.2.17", "address show 192.0.2.17 -o wide", "address show 192.0.2.200", "address show 10.0.0.1",
 	"claim create web --class c --replace --wait 500ms", "why web", "export -A", "export -o csv", "export -o json", "export -o name",
 	"import testdata/plan.csv --wait 500ms", "import testdata/plan.csv --dry-run", "import testdata/plan.csv --dry-run -o json", "version", "version -o json", "version -o yaml", "check", "check -o json", "check -o yaml",
+	"history 192.0.2.17",
 	"__complete claim show ", "__complete claim release ", "__complete pool show ", "__complete class show ", "__complete why ",
 	"__complete claim create --class ", "__complete claim create --pool ", "__complete pool create --parent ",
 }
@@ -92,7 +93,7 @@ func TestHostile_ErrorsPassNothingOn(t *testing.T) {
 	}
 }
 
-// obeyed says what is wrong with an output; empty if nothing is.
+// obeyed names the fault of an output; empty if there is none.
 func obeyed(shown string, coloured screen.Paint) string {
 	if coloured {
 		shown = screen.Colour.ReplaceAllStringFunc(strings.ReplaceAll(shown, "\x1b[31mred", "\x00"), func(string) string { return "" })
@@ -191,6 +192,53 @@ func TestReach_OwnServerOfATenant(t *testing.T) {
 		}
 		if code != exit.Forbidden || !strings.Contains(s.Said.String(), "your credential was not sent there") || !strings.Contains(s.Said.String(), "certificate-authority") {
 			t.Errorf("kubectl ipam %s ends with %d and says %q; want %d, and that nothing was sent", line, code, s.Said, exit.Forbidden)
+		}
+	}
+}
+
+// The answers of a hostile controller are printed without control characters.
+func TestHostile_History(t *testing.T) {
+	server := newEvil(t, true)
+	access := server.secure()
+	for line, want := range map[string]string{
+		"history 192.0.2.17": "192.0.2.16/28", "history 192.0.2.17 -o csv": "192.0.2.16/28", "history 192.0.2.17 -o name": "192.0.2.16/28",
+		"history 192.0.2.17 -o json": `"prefix": "192.0.2.16/28"`, "history --claim refused/all": "the controller says",
+	} {
+		s := stage.New(t)
+		s.Execute(t.Context(), newRoot(s.Session), append(access, strings.Fields(line)...))
+		shown := s.Printed.String() + s.Said.String()
+		if says := obeyed(shown, false); says != "" || !strings.Contains(shown, want) {
+			t.Errorf("kubectl ipam %s writes %q, want %q in it and nothing to obey, such as %s", line, shown, want, says)
+		}
+	}
+}
+
+// A tenant that names a server of its own as the controller of the platform gets no request, and neither does one to which the
+// controller redirects.
+func TestHistory_SendsNoTokenToAThief(t *testing.T) {
+	server := newEvil(t, true)
+	access, asked := server.secure(), 0
+	server.controller.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		http.Redirect(w, r, server.URL+"/thief", http.StatusTemporaryRedirect)
+	})
+	there := server.controller.URL
+	server.controller.URL = strings.Replace(there, "127.0.0.1", "example.com", 1) // for which its certificate is valid, too
+	for _, tt := range []struct {
+		args  []string
+		asked int
+		code  int
+		says  string
+	}{
+		{nil, 0, exit.Forbidden, "your credential was not sent there"},
+		{[]string{"--controller", strings.Replace(there, "https", "http", 1)}, 0, exit.Usage, "would send your token in the clear"},
+		{[]string{"--as", "bob", "--controller", there}, 0, exit.Usage, "--as is known to the API server alone"},
+		{[]string{"--controller", there}, 1, exit.Unavailable, "307"},
+	} {
+		s := stage.New(t)
+		code := s.Execute(t.Context(), newRoot(s.Session), append(append(access, "history", "192.0.2.17"), tt.args...))
+		if asked != tt.asked || code != tt.code || !strings.Contains(s.Said.String(), tt.says) {
+			t.Errorf("history %q asks it %d times, ends with %d and says %q; want %d, %d and %q", tt.args, asked, code, s.Said, tt.asked, tt.code, tt.says)
 		}
 	}
 }

@@ -52,7 +52,7 @@ kubectl. Data goes to stdout, and messages go to stderr. The exit code is 0 ok, 
 	// All of kubectl's work; these are the ones to show with every command.
 	shown := []string{"as", "context", "kubeconfig", "namespace", "request-timeout", "server"}
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = !slices.Contains(shown, f.Name) })
-	root.AddCommand(claim.New(s), pool.New(s), class.New(s), address.New(s), tenant.New(s), transfer.NewImport(s), transfer.NewExport(s), claim.NewWhy(s),
+	root.AddCommand(claim.New(s), pool.New(s), class.New(s), address.New(s), address.NewHistory(s), tenant.New(s), transfer.NewImport(s), transfer.NewExport(s), claim.NewWhy(s),
 		ui.New(s), tenant.NewInit(s), tenant.NewGrant(s), tenant.NewControllerKubeconfig(s), check.New(s), check.NewVersion(s))
 	return root
 }

@@ -6,10 +6,13 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
 // The paths of the door. All except the last stand below the token. The API server knows nothing of pathDecide, by
@@ -32,6 +35,9 @@ type registration struct {
 	endpoint Endpoint
 	token    string
 	bundle   []byte
+	// namespace is that of the ConfigMap for people; serves says that they are served.
+	namespace string
+	serves    bool
 	// controller is the user that the controller is.
 	controller string
 	// platform is the logical cluster that the controller comes from; empty without kcp.
@@ -55,6 +61,28 @@ func (r registration) validating() *admissionregistrationv1.ValidatingWebhookCon
 		ObjectMeta: metav1.ObjectMeta{Name: registrationName},
 		Webhooks:   []admissionregistrationv1.ValidatingWebhook{r.refuse()},
 	}
+}
+
+// address returns the ConfigMap by which people find the door. It has no token.
+func (r registration) address() *corev1.ConfigMap {
+	data := map[string]string{lookup.URL: r.endpoint.base()}
+	if len(r.bundle) > 0 {
+		data[lookup.CA] = string(r.bundle)
+	}
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: lookup.Address, Namespace: r.namespace},
+		Data:       data,
+	}
+}
+
+// all returns what tells the server, and people, of the door.
+func (r registration) all() []client.Object {
+	all := []client.Object{r.mutating(), r.validating()}
+	if r.serves {
+		all = append(all, r.address())
+	}
+	return all
 }
 
 // hook has the fields of a mutating webhook that differ from those of the others.

@@ -62,6 +62,14 @@ func (e Endpoint) host() string {
 	return u.Hostname()
 }
 
+// base returns the URL before the paths. That of a Service is known inside of its cluster alone.
+func (e Endpoint) base() string {
+	if e.Service != nil {
+		return fmt.Sprintf("https://%s:%d", e.host(), e.Service.Port)
+	}
+	return e.URL
+}
+
 // at is how the API server calls a path.
 func (e Endpoint) at(path string, bundle []byte) admissionregistrationv1.WebhookClientConfig {
 	config := admissionregistrationv1.WebhookClientConfig{CABundle: bundle}

@@ -42,7 +42,7 @@ func (r *registrar) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, configuration := range []client.Object{want.mutating(), want.validating()} {
+	for _, configuration := range want.all() {
 		if err := r.ensure(ctx, configuration); err != nil {
 			return err
 		}
@@ -50,13 +50,17 @@ func (r *registrar) register(ctx context.Context) error {
 	return nil
 }
 
-// ensure writes a configuration if what is stored has other webhooks.
+// ensure writes a configuration if what is stored has other webhooks, or a ConfigMap if it has other data.
 func (r *registrar) ensure(ctx context.Context, configuration client.Object) error {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(configuration)
 	if err != nil {
 		return err
 	}
 	want := &unstructured.Unstructured{Object: object}
+	content := "webhooks"
+	if want.GetKind() == "ConfigMap" {
+		content = "data"
+	}
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(want.GroupVersionKind())
 	err = r.client.Get(ctx, client.ObjectKeyFromObject(want), have)
@@ -65,26 +69,27 @@ func (r *registrar) ensure(ctx context.Context, configuration client.Object) err
 		// To apply needs the right to create this name alone.
 		err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), fieldOwner, client.ForceOwnership)
 	case err != nil:
-	case equality.Semantic.DeepEqual(have.Object["webhooks"], want.Object["webhooks"]):
+	case equality.Semantic.DeepEqual(have.Object[content], want.Object[content]):
 		return nil
 	default:
 		// To apply would leave webhooks that somebody has added.
 		base := client.MergeFromWithOptions(have.DeepCopy(), client.MergeFromWithOptimisticLock{})
-		have.Object["webhooks"] = want.Object["webhooks"]
+		have.Object[content] = want.Object[content]
 		err = r.client.Patch(ctx, have, base, fieldOwner)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", want.GetKind(), want.GetName(), err)
 	}
-	log.FromContext(ctx).Info("the webhooks are registered", "kind", want.GetKind())
+	log.FromContext(ctx).Info("the webhooks are registered", "kind", want.GetKind(), "name", want.GetName())
 	return nil
 }
 
 // remover takes back what a door has registered that is not there any more: without it each
 // CREATE would look for one. A manager runs it on the leader.
 type remover struct {
-	client client.Client
-	clock  clock.WithTicker
+	client    client.Client
+	clock     clock.WithTicker
+	namespace string
 }
 
 // NeedLeaderElection says that one replica removes.
@@ -105,7 +110,7 @@ func (r *remover) Start(ctx context.Context) error {
 }
 
 func (r *remover) remove(ctx context.Context) error {
-	for _, configuration := range []client.Object{registration{}.mutating(), registration{}.validating()} {
+	for _, configuration := range (registration{namespace: r.namespace, serves: true}).all() {
 		err := r.client.Delete(ctx, configuration)
 		if err == nil {
 			log.FromContext(ctx).Info("the webhooks are not registered any more", "name", configuration.GetName())

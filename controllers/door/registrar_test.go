@@ -8,18 +8,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/kcp-ipam/ipam/internal/lookup"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
 var registered = registration{
 	endpoint: Endpoint{URL: "https://ipam.example.org:9443"}, token: "secret", bundle: []byte("PEM"),
-	controller: "system:serviceaccount:ipam-system:ipam-controller", platform: "p1",
+	controller: "system:serviceaccount:ipam-system:ipam-controller", platform: "p1", namespace: "ipam-system", serves: true,
 }
 
 // counting is a client that counts writes.
@@ -60,9 +62,9 @@ func TestRegistrar(t *testing.T) {
 		change func()
 		writes int
 	}{
-		{"nothing is there", func() {}, 2},
+		{"nothing is there", func() {}, 3},
 		{"nothing has changed", func() {}, 0},
-		{"another bundle", func() { want.bundle = []byte("PEM PEM") }, 2},
+		{"another bundle", func() { want.bundle = []byte("PEM PEM") }, 3},
 		{"another token", func() { want.token = "other" }, 1},
 		{"one is deleted", func() {
 			must.Do(t, c.Delete(t.Context(), want.validating()))
@@ -117,11 +119,35 @@ func TestRemover(t *testing.T) {
 	must.Do(t, r.register(t.Context()))
 	writes = 0
 	for range 2 {
-		must.Do(t, (&remover{client: c, clock: clocktesting.NewFakeClock(time.Now())}).Start(t.Context()))
+		must.Do(t, (&remover{client: c, clock: clocktesting.NewFakeClock(time.Now()), namespace: "ipam-system"}).Start(t.Context()))
 	}
-	for _, object := range []client.Object{registered.mutating(), registered.validating()} {
+	for _, object := range registered.all() {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
 			t.Errorf("Get %T = %v, want it not to be found", object, err)
 		}
+	}
+}
+
+// People find the door by a ConfigMap, which has no token. A door that serves no people has none.
+func TestRegistrar_TellsPeople(t *testing.T) {
+	for endpoint, want := range map[Endpoint]string{
+		{URL: "https://ipam.example.org:9443/door"}:                                    "https://ipam.example.org:9443/door",
+		{Service: &Service{Namespace: "ipam-system", Name: "ipam-webhook", Port: 443}}: "https://ipam-webhook.ipam-system.svc:443",
+	} {
+		c, told := newFake(), registered
+		told.endpoint = endpoint
+		r := &registrar{client: c, wanted: func() (registration, error) { return told, nil }}
+		must.Do(t, r.register(t.Context()))
+		address := &corev1.ConfigMap{}
+		must.Do(t, c.Get(t.Context(), client.ObjectKey{Namespace: "ipam-system", Name: lookup.Address}, address))
+		if diff := cmp.Diff(map[string]string{lookup.URL: want, lookup.CA: "PEM"}, address.Data); diff != "" {
+			t.Errorf("people are told (-want +got):\n%s", diff)
+		}
+	}
+	c, silent := newFake(), registered
+	silent.serves = false
+	must.Do(t, (&registrar{client: c, wanted: func() (registration, error) { return silent, nil }}).register(t.Context()))
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ipam-system", Name: lookup.Address}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+		t.Errorf("Get of the ConfigMap = %v; want that there is none", err)
 	}
 }

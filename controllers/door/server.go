@@ -48,6 +48,7 @@ type server struct {
 	known, anybody slots
 	sleepers       sleepers
 	dryRuns        sleepers // of DELETEs
+	also           map[string]http.Handler
 }
 
 func newServer(answerer Answerer, only ledger.ClusterName, token func() string) *server {
@@ -74,6 +75,9 @@ func (s *server) handler(logger logr.Logger) http.Handler {
 	serve("{token}/"+pathRelease, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipallocations", s.release}, func() {}, true}))
 	serve("{token}/"+pathClose, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.closeRange}, func() {}, true}))
 	serve(pathRefuse, patience, path{s.anybody, &s.sleepers, reviews{maxRefused, "ipclaims", refuse}, func() {}, false})
+	for pattern, handler := range s.also {
+		mux.Handle(pattern, handler)
+	}
 	return mux
 }
 

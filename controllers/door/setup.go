@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 
 	"k8s.io/utils/clock"
@@ -48,6 +49,9 @@ type Options struct {
 	// is empty while that is not known. Nil, and then Leader, too: this replica decides by itself.
 	Elected <-chan struct{}
 	Leader  func() string
+	// Also are handlers of further patterns, which see to it themselves who may ask. Where the door is reached is then in the
+	// ConfigMap [lookup.Address] for people. Nil: there are none.
+	Also map[string]http.Handler
 	// Dial connects to the leader at Leader. Nil: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -61,11 +65,12 @@ func Setup(mgr manager.Manager, opts Options) error {
 		return fmt.Errorf("webhooks: %w", err)
 	}
 	if opts.Listener == nil {
-		return mgr.Add(&remover{client: c, clock: clock.RealClock{}})
+		return mgr.Add(&remover{client: c, clock: clock.RealClock{}, namespace: opts.Namespace})
 	}
 	ring := newKeyring(c, client.ObjectKey{Namespace: opts.Namespace, Name: SecretName}, opts.Endpoint.host(), clock.RealClock{})
 	logger := mgr.GetLogger().WithName("door")
 	server := newServer(opts.Answerer, opts.onlyCluster(), ring.token)
+	server.also = opts.Also
 	server.drainer, server.releaser, server.closer = opts.Drainer, opts.Releaser, opts.Closer
 	if opts.Elected != nil {
 		server.elected = opts.Elected
@@ -104,6 +109,8 @@ func (o Options) registration(ring *keyring) (registration, error) {
 		endpoint:   o.Endpoint,
 		token:      ring.token(),
 		bundle:     bundle,
+		namespace:  o.Namespace,
+		serves:     len(o.Also) > 0,
 		controller: "system:serviceaccount:" + o.Namespace + ":" + o.Account,
 	}
 	if !o.Standalone {

@@ -99,7 +99,7 @@ func TestFind(t *testing.T) {
 			}
 		})
 	}
-	if a.Workspace != "root:one" || a.Cluster != "w1" || a.Cause != ledger.CauseReleased || a.State != "" || a.Until.IsZero() {
+	if a.Workspace != "root:one" || a.Cluster != "w1" || a.Cause != string(ledger.CauseReleased) || a.State != "" || a.Until.IsZero() {
 		t.Errorf("the first holder is %+v; want one of root:one that was released", a)
 	}
 }
@@ -151,10 +151,10 @@ func TestQuery_Times(t *testing.T) {
 		{Query{Since: at(20)}, true, true},
 		{Query{Since: at(21)}, false, true},
 	} {
-		if got := tt.query.admits(ended); got != tt.ended {
+		if got := admits(tt.query, ended); got != tt.ended {
 			t.Errorf("%+v admits the one from 0:10 to 0:20: %t, want %t", tt.query, got, tt.ended)
 		}
-		if got := tt.query.admits(lasting); got != tt.lasting {
+		if got := admits(tt.query, lasting); got != tt.lasting {
 			t.Errorf("%+v admits the one from 0:20 on: %t, want %t", tt.query, got, tt.lasting)
 		}
 	}
@@ -225,7 +225,7 @@ func TestFind_Reserved(t *testing.T) {
 				t.Errorf("found %v, want %v", got, tt.want)
 			}
 			for _, h := range answer.Holders {
-				if h.State != ledger.Reserved || h.Ends.Sub(h.From) != promise.Grace {
+				if h.State != string(ledger.Reserved) || h.Ends.Sub(h.From) != promise.Grace {
 					t.Errorf("%+v: want it reserved, and its end %s after its answer", h, promise.Grace)
 				}
 			}

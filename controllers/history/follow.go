@@ -67,7 +67,7 @@ func lineOf(e ledger.Event, err error, names Names) Line {
 	}
 	h := holderOf(e.Tenure)
 	if names != nil {
-		h.Workspace = names.Workspace(h.Cluster).Path
+		h.Workspace = names.Workspace(ledger.ClusterName(h.Cluster)).Path
 	}
 	return Line{Event: e.Kind, Revision: e.Revision, Last: e.Last, Holder: &h}
 }

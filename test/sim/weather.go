@@ -81,7 +81,7 @@ func (s *Simulation) kcpFate(method, plural string) simkcp.Fate {
 	w := s.current()
 	f := simkcp.Fate{Before: 300*time.Microsecond + s.most(max(w.Slow, 2*time.Millisecond)), After: s.most(max(w.Slow, time.Millisecond))}
 	switch {
-	case plural == "secrets", strings.HasSuffix(plural, "webhookconfigurations"):
+	case plural == "secrets", plural == "configmaps", strings.HasSuffix(plural, "webhookconfigurations"):
 	case s.chance(w.APILost):
 		f.Lost = true
 	case method != "GET" && s.chance(w.APIMute):

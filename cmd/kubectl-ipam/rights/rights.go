@@ -14,6 +14,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
+	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
 // Place is a kind of workspace or cluster. The zero value is an unknown one.
@@ -100,6 +101,7 @@ var known = []Role{
 	{Name: "ipam-class-admin", May: "write classes, and read pools", places: []Place{Platform, Cluster}, reads: all[:2], writes: all[:1]},
 	{Name: "ipam-shared-pool-admin", May: "write pools, and read classes and allocations", places: []Place{Platform},
 		reads: []string{"ipclasses", "ippools", "ipallocations"}, writes: []string{"ippools"}},
+	{Name: lookup.Role, May: "see who holds and held addresses", places: []Place{Platform, Cluster}},
 }
 
 // Roles returns the roles for people of a place, those that allow less first. There are none where the API is not served.

@@ -50,7 +50,7 @@ func Group(noun *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 
 // elsewhere are the verbs that a noun does not have, and the commands that do what they mean. No noun stands for all.
 var elsewhere = []struct{ nouns, verbs, use string }{
-	{"", "history", "ipam-controller history"},
+	{"claim pool class address tenant", "history", "kubectl ipam history"},
 	{"kubectl-ipam", "create delete describe get list ls release rm show", "kubectl ipam claim VERB, or another noun: pool, class, address"},
 	{"kubectl-ipam", "verify", "ipam-controller verify, or kubectl ipam check"},
 	{"claim", "tree", "kubectl ipam claim show NAME, and kubectl ipam pool tree"},
@@ -204,7 +204,7 @@ func connection(flags *pflag.FlagSet) string {
 }
 
 // advised matches the begin of a command in a hint. That of kubectl ipam grant is for somebody else to run.
-var advised = regexp.MustCompile(`\b(kubectl (?:ipam|edit|delete|label)) (address|check|claim|class|export|import|init|ip[a-z]+|pool|tenant|why)\b`)
+var advised = regexp.MustCompile(`\b(kubectl (?:ipam|edit|delete|label)) (address|check|claim|class|export|history|import|init|ip[a-z]+|pool|tenant|why)\b`)
 
 // Aimed adds to the commands in a text the flags by which this one reaches its server: without them, they would
 // be about another one.

@@ -232,7 +232,7 @@ func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 		return nil, err
 	}
 	for scope, objects := range map[meta.RESTScope][]client.Object{
-		meta.RESTScopeNamespace: {&ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPAllocation{}, &rbacv1.RoleBinding{}, &capiv1.IPAddressClaim{}, &clusterv1.Cluster{}},
+		meta.RESTScopeNamespace: {&ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPAllocation{}, &rbacv1.RoleBinding{}, &capiv1.IPAddressClaim{}, &clusterv1.Cluster{}, &corev1.ConfigMap{}},
 		meta.RESTScopeRoot: {
 			&ipamv1alpha1.IPClass{}, &ipamv1alpha1.IPPool{}, &apisv1alpha1.APIExportEndpointSlice{}, &apisv1alpha2.APIExport{}, &apisv1alpha2.APIBinding{},
 			&tenancyv1alpha1.Workspace{}, &corev1.Namespace{}, &authorizationv1.SelfSubjectAccessReview{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},

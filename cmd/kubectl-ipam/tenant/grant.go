@@ -53,8 +53,9 @@ In the workspace of a tenant and in a cluster without kcp:
   ipam-viewer              read everything
   ipam-consumer            also write claims
   ipam-pool-admin          also write pools, and delete retained allocations
-In the workspace of the platform, and ipam-class-admin in a cluster without kcp:
+In the workspace of the platform, and the first two in a cluster without kcp:
   ipam-class-admin         write classes, and read pools
+  ipam-history-viewer      see who holds and held addresses: kubectl ipam history
   ipam-shared-pool-admin   write pools, and read classes and allocations
   ipam-tenant-viewer       read everything, and what all tenants have
 
@@ -78,7 +79,7 @@ back, delete the binding that the command names.`,
 			return o.run(cmd.Context())
 		},
 		ValidArgsFunction: cobra.FixedCompletions([]cobra.Completion{"ipam-viewer", "ipam-consumer", "ipam-pool-admin",
-			"ipam-class-admin", "ipam-shared-pool-admin", "ipam-tenant-viewer"}, cobra.ShellCompDirectiveNoFileComp),
+			"ipam-class-admin", "ipam-shared-pool-admin", "ipam-tenant-viewer", "ipam-history-viewer"}, cobra.ShellCompDirectiveNoFileComp),
 	}
 	o.addFlags(cmd)
 	return cmd

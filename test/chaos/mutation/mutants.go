@@ -307,13 +307,6 @@ var general = []Mutant{
 		Suite: Suite{Tests: "TestFollow"},
 	},
 	{
-		Name:  "a record of the history does not name the pool",
-		File:  "allocator/history.go",
-		Old:   "func(p *space.Pool) { tenure = tenure.In(p.Pool) }",
-		New:   "func(*space.Pool) {}",
-		Suite: Suite{Tests: "TestHistory_KeepsPoolNameAndScope"},
-	},
-	{
 		Name:  "of neighbours that are released together only the last is recorded",
 		File:  "allocator/internal/engine/commit.go",
 		Old:   "append(farewells, c.Tenure)",

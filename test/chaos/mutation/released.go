@@ -260,4 +260,32 @@ var released = []Mutant{
 		New:   "return nil, nil",
 		Suite: Suite{Package: "./controllers/adopt", Tests: "TestAdopter_RecoversABlockWhoseClassIsGone"},
 	},
+	{
+		Name:  "a record of the history does not name the pool",
+		File:  "allocator/history.go",
+		Old:   "func(p *space.Pool) { tenure = tenure.In(p.Pool) }",
+		New:   "func(*space.Pool) {}",
+		Suite: Suite{Tests: "TestHistory_KeepsPoolNameAndScope"},
+	},
+	{
+		Name:  "the history is shown to users without the right",
+		File:  "controllers/history/guard.go",
+		Old:   "if !may.Status.Allowed {",
+		New:   "if false {",
+		Suite: Suite{Package: "./controllers/history", Tests: "TestServed"},
+	},
+	{
+		Name:  "the history is shown to users whom the server does not know",
+		File:  "controllers/history/guard.go",
+		Old:   "if !known.Status.Authenticated {",
+		New:   "if false {",
+		Suite: Suite{Package: "./controllers/history", Tests: "TestServed"},
+	},
+	{
+		Name:  "a token is sent to the server that a tenant names",
+		File:  "cmd/kubectl-ipam/session/history.go",
+		Old:   "err != nil || server.Hostname() == own.Hostname()",
+		New:   "err != nil || own != nil",
+		Suite: Suite{Package: "./cmd/kubectl-ipam", Tests: "TestHistory_SendsNoTokenToAThief"},
+	},
 }

@@ -33,7 +33,7 @@ func (w *World) Restore(c *Copy, bump bool) {
 		w.revision = c.revision
 	}
 	for name, t := range w.tables {
-		if strings.HasPrefix(name, webhookGroup) || t.plural == "secrets" {
+		if strings.HasPrefix(name, webhookGroup) || t.plural == "secrets" || t.plural == "configmaps" {
 			continue
 		}
 		t.objects, t.log, t.begin = maps.Clone(c.objects[name]), nil, w.revision

@@ -37,6 +37,7 @@ var kinds = []kind{
 	{group: "events.k8s.io", name: "Event", plural: "events", versions: []string{"v1"}, namespaced: true},
 	{group: "", name: "Event", plural: "events", versions: []string{"v1"}, namespaced: true},
 	{group: "", name: "Namespace", plural: "namespaces", versions: []string{"v1"}},
+	{group: "", name: "ConfigMap", plural: "configmaps", versions: []string{"v1"}, namespaced: true},
 	{group: "", name: "Secret", plural: "secrets", versions: []string{"v1"}, namespaced: true},
 	{group: webhookGroup, name: "MutatingWebhookConfiguration", plural: "mutatingwebhookconfigurations", versions: []string{"v1"}},
 	{group: webhookGroup, name: "ValidatingWebhookConfiguration", plural: "validatingwebhookconfigurations", versions: []string{"v1"}},
