@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,31 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kcp-ipam/ipam/test/framework/silent"
 	"github.com/kcp-ipam/ipam/test/must"
 )
-
-// deadServers returns the URLs of servers that do not answer.
-func deadServers(t *testing.T) map[string]string {
-	t.Helper()
-	hangs := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t) // the kernel accepts
-	t.Cleanup(func() { must.Do(t, hangs.Close()) })
-	down := httptest.NewServer(nil)
-	down.Close()
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for tick := time.NewTicker(20 * time.Millisecond); ; {
-			select {
-			case <-r.Context().Done():
-				tick.Stop()
-				return
-			case <-tick.C:
-				_, _ = w.Write([]byte(" ")) // the client may have gone
-				w.(http.Flusher).Flush()
-			}
-		}
-	}))
-	t.Cleanup(slow.Close)
-	return map[string]string{"down": down.URL, "hangs": "http://" + hangs.Addr().String(), "slow": slow.URL}
-}
 
 // asking are the flags that name a server. A command without any of them asks nobody.
 var asking = []string{"kubeconfig", "capi-kubeconfig", "etcd-servers"}
@@ -47,7 +23,7 @@ var asking = []string{"kubeconfig", "capi-kubeconfig", "etcd-servers"}
 // hangs, or never comes to the end of an answer. What serves for ever does so, too, before it serves.
 func TestCommands_EndWithoutAServer(t *testing.T) {
 	asked := 0
-	for name, server := range deadServers(t) {
+	for name, server := range silent.Servers(t) {
 		dir := t.TempDir()
 		kubeconfig := filepath.Join(dir, "kubeconfig")
 		write(t, kubeconfig, fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: x, clusters: [{name: x, cluster: {server: %q}}],

@@ -3,9 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,32 +15,9 @@ import (
 
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/test/framework/silent"
 	"github.com/kcp-ipam/ipam/test/must"
 )
-
-// deadServers returns the URLs of servers that do not answer.
-func deadServers(t *testing.T) map[string]string {
-	t.Helper()
-	hangs := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t) // the kernel accepts
-	t.Cleanup(func() { must.Do(t, hangs.Close()) })
-	down := httptest.NewServer(nil)
-	down.Close()
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		for tick := time.NewTicker(20 * time.Millisecond); ; {
-			select {
-			case <-r.Context().Done():
-				tick.Stop()
-				return
-			case <-tick.C:
-				_, _ = w.Write([]byte(" ")) // the client may have gone
-				w.(http.Flusher).Flush()
-			}
-		}
-	}))
-	t.Cleanup(slow.Close)
-	return map[string]string{"down": down.URL, "hangs": "http://" + hangs.Addr().String(), "slow": slow.URL}
-}
 
 // patience is how long a command may take here, on a busy machine.
 const patience = 20 * time.Second
@@ -64,7 +38,7 @@ func TestCommands_EndWithoutAServer(t *testing.T) {
 	must.Do(t, os.WriteFile(file, []byte("kind,name,cidr\npool,lab,10.8.0.0/16\n"), 0o600))
 	empty := filepath.Join(t.TempDir(), "kubeconfig")
 	must.Do(t, os.WriteFile(empty, []byte("{apiVersion: v1, kind: Config}"), 0o600))
-	servers := deadServers(t)
+	servers := silent.Servers(t)
 	for _, path := range leaves(newRoot(session.New(genericiooptions.NewTestIOStreamsDiscard())), "") {
 		for name, server := range servers {
 			t.Run(strings.ReplaceAll(path, " ", "_")+"/"+name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,9 +23,31 @@ var tenantNamespaces = []string{"team-a", "team-b"}
 
 func (onKubernetes) announce() string { return "Kubernetes: about 10 seconds" }
 
-func (onKubernetes) writeKubeconfig(file string, admin *rest.Config) error {
-	kubeconfig, err := local.Kubeconfig(admin)
+// writeKubeconfig writes the kubeconfig of a user with the role cluster-admin. The admin of the cluster is in the group system:masters,
+// which the policies exempt: it may delete a pool in use.
+func (k onKubernetes) writeKubeconfig(ctx context.Context, file string, admin *rest.Config) error {
+	c, err := workspaces.NewClient(admin)
 	if err != nil {
+		return err
+	}
+	user, err := k.TakeUser()
+	if err != nil {
+		return err
+	}
+	cfg, err := k.As(user, "")
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := local.Kubeconfig(cfg)
+	if err != nil {
+		return err
+	}
+	may := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "run-" + user.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user.Name}},
+	}
+	if err := c.Create(ctx, may); client.IgnoreAlreadyExists(err) != nil {
 		return err
 	}
 	return os.WriteFile(file, kubeconfig, 0o600)
@@ -81,8 +104,8 @@ type stage interface {
 	server
 	// announce says what is being started, and how long that takes.
 	announce() string
-	// writeKubeconfig writes the kubeconfig of the admin for the user's shells.
-	writeKubeconfig(file string, admin *rest.Config) error
+	// writeKubeconfig writes the kubeconfig of an admin for the user's shells.
+	writeKubeconfig(ctx context.Context, file string, admin *rest.Config) error
 	// prepare makes everything that must be there before the controller starts, and says how that runs.
 	prepare(ctx context.Context, admin *rest.Config, say func(step string)) (local.ControllerOptions, error)
 	// platform is the access to the classes and pools.

@@ -82,7 +82,7 @@ const kubeconfigName = "admin.kubeconfig"
 
 // writeKubeconfig writes a kubeconfig of kcp's admin with a context for each
 // workspace, named by the last part of its path.
-func (onKCP) writeKubeconfig(file string, admin *rest.Config) error {
+func (onKCP) writeKubeconfig(_ context.Context, file string, admin *rest.Config) error {
 	const user = "kcp-admin"
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: admin.BearerToken}

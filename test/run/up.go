@@ -81,7 +81,7 @@ func (r *run) up(ctx context.Context, dir string) error {
 		return err
 	}
 	// kcp has a new token after each start: the user's shells need it from now on.
-	if err := r.stage.writeKubeconfig(filepath.Join(dir, kubeconfigName), admin); err != nil {
+	if err := r.stage.writeKubeconfig(ctx, filepath.Join(dir, kubeconfigName), admin); err != nil {
 		return err
 	}
 	if r.controller, err = r.prepare(ctx, admin, dir, aside); err != nil {
@@ -91,7 +91,7 @@ func (r *run) up(ctx context.Context, dir string) error {
 	if err := r.controller.Start(ctx); err != nil {
 		return err
 	}
-	if err := r.claim(ctx, admin); err != nil {
+	if err := r.claim(ctx, admin, filepath.Join(dir, "samples-made")); err != nil {
 		return err
 	}
 	if !r.once {
@@ -180,18 +180,14 @@ func (r *run) prepare(ctx context.Context, admin *rest.Config, dir string, aside
 	return local.NewController(ctx, opts)
 }
 
-// claim makes the samples, waits until the claims in them are bound, and lists all claims
-// as they are. Users may have changed what is in the samples: only a run with --once fails if
-// a sample cannot be applied or bound.
-func (r *run) claim(ctx context.Context, admin *rest.Config) error {
-	r.say("applying the classes and pools of config/samples/platform")
-	if err := r.tolerate(ctx, workspaces.Apply(ctx, r.stage.platform(admin), config.PlatformSamples())); err != nil {
-		return err
-	}
+// claim makes the samples in the first run, and lists all claims as they are.
+func (r *run) claim(ctx context.Context, admin *rest.Config, made string) error {
 	tenants := r.stage.tenants(admin)
-	for _, tenant := range tenants {
-		r.say("creating the claim of config/samples/tenant in %s", tenant.name)
-		if err := r.tolerate(ctx, tenant.sample(ctx)); err != nil {
+	if _, err := os.Stat(made); err != nil || r.once {
+		if err := r.samples(ctx, admin, tenants); err != nil {
+			return err
+		}
+		if err := os.WriteFile(made, nil, 0o600); err != nil {
 			return err
 		}
 	}
@@ -200,6 +196,22 @@ func (r *run) claim(ctx context.Context, admin *rest.Config) error {
 		return err
 	}
 	fmt.Fprintf(r.out, "\n%s\n", table)
+	return nil
+}
+
+// samples makes the samples, and waits until the claims in them are bound. Users may change and delete them: a later run makes them
+// again only with --once, which fails if a sample cannot be applied or bound.
+func (r *run) samples(ctx context.Context, admin *rest.Config, tenants []tenant) error {
+	r.say("applying the classes and pools of config/samples/platform")
+	if err := r.tolerate(ctx, workspaces.Apply(ctx, r.stage.platform(admin), config.PlatformSamples())); err != nil {
+		return err
+	}
+	for _, tenant := range tenants {
+		r.say("creating the claim of config/samples/tenant in %s", tenant.name)
+		if err := r.tolerate(ctx, tenant.sample(ctx)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
