@@ -13,8 +13,8 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// formers are the claims that went a moment ago, and whose blocks may be retained. The cache is not believed about their names
-// meanwhile: it may lack a record that is to keep a block from the next claim of the name, or for it. No rule of
+// formers are the claims that were bound or went a moment ago, and whose blocks may be retained. The cache is not believed about their
+// names meanwhile: it may lack a record that is to keep a block from the next claim of the name, or for it. No rule of
 // safety depends on them: a restart loses them. They need a clock. Safe for concurrent use.
 type formers struct {
 	clock clock.PassiveClock
@@ -30,7 +30,7 @@ type formerName struct {
 	client.ObjectKey
 }
 
-// former is the last claim of a name that went.
+// former is the last claim of a name that was bound or went.
 type former struct {
 	holder ledger.Holder
 	at     time.Time
@@ -40,8 +40,8 @@ func formerNameOf(h ledger.Holder) formerName {
 	return formerName{h.Cluster, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}}
 }
 
-// went notes that a claim went, and forgets those that went long ago.
-func (f *formers) went(h ledger.Holder) {
+// note notes a claim, and forgets those that were noted long ago.
+func (f *formers) note(h ledger.Holder) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock.Now()
@@ -59,7 +59,7 @@ func (f *formers) went(h ledger.Holder) {
 	f.last[formerNameOf(h)] = former{holder: h, at: now}
 }
 
-// of returns the claim of a holder's name that went a moment ago. ok is false if there is none.
+// of returns the claim before a holder of its name, if that was noted a moment ago. ok is false if there is none.
 func (f *formers) of(h ledger.Holder) (gone ledger.Holder, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,15 +67,16 @@ func (f *formers) of(h ledger.Holder) (gone ledger.Holder, ok bool) {
 	return last.holder, ok && last.holder.Claim != h.Claim && f.clock.Since(last.at) < cacheLag
 }
 
-// noteFormer notes that a claim went, unless its block is to be freed by its word, or by that of its class.
+// noteFormer notes a claim that is bound or has gone, unless its block is to be freed by its word, or by that of its class. The next claim
+// of its name may come before the caches show its IPAllocation.
 func (r *Reconciler) noteFormer(ctx context.Context, h ledger.Holder, last *ipamv1alpha1.IPClaim) {
 	policy, err := r.Catalog.Reclaims(ctx, last.Spec.ReclaimPolicy, cmp.Or(last.Status.ClassName, last.Spec.ClassName))
 	if err != nil || policy != ledger.Delete {
-		r.formers.went(h)
+		r.formers.note(h)
 	}
 }
 
-// left returns the block that a claim of the holder's name, which went a moment ago, has still. ok is false if it has none.
+// left returns the block that the claim before a holder of its name has still. ok is false if it has none.
 func (r *Reconciler) left(ctx context.Context, h ledger.Holder) (b ledger.Block, ok bool, err error) {
 	gone, ok := r.formers.of(h)
 	if !ok {

@@ -17,6 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // goes binds a /28 of the class internal to a claim of the UID "former", which is then seen to go. The cache shows no record of it.
@@ -78,6 +79,21 @@ func TestFormer_IsSettledFirst(t *testing.T) {
 	}
 }
 
+// A claim is made again before the cache shows the IPAllocation of the former one, and before the former one's deletion is handled. It is
+// not answered past the block of the former one.
+func TestFormer_IsKnownOnceItIsBound(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	former := gen.Claim("c", gen.UID("former"), gen.OfClass("internal"), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
+	s.stored(former, s.create(former))
+	s.reconcile("c")
+	testbed.Delete(t, s.tenant.Client, former, gen.Allocation("c", "p", ""))
+	if answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: reuses(gen.OfClass("internal"))}); !errors.Is(err, door.ErrEarly) {
+		t.Errorf("CREATE is answered %+v, %v; want no answer yet", answer.Status, err)
+	}
+	s.wantBlocks("10.0.0.0/28 bound former")
+}
+
 // A claim whose former one has freed its block, or does so by its policy, waits for nobody.
 func TestFormer_IsPassedOver(t *testing.T) {
 	t.Parallel()
@@ -108,7 +124,7 @@ func TestFormers_AreForgotten(t *testing.T) {
 		return ledger.Holder{Claim: "former", Cluster: "w", Namespace: "default", Name: fmt.Sprint(i)}
 	}
 	for i := range 10 {
-		f.went(holder(i))
+		f.note(holder(i))
 		later := holder(i)
 		if _, ok := f.of(later); ok {
 			t.Error("a claim is its own former one")

@@ -57,7 +57,7 @@ type Reconciler struct {
 	announced announced
 	started   func() time.Time // when the first was reconciled: a replica may stand by for long
 	memory    memory           // of what the cache does not show
-	formers   formers          // claims that went a moment ago
+	formers   formers          // claims that were bound, or went, a moment ago
 	taking    sync.Mutex       // held while it is found out whether a block is to be taken back
 	maker     record.Maker
 }
@@ -226,6 +226,9 @@ func (p *pass) reconcile(ctx context.Context) error {
 	}
 	p.waits.served()
 	p.report.bound = true
+	if !p.slot.own() {
+		p.noteFormer(ctx, p.holder(), p.claim) // the cache may show that it has gone before its deletion is handled
+	}
 	err = p.publish(ctx, block)
 	if _, barred := errors.AsType[*record.BarredError](err); barred || apierrors.IsAlreadyExists(err) {
 		err = p.report.fail(ctx, err)
