@@ -52,7 +52,7 @@ type pass struct {
 	id      ledger.PoolID
 
 	samples forecast.Samples // of what was used
-	due     time.Duration    // until the next sample; 0: when something changes
+	due     time.Duration    // until the next look; 0: when something changes
 	news    func()           // emits the event of a change once that is stored; nil: there is none
 }
 
@@ -61,7 +61,14 @@ func (p *pass) reporter() reporter { return reporter{pool: p.pool, cluster: p.cl
 
 // usage returns what finds the users of the pool.
 func (p *pass) usage() usage {
-	return usage{ledger: p.Ledger, id: p.id, workspace: p.owner.Cluster}
+	return usage{ledger: p.Ledger, id: p.id, workspace: p.owner.Cluster, now: p.now(), again: p.lookAgain}
+}
+
+// lookAgain reconciles the pool after a time, or earlier.
+func (p *pass) lookAgain(wait time.Duration) {
+	if p.due == 0 || wait < p.due {
+		p.due = wait
+	}
 }
 
 // Reconcile reconciles one pool or, without a name, requeues the pools of a workspace that have no CIDR.

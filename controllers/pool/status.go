@@ -181,11 +181,13 @@ func (p *pass) sample(ctx context.Context, capacity ledger.Capacity) {
 	p.samples = samples
 	now := p.now()
 	if young := settling - now.Sub(p.pool.CreationTimestamp.Time); young > 0 {
-		p.due = young
+		p.lookAgain(young)
 		return
 	}
 	next, wait := samples.Record(now, capacity.Allocated)
-	p.due = wait
+	if wait > 0 {
+		p.lookAgain(wait)
+	}
 	if wait > 0 || len(next) > 0 && next.String() == samples.String() {
 		return
 	}

@@ -92,6 +92,32 @@ func TestUse(t *testing.T) {
 	}
 }
 
+// A CREATE that fails after its answer leaves a block without a claim for up to two minutes. The owner of the pool is told whose it is,
+// and until when, once a claim should have been stored.
+func TestUsage_NamesClaimsThatWereNotStored(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	reserved := ledger.Block{Holder: ledger.Holder{Claim: "reserved.x", Namespace: "default", Name: "web"}, BoundAt: at}
+	bound := ledger.Block{Holder: ledger.Holder{Claim: "uid", Namespace: "default", Name: "web"}, BoundAt: at}
+	for _, tt := range []struct {
+		block ledger.Block
+		after time.Duration
+		want  string
+		again time.Duration
+	}{
+		{reserved, time.Second, "claim default/web", 9 * time.Second},
+		{reserved, 10 * time.Second, "claim default/web (answered, not stored yet: free by 12:02:00)", 110 * time.Second},
+		{reserved, 3 * time.Minute, "claim default/web (answered, not stored yet: free by 12:02:00)", 10 * time.Second},
+		{bound, time.Minute, "claim default/web", 0},
+	} {
+		p := &pass{}
+		u := usage{now: at.Add(tt.after), again: p.lookAgain}
+		if got := u.name(tt.block); got != tt.want || p.due != tt.again {
+			t.Errorf("after %s the holder is %q, and the next look in %s; want %q and %s", tt.after, got, p.due, tt.want, tt.again)
+		}
+	}
+}
+
 // gatewayLedger has these blocks in each pool.
 type gatewayLedger struct {
 	views.Pools

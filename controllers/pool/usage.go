@@ -6,10 +6,12 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
@@ -25,6 +27,9 @@ type usage struct {
 	ledger    views.Ledger
 	id        ledger.PoolID
 	workspace ledger.ClusterName // of the pool
+	now       time.Time
+	// again is told in how long a name may change without a change of the ledger; nil: nobody asks.
+	again func(time.Duration)
 }
 
 // describe names what uses a pool: the claim that holds it, and those that have blocks of it, or of its address spaces.
@@ -104,7 +109,7 @@ func (u usage) holders(ctx context.Context, id ledger.PoolID) (own []string, idl
 		case ledger.IsDerived(b.Holder.Claim) && u.idle(ledger.PoolID(b.Holder.Claim)):
 			idle++
 		case b.Holder.Cluster == u.workspace && len(own) < named:
-			own = append(own, holderName(b))
+			own = append(own, u.name(b))
 		}
 	}
 	return own, idle, nil
@@ -130,6 +135,33 @@ func use(names []string, total int) string {
 		said += fmt.Sprintf(" and %d others", others)
 	}
 	return said
+}
+
+// A CREATE that was answered usually stores its claim within unhurried. If it was refused after that, by a quota or because it took
+// too long, its block is free by overdue: after promise.Grace, at the next look of the sweep.
+const (
+	unhurried = 10 * time.Second
+	overdue   = 2 * time.Minute
+)
+
+// name names a holder, and says of a claim that was answered and is not stored when its block is free.
+func (u usage) name(b ledger.Block) string {
+	if !promise.Is(b.Holder.Claim) {
+		return holderName(b)
+	}
+	until := b.BoundAt.Add(overdue)
+	if wait := unhurried - u.now.Sub(b.BoundAt); wait > 0 {
+		u.lookAgain(wait)
+		return holderName(b)
+	}
+	u.lookAgain(max(until.Sub(u.now), unhurried))
+	return holderName(b) + " (answered, not stored yet: free by " + until.UTC().Format("15:04:05") + ")"
+}
+
+func (u usage) lookAgain(wait time.Duration) {
+	if u.again != nil {
+		u.again(wait)
+	}
 }
 
 // holderName names the object to delete for a block to be released.

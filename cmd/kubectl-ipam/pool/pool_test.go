@@ -61,6 +61,21 @@ func TestPoolShow_MarksBlocksInAnExclusion(t *testing.T) {
 	}
 }
 
+// A block whose claim was answered and is not stored has no record: the controller says whose it is.
+func TestPoolShow_SaysWhatTheControllerKnowsOfOthers(t *testing.T) {
+	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), stage.HourAgo), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
+	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: "16", Available: "240"}
+	const said = "the pool holds 1 block, of claim default/web (answered, not stored yet: free by 12:03:10)"
+	pool.Status.Conditions = append(pool.Status.Conditions, metav1.Condition{
+		Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Reason: string(ipamv1alpha1.ReasonInUse), Message: said,
+	})
+	s := stage.New(t)
+	must.Do(t, describePool(s.Session, &space.Pool{Object: pool}))
+	if !strings.Contains(s.Printed.String(), "others hold 16 addresses") || !strings.Contains(s.Printed.String(), said) {
+		t.Errorf("it shows %s; want %q", s.Printed, said)
+	}
+}
+
 // A pool that has its block may still be wrong, and shows how.
 func TestPoolShow_WarnsOfGatewayAndOverlap(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), stage.HourAgo), "192.0.2.0/24", ipamv1alpha1.IPv4, 0, 24)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
@@ -111,6 +112,9 @@ func describePool(s *session.Session, p *space.Pool) error {
 	if others := p.OthersHold(); others != "" {
 		screen.Line(s.Out, "")
 		screen.Line(s.Out, "%s; figures may be half a second old", others)
+		if used := meta.FindStatusCondition(status.Conditions, ipamv1alpha1.ConditionInUse); used != nil {
+			screen.Line(s.Out, "the controller says: %s", used.Message)
+		}
 	}
 	return nil
 }
