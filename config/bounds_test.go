@@ -87,13 +87,13 @@ func TestSchemas_IntegersFitTheirTypes(t *testing.T) {
 		for _, version := range crd.Spec.Versions {
 			spec := version.Schema.OpenAPIV3Schema.Properties["spec"]
 			numbers(".spec", spec, func(path string, schema apiextensionsv1.JSONSchemaProps) {
-				least, most := float64(math.MinInt32), float64(math.MaxInt32)
-				if schema.Type != "integer" || schema.Format != "int32" {
-					t.Errorf("%s %s: %s is a %s of format %q, want an integer of format int32", crd.Name, version.Name, path, schema.Type, schema.Format)
+				most, known := map[string]float64{"int32": math.MaxInt32, "int64": 1 << 53}[schema.Format] // JSON has 53 bits
+				if schema.Type != "integer" || !known {
+					t.Errorf("%s %s: %s is a %s of format %q, want an integer of format int32 or int64", crd.Name, version.Name, path, schema.Type, schema.Format)
 				}
-				if schema.Minimum == nil || schema.Maximum == nil || *schema.Minimum < least || *schema.Maximum > most {
-					t.Errorf("%s %s: %s has a minimum of %s and a maximum of %s, want both within an int32", crd.Name, version.Name, path,
-						written(schema.Minimum), written(schema.Maximum))
+				if schema.Minimum == nil || schema.Maximum == nil || *schema.Minimum < -most || *schema.Maximum > most {
+					t.Errorf("%s %s: %s has a minimum of %s and a maximum of %s, want both within an %s", crd.Name, version.Name, path,
+						written(schema.Minimum), written(schema.Maximum), schema.Format)
 				}
 			})
 		}

@@ -155,7 +155,7 @@ func TestScopes(t *testing.T) {
 
 func TestIPClaim_Targets(t *testing.T) {
 	const network = "scope: {network: {kind: Network, name: vpc-1}}, target: ScopeRange"
-	const with = "spec.target ScopeRange holds the pool that a class has for a scope: remove spec.reclaimPolicy"
+	const with = "spec.target ScopeRange holds the pool that a class has for a scope: remove spec.number"
 	d := tenantDoors(t)["IPClaim"]
 	d.create(t, []refused{
 		{network, ""},
@@ -167,6 +167,7 @@ func TestIPClaim_Targets(t *testing.T) {
 
 		{"target: Range", `supported values: "Block", "ScopeRange"`},
 		{"reclaimPolicy: Delete, " + network, with},
+		{"number: 1, " + network, with},
 		{"poolRef: {name: p}, " + network, with},
 		{"poolSelector: {matchLabels: {a: b}}, " + network, with},
 	})
@@ -177,6 +178,40 @@ func TestIPClaim_Targets(t *testing.T) {
 		{", scope: {a: {kind: K, name: x}}", "", "spec.scope is immutable: create another claim"},
 		{", scope: {a: {kind: K, name: x}}", ", scope: {b: {kind: K, name: x}}", "spec.scope is immutable: create another claim"},
 		{", scope: {a: {kind: K, name: x}}", ", scope: {a: {kind: K, name: m}}", "spec.scope is immutable: create another claim"},
+	})
+}
+
+// A number is that of a single address, by a class.
+func TestNumbers(t *testing.T) {
+	const single, given = "spec.number is that of a single address: allow the length 128 alone", "spec.number is given by a class: remove"
+	platformDoors(t)["IPClass"].create(t, []refused{
+		{"ipFamily: IPv6, allowedPrefixLengths: {min: 128, max: 128}, number: {bits: 24}", ""},
+		{"ipFamily: IPv4, allowedPrefixLengths: {min: 32, max: 32}, number: {bits: 32}, parentClassName: p, uniqueWithin: [switch]", ""},
+		{"ipFamily: IPv6, number: {bits: 24}", single},
+		{"ipFamily: IPv6, defaultPrefixLength: 128, number: {bits: 24}", single},
+		{"ipFamily: IPv6, allowedPrefixLengths: {min: 96, max: 128}, number: {bits: 24}", single},
+		{"ipFamily: IPv6, allowedPrefixLengths: {min: 128, max: 128}, poolPer: [project], number: {bits: 24}", single},
+		{"ipFamily: IPv6, allowedPrefixLengths: {min: 128, max: 128}, number: {bits: 0}", "should be greater than or equal to 1"},
+		{"ipFamily: IPv6, allowedPrefixLengths: {min: 128, max: 128}, number: {bits: 33}", "should be less than or equal to 32"},
+		{"ipFamily: IPv6, allowedPrefixLengths: {min: 128, max: 128}, number: {}", "Required value"},
+	})
+	platformDoors(t)["IPClass"].update(t, "ipFamily: IPv6, allowedPrefixLengths: {min: 128, max: 128}", [][3]string{
+		{", number: {bits: 24}", "", "spec.number is immutable: create another class"},
+		{", number: {bits: 24}", ", number: {bits: 12}", "spec.number is immutable: create another class"},
+	})
+	d := tenantDoors(t)["IPClaim"]
+	d.create(t, []refused{
+		{"number: 0", ""},
+		{"className: c, prefixLength: 128, number: 4294967295", ""},
+		{"number: -1", "should be greater than or equal to 0"},
+		{"number: 4294967296", "should be less than or equal to 4294967295"},
+		{"number: 1, address: fd00::1", given},
+		{"number: 1, poolRef: {name: p}", given},
+		{"number: 1, poolSelector: {matchLabels: {a: b}}", given},
+	})
+	d.update(t, "className: c", [][3]string{
+		{", number: 1", "", "spec.number is immutable: create another claim"},
+		{", number: 1", ", number: 2", "spec.number is immutable: create another claim"},
 	})
 }
 

@@ -87,6 +87,7 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 		return door.Answer{Refuse: refuses}, err
 	}
 	succeeded(a.claim, block, pool, a.slot.Name)
+	a.claim.Status.Number = a.number(ctx, block, nil)
 	record.Date(a.claim.Status.Conditions, block)
 	return door.Answer{Status: a.claim.Status}, nil
 }

@@ -109,7 +109,6 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 			}
 			plan.Candidates, plan.Unfit = []resolve.Candidate{derived(pool, level.Strategy, level.Length)}, nil
 		}
-		plan.Exact = level.Exact
 		if pool, err = (&making{by: d, plan: plan, level: level, above: pool}).carve(ctx); err != nil {
 			return pool, nil, err
 		}
@@ -218,12 +217,19 @@ func (d *decision) counted() error {
 // bindWithin binds the claim's block in the pool that its chain ends in.
 func (d *decision) bindWithin(ctx context.Context, plan resolve.Plan, pool ledger.Pool) (ledger.Block, error) {
 	last := plan.Chain[len(plan.Chain)-1]
-	if exact := plan.Exact; exact.IsValid() && (!pool.CIDR.Contains(exact.Addr()) || pool.CIDR.Bits() > exact.Bits()) {
+	exact, ok := plan.ExactIn(pool.CIDR)
+	if !ok {
+		asked := plan.Exact.String()
+		if plan.Number != nil {
+			asked = fmt.Sprint("number ", plan.Number.Value)
+		}
 		d.waits.nowhere()
 		return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressOutOfRange, Message: fmt.Sprintf(
-			"%s does not lie in %s, which is the pool of class %q for this scope", exact, pool.CIDR, last.Class.Name)}
+			"%s does not lie in %s, which is the pool of class %q for this scope", asked, pool.CIDR, last.Class.Name)}
 	}
-	plan.Candidates, plan.Unfit = []resolve.Candidate{derived(pool, plan.Strategy, plan.Length)}, nil
+	candidate := derived(pool, plan.Strategy, plan.Length)
+	candidate.Exact = exact
+	plan.Candidates, plan.Unfit = []resolve.Candidate{candidate}, nil
 	block, err := d.try(ctx, plan)
 	if refusal, refused := errors.AsType[*outcome.Refusal](err); refused {
 		refusal.Pool, refusal.Message = "", fmt.Sprintf("the pool of class %q for this scope: %s", last.Class.Name, refusal.Message)
@@ -268,7 +274,9 @@ func (d *decision) suppose(plan resolve.Plan, pool ledger.Pool) (ledger.Block, e
 	if resolve.IsRange(d.claim) {
 		return rangeOf(pool), nil
 	}
-	request := d.request(plan, derived(pool, plan.Strategy, plan.Length))
+	candidate := derived(pool, plan.Strategy, plan.Length)
+	candidate.Exact, _ = plan.ExactIn(pool.CIDR)
+	request := d.request(plan, candidate)
 	prefix, err := first(pool, request)
 	return ledger.Block{
 		Prefix: prefix, Pool: pool.ID, Holder: d.holder, Class: plan.ClassName, Policy: request.Policy, State: ledger.Reserved, BoundAt: time.Now(),

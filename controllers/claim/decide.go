@@ -252,7 +252,7 @@ func (d *decision) request(plan resolve.Plan, c resolve.Candidate) ledger.Reques
 		Pool:     poolOf(plan, c),
 		Holder:   d.holder,
 		Length:   c.Length,
-		Exact:    plan.Exact,
+		Exact:    c.Exact,
 		Strategy: resolve.Strategy(c.Strategy),
 		Class:    plan.ClassName,
 		Policy:   ledger.ReclaimPolicy(plan.Policy),

@@ -35,6 +35,7 @@ func (m *making) carve(ctx context.Context) (made ledger.Pool, err error) {
 	candidates := m.by.few(ctx, m.plan.Candidates, m.request)
 	m.plan.Passed = len(m.plan.Candidates) - len(candidates)
 	for _, c := range candidates {
+		c.Exact = m.level.Exact
 		request := m.request(c)
 		made, err = m.carveFrom(ctx, request)
 		if unchecked(err) {
@@ -62,8 +63,8 @@ func (m *making) carve(ctx context.Context) (made ledger.Pool, err error) {
 // request returns the request for the pool in a candidate. Only the last pool of the chain has address spaces.
 func (m *making) request(c resolve.Candidate) ledger.Request {
 	plan := m.plan
-	plan.ClassName, plan.Limit, plan.Policy, plan.Exact, plan.Space = m.level.Class.Name, m.level.Limit, "", m.level.Exact, nil
-	c.Strategy, c.Length = m.level.Strategy, m.level.Length
+	plan.ClassName, plan.Limit, plan.Policy, plan.Space = m.level.Class.Name, m.level.Limit, "", nil
+	c.Strategy, c.Length, c.Exact = m.level.Strategy, m.level.Length, m.level.Exact
 	req := m.by.request(plan, c)
 	if m.level.InPlatform {
 		req.Limits.Pool = nil // all workspaces share it: none of them holds it

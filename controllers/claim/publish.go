@@ -37,7 +37,9 @@ func (p *pass) publish(ctx context.Context, block ledger.Block) error {
 		return err
 	}
 	pool, _ := p.Ledger.Pools.Get(block.Pool)
+	number := p.number(ctx, block, p.claim.Status.Number)
 	want := record.New(p.claim, block, record.Place{Name: p.slot.Name, Pool: poolRef, Scope: record.Scope(pool)})
+	want.Status.Number = number
 	if err := p.slot.write(ctx, want, block); err != nil {
 		return err
 	}
@@ -47,6 +49,7 @@ func (p *pass) publish(ctx context.Context, block ledger.Block) error {
 	p.report.correct(block)
 	disputed := meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
 	succeeded(p.claim, block, poolRef, p.slot.Name)
+	p.claim.Status.Number = number
 	if block.State == ledger.Disputed && !disputed {
 		p.report.warn(&outcome.Refusal{Reason: ipamv1alpha1.ReasonDisputed, Message: disputeOver(block)})
 	}
@@ -95,6 +98,7 @@ func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool 
 		status.ObservedGeneration == claim.Generation && !outcome.Failing(status.Conditions) &&
 		records(record, claim) &&
 		record.Status.AllocatedCIDR == status.AllocatedCIDR && record.Status.Address == status.Address &&
+		equality.Semantic.DeepEqual(record.Status.Number, status.Number) &&
 		status.PoolRef != nil && equality.Semantic.DeepEqual(*status.PoolRef, record.Spec.PoolRef) &&
 		status.BoundAllocationRef != nil && status.BoundAllocationRef.Name == record.Name
 }
@@ -115,6 +119,18 @@ func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha
 	status.ObservedGeneration = claim.Generation
 	outcome.Succeed(&status.Conditions, claim.Generation, "bound to "+block.Prefix.String())
 	dispute(&status.Conditions, claim.Generation, block)
+}
+
+// number returns the number of a block, by its class; nil if that gives none. Of a class that is gone it is the one that was shown.
+func (r *Reconciler) number(ctx context.Context, block ledger.Block, shown *int64) *int64 {
+	class, ok := r.Catalog.View(ctx).Class(block.Class)
+	switch {
+	case !ok:
+		return shown
+	case class.Spec.Number == nil || !block.Prefix.IsSingleIP():
+		return nil
+	}
+	return new(class.Spec.Number.Of(block.Prefix.Addr()))
 }
 
 // slot is the place of a claim's IPAllocation, as the cache shows it.

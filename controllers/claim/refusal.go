@@ -82,11 +82,15 @@ func missed(plan resolve.Plan, tried []miss) *outcome.Refusal {
 	if slices.ContainsFunc(tried, miss.over) {
 		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonQuotaExceeded, Message: say(tried)}
 	}
-	if plan.Exact.IsValid() && len(plan.Unfit) == 0 {
-		if said, all := reserved(plan.Exact, tried); all {
-			return &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressReserved, Message: said}
+	if exact := tried[0].Exact; exact.IsValid() && len(plan.Unfit) == 0 {
+		of := ""
+		if plan.Number != nil {
+			of = fmt.Sprintf("number %d: ", plan.Number.Value)
 		}
-		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressInUse, Message: taken(plan.Exact, tried)}
+		if said, all := reserved(exact, tried); all {
+			return &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressReserved, Message: of + said}
+		}
+		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressInUse, Message: of + taken(exact, tried)}
 	}
 	full := &outcome.Refusal{Reason: ipamv1alpha1.ReasonPoolExhausted, Message: say(tried)}
 	if len(plan.Unfit) > 0 {
@@ -231,7 +235,7 @@ func refused(claim *ipamv1alpha1.IPClaim, refusal *outcome.Refusal) {
 		outcome.Retry(&status.Conditions, claim.Generation, refusal)
 		return
 	}
-	status.Address, status.PoolRef, status.BoundAllocationRef = "", nil, nil
+	status.Address, status.Number, status.PoolRef, status.BoundAllocationRef = "", nil, nil, nil
 	if outcome.Changed(status.Conditions, refusal) { // a claim is not written for its columns alone
 		status.ClassName = cmp.Or(status.ClassName, claim.Spec.ClassName)
 	}

@@ -92,6 +92,8 @@ func differs(plan resolve.Plan, block ledger.Block) string {
 		return fmt.Sprintf("it was given by %s, and this claim asks by %s", classOf(block.Class), classOf(plan.ClassName))
 	case plan.Exact.IsValid() && plan.Exact != block.Prefix:
 		return fmt.Sprintf("this claim asks for %s", plan.Exact)
+	case plan.Number != nil && plan.Number.Of(block.Prefix.Addr()) != plan.Number.Value:
+		return fmt.Sprintf("this claim asks for the number %d", plan.Number.Value)
 	case at < 0:
 		return "its pool is none of those that this claim may be served from"
 	case !plan.Exact.IsValid() && candidates[at].Length != block.Prefix.Bits():

@@ -2,6 +2,7 @@ package door
 
 import (
 	"encoding/json"
+	"math"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -48,8 +49,8 @@ func (d *draft) storable(claim *ipamv1alpha1.IPClaim) bool {
 	if !ok {
 		return false
 	}
-	for _, value := range spec { // which the claim cannot tell from fields that are left out
-		if value == "" || value == int64(0) || value == float64(0) {
+	for name, value := range spec { // which the claim cannot tell from fields that are left out
+		if value == "" || name != "number" && (value == int64(0) || value == float64(0)) {
 			return false
 		}
 	}
@@ -97,7 +98,7 @@ func storableSpec(s ipamv1alpha1.IPClaimSpec) bool {
 		oneOf(s.UnmetPolicy, ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse) &&
 		oneOf(s.RetainedPolicy, ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse) &&
 		(s.PoolRef == nil || named(s.PoolRef.Name) && storableProject(s.PoolRef.ProjectRef)) &&
-		storableSelector(s.PoolSelector) && storableOwner(s.OwnerRef) && storableScope(s.Scope) && storableTarget(s)
+		storableNumber(s) && storableSelector(s.PoolSelector) && storableOwner(s.OwnerRef) && storableScope(s.Scope) && storableTarget(s)
 }
 
 // role is a role of a scope as the schema admits it.
@@ -120,6 +121,12 @@ func storableScope(s ipamv1alpha1.Scope) bool {
 func storableTarget(s ipamv1alpha1.IPClaimSpec) bool {
 	return oneOf(s.Target, ipamv1alpha1.TargetBlock, ipamv1alpha1.TargetScopeRange) && (s.Target != ipamv1alpha1.TargetScopeRange ||
 		s.ReclaimPolicy == "" && s.PoolRef == nil && s.PoolSelector == nil)
+}
+
+// storableNumber checks number, which only a class gives.
+func storableNumber(s ipamv1alpha1.IPClaimSpec) bool {
+	return s.Number == nil || 0 <= *s.Number && *s.Number <= math.MaxUint32 && s.Address == "" && s.PoolRef == nil && s.PoolSelector == nil &&
+		s.Target != ipamv1alpha1.TargetScopeRange
 }
 
 // storableAddress checks address, prefixLength and ipFamily, which must agree.

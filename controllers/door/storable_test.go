@@ -84,6 +84,7 @@ func fields() map[string][]string {
 			`"2001:db8::"`, `"2001:db8::/64"`, `"2001:db8::1/64"`, `"2001:DB8::1"`, `"2001:db8:0::/64"`, `"fe80::1%eth0"`, `"::ffff:10.0.0.1"`, `"::ffff:10.0.0.0/120"`,
 			`"0.0.0.0"`, `"::"`, `"0.0.0.0/0"`, `"::/0"`, `"0.0.0.0/1"`,
 		},
+		"number":         {`0`, `1`, `-1`, `4294967295`, `4294967296`, `null`},
 		"reclaimPolicy":  {`"Delete"`, `"Retain"`, `"Recycle"`, `""`},
 		"unmetPolicy":    {`"Wait"`, `"Refuse"`, `"refuse"`, `""`},
 		"retainedPolicy": {`"Wait"`, `"Reuse"`, `"Delete"`, `""`},

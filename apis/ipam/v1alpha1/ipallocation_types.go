@@ -103,6 +103,10 @@ type IPAllocationStatus struct {
 	// +optional
 	Address string `json:"address,omitempty"`
 
+	// number is that of the address, by a class with spec.number.
+	// +optional
+	Number *int64 `json:"number,omitempty"`
+
 	// scopeDigest identifies the address space of the pool that the block is in. Absent if the pool has one.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional

@@ -39,12 +39,14 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.ipFamily) ? has(oldSelf.ipFamily) && self.ipFamily == oldSelf.ipFamily : !has(oldSelf.ipFamily)",fieldPath=".ipFamily",message="spec.ipFamily is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="has(self.prefixLength) ? has(oldSelf.prefixLength) && self.prefixLength == oldSelf.prefixLength : !has(oldSelf.prefixLength)",fieldPath=".prefixLength",message="spec.prefixLength is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="has(self.address) ? has(oldSelf.address) && self.address == oldSelf.address : !has(oldSelf.address)",fieldPath=".address",message="spec.address is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="has(self.number) ? has(oldSelf.number) && self.number == oldSelf.number : !has(oldSelf.number)",fieldPath=".number",message="spec.number is immutable: create another claim"
+// +kubebuilder:validation:XValidation:rule="!has(self.number) || ![has(self.address), has(self.poolRef), has(self.poolSelector)].exists(given, given)",fieldPath=".number",message="spec.number is given by a class: remove spec.address, spec.poolRef and spec.poolSelector, or spec.number"
 // +kubebuilder:validation:XValidation:rule="has(self.ownerRef) ? has(oldSelf.ownerRef) && self.ownerRef == oldSelf.ownerRef : !has(oldSelf.ownerRef)",fieldPath=".ownerRef",message="spec.ownerRef is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="has(self.unmetPolicy) ? has(oldSelf.unmetPolicy) && self.unmetPolicy == oldSelf.unmetPolicy : !has(oldSelf.unmetPolicy)",fieldPath=".unmetPolicy",message="spec.unmetPolicy is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="has(self.retainedPolicy) ? has(oldSelf.retainedPolicy) && self.retainedPolicy == oldSelf.retainedPolicy : !has(oldSelf.retainedPolicy)",fieldPath=".retainedPolicy",message="spec.retainedPolicy is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="has(self.scope) ? has(oldSelf.scope) && self.scope == oldSelf.scope : !has(oldSelf.scope)",fieldPath=".scope",message="spec.scope is immutable: create another claim"
 // +kubebuilder:validation:XValidation:rule="(has(self.target) && self.target == 'ScopeRange') == (has(oldSelf.target) && oldSelf.target == 'ScopeRange')",fieldPath=".target",message="spec.target is immutable: create another claim"
-// +kubebuilder:validation:XValidation:rule="!has(self.target) || self.target == 'Block' || ![has(self.reclaimPolicy), has(self.poolRef), has(self.poolSelector)].exists(given, given)",fieldPath=".target",message="spec.target ScopeRange holds the pool that a class has for a scope: remove spec.reclaimPolicy, spec.poolRef and spec.poolSelector, or claim a Block"
+// +kubebuilder:validation:XValidation:rule="!has(self.target) || self.target == 'Block' || ![has(self.number), has(self.reclaimPolicy), has(self.poolRef), has(self.poolSelector)].exists(given, given)",fieldPath=".target",message="spec.target ScopeRange holds the pool that a class has for a scope: remove spec.number, spec.reclaimPolicy, spec.poolRef and spec.poolSelector, or claim a Block"
 type IPClaimSpec struct {
 	// className is the class to allocate by. Without className, poolRef and
 	// poolSelector the default class is used: that of ipFamily if given, else the
@@ -86,6 +88,12 @@ type IPClaimSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!isCIDR(self) || cidr(self).prefixLength() > 0",message="invalid address: a network of length 0 is not a block; write one of length 1 or more, such as 192.0.2.0/28",messageExpression="'invalid address: %s is not a block; write one of length 1 or more, such as 192.0.2.0/28'.format([self])"
 	// +optional
 	Address string `json:"address,omitempty"`
+
+	// number asks for the address with exactly this number, by a class with spec.number, and for no other when it is taken.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4294967295
+	// +optional
+	Number *int64 `json:"number,omitempty"`
 
 	// scope names the object for each role that the class requires, such as network and location. Roles
 	// that it does not require are ignored.
@@ -135,6 +143,10 @@ type IPClaimStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Address string `json:"address,omitempty"`
+
+	// number is that of the address, by a class with spec.number.
+	// +optional
+	Number *int64 `json:"number,omitempty"`
 
 	// className is the class that was used, the default class included. Of a claim
 	// that waits it is the class asked for.

@@ -46,6 +46,15 @@ const (
 	ProvisionHeld Provisioning = "Held"
 )
 
+// ClassNumber has a class give numbers, such as VNIs, VLAN IDs, ASNs or ports.
+type ClassNumber struct {
+	// bits is how many of the last bits of an address are its number: 24 for VNIs, 12 for VLAN IDs.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=32
+	// +required
+	Bits int32 `json:"bits"`
+}
+
 // ClassRouting says how the addresses of a class are routed.
 type ClassRouting struct {
 	// internal is None, or Host for a route to each address.
@@ -67,6 +76,8 @@ type ClassRouting struct {
 // +kubebuilder:validation:XValidation:rule="has(self.uniqueWithin) && size(self.uniqueWithin) > 0 ? has(oldSelf.uniqueWithin) && self.uniqueWithin == oldSelf.uniqueWithin : !has(oldSelf.uniqueWithin) || size(oldSelf.uniqueWithin) == 0",fieldPath=".uniqueWithin",message="spec.uniqueWithin is immutable: create another class"
 // +kubebuilder:validation:XValidation:rule="(has(self.provisioning) && self.provisioning == 'Held') == (has(oldSelf.provisioning) && oldSelf.provisioning == 'Held')",fieldPath=".provisioning",message="spec.provisioning is immutable: create another class"
 // +kubebuilder:validation:XValidation:rule="!has(self.provisioning) || has(self.poolPer) && size(self.poolPer) > 0",fieldPath=".provisioning",message="spec.provisioning says when the pools of spec.poolPer are made: give spec.poolPer, or remove spec.provisioning"
+// +kubebuilder:validation:XValidation:rule="has(self.number) ? has(oldSelf.number) && self.number == oldSelf.number : !has(oldSelf.number)",fieldPath=".number",message="spec.number is immutable: create another class"
+// +kubebuilder:validation:XValidation:rule="!has(self.number) || has(self.allowedPrefixLengths) && self.allowedPrefixLengths.min == (self.ipFamily == 'IPv6' ? 128 : 32) && !(has(self.poolPer) && size(self.poolPer) > 0)",fieldPath=".number",message="spec.number is that of a single address: allow the length 128 alone in spec.allowedPrefixLengths, or 32 for IPv4, and remove spec.poolPer"
 // +kubebuilder:validation:XValidation:rule="!has(self.reservations) || has(self.poolPer) && size(self.poolPer) > 0",fieldPath=".reservations",message="spec.reservations is copied to the pools that are made by spec.poolPer: give spec.poolPer, or write the reservations into the pool"
 // +kubebuilder:validation:XValidation:rule="self.ipFamily == 'IPv6' || !has(self.reservations) || !has(self.reservations.unitPrefixLength) || self.reservations.unitPrefixLength <= 32",fieldPath=".reservations.unitPrefixLength",message="spec.reservations.unitPrefixLength must be 1 to 32 for IPv4"
 type IPClassSpec struct {
@@ -189,6 +200,11 @@ type IPClassSpec struct {
 	// +listType=set
 	// +optional
 	UniqueWithin []string `json:"uniqueWithin,omitempty"`
+
+	// number shows the last bits of each address as a number, in status.number of claim and allocation. Only for classes
+	// that hand out single addresses. Immutable.
+	// +optional
+	Number *ClassNumber `json:"number,omitempty"`
 
 	// reservations are copied to each pool that is made by poolPer. A change counts for later pools.
 	// +optional

@@ -1,6 +1,7 @@
 package packed
 
 import (
+	"math/bits"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,11 +32,13 @@ type claimKey struct {
 	reason                   string
 	generation               int64
 	length                   int32
+	digits                   int // of its number
 }
 
 func keyOfClaim(c *ipamv1alpha1.IPClaim) claimKey {
 	key := claimKey{
 		kind: c.Kind, class: c.Status.ClassName, scope: ipamv1alpha1.ScopeColumn(c.Spec.Scope), phase: c.Status.Phase, generation: c.Generation, length: c.Spec.PrefixLength,
+		digits: digitsOf(c.Status.Number),
 	}
 	if c.Status.PoolRef != nil {
 		key.pool = c.Status.PoolRef.Name
@@ -59,6 +62,7 @@ func shapeOfClaim(c *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	status := &shape.Status
 	blank(&shape.ObjectMeta)
 	blankAnswer(status.Conditions, &status.AllocatedCIDR, &status.Address)
+	blankNumber(status.Number)
 	if ref := status.BoundAllocationRef; ref != nil && ref.Name == recordName(c.Namespace, c.Name) {
 		ref.Name = own
 	}
@@ -75,6 +79,7 @@ func (p *claim) whole() *ipamv1alpha1.IPClaim {
 	if ref := status.BoundAllocationRef; ref != nil && ref.Name == own {
 		ref.Name = recordName(c.Namespace, c.Name)
 	}
+	p.restoreNumber(status.Number)
 	p.restore(status.Conditions, &status.AllocatedCIDR, &status.Address)
 	return c
 }
@@ -123,4 +128,30 @@ func (a answer) restore(conditions []metav1.Condition, cidr, address *string) {
 	if *address == own {
 		*address = prefix.Addr().String()
 	}
+}
+
+// A number is the last bits of an address. A shape has in its place how many bits it has, so that there are few shapes.
+
+// digitsOf returns how many binary digits a number has; -1 for none.
+func digitsOf(number *int64) int {
+	if number == nil {
+		return -1
+	}
+	return bits.Len64(uint64(*number))
+}
+
+// blankNumber puts the digits of a number in its place.
+func blankNumber(number *int64) {
+	if number != nil {
+		*number = int64(digitsOf(number))
+	}
+}
+
+// restoreNumber puts back what blankNumber takes out.
+func (a answer) restoreNumber(number *int64) {
+	if number == nil {
+		return
+	}
+	digits := ipamv1alpha1.ClassNumber{Bits: int32(*number)}
+	*number = digits.Of(a.block.prefix().Addr())
 }

@@ -115,6 +115,25 @@ func TestTransform_Bound(t *testing.T) {
 	}
 }
 
+// Claims and records with numbers share few shapes: one for each count of binary digits.
+func TestTransform_Numbers(t *testing.T) {
+	t.Parallel()
+	p, shapes := &Packer{}, map[any]bool{}
+	for i := range 256 {
+		one, first := bound(i)
+		one.Status.Number, first.Status.Number = new(int64(i)), new(int64(i))
+		a, isPacked := packs(t, p, one).(*claim)
+		b, alsoPacked := packs(t, p, first).(*allocation)
+		if !isPacked || !alsoPacked {
+			t.Fatalf("claim and record %d are not packed", i)
+		}
+		shapes[a.shape], shapes[b.shape] = true, true
+	}
+	if len(shapes) != 2*9 {
+		t.Errorf("there are %d shapes of 256 claims and records, want 18", len(shapes))
+	}
+}
+
 // Packed objects fit into the sizes in which Go gives out memory.
 func TestSize(t *testing.T) {
 	t.Parallel()

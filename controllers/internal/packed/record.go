@@ -22,10 +22,11 @@ type recordKey struct {
 	phase                    ipamv1alpha1.AllocationPhase
 	policy                   ipamv1alpha1.ReclaimPolicy
 	generation               int64
+	digits                   int // of its number
 }
 
 func keyOfRecord(r *ipamv1alpha1.IPAllocation) recordKey {
-	return recordKey{r.Kind, r.Spec.ClassName, r.Spec.PoolRef.Name, r.Status.ScopeDigest, r.Status.Phase, r.Spec.ReclaimPolicy, r.Generation}
+	return recordKey{r.Kind, r.Spec.ClassName, r.Spec.PoolRef.Name, r.Status.ScopeDigest, r.Status.Phase, r.Spec.ReclaimPolicy, r.Generation, digitsOf(r.Status.Number)}
 }
 
 // newRecord packs a record by a shape. The caller checks by unpacking that the record is of that shape.
@@ -46,6 +47,7 @@ func shapeOfRecord(r *ipamv1alpha1.IPAllocation) *ipamv1alpha1.IPAllocation {
 	status := &shape.Status
 	blank(&shape.ObjectMeta)
 	blankAnswer(status.Conditions, &status.AllocatedCIDR, &status.Address)
+	blankNumber(status.Number)
 	shape.Spec.OwnerRef, shape.Spec.ClaimRef = nil, nil
 	return shape
 }
@@ -59,6 +61,7 @@ func (p *allocation) whole() *ipamv1alpha1.IPAllocation {
 		r.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: p.claim, UID: types.UID(p.holder.String())}
 	}
 	status := &r.Status
+	p.restoreNumber(status.Number)
 	p.restore(status.Conditions, &status.AllocatedCIDR, &status.Address)
 	return r
 }

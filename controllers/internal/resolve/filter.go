@@ -16,6 +16,7 @@ type filter struct {
 	catalog  Catalog
 	family   ipamv1alpha1.IPFamily
 	length   int
+	number   *Number // nil: the claim asks for none, or not in these pools
 	refusals []*outcome.Refusal
 }
 
@@ -71,15 +72,30 @@ func (f *filter) largest(pool *ipamv1alpha1.IPPool, lengths bounds) string {
 }
 
 func (f *filter) checkExact(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
-	exact := f.exact()
-	if !exact.IsValid() {
+	plan := Plan{Exact: f.exact(), Number: f.number}
+	if plan.Number == nil && !plan.Exact.IsValid() {
 		return nil
 	}
 	cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
-	if err == nil && cidr.Contains(exact.Addr()) && cidr.Bits() <= exact.Bits() {
-		return nil
+	if err == nil {
+		if _, ok := plan.ExactIn(cidr); ok {
+			return nil
+		}
 	}
-	return refuse(ipamv1alpha1.ReasonAddressOutOfRange, "%s lies in no pool that may serve this claim", exact)
+	if plan.Number != nil {
+		return refuse(ipamv1alpha1.ReasonAddressOutOfRange, "no pool that may serve this claim has an address with the number %d", plan.Number.Value)
+	}
+	return refuse(ipamv1alpha1.ReasonAddressOutOfRange, "%s lies in no pool that may serve this claim", plan.Exact)
+}
+
+// exactIn returns the block that the claim asks for in a pool that passes.
+func (f *filter) exactIn(pool *ipamv1alpha1.IPPool) netip.Prefix {
+	cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
+	if err != nil {
+		return f.exact()
+	}
+	exact, _ := Plan{Exact: f.exact(), Number: f.number}.ExactIn(cidr)
+	return exact
 }
 
 // exact is the prefix that the claim asks for by address, at the filter's length.

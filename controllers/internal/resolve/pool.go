@@ -146,7 +146,7 @@ func (f *filter) plan(pools []*ipamv1alpha1.IPPool, owner directory.Workspace, n
 		}
 		plan.Family = f.family
 		plan.Candidates = append(plan.Candidates, Candidate{
-			Pool: pool, Owner: owner, Strategy: pool.Spec.Allocation.Strategy, Length: f.length,
+			Pool: pool, Owner: owner, Strategy: pool.Spec.Allocation.Strategy, Length: f.length, Exact: f.exact(),
 		})
 	}
 	if len(plan.Candidates) == 0 {

@@ -61,6 +61,8 @@ type Candidate struct {
 	Strategy ipamv1alpha1.Strategy
 	// Length is the prefix length to bind there.
 	Length int
+	// Exact is the block to bind there, if the claim asks for one; the zero Prefix if it takes any.
+	Exact netip.Prefix
 }
 
 // Plan is where and how a claim may be served: the candidates in order.
@@ -68,6 +70,7 @@ type Plan struct {
 	ClassName string // empty when the claim names its pool
 	Family    ipamv1alpha1.IPFamily
 	Exact     netip.Prefix // the address asked for; the zero Prefix when none is
+	Number    *Number      // the number asked for; nil when none is
 	Policy    ipamv1alpha1.ReclaimPolicy
 	Limit     *big.Int // of the class, on what a workspace holds by it; nil for none
 	// Candidates are the pools that may serve the claim; with a Chain those that its first pool may be carved from.
@@ -118,6 +121,9 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 		ClassName: class.Name, Family: class.Spec.IPFamily, Policy: reclaim(q.Claim, class.Spec.ReclaimPolicy), Limit: class.Spec.MaxPerConsumer.Int(),
 		Chain: q.levels(levels), Strategy: class.Spec.Strategy, Space: q.space(class),
 	}
+	if plan.Number, err = q.number(class); err != nil {
+		return named, err
+	}
 	if IsRange(q.Claim) {
 		err = q.rangeLength(catalog, class)
 	} else {
@@ -136,6 +142,9 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 func (q Query) candidates(catalog Catalog, levels chain, plan *Plan) error {
 	root := levels.root()
 	f := filter{query: q, catalog: catalog, family: plan.Family, length: plan.Length}
+	if len(plan.Chain) == 0 {
+		f.number = plan.Number
+	}
 	scope, tiers := q.Claim.Spec.Scope, q.tiers()
 	if len(plan.Chain) > 0 {
 		f.length, scope = plan.Chain[0].Length, scope.Only(root.Spec.PoolPer)
@@ -150,7 +159,7 @@ func (q Query) candidates(catalog Catalog, levels chain, plan *Plan) error {
 			if !authored(pool) || !q.mayDraw(pool, owner) || !inScope(pool, scope) || !f.agrees(classes, pool) || !f.pass(pool) {
 				continue
 			}
-			tier = append(tier, Candidate{Pool: pool, Owner: owner, Strategy: root.Spec.Strategy, Length: f.length})
+			tier = append(tier, Candidate{Pool: pool, Owner: owner, Strategy: root.Spec.Strategy, Length: f.length, Exact: f.exactIn(pool)})
 		}
 		order(tier, root.Spec.Strategy, catalog)
 		plan.Candidates = append(plan.Candidates, tier...)
