@@ -52,6 +52,16 @@ func Held() ClassOption {
 	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.Provisioning = ipamv1alpha1.ProvisionHeld })
 }
 
+// Number makes a claim ask for this number, and for no other.
+func Number(number int64) ClaimOption {
+	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.Number = &number })
+}
+
+// Numbers makes a class show the last bits of its addresses as numbers.
+func Numbers(bits int32) ClassOption {
+	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.Number = &ipamv1alpha1.ClassNumber{Bits: bits} })
+}
+
 // UniqueWithin makes a class give an address once within the objects of these roles.
 func UniqueWithin(roles ...string) ClassOption {
 	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.UniqueWithin = roles })

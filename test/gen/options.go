@@ -290,16 +290,6 @@ func Address(address string) ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.Address = address })
 }
 
-// Number is the number that a claim asks for, and no other.
-func Number(number int64) ClaimOption {
-	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.Number = &number })
-}
-
-// Numbers has a class show the last bits of its addresses as numbers.
-func Numbers(bits int32) ClassOption {
-	return classOption(func(spec *ipamv1alpha1.IPClassSpec) { spec.Number = &ipamv1alpha1.ClassNumber{Bits: bits} })
-}
-
 // OwnedBy says which object uses the address.
 func OwnedBy(owner ipamv1alpha1.OwnerRef) ClaimOption {
 	return claimOption(func(spec *ipamv1alpha1.IPClaimSpec) { spec.OwnerRef = &owner })

@@ -26,5 +26,5 @@ func (n ClassNumber) In(pool netip.Prefix, number int64) (address netip.Prefix, 
 	return netip.PrefixFrom(addr, addr.BitLen()), pool.Contains(addr)
 }
 
-// last has the bits of a number.
+// last returns a mask of the bits of a number.
 func (n ClassNumber) last() int64 { return 1<<n.Bits - 1 }

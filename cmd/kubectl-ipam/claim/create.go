@@ -20,6 +20,7 @@ type creation struct {
 	claim           ipamv1alpha1.IPClaim
 	pool, workspace string
 	target          string
+	number          int64
 }
 
 func newCreate(s *session.Session) *cobra.Command {
@@ -50,13 +51,22 @@ created. To correct a claim that was never bound, repeat the command with --repl
   kubectl ipam claim create eth0 --class endpoint --scope network=vpc-1 --scope location=ams
   kubectl ipam claim create vpc-1 --class vpc --scope network=vpc-1 --target range
 
+  # claim the VLAN ID 100
+  kubectl ipam claim create office --class vlan --number 100
+
   # claim exactly this address, from a pool that the workspace root:net shares
   kubectl ipam claim create vip --pool edge --workspace root:net --address 192.0.2.7`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("number") { // 0 is a number
+				o.claim.Spec.Number = &o.number
+			}
+			return o.run(cmd.Context(), args)
+		},
 	}
 	o.addSpecFlags(cmd)
 	o.AddFlags(cmd)
+	cmd.MarkFlagsMutuallyExclusive("address", "number")
 	cmd.MarkFlagsMutuallyExclusive("class", "pool")
 	cmd.MarkFlagsMutuallyExclusive("class", "workspace")
 	session.CompleteNames(s, cmd, "class", session.ClassNames)
@@ -76,6 +86,7 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.pool, "pool", "", "Pool to claim from")
 	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
 	flags.StringVar(&spec.Address, "address", "", "Claim exactly this address or CIDR")
+	flags.Int64Var(&o.number, "number", 0, "Claim exactly this number, by a class of numbers")
 	session.AddFields(cmd, slices.Concat(field.OfClaim(&o.claim), field.OfAll(&o.claim.ObjectMeta), []field.Field{
 		{Name: "length", Usage: "Prefix length of the block, such as 28", Value: field.Length(&spec.PrefixLength)},
 		{Name: "target", Usage: "Hold a block, or the whole range that the class has for this scope: block or range", Value: field.Word(&o.target, targetBlock, targetRange)},

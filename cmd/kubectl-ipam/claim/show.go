@@ -3,6 +3,7 @@ package claim
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -62,6 +63,9 @@ func describeClaim(s *session.Session, claim *ipamv1alpha1.IPClaim, kept *ipamv1
 	page.Line("Claim", facts.Name(claim))
 	page.Painted("Phase", page.Phase(cmp.Or(facts.Held(claim, s.Now()), string(status.Phase))))
 	page.Line("Allocated", status.AllocatedCIDR)
+	if status.Number != nil {
+		page.Line("Number", fmt.Sprint(*status.Number))
+	}
 	page.Line("Scope", facts.Scope(claim.Spec.Scope))
 	page.Line("Target", facts.Target(claim))
 	page.Line("Asked for", facts.Requested(claim))

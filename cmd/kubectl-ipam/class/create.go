@@ -17,6 +17,7 @@ type creation struct {
 	request.Command
 	class     ipamv1alpha1.IPClass
 	lengths   ipamv1alpha1.PrefixLengthRange
+	number    ipamv1alpha1.ClassNumber
 	isDefault bool
 }
 
@@ -66,6 +67,7 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 		{Name: "provisioning", Usage: "When a pool of --pool-per is made: OnDemand, by the first claim that needs it, or Held, by claim create --target range alone",
 			Value: field.Word(&spec.Provisioning, ipamv1alpha1.ProvisionOnDemand, ipamv1alpha1.ProvisionHeld)},
 		{Name: "unique-within", Usage: "Give an address once within the objects of these roles, such as network, and not once in the pool", Value: field.List(&spec.UniqueWithin)},
+		{Name: "number-bits", Usage: "Show the last bits of an address as a number, such as 24 of them for a VNI; the class gives single addresses", Value: field.Number(&o.number.Bits)},
 		{Name: "retention-lease", Usage: "How long a retained block is kept, such as 720h", Value: field.Text(&spec.RetentionLease)},
 		{Name: "release-cooldown", Usage: "How long a freed block is not allocated to another claim, such as 30s", Value: field.Text(&spec.ReleaseCooldown)},
 		{Name: "visibility", Usage: "Which workspaces may use the class: consumer (the platform workspace), shared (those of --consumer) or platform (all, or those of --consumer)",
@@ -83,6 +85,9 @@ func (o *creation) run(ctx context.Context, name string) error {
 	}
 	if o.lengths.Max != 0 {
 		o.class.Spec.AllowedPrefixLengths = &o.lengths
+	}
+	if o.number.Bits != 0 {
+		o.class.Spec.Number = &o.number
 	}
 	return o.Send(ctx, &o.class)
 }

@@ -67,6 +67,9 @@ func describeClass(s *session.Session, class *ipamv1alpha1.IPClass, pools []ipam
 	}
 	page.Words("Makes", makes, strings.Join(spec.PoolPer, " and "))
 	page.Words("Unique", "within each %s", strings.Join(spec.UniqueWithin, " and "))
+	if spec.Number != nil {
+		page.Line("Number", fmt.Sprintf("the last %d bits of each address", spec.Number.Bits))
+	}
 	page.Line("Reclaim", string(spec.ReclaimPolicy))
 	page.Words("Lease", "%s for what is retained, unless its pool says less", string(spec.RetentionLease))
 	if spec.RetainedPolicy == ipamv1alpha1.RetainedReuse {
