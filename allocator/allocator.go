@@ -50,15 +50,16 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks e
 	options = options.withDefaults()
 	a := &Allocator{store: store.NewStore(client, options.Prefix), options: options, registrar: make(chan struct{}, 1)}
 	a.engine = engine.New(ctx, a.store, engine.Settings{
+		Leads: options.Leads, Address: options.Address,
 		Frozen: options.Frozen, HoldTime: options.HoldTime, MaxTxnOps: options.MaxTxnOps, QueueLimit: options.QueueLimit,
 		Logger: options.Logger, Tell: a.tell, Hooks: hooks, History: engine.History{Keep: options.History, Max: options.MaxHistory},
 	})
 	a.keys, a.table, a.slices = a.store.Keys, a.engine.Table, store.Slices{Store: a.store}
 	a.terms = terms{options: options, engine: a.engine}
-	if err := a.Recovery().replaceOrigin(ctx); err != nil {
+	if err := a.engine.Start(ctx, options.Registerer); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", a.keys, err), a.Close())
 	}
-	if err := a.engine.Start(ctx, options.Registerer); err != nil {
+	if err := a.Recovery().replaceOrigin(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", a.keys, err), a.Close())
 	}
 	a.engine.Spawn(spaces{a}.followAll)
@@ -110,14 +111,3 @@ func (a *Allocator) Failed() <-chan struct{} { return a.engine.Health.Failed }
 func (a *Allocator) Err() error {
 	return a.engine.Health.Err()
 }
-
-// Lead takes the office of the ledger's one writer from the process that has it. From then on each transaction of this Allocator
-// compares that no other process has taken the office since. If one has, the Allocator fails with ErrDeposed.
-// Until ctx ends, Lead does the work of the one leader: it ends cooldowns in time, and bounds the history. The ledger tells the others the address at which the leader answers; empty: nowhere. Lead returns nil.
-func (a *Allocator) Lead(ctx context.Context, at string) error {
-	a.engine.Lead(ctx, at)
-	return nil
-}
-
-// Leader returns the address that the last leader has given; empty: none. The leader may be gone.
-func (a *Allocator) Leader() string { return a.engine.Leader() }

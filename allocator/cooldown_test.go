@@ -32,17 +32,18 @@ func newIcebox(t *testing.T) *icebox {
 // leader opens the ledger, and is the one that ends cooldowns.
 func (i *icebox) leader() *Allocator {
 	i.t.Helper()
-	a := i.follower()
-	a.engine.SetLeads(true)
-	return a
+	return i.opened(true)
 }
 
-func (i *icebox) follower() *Allocator {
+func (i *icebox) follower() *Allocator { return i.opened(false) }
+
+func (i *icebox) opened(leads bool) *Allocator {
 	i.t.Helper()
 	h := engine.RealHooks()
 	h.Now, h.After = i.clock.now, i.clock.after
 	a, err := open(i.t.Context(), i.etcd.Client(), Options{
-		Wake: i.wake, Cooldown: func(ledger.Block) (time.Duration, error) { return i.cooldown, nil },
+		Leads: leads,
+		Wake:  i.wake, Cooldown: func(ledger.Block) (time.Duration, error) { return i.cooldown, nil },
 	}, h)
 	if err != nil {
 		i.t.Fatalf("open: %v", err)

@@ -28,7 +28,7 @@
 //
 // A block can be reserved for a claim that is being created, and given to it once it is
 // created (reserve.go, reservations.go). One Allocator, the leader, has the waiting
-// lists, and tells the others where it answers (internal/engine/lead.go).
+// lists. It takes the office of the ledger's writer when it is opened (internal/engine/lead.go).
 //
 // A block that outlives its claim is retained (retain.go), and may have a lease. When that
 // is over, Retained.Due names its holder (retained.go), and the caller releases the block. A later
@@ -76,7 +76,6 @@
 //	pools/<pool>                   a pool
 //	workspaces/<cluster>/roots     put when a root pool of the workspace comes or goes
 //	quotas/<class>/<cluster>       put by every bind by a class that has had a limit there
-//	replicas/leader                the address at which the leader answers
 //	slices/<pool>/head             put when a record of the pool's slices changes; counts those given
 //	slices/<pool>/members/<cluster> the record of a workspace
 //	history/<bucket>/<space>/<head>.000 tenures that a transaction has ended, of blocks in a prefix; with the
@@ -95,7 +94,7 @@
 //
 //	ledger  {"v":1,"id":"…"}
 //	origin  {"v":1,"origin":"…"}
-//	head    {"v":1,"n":6,"by":"…"} of the ledger: how often the office was taken, and the name of the process that has it
+//	head    {"v":1,"n":6,"by":"…","at":"10.0.0.7:9443"} of the ledger: how often the office was taken, name and address of the process
 //	head    {"v":1,"n":17,"by":"…"} of a space
 //	        "by" names the transaction that has put it, so that its writer finds out whether it was committed
 //	roots   {"v":1}, as quotas
@@ -106,7 +105,6 @@
 //	        version 4 with "spaces":2, the number of its address spaces, or with
 //	        "derived":{"class":"…","of":"…","workspace":"…","scope":{"network":{"apiGroup":"…","kind":"…","name":"…"}},"by":"…","holder":{"claim":"…",…},"since":"…","releasing":"…"}
 //	        "of" instead of "class": it is an address space of that pool
-//	leader  {"v":1,"at":"10.0.0.7:9443"}
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
 //	        version 2 with "state":"reserved", and "shared":true if several requests were answered with it
 //	        version 3 with "until":"…", when the state ends by itself: the lease of a retained block, or with "state":"cooling"

@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"context"
 	"maps"
 	"net/netip"
 	"runtime"
@@ -18,57 +17,24 @@ import (
 	"go.uber.org/zap"
 )
 
-// lead makes an Allocator the leader until the test ends, and returns what ends that.
-func (l *fixture) lead(a *Allocator, at string) (end func()) {
-	ctx, cancel := context.WithCancel(l.t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := a.Lead(ctx, at); err != nil {
-			l.t.Errorf("Lead = %v, want nil", err)
-		}
-	}()
-	end = func() { cancel(); <-ended }
-	l.t.Cleanup(end)
-	return end
-}
-
-// ledBy waits until an Allocator knows where the leader answers.
-func (l *fixture) ledBy(a *Allocator, at string) {
-	l.t.Helper()
-	for a.Leader() != at {
-		if l.t.Context().Err() != nil {
-			l.t.Fatalf("the leader is at %q, want %q", a.Leader(), at)
-		}
-		runtime.Gosched()
-	}
-}
-
-// Every Allocator knows the leader: one that was open before, and one that is opened later.
-func TestLead_IsKnownToAll(t *testing.T) {
+// The address of the process that leads is in the ledger.
+func TestLeader_IsInTheLedger(t *testing.T) {
 	l := newLedger(t)
-	other := l.open()
-	if at := other.Leader(); at != "" {
-		t.Errorf("before there is a leader it is at %q, want nowhere", at)
+	reader := Reader{Client: l.etcd.Client()}
+	wantAt := func(want string) {
+		t.Helper()
+		if at, err := reader.Leader(t.Context()); err != nil || at != want {
+			t.Errorf("the leader is at %q, %v; want %q", at, err, want)
+		}
 	}
-	end := l.lead(l.Allocator, "10.0.0.1:9443")
-	l.ledBy(other, "10.0.0.1:9443")
-	l.ledBy(l.open(), "10.0.0.1:9443")
-	end()
-	l.lead(other, "10.0.0.2:9443")
-	l.ledBy(l.Allocator, "10.0.0.2:9443")
-}
-
-// An address that a former leader put late does not stay, nor does an unreadable one.
-func TestLead_PutsItsAddressAgain(t *testing.T) {
-	t.Parallel()
-	l := newLedger(t)
-	l.lead(l.Allocator, "10.0.0.1:9443")
-	l.ledBy(l.Allocator, "10.0.0.1:9443")
-	for _, value := range []string{store.EncodeLeader("10.0.0.2:9443"), "{", `{"v":9}`} {
-		l.put("replicas/leader", value)
-		l.catchUp(t)
-		l.ledBy(l.Allocator, "10.0.0.1:9443")
+	wantAt("")
+	l.open(func(o *Options) { o.Leads, o.Address = true, "10.0.0.1:9443" })
+	wantAt("10.0.0.1:9443")
+	l.open(func(o *Options) { o.Leads, o.Address = true, "10.0.0.2:9443" })
+	wantAt("10.0.0.2:9443")
+	l.put("head", "{")
+	if at, err := reader.Leader(t.Context()); !ledger.Unreadable(err) {
+		t.Errorf("the leader is at %q, %v; want an error that names the key", at, err)
 	}
 }
 
@@ -76,7 +42,6 @@ func TestLead_PutsItsAddressAgain(t *testing.T) {
 func TestReserve_TakesRoomAWaiterCannotUse(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	other := l.open()
-	l.lead(l.Allocator, "")
 	taken := request("p", "taken", 28)
 	taken.Exact = l.bind(request("p", "holds", 28)).Prefix
 	l.Waits().Add(taken)
@@ -98,7 +63,6 @@ func TestLead_IgnoresFormerKeys(t *testing.T) {
 		l.put(key, `{"v":9}`)
 	}
 	other := l.open()
-	l.lead(other, "10.0.0.1:9443")
 	for name, a := range map[string]*Allocator{"open": l.Allocator, "opened": other} {
 		if _, err := a.Reservations().Reserve(t.Context(), reservation(name, 28)); err != nil {
 			t.Errorf("Reserve by the one that was %s = %v, want a block", name, err)

@@ -18,13 +18,13 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// written reads the whole ledger except the keys that name the leader.
+// written reads the whole ledger except its head.
 func (l *fixture) written() map[string]string {
 	l.t.Helper()
 	resp := must.Get(l.etcd.Client().Get(l.t.Context(), store.DefaultPrefix+"/", clientv3.WithPrefix()))(l.t)
 	all := map[string]string{}
 	for _, kv := range resp.Kvs {
-		if key := string(kv.Key); key != store.DefaultPrefix+"/head" && key != store.DefaultPrefix+"/replicas/leader" {
+		if key := string(kv.Key); key != store.DefaultPrefix+"/head" {
 			all[key] = fmt.Sprint(kv.ModRevision, string(kv.Value))
 		}
 	}
@@ -34,7 +34,7 @@ func (l *fixture) written() map[string]string {
 // takes takes the office for an Allocator.
 func (l *fixture) takes(a *Allocator) {
 	l.t.Helper()
-	must.Do(l.t, a.store.Candidate(crand.Text()).Take(l.t.Context()))
+	must.Do(l.t, a.store.Candidate(crand.Text(), "").Take(l.t.Context()))
 }
 
 // A transaction that comes after another process has taken the office changes nothing, and its caller is told that this process
@@ -107,7 +107,7 @@ func TestOffice_TheAnswerToTakingItIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger(t)
 			l.takes(l.open())
-			candidacy := l.store.Candidate("this one")
+			candidacy := l.store.Candidate("this one", "")
 			l.lose(t, func() { must.Be(t, candidacy.Take(t.Context()), ledger.ErrUnavailable) })
 			meanwhile(l)
 			err := candidacy.Take(t.Context())

@@ -148,7 +148,6 @@ func (c *chronicle) says() string {
 	for _, h := range due {
 		line("the lease of %s ends within a day", holder(h))
 	}
-	line("the leader answers at %s", c.Leader())
 	return b.String()
 }
 

@@ -77,7 +77,7 @@ func newEverything(t *testing.T) *chronicle {
 	put("first", ledger.SliceGiven, "child")
 	put("second", ledger.SliceWaiting, "")
 	put("third", ledger.SliceDeclined, "")
-	must.Get(c.etcd.Client().Put(t.Context(), c.keys.Leader(), store.EncodeLeader("10.0.0.7:9443")))(t)
+	must.Get(c.etcd.Client().Put(t.Context(), store.DefaultPrefix+"/replicas/leader", `{"v":1,"at":"10.0.0.7:9443"}`))(t)
 	c.waitIdle(t)
 	return c
 }

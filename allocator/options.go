@@ -12,6 +12,12 @@ import (
 type Options struct {
 	// Prefix of all keys. Default "/ipam/v1".
 	Prefix string
+	// Leads: this is the one writer of the ledger. Open takes the office from the process that has it, and each transaction compares
+	// that no other process has taken the office since. If one has, the Allocator fails with ErrDeposed. It ends cooldowns in time,
+	// and bounds the history.
+	Leads bool
+	// Address is where the process answers that leads; see Reader.Leader. Empty: nowhere.
+	Address string
 	// MaxTxnOps is the etcd server's --max-txn-ops, which bounds how many
 	// requests share one transaction. Default 128, which is etcd's default.
 	MaxTxnOps int

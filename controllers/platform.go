@@ -3,6 +3,8 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 
 	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
 	"github.com/kcp-dev/sdk/apis/core"
@@ -78,36 +80,63 @@ func Standalone(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (
 	return Workspace{Cluster: ledger.ClusterName(namespace.UID), Path: StandalonePath}, nil
 }
 
-// Ledger is the open ledger of a platform, and the queues that it reports to.
+// Ledger is the ledger of a platform, and the queues that it reports to. The replica that leads opens it.
 type Ledger struct {
-	*allocator.Allocator
+	*allocator.Allocator // nil before open
 
+	etcd      *clientv3.Client
+	options   allocator.Options
 	directory *directory.Directory
 	inbox     *inbox.Inbox
 	cooldowns *catalog.Cooldowns
+	healthy   atomic.Pointer[func(context.Context) error]
+	mu        sync.Mutex // held while it is opened or closed
 }
 
-// OpenLedger opens the ledger of a platform. Of opts it sets what the ledger asks the controllers
-// and tells them: Wake, Cooldown, Changed and Retired. The ledger is frozen until the controllers
-// of a leader have compared it with the published record. The caller closes it.
-func OpenLedger(ctx context.Context, etcd *clientv3.Client, platform Workspace, opts allocator.Options) (*Ledger, error) {
+// NewLedger returns the ledger of a platform, which is not open yet. Of opts the controllers set what the ledger asks them
+// and tells them: Wake, Cooldown, Changed and Retired. The caller closes it.
+func NewLedger(etcd *clientv3.Client, platform Workspace, opts allocator.Options) *Ledger {
 	known := directory.New(platform)
-	l := &Ledger{directory: known, inbox: inbox.New(known), cooldowns: &catalog.Cooldowns{}}
-	opts.Frozen = true
+	l := &Ledger{etcd: etcd, options: opts, directory: known, inbox: inbox.New(known), cooldowns: &catalog.Cooldowns{}}
+	answers := func(ctx context.Context) error {
+		_, err := l.reader().Leader(ctx)
+		return err
+	}
+	l.healthy.Store(&answers)
+	return l
+}
+
+// reader reads the ledger, without taking part in it.
+func (l *Ledger) reader() allocator.Reader {
+	return allocator.Reader{Client: l.etcd, Prefix: l.options.Prefix}
+}
+
+// open opens the ledger for the replica that leads, and answers at an address. It is frozen until the controllers have compared it with the
+// published record.
+func (l *Ledger) open(ctx context.Context, at string) (err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	opts := l.options
+	opts.Leads, opts.Address, opts.Frozen = true, at, true
 	opts.Wake, opts.Retired = l.inbox.Wake, l.inbox.Retired
 	opts.Changed = func(pools allocator.Pools, ids ...ledger.PoolID) { l.inbox.Changed(pools, ids...) }
 	opts.Cooldown = l.cooldowns.Of
-	var err error
-	if l.Allocator, err = allocator.Open(ctx, etcd, opts); err != nil {
-		l.inbox.ShutDown()
-		return nil, err
+	if l.Allocator, err = allocator.Open(ctx, l.etcd, opts); err != nil {
+		return err
 	}
-	return l, nil
+	healthy := func(context.Context) error { return l.Healthy() }
+	l.healthy.Store(&healthy)
+	return nil
 }
 
-// Close closes the ledger, and ends the queues, which no controller does that was never started.
+// Close closes the ledger if it was opened, and ends the queues, which no controller does that was never started.
 func (l *Ledger) Close() error {
 	l.inbox.ShutDown()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.Allocator == nil {
+		return nil
+	}
 	return l.Allocator.Close()
 }
 

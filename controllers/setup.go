@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,27 +26,18 @@ import (
 	"github.com/kcp-ipam/ipam/allocator"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
-	"github.com/kcp-ipam/ipam/controllers/adopt"
 	"github.com/kcp-ipam/ipam/controllers/capi"
 	"github.com/kcp-ipam/ipam/controllers/claim"
-	"github.com/kcp-ipam/ipam/controllers/class"
 	"github.com/kcp-ipam/ipam/controllers/consumer"
-	"github.com/kcp-ipam/ipam/controllers/derived"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/history"
 	"github.com/kcp-ipam/ipam/controllers/internal/caches"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
-	"github.com/kcp-ipam/ipam/controllers/internal/feed"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/memory"
 	"github.com/kcp-ipam/ipam/controllers/internal/packed"
-	"github.com/kcp-ipam/ipam/controllers/internal/views"
-	"github.com/kcp-ipam/ipam/controllers/pool"
-	"github.com/kcp-ipam/ipam/controllers/release"
-	"github.com/kcp-ipam/ipam/controllers/slice"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
 	"github.com/kcp-ipam/ipam/controllers/verify"
-	"github.com/kcp-ipam/ipam/internal/build"
 	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
@@ -112,9 +104,10 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	reading := opts.reading()
-	reading.Endpoint, reading.Identity = opts.Ledger.directory.Endpoint, opts.Ledger.Recovery().Origin
-	reader, err := live.NewReader(reading)
+	reader, err := opts.newReader(func(ctx context.Context, seen string) (string, error) {
+		known, err := opts.Ledger.reader().Origin(ctx)
+		return cmp.Or(known, seen), err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -124,20 +117,39 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 	endpoints := newEndpointsCheck(reader, clock.RealClock{})
 	opts.sees = endpoints.sees
 	contested := &paths{directory: opts.Ledger.directory, oracle: reader, clock: clock.RealClock{}}
+	leads := &leader{Options: opts, mgr: mgr, tenants: tenants.provider, workspaces: tenants.standby}
+	if leads.door, err = newDoor(mgr, opts); err != nil {
+		return nil, err
+	}
+	if leads.socket, err = newSocket(mgr, reader, opts); err != nil {
+		return nil, err
+	}
 	if err := errors.Join(
-		addControllers(mgr, tenants, reader, opts), addClusterAPI(mgr, opts),
-		mgr.GetLocalManager().Add(contested),
+		addClusterAPI(mgr, opts), mgr.GetLocalManager().Add(contested), mgr.GetLocalManager().Add(&memory.Watch{}), mgr.GetLocalManager().Add(leads),
 	); err != nil {
 		return nil, err
 	}
 	return mgr, errors.Join(addChecks(mgr, endpoints, opts), opts.Probes.AddReadyzCheck("workspaces", tenants.Ready))
 }
 
+// newReader makes a live reader, which asks for the identity of the export whose tenants the ledger has.
+func (o Options) newReader(identity func(ctx context.Context, seen string) (string, error)) (*live.Reader, error) {
+	reading := o.reading()
+	reading.Endpoint, reading.Identity = o.Ledger.directory.Endpoint, identity
+	return live.NewReader(reading)
+}
+
+// workspaces are the workspaces of the tenants: who provides them, and who keeps them until this replica leads.
+type workspaces struct {
+	provider
+	*standby
+}
+
 // newManager makes a manager without controllers, and the provider of its workspaces.
-func newManager(opts Options) (mcmanager.Manager, provider, error) {
+func newManager(opts Options) (mgr mcmanager.Manager, of workspaces, err error) {
 	tenants, err := newProvider(opts)
 	if err != nil {
-		return nil, nil, fmt.Errorf("provider: %w", err)
+		return nil, of, fmt.Errorf("provider: %w", err)
 	}
 	opts.Manager.Scheme, opts.Manager.Logger = opts.Scheme, opts.Logger
 	opts.Manager.NewCache = caches.New
@@ -145,14 +157,14 @@ func newManager(opts Options) (mcmanager.Manager, provider, error) {
 	// Hidden is that the provider can be run: the manager would do so on the leader alone.
 	hidden := struct{ multicluster.Provider }{tenants}
 	waiting := newStandby(tenants.Reengage)
-	mgr, err := mcmanager.New(opts.Config, hidden, opts.Manager, mcmanager.WithCoordinator(waiting))
+	mgr, err = mcmanager.New(opts.Config, hidden, opts.Manager, mcmanager.WithCoordinator(waiting))
 	if err != nil {
-		return nil, nil, fmt.Errorf("manager: %w", err)
+		return nil, of, fmt.Errorf("manager: %w", err)
 	}
 	if err := mgr.GetLocalManager().Add(&follower{provider: tenants, mgr: mgr}); err != nil {
-		return nil, nil, fmt.Errorf("provider: %w", err)
+		return nil, of, fmt.Errorf("provider: %w", err)
 	}
-	return mgr, tenants, nil
+	return mgr, workspaces{tenants, waiting}, nil
 }
 
 // index adds the field indexes of the catalog to platform and tenants, and with them fills the
@@ -179,93 +191,6 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 	return nil
 }
 
-func addControllers(mgr mcmanager.Manager, tenants provider, reader *live.Reader, opts Options) error {
-	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
-	early := bound{manager: mgr, tenants: tenants}
-	classes := &catalog.Catalog{Clusters: early, Directory: known, Rooms: alloc.Pools(), Listed: tenants.Listed}
-	opts.Ledger.cooldowns.Serve(classes, alloc.Pools())
-	hints, doubts := release.NewHints(clock.RealClock{}), claim.NewDoubts(news.Claims, known)
-	adopter := adopt.New(adopt.Options{
-		Ledger: alloc, Record: reader, Directory: known, Clusters: early, Suspect: hints.Suspect, Doubt: doubts.Add,
-	})
-	releases, pooled, err := addReleases(mgr, classes, reader, hints, adopter, opts)
-	if err != nil {
-		return err
-	}
-	slices, err := newSlices(mgr, reader, hints, opts)
-	if err != nil {
-		return err
-	}
-	workspaces := &feed.Feed{Reengage: tenants.Reengage}
-	opts.Claims.Ledger, opts.Claims.Releases, opts.Claims.Catalog, opts.Claims.Directory = views.Of(alloc), releases, classes, known
-	opts.Claims.Compare, opts.Claims.Complete, opts.Claims.Doubts, opts.Claims.Sees = adopter.Compare, adopter.Complete, doubts, opts.sees
-	opts.Claims.Ranges, opts.Claims.Feed, opts.Claims.Queue, opts.Claims.Listed = pooled, workspaces, news.Claims, news.Listed
-	claims, err := claim.New(mgr, opts.Claims)
-	if err != nil {
-		return fmt.Errorf("claim controller: %w", err)
-	}
-	workspaces.Changed = func(name multicluster.ClusterName) {
-		slices.Changed(known.Ledger(name)) // what a workspace has of the platform's slices depends on whether its cache can be read
-		claims.Changed(name)
-	}
-	pools, err := pool.New(mgr, pool.Options{
-		Ledger: views.Of(alloc), Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
-		RetireBelow: pooled.RetireBelow, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: hints.PoolDeleted, MaxPools: opts.Claims.MaxPools,
-	})
-	if err != nil {
-		return fmt.Errorf("pool controller: %w", err)
-	}
-	sweeper := newSweeper(mgr, hints, doubts, opts)
-	known.Observe(&watcher{
-		adopter: adopter, releases: releases, claims: claims, pools: pools, derived: pooled, slices: slices, sweeper: sweeper,
-		logger: opts.Logger.WithName("directory"),
-	})
-	return errors.Join(
-		addClasses(mgr, classes, opts), addConsumer(mgr, workspaces, reader, opts), addVerifier(mgr, reader, hints, opts), addDoor(mgr, claims, pools, releases, pooled.Closer, opts),
-		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc.Retained(), Suspect: hints.Suspect}),
-		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper),
-		mgr.GetLocalManager().Add(manager.RunnableFunc(func(ctx context.Context) error { return alloc.Lead(ctx, opts.Door.Peer) })), // on the leader alone
-		mgr.GetLocalManager().Add(&memory.Watch{}), mgr.Add(workspaces),
-		mgr.GetLocalManager().Add(&reservations{count: alloc.Reservations().Count, names: known, clock: clock.RealClock{}}),
-	)
-}
-
-func newSlices(mgr mcmanager.Manager, reader *live.Reader, hints *release.Hints, opts Options) (*slice.Controller, error) {
-	alloc, known := opts.Ledger.Allocator, opts.Ledger.directory
-	slices, err := slice.New(mgr.GetLocalManager(), slice.Options{
-		Catalog:   &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: alloc.Pools()}, // it writes to the workspaces
-		Directory: known, Ledger: views.Of(alloc), Oracle: reader, Departed: hints.HasDeparted,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("slice controller: %w", err)
-	}
-	return slices, nil
-}
-
-func newSweeper(mgr mcmanager.Manager, hints *release.Hints, doubts *claim.Doubts, opts Options) *sweep.Sweeper {
-	opts.Sweep.Ledger, opts.Sweep.Releases = views.Of(opts.Ledger.Allocator), hints
-	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: opts.Ledger.directory}
-	opts.Sweep.Wake, opts.Sweep.Doubt = opts.Ledger.inbox.Wake, doubts.Add
-	return sweep.New(opts.Sweep)
-}
-
-func addClasses(mgr mcmanager.Manager, classes *catalog.Catalog, opts Options) error {
-	if err := class.Setup(mgr.GetLocalManager(), class.Options{
-		Catalog: classes, Directory: opts.Ledger.directory, Version: build.Version(), Ledger: opts.Ledger.Derived(),
-	}); err != nil {
-		return fmt.Errorf("class controller: %w", err)
-	}
-	return nil
-}
-
-func addConsumer(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.Reader, opts Options) error {
-	opts.Consumer.Clusters, opts.Consumer.Directory, opts.Consumer.World = mgr, opts.Ledger.directory, &live.Objects{Reader: reader}
-	if err := consumer.New(mgr, workspaces, opts.Consumer); err != nil {
-		return fmt.Errorf("consumer controller: %w", err)
-	}
-	return nil
-}
-
 func addClusterAPI(mgr mcmanager.Manager, opts Options) error {
 	if !opts.ClusterAPI {
 		return nil
@@ -276,14 +201,11 @@ func addClusterAPI(mgr mcmanager.Manager, opts Options) error {
 	return nil
 }
 
-func addDoor(mgr mcmanager.Manager, claims *claim.Reconciler, pools *pool.Reconciler, releases *release.Controller, closer *derived.Closer, opts Options) error {
-	opts.Door.Answerer, opts.Door.Drainer, opts.Door.Releaser, opts.Door.Closer = claims, pools, releases, closer
-	opts.Door.Platform, opts.Door.Standalone = opts.Platform.Cluster, opts.Export == ""
+// newDoor adds the door, which each replica runs.
+func newDoor(mgr mcmanager.Manager, opts Options) (door.Door, error) {
+	opts.Door.Platform, opts.Door.Standalone, opts.Door.Leader = opts.Platform.Cluster, opts.Export == "", opts.Ledger.reader().Leader
 	opts.Door.Also = map[string]http.Handler{
 		"GET " + lookup.Path: history.Served(mgr.GetLocalManager().GetClient(), opts.History, opts.Ledger.directory),
-	}
-	if opts.Manager.LeaderElection {
-		opts.Door.Elected, opts.Door.Leader = mgr.GetLocalManager().Elected(), opts.Ledger.Leader
 	}
 	return door.Setup(mgr.GetLocalManager(), opts.Door)
 }
@@ -294,7 +216,7 @@ func addChecks(mgr mcmanager.Manager, endpoints *endpointsCheck, opts Options) e
 	return errors.Join(
 		mgr.GetLocalManager().Add(endpoints),
 		opts.Probes.AddHealthzCheck("ping", healthz.Ping),
-		opts.Probes.AddReadyzCheck("ledger", func(*http.Request) error { return opts.Ledger.Healthy() }),
+		opts.Probes.AddReadyzCheck("ledger", func(r *http.Request) error { return (*opts.Ledger.healthy.Load())(r.Context()) }),
 		opts.Probes.AddReadyzCheck("endpoints", endpoints.check),
 	)
 }

@@ -7,7 +7,6 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/manager/coordinator/basic"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
@@ -70,12 +69,9 @@ func (s *standby) drop(name multicluster.ClusterName, e engagement) {
 	}
 }
 
-// Runnable implements mcmanager.Coordinator. A manager runs it on the leader.
-func (s *standby) Runnable() manager.Runnable { return manager.RunnableFunc(s.lead) }
-
 // lead gives the controllers what was held, and from then on what comes. A workspace that they
 // do not take up is engaged again, as one that comes: it does not keep the others waiting.
-func (s *standby) lead(ctx context.Context) error {
+func (s *standby) lead(ctx context.Context) {
 	s.mu.Lock()
 	s.leads = true
 	held := s.held
@@ -90,8 +86,6 @@ func (s *standby) lead(ctx context.Context) error {
 			s.reengage(name)
 		}
 	}
-	<-ctx.Done()
-	return nil
 }
 
 // follower has the provider follow the tenants on every replica, not on the leader

@@ -62,17 +62,13 @@ func TestStandby(t *testing.T) {
 		t.Errorf("while it stands by the controllers are given %v", got)
 	}
 
-	leads, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.lead(leads) }()
+	s.lead(t.Context())
 	<-controllers.news
 	<-controllers.news
 	arrive(t.Context(), "comes", &workspace{})
 	if got, want := controllers.sorted(), []string{"comes", "returns", "stays"}; !slices.Equal(got, want) {
 		t.Errorf("when it leads the controllers are given %v, want %v", got, want)
 	}
-	stop()
-	must.Do(t, <-ended)
 }
 
 // A workspace that the controllers do not take up when a replica begins to lead is engaged
@@ -85,9 +81,7 @@ func TestStandby_OneFails(t *testing.T) {
 	for _, name := range []multicluster.ClusterName{"a", "broken", "b"} {
 		must.Do(t, s.Engage(t.Context(), name, &workspace{}))
 	}
-	leads, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.lead(leads) }()
+	s.lead(t.Context())
 	<-controllers.news
 	<-controllers.news
 	if name := <-again; name != "broken" {
@@ -96,6 +90,4 @@ func TestStandby_OneFails(t *testing.T) {
 	if got, want := controllers.sorted(), []string{"a", "b"}; !slices.Equal(got, want) {
 		t.Errorf("the controllers are given %v, want %v", got, want)
 	}
-	stop()
-	must.Do(t, <-ended)
 }

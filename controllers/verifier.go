@@ -30,21 +30,32 @@ func NewVerifier(ground Ground, books allocator.Reader, opts verify.Options) (*v
 	return verify.New(opts), nil
 }
 
-// addVerifier adds the verifier of a running controller, and the socket on which commands ask for
-// its report, and for the history.
-func addVerifier(mgr mcmanager.Manager, reader *live.Reader, hints *release.Hints, opts Options) error {
-	opts.Verify.World, opts.Verify.Reserved = reader, opts.Ledger.Reservations().Since
-	verifier := verify.New(opts.Verify)
-	if err := mgr.GetLocalManager().Add(verifier); err != nil || opts.VerifySocket == "" {
-		return err
+// newSocket adds the socket on which commands ask each replica for a report, and for the history; nil: there is none.
+func newSocket(mgr mcmanager.Manager, reader *live.Reader, opts Options) (*verify.Server, error) {
+	if opts.VerifySocket == "" {
+		return nil, nil //nolint:nilnil // there is none
 	}
-	news := opts.Ledger.inbox
-	return mgr.GetLocalManager().Add(&verify.Server{
-		Path: opts.VerifySocket, Verifier: verifier, Leading: mgr.Elected(),
-		Hints: verify.Hints{Claim: news.Wake, Pool: func(id ledger.PoolID) { news.Changed(opts.Ledger.Pools(), id) }, Release: hints.Suspect},
+	opts.Verify.World = reader
+	s := &verify.Server{
+		Path: opts.VerifySocket,
 		Also: map[string]http.Handler{
 			history.Path:       history.Handler(opts.History, opts.Ledger.directory),
 			history.FollowPath: history.FollowHandler(opts.History, opts.Ledger.directory),
 		},
-	})
+	}
+	s.Serve(verify.New(opts.Verify))
+	return s, mgr.GetLocalManager().Add(s)
+}
+
+// addVerifier adds the verifier of the leader, and has its socket repair what that finds.
+func addVerifier(mgr mcmanager.Manager, socket *verify.Server, reader *live.Reader, hints *release.Hints, opts Options) error {
+	opts.Verify.World, opts.Verify.Reserved = reader, opts.Ledger.Reservations().Since
+	verifier := verify.New(opts.Verify)
+	if socket != nil {
+		news := opts.Ledger.inbox
+		socket.Lead(verifier, verify.Hints{
+			Claim: news.Wake, Pool: func(id ledger.PoolID) { news.Changed(opts.Ledger.Pools(), id) }, Release: hints.Suspect,
+		})
+	}
+	return mgr.GetLocalManager().Add(verifier)
 }

@@ -121,7 +121,7 @@ func TestWalk_NoticesABrokenStep(t *testing.T) {
 	const (
 		answer = "[`server.answer`](controllers/door/answer.go)"
 		ask    = "[`server.ask`](controllers/door/answer.go)"
-		own    = "[`server.own`](controllers/door/answer.go)"
+		own    = "[`server.decider`](controllers/door/server.go)"
 	)
 	for text, want := range map[string]int{
 		answer + " → " + ask + " → " + own:            0,

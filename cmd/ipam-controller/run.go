@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -50,7 +49,7 @@ func run(ctx context.Context, opts *options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go endWith(ctx, store.failed, cancel)
-	ledger, err := controllers.OpenLedger(ctx, store.client, ground.Platform, allocator.Options{
+	ledger := controllers.NewLedger(store.client, ground.Platform, allocator.Options{
 		Prefix:     opts.etcdPrefix,
 		Origin:     opts.identity,
 		MaxTxnOps:  store.txnOps,
@@ -59,10 +58,6 @@ func run(ctx context.Context, opts *options) error {
 		Logger:     slog.New(logr.ToSlogHandler(logger.WithName("ledger"))),
 		Registerer: metrics.Registry,
 	})
-	if err != nil {
-		return errors.Join(fmt.Errorf("open the ledger: %w", err), store.Close())
-	}
-	go endWith(ctx, ledger.Failed(), cancel)
 	err = serve(ctx, opts, controllers.Options{
 		Ground: ground, Ledger: ledger, DerivedPoolIdle: opts.derivedIdle, Logger: logger,
 		Claims: claim.Options{
@@ -71,7 +66,7 @@ func run(ctx context.Context, opts *options) error {
 		Sweep: opts.sweeping(), Verify: opts.verifying(store), VerifySocket: opts.socket(), History: opts.reader(store),
 		Consumer: opts.consumers(), ClusterAPI: opts.capi, ClusterAPIScope: opts.capiScope,
 	})
-	return errors.Join(err, store.err(), ledger.Err(), ledger.Close(), store.Close())
+	return errors.Join(err, store.err(), ledger.Close(), store.Close())
 }
 
 // logged starts the log, with the version in its first line, and returns a context with the logger.

@@ -81,25 +81,25 @@ func (d *draft) decidable(req *admissionv1.AdmissionRequest) (claim *ipamv1alpha
 	return claim, d.storable(claim)
 }
 
-// ask decides a CREATE, or asks the leader if this replica does not lead.
-func (s *server) ask(ctx context.Context, req Request) (Answer, error) {
-	switch {
-	case req.Cluster == "":
+// ask asks for the answer to a CREATE. A panic is an error: the other CREATEs go on.
+func (s *server) ask(ctx context.Context, req Request) (answer Answer, err error) {
+	if req.Cluster == "" {
 		return Answer{}, errors.New("the claim does not name its logical cluster")
-	case !s.leads():
-		return s.leader.Answer(ctx, req)
 	}
-	return s.own(ctx, req)
-}
-
-// own asks the Answerer of this replica. A panic is an error: the other CREATEs go on.
-func (s *server) own(ctx context.Context, req Request) (answer Answer, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			answer, err = Answer{}, fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
 		}
 	}()
-	return s.answerer.Answer(ctx, req)
+	return s.decider().Answer(ctx, req)
+}
+
+// Decider decides CREATEs and DELETEs: that of the leader, or a peer, which asks the leader. It is safe for concurrent use.
+type Decider interface {
+	Answerer
+	Drainer
+	Releaser
+	Closer
 }
 
 // Answerer decides claims that are being created. It is safe for concurrent use.

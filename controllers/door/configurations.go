@@ -18,13 +18,16 @@ import (
 // The paths of the door. All except the last stand below the token. The API server knows nothing of pathDecide, by
 // which a replica asks the leader.
 const (
-	pathAnswer  = "answer"
-	pathKeep    = "keep"
-	pathDecide  = "decide"
-	pathDrain   = "drain"
-	pathRelease = "release"
-	pathClose   = "close"
-	pathRefuse  = "refuse"
+	pathAnswer   = "answer"
+	pathKeep     = "keep"
+	pathDecide   = "decide"
+	pathDrained  = "drained"
+	pathReleased = "released"
+	pathClosed   = "closed"
+	pathDrain    = "drain"
+	pathRelease  = "release"
+	pathClose    = "close"
+	pathRefuse   = "refuse"
 )
 
 // registrationName is the name of both configurations.

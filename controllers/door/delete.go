@@ -73,10 +73,10 @@ func (s *server) drain(ctx context.Context, req *admissionv1.AdmissionRequest) (
 		return nil, fmt.Errorf("read the pool: %w", err)
 	}
 	pool := Pool{Cluster: s.in(stored), Name: stored.Name, UID: stored.UID}
-	if s.drainer != nil && pool.Cluster != "" {
+	if pool.Cluster != "" {
 		// Where many sleep, the policy decides at once.
 		_ = Sleep(ctx, pool.Cluster, func(ctx context.Context) error {
-			s.drainer.Drained(ctx, pool)
+			s.decider().Drained(ctx, pool)
 			return nil
 		})
 	}
@@ -101,11 +101,11 @@ func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest)
 	}
 	in, gone := s.in(record), false
 	lighten(record, ipamv1alpha1.AnnotationRetainedFrom)
-	if s.releaser == nil || in == "" || dry(req) {
+	if in == "" || dry(req) {
 		return &admissionv1.AdmissionResponse{Allowed: true}, nil
 	}
 	err := SleepInTurn(ctx, in, func(ctx context.Context) (err error) {
-		gone, err = s.releaser.Released(ctx, in, record)
+		gone, err = s.decider().Released(ctx, in, record)
 		return err
 	})
 	switch {
@@ -150,14 +150,14 @@ func (s *server) closeRange(ctx context.Context, req *admissionv1.AdmissionReque
 	}
 	in, inside := s.in(claim), ""
 	lighten(claim)
-	if s.closer == nil || in == "" {
+	if in == "" {
 		return &admissionv1.AdmissionResponse{Allowed: true}, nil
 	}
 	if dry(req) {
 		ctx = s.dryRuns.among(ctx)
 	}
 	err := SleepInTurn(ctx, in, func(ctx context.Context) (err error) {
-		inside, err = s.closer.CloseRange(ctx, in, claim, dry(req))
+		inside, err = s.decider().CloseRange(ctx, in, claim, dry(req))
 		return err
 	})
 	switch {

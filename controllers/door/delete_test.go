@@ -29,6 +29,12 @@ type deletes struct {
 	closed   func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error)
 }
 
+// decider is a Decider of two parts.
+type decider struct {
+	Answerer
+	deletes
+}
+
 func (d deletes) Drained(_ context.Context, pool Pool) { d.drained(pool) }
 
 func (d deletes) Released(_ context.Context, in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error) {
@@ -43,8 +49,7 @@ func (d deletes) CloseRange(_ context.Context, in ledger.ClusterName, claim *ipa
 func deleting(t *testing.T, path, resource, old string, dry bool, only ledger.ClusterName, by deletes) *admissionv1.AdmissionResponse {
 	t.Helper()
 	ring := newRing(t, newFake())
-	server := newServer(nil, only, ring.token)
-	server.drainer, server.releaser, server.closer = by, by, by
+	server := newServer(decider{never(t), by}, only, ring.token)
 	s := serve(t, ring, server)
 	return s.review("/"+s.token+path, &admissionv1.AdmissionRequest{
 		UID: "4711", Resource: metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource(resource)),
@@ -133,8 +138,7 @@ func TestCloseRange_Answers(t *testing.T) {
 func closing(t *testing.T, by deletes) (remove func(cluster string, annotated int, dry bool)) {
 	t.Helper()
 	ring := newRing(t, newFake())
-	server := newServer(nil, "", ring.token)
-	server.closer = by
+	server := newServer(decider{never(t), by}, "", ring.token)
 	s := serve(t, ring, server)
 	return func(cluster string, annotated int, dry bool) {
 		claim := fmt.Sprintf(`{"metadata":{"name":"net","namespace":"n","uid":"u1","annotations":{"kcp.io/cluster":%q,"note":%q}},"spec":{"target":"ScopeRange"}}`,

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
 // greeting is how long it may take to connect to the leader. The address of one whose node died answers nothing.
@@ -22,15 +25,15 @@ const greeting = patience / 2
 // errLeader: the leader was asked, or is not known, and there is no answer.
 var errLeader = errors.New("the leader does not answer")
 
-// peer is the Answerer of a replica that does not lead: it asks the leader. Only CREATEs that the door has in a slot are
-// forwarded, and a leader forwards nothing, so a CREATE takes one step at most. It is safe for concurrent use.
+// peer is the Decider of a replica that does not lead: it asks the leader. Only requests that the door has in a slot are
+// forwarded, and a leader forwards nothing, so a request takes one step at most. It is safe for concurrent use.
 type peer struct {
-	leader func() string // HOST:PORT; empty while it is not known
+	leader func(context.Context) (string, error) // HOST:PORT; empty while it is not known
 	token  func() string
 	client *http.Client
 }
 
-// newPeer returns the Answerer. The leader shows a certificate for the host of the endpoint, by the CAs of the bundle; an
+// newPeer returns the Decider. The leader shows a certificate for the host of the endpoint, by the CAs of the bundle; an
 // empty bundle means the CAs that the system trusts.
 func newPeer(opts Options, token func() string, bundle func() ([]byte, error)) *peer {
 	dial := opts.Dial
@@ -75,75 +78,182 @@ func trust(bundle func() ([]byte, error)) (*x509.CertPool, error) {
 }
 
 // Answer implements Answerer.
-func (p *peer) Answer(ctx context.Context, req Request) (Answer, error) {
-	answer, err := p.forward(ctx, req)
+func (p *peer) Answer(ctx context.Context, req Request) (answer Answer, err error) {
+	err = p.ask(ctx, pathDecide, req, &answer)
 	if err != nil {
 		forwarded.WithLabelValues(resultUnanswered).Inc()
-		return Answer{}, fmt.Errorf("%w: %w", errLeader, err)
+		return Answer{}, err
 	}
 	forwarded.WithLabelValues(resultAnswered).Inc()
 	return answer, nil
 }
 
-func (p *peer) forward(ctx context.Context, req Request) (answer Answer, err error) {
-	at, token := p.leader(), p.token()
-	if at == "" || token == "" {
-		return answer, errors.New("its address is not known yet")
+// Drained implements Drainer. Where the leader does not answer, the DELETE does not wait.
+func (p *peer) Drained(ctx context.Context, pool Pool) {
+	if err := p.ask(ctx, pathDrained, pool, &struct{}{}); err != nil {
+		log.FromContext(ctx).V(1).Info("a DELETE does not wait", "cluster", pool.Cluster, "pool", pool.Name, "why", err.Error())
+	}
+}
+
+// A peer asks about the DELETE of a record or of a claim by a deletion, and the leader answers by said.
+type (
+	deletion[T any] struct {
+		Cluster ledger.ClusterName `json:"cluster"`
+		Object  T                  `json:"object"`
+		DryRun  bool               `json:"dryRun,omitempty"`
+	}
+	said struct {
+		Gone   bool   `json:"gone,omitempty"`
+		Inside string `json:"inside,omitempty"`
+		Unsure string `json:"unsure,omitempty"` // why nobody can tell; empty: the leader can
+	}
+)
+
+func (s said) err() error {
+	if s.Unsure == "" {
+		return nil
+	}
+	return fmt.Errorf("the leader says: %s", s.Unsure)
+}
+
+func unsure(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// Released implements Releaser.
+func (p *peer) Released(ctx context.Context, in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error) {
+	var answer said
+	err := p.ask(ctx, pathReleased, deletion[*ipamv1alpha1.IPAllocation]{Cluster: in, Object: record}, &answer)
+	return answer.Gone, errors.Join(err, answer.err())
+}
+
+// CloseRange implements Closer.
+func (p *peer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error) {
+	var answer said
+	err := p.ask(ctx, pathClosed, deletion[*ipamv1alpha1.IPClaim]{Cluster: in, Object: claim, DryRun: dry}, &answer)
+	return answer.Inside, errors.Join(err, answer.err())
+}
+
+// ask asks the leader, and decodes its answer.
+func (p *peer) ask(ctx context.Context, path string, question, answer any) error {
+	if err := p.forward(ctx, path, question, answer); err != nil {
+		return fmt.Errorf("%w: %w", errLeader, err)
+	}
+	return nil
+}
+
+func (p *peer) forward(ctx context.Context, path string, question, answer any) error {
+	at, err := p.leader(ctx)
+	token := p.token()
+	if err != nil || at == "" || token == "" {
+		return errors.Join(errors.New("its address is not known yet"), err)
 	}
 	body := &bytes.Buffer{}
-	if err := json.NewEncoder(body).Encode(req); err != nil {
-		return answer, err
+	if err := json.NewEncoder(body).Encode(question); err != nil {
+		return err
 	}
-	post, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+at+"/"+token+"/"+pathDecide, body)
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+at+"/"+token+"/"+path, body)
 	if err != nil {
-		return answer, errors.New("its address is none")
+		return errors.New("its address is none")
 	}
 	response, err := p.client.Do(post)
 	if err != nil {
-		return answer, errors.Unwrap(err) // the *url.Error around it has the token
+		return errors.Unwrap(err) // the *url.Error around it has the token
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		_, _ = io.CopyN(io.Discard, response.Body, 1<<10) // so that the connection is kept
-		return answer, fmt.Errorf("%s says %s", at, response.Status)
+		return fmt.Errorf("%s says %s", at, response.Status)
 	}
-	return answer, json.NewDecoder(io.LimitReader(response.Body, maxReview)).Decode(&answer)
+	return json.NewDecoder(io.LimitReader(response.Body, maxReview)).Decode(answer)
 }
 
-// leads reports whether this replica leads.
-func (s *server) leads() bool {
-	select {
-	case <-s.elected:
-		return true
-	default:
-		return false
-	}
+// question is one that a peer asks the leader.
+type question struct {
+	most   time.Duration
+	light  bool // see path
+	decide func(ctx context.Context, s *server, body io.Reader) (answer any, err error)
 }
 
-// decide answers a peer with the answer to a CREATE. A replica that does not lead forwards nothing for others.
-func (s *server) decide(w http.ResponseWriter, r *http.Request) {
-	if !s.leads() {
-		writeError(r.Context(), w, &httpError{errors.New("this replica does not lead"), http.StatusMisdirectedRequest})
-		return
-	}
-	var req Request
-	if r.ContentLength > maxReview {
-		writeError(r.Context(), w, tooLarge(maxReview))
-		return
-	}
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxReview)).Decode(&req)
-	if err != nil || req.Claim == nil || req.Cluster == "" {
-		writeError(r.Context(), w, &httpError{errors.New("this is not a claim and its logical cluster"), http.StatusBadRequest})
-		return
-	}
-	answer, err := s.own(r.Context(), req)
-	if err != nil {
-		note(log.FromContext(r.Context()).WithValues("cluster", req.Cluster, "claim", req.Claim.Namespace+"/"+req.Claim.Name), err)
-	}
-	if err != nil && !answer.Refuse {
-		writeError(r.Context(), w, &httpError{errors.New("there is no answer now"), http.StatusServiceUnavailable})
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // a caller that has gone is the only cause of an error here
+// errQuestion: the body is no question.
+var errQuestion = &httpError{errors.New("this is not an object and its logical cluster"), http.StatusBadRequest}
+
+// leading are the questions, by their paths.
+var leading = map[string]question{
+	pathDecide: {patience, false, func(ctx context.Context, s *server, body io.Reader) (any, error) {
+		var req Request
+		if err := json.NewDecoder(body).Decode(&req); err != nil || req.Claim == nil || req.Cluster == "" {
+			return nil, errQuestion
+		}
+		answer, err := s.ask(ctx, req)
+		if err != nil {
+			note(log.FromContext(ctx).WithValues("cluster", req.Cluster, "claim", req.Claim.Namespace+"/"+req.Claim.Name), err)
+		}
+		if err != nil && !answer.Refuse {
+			return nil, &httpError{errors.New("there is no answer now"), http.StatusServiceUnavailable}
+		}
+		return answer, nil
+	}},
+	pathDrained: {drainPatience, true, func(ctx context.Context, s *server, body io.Reader) (any, error) {
+		var pool Pool
+		if err := json.NewDecoder(body).Decode(&pool); err != nil || pool.Cluster == "" {
+			return nil, errQuestion
+		}
+		_ = Sleep(ctx, pool.Cluster, func(ctx context.Context) error {
+			s.decider().Drained(ctx, pool)
+			return nil
+		})
+		return struct{}{}, nil
+	}},
+	pathReleased: {releasePatience, true, func(ctx context.Context, s *server, body io.Reader) (any, error) {
+		var of deletion[*ipamv1alpha1.IPAllocation]
+		if err := json.NewDecoder(body).Decode(&of); err != nil || of.Object == nil || of.Cluster == "" {
+			return nil, errQuestion
+		}
+		var answer said
+		answer.Unsure = unsure(SleepInTurn(ctx, of.Cluster, func(ctx context.Context) (err error) {
+			answer.Gone, err = s.decider().Released(ctx, of.Cluster, of.Object)
+			return err
+		}))
+		return answer, nil
+	}},
+	pathClosed: {releasePatience, true, func(ctx context.Context, s *server, body io.Reader) (any, error) {
+		var of deletion[*ipamv1alpha1.IPClaim]
+		if err := json.NewDecoder(body).Decode(&of); err != nil || of.Object == nil || of.Cluster == "" {
+			return nil, errQuestion
+		}
+		if of.DryRun {
+			ctx = s.dryRuns.among(ctx)
+		}
+		var answer said
+		answer.Unsure = unsure(SleepInTurn(ctx, of.Cluster, func(ctx context.Context) (err error) {
+			answer.Inside, err = s.decider().CloseRange(ctx, of.Cluster, of.Object, of.DryRun)
+			return err
+		}))
+		return answer, nil
+	}},
+}
+
+// led answers a question of a peer. A replica that does not lead forwards nothing for others.
+func (s *server) led(q question) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case s.own.Load() == nil:
+			writeError(r.Context(), w, &httpError{errors.New("this replica does not lead"), http.StatusMisdirectedRequest})
+			return
+		case r.ContentLength > maxReview:
+			writeError(r.Context(), w, tooLarge(maxReview))
+			return
+		}
+		answer, err := q.decide(r.Context(), s, http.MaxBytesReader(w, r.Body, maxReview))
+		if err != nil {
+			writeError(r.Context(), w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer) // a caller that has gone is the only cause of an error here
+	})
 }

@@ -11,19 +11,24 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // pair is a standby and the leader that it asks.
 type pair struct {
-	*scene        // the standby
-	leader *scene // its asked receives the questions to the leader
-	at     atomic.Pointer[string]
-	elects context.CancelFunc // makes the standby the leader
+	*scene         // the standby
+	leader  *scene // its asked receives the questions to the leader
+	at      atomic.Pointer[string]
+	elects  func() // makes the standby the leader
+	deletes        // of the leader
 }
 
 // never answers nothing: the test fails if it is asked.
@@ -35,21 +40,21 @@ func never(t *testing.T) Answerer {
 }
 
 // newPair opens both, with the keys of their Secrets.
-func newPair(t *testing.T, own, leaders client.Client, standby, leader Answerer) *pair {
+func newPair(t *testing.T, own, leaders client.Client, standby, leader Answerer, by ...deletes) *pair {
 	t.Helper()
+	p := &pair{deletes: append(by, deletes{})[0]}
 	asked, ring := make(chan Request, 1000), newRing(t, leaders)
-	p := &pair{leader: serve(t, ring, newServer(answererFunc(func(ctx context.Context, req Request) (Answer, error) {
+	leads := newServer(nil, "", ring.token)
+	Door{leads}.Lead(decider{answererFunc(func(ctx context.Context, req Request) (Answer, error) {
 		asked <- req
 		return leader.Answer(ctx, req)
-	}), "", ring.token))}
+	}), p.deletes})
+	p.leader = serve(t, ring, leads)
 	p.leader.asked = asked
 	ring = newRing(t, own)
-	server := newServer(standby, "", ring.token)
-	var elected context.Context
-	elected, p.elects = context.WithCancel(t.Context())
-	server.elected = elected.Done()
-	opts := Options{Leader: func() string { return *p.at.Load() }, Endpoint: Endpoint{URL: "https://127.0.0.1"}}
-	server.leader = newPeer(opts, ring.token, ring.Bundle)
+	opts := Options{Leader: func(context.Context) (string, error) { return *p.at.Load(), nil }, Endpoint: Endpoint{URL: "https://127.0.0.1"}}
+	server := newServer(newPeer(opts, ring.token, ring.Bundle), "", ring.token)
+	p.elects = func() { Door{server}.Lead(decider{standby, deletes{}}) }
 	p.scene = serve(t, ring, server)
 	p.at.Store(new(p.leader.address()))
 	return p
@@ -104,7 +109,7 @@ func TestPeer_DialsByItsOptions(t *testing.T) {
 	p, ring := newPair(t, shared, shared, never(t), answers), newRing(t, shared)
 	const leader = "leader.test:9443"
 	peer := newPeer(Options{
-		Leader: func() string { return leader }, Endpoint: Endpoint{URL: "https://127.0.0.1"},
+		Leader: func(context.Context) (string, error) { return leader, nil }, Endpoint: Endpoint{URL: "https://127.0.0.1"},
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if address != leader {
 				t.Errorf("it dials %s, want %s", address, leader)
@@ -215,4 +220,74 @@ func TestDecide_Hostile(t *testing.T) {
 			t.Errorf("%s: the response is %d %.200s, want %d and no token", name, got, body, tt.want)
 		}
 	}
+}
+
+// A standby asks the leader about DELETEs, too, and answers as it does. It decides none by itself.
+func TestPeer_TheLeaderDecidesDELETEs(t *testing.T) {
+	const (
+		pool   = `{"metadata":{"name":"lab","uid":"u1","annotations":{"kcp.io/cluster":"t1"}}}`
+		record = `{"metadata":{"name":"r","namespace":"n","uid":"u2","annotations":{"kcp.io/cluster":"t1"}}}`
+		claim  = `{"metadata":{"name":"net","namespace":"n","uid":"u3","annotations":{"kcp.io/cluster":"t1"}},"spec":{"target":"ScopeRange"}}`
+	)
+	away := errors.New("away")
+	for name, tt := range map[string]struct {
+		path, resource, object string
+		by                     deletes
+		code                   int32 // of the response; 0: it is allowed
+		says                   string
+	}{
+		"pool": {"/drain", "ippools", pool, deletes{drained: func(pool Pool) {
+			if want := (Pool{"t1", "lab", "u1"}); pool != want {
+				t.Errorf("the leader is asked about %v, want %v", pool, want)
+			}
+		}}, 0, ""},
+		"record that stays": {"/release", "ipallocations", record, deletes{released: func(in ledger.ClusterName, r *ipamv1alpha1.IPAllocation) (bool, error) {
+			if in != "t1" || r.UID != "u2" {
+				t.Errorf("the leader is asked about %s in %s, want u2 in t1", r.UID, in)
+			}
+			return false, nil
+		}}, 0, ""},
+		"record that is gone": {"/release", "ipallocations", record, deletes{released: func(ledger.ClusterName, *ipamv1alpha1.IPAllocation) (bool, error) {
+			return true, nil
+		}}, http.StatusNotFound, ""},
+		"record that nobody can tell of": {"/release", "ipallocations", record, deletes{released: func(ledger.ClusterName, *ipamv1alpha1.IPAllocation) (bool, error) {
+			return false, away
+		}}, http.StatusServiceUnavailable, ""},
+		"range that is empty": {"/close", "ipclaims", claim, deletes{closed: func(in ledger.ClusterName, c *ipamv1alpha1.IPClaim, _ bool) (string, error) {
+			if in != "t1" || c.UID != "u3" {
+				t.Errorf("the leader is asked about %s in %s, want u3 in t1", c.UID, in)
+			}
+			return "", nil
+		}}, 0, ""},
+		"range with a claim": {"/close", "ipclaims", claim, deletes{closed: func(ledger.ClusterName, *ipamv1alpha1.IPClaim, bool) (string, error) {
+			return "claim a", nil
+		}}, http.StatusConflict, "claim a"},
+		"range that nobody can tell of": {"/close", "ipclaims", claim, deletes{closed: func(ledger.ClusterName, *ipamv1alpha1.IPClaim, bool) (string, error) {
+			return "perhaps a", away
+		}}, http.StatusServiceUnavailable, "perhaps a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shared := newFake()
+			p := newPair(t, shared, shared, never(t), never(t), tt.by)
+			resp := p.review("/"+p.token+tt.path, &admissionv1.AdmissionRequest{
+				UID: "4711", Resource: metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource(tt.resource)),
+				Operation: admissionv1.Delete, OldObject: runtime.RawExtension{Raw: []byte(tt.object)},
+			})
+			switch {
+			case tt.code == 0 && !resp.Allowed:
+				t.Errorf("the DELETE is refused: %+v", resp.Result)
+			case tt.code != 0 && (resp.Allowed || resp.Result.Code != tt.code || !strings.Contains(resp.Result.Message, tt.says)):
+				t.Errorf("the response is %+v, want %d with %q", resp.Result, tt.code, tt.says)
+			}
+		})
+	}
+}
+
+// Where the leader does not answer, a range and a record are not decided, and the DELETE of a pool does not wait.
+func TestPeer_DELETEsWithoutTheLeader(t *testing.T) {
+	peer := newPeer(Options{Leader: func(context.Context) (string, error) { return "127.0.0.1:1", nil }, Endpoint: Endpoint{URL: "https://127.0.0.1"}},
+		func() string { return "token" }, func() ([]byte, error) { return nil, nil })
+	must.Fail(peer.Released(t.Context(), "t1", &ipamv1alpha1.IPAllocation{}))(t, errLeader)
+	must.Fail(peer.CloseRange(t.Context(), "t1", &ipamv1alpha1.IPClaim{}, false))(t, errLeader)
+	peer.Drained(t.Context(), Pool{Cluster: "t1", Name: "lab"})
 }

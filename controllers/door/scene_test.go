@@ -73,7 +73,7 @@ func (c trustedConn) Trust() { c.trusted.Add(1) }
 func open(t *testing.T, answerer Answerer, only ledger.ClusterName) *scene {
 	t.Helper()
 	ring := newRing(t, newFake())
-	return serve(t, ring, newServer(answerer, only, ring.token))
+	return serve(t, ring, newServer(decider{answerer, deletes{}}, only, ring.token))
 }
 
 // newRing returns a keyring with the keys of a Secret.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -34,16 +35,11 @@ const (
 
 // server decides admission requests. It is safe for concurrent use.
 type server struct {
-	answerer Answerer
-	drainer  Drainer  // nil: no DELETE of a pool waits
-	releaser Releaser // nil: no DELETE of an IPAllocation waits
-	closer   Closer   // nil: every range claim can be deleted
+	own    atomic.Pointer[Decider] // of this replica, once it leads; until then it asks the leader
+	leader Decider
 	// only is the logical cluster of all claims; empty on kcp, where each claim names its own.
 	only  ledger.ClusterName
 	token func() string // empty while it is not known
-	// elected is closed when this replica leads. Until then it asks the leader.
-	elected <-chan struct{}
-	leader  Answerer
 	// Requests with the token, and those without, which cannot keep the others waiting.
 	known, anybody slots
 	sleepers       sleepers
@@ -51,10 +47,17 @@ type server struct {
 	also           map[string]http.Handler
 }
 
-func newServer(answerer Answerer, only ledger.ClusterName, token func() string) *server {
-	leads := make(chan struct{})
-	close(leads)
-	return &server{answerer: answerer, only: only, token: token, elected: leads, known: known(), anybody: anybody(), dryRuns: sleepers{share: dryShare}}
+// newServer returns the server of a replica that does not lead, and asks the leader.
+func newServer(leader Decider, only ledger.ClusterName, token func() string) *server {
+	return &server{leader: leader, only: only, token: token, known: known(), anybody: anybody(), dryRuns: sleepers{share: dryShare}}
+}
+
+// decider returns the Decider to ask.
+func (s *server) decider() Decider {
+	if own := s.own.Load(); own != nil {
+		return *own
+	}
+	return s.leader
 }
 
 // handler serves the paths of the door.
@@ -70,7 +73,9 @@ func (s *server) handler(logger logr.Logger) http.Handler {
 	}
 	serve("{token}/"+pathAnswer, patience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.answer}, missed, false}))
 	serve("{token}/"+pathKeep, patience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", keep}, func() {}, false}))
-	serve("{token}/"+pathDecide, patience, s.secret(path{s.known, &s.sleepers, http.HandlerFunc(s.decide), func() {}, false}))
+	for name, led := range leading {
+		serve("{token}/"+name, led.most, s.secret(path{s.known, &s.sleepers, s.led(led), func() {}, led.light}))
+	}
 	serve("{token}/"+pathDrain, drainPatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.drain}, func() {}, true}))
 	serve("{token}/"+pathRelease, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipallocations", s.release}, func() {}, true}))
 	serve("{token}/"+pathClose, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.closeRange}, func() {}, true}))

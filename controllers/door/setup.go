@@ -35,20 +35,11 @@ type Options struct {
 	Platform ledger.ClusterName
 	// Standalone says that there is no kcp: the platform is the only cluster.
 	Standalone bool
-	// Answerer decides. Required with a listener.
-	Answerer Answerer
-	// Drainer delays the DELETE of pools. Nil: none waits.
-	Drainer Drainer
-	// Releaser settles the releases that DELETEs of IPAllocations wait for. Nil: none waits.
-	Releaser Releaser
-	// Closer lets range claims be deleted. Nil: all can be, whatever is inside.
-	Closer Closer
 	// Peer is the address of the listener, as HOST:PORT, at which the other replicas reach it when this one leads.
 	Peer string
-	// Elected is closed when this replica leads: until then it forwards what it is asked to the replica at Leader, which
-	// is empty while that is not known. Nil, and then Leader, too: this replica decides by itself.
-	Elected <-chan struct{}
-	Leader  func() string
+	// Leader returns the address of the replica that leads, as it was given as Peer there; empty while that is not known. Required with a
+	// listener.
+	Leader func(context.Context) (string, error)
 	// Also are handlers of further patterns, which see to it themselves who may ask. Where the door is reached is then in the
 	// ConfigMap [lookup.Address] for people. Nil: there are none.
 	Also map[string]http.Handler
@@ -56,34 +47,39 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Setup has a manager of the platform run the door: on every replica the server, and on the
-// leader the registration.
-func Setup(mgr manager.Manager, opts Options) error {
+// Door is a door that runs.
+type Door struct{ server *server } // nil: there is no listener
+
+// Lead makes the door of this replica ask a Decider of its own from now on: it leads.
+func (d Door) Lead(own Decider) {
+	if d.server != nil {
+		d.server.own.Store(&own)
+	}
+}
+
+// Setup makes a manager of the platform run the door: on every replica the server, and on the
+// leader the registration. Until it leads, the door asks the leader.
+func Setup(mgr manager.Manager, opts Options) (Door, error) {
 	// It reads live: there is one object of each kind, and no right to list them.
 	c, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
-		return fmt.Errorf("webhooks: %w", err)
+		return Door{}, fmt.Errorf("webhooks: %w", err)
 	}
 	if opts.Listener == nil {
-		return mgr.Add(&remover{client: c, clock: clock.RealClock{}, namespace: opts.Namespace})
+		return Door{}, mgr.Add(&remover{client: c, clock: clock.RealClock{}, namespace: opts.Namespace})
 	}
 	ring := newKeyring(c, client.ObjectKey{Namespace: opts.Namespace, Name: SecretName}, opts.Endpoint.host(), clock.RealClock{})
 	logger := mgr.GetLogger().WithName("door")
-	server := newServer(opts.Answerer, opts.onlyCluster(), ring.token)
+	server := newServer(newPeer(opts, ring.token, opts.identity(ring).Bundle), opts.onlyCluster(), ring.token)
 	server.also = opts.Also
-	server.drainer, server.releaser, server.closer = opts.Drainer, opts.Releaser, opts.Closer
-	if opts.Elected != nil {
-		server.elected = opts.Elected
-		server.leader = newPeer(opts, ring.token, opts.identity(ring).Bundle)
-	}
-	return errors.Join(
+	return Door{server}, errors.Join(
 		mgr.Add(ring),
 		mgr.Add(serving(opts.Listener, opts.identity(ring).Certificate, server.handler(logger), logger)),
 		mgr.Add(&registrar{client: c, clock: clock.RealClock{}, ready: ring.ready, wanted: func() (registration, error) { return opts.registration(ring) }}),
 	)
 }
 
-// identity is the files, if there are any, or the keyring.
+// identity returns the files, if there are any, or the keyring.
 func (o Options) identity(ring *keyring) identity {
 	if o.Files.Cert != "" {
 		return o.Files
@@ -91,7 +87,7 @@ func (o Options) identity(ring *keyring) identity {
 	return ring
 }
 
-// onlyCluster is the logical cluster of all claims; empty on kcp.
+// onlyCluster returns the logical cluster of all claims; empty on kcp.
 func (o Options) onlyCluster() ledger.ClusterName {
 	if o.Standalone {
 		return o.Platform
@@ -99,7 +95,7 @@ func (o Options) onlyCluster() ledger.ClusterName {
 	return ""
 }
 
-// registration is what the API server has to know now.
+// registration returns the registration that the API server needs now.
 func (o Options) registration(ring *keyring) (registration, error) {
 	bundle, err := o.identity(ring).Bundle()
 	if err != nil {

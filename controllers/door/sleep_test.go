@@ -17,7 +17,7 @@ import (
 
 // sleeping returns a function that answers the CREATE of an object by a path with these slots.
 func sleeping(t *testing.T, answerer Answerer, few slots) func(object string) {
-	p := path{few, &sleepers{}, reviews{maxReview, "ipclaims", newServer(answerer, "", nil).answer}, func() {}, false}
+	p := path{few, &sleepers{}, reviews{maxReview, "ipclaims", newServer(decider{answerer, deletes{}}, "", nil).answer}, func() {}, false}
 	return func(object string) {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(reviewOf(t, creating(object))))
 		request.Header.Set("Content-Type", "application/json")

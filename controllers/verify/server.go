@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -30,15 +31,24 @@ type Hints struct {
 // A manager runs it, on every replica.
 type Server struct {
 	// Path of the socket.
-	Path     string
-	Verifier *Verifier
-	Hints    Hints
-	// Leading is closed when this replica leads: the controllers that hints go to
-	// run there only.
-	Leading <-chan struct{}
+	Path string
 	// Also are handlers of further paths. Nil: there are none.
 	Also map[string]http.Handler
+
+	parts atomic.Pointer[parts]
 }
+
+// parts are those that a server asks. Without hints it repairs nothing.
+type parts struct {
+	*Verifier
+	hints *Hints
+}
+
+// Serve makes a server ask a verifier, and repair nothing. Call it before Start.
+func (s *Server) Serve(v *Verifier) { s.parts.Store(&parts{Verifier: v}) }
+
+// Lead makes a server ask a verifier, and repair by hints, as the controllers run here that those go to.
+func (s *Server) Lead(v *Verifier, h Hints) { s.parts.Store(&parts{v, &h}) }
 
 var _ manager.LeaderElectionRunnable = (*Server)(nil)
 
@@ -98,7 +108,7 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 }
 
 func (s *Server) verify(w http.ResponseWriter, r *http.Request) {
-	report, err := s.Verifier.Verify(r.Context())
+	report, err := s.parts.Load().Verify(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -116,19 +126,18 @@ func (s *Server) repair(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "send the report to repair: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	select {
-	case <-s.Leading:
-	default:
+	now := s.parts.Load()
+	if now.hints == nil {
 		http.Error(w, "this replica does not lead; ask the one that does", http.StatusConflict)
 		return
 	}
-	last := s.Verifier.lastReport()
+	last := now.lastReport()
 	if !last.Time.Equal(shown.Time) || last.Revision != shown.Revision {
 		http.Error(w, "something else was verified meanwhile; verify again", http.StatusConflict)
 		return
 	}
 	for _, f := range last.Findings {
-		s.Hints.repair(f)
+		now.hints.repair(f)
 		if f.Repair != "" {
 			log.FromContext(r.Context()).Info("repair", "repair", f.Repair, "kind", f.Kind, "cluster", f.Cluster,
 				"namespace", f.Namespace, "name", f.Name, "prefix", f.Prefix)

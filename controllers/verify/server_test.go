@@ -22,20 +22,17 @@ import (
 // what it is hinted at.
 func (s *scene) serve(leads bool) (socket string, hinted *[]string) {
 	s.Helper()
-	leading := make(chan struct{})
-	if leads {
-		close(leading)
-	}
 	dir := must.Get(os.MkdirTemp("", "verify"))(s) // a test's own folder may be too deep for a socket
 	s.Cleanup(func() { _ = os.RemoveAll(dir) })
 	hinted = &[]string{}
-	server := &Server{
-		Path: filepath.Join(dir, "verify.sock"), Verifier: s.Verifier, Leading: leading,
-		Hints: Hints{
+	server := &Server{Path: filepath.Join(dir, "verify.sock")}
+	server.Serve(s.Verifier)
+	if leads {
+		server.Lead(s.Verifier, Hints{
 			Claim:   func(h ledger.Holder) { *hinted = append(*hinted, "claim "+h.Namespace+"/"+h.Name) },
 			Pool:    func(id ledger.PoolID) { *hinted = append(*hinted, "pool "+string(id)) },
 			Release: func(h ledger.Holder) { *hinted = append(*hinted, "release "+string(h.Claim)) },
-		},
+		})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)

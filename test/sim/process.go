@@ -81,21 +81,11 @@ func (p *process) run(ctx context.Context, logger logr.Logger) error {
 		return err
 	}
 	etcd := p.etcd.Client(ctx)
-	ledger, err := controllers.OpenLedger(ctx, etcd, ground.Platform, allocator.Options{
+	ledger := controllers.NewLedger(etcd, ground.Platform, allocator.Options{
 		Prefix: ledgerPrefix, MaxTxnOps: 128, History: 90 * 24 * time.Hour, MaxHistory: 1000,
 		Logger: slog.New(logr.ToSlogHandler(logger.WithName("ledger"))),
 	})
-	if err != nil {
-		return err
-	}
 	defer func() { _ = ledger.Close() }()
-	go func() {
-		select {
-		case <-ledger.Failed():
-			p.kill()
-		case <-ctx.Done():
-		}
-	}()
 	options := p.options(ground, ledger, allocator.Reader{Client: etcd, Prefix: ledgerPrefix}, logger)
 	if err := p.elect(&options.Manager, ground.Config); err != nil {
 		return err

@@ -77,7 +77,7 @@ func (s *Worker) updateAlarm() {
 
 // grace is how long after its time a cooldown is ended.
 func (eng *Engine) grace() time.Duration {
-	if eng.leads.Load() {
+	if eng.leads {
 		return 0
 	}
 	return endGrace

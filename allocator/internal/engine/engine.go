@@ -28,16 +28,18 @@ type Engine struct {
 	Health  health
 	ID      string // of the ledger
 	Watched *watched
-	leads   atomic.Bool
-	leader  atomic.Pointer[string] // where the leader answers
-	Limit   atomic.Int64           // operations in a transaction; shrinks when etcd allows fewer
+	leads   bool         // it has the office of the ledger's writer
+	address string       // where it answers then
+	Limit   atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
 	Spaces  spaces
 	lifetime
 }
 
 // Settings are what an engine is made with. All are required.
 type Settings struct {
-	Frozen     bool // pools begin frozen
+	Leads      bool   // Start takes the office of the ledger's writer
+	Address    string // where it answers then
+	Frozen     bool   // pools begin frozen
 	HoldTime   time.Duration
 	MaxTxnOps  int
 	QueueLimit int

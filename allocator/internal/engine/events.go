@@ -36,8 +36,6 @@ func (f follower) sort(events []*store.Entry) (changes, error) {
 		}
 		switch e.Kind {
 		case store.OtherKey:
-		case store.LeaderKey:
-			f.leader.Store(new(e.Leader))
 		case store.RootsKey:
 			c.fences = append(c.fences, e)
 		case store.QuotaKey:

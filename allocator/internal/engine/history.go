@@ -15,28 +15,21 @@ import (
 // keepEvery is the pause between two searches for tenures that the history need not keep.
 const keepEvery = 10 * time.Minute
 
-// keepHistory prunes the history from time to time while this Allocator leads, until it is closed.
+// keepHistory prunes the history from time to time, until the engine is closed.
 func (eng *Engine) keepHistory() {
 	ticker := time.NewTicker(keepEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			eng.keepWhileLeading()
+			if err := eng.PruneHistory(eng.Ctx); err != nil && eng.Ctx.Err() == nil {
+				eng.logger.Warn("cannot prune the history yet", "error", err)
+			}
 		case <-eng.Health.Failed:
 			return
 		case <-eng.Ctx.Done():
 			return
 		}
-	}
-}
-
-func (eng *Engine) keepWhileLeading() {
-	if !eng.leads.Load() {
-		return
-	}
-	if err := eng.PruneHistory(eng.Ctx); err != nil && eng.Ctx.Err() == nil {
-		eng.logger.Warn("cannot prune the history yet", "error", err)
 	}
 }
 

@@ -17,7 +17,6 @@ type image struct {
 	fences   map[ledger.ClusterName]int64
 	quotas   map[space.Account]int64
 	damage   space.Damage // of the records of pools
-	leader   string
 }
 
 // load reads the ledger, and brings memory in line with it.
@@ -53,8 +52,6 @@ func (f follower) image(im *image, e *store.Entry) {
 		im.quotas[space.Account{Class: e.Class, Cluster: e.Cluster}] = e.Revision
 	case store.BlockKey, store.HeadKey:
 		im.apply(f.Table, e)
-	case store.LeaderKey:
-		im.leader = e.Leader
 	case store.OtherKey:
 	}
 }
@@ -126,7 +123,6 @@ func (f follower) install(im *image) {
 	}
 	f.Table.Quotas.KeepFences(im.quotas, im.revision)
 	f.Table.SetDamage(im.damage)
-	f.leader.Store(new(im.leader))
 	f.Watched.advance(im.revision)
 	f.closeAbsent(im) // a late answer may have brought one back, until it could see how far memory is
 }

@@ -16,7 +16,7 @@ import (
 func New(ctx context.Context, st *store.Store, set Settings) *Engine {
 	st.Timeout = set.Hooks.Timeout
 	eng := &Engine{
-		store: st, Keys: st.Keys, Table: space.NewTable(), Hooks: set.Hooks, logger: set.Logger, queueLimit: set.QueueLimit, history: set.History, tell: set.Tell, writer: rand.Text(),
+		store: st, Keys: st.Keys, Table: space.NewTable(), Hooks: set.Hooks, logger: set.Logger, queueLimit: set.QueueLimit, leads: set.Leads, address: set.Address, history: set.History, tell: set.Tell, writer: rand.Text(),
 		Health: health{Failed: make(chan struct{}), logger: set.Logger},
 	}
 	eng.Watched = &watched{store: st, health: &eng.Health, writer: eng.writer, grown: make(chan struct{})}
@@ -31,8 +31,13 @@ func New(ctx context.Context, st *store.Store, set Settings) *Engine {
 	return eng
 }
 
-// Start reads the ledger, and follows it from there.
+// Start takes the office if the engine leads, reads the ledger, and follows it from there.
 func (eng *Engine) Start(ctx context.Context, r prometheus.Registerer) (err error) {
+	if eng.leads {
+		if err := eng.takeOffice(ctx); err != nil {
+			return err
+		}
+	}
 	if eng.ID, err = eng.store.ID(ctx); err != nil {
 		return err
 	}
@@ -45,7 +50,9 @@ func (eng *Engine) Start(ctx context.Context, r prometheus.Registerer) (err erro
 	}
 	eng.Spawn(follow.follow)
 	eng.Spawn(Guard{eng}.run)
-	eng.Spawn(eng.keepHistory)
+	if eng.leads {
+		eng.Spawn(eng.keepHistory)
+	}
 	return nil
 }
 

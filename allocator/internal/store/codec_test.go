@@ -243,7 +243,7 @@ func FuzzParseKey(f *testing.F) {
 			return
 		}
 		written := map[Kind]string{
-			OtherKey: key, HeadKey: keys.Space(is.Space).Head(), PoolKey: keys.Pool(is.Pool), RootsKey: keys.Roots(is.Cluster), LeaderKey: keys.Leader(),
+			OtherKey: key, HeadKey: keys.Space(is.Space).Head(), PoolKey: keys.Pool(is.Pool), RootsKey: keys.Roots(is.Cluster),
 		}
 		if is.Kind == BlockKey {
 			written[BlockKey] = keys.Space(is.Space).Block(is.Prefix)

@@ -17,8 +17,7 @@ type Entry struct {
 	Registered *ledger.Pool // the record of a pool, whose space is that of the entry
 	Head       Head
 	Block      Record
-	Leader     string // the address of the leader; empty: it has none
-	Damage     error  // why the key or its value cannot be read
+	Damage     error // why the key or its value cannot be read
 }
 
 // IsFence reports whether the key is a fence of what lies in several spaces. Not their heads guard it, but who compares it.
@@ -46,8 +45,6 @@ func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 		e.Registered, e.Space = &p, p.Space
 	case HeadKey:
 		e.Head, e.Damage = readHead(kv)
-	case LeaderKey:
-		e.Leader, e.Damage = decodeLeader(kv)
 	case BlockKey:
 		e.Block, e.Damage = DecodeRecord(n.Space, n.Prefix, kv)
 	case OtherKey, RootsKey, QuotaKey:

@@ -31,9 +31,6 @@ func (k Keys) workspaces() string { return string(k) + "/workspaces/" }
 // Office returns the key of the head of the ledger, by which one process has the office of its writer.
 func (k Keys) Office() string { return string(k) + "/head" }
 
-// Leader returns the key of the address at which the leader answers.
-func (k Keys) Leader() string { return string(k) + "/replicas/leader" }
-
 // watched is the range of the keys that the engine follows. It begins after the claims, the history,
 // the ledger's ID and its origin: half of all changes are to claims.
 func (k Keys) watched() (from, end string) {
@@ -118,7 +115,6 @@ const (
 	PoolKey
 	RootsKey
 	QuotaKey
-	LeaderKey
 )
 
 // Key is a parsed key. Only the fields of its kind are set.
@@ -147,9 +143,6 @@ func (k Keys) Parse(key string) (Key, error) {
 	}
 	if rest, ok := strings.CutPrefix(key, k.Quotas()); ok {
 		return parseQuota(key, rest)
-	}
-	if key == k.Leader() {
-		return Key{Kind: LeaderKey}, nil
 	}
 	return Key{}, nil
 }

@@ -13,8 +13,9 @@ import (
 // officeValue is the value of the head of the ledger, which says who has the office of its one writer.
 type officeValue struct {
 	V  int    `json:"v"`
-	N  int64  `json:"n"`  // how often the office was taken
-	By string `json:"by"` // the process that has it
+	N  int64  `json:"n"`            // how often the office was taken
+	By string `json:"by"`           // the process that has it
+	At string `json:"at,omitempty"` // where that answers
 }
 
 // office is the head of the ledger as this process has put it. Every transaction that writes or compares anything compares it, so that none of this
@@ -51,14 +52,27 @@ func (o *office) is(head *mvccpb.KeyValue) bool { return head != nil && string(h
 // for concurrent use.
 type Candidacy struct {
 	store  *Store
-	by     string
+	by, at string
 	former officeValue
 	since  int64 // revision at which the former head was put; 0: there is none
 	looked bool  // at the former head
 }
 
-// Candidate returns the candidacy of a process that calls itself by, as no other one does.
-func (s *Store) Candidate(by string) *Candidacy { return &Candidacy{store: s, by: by} }
+// Candidate returns the candidacy of a process that calls itself by, as no other one does, and answers at an address.
+func (s *Store) Candidate(by, at string) *Candidacy { return &Candidacy{store: s, by: by, at: at} }
+
+// Leader reads the address at which the process answers that has the office; empty: it has not said, or there is none. It
+// may have gone.
+func (r Reader) Leader(ctx context.Context) (at string, err error) {
+	s := NewStore(r.Client, r.Prefix)
+	kv, _, err := s.Get(ctx, s.Keys.Office())
+	if err != nil || kv == nil {
+		return "", err
+	}
+	var v officeValue
+	err = decode(string(kv.Key), kv.Value, &v)
+	return v.At, err
+}
 
 // Take puts the head of the ledger. From then on every transaction of the store compares it. After any other error
 // than ErrDeposed call it again: if it was the answer alone that was lost, Take finds its own head there. ErrDeposed:
@@ -78,7 +92,7 @@ func (c *Candidacy) Take(ctx context.Context) error {
 		}
 		c.looked = true
 	}
-	mine := &office{key: key, value: encode(officeValue{V: valueVersion, N: c.former.N + 1, By: c.by})}
+	mine := &office{key: key, value: encode(officeValue{V: valueVersion, N: c.former.N + 1, By: c.by, At: c.at})}
 	resp, err := c.store.Commit(ctx, Cmps(At(key, c.since)), Ops(Put(key, mine.value)), Ops(Get(key)))
 	if err != nil {
 		return err

@@ -111,6 +111,8 @@ func (d *Directory) Served(endpoint string, cluster ledger.ClusterName) bool {
 // Seen learns a binding that an endpoint shows, new or changed.
 func (d *Directory) Seen(endpoint string, b *apisv1alpha2.APIBinding) {
 	cluster := ledger.ClusterName(logicalcluster.From(b))
+	d.telling.Lock()
+	defer d.telling.Unlock()
 	before, now := d.note(cluster, binding{
 		uid: b.UID, endpoint: endpoint, serves: Serves(b), leaving: !b.DeletionTimestamp.IsZero(),
 	})
@@ -126,6 +128,16 @@ func (d *Directory) Seen(endpoint string, b *apisv1alpha2.APIBinding) {
 	}
 }
 
+// remember notes that a workspace has departed, for the observer to come.
+func (d *Directory) remember(cluster ledger.ClusterName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.departed == nil {
+		d.departed = map[ledger.ClusterName]struct{}{}
+	}
+	d.departed[cluster] = struct{}{}
+}
+
 // note keeps what is known of a binding, and tells how its workspace was bound before and
 // is now.
 func (d *Directory) note(cluster ledger.ClusterName, b binding) (before, now standing) {
@@ -136,6 +148,7 @@ func (d *Directory) note(cluster ledger.ClusterName, b binding) (before, now sta
 	of.put(b)
 	if now = of.standing(); now == served {
 		of.went = false
+		delete(d.departed, cluster)
 	}
 	if now != unserved {
 		d.reveal(cluster)
@@ -147,6 +160,8 @@ func (d *Directory) note(cluster ledger.ClusterName, b binding) (before, now sta
 // Gone forgets a binding whose end was seen.
 func (d *Directory) Gone(b *apisv1alpha2.APIBinding) {
 	cluster := ledger.ClusterName(logicalcluster.From(b))
+	d.telling.Lock()
+	defer d.telling.Unlock()
 	departed := false
 	last := d.drop(cluster, b.UID, func(of *bindings, known binding) {
 		of.went = of.went || known.serves && known.leaving
@@ -155,8 +170,12 @@ func (d *Directory) Gone(b *apisv1alpha2.APIBinding) {
 	if last {
 		d.show(cluster, "")
 	}
-	if departed && d.observer != nil {
+	switch {
+	case !departed:
+	case d.observer != nil:
 		d.observer.Departed(cluster)
+	default:
+		d.remember(cluster)
 	}
 }
 

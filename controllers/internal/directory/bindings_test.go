@@ -122,6 +122,22 @@ func TestBindings(t *testing.T) {
 			if got := d.Leaves("a"); got != tt.leaves {
 				t.Errorf("Leaves = %t, want %t", got, tt.leaves)
 			}
+			late, toldLate, want := newDirectory(), &observer{}, ""
+			for _, step := range tt.steps {
+				step(late)
+			}
+			late.Observe(toldLate)
+			switch {
+			case tt.leaves:
+				want = "leaving"
+			case tt.served:
+				want = "arrived"
+			case strings.HasSuffix(tt.words, "departed"):
+				want = "departed"
+			}
+			if got := strings.Join(toldLate.words, " "); got != want {
+				t.Errorf("an observer that comes later was told %q, want %q", got, want)
+			}
 		})
 	}
 }

@@ -31,14 +31,17 @@ type Workspace struct {
 // APIBindings of each. It is safe for concurrent use.
 type Directory struct {
 	platform Workspace
-	observer Observer
 
-	mu    sync.RWMutex
-	bound map[ledger.ClusterName]bindings
-	paths map[ledger.ClusterName]string    // that each shows
-	shown map[string][]ledger.ClusterName  // by whom, paths that are shown
-	names map[string]ledger.ClusterName    // the workspace that each path names
-	last  map[ledger.ClusterName]time.Time // when each showed its path last
+	telling sync.Mutex // held while the observer is told of a change, from before that is made; taken before mu
+
+	mu       sync.RWMutex
+	observer Observer                        // nil: there is none yet
+	departed map[ledger.ClusterName]struct{} // while there is no observer: those that it would have been told of
+	bound    map[ledger.ClusterName]bindings
+	paths    map[ledger.ClusterName]string    // that each shows
+	shown    map[string][]ledger.ClusterName  // by whom, paths that are shown
+	names    map[string]ledger.ClusterName    // the workspace that each path names
+	last     map[ledger.ClusterName]time.Time // when each showed its path last
 
 	hidden
 }
@@ -74,8 +77,41 @@ func New(platform Workspace) *Directory {
 	}
 }
 
-// Observe sets the observer. Call it before the provider starts.
-func (d *Directory) Observe(o Observer) { d.observer = o }
+// Observe sets the observer, and tells it how all workspaces stand. Of those that departed before, it tells, too.
+func (d *Directory) Observe(o Observer) {
+	d.telling.Lock()
+	defer d.telling.Unlock()
+	d.mu.Lock()
+	d.observer = o
+	told, departed := d.standings(), d.departed
+	d.departed = nil
+	d.mu.Unlock()
+	for _, tell := range told {
+		tell()
+	}
+	for cluster := range departed {
+		o.Departed(cluster)
+	}
+}
+
+// standings returns the calls that tell the observer of all workspaces that are bound or have a path.
+func (d *Directory) standings() (told []func()) {
+	for cluster, of := range d.bound {
+		switch of.standing() {
+		case served:
+			told = append(told, func() { d.observer.Arrived(cluster) })
+		case leaving:
+			told = append(told, func() { d.observer.Leaving(cluster) })
+		case unserved:
+		}
+	}
+	for path := range d.shown {
+		if path != d.platform.Path {
+			told = append(told, d.changes(path, "")...)
+		}
+	}
+	return told
+}
 
 // Platform returns the workspace that holds the export.
 func (d *Directory) Platform() Workspace { return d.platform }
@@ -155,7 +191,7 @@ func (d *Directory) Workspaces() []Workspace {
 }
 
 // show notes the path that a workspace shows, none if it is empty, and tells the
-// observer what follows.
+// observer what follows. telling is held.
 func (d *Directory) show(cluster ledger.ClusterName, path string) {
 	d.mu.Lock()
 	before := d.paths[cluster]

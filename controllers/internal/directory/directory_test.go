@@ -39,6 +39,19 @@ func leads(t *testing.T, d *directory.Directory, path string, want ledger.Cluste
 	}
 }
 
+// An observer that comes later learns which workspaces have paths, and which show one that others show, too.
+func TestObserve_TellsThePathsThatAreKnown(t *testing.T) {
+	d, who := newDirectory(), &observer{}
+	d.Seen(endpoint, testbed.Binding("a", "root:a"))
+	d.Seen(endpoint, testbed.Binding("b", "root:b"))
+	d.Seen(endpoint, testbed.Binding("c", "root:b"))
+	d.Observe(who)
+	want := []directory.Workspace{{Cluster: "a", Path: "root:a"}}
+	if !slices.Equal(who.named, want) || !slices.Equal(who.contested, []string{"root:b"}) {
+		t.Errorf("the observer was told that %v are named, and %v contested; want %v, and root:b", who.named, who.contested, want)
+	}
+}
+
 func TestDirectory_LearnsAndForgets(t *testing.T) {
 	d, who := newDirectory(), &observer{}
 	d.Observe(who)

@@ -13,6 +13,13 @@ var general = []Mutant{
 		Suite: Suite{Tests: "TestOffice_(TakenInAStorm|Nothing)"},
 	},
 	{
+		Name:  "a standby lets a range go while the leader does not answer",
+		File:  "controllers/door/peer.go",
+		Old:   "return answer.Inside, errors.Join(err, answer.err())",
+		New:   "return answer.Inside, answer.err()",
+		Suite: Suite{Package: "./controllers/door", Tests: "TestPeer_DELETEs"},
+	},
+	{
 		Name:  "a process deposes itself when the answer to its taking the office is lost",
 		File:  "allocator/internal/store/office.go",
 		Old:   "!resp.Succeeded && !mine.is(",
