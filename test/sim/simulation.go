@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -113,9 +114,18 @@ func (s *Simulation) most(d time.Duration) time.Duration {
 
 // logger returns the log of the n-th controller.
 func (s *Simulation) logger(n int) logr.Logger {
-	if !s.logs {
-		return logr.Discard()
+	write := func(prefix, args string) {
+		if s.logs || strings.Contains(args, "CREATE is not answered") { // a trace cannot do without the reason
+			s.note("        [%d] %s %s", n, prefix, args)
+		}
 	}
-	write := func(prefix, args string) { s.note("        [%d] %s %s", n, prefix, args) }
-	return funcr.New(write, funcr.Options{Verbosity: 1})
+	return funcr.New(write, funcr.Options{Verbosity: s.verbosity()})
+}
+
+// verbosity is that of the controller's log.
+func (s *Simulation) verbosity() int {
+	if s.logs {
+		return 1
+	}
+	return 0
 }
