@@ -36,8 +36,14 @@ func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 	return q
 }
 
-// busy reports whether a CREATE may go without an answer: somebody deletes the range of its network, the platform has just
-// changed what its pool serves, a claim of its name is there or has just gone, or an older claim of its class waits.
+// busy reports whether a CREATE may go without an answer. "When nobody can answer in time, CREATE succeeds with an empty or Pending
+// status, and the reconcile binds the claim." Nobody can, in these cases:
+//   - A range of its network is being deleted: "what is already released but not settled does not count", and nobody may bind inside
+//     until that is known.
+//   - The platform has changed what its pool serves, a moment before.
+//   - A claim of its name is there, or went a moment before, and its block may be retained for this one: "CREATE may answer such a claim
+//     Pending; it is Bound a moment later."
+//   - An older claim of its workspace and class is not bound: "a newcomer does not take what an older one could have had".
 func (o *oracles) busy(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	network := networkOf(cluster, claim)
 	return network != "" && (o.deletes[network] > 0 || time.Since(o.deleted[network]) < settling) ||
@@ -45,11 +51,12 @@ func (o *oracles) busy(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 		time.Since(o.ended[keyOf(cluster, claim.Namespace, claim.Name)]) < settling || o.older(cluster, claim)
 }
 
-// older reports whether there is a claim of the same name, or one of the same class that is not bound yet.
+// older reports whether there is a claim of the same name, or one of the same workspace and class that is not bound yet.
 func (o *oracles) older(cluster string, claim *ipamv1alpha1.IPClaim) bool {
-	key := keyOf(cluster, claim.Namespace, claim.Name)
+	key, workspace := keyOf(cluster, claim.Namespace, claim.Name), letterOf(cluster)+"/"
 	for uid, t := range o.live {
-		if uid != claim.UID && (t.key == key || t.class == claim.Spec.ClassName && !t.prefix.IsValid()) {
+		waits := strings.HasPrefix(t.key, workspace) && t.class == claim.Spec.ClassName && !t.prefix.IsValid()
+		if uid != claim.UID && (t.key == key || waits) {
 			return true
 		}
 	}

@@ -26,7 +26,7 @@ import (
 // atRest judges the state when the faults have ended and nothing has happened for some minutes.
 func (s *Simulation) atRest() {
 	blocks := s.checkLedger()
-	if !s.oracles.off { // after a restore of kcp, verify shows the operator how ledger and claims differ
+	if !s.oracles.off { // "A kcp that is restored from an old copy does not know newer claims; a brake keeps their blocks": verify shows them
 		s.verify()
 	}
 	for _, b := range blocks {
@@ -223,6 +223,10 @@ func (s *Simulation) judgeGone() {
 	}
 }
 
+// binding is how long a probe may take that was stored without an answer: "CREATE succeeds with an empty or Pending status, and the
+// reconcile binds the claim". The contract has no bound; a claim that takes longer here waits for something.
+const binding = 10 * time.Second
+
 // probe creates a claim of each class in a network that is in use and in one that is new.
 func (s *Simulation) probe() {
 	for i, name := range sorted(classes) {
@@ -259,7 +263,7 @@ func (s *Simulation) probeOne(claim, class, network string) {
 	}
 	answer := read(o)
 	if answer.Status.Phase != ipamv1alpha1.ClaimBound {
-		time.Sleep(10 * time.Second)
+		time.Sleep(binding)
 		if o, err = p.user.Get("ipclaims", probe.Namespace, probe.Name); err == nil {
 			answer = read(o)
 		}
