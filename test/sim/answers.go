@@ -43,7 +43,7 @@ func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 //   - The platform has changed what its pool serves, a moment before.
 //   - A claim of its name is there, or went a moment before, and its block may be retained for this one: "CREATE may answer such a claim
 //     Pending; it is Bound a moment later."
-//   - An older claim of its workspace and class is not bound: "a newcomer does not take what an older one could have had".
+//   - An older claim of its workspace and class is not bound, and a newcomer comes after it.
 func (o *oracles) busy(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	network := networkOf(cluster, claim)
 	return network != "" && (o.deletes[network] > 0 || time.Since(o.deleted[network]) < settling) ||

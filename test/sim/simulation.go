@@ -122,7 +122,7 @@ func (s *Simulation) logger(n int) logr.Logger {
 	return funcr.New(write, funcr.Options{Verbosity: s.verbosity()})
 }
 
-// verbosity is that of the controller's log.
+// verbosity returns the verbosity of the controller's log.
 func (s *Simulation) verbosity() int {
 	if s.logs {
 		return 1
