@@ -52,15 +52,25 @@ func (b *builder) row(r row) {
 	case kindExclusion:
 		b.exclusion(r)
 	case "":
-		b.plan.incomplete = true
+		b.unread(r)
 		r.wrong(columnKind, "it is empty: write pool, claim or exclusion, or give --default kind=claim for all rows without one")
 		return
 	default:
-		b.plan.incomplete = true
+		b.unread(r)
 		r.wrong(columnKind, "%s is none of its words: write pool, claim or exclusion", quoted(kind))
 		return
 	}
 	r.unread(kind)
+}
+
+// unread notes a row that may be a pool, by its block if that can be read.
+func (b *builder) unread(r row) {
+	block, err := ParseBlock(r.text(columnCIDR))
+	if err != nil {
+		b.plan.incomplete = true
+		return
+	}
+	b.plan.unread = append(b.plan.unread, block)
 }
 
 func (b *builder) pool(r row) {
@@ -202,7 +212,7 @@ const excludesOthers = "pool %s (%s) excludes %s, which is not inside it: leave 
 // unplaced reports an exclusion whose block is in no pool.
 func (b *builder) unplaced(e exclusion, block netip.Prefix) {
 	switch {
-	case b.plan.incomplete: // may be the pool
+	case b.plan.lacks(block), e.pool != "" && len(b.plan.unread) > 0: // may be the pool
 	case e.pool != "":
 		b.problems.add(e.line, "there is no pool %s in this plan: correct the name, or add a row for the pool", quoted(e.pool))
 	case len(e.blocks) > 1:

@@ -104,7 +104,7 @@ func (p *Plan) outside(found *problems) {
 // plan. nested are lines with another problem, which ends this one.
 func (p *Plan) homeless(nested map[int]bool, found *problems) {
 	for _, claim := range p.Claims {
-		if sourceOf(claim.Spec) == "" && claim.Spec.PoolSelector == nil && !nested[claim.Line] && !p.incomplete {
+		if sourceOf(claim.Spec) == "" && claim.Spec.PoolSelector == nil && !nested[claim.Line] && !p.lacks(claim.block) {
 			found.add(claim.Line, "%s is in no pool of this plan: give the claim a pool or a class, or add a row for the pool", claim.Spec.Address)
 		}
 	}

@@ -85,6 +85,9 @@ func TestPlan_Problems(t *testing.T) {
 		"cells, names and overlaps": {pool + "claim,DB 1,192.0.2.1,\nclaim,a,192.0.2.300,\nclaim,b,192.0.2.0/28,\nclaim,c,192.0.2.5,\nclaim,d,198.51.100.7,\n", plan.Options{}, []string{
 			`3: "DB 1" is no name of a claim`, `4: cidr: "192.0.2.300" is no block`, "5: claim default/b (192.0.2.0/28) contains claim default/DB 1", "7: 198.51.100.7 is in no pool of this plan",
 		}},
+		"a row of an unknown kind may be the pool of those inside": {pool + "net,a,198.51.100.0/24,\nclaim,b,198.51.100.7,\nclaim,c,203.0.113.7,\nexclusion,,203.0.113.8,\n", plan.Options{}, []string{
+			`3: kind: "net" is none of its words`, "5: 203.0.113.7 is in no pool of this plan", "6: 203.0.113.8 is in no pool of this plan",
+		}},
 		"what follows from a pool that cannot be read": {"kind,name,cidr,pool\npool,p,192.0.2.7/24,\nclaim,a,192.0.2.1,\nexclusion,,192.0.2.2,\nexclusion,,192.0.2.3,p\n", plan.Options{}, []string{
 			"2: cidr: 192.0.2.7/24 has host bits set",
 		}},

@@ -30,6 +30,13 @@ type Plan struct {
 	// incomplete is set if a pool of the file could not be read: it may be the one that another
 	// line misses.
 	incomplete bool
+	// unread are the blocks of rows without a kind that can be read: each may be a pool.
+	unread []netip.Prefix
+}
+
+// lacks reports whether the pool of a block may be one that could not be read.
+func (p *Plan) lacks(block netip.Prefix) bool {
+	return p.incomplete || slices.ContainsFunc(p.unread, func(pool netip.Prefix) bool { return contains(pool, block) })
 }
 
 // Pool is a pool with its block, and the line of the file that describes it.
