@@ -162,7 +162,7 @@ func TestHistory_Follow(t *testing.T) {
 		events, err := follow(t, 3, "--from-revision", "1", "--etcd-data-dir", dir)
 		var told []string
 		for _, e := range events {
-			told = append(told, string(e.Event)+" "+string(e.Holder.UID))
+			told = append(told, string(e.Event)+" "+e.Holder.UID)
 		}
 		if err != nil || strings.Join(told, ", ") != "Allocated uid-a, Released uid-a, Allocated uid-b" {
 			t.Fatalf("%s: --follow = %v, and tells %v; want all that has happened", where, err, told)

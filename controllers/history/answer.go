@@ -37,10 +37,12 @@ type Names interface {
 	Workspace(cluster ledger.ClusterName) directory.Workspace
 }
 
-// A Query has an Answer, which lists each Holder.
 type (
-	Query  = lookup.Query
+	// Query selects tenures.
+	Query = lookup.Query
+	// Holder is a claim or child pool and its time.
 	Holder = lookup.Holder
+	// Answer lists holders.
 	Answer = lookup.Answer
 )
 

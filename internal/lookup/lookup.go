@@ -18,9 +18,10 @@ const (
 	Path = "/history"
 	// Address is the name of the ConfigMap beside the controller's service account that says where that is.
 	Address = "ipam-address"
-	// URL and CA are its keys: the URL before Path, and the CAs that signed the controller's certificate, as PEM. Without CAs,
-	// those that the system trusts.
-	URL, CA = "url", "ca.crt"
+	// URL is its key for the URL before Path.
+	URL = "url"
+	// CA is its key for the CAs that signed the controller's certificate, as PEM. Without them: those that the system trusts.
+	CA = "ca.crt"
 	// Role is the ClusterRole for people who may ask.
 	Role = "ipam-history-viewer"
 )
@@ -219,6 +220,9 @@ func (h Holder) FullName() string {
 	}
 	return h.Namespace + "/" + h.Name
 }
+
+// In names the holder's workspace, by its path if that is known.
+func (h Holder) In() string { return cmp.Or(h.Workspace, h.Cluster) }
 
 // Ending says in a few words what a holder's block is, or why its time ended.
 func (h Holder) Ending() string {

@@ -85,7 +85,8 @@ func (s scene) tells(address string) {
 	} {
 		cfg := &rest.Config{Host: published.Data[lookup.URL], BearerToken: tt.token, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(published.Data[lookup.CA])}}
 		asker := must.Get(rest.HTTPClientFor(cfg))(t)
-		response := must.Get(asker.Get(cfg.Host + lookup.Path + "?" + q.Values().Encode()))(t)
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, cfg.Host+lookup.Path+"?"+q.Values().Encode(), nil))(t)
+		response := must.Get(asker.Do(request))(t)
 		text := must.Get(io.ReadAll(response.Body))(t)
 		must.Do(t, response.Body.Close())
 		if response.StatusCode != tt.status || !strings.Contains(string(text), tt.says) {

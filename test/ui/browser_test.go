@@ -242,6 +242,8 @@ func newTown(t *testing.T) town {
 	made(t, platform, gen.Pool("office", gen.CIDR("192.0.2.0/24"), gen.Reserves(1, 1, 28)))
 	made(t, platform, gen.Pool("rack", gen.ChildOf("office", 26)))
 	made(t, platform, gen.Pool("six", gen.CIDR("2001:db8::/32")))
+	framework.Create(t, platform, gen.Class("vpc", gen.DefaultLength(24), gen.PoolPer("network", ipamv1alpha1.RoleProject)), gen.Class("nic", gen.DefaultLength(32), gen.Below("vpc")))
+	made(t, platform, gen.Pool("vpcs", gen.CIDR("10.80.0.0/16"), gen.Backs("vpc"), gen.Visible(ipamv1alpha1.VisibilityPlatform)))
 	s := town{platform: platform, web: platform.TenantAt(t, "root:web"), other: platform.TenantAt(t, "root:payments"), chromium: startChromium(t)}
 	made(t, s.web, gen.Pool("lab", gen.CIDR("10.200.0.0/20")))
 
@@ -261,6 +263,10 @@ func newTown(t *testing.T) town {
 	retained := gen.Claim("archive", gen.OfClass("internal"), gen.Length(23), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
 	framework.Create(t, s.web, retained)
 	framework.WaitBound(t, s.web, retained, gen.Claim("owned"))
+	red := gen.Within("network", "red")
+	whole, eth0 := gen.Claim("whole", gen.OfClass("vpc"), red, gen.ForRange()), gen.Claim("eth0", gen.OfClass("nic"), red)
+	framework.Create(t, s.web, whole, eth0)
+	framework.WaitBound(t, s.web, whole, eth0)
 	framework.Delete(t, s.web, retained)
 	framework.WaitGone(t, s.web, retained)
 	framework.WaitWhile(t, s.platform, gen.Pool("internal-a"), "the pool counts nothing yet", func(pool *ipamv1alpha1.IPPool) bool {

@@ -60,7 +60,11 @@ func asAdmin(b *browser, s town) {
 	b.shows("/search?q="+blockOf(b, s.other, "pay-0"), "default/pay-0")
 	b.shows("/tenants", "root:payments", "root:web", "class internal", "of 16,384")
 	b.shows("/claims", "default/pay-3 of root:payments", "default/desk-0", "PrefixLengthRejected", `href="/`)
-	b.fits("/", "/claims", "/tenants", "/pool/office/list", "/search?q=root:payments")
+	b.shows("/claims?filter=root:payments", "default/pay-3 of root:payments", "/claim/default/pay-3?workspace=root%3Apayments")
+	b.shows("/claim/default/pay-0?workspace=root:payments", "internal-a", "History", "bound")
+	b.shows("/networks", "network=red", "root:web", "vpc")
+	b.shows("/search?q=network%3Dred", "default/eth0")
+	b.fits("/", "/claims", "/claim/default/pay-0?workspace=root:payments", "/networks", "/search?q=10.64.0.1", "/tenants", "/pool/office/list", "/search?q=root:payments")
 	b.calm()
 }
 
@@ -77,6 +81,10 @@ func asTenant(b *browser, s town) {
 	see("/plan?class=internal&length=24", "It would get", "which is not shown to you")
 	see("/plan?class=internal&length=12", "It would get no block", "PrefixLengthRejected")
 	see("/claims", "default/shop-0", "default/wide", "PrefixLengthRejected", "internal-a of "+s.platform.Path)
+	see("/claim/default/shop-0", "internal-a of "+s.platform.Path, "it is shown in the workspace of the platform")
+	see("/networks", "network=red", "default/whole")
+	see("/plan?class=nic", "Say for which network", `name="scope.network"`)
+	see("/plan?class=nic&scope.network=red", "It would get")
 	see("/plan?pool=lab&length=26", "It would get", "your claim")
 	see("/search?q=pay-", "You may see no block")
 	see("/search?q="+foreign, "Results for")
@@ -90,7 +98,7 @@ func asTenant(b *browser, s town) {
 			}
 		}
 	}
-	b.fits("/", "/claims", "/pool/lab/list", "/search?q=default")
+	b.fits("/", "/claims", "/claim/default/shop-0", "/networks", "/plan?class=nic", "/pool/lab/list", "/search?q=default")
 	b.calm()
 	for path, want := range map[string]string{
 		"/tenants": "This did not work", "/pool/office": "There is no pool office", "/pool/internal-a": "There is no pool internal-a",

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
@@ -18,6 +19,8 @@ type claimsView struct {
 	paged[claimRow]
 	// Reason is the only one whose claims are shown; empty shows all claims.
 	Reason string
+	// Filter is a text that the shown claims have in a name, a class, a scope or a phase.
+	Filter string
 }
 
 // claimRow is a claim with the places of its block and of its pool; both may be empty.
@@ -44,10 +47,10 @@ type group struct {
 }
 
 func (s *server) claims(r *http.Request, snapshot *Snapshot) (view, error) {
-	data := claimsView{Reason: r.URL.Query().Get("reason")}
+	data := claimsView{Reason: r.URL.Query().Get("reason"), Filter: strings.TrimSpace(r.URL.Query().Get("filter"))}
 	var rows []claimRow
 	for _, c := range snapshot.Claims {
-		if row := rowOf(snapshot, c); data.Reason == "" || row.Reason == data.Reason {
+		if row := rowOf(snapshot, c); (data.Reason == "" || row.Reason == data.Reason) && row.matches(strings.ToLower(data.Filter)) {
 			rows = append(rows, row)
 		}
 	}
@@ -56,6 +59,16 @@ func (s *server) claims(r *http.Request, snapshot *Snapshot) (view, error) {
 	})
 	data.paged = paging(r, rows)
 	return view{Template: "claims.html", Title: "Claims", Data: data}, nil
+}
+
+// matches reports whether the claim has a text, in lower case, in what its row shows or in its phase.
+func (c claimRow) matches(text string) bool {
+	for _, shown := range []string{c.Holder(), facts.Class(c.IPClaim), c.Scope(), string(c.Status.Phase), c.Status.AllocatedCIDR, c.Pool, c.Owner(), c.Reason} {
+		if strings.Contains(strings.ToLower(shown), text) {
+			return true
+		}
+	}
+	return false
 }
 
 func rowOf(snapshot *Snapshot, c Claim) claimRow {

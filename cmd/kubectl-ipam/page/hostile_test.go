@@ -14,7 +14,7 @@ func TestHostile(t *testing.T) {
 	t.Parallel()
 	paths := []string{
 		"/", "/pool/office", "/pool/office?block=192.0.2.16/28", "/pool/office?block=192.0.2.32/28", "/pool/office/list", "/plan?class=x&length=28",
-		"/claims", "/claims?reason=PoolExhausted", "/plan?pool=edge&workspace=root:net&length=28", "/search?q=default", "/search?q=192.0.2.16", "/search?q=batch", "/tenants", "/pool/edge?workspace=root:net", "/nowhere",
+		"/claims", "/claims?reason=PoolExhausted", "/plan?pool=edge&workspace=root:net&length=28", "/search?q=default", "/search?q=192.0.2.16", "/search?q=batch", "/tenants", "/networks", "/claims?filter=batch", "/claim/default/held", "/pool/edge?workspace=root:net", "/nowhere",
 	}
 	clean := map[string]map[string]int{}
 	for _, path := range paths {

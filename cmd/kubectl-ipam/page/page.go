@@ -22,6 +22,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
+	"github.com/kcp-ipam/ipam/internal/lookup"
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
@@ -67,6 +68,8 @@ func New(options Options) http.Handler {
 	mux.HandleFunc("GET /pool/{name}/list", s.view(s.list))
 	mux.HandleFunc("GET /pool/{name}/list.csv", s.csv)
 	mux.HandleFunc("GET /claims", s.view(s.claims))
+	mux.HandleFunc("GET /claim/{namespace}/{name}", s.view(s.claim))
+	mux.HandleFunc("GET /networks", s.view(s.networks))
 	mux.HandleFunc("GET /plan", s.view(s.plan))
 	mux.HandleFunc("GET /search", s.view(s.search))
 	mux.HandleFunc("GET /tenants", s.view(s.tenants))
@@ -140,12 +143,13 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, status int, page 
 // parse reads the templates: each page with the layout.
 func (s *server) parse() map[string]*template.Template {
 	parsed := map[string]*template.Template{}
-	for _, name := range []string{"overview.html", "claims.html", "pool.html", "list.html", "plan.html", "search.html", "tenants.html", "problem.html"} {
+	for _, name := range []string{"overview.html", "claims.html", "claim.html", "networks.html", "pool.html", "list.html", "plan.html", "search.html", "tenants.html", "problem.html"} {
 		page := template.New("").Funcs(template.FuncMap{
-			"age":   func(since metav1.Time) string { return facts.Age(since, s.Now()) },
-			"text":  legible.Text,
-			"about": about,
-			"count": draw.Count,
+			"age":    func(since metav1.Time) string { return facts.Age(since, s.Now()) },
+			"text":   legible.Text,
+			"moment": lookup.Moment,
+			"about":  about,
+			"count":  draw.Count,
 			"addresses": func(digits string) string {
 				n, ok := new(big.Int).SetString(digits, 10)
 				if !ok {

@@ -16,6 +16,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/lookup"
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
@@ -32,6 +33,8 @@ type scenery struct {
 	*page.Snapshot
 	err     error
 	preview func(*ipamv1alpha1.IPClaim) error
+	past    []lookup.Holder
+	unknown error
 	reads   int
 }
 
@@ -42,6 +45,10 @@ func (s *scenery) Read(context.Context) (*page.Snapshot, error) {
 
 func (s *scenery) Preview(_ context.Context, claim *ipamv1alpha1.IPClaim) error {
 	return s.preview(claim)
+}
+
+func (s *scenery) History(context.Context, lookup.Query) (lookup.Answer, error) {
+	return lookup.Answer{Holders: s.past}, s.unknown
 }
 
 // pages are the pages of a source.

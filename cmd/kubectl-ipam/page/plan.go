@@ -26,6 +26,8 @@ type planView struct {
 	Classes                        []ipamv1alpha1.IPClass
 	// Lengths are those that the class gives; none if it gives any.
 	Lengths []int32
+	// Roles are those of the scope that a claim of the class has to have, each with the object that is asked for.
+	Roles []role
 	// Asked is set if there was a question.
 	Asked bool
 	// Block is where the claim would go; the zero Prefix if it would go nowhere.
@@ -41,6 +43,12 @@ type planView struct {
 	Reason, Remedy string
 }
 
+// role is a role of a scope, and the name of its object, which may be empty.
+type role struct{ Name, Object string }
+
+// Field returns the name of the field in the form.
+func (r role) Field() string { return "scope." + r.Name }
+
 // left is what a pool has before and after a claim.
 type left struct {
 	Before, After               meter
@@ -54,6 +62,11 @@ func (s *server) plan(r *http.Request, snapshot *Snapshot) (view, error) {
 		Asked: query.Has("class") || query.Has("pool") || query.Has("length"),
 	}
 	for _, c := range snapshot.Classes {
+		if c.Name == data.Class || data.Class == "" && data.From == "" && facts.IsDefault(&c) {
+			for _, name := range c.Status.RequiredScopeRoles {
+				data.Roles = append(data.Roles, role{name, strings.TrimSpace(query.Get("scope." + name))})
+			}
+		}
 		if allowed := c.Spec.AllowedPrefixLengths; c.Name == data.Class && allowed != nil {
 			for length := allowed.Min; length <= min(allowed.Max, 128); length++ {
 				data.Lengths = append(data.Lengths, length)
@@ -78,6 +91,16 @@ func (s *server) answer(r *http.Request, snapshot *Snapshot, data *planView) err
 	if data.From != "" && data.Class != "" {
 		data.Reason = "Give a class or a pool, not both."
 		return nil
+	}
+	for _, r := range data.Roles {
+		if r.Object == "" {
+			data.Reason = fmt.Sprintf("Say for which %s: the class gives each one address space of its own.", r.Name)
+			return nil
+		}
+		if wrong := field.Scope(&claim.Spec.Scope).Set(r.Name + "=" + r.Object); wrong != nil {
+			data.Reason = wrong.Error()
+			return nil
+		}
 	}
 	if data.Length != "" {
 		var err error
@@ -135,7 +158,7 @@ func (v *planView) show(snapshot *Snapshot, claim *ipamv1alpha1.IPClaim, block n
 	v.Map, v.Legend, v.Left = &figure, legendOf(figure), leftOf(p, block)
 }
 
-// leftOf is what a pool has left once a block is taken.
+// leftOf returns the rest of a pool once a block is taken.
 func leftOf(p *Pool, block netip.Prefix) *left {
 	taken, ok := new(big.Int).SetString(p.Object.Status.Capacity.Allocated, 10)
 	total, known := new(big.Int).SetString(p.Object.Status.Capacity.Total, 10)

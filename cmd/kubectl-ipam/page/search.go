@@ -20,6 +20,8 @@ type searchView struct {
 	Pools   []step
 	// More is how many hits are not shown.
 	More int
+	// Past is the history of the block that was searched for; nil for other searches.
+	Past *past
 	// Nowhere is set if an address is in no pool that is shown.
 	Nowhere bool
 }
@@ -44,6 +46,7 @@ func (s *server) search(r *http.Request, snapshot *Snapshot) (view, error) {
 	data := searchView{Query: strings.TrimSpace(r.URL.Query().Get("q"))}
 	if block, err := facts.ParseBlock(data.Query); err == nil {
 		data.searchAddress(snapshot, block)
+		data.searchPast(r.Context(), s, block)
 		data.Nowhere = len(data.Hits)+len(data.States) == 0
 	} else if data.Query != "" {
 		data.searchText(snapshot, strings.ToLower(data.Query))
@@ -52,7 +55,7 @@ func (s *server) search(r *http.Request, snapshot *Snapshot) (view, error) {
 	if data.More = len(data.Hits) - shown; data.More > 0 {
 		data.Hits = data.Hits[:shown]
 	}
-	return view{Template: "search.html", Title: "Search", Data: data}, nil
+	return view{Template: "search.html", Title: "Search", Data: data, Still: data.Past != nil}, nil
 }
 
 // searchAddress finds the holders of a block, and what each pool makes of it.
@@ -71,15 +74,15 @@ func (v *searchView) searchText(snapshot *Snapshot, text string) {
 	has := func(in string) bool { return strings.Contains(strings.ToLower(in), text) }
 	for i := range snapshot.Pools {
 		p := &snapshot.Pools[i]
-		if has(p.Name) {
+		if has(p.Name) || has(p.Scope()) {
 			v.Pools = append(v.Pools, step{p.Title(), p.Path()})
 		}
 		v.add(p, func(h space.Holding) bool {
-			return has(h.Name) || has(h.Workspace) || has(h.Owner) || has(h.Class) || h.Workspace == "" && has(snapshot.Workspace)
+			return has(h.Name) || has(h.Workspace) || has(h.Owner) || has(h.Class) || has(h.Scope) || h.Workspace == "" && has(snapshot.Workspace)
 		})
 	}
 	for _, w := range waitingOf(snapshot) {
-		if has(w.Namespace+"/"+w.Name) || has(w.Workspace) || has(space.OwnerOf(w.Spec.OwnerRef)) || has(w.Spec.ClassName) {
+		if has(w.Namespace+"/"+w.Name) || has(w.Workspace) || has(space.OwnerOf(w.Spec.OwnerRef)) || has(w.Spec.ClassName) || has(w.Scope()) {
 			v.Waiting = append(v.Waiting, w)
 		}
 	}

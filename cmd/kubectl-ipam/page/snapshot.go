@@ -11,6 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page/draw"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
+	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
 // Source is the API as the caller may use it. Its methods may be called at the same time.
@@ -19,6 +20,8 @@ type Source interface {
 	Read(ctx context.Context) (*Snapshot, error)
 	// Preview asks for the answer to a claim and stores nothing. It leaves the answer in the claim.
 	Preview(ctx context.Context, claim *ipamv1alpha1.IPClaim) error
+	// History asks who holds and held addresses, which few users may.
+	History(ctx context.Context, q lookup.Query) (lookup.Answer, error)
 }
 
 // Snapshot is what the caller may see. It is not changed once it is read.

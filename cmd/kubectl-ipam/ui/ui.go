@@ -22,6 +22,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/page"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
 // command is kubectl ipam ui.
@@ -142,4 +143,18 @@ func (s pageSource) Preview(ctx context.Context, claim *ipamv1alpha1.IPClaim) er
 		return err
 	}
 	return c.Create(ctx, claim, client.DryRunAll)
+}
+
+// History implements [page.Source].
+func (s pageSource) History(ctx context.Context, q lookup.Query) (lookup.Answer, error) {
+	here, err := s.Here()
+	if err != nil {
+		return lookup.Answer{}, err
+	}
+	answer, err := here.History(ctx, "", q)
+	if code := exit.CodeOf(err); code == exit.Forbidden || code == exit.NotFound {
+		err = errors.New("it is shown in the workspace of the platform, to users with a token and the role " + lookup.Role +
+			", if the controller is on the host of the kubeconfig's server; else ask by kubectl ipam history")
+	}
+	return answer, err
 }
