@@ -82,7 +82,7 @@ func TestLong_EngageAfterAFailure(t *testing.T) {
 	first := platform.Tenant(t)
 	platform.StopController(t)
 
-	link.Fail(discovery)
+	link.Fail(isDiscovery)
 	platform.StartController(t)
 	bindSome(t, first, class, "undiscovered", 1)
 	link.Restore()
@@ -113,8 +113,8 @@ func TestLong_EngageAfterAFailure(t *testing.T) {
 	}
 }
 
-// discovery reports whether a request asks an endpoint what it serves.
-func discovery(r *http.Request) bool {
+// isDiscovery reports whether a request asks an endpoint what it serves.
+func isDiscovery(r *http.Request) bool {
 	_, path, ok := strings.Cut(r.URL.Path, "/clusters/")
 	_, path, _ = strings.Cut(path, "/")
 	return ok && strings.HasPrefix(r.URL.Path, endpoint) && (path == "api" || strings.HasPrefix(path, "apis") && strings.Count(path, "/") < 3)
