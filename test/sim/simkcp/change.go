@@ -73,7 +73,7 @@ func (q request) wanted(before *unstructured.Unstructured, patch types.PatchType
 	if refusal := q.typed(wanted); refusal != nil {
 		return nil, refusal
 	}
-	if name := wanted.GetName(); patch == full && name != q.name {
+	if name := wanted.GetName(); name != q.name {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf(
 			"the name of the object (%s) does not match the name on the URL (%s)", name, q.name))
 	}
@@ -199,7 +199,7 @@ func (w *World) replace(q request, stored []byte, after *unstructured.Unstructur
 	after.SetAPIVersion(q.apiVersion(q.versions[0]))
 	switch {
 	case q.dry:
-		return text(after), true
+		return dried(after), true
 	case !q.bare[q.place()] && equality.Semantic.DeepEqual(parse(stored).Object, after.Object):
 		return stored, true
 	case after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -97,7 +98,7 @@ func (w *World) add(q request, o *unstructured.Unstructured) ([]byte, *apierrors
 	if _, ok := q.objects[q.place()]; ok {
 		return nil, apierrors.NewAlreadyExists(q.resource(), q.name)
 	}
-	return text(o), nil
+	return dried(o), nil
 }
 
 // creatable refuses an object that is not one of the URL, and takes from it the fields that a server gives.
@@ -109,7 +110,9 @@ func (q request) creatable(o *unstructured.Unstructured) *apierrors.StatusError 
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	if o.GetResourceVersion() != "" {
-		return apierrors.NewInternalError(errors.New("resourceVersion should not be set on objects to be created"))
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "resourceVersion should not be set on objects to be created",
+		}}
 	}
 	o.SetUID("")
 	o.SetGeneration(0)

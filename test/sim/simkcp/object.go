@@ -53,6 +53,15 @@ func parse(b []byte) *unstructured.Unstructured {
 	return o
 }
 
+// dried returns the answer to a dry run. kcp names the cluster of stored objects alone.
+func dried(o *unstructured.Unstructured) []byte {
+	unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "kcp.io/cluster")
+	if len(o.GetAnnotations()) == 0 {
+		unstructured.RemoveNestedField(o.Object, "metadata", "annotations")
+	}
+	return text(o)
+}
+
 // annotate sets an annotation.
 func annotate(o *unstructured.Unstructured, key, value string) {
 	annotations := o.GetAnnotations()

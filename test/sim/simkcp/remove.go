@@ -63,6 +63,7 @@ func (w *World) finish(q request, stored []byte) ([]byte, bool) {
 		}
 	}
 	if !gone {
+		leave(after)
 		return text(after), true
 	}
 	return text(&unstructured.Unstructured{Object: map[string]any{

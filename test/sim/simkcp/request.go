@@ -8,7 +8,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // request is a parsed URL.
@@ -115,12 +117,20 @@ func (w *World) write(ctx context.Context, r *http.Request, q request, body []by
 		if err != nil {
 			return nil, 0, apierrors.NewBadRequest(err.Error())
 		}
+		if o.GetKind() == "" {
+			return nil, 0, apierrors.NewBadRequest("Object 'Kind' is missing")
+		}
 		after, refusal := w.create(ctx, q, o)
 		return after, http.StatusCreated, refusal
 	case http.MethodPut:
 		after, refusal := w.change(ctx, q, full, body)
 		return after, http.StatusOK, refusal
 	case http.MethodPatch:
+		if by := r.Header.Get("Content-Type"); by == string(types.ApplyYAMLPatchType) && r.URL.Query().Get("fieldManager") == "" {
+			return nil, 0, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "PatchOptions"}, "", field.ErrorList{
+				field.Required(field.NewPath("fieldManager"), "is required for apply patch"),
+			})
+		}
 		return w.patch(ctx, q, types.PatchType(r.Header.Get("Content-Type")), body)
 	case http.MethodDelete:
 		options := &metav1.DeleteOptions{}

@@ -174,13 +174,21 @@ func (w *World) take(t *table, p place) (after *unstructured.Unstructured, gone 
 		w.commit(t, p, deleted, o)
 		return o, true
 	}
-	if o.GetDeletionTimestamp() == nil {
-		o.SetDeletionTimestamp(new(metav1.Now()))
-		o.SetDeletionGracePeriodSeconds(new(int64(0)))
-		o.SetGeneration(o.GetGeneration() + 1)
+	if leave(o) {
 		w.commit(t, p, modified, o)
 	}
 	return o, false
+}
+
+// leave marks an object as being deleted, and reports whether it was not.
+func leave(o *unstructured.Unstructured) bool {
+	if o.GetDeletionTimestamp() != nil {
+		return false
+	}
+	o.SetDeletionTimestamp(new(metav1.Now()))
+	o.SetDeletionGracePeriodSeconds(new(int64(0)))
+	o.SetGeneration(o.GetGeneration() + 1)
+	return true
 }
 
 // pause waits for a duration, or until ctx ends.
