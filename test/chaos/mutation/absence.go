@@ -280,8 +280,8 @@ var absence = []Mutant{
 	{
 		Name:  "the pools of a network are looked for in the address space of a claim",
 		File:  "controllers/claim/level.go",
-		Old:   "m.level.Exact, nil",
-		New:   "m.level.Exact, plan.Space",
+		Old:   "\treq := m.by.request(plan, c)\n",
+		New:   "\tplan.Space = m.plan.Space\n\treq := m.by.request(plan, c)\n",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestCombinations/1_levels"},
 	},
 	{
