@@ -114,7 +114,7 @@ func (c *chronicle) says() string {
 				p.ID, p.CIDR, p.Cluster, p.Space, p.Name, p.Parent, p.State, p.Excluded, p.Frozen, p.Disputed, at(p.RegisteredAt))
 			if d := p.Derived; d != nil {
 				line("it is for class %q, pool %q, workspace %q, scope %v, held by %s since %s, released until %s",
-					d.Class, d.Of, d.Workspace, d.Scope, holder(d.Holder), at(d.HeldSince), at(d.Releasing))
+					d.Class, d.Of, d.Workspace, map[string]ledger.ScopeRef(d.Scope), holder(d.Holder), at(d.HeldSince), at(d.Releasing))
 			}
 			if p.Spaces > 0 {
 				line("it has %d address spaces", p.Spaces)
