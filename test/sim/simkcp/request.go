@@ -117,7 +117,7 @@ func (w *World) write(ctx context.Context, r *http.Request, q request, body []by
 		if err != nil {
 			return nil, 0, apierrors.NewBadRequest(err.Error())
 		}
-		if o.GetKind() == "" {
+		if q.group == ipamGroup && o.GetKind() == "" { // of its own kinds a server knows better
 			return nil, 0, apierrors.NewBadRequest("Object 'Kind' is missing")
 		}
 		after, refusal := w.create(ctx, q, o)
