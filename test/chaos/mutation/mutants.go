@@ -3,35 +3,14 @@ package mutation
 import "slices"
 
 // Mutants are the ones that must not survive.
-var Mutants = slices.Concat(general, derived, ranges, absence, released, scarce)
+var Mutants = slices.Concat(general, derived, ranges, absence, released, scarce, lasting)
 var general = []Mutant{
-	{
-		Name:  "a transaction does not compare who has the office",
-		File:  "allocator/internal/store/office.go",
-		Old:   "return Cmps(clientv3.Compare(clientv3.Value(o.key), \"=\", o.value))",
-		New:   "return nil",
-		Suite: Suite{Tests: "TestOffice_(TakenInAStorm|Nothing)"},
-	},
 	{
 		Name:  "a standby lets a range go while the leader does not answer",
 		File:  "controllers/door/peer.go",
 		Old:   "return answer.Inside, errors.Join(err, answer.err())",
 		New:   "_ = err\n\treturn answer.Inside, answer.err()",
 		Suite: Suite{Package: "./controllers/door", Tests: "TestPeer_DELETEs"},
-	},
-	{
-		Name:  "a process deposes itself when the answer to its taking the office is lost",
-		File:  "allocator/internal/store/office.go",
-		Old:   "!resp.Succeeded && !mine.is(",
-		New:   "!resp.Succeeded && mine.is(",
-		Suite: Suite{Tests: "TestOffice_TheAnswerToTakingItIsLost"},
-	},
-	{
-		Name:  "a process that has lost the office takes it back by a late attempt",
-		File:  "allocator/internal/store/office.go",
-		Old:   "c.store.Commit(ctx, Cmps(At(key, c.since)), ",
-		New:   "c.store.Commit(ctx, nil, ",
-		Suite: Suite{Tests: "TestOffice_TheAnswerToTakingItIsLost"},
 	},
 	{
 		Name:  "the compare of the head is broken",
@@ -67,13 +46,6 @@ var general = []Mutant{
 		Old:   "store.CheckKey(v.Keys.Block(r.Prefix)).At(r.Revision, engine.ErrStale)",
 		New:   "store.CheckKey(v.Keys.Block(r.Prefix))",
 		Suite: Suite{Tests: "TestDispute_RefusesAChangedNeighbour"},
-	},
-	{
-		Name:  "the end of a cooldown compares no more than the head",
-		File:  "allocator/internal/engine/cooldown.go",
-		Old:   "v.Keys.RemoveBlock(prefix).At(c.At, ErrMistaken)",
-		New:   "v.Keys.RemoveBlock(prefix)",
-		Suite: Suite{Tests: "TestCooldown_IsNotEndedWhereMemoryIsWrong"},
 	},
 	{
 		Name:  "a new pool does not know of the holds in its space",
@@ -286,39 +258,11 @@ var general = []Mutant{
 		Suite: Suite{Tests: "TestReplaced_AfterItHasGoneOn"},
 	},
 	{
-		Name:  "the retained block of another name is reused",
-		File:  "allocator/retain.go",
-		Old:   "|| former != s.Holder ||",
-		New:   "||",
-		Suite: Suite{Tests: "TestReuse_Refused"},
-	},
-	{
 		Name:  "a cooling block is given to another",
 		File:  "allocator/internal/space/cooling.go",
 		Old:   "string(h.Cluster) + \"\\x00\" + h.Namespace + \"\\x00\" + h.Name",
 		New:   "string(h.Cluster)",
 		Suite: Suite{Tests: "TestCooldown_EndsNoneEarly"},
-	},
-	{
-		Name:  "a cooldown ends before its time",
-		File:  "allocator/internal/engine/cooldown.go",
-		Old:   "d.Until > now.UnixMilli() {",
-		New:   "d.Until > now.UnixMilli()+1000 {",
-		Suite: Suite{Tests: "TestCooldown_EndsNoneEarly"},
-	},
-	{
-		Name:  "a release leaves no record in the history",
-		File:  "allocator/release.go",
-		Old:   "b, changes := f.block, store.EndTenure(f.farewell.record)",
-		New:   "b, changes := f.block, store.EndTenure(nil)",
-		Suite: Suite{Tests: "TestFollow"},
-	},
-	{
-		Name:  "of neighbours that are released together only the last is recorded",
-		File:  "allocator/internal/engine/commit.go",
-		Old:   "append(farewells, c.Tenure)",
-		New:   "[]*store.Farewell{c.Tenure}",
-		Suite: Suite{Tests: "TestHistory_OfAStorm"},
 	},
 	{
 		Name:  "a call is refuted because one beside it is",

@@ -1,0 +1,61 @@
+package mutation
+
+// lasting breaks what outlives a claim or a process: the office of the ledger's writer, the history, cooldowns and retained blocks.
+var lasting = []Mutant{
+	{
+		Name:  "a transaction does not compare who has the office",
+		File:  "allocator/internal/store/office.go",
+		Old:   "return Cmps(clientv3.Compare(clientv3.Value(o.key), \"=\", o.value))",
+		New:   "return nil",
+		Suite: Suite{Tests: "TestOffice_(TakenInAStorm|Nothing)"},
+	},
+	{
+		Name:  "a process deposes itself when the answer to its taking the office is lost",
+		File:  "allocator/internal/store/office.go",
+		Old:   "!resp.Succeeded && !mine.is(",
+		New:   "!resp.Succeeded && mine.is(",
+		Suite: Suite{Tests: "TestOffice_TheAnswerToTakingItIsLost"},
+	},
+	{
+		Name:  "a process that has lost the office takes it back by a late attempt",
+		File:  "allocator/internal/store/office.go",
+		Old:   "c.store.Commit(ctx, Cmps(At(key, c.since)), ",
+		New:   "c.store.Commit(ctx, nil, ",
+		Suite: Suite{Tests: "TestOffice_TheAnswerToTakingItIsLost"},
+	},
+	{
+		Name:  "the end of a cooldown compares no more than the head",
+		File:  "allocator/internal/engine/cooldown.go",
+		Old:   "v.Keys.RemoveBlock(prefix).At(c.At, ErrMistaken)",
+		New:   "v.Keys.RemoveBlock(prefix)",
+		Suite: Suite{Tests: "TestCooldown_IsNotEndedWhereMemoryIsWrong"},
+	},
+	{
+		Name:  "the retained block of another name is reused",
+		File:  "allocator/retain.go",
+		Old:   "|| former != s.Holder ||",
+		New:   "||",
+		Suite: Suite{Tests: "TestReuse_Refused"},
+	},
+	{
+		Name:  "a cooldown ends before its time",
+		File:  "allocator/internal/engine/cooldown.go",
+		Old:   "d.Until > now.UnixMilli() {",
+		New:   "d.Until > now.UnixMilli()+1000 {",
+		Suite: Suite{Tests: "TestCooldown_EndsNoneEarly"},
+	},
+	{
+		Name:  "a release leaves no record in the history",
+		File:  "allocator/release.go",
+		Old:   "b, changes := f.block, store.EndTenure(f.farewell.record)",
+		New:   "b, changes := f.block, store.EndTenure(nil)",
+		Suite: Suite{Tests: "TestFollow"},
+	},
+	{
+		Name:  "of neighbours that are released together only the last is recorded",
+		File:  "allocator/internal/engine/commit.go",
+		Old:   "append(farewells, c.Tenure)",
+		New:   "[]*store.Farewell{c.Tenure}",
+		Suite: Suite{Tests: "TestHistory_OfAStorm"},
+	},
+}
