@@ -3,6 +3,7 @@ package claim
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,7 +63,7 @@ func TestTry_WaitsForNoRoomWhereItsAddressIsExcluded(t *testing.T) {
 	l := views.Of(alloc)
 	waits := noteWaits(&l)
 	p := deciding(l, gen.Claim("c"))
-	_, err := p.try(t.Context(), resolve.Plan{Exact: exact, Candidates: []resolve.Candidate{{Pool: pool, Length: 32}}})
+	_, err := p.try(t.Context(), resolve.Plan{Exact: exact, Candidates: []resolve.Candidate{{Pool: pool, Length: 32, Exact: exact}}})
 	if refused, ok := errors.AsType[*outcome.Refusal](err); !ok || refused.Reason != ipamv1alpha1.ReasonAddressReserved {
 		t.Errorf("try(%s) = %v, want %s", exact, err, ipamv1alpha1.ReasonAddressReserved)
 	}
@@ -117,7 +118,11 @@ func TestRefusal_NamesEveryPool(t *testing.T) {
 			`PoolExhausted: pool "reserves": prefix overlaps 10.0.0.0/29, which the pool excludes; pool "a" is too small`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := refusal(tt.plan, tt.tried).Error(); got != tt.want {
+			tried := slices.Clone(tt.tried)
+			for i := range tried {
+				tried[i].Exact = tt.plan.Exact // of each pool that has it
+			}
+			if got := refusal(tt.plan, tried).Error(); got != tt.want {
 				t.Errorf("refusal = %s\nwant %s", got, tt.want)
 			}
 		})
