@@ -39,7 +39,7 @@ func TestNetworks_HaveTheirPoolsAndRanges(t *testing.T) {
 	t.Parallel()
 	handler := pages(withNetwork())
 	shows(t, handler, "/networks", "1 to 1 of 1 scope", "network=red", `href="/pool/rack"`, "192.0.2.64/26", "vpc", `href="/claim/default/whole"`, "93.8%", `href="/search?q=network%3Dred">2</a>`)
-	shows(t, handler, "/search?q=network%3Dred", "rack")
+	shows(t, handler, "/search?q=network%3Dred", "rack", "claim default/vm")
 	shows(t, pages(town("")), "/networks", "No pool and no claim that you may see names a scope")
 }
 

@@ -78,7 +78,7 @@ func (v *searchView) searchText(snapshot *Snapshot, text string) {
 			v.Pools = append(v.Pools, step{p.Title(), p.Path()})
 		}
 		v.add(p, func(h space.Holding) bool {
-			return has(h.Name) || has(h.Workspace) || has(h.Owner) || has(h.Class) || has(h.Scope) || h.Workspace == "" && has(snapshot.Workspace)
+			return has(h.Name) || has(h.Workspace) || has(h.Owner) || has(h.Class) || has(h.Scope) || has(p.Scope()) || h.Workspace == "" && has(snapshot.Workspace)
 		})
 	}
 	for _, w := range waitingOf(snapshot) {
