@@ -99,7 +99,7 @@ func TestOffice_TheAnswerToTakingItIsLost(t *testing.T) {
 		"it was taken":               func(*fixture) {},
 		"and by somebody else since": func(l *fixture) { l.takes(l.open()) },
 		"and the ledger is lost since": func(l *fixture) {
-			must.Get(l.etcd.Client().Delete(l.t.Context(), string(l.Allocator.keys.Office())))(l.t)
+			must.Get(l.etcd.Client().Delete(l.t.Context(), l.keys.Office()))(l.t)
 		},
 		"and the head cannot be read":   func(l *fixture) { l.put("head", "{") },
 		"and a former one was restored": func(l *fixture) { l.put("head", `{"v":1,"n":1,"by":"somebody"}`) },

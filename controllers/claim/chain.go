@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,12 +87,7 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 	if err := d.unheld(plan); err != nil {
 		return pool, nil, err
 	}
-	from := len(plan.Chain)
-	for found := false; from > 0 && !found; {
-		if pool, found = d.Ledger.Pools.Get(plan.Chain[from-1].Derived.ID()); !found {
-			from--
-		}
-	}
+	from, pool := d.deepest(plan.Chain)
 	if from > 0 {
 		if err := d.fits(plan.Chain[:from], pool); err != nil {
 			return pool, nil, err
@@ -117,6 +113,16 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 		}
 	}
 	return pool, above, nil
+}
+
+// deepest returns how many pools of a chain there are, and the last of these.
+func (d *decision) deepest(chain []resolve.Level) (many int, pool ledger.Pool) {
+	for i, level := range slices.Backward(chain) {
+		if there, ok := d.Ledger.Pools.Get(level.Derived.ID()); ok {
+			return i + 1, there
+		}
+	}
+	return 0, pool
 }
 
 // unheld refuses a claim that needs a pool which its class has only where a claim holds it, if none does.

@@ -98,7 +98,7 @@ func (s *server) answer(r *http.Request, snapshot *Snapshot, data *planView) err
 			return nil
 		}
 		if wrong := field.Scope(&claim.Spec.Scope).Set(r.Name + "=" + r.Object); wrong != nil {
-			data.Reason = wrong.Error()
+			data.Reason = fmt.Sprint(wrong)
 			return nil
 		}
 	}
