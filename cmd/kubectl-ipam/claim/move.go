@@ -164,7 +164,7 @@ func successor(source *ipamv1alpha1.IPClaim, to client.ObjectKey) *ipamv1alpha1.
 	}
 	target.Annotations[ipamv1alpha1.AnnotationMovedFrom] = facts.Name(source)
 	spec := &target.Spec
-	spec.Address, spec.PrefixLength = cmp.Or(source.Status.Address, source.Status.AllocatedCIDR), 0
+	spec.Address, spec.PrefixLength, spec.Number = cmp.Or(source.Status.Address, source.Status.AllocatedCIDR), 0, nil
 	spec.UnmetPolicy, spec.ReclaimPolicy = ipamv1alpha1.UnmetWait, otherPolicy(source.Spec.ReclaimPolicy)
 	if spec.ClassName == "" && spec.PoolRef == nil && spec.PoolSelector == nil {
 		spec.ClassName = source.Status.ClassName // the default class may be another one by now

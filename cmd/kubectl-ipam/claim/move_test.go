@@ -102,6 +102,15 @@ func heldBy(policy ipamv1alpha1.ReclaimPolicy) *ipamv1alpha1.IPClaim {
 	return source
 }
 
+// A claim that asked for a number moves with its address, which says the number.
+func TestMove_AskedForANumber(t *testing.T) {
+	source := heldBy("")
+	source.Spec.Number = new(int64(5))
+	if spec := successor(source, moveTo).Spec; spec.Number != nil || spec.Address != "10.0.0.5" {
+		t.Errorf("the new claim asks for address %q and number %v, want 10.0.0.5 alone", spec.Address, spec.Number)
+	}
+}
+
 // The new claim has the address and all that the old one had; the old one is released once the new one is in line, and its block is
 // not retained. Whichever request fails, or gets no answer, the command says so, and goes on when it is run again.
 func TestMove_GoesOnAfterEachFailure(t *testing.T) {

@@ -71,7 +71,7 @@ func TestImport_OwnExportOfAClaim(t *testing.T) {
 	there.Status.ClassName = "internal"
 	set(t, &there.Spec, map[string]any{
 		"ClassName": "internal", "PoolRef": &ipamv1alpha1.PoolRef{Name: "p"}, "PoolSelector": gen.Claim("", gen.Selecting("site", "fra")).Spec.PoolSelector,
-		"IPFamily": ipamv1alpha1.IPv4, "PrefixLength": int32(32), "Address": "10.0.0.7", "Scope": ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "a"}},
+		"IPFamily": ipamv1alpha1.IPv4, "PrefixLength": int32(32), "Address": "10.0.0.7", "Number": new(int64(7)), "Scope": ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "a"}},
 		"Target": ipamv1alpha1.TargetBlock, "ReclaimPolicy": ipamv1alpha1.ReclaimRetain, "UnmetPolicy": ipamv1alpha1.UnmetRefuse,
 		"RetainedPolicy": ipamv1alpha1.RetainedReuse, "OwnerRef": &ipamv1alpha1.OwnerRef{Kind: "Node", Name: "n", UID: "u"},
 	}, func(field string) {

@@ -220,6 +220,7 @@ func differentClaim(claim, there *ipamv1alpha1.IPClaim) string {
 	}
 	have.ClassName, have.PoolRef, have.PoolSelector = held.ClassName, &held.Pool, nil
 	have.PrefixLength, have.IPFamily, have.UnmetPolicy = wanted.PrefixLength, wanted.IPFamily, wanted.UnmetPolicy
+	have.Number = wanted.Number // an address says its number
 	if wanted.ClassName == "" {
 		have.ClassName = ""
 	}
