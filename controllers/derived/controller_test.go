@@ -150,6 +150,24 @@ func TestSweep_PoolsGoWithTheirLastRangeClaim(t *testing.T) {
 	}
 }
 
+// A pool that a CREATE makes for a scope whose pool has just gone with its range claim stays, though no sweep was in between: the
+// CREATE is about to bind its block there.
+func TestSweep_PoolsMadeAgainStay(t *testing.T) {
+	s := newScene(t)
+	s.Idle = 0
+	claim, net := s.ranged("net", "a", "root", 24)
+	must.Do(t, s.alloc.Derived().Drop(t.Context(), net.ID, ledger.ClaimID(claim.UID), time.Time{}))
+	s.Dropped(net.ID)
+	must.Do(t, s.alloc.Pools().Retire(t.Context(), net.ID))
+	again := s.network("net", "a", "root", 24)
+	if again.ID != net.ID || s.old(again) {
+		t.Errorf("pool %s, made again as %s, is to go: %t; want it to stay", net.ID, again.ID, s.old(again))
+	}
+	if s.sweeps(); !s.known(again) {
+		t.Error("the pool that was made again is gone, want it to stay")
+	}
+}
+
 // With 0, idle pools stay, but not those of a workspace that is bound nowhere.
 func TestSweep_IdlePoolsOfAWorkspaceThatLeft(t *testing.T) {
 	s := newScene(t)

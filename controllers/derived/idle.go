@@ -69,7 +69,7 @@ func (c *Controller) old(p ledger.Pool) bool {
 	switch idle, _ := catalog.Idle(c.Ledger.Pools, c.Ranges, p); {
 	case !idle:
 		return false
-	case c.wasDropped(p.ID):
+	case c.wasDropped(p):
 		return true
 	case !ok:
 		return false

@@ -30,7 +30,7 @@ type News struct {
 	pools catalog.Pools
 
 	mu      sync.Mutex
-	dropped map[ledger.PoolID]bool // those whose range claim has gone, and that no claim holds again
+	dropped map[ledger.PoolID]time.Time // when those were registered whose range claim has gone, and that no claim holds again
 }
 
 // NewNews makes the queue of one Controller, for pools of this ledger.
@@ -38,36 +38,39 @@ func NewNews(pools catalog.Pools) *News {
 	return &News{
 		queue:   inbox.InTurns("derived", 100*time.Millisecond, time.Minute, func(r request) ledger.ClusterName { return r.cluster }),
 		pools:   pools,
-		dropped: map[ledger.PoolID]bool{},
+		dropped: map[ledger.PoolID]time.Time{},
 	}
 }
 
-// wasDropped reports whether the range claim of a pool has gone.
-func (n *News) wasDropped(id ledger.PoolID) bool {
+// wasDropped reports whether the range claim of a pool has gone. It does not count for a pool that was made for the same scope since.
+func (n *News) wasDropped(p ledger.Pool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.dropped[id]
+	registered, dropped := n.dropped[p.ID]
+	return dropped && registered.Equal(p.RegisteredAt)
 }
 
 // forget removes the marks of pools that are gone, or that a claim holds again.
 func (n *News) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	maps.DeleteFunc(n.dropped, func(id ledger.PoolID, _ bool) bool {
+	maps.DeleteFunc(n.dropped, func(id ledger.PoolID, registered time.Time) bool {
 		p, there := n.pools.Get(id)
-		return !there || p.Derived.Holder.Claim != ""
+		return !there || p.Derived.Holder.Claim != "" || !registered.Equal(p.RegisteredAt)
 	})
 }
 
 // Dropped takes the news of a pool whose range claim has gone, for example with its namespace. The pool goes once it is empty,
 // and does not stay idle before. It does not block.
 func (n *News) Dropped(id ledger.PoolID) {
-	n.mu.Lock()
-	n.dropped[id] = true
-	n.mu.Unlock()
-	if p, ok := n.pools.Get(id); ok {
-		n.queue.Add(request{id, p.Cluster, p.Name})
+	p, ok := n.pools.Get(id)
+	if !ok {
+		return
 	}
+	n.mu.Lock()
+	n.dropped[id] = p.RegisteredAt
+	n.mu.Unlock()
+	n.queue.Add(request{id, p.Cluster, p.Name})
 }
 
 // Announce queues pools to be published, each unless it has its IPPool. A pool that somebody has written has one. It does not block.

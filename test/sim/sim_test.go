@@ -18,14 +18,13 @@ var (
 	logs    = flag.Bool("logs", false, "with -seed or -story and -v, print the controller's log, too")
 )
 
-// fixed are the seeds that each change has to pass, by profile. Two are left out, as they end with a finding that is open: in hostile 1 a
-// CREATE inside a shared range is refused by 503 while its owner sends 120 DELETEs of it at once; in networks 3 a CREATE of a range is
-// refused so, now and then, while the claim that has held it just went.
+// fixed are the seeds that each change has to pass, by profile. One is left out, as it ends with a finding that is open: in networks 3 a
+// CREATE of a range is refused by 503, now and then, while the claim that has held it just went.
 var fixed = map[string][]uint64{
 	"calm":     {1, 3, 4, 5, 11, 100},
 	"chaos":    {1, 2, 3, 4, 5, 101},
 	"forged":   {1, 2, 3, 4, 5, 101},
-	"hostile":  {2, 3, 4, 5, 6, 100},
+	"hostile":  {1, 2, 3, 4, 5, 100},
 	"networks": {11, 12, 13, 100, 101, 105},
 	"recovery": {1, 2, 3, 4, 5, 6},
 	"replicas": {1, 2, 3, 4, 5, 14},

@@ -281,15 +281,22 @@ var derived = []Mutant{
 	{
 		Name:  "a pool stays idle whose range claim went with its namespace",
 		File:  "controllers/derived/idle.go",
-		Old:   "case c.wasDropped(p.ID):",
+		Old:   "case c.wasDropped(p):",
 		New:   "case false:",
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestSweep_PoolsGo"},
 	},
 	{
 		Name:  "a pool that was held again goes at once when it is idle",
 		File:  "controllers/derived/news.go",
-		Old:   "return !there || p.Derived.Holder.Claim != \"\"",
-		New:   "_ = p; return !there",
+		Old:   "return !there || p.Derived.Holder.Claim != \"\" ||",
+		New:   "return !there ||",
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestSweep_PoolsGo"},
+	},
+	{
+		Name:  "a pool that is made again goes for the range claim of its former one",
+		File:  "controllers/derived/news.go",
+		Old:   "return dropped && registered.Equal(p.RegisteredAt)",
+		New:   "_ = registered; return dropped",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestSweep_PoolsMadeAgain"},
 	},
 }
