@@ -151,6 +151,8 @@ func (d *decision) unheld(plan resolve.Plan) error {
 func (d *decision) outside(level, over resolve.Level, above ledger.Pool) error {
 	var refusal *outcome.Refusal
 	switch exact := level.Exact; {
+	case !resolve.IsRange(d.claim): // it asks for no pool, and is told what the pool above refuses
+		return nil
 	case level.Length <= above.CIDR.Bits():
 		refusal = &outcome.Refusal{Reason: ipamv1alpha1.ReasonPrefixLengthRejected, Message: fmt.Sprintf(
 			"a /%d is not smaller than %s, the pool of class %q for this scope: ask for a longer length", level.Length, above.CIDR, over.Class.Name)}

@@ -35,7 +35,7 @@ func (m *making) carve(ctx context.Context) (made ledger.Pool, err error) {
 	candidates := m.by.few(ctx, m.plan.Candidates, m.request)
 	m.plan.Passed = len(m.plan.Candidates) - len(candidates)
 	for _, c := range candidates {
-		c.Exact = m.level.Exact
+		c.Exact = m.level.Exact // a refusal names it
 		request := m.request(c)
 		made, err = m.carveFrom(ctx, request)
 		if unchecked(err) {

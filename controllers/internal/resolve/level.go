@@ -75,7 +75,7 @@ func (q Query) ask(levels []Level) {
 	if asked, err := askedLength(q.Claim); err == nil && asked != 0 {
 		last.Length = asked
 	}
-	exact, _ := askedPrefix(q.Claim) // rangeLength has refused a wrong one
+	exact, _ := askedPrefix(q.Claim) // a wrong one is refused by rangeLength
 	for i := range levels {
 		if l := &levels[i]; exact.IsValid() && l.Length <= exact.Bits() {
 			l.Exact = netip.PrefixFrom(exact.Addr(), l.Length).Masked()
