@@ -294,7 +294,15 @@ func TestRetire_LeavesAPoolThatIsMadeAgain(t *testing.T) {
 	s := i.space(net.ID, "b")
 	i.bind(request(s.ID, "former", 32))
 	i.free("former")
+	turn := make(chan struct{})
+	other.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(ledger.SpaceID) error {
+			<-turn // it sees the pool drain, too, and would retire it before
+			return nil
+		}
+	})
 	again := sync.OnceFunc(func() {
+		close(turn)
 		other.catchUp(t)
 		if err := other.Pools().Retire(t.Context(), net.ID); err != nil {
 			t.Error(err)
@@ -310,6 +318,7 @@ func TestRetire_LeavesAPoolThatIsMadeAgain(t *testing.T) {
 		}
 	})
 	must.Do(t, i.Pools().Retire(t.Context(), net.ID))
+	again() // it has begun, and may not have ended
 	if _, _, there, err := i.Pools().Read(t.Context(), net.ID); err != nil || !there {
 		t.Errorf("the pool that was made again: %t, %v; want that it is there", there, err)
 	}

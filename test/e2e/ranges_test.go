@@ -81,8 +81,11 @@ func (r *ranges) gets(claims ...*ipamv1alpha1.IPClaim) {
 	r.Helper()
 	for _, claim := range claims {
 		err := patiently(r.T, func(ctx context.Context) error { return client.IgnoreAlreadyExists(r.tenant.Create(ctx, claim)) })
-		if err != nil || claim.Status.AllocatedCIDR == "" && claim.Status.Conditions != nil {
-			r.Fatalf("CREATE of claim %s: %v, %+v; want its block", claim.Name, err, claim.Status)
+		if err != nil {
+			r.Fatalf("CREATE of claim %s: %v; want its block", claim.Name, err)
+		}
+		if ready := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionReady); ready != nil && ready.Status == metav1.ConditionFalse {
+			r.Fatalf("CREATE of claim %s: %+v; want its block", claim.Name, claim.Status)
 		}
 		framework.WaitWhile(r, r.tenant, claim, "it has no block", func(claim *ipamv1alpha1.IPClaim) bool {
 			return claim.Status.AllocatedCIDR == ""
