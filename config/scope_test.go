@@ -70,39 +70,67 @@ const (
 
 func TestIPClass_Networks(t *testing.T) {
 	platformDoors(t)["IPClass"].create(t, []refused{
-		{`ipFamily: IPv6, poolPer: [project, network], reservations: {leading: 1, unitPrefixLength: 64}`, ""},
-		{`ipFamily: IPv6, parentClassName: p, poolPer: [network, location, allProjects], routing: {internal: Host, external: Aggregate}`, ""},
+		{`ipFamily: IPv6, defaultPrefixLength: 48, poolPer: [project, network], reservations: {leading: 1, unitPrefixLength: 64}`, ""},
+		{`ipFamily: IPv6, parentClassName: p, defaultPrefixLength: 64, poolPer: [network, location, allProjects], routing: {internal: Host, external: Aggregate}`, ""},
 		{`ipFamily: IPv6, parentClassName: p, uniqueWithin: [network]`, ""},
-		{`ipFamily: IPv6, poolPer: [], uniqueWithin: [], parentClassName: ""`, ""},
-		{`ipFamily: IPv6, poolPer: [project, a-b_c9]`, ""},
+		{`ipFamily: IPv6, defaultPrefixLength: 48, poolPer: [], uniqueWithin: [], parentClassName: ""`, ""},
+		{`ipFamily: IPv6, poolPer: [project, a-b_c9], allowedPrefixLengths: {min: 48, max: 48}`, ""},
 
-		{`ipFamily: IPv6, poolPer: [network]`, oneOf},
-		{`ipFamily: IPv6, poolPer: [project, allProjects, network]`, oneOf},
-		{`ipFamily: IPv6, poolPer: [project, network, network]`, "Duplicate value"},
-		{`ipFamily: IPv6, poolPer: [project, "a/b"]`, words},
-		{`ipFamily: IPv6, poolPer: [project, "-a"]`, words},
-		{`ipFamily: IPv6, poolPer: [project, ""]`, "should be at least 1 chars long"},
-		{`ipFamily: IPv6, poolPer: [project, ` + strings.Repeat("r", 64) + `]`, beyond},
+		{`ipFamily: IPv6, defaultPrefixLength: 48, poolPer: [network]`, oneOf},
+		{`ipFamily: IPv6, defaultPrefixLength: 48, poolPer: [project, allProjects, network]`, oneOf},
+		{`ipFamily: IPv6, defaultPrefixLength: 48, poolPer: [project, network, network]`, "Duplicate value"},
+		{`ipFamily: IPv6, defaultPrefixLength: 48, poolPer: [project, "a/b"]`, words},
+		{`ipFamily: IPv6, defaultPrefixLength: 48, poolPer: [project, "-a"]`, words},
+		{`ipFamily: IPv6, defaultPrefixLength: 48, poolPer: [project, ""]`, "should be at least 1 chars long"},
+		{`ipFamily: IPv6, defaultPrefixLength: 48, poolPer: [project, ` + strings.Repeat("r", 64) + `]`, beyond},
 		{`ipFamily: IPv6, uniqueWithin: [project]`, "project and allProjects are not allowed in spec.uniqueWithin: remove them"},
 		{`ipFamily: IPv6, uniqueWithin: [network, allProjects]`, "project and allProjects are not allowed in spec.uniqueWithin: remove them"},
 		{`ipFamily: IPv6, uniqueWithin: ["a b"]`, words},
 		{`ipFamily: IPv6, uniqueWithin: [` + strings.Repeat("a,", 17) + `b]`, "must have at most 16 items"},
 		{`ipFamily: IPv6, parentClassName: ` + strings.Repeat("p", 257), beyond},
 		{`ipFamily: IPv6, reservations: {leading: 1, unitPrefixLength: 64}`, "spec.reservations is copied to the pools that are made by spec.poolPer: give spec.poolPer"},
-		{`ipFamily: IPv4, poolPer: [project], reservations: {leading: 1, unitPrefixLength: 33}`, "must be 1 to 32 for IPv4"},
-		{`ipFamily: IPv6, poolPer: [project], reservations: {leading: 1}`, "unitPrefixLength is required"},
-		{`ipFamily: IPv6, poolPer: [project, network], provisioning: Held`, ""},
-		{`ipFamily: IPv6, poolPer: [project, network], provisioning: OnDemand`, ""},
-		{`ipFamily: IPv6, poolPer: [project], provisioning: Never`, `supported values: "OnDemand", "Held"`},
+		{`ipFamily: IPv4, defaultPrefixLength: 24, poolPer: [project], reservations: {leading: 1, unitPrefixLength: 33}`, "must be 1 to 32 for IPv4"},
+		{`ipFamily: IPv6, defaultPrefixLength: 48, poolPer: [project], reservations: {leading: 1}`, "unitPrefixLength is required"},
+		{`ipFamily: IPv6, defaultPrefixLength: 48, poolPer: [project, network], provisioning: Held`, ""},
+		{`ipFamily: IPv6, defaultPrefixLength: 48, poolPer: [project, network], provisioning: OnDemand`, ""},
+		{`ipFamily: IPv6, defaultPrefixLength: 48, poolPer: [project], provisioning: Never`, `supported values: "OnDemand", "Held"`},
 		{`ipFamily: IPv6, provisioning: Held`, "spec.provisioning says when the pools of spec.poolPer are made: give spec.poolPer"},
 		{`ipFamily: IPv6, routing: {internal: Some}`, `supported values: "None", "Host"`},
 		{`ipFamily: IPv6, routing: {external: Host}`, `supported values: "None", "Aggregate"`},
 	})
 }
 
+// A class that contradicts itself is refused, and told what to write instead.
+func TestIPClass_Contradictions(t *testing.T) {
+	const (
+		lengthless = "spec.defaultPrefixLength: Invalid value: the pools of spec.poolPer have the default length, and there is none: give spec.defaultPrefixLength"
+		foreign    = "spec.uniqueWithin: Invalid value: with spec.poolPer, spec.uniqueWithin must be among its roles: add them to spec.poolPer"
+		all        = "spec.reservations.unitPrefixLength: Invalid value: spec.reservations.unitPrefixLength must be longer than the pools"
+	)
+	platformDoors(t)["IPClass"].create(t, within("ipFamily: IPv6, ", []refused{
+		{`poolPer: [project, network]`, lengthless},
+		{`poolPer: [project, network], allowedPrefixLengths: {min: 48, max: 64}`, lengthless},
+		{`poolPer: [project, network], allowedPrefixLengths: {min: 0, max: 0}`, lengthless},
+		{`poolPer: [project, network], allowedPrefixLengths: {min: 48, max: 64}, defaultPrefixLength: 48`, ""},
+		{`allowedPrefixLengths: {min: 48, max: 64}, poolPer: []`, ""},
+
+		{`defaultPrefixLength: 48, poolPer: [project, network], uniqueWithin: [network]`, ""},
+		{`defaultPrefixLength: 48, poolPer: [project, network], uniqueWithin: []`, ""},
+		{`defaultPrefixLength: 48, poolPer: [project, network], uniqueWithin: [network, zone]`, foreign},
+		{`defaultPrefixLength: 48, poolPer: [project], uniqueWithin: [network]`, foreign},
+
+		{`poolPer: [project], defaultPrefixLength: 64, reservations: {leading: 1, unitPrefixLength: 65}`, ""},
+		{`poolPer: [project], defaultPrefixLength: 64, reservations: {leading: 1, unitPrefixLength: 64}`, all},
+		{`poolPer: [project], defaultPrefixLength: 64, reservations: {trailing: 1, unitPrefixLength: 60}`, all},
+		{`poolPer: [project], allowedPrefixLengths: {min: 64, max: 64}, reservations: {leading: 1, unitPrefixLength: 60}`, all},
+
+		{`parentClassName: self`, "spec.parentClassName names this class: a class may not be its own parent"},
+	}))
+}
+
 // Claims and pools were made by these.
 func TestIPClass_NetworksAreImmutable(t *testing.T) {
-	platformDoors(t)["IPClass"].update(t, "ipFamily: IPv6", [][3]string{
+	platformDoors(t)["IPClass"].update(t, "ipFamily: IPv6, defaultPrefixLength: 48", [][3]string{
 		{", parentClassName: p", ", parentClassName: q", "spec.parentClassName is immutable"},
 		{", parentClassName: p", "", "spec.parentClassName is immutable"},
 		{", poolPer: [project, a]", ", poolPer: [project, b]", "spec.poolPer is immutable"},

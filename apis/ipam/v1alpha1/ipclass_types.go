@@ -80,6 +80,9 @@ type ClassRouting struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.number) || has(self.allowedPrefixLengths) && self.allowedPrefixLengths.min == (self.ipFamily == 'IPv6' ? 128 : 32) && !(has(self.poolPer) && size(self.poolPer) > 0)",fieldPath=".number",message="spec.number is that of a single address: allow the length 128 alone in spec.allowedPrefixLengths, or 32 for IPv4, and remove spec.poolPer"
 // +kubebuilder:validation:XValidation:rule="!has(self.reservations) || has(self.poolPer) && size(self.poolPer) > 0",fieldPath=".reservations",message="spec.reservations is copied to the pools that are made by spec.poolPer: give spec.poolPer, or write the reservations into the pool"
 // +kubebuilder:validation:XValidation:rule="self.ipFamily == 'IPv6' || !has(self.reservations) || !has(self.reservations.unitPrefixLength) || self.reservations.unitPrefixLength <= 32",fieldPath=".reservations.unitPrefixLength",message="spec.reservations.unitPrefixLength must be 1 to 32 for IPv4"
+// +kubebuilder:validation:XValidation:rule="!has(self.poolPer) || size(self.poolPer) == 0 || has(self.defaultPrefixLength) || has(self.allowedPrefixLengths) && self.allowedPrefixLengths.min == self.allowedPrefixLengths.max && self.allowedPrefixLengths.min > 0",fieldPath=".defaultPrefixLength",message="the pools of spec.poolPer have the default length, and there is none: give spec.defaultPrefixLength, or allow one length alone in spec.allowedPrefixLengths"
+// +kubebuilder:validation:XValidation:rule="!has(self.poolPer) || size(self.poolPer) == 0 || !has(self.uniqueWithin) || self.uniqueWithin.all(role, role in self.poolPer)",fieldPath=".uniqueWithin",message="with spec.poolPer, spec.uniqueWithin must be among its roles: add them to spec.poolPer, or remove spec.uniqueWithin"
+// +kubebuilder:validation:XValidation:rule="!has(self.reservations) || !has(self.reservations.unitPrefixLength) || self.reservations.?leading.orValue(0) + self.reservations.?trailing.orValue(0) == 0 || self.reservations.unitPrefixLength > (has(self.defaultPrefixLength) ? self.defaultPrefixLength : has(self.allowedPrefixLengths) ? self.allowedPrefixLengths.min : 0)",fieldPath=".reservations.unitPrefixLength",message="spec.reservations.unitPrefixLength must be longer than the pools that spec.poolPer makes, or nothing is left to hand out: give the length of one reserved block"
 type IPClassSpec struct {
 	// provisioner names the service that serves claims of this class. Claims of
 	// a class with any other provisioner than ipam.miloapis.com/native wait.
@@ -265,6 +268,7 @@ type IPClassStatus struct {
 // StorageClass is for volumes. Classes live in the platform workspace; tenants
 // see those they may use, read-only.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.parentClassName) || self.spec.parentClassName != self.metadata.name",fieldPath=".spec.parentClassName",message="spec.parentClassName names this class: a class may not be its own parent; name the class above it, or remove the field"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=ipclasses,scope=Cluster,shortName=ipclass,categories=ipam

@@ -80,19 +80,11 @@ func broken(class *ipamv1alpha1.IPClass, format string, args ...any) *outcome.Re
 	return refuse(ipamv1alpha1.ReasonChainBroken, "class %q: %s", class.Name, fmt.Sprintf(format, args...))
 }
 
-// sound checks a class of a chain by itself, and beside those with the same parent.
+// sound checks a class of a chain by itself, and beside those with the same parent. The schema refuses classes that contradict themselves.
 func sound(catalog Catalog, class *ipamv1alpha1.IPClass) *outcome.Refusal {
 	spec := class.Spec
-	if len(spec.PoolPer) > 0 {
-		length := poolLength(class)
-		switch {
-		case length == 0:
-			return broken(class, "its pools have no length: give it a defaultPrefixLength, or one allowed length")
-		case len(spec.UniqueWithin) > 0:
-			return broken(class, "its pools cannot be carved where addresses repeat: give it poolPer or uniqueWithin, and not both")
-		case spec.Reservations != nil && spec.Reservations.UnitPrefixLength != 0 && int(spec.Reservations.UnitPrefixLength) < length:
-			return broken(class, "a reserved /%d does not fit into its pools, which are /%d", spec.Reservations.UnitPrefixLength, length)
-		}
+	if len(spec.PoolPer) > 0 && len(spec.UniqueWithin) > 0 {
+		return broken(class, "its pools cannot be carved where addresses repeat: give it poolPer or uniqueWithin, and not both")
 	}
 	if spec.ParentClassName == "" {
 		return nil

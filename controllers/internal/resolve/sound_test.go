@@ -31,14 +31,12 @@ func TestChain_Faults(t *testing.T) {
 		"another service":               {func(w *world) { w.class("vpc").Spec.Provisioner = "example.com/x" }, `class "vpc": it is provisioned by "example.com/x", which is not served here`},
 		"two families":                  {func(w *world) { w.class("vpc").Spec.IPFamily = ipamv1alpha1.IPv4 }, `class "subnet": it is IPv6, and its parent "vpc" is IPv4`},
 		"a parent without pools":        {func(w *world) { w.class("vpc").Spec.PoolPer = nil }, `class "vpc": it has no poolPer, so that class "subnet" has no pools`},
-		"pools without a length":        {func(w *world) { w.class("vpc").Spec.DefaultPrefixLength = 0 }, `class "vpc": its pools have no length`},
 		"a pool as large as the parent": {func(w *world) { w.class("subnet").Spec.DefaultPrefixLength = 48 }, `class "subnet": it hands out a /48, which is not smaller than a pool of its parent "vpc", a /48`},
 		"a range that begins too early": {func(w *world) {
 			w.class("subnet").Spec.AllowedPrefixLengths = &ipamv1alpha1.PrefixLengthRange{Min: 44, Max: 64}
 		}, `class "subnet": it hands out a /44`},
-		"shared in what is not":           {func(w *world) { w.class("subnet").Spec.PoolPer = []string{"allProjects", "network"} }, `class "subnet": all workspaces share its pools, and each has its own of its parent "vpc"`},
-		"pools where addresses repeat":    {func(w *world) { w.class("subnet").Spec.UniqueWithin = []string{"network"} }, `class "subnet": its pools cannot be carved where addresses repeat`},
-		"a reservation that is too large": {func(w *world) { w.class("subnet").Spec.Reservations.UnitPrefixLength = 60 }, `class "subnet": a reserved /60 does not fit into its pools, which are /64`},
+		"shared in what is not":        {func(w *world) { w.class("subnet").Spec.PoolPer = []string{"allProjects", "network"} }, `class "subnet": all workspaces share its pools, and each has its own of its parent "vpc"`},
+		"pools where addresses repeat": {func(w *world) { w.class("subnet").Spec.UniqueWithin = []string{"network"} }, `class "subnet": its pools cannot be carved where addresses repeat`},
 		"an older sibling that differs": {func(w *world) {
 			w.class("endpoint").CreationTimestamp.Time = day(2)
 			w.classes = append(w.classes, gen.Class("other", v6, gen.Below("subnet"), gen.UniqueWithin("network"), gen.Created(day(1))))
