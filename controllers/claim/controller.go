@@ -273,8 +273,7 @@ func poolMatters(before, after *ipamv1alpha1.IPPool) bool {
 // sound reports whether nothing is the matter with a pool. One that has its CIDR may
 // be frozen, and not known to the ledger, until the ledger is whole, or serve none of its classes as long as these differ.
 func sound(pool *ipamv1alpha1.IPPool) bool {
-	return meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionReady) &&
-		!meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionClassesDiffer)
+	return meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionReady)
 }
 
 // onClass requeues the claims that may be served or refused now that a class has changed.

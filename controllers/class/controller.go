@@ -69,14 +69,24 @@ func (r *Reconciler) add(ctx context.Context, q queue, pick func(*ipamv1alpha1.I
 // below reports whether a class has a parent. Such a class depends on those above it, and on those beside it.
 func below(class *ipamv1alpha1.IPClass) bool { return class.Spec.ParentClassName != "" }
 
-// onClass queues a class that came or changed, those with a parent, which may be above or below it, and the other classes marked
-// as default: another one may be in force now.
+// beside queues the classes with which a class shares a pool: one that came or went may differ from them in uniqueWithin.
+func (r *Reconciler) beside(ctx context.Context, class string, q queue) {
+	for _, pool := range r.Catalog.View(ctx).Backing(r.Directory.Platform(), class) {
+		for _, name := range pool.Spec.ClassNames {
+			q.Add(request(name))
+		}
+	}
+}
+
+// onClass queues a class that came or changed, those with a parent, which may be above or below it, those with which it shares a pool,
+// and the other classes marked as default: another one may be in force now.
 func (r *Reconciler) onClass() handler.EventHandler {
 	marked := func(ctx context.Context, q queue) { r.add(ctx, q, resolve.IsDefault) }
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
 			q.Add(request(e.Object.GetName()))
 			r.add(ctx, q, below)
+			r.beside(ctx, e.Object.GetName(), q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			q.Add(request(e.ObjectNew.GetName()))
@@ -93,6 +103,7 @@ func (r *Reconciler) onClass() handler.EventHandler {
 				marked(ctx, q)
 			}
 			r.add(ctx, q, below)
+			r.beside(ctx, e.Object.GetName(), q)
 		},
 	}
 }

@@ -50,8 +50,9 @@ func (r *Reconciler) reconcile(ctx context.Context, class *ipamv1alpha1.IPClass)
 	refusal := check(class, view.DefaultClasses())
 	offering := 0
 	if broken == nil {
-		offering = r.offering(view, root)
-	} else if refusal == nil || outcome.Pending(refusal) {
+		offering, broken = r.offering(view, root)
+	}
+	if broken != nil && (refusal == nil || outcome.Pending(refusal)) {
 		refusal = broken
 	}
 	if err := view.Err(); err != nil {
@@ -118,15 +119,27 @@ func (r *Reconciler) provisioned(class *ipamv1alpha1.IPClass) (n int32) {
 	return n
 }
 
-// offering counts the pools that offer a class, and those below it.
-func (r *Reconciler) offering(view *catalog.View, class *ipamv1alpha1.IPClass) int {
-	n := 0
-	for _, pool := range view.Backing(r.Directory.Platform(), class.Name) {
-		if resolve.Backs(pool, class) {
-			n++
+// offering counts the pools that offer a class, and those below it. The refusal names one whose classes cannot share it, if there is
+// no other.
+func (r *Reconciler) offering(view *catalog.View, class *ipamv1alpha1.IPClass) (n int, refusal *outcome.Refusal) {
+	platform := r.Directory.Platform()
+	for _, pool := range view.Backing(platform, class.Name) {
+		if !resolve.Backs(pool, class) {
+			continue
 		}
+		if said := resolve.ClassesDiffer(view, pool, platform, platform); said != "" {
+			refusal = &outcome.Refusal{
+				Reason:  ipamv1alpha1.ReasonUniqueWithinDiffers,
+				Message: fmt.Sprintf("pool %q serves none of its classes: %s", pool.Name, said),
+			}
+			continue
+		}
+		n++
 	}
-	return n
+	if n > 0 {
+		refusal = nil
+	}
+	return n, refusal
 }
 
 // label marks the classes that every workspace may see.

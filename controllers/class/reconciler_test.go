@@ -11,7 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -160,6 +163,43 @@ func TestReconcile_Chain(t *testing.T) {
 				name, s.Phase, s.OfferingPools, s.ProvisionedPools, s.RequiredScopeRoles, requeue, want.pools, want.roles, want.again)
 		}
 	}
+}
+
+// Classes whose only pool they cannot share are not Ready, nor are those below them, and they say so. A class that comes or goes
+// beside them requeues them. With another pool they are Ready again.
+func TestReconcile_ClassesThatCannotShareTheirPool(t *testing.T) {
+	r := chained(t, made{}, func(classes map[string]*ipamv1alpha1.IPClass) {
+		classes["vrf"] = gen.Class("vrf", gen.Family(ipamv1alpha1.IPv6), gen.DefaultLength(64), gen.UniqueWithin("network"))
+	})
+	pool := &ipamv1alpha1.IPPool{}
+	must.Do(t, r.client.Get(t.Context(), client.ObjectKey{Name: "root"}, pool))
+	pool.Spec.ClassNames = []string{"vpc", "vrf"}
+	must.Do(t, r.client.Update(t.Context(), pool))
+	says := func(phase ipamv1alpha1.ClassPhase, want [3]string, offering int32) {
+		t.Helper()
+		for _, name := range []string{"vpc", "endpoint", "vrf"} {
+			class, _ := r.reconciled(t, name)
+			if got := reasons(class); class.Status.Phase != phase || got != want || class.Status.OfferingPools != offering {
+				t.Errorf("class %s is %s with %q, offered by %d; want %s with %q, by %d", name, class.Status.Phase, got, class.Status.OfferingPools, phase, want, offering)
+			}
+		}
+	}
+	says(ipamv1alpha1.ClassPending, [3]string{"False UniqueWithinDiffers", "True UniqueWithinDiffers", ""}, 0)
+	woken := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(woken.ShutDown)
+	r.onClass().Delete(t.Context(), event.DeleteEvent{Object: gen.Class("vrf")}, woken)
+	if n := woken.Len(); n != 4 {
+		t.Errorf("%d classes are reconciled when vrf goes; want itself, those beside it and those below", n)
+	}
+	other := pool.DeepCopy()
+	other.ObjectMeta = gen.Pool("other").ObjectMeta
+	must.Do(t, r.client.Create(t.Context(), other))
+	for name := range map[string]bool{"root": true, "other": true} {
+		must.Do(t, r.client.Get(t.Context(), client.ObjectKey{Name: name}, pool))
+		pool.Spec.ClassNames = map[string][]string{"root": {"vpc"}, "other": {"vrf"}}[name]
+		must.Do(t, r.client.Update(t.Context(), pool))
+	}
+	says(ipamv1alpha1.ClassReady, [3]string{"True Validated", "", ""}, 1)
 }
 
 // Each class below the broken level is not Ready, and says which it is. Those above it are.

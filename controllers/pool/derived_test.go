@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -181,8 +182,8 @@ func TestDerived_IdlePoolsAreNoUse(t *testing.T) {
 	}
 	must.Do(t, s.alloc.Release(t.Context(), "c"))
 	root := s.pool(t, "root")
-	if used, said := inUse(root); used {
-		t.Errorf("InUse = %t, %q; want false", used, said)
+	if used, said := inUse(root); used || said != "1 pool in it that was made for a scope is empty, and goes by itself or with this pool" {
+		t.Errorf("InUse = %t, %q; want false, and why its capacity is not whole", used, said)
 	}
 	must.Do(t, s.workspace.Delete(t.Context(), root))
 	must.Get(s.Reconcile(t.Context(), inbox.Request("w", client.ObjectKey{Name: "root"})))(t)
@@ -190,6 +191,26 @@ func TestDerived_IdlePoolsAreNoUse(t *testing.T) {
 		if _, known := s.alloc.Pools().Get(id); known {
 			t.Errorf("pool %s is in the ledger still", id)
 		}
+	}
+}
+
+// A pool that is deleted while it is in use is not ready: it gives nothing out, and says who holds it.
+func TestRetire_ADrainingPoolSaysWhoHoldsIt(t *testing.T) {
+	s := newDerivedScene(t)
+	holder := ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}
+	must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: "uid-of-root", Length: 32, Holder: holder}))(t)
+	must.Do(t, s.workspace.Delete(t.Context(), s.pool(t, "root")))
+	root := s.pool(t, "root")
+	for kind, want := range map[string]metav1.ConditionStatus{
+		ipamv1alpha1.ConditionDraining: metav1.ConditionTrue, ipamv1alpha1.ConditionReady: metav1.ConditionFalse, ipamv1alpha1.ConditionReconciling: metav1.ConditionTrue,
+	} {
+		got := meta.FindStatusCondition(root.Status.Conditions, kind)
+		if got == nil || got.Status != want || got.Reason != string(ipamv1alpha1.ReasonBlockInUse) || !strings.Contains(got.Message, "claim default/c") {
+			t.Errorf("%s of the deleted pool is %+v; want %s, with the claim that holds a block", kind, got, want)
+		}
+	}
+	if root.Status.Phase != ipamv1alpha1.PoolPending {
+		t.Errorf("the deleted pool is %s; want Pending", root.Status.Phase)
 	}
 }
 

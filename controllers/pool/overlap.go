@@ -17,6 +17,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/feed"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
@@ -150,13 +151,16 @@ func (p *pass) reportOverlap(ctx context.Context, cidr netip.Prefix) error {
 }
 
 // reportDiffering sets the condition ClassesDiffer of a pool that serves none of its classes, as they cannot share it, with an event
-// when it comes.
-func (p *pass) reportDiffering(ctx context.Context) error {
+// when it comes. It returns nil if they can.
+func (p *pass) reportDiffering(ctx context.Context) (*outcome.Refusal, error) {
 	view := p.Catalog.View(ctx)
 	said := resolve.ClassesDiffer(view, p.pool, p.owner, p.Directory.Platform())
 	if err := view.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	p.reporter().declare(ipamv1alpha1.ConditionClassesDiffer, ipamv1alpha1.ReasonUniqueWithinDiffers, said)
-	return nil
+	if said == "" {
+		return nil, nil //nolint:nilnil // the classes agree
+	}
+	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonUniqueWithinDiffers, Message: said}, nil
 }

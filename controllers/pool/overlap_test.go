@@ -87,7 +87,11 @@ func TestReportDiffering(t *testing.T) {
 		differ  bool
 	}{{[]string{"flat"}, false}, {[]string{"flat", "vrf"}, true}, {[]string{"vrf", "flat"}, true}, {[]string{"vrf", "unheard"}, false}} {
 		p.pool.Spec.ClassNames = step.classes
-		must.Do(t, p.reportDiffering(t.Context()))
+		unfit := must.Get(p.unfit(t.Context()))(t)
+		succeeded(p.pool, ledger.Pool{CIDR: netip.MustParsePrefix("10.0.0.0/24")}, capacity("256", "0", 24), "", unfit)
+		if got := p.pool.Status.Phase; (got == ipamv1alpha1.PoolError) != step.differ || meta.IsStatusConditionTrue(p.pool.Status.Conditions, ipamv1alpha1.ConditionReady) == step.differ {
+			t.Errorf("of classes %v the pool is %s with %+v; want that it is ready: %t", step.classes, got, p.pool.Status.Conditions, !step.differ)
+		}
 		said := meta.FindStatusCondition(p.pool.Status.Conditions, ipamv1alpha1.ConditionClassesDiffer)
 		if (said != nil) != step.differ || said != nil && (said.Reason != string(ipamv1alpha1.ReasonUniqueWithinDiffers) || !strings.Contains(said.Message, `class "vrf" within network`)) {
 			t.Errorf("of classes %v the pool says %+v; want that they differ: %t", step.classes, said, step.differ)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	poll "k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -39,7 +38,6 @@ func (p *pass) retire(ctx context.Context) error {
 	}
 	if errors.Is(err, ledger.ErrPoolInUse) {
 		if !p.Directory.Leaves(p.owner.Cluster) {
-			p.reporter().set(ipamv1alpha1.ConditionDraining, metav1.ConditionTrue, ipamv1alpha1.ReasonBlockInUse, "the pool is deleted, and goes when the last block of it is released")
 			return p.report(ctx)
 		}
 		// Blocks of its pool that others hold do not keep the workspace from going.

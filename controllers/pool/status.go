@@ -38,7 +38,11 @@ func (p *pass) report(ctx context.Context) error {
 	if warning == "" {
 		warning = p.classless(ctx, entered)
 	}
-	succeeded(p.pool, entered, shownCapacity, warning)
+	unfit, err := p.unfit(ctx)
+	if err != nil {
+		return err
+	}
+	succeeded(p.pool, entered, shownCapacity, warning, unfit)
 	p.pool.Status.Spaces = spaces
 	p.reportFullness(shownCapacity)
 	if err := p.reportParent(entered); err != nil {
@@ -54,10 +58,22 @@ func (p *pass) report(ctx context.Context) error {
 	if err := p.reportOverlap(ctx, entered.CIDR); err != nil {
 		return err
 	}
-	if err := p.reportDiffering(ctx); err != nil {
-		return err
-	}
 	return p.reportUse(ctx)
+}
+
+// unfit says why a pool that has its CIDR gives no address out: it is deleted and in use, or its classes cannot share it. Nil: it does.
+func (p *pass) unfit(ctx context.Context) (*outcome.Refusal, error) {
+	differing, err := p.reportDiffering(ctx)
+	if err != nil || p.pool.DeletionTimestamp.IsZero() {
+		return differing, err
+	}
+	holds, err := p.usage().describe(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the blocks of pool %s: %w", p.pool.Name, err)
+	}
+	said := "the pool is deleted, and goes when the last block of it is released: " + holds
+	p.reporter().set(ipamv1alpha1.ConditionDraining, metav1.ConditionTrue, ipamv1alpha1.ReasonBlockInUse, said)
+	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonBlockInUse, Message: said}, nil
 }
 
 // classless says that the class is gone that has made a pool; empty: it is there, or nobody can tell.
@@ -93,8 +109,9 @@ func (p *pass) reportParent(entered ledger.Pool) error {
 	return nil
 }
 
-// succeeded sets the figures of a pool, and names the fault of its gateway, if any.
-func succeeded(pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity, warning string) {
+// succeeded sets the figures of a pool, and names the fault of its gateway, if any. unfit says why nobody gets addresses of it; nil:
+// they do.
+func succeeded(pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity, warning string, unfit *outcome.Refusal) {
 	status := &pool.Status
 	status.Phase = ipamv1alpha1.PoolReady
 	if capacity.Available.Sign() == 0 {
@@ -124,7 +141,16 @@ func succeeded(pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.C
 	if warning != "" {
 		said += "; " + warning
 	}
-	outcome.Succeed(&status.Conditions, pool.Generation, said)
+	switch {
+	case unfit == nil:
+		outcome.Succeed(&status.Conditions, pool.Generation, said)
+		return
+	case outcome.Stalled(unfit.Reason):
+		status.Phase = ipamv1alpha1.PoolError
+	default:
+		status.Phase = ipamv1alpha1.PoolPending
+	}
+	outcome.Unfit(&status.Conditions, pool.Generation, said, unfit)
 }
 
 // upward is a time as the API shows it, to the second: a block is free by then.
@@ -156,7 +182,7 @@ func percent(c ledger.Capacity) float64 {
 func (p *pass) reportUse(ctx context.Context) error {
 	uses := p.usage()
 	if !p.Ledger.Pools.InUse(p.id) && uses.keptBy() == "" {
-		p.reporter().set(ipamv1alpha1.ConditionInUse, metav1.ConditionFalse, ipamv1alpha1.ReasonUnused, "the pool holds no block")
+		p.reporter().set(ipamv1alpha1.ConditionInUse, metav1.ConditionFalse, ipamv1alpha1.ReasonUnused, uses.unused())
 		return nil
 	}
 	said, err := uses.describe(ctx)

@@ -45,7 +45,7 @@ func TestSucceeded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := gen.Pool("p")
-			succeeded(pool, ledger.Pool{CIDR: netip.MustParsePrefix(tt.cidr)}, tt.capacity, "")
+			succeeded(pool, ledger.Pool{CIDR: netip.MustParsePrefix(tt.cidr)}, tt.capacity, "", nil)
 			status := pool.Status
 			if status.Phase != tt.phase || status.Capacity.Available != tt.available || *status.UtilizationPercent != tt.percent {
 				t.Errorf("phase %s, available %s, %v %%; want %s, %s, %v %%",
@@ -60,7 +60,7 @@ func TestSucceeded(t *testing.T) {
 
 func TestRefused_KeepsTheCIDROfAPoolThatHasOne(t *testing.T) {
 	pool := gen.Pool("p")
-	succeeded(pool, ledger.Pool{CIDR: netip.MustParsePrefix("10.0.0.0/24")}, capacity("256", "0", 24), "")
+	succeeded(pool, ledger.Pool{CIDR: netip.MustParsePrefix("10.0.0.0/24")}, capacity("256", "0", 24), "", nil)
 	refused(pool, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "etcd is away"})
 	if pool.Status.Phase != ipamv1alpha1.PoolReady || pool.Status.AllocatedCIDR != "10.0.0.0/24" || !resolve.Ready(pool) {
 		t.Errorf("status = %+v", pool.Status)

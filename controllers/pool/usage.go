@@ -60,6 +60,18 @@ func (u usage) describe(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s holds the pool, and %s", by, use(names, total)), nil
 }
 
+// unused names the content of a pool that nobody uses: pools that the system has made in it count in its capacity until they go.
+func (u usage) unused() string {
+	switch capacity, _ := u.ledger.Pools.Capacity(u.id); capacity.Blocks {
+	case 0:
+		return "the pool holds no block"
+	case 1:
+		return "1 pool in it that was made for a scope is empty, and goes by itself or with this pool"
+	default:
+		return fmt.Sprintf("%d pools in it that were made for scopes are empty, and go by themselves or with this pool", capacity.Blocks)
+	}
+}
+
 // spaces lists the address spaces of a pool.
 func (u usage) spaces(entered ledger.Pool) (spaces []ledger.Pool) {
 	if entered.Spaces == 0 {

@@ -5,8 +5,8 @@ const (
 	// ConditionAllocated is the answer, on pools, claims and allocations: True
 	// with ReasonAllocationSucceeded, else False with the reason.
 	ConditionAllocated = "Allocated"
-	// ConditionReady mirrors Allocated where there is one. On a class it says
-	// whether claims may use it.
+	// ConditionReady mirrors Allocated where there is one, and is False on a pool that gives nothing out although it has its block. On a
+	// class it says whether claims may use it.
 	ConditionReady = "Ready"
 	// ConditionReconciling exists, and is True, while somebody else can end the
 	// wait: room or a class is missing.

@@ -7,13 +7,14 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type PoolPhase string
 
 const (
-	// PoolPending pools have no block yet; the condition Allocated says why.
+	// PoolPending pools have no block yet; the condition Allocated says why. Or they are deleted and in use; the condition Draining says
+	// by whom.
 	PoolPending PoolPhase = "Pending"
 	// PoolReady pools hand out blocks.
 	PoolReady PoolPhase = "Ready"
 	// PoolExhausted pools have nothing available. They are still offered.
 	PoolExhausted PoolPhase = "Exhausted"
-	// PoolError pools can never hand out blocks as they are written.
+	// PoolError pools can never hand out blocks as they are written, or as their classes are.
 	PoolError PoolPhase = "Error"
 )
 

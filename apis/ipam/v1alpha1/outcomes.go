@@ -44,6 +44,8 @@ var outcomes = map[Reason]struct {
 	ReasonValidated: {exit: 0},
 	ReasonInUse:     {5, "release what the pool holds first"},
 	ReasonUnused:    {exit: 0},
+
+	ReasonUniqueWithinDiffers: {5, "remove a class from spec.classNames of the pool that the message names"},
 }
 
 // ExitCode returns the code with which a program ends that waited for an answer and

@@ -18,7 +18,7 @@ import (
 // conditions, on which a program may end.
 func TestOutcomes_Complete(t *testing.T) {
 	t.Parallel()
-	others := map[Reason]bool{ReasonValidated: true, ReasonInUse: true, ReasonUnused: true}
+	others := map[Reason]bool{ReasonValidated: true, ReasonInUse: true, ReasonUnused: true, ReasonUniqueWithinDiffers: true}
 	reasons := closedReasons(t)
 	for _, reason := range reasons {
 		outcome, ok := outcomes[reason]

@@ -118,7 +118,8 @@ func Describe(p *screen.Sheet, a Answer) {
 }
 
 // Warnings returns the faults of a pool that has its block: of its gateway, of blocks that a change of the spec does not
-// reach, and of addresses that are those of another workspace, too.
+// reach, of addresses that are those of another workspace, too, of classes that cannot share it, and of blocks that keep it or its
+// slices from going.
 func Warnings(object client.Object) []string {
 	pool, ok := object.(*ipamv1alpha1.IPPool)
 	if !ok {
@@ -133,12 +134,21 @@ func Warnings(object client.Object) []string {
 	if said := Overlapping(pool); said != "" {
 		warnings = append(warnings, said)
 	}
+	if said := marked(pool, ipamv1alpha1.ConditionClassesDiffer); said != "" {
+		warnings = append(warnings, "it serves none of its classes: "+said)
+	}
+	if said := marked(pool, ipamv1alpha1.ConditionDraining); said != "" {
+		warnings = append(warnings, said)
+	}
 	return warnings
 }
 
 // Overlapping says which addresses of a pool are also those of another workspace that serves this one; empty if none is.
-func Overlapping(pool *ipamv1alpha1.IPPool) string {
-	condition := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionOverlapping)
+func Overlapping(pool *ipamv1alpha1.IPPool) string { return marked(pool, ipamv1alpha1.ConditionOverlapping) }
+
+// marked returns the message of a condition of a pool that exists only while it is True; empty without it.
+func marked(pool *ipamv1alpha1.IPPool, kind string) string {
+	condition := meta.FindStatusCondition(pool.Status.Conditions, kind)
 	if condition == nil || condition.Status != metav1.ConditionTrue {
 		return ""
 	}

@@ -85,6 +85,16 @@ func Reason(conditions []metav1.Condition) string {
 	return ""
 }
 
+// Unready returns the reason why a pool has no CIDR, or gives none of it out; empty if it does both, or has no answer.
+func Unready(conditions []metav1.Condition) string {
+	for _, kind := range []string{ipamv1alpha1.ConditionAllocated, ipamv1alpha1.ConditionReady} {
+		if found := meta.FindStatusCondition(conditions, kind); found != nil && found.Status != metav1.ConditionTrue {
+			return found.Reason
+		}
+	}
+	return ""
+}
+
 // Message returns the message of the condition of that type; empty without one.
 func Message(kind string, conditions []metav1.Condition) string {
 	if found := meta.FindStatusCondition(conditions, kind); found != nil {

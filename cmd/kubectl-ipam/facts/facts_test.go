@@ -41,6 +41,36 @@ func TestRemedy_AddressIsNotToBeSmaller(t *testing.T) {
 	}
 }
 
+// A pool that has its CIDR and gives nothing out says why: by a reason in a tree, and in full where it is shown.
+func TestUnready_APoolThatGivesNothingOut(t *testing.T) {
+	t.Parallel()
+	condition := func(kind string, status metav1.ConditionStatus, reason ipamv1alpha1.Reason, message string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: string(reason), Message: message}
+	}
+	holds := condition(ipamv1alpha1.ConditionAllocated, metav1.ConditionTrue, ipamv1alpha1.ReasonAllocationSucceeded, "holds 10.0.0.0/24")
+	for name, test := range map[string]struct {
+		conditions []metav1.Condition
+		want, says string
+	}{
+		"serves":      {[]metav1.Condition{holds, condition(ipamv1alpha1.ConditionReady, metav1.ConditionTrue, ipamv1alpha1.ReasonAllocationSucceeded, "")}, "", ""},
+		"has no CIDR": {[]metav1.Condition{condition(ipamv1alpha1.ConditionAllocated, metav1.ConditionFalse, ipamv1alpha1.ReasonOverlap, "")}, "Overlap", ""},
+		"serves no class": {[]metav1.Condition{
+			holds, condition(ipamv1alpha1.ConditionReady, metav1.ConditionFalse, ipamv1alpha1.ReasonUniqueWithinDiffers, "a, not b"),
+			condition(ipamv1alpha1.ConditionClassesDiffer, metav1.ConditionTrue, ipamv1alpha1.ReasonUniqueWithinDiffers, "a, not b"),
+		}, "UniqueWithinDiffers", "it serves none of its classes: a, not b"},
+		"drains": {[]metav1.Condition{
+			holds, condition(ipamv1alpha1.ConditionReady, metav1.ConditionFalse, ipamv1alpha1.ReasonBlockInUse, "of claim a"),
+			condition(ipamv1alpha1.ConditionDraining, metav1.ConditionTrue, ipamv1alpha1.ReasonBlockInUse, "of claim a"),
+		}, "BlockInUse", "of claim a"},
+	} {
+		pool := gen.Pool("p")
+		pool.Status.AllocatedCIDR, pool.Status.Conditions = "10.0.0.0/24", test.conditions
+		if got, says := Unready(test.conditions), strings.Join(Warnings(pool), "; "); got != test.want || says != test.says {
+			t.Errorf("of a pool that %s the reason is %q, and the warnings are %q; want %q and %q", name, got, says, test.want, test.says)
+		}
+	}
+}
+
 // An IPv4 address in IPv6 form is that address.
 func TestParseBlock_Mapped(t *testing.T) {
 	t.Parallel()

@@ -171,12 +171,15 @@ func poolAttention(p *Pool) []attention {
 		all = append(all, attention{bad, "pool " + p.Title(), p.Path(), is, because})
 	}
 	status := p.Object.Status
-	// A pool that has its CIDR may be frozen: then it is only not Ready, and the message says so.
+	// A pool that has its CIDR may be frozen, or serve nobody: then it is only not Ready, and the message says so. One that drains has
+	// a mark of its own.
 	for _, kind := range []string{ipamv1alpha1.ConditionAllocated, ipamv1alpha1.ConditionReady} {
-		if c := meta.FindStatusCondition(status.Conditions, kind); c == nil || c.Status != metav1.ConditionTrue {
-			add(true, "not ready", saidBy(c))
-			break
+		c := meta.FindStatusCondition(status.Conditions, kind)
+		if c != nil && (c.Status == metav1.ConditionTrue || c.Reason == string(ipamv1alpha1.ReasonBlockInUse)) {
+			continue
 		}
+		add(true, "not ready", saidBy(c))
+		break
 	}
 	switch percent := status.UtilizationPercent; {
 	case status.Phase == ipamv1alpha1.PoolExhausted:

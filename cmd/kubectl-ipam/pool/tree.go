@@ -192,7 +192,7 @@ func remark(b branch) string {
 	if cooling := space.Cooling(b.Object.Status.Capacity); cooling.Sign() > 0 {
 		remarks = append(remarks, cooling.String()+" cooling")
 	}
-	if reason := facts.Reason(b.Object.Status.Conditions); reason != string(ipamv1alpha1.ReasonAllocationSucceeded) && reason != "" {
+	if reason := facts.Unready(b.Object.Status.Conditions); reason != "" {
 		remarks = append(remarks, reason)
 	}
 	if parent := facts.Parent(b.Object); b.lead == "" && parent != "" {

@@ -35,7 +35,7 @@ func Stalled(reason ipamv1alpha1.Reason) bool {
 	switch reason {
 	case ipamv1alpha1.ReasonPrefixLengthRejected, ipamv1alpha1.ReasonFamilyMismatch,
 		ipamv1alpha1.ReasonAddressOutOfRange, ipamv1alpha1.ReasonAddressReserved, ipamv1alpha1.ReasonOverlap,
-		ipamv1alpha1.ReasonScopeRolesMissing, ipamv1alpha1.ReasonTargetRejected:
+		ipamv1alpha1.ReasonScopeRolesMissing, ipamv1alpha1.ReasonTargetRejected, ipamv1alpha1.ReasonUniqueWithinDiffers:
 		return true
 	default:
 		return false
@@ -51,13 +51,25 @@ func Succeed(conditions *[]metav1.Condition, generation int64, message string) {
 	meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionStalled)
 }
 
+// Unfit sets the conditions of an object that has its block and gives none of it out, for the reason of r.
+func Unfit(conditions *[]metav1.Condition, generation int64, message string, r *Refusal) {
+	set := setter(conditions, generation)
+	set(ipamv1alpha1.ConditionAllocated, metav1.ConditionTrue, ipamv1alpha1.ReasonAllocationSucceeded, message)
+	unready(conditions, generation, r, Stalled(r.Reason))
+}
+
 // Refuse sets the conditions of an object that was refused.
 func Refuse(conditions *[]metav1.Condition, generation int64, r *Refusal) {
+	setter(conditions, generation)(ipamv1alpha1.ConditionAllocated, metav1.ConditionFalse, r.Reason, r.Message)
+	unready(conditions, generation, r, Stalled(r.Reason))
+}
+
+// unready sets the kstatus trio of an object that is not ready.
+func unready(conditions *[]metav1.Condition, generation int64, r *Refusal, stalled bool) {
 	set := setter(conditions, generation)
-	set(ipamv1alpha1.ConditionAllocated, metav1.ConditionFalse, r.Reason, r.Message)
 	set(ipamv1alpha1.ConditionReady, metav1.ConditionFalse, r.Reason, r.Message)
 	is, isNot := ipamv1alpha1.ConditionReconciling, ipamv1alpha1.ConditionStalled
-	if Stalled(r.Reason) {
+	if stalled {
 		is, isNot = isNot, is
 	}
 	set(is, metav1.ConditionTrue, r.Reason, r.Message)
@@ -75,26 +87,19 @@ func Retry(conditions *[]metav1.Condition, generation int64, r *Refusal) {
 // Ready sets the conditions of an object that gets no block: a class, which is
 // sound or was refused.
 func Ready(conditions *[]metav1.Condition, generation int64, r *Refusal) {
-	set := setter(conditions, generation)
 	if r == nil {
-		set(ipamv1alpha1.ConditionReady, metav1.ConditionTrue, ipamv1alpha1.ReasonValidated, "claims may use the class")
+		setter(conditions, generation)(ipamv1alpha1.ConditionReady, metav1.ConditionTrue, ipamv1alpha1.ReasonValidated, "claims may use the class")
 		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionReconciling)
 		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionStalled)
 		return
 	}
-	set(ipamv1alpha1.ConditionReady, metav1.ConditionFalse, r.Reason, r.Message)
-	is, isNot := ipamv1alpha1.ConditionStalled, ipamv1alpha1.ConditionReconciling
-	if Pending(r) {
-		is, isNot = isNot, is
-	}
-	set(is, metav1.ConditionTrue, r.Reason, r.Message)
-	meta.RemoveStatusCondition(conditions, isNot)
+	unready(conditions, generation, r, !Pending(r))
 }
 
-// Pending reports whether a refused class waits for another class to change, and not
+// Pending reports whether a refused class waits for another class or a pool to change, and not
 // for its own author.
 func Pending(r *Refusal) bool {
-	return r != nil && r.Reason == ipamv1alpha1.ReasonDefaultConflict
+	return r != nil && (r.Reason == ipamv1alpha1.ReasonDefaultConflict || r.Reason == ipamv1alpha1.ReasonUniqueWithinDiffers)
 }
 
 // Observe says of all conditions that they speak of this generation. It is for records,

@@ -39,6 +39,12 @@ func TestRefuseThenSucceed(t *testing.T) {
 		{"can never be met", func() {
 			outcome.Refuse(&conditions, 2, &outcome.Refusal{Reason: ipamv1alpha1.ReasonFamilyMismatch, Message: "m"})
 		}, "False FamilyMismatch", "False FamilyMismatch", "absent", "True FamilyMismatch"},
+		{"has a block that nobody can use as it is", func() {
+			outcome.Unfit(&conditions, 2, "m", &outcome.Refusal{Reason: ipamv1alpha1.ReasonUniqueWithinDiffers, Message: "m"})
+		}, "True AllocationSucceeded", "False UniqueWithinDiffers", "absent", "True UniqueWithinDiffers"},
+		{"has a block that nobody can use for now", func() {
+			outcome.Unfit(&conditions, 2, "m", &outcome.Refusal{Reason: ipamv1alpha1.ReasonBlockInUse, Message: "m"})
+		}, "True AllocationSucceeded", "False BlockInUse", "True BlockInUse", "absent"},
 		{"is met", func() { outcome.Succeed(&conditions, 3, "m") },
 			"True AllocationSucceeded", "True AllocationSucceeded", "absent", "absent"},
 	}

@@ -93,4 +93,25 @@ var ranges = []Mutant{
 		New:   "_ = s.dryRuns",
 		Suite: Suite{Package: "./controllers/door", Tests: "TestCloseRange_Few"},
 	},
+	{
+		Name:  "a pool whose classes cannot share it says that it is ready",
+		File:  "controllers/pool/status.go",
+		Old:   "return differing, err",
+		New:   "_ = differing; return nil, err",
+		Suite: Suite{Package: "./controllers/pool", Tests: "TestReportDiffering"},
+	},
+	{
+		Name:  "a deleted pool that is in use says that it is ready",
+		File:  "controllers/pool/status.go",
+		Old:   "err != nil || p.pool.DeletionTimestamp.IsZero() {",
+		New:   "true {",
+		Suite: Suite{Package: "./controllers/pool", Tests: "TestRetire_ADraining"},
+	},
+	{
+		Name:  "a class is offered by a pool that it cannot share with another one",
+		File:  "controllers/class/reconciler.go",
+		Old:   "said != \"\" {",
+		New:   "false {\n\t\t\t_ = said",
+		Suite: Suite{Package: "./controllers/class", Tests: "TestReconcile_Classes"},
+	},
 }
