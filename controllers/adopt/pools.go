@@ -202,7 +202,7 @@ func (a *Adopter) displace(ctx context.Context, old ledger.Pool) error {
 
 // readopt carves a child where its status says it was.
 func (w *world) readopt(ctx context.Context, p, parent *pool) error {
-	if known, ok := w.Ledger.Pools().Get(p.id); ok && (known.CIDR == p.cidr || p.derived == nil) {
+	if known, ok := w.Ledger.Pools().Get(p.id); ok && (p.derived == nil || known.CIDR == p.cidr && known.Parent == p.carvedIn().In(parent.id)) {
 		return w.reopen(ctx, p, known)
 	} else if ok {
 		if err := w.clear(ctx, known); err != nil {
@@ -217,19 +217,23 @@ func (w *world) readopt(ctx context.Context, p, parent *pool) error {
 
 // carve takes the block of a child from its parent.
 func (a *Adopter) carve(ctx context.Context, p, parent *pool) error {
+	in, err := a.spaceOf(ctx, parent.id, p.carvedIn())
+	if err != nil {
+		return fmt.Errorf("register the address space of %s in %s: %w", p.cidr, parent.name, err)
+	}
 	request := ledger.Request{
-		Pool: parent.id, Exact: p.cidr, Since: p.made, Class: p.object.Spec.ParentClassName, Slice: p.slice == parent.id,
+		Pool: in, Exact: p.cidr, Since: p.made, Class: p.object.Spec.ParentClassName, Slice: p.slice == parent.id,
 		Holder: ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.name},
 	}
 	child := ledger.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name, Derived: p.derived, Excluded: p.excluded}
-	_, err := a.Ledger.Recovery().Readopt(ctx, request, child)
+	_, err = a.Ledger.Recovery().Readopt(ctx, request, child)
 	switch {
 	case errors.Is(err, ledger.ErrOutOfRange):
 		p.stuck = fmt.Errorf("its parent is another one by now: %s is not in %s", p.cidr, parent.name)
 	case errors.Is(err, ledger.ErrInUse) && p.leaves:
 		p.stuck = errRetired
 	case errors.Is(err, ledger.ErrInUse):
-		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), a.suspect(ctx, parent.id, request))
+		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), a.suspect(ctx, in, request))
 	default:
 		return err
 	}

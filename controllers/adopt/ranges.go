@@ -31,6 +31,7 @@ func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 	} else {
 		p.derived.By = ledger.ClusterName(object.Labels[ipamv1alpha1.LabelProvisionedFor])
 	}
+	p.within = object.Status.UniqueWithin
 	p.excluded, err = resolve.Excluded(p.cidr, object.Spec)
 	return err
 }
@@ -95,14 +96,32 @@ func (a *Adopter) hold(ctx context.Context, p *pool, r record) error {
 
 // within returns the pool of a record, or its address space for a scope.
 func (a *Adopter) within(ctx context.Context, r record, scope ipamv1alpha1.Scope) (ledger.PoolID, error) {
-	if len(scope) == 0 {
-		return r.request.Pool, nil
+	var space *resolve.Space
+	if len(scope) > 0 {
+		space = &resolve.Space{Workspace: r.request.Holder.Cluster, Scope: resolve.LedgerScope(scope)}
 	}
-	space, err := a.Ledger.Derived().Space(ctx, r.request.Pool, r.request.Holder.Cluster, resolve.LedgerScope(scope))
+	id, err := a.spaceOf(ctx, r.request.Pool, space)
 	if err != nil {
 		return "", fmt.Errorf("register the address space of claim %s/%s: %w", r.request.Holder.Namespace, r.request.Holder.Name, err)
 	}
-	return space.ID, nil
+	return id, nil
+}
+
+// carvedIn returns the address space of its parent that the pool is carved in; nil: it is carved in the parent itself.
+func (p *pool) carvedIn() *resolve.Space {
+	if len(p.within) == 0 {
+		return nil
+	}
+	return &resolve.Space{Workspace: p.derived.Workspace, Scope: p.derived.Scope.Only(p.within)}
+}
+
+// spaceOf registers an address space of a pool; nil: it is the pool itself.
+func (a *Adopter) spaceOf(ctx context.Context, id ledger.PoolID, space *resolve.Space) (ledger.PoolID, error) {
+	if space == nil {
+		return id, nil
+	}
+	made, err := a.Ledger.Derived().Space(ctx, id, space.Workspace, space.Scope)
+	return made.ID, err
 }
 
 // unique returns the part of a claim's scope within which its block is unique: by its class, which has not changed that since.
@@ -138,10 +157,8 @@ func (a *Adopter) class(ctx context.Context, name string) (*ipamv1alpha1.IPClass
 // spaced returns the roles of the address spaces of a pool, which all of them have; none if it has no address space. The class of a claim
 // may be gone: a block that is put into the pool itself is given to nobody in an address space either, as a pool has one or the other.
 func (a *Adopter) spaced(id ledger.PoolID) (roles []string) {
-	for _, p := range a.Ledger.Derived().Below(id) {
-		if p.Derived.Of == id {
-			return slices.Collect(maps.Keys(p.Derived.Scope))
-		}
+	for _, space := range a.Ledger.Derived().Spaces(id) {
+		return slices.Collect(maps.Keys(space.Derived.Scope))
 	}
 	return nil
 }

@@ -31,6 +31,7 @@ type pool struct {
 	slice  ledger.PoolID         // the pool that it is a slice of; empty: it is not a slice
 	// derived has class and scope of a pool that the system has made; nil: somebody has written it.
 	derived  *ledger.Derived
+	within   []string       // of a derived pool: the roles within whose objects its block is given once; none: it is given once in the parent
 	excluded []netip.Prefix // of a derived pool: others get theirs by their spec
 	made     time.Time
 	leaves   bool // it is being deleted without our finalizer: the ledger may have retired it long ago
@@ -197,7 +198,7 @@ func (a *Adopter) known(cluster ledger.ClusterName, object *ipamv1alpha1.IPPool)
 		return object
 	}
 	object = object.DeepCopy()
-	object.Status.AllocatedCIDR, object.Status.ScopeDigest = p.CIDR.String(), ledger.Digest(id)
+	object.Status.AllocatedCIDR, object.Status.ScopeDigest, object.Status.UniqueWithin = p.CIDR.String(), ledger.Digest(id), catalog.UniqueWithin(a.Ledger.Pools(), p)
 	return object
 }
 

@@ -187,9 +187,15 @@ func (d *decision) fits(chain []resolve.Level, pool ledger.Pool) error {
 		above = chain[len(chain)-2].Derived.ID()
 	}
 	var differs string
+	of := pool.Parent
+	if space, ok := d.Ledger.Pools.Get(of); ok && ledger.IsAddressSpace(of) {
+		of = space.Derived.Of
+	}
 	switch made := level.Class.CreationTimestamp.Time; {
-	case above != "" && pool.Parent != above, above == "" && ledger.IsDerived(pool.Parent):
+	case above != "" && of != above, above == "" && ledger.IsDerived(of):
 		differs = "lies in the pool of another class than its parent"
+	case pool.Parent != level.Space.In(of):
+		differs = "is unique within other roles"
 	case pool.RegisteredAt.Before(made) && resolve.Family(pool.CIDR) != level.Class.Spec.IPFamily:
 		differs = "is not " + string(level.Class.Spec.IPFamily)
 	case pool.RegisteredAt.Before(made) && pool.CIDR.Bits() != level.Length:

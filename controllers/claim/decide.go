@@ -18,7 +18,7 @@ import (
 
 // decision decides which block a claim gets, or why it gets none: by policy, then by the
 // ledger. The reconcile and the door decide alike. They differ in who holds the block, in how a
-// candidate is asked for it, and in what a claim that gets none waits for.
+// candidate is asked for it, and in the waits of a claim that gets none.
 type decision struct {
 	*Reconciler
 	claim  *ipamv1alpha1.IPClaim
@@ -46,7 +46,7 @@ type asks = asksFor[ledger.Block]
 // asksFor asks a candidate for a block, or for a pool.
 type asksFor[T any] func(context.Context, ledger.Request) (T, error)
 
-// waits is what a claim that gets no block waits for.
+// waits are those of a claim that gets no block.
 type waits interface {
 	// enter replaces the topics whose change may end the wait. It is called before the
 	// catalog is read, so that no change is missed. waits is false if the claim waits for none, whatever they are.
@@ -56,7 +56,7 @@ type waits interface {
 	// at waits for room as the requests say, and nowhere else. It reports false, and waits nowhere, if the claims of
 	// the workspace wait at too many pools.
 	at(requests []ledger.Request) bool
-	// unchecked is called when the pool of a request was not compared with what is published. It
+	// unchecked is called when the pool of a request was not compared with its IPPool. It
 	// returns an error where the claim is to say nothing of that yet.
 	unchecked(r ledger.Request) error
 	// anyway is called when the claim cannot wait for all that could serve it: it is to look again after a while.
@@ -149,31 +149,43 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 	return ledger.Block{}, d.refuse(plan, tried)
 }
 
-// take asks a candidate. Where addresses are unique within the claim's scope, it asks the address space that the candidate
-// has for that, and makes it if it is not there, or goes. In a dry run the candidate itself stands for one that is not.
+// take asks a candidate for a block.
 func (d *decision) take(ctx context.Context, plan resolve.Plan, c resolve.Candidate) (ledger.Block, error) {
-	request := d.request(plan, c)
-	if _, known := d.Ledger.Pools.Get(request.Pool); known || plan.Space == nil {
-		block, err := d.ask(ctx, request)
-		if went := errors.Is(err, ledger.ErrUnknownPool) || errors.Is(err, ledger.ErrPoolDraining); plan.Space == nil || !went {
-			return block, err
+	return (&drawing[ledger.Block]{decision: d, space: plan.Space, ask: d.ask, more: d.counted}).in(ctx, ledger.PoolID(c.Pool.UID), d.request(plan, c))
+}
+
+// drawing asks for the block, or the pool, that a decision needs.
+type drawing[T any] struct {
+	*decision
+	space *resolve.Space // in which it is to be; nil: each pool has just one
+	ask   asksFor[T]
+	more  func() error // refuses one more address space
+}
+
+// in asks a pool. Where addresses are unique within the claim's scope, it asks the address space that the pool has for that, and makes
+// it if it is not there, or goes. In a dry run the pool itself stands for one that is not.
+func (a *drawing[T]) in(ctx context.Context, pool ledger.PoolID, request ledger.Request) (got T, err error) {
+	if _, known := a.Ledger.Pools.Get(request.Pool); known || a.space == nil {
+		got, err = a.ask(ctx, request)
+		if went := errors.Is(err, ledger.ErrUnknownPool) || errors.Is(err, ledger.ErrPoolDraining); a.space == nil || !went {
+			return got, err
 		}
 	}
+	if err := a.more(); err != nil {
+		return got, err
+	}
 	of := request
-	of.Pool = ledger.PoolID(c.Pool.UID)
-	if err := d.counted(); err != nil {
-		return ledger.Block{}, err
+	of.Pool = pool
+	if a.dry {
+		return a.ask(ctx, of)
 	}
-	if d.dry {
-		return d.ask(ctx, of)
-	}
-	_, err := compared(d.Compare, func(ctx context.Context, of ledger.Request) (ledger.Pool, error) {
-		return d.Ledger.Derived.Space(ctx, of.Pool, plan.Space.Workspace, plan.Space.Scope)
+	_, err = compared(a.Compare, func(ctx context.Context, of ledger.Request) (ledger.Pool, error) {
+		return a.Ledger.Derived.Space(ctx, of.Pool, a.space.Workspace, a.space.Scope)
 	})(ctx, of)
 	if err != nil {
-		return ledger.Block{}, err
+		return got, err
 	}
-	return d.ask(ctx, request)
+	return a.ask(ctx, request)
 }
 
 // ordered puts the candidate first in which the former block of the claim cools: the claim gets that back.
@@ -246,10 +258,10 @@ func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
 	return refusal
 }
 
-// request is what the claim asks of a candidate.
+// request returns the claim's request to a candidate.
 func (d *decision) request(plan resolve.Plan, c resolve.Candidate) ledger.Request {
 	return ledger.Request{
-		Pool:     poolOf(plan, c),
+		Pool:     plan.Space.In(ledger.PoolID(c.Pool.UID)),
 		Holder:   d.holder,
 		Length:   c.Length,
 		Exact:    c.Exact,
@@ -261,16 +273,7 @@ func (d *decision) request(plan resolve.Plan, c resolve.Candidate) ledger.Reques
 	}
 }
 
-// poolOf returns the pool of the ledger that a candidate stands for: itself, or the address space that it has for the plan.
-func poolOf(plan resolve.Plan, c resolve.Candidate) ledger.PoolID {
-	id := ledger.PoolID(c.Pool.UID)
-	if plan.Space != nil {
-		return ledger.AddressSpaceID(id, plan.Space.Workspace, plan.Space.Scope)
-	}
-	return id
-}
-
-// unchecked reports whether a pool refused because it was not compared with what is published.
+// unchecked reports whether a pool refused because it was not compared with its IPPool.
 func unchecked(err error) bool {
 	frozen, ok := errors.AsType[*ledger.FrozenError](err)
 	return ok && !frozen.Lost && !frozen.Disputed

@@ -37,7 +37,7 @@ func (m *making) carve(ctx context.Context) (made ledger.Pool, err error) {
 	for _, c := range candidates {
 		c.Exact = m.level.Exact // a refusal names it
 		request := m.request(c)
-		made, err = m.carveFrom(ctx, request)
+		made, err = m.carveFrom(ctx, ledger.PoolID(c.Pool.UID), request)
 		if unchecked(err) {
 			if err := m.by.waits.unchecked(request); err != nil {
 				return made, err
@@ -60,10 +60,10 @@ func (m *making) carve(ctx context.Context) (made ledger.Pool, err error) {
 	return made, m.refuse(tried)
 }
 
-// request returns the request for the pool in a candidate. Only the last pool of the chain has address spaces.
+// request returns the request for the pool in a candidate.
 func (m *making) request(c resolve.Candidate) ledger.Request {
 	plan := m.plan
-	plan.ClassName, plan.Limit, plan.Policy, plan.Space = m.level.Class.Name, m.level.Limit, "", nil
+	plan.ClassName, plan.Limit, plan.Policy, plan.Space = m.level.Class.Name, m.level.Limit, "", m.level.Space
 	c.Strategy, c.Length, c.Exact = m.level.Strategy, m.level.Length, m.level.Exact
 	req := m.by.request(plan, c)
 	if m.level.InPlatform {
@@ -72,8 +72,9 @@ func (m *making) request(c resolve.Candidate) ledger.Request {
 	return req
 }
 
-// carveFrom makes the pool in a candidate. In a dry run it only says what that would be.
-func (m *making) carveFrom(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
+// carveFrom makes the pool in another one. In a dry run it only says what that would be. An address space that is made for it counts for no
+// workspace besides the pool.
+func (m *making) carveFrom(ctx context.Context, above ledger.PoolID, req ledger.Request) (ledger.Pool, error) {
 	d := m.by
 	wanted := ledger.Pool{Cluster: d.from.Cluster, Name: m.level.Name, Derived: &m.level.Derived}
 	platform := d.Directory.Platform().Cluster
@@ -83,12 +84,14 @@ func (m *making) carveFrom(ctx context.Context, req ledger.Request) (ledger.Pool
 	if wanted.Cluster == platform {
 		wanted.Name = unlike(d.Ledger.Derived.Named(wanted.Cluster, wanted.Name), wanted)
 	}
-	made, err := compared(d.Compare, func(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
+	provision := compared(d.Compare, func(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
 		if d.dry {
 			return m.imagine(ctx, req, wanted)
 		}
 		return d.Ledger.Derived.Provision(ctx, req, wanted, m.level.Excluded)
-	})(ctx, req)
+	})
+	uncounted := func() error { return nil }
+	made, err := (&drawing[ledger.Pool]{decision: d, space: m.level.Space, ask: provision, more: uncounted}).in(ctx, above, req)
 	if d.dry && err == nil && m.level.Excluded != nil {
 		made.Excluded = m.level.Excluded(made.CIDR)
 	}

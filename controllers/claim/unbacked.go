@@ -161,9 +161,9 @@ func (s showing) pools(ctx context.Context) (pools []ledger.PoolID, err error) {
 		return nil, view.Err()
 	}
 	pools = append(pools, id)
-	for _, below := range s.Ledger.Derived.Below(id) {
-		if ledger.IsAddressSpace(below.ID) && below.Derived.Of == id && below.Derived.Workspace == s.from.Cluster {
-			pools = append(pools, below.ID)
+	for _, space := range s.Ledger.Derived.Spaces(id) {
+		if space.Derived.Workspace == s.from.Cluster {
+			pools = append(pools, space.ID)
 		}
 	}
 	return pools, nil

@@ -132,7 +132,7 @@ func (k *Keeper) show(ctx context.Context, workspace client.Client, object *ipam
 		before := patch.Snapshot(object)
 		object.Status.Phase, object.Status.AllocatedCIDR, object.Status.IPFamily = ipamv1alpha1.PoolReady, p.CIDR.String(), resolve.Family(p.CIDR)
 		object.Status.ObservedGeneration = object.Generation // else the pool controller takes it for a change of the spec, and says so
-		object.Status.ScopeDigest = ledger.Digest(p.ID)
+		object.Status.ScopeDigest, object.Status.UniqueWithin = ledger.Digest(p.ID), catalog.UniqueWithin(k.Ledger.Pools, p)
 		object.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: k.Ledger.Recovery.LedgerID(), Changes: catalog.Changes(p, changes)}
 		err = before.Patch(ctx, workspace, object)
 	}

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 
-	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -37,6 +36,5 @@ func (p *pass) derived(ctx context.Context) error {
 	if err := p.Ledger.Pools.EndDispute(ctx, p.id); err != nil {
 		return p.reporter().fail(ctx, err)
 	}
-	p.pool.Status.ScopeDigest = ledger.Digest(p.id)
 	return p.report(ctx)
 }

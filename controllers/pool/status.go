@@ -33,6 +33,8 @@ func (p *pass) report(ctx context.Context) error {
 	p.reporter().progress(entered, warning)
 	if entered.Derived == nil {
 		p.sample(ctx, capacity)
+	} else {
+		p.pool.Status.ScopeDigest, p.pool.Status.UniqueWithin = ledger.Digest(p.id), catalog.UniqueWithin(p.Ledger.Pools, entered)
 	}
 	shownCapacity, spaces := uses.fullest(entered, capacity)
 	if warning == "" {

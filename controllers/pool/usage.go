@@ -39,8 +39,8 @@ func (u usage) describe(ctx context.Context) (string, error) {
 	total := 0
 	for _, of := range append(u.spaces(entered), entered) {
 		capacity, _ := u.ledger.Pools.Capacity(of.ID)
-		if ledger.IsAddressSpace(of.ID) && (of.Derived.Workspace != u.workspace || len(names) >= named) {
-			total += capacity.Blocks // of holders that are not named: there may be ten thousand such address spaces
+		if used := capacity.Blocks - u.idleIn(of.ID); ledger.IsAddressSpace(of.ID) && (of.Derived.Workspace != u.workspace || len(names) >= named || used == 0) {
+			total += used // of holders that are not named: there may be ten thousand such address spaces
 			continue
 		}
 		own, idle, err := u.holders(ctx, of.ID)
@@ -77,12 +77,17 @@ func (u usage) spaces(entered ledger.Pool) (spaces []ledger.Pool) {
 	if entered.Spaces == 0 {
 		return nil
 	}
-	for _, below := range u.ledger.Derived.Below(u.id) {
-		if ledger.IsAddressSpace(below.ID) && below.Derived.Of == u.id {
-			spaces = append(spaces, below)
+	return u.ledger.Derived.Spaces(u.id)
+}
+
+// idleIn counts the pools in an address space that nobody uses, as of memory.
+func (u usage) idleIn(space ledger.PoolID) (idle int) {
+	for _, below := range u.ledger.Derived.Below(space) {
+		if below.Parent == space && u.idle(below.ID) {
+			idle++
 		}
 	}
-	return spaces
+	return idle
 }
 
 // fullest returns the figures of the address space of a pool that has most of its addresses, and how many there are. A pool without

@@ -56,6 +56,15 @@ type IPPoolStatus struct {
 	// +optional
 	ScopeDigest string `json:"scopeDigest,omitempty"`
 
+	// uniqueWithin are the roles of spec.scope within whose objects the block of a pool that the system has made is
+	// given once: other objects of these have other pools, with the same addresses. Absent on every other pool, and if
+	// the block is given once in its parent.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	// +optional
+	UniqueWithin []string `json:"uniqueWithin,omitempty"`
+
 	// spaces is the number of address spaces that the pool's addresses are given out in, each once. capacity
 	// and utilization are those of the fullest. Absent if the pool names no class with uniqueWithin.
 	// +optional

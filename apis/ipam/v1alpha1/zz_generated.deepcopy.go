@@ -613,6 +613,11 @@ func (in *IPPoolStatus) DeepCopyInto(out *IPPoolStatus) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.UniqueWithin != nil {
+		in, out := &in.UniqueWithin, &out.UniqueWithin
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.NextRelease != nil {
 		in, out := &in.NextRelease, &out.NextRelease
 		*out = (*in).DeepCopy()

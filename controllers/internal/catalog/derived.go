@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -46,6 +47,16 @@ type Kin interface {
 // Used counts the blocks of pools.
 type Used interface {
 	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
+}
+
+// UniqueWithin returns the roles within whose objects the block of a derived pool is given once, sorted; nil: it is given once in the pool
+// above.
+func UniqueWithin(pools Pools, p ledger.Pool) []string {
+	space, ok := pools.Get(p.Parent)
+	if !ok || !ledger.IsAddressSpace(space.ID) {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(space.Derived.Scope))
 }
 
 // Idle reports whether nobody uses a pool that the system has made: it is open, no claim holds it, nobody has a block of it or of

@@ -34,7 +34,8 @@ func Chain(catalog Catalog, class *ipamv1alpha1.IPClass) (root *ipamv1alpha1.IPC
 	return levels.root(), levels.roles(), broken
 }
 
-// roles returns those that a claim must have: by uniqueWithin of the class, and by each poolPer.
+// roles returns those that a claim must have: by uniqueWithin of the class, and by each poolPer. Those of uniqueWithin of a class above are
+// among its poolPer.
 func (c chain) roles() []string {
 	roles := slices.Clone(c[0].Spec.UniqueWithin)
 	for _, class := range c {
@@ -52,7 +53,7 @@ func chainOf(catalog Catalog, class *ipamv1alpha1.IPClass) (chain, *outcome.Refu
 	levels := chain{class}
 	for {
 		top := levels.root()
-		if refusal := sound(catalog, top); refusal != nil {
+		if refusal := cmp.Or(sound(catalog, top), levels.apart()); refusal != nil {
 			return levels, refusal
 		}
 		name := top.Spec.ParentClassName
@@ -76,6 +77,20 @@ func chainOf(catalog Catalog, class *ipamv1alpha1.IPClass) (chain, *outcome.Refu
 	}
 }
 
+// apart refuses the root if its networks may have the same addresses, as a class in between says, too: only the last one below may.
+func (c chain) apart() *outcome.Refusal {
+	root := c.root()
+	if len(root.Spec.UniqueWithin) == 0 || len(c) < 3 {
+		return nil
+	}
+	for _, between := range c[1 : len(c)-1] {
+		if len(between.Spec.UniqueWithin) > 0 {
+			return broken(between, "it has uniqueWithin, as class %q above it: of the classes below that, only the last may", root.Name)
+		}
+	}
+	return nil
+}
+
 func broken(class *ipamv1alpha1.IPClass, format string, args ...any) *outcome.Refusal {
 	return refuse(ipamv1alpha1.ReasonChainBroken, "class %q: %s", class.Name, fmt.Sprintf(format, args...))
 }
@@ -83,9 +98,6 @@ func broken(class *ipamv1alpha1.IPClass, format string, args ...any) *outcome.Re
 // sound checks a class of a chain by itself, and beside those with the same parent. The schema refuses classes that contradict themselves.
 func sound(catalog Catalog, class *ipamv1alpha1.IPClass) *outcome.Refusal {
 	spec := class.Spec
-	if len(spec.PoolPer) > 0 && len(spec.UniqueWithin) > 0 {
-		return broken(class, "its pools cannot be carved where addresses repeat: give it poolPer or uniqueWithin, and not both")
-	}
 	if spec.ParentClassName == "" {
 		return nil
 	}

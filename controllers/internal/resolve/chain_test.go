@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
@@ -163,6 +164,44 @@ func TestResolve_Levels(t *testing.T) {
 	plan = must.Get(query(web, gen.Claim("x", gen.OfClass("vpc"), vpc1, gen.ForRange())).Resolve(w))(t)
 	if network := plan.Chain[0]; !network.InPlatform || network.Derived.Workspace != "" || network.Limit != nil {
 		t.Errorf("the pool of all is %+v, want one in the platform, of no workspace, without a limit", network)
+	}
+}
+
+// spaceOf returns which address space a level is carved in, in words.
+func spaceOf(s *resolve.Space) string {
+	if s == nil {
+		return "the pool above"
+	}
+	return fmt.Sprintf("%s of %q", s.Scope, s.Workspace)
+}
+
+// Two networks are carved each in an address space of its own, of the workspace that has them or of all, and nothing else below them is.
+func TestResolve_CarvesEachNetworkInItsOwnSpace(t *testing.T) {
+	for tenancy, whose := range map[string]string{"project": "web", "allProjects": ""} {
+		w := networks()
+		w.class("vpc").Spec.PoolPer, w.class("vpc").Spec.UniqueWithin = []string{tenancy, "network"}, []string{"network"}
+		for _, network := range []string{"red", "blue"} {
+			plan := must.Get(query(web, gen.Claim("x", gen.OfClass("endpoint"), gen.Within("network", network, "location", "ams"))).Resolve(w))(t)
+			vpc, subnet, want := plan.Chain[0], plan.Chain[1], fmt.Sprintf("network=%s of %q", network, whose)
+			if spaceOf(vpc.Space) != want || subnet.Space != nil || plan.Space != nil {
+				t.Errorf("%s: the network is carved in %s, its location in %s, and a block lies in %s; want %s, and then the pool above",
+					tenancy, spaceOf(vpc.Space), spaceOf(subnet.Space), spaceOf(plan.Space), want)
+			}
+		}
+	}
+}
+
+// A pool for each location of a network, unique within the network, shares its address space with the other locations.
+func TestResolve_CarvesTheLocationsOfANetworkInOneSpace(t *testing.T) {
+	w := networks()
+	w.class("vpc").Spec.PoolPer, w.class("vpc").Spec.UniqueWithin = []string{"project", "network", "location"}, []string{"network"}
+	spaces := map[ledger.PoolID]bool{}
+	for _, location := range []string{"ams", "fra"} {
+		plan := must.Get(query(web, gen.Claim("x", gen.OfClass("vpc"), gen.Within("network", "red", "location", location), gen.ForRange())).Resolve(w))(t)
+		spaces[plan.Chain[0].Space.In("root")] = true
+	}
+	if len(spaces) != 1 {
+		t.Errorf("two locations of a network are carved in %d spaces, want one", len(spaces))
 	}
 }
 

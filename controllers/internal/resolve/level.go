@@ -17,6 +17,8 @@ type Level struct {
 	Class *ipamv1alpha1.IPClass
 	// Derived says which pool it is: class, workspace and scope.
 	Derived ledger.Derived
+	// Space is the address space of the pool above that the pool is carved in; nil: the pool above itself.
+	Space *Space
 	// Length is that of the pool.
 	Length int
 	// Exact is the CIDR that the pool must have, for a ScopeRange that asks for one; the zero Prefix if it may have any.
@@ -34,18 +36,26 @@ type Level struct {
 	Limit *big.Int
 }
 
-// Space says which address space of a pool a claim gets its block in.
+// Space says which address space of a pool has the block of a claim, or the pool that is made for it.
 type Space struct {
-	Workspace ledger.ClusterName
+	Workspace ledger.ClusterName // empty: all workspaces share it, as they share the pool that is carved in it
 	Scope     ledger.Scope
 }
 
-// space returns the address space of the class for the claim's scope; nil if each pool has just one.
-func (q Query) space(class *ipamv1alpha1.IPClass) *Space {
+// space returns the address space that a class has for the claim's scope, of a workspace; nil if each pool has just one.
+func (q Query) space(class *ipamv1alpha1.IPClass, of ledger.ClusterName) *Space {
 	if len(class.Spec.UniqueWithin) == 0 {
 		return nil
 	}
-	return &Space{Workspace: q.From.Cluster, Scope: LedgerScope(q.Claim.Spec.Scope.Only(class.Spec.UniqueWithin))}
+	return &Space{Workspace: of, Scope: LedgerScope(q.Claim.Spec.Scope.Only(class.Spec.UniqueWithin))}
+}
+
+// In returns the ID of the address space of a pool; that of the pool if s is nil.
+func (s *Space) In(of ledger.PoolID) ledger.PoolID {
+	if s == nil {
+		return of
+	}
+	return ledger.AddressSpaceID(of, s.Workspace, s.Scope)
 }
 
 // levels returns the pools that the claim needs, from the one below the authored pools on: of a range that of its class is
@@ -94,6 +104,7 @@ func (q Query) level(class *ipamv1alpha1.IPClass) Level {
 	if level.InPlatform {
 		level.Derived.Workspace, level.Limit, workspace = "", nil, ""
 	}
+	level.Space = q.space(class, level.Derived.Workspace)
 	level.Name = derivedName(class.Name, workspace, scope, ledger.Digest(level.Derived.ID()))
 	if r := class.Spec.Reservations; r != nil {
 		level.Excluded = func(cidr netip.Prefix) []netip.Prefix { return reserved(cidr, *r) }

@@ -35,8 +35,12 @@ func TestChain_Faults(t *testing.T) {
 		"a range that begins too early": {func(w *world) {
 			w.class("subnet").Spec.AllowedPrefixLengths = &ipamv1alpha1.PrefixLengthRange{Min: 44, Max: 64}
 		}, `class "subnet": it hands out a /44`},
-		"shared in what is not":        {func(w *world) { w.class("subnet").Spec.PoolPer = []string{"allProjects", "network"} }, `class "subnet": all workspaces share its pools, and each has its own of its parent "vpc"`},
-		"pools where addresses repeat": {func(w *world) { w.class("subnet").Spec.UniqueWithin = []string{"network"} }, `class "subnet": its pools cannot be carved where addresses repeat`},
+		"shared in what is not":                        {func(w *world) { w.class("subnet").Spec.PoolPer = []string{"allProjects", "network"} }, `class "subnet": all workspaces share its pools, and each has its own of its parent "vpc"`},
+		"networks with the same addresses":             {func(w *world) { w.class("vpc").Spec.UniqueWithin = []string{"network"} }, ""},
+		"locations with the same addresses":            {func(w *world) { w.class("subnet").Spec.UniqueWithin = []string{"location"} }, ""},
+		"both of the only levels that may have spaces": {func(w *world) { overlapping(w, "vpc", "endpoint") }, ""},
+		"a level between that may have no spaces": {func(w *world) { overlapping(w, "vpc", "subnet") },
+			`class "subnet": it has uniqueWithin, as class "vpc" above it: of the classes below that, only the last may`},
 		"an older sibling that differs": {func(w *world) {
 			w.class("endpoint").CreationTimestamp.Time = day(2)
 			w.classes = append(w.classes, gen.Class("other", v6, gen.Below("subnet"), gen.UniqueWithin("network"), gen.Created(day(1))))
@@ -53,6 +57,24 @@ func TestChain_Faults(t *testing.T) {
 				t.Errorf("the chain is refused with %v, want %q", broken, tt.want)
 			}
 		})
+	}
+}
+
+// overlapping lets classes have the same addresses in each network.
+func overlapping(w *world, classes ...string) {
+	for _, name := range classes {
+		w.class(name).Spec.UniqueWithin = []string{"network"}
+	}
+}
+
+// The last class of a chain may be unique within roles of its pools, as the root is; it has no class below then that claims may use.
+func TestChain_LastOfNetworksWithTheSameAddresses(t *testing.T) {
+	w := networks()
+	overlapping(&w, "vpc", "subnet")
+	for name, sound := range map[string]bool{"vpc": true, "subnet": true, "endpoint": false} {
+		if _, _, broken := resolve.Chain(w, w.class(name)); (broken == nil) != sound {
+			t.Errorf("class %s is refused with %v, want that it may be used: %t", name, broken, sound)
+		}
 	}
 }
 

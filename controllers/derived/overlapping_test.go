@@ -1,0 +1,86 @@
+package derived
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
+)
+
+// overlaps makes the pool of a network in the address space that the root pool has for it, with a subnet below.
+func (s *scene) overlaps(name string, by ...ledger.Holder) (network, subnet, space ledger.Pool) {
+	s.Helper()
+	scope := ledger.Scope{"network": {APIGroup: "net.example", Kind: "Network", Name: name}}
+	space = must.Get(s.alloc.Derived().Space(s.Context(), "root", tenant, scope))(s)
+	network = s.network("net", name, space.ID, 24, by...)
+	return network, s.network("sub", name, network.ID, 28), space
+}
+
+// The IPPool of a network with its own addresses names the pool that somebody has written as its parent, and the roles that it goes by.
+func TestPublish_AnOverlappingNetwork(t *testing.T) {
+	s := newScene(t)
+	s.workspace = testbed.NewClient(t).WithStatusSubresource(&ipamv1alpha1.IPPool{}).Build()
+	s.start(s.etcd, s.workspace)
+	for _, name := range []string{"red", "blue"} {
+		network, subnet, _ := s.overlaps(name)
+		object := s.object(network)
+		if parent := object.Spec.ParentPoolRef; parent.Name != "root" || parent.ProjectRef.Name != "root:ipam" || object.Status.AllocatedCIDR != "10.0.0.0/24" {
+			t.Errorf("network %s is %s below %+v, want 10.0.0.0/24 below the root pool", name, object.Status.AllocatedCIDR, parent)
+		}
+		if roles, below := object.Status.UniqueWithin, s.object(subnet).Status.UniqueWithin; !slices.Equal(roles, []string{"network"}) || below != nil {
+			t.Errorf("network %s is unique within %v, and its subnet within %v; want the network, and nothing", name, roles, below)
+		}
+	}
+}
+
+// The claims inside of a range keep it, and not those inside of another one of the same CIDR.
+func TestCloseRange_IgnoresClaimsInAnOverlappingNetwork(t *testing.T) {
+	s := newScene(t)
+	red, blue := gen.Claim("red", gen.OfClass("net")), gen.Claim("blue", gen.OfClass("net"))
+	testbed.Create(t, s.workspace, red)
+	testbed.Create(t, s.workspace, blue)
+	network, subnet, space := s.overlaps("red", holderOf(red))
+	other, inOther, _ := s.overlaps("blue", holderOf(blue))
+	guest := s.bind(inOther, "guest")
+	if inside := s.closes(blue, false); !strings.Contains(inside, "claim default/guest") {
+		t.Errorf("the DELETE of the range with a claim inside says %q, want the claim", inside)
+	}
+	s.mustClose(red)
+	s.deletes(red)
+	if s.wantComplete(network); s.known(network) || s.known(subnet) || s.object(network) != nil || !s.known(other) {
+		t.Errorf("the range is known: %t, its subnet: %t, the other: %t; want the other alone", s.known(network), s.known(subnet), s.known(other))
+	}
+	s.deletes(guest)
+	s.mustClose(blue)
+	s.deletes(blue)
+	s.wantComplete(other)
+	if s.idles(DefaultIdle); s.known(space) || s.alloc.Pools().InUse("root") {
+		t.Error("an address space stays that no network needs")
+	}
+}
+
+// An idle network goes from below, and its address space when it has been idle as long.
+func TestSweep_OverlappingNetworks(t *testing.T) {
+	s := newScene(t)
+	network, subnet, space := s.overlaps("red")
+	guest := s.bind(subnet, "guest")
+	if s.idles(DefaultIdle); !s.known(network) || !s.known(space) {
+		t.Fatal("a network in use was retired")
+	}
+	s.deletes(guest)
+	must.Do(t, s.alloc.Release(t.Context(), ledger.ClaimID(guest.UID)))
+	for range 3 { // each level by itself
+		s.idles(DefaultIdle + time.Second)
+	}
+	for _, p := range []ledger.Pool{subnet, network, space} {
+		if s.known(p) {
+			t.Errorf("pool %s of %+v stays", p.ID, p.Derived)
+		}
+	}
+}
