@@ -20,6 +20,12 @@ func inUse(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	return pool
 }
 
+// idle says that nobody uses a pool.
+func idle(pool *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
+	inUse(pool).Status.Conditions[0].Status = metav1.ConditionFalse
+	return pool
+}
+
 func TestIPPool_Create(t *testing.T) {
 	const parent = "parentPoolRef: {name: parent}"
 	cases := []refused{

@@ -217,7 +217,8 @@ func TestPolicies_Refuse(t *testing.T) {
 		{"make a pool one of a network", request{nil, admission.Update, "ippools", change{gen.Pool("p"), derived(gen.Pool("p"))}}, "spec.classRef is given by the system: leave it as it is"},
 		{"make a pool of a network an own one", request{nil, admission.Update, "ippools", change{derived(gen.Pool("p")), gen.Pool("p")}}, "spec.classRef is given by the system: leave it as it is"},
 		{"change a pool of a network", request{nil, admission.Update, "ippools", change{derived(gen.Pool("p")), derived(gen.Pool("p", gen.Label("a", "b")))}}, "this pool was made by its class for a scope, and is changed by the system alone"},
-		{"delete a pool of a network", request{nil, admission.Delete, "ippools", derived(gen.Pool("p"))}, "this pool was made by its class for a scope: delete the IPClaim with target ScopeRange"},
+		{"delete a pool of a network", request{nil, admission.Delete, "ippools", derived(gen.Pool("p"))}, "this pool was made by its class for a scope, and is in use: delete the IPClaim with target ScopeRange"},
+		{"delete a pool of a network in use", request{nil, admission.Delete, "ippools", derived(inUse(gen.Pool("p")))}, "this pool was made by its class for a scope, and is in use"},
 		{"label a pool as one of a class", request{nil, admission.Create, "ippools", gen.Pool("p", gen.Label(ipamv1alpha1.LabelProvisionedBy, "c"))}, "the labels ipam.miloapis.com/provisioned-by, scope-digest and provisioned-for are given by the system"},
 		{"label a pool as one of a scope", request{nil, admission.Update, "ippools", change{gen.Pool("p"), gen.Pool("p", gen.Label(ipamv1alpha1.LabelScopeDigest, "d"))}}, "the labels ipam.miloapis.com/provisioned-by, scope-digest and provisioned-for are given by the system"},
 		{"label a pool as one for a workspace", request{nil, admission.Update, "ippools", change{gen.Pool("p", gen.Label(ipamv1alpha1.LabelProvisionedFor, "a")), gen.Pool("p")}}, "the labels ipam.miloapis.com/provisioned-by, scope-digest and provisioned-for are given by the system"},
@@ -254,6 +255,7 @@ func TestPolicies_Admit(t *testing.T) {
 	for _, r := range []request{
 		{tenant, admission.Delete, "ipallocations", gen.Allocation("web", "p", "10.0.0.0/28", gen.Retained())},
 		{tenant, admission.Delete, "ippools", gen.Pool("p")},
+		{tenant, admission.Delete, "ippools", derived(idle(gen.Pool("p")))},
 		{tenant, admission.Create, "ipclaims", created(`"f:spec":{"f:className":{}}`)},
 		{tenant, admission.Create, "ipclaims", created(`"f:metadata":{"f:labels":{}}`, `"f:spec":{},"f:status":{}`)},
 		{tenant, admission.Create, "ipclaims", webhook},
@@ -292,26 +294,6 @@ func TestPolicies_Warn(t *testing.T) {
 	claim.Spec = gen.Claim("c", gen.Selecting("tier", "a")).Spec
 	r := request{others["a tenant"], admission.Create, "ipclaims", claim}
 	expect(t, r.denied(t, policies(t)), "Warn: spec.poolSelector is deprecated: name a class by spec.className")
-}
-
-// The DELETE of a class warns if pools that it has made may be left.
-func TestPolicies_WarnOfPoolsThatAClassLeaves(t *testing.T) {
-	const warning = "Warn: pools that this class has made stay until everything inside them is released"
-	shared := gen.Class("shared", gen.PoolPer("network", "project"), gen.Visible(ipamv1alpha1.VisibilityShared))
-	busy := shared.DeepCopy()
-	busy.Status.ProvisionedPools = 1
-	narrowed := gen.Class("narrowed", gen.PoolPer("network", "project"), gen.Consumers{"root:a"})
-	for _, tt := range []struct {
-		class *ipamv1alpha1.IPClass
-		warns bool
-	}{
-		{gen.Class("flat"), false}, {gen.Class("published", gen.PoolPer("network", "project")), true}, {shared, false}, {busy, true}, {narrowed, false},
-	} {
-		got := request{others["a tenant"], admission.Delete, "ipclasses", tt.class}.denied(t, policies(t))
-		if warned := len(got) == 1 && strings.HasPrefix(got[0], warning); warned != tt.warns || !tt.warns && len(got) > 0 {
-			t.Errorf("the DELETE of class %s with %d pools says %q, want a warning: %t", tt.class.Name, tt.class.Status.ProvisionedPools, got, tt.warns)
-		}
-	}
 }
 
 func TestPolicies_FailClosedAndTakeNoParameters(t *testing.T) {

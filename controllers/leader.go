@@ -66,6 +66,7 @@ type decider struct {
 	door.Drainer
 	door.Releaser
 	door.Closer
+	door.Retirer
 }
 
 // addControllers adds the controllers that work on the ledger, which is open.
@@ -101,13 +102,13 @@ func (l *leader) addControllers(reader *live.Reader) error {
 	}
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: views.Of(alloc), Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
-		RetireBelow: pooled.RetireBelow, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: hints.PoolDeleted, MaxPools: opts.Claims.MaxPools,
+		RetireBelow: pooled.RetireBelow, Goes: pooled.Goes, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: hints.PoolDeleted, MaxPools: opts.Claims.MaxPools,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
 	}
 	sweeper := newSweeper(mgr, hints, doubts, opts)
-	l.door.Lead(decider{claims, pools, releases, pooled.Closer})
+	l.door.Lead(decider{claims, pools, releases, pooled.Closer, pooled.Closer})
 	known.Observe(&watcher{
 		adopter: adopter, releases: releases, claims: claims, pools: pools, derived: pooled, slices: slices, sweeper: sweeper,
 		logger: opts.Logger.WithName("directory"),

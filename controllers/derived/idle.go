@@ -74,9 +74,14 @@ func (c *Controller) old(p ledger.Pool) bool {
 	case !ok:
 		return false
 	}
-	after, never := c.Idle, c.Idle == 0
-	if of := p.Derived.Workspace; of != "" && (c.Departed(of) || !c.Bound(of) && !c.Catalog.MayBeBound(of)) {
-		after, never = min(max(c.Idle, time.Nanosecond), leftIdle), false
-	}
+	after, never := c.stays(p)
 	return !never && c.Clock.Since(seen.since) >= after
+}
+
+// stays returns how long a pool stays that is idle. A workspace that is bound no more is not kept waiting.
+func (c *Controller) stays(p ledger.Pool) (after time.Duration, never bool) {
+	if of := p.Derived.Workspace; of != "" && (c.Departed(of) || !c.Bound(of) && !c.Catalog.MayBeBound(of)) {
+		return min(max(c.Idle, time.Nanosecond), leftIdle), false
+	}
+	return c.Idle, c.Idle == 0
 }

@@ -100,6 +100,7 @@ type Decider interface {
 	Drainer
 	Releaser
 	Closer
+	Retirer
 }
 
 // Answerer decides claims that are being created. It is safe for concurrent use.

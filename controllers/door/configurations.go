@@ -24,9 +24,13 @@ const (
 	pathDrained  = "drained"
 	pathReleased = "released"
 	pathClosed   = "closed"
+	pathRetired  = "retired"
+	pathClassed  = "class-retired"
 	pathDrain    = "drain"
 	pathRelease  = "release"
 	pathClose    = "close"
+	pathRetire   = "retire"
+	pathClass    = "retire-class"
 	pathRefuse   = "refuse"
 )
 
@@ -54,7 +58,7 @@ func (r registration) mutating() *admissionregistrationv1.MutatingWebhookConfigu
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   typeMeta("MutatingWebhookConfiguration"),
 		ObjectMeta: metav1.ObjectMeta{Name: registrationName},
-		Webhooks:   []admissionregistrationv1.MutatingWebhook{r.answer(), r.keep(), r.drain(), r.release(), r.closeRange()},
+		Webhooks:   []admissionregistrationv1.MutatingWebhook{r.answer(), r.keep(), r.drain(), r.release(), r.closeRange(), r.retirePool(), r.retireClass()},
 	}
 }
 
@@ -162,6 +166,23 @@ func (r registration) closeRange() admissionregistrationv1.MutatingWebhook {
 	})
 }
 
+// retirePool returns the webhook for the DELETE of a pool that a class has made. It is called before the policy, which refuses it if the
+// status says that the pool is in use.
+func (r registration) retirePool() admissionregistrationv1.MutatingWebhook {
+	return r.webhook(hook{
+		path: pathRetire, operation: admissionregistrationv1.Delete, resource: "ippools", timeout: releaseTimeout,
+		conditions: append(only("made-by-a-class", "has(oldObject.spec.classRef)"), r.notTheSystem()...),
+	})
+}
+
+// retireClass returns the webhook for the DELETE of a class that makes pools.
+func (r registration) retireClass() admissionregistrationv1.MutatingWebhook {
+	return r.webhook(hook{
+		path: pathClass, operation: admissionregistrationv1.Delete, resource: "ipclasses", effects: admissionregistrationv1.SideEffectClassNone,
+		timeout: releaseTimeout, conditions: append(only("makes-pools", "size(oldObject.spec.?poolPer.orValue([])) > 0"), r.notTheSystem()...),
+	})
+}
+
 // only returns one condition.
 func only(name, expression string) []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: name, Expression: expression}}
@@ -214,7 +235,7 @@ func (r registration) notTheSystem() []admissionregistrationv1.MatchCondition {
 // rules match an operation on a resource, as v1alpha1. Subresources are no part of it.
 func rules(operation admissionregistrationv1.OperationType, resource string) []admissionregistrationv1.RuleWithOperations {
 	scope := admissionregistrationv1.NamespacedScope
-	if resource == "ippools" {
+	if resource == "ippools" || resource == "ipclasses" {
 		scope = admissionregistrationv1.ClusterScope
 	}
 	return []admissionregistrationv1.RuleWithOperations{{

@@ -22,11 +22,13 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// deletes implements Drainer, Releaser and Closer by the functions of a test.
+// deletes implements Drainer, Releaser, Closer and Retirer by the functions of a test.
 type deletes struct {
 	drained  func(pool Pool)
 	released func(in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error)
 	closed   func(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error)
+	retired  func(in ledger.ClusterName, pool *ipamv1alpha1.IPPool, dry bool) (string, error)
+	classed  func(class string) (string, error)
 }
 
 // decider is a Decider of two parts.
@@ -43,6 +45,14 @@ func (d deletes) Released(_ context.Context, in ledger.ClusterName, record *ipam
 
 func (d deletes) CloseRange(_ context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error) {
 	return d.closed(in, claim, dry)
+}
+
+func (d deletes) RetirePool(_ context.Context, in ledger.ClusterName, pool *ipamv1alpha1.IPPool, dry bool) (string, error) {
+	return d.retired(in, pool, dry)
+}
+
+func (d deletes) RetireClass(_ context.Context, class string) (string, error) {
+	return d.classed(class)
 }
 
 // deleting asks a door about the DELETE of an object, at a path for its resource.

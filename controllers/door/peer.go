@@ -95,7 +95,7 @@ func (p *peer) Drained(ctx context.Context, pool Pool) {
 	}
 }
 
-// A peer asks about the DELETE of a record or of a claim by a deletion, and the leader answers by said.
+// A peer asks about the DELETE of a record, a claim or a pool by a deletion, and the leader answers by said.
 type (
 	deletion[T any] struct {
 		Cluster ledger.ClusterName `json:"cluster"`
@@ -132,8 +132,23 @@ func (p *peer) Released(ctx context.Context, in ledger.ClusterName, record *ipam
 
 // CloseRange implements Closer.
 func (p *peer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error) {
+	return p.inside(ctx, pathClosed, deletion[*ipamv1alpha1.IPClaim]{Cluster: in, Object: claim, DryRun: dry})
+}
+
+// RetirePool implements Retirer.
+func (p *peer) RetirePool(ctx context.Context, in ledger.ClusterName, pool *ipamv1alpha1.IPPool, dry bool) (string, error) {
+	return p.inside(ctx, pathRetired, deletion[*ipamv1alpha1.IPPool]{Cluster: in, Object: pool, DryRun: dry})
+}
+
+// RetireClass implements Retirer.
+func (p *peer) RetireClass(ctx context.Context, class string) (string, error) {
+	return p.inside(ctx, pathClassed, class)
+}
+
+// inside asks the leader what keeps an object from being deleted.
+func (p *peer) inside(ctx context.Context, path string, question any) (string, error) {
 	var answer said
-	err := p.ask(ctx, pathClosed, deletion[*ipamv1alpha1.IPClaim]{Cluster: in, Object: claim, DryRun: dry}, &answer)
+	err := p.ask(ctx, path, question, &answer)
 	return answer.Inside, errors.Join(err, answer.err())
 }
 
@@ -234,6 +249,26 @@ var leading = map[string]question{
 			return err
 		}))
 		return answer, nil
+	}},
+	pathRetired: {releasePatience, true, func(ctx context.Context, s *server, body io.Reader) (any, error) {
+		var of deletion[*ipamv1alpha1.IPPool]
+		if err := json.NewDecoder(body).Decode(&of); err != nil || of.Object == nil || of.Cluster == "" {
+			return nil, errQuestion
+		}
+		var answer said
+		answer.Unsure = unsure(SleepInTurn(ctx, of.Cluster, func(ctx context.Context) (err error) {
+			answer.Inside, err = s.decider().RetirePool(ctx, of.Cluster, of.Object, of.DryRun)
+			return err
+		}))
+		return answer, nil
+	}},
+	pathClassed: {releasePatience, true, func(ctx context.Context, s *server, body io.Reader) (any, error) {
+		var class string
+		if err := json.NewDecoder(body).Decode(&class); err != nil || class == "" {
+			return nil, errQuestion
+		}
+		used, err := s.decider().RetireClass(ctx, class)
+		return said{Inside: used, Unsure: unsure(err)}, nil
 	}},
 }
 

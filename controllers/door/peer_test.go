@@ -228,6 +228,8 @@ func TestPeer_TheLeaderDecidesDELETEs(t *testing.T) {
 		pool   = `{"metadata":{"name":"lab","uid":"u1","annotations":{"kcp.io/cluster":"t1"}}}`
 		record = `{"metadata":{"name":"r","namespace":"n","uid":"u2","annotations":{"kcp.io/cluster":"t1"}}}`
 		claim  = `{"metadata":{"name":"net","namespace":"n","uid":"u3","annotations":{"kcp.io/cluster":"t1"}},"spec":{"target":"ScopeRange"}}`
+		made   = `{"metadata":{"name":"net","uid":"u4","annotations":{"kcp.io/cluster":"t1"}},"spec":{"classRef":{"name":"vpc"}}}`
+		class  = `{"metadata":{"name":"vpc","annotations":{"kcp.io/cluster":"p1"}}}`
 	)
 	away := errors.New("away")
 	for name, tt := range map[string]struct {
@@ -265,6 +267,18 @@ func TestPeer_TheLeaderDecidesDELETEs(t *testing.T) {
 		"range that nobody can tell of": {"/close", "ipclaims", claim, deletes{closed: func(ledger.ClusterName, *ipamv1alpha1.IPClaim, bool) (string, error) {
 			return "perhaps a", away
 		}}, http.StatusServiceUnavailable, "perhaps a"},
+		"pool of a class in use": {"/retire", "ippools", made, deletes{retired: func(in ledger.ClusterName, p *ipamv1alpha1.IPPool, _ bool) (string, error) {
+			if in != "t1" || p.UID != "u4" {
+				t.Errorf("the leader is asked about %s in %s, want u4 in t1", p.UID, in)
+			}
+			return "in use", nil
+		}}, http.StatusConflict, "in use"},
+		"class in use": {"/retire-class", "ipclasses", class, deletes{classed: func(class string) (string, error) {
+			return class + " is in use", nil
+		}}, http.StatusConflict, "vpc is in use"},
+		"class that nobody can tell of": {"/retire-class", "ipclasses", class, deletes{classed: func(string) (string, error) {
+			return "", away
+		}}, http.StatusServiceUnavailable, "nobody can tell"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shared := newFake()
@@ -289,5 +303,7 @@ func TestPeer_DELETEsWithoutTheLeader(t *testing.T) {
 		func() string { return "token" }, func() ([]byte, error) { return nil, nil })
 	must.Fail(peer.Released(t.Context(), "t1", &ipamv1alpha1.IPAllocation{}))(t, errLeader)
 	must.Fail(peer.CloseRange(t.Context(), "t1", &ipamv1alpha1.IPClaim{}, false))(t, errLeader)
+	must.Fail(peer.RetirePool(t.Context(), "t1", &ipamv1alpha1.IPPool{}, false))(t, errLeader)
+	must.Fail(peer.RetireClass(t.Context(), "vpc"))(t, errLeader)
 	peer.Drained(t.Context(), Pool{Cluster: "t1", Name: "lab"})
 }

@@ -79,6 +79,8 @@ func (s *server) handler(logger logr.Logger) http.Handler {
 	serve("{token}/"+pathDrain, drainPatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.drain}, func() {}, true}))
 	serve("{token}/"+pathRelease, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipallocations", s.release}, func() {}, true}))
 	serve("{token}/"+pathClose, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.closeRange}, func() {}, true}))
+	serve("{token}/"+pathRetire, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.retirePool}, func() {}, true}))
+	serve("{token}/"+pathClass, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclasses", s.retireClass}, func() {}, true}))
 	serve(pathRefuse, patience, path{s.anybody, &s.sleepers, reviews{maxRefused, "ipclaims", refuse}, func() {}, false})
 	for pattern, handler := range s.also {
 		mux.Handle(pattern, handler)

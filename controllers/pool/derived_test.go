@@ -37,6 +37,9 @@ type derivedScene struct {
 	workspace client.Client
 }
 
+// goes is when idle pools go.
+var goes = time.Date(2026, 11, 29, 12, 40, 6, 1, time.UTC)
+
 func newDerivedScene(t *testing.T, objects ...client.Object) *derivedScene {
 	t.Helper()
 	root := gen.Pool("root")
@@ -57,6 +60,7 @@ func newDerivedScene(t *testing.T, objects ...client.Object) *derivedScene {
 			Adoption:  adopted{},
 			Queue:     queue,
 			Seen:      func(ledger.ClusterName, *ipamv1alpha1.IPPool, *ipamv1alpha1.IPPool) {},
+			Goes:      func(ledger.Pool) (time.Time, bool) { return goes, !goes.IsZero() },
 			Oracle:    &oracle{answer: live.Answer{Verdict: live.Alive, Object: root}},
 			Catalog:   &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: s.alloc.Pools()},
 			RetireBelow: func(ctx context.Context, id ledger.PoolID) error {
@@ -182,8 +186,8 @@ func TestDerived_IdlePoolsAreNoUse(t *testing.T) {
 	}
 	must.Do(t, s.alloc.Release(t.Context(), "c"))
 	root := s.pool(t, "root")
-	if used, said := inUse(root); used || said != "1 pool in it that was made for a scope is empty, and goes by itself or with this pool" {
-		t.Errorf("InUse = %t, %q; want false, and why its capacity is not whole", used, said)
+	if used, said := inUse(root); used || said != "nobody uses the pool; 1 idle pool has a block of it until 12:40:07 UTC" || root.Status.Capacity.Allocated != "256" {
+		t.Errorf("InUse = %t, %q, allocated %s; want false, and whose the 256 addresses are until when", used, said, root.Status.Capacity.Allocated)
 	}
 	must.Do(t, s.workspace.Delete(t.Context(), root))
 	must.Get(s.Reconcile(t.Context(), inbox.Request("w", client.ObjectKey{Name: "root"})))(t)
@@ -211,6 +215,24 @@ func TestRetire_ADrainingPoolSaysWhoHoldsIt(t *testing.T) {
 	}
 	if root.Status.Phase != ipamv1alpha1.PoolPending {
 		t.Errorf("the deleted pool is %s; want Pending", root.Status.Phase)
+	}
+}
+
+// The status of an idle pool says when it goes.
+func TestDerived_AnIdlePoolSaysWhenItGoes(t *testing.T) {
+	s := newDerivedScene(t, made("a"))
+	p := s.provisions(t, "net", "uid-of-root", 24, ledger.Holder{})
+	if used, said := inUse(s.pool(t, "net-a")); used || said != "nobody uses the pool: it goes at 12:40:07 UTC, or when it is deleted" {
+		t.Errorf("InUse = %t, %q; want that it goes", used, said)
+	}
+	s.Goes = func(of ledger.Pool) (time.Time, bool) { return goes, of.ID != p.ID }
+	if _, said := inUse(s.pool(t, "net-a")); said != "nobody uses the pool: it goes when it is deleted" {
+		t.Errorf("where idle pools stay, InUse says %q", said)
+	}
+	s.provisions(t, "sub", p.ID, 28, ledger.Holder{})
+	const level = "nobody uses the pool: it goes after the pools inside, or when it is deleted; 1 idle pool has a block of it until 12:40:07 UTC"
+	if _, said := inUse(s.pool(t, "net-a")); said != level {
+		t.Errorf("with an idle pool inside, InUse says %q", said)
 	}
 }
 
@@ -255,8 +277,8 @@ func TestDerived_AddressSpacesOfOthersAreNotListed(t *testing.T) {
 	s.pool(t, "root")
 	counted.count = 0
 	_, err := s.Reconcile(t.Context(), inbox.Request("w", client.ObjectKey{Name: "root"}))
-	if err != nil || counted.count != 2 {
-		t.Errorf("a pass lists blocks %d times, %v; want those of the pool and of the address space of its workspace", counted.count, err)
+	if err != nil || counted.count != 1 {
+		t.Errorf("a pass lists blocks %d times, %v; want those of the address space of its workspace alone", counted.count, err)
 	}
 	if used, said := inUse(s.pool(t, "root")); !used || said != "the pool holds 4 blocks, of claim default/of-w and 3 others" {
 		t.Errorf("InUse = %t, %q; want 4 blocks, with the one of the workspace by name", used, said)

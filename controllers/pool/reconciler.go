@@ -61,7 +61,7 @@ func (p *pass) reporter() reporter { return reporter{pool: p.pool, cluster: p.cl
 
 // usage returns what finds the users of the pool.
 func (p *pass) usage() usage {
-	return usage{ledger: p.Ledger, id: p.id, workspace: p.owner.Cluster, now: p.now(), again: p.lookAgain}
+	return usage{ledger: p.Ledger, id: p.id, workspace: p.owner.Cluster, now: p.now(), again: p.lookAgain, goes: p.Goes}
 }
 
 // lookAgain reconciles the pool after a time, or earlier.

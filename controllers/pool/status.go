@@ -183,13 +183,13 @@ func percent(c ledger.Capacity) float64 {
 // reportUse sets the condition InUse, which admission reads to refuse a deletion.
 func (p *pass) reportUse(ctx context.Context) error {
 	uses := p.usage()
-	if !p.Ledger.Pools.InUse(p.id) && uses.keptBy() == "" {
-		p.reporter().set(ipamv1alpha1.ConditionInUse, metav1.ConditionFalse, ipamv1alpha1.ReasonUnused, uses.unused())
-		return nil
-	}
 	said, err := uses.describe(ctx)
 	if err != nil {
 		return fmt.Errorf("list the blocks of pool %s: %w", p.pool.Name, err)
+	}
+	if !p.Ledger.Pools.InUse(p.id) && uses.keptBy() == "" {
+		p.reporter().set(ipamv1alpha1.ConditionInUse, metav1.ConditionFalse, ipamv1alpha1.ReasonUnused, said)
+		return nil
 	}
 	p.reporter().set(ipamv1alpha1.ConditionInUse, metav1.ConditionTrue, ipamv1alpha1.ReasonInUse, said)
 	return nil

@@ -13,6 +13,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
+	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
 // The condition InUse names so many holders at most, and looks for them among so
@@ -30,12 +31,16 @@ type usage struct {
 	now       time.Time
 	// again is told in how long a name may change without a change of the ledger; nil: nobody asks.
 	again func(time.Duration)
+	// goes returns when a pool goes that the system has made and nobody uses.
+	goes func(ledger.Pool) (at time.Time, ok bool)
 }
 
-// describe names what uses a pool: the claim that holds it, and those that have blocks of it, or of its address spaces.
+// describe names what uses a pool: the claim that holds it, and those that have blocks of it, or of its address spaces. Then it says
+// how much idle pools have of it, and when they go.
 func (u usage) describe(ctx context.Context) (string, error) {
 	entered, _ := u.ledger.Pools.Get(u.id)
 	var names []string
+	var idle idlers
 	total := 0
 	for _, of := range append(u.spaces(entered), entered) {
 		capacity, _ := u.ledger.Pools.Capacity(of.ID)
@@ -43,34 +48,76 @@ func (u usage) describe(ctx context.Context) (string, error) {
 			total += used // of holders that are not named: there may be ten thousand such address spaces
 			continue
 		}
-		own, idle, err := u.holders(ctx, of.ID)
+		if capacity.Blocks == 0 {
+			continue
+		}
+		own, unused, err := u.holders(ctx, of.ID)
 		if err != nil {
 			return "", err
 		}
-		names, total = append(names, own...), total+capacity.Blocks-idle
+		names, total = append(names, own...), total+capacity.Blocks-unused.many
+		idle.add(unused)
 	}
-	names = names[:min(len(names), named)]
-	by := u.keptBy()
-	switch {
-	case by == "":
-		return use(names, total), nil
-	case total == 0:
-		return by + " holds the pool", nil
-	}
-	return fmt.Sprintf("%s holds the pool, and %s", by, use(names, total)), nil
+	return u.words(entered, names[:min(len(names), named)], total, idle) + idle.words(), nil
 }
 
-// unused names the content of a pool that nobody uses: pools that the system has made in it count in its capacity until they go.
-func (u usage) unused() string {
-	switch capacity, _ := u.ledger.Pools.Capacity(u.id); capacity.Blocks {
-	case 0:
+// words says who uses a pool: its holder, and those of its blocks.
+func (u usage) words(entered ledger.Pool, names []string, total int, idle idlers) string {
+	by := u.keptBy()
+	switch {
+	case by == "" && total > 0:
+		return use(names, total)
+	case by == "" && entered.Derived != nil:
+		return "nobody uses the pool: it goes " + u.until(entered, idle) + "when it is deleted"
+	case by == "" && idle.many > 0:
+		return "nobody uses the pool"
+	case by == "":
 		return "the pool holds no block"
-	case 1:
-		return "1 pool in it that was made for a scope is empty, and goes by itself or with this pool"
-	default:
-		return fmt.Sprintf("%d pools in it that were made for scopes are empty, and go by themselves or with this pool", capacity.Blocks)
+	case total == 0:
+		return by + " holds the pool"
+	}
+	return fmt.Sprintf("%s holds the pool, and %s", by, use(names, total))
+}
+
+// until says when a pool goes by itself that nobody uses; empty: it does not.
+func (u usage) until(p ledger.Pool, idle idlers) string {
+	at, ok := u.goes(p)
+	switch {
+	case ok:
+		return "at " + clockTime(at) + ", or "
+	case idle.many > 0 && !idle.stay:
+		return "after the pools inside, or "
+	}
+	return ""
+}
+
+// idlers are pools that nobody uses, and that have blocks of a pool.
+type idlers struct {
+	many int
+	last time.Time // when the last of them goes
+	stay bool      // some do not go by themselves
+}
+
+func (i *idlers) add(o idlers) {
+	i.many, i.stay = i.many+o.many, i.stay || o.stay
+	if o.last.After(i.last) {
+		i.last = o.last
 	}
 }
+
+func (i *idlers) words() string {
+	has := "; " + plural.Of(i.many, "idle pool has a block", "idle pools have blocks") + " of it "
+	switch {
+	case i.many == 0:
+		return ""
+	case i.stay:
+		return has + "until it is deleted"
+	}
+	return has + "until " + clockTime(i.last)
+}
+
+// clockTime writes a time as messages do.
+func clockTime(at time.Time) string { return at.UTC().Add(time.Second-1).Format("15:04:05") + " UTC" }
 
 // spaces lists the address spaces of a pool.
 func (u usage) spaces(entered ledger.Pool) (spaces []ledger.Pool) {
@@ -117,14 +164,14 @@ func (u usage) keptBy() string {
 
 // holders lists holders of the pool's own workspace, and counts the pools that nobody uses. A block that cannot be read is counted with
 // the others.
-func (u usage) holders(ctx context.Context, id ledger.PoolID) (own []string, idle int, err error) {
+func (u usage) holders(ctx context.Context, id ledger.PoolID) (own []string, idle idlers, err error) {
 	for b, err := range u.ledger.Blocks.List(ctx, allocator.ListOptions{Pool: id, Limit: looked}) {
 		switch {
 		case err != nil && !ledger.Unreadable(err):
-			return nil, 0, err
+			return nil, idlers{}, err
 		case err != nil, b.State == ledger.Cooling:
 		case ledger.IsDerived(b.Holder.Claim) && u.idle(ledger.PoolID(b.Holder.Claim)):
-			idle++
+			idle.add(u.idler(ledger.PoolID(b.Holder.Claim)))
 		case b.Holder.Cluster == u.workspace && len(own) < named:
 			own = append(own, u.name(b))
 		}
@@ -136,6 +183,13 @@ func (u usage) holders(ctx context.Context, id ledger.PoolID) (own []string, idl
 func (u usage) idle(id ledger.PoolID) bool {
 	known, ok := u.ledger.Pools.Get(id)
 	return ok && known.Derived != nil && known.Derived.Holder.Claim == "" && !u.ledger.Pools.InUse(id)
+}
+
+// idler returns an idle pool.
+func (u usage) idler(id ledger.PoolID) idlers {
+	known, _ := u.ledger.Pools.Get(id)
+	at, ok := u.goes(known)
+	return idlers{many: 1, last: at, stay: !ok}
 }
 
 // use describes the holders of a pool: those of its own workspace by name, all others by their number.

@@ -131,7 +131,7 @@ const (
 	// ReasonDisputed: two published records have the same addresses. Find out who
 	// uses them, and delete the other claim.
 	ReasonDisputed Reason = "Disputed"
-	// ReasonUnused: the pool holds no block and may be deleted.
+	// ReasonUnused: no claim uses the pool, which may be deleted.
 	ReasonUnused Reason = "Unused"
 	// ReasonBlockInUse: the block returns when the last claim or child pool in it is
 	// released. Nothing to do but to release them.

@@ -76,6 +76,23 @@ func TestPoolShow_SaysWhatTheControllerKnowsOfOthers(t *testing.T) {
 	}
 }
 
+// Addresses may be taken in a pool that nobody uses: by pools that go by themselves, and the controller says when.
+func TestPoolShow_SaysWhenIdlePoolsGo(t *testing.T) {
+	const said = "nobody uses the pool; 1 idle pool has a block of it until 12:40:07 UTC"
+	for allocated, want := range map[string]bool{"64": true, "0": false} {
+		pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), stage.HourAgo), "192.0.2.0/24", ipamv1alpha1.IPv4, 25, 25)
+		pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: "256", Allocated: allocated, Available: "192"}
+		pool.Status.Conditions = append(pool.Status.Conditions, metav1.Condition{
+			Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionFalse, Reason: string(ipamv1alpha1.ReasonUnused), Message: said,
+		})
+		s := stage.New(t)
+		must.Do(t, describePool(s.Session, &space.Pool{Object: pool}))
+		if strings.Contains(s.Printed.String(), said) != want {
+			t.Errorf("with %s addresses allocated it shows %s; want the message: %t", allocated, s.Printed, want)
+		}
+	}
+}
+
 // A pool that has its block may still be wrong, and shows how.
 func TestPoolShow_WarnsOfGatewayAndOverlap(t *testing.T) {
 	pool := stage.Ready(gen.Pool("lab", gen.CIDR("192.0.2.0/24"), stage.HourAgo), "192.0.2.0/24", ipamv1alpha1.IPv4, 0, 24)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
@@ -96,6 +97,7 @@ func describePool(s *session.Session, p *space.Pool) error {
 		page.Line("Spaces", fmt.Sprintf("%d, and the figures are those of the fullest", status.Spaces))
 	}
 	page.Line("Addresses", fmt.Sprintf("%s in all, %s taken, %s free", status.Capacity.Total, status.Capacity.Allocated, status.Capacity.Available))
+	page.Line("Unused", unused(pool))
 	page.Line("Cooling", space.CoolsUntil(pool))
 	page.Line("Largest free", facts.LargestFree(pool))
 	page.Painted("Taken", bar(s.Paint, pool))
@@ -146,6 +148,15 @@ func describeRules(page *screen.Sheet, pool *ipamv1alpha1.IPPool, now time.Time)
 	for _, warning := range facts.Warnings(pool) {
 		page.Line("Warning", warning)
 	}
+}
+
+// unused says until when idle pools have addresses of a pool that nobody uses, and when the pool goes; empty: there is nothing to say.
+func unused(pool *ipamv1alpha1.IPPool) string {
+	used := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
+	if used == nil || used.Status != metav1.ConditionFalse || pool.Spec.ClassRef == nil && pool.Status.Capacity.Allocated == "0" {
+		return ""
+	}
+	return used.Message
 }
 
 func listHoldings(s *session.Session, p *space.Pool) error {

@@ -114,4 +114,25 @@ var ranges = []Mutant{
 		New:   "false {\n\t\t\t_ = said",
 		Suite: Suite{Package: "./controllers/class", Tests: "TestReconcile_Classes"},
 	},
+	{
+		Name:  "a class is deleted while claims live in its pools",
+		File:  "controllers/derived/retire.go",
+		Old:   "p.Derived.Holder.Claim != \"\" || c.Ledger.Pools.InUse(p.ID)",
+		New:   "p.Derived.Holder.Claim != \"\"",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestRetireClass_Counts"},
+	},
+	{
+		Name:  "a ledger that has lost blocks lets a class be deleted",
+		File:  "controllers/derived/retire.go",
+		Old:   "if p.Derived.Class == class && c.Ledger.Recovery.Frozen(p.ID) {",
+		New:   "if false {",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestRetireClass_Believes"},
+	},
+	{
+		Name:  "the DELETE of an idle pool leaves it open",
+		File:  "controllers/derived/retire.go",
+		Old:   "_, err = c.begin(ctx, p, \"\", c.grace())",
+		New:   "_ = p",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestRetirePool_"},
+	},
 }

@@ -1,0 +1,92 @@
+package derived
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	poll "k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/internal/plural"
+)
+
+var _ door.Retirer = (*Closer)(nil)
+
+// RetireClass implements door.Retirer. Pools that nobody uses do not count: they go by themselves. A range whose claim was deleted a moment
+// ago is about to go, for which it waits a little.
+func (c *Closer) RetireClass(ctx context.Context, class string) (used string, err error) {
+	many := 0
+	_ = poll.PollUntilContextTimeout(ctx, glance, followTime, true, func(context.Context) (bool, error) {
+		open := false
+		many = 0
+		for p := range c.Ranges.All() {
+			if p.Derived.Class != class || !ledger.IsDerived(p.ID) || !c.used(p) {
+				continue
+			}
+			many++
+			open = open || !p.Closed()
+		}
+		return open || many == 0, nil
+	})
+	if many > 0 {
+		return fmt.Sprintf("class %q is in use: claims hold %s that it has made, or live inside: release these claims first; if you just did, try again in a second",
+			class, plural.Of(many, "pool", "pools")), nil
+	}
+	for p := range c.Ranges.All() {
+		if p.Derived.Class == class && c.Ledger.Recovery.Frozen(p.ID) {
+			return "", fmt.Errorf("pool %s: %w", p.Name, errLost)
+		}
+	}
+	return "", nil
+}
+
+// used reports whether a claim holds a pool or lives inside, as of memory.
+func (c *Closer) used(p ledger.Pool) bool {
+	return p.Derived.Holder.Claim != "" || c.Ledger.Pools.InUse(p.ID)
+}
+
+// RetirePool implements door.Retirer. The API server deletes the IPPool after that, and the Controller then retires the pool. If that
+// DELETE fails, the Controller deletes the IPPool, as nobody uses it.
+func (c *Closer) RetirePool(ctx context.Context, in ledger.ClusterName, pool *ipamv1alpha1.IPPool, dry bool) (string, error) {
+	const used = "this pool was made by its class for a scope, and is in use: delete the IPClaim with target ScopeRange that holds it, and the claims inside"
+	id, ok := catalog.IDOf(c.Ledger.Pools, pool, in)
+	p, known := c.Ledger.Pools.Get(id)
+	switch {
+	case !ok || !known: // the Controller clears it
+		return "", nil
+	case c.used(p):
+		return used, nil
+	case dry:
+		return "", nil
+	}
+	err := c.RetireBelow(ctx, id)
+	if err == nil {
+		_, err = c.begin(ctx, p, "", c.grace())
+	}
+	switch {
+	case errors.Is(err, ledger.ErrPoolInUse), errors.Is(err, ledger.ErrChanged):
+		return used, nil // somebody came
+	case errors.Is(err, ledger.ErrUnknownPool):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	log.FromContext(ctx).Info("idle pool closed for its DELETE", "cluster", in, "pool", p.Name, "prefix", p.CIDR)
+	return "", nil
+}
+
+// Goes returns when a pool goes that nobody uses, unless somebody uses it before. ok is false if it is in use, or stays.
+func (c *Controller) Goes(p ledger.Pool) (at time.Time, ok bool) {
+	c.watch(p)
+	after, never := c.stays(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seen, idle := c.idle[p.ID]
+	return seen.since.Add(after), idle && !never
+}

@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework"
+	"github.com/kcp-ipam/ipam/test/gen"
+)
+
+// A class is not deleted while claims use the pools that it has made. It is once these are gone, also while pools are there that
+// nobody uses.
+func TestClass_IsKeptWhileItsPoolsAreUsed(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	net, inside := r.network(), r.endpoint("a", "vpc")
+	r.gets(net, inside)
+	for _, name := range []string{r.name + "-net", r.name + "-loc"} {
+		err := r.platform.Delete(t.Context(), gen.Class(name))
+		if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), fmt.Sprintf("class %q is in use", name)) {
+			t.Errorf("DELETE of class %s: %v; want a Conflict that says it is in use", name, err)
+		}
+	}
+	r.gone(inside)
+	framework.WaitCondition(t, r.tenant, r.pool(inside), ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonUnused)
+	framework.Delete(t, r.platform, gen.Class(r.name+"-loc")) // its pool is idle
+	r.gone(net)
+	framework.Delete(t, r.platform, gen.Class(r.name+"-net"))
+}
+
+// A tenant may delete a pool that was made for it and that nobody uses. Its status says when it goes by itself.
+func TestRanges_AnIdlePoolMayBeDeleted(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	a := r.endpoint("a", "vpc")
+	r.gets(a)
+	made := r.pool(a)
+	if err := r.tenant.Delete(t.Context(), made.DeepCopy()); !apierrors.IsConflict(err) {
+		t.Errorf("DELETE of a pool in use: %v; want a Conflict", err)
+	}
+	r.gone(a)
+	framework.Eventually(t, "the pool to say when it goes", func(ctx context.Context) error {
+		if err := r.tenant.Get(ctx, client.ObjectKeyFromObject(made), made); err != nil {
+			return err
+		}
+		used := meta.FindStatusCondition(made.Status.Conditions, ipamv1alpha1.ConditionInUse)
+		if used == nil || used.Status != "False" || !strings.Contains(used.Message, "it goes at ") {
+			return fmt.Errorf("InUse is %+v", used)
+		}
+		return nil
+	})
+	framework.Delete(t, r.tenant, made)
+	framework.WaitGone(t, r.tenant, made)
+	again := r.endpoint("again", "vpc")
+	r.gets(again)
+	if r.pool(again) == nil {
+		t.Error("the pool was not made again")
+	}
+}
