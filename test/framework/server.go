@@ -42,13 +42,15 @@ func ReadAdminConfig() (*rest.Config, error) { return here.kcp.Admin() }
 // refuses anything.
 func System(t testing.TB, workspace string) client.WithWatch {
 	t.Helper()
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+	return must.Get(workspaces.NewClient(workspaces.At(SystemConfig(t), workspace)))(t)
+}
+
+// SystemConfig returns the access of kcp itself.
+func SystemConfig(t testing.TB) *rest.Config {
+	t.Helper()
+	return must.Get(clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		&clientcmd.ClientConfigLoadingRules{ExplicitPath: server(t).Kubeconfig()},
-		&clientcmd.ConfigOverrides{CurrentContext: "shard-base"}).ClientConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return must.Get(workspaces.NewClient(workspaces.At(cfg, workspace)))(t)
+		&clientcmd.ConfigOverrides{CurrentContext: "shard-base"}).ClientConfig())(t)
 }
 
 // server returns the one server of kcp, in a package that has it from Main.

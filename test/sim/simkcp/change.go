@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,7 +40,8 @@ func (w *World) change(ctx context.Context, q request, patch types.PatchType, bo
 		if refusal = w.admitChange(ctx, q, before, &after); refusal != nil {
 			return nil, refusal
 		}
-		if answered, done := w.replace(q, stored, after); done {
+		bare := q.subresource != "status" && wanted.GetAnnotations()[logicalcluster.AnnotationKey] != q.cluster
+		if answered, done := w.replace(q, stored, after, bare); done {
 			return answered, nil
 		}
 	}
@@ -125,7 +127,7 @@ func (q request) keep(before, wanted *unstructured.Unstructured) *unstructured.U
 	if after.GetNamespace() == "" {
 		after.SetNamespace(q.namespace)
 	}
-	annotate(after, "kcp.io/cluster", q.cluster)
+	annotate(after, logicalcluster.AnnotationKey, q.cluster)
 	if after.GetUID() == "" {
 		after.SetUID(before.GetUID())
 	}
@@ -188,8 +190,9 @@ func (w *World) admitChange(ctx context.Context, q request, before *unstructured
 }
 
 // replace stores a change, and deletes an object whose last finalizer went. It reports false if the stored object has
-// changed.
-func (w *World) replace(q request, stored []byte, after *unstructured.Unstructured) ([]byte, bool) {
+// changed. bare says that the request left out the annotation of the cluster: kcp stores the object as it was sent, and
+// compares it with one that has the annotation, so that it counts as changed.
+func (w *World) replace(q request, stored []byte, after *unstructured.Unstructured, bare bool) ([]byte, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now, ok := q.objects[q.place()]
@@ -198,12 +201,19 @@ func (w *World) replace(q request, stored []byte, after *unstructured.Unstructur
 	}
 	after.SetAPIVersion(q.apiVersion(q.versions[0]))
 	switch {
-	case q.dry:
+	case q.dry && bare:
 		return dried(after), true
-	case !q.bare[q.place()] && equality.Semantic.DeepEqual(parse(stored).Object, after.Object):
+	case q.dry:
+		return text(after), true
+	case !bare && !q.bare[q.place()] && equality.Semantic.DeepEqual(parse(stored).Object, after.Object):
 		return stored, true
 	case after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0:
-		return w.commit(q.table, q.place(), deleted, after), true
+		w.commit(q.table, q.place(), deleted, after)
+		return text(after), true // with the revision before
 	}
-	return w.commit(q.table, q.place(), modified, after), true
+	answered := w.commit(q.table, q.place(), modified, after)
+	if bare {
+		q.bare[q.place()] = true
+	}
+	return answered, true
 }

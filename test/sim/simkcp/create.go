@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -31,7 +32,7 @@ func (w *World) create(ctx context.Context, q request, o *unstructured.Unstructu
 	}
 	if q.group == ipamGroup {
 		o.SetManagedFields(sent(q, o))
-		annotate(o, "kcp.io/cluster", q.cluster)
+		annotate(o, logicalcluster.AnnotationKey, q.cluster)
 	}
 	admits := w.admits(q)
 	if refusal := w.alive(q); refusal != nil {

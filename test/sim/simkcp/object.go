@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sort"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -55,7 +56,7 @@ func parse(b []byte) *unstructured.Unstructured {
 
 // dried returns the answer to a dry run. kcp names the cluster of stored objects alone.
 func dried(o *unstructured.Unstructured) []byte {
-	unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "kcp.io/cluster")
+	unstructured.RemoveNestedField(o.Object, "metadata", "annotations", logicalcluster.AnnotationKey)
 	if len(o.GetAnnotations()) == 0 {
 		unstructured.RemoveNestedField(o.Object, "metadata", "annotations")
 	}

@@ -3,6 +3,7 @@ package simkcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -65,13 +66,24 @@ func (w *World) route(r *http.Request, by string) (q request, answered *http.Res
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.served(q.table, in) {
-		return q, unserved()
+		return q, q.unreached()
 	}
 	q.terminating = w.terminating(q)
 	if !q.serves(q.version, q.subresource) {
 		return q, refuse(apierrors.NewNotFound(q.resource(), q.name)) // as for an object that is gone
 	}
 	return q, nil
+}
+
+// unreached returns the answer where no binding serves a request. An APIExport's endpoint asks its authorizer first.
+func (q request) unreached() *http.Response {
+	switch {
+	case !q.virtual:
+		return unserved()
+	case q.cluster == "":
+		return refuse(apierrors.NewNotFound(q.resource(), ""))
+	}
+	return refuse(apierrors.NewForbidden(q.resource(), q.name, errors.New("there is no APIBinding of the APIExport")))
 }
 
 // reach returns the workspace of a URL, and the rest of its path.

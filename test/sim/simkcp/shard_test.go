@@ -52,8 +52,8 @@ func TestShards_ShowTheirTenants(t *testing.T) {
 				t.Errorf("%s lists %v, want one pool with %s", shard, list.Object, want)
 			}
 		}
-		if code, _ := w.as(userController).send(t, "GET", Endpoint("shard-0")+strings.Replace(poolsPath, "*", other, 1), "", ""); code != http.StatusNotFound {
-			t.Errorf("a shard answers %d for a workspace of another one, want 404", code)
+		if code, _ := w.as(userController).send(t, "GET", Endpoint("shard-0")+strings.Replace(poolsPath, "*", other, 1), "", ""); code != http.StatusForbidden {
+			t.Errorf("a shard answers %d for a workspace of another one, want 403", code)
 		}
 		w.Unbind(other, 0)
 		if urls := fmt.Sprint(w.endpoints(t)); urls != "[http://kcp/services/apiexport/shard-0]" {

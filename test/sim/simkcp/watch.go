@@ -130,26 +130,30 @@ func (s *stream) changes() (seen []event, kept bool) {
 		if !s.request.covers(s.request.scope, e.place) {
 			continue
 		}
-		if e.kind = s.shown(e); e.kind != "" {
+		if e = s.shown(e); e.kind != "" {
 			seen = append(seen, e)
 		}
 	}
 	return seen, kept
 }
 
-// shown returns the type of an event as the selectors show it: an object that they select no more is deleted. Empty:
-// they do not.
-func (s *stream) shown(e event) string {
+// shown returns an event as the selectors show it: an object that they select no more is deleted, as it was. One without a type is
+// not shown.
+func (s *stream) shown(e event) event {
 	was, is := e.before != nil && s.selected(e.before), e.kind != deleted && s.selected(e.object)
 	switch {
 	case was && is:
-		return modified
+		e.kind = modified
 	case is:
-		return added
-	case was:
-		return deleted
+		e.kind = added
+	case was && e.kind != deleted:
+		o := parse(e.before)
+		o.SetResourceVersion(strconv.FormatInt(e.revision, 10))
+		e.kind, e.object = deleted, text(o)
+	case !was:
+		e.kind = ""
 	}
-	return ""
+	return e
 }
 
 // bring sends events.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kcp-dev/logicalcluster/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -104,9 +105,12 @@ func (w *World) must(table, cluster, text string) {
 	}
 }
 
-// commit stores an object at the next revision, and wakes the watches. mu is held.
+// commit stores an object at the next revision, and wakes the watches. Of a deleted one, the watches see what was stored. mu is held.
 func (w *World) commit(t *table, p place, kind string, o *unstructured.Unstructured) []byte {
 	w.revision++
+	if kind == deleted {
+		o = parse(t.objects[p])
+	}
 	o.SetResourceVersion(strconv.FormatInt(w.revision, 10))
 	o.SetAPIVersion(t.apiVersion(t.versions[0]))
 	delete(t.bare, p)
@@ -153,7 +157,7 @@ func (w *World) identify(t *table, p place, o *unstructured.Unstructured) {
 	o.SetGeneration(1)
 	o.SetCreationTimestamp(metav1.NewTime(time.Now()))
 	o.SetDeletionTimestamp(nil)
-	annotate(o, "kcp.io/cluster", p.cluster)
+	annotate(o, logicalcluster.AnnotationKey, p.cluster)
 }
 
 // take deletes an object without asking, or marks it as being deleted while it has finalizers. mu is held.
