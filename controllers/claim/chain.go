@@ -14,6 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/index"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
@@ -64,7 +65,7 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 	if err != nil {
 		return block, err
 	}
-	if _, known := d.Ledger.Pools.Get(pool.ID); d.dry && !known {
+	if imagined(pool) {
 		return d.suppose(plan, pool)
 	}
 	if !d.dry { // first: a CREATE that fails here has no block yet, which the next one of its name would wait for
@@ -87,11 +88,9 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 	if err := d.unheld(plan); err != nil {
 		return pool, nil, err
 	}
-	from, pool := d.deepest(plan.Chain)
-	if from > 0 {
-		if err := d.fits(plan.Chain[:from], pool); err != nil {
-			return pool, nil, err
-		}
+	from, pool, err := d.start(ctx, plan.Chain)
+	if err != nil {
+		return pool, nil, err
 	}
 	for i := from; i < len(plan.Chain); i++ {
 		level := plan.Chain[i]
@@ -113,6 +112,33 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 		}
 	}
 	return pool, above, nil
+}
+
+// start returns how many pools of a chain there are, and the last of these. One that a former class has made, and that nobody uses, is
+// retired, so that the claim makes its own.
+func (d *decision) start(ctx context.Context, chain []resolve.Level) (from int, pool ledger.Pool, err error) {
+	for from, pool = d.deepest(chain); from > 0; from, pool = d.deepest(chain[:from-1]) {
+		unfit := d.unfit(chain[:from], pool)
+		if unfit == nil {
+			break
+		}
+		if !catalog.Unused(d.Ledger.Pools, d.Ledger.Derived, pool) {
+			d.waits.at(nil)
+			d.waits.anyway()
+			return from, pool, unfit
+		}
+		if d.dry {
+			continue
+		}
+		err := d.Ranges.Replace(ctx, pool)
+		if errors.Is(err, ledger.ErrPoolInUse) || errors.Is(err, ledger.ErrChanged) {
+			err = errAgain // somebody came meanwhile
+		}
+		if err != nil {
+			return from, pool, fmt.Errorf("retire pool %s of a former class: %w", pool.Name, err)
+		}
+	}
+	return from, pool, nil
 }
 
 // deepest returns how many pools of a chain there are, and the last of these.
@@ -179,9 +205,9 @@ func (d *decision) asked(plan resolve.Plan, pool ledger.Pool) error {
 		"the range of this scope is %s already: claim it without spec.address and spec.prefixLength, or release everything inside it first", pool.CIDR)}
 }
 
-// fits refuses a pool that a former class of the name has made, if it is not as the class of now makes them: a pool is that of the class's
-// name. A class that was only edited keeps its pools.
-func (d *decision) fits(chain []resolve.Level, pool ledger.Pool) error {
+// unfit refuses a pool that a former class of the name has made, if it is not as the class of now makes them: a pool is that of the class's
+// name. Nil: it fits. A class that was only edited keeps its pools.
+func (d *decision) unfit(chain []resolve.Level, pool ledger.Pool) *outcome.Refusal {
 	level, above := chain[len(chain)-1], ledger.PoolID("")
 	if len(chain) > 1 {
 		above = chain[len(chain)-2].Derived.ID()
@@ -203,8 +229,6 @@ func (d *decision) fits(chain []resolve.Level, pool ledger.Pool) error {
 	default:
 		return nil
 	}
-	d.waits.at(nil)
-	d.waits.anyway()
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonChainBroken, Message: fmt.Sprintf(
 		"pool %q, for this scope, was made by a former class of the name %q, and %s: release everything inside it, or have a class of another name made",
 		pool.Name, level.Class.Name, differs)}

@@ -114,7 +114,7 @@ func (m *making) imagine(ctx context.Context, req ledger.Request, p ledger.Pool)
 	p.ID = p.Derived.ID()
 	req.Holder = ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
 	var err error
-	if _, known := m.by.Ledger.Pools.Get(req.Pool); known {
+	if m.above.ID == "" || !imagined(m.above) {
 		p.CIDR, err = m.by.Ledger.Reservations.Preview(ctx, req)
 	} else {
 		p.CIDR, err = first(m.above, req)
@@ -122,6 +122,9 @@ func (m *making) imagine(ctx context.Context, req ledger.Request, p ledger.Pool)
 	m.by.imagined = p
 	return p, err
 }
+
+// imagined reports whether a pool is that of a dry run: no ledger has registered it. A former one of its ID may be there.
+func imagined(p ledger.Pool) bool { return p.RegisteredAt.IsZero() }
 
 // refuse says why the pool cannot be made. No list of the ledger has the claim: it looks again.
 func (m *making) refuse(tried []miss) error {

@@ -49,6 +49,12 @@ func newNetworks(t *testing.T, cidr ipamv1alpha1.CIDR, tenancy string, more ...c
 // newNetworksIn does the same in an etcd that is given.
 func newNetworksIn(t *testing.T, etcd *clientv3.Client, cidr ipamv1alpha1.CIDR, tenancy string, more ...client.Object) *networks {
 	t.Helper()
+	return newNetworksOn(t, testbed.Ledger(t, etcd, allocator.Options{}), cidr, tenancy, more...)
+}
+
+// newNetworksOn does the same in a ledger that is given.
+func newNetworksOn(t *testing.T, alloc *allocator.Allocator, cidr ipamv1alpha1.CIDR, tenancy string, more ...client.Object) *networks {
+	t.Helper()
 	v6 := gen.Family(ipamv1alpha1.IPv6)
 	root := readyPool("root", cidr, gen.Backs(vpc), gen.Visible(ipamv1alpha1.VisibilityPlatform))
 	root.Status.IPFamily = ipamv1alpha1.IPv6
@@ -57,7 +63,7 @@ func newNetworksIn(t *testing.T, etcd *clientv3.Client, cidr ipamv1alpha1.CIDR, 
 		gen.Class(subnet, v6, gen.DefaultLength(64), gen.Below(vpc), gen.PoolPer(tenancy, "network", "location"), gen.Reserves(1, 0, 96)),
 		gen.Class(endpoint, v6, gen.DefaultLength(96), gen.Below(subnet)), root,
 	}, more...)
-	n := &networks{scene: newSceneIn(t, testbed.Ledger(t, etcd, allocator.Options{}), objects), gone: map[ledger.ClaimID]bool{}}
+	n := &networks{scene: newSceneIn(t, alloc, objects), gone: map[ledger.ClaimID]bool{}}
 	n.Ranges, n.Releases = n, settles{n.servers, n}
 	n.Queue = inbox.New(n.Directory).Claims
 	t.Cleanup(n.Queue.ShutDown)
@@ -134,6 +140,17 @@ func (n *networks) Complete(ctx context.Context, id ledger.PoolID) (bool, error)
 	}
 	_ = n.tenant.Client.Delete(ctx, gen.Pool(pool.Name))
 	return true, n.ledger.Pools().Retire(ctx, id)
+}
+
+// Replace implements Ranges.
+func (n *networks) Replace(ctx context.Context, p ledger.Pool) error {
+	for _, gone := range append(n.ledger.Derived().Below(p.ID), p) {
+		if err := n.ledger.Pools().Retire(ctx, gone.ID); err != nil {
+			return err
+		}
+		_ = n.tenant.Client.Delete(ctx, gen.Pool(gone.Name))
+	}
+	return nil
 }
 
 // scoped returns a claim by a class for a network, and a location if that is given.

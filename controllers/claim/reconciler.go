@@ -34,6 +34,9 @@ type Ranges interface {
 	// Complete retires a pool that is being released, if the claim is gone that held it. open reports that it is not being released
 	// any more: it is gone, or open again.
 	Complete(ctx context.Context, id ledger.PoolID) (open bool, err error)
+	// Replace retires a pool that nobody uses, and those below it, so that another one can be made. It fails with
+	// ledger.ErrPoolInUse or ledger.ErrChanged if one of them is used by now.
+	Replace(ctx context.Context, pool ledger.Pool) error
 }
 
 // Releases settles what claims have left behind.

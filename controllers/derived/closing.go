@@ -146,6 +146,15 @@ func (c *Closer) Complete(ctx context.Context, id ledger.PoolID) (open bool, err
 	return err == nil, err
 }
 
+// Replace retires a pool that nobody uses, and those below it: another one is to be made for its scope. It fails with
+// ledger.ErrPoolInUse or ledger.ErrChanged if one of them is used by now.
+func (c *Closer) Replace(ctx context.Context, p ledger.Pool) error {
+	if err := c.RetireBelow(ctx, p.ID); err != nil {
+		return err
+	}
+	return c.Retire(ctx, p, "")
+}
+
 // complete ends the release of a pool, if the claim is gone for which it was closed. If the pool is open, its address spaces are opened: a
 // CREATE that was refused in one of them asks that one again.
 func (c *Closer) complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {

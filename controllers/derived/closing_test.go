@@ -157,3 +157,19 @@ func TestCloseRange_IgnoresATerminatingClaim(t *testing.T) {
 	}
 	s.guest(p, "guest")
 }
+
+// A pool that is to be replaced goes with those below it, and with its IPPool, unless somebody uses one of them.
+func TestReplace_RetiresWhatNobodyUses(t *testing.T) {
+	s := newScene(t)
+	p := s.network("net", "a", "root", 24)
+	below := s.network("sub", "a", p.ID, 28)
+	claim := s.bind(below, "c")
+	if err := s.Replace(t.Context(), p); !errors.Is(err, ledger.ErrPoolInUse) || !s.known(p) || !s.known(below) {
+		t.Errorf("Replace of a pool in use = %v, known are %t and %t; want %v, and both", err, s.known(p), s.known(below), ledger.ErrPoolInUse)
+	}
+	must.Do(t, s.alloc.Release(t.Context(), ledger.ClaimID(claim.UID)))
+	must.Do(t, s.Replace(t.Context(), p))
+	if s.known(p) || s.known(below) || s.object(p) != nil || s.object(below) != nil {
+		t.Errorf("after Replace, known are %t and %t; want neither, and no IPPool", s.known(p), s.known(below))
+	}
+}

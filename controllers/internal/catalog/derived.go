@@ -79,6 +79,24 @@ func Idle(used Used, kin Kin, p ledger.Pool) (idle bool, changes int64) {
 	return true, changes
 }
 
+// Uses reports what uses a pool.
+type Uses interface {
+	Used
+	InUse(id ledger.PoolID) bool
+}
+
+// Unused reports whether nobody uses a pool that the system has made or one below it, and nothing cools there: it may go with those
+// below it, also before these are idle for long enough to go by themselves.
+func Unused(used Uses, kin Kin, p ledger.Pool) bool {
+	if p.Derived == nil || p.Derived.Holder.Claim != "" || p.Closed() || used.InUse(p.ID) {
+		return false
+	}
+	return !slices.ContainsFunc(append(kin.Below(p.ID), p), func(p ledger.Pool) bool {
+		inside, ok := used.Capacity(p.ID)
+		return !ok || !inside.NextRelease.IsZero() // with the pool, the ledger would forget until when
+	})
+}
+
 // keeps reports whether a pool has blocks, or some that cool: with the pool, the ledger would forget until when.
 func keeps(c ledger.Capacity) bool { return c.Blocks > 0 || !c.NextRelease.IsZero() }
 
