@@ -135,4 +135,18 @@ var ranges = []Mutant{
 		New:   "_ = p",
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestRetirePool_"},
 	},
+	{
+		Name:  "a pool of a former class that nobody uses is not replaced",
+		File:  "controllers/claim/chain.go",
+		Old:   "if !catalog.Unused(d.Ledger.Pools, d.Ledger.Derived, pool) {",
+		New:   "if !catalog.Unused(d.Ledger.Pools, d.Ledger.Derived, pool) || true {",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestChain_Replaces"},
+	},
+	{
+		Name:  "a pool of a former class is replaced while an address cools in it",
+		File:  "controllers/internal/catalog/derived.go",
+		Old:   "return !ok || !inside.NextRelease.IsZero()",
+		New:   "_ = inside; return !ok",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestChain_Leaves"},
+	},
 }
