@@ -89,7 +89,24 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 	succeeded(a.claim, block, pool, a.slot.Name)
 	a.claim.Status.Number = a.number(ctx, block, nil)
 	record.Date(a.claim.Status.Conditions, block)
-	return door.Answer{Status: a.claim.Status}, nil
+	return door.Answer{Status: a.claim.Status, Warning: a.warning(ctx)}, nil
+}
+
+// warning warns of a claim for a block by a class that makes ranges: its range may be meant.
+func (a *arrival) warning(ctx context.Context) string {
+	class := a.governs(ctx)
+	if class == nil || len(class.Spec.PoolPer) == 0 || resolve.IsRange(a.claim) {
+		return ""
+	}
+	return fmt.Sprintf("this is a block beside the ranges of class %q, and holds none of them: for the range of this scope, set spec.target to ScopeRange", class.Name)
+}
+
+// governs returns the class of the claim; nil if it has none, or it is not known.
+func (a *arrival) governs(ctx context.Context) (class *ipamv1alpha1.IPClass) {
+	if a.class != "" {
+		class, _ = a.Catalog.View(ctx).Class(a.class)
+	}
+	return class
 }
 
 // giveBack frees a block, or ends the hold of a range, that was reserved for a CREATE that fails now, so that the next one is answered at
@@ -253,7 +270,7 @@ func (a *arrival) decide(ctx context.Context) (ledger.Block, error) {
 func (a *arrival) refused(ctx context.Context, refusal *outcome.Refusal) door.Answer {
 	refused(a.claim, refusal)
 	a.claim.Status.Phase = ipamv1alpha1.ClaimPending
-	return door.Answer{Status: a.claim.Status, Refuse: a.refuses(ctx), Pool: refusal.Pool, Roles: refusal.Roles}
+	return door.Answer{Status: a.claim.Status, Refuse: a.refuses(ctx), Pool: refusal.Pool, Roles: refusal.Roles, Warning: a.warning(ctx)}
 }
 
 // refuses reports whether the claim is not to be stored without a block.
@@ -261,11 +278,7 @@ func (a *arrival) refuses(ctx context.Context) bool {
 	if a.there || a.comes {
 		return false
 	}
-	var class *ipamv1alpha1.IPClass
-	if a.class != "" {
-		class, _ = a.Catalog.View(ctx).Class(a.class)
-	}
-	return resolve.Unmet(a.claim, class, a.Unmet) == ipamv1alpha1.UnmetRefuse
+	return resolve.Unmet(a.claim, a.governs(ctx), a.Unmet) == ipamv1alpha1.UnmetRefuse
 }
 
 // compared asks a candidate, and compares it with what is published if that was not done yet: a new

@@ -236,3 +236,21 @@ func (v vanishing) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	p, ok := v.Pools.Get(id)
 	return p, ok && (p.Derived == nil || p.Derived.Holder.Name != "v" || p.Derived.HeldSince.Equal(v.since))
 }
+
+// A claim for a block by a class that makes ranges may have forgotten its target: the user is warned. A claim for the range is not, nor
+// one by a class below.
+func TestRange_WarnsOfAForgottenTarget(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	for _, tt := range []struct {
+		claim *ipamv1alpha1.IPClaim
+		warns bool
+	}{
+		{scoped("forgot", vpc, "net", ""), true}, {ranged(scoped("range", vpc, "net", "")), false}, {scoped("inside", endpoint, "net", "ams"), false},
+	} {
+		answer := n.create(tt.claim)
+		if warned := strings.Contains(answer.Warning, `ranges of class "vpc"`) && strings.Contains(answer.Warning, "spec.target"); answer.Status.AllocatedCIDR == "" || warned != tt.warns {
+			t.Errorf("claim %s is answered with %s and the warning %q, want one: %t", tt.claim.Name, answer.Status.AllocatedCIDR, answer.Warning, tt.warns)
+		}
+	}
+}

@@ -52,7 +52,11 @@ func (s *server) answer(ctx context.Context, req *admissionv1.AdmissionRequest) 
 	}
 	logger.V(1).Info("CREATE is answered", "phase", answer.Status.Phase, "prefix", answer.Status.AllocatedCIDR)
 	draft.setStatus(answer.Status)
-	return draft.allowed()
+	resp, err := draft.allowed()
+	if err == nil && answer.Warning != "" {
+		resp.Warnings = []string{answer.Warning}
+	}
+	return resp, err
 }
 
 // note logs why a CREATE has no answer. That it comes too early is no fault, and a fault of the leader is in its log.
@@ -136,4 +140,6 @@ type Answer struct {
 	Pool string `json:"pool,omitempty"`
 	// Roles are those that the scope of the claim lacks.
 	Roles []string `json:"roles,omitempty"`
+	// Warning is shown to the user beside the answer, if the claim may not mean what it says.
+	Warning string `json:"warning,omitempty"`
 }

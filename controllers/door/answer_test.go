@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,17 @@ func TestAnswer_ManagedFields(t *testing.T) {
 		{"manager":"n","subresource":"status","fieldsV1":{}},
 		{"manager":"o"}, {"manager":"p","fieldsV1":{"f:spec":{}}}]},"spec":{},"status":` + boundStatus + `}`
 	sameJSON(t, answering(t, boundAnswer, nil).created(object), want)
+}
+
+// The warning of an answer is one of the server.
+func TestAnswer_PassesTheWarningOn(t *testing.T) {
+	for _, want := range [][]string{nil, {"a block beside the ranges"}} {
+		s := answering(t, Answer{Status: boundAnswer.Status, Warning: strings.Join(want, "")}, nil)
+		resp := s.review(s.answerPath(), creating(`{"metadata":{"name":"a","annotations":{"kcp.io/cluster":"c1"}},"spec":{}}`))
+		if !slices.Equal(resp.Warnings, want) {
+			t.Errorf("the warnings are %q, want %q", resp.Warnings, want)
+		}
+	}
 }
 
 // The Answerer gets the workspace, the claim and whether it is a dry run.

@@ -212,3 +212,16 @@ func TestWhy_NamesTheHolderOfAnAddress(t *testing.T) {
 		}
 	}
 }
+
+// A block beside the ranges of its class may be meant as the range of its scope: a hint says how to get that.
+func TestCreate_HintsAtAForgottenTarget(t *testing.T) {
+	t.Parallel()
+	c := stage.Server(t, interceptor.Funcs{}, gen.Class("vpc", gen.PoolPer("project", "network"), gen.DefaultLength(48)), gen.Class("flat"))
+	for class, want := range map[string]string{"vpc": "kubectl ipam claim release red -n default, and create it again with --target range", "flat": "", "gone": "", "": ""} {
+		claim := gen.Claim("red", gen.Within("network", "red"))
+		claim.Status.ClassName = class
+		if hint := rangeMeant(t.Context(), c, claim); !strings.Contains(hint, want) || want == "" && hint != "" {
+			t.Errorf("the hint for a block by class %q is %q; want %q", class, hint, want)
+		}
+	}
+}

@@ -2,12 +2,15 @@ package claim
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/request"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
@@ -101,7 +104,29 @@ func (o *creation) run(ctx context.Context, args []string) error {
 	if err := o.complete(args); err != nil {
 		return err
 	}
-	return o.Send(ctx, &o.claim)
+	if err := o.Send(ctx, &o.claim); err != nil {
+		return err
+	}
+	if o.DryRun != request.DryRunNone || o.Given("target") {
+		return nil
+	}
+	here, err := o.Here()
+	if err != nil {
+		return err
+	}
+	if hint := rangeMeant(ctx, here, &o.claim); hint != "" {
+		o.Hint(hint)
+	}
+	return nil
+}
+
+// rangeMeant returns the hint for a claim that may have forgotten its target; empty: there is none, or the class cannot be read.
+func rangeMeant(ctx context.Context, c client.Reader, claim *ipamv1alpha1.IPClaim) (hint string) {
+	class := &ipamv1alpha1.IPClass{}
+	if claim.Status.ClassName == "" || len(claim.Spec.Scope) == 0 || c.Get(ctx, client.ObjectKey{Name: claim.Status.ClassName}, class) != nil || len(class.Spec.PoolPer) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("if the range of the scope was meant: kubectl ipam claim release %s, and create it again with --target range", facts.Args(claim))
 }
 
 // complete adds to the claim what no flag says by itself.

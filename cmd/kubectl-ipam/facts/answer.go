@@ -144,7 +144,9 @@ func Warnings(object client.Object) []string {
 }
 
 // Overlapping says which addresses of a pool are also those of another workspace that serves this one; empty if none is.
-func Overlapping(pool *ipamv1alpha1.IPPool) string { return marked(pool, ipamv1alpha1.ConditionOverlapping) }
+func Overlapping(pool *ipamv1alpha1.IPPool) string {
+	return marked(pool, ipamv1alpha1.ConditionOverlapping)
+}
 
 // marked returns the message of a condition of a pool that exists only while it is True; empty without it.
 func marked(pool *ipamv1alpha1.IPPool, kind string) string {

@@ -136,9 +136,14 @@ func (s *Session) Report(err error) {
 	}
 	if hints := s.hintOf(err); hints != "" {
 		for hint := range strings.SplitSeq(hints, "\n") {
-			screen.Line(s.ErrOut, "%s %s", s.ErrPaint.Dim("hint:"), s.Aimed(hint))
+			s.Hint(hint)
 		}
 	}
+}
+
+// Hint prints advice, with the commands in it aimed at the server of this one.
+func (s *Session) Hint(text string) {
+	screen.Line(s.ErrOut, "%s %s", s.ErrPaint.Dim("hint:"), s.Aimed(text))
 }
 
 // hintOf returns the advice on an error. A refused request needs a role, and the roles depend on the place, for which

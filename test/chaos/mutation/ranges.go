@@ -149,4 +149,11 @@ var ranges = []Mutant{
 		New:   "_ = inside; return !ok",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestChain_Leaves"},
 	},
+	{
+		Name:  "nobody is warned of a forgotten target",
+		File:  "controllers/claim/answer.go",
+		Old:   "|| resolve.IsRange(a.claim) {",
+		New:   "|| true {",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_Warns"},
+	},
 }
