@@ -162,6 +162,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q inbox.Queue) {
 			claim := packed.Whole(e.Object).(*ipamv1alpha1.IPClaim)
+			request := inbox.Request(name, client.ObjectKeyFromObject(claim))
 			holder := promise.HolderOf(r.Directory.Ledger(name), claim)
 			r.Ledger.Waits.Withdraw(holder.Claim)
 			r.memory.forget(claim.UID)
@@ -170,9 +171,10 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 			if e.DeleteStateUnknown {
 				r.Releases.Missed(holder, claim)
 			} else {
+				r.memory.deleted(request, claim)
 				r.Releases.Deleted(holder, claim, recordOf(ctx, cl.GetCache(), claim))
 			}
-			q.Add(inbox.Request(name, client.ObjectKeyFromObject(claim)))
+			q.Add(request)
 		},
 	}
 }

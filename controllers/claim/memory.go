@@ -8,7 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
 
@@ -24,7 +26,8 @@ type memory struct {
 	clock clock.PassiveClock
 
 	mu     sync.Mutex
-	claims map[types.UID]memo // claims about which something is known
+	claims map[types.UID]memo                            // claims about which something is known
+	passes map[mcreconcile.Request]*ipamv1alpha1.IPClaim // those under way, each with the claim that was seen deleted since it began
 }
 
 // memo is what is known of one claim.
@@ -144,6 +147,42 @@ func (m *memory) markedGone(claim types.UID) (denied, lasting bool) {
 // markAlive notes that the server knows a claim after all.
 func (m *memory) markAlive(claim types.UID) {
 	m.update(claim, func(known *memo) { known.denied = time.Time{} })
+}
+
+// begin notes that a pass begins: before it reads the claim.
+func (m *memory) begin(pass mcreconcile.Request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.passes == nil {
+		m.passes = map[mcreconcile.Request]*ipamv1alpha1.IPClaim{}
+	}
+	m.passes[pass] = nil
+}
+
+// end notes that a pass ends.
+func (m *memory) end(pass mcreconcile.Request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.passes, pass)
+}
+
+// deleted tells the pass over a claim, if one is under way, that the deletion of the claim was seen.
+func (m *memory) deleted(pass mcreconcile.Request, last *ipamv1alpha1.IPClaim) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.passes[pass]; ok {
+		m.passes[pass] = last
+	}
+}
+
+// deletion returns the claim of a pass as its deletion was seen since the pass began; nil: it was not.
+func (m *memory) deletion(pass mcreconcile.Request, claim types.UID) *ipamv1alpha1.IPClaim {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if last := m.passes[pass]; last != nil && last.UID == claim {
+		return last
+	}
+	return nil
 }
 
 // forget forgets a claim that is gone.

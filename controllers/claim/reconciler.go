@@ -83,7 +83,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (re
 		return reconcile.Result{}, r.requeueAll(ctx, req.ClusterName)
 	}
 	r.waiting.begin(req)
+	r.memory.begin(req)
 	err := r.look(ctx, req)
+	r.memory.end(req)
 	if parked := r.end(req, errors.Is(err, errBehind)); parked {
 		return reconcile.Result{}, nil
 	}
@@ -147,9 +149,12 @@ func (p *pass) run(ctx context.Context) error {
 		// copy of one that it never knew; so the claim is looked at again.
 		p.memory.markGone(p.claim.UID)
 	}
-	if gone := p.forgetDeleted(ctx, p.slot.client, p.claim); gone && denied {
-		// Its block may have been bound after the deletion was looked into. This, too, is only a hint. What the pass has
-		// changed about the claim was shown to nobody.
+	// The block of a claim that goes meanwhile, or its range, may have been bound after that was looked into. This, too, is only a hint.
+	// What the pass has changed about the claim was shown to nobody.
+	gone := p.forgetDeleted(ctx, p.slot.client, p.claim)
+	if last := p.memory.deletion(p.waits.request, p.claim.UID); last != nil {
+		p.Releases.Deleted(p.holder(), last, nil)
+	} else if gone && denied {
 		p.Releases.Missed(p.holder(), before.Was().(*ipamv1alpha1.IPClaim))
 	}
 	return err

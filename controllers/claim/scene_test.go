@@ -111,6 +111,7 @@ type alive struct {
 	gone     bool
 	away     error
 	missed   []string // claims that were said to be missed
+	deleted  []string // claims that were said to be seen deleted
 	settle   func(ledger.Holder)
 }
 
@@ -129,7 +130,9 @@ func (a *alive) Missed(h ledger.Holder, last *ipamv1alpha1.IPClaim) {
 	a.missed = append(a.missed, h.Name+" "+last.ResourceVersion+" "+last.Status.AllocatedCIDR)
 }
 
-func (*alive) Deleted(ledger.Holder, *ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {}
+func (a *alive) Deleted(h ledger.Holder, last *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {
+	a.deleted = append(a.deleted, h.Name+" "+last.ResourceVersion)
+}
 
 func (a *alive) Alive(context.Context, ledger.Holder) (*ipamv1alpha1.IPClaim, error) {
 	return a.claim, nil

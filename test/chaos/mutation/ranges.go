@@ -156,4 +156,11 @@ var ranges = []Mutant{
 		New:   "|| true {",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_Warns"},
 	},
+	{
+		Name:  "a block that a pass binds after the deletion of its claim is left to the sweep",
+		File:  "controllers/claim/memory.go",
+		Old:   "last != nil && last.UID == claim {",
+		New:   "last != nil && last.UID != claim {",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestReconcile_ForgetsAClaimThatGoes"},
+	},
 }
