@@ -30,7 +30,7 @@ A claim that cannot be met now waits, and is bound when the cause is gone.`,
 
 func newList(s *session.Session) *cobra.Command {
 	all, kept := false, false
-	cmd := output.NewList(s, "List claims and the block of each", func(ctx context.Context, o *output.Listing) error {
+	cmd := output.NewScopedList(s, "List claims and the block of each", func(ctx context.Context, o *output.Listing) error {
 		namespace, err := o.Namespace()
 		if err != nil {
 			return err

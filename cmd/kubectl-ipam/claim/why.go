@@ -188,7 +188,7 @@ func (q question) drawPools(s *session.Session) error {
 }
 
 // says is the word of a pool that the answer to the claim lacks: that it is not ready, the visible holder of the address that
-// the claim asks for, and when blocks stop cooling. Empty for none.
+// the claim asks for, the claims that were answered and never stored, and when blocks stop cooling. Empty for none.
 func (q question) says(pool *space.Pool) string {
 	if !facts.AnswerOf(pool.Object).Given() {
 		return "not ready: " + cmp.Or(facts.Reason(pool.Object.Status.Conditions), "no answer yet")
@@ -199,5 +199,5 @@ func (q question) says(pool *space.Pool) string {
 			return h.Holder + " holds " + h.Block.String()
 		}
 	}
-	return space.CoolsUntil(pool.Object)
+	return cmp.Or(facts.Unstored(pool.Object), space.CoolsUntil(pool.Object))
 }

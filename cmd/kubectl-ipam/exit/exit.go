@@ -80,7 +80,11 @@ func Unmet(claim *ipamv1alpha1.IPClaim, err error) error {
 	if reason == "" {
 		return err
 	}
-	hint := reason.RemedyFor(ipamv1alpha1.RequestedColumn(claim.Spec), claim.Spec.IPFamily)
+	asked := ipamv1alpha1.RequestedColumn(claim.Spec)
+	if claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
+		asked = "" // no smaller block is advised to a network
+	}
+	hint := reason.RemedyFor(asked, claim.Spec.IPFamily)
 	if unmet, ok := errors.AsType[*ipamclient.UnmetError](err); !ok || !unmet.Stored {
 		hint = "nothing was created: " + hint
 	}

@@ -3,6 +3,7 @@ package facts
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -38,6 +39,9 @@ func AnswerOf(object client.Object) Answer {
 	case *ipamv1alpha1.IPClaim:
 		a.Data, conditions = object.Status.AllocatedCIDR, object.Status.Conditions
 		requested, family = Requested(object), cmp.Or(object.Status.IPFamily, object.Spec.IPFamily)
+		if object.Spec.Target == ipamv1alpha1.TargetScopeRange {
+			requested = "" // no smaller block is advised to a network
+		}
 	case *ipamv1alpha1.IPPool:
 		a.Data, conditions = object.Status.AllocatedCIDR, object.Status.Conditions
 		requested, family = Slash(object.Spec.PrefixLength), object.Spec.IPFamily
@@ -141,6 +145,15 @@ func Warnings(object client.Object) []string {
 		warnings = append(warnings, said)
 	}
 	return warnings
+}
+
+// unstored is a holder in the condition InUse whose CREATE was answered, and failed after that.
+var unstored = regexp.MustCompile(`claim [^ ,]+ \(answered, not stored yet: [^)]*\)`)
+
+// Unstored names the claims that were answered with a block of a pool and are not stored, and says until when their blocks are held;
+// empty for none. No IPAllocation shows them.
+func Unstored(pool *ipamv1alpha1.IPPool) string {
+	return strings.Join(unstored.FindAllString(Message(ipamv1alpha1.ConditionInUse, pool.Status.Conditions), -1), ", ")
 }
 
 // Overlapping says which addresses of a pool are also those of another workspace that serves this one; empty if none is.

@@ -32,6 +32,7 @@ func TestRemedy_AddressIsNotToBeSmaller(t *testing.T) {
 		"a length of a class": {asks("/32"), false},
 		"a child pool":        {child, false},
 		"a block":             {asks("/28"), true},
+		"a range":             {asks("/28", gen.ForRange()), false},
 	} {
 		for _, got := range []string{AnswerOf(test.object).Remedy, exit.HintOf(AnswerOf(test.object).Err(test.object))} {
 			if strings.Contains(got, "smaller") != test.smaller || !strings.Contains(got, "release a block") {
@@ -68,6 +69,21 @@ func TestUnready_APoolThatGivesNothingOut(t *testing.T) {
 		if got, says := Unready(test.conditions), strings.Join(Warnings(pool), "; "); got != test.want || says != test.says {
 			t.Errorf("of a pool that %s the reason is %q, and the warnings are %q; want %q and %q", name, got, says, test.want, test.says)
 		}
+	}
+}
+
+// Claims that were answered and never stored are found among the holders of a pool.
+func TestUnstored_NamesClaimsThatHoldBlocksForATime(t *testing.T) {
+	t.Parallel()
+	pool := gen.Pool("p")
+	pool.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Message: "the pool holds 3 blocks, of " +
+		"claim default/a, claim default/web (answered, not stored yet: free by 12:02:00), claim shop/web (answered, not stored yet: free by 12:03:00) and 1 others"}}
+	const want = "claim default/web (answered, not stored yet: free by 12:02:00), claim shop/web (answered, not stored yet: free by 12:03:00)"
+	if got := Unstored(pool); got != want {
+		t.Errorf("Unstored = %q; want %q", got, want)
+	}
+	if got := Unstored(gen.Pool("q")); got != "" {
+		t.Errorf("Unstored of a pool without a status = %q; want nothing", got)
 	}
 }
 

@@ -2,13 +2,16 @@ package output
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
 
@@ -18,6 +21,7 @@ type Listing struct {
 	Output   Printer
 	selector string
 	sortBy   string
+	scope    ipamv1alpha1.Scope
 	// Filter leaves out what is not to be listed; nil keeps all.
 	Filter func(client.ObjectList)
 }
@@ -36,6 +40,37 @@ func NewList(s *session.Session, short string, run func(context.Context, *Listin
 	cmd.Flags().StringVar(&o.sortBy, "sort-by", "", "Field to sort by, as JSONPath, such as .status.allocatedCIDR")
 	cmd.Flags().StringVarP(&o.selector, "selector", "l", "", "List only objects with these labels, such as site=fra")
 	return cmd
+}
+
+// NewScopedList makes the command that lists the objects of a kind that may be for a scope.
+func NewScopedList(s *session.Session, short string, run func(context.Context, *Listing) error) *cobra.Command {
+	var scope ipamv1alpha1.Scope
+	cmd := NewList(s, short, func(ctx context.Context, o *Listing) error {
+		o.scope = scope
+		return run(ctx, o)
+	})
+	cmd.Flags().Var(field.Scope(&scope), "scope", "List only objects for this one, as ROLE=NAME, such as network=vpc-1; several: with commas")
+	return cmd
+}
+
+// within leaves out of a list of claims, pools or allocations what is not for all objects of a scope.
+func within(list client.ObjectList, scope ipamv1alpha1.Scope) {
+	other := func(of ipamv1alpha1.Scope) bool {
+		for role, object := range scope {
+			if of[role] != object {
+				return true
+			}
+		}
+		return false
+	}
+	switch list := list.(type) {
+	case *ipamv1alpha1.IPClaimList:
+		list.Items = slices.DeleteFunc(list.Items, func(c ipamv1alpha1.IPClaim) bool { return other(c.Spec.Scope) })
+	case *ipamv1alpha1.IPPoolList:
+		list.Items = slices.DeleteFunc(list.Items, func(p ipamv1alpha1.IPPool) bool { return other(p.Spec.Scope) })
+	case *ipamv1alpha1.IPAllocationList:
+		list.Items = slices.DeleteFunc(list.Items, func(a ipamv1alpha1.IPAllocation) bool { return other(a.Spec.Scope) })
+	}
 }
 
 // NewShow makes the command that shows the object of a name.
@@ -86,6 +121,7 @@ func (o *Listing) read(ctx context.Context, c client.Client, list client.ObjectL
 	if err := c.List(ctx, list, options); err != nil {
 		return err
 	}
+	within(list, o.scope)
 	if o.Filter != nil {
 		o.Filter(list)
 	}

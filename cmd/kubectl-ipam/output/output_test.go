@@ -179,3 +179,27 @@ func TestSortList_IPv6(t *testing.T) {
 		t.Errorf("%s comes first (%v); want %s", list.Items[0].Status.Capacity.Available, err, less)
 	}
 }
+
+// A list of one scope has the objects for all that it names, and those for others besides.
+func TestWithin_KeepsTheObjectsOfAScope(t *testing.T) {
+	t.Parallel()
+	scopes := []ipamv1alpha1.Scope{
+		nil, ipamv1alpha1.Scope(gen.Within("network", "red")), ipamv1alpha1.Scope(gen.Within("network", "red", "location", "ams")), ipamv1alpha1.Scope(gen.Within("network", "blue", "location", "ams")),
+	}
+	claims, pools, records := &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPAllocationList{}
+	for i, scope := range scopes {
+		claim, pool, record := gen.Claim(string(rune('a'+i))), gen.Pool(string(rune('a'+i))), gen.Allocation(string(rune('a'+i)), "p", "10.0.0.0/32")
+		claim.Spec.Scope, pool.Spec.Scope, record.Spec.Scope = scope, scope, scope
+		claims.Items, pools.Items, records.Items = append(claims.Items, *claim), append(pools.Items, *pool), append(records.Items, *record)
+	}
+	for _, tt := range []struct {
+		scope ipamv1alpha1.Scope
+		want  int
+	}{{nil, 4}, {scopes[1], 2}, {scopes[2], 1}, {ipamv1alpha1.Scope(gen.Within("network", "green")), 0}} {
+		for _, list := range []client.ObjectList{claims.DeepCopy(), pools.DeepCopy(), records.DeepCopy()} {
+			if within(list, tt.scope); meta.LenList(list) != tt.want {
+				t.Errorf("of %T, %d are for %v; want %d", list, meta.LenList(list), tt.scope, tt.want)
+			}
+		}
+	}
+}

@@ -28,7 +28,7 @@ A pool serves the claims that name it, and backs the classes that it names.`,
 }
 
 func newList(s *session.Session) *cobra.Command {
-	cmd := output.NewList(s, "List the pools of this workspace", func(ctx context.Context, o *output.Listing) error {
+	cmd := output.NewScopedList(s, "List the pools of this workspace", func(ctx context.Context, o *output.Listing) error {
 		return o.List(ctx, &ipamv1alpha1.IPPoolList{}, "",
 			"there are no pools in this workspace; claims by class use those of the platform")
 	})

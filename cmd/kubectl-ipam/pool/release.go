@@ -20,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/internal/plural"
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
@@ -154,7 +155,7 @@ func (o *removal) pool(ctx context.Context, c client.WithWatch, pool *ipamv1alph
 	}
 	err := cascade.Delete(ctx, c, pool, patience)
 	if apierrors.IsInvalid(err) {
-		return o.inUse(pool, err)
+		return o.inUse(ctx, pool, err)
 	}
 	if err == nil {
 		err = ipamclient.Until(ctx, c, pool, func() bool { return false })
@@ -168,10 +169,32 @@ func (o *removal) pool(ctx context.Context, c client.WithWatch, pool *ipamv1alph
 	return nil
 }
 
-// inUse says that a pool holds something, and what to do.
-func (o *removal) inUse(pool *ipamv1alpha1.IPPool, refused error) error {
+// others names some holders of a pool in other workspaces, which admins of the platform see; empty for none.
+func (o *removal) others(ctx context.Context, name string) string {
+	_, seen, err := find(ctx, o.Session, "", name)
+	if err != nil {
+		return "" // the refusal is said without them
+	}
+	var names []string
+	for _, h := range seen.Held {
+		if h.Workspace != "" {
+			names = append(names, h.Holder)
+		}
+	}
+	const named = 3
+	if more := len(names) - named; more > 0 {
+		names = append(names[:named], plural.Of(more, "other", "others"))
+	}
+	return strings.Join(names, ", ")
+}
+
+// inUse says that a pool holds something, which of it is in other workspaces, as far as the caller sees it, and what to do.
+func (o *removal) inUse(ctx context.Context, pool *ipamv1alpha1.IPPool, refused error) error {
 	hint := "--cascade releases what it holds in this workspace"
-	if o.cascade {
+	others := o.others(ctx, pool.Name)
+	if others != "" {
+		hint = "those of other workspaces release it there: " + others
+	} else if o.cascade {
 		hint = fmt.Sprintf("blocks of other workspaces stay, and those that came meanwhile: kubectl ipam pool show %s shows what you may see", pool.Name)
 	}
 	return exit.Fail(ipamv1alpha1.ReasonInUse.ExitCode(), hint, "pool %s is in use: %s", pool.Name, cmp.Or(facts.Message(ipamv1alpha1.ConditionInUse, pool.Status.Conditions), refused.Error()))
