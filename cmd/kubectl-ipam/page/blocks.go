@@ -27,6 +27,9 @@ type listView struct {
 	CSV string
 }
 
+// Here returns the path of the list.
+func (v listView) Here() string { return v.Path("list") }
+
 // listRow is a block of a pool, or of one carved from it.
 type listRow struct {
 	// Holding has the block, and nothing else if nobody holds it. Its scope is that of the pool, for a child pool.
@@ -204,7 +207,7 @@ func (d *details) heldBy(h *space.Holding) {
 	d.Holder, d.Kind = h, kindOf(*h)
 	d.Is = words[d.Kind]
 	if h.Kind == space.Child {
-		d.Child = (&Pool{space.Pool{Name: h.Name, Workspace: h.Workspace}}).Path()
+		d.Child = (&Pool{Pool: space.Pool{Name: h.Name, Workspace: h.Workspace}}).Path()
 	}
 }
 

@@ -21,6 +21,63 @@ type claimsView struct {
 	Reason string
 	// Filter is a text that the shown claims have in a name, a class, a scope or a phase.
 	Filter string
+	// Columns are the headings, each with the link that sorts by it.
+	Columns []column
+}
+
+// column is the heading of a list that can be sorted.
+type column struct {
+	Title, Link string
+	// Sorted is the ARIA word for the order of the rows: ascending, descending, or none.
+	Sorted string
+}
+
+// orders are those that claims can be listed in, by the words of the query.
+var orders = []struct {
+	title, word string
+	compare     func(a, b claimRow) int
+}{
+	{"Claim", "claim", byName},
+	{"Block", "block", func(a, b claimRow) int { return a.block().Compare(b.block()) }},
+	{"Asks for", "asks", func(a, b claimRow) int { return cmp.Compare(a.Asks(), b.Asks()) }},
+	{"Pool", "pool", func(a, b claimRow) int { return cmp.Compare(a.Pool, b.Pool) }},
+	{"Owner", "owner", func(a, b claimRow) int { return cmp.Compare(a.Owner(), b.Owner()) }},
+	{"Age", "age", func(a, b claimRow) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) }},
+}
+
+func byName(a, b claimRow) int {
+	return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// sorted sorts claims as a request asks for, by their names if it does not, and returns the headings.
+func sorted(r *http.Request, rows []claimRow) []column {
+	word, down := strings.CutPrefix(r.URL.Query().Get("sort"), "-")
+	columns := make([]column, 0, len(orders))
+	slices.SortFunc(rows, byName)
+	for _, order := range orders {
+		query, c := r.URL.Query(), column{Title: order.title, Sorted: "none"}
+		query.Del("page")
+		query.Set("sort", order.word)
+		switch {
+		case word != order.word:
+		case down:
+			c.Sorted = "descending"
+			slices.SortStableFunc(rows, func(a, b claimRow) int { return order.compare(b, a) })
+		default:
+			c.Sorted = "ascending"
+			query.Set("sort", "-"+order.word)
+			slices.SortStableFunc(rows, order.compare)
+		}
+		c.Link = "/claims?" + query.Encode()
+		columns = append(columns, c)
+	}
+	return columns
+}
+
+// block returns the block of the claim; the zero Prefix, which comes first, without one.
+func (c claimRow) block() netip.Prefix {
+	block, _ := netip.ParsePrefix(c.Status.AllocatedCIDR)
+	return block
 }
 
 // claimRow is a claim with the places of its block and of its pool; both may be empty.
@@ -54,9 +111,7 @@ func (s *server) claims(r *http.Request, snapshot *Snapshot) (view, error) {
 			rows = append(rows, row)
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b claimRow) int {
-		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	data.Columns = sorted(r, rows)
 	data.paged = paging(r, rows)
 	return view{Template: "claims.html", Title: "Claims", Data: data}, nil
 }
@@ -88,7 +143,7 @@ func rowOf(snapshot *Snapshot, c Claim) claimRow {
 	}
 	row.PoolLink = p.Path()
 	if block, err := netip.ParsePrefix(c.Status.AllocatedCIDR); err == nil && p.Window().IsValid() {
-		row.BlockLink = p.At(p.Window(), block)
+		row.BlockLink = p.AtBlock(block)
 	}
 	return row
 }
@@ -152,6 +207,9 @@ func (w waiting) Owner() string { return space.OwnerOf(w.Spec.OwnerRef) }
 // Asks says which block the claim asks for.
 func (w waiting) Asks() string {
 	asks := cmp.Or(ipamv1alpha1.RequestedColumn(w.Spec), "a block")
+	if w.Spec.Target == ipamv1alpha1.TargetScopeRange {
+		asks = strings.TrimSpace("the range " + ipamv1alpha1.RequestedColumn(w.Spec))
+	}
 	switch class := facts.Class(w.IPClaim); {
 	case class != "":
 		return asks + " of class " + class

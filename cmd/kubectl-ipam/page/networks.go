@@ -48,11 +48,11 @@ func networksOf(snapshot *Snapshot) []network {
 	for i := range snapshot.Pools {
 		if p := &snapshot.Pools[i]; p.Scope() != "" {
 			n := of(p.Scope(), p.Workspace)
-			n.Pools = append(n.Pools, networkPool{Pool: p, Class: madeBy(p.Object)})
+			n.Pools = append(n.Pools, networkPool{Pool: p, Class: p.Range()})
 		}
 	}
 	for _, c := range snapshot.Claims {
-		scope := facts.Scope(c.Spec.Scope)
+		scope := snapshot.scopeOf(c)
 		switch {
 		case scope == "":
 		case c.Spec.Target == ipamv1alpha1.TargetScopeRange:
@@ -72,6 +72,28 @@ func networksOf(snapshot *Snapshot) []network {
 	return all
 }
 
+// scopeOf returns the scope whose pool or address space a claim has its block in: a claim may name more objects. Of a pool that may not
+// be seen, it is the scope of the claim.
+func (s *Snapshot) scopeOf(c Claim) string {
+	ref := facts.Pool(c.IPClaim)
+	workspace := c.Workspace
+	if in := facts.Workspace(ref); in != "" {
+		workspace = s.own(in)
+	}
+	p, seen := s.pool(workspace, ref.Name)
+	if seen && p.Scope() != "" {
+		return p.Scope()
+	}
+	if seen {
+		for _, h := range p.Held {
+			if h.Name == c.Namespace+"/"+c.Name && h.Workspace == c.Workspace && h.Scope != "" {
+				return h.Scope
+			}
+		}
+	}
+	return facts.Scope(c.Spec.Scope)
+}
+
 // heldBy notes a range claim beside the pool that it holds.
 func (n *network) heldBy(c Claim) {
 	ref := facts.Pool(c.IPClaim)
@@ -80,12 +102,4 @@ func (n *network) heldBy(c Claim) {
 			n.Pools[i].Range, n.Pools[i].RangeLink = c.Namespace+"/"+c.Name, waiting{Claim: c}.Path()
 		}
 	}
-}
-
-// madeBy names the class that made a pool; empty if somebody has written it.
-func madeBy(p *ipamv1alpha1.IPPool) string {
-	if p.Spec.ClassRef == nil {
-		return ""
-	}
-	return p.Spec.ClassRef.Name
 }

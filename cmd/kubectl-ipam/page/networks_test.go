@@ -40,6 +40,11 @@ func TestNetworks_HaveTheirPoolsAndRanges(t *testing.T) {
 	handler := pages(withNetwork())
 	shows(t, handler, "/networks", "1 to 1 of 1 scope", "network=red", `href="/pool/rack"`, "192.0.2.64/26", "vpc", `href="/claim/default/whole"`, "93.8%", `href="/search?q=network%3Dred">2</a>`)
 	shows(t, handler, "/search?q=network%3Dred", "rack", "claim default/vm")
+	more := withNetwork()
+	for _, claim := range more.Claims[1:] {
+		claim.Spec.Scope["subnet"] = ipamv1alpha1.ScopeRef{Kind: "Subnet", Name: "web"} // a role that no class requires
+	}
+	shows(t, pages(more), "/networks", "1 to 1 of 1 scope", `href="/claim/default/whole"`, `">2</a>`)
 	shows(t, pages(town("")), "/networks", "No pool and no claim that you may see names a scope")
 }
 

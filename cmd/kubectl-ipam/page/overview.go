@@ -31,6 +31,8 @@ type overview struct {
 	// Attention is shown before the pools, and Later after them.
 	Attention, Later []attention
 	Blocks           int
+	// Ranges is how many pools were made for scopes. The page of networks shows them.
+	Ranges int
 }
 
 // tile is a pool at a glance.
@@ -41,6 +43,8 @@ type tile struct {
 	Mine *big.Int
 	// Outlook is when the pool is full; empty if it does not fill.
 	Outlook string
+	// Ranges is how many pools inside were made for scopes.
+	Ranges int
 }
 
 // first is how many things of a kind are shown before the pools.
@@ -59,14 +63,49 @@ func (s *server) overview(_ *http.Request, snapshot *Snapshot) (view, error) {
 		}
 		data.Waits = append(data.Waits, g)
 	}
+	inside := snapshot.ranges()
 	for i := range snapshot.Pools {
-		data.Tiles = append(data.Tiles, s.tileOf(&snapshot.Pools[i]))
-		data.Blocks += len(snapshot.Pools[i].Held)
+		p := &snapshot.Pools[i]
+		data.Blocks += len(p.Held)
+		if p.Range() != "" {
+			data.Ranges++
+			continue
+		}
+		t := s.tileOf(p)
+		t.Ranges = inside[placed{p.Workspace, p.Name}]
+		data.Tiles = append(data.Tiles, t)
 	}
 	slices.SortStableFunc(data.Tiles, func(a, b tile) int {
 		return cmp.Or(a.Window().Compare(b.Window()), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Name, b.Name))
 	})
 	return view{Template: "overview.html", Title: "Overview", Data: data}, nil
+}
+
+// placed identifies a pool.
+type placed struct{ workspace, name string }
+
+// ranges counts the pools that were made for scopes, by the pool that somebody has written, and that they are carved from.
+func (s *Snapshot) ranges() map[placed]int {
+	above := map[placed]*Pool{} // by the child pool
+	for i := range s.Pools {
+		for _, h := range s.Pools[i].Held {
+			if h.Kind == space.Child {
+				above[placed{h.Workspace, h.Name}] = &s.Pools[i]
+			}
+		}
+	}
+	counts := map[placed]int{}
+	const deepest = 9 // classes of a chain, and its root
+	for i := range s.Pools {
+		p, depth := &s.Pools[i], 0
+		for ; p != nil && p.Range() != "" && depth < deepest; depth++ {
+			p = above[placed{p.Workspace, p.Name}]
+		}
+		if p != nil && depth > 0 {
+			counts[placed{p.Workspace, p.Name}]++
+		}
+	}
+	return counts
 }
 
 func (s *server) tileOf(p *Pool) tile {

@@ -118,13 +118,13 @@ func town(hostile string) *scenery {
 		Workspace: "root:ipam", Namespace: "default", Tenants: true, Classes: []ipamv1alpha1.IPClass{*class},
 		Claims: []page.Claim{{IPClaim: claim, Workspace: "root:team-a" + hostile}},
 		Pools: []page.Pool{
-			{space.Pool{Name: "office", Object: office, Held: []space.Holding{
+			{Pool: space.Pool{Name: "office", Object: office, Held: []space.Holding{
 				held("192.0.2.16/28", "default/web"+hostile, "", space.Claimed), held("192.0.2.32/28", "default/db", "root:team-b"+hostile, space.Claimed),
 				held("192.0.2.64/26", "rack", "", space.Child), held("192.0.2.128/28", "default/old", "", space.Retained),
 			}}},
-			{space.Pool{Name: "rack", Object: rack, Held: []space.Holding{held("192.0.2.64/29", "default/vm", "", space.Claimed)}}},
-			{space.Pool{Name: "lent", Object: lent}},
-			{space.Pool{Name: "edge", Workspace: "root:net", Held: []space.Holding{held("203.0.113.16/28", "default/mine", "", space.Claimed)}}},
+			{Pool: space.Pool{Name: "rack", Object: rack, Held: []space.Holding{held("192.0.2.64/29", "default/vm", "", space.Claimed)}}},
+			{Pool: space.Pool{Name: "lent", Object: lent}},
+			{Pool: space.Pool{Name: "edge", Workspace: "root:net", Held: []space.Holding{held("203.0.113.16/28", "default/mine", "", space.Claimed)}}},
 		},
 	}, preview: func(claim *ipamv1alpha1.IPClaim) error {
 		claim.Status.AllocatedCIDR = "192.0.2.48/28"

@@ -31,6 +31,9 @@ type poolView struct {
 	Outlook space.Outlook
 }
 
+// Here returns the path of the whole map.
+func (v poolView) Here() string { return v.Path() }
+
 // backed is a class that a pool backs.
 type backed struct{ Name, Lengths string }
 
@@ -81,7 +84,7 @@ func asked(r *http.Request, snapshot *Snapshot) (*Pool, error) {
 	if !ok {
 		return nil, &problem{http.StatusNotFound, "There is no pool " + space.In(name, workspace) + " that you may see."}
 	}
-	return p, nil
+	return p.choose(r.URL.Query().Get("space"))
 }
 
 // windowOf is the part of a pool that a request asks for; the whole pool if it does not say.

@@ -64,7 +64,7 @@ func (v *searchView) searchAddress(snapshot *Snapshot, block netip.Prefix) {
 		p := &snapshot.Pools[i]
 		v.add(p, func(h space.Holding) bool { return h.Block.Overlaps(block) })
 		if found, ok := p.StateOf(block); ok {
-			v.States = append(v.States, state{found, p.At(p.Window(), found.Block)})
+			v.States = append(v.States, state{found, p.AtBlock(found.Block)})
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (v *searchView) searchText(snapshot *Snapshot, text string) {
 func (v *searchView) add(p *Pool, matches func(space.Holding) bool) {
 	for _, h := range p.Held {
 		if matches(h) {
-			v.Hits = append(v.Hits, hit{h, p.Title(), p.Path(), p.At(p.Window(), h.Block)})
+			v.Hits = append(v.Hits, hit{h, p.Title(), p.Path(), p.AtBlock(h.Block)})
 		}
 	}
 }

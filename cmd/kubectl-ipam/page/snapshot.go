@@ -2,8 +2,10 @@ package page
 
 import (
 	"context"
+	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,10 +35,55 @@ type Snapshot struct {
 	Pools   []Pool
 	Classes []ipamv1alpha1.IPClass
 	Claims  []Claim
+
+	at time.Time // when it was read
+}
+
+// At says when the snapshot was read; empty for none.
+func (s *Snapshot) At() string {
+	if s.at.IsZero() {
+		return ""
+	}
+	return s.at.UTC().Format("15:04:05") + " UTC"
 }
 
 // Pool is a pool with the blocks of it that the caller may see.
-type Pool struct{ space.Pool }
+type Pool struct {
+	space.Pool
+	// Chosen is the address space whose blocks alone are shown; empty: those of all. Spaces are those that there are to choose from.
+	Chosen string
+	Spaces []string
+}
+
+// spaceOf names the address space that a block is in; empty for a pool without address spaces.
+func spaceOf(h space.Holding) string {
+	if h.Scope == "" {
+		return ""
+	}
+	return space.In(h.Scope, h.Workspace)
+}
+
+// choose returns the pool with the blocks of one address space, if one is given, of those that the caller sees blocks of.
+func (p *Pool) choose(chosen string) (*Pool, error) {
+	if p.Object == nil || p.Object.Status.Spaces == 0 {
+		return p, nil
+	}
+	own := &Pool{Pool: p.Pool, Chosen: chosen}
+	for _, h := range p.Held {
+		if in := spaceOf(h); in != "" && !slices.Contains(own.Spaces, in) {
+			own.Spaces = append(own.Spaces, in)
+		}
+	}
+	slices.Sort(own.Spaces)
+	switch {
+	case chosen == "":
+		return own, nil
+	case !slices.Contains(own.Spaces, chosen):
+		return nil, &problem{http.StatusNotFound, "You may see no block of " + p.Title() + " for " + chosen + "."}
+	}
+	own.Pool = *p.Among(func(h space.Holding) bool { return spaceOf(h) == chosen })
+	return own, nil
+}
 
 // Claim is a claim with its workspace, which is empty for the current one.
 type Claim struct {
@@ -53,6 +100,14 @@ func (p *Pool) Scope() string {
 		return ""
 	}
 	return facts.Scope(p.Object.Spec.Scope)
+}
+
+// Range returns the class that made the pool for a scope; empty for a pool that somebody has written.
+func (p *Pool) Range() string {
+	if p.Object == nil || p.Object.Spec.ClassRef == nil {
+		return ""
+	}
+	return p.Object.Spec.ClassRef.Name
 }
 
 // Path is where the pool is shown; parts come behind its name, as a prefix or the word list.
@@ -72,10 +127,23 @@ func (p *Pool) link(query url.Values, parts ...string) string {
 	if p.Workspace != "" {
 		query.Set("workspace", p.Workspace)
 	}
+	if p.Chosen != "" {
+		query.Set("space", p.Chosen)
+	}
 	if len(query) == 0 {
 		return path
 	}
 	return path + "?" + query.Encode()
+}
+
+// AtBlock is the path of the pool with the details of a block, in a part of the pool that is small enough for the block to be drawn.
+func (p *Pool) AtBlock(block netip.Prefix) string {
+	const drawn = 8 // bits: a map has a thousand boxes at most
+	window := p.Window()
+	if near := widened(block, drawn); near.Bits() > window.Bits() && window.Contains(near.Addr()) {
+		window = near
+	}
+	return p.At(window, block)
 }
 
 // zoom is the part of a path for a window; none for the whole pool.
@@ -254,6 +322,7 @@ func (r *reading) get(ctx context.Context) (*Snapshot, error) {
 		return nil, err
 	}
 	end := r.now()
+	snapshot.at = end
 	now = last{snapshot, end.Add(max(fresh, freshness*end.Sub(start)))}
 	return snapshot, nil
 }

@@ -15,9 +15,10 @@ import (
 // tenant is what one workspace holds.
 type tenant struct {
 	Workspace string
-	// Blocks are those of both families, V4 and V6 the addresses of each.
-	Blocks int
-	V4, V6 *big.Int
+	// Blocks are those of both families, Ranges the pools that were made for scopes, and V4 and V6 the addresses of both. Those of a
+	// range count once, whatever lies inside.
+	Blocks, Ranges int
+	V4, V6         *big.Int
 	// Waiting is how many of its claims have no block.
 	Waiting int
 	// Limits are those that the workspace is subject to, and holds something of.
@@ -52,7 +53,7 @@ func (s *server) tenants(_ *http.Request, snapshot *Snapshot) (view, error) {
 	for i := range snapshot.Pools {
 		p := &snapshot.Pools[i]
 		for _, h := range p.Held {
-			of(h.Workspace).holds(p, h)
+			of(h.Workspace).holds(snapshot, p, h)
 		}
 	}
 	for _, c := range snapshot.Claims {
@@ -71,22 +72,31 @@ func (s *server) tenants(_ *http.Request, snapshot *Snapshot) (view, error) {
 	return view{Template: "tenants.html", Title: "Tenants", Data: all}, nil
 }
 
-// holds counts a block of a pool. The block of a child pool counts for the limit of its parent, and
-// otherwise by what it holds.
-func (t *tenant) holds(p *Pool, h space.Holding) {
+// holds counts a block of a pool. The block of a child pool counts for the limit of its parent, and otherwise by its blocks. A range
+// of the workspace, which the system has made for a scope, counts as a whole.
+func (t *tenant) holds(snapshot *Snapshot, p *Pool, h space.Holding) {
 	size, sum := cidr.Size(h.Block), t.V4
-	if !h.Slice {
-		count(t.byPool, p.Title(), size)
-	}
-	if h.Kind == space.Child {
-		return
-	}
-	t.Blocks++
 	if h.Block.Addr().Is6() {
 		sum = t.V6
 	}
-	sum.Add(sum, size)
-	count(t.byClass, h.Class, size)
+	if !h.Slice {
+		count(t.byPool, p.Title(), size)
+	}
+	class := h.Class
+	if h.Kind == space.Child {
+		child, seen := snapshot.pool(h.Workspace, h.Name)
+		if !seen || child.Range() == "" {
+			return
+		}
+		t.Ranges++
+		class = child.Range()
+	} else {
+		t.Blocks++
+	}
+	count(t.byClass, class, size)
+	if inside := p.Range() != "" && p.Workspace == h.Workspace; !inside {
+		sum.Add(sum, size)
+	}
 }
 
 // count adds to one of the counts.

@@ -202,7 +202,11 @@ func (r *View) Visible(pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.I
 	for i := range pools {
 		p := &pools[i]
 		if parent := p.Parent(); parent != nil {
-			add(space.Holding{Kind: space.Child, Slice: p.Labels[ipamv1alpha1.LabelSlice] != "", Name: p.Name, Holder: "pool " + p.Name}, p, *parent, p.Status.AllocatedCIDR)
+			child := space.Holding{Kind: space.Child, Slice: p.Labels[ipamv1alpha1.LabelSlice] != "", Name: p.Name, Holder: "pool " + p.Name}
+			if above := known[[2]string{r.Owner(p, *parent), parent.Name}]; above != nil && above.Object != nil && above.Object.Status.Spaces > 0 {
+				child.Scope = facts.Scope(p.Spec.Scope) // it lies in the address space of that
+			}
+			add(child, p, *parent, p.Status.AllocatedCIDR)
 		}
 	}
 	for _, pool := range found {

@@ -60,9 +60,14 @@ func (p *Pool) Space() Space {
 // Within returns the pool as a claim of the current workspace with this scope finds it: with the blocks of its address space, and
 // with figures of these. The pool shows the figures of the fullest space. A pool without address spaces has no blocks with a scope.
 func (p *Pool) Within(scope ipamv1alpha1.Scope) *Pool {
+	return p.Among(func(h Holding) bool { return h.Workspace == "" && h.meets(scope) })
+}
+
+// Among returns the pool with some of its blocks, those of one address space, and with figures of these.
+func (p *Pool) Among(has func(Holding) bool) *Pool {
 	own := &Pool{Name: p.Name, Workspace: p.Workspace, Object: p.Object.DeepCopy()}
 	for _, h := range p.Held {
-		if h.Workspace == "" && h.meets(scope) {
+		if has(h) {
 			own.Held = append(own.Held, h)
 		}
 	}
@@ -73,12 +78,19 @@ func (p *Pool) Within(scope ipamv1alpha1.Scope) *Pool {
 	taken := shown.Known()
 	taken.Add(taken, Cooling(capacity))
 	capacity.Allocated, capacity.Available = taken.String(), new(big.Int).Sub(cidr.Size(shown.Pool), taken).String()
+	own.Object.Status.UtilizationPercent = new(shareOf(taken, cidr.Size(shown.Pool)))
 	own.Object.Status.LargestFreePrefix = nil
 	if free := shown.Free(); len(free) > 0 {
 		largest := slices.MinFunc(free, func(a, b netip.Prefix) int { return a.Bits() - b.Bits() })
 		own.Object.Status.LargestFreePrefix = new(int32(largest.Bits())) //nolint:gosec // at most 128
 	}
 	return own
+}
+
+// shareOf returns a part of so many addresses, in percent.
+func shareOf(part, whole *big.Int) float64 {
+	share, _ := new(big.Rat).SetFrac(part, whole).Float64()
+	return share * 100
 }
 
 // Known returns the number of addresses that are taken or kept back, as far as is seen. What lies in
