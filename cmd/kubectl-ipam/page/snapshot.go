@@ -110,10 +110,10 @@ func (p *Pool) Range() string {
 	return p.Object.Spec.ClassRef.Name
 }
 
-// Path is where the pool is shown; parts come behind its name, as a prefix or the word list.
+// Path returns the place of the pool; parts come behind its name, as a prefix or the word list.
 func (p *Pool) Path(parts ...string) string { return p.link(nil, parts...) }
 
-// At is the path of the pool with the details of a block, within a window.
+// At returns the path of the pool with the details of a block, within a window.
 func (p *Pool) At(window, block netip.Prefix) string {
 	return p.link(url.Values{"block": {block.String()}}, p.zoom(window)...) + "#block"
 }
@@ -136,7 +136,7 @@ func (p *Pool) link(query url.Values, parts ...string) string {
 	return path + "?" + query.Encode()
 }
 
-// AtBlock is the path of the pool with the details of a block, in a part of the pool that is small enough for the block to be drawn.
+// AtBlock returns the path of the pool with the details of a block, in a part of the pool that is small enough for the block to be drawn.
 func (p *Pool) AtBlock(block netip.Prefix) string {
 	const drawn = 8 // bits: a map has a thousand boxes at most
 	window := p.Window()
@@ -146,7 +146,7 @@ func (p *Pool) AtBlock(block netip.Prefix) string {
 	return p.At(window, block)
 }
 
-// zoom is the part of a path for a window; none for the whole pool.
+// zoom returns the part of a path for a window; none for the whole pool.
 func (p *Pool) zoom(window netip.Prefix) []string {
 	if window == p.Window() {
 		return nil
@@ -154,7 +154,7 @@ func (p *Pool) zoom(window netip.Prefix) []string {
 	return []string{window.String()}
 }
 
-// Window is the block of the pool. Of a pool that may not be seen it is a part around the caller's
+// Window returns the block of the pool. Of a pool that may not be seen it is a part around the caller's
 // own blocks. It is the zero Prefix if the pool has no block.
 func (p *Pool) Window() netip.Prefix {
 	if p.Object != nil {
@@ -177,7 +177,7 @@ func (p *Pool) Window() netip.Prefix {
 	return widened(window, around)
 }
 
-// widened is the prefix around a prefix that is so many bits shorter.
+// widened returns the prefix around a prefix that is so many bits shorter.
 func widened(p netip.Prefix, bits int) netip.Prefix {
 	return netip.PrefixFrom(p.Addr(), max(p.Bits()-bits, 0)).Masked()
 }
@@ -218,7 +218,7 @@ func (p *Pool) rest() draw.Kind {
 	}
 }
 
-// kindOf is how a holding is drawn.
+// kindOf returns the kind by which a holding is drawn.
 func kindOf(h space.Holding) draw.Kind {
 	switch {
 	case h.Kind == space.Child:
@@ -232,7 +232,7 @@ func kindOf(h space.Holding) draw.Kind {
 	}
 }
 
-// blocks are the blocks of a pool to draw.
+// blocks returns the blocks of a pool to draw.
 func (p *Pool) blocks() []draw.Block {
 	blocks := make([]draw.Block, 0, len(p.Held))
 	for _, h := range p.Held {
@@ -249,7 +249,7 @@ func (p *Pool) blocks() []draw.Block {
 	return blocks
 }
 
-// labelOf is a holder in few words.
+// labelOf returns a holder in few words.
 func labelOf(h space.Holding) string {
 	switch {
 	case h.Kind == space.Child:
@@ -270,7 +270,7 @@ func (s *Snapshot) pool(workspace, name string) (_ *Pool, ok bool) {
 	return nil, false
 }
 
-// own is a workspace as a snapshot names it: empty for the current one.
+// own returns a workspace as a snapshot names it: empty for the current one.
 func (s *Snapshot) own(workspace string) string {
 	if workspace == s.Workspace {
 		return ""
@@ -304,7 +304,7 @@ const (
 	freshness = 4
 )
 
-// get is a snapshot that is fresh.
+// get returns a snapshot that is fresh.
 func (r *reading) get(ctx context.Context) (*Snapshot, error) {
 	var now last
 	select {
