@@ -48,7 +48,11 @@ func (l *leader) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.addControllers(reader); err != nil {
+	controllers := &assembly{Manager: l.mgr}
+	if err := l.addControllers(controllers, reader); err != nil {
+		return err
+	}
+	if err := controllers.run(); err != nil {
 		return err
 	}
 	l.workspaces.lead(ctx)
@@ -70,8 +74,8 @@ type decider struct {
 }
 
 // addControllers adds the controllers that work on the ledger, which is open.
-func (l *leader) addControllers(reader *live.Reader) error {
-	mgr, tenants, opts := l.mgr, l.tenants, l.Options
+func (l *leader) addControllers(mgr mcmanager.Manager, reader *live.Reader) error {
+	tenants, opts := l.tenants, l.Options
 	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
 	early := bound{manager: mgr, tenants: tenants}
 	classes := &catalog.Catalog{Clusters: early, Directory: known, Rooms: alloc.Pools(), Listed: tenants.Listed}
