@@ -4,6 +4,7 @@ package address
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -82,7 +83,7 @@ func show(ctx context.Context, s *session.Session, text string, out *output.Prin
 		return out.Print(s.Out, &ipamv1alpha1.IPAllocationList{Items: found.held}, s.Now)
 	}
 	for i := range found.held {
-		describeAllocation(s, found.View, &found.held[i])
+		found.describe(s, &found.held[i])
 	}
 	return nil
 }
@@ -156,10 +157,17 @@ func unheld(r *session.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, al
 	return found, nil
 }
 
-func describeAllocation(s *session.Session, r *session.View, a *ipamv1alpha1.IPAllocation) {
-	page := s.Page()
+// describe shows an allocation. Its scope includes that of its pool, if the caller sees it: networks may have the same addresses.
+func (f *seen) describe(s *session.Session, a *ipamv1alpha1.IPAllocation) {
+	r, page, scope := f.View, s.Page(), maps.Clone(a.Spec.Scope)
+	for i := range f.pools {
+		if p := &f.pools[i]; p.Name == a.Spec.PoolRef.Name && r.Workspace(p) == r.Owner(a, a.Spec.PoolRef) {
+			scope = maps.Clone(p.Spec.Scope)
+			maps.Copy(scope, a.Spec.Scope)
+		}
+	}
 	page.Line("Block", a.Status.AllocatedCIDR)
-	page.Line("Scope", facts.Scope(a.Spec.Scope))
+	page.Line("Scope", facts.Scope(scope))
 	state := space.WordAllocated
 	if a.Spec.ClaimRef == nil {
 		state = space.WordRetained

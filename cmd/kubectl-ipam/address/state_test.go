@@ -80,11 +80,25 @@ func TestAddressShow(t *testing.T) {
 	web.Spec.Scope = ipamv1alpha1.Scope(gen.Within("network", "vpc-1"))
 	r := &session.View{Path: "root:team-a", Paths: map[string]string{}}
 	s := stage.New(t)
-	describeAllocation(s.Session, r, web)
+	(&seen{View: r}).describe(s.Session, web)
 	stage.Golden(t, "address_show", s.Printed.String())
 	web.Spec.ClaimRef = nil
-	if describeAllocation(s.Session, r, web); !strings.Contains(s.Printed.String(), "retained") {
+	if (&seen{View: r}).describe(s.Session, web); !strings.Contains(s.Printed.String(), "retained") {
 		t.Errorf("a block without its claim is shown as %s; want it retained", s.Printed)
+	}
+}
+
+// An address in a network shows which one that is: another network may have the same address. The pool of the network says it.
+func TestAddressShow_NamesTheNetwork(t *testing.T) {
+	host := gen.Allocation("host", "subnet-red", "10.0.0.5/32")
+	host.Spec.Scope = ipamv1alpha1.Scope(gen.Within("vrf", "blue"))
+	other, subnet := gen.Pool("subnet-red", gen.Within("network", "other")), gen.Pool("subnet-red", gen.Within("network", "red", "location", "ams"))
+	other.Annotations = map[string]string{"kcp.io/cluster": "elsewhere"}
+	r := &session.View{Path: "root:team-a", Paths: map[string]string{"elsewhere": "root:team-b"}}
+	s := stage.New(t)
+	(&seen{View: r, pools: []ipamv1alpha1.IPPool{*subnet, *other}}).describe(s.Session, host)
+	if !strings.Contains(s.Printed.String(), "location=ams, network=red, vrf=blue") {
+		t.Errorf("the address is shown as %s; want its network, location and VRF", s.Printed)
 	}
 }
 

@@ -202,11 +202,10 @@ func (r *View) Visible(pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.I
 	for i := range pools {
 		p := &pools[i]
 		if parent := p.Parent(); parent != nil {
-			child := space.Holding{Kind: space.Child, Slice: p.Labels[ipamv1alpha1.LabelSlice] != "", Name: p.Name, Holder: "pool " + p.Name}
-			if above := known[[2]string{r.Owner(p, *parent), parent.Name}]; above != nil && above.Object != nil && above.Object.Status.Spaces > 0 {
-				child.Scope = facts.Scope(p.Spec.Scope) // it lies in the address space of that
-			}
-			add(child, p, *parent, p.Status.AllocatedCIDR)
+			add(space.Holding{
+				Kind: space.Child, Slice: p.Labels[ipamv1alpha1.LabelSlice] != "", Name: p.Name, Holder: "pool " + p.Name,
+				Scope: ipamv1alpha1.ScopeColumn(p.Spec.Scope.Only(p.Status.UniqueWithin)),
+			}, p, *parent, p.Status.AllocatedCIDR)
 		}
 	}
 	for _, pool := range found {

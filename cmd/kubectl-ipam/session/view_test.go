@@ -6,6 +6,9 @@ import (
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // A caller's credential is sent to the caller's kcp alone.
@@ -50,5 +53,22 @@ func TestReserved_IsForThePlatform(t *testing.T) {
 	}
 	if hint := (&View{Tenants: []client.Reader{nil}}).Reserved("10.0.0.0/24"); !strings.Contains(hint, "ipam-controller history 10.0.0.0/24 --reserved") {
 		t.Errorf("the platform is told %q, want the command that names the workspaces", hint)
+	}
+}
+
+// The pools of two networks with the same CIDR are shown each with its network, in the pool that both were made in.
+func TestVisible_TellsOverlappingNetworksApart(t *testing.T) {
+	pools := []ipamv1alpha1.IPPool{*gen.Pool("root")}
+	for _, name := range []string{"red", "blue"} {
+		pool := gen.Pool("net-"+name, gen.ChildOf("root", 24), gen.Within("network", name, "location", "ams"))
+		pool.Status.AllocatedCIDR, pool.Status.UniqueWithin = "10.0.0.0/24", []string{"network"}
+		pools = append(pools, *pool)
+	}
+	root := (&View{}).Visible(pools, nil)[0]
+	if len(root.Held) != 2 || root.Held[0].Scope != "network=blue" || root.Held[1].Scope != "network=red" {
+		t.Errorf("the pool holds %+v; want each network with its scope", root.Held)
+	}
+	if within := root.Within(ipamv1alpha1.Scope(gen.Within("network", "red"))); len(within.Held) != 1 || within.Held[0].Name != "net-red" {
+		t.Errorf("a claim in network red finds %+v; want that network alone", within.Held)
 	}
 }
