@@ -52,6 +52,10 @@ var classes = map[string]class{
 	"site":   {tenancy: "own", level: "site", make: []gen.ClassOption{gen.DefaultLength(24), gen.PoolPer("project", "network")}},
 	"room":   {tenancy: "own", level: "room", make: []gen.ClassOption{gen.DefaultLength(28), gen.Below("site"), gen.PoolPer("project", "network", "cell")}},
 	"socket": {tenancy: "own", level: "room", make: []gen.ClassOption{gen.DefaultLength(32), gen.Below("room")}},
+	"vnet": {tenancy: "own", level: "vnet", unique: []string{"network"},
+		make: []gen.ClassOption{gen.DefaultLength(26), gen.PoolPer("project", "network"), gen.UniqueWithin("network")}},
+	"vsub":  {tenancy: "own", level: "vsub", unique: []string{"network"}, make: []gen.ClassOption{gen.DefaultLength(28), gen.Below("vnet"), gen.PoolPer("project", "network", "cell")}},
+	"vhost": {tenancy: "own", level: "vsub", unique: []string{"network"}, make: []gen.ClassOption{gen.DefaultLength(32), gen.Below("vsub")}},
 }
 
 // pools are the root pools of the platform: name, CIDR and class.
@@ -68,6 +72,7 @@ var pools = [][3]string{
 	{"cnet", "10.20.0.0/16", "cnet"},
 	{"scnet", "10.21.0.0/16", "scnet"},
 	{"site", "10.22.0.0/16", "site"},
+	{"vnet", "10.23.0.0/26", "vnet"}, // as large as one network
 }
 
 // furnish makes the workspaces, and the classes and pools of the platform.

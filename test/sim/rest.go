@@ -244,7 +244,7 @@ var served = []ipamv1alpha1.Reason{
 
 func (s *Simulation) probeOne(claim, class, network string) {
 	letter, words := claim[:1], []string{claim, class, "network=" + network, "cell=x0"}
-	if strings.HasSuffix(class, "net") || class == "site" || class == "room" {
+	if classes[class].level == class {
 		return // their ranges may be held by tenants
 	}
 	p := &player{Simulation: s, actor: "probe", user: s.user(letter + "0")}

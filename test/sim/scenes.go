@@ -27,11 +27,11 @@ func (d *dice) flat(name string) string {
 
 // inside draws a claim in a network.
 func (d *dice) inside(name string) string {
-	return fmt.Sprintf("create %s %s %s", name, d.pick("end", "send", "send", "vrf", "mvrf", "cell", "scell", "socket"), d.network())
+	return fmt.Sprintf("create %s %s %s", name, d.pick("end", "send", "send", "vrf", "mvrf", "cell", "scell", "socket", "vhost", "vhost"), d.network())
 }
 
 func (d *dice) aRange() string {
-	return fmt.Sprintf("create %s %s range %s", d.rangeName(), d.pick("net", "snet", "cnet", "scnet", "site", "room"), d.network())
+	return fmt.Sprintf("create %s %s range %s", d.rangeName(), d.pick("net", "snet", "cnet", "scnet", "site", "room", "vnet", "vsub"), d.network())
 }
 
 // scenes are what tenants do. Each that joins two mechanisms has them meet within milliseconds.

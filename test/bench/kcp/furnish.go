@@ -3,6 +3,7 @@ package kcp
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,15 +36,12 @@ func (s *stage) furnish(ctx context.Context) error {
 		return err
 	}
 	s.ipam.platform = platform
-	v6, shown := gen.Family(ipamv1alpha1.IPv6), gen.Visible(ipamv1alpha1.VisibilityPlatform)
-	for _, object := range []client.Object{
-		gen.Class(sharedClass),
-		gen.Pool(sharedClass, gen.CIDR("10.0.0.0/8"), gen.Backs(sharedClass), shown),
-		gen.Class(networkClass, v6, gen.DefaultLength(48), gen.PoolPer("project", "network")),
-		gen.Class(locationClass, v6, gen.DefaultLength(64), gen.Below(networkClass), gen.PoolPer("project", "network", "location"), gen.Reserves(1, 0, 96)),
-		gen.Class(endpointClass, v6, gen.DefaultLength(96), gen.Below(locationClass)),
-		gen.Pool(networkClass, gen.CIDR("2001:db8::/32"), gen.Backs(networkClass), shown), // a network keeps its blocks for a while
-	} {
+	shown := gen.Visible(ipamv1alpha1.VisibilityPlatform)
+	for _, object := range slices.Concat(
+		[]client.Object{gen.Class(sharedClass), gen.Pool(sharedClass, gen.CIDR("10.0.0.0/8"), gen.Backs(sharedClass), shown)},
+		chain(apart, gen.Pool(string(apart), gen.CIDR("2001:db8::/32"), gen.Backs(string(apart)), shown)), // a network keeps its blocks for a while
+		chain(overlapping, gen.Pool(string(overlapping), gen.CIDR("3fff::/32"), gen.Backs(string(overlapping)), shown), gen.UniqueWithin("network")),
+	) {
 		if err := platform.Create(ctx, object); err != nil {
 			return fmt.Errorf("create %s: %w", object.GetName(), err)
 		}
@@ -51,42 +49,61 @@ func (s *stage) furnish(ctx context.Context) error {
 	return retry.Do(ctx, patience, "wait for the pool to be as it was", s.ipam.cleaned)
 }
 
-// Names of the classes of networks.
+// chained is a chain of classes, named by its first one: a /48 for each network, a /64 of it for each location, /96s of that.
+type chained string
+
 const (
-	networkClass  = "network"  // a /48 for each network, of the platform's pool of that name
-	locationClass = "location" // a /64 of it for each location
-	endpointClass = "endpoint" // /96s of that
+	apart       chained = "network"     // networks of one pool
+	overlapping chained = "overlapping" // networks that all have the same CIDR
 )
 
-var (
-	inKnownNetwork = kind{[]gen.ClaimOption{gen.OfClass(endpointClass), gen.Within("network", "known", "location", "ams")}, tenant.Bound}
-	inNewNetwork   = kind{[]gen.ClaimOption{gen.OfClass(endpointClass), gen.Each(func() gen.ClaimOption {
+// chain returns the classes of a chain, and its pool. The options are those of the first class.
+func chain(c chained, pool *ipamv1alpha1.IPPool, options ...gen.ClassOption) []client.Object {
+	v6, name := gen.Family(ipamv1alpha1.IPv6), string(c)
+	return []client.Object{
+		gen.Class(name, append(options, v6, gen.DefaultLength(48), gen.PoolPer("project", "network"))...),
+		gen.Class(name+"-location", v6, gen.DefaultLength(64), gen.Below(name), gen.PoolPer("project", "network", "location"), gen.Reserves(1, 0, 96)),
+		gen.Class(name+"-endpoint", v6, gen.DefaultLength(96), gen.Below(name+"-location")),
+		pool,
+	}
+}
+
+// known returns an interface of a network that has others, and first the first one of a new network.
+func (c chained) known() kind {
+	return kind{[]gen.ClaimOption{gen.OfClass(string(c) + "-endpoint"), gen.Within("network", "known", "location", "ams")}, tenant.Bound}
+}
+
+func (c chained) first() kind {
+	return kind{[]gen.ClaimOption{gen.OfClass(string(c) + "-endpoint"), gen.Each(func() gen.ClaimOption {
 		return gen.Within("network", tenant.NewName(), "location", "ams")
 	})}, tenant.Bound}
-)
+}
 
 // networks compares an interface of a network that has others, and the first one, for which the two levels above are made, with a
-// flat claim.
+// flat claim; and both with those of networks that have the same CIDR, each in an address space of its own.
 func (s *stage) networks() contest {
-	known := s.claims("an interface of a known network", s.ipam, inKnownNetwork, 1)
-	spacedKnown := s.spaced("an interface of a known network, a second apart", inKnownNetwork)
-	ready := func(ctx context.Context) error {
-		_, err := s.ipam.tenants[0].Claim(ctx, tenant.NewName(), tenant.Bound, inKnownNetwork.options...)
-		return err
+	within := func(of *contestant, c chained) *contestant {
+		of.ready = func(ctx context.Context) error {
+			_, err := s.ipam.tenants[0].Claim(ctx, tenant.NewName(), tenant.Bound, c.known().options...)
+			return err
+		}
+		return of
 	}
-	known.ready, spacedKnown.ready = ready, ready
 	return contest{
 		title: "1 client, interfaces of networks",
 		contestants: []*contestant{
 			s.claims("a flat claim", s.ipam, bySharedClass, 1),
-			known,
-			s.claims("the first interface of a network", s.ipam, inNewNetwork, 1),
-			spacedKnown,
-			s.spaced("the first interface of a network, a second apart", inNewNetwork),
+			within(s.claims("an interface of a known network", s.ipam, apart.known(), 1), apart),
+			s.claims("the first interface of a network", s.ipam, apart.first(), 1),
+			within(s.spaced("an interface of a known network, a second apart", apart.known()), apart),
+			s.spaced("the first interface of a network, a second apart", apart.first()),
+			within(s.claims("an interface of a known overlapping network", s.ipam, overlapping.known(), 1), overlapping),
+			s.claims("the first interface of an overlapping network", s.ipam, overlapping.first(), 1),
 		},
 		ratios: []ratio{
 			{"known network / flat", 1, 0}, {"new network / flat", 2, 0},
 			{"new / known network", 2, 1}, {"new / known network, a second apart", 4, 3},
+			{"known overlapping network / flat", 5, 0}, {"new overlapping network / flat", 6, 0}, {"new overlapping / new network", 6, 2},
 		},
 	}
 }

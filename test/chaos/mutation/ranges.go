@@ -163,4 +163,32 @@ var ranges = []Mutant{
 		New:   "last != nil && last.UID != claim {",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestReconcile_ForgetsAClaimThatGoes"},
 	},
+	{
+		Name:  "two networks of one CIDR are carved in one address space",
+		File:  "controllers/internal/resolve/level.go",
+		Old:   "Scope: LedgerScope(q.Claim.Spec.Scope.Only(class.Spec.UniqueWithin))}",
+		New:   "Scope: LedgerScope(nil)}",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestOverlapping_NetworksHaveTheSameAddresses"},
+	},
+	{
+		Name:  "a claim gets an address of a network that a former class has carved elsewhere",
+		File:  "controllers/claim/chain.go",
+		Old:   "\tcase pool.Parent != level.Space.In(of):\n",
+		New:   "\tcase false:\n",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestOverlapping_ClassMadeAgain"},
+	},
+	{
+		Name:  "a lost ledger gets two networks of one CIDR back in one address space",
+		File:  "controllers/adopt/ranges.go",
+		Old:   "\tif len(p.within) == 0 {\n",
+		New:   "\tif true {\n",
+		Suite: Suite{Package: "./controllers/adopt", Tests: "TestAdopter_OverlappingNetworksComeBack"},
+	},
+	{
+		Name:  "a network comes back in the pool where a copy of the ledger has it",
+		File:  "controllers/adopt/pools.go",
+		Old:   " && known.Parent == p.carvedIn().In(parent.id)",
+		New:   "",
+		Suite: Suite{Package: "./controllers/adopt", Tests: "TestAdopter_ANetworkThatWasMadeAgain"},
+	},
 }
