@@ -33,6 +33,7 @@ func TestChart_KeepsClaimsOnKubernetes(t *testing.T) {
 	must.Do(t, workspaces.Apply(t.Context(), access, os.DirFS("testdata")))
 	must.Do(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
 	t.Run("values", func(t *testing.T) { values(t, c) })
+	t.Run("a complete overlay", func(t *testing.T) { complete(t, c) })
 	t.Run("a release", func(t *testing.T) { release(t, c, cluster.Kubeconfig()) })
 }
 
