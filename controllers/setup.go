@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -71,6 +72,8 @@ type Options struct {
 	// VerifySocket is where this controller can be asked to, and for the history; empty for
 	// nowhere.
 	VerifySocket string
+	// Snapshot writes a snapshot of the ledger's etcd. Its socket serves that.
+	Snapshot func(ctx context.Context, to io.Writer) error
 	// History is the ledger that is asked for its history.
 	History allocator.Reader
 	// Consumer sets how the consumers of claims are looked after; the zero value is safe.

@@ -3,8 +3,10 @@ package controllers
 import (
 	"cmp"
 	"context"
+	"io"
 	"net/http"
 
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 
 	"github.com/kcp-ipam/ipam/allocator"
@@ -30,7 +32,20 @@ func NewVerifier(ground Ground, books allocator.Reader, opts verify.Options) (*v
 	return verify.New(opts), nil
 }
 
-// newSocket adds the socket on which commands ask each replica for a report, and for the history; nil: there is none.
+// SnapshotPath is where a controller streams a snapshot of its etcd, below its socket.
+const SnapshotPath = "snapshot"
+
+// snapshots answers with what take writes. A client that gets a part of it sees a broken connection.
+func snapshots(take func(context.Context, io.Writer) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := take(r.Context(), w); err != nil {
+			log.FromContext(r.Context()).Error(err, "a snapshot failed")
+			panic(http.ErrAbortHandler)
+		}
+	})
+}
+
+// newSocket adds the socket on which commands ask each replica for a report, for the history and for a snapshot; nil: there is none.
 func newSocket(mgr mcmanager.Manager, reader *live.Reader, opts Options) (*verify.Server, error) {
 	if opts.VerifySocket == "" {
 		return nil, nil //nolint:nilnil // there is none
@@ -41,6 +56,7 @@ func newSocket(mgr mcmanager.Manager, reader *live.Reader, opts Options) (*verif
 		Also: map[string]http.Handler{
 			history.Path:       history.Handler(opts.History, opts.Ledger.directory),
 			history.FollowPath: history.FollowHandler(opts.History, opts.Ledger.directory),
+			SnapshotPath:       snapshots(opts.Snapshot),
 		},
 	}
 	s.Serve(verify.New(opts.Verify))

@@ -13,6 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/controllers"
+	"github.com/kcp-ipam/ipam/controllers/verify"
 )
 
 func newBackupCommand() *cobra.Command {
@@ -21,51 +23,87 @@ func newBackupCommand() *cobra.Command {
 		Use:   "backup FILE",
 		Short: "Write a snapshot of the ledger's etcd to a file",
 		Long: `backup writes a snapshot of the whole etcd to a file, or to stdout if FILE is "-", while
-controllers work. It asks the embedded etcd of a controller that runs with
---etcd-listen-client-url, or one member of an external etcd. The command restore reads
-the file, as does etcd's own tool etcdutl.`,
-		Example: `  ipam-controller backup ledger.db --etcd-listen-client-url unix:///run/ipam/etcd.sock`,
+controllers work. It asks the controller whose embedded etcd is in --etcd-data-dir, or opens
+that etcd if no controller runs; or it asks the embedded etcd of a controller that runs with
+--etcd-listen-client-url, or one member of an external etcd. The command restore reads the
+file, as does etcd's own tool etcdutl.`,
+		Example: `  ipam-controller backup ledger.db --etcd-data-dir ./ledger`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			local := cmd.Flags().Changed("etcd-data-dir") || cmd.Flags().Changed("verify-socket")
+			if !local && opts.etcdListen == "" && len(opts.etcdServers) == 0 {
+				return errors.New("--etcd-listen-client-url and --etcd-servers are empty; give one of them the URL of an etcd")
+			}
 			return opts.within(cmd.Context(), func(ctx context.Context) error { return opts.backup(ctx, args[0], cmd.OutOrStdout()) })
 		},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	opts.addListenFlag(cmd.Flags())
+	opts.addDirFlag(cmd.Flags())
+	opts.addSocketFlag(cmd.Flags())
 	opts.addServersFlags(cmd.Flags())
 	opts.addTimeoutFlag(cmd.Flags())
-	cmd.MarkFlagsMutuallyExclusive("etcd-listen-client-url", "etcd-servers")
-	cmd.MarkFlagsOneRequired("etcd-listen-client-url", "etcd-servers")
+	sources := []string{"etcd-data-dir", "etcd-listen-client-url", "etcd-servers"}
+	cmd.MarkFlagsMutuallyExclusive(sources...)
+	cmd.MarkFlagsOneRequired(append(sources, "verify-socket")...)
 	return cmd
 }
 
 // backup writes a snapshot to a file, or to out.
 func (o *options) backup(ctx context.Context, file string, out io.Writer) error {
-	if o.etcdListen != "" {
-		o.etcdServers = []string{o.etcdListen}
-	}
-	if len(o.etcdServers) == 0 {
-		return errors.New("--etcd-listen-client-url and --etcd-servers are empty; give one of them the URL of an etcd")
-	}
-	o.etcdServers = o.etcdServers[:1] // a snapshot is that of one member
-	store, err := dialEtcd(ctx, o)
+	take, done, err := o.source(ctx)
 	if err != nil {
 		return err
 	}
 	if file == "-" {
-		return errors.Join(snapshot(ctx, store.client, out), store.Close())
+		return errors.Join(take(ctx, out), done())
 	}
-	return errors.Join(snapshotFile(ctx, store.client, file), store.Close())
+	return errors.Join(snapshotFile(ctx, take, file), done())
+}
+
+// taker writes a snapshot.
+type taker func(ctx context.Context, to io.Writer) error
+
+// source finds the etcd to take a snapshot of: by a controller that runs beside a directory, or else by itself.
+func (o *options) source(ctx context.Context) (take taker, done func() error, err error) {
+	if o.etcdListen == "" && len(o.etcdServers) == 0 {
+		stream, err := verify.Stream(ctx, o.socket(), controllers.SnapshotPath, nil)
+		if err == nil {
+			return func(_ context.Context, to io.Writer) error {
+				_, err := io.Copy(to, stream)
+				return err
+			}, stream.Close, nil
+		}
+		if !errors.Is(err, verify.ErrNobody) {
+			return nil, nil, err
+		}
+	}
+	store, err := o.asked(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return store.snapshot, store.Close, nil
+}
+
+// asked opens the etcd that the flags name.
+func (o *options) asked(ctx context.Context) (*store, error) {
+	if o.etcdListen != "" {
+		o.etcdServers = []string{o.etcdListen}
+	}
+	if len(o.etcdServers) > 0 {
+		o.etcdServers = o.etcdServers[:1] // a snapshot is that of one member
+	}
+	return o.openPresent(ctx)
 }
 
 // snapshotFile copies a snapshot to a file. The name of a file that is not whole is never that of a backup.
-func snapshotFile(ctx context.Context, client *clientv3.Client, file string) error {
+func snapshotFile(ctx context.Context, take taker, file string) error {
 	part, err := openPart(file)
 	if err != nil {
 		return err
 	}
-	err = errors.Join(snapshot(ctx, client, part), part.Sync(), part.Close())
+	err = errors.Join(take(ctx, part), part.Sync(), part.Close())
 	if err == nil {
 		err = os.Rename(part.Name(), file)
 	}

@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
+	"github.com/kcp-ipam/ipam/controllers"
+	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
@@ -64,6 +67,45 @@ func TestBackup_IsRestored(t *testing.T) {
 		if _, _, err := command(t.Context(), "restore", from, "--etcd-data-dir", to); err == nil {
 			t.Error("a ledger that is there was restored over; want an error")
 		}
+	}
+}
+
+// The ledger in a directory is copied while no controller runs, and by the controller that runs there.
+func TestBackup_CopiesTheLedgerOfADirectory(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "ledger")
+	server := must.Get(embedetcd.Start(t.Context(), embedetcd.Options{Dir: data, NoFsync: true}))(t)
+	must.Get(server.Client().Put(t.Context(), "/ipam/v1/ledger", "kept"))(t)
+	must.Do(t, server.Close())
+	file, restored := filepath.Join(dir, "file.db"), filepath.Join(dir, "restored")
+	mustRun(t, "backup", file, "--etcd-data-dir", data)
+	mustRun(t, "restore", file, "--etcd-data-dir", restored)
+	if got, err := ledgerIn(t, restored, "").Client().Get(t.Context(), "/ipam/v1/ledger"); err != nil || len(got.Kvs) != 1 {
+		t.Errorf("the copy of a directory has %v, %v; want the value that was put", got, err)
+	}
+
+	sends := func(text string, fails bool) string {
+		socket := &verify.Server{Path: filepath.Join(data, "verify.sock"), Also: map[string]http.Handler{
+			controllers.SnapshotPath: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte(text))
+				if fails {
+					panic(http.ErrAbortHandler)
+				}
+			}),
+		}}
+		defer served(t, socket)()
+		out, _, err := command(t.Context(), "backup", "-", "--etcd-data-dir", data)
+		if (err != nil) != fails {
+			t.Errorf("a backup by a controller that fails: %t ends with %v", fails, err)
+		}
+		return out
+	}
+	if got := sends("whole", false); got != "whole" {
+		t.Errorf("the controller's snapshot is %q; want it as it was sent", got)
+	}
+	sends("half", true)
+	if _, _, err := command(t.Context(), "backup", filepath.Join(dir, "never.db"), "--etcd-data-dir", filepath.Join(dir, "nothing")); err == nil {
+		t.Error("a backup of a directory that is not there succeeded; want an error")
 	}
 }
 

@@ -90,12 +90,22 @@ func TestHistory_Reserved(t *testing.T) {
 func serveHistory(t *testing.T, dir string) (server *embedetcd.Server, stop func()) {
 	t.Helper()
 	server = ledgerIn(t, dir, "")
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
 	reader := allocator.Reader{Client: server.Client()}
 	socket := &verify.Server{Path: filepath.Join(dir, "verify.sock"), Also: map[string]http.Handler{
 		history.Path: history.Handler(reader, nil), history.FollowPath: history.FollowHandler(reader, nil),
 	}}
+	end := served(t, socket)
+	return server, func() {
+		end()
+		must.Do(t, server.Close())
+	}
+}
+
+// served answers at a socket until it is stopped.
+func served(t *testing.T, socket *verify.Server) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
 	go func() { ended <- socket.Start(ctx) }()
 	for {
 		if _, err := verify.Call(ctx, socket.Path, "none", nil); !errors.Is(err, verify.ErrNobody) {
@@ -103,9 +113,9 @@ func serveHistory(t *testing.T, dir string) (server *embedetcd.Server, stop func
 		}
 		must.Do(t, ctx.Err())
 	}
-	return server, func() {
+	return func() {
 		cancel()
-		must.Do(t, errors.Join(<-ended, server.Close()))
+		must.Do(t, <-ended)
 	}
 }
 

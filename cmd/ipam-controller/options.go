@@ -144,7 +144,12 @@ func (o *options) addStoreFlags(f *pflag.FlagSet) {
 	o.addDirFlag(f)
 	o.addServersFlags(f)
 	f.StringVar(&o.etcdPrefix, "etcd-prefix", o.etcdPrefix, "prefix of all keys in etcd")
-	f.StringVar(&o.verifySocket, "verify-socket", o.verifySocket, "socket on which a running controller answers the commands verify and history; empty: verify.sock in --etcd-data-dir, or with --etcd-servers none")
+	o.addSocketFlag(f)
+}
+
+// addSocketFlag adds the one that says where a running controller is asked.
+func (o *options) addSocketFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.verifySocket, "verify-socket", o.verifySocket, "socket on which a running controller answers the commands verify, history and backup; empty: verify.sock in --etcd-data-dir, or with --etcd-servers none")
 }
 
 func (o *options) addListenFlag(f *pflag.FlagSet) {

@@ -26,6 +26,8 @@ type store struct {
 	// does: it is waited for.
 	failed <-chan struct{}
 	err    func() error
+	// snapshot writes a copy of the whole etcd.
+	snapshot taker
 	io.Closer
 }
 
@@ -56,7 +58,7 @@ func startEtcd(ctx context.Context, opts *options) (*store, error) {
 	}
 	return &store{
 		client: server.Client(), txnOps: server.MaxTxnOps(),
-		failed: server.Failed(), err: server.Err, Closer: server,
+		failed: server.Failed(), err: server.Err, snapshot: server.Snapshot, Closer: server,
 	}, nil
 }
 
@@ -93,5 +95,6 @@ func dialEtcd(ctx context.Context, opts *options) (*store, error) {
 	if _, err := client.Get(ctx, opts.etcdPrefix, clientv3.WithCountOnly()); err != nil {
 		return nil, errors.Join(fmt.Errorf("--etcd-servers %v: %w", opts.etcdServers, err), client.Close())
 	}
-	return &store{client: client, txnOps: opts.etcdTxnOps, err: func() error { return nil }, Closer: client}, nil
+	take := func(ctx context.Context, to io.Writer) error { return snapshot(ctx, client, to) }
+	return &store{client: client, txnOps: opts.etcdTxnOps, err: func() error { return nil }, snapshot: take, Closer: client}, nil
 }
