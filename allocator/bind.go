@@ -113,7 +113,7 @@ func newBind(req wanted, h store.Holding) *bind {
 }
 
 func (b *bind) op() engine.Op {
-	return engine.Op{Lane: b.Holder.Cluster, Plan: b.plan}
+	return engine.Op{Lane: b.Holder.Tenant(), Plan: b.plan}
 }
 
 // plan finds a prefix for the claim, or refuses it. The transaction confirms a refusal, too: memory may lag behind
@@ -158,7 +158,7 @@ func (b *bind) secured(v space.View, fence int64) []store.Change {
 	if fence == 0 {
 		return nil
 	}
-	same := v.Keys.PutQuota(b.Class, b.Holder.Cluster).At(fence, engine.ErrAgain)
+	same := v.Keys.PutQuota(b.Class, b.Holder.Tenant()).At(fence, engine.ErrAgain)
 	same.Verb = store.Stays
 	return []store.Change{same}
 }
@@ -170,7 +170,7 @@ func (b *bind) stamped(v space.View, fence int64) []store.Change {
 	if b.Class == "" || b.Slice || fence == 0 && known == 0 {
 		return nil
 	}
-	put := v.Keys.PutQuota(b.Class, b.Holder.Cluster)
+	put := v.Keys.PutQuota(b.Class, b.Holder.Tenant())
 	if fence > 0 {
 		put = put.At(fence, engine.ErrAgain)
 	}

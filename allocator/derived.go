@@ -35,7 +35,7 @@ func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Poo
 		return ledger.Pool{}, fmt.Errorf("%w: pool %s has no class that it is derived for", ledger.ErrInvalid, p.Name)
 	}
 	p.ID = p.Derived.ID()
-	req.Holder = ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
+	req.Holder = ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: cmp.Or(p.Derived.Workspace, p.Cluster), Name: p.Name}
 	if err := errors.Join(checkRequest(req), ledger.CheckID("cluster", p.Cluster)); err != nil {
 		return ledger.Pool{}, err
 	}

@@ -83,7 +83,7 @@ func (n adoption) run(ctx context.Context) (ledger.Block, error) {
 		if err = n.stopBelow(ctx, o); err != nil {
 			continue
 		}
-		done, err = n.engine.Submit(ctx, n.req.Pool, engine.Op{Lane: n.req.Holder.Cluster, Alone: true, Plan: o.plan})
+		done, err = n.engine.Submit(ctx, n.req.Pool, engine.Op{Lane: n.req.Holder.Tenant(), Alone: true, Plan: o.plan})
 		if err == nil {
 			n.engine.Metrics.Bound.Inc()
 			return done.Block, nil

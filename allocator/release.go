@@ -64,7 +64,7 @@ func (a *Allocator) free(ctx context.Context, b ledger.Block, cause ledger.Cause
 	if !until.IsZero() {
 		f.cool(until)
 	}
-	_, err = a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Cluster, Plan: f.plan})
+	_, err = a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Tenant(), Plan: f.plan})
 	return err
 }
 
@@ -87,7 +87,7 @@ func (rt Retained) amend(ctx context.Context, id ledger.ClaimID, edit func(*stor
 		}
 		old := r.Block(r.Holdings[mine])
 		r.Holdings[mine] = h
-		done, err := rt.a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Cluster, Plan: amend(old, r, h)})
+		done, err := rt.a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Tenant(), Plan: amend(old, r, h)})
 		if err == nil {
 			return done.Block, true, nil
 		}

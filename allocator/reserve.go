@@ -30,13 +30,13 @@ func (rs Reservations) Reserve(ctx context.Context, req ledger.Request) (ledger.
 
 func (rs Reservations) reserve(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 	id := req.Holder.Claim
-	if cluster, ok := ledger.ReservedBy(id); !ok || cluster != req.Holder.Cluster {
-		return ledger.Block{}, fmt.Errorf("%w: %s is not the ID of a reservation of workspace %s", ledger.ErrInvalid, id, req.Holder.Cluster)
+	if cluster, ok := ledger.ReservedBy(id); !ok || cluster != req.Holder.Tenant() {
+		return ledger.Block{}, fmt.Errorf("%w: %s is not the ID of a reservation of workspace %s", ledger.ErrInvalid, id, req.Holder.Tenant())
 	}
-	if err := rs.a.table.Reservations.Begin(req.Holder.Cluster, id, rs.a.engine.Hooks.Now()); err != nil {
+	if err := rs.a.table.Reservations.Begin(req.Holder.Tenant(), id, rs.a.engine.Hooks.Now()); err != nil {
 		return ledger.Block{}, err
 	}
-	defer rs.a.table.Reservations.End(req.Holder.Cluster)
+	defer rs.a.table.Reservations.End(req.Holder.Tenant())
 	for {
 		block, had, err := rs.a.bind(ctx, wanted{Request: req, reserves: true})
 		if err != nil || !had {
@@ -95,7 +95,7 @@ func (rs Reservations) Confirm(ctx context.Context, c Confirmation) (b ledger.Bl
 		h.Claim, h.Policy, h.State, h.Until = c.Claim, cmp.Or(c.Policy, h.Policy), ledger.Bound, time.Time{}
 		h.Shared = h.Shared || !sameSecond(h.BoundAt, c.Answered)
 		r.Holdings[mine] = h
-		done, err := rs.a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Cluster, Plan: handOver(old, r, h, farewell{})})
+		done, err := rs.a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Tenant(), Plan: handOver(old, r, h, farewell{})})
 		switch {
 		case err == nil || errors.Is(err, errBound):
 			return done.Block, err == nil, nil

@@ -91,7 +91,7 @@ func (rt Retained) Reuse(ctx context.Context, b ledger.Block, to Successor) (led
 	}
 	r.Holdings[0] = h
 	parting := rt.a.terms.farewellAt(former, ledger.CauseSuperseded, h.BoundAt)
-	done, err := rt.a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Cluster, Plan: handOver(b, r, h, parting)})
+	done, err := rt.a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Tenant(), Plan: handOver(b, r, h, parting)})
 	if errors.Is(err, ledger.ErrChanged) || errors.Is(err, errBound) {
 		return rt.reused(ctx, b, to)
 	}

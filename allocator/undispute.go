@@ -25,7 +25,7 @@ func (rc Recovery) releaseDisputed(ctx context.Context, b ledger.Block, cause le
 		}
 		o, err := rc.undispute(ctx, b, r, parting)
 		if err == nil {
-			_, err = rc.a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Cluster, Alone: true, Plan: o.plan})
+			_, err = rc.a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Tenant(), Alone: true, Plan: o.plan})
 		}
 		if !errors.Is(err, engine.ErrStale) {
 			return err

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -124,10 +125,16 @@ func (l *Ledger) open(ctx context.Context, at string) (err error) {
 	if l.Allocator, err = allocator.Open(ctx, l.etcd, opts); err != nil {
 		return err
 	}
+	if l.Pools().Count(l.directory.Platform().Cluster.Otherwise()) > 0 {
+		return errors.Join(errTenants, l.Allocator.Close())
+	}
 	healthy := func(context.Context) error { return l.Healthy() }
 	l.healthy.Store(&healthy)
 	return nil
 }
+
+// errTenants: the names of all holders in the ledger say who the tenants are.
+var errTenants = errors.New("the ledger was made with the other --tenants: give that, or begin with an empty ledger and without claims")
 
 // Close closes the ledger if it was opened, and ends the queues, which no controller does that was never started.
 func (l *Ledger) Close() error {

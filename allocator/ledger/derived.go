@@ -82,7 +82,7 @@ func (p Pool) CountsFor() ClusterName {
 	switch {
 	case p.Derived == nil, p.Derived.Workspace == p.Cluster, p.Derived.By == p.Cluster:
 		return ""
-	case p.Derived.Of != "":
+	case p.Derived.Of != "", p.Derived.Workspace.Cluster() == p.Cluster:
 		return p.Derived.Workspace
 	}
 	return p.Derived.By

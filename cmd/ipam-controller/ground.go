@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
@@ -36,6 +37,9 @@ func findGround(ctx context.Context, opts *options) (g controllers.Ground, err e
 	g.Config.QPS, g.Config.Burst = -1, -1
 	if g.Platform, err = identify(ctx, g.Config, g.Scheme); err != nil {
 		return g, err
+	}
+	if opts.tenants == tenantNamespaces {
+		g.Platform.Cluster = ledger.ByNamespace(g.Platform.Cluster)
 	}
 	g.Config.Timeout = 0 // which would end watches
 	return g, nil

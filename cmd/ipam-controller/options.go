@@ -20,11 +20,18 @@ import (
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
+// The values of --tenants.
+const (
+	tenantCluster    = "cluster"
+	tenantNamespaces = "namespaces"
+)
+
 // options are the flags of the command.
 type options struct {
 	kubeconfig string
 	workspace  string
 	standalone bool
+	tenants    string
 	capi       bool
 	capiScope  capi.Scope
 	bootstrap  bool
@@ -69,6 +76,7 @@ type options struct {
 func defaults() *options {
 	return &options{
 		workspace:      "root:ipam",
+		tenants:        tenantCluster,
 		etcdDataDir:    "ipam-ledger",
 		etcdPrefix:     "/ipam/v1",
 		etcdTxnOps:     128,
@@ -135,6 +143,7 @@ func (o *options) addPlaceFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "kubeconfig of kcp, or of the cluster; empty: KUBECONFIG, the pod's service account, or ~/.kube/config")
 	f.StringVar(&o.workspace, "workspace", o.workspace, "path of the platform workspace, which holds the APIExport")
 	f.BoolVar(&o.standalone, "standalone", o.standalone, "serve one cluster without kcp; leave out --workspace")
+	f.StringVar(&o.tenants, "tenants", o.tenants, "with --standalone, the tenants: cluster for the whole cluster as one, or namespaces for each namespace; decide before the first claim")
 	f.BoolVar(&o.capi, "capi", o.capi, "with --standalone, be an IPAM provider of Cluster API, for IPAddressClaims whose spec.poolRef is an IPPool or IPClass; begins when Cluster API is installed")
 	o.addStoreFlags(f)
 }
@@ -183,6 +192,8 @@ func (o *options) validate() error {
 	}
 	return errors.Join(consumers, check(
 		rule{o.capi && !o.standalone, "--capi goes with --standalone: IPAddressClaims and IPPools are in one cluster; beside a kcp run ipam-controller capi"},
+		rule{o.tenants != tenantCluster && o.tenants != tenantNamespaces, fmt.Sprintf("--tenants is %q; give it %s or %s", o.tenants, tenantCluster, tenantNamespaces)},
+		rule{o.tenants == tenantNamespaces && !o.standalone, "--tenants=namespaces goes with --standalone: on kcp the workspaces are the tenants"},
 		rule{!o.capi && o.capiScope != (capi.Scope{}), "--namespace and --watch-filter go with --capi"},
 		rule{o.workers < 1, fmt.Sprintf("--workers is %d; give it at least 1", o.workers)},
 		rule{o.derivedIdle < 0, fmt.Sprintf("--derived-pool-idle is %s; give it a duration such as 10m, or 0 to keep such pools", o.derivedIdle)},

@@ -30,9 +30,13 @@ func TestValidate(t *testing.T) {
 		// A variable that is not set in a template begins no new ledger in an embedded etcd.
 		"--etcd-servers=": "--etcd-servers is empty",
 
-		"--capi":              "--capi goes with --standalone",
-		"--capi --standalone": "",
-		"--watch-filter=edge": "--namespace and --watch-filter go with --capi",
+		"--capi":                            "--capi goes with --standalone",
+		"--capi --standalone":               "",
+		"--tenants=namespaces":              "--tenants=namespaces goes with --standalone",
+		"--tenants=teams":                   `--tenants is "teams"; give it cluster or namespaces`,
+		"--standalone --tenants=namespaces": "",
+		"--standalone --tenants=cluster":    "",
+		"--watch-filter=edge":               "--namespace and --watch-filter go with --capi",
 
 		"--default-unmet-policy=Wait":   "",
 		"--default-unmet-policy=Refuse": "",

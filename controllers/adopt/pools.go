@@ -223,7 +223,7 @@ func (a *Adopter) carve(ctx context.Context, p, parent *pool) error {
 	}
 	request := ledger.Request{
 		Pool: in, Exact: p.cidr, Since: p.made, Class: p.object.Spec.ParentClassName, Slice: p.slice == parent.id,
-		Holder: ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.name},
+		Holder: ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.tenant(), Name: p.name},
 	}
 	child := ledger.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name, Derived: p.derived, Excluded: p.excluded}
 	_, err = a.Ledger.Recovery().Readopt(ctx, request, child)

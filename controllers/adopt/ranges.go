@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,14 +27,25 @@ func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 	p.derived = &ledger.Derived{Class: object.Spec.ClassRef.Name, Scope: resolve.LedgerScope(object.Spec.Scope)}
 	p.admits = func(directory.Workspace) bool { return true }
 	if own := p.owner; p.derived.ID() != p.id {
-		p.derived.Workspace = own.Cluster
+		p.derived.Workspace = own.Cluster.Tenant(object.Labels[ipamv1alpha1.LabelProvisionedFor])
 		p.admits = func(who directory.Workspace) bool { return who.Cluster == own.Cluster }
 	} else {
 		p.derived.By = ledger.ClusterName(object.Labels[ipamv1alpha1.LabelProvisionedFor])
+		if tenant := own.Cluster.Tenant(string(p.derived.By)); tenant != own.Cluster {
+			p.derived.By = tenant
+		}
 	}
 	p.within = object.Status.UniqueWithin
 	p.excluded, err = resolve.Excluded(p.cidr, object.Spec)
 	return err
+}
+
+// tenant says whose the pool is.
+func (p *pool) tenant() ledger.ClusterName {
+	if p.derived == nil {
+		return p.owner.Cluster
+	}
+	return cmp.Or(p.derived.Workspace, p.owner.Cluster)
 }
 
 // hasScope reports whether a claim's scope is that of a derived pool, in the roles of the pool.
@@ -98,7 +110,7 @@ func (a *Adopter) hold(ctx context.Context, p *pool, r record) error {
 func (a *Adopter) within(ctx context.Context, r record, scope ipamv1alpha1.Scope) (ledger.PoolID, error) {
 	var space *resolve.Space
 	if len(scope) > 0 {
-		space = &resolve.Space{Workspace: r.request.Holder.Cluster, Scope: resolve.LedgerScope(scope)}
+		space = &resolve.Space{Workspace: r.request.Holder.Tenant(), Scope: resolve.LedgerScope(scope)}
 	}
 	id, err := a.spaceOf(ctx, r.request.Pool, space)
 	if err != nil {

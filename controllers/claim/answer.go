@@ -134,7 +134,7 @@ func (r *Reconciler) turn(ctx context.Context, req door.Request) error {
 	if req.DryRun || resolve.IsRange(req.Claim) || !r.Ledger.Reservations.Has(id) { // of a range, the claim that is stored gets it
 		return nil
 	}
-	err := door.Sleep(ctx, req.Cluster, func(ctx context.Context) error {
+	err := door.Sleep(ctx, req.Cluster.Tenant(req.Claim.Namespace), func(ctx context.Context) error {
 		return poll.PollUntilContextTimeout(ctx, turnTime/30, turnTime, false, func(context.Context) (bool, error) {
 			return !r.Ledger.Reservations.Has(id), nil
 		})
@@ -162,7 +162,7 @@ func (r *Reconciler) arrived(ctx context.Context, req door.Request) (a *arrival,
 	if a, err = r.arriving(ctx, req); !errors.Is(err, errNewcomer) {
 		return a, err
 	}
-	_ = door.Sleep(ctx, req.Cluster, func(ctx context.Context) error {
+	_ = door.Sleep(ctx, req.Cluster.Tenant(req.Claim.Namespace), func(ctx context.Context) error {
 		return poll.PollUntilContextTimeout(ctx, newcomerTime/20, newcomerTime, false, func(ctx context.Context) (bool, error) {
 			a, err = r.arriving(ctx, req)
 			return !errors.Is(err, errNewcomer), nil

@@ -243,7 +243,7 @@ func derived(pool ledger.Pool, strategy ipamv1alpha1.Strategy, length int) resol
 // counted refuses to make one more pool for all workspaces, or address space, for a workspace that has as many pools as it may. Those that
 // are made in the workspace itself count, and are bounded by the limit of their class.
 func (d *decision) counted() error {
-	if d.MaxPools == 0 || d.from.Cluster == d.Directory.Platform().Cluster || d.Ledger.Pools.Count(d.from.Cluster) < d.MaxPools {
+	if d.MaxPools == 0 || d.tenant() == d.Directory.Platform().Cluster || d.Ledger.Pools.Count(d.tenant()) < d.MaxPools {
 		return nil
 	}
 	d.waits.at(nil)

@@ -36,6 +36,9 @@ type decision struct {
 	held     ledger.Pool // of a claim for a range: as it holds it since this decision; without an ID: it does not
 }
 
+// tenant says whose the claim is.
+func (d *decision) tenant() ledger.ClusterName { return d.from.Cluster.Tenant(d.claim.Namespace) }
+
 // mostAsked is how many candidates a claim asks for a block, and waits for.
 const mostAsked = 64
 

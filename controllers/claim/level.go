@@ -26,7 +26,7 @@ func (m *making) carve(ctx context.Context) (made ledger.Pool, err error) {
 		return made, errBehind
 	}
 	if m.level.InPlatform {
-		m.level.Derived.By = m.by.from.Cluster
+		m.level.Derived.By = m.by.tenant()
 		if err := m.by.counted(); err != nil {
 			return made, err
 		}

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
@@ -29,9 +29,9 @@ var errBehind = errors.New("an older claim is looked at first")
 // behind reports whether older claims of the workspace are to ask a candidate first: they wait for it, or for the
 // class of this claim, were woken and have not asked since. Or they are about to be woken, as the pool has just come.
 func (d *decision) behind(c resolve.Candidate) bool {
-	workspace, of := d.Directory.Engaged(d.from.Cluster), topicsOfPool(c.Owner.Cluster, c.Pool)
-	return d.waiting.wokenBefore(workspace, d.since, append(of, topic{kind: classTopic, name: d.class})) ||
-		d.announced.lags(c.Pool, d.clock) && d.waiting.waitsBefore(workspace, d.since, of)
+	of := topicsOfPool(c.Owner.Cluster, c.Pool)
+	return d.waiting.wokenBefore(d.tenant(), d.since, append(of, topic{kind: classTopic, name: d.class})) ||
+		d.announced.lags(c.Pool, d.clock) && d.waiting.waitsBefore(d.tenant(), d.since, of)
 }
 
 // end notes that the pass of a claim has asked a candidate, or has ended. parked says that an older claim queues it.
@@ -123,13 +123,13 @@ func (w *waiting) wake(topics ...topic) []mcreconcile.Request {
 	waiters := w.since(topics)
 	w.mu.Lock()
 	for _, claim := range waiters {
-		of := w.woken[claim.Request.ClusterName]
+		of := w.woken[w.whose(claim.Request)]
 		if of == nil {
 			if w.woken == nil {
-				w.woken = map[multicluster.ClusterName]*woken{}
+				w.woken = map[ledger.ClusterName]*woken{}
 			}
 			of = &woken{claims: map[mcreconcile.Request]stage{}}
-			w.woken[claim.Request.ClusterName] = of
+			w.woken[w.whose(claim.Request)] = of
 		}
 		of.add(claim)
 	}
@@ -141,7 +141,7 @@ func (w *waiting) wake(topics ...topic) []mcreconcile.Request {
 func (w *waiting) begin(claim mcreconcile.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if of := w.woken[claim.ClusterName]; of != nil {
+	if of := w.woken[w.whose(claim)]; of != nil {
 		if _, ok := of.claims[claim]; ok {
 			of.claims[claim] = looked
 		}
@@ -153,7 +153,7 @@ func (w *waiting) begin(claim mcreconcile.Request) {
 func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, next mcreconcile.Request, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	of := w.woken[claim.ClusterName]
+	of := w.woken[w.whose(claim)]
 	if of == nil {
 		return false, next, false
 	}
@@ -169,7 +169,7 @@ func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, ne
 		return isParked, next, false
 	}
 	if of.remove(claim); len(of.claims) == 0 {
-		delete(w.woken, claim.ClusterName)
+		delete(w.woken, w.whose(claim))
 		return false, next, false
 	}
 	next = of.oldest()
@@ -182,10 +182,10 @@ func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, ne
 
 // wokenBefore reports whether an older claim of a workspace was woken, has not asked a candidate since, and may ask a pool
 // of these topics.
-func (w *waiting) wokenBefore(workspace multicluster.ClusterName, since time.Time, topics []topic) bool {
+func (w *waiting) wokenBefore(tenant ledger.ClusterName, since time.Time, topics []topic) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	of := w.woken[workspace]
+	of := w.woken[tenant]
 	if of == nil {
 		return false
 	}
@@ -209,12 +209,12 @@ func (w *waiting) mayAsk(claim mcreconcile.Request, topics []topic) bool {
 }
 
 // waitsBefore reports whether an older claim of a workspace waits for any of the topics.
-func (w *waiting) waitsBefore(workspace multicluster.ClusterName, since time.Time, topics []topic) bool {
+func (w *waiting) waitsBefore(tenant ledger.ClusterName, since time.Time, topics []topic) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range topics {
 		for claim, made := range w.topics[t] {
-			if claim.ClusterName == workspace && made.Before(since) {
+			if w.whose(claim) == tenant && made.Before(since) {
 				return true
 			}
 		}

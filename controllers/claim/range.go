@@ -77,7 +77,7 @@ func (d *decision) drop(ctx context.Context) error {
 // contest returns why another claim keeps a pool, or errAgain if it does not hold that any more.
 func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Holder) error {
 	if d.dry {
-		return heldBy(pool, by, d.from.Cluster)
+		return heldBy(pool, by, d.tenant())
 	}
 	if promise.Follows(ledger.Block{Holder: by}, d.holder) {
 		lives, err := d.lives(ctx)
@@ -101,13 +101,13 @@ func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Hold
 	}
 	d.waits.at(nil)
 	d.waits.anyway()
-	return heldBy(pool, by, d.from.Cluster)
+	return heldBy(pool, by, d.tenant())
 }
 
 // heldBy refuses a claim whose range another one holds. That of another workspace is not named.
 func heldBy(pool ledger.Pool, by ledger.Holder, from ledger.ClusterName) *outcome.Refusal {
 	said := fmt.Sprintf("range %s is held by another claim, of another workspace: claim a Block inside it, or have that one deleted", pool.CIDR)
-	if by.Cluster == from {
+	if by.Tenant() == from {
 		said = fmt.Sprintf("range %s is held by another claim, %s/%s: delete that one, or claim a Block inside the range", pool.CIDR, by.Namespace, by.Name)
 	}
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonRangeHeld, Message: said}

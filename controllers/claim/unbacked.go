@@ -162,7 +162,7 @@ func (s showing) pools(ctx context.Context) (pools []ledger.PoolID, err error) {
 	}
 	pools = append(pools, id)
 	for _, space := range s.Ledger.Derived.Spaces(id) {
-		if space.Derived.Workspace == s.from.Cluster {
+		if space.Derived.Workspace == s.from.Cluster.Tenant(s.claim.Namespace) {
 			pools = append(pools, space.ID)
 		}
 	}

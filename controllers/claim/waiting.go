@@ -53,11 +53,20 @@ func (t topic) ofPools() bool {
 // the catalog, so that no change is missed between the read and the wait. The zero
 // value is ready; safe for concurrent use.
 type waiting struct {
+	known  *directory.Directory // nil: every workspace is a tenant
 	mu     sync.Mutex
 	claims map[multicluster.ClusterName]map[mcreconcile.Request]wait // none that is empty
 	topics map[topic]map[mcreconcile.Request]time.Time               // when each claim was made
-	woken  map[multicluster.ClusterName]*woken                       // none that is empty
-	places map[multicluster.ClusterName]places                       // none that is zero
+	woken  map[ledger.ClusterName]*woken                             // none that is empty
+	places map[ledger.ClusterName]places                             // none that is zero
+}
+
+// whose says whose a claim is.
+func (w *waiting) whose(claim mcreconcile.Request) ledger.ClusterName {
+	if w.known == nil {
+		return ledger.ClusterName(claim.ClusterName)
+	}
+	return w.known.Ledger(claim.ClusterName).Tenant(claim.Namespace)
 }
 
 // wait is the wait of one claim.
@@ -78,7 +87,7 @@ func (w *waiting) enter(claim mcreconcile.Request, as *ipamv1alpha1.IPClaim, top
 	}
 	w.drop(claim)
 	if w.claims == nil {
-		w.claims, w.places = map[multicluster.ClusterName]map[mcreconcile.Request]wait{}, map[multicluster.ClusterName]places{}
+		w.claims, w.places = map[multicluster.ClusterName]map[mcreconcile.Request]wait{}, map[ledger.ClusterName]places{}
 		w.topics = map[topic]map[mcreconcile.Request]time.Time{}
 	}
 	enters := wait{uid: as.UID, topics: topics}
@@ -272,7 +281,7 @@ func (w *waiting) occupy(claim mcreconcile.Request, at, most int) (over int) {
 		return 0
 	}
 	w.count(claim, as, -1)
-	if as.at, as.over = at, most > 0 && w.places[claim.ClusterName].taken+at > most; as.over {
+	if as.at, as.over = at, most > 0 && w.places[w.whose(claim)].taken+at > most; as.over {
 		as.at = 0
 	}
 	w.claims[claim.ClusterName][claim] = as
@@ -280,18 +289,18 @@ func (w *waiting) occupy(claim mcreconcile.Request, at, most int) (over int) {
 	if !as.over {
 		return 0
 	}
-	return w.places[claim.ClusterName].over
+	return w.places[w.whose(claim)].over
 }
 
 // count adds the places of a claim to those of its workspace, or takes them from there. The caller holds mu.
 func (w *waiting) count(claim mcreconcile.Request, as wait, times int) {
-	of := w.places[claim.ClusterName]
+	of := w.places[w.whose(claim)]
 	of.taken += times * as.at
 	if as.over {
 		of.over += times
 	}
-	if w.places[claim.ClusterName] = of; of == (places{}) {
-		delete(w.places, claim.ClusterName)
+	if w.places[w.whose(claim)] = of; of == (places{}) {
+		delete(w.places, w.whose(claim))
 	}
 }
 

@@ -50,9 +50,10 @@ func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *i
 		return "", err
 	}
 	if dry {
-		return c.foresee(ctx, p, in)
+		return c.foresee(ctx, p, in.Tenant(claim.Namespace))
 	}
-	guests := c.guests(p, in)
+	by := in.Tenant(claim.Namespace)
+	guests := c.guests(p, by)
 	var last []occupant
 	err = door.Await(ctx, func(ctx context.Context) (bool, error) {
 		left, stays, err := guests.settle(ctx)
@@ -72,9 +73,9 @@ func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *i
 	case len(last) == 0:
 		return "", err
 	case err != nil: // for example, a CREATE that was answered with a block may still succeed, though its claim is gone
-		return fmt.Sprintf("nobody can tell now whether the range %s is in use: delete the claim again later (%s)", p.CIDR, list(last, in)), err
+		return fmt.Sprintf("nobody can tell now whether the range %s is in use: delete the claim again later (%s)", p.CIDR, list(last, by)), err
 	}
-	return say(p, last, in), nil
+	return say(p, last, by), nil
 }
 
 // held finds the pool that a claim holds. One that is reserved for it becomes its own: the claim is there, as the API server has

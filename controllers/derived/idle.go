@@ -80,7 +80,7 @@ func (c *Controller) old(p ledger.Pool) bool {
 
 // stays returns how long a pool stays that is idle. A workspace that is bound no more is not kept waiting.
 func (c *Controller) stays(p ledger.Pool) (after time.Duration, never bool) {
-	if of := p.Derived.Workspace; of != "" && (c.Departed(of) || !c.Bound(of) && !c.Catalog.MayBeBound(of)) {
+	if of := p.Derived.Workspace.Cluster(); of != "" && (c.Departed(of) || !c.Bound(of) && !c.Catalog.MayBeBound(of)) {
 		return min(max(c.Idle, time.Nanosecond), leftIdle), false
 	}
 	return c.Idle, c.Idle == 0

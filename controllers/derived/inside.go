@@ -112,7 +112,7 @@ func (g *guests) next(inside []occupant) []occupant {
 
 // away returns 0 for a claim of the workspace that the range is deleted in, and 1 for any other.
 func (g *guests) away(o occupant) int {
-	if o.Cluster == g.in {
+	if o.Tenant() == g.in {
 		return 0
 	}
 	return 1
@@ -178,7 +178,7 @@ func list(left []occupant, in ledger.ClusterName) string {
 	var names []string
 	own := 0
 	for _, o := range left {
-		if o.Cluster == in {
+		if o.Tenant() == in {
 			own++
 			names = append(names, o.String())
 		}

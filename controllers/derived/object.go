@@ -34,7 +34,10 @@ func (k *Keeper) object(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPoo
 			Visibility:    ipamv1alpha1.VisibilityConsumer,
 		},
 	}
-	if workspace := cmp.Or(p.Derived.Workspace, p.Derived.By); workspace != "" {
+	workspace := cmp.Or(p.Derived.Workspace, p.Derived.By)
+	if namespace, ok := workspace.Namespace(); ok {
+		object.Labels[ipamv1alpha1.LabelProvisionedFor] = namespace
+	} else if workspace != "" {
 		object.Labels[ipamv1alpha1.LabelProvisionedFor] = ipamv1alpha1.LabelValue(string(workspace))
 	}
 	view := k.Catalog.View(ctx)

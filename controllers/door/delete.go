@@ -104,7 +104,7 @@ func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest)
 	if in == "" || dry(req) {
 		return &admissionv1.AdmissionResponse{Allowed: true}, nil
 	}
-	err := SleepInTurn(ctx, in, func(ctx context.Context) (err error) {
+	err := SleepInTurn(ctx, in.Tenant(record.Namespace), func(ctx context.Context) (err error) {
 		gone, err = s.decider().Released(ctx, in, record)
 		return err
 	})
@@ -156,7 +156,7 @@ func (s *server) closeRange(ctx context.Context, req *admissionv1.AdmissionReque
 	if dry(req) {
 		ctx = s.dryRuns.among(ctx)
 	}
-	err := SleepInTurn(ctx, in, func(ctx context.Context) (err error) {
+	err := SleepInTurn(ctx, in.Tenant(claim.Namespace), func(ctx context.Context) (err error) {
 		inside, err = s.decider().CloseRange(ctx, in, claim, dry(req))
 		return err
 	})

@@ -229,7 +229,7 @@ var leading = map[string]question{
 			return nil, errQuestion
 		}
 		var answer said
-		answer.Unsure = unsure(SleepInTurn(ctx, of.Cluster, func(ctx context.Context) (err error) {
+		answer.Unsure = unsure(SleepInTurn(ctx, of.Cluster.Tenant(of.Object.Namespace), func(ctx context.Context) (err error) {
 			answer.Gone, err = s.decider().Released(ctx, of.Cluster, of.Object)
 			return err
 		}))
@@ -244,7 +244,7 @@ var leading = map[string]question{
 			ctx = s.dryRuns.among(ctx)
 		}
 		var answer said
-		answer.Unsure = unsure(SleepInTurn(ctx, of.Cluster, func(ctx context.Context) (err error) {
+		answer.Unsure = unsure(SleepInTurn(ctx, of.Cluster.Tenant(of.Object.Namespace), func(ctx context.Context) (err error) {
 			answer.Inside, err = s.decider().CloseRange(ctx, of.Cluster, of.Object, of.DryRun)
 			return err
 		}))

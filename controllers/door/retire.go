@@ -43,7 +43,9 @@ func (s *server) retirePool(ctx context.Context, req *admissionv1.AdmissionReque
 		return nil, fmt.Errorf("read the pool: %w", err)
 	}
 	in := s.in(pool)
+	tenant := pool.Labels[ipamv1alpha1.LabelProvisionedFor]
 	lighten(pool)
+	pool.Labels = map[string]string{ipamv1alpha1.LabelProvisionedFor: tenant}
 	return s.unlessUsed(ctx, "ippools", pool.Name, in, func(ctx context.Context) (string, error) {
 		return s.decider().RetirePool(ctx, in, pool, dry(req))
 	})

@@ -61,7 +61,11 @@ func (p *pass) reporter() reporter { return reporter{pool: p.pool, cluster: p.cl
 
 // usage returns what finds the users of the pool.
 func (p *pass) usage() usage {
-	return usage{ledger: p.Ledger, id: p.id, workspace: p.owner.Cluster, now: p.now(), again: p.lookAgain, goes: p.Goes}
+	of := p.owner.Cluster
+	if made, ok := p.Ledger.Pools.Get(p.id); ok && made.Derived != nil {
+		of = cmp.Or(made.Derived.Workspace, of)
+	}
+	return usage{ledger: p.Ledger, id: p.id, workspace: of, now: p.now(), again: p.lookAgain, goes: p.Goes}
 }
 
 // lookAgain reconciles the pool after a time, or earlier.

@@ -156,7 +156,7 @@ func (u usage) keptBy() string {
 	if entered.Derived == nil || entered.Derived.Holder.Claim == "" {
 		return ""
 	}
-	if h := entered.Derived.Holder; h.Cluster == u.workspace {
+	if h := entered.Derived.Holder; h.Tenant() == u.workspace {
 		return "claim " + h.Namespace + "/" + h.Name
 	}
 	return "a claim of another workspace"
@@ -172,7 +172,7 @@ func (u usage) holders(ctx context.Context, id ledger.PoolID) (own []string, idl
 		case err != nil, b.State == ledger.Cooling:
 		case ledger.IsDerived(b.Holder.Claim) && u.idle(ledger.PoolID(b.Holder.Claim)):
 			idle.add(u.idler(ledger.PoolID(b.Holder.Claim)))
-		case b.Holder.Cluster == u.workspace && len(own) < named:
+		case b.Holder.Tenant() == u.workspace && len(own) < named:
 			own = append(own, u.name(b))
 		}
 	}
@@ -267,7 +267,7 @@ func (u usage) gateway(ctx context.Context, pool *ipamv1alpha1.IPPool, entered l
 			continue
 		}
 		holder := "another workspace"
-		if b.Holder.Cluster == u.workspace {
+		if b.Holder.Tenant() == u.workspace {
 			holder = holderName(b)
 		}
 		return fmt.Sprintf("spec.gateway %s lies in %s, which %s holds: release that, or write another gateway", router, b.Prefix, holder), nil

@@ -41,6 +41,7 @@ func TestStandalone(t *testing.T) {
 		{"Webhooks", standaloneWebhooks},
 		{"WebhooksOfAService", standaloneService}, // ends the controller, and runs one of its own
 		{"Token", standaloneToken},                // runs one of its own
+		{"Tenants", standaloneTenants},            // the same, of another ledger
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, cluster) })
 	}

@@ -13,12 +13,12 @@ type Account struct {
 
 // PoolAccount is the account of the request's workspace with the request's pool.
 func PoolAccount(r ledger.Request) Account {
-	return Account{pool: r.Pool, Cluster: r.Holder.Cluster}
+	return Account{pool: r.Pool, Cluster: r.Holder.Tenant()}
 }
 
 // ClassAccount is the account of the request's workspace with the request's class.
 func ClassAccount(r ledger.Request) Account {
-	return Account{Class: r.Class, Cluster: r.Holder.Cluster}
+	return Account{Class: r.Class, Cluster: r.Holder.Tenant()}
 }
 
 // ClassLimited reports whether the request's class has a limit.

@@ -121,7 +121,7 @@ func (p *Pool) FormerBlock(r ledger.Request) (netip.Prefix, bool) {
 	if len(known.Blocks) == 0 {
 		return netip.Prefix{}, false
 	}
-	by := unique.Make(Owner{Pool: r.Pool, cluster: r.Holder.Cluster, class: r.Class, slice: r.Slice})
+	by := unique.Make(Owner{Pool: r.Pool, cluster: r.Holder.Tenant(), class: r.Class, slice: r.Slice})
 	for _, prefix := range known.former[formerOf(r.Holder)] {
 		wanted := r.Exact == prefix || !r.Exact.IsValid() && r.Length == prefix.Bits()
 		c := known.Blocks[prefix]

@@ -20,7 +20,7 @@ type Owner struct {
 
 // OwnerOf is the owner of a holding.
 func OwnerOf(h store.Holding) Owner {
-	return Owner{Pool: h.Pool, cluster: h.Cluster, class: h.Class, slice: h.Slice}
+	return Owner{Pool: h.Pool, cluster: h.Cluster.Tenant(h.Namespace), class: h.Class, slice: h.Slice}
 }
 
 // accounts are those that a block of the owner counts for. A slice counts for none: the workspace

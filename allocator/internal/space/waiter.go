@@ -23,7 +23,7 @@ type Waiter struct {
 	clock     *clock       // of the hold
 }
 
-func (w *Waiter) cluster() ledger.ClusterName { return w.request.Holder.Cluster }
+func (w *Waiter) cluster() ledger.ClusterName { return w.request.Holder.Tenant() }
 
 // asks reports whether a request is the one that waits.
 func (w *Waiter) asks(req ledger.Request) bool {

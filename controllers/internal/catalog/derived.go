@@ -25,13 +25,22 @@ func IDOf(pools Pools, pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) (id 
 }
 
 // DerivedIDs lists the IDs that a pool of a workspace may have that says it was made by the system: that of the workspace's own
-// pool, and that of the pool which all workspaces share. Any other pool has none.
+// pool or of that of a namespace in it, and that of the pool which all workspaces share. Any other pool has none.
 func DerivedIDs(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) []ledger.PoolID {
 	if pool.Spec.ClassRef == nil {
 		return nil
 	}
 	scope, class := resolve.LedgerScope(pool.Spec.Scope), pool.Spec.ClassRef.Name
-	return []ledger.PoolID{ledger.DerivedID(class, owner, scope), ledger.DerivedID(class, "", scope)}
+	ids := []ledger.PoolID{ledger.DerivedID(class, owner, scope), ledger.DerivedID(class, "", scope)}
+	if tenant := tenantOf(pool, owner); tenant != owner {
+		ids = append(ids, ledger.DerivedID(class, tenant, scope))
+	}
+	return ids
+}
+
+// tenantOf returns the tenant that the label of a derived pool names. It is a hint: the ledger decides.
+func tenantOf(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) ledger.ClusterName {
+	return owner.Tenant(pool.Labels[ipamv1alpha1.LabelProvisionedFor])
 }
 
 // Shows reports whether an object of a workspace is that of a derived pool.
@@ -108,7 +117,7 @@ func ShownID(pool *ipamv1alpha1.IPPool, owner, platform ledger.ClusterName) (id 
 		return ledger.PoolID(pool.UID), true
 	}
 	scope, class := resolve.LedgerScope(pool.Spec.Scope), pool.Spec.ClassRef.Name
-	for _, of := range []ledger.ClusterName{owner, ""} {
+	for _, of := range []ledger.ClusterName{owner, "", tenantOf(pool, owner)} {
 		id := ledger.DerivedID(class, of, scope)
 		if (of != "" || owner == platform) && pool.Status.ScopeDigest == ledger.Digest(id) {
 			return id, true

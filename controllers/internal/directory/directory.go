@@ -117,9 +117,9 @@ func (d *Directory) standings() (told []func()) {
 func (d *Directory) Platform() Workspace { return d.platform }
 
 // Engaged returns the name that the manager knows a logical cluster by: "" for the
-// platform, which is its local cluster.
+// platform, which is its local cluster. That of a tenant is the name of its cluster.
 func (d *Directory) Engaged(cluster ledger.ClusterName) multicluster.ClusterName {
-	if cluster == d.platform.Cluster {
+	if cluster.Cluster() == d.platform.Cluster {
 		return ""
 	}
 	return multicluster.ClusterName(cluster)

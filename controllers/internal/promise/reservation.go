@@ -32,7 +32,7 @@ func Of(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) ledger.ClaimID 
 		panic(fmt.Sprintf("promise: a spec of strings and numbers is not encoded: %v", err))
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s\n%s", claim.Namespace, claim.Name, text))
-	return ledger.ReservationID(cluster, hex.EncodeToString(sum[:]))
+	return ledger.ReservationID(cluster.Tenant(claim.Namespace), hex.EncodeToString(sum[:]))
 }
 
 // Is reports whether a holder is a reservation.

@@ -93,14 +93,20 @@ func (q Query) ask(levels []Level) {
 	}
 }
 
+// tenant says whose the claim is.
+func (q Query) tenant() ledger.ClusterName { return q.From.Cluster.Tenant(q.Claim.Namespace) }
+
 // level returns the pool that a class has for the claim's scope.
 func (q Query) level(class *ipamv1alpha1.IPClass) Level {
 	scope := q.Claim.Spec.Scope.Only(class.Spec.PoolPer)
 	level := Level{
 		Class: class, Length: poolLength(class), InPlatform: shared(class), Limit: class.Spec.MaxPerConsumer.Int(),
-		Derived: ledger.Derived{Class: class.Name, Workspace: q.From.Cluster, Scope: LedgerScope(scope)},
+		Derived: ledger.Derived{Class: class.Name, Workspace: q.tenant(), Scope: LedgerScope(scope)},
 	}
 	workspace := q.From.Path
+	if namespace, ok := q.tenant().Namespace(); ok {
+		workspace = namespace
+	}
 	if level.InPlatform {
 		level.Derived.Workspace, level.Limit, workspace = "", nil, ""
 	}

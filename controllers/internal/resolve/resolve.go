@@ -119,7 +119,7 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 	}
 	plan := Plan{
 		ClassName: class.Name, Family: class.Spec.IPFamily, Policy: reclaim(q.Claim, class.Spec.ReclaimPolicy), Limit: class.Spec.MaxPerConsumer.Int(),
-		Chain: q.levels(levels), Strategy: class.Spec.Strategy, Space: q.space(class, q.From.Cluster),
+		Chain: q.levels(levels), Strategy: class.Spec.Strategy, Space: q.space(class, q.tenant()),
 	}
 	if plan.Number, err = q.number(class); err != nil {
 		return named, err

@@ -86,4 +86,32 @@ var scarce = []Mutant{
 		New:   "knows := left && false",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestOrder_"},
 	},
+	{
+		Name:  "all namespaces share one limit where they are the tenants",
+		File:  "allocator/internal/space/owners.go",
+		Old:   "cluster: h.Cluster.Tenant(h.Namespace), class",
+		New:   "cluster: h.Cluster, class",
+		Suite: Suite{Package: "./allocator", Tests: "TestQuota_CountsByTenant"},
+	},
+	{
+		Name:  "an old claim of one namespace keeps those of the others waiting where these are the tenants",
+		File:  "allocator/internal/space/waiter.go",
+		Old:   "return w.request.Holder.Tenant() }",
+		New:   "return w.request.Holder.Cluster }",
+		Suite: Suite{Package: "./allocator", Tests: "TestWaiting_TenantsTakeTurns"},
+	},
+	{
+		Name:  "two namespaces have one network where these are the tenants",
+		File:  "controllers/internal/resolve/level.go",
+		Old:   "return q.From.Cluster.Tenant(q.Claim.Namespace) }",
+		New:   "return q.From.Cluster }",
+		Suite: Suite{Package: "./controllers/internal/resolve", Tests: "TestResolve_GivesNamespaces"},
+	},
+	{
+		Name:  "a ledger of other tenants is opened",
+		File:  "controllers/platform.go",
+		Old:   "if l.Pools().Count(l.directory.Platform().Cluster.Otherwise()) > 0 {",
+		New:   "if false {",
+		Suite: Suite{Package: "./controllers", Tests: "TestLedger_RefusesOtherTenants"},
+	},
 }
