@@ -22,6 +22,9 @@ type question struct {
 // settling is how long a change may keep CREATEs without an answer that meet it.
 const settling = 3 * time.Second
 
+// promised is how long a CREATE that was answered may still be stored: longer than kcp's time for a request.
+const promised = 80 * time.Second
+
 // asked notes a CREATE.
 func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 	o.mu.Lock()
@@ -40,13 +43,16 @@ func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 // status, and the reconcile binds the claim." Nobody can, in these cases:
 //   - A range of its network is being deleted: "what is already released but not settled does not count", and nobody may bind inside
 //     until that is known.
+//   - A CREATE of the same range was answered, and kcp has refused it for its name. Nobody else knows that, and it may still come.
 //   - The platform has changed what its pool serves, a moment before.
 //   - A claim of its name is there, or went a moment before, and its block may be retained for this one: "CREATE may answer such a claim
 //     Pending; it is Bound a moment later."
 //   - An older claim of its workspace and class is not bound, and a newcomer comes after it.
 func (o *oracles) busy(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	network := networkOf(cluster, claim)
+	isRange := claim.Spec.Target == ipamv1alpha1.TargetScopeRange
 	return network != "" && (o.deletes[network] > 0 || time.Since(o.deleted[network]) < settling) ||
+		network != "" && isRange && time.Since(o.refused[network]) < promised ||
 		(claim.Spec.ClassName == "mflat" || claim.Spec.ClassName == "mvrf") && time.Since(o.served) < settling ||
 		time.Since(o.ended[keyOf(cluster, claim.Namespace, claim.Name)]) < settling || o.older(cluster, claim)
 }
@@ -73,6 +79,9 @@ func (o *oracles) answered(q question, answer *unstructured.Unstructured, err er
 	}
 	o.mu.Lock()
 	busy := q.busy || o.busy(q.cluster, q.claim)
+	if apierrors.IsAlreadyExists(err) && q.claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
+		o.refused[networkOf(q.cluster, q.claim)] = time.Now()
+	}
 	o.mu.Unlock()
 	if err != nil {
 		if !busy && unanswered(err) {

@@ -47,6 +47,7 @@ type oracles struct {
 	copied    time.Time            // when kcp was copied
 	deletes   map[string]int       // DELETEs of ranges that wait for their answer, by network
 	deleted   map[string]time.Time // when the last range of a network was deleted
+	refused   map[string]time.Time // when kcp last refused a range of a network for its name
 	unknown   map[string][]string  // blocks whose claim a restored kcp does not know, by pool
 	served    time.Time            // when the platform last changed what a pool serves
 	ended     map[string]time.Time // when the last claim of a key went
@@ -74,7 +75,7 @@ type cooled struct {
 
 func newOracles(s *Simulation) *oracles {
 	return &oracles{
-		s: s, live: map[types.UID]*told{}, gone: map[string]time.Time{}, deletes: map[string]int{}, deleted: map[string]time.Time{},
+		s: s, live: map[types.UID]*told{}, gone: map[string]time.Time{}, deletes: map[string]int{}, deleted: map[string]time.Time{}, refused: map[string]time.Time{},
 		forgeries: map[string]bool{}, ended: map[string]time.Time{},
 	}
 }
