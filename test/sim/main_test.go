@@ -2,6 +2,7 @@ package sim
 
 import (
 	"os"
+	"runtime/debug"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -11,6 +12,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // worlds live for a second, and are small
+	}
 	utilruntime.ErrorHandlers = nil // one keeps a time of the bubble before, and never ends waiting for it
 	log.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())

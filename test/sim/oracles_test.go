@@ -192,6 +192,7 @@ func TestOracles_FindBreaches(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				s := newSimulation(story)
+				s.rests = b.before != theEnd
 				s.meddle = func(before moment) {
 					if before == b.before {
 						b.broken(s)

@@ -55,7 +55,7 @@ func (s *Simulation) run(t testing.TB) Report {
 	time.Sleep(resting)
 	s.begin(theRest)
 	s.atRest()
-	if s.oracles.off { // blocks of unknown claims stay: "a brake keeps their blocks", until an operator has decided
+	if s.oracles.off || s.rests { // blocks of unknown claims stay: "a brake keeps their blocks", until an operator has decided
 		s.finish()
 		return s.report()
 	}

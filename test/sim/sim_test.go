@@ -18,14 +18,13 @@ var (
 	logs    = flag.Bool("logs", false, "with -seed or -story and -v, print the controller's log, too")
 )
 
-// fixed are the seeds that each change has to pass, by profile. One is left out, as it ends with a finding that is open: in networks 3 a
-// CREATE of a range is refused by 503, now and then, while the claim that has held it just went.
+// fixed are the seeds whose short stories each change has to pass, by profile.
 var fixed = map[string][]uint64{
-	"calm":     {1, 3, 4, 5, 11, 100},
+	"calm":     {1, 2, 3, 4, 5, 100},
 	"chaos":    {1, 2, 3, 4, 5, 101},
 	"forged":   {1, 2, 3, 4, 5, 101},
 	"hostile":  {1, 2, 3, 4, 5, 100},
-	"networks": {11, 12, 13, 100, 101, 105},
+	"networks": {3, 11, 12, 13, 101, 105},
 	"recovery": {1, 2, 3, 4, 5, 6},
 	"replicas": {1, 2, 3, 4, 5, 14},
 	"restore":  {1, 2, 3, 4, 5, 12},
@@ -43,7 +42,7 @@ func TestSim_FixedHistories(t *testing.T) {
 		for _, n := range fixed[name] {
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 				t.Parallel()
-				judge(t, Draw(name, n))
+				judge(t, Draw(name, n).Short())
 			})
 		}
 	}
@@ -124,6 +123,6 @@ func judge(t *testing.T, story Story) {
 		t.Error(f)
 	}
 	if len(report.Findings) > 0 {
-		t.Logf("the trace: go test ./test/sim -v -run OneStory -seed %d -profile %s", story.Seed, story.Profile)
+		t.Logf("play it again from a file, by -v -run OneStory -story FILE:\n%s", story)
 	}
 }

@@ -29,6 +29,8 @@ type Simulation struct {
 	// meddle, unless nil, is called before the story is played, before the rest is judged, and before the end is judged. Tests
 	// of the oracles break a promise there.
 	meddle func(before moment)
+	// rests ends the simulation when the rest is judged.
+	rests bool
 
 	mu       sync.Mutex
 	random   *rand.Rand

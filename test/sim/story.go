@@ -43,6 +43,23 @@ type Part struct {
 	Words []string
 }
 
+// Short returns the story of the first quarter of each actor's steps.
+func (s Story) Short() Story {
+	all, kept := map[string]int{}, map[string]int{}
+	for _, step := range s.Steps {
+		all[step.Actor]++
+	}
+	whole := s.Steps
+	s.Steps = nil
+	for _, step := range whole {
+		if kept[step.Actor] < (all[step.Actor]+3)/4 {
+			kept[step.Actor]++
+			s.Steps = append(s.Steps, step)
+		}
+	}
+	return s
+}
+
 // String returns the text that Parse reads.
 func (s Story) String() string {
 	var b strings.Builder

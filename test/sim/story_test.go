@@ -36,3 +36,20 @@ func TestShrink_LeavesNeededActions(t *testing.T) {
 		t.Errorf("Shrink leaves\n%s, want no more than a part of %q and %q", got, first, second)
 	}
 }
+
+// Short keeps the first steps of each actor.
+func TestShort_KeepsTheBeginningOfEachActor(t *testing.T) {
+	t.Parallel()
+	const head, a, b = "profile calm\nseed 1\n", "a0 +0s create a-c0 flat\na0 +1s delete a-c0\n", "b0 +0s create b-c0 flat\n"
+	story, err := Parse(head + a + b + strings.Repeat("a0 +1s delete a-c1\n", 4) + strings.Repeat("b0 +1s delete b-c1\n", 3))
+	if err != nil {
+		t.Fatalf("Parse: %v", err)
+	}
+	want, err := Parse(head + a + b)
+	if err != nil {
+		t.Fatalf("Parse: %v", err)
+	}
+	if got := story.Short(); got.String() != want.String() {
+		t.Errorf("Short() = %s, want %s", got, want)
+	}
+}

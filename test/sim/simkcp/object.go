@@ -45,13 +45,19 @@ func received(b []byte) (*unstructured.Unstructured, error) {
 	return o, objectmeta.SetObjectMeta(o.Object, meta)
 }
 
+// parsed keeps parsed objects: the same bytes are read again and again.
+var parsed = newMemory[*unstructured.Unstructured]()
+
 // parse returns an object that the world has stored.
 func parse(b []byte) *unstructured.Unstructured {
-	o, err := read(b)
-	if err != nil {
-		panic(err)
-	}
-	return o
+	known := parsed.get(b, func() *unstructured.Unstructured {
+		o, err := read(b)
+		if err != nil {
+			panic(err)
+		}
+		return o
+	})
+	return known.DeepCopy()
 }
 
 // dried returns the answer to a dry run. kcp names the cluster of stored objects alone.

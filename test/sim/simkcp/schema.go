@@ -3,10 +3,14 @@ package simkcp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
 	"sync"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
@@ -33,6 +37,8 @@ type form struct {
 	rules      *cel.Validator
 	// beside are the rules that a change of the status alone can break: those in the spec hold since it was stored.
 	beside *cel.Validator
+	// judged keeps the faults of the contents that were met.
+	judged *memory[field.ErrorList]
 }
 
 // served names a schema: tenants have others than the platform.
@@ -85,7 +91,10 @@ func compile(props *apiextensionsv1.JSONSchemaProps) *form {
 		withoutRules(&spec)
 		beside.Properties["spec"] = spec
 	}
-	return &form{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit), cel.NewValidator(beside, true, celconfig.PerCallLimit)}
+	return &form{
+		structural: structural, openAPI: validator, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
+		beside: cel.NewValidator(beside, true, celconfig.PerCallLimit), judged: newMemory[field.ErrorList](),
+	}
 }
 
 // withoutRules drops the rules of a schema, and of all that is in it.
@@ -126,6 +135,34 @@ func (f *form) refusals(ctx context.Context, errs field.ErrorList, object, old m
 	if f == nil {
 		return errs
 	}
+	if len(errs) > 0 {
+		return f.faults(ctx, errs, object, old)
+	}
+	return slices.Clone(f.judged.get(contents(object, old), func() field.ErrorList { return f.faults(ctx, nil, object, old) }))
+}
+
+// contents returns the parts of objects that a schema can see. Of the metadata this is the name. When a condition changed is a time, and which
+// one matters to no schema.
+func contents(objects ...map[string]any) []byte {
+	seen := make([]map[string]any, len(objects))
+	for i, object := range objects {
+		seen[i] = maps.Clone(object)
+		if metadata, ok := object["metadata"].(map[string]any); ok {
+			seen[i]["metadata"] = []any{metadata["name"], metadata["generateName"]}
+		}
+	}
+	b, err := json.Marshal(seen)
+	if err != nil {
+		panic(err)
+	}
+	return changedAt.ReplaceAll(b, []byte("a time"))
+}
+
+// changedAt matches the time of a condition.
+var changedAt = regexp.MustCompile(`"lastTransitionTime":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"`)
+
+// faults returns errs, and why the schema refuses an object.
+func (f *form) faults(ctx context.Context, errs field.ErrorList, object, old map[string]any) field.ErrorList {
 	var before any
 	if old == nil {
 		errs = append(errs, validation.ValidateCustomResource(nil, object, f.openAPI)...)

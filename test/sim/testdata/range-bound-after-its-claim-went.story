@@ -32,33 +32,3 @@ b0 +0s delete b-race5 & +6947µs b1: create b-race5 scnet range network=y5 & +15
 b0 +3200ms c0: create c-race5 scnet range network=y5
 b0 +0s delete b-race5
 b0 +1s c0: delete c-race5
-b0 +300ms create b-race6 snet range network=x6
-b0 +0s delete b-race6 & +8840µs b1: create b-race6 scnet range network=y6 & +12047µs b1: delete b-race6
-b0 +3200ms c0: create c-race6 scnet range network=y6
-b0 +0s delete b-race6
-b0 +1s c0: delete c-race6
-b0 +300ms create b-race7 snet range network=x7
-b0 +0s delete b-race7 & +7788µs b1: create b-race7 scnet range network=y7 & +13112µs b1: delete b-race7
-b0 +1000ms c0: create c-race7 scnet range network=y7
-b0 +0s delete b-race7
-b0 +1s c0: delete c-race7
-b0 +300ms create b-race8 snet range network=x8
-b0 +0s delete b-race8 & +1088µs b1: create b-race8 scnet range network=y8 & +9224µs b1: delete b-race8
-b0 +1000ms c0: create c-race8 scnet range network=y8
-b0 +0s delete b-race8
-b0 +1s c0: delete c-race8
-b0 +300ms create b-race9 snet range network=x9
-b0 +0s delete b-race9 & +8116µs b1: create b-race9 scnet range network=y9 & +11608µs b1: delete b-race9
-b0 +1000ms c0: create c-race9 scnet range network=y9
-b0 +0s delete b-race9
-b0 +1s c0: delete c-race9
-b0 +300ms create b-race10 snet range network=x10
-b0 +0s delete b-race10 & +7440µs b1: create b-race10 scnet range network=y10 & +13306µs b1: delete b-race10
-b0 +500ms c0: create c-race10 scnet range network=y10
-b0 +0s delete b-race10
-b0 +1s c0: delete c-race10
-b0 +300ms create b-race11 snet range network=x11
-b0 +0s delete b-race11 & +3407µs b1: create b-race11 scnet range network=y11 & +10934µs b1: delete b-race11
-b0 +500ms c0: create c-race11 scnet range network=y11
-b0 +0s delete b-race11
-b0 +1s c0: delete c-race11
