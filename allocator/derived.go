@@ -315,16 +315,6 @@ func (d Derived) Below(id ledger.PoolID) (below []ledger.Pool) {
 	return below
 }
 
-// Spaces lists the address spaces of a pool, as of memory. It costs the same however many pools are in them.
-func (d Derived) Spaces(of ledger.PoolID) (all []ledger.Pool) {
-	for _, id := range spaces(d).of(of) {
-		if s, ok := d.a.Pools().Get(id); ok {
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
 // All yields the derived pools and the address spaces in memory, in no order.
 func (d Derived) All() iter.Seq[ledger.Pool] {
 	return func(yield func(ledger.Pool) bool) {

@@ -101,6 +101,16 @@ func (sp spaces) of(id ledger.PoolID) []ledger.PoolID {
 	return slices.DeleteFunc(sp.a.table.Below(id), func(below ledger.PoolID) bool { return !ledger.IsAddressSpace(below) })
 }
 
+// Spaces lists the address spaces of a pool, as of memory. It costs the same however many pools are in them.
+func (d Derived) Spaces(of ledger.PoolID) (all []ledger.Pool) {
+	for _, id := range spaces(d).of(of) {
+		if s, ok := d.a.Pools().Get(id); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 // retire retires the address spaces of a pool that are empty. ErrPoolInUse: one is not. Those that are in use come first, and refuse. Those
 // with cooling blocks come last: they lose the ends of the cooldowns, and stay if the pool stays. errOpen: the pool has to drain before.
 func (sp spaces) retire(ctx context.Context, id ledger.PoolID) error {

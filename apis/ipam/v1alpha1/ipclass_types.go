@@ -193,8 +193,10 @@ type IPClassSpec struct {
 	Provisioning Provisioning `json:"provisioning,omitempty"`
 
 	// uniqueWithin are the roles within whose objects an address is given once: each combination of
-	// objects, of each workspace, has an address space of its own, and the same addresses. Left out, an
-	// address of a pool is given once. Immutable.
+	// objects, of each workspace, has an address space of its own, and the same addresses. With poolPer, a
+	// pool of the class lies in the address space of its objects, so that each network has the same CIDR:
+	// they are among the roles of that, and of the classes below only the last may have them, too. Left
+	// out, an address of a pool is given once. Immutable.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63

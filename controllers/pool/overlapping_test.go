@@ -1,0 +1,37 @@
+package pool
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/test/must"
+)
+
+// Two networks have the same CIDR of one pool, whose figures are those of the fuller one. Those that nobody uses are not counted. Their
+// status says which roles they are told apart by, which a ledger that was lost goes by.
+func TestDerived_OverlappingNetworks(t *testing.T) {
+	s := newDerivedScene(t, made("a"), made("b"))
+	for _, name := range []string{"a", "b"} {
+		space := must.Get(s.alloc.Derived().Space(t.Context(), "uid-of-root", "w", network(name)))(t)
+		p := ledger.Pool{Cluster: "w", Name: "net-" + name, Derived: &ledger.Derived{Class: "net", Workspace: "w", Scope: network(name)}}
+		p = must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: space.ID, Length: 24}, p, nil))(t)
+		if pool := s.pool(t, "net-"+name); pool.Status.AllocatedCIDR != "10.0.0.0/24" || !slices.Equal(pool.Status.UniqueWithin, []string{"network"}) {
+			t.Errorf("network %s shows %s, unique within %v; want 10.0.0.0/24 within the network", name, pool.Status.AllocatedCIDR, pool.Status.UniqueWithin)
+		}
+		if name == "b" {
+			must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}}))(t)
+			must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 24, Holder: ledger.Holder{Claim: "d", Cluster: "w", Namespace: "default", Name: "d"}}))(t)
+		}
+	}
+	root := s.pool(t, "root")
+	if used, said := inUse(root); root.Status.Spaces != 2 || root.Status.Capacity.Allocated != "512" || !used || said != "the pool holds 2 blocks, of claim default/d, pool net-b" {
+		t.Errorf("the root pool has %d spaces, %s addresses allocated, InUse %t %q; want 2, 512 as in the fuller one, and who uses it",
+			root.Status.Spaces, root.Status.Capacity.Allocated, used, said)
+	}
+	must.Do(t, s.alloc.Release(t.Context(), "c"))
+	must.Do(t, s.alloc.Release(t.Context(), "d"))
+	if used, said := inUse(s.pool(t, "root")); used {
+		t.Errorf("the root pool is in use by networks that nobody uses: %s", said)
+	}
+}
