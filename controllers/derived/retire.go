@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	poll "k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -19,21 +19,22 @@ import (
 var _ door.Retirer = (*Closer)(nil)
 
 // RetireClass implements door.Retirer. Pools that nobody uses do not count: they go by themselves. A range whose claim was deleted a moment
-// ago is about to go, for which it waits a little.
+// ago is retired first, by the word of a server.
 func (c *Closer) RetireClass(ctx context.Context, class string) (used string, err error) {
 	many := 0
-	_ = poll.PollUntilContextTimeout(ctx, glance, followTime, true, func(context.Context) (bool, error) {
-		open := false
-		many = 0
-		for p := range c.Ranges.All() {
-			if p.Derived.Class != class || !ledger.IsDerived(p.ID) || !c.used(p) {
-				continue
-			}
-			many++
-			open = open || !p.Closed()
+	for _, p := range slices.Collect(c.Ranges.All()) {
+		if p.Derived.Class != class || !ledger.IsDerived(p.ID) || !c.used(p) {
+			continue
 		}
-		return open || many == 0, nil
-	})
+		if p.Closed() {
+			if _, err := c.complete(ctx, p.ID); err != nil {
+				return "", fmt.Errorf("retire pool %s: %w", p.Name, err)
+			}
+		}
+		if p, ok := c.Ledger.Pools.Get(p.ID); ok && c.used(p) {
+			many++
+		}
+	}
 	if many > 0 {
 		return fmt.Sprintf("class %q is in use: claims hold %s that it has made, or live inside: release these claims first; if you just did, try again in a second",
 			class, plural.Of(many, "pool", "pools")), nil

@@ -191,4 +191,11 @@ var ranges = []Mutant{
 		New:   "",
 		Suite: Suite{Package: "./controllers/adopt", Tests: "TestAdopter_ANetworkThatWasMadeAgain"},
 	},
+	{
+		Name:  "a class stays in use by a range whose claim has gone",
+		File:  "controllers/derived/retire.go",
+		Old:   "\t\tif p.Closed() {",
+		New:   "\t\tif false {",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestRetireClass_Retires"},
+	},
 }
