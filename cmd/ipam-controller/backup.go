@@ -44,9 +44,8 @@ file, as does etcd's own tool etcdutl.`,
 	opts.addSocketFlag(cmd.Flags())
 	opts.addServersFlags(cmd.Flags())
 	opts.addTimeoutFlag(cmd.Flags())
-	sources := []string{"etcd-data-dir", "etcd-listen-client-url", "etcd-servers"}
-	cmd.MarkFlagsMutuallyExclusive(sources...)
-	cmd.MarkFlagsOneRequired(append(sources, "verify-socket")...)
+	cmd.MarkFlagsMutuallyExclusive("etcd-data-dir", "etcd-listen-client-url", "etcd-servers")
+	cmd.MarkFlagsOneRequired("etcd-data-dir", "verify-socket", "etcd-listen-client-url", "etcd-servers")
 	return cmd
 }
 
