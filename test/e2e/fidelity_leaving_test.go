@@ -5,7 +5,6 @@ import "strings"
 // leaving returns calls that delete a namespace, and unbind while finalizers hold something.
 func leaving() []call {
 	inGoing := func(path string) string { return strings.Replace(path, "default", "going", 1) }
-	const held = `{"metadata":{"finalizers":["example.com/hold"]}}`
 	return []call{
 		{name: "a claim in a namespace that goes", by: byTenant, method: "POST", path: inGoing(claimsAt), body: claim("goes", "")},
 		{name: "its allocation", by: byController, method: "POST", path: inGoing(itsRecords), body: record("goes", "10.0.1.0/28", ", claimRef: {name: goes, uid: \"{uid:goes}\"}")},
