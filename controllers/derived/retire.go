@@ -31,7 +31,7 @@ func (c *Closer) RetireClass(ctx context.Context, class string) (used string, er
 				return "", fmt.Errorf("retire pool %s: %w", p.Name, err)
 			}
 		}
-		if p, ok := c.Ledger.Pools.Get(p.ID); ok && c.used(p) {
+		if now, ok := c.Ledger.Pools.Get(p.ID); ok && c.used(now) {
 			many++
 		}
 	}
