@@ -284,47 +284,6 @@ func TestBegin_ShowsWhileThePoolDrains(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// A pool that drains is retired by another Allocator, too, and made again. The first retirement leaves the new one.
-func TestRetire_LeavesAPoolThatIsMadeAgain(t *testing.T) {
-	i := newIcebox(t)
-	other := &fixture{t: t, etcd: i.etcd, Allocator: i.follower()}
-	wanted := ofNetwork("net", "a")
-	net := i.provision("p", 28, wanted)
-	i.cooldown = time.Hour
-	s := i.space(net.ID, "b")
-	i.bind(request(s.ID, "former", 32))
-	i.free("former")
-	turn := make(chan struct{})
-	other.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(ledger.SpaceID) error {
-			<-turn // it sees the pool drain, too, and would retire it before
-			return nil
-		}
-	})
-	again := sync.OnceFunc(func() {
-		close(turn)
-		other.catchUp(t)
-		if err := other.Pools().Retire(t.Context(), net.ID); err != nil {
-			t.Error(err)
-		}
-		other.provision("p", 28, wanted)
-	})
-	i.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(ledger.SpaceID) error {
-			if _, _, there, err := i.Pools().Read(t.Context(), s.ID); err == nil && !there {
-				again()
-			}
-			return nil
-		}
-	})
-	must.Do(t, i.Pools().Retire(t.Context(), net.ID))
-	again() // it has begun, and may not have ended
-	if _, _, there, err := i.Pools().Read(t.Context(), net.ID); err != nil || !there {
-		t.Errorf("the pool that was made again: %t, %v; want that it is there", there, err)
-	}
-	i.sameAsLedger(other.Allocator)
-}
-
 // A late look opens a range that drains. No other claim takes hold of it: nothing is bound inside, and it goes by itself.
 func TestHold_RefusesARangeThatDrains(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -203,4 +206,45 @@ func TestRegister_WaitsForAWatchThatLags(t *testing.T) {
 		t.Errorf("opening the ledger and the registration took %d transactions, want %d at most", n, enough)
 	}
 	l.sameAsLedger(behind)
+}
+
+// A pool that drains is retired by another Allocator, too, and made again. The first retirement leaves the new one.
+func TestRetire_LeavesAPoolThatIsMadeAgain(t *testing.T) {
+	i := newIcebox(t)
+	other := &fixture{t: t, etcd: i.etcd, Allocator: i.follower()}
+	wanted := ofNetwork("net", "a")
+	net := i.provision("p", 28, wanted)
+	i.cooldown = time.Hour
+	s := i.space(net.ID, "b")
+	i.bind(request(s.ID, "former", 32))
+	i.free("former")
+	turn := make(chan struct{})
+	other.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(ledger.SpaceID) error {
+			<-turn // it sees the pool drain, too, and would retire it before
+			return nil
+		}
+	})
+	again := sync.OnceFunc(func() {
+		close(turn)
+		other.catchUp(t)
+		if err := other.Pools().Retire(t.Context(), net.ID); err != nil {
+			t.Error(err)
+		}
+		other.provision("p", 28, wanted)
+	})
+	i.swap(func(h *engine.Hooks) {
+		h.BeforeCommit = func(ledger.SpaceID) error {
+			if _, _, there, err := i.Pools().Read(t.Context(), s.ID); err == nil && !there {
+				again()
+			}
+			return nil
+		}
+	})
+	must.Do(t, i.Pools().Retire(t.Context(), net.ID))
+	again() // it has begun, and may not have ended
+	if _, _, there, err := i.Pools().Read(t.Context(), net.ID); err != nil || !there {
+		t.Errorf("the pool that was made again: %t, %v; want that it is there", there, err)
+	}
+	i.sameAsLedger(other.Allocator)
 }
