@@ -64,7 +64,7 @@ func moves(t *testing.T, times int) {
 	}
 	c.run("claim", "pin", "web", "-n", there.Namespace).ends(0)
 	c.run("claim", "release", "web", "-n", there.Namespace).ends(0)
-	if again := c.ok("claim", "create", "web", "-n", there.Namespace, "--pool", "own", "--address", there.Status.Address, "--retained-policy", "Reuse", "--quiet"); again != web.Status.AllocatedCIDR+"\n" {
+	if again := c.ok("claim", "create", "web", "-n", there.Namespace, "--pool", "own", "--address", there.Status.Address, "--retained-policy", "Reuse", "--quiet", "--wait", "1m"); again != web.Status.AllocatedCIDR+"\n" {
 		t.Errorf("the claim that was pinned gets %q when it is created again; want %s", again, web.Status.AllocatedCIDR)
 	}
 }
@@ -97,7 +97,7 @@ func TestCLI_ReleasesANetworkWithAllInside(t *testing.T) {
 	must.Do(t, group.Wait())
 	c := cli{s.tenant.CLI(t), t}
 	c.run("claim", "release", "vpc").ends(5).says("release everything allocated inside this range first")
-	c.run("claim", "release", "vpc", "--cascade").ends(0).says("claim default/vpc is released: ")
+	c.run("claim", "release", "vpc", "--cascade", "--wait", "3m").ends(0).says("claim default/vpc is released: ")
 	for _, list := range []client.ObjectList{&ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPPoolList{}} {
 		must.Do(t, s.tenant.List(t.Context(), list))
 		if left := meta.LenList(list); left > 0 {

@@ -17,7 +17,7 @@ import (
 
 // Each namespace is a tenant: it has networks, address spaces and limits of its own, and is told nothing of the others.
 func standaloneTenants(t *testing.T, cluster *framework.Platform) {
-	cidr := cluster.CIDR(t)
+	cidr, another := cluster.CIDR(t), cluster.CIDR(t)
 	cluster = cluster.Reconfigured(t, "--tenants=namespaces", "--etcd-prefix=/by-namespace")
 	cluster.StartController(t)
 	cluster.WaitWebhooks(t, cluster)
@@ -31,7 +31,7 @@ func standaloneTenants(t *testing.T, cluster *framework.Platform) {
 		gen.Class(net, gen.DefaultLength(28), gen.PoolPer("project", "network")),
 		gen.Class(name, gen.DefaultLength(32), gen.Below(net)),
 		gen.Class(flat, gen.DefaultLength(32), gen.UniqueWithin("network"), gen.MaxPerConsumer("1")))
-	framework.Allocate(t, cluster, gen.Pool(net, gen.CIDR(cidr), gen.Backs(net)), gen.Pool(flat, gen.CIDR("192.0.2.64/26"), gen.Backs(flat)))
+	framework.Allocate(t, cluster, gen.Pool(net, gen.CIDR(cidr), gen.Backs(net)), gen.Pool(flat, gen.CIDR(another), gen.Backs(flat)))
 
 	claim := func(in, name, class string, options ...gen.ClaimOption) *ipamv1alpha1.IPClaim {
 		claim := gen.Claim(name, append(options, gen.OfClass(class), gen.Namespace(in), gen.Within("network", "vpc"))...)
