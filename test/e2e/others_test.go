@@ -70,8 +70,8 @@ func TestIsolation_NothingOfOthersCanBeRead(t *testing.T) {
 		release := acts.act(t, platform)
 		secrets := acts.secrets(t, acts.word)
 		compare := func(when string) {
-			unread(t, looks.tenant.Path+", "+when, before, must.Get(looks.read(t.Context()))(t), secrets)
-			unread(t, "the lender, "+when, lent, withoutUse(t, must.Get(lender.read(t.Context()))(t)), secrets)
+			unread(t, looks.tenant.Path+", "+when, before, looks.settled(t), secrets)
+			unread(t, "the lender, "+when, lent, withoutUse(t, lender.settled(t)), secrets)
 			again := looks.answers(t)
 			if diff := cmp.Diff(answers, again); diff != "" {
 				t.Errorf("%s, %s is answered otherwise (-before +after):\n%s", when, looks.tenant.Path, diff)
