@@ -169,8 +169,8 @@ func (a *Adopter) class(ctx context.Context, name string) (*ipamv1alpha1.IPClass
 // spaced returns the roles of the address spaces of a pool, which all of them have; none if it has no address space. The class of a claim
 // may be gone: a block that is put into the pool itself is given to nobody in an address space either, as a pool has one or the other.
 func (a *Adopter) spaced(id ledger.PoolID) (roles []string) {
-	for _, space := range a.Ledger.Derived().Spaces(id) {
-		return slices.Collect(maps.Keys(space.Derived.Scope))
+	if all := a.Ledger.Derived().Spaces(id); len(all) > 0 {
+		roles = slices.Collect(maps.Keys(all[0].Derived.Scope))
 	}
-	return nil
+	return roles
 }

@@ -100,7 +100,7 @@ func policies() []call {
 	full := func(flow string) string { return body("IPPool", flow) }
 	finalizers, labels := listed(17, "example.com/f%d"), listed(65, "l%d: x")
 	return []call{
-		{name: "a pool that says who made it", by: byTenant, method: "POST", path: poolsAt, body: pool("x", "cidr: 10.0.0.0/8, classRef: {name: c}")},
+		{name: "a pool with a classRef", by: byTenant, method: "POST", path: poolsAt, body: pool("x", "cidr: 10.0.0.0/8, classRef: {name: c}")},
 		{name: "a pool that says that it is a slice", by: byTenant, method: "POST", path: poolsAt, body: full("metadata: {name: x, labels: {ipam.miloapis.com/slice-of: u}}, spec: {cidr: 10.0.0.0/8}")},
 		{name: "a pool that says for which scope it is", by: byTenant, method: "POST", path: poolsAt, body: full("metadata: {name: x, labels: {ipam.miloapis.com/provisioned-by: u}}, spec: {cidr: 10.0.0.0/8}")},
 		{name: "too many finalizers", by: byTenant, method: "POST", path: poolsAt, body: full("metadata: {name: x, finalizers: [" + finalizers + "]}, spec: {cidr: 10.0.0.0/8}")},
@@ -110,7 +110,7 @@ func policies() []call {
 		{name: "nor to delete", by: byTenant, method: "DELETE", path: poolsAt + "/made"},
 		{name: "nor is its label", by: byTenant, method: "PATCH", path: poolsAt + "/made", kind: kindMerge, body: `{"metadata":{"labels":null}}`},
 		{name: "a pool takes the label of a slice", by: byTenant, method: "PATCH", path: poolsAt + "/patched", kind: kindMerge, body: `{"metadata":{"labels":{"ipam.miloapis.com/slice-of":"u"}}}`},
-		{name: "a pool says who made it, later", by: byTenant, method: "PATCH", path: poolsAt + "/patched", kind: kindMerge, body: `{"spec":{"classRef":{"name":"c"}}}`},
+		{name: "a classRef that is added to a pool", by: byTenant, method: "PATCH", path: poolsAt + "/patched", kind: kindMerge, body: `{"spec":{"classRef":{"name":"c"}}}`},
 		{name: "the controller deletes it", by: byController, method: "DELETE", path: itsPools + "/made"},
 		{name: "a class has a status by the staff", by: byStaff, method: "PATCH", path: ownClasses + "/c/status", kind: kindMerge, body: `{"status":{"phase":"Ready"}}`, differs: "the simulated kcp knows no roles: a policy refuses"},
 		{name: "a class has a status by the admin", by: byAdmin, method: "PATCH", path: ownClasses + "/c/status", kind: kindMerge, body: `{"status":{"phase":"Ready"}}`},
