@@ -27,7 +27,9 @@ import (
 type removal struct {
 	*session.Session
 	retained, missing, cascade bool
-	wait                       time.Duration
+	// wait is how long to wait for a range: from the last allocation that went, or whole.
+	wait  time.Duration
+	whole bool
 }
 
 func newRelease(s *session.Session) *cobra.Command {
@@ -52,13 +54,16 @@ how many are released, and which are left: run it again, and it goes on with tho
   # release a network and everything inside
   kubectl ipam claim release vpc-1 --cascade`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.whole = cmd.Flags().Changed("wait")
+			return o.run(cmd.Context(), args)
+		},
 	}
 	cmd.Flags().BoolVar(&o.retained, "retained", false, "Free the blocks that are retained from deleted claims of these names")
 	cmd.Flags().BoolVar(&o.missing, "ignore-not-found", false, "Treat a claim that does not exist as released")
 	cmd.Flags().BoolVar(&o.cascade, "cascade", false, "Release everything inside a range first, as far as it is of this workspace")
 	cmd.Flags().Var(field.Duration(&o.wait, time.Millisecond), "wait",
-		"With --cascade, how long to wait for each range until it is empty, once everything inside is released")
+		"With --cascade, how long to wait for each range until it is empty, once everything inside is released; without the flag, for so long as blocks are freed, and 30s more")
 	cmd.MarkFlagsMutuallyExclusive("cascade", "retained")
 	session.CompleteArgs(s, cmd, session.ClaimNames)
 	return cmd
@@ -100,7 +105,7 @@ func (o *removal) release(ctx context.Context, c client.WithWatch, namespace str
 		claim, ok := object.(*ipamv1alpha1.IPClaim)
 		switch {
 		case !ok:
-			return cascade.Delete(ctx, c, object, o.wait)
+			return cascade.Deletion{WithWatch: c, Patience: o.wait, Whole: o.whole}.Do(ctx, object)
 		case slices.Contains(named, claim):
 			return o.there(o.claim(ctx, c, claim))
 		}
@@ -192,7 +197,7 @@ func (o *removal) claim(ctx context.Context, c client.WithWatch, claim *ipamv1al
 // moment before.
 func (o *removal) delete(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim) error {
 	if o.cascade {
-		return cascade.Delete(ctx, c, claim, o.wait)
+		return cascade.Deletion{WithWatch: c, Patience: o.wait, Whole: o.whole, Tell: o.Waits()}.Do(ctx, claim)
 	}
 	uid := claim.UID
 	return c.Delete(ctx, claim, client.Preconditions{UID: &uid})

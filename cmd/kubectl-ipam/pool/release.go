@@ -28,7 +28,9 @@ import (
 type removal struct {
 	*session.Session
 	cascade, yes bool
-	wait         time.Duration
+	// wait is how long to wait for a pool: from the last allocation that went, or whole.
+	wait  time.Duration
+	whole bool
 	// typed reads the answers of the user.
 	typed *bufio.Reader
 }
@@ -48,11 +50,14 @@ how many are released, and which are left: run it again, and it goes on with tho
 		Example: `  # release all that the pool holds in this workspace, and do not ask
   kubectl ipam pool release lab --cascade --yes`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.whole = cmd.Flags().Changed("wait")
+			return o.run(cmd.Context(), args)
+		},
 	}
 	cmd.Flags().BoolVar(&o.cascade, "cascade", false, "Release what the pool holds in this workspace first")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for the names of the pools")
-	cmd.Flags().Var(field.Duration(&o.wait, time.Millisecond), "wait", "How long to wait until each pool is gone, once its claims are released")
+	cmd.Flags().Var(field.Duration(&o.wait, time.Millisecond), "wait", "How long to wait until each pool is gone, once its claims are released; without the flag, for so long as blocks are freed, and 30s more")
 	session.CompleteArgs(s, cmd, session.PoolNames)
 	return cmd
 }
@@ -124,7 +129,7 @@ func (o *removal) release(ctx context.Context, c client.WithWatch, doomed *casca
 	}
 	run := cascade.Run{Session: o.Session, Most: mostFailed}
 	err := run.Do(ctx, append(levels, kept), func(ctx context.Context, object client.Object) error {
-		return cascade.Delete(ctx, c, object, o.wait)
+		return cascade.Deletion{WithWatch: c, Patience: o.wait, Whole: o.whole}.Do(ctx, object)
 	})
 	if err != nil {
 		return err
@@ -146,22 +151,28 @@ const settling = time.Second
 
 // pool deletes a pool, and waits until it is gone.
 func (o *removal) pool(ctx context.Context, c client.WithWatch, pool *ipamv1alpha1.IPPool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.wait, fmt.Errorf("pool %s is not gone after %s", pool.Name, o.wait))
-	defer cancel()
-	o.Waits()("waiting for pool " + pool.Name + " to be empty and gone")
-	patience := settling
-	if o.cascade {
-		patience = o.wait
+	late := fmt.Errorf("pool %s is not gone after %s", pool.Name, o.wait)
+	if o.whole {
+		limited, cancel := context.WithTimeoutCause(ctx, o.wait, late)
+		defer cancel()
+		ctx = limited
 	}
-	err := cascade.Delete(ctx, c, pool, patience)
+	d := cascade.Deletion{WithWatch: c, Patience: settling, Whole: true, Tell: o.Waits()}
+	if o.cascade {
+		d.Patience, d.Whole = o.wait, o.whole
+	}
+	d.Tell("waiting for pool " + pool.Name + " to be empty and gone")
+	err := d.Do(ctx, pool)
 	if apierrors.IsInvalid(err) {
 		return o.inUse(ctx, pool, err)
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.wait, late)
+	defer cancel()
 	if err == nil {
 		err = ipamclient.Until(ctx, c, pool, func() bool { return false })
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return exit.Fail(exit.Unavailable, "its deletion goes on; if the pool stays, kubectl ipam check says whether the controller runs", "%w", context.Cause(ctx))
+		return exit.Fail(exit.Unavailable, "its deletion goes on; if the pool stays, kubectl ipam check says whether the controller runs", "%w", cmp.Or(context.Cause(ctx), late))
 	}
 	if !errors.Is(err, ipamclient.ErrGone) {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,12 +55,15 @@ func TestPoolRelease_Confirm(t *testing.T) {
 }
 
 // held returns a server that refuses to delete a pool whose stored status says that it is in use, and calls then at each watch.
-func held(t *testing.T, pool *ipamv1alpha1.IPPool, then func(client.Client)) (c client.WithWatch, refusals *int) {
+func held(t *testing.T, pool *ipamv1alpha1.IPPool, then func(client.Client), others ...client.Object) (c client.WithWatch, refusals *int) {
 	t.Helper()
 	refusals = new(int)
 	return stage.Server(t, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			stored := &ipamv1alpha1.IPPool{}
+			if _, ok := o.(*ipamv1alpha1.IPPool); !ok {
+				return c.Delete(ctx, o, opts...)
+			}
 			if err := c.Get(ctx, client.ObjectKeyFromObject(o), stored); err != nil {
 				return err
 			}
@@ -74,7 +78,7 @@ func held(t *testing.T, pool *ipamv1alpha1.IPPool, then func(client.Client)) (c 
 			then(c)
 			return changes, err
 		},
-	}, pool), refusals
+	}, append(others, pool)...), refusals
 }
 
 // inUse gives a pool the condition InUse with a message.
@@ -180,5 +184,40 @@ func TestPoolRelease_TheWaitIsForThePoolAlone(t *testing.T) {
 	must.Do(t, (&removal{Session: s.Session, cascade: true, wait: wait}).release(t.Context(), c, must.Get(cascade.OfPool(t.Context(), c, lab))(t)))
 	if took := time.Since(began); took < wait || !strings.Contains(s.Said.String(), "pool lab (10.8.0.0/16), 200 claims released") {
 		t.Errorf("it took %s, and says %q; want more than %s, and 200 claims", took, s.Said, wait)
+	}
+}
+
+// A pool whose blocks are being freed is waited for, however long that takes, unless the user has said how long it may.
+func TestPoolRelease_WaitsWhileBlocksAreFreed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		whole bool
+		code  int
+	}{"for so long as it takes": {false, exit.OK}, "for as long as the user says": {true, exit.Conflict}} {
+		s := stage.New(t)
+		synctest.Test(t, func(t *testing.T) {
+			pool := inUse(stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 0, 17), "claims")
+			objects := []client.Object{pool}
+			for i := range 5 {
+				objects = append(objects, gen.Allocation(fmt.Sprint("c", i), "lab", fmt.Sprintf("10.8.0.%d/32", i)))
+			}
+			c, _ := held(t, pool, func(client.Client) {}, objects[1:]...)
+			testbed.Read(t, c, pool)
+			o := &removal{Session: s.Session, cascade: true, wait: 30 * time.Second, whole: tt.whole}
+			ended := make(chan error, 1)
+			go func() { ended <- o.release(t.Context(), c, &cascade.Estate{Pools: []*ipamv1alpha1.IPPool{pool}}) }()
+			for i, record := range objects[1:] {
+				<-time.After(20 * time.Second)
+				must.Do(t, c.Delete(t.Context(), record))
+				stored := pool.DeepCopy()
+				testbed.Read(t, c, stored)
+				if inUse(stored, fmt.Sprintf("%d claims fewer", i+1)); i == 4 {
+					meta.RemoveStatusCondition(&stored.Status.Conditions, ipamv1alpha1.ConditionInUse)
+				}
+				must.Do(t, c.Update(t.Context(), stored))
+			}
+			if err := <-ended; exit.CodeOf(err) != tt.code {
+				t.Errorf("%s: release ends with %d, %v; want %d", name, exit.CodeOf(err), err, tt.code)
+			}
+		})
 	}
 }
