@@ -36,7 +36,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	result, err := patch.Requeue(patch.Reconcile(ctx, r.client, class, func(ctx context.Context) error {
 		return r.reconcile(ctx, class)
 	}))
-	if err == nil && result.IsZero() && len(class.Spec.PoolPer) > 0 && !resolve.Published(class) {
+	if err == nil && result.IsZero() && counted(class) {
 		result.RequeueAfter = recount
 	}
 	return result, err
@@ -105,10 +105,15 @@ func check(class *ipamv1alpha1.IPClass, marked []*ipamv1alpha1.IPClass) *outcome
 	return nil
 }
 
-// provisioned counts the pools that a class has made. Every workspace can read a class that is published, and would learn how many networks
-// the others have, and when they come and go: there it says nothing.
+// counted reports whether a class says how many pools it has made. Every workspace can read a class that is published, and would learn how
+// many networks the others have, and when they come and go: that one says nothing.
+func counted(class *ipamv1alpha1.IPClass) bool {
+	return len(class.Spec.PoolPer) > 0 && !resolve.Published(class)
+}
+
+// provisioned counts the pools that a class has made.
 func (r *Reconciler) provisioned(class *ipamv1alpha1.IPClass) (n int32) {
-	if len(class.Spec.PoolPer) == 0 || resolve.Published(class) {
+	if !counted(class) {
 		return 0
 	}
 	for pool := range r.Ledger.All() {

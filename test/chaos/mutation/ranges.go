@@ -115,6 +115,13 @@ var ranges = []Mutant{
 		Suite: Suite{Package: "./controllers/class", Tests: "TestReconcile_Classes"},
 	},
 	{
+		Name:  "a class that everybody can read says how many networks there are",
+		File:  "controllers/class/reconciler.go",
+		Old:   " && !resolve.Published(class)",
+		New:   "",
+		Suite: Suite{Package: "./controllers/class", Tests: "TestReconcile_Chain"},
+	},
+	{
 		Name:  "a class is deleted while claims live in its pools",
 		File:  "controllers/derived/retire.go",
 		Old:   "p.Derived.Holder.Claim != \"\" || c.Ledger.Pools.InUse(p.ID)",
