@@ -25,6 +25,7 @@ func TestCLI_PlatformSeesAll(t *testing.T) {
 	// The figures are waited for while they lag behind the blocks.
 	shows(t, admin.ok("pool", "show", s.name), "16 taken")
 	shows(t, admin.ok("pool", "show", s.name), block, "claim default/web of "+s.tenant.Path)
+	admin.run("pool", "release", s.name, "--yes").ends(5).says("those of other workspaces release it there: claim default/web of " + s.tenant.Path)
 	shows(t, admin.ok("address", "show", address), block, "claim default/web", s.tenant.Path, s.name)
 	shows(t, admin.ok("address", "show", address, "-o", "jsonpath={.items[0].metadata.namespace}"), "default")
 	shows(t, plain.ok("pool", "show", s.name), "others hold 16 addresses")

@@ -31,6 +31,7 @@ func TestStandalone(t *testing.T) {
 	}{
 		{"Upgrade", standaloneUpgrade}, // starts the controller
 		{"Restart", standaloneRestart},
+		{"Start", standaloneStart},
 		{"Namespace", standaloneNamespace},
 		{"GarbageCollection", standaloneGarbageCollection},
 		{"Apply", standaloneApply},

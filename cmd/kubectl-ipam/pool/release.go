@@ -20,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/internal/plural"
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
@@ -164,7 +165,11 @@ func (o *removal) pool(ctx context.Context, c client.WithWatch, pool *ipamv1alph
 	d.Tell("waiting for pool " + pool.Name + " to be empty and gone")
 	err := d.Do(ctx, pool)
 	if apierrors.IsInvalid(err) {
-		return o.inUse(ctx, pool, err)
+		_, seen, unseen := find(ctx, o.Session, "", pool.Name)
+		if unseen != nil {
+			seen = &space.Pool{} // the refusal is said without the holders
+		}
+		return o.inUse(pool, seen, err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.wait, late)
 	defer cancel()
@@ -181,11 +186,7 @@ func (o *removal) pool(ctx context.Context, c client.WithWatch, pool *ipamv1alph
 }
 
 // others names some holders of a pool in other workspaces, which admins of the platform see; empty for none.
-func (o *removal) others(ctx context.Context, name string) string {
-	_, seen, err := find(ctx, o.Session, "", name)
-	if err != nil {
-		return "" // the refusal is said without them
-	}
+func others(seen *space.Pool) string {
 	var names []string
 	for _, h := range seen.Held {
 		if h.Workspace != "" {
@@ -200,11 +201,10 @@ func (o *removal) others(ctx context.Context, name string) string {
 }
 
 // inUse says that a pool holds something, which of it is in other workspaces, as far as the caller sees it, and what to do.
-func (o *removal) inUse(ctx context.Context, pool *ipamv1alpha1.IPPool, refused error) error {
+func (o *removal) inUse(pool *ipamv1alpha1.IPPool, seen *space.Pool, refused error) error {
 	hint := "--cascade releases what it holds in this workspace"
-	others := o.others(ctx, pool.Name)
-	if others != "" {
-		hint = "those of other workspaces release it there: " + others
+	if elsewhere := others(seen); elsewhere != "" {
+		hint = "those of other workspaces release it there: " + elsewhere
 	} else if o.cascade {
 		hint = fmt.Sprintf("blocks of other workspaces stay, and those that came meanwhile: kubectl ipam pool show %s shows what you may see", pool.Name)
 	}

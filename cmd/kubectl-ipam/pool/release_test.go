@@ -21,6 +21,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/cascade"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/space"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
@@ -116,6 +117,34 @@ func TestPoolRelease_StatusIsToFollow(t *testing.T) {
 		err := o.release(t.Context(), c, &cascade.Estate{Pools: []*ipamv1alpha1.IPPool{pool}})
 		if exit.CodeOf(err) != tt.code || !strings.Contains(exit.HintOf(err), tt.says) || *refusals < tt.refusals {
 			t.Errorf("%s: %v with the hint %q after %d refusals; want to end with %d, %q and %d", name, err, exit.HintOf(err), *refusals, tt.code, tt.says, tt.refusals)
+		}
+	}
+}
+
+// A user that sees the holders of a pool in other workspaces is told whose blocks keep it; other users are told of none.
+func TestPoolRelease_NamesHoldersOfOtherWorkspaces(t *testing.T) {
+	t.Parallel()
+	of := func(workspace, holder string) space.Holding {
+		return space.Holding{Holder: holder, Workspace: workspace}
+	}
+	lab := inUse(stage.Ready(gen.Pool("lab"), "10.8.0.0/16", ipamv1alpha1.IPv4, 0, 17), "the pool holds 5 blocks")
+	own, a := of("", "claim default/own"), of("root:a", "claim default/web of root:a")
+	b, c, d := of("root:b", "claim default/db of root:b"), of("root:c", "pool net of root:c"), of("root:d", "claim d/d of root:d")
+	for name, tt := range map[string]struct {
+		held    []space.Holding
+		cascade bool
+		hint    string
+	}{
+		"none that is seen":               {nil, false, "--cascade releases what it holds in this workspace"},
+		"none that is seen, with cascade": {nil, true, "blocks of other workspaces stay, and those that came meanwhile: kubectl ipam pool show lab shows what you may see"},
+		"of its workspace alone":          {[]space.Holding{own}, false, "--cascade releases what it holds in this workspace"},
+		"of another workspace":            {[]space.Holding{own, a}, true, "those of other workspaces release it there: claim default/web of root:a"},
+		"of four": {[]space.Holding{own, a, b, c, d}, false,
+			"those of other workspaces release it there: claim default/web of root:a, claim default/db of root:b, pool net of root:c, 1 other"},
+	} {
+		err := (&removal{cascade: tt.cascade}).inUse(lab, &space.Pool{Held: tt.held}, errors.New("refused"))
+		if got := exit.HintOf(err); got != tt.hint || exit.CodeOf(err) != exit.Conflict || !strings.Contains(err.Error(), "pool lab is in use: the pool holds 5 blocks") {
+			t.Errorf("%s: %v with the hint %q; want %q", name, err, got, tt.hint)
 		}
 	}
 }
