@@ -1,10 +1,15 @@
 package pool
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The status of an idle pool says when it goes.
@@ -22,5 +27,19 @@ func TestDerived_AnIdlePoolSaysWhenItGoes(t *testing.T) {
 	const level = "nobody uses the pool: it goes after the pools inside, or when it is deleted; 1 idle pool has a block of it until 12:40:07 UTC"
 	if _, said := inUse(s.pool(t, "net-a")); said != level {
 		t.Errorf("with an idle pool inside, InUse says %q", said)
+	}
+}
+
+// The reason of InUse tells programs of a claim that was answered and is not stored when it should be.
+func TestPool_ItsReasonTellsOfClaimsThatAreNotStored(t *testing.T) {
+	s := newDerivedScene(t)
+	holder := ledger.Holder{Claim: ledger.ReservationID("w", "web"), Cluster: "w", Namespace: "default", Name: "web"}
+	must.Get(s.alloc.Reservations().Reserve(t.Context(), ledger.Request{Pool: "uid-of-root", Holder: holder, Length: 28}))(t)
+	for after, want := range map[time.Duration]ipamv1alpha1.Reason{0: ipamv1alpha1.ReasonInUse, time.Minute: ipamv1alpha1.ReasonClaimNotStored} {
+		s.now = func() time.Time { return time.Now().Add(after) }
+		used := meta.FindStatusCondition(s.pool(t, "root").Status.Conditions, ipamv1alpha1.ConditionInUse)
+		if used == nil || used.Status != "True" || used.Reason != string(want) || strings.Contains(used.Message, "not stored") != (after > 0) {
+			t.Errorf("%s after the answer InUse is %+v; want the reason %s", after, used, want)
+		}
 	}
 }

@@ -73,7 +73,7 @@ func (p *pass) unfit(ctx context.Context) (*outcome.Refusal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the blocks of pool %s: %w", p.pool.Name, err)
 	}
-	said := "the pool is deleted, and goes when the last block of it is released: " + holds
+	said := "the pool is deleted, and goes when the last block of it is released: " + holds.words
 	p.reporter().set(ipamv1alpha1.ConditionDraining, metav1.ConditionTrue, ipamv1alpha1.ReasonBlockInUse, said)
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonBlockInUse, Message: said}, nil
 }
@@ -188,10 +188,14 @@ func (p *pass) reportUse(ctx context.Context) error {
 		return fmt.Errorf("list the blocks of pool %s: %w", p.pool.Name, err)
 	}
 	if !p.Ledger.Pools.InUse(p.id) && uses.keptBy() == "" {
-		p.reporter().set(ipamv1alpha1.ConditionInUse, metav1.ConditionFalse, ipamv1alpha1.ReasonUnused, said)
+		p.reporter().set(ipamv1alpha1.ConditionInUse, metav1.ConditionFalse, ipamv1alpha1.ReasonUnused, said.words)
 		return nil
 	}
-	p.reporter().set(ipamv1alpha1.ConditionInUse, metav1.ConditionTrue, ipamv1alpha1.ReasonInUse, said)
+	reason := ipamv1alpha1.ReasonInUse
+	if said.unstored {
+		reason = ipamv1alpha1.ReasonClaimNotStored
+	}
+	p.reporter().set(ipamv1alpha1.ConditionInUse, metav1.ConditionTrue, reason, said.words)
 	return nil
 }
 

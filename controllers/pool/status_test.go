@@ -86,8 +86,8 @@ func TestUse(t *testing.T) {
 		for _, b := range tt.own {
 			names = append(names, holderName(b))
 		}
-		if got := use(names, tt.total); got != tt.want {
-			t.Errorf("use = %q, want %q", got, tt.want)
+		if got := counted(names, tt.total); got != tt.want {
+			t.Errorf("counted = %q, want %q", got, tt.want)
 		}
 	}
 }
@@ -112,8 +112,8 @@ func TestUsage_NamesClaimsThatWereNotStored(t *testing.T) {
 	} {
 		p := &pass{}
 		u := usage{now: at.Add(tt.after), again: p.lookAgain}
-		if got := u.name(tt.block); got != tt.want || p.due != tt.again {
-			t.Errorf("after %s the holder is %q, and the next look in %s; want %q and %s", tt.after, got, p.due, tt.want, tt.again)
+		if got := u.name(tt.block); got.words != tt.want || got.unstored != strings.Contains(tt.want, "not stored") || p.due != tt.again {
+			t.Errorf("after %s the holder is %+v, and the next look in %s; want %q and %s", tt.after, got, p.due, tt.want, tt.again)
 		}
 	}
 }

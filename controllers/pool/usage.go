@@ -35,13 +35,20 @@ type usage struct {
 	goes func(ledger.Pool) (at time.Time, ok bool)
 }
 
+// use says who uses a pool, or a block of it.
+type use struct {
+	words string
+	// unstored is set if a claim was answered with a block, and is not stored when it should be.
+	unstored bool
+}
+
 // describe names what uses a pool: the claim that holds it, and those that have blocks of it, or of its address spaces. Then it says
 // how much idle pools have of it, and when they go.
-func (u usage) describe(ctx context.Context) (string, error) {
+func (u usage) describe(ctx context.Context) (use, error) {
 	entered, _ := u.ledger.Pools.Get(u.id)
 	var names []string
 	var idle idlers
-	total := 0
+	total, late := 0, false
 	for _, of := range append(u.spaces(entered), entered) {
 		capacity, _ := u.ledger.Pools.Capacity(of.ID)
 		if used := capacity.Blocks - u.idleIn(of.ID); ledger.IsAddressSpace(of.ID) && (of.Derived.Workspace != u.workspace || len(names) >= named || used == 0) {
@@ -53,12 +60,15 @@ func (u usage) describe(ctx context.Context) (string, error) {
 		}
 		own, unused, err := u.holders(ctx, of.ID)
 		if err != nil {
-			return "", err
+			return use{}, err
 		}
-		names, total = append(names, own...), total+capacity.Blocks-unused.many
+		for _, h := range own {
+			names, late = append(names, h.words), late || h.unstored
+		}
+		total += capacity.Blocks - unused.many
 		idle.add(unused)
 	}
-	return u.words(entered, names[:min(len(names), named)], total, idle) + idle.words(), nil
+	return use{u.words(entered, names[:min(len(names), named)], total, idle) + idle.words(), late}, nil
 }
 
 // words says who uses a pool: its holder, and those of its blocks.
@@ -66,7 +76,7 @@ func (u usage) words(entered ledger.Pool, names []string, total int, idle idlers
 	by := u.keptBy()
 	switch {
 	case by == "" && total > 0:
-		return use(names, total)
+		return counted(names, total)
 	case by == "" && entered.Derived != nil:
 		return "nobody uses the pool: it goes " + u.until(entered, idle) + "when it is deleted"
 	case by == "" && idle.many > 0:
@@ -76,7 +86,7 @@ func (u usage) words(entered ledger.Pool, names []string, total int, idle idlers
 	case total == 0:
 		return by + " holds the pool"
 	}
-	return fmt.Sprintf("%s holds the pool, and %s", by, use(names, total))
+	return fmt.Sprintf("%s holds the pool, and %s", by, counted(names, total))
 }
 
 // until says when a pool goes by itself that nobody uses; empty: it does not.
@@ -164,7 +174,7 @@ func (u usage) keptBy() string {
 
 // holders lists holders of the pool's own workspace, and counts the pools that nobody uses. A block that cannot be read is counted with
 // the others.
-func (u usage) holders(ctx context.Context, id ledger.PoolID) (own []string, idle idlers, err error) {
+func (u usage) holders(ctx context.Context, id ledger.PoolID) (own []use, idle idlers, err error) {
 	for b, err := range u.ledger.Blocks.List(ctx, allocator.ListOptions{Pool: id, Limit: looked}) {
 		switch {
 		case err != nil && !ledger.Unreadable(err):
@@ -192,8 +202,8 @@ func (u usage) idler(id ledger.PoolID) idlers {
 	return idlers{many: 1, last: at, stay: !ok}
 }
 
-// use describes the holders of a pool: those of its own workspace by name, all others by their number.
-func use(names []string, total int) string {
+// counted describes the holders of a pool: those of its own workspace by name, all others by their number.
+func counted(names []string, total int) string {
 	slices.Sort(names)
 	said := "the pool holds 1 block"
 	if total > 1 {
@@ -216,17 +226,17 @@ const (
 )
 
 // name names a holder, and says of a claim that was answered and is not stored when its block is free.
-func (u usage) name(b ledger.Block) string {
+func (u usage) name(b ledger.Block) use {
 	if !promise.Is(b.Holder.Claim) {
-		return holderName(b)
+		return use{words: holderName(b)}
 	}
 	until := b.BoundAt.Add(overdue)
 	if wait := unhurried - u.now.Sub(b.BoundAt); wait > 0 {
 		u.lookAgain(wait)
-		return holderName(b)
+		return use{words: holderName(b)}
 	}
 	u.lookAgain(max(until.Sub(u.now), unhurried))
-	return holderName(b) + " (answered, not stored yet: free by " + until.UTC().Format("15:04:05") + ")"
+	return use{holderName(b) + " (answered, not stored yet: free by " + until.UTC().Format("15:04:05") + ")", true}
 }
 
 func (u usage) lookAgain(wait time.Duration) {

@@ -128,6 +128,9 @@ const (
 	ReasonValidated Reason = "Validated"
 	// ReasonInUse: the pool holds blocks. Release them before deleting it.
 	ReasonInUse Reason = "InUse"
+	// ReasonClaimNotStored: the pool holds blocks, one of them of a claim whose CREATE was answered and is not stored. The message
+	// says when that block is free. Nothing to do but to wait, or to create the claim again.
+	ReasonClaimNotStored Reason = "ClaimNotStored"
 	// ReasonDisputed: two published records have the same addresses. Find out who
 	// uses them, and delete the other claim.
 	ReasonDisputed Reason = "Disputed"

@@ -3,6 +3,7 @@
 package exit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,11 +81,7 @@ func Unmet(claim *ipamv1alpha1.IPClaim, err error) error {
 	if reason == "" {
 		return err
 	}
-	asked := ipamv1alpha1.RequestedColumn(claim.Spec)
-	if claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
-		asked = "" // no smaller block is advised to a network
-	}
-	hint := reason.RemedyFor(asked, claim.Spec.IPFamily)
+	hint := Remedy(claim, reason)
 	if unmet, ok := errors.AsType[*ipamclient.UnmetError](err); !ok || !unmet.Stored {
 		hint = "nothing was created: " + hint
 	}
@@ -92,6 +89,15 @@ func Unmet(claim *ipamv1alpha1.IPClaim, err error) error {
 		hint = "nothing was created: create the claim again in some seconds"
 	}
 	return &Failure{Code: reason.ExitCode(), Reason: reason, Hint: hint, Err: err}
+}
+
+// Remedy returns what to do about the reason for which a claim has no block. No smaller block is advised to a network.
+func Remedy(claim *ipamv1alpha1.IPClaim, reason ipamv1alpha1.Reason) string {
+	asked := cmp.Or(claim.Status.Requested, ipamv1alpha1.RequestedColumn(claim.Spec))
+	if claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
+		asked = ""
+	}
+	return reason.RemedyFor(asked, cmp.Or(claim.Status.IPFamily, claim.Spec.IPFamily))
 }
 
 // CodeOf is the code with which the program ends.

@@ -94,3 +94,29 @@ func TestExitCode(t *testing.T) {
 		}
 	}
 }
+
+// No smaller block is advised to a claim of a network, nor to one of an address, whether the server stores it or not.
+func TestRemedy_AdvisesASmallerBlockWhereThereIsOne(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		spec      ipamv1alpha1.IPClaimSpec
+		requested string
+		smaller   bool
+	}{
+		"a block":                  {ipamv1alpha1.IPClaimSpec{PrefixLength: 28}, "", true},
+		"an exact block":           {ipamv1alpha1.IPClaimSpec{Address: "10.0.0.0/28"}, "", true},
+		"an address":               {ipamv1alpha1.IPClaimSpec{Address: "10.0.0.1"}, "", false},
+		"a block of its class":     {ipamv1alpha1.IPClaimSpec{}, "/28", true},
+		"a range":                  {ipamv1alpha1.IPClaimSpec{Target: ipamv1alpha1.TargetScopeRange}, "/28", false},
+		"a range of a length":      {ipamv1alpha1.IPClaimSpec{Target: ipamv1alpha1.TargetScopeRange, PrefixLength: 20}, "", false},
+		"an exact range":           {ipamv1alpha1.IPClaimSpec{Target: ipamv1alpha1.TargetScopeRange, Address: "10.0.0.0/20"}, "", false},
+		"nobody knows what it is":  {ipamv1alpha1.IPClaimSpec{}, "", false},
+		"an address of its family": {ipamv1alpha1.IPClaimSpec{PrefixLength: 32, IPFamily: ipamv1alpha1.IPv4}, "", false},
+	} {
+		claim := &ipamv1alpha1.IPClaim{Spec: tt.spec}
+		claim.Status.Requested = tt.requested
+		if got := Remedy(claim, ipamv1alpha1.ReasonPoolExhausted); strings.Contains(got, "smaller") != tt.smaller {
+			t.Errorf("%s: the remedy is %q; it is to advise a smaller block: %t", name, got, tt.smaller)
+		}
+	}
+}

@@ -1,9 +1,7 @@
 package facts
 
 import (
-	"cmp"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,34 +30,33 @@ type Answer struct {
 func AnswerOf(object client.Object) Answer {
 	var conditions []metav1.Condition
 	var a Answer
-	var requested string
-	var family ipamv1alpha1.IPFamily
 	deciding := ipamv1alpha1.ConditionAllocated
 	switch object := object.(type) {
 	case *ipamv1alpha1.IPClaim:
 		a.Data, conditions = object.Status.AllocatedCIDR, object.Status.Conditions
-		requested, family = Requested(object), cmp.Or(object.Status.IPFamily, object.Spec.IPFamily)
-		if object.Spec.Target == ipamv1alpha1.TargetScopeRange {
-			requested = "" // no smaller block is advised to a network
-		}
 	case *ipamv1alpha1.IPPool:
 		a.Data, conditions = object.Status.AllocatedCIDR, object.Status.Conditions
-		requested, family = Slash(object.Spec.PrefixLength), object.Spec.IPFamily
 	case *ipamv1alpha1.IPClass:
 		a.Data, conditions, deciding = object.Name, object.Status.Conditions, ipamv1alpha1.ConditionReady
 	}
 	// The schema sets an unknown condition on an object that nobody has answered.
 	if c := meta.FindStatusCondition(conditions, deciding); c != nil && c.Status != metav1.ConditionUnknown {
 		a.Allocated = c
-		a.Remedy = remedyOf(object, ipamv1alpha1.Reason(a.Allocated.Reason), requested, family)
+		a.Remedy = remedyOf(object, ipamv1alpha1.Reason(a.Allocated.Reason))
 	}
 	a.Stalled = meta.IsStatusConditionTrue(conditions, ipamv1alpha1.ConditionStalled)
 	return a
 }
 
 // remedyOf returns the remedy for an object that the server stores. One that waits for room gets its block without a command.
-func remedyOf(object client.Object, reason ipamv1alpha1.Reason, requested string, family ipamv1alpha1.IPFamily) string {
-	remedy := reason.RemedyFor(requested, family)
+func remedyOf(object client.Object, reason ipamv1alpha1.Reason) string {
+	remedy := reason.Remedy()
+	switch object := object.(type) {
+	case *ipamv1alpha1.IPClaim:
+		remedy = exit.Remedy(object, reason)
+	case *ipamv1alpha1.IPPool:
+		remedy = reason.RemedyFor(Slash(object.Spec.PrefixLength), object.Spec.IPFamily)
+	}
 	if reason == ipamv1alpha1.ReasonPoolExhausted {
 		remedy += "; the " + Kind(object) + " binds by itself when there is room"
 	}
@@ -147,13 +144,14 @@ func Warnings(object client.Object) []string {
 	return warnings
 }
 
-// unstored is a holder in the condition InUse whose CREATE was answered, and failed after that.
-var unstored = regexp.MustCompile(`claim [^ ,]+ \(answered, not stored yet: [^)]*\)`)
-
-// Unstored names the claims that were answered with a block of a pool and are not stored, and says until when their blocks are held;
-// empty for none. No IPAllocation shows them.
+// Unstored names the holders of a pool if some of them are claims that were answered with a block and are not stored, and says until when
+// their blocks are held; empty if none are. No IPAllocation shows them.
 func Unstored(pool *ipamv1alpha1.IPPool) string {
-	return strings.Join(unstored.FindAllString(Message(ipamv1alpha1.ConditionInUse, pool.Status.Conditions), -1), ", ")
+	held := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
+	if held == nil || ipamv1alpha1.Reason(held.Reason) != ipamv1alpha1.ReasonClaimNotStored {
+		return ""
+	}
+	return held.Message
 }
 
 // Overlapping says which addresses of a pool are also those of another workspace that serves this one; empty if none is.

@@ -72,15 +72,16 @@ func TestUnready_APoolThatGivesNothingOut(t *testing.T) {
 	}
 }
 
-// Claims that were answered and never stored are found among the holders of a pool.
+// A pool says by a reason, and not by words, that claims hold blocks of it which were answered and never stored.
 func TestUnstored_NamesClaimsThatHoldBlocksForATime(t *testing.T) {
 	t.Parallel()
-	pool := gen.Pool("p")
-	pool.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Message: "the pool holds 3 blocks, of " +
-		"claim default/a, claim default/web (answered, not stored yet: free by 12:02:00), claim shop/web (answered, not stored yet: free by 12:03:00) and 1 others"}}
-	const want = "claim default/web (answered, not stored yet: free by 12:02:00), claim shop/web (answered, not stored yet: free by 12:03:00)"
-	if got := Unstored(pool); got != want {
-		t.Errorf("Unstored = %q; want %q", got, want)
+	const said = "the pool holds 2 blocks, of claim default/a, claim default/web (answered, not stored yet: free by 12:02:00)"
+	for reason, want := range map[ipamv1alpha1.Reason]string{ipamv1alpha1.ReasonClaimNotStored: said, ipamv1alpha1.ReasonInUse: ""} {
+		pool := gen.Pool("p")
+		pool.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionInUse, Status: metav1.ConditionTrue, Reason: string(reason), Message: said}}
+		if got := Unstored(pool); got != want {
+			t.Errorf("with the reason %s Unstored = %q; want %q", reason, got, want)
+		}
 	}
 	if got := Unstored(gen.Pool("q")); got != "" {
 		t.Errorf("Unstored of a pool without a status = %q; want nothing", got)

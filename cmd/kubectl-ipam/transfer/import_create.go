@@ -111,7 +111,7 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 	}
 	said := fmt.Sprintf("%s: %s", unmet.Reason, unmet.Message)
 	if !strings.Contains(unmet.Message, "; ") { // after which a message says what to do
-		said += "; " + unmet.Reason.RemedyFor(claim.Spec.Address, claim.Spec.IPFamily)
+		said += "; " + exit.Remedy(claim, unmet.Reason)
 	}
 	return exit.Fail(unmet.Reason.ExitCode(), "", "%s", said)
 }
