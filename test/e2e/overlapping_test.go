@@ -62,10 +62,10 @@ type overlap struct {
 	networks, subnets, hosts int
 }
 
-// newOverlap makes the classes on a platform of their own. The root pool is as large as one network.
-func newOverlap(t *testing.T, networks, subnets, hosts int) overlap {
+// newOverlap makes the classes on a platform of their own, whose controller gets these flags. The root pool is as large as one network.
+func newOverlap(t *testing.T, networks, subnets, hosts int, flags ...string) overlap {
 	t.Helper()
-	platform := framework.NewPlatform(t).Reconfigured(t, "--derived-pool-idle=1s", "--sweep-interval=1s", "--orphan-min-age=1s")
+	platform := framework.NewPlatform(t).Reconfigured(t, append(flags, "--sweep-interval=1s", "--orphan-min-age=1s")...)
 	platform.StartController(t)
 	o := overlap{
 		scene:    scene{T: t, platform: platform, tenant: platform.Tenant(t), name: "host", cidr: "10.0.0.0/16"},
@@ -174,7 +174,7 @@ func (o overlap) wantNothingTwice() {
 // claims have gone, so have the networks, and the pool that they were made in.
 func TestOverlapping_NothingIsGivenTwiceByAControllerThatIsKilled(t *testing.T) {
 	t.Parallel()
-	o := newOverlap(t, 8, 3, 4)
+	o := newOverlap(t, 8, 3, 4, "--derived-pool-idle=1s")
 	o.fill(8, 2, func() {
 		o.platform.KillController(t)
 		o.platform.StartController(t)
