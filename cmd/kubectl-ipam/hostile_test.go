@@ -27,7 +27,7 @@ var lines = []string{
 	"claim list", "claim list -A", "claim list -o wide", "claim list -o csv --sort-by .metadata.name", "claim list -A -o wide", "claim list -o name",
 	"claim show web", "claim show web -o table", "claim show web -o wide", "claim show web -o name",
 	"claim create web --class c --wait 500ms", "claim create web --class c -o wide", "claim create web --class c -o name", "claim create web --class c -q",
-	"tenant list", "tenant list -o name", "tenant list -o csv", "check --wait --timeout 1s",
+	"tenant list", "tenant list -o name", "tenant list -o csv", "network list", "network list -o name", "network list -o csv", "check --wait --timeout 1s",
 	"pool create lab --cidr 192.0.2.0/24 --replace --wait 500ms",
 	"claim release web", "claim release web --retained", "claim move web --to-name db", "claim pin web",
 	"pool list", "pool list -o wide", "pool list -o name", "pool show x", "pool show " + hostile + " --workspace " + hostile, "pool show " + hostile + " --workspace " + hostile + " -o wide", "pool tree", "pool tree -o wide",

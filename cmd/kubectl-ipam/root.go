@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/check"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/claim"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/class"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/network"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/pool"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/tenant"
@@ -52,7 +53,7 @@ kubectl. Data goes to stdout, and messages go to stderr. The exit code is 0 ok, 
 	// All of kubectl's work; these are the ones to show with every command.
 	shown := []string{"as", "context", "kubeconfig", "namespace", "request-timeout", "server"}
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = !slices.Contains(shown, f.Name) })
-	root.AddCommand(claim.New(s), pool.New(s), class.New(s), address.New(s), address.NewHistory(s), tenant.New(s), transfer.NewImport(s), transfer.NewExport(s), claim.NewWhy(s),
+	root.AddCommand(claim.New(s), pool.New(s), class.New(s), network.New(s), address.New(s), address.NewHistory(s), tenant.New(s), transfer.NewImport(s), transfer.NewExport(s), claim.NewWhy(s),
 		ui.New(s), tenant.NewInit(s), tenant.NewGrant(s), tenant.NewControllerKubeconfig(s), check.New(s), check.NewVersion(s))
 	return root
 }

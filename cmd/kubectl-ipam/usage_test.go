@@ -77,6 +77,8 @@ func TestUsage(t *testing.T) {
 		"pool create a --cidr c --consumer a,":              "--consumer is empty",
 		"tenant bind root:a --platform ''":                  "--platform is empty",
 		"tenant list a":                                     "unknown command",
+		"network show a":                                    "use kubectl ipam network list --scope",
+		"network create a":                                  "--target range",
 		"history":                                           "name an address or a prefix",
 		"history 10.0.0.300":                                "neither an address nor a prefix",
 		"history 10.0.0.1 --at noon":                        "write one such as 2026-03-01T14:05:00Z",

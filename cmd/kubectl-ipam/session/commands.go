@@ -51,13 +51,16 @@ func Group(noun *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 // elsewhere are the verbs that a noun does not have, and the commands that do what they mean. No noun stands for all.
 var elsewhere = []struct{ nouns, verbs, use string }{
 	{"claim pool class address tenant", "history", "kubectl ipam history"},
-	{"kubectl-ipam", "create delete describe get list ls release rm show", "kubectl ipam claim VERB, or another noun: pool, class, address"},
+	{"kubectl-ipam", "create delete describe get list ls release rm show", "kubectl ipam claim VERB, or another noun: pool, class, address, network"},
 	{"kubectl-ipam", "verify", "ipam-controller verify, or kubectl ipam check"},
 	{"claim", "tree", "kubectl ipam claim show NAME, and kubectl ipam pool tree"},
 	{"claim pool class", "edit", "kubectl edit ipNOUN NAME"},
 	{"class", "delete release rm", "kubectl delete ipclass NAME"},
 	{"address", "delete release rm edit", "kubectl ipam claim release NAME, with the claim that kubectl ipam address show names"},
 	{"address", "list ls", "kubectl ipam address show CIDR"},
+	{"network", "create", "kubectl ipam claim create NAME --class CLASS --scope network=NAME --target range"},
+	{"network", "delete release rm", "kubectl ipam claim release NAME --cascade, with the claim that kubectl ipam network list names as its holder"},
+	{"network", "describe show tree", "kubectl ipam network list --scope network=NAME"},
 	{"tenant", "describe show", "kubectl ipam tenant list"},
 	{"tenant", "edit", "kubectl edit apibinding NAME, in the workspace of the tenant"},
 	{"tenant", "delete release rm", "kubectl delete apibinding NAME, in the workspace of the tenant, which releases all its claims"},
