@@ -104,7 +104,7 @@ func keep(t *testing.T, story Story, played Report) {
 }
 
 // most is how many histories a process plays at most.
-const most = 10
+const most = 25
 
 // spread plays the histories on all cores. A batch whose process ends badly counts as a finding.
 func spread(t *testing.T, names []string, first uint64) (results []result) {

@@ -84,9 +84,9 @@ func keyOf(cluster, namespace, name string) string {
 	return letterOf(cluster) + "/" + namespace + "/" + name
 }
 
-// stored judges a change as it is stored.
-func (o *oracles) stored(kind, plural, cluster string, changed *unstructured.Unstructured) {
-	o.leaks(cluster, plural, changed)
+// stored judges a change as it is stored, and its text.
+func (o *oracles) stored(kind, plural, cluster string, changed *unstructured.Unstructured, text []byte) {
+	o.leaks(cluster, plural, changed, text)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.commits++

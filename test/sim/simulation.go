@@ -72,11 +72,11 @@ func newSimulation(story Story) *Simulation {
 	s.world.Door = s
 	s.world.Delay = s.delay
 	s.world.StoreUnbound = true
-	s.world.OnCommit = func(kind, plural, cluster string, o *unstructured.Unstructured) {
+	s.world.OnCommit = func(kind, plural, cluster string, o *unstructured.Unstructured, stored []byte) {
 		switch plural {
 		case "ipclaims", "ipallocations", "ippools", "apibindings", "ipclasses":
 			s.note("    %s %s %s/%s/%s %s", kind, plural, cluster[:1], o.GetNamespace(), o.GetName(), simkcp.Brief(o))
-			s.oracles.stored(kind, plural, cluster, o)
+			s.oracles.stored(kind, plural, cluster, o, stored)
 		}
 	}
 	return s

@@ -36,7 +36,7 @@ func (w *World) Restore(c *Copy, bump bool) {
 		if strings.HasPrefix(name, webhookGroup) || t.plural == "secrets" || t.plural == "configmaps" {
 			continue
 		}
-		t.objects, t.log, t.begin = maps.Clone(c.objects[name]), nil, w.revision
+		t.objects, t.log, t.begin, t.lost = maps.Clone(c.objects[name]), nil, w.revision, 0
 	}
 	w.breakAll()
 }
@@ -46,7 +46,7 @@ func (w *World) Compact() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range w.tables {
-		t.log, t.begin = nil, w.revision
+		t.forget(w.revision)
 	}
 }
 

@@ -32,7 +32,7 @@ func (w *World) change(ctx context.Context, q request, patch types.PatchType, bo
 			return nil, apierrors.NewNotFound(q.resource(), q.name)
 		}
 		before := parse(q.in(stored))
-		wanted, refusal := q.wanted(before, patch, body)
+		wanted, refusal := q.wanted(before, q.in(stored), patch, body)
 		if refusal != nil {
 			return nil, refusal
 		}
@@ -41,34 +41,37 @@ func (w *World) change(ctx context.Context, q request, patch types.PatchType, bo
 			return nil, refusal
 		}
 		bare := q.subresource != "status" && wanted.GetAnnotations()[logicalcluster.AnnotationKey] != q.cluster
-		if answered, done := w.replace(q, stored, after, bare); done {
+		if answered, done := w.replace(q, stored, before, after, bare); done {
 			return answered, nil
 		}
 	}
 }
 
-// wanted returns the object that a request asks for.
-func (q request) wanted(before *unstructured.Unstructured, patch types.PatchType, body []byte) (*unstructured.Unstructured, *apierrors.StatusError) {
+// wanted returns the object that a request asks for. Before is stored as text.
+func (q request) wanted(before *unstructured.Unstructured, stored []byte, patch types.PatchType, body []byte) (*unstructured.Unstructured, *apierrors.StatusError) {
 	merged, err := body, error(nil)
 	switch patch {
 	case full:
 	case types.JSONPatchType:
 		var operations jsonpatch.Patch
 		if operations, err = jsonpatch.DecodePatch(body); err == nil {
-			merged, err = operations.Apply(text(before))
+			merged, err = operations.Apply(stored)
 			if err != nil {
 				return nil, apierrors.NewGenericServerResponse(422, "", schema.GroupResource{}, "", err.Error(), 0, false)
 			}
 		}
 	case types.MergePatchType, types.ApplyYAMLPatchType:
-		merged, err = jsonpatch.MergePatch(text(before), body)
+		merged, err = jsonpatch.MergePatch(stored, body)
 	default:
 		return nil, unknownPatch()
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	wanted, err := received(merged)
+	wanted, err := read(merged)
+	if err == nil && !equality.Semantic.DeepEqual(wanted.Object["metadata"], before.Object["metadata"]) {
+		err = coerce(wanted)
+	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -177,9 +180,8 @@ func (w *World) admitChange(ctx context.Context, q request, before *unstructured
 			*after = q.keep(before, mutated)
 		}
 	}
-	metadata := field.NewPath("metadata")
-	errs := validation.ValidateObjectMetaAccessorUpdate(*after, before, metadata)
-	errs = append(errs, validation.ValidateObjectMetaAccessorUpdate(*after, before, metadata)...) // as a server does
+	errs := validation.ValidateObjectMetaAccessorUpdate(*after, before, field.NewPath("metadata"))
+	errs = append(errs, errs...) // a server validates the metadata twice
 	if errs = formOf(q).refusals(ctx, errs, (*after).Object, before.Object); len(errs) > 0 {
 		return apierrors.NewInvalid(q.gvk(q.version).GroupKind(), q.name, errs)
 	}
@@ -192,20 +194,21 @@ func (w *World) admitChange(ctx context.Context, q request, before *unstructured
 // replace stores a change, and deletes an object whose last finalizer went. It reports false if the stored object has
 // changed. bare says that the request left out the annotation of the cluster: kcp stores the object as it was sent, and
 // compares it with one that has the annotation, so that it counts as changed.
-func (w *World) replace(q request, stored []byte, after *unstructured.Unstructured, bare bool) ([]byte, bool) {
+func (w *World) replace(q request, stored []byte, before, after *unstructured.Unstructured, bare bool) ([]byte, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now, ok := q.objects[q.place()]
 	if !ok || string(now) != string(stored) {
 		return nil, false
 	}
+	before.SetAPIVersion(q.apiVersion(q.versions[0]))
 	after.SetAPIVersion(q.apiVersion(q.versions[0]))
 	switch {
 	case q.dry && bare:
 		return dried(after), true
 	case q.dry:
 		return text(after), true
-	case !bare && !q.bare[q.place()] && equality.Semantic.DeepEqual(parse(stored).Object, after.Object):
+	case !bare && !q.bare[q.place()] && equality.Semantic.DeepEqual(before.Object, after.Object):
 		return stored, true
 	case after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0:
 		w.commit(q.table, q.place(), deleted, after)

@@ -1,6 +1,7 @@
 package simkcp
 
 import (
+	"context"
 	"strings"
 	"sync"
 
@@ -36,25 +37,64 @@ func matcherOf(name string, conditions []admissionregistrationv1.MatchCondition)
 	return matchconditions.NewMatcher(evaluator(expressions), new(admissionregistrationv1.Fail), "policy", "validate", name)
 }
 
+// matching has the compiled match conditions of a policy or a webhook. It is safe for concurrent use.
+type matching struct {
+	ofUser  matchconditions.Matcher // those that read nothing but who asks
+	ofRest  matchconditions.Matcher
+	matched sync.Map // whether a user of that name fulfils ofUser
+}
+
+// matchingOf compiles match conditions.
+func matchingOf(name string, list []admissionregistrationv1.MatchCondition) *matching {
+	var ofUser, ofRest []admissionregistrationv1.MatchCondition
+	for _, c := range list {
+		beside := strings.ReplaceAll(c.Expression, "request.userInfo", "")
+		if strings.Contains(beside, "request") || strings.Contains(strings.ToLower(beside), "object") {
+			ofRest = append(ofRest, c)
+		} else {
+			ofUser = append(ofUser, c)
+		}
+	}
+	return &matching{ofUser: matcherOf(name, ofUser), ofRest: matcherOf(name, ofRest)}
+}
+
+// match reports whether a request of a user fulfils the conditions. They are fulfilled or not for the same user for ever.
+func (c *matching) match(ctx context.Context, by string, a *admission.VersionedAttributes) (bool, error) {
+	known, ok := c.matched.Load(by)
+	if !ok {
+		result := c.ofUser.Match(ctx, a, nil, nil)
+		if result.Error != nil {
+			return false, result.Error
+		}
+		known = result.Matches
+		c.matched.Store(by, known)
+	}
+	if known == false {
+		return false, nil
+	}
+	result := c.ofRest.Match(ctx, a, nil, nil)
+	return result.Matches, result.Error
+}
+
 // matchers keeps compiled match conditions. It is safe for concurrent use.
 type matchers struct {
 	mu       sync.Mutex
-	compiled map[string]matchconditions.Matcher
+	compiled map[string]*matching
 }
 
 // compiled are the conditions that any world of the process has met.
 var compiled matchers
 
 // matcher returns the compiled conditions, whose JSON is the key.
-func (m *matchers) matcher(key string, conditions []admissionregistrationv1.MatchCondition) matchconditions.Matcher {
+func (m *matchers) matcher(key string, list []admissionregistrationv1.MatchCondition) *matching {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	matcher, ok := m.compiled[key]
 	if !ok {
 		if m.compiled == nil {
-			m.compiled = map[string]matchconditions.Matcher{}
+			m.compiled = map[string]*matching{}
 		}
-		matcher = matcherOf("webhook", conditions)
+		matcher = matchingOf("webhook", list)
 		m.compiled[key] = matcher
 	}
 	return matcher

@@ -5,16 +5,17 @@ import (
 	"sync"
 )
 
-// remembered is how many values a memory keeps.
-const remembered = 20_000
-
 // memory keeps values that were computed from bytes, for all worlds of the process. It is safe for concurrent use.
 type memory[V any] struct {
+	most  int
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]V
 }
 
-func newMemory[V any]() *memory[V] { return &memory[V]{known: map[[sha256.Size]byte]V{}} }
+// newMemory returns a memory that keeps so many values at most.
+func newMemory[V any](most int) *memory[V] {
+	return &memory[V]{most: most, known: map[[sha256.Size]byte]V{}}
+}
 
 // get returns the value that compute returns for bytes, now or before. Nobody changes it.
 func (m *memory[V]) get(of []byte, compute func() V) V {
@@ -28,7 +29,7 @@ func (m *memory[V]) get(of []byte, compute func() V) V {
 	value = compute()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.known) >= remembered {
+	if len(m.known) >= m.most {
 		clear(m.known)
 	}
 	m.known[key] = value

@@ -38,15 +38,20 @@ func received(b []byte) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta, ok, err := objectmeta.GetObjectMeta(o.Object, false)
-	if err != nil || !ok {
-		return o, err
-	}
-	return o, objectmeta.SetObjectMeta(o.Object, meta)
+	return o, coerce(o)
 }
 
-// parsed keeps parsed objects: the same bytes are read again and again.
-var parsed = newMemory[*unstructured.Unstructured]()
+// coerce leaves out of an object's metadata what is null or unknown.
+func coerce(o *unstructured.Unstructured) error {
+	meta, ok, err := objectmeta.GetObjectMeta(o.Object, false)
+	if err != nil || !ok {
+		return err
+	}
+	return objectmeta.SetObjectMeta(o.Object, meta)
+}
+
+// parsed keeps parsed objects: the same bytes are read again and again, and soon.
+var parsed = newMemory[*unstructured.Unstructured](2000)
 
 // parse returns an object that the world has stored.
 func parse(b []byte) *unstructured.Unstructured {

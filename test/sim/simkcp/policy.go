@@ -22,6 +22,7 @@ import (
 type policy struct {
 	name      string
 	rules     []admissionregistrationv1.NamedRuleWithOperations
+	matcher   *matching
 	validator validating.Validator
 }
 
@@ -55,8 +56,8 @@ func policyOf(manifest *admissionregistrationv1.ValidatingAdmissionPolicy) polic
 		}
 	}
 	return policy{
-		name: manifest.Name, rules: manifest.Spec.MatchConstraints.ResourceRules,
-		validator: validating.NewValidator(evaluator(validations), matcherOf(manifest.Name, conditions),
+		name: manifest.Name, rules: manifest.Spec.MatchConstraints.ResourceRules, matcher: matchingOf(manifest.Name, conditions),
+		validator: validating.NewValidator(evaluator(validations), nil,
 			evaluator(nil), evaluator(messages), manifest.Spec.FailurePolicy, nil),
 	}
 }
@@ -69,6 +70,13 @@ func judge(ctx context.Context, q request, a *admission.VersionedAttributes) *ap
 			asked = asked || matches(rule.RuleWithOperations, q, a.GetOperation())
 		}
 		if !asked {
+			continue
+		}
+		matched, err := p.matcher.match(ctx, q.user, a)
+		if err != nil {
+			return p.refusal(q, err.Error())
+		}
+		if !matched {
 			continue
 		}
 		result := p.validator.Validate(ctx, a.GetResource(), a, nil, nil, celconfig.RuntimeCELCostBudget, nil)

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	apisv1alpha1 "github.com/kcp-dev/sdk/apis/apis/v1alpha1"
@@ -37,8 +38,10 @@ type form struct {
 	rules      *cel.Validator
 	// beside are the rules that a change of the status alone can break: those in the spec hold since it was stored.
 	beside *cel.Validator
-	// judged keeps the faults of the contents that were met.
-	judged *memory[field.ErrorList]
+	// status is the schema of the status, which no rule beside it reads; nil: there is none.
+	status *form
+	// faultless keeps which contents have no faults.
+	faultless *memory[bool]
 }
 
 // served names a schema: tenants have others than the platform.
@@ -91,10 +94,19 @@ func compile(props *apiextensionsv1.JSONSchemaProps) *form {
 		withoutRules(&spec)
 		beside.Properties["spec"] = spec
 	}
-	return &form{
+	f := &form{
 		structural: structural, openAPI: validator, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
-		beside: cel.NewValidator(beside, true, celconfig.PerCallLimit), judged: newMemory[field.ErrorList](),
+		beside: cel.NewValidator(beside, true, celconfig.PerCallLimit), faultless: newMemory[bool](20_000),
 	}
+	if status, ok := props.Properties["status"]; ok && !slices.ContainsFunc(props.XValidations, readsStatus) {
+		f.status = compile(&status)
+	}
+	return f
+}
+
+// readsStatus reports whether a rule of an object reads its status.
+func readsStatus(rule apiextensionsv1.ValidationRule) bool {
+	return strings.Contains(rule.Rule, "status")
 }
 
 // withoutRules drops the rules of a schema, and of all that is in it.
@@ -138,7 +150,29 @@ func (f *form) refusals(ctx context.Context, errs field.ErrorList, object, old m
 	if len(errs) > 0 {
 		return f.faults(ctx, errs, object, old)
 	}
-	return slices.Clone(f.judged.get(contents(object, old), func() field.ErrorList { return f.faults(ctx, nil, object, old) }))
+	status, rest := f.split(object)
+	oldStatus, oldRest := f.split(old)
+	if f.admits(ctx, rest, oldRest) && (status == nil || f.status.admits(ctx, status, oldStatus)) {
+		return nil
+	}
+	return f.faults(ctx, nil, object, old)
+}
+
+// split returns the status of an object, and the object without it, where they can be judged apart: of most changes one of
+// them was met before.
+func (f *form) split(object map[string]any) (status, rest map[string]any) {
+	status, ok := object["status"].(map[string]any)
+	if !ok || f.status == nil {
+		return nil, object
+	}
+	rest = maps.Clone(object)
+	delete(rest, "status")
+	return status, rest
+}
+
+// admits reports whether an object has no faults.
+func (f *form) admits(ctx context.Context, object, old map[string]any) bool {
+	return f.faultless.get(contents(object, old), func() bool { return len(f.faults(ctx, nil, object, old)) == 0 })
 }
 
 // contents returns the parts of objects that a schema can see. Of the metadata this is the name. When a condition changed is a time, and which
@@ -164,12 +198,14 @@ var changedAt = regexp.MustCompile(`"lastTransitionTime":"\d{4}-\d\d-\d\dT\d\d:\
 // faults returns errs, and why the schema refuses an object.
 func (f *form) faults(ctx context.Context, errs field.ErrorList, object, old map[string]any) field.ErrorList {
 	var before any
-	if old == nil {
-		errs = append(errs, validation.ValidateCustomResource(nil, object, f.openAPI)...)
-	} else {
+	if old != nil {
 		before = old
-		errs = append(errs, validation.ValidateCustomResourceUpdate(nil, object, old, f.openAPI)...)
 	}
+	shape := validation.ValidateCustomResource(nil, object, f.openAPI)
+	if len(shape) > 0 && old != nil {
+		shape = validation.ValidateCustomResourceUpdate(nil, object, old, f.openAPI) // without those that were there before
+	}
+	errs = append(errs, shape...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, f.structural, object)...)
 	for _, err := range errs {
 		if blocks(err.Type) {

@@ -53,7 +53,7 @@ func (w *World) BreakShard(shard string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.epochs[shard]++
-	w.wake()
+	w.wakeAll()
 }
 
 // Reidentify gives the export another identity, as an administrator can. kcp stores the objects of tenants by
@@ -104,5 +104,12 @@ func (w *World) breakAll() {
 	for _, cluster := range w.paths {
 		w.epochs[w.shardOf(cluster)]++
 	}
-	w.wake()
+	w.wakeAll()
+}
+
+// wakeAll wakes all watches. mu is held.
+func (w *World) wakeAll() {
+	for _, t := range w.tables {
+		t.wake()
+	}
 }

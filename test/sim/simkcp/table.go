@@ -40,8 +40,24 @@ type table struct {
 	objects map[place][]byte
 	bare    map[place]bool // stored without the annotation of its cluster, which the next write adds
 	log     []event
+	news    chan struct{} // closed and replaced at each change
 	begin   int64
+	lost    int64 // the revision of the last change that was forgotten
 	shardOf func(cluster string) string
+}
+
+// wake wakes the watches. The mutex of the world is held.
+func (t *table) wake() {
+	close(t.news)
+	t.news = make(chan struct{})
+}
+
+// forget forgets all changes. The mutex of the world is held.
+func (t *table) forget(revision int64) {
+	if len(t.log) > 0 {
+		t.lost = t.log[len(t.log)-1].revision
+	}
+	t.log, t.begin = nil, revision
 }
 
 // since returns the changes after a revision. It reports false if they are compacted.

@@ -60,6 +60,7 @@ type stream struct {
 	initial   bool  // the objects that exist come first, and a bookmark
 	silent    bool  // the objects that exist come first if no revision is asked for, without a bookmark
 	at        int64 // the revision that was sent
+	follows   bool  // all changes since at are kept, but those that were forgotten since
 }
 
 func (s *stream) run(ctx context.Context) error {
@@ -81,7 +82,7 @@ func (s *stream) run(ctx context.Context) error {
 	for {
 		w.mu.Lock()
 		events, kept := s.changes()
-		news, now, revision := w.news, w.epochs[shard], w.revision
+		news, now, revision := s.request.news, w.epochs[shard], w.revision
 		w.mu.Unlock()
 		switch {
 		case now != epoch:
@@ -126,6 +127,10 @@ func (s *stream) begin() error {
 // false if they are compacted. The mutex of the world is held.
 func (s *stream) changes() (seen []event, kept bool) {
 	events, kept := s.request.since(s.at)
+	if s.follows {
+		kept = s.at >= s.request.lost
+	}
+	s.follows = true
 	for _, e := range events {
 		if !s.request.covers(s.request.scope, e.place) {
 			continue

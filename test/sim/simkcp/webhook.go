@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 )
 
 // Door reaches the webhooks at a URL.
@@ -86,7 +85,7 @@ type hook struct {
 	url     string
 	timeout time.Duration
 	rules   []admissionregistrationv1.RuleWithOperations
-	matcher matchconditions.Matcher
+	matcher *matching
 	fails   bool // without an answer, the request is refused
 }
 
@@ -107,11 +106,11 @@ func (w *World) asked(ctx context.Context, h hook, q request, a *admission.Versi
 	if !about || w.Door == nil {
 		return false, nil
 	}
-	result := h.matcher.Match(ctx, a, nil, nil)
-	if result.Error != nil {
-		return false, h.unanswered(result.Error)
+	matched, err := h.matcher.match(ctx, q.user, a)
+	if err != nil {
+		return false, h.unanswered(err)
 	}
-	return result.Matches, nil
+	return matched, nil
 }
 
 // mutate calls the mutating webhooks, and returns the object as they leave it.

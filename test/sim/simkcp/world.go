@@ -30,7 +30,6 @@ type World struct {
 	tables   map[string]*table // by group/plural
 	revision int64
 	uids     atomic.Int64
-	news     chan struct{}  // closed and replaced at each change
 	epochs   map[string]int // by shard; grows when all watches of the shard end
 	paths    map[string]string
 	shards   map[string]string                      // by cluster
@@ -53,20 +52,20 @@ type World struct {
 	StoreUnbound bool
 	// Step is how long kcp pauses between two objects that it deletes, and before it binds.
 	Step time.Duration
-	// OnCommit, unless nil, is told of each change, in order. It must not call the world.
-	OnCommit func(kind, plural, cluster string, o *unstructured.Unstructured)
+	// OnCommit, unless nil, is told of each change, in order, with the object as it is stored. It must not call the world.
+	OnCommit func(kind, plural, cluster string, o *unstructured.Unstructured, stored []byte)
 }
 
 // New returns a world with the platform's workspace and its export.
 func New() *World {
 	w := &World{
-		tables: map[string]*table{}, revision: 1000, news: make(chan struct{}), hooks: map[string]registration{}, bindings: map[place]bound{},
+		tables: map[string]*table{}, revision: 1000, hooks: map[string]registration{}, bindings: map[place]bound{},
 		paths: map[string]string{PlatformPath: Platform}, Delay: func(string) time.Duration { return 0 },
 		epochs: map[string]int{}, shards: map[string]string{}, identity: firstIdentity, hidden: map[string]map[string]map[place][]byte{},
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	for _, k := range kinds {
-		w.tables[k.group+"/"+k.plural] = &table{kind: k, objects: map[place][]byte{}, bare: map[place]bool{}, begin: w.revision, shardOf: w.shardOf}
+		w.tables[k.group+"/"+k.plural] = &table{kind: k, objects: map[place][]byte{}, bare: map[place]bool{}, news: make(chan struct{}), begin: w.revision, shardOf: w.shardOf}
 	}
 	w.must(kcpGroup+"/apiexports", Platform, fmt.Sprintf(
 		`{"kind":"APIExport","metadata":{"name":%q,"annotations":{"kcp.io/path":%q}},"spec":{},"status":{"identityHash":%q}}`,
@@ -121,20 +120,14 @@ func (w *World) commit(t *table, p place, kind string, o *unstructured.Unstructu
 		t.objects[p] = b
 	}
 	t.log = append(t.log, event{w.revision, kind, p, b, before})
-	w.wake()
+	t.wake()
 	if w.OnCommit != nil {
-		w.OnCommit(kind, t.plural, p.cluster, o)
+		w.OnCommit(kind, t.plural, p.cluster, o, b)
 	}
 	if t.plural == "apibindings" {
 		w.publish()
 	}
 	return b
-}
-
-// wake wakes the watches. mu is held.
-func (w *World) wake() {
-	close(w.news)
-	w.news = make(chan struct{})
 }
 
 // store creates an object. mu is held.
