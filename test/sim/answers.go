@@ -25,6 +25,9 @@ const settling = 3 * time.Second
 // promised is how long a CREATE that was answered may still be stored: longer than kcp's time for a request.
 const promised = 80 * time.Second
 
+// refusals are times of refused CREATEs, by cluster/namespace/name.
+type refusals map[string]time.Time
+
 // asked notes a CREATE.
 func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 	o.mu.Lock()
@@ -43,7 +46,9 @@ func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 // status, and the reconcile binds the claim." Nobody can, in these cases:
 //   - A range of its network is being deleted: "what is already released but not settled does not count", and nobody may bind inside
 //     until that is known.
-//   - A CREATE of the same range was answered, and kcp has refused it for its name. Nobody else knows that, and it may still come.
+//   - A CREATE of the same range was answered, by another name, and kcp has refused it, as there is a claim of that name, which does not
+//     hold the range. Kcp tells nobody. What was answered "is a promise", and may still be stored: until kcp cannot any more, "nobody can
+//     tell now" whether the range is free.
 //   - The platform has changed what its pool serves, a moment before.
 //   - A claim of its name is there, or went a moment before, and its block may be retained for this one: "CREATE may answer such a claim
 //     Pending; it is Bound a moment later."
@@ -52,9 +57,29 @@ func (o *oracles) busy(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	network := networkOf(cluster, claim)
 	isRange := claim.Spec.Target == ipamv1alpha1.TargetScopeRange
 	return network != "" && (o.deletes[network] > 0 || time.Since(o.deleted[network]) < settling) ||
-		network != "" && isRange && time.Since(o.refused[network]) < promised ||
+		network != "" && isRange && o.promises(network, keyOf(cluster, claim.Namespace, claim.Name)) ||
 		(claim.Spec.ClassName == "mflat" || claim.Spec.ClassName == "mvrf") && time.Since(o.served) < settling ||
 		time.Since(o.ended[keyOf(cluster, claim.Namespace, claim.Name)]) < settling || o.older(cluster, claim)
+}
+
+// promises reports whether a claim of another name was promised the range of a network, and kcp may not have stored it.
+func (o *oracles) promises(network, key string) bool {
+	for other, at := range o.refused[network] {
+		if other != key && time.Since(at) < promised && !o.holds(other, network) {
+			return true
+		}
+	}
+	return false
+}
+
+// holds reports whether there is a claim of that key which has the range of a network.
+func (o *oracles) holds(key, network string) bool {
+	for _, t := range o.live {
+		if t.key == key && t.ranged && t.network == network && t.prefix.IsValid() {
+			return true
+		}
+	}
+	return false
 }
 
 // older reports whether there is a claim of the same name, or one of the same workspace and class that is not bound yet.
@@ -69,6 +94,14 @@ func (o *oracles) older(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	return false
 }
 
+// refuses notes that kcp refused the range of a network for its name.
+func (o *oracles) refuses(network, key string) {
+	if o.refused[network] == nil {
+		o.refused[network] = refusals{}
+	}
+	o.refused[network][key] = time.Now()
+}
+
 // answered judges the answer of a CREATE.
 func (o *oracles) answered(q question, answer *unstructured.Unstructured, err error) {
 	if !o.s.profile.Fair {
@@ -80,7 +113,7 @@ func (o *oracles) answered(q question, answer *unstructured.Unstructured, err er
 	o.mu.Lock()
 	busy := q.busy || o.busy(q.cluster, q.claim)
 	if apierrors.IsAlreadyExists(err) && q.claim.Spec.Target == ipamv1alpha1.TargetScopeRange {
-		o.refused[networkOf(q.cluster, q.claim)] = time.Now()
+		o.refuses(networkOf(q.cluster, q.claim), keyOf(q.cluster, q.claim.Namespace, q.claim.Name))
 	}
 	o.mu.Unlock()
 	if err != nil {

@@ -47,7 +47,7 @@ type oracles struct {
 	copied    time.Time            // when kcp was copied
 	deletes   map[string]int       // DELETEs of ranges that wait for their answer, by network
 	deleted   map[string]time.Time // when the last range of a network was deleted
-	refused   map[string]time.Time // when kcp last refused a range of a network for its name
+	refused   map[string]refusals  // CREATEs of ranges that kcp refused for their names, by network
 	unknown   map[string][]string  // blocks whose claim a restored kcp does not know, by pool
 	served    time.Time            // when the platform last changed what a pool serves
 	ended     map[string]time.Time // when the last claim of a key went
@@ -57,14 +57,15 @@ type oracles struct {
 
 // told keeps the answer that a live claim shows.
 type told struct {
-	key    string // cluster/namespace/name
-	class  string
-	space  string // in which an address is given once
-	pool   string
-	ranged bool
-	exempt bool // its status was forged, or is older than a restore
-	prefix netip.Prefix
-	waits  time.Time // since when it has been waiting for room; zero: it does not
+	key     string // cluster/namespace/name
+	class   string
+	space   string // in which an address is given once
+	pool    string
+	ranged  bool
+	network string // that of its class and scope; empty: it has none
+	exempt  bool   // its status was forged, or is older than a restore
+	prefix  netip.Prefix
+	waits   time.Time // since when it has been waiting for room; zero: it does not
 }
 
 // cooled is the block of a claim that is gone.
@@ -75,7 +76,7 @@ type cooled struct {
 
 func newOracles(s *Simulation) *oracles {
 	return &oracles{
-		s: s, live: map[types.UID]*told{}, gone: map[string]time.Time{}, deletes: map[string]int{}, deleted: map[string]time.Time{}, refused: map[string]time.Time{},
+		s: s, live: map[types.UID]*told{}, gone: map[string]time.Time{}, deletes: map[string]int{}, deleted: map[string]time.Time{}, refused: map[string]refusals{},
 		forgeries: map[string]bool{}, ended: map[string]time.Time{},
 	}
 }
@@ -117,7 +118,7 @@ func (o *oracles) show(cluster string, claim *ipamv1alpha1.IPClaim) {
 	t := o.live[claim.UID]
 	if t == nil {
 		key := keyOf(cluster, claim.Namespace, claim.Name)
-		t = &told{key: key, class: claim.Spec.ClassName, ranged: claim.Spec.Target == ipamv1alpha1.TargetScopeRange, exempt: o.off}
+		t = &told{key: key, class: claim.Spec.ClassName, network: networkOf(cluster, claim), ranged: claim.Spec.Target == ipamv1alpha1.TargetScopeRange, exempt: o.off}
 		o.live[claim.UID] = t
 		for _, record := range ipamv1alpha1.AllocationNames(claim.Namespace, claim.Name) {
 			delete(o.gone, keyOf(cluster, claim.Namespace, record))
