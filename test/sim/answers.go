@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -44,11 +45,11 @@ func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 
 // busy reports whether a CREATE may go without an answer. "When nobody can answer in time, CREATE succeeds with an empty or Pending
 // status, and the reconcile binds the claim." Nobody can, in these cases:
-//   - A range of its network is being deleted: "what is already released but not settled does not count", and nobody may bind inside
-//     until that is known.
+//   - A range of its network, or one above it, is being deleted: "what is already released but not settled does not count", and nobody
+//     may bind inside until that is known.
 //   - A CREATE of the same range was answered, by another name, and kcp has refused it, as there is a claim of that name, which does not
-//     hold the range. Kcp tells nobody. What was answered "is a promise", and may still be stored: until kcp cannot any more, "nobody can
-//     tell now" whether the range is free.
+//     hold the range. Kcp tells nobody. An answer "is a promise", and its claim may still be stored: until kcp cannot any more, "nobody
+//     can tell now" whether the range is free.
 //   - The platform has changed what its pool serves, a moment before.
 //   - A claim of its name is there, or went a moment before, and its block may be retained for this one: "CREATE may answer such a claim
 //     Pending; it is Bound a moment later."
@@ -56,10 +57,15 @@ func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 func (o *oracles) busy(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	network := networkOf(cluster, claim)
 	isRange := claim.Spec.Target == ipamv1alpha1.TargetScopeRange
-	return network != "" && (o.deletes[network] > 0 || time.Since(o.deleted[network]) < settling) ||
+	return slices.ContainsFunc(networksOf(cluster, claim), o.closes) ||
 		network != "" && isRange && o.promises(network, keyOf(cluster, claim.Namespace, claim.Name)) ||
 		(claim.Spec.ClassName == "mflat" || claim.Spec.ClassName == "mvrf") && time.Since(o.served) < settling ||
 		time.Since(o.ended[keyOf(cluster, claim.Namespace, claim.Name)]) < settling || o.older(cluster, claim)
+}
+
+// closes reports whether a range of a network is being deleted, or was a moment before.
+func (o *oracles) closes(network string) bool {
+	return o.deletes[network] > 0 || time.Since(o.deleted[network]) < settling
 }
 
 // promises reports whether a claim of another name was promised the range of a network, and kcp may not have stored it.

@@ -216,6 +216,19 @@ func networkOf(cluster string, claim *ipamv1alpha1.IPClaim) string {
 	return ""
 }
 
+// above names the class whose ranges the ranges of a class lie in.
+var above = map[string]string{"room": "site", "vsub": "vnet"}
+
+// networksOf names the network of a claim, and those that it lies in.
+func networksOf(cluster string, claim *ipamv1alpha1.IPClaim) (list []string) {
+	network, level := networkOf(cluster, claim), classes[claim.Spec.ClassName].level
+	for ; network != "" && level != ""; level = above[level] {
+		list = append(list, network)
+		network = strings.Replace(network, level, above[level], 1)
+	}
+	return list
+}
+
 // serving notes that the platform changes what a pool serves.
 func (o *oracles) serving() {
 	o.mu.Lock()
