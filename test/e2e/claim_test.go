@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -214,6 +215,31 @@ func TestSelector_Deprecated(t *testing.T) {
 	})
 	if said := heard.all(); !strings.Contains(said[0], "spec.poolSelector is deprecated: name a class by spec.className, or a pool by spec.poolRef") {
 		t.Errorf("the warning is %q; want it to say what to write instead", said)
+	}
+}
+
+// A user who forgets the target of a claim by a class that makes ranges gets a block, and is warned in the answer to CREATE. Nobody is
+// warned of a range, or of a block by another class.
+func TestCreate_WarnsOfABlockBesideItsRange(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	net, host := s.name+"-net", s.name+"-host"
+	framework.Create(t, s.platform, gen.Class(net, gen.DefaultLength(28), gen.PoolPer("project", "network")), gen.Class(host, gen.DefaultLength(32), gen.Below(net)))
+	framework.Allocate(t, s.platform, gen.Pool(net, gen.CIDR(s.platform.CIDR(t)), gen.Backs(net)))
+	s.platform.WaitWebhooks(t, s.tenant)
+	heard := &warnings{}
+	cfg := rest.CopyConfig(s.tenant.Config())
+	cfg.WarningHandler = heard
+	c := must.Get(client.New(cfg, client.Options{Scheme: s.tenant.Scheme()}))(t)
+	red := gen.Within("network", "red")
+	framework.Bind(t, c, gen.Claim("range", gen.OfClass(net), gen.ForRange(), red), gen.Claim("host", gen.OfClass(host), red))
+	if said := heard.all(); len(said) != 0 {
+		t.Errorf("warnings of a range, and of a block in it: %q", said)
+	}
+	framework.Bind(t, c, gen.Claim("forgotten", gen.OfClass(net), red))
+	want := fmt.Sprintf("this is a block beside the ranges of class %q, and holds none of them: for the range of this scope, set spec.target to ScopeRange", net)
+	if said := heard.all(); len(said) != 1 || said[0] != want {
+		t.Errorf("the warnings of a block beside its range are %q; want %q", said, want)
 	}
 }
 
