@@ -3,6 +3,7 @@ package chart
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"testing"
 
@@ -27,9 +28,7 @@ func TestChart_HistoryHasItsRoles(t *testing.T) {
 			return err
 		}
 		some, err := objects(string(text))
-		for name, object := range some {
-			workspace[name] = object
-		}
+		maps.Copy(workspace, some)
 		return err
 	}))
 	for mode := range overlays {

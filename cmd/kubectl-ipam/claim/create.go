@@ -22,7 +22,6 @@ type creation struct {
 	request.Command
 	claim           ipamv1alpha1.IPClaim
 	pool, workspace string
-	target          string
 	number          int64
 }
 
@@ -77,12 +76,6 @@ created. To correct a claim that was never bound, repeat the command with --repl
 	return cmd
 }
 
-// The words of --target.
-const (
-	targetBlock = "block"
-	targetRange = "range"
-)
-
 func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	spec := &o.claim.Spec
 	flags := cmd.Flags()
@@ -92,7 +85,6 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	flags.Int64Var(&o.number, "number", 0, "Claim exactly this number, by a class of numbers")
 	session.AddFields(cmd, slices.Concat(field.OfClaim(&o.claim), field.OfAll(&o.claim.ObjectMeta), []field.Field{
 		{Name: "length", Usage: "Prefix length of the block, such as 28", Value: field.Length(&spec.PrefixLength)},
-		{Name: "target", Usage: "Hold a block, or the whole range that the class has for this scope: block or range", Value: field.Word(&o.target, targetBlock, targetRange)},
 		{Name: "family", Usage: "Address family: IPv4 or IPv6", Value: field.Word(&spec.IPFamily, ipamv1alpha1.IPv4, ipamv1alpha1.IPv6)},
 		{Name: "unmet-policy", Usage: "What happens to a claim that cannot be met now: Wait stores it, Refuse does not create it",
 			Value: field.Word(&spec.UnmetPolicy, ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse)},
@@ -144,9 +136,6 @@ func (o *creation) complete(args []string) (err error) {
 	}
 	if ref := o.claim.Spec.OwnerRef; ref != nil && ref.Kind == "" {
 		return exit.Usagef("--owner is missing; --owner-uid is the UID of that object")
-	}
-	if o.target == targetRange {
-		o.claim.Spec.Target = ipamv1alpha1.TargetScopeRange
 	}
 	if o.Replace && (o.claim.Name == "" || o.DryRun == request.DryRunServer) {
 		return exit.Usagef("--replace replaces a claim: give its NAME, and no --dry-run=server")

@@ -141,6 +141,16 @@ func Scope(scope ipamv1alpha1.Scope) string {
 	return strings.ReplaceAll(ipamv1alpha1.ScopeColumn(scope), ",", ", ")
 }
 
+// Inside reports whether a scope names all objects of another one.
+func Inside(scope, other ipamv1alpha1.Scope) bool {
+	for role, object := range other {
+		if scope[role] != object {
+			return false
+		}
+	}
+	return true
+}
+
 // Target says that a claim holds a whole range; empty if it holds a block.
 func Target(c *ipamv1alpha1.IPClaim) string {
 	if c.Spec.Target != ipamv1alpha1.TargetScopeRange {

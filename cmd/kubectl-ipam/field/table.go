@@ -59,6 +59,7 @@ func OfClaim(claim *ipamv1alpha1.IPClaim) []Field {
 	return []Field{
 		{Name: "class", Usage: "Class to claim by", Value: Text(&spec.ClassName)},
 		ScopeOf(&spec.Scope, "Object that the block is for"),
+		{Name: "target", Usage: "Hold a block, or the whole range that the class has for this scope: block or range", Value: Target(&spec.Target)},
 		{Name: "reclaim-policy", Usage: "What happens to the block when the claim is deleted: Delete frees it, Retain keeps it",
 			Value: Word(&spec.ReclaimPolicy, ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)},
 		{Name: "retained-policy", Usage: "What happens if a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it",

@@ -102,6 +102,30 @@ func Word[T ~string](at *T, words ...T) pflag.Value {
 	}}
 }
 
+// Target takes the kind of space that a claim holds: a block, which is the default, or a range.
+func Target(at *ipamv1alpha1.ClaimTarget) pflag.Value {
+	const block, whole = "block", "range"
+	word := block
+	if *at == ipamv1alpha1.TargetScopeRange {
+		word = whole
+	}
+	words := Word(&word, block, whole).(*single)
+	return &single{kind: words.kind, words: words.words, get: func() string {
+		if *at != ipamv1alpha1.TargetScopeRange {
+			return ""
+		}
+		return whole
+	}, set: func(text string) error {
+		if err := words.set(text); err != nil {
+			return err
+		}
+		if *at = ""; word == whole {
+			*at = ipamv1alpha1.TargetScopeRange
+		}
+		return nil
+	}}
+}
+
 // Number takes a number that is not below zero, and is empty for zero.
 func Number(at *int32) pflag.Value {
 	return &single{kind: "int32", get: func() string { return strings.TrimPrefix(strconv.Itoa(int(*at)), "0") }, set: func(text string) error {

@@ -82,7 +82,7 @@ func list(ctx context.Context, s *session.Session, r *session.View, out *output.
 	if err != nil {
 		return err
 	}
-	networks := slices.DeleteFunc(networksOf(r, pools, claims), func(n network) bool { return !inside(n.scope, within) })
+	networks := slices.DeleteFunc(networksOf(r, pools, claims), func(n network) bool { return !facts.Inside(n.scope, within) })
 	if len(networks) == 0 && !out.Given() {
 		s.Say("there are no networks; a claim with a scope makes one: kubectl ipam claim create NAME --class CLASS --scope network=NAME --target range")
 		return nil
@@ -94,16 +94,6 @@ func list(ctx context.Context, s *session.Session, r *session.View, out *output.
 	}
 	output.HideEmpty(t, "WORKSPACE")
 	return out.PrintReport(s.Out, map[string]any{"networks": networks}, t)
-}
-
-// inside reports whether a scope names all objects of another one.
-func inside(scope, other ipamv1alpha1.Scope) bool {
-	for role, object := range other {
-		if scope[role] != object {
-			return false
-		}
-	}
-	return true
 }
 
 // found collects networks by workspace and scope.
@@ -156,7 +146,7 @@ func networksOf(r *session.View, pools []ipamv1alpha1.IPPool, claims []ipamv1alp
 	for _, n := range networks {
 		for i := range claims {
 			c := &claims[i]
-			if isRange(c) || r.Workspace(c) != n.Workspace || !inside(c.Spec.Scope, n.scope) {
+			if isRange(c) || r.Workspace(c) != n.Workspace || !facts.Inside(c.Spec.Scope, n.scope) {
 				continue
 			}
 			n.Claims++

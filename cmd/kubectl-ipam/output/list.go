@@ -11,6 +11,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/field"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/session"
 )
@@ -55,14 +56,7 @@ func NewScopedList(s *session.Session, short string, run func(context.Context, *
 
 // within leaves out of a list of claims, pools or allocations what is not for all objects of a scope.
 func within(list client.ObjectList, scope ipamv1alpha1.Scope) {
-	other := func(of ipamv1alpha1.Scope) bool {
-		for role, object := range scope {
-			if of[role] != object {
-				return true
-			}
-		}
-		return false
-	}
+	other := func(of ipamv1alpha1.Scope) bool { return !facts.Inside(of, scope) }
 	switch list := list.(type) {
 	case *ipamv1alpha1.IPClaimList:
 		list.Items = slices.DeleteFunc(list.Items, func(c ipamv1alpha1.IPClaim) bool { return other(c.Spec.Scope) })

@@ -23,15 +23,16 @@ import (
 // that is bound a claim for exactly its block. What no plan can say is left out, and returned with the reason.
 func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, left []string) {
 	p = &Plan{}
-	without := map[string]bool{}
+	without, ranges := map[string]bool{}, rangesOf(pools, claims)
 	for i := range pools {
 		pool := &pools[i]
-		if why := unsaid(pool); why != "" {
+		switch why := unsaid(pool); {
+		case why == "":
+			p.Pools = append(p.Pools, Pool{IPPool: exportedPool(pool)})
+		case !ranges.held(pool.Name):
 			without[pool.Name] = true
 			left = append(left, fmt.Sprintf("pool %s: %s", pool.Name, why))
-			continue
 		}
-		p.Pools = append(p.Pools, Pool{IPPool: exportedPool(pool)})
 	}
 	for i := range claims {
 		claim := &claims[i]
@@ -40,8 +41,6 @@ func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, le
 		switch bound := meta.IsStatusConditionTrue(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated); {
 		case !bound || claim.Status.AllocatedCIDR == "" || from == nil:
 			left = append(left, fmt.Sprintf("claim %s: it waits, and holds no block", name))
-		case claim.Spec.Target == ipamv1alpha1.TargetScopeRange:
-			left = append(left, fmt.Sprintf("claim %s: it holds the range of its class for a scope, which cannot be asked for by its block", name))
 		case from.ProjectRef == nil && without[from.Name]:
 			left = append(left, fmt.Sprintf("claim %s: its pool %s is left out", name, from.Name))
 		default:
@@ -57,7 +56,7 @@ func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, le
 func unsaid(pool *ipamv1alpha1.IPPool) string {
 	switch {
 	case pool.Spec.ClassRef != nil:
-		return "the system made it for the claims of class " + pool.Spec.ClassRef.Name + ", and makes it again with the first of them"
+		return "the system made it for the claims of class " + pool.Spec.ClassRef.Name + ", and makes it again with the first of them, perhaps elsewhere: a claim with the target range holds it, and brings it back"
 	case pool.Labels[ipamv1alpha1.LabelSlice] != "":
 		return "it is this workspace's slice of a pool of the platform, which gives each workspace one"
 	case pool.Spec.Carved() && pool.Status.AllocatedCIDR == "":
@@ -114,6 +113,9 @@ func exportedClaim(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 		spec.ClassName = claim.Status.ClassName // the default class, by its name
 	}
 	spec.ReclaimPolicy, spec.RetainedPolicy, spec.OwnerRef = asked.ReclaimPolicy, asked.RetainedPolicy, asked.OwnerRef
+	if asked.Target == ipamv1alpha1.TargetScopeRange {
+		spec.Target = asked.Target
+	}
 	spec.Address = claim.Status.AllocatedCIDR
 	if block, err := ParseBlock(claim.Status.AllocatedCIDR); err == nil {
 		spec.Address = addressOf(block)

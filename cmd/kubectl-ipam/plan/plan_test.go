@@ -221,7 +221,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	claims[0].Annotations = map[string]string{ipamv1alpha1.AnnotationDescription: "das Übliche"}
 	p, left := plan.Of(pools, claims)
-	if len(left) != 4 || len(p.Pools) != 3 || len(p.Claims) != 4 {
+	if len(left) != 3 || len(p.Pools) != 3 || len(p.Claims) != 5 {
 		t.Fatalf("of 4 pools and 7 claims the plan has %d and %d, and left out are %q", len(p.Pools), len(p.Claims), left)
 	}
 	var table, manifests bytes.Buffer

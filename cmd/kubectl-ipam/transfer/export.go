@@ -29,7 +29,8 @@ func NewExport(s *session.Session) *cobra.Command {
 		Long: `Print the pools of this workspace, and the claims of a namespace with their exact blocks,
 as manifests or as a table. kubectl ipam import reads both, in this workspace or another.
 
-Slices, pools that the system makes, the claims in them, claims of ranges, and claims and
+Claims of ranges come with their CIDRs, and bring back the networks that they hold, with the
+claims inside. Networks that no claim holds, the claims in them, slices, and claims and
 pools that wait are left out, because a plan cannot ask for their blocks. The command names
 each of them on stderr. Retained blocks, and all annotations except descriptions, are left
 out as well.`,

@@ -57,7 +57,7 @@ const sayEvery = 5 * time.Second
 // preview asks the server about every line that is new, and stores nothing. What it refuses is
 // added to what is wrong.
 func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*step, found *faults) error {
-	newPool := len(found.problems) > 0 || slices.ContainsFunc(steps, func(s *step) bool { return s.State == stateNew && s.Kind == "pool" })
+	newPool := len(found.problems) > 0 || slices.ContainsFunc(steps, func(s *step) bool { return s.State == stateNew && (s.Kind == "pool" || s.isRange()) })
 	faulty := found.lines()
 	steps = slices.DeleteFunc(slices.Clone(steps), func(s *step) bool { return faulty[s.Line] })
 	ask := func(ctx context.Context, s *step) error {
@@ -103,7 +103,7 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 	switch unmet.Reason {
 	case "":
 		return nil // the controller is away; its answer counts when the claim is created
-	case ipamv1alpha1.ReasonPoolNotFound, ipamv1alpha1.ReasonNoOfferingPool, ipamv1alpha1.ReasonAddressOutOfRange:
+	case ipamv1alpha1.ReasonPoolNotFound, ipamv1alpha1.ReasonNoOfferingPool, ipamv1alpha1.ReasonAddressOutOfRange, ipamv1alpha1.ReasonRangeNotHeld:
 		if newPool {
 			return nil
 		}
@@ -120,11 +120,43 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 // does not keep the others back; the error is that of all that failed.
 func (o *planImport) create(ctx context.Context, c client.WithWatch, steps []*step) error {
 	ended := o.each(ctx, "creating", "pool", parentsFirst(steps), func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createPool(ctx, c, s)) })
-	if ended == nil {
+	for _, level := range rangesFirst(steps) {
+		if ended != nil {
+			break
+		}
 		skipClaims(steps)
-		ended = o.each(ctx, "creating", "claim", steps, func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createClaim(ctx, c, s)) })
+		ended = o.each(ctx, "creating", "claim", level, func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createClaim(ctx, c, s)) })
 	}
 	return o.failures(steps, ended)
+}
+
+// rangesFirst returns the claims in the order in which they can be created, those of one level side by side: ranges from the largest to
+// the smallest, then blocks. A block would make the ranges that it lies in, and these would lie elsewhere.
+func rangesFirst(steps []*step) (levels [][]*step) {
+	claims := slices.DeleteFunc(slices.Clone(steps), func(s *step) bool { return s.Kind != "claim" })
+	slices.SortStableFunc(claims, func(a, b *step) int { return cmp.Compare(length(a), length(b)) })
+	for i, s := range claims {
+		if i == 0 || length(claims[i-1]) != length(s) {
+			levels = append(levels, nil)
+		}
+		levels[len(levels)-1] = append(levels[len(levels)-1], s)
+	}
+	return levels
+}
+
+// length returns that of the range of a claim; that of a block is the longest.
+func length(s *step) int {
+	block, err := plan.ParseBlock(s.Block)
+	if !s.isRange() || err != nil {
+		return 129
+	}
+	return block.Bits()
+}
+
+// isRange reports whether a line is a claim of a range.
+func (s *step) isRange() bool {
+	claim, ok := s.object.(*ipamv1alpha1.IPClaim)
+	return ok && claim.Spec.Target == ipamv1alpha1.TargetScopeRange
 }
 
 // parentsFirst returns the steps with each pool behind the pool that it is carved from, which has as many addresses, or more: a pool waits
@@ -149,18 +181,30 @@ func depth(s *step) int {
 	return 2 * block.Bits()
 }
 
-// skipClaims gives up the claims from pools that were not created: each would wait in vain for its
-// pool.
+// skipClaims gives up the claims from pools and in ranges that were not created: each would wait in vain for its pool, or make the range
+// elsewhere.
 func skipClaims(steps []*step) {
-	failed := map[string]*step{}
+	failed, ranges := map[string]*step{}, []*step{}
 	for _, s := range steps {
-		if s.Kind == "pool" && s.State == stateFailed {
+		switch {
+		case s.State != stateFailed:
+		case s.Kind == "pool":
 			failed[s.Name] = s
+		case s.isRange():
+			ranges = append(ranges, s)
 		}
 	}
 	for _, s := range steps {
 		claim, ok := s.object.(*ipamv1alpha1.IPClaim)
-		if !ok || s.State != stateNew || claim.Spec.PoolRef == nil || claim.Spec.PoolRef.ProjectRef != nil {
+		if !ok || s.State != stateNew {
+			continue
+		}
+		for _, r := range ranges {
+			if scope := r.object.(*ipamv1alpha1.IPClaim).Spec.Scope; len(scope) > 0 && facts.Inside(claim.Spec.Scope, scope) {
+				s.State, s.Message, s.code = stateFailed, fmt.Sprintf("the range of claim %s of line %d is not there", r.Name, r.Line), r.code
+			}
+		}
+		if claim.Spec.PoolRef == nil || claim.Spec.PoolRef.ProjectRef != nil {
 			continue
 		}
 		if pool, ok := failed[claim.Spec.PoolRef.Name]; ok {

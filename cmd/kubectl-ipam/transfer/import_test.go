@@ -22,6 +22,7 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
+	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/plan"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/stage"
@@ -258,6 +259,39 @@ func TestImport_RemedyOnce(t *testing.T) {
 		err := (&planImport{}).ask(t.Context(), c, &step{Kind: "claim", object: gen.Claim("a")}, false)
 		if err == nil || err.Error() != want {
 			t.Errorf("the error is %v; want %s", err, want)
+		}
+	}
+}
+
+// Ranges are created from the largest to the smallest, and blocks when all of these are there. The claims in a range that is not there are
+// not tried.
+func TestImport_CreatesRangesFirst(t *testing.T) {
+	t.Parallel()
+	red, app := gen.Within("network", "red"), gen.Within("network", "red", "subnet", "app")
+	p := &plan.Plan{}
+	for i, claim := range []*ipamv1alpha1.IPClaim{
+		gen.Claim("web", gen.Address("10.112.0.1"), app), gen.Claim("hold-app", gen.ForRange(), gen.Address("10.112.0.0/24"), app),
+		gen.Claim("other", gen.Address("10.0.0.1")), gen.Claim("hold", gen.ForRange(), gen.Address("10.112.0.0/16"), red),
+	} {
+		p.Claims = append(p.Claims, plan.Claim{IPClaim: claim, Line: i + 1})
+	}
+	steps := stepsOf(p)
+	var got []string
+	for _, level := range rangesFirst(steps) {
+		for _, s := range level {
+			s.State = stateNew
+			got = append(got, s.Name)
+		}
+		got = append(got, "|")
+	}
+	if said := strings.Join(got, " "); said != "hold | hold-app | web other |" {
+		t.Errorf("claims are created in the order %s; want ranges first, the largest before", said)
+	}
+	steps[3].State, steps[3].code = stateFailed, exit.Conflict
+	skipClaims(steps)
+	for i, want := range []string{stateFailed, stateFailed, stateNew} {
+		if s := steps[i]; s.State != want || want == stateFailed && (s.code != exit.Conflict || s.Message != "the range of claim hold of line 4 is not there") {
+			t.Errorf("without the range, line %d is %s: %s; want %s", s.Line, s.State, s.Message, want)
 		}
 	}
 }

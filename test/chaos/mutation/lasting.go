@@ -58,4 +58,32 @@ var lasting = []Mutant{
 		New:   "[]*store.Farewell{c.Tenure}",
 		Suite: Suite{Tests: "TestHistory_OfAStorm"},
 	},
+	{
+		Name:  "the wait for a pool does not begin again while its blocks are freed",
+		File:  "cmd/kubectl-ipam/cascade/delete.go",
+		Old:   "end.Reset(d.Patience)",
+		New:   "_ = end",
+		Suite: Suite{Package: "./cmd/kubectl-ipam/cascade", Tests: "TestDeletion_IsPatient"},
+	},
+	{
+		Name:  "a claim that others make renews the wait for a pool",
+		File:  "cmd/kubectl-ipam/cascade/delete.go",
+		Old:   "(least < 0 || left < least)",
+		New:   "(least < 0 || left != least)",
+		Suite: Suite{Package: "./cmd/kubectl-ipam/cascade", Tests: "TestDeletion_IsPatient"},
+	},
+	{
+		Name:  "an import creates a block before the range that it lies in",
+		File:  "cmd/kubectl-ipam/transfer/import_create.go",
+		Old:   "\t\treturn 129\n",
+		New:   "\t\treturn 0\n",
+		Suite: Suite{Package: "./cmd/kubectl-ipam/transfer", Tests: "TestImport_CreatesRangesFirst"},
+	},
+	{
+		Name:  "an export has a network inside one that nobody holds",
+		File:  "cmd/kubectl-ipam/plan/ranges.go",
+		Old:   "case !made || !r.holders[name]:",
+		New:   "case !made:",
+		Suite: Suite{Package: "./cmd/kubectl-ipam/plan", Tests: "TestOf_HasTheNetworks"},
+	},
 }
