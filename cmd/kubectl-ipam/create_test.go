@@ -34,7 +34,7 @@ func TestCreate_HasWhatImportHas(t *testing.T) {
 	}, described...)
 	claim := append([]field{
 		{"cidr", "10.8.4.0/24", "address"}, {"pool", "lab", ""}, {"workspace", "root:net", ""}, {"namespace", "shop", ""},
-		{"reclaim-policy", "Retain", ""}, {"retained-policy", "Reuse", ""}, {"scope", "network=vpc-1", ""}, {"owner", "Service/default/web", ""}, {"owner-uid", "u-1", ""},
+		{"reclaim-policy", "Retain", ""}, {"retained-policy", "Reuse", ""}, {"scope", "network=vpc-1", ""}, {"target", "range", ""}, {"owner", "Service/default/web", ""}, {"owner-uid", "u-1", ""},
 	}, described...)
 	compareCreate(t, "pool", pool, &ipamv1alpha1.IPPool{}, func(p *plan.Plan) client.Object { return p.Pools[0].IPPool })
 	compareCreate(t, "claim", claim, &ipamv1alpha1.IPClaim{}, func(p *plan.Plan) client.Object { return p.Claims[0].IPClaim })
