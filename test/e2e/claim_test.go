@@ -225,21 +225,21 @@ func TestCreate_WarnsOfABlockBesideItsRange(t *testing.T) {
 	s := newScene(t)
 	net, host := s.name+"-net", s.name+"-host"
 	framework.Create(t, s.platform, gen.Class(net, gen.DefaultLength(28), gen.PoolPer("project", "network")), gen.Class(host, gen.DefaultLength(32), gen.Below(net)))
-	framework.Allocate(t, s.platform, gen.Pool(net, gen.CIDR(s.platform.CIDR(t)), gen.Backs(net)))
+	framework.Allocate(t, s.platform, platformPool(net, s.cidr, net))
 	s.platform.WaitWebhooks(t, s.tenant)
 	heard := &warnings{}
 	cfg := rest.CopyConfig(s.tenant.Config())
 	cfg.WarningHandler = heard
 	c := must.Get(client.New(cfg, client.Options{Scheme: s.tenant.Scheme()}))(t)
-	red := gen.Within("network", "red")
-	framework.Bind(t, c, gen.Claim("range", gen.OfClass(net), gen.ForRange(), red), gen.Claim("host", gen.OfClass(host), red))
-	if said := heard.all(); len(said) != 0 {
-		t.Errorf("warnings of a range, and of a block in it: %q", said)
-	}
-	framework.Bind(t, c, gen.Claim("forgotten", gen.OfClass(net), red))
+	framework.Bind(t, c, gen.Claim("forgotten", gen.OfClass(net), gen.Within("network", "blue"), gen.Unmet(ipamv1alpha1.UnmetWait)))
 	want := fmt.Sprintf("this is a block beside the ranges of class %q, and holds none of them: for the range of this scope, set spec.target to ScopeRange", net)
 	if said := heard.all(); len(said) != 1 || said[0] != want {
 		t.Errorf("the warnings of a block beside its range are %q; want %q", said, want)
+	}
+	red := gen.Within("network", "red")
+	framework.Bind(t, c, gen.Claim("range", gen.OfClass(net), gen.ForRange(), red), gen.Claim("host", gen.OfClass(host), red))
+	if said := heard.all(); len(said) != 1 {
+		t.Errorf("with a range and a block in it the warnings are %q; want no other one", said)
 	}
 }
 
