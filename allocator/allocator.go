@@ -23,35 +23,33 @@ const (
 )
 
 // Allocator allocates blocks of registered pools, and records them in etcd. In memory
-// it has the free space of every pool, and the owner of each block. One watch keeps
-// those current. The records of blocks are read from the ledger.
+// it has the free space of every pool, and the owner of each block. The records of blocks are read from the ledger.
 //
-// Any number of Allocators, in any number of processes, may use one ledger.
+// A ledger has one Allocator, which has taken the office of its writer. When another one takes it, this one fails with ErrDeposed.
 // All methods are safe for concurrent use. Make one with Open, end it with Close.
 type Allocator struct {
-	engine    *engine.Engine
-	store     *store.Store
-	keys      store.Keys   // those of the store
-	table     *space.Table // that of the engine
-	slices    store.Slices // of the store
-	terms     terms        // on which blocks are freed
-	options   Options
-	registrar chan struct{} // holds the token of the one registration under way
+	engine  *engine.Engine
+	store   *store.Store
+	keys    store.Keys   // those of the store
+	table   *space.Table // that of the engine
+	slices  store.Slices // of the store
+	terms   terms        // on which blocks are freed
+	options Options
+	spaced  turns // of the pools whose address spaces follow them
 }
 
-// Open reads the ledger into memory, and follows it from there. When it returns,
-// memory has everything that was committed before the call. The client stays the
-// caller's: close it after the Allocator.
+// Open takes the office of the ledger's writer from the process that has it, and reads the ledger into memory. From then on nobody else
+// changes it. The client stays the caller's: close it after the Allocator.
 func Open(ctx context.Context, client *clientv3.Client, options Options) (*Allocator, error) {
 	return open(ctx, client, options, engine.RealHooks())
 }
 
 func open(ctx context.Context, client *clientv3.Client, options Options, hooks engine.Hooks) (*Allocator, error) {
 	options = options.withDefaults()
-	a := &Allocator{store: store.NewStore(client, options.Prefix), options: options, registrar: make(chan struct{}, 1)}
+	a := &Allocator{store: store.NewStore(client, options.Prefix), options: options}
 	a.engine = engine.New(ctx, a.store, engine.Settings{
-		Leads: options.Leads, Address: options.Address,
-		Frozen: options.Frozen, HoldTime: options.HoldTime, MaxTxnOps: options.MaxTxnOps, QueueLimit: options.QueueLimit,
+		Address: options.Address,
+		Frozen:  options.Frozen, HoldTime: options.HoldTime, MaxTxnOps: options.MaxTxnOps, QueueLimit: options.QueueLimit,
 		Logger: options.Logger, Tell: a.tell, Hooks: hooks, History: engine.History{Keep: options.History, Max: options.MaxHistory},
 	})
 	a.keys, a.table, a.slices = a.store.Keys, a.engine.Table, store.Slices{Store: a.store}
@@ -95,13 +93,9 @@ func (a *Allocator) Close() error {
 	return nil
 }
 
-// Healthy returns nil when the ledger is being followed and the last
+// Healthy returns nil while the Allocator has the ledger and the last
 // transaction went through, otherwise what is wrong.
 func (a *Allocator) Healthy() error { return a.engine.Healthy() }
-
-// Revision is one up to which memory has all changes of the ledger. A change that memory has
-// may be of a later one, which the watch has not reached yet.
-func (a *Allocator) Revision() int64 { return a.engine.Watched.Get() }
 
 // Failed is closed when the Allocator cannot go on. Err then says why. End the process,
 // or open another Allocator.
@@ -111,3 +105,6 @@ func (a *Allocator) Failed() <-chan struct{} { return a.engine.Health.Failed }
 func (a *Allocator) Err() error {
 	return a.engine.Health.Err()
 }
+
+// Revision is the revision of etcd up to which memory has all blocks. No block that it lacks has an earlier one.
+func (a *Allocator) Revision() int64 { return a.engine.Revision.Load() }

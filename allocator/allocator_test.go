@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"errors"
+	"fmt"
 	"math/big"
 	"net/netip"
 	"runtime"
@@ -72,6 +73,14 @@ func (l *fixture) open(options ...func(*Options)) *Allocator {
 	return a
 }
 
+// again ends the Allocator, and opens the ledger by another one, which takes its place.
+func (l *fixture) again(options ...func(*Options)) *Allocator {
+	l.t.Helper()
+	must.Do(l.t, l.Close())
+	l.Allocator = l.open(options...)
+	return l.Allocator
+}
+
 // wantA returns an error as one of a type, and ends the test if it is none.
 func wantA[T error](t *testing.T, err error) T {
 	t.Helper()
@@ -124,31 +133,24 @@ func (l *fixture) gets(r ledger.Request, block string) {
 // sameAsLedger fails the test unless memory holds what the ledger holds, no more and
 // no less, in every pool. Nobody may be asking for anything; what callers have given
 // up on is waited for.
-func (l *fixture) sameAsLedger(allocators ...*Allocator) []etcdtest.Record {
+func (l *fixture) sameAsLedger() []etcdtest.Record {
 	l.t.Helper()
-	for _, a := range append(allocators, l.Allocator) {
-		for p := range a.Pools().All() {
-			a.waitFor(l.t, p.ID, func(s *engine.Worker) bool { return !s.Working })
-		}
-	}
+	l.waitIdle(l.t)
 	blocks := etcdtest.CheckLedger(l.t, l.etcd.Client(), store.DefaultPrefix)
-	for i, a := range append(allocators, l.Allocator) {
-		a.catchUp(l.t)
-		for p := range a.Pools().All() {
-			c, _ := a.Pools().Capacity(p.ID)
-			want := newTally(p, blocks)
-			if got := (tally{c.Blocks, c.Allocated.String(), c.Cooling.String()}); got != want {
-				l.t.Errorf("allocator %d, pool %s: has %v, want %v", i, p.ID, got, want)
-			}
+	for p := range l.Pools().All() {
+		c, _ := l.Pools().Capacity(p.ID)
+		want := newTally(p, blocks)
+		if got := (tally{c.Blocks, c.Allocated.String(), c.Cooling.String()}); got != want {
+			l.t.Errorf("pool %s: has %v, want %v", p.ID, got, want)
 		}
 	}
 	return blocks
 }
 
 // holds fails the test unless memory holds what the ledger holds, and that is so many blocks.
-func (l *fixture) holds(n int, allocators ...*Allocator) {
+func (l *fixture) holds(n int) {
 	l.t.Helper()
-	if blocks := l.sameAsLedger(allocators...); len(blocks) != n {
+	if blocks := l.sameAsLedger(); len(blocks) != n {
 		l.t.Errorf("the ledger has %d blocks, want %d: %v", len(blocks), n, blocks)
 	}
 }
@@ -179,15 +181,6 @@ func newTally(p ledger.Pool, blocks []etcdtest.Record) tally {
 		}
 	}
 	return tally{own, new(big.Int).Sub(x.Total(), x.Available()).String(), cooling.String()}
-}
-
-// catchUp waits until the allocator knows everything written so far.
-func (a *Allocator) catchUp(t *testing.T) {
-	t.Helper()
-	key := string(a.keys) + "/test"
-	resp := must.Get(a.store.Client.Put(t.Context(), key, "now"))(t)
-	must.Do(t, a.engine.Watched.Wait(t.Context(), resp.Header.Revision))
-	must.Get(a.store.Client.Delete(t.Context(), key))(t)
 }
 
 // holdCommits has the next commit wait: inFlight yields when it is about to be
@@ -228,36 +221,66 @@ func (l *fixture) swap(change func(*engine.Hooks)) {
 	change(&l.engine.Hooks)
 }
 
-// waitQueued waits until n requests are queued for pool p.
+// waitQueued waits until n requests are queued.
 func (l *fixture) waitQueued(n int) {
 	l.t.Helper()
-	l.waitFor(l.t, "p", func(s *engine.Worker) bool { return s.Queue.Size >= n })
+	waitUntil(l.t, func() bool { return l.engine.Writer.Queued() >= n })
 }
 
-// waitIdle waits until no worker has anything left to do, not even to tell anybody.
+// waitIdle waits until the writer has nothing left to do, not even to tell anybody.
 func (a *Allocator) waitIdle(t *testing.T) {
 	t.Helper()
-	for _, w := range a.engine.Spaces.All() {
-		until(t, w, func(s *engine.Worker) bool { return !s.Working })
-	}
+	waitUntil(t, a.engine.Writer.Idle)
 }
 
-func (a *Allocator) waitFor(t *testing.T, id ledger.PoolID, ok func(*engine.Worker) bool) {
+func (a *Allocator) waitFor(t *testing.T, id ledger.PoolID, ok func(*engine.Space) bool) {
 	t.Helper()
-	if w, found := a.engine.WorkerOf(id); found {
+	if w, found := a.engine.SpaceOf(id); found {
 		until(t, w, ok)
 	}
 }
 
-func until(t *testing.T, w *engine.Worker, ok func(*engine.Worker) bool) {
+func until(t *testing.T, s *engine.Space, ok func(*engine.Space) bool) {
 	t.Helper()
-	for t.Context().Err() == nil {
-		w.Lock()
-		done := ok(w)
-		w.Unlock()
-		if done {
-			return
-		}
+	waitUntil(t, func() bool {
+		s.Lock()
+		defer s.Unlock()
+		return ok(s)
+	})
+}
+
+func waitUntil(t *testing.T, ok func() bool) {
+	t.Helper()
+	for t.Context().Err() == nil && !ok() {
 		runtime.Gosched()
 	}
+}
+
+// wantBlocks fails the test unless the ledger has these blocks, as "prefix claim state".
+func (l *fixture) wantBlocks(want ...string) {
+	l.t.Helper()
+	got := []string{}
+	for _, b := range l.sameAsLedger() {
+		got = append(got, fmt.Sprint(b.Prefix, " ", b.Claim, " ", b.State))
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		l.t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func (l *fixture) adopt(claim, p string) {
+	l.t.Helper()
+	must.Get(l.Recovery().Adopt(l.t.Context(), exactly(request("p", claim, 0), p), ledger.Bound))(l.t)
+}
+
+func (l *fixture) free(claim ledger.ClaimID) {
+	l.t.Helper()
+	must.Do(l.t, l.Release(l.t.Context(), claim))
+}
+
+// member returns a pool of a domain.
+func member(id ledger.PoolID, cidr string) ledger.Pool {
+	p := root(id, cidr)
+	p.Space = ledger.DomainSpace("platform", "d")
+	return p
 }

@@ -22,9 +22,7 @@ var errBound = errors.New("claim is bound")
 //
 // A refusal is one of *ExhaustedError, *ExcludedError, *QuotaError, *FrozenError, *ReleasingError, ErrInUse, ErrMixed,
 // ErrOutOfRange, ErrPoolDraining, ErrUnknownPool and ErrInvalid. It is as certain as a block:
-// it was true of the ledger at some moment during the call. There is one exception: for the
-// limit of a class, the usage in other spaces may be stale. After Wait, the claim is woken when
-// the usage is seen to be less.
+// it was true of the ledger at some moment during the call.
 //
 // If ctx ends while the block is being written, the block stays the claim's: Bind finds
 // it, Release frees it.
@@ -67,7 +65,7 @@ func (a *Allocator) bind(ctx context.Context, req wanted) (block ledger.Block, h
 		case block.State != "" && block.State != ledger.Cooling:
 			return block, true, nil
 		case errors.Is(err, errBound):
-			err = a.Pools().cools(ctx, block, &last)
+			err = cools(block, &last)
 		}
 		if err != nil {
 			return ledger.Block{}, false, err
@@ -75,24 +73,15 @@ func (a *Allocator) bind(ctx context.Context, req wanted) (block ledger.Block, h
 	}
 }
 
-// submit commits an op that binds the block of a request. It makes the fence that the limit of the request's class needs, as often
-// as that has gone.
+// submit commits an op that binds the block of a request.
 func (a *Allocator) submit(ctx context.Context, req ledger.Request, o engine.Op) (engine.Answer, error) {
-	for {
-		if err := a.secure(ctx, req); err != nil {
-			return engine.Answer{}, err
-		}
-		done, err := a.engine.Submit(ctx, req.Pool, o)
-		if errors.Is(err, space.ErrUnsecured) {
-			continue
-		}
-		if err == nil {
-			a.engine.Metrics.CountBind(done.Attempts)
-		} else if !mayHave(err) {
-			a.Waits().makeWay(req, err)
-		}
-		return done, err
+	done, err := a.engine.Submit(ctx, req.Pool, o)
+	if err == nil {
+		a.engine.Metrics.CountBind(done.Attempts)
+	} else if !mayHave(err) {
+		a.Waits().makeWay(req, err)
 	}
+	return done, err
 }
 
 // mayHave reports whether the claim of a bind that has ended so may have a block: the ledger has to be asked.
@@ -108,7 +97,7 @@ type bind struct {
 }
 
 func newBind(req wanted, h store.Holding) *bind {
-	r := store.Record{Holdings: []store.Holding{h}}
+	r := store.Record{Held: &h}
 	return &bind{wanted: req, asked: r, value: r.Encode()}
 }
 
@@ -116,8 +105,8 @@ func (b *bind) op() engine.Op {
 	return engine.Op{Lane: b.Holder.Tenant(), Plan: b.plan}
 }
 
-// plan finds a prefix for the claim, or refuses it. The transaction confirms a refusal, too: memory may lag behind
-// the ledger, and the claim may be bound elsewhere.
+// plan finds a prefix for the claim, or refuses it. The transaction confirms a refusal, too: the claim may be
+// bound elsewhere.
 func (b *bind) plan(v space.View) (engine.Plan, error) {
 	p := v.Pool(b.Pool)
 	if p == nil {
@@ -131,57 +120,30 @@ func (b *bind) plan(v space.View) (engine.Plan, error) {
 	if refusal == nil && p.Spaces > 0 && !b.adopts {
 		refusal = ledger.ErrMixed
 	}
-	if errors.Is(refusal, space.ErrUnsecured) {
-		return engine.Plan{}, space.ErrUnsecured
-	}
 	if refusal != nil {
 		free := store.CheckKey(v.Keys.Claim(b.Holder.Claim)).At(0, errBound)
-		return engine.Refuse(refusal, append(b.secured(v, found.fence), free)...)
+		return engine.Refuse(refusal, free)
 	}
 	if found.former != nil {
 		return b.takeFormer(v, h, found), nil
 	}
 	r, value := b.asked, b.value
-	if h != r.Holdings[0] {
-		r.Holdings = []store.Holding{h}
+	if h != *r.Held {
+		r.Held = &h
 		value = r.Encode()
 	}
 	r.Space, r.Prefix = v.Space(), found.prefix
-	changes := append(make([]store.Change, 0, 3),
+	return engine.Plan{Answer: engine.Answer{Block: r.Block()}, Changes: []store.Change{
 		v.Keys.PutBlock(r, value).At(0, engine.ErrMistaken),
-		v.Keys.PutClaim(b.Holder.Claim, found.prefix).At(0, errBound))
-	return engine.Plan{Changes: append(changes, b.stamped(v, found.fence)...), Answer: engine.Answer{Block: r.Block(h)}}, nil
-}
-
-// secured compares the fence of the limit of the request's class: a refusal holds as of that fence. 0: there is none.
-func (b *bind) secured(v space.View, fence int64) []store.Change {
-	if fence == 0 {
-		return nil
-	}
-	same := v.Keys.PutQuota(b.Class, b.Holder.Tenant()).At(fence, engine.ErrAgain)
-	same.Verb = store.Stays
-	return []store.Change{same}
-}
-
-// stamped puts the fence of a limit of the request's class, if there is one, so that other Allocators notice the bind. A
-// request that has the limit itself compares the fence.
-func (b *bind) stamped(v space.View, fence int64) []store.Change {
-	known := v.Table().Quotas.Fence(space.ClassAccount(b.Request))
-	if b.Class == "" || b.Slice || fence == 0 && known == 0 {
-		return nil
-	}
-	put := v.Keys.PutQuota(b.Class, b.Holder.Tenant())
-	if fence > 0 {
-		put = put.At(fence, engine.ErrAgain)
-	}
-	return []store.Change{put}
+		v.Keys.PutClaim(b.Holder.Claim, found.prefix).At(0, errBound),
+	}}, nil
 }
 
 // dated returns the holding as of the call. A reservation gets a time that no former one of its ID has had. Memory has
 // the former one: a transaction planned before it came would lose the comparison of the head. Where that is not the
 // time of the call, the record says since when its holder has the block, for the history.
 func (b *bind) dated(v space.View) (store.Holding, error) {
-	h := b.asked.Holdings[0]
+	h := *b.asked.Held
 	if !b.reserves {
 		return h, nil
 	}
@@ -196,7 +158,6 @@ func (b *bind) dated(v space.View) (store.Holding, error) {
 type place struct {
 	prefix netip.Prefix
 	former *space.Cooled // the cooling block there, which the claim gets back; nil: the prefix is free
-	fence  int64         // revision at which the fence of the class's limit was read; 0: there is none
 }
 
 // find finds a place for the block, or refuses the request.
@@ -215,16 +176,10 @@ func (b *bind) find(v space.View, p *space.Pool) (at place, refusal error) {
 	if prefix, ok := p.FormerBlock(r); ok {
 		return place{prefix: prefix, former: v.Cooled(prefix)}, nil
 	}
-	fence, broken := p.Over(r, v.Pending(r))
-	at.fence = fence
-	switch {
-	case space.ClassLimited(r) && fence == 0:
-		refusal = space.ErrUnsecured
-	case broken != nil:
-		refusal = broken
-	default:
-		at.prefix, refusal = p.Room(r)
+	if broken := p.Over(r, v.Pending(r)); broken != nil {
+		return at, broken
 	}
+	at.prefix, refusal = p.Room(r)
 	return at, refusal
 }
 
@@ -237,7 +192,7 @@ func (b *bind) shut(v space.View, p *space.Pool) error {
 	case p.State != ledger.PoolOpen:
 		return ledger.ErrPoolDraining
 	case reason != space.NotFrozen && !b.adopts:
-		return &ledger.FrozenError{Pool: p.ID, Lost: reason == space.LostChanges, Disputed: reason == space.Disputed}
+		return &ledger.FrozenError{Pool: p.ID, Lost: reason == space.LostChanges}
 	}
 	return nil
 }

@@ -84,13 +84,13 @@ func (c *carving) makeRoom(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.Pools().cools(ctx, b, &c.last)
+	return cools(b, &c.last)
 }
 
 // Readopt carves a child pool at exactly req.Exact, which its published status shows,
 // and freezes it, because its own blocks are still missing. Like Adopt it may use a pool
 // that is draining or frozen, and excluded prefixes, and it frees blocks that cool there.
-// Unlike Adopt it makes no dispute: if others hold addresses there, it returns ErrInUse. A derived pool keeps what child says of
+// If others hold addresses there, it returns ErrInUse. A derived pool keeps what child says of
 // its making and its holder, and each child its exclusions.
 func (rc Recovery) Readopt(ctx context.Context, req ledger.Request, child ledger.Pool) (ledger.Pool, error) {
 	if !req.Exact.IsValid() {
@@ -133,9 +133,6 @@ func (c *carving) before(ctx context.Context) (ledger.Pool, bool, error) {
 	if err == nil && p.CIDR != prefix {
 		err = fmt.Errorf("%w: %s is a block of space %s, and the pool is %s", ledger.ErrPoolMismatch, prefix, within, p.CIDR)
 	}
-	if err == nil {
-		err = c.engine.Watched.Await(ctx, pool.ModRevision)
-	}
 	if err != nil {
 		return ledger.Pool{}, false, err
 	}
@@ -164,7 +161,7 @@ func carve(b *bind, child ledger.Pool, excluded func(netip.Prefix) []netip.Prefi
 			return p, err
 		}
 		child := child
-		child.CIDR, child.Disputed = p.Block.Prefix, v.Pool(b.Pool).Disputed
+		child.CIDR = p.Block.Prefix
 		if excluded != nil {
 			if child.Excluded, err = exclusions(child, excluded(child.CIDR)); err != nil {
 				return engine.Plan{}, err
@@ -173,7 +170,7 @@ func carve(b *bind, child ledger.Pool, excluded func(netip.Prefix) []netip.Prefi
 		p.Pool = child
 		p.Changes = append(p.Changes,
 			v.Keys.PutPool(child).At(0, fmt.Errorf("%w: as a pool that was not carved", ledger.ErrPoolMismatch)),
-			v.Keys.Space(child.Space).PutHead(store.Head{}.Next(1, "")).At(0, engine.ErrAgain))
+			v.Keys.Space(child.Space).PutHead(1).At(0, engine.ErrAgain))
 		return p, nil
 	}
 }

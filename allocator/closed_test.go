@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
-	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
@@ -35,10 +33,7 @@ var readings = map[string]func(*fixture) error{
 		return err
 	},
 	"read":        func(l *fixture) error { _, _, _, err := l.Pools().Read(l.t.Context(), "p"); return err },
-	"retired":     func(l *fixture) error { _, err := l.Pools().Retired(l.t.Context(), "unknown"); return err },
-	"behind":      func(l *fixture) error { _, err := l.Recovery().Behind(l.t.Context(), "p", 1000); return err },
 	"origin":      func(l *fixture) error { _, err := l.Recovery().Origin(l.t.Context(), "here"); return err },
-	"follow":      func(l *fixture) error { return l.Derived().Follow(l.t.Context(), "t") },
 	"freeze":      func(l *fixture) error { return l.Recovery().Freeze(l.t.Context(), "p", time.Time{}) },
 	"resume":      func(l *fixture) error { return l.Recovery().Resume(l.t.Context(), "p", 1000) },
 	"list slices": func(l *fixture) error { _, err := l.Slices().List(l.t.Context(), "p"); return err },
@@ -58,21 +53,12 @@ var readings = map[string]func(*fixture) error{
 		_, err := l.Recovery().Adopt(l.t.Context(), exactly(request("p", "adopted", 0), "10.0.0.64/26"), ledger.Bound)
 		return err
 	},
-	// Another Allocator has registered it since.
-	"bind in a later pool": func(l *fixture) error { _, err := l.Bind(l.t.Context(), request("later", "new", 26)); return err },
-	"exclude in a later pool": func(l *fixture) error {
-		return l.Pools().Exclude(l.t.Context(), "later", []netip.Prefix{prefix("10.9.0.0/26")})
-	},
-	"release a later block": func(l *fixture) error { return l.Release(l.t.Context(), "later") },
 }
 
 // A call on a closed Allocator is answered at once, whatever it would ask or wait for.
 func TestClosed_EveryCallSaysSo(t *testing.T) {
 	l := newReady(t)
-	other := l.another()
 	must.Do(t, l.Close())
-	other.pool("later", "10.9.0.0/24")
-	other.bind(request("p", "later", 26))
 	calls := maps.Clone(operations)
 	maps.Copy(calls, readings)
 	delete(calls, "release the last of a draining pool") // which waits until the pool is gone
@@ -122,23 +108,17 @@ func TestClosed_BindInFlight(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost    error // instead of the answer
 		after   int32 // so many transactions the Allocator is closed
-		before  bool  // another one has written, and the watch has not brought it
 		unknown bool
 		blocks  int
 	}{
-		"committed":                            {after: 1, blocks: 1},
-		"the answer is lost":                   {lost: errLost, after: 1, unknown: true, blocks: 1},
-		"the answer is lost, and it is fenced": {lost: errLost, after: 2, unknown: true, blocks: 1},
-		"another one was first":                {after: 1, before: true, blocks: 1},
+		"committed":                         {after: 1, blocks: 1},
+		"the answer is lost":                {lost: errLost, after: 1, unknown: true, blocks: 1},
+		"the answer is lost, and asked for": {lost: errLost, after: 2, blocks: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := withPool(t, "10.0.0.0/24")
-			kv, watch := &counted{KV: l.etcd.Client().KV}, &cutter{Watcher: l.etcd.Client().Watcher}
-			a := l.through(kv, watch)
-			watch.set(true)
-			if c.before {
-				l.bind(request("p", "first", 26))
-			}
+			kv := &counted{KV: l.etcd.Client().KV}
+			a := l.through(kv)
 			closed := make(chan error, 1)
 			kv.done = func() {
 				go func() { closed <- a.Close() }()
@@ -149,31 +129,14 @@ func TestClosed_BindInFlight(t *testing.T) {
 			_, err := a.Bind(t.Context(), request("p", "c", 26))
 			must.Do(t, <-closed)
 			switch {
-			case c.lost == nil && !c.before:
+			case !c.unknown:
 				must.Do(t, err)
-			case !errors.Is(err, ledger.ErrClosed) || errors.Is(err, engine.ErrUncertain) != c.unknown:
-				t.Errorf("Bind = %v; want %v, with %v: %t", err, ledger.ErrClosed, engine.ErrUncertain, c.unknown)
+			case !errors.Is(err, ledger.ErrClosed) || !errors.Is(err, ledger.ErrUnavailable):
+				t.Errorf("Bind = %v; want %v, with %v", err, ledger.ErrClosed, ledger.ErrUnavailable)
 			}
 			if blocks := etcdtest.CheckLedger(t, l.etcd.Client(), store.DefaultPrefix); len(blocks) != c.blocks {
 				t.Errorf("the ledger has %v, want %d blocks", blocks, c.blocks)
 			}
 		})
 	}
-}
-
-// A call that waits for the watch when the Allocator is closed is told so, and does not wait until its time is over.
-func TestClosed_WaitingCall(t *testing.T) {
-	l := withPool(t, "10.0.0.0/24")
-	kv, watch := &afterGet{KV: l.etcd.Client().KV}, &cutter{Watcher: l.etcd.Client().Watcher}
-	a := l.through(kv, watch)
-	watch.set(true)
-	l.pool("later", "10.9.0.0/24")
-	closed := make(chan error, 1)
-	read := func() { // the pool, whose registration the watch does not bring
-		go func() { closed <- a.Close() }()
-		<-a.engine.Ctx.Done()
-	}
-	kv.do.Store(&read)
-	must.Fail(a.Bind(t.Context(), request("later", "c", 26)))(t, ledger.ErrClosed)
-	must.Do(t, <-closed)
 }

@@ -22,9 +22,6 @@ func (ps Pools) endCooling(ctx context.Context, id ledger.ClaimID) error {
 	if err != nil || b.State != ledger.Cooling {
 		return err
 	}
-	if err := ps.a.engine.Watched.Await(ctx, b.Revision); err != nil {
-		return err
-	}
 	_, err = ps.endCooldowns(ctx, b.Pool, engine.EndCooldowns{Within: b.Prefix})
 	return err
 }

@@ -25,7 +25,7 @@ func TestCooldown_RetiresWithItsPool(t *testing.T) {
 		t.Errorf("%d blocks are held, want none", c.Blocks)
 	}
 	must.Do(t, i.Pools().Retire(t.Context(), "p"))
-	i.holds(0, i.follower())
+	i.holds(0)
 }
 
 func TestCooldown_APoolInUseStays(t *testing.T) {
@@ -40,7 +40,6 @@ func TestCooldown_APoolInUseStays(t *testing.T) {
 	must.Do(t, i.Pools().Drain(t.Context(), "p"))
 	i.release("b")
 	for known := true; known && t.Context().Err() == nil; {
-		i.catchUp(t)
 		_, known = i.Pools().Get("p")
 	}
 	i.holds(0)
@@ -64,7 +63,7 @@ func TestCooldown_OfAChild(t *testing.T) {
 			i.release("a")
 			i.cooldown = tt.parent
 			must.Do(t, i.Pools().Retire(t.Context(), "child"))
-			i.sameAsLedger(i.follower())
+			i.sameAsLedger()
 			if tt.want == 0 {
 				i.wantFigures("0", time.Time{})
 				return
@@ -78,7 +77,7 @@ func TestCooldown_OfAChild(t *testing.T) {
 			if err != nil || child.CIDR != prefix(want) {
 				t.Errorf("Carve of the same child = %v, %v, want %s", child, err, want)
 			}
-			i.sameAsLedger(i.follower())
+			i.sameAsLedger()
 		})
 	}
 }
@@ -100,7 +99,7 @@ func TestCooldown_MovesASlice(t *testing.T) {
 	if again := carve(); again.CIDR != prefix("10.0.0.128/25") {
 		t.Errorf("the slice that is carved again has %s, want 10.0.0.128/25: addresses of its former block cool", again.CIDR)
 	}
-	i.sameAsLedger(i.follower())
+	i.sameAsLedger()
 }
 
 // What is published outranks what cools.
@@ -118,9 +117,9 @@ func TestCooldown_MakesWayForARecord(t *testing.T) {
 			i.release("a")
 			b, err := i.Recovery().Adopt(t.Context(), adopted, ledger.Bound)
 			if err != nil || b.State != ledger.Bound || b.Prefix != adopted.Exact {
-				t.Errorf("Adopt = %+v, %v, want %s, not disputed", b, err, adopted.Exact)
+				t.Errorf("Adopt = %+v, %v, want %s", b, err, adopted.Exact)
 			}
-			i.sameAsLedger(i.follower())
+			i.sameAsLedger()
 		})
 	}
 	i := newIcebox(t)
@@ -131,7 +130,7 @@ func TestCooldown_MakesWayForARecord(t *testing.T) {
 	if child.CIDR != prefix("10.0.0.0/25") {
 		t.Errorf("Readopt = %v, want 10.0.0.0/25", child)
 	}
-	i.sameAsLedger(i.follower())
+	i.sameAsLedger()
 }
 
 // Pools of one domain: a block cools in all that have its addresses.
@@ -146,13 +145,13 @@ func TestCooldown_InADomain(t *testing.T) {
 			t.Errorf("of pool %s %s addresses cool, and %d blocks are held; want 16 and none", id, c.Cooling, c.Blocks)
 		}
 	}
-	i.sameAsLedger(i.follower())
+	i.sameAsLedger()
 	must.Do(t, i.Pools().Retire(t.Context(), "y"))
 	if c, _ := i.Pools().Capacity("x"); c.Cooling.Int64() != 16 {
 		t.Errorf("of x %s addresses cool", c.Cooling)
 	}
 	i.pass(time.Minute)
-	i.waitCooling(i.Allocator, 0)
+	i.waitWarm(i.Allocator)
 	i.sameAsLedger()
 }
 
@@ -176,8 +175,8 @@ func TestCooldown_LostAnswers(t *testing.T) {
 			i.release("new")
 			lose()
 			i.pass(time.Minute)
-			i.waitCooling(i.Allocator, 0)
-			i.holds(0, i.follower())
+			i.waitWarm(i.Allocator)
+			i.holds(0)
 		})
 	}
 }
@@ -193,7 +192,7 @@ func TestProvision_KeepsTheCooldownsInside(t *testing.T) {
 	i.cooldown = 0
 	must.Do(t, i.Pools().Retire(t.Context(), net.ID))
 	again := i.provision("p", 28, wanted)
-	i.sameAsLedger(i.follower())
+	i.sameAsLedger()
 	if other := i.bind(request(again.ID, "other", 32)); other.Prefix == former.Prefix {
 		t.Errorf("%s is given to another claim within its cooldown, in %s made again at %s", other.Prefix, net.CIDR, again.CIDR)
 	}
@@ -216,7 +215,7 @@ func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceInUse(t *testing.T) {
 			t.Errorf("%s is given to another claim in %s within its cooldown", next.Prefix, name)
 		}
 	}
-	i.sameAsLedger(i.follower())
+	i.sameAsLedger()
 }
 
 // The DELETE of a range claim that fails ends no cooldown: the addresses that cool in the address spaces of the range are given to nobody.
@@ -236,7 +235,7 @@ func TestReopen_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 		if next := i.bind(request(i.space(net.ID, "b").ID, "next", 32)); next.Prefix == former.Prefix {
 			t.Errorf("%s: %s is given to another claim within its cooldown", name, next.Prefix)
 		}
-		i.sameAsLedger(i.follower())
+		i.sameAsLedger()
 	}
 }
 
@@ -245,7 +244,6 @@ func TestReopen_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceThatComes(t *testing.T) {
 	for _, ranged := range []bool{false, true} {
 		i := newIcebox(t)
-		other := &fixture{t: t, etcd: i.etcd, Allocator: i.follower()}
 		of := ledger.PoolID("p")
 		if ranged {
 			of = i.provision("p", 28, held("a")).ID
@@ -257,23 +255,24 @@ func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceThatComes(t *testing.T) {
 		if ranged {
 			must.Get(i.Derived().Begin(t.Context(), of, "range", i.clock.now().Add(time.Minute)))(t)
 		}
-		comes := sync.OnceFunc(func() {
-			other.catchUp(t)
+		var others sync.WaitGroup
+		comes := func() {
 			if ranged {
-				_ = other.Derived().Reopen(t.Context(), of, releasingUntil(other.Allocator, of)) // it may have gone
+				_ = i.Derived().Reopen(t.Context(), of, releasingUntil(i.Allocator, of)) // it may have gone
 			}
-			again, err := other.Derived().Space(t.Context(), of, "tenant", network("b"))
+			again, err := i.Derived().Space(t.Context(), of, "tenant", network("b"))
 			if err != nil {
 				return
 			}
-			if next := other.bind(request(again.ID, "next", 32)); next.Prefix == former.Prefix {
+			if next := i.bind(request(again.ID, "next", 32)); next.Prefix == former.Prefix {
 				t.Errorf("%s is given to another claim within its cooldown", next.Prefix)
 			}
-		})
+		}
+		begin := sync.OnceFunc(func() { others.Go(comes) })
 		i.swap(func(h *engine.Hooks) {
 			h.BeforeCommit = func(ledger.SpaceID) error {
 				if _, _, there, err := i.Pools().Read(t.Context(), s.ID); err == nil && !there {
-					comes()
+					begin()
 				}
 				return nil
 			}
@@ -281,9 +280,10 @@ func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceThatComes(t *testing.T) {
 		if err := i.Pools().Retire(t.Context(), of); err != nil && !ranged { // its claim holds the range again
 			t.Error(err)
 		}
-		i.sameAsLedger(other.Allocator)
+		others.Wait()
+		i.sameAsLedger()
 		if !ranged { // else its own block cools
-			i.holds(0, other.Allocator)
+			i.holds(0)
 		}
 	}
 }
@@ -298,7 +298,7 @@ func TestRetire_KeepsTheCooldownsOfAnAddressSpace(t *testing.T) {
 	if next := i.bind(request(i.space("p", "a").ID, "next", 32)); next.Prefix == former.Prefix {
 		t.Errorf("%s is given to another claim within its cooldown", next.Prefix)
 	}
-	i.sameAsLedger(i.follower())
+	i.sameAsLedger()
 }
 
 // A pool whose addresses cool has no address space yet: the addresses would be given out in it at once.
@@ -313,6 +313,6 @@ func TestSpace_WaitsForTheCooldownsOfItsPool(t *testing.T) {
 		must.Be(t, err, ledger.ErrMixed)
 	}
 	i.pass(time.Minute)
-	i.waitCooling(i.Allocator, 0)
+	i.waitWarm(i.Allocator)
 	i.bind(request(i.space("p", "a").ID, "next", 32))
 }

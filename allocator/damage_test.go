@@ -24,7 +24,8 @@ func (l *fixture) put(key, value string) {
 // putHeld puts a block of a request, and the key of its claim, as another writer would.
 func (l *fixture) putHeld(space ledger.SpaceID, r ledger.Request, at string) {
 	l.t.Helper()
-	held := store.Record{Holdings: []store.Holding{wanted{Request: r}.holding(l.engine.Hooks.Now())}}
+	holding := wanted{Request: r}.holding(l.engine.Hooks.Now())
+	held := store.Record{Held: &holding}
 	must.Get(l.etcd.Client().Put(l.t.Context(), l.keys.Space(space).Block(prefix(at)), held.Encode()))(l.t)
 	must.Get(l.etcd.Client().Put(l.t.Context(), l.keys.Claim(r.Holder.Claim), store.EncodeClaim(space, prefix(at))))(l.t)
 }
@@ -52,14 +53,6 @@ func (l *fixture) spoil(key, value string) (mend func()) {
 	}
 }
 
-// another opens another Allocator on the same ledger.
-func (l *fixture) another(options ...func(*Options)) *fixture {
-	l.t.Helper()
-	other := *l
-	other.Allocator = l.open(options...)
-	return &other
-}
-
 // wantUnreadable fails the test unless an error names the key.
 func wantUnreadable(t *testing.T, what string, err error, key string) {
 	t.Helper()
@@ -77,9 +70,8 @@ func wantUnreadable(t *testing.T, what string, err error, key string) {
 	}
 }
 
-// A value that cannot be read stops its own space and names the key, for an Allocator that
-// is at work and for one that opens the ledger. All others go on. When the key can be
-// read again, or is gone, so does its space.
+// A value that cannot be read when the ledger is opened stops its own space and names the key. All others go on. When the key can be
+// read again, or is gone, so does its space, for the Allocator that opens the ledger then.
 func TestUnreadable(t *testing.T) {
 	for kind, value := range unreadable {
 		for _, key := range []string{"spaces/p/blocks/010.000.000.000-26", "spaces/p/blocks/010.000.000.128-26", "spaces/p/blocks/nonsense", "spaces/p/head", "pools/p"} {
@@ -87,34 +79,27 @@ func TestUnreadable(t *testing.T) {
 				l := withPool(t, "10.0.0.0/24")
 				l.pool("q", "10.1.0.0/24")
 				l.bind(request("p", "held", 26))
-				other := l.another()
 				mend := l.spoil(key, value)
-				opened := l.another()
-				other.catchUp(t)
-				both := map[string]*fixture{"at work": other, "opened": opened}
-				for name, l := range both {
-					_, err := l.Bind(t.Context(), request("p", "new", 26))
-					wantUnreadable(t, name+": Bind", err, key)
-					wantUnreadable(t, name+": Drain", l.Pools().Drain(t.Context(), "p"), key)
-					l.bind(request("q", name, 26))
-					if err := l.Healthy(); err != nil {
-						t.Errorf("%s: Healthy() = %v; want nil, as others go on", name, err)
-					}
-					if got := l.engine.Unreadable(); got != 1 {
-						t.Errorf("%s: %d keys cannot be read; want 1", name, got)
-					}
+				l.again()
+				_, err := l.Bind(t.Context(), request("p", "new", 26))
+				wantUnreadable(t, "Bind", err, key)
+				wantUnreadable(t, "Drain", l.Pools().Drain(t.Context(), "p"), key)
+				l.bind(request("q", "c", 26))
+				if err := l.Healthy(); err != nil {
+					t.Errorf("Healthy() = %v; want nil, as others go on", err)
+				}
+				if got := l.engine.Unreadable(); got != 1 {
+					t.Errorf("%d keys cannot be read; want 1", got)
 				}
 				mend()
-				for name, l := range both {
-					l.catchUp(t)
-					if b := l.bind(request("p", "new, "+name, 26)); b.Prefix == prefix("10.0.0.0/26") {
-						t.Errorf("%v was bound twice", b.Prefix)
-					}
-					if got := l.engine.Unreadable(); got != 0 {
-						t.Errorf("%d keys cannot be read after it was mended; want 0", got)
-					}
+				l.again()
+				if b := l.bind(request("p", "new", 26)); b.Prefix == prefix("10.0.0.0/26") {
+					t.Errorf("%v was bound twice", b.Prefix)
 				}
-				l.sameAsLedger(other.Allocator, opened.Allocator)
+				if got := l.engine.Unreadable(); got != 0 {
+					t.Errorf("%d keys cannot be read after it was mended; want 0", got)
+				}
+				l.sameAsLedger()
 			})
 		}
 	}
@@ -125,27 +110,22 @@ func TestUnreadable(t *testing.T) {
 func TestUnreadable_ANewPool(t *testing.T) {
 	l := newLedger(t)
 	l.pool("q", "10.1.0.0/24")
-	other := l.another()
 	newer := ledger.Pool{ID: "p", Cluster: "platform", Name: "p", CIDR: prefix("10.0.0.0/24"), Space: "p", State: ledger.PoolOpen}
 	l.put("pools/p", unreadable["newer"])
-	l.put("spaces/p/head", store.EncodeHead(1, ""))
-	l.put("workspaces/platform/roots", store.EncodeFence())
-	other.catchUp(t)
-	_, err := other.Bind(t.Context(), request("p", "new", 26))
-	wantUnreadable(t, "Bind", err, "pools/p")
-	_, err = other.Pools().Register(t.Context(), root("r", "10.0.0.0/25"))
+	l.put("spaces/p/head", store.EncodeHead(1))
+	l.again()
+	_, err := l.Pools().Register(t.Context(), root("r", "10.0.0.0/25"))
 	wantUnreadable(t, "Register", err, "pools/p")
-	other.bind(request("q", "c", 26))
+	l.bind(request("q", "c", 26))
 
 	l.putHeld("p", request("p", "theirs", 26), "10.0.0.0/26")
-	l.put("spaces/p/head", store.EncodeHead(2, ""))
 	l.put("pools/p", store.EncodePool(newer))
-	other.catchUp(t)
-	other.gets(request("p", "new", 26), "10.0.0.64/26")
-	if _, err := other.Pools().Register(t.Context(), root("r", "10.0.0.0/25")); err == nil {
+	l.again()
+	l.gets(request("p", "new", 26), "10.0.0.64/26")
+	if _, err := l.Pools().Register(t.Context(), root("r", "10.0.0.0/25")); err == nil {
 		t.Error("a root pool was registered that overlaps another")
 	}
-	other.sameAsLedger()
+	l.sameAsLedger()
 }
 
 // Without its ID, nothing is known of a ledger.
@@ -216,61 +196,6 @@ func TestUnreadable_ListGoesOn(t *testing.T) {
 	}
 }
 
-// A head that cannot be read tells nothing of the number of changes. Neither an Allocator that reads the ledger again nor
-// one that opens it takes the ledger for an older one.
-func TestUnreadable_AHeadIsNotOlder(t *testing.T) {
-	t.Parallel()
-	for kind, value := range unreadable {
-		t.Run(kind, func(t *testing.T) {
-			l := withPool(t, "10.0.0.0/24")
-			l.pool("q", "10.1.0.0/24")
-			l.bind(request("p", "held", 26))
-			changes := must.Get(l.Pools().Changes("p"))(t)
-			again, watch := l.behind()
-			l.missed(again, watch, func() {
-				l.put("spaces/p/head", value)
-				l.bind(request("q", "unseen", 26))
-			})
-			if err := again.Err(); err != nil {
-				t.Errorf("the Allocator that reads the ledger again has failed: %v; want it to go on", err)
-			}
-			again.bind(request("q", "other", 26))
-			behind, err := l.open(frozenLedger).Recovery().Behind(t.Context(), "p", changes)
-			wantUnreadable(t, "Behind", err, "spaces/p/head")
-			if behind {
-				t.Error("the ledger is said to lack changes; want that nobody knows")
-			}
-		})
-	}
-}
-
-// A key that is damaged or mended by hand changes no head. An Allocator that reads the ledger again notices it all the same.
-func TestUnreadable_ReadAgain(t *testing.T) {
-	t.Parallel()
-	for _, key := range []string{"spaces/p/blocks/010.000.000.000-26", "pools/p"} {
-		t.Run(key, func(t *testing.T) {
-			l := withPool(t, "10.0.0.0/24")
-			l.pool("q", "10.1.0.0/24")
-			l.bind(request("p", "held", 26))
-			again, watch := l.behind()
-			var mend func()
-			l.missed(again, watch, func() {
-				mend = l.spoil(key, unreadable["damaged"])
-				l.bind(request("q", "a", 28))
-			})
-			_, err := again.Bind(t.Context(), request("p", "new", 26))
-			wantUnreadable(t, "Bind", err, key)
-			l.missed(again, watch, func() {
-				mend()
-				l.bind(request("q", "b", 28))
-			})
-			again.gets(request("p", "new", 26), "10.0.0.64/26")
-			must.Get(again.Pools().Register(t.Context(), root("r", "10.9.0.0/24")))(t)
-			l.sameAsLedger(again.Allocator)
-		})
-	}
-}
-
 // A child pool goes by a transaction of its parent. It is stopped all the same, and keeps its block, while a key of its own space cannot
 // be read: that may be a block.
 func TestUnreadable_KeepsAChild(t *testing.T) {
@@ -279,10 +204,10 @@ func TestUnreadable_KeepsAChild(t *testing.T) {
 			l := withPool(t, "10.0.0.0/24")
 			must.Get(l.carve("p", "child", 26))(t)
 			mend := l.spoil(key, unreadable["newer"])
-			l.catchUp(t)
+			l.again()
 			wantUnreadable(t, "Retire", l.Pools().Retire(t.Context(), "child"), key)
 			mend()
-			l.catchUp(t)
+			l.again()
 			must.Do(t, l.Pools().Retire(t.Context(), "child"))
 			l.sameAsLedger()
 		})

@@ -51,8 +51,9 @@ func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Poo
 	}
 	defer end()
 	for {
-		there, ok, err := d.there(ctx, p.ID)
-		if err == nil && !ok {
+		there, ok := d.a.Pools().Get(p.ID)
+		var err error
+		if !ok {
 			c := carving{Allocator: d.a, req: wanted{Request: req}, child: p, excluded: excluded}
 			there, err = c.run(ctx)
 		}
@@ -80,18 +81,6 @@ func (d Derived) goes(ctx context.Context, p ledger.Pool) bool {
 	return p.State == ledger.PoolDraining && d.a.Pools().Retire(ctx, p.ID) == nil
 }
 
-// there reads a pool that memory has, as of now. So those that come too late take no part in a transaction of the pool above.
-func (d Derived) there(ctx context.Context, id ledger.PoolID) (p ledger.Pool, ok bool, err error) {
-	if _, known := d.a.Pools().Get(id); !known {
-		return ledger.Pool{}, false, nil
-	}
-	p, revision, ok, err := d.a.store.Pool(ctx, id)
-	if err == nil && ok {
-		err = d.a.engine.Watched.Await(ctx, revision)
-	}
-	return p, ok, err
-}
-
 // Space registers the address space that a pool has for a scope of a workspace, unless it is there: a pool of the same CIDR,
 // exclusions and state, in a space of its own, which follows the pool. It takes no part in the check of root pools for
 // overlaps. A workspace's limit in a pool (Limits.Pool) counts in each address space by itself. The address space does not
@@ -114,9 +103,6 @@ func (d Derived) Space(ctx context.Context, of ledger.PoolID, workspace ledger.C
 		done, err := d.a.engine.Submit(ctx, of, engine.Op{Lane: workspace, Alone: true, Plan: newSpace(s).plan})
 		if !errors.Is(err, errThere) {
 			return done.Pool, err
-		}
-		if err := d.a.engine.Confirm(ctx, id); err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
-			return ledger.Pool{}, err
 		}
 	}
 }
@@ -262,7 +248,7 @@ func (d Derived) edited(ctx context.Context, e edit, id ledger.PoolID, check fun
 	if !ledger.IsDerived(id) {
 		return ledger.Pool{}, fmt.Errorf("%w: pool %s is not derived", ledger.ErrInvalid, id)
 	}
-	p, err := d.a.engine.Known(ctx, id)
+	p, err := d.a.engine.Known(id)
 	if err != nil {
 		return ledger.Pool{}, err
 	}

@@ -10,17 +10,14 @@ import (
 )
 
 // Pools that are carved in address spaces of one pool have the same addresses, and so have the pools and blocks below them. Within one
-// address space they differ. A pool above another one stays for as long as that does, and all Allocators agree.
+// address space they differ. A pool above another one stays for as long as that does.
 func TestProvision_RepeatsAPrefixInEachAddressSpace(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
-	other := l.another()
 	var made []ledger.Pool
-	for _, a := range []*fixture{l, other} {
-		name := []string{"red", "blue"}[len(made)/2]
-		a.catchUp(t)
-		network := a.provision(a.space("p", name).ID, 24, ofNetwork("net", name))
-		subnet := a.provision(network.ID, 28, ofNetwork("sub", name))
-		a.gets(request(subnet.ID, "host-in-"+name, 32), "10.0.0.0/32")
+	for _, name := range []string{"red", "blue"} {
+		network := l.provision(l.space("p", name).ID, 24, ofNetwork("net", name))
+		subnet := l.provision(network.ID, 28, ofNetwork("sub", name))
+		l.gets(request(subnet.ID, "host-in-"+name, 32), "10.0.0.0/32")
 		if network.CIDR != prefix("10.0.0.0/24") || subnet.CIDR != prefix("10.0.0.0/28") {
 			t.Errorf("network %s is %s, with the subnet %s; want 10.0.0.0/24 and 10.0.0.0/28", name, network.CIDR, subnet.CIDR)
 		}
@@ -30,8 +27,7 @@ func TestProvision_RepeatsAPrefixInEachAddressSpace(t *testing.T) {
 	if second := l.provision(red.ID, 24, ofNetwork("other", "red")); second.CIDR != prefix("10.0.1.0/24") {
 		t.Errorf("a second pool of the network is %s, want 10.0.1.0/24", second.CIDR)
 	}
-	l.catchUp(t)
-	l.sameAsLedger(other.Allocator, l.open())
+	l.sameAsLedger()
 	for _, id := range []ledger.PoolID{"p", red.ID, made[0].ID} {
 		must.Be(t, l.Pools().Retire(t.Context(), id), ledger.ErrPoolInUse)
 	}
@@ -48,7 +44,7 @@ func TestProvision_RepeatsAPrefixInEachAddressSpace(t *testing.T) {
 		t.Errorf("the pool counts %d changes, and had %d before its address spaces went: a copy from then would be believed", now, changes)
 	}
 	must.Do(t, l.Pools().Retire(t.Context(), "p"))
-	l.sameAsLedger(other.Allocator, l.open())
+	l.sameAsLedger()
 }
 
 // The pools that all workspaces share are carved in address spaces of all workspaces.
@@ -65,7 +61,7 @@ func TestProvision_RepeatsAPrefixInAddressSpacesOfAllWorkspaces(t *testing.T) {
 	if n := l.Pools().Count("tenant"); n != 2 {
 		t.Errorf("%d pools count for the workspace, want its two networks, and no address space", n)
 	}
-	l.sameAsLedger(l.open())
+	l.sameAsLedger()
 }
 
 // The addresses of a pool that went cool in its address space alone: its network gets others meanwhile, and any other network has them.
@@ -81,5 +77,5 @@ func TestProvision_CoolsInItsAddressSpace(t *testing.T) {
 	if want := []string{"10.0.1.0/24", "10.0.0.0/24"}; !slices.Equal(got, want) {
 		t.Errorf("the network and another one have %v, want %v", got, want)
 	}
-	l.sameAsLedger(l.open())
+	l.sameAsLedger()
 }

@@ -10,25 +10,9 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/golden"
 	"github.com/kcp-ipam/ipam/allocator/index"
-	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 )
-
-// both returns two Allocators of one ledger, which has pool p.
-func both(t *testing.T, cidr string) (l, other *fixture) {
-	t.Helper()
-	l = withPool(t, cidr)
-	return l, l.another()
-}
-
-// inTurns returns two Allocators, the other one first in each second round.
-func inTurns(round int, l, other *fixture) (*fixture, *fixture) {
-	if round%2 == 1 {
-		return other, l
-	}
-	return l, other
-}
 
 // atOnce calls functions at the same moment, and waits for them.
 func atOnce(calls ...func()) {
@@ -43,16 +27,16 @@ func atOnce(calls ...func()) {
 	wg.Wait()
 }
 
-// Many callers ask two Allocators for the same pool: one carves it, and all get that one, held as the first has asked.
+// Many callers ask for the same pool: one carves it, and all get that one.
 func TestProvision_GivesManyCallersOnePool(t *testing.T) {
-	l, other := both(t, "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	for round := range 10 {
 		wanted := ofNetwork("net", fmt.Sprint(round))
 		got, calls := make([]ledger.Pool, 10), make([]func(), 10)
 		for i := range calls {
 			calls[i] = func() {
 				var err error
-				got[i], err = []*fixture{l, other}[i%2].Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 24}, wanted, nil)
+				got[i], err = l.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 24}, wanted, nil)
 				if err != nil {
 					t.Errorf("Provision: %v", err)
 				}
@@ -64,19 +48,19 @@ func TestProvision_GivesManyCallersOnePool(t *testing.T) {
 				t.Errorf("round %d: callers got %s and %s, want one pool", round, p.CIDR, got[0].CIDR)
 			}
 		}
-		l.holds(round+1, other.Allocator)
+		l.holds(round + 1)
 	}
 }
 
 // Of many claims that want to hold a pool, one does, and the others are told which.
 func TestHold_IsGivenToOneOfMany(t *testing.T) {
-	l, other := both(t, "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	for round := range 10 {
 		p := l.provision("p", 24, ofNetwork("net", fmt.Sprint(round)))
 		errs, calls := make([]error, 6), make([]func(), 6)
 		for i := range calls {
 			calls[i] = func() {
-				_, errs[i] = []*fixture{l, other}[i%2].Derived().Hold(t.Context(), p.ID, claim(ledger.ClaimID(fmt.Sprint("c", i))))
+				_, errs[i] = l.Derived().Hold(t.Context(), p.ID, claim(ledger.ClaimID(fmt.Sprint("c", i))))
 			}
 		}
 		atOnce(calls...)
@@ -96,23 +80,22 @@ func TestHold_IsGivenToOneOfMany(t *testing.T) {
 			t.Errorf("%d claims hold the pool, want 1", winners)
 		}
 	}
-	l.sameAsLedger(other.Allocator)
+	l.sameAsLedger()
 }
 
 // A pool is retired while a claim asks for it and binds in it: the claim's block is in a pool that is there.
 func TestProvision_WhileThePoolIsRetired(t *testing.T) {
-	l, other := both(t, "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	wanted := ofNetwork("net", "a")
 	retired := 0
 	for round := range 100 {
 		p := l.provision("p", 24, wanted)
-		binder, retirer := inTurns(round, l, other)
 		name := fmt.Sprint("c", round)
 		atOnce(func() {
 			for {
-				at, err := binder.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 24}, wanted, nil)
+				at, err := l.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 24}, wanted, nil)
 				if err == nil {
-					_, err = binder.Bind(t.Context(), request(at.ID, name, 32))
+					_, err = l.Bind(t.Context(), request(at.ID, name, 32))
 				}
 				if errors.Is(err, ledger.ErrUnknownPool) {
 					continue // it has gone between the two
@@ -123,7 +106,7 @@ func TestProvision_WhileThePoolIsRetired(t *testing.T) {
 				return
 			}
 		}, func() {
-			if err := retirer.Pools().Retire(t.Context(), p.ID); err == nil {
+			if err := l.Pools().Retire(t.Context(), p.ID); err == nil {
 				retired++
 			} else if !errors.Is(err, ledger.ErrPoolInUse) {
 				t.Errorf("Retire: %v", err)
@@ -133,16 +116,16 @@ func TestProvision_WhileThePoolIsRetired(t *testing.T) {
 			t.Fatalf("round %d: Lookup = %v, %t, %v", round, b, ok, err)
 		}
 		if round%10 == 0 {
-			l.sameAsLedger(other.Allocator)
+			l.sameAsLedger()
 		}
 		l.free(ledger.ClaimID(name))
-		must.Do(t, other.Pools().Retire(t.Context(), p.ID))
+		must.Do(t, l.Pools().Retire(t.Context(), p.ID))
 	}
 	t.Logf("retired first in %d of 100 rounds", retired)
-	l.holds(0, other.Allocator)
+	l.holds(0)
 }
 
-// A range is released at the moment of a bind in it, or in its address space, by another Allocator: either the bind has come
+// A range is released at the moment of a bind in it, or in its address space: either the bind has come
 // first, and the release is refused, or the release has, and the bind is refused.
 func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
 	for name, within := range map[string]func(*fixture, ledger.PoolID) ledger.PoolID{
@@ -150,18 +133,16 @@ func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
 		"an address space": func(l *fixture, id ledger.PoolID) ledger.PoolID { return l.space(id, "b").ID },
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, other := both(t, "10.0.0.0/16")
+			l := withPool(t, "10.0.0.0/16")
 			begun := 0
 			for round := range 100 {
 				p := l.provision("p", 24, held("a"))
 				asked := within(l, p.ID)
-				other.catchUp(t)
-				binder, releaser := inTurns(round, l, other)
 				var bound, released error
 				claim := fmt.Sprint("c", round)
-				atOnce(func() { _, bound = binder.Bind(t.Context(), request(asked, claim, 32)) },
+				atOnce(func() { _, bound = l.Bind(t.Context(), request(asked, claim, 32)) },
 					func() {
-						_, released = releaser.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute))
+						_, released = l.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute))
 					})
 				releasing, refused := errors.AsType[*ledger.ReleasingError](bound)
 				switch {
@@ -173,10 +154,10 @@ func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
 				default:
 					t.Fatalf("round %d: Bind = %v, Begin = %v", round, bound, released)
 				}
-				must.Do(t, other.Pools().Retire(t.Context(), p.ID))
+				must.Do(t, l.Pools().Retire(t.Context(), p.ID))
 			}
 			t.Logf("begun first in %d of 100 rounds", begun)
-			l.holds(0, other.Allocator)
+			l.holds(0)
 		})
 	}
 }
@@ -184,7 +165,6 @@ func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
 // An address space is registered at the moment at which its pool is retired, drained, or excludes addresses.
 func TestSpace_WhileItsPoolChanges(t *testing.T) {
 	l := newLedger(t)
-	other := l.another()
 	shut := []netip.Prefix{prefix("10.0.0.0/28")}
 	for name, change := range map[string]func(*fixture) error{
 		"retired":  func(l *fixture) error { return l.Pools().Retire(t.Context(), "p") },
@@ -195,12 +175,11 @@ func TestSpace_WhileItsPoolChanges(t *testing.T) {
 			l.pool("p", "10.0.0.0/24")
 			l.space("p", "before")
 			var spaceErr, changeErr error
-			atOnce(func() { _, spaceErr = other.Derived().Space(t.Context(), "p", "tenant", network("new")) },
+			atOnce(func() { _, spaceErr = l.Derived().Space(t.Context(), "p", "tenant", network("new")) },
 				func() { changeErr = change(l) })
 			if changeErr != nil || spaceErr != nil && !errors.Is(spaceErr, ledger.ErrUnknownPool) && !errors.Is(spaceErr, ledger.ErrPoolDraining) {
 				t.Fatalf("%s, round %d: Space = %v, and the change of the pool: %v", name, round, spaceErr, changeErr)
 			}
-			l.catchUp(t)
 			l.waitIdle(t)
 			p, there := l.Pools().Get("p")
 			for s := range l.Derived().All() {
@@ -211,14 +190,14 @@ func TestSpace_WhileItsPoolChanges(t *testing.T) {
 			must.Do(t, l.Pools().Retire(t.Context(), "p"))
 		}
 	}
-	l.holds(0, other.Allocator)
+	l.holds(0)
 }
 
 // Two scopes get the same addresses of a pool, as from two plain lists, and blocks of one scope do not overlap.
 func TestSpace_GivesEachScopeTheSameAddresses(t *testing.T) {
-	l, other := both(t, "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
-	ids := []ledger.PoolID{l.space("p", "a").ID, other.space("p", "b").ID}
+	ids := []ledger.PoolID{l.space("p", "a").ID, l.space("p", "b").ID}
 	twins := []*golden.Index{golden.New(prefix("10.0.0.0/24")), golden.New(prefix("10.0.0.0/24"))}
 	for _, twin := range twins {
 		twin.Exclude(prefix("10.0.0.0/30"))
@@ -226,7 +205,7 @@ func TestSpace_GivesEachScopeTheSameAddresses(t *testing.T) {
 	for i, length := range []int{32, 28, 32, 27, 30, 26, 32, 31} {
 		var got []netip.Prefix
 		for j, id := range ids {
-			b := []*fixture{l, other}[(i+j)%2].bind(request(id, fmt.Sprint("c", i, "in", j), length))
+			b := l.bind(request(id, fmt.Sprint("c", i, "in", j), length))
 			want, ok := twins[j].Find(length, index.FirstFit)
 			if !ok || b.Prefix != want {
 				t.Errorf("block %d of scope %d is %s, want %s", i, j, b.Prefix, want)
@@ -238,18 +217,17 @@ func TestSpace_GivesEachScopeTheSameAddresses(t *testing.T) {
 			t.Errorf("the scopes have %s and %s, want the same", got[0], got[1])
 		}
 	}
-	l.sameAsLedger(other.Allocator, l.open())
+	l.sameAsLedger()
 }
 
 // A claim takes hold of an idle pool at the moment at which it is retired: it holds a pool that is there, or is told that there is none.
 func TestHold_OrThePoolIsRetired(t *testing.T) {
-	l, other := both(t, "10.0.0.0/16")
+	l := withPool(t, "10.0.0.0/16")
 	for round := range 50 {
 		p := l.provision("p", 24, ofNetwork("net", "a"))
-		holder, retirer := inTurns(round, l, other)
 		var held, retired error
-		atOnce(func() { _, held = holder.Derived().Hold(t.Context(), p.ID, claim("range")) },
-			func() { retired = retirer.Pools().Retire(t.Context(), p.ID) })
+		atOnce(func() { _, held = l.Derived().Hold(t.Context(), p.ID, claim("range")) },
+			func() { retired = l.Pools().Retire(t.Context(), p.ID) })
 		_, _, there, err := l.Pools().Read(t.Context(), p.ID)
 		must.Do(t, err)
 		if there != (held == nil) || there != errors.Is(retired, ledger.ErrPoolInUse) || !there && !errors.Is(held, ledger.ErrUnknownPool) {
@@ -258,29 +236,6 @@ func TestHold_OrThePoolIsRetired(t *testing.T) {
 		must.Do(t, l.Derived().Drop(t.Context(), p.ID, "range", time.Time{}))
 		must.Do(t, l.Pools().Retire(t.Context(), p.ID))
 	}
-	l.sameAsLedger(other.Allocator)
-}
-
-// A pool that is being released says so also while it drains, as it does on its way out: the caller that asks can complete that.
-func TestBegin_ShowsWhileThePoolDrains(t *testing.T) {
-	l := withPool(t, "10.0.0.0/16")
-	wanted := held("a")
-	p := l.provision("p", 24, wanted)
-	must.Get(l.Derived().Begin(t.Context(), p.ID, "range", time.Now()))(t)
-	goOn := make(chan struct{})
-	l.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(s ledger.SpaceID) error {
-			if s == "p" {
-				<-goOn // it is not retired before
-			}
-			return nil
-		}
-	})
-	must.Do(t, l.Pools().Drain(t.Context(), p.ID))
-	failsAs[*ledger.ReleasingError](l.Bind(t.Context(), request(p.ID, "c", 32)))(t)
-	failsAs[*ledger.ReleasingError](l.Derived().Space(t.Context(), p.ID, "tenant", network("b")))(t)
-	close(goOn)
-	l.waitGone(p.ID) // it goes by itself
 	l.sameAsLedger()
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,34 +15,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 )
-
-// A block comes to an address space while the range above is being closed.
-func TestBegin_SeesABlockThatCameMeanwhile(t *testing.T) {
-	l, other := both(t, "10.0.0.0/16")
-	wanted := held("a")
-	p := l.provision("p", 24, wanted)
-	s := l.space(p.ID, "b")
-	other.catchUp(t)
-	bind := sync.OnceFunc(func() { other.bind(request(s.ID, "c", 32)) })
-	l.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(id ledger.SpaceID) error {
-			if id == p.Space {
-				bind()
-			}
-			return nil
-		}
-	})
-	must.Fail(l.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute)))(t, ledger.ErrPoolInUse)
-	if now, _ := l.Pools().Get(p.ID); now.Closed() {
-		t.Error("the range is closed though its release is refused")
-	}
-	l.bind(request(s.ID, "d", 32))
-	must.Fail(l.Derived().Begin(t.Context(), p.ID, "range", time.Now().Add(time.Minute)))(t, ledger.ErrPoolInUse)
-	if now, _ := l.Pools().Get(p.ID); now.Closed() {
-		t.Error("a range with an address space in use was closed")
-	}
-	l.sameAsLedger(other.Allocator)
-}
 
 // An Allocator that stops between a range and its address spaces leaves them closed. The next claim that asks for one opens it.
 func TestReopen_IsCompletedByTheNextClaim(t *testing.T) {
@@ -72,7 +43,6 @@ func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
 	s := l.space(p.ID, "b")
 	l.bind(request(s.ID, "c", 32))
 	l.put("pools/"+string(s.ID), unreadable["newer"])
-	l.catchUp(t)
 	for name, a := range map[string]*Allocator{"at work": l.Allocator, "opened": l.open()} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -92,7 +62,7 @@ func TestSpace_FollowsBesideOneThatCannotBeRead(t *testing.T) {
 		others = append(others, l.space("p", fmt.Sprint(i)).ID)
 	}
 	l.put("spaces/"+string(damaged.Space)+"/blocks/010.000.000.000-32", unreadable["newer"])
-	l.catchUp(t)
+	l.again()
 	if err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")}); !ledger.Unreadable(err) {
 		t.Errorf("Exclude = %v, want that an address space cannot be read", err)
 	}
@@ -116,19 +86,18 @@ func TestSpace_FollowsItsPoolBesideOneThatCannotBeRead(t *testing.T) {
 		}
 		must.Do(t, l.Pools().edit(t.Context(), edit{pool: p, change: func(p *ledger.Pool) { p.Excluded = []netip.Prefix{p.CIDR} }}))
 	}
-	other := l.open()
+	l.again()
 	for at := time.Now(); time.Since(at) < 5*time.Second; runtime.Gosched() {
-		if now, _ := other.Pools().Get(s.ID); len(now.Excluded) > 0 {
+		if now, _ := l.Pools().Get(s.ID); len(now.Excluded) > 0 {
 			return
 		}
 	}
 	t.Errorf("address space %s does not exclude what its pool excludes", s.ID)
 }
 
-// A workspace has so many reservations and no more, those of blocks and of ranges together, as every replica counts them.
+// A workspace has so many reservations and no more, those of blocks and of ranges together, also after the start.
 func TestHold_ReservationsAreBounded(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
-	other := l.open()
 	reserved := func(n int) ledger.Holder {
 		h := claim(ledger.ReservationID("tenant", fmt.Sprint(n)))
 		h.Name = "range"
@@ -144,11 +113,11 @@ func TestHold_ReservationsAreBounded(t *testing.T) {
 	for n := 1; n < space.MaxReservations; n++ {
 		must.Do(t, made(l.Allocator, n))
 	}
-	other.catchUp(t)
 	free := l.provision("p", 28, ofNetwork("net", "free"))
-	for _, a := range []*Allocator{l.Allocator, other, l.open()} {
-		must.Fail(a.Derived().Hold(t.Context(), free.ID, reserved(0)))(t, ledger.ErrReservations)
-		must.Be(t, made(a, 0), ledger.ErrReservations)
+	for range 2 {
+		must.Fail(l.Derived().Hold(t.Context(), free.ID, reserved(0)))(t, ledger.ErrReservations)
+		must.Be(t, made(l.Allocator, 0), ledger.ErrReservations)
+		l.again()
 	}
 	of := ofNetwork("net", "7").Derived.ID()
 	must.Do(t, func() error { _, err := l.Derived().Hand(t.Context(), of, reserved(7).Claim, claim("uid")); return err }())
@@ -184,10 +153,9 @@ func TestHold_AgainAndAgain(t *testing.T) {
 }
 
 // A workspace is counted the address spaces that it has in pools of others, and the pools for all workspaces that it was the first to
-// need, as every replica knows them.
+// need, also after the start.
 func TestCount_PoolsBesideTheOwn(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
-	other := l.open()
 	l.pool("flat", "10.1.0.0/16")
 	p, ok := l.Pools().Get("p")
 	if !ok {
@@ -200,11 +168,11 @@ func TestCount_PoolsBesideTheOwn(t *testing.T) {
 	again.By = "second"
 	l.provision("p", 24, ledger.Pool{Cluster: p.Cluster, Name: "net-a", Derived: &again})
 	flat := must.Get(l.Derived().Space(t.Context(), "flat", "first", network("a")))(t)
-	other.catchUp(t)
-	for _, a := range []*Allocator{l.Allocator, other, l.open()} {
-		if first, second, own := a.Pools().Count("first"), a.Pools().Count("second"), a.Pools().Count(p.Cluster); first != 2 || second != 0 || own != before+2 {
+	for range 2 {
+		if first, second, own := l.Pools().Count("first"), l.Pools().Count("second"), l.Pools().Count(p.Cluster); first != 2 || second != 0 || own != before+2 {
 			t.Errorf("counted %d, %d and %d, want 2, 0 and %d", first, second, own, before+2)
 		}
+		l.again()
 	}
 	must.Do(t, l.Pools().Retire(t.Context(), flat.ID))
 	must.Do(t, l.Pools().Retire(t.Context(), shared.ID))
@@ -216,7 +184,6 @@ func TestCount_PoolsBesideTheOwn(t *testing.T) {
 // The derived pools of a name are found in their workspace, by each Allocator and also after the start, until they are retired.
 func TestNamed_ListsThePoolsOfAName(t *testing.T) {
 	l := withPool(t, "10.0.0.0/16")
-	other := l.open()
 	l.pool("net-a", "10.1.0.0/16") // its name, too
 	first, second, elsewhere := ofNetwork("net", "a"), ofNetwork("net", "b"), ofNetwork("net", "c")
 	second.Name, elsewhere.Name, elsewhere.Cluster = first.Name, first.Name, "platform"
@@ -226,15 +193,14 @@ func TestNamed_ListsThePoolsOfAName(t *testing.T) {
 	slices.Sort(want)
 	check := func(allocators ...*Allocator) {
 		for _, a := range allocators {
-			a.catchUp(t)
 			got := a.Derived().Named("tenant", "net-a")
 			if slices.Sort(got); !slices.Equal(got, want) {
 				t.Errorf("Named = %v, want %v", got, want)
 			}
 		}
 	}
-	check(l.Allocator, other, l.open())
+	check(l.Allocator, l.again())
 	must.Do(t, l.Pools().Retire(t.Context(), want[0]))
 	want = want[1:]
-	check(l.Allocator, other, l.open())
+	check(l.Allocator, l.again())
 }

@@ -6,29 +6,27 @@
 // A pool is a CIDR from which blocks are allocated. A block is a prefix of a pool
 // that was given to a holder. The holder's ClaimID is the key of every operation: a
 // claim has one block at most, and a repeated request gets the same block. Blocks
-// live in spaces. A space is the unit in which no two blocks overlap, and the unit of
-// contention. A pool has its own space, unless it shares one with the other pools of
-// its address domain. A child pool is a block of its parent that the child's own ID
+// live in spaces. A space is the unit in which no two blocks overlap. A pool has its own
+// space, unless it shares one with the other pools of its address domain. A child pool is a block of its parent that the child's own ID
 // holds, and has its own space.
 //
 // The system makes pools, too (derived.go, spaces.go). A derived pool is a child whose ID is a digest of the class and
 // the scope that it is for, so that all who need it make the same one. A claim may hold it. An address space of a pool has
 // the pool's CIDR once more, in a space of its own, for one scope. To all other operations both are pools.
 //
-// The ledger, in etcd, is the truth. Memory has the free space of each pool (package
-// index), as of a known revision of the space. One watch keeps it current. A decision
-// made in memory becomes real when a transaction has confirmed that the space was
-// still at that revision. Refusals are confirmed in the same way, so they are as
-// certain as blocks.
+// The ledger, in etcd, is the truth, and one process writes it: the one that has taken its
+// office (internal/engine/office.go). Memory has the free space of each pool (package index). It is
+// read once, when the office is taken, and then changed by own commits alone. A decision
+// made in memory becomes real when a transaction has confirmed that the ledger was as this
+// process has left it. Refusals are confirmed in the same way, so they are as certain as blocks.
 //
-// While a transaction on a space is in flight, further requests wait in a queue, and
+// While a transaction is in flight, further requests wait in a queue, whichever spaces they are on, and
 // then share the next transaction (internal/engine). A claim that finds no room may
 // wait for it. Workspaces are served in turn, and the oldest claim of each is first
 // (internal/space).
 //
 // A block can be reserved for a claim that is being created, and given to it once it is
-// created (reserve.go, reservations.go). One Allocator, the leader, has the waiting
-// lists. It takes the office of the ledger's writer when it is opened (internal/engine/lead.go).
+// created (reserve.go, reservations.go).
 //
 // A block that outlives its claim is retained (retain.go), and may have a lease. When that
 // is over, Retained.Due names its holder (retained.go), and the caller releases the block. A later
@@ -36,11 +34,9 @@
 //
 // A request may have limits on what its workspace holds of the pool, and by the class, of
 // any pool (internal/space/limits.go). Each space adds up in memory what workspaces hold
-// (internal/space/usage.go). The head of the space fences a limit of the pool. A limit of the
-// class has a fence of its own, for each class and workspace. Every bind with such a limit
-// compares and puts the fence; once it exists, binds without a limit put it, too. A limit applies
-// to the requests that come with it. What the workspace holds already counts, and is not
-// taken away.
+// (internal/space/usage.go). A bind is planned on these sums, and on what those before it in the
+// transaction take. A limit applies to the requests that come with it. What the workspace holds already
+// counts, and is not taken away.
 //
 // A block that is freed may have to cool (Options.Cooldown). It stays in the ledger, with the
 // key of its claim, and has no holder. A bind by an object of the former holder's name gets it
@@ -58,7 +54,7 @@
 // it asks of a transaction (Plan) and what follows from the answer (Won, Lost). Below it:
 //
 //	ledger           the words: pools, blocks, requests, refusals
-//	internal/engine  a worker for each space, which commits operations in groups; the watch
+//	internal/engine  the writer, which commits the operations on all spaces in groups
 //	internal/space   memory: free space, owners, limits, cooling blocks, waiters
 //	internal/store   etcd: keys, values, transactions, pages, snapshot
 //
@@ -67,19 +63,17 @@
 // Below Options.Prefix, /ipam/v1 by default:
 //
 //	ledger                         the ledger's ID, made once at random
-//	head                           the process that has the office of the writer; compared by each of its transactions
+//	head                           the process that has the office of the writer; compared by each of its transactions, and put by each that writes
 //	origin                         where the holders are, as the first caller of Origin said
-//	spaces/<space>/head            put by every change to the space; carries a counter
+//	spaces/<space>/head            counts the changes to the space; put by each
 //	spaces/<space>/blocks/<prefix> a block
 //	claims/<claim>                 where the claim's block is
 //	claims/reserved.<cluster>.<sum> the same of a reservation
 //	pools/<pool>                   a pool
-//	workspaces/<cluster>/roots     put when a root pool of the workspace comes or goes
-//	quotas/<class>/<cluster>       put by every bind by a class that has had a limit there
 //	slices/<pool>/head             put when a record of the pool's slices changes; counts those given
 //	slices/<pool>/members/<cluster> the record of a workspace
 //	history/<bucket>/<space>/<head>.000 tenures that a transaction has ended, of blocks in a prefix; with the
-//	                               revision of the head that it has compared, in hex
+//	                               revision of the space's head that it replaces, in hex
 //
 // IDs contain no slash. A prefix is written in full, 010.000.000.000-08 or
 // 2001:0db8:0000:0000:0000:0000:0000:0000-032, so that keys sort by address, a
@@ -90,50 +84,47 @@
 // Compact JSON that begins with its version, "v":1. A value of a version that
 // this program does not know is a *VersionError that names the key, and one that
 // is no such value a *DamageError; nothing is guessed, and nothing of that space
-// is changed until the key can be read or is gone. All other spaces go on.
+// is changed until the key can be read or is gone, and the ledger was opened again. All other
+// spaces go on. All values have version 1.
 //
 //	ledger  {"v":1,"id":"…"}
 //	origin  {"v":1,"origin":"…"}
-//	head    {"v":1,"n":6,"by":"…","at":"10.0.0.7:9443"} of the ledger: how often the office was taken, name and address of the process
-//	head    {"v":1,"n":17,"by":"…"} of a space
-//	        "by" names the transaction that has put it, so that its writer finds out whether it was committed
-//	roots   {"v":1}, as quotas
+//	head    {"v":1,"n":6,"by":"…","at":"10.0.0.7:9443","c":17} of the ledger: how often the office was taken, name and address of the
+//	        process, and how often that has put the head since, so that no two have the same value
+//	head    {"v":1,"n":17} of a space
 //	claim   {"v":1,"space":"…","prefix":"10.0.0.0/26"}
 //	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
-//	        version 2 with "frozen":true, which is absent otherwise
+//	        "frozen":true if it has lost changes, "at":"…" when it was registered
 //	        "until":"…" of a child that drains: when the blocks that cooled in it would have been free
-//	        version 4 with "spaces":2, the number of its address spaces, or with
+//	        "spaces":2, the number of its address spaces, or with
 //	        "derived":{"class":"…","of":"…","workspace":"…","scope":{"network":{"apiGroup":"…","kind":"…","name":"…"}},"by":"…","holder":{"claim":"…",…},"since":"…","releasing":"…"}
 //	        "of" instead of "class": it is an address space of that pool
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
-//	        version 2 with "state":"reserved", and "shared":true if several requests were answered with it
-//	        version 3 with "until":"…", when the state ends by itself: the lease of a retained block, or with "state":"cooling"
+//	        "state":"reserved" of a reservation, and "shared":true if several requests were answered with it
+//	        "until":"…", when the state ends by itself: the lease of a retained block, or with "state":"cooling"
 //	        "since":"…" if the holder began to have it before "at", and of a cooling block when it was freed
 //	        "adopted":true if it was taken from a published record
-//	history {"v":1,"t":[{"p":"10.0.0.0/26","r":17,"o":"…","c":"…","w":"…","s":"…","n":"…","k":"…","slice":true,"adopted":true,"disputed":true,"f":1767225600000,"u":1767229200000,"l":1767229500000,"y":"Released"}]}
+//	history {"v":1,"t":[{"p":"10.0.0.0/26","r":17,"o":"…","c":"…","w":"…","s":"…","n":"…","k":"…","slice":true,"adopted":true,"f":1767225600000,"u":1767229200000,"l":1767229500000,"y":"Released"}]}
 //	        for each tenure: prefix, revision of the block's last change, pool, claim, cluster, namespace, name, class;
 //	        begin, end, and end of the cooldown in milliseconds since 1970; cause
 //
 //	slices  {"v":1,"given":17}
 //	slice   {"v":1,"binding":"…","child":"…","state":"waiting|given|declined","since":"…"}
 //
-// A disputed block has "disputed":true beside its state, and, if others hold the
-// very same prefix, "rivals":[{…}], each as the block itself. The claims of all of
-// them lead to the one key.
-//
 // # Invariants
 //
-//	I1  No two blocks of a space overlap, except disputed ones (see Adopt).
+//	I1  No two blocks of a space overlap.
 //	I2  A block exists if and only if its claim's key does.
 //	I3  A claim has one block at most, one that cools included.
 //	I4  What was published for a claim is its block in the ledger. (The callers' part.)
 //	I5  Nothing is freed without a live confirmation. (The callers' part.)
 //
-// I1 holds because every transaction on a space compares and puts its head: what
-// was free at that revision is free when the transaction commits. I2 and I3 hold
-// because block and claim are written together, the claim only where there is
-// none. A pool is gone only when it was empty at the head that the transaction
-// compared, and no bind makes a head, so no block is in a pool that is gone.
+// I1 holds because every transaction compares the head of the ledger, and each that writes
+// puts the next one: memory, on which it was planned, is the ledger when the transaction
+// commits. I2 and I3 hold because block and claim are written together, the claim only where
+// there is none. A bind also compares that there is no block where it puts one: if memory is wrong all
+// the same, as after a change by hand, nothing is written, and the process ends with ErrReplaced. A pool is gone only
+// when it was empty, and no bind is planned in one that is gone.
 //
 // # Crashes
 //
@@ -150,7 +141,7 @@
 //	while the ledger is first opened     an ID without pools, or nothing
 //
 // If the answer to a transaction is lost and the process lives on, the transaction may still be
-// on its way to etcd, and a read does not show that. So the head is put again. Then the comparison
-// of the lost transaction can no longer succeed. Memory then follows the ledger to that point. If it has met the head
-// of the lost transaction on the way, that was committed. Only where etcd has compacted what is between, nobody can tell.
+// on its way to etcd, and a read does not show that. So the writer asks the head of the ledger. If it is the one that the
+// lost transaction puts, that was committed. If it is still the one before, another one is put, after
+// which the lost transaction cannot be committed any more (internal/store/office.go).
 package allocator

@@ -17,41 +17,6 @@ func (l *fixture) domain() {
 	l.registerIn("small", "10.0.0.0/24")
 }
 
-// wantCounts checks the blocks of each of the two pools, here and in what others know.
-func (l *fixture) wantCounts(big, small int, others ...*Allocator) {
-	l.t.Helper()
-	for i, a := range append(others, l.Allocator) {
-		a.catchUp(l.t)
-		for id, want := range map[ledger.PoolID]int{"big": big, "small": small} {
-			if c, _ := a.Pools().Capacity(id); c.Blocks != want {
-				l.t.Errorf("allocator %d: pool %s has %d blocks, want %d", i, id, c.Blocks, want)
-			}
-		}
-	}
-}
-
-// A block that both pools of a domain have given away is a block of both, until one
-// of its holders lets go.
-func TestDomain_DisputeBetweenPools(t *testing.T) {
-	woken := make(chan ledger.ClaimID, 1)
-	l := newLedger(t, func(o *Options) { o.Wake = func(h ledger.Holder) { woken <- h.Claim } })
-	other := l.open()
-	l.domain()
-	l.bind(exactly(request("big", "one", 0), "10.0.0.64/26"))
-	must.Get(l.Recovery().Adopt(t.Context(), exactly(request("small", "two", 0), "10.0.0.64/26"), ledger.Bound))(t)
-	l.wantCounts(1, 1, other, l.open())
-	must.Be(t, l.Pools().Retire(t.Context(), "small"), ledger.ErrPoolInUse)
-	l.free("one")
-	if got := <-woken; got != "two" {
-		t.Errorf("%s was told that the dispute is over", got)
-	}
-	l.wantCounts(0, 1, other, l.open())
-	l.wantBlocks("10.0.0.64/26 [two] bound")
-	l.free("two")
-	l.wantCounts(0, 0, other)
-	l.sameAsLedger(other, l.open())
-}
-
 // Room that is held for a claim at one pool of a domain lies in an exclusion of another. There it is allocated,
 // as it was before.
 func TestDomain_AHoldInAnExclusion(t *testing.T) {
@@ -73,21 +38,19 @@ func TestDomain_AHoldInAnExclusion(t *testing.T) {
 }
 
 // Pools of both families share a domain. The keys of an IPv6 block lie between those of IPv4 addresses, and
-// yet a dispute over these does not concern it.
+// yet an adoption there does not concern it.
 func TestDomain_OfBothFamilies(t *testing.T) {
 	l := newLedger(t)
 	l.registerIn("p", "128.0.0.0/1")
 	l.registerIn("six", "2001:db8::/32")
 	l.bind(request("six", "six", 48))
-	l.adopt("a", "200.0.0.0/7", ledger.Bound)
-	l.adopt("b", "200.0.0.0/7", ledger.Bound)
-	l.wantBlocks("200.0.0.0/7 [a b] disputed", "2001:db8::/48 [six] bound")
+	l.adopt("a", "200.0.0.0/7")
+	must.Fail(l.Recovery().Adopt(t.Context(), exactly(request("p", "b", 0), "200.0.0.0/7"), ledger.Bound))(t, ledger.ErrInUse)
 	blocks, err := l.Pools().Overlapping(t.Context(), "p", prefix("200.0.0.0/7"))
-	if err != nil || len(blocks) != 2 {
-		t.Errorf("Overlapping = %v, %v; want the blocks of a and b", blocks, err)
+	if err != nil || len(blocks) != 1 {
+		t.Errorf("Overlapping = %v, %v; want the block of a", blocks, err)
 	}
-	l.free("b")
-	l.wantBlocks("200.0.0.0/7 [a] bound", "2001:db8::/48 [six] bound")
+	l.wantBlocks("200.0.0.0/7 a bound", "2001:db8::/48 six bound")
 }
 
 // So many pools share a space, and no more, unless one that was there is adopted again.

@@ -15,7 +15,7 @@ import (
 // Exclude replaces the list of prefixes from which a pool allocates nothing. Blocks that
 // lie in them already stay. The address spaces of the pool follow it. Where a pool has this list, Exclude writes nothing.
 func (ps Pools) Exclude(ctx context.Context, id ledger.PoolID, list []netip.Prefix) error {
-	p, err := ps.a.engine.Known(ctx, id)
+	p, err := ps.a.engine.Known(id)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (ps Pools) Exclude(ctx context.Context, id ledger.PoolID, list []netip.Pref
 // While the ledger is known to lack changes of the pool's space, Drain refuses with
 // *FrozenError: a pool that seems to be empty may have lost its blocks.
 func (ps Pools) Drain(ctx context.Context, id ledger.PoolID) error {
-	p, err := ps.a.engine.Known(ctx, id)
+	p, err := ps.a.engine.Known(id)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,6 @@ type edit struct {
 	idle   bool                    // only if no block of the pool has a holder, and nobody holds the pool then; else ErrPoolInUse
 	spaced bool                    // an idle pool may have address spaces
 	check  func(ledger.Pool) error // may refuse the pool as it is then; nil: it refuses none
-	asFor  []store.Change          // keys that the transaction compares
 }
 
 func (ps Pools) edit(ctx context.Context, e edit) error {
@@ -86,7 +85,7 @@ func (e edit) plan(v space.View) (engine.Plan, error) {
 	if next.State != p.State && next.State == ledger.PoolDraining && !thaws && v.Pools().Frozen() == space.LostChanges {
 		return engine.Plan{}, &ledger.FrozenError{Pool: p.ID, Lost: true}
 	}
-	changes := slices.Clone(e.asFor)
+	var changes []store.Change
 	if differ(p.Pool, next) {
 		changes = append(changes, v.Keys.PutPool(next))
 	}
@@ -95,7 +94,7 @@ func (e edit) plan(v space.View) (engine.Plan, error) {
 
 // differ compares the fields of a pool's record that an edit may change.
 func differ(a, b ledger.Pool) bool {
-	return a.State != b.State || !a.CoolsUntil.Equal(b.CoolsUntil) || a.Frozen != b.Frozen || a.Disputed != b.Disputed || !slices.Equal(a.Excluded, b.Excluded) || a.Derived != b.Derived
+	return a.State != b.State || !a.CoolsUntil.Equal(b.CoolsUntil) || a.Frozen != b.Frozen || !slices.Equal(a.Excluded, b.Excluded) || a.Derived != b.Derived
 }
 
 func later(a, b time.Time) time.Time {

@@ -7,26 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 )
-
-// latency makes an Allocator on the ledger whose transactions take that much longer to
-// reach etcd.
-func (l *fixture) latency(d time.Duration) *Allocator {
-	l.t.Helper()
-	h := engine.RealHooks()
-	h.BeforeCommit = func(ledger.SpaceID) error {
-		<-time.After(d)
-		return nil
-	}
-	a := must.Get(open(l.t.Context(), l.etcd.Client(), Options{MaxTxnOps: l.etcd.MaxTxnOps()}, h))(l.t)
-	l.t.Cleanup(func() { _ = a.Close() })
-	return a
-}
 
 // A call whose own comparisons fail fails by itself. What shares a transaction with it needs one more.
 func TestGroup_ARefutedCallFailsItselfOnly(t *testing.T) {
@@ -81,8 +66,7 @@ func TestGroup_RefutedCallsDoNotStarveOthers(t *testing.T) {
 	}
 	var refuted, binds sync.WaitGroup
 	again := func(i int64) {
-		var queued int
-		l.worker("p").Read(func() { queued = l.worker("p").Queue.Size })
+		queued := l.engine.Writer.Queued()
 		refuted.Go(func() {
 			if err := wantChanged(l.ReleaseFor(t.Context(), stale[i], ledger.CauseReleased)); err != nil {
 				t.Errorf("release of a block that has changed: %v", err)
@@ -188,29 +172,4 @@ func TestGroup_ARefusalBesideARefutedCall(t *testing.T) {
 		func() { l.gets(request("p", "last", 26), "10.0.0.192/26") },
 	)
 	l.sameAsLedger()
-}
-
-// While the leader changes, two write a space. The one that is farther from etcd has its answers at the latest when the
-// other one has answered what it had queued.
-func TestConflict_TheSlowerWriterGoesOn(t *testing.T) {
-	const each = 200
-	l := withPool(t, "10.0.0.0/16")
-	slow := l.latency(10 * time.Millisecond)
-	var both sync.WaitGroup
-	for worker := range 8 {
-		both.Go(func() {
-			for i := range each {
-				l.bind(request("p", fmt.Sprint("fast", worker, i), 32))
-			}
-		})
-		both.Go(func() {
-			if _, err := slow.Bind(t.Context(), request("p", fmt.Sprint("slow", worker), 32)); err != nil {
-				t.Errorf("Bind by the slower writer: %v", err)
-			}
-		})
-	}
-	both.Wait()
-	if n := len(l.sameAsLedger(slow)); n != 8*each+8 {
-		t.Errorf("the ledger has %d blocks, want %d", n, 8*each+8)
-	}
 }

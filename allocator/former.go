@@ -2,7 +2,6 @@ package allocator
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"time"
 
@@ -25,8 +24,8 @@ func (b *bind) takeFormer(v space.View, h store.Holding, at place) engine.Plan {
 	if b.reserves {
 		h.Until = at.former.End()
 	}
-	r := store.Record{Space: v.Space(), Prefix: at.prefix, Holdings: []store.Holding{h}}
-	p := engine.Plan{Answer: engine.Answer{Block: r.Block(h)}}
+	r := store.Record{Space: v.Space(), Prefix: at.prefix, Held: &h}
+	p := engine.Plan{Answer: engine.Answer{Block: r.Block()}}
 	p.Changes = append(p.Changes, v.Keys.PutBlock(r, r.Encode()).At(at.former.At, engine.ErrMistaken))
 	claim, former := b.Holder.Claim, at.former.Claim
 	if former != claim {
@@ -35,19 +34,18 @@ func (b *bind) takeFormer(v space.View, h store.Holding, at place) engine.Plan {
 	return p
 }
 
-// cools handles a bind that has failed because a former block of the claim cools under the claim's ID.
-// It waits until memory has that block, so that the next attempt can get it back. If that attempt has
-// failed, too, the block is not what the claim asks for: it returns ErrCools. As a rule such a claim is
+// cools handles a bind that has failed because a former block of the claim cools under the claim's ID. If the next
+// attempt has failed, too, the block is not what the claim asks for: it returns ErrCools. As a rule such a claim is
 // gone, and only a cache still shows it.
-func (ps Pools) cools(ctx context.Context, b ledger.Block, last *int64) error {
-	switch {
-	case b.State != ledger.Cooling:
+func cools(b ledger.Block, last *int64) error {
+	if b.State != ledger.Cooling {
 		return nil
-	case b.Revision == *last:
+	}
+	if b.Revision == *last {
 		return fmt.Errorf("%w: %s until %s", ledger.ErrCools, b.Prefix, b.Until.Format(time.RFC3339))
 	}
 	*last = b.Revision
-	return ps.a.engine.Watched.Await(ctx, b.Revision)
+	return nil
 }
 
 // Regains reports whether a request would get a cooling block of its pool back, as of memory: one

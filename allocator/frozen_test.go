@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -49,7 +48,7 @@ func TestFrozen(t *testing.T) {
 	l.wantFrozen("p", true)
 	l.Recovery().Trust("p") // says nothing of what the ledger has lost
 	l.wantFrozen("p", true)
-	l.adopt("adopted", "10.0.0.128/26", ledger.Bound)
+	l.adopt("adopted", "10.0.0.128/26")
 	l.free("held")
 	l.Waits().Add(request("p", "waits", 26))
 	if len(woken) > 0 {
@@ -84,8 +83,7 @@ func TestFrozen_APoolOfADomainRetires(t *testing.T) {
 	l.wantFrozen("small", false)
 	l.Waits().Add(request("small", "waits", 26))
 	must.Do(t, l.Pools().Retire(t.Context(), "big"))
-	l.waitFor(t, "small", func(s *engine.Worker) bool { return !s.Working })
-	l.catchUp(t)
+	l.waitIdle(t)
 	select {
 	case got := <-woken:
 		if got != "waits" {
@@ -105,7 +103,7 @@ func TestBehind(t *testing.T) {
 	l.bind(request("p", "a", 26))
 	l.bind(request("p", "b", 26))
 	c, _ := l.Pools().Capacity("p")
-	restored := l.open(frozenLedger)
+	restored := l.again(frozenLedger)
 	behind := func(id ledger.PoolID, changes int64) bool {
 		return must.Get(restored.Recovery().Behind(t.Context(), id, changes))(t)
 	}
@@ -117,11 +115,10 @@ func TestBehind(t *testing.T) {
 		t.Error("what was done since counts for what was lost")
 	}
 	l.resume(restored, c.Changes+1000)
-	l.catchUp(t)
 	if now, _ := l.Pools().Capacity("p"); now.Changes != c.Changes+1000 {
 		t.Errorf("the count goes on from %d; want %d", now.Changes, c.Changes+1000)
 	}
-	l.sameAsLedger(restored)
+	l.sameAsLedger()
 }
 
 // A child pool is carved where it was, and not where others are.
@@ -157,8 +154,8 @@ func TestFrozen_SurvivesRestarts(t *testing.T) {
 	}
 	c, _ := l.Pools().Capacity("p")
 	published := c.Changes + 2 // two more blocks were published since
-	standby := l.open(frozenLedger)
-	found := l.another(frozenLedger)
+	l.again(frozenLedger)
+	found := l
 	behind := func(a *Allocator) bool {
 		t.Helper()
 		return must.Get(a.Recovery().Behind(t.Context(), "p", published))(t)
@@ -170,11 +167,10 @@ func TestFrozen_SurvivesRestarts(t *testing.T) {
 	}
 	l.freeze(found.Allocator)
 	for round := range 3 {
-		found.adopt(fmt.Sprint("adopted", round), fmt.Sprintf("10.0.0.%d/28", 128+16*round), ledger.Bound)
+		found.adopt(fmt.Sprint("adopted", round), fmt.Sprintf("10.0.0.%d/28", 128+16*round))
 		found.free("b")
-		found.adopt("b", "10.0.0.16/28", ledger.Bound)
-		found = l.another(frozenLedger)
-		for name, a := range map[string]*Allocator{"a new process": found.Allocator, "a standby": standby} {
+		found.adopt("b", "10.0.0.16/28")
+		for name, a := range map[string]*Allocator{"a new process": l.again(frozenLedger)} {
 			if !behind(a) || !a.Recovery().Frozen("p") {
 				t.Errorf("round %d: %s finds Behind() = %t, Frozen() = %t; want true and true", round, name, behind(a), a.Recovery().Frozen("p"))
 			}
@@ -187,15 +183,14 @@ func TestFrozen_SurvivesRestarts(t *testing.T) {
 	}
 
 	l.resume(found.Allocator, published+1000)
-	for name, a := range map[string]*Allocator{"the process that has resumed it": found.Allocator, "a standby": standby} {
-		a.catchUp(t)
+	for name, a := range map[string]*Allocator{"the process that has resumed it": found.Allocator} {
 		a.Recovery().Trust("p")
 		if behind(a) || a.Recovery().Frozen("p") {
 			t.Errorf("after Resume %s finds Behind() = %t, Frozen() = %t; want false and false", name, behind(a), a.Recovery().Frozen("p"))
 		}
 	}
 	found.bind(request("p", "new", 28))
-	l.sameAsLedger(standby)
+	l.sameAsLedger()
 }
 
 // The blocks of a pool that drains are released while a lost pool of its domain is away.
@@ -209,12 +204,13 @@ func TestFrozen_BesideADrainingPool(t *testing.T) {
 	c, _ := l.Pools().Capacity("big")
 	must.Do(t, l.Pools().Retire(t.Context(), "small"))
 	must.Do(t, l.Pools().Drain(t.Context(), "big"))
-	found := l.another(frozenLedger)
+	l.again(frozenLedger)
+	found := l
 	found.free("a")
 	small := member("small", "10.0.0.0/24")
 	small.Frozen = true
 	must.Get(found.Pools().Register(t.Context(), small))(t)
-	found = l.another(frozenLedger)
+	l.again(frozenLedger)
 	if behind, err := found.Recovery().Behind(t.Context(), "small", c.Changes); err != nil || behind {
 		t.Fatalf("Behind(%d) = %t, %v; want the count to be of no help here", c.Changes, behind, err)
 	}

@@ -47,7 +47,7 @@ func (t terms) cooldown(b ledger.Block) (time.Time, error) {
 	switch {
 	case b.State == ledger.Reserved && b.Until.After(now):
 		return b.Until, nil
-	case b.State == ledger.Reserved, b.State == ledger.Disputed:
+	case b.State == ledger.Reserved:
 		return time.Time{}, nil
 	}
 	d, err := t.options.Cooldown(b)

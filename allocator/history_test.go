@@ -72,9 +72,6 @@ func (c *chronicle) want(of string, want ...string) {
 	got := []string{}
 	for _, h := range all {
 		why := string(h.Cause) + string(h.State)
-		if h.Disputed && h.State == "" {
-			why += " disputed"
-		}
 		if h.Adopted {
 			why += " adopted"
 		}
@@ -153,15 +150,6 @@ func TestHistory_OfEachRelease(t *testing.T) {
 			c.wait()
 			must.Do(t, c.Pools().Retire(c.t.Context(), "child"))
 		}, []string{"10.0.0.0/26 child 0..1 PoolRetired"}},
-		"a dispute": {func(c *chronicle) {
-			c.bind(request("p", "a", 28))
-			c.wait()
-			c.adopt("b", "10.0.0.0/28", ledger.Bound)
-			c.wait()
-			c.free("a")
-			c.wait()
-			c.free("b")
-		}, []string{"10.0.0.0/28 a 0..2 Released disputed", "10.0.0.0/28 b 1..3 Released adopted"}},
 		"given back within its cooldown": {func(c *chronicle) {
 			c.cool("a")
 			c.bind(named("uid2", "a", 28))
@@ -187,7 +175,7 @@ func TestHistory_OfEachRelease(t *testing.T) {
 			tt.do(c)
 			c.want("10.0.0.3/32", tt.want...)
 			c.want("", tt.want...)
-			c.sameAsLedger(c.reopen())
+			c.sameAsLedger()
 		})
 	}
 }

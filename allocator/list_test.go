@@ -50,7 +50,7 @@ func (l *fixture) putBlocks(pool ledger.PoolID, blocks []netip.Prefix) {
 		var puts []clientv3.Op
 		for _, p := range group {
 			h := wanted{Request: request(pool, fmt.Sprint(pool, p), 0)}.holding(time.Unix(0, 0))
-			puts = append(puts, store.Put(l.keys.Space(ledger.SpaceID(pool)).Block(p), store.Record{Holdings: []store.Holding{h}}.Encode()))
+			puts = append(puts, store.Put(l.keys.Space(ledger.SpaceID(pool)).Block(p), store.Record{Held: &h}.Encode()))
 		}
 		must.Get(l.etcd.Client().Txn(l.t.Context()).Then(puts...).Commit())(l.t)
 	}

@@ -1,13 +1,9 @@
 package allocator
 
 import (
-	"context"
-	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
-	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -40,7 +36,6 @@ func TestMetrics(t *testing.T) {
 		"ipam_ledger_bind_attempts":         2,
 		"ipam_ledger_queued_requests":       0,
 		"ipam_ledger_waiting_claims":        1,
-		"ipam_ledger_conflicts_total":       0,
 		"ipam_ledger_blocks_bound_total":    2,
 		"ipam_ledger_blocks_released_total": 1,
 		"ipam_etcd_up":                      1,
@@ -61,45 +56,14 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A bind that another writer comes before is tried again, and says so.
+// A bind whose transaction was not sent is tried again, and says so.
 func TestMetrics_AttemptsOfABind(t *testing.T) {
-	l, other := both(t, "10.0.0.0/24")
-	l.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = first(func() { other.bind(request("p", "d", 26)) })
-	})
+	l := withPool(t, "10.0.0.0/24")
+	l.swap(func(h *engine.Hooks) { h.BeforeCommit = once(errLost) })
 	l.bind(request("p", "c", 26))
 	var got dto.Metric
 	must.Do(t, l.engine.Metrics.Attempts.Write(&got))
 	if h := got.GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() != 2 {
 		t.Errorf("%d binds took part in %v transactions, want 1 in 2", h.GetSampleCount(), h.GetSampleSum())
-	}
-}
-
-// Two Allocators have one client. One asks etcd all the time how far its watch is, while that of the other one begins again. The answers
-// are not taken for those of the other watch, which would skip the pools that it has not brought yet.
-func TestWatch_SkipsNothingBesideAnother(t *testing.T) {
-	t.Parallel()
-	l := newLedger(t)
-	behind, watch := l.behind()
-	ctx, cancel := context.WithCancel(t.Context())
-	var asks sync.WaitGroup
-	defer asks.Wait()
-	defer cancel()
-	for range 2 {
-		asks.Go(func() {
-			for ctx.Err() == nil {
-				_ = l.engine.Watched.RequestProgress(ctx)
-			}
-		})
-	}
-	for i := range 8 {
-		watch.set(true)
-		id := ledger.PoolID(fmt.Sprint("p", i))
-		l.pool(id, fmt.Sprintf("10.%d.0.0/24", i))
-		watch.set(false)
-		behind.catchUp(t)
-		if _, known := behind.Pools().Get(id); !known {
-			t.Errorf("memory is as of revision %d, and lacks pool %s", behind.Revision(), id)
-		}
 	}
 }

@@ -12,11 +12,7 @@ import (
 type Options struct {
 	// Prefix of all keys. Default "/ipam/v1".
 	Prefix string
-	// Leads: this is the one writer of the ledger. Open takes the office from the process that has it, and each transaction compares
-	// that no other process has taken the office since. If one has, the Allocator fails with ErrDeposed. It ends cooldowns in time,
-	// and bounds the history.
-	Leads bool
-	// Address is where the process answers that leads; see Reader.Leader. Empty: nowhere.
+	// Address is where the process answers; see Reader.Leader. Empty: nowhere.
 	Address string
 	// MaxTxnOps is the etcd server's --max-txn-ops, which bounds how many
 	// requests share one transaction. Default 128, which is etcd's default.
@@ -35,7 +31,7 @@ type Options struct {
 	// released meanwhile.
 	Frozen bool
 	// Wake is called when there is room for a claim that waits, which should Bind again
-	// soon, and when the block of a claim is no longer in dispute. It must not block.
+	// soon. It must not block.
 	// Default: no call.
 	Wake func(ledger.Holder)
 	// Cooldown is how long a block cools that is about to be freed; 0 or less: it is free at once.
@@ -43,16 +39,16 @@ type Options struct {
 	// no block cools.
 	Cooldown func(ledger.Block) (time.Duration, error)
 	// History is how long the ledger keeps a tenure after its end. 0: it records none, and deletes
-	// those that it has. All Allocators of a ledger should have the same.
+	// those that it has.
 	History time.Duration
 	// MaxHistory is how many ended tenures the ledger keeps at most; the oldest are deleted first.
-	// 0: there is no limit. Every few minutes, the Allocator that leads deletes what is too old or
+	// 0: there is no limit. Every few minutes, the Allocator deletes what is too old or
 	// too many.
 	MaxHistory int
 	// Changed is called with the pools, and the IDs of those of a space whose usage or state a change has changed. It
 	// must not block, nor keep the list. Default: no call.
 	Changed func(Pools, ...ledger.PoolID)
-	// Retired is called when a pool has left the ledger, by this Allocator or another one: a pool
+	// Retired is called when a pool has left the ledger: a pool
 	// that was refused because of it may be registered now. It may be called more than once for a
 	// pool. It must not block. Default: no call.
 	Retired func(ledger.Pool)

@@ -131,10 +131,9 @@ func (ps Pools) FreeBlocks(id ledger.PoolID) (free index.Histogram, ok bool) {
 	return free, ok
 }
 
-// Overlapping lists the blocks of a pool's space that overlap a prefix, once for each
-// holder, of any pool.
+// Overlapping lists the blocks of a pool's space that overlap a prefix, of any pool.
 func (ps Pools) Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.Prefix) ([]ledger.Block, error) {
-	p, err := ps.a.engine.Known(ctx, id)
+	p, err := ps.a.engine.Known(id)
 	if err != nil {
 		return nil, err
 	}
@@ -144,9 +143,7 @@ func (ps Pools) Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.
 	}
 	var blocks []ledger.Block
 	for _, r := range records {
-		for _, h := range r.Holdings {
-			blocks = append(blocks, r.Block(h))
-		}
+		blocks = append(blocks, r.Block())
 	}
 	return blocks, nil
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
-	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -59,7 +58,7 @@ func TestQuota_Storm(t *testing.T) {
 	for id, cidr := range map[ledger.PoolID]string{"p": "10.0.0.0/24", "q": "10.0.1.0/24", "r": "10.0.2.0/24"} {
 		l.pool(id, cidr)
 	}
-	allocators := []*Allocator{l.Allocator, l.open(), l.open()}
+	allocators := []*Allocator{l.Allocator, l.Allocator, l.Allocator}
 	var wg sync.WaitGroup
 	for i := range 24 {
 		wg.Go(func() {
@@ -70,7 +69,7 @@ func TestQuota_Storm(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	l.sameAsLedger(allocators[1:]...)
+	l.sameAsLedger()
 	most := heldEver(l.t, l.etcd)
 	if most["p w0"] < stormOfPool/2 || most["c w0"] < stormByClass/2 {
 		t.Error("the limits were never near:", most)
@@ -158,10 +157,6 @@ func TestQuota_AHoldThatEndsUnused(t *testing.T) {
 		"excluded": {func(r *room) error {
 			return r.Pools().Exclude(r.t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")})
 		}, []ledger.ClaimID{"first", "second"}},
-		"bound by another allocator": {func(r *room) error {
-			_, err := r.open().Bind(r.t.Context(), of("other", exactly(request("p", "faster", 0), "10.0.0.0/26")))
-			return err
-		}, []ledger.ClaimID{"first", "second"}},
 	} {
 		for _, limits := range [][2]int64{{64, 0}, {0, 64}} {
 			t.Run(name, func(t *testing.T) {
@@ -180,29 +175,4 @@ func TestQuota_AHoldThatEndsUnused(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Another allocator takes the room of a hold while its claim is bound. The claim then has no room,
-// and the limit has some for the next one.
-func TestQuota_AHoldIsLostWhileBinding(t *testing.T) {
-	r := newRoom(t)
-	r.pool("q", "10.1.0.0/24")
-	other := r.open()
-	r.bind(limited(0, 128, request("q", "held", 25)))
-	r.Waits().Add(since(1, limited(0, 128, request("p", "first", 25))))
-	r.Waits().Add(since(2, limited(0, 128, request("p", "second", 26))))
-	r.release("held")
-	r.wantWoken("first")
-	r.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = first(func() {
-			for i, p := range []string{"10.0.0.128/26", "10.0.0.0/26"} { // the second is in the hold, which ends
-				if _, err := other.Bind(t.Context(), of("other", exactly(request("p", fmt.Sprint("other", i), 0), p))); err != nil {
-					t.Errorf("Bind of %s: %v", p, err)
-				}
-			}
-		})
-	})
-	r.refused(limited(0, 128, request("p", "first", 25)))
-	r.wantWoken("second")
-	r.sameAsLedger(other)
 }

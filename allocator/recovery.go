@@ -34,21 +34,10 @@ func (rc Recovery) Frozen(id ledger.PoolID) (frozen bool) {
 // not have the pool. Changes that were made while the space was frozen do not count. While the head of the space cannot be read,
 // it returns an error for which Unreadable holds.
 func (rc Recovery) Behind(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) {
-	p, err := rc.a.engine.Known(ctx, id)
-	if errors.Is(err, ledger.ErrUnknownPool) {
-		return true, nil
+	if _, err := rc.a.engine.Known(id); err != nil {
+		return errors.Is(err, ledger.ErrUnknownPool), known(err)
 	}
-	if err != nil || !rc.short(id, changes) {
-		return false, err
-	}
-	// Memory may lack changes of other Allocators.
-	_, revision, err := rc.a.store.Get(ctx, rc.a.keys.Space(p.Space).Head())
-	if err == nil {
-		err = rc.a.engine.Watched.AwaitAll(ctx, revision)
-	}
-	if err == nil {
-		_, err = rc.a.Pools().Changes(id)
-	}
+	_, err := rc.a.Pools().Changes(id)
 	return err == nil && rc.short(id, changes), err
 }
 
@@ -64,7 +53,7 @@ func (rc Recovery) short(id ledger.PoolID, changes int64) bool {
 // nothing; register it as a frozen one. since is when the pool was registered that lacks them, as a derived pool may be made again with
 // its ID; zero: at any time. ErrChanged: it was made again.
 func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID, since time.Time) error {
-	p, err := rc.a.engine.Known(ctx, id)
+	p, err := rc.a.engine.Known(id)
 	if err == nil && !p.Frozen {
 		err = rc.a.Pools().edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Frozen = true }, check: func(p ledger.Pool) error {
 			if !since.IsZero() && !p.RegisteredAt.Equal(since) {
@@ -101,7 +90,7 @@ func (rc Recovery) Trust(id ledger.PoolID) {
 // calls Trust. If the count of the space's changes is less than changes, it goes on from there.
 // So copies of the ledger from before the loss count less than the ledger does from now on.
 func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) error {
-	p, err := rc.a.engine.Known(ctx, id)
+	p, err := rc.a.engine.Known(id)
 	if err == nil && (p.Frozen || rc.short(id, changes)) {
 		_, err = rc.a.engine.Submit(ctx, id, engine.Op{Lane: p.Cluster, Alone: true, Plan: resume(id, changes)})
 	}
@@ -119,7 +108,7 @@ func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) 
 // refused with ErrChanged unless the pool is frozen, and with ErrUnknownPool if it has retired itself. Its address spaces that drain go on with
 // that.
 func (rc Recovery) Open(ctx context.Context, id ledger.PoolID) error {
-	p, err := rc.a.engine.Known(ctx, id)
+	p, err := rc.a.engine.Known(id)
 	if err == nil {
 		err = rc.a.Pools().edit(ctx, edit{pool: p, check: mayOpen, change: opened})
 	}

@@ -26,12 +26,6 @@ func (ps Pools) Register(ctx context.Context, p ledger.Pool) (ledger.Pool, error
 		return ledger.Pool{}, err
 	}
 	p.RegisteredAt = store.Stamped(ps.a.engine.Hooks.Now())
-	select {
-	case ps.a.registrar <- struct{}{}: // one at a time: they contend for the fence anyway
-		defer func() { <-ps.a.registrar }()
-	case <-ctx.Done():
-		return ledger.Pool{}, context.Cause(ctx)
-	}
 	for {
 		s := ps.a.engine.Spaces.Enter(p.Space)
 		s.Unlock()
@@ -40,35 +34,10 @@ func (ps Pools) Register(ctx context.Context, p ledger.Pool) (ledger.Pool, error
 			done.Pool.Excluded = slices.Clone(done.Pool.Excluded)
 			return done.Pool, nil
 		}
-		switch {
-		case errors.Is(err, errIDTaken):
-			err = ps.idTaken(ctx, p)
-		case errors.Is(err, errUnfenced):
-			err = ps.a.engine.Fence(ctx, ps.a.keys.Roots(p.Cluster))
-		}
-		if err != nil && !errors.Is(err, engine.ErrGone) {
+		if !errors.Is(err, engine.ErrGone) {
 			return ledger.Pool{}, err
 		}
 	}
-}
-
-// errIDTaken: a pool of this ID is in the ledger, which is not one of the workspace's root pools.
-var errIDTaken = errors.New("the ID is that of another pool")
-
-// errUnfenced: the workspace has no fence for its root pools. A transaction that compares that there is none could come when a fence has come
-// and gone, and bring a pool back that was retired.
-var errUnfenced = errors.New("the workspace has no fence")
-
-// idTaken tells which pool has the ID of one that is to be registered; nil: none any more.
-func (ps Pools) idTaken(ctx context.Context, p ledger.Pool) error {
-	known, revision, ok, err := ps.a.store.Pool(ctx, p.ID)
-	if err != nil || !ok {
-		return err
-	}
-	if err := (register{p}).mismatch(known); err != nil {
-		return err
-	}
-	return ps.a.engine.Watched.Await(ctx, revision)
 }
 
 // asRoot checks a pool and fills in what may be left out.
@@ -108,31 +77,25 @@ func exclusions(p ledger.Pool, list []netip.Prefix) ([]netip.Prefix, error) {
 // register plans a Register.
 type register struct{ wanted ledger.Pool }
 
-// plan decides by the root pools in memory. The transaction confirms that no other
-// has come or gone meanwhile.
+// plan decides by the pools in memory.
 func (r register) plan(v space.View) (engine.Plan, error) {
 	if err := v.Table().Damaged().Err(); err != nil && !r.wanted.Frozen { // a frozen one was there before
 		return engine.Plan{}, fmt.Errorf("a pool that cannot be read may overlap: %w", err)
 	}
-	others := v.Table().RootsIn(r.wanted.Cluster)
-	if others.Revision == 0 {
-		return engine.Plan{}, errUnfenced
+	if err := v.Table().Damaged()[v.Keys.Pool(r.wanted.ID)]; err != nil {
+		return engine.Plan{}, err
 	}
-	same := v.Keys.PutRoots(r.wanted.Cluster).At(others.Revision, engine.ErrAgain)
-	same.Verb = store.Stays
-	if known, ok := others.Pools[r.wanted.ID]; ok {
-		if p := v.Pool(known.ID); p != nil {
-			known = p.Pool // exclusions are not in the list of roots
+	if p, ok := v.Table().Find(r.wanted.ID); ok {
+		known := p.Pool
+		if own := v.Pool(known.ID); own != nil {
+			known = own.Pool
 		}
-		return engine.Plan{Changes: []store.Change{same}, Refusal: r.mismatch(known), Answer: engine.Answer{Pool: known}}, nil
+		return engine.Plan{Refusal: r.mismatch(known), Answer: engine.Answer{Pool: known}}, nil
 	}
-	if err := r.conflict(v, others); err != nil {
-		return engine.Refuse(err, same)
+	if err := r.conflict(v, v.Table().RootsIn(r.wanted.Cluster)); err != nil {
+		return engine.Refuse(err)
 	}
-	return engine.Plan{Answer: engine.Answer{Pool: r.wanted}, Changes: []store.Change{
-		v.Keys.PutRoots(r.wanted.Cluster).At(others.Revision, engine.ErrAgain),
-		v.Keys.PutPool(r.wanted).At(0, errIDTaken),
-	}}, nil
+	return engine.Plan{Answer: engine.Answer{Pool: r.wanted}, Changes: []store.Change{v.Keys.PutPool(r.wanted).At(0, engine.ErrMistaken)}}, nil
 }
 
 // mismatch compares the pool with the one of that ID in the ledger.
@@ -144,8 +107,8 @@ func (r register) mismatch(known ledger.Pool) error {
 }
 
 // conflict refuses the pool if it cannot be registered beside another one.
-func (r register) conflict(v space.View, others space.Roots) error {
-	for _, p := range others.Pools {
+func (r register) conflict(v space.View, others map[ledger.PoolID]ledger.Pool) error {
+	for _, p := range others {
 		if p.CIDR.Overlaps(r.wanted.CIDR) && p.Space != r.wanted.Space {
 			return &ledger.OverlapError{With: p}
 		}

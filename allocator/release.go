@@ -41,12 +41,7 @@ func (a *Allocator) Release(ctx context.Context, id ledger.ClaimID) error {
 // Otherwise it returns ErrChanged, also if the block is gone. The history keeps the cause: for a
 // reservation that is always CauseCreateFailed.
 func (a *Allocator) ReleaseFor(ctx context.Context, b ledger.Block, cause ledger.Cause) error {
-	var err error
-	if b.State == ledger.Disputed {
-		err = a.Recovery().releaseDisputed(ctx, b, cause)
-	} else {
-		err = a.free(ctx, b, cause)
-	}
+	err := a.free(ctx, b, cause)
 	if err == nil {
 		a.engine.Metrics.Released.Inc()
 		a.Waits().Withdraw(b.Holder.Claim)
@@ -76,18 +71,17 @@ func (rt Retained) amend(ctx context.Context, id ledger.ClaimID, edit func(*stor
 		if err != nil || !ok {
 			return ledger.Block{}, false, err
 		}
-		mine := r.Of(id)
-		h := r.Holdings[mine]
+		h := *r.Held
 		if h.State == ledger.Cooling {
 			return ledger.Block{}, false, nil
 		}
 		edit(&h)
-		if h == r.Holdings[mine] {
-			return r.Block(h), true, nil
+		old := r.Block()
+		if h == *r.Held {
+			return old, true, nil
 		}
-		old := r.Block(r.Holdings[mine])
-		r.Holdings[mine] = h
-		done, err := rt.a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Tenant(), Plan: amend(old, r, h)})
+		r.Held = &h
+		done, err := rt.a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Tenant(), Plan: amend(old, r)})
 		if err == nil {
 			return done.Block, true, nil
 		}
@@ -98,15 +92,15 @@ func (rt Retained) amend(ctx context.Context, id ledger.ClaimID, edit func(*stor
 	}
 }
 
-// amend plans a change to the record of a block. The answer shows one of its holdings.
-func amend(old ledger.Block, next store.Record, shown store.Holding) func(space.View) (engine.Plan, error) {
+// amend plans a change to the record of a block.
+func amend(old ledger.Block, next store.Record) func(space.View) (engine.Plan, error) {
 	value := next.Encode()
 	return func(v space.View) (engine.Plan, error) {
 		if err := present(v, old); err != nil {
 			return engine.Plan{}, err
 		}
 		put := v.Keys.PutBlock(next, value).At(old.Revision, ledger.ErrChanged)
-		return engine.Plan{Changes: []store.Change{put}, Answer: engine.Answer{Block: next.Block(shown)}}, nil
+		return engine.Plan{Changes: []store.Change{put}, Answer: engine.Answer{Block: next.Block()}}, nil
 	}
 }
 
@@ -139,19 +133,18 @@ func (f *free) cool(until time.Time) {
 	if b.State == ledger.Reserved || ledger.IsDerived(id) {
 		id = nobody()
 	}
-	f.cooled = &store.Record{Space: b.Space, Prefix: b.Prefix, Holdings: []store.Holding{{
+	f.cooled = &store.Record{Space: b.Space, Prefix: b.Prefix, Held: &store.Holding{
 		Pool: b.Pool, Claim: id, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name,
 		Class: b.Class, Policy: b.Policy, State: ledger.Cooling, Slice: b.Slice, BoundAt: b.BoundAt, Until: until,
 		Since: f.farewell.tenure.Until,
-	}}}
+	}}
 	f.value = f.cooled.Encode()
 }
 
 // forNobody lets no object get the cooling block back, not even the one that had it.
 func (f *free) forNobody() {
-	held := &f.cooled.Holdings[0]
-	held.Claim = nobody()
-	held.Name = string(held.Claim)
+	f.cooled.Held.Claim = nobody()
+	f.cooled.Held.Name = string(f.cooled.Held.Claim)
 	f.value = f.cooled.Encode()
 }
 
@@ -180,7 +173,7 @@ func (f free) changes(keys store.SpaceKeys, otherwise error) []store.Change {
 		return append(changes, keys.RemoveBlock(b.Prefix).At(b.Revision, otherwise), keys.RemoveClaim(b.Holder.Claim))
 	}
 	changes = append(changes, keys.PutBlock(*f.cooled, f.value).At(b.Revision, otherwise))
-	if id := f.cooled.Holdings[0].Claim; id != b.Holder.Claim {
+	if id := f.cooled.Held.Claim; id != b.Holder.Claim {
 		changes = append(changes, keys.RemoveClaim(b.Holder.Claim), keys.PutClaim(id, b.Prefix))
 	}
 	return changes

@@ -2,12 +2,10 @@ package allocator
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
-	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
@@ -45,21 +43,14 @@ func (rs Reservations) Preview(ctx context.Context, req ledger.Request) (netip.P
 	if err := checkRequest(req); err != nil {
 		return netip.Prefix{}, err
 	}
-	for {
-		if err := rs.a.secure(ctx, req); err != nil {
-			return netip.Prefix{}, err
-		}
-		s, err := rs.a.engine.Locate(ctx, req.Pool)
-		if err != nil {
-			return netip.Prefix{}, err
-		}
-		if prefix, err := preview(s, req); !errors.Is(err, space.ErrUnsecured) {
-			return prefix, err
-		}
+	s, err := rs.a.engine.Locate(req.Pool)
+	if err != nil {
+		return netip.Prefix{}, err
 	}
+	return preview(s, req)
 }
 
-func preview(s *engine.Worker, req ledger.Request) (netip.Prefix, error) {
+func preview(s *engine.Space, req ledger.Request) (netip.Prefix, error) {
 	s.Lock()
 	defer s.Unlock()
 	p := s.Pool(req.Pool)

@@ -83,19 +83,18 @@ func (rs Reservations) Confirm(ctx context.Context, c Confirmation) (b ledger.Bl
 		if err != nil || !ok {
 			return ledger.Block{}, false, err
 		}
-		mine := r.Of(c.Reservation)
-		h := r.Holdings[mine]
+		h := *r.Held
 		if h.State != ledger.Reserved || r.Prefix != c.Prefix {
 			return ledger.Block{}, false, nil
 		}
 		if !c.Certain && (h.Shared || !sameSecond(h.BoundAt, c.Answered)) {
 			return ledger.Block{}, false, ledger.ErrShared
 		}
-		old := r.Block(h)
+		old := r.Block()
 		h.Claim, h.Policy, h.State, h.Until = c.Claim, cmp.Or(c.Policy, h.Policy), ledger.Bound, time.Time{}
 		h.Shared = h.Shared || !sameSecond(h.BoundAt, c.Answered)
-		r.Holdings[mine] = h
-		done, err := rs.a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Tenant(), Plan: handOver(old, r, h, farewell{})})
+		r.Held = &h
+		done, err := rs.a.engine.Change(ctx, old, engine.Op{Lane: old.Holder.Tenant(), Plan: handOver(old, r, farewell{})})
 		switch {
 		case err == nil || errors.Is(err, errBound):
 			return done.Block, err == nil, nil
@@ -110,18 +109,17 @@ func sameSecond(a, b time.Time) bool {
 	return a.Truncate(time.Second).Equal(b.Truncate(time.Second))
 }
 
-// handOver plans that a block passes from its holder to another claim. to is the new holding in the next record. parting
-// records the former one.
-func handOver(old ledger.Block, next store.Record, to store.Holding, parting farewell) func(space.View) (engine.Plan, error) {
+// handOver plans that a block passes from its holder to another claim, that of the next record. parting records the former one.
+func handOver(old ledger.Block, next store.Record, parting farewell) func(space.View) (engine.Plan, error) {
 	value := next.Encode()
 	return func(v space.View) (engine.Plan, error) {
 		if err := present(v, old); err != nil {
 			return engine.Plan{}, err
 		}
 		changes := append(store.EndTenure(parting.record),
-			v.Keys.PutClaim(to.Claim, old.Prefix).At(0, errBound),
+			v.Keys.PutClaim(next.Held.Claim, old.Prefix).At(0, errBound),
 			v.Keys.PutBlock(next, value).At(old.Revision, ledger.ErrChanged),
 			v.Keys.RemoveClaim(old.Holder.Claim))
-		return engine.Plan{Changes: changes, Answer: engine.Answer{Block: next.Block(to)}}, nil
+		return engine.Plan{Changes: changes, Answer: engine.Answer{Block: next.Block()}}, nil
 	}
 }

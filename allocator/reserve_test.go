@@ -57,7 +57,7 @@ func TestReserve(t *testing.T) {
 	if other := l.bind(request("p", "db", 28)); other.Prefix.Overlaps(b.Prefix) {
 		t.Errorf("Bind = %s, which overlaps the reserved %s", other.Prefix, b.Prefix)
 	}
-	l.sameAsLedger(l.open())
+	l.sameAsLedger()
 
 	got := l.confirm(confirmation(b, "uid"))
 	if got.Holder.Claim != "uid" || got.State != ledger.Bound || got.Prefix != b.Prefix {
@@ -69,7 +69,7 @@ func TestReserve(t *testing.T) {
 	if _, ok, err := l.Lookup(t.Context(), b.Holder.Claim); ok || err != nil || l.Reservations().Has(b.Holder.Claim) || l.Reservations().Has("uid") {
 		t.Errorf("Lookup of the reservation is %t, %v, want that it is gone", ok, err)
 	}
-	l.sameAsLedger(l.open())
+	l.sameAsLedger()
 }
 
 // A second Reserve of the same request returns the same block, and marks the reservation as shared.
@@ -143,17 +143,14 @@ func TestConfirm_Refuses(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// Answers, confirmations and releases of the same reservations at the same time, on two
-// Allocators: each block ends with one claim or with none.
+// Answers, confirmations and releases of the same reservations at the same time: each block ends with one claim or with none.
 func TestReserve_Race(t *testing.T) {
 	l := withPool(t, "10.0.0.0/20")
-	other := l.another()
 	var work sync.WaitGroup
 	for i := range 40 {
-		on := []*fixture{l, other}[i%2]
 		work.Go(func() {
 			r := reservation(fmt.Sprint("c", i%8), 28)
-			b, err := on.Reservations().Reserve(t.Context(), r)
+			b, err := l.Reservations().Reserve(t.Context(), r)
 			if errors.Is(err, ledger.ErrTooOften) {
 				return
 			}
@@ -163,18 +160,18 @@ func TestReserve_Race(t *testing.T) {
 			}
 			c := confirmation(b, fmt.Sprint("uid", i))
 			c.Certain = i%3 == 0
-			if _, _, err := on.Reservations().Confirm(t.Context(), c); err != nil && !errors.Is(err, ledger.ErrShared) && !errors.Is(err, ledger.ErrChanged) {
+			if _, _, err := l.Reservations().Confirm(t.Context(), c); err != nil && !errors.Is(err, ledger.ErrShared) && !errors.Is(err, ledger.ErrChanged) {
 				t.Errorf("Confirm(%+v) = %v", c, err)
 			}
 			if i%5 == 0 {
-				if err := on.Release(t.Context(), r.Holder.Claim); err != nil && !errors.Is(err, ledger.ErrChanged) {
+				if err := l.Release(t.Context(), r.Holder.Claim); err != nil && !errors.Is(err, ledger.ErrChanged) {
 					t.Errorf("Release(%s) = %v", r.Holder.Claim, err)
 				}
 			}
 		})
 	}
 	work.Wait()
-	l.sameAsLedger(other.Allocator)
+	l.sameAsLedger()
 }
 
 // A workspace has so many reservations and no more; a repeated answer takes none.
@@ -183,46 +180,39 @@ func TestReserve_Limit(t *testing.T) {
 	for i := range space.MaxReservations {
 		l.reserve(reservation(fmt.Sprint("c", i), 28))
 	}
-	l.catchUp(t)
-	again := l.open()
-	for _, a := range []*Allocator{l.Allocator, again} {
-		must.Fail(a.Reservations().Reserve(t.Context(), reservation("one more", 28)))(t, ledger.ErrReservations)
-		if _, err := a.Reservations().Reserve(t.Context(), reservation("c7", 28)); err != nil {
+	for range 2 {
+		must.Fail(l.Reservations().Reserve(t.Context(), reservation("one more", 28)))(t, ledger.ErrReservations)
+		if _, err := l.Reservations().Reserve(t.Context(), reservation("c7", 28)); err != nil {
 			t.Errorf("Reserve once more for the same claim = %v, want its block", err)
 		}
+		l.again()
 	}
 	theirs := reservation("theirs", 28)
 	theirs.Holder.Cluster, theirs.Holder.Claim = "another", ledger.ReservationID("another", "theirs")
 	l.reserve(theirs)
 	must.Do(t, l.Release(t.Context(), ledger.ReservationID("tenant", "c7")))
-	again.catchUp(t)
-	if _, err := again.Reservations().Reserve(t.Context(), reservation("one more", 28)); err != nil {
+	if _, err := l.Reservations().Reserve(t.Context(), reservation("one more", 28)); err != nil {
 		t.Errorf("Reserve after one was freed = %v, want a block", err)
 	}
 }
 
-// A CREATE that fails each time does not keep its block for as long as it is repeated. Every replica counts from
+// A CREATE that fails each time does not keep its block for as long as it is repeated. It counts from
 // the first answer.
 func TestReserve_AgainAndAgain(t *testing.T) {
 	c := newClock()
 	l := withPool(t, "10.0.0.0/28")
-	other := l.another()
-	for _, a := range []*fixture{l, other} {
-		a.swap(func(h *engine.Hooks) { h.Now = c.now })
-	}
+	l.swap(func(h *engine.Hooks) { h.Now = c.now })
 	first := l.reserve(reservation("web", 28))
 	last := first
 	for c.now().Sub(first.BoundAt) < space.Renewable-time.Minute {
 		c.advance(time.Minute)
 		last = l.reserve(reservation("web", 28))
-		other.catchUp(t)
-		if since, ok := other.Reservations().Since(first.Holder.Claim); !ok || !since.Equal(first.BoundAt) {
+		if since, ok := l.Reservations().Since(first.Holder.Claim); !ok || !since.Equal(first.BoundAt) {
 			t.Errorf("after %s the reservation is there since %s, %t; want %s", c.now().Sub(first.BoundAt), since, ok, first.BoundAt)
 		}
 	}
 	c.advance(time.Minute)
-	l.catchUp(t)
-	for _, a := range []*Allocator{l.Allocator, other.Allocator} {
+	for _, a := range []*Allocator{l.Allocator, l.Allocator} {
 		if b, err := a.Reservations().Reserve(t.Context(), reservation("web", 28)); !errors.Is(err, ledger.ErrLapsing) {
 			t.Errorf("Reserve = %+v, %v after %s; want %v", b, err, space.Renewable, ledger.ErrLapsing)
 		}
@@ -231,7 +221,6 @@ func TestReserve_AgainAndAgain(t *testing.T) {
 		t.Errorf("Lookup = %+v, %v; want the last answer at %s, as before", now, err, last.BoundAt)
 	}
 	must.Do(t, l.Release(t.Context(), first.Holder.Claim))
-	l.catchUp(t)
 	if b := l.reserve(reservation("web", 28)); b.Prefix != first.Prefix {
 		t.Errorf("Reserve = %s when it has lapsed, want %s", b.Prefix, first.Prefix)
 	}

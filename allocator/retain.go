@@ -46,7 +46,7 @@ func (rt Retained) Promise(ctx context.Context, b ledger.Block, grace time.Durat
 	switch {
 	case err != nil:
 		return ledger.Block{}, err
-	case !ok || promised.Prefix != b.Prefix || promised.State == ledger.Disputed:
+	case !ok || promised.Prefix != b.Prefix:
 		return ledger.Block{}, ledger.ErrChanged
 	}
 	return promised, refusal
@@ -76,11 +76,10 @@ func (rt Retained) Reuse(ctx context.Context, b ledger.Block, to Successor) (led
 	if err != nil {
 		return ledger.Block{}, err
 	}
-	if !ok || r.Revision != b.Revision || r.Disputed || r.Of(b.Holder.Claim) != 0 {
+	if !ok || r.Revision != b.Revision || !r.Of(b.Holder.Claim) {
 		return rt.reused(ctx, b, to)
 	}
-	h := r.Holdings[0]
-	former := r.Block(h)
+	h, former := *r.Held, r.Block()
 	h.Claim, h.Policy, h.State, h.Until = to.Holder.Claim, cmp.Or(to.Policy, h.Policy), ledger.Bound, time.Time{}
 	h.Since, h.Adopted = time.Time{}, false
 	switch {
@@ -89,9 +88,9 @@ func (rt Retained) Reuse(ctx context.Context, b ledger.Block, to Successor) (led
 	case sameSecond(h.BoundAt, to.Answered):
 		h.Shared = false
 	}
-	r.Holdings[0] = h
+	r.Held = &h
 	parting := rt.a.terms.farewellAt(former, ledger.CauseSuperseded, h.BoundAt)
-	done, err := rt.a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Tenant(), Plan: handOver(b, r, h, parting)})
+	done, err := rt.a.engine.Change(ctx, b, engine.Op{Lane: b.Holder.Tenant(), Plan: handOver(b, r, parting)})
 	if errors.Is(err, ledger.ErrChanged) || errors.Is(err, errBound) {
 		return rt.reused(ctx, b, to)
 	}

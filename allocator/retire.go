@@ -17,7 +17,7 @@ const retryRetire = time.Second
 
 // Retire removes an empty pool from the ledger. The same transaction frees a child's block
 // in the parent, where it cools for the longer of the parent's cooldown and what is left of the
-// cooldowns inside the child. If that block is in dispute, the other holders keep it.
+// cooldowns inside the child.
 //
 // Blocks that cool do not count: they are freed with the pool. A pool with other blocks is refused
 // with ErrPoolInUse. For a pool that is not registered, Retire does nothing.
@@ -65,7 +65,7 @@ func (r *retirement) run(ctx context.Context) error {
 }
 
 func (r *retirement) attempt(ctx context.Context) error {
-	p, err := r.engine.Known(ctx, r.id)
+	p, err := r.engine.Known(r.id)
 	for attempts := pace(0); err == nil; {
 		if p.Above() == "" {
 			_, err = r.engine.Submit(ctx, r.id, engine.Op{Lane: p.Cluster, Alone: true, Plan: r.plan})
@@ -80,8 +80,8 @@ func (r *retirement) attempt(ctx context.Context) error {
 		switch {
 		case errors.Is(err, errSpaces):
 			err = r.addressSpaces(ctx)
-		case errors.Is(err, engine.ErrStale):
-			err = r.engine.Confirm(ctx, r.id)
+		case errors.Is(err, engine.ErrOvertaken):
+			err = nil
 		default:
 			return known(err)
 		}
@@ -129,17 +129,16 @@ var errCooling = errors.New("blocks of the pool are cooling")
 // so that no bind gets them before the end of their cooldown. The record of a child keeps the end
 // of the last cooldown: until then the child's own block cools in the parent.
 func (r *retirement) endCooldowns(ctx context.Context) error {
-	p, err := r.engine.Known(ctx, r.id)
+	p, err := r.engine.Known(r.id)
 	if err != nil {
 		return err
 	}
-	e := edit{pool: p}
 	if ledger.IsAddressSpace(r.id) {
-		if e.asFor, err = (spaces{r.Allocator}).drains(ctx, p.Derived.Of); err != nil {
-			return err
+		if of, ok := r.Pools().Get(p.Derived.Of); ok && of.State == ledger.PoolOpen {
+			return errOpen
 		}
 	}
-	if err := r.drain(ctx, e); err != nil {
+	if err := r.drain(ctx, edit{pool: p}); err != nil {
 		return err
 	}
 	_, err = r.Pools().endCooldowns(ctx, r.id, engine.EndCooldowns{Of: r.id})
@@ -152,7 +151,7 @@ func (r *retirement) addressSpaces(ctx context.Context) error {
 	if !errors.Is(err, errOpen) {
 		return err
 	}
-	p, err := r.engine.Known(ctx, r.id)
+	p, err := r.engine.Known(r.id)
 	if err != nil {
 		return err
 	}
@@ -163,7 +162,7 @@ func (r *retirement) addressSpaces(ctx context.Context) error {
 
 // reopen opens the pool again that the retirement has drained, unless it has gone.
 func (r *retirement) reopen(ctx context.Context) error {
-	p, err := r.engine.Known(ctx, r.id)
+	p, err := r.engine.Known(r.id)
 	if err == nil {
 		err = r.Pools().edit(ctx, edit{pool: p, check: r.check, change: func(p *ledger.Pool) { p.State = ledger.PoolOpen }})
 	}
@@ -212,7 +211,7 @@ func (r retirement) plan(v space.View) (engine.Plan, error) {
 	case p.Cools.Own > 0:
 		return engine.Plan{}, errCooling
 	}
-	changes := []store.Change{v.Keys.RemovePool(p.Pool), v.Keys.PutRoots(p.Cluster)}
+	changes := []store.Change{v.Keys.RemovePool(p.Pool)}
 	if len(v.Pools()) == 1 { // the space ends with it
 		changes = append(changes, v.Keys.RemoveHead())
 	}
@@ -224,7 +223,7 @@ func (r retirement) plan(v space.View) (engine.Plan, error) {
 func (r retirement) child(ctx context.Context) error {
 	p, ok := r.table.Find(r.id)
 	if !ok {
-		return engine.ErrStale
+		return ledger.ErrUnknownPool
 	}
 	o, err := newUncarve(p, r.check)
 	if err == nil {
@@ -234,10 +233,7 @@ func (r retirement) child(ctx context.Context) error {
 		return err
 	}
 	_, err = r.engine.Submit(ctx, o.child.Above(), engine.Op{Lane: o.child.Cluster, Alone: true, Plan: o.plan})
-	if errors.Is(err, ledger.ErrUnknownPool) { // of the parent, and perhaps of the child
-		if err := r.engine.Confirm(ctx, r.id); err != nil {
-			return err
-		}
+	if errors.Is(err, ledger.ErrUnknownPool) { // of the parent
 		return fmt.Errorf("pool %s, above pool %s, is not in the ledger", o.child.Above(), r.id)
 	}
 	if err == nil && !o.lacks {

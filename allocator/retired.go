@@ -12,12 +12,5 @@ func (ps Pools) Retired(ctx context.Context, id ledger.PoolID) (bool, error) {
 	if err := ledger.CheckID("pool", id); err != nil {
 		return false, err
 	}
-	kv, revision, err := ps.a.store.Get(ctx, ps.a.keys.Pool(id))
-	if err != nil || kv != nil {
-		return false, err
-	}
-	if err := ps.a.engine.Watched.AwaitAll(ctx, revision); err != nil {
-		return false, err
-	}
 	return ps.a.table.Retired.Has(id), nil
 }

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 // were changed meanwhile. What changes the pool then changes those that are there, one by one. If the process stops
 // between, the next Allocator that opens the ledger goes on.
 
-// spacesAtOnce is how many address spaces of a pool are changed at once: each has a transaction of its own.
+// spacesAtOnce is how many address spaces of a pool are changed at once.
 const spacesAtOnce = 64
 
 // errSpaces: the pool has address spaces, which are retired before it.
@@ -48,10 +49,10 @@ func (s newSpace) plan(v space.View) (engine.Plan, error) {
 	}
 	next.Spaces++
 	made.Cluster, made.Name, made.CIDR, made.Excluded = of.Cluster, of.Name, of.CIDR, of.Excluded
-	made.Frozen, made.Disputed = of.Frozen, of.Disputed
+	made.Frozen = of.Frozen
 	return engine.Plan{Answer: engine.Answer{Pool: made}, Changes: []store.Change{
 		v.Keys.PutPool(made).At(0, errThere),
-		v.Keys.Space(made.Space).PutHead(store.Head{}.Next(counts, "")).At(0, engine.ErrAgain),
+		v.Keys.Space(made.Space).PutHead(counts).At(0, engine.ErrAgain),
 		v.Keys.PutPool(next),
 	}}, nil
 }
@@ -128,19 +129,6 @@ func (sp spaces) retire(ctx context.Context, id ledger.PoolID) error {
 	return nil
 }
 
-// drains returns the comparison that fails a transaction if a pool has changed meanwhile. errOpen: it does not drain now. One that is closed
-// may be opened again.
-func (sp spaces) drains(ctx context.Context, id ledger.PoolID) ([]store.Change, error) {
-	revision, p, err := sp.a.Recovery().poolNow(ctx, id)
-	switch {
-	case errors.Is(err, ledger.ErrUnknownPool):
-		return nil, nil // none is made again
-	case err == nil && p.State == ledger.PoolOpen:
-		err = errOpen
-	}
-	return []store.Change{store.CheckKey(sp.a.keys.Pool(id)).At(revision, engine.ErrStale)}, err
-}
-
 // turnOf returns when an address space is retired, among those of its pool.
 func turnOf(p *space.Pool) (turn int) {
 	switch {
@@ -176,64 +164,38 @@ func (d Derived) Follow(ctx context.Context, id ledger.PoolID) error {
 	return spaces(d).follow(ctx, id)
 }
 
-// follow brings the address spaces of a pool in line with it, as of the last change to it.
-func (sp spaces) follow(ctx context.Context, id ledger.PoolID) error {
-	return sp.bring(ctx, id, false)
-}
+// follow brings the address spaces of a pool in line with it.
+func (sp spaces) follow(ctx context.Context, id ledger.PoolID) error { return sp.bring(ctx, id, false) }
 
 // bring does what follow does. If idle is set, it refuses with ErrPoolInUse if an address space is in use.
 func (sp spaces) bring(ctx context.Context, id ledger.PoolID, idle bool) error {
-	if p, ok := sp.a.Pools().Get(id); !ok || p.Spaces == 0 {
+	end, err := sp.a.spaced.take(ctx, id) // two changes to the pool are followed one after the other
+	if err != nil {
+		return err
+	}
+	defer end()
+	p, ok := sp.a.Pools().Get(id)
+	if !ok || p.Spaces == 0 {
 		return nil
 	}
-	for attempts := pace(0); ; {
-		p, revision, ok, err := sp.a.store.Pool(ctx, id)
-		if err == nil && ok {
-			err = sp.a.engine.Watched.Await(ctx, revision) // memory has the changes before it, and later ones compare the pool, too
-		}
-		if err != nil || !ok {
-			return err
-		}
-		some, err := sp.bringAlong(ctx, p, revision, idle)
-		if !errors.Is(err, engine.ErrStale) {
-			return err
-		}
-		if some {
-			attempts = 0
-		}
-		if err := attempts.wait(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// bringAlong brings the address spaces of a pool in line with its record as of a revision. ErrStale: the record has changed since. some
-// reports whether any was.
-func (sp spaces) bringAlong(ctx context.Context, p ledger.Pool, revision int64, idle bool) (some bool, err error) {
-	same := []store.Change{store.CheckKey(sp.a.keys.Pool(p.ID)).At(revision, engine.ErrStale)}
 	lag := sp.lagging(p, idle)
-	if idle && len(lag) < p.Spaces {
-		return false, engine.ErrStale // one cannot be read, and may be in use
+	if idle && len(lag) < p.Spaces { // one cannot be read, and may be in use
+		return cmp.Or(sp.a.table.Damaged().Err(), ledger.ErrPoolInUse)
 	}
-	var unread, failed error
+	var unread error
 	for batch := range slices.Chunk(lag, spacesAtOnce) {
 		for _, err := range editAll(batch, func(s ledger.Pool) error {
-			return sp.a.Pools().edit(ctx, edit{pool: s, idle: idle, change: followed(p), asFor: same})
+			return sp.a.Pools().edit(ctx, edit{pool: s, idle: idle, change: followed(p)})
 		}) {
 			switch {
 			case ledger.Unreadable(err) && !idle: // it keeps no other one
 				unread = err
 			case err != nil && !errors.Is(err, ledger.ErrUnknownPool): // else it has gone
-				failed = err
-			default:
-				some = true
+				return err
 			}
 		}
-		if failed != nil {
-			return some, failed
-		}
 	}
-	return some, unread
+	return unread
 }
 
 // editAll calls edit for all pools at once, and returns its errors.

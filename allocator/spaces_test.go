@@ -3,9 +3,7 @@ package allocator
 import (
 	"errors"
 	"net/netip"
-	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,10 +13,9 @@ import (
 
 func TestSpace(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
-	other := l.another()
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/32")}))
-	a, b := l.space("p", "a"), other.space("p", "b")
-	if again := other.space("p", "a"); again.ID != a.ID || a.ID == b.ID {
+	a, b := l.space("p", "a"), l.space("p", "b")
+	if again := l.space("p", "a"); again.ID != a.ID || a.ID == b.ID {
 		t.Errorf("the spaces are %s, %s, and %s again; want two", a.ID, b.ID, again.ID)
 	}
 	for claim, s := range map[string]ledger.Pool{"in-a": a, "in-b": b} {
@@ -30,7 +27,7 @@ func TestSpace(t *testing.T) {
 	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/30")}))
 	l.gets(request(a.ID, "next", 32), "10.0.0.4/32")
 	must.Be(t, l.Pools().Retire(t.Context(), "p"), ledger.ErrPoolInUse)
-	l.sameAsLedger(other.Allocator, l.open())
+	l.sameAsLedger()
 	must.Do(t, l.Pools().Drain(t.Context(), "p"))
 	for _, s := range []ledger.Pool{a, b} {
 		must.Fail(l.Bind(t.Context(), request(s.ID, "late", 32)))(t, ledger.ErrPoolDraining)
@@ -39,7 +36,7 @@ func TestSpace(t *testing.T) {
 		l.free(claim)
 	}
 	l.waitGone("p") // it goes by itself
-	l.holds(0, other.Allocator)
+	l.holds(0)
 }
 
 // An Allocator that stops between a pool and its address spaces leaves some as they were. The next one that opens the ledger
@@ -52,20 +49,18 @@ func TestSpace_FollowsItsPoolAfterAStop(t *testing.T) {
 	must.Do(t, l.Pools().edit(t.Context(), edit{pool: p, change: func(p *ledger.Pool) {
 		p.State, p.Excluded = ledger.PoolDraining, []netip.Prefix{prefix("10.0.0.128/25")}
 	}}))
-	l.sameAsLedger()
-	other := l.open()
-	for s, there := used, true; s.State != ledger.PoolDraining || there; _, there = other.Pools().Get(empty.ID) {
-		if s, _ = other.Pools().Get(used.ID); t.Context().Err() != nil {
+	l.again()
+	for s, there := used, true; s.State != ledger.PoolDraining || there; _, there = l.Pools().Get(empty.ID) {
+		if s, _ = l.Pools().Get(used.ID); t.Context().Err() != nil {
 			t.Fatalf("the address space in use is %+v, and the empty one is there: %t", s, there)
 		}
 	}
-	l.catchUp(t)
 	if s, _ := l.Pools().Get(used.ID); len(s.Excluded) != 1 {
 		t.Errorf("the address space excludes %v, want what its pool excludes", s.Excluded)
 	}
 	l.free("c")
 	l.waitGone("p") // it goes by itself
-	l.sameAsLedger(other)
+	l.sameAsLedger()
 }
 
 // An address space is frozen with its pool, and trusted and resumed with it.
@@ -88,7 +83,7 @@ func TestSpace_IsFrozenWithItsPool(t *testing.T) {
 	for _, id := range []ledger.PoolID{known, lost} {
 		l.bind(request(id, "new-in-"+string(id), 28))
 	}
-	l.sameAsLedger(first.Allocator)
+	l.sameAsLedger()
 }
 
 // An address space that nobody uses goes, though a claim waits there, as for its limit. The claim is woken to ask again.
@@ -103,7 +98,7 @@ func TestSpace_WakesItsClaimsWhenItGoes(t *testing.T) {
 
 // The changes of a pool are those of its address spaces, too, also of those that have gone.
 func TestBehind_CountsAddressSpaces(t *testing.T) {
-	l, other := both(t, "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	last := int64(-1)
 	grown := func(what string) {
 		t.Helper()
@@ -113,7 +108,7 @@ func TestBehind_CountsAddressSpaces(t *testing.T) {
 		}
 		last = now
 		for changes, want := range map[int64]bool{last: false, last + 1: true} {
-			if behind, err := other.Recovery().Behind(t.Context(), "p", changes); err != nil || behind != want {
+			if behind, err := l.Recovery().Behind(t.Context(), "p", changes); err != nil || behind != want {
 				t.Errorf("%s: Behind(%d) = %t, %v; the pool has %d changes", what, changes, behind, err, last)
 			}
 		}
@@ -134,7 +129,7 @@ func TestBehind_CountsAddressSpaces(t *testing.T) {
 	}
 	must.Do(t, l.Pools().Retire(t.Context(), s))
 	grown("without the address space")
-	l.sameAsLedger(other.Allocator)
+	l.sameAsLedger()
 }
 
 // What cooled in an address space of a derived pool keeps the block of that pool cooling.
@@ -151,43 +146,6 @@ func TestRetire_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 		t.Errorf("the block of the pool is free at %s, want in an hour", k.NextRelease)
 	}
 	i.sameAsLedger()
-}
-
-// A pool whose block comes into dispute is stopped with its address spaces, and they go on with it.
-func TestEndDispute_ServesAddressSpacesAgain(t *testing.T) {
-	l := withPool(t, "10.0.0.0/16")
-	net := l.provision("p", 24, ofNetwork("net", "a"))
-	s := l.space(net.ID, "b").ID
-	l.adopt("rival", net.CIDR.String(), ledger.Bound)
-	var frozen *ledger.FrozenError
-	for _, id := range []ledger.PoolID{net.ID, s, l.space(net.ID, "c").ID} {
-		if _, err := l.Bind(t.Context(), request(id, "c", 32)); !errors.As(err, &frozen) || !frozen.Disputed {
-			t.Errorf("Bind in %s: %v, want that it is in dispute", id, err)
-		}
-	}
-	l.free("rival")
-	must.Do(t, l.Pools().EndDispute(t.Context(), net.ID))
-	l.bind(request(s, "c", 32))
-	l.sameAsLedger()
-}
-
-// A change to a pool is followed by its address spaces only while it is the last one.
-func TestSpace_FollowsTheLastChange(t *testing.T) {
-	l := withPool(t, "10.0.0.0/24")
-	l.space("p", "a")
-	last := []netip.Prefix{prefix("10.0.0.128/25")}
-	change := sync.OnceFunc(func() { must.Do(t, l.Pools().Exclude(t.Context(), "p", last)) })
-	kv := &writtenKV{l.etcd.Client().KV, "pools/p", change} // another Allocator changes the pool while this one reads its own change
-	first := &fixture{Allocator: l.through(kv, l.etcd.Client().Watcher), t: t, etcd: l.etcd}
-	must.Do(t, first.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/28")}))
-	l.catchUp(t)
-	p, _ := l.Pools().Get("p")
-	for s := range l.Derived().All() {
-		if !slices.Equal(s.Excluded, last) || !slices.Equal(p.Excluded, last) {
-			t.Errorf("the pool excludes %v, and its address space %v; want %v", p.Excluded, s.Excluded, last)
-		}
-	}
-	l.sameAsLedger(first.Allocator)
 }
 
 // A pool that nobody has compared yet gets no address space, although another one of its domain has lost changes.
@@ -234,15 +192,12 @@ func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 // A pool has blocks of its own, or address spaces: of a bind and an address space at the same moment one is refused.
 func TestSpace_OrBlocksOfThePool(t *testing.T) {
 	l := newLedger(t)
-	other := l.another()
 	for round := range 20 {
 		id := ledger.PoolID("p" + strconv.Itoa(round))
 		l.pool(id, "10."+strconv.Itoa(round)+".0.0/24")
-		l.catchUp(t)
-		other.catchUp(t)
 		var bindErr, spaceErr error
 		atOnce(func() { _, bindErr = l.Bind(t.Context(), request(id, "c"+string(id), 32)) },
-			func() { _, spaceErr = other.Derived().Space(t.Context(), id, "tenant", network("a")) })
+			func() { _, spaceErr = l.Derived().Space(t.Context(), id, "tenant", network("a")) })
 		if errors.Is(bindErr, ledger.ErrMixed) == errors.Is(spaceErr, ledger.ErrMixed) {
 			t.Errorf("Bind: %v, and Space: %v; want one of them refused", bindErr, spaceErr)
 		}
@@ -250,20 +205,19 @@ func TestSpace_OrBlocksOfThePool(t *testing.T) {
 			t.Errorf("Provision = %v beside a Bind that had %v", err, bindErr)
 		}
 	}
-	l.sameAsLedger(other.Allocator)
+	l.sameAsLedger()
 }
 
 // A claim that is unique within its network shares no address with one that is unique within the same network and a location: all address
 // spaces that a workspace has of a pool are for the same roles. Those of published records come back as they were.
 func TestSpace_IsForTheSameRolesAsTheOthers(t *testing.T) {
-	l, other := both(t, "10.0.0.0/24")
+	l := withPool(t, "10.0.0.0/24")
 	first := l.space("p", "red")
 	l.bind(request(first.ID, "c", 32))
 	within := network("red")
 	within["location"] = ledger.ScopeRef{Kind: "Location", Name: "ams"}
-	other.catchUp(t)
-	for _, a := range []*fixture{l, other} {
-		if s, err := a.Derived().Space(t.Context(), "p", "tenant", within); !errors.Is(err, ledger.ErrMixed) {
+	for range 2 {
+		if s, err := l.Derived().Space(t.Context(), "p", "tenant", within); !errors.Is(err, ledger.ErrMixed) {
 			t.Errorf("Space within a network and a location = %s, %v; want ErrMixed, as there is one within a network", s.ID, err)
 		}
 	}
@@ -277,27 +231,5 @@ func TestSpace_IsForTheSameRolesAsTheOthers(t *testing.T) {
 	must.Fail(l.Derived().Space(t.Context(), "p", "tenant", network("red")))(t, ledger.ErrMixed)
 	l.freeze(l.Allocator)
 	l.wantFrozen(l.space("p", "published").ID, true)
-	l.sameAsLedger(other.Allocator)
-}
-
-// A replica that sees an address space counted in the record of its pool sees the address space as well.
-func TestSpace_IsSeenBeforeItIsCounted(t *testing.T) {
-	l := withPool(t, "10.0.0.0/24")
-	changed := make(chan [2]int64, 256)
-	other := l.open(func(o *Options) {
-		o.Changed = func(pools Pools, ids ...ledger.PoolID) {
-			if p, ok := pools.Get("p"); ok && slices.Contains(ids, "p") {
-				changed <- [2]int64{int64(p.Spaces), int64(len(pools.a.table.Below("p")))}
-			}
-		}
-	})
-	for i := range 32 {
-		l.space("p", strconv.Itoa(i))
-	}
-	(&fixture{t: t, etcd: l.etcd, Allocator: other}).catchUp(t)
-	for len(changed) > 0 {
-		if counts := <-changed; counts[0] > counts[1] {
-			t.Errorf("the pool counts %d address spaces, and %d are in memory", counts[0], counts[1])
-		}
-	}
+	l.sameAsLedger()
 }

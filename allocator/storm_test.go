@@ -14,7 +14,6 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/golden"
-	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -65,7 +64,7 @@ func (t *unreliableTxn) Commit() (*clientv3.TxnResponse, error) {
 // unreliable opens an Allocator whose etcd is unreliable.
 func (l *fixture) unreliable() (*Allocator, *unreliableKV) {
 	kv := &unreliableKV{KV: l.etcd.Client().KV}
-	a := l.through(kv, l.etcd.Client().Watcher)
+	a := l.through(kv)
 	kv.bad.Store(true)
 	return a, kv
 }
@@ -103,27 +102,21 @@ type stormClaim struct {
 	late bool         // a call got no answer in this round: until it is over, its transaction may be carried out, after later answers, too
 }
 
-// Whatever becomes of their transactions, and though callers give up, several writers give no address twice, lose none, and
-// have in memory what the ledger has; and each answer is as the calls before it have left the claim.
+// Whatever becomes of their transactions, and though callers give up, the writer gives no address twice, loses none, and
+// has in memory what the ledger has; and each answer is as the calls before it have left the claim.
 func TestUnreliable_Storm(t *testing.T) {
 	const rounds, callers, steps, claims = 9, 16, 20, 48
 	l := newLedger(t, func(o *Options) { o.MaxTxnOps = 16 })
 	for id, cidr := range map[ledger.PoolID]string{"a": "10.0.0.0/27", "b": "10.0.0.32/27", "c": "10.0.0.64/26", "around": "10.0.0.0/25"} {
 		l.registerIn(id, cidr)
 	}
-	allocators, kvs := []*Allocator{l.Allocator}, []*unreliableKV{}
-	for range 2 {
-		a, kv := l.unreliable()
-		allocators, kvs = append(allocators, a), append(kvs, kv)
-	}
+	a, kv := l.unreliable()
 	all := make([]*stormClaim, claims)
 	for i := range all {
 		all[i] = &stormClaim{id: ledger.ClaimID(fmt.Sprint("c", i))}
 	}
 	for round := range rounds {
-		for _, kv := range kvs {
-			kv.bad.Store(true)
-		}
+		kv.bad.Store(true)
 		var wg sync.WaitGroup
 		for caller := range callers {
 			wg.Go(func() {
@@ -131,20 +124,15 @@ func TestUnreliable_Storm(t *testing.T) {
 				for range steps {
 					c := all[random.IntN(claims)]
 					c.mu.Lock()
-					c.step(l, allocators[random.IntN(len(allocators))], random)
+					c.step(l, a, random)
 					c.mu.Unlock()
 				}
 			})
 		}
 		wg.Wait()
-		for _, kv := range kvs {
-			kv.bad.Store(false)
-			kv.late.Wait()
-		}
-		blocks := l.sameAsLedger(allocators[1:]...)
-		for _, a := range allocators {
-			l.asFree(a, blocks)
-		}
+		kv.bad.Store(false)
+		kv.late.Wait()
+		l.asFree(a, l.sameAsLedger())
 		if t.Failed() {
 			t.Fatalf("round %d", round)
 		}
@@ -209,36 +197,4 @@ func refusal(err error) bool {
 func exhausted(err error) bool {
 	_, full := errors.AsType[*ledger.ExhaustedError](err)
 	return full
-}
-
-// Where etcd has compacted what became of a bind without an answer, and others have written since, nobody can tell
-// whether it was committed. The caller is told so, and finds out by asking again.
-func TestUnreliable_AMissedOutcome(t *testing.T) {
-	t.Parallel()
-	l := withPool(t, "10.0.0.0/24")
-	behind, watch := l.behind()
-	lost := once(errLost)
-	behind.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(ledger.SpaceID) error {
-			watch.set(true)
-			return nil
-		}
-		h.AfterCommit = func(id ledger.SpaceID) error {
-			err := lost(id)
-			if err != nil {
-				l.catchUp(t)
-				later := l.bind(request("p", "later", 28))
-				if _, err := l.etcd.Client().Compact(t.Context(), later.Revision); err != nil {
-					t.Errorf("etcd Compact: %v", err)
-				}
-			}
-			watch.set(false)
-			return err
-		}
-	})
-	if b, err := behind.Bind(t.Context(), request("p", "c", 28)); !errors.Is(err, engine.ErrUncertain) {
-		t.Errorf("Bind = %v, %v; want %v", b.Prefix, err, engine.ErrUncertain)
-	}
-	behind.gets(request("p", "c", 28), "10.0.0.0/28")
-	l.sameAsLedger(behind.Allocator)
 }

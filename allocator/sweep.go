@@ -32,7 +32,7 @@ type ListOptions struct {
 // and the list goes on behind it. Any other error ends the list.
 func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[ledger.Block, error] {
 	return func(yield func(ledger.Block, error) bool) {
-		from, end, err := o.keys(ctx, a)
+		from, end, err := o.keys(a)
 		if err != nil {
 			yield(ledger.Block{}, err)
 			return
@@ -58,10 +58,10 @@ func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[ledger.Bl
 }
 
 // keys returns the range of keys to list.
-func (o ListOptions) keys(ctx context.Context, a *Allocator) (from, end string, err error) {
+func (o ListOptions) keys(a *Allocator) (from, end string, err error) {
 	from, end = a.keys.Spaces(), clientv3.GetPrefixRangeEnd(a.keys.Spaces())
 	if o.Pool != "" {
-		p, err := a.engine.Known(ctx, o.Pool)
+		p, err := a.engine.Known(o.Pool)
 		if err != nil {
 			return "", "", err
 		}
@@ -73,23 +73,17 @@ func (o ListOptions) keys(ctx context.Context, a *Allocator) (from, end string, 
 	return from, end, nil
 }
 
-// ChangedBlocks are the blocks that have changed since the last call, as the watch has brought them: for
-// each place, the block as each of its holders has it. A place without any is free, or its block cannot
-// be read. The first call returns none, and begins to note them. Some may be missing: List has all.
+// ChangedBlocks are the blocks that have changed since the last call, by their places. One without a holder is free. The first call returns none, and begins to note them. Some may be missing: List has all.
 // There may be one caller.
-func (a *Allocator) ChangedBlocks() map[ledger.Position][]ledger.Block {
-	changed := map[ledger.Position][]ledger.Block{}
+func (a *Allocator) ChangedBlocks() map[ledger.Position]ledger.Block {
+	changed := map[ledger.Position]ledger.Block{}
 	for at, r := range a.table.Journal.Take() {
-		blocks := make([]ledger.Block, 0, len(r.Holdings))
-		for _, h := range r.Holdings {
-			blocks = append(blocks, r.Block(h))
-		}
-		changed[at] = blocks
+		changed[at] = r.Block()
 	}
 	return changed
 }
 
-// yield yields the block of a key once for each holder, or for each of the pool. It reports
+// yield yields the block of a key, or only one of the pool. It reports
 // whether to go on.
 func (o ListOptions) yield(keys store.Keys, kv *mvccpb.KeyValue, yield func(ledger.Block, error) bool) bool {
 	if b, ok := store.DecodeSole(keys, kv); ok {
@@ -102,19 +96,15 @@ func (o ListOptions) yield(keys store.Keys, kv *mvccpb.KeyValue, yield func(ledg
 	case e.Damage != nil:
 		return yield(ledger.Block{}, e.Damage)
 	}
-	for _, h := range e.Block.Holdings {
-		if (o.Pool == "" || h.Pool == o.Pool) && !yield(e.Block.Block(h), nil) {
-			return false
-		}
-	}
-	return true
+	b := e.Block.Block()
+	return o.Pool != "" && b.Pool != o.Pool || yield(b, nil)
 }
 
 // survey tells a pager where blocks are dense, as of memory: it cuts a list of all blocks into
 // parts of about a page, and adds the windows that have more than that.
 func survey(p *store.Pager, eng *engine.Engine) {
 	spaces := eng.Spaces.All()
-	slices.SortFunc(spaces, func(s, t *engine.Worker) int { return cmp.Compare(s.Keys.Blocks(), t.Keys.Blocks()) })
+	slices.SortFunc(spaces, func(s, t *engine.Space) int { return cmp.Compare(s.Keys.Blocks(), t.Keys.Blocks()) })
 	sum := 0
 	for _, s := range spaces {
 		var blocks int

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
@@ -52,12 +51,11 @@ type rewind struct {
 	*fixture
 	copied string // the data of the etcd as they were when it was copied
 	kv     *switched
-	watch  *cutter
 }
 
 // newRewind has a pool p with the block "kept", and a copy of that, and then the
 // given number of blocks more.
-func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
+func newRewind(t *testing.T, more int) *rewind {
 	t.Helper()
 	dir := t.TempDir()
 	e := etcdtest.NewWith(t, embedetcd.Options{Dir: dir})
@@ -72,18 +70,14 @@ func newRewind(t *testing.T, probe time.Duration, more int) *rewind {
 	e.Start()
 
 	r.kv.to(e.Client())
-	r.watch = &cutter{Watcher: e.Client().Watcher}
 	client := clientv3.NewCtxClient(context.Background())
-	client.KV, client.Watcher = r.kv, r.watch
-	h := engine.RealHooks()
-	h.Probe = probe
-	a := must.Get(open(t.Context(), client, Options{MaxTxnOps: e.MaxTxnOps()}, h))(t)
+	client.KV = r.kv
+	a := must.Get(open(t.Context(), client, Options{MaxTxnOps: e.MaxTxnOps()}, engine.RealHooks()))(t)
 	t.Cleanup(func() { _ = a.Close() })
 	r.Allocator = a
 	for i := range more {
 		r.bind(request("p", fmt.Sprint("lost", i), 28))
 	}
-	r.catchUp(t)
 	return r
 }
 
@@ -94,10 +88,7 @@ func (r *rewind) restore(meanwhile func(*fixture)) *fixture {
 	other := &fixture{t: r.t, etcd: e}
 	other.Allocator = other.open(frozenLedger)
 	meanwhile(other)
-	r.watch.set(true)
-	r.watch.to(e.Client().Watcher)
 	r.kv.to(e.Client())
-	r.watch.set(false)
 	return other
 }
 
@@ -121,10 +112,12 @@ func (r *rewind) wantReplaced(other *fixture) {
 	}
 }
 
-// An etcd that is restored under an Allocator is noticed without a request.
+// An etcd that is restored under an Allocator is noticed by the next transaction.
 func TestReplaced_Noticed(t *testing.T) {
-	r := newRewind(t, time.Millisecond, 3)
+	r := newRewind(t, 3)
 	other := r.restore(func(*fixture) {})
+	_, err := r.Bind(t.Context(), request("p", "next", 28))
+	must.Be(t, err, ledger.ErrReplaced)
 	<-r.Failed()
 	r.wantReplaced(other)
 }
@@ -132,12 +125,12 @@ func TestReplaced_Noticed(t *testing.T) {
 // The restored etcd has gone on meanwhile, beyond the revision that was seen of it.
 func TestReplaced_AfterItHasGoneOn(t *testing.T) {
 	t.Parallel()
-	r := newRewind(t, time.Hour, 3)
+	r := newRewind(t, 3)
 	other := r.restore(func(other *fixture) {
 		other.pool("since", "10.2.0.0/24")
 		other.freeze(other.Allocator)
 		for i := range 10 {
-			other.adopt(fmt.Sprint("adopted", i), fmt.Sprintf("10.0.0.%d/28", 240-16*i), ledger.Bound)
+			other.adopt(fmt.Sprint("adopted", i), fmt.Sprintf("10.0.0.%d/28", 240-16*i))
 		}
 		other.resume(other.Allocator, 1000)
 		other.bind(request("p", "heir", 28))
@@ -151,8 +144,8 @@ func TestReplaced_AfterItHasGoneOn(t *testing.T) {
 // The restored etcd has come to exactly the revision that was seen of the former one, and
 // the head of the space was put there, too.
 func TestReplaced_AtTheSameRevision(t *testing.T) {
-	r := newRewind(t, time.Hour, 5)
-	want := r.engine.Watched.Get()
+	r := newRewind(t, 5)
+	want := r.revision()
 	other := r.restore(func(other *fixture) {
 		other.freeze(other.Allocator)
 		other.resume(other.Allocator, 1000)
@@ -176,44 +169,24 @@ func (l *fixture) revision() int64 {
 	return resp.Header.Revision
 }
 
-// An etcd is restored with revisions that are higher than before, and all older ones
-// compacted, as etcdutl can: the watch has to read everything again.
-func TestReplaced_WithHigherRevisions(t *testing.T) {
-	t.Parallel()
-	r := newRewind(t, time.Hour, 3)
-	other := r.restore(func(other *fixture) {
-		for other.revision() < r.engine.Watched.Get()+10 {
-			must.Get(other.etcd.Client().Put(t.Context(), "elsewhere", "x"))(t)
-		}
-		must.Get(other.etcd.Client().Compact(t.Context(), other.revision()))(t)
-	})
-	<-r.Failed()
-	r.wantReplaced(other)
-}
-
 // Another ledger in the place of the former one is noticed, too; and the same one, after
 // its etcd was away, is not mistaken for another.
 func TestReplaced_ByAnother(t *testing.T) {
-	r := newRewind(t, time.Millisecond, 1)
+	r := newRewind(t, 1)
 	l := reopen(t, etcdtest.NewWith(t, embedetcd.Options{}))
-	for l.revision() < r.engine.Watched.Get() {
-		l.bind(request(l.pool(ledger.PoolID(fmt.Sprint("q", l.revision())), fmt.Sprintf("10.%d.0.0/24", l.revision())).ID, fmt.Sprint("c", l.revision()), 28))
-	}
 	r.kv.to(l.etcd.Client())
+	must.Fail(r.Bind(t.Context(), request("p", "next", 28)))(t, ledger.ErrReplaced)
 	<-r.Failed()
 	must.Be(t, r.Healthy(), ledger.ErrReplaced)
 }
 
 func TestReplaced_NotByARestart(t *testing.T) {
 	t.Parallel()
-	r := newRewind(t, time.Millisecond, 3)
+	r := newRewind(t, 3)
 	for range 3 {
-		r.watch.set(true)
 		r.etcd.Stop()
 		r.etcd.Start()
-		r.watch.to(r.etcd.Client().Watcher)
 		r.kv.to(r.etcd.Client())
-		r.watch.set(false)
 		for r.Healthy() != nil {
 			if errors.Is(r.Healthy(), ledger.ErrReplaced) {
 				t.Fatalf("Healthy = %v, want a fault that passes", r.Healthy())

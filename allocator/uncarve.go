@@ -17,8 +17,8 @@ func newUncarve(p *space.Pool, check func(ledger.Pool) error) (*uncarve, error) 
 	s := p.In
 	s.Lock()
 	defer s.Unlock()
-	if s.Gone || s.Stale || s.Pool(p.ID) != p || s.Head.Revision == 0 {
-		return nil, engine.ErrStale
+	if s.Gone || s.Pool(p.ID) != p || s.Head.Revision == 0 {
+		return nil, engine.ErrOvertaken
 	}
 	if err := s.Damage.Err(); err != nil { // what cannot be read may be a block
 		return nil, err
@@ -44,10 +44,9 @@ type uncarve struct {
 	head    int64
 	changes int64 // to its space
 	inUse   bool
-	block   int64      // revision of the block at the child's place; 0: there is none
-	lacks   bool       // the child has no part in that block, which stays
-	dispute *undispute // takes the child out of a block in dispute; nil: it is in none
-	free    free       // frees the child's block otherwise
+	block   int64 // revision of the block at the child's place; 0: there is none
+	lacks   bool  // the child has no part in that block, which stays
+	free    free  // frees the child's block
 }
 
 // parent is the space of the child's block.
@@ -68,17 +67,12 @@ func (r *uncarve) look(ctx context.Context, a *Allocator) error {
 	if err != nil {
 		return err
 	}
-	mine := record.Of(ledger.ClaimID(r.child.ID))
-	r.block, r.lacks = record.Revision, mine < 0
+	r.block, r.lacks = record.Revision, !record.Of(ledger.ClaimID(r.child.ID))
 	if r.lacks {
 		return nil
 	}
-	block := record.Block(record.Holdings[mine])
+	block := record.Block()
 	parting := a.terms.farewell(block, ledger.CausePoolRetired)
-	if record.Disputed {
-		r.dispute, err = a.Recovery().undispute(ctx, block, record, parting)
-		return err
-	}
 	r.free = free{block: block, farewell: parting}
 	return r.cool(a, block)
 }
@@ -104,11 +98,11 @@ func (r *uncarve) cool(a *Allocator, block ledger.Block) error {
 func (r *uncarve) plan(v space.View) (engine.Plan, error) {
 	keys := v.Keys.Space(r.child.Space)
 	if r.inUse {
-		return engine.Refuse(ledger.ErrPoolInUse, store.CheckKey(keys.Head()).At(r.head, engine.ErrStale))
+		return engine.Refuse(ledger.ErrPoolInUse, store.CheckKey(keys.Head()).At(r.head, engine.ErrOvertaken))
 	}
 	parting, err := r.parting(v)
 	return engine.Plan{Changes: append(parting,
-		keys.RemovePool(r.child), keys.RemoveHead().At(r.head, engine.ErrStale))}, err
+		keys.RemovePool(r.child), keys.RemoveHead().At(r.head, engine.ErrOvertaken))}, err
 }
 
 // parting is what the transaction does in the parent.
@@ -116,12 +110,9 @@ func (r *uncarve) parting(v space.View) ([]store.Change, error) {
 	switch {
 	case r.child.Parent == "":
 		return leavePool(v, r.child, r.changes)
-	case r.dispute != nil:
-		p, err := r.dispute.plan(v)
-		return p.Changes, err
 	case r.lacks:
-		block := store.CheckKey(v.Keys.Block(r.child.CIDR)).At(r.block, engine.ErrStale)
+		block := store.CheckKey(v.Keys.Block(r.child.CIDR)).At(r.block, engine.ErrOvertaken)
 		return []store.Change{block, v.Keys.RemoveClaim(ledger.ClaimID(r.child.ID))}, nil
 	}
-	return r.free.changes(v.Keys, engine.ErrStale), nil
+	return r.free.changes(v.Keys, engine.ErrOvertaken), nil
 }

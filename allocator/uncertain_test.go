@@ -10,51 +10,6 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The answer to a bind is lost, and another writer releases the claim before that is
-// settled. The claim stays released: to bind it again would be to bind it twice
-// in one call. The call has bound it, and says so.
-func TestBind_ReleasedBeforeItIsSettled(t *testing.T) {
-	for name, op := range map[string]func(*fixture) error{
-		"bind":  func(l *fixture) error { _, err := l.Bind(l.t.Context(), request("p", "c", 26)); return err },
-		"carve": func(l *fixture) error { _, err := l.carve("p", "c", 26); return err },
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := withPool(t, "10.0.0.0/24")
-			other := l.open()
-			lost := once(errLost)
-			l.swap(func(h *engine.Hooks) {
-				h.AfterCommit = func(id ledger.SpaceID) error {
-					err := lost(id)
-					if err == nil {
-						return nil
-					}
-					if undone := undo(t, other, "c"); undone != nil {
-						t.Errorf("undo: %v", undone)
-					}
-					return err
-				}
-			})
-
-			if err := op(l); err != nil {
-				t.Errorf("the bind, which was committed = %v, want no error", err)
-			}
-			l.holds(0, other)
-			if err := op(l); err != nil {
-				t.Error("asked again:", err)
-			}
-		})
-	}
-}
-
-// undo releases a claim, or retires it if it is a pool.
-func undo(t *testing.T, a *Allocator, id ledger.ClaimID) error {
-	a.catchUp(t)
-	if _, ok := a.Pools().Get(ledger.PoolID(id)); ok {
-		return a.Pools().Retire(t.Context(), ledger.PoolID(id))
-	}
-	return a.Release(t.Context(), id)
-}
-
 // Nobody is left to ask for another transaction after one whose answer was lost,
 // and yet the allocator is healthy as soon as that one is settled.
 func TestHealthy_WhenNobodyAsksAgain(t *testing.T) {

@@ -146,39 +146,10 @@ func TestUnknownOutcome(t *testing.T) {
 		for name, op := range operations {
 			t.Run(name+", "+point, func(t *testing.T) {
 				l := newReady(t)
-				other := l.open()
 				l.swap(func(h *engine.Hooks) { arm(h, once(errLost)) })
 				must.Do(t, op(l))
 				must.Do(t, op(l))
-				l.sameAsLedger(other)
-			})
-		}
-	}
-}
-
-// A process ends before or after a transaction, and does not find out whether it has committed. Another process that is asked
-// for the same completes it. If the first one was only slow, its operation ends as if nothing had happened.
-func TestUnknownOutcome_IsCompletedByAnotherProcess(t *testing.T) {
-	for point, arm := range losses {
-		for name, op := range operations {
-			t.Run(name+", "+point, func(t *testing.T) {
-				l := newReady(t)
-				reached, goOn := make(chan struct{}), make(chan struct{})
-				resume := sync.OnceFunc(func() { close(goOn) })
-				t.Cleanup(resume)
-				l.swap(func(h *engine.Hooks) {
-					arm(h, first(func() { close(reached); <-goOn }))
-				})
-				ended := make(chan error, 1)
-				go func() { ended <- op(l) }()
-				<-reached
-				next := l.another()
-				must.Do(t, op(next))
-				must.Do(t, op(next))
-				next.sameAsLedger()
-				resume()
-				must.Do(t, <-ended)
-				l.sameAsLedger(next.Allocator)
+				l.sameAsLedger()
 			})
 		}
 	}
@@ -300,28 +271,3 @@ func (t unsent) If(...clientv3.Cmp) clientv3.Txn      { return t }
 func (t unsent) Then(...clientv3.Op) clientv3.Txn     { return t }
 func (t unsent) Else(...clientv3.Op) clientv3.Txn     { return t }
 func (unsent) Commit() (*clientv3.TxnResponse, error) { return nil, context.Canceled }
-
-// A release whose answer was lost has freed the block. Others have bound that prefix since,
-// and the claim has another block, which stays.
-func TestUnknownOutcome_KeepsTheNextBlockOfAReleasedClaim(t *testing.T) {
-	l := withPool(t, "10.0.0.0/24")
-	other := l.another()
-	first := l.bind(request("p", "c", 28))
-	var again ledger.Block
-	lost := once(errLost)
-	l.swap(func(h *engine.Hooks) {
-		h.AfterCommit = func(id ledger.SpaceID) error {
-			err := lost(id)
-			if err != nil {
-				other.gets(request("p", "next", 28), first.Prefix.String()) // the prefix that was freed
-				again = other.bind(request("p", "c", 28))
-			}
-			return err
-		}
-	})
-	must.Do(t, l.Release(t.Context(), "c"))
-	if b, ok, err := l.Lookup(t.Context(), "c"); err != nil || !ok || b.Prefix != again.Prefix {
-		t.Errorf("after Release of the first block Lookup(c) = %s, %t, %v, want the second: %s", b.Prefix, ok, err, again.Prefix)
-	}
-	l.sameAsLedger(other.Allocator)
-}

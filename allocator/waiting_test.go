@@ -46,7 +46,6 @@ func (r *room) wake(h ledger.Holder) {
 // wakes returns who was woken since it was asked last.
 func (r *room) wakes() []ledger.ClaimID {
 	r.waitIdle(r.t)
-	r.catchUp(r.t) // the watch may have been faster than the worker, and still be about to wake
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	woken := r.woken
@@ -140,24 +139,6 @@ func TestWaiting_RoomNowWakesAtOnce(t *testing.T) {
 	r.bind(request("p", "newcomer", 25))
 	r.bind(exactly(request("p", "d", 0), "10.0.0.128/25"))
 	r.sameAsLedger()
-}
-
-func TestWaiting_RoomFromElsewhere(t *testing.T) {
-	r := newRoom(t)
-	other := r.open()
-	r.bind(request("p", "c", 24))
-	r.Waits().Add(request("p", "w", 25))
-	must.Do(t, other.Release(t.Context(), "c"))
-	r.catchUp(t)
-	r.wantWoken("w")
-	// Another allocator knows nothing of the hold, and takes what was held.
-	if b, err := other.Bind(t.Context(), request("p", "thief", 25)); err != nil || b.Prefix != prefix("10.0.0.0/25") {
-		t.Errorf("Bind = %v, %v; want 10.0.0.0/25", b, err)
-	}
-	r.catchUp(t)
-	r.wantWoken("w")
-	r.gets(request("p", "w", 25), "10.0.0.128/25")
-	r.sameAsLedger(other)
 }
 
 func TestWaiting_ExclusionLifted(t *testing.T) {

@@ -111,7 +111,7 @@ func (l *leader) addControllers(mgr mcmanager.Manager, reader *live.Reader) erro
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
 	}
-	sweeper := newSweeper(mgr, hints, doubts, opts)
+	sweeper := newSweeper(mgr, hints, opts)
 	l.door.Lead(decider{claims, pools, releases, pooled.Closer, pooled.Closer})
 	known.Observe(&watcher{
 		adopter: adopter, releases: releases, claims: claims, pools: pools, derived: pooled, slices: slices, sweeper: sweeper,
@@ -138,10 +138,10 @@ func newSlices(mgr mcmanager.Manager, reader *live.Reader, hints *release.Hints,
 	return slices, nil
 }
 
-func newSweeper(mgr mcmanager.Manager, hints *release.Hints, doubts *claim.Doubts, opts Options) *sweep.Sweeper {
+func newSweeper(mgr mcmanager.Manager, hints *release.Hints, opts Options) *sweep.Sweeper {
 	opts.Sweep.Ledger, opts.Sweep.Releases = views.Of(opts.Ledger.Allocator), hints
 	opts.Sweep.World = sweep.Caches{Clusters: mgr, Directory: opts.Ledger.directory}
-	opts.Sweep.Wake, opts.Sweep.Doubt = opts.Ledger.inbox.Wake, doubts.Add
+	opts.Sweep.Wake = opts.Ledger.inbox.Wake
 	return sweep.New(opts.Sweep)
 }
 

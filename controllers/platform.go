@@ -118,7 +118,7 @@ func (l *Ledger) open(ctx context.Context, at string) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	opts := l.options
-	opts.Leads, opts.Address, opts.Frozen = true, at, true
+	opts.Address, opts.Frozen = at, true
 	opts.Wake, opts.Retired = l.inbox.Wake, l.inbox.Retired
 	opts.Changed = func(pools allocator.Pools, ids ...ledger.PoolID) { l.inbox.Changed(pools, ids...) }
 	opts.Cooldown = l.cooldowns.Of

@@ -17,15 +17,15 @@ type Record struct {
 	Space  string
 	Prefix netip.Prefix
 	Pool   string
-	Claims []string  // one, or several that dispute it
-	State  string    // reserved, bound, retained, cooling or disputed
+	Claim  string
+	State  string    // reserved, bound, retained, or cooling
 	Until  time.Time // when the state ends by itself; zero: it does not
 }
 
 // CheckLedger reads a ledger key by key, sharing no code with what wrote it, and
 // fails the test if one of these does not hold:
 //
-//	I1  no two blocks of a space overlap, unless both are disputed
+//	I1  no two blocks of a space overlap
 //	I2  there is a block for each claim, and a claim for each block
 //	I3  a claim has one block at most
 //	and a block lies in its pool, whose space has a head,
@@ -65,7 +65,7 @@ func (l *rawLedger) add(key string, value []byte) {
 	}
 	b := Record{
 		Key: key, Space: parts[1], Prefix: readPrefix(l.t, parts[3]),
-		Pool: v["pool"].(string), Claims: []string{v["claim"].(string)}, State: v["state"].(string),
+		Pool: v["pool"].(string), Claim: v["claim"].(string), State: v["state"].(string),
 	}
 	if until, timed := v["until"].(string); timed {
 		var err error
@@ -73,15 +73,8 @@ func (l *rawLedger) add(key string, value []byte) {
 			l.t.Errorf("%s: %v", key, err)
 		}
 	}
-	if timed, version := !b.Until.IsZero(), v["v"].(float64); timed != (version == 3) || b.State == "cooling" && !timed || b.State == "bound" && timed {
-		l.t.Errorf("%s is %s until %v, in version %v", key, b.State, b.Until, version)
-	}
-	if v["disputed"] == true {
-		b.State = "disputed"
-	}
-	rivals, _ := v["rivals"].([]any)
-	for _, rival := range rivals {
-		b.Claims = append(b.Claims, rival.(map[string]any)["claim"].(string))
+	if timed := !b.Until.IsZero(); b.State == "cooling" && !timed || b.State == "bound" && timed {
+		l.t.Errorf("%s is %s until %v", key, b.State, b.Until)
 	}
 	l.blocks = append(l.blocks, b)
 }
@@ -115,22 +108,12 @@ func (l *rawLedger) check() {
 	l.t.Helper()
 	holds := map[string]string{}
 	for i, b := range l.blocks {
-		disputed := len(b.Claims) > 1
 		for j, other := range l.blocks {
-			if i == j || b.Space != other.Space || !b.Prefix.Overlaps(other.Prefix) {
-				continue
-			}
-			disputed = true
-			if b.State != "disputed" || other.State != "disputed" {
-				l.t.Errorf("I1: %s (%s) overlaps %s (%s)", b.Key, b.Claims, other.Key, other.Claims)
+			if i != j && b.Space == other.Space && b.Prefix.Overlaps(other.Prefix) {
+				l.t.Errorf("I1: %s (%s) overlaps %s (%s)", b.Key, b.Claim, other.Key, other.Claim)
 			}
 		}
-		if disputed != (b.State == "disputed") {
-			l.t.Errorf("%s of %s is %s", b.Key, b.Claims, b.State)
-		}
-		for _, claim := range b.Claims {
-			l.checkClaim(b, claim, holds)
-		}
+		l.checkClaim(b, b.Claim, holds)
 		l.checkPool(b)
 	}
 	for key := range l.values {
@@ -150,9 +133,6 @@ func (l *rawLedger) checkDerived() {
 		of, derived := pool["derived"].(map[string]any)
 		if !ok || !derived {
 			continue
-		}
-		if pool["v"].(float64) != 4 {
-			l.t.Errorf("derived pool %s has version %v, which older programs read", id, pool["v"])
 		}
 		if above, is := of["of"].(string); is {
 			spaces[above]++

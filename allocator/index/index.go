@@ -11,7 +11,7 @@ import (
 // rest is free, and is seen as the fewest possible blocks: two free buddies are
 // one free block of twice the size.
 //
-// Held prefixes may nest and may be the same (disputed blocks): each Take is
+// Held prefixes may nest and may be the same, as those of pools that share a domain: each Take is
 // undone by a Put of its own. Exclusions are a layer apart: they may lie over
 // held prefixes and under them, and when one is lifted what is held below still
 // is.

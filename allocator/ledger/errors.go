@@ -172,26 +172,20 @@ type VersionError struct {
 }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("key %s: value has version %d, which is unknown here", e.Key, e.Version)
+	return fmt.Sprintf("key %s: value has version %d, which this program does not know: export the plan with the program that wrote it, and import it into a new ledger", e.Key, e.Version)
 }
 
 // FrozenError refuses a request because the ledger may lack blocks of the pool's space,
-// which therefore allocates nothing; see Options.Frozen, and Disputed. After Waits.Add, the claim is woken when
+// which therefore allocates nothing; see Options.Frozen. After Waits.Add, the claim is woken when
 // the freeze is over and there is room for it.
 type FrozenError struct {
 	Pool PoolID
 	// Lost: the space is known to lack changes that were made to it. Otherwise
 	// it was not compared yet.
 	Lost bool
-	// Disputed: the ledger has all blocks of the space, but others hold some of its addresses; see
-	// Pool.Disputed.
-	Disputed bool
 }
 
 func (e *FrozenError) Error() string {
-	if e.Disputed {
-		return "its block in the parent pool is in dispute: release all holders but one there, or this pool"
-	}
 	if e.Lost {
 		return "the ledger has lost changes to the pool's space, and takes them from the published records first"
 	}
@@ -223,9 +217,8 @@ func Unreadable(err error) bool {
 	return errors.As(err, &version) || errors.As(err, &damage)
 }
 
-// ErrDeposed: another process has taken the office of the ledger's one writer, or the ledger was restored or replaced. This
-// Allocator writes nothing any more. Of a call that it has begun before, the outcome is not known.
-var ErrDeposed = fmt.Errorf("%w: another process has taken the office of the ledger's writer, or the ledger was replaced; restart the process", ErrUnavailable)
+// ErrDeposed: another process has taken the office of the ledger's one writer. Nothing of this Allocator is committed any more.
+var ErrDeposed = fmt.Errorf("%w: another process has taken the office of the ledger's writer; restart the process", ErrUnavailable)
 
 // ErrReplaced: while this Allocator used it, the ledger was restored from an older copy, or
 // replaced by another one. Its memory is that of the former ledger, and so the Allocator changes

@@ -39,8 +39,6 @@ type Tenure struct {
 	// Adopted: the ledger was lost or restored, and took the block from a published record, at From.
 	// The holder may have had it for longer.
 	Adopted bool
-	// Disputed: others had the same addresses at the time.
-	Disputed bool
 	// From is when it began, by the clock of the Allocator that bound the block.
 	From time.Time
 	// Until is when it ended, never before From; zero: it has not ended.
@@ -82,7 +80,7 @@ func (b Block) Begun() time.Time {
 func (b Block) Tenure() Tenure {
 	t := Tenure{
 		Prefix: b.Prefix, Pool: b.Pool, Space: b.Space, Holder: b.Holder, Class: b.Class, Slice: b.Slice, Adopted: b.Adopted,
-		Disputed: b.State == Disputed, From: b.Begun(), State: b.State, Revision: b.Revision,
+		From: b.Begun(), State: b.State, Revision: b.Revision,
 	}
 	if b.State == Reserved {
 		t.Answered = b.BoundAt
@@ -110,11 +108,8 @@ func (t Tenure) Ended(until time.Time, cause Cause) Tenure {
 }
 
 // Overlaps reports whether two tenures of a block overlap by more than skew, by which the clocks of
-// Allocators may differ. Tenures of a disputed block may overlap: it reports false.
+// those that have written them may differ.
 func (t Tenure) Overlaps(other Tenure, skew time.Duration) bool {
-	if t.Disputed || other.Disputed {
-		return false
-	}
 	return t.before(other.Until, skew) && other.before(t.Until, skew)
 }
 

@@ -51,9 +51,6 @@ const (
 	// Cooling blocks were freed, and have no holder until their cooldown is over. Their claim
 	// has no block: Lookup finds none.
 	Cooling BlockState = "cooling"
-	// Disputed blocks are in two or more published records, and stay until all but one of
-	// their holders are released; see Adopt.
-	Disputed BlockState = "disputed"
 )
 
 // Position is where a block lies: its space and its prefix.
@@ -119,17 +116,14 @@ type Pool struct {
 	Parent PoolID
 	State  PoolState
 	// RegisteredAt is when the pool came into the ledger, by the clock of the Allocator that
-	// registered it. Zero for a pool of a program that did not note it.
+	// registered it.
 	RegisteredAt time.Time
 	// CoolsUntil is the end of the last cooldown in a child that drains. Its own block cools in
 	// the parent until then.
 	CoolsUntil time.Time
-	// Frozen: the ledger lacks changes of the pool's space, and no Allocator allocates from
-	// that until Resume.
+	// Frozen: the ledger lacks changes of the pool's space, from which nothing is allocated until
+	// Resume.
 	Frozen bool
-	// Disputed: the block of this child in its parent, or that of a pool above it, is in dispute, and
-	// others have some of its addresses. No Allocator allocates from it until EndDispute.
-	Disputed bool
 	// Derived: the system has made the pool, for what this says. Nil: somebody has written it. It is not changed, but
 	// replaced.
 	Derived *Derived

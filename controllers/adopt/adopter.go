@@ -44,7 +44,7 @@ type Options struct {
 	Clusters catalog.Clusters
 	// Suspect has the holder of a block released if it is gone.
 	Suspect func(ledger.Holder)
-	// Doubt requeues a claim, to compare it with the ledger, which disputes its block.
+	// Doubt requeues a claim that shows a block which the ledger has given to another one.
 	Doubt func(ledger.Holder)
 }
 

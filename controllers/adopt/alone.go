@@ -1,7 +1,6 @@
 package adopt
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +55,7 @@ func (w *world) promised(ctx context.Context, r record) error {
 // shortly before the loss. It may also be a status that was stored past all webhooks and policies, so
 // it is believed only of a pool that admits the workspace, and takes no address that anybody has.
 func (w *world) believe(ctx context.Context) error {
-	slices.SortFunc(w.alone, func(r, s record) int {
-		return cmp.Or(r.request.Since.Compare(s.request.Since), cmp.Compare(r.request.Holder.Claim, s.request.Holder.Claim))
-	})
+	slices.SortFunc(w.alone, older)
 	alone := w.alone
 	w.alone = nil
 	for _, r := range alone {

@@ -12,6 +12,6 @@
 //
 // One server that does not answer, or a ledger that does not, keeps all of them frozen,
 // and everything is tried again. What cannot be done for one pool, as a key of the ledger
-// cannot be read, keeps that pool frozen, and those that share its addresses. What two records have is disputed:
-// both keep it, no other claim gets it, and the one whose holder is gone is released as ever.
+// cannot be read, keeps that pool frozen, and those that share its addresses. Of two records of the same
+// addresses one gets them: see rivals.go.
 package adopt

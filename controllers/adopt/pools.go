@@ -88,7 +88,7 @@ func (w *world) enterLate(ctx context.Context, these func(*pool) bool) error {
 		case p.late:
 			w.later = append(w.later, r)
 		case p.lost:
-			if err := w.stick(p, w.take(ctx, r)); err != nil {
+			if err := w.stick(p, w.take(ctx, p, r)); err != nil {
 				return err
 			}
 		}
@@ -307,7 +307,6 @@ func (a *Adopter) suspect(ctx context.Context, id ledger.PoolID, r ledger.Reques
 		if b.Holder.Claim != r.Holder.Claim {
 			a.Suspect(b.Holder)
 		}
-		a.Doubt(b.Holder)
 	}
 	return err
 }

@@ -43,6 +43,9 @@ func (w *world) adopt(ctx context.Context) (int, error) {
 	if err == nil {
 		err = w.believe(ctx)
 	}
+	if err == nil {
+		err = w.decide(ctx)
+	}
 	records.Add(float64(recorded + shown))
 	unplaced.Set(float64(w.left))
 	return recorded + shown, err
@@ -70,7 +73,7 @@ func (w *world) adoptEach(ctx context.Context, list client.ObjectList) (adopted 
 			w.later = append(w.later, r)
 			return
 		}
-		group.Go(func() error { return w.stick(p, w.take(each, r)) })
+		group.Go(func() error { return w.stick(p, w.take(each, p, r)) })
 	})
 	return adopted, errors.Join(group.Wait(), err)
 }
@@ -123,25 +126,37 @@ func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok 
 	return r, r.text != "" && uid != ""
 }
 
-// take adopts one block, or notes that a claim alone shows it. What can never be adopted keeps nothing frozen: it is said.
-func (w *world) take(ctx context.Context, r record) (err error) {
+// take adopts one block, or notes that a claim alone shows it, or that others have it. What can never be adopted keeps nothing frozen: it is said.
+func (w *world) take(ctx context.Context, p *pool, r record) (err error) {
 	if r.ranged || r.promise != nil {
 		return w.promised(ctx, r)
 	}
 	if r.request.Pool, err = w.within(ctx, r, r.scope); err != nil {
 		return err
 	}
-	block, err := w.Ledger.Recovery().Adopt(ctx, r.request, r.state)
+	err = w.place(ctx, r)
 	switch {
 	case errors.Is(err, ledger.ErrOutOfRange):
 		w.leave(ctx, r, err)
+	case errors.Is(err, ledger.ErrInUse):
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.rivals = append(w.rivals, rival{r, p})
+	default:
+		return err
+	}
+	return nil
+}
+
+// place puts the block of a record into the ledger.
+func (a *Adopter) place(ctx context.Context, r record) error {
+	block, err := a.Ledger.Recovery().Adopt(ctx, r.request, r.state)
+	switch {
 	case err != nil:
 		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
-	case block.State == ledger.Disputed:
-		return w.suspect(ctx, r.request.Pool, r.request)
 	case r.state == ledger.Retained && block.State == ledger.Bound:
 		// The ledger is older than the record: the claim was there.
-		if _, _, err := w.Ledger.Retained().Retain(ctx, r.request.Holder.Claim, r.request.Until); err != nil {
+		if _, _, err := a.Ledger.Retained().Retain(ctx, r.request.Holder.Claim, r.request.Until); err != nil {
 			return fmt.Errorf("retain %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
 		}
 	}

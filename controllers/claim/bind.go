@@ -100,10 +100,16 @@ func (p *pass) held(ctx context.Context) (ledger.Block, error) {
 		}
 	}
 	block, ok, err := p.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(p.claim.UID))
-	if err == nil && !ok {
+	switch {
+	case err != nil:
+		return block, err
+	case !ok && p.slot.own():
+		return p.regain(ctx)
+	case !ok:
 		return p.takeRetained(ctx)
 	}
-	if err == nil && !p.slot.own() {
+	p.Doubts.drop(p.claim.UID)
+	if !p.slot.own() {
 		err = p.shows(ctx, p.claim.Status.AllocatedCIDR)
 	}
 	return block, err

@@ -166,7 +166,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 			holder := promise.HolderOf(r.Directory.Ledger(name), claim)
 			r.Ledger.Waits.Withdraw(holder.Claim)
 			r.memory.forget(claim.UID)
-			r.Doubts.take(claim.UID)
+			r.Doubts.drop(claim.UID)
 			r.noteFormer(ctx, holder, claim)
 			if e.DeleteStateUnknown {
 				r.Releases.Missed(holder, claim)

@@ -279,5 +279,5 @@ func (d *decision) request(plan resolve.Plan, c resolve.Candidate) ledger.Reques
 // unchecked reports whether a pool refused because it was not compared with its IPPool.
 func unchecked(err error) bool {
 	frozen, ok := errors.AsType[*ledger.FrozenError](err)
-	return ok && !frozen.Lost && !frozen.Disputed
+	return ok && !frozen.Lost
 }

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -40,19 +39,15 @@ func (p *pass) publish(ctx context.Context, block ledger.Block) error {
 	number := p.number(ctx, block, p.claim.Status.Number)
 	want := record.New(p.claim, block, record.Place{Name: p.slot.Name, Pool: poolRef, Scope: record.Scope(pool)})
 	want.Status.Number = number
-	if err := p.slot.write(ctx, want, block); err != nil {
+	if err := p.slot.write(ctx, want); err != nil {
 		return err
 	}
 	if outcome.Failing(p.claim.Status.Conditions) {
 		p.report.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonReconciled, "bound to "+block.Prefix.String())
 	}
 	p.report.correct(block)
-	disputed := meta.IsStatusConditionTrue(p.claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
 	succeeded(p.claim, block, poolRef, p.slot.Name)
 	p.claim.Status.Number = number
-	if block.State == ledger.Disputed && !disputed {
-		p.report.warn(&outcome.Refusal{Reason: ipamv1alpha1.ReasonDisputed, Message: disputeOver(block)})
-	}
 	log.FromContext(ctx).Info("bound", "pool", poolRef.Name, "prefix", block.Prefix)
 	return nil
 }
@@ -118,7 +113,6 @@ func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha
 	}
 	status.ObservedGeneration = claim.Generation
 	outcome.Succeed(&status.Conditions, claim.Generation, "bound to "+block.Prefix.String())
-	dispute(&status.Conditions, claim.Generation, block)
 }
 
 // number returns the number of a block, by its class; nil if that gives none. Of a class that is gone it is the one that was shown.
@@ -159,7 +153,7 @@ func records(record *ipamv1alpha1.IPAllocation, claim *ipamv1alpha1.IPClaim) boo
 }
 
 // write creates the record, or brings the existing one up to date.
-func (s *slot) write(ctx context.Context, want *ipamv1alpha1.IPAllocation, block ledger.Block) error {
+func (s *slot) write(ctx context.Context, want *ipamv1alpha1.IPAllocation) error {
 	if !s.own() {
 		return s.create(ctx, want)
 	}
@@ -167,7 +161,6 @@ func (s *slot) write(ctx context.Context, want *ipamv1alpha1.IPAllocation, block
 	updated := existing.DeepCopy()
 	updated.Spec, updated.Status = want.Spec, want.Status
 	updated.Status.Conditions = existing.DeepCopy().Status.Conditions
-	dispute(&updated.Status.Conditions, existing.Generation, block)
 	if !equality.Semantic.DeepEqual(existing, updated) {
 		outcome.Observe(updated.Status.Conditions, existing.Generation+1)
 	}

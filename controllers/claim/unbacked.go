@@ -29,12 +29,11 @@ import (
 // The ledger is asked last. What it was found to lack before that may have been adopted meanwhile.
 
 // unbacked is what becomes of a claim that shows a block which the ledger does not have: a refusal that takes
-// the block back, or an error that leaves it as it is, for now or, where an IPAllocation says the same, for
-// good. That was written after the block was in the ledger, so it is the ledger that has lost something.
+// the block back, or an error that leaves it as it is, for now or for good.
 func (p *pass) unbacked(ctx context.Context) error {
 	shown := p.claim.Status.AllocatedCIDR
 	kept := &outcome.Fault{Message: "the ledger has no block of this claim, which shows " + shown}
-	if p.slot.own() || p.clock.Since(p.claim.CreationTimestamp.Time) < promise.Grace || !p.memory.lacks(p.claim.UID, shown) {
+	if p.clock.Since(p.claim.CreationTimestamp.Time) < promise.Grace || !p.memory.lacks(p.claim.UID, shown) {
 		return kept
 	}
 	if !p.taking.TryLock() {
@@ -143,22 +142,28 @@ func (s showing) inherits(ctx context.Context, shown netip.Prefix) (bool, error)
 	return false, nil
 }
 
-// pools finds the pool that the claim shows, and the address spaces of that which are for the claim's workspace.
-func (s showing) pools(ctx context.Context) (pools []ledger.PoolID, err error) {
+// pool finds the pool that the claim shows.
+func (s showing) pool(ctx context.Context) (id ledger.PoolID, found bool, err error) {
 	ref, owner, view := s.claim.Status.PoolRef, s.from, s.Catalog.View(ctx)
 	if ref == nil {
-		return nil, nil
+		return "", false, nil
 	}
 	if ref.ProjectRef != nil {
 		known := false
 		if owner, known = view.Workspace(ref.ProjectRef.Name); !known {
-			return nil, nil
+			return "", false, nil
 		}
 	}
 	pool, found := view.Pool(owner, ref.Name)
-	id, ok := catalog.IDOf(s.Ledger.Pools, pool, owner.Cluster)
-	if !found || !ok || view.Err() != nil {
-		return nil, view.Err()
+	id, known := catalog.IDOf(s.Ledger.Pools, pool, owner.Cluster)
+	return id, found && known && view.Err() == nil, view.Err()
+}
+
+// pools finds the pool that the claim shows, and the address spaces of that which are for the claim's workspace.
+func (s showing) pools(ctx context.Context) (pools []ledger.PoolID, err error) {
+	id, found, err := s.pool(ctx)
+	if err != nil || !found {
+		return nil, err
 	}
 	pools = append(pools, id)
 	for _, space := range s.Ledger.Derived.Spaces(id) {

@@ -3,7 +3,6 @@ package derived
 import (
 	"context"
 	"net/netip"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -177,16 +176,14 @@ func TestCloseRange_KeepsCooldownsIfTheDeleteFails(t *testing.T) {
 	}
 }
 
-// reopenedAlone leaves a range open and its address spaces closed, as a process does that stops in between.
+// reopenedAlone leaves a range open and its address spaces closed, as a process does that stops in between. The next process starts.
 func (s *scene) reopenedAlone(p ledger.Pool, by ledger.ClaimID) {
 	s.Helper()
 	key := "/ipam/v1/pools/" + string(p.ID)
 	open := must.Get(s.etcd.Get(s.Context(), key))(s).Kvs[0].Value
 	must.Get(s.alloc.Derived().Begin(s.Context(), p.ID, by, s.clock.Now().Add(promise.Grace)))(s)
 	must.Get(s.etcd.Put(s.Context(), key, string(open)))(s)
-	for s.closed(p) && s.Context().Err() == nil { // until it has seen the key
-		runtime.Gosched()
-	}
+	s.start(s.etcd, s.workspace)
 }
 
 // closed reports whether nothing is bound in a pool, as it is being released.

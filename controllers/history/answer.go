@@ -130,7 +130,7 @@ func holderOf(t ledger.Tenure) Holder {
 	h := Holder{
 		Prefix: t.Prefix, From: t.From, Until: t.Until, Cause: string(t.Cause), CoolsUntil: t.CoolsUntil, State: string(t.State),
 		Cluster: string(t.Holder.Cluster), Namespace: t.Holder.Namespace, Name: t.Holder.Name, UID: string(t.Holder.Claim),
-		Pool: string(t.Pool), PoolName: t.PoolName, Scope: t.Scope, Space: string(t.Space), Class: t.Class, Slice: t.Slice, Adopted: t.Adopted, Disputed: t.Disputed, Revision: t.Revision,
+		Pool: string(t.Pool), PoolName: t.PoolName, Scope: t.Scope, Space: string(t.Space), Class: t.Class, Slice: t.Slice, Adopted: t.Adopted, Revision: t.Revision,
 	}
 	if !t.Answered.IsZero() {
 		h.Ends = t.Answered.Add(promise.Grace)

@@ -33,8 +33,5 @@ func (p *pass) derived(ctx context.Context) error {
 		return nil
 	}
 	p.Ledger.Recovery.Trust(p.id)
-	if err := p.Ledger.Pools.EndDispute(ctx, p.id); err != nil {
-		return p.reporter().fail(ctx, err)
-	}
 	return p.report(ctx)
 }

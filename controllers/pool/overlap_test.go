@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"context"
 	"net/netip"
 	"slices"
 	"strings"
@@ -121,32 +120,6 @@ func TestOnClass_WakesTheChildren(t *testing.T) {
 	}
 	if len(woken) != 2 || !slices.Contains(woken, waits) {
 		t.Errorf("woken are %v; want the pool and its child", woken)
-	}
-}
-
-// disputed is a ledger with one child pool, whose dispute may be over.
-type disputed struct {
-	views.Pools
-	views.Recovery
-	child ledger.Pool
-	asked []ledger.PoolID
-}
-
-func (d *disputed) Get(ledger.PoolID) (ledger.Pool, bool)                        { return d.child, true }
-func (d *disputed) Exclude(context.Context, ledger.PoolID, []netip.Prefix) error { return nil }
-func (d *disputed) Trust(ledger.PoolID)                                          {}
-func (d *disputed) EndDispute(_ context.Context, id ledger.PoolID) error {
-	d.asked = append(d.asked, id)
-	return nil
-}
-
-// The ledger wakes a pool when the dispute over its block ends. The pool then allocates again.
-func TestEnter_EndsADispute(t *testing.T) {
-	pool := gen.Pool("child", gen.ChildOf("p", 24))
-	d := &disputed{child: ledger.Pool{ID: "child", CIDR: netip.MustParsePrefix("10.0.0.0/24"), Space: ledger.SpaceID(pool.UID), Parent: "p", Disputed: true}}
-	p := &pass{Reconciler: &Reconciler{Options: Options{Ledger: views.Ledger{Pools: d, Recovery: d}, Adoption: adopted{}}}, pool: pool, id: "child"}
-	if err := p.enter(t.Context()); err != nil || len(d.asked) != 1 || d.asked[0] != "child" {
-		t.Errorf("enter = %v, and EndDispute was called for %v; want nil, and for the child once", err, d.asked)
 	}
 }
 

@@ -183,7 +183,7 @@ func (p *pass) enter(ctx context.Context) error {
 		return err
 	}
 	p.Ledger.Recovery.Trust(p.id)
-	return p.Ledger.Pools.EndDispute(ctx, p.id)
+	return nil
 }
 
 // join brings a pool into the ledger that is not there.

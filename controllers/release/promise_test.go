@@ -227,15 +227,3 @@ func TestReservation_StaysWhileAClaimShowsIt(t *testing.T) {
 	p.settles(p.reserved.Holder, live.Gone, claim)
 	p.wantBlocks("10.0.0.16/28 bound a")
 }
-
-// In a ledger that was restored from an older copy a block may be reserved for a claim that was
-// confirmed later, and has it by its record, too. The claim is left with it.
-func TestReservation_EndsWhereItsClaimHasTheBlock(t *testing.T) {
-	t.Parallel()
-	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
-	claim := p.answered("a")
-	must.Get(p.ledger.Recovery().Adopt(t.Context(), ledger.Request{Pool: "p", Exact: p.reserved.Prefix, Holder: holderOf(claim)}, ledger.Bound))(t)
-	p.pass(time.Hour)
-	p.settled(p.reserved.Holder, claim)
-	p.wantBlocks("10.0.0.0/28 bound a")
-}

@@ -21,10 +21,9 @@ import (
 
 // change notes that blocks have changed, as the watch would.
 func (s *scene) change(blocks ...ledger.Block) {
-	s.changed = map[ledger.Position][]ledger.Block{}
+	s.changed = map[ledger.Position]ledger.Block{}
 	for _, b := range blocks {
-		at := ledger.Position{Space: b.Space, Prefix: b.Prefix}
-		s.changed[at] = append(s.changed[at], b)
+		s.changed[ledger.Position{Space: b.Space, Prefix: b.Prefix}] = b
 	}
 }
 
@@ -53,7 +52,7 @@ func TestGlance_Reservations(t *testing.T) {
 	confirmed, freed := s.blocks[1], s.blocks[2]
 	confirmed.Holder.Claim, confirmed.State = "confirmed", ledger.Bound
 	s.change(confirmed)
-	s.changed[ledger.Position{Space: freed.Space, Prefix: freed.Prefix}] = nil
+	s.changed[ledger.Position{Space: freed.Space, Prefix: freed.Prefix}] = ledger.Block{}
 	s.glance(t.Context())
 	if len(s.suspected) != 0 {
 		t.Fatalf("reservations in flight are suspected: %v", s.suspected)

@@ -18,10 +18,6 @@ var (
 		Name: "ipam_sweep_braked",
 		Help: "1 for a pool that has too many orphans for a sweep to free them by itself.",
 	}, []string{"cluster", "pool"})
-	disputes = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "ipam_sweep_disputed_blocks",
-		Help: "Blocks that two or more published records have addresses of, counted once for each.",
-	})
 	lastPass = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "ipam_sweep_last_success_timestamp_seconds",
 		Help: "When a sweep last looked at every block, in seconds since 1970.",
@@ -37,4 +33,4 @@ var (
 	})
 )
 
-func init() { metrics.Registry.MustRegister(orphans, braked, disputes, lastPass, durations, failures) }
+func init() { metrics.Registry.MustRegister(orphans, braked, lastPass, durations, failures) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 type round struct {
 	sightings map[ledger.ClaimID]int64
 	pools     map[ledger.PoolID]*census
-	disputed  map[ledger.Holder]bool
 
 	after  ledger.Position // the block that was looked at last
 	blocks int             // looked at
@@ -29,7 +27,7 @@ type round struct {
 
 func newRound() *round {
 	return &round{
-		sightings: map[ledger.ClaimID]int64{}, pools: map[ledger.PoolID]*census{}, disputed: map[ledger.Holder]bool{},
+		sightings: map[ledger.ClaimID]int64{}, pools: map[ledger.PoolID]*census{},
 	}
 }
 
@@ -58,7 +56,7 @@ func (s *Sweeper) part(ctx context.Context) error {
 		begun := waited()
 		defer func() { asked = s.Clock.Now(); r.took += asked.Sub(begun) }()
 		at := ledger.Position{Space: b.Space, Prefix: b.Prefix}
-		if seen >= most && r.parts+1 < s.parts && at != r.after { // a block in dispute is not cut in two
+		if seen >= most && r.parts+1 < s.parts {
 			return false
 		}
 		seen++
@@ -104,9 +102,6 @@ func (s *Sweeper) inspect(ctx context.Context, b ledger.Block, r *round) {
 		r.pools[b.Pool] = pool
 	}
 	pool.blocks++
-	if b.State == ledger.Disputed {
-		r.disputed[b.Holder] = true
-	}
 	if s.young(b) || !s.judge(ctx, b) {
 		return
 	}
@@ -137,7 +132,6 @@ func (s *Sweeper) end(ctx context.Context, r *round) {
 		s.settle(ctx, id, pool, before[id])
 	}
 	s.lookAtPools(ctx)
-	s.arbitrate(r.disputed)
 	lastPass.SetToCurrentTime()
 	durations.Observe(r.took.Seconds())
 	s.sightings, s.blocks, s.parts = r.sightings, r.blocks, s.partsOf(r.took)
@@ -149,21 +143,6 @@ func (s *Sweeper) end(ctx context.Context, r *round) {
 func (s *Sweeper) partsOf(took time.Duration) int {
 	needed, most := (share*took+s.Interval-1)/s.Interval, longest/s.Interval
 	return int(max(1, min(needed, most)))
-}
-
-// arbitrate wakes the claims whose blocks are in dispute, or were in the last round, so that
-// they show it. It does not decide which claim is right.
-func (s *Sweeper) arbitrate(disputed map[ledger.Holder]bool) {
-	for holder := range disputed {
-		s.Doubt(holder)
-	}
-	for holder := range s.disputed {
-		if !disputed[holder] {
-			s.Doubt(holder)
-		}
-	}
-	s.disputed = disputed
-	disputes.Set(float64(len(disputed)))
 }
 
 // few is how many orphans a pass takes up in a pool of any size.
@@ -223,19 +202,17 @@ func (s *Sweeper) warn(ctx context.Context, pool ledger.Pool, count, blocks int)
 // as the sighting of the current round: the next round needs only one more.
 func (s *Sweeper) glance(ctx context.Context) {
 	maps.Copy(s.recent, s.Ledger.Blocks.ChangedBlocks())
-	for at, blocks := range s.recent {
-		if !slices.ContainsFunc(blocks, s.young) {
+	for at, b := range s.recent {
+		if b.Holder.Claim == "" || !s.young(b) {
 			delete(s.recent, at)
 		}
-		for _, b := range blocks {
-			s.glanceAt(ctx, b)
-		}
+		s.glanceAt(ctx, b)
 	}
 }
 
 func (s *Sweeper) glanceAt(ctx context.Context, b ledger.Block) {
 	switch {
-	case b.State == ledger.Cooling || s.young(b):
+	case b.Holder.Claim == "" || b.State == ledger.Cooling || s.young(b): // it is free, or need not be looked at
 	case promise.Is(b.Holder.Claim):
 		s.Releases.Suspect(b.Holder)
 	case s.judge(ctx, b):

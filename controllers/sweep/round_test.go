@@ -164,22 +164,3 @@ func TestRound_GoesOnAfterAFailure(t *testing.T) {
 		t.Errorf("the round has seen %d blocks, want each of 40 once", l.Sweeper.blocks)
 	}
 }
-
-// Both holders of a disputed block are seen, also where a part ends.
-func TestRound_DoesNotCutADispute(t *testing.T) {
-	t.Parallel()
-	for at := range 40 {
-		l := newSlow(t)
-		var doubted []ledger.ClaimID
-		l.Doubt = func(h ledger.Holder) { doubted = append(doubted, h.Claim) }
-		rival := l.blocks[at]
-		rival.Holder.Claim, rival.State = "rival", ledger.Disputed
-		l.blocks = slices.Insert(l.blocks, at+1, rival)
-		for range 4 {
-			l.sweep(t)
-		}
-		if !slices.Equal(doubted, []ledger.ClaimID{"rival"}) {
-			t.Errorf("the rival at block %d: doubted are %v, want it once", at, doubted)
-		}
-	}
-}

@@ -40,8 +40,6 @@ type Options struct {
 	World    World
 	// Wake requeues a claim that has lost its record.
 	Wake func(ledger.Holder)
-	// Doubt requeues a claim whose block is in dispute, or was, to compare it with the ledger.
-	Doubt func(ledger.Holder)
 	// Interval between two looks, jittered by a fifth. Each is a glance at the blocks that have changed, and
 	// a round or a part of one. A round that takes more than a hundredth of the interval is made in parts,
 	// one at each interval, within ten minutes. Default 30 s.
@@ -65,13 +63,12 @@ type Sweeper struct {
 	parts  int // of the round
 	blocks int // of the last round
 	// recent are blocks that have changed, and were too young to judge at the last glance.
-	recent map[ledger.Position][]ledger.Block
+	recent map[ledger.Position]ledger.Block
 
 	// sightings are the orphans of the last round, and those that glances saw during it, with their
 	// revisions.
 	sightings map[ledger.ClaimID]int64
 	braked    map[ledger.PoolID]bool
-	disputed  map[ledger.Holder]bool      // as of the last round
 	gone      map[ledger.PoolID]time.Time // root pools whose IPPool the last round did not see, and since when
 	named     int                         // pools that the metrics of this round name
 
@@ -94,7 +91,7 @@ func New(opts Options) *Sweeper {
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
 	}
-	return &Sweeper{Options: opts, round: newRound(), parts: 1, recent: map[ledger.Position][]ledger.Block{}}
+	return &Sweeper{Options: opts, round: newRound(), parts: 1, recent: map[ledger.Position]ledger.Block{}}
 }
 
 var _ manager.LeaderElectionRunnable = (*Sweeper)(nil)

@@ -31,7 +31,7 @@ type scene struct {
 	states     map[ledger.ClaimID]State
 	departed   bool
 	witnessed  map[ledger.ClaimID]bool // seen being deleted
-	changed    map[ledger.Position][]ledger.Block
+	changed    map[ledger.Position]ledger.Block
 	lists      []time.Time // when the blocks were listed
 	read       int         // blocks
 	looked     int         // holders
@@ -77,7 +77,7 @@ func (s *scene) List(_ context.Context, opts allocator.ListOptions) iter.Seq2[le
 	}
 }
 
-func (s *scene) ChangedBlocks() map[ledger.Position][]ledger.Block {
+func (s *scene) ChangedBlocks() map[ledger.Position]ledger.Block {
 	changed := s.changed
 	s.changed = nil
 	return changed

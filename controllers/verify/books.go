@@ -118,9 +118,6 @@ func (b *books) addBlock(added ledger.Block) {
 	} else if p.Space != added.Space || !contains(p.CIDR, added.Prefix) {
 		b.find(about(BlockOutsidePool, added, "the block is in space %s, and its pool %s is %s of space %s", added.Space, p.Name, p.CIDR, p.Space))
 	}
-	if added.State == ledger.Disputed {
-		b.find(about(Disputed, added, "others hold addresses of this block, too; release all but one of them"))
-	}
 	b.blocks.add(added)
 }
 
@@ -154,9 +151,7 @@ func (b *books) place(s *space, added ledger.Block) {
 		}
 		return
 	}
-	if added.State != ledger.Disputed || s.last.State != ledger.Disputed {
-		b.find(about(OverlappingBlocks, added, "%s of claim %s overlaps it", s.last.Prefix, s.last.Holder.Claim))
-	}
+	b.find(about(OverlappingBlocks, added, "%s of claim %s overlaps it", s.last.Prefix, s.last.Holder.Claim))
 }
 
 // take counts a block that overlaps none before it.

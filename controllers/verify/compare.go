@@ -199,7 +199,7 @@ func (c comparison) compareRecord(cluster ledger.ClusterName, record *ipamv1alph
 		c.find(about(RecordMismatch, held.Block, "its record is IPAllocation %s/%s of workspace %s", record.Namespace, record.Name, cluster))
 	case record.Status.AllocatedCIDR != held.Prefix.String():
 		c.find(about(RecordMismatch, held.Block, "IPAllocation %s records %s", record.Name, record.Status.AllocatedCIDR))
-	case held.State != ledger.Disputed && retained != (held.State == ledger.Retained):
+	case retained != (held.State == ledger.Retained):
 		c.find(about(RecordMismatch, held.Block, "the block is %s, and IPAllocation %s does not say so", held.State, record.Name).by(ConfirmRelease))
 	case held.State == ledger.Retained && !record.ExpiresAt().Equal(held.Until):
 		c.find(about(RecordMismatch, held.Block, "IPAllocation %s expires at %q, the block at %q", record.Name, when(record.ExpiresAt()), when(held.Until)).by(ConfirmRelease))
@@ -249,7 +249,7 @@ func (c comparison) judge(held *block) {
 		c.find(about(LeaseOverdue, held.Block, "its lease was over at %s, and the block is there still", when(held.Until)).by(ConfirmRelease))
 	case held.State == ledger.Retained && !held.recorded:
 		c.find(about(BlockWithoutRecord, held.Block, "the block is retained, and the IPAllocation it lives by does not exist").by(ConfirmRelease))
-	case !held.held && (held.State == ledger.Bound || held.State == ledger.Disputed && !held.recorded):
+	case !held.held && held.State == ledger.Bound:
 		c.find(about(BlockWithoutClaim, held.Block, "the claim that holds the block does not exist").by(ConfirmRelease))
 	case held.held && !held.leaving && !held.recorded:
 		c.find(about(BlockWithoutRecord, held.Block, "the claim has no IPAllocation").by(LookAtClaim))
@@ -278,7 +278,7 @@ func (c comparison) judgeReservation(held *block) {
 		since = first // a CREATE that fails again and again renews the reservation
 	}
 	if held.State != ledger.Reserved || c.now.Sub(since) < overdue {
-		return // a dispute has a finding of its own
+		return
 	}
 	what := "the block is reserved for a claim that was not created"
 	if held.promised {

@@ -16,7 +16,7 @@ type Kind string
 
 // What may be wrong in the ledger by itself.
 const (
-	// OverlappingBlocks: two blocks of a space have an address in common, and are not both disputed.
+	// OverlappingBlocks: two blocks of a space have an address in common.
 	OverlappingBlocks Kind = "OverlappingBlocks"
 	// OverlappingPools: two root pools of a workspace overlap, and share no space.
 	OverlappingPools Kind = "OverlappingPools"
@@ -32,8 +32,6 @@ const (
 	SpaceWithoutHead Kind = "SpaceWithoutHead"
 	// BlockOverdue: the time is over at which a cooling block is free, and it cools still.
 	BlockOverdue Kind = "BlockOverdue"
-	// Disputed: two records were published for the same addresses, and both are kept.
-	Disputed Kind = "Disputed"
 	// HistoryMismatch: the history has two holders of a block at the same time, or a tenure that
 	// ends in the future.
 	HistoryMismatch Kind = "HistoryMismatch"
@@ -76,7 +74,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		OverlappingBlocks, OverlappingPools, ClaimKeyMismatch, SeveralBlocks, BlockOutsidePool,
-		ChildWithoutBlock, SpaceWithoutHead, BlockOverdue, Disputed, HistoryMismatch, Unreadable, ExportGone, ExportReplaced,
+		ChildWithoutBlock, SpaceWithoutHead, BlockOverdue, HistoryMismatch, Unreadable, ExportGone, ExportReplaced,
 		BlockWithoutClaim, ClaimWithoutBlock, ClaimMismatch, BlockWithoutRecord, RecordWithoutBlock,
 		LeaseOverdue, RecordMismatch, PoolWithoutObject, PoolNotRegistered, PoolMismatch, CapacityMismatch,
 	}

@@ -75,13 +75,6 @@ func (s *scene) hold(name, prefix string) {
 	s.publish(name, prefix)
 }
 
-// dispute adopts a block of the pool root, whoever holds it, and publishes it.
-func (s *scene) dispute(name, prefix string) {
-	s.Helper()
-	must.Get(s.ledger.Recovery().Adopt(s.Context(), request(name, prefix), ledger.Bound))(s)
-	s.publish(name, prefix)
-}
-
 // retain retains the block of a claim, and publishes that the claim is gone.
 func (s *scene) retain(name string, until time.Time) {
 	s.Helper()

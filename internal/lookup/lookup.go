@@ -69,9 +69,7 @@ type Holder struct {
 	Slice    bool   `json:"slice,omitempty"`
 	// Adopted: the ledger took the block from a published record at From, and does not know
 	// since when the holder had it.
-	Adopted bool `json:"adopted,omitempty"`
-	// Disputed: others had the same addresses at the time.
-	Disputed bool  `json:"disputed,omitempty"`
+	Adopted  bool  `json:"adopted,omitempty"`
 	Revision int64 `json:"revision"`
 }
 
@@ -232,9 +230,6 @@ func (h Holder) Ending() string {
 	}
 	if !h.CoolsUntil.IsZero() {
 		words = append(words, "cooled until "+Moment(h.CoolsUntil))
-	}
-	if h.Disputed && h.State != "disputed" {
-		words = append(words, "disputed")
 	}
 	if h.Adopted {
 		words = append(words, "adopted")

@@ -55,7 +55,7 @@ func wanted(t *testing.T) []uint64 {
 	return list
 }
 
-// Three allocators on the same pools answer as one ledger would, whatever
+// Three allocators that take the office from each other answer as one ledger would, whatever
 // happens to them and to etcd.
 func TestChaos(t *testing.T) {
 	for _, seed := range wanted(t) {
@@ -77,7 +77,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// askForAll has each allocator look for each claim, and nothing may be left
+// askForAll has each allocator take the office and look for each claim, and nothing may be left
 // unknown.
 func (s *site) askForAll() {
 	var claims []ledger.ClaimID
@@ -149,7 +149,7 @@ func (s *site) conform(name string, model porcupine.Model, history []porcupine.O
 	}
 }
 
-// memory waits until each allocator knows what the ledger holds, no more and no
+// memory wants each allocator that takes the office to know what the ledger holds, no more and no
 // less.
 func (s *site) memory(r *replay) {
 	deadline := time.Now().Add(patience)

@@ -35,20 +35,26 @@ var faults = []fault{
 		m := s.cluster.Members[s.member(random)]
 		return m.Name, m.Resume, m.Pause()
 	}},
+	{"change the office", func(s *site, random *rand.Rand) (string, func() error, error) {
+		return allocatorName(s.succeed(random)), func() error { return nil }, nil
+	}},
 	{"kill allocator", func(s *site, random *rand.Rand) (string, func() error, error) {
-		i := random.IntN(len(s.hosts))
+		i := s.succeed(random)
 		return allocatorName(i), s.hosts[i].start, s.hosts[i].kill()
 	}},
 	{"pause allocator", func(s *site, random *rand.Rand) (string, func() error, error) {
-		i := random.IntN(len(s.hosts))
+		i := s.succeed(random)
 		return allocatorName(i), s.hosts[i].process.Resume, s.hosts[i].process.Pause()
 	}},
 	{"drop a connection", func(s *site, random *rand.Rand) (string, func() error, error) {
-		i, j := random.IntN(len(s.hosts)), s.member(random)
+		i, j := s.leader(), s.member(random)
 		return fmt.Sprintf("%s to m%d", allocatorName(i), j), cut(s.hosts[i].links[j]), nil
 	}},
 	{"drop connections", func(s *site, random *rand.Rand) (string, func() error, error) {
-		i := random.IntN(len(s.hosts))
+		i := s.leader()
+		if random.IntN(2) == 0 {
+			i = s.succeed(random)
+		}
 		return allocatorName(i), cut(s.hosts[i].links...), nil
 	}},
 	{"blink", func(s *site, _ *rand.Rand) (string, func() error, error) {
@@ -59,7 +65,7 @@ var faults = []fault{
 		return "all allocators", func() error { return nil }, cut(all...)()
 	}},
 	{"delay connections", func(s *site, random *rand.Rand) (string, func() error, error) {
-		i, d := random.IntN(len(s.hosts)), time.Duration(20+random.IntN(200))*time.Millisecond
+		i, d := s.leader(), time.Duration(20+random.IntN(200))*time.Millisecond
 		return fmt.Sprint(allocatorName(i), " by ", d), slow(d, s.hosts[i].links...), nil
 	}},
 	{"drop peers", func(s *site, random *rand.Rand) (string, func() error, error) {
@@ -73,13 +79,13 @@ var faults = []fault{
 	{"compact", func(s *site, _ *rand.Rand) (string, func() error, error) {
 		return "ledger", func() error { return nil }, s.compact()
 	}},
-	{"cut off and compact", func(s *site, random *rand.Rand) (string, func() error, error) {
-		i := random.IntN(len(s.hosts))
+	{"cut off and compact", func(s *site, _ *rand.Rand) (string, func() error, error) {
+		i := s.leader()
 		heal := cut(s.hosts[i].links...)
 		return allocatorName(i), func() error { return errors.Join(s.compact(), heal()) }, nil
 	}},
 	{"pause, cut off and compact", func(s *site, random *rand.Rand) (string, func() error, error) {
-		i := random.IntN(len(s.hosts))
+		i := s.succeed(random)
 		h := s.hosts[i]
 		heal := cut(h.links...)
 		return allocatorName(i), func() error { return errors.Join(s.compact(), heal(), h.process.Resume()) }, h.process.Pause()
@@ -91,6 +97,16 @@ var faults = []fault{
 			return err
 		})
 	}},
+}
+
+// leader returns the allocator that is asked.
+func (s *site) leader() int { return int(s.traffic.leads.Load()) }
+
+// succeed lets the callers ask another allocator, which takes the office. It returns the former one, which has transactions under way.
+func (s *site) succeed(random *rand.Rand) (former int) {
+	former = s.leader()
+	s.traffic.leads.Store(int32((former + 1 + random.IntN(len(s.hosts)-1)) % len(s.hosts)))
+	return former
 }
 
 func allocatorName(i int) string { return fmt.Sprint("allocator ", i) }
@@ -184,7 +200,7 @@ func (f fault) compatible(other fault) bool {
 	group := func(f fault) int {
 		return slices.IndexFunc([][]string{
 			{"kill member", "pause member", "defragment"},
-			{"kill allocator", "pause allocator", "pause, cut off and compact"},
+			{"change the office", "kill allocator", "pause allocator", "pause, cut off and compact"},
 			{"drop a connection", "drop connections", "cut off and compact", "delay connections", "blink"},
 			{"drop peers", "delay peers"},
 			{"compact"},

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/index"
@@ -45,7 +46,7 @@ func spaceOf(id ledger.PoolID) ledger.SpaceID {
 }
 
 const (
-	callersEach    = 6 // of one allocator
+	callers        = 18
 	claimsAtOnce   = 40
 	childrenAtOnce = 4
 	// claims are replaced by new ones from time to time, so that no claim has
@@ -65,6 +66,7 @@ type operation struct {
 type traffic struct {
 	seed    uint64
 	hosts   []*host
+	leads   atomic.Int32 // the host that is asked
 	started time.Time
 
 	mu         sync.Mutex
@@ -77,19 +79,17 @@ func (t *traffic) now() int64 { return time.Since(t.started).Nanoseconds() }
 // run has the callers ask until the context ends. What they have asked they
 // wait for.
 func (t *traffic) run(ctx context.Context) {
-	var callers sync.WaitGroup
-	for i := range t.hosts {
-		for j := range callersEach {
-			random := rand.New(rand.NewPCG(t.seed, uint64(i*callersEach+j)))
-			callers.Go(func() {
-				for ctx.Err() == nil {
-					t.do(ctx, i, t.choose(random))
-					retry.Pause(ctx, time.Duration(random.IntN(4000))*time.Microsecond)
-				}
-			})
-		}
+	var asking sync.WaitGroup
+	for i := range callers {
+		random := rand.New(rand.NewPCG(t.seed, uint64(i)))
+		asking.Go(func() {
+			for ctx.Err() == nil {
+				t.do(ctx, int(t.leads.Load()), t.choose(random))
+				retry.Pause(ctx, time.Duration(random.IntN(4000))*time.Microsecond)
+			}
+		})
 	}
-	callers.Wait()
+	asking.Wait()
 }
 
 // choose draws a request.

@@ -47,6 +47,7 @@ type replay struct {
 	heads    map[string]int64  // by space
 	pools    map[string]string // the states of those that are registered
 	shut     map[string]bool   // those that are being released
+	office   office            // as the head of the ledger was put last
 	steps    []step
 	puts     map[string]bool // "revision claim prefix" of each block that was put
 	problems []string
@@ -68,12 +69,15 @@ func (r *replay) complain(format string, args ...any) {
 func (r *replay) apply(c change) {
 	var bound, freed []step
 	var moved []string // claims that gave or got a block without its being freed
-	changed, headed := map[string]bool{}, map[string]bool{}
+	changed, headed, led := map[string]bool{}, map[string]bool{}, false
 	for _, e := range c.events {
 		kind, rest, _ := strings.Cut(e.key, "/")
 		space, what, _ := strings.Cut(rest, "/")
 		written, isBlock := strings.CutPrefix(what, "blocks/")
 		switch {
+		case kind == "head":
+			led = true
+			r.take(c.revision, e)
 		case kind == "claims":
 			r.claim(rest, e)
 		case kind == "pools":
@@ -99,6 +103,9 @@ func (r *replay) apply(c change) {
 			}
 			r.block(c.revision, e, b)
 		}
+	}
+	if !led && slices.ContainsFunc(c.events, func(e event) bool { return e.key != "ledger" }) {
+		r.complain("revision %d changes the ledger and not its head", c.revision)
 	}
 	for space := range changed {
 		if !headed[space] {
@@ -140,6 +147,20 @@ func (r *replay) head(revision int64, space string, e event) {
 		r.complain("revision %d: the head of space %s is %s after %d", revision, space, e.value, r.heads[space])
 	}
 	r.heads[space] = v.N
+}
+
+// office is the head of the ledger: how often the office was taken, and how often that writer has put the head.
+type office struct{ N, C int64 }
+
+// take follows the head of the ledger: a writer puts one after the other, and none once another has taken the office.
+func (r *replay) take(revision int64, e event) {
+	var next office
+	err := json.Unmarshal(e.value, &next)
+	sameWriter := next.N == r.office.N && next.C > r.office.C
+	if another := next.N == r.office.N+1 && next.C == 0; err != nil || !sameWriter && !another {
+		r.complain("revision %d: the head of the ledger is %s after %+v", revision, e.value, r.office)
+	}
+	r.office = next
 }
 
 func (r *replay) claim(id string, e event) {

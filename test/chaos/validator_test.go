@@ -111,12 +111,14 @@ func TestReplay(t *testing.T) {
 		"overlap":           {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.16/29", 2)}, "I1"},
 		"two blocks":        {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "one", "10.2.0.32/28", 2)}, "I3"},
 		"no claim":          {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "claims")}, "I2"},
-		"no pool":           {[]change{bound(2, "one", "10.2.0.16/28", 1), {revision: 3, events: []event{{key: "pools/c"}}}}, "is not there"},
+		"no pool":           {[]change{bound(2, "one", "10.2.0.16/28", 1), {revision: 3, events: []event{{key: "pools/c"}, took(3, 1, 3).events[0]}}}, "is not there"},
 		"reused":            {[]change{bound(2, "one", "10.2.0.16/28", 1), reused("one-later", "retained", "one")}, ""},
 		"reused by another": {[]change{bound(2, "one", "10.2.0.16/28", 1), reused("two", "retained", "two")}, "was retained of claim one"},
 		"reused alive":      {[]change{bound(2, "one", "10.2.0.16/28", 1), reused("one-later", "bound", "one")}, "was bound of claim one"},
 		"reused, key kept":  {[]change{bound(2, "one", "10.2.0.16/28", 1), without(reused("one-later", "retained", "one"), "claims/one")}, "I2"},
 		"head not put":      {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "spaces/c/head")}, "not its head"},
+		"deposed":           {[]change{took(2, 1, 0), took(3, 2, 0), took(4, 1, 1)}, "after {N:2 C:0}"},
+		"office not put":    {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "head")}, "not its head"},
 		"head put unawares": {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.32/28", 1)}, "after 1"},
 	} {
 		r := newReplay(time.Now(), append([]change{registered}, test.changes...))
@@ -146,7 +148,7 @@ func TestReplay_Explain(t *testing.T) {
 	}
 }
 
-var registered = change{revision: 1, events: []event{{key: "pools/c", value: []byte("{}"), created: true}}}
+var registered = change{revision: 1, events: []event{{key: "pools/c", value: []byte("{}"), created: true}, {key: "head", value: []byte(`{"v":1,"n":1,"c":0}`)}}}
 
 // bound is a revision in which a claim gets a block.
 func bound(revision int64, claim, prefix string, head int) change {
@@ -157,7 +159,13 @@ func bound(revision int64, claim, prefix string, head int) change {
 			value: fmt.Appendf(nil, `{"v":1,"pool":"c","claim":%q,"name":%q,"state":"bound"}`, claim, claim)},
 		{key: "claims/" + claim, value: fmt.Appendf(nil, `{"v":1,"space":"c","prefix":%q}`, prefix)},
 		{key: "spaces/c/head", value: fmt.Appendf(nil, `{"v":1,"n":%d}`, head)},
+		took(revision, 1, int(revision)).events[0],
 	}}
+}
+
+// took makes a revision in which the n-th writer puts the head of the ledger, the c-th time.
+func took(revision int64, n, c int) change {
+	return change{revision: revision, events: []event{{key: "head", value: fmt.Appendf(nil, `{"v":1,"n":%d,"c":%d}`, n, c)}}}
 }
 
 // reused is revision 3, in which the claim "one" gives its block, which it had in that state, to one of that name.

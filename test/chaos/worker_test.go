@@ -18,6 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/index"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/chaos/etcd"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // workerEnv has the test binary be a worker, on etcd at the addresses it lists.
@@ -77,19 +78,9 @@ func work(addrs string) error {
 		return err
 	}
 	defer client.Close()
-	w := &worker{out: json.NewEncoder(os.Stdout)}
-	requests := bufio.NewReader(os.Stdin)
-	opened, opening := context.WithCancel(context.Background())
-	defer opening()
-	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	for w.Allocator == nil && opened.Err() == nil {
-		w.Allocator, err = allocator.Open(opened, client, allocator.Options{Logger: logger, Cooldown: cooldown, History: 24 * time.Hour})
-		if err != nil && !errors.Is(err, ledger.ErrUnavailable) && !errors.Is(err, ledger.ErrExpired) {
-			return err
-		}
-	}
-	defer w.Close()
-	return w.serve(requests)
+	w := &worker{etcd: client, turn: make(chan struct{}, 1), out: json.NewEncoder(os.Stdout)}
+	defer w.close()
+	return w.serve(bufio.NewReader(os.Stdin))
 }
 
 // cooldown has the blocks of all pools but one cool for a moment.
@@ -100,10 +91,41 @@ func cooldown(b ledger.Block) (time.Duration, error) {
 	return 300 * time.Millisecond, nil
 }
 
+// worker takes the office of the ledger's writer when it is asked something, and again after it has lost that.
 type worker struct {
-	*allocator.Allocator
+	etcd *clientv3.Client
+	turn chan struct{} // its holder may open the ledger
+	open *allocator.Allocator
+
 	mu  sync.Mutex
 	out *json.Encoder
+}
+
+// leader returns the allocator of the worker once it has the office.
+func (w *worker) leader(ctx context.Context) (a *allocator.Allocator, err error) {
+	select {
+	case w.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-w.turn }()
+	if w.open != nil && w.open.Err() == nil {
+		return w.open, nil
+	}
+	w.close()
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	w.open, err = allocator.Open(ctx, w.etcd, allocator.Options{Logger: logger, Cooldown: cooldown, History: 24 * time.Hour})
+	if errors.Is(err, ledger.ErrExpired) || errors.Is(err, ledger.ErrDeposed) {
+		err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+	}
+	return w.open, err
+}
+
+func (w *worker) close() {
+	if w.open != nil {
+		_ = w.open.Close() // it never fails
+	}
+	w.open = nil
 }
 
 func (w *worker) serve(in io.Reader) error {
@@ -125,7 +147,11 @@ func (w *worker) serve(in io.Reader) error {
 func (w *worker) answer(r request) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.Timeout)
 	defer cancel()
-	o, err := deeds[r.Do](ctx, w.Allocator, r)
+	var o outcome
+	a, err := w.leader(ctx)
+	if err == nil {
+		o, err = deeds[r.Do](ctx, a, r)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.out.Encode(answer{r.ID, r.outcome(o, err)}); err != nil {
@@ -156,7 +182,7 @@ func (r request) outcome(o outcome, err error) outcome {
 	case errors.Is(err, ledger.ErrBusy), errors.Is(err, ledger.ErrReservations),
 		errors.Is(err, ledger.ErrCools), errors.Is(err, ledger.ErrPoolDraining), errors.As(err, &held), errors.As(err, &releasing):
 		o.Refusal = busy
-	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrClosed), errors.Is(err, context.DeadlineExceeded):
 		o.Unknown = err.Error()
 	default:
 		o.Refusal, o.Unknown = broken, err.Error()

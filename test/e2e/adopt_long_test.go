@@ -22,7 +22,7 @@ import (
 )
 
 // The ledger is restored from a snapshot: later allocations are adopted, and later deletions release their blocks. A block that
-// was deleted and allocated again is not in dispute for long.
+// was deleted and allocated again is the later claim's.
 func TestLong_AdoptRestored(t *testing.T) {
 	t.Parallel()
 	l := newLossy(t)
@@ -52,10 +52,10 @@ func TestLong_AdoptRestored(t *testing.T) {
 	disjointIn(t, l.cidr, held...)
 	l.kept(stays, heir, more)
 	waitHeld(t, l.platform, l.offered, size(held...))
-	l.disputed(false, heir)
+	l.says(heir, ipamv1alpha1.ReasonAllocationSucceeded)
 }
 
-// Two records have one block. Both claims keep it and say so, and nobody else gets it.
+// Two records have one block. The older one gets it. The other claim says so, keeps its record, and gets the block when the older one goes.
 func TestLong_AdoptTwoRecords(t *testing.T) {
 	t.Parallel()
 	l := newLossy(t)
@@ -66,16 +66,16 @@ func TestLong_AdoptTwoRecords(t *testing.T) {
 	framework.Create(t, l.tenant, two)
 	l.forge(two, one)
 	l.platform.StartController(t)
-	l.disputed(true, one, two)
+	l.says(two, ipamv1alpha1.ReasonAddressInUse)
 
 	late := l.holds("late", gen.Length(28))
 	disjointIn(t, l.cidr, l.blocks(one, late)...)
 	l.published(one, late)
 	l.kept(two)
 
-	framework.Delete(t, l.tenant, two)
-	l.disputed(false, one)
-	l.published(one, late)
+	framework.Delete(t, l.tenant, one)
+	l.says(two, ipamv1alpha1.ReasonAllocationSucceeded)
+	l.published(two, late)
 }
 
 // forge publishes that a claim has the block of another.
@@ -90,22 +90,18 @@ func (l *lossy) forge(claim, other *ipamv1alpha1.IPClaim) {
 	must.Do(l, system.Update(l.Context(), claim))
 }
 
-// disputed waits until claims and their records say that their block is in dispute, or not.
-func (l *lossy) disputed(want bool, claims ...*ipamv1alpha1.IPClaim) {
+// says waits until a claim says for this reason whether it is ready.
+func (l *lossy) says(claim *ipamv1alpha1.IPClaim, want ipamv1alpha1.Reason) {
 	l.Helper()
-	for _, claim := range claims {
-		framework.Eventually(l, fmt.Sprintf("claim %s to say disputed: %t", claim.Name, want), func(ctx context.Context) error {
-			if err := l.tenant.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
-				return err
-			}
-			record := recordOf(l.T, l.tenant, claim)
-			inClaim := meta.IsStatusConditionTrue(claim.Status.Conditions, ipamv1alpha1.ConditionDisputed)
-			if inRecord := meta.IsStatusConditionTrue(record.Status.Conditions, ipamv1alpha1.ConditionDisputed); inClaim != want || inRecord != want {
-				return fmt.Errorf("the claim says %t, its record %t", inClaim, inRecord)
-			}
-			return nil
-		})
-	}
+	framework.Eventually(l, fmt.Sprintf("claim %s to say %s", claim.Name, want), func(ctx context.Context) error {
+		if err := l.tenant.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		if ready := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionReady); ready == nil || ready.Reason != string(want) {
+			return fmt.Errorf("it says %v", ready)
+		}
+		return nil
+	})
 }
 
 // save takes a snapshot of the ledger as `etcdctl snapshot save` does.

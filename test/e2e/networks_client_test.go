@@ -222,7 +222,7 @@ func (c cloud) hasNothingLeft() {
 	c.platform.StopController(c)
 	etcd := etcdtest.NewWith(c, embedetcd.Options{Dir: c.platform.LedgerDir()})
 	for _, record := range etcdtest.CheckLedger(c, etcd.Client(), "/ipam/v1") {
-		c.Errorf("the ledger has %s of %s, which is %s", record.Prefix, record.Claims, record.State)
+		c.Errorf("the ledger has %s of %s, which is %s", record.Prefix, record.Claim, record.State)
 	}
 	left := must.Get(etcd.Client().Get(c.Context(), "/ipam/v1/pools/", clientv3.WithPrefix()))(c)
 	for _, kv := range left.Kvs {

@@ -76,7 +76,7 @@ func (o *oracles) noteUnclaimed() {
 	}
 	found := map[string][]string{}
 	for _, b := range o.s.checkLedger() {
-		if b.State == "bound" && !known[b.Claims[0]] {
+		if b.State == "bound" && !known[b.Claim] {
 			found[b.Pool] = append(found[b.Pool], b.Key)
 		}
 	}

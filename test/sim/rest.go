@@ -31,7 +31,7 @@ func (s *Simulation) atRest() {
 	}
 	for _, b := range blocks {
 		if b.State == "reserved" {
-			s.find("LEDGER", "%s of %v is reserved at rest, until %s", b.Prefix, b.Claims, b.Until)
+			s.find("LEDGER", "%s of %s is reserved at rest, until %s", b.Prefix, b.Claim, b.Until)
 		}
 	}
 	for _, o := range s.world.All("ipclaims") {

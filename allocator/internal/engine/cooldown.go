@@ -11,9 +11,6 @@ import (
 )
 
 const (
-	// endGrace is how much later an Allocator that does not lead ends a cooldown. By then the
-	// leader has, as a rule, so that two do not write the same.
-	endGrace = 2 * time.Second
 	// endPause is the time between two transactions that end cooldowns: where blocks are freed all
 	// the time, one transaction ends those of many.
 	endPause = 100 * time.Millisecond
@@ -61,7 +58,7 @@ func (a *alarm) take() (ok bool) {
 }
 
 // updateAlarm sets the timer of the space for the next cooldown that this Allocator ends.
-func (s *Worker) updateAlarm() {
+func (s *Space) updateAlarm() {
 	if s.alarm.running || len(s.Cooling.Blocks) == 0 && s.alarm.at.IsZero() {
 		return
 	}
@@ -69,22 +66,11 @@ func (s *Worker) updateAlarm() {
 	if !s.Gone {
 		next = s.Room.Pools.NextRelease()
 	}
-	if !next.IsZero() {
-		next = next.Add(s.Engine.grace())
-	}
 	s.alarm.set(next, &s.Engine.Hooks, func() { s.Engine.Spawn(s.endDue) })
 }
 
-// grace is how long after its time a cooldown is ended.
-func (eng *Engine) grace() time.Duration {
-	if eng.leads {
-		return 0
-	}
-	return endGrace
-}
-
 // endDue ends the cooldowns of the space whose time is over.
-func (s *Worker) endDue() {
+func (s *Space) endDue() {
 	s.Lock()
 	ok := s.alarm.take()
 	s.Unlock()
@@ -109,13 +95,13 @@ func (eng *Engine) EndAll(wanted EndCooldowns, do func(Op) error) (ended bool, e
 	for {
 		full := false // there may be more
 		err := do(Op{Alone: true, Plan: func(v space.View) (p Plan, err error) {
-			p, full, err = wanted.plan(v, eng.Hooks.Now().Add(-eng.grace()))
+			p, full, err = wanted.plan(v, eng.Hooks.Now())
 			return p, err
 		}})
 		switch {
 		case errors.Is(err, errNothing):
 			return ended, nil
-		case errors.Is(err, ErrStale): // it was too large
+		case errors.Is(err, ErrOvertaken): // it was too large
 			continue
 		case err != nil:
 			return ended, err

@@ -10,8 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Engine writes one ledger, and keeps memory in step with it. A worker for each space commits
-// operations, and the watch brings the changes of other writers. It is safe for concurrent use.
+// Engine writes one ledger, as the one process that does. Memory is read once, when the office is taken, and then changed by
+// the writer's commits alone. It is safe for concurrent use.
 type Engine struct {
 	store      *store.Store
 	Keys       store.Keys // those of the store
@@ -21,24 +21,22 @@ type Engine struct {
 	logger     *slog.Logger
 	queueLimit int
 	history    History
-	writer     string           // the name of this process in the ledger
-	groups     atomic.Int64     // that it has begun, by which it names their transactions
+	address    string           // where this process answers
 	tell       func(space.News) // called with no lock held
 
-	Health  health
-	ID      string // of the ledger
-	Watched *watched
-	leads   bool         // it has the office of the ledger's writer
-	address string       // where it answers then
-	Limit   atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
-	Spaces  spaces
+	Health health
+	ID     string       // of the ledger
+	Limit  atomic.Int64 // operations in a transaction; shrinks when etcd allows fewer
+	Spaces spaces
+	Writer writer
+	// Revision is that of the last transaction that memory has.
+	Revision atomic.Int64
 	lifetime
 }
 
 // Settings are what an engine is made with. All are required.
 type Settings struct {
-	Leads      bool   // Start takes the office of the ledger's writer
-	Address    string // where it answers then
+	Address    string // where this process answers
 	Frozen     bool   // pools begin frozen
 	HoldTime   time.Duration
 	MaxTxnOps  int
@@ -49,7 +47,7 @@ type Settings struct {
 	History    History
 }
 
-// Healthy returns nil when the ledger is being followed and the last
+// Healthy returns nil while this process has the ledger and the last
 // transaction went through, otherwise what is wrong.
 func (eng *Engine) Healthy() error {
 	if eng.Ctx.Err() != nil {
@@ -60,8 +58,7 @@ func (eng *Engine) Healthy() error {
 
 // Hooks are what a test may replace. The zero value is not usable; see [RealHooks].
 type Hooks struct {
-	Timeout time.Duration // of one request to etcd, and of one wait for the watch
-	Probe   time.Duration // pause between two checks that the ledger is the same
+	Timeout time.Duration // of one request to etcd
 	Now     func() time.Time
 	After   func(time.Duration, func()) (stop func() bool)
 	// BeforeCommit and AfterCommit are called around the transaction of a group.

@@ -3,32 +3,51 @@ package engine
 import (
 	"iter"
 
-	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
 const (
 	// MaxGroupBytes keeps a group well below etcd's default limit of 1.5 MiB
 	// a request.
 	MaxGroupBytes = 1 << 20
-	// headOps is how many comparisons or operations a transaction needs for the heads of its space and of the ledger.
-	headOps = 3
-	// callOps is how many most calls need.
+	// headOps is how many comparisons or operations a transaction needs for the head of the ledger.
+	headOps = 1
+	// callOps is how many most calls need, with the head of a space.
 	callOps = 3
 )
 
 // group is the calls of one transaction, which is carried out as a whole or not at all.
 type group struct {
-	calls []*call
-	keys  store.SpaceKeys
-	at    store.Head // the head of the space when the group was planned
-	known int64      // all changes of the space up to this revision were known then
-	by    string     // the name of its transaction
-	count int64      // of the head that it puts, unless one of its calls decides otherwise
-	head  []store.Change
-	draft *space.Draft
-	size  size
+	calls  []*call
+	spaces map[ledger.SpaceID]*part // that its calls are on
+	keys   map[string]bool          // that its calls change or compare
+	size   size
 }
+
+func newGroup() *group { return &group{spaces: map[ledger.SpaceID]*part{}, keys: map[string]bool{}} }
+
+// part holds the changes of a group in one space.
+type part struct {
+	*Space
+	count   int64 // of the head that it puts, unless a call decides otherwise
+	writes  bool
+	decided bool // a call has decided what becomes of the head
+	head    []store.Change
+}
+
+// newPart begins to plan in a space, whose lock is held.
+func newPart(s *Space) *part {
+	s.Begin()
+	p := &part{Space: s, count: s.Head.Count + 1}
+	if s.Frozen() {
+		p.count = s.Head.Count // a frozen space does not count changes
+	}
+	return p
+}
+
+// nextHead returns the count of the head that the part puts, if it is least or more.
+func (p *part) nextHead(least int64) int64 { return max(p.count, least) }
 
 // size is how much a transaction asks of etcd.
 type size struct{ ifs, writes, bytes int }
@@ -55,31 +74,48 @@ func (n size) plus(m size) size { return size{n.ifs + m.ifs, n.writes + m.writes
 // ops returns how many operations etcd counts.
 func (n size) ops() int { return max(n.ifs, n.writes) + headOps }
 
-// nextHead returns the head that the group puts, if its count is least or more.
-func (g *group) nextHead(least int64) store.Head {
-	return g.at.Next(max(g.count, least), g.by)
-}
-
-// seal decides what becomes of the head, unless a call has.
-func (g *group) seal() {
-	key := g.keys.Head()
-	for c := range g.changes() {
-		if c.Key == key {
-			g.draft.Head = c.Value
-			return
+// admits reports whether a call on a space may join the group: no other call changes or compares a key of its changes.
+func (g *group) admits(p *part, changes []store.Change) bool {
+	if g.keys[p.Keys.Head()] && g.spaces[p.ID] == nil {
+		return false // a call on another space makes or removes this one
+	}
+	for i := range changes {
+		if key := changes[i].Key; key != "" && g.keys[key] {
+			return false
 		}
 	}
-	if g.writes() {
-		next := g.nextHead(0)
-		g.draft.Head = next.Value
-		g.head = []store.Change{g.keys.PutHead(next)}
+	return true
+}
+
+// add adds the changes of a call on a space, whose lock is held.
+func (g *group) add(p *part, changes []store.Change) {
+	head := p.Keys.Head()
+	g.spaces[p.ID], g.keys[head] = p, true
+	for i := range changes {
+		c := &changes[i]
+		if c.Key != "" {
+			g.keys[c.Key] = true
+		}
+		p.decided = p.decided || c.Key == head
+		p.writes = p.writes || c.Verb != store.Stays || c.Tenure != nil
+	}
+	p.Take(changes)
+}
+
+// seal puts the head of each space in which the group changes anything, unless a call has decided what becomes of it.
+func (g *group) seal() {
+	for _, p := range g.spaces {
+		if p.writes && !p.decided {
+			p.head = []store.Change{p.Keys.PutHead(p.count)}
+			g.size = g.size.plus(sizeOf(p.head))
+		}
 	}
 }
 
 // writes reports whether the group changes the ledger. One of refusals only compares.
 func (g *group) writes() bool { return g.size.writes > 0 }
 
-// changes yields the changes of all calls, in their order, and that of the head.
+// changes yields the changes of all calls, in their order, and those of the heads.
 func (g *group) changes() iter.Seq[*store.Change] {
 	return func(yield func(*store.Change) bool) {
 		for _, c := range g.calls {
@@ -89,19 +125,20 @@ func (g *group) changes() iter.Seq[*store.Change] {
 				}
 			}
 		}
-		for i := range g.head {
-			if !yield(&g.head[i]) {
-				return
+		for _, p := range g.spaces {
+			for i := range p.head {
+				if !yield(&p.head[i]) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// entries returns the changes for memory, which were committed at the revision. A fence that was not compared may
-// have been put by others since memory has seen it, under which they have written what memory lacks: the watch brings it.
+// entries returns the changes for memory, which were committed at the revision.
 func (g *group) entries(revision int64) (entries []*store.Entry) {
 	for c := range g.changes() {
-		if c.Entry == nil || c.Verb == store.Stays || c.Was == store.Any && c.Entry.IsFence() {
+		if c.Entry == nil || c.Verb == store.Stays {
 			continue
 		}
 		entries = append(entries, c.Committed(revision))
@@ -109,14 +146,19 @@ func (g *group) entries(revision int64) (entries []*store.Entry) {
 	return entries
 }
 
-// pending is a group that was not committed, or may not have been. The worker goes on when that is certain, and memory
-// is up to date with it.
+// discard ends the plans of the group, whose outcome is certain, in all its spaces.
+func (g *group) discard() {
+	for _, p := range g.spaces {
+		p.Lock()
+		p.Discard()
+		p.Unlock()
+	}
+}
+
+// pending is a group that was not committed, or may not have been. The writer goes on when that is certain.
 type pending struct {
 	group   *group
-	unknown bool            // whether it was committed
-	moved   bool            // others have written since it was sent: whether it was committed, the watch shows
-	need    int64           // revision of a change in this ledger that the watch has to reach
-	needAll int64           // revision of any change that it has to reach
+	sent    *store.Sent     // its transaction, if that may have been committed
 	answers map[*call]error // of its calls that were refuted
 	answer  error           // of the others; nil: they are planned again
 }

@@ -131,7 +131,7 @@ func (p *prune) narrow(most int) {
 func (p *prune) flush(ctx context.Context) error {
 	for len(p.batch) > 0 {
 		n := min(len(p.batch), int(p.Limit.Load()))
-		_, err := p.store.Commit(ctx, nil, p.batch[:n], nil)
+		_, err := p.store.Write(ctx, nil, p.batch[:n], nil)
 		switch {
 		case store.TooLarge(err) && n > 1:
 			p.Limit.Store(int64(n / 2))

@@ -13,7 +13,6 @@ type metrics struct {
 	Attempts     prometheus.Histogram
 	queued       prometheus.GaugeFunc
 	waiting      prometheus.GaugeFunc
-	conflicts    prometheus.Counter
 	Bound        prometheus.Counter
 	Released     prometheus.Counter
 	unreadable   prometheus.GaugeFunc
@@ -34,7 +33,7 @@ func (m *metrics) CountBind(attempts int) {
 
 // Unreadable counts the keys that cannot be read.
 func (eng *Engine) Unreadable() int {
-	return len(eng.Table.Damaged()) + eng.Spaces.Count(func(w *Worker) int { return len(w.Damage) })
+	return len(eng.Table.Damaged()) + eng.Spaces.Count(func(s *Space) int { return len(s.Damage) })
 }
 
 // gauge is counted when the metrics are collected.
@@ -70,13 +69,10 @@ func newMetrics(eng *Engine) *metrics {
 			Name: "ipam_ledger_bind_attempts", Help: "Number of transactions that a bind was part of until it had its block.",
 			Buckets: []float64{1, 2, 3, 5, 8, 13, 21},
 		}),
-		queued: gauge("ipam_ledger_queued_requests", "Requests that wait for a transaction, over all spaces.",
-			func() int { return eng.Spaces.Count(func(w *Worker) int { return w.Queue.Size }) }),
+		queued: gauge("ipam_ledger_queued_requests", "Requests that wait for a transaction.",
+			eng.Writer.Queued),
 		waiting: gauge("ipam_ledger_waiting_claims", "Claims that wait for room, over all pools.",
 			func() int { return int(eng.Table.Waiting.Load()) }),
-		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "ipam_ledger_conflicts_total", Help: "Transactions that failed because another writer came first.",
-		}),
 		Bound: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "ipam_ledger_blocks_bound_total", Help: "Blocks bound by this process.",
 		}),
@@ -88,7 +84,7 @@ func newMetrics(eng *Engine) *metrics {
 
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.transactions, m.groups, m.Attempts, m.queued, m.waiting, m.conflicts, m.Bound, m.Released, m.unreadable, m.reserved, m.cooling, m.history, m.forgotten, m.members,
+		m.transactions, m.groups, m.Attempts, m.queued, m.waiting, m.Bound, m.Released, m.unreadable, m.reserved, m.cooling, m.history, m.forgotten, m.members,
 	}
 }
 

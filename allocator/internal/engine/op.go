@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
@@ -44,12 +43,10 @@ type Answer struct {
 var (
 	// ErrAgain: the operation is to be planned again.
 	ErrAgain = errors.New("plan again")
-	// ErrStale: the ledger has changed since the caller made the operation. The caller makes another one.
-	ErrStale = errors.New("ledger has moved on")
+	// ErrOvertaken: the ledger has changed since the caller made the operation. The caller makes another one.
+	ErrOvertaken = errors.New("another change came first")
 	// ErrGone: the space was retired before the operation was planned.
 	ErrGone = errors.New("space is gone")
-	// ErrUncertain: etcd did not answer, and memory has missed what became of the transaction.
-	ErrUncertain = fmt.Errorf("%w: the outcome is unknown; ask again", ledger.ErrUnavailable)
-	// ErrMistaken: memory has a prefix as free, or as cooling, that the ledger has not. The space is read again.
+	// ErrMistaken: memory has a key otherwise than the ledger has, though nobody else has put the head: the ledger was changed by hand.
 	ErrMistaken = errors.New("memory differs from the ledger")
 )

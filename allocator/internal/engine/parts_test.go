@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
-	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
@@ -63,9 +62,9 @@ func TestAlarm(t *testing.T) {
 func TestSpaces_Enter(t *testing.T) {
 	table := space.NewTable()
 	table.Logger = slog.Default()
-	all := spaces{workers: map[ledger.SpaceID]*Worker{}}
-	all.open = func(id ledger.SpaceID) *Worker {
-		w := &Worker{Space: space.NewSpace(table, id)}
+	all := spaces{is: map[ledger.SpaceID]*Space{}}
+	all.open = func(id ledger.SpaceID) *Space {
+		w := &Space{Space: space.NewSpace(table, id)}
 		w.Unlocking, w.Unlocked = func() {}, func(space.News) {}
 		return w
 	}
@@ -81,7 +80,7 @@ func TestSpaces_Enter(t *testing.T) {
 	if w, ok := all.find("s"); !ok || w != second {
 		t.Errorf("find = %p %v after the former space was dropped, want %p", w, ok, second)
 	}
-	if n := all.Count(func(w *Worker) int { return int(w.Known) }); n != 7 {
+	if n := all.Count(func(w *Space) int { return int(w.Known) }); n != 7 {
 		t.Errorf("Count = %d, want 7", n)
 	}
 }
@@ -89,18 +88,10 @@ func TestSpaces_Enter(t *testing.T) {
 // The first fault that is for good stays, and what is known beside it is told with it.
 func TestHealth(t *testing.T) {
 	h := health{Failed: make(chan struct{}), logger: slog.Default()}
-	h.compare(5, 5)
-	h.compareHeads("s", store.Head{Revision: 4, Created: 1, Version: 2}, store.Head{Revision: 9, Created: 1, Version: 3})
-	h.compareHeads("s", store.Head{Revision: 4, Created: 1, Version: 2}, store.Head{Revision: 9, Created: 8, Version: 1})
-	if err := h.Err(); err != nil {
-		t.Fatalf("Err = %v, want none: nothing is missing", err)
-	}
-	h.compareHeads("s", store.Head{Revision: 4, Created: 1, Version: 2}, store.Head{Revision: 9, Created: 1, Version: 4})
-	first := h.Err()
-	h.compare(5, 4)
-	h.setWatch(ledger.ErrBusy)
-	if !errors.Is(first, ledger.ErrReplaced) || !errors.Is(h.Err(), first) || !errors.Is(h.all(), ledger.ErrBusy) {
-		t.Errorf("Err = %v, then %v, and all %v; want the first to stay, and all of them", first, h.Err(), h.all())
+	first := h.end(ledger.ErrDeposed)
+	h.setCommit(ledger.ErrBusy)
+	if second := h.end(ledger.ErrReplaced); !errors.Is(second, first) || !errors.Is(h.Err(), ledger.ErrDeposed) || !errors.Is(h.all(), ledger.ErrBusy) {
+		t.Errorf("Err = %v, and all %v; want the first to stay, and all of them", h.Err(), h.all())
 	}
 	<-h.Failed
 }

@@ -1,31 +1,32 @@
 package engine
 
 import (
+	"sync/atomic"
+
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// call is one request in the queue of a space.
+// call is one request in the queue.
 type call struct {
 	Op
+	space  *Space
+	gone   atomic.Bool   // the caller has its answer, or does not wait any more
 	done   chan struct{} // closed when the answer is final
 	err    error         // the answer; nil: it is that of the plan
 	traced *traced
 
-	// The worker's own.
+	// The writer's own.
 	plan     Plan // the last one
 	attempts int  // how many transactions it took part in
-
-	// The space's lock guards these.
-	gone bool // the caller has its answer, or does not wait any more
+	again    bool // it was planned before
 }
 
 // finish gives the caller its answer: an error, or that of the plan. A caller that has one already keeps it.
 func (c *call) finish(err error) {
-	if c.gone {
-		return
+	if c.gone.CompareAndSwap(false, true) {
+		c.err = err
+		close(c.done)
 	}
-	c.gone, c.err = true, err
-	close(c.done)
 }
 
 // result returns the answer, once the call is finished.
@@ -36,15 +37,15 @@ func (c *call) result() (Answer, error) {
 	return c.plan.Answer, nil
 }
 
-// queue holds the calls of a space. Each workspace has its own lane, and lanes take
+// queue holds the calls on all spaces. Each workspace has its own lane, and lanes take
 // turns: a storm from one workspace delays the calls of another by one call each. Calls that
 // were planned before come first.
-// The zero value is empty. The space's lock guards it.
+// The zero value is empty. The writer's lock guards it.
 type queue struct {
 	again []*call // that were planned before, in their order
 	lanes map[ledger.ClusterName]*lane
 	turns []*lane // lanes that hold calls; the first is next
-	Size  int
+	size  int
 }
 
 type lane struct {
@@ -55,13 +56,24 @@ type lane struct {
 func (q *queue) push(c *call) {
 	l := q.lane(c.Lane)
 	l.calls = append(l.calls, c)
-	q.Size++
+	q.size++
+}
+
+// waiting counts the calls in the lane of a cluster.
+func (q *queue) waiting(cluster ledger.ClusterName) int {
+	if l, ok := q.lanes[cluster]; ok {
+		return len(l.calls)
+	}
+	return 0
 }
 
 // putBack puts back calls that were popped, before all others.
 func (q *queue) putBack(calls []*call) {
+	for _, c := range calls {
+		c.again = true
+	}
 	q.again = append(calls, q.again...)
-	q.Size += len(calls)
+	q.size += len(calls)
 }
 
 // lane returns the lane of a cluster. The caller must put a call into it.
@@ -80,7 +92,7 @@ func (q *queue) lane(cluster ledger.ClusterName) *lane {
 
 // peek returns the next call; nil if there is none.
 func (q *queue) peek() *call {
-	if q.Size == 0 {
+	if q.size == 0 {
 		return nil
 	}
 	if len(q.again) > 0 {
@@ -91,7 +103,7 @@ func (q *queue) peek() *call {
 
 // pop removes the call that peek returned.
 func (q *queue) pop() {
-	q.Size--
+	q.size--
 	if len(q.again) > 0 {
 		q.again = q.again[1:]
 		return

@@ -36,7 +36,7 @@ func TestQueue_WorkspacesTakeTurns(t *testing.T) {
 	if _, got := q.order(7); got != "s0 q0 o0 s1 q1 s2 s3" {
 		t.Errorf("order: %v", got)
 	}
-	if q.peek() != nil || q.Size != 0 || len(q.lanes) != 0 {
+	if q.peek() != nil || q.size != 0 || len(q.lanes) != 0 {
 		t.Error("the queue is not empty", q)
 	}
 }
@@ -51,8 +51,8 @@ func TestQueue_PutBack(t *testing.T) {
 	popped, _ := q.order(4)
 	q.push(callOf("a", "a3"))
 	q.putBack(popped)
-	if q.Size != 7 {
-		t.Errorf("%d calls are queued, want 7", q.Size)
+	if q.size != 7 {
+		t.Errorf("%d calls are queued, want 7", q.size)
 	}
 	if _, got := q.order(7); got != "a0 b0 a1 b1 a2 b2 a3" {
 		t.Errorf("order: %v, want a0 b0 a1 b1 a2 b2 a3", got)

@@ -3,46 +3,91 @@ package engine
 import (
 	"sync"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// spaces are the workers of all spaces. It is safe for concurrent use. Its lock is taken after that
-// of a space, never before. Its holder waits for nothing.
-type spaces struct {
-	mu      sync.RWMutex
-	workers map[ledger.SpaceID]*Worker
-	open    func(ledger.SpaceID) *Worker // makes a worker
+// Space is a space of the ledger in memory, as the engine has it. Its lock guards all fields.
+type Space struct {
+	*space.Space
+	Engine *Engine
+	Keys   store.SpaceKeys // those of the space
+	alarm  alarm           // for the next cooldown that ends
 }
 
-// find returns the worker of a space; ok is false if the space is not known.
-func (all *spaces) find(id ledger.SpaceID) (w *Worker, ok bool) {
+// View returns the view of a plan that is made now. next is as in [space.Space.View]; nil: the plan puts no head. The space's
+// lock is held.
+func (s *Space) View(next func(least int64) int64) space.View {
+	return s.Space.View(s.Keys, int(s.Engine.Limit.Load()), next)
+}
+
+// Frozen reports whether the space allocates nothing, because it may have lost changes.
+func (s *Space) Frozen() bool { return s.Room.Pools.Frozen() >= space.Untrusted }
+
+// Discard ends the plans of a transaction whose outcome is certain. A space in which nothing was ever registered goes.
+func (s *Space) Discard() {
+	s.Space.Discard()
+	if s.Head.Revision == 0 && len(s.Room.Pools) == 0 {
+		s.Gone = true
+		s.Engine.Spaces.drop(s)
+	}
+}
+
+// Unfit returns why the space can plan nothing; nil: it can.
+func (s *Space) Unfit() error {
+	if s.Engine.Ctx.Err() != nil {
+		return ledger.ErrClosed
+	}
+	if err := s.Engine.Health.Err(); err != nil {
+		return err
+	}
+	switch {
+	case s.Gone:
+		return ErrGone
+	case len(s.Damage) > 0:
+		return s.Damage.Err()
+	}
+	return nil
+}
+
+// spaces are all spaces. It is safe for concurrent use. Its lock is taken after that
+// of a space, never before. Its holder waits for nothing.
+type spaces struct {
+	mu   sync.RWMutex
+	is   map[ledger.SpaceID]*Space
+	open func(ledger.SpaceID) *Space // makes one
+}
+
+// find returns a space; ok is false if the space is not known.
+func (all *spaces) find(id ledger.SpaceID) (w *Space, ok bool) {
 	all.mu.RLock()
 	defer all.mu.RUnlock()
-	w, ok = all.workers[id]
+	w, ok = all.is[id]
 	return w, ok
 }
 
-// All returns the workers of all spaces.
-func (all *spaces) All() []*Worker {
+// All returns all spaces.
+func (all *spaces) All() []*Space {
 	all.mu.RLock()
 	defer all.mu.RUnlock()
-	workers := make([]*Worker, 0, len(all.workers))
-	for _, w := range all.workers {
-		workers = append(workers, w)
+	spaces := make([]*Space, 0, len(all.is))
+	for _, w := range all.is {
+		spaces = append(spaces, w)
 	}
-	return workers
+	return spaces
 }
 
 // Enter finds or makes a space, and returns it locked. It replaces a space that is gone by
-// a new one, as of the same revision.
-func (all *spaces) Enter(id ledger.SpaceID) *Worker {
-	var gone *Worker
+// a new one.
+func (all *spaces) Enter(id ledger.SpaceID) *Space {
+	var gone *Space
 	for {
 		all.mu.Lock()
-		w, ok := all.workers[id]
+		w, ok := all.is[id]
 		if !ok || w == gone {
 			w = all.open(id)
-			all.workers[id] = w
+			all.is[id] = w
 		}
 		all.mu.Unlock()
 		w.Lock()
@@ -58,30 +103,16 @@ func (all *spaces) Enter(id ledger.SpaceID) *Worker {
 }
 
 // drop removes a space, unless another one has taken its place.
-func (all *spaces) drop(w *Worker) {
+func (all *spaces) drop(w *Space) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.workers[w.ID] == w {
-		delete(all.workers, w.ID)
-	}
-}
-
-// dropGone removes a space that is retired, once the watch has reached the revision at which it was.
-func (all *spaces) dropGone(id ledger.SpaceID, watched int64) {
-	w, ok := all.find(id)
-	if !ok {
-		return
-	}
-	w.Lock()
-	over := w.Gone && w.Known <= watched
-	w.Unlock()
-	if over {
-		all.drop(w)
+	if all.is[w.ID] == w {
+		delete(all.is, w.ID)
 	}
 }
 
 // Count adds up a number of each space. It calls of with the lock of the space held.
-func (all *spaces) Count(of func(*Worker) int) (n int) {
+func (all *spaces) Count(of func(*Space) int) (n int) {
 	for _, w := range all.All() {
 		w.Read(func() { n += of(w) })
 	}
@@ -90,5 +121,5 @@ func (all *spaces) Count(of func(*Worker) int) (n int) {
 
 // CountCooling counts the cooling blocks of all spaces.
 func (all *spaces) CountCooling() int {
-	return all.Count(func(w *Worker) int { return len(w.Cooling.Blocks) })
+	return all.Count(func(w *Space) int { return len(w.Cooling.Blocks) })
 }

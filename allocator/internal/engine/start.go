@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -16,43 +15,36 @@ import (
 func New(ctx context.Context, st *store.Store, set Settings) *Engine {
 	st.Timeout = set.Hooks.Timeout
 	eng := &Engine{
-		store: st, Keys: st.Keys, Table: space.NewTable(), Hooks: set.Hooks, logger: set.Logger, queueLimit: set.QueueLimit, leads: set.Leads, address: set.Address, history: set.History, tell: set.Tell, writer: rand.Text(),
+		store: st, Keys: st.Keys, Table: space.NewTable(), Hooks: set.Hooks, logger: set.Logger, queueLimit: set.QueueLimit, address: set.Address, history: set.History, tell: set.Tell,
 		Health: health{Failed: make(chan struct{}), logger: set.Logger},
 	}
-	eng.Watched = &watched{store: st, health: &eng.Health, writer: eng.writer, grown: make(chan struct{})}
 	eng.Table.Frozen, eng.Table.HoldTime, eng.Table.Logger = set.Frozen, set.HoldTime, set.Logger
 	eng.Table.Now = func() time.Time { return eng.Hooks.Now() }
 	eng.Table.After = func(d time.Duration, f func()) func() bool { return eng.Hooks.After(d, eng.whileOpen(f)) }
-	eng.Spaces = spaces{workers: map[ledger.SpaceID]*Worker{}, open: eng.newWorker}
+	eng.Spaces = spaces{is: map[ledger.SpaceID]*Space{}, open: eng.newSpace}
+	eng.Writer.Engine = eng
 	eng.Metrics = newMetrics(eng)
 	eng.Limit.Store(int64(set.MaxTxnOps))
 	eng.Ctx, eng.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	st.Closed, st.Deposed = eng.Ctx.Done(), eng.Health.deposed
+	st.Closed, st.Lost = eng.Ctx.Done(), func(why error) { _ = eng.Health.end(why) }
 	return eng
 }
 
-// Start takes the office if the engine leads, reads the ledger, and follows it from there.
+// Start takes the office of the ledger's writer, and then reads the ledger.
 func (eng *Engine) Start(ctx context.Context, r prometheus.Registerer) (err error) {
-	if eng.leads {
-		if err := eng.takeOffice(ctx); err != nil {
-			return err
-		}
-	}
 	if eng.ID, err = eng.store.ID(ctx); err != nil {
 		return err
 	}
-	follow := follower{eng}
-	if err := follow.load(ctx); err != nil {
+	if eng.Writer.office, err = eng.takeOffice(ctx); err != nil {
+		return err
+	}
+	if err := eng.load(ctx); err != nil {
 		return err
 	}
 	if err := eng.Metrics.register(r); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	eng.Spawn(follow.follow)
-	eng.Spawn(Guard{eng}.run)
-	if eng.leads {
-		eng.Spawn(eng.keepHistory)
-	}
+	eng.Spawn(eng.keepHistory)
 	return nil
 }
 
@@ -68,7 +60,6 @@ func RealHooks() Hooks {
 	pass := func(ledger.SpaceID) error { return nil }
 	return Hooks{
 		Timeout:      store.DefaultTimeout,
-		Probe:        probeEvery,
 		Now:          time.Now,
 		After:        func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop },
 		BeforeCommit: pass,
@@ -76,8 +67,8 @@ func RealHooks() Hooks {
 	}
 }
 
-func (eng *Engine) newWorker(id ledger.SpaceID) *Worker {
-	w := &Worker{Space: space.NewSpace(eng.Table, id), Engine: eng, Keys: eng.Keys.Space(id)}
-	w.Unlocking, w.Unlocked = w.updateAlarm, eng.tell
-	return w
+func (eng *Engine) newSpace(id ledger.SpaceID) *Space {
+	s := &Space{Space: space.NewSpace(eng.Table, id), Engine: eng, Keys: eng.Keys.Space(id)}
+	s.Unlocking, s.Unlocked = s.updateAlarm, eng.tell
+	return s
 }

@@ -7,9 +7,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Apply brings the changes of one revision into memory, unless they are there: those of this process, and those of other
-// writers. It reports whether they were not there. It is the only way in. The draft is given up first: the transaction in flight has made these very changes, or it
-// was planned on another ledger and will not be committed. So nothing but the ledger is in memory when changes come in.
+// Apply brings the changes of one revision into memory, unless they are there. It reports whether they were not there. It is the only
+// way in. The draft is given up first: the transaction has made these very changes.
 func (s *Space) Apply(entries []*store.Entry, revision int64) (news bool) {
 	if revision <= s.Known {
 		return false
@@ -46,13 +45,9 @@ func (s *Space) ReadKey(e *store.Entry) { s.apply(e) }
 // apply brings a key of the ledger into the space. A block whose value cannot be read is taken, and
 // has no owner.
 func (s *Space) apply(e *store.Entry) {
-	was := s.Damage.note(e)
-	switch {
-	case e.Put && e.Damage != nil:
+	if e.Put && e.Damage != nil {
+		s.Damage.note(e)
 		s.Table.Logger.Error("a key of the ledger cannot be read, and its space stops", "space", s.ID, "error", e.Damage)
-	case was && len(s.Damage) == 0:
-		s.Table.Logger.Info("all keys of the space can be read again", "space", s.ID)
-		s.Room.offerAll()
 	}
 	switch {
 	case e.Kind == store.PoolKey && e.Put && e.Damage == nil:
@@ -64,20 +59,15 @@ func (s *Space) apply(e *store.Entry) {
 		s.removePool(e.Pool)
 	case e.Kind == store.HeadKey && e.Put:
 		s.Head = e.Head
-		s.draft.meet(e.Head)
 	case e.Kind == store.HeadKey && s.Head.Revision > 0:
-		s.Close()
+		s.close()
 	case e.Kind == store.BlockKey && e.Prefix.IsValid():
 		s.applyBlock(e)
 	}
 }
 
 func (s *Space) applyBlock(e *store.Entry) {
-	if s.reading == nil {
-		s.Table.noteBlock(ledger.Position{Space: s.ID, Prefix: e.Prefix}, e.Block)
-	} else {
-		s.reading.noteBlock(e.Prefix, e.Block)
-	}
+	s.Table.noteBlock(ledger.Position{Space: s.ID, Prefix: e.Prefix}, e.Block)
 	switch had := s.Blocks.has(e.Prefix); {
 	case e.Put && !had:
 		s.Room.endHolds(e.Prefix, e.Block)

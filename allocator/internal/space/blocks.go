@@ -12,8 +12,7 @@ import (
 // remove removes a block, and gives its prefix back.
 func (s *Space) remove(prefix netip.Prefix) {
 	s.setCooling(prefix, nil)
-	s.Blocks.dispute(prefix, false)
-	if old, ok := s.Blocks.remove(prefix); ok {
+	if old, ok := s.Blocks.drop(prefix); ok {
 		s.count(prefix, old, -1)
 	}
 	s.News.touchAll(s.Room.Pools.over(prefix))
@@ -24,29 +23,18 @@ func (s *Space) remove(prefix netip.Prefix) {
 // note notes the owners of a block, and whether it cools. It counts the new owners before it stops
 // counting the old ones: a concurrent reader may see too much, never too little.
 func (s *Space) note(prefix netip.Prefix, r store.Record) {
-	for _, h := range r.Holdings {
-		if h.State == ledger.Reserved {
-			s.Table.Reservations.Told(h.Claim, h.BoundAt)
-		}
-	}
-	if s.reading != nil {
-		s.load(prefix, r)
-		return
+	if h := r.Held; h.State == ledger.Reserved {
+		s.Table.Reservations.Told(h.Claim, h.BoundAt)
 	}
 	s.News.touchAll(s.Room.Pools.over(prefix))
-	by := ownersOf(r)
-	old, had := s.Blocks.of(prefix)
-	if !had || old.first != by.first || len(old.rivals)+len(by.rivals) > 0 {
+	by := ownerOf(r)
+	if old, had := s.Blocks.get(prefix); !had || old != by {
 		s.count(prefix, by, 1)
 		if had {
-			s.Blocks.remove(prefix)
+			s.Blocks.drop(prefix)
 			s.count(prefix, old, -1)
 		}
-		s.Blocks.put(prefix, by)
-	}
-	if s.Blocks.dispute(prefix, r.Disputed) {
-		holder := r.Block(r.Holdings[0]).Holder
-		s.News.wake(&holder)
+		s.Blocks.add(prefix, by)
 	}
 	s.setCooling(prefix, CooledOf(r))
 }
@@ -74,12 +62,12 @@ func (s *Space) setCooling(prefix netip.Prefix, c *Cooled) {
 }
 
 // count adds a block to the accounts of its owners, times a sign.
-func (s *Space) count(prefix netip.Prefix, of owners, sign int64) {
+func (s *Space) count(prefix netip.Prefix, of owner, sign int64) {
 	n := cidr.Size(prefix)
 	if sign < 0 {
 		n.Neg(n)
 	}
-	for _, a := range of.accounts() {
+	for a := range of.Value().accounts() {
 		s.usage.add(a, n)
 		s.publish(a, n)
 	}
@@ -88,26 +76,10 @@ func (s *Space) count(prefix netip.Prefix, of owners, sign int64) {
 // publish publishes a change of an account: first the new sum, then, if it is smaller, a
 // notification. A space that waits for that begins to watch the account before it reads the sum.
 func (s *Space) publish(a Account, n *big.Int) {
-	if s.reading != nil {
-		return
-	}
 	if a.pool == "" {
 		s.Table.Quotas.post(a, n)
 	}
 	if n.Sign() < 0 && s.Table.Quotas.watched(a) {
 		s.News.relieve(a)
 	}
-}
-
-// load notes a block of a space that is being read. Each is read once, and wakes no waiter.
-func (s *Space) load(prefix netip.Prefix, r store.Record) {
-	by := s.reading.ownersOf(r)
-	s.Blocks.put(prefix, by)
-	s.Blocks.dispute(prefix, r.Disputed)
-	if len(by.rivals) > 0 {
-		s.count(prefix, by, 1)
-	} else {
-		s.reading.held[share{by.first, prefix.Addr().BitLen() - prefix.Bits()}]++
-	}
-	s.setCooling(prefix, CooledOf(r))
 }

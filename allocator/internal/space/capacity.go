@@ -80,14 +80,3 @@ func (s *Space) reserved() iter.Seq[netip.Prefix] {
 		}
 	}
 }
-
-// Neighbours counts the blocks of the ledger that overlap a prefix of the pool.
-func (p *Pool) Neighbours(prefix netip.Prefix) int {
-	n := p.Index.Overlapping(prefix)
-	for reserved := range p.In.Room.reserved.all() {
-		if reserved.Overlaps(prefix) {
-			n--
-		}
-	}
-	return n
-}

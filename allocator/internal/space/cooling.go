@@ -49,8 +49,8 @@ func (c *Cooled) Freed() time.Time {
 
 // CooledOf is the cooling block of a record; nil if the block does not cool.
 func CooledOf(r store.Record) *Cooled {
-	h := r.Holdings[0]
-	if h.State != ledger.Cooling || r.Disputed {
+	h := r.Held
+	if h.State != ledger.Cooling {
 		return nil
 	}
 	freed := int64(0)
@@ -59,7 +59,7 @@ func CooledOf(r store.Record) *Cooled {
 	}
 	return &Cooled{
 		until: h.Until.UnixMilli(), freed: freed, Claim: ledger.ClaimID(strings.Clone(string(h.Claim))),
-		former: formerOf(ledger.Holder{Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name}), Owner: unique.Make(OwnerOf(h)), At: r.Revision,
+		former: formerOf(ledger.Holder{Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name}), Owner: unique.Make(OwnerOf(*h)), At: r.Revision,
 	}
 }
 

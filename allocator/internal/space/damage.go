@@ -17,15 +17,8 @@ import (
 // Damage is the keys that cannot be read, with the error of each. The zero value is empty.
 type Damage map[string]error
 
-// note notes whether a key can be read. It reports whether it could not before.
-func (d Damage) note(e *store.Entry) (was bool) {
-	_, was = d[e.Text]
-	delete(d, e.Text)
-	if e.Put && e.Damage != nil {
-		d[e.Text] = e.Damage
-	}
-	return was
-}
+// note notes a key that cannot be read.
+func (d Damage) note(e *store.Entry) { d[e.Text] = e.Damage }
 
 // Err is the error of the first key; nil if there is none.
 func (d Damage) Err() error {

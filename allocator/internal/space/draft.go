@@ -5,23 +5,16 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// Draft holds the changes of a group, from the first plan until the outcome of their transaction is certain. The
-// prefixes that they take are taken in the indexes, so that the next plan finds other room. Those that they free are free when
-// the changes are applied: so no transaction writes a key twice, and a limit counts too much rather than too little. The
-// space's lock guards it.
+// Draft holds what a group takes in a space, from the first plan until the outcome of the transaction is certain. The
+// prefixes are taken in the indexes, so that the next plan finds other room. Those that the group frees are free when
+// the changes are applied: so a limit counts too much rather than too little. The space's lock guards it.
 type Draft struct {
-	Head string // the value of the head that its transaction puts, and no other
-
-	keys    map[string]bool // that it changes; true: others of the group may make the same change
-	taken   []taken         // in the indexes
-	pending Pending         // of the accounts that a plan has asked for
-	landed  int64           // revision at which memory has met its head; 0: it has not
-	missed  bool            // memory was replaced by a later reading, and may have missed its head
+	taken   []taken // in the indexes
+	pending Pending // of the accounts that a plan has asked for
 }
 
 // taken is a prefix that a draft takes, and its owner.
@@ -38,34 +31,13 @@ func (d *Draft) len() int {
 	return len(d.taken)
 }
 
-// meet notes that a head has come into memory. It may be that of the draft.
-func (d *Draft) meet(h store.Head) {
-	if d != nil && d.Head == h.Value {
-		d.landed = h.Revision
-	}
-}
-
-// skip notes that memory is as of a later reading of the ledger, which shows the last head alone.
-func (d *Draft) skip(last store.Head) {
-	if d != nil {
-		d.missed = true
-		d.meet(last)
-	}
-}
-
-// Landed returns the revision at which the transaction of the draft was committed, as of memory; 0: it was not. certain is
-// false if memory may have missed that.
-func (d *Draft) Landed() (revision int64, certain bool) {
-	return d.landed, d.landed > 0 || !d.missed
-}
-
 // Pending returns how much the draft is about to take on the accounts of a request. An account is counted as soon as a
 // request with a limit asks for it.
 func (d *Draft) Pending(r ledger.Request) Pending {
-	if d == nil || r.Limits == (ledger.Limits{}) {
+	if d == nil || r.Limits.Pool == nil {
 		return nil
 	}
-	for _, a := range []Account{PoolAccount(r), ClassAccount(r)} {
+	for _, a := range []Account{PoolAccount(r)} {
 		if _, counted := d.pending[a]; counted {
 			continue
 		}

@@ -103,7 +103,7 @@ func searched(p *Pool, freed netip.Prefix) (woken []ledger.ClaimID) {
 		first = wished(p, first, passed)
 		passed[first] = true
 		woken = append(woken, first.request.Holder.Claim)
-		if _, broken := p.Over(first.request, nil); broken != nil {
+		if broken := p.Over(first.request, nil); broken != nil {
 			continue
 		}
 		prefix := first.request.Exact

@@ -10,15 +10,14 @@ import (
 // journalled is how many blocks a Journal keeps. About half a kilobyte each is in memory.
 const journalled = 1 << 15
 
-// Journal has the blocks that have changed since the last Take, as the watch has brought them. Some
-// may be missing: it begins with the first Take, drops all when there are too many, and has no
-// change that the watch skipped. The zero value is empty. It is safe for concurrent use.
+// Journal has the blocks that have changed since the last Take. Some
+// may be missing: it begins with the first Take, and drops all when there are too many. The zero value is empty. It is safe for concurrent use.
 type Journal struct {
 	mu      sync.Mutex
-	records map[ledger.Position]store.Record // without holdings for a block that is gone; nil before the first Take
+	records map[ledger.Position]store.Record // without a holder for a block that is gone; nil before the first Take
 }
 
-// Put notes the new record of the block at a place, without holdings if the block is gone.
+// Put notes the new record of the block at a place, without a holder if the block is gone.
 func (j *Journal) Put(at ledger.Position, r store.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -2,9 +2,7 @@ package space
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,19 +14,16 @@ import (
 // retell is the time after which Tell names a holder again, if its block is still there.
 const retell = time.Minute
 
-// LeaseOf is the lease of a block; ok is false if it has none, or is in dispute.
+// LeaseOf is the lease of a block; ok is false if it has none.
 func LeaseOf(r store.Record) (lease ledger.Lease, ok bool) {
-	if len(r.Holdings) == 0 || r.Disputed {
+	h := r.Held
+	if h == nil || h.State != ledger.Retained || h.Until.IsZero() {
 		return ledger.Lease{}, false
 	}
-	h := r.Holdings[0]
-	if h.State != ledger.Retained || h.Until.IsZero() {
-		return ledger.Lease{}, false
-	}
-	return ledger.Lease{Holder: r.Block(h).Holder, Until: h.Until}, true
+	return ledger.Lease{Holder: r.Block().Holder, Until: h.Until}, true
 }
 
-// Leases are the leases of the ledger, as the watch has brought them, in the order of their ends.
+// Leases are the leases of the ledger in the order of their ends.
 // A change costs the logarithm of their number. It is safe for concurrent use.
 type Leases struct {
 	News chan struct{}
@@ -99,13 +94,6 @@ func (l *Leases) add(at ledger.Position, lease ledger.Lease) {
 	case l.News <- struct{}{}:
 	default: // a notification is pending
 	}
-}
-
-// in lists the blocks of a space that have a lease.
-func (l *Leases) in(id ledger.SpaceID) []netip.Prefix {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Collect(maps.Keys(l.held[id]))
 }
 
 // Tell returns the holders whose leases are over, and the end of the next lease; zero: there is none.

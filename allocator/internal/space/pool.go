@@ -42,8 +42,6 @@ const (
 	NotFrozen FreezeReason = iota
 	// Releasing: the claim that holds the pool is being deleted.
 	Releasing
-	// Disputed: others hold some of the pool's addresses in a pool above it.
-	Disputed
 	// Untrusted: Trust was not called yet in this Allocator.
 	Untrusted
 	// LostChanges: the ledger records that changes are lost.
@@ -57,8 +55,6 @@ func (p *Pool) FreezeReason() FreezeReason {
 		return LostChanges
 	case p.Untrusted:
 		return Untrusted
-	case p.Disputed:
-		return Disputed
 	case p.Closed():
 		return Releasing
 	}

@@ -3,7 +3,6 @@ package space
 import (
 	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,14 +45,15 @@ func (r *Reserved) Put(at ledger.Position, block store.Record) {
 		before[id] = r.of[c][id][at]
 	}
 	r.remove(at)
-	for _, h := range block.Holdings {
-		if cluster, ok := ledger.ReservedBy(h.Claim); ok {
-			since, known := before[h.Claim]
-			if !known {
-				since = h.BoundAt
-			}
-			r.add(at, ledger.ClusterName(strings.Clone(string(cluster))), ledger.ClaimID(strings.Clone(string(h.Claim))), since)
+	if block.Held == nil {
+		return
+	}
+	if cluster, ok := ledger.ReservedBy(block.Held.Claim); ok {
+		since, known := before[block.Held.Claim]
+		if !known {
+			since = block.Held.BoundAt
 		}
+		r.add(at, ledger.ClusterName(strings.Clone(string(cluster))), ledger.ClaimID(strings.Clone(string(block.Held.Claim))), since)
 	}
 }
 
@@ -191,7 +191,7 @@ func (r *Reservations) Put(at ledger.Position, block store.Record) {
 func (r *Reservations) PutRange(pool ledger.PoolID, by ledger.ClaimID, since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ranges.Put(ledger.Position{Space: ledger.SpaceID(pool)}, store.Record{Holdings: []store.Holding{{Claim: by, BoundAt: since}}})
+	r.ranges.Put(ledger.Position{Space: ledger.SpaceID(pool)}, store.Record{Held: &store.Holding{Claim: by, BoundAt: since}})
 }
 
 // Since is when the first CREATE was answered with a reservation. ok is false if the ledger does not have it.
@@ -206,13 +206,6 @@ func (r *Reservations) since(c ledger.ClusterName, id ledger.ClaimID) (since tim
 		since, ok = r.ranges.since(c, id)
 	}
 	return since, ok
-}
-
-// in lists the blocks of a space that have reservations.
-func (r *Reservations) in(id ledger.SpaceID) []netip.Prefix {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Collect(maps.Keys(r.stored.at[id]))
 }
 
 // Len is the number of reservations in the ledger.

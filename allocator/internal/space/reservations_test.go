@@ -16,12 +16,10 @@ func TestReservations_FollowTheBlocks(t *testing.T) {
 		return ledger.Position{Space: "s", Prefix: netip.MustParsePrefix(prefix)}
 	}
 	one, other := ledger.ReservationID("k", "one"), ledger.ReservationID("k", "other")
-	block := func(claims ...ledger.ClaimID) (r store.Record) {
-		for _, id := range claims {
-			r.Holdings = append(r.Holdings, store.Holding{Claim: id, Cluster: "k"})
-		}
-		return r
+	held := func(claim ledger.ClaimID) store.Record {
+		return store.Record{Held: &store.Holding{Claim: claim, Cluster: "k"}}
 	}
+	free := store.Record{}
 	var r Reservations
 	for _, step := range []struct {
 		name       string
@@ -29,15 +27,14 @@ func TestReservations_FollowTheBlocks(t *testing.T) {
 		block      store.Record
 		one, other bool
 	}{
-		{"a block of a claim", at("10.0.0.0/32"), block("c"), false, false},
-		{"a reservation", at("10.0.0.0/32"), block(one), true, false},
-		{"the same again", at("10.0.0.0/32"), block(one), true, false},
-		{"another beside it", at("10.0.0.1/32"), block(other), true, true},
-		{"the first is confirmed", at("10.0.0.0/32"), block("c"), false, true},
-		{"one block of both, in dispute", at("10.0.0.1/32"), block(other, one), true, true},
-		{"that block is gone", at("10.0.0.1/32"), block(), false, false},
-		{"it was gone", at("10.0.0.1/32"), block(), false, false},
-		{"a reservation of the same name elsewhere", at("10.0.0.9/32"), block(one), true, false},
+		{"a block of a claim", at("10.0.0.0/32"), held("c"), false, false},
+		{"a reservation", at("10.0.0.0/32"), held(one), true, false},
+		{"the same again", at("10.0.0.0/32"), held(one), true, false},
+		{"another beside it", at("10.0.0.1/32"), held(other), true, true},
+		{"the first is confirmed", at("10.0.0.0/32"), held("c"), false, true},
+		{"the block of the other is gone", at("10.0.0.1/32"), free, false, false},
+		{"it was gone", at("10.0.0.1/32"), free, false, false},
+		{"a reservation of the same name elsewhere", at("10.0.0.9/32"), held(one), true, false},
 	} {
 		r.Put(step.at, step.block)
 		_, a := r.Since("k", one)
@@ -49,7 +46,7 @@ func TestReservations_FollowTheBlocks(t *testing.T) {
 	if got := r.Len(); got != 1 {
 		t.Errorf("Len = %d; want 1", got)
 	}
-	r.Put(at("10.0.0.9/32"), block())
+	r.Put(at("10.0.0.9/32"), free)
 	if r.Len() != 0 || len(r.stored.of) != 0 || len(r.stored.at) != 0 {
 		t.Errorf("without reservations there remain %d workspaces and %d blocks", len(r.stored.of), len(r.stored.at))
 	}
@@ -59,7 +56,7 @@ func TestReservations_FollowTheBlocks(t *testing.T) {
 func TestReservations_OneThatMoves(t *testing.T) {
 	id, then := ledger.ReservationID("k", "c"), time.Unix(1000, 0)
 	from, to := ledger.Position{Space: "s"}, ledger.Position{Space: "z"}
-	block := store.Record{Holdings: []store.Holding{{Claim: id, Cluster: "k", BoundAt: then}}}
+	block := store.Record{Held: &store.Holding{Claim: id, Cluster: "k", BoundAt: then}}
 	var r Reservations
 	r.Put(from, block)
 	r.Put(to, block)

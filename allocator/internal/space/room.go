@@ -73,7 +73,7 @@ func (r *Room) endHolds(prefix netip.Prefix, by store.Record) {
 // other waits on.
 func (r *Room) endHold(w *Waiter, by store.Record) {
 	p := r.Pools.Find(w.request.Pool)
-	if r.freed = append(r.freed, w.Last); by.Of(w.request.Holder.Claim) < 0 {
+	if r.freed = append(r.freed, w.Last); !by.Of(w.request.Holder.Claim) {
 		r.release(p, w)
 		return
 	}

@@ -35,7 +35,7 @@ func asks(claim ledger.ClaimID) ledger.Request {
 }
 
 func block(claim ledger.ClaimID) store.Record {
-	return store.Record{Holdings: []store.Holding{{Pool: "p", Claim: claim, Cluster: "w", Name: string(claim), State: ledger.Bound}}}
+	return store.Record{Held: &store.Holding{Pool: "p", Claim: claim, Cluster: "w", Name: string(claim), State: ledger.Bound}}
 }
 
 // come brings a block into the space at a revision.
@@ -124,63 +124,5 @@ func TestRoom_Suspended(t *testing.T) {
 	s.Table.Relieve(relieved)
 	if len(told.Woken) != 1 || len(p.Waiting.suspended) != 0 {
 		t.Errorf("woken are %v, and %d are suspended; want one and none", told.Woken, len(p.Waiting.suspended))
-	}
-}
-
-// A claim is woken whose former block began to cool while the watch missed it.
-func TestReplaceBy_WakesTheFormerHolder(t *testing.T) {
-	s, p, told := tight(t)
-	cools := netip.MustParsePrefix("10.0.0.0/31")
-	s.Lock()
-	come(s, 1, cools.String(), block("former"))
-	req := asks("later")
-	req.Holder.Name, req.Length = "former", 31
-	s.Room.Wait(p, req)
-	s.Unlock()
-	if len(told.Woken) > 0 {
-		t.Fatalf("woken are %v before anything was freed", told.Woken)
-	}
-	fresh, record := NewReading(s.Table, "s"), block("former")
-	record.Holdings[0].State, record.Holdings[0].Until = ledger.Cooling, time.Now().Add(time.Hour)
-	fresh.putPool(p.Pool)
-	fresh.ReadKey(&store.Entry{Key: store.Key{Kind: store.BlockKey, Space: "s", Prefix: cools}, Put: true, Block: record})
-	s.Lock()
-	s.ReplaceBy(fresh)
-	s.Unlock()
-	if len(told.Woken) != 1 || told.Woken[0].Claim != "later" {
-		t.Errorf("woken are %v, want the claim of the former holder's name", told.Woken)
-	}
-}
-
-// A pool that is read again while a caller looks it up is visited as it is then, not as it was.
-func TestTable_VisitsNoFormerPool(t *testing.T) {
-	s, _, _ := tight(t)
-	s.Unlocked = func(News) {}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for range 5000 {
-			fresh := NewReading(s.Table, "s")
-			fresh.putPool(ledger.Pool{ID: "p", CIDR: netip.MustParsePrefix("10.0.0.0/31"), State: ledger.PoolOpen})
-			s.Lock()
-			s.ReplaceBy(fresh)
-			s.Unlock()
-		}
-	}()
-	former := 0
-	for visits := 0; ; visits++ {
-		s.Table.Visit("p", func(p *Pool) {
-			if s.Pool("p") != p {
-				former++
-			}
-		})
-		select {
-		case <-ended:
-			if former > 0 {
-				t.Errorf("%d of %d visits were of a pool that was replaced", former, visits)
-			}
-			return
-		default:
-		}
 	}
 }

@@ -1,7 +1,7 @@
 package space
 
 import (
-	"net/netip"
+	"math/big"
 	"slices"
 	"sync"
 
@@ -34,10 +34,8 @@ type Space struct {
 	Blocks  blocks
 	usage   usage // the addresses of this space on each account
 	Cooling coolingBlocks
-	draft   *Draft   // of the group that is planned or in flight; nil: there is none
-	reading *reading // of a space that is being read, and is not published; else nil
-	Damage  Damage   // while there is any, the space does nothing
-	Stale   bool     // events were skipped; it is about to be read again
+	draft   *Draft // of the group that is planned or in flight; nil: there is none
+	Damage  Damage // while there is any, the space does nothing
 
 	Unlocking func()     // called before the lock is released
 	Unlocked  func(News) // called after that, with the notifications
@@ -51,25 +49,28 @@ func NewSpace(t *Table, id ledger.SpaceID) *Space {
 	return s
 }
 
-// NewReading makes an empty space for a reading of the ledger. It publishes nothing and notifies nobody:
-// it is for ReplaceBy of the published one.
-func NewReading(t *Table, id ledger.SpaceID) *Space {
-	s := NewSpace(t, id)
-	s.reading = &reading{held: map[share]int64{}, noted: map[netip.Prefix]store.Record{}}
-	return s
+// close removes all pools and blocks of the space, which was retired.
+func (s *Space) close() {
+	s.Gone, s.Head = true, store.Head{}
+	for _, p := range slices.Clone(s.Room.Pools) {
+		s.removePool(p.ID)
+	}
 }
 
 // Lock takes the lock of the space. Its holder must not wait for anything.
 func (s *Space) Lock() { s.mu.Lock() }
 
 // Unlock releases the lock, and then delivers the notifications.
-func (s *Space) Unlock() {
+func (s *Space) Unlock() { s.Unlocked(s.Release()) }
+
+// Release releases the lock, and returns the notifications. A caller with the locks of several spaces delivers them when it has released all.
+func (s *Space) Release() (told News) {
 	s.Unlocking()
 	s.News.Drained = s.Room.Pools.drained(s.News.Touched)
-	told := s.News
+	told = s.News
 	s.News, s.Room.clock = News{}, nil
 	s.mu.Unlock()
-	s.Unlocked(told)
+	return told
 }
 
 // Read calls look with the lock held. look must change nothing: no notification follows.
@@ -97,16 +98,14 @@ func (s *Space) putPool(record ledger.Pool) {
 	}
 	s.Room.Pools = append(s.Room.Pools, p)
 	s.News.Touch(p.ID)
-	if s.reading == nil {
-		s.Table.Add(p)
-	}
+	s.Table.Add(p)
 }
 
 // fill takes in the index of a new pool all that the space has there: the blocks of the ledger, those that
 // cannot be read included, and the holds. There is no draft while a pool comes. The indexes of the
 // other pools would not do: the pool of a block may be one that cannot be read, or that has gone.
 func (s *Space) fill(p *Pool) {
-	for prefix := range s.Blocks.all() {
+	for prefix := range s.Blocks.taken() {
 		p.Index.Take(prefix)
 	}
 	for prefix := range s.Room.reserved.all() {
@@ -130,8 +129,8 @@ func (s *Space) removePool(id ledger.PoolID) {
 }
 
 func newPool(s *Space, record ledger.Pool) *Pool {
-	// A derived pool that comes while the ledger is followed is new: those that were published come back frozen.
-	isNew := record.Derived != nil && s.reading == nil
+	// A derived pool that comes when the ledger is open is new: those that were published come back frozen.
+	isNew := record.Derived != nil && s.Table.Loaded
 	p := &Pool{Pool: record, In: s, Index: index.New(record.CIDR), Untrusted: s.Table.Frozen && !isNew}
 	for _, x := range record.Excluded {
 		p.Index.Exclude(x)
@@ -139,41 +138,33 @@ func newPool(s *Space, record ledger.Pool) *Pool {
 	return p
 }
 
-// Begin makes an empty draft the one of the space, for which operations are planned from now on. It has room for the changes of
-// so many operations, and grows for more.
-func (s *Space) Begin(operations int) *Draft {
-	const keys = 2 // that most change
-	s.draft = &Draft{keys: make(map[string]bool, keys*operations), taken: make([]taken, 0, operations)}
-	return s.draft
-}
+// Begin makes an empty draft the one of the space, for which operations are planned from now on.
+func (s *Space) Begin() { s.draft = &Draft{} }
 
-// Try adds the changes of an operation to the draft. It reports false, and adds none, if one is of a key that the
-// draft has already: the operation is to be planned again when the draft is in memory.
-func (s *Space) Try(changes []store.Change) (ok bool) {
-	d := s.draft
+// Take adds what the changes of an operation take to the draft.
+func (s *Space) Take(changes []store.Change) {
 	for i := range changes {
-		if common, twice := d.keys[changes[i].Key]; twice && (!common || !changes[i].Common) {
-			return false
+		if e := changes[i].Entry; e != nil && e.Kind == store.BlockKey && e.Space == s.ID && e.Put && !s.Blocks.has(e.Prefix) {
+			s.draft.take(s, taken{e.Prefix, OwnerOf(*e.Block.Held)})
 		}
 	}
-	for i := range changes {
-		c := &changes[i]
-		if c.Tenure != nil {
-			continue
-		}
-		d.keys[c.Key] = c.Common
-		if e := c.Entry; e != nil && e.Kind == store.BlockKey && e.Put && !s.Blocks.has(e.Prefix) {
-			d.take(s, taken{e.Prefix, OwnerOf(e.Block.Holdings[0])})
-		}
-	}
-	return true
 }
 
 func (d *Draft) take(s *Space, t taken) {
 	s.Room.Pools.take(t.prefix)
+	s.countDraft(t, 1)
 	d.taken = append(d.taken, t)
 	if len(d.pending) > 0 {
 		d.pending.Add(t.by, cidr.Size(t.prefix))
+	}
+}
+
+// countDraft counts a prefix of a draft for the limit of its class, times a sign.
+func (s *Space) countDraft(t taken, sign int64) {
+	for a := range t.by.accounts() {
+		if a.pool == "" {
+			s.Table.Quotas.post(a, new(big.Int).Mul(big.NewInt(sign), cidr.Size(t.prefix)))
+		}
 	}
 }
 
@@ -184,6 +175,7 @@ func (d *Draft) giveUp(s *Space) (back []taken) {
 	}
 	for _, t := range d.taken {
 		s.Room.Pools.put(t.prefix)
+		s.countDraft(t, -1)
 	}
 	back, d.taken, d.pending = d.taken, nil, nil
 	return back

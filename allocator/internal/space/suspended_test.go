@@ -21,7 +21,7 @@ func crowded(t testing.TB, waiters int, ask func(*ledger.Request, int)) (*Space,
 	s.Lock()
 	defer s.Unlock()
 	full := block("full")
-	full.Holdings[0].Cluster = "other"
+	full.Held.Cluster = "other"
 	come(s, 1, p.CIDR.String(), full)
 	s.usage.add(Account{pool: "p", Cluster: "w"}, big.NewInt(8))
 	for i := range waiters {
@@ -131,7 +131,7 @@ func (s *shadow) step(i int) {
 	case 3: // one with a hold is bound
 		for _, id := range slices.Sorted(maps.Keys(p.Waiting.Claims)) {
 			w := p.Waiting.Claims[id]
-			if _, broken := p.Over(w.request, nil); w.held && broken == nil {
+			if broken := p.Over(w.request, nil); w.held && broken == nil {
 				s.bind(w.Last, w.request)
 				break
 			}
@@ -160,7 +160,7 @@ func (s *shadow) step(i int) {
 
 func (s *shadow) bind(prefix netip.Prefix, r ledger.Request) {
 	rec := block(r.Holder.Claim)
-	rec.Holdings[0].Cluster, rec.Holdings[0].Class = r.Holder.Cluster, r.Class
+	rec.Held.Cluster, rec.Held.Class = r.Holder.Cluster, r.Class
 	come(s.Space, s.Known+1, prefix.String(), rec)
 	s.taken[prefix] = r
 }
@@ -180,7 +180,7 @@ func (s *shadow) forgotten() *Waiter {
 				taken.Add(taken, p.wanted(other.request))
 			}
 		}
-		if _, broken := p.Over(w.request, Pending{w.suspended: taken}); broken == nil {
+		if broken := p.Over(w.request, Pending{w.suspended: taken}); broken == nil {
 			return w
 		}
 	}

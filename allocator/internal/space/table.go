@@ -3,7 +3,6 @@ package space
 import (
 	"log/slog"
 	"maps"
-	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 // before its first use. It is safe for concurrent use.
 type Table struct {
 	Frozen   bool          // pools begin frozen, until they are trusted
+	Loaded   bool          // memory has the ledger
 	HoldTime time.Duration // for how long room is held
 	Now      func() time.Time
 	After    func(time.Duration, func()) (stop func() bool)
@@ -30,13 +30,13 @@ type Table struct {
 	Reservations Reservations
 	Leases       Leases
 	Journal      Journal
-	Retired      recent[ledger.PoolID]  // that an Allocator, this one or another, has retired while the watch followed: any other may have been lost
+	Retired      recent[ledger.PoolID]  // that this Allocator has retired: any other may have been lost
 	Bound        recent[ledger.ClaimID] // whose bind was refuted, because they were bound
 
 	// mu is taken after a space's lock, never before. Its holder waits for nothing.
 	mu     sync.RWMutex
 	pools  map[ledger.PoolID]*Pool
-	roots  map[ledger.ClusterName]*Roots
+	roots  map[ledger.ClusterName]map[ledger.PoolID]ledger.Pool
 	has    map[ledger.ClusterName]int // how many pools, none that is 0
 	damage Damage                     // of the records of pools that are not known
 	kin    kin
@@ -45,7 +45,7 @@ type Table struct {
 // NewTable makes an empty table. The caller sets its exported fields.
 func NewTable() *Table {
 	return &Table{
-		pools: map[ledger.PoolID]*Pool{}, has: map[ledger.ClusterName]int{}, roots: map[ledger.ClusterName]*Roots{}, damage: Damage{}, Leases: newLeases(), kin: newKin(),
+		pools: map[ledger.PoolID]*Pool{}, has: map[ledger.ClusterName]int{}, roots: map[ledger.ClusterName]map[ledger.PoolID]ledger.Pool{}, damage: Damage{}, Leases: newLeases(), kin: newKin(),
 	}
 }
 
@@ -65,26 +65,6 @@ func (t *Table) note(at ledger.Position, r store.Record) {
 	t.Leases.Remove(at)
 }
 
-// renote replaces the leases and the reservations of a space by those of some blocks. The lock of the space is held, so that
-// no change of a block comes between.
-func (t *Table) renote(in ledger.SpaceID, now map[netip.Prefix]store.Record) {
-	for _, prefix := range append(t.Reservations.in(in), t.Leases.in(in)...) {
-		if _, stays := now[prefix]; !stays {
-			t.note(ledger.Position{Space: in, Prefix: prefix}, store.Record{})
-		}
-	}
-	for prefix, r := range now {
-		t.note(ledger.Position{Space: in, Prefix: prefix}, r)
-	}
-}
-
-// Roots are the root pools of one workspace, as of the fence's revision or later: a pool is
-// added or removed before the revision changes. Revision 0: there is no fence, and no pool.
-type Roots struct {
-	Revision int64
-	Pools    map[ledger.PoolID]ledger.Pool
-}
-
 // Add adds a pool to the table. Its space's lock is held.
 func (t *Table) Add(p *Pool) {
 	t.mu.Lock()
@@ -96,7 +76,7 @@ func (t *Table) Add(p *Pool) {
 	t.Retired.Forget(p.ID)
 	t.putRecord(p.Pool)
 	if p.Above() == "" {
-		t.rootsOf(p.Cluster).Pools[p.ID] = p.Pool
+		t.rootsOf(p.Cluster)[p.ID] = p.Pool
 	}
 }
 
@@ -114,19 +94,17 @@ func (t *Table) Remove(p *Pool) {
 	if t.has[p.Cluster]--; t.has[p.Cluster] == 0 {
 		delete(t.has, p.Cluster)
 	}
-	if r := t.roots[p.Cluster]; r != nil && p.Above() == "" {
-		delete(r.Pools, p.ID)
+	if delete(t.roots[p.Cluster], p.ID); len(t.roots[p.Cluster]) == 0 {
+		delete(t.roots, p.Cluster)
 	}
 }
 
 // rootsOf returns the roots of a cluster. The caller holds mu for writing.
-func (t *Table) rootsOf(c ledger.ClusterName) *Roots {
-	r, ok := t.roots[c]
-	if !ok {
-		r = &Roots{Pools: map[ledger.PoolID]ledger.Pool{}}
-		t.roots[c] = r
+func (t *Table) rootsOf(c ledger.ClusterName) map[ledger.PoolID]ledger.Pool {
+	if t.roots[c] == nil {
+		t.roots[c] = map[ledger.PoolID]ledger.Pool{}
 	}
-	return r
+	return t.roots[c]
 }
 
 // Find looks a pool up in memory.
@@ -137,28 +115,6 @@ func (t *Table) Find(id ledger.PoolID) (*Pool, bool) {
 	return p, ok
 }
 
-// Fenced notes that the fence of a cluster was put at the revision.
-func (t *Table) Fenced(c ledger.ClusterName, revision int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r := t.rootsOf(c)
-	r.Revision = max(r.Revision, revision)
-}
-
-// Unfenced notes that the fence of a cluster without root pools was deleted, if it was
-// not put after the revision.
-func (t *Table) Unfenced(c ledger.ClusterName, revision int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r, ok := t.roots[c]
-	if !ok || r.Revision > revision {
-		return
-	}
-	if r.Revision = 0; len(r.Pools) == 0 {
-		delete(t.roots, c)
-	}
-}
-
 // Damaged is the records of pools that are not known because they cannot be read.
 func (t *Table) Damaged() Damage {
 	t.mu.RLock()
@@ -166,46 +122,18 @@ func (t *Table) Damaged() Damage {
 	return maps.Clone(t.damage)
 }
 
-// Note notes whether the record of a pool that is not known can be read. It reports whether it
-// could not be read before. One that can be read again counts as one that cannot, until SetDamage: memory lacks the pool so long.
-func (t *Table) Note(e *store.Entry) (was bool) {
+// Note notes that the record of a pool cannot be read.
+func (t *Table) Note(e *store.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, was = t.damage[e.Text]; was && e.Put && e.Damage == nil {
-		return true
-	}
-	return t.damage.note(e)
-}
-
-// SetDamage replaces what is known of keys that cannot be read.
-func (t *Table) SetDamage(d Damage) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.damage = d
+	t.damage.note(e)
 }
 
 // RootsIn are the root pools of a cluster.
-func (t *Table) RootsIn(c ledger.ClusterName) Roots {
+func (t *Table) RootsIn(c ledger.ClusterName) map[ledger.PoolID]ledger.Pool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	r, ok := t.roots[c]
-	if !ok {
-		return Roots{}
-	}
-	return Roots{Revision: r.Revision, Pools: maps.Clone(r.Pools)}
-}
-
-// Rootless are the clusters that have a fence and no root pool, with the revision of the fence.
-func (t *Table) Rootless() map[ledger.ClusterName]int64 {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	found := map[ledger.ClusterName]int64{}
-	for cluster, r := range t.roots {
-		if r.Revision > 0 && len(r.Pools) == 0 {
-			found[cluster] = r.Revision
-		}
-	}
-	return found
+	return maps.Clone(t.roots[c])
 }
 
 // PoolsOf counts the pools in a workspace, and others that count for it: see ledger.Pool.CountsFor.

@@ -1,7 +1,6 @@
 package space
 
 import (
-	"maps"
 	"math/big"
 )
 
@@ -27,15 +26,6 @@ func (u usage) of(a Account) *big.Int {
 		return new(big.Int).Set(sum)
 	}
 	return new(big.Int)
-}
-
-// until returns what has to be added to each account to make it the next usage.
-func (u usage) until(next usage) usage {
-	changes := maps.Clone(next)
-	for a, was := range u {
-		changes[a] = new(big.Int).Sub(next.of(a), was)
-	}
-	return changes
 }
 
 // Pending counts addresses that are about to be taken, and are not in the ledger yet.

@@ -13,11 +13,11 @@ type View struct {
 	s     *Space
 	Keys  store.SpaceKeys // of the space
 	Limit int             // how many operations a transaction has at most
-	next  func(least int64) store.Head
+	next  func(least int64) int64
 }
 
-// View returns the view of a plan. next is the head that its transaction puts, whose count is least or more.
-func (s *Space) View(keys store.SpaceKeys, limit int, next func(least int64) store.Head) View {
+// View returns the view of a plan. next is the count of the head that its transaction puts, which is least or more.
+func (s *Space) View(keys store.SpaceKeys, limit int, next func(least int64) int64) View {
 	return View{s: s, Keys: keys, Limit: limit, next: next}
 }
 
@@ -27,8 +27,8 @@ func (v View) Space() ledger.SpaceID { return v.s.ID }
 // Head returns the head of the space.
 func (v View) Head() store.Head { return v.s.Head }
 
-// Next returns the head that the transaction puts, if its count is least or more.
-func (v View) Next(least int64) store.Head { return v.next(least) }
+// Next returns the count of the head that the transaction puts, if it is least or more.
+func (v View) Next(least int64) int64 { return v.next(least) }
 
 // Table returns the memory that concerns more than one space.
 func (v View) Table() *Table { return v.s.Table }

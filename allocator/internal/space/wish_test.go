@@ -101,7 +101,7 @@ func TestSuspended_AClaimForTheFreedBlockComesFirst(t *testing.T) {
 	s.Lock()
 	leave(s, s.Known+1, "10.0.0.0/12")
 	other := block("other")
-	other.Holdings[0].Cluster = "other"
+	other.Held.Cluster = "other"
 	come(s, s.Known+1, "10.0.0.0/31", other)
 	come(s, s.Known+1, "10.0.0.2/32", other)
 	s.Unlock()

@@ -6,16 +6,14 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Change is one key of the ledger: how a plan has seen it, and what becomes of it. It changes memory by its Entry, as
-// the watch of other processes brings it there.
+// Change is one key of the ledger: how a plan has seen it, and what becomes of it. It changes memory by its Entry.
 type Change struct {
-	Key    string
-	Was    int64 // revision of its last change, which the transaction compares; 0: there is no such key; Any: it is not compared
-	Else   error // the caller's answer if it is not as it was
-	Verb   Verb
-	Value  string // that is put
-	Entry  *Entry // what memory has of the key then; nil: nothing
-	Common bool   // several operations of one transaction may make this change
+	Key   string
+	Was   int64 // revision of its last change, which the transaction compares; 0: there is no such key; Any: it is not compared
+	Else  error // the caller's answer if it is not as it was
+	Verb  Verb
+	Value string // that is put
+	Entry *Entry // what memory has of the key then; nil: nothing
 
 	// Tenure is the tenure that ends. It has no key of its own: the transaction writes those of
 	// neighbouring blocks into one. nil: the change is one of a key.
@@ -50,7 +48,7 @@ func (c Change) Committed(revision int64) *Entry {
 	e := c.Entry
 	e.Revision, e.Block.Revision = revision, revision
 	if e.Kind == HeadKey {
-		e.Head = e.Head.at(revision)
+		e.Head.Revision = revision
 	}
 	return e
 }
@@ -105,22 +103,11 @@ func (k Keys) RemovePool(p ledger.Pool) Change {
 }
 
 // PutHead puts the head of the space.
-func (k SpaceKeys) PutHead(h Head) Change {
-	return Change{Key: k.Head(), Was: Any, Verb: IsPut, Value: h.Value}.entry(Entry{Key: Key{Kind: HeadKey, Space: k.id}, Head: h})
+func (k SpaceKeys) PutHead(count int64) Change {
+	return Change{Key: k.Head(), Was: Any, Verb: IsPut, Value: EncodeHead(count)}.entry(Entry{Key: Key{Kind: HeadKey, Space: k.id}, Head: Head{Count: count}})
 }
 
 // RemoveHead removes the head of the space, and so ends the space.
 func (k SpaceKeys) RemoveHead() Change {
 	return Change{Key: k.Head(), Was: Any, Verb: IsRemoved}.entry(Entry{Key: Key{Kind: HeadKey, Space: k.id}})
-}
-
-// PutRoots puts the fence of the root pools of a workspace.
-func (k Keys) PutRoots(c ledger.ClusterName) Change {
-	return Change{Key: k.Roots(c), Was: Any, Verb: IsPut, Value: EncodeFence()}.entry(Entry{Key: Key{Kind: RootsKey, Cluster: c}})
-}
-
-// PutQuota puts the fence of a workspace's blocks by a class. Where it is not compared, other writers may have put
-// it since memory has seen it, and memory learns of it by the watch.
-func (k Keys) PutQuota(class string, c ledger.ClusterName) Change {
-	return Change{Key: k.Quota(class, c), Was: Any, Verb: IsPut, Value: EncodeFence(), Common: true}.entry(Entry{Key: Key{Kind: QuotaKey, Class: class, Cluster: c}})
 }

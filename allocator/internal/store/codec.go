@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -13,23 +12,8 @@ import (
 )
 
 const (
-	// valueVersion is the version of the values written. A change that an older program
-	// would misread raises it.
+	// valueVersion is the version of all values. A change that another program would misread raises it.
 	valueVersion = 1
-	// frozenVersion is that of a frozen pool: a program that does not know the field would
-	// allocate from it.
-	frozenVersion = 2
-	// disputedVersion is that of a pool whose addresses are in dispute, for the same reason.
-	disputedVersion = 3
-	// derivedVersion is that of a pool that the system has made, and of one with address spaces: a program that does not
-	// know the fields would bind in a pool that is being released, and drop them with its next change.
-	derivedVersion = 4
-	// reservedVersion is that of a reserved block: a program that does not know the state would
-	// look for a claim of the reservation's ID, and free the block.
-	reservedVersion = 2
-	// timedVersion is that of a block whose state ends by itself: a program that does not know
-	// the field would keep the block for ever, or assume that a claim holds it.
-	timedVersion = 3
 )
 
 // current is how most values begin. Those need not be parsed for their version.
@@ -47,12 +31,8 @@ type (
 		Origin string `json:"origin"`
 	}
 	headValue struct {
-		V     int    `json:"v"`
-		Count int64  `json:"n"`
-		By    string `json:"by,omitempty"` // the transaction that has put it
-	}
-	fenceValue struct {
-		V int `json:"v"`
+		V     int   `json:"v"`
+		Count int64 `json:"n"`
 	}
 	claimValue struct {
 		V      int            `json:"v"`
@@ -69,7 +49,6 @@ type (
 		Cluster  ledger.ClusterName `json:"cluster"`
 		Name     string             `json:"name"`
 		Frozen   bool               `json:"frozen,omitempty"`
-		Disputed bool               `json:"disputed,omitempty"`
 		At       time.Time          `json:"at,omitzero"`
 		Until    time.Time          `json:"until,omitzero"`
 		Derived  *derivedValue      `json:"derived,omitempty"`
@@ -94,10 +73,8 @@ type (
 	blockValue struct {
 		V int `json:"v"`
 		Holding
-		Disputed bool      `json:"disputed,omitempty"`
-		Rivals   []Holding `json:"rivals,omitempty"`
 	}
-	// Holding is the share of one holder in a block. Only a disputed block has several.
+	// Holding is a block as its holder has it.
 	Holding struct {
 		Pool      ledger.PoolID        `json:"pool"`
 		Claim     ledger.ClaimID       `json:"claim"`
@@ -127,12 +104,7 @@ func encode(v any) string {
 
 // decode reads the value of a key. It fails with *DamageError or *VersionError.
 func decode(key string, value []byte, into any) error {
-	return decodeUpTo(valueVersion, key, value, into)
-}
-
-// decodeUpTo is decode of a value that may have any version up to that.
-func decodeUpTo(version int, key string, value []byte, into any) error {
-	if err := checkVersion(version, key, value); err != nil {
+	if err := checkVersion(key, value); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(value, into); err != nil {
@@ -141,7 +113,7 @@ func decodeUpTo(version int, key string, value []byte, into any) error {
 	return nil
 }
 
-func checkVersion(latest int, key string, value []byte) error {
+func checkVersion(key string, value []byte) error {
 	if bytes.HasPrefix(value, current) {
 		return nil
 	}
@@ -151,27 +123,22 @@ func checkVersion(latest int, key string, value []byte) error {
 	if err := json.Unmarshal(value, &v); err != nil {
 		return &ledger.DamageError{Key: key, Err: err}
 	}
-	if v.V < valueVersion || v.V > latest {
+	if v.V != valueVersion {
 		return &ledger.VersionError{Key: key, Version: v.V}
 	}
 	return nil
 }
 
-// EncodeHead writes the head of a space, as put by a transaction; empty: by one that has no name.
-func EncodeHead(count int64, by string) string {
+// EncodeHead writes the head of a space.
+func EncodeHead(count int64) string {
 	var room roomy
-	return printer(room[:0]).number(`{"v":`, valueVersion).number(`,"n":`, count).optional(`,"by":`, by).end()
+	return printer(room[:0]).number(`{"v":`, valueVersion).number(`,"n":`, count).end()
 }
 
 func decodeHead(key string, value []byte) (count int64, err error) {
 	var v headValue
 	err = decode(key, value, &v)
 	return v.Count, err
-}
-
-// EncodeFence writes the value of a fence. Only its revision matters.
-func EncodeFence() string {
-	return encode(fenceValue{V: valueVersion})
 }
 
 // EncodeClaim writes where the block of a claim is.
@@ -191,16 +158,8 @@ func DecodeClaim(kv *mvccpb.KeyValue) (ledger.SpaceID, netip.Prefix, error) {
 func EncodePool(p ledger.Pool) string {
 	v := poolValue{
 		V: valueVersion, Space: p.Space, CIDR: p.CIDR, Excluded: p.Excluded, Parent: p.Parent,
-		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen, Disputed: p.Disputed, At: p.RegisteredAt, Until: p.CoolsUntil,
+		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen, At: p.RegisteredAt, Until: p.CoolsUntil,
 		Derived: derivedOf(p.Derived), Spaces: p.Spaces,
-	}
-	switch {
-	case v.Derived != nil || v.Spaces > 0:
-		v.V = derivedVersion
-	case v.Disputed:
-		v.V = disputedVersion
-	case v.Frozen:
-		v.V = frozenVersion
 	}
 	return encode(v)
 }
@@ -208,12 +167,12 @@ func EncodePool(p ledger.Pool) string {
 // DecodePool reads the record of a pool.
 func DecodePool(key string, id ledger.PoolID, value []byte) (ledger.Pool, error) {
 	var v poolValue
-	if err := decodeUpTo(derivedVersion, key, value, &v); err != nil {
+	if err := decode(key, value, &v); err != nil {
 		return ledger.Pool{}, err
 	}
 	return ledger.Pool{
 		ID: id, Cluster: v.Cluster, Name: v.Name, Space: v.Space, CIDR: v.CIDR,
-		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen, Disputed: v.Disputed, RegisteredAt: v.At, CoolsUntil: v.Until,
+		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen, RegisteredAt: v.At, CoolsUntil: v.Until,
 		Derived: v.Derived.derived(), Spaces: v.Spaces,
 	}, nil
 }
@@ -245,29 +204,13 @@ type Record struct {
 	Space    ledger.SpaceID
 	Prefix   netip.Prefix
 	Revision int64
-	Disputed bool
-	Holdings []Holding // the first is the oldest
+	Held     *Holding // nil: the block is free
 }
 
-// Encode writes the value of the block, in the oldest version that can say it.
-func (r Record) Encode() string {
-	if len(r.Holdings) == 1 && !r.Disputed {
-		return printRecord(r.version(), r.Holdings[0])
-	}
-	return encode(&blockValue{V: r.version(), Holding: r.Holdings[0], Disputed: r.Disputed, Rivals: r.Holdings[1:]})
-}
+// Encode writes the value of the block.
+func (r Record) Encode() string { return printRecord(*r.Held) }
 
-func (r Record) version() int {
-	switch {
-	case slices.ContainsFunc(r.Holdings, func(h Holding) bool { return !h.Until.IsZero() }):
-		return timedVersion
-	case slices.ContainsFunc(r.Holdings, func(h Holding) bool { return h.State == ledger.Reserved }):
-		return reservedVersion
-	}
-	return valueVersion
-}
-
-// DecodeSole reads a block that has one holder without an allocation for it: a list of millions makes so much less garbage.
+// DecodeSole reads a block without an allocation for its holder: a list of millions makes so much less garbage.
 // ok is false for any other key or value, which DecodeRecord may still read.
 func DecodeSole(k Keys, kv *mvccpb.KeyValue) (b ledger.Block, ok bool) {
 	key, err := k.Parse(string(kv.Key))
@@ -278,41 +221,39 @@ func DecodeSole(k Keys, kv *mvccpb.KeyValue) (b ledger.Block, ok bool) {
 	if !ok {
 		return ledger.Block{}, false
 	}
-	return Record{Space: key.Space, Prefix: key.Prefix, Revision: kv.ModRevision}.Block(h), true
+	return Record{Space: key.Space, Prefix: key.Prefix, Revision: kv.ModRevision, Held: &h}.Block(), true
 }
 
 // DecodeRecord reads the block at a prefix of a space.
 func DecodeRecord(s ledger.SpaceID, p netip.Prefix, kv *mvccpb.KeyValue) (Record, error) {
 	r := Record{Space: s, Prefix: p, Revision: kv.ModRevision}
 	if h, ok := scanRecord(kv.Value); ok {
-		r.Holdings = []Holding{h}
+		r.Held = &h
 		return r, nil
 	}
 	var v blockValue
-	if err := decodeUpTo(timedVersion, string(kv.Key), kv.Value, &v); err != nil {
+	if err := decode(string(kv.Key), kv.Value, &v); err != nil {
 		return Record{}, err
 	}
-	r.Disputed, r.Holdings = v.Disputed, append([]Holding{v.Holding}, v.Rivals...)
+	r.Held = &v.Holding
 	return r, nil
 }
 
-// Of is the index of a claim's holding; -1 if it has none.
-func (r Record) Of(id ledger.ClaimID) int {
-	return slices.IndexFunc(r.Holdings, func(h Holding) bool { return h.Claim == id })
-}
+// Of reports whether a claim holds the block.
+func (r Record) Of(id ledger.ClaimID) bool { return r.Held != nil && r.Held.Claim == id }
 
-// Block is the block as one holder has it.
-func (r Record) Block(h Holding) ledger.Block {
-	b := ledger.Block{
+// Block returns the block of the record; without a holder, if it is free.
+func (r Record) Block() ledger.Block {
+	h := r.Held
+	if h == nil {
+		return ledger.Block{Space: r.Space, Prefix: r.Prefix, Revision: r.Revision}
+	}
+	return ledger.Block{
 		Prefix: r.Prefix, Pool: h.Pool, Space: r.Space,
 		Holder: ledger.Holder{Claim: h.Claim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name},
 		Class:  h.Class, Policy: h.Policy, State: h.State, Shared: h.Shared, BoundAt: h.BoundAt, Until: h.Until, Slice: h.Slice, Revision: r.Revision,
 		Since: h.Since, Adopted: h.Adopted,
 	}
-	if r.Disputed {
-		b.State = ledger.Disputed
-	}
-	return b
 }
 
 // Stamped is a time as the ledger keeps it: UTC, to the millisecond.

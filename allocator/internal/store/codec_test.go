@@ -20,7 +20,7 @@ import (
 func FuzzDecodeRecord(f *testing.F) {
 	for _, value := range []string{
 		`{"v":1,"pool":"p","claim":"c","cluster":"k","ns":"n","name":"web","policy":"Delete","state":"bound","at":"2026-01-02T03:04:05Z"}`,
-		`{"v":1,"pool":"p","claim":"c","cluster":"k","name":"web","policy":"Retain","state":"retained","at":"2026-01-02T03:04:05Z","disputed":true,"rivals":[{"claim":"d"}]}`,
+		`{"v":1,"pool":"p","claim":"c","cluster":"k","name":"web","policy":"Retain","state":"retained","at":"2026-01-02T03:04:05Z","adopted":true}`,
 		`{"v":1,"claim":"\ud800","at":"0001-01-01T00:00:00Z"}`, `{"v":2}`, `{"v":1}`, `{"v":1,"at":"9999-12-31T23:59:59.999999999-23:59"}`, `{`, `[]`, ``,
 	} {
 		f.Add([]byte(value))
@@ -50,12 +50,11 @@ func FuzzScanRecord(f *testing.F) {
 		`{"v":1,"pool":"p","claim":"c","cluster":"k","ns":"n","name":"web","class":"x","policy":"Delete","state":"bound","slice":true,"at":"2026-01-02T03:04:05.678Z"}`,
 		`{"v":1,"pool":"p","claim":"c","cluster":"k","name":"a<b","policy":"","state":"","at":"2026-01-02T03:04:05+01:00"}`,
 		`{"v":1,"pool":"p","claim":"c","cluster":"k","ns":"","name":"ä\u0041\\","policy":"","state":"","slice":false,"at":"2026-01-02T03:04:05Z"}`,
-		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-01-02T03:04:05Z","disputed":true,"rivals":[{"claim":"d"}]}`,
 		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-1-2T3:4:5Z"}`,
 		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-01-02T03:04:05Z"}}`,
 		`{"v":1,"pool":"","claim":"","cluster":"","name":"","policy":"","state":"","at":"2026-01-02T03:04:05Z","since":"2026-01-02T03:04:05Z","adopted":true}`,
-		`{"v":2,"pool":"p","claim":"c","cluster":"k","name":"n","policy":"Delete","state":"reserved","shared":true,"at":"2026-01-02T03:04:05Z"}`,
-		`{"v":3,"pool":"p","claim":"c","cluster":"k","name":"n","policy":"Delete","state":"cooling","at":"2026-01-02T03:04:05Z","until":"2026-01-02T03:04:05Z"}`,
+		`{"v":1,"pool":"p","claim":"c","cluster":"k","name":"n","policy":"Delete","state":"reserved","shared":true,"at":"2026-01-02T03:04:05Z"}`,
+		`{"v":1,"pool":"p","claim":"c","cluster":"k","name":"n","policy":"Delete","state":"cooling","at":"2026-01-02T03:04:05Z","until":"2026-01-02T03:04:05Z"}`,
 		`{"v":12,"pool":""}`, `{"v":1`, ``,
 	} {
 		f.Add([]byte(value))
@@ -66,7 +65,7 @@ func FuzzScanRecord(f *testing.F) {
 			return
 		}
 		var want blockValue
-		if err := decodeUpTo(timedVersion, "k", value, &want); err != nil {
+		if err := decode("k", value, &want); err != nil {
 			t.Fatalf("scanRecord(%q) = %+v; decode: %v", value, got, err)
 		}
 		if diff := cmp.Diff(want, blockValue{V: want.V, Holding: got}, append(readAs, cmp.AllowUnexported(blockValue{}))...); diff != "" {
@@ -89,7 +88,7 @@ func TestScanRecord_ReadsWhatIsWritten(t *testing.T) {
 	reserved := ordinary
 	reserved.State, reserved.Shared = ledger.Reserved, true
 	for _, want := range []Holding{ordinary, slice, adopted, cooling, reserved} {
-		got, ok := scanRecord([]byte(Record{Holdings: []Holding{want}}.Encode()))
+		got, ok := scanRecord([]byte(Record{Held: &want}.Encode()))
 		if diff := cmp.Diff(want, got, readAs...); !ok || diff != "" {
 			t.Errorf("scanRecord of %+v is ok = %t; want true (-written +scanned):\n%s", want, ok, diff)
 		}
@@ -108,7 +107,7 @@ func TestPrintRecord_WritesEachField(t *testing.T) {
 		default:
 			value.SetString("x")
 		}
-		if got, want := printRecord(valueVersion, h), encode(&blockValue{V: valueVersion, Holding: h}); got != want {
+		if got, want := printRecord(h), encode(&blockValue{V: valueVersion, Holding: h}); got != want {
 			t.Errorf("with %s a holding is written as %s; want %s", field.Name, got, want)
 		}
 	}
@@ -131,10 +130,10 @@ func FuzzPrint(f *testing.F) {
 		if flags&16 > 0 {
 			prefix = netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, 15: flags}), int(flags)/2)
 		}
-		r, head := Record{Holdings: []Holding{h}}, headValue{V: valueVersion, Count: at, By: claim}
+		r, head := Record{Held: &h}, headValue{V: valueVersion, Count: at}
 		for _, written := range []struct{ got, want string }{
-			{r.Encode(), encode(&blockValue{V: r.version(), Holding: h})},
-			{EncodeHead(at, claim), encode(head)},
+			{r.Encode(), encode(&blockValue{V: valueVersion, Holding: h})},
+			{EncodeHead(at), encode(head)},
 			{EncodeClaim(ledger.SpaceID(pool), prefix), encode(claimValue{V: valueVersion, Space: ledger.SpaceID(pool), Prefix: prefix})},
 		} {
 			if written.got != written.want {
@@ -153,9 +152,8 @@ func TestDecodeSole(t *testing.T) {
 		name, key, value string
 		want             bool
 	}{
-		{"a block", space.Block(place), Record{Holdings: []Holding{held}}.Encode(), true},
-		{"a block of two", space.Block(place), Record{Disputed: true, Holdings: []Holding{held, held}}.Encode(), false},
-		{"a head", space.Head(), EncodeHead(7, ""), false},
+		{"a block", space.Block(place), Record{Held: &held}.Encode(), true},
+		{"a head", space.Head(), EncodeHead(7), false},
 		{"damage", space.Block(place), "{", false},
 	} {
 		kv := &mvccpb.KeyValue{Key: []byte(tt.key), Value: []byte(tt.value), ModRevision: 7}
@@ -164,7 +162,7 @@ func TestDecodeSole(t *testing.T) {
 			t.Errorf("%s: DecodeSole is ok = %t; want %t", tt.name, ok, tt.want)
 		}
 		if e := EntryOf(keys, kv); ok {
-			if diff := cmp.Diff(e.Block.Block(e.Block.Holdings[0]), got, readAs...); diff != "" {
+			if diff := cmp.Diff(e.Block.Block(), got, readAs...); diff != "" {
 				t.Errorf("%s (-EntryOf +DecodeSole):\n%s", tt.name, diff)
 			}
 		}
@@ -226,7 +224,7 @@ func FuzzDomainSpace(f *testing.F) {
 func FuzzParseKey(f *testing.F) {
 	keys := Keys("/ipam/v1")
 	for _, key := range []string{
-		keys.Space("s").Head(), keys.Space("s").Block(netip.MustParsePrefix("10.0.0.0/8")), keys.Pool("p"), keys.Roots("c"), keys.Claim("c"), keys.ledger(),
+		keys.Space("s").Head(), keys.Space("s").Block(netip.MustParsePrefix("10.0.0.0/8")), keys.Pool("p"), keys.Claim("c"), keys.ledger(),
 		"/ipam/v1/spaces/", "/ipam/v1/spaces//head", "/ipam/v1/workspaces//roots", "",
 	} {
 		f.Add(key)
@@ -243,7 +241,7 @@ func FuzzParseKey(f *testing.F) {
 			return
 		}
 		written := map[Kind]string{
-			OtherKey: key, HeadKey: keys.Space(is.Space).Head(), PoolKey: keys.Pool(is.Pool), RootsKey: keys.Roots(is.Cluster),
+			OtherKey: key, HeadKey: keys.Space(is.Space).Head(), PoolKey: keys.Pool(is.Pool),
 		}
 		if is.Kind == BlockKey {
 			written[BlockKey] = keys.Space(is.Space).Block(is.Prefix)
@@ -265,7 +263,7 @@ func TestBounds_OfABlock(t *testing.T) {
 		Claim: ledger.ClaimID(strings.Repeat("u", 36)), Cluster: ledger.ClusterName(strings.Repeat("c", 16)),
 		Namespace: strings.Repeat("n", 63), Name: longest,
 	}
-	value := Record{Holdings: []Holding{h}}.Encode()
+	value := Record{Held: &h}.Encode()
 	if len(value) > 2048 {
 		t.Errorf("a block takes %d bytes", len(value))
 	}
@@ -277,27 +275,8 @@ func TestBounds_OfABlock(t *testing.T) {
 }
 
 func TestDecodeRecord_OfANewerVersion(t *testing.T) {
-	_, err := DecodeRecord("s", netip.MustParsePrefix("10.0.0.0/28"), &mvccpb.KeyValue{Key: []byte("k"), Value: []byte(`{"v":4,"state":"new"}`)})
-	if version, ok := errors.AsType[*ledger.VersionError](err); !ok || version.Version != 4 {
+	_, err := DecodeRecord("s", netip.MustParsePrefix("10.0.0.0/28"), &mvccpb.KeyValue{Key: []byte("k"), Value: []byte(`{"v":2,"state":"new"}`)})
+	if version, ok := errors.AsType[*ledger.VersionError](err); !ok || version.Version != 2 {
 		t.Errorf("got %v", err)
-	}
-}
-
-// A program must not read a pool of a kind that it does not know: a frozen one, or one whose addresses are in dispute.
-func TestEncodePool_HasAVersionForEachKind(t *testing.T) {
-	plain := ledger.Pool{ID: "p", Space: "p", CIDR: netip.MustParsePrefix("10.0.0.0/24"), State: ledger.PoolOpen, Cluster: "c", Name: "p"}
-	if err := checkVersion(valueVersion, "p", []byte(EncodePool(plain))); err != nil {
-		t.Errorf("a pool is written as %v; want version %d", err, valueVersion)
-	}
-	frozen, disputed := plain, plain
-	frozen.Frozen, disputed.Disputed = true, true
-	for known, p := range map[int]ledger.Pool{valueVersion: frozen, frozenVersion: disputed} {
-		if err := checkVersion(known, "p", []byte(EncodePool(p))); err == nil {
-			t.Errorf("%+v is written with version %d or less", p, known)
-		}
-		again, err := DecodePool("p", "p", []byte(EncodePool(p)))
-		if err != nil || again.Frozen != p.Frozen || again.Disputed != p.Disputed {
-			t.Errorf("%+v is read as %+v, %v", p, again, err)
-		}
 	}
 }

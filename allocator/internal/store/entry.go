@@ -5,7 +5,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// Entry is one key and its value, as it was read, or as the watch has brought it. Apart from the
+// Entry is one key and its value, as it was read, or as a transaction has put it. Apart from the
 // fields of the key, only those of its kind are set.
 type Entry struct {
 	Key
@@ -18,16 +18,6 @@ type Entry struct {
 	Head       Head
 	Block      Record
 	Damage     error // why the key or its value cannot be read
-}
-
-// IsFence reports whether the key is a fence of what lies in several spaces. Not their heads guard it, but who compares it.
-func (e *Entry) IsFence() bool { return e.Kind == RootsKey || e.Kind == QuotaKey }
-
-// deleted is the entry of a key that is gone.
-func deleted(k Keys, kv *mvccpb.KeyValue) Entry {
-	key := string(kv.Key)
-	n, err := k.Parse(key)
-	return Entry{Key: n, Text: key, Revision: kv.ModRevision, Damage: err}
 }
 
 // EntryOf is the entry of a key that is there.
@@ -47,7 +37,7 @@ func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 		e.Head, e.Damage = readHead(kv)
 	case BlockKey:
 		e.Block, e.Damage = DecodeRecord(n.Space, n.Prefix, kv)
-	case OtherKey, RootsKey, QuotaKey:
+	case OtherKey:
 	}
 	return e
 }

@@ -110,6 +110,11 @@ func Refused(err error) bool {
 	}
 }
 
+// Gone reports whether this process does not have the ledger any more.
+func Gone(err error) bool {
+	return errors.Is(err, ledger.ErrDeposed) || errors.Is(err, ledger.ErrReplaced)
+}
+
 // Compacted reports whether etcd has forgotten the revision that was asked for.
 func Compacted(err error) bool { return isOneOf(err, rpctypes.ErrCompacted) }
 

@@ -150,43 +150,33 @@ func (f *follower) recorded(t *turn, ev *clientv3.Event) (tenures []ledger.Tenur
 
 // block notes the new and the former holders of a block.
 func (t *turn) block(n Key, ev *clientv3.Event) {
-	var now []ledger.Block
+	var now ledger.Block
+	held := false
 	if ev.Type == clientv3.EventTypePut {
-		now = t.holders(n, ev.Kv)
+		now, held = t.held(n, ev.Kv)
 	}
-	before := t.holders(n, ev.PrevKv)
-	for _, b := range now {
-		if !has(before, b) {
-			t.came = append(t.came, b)
-		}
+	before, had := t.held(n, ev.PrevKv)
+	same := held && had && now.Holder.Claim == before.Holder.Claim
+	if held && !same {
+		t.came = append(t.came, now)
 	}
-	for _, b := range before {
-		if !has(now, b) {
-			t.went = append(t.went, b)
-		}
+	if had && !same {
+		t.went = append(t.went, before)
 	}
 }
 
-// holders are the block as each of its holders has it. One that cools has none.
-func (t *turn) holders(n Key, kv *mvccpb.KeyValue) (holders []ledger.Block) {
+// held returns the block that a key has, if somebody holds it. One that cools has no holder.
+func (t *turn) held(n Key, kv *mvccpb.KeyValue) (b ledger.Block, ok bool) {
 	if kv == nil {
-		return nil
+		return ledger.Block{}, false
 	}
 	r, err := DecodeRecord(n.Space, n.Prefix, kv)
 	if err != nil {
 		t.damaged = append(t.damaged, err)
-		return nil
+		return ledger.Block{}, false
 	}
-	for _, h := range r.Holdings {
-		if h.State != ledger.Cooling {
-			holders = append(holders, r.Block(h))
-		}
-	}
-	return holders
-}
-
-func has(blocks []ledger.Block, b ledger.Block) bool {
-	return slices.ContainsFunc(blocks, func(other ledger.Block) bool { return other.Holder.Claim == b.Holder.Claim })
+	b = r.Block()
+	return b, b.State != ledger.Cooling
 }
 
 // events are the events of the revision: first the ends of tenures, then the beginnings.

@@ -39,7 +39,6 @@ type (
 		Class     string             `json:"k,omitempty"`
 		Slice     bool               `json:"slice,omitempty"`
 		Adopted   bool               `json:"adopted,omitempty"`
-		Disputed  bool               `json:"disputed,omitempty"`
 		From      int64              `json:"f"`
 		Until     int64              `json:"u"`
 		Cools     int64              `json:"l,omitempty"`
@@ -57,7 +56,7 @@ type Farewell struct {
 func FarewellOf(t ledger.Tenure) *Farewell {
 	return &Farewell{Bucket: t.Bucket(), text: encode(tenureValue{
 		Prefix: t.Prefix, Revision: t.Revision, Pool: t.Pool, PoolName: t.PoolName, Scope: t.Scope,
-		Claim: t.Holder.Claim, Cluster: t.Holder.Cluster, Namespace: t.Holder.Namespace, Name: t.Holder.Name, Class: t.Class, Slice: t.Slice, Adopted: t.Adopted, Disputed: t.Disputed,
+		Claim: t.Holder.Claim, Cluster: t.Holder.Cluster, Namespace: t.Holder.Namespace, Name: t.Holder.Name, Class: t.Class, Slice: t.Slice, Adopted: t.Adopted,
 		From: millis(t.From), Until: millis(t.Until), Cools: millis(t.CoolsUntil), Cause: t.Cause,
 	})}
 }
@@ -65,8 +64,8 @@ func FarewellOf(t ledger.Tenure) *Farewell {
 // Size is the number of bytes of the farewell.
 func (f Farewell) Size() int { return len(f.text) }
 
-// PutFarewells writes farewells into the history, those of one bucket together. Their transaction compares the
-// head of the space, which was put at the revision.
+// PutFarewells writes farewells into the history, those of one bucket together. Their transaction puts the head of the space,
+// which was put before at the revision.
 func (k SpaceKeys) PutFarewells(head int64, farewells []*Farewell) (puts []clientv3.Op) {
 	of := map[netip.Prefix][]*Farewell{}
 	for _, f := range farewells {
@@ -120,7 +119,7 @@ func (k Keys) DecodeTenures(kv *mvccpb.KeyValue) ([]ledger.Tenure, error) {
 func (v tenureValue) tenure(space ledger.SpaceID) ledger.Tenure {
 	return ledger.Tenure{
 		Prefix: v.Prefix, Space: space, Revision: v.Revision, Pool: v.Pool, PoolName: v.PoolName, Scope: v.Scope,
-		Class: v.Class, Slice: v.Slice, Adopted: v.Adopted, Disputed: v.Disputed,
+		Class: v.Class, Slice: v.Slice, Adopted: v.Adopted,
 		Holder: ledger.Holder{Claim: v.Claim, Cluster: v.Cluster, Namespace: v.Namespace, Name: v.Name},
 		From:   ofMillis(v.From), Until: ofMillis(v.Until), CoolsUntil: ofMillis(v.Cools), Cause: v.Cause,
 	}

@@ -14,7 +14,7 @@ import (
 
 func tenure(p string, revision int64) ledger.Tenure {
 	return ledger.Tenure{
-		Prefix: netip.MustParsePrefix(p), Space: "s:a%2Fb", Pool: "p", PoolName: "net-a", Scope: "network=a", Class: "standard", Slice: true, Disputed: true, Adopted: true,
+		Prefix: netip.MustParsePrefix(p), Space: "s:a%2Fb", Pool: "p", PoolName: "net-a", Scope: "network=a", Class: "standard", Slice: true, Adopted: true,
 		Holder: ledger.Holder{Claim: "c", Cluster: "k", Namespace: "n", Name: "web"}, From: time.UnixMilli(1).UTC(), Until: time.UnixMilli(2).UTC(),
 		CoolsUntil: time.UnixMilli(3).UTC(), Cause: ledger.CauseReleased, Revision: revision,
 	}

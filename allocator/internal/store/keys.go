@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"strings"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go4.org/netipx"
 )
 
@@ -23,19 +21,12 @@ func newKeyspace(prefix string) Keys {
 	return Keys(cmp.Or(strings.TrimSuffix(prefix, "/"), DefaultPrefix))
 }
 
-func (k Keys) ledger() string     { return string(k) + "/ledger" }
-func (k Keys) origin() string     { return string(k) + "/origin" }
-func (k Keys) pools() string      { return string(k) + "/pools/" }
-func (k Keys) workspaces() string { return string(k) + "/workspaces/" }
+func (k Keys) ledger() string { return string(k) + "/ledger" }
+func (k Keys) origin() string { return string(k) + "/origin" }
+func (k Keys) pools() string  { return string(k) + "/pools/" }
 
 // Office returns the key of the head of the ledger, by which one process has the office of its writer.
 func (k Keys) Office() string { return string(k) + "/head" }
-
-// watched is the range of the keys that the engine follows. It begins after the claims, the history,
-// the ledger's ID and its origin: half of all changes are to claims.
-func (k Keys) watched() (from, end string) {
-	return k.pools(), clientv3.GetPrefixRangeEnd(string(k) + "/")
-}
 
 // Spaces is the prefix of all keys of spaces.
 func (k Keys) Spaces() string { return string(k) + "/spaces/" }
@@ -51,19 +42,7 @@ func (k Keys) Pool(id ledger.PoolID) string { return k.pools() + string(id) }
 // Claim says where the block of a claim is.
 func (k Keys) Claim(id ledger.ClaimID) string { return string(k) + "/claims/" + string(id) }
 
-// Roots is the fence of the root pools of a workspace.
-func (k Keys) Roots(c ledger.ClusterName) string { return k.workspaces() + string(c) + "/roots" }
-
-// Quotas is the prefix of the fences of quotas.
-func (k Keys) Quotas() string { return string(k) + "/quotas/" }
-
-// Quota is the fence of what a workspace holds by a class.
-func (k Keys) Quota(class string, c ledger.ClusterName) string {
-	return k.Quotas() + url.PathEscape(class) + "/" + string(c)
-}
-
-// History is the prefix of the tenures that have ended. They are not read when a ledger is opened, and
-// the engine does not watch them.
+// History is the prefix of the tenures that have ended. They are not read when a ledger is opened.
 func (k Keys) History() string { return string(k) + "/history/" }
 
 // HistoryOf is the prefix of the tenures of one bucket, in any space.
@@ -76,9 +55,8 @@ type SpaceKeys struct {
 	prefix string
 }
 
-// Chapter is the key of the tenures that a transaction ends in a bucket. Its name is the revision of the head that
-// the transaction compares, so that no two have the same, and those of a bucket and a space sort by time. Former versions
-// of this program wrote several in a transaction, whose number followed.
+// Chapter is the key of the tenures that a transaction ends in a bucket. Its name is the revision of the head of the space that
+// the transaction replaces, so that no two have the same, and those of a bucket and a space sort by time.
 func (k SpaceKeys) Chapter(bucket netip.Prefix, head int64) string {
 	return fmt.Sprintf("%s%s/%016x.000", k.HistoryOf(bucket), k.id, head)
 }
@@ -113,18 +91,14 @@ const (
 	HeadKey
 	BlockKey
 	PoolKey
-	RootsKey
-	QuotaKey
 )
 
 // Key is a parsed key. Only the fields of its kind are set.
 type Key struct {
-	Kind    Kind
-	Space   ledger.SpaceID
-	Prefix  netip.Prefix
-	Pool    ledger.PoolID
-	Cluster ledger.ClusterName
-	Class   string
+	Kind   Kind
+	Space  ledger.SpaceID
+	Prefix netip.Prefix
+	Pool   ledger.PoolID
 }
 
 // Parse reads a key. Keys that memory has no use for are of the kind OtherKey. If the prefix of
@@ -136,24 +110,7 @@ func (k Keys) Parse(key string) (Key, error) {
 	if rest, ok := strings.CutPrefix(key, k.pools()); ok {
 		return Key{Kind: PoolKey, Pool: ledger.PoolID(rest)}, nil
 	}
-	if rest, ok := strings.CutPrefix(key, k.workspaces()); ok {
-		if cluster, ok := strings.CutSuffix(rest, "/roots"); ok {
-			return Key{Kind: RootsKey, Cluster: ledger.ClusterName(cluster)}, nil
-		}
-	}
-	if rest, ok := strings.CutPrefix(key, k.Quotas()); ok {
-		return parseQuota(key, rest)
-	}
 	return Key{}, nil
-}
-
-func parseQuota(key, rest string) (Key, error) {
-	class, cluster, _ := strings.Cut(rest, "/")
-	class, err := url.PathUnescape(class)
-	if err != nil {
-		return Key{}, fmt.Errorf("key %s: %w", key, err)
-	}
-	return Key{Kind: QuotaKey, Class: class, Cluster: ledger.ClusterName(cluster)}, nil
 }
 
 func parseSpace(key, rest string) (Key, error) {

@@ -61,7 +61,6 @@ func TestParse_IsTheInverseOfTheKeys(t *testing.T) {
 		k.Space("s").Head():   {Kind: HeadKey, Space: "s"},
 		k.Space("s").Block(p): {Kind: BlockKey, Space: "s", Prefix: p},
 		k.Pool("p"):           {Kind: PoolKey, Pool: "p"},
-		k.Roots("c"):          {Kind: RootsKey, Cluster: "c"},
 		k.Claim("c"):          {},
 		k.ledger():            {},
 		k.origin():            {},

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -10,56 +11,178 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// officeValue is the value of the head of the ledger, which says who has the office of its one writer.
+// head is the head of the ledger. No two are put that have the same value.
+type head struct {
+	key   string
+	is    officeValue
+	value string
+}
+
+// officeValue is the value of the head, which says who has the office of the ledger's one writer.
 type officeValue struct {
 	V  int    `json:"v"`
 	N  int64  `json:"n"`            // how often the office was taken
 	By string `json:"by"`           // the process that has it
 	At string `json:"at,omitempty"` // where that answers
+	C  int64  `json:"c"`            // how often that process has put the head
 }
 
-// office is the head of the ledger as this process has put it. Every transaction that writes or compares anything compares it, so that none of this
-// process lands after another one has taken the office. No two processes put the same value. nil: this one has put none.
-type office struct{ key, value string }
+func (h head) with(is officeValue) head { return head{key: h.key, is: is, value: encode(is)} }
 
-// same compares the head with the one that this process has put.
-func (o *office) same() []clientv3.Cmp {
-	if o == nil {
+// after returns the head that is put n changes after this one.
+func (h head) after(n int64) head {
+	is := h.is
+	is.C += n
+	return h.with(is)
+}
+
+func (h head) same() clientv3.Cmp { return clientv3.Compare(clientv3.Value(h.key), "=", h.value) }
+
+func (h head) put() clientv3.Op { return Put(h.key, h.value) }
+
+// was reports whether it is this head that was read.
+func (h head) was(read *mvccpb.KeyValue) bool { return read != nil && string(read.Value) == h.value }
+
+// lost says why this head is not that of the ledger any more, which was read; nil: there is none.
+func (h head) lost(read *mvccpb.KeyValue) error {
+	var v officeValue
+	switch {
+	case read == nil:
+		return fmt.Errorf("%w (it has no head)", ledger.ErrReplaced)
+	case decode(h.key, read.Value, &v) == nil && v.N > h.is.N:
+		return ledger.ErrDeposed
+	}
+	return fmt.Errorf("%w (its head is %s, and was %s)", ledger.ErrReplaced, read.Value, h.value)
+}
+
+// Office is the office of the ledger's one writer, which this process has taken. Its transactions compare the head of the ledger as it was put
+// last, and each that writes puts the next head. So none lands after another process has taken the office, or in another ledger, and
+// the head says what became of a transaction whose answer was lost. They are sent one after the other. It is safe for concurrent use.
+type Office struct {
+	kv   *clientv3.Client
+	turn chan struct{} // its holder may send
+	head head
+	lost *Sent // the last transaction, if nobody has asked yet what became of it
+}
+
+// Transaction names the operations that the office sends: if all of this holds, then these, else those.
+type Transaction struct {
+	If         []clientv3.Cmp
+	Then, Else []clientv3.Op
+	// Around sends it. A test may lose it, or its answer. nil: it is just sent.
+	Around func(send func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error)
+}
+
+// Sent is a transaction that was not answered.
+type Sent struct {
+	before, puts head
+	reads        bool  // it writes nothing, or etcd has said that it is full, and may have taken just this one
+	known        bool  // what became of it
+	landed       int64 // the revision at which it was committed; 0: it was not, and cannot be any more
+}
+
+// Send sends a transaction, which compares the head of the ledger, too, and puts the next one if it writes.
+// ErrDeposed: another process has the office. ErrReplaced: it is another ledger, as one that was restored from a copy. Any other error is of etcd; if
+// Sent is not nil, the transaction may have been committed, or may yet be.
+func (o *Office) Send(ctx context.Context, t Transaction) (*clientv3.TxnResponse, *Sent, error) {
+	if err := o.begin(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer o.end()
+	if err := o.settle(ctx); err != nil {
+		return nil, nil, err
+	}
+	next, then := o.head, t.Then
+	if slices.ContainsFunc(then, func(op clientv3.Op) bool { return !op.IsGet() }) {
+		next = o.head.after(1)
+		then = slices.Concat(then, Ops(next.put()))
+	}
+	send := o.kv.Txn(ctx).If(slices.Concat(t.If, Cmps(o.head.same()))...).Then(then...).Else(slices.Concat(t.Else, Ops(Get(o.head.key)))...).Commit
+	if t.Around == nil {
+		t.Around = func(send func() (*clientv3.TxnResponse, error)) (*clientv3.TxnResponse, error) { return send() }
+	}
+	resp, err := t.Around(send)
+	switch {
+	case err != nil && !Refused(err) && !TooLarge(err):
+		o.lost = &Sent{before: o.head, puts: next, reads: next == o.head || NoSpace(err)}
+		return nil, o.lost, err
+	case err != nil:
+		return nil, nil, err
+	case resp.Succeeded:
+		o.head = next
+	default:
+		if read := Results(resp.Responses).Found(len(resp.Responses) - 1); !o.head.was(read) {
+			return nil, nil, o.head.lost(read)
+		}
+	}
+	return resp, nil, nil
+}
+
+// Outcome makes certain what became of a transaction that was not answered. It returns the revision at which that was committed; 0: it was
+// not, and will not be. Call it again after an error of etcd.
+func (o *Office) Outcome(ctx context.Context, s *Sent) (landed int64, err error) {
+	if err := o.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer o.end()
+	if !s.known {
+		err = o.settle(ctx)
+	}
+	return s.landed, err
+}
+
+// settle asks for the head. It is the one that the lost transaction puts: that was committed. It is the one before it: then settle puts
+// another one, after which the transaction cannot be committed any more, as it may still be on its way to etcd. It is neither: this process does not
+// have the ledger any more.
+func (o *Office) settle(ctx context.Context) error {
+	s := o.lost
+	if s == nil {
 		return nil
 	}
-	return Cmps(clientv3.Compare(clientv3.Value(o.key), "=", o.value))
+	instead := s.puts.after(1)
+	then := instead.put()
+	if s.reads { // no other one is needed, or it takes none either
+		instead, then = s.before, Get(s.before.key)
+	}
+	resp, err := o.kv.Txn(ctx).If(s.before.same()).Then(then).Else(Get(s.before.key)).Commit()
+	if err != nil {
+		return err
+	}
+	switch read := Results(resp.Responses).Found(0); {
+	case resp.Succeeded, instead.was(read): // put when settle was called before, and had no answer
+		o.head = instead
+	case s.puts.was(read):
+		o.head, s.landed = s.puts, read.ModRevision
+	default:
+		return s.before.lost(read)
+	}
+	s.known, o.lost = true, nil
+	return nil
 }
 
-// look reads the head, last, where a comparison has failed.
-func (o *office) look() []clientv3.Op {
-	if o == nil {
+func (o *Office) begin(ctx context.Context) error {
+	select {
+	case o.turn <- struct{}{}:
 		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return Ops(Get(o.key))
 }
 
-// lost reports whether a transaction has failed because the head is not the one that this process has put.
-func (o *office) lost(resp *clientv3.TxnResponse) bool {
-	if o == nil || resp.Succeeded {
-		return false
-	}
-	return !o.is(Results(resp.Responses).Found(len(resp.Responses) - 1))
-}
-
-func (o *office) is(head *mvccpb.KeyValue) bool { return head != nil && string(head.Value) == o.value }
+func (o *Office) end() { <-o.turn }
 
 // Candidacy is the attempt of a process to take the office of the one writer from the process that has it. It is not safe
 // for concurrent use.
 type Candidacy struct {
-	store  *Store
-	by, at string
-	former officeValue
-	since  int64 // revision at which the former head was put; 0: there is none
-	looked bool  // at the former head
+	store *Store
+	mine  head
+	after int64 // how often the office was taken before
 }
 
 // Candidate returns the candidacy of a process that calls itself by, as no other one does, and answers at an address.
-func (s *Store) Candidate(by, at string) *Candidacy { return &Candidacy{store: s, by: by, at: at} }
+func (s *Store) Candidate(by, at string) *Candidacy {
+	return &Candidacy{store: s, mine: head{key: s.Keys.Office(), is: officeValue{V: valueVersion, By: by, At: at}}}
+}
 
 // Leader reads the address at which the process answers that has the office; empty: it has not said, or there is none. It
 // may have gone.
@@ -74,65 +197,82 @@ func (r Reader) Leader(ctx context.Context) (at string, err error) {
 	return v.At, err
 }
 
-// Take puts the head of the ledger. From then on every transaction of the store compares it. After any other error
-// than ErrDeposed call it again: if it was the answer alone that was lost, Take finds its own head there. ErrDeposed:
-// somebody else has put the head since the first call.
-func (c *Candidacy) Take(ctx context.Context) error {
-	key := c.store.Keys.Office()
-	if !c.looked {
-		kv, _, err := c.store.Get(ctx, key)
+// Take takes the office: it puts the head of the ledger. From then on the store writes by the office. After any other error than ErrDeposed call it
+// again: if it was the answer alone that was lost, Take finds its own head there. ErrDeposed: somebody else has taken the office since the first
+// call.
+func (c *Candidacy) Take(ctx context.Context) (*Office, error) {
+	for {
+		read, _, err := c.store.Get(ctx, c.mine.key)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if kv != nil {
-			if err := decode(key, kv.Value, &c.former); err != nil {
-				return err
+		taken, err := c.follow(read)
+		if err != nil {
+			return nil, err
+		}
+		if !taken {
+			resp, err := c.store.Commit(ctx, Cmps(At(c.mine.key, revisionOf(read))), Ops(c.mine.put()), nil)
+			if err != nil {
+				return nil, err
 			}
-			c.since = kv.ModRevision
+			taken = resp.Succeeded // else the former writer has put the head once more
 		}
-		c.looked = true
+		if taken {
+			o := &Office{kv: c.store.Client, head: c.mine, turn: make(chan struct{}, 1)}
+			c.store.office.Store(o)
+			return o, nil
+		}
 	}
-	mine := &office{key: key, value: encode(officeValue{V: valueVersion, N: c.former.N + 1, By: c.by, At: c.at})}
-	resp, err := c.store.Commit(ctx, Cmps(At(key, c.since)), Ops(Put(key, mine.value)), Ops(Get(key)))
-	if err != nil {
-		return err
-	}
-	if !resp.Succeeded && !mine.is(Results(resp.Responses).Found(0)) {
-		return c.store.deposed()
-	}
-	c.store.office.Store(mine)
-	return nil
 }
 
-// Transaction is one that is carried out only while this process has the office. It is sent once.
-type Transaction struct {
-	txn    clientv3.Txn
-	store  *Store
-	office *office // nil: it only reads, or this process has not taken the office
-}
-
-// Transact makes a transaction.
-func (s *Store) Transact(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) Transaction {
-	t := Transaction{store: s}
-	if len(ifs) > 0 || slices.ContainsFunc(then, func(op clientv3.Op) bool { return !op.IsGet() }) {
-		t.office = s.office.Load()
+// follow puts the head of this process after the one that was read; nil: there is none. It reports whether that is its own.
+func (c *Candidacy) follow(read *mvccpb.KeyValue) (taken bool, err error) {
+	var former officeValue
+	if read != nil {
+		if err := decode(c.mine.key, read.Value, &former); err != nil {
+			return false, err
+		}
 	}
-	t.txn = s.Client.Txn(ctx).If(append(ifs, t.office.same()...)...).Then(then...).Else(append(els, t.office.look()...)...)
-	return t
-}
-
-// Commit sends the transaction. ErrDeposed: it was not carried out, as this process does not have the office any more. Any
-// other error is of etcd, and the transaction may have been carried out, or may yet be.
-func (t Transaction) Commit() (*clientv3.TxnResponse, error) {
-	resp, err := t.txn.Commit()
-	if err == nil && t.office.lost(resp) {
-		return nil, t.store.deposed()
+	switch {
+	case c.mine.value == "":
+		is := c.mine.is
+		is.N = former.N + 1
+		c.mine, c.after = c.mine.with(is), former.N
+		return false, nil
+	case c.mine.was(read):
+		return true, nil
+	case former.N != c.after:
+		return false, ledger.ErrDeposed
 	}
-	return resp, err
+	return false, nil
 }
 
-// deposed notes that the head is not the one that this process has put.
-func (s *Store) deposed() error {
-	s.Deposed()
-	return ledger.ErrDeposed
+func revisionOf(kv *mvccpb.KeyValue) int64 {
+	if kv == nil {
+		return 0
+	}
+	return kv.ModRevision
+}
+
+// Write sends a transaction beside those of the writer's queue. It is carried out only while this process has the office, if it has taken
+// it.
+func (s *Store) Write(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
+	o := s.office.Load()
+	if o == nil {
+		return s.Commit(ctx, ifs, then, els)
+	}
+	if err := s.CheckOpen(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	resp, _, err := o.Send(ctx, Transaction{If: ifs, Then: then, Else: els})
+	switch {
+	case Gone(err):
+		s.Lost(err)
+		return nil, err
+	case err != nil:
+		return nil, s.Unavailable(err)
+	}
+	return resp, nil
 }

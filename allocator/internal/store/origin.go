@@ -21,7 +21,7 @@ func (s *Store) Origin(ctx context.Context, seen string) (string, error) {
 
 // ReplaceOrigin gives the ledger another origin.
 func (s *Store) ReplaceOrigin(ctx context.Context, origin string) error {
-	_, err := s.Commit(ctx, nil, Ops(Put(s.Keys.origin(), encodeOrigin(origin))), nil)
+	_, err := s.Write(ctx, nil, Ops(Put(s.Keys.origin(), encodeOrigin(origin))), nil)
 	return err
 }
 

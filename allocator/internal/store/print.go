@@ -13,10 +13,10 @@ type printer []byte
 // roomy is as much as most values take. A printer that begins with it needs no more.
 type roomy [384]byte
 
-// printRecord writes the value of a block with one holder. scanRecord reads it.
-func printRecord(version int, h Holding) string {
+// printRecord writes the value of a block. scanRecord reads it.
+func printRecord(h Holding) string {
 	var room roomy
-	p := printer(room[:0]).number(`{"v":`, int64(version))
+	p := printer(room[:0]).number(`{"v":`, valueVersion)
 	p = p.text(`,"pool":`, string(h.Pool))
 	p = p.text(`,"claim":`, string(h.Claim))
 	p = p.text(`,"cluster":`, string(h.Cluster))

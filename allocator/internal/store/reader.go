@@ -74,10 +74,8 @@ func (w *walk) space(kv *mvccpb.KeyValue) error {
 	case e.Kind == HeadKey:
 		w.visitor.Head(e.Space)
 	case e.Kind == BlockKey:
-		for _, h := range e.Block.Holdings {
-			w.visitor.Block(e.Block.Block(h))
-		}
-	case !strings.HasSuffix(e.Text, "/waiters"): // which former versions of this program have put
+		w.visitor.Block(e.Block.Block())
+	default:
 		return fmt.Errorf("key %s: it is neither a head nor a block", e.Text)
 	}
 	return nil

@@ -29,11 +29,10 @@ func (r Reader) Reserved(ctx context.Context, visit func(ledger.Tenure, error) b
 		}
 		var t ledger.Tenure
 		if ok {
-			h := record.Holdings[record.Of(id)]
-			if h.State != ledger.Reserved {
+			if record.Held.State != ledger.Reserved {
 				continue // it cools
 			}
-			t = names.name(record.Block(h).Tenure())
+			t = names.name(record.Block().Tenure())
 		}
 		if (ok || err != nil) && !visit(t, err) {
 			break

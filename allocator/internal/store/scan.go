@@ -7,10 +7,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// begins are how the values of a block of each version begin.
-var begins = [...]string{valueVersion: `{"v":1`, reservedVersion: `{"v":2`, timedVersion: `{"v":3`}
-
-// scanRecord reads the value of a block with one holder as [Record.Encode] writes it: the fields
+// scanRecord reads the value of a block as [Record.Encode] writes it: the fields
 // in that order, and strings of printable ASCII without escapes. Lists decode millions of
 // such values, and encoding/json takes longer for each than etcd takes to read it. ok is
 // false for any other value, which may still be valid JSON.
@@ -21,7 +18,7 @@ func scanRecord(value []byte) (h Holding, ok bool) {
 		return Holding{}, false
 	}
 	s := scanner{rest: string(value)}
-	version := s.version()
+	s.skip(`{"v":1`)
 	h.Pool = ledger.PoolID(s.text(`,"pool":"`))
 	h.Claim = ledger.ClaimID(s.text(`,"claim":"`))
 	h.Cluster = ledger.ClusterName(s.text(`,"cluster":"`))
@@ -33,12 +30,8 @@ func scanRecord(value []byte) (h Holding, ok bool) {
 	h.Slice = s.flag(`,"slice":true`)
 	h.Shared = s.flag(`,"shared":true`)
 	h.BoundAt = s.time(`,"at":"`)
-	if version == timedVersion {
-		h.Until = s.time(`,"until":"`)
-	}
-	if since := `,"since":"`; strings.HasPrefix(s.rest, since) {
-		h.Since = s.time(since)
-	}
+	h.Until = s.optionalTime(`,"until":"`)
+	h.Since = s.optionalTime(`,"since":"`)
 	h.Adopted = s.flag(`,"adopted":true`)
 	s.skip(`}`)
 	return h, !s.failed && s.rest == ""
@@ -58,17 +51,6 @@ func simple(value []byte) bool {
 type scanner struct {
 	rest   string
 	failed bool
-}
-
-// version reads how a value begins, with one of the versions that a block may have.
-func (s *scanner) version() int {
-	for v := valueVersion; v <= timedVersion; v++ {
-		if s.flag(begins[v]) {
-			return v
-		}
-	}
-	s.failed = true
-	return 0
 }
 
 func (s *scanner) skip(literal string) {
@@ -104,4 +86,12 @@ func (s *scanner) time(introduced string) (t time.Time) {
 		s.failed = true
 	}
 	return t
+}
+
+// optionalTime reads the time of a field that may be missing.
+func (s *scanner) optionalTime(introduced string) time.Time {
+	if !strings.HasPrefix(s.rest, introduced) {
+		return time.Time{}
+	}
+	return s.time(introduced)
 }

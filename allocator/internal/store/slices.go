@@ -12,7 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// sliceValue is a record, and slicesValue the fence of all records of a pool.
+// sliceValue is a record, and slicesValue counts all records of a pool.
 type (
 	sliceValue struct {
 		V       int               `json:"v"`
@@ -81,15 +81,15 @@ func (s Slices) Change(ctx context.Context, id ledger.PoolID, c ledger.ClusterNa
 }
 
 func (s Slices) change(ctx context.Context, id ledger.PoolID, c ledger.ClusterName, next func(ledger.Slice, int) (ledger.Slice, error)) (done bool, err error) {
-	fence, member := s.keys(id).head(), s.keys(id).member(c)
-	resp, err := s.Commit(ctx, nil, Ops(Get(fence), Get(member)), nil)
+	head, member := s.keys(id).head(), s.keys(id).member(c)
+	resp, err := s.Commit(ctx, nil, Ops(Get(head), Get(member)), nil)
 	if err != nil {
 		return false, err
 	}
 	var count slicesValue
 	var revision int64
 	if kv := Results(resp.Responses).Found(0); kv != nil {
-		if revision, err = kv.ModRevision, decode(fence, kv.Value, &count); err != nil {
+		if revision, err = kv.ModRevision, decode(head, kv.Value, &count); err != nil {
 			return false, err
 		}
 	}
@@ -108,7 +108,7 @@ func (s Slices) change(ctx context.Context, id ledger.PoolID, c ledger.ClusterNa
 		write = Put(member, encodeSlice(to))
 	}
 	count = slicesValue{V: valueVersion, Given: count.Given + countOf(to) - countOf(now)}
-	resp, err = s.Commit(ctx, Cmps(At(fence, revision)), Ops(write, Put(fence, encode(count))), nil)
+	resp, err = s.Write(ctx, Cmps(At(head, revision)), Ops(write, Put(head, encode(count))), nil)
 	return err == nil && resp.Succeeded, err
 }
 
@@ -120,9 +120,9 @@ func countOf(s ledger.Slice) int {
 	return 0
 }
 
-// DeleteAll deletes all records of a pool, and their fence.
+// DeleteAll deletes all records of a pool, and their number.
 func (s Slices) DeleteAll(ctx context.Context, id ledger.PoolID) error {
-	_, err := s.Commit(ctx, nil, Ops(clientv3.OpDelete(string(s.keys(id)), clientv3.WithPrefix())), nil)
+	_, err := s.Write(ctx, nil, Ops(clientv3.OpDelete(string(s.keys(id)), clientv3.WithPrefix())), nil)
 	return err
 }
 

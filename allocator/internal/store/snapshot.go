@@ -13,7 +13,7 @@ import (
 func (s *Store) Snapshot(ctx context.Context, visit func(*Entry)) (revision int64, err error) {
 	pages := s.NewPager(0)
 	var pools []ledger.Pool
-	for _, part := range []string{s.Keys.pools(), s.Keys.workspaces(), s.Keys.Quotas()} {
+	for _, part := range []string{s.Keys.pools()} {
 		for kv, err := range pages.Keys(ctx, part, clientv3.GetPrefixRangeEnd(part)) {
 			if err != nil {
 				return 0, err

@@ -20,7 +20,7 @@ func manyBlocks(t *testing.T) (s *Store, keys []string) {
 	etcd := etcdtest.New(t)
 	s = NewStore(etcd.Client(), "")
 	s.Page = 50
-	value := Record{Holdings: []Holding{{Pool: "p", Claim: "c", Cluster: "w", Name: "n", Policy: ledger.Delete, State: ledger.Bound}}}.Encode()
+	value := Record{Held: &Holding{Pool: "p", Claim: "c", Cluster: "w", Name: "n", Policy: ledger.Delete, State: ledger.Bound}}.Encode()
 	var puts []clientv3.Op
 	for i := range 2000 {
 		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -33,16 +32,16 @@ type Store struct {
 	Page    int           // keys that are read at once
 	// Closed is closed when no request may begin any more; nil: never. Those in flight are answered. Set it before the first one.
 	Closed <-chan struct{}
-	// Deposed is called when a transaction shows that this process does not have the office any more. Set it before the first one.
-	Deposed func()
-	office  atomic.Pointer[office] // nil: this process has not taken it
+	// Lost is called with the reason when a transaction of Write shows that this process does not have the ledger any more. Set it before the first one.
+	Lost   func(error)
+	office atomic.Pointer[Office] // nil: this process has not taken it
 	// Traffic counts the transactions in flight, to which lists give way.
 	Traffic traffic
 }
 
 // NewStore makes the store of the ledger below a prefix; empty: below the default one.
 func NewStore(client *clientv3.Client, prefix string) *Store {
-	return &Store{Client: client, Keys: newKeyspace(prefix), Timeout: DefaultTimeout, Page: pageSize, Deposed: func() {}}
+	return &Store{Client: client, Keys: newKeyspace(prefix), Timeout: DefaultTimeout, Page: pageSize, Lost: func(error) {}}
 }
 
 // CheckOpen returns ErrClosed once no request may begin.
@@ -55,20 +54,16 @@ func (s *Store) CheckOpen() error {
 	}
 }
 
-// Commit sends one transaction. If it writes, it is carried out only while this process has the office, unless it
-// has never taken that. The worker of a space does not use it: that has to tell a
-// transaction that etcd has refused from one that may have been committed.
+// Commit sends one transaction. The writer of the ledger does not use it: that has to tell a transaction that etcd has
+// refused from one that may have been committed.
 func (s *Store) Commit(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
 	if err := s.CheckOpen(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	resp, err := s.Transact(ctx, ifs, then, els).Commit()
-	switch {
-	case errors.Is(err, ledger.ErrDeposed):
-		return nil, err
-	case err != nil:
+	resp, err := s.Client.Txn(ctx).If(ifs...).Then(then...).Else(els...).Commit()
+	if err != nil {
 		return nil, s.Unavailable(err)
 	}
 	return resp, nil
@@ -167,7 +162,7 @@ func (s *Store) BlockOf(ctx context.Context, id ledger.ClaimID) (b ledger.Block,
 	if err != nil || !ok {
 		return ledger.Block{}, err
 	}
-	return r.Block(r.Holdings[r.Of(id)]), nil
+	return r.Block(), nil
 }
 
 func (s *Store) recordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok bool, err error) {
@@ -181,7 +176,7 @@ func (s *Store) recordOf(ctx context.Context, id ledger.ClaimID) (r Record, ok b
 		return Record{}, false, err
 	}
 	r, ok, err = s.RecordAt(ctx, space, p, clientv3.WithRev(revision))
-	if err == nil && (!ok || r.Of(id) < 0) {
+	if err == nil && (!ok || !r.Of(id)) {
 		return Record{}, false, fmt.Errorf("key %s: the claim has no block %s in space %s", key, p, space)
 	}
 	return r, ok, err

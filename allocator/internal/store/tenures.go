@@ -156,10 +156,8 @@ func (l *lookback) block(kv *mvccpb.KeyValue) {
 		l.tell(ledger.Tenure{}, e.Damage)
 		return
 	}
-	for _, h := range e.Block.Holdings {
-		if h.State != ledger.Cooling && !l.over {
-			l.tell(l.known.name(e.Block.Block(h).Tenure()), nil)
-		}
+	if b := e.Block.Block(); b.State != ledger.Cooling && !l.over {
+		l.tell(l.known.name(b.Tenure()), nil)
 	}
 }
 

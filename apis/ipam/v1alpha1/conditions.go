@@ -32,9 +32,6 @@ const (
 	// ConditionRunningOut exists, and is True, on a pool of whose addresses more than 90 % are allocated, until
 	// that is less than 85 %. Its reason tells a pool that is exhausted from one that is nearly so.
 	ConditionRunningOut = "RunningOut"
-	// ConditionDisputed exists, and is True, on a claim and its allocation while
-	// another published record has addresses of the same block.
-	ConditionDisputed = "Disputed"
 	// ConditionConsumerGone is True on a claim whose ownerRef names an object
 	// that is gone. Nothing is freed because of it.
 	ConditionConsumerGone = "ConsumerGone"
@@ -131,9 +128,6 @@ const (
 	// ReasonClaimNotStored: the pool holds blocks, one of them of a claim whose CREATE was answered and is not stored. The message
 	// says when that block is free. Nothing to do but to wait, or to create the claim again.
 	ReasonClaimNotStored Reason = "ClaimNotStored"
-	// ReasonDisputed: two published records have the same addresses. Find out who
-	// uses them, and delete the other claim.
-	ReasonDisputed Reason = "Disputed"
 	// ReasonUnused: no claim uses the pool, which may be deleted.
 	ReasonUnused Reason = "Unused"
 	// ReasonBlockInUse: the block returns when the last claim or child pool in it is

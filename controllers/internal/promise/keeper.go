@@ -22,7 +22,7 @@ const (
 	None Share = iota
 	// Own: the claim holds the block, too, as in a ledger that was restored from an older copy.
 	Own
-	// Undecided: the claim is about to show another block, or the block of a former claim is in dispute.
+	// Undecided: the claim is about to show another block.
 	Undecided
 	// Due: the claim gets the block, by [Keeper.Give], as soon as no other claim can come that shows it.
 	Due
@@ -94,9 +94,6 @@ func (k Keeper) Share(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.I
 		return None, nil
 	}
 	share = Due
-	if b.State == ledger.Disputed && !Is(b.Holder.Claim) {
-		share = Undecided
-	}
 	for _, id := range []ledger.ClaimID{Of(b.Holder.Cluster, claim), ledger.ClaimID(claim.UID)} {
 		own, held, err := k.Ledger.Blocks.Lookup(ctx, id)
 		switch {

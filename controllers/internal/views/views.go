@@ -38,7 +38,7 @@ type Blocks interface {
 	Bind(ctx context.Context, r ledger.Request) (ledger.Block, error)
 	Lookup(ctx context.Context, claim ledger.ClaimID) (b ledger.Block, ok bool, err error)
 	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error]
-	ChangedBlocks() map[ledger.Position][]ledger.Block
+	ChangedBlocks() map[ledger.Position]ledger.Block
 	Release(ctx context.Context, claim ledger.ClaimID) error
 	ReleaseFor(ctx context.Context, b ledger.Block, cause ledger.Cause) error
 	Revision() int64
@@ -63,7 +63,6 @@ type Pools interface {
 	Drain(ctx context.Context, id ledger.PoolID) error
 	Retire(ctx context.Context, id ledger.PoolID) error
 	Retired(ctx context.Context, id ledger.PoolID) (bool, error)
-	EndDispute(ctx context.Context, id ledger.PoolID) error
 }
 
 // Waits are the waiting lists of the ledger: see allocator.Waits.

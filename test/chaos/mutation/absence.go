@@ -1,13 +1,10 @@
 package mutation
 
-// ofRetired are the tests of pools that were retired before a transaction on them is answered, or comes.
-var ofRetired = Suite{Tests: "TestReread_APoolThatWas|TestRegister_GivenUp|TestRegister_LostAnswer"}
-
 // ofClosed are the tests of calls on an Allocator that is closed, or is about to be.
 var ofClosed = Suite{Tests: "TestClosed"}
 
 // ofSpaces are the tests of address spaces that come, go and are closed.
-var ofSpaces = Suite{Tests: "TestRetire_|TestChanges_|TestEndDispute_|TestBegin_|TestReread_AnAddressSpace"}
+var ofSpaces = Suite{Tests: "TestRetire_|TestChanges_|TestBegin_"}
 
 // absence are the mutants that believe too much: of an object that is not shown, or of a list that a cache has cut.
 var absence = []Mutant{
@@ -17,27 +14,6 @@ var absence = []Mutant{
 		Old:   "Cmps(Absent(key))",
 		New:   "nil",
 		Suite: Suite{Tests: "TestOrigin"},
-	},
-	{
-		Name:  "memory goes on with a key that was damaged by hand while the watch was cut off",
-		File:  "allocator/internal/engine/snapshot.go",
-		Old:   "\ts.Stale = im.doubts(s, fresh)\n",
-		New:   "",
-		Suite: Suite{Tests: "TestUnreadable"},
-	},
-	{
-		Name:  "an answer brings a space back that has gone before the ledger was read again",
-		File:  "allocator/internal/engine/snapshot.go",
-		Old:   "\t\t\ts.ReplaceBy(im.nothing(s.Space))\n",
-		New:   "",
-		Suite: ofRetired,
-	},
-	{
-		Name:  "a root pool is registered where its workspace has no fence",
-		File:  "allocator/register.go",
-		Old:   "if others.Revision == 0 {",
-		New:   "if false {",
-		Suite: ofRetired,
 	},
 	{
 		Name:  "a pool shows fewer changes while the head of its space cannot be read",
@@ -54,32 +30,11 @@ var absence = []Mutant{
 		Suite: Suite{Package: "./controllers/sweep"},
 	},
 	{
-		Name:  "memory goes on without a pool that was mended while its space was written to",
-		File:  "allocator/internal/engine/snapshot.go",
-		Old:   " || misses(s, fresh) ||",
-		New:   " ||",
-		Suite: Suite{Tests: "TestReread_AMended"},
-	},
-	{
-		Name:  "the ledger is read again and again while pools are retired",
-		File:  "allocator/internal/engine/snapshot.go",
-		Old:   " && !s.Table.Retired.Has(p.ID)",
-		New:   "",
-		Suite: Suite{Tests: "TestReread_ARetirement"},
-	},
-	{
-		Name:  "a root pool may overlap one that memory may lack until the next reading",
-		File:  "allocator/internal/engine/snapshot.go",
-		Old:   "\t\tim.damage[string(s.ID)] = errStale\n",
-		New:   "",
-		Suite: Suite{Tests: "TestReread_AMended"},
-	},
-	{
-		Name:  "a root pool may overlap one that can be read again and is not in memory yet",
-		File:  "allocator/internal/space/table.go",
-		Old:   "was && e.Put && e.Damage == nil {",
-		New:   "was && false {",
-		Suite: Suite{Tests: "TestUnreadable_Overlaps"},
+		Name:  "a root pool may overlap one that cannot be read",
+		File:  "allocator/register.go",
+		Old:   "err != nil && !r.wanted.Frozen { // a frozen one was there before\n\t\treturn engine.Plan{}, fmt",
+		New:   "err != nil && false {\n\t\treturn engine.Plan{}, fmt",
+		Suite: Suite{Tests: "TestUnreadable_ANewPool"},
 	},
 	{
 		Name:  "a child pool is retired although a key of its space cannot be read",
@@ -87,13 +42,6 @@ var absence = []Mutant{
 		Old:   "if err := s.Damage.Err(); err != nil {",
 		New:   "if err := s.Damage.Err(); err != nil && false {",
 		Suite: Suite{Tests: "TestUnreadable_KeepsAChild"},
-	},
-	{
-		Name:  "a child pool is retired before its space is read again",
-		File:  "allocator/uncarve.go",
-		Old:   "s.Gone || s.Stale || s.Pool(p.ID) != p",
-		New:   "s.Gone || s.Pool(p.ID) != p",
-		Suite: Suite{Tests: "TestUnreadable_KeepsAChildUntil"},
 	},
 	{
 		Name:  "a claim counts as gone that an export of another identity does not show",
@@ -202,16 +150,9 @@ var absence = []Mutant{
 	},
 	{
 		Name:  "a bind in flight at the end of its Allocator is said to have failed",
-		File:  "allocator/internal/engine/settle.go",
-		Old:   "if s.pending.unknown || s.pending.moved {",
+		File:  "allocator/internal/engine/writer.go",
+		Old:   "if w.pending.sent != nil {",
 		New:   "if false {",
-		Suite: ofClosed,
-	},
-	{
-		Name:  "a bind that is fenced at the end of its Allocator is said to have failed",
-		File:  "allocator/internal/engine/settle.go",
-		Old:   "s.pending.unknown || s.pending.moved",
-		New:   "s.pending.unknown",
 		Suite: ofClosed,
 	},
 	{
@@ -219,13 +160,6 @@ var absence = []Mutant{
 		File:  "allocator/internal/store/store.go",
 		Old:   "\tcase <-s.Closed:\n",
 		New:   "\tcase <-make(chan struct{}):\n",
-		Suite: ofClosed,
-	},
-	{
-		Name:  "a call waits for the watch of a closed Allocator",
-		File:  "allocator/internal/engine/watched.go",
-		Old:   "\t\tcase <-w.store.Closed:\n",
-		New:   "\t\tcase <-make(chan struct{}):\n",
 		Suite: ofClosed,
 	},
 	{
@@ -238,8 +172,8 @@ var absence = []Mutant{
 	{
 		Name:  "the changes to an address space that goes are counted twice, by the order of a map",
 		File:  "allocator/internal/engine/events.go",
-		Old:   "{begin, ends, stay}",
-		New:   "{begin, stay, ends}",
+		Old:   "{begins, ends, rest}",
+		New:   "{begins, rest, ends}",
 		Suite: ofSpaces,
 	},
 	{
@@ -247,34 +181,6 @@ var absence = []Mutant{
 		File:  "allocator/pools.go",
 		Old:   "append([]ledger.PoolID{id}, spaces(ps).of(id)...)",
 		New:   "append(spaces(ps).of(id), id)",
-		Suite: ofSpaces,
-	},
-	{
-		Name:  "a dispute is over, and an address space below stays stopped",
-		File:  "allocator/stopped.go",
-		Old:   "if !ok || p.Above() == \"\" {",
-		New:   "if !ok || !p.Disputed && p.Spaces == 0 {",
-		Suite: ofSpaces,
-	},
-	{
-		Name:  "the address spaces of a range are closed one after another",
-		File:  "allocator/spaces.go",
-		Old:   "spacesAtOnce = 64",
-		New:   "spacesAtOnce = 1",
-		Suite: ofSpaces,
-	},
-	{
-		Name:  "a pool that was read again counts an address space that is gone",
-		File:  "allocator/internal/engine/snapshot.go",
-		Old:   "\tf.closeAbsent(im) // first, as",
-		New:   "\t// first, as",
-		Suite: ofSpaces,
-	},
-	{
-		Name:  "a space that was retired here stays in memory when the ledger was read again",
-		File:  "allocator/internal/engine/snapshot.go",
-		Old:   "case s.Gone: //",
-		New:   "case false: //",
 		Suite: ofSpaces,
 	},
 	{

@@ -1,7 +1,7 @@
 package mutation
 
 // ofDerived notices mutants of derived pools and address spaces.
-var ofDerived = Suite{Tests: "Provision|Hold|Begin|Reopen|Space|InUse|Behind|AdoptedAgain|EndDispute"}
+var ofDerived = Suite{Tests: "Provision|Hold|Begin|Reopen|Space|InUse|Behind|AdoptedAgain"}
 
 // derived are the mutants of derived pools and address spaces.
 var derived = []Mutant{
@@ -70,17 +70,17 @@ var derived = []Mutant{
 	},
 	{
 		Name:  "an address space goes with the ends of its cooldowns, and its pool stays",
-		File:  "allocator/spaces.go",
-		Old:   "case err == nil && p.State == ledger.PoolOpen:",
-		New:   "case p.ID == \"\":",
+		File:  "allocator/retire.go",
+		Old:   "ok && of.State == ledger.PoolOpen {",
+		New:   "ok && of.ID == \"\" {",
 		Suite: Suite{Tests: "TestRetire_KeepsTheCooldowns"},
 	},
 	{
 		Name:  "a closed pool that may be opened again loses the cooldowns of its address spaces",
-		File:  "allocator/spaces.go",
-		Old:   "case err == nil && p.State == ledger.PoolOpen:",
-		New:   "case err == nil && p.State == ledger.PoolOpen && !p.Closed():",
-		Suite: Suite{Tests: "TestRetire_KeepsTheCooldowns"},
+		File:  "allocator/retire.go",
+		Old:   "ok && of.State == ledger.PoolOpen {",
+		New:   "ok && of.State == ledger.PoolOpen && !of.Closed() {",
+		Suite: Suite{Tests: "TestRetire_KeepsTheCooldowns|TestReopen_KeepsTheCooldowns"},
 	},
 	{
 		Name:  "a retirement goes on with the pool that was made again",
@@ -237,13 +237,6 @@ var derived = []Mutant{
 		Suite: Suite{Tests: "TestSpace_WaitsForTheCooldownsOfItsPool"},
 	},
 	{
-		Name:  "an address space is counted before it is seen",
-		File:  "allocator/internal/engine/events.go",
-		Old:   "{begin, ends, stay}",
-		New:   "{ends, stay, begin}",
-		Suite: ofDerived,
-	},
-	{
 		Name:  "a pool that has address spaces gets blocks",
 		File:  "allocator/bind.go",
 		Old:   "\tif refusal == nil && p.Spaces > 0 && !b.adopts {\n\t\trefusal = ledger.ErrMixed\n\t}\n",
@@ -255,13 +248,6 @@ var derived = []Mutant{
 		File:  "allocator/spaces.go",
 		Old:   "if p != of && p.CIDR.Overlaps(of.CIDR) {",
 		New:   "if false {",
-		Suite: ofDerived,
-	},
-	{
-		Name:  "an address space follows an older change of its pool",
-		File:  "allocator/spaces.go",
-		Old:   "change: followed(p), asFor: same}",
-		New:   "change: followed(p), asFor: same[:0]}",
 		Suite: ofDerived,
 	},
 	{

@@ -5,22 +5,22 @@ var lasting = []Mutant{
 	{
 		Name:  "a transaction does not compare who has the office",
 		File:  "allocator/internal/store/office.go",
-		Old:   "return Cmps(clientv3.Compare(clientv3.Value(o.key), \"=\", o.value))",
-		New:   "return nil",
-		Suite: Suite{Tests: "TestOffice_(TakenInAStorm|Nothing)"},
+		Old:   "slices.Concat(t.If, Cmps(o.head.same()))...",
+		New:   "slices.Concat(t.If)...",
+		Suite: Suite{Tests: "TestOffice_Nothing"},
 	},
 	{
 		Name:  "a process deposes itself when the answer to its taking the office is lost",
 		File:  "allocator/internal/store/office.go",
-		Old:   "!resp.Succeeded && !mine.is(",
-		New:   "!resp.Succeeded && mine.is(",
+		Old:   "case c.mine.was(read):",
+		New:   "case false:",
 		Suite: Suite{Tests: "TestOffice_TheAnswerToTakingItIsLost"},
 	},
 	{
 		Name:  "a process that has lost the office takes it back by a late attempt",
 		File:  "allocator/internal/store/office.go",
-		Old:   "c.store.Commit(ctx, Cmps(At(key, c.since)), ",
-		New:   "c.store.Commit(ctx, nil, ",
+		Old:   "case former.N != c.after:",
+		New:   "case false:",
 		Suite: Suite{Tests: "TestOffice_TheAnswerToTakingItIsLost"},
 	},
 	{
@@ -28,7 +28,7 @@ var lasting = []Mutant{
 		File:  "allocator/internal/engine/cooldown.go",
 		Old:   "v.Keys.RemoveBlock(prefix).At(c.At, ErrMistaken)",
 		New:   "v.Keys.RemoveBlock(prefix)",
-		Suite: Suite{Tests: "TestCooldown_IsNotEndedWhereMemoryIsWrong"},
+		Suite: Suite{Tests: "TestChangedByHand_"},
 	},
 	{
 		Name:  "the retained block of another name is reused",
@@ -54,8 +54,8 @@ var lasting = []Mutant{
 	{
 		Name:  "of neighbours that are released together only the last is recorded",
 		File:  "allocator/internal/engine/commit.go",
-		Old:   "append(farewells, c.Tenure)",
-		New:   "[]*store.Farewell{c.Tenure}",
+		Old:   "append(ended[c.space.ID], t)",
+		New:   "[]*store.Farewell{t}",
 		Suite: Suite{Tests: "TestHistory_OfAStorm"},
 	},
 	{

@@ -65,6 +65,27 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/adopt", Tests: "TestAdopter_ARangeThatWasMadeAgain"},
 	},
 	{
+		Name:  "one who is gone keeps an address that a record shows, and its pool is resumed",
+		File:  "controllers/adopt/rivals.go",
+		Old:   "err = errors.Join(err, w.stands(ctx, b))",
+		New:   "_ = w.stands(ctx, b)",
+		Suite: Suite{Package: "./controllers/adopt", Tests: "TestPass_OlderLedger"},
+	},
+	{
+		Name:  "a block that the ledger had before a loss goes to an older record",
+		File:  "controllers/adopt/rivals.go",
+		Old:   "!recorded || !b.Adopted || older(",
+		New:   "!recorded || older(",
+		Suite: Suite{Package: "./controllers/adopt", Tests: "TestPass_TheLedgerKnows"},
+	},
+	{
+		Name:  "of two records of one block the younger one has it",
+		File:  "controllers/adopt/rivals.go",
+		Old:   "return cmp.Or(r.request",
+		New:   "return -cmp.Or(r.request",
+		Suite: Suite{Package: "./controllers/adopt", Tests: "TestPass_TheOlderRecord"},
+	},
+	{
 		Name:  "a network that all workspaces share counts for nobody after a loss",
 		File:  "controllers/adopt/ranges.go",
 		Old:   "p.derived.By = ledger.ClusterName(object.Labels[ipamv1alpha1.LabelProvisionedFor])",
@@ -126,6 +147,13 @@ var released = []Mutant{
 		Old:   "\t\tif lasting {\n",
 		New:   "\t\tif lasting || true {\n",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestConfirm"},
+	},
+	{
+		Name:  "a claim whose record lost its block is given another one",
+		File:  "controllers/claim/bind.go",
+		Old:   "case !ok && p.slot.own():\n\t\treturn p.regain(ctx)",
+		New:   "case !ok && p.slot.own():\n\t\treturn p.decision().place(ctx)",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestRegain_"},
 	},
 	{
 		Name:  "a retained block is lost with a claim that reused it and went at once",

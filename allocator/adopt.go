@@ -1,0 +1,49 @@
+package allocator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// Adopt records that a claim has exactly the prefix req.Exact, because a published record
+// shows it. It restores a lost ledger, and so the pool may be draining or frozen, and the
+// prefix excluded. ErrInUse: others have addresses there, and keep them. Blocks that cool there are freed.
+func (rc Recovery) Adopt(ctx context.Context, req ledger.Request, state ledger.BlockState) (ledger.Block, error) {
+	if err := checkRequest(req); err != nil {
+		return ledger.Block{}, err
+	}
+	if !req.Exact.IsValid() || state != ledger.Bound && state != ledger.Retained {
+		return ledger.Block{}, fmt.Errorf("%w: adopt an exact prefix, as bound or retained", ledger.ErrInvalid)
+	}
+	w := wanted{Request: req, adopts: true}
+	h := w.holding(rc.a.engine.Hooks.Now())
+	if h.State = state; state == ledger.Retained {
+		h.Until = store.Stamped(req.Until)
+	}
+	for {
+		done, err := rc.a.engine.Submit(ctx, req.Pool, newBind(w, h).op())
+		switch {
+		case err == nil:
+			rc.a.engine.Metrics.CountBind(done.Attempts)
+			return done.Block, nil
+		case errors.Is(err, errBound):
+			if b, found, err := rc.a.Lookup(ctx, req.Holder.Claim); err != nil || found {
+				return b, err
+			}
+			err = rc.a.Pools().endCooling(ctx, req.Holder.Claim)
+		case errors.Is(err, ledger.ErrInUse):
+			made, roomErr := rc.a.Pools().endCooldowns(ctx, req.Pool, engine.EndCooldowns{Within: req.Exact})
+			if roomErr == nil && made {
+				continue
+			}
+		}
+		if err != nil {
+			return ledger.Block{}, err
+		}
+	}
+}

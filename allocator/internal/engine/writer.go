@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// writer commits the operations on all spaces, one transaction after the other, each of as many of them as fit. So an operation is planned on
+// the ledger as it is, whichever spaces it touches. Its goroutine runs while there are any.
+type writer struct {
+	*Engine
+
+	mu      sync.Mutex
+	queue   queue
+	Working bool // the goroutine runs
+
+	// The goroutine's own.
+	office  *store.Office
+	pending *pending // the last group, if its outcome is not certain
+	refuted bool     // a call of the last group was: the others go without those behind them
+}
+
+// Queued counts the calls that wait for a transaction.
+func (w *writer) Queued() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.queue.size
+}
+
+// Idle reports whether no operation waits, or is in a transaction.
+func (w *writer) Idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.Working
+}
+
+// Submit gives an op on the space of a pool to the writer, and waits for the answer.
+// If ctx ends first, an op that is still queued is dropped, and one that is in a
+// transaction is completed without its caller.
+func (eng *Engine) Submit(ctx context.Context, id ledger.PoolID, o Op) (Answer, error) {
+	for {
+		s, err := eng.Locate(id)
+		if err != nil {
+			return Answer{}, err
+		}
+		answer, err := s.Do(ctx, o)
+		if !errors.Is(err, ErrGone) {
+			return answer, err
+		}
+	}
+}
+
+// Change submits an op on a block. ErrChanged: the pool is gone, and the block with it.
+func (eng *Engine) Change(ctx context.Context, b ledger.Block, o Op) (answer Answer, err error) {
+	answer, err = eng.Submit(ctx, b.Pool, o)
+	if errors.Is(err, ledger.ErrUnknownPool) {
+		err = fmt.Errorf("%w: %w", ledger.ErrChanged, err)
+	}
+	return answer, err
+}
+
+// Do gives an op on the space to the writer, and waits for the answer, as Submit does.
+func (s *Space) Do(ctx context.Context, o Op) (Answer, error) {
+	c := &call{Op: o, space: s, done: make(chan struct{}), traced: NewTraced(ctx)}
+	if err := s.Engine.Writer.enqueue(c); err != nil {
+		return Answer{}, err
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		c.finish(fmt.Errorf("waiting for the ledger: %w", context.Cause(ctx)))
+		<-c.done // it may have had its answer at the same moment
+	}
+	return c.result()
+}
+
+// enqueue puts a call into the queue, and starts the goroutine if it does not run.
+func (w *writer) enqueue(c *call) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.queue.waiting(c.Lane) >= w.queueLimit {
+		return ledger.ErrBusy
+	}
+	if !w.Working && !w.Spawn(w.work) {
+		return ledger.ErrClosed
+	}
+	w.Working = true
+	w.queue.push(c)
+	return nil
+}
+
+// next returns the call whose turn it is; nil if there is none.
+func (w *writer) next() *call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.queue.peek()
+}
+
+// take removes the call that next has returned.
+func (w *writer) take() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue.pop()
+}
+
+// rests reports whether no call waits. Then the goroutine ends, and the next call starts another one.
+func (w *writer) rests() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.Working = w.queue.size > 0
+	return !w.Working
+}
+
+// work commits group after group until the queue is empty and the outcome of each transaction is known.
+func (w *writer) work() {
+	for {
+		if err := w.settle(); err != nil {
+			if !w.refuse(err) {
+				return
+			}
+			w.rest(retrySettle)
+			continue
+		}
+		g := w.gather()
+		if len(g.calls) > 0 {
+			w.commit(g)
+		} else if w.rests() {
+			return
+		}
+	}
+}
+
+// errFull: the call needs the next group.
+var errFull = errors.New("the group is full")
+
+// gather plans the queued calls, in turn, until the transaction is full, or one of them would change what another
+// changes.
+func (w *writer) gather() *group {
+	g, only := newGroup(), w.refuted
+	w.refuted = false
+	for c := w.next(); c != nil; c = w.next() {
+		if only && len(g.calls) > 0 && !c.again {
+			break
+		}
+		err := w.join(c, g)
+		if errors.Is(err, errFull) {
+			break
+		}
+		w.take()
+		if err != nil {
+			c.finish(err)
+			continue
+		}
+		if !c.gone.Load() {
+			g.calls = append(g.calls, c)
+		}
+	}
+	g.seal()
+	return g
+}
+
+// join plans a call for a group. errFull: the call does not fit there. Any other error is its answer.
+func (w *writer) join(c *call, g *group) error {
+	if c.gone.Load() {
+		return nil
+	}
+	limit, others := int(w.Limit.Load()), len(g.calls) > 0
+	if others && (c.Alone || g.calls[0].Alone || g.size.ops()+callOps > limit) {
+		return errFull
+	}
+	s := c.space
+	s.Lock()
+	defer s.Unlock()
+	if err := s.Unfit(); err != nil {
+		return err
+	}
+	p, joined := g.spaces[s.ID]
+	if !joined {
+		p = newPart(s)
+		defer func() {
+			if g.spaces[s.ID] != p {
+				s.Discard()
+			}
+		}()
+	}
+	span := c.traced.Placing()
+	plan, err := c.Plan(s.View(p.nextHead))
+	EndSpan(span, err)
+	if err != nil {
+		return err
+	}
+	sum := g.size.plus(sizeOf(plan.Changes))
+	if others && (sum.ops() > limit || sum.bytes > MaxGroupBytes) || !g.admits(p, plan.Changes) {
+		return errFull
+	}
+	g.add(p, plan.Changes)
+	c.plan, g.size = plan, sum
+	return nil
+}
+
+// refuse answers all calls with err. The goroutine stays with the pending
+// group, even if the queue is empty: until that is settled, memory may differ from
+// the ledger. It reports false, and the goroutine ends, when the allocator is closed. Then nobody settles the group.
+func (w *writer) refuse(err error) bool {
+	sent := err
+	closed := w.Ctx.Err() != nil
+	if closed {
+		err, sent = ledger.ErrClosed, ledger.ErrClosed
+		if w.pending.sent != nil {
+			sent = fmt.Errorf("%w: %w", ledger.ErrClosed, errUncertain)
+		}
+	}
+	for _, c := range w.pending.group.calls {
+		c.finish(sent)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := w.queue.peek(); c != nil; c = w.queue.peek() {
+		w.queue.pop()
+		c.finish(err)
+	}
+	w.Working = !closed
+	return w.Working
+}

@@ -1,0 +1,59 @@
+package claim
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
+)
+
+// recorded makes a claim with its record, which shows a block that another claim has.
+func recorded(t *testing.T, name string) *forgery {
+	t.Helper()
+	f := forge(t, name)
+	f.Doubts = NewDoubts(inbox.New(f.Directory).Claims, f.Directory)
+	t.Cleanup(f.Doubts.queue.ShutDown)
+	must.Do(t, f.tenant.Client.Create(t.Context(), gen.Allocation(name, "p", "10.0.0.0/28")))
+	return f
+}
+
+// A claim whose record is the younger one of two keeps its block, and says which claim has the addresses. It gets them when that claim goes.
+func TestRegain_WhenTheOtherClaimGoes(t *testing.T) {
+	t.Parallel()
+	f := recorded(t, "rival")
+	f.Doubts.Add(ledger.Holder{Claim: "uid-of-rival", Cluster: "tenant", Namespace: "default", Name: "rival"})
+	now := f.look(time.Hour)
+	ready := meta.FindStatusCondition(now.Status.Conditions, ipamv1alpha1.ConditionReady)
+	if now.Status.AllocatedCIDR != "10.0.0.0/28" || ready == nil || ready.Reason != string(ipamv1alpha1.ReasonAddressInUse) ||
+		!strings.Contains(ready.Message, "given to a claim of another workspace") {
+		t.Errorf("the claim shows %+v; want its block still, and that a claim of another workspace has it", now.Status)
+	}
+	f.wantBlocks("10.0.0.0/28 bound other")
+	must.Do(t, f.ledger.Release(t.Context(), "other"))
+	now = f.look(2 * time.Hour)
+	if now.Status.Phase != ipamv1alpha1.ClaimBound || !meta.IsStatusConditionTrue(now.Status.Conditions, ipamv1alpha1.ConditionReady) {
+		t.Errorf("once the other claim has gone the claim shows %+v; want it bound", now.Status)
+	}
+	f.wantBlocks("10.0.0.0/28 bound uid-of-rival")
+}
+
+// A claim of the same workspace is named.
+func TestRegain_NamesAClaimOfTheWorkspace(t *testing.T) {
+	t.Parallel()
+	f := recorded(t, "named")
+	must.Do(t, f.ledger.Release(t.Context(), "other"))
+	winner := ledger.Holder{Claim: "winner", Cluster: "tenant", Namespace: "default", Name: "winner"}
+	must.Get(f.ledger.Bind(t.Context(), ledger.Request{Pool: "uid-of-p", Holder: winner, Length: 28}))(t)
+	f.Doubts.Add(ledger.Holder{Claim: "uid-of-named", Cluster: "tenant", Namespace: "default", Name: "named"})
+	ready := meta.FindStatusCondition(f.look(time.Hour).Status.Conditions, ipamv1alpha1.ConditionReady)
+	if ready == nil || !strings.Contains(ready.Message, "10.0.0.0/28 was given to claim winner in namespace default") {
+		t.Errorf("the claim says %+v; want the name of the other claim", ready)
+	}
+}
