@@ -38,7 +38,10 @@ func (rc Recovery) Adopt(ctx context.Context, req ledger.Request, state ledger.B
 			err = rc.a.Pools().endCooling(ctx, req.Holder.Claim)
 		case errors.Is(err, ledger.ErrInUse):
 			made, roomErr := rc.a.Pools().endCooldowns(ctx, req.Pool, engine.EndCooldowns{Within: req.Exact})
-			if roomErr == nil && made {
+			if roomErr != nil {
+				return ledger.Block{}, roomErr
+			}
+			if made {
 				continue
 			}
 		}

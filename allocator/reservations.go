@@ -16,8 +16,7 @@ type Reservations struct{ a *Allocator }
 // Reservations returns the operations on reservations.
 func (a *Allocator) Reservations() Reservations { return Reservations{a} }
 
-// Has reports whether the ledger has a reservation, as of memory. It may lack what the
-// watch has not brought yet.
+// Has reports whether the ledger has a reservation, as of memory.
 func (rs Reservations) Has(id ledger.ClaimID) bool {
 	_, ok := rs.Since(id)
 	return ok

@@ -30,7 +30,7 @@ func NewDoubts(queue inbox.Queue, d *directory.Directory) *Doubts {
 // Add requeues a claim, to compare it with the ledger. It does not block.
 func (d *Doubts) Add(h ledger.Holder) {
 	if h.Namespace == "" {
-		return // a pool
+		return // it is a pool, whose own controller compares it
 	}
 	d.claims.Store(types.UID(h.Claim), true)
 	d.queue.Add(inbox.Request(d.directory.Engaged(h.Cluster), client.ObjectKey{Namespace: h.Namespace, Name: h.Name}))

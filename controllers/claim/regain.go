@@ -10,6 +10,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
@@ -31,8 +32,13 @@ func (p *pass) regain(ctx context.Context) (ledger.Block, error) {
 	if errors.Is(err, ledger.ErrInUse) {
 		p.Doubts.drop(p.claim.UID)
 		p.waits.at([]ledger.Request{request})
-		return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressInUse, Message: fmt.Sprintf(
-			"%s was given to %s; delete one of the two claims", shown, p.shown.others(ctx, request))}
+		refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressInUse}
+		if cooling, ok := errors.AsType[*ledger.CoolingError](err); ok {
+			refusal.Message = fmt.Sprintf("%s: %v", shown, cooling)
+		} else {
+			refusal.Message = fmt.Sprintf("%s was given to %s; delete one of the two claims", shown, p.shown.others(ctx, request))
+		}
+		return ledger.Block{}, refusal
 	}
 	if err != nil {
 		lost.Err = err
@@ -59,9 +65,8 @@ func (s showing) again(ctx context.Context, record *ipamv1alpha1.IPAllocation) (
 		}
 		pool = made.ID
 	}
-	holder := ledger.Holder{Claim: ledger.ClaimID(s.claim.UID), Cluster: s.from.Cluster, Namespace: s.claim.Namespace, Name: s.claim.Name}
 	return ledger.Request{
-		Pool: pool, Holder: holder, Exact: prefix, Class: record.Spec.ClassName,
+		Pool: pool, Holder: promise.HolderOf(s.from.Cluster, s.claim), Exact: prefix, Class: record.Spec.ClassName,
 		Policy: ledger.ReclaimPolicy(record.Spec.ReclaimPolicy), Since: s.claim.CreationTimestamp.Time,
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
@@ -17,7 +18,13 @@ import (
 // recorded makes a claim with its record, which shows a block that another claim has.
 func recorded(t *testing.T, name string) *forgery {
 	t.Helper()
-	f := forge(t, name)
+	return recordedIn(t, allocator.Options{}, name)
+}
+
+// recordedIn does what recorded does, in a ledger of these options.
+func recordedIn(t *testing.T, options allocator.Options, name string) *forgery {
+	t.Helper()
+	f := forgeIn(t, options, name)
 	f.Doubts = NewDoubts(inbox.New(f.Directory).Claims, f.Directory)
 	t.Cleanup(f.Doubts.queue.ShutDown)
 	must.Do(t, f.tenant.Client.Create(t.Context(), gen.Allocation(name, "p", "10.0.0.0/28")))
@@ -55,5 +62,18 @@ func TestRegain_NamesAClaimOfTheWorkspace(t *testing.T) {
 	ready := meta.FindStatusCondition(f.look(time.Hour).Status.Conditions, ipamv1alpha1.ConditionReady)
 	if ready == nil || !strings.Contains(ready.Message, "10.0.0.0/28 was given to claim winner in namespace default") {
 		t.Errorf("the claim says %+v; want the name of the other claim", ready)
+	}
+}
+
+// The other claim has gone, and its addresses cool. The claim is told until when.
+func TestRegain_WhileTheAddressesCool(t *testing.T) {
+	t.Parallel()
+	cools := func(ledger.Block) (time.Duration, error) { return time.Hour, nil }
+	f := recordedIn(t, allocator.Options{Cooldown: cools}, "cooled")
+	must.Do(t, f.ledger.Release(t.Context(), "other"))
+	f.Doubts.Add(ledger.Holder{Claim: "uid-of-cooled", Cluster: "tenant", Namespace: "default", Name: "cooled"})
+	ready := meta.FindStatusCondition(f.look(time.Hour).Status.Conditions, ipamv1alpha1.ConditionReady)
+	if ready == nil || ready.Reason != string(ipamv1alpha1.ReasonAddressInUse) || !strings.Contains(ready.Message, "10.0.0.0/28: prefix is cooling") {
+		t.Errorf("the claim says %+v; want that its addresses are cooling", ready)
 	}
 }

@@ -31,7 +31,13 @@ type forgery struct {
 
 func forge(t *testing.T, name string) *forgery {
 	t.Helper()
-	s := newScene(t, allocator.Options{}, offered())
+	return forgeIn(t, allocator.Options{}, name)
+}
+
+// forgeIn does what forge does, in a ledger of these options.
+func forgeIn(t *testing.T, options allocator.Options, name string) *forgery {
+	t.Helper()
+	s := newScene(t, options, offered())
 	s.memory.clock = s.now
 	t.Cleanup(func() { unmet.remove(requestIn("tenant", name)) })
 	other := ledger.Holder{Claim: "other", Cluster: "other", Namespace: "default", Name: "other"}

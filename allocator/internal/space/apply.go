@@ -7,11 +7,10 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Apply brings the changes of one revision into memory, unless they are there. It reports whether they were not there. It is the only
-// way in. The draft is given up first: the transaction has made these very changes.
-func (s *Space) Apply(entries []*store.Entry, revision int64) (news bool) {
+// Apply brings the changes of one revision into memory, unless they are there. It is the only way in. The draft is given up first: the transaction has made these very changes.
+func (s *Space) Apply(entries []*store.Entry, revision int64) {
 	if revision <= s.Known {
-		return false
+		return
 	}
 	drafted := s.draft.giveUp(s)
 	s.Known = revision
@@ -25,7 +24,6 @@ func (s *Space) Apply(entries []*store.Entry, revision int64) (news bool) {
 		}
 	}
 	s.Room.offerFreed()
-	return true
 }
 
 // poolsFirst puts the records of pools before their blocks.

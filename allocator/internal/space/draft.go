@@ -31,26 +31,25 @@ func (d *Draft) len() int {
 	return len(d.taken)
 }
 
-// Pending returns how much the draft is about to take on the accounts of a request. An account is counted as soon as a
+// Pending returns how much the draft is about to take on the account of a request with the pool. An account is counted as soon as a
 // request with a limit asks for it.
 func (d *Draft) Pending(r ledger.Request) Pending {
 	if d == nil || r.Limits.Pool == nil {
 		return nil
 	}
-	for _, a := range []Account{PoolAccount(r)} {
-		if _, counted := d.pending[a]; counted {
-			continue
-		}
-		sum := new(big.Int)
-		for _, t := range d.taken {
-			if slices.Contains(slices.Collect(t.by.accounts()), a) {
-				sum.Add(sum, cidr.Size(t.prefix))
-			}
-		}
-		if d.pending == nil {
-			d.pending = Pending{}
-		}
-		d.pending[a] = sum
+	a := PoolAccount(r)
+	if _, counted := d.pending[a]; counted {
+		return d.pending
 	}
+	sum := new(big.Int)
+	for _, t := range d.taken {
+		if slices.Contains(slices.Collect(t.by.accounts()), a) {
+			sum.Add(sum, cidr.Size(t.prefix))
+		}
+	}
+	if d.pending == nil {
+		d.pending = Pending{}
+	}
+	d.pending[a] = sum
 	return d.pending
 }

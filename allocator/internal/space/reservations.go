@@ -11,8 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// MaxReservations is how many unconfirmed reservations one workspace may have. Several
-// Allocators that reserve at the same moment may exceed it by the calls in flight. A claim that was created is
+// MaxReservations is how many unconfirmed reservations one workspace may have. A claim that was created is
 // confirmed within milliseconds, so more are those of CREATEs that have failed.
 const MaxReservations = 64
 
@@ -103,8 +102,8 @@ func (r *Reserved) since(c ledger.ClusterName, id ledger.ClaimID) (first time.Ti
 	return first, ok
 }
 
-// Reservations counts the unconfirmed reservations of each workspace: those in the ledger, as
-// the watch has brought them, and the calls in flight. The zero value is empty. It is safe for
+// Reservations counts the unconfirmed reservations of each workspace: those in the ledger,
+// and the calls in flight. The zero value is empty. It is safe for
 // concurrent use.
 type Reservations struct {
 	mu     sync.Mutex
@@ -134,7 +133,7 @@ func (r *Reservations) Told(id ledger.ClaimID, at time.Time) {
 // Next is the time of a new reservation of this ID: now, or the beginning of the second that follows its
 // last answer. A claim shows the time of its answer to the second, and by that, successive claims of one
 // name and spec are told apart. Memory has all answers from the space of the reservation since it was
-// opened; it may lack one from another space that the watch has not brought yet. ErrTooOften: it would be more than
+// opened. ErrTooOften: it would be more than
 // MaxLead after now.
 func (r *Reservations) Next(id ledger.ClaimID, now time.Time) (time.Time, error) {
 	r.mu.Lock()

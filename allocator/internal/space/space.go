@@ -17,11 +17,9 @@ import (
 // Its parts know nothing of one another. Room has the free space and the waiters, Blocks the
 // owners, usage the accounts, and Cooling the blocks that cool. The space keeps them in line.
 //
-// All of it is as of the ledger at the revision Known: Apply is the only way in, for the changes of this
-// process and for those that the watch has brought. Besides, the indexes have as taken the prefixes that are held
-// for waiters, and those of the draft. The lock guards all
-// fields: the worker takes it to plan and after a transaction, the watch for the changes of other
-// Allocators. Its holder waits for nothing.
+// All of it is as of the ledger at the revision Known: Apply is the only way in. Besides, the indexes
+// have as taken the prefixes that are held for waiters, and those of the draft. The lock guards all fields: the writer takes it
+// to plan and after a transaction. Its holder waits for nothing.
 type Space struct {
 	ID    ledger.SpaceID
 	Table *Table

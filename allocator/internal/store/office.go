@@ -18,7 +18,7 @@ type head struct {
 	value string
 }
 
-// officeValue is the value of the head, which says who has the office of the ledger's one writer.
+// officeValue is the value of the head. It names the process that has the office of the ledger's writer.
 type officeValue struct {
 	V  int    `json:"v"`
 	N  int64  `json:"n"`            // how often the office was taken

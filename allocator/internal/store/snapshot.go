@@ -8,22 +8,20 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Snapshot reads the keys that memory needs, at one revision, which it returns: the leader, pools, then
-// fences, then heads and blocks. An entry is the caller's only while it is visited.
+// Snapshot reads the keys that memory needs, at one revision, which it returns: pools, then heads and
+// blocks. An entry is the caller's only while it is visited.
 func (s *Store) Snapshot(ctx context.Context, visit func(*Entry)) (revision int64, err error) {
 	pages := s.NewPager(0)
 	var pools []ledger.Pool
-	for _, part := range []string{s.Keys.pools()} {
-		for kv, err := range pages.Keys(ctx, part, clientv3.GetPrefixRangeEnd(part)) {
-			if err != nil {
-				return 0, err
-			}
-			e := EntryOf(s.Keys, kv)
-			if e.Kind == PoolKey && e.Damage == nil {
-				pools = append(pools, *e.Registered)
-			}
-			visit(&e)
+	for kv, err := range pages.Keys(ctx, s.Keys.pools(), clientv3.GetPrefixRangeEnd(s.Keys.pools())) {
+		if err != nil {
+			return 0, err
 		}
+		e := EntryOf(s.Keys, kv)
+		if e.Kind == PoolKey && e.Damage == nil {
+			pools = append(pools, *e.Registered)
+		}
+		visit(&e)
 	}
 	pages.Windows = Windows(s.Keys, pools, false)
 	for entries, err := range s.ahead(ctx, pages, s.Keys.Spaces()) {
