@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	tenancyv1alpha1 "github.com/kcp-dev/sdk/apis/tenancy/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -69,11 +70,26 @@ func (v *viewer) read(ctx context.Context) (view, error) {
 				return nil, fmt.Errorf("list %s of %s: %w", resource.Name, version, err)
 			}
 			for _, object := range list.Items {
+				if resource.Name == "logicalclusters" {
+					withoutBindings(&object)
+				}
 				seen[strings.Join([]string{version.String(), resource.Name, object.GetNamespace(), object.GetName()}, " ")] = object.Object
 			}
 		}
 	}
 	return seen, nil
+}
+
+// withoutBindings removes from a LogicalCluster when kcp has last looked whether the bindings are there that the workspace's type wants:
+// it looks when any APIExport or WorkspaceType changes, minutes after the workspace was made.
+func withoutBindings(cluster *unstructured.Unstructured) {
+	cluster.SetResourceVersion("")
+	cluster.SetManagedFields(nil)
+	conditions, _, _ := unstructured.NestedSlice(cluster.Object, "status", "conditions")
+	conditions = slices.DeleteFunc(conditions, func(condition any) bool {
+		return condition.(map[string]any)["type"] == string(tenancyv1alpha1.WorkspaceAPIBindingsReconciled)
+	})
+	_ = unstructured.SetNestedSlice(cluster.Object, conditions, "status", "conditions")
 }
 
 // settled reads the workspace until nothing in it has changed for two seconds.
