@@ -29,7 +29,7 @@ type fixture struct {
 	etcd *etcdtest.Etcd
 	kept ledger.Block // retained, of a test
 	// Pools of a test: one that a claim holds, one that is being released, and an empty address space.
-	derived, shut, empty ledger.PoolID
+	derived, shut, loose, empty ledger.PoolID
 }
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
