@@ -24,10 +24,3 @@ go mod tidy -diff || fail "go.mod has drifted: run 'go mod tidy' and commit it"
 
 drifted=$(git ls-files -z '*.go' | xargs -0 gofmt -l)
 [[ -z "$drifted" ]] || fail "run gofmt -w on: $drifted"
-
-git ls-files -z '*.go' ':!*/zz_generated*' ':!third_party/*' | xargs -0 wc -l | awk '
-	$2 != "total" && $1 > 330 {
-		print $2 ": " $1 " lines; split it by nouns, 330 is the limit" > "/dev/stderr"
-		long = 1
-	}
-	END { exit long }'
