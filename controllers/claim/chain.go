@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,7 +65,7 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 		return block, err
 	}
 	if imagined(pool) {
-		return d.suppose(plan, pool)
+		return d.suppose(ctx, plan, pool)
 	}
 	if !d.dry { // first: a CREATE that fails here has no block yet, which the next one of its name would wait for
 		d.Ranges.Announce(above...)
@@ -295,28 +294,32 @@ func (d *decision) finish(ctx context.Context, id ledger.PoolID) error {
 func first(in ledger.Pool, req ledger.Request) (netip.Prefix, error) {
 	free := index.New(in.CIDR)
 	for _, excluded := range in.Excluded {
+		if req.Exact.IsValid() && excluded.Overlaps(req.Exact) {
+			return netip.Prefix{}, &ledger.ExcludedError{Pool: in.ID, Excluded: excluded}
+		}
 		free.Exclude(excluded)
 	}
-	if req.Exact.IsValid() && free.Free(req.Exact) {
+	if req.Exact.IsValid() {
 		return req.Exact, nil
 	}
 	p, ok := free.Find(req.Length, req.Strategy)
-	if !ok || req.Exact.IsValid() {
+	if !ok {
 		return p, &ledger.ExhaustedError{Pool: in.ID, Length: req.Length, Largest: -1}
 	}
 	return p, nil
 }
 
 // suppose answers a dry run with the block, or the range, of a pool that would be made.
-func (d *decision) suppose(plan resolve.Plan, pool ledger.Pool) (ledger.Block, error) {
+func (d *decision) suppose(ctx context.Context, plan resolve.Plan, pool ledger.Pool) (ledger.Block, error) {
 	if resolve.IsRange(d.claim) {
-		return rangeOf(pool), nil
+		return d.rangeOf(pool), nil
 	}
-	candidate := derived(pool, plan.Strategy, plan.Length)
-	candidate.Exact, _ = plan.ExactIn(pool.CIDR)
-	request := d.request(plan, candidate)
-	prefix, err := first(pool, request)
-	return ledger.Block{
-		Prefix: prefix, Pool: pool.ID, Holder: d.holder, Class: plan.ClassName, Policy: request.Policy, State: ledger.Reserved, BoundAt: time.Now(),
-	}, err
+	supposed := *d
+	supposed.ask = func(_ context.Context, req ledger.Request) (ledger.Block, error) {
+		prefix, err := first(pool, req)
+		return ledger.Block{
+			Prefix: prefix, Pool: pool.ID, Holder: d.holder, Class: plan.ClassName, Policy: req.Policy, State: ledger.Reserved, BoundAt: d.clock.Now(),
+		}, err
+	}
+	return supposed.bindWithin(ctx, plan, pool)
 }

@@ -233,6 +233,7 @@ func TestChain_DryRun(t *testing.T) {
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	for _, claim := range []*ipamv1alpha1.IPClaim{
 		scoped("c", endpoint, "net", "ams"), ranged(scoped("l", subnet, "net", "fra")), ranged(scoped("v", vpc, "other", "")), scoped("d", endpoint, "net", "ams"),
+		ranged(scoped("w", vpc, "net", "")), // which is there, and nobody holds it
 	} {
 		before, published := testbed.Blocks(t, n.ledger), len(n.published)
 		preview, err := n.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: true})
@@ -244,6 +245,30 @@ func TestChain_DryRun(t *testing.T) {
 		if got.AllocatedCIDR == "" || got.AllocatedCIDR != want.AllocatedCIDR || got.PoolRef.Name != want.PoolRef.Name || got.Requested != want.Requested {
 			t.Errorf("%s: the dry run is answered %s of %s (%s), and the CREATE %s of %s (%s)", claim.Name,
 				got.AllocatedCIDR, got.PoolRef.Name, got.Requested, want.AllocatedCIDR, want.PoolRef.Name, want.Requested)
+		}
+		for _, condition := range got.Conditions {
+			if condition.LastTransitionTime.IsZero() {
+				t.Errorf("%s: condition %s of the dry run has no time; kcp refuses that", claim.Name, condition.Type)
+			}
+		}
+	}
+}
+
+// A dry run for an address that the pool would not have, or not give, which is made for the claim, is refused as the CREATE is.
+func TestChain_DryRunIsRefusedAsTheCreateIs(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]ipamv1alpha1.Reason{
+		"2001:db8:9::1": ipamv1alpha1.ReasonAddressOutOfRange, "2001:db8::1": ipamv1alpha1.ReasonAddressReserved,
+	} {
+		n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+		claim := scoped("c", endpoint, "net", "ams")
+		claim.Spec.Address = address
+		preview, err := n.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: true})
+		previewed, message := reasonOf(preview)
+		answer, realErr := n.answered("tenant", claim)
+		if reason, said := reasonOf(answer); reason != want || previewed != reason || message != said {
+			t.Errorf("%s: the dry run is answered %s: %s (%v), and the CREATE %s: %s (%v); want %s, twice the same",
+				address, previewed, message, err, reason, said, realErr, want)
 		}
 	}
 }

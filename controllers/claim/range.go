@@ -53,7 +53,16 @@ func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, er
 		d.held = held
 	}
 	d.waits.nowhere()
-	return rangeOf(held), nil
+	return d.rangeOf(held), nil
+}
+
+// rangeOf returns a pool as the block of the claim, which holds it, or would hold it after a dry run.
+func (d *decision) rangeOf(pool ledger.Pool) ledger.Block {
+	block := rangeOf(pool)
+	if d.dry && block.BoundAt.IsZero() {
+		block.Holder, block.BoundAt = d.holder, d.clock.Now()
+	}
+	return block
 }
 
 // holdsFirst reports whether nobody of the claim's name has held a pool before this decision: a CREATE that has may be answered with it.
