@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -101,8 +102,8 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 		return err
 	}
 	switch unmet.Reason {
-	case "":
-		return nil // the controller is away; its answer counts when the claim is created
+	case "", ipamv1alpha1.ReasonError:
+		return nil // nobody can tell now; the answer counts when the claim is created
 	case ipamv1alpha1.ReasonPoolNotFound, ipamv1alpha1.ReasonNoOfferingPool, ipamv1alpha1.ReasonAddressOutOfRange, ipamv1alpha1.ReasonRangeNotHeld:
 		if newPool {
 			return nil
@@ -265,13 +266,24 @@ func (o *planImport) createPool(ctx context.Context, c client.WithWatch, s *step
 	return facts.AnswerOf(pool).Err(pool)
 }
 
+// claimed claims a block, once more as long as the refusal says that nobody can tell now whether there is one: the range of the scope may have
+// been released a moment ago.
+func claimed(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim) (err error) {
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		_, err = ipamclient.Claim(ctx, c, claim)
+		unmet, ok := errors.AsType[*ipamclient.UnmetError](err)
+		return !ok || unmet.Stored || unmet.Reason != ipamv1alpha1.ReasonError, nil
+	})
+	return err
+}
+
 // createClaim creates a claim, and deletes it again if it gets no block: a plan leaves no claims
 // that wait for an address in use.
 func (o *planImport) createClaim(ctx context.Context, c client.WithWatch, s *step) error {
 	claim := s.object.(*ipamv1alpha1.IPClaim)
 	limited, cancel := context.WithTimeout(ctx, o.wait)
 	defer cancel()
-	_, err := ipamclient.Claim(limited, c, claim)
+	err := claimed(limited, c, claim)
 	unmet, ok := errors.AsType[*ipamclient.UnmetError](err)
 	if !ok || !unmet.Stored {
 		return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -294,4 +295,29 @@ func TestImport_CreatesRangesFirst(t *testing.T) {
 			t.Errorf("without the range, line %d is %s: %s; want %s", s.Line, s.State, s.Message, want)
 		}
 	}
+}
+
+// A claim that nobody can answer when it is checked, and when it is created, is created once more.
+func TestImport_AsksAgainWhereNobodyCanTell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c := stage.Server(t, interceptor.Funcs{Create: func(ctx context.Context, server client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if asked++; asked <= 3 {
+				return unmetBy(http.StatusServiceUnavailable, ipamv1alpha1.ReasonError)
+			}
+			claim := object.(*ipamv1alpha1.IPClaim)
+			stage.Bound(claim, "10.0.0.7/32", ipamv1alpha1.PoolRef{Name: "p"})
+			return server.Create(ctx, claim, options...)
+		}})
+		steps, found := []*step{{Line: 2, Kind: "claim", State: stateNew, object: gen.Claim("a", gen.Address("10.0.0.7"))}}, &faults{}
+		o := &planImport{Session: stage.New(t).Session, file: "plan.csv", wait: 30 * time.Second}
+		must.Do(t, o.preview(t.Context(), c, steps, found))
+		if len(found.problems) > 0 {
+			t.Errorf("the check finds %v; want it to leave the answer to the CREATE", found.problems)
+		}
+		must.Do(t, o.create(t.Context(), c, steps))
+		if steps[0].State != stateCreated || asked != 4 {
+			t.Errorf("after %d requests the claim is %s: %s; want it created by the fourth", asked, steps[0].State, steps[0].Message)
+		}
+	})
 }
