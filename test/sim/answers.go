@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/sim/simkcp"
@@ -36,7 +37,7 @@ func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 	q := question{cluster: cluster, claim: claim, busy: o.busy(cluster, claim)}
 	for _, t := range o.live {
 		mine := strings.HasPrefix(t.key, letterOf(cluster)+"/")
-		if mine && t.class == claim.Spec.ClassName && !t.waits.IsZero() && time.Since(t.waits) > 5*time.Second {
+		if mine && t.class == claim.Spec.ClassName && !t.waits.IsZero() && time.Since(t.waits) > queued {
 			q.older = t.key
 		}
 	}
@@ -181,10 +182,10 @@ func (o *oracles) deleting(user simkcp.User, namespace, name string) (answered f
 	}
 	claim := read(stored)
 	network := networkOf(user.Cluster, claim)
-	if claim.Spec.Target != ipamv1alpha1.TargetScopeRange || claim.DeletionTimestamp != nil {
-		return func(error) {}
+	if claim.Spec.Target != ipamv1alpha1.TargetScopeRange || claim.DeletionTimestamp != nil || claim.Status.AllocatedCIDR == "" {
+		return func(error) {} // it closes nothing
 	}
-	pool := o.pool(user.Cluster, claim)
+	pool, asked := o.pool(user.Cluster, claim), time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.deletes[network]++
@@ -197,6 +198,7 @@ func (o *oracles) deleting(user simkcp.User, namespace, name string) (answered f
 		o.mu.Unlock()
 		if err == nil && pool != nil && len(claim.Finalizers) == 0 && o.s.profile.Fair {
 			o.judgeRange(user, claim, pool)
+			o.judgeInside(claim, network, asked)
 		}
 	}
 }
@@ -209,11 +211,32 @@ func (o *oracles) judgeRange(user simkcp.User, claim *ipamv1alpha1.IPClaim, befo
 	}
 }
 
+// judgeInside judges that a range which was deleted had nobody inside: DELETE is refused "while anything lives in it: a block of a claim that
+// still exists". Claims that were answered after the DELETE was sent may have their block of a new pool.
+func (o *oracles) judgeInside(claim *ipamv1alpha1.IPClaim, network string, asked time.Time) {
+	inside := map[string]types.UID{}
+	o.mu.Lock()
+	for uid, t := range o.live {
+		if uid != claim.UID && t.prefix.IsValid() && t.shown.Before(asked) && !t.exempt && slices.Contains(t.inside, network) {
+			inside[t.key] = uid
+		}
+	}
+	o.mu.Unlock()
+	for key, uid := range inside {
+		if there := o.s.named(key); there != nil && there.GetUID() == uid && there.GetDeletionTimestamp() == nil {
+			o.s.find("INSIDE", "range %s of network %s was deleted, and %s has its block in it", claim.Name, network, key)
+		}
+	}
+}
+
 // deletingRecord notes that the record of a claim is being deleted. The answer is given to the returned function: where the
 // claim was gone before, and the deletion succeeds, the record stays gone.
 func (o *oracles) deletingRecord(cluster, namespace, name, record string) (answered func(error)) {
 	key := keyOf(cluster, namespace, name)
 	before := o.livesKey(key)
+	o.mu.Lock()
+	delete(o.retention.left, key)
+	o.mu.Unlock()
 	return func(err error) {
 		if before || o.livesKey(key) || err != nil && !apierrors.IsNotFound(err) {
 			return

@@ -75,6 +75,7 @@ func (p *player) unbind(words []string) {
 		return
 	}
 	p.note("workspace %s unbinds", words[0])
+	defer p.oracles.empties(words[0] + "/")()
 	if p.world.Unbind(tenants[words[0]], step) {
 		p.note("workspace %s is unbound", words[0])
 		return

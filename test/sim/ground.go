@@ -22,19 +22,21 @@ var letters = []string{"a", "b", "c"}
 // class has the rules of the contract for the claims of a class.
 type class struct {
 	cooldown time.Duration
-	unique   []string // the roles within which addresses are unique; none: in the pool
-	tenancy  string   // whose its network is: own, shared, or empty for a class without networks
-	level    string   // the class whose range its blocks lie in; of a range class its own name
-	window   string   // the CIDR of its pool, where all claims of it share one space
-	most     int      // addresses of a workspace; 0: no limit
+	unique   []string                   // the roles within which addresses are unique; none: in the pool
+	tenancy  string                     // whose its network is: own, shared, or empty for a class without networks
+	level    string                     // the class whose range its blocks lie in; of a range class its own name
+	window   string                     // the CIDR of its pool, where all claims of it share one space
+	most     int                        // addresses of a workspace; 0: no limit
+	reclaim  ipamv1alpha1.ReclaimPolicy // of claims that say nothing else
+	leased   bool                       // retained blocks are freed after a time
 	make     []gen.ClassOption
 }
 
 // classes are those of the platform. Pools are tiny, so that claims meet.
 var classes = map[string]class{
 	"flat":  {window: "10.0.0.0/29"},
-	"keep":  {window: "10.1.0.0/28", make: []gen.ClassOption{gen.Reclaim(ipamv1alpha1.ReclaimRetain)}},
-	"lease": {window: "10.2.0.0/28", make: []gen.ClassOption{gen.Reclaim(ipamv1alpha1.ReclaimRetain), gen.Lease("2m")}},
+	"keep":  {window: "10.1.0.0/28", reclaim: ipamv1alpha1.ReclaimRetain, make: []gen.ClassOption{gen.Reclaim(ipamv1alpha1.ReclaimRetain)}},
+	"lease": {window: "10.2.0.0/28", reclaim: ipamv1alpha1.ReclaimRetain, leased: true, make: []gen.ClassOption{gen.Reclaim(ipamv1alpha1.ReclaimRetain), gen.Lease("2m")}},
 	"cool":  {window: "10.3.0.0/28", cooldown: 2 * time.Minute, make: []gen.ClassOption{gen.Cooldown("2m")}},
 	"few":   {window: "10.4.0.0/28", most: 2, make: []gen.ClassOption{gen.MaxPerConsumer("2")}},
 

@@ -18,13 +18,16 @@ import (
 //
 //	OVERLAP     two live claims show overlapping blocks of one address space
 //	LOST        a claim shows another block than its CREATE answered, or none
+//	LIMIT       a workspace has more addresses of a class than that allows
 //	COOLING     a block was given to another claim before its cooldown was over
-//	ORDER       a new claim got a block that an older one of its workspace waits for
+//	ORDER       a claim got a block that another one of its workspace waits for, which comes first
 //	UNANSWERED  a CREATE has no answer, though nothing is broken and nobody closes its network
 //	POOLREF     an answered claim names a pool that is not there
 //	RANGE       the IPPool of a range is there after the range was deleted
+//	INSIDE      a range was deleted though a claim has a block in it
 //	LEAK        a tenant can read names of another tenant
 //	HELDUP      a binding does not go
+//	ENDED       the only controller takes the ledger for that of another one
 //
 // and at rest and at the end, in rest.go and end.go:
 //
@@ -33,6 +36,7 @@ import (
 //	STARVED     a claim waits, and there is room for it
 //	CAPACITY    the status of a pool does not add up
 //	GONE        a record is there whose deletion was answered
+//	RETAINED    a record is gone that nobody deleted
 //	BRAKE       too many blocks of claims that a restored kcp does not know were freed
 //	SERVICE     a new claim is not served
 //	LEFT        something is left when everything was deleted
@@ -53,6 +57,7 @@ type oracles struct {
 	ended     map[string]time.Time // when the last claim of a key went
 	commits   int
 	forgeries map[string]bool // claims whose status was forged, by cluster/namespace/name
+	retention retention
 }
 
 // told keeps the answer that a live claim shows.
@@ -62,10 +67,14 @@ type told struct {
 	space   string // in which an address is given once
 	pool    string
 	ranged  bool
-	network string // that of its class and scope; empty: it has none
-	exempt  bool   // its status was forged, or is older than a restore
+	network string   // that of its class and scope; empty: it has none
+	inside  []string // that network, and those that it lies in
+	exempt  bool     // its status was forged, or is older than a restore
 	prefix  netip.Prefix
+	shown   time.Time // since when it has shown the prefix
 	waits   time.Time // since when it has been waiting for room; zero: it does not
+	wants   wanted    // the address that it waits for
+	policy  policy
 }
 
 // cooled is the block of a claim that is gone.
@@ -77,7 +86,7 @@ type cooled struct {
 func newOracles(s *Simulation) *oracles {
 	return &oracles{
 		s: s, live: map[types.UID]*told{}, gone: map[string]time.Time{}, deletes: map[string]int{}, deleted: map[string]time.Time{}, refused: map[string]refusals{},
-		forgeries: map[string]bool{}, ended: map[string]time.Time{},
+		forgeries: map[string]bool{}, ended: map[string]time.Time{}, retention: newRetention(),
 	}
 }
 
@@ -92,6 +101,8 @@ func (o *oracles) stored(kind, plural, cluster string, changed *unstructured.Uns
 	defer o.mu.Unlock()
 	o.commits++
 	switch {
+	case plural == "ipallocations":
+		o.retention.record(kind, cluster, changed)
 	case plural != "ipclaims":
 	case kind == "DELETED":
 		o.end(changed.GetUID())
@@ -108,6 +119,7 @@ func (o *oracles) end(uid types.UID) {
 	}
 	delete(o.live, uid)
 	o.ended[t.key] = time.Now()
+	o.retention.end(uid, t)
 	if d := classes[t.class].cooldown; d > 0 && t.prefix.IsValid() && !t.ranged && !t.exempt {
 		o.cooling = append(o.cooling, cooled{*t, time.Now(), time.Now().Add(d)})
 	}
@@ -118,14 +130,19 @@ func (o *oracles) show(cluster string, claim *ipamv1alpha1.IPClaim) {
 	t := o.live[claim.UID]
 	if t == nil {
 		key := keyOf(cluster, claim.Namespace, claim.Name)
-		t = &told{key: key, class: claim.Spec.ClassName, network: networkOf(cluster, claim), ranged: claim.Spec.Target == ipamv1alpha1.TargetScopeRange, exempt: o.off}
+		t = &told{
+			key: key, class: claim.Spec.ClassName, network: networkOf(cluster, claim), inside: networksOf(cluster, claim),
+			ranged: claim.Spec.Target == ipamv1alpha1.TargetScopeRange, exempt: o.off,
+		}
 		o.live[claim.UID] = t
+		o.retention.succeed(key)
 		for _, record := range ipamv1alpha1.AllocationNames(claim.Namespace, claim.Name) {
 			delete(o.gone, keyOf(cluster, claim.Namespace, record))
 		}
 	}
 	t.exempt = t.exempt || o.forgeries[t.key]
 	t.wait(claim)
+	t.policy.read(claim)
 	shown, err := netip.ParsePrefix(claim.Status.AllocatedCIDR)
 	switch {
 	case t.exempt, err != nil && !t.prefix.IsValid(), shown == t.prefix:
@@ -135,19 +152,11 @@ func (o *oracles) show(cluster string, claim *ipamv1alpha1.IPClaim) {
 		t.exempt = true
 		return
 	}
-	t.prefix, t.space, t.pool = shown, spaceOf(cluster, claim), poolOf(claim)
+	t.prefix, t.shown, t.space, t.pool = shown, time.Now(), spaceOf(cluster, claim), poolOf(claim)
 	if !t.ranged {
 		o.compare(claim.UID, t)
-	}
-}
-
-// wait notes since when a claim has been waiting for room.
-func (t *told) wait(claim *ipamv1alpha1.IPClaim) {
-	switch {
-	case reasonOf(claim) != ipamv1alpha1.ReasonPoolExhausted:
-		t.waits = time.Time{}
-	case t.waits.IsZero():
-		t.waits = time.Now()
+		o.count(t)
+		o.passes(claim, t)
 	}
 }
 
@@ -202,31 +211,6 @@ func reasonOf(claim *ipamv1alpha1.IPClaim) ipamv1alpha1.Reason {
 		}
 	}
 	return ""
-}
-
-// networkOf names the network of a claim; empty: it has none.
-func networkOf(cluster string, claim *ipamv1alpha1.IPClaim) string {
-	of := classes[claim.Spec.ClassName]
-	switch network := of.level + "/" + claim.Spec.Scope["network"].Name; of.tenancy {
-	case "own":
-		return letterOf(cluster) + "/" + network
-	case "shared":
-		return network
-	}
-	return ""
-}
-
-// above names the class whose ranges the ranges of a class lie in.
-var above = map[string]string{"room": "site", "vsub": "vnet"}
-
-// networksOf names the network of a claim, and those that it lies in.
-func networksOf(cluster string, claim *ipamv1alpha1.IPClaim) (list []string) {
-	network, level := networkOf(cluster, claim), classes[claim.Spec.ClassName].level
-	for ; network != "" && level != ""; level = above[level] {
-		list = append(list, network)
-		network = strings.Replace(network, level, above[level], 1)
-	}
-	return list
 }
 
 // serving notes that the platform changes what a pool serves.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kcp-ipam/ipam/test/sim/simkcp"
 )
@@ -65,12 +67,12 @@ func (consenting) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body))}, err
 }
 
-// dropPool deletes a pool whose name begins so, as the controller may.
-func (s *Simulation) dropPool(letter, prefix string) {
-	for _, o := range s.world.All("ippools") {
+// drop deletes the objects of a workspace whose names begin so, as the controller may.
+func (s *Simulation) drop(plural, letter, prefix string) {
+	for _, o := range s.world.All(plural) {
 		if o.Cluster == tenants[letter] && strings.HasPrefix(o.GetName(), prefix) {
 			user := simkcp.User{World: s.world, Cluster: o.Cluster, Name: "controller"}
-			if err := user.Delete(context.Background(), "ippools", "", o.GetName()); err != nil {
+			if err := user.Delete(context.Background(), plural, o.GetNamespace(), o.GetName()); err != nil {
 				panic(err)
 			}
 		}
@@ -103,7 +105,7 @@ var breaches = []breach{
 		before: theStory, broken: func(s *Simulation) {
 			s.world.Delay = func(what string) time.Duration {
 				if what == "CREATE ipclaims" {
-					s.dropPool("a", "net")
+					s.drop("ippools", "a", "net")
 				}
 				return 0
 			}
@@ -128,6 +130,36 @@ var breaches = []breach{
 		before: theStory, broken: func(s *Simulation) {
 			s.oracles.live["older"] = &told{key: "a/default/a-c1", class: "flat", waits: time.Now().Add(-time.Minute)}
 		},
+	},
+	{
+		oracle: "ENDED", steps: "a0 +0s create a-c0 flat length=32\na0 +30s create a-c1 flat length=32",
+		before: theStory, broken: soon(func(s *Simulation) {
+			put := &pb.PutRequest{Key: []byte(ledgerPrefix + "/head"), Value: []byte(`{"v":1,"n":1,"by":"another"}`)}
+			if _, err := s.etcd.Apply(put); err != nil {
+				panic(err)
+			}
+		}),
+	},
+	{
+		oracle: "ORDER", steps: "a0 +0s create a-c0 flat length=32",
+		before: theStory, broken: func(s *Simulation) {
+			for n := range 8 {
+				wants := wanted{netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}), time.Now().Add(-time.Minute)}
+				s.oracles.live[types.UID(rune('0'+n))] = &told{key: "a/default/a-c1", class: "flat", wants: wants}
+			}
+		},
+	},
+	{
+		oracle: "LIMIT", steps: "a0 +0s create a-f0 few length=32\na0 +0s create a-f1 few length=32\na0 +0s create a-f2 few length=32 wait\na0 +30s delete a-f2",
+		before: theStory, broken: soon(stored("a-f2", status("allocatedCIDR", "10.4.0.9/32"))),
+	},
+	{
+		oracle: "INSIDE", steps: "a0 +0s create a-r0 net range network=n0\na0 +0s create a-c0 end network=n0\na0 +30s delete a-r0",
+		before: theStory, broken: soon(func(s *Simulation) { s.world.Door = consenting{} }),
+	},
+	{
+		oracle: "RETAINED", steps: "a0 +0s create a-c0 flat length=32 retain\na0 +5s delete a-c0",
+		before: theRest, broken: func(s *Simulation) { s.drop("ipallocations", "a", "") },
 	},
 	{
 		oracle: "BRAKE", steps: "a0 +0s create a-c0 flat length=32",
@@ -166,6 +198,14 @@ var breaches = []breach{
 	{
 		oracle: "SERVICE", steps: "a0 +0s create a-c0 flat length=32",
 		before: theRest, broken: func(s *Simulation) { s.down() },
+	},
+	{
+		oracle: "POOLREF", steps: "a0 +0s create a-c0 end network=n0",
+		before: theRest, broken: func(s *Simulation) {
+			s.down() // it would make the pool again
+			s.world.Door = consenting{}
+			s.drop("ippools", "a", "net")
+		},
 	},
 	{
 		oracle: "LEFT", steps: "a0 +0s create a-c0 flat length=32",

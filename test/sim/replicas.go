@@ -2,11 +2,13 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"time"
 
+	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/sim/simetcd"
 	"github.com/kcp-ipam/ipam/test/sim/simkcp"
 )
@@ -45,6 +47,9 @@ func (s *Simulation) keepUp(p *process, n int) {
 		return
 	}
 	s.note("controller %d has ended: %v", n, p.err)
+	if !p.elects && (errors.Is(p.err, ledger.ErrReplaced) || errors.Is(p.err, ledger.ErrDeposed)) {
+		s.find("ENDED", "the only controller has ended: %v", p.err)
+	}
 	time.Sleep(p.pause() + time.Second)
 	s.end(p, func(*process) {})
 	s.up()

@@ -36,12 +36,17 @@ func (s *Simulation) atRest() {
 	}
 	for _, o := range s.world.All("ipclaims") {
 		claim := read(o.Unstructured)
-		if claim.DeletionTimestamp == nil && claim.Status.Phase != ipamv1alpha1.ClaimBound {
+		switch bound := claim.Status.Phase == ipamv1alpha1.ClaimBound; {
+		case claim.DeletionTimestamp != nil:
+		case !bound:
 			s.judgeWaiting(o.Cluster, claim, blocks)
+		case s.profile.Fair && s.oracles.pool(o.Cluster, claim) == nil:
+			s.find("POOLREF", "%s names pool %s at rest, which is not there", keyOf(o.Cluster, claim.Namespace, claim.Name), poolOf(claim))
 		}
 	}
 	s.judgeCapacities(blocks)
 	s.judgeGone()
+	s.judgeRetained()
 	s.judgeBrake()
 	s.probe()
 }
@@ -268,11 +273,18 @@ func (s *Simulation) probeOne(claim, class, network string) {
 			answer = read(o)
 		}
 	}
-	if answer.Status.Phase != ipamv1alpha1.ClaimBound && !slices.Contains(served, reasonOf(answer)) && s.offers(class) {
+	if answer.Status.Phase != ipamv1alpha1.ClaimBound && !mayWait(class, network, reasonOf(answer)) && s.offers(class) {
 		s.find("SERVICE", "a claim of class %s in network %s of workspace %s waits at rest: %s %s",
 			class, network, letter, reasonOf(answer), messageOf(answer))
 	}
 	p.delete(words)
+}
+
+// mayWait reports whether a probe may wait for a reason. Where each network has addresses of its own, all those of a new one are free; the
+// pool of mvrf serves another class, too, whose addresses cool in it.
+func mayWait(class, network string, why ipamv1alpha1.Reason) bool {
+	free := network == "probe" && slices.Contains(classes[class].unique, "network") && class != "mvrf"
+	return slices.Contains(served, why) && !free
 }
 
 // offers reports whether a pool of the platform serves the class, or its chain begins with one that always does.

@@ -24,6 +24,7 @@ func (p *player) deletePool(words []string) {
 
 func (p *player) deleteNamespace(words []string) {
 	p.note("%-4s DELETE namespace %s", p.actor, words[0])
+	defer p.oracles.empties(letterOf(p.user.Cluster) + "/" + words[0] + "/")()
 	p.world.DeleteNamespace(p.user.Cluster, words[0], p.most(50*time.Millisecond))
 	p.note("%-4s namespace %s is gone, and there again", p.actor, words[0])
 }

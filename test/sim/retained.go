@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/sim/simkcp"
+)
+
+// policy is what becomes of the block of a claim.
+type policy struct {
+	is    ipamv1alpha1.ReclaimPolicy
+	since time.Time
+}
+
+// read notes the policy that a claim has: its own, else that of its class.
+func (p *policy) read(claim *ipamv1alpha1.IPClaim) {
+	if is := cmp.Or(claim.Spec.ReclaimPolicy, classes[claim.Spec.ClassName].reclaim); is != p.is {
+		*p = policy{is, time.Now()}
+	}
+}
+
+// retention knows the blocks that claims have left with the policy Retain. "The IPAllocation stays without claimRef, the block stays
+// taken."
+type retention struct {
+	published map[types.UID]string    // the records of claims, by cluster/namespace/name
+	left      map[string]netip.Prefix // by the cluster/namespace/name of the claim
+	emptied   map[string]int          // workspaces and namespaces that go, which "releases everything in it"
+}
+
+func newRetention() retention {
+	return retention{published: map[types.UID]string{}, left: map[string]netip.Prefix{}, emptied: map[string]int{}}
+}
+
+// record notes a record as it is stored: "Retained is what was published".
+func (r *retention) record(kind, cluster string, record *unstructured.Unstructured) {
+	uid, _, _ := unstructured.NestedString(record.Object, "spec", "claimRef", "uid")
+	if kind == "DELETED" {
+		delete(r.published, types.UID(uid))
+		return
+	}
+	r.published[types.UID(uid)] = keyOf(cluster, record.GetNamespace(), record.GetName())
+}
+
+// end notes that a claim has gone, whose policy has been the same for a moment.
+func (r *retention) end(uid types.UID, t *told) {
+	_, published := r.published[uid]
+	retains := t.policy.is == ipamv1alpha1.ReclaimRetain && time.Since(t.policy.since) > settling && !classes[t.class].leased
+	if published && retains && t.prefix.IsValid() && !t.ranged && !t.exempt && !r.goes(t.key) {
+		r.left[t.key] = t.prefix
+	}
+}
+
+// succeed notes that a claim of that name is there, which may have the block back.
+func (r *retention) succeed(key string) { delete(r.left, key) }
+
+// goes reports whether the workspace or the namespace of a claim goes.
+func (r *retention) goes(key string) bool {
+	for prefix, n := range r.emptied {
+		if n > 0 && strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// empties notes that a workspace or a namespace goes with everything in it, until the returned function is called.
+func (o *oracles) empties(prefix string) (done func()) {
+	change := func(n int) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.retention.emptied[prefix] += n
+		for key := range o.retention.left {
+			if strings.HasPrefix(key, prefix) {
+				delete(o.retention.left, key)
+			}
+		}
+	}
+	change(1)
+	return func() { change(-1) }
+}
+
+// judgeRetained judges that the retained records are there.
+func (s *Simulation) judgeRetained() {
+	records := s.world.All("ipallocations")
+	s.oracles.mu.Lock()
+	defer s.oracles.mu.Unlock()
+	if s.oracles.off { // "A kcp that is restored from an old copy does not know newer claims"
+		return
+	}
+	for _, key := range sorted(s.oracles.retention.left) {
+		prefix := s.oracles.retention.left[key]
+		words := strings.Split(key, "/")
+		names := ipamv1alpha1.AllocationNames(words[1], words[2])
+		if !slices.ContainsFunc(records, func(o simkcp.Object) bool {
+			shown, _, _ := unstructured.NestedString(o.Object, "status", "allocatedCIDR")
+			return letterOf(o.Cluster) == words[0] && o.GetNamespace() == words[1] && slices.Contains(names[:], o.GetName()) && shown == prefix.String()
+		}) {
+			s.find("RETAINED", "claim %s was deleted and had retained %s, nobody has deleted its record, and that is not there", key, prefix)
+		}
+	}
+}
