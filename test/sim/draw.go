@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 )
 
@@ -142,6 +143,7 @@ var faults = map[string]func(d *dice) []fault{
 		names := sorted(weathers)
 		return []fault{{does: "weather " + names[d.IntN(len(names))]}}
 	},
+	"etcd":         func(d *dice) []fault { return []fault{{does: "weather " + d.pick("etcd-late", "etcd-lossy")}} },
 	"kill":         func(*dice) []fault { return []fault{{does: "kill"}, {20 * time.Second, "start"}} },
 	"kill leader":  func(*dice) []fault { return []fault{{does: "kill leader"}, {20 * time.Second, "start"}} },
 	"kill standby": func(*dice) []fault { return []fault{{does: "kill standby"}, {20 * time.Second, "start"}} },
@@ -156,10 +158,32 @@ var faults = map[string]func(d *dice) []fault{
 		letter := d.pick(letters...)
 		return []fault{{does: fmt.Sprintf("unbind %s %s", letter, d.most(50*time.Millisecond))}, {5 * time.Second, "bind " + letter}}
 	},
+	"rebind": func(d *dice) []fault { // at once, while objects are written for the former binding
+		letter := d.pick(letters...)
+		return []fault{{does: fmt.Sprintf("unbind %s %s", letter, d.most(3*time.Millisecond))}, {3 * time.Millisecond, "bind " + letter}}
+	},
+	"restore below a range": belowRange,
 	"restore kcp": func(d *dice) []fault {
 		return []fault{{does: "copy-kcp"}, {40 * time.Second, "restore-kcp " + d.pick("old", "raised")}, {10 * time.Minute, "copy-kcp"}}
 	},
 	"restore etcd": func(*dice) []fault {
 		return []fault{{does: "copy-etcd"}, {15 * time.Second, "restore-etcd"}}
 	},
+}
+
+// belowRange restores a kcp that knows a range, and none of the many claims in it. Then the range is deleted.
+func belowRange(d *dice) []fault {
+	owner, guest, net := d.pick(letters...), d.pick(letters...), fmt.Sprintf("network=brake%d", d.IntN(3))
+	claims := make([]string, tolerated+2)
+	for i := range claims {
+		claims[i] = fmt.Sprintf("%s0: create %s-brake%d send %s", guest, guest, i, net)
+	}
+	return []fault{
+		{does: fmt.Sprintf("%s0: create %s-brake snet range %s", owner, owner, net)},
+		{time.Second, "copy-kcp"},
+		{time.Second, strings.Join(claims, " & ")},
+		{2 * time.Second, "restore-kcp " + d.pick("old", "raised")},
+		{20 * time.Second, fmt.Sprintf("%s0: delete %s-brake", owner, owner)},
+		{10 * time.Minute, "copy-kcp"},
+	}
 }

@@ -27,18 +27,18 @@ var profiles = map[string]Profile{
 	"calm": {Steps: 20, Pause: 3 * time.Second, Fair: true},
 	// chaos has bad connections, and kills.
 	"chaos": {
-		Steps: 20, Pause: 5 * time.Second, Between: 10 * time.Second,
-		Faults: map[string]int{"weather": 6, "kill": 2, "compact": 1, "forget": 1, "break": 1},
+		Steps: 20, Pause: 5 * time.Second, Between: 5 * time.Second,
+		Faults: map[string]int{"weather": 6, "etcd": 4, "kill": 2, "compact": 1, "forget": 1, "break": 1},
 	},
 	// unbind has bindings and namespaces that go while their objects are used.
 	"unbind": {
-		Steps: 25, Pause: 5 * time.Second, Between: 20 * time.Second,
-		Scenes: map[string]int{"namespace": 2}, Faults: map[string]int{"unbind": 4, "weather": 1},
+		Steps: 25, Pause: 5 * time.Second, Between: 8 * time.Second,
+		Scenes: map[string]int{"namespace": 2}, Faults: map[string]int{"unbind": 3, "rebind": 3, "weather": 1},
 	},
 	// restore has a kcp that is restored from an older copy.
 	"restore": {
 		Steps: 25, Pause: 5 * time.Second, Between: 20 * time.Second,
-		Scenes: map[string]int{"burst": 6, "range": 8, "delete range": 8}, Faults: map[string]int{"restore kcp": 1},
+		Scenes: map[string]int{"burst": 6, "range": 8, "delete range": 8}, Faults: map[string]int{"restore kcp": 1, "restore below a range": 1},
 	},
 	// hostile has a tenant who does what the API does not forbid, and what kcp lets pass for a moment.
 	"hostile": {
@@ -53,12 +53,12 @@ var profiles = map[string]Profile{
 	// waiting has pools that are full.
 	"waiting": {
 		Steps: 40, Pause: time.Second, Fair: true, Only: true,
-		Scenes: map[string]int{"wait": 20, "exact": 8, "delete": 14, "few": 6, "create, delete": 4, "exclude": 2, "again": 3},
+		Scenes: map[string]int{"wait": 20, "exact": 8, "delete": 14, "few": 6, "create, delete": 4, "exclude": 2, "again": 3, "beside": 6, "limit": 4},
 	},
 	// networks has ranges that come and go with claims inside.
 	"networks": {
 		Steps: 30, Pause: time.Second, Fair: true, Only: true,
-		Scenes: map[string]int{"network": 20, "range": 10, "delete range": 12, "delete": 15, "race": 6, "stay": 4, "finalizer": 2, "retained": 2},
+		Scenes: map[string]int{"network": 20, "range": 10, "delete range": 12, "delete": 15, "race": 6, "stay": 4, "finalizer": 2, "retained": 2, "two holders": 3},
 	},
 	// recovery has a ledger that is restored from an older copy, and a controller that is killed.
 	"recovery": {

@@ -71,6 +71,11 @@ var scenes = []scene{
 		name := d.name()
 		return []string{d.flat(name) + " & " + d.late() + " delete " + name + " & " + d.late() + " " + d.flat(name)}
 	}},
+	{"record goes", 2, func(d *dice) []string { // while the next claim of its name begins to wait for that
+		name := d.name()
+		create := fmt.Sprintf("create %s keep length=32", name)
+		return []string{create, "delete " + name, create + " wait & " + d.late() + " delete-record " + name}
+	}},
 	{"two deletes", 2, func(d *dice) []string {
 		name := d.name()
 		return []string{d.flat(name), "delete " + name + " & " + d.late() + " delete-record " + name + " & " + d.late() + " " + d.flat(name)}
@@ -112,6 +117,22 @@ var scenes = []scene{
 	{"burst", 0, (*dice).burst},
 	{"wait", 0, func(d *dice) []string {
 		return []string{fmt.Sprintf("create %s-c%d flat length=%s wait", d.letter, d.IntN(9), d.pick("32", "32", "31"))}
+	}},
+	{"beside", 0, func(d *dice) []string { // room comes for claims that wait, while one comes to another pool
+		name := fmt.Sprintf("%s-k%d", d.letter, d.IntN(20))
+		return []string{fmt.Sprintf("delete %s & %s create %s vrf network=n%d", d.name(), d.late(), name, d.IntN(9)), "delete " + name}
+	}},
+	{"limit", 1, func(d *dice) []string { // one too many at once
+		create := fmt.Sprintf("create %s-f%%d few length=32", d.letter)
+		return []string{fmt.Sprintf(create+" & "+create+" & "+create, 0, 1, 2), fmt.Sprintf("delete %s-f%d", d.letter, d.IntN(3))}
+	}},
+	{"two holders", 1, func(d *dice) []string { // of one range
+		class, other := d.pick("snet", "scnet"), d.pick(letters...)
+		create := fmt.Sprintf("create %%s-hold0 %s range network=hold%d", class, d.IntN(2))
+		return []string{
+			fmt.Sprintf(create, d.letter) + " & " + d.late() + " " + other + "0: " + fmt.Sprintf(create, other),
+			fmt.Sprintf("delete %s-hold0 & %s %s0: delete %s-hold0", d.letter, d.late(), other, other),
+		}
 	}},
 	{"few", 1, func(d *dice) []string {
 		return []string{fmt.Sprintf("create %s-f%d few length=32 wait", d.letter, d.IntN(4)), fmt.Sprintf("delete %s-f%d", d.letter, d.IntN(4))}

@@ -31,7 +31,7 @@ type Weather struct {
 var weathers = map[string]Weather{
 	"fair":         {},
 	"etcd-lossy":   {EtcdLost: 30, EtcdMute: 30},
-	"etcd-late":    {EtcdMute: 10, EtcdLate: 20},
+	"etcd-late":    {EtcdMute: 30, EtcdLate: 60},
 	"kcp-lossy":    {APILost: 50, APIMute: 50, APIFail: 20},
 	"lagging":      {Lag: 5 * time.Second, EtcdLag: time.Second},
 	"late-creates": {CreateFails: 200, CreateSlow: 100},
