@@ -20,7 +20,7 @@ import (
 
 // The ledger keeps the order of the claims that wait for room in a pool. Claims that wait for a pool, or for a class, are in
 // none of its lists. When the pool comes they are woken, the oldest first. This file keeps a younger claim
-// from asking the pool in between: it is parked, and queued once no older one is left. To look again and again would cost
+// from asking the pool in between: it is set aside, and queued once no older one is left. To look again and again would cost
 // a thousand claims that wait for one pool a thousand looks each.
 
 // errBehind: an older claim of the workspace comes first.
@@ -34,13 +34,13 @@ func (d *decision) behind(c resolve.Candidate) bool {
 		d.announced.lags(c.Pool, d.clock) && d.waiting.waitsBefore(d.tenant(), d.since, of)
 }
 
-// end notes that the pass of a claim has asked a candidate, or has ended. parked says that an older claim queues it.
-func (r *Reconciler) end(claim mcreconcile.Request, behind bool) (parked bool) {
-	parked, next, ok := r.waiting.end(claim, behind)
+// end notes that the pass of a claim has asked a candidate, or has ended. aside says that an older claim queues it.
+func (r *Reconciler) end(claim mcreconcile.Request, behind bool) (aside bool) {
+	aside, next, ok := r.waiting.end(claim, behind)
 	if ok {
 		r.Queue.Add(next)
 	}
-	return parked
+	return aside
 }
 
 // announced are the ready pools for which those who wait were woken, by UID. The zero value is none; safe
@@ -70,8 +70,14 @@ func (a *announced) drop(pool types.UID) { a.pools.Delete(pool) }
 
 // woken are the claims of one workspace that were woken, and have not asked a candidate since. Its owner guards it.
 type woken struct {
-	claims map[mcreconcile.Request]stage
+	claims map[mcreconcile.Request]turn
 	queue  byAge // the first is one of them; others may not be any more
+}
+
+// turn is how far a woken claim is, and when that was made: another claim of its name has another place.
+type turn struct {
+	stage stage
+	since time.Time
 }
 
 // stage is how far a woken claim is.
@@ -83,25 +89,51 @@ const (
 	parked              // one has ended, behind older claims; the last of those queues it
 )
 
-func (w *woken) add(claim inbox.Waiter) {
-	if _, known := w.claims[claim.Request]; !known {
+// add puts a claim in its place, and takes a former claim of its name from the place of that.
+func (w *woken) add(claim inbox.Waiter, at stage) {
+	known := w.has(claim)
+	w.claims[claim.Request] = turn{at, claim.Since}
+	if !known {
 		heap.Push(&w.queue, claim)
+		w.trim()
 	}
-	w.claims[claim.Request] = queued
 }
 
 func (w *woken) remove(claim mcreconcile.Request) {
 	delete(w.claims, claim)
-	for len(w.queue) > 0 {
-		if _, left := w.claims[w.queue[0].Request]; left {
-			return
-		}
+	w.trim()
+}
+
+// trim drops those that are left no more from the top.
+func (w *woken) trim() {
+	for len(w.queue) > 0 && !w.has(w.queue[0]) {
 		heap.Pop(&w.queue)
 	}
 }
 
+func (w *woken) has(claim inbox.Waiter) bool {
+	at, ok := w.claims[claim.Request]
+	return ok && at.since.Equal(claim.Since)
+}
+
+// move notes how far a claim is.
+func (w *woken) move(claim mcreconcile.Request, to stage) {
+	at := w.claims[claim]
+	at.stage = to
+	w.claims[claim] = at
+}
+
 // oldest is the first of those that are left. There must be one.
 func (w *woken) oldest() mcreconcile.Request { return w.queue[0].Request }
+
+// next returns the oldest, if that is set aside, which is to be queued.
+func (w *woken) next() (oldest mcreconcile.Request, ok bool) {
+	oldest = w.oldest()
+	if ok = w.claims[oldest].stage == parked; ok {
+		w.move(oldest, queued)
+	}
+	return oldest, ok
+}
 
 // byAge is a heap of claims, the oldest on top.
 type byAge []inbox.Waiter
@@ -128,10 +160,10 @@ func (w *waiting) wake(topics ...topic) []mcreconcile.Request {
 			if w.woken == nil {
 				w.woken = map[ledger.ClusterName]*woken{}
 			}
-			of = &woken{claims: map[mcreconcile.Request]stage{}}
+			of = &woken{claims: map[mcreconcile.Request]turn{}}
 			w.woken[w.whose(claim.Request)] = of
 		}
-		of.add(claim)
+		of.add(claim, queued)
 	}
 	w.mu.Unlock()
 	return inbox.OldestFirst(waiters)
@@ -143,13 +175,30 @@ func (w *waiting) begin(claim mcreconcile.Request) {
 	defer w.mu.Unlock()
 	if of := w.woken[w.whose(claim)]; of != nil {
 		if _, ok := of.claims[claim]; ok {
-			of.claims[claim] = looked
+			of.move(claim, looked)
 		}
 	}
 }
 
+// made notes when the claim of a pass was made. A former claim of its name may have been woken, and was perhaps older. next is to be queued, if
+// ok: a claim that was set aside behind that one.
+func (w *waiting) made(claim inbox.Waiter) (next mcreconcile.Request, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	of := w.woken[w.whose(claim.Request)]
+	if of == nil {
+		return next, false
+	}
+	at, known := of.claims[claim.Request]
+	if !known || of.has(claim) {
+		return next, false
+	}
+	of.add(claim, at.stage)
+	return of.next()
+}
+
 // end notes that the pass of a claim has asked a candidate or has ended. One that ended behind older claims is
-// parked, unless none is older any more. next is to be queued, if ok: a parked claim that is behind none now.
+// set aside, unless none is older any more. next is to be queued, if ok: one that was set aside and is behind none now.
 func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, next mcreconcile.Request, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,14 +206,14 @@ func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, ne
 	if of == nil {
 		return false, next, false
 	}
-	if at, known := of.claims[claim]; !known || at != looked {
+	if at, known := of.claims[claim]; !known || at.stage != looked {
 		return false, next, false // woken again meanwhile, it is queued
 	}
 	if behind {
 		isParked = of.oldest() != claim
-		of.claims[claim] = queued
+		of.move(claim, queued)
 		if isParked {
-			of.claims[claim] = parked
+			of.move(claim, parked)
 		}
 		return isParked, next, false
 	}
@@ -172,11 +221,7 @@ func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, ne
 		delete(w.woken, w.whose(claim))
 		return false, next, false
 	}
-	next = of.oldest()
-	ok = of.claims[next] == parked
-	if ok {
-		of.claims[next] = queued
-	}
+	next, ok = of.next()
 	return false, next, ok
 }
 
@@ -190,8 +235,7 @@ func (w *waiting) wokenBefore(tenant ledger.ClusterName, since time.Time, topics
 		return false
 	}
 	return slices.ContainsFunc(of.queue, func(claim inbox.Waiter) bool {
-		_, left := of.claims[claim.Request]
-		return left && claim.Since.Before(since) && w.mayAsk(claim.Request, topics)
+		return of.has(claim) && claim.Since.Before(since) && w.mayAsk(claim.Request, topics)
 	})
 }
 

@@ -93,6 +93,52 @@ func TestOrder_GivesANewPoolToTheOldest(t *testing.T) {
 	}
 }
 
+// A claim that is made again has not the place of the former one of its name, which was woken and has gone: neither is it behind that, nor are
+// claims that are older than it.
+func TestOrder_ForgetsAFormerClaim(t *testing.T) {
+	t.Parallel()
+	made := time.Now().Truncate(time.Second).Add(-time.Minute)
+	claim := func(name string, age time.Duration) *ipamv1alpha1.IPClaim {
+		c := gen.Claim(name, gen.FromPool("own"), gen.Length(28))
+		c.CreationTimestamp = metav1.NewTime(made.Add(-age))
+		return c
+	}
+	s := newScene(t, allocator.Options{}, offered(), claim("again", time.Hour), claim("old", time.Minute))
+	queue := inbox.NewQueue("test")
+	defer queue.ShutDown()
+	s.Queue = queue
+	s.looks("again")
+	s.looks("old")
+	pool := readyPool("own", "10.9.0.0/27")
+	s.register(pool)
+	must.Do(t, s.tenant.Client.Create(t.Context(), pool))
+	s.onPool("tenant", nil).Create(t.Context(), event.TypedCreateEvent[client.Object]{Object: pool}, queue)
+	must.Do(t, s.tenant.Client.Delete(t.Context(), claim("again", 0)))
+	must.Do(t, s.tenant.Client.Create(t.Context(), claim("again", 0)))
+	if got, behind := s.looks("old"); got != "" || !behind {
+		t.Errorf("before the one that was made again is looked at, the old claim has %q; want it to be behind", got)
+	}
+	drain(queue)
+	if got, behind := s.looks("again"); got != "" || !behind {
+		t.Errorf("the claim that was made again has %q; want it to be behind the old one", got)
+	}
+	if got := drain(queue); !slices.Equal(got, []string{"old"}) {
+		t.Errorf("queued are %v once the one that was made again was looked at, want the old one", got)
+	}
+	if got, _ := s.looks("old"); got != "10.9.0.0/28" {
+		t.Errorf("the old claim is bound to %q, want 10.9.0.0/28", got)
+	}
+	if got := drain(queue); !slices.Equal(got, []string{"again"}) {
+		t.Errorf("queued are %v once the old claim was looked at, want the one that was made again", got)
+	}
+	if got, _ := s.looks("again"); got != "10.9.0.16/28" {
+		t.Errorf("the claim that was made again is bound to %q, want 10.9.0.16/28", got)
+	}
+	if len(s.waiting.woken) > 0 {
+		t.Errorf("woken are %v after all were looked at, want none", s.waiting.woken)
+	}
+}
+
 // An older claim that was woken comes first at the pools that could serve it, and at any pool as long as it knows none.
 func TestOrder_HoldsAtPoolsThatBothMayAsk(t *testing.T) {
 	t.Parallel()

@@ -45,6 +45,13 @@ var scarce = []Mutant{
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestOrder_"},
 	},
 	{
+		Name:  "a claim that is made again is behind the former one of its name",
+		File:  "controllers/claim/order.go",
+		Old:   "if !known || of.has(claim) {",
+		New:   "if !known || of.has(claim) || true {",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestOrder_"},
+	},
+	{
 		Name:  "a claim of a new class is ahead of older ones that do not know its parents yet",
 		File:  "controllers/claim/order.go",
 		Old:   "append(of, topic{kind: classTopic, name: d.class})",
