@@ -52,8 +52,8 @@ func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 //     hold the range. Kcp tells nobody. An answer "is a promise", and its claim may still be stored: until kcp cannot any more, "nobody
 //     can tell now" whether the range is free.
 //   - The platform has changed what its pool serves, a moment before.
-//   - A claim of its name is there, or went a moment before, and its block may be retained for this one: "CREATE may answer such a claim
-//     Pending; it is Bound a moment later."
+//   - A claim of its name is there, or went a moment before, or its retained record did, and its block may be retained for this one: "CREATE
+//     may answer such a claim Pending; it is Bound a moment later."
 //   - An older claim of its workspace and class is not bound, and a newcomer comes after it.
 func (o *oracles) busy(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	network := networkOf(cluster, claim)
@@ -234,9 +234,7 @@ func (o *oracles) judgeInside(claim *ipamv1alpha1.IPClaim, network string, asked
 func (o *oracles) deletingRecord(cluster, namespace, name, record string) (answered func(error)) {
 	key := keyOf(cluster, namespace, name)
 	before := o.livesKey(key)
-	o.mu.Lock()
-	delete(o.retention.left, key)
-	o.mu.Unlock()
+	o.discards(key)
 	return func(err error) {
 		if before || o.livesKey(key) || err != nil && !apierrors.IsNotFound(err) {
 			return

@@ -43,7 +43,12 @@ func (d *dice) most(bound time.Duration) time.Duration {
 }
 
 // late returns a delay of some milliseconds, so that two actions meet.
-func (d *dice) late() string { return "+" + d.most(8*time.Millisecond).String() }
+func (d *dice) late() string { return d.after(0) }
+
+// after returns a delay that is late after another one.
+func (d *dice) after(delay time.Duration) string {
+	return "+" + (delay + d.most(8*time.Millisecond)).String()
+}
 
 // client draws the steps of a client.
 func (d *dice) client(actor string, p Profile) (steps []Step) {

@@ -54,7 +54,7 @@ type oracles struct {
 	refused   map[string]refusals  // CREATEs of ranges that kcp refused for their names, by network
 	unknown   map[string][]string  // blocks whose claim a restored kcp does not know, by pool
 	served    time.Time            // when the platform last changed what a pool serves
-	ended     map[string]time.Time // when the last claim of a key went
+	ended     map[string]time.Time // when the last claim of a key went, or the record that it had left
 	commits   int
 	forgeries map[string]bool // claims whose status was forged, by cluster/namespace/name
 	retention retention
@@ -102,7 +102,10 @@ func (o *oracles) stored(kind, plural, cluster string, changed *unstructured.Uns
 	o.commits++
 	switch {
 	case plural == "ipallocations":
-		o.retention.record(kind, cluster, changed)
+		o.retention.record(kind, changed)
+		if of, _, retained := strings.Cut(changed.GetAnnotations()[ipamv1alpha1.AnnotationRetainedFrom], "/"); retained && kind == "DELETED" {
+			o.ended[keyOf(cluster, changed.GetNamespace(), of)] = time.Now()
+		}
 	case plural != "ipclaims":
 	case kind == "DELETED":
 		o.end(changed.GetUID())
@@ -135,7 +138,7 @@ func (o *oracles) show(cluster string, claim *ipamv1alpha1.IPClaim) {
 			ranged: claim.Spec.Target == ipamv1alpha1.TargetScopeRange, exempt: o.off,
 		}
 		o.live[claim.UID] = t
-		o.retention.succeed(key)
+		o.retention.succeed(claim.UID, key)
 		for _, record := range ipamv1alpha1.AllocationNames(claim.Namespace, claim.Name) {
 			delete(o.gone, keyOf(cluster, claim.Namespace, record))
 		}

@@ -30,36 +30,45 @@ func (p *policy) read(claim *ipamv1alpha1.IPClaim) {
 // retention knows the blocks that claims have left with the policy Retain. "The IPAllocation stays without claimRef, the block stays
 // taken."
 type retention struct {
-	published map[types.UID]string    // the records of claims, by cluster/namespace/name
-	left      map[string]netip.Prefix // by the cluster/namespace/name of the claim
-	emptied   map[string]int          // workspaces and namespaces that go, which "releases everything in it"
+	published map[types.UID]bool         // claims that have a record
+	left      map[string]netip.Prefix    // by the cluster/namespace/name of the claim
+	before    map[types.UID]netip.Prefix // of the claim before one of its name
+	emptied   map[string]int             // workspaces and namespaces that go, which "releases everything in it"
 }
 
 func newRetention() retention {
-	return retention{published: map[types.UID]string{}, left: map[string]netip.Prefix{}, emptied: map[string]int{}}
-}
-
-// record notes a record as it is stored: "Retained is what was published".
-func (r *retention) record(kind, cluster string, record *unstructured.Unstructured) {
-	uid, _, _ := unstructured.NestedString(record.Object, "spec", "claimRef", "uid")
-	if kind == "DELETED" {
-		delete(r.published, types.UID(uid))
-		return
+	return retention{
+		published: map[types.UID]bool{}, left: map[string]netip.Prefix{}, before: map[types.UID]netip.Prefix{}, emptied: map[string]int{},
 	}
-	r.published[types.UID(uid)] = keyOf(cluster, record.GetNamespace(), record.GetName())
 }
 
-// end notes that a claim has gone, whose policy has been the same for a moment.
+// record notes a record as it is stored: a block is retained only if its record was.
+func (r *retention) record(kind string, record *unstructured.Unstructured) {
+	uid, _, _ := unstructured.NestedString(record.Object, "spec", "claimRef", "uid")
+	r.published[types.UID(uid)] = kind != "DELETED"
+}
+
+// end notes that a claim has gone. It leaves a block if it had a record, and its policy has been Retain for a moment. Without a record, it leaves
+// the block of the claim before it as that was, unless it got that block itself and says that it is to be freed.
 func (r *retention) end(uid types.UID, t *told) {
-	_, published := r.published[uid]
-	retains := t.policy.is == ipamv1alpha1.ReclaimRetain && time.Since(t.policy.since) > settling && !classes[t.class].leased
-	if published && retains && t.prefix.IsValid() && !t.ranged && !t.exempt && !r.goes(t.key) {
+	before, follows := r.before[uid]
+	retains := t.policy.is == ipamv1alpha1.ReclaimRetain && time.Since(t.policy.since) > settling
+	switch published := r.published[uid]; {
+	case t.ranged, t.exempt, classes[t.class].leased, r.goes(t.key):
+	case published && retains && t.prefix.IsValid():
 		r.left[t.key] = t.prefix
+	case !published && follows && (retains || !t.prefix.IsValid()):
+		r.left[t.key] = before
 	}
 }
 
 // succeed notes that a claim of that name is there, which may have the block back.
-func (r *retention) succeed(key string) { delete(r.left, key) }
+func (r *retention) succeed(uid types.UID, key string) {
+	if before, ok := r.left[key]; ok {
+		r.before[uid] = before
+		delete(r.left, key)
+	}
+}
 
 // goes reports whether the workspace or the namespace of a claim goes.
 func (r *retention) goes(key string) bool {
@@ -69,6 +78,18 @@ func (r *retention) goes(key string) bool {
 		}
 	}
 	return false
+}
+
+// discards notes that the record of a claim of that name is being deleted.
+func (o *oracles) discards(key string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.retention.left, key)
+	for uid, t := range o.live {
+		if t.key == key {
+			delete(o.retention.before, uid)
+		}
+	}
 }
 
 // empties notes that a workspace or a namespace goes with everything in it, until the returned function is called.

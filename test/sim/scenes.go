@@ -72,9 +72,18 @@ var scenes = []scene{
 		return []string{d.flat(name) + " & " + d.late() + " delete " + name + " & " + d.late() + " " + d.flat(name)}
 	}},
 	{"record goes", 2, func(d *dice) []string { // while the next claim of its name begins to wait for that
-		name := d.name()
-		create := fmt.Sprintf("create %s keep length=32", name)
-		return []string{create, "delete " + name, create + " wait & " + d.late() + " delete-record " + name}
+		name := fmt.Sprintf("%s-w%d", d.letter, d.IntN(30))
+		create := fmt.Sprintf("create %s vrf network=n%d retain", name, d.IntN(9))
+		return []string{create, "+300ms delete " + name, "+300ms " + create + " wait & " + d.after(300*time.Millisecond) + " delete-record " + name}
+	}},
+	{"reuse, delete", 1, func(d *dice) []string { // before the record names the claim
+		name := fmt.Sprintf("%s-w%d", d.letter, d.IntN(30))
+		create := "create " + name + " keep length=32 reuse"
+		return []string{create, "+300ms delete " + name, "+300ms " + create, "delete " + name}
+	}},
+	{"end of a cooldown", 1, func(d *dice) []string { // that another claim waits for
+		name, address := fmt.Sprintf("%s-h%d", d.letter, d.IntN(9)), fmt.Sprintf("cool address=10.3.0.%d", 8+d.IntN(8))
+		return []string{"create " + name + " " + address, "delete " + name, "create " + name + "w " + address + " wait"}
 	}},
 	{"two deletes", 2, func(d *dice) []string {
 		name := d.name()
@@ -123,8 +132,10 @@ var scenes = []scene{
 		return []string{fmt.Sprintf("delete %s & %s create %s vrf network=n%d", d.name(), d.late(), name, d.IntN(9)), "delete " + name}
 	}},
 	{"limit", 1, func(d *dice) []string { // one too many at once
-		create := fmt.Sprintf("create %s-f%%d few length=32", d.letter)
-		return []string{fmt.Sprintf(create+" & "+create+" & "+create, 0, 1, 2), fmt.Sprintf("delete %s-f%d", d.letter, d.IntN(3))}
+		all := func(verb, class string) string {
+			return fmt.Sprintf("+100ms %[1]s %[2]s-f0%[3]s & +100ms %[1]s %[2]s-f1%[3]s & +100ms %[1]s %[2]s-f2%[3]s & +100ms %[1]s %[2]s-f3%[3]s", verb, d.letter, class)
+		}
+		return []string{all("delete", ""), all("create", " few length=32 wait")}
 	}},
 	{"two holders", 1, func(d *dice) []string { // of one range
 		class, other := d.pick("snet", "scnet"), d.pick(letters...)

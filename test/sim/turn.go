@@ -9,7 +9,7 @@ import (
 )
 
 // queued is how long a claim has waited when it has its place in the order for certain.
-const queued = 5 * time.Second
+const queued = time.Second
 
 // wanted is the address that a claim waits for, which another one has.
 type wanted struct {
