@@ -35,7 +35,6 @@ type Allocator struct {
 	slices  store.Slices // of the store
 	terms   terms        // on which blocks are freed
 	options Options
-	spaced  turns // of the pools whose address spaces follow them
 }
 
 // Open takes the office of the ledger's writer from the process that has it, and reads the ledger into memory. From then on nobody else
@@ -60,7 +59,6 @@ func open(ctx context.Context, client *clientv3.Client, options Options, hooks e
 	if err := a.Recovery().replaceOrigin(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", a.keys, err), a.Close())
 	}
-	a.engine.Spawn(spaces{a}.followAll)
 	return a, nil
 }
 

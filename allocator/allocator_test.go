@@ -28,8 +28,8 @@ type fixture struct {
 	t    *testing.T
 	etcd *etcdtest.Etcd
 	kept ledger.Block // retained, of a test
-	// Pools of a test: one that a claim holds, one that is being released, and an empty address space.
-	derived, shut, loose, empty ledger.PoolID
+	// Pools of a test: one that a claim holds, one that is being released, one that nobody holds, and an address space with one block.
+	derived, shut, loose, lone ledger.PoolID
 }
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
@@ -107,7 +107,7 @@ func (l *fixture) pool(id ledger.PoolID, cidr string) ledger.Pool {
 
 // request asks for a block of a length for a claim.
 func request(pool ledger.PoolID, claim string, length int) ledger.Request {
-	return ledger.Request{Pool: pool, Length: length, Holder: ledger.Holder{
+	return ledger.Request{Pool: pool, Begins: begins(pool), Length: length, Holder: ledger.Holder{
 		Claim: ledger.ClaimID(claim), Cluster: "tenant", Namespace: "default", Name: claim,
 	}}
 }

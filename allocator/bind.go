@@ -102,7 +102,7 @@ func newBind(req wanted, h store.Holding) *bind {
 }
 
 func (b *bind) op() engine.Op {
-	return engine.Op{Lane: b.Holder.Tenant(), Plan: b.plan}
+	return engine.Op{Lane: b.Holder.Tenant(), Begins: b.Begins, Plan: b.plan}
 }
 
 // plan finds a prefix for the claim, or refuses it. The transaction confirms a refusal, too: the claim may be
@@ -112,12 +112,13 @@ func (b *bind) plan(v space.View) (engine.Plan, error) {
 	if p == nil {
 		return engine.Plan{}, engine.ErrGone
 	}
-	h, refusal := b.dated(v)
+	begins, refusal := begin(v, p)
+	h, undated := b.dated(v)
 	var found place
-	if refusal == nil {
+	if refusal = cmp.Or(refusal, undated); refusal == nil {
 		found, refusal = b.find(v, p)
 	}
-	if refusal == nil && p.Spaces > 0 && !b.adopts {
+	if refusal == nil && v.Table().PartsOf(p.ID).Spaces > 0 && !b.adopts {
 		refusal = ledger.ErrMixed
 	}
 	if refusal != nil {
@@ -133,10 +134,10 @@ func (b *bind) plan(v space.View) (engine.Plan, error) {
 		value = r.Encode()
 	}
 	r.Space, r.Prefix = v.Space(), found.prefix
-	return engine.Plan{Answer: engine.Answer{Block: r.Block()}, Changes: []store.Change{
+	return engine.Plan{Answer: engine.Answer{Block: r.Block()}, Changes: append(begins,
 		v.Keys.PutBlock(r, value).At(0, engine.ErrMistaken),
 		v.Keys.PutClaim(b.Holder.Claim, found.prefix).At(0, errBound),
-	}}, nil
+	)}, nil
 }
 
 // dated returns the holding as of the call. A reservation gets a time that no former one of its ID has had. Memory has

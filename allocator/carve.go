@@ -52,7 +52,7 @@ func (c *carving) run(ctx context.Context) (ledger.Pool, error) {
 	c.Waits().leave(c.req.Request)
 	now := c.engine.Hooks.Now()
 	c.child.RegisteredAt = store.Stamped(now)
-	o := engine.Op{Lane: c.req.Holder.Tenant(), Alone: true, Plan: carve(newBind(c.req, c.req.holding(now)), c.child, c.excluded)}
+	o := engine.Op{Lane: c.req.Holder.Tenant(), Alone: true, Begins: c.req.Begins, Plan: carve(newBind(c.req, c.req.holding(now)), c.child, c.excluded)}
 	for {
 		done, err := c.submit(ctx, c.req.Request, o)
 		if err == nil {

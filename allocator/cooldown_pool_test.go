@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -239,9 +240,9 @@ func TestReopen_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 	}
 }
 
-// An address space comes to a pool that is being retired, when a former one has gone with what cooled in it. The pool stays for the new
-// one, or refuses it. The addresses that cooled are given to nobody. So it is with a range that a late look opens again meanwhile.
-func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceThatComes(t *testing.T) {
+// A claim comes to an address space of a pool that is being retired, as the cooldowns there end. The pool stays for it, or refuses it. The
+// addresses that cooled are given to nobody. So it is with a range that a late look opens again meanwhile.
+func TestRetire_KeepsTheCooldownsBesideAClaimThatComes(t *testing.T) {
 	for _, ranged := range []bool{false, true} {
 		i := newIcebox(t)
 		of := ledger.PoolID("p")
@@ -260,18 +261,14 @@ func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceThatComes(t *testing.T) {
 			if ranged {
 				_ = i.Derived().Reopen(t.Context(), of, releasingUntil(i.Allocator, of)) // it may have gone
 			}
-			again, err := i.Derived().Space(t.Context(), of, "tenant", network("b"))
-			if err != nil {
-				return
-			}
-			if next := i.bind(request(again.ID, "next", 32)); next.Prefix == former.Prefix {
+			if next, err := i.Bind(t.Context(), request(s.ID, "next", 32)); err == nil && next.Prefix == former.Prefix {
 				t.Errorf("%s is given to another claim within its cooldown", next.Prefix)
 			}
 		}
 		begin := sync.OnceFunc(func() { others.Go(comes) })
 		i.swap(func(h *engine.Hooks) {
-			h.BeforeCommit = func(ledger.SpaceID) error {
-				if _, _, there, err := i.Pools().Read(t.Context(), s.ID); err == nil && !there {
+			h.BeforeCommit = func(id ledger.SpaceID) error {
+				if id == s.Space {
 					begin()
 				}
 				return nil
@@ -288,29 +285,13 @@ func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceThatComes(t *testing.T) {
 	}
 }
 
-// An address space is retired by itself, and addresses began to cool there since it was found to be idle.
-func TestRetire_KeepsTheCooldownsOfAnAddressSpace(t *testing.T) {
-	i := newIcebox(t)
-	s := i.space("p", "a")
-	former := i.bind(request(s.ID, "former", 32))
-	i.free("former")
-	_ = i.Pools().Retire(t.Context(), s.ID) // it may be refused
-	if next := i.bind(request(i.space("p", "a").ID, "next", 32)); next.Prefix == former.Prefix {
-		t.Errorf("%s is given to another claim within its cooldown", next.Prefix)
-	}
-	i.sameAsLedger()
-}
-
 // A pool whose addresses cool has no address space yet: the addresses would be given out in it at once.
 func TestSpace_WaitsForTheCooldownsOfItsPool(t *testing.T) {
 	i := newIcebox(t)
 	former := i.bind(request("p", "former", 32))
 	i.free("former")
-	if s, err := i.Derived().Space(t.Context(), "p", "tenant", network("a")); err == nil {
-		next := i.bind(request(s.ID, "next", 32))
-		t.Errorf("Space = %s, where %s is given to the next claim while %s cools; want ErrMixed", s.ID, next.Prefix, former.Prefix)
-	} else {
-		must.Be(t, err, ledger.ErrMixed)
+	if next, err := i.Bind(t.Context(), request(i.space("p", "a").ID, "next", 32)); !errors.Is(err, ledger.ErrMixed) {
+		t.Errorf("Bind in an address space = %s, %v while %s cools; want ErrMixed", next.Prefix, err, former.Prefix)
 	}
 	i.pass(time.Minute)
 	i.waitWarm(i.Allocator)

@@ -15,7 +15,7 @@ import (
 )
 
 // Derived is the Allocator's view of the pools that the system makes: derived pools, which are carved for a class and a
-// scope, and the address spaces of pools. All other operations take them as any pool. It is safe for concurrent use.
+// scope, and the address spaces of pools. It is safe for concurrent use.
 type Derived struct{ a *Allocator }
 
 // Derived returns the operations on the pools that the system makes.
@@ -81,45 +81,6 @@ func (d Derived) goes(ctx context.Context, p ledger.Pool) bool {
 	return p.State == ledger.PoolDraining && d.a.Pools().Retire(ctx, p.ID) == nil
 }
 
-// Space registers the address space that a pool has for a scope of a workspace, unless it is there: a pool of the same CIDR,
-// exclusions and state, in a space of its own, which follows the pool. It takes no part in the check of root pools for
-// overlaps. A workspace's limit in a pool (Limits.Pool) counts in each address space by itself. The address space does not
-// go by itself, unless the pool drains.
-//
-// Refusals are ErrUnknownPool and ErrPoolDraining, *FrozenError and *ReleasingError, ErrMixed, also if the workspace has an address
-// space there for other roles, and *OverlapError if another pool of its address domain overlaps the pool: one scope would get an
-// address of both. For a pool that is frozen in the ledger it registers a frozen one, for Adopt.
-func (d Derived) Space(ctx context.Context, of ledger.PoolID, workspace ledger.ClusterName, scope ledger.Scope) (ledger.Pool, error) {
-	if ledger.IsAddressSpace(of) {
-		return ledger.Pool{}, fmt.Errorf("%w: %s is an address space, and has none", ledger.ErrInvalid, of)
-	}
-	made := ledger.Derived{Of: of, Workspace: workspace, Scope: scope}
-	id := made.ID()
-	for {
-		if p, ok := d.a.Pools().Get(id); ok && !d.goes(ctx, p) {
-			return d.opened(ctx, p)
-		}
-		s := ledger.Pool{ID: id, Space: ledger.SpaceID(id), State: ledger.PoolOpen, RegisteredAt: store.Stamped(d.a.engine.Hooks.Now()), Derived: &made}
-		done, err := d.a.engine.Submit(ctx, of, engine.Op{Lane: workspace, Alone: true, Plan: newSpace(s).plan})
-		if !errors.Is(err, errThere) {
-			return done.Pool, err
-		}
-	}
-}
-
-// opened returns an address space, unless its pool is being released. One that is closed may be so because an Allocator stopped while it
-// opened the pool again.
-func (d Derived) opened(ctx context.Context, s ledger.Pool) (ledger.Pool, error) {
-	if !s.Closed() {
-		return s, nil
-	}
-	err := d.Follow(ctx, s.Derived.Of)
-	if now, ok := d.a.Pools().Get(s.ID); err == nil && ok && !now.Closed() {
-		return now, nil
-	}
-	return ledger.Pool{}, cmp.Or(err, error(&ledger.ReleasingError{Pool: s.Derived.Of}))
-}
-
 // Hold lets a claim, or a reservation of one, hold a derived pool, which is not retired then. It returns the pool as it is. A
 // claim that holds the pool already changes nothing; a reservation renews its HeldSince, for some minutes from its first hold on.
 //
@@ -178,7 +139,7 @@ func (d Derived) Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID
 // Drop ends a hold, if the claim has it. A pool that is being released is opened again by that. since is the HeldSince of the hold;
 // zero: of any. ErrChanged: the hold was renewed since.
 func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error {
-	err := d.open(ctx, id, func(p ledger.Pool) error {
+	_, err := d.change(ctx, id, func(p ledger.Pool) error {
 		switch of := p.Derived; {
 		case of.Holder.Claim != by:
 			return errNotHeld
@@ -195,48 +156,33 @@ func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, 
 	return err
 }
 
-// Begin closes a derived pool that a claim holds, with its address spaces, if nothing is in them, neither a block with a holder nor a
+// Begin closes a derived pool that a claim holds if nothing is in it or its address spaces, neither a block with a holder nor a
 // child: until is when the DELETE of the claim has succeeded or failed. Nothing is bound in the pool until it is retired, which is allowed
 // from then on, or opened by Reopen. A second Begin sets another time. first reports that the pool was open before.
 //
 // by is empty for a pool that nobody holds. Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged, if the claim does not hold the
-// pool. If a block came to an address space just then, a pool that was open is opened again. After a fault it may stay closed.
+// pool.
 func (d Derived) Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) (first bool, err error) {
-	used := spaces(d).used(ctx, id)
-	_, err = d.edited(ctx, edit{idle: true, spaced: true}, id, func(p ledger.Pool) error {
+	_, err = d.edited(ctx, edit{idle: true}, id, func(p ledger.Pool) error {
 		if p.Derived.Holder.Claim != by {
 			return fmt.Errorf("%w: claim %s does not hold the pool", ledger.ErrChanged, by)
 		}
 		first = !p.Closed()
-		return used
+		return nil
 	}, func(of *ledger.Derived) { of.Releasing = store.Stamped(until) })
-	if err != nil {
-		return false, err
-	}
-	err = spaces(d).bring(ctx, id, true)
-	if first && errors.Is(err, ledger.ErrPoolInUse) {
-		err = errors.Join(err, d.Reopen(ctx, id, until))
-	}
-	return first, err
+	return first && err == nil, err
 }
 
 // Reopen ends what Begin has begun with that time. Claims that wait for room in the pool are served again. It fails with
 // ErrChanged if Begin was called again since, and changes nothing of a pool that is open.
 func (d Derived) Reopen(ctx context.Context, id ledger.PoolID, until time.Time) error {
-	return d.open(ctx, id, func(p ledger.Pool) error {
+	_, err := d.change(ctx, id, func(p ledger.Pool) error {
 		if p.Closed() && !p.Derived.Releasing.Equal(store.Stamped(until)) {
 			return fmt.Errorf("%w: the pool is being released until %s", ledger.ErrChanged, p.Derived.Releasing)
 		}
 		return nil
 	}, func(of *ledger.Derived) { of.Releasing = time.Time{} })
-}
-
-// open opens a pool by a change to it, and then its address spaces.
-func (d Derived) open(ctx context.Context, id ledger.PoolID, check func(ledger.Pool) error, change func(*ledger.Derived)) error {
-	if _, err := d.change(ctx, id, check, change); err != nil {
-		return err
-	}
-	return d.Follow(ctx, id)
+	return err
 }
 
 // change changes what the record of a derived pool says of its making, unless check refuses it.

@@ -162,7 +162,7 @@ func TestBegin_RefusesItselfOrTheBind(t *testing.T) {
 	}
 }
 
-// An address space is registered at the moment at which its pool is retired, drained, or excludes addresses.
+// An address space begins at the moment at which its pool is retired, drained, or excludes addresses.
 func TestSpace_WhileItsPoolChanges(t *testing.T) {
 	l := newLedger(t)
 	shut := []netip.Prefix{prefix("10.0.0.0/28")}
@@ -173,11 +173,12 @@ func TestSpace_WhileItsPoolChanges(t *testing.T) {
 	} {
 		for round := range 20 {
 			l.pool("p", "10.0.0.0/24")
-			l.space("p", "before")
+			before := l.space("p", "before")
+			l.bind(request(before.ID, "before", 32))
 			var spaceErr, changeErr error
-			atOnce(func() { _, spaceErr = l.Derived().Space(t.Context(), "p", "tenant", network("new")) },
+			atOnce(func() { _, spaceErr = l.Bind(t.Context(), request(l.space("p", "new").ID, "new", 32)) },
 				func() { changeErr = change(l) })
-			if changeErr != nil || spaceErr != nil && !errors.Is(spaceErr, ledger.ErrUnknownPool) && !errors.Is(spaceErr, ledger.ErrPoolDraining) {
+			if changeErr != nil && !errors.Is(changeErr, ledger.ErrPoolInUse) || spaceErr != nil && !errors.Is(spaceErr, ledger.ErrUnknownPool) && !errors.Is(spaceErr, ledger.ErrPoolDraining) {
 				t.Fatalf("%s, round %d: Space = %v, and the change of the pool: %v", name, round, spaceErr, changeErr)
 			}
 			l.waitIdle(t)
@@ -186,6 +187,10 @@ func TestSpace_WhileItsPoolChanges(t *testing.T) {
 				if !there || s.State != p.State || fmt.Sprint(s.Excluded) != fmt.Sprint(p.Excluded) {
 					t.Errorf("%s, round %d: the pool is %s without %v (%t), and its address space %s without %v", name, round, p.State, p.Excluded, there, s.State, s.Excluded)
 				}
+			}
+			l.free("before")
+			if spaceErr == nil {
+				l.free("new")
 			}
 			must.Do(t, l.Pools().Retire(t.Context(), "p"))
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -15,25 +14,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 )
-
-// An Allocator that stops between a range and its address spaces leaves them closed. The next claim that asks for one opens it.
-func TestReopen_IsCompletedByTheNextClaim(t *testing.T) {
-	l := withPool(t, "10.0.0.0/16")
-	p := l.provision("p", 24, ofNetwork("net", "a"))
-	s := l.space(p.ID, "b")
-	must.Get(l.Derived().Begin(t.Context(), p.ID, "", time.Now()))(t)
-	_, err := l.Bind(t.Context(), request(s.ID, "c", 32))
-	if releasing, ok := errors.AsType[*ledger.ReleasingError](err); !ok || releasing.Pool != p.ID {
-		t.Errorf("Bind in the address space: %v, want that %s is being released", err, p.ID)
-	}
-	_, err = l.Derived().Space(t.Context(), p.ID, "tenant", network("b"))
-	if releasing := wantA[*ledger.ReleasingError](t, err); releasing.Pool != p.ID {
-		t.Errorf("Space: %v, want that %s is being released", releasing, p.ID)
-	}
-	must.Get(l.Derived().change(t.Context(), p.ID, func(ledger.Pool) error { return nil }, func(of *ledger.Derived) { of.Releasing = time.Time{} }))(t)
-	l.bind(request(l.space(p.ID, "b").ID, "c", 32))
-	l.sameAsLedger()
-}
 
 // While an address space of a range cannot be read, it may have blocks: the range is not released.
 func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
@@ -52,47 +32,22 @@ func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
 	}
 }
 
-// An address space that cannot be read, of one workspace, keeps no other one from following their pool.
-func TestSpace_FollowsBesideOneThatCannotBeRead(t *testing.T) {
-	l := withPool(t, "10.0.0.0/24")
-	damaged := l.space("p", "damaged")
-	l.bind(request(damaged.ID, "c", 32))
-	var others []ledger.PoolID
-	for i := range 24 {
-		others = append(others, l.space("p", fmt.Sprint(i)).ID)
-	}
-	l.put("spaces/"+string(damaged.Space)+"/blocks/010.000.000.000-32", unreadable["newer"])
-	l.again()
-	if err := l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")}); !ledger.Unreadable(err) {
-		t.Errorf("Exclude = %v, want that an address space cannot be read", err)
-	}
-	for _, id := range others {
-		if s, _ := l.Pools().Get(id); len(s.Excluded) == 0 {
-			t.Errorf("address space %s does not exclude what its pool excludes", id)
+// An address space that cannot be read, of one workspace, keeps no other one from what becomes of their pool.
+func TestSpace_ChangesBesideOneThatCannotBeRead(t *testing.T) {
+	for _, key := range []string{"pools/%s", "spaces/%s/head", "spaces/%s/blocks/010.000.000.000-32"} {
+		l := withPool(t, "10.0.0.0/24")
+		damaged, other := l.space("p", "damaged"), l.space("p", "other")
+		for _, s := range []ledger.Pool{damaged, other} {
+			l.bind(request(s.ID, "in"+string(s.ID), 32))
+		}
+		l.put(fmt.Sprintf(key, damaged.ID), unreadable["newer"])
+		l.again()
+		must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/25")}))
+		l.gets(request(other.ID, "next", 32), "10.0.0.128/32")
+		if _, err := l.Bind(t.Context(), request(damaged.ID, "next in it", 32)); !ledger.Unreadable(err) {
+			t.Errorf("%s: Bind in it = %v, want that it cannot be read", key, err)
 		}
 	}
-}
-
-// A pool with an address space that cannot be read keeps no other pool from being completed by an Allocator that opens the ledger.
-func TestSpace_FollowsItsPoolBesideOneThatCannotBeRead(t *testing.T) {
-	l := newLedger(t)
-	var s ledger.Pool
-	for i := range 8 {
-		id := ledger.PoolID(fmt.Sprint("p", i))
-		p := l.pool(id, fmt.Sprintf("10.%d.0.0/24", i))
-		s = l.space(id, "a")
-		if i < 7 {
-			l.put("spaces/"+string(s.Space)+"/head", unreadable["newer"])
-		}
-		must.Do(t, l.Pools().edit(t.Context(), edit{pool: p, change: func(p *ledger.Pool) { p.Excluded = []netip.Prefix{p.CIDR} }}))
-	}
-	l.again()
-	for at := time.Now(); time.Since(at) < 5*time.Second; runtime.Gosched() {
-		if now, _ := l.Pools().Get(s.ID); len(now.Excluded) > 0 {
-			return
-		}
-	}
-	t.Errorf("address space %s does not exclude what its pool excludes", s.ID)
 }
 
 // A workspace has so many reservations and no more, those of blocks and of ranges together, also after the start.
@@ -167,14 +122,16 @@ func TestCount_PoolsBesideTheOwn(t *testing.T) {
 	again := *shared.Derived
 	again.By = "second"
 	l.provision("p", 24, ledger.Pool{Cluster: p.Cluster, Name: "net-a", Derived: &again})
-	flat := must.Get(l.Derived().Space(t.Context(), "flat", "first", network("a")))(t)
+	flat := l.spaceFor("flat", "first", network("a")).ID
+	l.bind(request(flat, "c", 32))
 	for range 2 {
 		if first, second, own := l.Pools().Count("first"), l.Pools().Count("second"), l.Pools().Count(p.Cluster); first != 2 || second != 0 || own != before+2 {
 			t.Errorf("counted %d, %d and %d, want 2, 0 and %d", first, second, own, before+2)
 		}
 		l.again()
 	}
-	must.Do(t, l.Pools().Retire(t.Context(), flat.ID))
+	l.free("c")
+	l.waitGone(flat)
 	must.Do(t, l.Pools().Retire(t.Context(), shared.ID))
 	if n := l.Pools().Count("first"); n != 0 {
 		t.Errorf("counted %d when they are gone, want 0", n)

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"net/netip"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,21 +33,38 @@ func held(network string) ledger.Pool {
 // provision provisions a pool, and fails the test if that fails.
 func (l *fixture) provision(parent ledger.PoolID, length int, p ledger.Pool) ledger.Pool {
 	l.t.Helper()
-	p, err := l.Derived().Provision(l.t.Context(), ledger.Request{Pool: parent, Length: length}, p, nil)
+	p, err := l.Derived().Provision(l.t.Context(), ledger.Request{Pool: parent, Begins: begins(parent), Length: length}, p, nil)
 	if err != nil {
 		l.t.Fatalf("Provision of %s: %v", p.Name, err)
 	}
 	return p
 }
 
-// space registers an address space of a pool for a network of the workspace "tenant".
+// space returns the address space of a pool for a network of the workspace "tenant". It begins with its first block.
 func (l *fixture) space(of ledger.PoolID, name string) ledger.Pool {
 	l.t.Helper()
-	p, err := l.Derived().Space(l.t.Context(), of, "tenant", network(name))
-	if err != nil {
-		l.t.Fatalf("Space of %s for %s: %v", of, name, err)
+	return l.spaceFor(of, "tenant", network(name))
+}
+
+func (l *fixture) spaceFor(of ledger.PoolID, workspace ledger.ClusterName, scope ledger.Scope) ledger.Pool {
+	l.t.Helper()
+	p, ok := l.Pools().Get(of)
+	if !ok {
+		l.t.Fatalf("there is no pool %s", of)
 	}
-	return p
+	s := ledger.Derived{Workspace: workspace, Scope: scope}.In(p)
+	spaces.Store(s.ID, s.Derived)
+	return s
+}
+
+// spaces are the address spaces that tests have asked for.
+var spaces sync.Map
+
+// begins returns the address space that a request begins there; nil: the pool is no address space.
+func begins(id ledger.PoolID) *ledger.Derived {
+	of, _ := spaces.Load(id)
+	begins, _ := of.(*ledger.Derived)
+	return begins
 }
 
 func claim(id ledger.ClaimID) ledger.Holder {
@@ -137,8 +155,8 @@ func TestBegin(t *testing.T) {
 	refused("Provision below", err)
 	_, err = d.Provision(t.Context(), ledger.Request{Pool: "p", Length: 24}, wanted, nil)
 	refused("Provision", err)
-	_, err = d.Space(t.Context(), p.ID, "tenant", network("b"))
-	refused("Space", err)
+	_, err = l.Bind(t.Context(), request(l.space(p.ID, "b").ID, "of an address space", 32))
+	refused("Bind in an address space", err)
 	_, err = d.Hold(t.Context(), p.ID, claim("range"))
 	refused("Hold", err)
 	must.Do(t, d.Reopen(t.Context(), p.ID, until))
@@ -163,6 +181,7 @@ func TestBelow_ListsTheDeepestFirst(t *testing.T) {
 	top := l.provision("p", 20, ofNetwork("net", "a"))
 	low := l.provision(top.ID, 24, ofNetwork("sub", "a"))
 	s := l.space(low.ID, "b")
+	l.bind(request(s.ID, "c", 32))
 	must.Get(l.carve("p", "child", 24))(t)
 	under := l.provision("child", 26, ofNetwork("net", "c"))
 	var got []ledger.PoolID
@@ -296,7 +315,7 @@ func TestCapacity_CostsTheSameForManyNetworks(t *testing.T) {
 	below := func(from, to int) {
 		for i := range to - from {
 			l.provision("carved", 28, ofNetwork("net", strconv.Itoa(from+i)))
-			l.space("spaces", strconv.Itoa(from+i))
+			l.bind(request(l.space("spaces", strconv.Itoa(from+i)).ID, "in"+strconv.Itoa(from+i), 32))
 		}
 	}
 	below(0, 1)

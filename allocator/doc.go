@@ -12,7 +12,8 @@
 //
 // The system makes pools, too (derived.go, spaces.go). A derived pool is a child whose ID is a digest of the class and
 // the scope that it is for, so that all who need it make the same one. A claim may hold it. An address space of a pool has
-// the pool's CIDR once more, in a space of its own, for one scope. To all other operations both are pools.
+// the pool's CIDR once more, in a space of its own, for one scope. To binds and releases both are pools. All else of an address
+// space is its pool's.
 //
 // The ledger, in etcd, is the truth, and one process writes it: the one that has taken its
 // office (internal/engine/office.go). Memory has the free space of each pool (package index). It is
@@ -96,9 +97,8 @@
 //	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
 //	        "frozen":true if it has lost changes, "at":"…" when it was registered
 //	        "until":"…" of a child that drains: when the blocks that cooled in it would have been free
-//	        "spaces":2, the number of its address spaces, or with
-//	        "derived":{"class":"…","of":"…","workspace":"…","scope":{"network":{"apiGroup":"…","kind":"…","name":"…"}},"by":"…","holder":{"claim":"…",…},"since":"…","releasing":"…"}
-//	        "of" instead of "class": it is an address space of that pool
+//	        "derived":{"class":"…","workspace":"…","scope":{"network":{"apiGroup":"…","kind":"…","name":"…"}},"by":"…","holder":{"claim":"…",…},"since":"…","releasing":"…"}
+//	        of an address space {"v":1,"workspace":"…","scope":{…}} alone: the rest is its pool's
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
 //	        "state":"reserved" of a reservation, and "shared":true if several requests were answered with it
 //	        "until":"…", when the state ends by itself: the lease of a retained block, or with "state":"cooling"
@@ -134,8 +134,7 @@
 //	after it is sent, before it commits  all of it or nothing; Bind and Release of the same claim find out
 //	after it commits, before the answer  all of it; Bind returns the block, Release finds none
 //	while a prefix is held for a waiting claim  nothing: holds are in memory; the claim asks again
-//	while address spaces are brought in line with their pool  some as before; the next Open goes on
-//	after the last block of a draining pool is freed  an empty draining pool, retired at the next Open
+//	after the last block of a draining pool, or of an address space, is freed  an empty one, which goes at the next Open
 //	while blocks cool                    nothing: their ends are in the ledger
 //	while a pool whose blocks cool is retired  a draining pool with fewer of them, or none; retired by the next try
 //	while the ledger is first opened     an ID without pools, or nothing

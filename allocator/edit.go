@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 // Exclude replaces the list of prefixes from which a pool allocates nothing. Blocks that
-// lie in them already stay. The address spaces of the pool follow it. Where a pool has this list, Exclude writes nothing.
+// lie in them already stay. Where a pool has this list, Exclude writes nothing.
 func (ps Pools) Exclude(ctx context.Context, id ledger.PoolID, list []netip.Prefix) error {
 	p, err := ps.a.engine.Known(id)
 	if err != nil {
@@ -22,17 +23,14 @@ func (ps Pools) Exclude(ctx context.Context, id ledger.PoolID, list []netip.Pref
 	if list, err = exclusions(p, list); err != nil {
 		return err
 	}
-	if !slices.Equal(list, p.Excluded) {
-		err = ps.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Excluded = list }})
+	if slices.Equal(list, p.Excluded) {
+		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return spaces(ps).follow(ctx, id)
+	return ps.edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Excluded = list }})
 }
 
 // Drain closes a pool for good. It allocates nothing more, keeps its blocks and its CIDR,
-// and is retired by itself when its last block is gone. So do its address spaces, which go before it. A second Drain changes nothing.
+// and is retired by itself when its last block is gone. A second Drain changes nothing.
 // While the ledger is known to lack changes of the pool's space, Drain refuses with
 // *FrozenError: a pool that seems to be empty may have lost its blocks.
 func (ps Pools) Drain(ctx context.Context, id ledger.PoolID) error {
@@ -40,10 +38,7 @@ func (ps Pools) Drain(ctx context.Context, id ledger.PoolID) error {
 	if err != nil {
 		return err
 	}
-	if err := ps.edit(ctx, edit{pool: p, change: drain}); err != nil {
-		return err
-	}
-	return spaces(ps).follow(ctx, id)
+	return ps.edit(ctx, edit{pool: p, change: drain})
 }
 
 // edit is a change to a pool's record.
@@ -51,7 +46,6 @@ type edit struct {
 	pool   ledger.Pool
 	change func(*ledger.Pool)
 	idle   bool                    // only if no block of the pool has a holder, and nobody holds the pool then; else ErrPoolInUse
-	spaced bool                    // an idle pool may have address spaces
 	check  func(ledger.Pool) error // may refuse the pool as it is then; nil: it refuses none
 }
 
@@ -65,6 +59,9 @@ func (e edit) plan(v space.View) (engine.Plan, error) {
 	if p == nil {
 		return engine.Plan{}, engine.ErrGone
 	}
+	if ledger.IsAddressSpace(p.ID) {
+		return engine.Plan{}, fmt.Errorf("%w: %s is an address space, which changes with its pool", ledger.ErrInvalid, p.ID)
+	}
 	if e.check != nil {
 		if err := e.check(p.Pool); err != nil {
 			return engine.Refuse(err)
@@ -72,17 +69,17 @@ func (e edit) plan(v space.View) (engine.Plan, error) {
 	}
 	next := p.Pool
 	e.change(&next)
-	if e.idle && (p.Held() > 0 || next.Kept()) {
+	parts, damage := partsOf(v, p)
+	switch {
+	case e.idle && damage != nil:
+		return engine.Plan{}, damage
+	case e.idle && (p.Held() > 0 || parts.Held || next.Kept()):
 		return engine.Refuse(ledger.ErrPoolInUse)
 	}
-	if e.idle && !e.spaced && p.Spaces > 0 {
-		return engine.Plan{}, errSpaces
+	if next.State == ledger.PoolDraining && p.Parent != "" {
+		next.CoolsUntil = later(next.CoolsUntil, later(p.Cools.Last(), parts.Last))
 	}
-	if next.State == ledger.PoolDraining && p.Above() != "" {
-		next.CoolsUntil = later(next.CoolsUntil, p.Cools.Last())
-	}
-	thaws := p.Frozen && !next.Frozen // an address space, alone in its space, whose pool is whole again
-	if next.State != p.State && next.State == ledger.PoolDraining && !thaws && v.Pools().Frozen() == space.LostChanges {
+	if next.State != p.State && next.State == ledger.PoolDraining && v.Pools().Frozen() == space.LostChanges {
 		return engine.Plan{}, &ledger.FrozenError{Pool: p.ID, Lost: true}
 	}
 	var changes []store.Change

@@ -61,7 +61,8 @@ func (ps Pools) Capacity(id ledger.PoolID) (c ledger.Capacity, ok bool) {
 // Changes counts the changes to the space of a pool and to those of its address spaces, also of those that have gone, as of memory.
 // The error is why the head of one of them cannot be read: then nobody knows their number.
 func (ps Pools) Changes(id ledger.PoolID) (n int64, err error) {
-	for _, of := range append([]ledger.PoolID{id}, spaces(ps).of(id)...) { // the pool first, which takes over the changes of those that go
+	parts := ps.a.table.Parts(id)
+	for _, of := range append([]ledger.PoolID{id}, parts...) { // the pool first, which takes over the changes of those that go
 		ps.a.table.Visit(of, func(p *space.Pool) {
 			n += p.In.Head.Count
 			err = cmp.Or(err, p.In.Head.Damage)
@@ -133,11 +134,15 @@ func (ps Pools) FreeBlocks(id ledger.PoolID) (free index.Histogram, ok bool) {
 
 // Overlapping lists the blocks of a pool's space that overlap a prefix, of any pool.
 func (ps Pools) Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.Prefix) ([]ledger.Block, error) {
-	p, err := ps.a.engine.Known(id)
-	if err != nil {
-		return nil, err
+	in := ledger.SpaceID(id)
+	if !ledger.IsAddressSpace(id) { // which need not be there: it has no block then
+		p, err := ps.a.engine.Known(id)
+		if err != nil {
+			return nil, err
+		}
+		in = p.Space
 	}
-	records, _, err := ps.a.store.Overlapping(ctx, p.Space, prefix)
+	records, _, err := ps.a.store.Overlapping(ctx, in, prefix)
 	if err != nil {
 		return nil, err
 	}

@@ -62,9 +62,6 @@ func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID, since time.Time
 			return nil
 		}})
 	}
-	if err == nil {
-		err = spaces(rc).follow(ctx, id)
-	}
 	if err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
 		return fmt.Errorf("freeze pool %s: %w", id, err)
 	}
@@ -81,21 +78,18 @@ func (rc Recovery) Trust(id ledger.PoolID) {
 			p.In.News.Touch(id)
 		}
 	})
-	for _, s := range spaces(rc).of(id) {
+	for _, s := range rc.a.table.Parts(id) {
 		rc.Trust(s)
 	}
 }
 
-// Resume ends the freeze of a pool in the ledger, and then of its address spaces, which has all of their blocks again, and
+// Resume ends the freeze of a pool and its address spaces in the ledger, which has all of their blocks again, and
 // calls Trust. If the count of the space's changes is less than changes, it goes on from there.
 // So copies of the ledger from before the loss count less than the ledger does from now on.
 func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) error {
 	p, err := rc.a.engine.Known(id)
 	if err == nil && (p.Frozen || rc.short(id, changes)) {
 		_, err = rc.a.engine.Submit(ctx, id, engine.Op{Lane: p.Cluster, Alone: true, Plan: resume(id, changes)})
-	}
-	if err == nil {
-		err = spaces(rc).follow(ctx, id)
 	}
 	if err != nil {
 		return fmt.Errorf("resume pool %s: %w", id, err)
@@ -105,15 +99,11 @@ func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) 
 }
 
 // Open lets a derived pool allocate blocks again that a copy of the ledger has closed or draining, as is published of it that it is there. It is
-// refused with ErrChanged unless the pool is frozen, and with ErrUnknownPool if it has retired itself. Its address spaces that drain go on with
-// that.
+// refused with ErrChanged unless the pool is frozen, and with ErrUnknownPool if it has retired itself.
 func (rc Recovery) Open(ctx context.Context, id ledger.PoolID) error {
 	p, err := rc.a.engine.Known(id)
 	if err == nil {
 		err = rc.a.Pools().edit(ctx, edit{pool: p, check: mayOpen, change: opened})
-	}
-	if err == nil {
-		err = spaces(rc).follow(ctx, id)
 	}
 	if err != nil {
 		return fmt.Errorf("open pool %s: %w", id, err)

@@ -51,7 +51,7 @@ func asRoot(p ledger.Pool) (ledger.Pool, error) {
 	if p.Parent != "" {
 		return ledger.Pool{}, fmt.Errorf("%w: pool %s has a parent; carve it", ledger.ErrInvalid, p.Name)
 	}
-	if p.Derived != nil || p.Spaces != 0 {
+	if p.Derived != nil {
 		return ledger.Pool{}, fmt.Errorf("%w: pool %s is not a root pool; see Derived", ledger.ErrInvalid, p.Name)
 	}
 	if !p.CIDR.IsValid() || p.CIDR != p.CIDR.Masked() {
@@ -117,7 +117,7 @@ func (r register) conflict(v space.View, others map[ledger.PoolID]ledger.Pool) e
 		if p.Cluster != r.wanted.Cluster {
 			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ledger.ErrPoolMismatch, v.Space(), p.Cluster)
 		}
-		if p.Spaces > 0 && p.CIDR.Overlaps(r.wanted.CIDR) {
+		if v.Table().PartsOf(p.ID).Spaces > 0 && p.CIDR.Overlaps(r.wanted.CIDR) {
 			return &ledger.OverlapError{With: p.Pool}
 		}
 	}

@@ -22,6 +22,9 @@ func checkRequest(r ledger.Request) error {
 	if err := errors.Join(ledger.CheckID("pool", r.Pool), ledger.CheckID("claim", r.Holder.Claim), ledger.CheckID("cluster", r.Holder.Cluster)); err != nil {
 		return err
 	}
+	if r.Begins != nil && r.Begins.ID() != r.Pool {
+		return fmt.Errorf("%w: %s is not the address space that the request begins", ledger.ErrInvalid, r.Pool)
+	}
 	if r.Length < 0 {
 		return fmt.Errorf("%w: prefix length %d is negative", ledger.ErrInvalid, r.Length)
 	}

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,43 +51,37 @@ func draining(p ledger.Pool) error {
 // retirement is the removal of an empty pool, unless the check refuses it.
 type retirement struct {
 	*Allocator
-	id      ledger.PoolID
-	check   func(ledger.Pool) error // nil: it refuses none
-	drained bool                    // the pool was open, and drains for this retirement, as addresses cool in its address spaces
+	id    ledger.PoolID
+	check func(ledger.Pool) error // nil: it refuses none
 }
 
-// run retires the pool. If it has drained the pool, and a claim got a block in an address space meanwhile, it opens the pool again.
+var (
+	// errCooling: all blocks of the pool, and of its address spaces, cool.
+	errCooling = errors.New("blocks of the pool are cooling")
+	// errSpaces: the pool has address spaces, which are empty.
+	errSpaces = errors.New("the pool has address spaces")
+)
+
 func (r *retirement) run(ctx context.Context) error {
-	err := r.attempt(ctx)
-	if r.drained && errors.Is(err, ledger.ErrPoolInUse) {
-		return errors.Join(err, r.reopen(ctx))
+	if ledger.IsAddressSpace(r.id) {
+		return fmt.Errorf("%w: %s is an address space, which goes with its last block", ledger.ErrInvalid, r.id)
 	}
-	return err
-}
-
-func (r *retirement) attempt(ctx context.Context) error {
 	p, err := r.engine.Known(r.id)
 	for attempts := pace(0); err == nil; {
-		if p.Above() == "" {
+		if p.Parent == "" {
 			_, err = r.engine.Submit(ctx, r.id, engine.Op{Lane: p.Cluster, Alone: true, Plan: r.plan})
 		} else {
 			err = r.child(ctx)
 		}
-		if errors.Is(err, errCooling) {
-			if err = r.endCooldowns(ctx); err == nil {
-				continue
-			}
-		}
 		switch {
+		case errors.Is(err, errCooling):
+			err = r.endCooldowns(ctx)
 		case errors.Is(err, errSpaces):
-			err = r.addressSpaces(ctx)
+			err = r.leaveAll(ctx)
 		case errors.Is(err, engine.ErrOvertaken):
-			err = nil
+			err = attempts.wait(ctx)
 		default:
 			return known(err)
-		}
-		if err == nil {
-			err = attempts.wait(ctx)
 		}
 	}
 	return known(err)
@@ -100,13 +95,17 @@ func known(err error) error {
 	return err
 }
 
-// retireDrained retires a pool whose last block is gone. It retries until that succeeds, or
+// retireDrained retires a pool, or ends an address space, whose last block is gone. It retries until that succeeds, or
 // the pool is in use again.
 func (ps Pools) retireDrained(p *space.Pool) {
 	r := retirement{Allocator: ps.a, check: draining}
 	p.In.Read(func() { r.id = p.ID })
+	run := r.run
+	if ledger.IsAddressSpace(r.id) {
+		run = func(ctx context.Context) error { return ps.a.leave(ctx, r.id) }
+	}
 	for {
-		err := r.run(ps.a.engine.Ctx)
+		err := run(ps.a.engine.Ctx)
 		if err == nil || errors.Is(err, ledger.ErrPoolInUse) || ps.a.engine.Ctx.Err() != nil {
 			break
 		}
@@ -122,10 +121,7 @@ func (ps Pools) retireDrained(p *space.Pool) {
 	p.In.News.Touch(p.ID) // its last block may have gone meanwhile
 }
 
-// errCooling: all blocks of the pool cool.
-var errCooling = errors.New("blocks of the pool are cooling")
-
-// endCooldowns frees the cooling blocks of a pool that has no others. It closes the pool first,
+// endCooldowns frees the cooling blocks of a pool that has no others, and of its address spaces. It closes the pool first,
 // so that no bind gets them before the end of their cooldown. The record of a child keeps the end
 // of the last cooldown: until then the child's own block cools in the parent.
 func (r *retirement) endCooldowns(ctx context.Context) error {
@@ -133,40 +129,25 @@ func (r *retirement) endCooldowns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if ledger.IsAddressSpace(r.id) {
-		if of, ok := r.Pools().Get(p.Derived.Of); ok && of.State == ledger.PoolOpen {
-			return errOpen
-		}
-	}
 	if err := r.drain(ctx, edit{pool: p}); err != nil {
 		return err
 	}
-	_, err = r.Pools().endCooldowns(ctx, r.id, engine.EndCooldowns{Of: r.id})
-	return err
+	for _, id := range append(r.table.Parts(r.id), r.id) {
+		if _, err := r.Pools().endCooldowns(ctx, id, engine.EndCooldowns{Of: id}); known(err) != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// addressSpaces retires the address spaces of a pool. The pool is drained before the first one in which addresses cool.
-func (r *retirement) addressSpaces(ctx context.Context) error {
-	err := spaces{r.Allocator}.retire(ctx, r.id)
-	if !errors.Is(err, errOpen) {
-		return err
+// leaveAll ends the address spaces of a pool, which are empty.
+func (r *retirement) leaveAll(ctx context.Context) error {
+	for _, s := range r.table.Parts(r.id) {
+		if err := r.leave(ctx, s); err != nil {
+			return err
+		}
 	}
-	p, err := r.engine.Known(r.id)
-	if err != nil {
-		return err
-	}
-	err = r.drain(ctx, edit{pool: p, spaced: true})
-	r.drained = err == nil
-	return err
-}
-
-// reopen opens the pool again that the retirement has drained, unless it has gone.
-func (r *retirement) reopen(ctx context.Context) error {
-	p, err := r.engine.Known(r.id)
-	if err == nil {
-		err = r.Pools().edit(ctx, edit{pool: p, check: r.check, change: func(p *ledger.Pool) { p.State = ledger.PoolOpen }})
-	}
-	return known(err)
+	return nil
 }
 
 // drain lets the pool allocate nothing more. From then on the retirement is that of this pool alone: another caller may remove it first,
@@ -193,23 +174,13 @@ func (r *retirement) drain(ctx context.Context, e edit) error {
 func drain(p *ledger.Pool) { p.State = ledger.PoolDraining }
 
 // plan plans the retirement of a root pool.
-func (r retirement) plan(v space.View) (engine.Plan, error) {
+func (r *retirement) plan(v space.View) (engine.Plan, error) {
 	p := v.Pool(r.id)
 	if p == nil {
 		return engine.Plan{}, engine.ErrGone
 	}
-	if r.check != nil {
-		if err := r.check(p.Pool); err != nil {
-			return engine.Plan{}, err
-		}
-	}
-	switch {
-	case p.Used():
-		return engine.Refuse(ledger.ErrPoolInUse)
-	case p.Spaces > 0:
-		return engine.Plan{}, errSpaces
-	case p.Cools.Own > 0:
-		return engine.Plan{}, errCooling
+	if err := r.empty(v, p); err != nil {
+		return refusing(err)
 	}
 	changes := []store.Change{v.Keys.RemovePool(p.Pool)}
 	if len(v.Pools()) == 1 { // the space ends with it
@@ -218,23 +189,57 @@ func (r retirement) plan(v space.View) (engine.Plan, error) {
 	return engine.Plan{Changes: changes}, nil
 }
 
-// child removes a child pool through the worker of its parent. The transaction compares
-// the child's head: by that head the child is empty.
-func (r retirement) child(ctx context.Context) error {
-	p, ok := r.table.Find(r.id)
-	if !ok {
-		return ledger.ErrUnknownPool
+// empty refuses a pool that is not to be removed, or not yet. The lock of its space is held.
+func (r *retirement) empty(v space.View, p *space.Pool) error {
+	if err := p.In.Damage.Err(); err != nil { // what cannot be read may be a block
+		return err
 	}
-	o, err := newUncarve(p, r.check)
-	if err == nil {
-		err = o.look(ctx, r.Allocator)
+	if r.check != nil {
+		if err := r.check(p.Pool); err != nil {
+			return err
+		}
 	}
+	parts, err := partsOf(v, p)
+	switch {
+	case err != nil:
+		return err
+	case p.Used() || parts.Held:
+		return ledger.ErrPoolInUse
+	case p.Cools.Own > 0 || parts.Cools:
+		return errCooling
+	case parts.Spaces > 0:
+		return errSpaces
+	}
+	return nil
+}
+
+// partsOf tells how the address spaces of a pool are used. It fails if one cannot be read.
+func partsOf(v space.View, p *space.Pool) (space.Part, error) {
+	parts := v.Table().PartsOf(p.ID)
+	return parts, cmp.Or(parts.Err(), v.Table().DamagedOf(p.ID, v.Keys.Keys))
+}
+
+// refusing returns the plan of an operation that does not go on. That a pool is in use is confirmed.
+func refusing(err error) (engine.Plan, error) {
+	if errors.Is(err, ledger.ErrPoolInUse) {
+		return engine.Refuse(err)
+	}
+	return engine.Plan{}, err
+}
+
+// child removes a child pool, in the lane and the space of its parent.
+func (r *retirement) child(ctx context.Context) error {
+	p, err := r.engine.Known(r.id)
 	if err != nil {
 		return err
 	}
-	_, err = r.engine.Submit(ctx, o.child.Above(), engine.Op{Lane: o.child.Cluster, Alone: true, Plan: o.plan})
-	if errors.Is(err, ledger.ErrUnknownPool) { // of the parent
-		return fmt.Errorf("pool %s, above pool %s, is not in the ledger", o.child.Above(), r.id)
+	o := &uncarve{retirement: *r, child: p}
+	if err := o.look(ctx); err != nil {
+		return err
+	}
+	_, err = r.engine.Submit(ctx, p.Parent, engine.Op{Lane: p.Cluster, Alone: true, Plan: o.plan})
+	if _, there := r.table.Find(p.Parent); !there && errors.Is(err, ledger.ErrUnknownPool) {
+		return fmt.Errorf("pool %s, above pool %s, is not in the ledger", p.Parent, r.id)
 	}
 	if err == nil && !o.lacks {
 		r.engine.Metrics.Released.Inc()

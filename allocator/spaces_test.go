@@ -3,7 +3,9 @@ package allocator
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,28 +41,40 @@ func TestSpace(t *testing.T) {
 	l.holds(0)
 }
 
-// An Allocator that stops between a pool and its address spaces leaves some as they were. The next one that opens the ledger
-// brings them in line.
-func TestSpace_FollowsItsPoolAfterAStop(t *testing.T) {
+// Exclusions, draining and a freeze of a pool hold in all its address spaces at once, and after a start as before.
+func TestSpace_IsAsItsPool(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
-	used, empty := l.space("p", "used"), l.space("p", "empty")
-	l.bind(request(used.ID, "c", 32))
-	p, _ := l.Pools().Get("p")
-	must.Do(t, l.Pools().edit(t.Context(), edit{pool: p, change: func(p *ledger.Pool) {
-		p.State, p.Excluded = ledger.PoolDraining, []netip.Prefix{prefix("10.0.0.128/25")}
-	}}))
-	l.again()
-	for s, there := used, true; s.State != ledger.PoolDraining || there; _, there = l.Pools().Get(empty.ID) {
-		if s, _ = l.Pools().Get(used.ID); t.Context().Err() != nil {
-			t.Fatalf("the address space in use is %+v, and the empty one is there: %t", s, there)
+	ids := []ledger.PoolID{l.space("p", "a").ID, l.space("p", "b").ID}
+	for _, id := range ids {
+		l.bind(request(id, "in-"+string(id), 32))
+	}
+	want := func(what string, is func(ledger.Pool) bool) {
+		t.Helper()
+		for range 2 {
+			for _, id := range ids {
+				if s, _ := l.Pools().Get(id); !is(s) {
+					t.Errorf("%s: the address space is %+v", what, s)
+				}
+			}
+			l.again()
 		}
 	}
-	if s, _ := l.Pools().Get(used.ID); len(s.Excluded) != 1 {
-		t.Errorf("the address space excludes %v, want what its pool excludes", s.Excluded)
+	must.Do(t, l.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.128/25")}))
+	want("excluded", func(s ledger.Pool) bool { return len(s.Excluded) == 1 })
+	l.freeze(l.Allocator)
+	want("frozen", func(s ledger.Pool) bool { return s.Frozen })
+	l.resume(l.Allocator, 0)
+	want("resumed", func(s ledger.Pool) bool { return !s.Frozen })
+	must.Do(t, l.Pools().Drain(t.Context(), "p"))
+	want("drained", func(s ledger.Pool) bool { return s.State == ledger.PoolDraining })
+	for _, id := range ids {
+		l.free(ledger.ClaimID("in-" + string(id)))
 	}
-	l.free("c")
 	l.waitGone("p") // it goes by itself
-	l.sameAsLedger()
+	l.holds(0)
+	if left := l.keysWith(""); slices.ContainsFunc(left, func(key string) bool { return strings.Contains(key, "/p.") }) {
+		t.Errorf("the ledger has %v left of the address spaces", left)
+	}
 }
 
 // An address space is frozen with its pool, and trusted and resumed with it.
@@ -71,14 +85,14 @@ func TestSpace_IsFrozenWithItsPool(t *testing.T) {
 	first.bind(request(known, "c", 28))
 	l := &fixture{t: t, etcd: first.etcd, Allocator: first.open(frozenLedger)}
 	l.wantFrozen(known, false)
-	failsAs[*ledger.FrozenError](l.Derived().Space(t.Context(), "p", "tenant", network("new")))(t)
+	failsAs[*ledger.FrozenError](l.Bind(t.Context(), request(l.space("p", "new").ID, "new", 28)))(t)
 	l.Recovery().Trust("p")
 	l.bind(request(known, "d", 28))
 	l.freeze(l.Allocator)
 	l.wantFrozen(known, true)
 	lost := l.space("p", "lost").ID // which a published record shows
-	l.wantFrozen(lost, true)
 	must.Get(l.Recovery().Adopt(t.Context(), exactly(request(lost, "published", 0), "10.0.0.16/28"), ledger.Bound))(t)
+	l.wantFrozen(lost, true)
 	l.resume(l.Allocator, 0)
 	for _, id := range []ledger.PoolID{known, lost} {
 		l.bind(request(id, "new-in-"+string(id), 28))
@@ -86,14 +100,26 @@ func TestSpace_IsFrozenWithItsPool(t *testing.T) {
 	l.sameAsLedger()
 }
 
-// An address space that nobody uses goes, though a claim waits there, as for its limit. The claim is woken to ask again.
-func TestSpace_WakesItsClaimsWhenItGoes(t *testing.T) {
+// An address space stays while a claim waits there, so that no younger one comes before it, and goes when that has come or gone.
+func TestSpace_StaysForItsWaiters(t *testing.T) {
 	r := newRoom(t)
-	s := r.space("p", "a")
-	must.Do(t, r.Pools().Exclude(t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/24")}))
-	r.Waits().Add(request(s.ID, "waits", 32))
-	must.Do(t, r.Pools().Retire(t.Context(), s.ID))
-	r.wantWoken("waits")
+	s := r.space("p", "a").ID
+	r.bind(exactly(request(s, "all", 0), "10.0.0.0/24"))
+	r.Waits().Add(request(s, "first", 24))
+	r.Waits().Add(request(s, "second", 24))
+	r.release("all")
+	r.wantWoken("first")
+	r.refused(request(s, "younger", 24))
+	r.bind(request(s, "first", 24))
+	r.release("first")
+	r.wantWoken("second")
+	r.waitIdle(t)
+	if _, there := r.Pools().Get(s); !there {
+		t.Error("the address space has gone, and a claim waits there")
+	}
+	r.Waits().Withdraw("second")
+	r.waitGone(s)
+	r.sameAsLedger()
 }
 
 // The changes of a pool are those of its address spaces, too, also of those that have gone.
@@ -115,7 +141,6 @@ func TestBehind_CountsAddressSpaces(t *testing.T) {
 	}
 	grown("new")
 	s := l.space("p", "a").ID
-	grown("with an address space")
 	for _, claim := range []string{"a", "b", "c"} {
 		l.bind(request(s, claim, 32))
 	}
@@ -127,7 +152,7 @@ func TestBehind_CountsAddressSpaces(t *testing.T) {
 	for _, claim := range []ledger.ClaimID{"a", "b", "c"} {
 		l.free(claim)
 	}
-	must.Do(t, l.Pools().Retire(t.Context(), s))
+	l.waitGone(s)
 	grown("without the address space")
 	l.sameAsLedger()
 }
@@ -155,19 +180,8 @@ func TestSpace_RefusesAPoolThatNobodyHasCompared(t *testing.T) {
 	first.registerIn("q", "10.1.0.0/24")
 	l := &fixture{t: t, etcd: first.etcd, Allocator: first.open(frozenLedger)}
 	must.Do(t, l.Recovery().Freeze(t.Context(), "q", time.Time{}))
-	failsAs[*ledger.FrozenError](l.Derived().Space(t.Context(), "p", "tenant", network("lost")))(t)
-}
-
-// A process stops between a pool that it resumes and the address spaces of that. The pool can be drained then, and goes.
-func TestSpace_FollowsAPoolThatIsResumedAndDrained(t *testing.T) {
-	l := withPool(t, "10.0.0.0/24")
-	l.space("p", "a")
-	l.freeze(l.Allocator)
-	p, _ := l.Pools().Get("p")
-	must.Do(t, l.Pools().edit(t.Context(), edit{pool: p, change: func(p *ledger.Pool) { p.Frozen = false }}))
-	must.Do(t, l.Pools().Drain(t.Context(), "p"))
-	l.waitGone("p")
-	l.sameAsLedger()
+	lost := exactly(request(l.space("p", "lost").ID, "lost", 0), "10.0.0.0/28")
+	failsAs[*ledger.FrozenError](l.Recovery().Adopt(t.Context(), lost, ledger.Bound))(t)
 }
 
 // Pools of an address domain may overlap. None of them has address spaces then: one scope would get an address of two pools.
@@ -175,8 +189,8 @@ func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 	l := newLedger(t)
 	l.domain()
 	var overlap *ledger.OverlapError
-	if s, err := l.Derived().Space(t.Context(), "small", "tenant", network("a")); !errors.As(err, &overlap) || overlap.With.ID != "big" {
-		t.Errorf("Space = %v, %v; want that the pool overlaps another one", s.ID, err)
+	if b, err := l.Bind(t.Context(), request(l.space("small", "a").ID, "c", 32)); !errors.As(err, &overlap) || overlap.With.ID != "big" {
+		t.Errorf("Bind in an address space = %v, %v; want that the pool overlaps another one", b.Prefix, err)
 	}
 	must.Do(t, l.Pools().Retire(t.Context(), "big"))
 	s := l.space("small", "a")
@@ -185,7 +199,7 @@ func TestSpace_RefusesPoolsThatOverlap(t *testing.T) {
 		t.Errorf("Register over a pool with address spaces: %v, want that it overlaps that one", err)
 	}
 	l.registerIn("beside", "10.0.1.0/24")
-	l.space("beside", "a")
+	l.bind(request(l.space("beside", "a").ID, "d", 32))
 	l.sameAsLedger()
 }
 
@@ -197,9 +211,9 @@ func TestSpace_OrBlocksOfThePool(t *testing.T) {
 		l.pool(id, "10."+strconv.Itoa(round)+".0.0/24")
 		var bindErr, spaceErr error
 		atOnce(func() { _, bindErr = l.Bind(t.Context(), request(id, "c"+string(id), 32)) },
-			func() { _, spaceErr = l.Derived().Space(t.Context(), id, "tenant", network("a")) })
+			func() { _, spaceErr = l.Bind(t.Context(), request(l.space(id, "a").ID, "s"+string(id), 32)) })
 		if errors.Is(bindErr, ledger.ErrMixed) == errors.Is(spaceErr, ledger.ErrMixed) {
-			t.Errorf("Bind: %v, and Space: %v; want one of them refused", bindErr, spaceErr)
+			t.Errorf("Bind: %v, and in an address space: %v; want one of them refused", bindErr, spaceErr)
 		}
 		if _, err := l.Derived().Provision(t.Context(), ledger.Request{Pool: id, Length: 26}, ofNetwork("net", string(id)), nil); (err == nil) != (bindErr == nil) {
 			t.Errorf("Provision = %v beside a Bind that had %v", err, bindErr)
@@ -216,20 +230,28 @@ func TestSpace_IsForTheSameRolesAsTheOthers(t *testing.T) {
 	l.bind(request(first.ID, "c", 32))
 	within := network("red")
 	within["location"] = ledger.ScopeRef{Kind: "Location", Name: "ams"}
+	bindIn := func(workspace ledger.ClusterName, scope ledger.Scope, claim string) error {
+		_, err := l.Bind(t.Context(), request(l.spaceFor("p", workspace, scope).ID, claim, 32))
+		return err
+	}
 	for range 2 {
-		if s, err := l.Derived().Space(t.Context(), "p", "tenant", within); !errors.Is(err, ledger.ErrMixed) {
-			t.Errorf("Space within a network and a location = %s, %v; want ErrMixed, as there is one within a network", s.ID, err)
+		if err := bindIn("tenant", within, "within"); !errors.Is(err, ledger.ErrMixed) {
+			t.Errorf("Bind within a network and a location = %v; want ErrMixed, as there is one within a network", err)
 		}
 	}
-	l.space("p", "blue")
-	must.Get(l.Derived().Space(t.Context(), "p", "another", within))(t) // the networks of another workspace are others
-	l.free("c")
-	for s := range l.Derived().All() {
-		must.Do(t, l.Pools().Retire(t.Context(), s.ID))
+	must.Do(t, bindIn("tenant", network("blue"), "in blue"))
+	must.Do(t, bindIn("another", within, "of another")) // the networks of another workspace are others
+	for _, claim := range []ledger.ClaimID{"c", "in blue", "of another"} {
+		l.free(claim)
 	}
-	must.Get(l.Derived().Space(t.Context(), "p", "tenant", within))(t)
-	must.Fail(l.Derived().Space(t.Context(), "p", "tenant", network("red")))(t, ledger.ErrMixed)
+	for len(l.Derived().Spaces("p")) > 0 {
+		l.waitIdle(t)
+	}
+	must.Do(t, bindIn("tenant", within, "within"))
+	must.Be(t, bindIn("tenant", network("red"), "in red"), ledger.ErrMixed)
 	l.freeze(l.Allocator)
-	l.wantFrozen(l.space("p", "published").ID, true)
+	published := l.space("p", "published").ID
+	must.Get(l.Recovery().Adopt(t.Context(), exactly(request(published, "published", 0), "10.0.0.0/28"), ledger.Bound))(t)
+	l.wantFrozen(published, true)
 	l.sameAsLedger()
 }

@@ -10,60 +10,19 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// newUncarve plans to remove a child as it is now. The child's record and its head
-// must belong together. A child that was retired and carved again has another head: with the
-// wrong one, or none, the transaction could free a later block at the child's old place.
-func newUncarve(p *space.Pool, check func(ledger.Pool) error) (*uncarve, error) {
-	s := p.In
-	s.Lock()
-	defer s.Unlock()
-	if s.Gone || s.Pool(p.ID) != p || s.Head.Revision == 0 {
-		return nil, engine.ErrOvertaken
-	}
-	if err := s.Damage.Err(); err != nil { // what cannot be read may be a block
-		return nil, err
-	}
-	if check != nil {
-		if err := check(p.Pool); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case p.Used():
-	case p.Spaces > 0:
-		return nil, errSpaces
-	case p.Cools.Own > 0:
-		return nil, errCooling
-	}
-	return &uncarve{child: p.Pool, head: s.Head.Revision, changes: s.Head.Count, inUse: p.Used()}, nil
-}
-
-// uncarve is the removal of a child pool, and of its block in the parent; or of an address space, which has none.
+// uncarve is the removal of a child pool, and of its block in the parent.
 type uncarve struct {
-	child   ledger.Pool
-	head    int64
-	changes int64 // to its space
-	inUse   bool
-	block   int64 // revision of the block at the child's place; 0: there is none
-	lacks   bool  // the child has no part in that block, which stays
-	free    free  // frees the child's block
-}
-
-// parent is the space of the child's block.
-func (r *uncarve) parent(a *Allocator) ledger.SpaceID {
-	p, _ := a.Pools().Get(r.child.Parent)
-	return p.Space
+	retirement
+	child ledger.Pool // as it was looked at
+	block int64       // revision of the block at the child's place; 0: there is none
+	lacks bool        // the child has no part in that block, which stays
+	free  free        // frees the child's block
 }
 
 // look reads the child's block, and decides what becomes of it.
-func (r *uncarve) look(ctx context.Context, a *Allocator) error {
-	if r.child.Parent == "" {
-		r.lacks = true
-	}
-	if r.inUse || r.lacks {
-		return nil
-	}
-	record, _, err := a.store.RecordAt(ctx, r.parent(a), r.child.CIDR)
+func (r *uncarve) look(ctx context.Context) error {
+	parent, _ := r.Pools().Get(r.child.Parent)
+	record, _, err := r.store.RecordAt(ctx, parent.Space, r.child.CIDR)
 	if err != nil {
 		return err
 	}
@@ -72,19 +31,18 @@ func (r *uncarve) look(ctx context.Context, a *Allocator) error {
 		return nil
 	}
 	block := record.Block()
-	parting := a.terms.farewell(block, ledger.CausePoolRetired)
-	r.free = free{block: block, farewell: parting}
-	return r.cool(a, block)
+	r.free = free{block: block, farewell: r.terms.farewell(block, ledger.CausePoolRetired)}
+	return r.cool(block)
 }
 
 // cool makes the child's block cool in the parent, for the longer of the parent's own cooldown and what
 // is left of the cooldowns inside the child.
-func (r *uncarve) cool(a *Allocator, block ledger.Block) error {
-	until, err := a.terms.cooldown(block)
+func (r *uncarve) cool(block ledger.Block) error {
+	until, err := r.terms.cooldown(block)
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
 	}
-	now, inside := a.engine.Hooks.Now(), r.child.CoolsUntil
+	now, inside := r.engine.Hooks.Now(), r.child.CoolsUntil
 	if until = later(until, inside); until.After(now) {
 		r.free.cool(until)
 	}
@@ -94,25 +52,36 @@ func (r *uncarve) cool(a *Allocator, block ledger.Block) error {
 	return nil
 }
 
-// plan compares the child's head. If the child has changed or gone, the caller takes a new look at it.
+// plan removes the child if it is empty. If it has changed since the look, the caller takes a new one.
 func (r *uncarve) plan(v space.View) (engine.Plan, error) {
-	keys := v.Keys.Space(r.child.Space)
-	if r.inUse {
-		return engine.Refuse(ledger.ErrPoolInUse, store.CheckKey(keys.Head()).At(r.head, engine.ErrOvertaken))
+	child, ok := v.Table().Find(r.child.ID)
+	if !ok {
+		return engine.Plan{}, engine.ErrOvertaken
 	}
-	parting, err := r.parting(v)
-	return engine.Plan{Changes: append(parting,
-		keys.RemovePool(r.child), keys.RemoveHead().At(r.head, engine.ErrOvertaken))}, err
+	var head int64
+	var err error
+	child.In.Read(func() {
+		if head, err = child.In.Head.Revision, r.empty(v, child); err == nil && !r.same(child.Pool) {
+			err = engine.ErrOvertaken
+		}
+	})
+	if err != nil {
+		return refusing(err)
+	}
+	keys := v.Keys.Space(r.child.Space)
+	return engine.Plan{Changes: append(r.parting(v), keys.RemovePool(r.child), keys.RemoveHead().At(head, engine.ErrMistaken))}, nil
 }
 
-// parting is what the transaction does in the parent.
-func (r *uncarve) parting(v space.View) ([]store.Change, error) {
-	switch {
-	case r.child.Parent == "":
-		return leavePool(v, r.child, r.changes)
-	case r.lacks:
+// same reports whether the child is the one that was looked at, and cools no longer. Another one may have been carved with its ID.
+func (r *uncarve) same(now ledger.Pool) bool {
+	return now.RegisteredAt.Equal(r.child.RegisteredAt) && now.CIDR == r.child.CIDR && now.Parent == r.child.Parent && now.CoolsUntil.Equal(r.child.CoolsUntil)
+}
+
+// parting returns what the transaction does in the parent.
+func (r *uncarve) parting(v space.View) []store.Change {
+	if r.lacks {
 		block := store.CheckKey(v.Keys.Block(r.child.CIDR)).At(r.block, engine.ErrOvertaken)
-		return []store.Change{block, v.Keys.RemoveClaim(ledger.ClaimID(r.child.ID))}, nil
+		return []store.Change{block, v.Keys.RemoveClaim(ledger.ClaimID(r.child.ID))}
 	}
-	return r.free.changes(v.Keys, engine.ErrOvertaken), nil
+	return r.free.changes(v.Keys, engine.ErrOvertaken)
 }

@@ -17,16 +17,20 @@ import (
 func TestRetire_CarvedElsewhereMeanwhile(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	must.Get(l.carve("p", "child", 26))(t)
-	before, _ := l.table.Find("child")
-	must.Do(t, l.Pools().Retire(t.Context(), "child"))
-	if _, err := newUncarve(before, nil); !errors.Is(err, engine.ErrOvertaken) {
-		t.Error("a child that is gone could be retired once more:", err)
+	known, _ := l.Pools().Get("child")
+	before := &uncarve{retirement: retirement{Allocator: l.Allocator, id: "child"}, child: known}
+	must.Do(t, before.look(t.Context()))
+	overtaken := func(what string) {
+		t.Helper()
+		if _, err := l.engine.Submit(t.Context(), "p", engine.Op{Alone: true, Plan: before.plan}); !errors.Is(err, engine.ErrOvertaken) {
+			t.Errorf("a child %s could be retired once more: %v", what, err)
+		}
 	}
+	must.Do(t, l.Pools().Retire(t.Context(), "child"))
+	overtaken("that is gone")
 	l.bind(request("p", "in its place", 26))
 	must.Get(l.carve("p", "child", 26))(t)
-	if _, err := newUncarve(before, nil); !errors.Is(err, engine.ErrOvertaken) {
-		t.Error("a child could be retired at its old place:", err)
-	}
+	overtaken("that is elsewhere")
 
 	must.Do(t, l.Pools().Retire(t.Context(), "child"))
 	if blocks := l.sameAsLedger(); len(blocks) != 1 || blocks[0].Prefix != prefix("10.0.0.0/26") {

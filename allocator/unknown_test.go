@@ -76,11 +76,17 @@ var operations = map[string]func(*fixture) error{
 		_, err := l.Derived().Provision(l.t.Context(), ledger.Request{Pool: "p", Length: 26}, ofNetwork("net", "new"), nil)
 		return err
 	},
-	"register an address space": func(l *fixture) error {
-		_, err := l.Derived().Space(l.t.Context(), "t", "tenant", network("a"))
+	"begin an address space": func(l *fixture) error {
+		_, err := l.Bind(l.t.Context(), request(l.space("t", "a").ID, "first", 32))
 		return err
 	},
-	"retire an address space": func(l *fixture) error { return l.Pools().Retire(l.t.Context(), l.empty) },
+	"release the last of an address space": func(l *fixture) error {
+		err := l.Release(l.t.Context(), "lone")
+		if err == nil {
+			l.waitGone(l.lone)
+		}
+		return err
+	},
 	"hold": func(l *fixture) error {
 		_, err := l.Derived().Hold(l.t.Context(), l.loose, claim("range"))
 		return err
@@ -120,7 +126,7 @@ func newReady(t *testing.T) *fixture {
 	return l
 }
 
-// someDerived makes a pool that a claim holds, one that is being released, one that nobody holds, and an empty address space.
+// someDerived makes a pool that a claim holds, one that is being released, one that nobody holds, and an address space with one block.
 func (l *fixture) someDerived() {
 	l.t.Helper()
 	l.pool("q", "10.4.0.0/16")
@@ -131,7 +137,8 @@ func (l *fixture) someDerived() {
 	must.Get(l.Derived().Begin(l.t.Context(), l.shut, "range", time.Now()))(l.t)
 	l.loose = l.provision("q", 24, ofNetwork("net", "loose")).ID
 	l.pool("t", "10.5.0.0/24")
-	l.empty = l.space("t", "empty").ID
+	l.lone = l.space("t", "lone").ID
+	l.bind(request(l.lone, "lone", 32))
 }
 
 // losses are where a transaction has no answer.

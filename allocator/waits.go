@@ -15,7 +15,7 @@ func (a *Allocator) Waits() Waits { return Waits{a} }
 
 // Add puts a claim on the waiting list of a pool. When there is room for it, maybe
 // at once, Wake is called, and the room is held for HoldTime. A claim may wait at
-// several pools. At each it waits once: another call replaces the request. The wait ends with a Bind that succeeds, with Release, with
+// several pools, and for an address space that has no block yet at its pool. At each it waits once: another call replaces the request. The wait ends with a Bind that succeeds, with Release, with
 // Withdraw, or with the pool, or when that drains: then Wake is called, also if that is so by now. At a pool that cannot have a
 // block of that length, a claim does not wait.
 //
@@ -24,6 +24,9 @@ func (a *Allocator) Waits() Waits { return Waits{a} }
 func (w Waits) Add(req ledger.Request) {
 	if checkRequest(req) != nil {
 		return
+	}
+	if _, there := w.a.table.Find(req.Pool); !there && req.Begins != nil {
+		req.Pool, req.Begins = req.Begins.Of, nil
 	}
 	if !w.a.table.Visit(req.Pool, func(p *space.Pool) { p.In.Room.Wait(p, req) }) {
 		w.a.options.Wake(req.Holder)

@@ -127,36 +127,29 @@ func (l *rawLedger) check() {
 // checkDerived checks the pools that the system has made.
 func (l *rawLedger) checkDerived() {
 	l.t.Helper()
-	spaces := map[string]float64{}
 	for key, pool := range l.values {
 		id, ok := strings.CutPrefix(key, "pools/")
-		of, derived := pool["derived"].(map[string]any)
-		if !ok || !derived {
+		if !ok {
 			continue
 		}
-		if above, is := of["of"].(string); is {
-			spaces[above]++
-			if l.values["pools/"+above] == nil || l.values["pools/"+above]["cidr"] != pool["cidr"] {
-				l.t.Errorf("address space %s of pool %s: %v, %v", id, above, pool, l.values["pools/"+above])
-			}
+		if of := addressSpaceOf(id); of != "" && l.values["pools/"+of] == nil {
+			l.t.Errorf("address space %s is of pool %s, which is not registered", id, of)
+		}
+		if pool["derived"] == nil {
 			continue
 		}
 		if claim := l.values["claims/"+id]; claim == nil || claim["prefix"] != pool["cidr"] {
 			l.t.Errorf("derived pool %s, %v, has the block %v", id, pool["cidr"], claim)
 		}
 	}
-	l.checkSpaces(spaces)
 }
 
-// checkSpaces checks that the record of each pool counts its address spaces.
-func (l *rawLedger) checkSpaces(spaces map[string]float64) {
-	l.t.Helper()
-	for key, pool := range l.values {
-		id, ok := strings.CutPrefix(key, "pools/")
-		if n, _ := pool["spaces"].(float64); ok && n != spaces[id] {
-			l.t.Errorf("pool %s has %v address spaces, and its record says %v", id, spaces[id], n)
-		}
+// addressSpaceOf returns the pool of an address space by its ID, <pool>.<64 hexadecimal digits>; empty: it is another pool's.
+func addressSpaceOf(id string) string {
+	if dot := strings.LastIndexByte(id, '.'); dot > 0 && len(id)-dot == 65 && id[:dot] != "derived" {
+		return id[:dot]
 	}
+	return ""
 }
 
 func (l *rawLedger) checkClaim(b Record, id string, holds map[string]string) {
@@ -178,8 +171,12 @@ func (l *rawLedger) checkPool(b Record) {
 		l.t.Errorf("%s is of pool %s, which is not registered", b.Key, b.Pool)
 		return
 	}
+	space := pool["space"]
+	if of := addressSpaceOf(b.Pool); of != "" {
+		pool, space = l.values["pools/"+of], b.Pool
+	}
 	cidr := netip.MustParsePrefix(pool["cidr"].(string))
-	if pool["space"] != b.Space || !cidr.Contains(b.Prefix.Addr()) || b.Prefix.Bits() < cidr.Bits() {
+	if space != b.Space || !cidr.Contains(b.Prefix.Addr()) || b.Prefix.Bits() < cidr.Bits() {
 		l.t.Errorf("%s does not lie in its pool %s, %v", b.Key, b.Pool, pool)
 	}
 	if l.values["spaces/"+b.Space+"/head"] == nil {

@@ -88,11 +88,8 @@ func (p Pool) CountsFor() ClusterName {
 	return p.Derived.By
 }
 
-// What begins the IDs of the pools that the system makes, and of no UID.
-const (
-	derivedPrefix = "derived."
-	spacePrefix   = "space."
-)
+// derivedPrefix begins the IDs of derived pools, and no UID.
+const derivedPrefix = "derived."
 
 // DerivedID returns the ID of the pool that a class has for a scope, whose roles are those of poolPer. The workspace is empty if all
 // workspaces share the pool.
@@ -100,9 +97,9 @@ func DerivedID(class string, workspace ClusterName, scope Scope) PoolID {
 	return PoolID(derivedPrefix + digest(class, workspace, scope))
 }
 
-// AddressSpaceID returns the ID of an address space of a pool.
+// AddressSpaceID returns the ID of an address space of a pool: that of the pool, a dot, and a digest.
 func AddressSpaceID(of PoolID, workspace ClusterName, scope Scope) PoolID {
-	return PoolID(spacePrefix + digest(string(of), workspace, scope))
+	return of + PoolID("."+digest(string(of), workspace, scope))
 }
 
 // ID returns the ID that a pool has which was made for this.
@@ -114,19 +111,43 @@ func (d Derived) ID() PoolID {
 }
 
 // IsDerived reports whether an ID is that of a derived pool, as a pool or as the holder of its block in the parent.
-func IsDerived[ID ~string](id ID) bool { return strings.HasPrefix(string(id), derivedPrefix) }
+func IsDerived[ID ~string](id ID) bool {
+	return strings.HasPrefix(string(id), derivedPrefix) && !IsAddressSpace(PoolID(id))
+}
+
+// AddressSpaceOf returns the pool to which the ID of an address space belongs; ok is false for any other ID.
+func AddressSpaceOf(id PoolID) (of PoolID, ok bool) {
+	dot := len(id) - hex.EncodedLen(sha256.Size) - 1
+	if dot <= 0 || id[dot] != '.' || id[:dot+1] == derivedPrefix || strings.HasPrefix(string(id), ReservationPrefix) {
+		return "", false
+	}
+	return id[:dot], true
+}
 
 // IsAddressSpace reports whether an ID is that of an address space of a pool.
-func IsAddressSpace(id PoolID) bool { return strings.HasPrefix(string(id), spacePrefix) }
+func IsAddressSpace(id PoolID) bool {
+	_, ok := AddressSpaceOf(id)
+	return ok
+}
 
 // Digest returns the digest in the ID of a pool that the system has made; empty for any other pool.
 func Digest(id PoolID) string {
-	for _, prefix := range []string{derivedPrefix, spacePrefix} {
-		if digest, ok := strings.CutPrefix(string(id), prefix); ok {
-			return digest
-		}
+	if !IsDerived(id) && !IsAddressSpace(id) {
+		return ""
 	}
-	return ""
+	return string(id[strings.LastIndexByte(string(id), '.')+1:])
+}
+
+// In returns an address space of a pool: the same addresses once more, in a space of its own. All else of it is the pool's.
+func (d Derived) In(of Pool) Pool {
+	made := Derived{Of: of.ID, Workspace: d.Workspace, Scope: d.Scope}
+	of.ID = made.ID()
+	of.Space, of.Parent, of.CoolsUntil = SpaceID(of.ID), "", time.Time{}
+	if of.Derived != nil {
+		made.Releasing = of.Derived.Releasing
+	}
+	of.Derived = &made
+	return of
 }
 
 // digest hashes fields that each begin with their length: no two different lists of them are written alike.

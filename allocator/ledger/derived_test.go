@@ -39,3 +39,19 @@ func TestDerivedID_IsTheSameForTheSame(t *testing.T) {
 		t.Errorf("%s is not read as the ID of a derived pool", want)
 	}
 }
+
+// The ID of an address space names its pool, also of a derived one, and no other ID does.
+func TestAddressSpaceOf_NamesThePool(t *testing.T) {
+	derived := DerivedID("c", "w", Scope{})
+	for _, of := range []PoolID{"uid", derived} {
+		id := AddressSpaceID(of, "w", Scope{"network": {Kind: "Network", Name: "n"}})
+		if got, ok := AddressSpaceOf(id); got != of || !ok || IsDerived(id) || len(Digest(id)) != 64 {
+			t.Errorf("AddressSpaceOf(%s) = %s, %t; want %s", id, got, ok, of)
+		}
+	}
+	for _, id := range []PoolID{"", "uid", derived, PoolID(ReservationID("w", string(derived[len(derived)-64:])))} {
+		if of, ok := AddressSpaceOf(id); ok {
+			t.Errorf("AddressSpaceOf(%s) = %s, want none", id, of)
+		}
+	}
+}

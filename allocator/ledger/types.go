@@ -127,8 +127,6 @@ type Pool struct {
 	// Derived: the system has made the pool, for what this says. Nil: somebody has written it. It is not changed, but
 	// replaced.
 	Derived *Derived
-	// Spaces is the number of address spaces that the ledger has of the pool.
-	Spaces int
 }
 
 // Capacity counts a pool's addresses, exactly, whatever their number.

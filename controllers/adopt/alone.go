@@ -83,7 +83,7 @@ func (w *world) takeAlone(ctx context.Context, p *pool, r record) (err error) {
 	if r.ranged {
 		return w.hold(ctx, p, r)
 	}
-	if r.request.Pool, err = w.vacant(ctx, r); err != nil {
+	if r, err = w.vacant(ctx, r); err != nil {
 		return err
 	}
 	if _, err = w.Ledger.Recovery().Adopt(ctx, r.request, r.state); err != nil {
@@ -92,21 +92,19 @@ func (w *world) takeAlone(ctx context.Context, p *pool, r record) (err error) {
 	return nil
 }
 
-// vacant returns the pool, or address space, that the block of a claim is of. It is an error if somebody has an address of the block.
-func (a *Adopter) vacant(ctx context.Context, r record) (ledger.PoolID, error) {
+// vacant returns the record of a claim's block in the pool, or the address space, that it is of. It is an error if somebody has an address
+// of the block.
+func (a *Adopter) vacant(ctx context.Context, r record) (record, error) {
 	scope, err := a.unique(ctx, r)
 	if err != nil {
-		return "", err
+		return r, err
 	}
-	id, err := a.within(ctx, r, scope)
-	if err != nil {
-		return "", err
-	}
-	blocks, err := a.Ledger.Pools().Overlapping(ctx, id, r.request.Exact)
+	r = r.within(scope)
+	blocks, err := a.Ledger.Pools().Overlapping(ctx, r.request.Pool, r.request.Exact)
 	if err == nil && slices.ContainsFunc(blocks, func(b ledger.Block) bool { return b.State != ledger.Cooling }) {
 		err = errOthers
 	}
-	return id, err
+	return r, err
 }
 
 // unnamed are the workspaces whose path was not known, and since when.

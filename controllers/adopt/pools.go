@@ -217,23 +217,20 @@ func (w *world) readopt(ctx context.Context, p, parent *pool) error {
 
 // carve takes the block of a child from its parent.
 func (a *Adopter) carve(ctx context.Context, p, parent *pool) error {
-	in, err := a.spaceOf(ctx, parent.id, p.carvedIn())
-	if err != nil {
-		return fmt.Errorf("register the address space of %s in %s: %w", p.cidr, parent.name, err)
-	}
+	in := p.carvedIn()
 	request := ledger.Request{
-		Pool: in, Exact: p.cidr, Since: p.made, Class: p.object.Spec.ParentClassName, Slice: p.slice == parent.id,
+		Pool: in.In(parent.id), Begins: in.Begins(parent.id), Exact: p.cidr, Since: p.made, Class: p.object.Spec.ParentClassName, Slice: p.slice == parent.id,
 		Holder: ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.tenant(), Name: p.name},
 	}
 	child := ledger.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name, Derived: p.derived, Excluded: p.excluded}
-	_, err = a.Ledger.Recovery().Readopt(ctx, request, child)
+	_, err := a.Ledger.Recovery().Readopt(ctx, request, child)
 	switch {
 	case errors.Is(err, ledger.ErrOutOfRange):
 		p.stuck = fmt.Errorf("its parent is another one by now: %s is not in %s", p.cidr, parent.name)
 	case errors.Is(err, ledger.ErrInUse) && p.leaves:
 		p.stuck = errRetired
 	case errors.Is(err, ledger.ErrInUse):
-		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), a.suspect(ctx, in, request))
+		return errors.Join(fmt.Errorf("%s of %s: %w", p.cidr, parent.name, err), a.suspect(ctx, request.Pool, request))
 	default:
 		return err
 	}

@@ -106,17 +106,13 @@ func (a *Adopter) hold(ctx context.Context, p *pool, r record) error {
 	return nil
 }
 
-// within returns the pool of a record, or its address space for a scope.
-func (a *Adopter) within(ctx context.Context, r record, scope ipamv1alpha1.Scope) (ledger.PoolID, error) {
-	var space *resolve.Space
+// within returns the record in the address space of its pool for a scope. Without a scope it is in the pool itself.
+func (r record) within(scope ipamv1alpha1.Scope) record {
 	if len(scope) > 0 {
-		space = &resolve.Space{Workspace: r.request.Holder.Tenant(), Scope: resolve.LedgerScope(scope)}
+		space, of := &resolve.Space{Workspace: r.request.Holder.Tenant(), Scope: resolve.LedgerScope(scope)}, r.request.Pool
+		r.request.Pool, r.request.Begins = space.In(of), space.Begins(of)
 	}
-	id, err := a.spaceOf(ctx, r.request.Pool, space)
-	if err != nil {
-		return "", fmt.Errorf("register the address space of claim %s/%s: %w", r.request.Holder.Namespace, r.request.Holder.Name, err)
-	}
-	return id, nil
+	return r
 }
 
 // carvedIn returns the address space of its parent that the pool is carved in; nil: it is carved in the parent itself.
@@ -125,15 +121,6 @@ func (p *pool) carvedIn() *resolve.Space {
 		return nil
 	}
 	return &resolve.Space{Workspace: p.derived.Workspace, Scope: p.derived.Scope.Only(p.within)}
-}
-
-// spaceOf registers an address space of a pool; nil: it is the pool itself.
-func (a *Adopter) spaceOf(ctx context.Context, id ledger.PoolID, space *resolve.Space) (ledger.PoolID, error) {
-	if space == nil {
-		return id, nil
-	}
-	made, err := a.Ledger.Derived().Space(ctx, id, space.Workspace, space.Scope)
-	return made.ID, err
 }
 
 // unique returns the part of a claim's scope within which its block is unique: by its class, which has not changed that since.

@@ -131,9 +131,7 @@ func (w *world) take(ctx context.Context, p *pool, r record) (err error) {
 	if r.ranged || r.promise != nil {
 		return w.promised(ctx, r)
 	}
-	if r.request.Pool, err = w.within(ctx, r, r.scope); err != nil {
-		return err
-	}
+	r = r.within(r.scope)
 	err = w.place(ctx, r)
 	switch {
 	case errors.Is(err, ledger.ErrOutOfRange):

@@ -289,7 +289,11 @@ func compared[T any](compare func(context.Context, ledger.PoolID) (bool, error),
 		if !unchecked(err) {
 			return got, err
 		}
-		if whole, compareErr := compare(ctx, req.Pool); compareErr != nil || !whole {
+		of := req.Pool
+		if req.Begins != nil { // it is compared with its pool
+			of = req.Begins.Of
+		}
+		if whole, compareErr := compare(ctx, of); compareErr != nil || !whole {
 			return got, cmp.Or(compareErr, err)
 		}
 		return ask(ctx, req)

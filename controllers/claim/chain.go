@@ -213,8 +213,8 @@ func (d *decision) unfit(chain []resolve.Level, pool ledger.Pool) *outcome.Refus
 	}
 	var differs string
 	of := pool.Parent
-	if space, ok := d.Ledger.Pools.Get(of); ok && ledger.IsAddressSpace(of) {
-		of = space.Derived.Of
+	if apart, is := ledger.AddressSpaceOf(of); is {
+		of = apart
 	}
 	switch made := level.Class.CreationTimestamp.Time; {
 	case above != "" && of != above, above == "" && ledger.IsDerived(of):

@@ -154,39 +154,27 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 
 // take asks a candidate for a block.
 func (d *decision) take(ctx context.Context, plan resolve.Plan, c resolve.Candidate) (ledger.Block, error) {
-	return (&drawing[ledger.Block]{decision: d, space: plan.Space, ask: d.ask, more: d.counted}).in(ctx, ledger.PoolID(c.Pool.UID), d.request(plan, c))
+	return (&drawing[ledger.Block]{decision: d, ask: d.ask, more: d.counted}).in(ctx, d.request(plan, c))
 }
 
 // drawing asks for the block, or the pool, that a decision needs.
 type drawing[T any] struct {
 	*decision
-	space *resolve.Space // in which it is to be; nil: each pool has just one
-	ask   asksFor[T]
-	more  func() error // refuses one more address space
+	ask  asksFor[T]
+	more func() error // refuses one more address space
 }
 
-// in asks a pool. Where addresses are unique within the claim's scope, it asks the address space that the pool has for that, and makes
-// it if it is not there, or goes. In a dry run the pool itself stands for one that is not.
-func (a *drawing[T]) in(ctx context.Context, pool ledger.PoolID, request ledger.Request) (got T, err error) {
-	if _, known := a.Ledger.Pools.Get(request.Pool); known || a.space == nil {
-		got, err = a.ask(ctx, request)
-		if went := errors.Is(err, ledger.ErrUnknownPool) || errors.Is(err, ledger.ErrPoolDraining); a.space == nil || !went {
-			return got, err
-		}
+// in asks a pool. Where addresses are unique within the claim's scope, it asks the address space that the pool has for that, which begins
+// with its first block. In a dry run the pool itself stands for one that is not there.
+func (a *drawing[T]) in(ctx context.Context, request ledger.Request) (got T, err error) {
+	if _, known := a.Ledger.Pools.Get(request.Pool); known || request.Begins == nil {
+		return a.ask(ctx, request)
 	}
 	if err := a.more(); err != nil {
 		return got, err
 	}
-	of := request
-	of.Pool = pool
 	if a.dry {
-		return a.ask(ctx, of)
-	}
-	_, err = compared(a.Compare, func(ctx context.Context, of ledger.Request) (ledger.Pool, error) {
-		return a.Ledger.Derived.Space(ctx, of.Pool, a.space.Workspace, a.space.Scope)
-	})(ctx, of)
-	if err != nil {
-		return got, err
+		request.Pool, request.Begins = request.Begins.Of, nil
 	}
 	return a.ask(ctx, request)
 }
@@ -265,6 +253,7 @@ func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
 func (d *decision) request(plan resolve.Plan, c resolve.Candidate) ledger.Request {
 	return ledger.Request{
 		Pool:     plan.Space.In(ledger.PoolID(c.Pool.UID)),
+		Begins:   plan.Space.Begins(ledger.PoolID(c.Pool.UID)),
 		Holder:   d.holder,
 		Length:   c.Length,
 		Exact:    c.Exact,

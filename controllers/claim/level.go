@@ -37,7 +37,7 @@ func (m *making) carve(ctx context.Context) (made ledger.Pool, err error) {
 	for _, c := range candidates {
 		c.Exact = m.level.Exact // a refusal names it
 		request := m.request(c)
-		made, err = m.carveFrom(ctx, ledger.PoolID(c.Pool.UID), request)
+		made, err = m.carveFrom(ctx, request)
 		if unchecked(err) {
 			if err := m.by.waits.unchecked(request); err != nil {
 				return made, err
@@ -74,7 +74,7 @@ func (m *making) request(c resolve.Candidate) ledger.Request {
 
 // carveFrom makes the pool in another one. In a dry run it only says what that would be. An address space that is made for it counts for no
 // workspace besides the pool.
-func (m *making) carveFrom(ctx context.Context, above ledger.PoolID, req ledger.Request) (ledger.Pool, error) {
+func (m *making) carveFrom(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
 	d := m.by
 	wanted := ledger.Pool{Cluster: d.from.Cluster, Name: m.level.Name, Derived: &m.level.Derived}
 	platform := d.Directory.Platform().Cluster
@@ -91,7 +91,7 @@ func (m *making) carveFrom(ctx context.Context, above ledger.PoolID, req ledger.
 		return d.Ledger.Derived.Provision(ctx, req, wanted, m.level.Excluded)
 	})
 	uncounted := func() error { return nil }
-	made, err := (&drawing[ledger.Pool]{decision: d, space: m.level.Space, ask: provision, more: uncounted}).in(ctx, above, req)
+	made, err := (&drawing[ledger.Pool]{decision: d, ask: provision, more: uncounted}).in(ctx, req)
 	if d.dry && err == nil && m.level.Excluded != nil {
 		made.Excluded = m.level.Excluded(made.CIDR)
 	}

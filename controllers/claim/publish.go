@@ -61,10 +61,11 @@ type naming struct {
 
 // poolOf names the pool of a block. That of an address space is the pool that has it.
 func (n naming) poolOf(block ledger.Block) (ipamv1alpha1.PoolRef, error) {
-	pool, ok := n.pools.Get(block.Pool)
-	if ok && ledger.IsAddressSpace(pool.ID) {
-		pool, ok = n.pools.Get(pool.Derived.Of)
+	id := block.Pool
+	if of, is := ledger.AddressSpaceOf(id); is {
+		id = of
 	}
+	pool, ok := n.pools.Get(id)
 	if !ok {
 		return ipamv1alpha1.PoolRef{}, fmt.Errorf("pool %s of block %s is not in the ledger", block.Pool, block.Prefix)
 	}

@@ -57,16 +57,12 @@ func (s showing) again(ctx context.Context, record *ipamv1alpha1.IPAllocation) (
 	if err != nil || !found {
 		return ledger.Request{}, cmp.Or(err, ledger.ErrUnknownPool)
 	}
+	var space *resolve.Space
 	if scope := record.Spec.Scope; len(scope) > 0 {
-		space := resolve.Space{Workspace: s.from.Cluster.Tenant(s.claim.Namespace), Scope: resolve.LedgerScope(scope)}
-		made, err := s.Ledger.Derived.Space(ctx, pool, space.Workspace, space.Scope)
-		if err != nil {
-			return ledger.Request{}, err
-		}
-		pool = made.ID
+		space = &resolve.Space{Workspace: s.from.Cluster.Tenant(s.claim.Namespace), Scope: resolve.LedgerScope(scope)}
 	}
 	return ledger.Request{
-		Pool: pool, Holder: promise.HolderOf(s.from.Cluster, s.claim), Exact: prefix, Class: record.Spec.ClassName,
+		Pool: space.In(pool), Begins: space.Begins(pool), Holder: promise.HolderOf(s.from.Cluster, s.claim), Exact: prefix, Class: record.Spec.ClassName,
 		Policy: ledger.ReclaimPolicy(record.Spec.ReclaimPolicy), Since: s.claim.CreationTimestamp.Time,
 	}, nil
 }

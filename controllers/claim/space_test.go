@@ -13,7 +13,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
-	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -42,34 +41,6 @@ func TestSpace_RepeatsAddressesInEachNetwork(t *testing.T) {
 	record := gen.Allocation("c", "", "")
 	if err := n.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil || len(record.Spec.Scope) != 1 || record.Spec.Scope["network"].Name != "red" || len(record.Status.ScopeDigest) != 64 {
 		t.Errorf("the record is %+v, %v; want its scope, and the digest of that", record, err)
-	}
-}
-
-// late is a ledger whose memory has an address space still that another replica has retired.
-type late struct {
-	views.Pools
-	space ledger.Pool
-}
-
-func (l late) Get(id ledger.PoolID) (ledger.Pool, bool) {
-	if id == l.space.ID {
-		return l.space, true
-	}
-	return l.Pools.Get(id)
-}
-
-// An address space that has gone a moment ago is made again for the claim that asks for it.
-func TestSpace_IsMadeAgain(t *testing.T) {
-	t.Parallel()
-	flat := gen.Class("overlay", gen.DefaultLength(28), gen.UniqueWithin("network"))
-	overlay := readyPool("overlay-pool", "10.0.0.0/24", gen.Backs("overlay"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
-	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, flat, overlay)
-	claim := scoped("a", "overlay", "red", "")
-	space := must.Get(n.ledger.Derived().Space(t.Context(), ledger.PoolID(overlay.UID), "tenant", ledger.Scope{"network": refOf(claim.Spec.Scope["network"])}))(t)
-	must.Do(t, n.ledger.Pools().Retire(t.Context(), space.ID))
-	n.Ledger.Pools = late{n.ledger.Pools(), space}
-	if answer := n.create(claim); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
-		t.Errorf("answered %+v, want 10.0.0.0/28", answer)
 	}
 }
 
@@ -153,8 +124,4 @@ func TestSpace_PassesOverAPoolThatAnotherOverlaps(t *testing.T) {
 	if got := n.create(scoped("d", "apart", "red", "")).Status; got.AllocatedCIDR != "10.1.0.0/28" {
 		t.Errorf("answered %+v, want a block of the pool that overlaps none", got)
 	}
-}
-
-func refOf(ref ipamv1alpha1.ScopeRef) ledger.ScopeRef {
-	return ledger.ScopeRef{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
 }

@@ -156,12 +156,11 @@ func (c *Closer) Replace(ctx context.Context, p ledger.Pool) error {
 	return c.Retire(ctx, p, "")
 }
 
-// complete ends the release of a pool, if the claim is gone for which it was closed. If the pool is open, its address spaces are opened: a
-// CREATE that was refused in one of them asks that one again.
+// complete ends the release of a pool, if the claim is gone for which it was closed.
 func (c *Closer) complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {
 	p, ok := c.Ledger.Pools.Get(id)
 	if !ok || !p.Closed() {
-		return true, c.follow(ctx, id)
+		return true, nil
 	}
 	if holder := p.Derived.Holder; holder.Claim != "" {
 		_, err = c.Releases.Settle(ctx, holder)
@@ -170,12 +169,4 @@ func (c *Closer) complete(ctx context.Context, id ledger.PoolID) (open bool, err
 	}
 	p, ok = c.Ledger.Pools.Get(id)
 	return !ok || p.Derived.Releasing.IsZero(), err
-}
-
-// follow opens the address spaces of a pool that is open.
-func (c *Closer) follow(ctx context.Context, id ledger.PoolID) error {
-	if err := c.Ranges.Follow(ctx, id); err != nil {
-		return fmt.Errorf("open the address spaces of pool %s: %w", id, err)
-	}
-	return nil
 }

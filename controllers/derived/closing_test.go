@@ -66,10 +66,21 @@ func (s *scene) mustClose(claim *ipamv1alpha1.IPClaim) {
 	}
 }
 
-// space makes an address space of a pool.
+// space returns an address space of a pool. It begins with its first block.
 func (s *scene) space(pool ledger.PoolID) ledger.Pool {
 	s.Helper()
-	return must.Get(s.alloc.Derived().Space(s.Context(), pool, tenant, ledger.Scope{"vrf": {Kind: "VRF", Name: "red"}}))(s)
+	return s.spaceFor(pool, ledger.Scope{"vrf": {Kind: "VRF", Name: "red"}})
+}
+
+func (s *scene) spaceFor(pool ledger.PoolID, scope ledger.Scope) ledger.Pool {
+	s.Helper()
+	of, ok := s.alloc.Pools().Get(pool)
+	if !ok {
+		s.Fatalf("there is no pool %s", pool)
+	}
+	made := ledger.Derived{Workspace: tenant, Scope: scope}.In(of)
+	s.begins[made.ID] = made.Derived
+	return made
 }
 
 // wantComplete expects a range that was closed to be open, or gone.

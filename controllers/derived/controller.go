@@ -106,8 +106,6 @@ func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Resu
 	switch {
 	case !known || p.Cluster != req.cluster || p.Name != req.name:
 		return c.clear(ctx, req)
-	case ledger.IsAddressSpace(p.ID):
-		return reconcile.Result{}, c.openOrRetire(ctx, p)
 	case !p.Derived.Releasing.IsZero():
 		return c.end(ctx, p)
 	case c.old(p):
@@ -146,20 +144,12 @@ func (c *Controller) end(ctx context.Context, p ledger.Pool) (reconcile.Result, 
 	return reconcile.Result{}, c.Publish(ctx, p)
 }
 
-// openOrRetire opens an address space that was left closed, and retires another one if nobody uses it now.
-func (c *Controller) openOrRetire(ctx context.Context, s ledger.Pool) error {
-	if c.leftClosed(s) {
-		return c.follow(ctx, s.Derived.Of)
-	}
-	return c.retireOld(ctx, s)
-}
-
 // retireOld retires a pool, if nobody uses it now.
 func (c *Controller) retireOld(ctx context.Context, p ledger.Pool) error {
 	if !c.old(p) {
 		return nil
 	}
-	err := c.retireIdle(ctx, p)
+	err := c.Retire(ctx, p, "")
 	if errors.Is(err, ledger.ErrPoolInUse) || errors.Is(err, ledger.ErrChanged) {
 		return nil // somebody came
 	}

@@ -14,6 +14,9 @@ import (
 func (c *Controller) sweep(ctx context.Context) {
 	there := map[ledger.PoolID]bool{}
 	for p := range c.Ranges.All() {
+		if ledger.IsAddressSpace(p.ID) {
+			continue // it goes with its last block
+		}
 		there[p.ID] = true
 		c.watch(p)
 		if c.due(ctx, p) {
@@ -27,19 +30,10 @@ func (c *Controller) sweep(ctx context.Context) {
 }
 
 func (c *Controller) due(ctx context.Context, p ledger.Pool) bool {
-	switch {
-	case ledger.IsAddressSpace(p.ID):
-		return c.old(p) || c.leftClosed(p)
-	case !p.Derived.Releasing.IsZero():
+	if p.Closed() {
 		return p.Derived.Holder.Claim == "" || c.Clock.Now().After(p.Derived.Releasing)
 	}
 	return c.old(p) || c.Bound(p.Cluster) && !c.shown(ctx, p)
-}
-
-// leftClosed reports whether an address space is closed, and its pool is open: a process has stopped after it opened that.
-func (c *Controller) leftClosed(s ledger.Pool) bool {
-	of, ok := c.Ledger.Pools.Get(s.Derived.Of)
-	return ok && s.Closed() && !of.Closed()
 }
 
 // shown reports whether the cache shows the IPPool of a pool.

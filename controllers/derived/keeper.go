@@ -37,7 +37,6 @@ type Ranges interface {
 	Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) (first bool, err error)
 	Reopen(ctx context.Context, id ledger.PoolID, until time.Time) error
 	Retire(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error
-	Follow(ctx context.Context, id ledger.PoolID) error
 	All() iter.Seq[ledger.Pool]
 }
 
@@ -305,20 +304,7 @@ func (k *Keeper) RetireBelow(ctx context.Context, id ledger.PoolID) error {
 			if err := k.Retire(ctx, below, ""); err != nil {
 				return err
 			}
-		} else if k.Ledger.Recovery.Frozen(below.ID) {
-			return errLost // it is compared with its pool
 		}
 	}
 	return nil
-}
-
-// retireIdle retires a pool that nobody holds, or an address space.
-func (k *Keeper) retireIdle(ctx context.Context, p ledger.Pool) error {
-	if ledger.IsDerived(p.ID) {
-		return k.Retire(ctx, p, "")
-	}
-	if k.Ledger.Recovery.Frozen(p.ID) {
-		return errLost // it is compared with its pool
-	}
-	return k.Ledger.Pools.Retire(ctx, p.ID)
 }

@@ -17,7 +17,7 @@ import (
 func (s *scene) overlaps(name string, by ...ledger.Holder) (network, subnet, space ledger.Pool) {
 	s.Helper()
 	scope := ledger.Scope{"network": {APIGroup: "net.example", Kind: "Network", Name: name}}
-	space = must.Get(s.alloc.Derived().Space(s.Context(), "root", tenant, scope))(s)
+	space = s.spaceFor("root", scope)
 	network = s.network("net", name, space.ID, 24, by...)
 	return network, s.network("sub", name, network.ID, 28), space
 }
@@ -60,12 +60,13 @@ func TestCloseRange_IgnoresClaimsInAnOverlappingNetwork(t *testing.T) {
 	s.mustClose(blue)
 	s.deletes(blue)
 	s.wantComplete(other)
-	if s.idles(DefaultIdle); s.known(space) || s.alloc.Pools().InUse("root") {
-		t.Error("an address space stays that no network needs")
+	s.wantGone(space)
+	if s.alloc.Pools().InUse("root") {
+		t.Error("the root pool is in use, and no network is left")
 	}
 }
 
-// An idle network goes from below, and its address space when it has been idle as long.
+// An idle network goes from below, and its address space with it.
 func TestSweep_OverlappingNetworks(t *testing.T) {
 	s := newScene(t)
 	network, subnet, space := s.overlaps("red")
@@ -79,8 +80,6 @@ func TestSweep_OverlappingNetworks(t *testing.T) {
 		s.idles(DefaultIdle + time.Second)
 	}
 	for _, p := range []ledger.Pool{subnet, network, space} {
-		if s.known(p) {
-			t.Errorf("pool %s of %+v stays", p.ID, p.Derived)
-		}
+		s.wantGone(p)
 	}
 }

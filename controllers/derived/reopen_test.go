@@ -151,7 +151,7 @@ func TestCloseRange_KeepsCooldownsIfTheDeleteFails(t *testing.T) {
 	claim, p := s.ranged("net", "a", "root", 24)
 	space := s.space(p.ID)
 	s.cooldown = time.Hour
-	former := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holderOf(gen.Claim("former"))}))(t)
+	former := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Begins: s.begins[space.ID], Length: 32, Holder: holderOf(gen.Claim("former"))}))(t)
 	must.Do(t, s.alloc.Release(t.Context(), former.Holder.Claim))
 	s.mustClose(claim)
 	s.mustClose(claim) // while the range is closed
@@ -163,7 +163,7 @@ func TestCloseRange_KeepsCooldownsIfTheDeleteFails(t *testing.T) {
 	s.sweeps()
 	s.wantOpen(p)
 	space = s.space(p.ID)
-	next := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holderOf(gen.Claim("next"))}))(t)
+	next := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Begins: s.begins[space.ID], Length: 32, Holder: holderOf(gen.Claim("next"))}))(t)
 	if next.Prefix == former.Prefix {
 		t.Errorf("%s is given to another claim within its cooldown", next.Prefix)
 	}
@@ -176,35 +176,8 @@ func TestCloseRange_KeepsCooldownsIfTheDeleteFails(t *testing.T) {
 	}
 }
 
-// reopenedAlone leaves a range open and its address spaces closed, as a process does that stops in between. The next process starts.
-func (s *scene) reopenedAlone(p ledger.Pool, by ledger.ClaimID) {
-	s.Helper()
-	key := "/ipam/v1/pools/" + string(p.ID)
-	open := must.Get(s.etcd.Get(s.Context(), key))(s).Kvs[0].Value
-	must.Get(s.alloc.Derived().Begin(s.Context(), p.ID, by, s.clock.Now().Add(promise.Grace)))(s)
-	must.Get(s.etcd.Put(s.Context(), key, string(open)))(s)
-	s.start(s.etcd, s.workspace)
-}
-
 // closed reports whether nothing is bound in a pool, as it is being released.
 func (s *scene) closed(p ledger.Pool) bool {
 	now, _ := s.alloc.Pools().Get(p.ID)
 	return now.Closed()
-}
-
-// A process that stops between a range and its address spaces, when the DELETE of the range claim has failed, leaves them closed. They are
-// opened for the CREATE that is refused in one of them, and without one, too.
-func TestController_OpensTheAddressSpacesOfAnOpenRange(t *testing.T) {
-	for name, opens := range map[string]func(*scene, ledger.Pool){
-		"by a sweep":   func(s *scene, _ ledger.Pool) { s.sweeps() },
-		"for a CREATE": (*scene).wantComplete,
-	} {
-		s := newScene(t)
-		claim, p := s.ranged("net", "a", "root", 24)
-		space := s.space(p.ID)
-		s.reopenedAlone(p, ledger.ClaimID(claim.UID))
-		if opens(s, p); s.closed(space) || s.closed(p) {
-			t.Errorf("%s: the address space is closed: %t, its range: %t; want neither", name, s.closed(space), s.closed(p))
-		}
-	}
 }

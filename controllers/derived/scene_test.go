@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -46,13 +47,14 @@ type scene struct {
 	bound     bool
 	lost      bool // a pool that a claim shows
 	cooldown  time.Duration
-	asked     atomic.Int32 // how often the servers were asked
-	meanwhile func()       // runs once, before the servers answer next
+	begins    map[ledger.PoolID]*ledger.Derived // the address spaces that a test has asked for
+	asked     atomic.Int32                      // how often the servers were asked
+	meanwhile func()                            // runs once, before the servers answer next
 }
 
 func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
-	s := &scene{T: t, clock: clocktesting.NewFakeClock(time.Now()), bound: true, etcd: etcdtest.New(t).Client()}
+	s := &scene{T: t, begins: map[ledger.PoolID]*ledger.Derived{}, clock: clocktesting.NewFakeClock(time.Now()), bound: true, etcd: etcdtest.New(t).Client()}
 	s.workspace = testbed.NewWorkspace(t, objects...).Client
 	s.clusters = testbed.Clusters{"": testbed.NewWorkspace(t, gen.Class("net"), gen.Class("sub"))}
 	s.start(s.etcd, s.workspace, testbed.Pool("platform", "root", "10.0.0.0/16"))
@@ -167,7 +169,7 @@ func (s *scene) network(class, name string, above ledger.PoolID, length int, by 
 	for _, holder := range by {
 		p.Derived.Holder = holder
 	}
-	p = must.Get(s.alloc.Derived().Provision(s.Context(), ledger.Request{Pool: above, Length: length}, p, nil))(s)
+	p = must.Get(s.alloc.Derived().Provision(s.Context(), ledger.Request{Pool: above, Begins: s.begins[above], Length: length}, p, nil))(s)
 	must.Do(s, s.Publish(s.Context(), p))
 	return p
 }
@@ -177,12 +179,21 @@ func (s *scene) bind(pool ledger.Pool, name string) *ipamv1alpha1.IPClaim {
 	s.Helper()
 	claim := gen.Claim(name)
 	testbed.Create(s, s.workspace, claim)
-	must.Get(s.alloc.Bind(s.Context(), ledger.Request{Pool: pool.ID, Holder: holderOf(claim), Length: 32}))(s)
+	must.Get(s.alloc.Bind(s.Context(), ledger.Request{Pool: pool.ID, Begins: s.begins[pool.ID], Holder: holderOf(claim), Length: 32}))(s)
 	return claim
 }
 
 func holderOf(claim *ipamv1alpha1.IPClaim) ledger.Holder {
 	return ledger.Holder{Claim: ledger.ClaimID(claim.UID), Cluster: tenant, Namespace: claim.Namespace, Name: claim.Name}
+}
+
+// wantGone waits until a pool has gone that goes by itself.
+func (s *scene) wantGone(p ledger.Pool) {
+	s.Helper()
+	gone := func(context.Context) (bool, error) { return !s.known(p), nil }
+	if err := wait.PollUntilContextTimeout(s.Context(), time.Millisecond, 10*time.Second, true, gone); err != nil {
+		s.Fatalf("pool %s stays: %v", p.ID, err)
+	}
 }
 
 // object returns the IPPool of a pool; nil if there is none.

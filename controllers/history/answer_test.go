@@ -110,9 +110,9 @@ func TestFind_TellsNetworksApart(t *testing.T) {
 	s := newScene(t)
 	for _, network := range []string{"red", "blue"} {
 		scope := ledger.Scope{"network": {Kind: "Network", Name: network}, "location": {Kind: "Location", Name: "ams"}}
-		in := must.Get(s.ledger.Derived().Space(t.Context(), "p", "w1", scope))(t)
+		in := ledger.Derived{Of: "p", Workspace: "w1", Scope: scope}
 		must.Get(s.ledger.Bind(t.Context(), ledger.Request{
-			Pool: in.ID, Exact: netip.MustParsePrefix("10.0.0.7/32"), Holder: ledger.Holder{Claim: ledger.ClaimID(network), Cluster: "w1", Name: network},
+			Pool: in.ID(), Begins: &in, Exact: netip.MustParsePrefix("10.0.0.7/32"), Holder: ledger.Holder{Claim: ledger.ClaimID(network), Cluster: "w1", Name: network},
 		}))(t)
 	}
 	check := func(when string) {

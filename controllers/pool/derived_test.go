@@ -222,10 +222,10 @@ func TestRetire_ADrainingPoolSaysWhoHoldsIt(t *testing.T) {
 func TestDerived_TheFullestAddressSpaceCounts(t *testing.T) {
 	s := newDerivedScene(t)
 	for i, name := range []string{"a", "b"} {
-		space := must.Get(s.alloc.Derived().Space(t.Context(), "uid-of-root", "w", network(name)))(t)
+		space := ledger.Derived{Of: "uid-of-root", Workspace: "w", Scope: network(name)}
 		for j := range i + 1 {
 			holder := ledger.Holder{Claim: ledger.ClaimID(name + string(rune('0'+j))), Cluster: "w", Namespace: "default", Name: name}
-			must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holder}))(t)
+			must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID(), Begins: &space, Length: 32, Holder: holder}))(t)
 		}
 	}
 	pool := s.pool(t, "root")
@@ -252,9 +252,9 @@ func TestDerived_AddressSpacesOfOthersAreNotListed(t *testing.T) {
 	counted := &lists{Blocks: s.alloc}
 	s.Ledger.Blocks = counted
 	for _, in := range []ledger.ClusterName{"a", "b", "c", "w"} {
-		space := must.Get(s.alloc.Derived().Space(t.Context(), "uid-of-root", in, network("n")))(t)
+		space := ledger.Derived{Of: "uid-of-root", Workspace: in, Scope: network("n")}
 		holder := ledger.Holder{Claim: ledger.ClaimID(in), Cluster: in, Namespace: "default", Name: "of-" + string(in)}
-		must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 32, Holder: holder}))(t)
+		must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID(), Begins: &space, Length: 32, Holder: holder}))(t)
 	}
 	s.pool(t, "root")
 	counted.count = 0

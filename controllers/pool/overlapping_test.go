@@ -13,15 +13,15 @@ import (
 func TestDerived_OverlappingNetworks(t *testing.T) {
 	s := newDerivedScene(t, made("a"), made("b"))
 	for _, name := range []string{"a", "b"} {
-		space := must.Get(s.alloc.Derived().Space(t.Context(), "uid-of-root", "w", network(name)))(t)
+		space := ledger.Derived{Of: "uid-of-root", Workspace: "w", Scope: network(name)}
 		p := ledger.Pool{Cluster: "w", Name: "net-" + name, Derived: &ledger.Derived{Class: "net", Workspace: "w", Scope: network(name)}}
-		p = must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: space.ID, Length: 24}, p, nil))(t)
+		p = must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: space.ID(), Begins: &space, Length: 24}, p, nil))(t)
 		if pool := s.pool(t, "net-"+name); pool.Status.AllocatedCIDR != "10.0.0.0/24" || !slices.Equal(pool.Status.UniqueWithin, []string{"network"}) {
 			t.Errorf("network %s shows %s, unique within %v; want 10.0.0.0/24 within the network", name, pool.Status.AllocatedCIDR, pool.Status.UniqueWithin)
 		}
 		if name == "b" {
 			must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: ledger.Holder{Claim: "c", Cluster: "w", Namespace: "default", Name: "c"}}))(t)
-			must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID, Length: 24, Holder: ledger.Holder{Claim: "d", Cluster: "w", Namespace: "default", Name: "d"}}))(t)
+			must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: space.ID(), Begins: &space, Length: 24, Holder: ledger.Holder{Claim: "d", Cluster: "w", Namespace: "default", Name: "d"}}))(t)
 		}
 	}
 	root := s.pool(t, "root")

@@ -36,7 +36,7 @@ func (p *pass) report(ctx context.Context) error {
 	} else {
 		p.pool.Status.ScopeDigest, p.pool.Status.UniqueWithin = ledger.Digest(p.id), catalog.UniqueWithin(p.Ledger.Pools, entered)
 	}
-	shownCapacity, spaces := uses.fullest(entered, capacity)
+	shownCapacity, spaces := uses.fullest(capacity)
 	if warning == "" {
 		warning = p.classless(ctx, entered)
 	}

@@ -49,7 +49,7 @@ func (u usage) describe(ctx context.Context) (use, error) {
 	var names []string
 	var idle idlers
 	total, late := 0, false
-	for _, of := range append(u.spaces(entered), entered) {
+	for _, of := range append(u.ledger.Derived.Spaces(u.id), entered) {
 		capacity, _ := u.ledger.Pools.Capacity(of.ID)
 		if used := capacity.Blocks - u.idleIn(of.ID); ledger.IsAddressSpace(of.ID) && (of.Derived.Workspace != u.workspace || len(names) >= named || used == 0) {
 			total += used // of holders that are not named: there may be ten thousand such address spaces
@@ -129,14 +129,6 @@ func (i *idlers) words() string {
 // clockTime writes a time as messages do.
 func clockTime(at time.Time) string { return at.UTC().Add(time.Second-1).Format("15:04:05") + " UTC" }
 
-// spaces lists the address spaces of a pool.
-func (u usage) spaces(entered ledger.Pool) (spaces []ledger.Pool) {
-	if entered.Spaces == 0 {
-		return nil
-	}
-	return u.ledger.Derived.Spaces(u.id)
-}
-
 // idleIn counts the pools in an address space that nobody uses, as of memory.
 func (u usage) idleIn(space ledger.PoolID) (idle int) {
 	for _, below := range u.ledger.Derived.Below(space) {
@@ -149,9 +141,9 @@ func (u usage) idleIn(space ledger.PoolID) (idle int) {
 
 // fullest returns the figures of the address space of a pool that has most of its addresses, and how many there are. A pool without
 // address spaces is its own.
-func (u usage) fullest(entered ledger.Pool, own ledger.Capacity) (of ledger.Capacity, spaces int32) {
+func (u usage) fullest(own ledger.Capacity) (of ledger.Capacity, spaces int32) {
 	of = own
-	for _, s := range u.spaces(entered) {
+	for _, s := range u.ledger.Derived.Spaces(u.id) {
 		spaces++
 		if c, ok := u.ledger.Pools.Capacity(s.ID); ok && (spaces == 1 || c.Allocated.Cmp(of.Allocated) > 0) {
 			of = c

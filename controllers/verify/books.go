@@ -21,7 +21,8 @@ type Ledger interface {
 type books struct {
 	revision int64
 	pools    map[ledger.PoolID]*pool
-	held     map[ledger.ClaimID]*pool // by those that hold them; see holds
+	held     map[ledger.ClaimID]*pool  // by those that hold them; see holds
+	apart    map[ledger.PoolID][]*pool // the address spaces of each pool; see fullest
 	spaces   map[ledger.SpaceID]*space
 	blocks   blocks
 	sealed   bool // all blocks were read

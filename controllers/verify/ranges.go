@@ -22,11 +22,16 @@ func (b *books) Get(id ledger.PoolID) (ledger.Pool, bool) {
 
 // fullest returns the address space of a pool that has most of its addresses; nil if it has none.
 func (b *books) fullest(of *pool) (fullest *pool) {
-	if of.Spaces == 0 {
-		return nil
+	if b.apart == nil {
+		b.apart = map[ledger.PoolID][]*pool{}
+		for id, p := range b.pools {
+			if of, is := ledger.AddressSpaceOf(id); is {
+				b.apart[of] = append(b.apart[of], p)
+			}
+		}
 	}
-	for _, p := range b.pools {
-		if p.Derived != nil && p.Derived.Of == of.ID && (fullest == nil || p.taken.Cmp(fullest.taken) > 0) {
+	for _, p := range b.apart[of.ID] {
+		if fullest == nil || p.taken.Cmp(fullest.taken) > 0 {
 			fullest = p
 		}
 	}
@@ -73,9 +78,6 @@ func (b *books) holds(by ledger.ClaimID) *pool {
 // judgeDerived finds the objects that are missing of a pool that the system has made. Its IPPool is made again by itself. One that is closed has none.
 func (c comparison) judgeDerived(p *pool) {
 	if ledger.IsAddressSpace(p.ID) {
-		if c.pools[p.Derived.Of] == nil {
-			c.find(aboutPool(ChildWithoutBlock, p.Pool, "the ledger does not have the pool %s, whose address space it is", p.Derived.Of))
-		}
 		return
 	}
 	if !p.seen && p.State == ledger.PoolOpen && p.Derived.Releasing.IsZero() {

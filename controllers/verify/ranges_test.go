@@ -90,9 +90,9 @@ func TestVerify_AddressSpaces(t *testing.T) {
 	apart.Name = "apart"
 	must.Get(s.ledger.Pools().Register(t.Context(), apart))(t)
 	for _, name := range []string{"x", "y"} {
-		space := must.Get(s.ledger.Derived().Space(t.Context(), "uid-of-apart", "w", ledger.Scope{"network": {Kind: "Network", Name: name}}))(t)
+		space := ledger.Derived{Of: "uid-of-apart", Workspace: "w", Scope: ledger.Scope{"network": {Kind: "Network", Name: name}}}
 		r := request("in-"+name, "10.9.0.0/28")
-		r.Pool = space.ID
+		r.Pool, r.Begins = space.ID(), &space
 		must.Get(s.ledger.Bind(t.Context(), r))(t)
 		s.publish("in-"+name, "10.9.0.0/28")
 		s.records["in-"+name].Spec.PoolRef.Name = "apart"

@@ -40,13 +40,12 @@ func provision(ctx context.Context, a *allocator.Allocator, r request) (outcome,
 	return outcome{Prefix: p.CIDR}, err
 }
 
-// enter registers the address space that a request is about, if it is about one.
-func enter(ctx context.Context, a *allocator.Allocator, r request) error {
+// begins returns the address space that a request begins, if it is about one.
+func (r request) begins() *ledger.Derived {
 	if r.Of == "" {
 		return nil
 	}
-	_, err := a.Derived().Space(ctx, r.Of, "tenant", networkPool(r.Network).Derived.Scope)
-	return err
+	return &ledger.Derived{Of: r.Of, Workspace: "tenant", Scope: networkPool(r.Network).Derived.Scope}
 }
 
 // rangeOf returns the claim that holds the range of a network.

@@ -84,7 +84,7 @@ func (r *replay) apply(c change) {
 			r.pool(rest, e)
 		case kind == "spaces" && what == "head":
 			headed[space] = true
-			r.head(c.revision, space, e)
+			r.head(c, space, e)
 		case kind == "spaces" && isBlock && e.value == nil:
 			b := r.blocks[e.key]
 			delete(r.blocks, e.key)
@@ -106,6 +106,11 @@ func (r *replay) apply(c change) {
 	}
 	if !led && slices.ContainsFunc(c.events, func(e event) bool { return e.key != "ledger" }) {
 		r.complain("revision %d changes the ledger and not its head", c.revision)
+	}
+	for space := range headed {
+		if slices.ContainsFunc(c.events, func(e event) bool { return e.key == "spaces/"+space+"/head" && e.value == nil }) {
+			delete(r.heads, space)
+		}
 	}
 	for space := range changed {
 		if !headed[space] {
@@ -136,17 +141,31 @@ func (b block) step(c change, bound bool) step {
 func put(revision int64, b block) string { return fmt.Sprint(revision, b.claim, b.prefix) }
 
 // head checks that a head counts the changes of its space, one by one: its
-// writer knew the one before.
-func (r *replay) head(revision int64, space string, e event) {
+// writer knew the one before. It takes over those of an address space that goes.
+func (r *replay) head(c change, space string, e event) {
 	var v struct{ N int64 }
 	if e.value == nil {
-		delete(r.heads, space)
-		return
+		return // see apply
 	}
-	if err := json.Unmarshal(e.value, &v); err != nil || v.N != r.heads[space]+1 {
-		r.complain("revision %d: the head of space %s is %s after %d", revision, space, e.value, r.heads[space])
+	want := r.heads[space] + 1
+	if n, ends := r.ends(c, space); ends {
+		want = r.heads[space] + n
+	}
+	if err := json.Unmarshal(e.value, &v); err != nil || v.N != want {
+		r.complain("revision %d: the head of space %s is %s after %d, want %d", c.revision, space, e.value, r.heads[space], want)
 	}
 	r.heads[space] = v.N
+}
+
+// ends returns the number of changes to the address space of a pool that goes; ok is false if none does.
+func (r *replay) ends(c change, space string) (n int64, ok bool) {
+	for _, e := range c.events {
+		id, head := strings.CutSuffix(strings.TrimPrefix(e.key, "spaces/"), "/head")
+		if of, apart := ledger.AddressSpaceOf(ledger.PoolID(id)); head && apart && e.value == nil && of == ledger.PoolID(space) {
+			return r.heads[id], true
+		}
+	}
+	return 0, false
 }
 
 // office is the head of the ledger: how often the office was taken, and how often that writer has put the head.
@@ -189,7 +208,8 @@ func (r *replay) block(revision int64, e event, b block) {
 		r.complain("revision %d: %s was %s of claim %s, %s in %s, and is %s of claim %s, %s in %s",
 			revision, e.key, old.state, old.claim, old.name, old.pool, b.state, b.claim, b.name, b.pool)
 	}
-	if r.shut[b.pool] && (!ok || old.state == cooling) {
+	of, _ := ledger.AddressSpaceOf(ledger.PoolID(b.pool))
+	if (r.shut[b.pool] || r.shut[string(of)]) && (!ok || old.state == cooling) {
 		r.complain("revision %d: %s is %s in %s, which is being released", revision, e.key, b.state, b.pool)
 	}
 	if !b.until.IsZero() && b.state == "bound" {

@@ -192,7 +192,7 @@ func (r request) outcome(o outcome, err error) outcome {
 
 func (r request) allocation() ledger.Request {
 	return ledger.Request{
-		Pool: r.Pool, Length: r.Length, Exact: r.Exact, Strategy: r.Strategy,
+		Pool: r.Pool, Begins: r.begins(), Length: r.Length, Exact: r.Exact, Strategy: r.Strategy,
 		Holder: ledger.Holder{Claim: r.Claim, Cluster: "tenant", Namespace: "default", Name: nameOf(r.Claim)},
 	}
 }
@@ -220,9 +220,6 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 			bind = a.Reservations().Reserve
 		}
 		asks := r.allocation()
-		if err := enter(ctx, a, r); err != nil {
-			return outcome{}, err
-		}
 		b, err := bind(ctx, asks)
 		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 	},

@@ -3,11 +3,12 @@ package engine
 import (
 	"slices"
 
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// apply brings what was committed at a revision into memory, space by space. A space that begins comes first: a pool above it counts it, and is
+// apply brings what was committed at a revision into memory, space by space. A space that begins comes first: the pool above it is
 // asked for more by that. One that ends comes before the pool above it, which takes over the number of its changes: nobody counts them twice.
 func (eng *Engine) apply(revision int64, entries []*store.Entry) {
 	of := map[ledger.SpaceID][]*store.Entry{}
@@ -31,9 +32,32 @@ func (eng *Engine) apply(revision int64, entries []*store.Entry) {
 
 func (eng *Engine) bring(id ledger.SpaceID, revision int64, entries []*store.Entry) {
 	s := eng.Spaces.Enter(id)
-	defer s.Unlock()
 	s.Apply(entries, revision)
 	if s.Gone {
 		eng.Spaces.drop(s)
+	}
+	s.Unlock()
+	for _, e := range entries {
+		if e.Kind == store.PoolKey && e.Put {
+			eng.lead(*e.Registered)
+		}
+	}
+	if of, is := ledger.AddressSpaceOf(ledger.PoolID(id)); is {
+		eng.Table.Visit(of, func(p *space.Pool) {
+			if p.State == ledger.PoolDraining {
+				p.In.News.Touch(of) // it may be empty now
+			}
+		})
+	}
+}
+
+// lead brings the address spaces of a pool in line with it. All of it is in memory.
+func (eng *Engine) lead(of ledger.Pool) {
+	for _, id := range eng.Table.Parts(of.ID) {
+		if s, ok := eng.Spaces.find(ledger.SpaceID(id)); ok {
+			s.Lock()
+			s.Follow(of)
+			s.Unlock()
+		}
 	}
 }

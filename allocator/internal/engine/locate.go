@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -11,6 +13,20 @@ func (eng *Engine) Locate(id ledger.PoolID) (*Space, error) {
 		return w, nil
 	}
 	return nil, eng.unknown(id)
+}
+
+// locate finds the space of a pool for an op. An address space need not be there, if the op may begin it.
+func (eng *Engine) locate(id ledger.PoolID, begins *ledger.Derived) (*Space, error) {
+	s, err := eng.Locate(id)
+	if err == nil || begins == nil || !errors.Is(err, ledger.ErrUnknownPool) {
+		return s, err
+	}
+	if _, err := eng.Locate(begins.Of); err != nil {
+		return nil, err
+	}
+	s = eng.Spaces.Enter(ledger.SpaceID(id))
+	s.Unlock()
+	return s, nil
 }
 
 // Known returns the record of a pool.

@@ -12,6 +12,8 @@ import (
 type Op struct {
 	Lane  ledger.ClusterName // the workspace in whose lane it waits; empty: one of its own
 	Alone bool               // it has a transaction of its own; false: it shares one with others
+	// Begins says which address space the operation is on, so that it can begin there; nil: any other space.
+	Begins *ledger.Derived
 	// Plan decides, by what it sees, which keys of the ledger change. It is pure: it changes nothing, neither in
 	// memory nor of the operation, and is called again when what it has seen was changed by others. An error is the
 	// caller's answer, and the operation has no part in a transaction. The space's lock is held.

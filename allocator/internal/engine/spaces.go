@@ -25,12 +25,22 @@ func (s *Space) View(next func(least int64) int64) space.View {
 // Frozen reports whether the space allocates nothing, because it may have lost changes.
 func (s *Space) Frozen() bool { return s.Room.Pools.Frozen() >= space.Untrusted }
 
-// Discard ends the plans of a transaction whose outcome is certain. A space in which nothing was ever registered goes.
+// Discard ends the plans of a transaction whose outcome is certain. A space goes if the ledger has nothing in it.
 func (s *Space) Discard() {
 	s.Space.Discard()
-	if s.Head.Revision == 0 && len(s.Room.Pools) == 0 {
+	if s.Unregistered() {
 		s.Gone = true
 		s.Engine.Spaces.drop(s)
+	}
+}
+
+// expect lets an address space that is not in the ledger be planned in, as its pool is now. The writer alone changes pools, and calls it.
+func (s *Space) expect(of *ledger.Derived) {
+	if of == nil || len(s.Room.Pools) > 0 {
+		return
+	}
+	if p, ok := s.Table.Find(of.Of); ok {
+		s.Expect(of.In(p.Pool))
 	}
 }
 

@@ -44,7 +44,7 @@ func (w *writer) Idle() bool {
 // transaction is completed without its caller.
 func (eng *Engine) Submit(ctx context.Context, id ledger.PoolID, o Op) (Answer, error) {
 	for {
-		s, err := eng.Locate(id)
+		s, err := eng.locate(id, o.Begins)
 		if err != nil {
 			return Answer{}, err
 		}
@@ -166,9 +166,6 @@ func (w *writer) gather() *group {
 
 // join plans a call for a group. errFull: the call does not fit there. Any other error is its answer.
 func (w *writer) join(c *call, g *group) error {
-	if c.gone.Load() {
-		return nil
-	}
 	limit, others := int(w.Limit.Load()), len(g.calls) > 0
 	if others && (c.Alone || g.calls[0].Alone || g.size.ops()+callOps > limit) {
 		return errFull
@@ -181,12 +178,16 @@ func (w *writer) join(c *call, g *group) error {
 	}
 	p, joined := g.spaces[s.ID]
 	if !joined {
+		s.expect(c.Begins)
 		p = newPart(s)
 		defer func() {
 			if g.spaces[s.ID] != p {
 				s.Discard()
 			}
 		}()
+	}
+	if c.gone.Load() {
+		return nil
 	}
 	span := c.traced.Placing()
 	plan, err := c.Plan(s.View(p.nextHead))

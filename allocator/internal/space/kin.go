@@ -17,7 +17,7 @@ type kin struct {
 	held    map[ledger.ClaimID]map[ledger.PoolID]struct{}
 	counted map[ledger.ClusterName]map[ledger.PoolID]struct{} // those that count for a workspace
 	named   map[string]map[ledger.PoolID]struct{}             // the derived pools of a workspace that have a name: see nameOf
-	roles   map[part]map[string]int                           // how many address spaces there are for each set of roles; none that is 0
+	roles   map[share]map[string]int                          // how many address spaces there are for each set of roles; none that is 0
 }
 
 // bond names the pools and claims to which the record of a pool binds it.
@@ -30,8 +30,8 @@ type bond struct {
 	name      string             // of a derived pool: see nameOf
 }
 
-// part is the part of a pool that one workspace has: its address spaces.
-type part struct {
+// share is the address spaces that one workspace has of a pool.
+type share struct {
 	of        ledger.PoolID
 	workspace ledger.ClusterName
 }
@@ -39,7 +39,7 @@ type part struct {
 func newKin() kin {
 	return kin{
 		of: map[ledger.PoolID]bond{}, below: map[ledger.PoolID]map[ledger.PoolID]struct{}{}, held: map[ledger.ClaimID]map[ledger.PoolID]struct{}{},
-		counted: map[ledger.ClusterName]map[ledger.PoolID]struct{}{}, roles: map[part]map[string]int{},
+		counted: map[ledger.ClusterName]map[ledger.PoolID]struct{}{}, roles: map[share]map[string]int{},
 		named: map[string]map[ledger.PoolID]struct{}{},
 	}
 }
@@ -93,7 +93,7 @@ func (k *kin) count(b bond, n int) {
 	if b.roles == "" {
 		return
 	}
-	in := part{b.above, b.workspace}
+	in := share{b.above, b.workspace}
 	if k.roles[in] == nil {
 		k.roles[in] = map[string]int{}
 	}
@@ -108,7 +108,7 @@ func (k *kin) count(b bond, n int) {
 // differs reports whether the workspace of an address space has another one of the same pool, for other roles.
 func (k *kin) differs(made ledger.Derived) bool {
 	roles := rolesOf(made.Scope)
-	for others := range k.roles[part{made.Of, made.Workspace}] {
+	for others := range k.roles[share{made.Of, made.Workspace}] {
 		if others != roles {
 			return true
 		}

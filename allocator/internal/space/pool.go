@@ -23,6 +23,19 @@ type Pool struct {
 // Used reports whether the pool has to stay: somebody has a block of it, or holds the pool itself.
 func (p *Pool) Used() bool { return p.Held() > 0 || p.Kept() }
 
+// Empty reports whether nothing is in an address space, and nobody waits for room there.
+func (p *Pool) Empty() bool {
+	return len(p.In.Damage) == 0 && len(p.Waiting.Claims) == 0 && p.In.Blocks.Len() == 0
+}
+
+// goes reports whether the pool goes by itself: it drains and is empty, or is an address space without a block.
+func (p *Pool) goes() bool {
+	if ledger.IsAddressSpace(p.ID) {
+		return p.Empty()
+	}
+	return p.State == ledger.PoolDraining && !p.Used() && !p.In.Table.PartsOf(p.ID).Held
+}
+
 // Held returns the number of the pool's blocks that have a holder. Cooling ones have none.
 func (p *Pool) Held() int { return p.blocks() - p.Cools.Own }
 

@@ -60,7 +60,7 @@ func (ps Pools) vacant(prefix netip.Prefix) bool {
 // drained returns those of some pools that are to be retired now, and marks them as retiring.
 func (ps Pools) drained(touched []ledger.PoolID) (drained []*Pool) {
 	for _, id := range touched {
-		if p := ps.Find(id); p != nil && p.State == ledger.PoolDraining && !p.Retiring && !p.Used() && p.Spaces == 0 {
+		if p := ps.Find(id); p != nil && !p.Retiring && p.goes() {
 			p.Retiring = true
 			drained = append(drained, p)
 		}

@@ -50,6 +50,7 @@ func NewSpace(t *Table, id ledger.SpaceID) *Space {
 // close removes all pools and blocks of the space, which was retired.
 func (s *Space) close() {
 	s.Gone, s.Head = true, store.Head{}
+	s.Table.dropPart(ledger.PoolID(s.ID))
 	for _, p := range slices.Clone(s.Room.Pools) {
 		s.removePool(p.ID)
 	}
@@ -64,6 +65,9 @@ func (s *Space) Unlock() { s.Unlocked(s.Release()) }
 // Release releases the lock, and returns the notifications. A caller with the locks of several spaces delivers them when it has released all.
 func (s *Space) Release() (told News) {
 	s.Unlocking()
+	if of, is := ledger.AddressSpaceOf(ledger.PoolID(s.ID)); is && !s.Gone && !s.Unregistered() {
+		s.Table.notePart(of, ledger.PoolID(s.ID), s.part())
+	}
 	s.News.Drained = s.Room.Pools.drained(s.News.Touched)
 	told = s.News
 	s.News, s.Room.clock = News{}, nil
@@ -83,10 +87,20 @@ func (s *Space) Pool(id ledger.PoolID) *Pool { return s.Room.Pools.Find(id) }
 
 // putPool replaces the record of a pool, or adds a new pool.
 func (s *Space) putPool(record ledger.Pool) {
-	if p := s.Pool(record.ID); p != nil {
+	p := s.Pool(record.ID)
+	if p != nil && s.Table.Lists(p) {
 		s.Room.update(p, record)
 		return
 	}
+	if p == nil {
+		p = s.Expect(record)
+	}
+	s.News.Touch(p.ID)
+	s.Table.Add(p)
+}
+
+// Expect adds a pool that the ledger does not have yet, so that an operation can be planned there.
+func (s *Space) Expect(record ledger.Pool) *Pool {
 	p := newPool(s, record)
 	s.fill(p)
 	for prefix, c := range s.Cooling.Blocks {
@@ -95,8 +109,35 @@ func (s *Space) putPool(record ledger.Pool) {
 		}
 	}
 	s.Room.Pools = append(s.Room.Pools, p)
-	s.News.Touch(p.ID)
-	s.Table.Add(p)
+	return p
+}
+
+// Unregistered reports whether the ledger has nothing of the space.
+func (s *Space) Unregistered() bool {
+	return s.Head.Revision == 0 && !slices.ContainsFunc(s.Room.Pools, s.Table.Lists)
+}
+
+// Follow brings an address space in line with its pool.
+func (s *Space) Follow(of ledger.Pool) {
+	for _, p := range s.Room.Pools {
+		if next := p.Derived.In(of); differs(p.Pool, next) {
+			s.Room.update(p, next)
+		}
+	}
+}
+
+// differs compares those fields of an address space that change with its pool.
+func differs(a, b ledger.Pool) bool {
+	return a.State != b.State || a.Frozen != b.Frozen || a.Closed() != b.Closed() || !slices.Equal(a.Excluded, b.Excluded)
+}
+
+// part returns how an address space is used.
+func (s *Space) part() Part {
+	p := Part{Held: s.Blocks.Len() > len(s.Cooling.Blocks) || len(s.Damage) > 0 || len(s.Room.Pools) == 0, Cools: len(s.Cooling.Blocks) > 0, damage: s.Damage.Err()}
+	for _, of := range s.Room.Pools {
+		p.Last = of.Cools.Last()
+	}
+	return p
 }
 
 // fill takes in the index of a new pool all that the space has there: the blocks of the ledger, those that

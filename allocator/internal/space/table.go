@@ -40,12 +40,14 @@ type Table struct {
 	has    map[ledger.ClusterName]int // how many pools, none that is 0
 	damage Damage                     // of the records of pools that are not known
 	kin    kin
+	parts  map[ledger.PoolID]map[ledger.PoolID]Part // the address spaces of each pool
 }
 
 // NewTable makes an empty table. The caller sets its exported fields.
 func NewTable() *Table {
 	return &Table{
 		pools: map[ledger.PoolID]*Pool{}, has: map[ledger.ClusterName]int{}, roots: map[ledger.ClusterName]map[ledger.PoolID]ledger.Pool{}, damage: Damage{}, Leases: newLeases(), kin: newKin(),
+		parts: map[ledger.PoolID]map[ledger.PoolID]Part{},
 	}
 }
 
@@ -107,6 +109,12 @@ func (t *Table) rootsOf(c ledger.ClusterName) map[ledger.PoolID]ledger.Pool {
 	return t.roots[c]
 }
 
+// Lists reports whether the ledger has the pool.
+func (t *Table) Lists(p *Pool) bool {
+	now, _ := t.Find(p.ID)
+	return now == p
+}
+
 // Find looks a pool up in memory.
 func (t *Table) Find(id ledger.PoolID) (*Pool, bool) {
 	t.mu.RLock()
@@ -120,6 +128,20 @@ func (t *Table) Damaged() Damage {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return maps.Clone(t.damage)
+}
+
+// DamagedOf returns why an address space of a pool is not known: its key cannot be read. Nil: all are known.
+func (t *Table) DamagedOf(id ledger.PoolID, keys store.Keys) error {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	below := Damage{}
+	for key, err := range t.damage {
+		k, _ := keys.Parse(key)
+		if of, is := ledger.AddressSpaceOf(k.Pool); is && of == id {
+			below[key] = err
+		}
+	}
+	return below.Err()
 }
 
 // Note notes that the record of a pool cannot be read.

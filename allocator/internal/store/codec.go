@@ -52,11 +52,14 @@ type (
 		At       time.Time          `json:"at,omitzero"`
 		Until    time.Time          `json:"until,omitzero"`
 		Derived  *derivedValue      `json:"derived,omitempty"`
-		Spaces   int                `json:"spaces,omitempty"`
+	}
+	addressSpaceValue struct {
+		V         int                `json:"v"`
+		Workspace ledger.ClusterName `json:"workspace,omitempty"`
+		Scope     ledger.Scope       `json:"scope,omitempty"`
 	}
 	derivedValue struct {
 		Class     string             `json:"class,omitempty"`
-		Of        ledger.PoolID      `json:"of,omitempty"`
 		Workspace ledger.ClusterName `json:"workspace,omitempty"`
 		Scope     ledger.Scope       `json:"scope,omitempty"`
 		By        ledger.ClusterName `json:"by,omitempty"`
@@ -154,14 +157,24 @@ func DecodeClaim(kv *mvccpb.KeyValue) (ledger.SpaceID, netip.Prefix, error) {
 	return v.Space, v.Prefix, err
 }
 
-// EncodePool writes the record of a pool.
+// EncodePool writes the record of a pool. That of an address space says only for whom it is.
 func EncodePool(p ledger.Pool) string {
+	if ledger.IsAddressSpace(p.ID) {
+		return encode(addressSpaceValue{V: valueVersion, Workspace: p.Derived.Workspace, Scope: p.Derived.Scope})
+	}
 	v := poolValue{
 		V: valueVersion, Space: p.Space, CIDR: p.CIDR, Excluded: p.Excluded, Parent: p.Parent,
 		State: p.State, Cluster: p.Cluster, Name: p.Name, Frozen: p.Frozen, At: p.RegisteredAt, Until: p.CoolsUntil,
-		Derived: derivedOf(p.Derived), Spaces: p.Spaces,
+		Derived: derivedOf(p.Derived),
 	}
 	return encode(v)
+}
+
+// decodeAddressSpace reads for whom an address space is.
+func decodeAddressSpace(key string, value []byte) (of ledger.Derived, err error) {
+	var v addressSpaceValue
+	err = decode(key, value, &v)
+	return ledger.Derived{Workspace: v.Workspace, Scope: v.Scope}, err
 }
 
 // DecodePool reads the record of a pool.
@@ -173,7 +186,7 @@ func DecodePool(key string, id ledger.PoolID, value []byte) (ledger.Pool, error)
 	return ledger.Pool{
 		ID: id, Cluster: v.Cluster, Name: v.Name, Space: v.Space, CIDR: v.CIDR,
 		Excluded: v.Excluded, Parent: v.Parent, State: v.State, Frozen: v.Frozen, RegisteredAt: v.At, CoolsUntil: v.Until,
-		Derived: v.Derived.derived(), Spaces: v.Spaces,
+		Derived: v.Derived.derived(),
 	}, nil
 }
 
@@ -181,7 +194,7 @@ func derivedOf(d *ledger.Derived) *derivedValue {
 	if d == nil {
 		return nil
 	}
-	v := &derivedValue{Class: d.Class, Of: d.Of, Workspace: d.Workspace, Scope: d.Scope, By: d.By, Since: d.HeldSince, Releasing: d.Releasing}
+	v := &derivedValue{Class: d.Class, Workspace: d.Workspace, Scope: d.Scope, By: d.By, Since: d.HeldSince, Releasing: d.Releasing}
 	if d.Holder.Claim != "" {
 		v.Holder = (*holderValue)(&d.Holder)
 	}
@@ -192,7 +205,7 @@ func (v *derivedValue) derived() *ledger.Derived {
 	if v == nil {
 		return nil
 	}
-	d := &ledger.Derived{Class: v.Class, Of: v.Of, Workspace: v.Workspace, Scope: v.Scope, By: v.By, HeldSince: v.Since, Releasing: v.Releasing}
+	d := &ledger.Derived{Class: v.Class, Workspace: v.Workspace, Scope: v.Scope, By: v.By, HeldSince: v.Since, Releasing: v.Releasing}
 	if v.Holder != nil {
 		d.Holder = ledger.Holder(*v.Holder)
 	}

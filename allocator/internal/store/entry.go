@@ -1,6 +1,10 @@
 package store
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
@@ -30,6 +34,12 @@ func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 	}
 	switch n.Kind {
 	case PoolKey:
+		if ledger.IsAddressSpace(n.Pool) {
+			var of ledger.Derived
+			of, e.Damage = decodeAddressSpace(key, kv.Value)
+			e.Registered, e.Space = &ledger.Pool{ID: n.Pool, Derived: &of}, ledger.SpaceID(n.Pool)
+			break
+		}
 		var p ledger.Pool
 		p, e.Damage = DecodePool(key, n.Pool, kv.Value)
 		e.Registered, e.Space = &p, p.Space
@@ -41,3 +51,34 @@ func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 	}
 	return e
 }
+
+// roll reads the records of pools, in the order of their keys: an address space follows its pool, and has the record of that.
+type roll struct {
+	keys  Keys
+	known map[ledger.PoolID]ledger.Pool // that were read so far
+}
+
+func newRoll(k Keys) roll { return roll{k, map[ledger.PoolID]ledger.Pool{}} }
+
+// entry returns the entry of a pool. That of an address space cannot be read without its pool.
+func (r roll) entry(kv *mvccpb.KeyValue) Entry {
+	e := EntryOf(r.keys, kv)
+	if of, is := ledger.AddressSpaceOf(e.Pool); is && e.Damage == nil {
+		above, known := r.known[of]
+		p := e.Registered.Derived.In(above)
+		switch {
+		case !known:
+			e.Damage = &ledger.DamageError{Key: e.Text, Err: fmt.Errorf("pool %s is not in the ledger, or cannot be read", of)}
+		case p.ID != e.Pool:
+			e.Damage = &ledger.DamageError{Key: e.Text, Err: fmt.Errorf("it is for %s of workspace %q, whose ID is %s", p.Derived.Scope, p.Derived.Workspace, p.ID)}
+		}
+		e.Registered = &p
+	}
+	if e.Damage == nil {
+		r.known[e.Pool] = *e.Registered
+	}
+	return e
+}
+
+// all returns the pools that were read.
+func (r roll) all() []ledger.Pool { return slices.Collect(maps.Values(r.known)) }

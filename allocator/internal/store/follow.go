@@ -32,12 +32,12 @@ func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, 
 			}
 			from = now + 1
 		}
-		names, err := s.namePools(ctx, s.NewPager(0))
+		pools, err := s.call(ctx, s.NewPager(0))
 		if err != nil {
 			yield(ledger.Event{}, err)
 			return
 		}
-		f := follower{keys: s.Keys, from: from, names: names}
+		f := follower{roll: pools, from: from}
 		watch := s.Client.Watch(clientv3.WithRequireLeader(ctx), string(s.Keys)+"/", clientv3.WithPrefix(), clientv3.WithPrevKV(),
 			clientv3.WithRev(from), clientv3.WithProgressNotify())
 		for resp := range watch {
@@ -51,9 +51,8 @@ func (r Reader) Follow(ctx context.Context, from int64) iter.Seq2[ledger.Event, 
 
 // follower makes events of the changes that a watch brings.
 type follower struct {
-	keys  Keys
-	from  int64 // the next revision
-	names poolNames
+	roll
+	from int64 // the next revision
 }
 
 // tell yields the events of a response, one revision at a time. It reports whether to go on.
@@ -116,7 +115,7 @@ func (f *follower) revision(changes []*clientv3.Event) (events []ledger.Event, d
 			continue
 		}
 		if n.Kind == PoolKey && ev.Type == clientv3.EventTypePut {
-			f.names.note(EntryOf(f.keys, ev.Kv))
+			f.entry(ev.Kv)
 		}
 		if n.Kind != BlockKey {
 			continue
@@ -128,7 +127,7 @@ func (f *follower) revision(changes []*clientv3.Event) (events []ledger.Event, d
 	}
 	events = t.events()
 	for i := range events {
-		events[i].Tenure = f.names.name(events[i].Tenure)
+		events[i].Tenure = f.name(events[i].Tenure)
 	}
 	return events, t.damaged, true
 }

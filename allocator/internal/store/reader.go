@@ -24,7 +24,7 @@ type Reader struct {
 // than etcd keeps its revisions.
 func (r Reader) Walk(ctx context.Context, visitor ledger.Visitor) (revision int64, err error) {
 	s := NewStore(r.Client, r.Prefix)
-	w, pages := walk{visitor: visitor, keys: s.Keys}, s.NewPager(0)
+	w, pages := walk{visitor: visitor, keys: s.Keys, pools: newRoll(s.Keys)}, s.NewPager(0)
 	for _, part := range []struct {
 		prefix string
 		visit  func(*mvccpb.KeyValue) error
@@ -34,7 +34,7 @@ func (r Reader) Walk(ctx context.Context, visitor ledger.Visitor) (revision int6
 		{w.keys.Claim(""), w.claim},
 		{w.keys.History(), w.tenure},
 	} {
-		pages.Windows = Windows(w.keys, w.pools, false)
+		pages.Windows = Windows(w.keys, w.pools.all(), false)
 		for kv, err := range pages.Keys(ctx, part.prefix, clientv3.GetPrefixRangeEnd(part.prefix)) {
 			if err != nil {
 				return 0, err
@@ -51,13 +51,12 @@ func (r Reader) Walk(ctx context.Context, visitor ledger.Visitor) (revision int6
 type walk struct {
 	visitor ledger.Visitor
 	keys    Keys
-	pools   []ledger.Pool // visited so far
+	pools   roll
 }
 
 func (w *walk) pool(kv *mvccpb.KeyValue) error {
-	e := EntryOf(w.keys, kv)
+	e := w.pools.entry(kv)
 	if e.Damage == nil {
-		w.pools = append(w.pools, *e.Registered)
 		w.visitor.Pool(*e.Registered)
 	}
 	return e.Damage

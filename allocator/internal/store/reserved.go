@@ -14,7 +14,7 @@ import (
 func (r Reader) Reserved(ctx context.Context, visit func(ledger.Tenure, error) bool) (revision int64, err error) {
 	s := NewStore(r.Client, r.Prefix)
 	pages, all := s.NewPager(0), spanOf(s.Keys.Claim(ledger.ReservationPrefix))
-	names, err := s.namePools(ctx, pages)
+	names, err := s.call(ctx, pages)
 	if err != nil {
 		return pages.revision, err
 	}

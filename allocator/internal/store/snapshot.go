@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 
-	"github.com/kcp-ipam/ipam/allocator/ledger"
-
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -12,18 +10,15 @@ import (
 // blocks. An entry is the caller's only while it is visited.
 func (s *Store) Snapshot(ctx context.Context, visit func(*Entry)) (revision int64, err error) {
 	pages := s.NewPager(0)
-	var pools []ledger.Pool
+	pools := newRoll(s.Keys)
 	for kv, err := range pages.Keys(ctx, s.Keys.pools(), clientv3.GetPrefixRangeEnd(s.Keys.pools())) {
 		if err != nil {
 			return 0, err
 		}
-		e := EntryOf(s.Keys, kv)
-		if e.Kind == PoolKey && e.Damage == nil {
-			pools = append(pools, *e.Registered)
-		}
+		e := pools.entry(kv)
 		visit(&e)
 	}
-	pages.Windows = Windows(s.Keys, pools, false)
+	pages.Windows = Windows(s.Keys, pools.all(), false)
 	for entries, err := range s.ahead(ctx, pages, s.Keys.Spaces()) {
 		if err != nil {
 			return 0, err

@@ -126,8 +126,11 @@ func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 }
 
 // Pool reads the record of a pool, and the revision of its last change; ok is false if there
-// is none.
+// is none. An address space has none.
 func (s *Store) Pool(ctx context.Context, id ledger.PoolID) (p ledger.Pool, revision int64, ok bool, err error) {
+	if ledger.IsAddressSpace(id) {
+		return ledger.Pool{}, 0, false, nil
+	}
 	kv, _, err := s.Get(ctx, s.Keys.Pool(id))
 	if err != nil || kv == nil {
 		return ledger.Pool{}, 0, false, err

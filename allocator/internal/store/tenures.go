@@ -19,7 +19,7 @@ import (
 // come from the history. ErrExpired: reading took longer than etcd keeps its revisions.
 func (r Reader) Tenures(ctx context.Context, p netip.Prefix, visit func(ledger.Tenure, error) bool) (revision int64, err error) {
 	s := NewStore(r.Client, r.Prefix)
-	l := lookback{keys: s.Keys, pages: s.NewPager(0), prefix: p, visit: visit, known: poolNames{}}
+	l := lookback{pages: s.NewPager(0), prefix: p, visit: visit, roll: newRoll(s.Keys)}
 	for _, read := range []func(context.Context) error{l.ended, l.pools, l.lasting} {
 		if err := read(ctx); err != nil || l.over {
 			return l.pages.revision, err
@@ -28,46 +28,34 @@ func (r Reader) Tenures(ctx context.Context, p netip.Prefix, visit func(ledger.T
 	return l.pages.revision, nil
 }
 
-// poolNames has the pools whose names are known. The name and the scope of a pool never change.
-type poolNames map[ledger.PoolID]ledger.Pool
-
-// name returns the tenure with the name and the scope of its pool, if that is known.
-func (n poolNames) name(t ledger.Tenure) ledger.Tenure {
-	if p, ok := n[t.Pool]; ok {
+// name returns the tenure with the name and the scope of its pool, if that is known. They never change.
+func (r roll) name(t ledger.Tenure) ledger.Tenure {
+	if p, ok := r.known[t.Pool]; ok {
 		return t.In(p)
 	}
 	return t
 }
 
-// namePools reads the pools as of the pager's revision. A pool that cannot be read has no name.
-func (s *Store) namePools(ctx context.Context, pages *Pager) (poolNames, error) {
-	names, all := poolNames{}, spanOf(s.Keys.pools())
+// call reads the pools as of the pager's revision. A pool that cannot be read has no name.
+func (s *Store) call(ctx context.Context, pages *Pager) (roll, error) {
+	pools, all := newRoll(s.Keys), spanOf(s.Keys.pools())
 	for kv, err := range pages.Keys(ctx, all.from, all.end) {
 		if err != nil {
-			return nil, err
+			return pools, err
 		}
-		names.note(EntryOf(s.Keys, kv))
+		pools.entry(kv)
 	}
-	return names, nil
-}
-
-// note adds a pool.
-func (n poolNames) note(e Entry) {
-	if e.Damage == nil && e.Registered != nil {
-		n[e.Registered.ID] = *e.Registered
-	}
+	return pools, nil
 }
 
 // lookback is one look for tenures.
 type lookback struct {
-	keys   Keys
 	pages  *Pager
 	prefix netip.Prefix
 	visit  func(ledger.Tenure, error) bool
-	known  poolNames
+	roll
 	spaces map[ledger.SpaceID]int // with pools that overlap the prefix, and the length of the shortest of those
-	all    []ledger.Pool
-	over   bool // the visitor has seen enough
+	over   bool                   // the visitor has seen enough
 }
 
 // each visits the keys of some ranges, until the visitor has seen enough.
@@ -114,14 +102,12 @@ func (l *lookback) chapter(kv *mvccpb.KeyValue) {
 func (l *lookback) pools(ctx context.Context) error {
 	l.spaces = map[ledger.SpaceID]int{}
 	return l.each(ctx, []span{spanOf(l.keys.pools())}, func(kv *mvccpb.KeyValue) {
-		e := EntryOf(l.keys, kv)
+		e := l.entry(kv)
 		if e.Damage != nil {
 			l.tell(ledger.Tenure{}, e.Damage)
 			return
 		}
 		p := *e.Registered
-		l.known.note(e)
-		l.all = append(l.all, p)
 		if !l.prefix.IsValid() || !p.CIDR.Overlaps(l.prefix) {
 			return
 		}
@@ -134,7 +120,7 @@ func (l *lookback) pools(ctx context.Context) error {
 
 // lasting visits the blocks that are held.
 func (l *lookback) lasting(ctx context.Context) error {
-	l.pages.Windows = Windows(l.keys, l.all, false)
+	l.pages.Windows = Windows(l.keys, l.roll.all(), false)
 	if !l.prefix.IsValid() {
 		return l.each(ctx, []span{spanOf(l.keys.Spaces())}, l.block)
 	}
@@ -157,7 +143,7 @@ func (l *lookback) block(kv *mvccpb.KeyValue) {
 		return
 	}
 	if b := e.Block.Block(); b.State != ledger.Cooling && !l.over {
-		l.tell(l.known.name(b.Tenure()), nil)
+		l.tell(l.name(b.Tenure()), nil)
 	}
 }
 

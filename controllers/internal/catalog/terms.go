@@ -32,8 +32,8 @@ func (c *Catalog) terms(ctx context.Context, pools Pools, b ledger.Block) (class
 	if !ok {
 		return class, pool, view.Err()
 	}
-	if ledger.IsAddressSpace(known.ID) { // its pool's terms are its own
-		known.ID = known.Derived.Of
+	if of, is := ledger.AddressSpaceOf(known.ID); is { // its pool's terms are its own
+		known.ID = of
 	}
 	owner := c.Directory.Workspace(known.Cluster)
 	if _, engaged := view.reader(owner); !engaged && c.mayServe(known) {

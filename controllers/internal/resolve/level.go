@@ -58,6 +58,14 @@ func (s *Space) In(of ledger.PoolID) ledger.PoolID {
 	return ledger.AddressSpaceID(of, s.Workspace, s.Scope)
 }
 
+// Begins returns what begins the address space of a pool with its first block; nil if s is nil.
+func (s *Space) Begins(of ledger.PoolID) *ledger.Derived {
+	if s == nil {
+		return nil
+	}
+	return &ledger.Derived{Of: of, Workspace: s.Workspace, Scope: s.Scope}
+}
+
 // levels returns the pools that the claim needs, from the one below the authored pools on: of a range that of its class is
 // the last, of a block that of the class above.
 func (q Query) levels(classes chain) []Level {

@@ -38,9 +38,9 @@ var absence = []Mutant{
 	},
 	{
 		Name:  "a child pool is retired although a key of its space cannot be read",
-		File:  "allocator/uncarve.go",
-		Old:   "if err := s.Damage.Err(); err != nil {",
-		New:   "if err := s.Damage.Err(); err != nil && false {",
+		File:  "allocator/retire.go",
+		Old:   "if err := p.In.Damage.Err(); err != nil {",
+		New:   "if err := p.In.Damage.Err(); err != nil && p.ID == \"\" {",
 		Suite: Suite{Tests: "TestUnreadable_KeepsAChild"},
 	},
 	{
@@ -163,13 +163,6 @@ var absence = []Mutant{
 		Suite: ofClosed,
 	},
 	{
-		Name:  "a retirement that is refused leaves its pool draining",
-		File:  "allocator/retire.go",
-		Old:   "if r.drained && errors.Is(err, ledger.ErrPoolInUse) {",
-		New:   "if false {",
-		Suite: ofSpaces,
-	},
-	{
 		Name:  "the changes to an address space that goes are counted twice, by the order of a map",
 		File:  "allocator/internal/engine/events.go",
 		Old:   "{begins, ends, rest}",
@@ -179,8 +172,8 @@ var absence = []Mutant{
 	{
 		Name:  "the changes to an address space that goes are counted twice, by a reader",
 		File:  "allocator/pools.go",
-		Old:   "append([]ledger.PoolID{id}, spaces(ps).of(id)...)",
-		New:   "append(spaces(ps).of(id), id)",
+		Old:   "append([]ledger.PoolID{id}, parts...)",
+		New:   "append(parts, id)",
 		Suite: ofSpaces,
 	},
 	{

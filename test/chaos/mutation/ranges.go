@@ -3,13 +3,6 @@ package mutation
 // ranges are the mutants of the DELETEs of ranges.
 var ranges = []Mutant{
 	{
-		Name:  "a range stays closed though an address space refuses its release",
-		File:  "allocator/derived.go",
-		Old:   "if first && errors.Is(err, ledger.ErrPoolInUse) {",
-		New:   "if false {",
-		Suite: ofDerived,
-	},
-	{
 		Name:  "a late look opens a range that was closed again since",
 		File:  "allocator/derived.go",
 		Old:   "if p.Closed() && !p.Derived.Releasing.Equal(store.Stamped(until)) {",

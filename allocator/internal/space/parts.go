@@ -1,0 +1,65 @@
+package space
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// Part is how the address spaces of a pool are used, or one of them.
+type Part struct {
+	Spaces int       // how many there are
+	Held   bool      // somebody has a block there, or may have one
+	Cools  bool      // blocks cool there
+	Last   time.Time // when the last of them is free
+	damage error
+}
+
+// Err returns why a key there cannot be read; nil: all can.
+func (p Part) Err() error { return p.damage }
+
+// PartsOf tells how the address spaces of a pool are used.
+func (t *Table) PartsOf(id ledger.PoolID) (all Part) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, p := range t.parts[id] {
+		all.Spaces++
+		all.Held, all.Cools = all.Held || p.Held, all.Cools || p.Cools
+		if p.Last.After(all.Last) {
+			all.Last = p.Last
+		}
+		if all.damage == nil {
+			all.damage = p.damage
+		}
+	}
+	return all
+}
+
+// Parts lists the address spaces of a pool, in no order.
+func (t *Table) Parts(id ledger.PoolID) []ledger.PoolID {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Collect(maps.Keys(t.parts[id]))
+}
+
+// notePart notes how an address space of a pool is used. Its lock is held.
+func (t *Table) notePart(of, id ledger.PoolID, p Part) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.parts[of] == nil {
+		t.parts[of] = map[ledger.PoolID]Part{}
+	}
+	t.parts[of][id] = p
+}
+
+// dropPart forgets an address space. Any other pool has nothing to forget.
+func (t *Table) dropPart(id ledger.PoolID) {
+	of, _ := ledger.AddressSpaceOf(id)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if delete(t.parts[of], id); len(t.parts[of]) == 0 {
+		delete(t.parts, of)
+	}
+}
