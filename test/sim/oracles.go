@@ -123,6 +123,7 @@ func (o *oracles) end(uid types.UID) {
 	delete(o.live, uid)
 	o.ended[t.key] = time.Now()
 	o.retention.end(uid, t)
+	o.frees(t)
 	if d := classes[t.class].cooldown; d > 0 && t.prefix.IsValid() && !t.ranged && !t.exempt {
 		o.cooling = append(o.cooling, cooled{*t, time.Now(), time.Now().Add(d)})
 	}

@@ -144,7 +144,7 @@ var breaches = []breach{
 		oracle: "ORDER", steps: "a0 +0s create a-c0 flat length=32",
 		before: theStory, broken: func(s *Simulation) {
 			for n := range 8 {
-				wants := wanted{netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}), time.Now().Add(-time.Minute)}
+				wants := wanted{netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}), time.Now().Add(-time.Minute), true}
 				s.oracles.live[types.UID(rune('0'+n))] = &told{key: "a/default/a-c1", class: "flat", wants: wants}
 			}
 		},

@@ -15,6 +15,7 @@ const queued = time.Second
 type wanted struct {
 	address netip.Addr
 	since   time.Time
+	freed   bool // exactly its block was
 }
 
 // wait notes since when a claim has been waiting for room, or for an address.
@@ -32,7 +33,7 @@ func (t *told) wait(claim *ipamv1alpha1.IPClaim) {
 	case err != nil, reasonOf(claim) != ipamv1alpha1.ReasonAddressInUse:
 		t.wants = wanted{}
 	case t.wants.since.IsZero():
-		t.wants = wanted{address, time.Now()}
+		t.wants = wanted{address: address, since: time.Now()}
 	}
 }
 
@@ -45,8 +46,17 @@ func (o *oracles) passes(claim *ipamv1alpha1.IPClaim, t *told) {
 	workspace := t.key[:strings.Index(t.key, "/")+1]
 	for _, other := range o.live {
 		w := other.wants
-		if strings.HasPrefix(other.key, workspace) && other.class == t.class && !w.since.IsZero() && time.Since(w.since) > queued && t.prefix.Contains(w.address) {
+		if strings.HasPrefix(other.key, workspace) && other.class == t.class && w.freed && time.Since(w.since) > queued && t.prefix.Contains(w.address) {
 			o.s.find("ORDER", "%s got %s, and %s has been waiting for just that for %s", t.key, t.prefix, other.key, time.Since(w.since))
+		}
+	}
+}
+
+// frees notes for claims that wait for an address that its block is freed.
+func (o *oracles) frees(t *told) {
+	for _, other := range o.live {
+		if w := &other.wants; other.class == t.class && !w.since.IsZero() && t.prefix.IsSingleIP() && t.prefix.Addr() == w.address {
+			w.freed = true
 		}
 	}
 }
