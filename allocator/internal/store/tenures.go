@@ -120,7 +120,7 @@ func (l *lookback) pools(ctx context.Context) error {
 
 // lasting visits the blocks that are held.
 func (l *lookback) lasting(ctx context.Context) error {
-	l.pages.Windows = Windows(l.keys, l.roll.all(), false)
+	l.pages.Windows = Windows(l.keys, l.all(), false)
 	if !l.prefix.IsValid() {
 		return l.each(ctx, []span{spanOf(l.keys.Spaces())}, l.block)
 	}

@@ -120,8 +120,8 @@ var derived = []Mutant{
 	{
 		Name:  "a pool is retired whose address spaces are in use",
 		File:  "allocator/retire.go",
-		Old:   "case p.Used() || parts.Held:",
-		New:   "case p.Used():",
+		Old:   "parts, err := partsOf(v, p)\n\tswitch {\n\tcase err",
+		New:   "parts, err := space.Part{}, error(nil)\n\tswitch {\n\tcase err",
 		Suite: ofDerived,
 	},
 	{
