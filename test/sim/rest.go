@@ -232,11 +232,14 @@ func (s *Simulation) judgeGone() {
 // reconcile binds the claim". The contract has no bound; a claim that takes longer here waits for something.
 const binding = 10 * time.Second
 
-// probe creates a claim of each class in a network that is in use and in one that is new.
+// probe creates a claim of each class in a network that is in use and in one that is new, and one of a class that knows no networks.
 func (s *Simulation) probe() {
 	for i, name := range sorted(classes) {
 		letter := letters[(i+int(s.story.Seed))%len(letters)]
 		for j, network := range []string{"n0", "probe"} {
+			if flat := classes[name].tenancy == "" && len(classes[name].unique) == 0; flat && j > 0 {
+				continue
+			}
 			s.probeOne(fmt.Sprintf("%s-p%d", letter, 2*i+j), name, network)
 		}
 	}
