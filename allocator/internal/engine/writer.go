@@ -166,7 +166,7 @@ func (w *writer) gather() *group {
 
 // join plans a call for a group. errFull: the call does not fit there. Any other error is its answer.
 func (w *writer) join(c *call, g *group) error {
-	limit, others := int(w.Limit.Load()), len(g.calls) > 0
+	limit, others := int(w.Limit.Load())-len(g.spaces), len(g.calls) > 0 // each space has a head, which is put
 	if others && (c.Alone || g.calls[0].Alone || g.size.ops()+callOps > limit) {
 		return errFull
 	}
@@ -178,6 +178,7 @@ func (w *writer) join(c *call, g *group) error {
 	}
 	p, joined := g.spaces[s.ID]
 	if !joined {
+		limit--
 		s.expect(c.Begins)
 		p = newPart(s)
 		defer func() {

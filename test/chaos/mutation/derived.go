@@ -139,6 +139,13 @@ var derived = []Mutant{
 		Suite: ofDerived,
 	},
 	{
+		Name:  "a group forgets the heads that it puts",
+		File:  "allocator/internal/engine/writer.go",
+		Old:   "int(w.Limit.Load())-len(g.spaces), len",
+		New:   "int(w.Limit.Load()), len",
+		Suite: Suite{Tests: "TestBind_ManyPools"},
+	},
+	{
 		Name:  "an address space goes though a claim waits there",
 		File:  "allocator/internal/space/pool.go",
 		Old:   "len(p.Waiting.Claims) == 0 && p.In",
