@@ -82,12 +82,16 @@ func (c *Closer) RetirePool(ctx context.Context, in ledger.ClusterName, pool *ip
 	return "", nil
 }
 
-// Goes returns when a pool goes that nobody uses, unless somebody uses it before. ok is false if it is in use, or stays.
+// Goes returns when a pool goes that nobody uses, unless somebody uses it before; the zero time: after the addresses that cool in it. ok is
+// false if it is in use, or stays.
 func (c *Controller) Goes(p ledger.Pool) (at time.Time, ok bool) {
 	c.watch(p)
 	after, never := c.stays(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	seen, idle := c.idle[p.ID]
-	return seen.since.Add(after), idle && !never
+	if seen, idle := c.idle[p.ID]; idle {
+		return seen.since.Add(after), !never
+	}
+	unused := p.Derived.Holder.Claim == "" && !p.Closed() && !c.Ledger.Pools.InUse(p.ID)
+	return time.Time{}, unused && !never && catalog.Cools(c.Ledger.Pools, c.Ranges, p)
 }

@@ -125,6 +125,12 @@ func TestGoes_TellsWhenAnIdlePoolGoes(t *testing.T) {
 	if at, ok := s.Goes(net); !ok || !at.Equal(s.clock.Now().Add(DefaultIdle)) {
 		t.Errorf("Goes = %s, %t; want %s after the last use", at, ok, DefaultIdle)
 	}
+	s.cooldown = time.Hour
+	s.bind(net, "cools")
+	must.Do(t, s.alloc.Release(t.Context(), "uid-of-cools"))
+	if at, ok := s.Goes(net); !ok || !at.IsZero() {
+		t.Errorf("Goes = %s, %t while an address cools in the pool; want that it goes, and no time", at, ok)
+	}
 	s.Idle = 0
 	if _, ok := s.Goes(net); ok {
 		t.Error("a pool goes where idle pools stay")

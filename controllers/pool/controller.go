@@ -40,7 +40,8 @@ type Options struct {
 	Oracle    Oracle
 	// RetireBelow retires the pools that the system has made below a pool, or fails if one is used.
 	RetireBelow func(ctx context.Context, id ledger.PoolID) error
-	// Goes returns when a pool goes that the system has made and nobody uses. ok is false if it is in use, or stays.
+	// Goes returns when a pool goes that the system has made and nobody uses; the zero time: after the addresses that cool in it. ok is false
+	// if it is in use, or stays.
 	Goes func(ledger.Pool) (at time.Time, ok bool)
 	// MaxPools is how many pools a workspace may have, the platform apart. Default: any number.
 	MaxPools int

@@ -23,6 +23,14 @@ func TestDerived_AnIdlePoolSaysWhenItGoes(t *testing.T) {
 	if _, said := inUse(s.pool(t, "net-a")); said != "nobody uses the pool: it goes when it is deleted" {
 		t.Errorf("where idle pools stay, InUse says %q", said)
 	}
+	s.Goes = func(of ledger.Pool) (time.Time, bool) { return time.Time{}, true }
+	if _, said := inUse(s.pool(t, "net-a")); said != "nobody uses the pool: it goes after the addresses that cool in it, or when it is deleted" {
+		t.Errorf("where addresses cool, InUse says %q", said)
+	}
+	if _, said := inUse(s.pool(t, "root")); said != "nobody uses the pool; 1 idle pool has a block of it until the addresses in it have cooled" {
+		t.Errorf("above a pool in which addresses cool, InUse says %q", said)
+	}
+	s.Goes = func(of ledger.Pool) (time.Time, bool) { return goes, of.ID != p.ID }
 	s.provisions(t, "sub", p.ID, 28, ledger.Holder{})
 	const level = "nobody uses the pool: it goes after the pools inside, or when it is deleted; 1 idle pool has a block of it until 12:40:07 UTC"
 	if _, said := inUse(s.pool(t, "net-a")); said != level {

@@ -31,7 +31,7 @@ type usage struct {
 	now       time.Time
 	// again is told in how long a name may change without a change of the ledger; nil: nobody asks.
 	again func(time.Duration)
-	// goes returns when a pool goes that the system has made and nobody uses.
+	// goes returns when a pool goes that the system has made and nobody uses; the zero time: after the addresses that cool in it.
 	goes func(ledger.Pool) (at time.Time, ok bool)
 }
 
@@ -93,6 +93,8 @@ func (u usage) words(entered ledger.Pool, names []string, total int, idle idlers
 func (u usage) until(p ledger.Pool, idle idlers) string {
 	at, ok := u.goes(p)
 	switch {
+	case ok && at.IsZero():
+		return "after the addresses that cool in it, or "
 	case ok:
 		return "at " + clockTime(at) + ", or "
 	case idle.many > 0 && !idle.stay:
@@ -106,10 +108,11 @@ type idlers struct {
 	many int
 	last time.Time // when the last of them goes
 	stay bool      // some do not go by themselves
+	cool bool      // addresses cool in some
 }
 
 func (i *idlers) add(o idlers) {
-	i.many, i.stay = i.many+o.many, i.stay || o.stay
+	i.many, i.stay, i.cool = i.many+o.many, i.stay || o.stay, i.cool || o.cool
 	if o.last.After(i.last) {
 		i.last = o.last
 	}
@@ -122,6 +125,8 @@ func (i *idlers) words() string {
 		return ""
 	case i.stay:
 		return has + "until it is deleted"
+	case i.cool:
+		return has + "until the addresses in it have cooled"
 	}
 	return has + "until " + clockTime(i.last)
 }
@@ -191,7 +196,7 @@ func (u usage) idle(id ledger.PoolID) bool {
 func (u usage) idler(id ledger.PoolID) idlers {
 	known, _ := u.ledger.Pools.Get(id)
 	at, ok := u.goes(known)
-	return idlers{many: 1, last: at, stay: !ok}
+	return idlers{many: 1, last: at, stay: !ok, cool: ok && at.IsZero()}
 }
 
 // counted describes the holders of a pool: those of its own workspace by name, all others by their number.

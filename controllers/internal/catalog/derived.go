@@ -100,9 +100,14 @@ func Unused(used Uses, kin Kin, p ledger.Pool) bool {
 	if p.Derived == nil || p.Derived.Holder.Claim != "" || p.Closed() || used.InUse(p.ID) {
 		return false
 	}
-	return !slices.ContainsFunc(append(kin.Below(p.ID), p), func(p ledger.Pool) bool {
+	return !Cools(used, kin, p)
+}
+
+// Cools reports whether addresses cool in a pool or one below it: with the pool, the ledger would forget until when.
+func Cools(used Used, kin Kin, p ledger.Pool) bool {
+	return slices.ContainsFunc(append(kin.Below(p.ID), p), func(p ledger.Pool) bool {
 		inside, ok := used.Capacity(p.ID)
-		return !ok || !inside.NextRelease.IsZero() // with the pool, the ledger would forget until when
+		return !ok || !inside.NextRelease.IsZero()
 	})
 }
 
