@@ -8,9 +8,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// apply brings what was committed at a revision into memory, space by space. A space that begins comes first: the pool above it is
+// apply brings what was committed into memory, space by space. A space that begins comes first: the pool above it is
 // asked for more by that. One that ends comes before the pool above it, which takes over the number of its changes: nobody counts them twice.
-func (eng *Engine) apply(revision int64, entries []*store.Entry) {
+func (eng *Engine) apply(entries []*store.Entry) {
 	of := map[ledger.SpaceID][]*store.Entry{}
 	for _, e := range entries {
 		of[e.Space] = append(of[e.Space], e)
@@ -24,15 +24,15 @@ func (eng *Engine) apply(revision int64, entries []*store.Entry) {
 		for id, entries := range of {
 			if turn(id) {
 				delete(of, id)
-				eng.bring(id, revision, entries)
+				eng.bring(id, entries)
 			}
 		}
 	}
 }
 
-func (eng *Engine) bring(id ledger.SpaceID, revision int64, entries []*store.Entry) {
+func (eng *Engine) bring(id ledger.SpaceID, entries []*store.Entry) {
 	s := eng.Spaces.Enter(id)
-	s.Apply(entries, revision)
+	s.Apply(entries)
 	if s.Gone {
 		eng.Spaces.drop(s)
 	}

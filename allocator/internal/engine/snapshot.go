@@ -32,7 +32,6 @@ func (eng *Engine) load(ctx context.Context) error {
 	eng.Revision.Store(revision)
 	told := make(map[*Space]space.News, len(read))
 	for _, s := range read {
-		s.Known = revision
 		told[s] = s.Release()
 	}
 	for s, news := range told { // the receiver may ask for any space

@@ -101,9 +101,6 @@ func (all *spaces) Enter(id ledger.SpaceID) *Space {
 		}
 		all.mu.Unlock()
 		w.Lock()
-		if gone != nil {
-			w.Known = max(w.Known, gone.Known)
-		}
 		if !w.Gone {
 			return w
 		}

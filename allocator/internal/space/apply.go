@@ -7,13 +7,10 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Apply brings the changes of one revision into memory, unless they are there. It is the only way in. The draft is given up first: the transaction has made these very changes.
-func (s *Space) Apply(entries []*store.Entry, revision int64) {
-	if revision <= s.Known {
-		return
-	}
+// Apply brings the changes of one transaction into memory. It is the only way in. The draft is given up first: the transaction has made these
+// very changes.
+func (s *Space) Apply(entries []*store.Entry) {
 	drafted := s.draft.giveUp(s)
-	s.Known = revision
 	slices.SortStableFunc(entries, poolsFirst)
 	for _, e := range entries {
 		s.apply(e)

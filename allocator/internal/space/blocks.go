@@ -74,12 +74,12 @@ func (s *Space) count(prefix netip.Prefix, of owner, sign int64) {
 }
 
 // publish publishes a change of an account: first the new sum, then, if it is smaller, a
-// notification. A space that waits for that begins to watch the account before it reads the sum.
+// notification. A space that waits for that begins to listen to the account before it reads the sum.
 func (s *Space) publish(a Account, n *big.Int) {
 	if a.pool == "" {
 		s.Table.Quotas.post(a, n)
 	}
-	if n.Sign() < 0 && s.Table.Quotas.watched(a) {
+	if n.Sign() < 0 && s.Table.Quotas.hears(a) {
 		s.News.relieve(a)
 	}
 }

@@ -32,7 +32,7 @@ func TestRoom_ServesAsSearched(t *testing.T) {
 		for i := range 8 {
 			addr := netip.AddrFrom4([4]byte{10, 0, 0, byte(2 * i)})
 			taken = append(taken, netip.PrefixFrom(addr, 31))
-			come(s, int64(i+1), taken[i].String(), block(ledger.ClaimID(fmt.Sprint("holder", i))))
+			come(s, taken[i].String(), block(ledger.ClaimID(fmt.Sprint("holder", i))))
 		}
 		for i := range 40 + 60*int(seed%3) { // with more wishes of a workspace than come first, too
 			s.Room.Wait(p, someRequest(random, i))
@@ -44,7 +44,7 @@ func TestRoom_ServesAsSearched(t *testing.T) {
 		for _, freed := range taken {
 			s.News = News{}
 			want := searched(p, freed)
-			leave(s, s.Known+1, freed.String())
+			leave(s, freed.String())
 			var got []ledger.ClaimID
 			for _, h := range s.News.Woken {
 				got = append(got, h.Claim)

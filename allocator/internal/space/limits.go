@@ -38,17 +38,17 @@ func (p *Pool) Over(r ledger.Request, pending Pending) *ledger.QuotaError {
 }
 
 // broken returns the limit that a waiter would break if it were served; nil: none. The space
-// is notified when less is held on that account. It begins to watch the account and then looks
+// is notified when less is held on that account. It begins to listen to the account and then looks
 // again, so that it misses no change.
 func (p *Pool) broken(w *Waiter, pending Pending) *ledger.QuotaError {
-	var watched Account
+	var heard Account
 	for {
 		broken := p.Over(w.request, pending)
-		if broken == nil || accountOf(broken, w.cluster()) == watched {
+		if broken == nil || accountOf(broken, w.cluster()) == heard {
 			return broken
 		}
-		watched = accountOf(broken, w.cluster())
-		p.In.Table.Quotas.watch(watched, &p.In.Room)
+		heard = accountOf(broken, w.cluster())
+		p.In.Table.Quotas.listen(heard, &p.In.Room)
 	}
 }
 

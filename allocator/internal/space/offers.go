@@ -67,7 +67,7 @@ func (r *Room) clear(p *Pool) {
 	claims, suspended := p.Waiting.Claims, p.Waiting.suspended
 	p.Waiting = waitlist{}
 	for on := range suspended {
-		r.unwatch(on)
+		r.unlisten(on)
 	}
 	r.table.Waiting.Add(-int64(len(claims)))
 	for _, w := range claims {

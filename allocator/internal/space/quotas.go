@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// watcher is told when less is held on an account that it watches.
-type watcher interface {
+// listener is told when less is held on an account that it listens to.
+type listener interface {
 	requeue(on Account) (looks int)
 }
 
 // Quotas are the accounts of classes, whose blocks lie in many spaces, and the rooms that
-// watch an account. Its lock is taken last. The zero value is empty. It is safe for
+// listen to an account. Its lock is taken last. The zero value is empty. It is safe for
 // concurrent use.
 type Quotas struct {
-	mu       sync.Mutex
-	accounts map[Account]*big.Int // that are held, and that drafts are about to take
-	watchers map[Account]map[watcher]struct{}
+	mu        sync.Mutex
+	accounts  map[Account]*big.Int // that are held, and that drafts are about to take
+	listeners map[Account]map[listener]struct{}
 }
 
 // read returns the addresses that are held, or about to be.
@@ -41,48 +41,48 @@ func (q *Quotas) post(a Account, n *big.Int) {
 	usage(q.accounts).add(a, n)
 }
 
-// watch asks for one notification of a space's room when less is held on an account.
-func (q *Quotas) watch(a Account, r watcher) {
+// listen asks for one notification of a space's room when less is held on an account.
+func (q *Quotas) listen(a Account, r listener) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.watchers == nil {
-		q.watchers = map[Account]map[watcher]struct{}{}
+	if q.listeners == nil {
+		q.listeners = map[Account]map[listener]struct{}{}
 	}
-	if q.watchers[a] == nil {
-		q.watchers[a] = map[watcher]struct{}{}
+	if q.listeners[a] == nil {
+		q.listeners[a] = map[listener]struct{}{}
 	}
-	q.watchers[a][r] = struct{}{}
+	q.listeners[a][r] = struct{}{}
 }
 
-// unwatch ends watch.
-func (q *Quotas) unwatch(a Account, r watcher) {
+// unlisten ends listen.
+func (q *Quotas) unlisten(a Account, r listener) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.watchers[a], r)
-	if len(q.watchers[a]) == 0 {
-		delete(q.watchers, a)
+	delete(q.listeners[a], r)
+	if len(q.listeners[a]) == 0 {
+		delete(q.listeners, a)
 	}
 }
 
-// watched reports whether any room watches an account.
-func (q *Quotas) watched(a Account) bool {
+// hears reports whether any room listens to an account.
+func (q *Quotas) hears(a Account) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.watchers[a]) > 0
+	return len(q.listeners[a]) > 0
 }
 
-// take returns the rooms that watch an account, and ends their watches.
-func (q *Quotas) take(a Account) iter.Seq[watcher] {
+// take returns the rooms that listen to an account, and listen no more.
+func (q *Quotas) take(a Account) iter.Seq[listener] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	watchers := q.watchers[a]
-	delete(q.watchers, a)
-	return maps.Keys(watchers)
+	listeners := q.listeners[a]
+	delete(q.listeners, a)
+	return maps.Keys(listeners)
 }
 
-// Size is the number of accounts, and the number of those that are watched.
-func (q *Quotas) Size() (accounts, watched int) {
+// Size is the number of accounts, and the number of those that have listeners.
+func (q *Quotas) Size() (accounts, heard int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.accounts), len(q.watchers)
+	return len(q.accounts), len(q.listeners)
 }

@@ -52,7 +52,7 @@ func TestReservations_FollowTheBlocks(t *testing.T) {
 	}
 }
 
-// A reservation that moves to another block has both for a moment, as the watch may bring the new one first.
+// A reservation that moves to another block has both for a moment, if the new one is applied first.
 func TestReservations_OneThatMoves(t *testing.T) {
 	id, then := ledger.ReservationID("k", "c"), time.Unix(1000, 0)
 	from, to := ledger.Position{Space: "s"}, ledger.Position{Space: "z"}

@@ -30,7 +30,7 @@ func (r *Room) remove(p *Pool, w *Waiter) {
 	}
 	r.table.Waiting.Add(-1)
 	if on != (Account{}) {
-		r.unwatch(on)
+		r.unlisten(on)
 	}
 }
 
@@ -89,17 +89,17 @@ func (r *Room) endHold(w *Waiter, by store.Record) {
 // That is not so of the account on which it was suspended itself; the zero Account: on none.
 func (r *Room) unpledge(w *Waiter, but Account) {
 	for _, a := range []Account{PoolAccount(w.request), ClassAccount(w.request)} {
-		if a != but && r.table.Quotas.watched(a) {
+		if a != but && r.table.Quotas.hears(a) {
 			r.news.relieve(a)
 		}
 	}
 }
 
-// unwatch ends the room's watch of an account, unless a waiter is still suspended on it. Else the
-// accounts of workspaces and pools that are gone would be watched for ever.
-func (r *Room) unwatch(on Account) {
+// unlisten lets the room listen no more to an account, unless a waiter is still suspended on it. Else the
+// accounts of workspaces and pools that are gone would be listened to for ever.
+func (r *Room) unlisten(on Account) {
 	if !slices.ContainsFunc(r.Pools, func(p *Pool) bool { return p.Waiting.suspended[on] != nil }) {
-		r.table.Quotas.unwatch(on, r)
+		r.table.Quotas.unlisten(on, r)
 	}
 }
 

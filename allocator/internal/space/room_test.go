@@ -38,16 +38,16 @@ func block(claim ledger.ClaimID) store.Record {
 	return store.Record{Held: &store.Holding{Pool: "p", Claim: claim, Cluster: "w", Name: string(claim), State: ledger.Bound}}
 }
 
-// come brings a block into the space at a revision.
-func come(s *Space, revision int64, prefix string, r store.Record) {
+// come brings a block into the space.
+func come(s *Space, prefix string, r store.Record) {
 	key := store.Key{Kind: store.BlockKey, Space: "s", Prefix: netip.MustParsePrefix(prefix)}
-	s.Apply([]*store.Entry{{Key: key, Put: true, Block: r}}, revision)
+	s.Apply([]*store.Entry{{Key: key, Put: true, Block: r}})
 }
 
-// leave brings the end of a block into the space at a revision.
-func leave(s *Space, revision int64, prefix string) {
+// leave brings the end of a block into the space.
+func leave(s *Space, prefix string) {
 	key := store.Key{Kind: store.BlockKey, Space: "s", Prefix: netip.MustParsePrefix(prefix)}
-	s.Apply([]*store.Entry{{Key: key}}, revision)
+	s.Apply([]*store.Entry{{Key: key}})
 }
 
 // What a block leaves goes to the oldest waiter alone, and if that goes, to the next.
@@ -56,14 +56,14 @@ func TestRoom_Offered(t *testing.T) {
 	const first, second = "10.0.0.0/32", "10.0.0.1/32"
 	s.Lock()
 	for i, prefix := range []string{first, second} {
-		come(s, int64(i+1), prefix, block(ledger.ClaimID(fmt.Sprint("holder", i))))
+		come(s, prefix, block(ledger.ClaimID(fmt.Sprint("holder", i))))
 	}
 	for i, claim := range []ledger.ClaimID{"old", "young"} {
 		req := asks(claim)
 		req.Since = time.Unix(int64(i), 0)
 		s.Room.Wait(p, req)
 	}
-	leave(s, 3, second)
+	leave(s, second)
 	s.Unlock()
 	if len(told.Woken) != 1 || told.Woken[0].Claim != "old" {
 		t.Fatalf("woken are %v, want the oldest alone", told.Woken)
@@ -79,7 +79,7 @@ func TestRoom_Offered(t *testing.T) {
 	if prefix, ok := p.HeldFor(asks("young")); !ok || prefix.String() != second {
 		t.Errorf("HeldFor = %v, %t, want %v", prefix, ok, second)
 	}
-	come(s, 4, second, block("young"))
+	come(s, second, block("young"))
 	if len(p.Waiting.Claims) != 0 || s.Room.reserved.len() != 0 || p.Index.Blocks() != 2 {
 		t.Errorf("%d wait, %d prefixes are held, and %d are taken once the claim is bound; want 0, 0 and 2", len(p.Waiting.Claims), s.Room.reserved.len(), p.Index.Blocks())
 	}
@@ -95,7 +95,7 @@ func TestPutPool_OverAHold(t *testing.T) {
 	s.Apply([]*store.Entry{{
 		Key: store.Key{Kind: store.PoolKey, Space: "s", Pool: "q"}, Put: true,
 		Registered: &ledger.Pool{ID: "q", CIDR: p.CIDR, State: ledger.PoolOpen},
-	}}, 1)
+	}})
 	if q := s.Pool("q"); !ok || q.Index.Free(held) {
 		t.Errorf("the new pool has %v as free, which is held: %t", held, ok)
 	}
@@ -106,7 +106,7 @@ func TestRoom_Suspended(t *testing.T) {
 	s, p, told := tight(t)
 	const taken = "10.0.0.0/32"
 	s.Lock()
-	come(s, 1, taken, block("holder"))
+	come(s, taken, block("holder"))
 	req := asks("over")
 	req.Limits.Pool = big.NewInt(1)
 	s.Room.Wait(p, req)
@@ -115,7 +115,7 @@ func TestRoom_Suspended(t *testing.T) {
 		t.Fatalf("woken are %v, and %d are suspended; want none and one", told.Woken, len(p.Waiting.suspended))
 	}
 	s.Lock()
-	leave(s, 2, taken)
+	leave(s, taken)
 	s.Unlock()
 	relieved := told.Relieved
 	if len(relieved) != 1 || relieved[0] != PoolAccount(req) {

@@ -17,7 +17,7 @@ import (
 // Its parts know nothing of one another. Room has the free space and the waiters, Blocks the
 // owners, usage the accounts, and Cooling the blocks that cool. The space keeps them in line.
 //
-// All of it is as of the ledger at the revision Known: Apply is the only way in. Besides, the indexes
+// All of it is as the ledger has it: Apply is the only way in. Besides, the indexes
 // have as taken the prefixes that are held for waiters, and those of the draft. The lock guards all fields: the writer takes it
 // to plan and after a transaction. Its holder waits for nothing.
 type Space struct {
@@ -25,8 +25,7 @@ type Space struct {
 	Table *Table
 
 	mu      sync.Mutex
-	Known   int64      // revision up to which all changes to the space are known
-	Head    store.Head // of the space, as of that revision
+	Head    store.Head // of the space
 	Gone    bool       // retired; a queued call has to look for its pool again
 	Room    Room
 	Blocks  blocks

@@ -22,7 +22,7 @@ func crowded(t testing.TB, waiters int, ask func(*ledger.Request, int)) (*Space,
 	defer s.Unlock()
 	full := block("full")
 	full.Held.Cluster = "other"
-	come(s, 1, p.CIDR.String(), full)
+	come(s, p.CIDR.String(), full)
 	s.usage.add(Account{pool: "p", Cluster: "w"}, big.NewInt(8))
 	for i := range waiters {
 		r := asks(ledger.ClaimID(fmt.Sprintf("c%06d", i)))
@@ -147,7 +147,7 @@ func (s *shadow) step(i int) {
 		if taken := slices.SortedFunc(maps.Keys(s.taken), ledger.ComparePrefixes); len(taken) > 0 {
 			prefix := taken[s.random.IntN(len(taken))]
 			delete(s.taken, prefix)
-			leave(s.Space, s.Known+1, prefix.String())
+			leave(s.Space, prefix.String())
 		}
 	}
 	s.Unlock()
@@ -161,7 +161,7 @@ func (s *shadow) step(i int) {
 func (s *shadow) bind(prefix netip.Prefix, r ledger.Request) {
 	rec := block(r.Holder.Claim)
 	rec.Held.Cluster, rec.Held.Class = r.Holder.Cluster, r.Class
-	come(s.Space, s.Known+1, prefix.String(), rec)
+	come(s.Space, prefix.String(), rec)
 	s.taken[prefix] = r
 }
 

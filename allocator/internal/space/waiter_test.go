@@ -50,7 +50,7 @@ func TestClock_RingsForAllThatAreLeft(t *testing.T) {
 		t.Fatalf("%d clocks run for 2 holds made at once; want 1", len(running))
 	}
 	s.Lock()
-	come(s, 1, "10.0.0.0/32", block("a"))
+	come(s, "10.0.0.0/32", block("a"))
 	s.Unlock()
 	running.ring()
 	wantWoken(t, told, "c")

@@ -16,13 +16,13 @@ func full(t *testing.T) (s *Space, freed func(address string, woken ...ledger.Cl
 	s, told := spaceOf(netip.MustParsePrefix("10.0.0.0/27"))
 	s.Lock()
 	for i := range 32 {
-		come(s, int64(i+1), fmt.Sprintf("10.0.0.%d/32", i), block(ledger.ClaimID(fmt.Sprint("holder", i))))
+		come(s, fmt.Sprintf("10.0.0.%d/32", i), block(ledger.ClaimID(fmt.Sprint("holder", i))))
 	}
 	s.Unlock()
 	return s, func(address string, woken ...ledger.ClaimID) {
 		t.Helper()
 		s.Lock()
-		leave(s, s.Known+1, address+"/32")
+		leave(s, address+"/32")
 		s.Unlock()
 		wantWoken(t, told, woken...)
 	}
@@ -99,11 +99,11 @@ func TestSuspended_AClaimForTheFreedBlockComesFirst(t *testing.T) {
 		}
 	})
 	s.Lock()
-	leave(s, s.Known+1, "10.0.0.0/12")
+	leave(s, "10.0.0.0/12")
 	other := block("other")
 	other.Held.Cluster = "other"
-	come(s, s.Known+1, "10.0.0.0/31", other)
-	come(s, s.Known+1, "10.0.0.2/32", other)
+	come(s, "10.0.0.0/31", other)
+	come(s, "10.0.0.2/32", other)
 	s.Unlock()
 	release(s, on)
 	wantWoken(t, told, "c000029")

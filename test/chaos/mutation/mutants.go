@@ -62,13 +62,6 @@ var general = []Mutant{
 		Suite: Suite{Tests: "TestCredentialsRefused"},
 	},
 	{
-		Name:  "changes that memory has are applied again",
-		File:  "allocator/internal/space/apply.go",
-		Old:   "if revision <= s.Known {",
-		New:   "if revision < s.Known {",
-		Suite: Suite{Tests: "TestCredentialsRefused"},
-	},
-	{
 		Name:  "two calls of a group change one key",
 		File:  "allocator/internal/engine/group.go",
 		Old:   "key != \"\" && g.keys[key] {",
