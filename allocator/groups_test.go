@@ -2,10 +2,8 @@ package allocator
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 
-	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
@@ -18,16 +16,11 @@ func TestBind_ManyPoolsInOneTransaction(t *testing.T) {
 		l.pool(ledger.PoolID(fmt.Sprint("p", n)), fmt.Sprintf("10.%d.%d.0/24", n/256, n%256))
 	}
 	before := l.engine.Limit.Load()
-	sent := make(chan struct{})
-	first := sync.OnceFunc(func() { <-sent })
-	l.swap(func(h *engine.Hooks) { h.BeforeCommit = func(ledger.SpaceID) error { first(); return nil } })
-	var calls sync.WaitGroup
+	binds := make([]func(), many)
 	for n := range many {
-		calls.Go(func() { l.bind(request(ledger.PoolID(fmt.Sprint("p", n)), fmt.Sprint("c", n), 32)) })
+		binds[n] = func() { l.bind(request(ledger.PoolID(fmt.Sprint("p", n)), fmt.Sprint("c", n), 32)) }
 	}
-	l.waitQueued(many - 1)
-	close(sent)
-	calls.Wait()
+	l.grouped(binds[0], binds[1:]...)
 	if now := l.engine.Limit.Load(); now != before {
 		t.Errorf("a transaction was too large: groups have %d operations now, and had %d", now, before)
 	}

@@ -20,18 +20,18 @@ func TestCLI_ExportBringsNetworksBack(t *testing.T) {
 		gen.Class(vpc, waits, gen.DefaultLength(20), gen.PoolPer("project", "network"), gen.UniqueWithin("network")),
 		gen.Class(sub, waits, gen.DefaultLength(24), gen.Below(vpc), gen.PoolPer("project", "network", "subnet")),
 		gen.Class(host, waits, gen.DefaultLength(32), gen.Below(sub)))
-	pool := platformPool(vpc, "10.112.0.0/16", vpc)
+	pool := platformPool(vpc, "10.120.0.0/16", vpc)
 	pool.Spec.AddressDomain = s.name
 	framework.Allocate(t, s.platform, pool)
 	serves(t, s.tenant, gen.OfClass(host), gen.Within("network", "probe", "subnet", "probe"))
 	c := cli{s.tenant.CLI(t), t}
 	for _, network := range []string{"red", "blue"} {
 		in := "network=" + network
-		c.run("claim", "create", network, "--class", vpc, "--scope", in, "--target", "range", "--address", "10.112.32.0/20").ends(0)
-		c.run("claim", "create", network+"-app", "--class", sub, "--scope", in+",subnet=app", "--target", "range", "--address", "10.112.37.0/24").ends(0)
-		c.run("claim", "create", network+"-web", "--class", host, "--scope", in+",subnet=app", "--address", "10.112.37.9").ends(0)
+		c.run("claim", "create", network, "--class", vpc, "--scope", in, "--target", "range", "--address", "10.120.32.0/20").ends(0)
+		c.run("claim", "create", network+"-app", "--class", sub, "--scope", in+",subnet=app", "--target", "range", "--address", "10.120.37.0/24").ends(0)
+		c.run("claim", "create", network+"-web", "--class", host, "--scope", in+",subnet=app", "--address", "10.120.37.9").ends(0)
 	}
-	shows(t, c.ok("network", "list"), "network=red,subnet=app", "10.112.37.0/24", "default/blue-app")
+	shows(t, c.ok("network", "list"), "network=red,subnet=app", "10.120.37.0/24", "default/blue-app")
 	for _, form := range []string{"yaml", "csv"} {
 		exported := c.run("export", "-o", form).ends(0)
 		if exported.Err != "" {
