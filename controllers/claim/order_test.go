@@ -31,16 +31,20 @@ func (s *scene) looks(name string) (cidr string, behind bool) {
 	return claim.Status.AllocatedCIDR, s.waiting.wokenBefore("tenant", claim.CreationTimestamp.Time, []topic{{poolTopic, "tenant", "own"}})
 }
 
-// A pool that comes is for the oldest of those that have waited for it, whichever pass sees it first: one that began before
-// the others were woken, one that began since, and the CREATE of another claim.
-func TestOrder_GivesANewPoolToTheOldest(t *testing.T) {
-	t.Parallel()
-	made := time.Now().Truncate(time.Second).Add(-time.Minute)
-	claim := func(name string, age time.Duration) *ipamv1alpha1.IPClaim {
+// older makes claims of the pool "own" that are so much older than made.
+func older(made time.Time) func(name string, age time.Duration) *ipamv1alpha1.IPClaim {
+	return func(name string, age time.Duration) *ipamv1alpha1.IPClaim {
 		c := gen.Claim(name, gen.FromPool("own"), gen.Length(28))
 		c.CreationTimestamp = metav1.NewTime(made.Add(-age))
 		return c
 	}
+}
+
+// A pool that comes is for the oldest of those that have waited for it, whichever pass sees it first: one that began before
+// the others were woken, one that began since, and the CREATE of another claim.
+func TestOrder_GivesANewPoolToTheOldest(t *testing.T) {
+	t.Parallel()
+	claim := older(time.Now().Truncate(time.Second).Add(-time.Minute))
 	s := newScene(t, allocator.Options{}, offered(),
 		claim("old", time.Hour), claim("middle", time.Minute), claim("young", time.Second), claim("youngest", 0))
 	queue := inbox.NewQueue("test")
@@ -97,12 +101,7 @@ func TestOrder_GivesANewPoolToTheOldest(t *testing.T) {
 // claims that are older than it.
 func TestOrder_ForgetsAFormerClaim(t *testing.T) {
 	t.Parallel()
-	made := time.Now().Truncate(time.Second).Add(-time.Minute)
-	claim := func(name string, age time.Duration) *ipamv1alpha1.IPClaim {
-		c := gen.Claim(name, gen.FromPool("own"), gen.Length(28))
-		c.CreationTimestamp = metav1.NewTime(made.Add(-age))
-		return c
-	}
+	claim := older(time.Now().Truncate(time.Second).Add(-time.Minute))
 	s := newScene(t, allocator.Options{}, offered(), claim("again", time.Hour), claim("old", time.Minute))
 	queue := inbox.NewQueue("test")
 	defer queue.ShutDown()
