@@ -118,7 +118,7 @@ func (b *bind) plan(v space.View) (engine.Plan, error) {
 	if refusal = cmp.Or(refusal, undated); refusal == nil {
 		found, refusal = b.find(v, p)
 	}
-	if refusal == nil && v.Table().PartsOf(p.ID).Spaces > 0 && !b.adopts {
+	if refusal == nil && v.Table().Spaced(p.ID) && !b.adopts {
 		refusal = ledger.ErrMixed
 	}
 	if refusal != nil {

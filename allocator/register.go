@@ -117,7 +117,7 @@ func (r register) conflict(v space.View, others map[ledger.PoolID]ledger.Pool) e
 		if p.Cluster != r.wanted.Cluster {
 			return fmt.Errorf("%w: space %s is that of a pool in cluster %s", ledger.ErrPoolMismatch, v.Space(), p.Cluster)
 		}
-		if v.Table().PartsOf(p.ID).Spaces > 0 && p.CIDR.Overlaps(r.wanted.CIDR) {
+		if v.Table().Spaced(p.ID) && p.CIDR.Overlaps(r.wanted.CIDR) {
 			return &ledger.OverlapError{With: p.Pool}
 		}
 	}

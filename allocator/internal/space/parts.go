@@ -37,6 +37,13 @@ func (t *Table) PartsOf(id ledger.PoolID) (all Part) {
 	return all
 }
 
+// Spaced reports whether a pool has address spaces. It costs the same however many there are: each bind asks.
+func (t *Table) Spaced(id ledger.PoolID) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.parts[id]) > 0
+}
+
 // Parts lists the address spaces of a pool, in no order.
 func (t *Table) Parts(id ledger.PoolID) []ledger.PoolID {
 	t.mu.RLock()

@@ -204,7 +204,7 @@ var derived = []Mutant{
 	{
 		Name:  "a pool that has address spaces gets blocks",
 		File:  "allocator/bind.go",
-		Old:   "if refusal == nil && v.Table().PartsOf(p.ID).Spaces > 0 && !b.adopts {",
+		Old:   "if refusal == nil && v.Table().Spaced(p.ID) && !b.adopts {",
 		New:   "if false {",
 		Suite: ofDerived,
 	},
