@@ -25,10 +25,7 @@ import (
 )
 
 const (
-	// answerTime limits how long a CREATE waits for its answer. Without one, the claim is bound a
-	// moment later by the reconcile.
-	answerTime = time.Second
-	// turnTime is how much of that a CREATE waits for an earlier one of the same claim.
+	// turnTime is how much of its time a CREATE waits for an earlier one of the same claim.
 	turnTime = 300 * time.Millisecond
 	// newcomerTime is how much of it a CREATE waits until its workspace is known, which may have
 	// bound the API a moment ago.
@@ -37,6 +34,17 @@ const (
 	// created is confirmed within milliseconds.
 	failed = 5 * time.Second
 )
+
+// limits say how long the ledger may take. A test may wait for longer than a server does.
+type limits struct {
+	// answer limits how long a CREATE waits for its answer. Without one, the claim is bound a moment later by the reconcile.
+	answer time.Duration
+	// giveBack limits how long a CREATE that fails waits for the end of its reservation.
+	giveBack time.Duration
+}
+
+// served are the limits in which kcp still waits for the answer.
+var served = limits{answer: time.Second, giveBack: 300 * time.Millisecond}
 
 // errTurn: an earlier CREATE of the same claim was answered, and its outcome is not known yet.
 var errTurn = errors.New("an earlier CREATE of this claim is not settled yet")
@@ -49,7 +57,7 @@ var _ door.Answerer = (*Reconciler)(nil)
 // Answer implements door.Answerer. The leader answers, from its caches and the ledger. A block
 // is in the ledger before it is shown: reserved, until the reconcile confirms it.
 func (r *Reconciler) Answer(ctx context.Context, req door.Request) (door.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, r.limits.answer)
 	defer cancel()
 	ctx, end := r.span(ctx, req)
 	answer, err := r.answer(ctx, req)
@@ -115,7 +123,7 @@ func (a *arrival) giveBack(ctx context.Context, block ledger.Block) {
 	if a.dry {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), turnTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.limits.giveBack)
 	defer cancel()
 	err := a.drop(ctx)
 	if err == nil && block.State == ledger.Reserved && !block.Shared {

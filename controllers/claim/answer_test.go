@@ -230,6 +230,23 @@ func TestAnswer_ServesAWorkspaceWhosePathAnotherShows(t *testing.T) {
 	}
 }
 
+// A CREATE waits no longer than its limit, though kcp would wait for longer.
+func TestAnswer_EndsInTime(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{Frozen: true}, offered())
+	s.limits = served
+	s.Compare = func(ctx context.Context, _ ledger.PoolID) (bool, error) {
+		<-ctx.Done()
+		return false, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*served.answer)
+	defer cancel()
+	answer, err := s.Answer(ctx, door.Request{Cluster: "tenant", Claim: gen.Claim("c", gen.OfClass("internal"))})
+	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		t.Errorf("Answer = %+v, %v of a pool that is compared for ever; want it to end by itself", answer, err)
+	}
+}
+
 // A replica that does not lead compares the ledger with what is published before it believes
 // it. One that has lost something is not believed.
 func TestAnswer_WaitsForAComparedLedger(t *testing.T) {

@@ -73,6 +73,7 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 	r := &Reconciler{
 		Options: opts, clusters: mgr, clock: clock.RealClock{}, started: sync.OnceValue(time.Now),
 		waiting: waiting{known: opts.Directory}, memory: memory{clock: clock.RealClock{}}, formers: formers{clock: clock.RealClock{}}, maker: record.Maker{Clock: clock.RealClock{}},
+		limits: served,
 	}
 	local := mgr.GetLocalManager()
 	return r, builder.TypedControllerManagedBy[mcreconcile.Request](local).

@@ -2,7 +2,6 @@ package claim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -181,9 +180,6 @@ func (m *mortal) makes() {
 func (m *mortal) asks(claim *ipamv1alpha1.IPClaim) bool {
 	m.Helper()
 	answer, err := m.Answer(m.life, door.Request{Cluster: "tenant", Claim: claim})
-	for errors.Is(err, context.DeadlineExceeded) && !m.fuse.Blown() { // a busy machine may take longer than answerTime: the client asks again
-		answer, err = m.Answer(m.life, door.Request{Cluster: "tenant", Claim: claim})
-	}
 	dead := m.fuse.Blown()
 	if err != nil && !dead || err == nil && answer.Status.AllocatedCIDR == "" {
 		m.Fatalf("the CREATE of claim %s is answered with %+v, %v; want its block", claim.Name, answer, err)
@@ -243,9 +239,7 @@ func (m *mortal) removes() {
 	for _, claim := range m.claims() {
 		now := m.there(claim.Name)
 		if now != nil && resolve.IsRange(now) {
-			ctx, cancel := context.WithTimeout(m.life, answerTime)
-			inside, err := m.closer.CloseRange(ctx, "tenant", now, false)
-			cancel()
+			inside, err := m.closer.CloseRange(m.life, "tenant", now, false)
 			if m.fuse.Blown() && err != nil {
 				return // so the DELETE fails
 			}

@@ -172,7 +172,7 @@ func ranged(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 func (n *networks) answered(in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (answer door.Answer, err error) {
 	for range 5 {
 		answer, err = n.Answer(n.Context(), door.Request{Cluster: in, Claim: claim})
-		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ledger.ErrUnavailable) && !errors.Is(err, door.ErrEarly) {
+		if !errors.Is(err, ledger.ErrUnavailable) && !errors.Is(err, door.ErrEarly) {
 			break
 		}
 	}

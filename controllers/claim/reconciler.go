@@ -64,6 +64,7 @@ type Reconciler struct {
 	formers   formers          // claims that were bound, or went, a moment ago
 	taking    sync.Mutex       // held while it is found out whether a block is to be taken back
 	maker     record.Maker
+	limits    limits
 }
 
 // pass is one reconcile of one claim.

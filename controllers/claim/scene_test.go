@@ -173,6 +173,7 @@ func (s *scene) start(alloc *allocator.Allocator) {
 		},
 		clusters: clusters, started: func() time.Time { return time.Now().Add(-time.Hour) },
 		memory: memory{clock: clock.RealClock{}}, formers: formers{clock: s.now}, clock: s.now, maker: record.Maker{Clock: s.now},
+		limits: limits{answer: time.Minute, giveBack: time.Minute}, // a busy machine may take longer than a CREATE waits
 	}
 }
 
