@@ -132,11 +132,11 @@ func (d *duel) run(t *testing.T, calls []call) {
 	}
 }
 
-// asked sends a call until the answer has a code, or for thirty seconds. Zero: once.
+// asked sends a call until the answer has a code, or for as long as patience lasts. Zero: once.
 func (s *side) asked(t *testing.T, c call, code int) answer {
 	t.Helper()
 	got := s.ask(t, c)
-	late := time.Now().Add(30 * time.Second)
+	late := time.Now().Add(framework.Patience)
 	for code != 0 && got.code != code && time.Now().Before(late) {
 		<-time.After(50 * time.Millisecond)
 		got = s.ask(t, c)
@@ -232,9 +232,9 @@ func (e *events) follow(body io.Reader) {
 	}
 }
 
-// take returns the events up to the DELETED of the marker, or none that comes within ten seconds.
+// take returns the events up to the DELETED of the marker, or none that comes while patience lasts.
 func (e *events) take() (list []answer) {
-	late := time.After(10 * time.Second)
+	late := time.After(framework.Patience)
 	for {
 		select {
 		case one, open := <-e.list:

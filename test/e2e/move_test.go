@@ -83,15 +83,15 @@ func TestCLI_ReleasesANetworkWithAllInside(t *testing.T) {
 	s.platform.WaitWebhooks(t, s.tenant)
 	framework.Create(t, s.tenant, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
 	within := gen.Within("network", "vpc", "location", "ams")
-	framework.Bind(t, s.tenant, gen.Claim("vpc", gen.OfClass(net), gen.ForRange(), gen.Within("network", "vpc"), gen.Unmet(ipamv1alpha1.UnmetWait)))
-	framework.Bind(t, s.tenant, gen.Claim("ams", gen.OfClass(loc), gen.ForRange(), within, gen.Unmet(ipamv1alpha1.UnmetWait)))
+	framework.Bind(t, s.tenant, gen.Claim("vpc", gen.OfClass(net), gen.ForRange(), gen.Within("network", "vpc")))
+	framework.Bind(t, s.tenant, gen.Claim("ams", gen.OfClass(loc), gen.ForRange(), within))
 	group := errgroup.Group{}
 	group.SetLimit(8)
 	for i := range endpoints {
 		group.Go(func() error {
 			claim := gen.Claim(fmt.Sprint("eth", i), gen.OfClass(s.name), within)
 			claim.Namespace = []string{"default", "shop"}[i%2]
-			return patiently(t, func(ctx context.Context) error { return client.IgnoreAlreadyExists(s.tenant.Create(ctx, claim)) })
+			return framework.Patiently(t, func(ctx context.Context) error { return client.IgnoreAlreadyExists(s.tenant.Create(ctx, claim)) })
 		})
 	}
 	must.Do(t, group.Wait())

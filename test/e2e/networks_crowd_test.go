@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -194,7 +193,7 @@ func TestNetworks_ARecordIsDeletedRightAfterItsClaim(t *testing.T) {
 				}
 				framework.Delete(t, s.tenant, claim)
 				begun := time.Now()
-				switch err := patiently(t, func(ctx context.Context) error { return s.tenant.Delete(ctx, record) }); {
+				switch err := framework.Remove(t, s.tenant, record); {
 				case apierrors.IsNotFound(err):
 					absent++
 				case err != nil:
@@ -216,17 +215,4 @@ func TestNetworks_ARecordIsDeletedRightAfterItsClaim(t *testing.T) {
 			framework.WaitCondition(t, s.tenant, pool, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonUnused)
 		})
 	}
-}
-
-// patiently sends a request again while it has no answer, as a controller does: on a busy machine that happens. It logs each time.
-func patiently(t *testing.T, do func(context.Context) error) (err error) {
-	t.Helper()
-	never := retry.Do(t.Context(), framework.Patience, "an answer", func(ctx context.Context) error {
-		if err = do(ctx); networks.Unanswered(err) {
-			t.Log("asking again:", err)
-			return err
-		}
-		return nil
-	})
-	return cmp.Or(never, err)
 }

@@ -56,7 +56,7 @@ func TestIsolation_NothingOfOthersCanBeRead(t *testing.T) {
 	}
 	a, b := members[0], members[1]
 	held := gen.Claim("zulu-range", gen.OfClass("net"), gen.ForRange(), gen.Within("network", "lobby"))
-	a.binds(t, held)
+	framework.Bind(t, a.tenant, held)
 	a.asks = append(a.asks, question{"DELETE of a range with claims of others", func(ctx context.Context, c client.Client) (string, error) {
 		return "", c.Delete(ctx, held.DeepCopy(), client.DryRunAll)
 	}})
@@ -129,7 +129,7 @@ func (m *member) answers(t *testing.T) map[string]string {
 	t.Helper()
 	said, before := map[string]string{}, len(m.heard.all())
 	for _, q := range m.asks {
-		err := patiently(t, func(ctx context.Context) (err error) {
+		err := framework.Patiently(t, func(ctx context.Context) (err error) {
 			said[q.name], err = q.ask(ctx, m.c)
 			return err
 		})
@@ -189,7 +189,7 @@ func (m *member) settle(t *testing.T, platform *framework.Platform, nets ipamv1a
 	framework.Allocate(t, m.tenant, overlapping)
 	framework.WaitAllocated(t, m.tenant, gen.Pool("sliced"), ipamv1alpha1.ReasonAllocationSucceeded)
 	stays := gen.Claim(m.word+"-stays", gen.OfClass("flat"), gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
-	m.binds(t, stays)
+	framework.Bind(t, m.tenant, stays)
 	framework.Delete(t, m.tenant, stays)
 	m.asks = []question{
 		{"CREATE in a full pool", ofClaim(gen.Claim("probe", gen.OfClass("full"), gen.Length(28)))},
@@ -228,7 +228,7 @@ func (m *member) makes(t *testing.T, what string, octet int) (made []client.Obje
 		gen.Claim(named("lent"), gen.FromPoolIn(m.lender, "lent"), gen.Length(30)),
 		gen.Claim(named("own"), gen.FromPool(named("own")), gen.Length(30)),
 	}
-	m.binds(t, claims...)
+	framework.Bind(t, m.tenant, claims...)
 	waiting := gen.Claim(named("waiting"), gen.OfClass("full"), gen.Length(28))
 	framework.Create(t, m.tenant, waiting)
 	framework.WaitAllocated(t, m.tenant, waiting, ipamv1alpha1.ReasonPoolExhausted)
@@ -242,15 +242,6 @@ func (m *member) makes(t *testing.T, what string, octet int) (made []client.Obje
 	return made
 }
 
-// binds creates claims, again where nobody could tell in time whether one can be met, and waits until they are bound.
-func (m *member) binds(t *testing.T, claims ...*ipamv1alpha1.IPClaim) {
-	t.Helper()
-	for _, claim := range claims {
-		must.Do(t, patiently(t, func(ctx context.Context) error { return client.IgnoreAlreadyExists(m.tenant.Create(ctx, claim)) }))
-	}
-	framework.WaitBound(t, m.tenant, claims...)
-}
-
 // act makes objects, and two networks one after the other. It returns when the platform has counted each of them, as it counts the pools of
 // other classes, and a function that releases everything.
 func (m *member) act(t *testing.T, platform *framework.Platform) (release func()) {
@@ -260,7 +251,7 @@ func (m *member) act(t *testing.T, platform *framework.Platform) (release func()
 	framework.Read(t, platform, counted)
 	for n := range 2 {
 		network := gen.Claim(fmt.Sprint(m.word, "-counted-", n), gen.OfClass("counted"), gen.ForRange(), gen.Within("network", fmt.Sprint(m.word, n)))
-		m.binds(t, network)
+		framework.Bind(t, m.tenant, network)
 		before := counted.Status.ProvisionedPools
 		framework.WaitWhile(t, platform, counted, "it does not count the new network", func(class *ipamv1alpha1.IPClass) bool {
 			return class.Status.ProvisionedPools == before

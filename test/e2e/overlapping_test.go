@@ -181,7 +181,7 @@ func TestOverlapping_NothingIsGivenTwiceByAControllerThatIsKilled(t *testing.T) 
 	})
 	o.wantNothingTwice()
 	for _, claim := range o.claims() {
-		must.Do(t, patiently(t, func(ctx context.Context) error { return client.IgnoreNotFound(o.tenant.Delete(ctx, claim)) }))
+		framework.Delete(t, o.tenant, claim)
 	}
 	framework.WaitCondition(t, o.platform, o.root, ipamv1alpha1.ConditionInUse, ipamv1alpha1.ReasonUnused)
 	framework.Delete(t, o.platform, o.root)

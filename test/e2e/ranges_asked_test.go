@@ -19,7 +19,7 @@ func TestRanges_AreBroughtAndHeld(t *testing.T) {
 	r := newRangesIn(newScene(t), gen.Held())
 	refused := func(claim *ipamv1alpha1.IPClaim, code int32, reason ipamv1alpha1.Reason, says string) {
 		t.Helper()
-		err := patiently(t, func(ctx context.Context) error { return r.tenant.Create(ctx, claim) })
+		err := framework.Patiently(t, func(ctx context.Context) error { return r.tenant.Create(ctx, claim) })
 		if wrong := refusedWith(err, code, reason, ""); wrong != nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("CREATE of claim %s: %v, %v; want a refusal that names %s", claim.Name, err, wrong, says)
 		}

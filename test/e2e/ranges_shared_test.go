@@ -59,10 +59,7 @@ func TestRanges_KeepServingOthersWhileTheirHolderDeletes(t *testing.T) {
 			return nil
 		})
 		address := inside(network)
-		if err := patiently(t, func(ctx context.Context) error { return client.IgnoreAlreadyExists(guest.Create(ctx, address)) }); err != nil {
-			t.Errorf("the CREATE of another workspace in %s: %v", network, err)
-		}
-		framework.WaitBound(t, guest, address)
+		framework.Bind(t, guest, address)
 		made := r.uidOf(address)
 		for range 3 * connections {
 			_ = s.tenant.Delete(t.Context(), held.DeepCopy())

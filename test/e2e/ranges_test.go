@@ -65,22 +65,12 @@ func (r *ranges) endpoint(name, network string, options ...gen.ClaimOption) *ipa
 	return gen.Claim(name, append(options, gen.OfClass(r.name), gen.Within("network", network, "location", "ams"))...)
 }
 
-// remove sends a DELETE. One that went unanswered may have succeeded.
-func (r *ranges) remove(claim *ipamv1alpha1.IPClaim) error {
-	sent := 0
-	err := patiently(r.T, func(ctx context.Context) error { sent++; return r.tenant.Delete(ctx, claim) })
-	if sent > 1 {
-		return client.IgnoreNotFound(err)
-	}
-	return err
-}
-
 // gets creates claims, whose answers must show their blocks. On a busy machine kcp may go without the answer: then the claim
 // gets its block a little later.
 func (r *ranges) gets(claims ...*ipamv1alpha1.IPClaim) {
 	r.Helper()
 	for _, claim := range claims {
-		err := patiently(r.T, func(ctx context.Context) error { return client.IgnoreAlreadyExists(r.tenant.Create(ctx, claim)) })
+		err := framework.Patiently(r, func(ctx context.Context) error { return client.IgnoreAlreadyExists(r.tenant.Create(ctx, claim)) })
 		if err != nil {
 			r.Fatalf("CREATE of claim %s: %v; want its block", claim.Name, err)
 		}
@@ -111,7 +101,7 @@ func (r *ranges) pool(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPPool {
 func (r *ranges) gone(claims ...*ipamv1alpha1.IPClaim) {
 	r.Helper()
 	for _, claim := range claims {
-		if err := r.remove(claim); err != nil {
+		if err := framework.Remove(r, r.tenant, claim); err != nil {
 			r.Errorf("DELETE of claim %s: %v", claim.Name, err)
 		}
 		if claim.Spec.Target != ipamv1alpha1.TargetScopeRange {
@@ -166,7 +156,7 @@ func TestRanges_AreKeptWhileTheyAreUsed(t *testing.T) {
 // refuses deletes a range claim, which must be refused with a Conflict that says all of this.
 func (r *ranges) refuses(claim *ipamv1alpha1.IPClaim, says ...string) {
 	r.Helper()
-	err := r.remove(claim)
+	err := framework.Remove(r, r.tenant, claim)
 	if apierrors.ReasonForError(err) != metav1.StatusReasonConflict {
 		r.Errorf("DELETE of claim %s: %v; want a Conflict", claim.Name, err)
 		return
@@ -211,8 +201,8 @@ func TestRanges_ADeleteAndACreateAtOnceNeverPart(t *testing.T) {
 			}
 			framework.Delete(t, r.tenant, inside)
 		}
-		if deleteErr != nil && createErr != nil { // on a busy server, a CREATE without an answer may have reserved an address
-			framework.Within(t, 2*time.Minute, "the reservation to end", func(ctx context.Context) error { return r.tenant.Delete(ctx, net) })
+		if deleteErr != nil && createErr != nil { // on a busy server, a CREATE without an answer may have reserved an address, for 75 seconds
+			framework.Within(t, framework.Patience+75*time.Second, "the reservation to end", func(ctx context.Context) error { return r.tenant.Delete(ctx, net) })
 		} else if deleteErr != nil {
 			r.gone(net)
 		}

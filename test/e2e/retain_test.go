@@ -122,11 +122,11 @@ func TestReuse(t *testing.T) {
 	framework.Delete(t, s.tenant, former)
 	record := s.retained(former)
 	for _, options := range [][]gen.ClaimOption{
-		{gen.Length(28), gen.Unmet(ipamv1alpha1.UnmetRefuse)},
+		{gen.Length(28)},
 		{gen.Address(former.Status.AllocatedCIDR)},
 		{gen.Length(28), gen.Reclaim(ipamv1alpha1.ReclaimDelete)},
 	} {
-		claim := gen.Claim("web", append(options, gen.OfClass(s.name))...)
+		claim := gen.Claim("web", append(options, gen.OfClass(s.name), gen.Unmet(ipamv1alpha1.UnmetRefuse))...) // not stored without an answer
 		// The replica that answers sees the retained record a moment later than the tenant.
 		framework.Eventually(t, "the retained block to be offered", func(ctx context.Context) error {
 			preview := claim.DeepCopy()
@@ -138,7 +138,7 @@ func TestReuse(t *testing.T) {
 			}
 			return nil
 		})
-		framework.Create(t, s.tenant, claim)
+		must.Do(t, framework.Patiently(t, func(ctx context.Context) error { return s.tenant.Create(ctx, claim) }))
 		if claim.Status.Phase != ipamv1alpha1.ClaimBound || claim.Status.AllocatedCIDR != former.Status.AllocatedCIDR {
 			t.Errorf("CREATE returned %+v, want it bound to %s", claim.Status, former.Status.AllocatedCIDR)
 		}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -42,7 +43,8 @@ func standaloneTenants(t *testing.T, cluster *framework.Platform) {
 	for _, in := range []string{red, blue} {
 		ranges[in], hosts[in] = claim(in, "vpc", net, gen.ForRange()), claim(in, "host", name)
 		repeated[in] = claim(in, "flat", flat)
-		err := cluster.Create(t.Context(), gen.Claim("second", gen.OfClass(flat), gen.Namespace(in), gen.Within("network", "vpc")))
+		second := gen.Claim("second", gen.OfClass(flat), gen.Namespace(in), gen.Within("network", "vpc"))
+		err := framework.Patiently(t, func(ctx context.Context) error { return cluster.Create(ctx, second) })
 		if refusedWith(err, 403, ipamv1alpha1.ReasonQuotaExceeded, "") != nil {
 			t.Errorf("a claim beyond the limit of namespace %s: %v; want QuotaExceeded", in, err)
 		}
@@ -59,7 +61,7 @@ func standaloneTenants(t *testing.T, cluster *framework.Platform) {
 		if said := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse).Message; !strings.Contains(said, "claim "+in+"/vpc holds the pool") {
 			t.Errorf("InUse of the pool of %s says %q; want the claim of the namespace", in, said)
 		}
-		if err := cluster.Delete(t.Context(), ranges[in].DeepCopy()); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "claim "+in+"/host") {
+		if err := framework.Remove(t, cluster, ranges[in].DeepCopy()); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "claim "+in+"/host") {
 			t.Errorf("DELETE of a range in use: %v; want a Conflict with the claim inside", err)
 		}
 		framework.Delete(t, cluster, hosts[in], repeated[in])

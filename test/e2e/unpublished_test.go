@@ -6,7 +6,6 @@ import (
 	"math/big"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +29,7 @@ func TestReuse_MadeAgainAtOnce(t *testing.T) {
 	briefly(t, 30, scene.comesAgain)
 }
 
-// briefly does as many rounds with claims of Retain, in four pools at once, and fails the test unless nothing is left of them after a minute.
+// briefly does as many rounds with claims of Retain, in four pools at once, and fails the test unless nothing is left of them.
 func briefly(t *testing.T, rounds int, round func(scene, *ipamv1alpha1.IPClaim)) {
 	t.Helper()
 	s := newScene(t)
@@ -54,7 +53,7 @@ func briefly(t *testing.T, rounds int, round func(scene, *ipamv1alpha1.IPClaim))
 			})
 		}
 	})
-	framework.Within(t, time.Minute, "no record to be left", func(ctx context.Context) error {
+	framework.Eventually(t, "no record to be left", func(ctx context.Context) error {
 		left := &ipamv1alpha1.IPAllocationList{}
 		if err := s.tenant.List(ctx, left); err != nil || len(left.Items) == 0 {
 			return err
@@ -98,7 +97,7 @@ func (s scene) gives(claim *ipamv1alpha1.IPClaim) {
 		record.Name = ref.Name
 	}
 	framework.Delete(s, s.tenant, claim)
-	err := patiently(s.T, func(ctx context.Context) error { return s.tenant.Delete(ctx, record) })
+	err := framework.Remove(s, s.tenant, record)
 	if err != nil && !apierrors.IsNotFound(err) {
 		s.Errorf("DELETE of the record of %s: %v; want 200 or 404", claim.Name, err)
 	}

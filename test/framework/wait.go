@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -92,11 +93,25 @@ func WaitBound(t testing.TB, c client.Reader, claims ...*ipamv1alpha1.IPClaim) {
 	}
 }
 
-// Bind creates claims, and waits until every one is bound.
+// Patiently sends a request again while it has no answer, as a controller does, and logs each time: a busy server leaves
+// requests unanswered. It returns the answer.
+func Patiently(t testing.TB, send func(context.Context) error) error {
+	t.Helper()
+	return retry.Answered(t.Context(), Patience, func(err error) { t.Log("asking again:", err) }, send)
+}
+
+// Bind creates claims, patiently, and waits until every one is bound. So it is for tests that do not measure the answer to CREATE.
 func Bind(t testing.TB, c client.Client, claims ...*ipamv1alpha1.IPClaim) {
 	t.Helper()
 	for _, claim := range claims {
-		Create(t, c, claim)
+		sent := 0
+		err := Patiently(t, func(ctx context.Context) error { sent++; return c.Create(ctx, claim) })
+		if sent > 1 { // one that went unanswered may have succeeded
+			err = client.IgnoreAlreadyExists(err)
+		}
+		if err != nil {
+			t.Fatalf("create claim %s: %v", client.ObjectKeyFromObject(claim), err)
+		}
 	}
 	WaitBound(t, c, claims...)
 }
@@ -228,10 +243,25 @@ func Change[T client.Object](t testing.TB, c client.Client, object T, change fun
 	})
 }
 
-// Delete deletes objects. It does not wait until they are gone.
+// Delete deletes objects, patiently. It does not wait until they are gone.
 func Delete(t testing.TB, c client.Writer, objects ...client.Object) {
 	t.Helper()
-	testbed.Delete(t, c, objects...)
+	for _, object := range objects {
+		if err := Remove(t, c, object); err != nil {
+			t.Fatalf("delete %T %s: %v", object, client.ObjectKeyFromObject(object), err)
+		}
+	}
+}
+
+// Remove sends a DELETE, patiently, and returns the answer.
+func Remove(t testing.TB, c client.Writer, object client.Object) error {
+	t.Helper()
+	sent := 0
+	err := Patiently(t, func(ctx context.Context) error { sent++; return c.Delete(ctx, object) })
+	if sent > 1 { // one that went unanswered may have succeeded
+		return client.IgnoreNotFound(err)
+	}
+	return err
 }
 
 // Name returns a name for objects of this test, different from those of others.

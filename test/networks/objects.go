@@ -1,10 +1,7 @@
 package networks
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,25 +63,12 @@ func (o objects) remove(ctx context.Context, name string) error {
 }
 
 // send sends a request when a worker is free. The client's requests can all be sent twice.
-func (o objects) send(ctx context.Context, request func(context.Context) error) (err error) {
+func (o objects) send(ctx context.Context, request func(context.Context) error) error {
 	select {
 	case o.workers <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { <-o.workers }()
-	never := retry.Do(ctx, patience, "an answer", func(ctx context.Context) error {
-		if err = request(ctx); Unanswered(err) {
-			return err
-		}
-		return nil
-	})
-	return cmp.Or(never, err)
-}
-
-// Unanswered reports whether no answer to a request has come, or one which says that nobody can tell now, as on a busy
-// machine. Every refusal is an answer, and so is 507: the addresses are used up.
-func Unanswered(err error) bool {
-	answer, ok := errors.AsType[*apierrors.StatusError](err)
-	return err != nil && (!ok || answer.ErrStatus.Code >= http.StatusInternalServerError && answer.ErrStatus.Code != http.StatusInsufficientStorage)
+	return retry.Answered(ctx, patience, func(error) {}, request)
 }

@@ -4,8 +4,12 @@ package retry
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 const (
@@ -34,6 +38,26 @@ func Do(ctx context.Context, patience time.Duration, what string, do func(contex
 		seen = err
 		Pause(ctx, between)
 	}
+}
+
+// Answered sends a request again while it has no answer, for as long as patience lasts, and returns its answer. It tells again of
+// each error that is none.
+func Answered(ctx context.Context, patience time.Duration, again func(error), send func(context.Context) error) (err error) {
+	never := Do(ctx, patience, "an answer", func(ctx context.Context) error {
+		if err = send(ctx); Unanswered(err) {
+			again(err)
+			return err
+		}
+		return nil
+	})
+	return cmp.Or(never, err)
+}
+
+// Unanswered reports whether no answer to a request has come, or one which says that nobody can tell now, as on a busy
+// machine. Every refusal is an answer, and so is 507: the addresses are used up.
+func Unanswered(err error) bool {
+	answer, ok := errors.AsType[*apierrors.StatusError](err)
+	return err != nil && (!ok || answer.ErrStatus.Code >= http.StatusInternalServerError && answer.ErrStatus.Code != http.StatusInsufficientStorage)
 }
 
 // Pause lets time pass, and reports whether ctx lasts.
