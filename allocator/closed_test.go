@@ -59,7 +59,7 @@ var readings = map[string]func(*fixture) error{
 func TestClosed_EveryCallSaysSo(t *testing.T) {
 	l := newReady(t)
 	must.Do(t, l.Close())
-	calls := maps.Clone(operations)
+	calls := calls()
 	maps.Copy(calls, readings)
 	delete(calls, "release the last of a draining pool") // which waits until the pool is gone
 	begun := time.Now()

@@ -219,10 +219,11 @@ func TestRetire_KeepsTheCooldownsBesideAnAddressSpaceInUse(t *testing.T) {
 	i.sameAsLedger()
 }
 
-// The DELETE of a range claim that fails ends no cooldown: the addresses that cool in the address spaces of the range are given to nobody.
+// The DELETE of a range claim that fails ends no cooldown: the addresses that cool in the address spaces of the range are given to nobody,
+// and nothing is bound in these while the range is closed.
 func TestReopen_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 	for name, open := range map[string]func(Derived, ledger.PoolID) error{
-		"reopened": func(d Derived, id ledger.PoolID) error { return d.Reopen(t.Context(), id, releasingUntil(d.a, id)) },
+		"reopened": func(d Derived, id ledger.PoolID) error { return d.Reopen(t.Context(), id, closedUntilOf(d.a, id)) },
 		"dropped":  func(d Derived, id ledger.PoolID) error { return d.Drop(t.Context(), id, "range", time.Time{}) },
 	} {
 		i := newIcebox(t)
@@ -232,6 +233,7 @@ func TestReopen_KeepsTheCooldownsOfAddressSpaces(t *testing.T) {
 		former := i.bind(request(i.space(net.ID, "b").ID, "former", 32))
 		i.free("former")
 		must.Get(i.Derived().Begin(t.Context(), net.ID, "range", i.clock.now().Add(time.Minute)))(t)
+		failsAs[*ledger.ReleasingError](i.Bind(t.Context(), request(i.space(net.ID, "b").ID, "early", 32)))(t)
 		must.Do(t, open(i.Derived(), net.ID))
 		if next := i.bind(request(i.space(net.ID, "b").ID, "next", 32)); next.Prefix == former.Prefix {
 			t.Errorf("%s: %s is given to another claim within its cooldown", name, next.Prefix)
@@ -259,7 +261,7 @@ func TestRetire_KeepsTheCooldownsBesideAClaimThatComes(t *testing.T) {
 		var others sync.WaitGroup
 		comes := func() {
 			if ranged {
-				_ = i.Derived().Reopen(t.Context(), of, releasingUntil(i.Allocator, of)) // it may have gone
+				_ = i.Derived().Reopen(t.Context(), of, closedUntilOf(i.Allocator, of)) // it may have gone
 			}
 			if next, err := i.Bind(t.Context(), request(s.ID, "next", 32)); err == nil && next.Prefix == former.Prefix {
 				t.Errorf("%s is given to another claim within its cooldown", next.Prefix)

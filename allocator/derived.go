@@ -40,11 +40,11 @@ func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Poo
 		return ledger.Pool{}, err
 	}
 	made := *p.Derived
-	made.Releasing, made.HeldSince = time.Time{}, time.Time{}
+	made.HeldSince = time.Time{}
 	if made.Holder.Claim != "" {
 		made.HeldSince = store.Stamped(d.a.engine.Hooks.Now())
 	}
-	p.Derived, p.Frozen = &made, false
+	p.Derived, p.Frozen, p.Closing = &made, false, ledger.Closing{}
 	end, err := d.reserving(made.Holder)
 	if err != nil {
 		return ledger.Pool{}, err
@@ -57,7 +57,7 @@ func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Poo
 			c := carving{Allocator: d.a, req: wanted{Request: req}, child: p, excluded: excluded}
 			there, err = c.run(ctx)
 		}
-		if err == nil && there.Closed() {
+		if err == nil && (there.Closed() || there.State == ledger.PoolDraining && there.Kept()) {
 			return ledger.Pool{}, &ledger.ReleasingError{Pool: p.ID}
 		}
 		if err != nil || !d.goes(ctx, there) {
@@ -96,7 +96,7 @@ func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (
 		return ledger.Pool{}, err
 	}
 	defer end()
-	return d.change(ctx, id, func(p ledger.Pool) error {
+	return d.edited(ctx, edit{}, id, func(p ledger.Pool) error {
 		switch {
 		case p.Closed(), p.State == ledger.PoolDraining:
 			return &ledger.ReleasingError{Pool: id}
@@ -104,9 +104,9 @@ func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (
 			return &ledger.HeldError{Pool: id, By: p.Derived.Holder}
 		}
 		return nil
-	}, func(of *ledger.Derived) {
-		if of.Holder != by || reserves {
-			of.Holder, of.HeldSince = by, store.Stamped(d.a.engine.Hooks.Now())
+	}, func(p *ledger.Pool) {
+		if p.Derived.Holder != by || reserves {
+			p.Derived = p.Derived.HeldBy(by, store.Stamped(d.a.engine.Hooks.Now()))
 		}
 	})
 }
@@ -120,14 +120,14 @@ func (d Derived) Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID
 	if err := errors.Join(ledger.CheckID("holder", from), ledger.CheckID("claim", to.Claim)); err != nil {
 		return false, err
 	}
-	_, err = d.change(ctx, id, func(p ledger.Pool) error {
+	_, err = d.edited(ctx, edit{}, id, func(p ledger.Pool) error {
 		if now := p.Derived.Holder.Claim; now != from && now != to.Claim {
 			return errNotHeld
 		}
 		return nil
-	}, func(of *ledger.Derived) {
-		if of.Holder != to {
-			of.Holder, of.HeldSince = to, store.Stamped(d.a.engine.Hooks.Now())
+	}, func(p *ledger.Pool) {
+		if p.Derived.Holder != to {
+			p.Derived = p.Derived.HeldBy(to, store.Stamped(d.a.engine.Hooks.Now()))
 		}
 	})
 	if errors.Is(err, errNotHeld) || errors.Is(err, ledger.ErrUnknownPool) {
@@ -139,7 +139,7 @@ func (d Derived) Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID
 // Drop ends a hold, if the claim has it. A pool that is being released is opened again by that. since is the HeldSince of the hold;
 // zero: of any. ErrChanged: the hold was renewed since.
 func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error {
-	_, err := d.change(ctx, id, func(p ledger.Pool) error {
+	_, err := d.edited(ctx, edit{}, id, func(p ledger.Pool) error {
 		switch of := p.Derived; {
 		case of.Holder.Claim != by:
 			return errNotHeld
@@ -147,8 +147,8 @@ func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, 
 			return fmt.Errorf("%w: %s holds the pool since %s", ledger.ErrChanged, by, of.HeldSince)
 		}
 		return nil
-	}, func(of *ledger.Derived) {
-		of.Holder, of.HeldSince, of.Releasing = ledger.Holder{}, time.Time{}, time.Time{}
+	}, func(p *ledger.Pool) {
+		p.Derived, p.Closing = p.Derived.HeldBy(ledger.Holder{}, time.Time{}), ledger.Closing{}
 	})
 	if errors.Is(err, errNotHeld) || errors.Is(err, ledger.ErrUnknownPool) {
 		return nil
@@ -157,8 +157,11 @@ func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, 
 }
 
 // Begin closes a derived pool that a claim holds if nothing is in it or its address spaces, neither a block with a holder nor a
-// child: until is when the DELETE of the claim has succeeded or failed. Nothing is bound in the pool until it is retired, which is allowed
-// from then on, or opened by Reopen. A second Begin sets another time. first reports that the pool was open before.
+// child: until is when the DELETE of the claim has succeeded or failed. Nothing is bound in the pool until it is retired, or opened by
+// Reopen. A second Begin sets another time. first reports that the pool was open before.
+//
+// The ledger has no word of it: a transaction confirms that this process has the office, and its memory has the closing. The next process
+// finds the pool open.
 //
 // by is empty for a pool that nobody holds. Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged, if the claim does not hold the
 // pool.
@@ -169,28 +172,41 @@ func (d Derived) Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID,
 		}
 		first = !p.Closed()
 		return nil
-	}, func(of *ledger.Derived) { of.Releasing = store.Stamped(until) })
+	}, func(p *ledger.Pool) { p.Closing = ledger.Closing{Until: until, By: by} })
 	return first && err == nil, err
+}
+
+// Confirm confirms that a pool is closed as Begin has closed it with that time, that nothing is in it, and that this process has the office
+// still. ErrChanged: it is not closed so any more. ErrPoolInUse: something was adopted in it.
+func (d Derived) Confirm(ctx context.Context, id ledger.PoolID, until time.Time) error {
+	_, err := d.edited(ctx, edit{idle: true}, id, closedUntil(until), func(*ledger.Pool) {})
+	return err
 }
 
 // Reopen ends what Begin has begun with that time. Claims that wait for room in the pool are served again. It fails with
 // ErrChanged if Begin was called again since, and changes nothing of a pool that is open.
 func (d Derived) Reopen(ctx context.Context, id ledger.PoolID, until time.Time) error {
-	_, err := d.change(ctx, id, func(p ledger.Pool) error {
-		if p.Closed() && !p.Derived.Releasing.Equal(store.Stamped(until)) {
-			return fmt.Errorf("%w: the pool is being released until %s", ledger.ErrChanged, p.Derived.Releasing)
+	_, err := d.edited(ctx, edit{}, id, func(p ledger.Pool) error {
+		if !p.Closed() {
+			return nil
 		}
-		return nil
-	}, func(of *ledger.Derived) { of.Releasing = time.Time{} })
+		return closedUntil(until)(p)
+	}, func(p *ledger.Pool) { p.Closing = ledger.Closing{} })
 	return err
 }
 
-// change changes what the record of a derived pool says of its making, unless check refuses it.
-func (d Derived) change(ctx context.Context, id ledger.PoolID, check func(ledger.Pool) error, change func(*ledger.Derived)) (ledger.Pool, error) {
-	return d.edited(ctx, edit{}, id, check, change)
+// closedUntil refuses a pool that is not closed until that time.
+func closedUntil(until time.Time) func(ledger.Pool) error {
+	return func(p ledger.Pool) error {
+		if !p.Closing.Until.Equal(until) {
+			return fmt.Errorf("%w: it is closed until %s, not %s", ledger.ErrChanged, p.Closing.Until, until)
+		}
+		return nil
+	}
 }
 
-func (d Derived) edited(ctx context.Context, e edit, id ledger.PoolID, check func(ledger.Pool) error, change func(*ledger.Derived)) (ledger.Pool, error) {
+// edited edits a derived pool, unless check refuses it.
+func (d Derived) edited(ctx context.Context, e edit, id ledger.PoolID, check func(ledger.Pool) error, change func(*ledger.Pool)) (ledger.Pool, error) {
 	if !ledger.IsDerived(id) {
 		return ledger.Pool{}, fmt.Errorf("%w: pool %s is not derived", ledger.ErrInvalid, id)
 	}
@@ -198,26 +214,14 @@ func (d Derived) edited(ctx context.Context, e edit, id ledger.PoolID, check fun
 	if err != nil {
 		return ledger.Pool{}, err
 	}
-	e.pool, e.check = p, func(p ledger.Pool) error {
+	e.pool, e.change, e.check = p, change, func(p ledger.Pool) error {
 		if p.Derived == nil {
 			return ledger.ErrUnknownPool
 		}
 		return check(p)
 	}
-	e.change = func(p *ledger.Pool) {
-		next := *p.Derived
-		change(&next)
-		if !sameHold(next, *p.Derived) {
-			p.Derived = &next
-		}
-	}
 	done, err := d.a.engine.Submit(ctx, id, engine.Op{Lane: p.Cluster, Alone: true, Plan: e.plan})
 	return done.Pool, err
-}
-
-// sameHold compares what changes of a derived pool.
-func sameHold(a, b ledger.Derived) bool {
-	return a.Holder == b.Holder && a.HeldSince.Equal(b.HeldSince) && a.Releasing.Equal(b.Releasing)
 }
 
 // Held returns the pool that a claim, or a reservation, holds, as of memory; ok is false if there is none.

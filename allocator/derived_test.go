@@ -164,7 +164,7 @@ func TestBegin(t *testing.T) {
 	l.free("endpoint")
 	must.Get(d.Begin(t.Context(), p.ID, "range", until))(t)
 	must.Do(t, l.Pools().Retire(t.Context(), p.ID))
-	if again := l.provision("p", 24, wanted); !again.Derived.Releasing.IsZero() || again.Derived.Holder != claim("range") {
+	if again := l.provision("p", 24, wanted); again.Closed() || again.Derived.Holder != claim("range") {
 		t.Errorf("the pool that was made again is %+v", again.Derived)
 	}
 	l.sameAsLedger()
@@ -281,7 +281,7 @@ func TestReopen_ServesWaitingClaims(t *testing.T) {
 	must.Get(r.Derived().Begin(t.Context(), p.ID, "range", time.Now()))(t)
 	r.Waits().Add(request(p.ID, "waits", 32))
 	r.wantWoken()
-	must.Do(t, r.Derived().Reopen(t.Context(), p.ID, releasingUntil(r.Allocator, p.ID)))
+	must.Do(t, r.Derived().Reopen(t.Context(), p.ID, closedUntilOf(r.Allocator, p.ID)))
 	r.wantWoken("waits")
 	r.bind(request(p.ID, "waits", 32))
 	r.sameAsLedger()

@@ -97,7 +97,7 @@
 //	pool    {"v":1,"space":"…","cidr":"10.0.0.0/8","excluded":["…"],"parent":"…","state":"open|draining","cluster":"…","name":"…"}
 //	        "frozen":true if it has lost changes, "at":"…" when it was registered
 //	        "until":"…" of a child that drains: when the blocks that cooled in it would have been free
-//	        "derived":{"class":"…","workspace":"…","scope":{"network":{"apiGroup":"…","kind":"…","name":"…"}},"by":"…","holder":{"claim":"…",…},"since":"…","releasing":"…"}
+//	        "derived":{"class":"…","workspace":"…","scope":{"network":{"apiGroup":"…","kind":"…","name":"…"}},"by":"…","holder":{"claim":"…",…},"since":"…"}
 //	        of an address space {"v":1,"workspace":"…","scope":{…}} alone: the rest is its pool's
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
 //	        "state":"reserved" of a reservation, and "shared":true if several requests were answered with it

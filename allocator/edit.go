@@ -83,8 +83,11 @@ func (e edit) plan(v space.View) (engine.Plan, error) {
 		return engine.Plan{}, &ledger.FrozenError{Pool: p.ID, Lost: true}
 	}
 	var changes []store.Change
-	if differ(p.Pool, next) {
+	switch {
+	case differ(p.Pool, next):
 		changes = append(changes, v.Keys.PutPool(next))
+	case p.Closing != next.Closing:
+		changes = append(changes, v.Keys.KeepPool(next))
 	}
 	return engine.Plan{Changes: changes, Answer: engine.Answer{Pool: next}}, nil
 }

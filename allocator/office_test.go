@@ -33,7 +33,7 @@ func (l *fixture) written() map[string]string {
 // A transaction that comes after another process has taken the office changes nothing, and its caller is told that this process
 // is not the writer any more. It writes nothing more.
 func TestOffice_NothingOfAFormerOneLands(t *testing.T) {
-	for name, op := range operations {
+	for name, op := range calls() {
 		t.Run(name, func(t *testing.T) {
 			l := newReady(t)
 			var before map[string]string

@@ -121,9 +121,7 @@ func mayOpen(p ledger.Pool) error {
 
 // opened opens a derived pool.
 func opened(p *ledger.Pool) {
-	next := *p.Derived
-	next.Releasing = time.Time{}
-	p.State, p.CoolsUntil, p.Derived = ledger.PoolOpen, time.Time{}, &next
+	p.State, p.CoolsUntil, p.Closing = ledger.PoolOpen, time.Time{}, ledger.Closing{}
 }
 
 // resume plans the end of a pool's freeze in the ledger, and raises the count of the

@@ -31,7 +31,7 @@ func (ps Pools) Retire(ctx context.Context, id ledger.PoolID) error {
 // another claim, whose DELETE may fail.
 func (d Derived) Retire(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error {
 	r := retirement{Allocator: d.a, id: id, check: func(p ledger.Pool) error {
-		if !p.Closed() || p.Derived.Holder.Claim != by {
+		if !p.Closed() || p.Closing.By != by || p.Derived.Holder.Claim != by {
 			return fmt.Errorf("%w: it is not closed for claim %q any more", ledger.ErrChanged, by)
 		}
 		return nil

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
@@ -26,7 +27,7 @@ func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.R
 	told := derived.NewNews(alloc.Pools())
 	keeper := &derived.Keeper{
 		Ledger: views.Of(alloc), Ranges: alloc.Derived(), Catalog: classes, Oracle: reader, Departed: hints.HasDeparted, Compare: adopter.Compare,
-		Clock: clock.RealClock{},
+		Clock: clock.RealClock{}, Since: time.Now(),
 	}
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
 		Hints: hints, Ledger: views.Of(alloc), Ranges: alloc.Derived(), Oracle: reader, Bound: opts.Ledger.serves,

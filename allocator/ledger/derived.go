@@ -57,9 +57,25 @@ type Derived struct {
 	Holder Holder
 	// HeldSince is when Holder came, by the clock of the Allocator that wrote it, to the millisecond.
 	HeldSince time.Time
-	// Releasing is until when the DELETE of the range claim may still fail. Nothing is bound in the pool
-	// meanwhile. Zero: there is no such DELETE.
-	Releasing time.Time
+}
+
+// Closing says that a pool is about to be released, or to be opened again. Nothing is bound there meanwhile. The process that has the
+// office keeps it in memory: the ledger has no word of it. The zero value: the pool is open.
+type Closing struct {
+	// Until is when the DELETE of the range claim has succeeded or failed.
+	Until time.Time
+	// By is that claim; empty: nobody holds the pool.
+	By ClaimID
+}
+
+// HeldBy returns the same for a pool that somebody holds since then. A hold that is so already is the same value.
+func (d *Derived) HeldBy(h Holder, since time.Time) *Derived {
+	if d.Holder == h && d.HeldSince.Equal(since) {
+		return d
+	}
+	next := *d
+	next.Holder, next.HeldSince = h, since
+	return &next
 }
 
 // Above returns the pool that this one was carved from, or whose address space it is; empty: it is a root pool.
@@ -73,8 +89,8 @@ func (p Pool) Above() PoolID {
 // Kept reports whether a claim, or a reservation, holds the pool, and is not about to be deleted.
 func (p Pool) Kept() bool { return p.Derived != nil && p.Derived.Holder.Claim != "" && !p.Closed() }
 
-// Closed reports whether the pool is about to be released, or to be opened again. Nothing is bound in it meanwhile.
-func (p Pool) Closed() bool { return p.Derived != nil && !p.Derived.Releasing.IsZero() }
+// Closed reports whether the pool is about to be released, or to be opened again.
+func (p Pool) Closed() bool { return !p.Closing.Until.IsZero() }
 
 // CountsFor returns the workspace whose number of pools the pool adds to, besides the one that it is in: the workspace that an address
 // space is for, or the one that was the first to need a pool for all workspaces. Empty: there is none.
@@ -143,9 +159,6 @@ func (d Derived) In(of Pool) Pool {
 	made := Derived{Of: of.ID, Workspace: d.Workspace, Scope: d.Scope}
 	of.ID = made.ID()
 	of.Space, of.Parent, of.CoolsUntil = SpaceID(of.ID), "", time.Time{}
-	if of.Derived != nil {
-		made.Releasing = of.Derived.Releasing
-	}
 	of.Derived = &made
 	return of
 }

@@ -127,6 +127,8 @@ type Pool struct {
 	// Derived: the system has made the pool, for what this says. Nil: somebody has written it. It is not changed, but
 	// replaced.
 	Derived *Derived
+	// Closing says that a derived pool is closed, and is in memory alone.
+	Closing Closing
 }
 
 // Capacity counts a pool's addresses, exactly, whatever their number.

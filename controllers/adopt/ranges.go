@@ -78,13 +78,10 @@ func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
 // pool was made again: its IPPool shows more changes, and would go before the pool drains. While it is closed, no claim holds it, and it gets
 // no address space.
 func (a *Adopter) reopen(ctx context.Context, p *pool, copied ledger.Pool) (err error) {
-	switch {
-	case copied.Derived != nil && copied.State == ledger.PoolDraining && !p.leaves:
-		err = a.Ledger.Recovery().Open(ctx, copied.ID)
-	case copied.Closed():
-		err = a.Ledger.Derived().Reopen(ctx, copied.ID, copied.Derived.Releasing)
+	if copied.Derived == nil || copied.State != ledger.PoolDraining || p.leaves {
+		return nil
 	}
-	if err != nil {
+	if err = a.Ledger.Recovery().Open(ctx, copied.ID); err != nil {
 		return fmt.Errorf("open pool %s again: %w", copied.Name, err)
 	}
 	return nil

@@ -34,11 +34,11 @@ func rangeOf(pool ledger.Pool) ledger.Block {
 func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, error) {
 	held, err := pool, error(nil)
 	first := d.holdsFirst(pool.ID)
-	by, releasing := pool.Derived.Holder, !pool.Derived.Releasing.IsZero()
+	by := pool.Derived.Holder
 	switch {
 	case !d.dry: // also if it was made so: a claim of this name may have been answered with it, stored, and deleted since
 		held, err = d.Ledger.Derived.Hold(ctx, pool.ID, d.holder)
-	case releasing:
+	case pool.Closed():
 		err = &ledger.ReleasingError{Pool: pool.ID}
 	case by.Claim != "" && by != d.holder:
 		err = &ledger.HeldError{Pool: pool.ID, By: by}

@@ -105,7 +105,8 @@ func (c *Closer) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1a
 }
 
 // close retires the idle pools below a range that is empty, closes the range, and deletes its IPPool. The pool is retired when the
-// claim is gone. If close fails, a range that was open is open again. It fails with ErrChanged if somebody else has opened the range.
+// claim is gone. If close fails, a range that was open is open again. It fails with ErrChanged if somebody else has opened the range, and with
+// ErrDeposed if another process has the office by now: that finds the range open, and may have bound in it.
 func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
 	if err := c.RetireBelow(ctx, p.ID); err != nil {
 		return err
@@ -115,8 +116,8 @@ func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) er
 	if err != nil {
 		return err
 	}
-	if err = c.unpublish(ctx, p); err == nil && c.again(p) {
-		err = fmt.Errorf("close pool %s: %w: it is open again", p.Name, ledger.ErrChanged)
+	if err = c.unpublish(ctx, p); err == nil {
+		err = c.confirm(ctx, p, until)
 	}
 	if err != nil && first {
 		return errors.Join(err, c.reopen(ctx, p, until))
@@ -128,23 +129,12 @@ func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) er
 	return nil
 }
 
-// Complete serves a CREATE that has found a pool closed. It asks whether the claim is gone for which the pool was closed, and
-// retires the pool then. open reports that the pool is not closed any more: it is gone, or open again.
-//
-// A pool that all workspaces share is opened again for the CREATE, if the claim is there: its workspace could keep the pool closed to all
-// others, by a finalizer or by a DELETE that always fails. When the claim goes, the pool stays for the blocks inside.
-func (c *Closer) Complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {
-	before, _ := c.Ledger.Pools.Get(id) // as it was before the claim was looked for: another caller may retire the pool since
-	open, err = c.complete(ctx, id)
-	p, ok := c.Ledger.Pools.Get(id)
-	if open || err != nil || !ok || before.Derived == nil || p.Derived.Workspace != "" || p.Derived.Holder.Claim == "" {
-		return open, err
+// confirm confirms that a pool is closed until that time, in the ledger that this process writes.
+func (c *Closer) confirm(ctx context.Context, p ledger.Pool, until time.Time) error {
+	if err := c.Ranges.Confirm(ctx, p.ID, until); err != nil {
+		return fmt.Errorf("close pool %s: %w", p.Name, err)
 	}
-	err = c.reopen(ctx, p, before.Derived.Releasing)
-	if errors.Is(err, ledger.ErrChanged) {
-		return false, nil
-	}
-	return err == nil, err
+	return nil
 }
 
 // Replace retires a pool that nobody uses, and those below it: another one is to be made for its scope. It fails with
@@ -154,19 +144,4 @@ func (c *Closer) Replace(ctx context.Context, p ledger.Pool) error {
 		return err
 	}
 	return c.Retire(ctx, p, "")
-}
-
-// complete ends the release of a pool, if the claim is gone for which it was closed.
-func (c *Closer) complete(ctx context.Context, id ledger.PoolID) (open bool, err error) {
-	p, ok := c.Ledger.Pools.Get(id)
-	if !ok || !p.Closed() {
-		return true, nil
-	}
-	if holder := p.Derived.Holder; holder.Claim != "" {
-		_, err = c.Releases.Settle(ctx, holder)
-	} else {
-		err = c.RetireClosed(ctx, id, "")
-	}
-	p, ok = c.Ledger.Pools.Get(id)
-	return !ok || p.Derived.Releasing.IsZero(), err
 }

@@ -99,7 +99,7 @@ func (s *scene) deletes(objects ...client.Object) {
 // wantOpen expects a range to be open, and published.
 func (s *scene) wantOpen(p ledger.Pool) {
 	s.Helper()
-	if now, ok := s.alloc.Pools().Get(p.ID); !ok || !now.Derived.Releasing.IsZero() || now.Derived.Holder != p.Derived.Holder || s.object(p) == nil {
+	if now, ok := s.alloc.Pools().Get(p.ID); !ok || now.Closed() || now.Derived.Holder != p.Derived.Holder || s.object(p) == nil {
 		s.Errorf("the range is %+v (%t), with the object %v; want it open, held and published", now.Derived, ok, s.object(p))
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -103,57 +102,17 @@ func (c *Controller) Left(cluster ledger.ClusterName) { c.published.leave(cluste
 // Reconcile looks at one pool, and at the IPPool of its name.
 func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Result, error) {
 	p, known := c.Ledger.Pools.Get(req.id)
-	switch {
-	case !known || p.Cluster != req.cluster || p.Name != req.name:
+	if !known || p.Cluster != req.cluster || p.Name != req.name {
 		return c.clear(ctx, req)
-	case !p.Derived.Releasing.IsZero():
-		return c.end(ctx, p)
-	case c.old(p):
-		return reconcile.Result{}, c.retireOld(ctx, p)
 	}
-	if !c.Bound(p.Cluster) || c.shown(ctx, p) {
-		return reconcile.Result{}, nil // nothing can be made, or need be
-	}
-	c.published.drop(p.ID) // the object may have been deleted since
-	return reconcile.Result{}, c.Publish(ctx, p)
-}
-
-// end goes on with a pool that is closed: it is retired if nobody holds it, or the claim is gone, and opened again if the claim is
-// there when its DELETE has failed for certain.
-func (c *Controller) end(ctx context.Context, p ledger.Pool) (reconcile.Result, error) {
-	if open, err := c.complete(ctx, p.ID); open || err != nil {
+	does, err := c.step(ctx, p, facts{shown: !c.Bound(p.Cluster) || c.shown(ctx, p), old: c.old(p)})
+	if err != nil || does != waits {
 		return reconcile.Result{}, err
 	}
-	if left := p.Derived.Releasing.Sub(c.Clock.Now()); left > 0 {
+	if left := p.Closing.Until.Sub(c.Clock.Now()); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	answer, err := c.Oracle.Holder(ctx, p.Derived.Holder)
-	switch {
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("look for the claim that holds pool %s: %w", p.Name, err)
-	case answer.Object == nil || string(answer.Object.GetUID()) != string(p.Derived.Holder.Claim), // no server can tell
-		answer.Leaving: // something else holds it up: its DELETE has succeeded, and nothing is to be made inside
-		return reconcile.Result{RequeueAfter: interval}, nil
-	}
-	if err := c.reopen(ctx, p, p.Derived.Releasing); errors.Is(err, ledger.ErrChanged) {
-		return reconcile.Result{RequeueAfter: interval}, nil // it is being released once more
-	} else if err != nil {
-		return reconcile.Result{}, err
-	}
-	log.FromContext(ctx).Info("pool opened again, as its claim was not deleted")
-	return reconcile.Result{}, c.Publish(ctx, p)
-}
-
-// retireOld retires a pool, if nobody uses it now.
-func (c *Controller) retireOld(ctx context.Context, p ledger.Pool) error {
-	if !c.old(p) {
-		return nil
-	}
-	err := c.Retire(ctx, p, "")
-	if errors.Is(err, ledger.ErrPoolInUse) || errors.Is(err, ledger.ErrChanged) {
-		return nil // somebody came
-	}
-	return err
+	return reconcile.Result{RequeueAfter: interval}, nil
 }
 
 // clear deletes an IPPool that says the system has made it, and that has no pool in the ledger. One that shows its CIDR, and was

@@ -31,7 +31,7 @@ func (c *Controller) sweep(ctx context.Context) {
 
 func (c *Controller) due(ctx context.Context, p ledger.Pool) bool {
 	if p.Closed() {
-		return p.Derived.Holder.Claim == "" || c.Clock.Now().After(p.Derived.Releasing)
+		return p.Derived.Holder.Claim == "" || c.Clock.Now().After(p.Closing.Until)
 	}
 	return c.old(p) || c.Bound(p.Cluster) && !c.shown(ctx, p)
 }

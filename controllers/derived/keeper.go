@@ -35,6 +35,7 @@ type Ranges interface {
 	Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error
 	Below(id ledger.PoolID) []ledger.Pool
 	Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) (first bool, err error)
+	Confirm(ctx context.Context, id ledger.PoolID, until time.Time) error
 	Reopen(ctx context.Context, id ledger.PoolID, until time.Time) error
 	Retire(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error
 	All() iter.Seq[ledger.Pool]
@@ -56,23 +57,39 @@ type Keeper struct {
 	// Compare compares the ledger with the published status of a pool. It reports whether the ledger has lost nothing.
 	Compare func(context.Context, ledger.PoolID) (bool, error)
 	Clock   clock.PassiveClock
+	// Since is when this process has begun to close pools. Others have closed none that was made later.
+	Since time.Time
 
 	published published
 	absences  live.Absences
 }
 
-// Publish creates the IPPool of a derived pool, unless it is there. It fails with ledger.ErrUnknownPool or *ledger.ReleasingError if the
-// pool is gone, or closed, by now.
-func (k *Keeper) Publish(ctx context.Context, p ledger.Pool) error {
-	if k.published.has(p, k.Clock.Now()) {
-		return nil
+// sees reports whether the IPPool of a derived pool is there, as far as is known without a request.
+func (k *Keeper) sees(ctx context.Context, p ledger.Pool) (bool, error) {
+	now := k.Clock.Now()
+	if k.published.has(p, now) {
+		return true, nil
 	}
+	if k.Clock.Since(p.RegisteredAt) < young || k.published.reopened(p.ID, now) {
+		return false, nil
+	}
+	cl, err := k.cluster(ctx, p)
+	return err == nil && k.shows(ctx, cl, p) == ours, err
+}
+
+func (k *Keeper) cluster(ctx context.Context, p ledger.Pool) (cluster.Cluster, error) {
 	cl, err := k.Catalog.Clusters.GetCluster(ctx, k.Catalog.Directory.Engaged(p.Cluster))
 	if err != nil {
-		return fmt.Errorf("publish pool %s: %w", p.Name, err)
+		return nil, fmt.Errorf("publish pool %s: %w", p.Name, err)
 	}
-	if k.Clock.Since(p.RegisteredAt) >= young && !k.published.reopened(p.ID, k.Clock.Now()) && k.shows(ctx, cl, p) == ours {
-		return nil
+	return cl, nil
+}
+
+// publish creates the IPPool of a pool. It fails with ledger.ErrUnknownPool or *ledger.ReleasingError if the pool is gone, or closed, by now.
+func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
+	cl, err := k.cluster(ctx, p)
+	if err != nil {
+		return err
 	}
 	if err := k.published.settled(ctx, p.ID); err != nil {
 		return fmt.Errorf("publish pool %s: its former IPPool is being deleted: %w", p.Name, err)
@@ -88,7 +105,7 @@ func (k *Keeper) Publish(ctx context.Context, p ledger.Pool) error {
 func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) error {
 	if now, ok := k.Ledger.Pools.Get(p.ID); !ok {
 		return fmt.Errorf("publish pool %s: %w", p.Name, ledger.ErrUnknownPool)
-	} else if !now.Derived.Releasing.IsZero() {
+	} else if now.Closed() {
 		return &ledger.ReleasingError{Pool: p.ID}
 	}
 	object, err := k.object(ctx, p)

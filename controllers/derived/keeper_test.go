@@ -215,7 +215,7 @@ func TestPublish_IgnoresACacheThatLags(t *testing.T) {
 		"for a CREATE": func(s *scene, p ledger.Pool) { s.wantComplete(p) },
 		"by a look": func(s *scene, p ledger.Pool) {
 			s.clock.Step(promise.Grace + time.Second)
-			must.Get(s.end(s.Context(), p))(s)
+			s.look(p)
 		},
 	} {
 		s := newScene(t)

@@ -27,7 +27,7 @@ func (c *Closer) RetireClass(ctx context.Context, class string) (used string, er
 			continue
 		}
 		if p.Closed() {
-			if _, err := c.complete(ctx, p.ID); err != nil {
+			if _, err := c.step(ctx, p, facts{shown: true}); err != nil {
 				return "", fmt.Errorf("retire pool %s: %w", p.Name, err)
 			}
 		}

@@ -63,7 +63,7 @@ func TestRetire_LeavesThePoolThatWasMadeAgain(t *testing.T) {
 		s.network("net", "n", "root", 24)
 	}
 	must.Do(t, s.Retire(t.Context(), p, ""))
-	if now, ok := s.alloc.Pools().Get(p.ID); !ok || !now.Derived.Releasing.IsZero() || s.object(now) == nil {
+	if now, ok := s.alloc.Pools().Get(p.ID); !ok || now.Closed() || s.object(now) == nil {
 		t.Errorf("the ledger has %+v (%t), and its IPPool is %v; want both, and the pool open", now, ok, s.object(p))
 	}
 }

@@ -50,6 +50,7 @@ type scene struct {
 	begins    map[ledger.PoolID]*ledger.Derived // the address spaces that a test has asked for
 	asked     atomic.Int32                      // how often the servers were asked
 	meanwhile func()                            // runs once, before the servers answer next
+	unseen    bool                              // nobody saw the deletion of a claim
 }
 
 func newScene(t *testing.T, objects ...client.Object) *scene {
@@ -72,7 +73,7 @@ func (s *scene) start(etcd *clientv3.Client, workspace client.Client, pools ...l
 		Clusters: s.clusters, Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}), Rooms: s.alloc.Pools(),
 	}
 	keeper := &Keeper{
-		Ledger: views.Of(s.alloc), Ranges: s.alloc.Derived(), Catalog: classes, Oracle: s, Clock: s.clock,
+		Ledger: views.Of(s.alloc), Ranges: s.alloc.Derived(), Catalog: classes, Oracle: s, Clock: s.clock, Since: s.clock.Now(),
 		Departed: func(ledger.ClusterName) bool { return s.departed },
 		Compare:  func(context.Context, ledger.PoolID) (bool, error) { return s.compared, nil },
 	}
@@ -142,6 +143,9 @@ func (s *scene) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, error
 
 // SettleWitnessed implements Releases as package release does, where every deletion was seen.
 func (s *scene) SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
+	if s.unseen {
+		return false, nil
+	}
 	return s.Settle(ctx, h)
 }
 
@@ -152,7 +156,7 @@ func (s *scene) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
 		return answer.Verdict == live.Alive, err
 	}
 	if p, ok := s.alloc.Derived().Held(h.Claim); ok {
-		if !p.Derived.Releasing.IsZero() {
+		if p.Closed() {
 			return true, s.RetireClosed(ctx, p.ID, h.Claim)
 		}
 		return true, s.alloc.Derived().Drop(ctx, p.ID, h.Claim, time.Time{})

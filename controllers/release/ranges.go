@@ -36,11 +36,12 @@ func (r rangeKeeper) find(ctx context.Context, s *suspect) (bool, error) {
 	if !held {
 		return false, nil
 	}
+	s.closed = pool.Closed() // as memory alone has it
 	pool, revision, known, err := r.pools.Read(ctx, pool.ID)
 	if err != nil || !known || pool.Derived == nil || pool.Derived.Holder.Claim != s.Claim {
 		return false, err
 	}
-	s.Holder, s.ranged, s.closed = pool.Derived.Holder, pool.ID, !pool.Derived.Releasing.IsZero()
+	s.Holder, s.ranged = pool.Derived.Holder, pool.ID
 	s.known, s.prefix, s.since, s.revision = true, pool.CIDR, pool.Derived.HeldSince, revision
 	return true, nil
 }

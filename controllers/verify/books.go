@@ -50,6 +50,7 @@ type pool struct {
 	taken *big.Int // addresses that are in a block or excluded
 	seen  bool     // its IPPool exists
 	kept  bool     // the claim that holds it exists
+	lived bool     // somebody has a block in it
 }
 
 // space is a space of the ledger while its blocks pass by.
@@ -118,6 +119,8 @@ func (b *books) addBlock(added ledger.Block) {
 		b.find(about(BlockOutsidePool, added, "pool %s is not registered", added.Pool))
 	} else if p.Space != added.Space || !contains(p.CIDR, added.Prefix) {
 		b.find(about(BlockOutsidePool, added, "the block is in space %s, and its pool %s is %s of space %s", added.Space, p.Name, p.CIDR, p.Space))
+	} else if added.State != ledger.Cooling {
+		p.lived = true
 	}
 	b.blocks.add(added)
 }

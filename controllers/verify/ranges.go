@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -20,8 +21,8 @@ func (b *books) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	return p.Pool, true
 }
 
-// fullest returns the address space of a pool that has most of its addresses; nil if it has none.
-func (b *books) fullest(of *pool) (fullest *pool) {
+// spacesOf returns the address spaces of a pool.
+func (b *books) spacesOf(p *pool) []*pool {
 	if b.apart == nil {
 		b.apart = map[ledger.PoolID][]*pool{}
 		for id, p := range b.pools {
@@ -30,7 +31,12 @@ func (b *books) fullest(of *pool) (fullest *pool) {
 			}
 		}
 	}
-	for _, p := range b.apart[of.ID] {
+	return b.apart[p.ID]
+}
+
+// fullest returns the address space of a pool that has most of its addresses; nil if it has none.
+func (b *books) fullest(of *pool) (fullest *pool) {
+	for _, p := range b.spacesOf(of) {
 		if fullest == nil || p.taken.Cmp(fullest.taken) > 0 {
 			fullest = p
 		}
@@ -75,12 +81,14 @@ func (b *books) holds(by ledger.ClaimID) *pool {
 	return b.held[by]
 }
 
-// judgeDerived finds the objects that are missing of a pool that the system has made. Its IPPool is made again by itself. One that is closed has none.
+// judgeDerived finds the objects that are missing of a pool that the system has made. Its IPPool is made again by itself. One in which
+// nobody has a block may be closed, and has none then: the ledger does not say so.
 func (c comparison) judgeDerived(p *pool) {
 	if ledger.IsAddressSpace(p.ID) {
 		return
 	}
-	if !p.seen && p.State == ledger.PoolOpen && p.Derived.Releasing.IsZero() {
+	lived := p.lived || slices.ContainsFunc(c.spacesOf(p), func(s *pool) bool { return s.lived })
+	if lived && !p.seen && p.State == ledger.PoolOpen {
 		c.find(aboutPool(PoolWithoutObject, p.Pool, "its IPPool does not exist; the controller makes it again"))
 	}
 	h := p.Derived.Holder

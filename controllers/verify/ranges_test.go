@@ -2,6 +2,7 @@ package verify
 
 import (
 	"cmp"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,19 @@ func (s *scene) network(by ledger.ClaimID) ledger.Pool {
 	return p
 }
 
+// lives publishes a claim with a block of a pool, or of an address space of it.
+func (s *scene) lives(p ledger.Pool, apart ledger.Derived, name string) {
+	s.Helper()
+	at := netip.PrefixFrom(p.CIDR.Addr(), 32)
+	r := request(name, at.String())
+	if r.Pool = p.ID; apart.Of != "" {
+		r.Pool, r.Begins = apart.ID(), &apart
+	}
+	must.Get(s.ledger.Bind(s.Context(), r))(s)
+	s.publish(name, at.String())
+	s.records[name].Spec.PoolRef.Name = p.Name
+}
+
 // Every difference between a pool that the system has made, its IPPool and its claim is found; none if there is none.
 func TestVerify_Ranges(t *testing.T) {
 	reserved := promise.Of("w", gen.Claim("range", gen.OfClass("net"), gen.ForRange()))
@@ -48,7 +62,14 @@ func TestVerify_Ranges(t *testing.T) {
 			must.Get(s.ledger.Derived().Begin(s.Context(), p.ID, "uid-of-range", time.Now()))(s)
 			delete(s.pools, "net-a")
 		}},
-		"no IPPool": {change: func(s *scene, _ ledger.Pool) { delete(s.pools, "net-a") }, want: []Kind{PoolWithoutObject}},
+		"no IPPool": {change: func(s *scene, p ledger.Pool) {
+			s.lives(p, ledger.Derived{}, "inside")
+			delete(s.pools, "net-a")
+		}, want: []Kind{PoolWithoutObject}},
+		"no IPPool, and a block in an address space": {change: func(s *scene, p ledger.Pool) {
+			s.lives(p, ledger.Derived{Of: p.ID, Workspace: "w", Scope: ledger.Scope{"zone": {Kind: "Zone", Name: "z"}}}, "inside")
+			delete(s.pools, "net-a")
+		}, want: []Kind{PoolWithoutObject}},
 		"no pool": {
 			change: func(s *scene, p ledger.Pool) {
 				must.Do(s, s.ledger.Derived().Drop(s.Context(), p.ID, "uid-of-range", time.Time{}))

@@ -29,20 +29,15 @@ func (r *replay) over(c change, b block) {
 
 // pool notes the state of a pool.
 func (r *replay) pool(id string, e event) {
-	var v struct {
-		State   string
-		Derived struct{ Releasing time.Time }
-	}
+	var v struct{ State string }
 	if e.value == nil {
 		delete(r.pools, id)
-		delete(r.shut, id)
 		return
 	}
 	if err := json.Unmarshal(e.value, &v); err != nil {
 		r.complain("pool %s is %s: %v", id, e.value, err)
 	}
 	r.pools[id] = cmp.Or(v.State, "open")
-	r.shut[id] = !v.Derived.Releasing.IsZero()
 }
 
 // warm waits until no block cools: each does so for less than a second.

@@ -78,10 +78,19 @@ func closeRange(ctx context.Context, a *allocator.Allocator, r request) error {
 	return err
 }
 
-// hesitate begins to release the range of a network, and opens it again. It says nothing of the pool.
+// errLivedIn: a pool that was closed is not empty.
+var errLivedIn = errors.New("something was bound in a range that is closed")
+
+// hesitate begins to release the range of a network, and opens it again. Nothing is bound in between. It says nothing of the pool.
 func hesitate(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 	until := time.Now().Add(r.Timeout)
 	there, err := begin(ctx, a, r, until)
+	if err == nil && there {
+		err = a.Derived().Confirm(ctx, ledger.PoolID(r.Claim), until)
+		if errors.Is(err, ledger.ErrPoolInUse) {
+			return outcome{}, errLivedIn
+		}
+	}
 	if err == nil && there {
 		err = a.Derived().Reopen(ctx, ledger.PoolID(r.Claim), until)
 	}

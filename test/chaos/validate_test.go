@@ -46,7 +46,6 @@ type replay struct {
 	claims   map[string]block  // by claim
 	heads    map[string]int64  // by space
 	pools    map[string]string // the states of those that are registered
-	shut     map[string]bool   // those that are being released
 	office   office            // as the head of the ledger was put last
 	steps    []step
 	puts     map[string]bool // "revision claim prefix" of each block that was put
@@ -54,7 +53,7 @@ type replay struct {
 }
 
 func newReplay(started time.Time, changes []change) *replay {
-	r := &replay{started: started, blocks: map[string]block{}, claims: map[string]block{}, heads: map[string]int64{}, pools: map[string]string{}, shut: map[string]bool{}, puts: map[string]bool{}}
+	r := &replay{started: started, blocks: map[string]block{}, claims: map[string]block{}, heads: map[string]int64{}, pools: map[string]string{}, puts: map[string]bool{}}
 	for _, c := range changes {
 		r.apply(c)
 	}
@@ -207,10 +206,6 @@ func (r *replay) block(revision int64, e event, b block) {
 	if ok && (!same || old.name != b.name && !forNobody || old.pool != b.pool) {
 		r.complain("revision %d: %s was %s of claim %s, %s in %s, and is %s of claim %s, %s in %s",
 			revision, e.key, old.state, old.claim, old.name, old.pool, b.state, b.claim, b.name, b.pool)
-	}
-	of, _ := ledger.AddressSpaceOf(ledger.PoolID(b.pool))
-	if (r.shut[b.pool] || r.shut[string(of)]) && (!ok || old.state == cooling) {
-		r.complain("revision %d: %s is %s in %s, which is being released", revision, e.key, b.state, b.pool)
 	}
 	if !b.until.IsZero() && b.state == "bound" {
 		r.complain("revision %d: %s is %s, and ends by itself", revision, e.key, b.state)

@@ -109,8 +109,8 @@ func (w *writer) around(spaces []ledger.SpaceID) func(func() (*clientv3.TxnRespo
 
 // won brings a group into memory that was committed at the revision, and answers its calls.
 func (w *writer) won(g *group, revision int64) {
+	w.apply(g.entries(revision))
 	if g.writes() {
-		w.apply(g.entries(revision))
 		w.Revision.Store(revision)
 	}
 	g.discard()

@@ -138,7 +138,7 @@ func (g *group) changes() iter.Seq[*store.Change] {
 // entries returns the changes for memory, which were committed at the revision.
 func (g *group) entries(revision int64) (entries []*store.Entry) {
 	for c := range g.changes() {
-		if c.Entry == nil || c.Verb == store.Stays {
+		if c.Entry == nil {
 			continue
 		}
 		entries = append(entries, c.Committed(revision))

@@ -28,7 +28,7 @@ type Verb int
 
 // The verbs of changes.
 const (
-	// Stays: the key stays as it is.
+	// Stays: the key stays as it is. An entry of it changes memory all the same.
 	Stays Verb = iota
 	// IsPut: the key is put.
 	IsPut
@@ -95,6 +95,13 @@ func (k Keys) RemoveClaim(id ledger.ClaimID) Change {
 // PutPool puts the record of a pool.
 func (k Keys) PutPool(p ledger.Pool) Change {
 	return Change{Key: k.Pool(p.ID), Was: Any, Verb: IsPut, Value: EncodePool(p)}.entry(Entry{Key: Key{Kind: PoolKey, Space: p.Space, Pool: p.ID}, Registered: &p})
+}
+
+// KeepPool leaves the record of a pool as it is, and changes what memory alone has of the pool.
+func (k Keys) KeepPool(p ledger.Pool) Change {
+	c := k.PutPool(p)
+	c.Verb, c.Value = Stays, ""
+	return c
 }
 
 // RemovePool removes the record of a pool that is retired.

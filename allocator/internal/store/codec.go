@@ -65,7 +65,6 @@ type (
 		By        ledger.ClusterName `json:"by,omitempty"`
 		Holder    *holderValue       `json:"holder,omitempty"`
 		Since     time.Time          `json:"since,omitzero"`
-		Releasing time.Time          `json:"releasing,omitzero"`
 	}
 	holderValue struct {
 		Claim     ledger.ClaimID     `json:"claim"`
@@ -194,7 +193,7 @@ func derivedOf(d *ledger.Derived) *derivedValue {
 	if d == nil {
 		return nil
 	}
-	v := &derivedValue{Class: d.Class, Workspace: d.Workspace, Scope: d.Scope, By: d.By, Since: d.HeldSince, Releasing: d.Releasing}
+	v := &derivedValue{Class: d.Class, Workspace: d.Workspace, Scope: d.Scope, By: d.By, Since: d.HeldSince}
 	if d.Holder.Claim != "" {
 		v.Holder = (*holderValue)(&d.Holder)
 	}
@@ -205,7 +204,7 @@ func (v *derivedValue) derived() *ledger.Derived {
 	if v == nil {
 		return nil
 	}
-	d := &ledger.Derived{Class: v.Class, Workspace: v.Workspace, Scope: v.Scope, By: v.By, HeldSince: v.Since, Releasing: v.Releasing}
+	d := &ledger.Derived{Class: v.Class, Workspace: v.Workspace, Scope: v.Scope, By: v.By, HeldSince: v.Since}
 	if v.Holder != nil {
 		d.Holder = ledger.Holder(*v.Holder)
 	}

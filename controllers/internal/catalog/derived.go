@@ -72,7 +72,7 @@ func UniqueWithin(pools Pools, p ledger.Pool) []string {
 // one of its address spaces, and none cools there. changes counts those of its space and of its address spaces.
 func Idle(used Used, kin Kin, p ledger.Pool) (idle bool, changes int64) {
 	capacity, ok := used.Capacity(p.ID)
-	if !ok || keeps(capacity) || p.Derived == nil || p.Derived.Holder.Claim != "" || !p.Derived.Releasing.IsZero() {
+	if !ok || keeps(capacity) || p.Derived == nil || p.Derived.Holder.Claim != "" || p.Closed() {
 		return false, 0
 	}
 	changes = capacity.Changes

@@ -36,8 +36,8 @@ var derived = []Mutant{
 	{
 		Name:  "a range is closed, and its address spaces stay open",
 		File:  "allocator/ledger/derived.go",
-		Old:   "\t\tmade.Releasing = of.Derived.Releasing\n",
-		New:   "\t\tmade.Releasing = time.Time{}\n",
+		Old:   "\tof.Derived = &made\n",
+		New:   "\tof.Derived, of.Closing = &made, Closing{}\n",
 		Suite: ofDerived,
 	},
 	{
