@@ -17,9 +17,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
-	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
-	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
@@ -121,7 +119,6 @@ func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) 
 		return fmt.Errorf("publish pool %s: %w", p.Name, err)
 	default:
 		log.FromContext(ctx).Info("pool published", "cluster", p.Cluster, "pool", p.Name, "prefix", p.CIDR)
-		k.show(ctx, cl.GetClient(), object, p)
 	}
 	return nil
 }
@@ -138,23 +135,6 @@ func (k *Keeper) yield(ctx context.Context, p ledger.Pool) error {
 		return fmt.Errorf("publish pool %s: %w, as another one has its name", p.Name, ledger.ErrUnknownPool)
 	}
 	return err
-}
-
-// show writes the CIDR into the status of an IPPool that was created a moment ago: the client that waits for the answer may read it next.
-// The pool controller writes all of the status; if it came first, or nobody can write now, nothing is missing for long.
-func (k *Keeper) show(ctx context.Context, workspace client.Client, object *ipamv1alpha1.IPPool, p ledger.Pool) {
-	changes, err := k.Ledger.Pools.Changes(p.ID)
-	if err == nil {
-		before := patch.Snapshot(object)
-		object.Status.Phase, object.Status.AllocatedCIDR, object.Status.IPFamily = ipamv1alpha1.PoolReady, p.CIDR.String(), resolve.Family(p.CIDR)
-		object.Status.ObservedGeneration = object.Generation // else the pool controller takes it for a change of the spec, and says so
-		object.Status.ScopeDigest, object.Status.UniqueWithin = ledger.Digest(p.ID), catalog.UniqueWithin(k.Ledger.Pools, p)
-		object.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: k.Ledger.Recovery.LedgerID(), Changes: catalog.Changes(p, changes)}
-		err = before.Patch(ctx, workspace, object)
-	}
-	if err != nil {
-		log.FromContext(ctx).V(1).Info("the status of the IPPool follows", "pool", p.Name, "why", err.Error())
-	}
 }
 
 // sight says which IPPool the cache shows by the name of a pool.

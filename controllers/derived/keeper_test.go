@@ -1,7 +1,6 @@
 package derived
 
 import (
-	"context"
 	"errors"
 	"net/netip"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -22,40 +20,6 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
-
-// The IPPool that a CREATE publishes shows its CIDR when that is answered, and enough for a ledger that is lost to find the pool again. One
-// that the pool controller has written first stays as it is.
-func TestPublish_TheObjectShowsItsCIDR(t *testing.T) {
-	for name, first := range map[string]bool{"as it is made": false, "after the pool controller": true} {
-		s := newScene(t)
-		s.workspace = interceptor.NewClient(testbed.NewClient(t).WithStatusSubresource(&ipamv1alpha1.IPPool{}).Build(), interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-				if err := c.Create(ctx, obj, opts...); err != nil || !first {
-					return err
-				}
-				written := obj.DeepCopyObject().(*ipamv1alpha1.IPPool)
-				written.Status.Phase = ipamv1alpha1.PoolExhausted
-				return c.Status().Update(ctx, written)
-			},
-		})
-		s.start(s.etcd, s.workspace)
-		p := s.network("net", "a", "root", 24)
-		status := s.object(p).Status
-		if first {
-			if status.Phase != ipamv1alpha1.PoolExhausted || status.Ledger != nil {
-				t.Errorf("%s: the status is %+v; want it as the pool controller wrote it", name, status)
-			}
-			continue
-		}
-		if status.AllocatedCIDR != p.CIDR.String() || status.IPFamily != ipamv1alpha1.IPv4 || status.Phase != ipamv1alpha1.PoolReady ||
-			status.Ledger == nil || status.Ledger.ID != s.alloc.Recovery().LedgerID() || status.ObservedGeneration != s.object(p).Generation {
-			t.Errorf("%s: the status is %+v, want it to show %s", name, status, p.CIDR)
-		}
-		if id, ok := catalog.ShownID(s.object(p), tenant, "platform"); !ok || id != p.ID {
-			t.Errorf("%s: the status leads to %s, %t; want %s", name, id, ok, p.ID)
-		}
-	}
-}
 
 // The IPPool of a pool that all workspaces share says for which one it counts: a ledger that is lost does not know otherwise.
 func TestPublish_ASharedPoolNamesItsMaker(t *testing.T) {

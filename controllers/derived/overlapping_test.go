@@ -1,13 +1,11 @@
 package derived
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
@@ -22,19 +20,13 @@ func (s *scene) overlaps(name string, by ...ledger.Holder) (network, subnet, spa
 	return network, s.network("sub", name, network.ID, 28), space
 }
 
-// The IPPool of a network with its own addresses names the pool that somebody has written as its parent, and the roles that it goes by.
+// The IPPool of a network with its own addresses names the pool that somebody has written as its parent.
 func TestPublish_AnOverlappingNetwork(t *testing.T) {
 	s := newScene(t)
-	s.workspace = testbed.NewClient(t).WithStatusSubresource(&ipamv1alpha1.IPPool{}).Build()
-	s.start(s.etcd, s.workspace)
 	for _, name := range []string{"red", "blue"} {
-		network, subnet, _ := s.overlaps(name)
-		object := s.object(network)
-		if parent := object.Spec.ParentPoolRef; parent.Name != "root" || parent.ProjectRef.Name != "root:ipam" || object.Status.AllocatedCIDR != "10.0.0.0/24" {
-			t.Errorf("network %s is %s below %+v, want 10.0.0.0/24 below the root pool", name, object.Status.AllocatedCIDR, parent)
-		}
-		if roles, below := object.Status.UniqueWithin, s.object(subnet).Status.UniqueWithin; !slices.Equal(roles, []string{"network"}) || below != nil {
-			t.Errorf("network %s is unique within %v, and its subnet within %v; want the network, and nothing", name, roles, below)
+		network, _, _ := s.overlaps(name)
+		if parent := s.object(network).Spec.ParentPoolRef; parent.Name != "root" || parent.ProjectRef.Name != "root:ipam" {
+			t.Errorf("network %s is below %+v, want the root pool", name, parent)
 		}
 	}
 }

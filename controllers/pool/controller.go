@@ -72,6 +72,10 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		Complete(mcreconcile.NewClusterNotFoundWrapper(r))
 }
 
+// firstBlock is how long after its IPPool a pool that the system has made gets its first block at most, and the claim of that is stored, on a
+// server that is not busy: both belong to one CREATE. The first status is written then, and shows it.
+const firstBlock = 100 * time.Millisecond
+
 // onPool queues a pool that came or changed, and the pools that may have waited for that.
 func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) feed.EventHandler {
 	add := func(q inbox.Queue, pool client.Object) { q.Add(inbox.Request(name, client.ObjectKeyFromObject(pool))) }
@@ -85,7 +89,7 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) f
 	return feed.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
 			if made := e.Object.(*ipamv1alpha1.IPPool); made.Spec.ClassRef != nil && made.Status.AllocatedCIDR == "" {
-				q.AddAfter(inbox.Request(name, client.ObjectKeyFromObject(made)), inbox.Coalesce) // its first block comes a moment later
+				q.AddAfter(inbox.Request(name, client.ObjectKeyFromObject(made)), firstBlock)
 			} else {
 				add(q, e.Object)
 			}

@@ -90,6 +90,29 @@ func TestOnPool_ListsForNoPoolThatTheSystemMade(t *testing.T) {
 	}
 }
 
+// The first status of a pool that the system has made waits for its first block, which the same CREATE binds: so it is one write. A pool
+// that shows its CIDR already is looked at when it is listed.
+func TestOnPool_ANewNetworkWaitsForItsFirstBlock(t *testing.T) {
+	for cidr, want := range map[string]int{"": 0, "10.0.0.0/24": 1} {
+		known := directory.New(directory.Workspace{Cluster: "platform"})
+		news := inbox.New(known)
+		t.Cleanup(news.Pools.ShutDown)
+		r := &Reconciler{Options: Options{
+			Ledger: views.Ledger{Pools: knownPool{}, Recovery: knownPool{}}, Directory: known,
+			Seen: func(ledger.ClusterName, *ipamv1alpha1.IPPool, *ipamv1alpha1.IPPool) {},
+		}}
+		pool := gen.Pool("net-red")
+		pool.Spec.ClassRef, pool.Status.AllocatedCIDR = &ipamv1alpha1.ClassRef{Name: "net"}, cidr
+		r.onPool("w", &testbed.Workspace{}).Create(t.Context(), event.CreateEvent{Object: pool}, news.Pools)
+		if got := news.Pools.Len(); got != want {
+			t.Errorf("%d pools are queued at once when one comes that shows %q, want %d", got, cidr, want)
+		}
+		if got, _ := news.Pools.Get(); got.Name != pool.Name {
+			t.Errorf("queued is %v, want the pool", got)
+		}
+	}
+}
+
 // A pool whose status shows less of the ledger than before is reconciled, as is one that is listed again: kcp was restored from an
 // older copy, perhaps, and no change of the ledger is to come. A status that the controller has written is not.
 func TestOnPool_AStatusOfAnOlderCopy(t *testing.T) {

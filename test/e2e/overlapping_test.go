@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -127,16 +128,20 @@ func (o overlap) claims() (all []*ipamv1alpha1.IPClaim) {
 func (o overlap) wantNothingTwice() {
 	o.Helper()
 	claims, pools := &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPPoolList{}
-	framework.Eventually(o, "all hosts to be bound", func(ctx context.Context) error {
-		if err := o.tenant.List(ctx, claims); err != nil {
+	framework.Eventually(o, "all hosts to be bound, and all pools to show their CIDR", func(ctx context.Context) error {
+		if err := errors.Join(o.tenant.List(ctx, claims), o.tenant.List(ctx, pools)); err != nil {
 			return err
+		}
+		for i := range pools.Items {
+			if pools.Items[i].Status.AllocatedCIDR == "" {
+				return fmt.Errorf("pool %s shows none", pools.Items[i].Name)
+			}
 		}
 		if bound, want := countBound(claims), o.networks*o.subnets*o.hosts; bound != want {
 			return fmt.Errorf("%d of %d are", bound, want)
 		}
 		return nil
 	})
-	must.Do(o, o.tenant.List(o.Context(), pools))
 	cidrs, subnets, hosts := map[string]ipamv1alpha1.CIDR{}, map[string][]netip.Prefix{}, map[string][]netip.Prefix{}
 	for i := range pools.Items {
 		pool := &pools.Items[i]

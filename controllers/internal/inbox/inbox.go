@@ -88,10 +88,13 @@ func (i *Inbox) Listed(claim mcreconcile.Request) {
 // A pool that holds nothing any more is requeued at once, as it is about to be deleted, perhaps: admission refuses that by
 // the pool's status. One that is emptied again and again is requeued so once a moment, and one that was empty before takes
 // its turn: a claim in an address domain changes the figures of all its pools. So does one that was just made, and gives out its
-// first block a moment later.
+// first block a moment later. An address space is used as its pool is.
 func (i *Inbox) Changed(pools PoolTable, ids ...ledger.PoolID) {
 	now := time.Now()
 	for place, id := range ids {
+		if of, is := ledger.AddressSpaceOf(id); is {
+			id = of
+		}
 		pool, ok := pools.Get(id)
 		if !ok {
 			continue

@@ -3,6 +3,7 @@ package inbox
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,21 @@ func TestChanged_LetsAPoolThatStaysEmptyWait(t *testing.T) {
 	news.Pools.Done(got)
 	news.Changed(used{"free": 0}, "free")
 	news.wantQueued(t, "the pool was empty before", 0)
+}
+
+// An address space is used as its pool is: while others use that, one that begins is no reason for haste.
+func TestChanged_LetsANewAddressSpaceWait(t *testing.T) {
+	t.Parallel()
+	apart := ledger.PoolID("busy." + strings.Repeat("0", 64))
+	news := newInbox(t)
+	news.Changed(used{"busy": 1, apart: 0}, apart)
+	news.wantQueued(t, "an address space begins", 0)
+	news.Changed(used{"busy": 0, apart: 0}, apart)
+	news.wantQueued(t, "the pool is emptied with its address space", 1)
+	got, _ := news.Pools.Get()
+	if want := Request("w", client.ObjectKey{Name: "busy"}); got != want {
+		t.Errorf("queued is %v, want %v", got, want)
+	}
 }
 
 // A pool that was just made takes its turn, too, and so do those above it: its first block comes a moment later.

@@ -16,11 +16,18 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestPublish_ASharedPool"},
 	},
 	{
-		Name:  "the IPPool that a CREATE has made shows no CIDR when that is answered",
-		File:  "controllers/derived/keeper.go",
-		Old:   "\t\tk.show(ctx, cl.GetClient(), object, p)\n",
-		New:   "",
-		Suite: Suite{Package: "./controllers/derived", Tests: "TestPublish_TheObjectShows"},
+		Name:  "the status of a new network is written before its first block, and again after it",
+		File:  "controllers/pool/controller.go",
+		Old:   "made.Spec.ClassRef != nil && made.Status.AllocatedCIDR == \"\"",
+		New:   "made.Spec.ClassRef != nil && made.Status.AllocatedCIDR != \"\"",
+		Suite: Suite{Package: "./controllers/pool", Tests: "TestOnPool_ANewNetwork"},
+	},
+	{
+		Name:  "an address space that begins has the status of its pool written at once",
+		File:  "controllers/internal/inbox/inbox.go",
+		Old:   "if of, is := ledger.AddressSpaceOf(id); is {",
+		New:   "if of, is := ledger.AddressSpaceOf(id); is && false {",
+		Suite: Suite{Package: "./controllers/internal/inbox", Tests: "TestChanged_LetsANewAddressSpace"},
 	},
 	{
 		Name:  "a claim is believed of a network whose class does not admit it",
