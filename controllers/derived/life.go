@@ -26,7 +26,7 @@ import (
 //	gone      the ledger has it no more. An IPPool that is left over is deleted when it is seen
 //
 // A new leader finds a pool open that was closing, without its IPPool. It asks for the claim: if that is there, it publishes the pool again. If the
-// claim is Terminating, it closes the pool again, and if the claim is gone, it retires the pool.
+// claim is Terminating, it closes the pool again, and if the claim was seen to go, it retires the pool. If nobody saw that, the sweep settles it.
 
 // stage is where a pool is in its life.
 type stage int
