@@ -144,7 +144,7 @@ func endWith(t testing.TB, process interface {
 }
 
 const (
-	lastLines  = 60
+	lastLines  = 25 // so that the failure before them is not cut off where a part of the output is kept
 	lastFaults = 20
 	lineWidth  = 500
 )
@@ -168,7 +168,7 @@ func showOnFailure(t testing.TB, file string) {
 			return
 		}
 		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-		t.Logf("end of the controller's log:\n%s", tail(lines, lastLines))
+		t.Logf("end of the controller's log, %s:\n%s", file, tail(lines, lastLines))
 	})
 }
 
