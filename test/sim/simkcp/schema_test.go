@@ -22,3 +22,37 @@ func TestForm_DefaultsAStatusThatWasDropped(t *testing.T) {
 		t.Errorf("the object is %v, want the default of status.phase", o)
 	}
 }
+
+// Status and spec are judged apart while the spec stays. A rule that lets the spec change by the status of before still sees both.
+func TestForm_JudgesTheStatusApart(t *testing.T) {
+	t.Parallel()
+	f := forms()[served{true, "ippools", "v1alpha1"}]
+	if f.status == nil || !f.guards || f.status.compares {
+		t.Fatalf("the status of pools is not judged apart: %+v", f)
+	}
+	pool := func(domain, used, phase string) map[string]any {
+		inUse := map[string]any{
+			"type": "InUse", "status": used, "reason": "InUse", "message": "", "lastTransitionTime": "2000-01-01T00:00:00Z", "observedGeneration": int64(1),
+		}
+		return map[string]any{
+			"apiVersion": "ipam.miloapis.com/v1alpha1", "kind": "IPPool", "metadata": map[string]any{"name": "p"},
+			"spec":   map[string]any{"cidr": "10.0.0.0/24", "addressDomain": domain, "slices": map[string]any{"prefixLength": int64(28)}},
+			"status": map[string]any{"phase": phase, "conditions": []any{inUse}},
+		}
+	}
+	used, unused := pool("d", "True", "Ready"), pool("d", "False", "Ready")
+	for name, tt := range map[string]struct {
+		object, old map[string]any
+		want        bool
+	}{
+		"the status changes":                     {pool("d", "True", "Exhausted"), used, true},
+		"the status becomes wrong":               {pool("d", "True", "Nonsense"), used, false},
+		"the spec of a pool in use changes":      {pool("e", "True", "Ready"), used, false},
+		"the spec of a pool that is not changes": {pool("e", "False", "Ready"), unused, true},
+	} {
+		admitted, faults := f.refusals(t.Context(), nil, tt.object, tt.old), f.faults(t.Context(), nil, tt.object, tt.old)
+		if len(faults) == 0 != tt.want || len(admitted) != len(faults) {
+			t.Errorf("%s: apart %v, as a whole %v; want faults: %t", name, admitted, faults, !tt.want)
+		}
+	}
+}
