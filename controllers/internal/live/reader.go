@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +33,13 @@ type Reader struct {
 	replaced  time.Time     // when the export was last seen with another identity; readIdentity owns it
 	serves    freshEach[workspaceAt, bindings]
 	listed    atomic.Pointer[[]string] // the URLs of endpoints, as of the slice that was read last
+
+	mu      sync.Mutex
+	clients map[string]client.Client // by URL
 }
+
+// mostClients limits how many clients are kept: there may be very many workspaces.
+const mostClients = 500
 
 // Options configure a Reader. All fields but Slice, Path, Endpoint and Identity are required.
 type Options struct {
@@ -64,7 +71,7 @@ func NewReader(opts Options) (*Reader, error) {
 	if opts.Endpoint == nil {
 		opts.Endpoint = func(ledger.ClusterName) (string, bool) { return "", false }
 	}
-	r := &Reader{opts: opts, http: httpClient, mapper: Mapper()}
+	r := &Reader{opts: opts, http: httpClient, mapper: Mapper(), clients: map[string]client.Client{}}
 	r.endpoints.read, r.identity.read = r.readSlice, r.readIdentity
 	r.serves.read = func(ctx context.Context, at workspaceAt) (bindings, error) {
 		return r.bound(ctx, at.endpoint, string(at.cluster))
@@ -85,9 +92,23 @@ func Mapper() meta.RESTMapper {
 	return m
 }
 
-// at is an uncached client of one server and one logical cluster there ("*" for all of them).
+// at returns an uncached client of one server and one logical cluster there ("*" for all of them). To make one costs as much as several requests.
 func (r *Reader) at(host, cluster string) (client.Client, error) {
-	return client.New(r.config(host, cluster), client.Options{HTTPClient: r.http, Scheme: r.opts.Scheme, Mapper: r.mapper})
+	cfg := r.config(host, cluster)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c, ok := r.clients[cfg.Host]; ok {
+		return c, nil
+	}
+	c, err := client.New(cfg, client.Options{HTTPClient: r.http, Scheme: r.opts.Scheme, Mapper: r.mapper})
+	if err != nil {
+		return nil, err
+	}
+	if len(r.clients) >= mostClients {
+		clear(r.clients)
+	}
+	r.clients[cfg.Host] = c
+	return c, nil
 }
 
 // config reaches one server and one logical cluster there.
