@@ -102,7 +102,7 @@ func (ps Pools) retireDrained(p *space.Pool) {
 	p.In.Read(func() { r.id = p.ID })
 	run := r.run
 	if ledger.IsAddressSpace(r.id) {
-		run = func(ctx context.Context) error { return ps.a.leave(ctx, r.id) }
+		run = func(ctx context.Context) error { return ps.a.leave(ctx, r.id, (*space.Pool).Waited) }
 	}
 	for {
 		err := run(ps.a.engine.Ctx)
@@ -140,10 +140,11 @@ func (r *retirement) endCooldowns(ctx context.Context) error {
 	return nil
 }
 
-// leaveAll ends the address spaces of a pool, which are empty.
+// leaveAll ends the address spaces of a pool, which are empty. The claims that wait there are woken: they keep no pool.
 func (r *retirement) leaveAll(ctx context.Context) error {
+	goes := func(*space.Pool) bool { return false }
 	for _, s := range r.table.Parts(r.id) {
-		if err := r.leave(ctx, s); err != nil {
+		if err := r.leave(ctx, s, goes); err != nil {
 			return err
 		}
 	}

@@ -65,19 +65,19 @@ func (d Derived) Spaces(of ledger.PoolID) (all []ledger.Pool) {
 	return all
 }
 
-// leave ends an address space that is empty. ErrPoolInUse: it is not.
-func (a *Allocator) leave(ctx context.Context, id ledger.PoolID) error {
-	_, err := a.engine.Submit(ctx, id, engine.Op{Alone: true, Plan: func(v space.View) (engine.Plan, error) { return leaving(v, id) }})
+// leave ends an address space in which nobody has a block, unless stays says that it stays. ErrPoolInUse: it does.
+func (a *Allocator) leave(ctx context.Context, id ledger.PoolID, stays func(*space.Pool) bool) error {
+	_, err := a.engine.Submit(ctx, id, engine.Op{Alone: true, Plan: func(v space.View) (engine.Plan, error) { return leaving(v, id, stays) }})
 	return known(err)
 }
 
 // leaving plans the end of an address space. The head of the pool's space takes over the number of its changes.
-func leaving(v space.View, id ledger.PoolID) (engine.Plan, error) {
+func leaving(v space.View, id ledger.PoolID, stays func(*space.Pool) bool) (engine.Plan, error) {
 	p := v.Pool(id)
 	if p == nil {
 		return engine.Plan{}, engine.ErrGone
 	}
-	if !p.Empty() {
+	if !p.Empty() || stays(p) {
 		return engine.Refuse(ledger.ErrPoolInUse)
 	}
 	of, ok := v.Table().Find(p.Derived.Of)

@@ -122,6 +122,28 @@ func TestSpace_StaysForItsWaiters(t *testing.T) {
 	r.sameAsLedger()
 }
 
+// A claim that waits in an address space where nobody has a block keeps no range from going: it is woken, and asks for another one.
+func TestRetire_TakesNoNoteOfWaiters(t *testing.T) {
+	r := newRoom(t)
+	p := r.provision("p", 26, ofNetwork("net", "a"))
+	s := r.space(p.ID, "b").ID
+	r.bind(request(s, "in", 32))
+	must.Do(t, r.Pools().Exclude(t.Context(), p.ID, []netip.Prefix{prefix("10.0.0.0/32")}))
+	r.Waits().Add(exactly(request(s, "waits", 0), "10.0.0.0/26"))
+	r.release("in")
+	r.waitIdle(t)
+	if _, there := r.Pools().Get(s); !there {
+		t.Fatal("the address space has gone, and a claim waits there")
+	}
+	until := time.Now()
+	must.Get(r.Derived().Begin(t.Context(), p.ID, "", until))(t)
+	must.Do(t, r.Derived().Confirm(t.Context(), p.ID, until))
+	must.Do(t, r.Derived().Retire(t.Context(), p.ID, ""))
+	r.wantWoken("waits")
+	r.waitGone(p.ID)
+	r.sameAsLedger()
+}
+
 // The changes of a pool are those of its address spaces, too, also of those that have gone.
 func TestBehind_CountsAddressSpaces(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")

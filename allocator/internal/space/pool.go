@@ -23,15 +23,16 @@ type Pool struct {
 // Used reports whether the pool has to stay: somebody has a block of it, or holds the pool itself.
 func (p *Pool) Used() bool { return p.Held() > 0 || p.Kept() }
 
-// Empty reports whether nothing is in an address space, and nobody waits for room there.
-func (p *Pool) Empty() bool {
-	return len(p.In.Damage) == 0 && len(p.Waiting.Claims) == 0 && p.In.Blocks.Len() == 0
-}
+// Empty reports whether nothing is in an address space.
+func (p *Pool) Empty() bool { return len(p.In.Damage) == 0 && p.In.Blocks.Len() == 0 }
+
+// Waited reports whether claims wait for room in the pool.
+func (p *Pool) Waited() bool { return len(p.Waiting.Claims) > 0 }
 
 // goes reports whether the pool goes by itself: it drains and is empty, or is an address space without a block.
 func (p *Pool) goes() bool {
 	if ledger.IsAddressSpace(p.ID) {
-		return p.Empty()
+		return p.Empty() && !p.Waited()
 	}
 	return p.State == ledger.PoolDraining && !p.Used() && !p.In.Table.PartsOf(p.ID).Held
 }

@@ -25,7 +25,7 @@ type Room struct {
 // remove removes a waiter from its list. What is held for it stays reserved.
 func (r *Room) remove(p *Pool, w *Waiter) {
 	on := w.suspended
-	if p.Waiting.remove(w); p.Empty() {
+	if p.Waiting.remove(w); p.goes() {
 		r.news.Touch(p.ID) // an address space without a block goes with its last waiter
 	}
 	r.table.Waiting.Add(-1)

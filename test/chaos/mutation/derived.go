@@ -43,8 +43,8 @@ var derived = []Mutant{
 	{
 		Name:  "an address space goes with the ends of its cooldowns, and its pool stays",
 		File:  "allocator/internal/space/pool.go",
-		Old:   "len(p.Waiting.Claims) == 0 && p.In.Blocks.Len() == 0",
-		New:   "len(p.Waiting.Claims) == 0 && p.Held() == 0",
+		Old:   "len(p.In.Damage) == 0 && p.In.Blocks.Len() == 0",
+		New:   "len(p.In.Damage) == 0 && p.Held() == 0",
 		Suite: Suite{Tests: "TestReopen_Keeps|TestRetire_KeepsTheCooldowns|TestProvision_CoolsIn"},
 	},
 	{
@@ -148,8 +148,8 @@ var derived = []Mutant{
 	{
 		Name:  "an address space goes though a claim waits there",
 		File:  "allocator/internal/space/pool.go",
-		Old:   "len(p.Waiting.Claims) == 0 && p.In",
-		New:   "p.In",
+		Old:   "return len(p.Waiting.Claims) > 0",
+		New:   "return false",
 		Suite: Suite{Tests: "TestSpace_Stays"},
 	},
 	{

@@ -52,6 +52,13 @@ var ranges = []Mutant{
 		Suite: Suite{Tests: "TestRetire_LeavesARange"},
 	},
 	{
+		Name:  "a claim that waits in an empty range keeps it from going",
+		File:  "allocator/retire.go",
+		Old:   "goes := func(*space.Pool) bool { return false }",
+		New:   "goes := (*space.Pool).Waited",
+		Suite: Suite{Tests: "TestRetire_TakesNoNoteOfWaiters"},
+	},
+	{
 		Name:  "a DELETE that is refused leaves the range closed",
 		File:  "controllers/derived/closing.go",
 		Old:   "if err != nil && first {",
