@@ -96,7 +96,7 @@ func TestRBAC_Controller(t *testing.T) {
 		"get list watch apis.kcp.io/apiexportendpointslices ipam.miloapis.com",
 		"get list watch patch ipam.miloapis.com/ipclasses",
 		"get list watch create patch delete ipam.miloapis.com/ippools",
-		"get list watch delete ipam.miloapis.com/ipclaims",
+		"get list watch ipam.miloapis.com/ipclaims",
 		"patch ipam.miloapis.com/ipclasses/status",
 		"patch ipam.miloapis.com/ippools/status",
 		"patch ipam.miloapis.com/ipclaims/status",

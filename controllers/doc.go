@@ -5,7 +5,6 @@
 //	claim    binds IPClaims              pool     brings IPPools into the ledger
 //	class    checks IPClasses            release  gives back what is gone, confirmed live
 //	sweep    finds what events missed    verify   ledger = records = claims?
-//	consumer tells claims whose consumer is gone
 //	slice    gives every workspace its block of a pool
 //	capi     gives machines of Cluster API their addresses
 //	adopt    takes what the ledger has lost from the record

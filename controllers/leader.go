@@ -12,7 +12,6 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/adopt"
 	"github.com/kcp-ipam/ipam/controllers/claim"
 	"github.com/kcp-ipam/ipam/controllers/class"
-	"github.com/kcp-ipam/ipam/controllers/consumer"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/feed"
@@ -118,7 +117,7 @@ func (l *leader) addControllers(mgr mcmanager.Manager, reader *live.Reader) erro
 		logger: opts.Logger.WithName("directory"),
 	})
 	return errors.Join(
-		addClasses(mgr, classes, opts), addConsumer(mgr, workspaces, reader, opts), addVerifier(mgr, l.socket, reader, hints, opts),
+		addClasses(mgr, classes, opts), addVerifier(mgr, l.socket, reader, hints, opts),
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc.Retained(), Suspect: hints.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper),
 		mgr.Add(workspaces),
@@ -150,14 +149,6 @@ func addClasses(mgr mcmanager.Manager, classes *catalog.Catalog, opts Options) e
 		Catalog: classes, Directory: opts.Ledger.directory, Version: build.Version(), Ledger: opts.Ledger.Derived(),
 	}); err != nil {
 		return fmt.Errorf("class controller: %w", err)
-	}
-	return nil
-}
-
-func addConsumer(mgr mcmanager.Manager, workspaces *feed.Feed, reader *live.Reader, opts Options) error {
-	opts.Consumer.Clusters, opts.Consumer.Directory, opts.Consumer.World = mgr, opts.Ledger.directory, &live.Objects{Reader: reader}
-	if err := consumer.New(mgr, workspaces, opts.Consumer); err != nil {
-		return fmt.Errorf("consumer controller: %w", err)
 	}
 	return nil
 }

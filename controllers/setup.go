@@ -29,7 +29,6 @@ import (
 	"github.com/kcp-ipam/ipam/apis/ipam/v1controller1"
 	"github.com/kcp-ipam/ipam/controllers/capi"
 	"github.com/kcp-ipam/ipam/controllers/claim"
-	"github.com/kcp-ipam/ipam/controllers/consumer"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/history"
 	"github.com/kcp-ipam/ipam/controllers/internal/caches"
@@ -76,8 +75,6 @@ type Options struct {
 	Snapshot func(ctx context.Context, to io.Writer) error
 	// History is the ledger that is asked for its history.
 	History allocator.Reader
-	// Consumer sets how the consumers of claims are looked after; the zero value is safe.
-	Consumer consumer.Options
 	// Door says where CREATE is answered; its Listener, Endpoint, Files, Namespace and
 	// Account. Without a listener, claims are answered by the reconcile alone.
 	Door door.Options
@@ -176,9 +173,6 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 	for _, indexer := range []client.FieldIndexer{mgr.GetFieldIndexer(), mgr.GetLocalManager().GetFieldIndexer()} {
 		if err := indexer.IndexField(ctx, &ipamv1alpha1.IPPool{}, catalog.ByClass, catalog.IndexPoolByClass); err != nil {
 			return fmt.Errorf("index pools by class: %w", err)
-		}
-		if err := indexer.IndexField(ctx, &ipamv1alpha1.IPClaim{}, consumer.ByConsumer, consumer.IndexClaimByConsumer); err != nil {
-			return fmt.Errorf("index claims by consumer: %w", err)
 		}
 	}
 	for name, extract := range map[string]client.IndexerFunc{catalog.ByDefault: catalog.IndexClassByDefault, catalog.ByParent: catalog.IndexClassByParent} {

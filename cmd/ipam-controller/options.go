@@ -13,7 +13,6 @@ import (
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/capi"
-	"github.com/kcp-ipam/ipam/controllers/consumer"
 	"github.com/kcp-ipam/ipam/controllers/derived"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
 	"github.com/kcp-ipam/ipam/controllers/verify"
@@ -66,7 +65,6 @@ type options struct {
 	verifySocket string
 	history      time.Duration
 	historyMax   int
-	consumer     consumer.Options
 	webhooks     webhookOptions
 	traces       traceOptions
 	verbosity    int
@@ -92,7 +90,6 @@ func defaults() *options {
 		verify:         verify.Defaults(),
 		history:        90 * 24 * time.Hour,
 		historyMax:     1_000_000,
-		consumer:       consumer.Defaults(),
 		webhooks:       webhookOptions{address: ":9443"},
 		traces:         traceOptions{ratio: 0.01, service: "ipam-controller"},
 		timeout:        time.Minute,
@@ -120,7 +117,6 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.history, "history", o.history, "how long the ledger keeps the former holder of an address after its release; give all replicas the same; 0: keep nothing, and delete what there is")
 	f.IntVar(&o.historyMax, "history-max-records", o.historyMax, "how many former holders the ledger keeps at most, of about 0.4 KiB each in etcd; the oldest are deleted first; 0: no limit")
 	addScopeFlags(f, &o.capiScope)
-	o.addConsumerFlags(f)
 	o.webhooks.addFlags(f)
 	o.traces.addFlags(f)
 	o.addServingFlags(f)
@@ -186,11 +182,7 @@ func (o *options) socket() string {
 }
 
 func (o *options) validate() error {
-	consumers := o.consumers().Validate()
-	if consumers != nil {
-		consumers = fmt.Errorf("--verify-reported, --sweep-interval: %w", consumers)
-	}
-	return errors.Join(consumers, check(
+	return errors.Join(check(
 		rule{o.capi && !o.standalone, "--capi goes with --standalone: IPAddressClaims and IPPools are in one cluster; beside a kcp run ipam-controller capi"},
 		rule{o.tenants != tenantCluster && o.tenants != tenantNamespaces, fmt.Sprintf("--tenants is %q; give it %s or %s", o.tenants, tenantCluster, tenantNamespaces)},
 		rule{o.tenants == tenantNamespaces && !o.standalone, "--tenants=namespaces goes with --standalone: on kcp the workspaces are the tenants"},

@@ -65,7 +65,7 @@ func run(ctx context.Context, opts *options) error {
 		},
 		Sweep: opts.sweeping(), Verify: opts.verifying(store), VerifySocket: opts.socket(), History: opts.reader(store),
 		Snapshot: store.snapshot,
-		Consumer: opts.consumers(), ClusterAPI: opts.capi, ClusterAPIScope: opts.capiScope,
+		ClusterAPI: opts.capi, ClusterAPIScope: opts.capiScope,
 	})
 	return errors.Join(err, store.err(), ledger.Close(), store.Close())
 }

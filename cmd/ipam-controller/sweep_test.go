@@ -12,12 +12,9 @@ func TestSweep_FreesNoMoreThanTheFlagsSay(t *testing.T) {
 	t.Parallel()
 	o := given(t, "--sweep-max-frees=0", "--sweep-max-share=0")
 	must.Do(t, o.validate())
-	sweeper, consumers := sweep.New(o.sweeping()), o.consumers()
+	sweeper := sweep.New(o.sweeping())
 	if sweeper.MaxFrees > 0 || sweeper.MaxShare > 0 {
 		t.Errorf("with the flags at 0, a sweep frees up to %d orphans, and a share of %v; want none", sweeper.MaxFrees, sweeper.MaxShare)
-	}
-	if consumers.MaxDeletes >= 0 || consumers.MaxShare >= 0 { // where 0 is the default
-		t.Errorf("with the flags at 0, claims without a consumer have the limits %d and %v; want none", consumers.MaxDeletes, consumers.MaxShare)
 	}
 	if usual := given(t).sweeping(); usual.MaxFrees != sweep.Defaults().MaxFrees || usual.MaxShare != sweep.Defaults().MaxShare {
 		t.Errorf("without flags, a sweep frees up to %d orphans, and a share of %v; want the defaults", usual.MaxFrees, usual.MaxShare)

@@ -68,7 +68,7 @@ func (c *Controller) ask(ctx context.Context, s *suspect) (verdict, error) {
 		v = c.goneLive(ctx, s, answer)
 	case live.Unbound, live.NoEndpoint:
 		v, err = c.askCensus(ctx, s, asked)
-	case live.Unknown, live.Hidden:
+	case live.Unknown:
 	}
 	return v, err
 }

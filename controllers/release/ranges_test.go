@@ -61,7 +61,7 @@ func rangeScene(t *testing.T, holder ledger.ClaimID) (*scene, *fakeRanges) {
 // A range is let go when its claim is confirmed to be gone, and in no doubt.
 func TestSettle_ARangeOfAClaimThatIsGone(t *testing.T) {
 	for verdict, want := range map[live.Verdict]struct{ settled, dropped bool }{
-		live.Gone: {true, true}, live.Alive: {true, false}, live.Unknown: {}, live.Unbound: {}, live.NoEndpoint: {}, live.Hidden: {},
+		live.Gone: {true, true}, live.Alive: {true, false}, live.Unknown: {}, live.Unbound: {}, live.NoEndpoint: {},
 	} {
 		s, ranges := rangeScene(t, "uid-of-c")
 		var told []ledger.PoolID

@@ -21,7 +21,6 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers"
 	"github.com/kcp-ipam/ipam/controllers/claim"
-	"github.com/kcp-ipam/ipam/controllers/consumer"
 	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
 	"github.com/kcp-ipam/ipam/controllers/verify"
@@ -131,7 +130,7 @@ func (p *process) options(ground controllers.Ground, ledger *controllers.Ledger,
 	return controllers.Options{
 		Ground: ground, Ledger: ledger, DerivedPoolIdle: idle, Logger: logger,
 		Claims: claim.Options{Workers: 4, Unmet: ipamv1alpha1.UnmetWait, MaxPools: 1000, MaxWaits: 10_000},
-		Sweep:  sweep.Defaults(), Verify: checks, History: books, Consumer: consumer.Defaults(),
+		Sweep:  sweep.Defaults(), Verify: checks, History: books,
 		Door:   door.Options{Listener: p.door, Endpoint: endpoint, Namespace: "ipam-system", Account: "ipam-controller", Peer: p.name, Dial: p.dial},
 		Probes: noProbes{},
 		Manager: manager.Options{

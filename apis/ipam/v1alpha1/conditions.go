@@ -32,9 +32,6 @@ const (
 	// ConditionRunningOut exists, and is True, on a pool of whose addresses more than 90 % are allocated, until
 	// that is less than 85 %. Its reason tells a pool that is exhausted from one that is nearly so.
 	ConditionRunningOut = "RunningOut"
-	// ConditionConsumerGone is True on a claim whose ownerRef names an object
-	// that is gone. Nothing is freed because of it.
-	ConditionConsumerGone = "ConsumerGone"
 )
 
 // Reason is the machine-readable cause in a condition. Reasons never change
@@ -164,23 +161,4 @@ const (
 	ReasonPoolCreated Reason = "PoolCreated"
 	// ReasonPoolUpdated: a change of the pool's spec is in force. Nothing to do.
 	ReasonPoolUpdated Reason = "PoolUpdated"
-)
-
-// Reasons of the condition ConsumerGone: the rules by which a consumer is gone. Delete
-// the claim if its address is no longer in use.
-const (
-	// ReasonConsumerNotFound: there is no object of that kind and name.
-	ReasonConsumerNotFound Reason = "ConsumerNotFound"
-	// ReasonConsumerReplaced: the object of that name has another UID.
-	ReasonConsumerReplaced Reason = "ConsumerReplaced"
-	// ReasonConsumerTerminating: the object is being deleted.
-	ReasonConsumerTerminating Reason = "ConsumerTerminating"
-	// ReasonConsumerLost: a condition of the object says that it is lost.
-	ReasonConsumerLost Reason = "ConsumerLost"
-	// ReasonConsumerDisrupted: a condition of the object says that it was disrupted.
-	ReasonConsumerDisrupted Reason = "ConsumerDisrupted"
-	// ReasonConsumerAddressMismatch: the object reports addresses, and none of the claim's.
-	ReasonConsumerAddressMismatch Reason = "ConsumerAddressMismatch"
-	// ReasonClaimAbandoned, of an event: the claim was deleted, as its consumer is gone.
-	ReasonClaimAbandoned Reason = "ClaimAbandoned"
 )

@@ -29,7 +29,6 @@ func TestClaimShow(t *testing.T) {
 	full := stage.Waiting(gen.Claim("batch", gen.OfClass("internal"), gen.Length(24), stage.HourAgo),
 		ipamv1alpha1.ReasonPoolExhausted, `pool "lab": no free /24: the largest free block is a /26`)
 	gone := stage.Bound(gen.Claim("orphan", gen.OwnedBy(ipamv1alpha1.OwnerRef{Kind: "Service", Namespace: "default", Name: "web"})), "10.64.0.16/28", stage.OfPlatform("internal-a"))
-	gone.Status.Conditions = append(gone.Status.Conditions, metav1.Condition{Type: ipamv1alpha1.ConditionConsumerGone, Status: metav1.ConditionTrue, Message: "Service default/web is gone"})
 	eth := stage.Bound(gen.Claim("eth0", gen.OfClass("endpoint"), gen.Within("network", "vpc-1", "location", "ams"), stage.HourAgo), "2001:db8::/96", ipamv1alpha1.PoolRef{Name: "subnet-1"})
 	vpc := stage.Bound(gen.Claim("vpc-1", gen.OfClass("vpc"), gen.Within("network", "vpc-1"), gen.ForRange(), stage.HourAgo), "2001:db8::/48", ipamv1alpha1.PoolRef{Name: "vpc-1"})
 	for _, claim := range []*ipamv1alpha1.IPClaim{web, full, gone, eth, vpc} {

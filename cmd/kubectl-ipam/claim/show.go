@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/exit"
@@ -74,9 +73,6 @@ func describeClaim(s *session.Session, claim *ipamv1alpha1.IPClaim, kept *ipamv1
 	page.Line("Family", string(status.IPFamily))
 	page.Line("Reclaim", string(claim.Spec.ReclaimPolicy))
 	page.Line("Owner", space.OwnerOf(claim.Spec.OwnerRef))
-	if meta.IsStatusConditionTrue(status.Conditions, ipamv1alpha1.ConditionConsumerGone) {
-		page.Line("", facts.Message(ipamv1alpha1.ConditionConsumerGone, status.Conditions))
-	}
 	page.Line("Description", claim.Annotations[ipamv1alpha1.AnnotationDescription])
 	if kept != nil {
 		page.Line("Retained", keptUntil(kept, s.Now()))

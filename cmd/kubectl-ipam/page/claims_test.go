@@ -57,11 +57,11 @@ func TestOverview_AttentionLeavesThePoolsInSight(t *testing.T) {
 	for i := range 12 {
 		claim := gen.Claim(fmt.Sprintf("left-%02d", i))
 		claim.Status.AllocatedCIDR = "192.0.2.16/28"
-		claim.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionConsumerGone, Status: metav1.ConditionTrue, Message: "gone"}}
+		claim.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionOverlapping, Status: metav1.ConditionTrue, Message: "also a pool of the platform"}}
 		scene.Claims = append(scene.Claims, page.Claim{IPClaim: claim})
 	}
 	above, below, _ := strings.Cut(shows(t, pages(scene), "/", "more below the pools", "More that needs attention"), `<h2 id="pools">`)
-	if before, after := strings.Count(above, ">consumer gone<"), strings.Count(below, ">consumer gone<"); before == 0 || before > 5 || before+after != 12 {
+	if before, after := strings.Count(above, ">overlaps<"), strings.Count(below, ">overlaps<"); before == 0 || before > 5 || before+after != 12 {
 		t.Errorf("%d claims are before the pools and %d after them, want 5 at most of 12", before, after)
 	}
 }

@@ -263,7 +263,6 @@ func marked(conditions []metav1.Condition, add func(bad bool, is, because string
 	}{
 		{ipamv1alpha1.ConditionDraining, "draining", false},
 		{ipamv1alpha1.ConditionOverlapping, "overlaps", false},
-		{ipamv1alpha1.ConditionConsumerGone, "consumer gone", false},
 	} {
 		if c := meta.FindStatusCondition(conditions, mark.kind); c != nil && c.Status == metav1.ConditionTrue {
 			add(mark.bad, mark.is, c.Message)

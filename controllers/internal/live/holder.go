@@ -32,9 +32,6 @@ const (
 	// NoEndpoint: the export has no endpoint at all, as when the last tenant
 	// left. It means gone only for a workspace whose binding was seen to go.
 	NoEndpoint
-	// Hidden: the server of the workspace does not let the controller read objects
-	// of this kind. It is no word on whether there is one.
-	Hidden
 )
 
 // Answer is a verdict, and for Alive and Gone an uncached client of the
