@@ -1,14 +1,17 @@
 package allocator
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
+	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -123,6 +126,31 @@ func TestBind_LooksFirstForAClaimThatWasBound(t *testing.T) {
 	if n := sent.Load(); n != 4 {
 		t.Errorf("4 binds beside 4 of a bound claim took %d transactions, want 4", n)
 	}
+	l.sameAsLedger()
+}
+
+// A caller that goes while its bind is planned leaves no room taken that nobody has: the bind is in the transaction, or it has taken nothing.
+func TestBind_TheCallerGoesWhileItIsPlanned(t *testing.T) {
+	l := withPool(t, "10.0.0.0/24")
+	ctx, cancel := context.WithCancel(t.Context())
+	o := newBind(wanted{Request: request("p", "gone", 25)}, wanted{Request: request("p", "gone", 25)}.holding(time.Now())).op()
+	plan, gone := o.Plan, make(chan struct{})
+	o.Plan = func(v space.View) (engine.Plan, error) {
+		cancel()
+		<-gone
+		return plan(v)
+	}
+	s, err := l.engine.Locate("p")
+	must.Do(t, err)
+	go func() {
+		<-ctx.Done()
+		time.Sleep(100 * time.Millisecond) // until the caller has gone
+		close(gone)
+	}()
+	must.Fail(s.Do(ctx, o))(t, context.Canceled)
+	l.waitIdle(t)
+	l.free("gone")
+	l.gets(request("p", "all", 24), "10.0.0.0/24")
 	l.sameAsLedger()
 }
 

@@ -138,6 +138,9 @@ func (w *writer) work() {
 // errFull: the call needs the next group.
 var errFull = errors.New("the group is full")
 
+// errDropped: nobody waits for the answer of the call.
+var errDropped = errors.New("the caller has gone")
+
 // gather plans the queued calls, in turn, until the transaction is full, or one of them would change what another
 // changes.
 func (w *writer) gather() *group {
@@ -156,9 +159,7 @@ func (w *writer) gather() *group {
 			c.finish(err)
 			continue
 		}
-		if !c.gone.Load() {
-			g.calls = append(g.calls, c)
-		}
+		g.calls = append(g.calls, c) // also if its caller goes while it is planned: the group has taken room for it
 	}
 	g.seal()
 	return g
@@ -188,7 +189,7 @@ func (w *writer) join(c *call, g *group) error {
 		}()
 	}
 	if c.gone.Load() {
-		return nil
+		return errDropped
 	}
 	span := c.traced.Placing()
 	plan, err := c.Plan(s.View(p.nextHead))

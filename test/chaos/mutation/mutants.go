@@ -146,6 +146,13 @@ var general = []Mutant{
 		Suite: Suite{Tests: "TestUnknownOutcome$"},
 	},
 	{
+		Name:  "a bind whose caller goes while it is planned keeps the room that it has taken",
+		File:  "allocator/internal/engine/writer.go",
+		Old:   "\t\tg.calls = append(g.calls, c) // also",
+		New:   "\t\tif !c.gone.Load() {\n\t\t\tg.calls = append(g.calls, c)\n\t\t} // also",
+		Suite: Suite{Tests: "TestBind_TheCallerGoes"},
+	},
+	{
 		Name:  "a refusal is not confirmed by a transaction",
 		File:  "allocator/bind.go",
 		Old:   "return engine.Refuse(refusal, free)",
