@@ -129,6 +129,25 @@ func TestBind_LooksFirstForAClaimThatWasBound(t *testing.T) {
 	l.sameAsLedger()
 }
 
+// Calls of one workspace that each have a transaction of their own do not part those of another one, which share theirs.
+func TestGroup_IsNotPartedByCallsOfAnotherWorkspace(t *testing.T) {
+	const many = 8
+	l := withPool(t, "10.0.0.0/16")
+	sent := l.transactionsOf(2*many, func(all *sync.WaitGroup) {
+		for i := range many {
+			all.Go(func() {
+				other := ledger.Pool{ID: ledger.PoolID(fmt.Sprint("q", i)), Cluster: "other", Name: "q", CIDR: prefix(fmt.Sprintf("10.1.%d.0/24", i))}
+				must.Get(l.Pools().Register(t.Context(), other))(t)
+			})
+			all.Go(func() { l.bind(request("p", fmt.Sprint(i), 28)) })
+		}
+	})
+	if sent != many+1 {
+		t.Errorf("%d binds beside %d calls that are alone in their transactions take %d transactions, want %d", many, many, sent, many+1)
+	}
+	l.sameAsLedger()
+}
+
 // A caller that goes while its bind is planned leaves no room taken that nobody has: the bind is in the transaction, or it has taken nothing.
 func TestBind_TheCallerGoesWhileItIsPlanned(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")

@@ -45,6 +45,7 @@ type queue struct {
 	again []*call // that were planned before, in their order
 	lanes map[ledger.ClusterName]*lane
 	turns []*lane // lanes that hold calls; the first is next
+	aside []*lane // that are passed over for now
 	size  int
 }
 
@@ -92,14 +93,26 @@ func (q *queue) lane(cluster ledger.ClusterName) *lane {
 
 // peek returns the next call; nil if there is none.
 func (q *queue) peek() *call {
-	if q.size == 0 {
-		return nil
-	}
-	if len(q.again) > 0 {
+	switch {
+	case len(q.again) > 0:
 		return q.again[0]
+	case len(q.turns) > 0:
+		return q.turns[0].calls[0]
 	}
-	return q.turns[0].calls[0]
+	return nil
 }
+
+// pass passes over the lane of the call that peek returned, until resume. It reports false, and does nothing, if that was planned before.
+func (q *queue) pass() bool {
+	if len(q.again) > 0 {
+		return false
+	}
+	q.aside, q.turns = append(q.aside, q.turns[0]), q.turns[1:]
+	return true
+}
+
+// resume gives the next turns to the lanes that were passed over.
+func (q *queue) resume() { q.turns, q.aside = append(q.aside, q.turns...), nil }
 
 // pop removes the call that peek returned.
 func (q *queue) pop() {

@@ -108,6 +108,24 @@ func (w *writer) take() {
 	w.queue.pop()
 }
 
+// pass passes over a call that needs a transaction of its own, and the others of its workspace, while a group of others is gathered: else
+// each such call would part the calls of all other workspaces. It reports false if the call is another one.
+func (w *writer) pass(c *call, g *group) bool {
+	if !c.Alone || g.calls[0].Alone {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.queue.pass()
+}
+
+// resume gives the next turns to the calls that were passed over.
+func (w *writer) resume() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue.resume()
+}
+
 // rests reports whether no call waits. Then the goroutine ends, and the next call starts another one.
 func (w *writer) rests() bool {
 	w.mu.Lock()
@@ -152,6 +170,9 @@ func (w *writer) gather() *group {
 		}
 		err := w.join(c, g)
 		if errors.Is(err, errFull) {
+			if w.pass(c, g) {
+				continue
+			}
 			break
 		}
 		w.take()
@@ -161,6 +182,7 @@ func (w *writer) gather() *group {
 		}
 		g.calls = append(g.calls, c) // also if its caller goes while it is planned: the group has taken room for it
 	}
+	w.resume()
 	g.seal()
 	return g
 }

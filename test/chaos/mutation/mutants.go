@@ -153,6 +153,13 @@ var general = []Mutant{
 		Suite: Suite{Tests: "TestBind_TheCallerGoes"},
 	},
 	{
+		Name:  "a call that is alone in its transaction parts the calls of other workspaces",
+		File:  "allocator/internal/engine/writer.go",
+		Old:   "if !c.Alone || g.calls[0].Alone {",
+		New:   "if true {",
+		Suite: Suite{Tests: "TestGroup_IsNotParted"},
+	},
+	{
 		Name:  "a refusal is not confirmed by a transaction",
 		File:  "allocator/bind.go",
 		Old:   "return engine.Refuse(refusal, free)",
