@@ -1,8 +1,8 @@
 package space
 
 import (
+	"iter"
 	"net/netip"
-	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -88,7 +88,7 @@ func (r *Room) update(p *Pool, record ledger.Pool) {
 	if record.State != ledger.PoolOpen {
 		r.clear(p)
 	}
-	for _, x := range record.Excluded {
+	for x := range without(record.Excluded, old) {
 		p.Index.Exclude(x)
 		for prefix, w := range r.reserved.all() {
 			if w.request.Pool == p.ID && prefix.Overlaps(x) {
@@ -96,9 +96,24 @@ func (r *Room) update(p *Pool, record ledger.Pool) {
 			}
 		}
 	}
-	for _, x := range old {
-		if !slices.Contains(record.Excluded, x) && p.Index.Include(x) {
+	for x := range without(old, record.Excluded) {
+		if p.Index.Include(x) {
 			r.serve(p, x)
+		}
+	}
+}
+
+// without yields the prefixes of one list that another one lacks. Both are in the order of their addresses. A pool may have many address
+// spaces, and the writer brings all of them in line: so it costs little where the lists agree.
+func without(list, other []netip.Prefix) iter.Seq[netip.Prefix] {
+	return func(yield func(netip.Prefix) bool) {
+		for _, x := range list {
+			for len(other) > 0 && ledger.ComparePrefixes(other[0], x) < 0 {
+				other = other[1:]
+			}
+			if (len(other) == 0 || other[0] != x) && !yield(x) {
+				return
+			}
 		}
 	}
 }

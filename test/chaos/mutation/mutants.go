@@ -160,6 +160,13 @@ var general = []Mutant{
 		Suite: Suite{Tests: "TestGroup_IsNotParted"},
 	},
 	{
+		Name:  "an exclusion that two lists have counts as new in a pool",
+		File:  "allocator/internal/space/offers.go",
+		Old:   "(len(other) == 0 || other[0] != x) && !yield(x)",
+		New:   "!yield(x)",
+		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestWithout"},
+	},
+	{
 		Name:  "a refusal is not confirmed by a transaction",
 		File:  "allocator/bind.go",
 		Old:   "return engine.Refuse(refusal, free)",
