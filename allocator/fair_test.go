@@ -161,12 +161,8 @@ func TestBind_TheCallerGoesWhileItIsPlanned(t *testing.T) {
 	}
 	s, err := l.engine.Locate("p")
 	must.Do(t, err)
-	go func() {
-		<-ctx.Done()
-		time.Sleep(100 * time.Millisecond) // until the caller has gone
-		close(gone)
-	}()
 	must.Fail(s.Do(ctx, o))(t, context.Canceled)
+	close(gone)
 	l.waitIdle(t)
 	l.free("gone")
 	l.gets(request("p", "all", 24), "10.0.0.0/24")
