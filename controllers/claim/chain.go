@@ -67,19 +67,28 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 	if imagined(pool) {
 		return d.suppose(ctx, plan, pool)
 	}
-	if !d.dry { // first: a CREATE that fails here has no block yet, which the next one of its name would wait for
-		d.Ranges.Announce(above...)
-		if err := d.Ranges.Publish(ctx, pool); err != nil {
-			return block, err
-		}
+	if d.dry {
+		return d.inside(ctx, plan, pool)
 	}
-	if resolve.IsRange(d.claim) {
-		if err := d.asked(plan, pool); err != nil {
-			return block, err
-		}
-		return d.hold(ctx, pool)
+	d.Ranges.Announce(above...)
+	if err := d.Ranges.Publish(ctx, pool); err != nil { // first: a CREATE that fails here has no block yet, which the next one of its name would wait for
+		return block, err
 	}
-	return d.bindWithin(ctx, plan, pool)
+	if block, err = d.inside(ctx, plan, pool); err != nil {
+		return block, err
+	}
+	return block, d.Ranges.Publish(ctx, pool) // again: the pool may have been closed meanwhile, and opened, and has lost its IPPool
+}
+
+// inside holds the pool that the claim's chain ends in, or binds the claim's block in it.
+func (d *decision) inside(ctx context.Context, plan resolve.Plan, pool ledger.Pool) (ledger.Block, error) {
+	if !resolve.IsRange(d.claim) {
+		return d.bindWithin(ctx, plan, pool)
+	}
+	if err := d.asked(plan, pool); err != nil {
+		return ledger.Block{}, err
+	}
+	return d.hold(ctx, pool)
 }
 
 // provide returns the pool that the chain ends in, and those above it that it was made in, and may be new.

@@ -8,10 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
+	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
@@ -169,6 +172,38 @@ func (d *during) Publish(ctx context.Context, pool ledger.Pool) error {
 		do(pool)
 	}
 	return d.networks.Publish(ctx, pool)
+}
+
+// after runs once, after a pool is published.
+type after struct {
+	*networks
+	do func(ledger.Pool)
+}
+
+func (a *after) Publish(ctx context.Context, pool ledger.Pool) error {
+	err := a.networks.Publish(ctx, pool)
+	if do := a.do; do != nil {
+		a.do = nil
+		do(pool)
+	}
+	return err
+}
+
+// Between the two steps of a CREATE, another one may open the pool again that was closed for a DELETE, which has deleted its IPPool. The IPPool
+// that an answered claim names is there.
+func TestDescend_ThePoolWasClosedAndOpenedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, claim := range []*ipamv1alpha1.IPClaim{scoped("c", endpoint, "net", "ams"), ranged(scoped("v", vpc, "net", ""))} {
+		n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+		n.Ranges = &after{n, func(p ledger.Pool) { must.Do(t, n.tenant.Client.Delete(t.Context(), gen.Pool(p.Name))) }}
+		answer := n.create(claim)
+		if answer.Status.AllocatedCIDR == "" {
+			t.Fatalf("claim %s has %+v, want a CIDR", claim.Name, answer.Status)
+		}
+		if err := n.tenant.Client.Get(t.Context(), client.ObjectKey{Name: answer.Status.PoolRef.Name}, &ipamv1alpha1.IPPool{}); err != nil {
+			t.Errorf("the IPPool that claim %s names: %v", claim.Name, err)
+		}
+	}
 }
 
 // While a CREATE is answered, an earlier one of its name may be stored, and that claim deleted with its range. The later one is not

@@ -16,6 +16,13 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestPublish_ASharedPool"},
 	},
 	{
+		Name:  "a claim is answered with a pool that was opened again, and has no IPPool yet",
+		File:  "controllers/claim/chain.go",
+		Old:   "return block, d.Ranges.Publish(ctx, pool) // again",
+		New:   "return block, nil // again",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestDescend_ThePoolWas"},
+	},
+	{
 		Name:  "the status of a new network is written before its first block, and again after it",
 		File:  "controllers/pool/controller.go",
 		Old:   "made.Spec.ClassRef != nil && made.Status.AllocatedCIDR == \"\"",
