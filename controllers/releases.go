@@ -39,7 +39,8 @@ func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.R
 		return nil, nil, fmt.Errorf("release controller: %w", err)
 	}
 	pools, err := derived.New(mgr.GetLocalManager(), derived.Options{
-		Closer: &derived.Closer{Keeper: keeper, Releases: releases, HasAll: adopter.Complete}, News: told, Idle: opts.DerivedPoolIdle, Bound: opts.Ledger.serves,
+		Closer: &derived.Closer{Keeper: keeper, Releases: releases, HasAll: adopter.Complete, InOffice: alloc.InOffice},
+		News:   told, Idle: opts.DerivedPoolIdle, Bound: opts.Ledger.serves,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("controller of derived pools: %w", err)

@@ -64,7 +64,7 @@ func run(ctx context.Context, opts *options) error {
 			Workers: opts.workers, Unmet: ipamv1alpha1.UnmetPolicy(opts.unmet), MaxPools: opts.maxPools, MaxWaits: opts.maxWaits, Tracer: tracer,
 		},
 		Sweep: opts.sweeping(), Verify: opts.verifying(store), VerifySocket: opts.socket(), History: opts.reader(store),
-		Snapshot: store.snapshot,
+		Snapshot:   store.snapshot,
 		ClusterAPI: opts.capi, ClusterAPIScope: opts.capiScope,
 	})
 	return errors.Join(err, store.err(), ledger.Close(), store.Close())

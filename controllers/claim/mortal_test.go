@@ -78,7 +78,8 @@ func (m *mortal) begins(writes int) {
 	m.frees = frees
 	m.closer = &keeping.Closer{
 		Keeper: keeper, Releases: frees,
-		HasAll: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil },
+		HasAll:   func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil },
+		InOffice: m.ledger.InOffice,
 	}
 	m.Ranges, m.Releases = announcer{m.closer, m}, frees
 }

@@ -35,6 +35,8 @@ type Closer struct {
 	Releases Releases
 	// HasAll reports whether the ledger has every pool that a claim of a workspace may show, and lacks nothing of them.
 	HasAll func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
+	// InOffice confirms that this process writes the ledger: else a claim, or a class, without a range in memory may have one.
+	InOffice func(context.Context) error
 }
 
 var _ door.Closer = (*Closer)(nil)
@@ -46,8 +48,11 @@ func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *i
 		return "", nil
 	}
 	p, held, err := c.held(ctx, in, claim, dry)
-	if err != nil || !held {
+	if err != nil {
 		return "", err
+	}
+	if !held {
+		return "", c.InOffice(ctx)
 	}
 	if dry {
 		return c.foresee(ctx, p, in.Tenant(claim.Namespace))

@@ -174,3 +174,24 @@ func TestCloseRange_NeedsTheOffice(t *testing.T) {
 	s.sweeps()
 	s.wantOpen(p)
 }
+
+// A process that has lost the office lets no DELETE pass by its old memory: neither of a range that it does not know to be held, nor of a
+// class whose pools it does not know.
+func TestCloseRange_NeedsTheOfficeWhereNothingIsHeld(t *testing.T) {
+	s := newScene(t)
+	claim := gen.Claim("range-net", gen.OfClass("net"))
+	testbed.Create(t, s.workspace, claim)
+	former := s.Controller
+	s.start(s.etcd, s.workspace)
+	p := s.network("net", "a", "root", 24, holderOf(claim))
+	claim.Status.AllocatedCIDR = p.CIDR.String()
+	s.bind(p, "inside")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if inside, err := former.CloseRange(ctx, tenant, claim, false); !errors.Is(err, ledger.ErrDeposed) {
+		t.Errorf("CloseRange = %q, %v; want ErrDeposed", inside, err)
+	}
+	if used, err := former.RetireClass(ctx, "net"); !errors.Is(err, ledger.ErrDeposed) {
+		t.Errorf("RetireClass = %q, %v; want ErrDeposed", used, err)
+	}
+}

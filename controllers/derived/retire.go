@@ -44,7 +44,7 @@ func (c *Closer) RetireClass(ctx context.Context, class string) (used string, er
 			return "", fmt.Errorf("pool %s: %w", p.Name, errLost)
 		}
 	}
-	return "", nil
+	return "", c.InOffice(ctx)
 }
 
 // used reports whether a claim holds a pool or lives inside, as of memory.
@@ -60,7 +60,7 @@ func (c *Closer) RetirePool(ctx context.Context, in ledger.ClusterName, pool *ip
 	p, known := c.Ledger.Pools.Get(id)
 	switch {
 	case !ok || !known: // the Controller clears it
-		return "", nil
+		return "", c.InOffice(ctx)
 	case c.used(p):
 		return used, nil
 	case dry:

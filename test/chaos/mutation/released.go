@@ -16,6 +16,20 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestPublish_ASharedPool"},
 	},
 	{
+		Name:  "a deposed leader lets the DELETE of a range pass that it does not know",
+		File:  "controllers/derived/closing.go",
+		Old:   "\tif !held {\n\t\treturn \"\", c.InOffice(ctx)",
+		New:   "\tif !held {\n\t\treturn \"\", nil",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_NeedsTheOfficeWhere"},
+	},
+	{
+		Name:  "a deposed leader lets the DELETE of a class pass by its old memory",
+		File:  "controllers/derived/retire.go",
+		Old:   "\t\t}\n\t}\n\treturn \"\", c.InOffice(ctx)",
+		New:   "\t\t}\n\t}\n\treturn \"\", nil",
+		Suite: Suite{Package: "./controllers/derived", Tests: "TestCloseRange_NeedsTheOfficeWhere"},
+	},
+	{
 		Name:  "a claim is answered with a pool that was opened again, and has no IPPool yet",
 		File:  "controllers/claim/chain.go",
 		Old:   "return block, d.Ranges.Publish(ctx, pool) // again",
