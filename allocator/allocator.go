@@ -25,8 +25,8 @@ const (
 // Allocator allocates blocks of registered pools, and records them in etcd. In memory
 // it has the free space of every pool, and the owner of each block. The records of blocks are read from the ledger.
 //
-// A ledger has one Allocator, which has taken the office of its writer. When another one takes it, this one fails with ErrDeposed.
-// All methods are safe for concurrent use. Make one with Open, end it with Close.
+// A ledger has one Allocator, which has taken the office of its writer. When another one takes it, this one fails with
+// ErrDeposed. All methods are safe for concurrent use. Make one with Open, end it with Close.
 type Allocator struct {
 	engine  *engine.Engine
 	store   *store.Store
@@ -37,8 +37,8 @@ type Allocator struct {
 	options Options
 }
 
-// Open takes the office of the ledger's writer from the process that has it, and reads the ledger into memory. From then on nobody else
-// changes it. The client stays the caller's: close it after the Allocator.
+// Open takes the office of the ledger's writer from the process that has it, and reads the ledger into memory. From
+// then on nobody else changes it. The client stays the caller's: close it after the Allocator.
 func Open(ctx context.Context, client *clientv3.Client, options Options) (*Allocator, error) {
 	return open(ctx, client, options, engine.RealHooks())
 }
@@ -84,8 +84,8 @@ func (o Options) withDefaults() Options {
 
 // Close refuses queued requests with ErrClosed, and waits for the transactions in
 // flight and for all goroutines. The caller of a transaction whose outcome is not known then gets ErrClosed and
-// ErrUnavailable: it may have been committed. From then on every call that would ask the ledger fails with ErrClosed at once.
-// Close always returns nil. A second call does nothing.
+// ErrUnavailable: it may have been committed. From then on every call that would ask the ledger fails with ErrClosed at
+// once. Close always returns nil. A second call does nothing.
 func (a *Allocator) Close() error {
 	a.engine.Close()
 	return nil
@@ -95,8 +95,8 @@ func (a *Allocator) Close() error {
 // transaction went through, otherwise what is wrong.
 func (a *Allocator) Healthy() error { return a.engine.Healthy() }
 
-// InOffice confirms by the ledger that this process has the office of its writer, so that its memory is the ledger. It fails with
-// ErrDeposed if another process has the office by now, and with ErrUnavailable if nobody can tell.
+// InOffice confirms by the ledger that this process has the office of its writer, so that its memory is the ledger. It
+// fails with ErrDeposed if another process has the office by now, and with ErrUnavailable if nobody can tell.
 func (a *Allocator) InOffice(ctx context.Context) error {
 	_, err := a.store.Write(ctx, nil, nil, nil)
 	return err

@@ -140,8 +140,8 @@ func (c *carving) before(ctx context.Context) (ledger.Pool, bool, error) {
 	return p, true, nil
 }
 
-// poolless refuses the block under the child's ID, to which there is no pool as of the revision. nil: the block cools, as the child was
-// retired, or the caller has to try again.
+// poolless refuses the block under the child's ID, to which there is no pool as of the revision. nil: the block cools,
+// as the child was retired, or the caller has to try again.
 func (c *carving) poolless(ctx context.Context, at ledger.Position, revision int64) error {
 	r, ok, err := c.store.RecordAt(ctx, at.Space, at.Prefix, clientv3.WithRev(revision))
 	switch {

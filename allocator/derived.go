@@ -21,15 +21,15 @@ type Derived struct{ a *Allocator }
 // Derived returns the operations on the pools that the system makes.
 func (a *Allocator) Derived() Derived { return Derived{a} }
 
-// Provision carves the pool that p.Derived describes from req.Pool, unless it is there. Of several callers one makes it, and
-// all get it as it is. Provision sets the ID of the pool, and the holder of its block, which has that ID, and the cluster and the
-// name of p. A pool with a Holder is held from the start. excluded returns the exclusions of the pool for its CIDR, and is called
-// with a lock held; nil: it has none. Those of p count for nothing.
+// Provision carves the pool that p.Derived describes from req.Pool, unless it is there. Of several callers one makes
+// it, and all get it as it is. Provision sets the ID of the pool, and the holder of its block, which has that ID, and
+// the cluster and the name of p. A pool with a Holder is held from the start. excluded returns the exclusions of the
+// pool for its CIDR, and is called with a lock held; nil: it has none. Those of p count for nothing.
 //
 // A new pool is trusted: while others may have been lost that were published below a pool, that has to be frozen.
 //
-// Refusals are those of Carve, and *ReleasingError, also if the pool is there, and is being released. With a Holder that is a reservation
-// they are ErrReservations and ErrLapsing, too.
+// Refusals are those of Carve, and *ReleasingError, also if the pool is there, and is being released. With a Holder
+// that is a reservation they are ErrReservations and ErrLapsing, too.
 func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Pool, excluded func(cidr netip.Prefix) []netip.Prefix) (ledger.Pool, error) {
 	if p.Derived == nil || p.Derived.Class == "" {
 		return ledger.Pool{}, fmt.Errorf("%w: pool %s has no class that it is derived for", ledger.ErrInvalid, p.Name)
@@ -66,7 +66,8 @@ func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Poo
 	}
 }
 
-// reserving counts a call that lets a reservation hold a pool, among those of its workspace. end must follow. Any other holder counts for nothing.
+// reserving counts a call that lets a reservation hold a pool, among those of its workspace. end must follow. Any other
+// holder counts for nothing.
 func (d Derived) reserving(by ledger.Holder) (end func(), err error) {
 	cluster, ok := ledger.ReservedBy(by.Claim)
 	if !ok {
@@ -81,11 +82,12 @@ func (d Derived) goes(ctx context.Context, p ledger.Pool) bool {
 	return p.State == ledger.PoolDraining && d.a.Pools().Retire(ctx, p.ID) == nil
 }
 
-// Hold lets a claim, or a reservation of one, hold a derived pool, which is not retired then. It returns the pool as it is. A
-// claim that holds the pool already changes nothing; a reservation renews its HeldSince, for some minutes from its first hold on.
+// Hold lets a claim, or a reservation of one, hold a derived pool, which is not retired then. It returns the pool as it
+// is. A claim that holds the pool already changes nothing; a reservation renews its HeldSince, for some minutes from
+// its first hold on.
 //
-// Refusals are *HeldError, if another one holds it, ErrUnknownPool, *ReleasingError, also for a pool that drains, and those of Reserve for a
-// reservation.
+// Refusals are *HeldError, if another one holds it, ErrUnknownPool, *ReleasingError, also for a pool that drains, and
+// those of Reserve for a reservation.
 func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (ledger.Pool, error) {
 	if err := ledger.CheckID("claim", by.Claim); err != nil {
 		return ledger.Pool{}, err
@@ -114,8 +116,8 @@ func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (
 // errNotHeld: the claim does not hold the pool.
 var errNotHeld = errors.New("the claim does not hold the pool")
 
-// Hand gives the pool that from holds to another holder: that of a reservation to its claim, for one. ok is true as well if it
-// has been given before, and false if from does not hold it.
+// Hand gives the pool that from holds to another holder: that of a reservation to its claim, for one. ok is true as
+// well if it has been given before, and false if from does not hold it.
 func (d Derived) Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID, to ledger.Holder) (ok bool, err error) {
 	if err := errors.Join(ledger.CheckID("holder", from), ledger.CheckID("claim", to.Claim)); err != nil {
 		return false, err
@@ -136,8 +138,8 @@ func (d Derived) Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID
 	return err == nil, err
 }
 
-// Drop ends a hold, if the claim has it. A pool that is being released is opened again by that. since is the HeldSince of the hold;
-// zero: of any. ErrChanged: the hold was renewed since.
+// Drop ends a hold, if the claim has it. A pool that is being released is opened again by that. since is the HeldSince
+// of the hold; zero: of any. ErrChanged: the hold was renewed since.
 func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error {
 	_, err := d.edited(ctx, edit{}, id, func(p ledger.Pool) error {
 		switch of := p.Derived; {
@@ -156,15 +158,15 @@ func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, 
 	return err
 }
 
-// Begin closes a derived pool that a claim holds if nothing is in it or its address spaces, neither a block with a holder nor a
-// child: until is when the DELETE of the claim has succeeded or failed. Nothing is bound in the pool until it is retired, or opened by
-// Reopen. A second Begin sets another time. first reports that the pool was open before.
+// Begin closes a derived pool that a claim holds if nothing is in it or its address spaces, neither a block with a
+// holder nor a child: until is when the DELETE of the claim has succeeded or failed. Nothing is bound in the pool until
+// it is retired, or opened by Reopen. A second Begin sets another time. first reports that the pool was open before.
 //
-// The ledger has no word of it: a transaction confirms that this process has the office, and its memory has the closing. The next process
-// finds the pool open.
+// The ledger has no word of it: a transaction confirms that this process has the office, and its memory has the
+// closing. The next process finds the pool open.
 //
-// by is empty for a pool that nobody holds. Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged, if the claim does not hold the
-// pool.
+// by is empty for a pool that nobody holds. Refusals are ErrPoolInUse, ErrUnknownPool, and ErrChanged, if the claim
+// does not hold the pool.
 func (d Derived) Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, until time.Time) (first bool, err error) {
 	_, err = d.edited(ctx, edit{idle: true}, id, func(p ledger.Pool) error {
 		if p.Derived.Holder.Claim != by {
@@ -176,15 +178,15 @@ func (d Derived) Begin(ctx context.Context, id ledger.PoolID, by ledger.ClaimID,
 	return first && err == nil, err
 }
 
-// Confirm confirms that a pool is closed as Begin has closed it with that time, that nothing is in it, and that this process has the office
-// still. ErrChanged: it is not closed so any more. ErrPoolInUse: something was adopted in it.
+// Confirm confirms that a pool is closed as Begin has closed it with that time, that nothing is in it, and that this
+// process has the office still. ErrChanged: it is not closed so any more. ErrPoolInUse: something was adopted in it.
 func (d Derived) Confirm(ctx context.Context, id ledger.PoolID, until time.Time) error {
 	_, err := d.edited(ctx, edit{idle: true}, id, closedUntil(until), func(*ledger.Pool) {})
 	return err
 }
 
-// Reopen ends what Begin has begun with that time. Claims that wait for room in the pool are served again. It fails with
-// ErrChanged if Begin was called again since, and changes nothing of a pool that is open.
+// Reopen ends what Begin has begun with that time. Claims that wait for room in the pool are served again. It fails
+// with ErrChanged if Begin was called again since, and changes nothing of a pool that is open.
 func (d Derived) Reopen(ctx context.Context, id ledger.PoolID, until time.Time) error {
 	_, err := d.edited(ctx, edit{}, id, func(p ledger.Pool) error {
 		if !p.Closed() {
@@ -234,13 +236,14 @@ func (d Derived) Held(by ledger.ClaimID) (p ledger.Pool, ok bool) {
 	return ledger.Pool{}, false
 }
 
-// Named lists the derived pools of a workspace that have a name, as of memory. It costs the same however many others there are.
+// Named lists the derived pools of a workspace that have a name, as of memory. It costs the same however many others
+// there are.
 func (d Derived) Named(c ledger.ClusterName, name string) []ledger.PoolID {
 	return d.a.table.Named(c, name)
 }
 
-// Below lists the derived pools below a pool, at any depth, and the address spaces there and of the pool, as of memory: each
-// before the pool above it.
+// Below lists the derived pools below a pool, at any depth, and the address spaces there and of the pool, as of memory:
+// each before the pool above it.
 func (d Derived) Below(id ledger.PoolID) (below []ledger.Pool) {
 	for _, child := range d.a.table.Below(id) {
 		below = append(below, d.Below(child)...)

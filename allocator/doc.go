@@ -7,13 +7,13 @@
 // that was given to a holder. The holder's ClaimID is the key of every operation: a
 // claim has one block at most, and a repeated request gets the same block. Blocks
 // live in spaces. A space is the unit in which no two blocks overlap. A pool has its own
-// space, unless it shares one with the other pools of its address domain. A child pool is a block of its parent that the child's own ID
-// holds, and has its own space.
+// space, unless it shares one with the other pools of its address domain. A child pool is a block of its parent that
+// the child's own ID holds, and has its own space.
 //
 // The system makes pools, too (derived.go, spaces.go). A derived pool is a child whose ID is a digest of the class and
-// the scope that it is for, so that all who need it make the same one. A claim may hold it. An address space of a pool has
-// the pool's CIDR once more, in a space of its own, for one scope. To binds and releases both are pools. All else of an address
-// space is its pool's.
+// the scope that it is for, so that all who need it make the same one. A claim may hold it. An address space of a pool
+// has the pool's CIDR once more, in a space of its own, for one scope. To binds and releases both are pools. All else
+// of an address space is its pool's.
 //
 // The ledger, in etcd, is the truth, and one process writes it: the one that has taken its
 // office (internal/engine/office.go). Memory has the free space of each pool (package index). It is
@@ -46,8 +46,9 @@
 //
 // # The face
 //
-// An Allocator binds and releases blocks, looks them up and lists them. The rest is in views of it, which have a noun each:
-// Pools, Reservations, Waits, Retained, Derived, Slices and Recovery. The words are those of package ledger alone.
+// An Allocator binds and releases blocks, looks them up and lists them. The rest is in views of it, which have a noun
+// each: Pools, Reservations, Waits, Retained, Derived, Slices and Recovery. The words are those of package ledger
+// alone.
 //
 // # Rooms
 //
@@ -140,7 +141,7 @@
 //	while the ledger is first opened     an ID without pools, or nothing
 //
 // If the answer to a transaction is lost and the process lives on, the transaction may still be
-// on its way to etcd, and a read does not show that. So the writer asks the head of the ledger. If it is the one that the
-// lost transaction puts, that was committed. If it is still the one before, another one is put, after
-// which the lost transaction cannot be committed any more (internal/store/office.go).
+// on its way to etcd, and a read does not show that. So the writer asks the head of the ledger. If it is the one that
+// the lost transaction puts, that was committed. If it is still the one before, another one is put, after which the
+// lost transaction cannot be committed any more (internal/store/office.go).
 package allocator

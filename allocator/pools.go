@@ -12,7 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Pools is the Allocator's view of the pools: their records, and how much of each is in use. It is safe for concurrent use.
+// Pools is the Allocator's view of the pools: their records, and how much of each is in use. It is safe for concurrent
+// use.
 type Pools struct{ a *Allocator }
 
 // Pools returns the operations on pools.
@@ -47,19 +48,20 @@ func (ps Pools) All() iter.Seq[ledger.Pool] {
 	}
 }
 
-// Count counts the pools in a workspace, child pools included, and others that count for it: see ledger.Pool.CountsFor. It counts
-// those in memory.
+// Count counts the pools in a workspace, child pools included, and others that count for it: see ledger.Pool.CountsFor.
+// It counts those in memory.
 func (ps Pools) Count(c ledger.ClusterName) int { return ps.a.table.PoolsOf(c) }
 
 // Capacity counts the addresses of a pool, as of memory. A block counts in every pool of
-// the address domain that it overlaps. Those of address spaces do not count. It costs the same however many pools are below.
+// the address domain that it overlaps. Those of address spaces do not count. It costs the same however many pools are
+// below.
 func (ps Pools) Capacity(id ledger.PoolID) (c ledger.Capacity, ok bool) {
 	ok = ps.a.table.Visit(id, func(p *space.Pool) { c = p.Capacity() })
 	return c, ok
 }
 
-// Changes counts the changes to the space of a pool and to those of its address spaces, also of those that have gone, as of memory.
-// The error is why the head of one of them cannot be read: then nobody knows their number.
+// Changes counts the changes to the space of a pool and to those of its address spaces, also of those that have gone,
+// as of memory. The error is why the head of one of them cannot be read: then nobody knows their number.
 func (ps Pools) Changes(id ledger.PoolID) (n int64, err error) {
 	parts := ps.a.table.Parts(id)
 	for _, of := range append([]ledger.PoolID{id}, parts...) { // the pool first, which takes over the changes of those that go
@@ -71,9 +73,9 @@ func (ps Pools) Changes(id ledger.PoolID) (n int64, err error) {
 	return n, err
 }
 
-// InUse reports whether somebody holds a block of a pool, or of an address space of it, as of memory. The block of a derived pool
-// does not count, if no claim holds that pool and it is not in use itself. Unlike Capacity it costs the same however many
-// blocks there are.
+// InUse reports whether somebody holds a block of a pool, or of an address space of it, as of memory. The block of a
+// derived pool does not count, if no claim holds that pool and it is not in use itself. Unlike Capacity it costs the
+// same however many blocks there are.
 func (ps Pools) InUse(id ledger.PoolID) bool {
 	held := 0
 	ps.a.table.Visit(id, func(p *space.Pool) { held = p.Held() })
@@ -96,8 +98,8 @@ func (ps Pools) InUse(id ledger.PoolID) bool {
 	return held > 0
 }
 
-// MayHold reports whether somebody holds a block of a pool itself, or may hold one, as a key of its space cannot be read, as of
-// memory. The blocks of derived pools do not count.
+// MayHold reports whether somebody holds a block of a pool itself, or may hold one, as a key of its space cannot be
+// read, as of memory. The blocks of derived pools do not count.
 func (ps Pools) MayHold(id ledger.PoolID) bool {
 	held, damaged := 0, false
 	ps.a.table.Visit(id, func(p *space.Pool) { held, damaged = p.Held(), len(p.In.Damage) > 0 })

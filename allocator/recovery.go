@@ -31,8 +31,8 @@ func (rc Recovery) Frozen(id ledger.PoolID) (frozen bool) {
 }
 
 // Behind reports whether the ledger counts fewer than this many changes of a pool's space, or does
-// not have the pool. Changes that were made while the space was frozen do not count. While the head of the space cannot be read,
-// it returns an error for which Unreadable holds.
+// not have the pool. Changes that were made while the space was frozen do not count. While the head of the space cannot
+// be read, it returns an error for which Unreadable holds.
 func (rc Recovery) Behind(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) {
 	if _, err := rc.a.engine.Known(id); err != nil {
 		return errors.Is(err, ledger.ErrUnknownPool), known(err)
@@ -49,9 +49,9 @@ func (rc Recovery) short(id ledger.PoolID, changes int64) bool {
 }
 
 // Freeze records in the ledger that it lacks changes of a pool's space: no Allocator, now or
-// later, allocates from that space, or the address spaces of the pool, until Resume. For a pool that is not registered, Freeze does
-// nothing; register it as a frozen one. since is when the pool was registered that lacks them, as a derived pool may be made again with
-// its ID; zero: at any time. ErrChanged: it was made again.
+// later, allocates from that space, or the address spaces of the pool, until Resume. For a pool that is not registered,
+// Freeze does nothing; register it as a frozen one. since is when the pool was registered that lacks them, as a derived
+// pool may be made again with its ID; zero: at any time. ErrChanged: it was made again.
 func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID, since time.Time) error {
 	p, err := rc.a.engine.Known(id)
 	if err == nil && !p.Frozen {
@@ -68,9 +68,9 @@ func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID, since time.Time
 	return nil
 }
 
-// Trust notes, in this Allocator only, that the ledger has all blocks of a pool, and of its address spaces. When it has been
-// called for all pools of a space, waiters are served. A pool that is frozen in the ledger stays
-// frozen until Resume.
+// Trust notes, in this Allocator only, that the ledger has all blocks of a pool, and of its address spaces. When it has
+// been called for all pools of a space, waiters are served. A pool that is frozen in the ledger stays frozen until
+// Resume.
 func (rc Recovery) Trust(id ledger.PoolID) {
 	rc.a.table.Visit(id, func(p *space.Pool) {
 		if p.Untrusted {
@@ -98,8 +98,9 @@ func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) 
 	return nil
 }
 
-// Open lets a derived pool allocate blocks again that a copy of the ledger has closed or draining, as is published of it that it is there. It is
-// refused with ErrChanged unless the pool is frozen, and with ErrUnknownPool if it has retired itself.
+// Open lets a derived pool allocate blocks again that a copy of the ledger has closed or draining, as is published of
+// it that it is there. It is refused with ErrChanged unless the pool is frozen, and with ErrUnknownPool if it has
+// retired itself.
 func (rc Recovery) Open(ctx context.Context, id ledger.PoolID) error {
 	p, err := rc.a.engine.Known(id)
 	if err == nil {

@@ -17,8 +17,8 @@ import (
 // with Options.Cooldown the block begins to cool. If the claim has no block, Release does
 // nothing.
 //
-// It does not check that the claim is gone: the caller must have confirmed that. The block of a child pool goes with the pool
-// alone: while that is registered, Release refuses with ErrPoolInUse.
+// It does not check that the claim is gone: the caller must have confirmed that. The block of a child pool goes with
+// the pool alone: while that is registered, Release refuses with ErrPoolInUse.
 func (a *Allocator) Release(ctx context.Context, id ledger.ClaimID) error {
 	var last ledger.Block
 	for {

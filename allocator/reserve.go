@@ -20,7 +20,8 @@ import (
 //
 // Reserve is idempotent by the reservation's ID. A second answer marks the block as Shared
 // and renews its BoundAt, for some minutes from its first answer on; then ErrLapsing refuses it. Its other
-// refusals are those of Bind, ErrReservations and ErrTooOften. A reservation never takes room that a claim on the waiting list could use.
+// refusals are those of Bind, ErrReservations and ErrTooOften. A reservation never takes room that a claim on the
+// waiting list could use.
 func (rs Reservations) Reserve(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 	ctx, span := engine.StartSpan(ctx, "reserve")
 	block, err := rs.reserve(ctx, req)
@@ -109,7 +110,8 @@ func sameSecond(a, b time.Time) bool {
 	return a.Truncate(time.Second).Equal(b.Truncate(time.Second))
 }
 
-// handOver plans that a block passes from its holder to another claim, that of the next record. parting records the former one.
+// handOver plans that a block passes from its holder to another claim, that of the next record. parting records the
+// former one.
 func handOver(old ledger.Block, next store.Record, parting farewell) func(space.View) (engine.Plan, error) {
 	value := next.Encode()
 	return func(v space.View) (engine.Plan, error) {

@@ -27,8 +27,8 @@ func (ps Pools) Retire(ctx context.Context, id ledger.PoolID) error {
 	return r.run(ctx)
 }
 
-// Retire retires a pool that Begin has closed for a claim, as Pools.Retire does. It fails with ErrChanged if the pool is open, or closed for
-// another claim, whose DELETE may fail.
+// Retire retires a pool that Begin has closed for a claim, as Pools.Retire does. It fails with ErrChanged if the pool
+// is open, or closed for another claim, whose DELETE may fail.
 func (d Derived) Retire(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error {
 	r := retirement{Allocator: d.a, id: id, check: func(p ledger.Pool) error {
 		if !p.Closed() || p.Closing.By != by || p.Derived.Holder.Claim != by {
@@ -121,9 +121,9 @@ func (ps Pools) retireDrained(p *space.Pool) {
 	p.In.News.Touch(p.ID) // its last block may have gone meanwhile
 }
 
-// endCooldowns frees the cooling blocks of a pool that has no others, and of its address spaces. It closes the pool first,
-// so that no bind gets them before the end of their cooldown. The record of a child keeps the end
-// of the last cooldown: until then the child's own block cools in the parent.
+// endCooldowns frees the cooling blocks of a pool that has no others, and of its address spaces. It closes the pool
+// first, so that no bind gets them before the end of their cooldown. The record of a child keeps the end of the last
+// cooldown: until then the child's own block cools in the parent.
 func (r *retirement) endCooldowns(ctx context.Context) error {
 	p, err := r.engine.Known(r.id)
 	if err != nil {
@@ -151,8 +151,8 @@ func (r *retirement) leaveAll(ctx context.Context) error {
 	return nil
 }
 
-// drain lets the pool allocate nothing more. From then on the retirement is that of this pool alone: another caller may remove it first,
-// and a pool be registered under its ID again.
+// drain lets the pool allocate nothing more. From then on the retirement is that of this pool alone: another caller may
+// remove it first, and a pool be registered under its ID again.
 func (r *retirement) drain(ctx context.Context, e edit) error {
 	e.idle, e.check, e.change = true, r.check, drain
 	done, err := r.engine.Submit(ctx, r.id, engine.Op{Lane: e.pool.Cluster, Alone: true, Plan: e.plan})

@@ -9,12 +9,14 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// An address space of a pool has the addresses of the pool once more. It begins in the transaction that puts its first block, and
-// goes after its last one. The ledger has its blocks and for whom it is. All else is the pool's, as exclusions and draining, a freeze
-// and a closing. The writer brings the address spaces in line in memory as it changes the pool.
+// An address space of a pool has the addresses of the pool once more. It begins in the transaction that puts its first
+// block, and goes after its last one. The ledger has its blocks and for whom it is. All else is the pool's, as
+// exclusions and draining, a freeze and a closing. The writer brings the address spaces in line in memory as it changes
+// the pool.
 
-// begin returns the changes that begin an address space with its first block, or refuses that. None: it is there, or p is another pool.
-// They compare the head of the pool's space, so that no operation on the pool is in the same transaction.
+// begin returns the changes that begin an address space with its first block, or refuses that. None: it is there, or p
+// is another pool. They compare the head of the pool's space, so that no operation on the pool is in the same
+// transaction.
 func begin(v space.View, p *space.Pool) ([]store.Change, error) {
 	if !ledger.IsAddressSpace(p.ID) || v.Table().Lists(p) {
 		return nil, nil
@@ -32,8 +34,8 @@ func begin(v space.View, p *space.Pool) ([]store.Change, error) {
 	}, refusal
 }
 
-// unspaced refuses the address space of a pool that may have none, or that has others of the workspace for other roles: two claims of the
-// same objects would get one address, each in a space of its own.
+// unspaced refuses the address space of a pool that may have none, or that has others of the workspace for other roles:
+// two claims of the same objects would get one address, each in a space of its own.
 func unspaced(of *space.Pool, made ledger.Derived) error {
 	switch {
 	case len(of.In.Damage) > 0:

@@ -73,8 +73,8 @@ func (o ListOptions) keys(a *Allocator) (from, end string, err error) {
 	return from, end, nil
 }
 
-// ChangedBlocks are the blocks that have changed since the last call, by their places. One without a holder is free. The first call returns none, and begins to note them. Some may be missing: List has all.
-// There may be one caller.
+// ChangedBlocks are the blocks that have changed since the last call, by their places. One without a holder is free.
+// The first call returns none, and begins to note them. Some may be missing: List has all. There may be one caller.
 func (a *Allocator) ChangedBlocks() map[ledger.Position]ledger.Block {
 	changed := map[ledger.Position]ledger.Block{}
 	for at, r := range a.table.Journal.Take() {

@@ -72,7 +72,8 @@ func (r *uncarve) plan(v space.View) (engine.Plan, error) {
 	return engine.Plan{Changes: append(r.parting(v), keys.RemovePool(r.child), keys.RemoveHead().At(head, engine.ErrMistaken))}, nil
 }
 
-// same reports whether the child is the one that was looked at, and cools no longer. Another one may have been carved with its ID.
+// same reports whether the child is the one that was looked at, and cools no longer. Another one may have been carved
+// with its ID.
 func (r *uncarve) same(now ledger.Pool) bool {
 	return now.RegisteredAt.Equal(r.child.RegisteredAt) && now.CIDR == r.child.CIDR && now.Parent == r.child.Parent && now.CoolsUntil.Equal(r.child.CoolsUntil)
 }

@@ -15,9 +15,10 @@ func (a *Allocator) Waits() Waits { return Waits{a} }
 
 // Add puts a claim on the waiting list of a pool. When there is room for it, maybe
 // at once, Wake is called, and the room is held for HoldTime. A claim may wait at
-// several pools, and for an address space that has no block yet at its pool. At each it waits once: another call replaces the request. The wait ends with a Bind that succeeds, with Release, with
-// Withdraw, or with the pool, or when that drains: then Wake is called, also if that is so by now. At a pool that cannot have a
-// block of that length, a claim does not wait.
+// several pools, and for an address space that has no block yet at its pool. At each it waits once: another call
+// replaces the request. The wait ends with a Bind that succeeds, with Release, with Withdraw, or with the pool, or when
+// that drains: then Wake is called, also if that is so by now. At a pool that cannot have a block of that length, a
+// claim does not wait.
 //
 // A claim that a limit of its request stops is passed over until its workspace holds
 // less. It is woken then, unless older claims may have all that the limit leaves.
@@ -49,8 +50,8 @@ func (w Waits) KeepOnly(id ledger.ClaimID, at ...ledger.PoolID) {
 	}
 }
 
-// leave takes a claim off the waiting list of a pool where it waits for something else than it asks for now. Room that is
-// held for it is offered to the next claim.
+// leave takes a claim off the waiting list of a pool where it waits for something else than it asks for now. Room that
+// is held for it is offered to the next claim.
 func (w Waits) leave(r ledger.Request) {
 	if !w.a.table.Waits.Has(r.Holder.Claim) {
 		return

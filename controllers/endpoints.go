@@ -25,12 +25,12 @@ const (
 	blind = 30 * time.Second
 )
 
-// endpointsCheck is ready while the endpoint slice is valid, as far as that is known, and a server has answered of late.
-// A replica that waits for its turn checks, too: one whose token has ended, or whose watches hang, would go on to answer
-// CREATEs from what it saw last. Without kcp there is no slice, and nothing is read.
+// endpointsCheck is ready while the endpoint slice is valid, as far as that is known, and a server has answered of
+// late. A replica that waits for its turn checks, too: one whose token has ended, or whose watches hang, would go on to
+// answer CREATEs from what it saw last. Without kcp there is no slice, and nothing is read.
 //
-// A platform that is away is that for all replicas, and changes nothing meanwhile. It must not take the service from the
-// tenants of other shards: so the answer of another server counts, unless the platform's has refused to answer.
+// A platform that is away is that for all replicas, and changes nothing meanwhile. It must not take the service from
+// the tenants of other shards: so the answer of another server counts, unless the platform's has refused to answer.
 type endpointsCheck struct {
 	valid  func(context.Context) error
 	others func(context.Context) error // nil if any endpoint of the export answers
@@ -67,7 +67,8 @@ func (c *endpointsCheck) Start(ctx context.Context) error {
 	}
 }
 
-// look reads the slice once. That it is not valid is an answer, too. If the platform's server is away, look asks others.
+// look reads the slice once. That it is not valid is an answer, too. If the platform's server is away, look asks
+// others.
 func (c *endpointsCheck) look(ctx context.Context) {
 	err := within(ctx, c.valid)
 	switch {

@@ -16,10 +16,11 @@ import (
 // pathLooks is the pause between two looks for paths of workspaces that are gone.
 const pathLooks = 10 * time.Second
 
-// paths frees the paths of workspaces that are gone. When kcp removes an endpoint, or a list leaves workspaces out, they keep
-// their paths, and no event tells when one of them goes. Another one that is made at such a path shows the same path, which
-// names neither. So as long as there is such a workspace, paths lists the bound ones. Lists that do not have the workspace
-// for a minute prove that it is gone. Every replica does so, so that it can answer CREATEs as soon as it leads.
+// paths frees the paths of workspaces that are gone. When kcp removes an endpoint, or a list leaves workspaces out,
+// they keep their paths, and no event tells when one of them goes. Another one that is made at such a path shows the
+// same path, which names neither. So as long as there is such a workspace, paths lists the bound ones. Lists that do
+// not have the workspace for a minute prove that it is gone. Every replica does so, so that it can answer CREATEs as
+// soon as it leads.
 type paths struct {
 	directory *directory.Directory
 	oracle    interface {

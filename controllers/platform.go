@@ -94,8 +94,8 @@ type Ledger struct {
 	mu        sync.Mutex // held while it is opened or closed
 }
 
-// NewLedger returns the ledger of a platform, which is not open yet. Of opts the controllers set what the ledger asks them
-// and tells them: Wake, Cooldown, Changed and Retired. The caller closes it.
+// NewLedger returns the ledger of a platform, which is not open yet. Of opts the controllers set what the ledger asks
+// them and tells them: Wake, Cooldown, Changed and Retired. The caller closes it.
 func NewLedger(etcd *clientv3.Client, platform Workspace, opts allocator.Options) *Ledger {
 	known := directory.New(platform)
 	l := &Ledger{etcd: etcd, options: opts, directory: known, inbox: inbox.New(known), cooldowns: &catalog.Cooldowns{}}
@@ -112,8 +112,8 @@ func (l *Ledger) reader() allocator.Reader {
 	return allocator.Reader{Client: l.etcd, Prefix: l.options.Prefix}
 }
 
-// open opens the ledger for the replica that leads, and answers at an address. It is frozen until the controllers have compared it with the
-// published record.
+// open opens the ledger for the replica that leads, and answers at an address. It is frozen until the controllers have
+// compared it with the published record.
 func (l *Ledger) open(ctx context.Context, at string) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

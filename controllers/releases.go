@@ -21,7 +21,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/release"
 )
 
-// addReleases adds the controllers that give back what claims held: blocks, and the pools that the system has made for them.
+// addReleases adds the controllers that give back what claims held: blocks, and the pools that the system has made for
+// them.
 func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.Reader, hints *release.Hints, adopter *adopt.Adopter, opts Options) (*release.Controller, *derived.Controller, error) {
 	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
 	told := derived.NewNews(alloc.Pools())

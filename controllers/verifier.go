@@ -45,7 +45,8 @@ func snapshots(take func(context.Context, io.Writer) error) http.Handler {
 	})
 }
 
-// newSocket adds the socket on which commands ask each replica for a report, for the history and for a snapshot; nil: there is none.
+// newSocket adds the socket on which commands ask each replica for a report, for the history and for a snapshot; nil:
+// there is none.
 func newSocket(mgr mcmanager.Manager, reader *live.Reader, opts Options) (*verify.Server, error) {
 	if opts.VerifySocket == "" {
 		return nil, nil //nolint:nilnil // there is none

@@ -14,9 +14,9 @@ import (
 // namespace, labels and spec of the claim that it is given, and leaves that as last seen on the
 // server.
 //
-// It waits until the context ends, and no longer for a claim that is stalled, or that is being deleted: waiting does not
-// change that answer. A claim that was stored stays then, and binds by itself when the cause
-// is gone: call Claim again, or [Release]. With unmetPolicy Refuse such a claim is not created.
+// It waits until the context ends, and no longer for a claim that is stalled, or that is being deleted: waiting does
+// not change that answer. A claim that was stored stays then, and binds by itself when the cause is gone: call Claim
+// again, or [Release]. With unmetPolicy Refuse such a claim is not created.
 //
 // Errors are an [UnmetError], a [ConflictError], [ErrTerminating], [ErrGone], or a fault, after
 // which the call is repeated. A claim with generateName is a new one at each call.

@@ -15,8 +15,9 @@ import (
 //
 // Only the claim that was read is deleted, never a later one of its name.
 //
-// A claim with the target ScopeRange holds a range, which is given back as a whole: release the claims inside first, then a
-// location, then its network. The error satisfies apierrors.IsConflict while something lives inside; its message says what.
+// A claim with the target ScopeRange holds a range, which is given back as a whole: release the claims inside first,
+// then a location, then its network. The error satisfies apierrors.IsConflict while something lives inside; its message
+// says what.
 func Release(ctx context.Context, c client.WithWatch, name client.ObjectKey) (_ Allocation, ok bool, _ error) {
 	claim := &ipamv1alpha1.IPClaim{}
 	if err := c.Get(ctx, name, claim); missing(err) {

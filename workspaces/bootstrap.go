@@ -40,7 +40,8 @@ type Options struct {
 }
 
 // Bootstrap makes the platform workspace, or brings it up to date. cfg reaches
-// any workspace of the kcp, as a user that can create workspaces and all that is in the manifests. It returns when tenants can bind.
+// any workspace of the kcp, as a user that can create workspaces and all that is in the manifests. It returns when
+// tenants can bind.
 func Bootstrap(ctx context.Context, cfg *rest.Config, opts Options) error {
 	if opts.Workspace == "" {
 		opts.Workspace = DefaultWorkspace

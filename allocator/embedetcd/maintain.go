@@ -58,8 +58,8 @@ func remember(history []int64, revision int64) []int64 {
 	return history[max(0, len(history)-keepRounds):]
 }
 
-// compaction is how far history was dropped, and is to be dropped. For that etcd looks at every key: with a million of them,
-// every ten seconds, it would be the most that an idle controller does.
+// compaction is how far history was dropped, and is to be dropped. For that etcd looks at every key: with a million of
+// them, every ten seconds, it would be the most that an idle controller does.
 type compaction struct {
 	revision int64 // up to which it was dropped
 	due      int64 // up to which it is to be dropped, as soon as that is a minute old
@@ -67,8 +67,8 @@ type compaction struct {
 	at       time.Time
 }
 
-// plan notes that the history up to now is to be dropped if it is much; and the history that may be dropped, if there was
-// none for long.
+// plan notes that the history up to now is to be dropped if it is much; and the history that may be dropped, if there
+// was none for long.
 func (c *compaction) plan(now, oldest, used, quota int64) {
 	if used-c.used > min(c.used/16+compactFrom, (quota-c.used)/4) {
 		c.due = now

@@ -144,7 +144,8 @@ func (l *rawLedger) checkDerived() {
 	}
 }
 
-// addressSpaceOf returns the pool of an address space by its ID, <pool>.<64 hexadecimal digits>; empty: it is another pool's.
+// addressSpaceOf returns the pool of an address space by its ID, <pool>.<64 hexadecimal digits>; empty: it is another
+// pool's.
 func addressSpaceOf(id string) string {
 	if dot := strings.LastIndexByte(id, '.'); dot > 0 && len(id)-dot == 65 && id[:dot] != "derived" {
 		return id[:dot]

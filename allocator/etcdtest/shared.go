@@ -18,8 +18,8 @@ var (
 	sharedDir string
 )
 
-// Sharing runs the tests of a package, for goleak.VerifyTestMain: New gives each the same server, one after the other, emptied. A
-// test that runs beside another one has a server of its own.
+// Sharing runs the tests of a package, for goleak.VerifyTestMain: New gives each the same server, one after the other,
+// emptied. A test that runs beside another one has a server of its own.
 type Sharing struct{ *testing.M }
 
 // Run runs the tests, and stops the server.

@@ -50,8 +50,8 @@ type Derived struct {
 	Workspace ClusterName
 	// Scope has the references that the pool is told apart by.
 	Scope Scope
-	// By is the workspace whose claim was the first to need a pool that is for all workspaces. Empty: the pool is for one, or that is not
-	// known. The ID does not follow from it.
+	// By is the workspace whose claim was the first to need a pool that is for all workspaces. Empty: the pool is for
+	// one, or that is not known. The ID does not follow from it.
 	By ClusterName
 	// Holder is the range claim that holds the pool, or the reservation of one. Zero: none does.
 	Holder Holder
@@ -59,8 +59,8 @@ type Derived struct {
 	HeldSince time.Time
 }
 
-// Closing says that a pool is about to be released, or to be opened again. Nothing is bound there meanwhile. The process that has the
-// office keeps it in memory: the ledger has no word of it. The zero value: the pool is open.
+// Closing says that a pool is about to be released, or to be opened again. Nothing is bound there meanwhile. The
+// process that has the office keeps it in memory: the ledger has no word of it. The zero value: the pool is open.
 type Closing struct {
 	// Until is when the DELETE of the range claim has succeeded or failed.
 	Until time.Time
@@ -92,8 +92,8 @@ func (p Pool) Kept() bool { return p.Derived != nil && p.Derived.Holder.Claim !=
 // Closed reports whether the pool is about to be released, or to be opened again.
 func (p Pool) Closed() bool { return !p.Closing.Until.IsZero() }
 
-// CountsFor returns the workspace whose number of pools the pool adds to, besides the one that it is in: the workspace that an address
-// space is for, or the one that was the first to need a pool for all workspaces. Empty: there is none.
+// CountsFor returns the workspace whose number of pools the pool adds to, besides the one that it is in: the workspace
+// that an address space is for, or the one that was the first to need a pool for all workspaces. Empty: there is none.
 func (p Pool) CountsFor() ClusterName {
 	switch {
 	case p.Derived == nil, p.Derived.Workspace == p.Cluster, p.Derived.By == p.Cluster:
@@ -107,8 +107,8 @@ func (p Pool) CountsFor() ClusterName {
 // derivedPrefix begins the IDs of derived pools, and no UID.
 const derivedPrefix = "derived."
 
-// DerivedID returns the ID of the pool that a class has for a scope, whose roles are those of poolPer. The workspace is empty if all
-// workspaces share the pool.
+// DerivedID returns the ID of the pool that a class has for a scope, whose roles are those of poolPer. The workspace is
+// empty if all workspaces share the pool.
 func DerivedID(class string, workspace ClusterName, scope Scope) PoolID {
 	return PoolID(derivedPrefix + digest(class, workspace, scope))
 }
@@ -154,7 +154,8 @@ func Digest(id PoolID) string {
 	return string(id[strings.LastIndexByte(string(id), '.')+1:])
 }
 
-// In returns an address space of a pool: the same addresses once more, in a space of its own. All else of it is the pool's.
+// In returns an address space of a pool: the same addresses once more, in a space of its own. All else of it is the
+// pool's.
 func (d Derived) In(of Pool) Pool {
 	made := Derived{Of: of.ID, Workspace: d.Workspace, Scope: d.Scope}
 	of.ID = made.ID()

@@ -23,9 +23,9 @@ var (
 	ErrOutOfRange = errors.New("prefix is outside the pool")
 	// ErrInUse: the exact prefix asked for is taken, in part or whole.
 	ErrInUse = errors.New("prefix is in use")
-	// ErrMixed: the pool has blocks of its own and is asked for an address space, or the other way round, or it has address spaces of
-	// the workspace for other roles. To give its addresses out once in each scope as well could give one address to two claims that
-	// must not share it.
+	// ErrMixed: the pool has blocks of its own and is asked for an address space, or the other way round, or it has
+	// address spaces of the workspace for other roles. To give its addresses out once in each scope as well could give
+	// one address to two claims that must not share it.
 	ErrMixed = errors.New("pool has blocks of its own, or address spaces, that could give the same address to another claim")
 	// ErrInvalid: the request could not be met by any ledger; the message says why.
 	ErrInvalid = errors.New("request is not valid")
@@ -202,8 +202,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("claim %s/%s holds the range already", e.By.Namespace, e.By.Name)
 }
 
-// ReleasingError refuses a request because the range claim that holds the pool is being deleted. That ends soon: the pool
-// is retired, or is opened again.
+// ReleasingError refuses a request because the range claim that holds the pool is being deleted. That ends soon: the
+// pool is retired, or is opened again.
 type ReleasingError struct {
 	Pool PoolID
 }
@@ -217,7 +217,8 @@ func Unreadable(err error) bool {
 	return errors.As(err, &version) || errors.As(err, &damage)
 }
 
-// ErrDeposed: another process has taken the office of the ledger's one writer. Nothing of this Allocator is committed any more.
+// ErrDeposed: another process has taken the office of the ledger's one writer. Nothing of this Allocator is committed
+// any more.
 var ErrDeposed = fmt.Errorf("%w: another process has taken the office of the ledger's writer; restart the process", ErrUnavailable)
 
 // ErrReplaced: while this Allocator used it, the ledger was restored from an older copy, or

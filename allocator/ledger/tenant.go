@@ -2,13 +2,15 @@ package ledger
 
 import "strings"
 
-// byNamespace ends the name of a cluster whose namespaces are its tenants. No ID of a logical cluster and no UID has a dot.
+// byNamespace ends the name of a cluster whose namespaces are its tenants. No ID of a logical cluster and no UID has a
+// dot.
 const byNamespace = ".ns"
 
 // ByNamespace returns the name of a cluster, once its namespaces are its tenants.
 func ByNamespace(c ClusterName) ClusterName { return c + byNamespace }
 
-// Otherwise returns the name that the cluster has in a ledger of the other tenants: its namespaces, or the cluster itself.
+// Otherwise returns the name that the cluster has in a ledger of the other tenants: its namespaces, or the cluster
+// itself.
 func (c ClusterName) Otherwise() ClusterName {
 	if whole, ok := strings.CutSuffix(string(c), byNamespace); ok {
 		return ClusterName(whole)
@@ -16,8 +18,9 @@ func (c ClusterName) Otherwise() ClusterName {
 	return ByNamespace(c)
 }
 
-// Tenant says whose an object in a namespace of the cluster is: the cluster's, or the namespace's where these are the tenants. Limits,
-// turns, address spaces, pools and the names in messages go by it. An object without a namespace is the cluster's.
+// Tenant says whose an object in a namespace of the cluster is: the cluster's, or the namespace's where these are the
+// tenants. Limits, turns, address spaces, pools and the names in messages go by it. An object without a namespace is
+// the cluster's.
 func (c ClusterName) Tenant(namespace string) ClusterName {
 	if namespace == "" || !strings.HasSuffix(string(c), byNamespace) {
 		return c

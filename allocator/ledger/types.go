@@ -72,8 +72,8 @@ type Block struct {
 	// Confirm.
 	Shared bool
 	// BoundAt is when the block was bound, or when its reservation was last answered, by the
-	// clock of the Allocator that did so, to the millisecond. An answer may be dated up to two seconds later, so that no
-	// two of one name have the same second.
+	// clock of the Allocator that did so, to the millisecond. An answer may be dated up to two seconds later, so that
+	// no two of one name have the same second.
 	BoundAt time.Time
 	// Until is when the state ends by itself: a cooling block is free then, a retained one is
 	// released. Zero: it does not. A reservation of a cooling block keeps the end of the cooldown:

@@ -112,7 +112,8 @@ func snapshotFile(ctx context.Context, take taker, file string) error {
 	return nil
 }
 
-// openPart makes a file for a backup, which gets its own name when it is whole. Another backup to that name may be under way.
+// openPart makes a file for a backup, which gets its own name when it is whole. Another backup to that name may be
+// under way.
 func openPart(file string) (*os.File, error) {
 	return os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.part")
 }

@@ -136,7 +136,8 @@ func (c *clusterAPI) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// answers asks a server for its version. A kubeconfig that leads nowhere is told at once, and not after the wait for all caches.
+// answers asks a server for its version. A kubeconfig that leads nowhere is told at once, and not after the wait for
+// all caches.
 func (c *clusterAPI) answers(flag string, cfg *rest.Config) error {
 	limited := rest.CopyConfig(cfg)
 	limited.Timeout = c.timeout

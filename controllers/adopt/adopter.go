@@ -90,10 +90,12 @@ func (a *Adopter) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha
 	return false, nil
 }
 
-// Named ends the wait of the lost pools that lack nothing but the path that a workspace has now. Safe for concurrent use.
+// Named ends the wait of the lost pools that lack nothing but the path that a workspace has now. Safe for concurrent
+// use.
 func (a *Adopter) Named(workspace directory.Workspace) { a.losses.hurry(workspace, a.clock.Now()) }
 
-// Start adopts whenever something is found to be lost, until the context ends. If a pass could not do everything, another one follows.
+// Start adopts whenever something is found to be lost, until the context ends. If a pass could not do everything,
+// another one follows.
 func (a *Adopter) Start(ctx context.Context) error {
 	var again <-chan time.Time
 	for {
@@ -173,8 +175,8 @@ func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 	return resumed, stuck
 }
 
-// bringBack lets a pool allocate blocks again. One that leaves only keeps those that it has: nobody retires it otherwise, as it does not
-// have our finalizer.
+// bringBack lets a pool allocate blocks again. One that leaves only keeps those that it has: nobody retires it
+// otherwise, as it does not have our finalizer.
 func (a *Adopter) bringBack(ctx context.Context, p *pool) error {
 	err := a.Ledger.Recovery().Resume(ctx, p.id, p.beyond(a.Ledger.Recovery().LedgerID()))
 	if err != nil || !p.leaves || p.derived != nil {

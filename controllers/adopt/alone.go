@@ -92,8 +92,8 @@ func (w *world) takeAlone(ctx context.Context, p *pool, r record) (err error) {
 	return nil
 }
 
-// vacant returns the record of a claim's block in the pool, or the address space, that it is of. It is an error if somebody has an address
-// of the block.
+// vacant returns the record of a claim's block in the pool, or the address space, that it is of. It is an error if
+// somebody has an address of the block.
 func (a *Adopter) vacant(ctx context.Context, r record) (record, error) {
 	scope, err := a.unique(ctx, r)
 	if err != nil {
@@ -110,8 +110,8 @@ func (a *Adopter) vacant(ctx context.Context, r record) (record, error) {
 // unnamed are the workspaces whose path was not known, and since when.
 type unnamed map[ledger.ClusterName]time.Time
 
-// forget removes the workspaces whose path is known. One that is missed again later has its time again: a pool that stays stuck makes
-// passes follow each other for hours.
+// forget removes the workspaces whose path is known. One that is missed again later has its time again: a pool that
+// stays stuck makes passes follow each other for hours.
 func (u unnamed) forget(known *directory.Directory) {
 	maps.DeleteFunc(u, func(cluster ledger.ClusterName, _ time.Time) bool { return known.Workspace(cluster).Path != "" })
 }
@@ -126,9 +126,9 @@ func (u unnamed) hesitates(cluster ledger.ClusterName, now time.Time) bool {
 	return now.Sub(first) < live.Absence
 }
 
-// entitled returns an error unless a pool admits the workspace of a claim, which is bound, and so does the class by which the claim was
-// served. After a start the caches do not show all workspaces yet. So one whose path is not known is believed to be a stranger, or gone,
-// after a while only: any tenant may hide its path.
+// entitled returns an error unless a pool admits the workspace of a claim, which is bound, and so does the class by
+// which the claim was served. After a start the caches do not show all workspaces yet. So one whose path is not known
+// is believed to be a stranger, or gone, after a while only: any tenant may hide its path.
 func (a *Adopter) entitled(ctx context.Context, p *pool, r record) error {
 	h := r.request.Holder
 	from, why := a.Directory.Workspace(h.Cluster), errStranger
@@ -152,9 +152,10 @@ func (a *Adopter) entitled(ctx context.Context, p *pool, r record) error {
 	return why
 }
 
-// serves reports whether the workspace of a claim may have something of a pool, as far as that takes the claim's class. A pool that the
-// system has made serves claims by its own class, or by those below, within its scope; one of the platform serves others by class alone. A
-// class that is gone admits nobody. A pool that serves no other workspace, such as that of the claim's own network, serves without it.
+// serves reports whether the workspace of a claim may have something of a pool, as far as that takes the claim's class.
+// A pool that the system has made serves claims by its own class, or by those below, within its scope; one of the
+// platform serves others by class alone. A class that is gone admits nobody. A pool that serves no other workspace,
+// such as that of the claim's own network, serves without it.
 func (a *Adopter) serves(ctx context.Context, p *pool, r record, from directory.Workspace) (bool, error) {
 	own := p.owner.Cluster == from.Cluster
 	if p.derived == nil && (own || p.object.Spec.Visibility != ipamv1alpha1.VisibilityPlatform) {
@@ -201,8 +202,8 @@ func (a *Adopter) orphan(ctx context.Context, h ledger.Holder) (live.Answer, err
 var errUnplaced = errors.New("no workspace shows a pool of this path and name that has these addresses")
 
 // leave says that a record is not adopted. A pool of another workspace is named by that one's path, which may have
-// changed since. So what an IPAllocation may have of a lost pool keeps that frozen: see doubted. The word of a claim alone
-// keeps nothing frozen, as any tenant could write it.
+// changed since. So what an IPAllocation may have of a lost pool keeps that frozen: see doubted. The word of a claim
+// alone keeps nothing frozen, as any tenant could write it.
 func (w *world) leave(ctx context.Context, r record, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -80,10 +80,11 @@ func (c *comparison) behind(ctx context.Context, id ledger.PoolID, status ipamv1
 	return behind || had.ID != c.Ledger.Recovery().LedgerID(), err
 }
 
-// Complete reports whether the ledger has all blocks that were ever published of the pool that a claim shows: it has every
-// pool that this may be, and none of them has lost anything. It reads the pools live, and an endpoint that does not
-// answer is an error. A block that is adopted before it returns may have been missing before. A pool that only waits to be compared
-// is compared here: its owner could keep it waiting for ever. Callers at the same time share a list. Safe for concurrent use.
+// Complete reports whether the ledger has all blocks that were ever published of the pool that a claim shows: it has
+// every pool that this may be, and none of them has lost anything. It reads the pools live, and an endpoint that does
+// not answer is an error. A block that is adopted before it returns may have been missing before. A pool that only
+// waits to be compared is compared here: its owner could keep it waiting for ever. Callers at the same time share a
+// list. Safe for concurrent use.
 func (c *comparison) Complete(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (bool, error) {
 	s, ok := shown(c.Directory.Platform(), in, claim.Status)
 	if !ok {
@@ -137,8 +138,8 @@ func (q *questions) take() (all []*question) {
 	return all
 }
 
-// answer answers all questions that were asked before, by one list: users may have many claims that show a range which the
-// ledger does not have, and send many DELETEs of them.
+// answer answers all questions that were asked before, by one list: users may have many claims that show a range which
+// the ledger does not have, and send many DELETEs of them.
 func (c *comparison) answer(ctx context.Context) error {
 	asked := c.asked.take()
 	if len(asked) == 0 {

@@ -24,7 +24,8 @@ type losses struct {
 	hurried map[ledger.ClusterName]time.Time
 }
 
-// nameless is why a pool is stuck until a workspace is known by its path: one that shows another, or none, or that nobody knows.
+// nameless is why a pool is stuck until a workspace is known by its path: one that shows another, or none, or that
+// nobody knows.
 type nameless struct {
 	cluster ledger.ClusterName // of the workspace; empty: any that has the path
 	path    string
@@ -97,8 +98,9 @@ func (l *losses) forget(some func(id ledger.PoolID) bool) {
 	frozen.Set(float64(len(l.pools)))
 }
 
-// postpone makes each lost pool wait for the next pass, unless this one resumes it: the longer, the more passes did not. A pass reads all
-// that is published, and some pools nobody can mend. A pass that fails for all pools makes none wait longer.
+// postpone makes each lost pool wait for the next pass, unless this one resumes it: the longer, the more passes did
+// not. A pass reads all that is published, and some pools nobody can mend. A pass that fails for all pools makes none
+// wait longer.
 func (l *losses) postpone(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +109,8 @@ func (l *losses) postpone(now time.Time) {
 	}
 }
 
-// wait returns the time until a pass may begin for the first of some pools, a minute at most. A pool that was not lost before does not wait.
+// wait returns the time until a pass may begin for the first of some pools, a minute at most. A pool that was not lost
+// before does not wait.
 func (l *losses) wait(now time.Time, of ...ledger.PoolID) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,8 +133,9 @@ func (l *losses) note(id ledger.PoolID, stuck error) {
 	}
 }
 
-// hurry ends the wait of the lost pools that lack nothing but the path that a workspace has now. A pass reads all that is published, and a
-// tenant can rename its workspace as often as it likes: no workspace does so more than once a minute.
+// hurry ends the wait of the lost pools that lack nothing but the path that a workspace has now. A pass reads all that
+// is published, and a tenant can rename its workspace as often as it likes: no workspace does so more than once a
+// minute.
 func (l *losses) hurry(named directory.Workspace, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

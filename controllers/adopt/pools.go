@@ -54,8 +54,8 @@ func (w *world) enter(ctx context.Context) error {
 }
 
 // enterLate brings those children into the ledger that leave, and those below them, if they are among these. The ledger
-// may have retired a pool that leaves, and given its addresses to others since: they keep these. So the records of all others are read
-// before, and what claims show is believed before a pool enters that no record has a block of.
+// may have retired a pool that leaves, and given its addresses to others since: they keep these. So the records of all
+// others are read before, and what claims show is believed before a pool enters that no record has a block of.
 func (w *world) enterLate(ctx context.Context, these func(*pool) bool) error {
 	var children []*pool
 	for _, p := range w.lost {
@@ -130,7 +130,8 @@ func (w *world) claimed(child *pool) error {
 	return nil
 }
 
-// enterChildren brings children into the ledger, those first whose parent is there, and returns those whose parent is not.
+// enterChildren brings children into the ledger, those first whose parent is there, and returns those whose parent is
+// not.
 func (w *world) enterChildren(ctx context.Context, children []*pool) (orphans []*pool, err error) {
 	for {
 		orphans, err = w.enterBelow(ctx, children)
@@ -237,13 +238,15 @@ func (a *Adopter) carve(ctx context.Context, p, parent *pool) error {
 	return nil
 }
 
-// errUninvited: the parent does not admit the workspace of a child, or hands out no blocks of that length, and no record has a block of
-// the child. It may have been stored with that status past all policies; if the parent has changed since, the child alone loses.
+// errUninvited: the parent does not admit the workspace of a child, or hands out no blocks of that length, and no
+// record has a block of the child. It may have been stored with that status past all policies; if the parent has
+// changed since, the child alone loses.
 var errUninvited = errors.New("its parent would not give it this block, and no record says that it has it")
 
-// invited reports whether a child pool would be carved from its parent today, room and limits apart. A pool that the system
-// makes for a scope is in one of its own workspace or of the platform. No more is asked of it: the class may have changed since, and a
-// claim may have been answered with all of the pool. From an object that cannot be read nothing follows.
+// invited reports whether a child pool would be carved from its parent today, room and limits apart. A pool that the
+// system makes for a scope is in one of its own workspace or of the platform. No more is asked of it: the class may
+// have changed since, and a claim may have been answered with all of the pool. From an object that cannot be read
+// nothing follows.
 func (p *pool) invited(parent *pool, platform directory.Workspace) bool {
 	if p.derived != nil {
 		return slices.Contains([]ledger.ClusterName{p.owner.Cluster, platform.Cluster}, parent.owner.Cluster)
@@ -254,8 +257,8 @@ func (p *pool) invited(parent *pool, platform directory.Workspace) bool {
 	return resolve.ParentQuery{Child: p.object, From: p.owner}.Admitted(parent.object, parent.owner)
 }
 
-// refuse leaves a child out that its parent does not admit. While the path of its workspace may come to be known, by which the parent
-// admits, the parent gives nothing out.
+// refuse leaves a child out that its parent does not admit. While the path of its workspace may come to be known, by
+// which the parent admits, the parent gives nothing out.
 func (w *world) refuse(p *pool) error {
 	if p.owner.Path == "" && w.unnamed.hesitates(p.owner.Cluster, w.clock.Now()) {
 		return &nameless{cluster: p.owner.Cluster, error: errUnnamed}
@@ -264,8 +267,8 @@ func (w *world) refuse(p *pool) error {
 	return nil
 }
 
-// vouch notes the pools that records have blocks of, if one of these children is not one that its parent admits. Records are written by
-// the system alone.
+// vouch notes the pools that records have blocks of, if one of these children is not one that its parent admits.
+// Records are written by the system alone.
 func (w *world) vouch(ctx context.Context, children []*pool) error {
 	children = slices.DeleteFunc(children, func(p *pool) bool {
 		parent := w.above(p)
@@ -293,7 +296,8 @@ func (p *pool) has(block netip.Prefix) bool {
 	return p.cidr.Bits() <= block.Bits() && p.cidr.Contains(block.Addr())
 }
 
-// errRetired: the ledger retired the pool before the loss, as another one has its addresses. A finalizer of its owner keeps its IPPool.
+// errRetired: the ledger retired the pool before the loss, as another one has its addresses. A finalizer of its owner
+// keeps its IPPool.
 var errRetired = errors.New("another pool has its addresses, and it is being deleted")
 
 // suspect hints at all others who hold something of what a request asks for: in a

@@ -20,8 +20,9 @@ import (
 // errUnclassed: the class is gone that says whom it admits.
 var errUnclassed = errors.New("the class of the claim is gone, so that nobody knows whom it admits, and no record says that the claim has the block")
 
-// derive notes class, scope and workspace of a pool that the system has made, as its IPPool says. Claims of the workspace that has it may be
-// served from it, or of all workspaces if these share it. Then it counts for the one whose claim made it.
+// derive notes class, scope and workspace of a pool that the system has made, as its IPPool says. Claims of the
+// workspace that has it may be served from it, or of all workspaces if these share it. Then it counts for the one whose
+// claim made it.
 func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 	p.space = ledger.SpaceID(p.id)
 	p.derived = &ledger.Derived{Class: object.Spec.ClassRef.Name, Scope: resolve.LedgerScope(object.Spec.Scope)}
@@ -58,8 +59,8 @@ func (p *pool) hasScope(scope ipamv1alpha1.Scope) bool {
 	return true
 }
 
-// clear takes a derived pool out of the ledger that was retired since, and made again elsewhere. It hints at those that hold it, or its blocks: they
-// are gone, or have something else by now.
+// clear takes a derived pool out of the ledger that was retired since, and made again elsewhere. It hints at those that
+// hold it, or its blocks: they are gone, or have something else by now.
 func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
 	err := a.Ledger.Pools().Retire(ctx, former.ID)
 	if !errors.Is(err, ledger.ErrPoolInUse) {
@@ -74,9 +75,9 @@ func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
 	)
 }
 
-// reopen opens a derived pool that the copy of the ledger has as closed, or draining, for a release that has failed since, or after which the
-// pool was made again: its IPPool shows more changes, and would go before the pool drains. While it is closed, no claim holds it, and it gets
-// no address space.
+// reopen opens a derived pool that the copy of the ledger has as closed, or draining, for a release that has failed
+// since, or after which the pool was made again: its IPPool shows more changes, and would go before the pool drains.
+// While it is closed, no claim holds it, and it gets no address space.
 func (a *Adopter) reopen(ctx context.Context, p *pool, copied ledger.Pool) (err error) {
 	if copied.Derived == nil || copied.State != ledger.PoolDraining || p.leaves {
 		return nil
@@ -87,8 +88,8 @@ func (a *Adopter) reopen(ctx context.Context, p *pool, copied ledger.Pool) (err 
 	return nil
 }
 
-// hold lets a claim hold the pool that it shows. Of two that show it, the older one has it, and verify finds the other. That the pool drains
-// is a fault: it is opened, or retired and made again, before the next pass.
+// hold lets a claim hold the pool that it shows. Of two that show it, the older one has it, and verify finds the other.
+// That the pool drains is a fault: it is opened, or retired and made again, before the next pass.
 func (a *Adopter) hold(ctx context.Context, p *pool, r record) error {
 	if p.derived == nil || p.cidr != r.request.Exact {
 		return errUnranged
@@ -120,7 +121,8 @@ func (p *pool) carvedIn() *resolve.Space {
 	return &resolve.Space{Workspace: p.derived.Workspace, Scope: p.derived.Scope.Only(p.within)}
 }
 
-// unique returns the part of a claim's scope within which its block is unique: by its class, which has not changed that since.
+// unique returns the part of a claim's scope within which its block is unique: by its class, which has not changed that
+// since.
 func (a *Adopter) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, error) {
 	if len(r.scope) == 0 || r.request.Class == "" {
 		return nil, nil
@@ -150,8 +152,9 @@ func (a *Adopter) class(ctx context.Context, name string) (*ipamv1alpha1.IPClass
 	return class, nil
 }
 
-// spaced returns the roles of the address spaces of a pool, which all of them have; none if it has no address space. The class of a claim
-// may be gone: a block that is put into the pool itself is given to nobody in an address space either, as a pool has one or the other.
+// spaced returns the roles of the address spaces of a pool, which all of them have; none if it has no address space.
+// The class of a claim may be gone: a block that is put into the pool itself is given to nobody in an address space
+// either, as a pool has one or the other.
 func (a *Adopter) spaced(id ledger.PoolID) (roles []string) {
 	if all := a.Ledger.Derived().Spaces(id); len(all) > 0 {
 		roles = slices.Collect(maps.Keys(all[0].Derived.Scope))

@@ -20,7 +20,8 @@ const workers = 32
 
 // adopt records every block of the lost pools that was published, and returns how many
 // records there were. Allocations come first: only the system writes them. What a claim alone shows is
-// adopted then, and takes nothing from anybody: see believe. Pools that leave, and that no allocation has a block of, come last.
+// adopted then, and takes nothing from anybody: see believe. Pools that leave, and that no allocation has a block of,
+// come last.
 func (w *world) adopt(ctx context.Context) (int, error) {
 	recorded, err := w.adoptEach(ctx, &ipamv1alpha1.IPAllocationList{})
 	if err == nil {
@@ -126,7 +127,8 @@ func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok 
 	return r, r.text != "" && uid != ""
 }
 
-// take adopts one block, or notes that a claim alone shows it, or that others have it. What can never be adopted keeps nothing frozen: it is said.
+// take adopts one block, or notes that a claim alone shows it, or that others have it. What can never be adopted keeps
+// nothing frozen: it is said.
 func (w *world) take(ctx context.Context, p *pool, r record) (err error) {
 	if r.ranged || r.promise != nil {
 		return w.promised(ctx, r)

@@ -85,7 +85,8 @@ func (a *Adopter) others(ctx context.Context, r record) ([]ledger.Block, error) 
 	}), err
 }
 
-// contest decides which claim has the addresses of a record. A holder that has gone is a fault, and another pass follows.
+// contest decides which claim has the addresses of a record. A holder that has gone is a fault, and another pass
+// follows.
 func (w *world) contest(ctx context.Context, r record, made map[ledger.ClaimID]record) (err error) {
 	others, err := w.others(ctx, r)
 	if err != nil {

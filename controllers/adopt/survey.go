@@ -85,8 +85,8 @@ func (s pools) add(p *pool) {
 	}
 }
 
-// find follows a reference from a workspace. It finds nothing where several workspaces show the path, and have a pool of the name: any of
-// them may be meant.
+// find follows a reference from a workspace. It finds nothing where several workspaces show the path, and have a pool
+// of the name: any of them may be meant.
 func (s pools) find(from ledger.ClusterName, ref ipamv1alpha1.PoolRef) *pool {
 	if meant := s.meant(from, ref); len(meant) == 1 {
 		return meant[0]
@@ -183,12 +183,12 @@ func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipa
 	return nil
 }
 
-// errPathless: the path of a pool's workspace is not known yet, by which its records name it. The workspace may also be bound nowhere, as
-// kcp lists some of the objects of workspaces that are gone.
+// errPathless: the path of a pool's workspace is not known yet, by which its records name it. The workspace may also be
+// bound nowhere, as kcp lists some of the objects of workspaces that are gone.
 var errPathless = errors.New("the path of its workspace is not known, by which its records name it")
 
-// known returns an IPPool with the status that a frozen derived pool of the ledger had, if it shows none: the IPPool has gone since, as with
-// a binding, and has come again. Else it returns the IPPool as it is.
+// known returns an IPPool with the status that a frozen derived pool of the ledger had, if it shows none: the IPPool
+// has gone since, as with a binding, and has come again. Else it returns the IPPool as it is.
 func (a *Adopter) known(cluster ledger.ClusterName, object *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	if object.Spec.ClassRef == nil || object.Status.AllocatedCIDR != "" {
 		return object
@@ -236,8 +236,8 @@ func (w *world) spread() {
 	}
 }
 
-// read takes from an IPPool the facts that a ledger has to have. It is nil if the IPPool says that the system has made it, and has no
-// status: it may be anybody's.
+// read takes from an IPPool the facts that a ledger has to have. It is nil if the IPPool says that the system has made
+// it, and has no status: it may be anybody's.
 func read(object *ipamv1alpha1.IPPool, owner directory.Workspace, platform ledger.ClusterName) (*pool, error) {
 	id, ok := catalog.ShownID(object, owner.Cluster, platform)
 	if !ok {

@@ -95,7 +95,8 @@ func (r *Reconciler) createClaim(ctx context.Context, claim *capiv1.IPAddressCla
 		made.Spec.Address = textOf(address)
 	}
 	err = r.Claims.Create(ctx, made) // the answer has the address
-	// Forbidden by a quota, or in a namespace that is being deleted; invalid for the address of an IPAddress made by hand.
+	// Forbidden by a quota, or in a namespace that is being deleted; invalid for the address of an IPAddress made by
+	// hand.
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		return nil, inTheWay("IPClaim %s cannot be made: %v", made.Name, err)
 	}

@@ -97,8 +97,8 @@ var released = predicate.Funcs{
 	},
 }
 
-// usable passes the events by which claims of a pool or class can begin, or end: its spec has changed, or the annotation that
-// pauses it, or it has its family.
+// usable passes the events by which claims of a pool or class can begin, or end: its spec has changed, or the
+// annotation that pauses it, or it has its family.
 var usable = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 	UpdateFunc: func(e event.UpdateEvent) bool {

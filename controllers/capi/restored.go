@@ -114,8 +114,8 @@ func (m *memory) shows(key client.ObjectKey) bool {
 // doubt says why an IPClaim is not given back; empty if it may be. The caller asks for one whose
 // IPAddressClaim is gone. All is how many IPClaims the management cluster has.
 //
-// A watch shows a deletion. A server that was restored shows none: its first list lacks what is newer. Its revision may be
-// higher than ever, as etcd can raise it, so that clients notice the restore.
+// A watch shows a deletion. A server that was restored shows none: its first list lacks what is newer. Its revision may
+// be higher than ever, as etcd can raise it, so that clients notice the restore.
 func (m *memory) doubt(key client.ObjectKey, claim *ipamv1alpha1.IPClaim, reached uint64, all int, now time.Time) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

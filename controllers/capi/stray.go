@@ -31,7 +31,8 @@ const (
 	yieldDelay = time.Second
 	// strayDelay is when one is tried again beside a stray that cannot be claimed now.
 	strayDelay = 10 * time.Second
-	// strayPatience is how long an IPClaim keeps its address for a stray that may have none and that no IPAddressClaim asks for.
+	// strayPatience is how long an IPClaim keeps its address for a stray that may have none and that no IPAddressClaim
+	// asks for.
 	strayPatience = time.Hour
 )
 
@@ -120,8 +121,8 @@ func (r *Reconciler) yield(ctx context.Context, key client.ObjectKey, bound *ipa
 }
 
 // forbidden refuses to publish the address of an IPClaim, which a stray shows whose own IPClaim is forbidden. If no
-// IPAddressClaim waits for the stray, it keeps the address for a time only: otherwise users could take addresses out of a
-// pool by writing IPAddresses.
+// IPAddressClaim waits for the stray, it keeps the address for a time only: otherwise users could take addresses out of
+// a pool by writing IPAddresses.
 func (r *Reconciler) forbidden(ctx context.Context, stray client.ObjectKey, bound *ipamv1alpha1.IPClaim) error {
 	wait := behind(bound.Status.Address)
 	wait.message += ", which is forbidden, as by a ResourceQuota of its namespace: allow it there, or delete that IPAddress"
@@ -148,8 +149,8 @@ func behind(address string) *refusal {
 	}
 }
 
-// yielded refuses to make the IPClaim of an IPAddressClaim again that gave way to a stray, until that has its address. In a
-// pool with a cooldown, the ledger would give the address back to the name at once, and so without end.
+// yielded refuses to make the IPClaim of an IPAddressClaim again that gave way to a stray, until that has its address.
+// In a pool with a cooldown, the ledger would give the address back to the name at once, and so without end.
 func (r *Reconciler) yielded(ctx context.Context, key client.ObjectKey) error {
 	stray, ok := r.gaveWay.Load(key)
 	if !ok {

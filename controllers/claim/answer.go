@@ -37,7 +37,8 @@ const (
 
 // limits say how long the ledger may take. A test may wait for longer than a server does.
 type limits struct {
-	// answer limits how long a CREATE waits for its answer. Without one, the claim is bound a moment later by the reconcile.
+	// answer limits how long a CREATE waits for its answer. Without one, the claim is bound a moment later by the
+	// reconcile.
 	answer time.Duration
 	// giveBack limits how long a CREATE that fails waits for the end of its reservation.
 	giveBack time.Duration
@@ -117,8 +118,8 @@ func (a *arrival) governs(ctx context.Context) (class *ipamv1alpha1.IPClass) {
 	return class
 }
 
-// giveBack frees a block, or ends the hold of a range, that was reserved for a CREATE that fails now, so that the next one is answered at
-// once. A reservation with which another CREATE may have been answered stays.
+// giveBack frees a block, or ends the hold of a range, that was reserved for a CREATE that fails now, so that the next
+// one is answered at once. A reservation with which another CREATE may have been answered stays.
 func (a *arrival) giveBack(ctx context.Context, block ledger.Block) {
 	if a.dry {
 		return
@@ -205,8 +206,8 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 	return a, a.lookUp(ctx, cache)
 }
 
-// workspaceOf returns the workspace of a CREATE, and its cache. It fails while it is not known what that may use. One that shows the path
-// of another is known to have none: no list admits it by path, and all else serves it.
+// workspaceOf returns the workspace of a CREATE, and its cache. It fails while it is not known what that may use. One
+// that shows the path of another is known to have none: no list admits it by path, and all else serves it.
 func (r *Reconciler) workspaceOf(ctx context.Context, name ledger.ClusterName) (from directory.Workspace, cache client.Reader, err error) {
 	from = r.Directory.Workspace(name)
 	if from.Path == "" && !r.Directory.Contests(name) {
@@ -225,8 +226,8 @@ func (r *Reconciler) workspaceOf(ctx context.Context, name ledger.ClusterName) (
 	return from, cl.GetCache(), nil
 }
 
-// lookUp looks for a claim of the name, and for its record. A range has no record that tells of a former claim; so a server is
-// asked whether the cache lags.
+// lookUp looks for a claim of the name, and for its record. A range has no record that tells of a former claim; so a
+// server is asked whether the cache lags.
 func (a *arrival) lookUp(ctx context.Context, cache client.Reader) error {
 	name, former := client.ObjectKeyFromObject(a.claim), &ipamv1alpha1.IPClaim{}
 	err := cache.Get(ctx, name, former)

@@ -45,11 +45,10 @@ func (p *pass) unpublished(ctx context.Context, has bool) error {
 	return p.Ledger.Blocks.Release(ctx, ledger.ClaimID(p.claim.UID))
 }
 
-// shows fails unless a server shows, now, that the claim is there with this block, or with none. A cache that lags may show
-// a claim that is gone, or hide the block that was published for it.
-// A kcp that was restored from an older copy knows neither the claim nor its record, and the cache
-// may be told of the record first. To write that again would be taken for proof that this kcp knew
-// the claim, and its block would be freed.
+// shows fails unless a server shows, now, that the claim is there with this block, or with none. A cache that lags may
+// show a claim that is gone, or hide the block that was published for it. A kcp that was restored from an older copy
+// knows neither the claim nor its record, and the cache may be told of the record first. To write that again would be
+// taken for proof that this kcp knew the claim, and its block would be freed.
 func (p *pass) shows(ctx context.Context, block string) error {
 	now, err := p.Releases.Alive(ctx, p.holder())
 	if err == nil && (now == nil || now.Status.AllocatedCIDR != block) {
@@ -160,8 +159,8 @@ func (p *pass) adoptReservation(ctx context.Context) (b ledger.Block, ok bool, e
 	return b, err == nil, err
 }
 
-// settleFormer settles what another claim of this name has left: a record, or a block whose record the cache may come to
-// show. own is the block of this claim, if it shows one.
+// settleFormer settles what another claim of this name has left: a record, or a block whose record the cache may come
+// to show. own is the block of this claim, if it shows one.
 func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 	record := p.slot.Record
 	switch {
@@ -190,8 +189,8 @@ func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 	return p.settleLeft(ctx, former, record.Status.AllocatedCIDR)
 }
 
-// recordWent reports whether the retained record has gone since it was read. The claim waits for that by now: the event of a record that
-// went before woke nobody.
+// recordWent reports whether the retained record has gone since it was read. The claim waits for that by now: the event
+// of a record that went before woke nobody.
 func (p *pass) recordWent(ctx context.Context) (bool, error) {
 	read := p.slot.Record.UID
 	err := p.slot.find(ctx)

@@ -24,8 +24,8 @@ import (
 //
 // The claim names that IPPool. Those of the pools above it come a moment later.
 //
-// Other claims may make the same pools at the same time: all get those of the winner. While nothing is in a pool it may go
-// between two steps. Then the claim begins again.
+// Other claims may make the same pools at the same time: all get those of the winner. While nothing is in a pool it may
+// go between two steps. Then the claim begins again.
 
 // attempts is how often a claim begins at most.
 const attempts = 5
@@ -122,8 +122,8 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 	return pool, above, nil
 }
 
-// start returns how many pools of a chain there are, and the last of these. One that a former class has made, and that nobody uses, is
-// retired, so that the claim makes its own.
+// start returns how many pools of a chain there are, and the last of these. One that a former class has made, and that
+// nobody uses, is retired, so that the claim makes its own.
 func (d *decision) start(ctx context.Context, chain []resolve.Level) (from int, pool ledger.Pool, err error) {
 	for from, pool = d.deepest(chain); from > 0; from, pool = d.deepest(chain[:from-1]) {
 		unfit := d.unfit(chain[:from], pool)
@@ -213,8 +213,8 @@ func (d *decision) asked(plan resolve.Plan, pool ledger.Pool) error {
 		"the range of this scope is %s already: claim it without spec.address and spec.prefixLength, or release everything inside it first", pool.CIDR)}
 }
 
-// unfit refuses a pool that a former class of the name has made, if it is not as the class of now makes them: a pool is that of the class's
-// name. Nil: it fits. A class that was only edited keeps its pools.
+// unfit refuses a pool that a former class of the name has made, if it is not as the class of now makes them: a pool is
+// that of the class's name. Nil: it fits. A class that was only edited keeps its pools.
 func (d *decision) unfit(chain []resolve.Level, pool ledger.Pool) *outcome.Refusal {
 	level, above := chain[len(chain)-1], ledger.PoolID("")
 	if len(chain) > 1 {
@@ -248,8 +248,8 @@ func derived(pool ledger.Pool, strategy ipamv1alpha1.Strategy, length int) resol
 	return resolve.Candidate{Pool: object, Strategy: strategy, Length: length}
 }
 
-// counted refuses to make one more pool for all workspaces, or address space, for a workspace that has as many pools as it may. Those that
-// are made in the workspace itself count, and are bounded by the limit of their class.
+// counted refuses to make one more pool for all workspaces, or address space, for a workspace that has as many pools as
+// it may. Those that are made in the workspace itself count, and are bounded by the limit of their class.
 func (d *decision) counted() error {
 	if d.MaxPools == 0 || d.tenant() == d.Directory.Platform().Cluster || d.Ledger.Pools.Count(d.tenant()) < d.MaxPools {
 		return nil
@@ -283,8 +283,8 @@ func (d *decision) bindWithin(ctx context.Context, plan resolve.Plan, pool ledge
 	return block, err
 }
 
-// finish ends the release of a pool, if the claim is gone that held it, and returns errAgain. It fails while that is there, or not
-// known to be gone.
+// finish ends the release of a pool, if the claim is gone that held it, and returns errAgain. It fails while that is
+// there, or not known to be gone.
 func (d *decision) finish(ctx context.Context, id ledger.PoolID) error {
 	open := false
 	if !d.dry {

@@ -56,11 +56,14 @@ type Options struct {
 	Doubts *Doubts
 	// Sees returns an error while the caches are not to be believed. No CREATE is answered meanwhile.
 	Sees func() error
-	// MaxPools is how many pools a workspace may have, those included that were made for its scopes. Default: any number.
+	// MaxPools is how many pools a workspace may have, those included that were made for its scopes. Default: any
+	// number.
 	MaxPools int
-	// MaxWaits is at how many pools the claims of one workspace wait, each pool counted for each claim. Default: any number.
+	// MaxWaits is at how many pools the claims of one workspace wait, each pool counted for each claim. Default: any
+	// number.
 	MaxWaits int
-	// Unmet is the unmetPolicy of claims and classes that say nothing of it, and have nothing to do with networks. Default: Wait.
+	// Unmet is the unmetPolicy of claims and classes that say nothing of it, and have nothing to do with networks.
+	// Default: Wait.
 	Unmet ipamv1alpha1.UnmetPolicy
 	// Workers is how many claims are reconciled at the same time. Default 16.
 	Workers int
@@ -97,8 +100,8 @@ func (r *Reconciler) fields(req mcreconcile.Request) []any {
 // Arrived requeues the claims of a workspace that is served again. They were passed over
 // while it was giving up the export. One that is not engaged yet is shown all of them then.
 //
-// A request without a name stands for them. All workspaces share the caller, and a tenant may change its binding, which makes it
-// ready again, as often as it likes: a list each time would keep the events of the others waiting.
+// A request without a name stands for them. All workspaces share the caller, and a tenant may change its binding, which
+// makes it ready again, as often as it likes: a list each time would keep the events of the others waiting.
 func (r *Reconciler) Arrived(cluster ledger.ClusterName) {
 	name := r.Directory.Engaged(cluster)
 	if _, err := r.clusters.GetCluster(context.Background(), name); err == nil {
@@ -274,7 +277,8 @@ func poolMatters(before, after *ipamv1alpha1.IPPool) bool {
 }
 
 // sound reports whether nothing is the matter with a pool. One that has its CIDR may
-// be frozen, and not known to the ledger, until the ledger is whole, or serve none of its classes as long as these differ.
+// be frozen, and not known to the ledger, until the ledger is whole, or serve none of its classes as long as these
+// differ.
 func sound(pool *ipamv1alpha1.IPPool) bool {
 	return meta.IsStatusConditionTrue(pool.Status.Conditions, ipamv1alpha1.ConditionReady)
 }

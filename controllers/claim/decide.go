@@ -164,8 +164,8 @@ type drawing[T any] struct {
 	more func() error // refuses one more address space
 }
 
-// in asks a pool. Where addresses are unique within the claim's scope, it asks the address space that the pool has for that, which begins
-// with its first block. In a dry run the pool itself stands for one that is not there.
+// in asks a pool. Where addresses are unique within the claim's scope, it asks the address space that the pool has for
+// that, which begins with its first block. In a dry run the pool itself stands for one that is not there.
 func (a *drawing[T]) in(ctx context.Context, request ledger.Request) (got T, err error) {
 	if _, known := a.Ledger.Pools.Get(request.Pool); known || request.Begins == nil {
 		return a.ask(ctx, request)
@@ -225,7 +225,8 @@ func (d *decision) few(ctx context.Context, candidates []resolve.Candidate, requ
 // refuse has the claim wait at every candidate that was tried, and nowhere else any more,
 // and says why it does. No room ends the wait at a pool that excludes the address: a change of
 // the pool does, which is one of the claim's topics. A pool that has room and refuses all the same would wake the
-// claim at once, again and again, and an address space that is not there has no waiting list: then the claim looks again.
+// claim at once, again and again, and an address space that is not there has no waiting list: then the claim looks
+// again.
 func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
 	var requests []ledger.Request
 	again := plan.Passed > 0 || len(plan.Chain) > 0 && len(tried) == 0

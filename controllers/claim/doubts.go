@@ -13,9 +13,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
 
-// Doubts compares claims with the ledger that seem to be bound: adoption has found that others have their addresses. It exists
-// before the controller, whose queue it adds to: adoption, which the controller asks, doubts claims itself. Safe for
-// concurrent use; nil doubts nothing.
+// Doubts compares claims with the ledger that seem to be bound: adoption has found that others have their addresses. It
+// exists before the controller, whose queue it adds to: adoption, which the controller asks, doubts claims itself. Safe
+// for concurrent use; nil doubts nothing.
 type Doubts struct {
 	queue     inbox.Queue
 	directory *directory.Directory

@@ -13,9 +13,9 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// formers are the claims that were bound or went a moment ago, and whose blocks may be retained. The cache is not believed about their
-// names meanwhile: it may lack a record that is to keep a block from the next claim of the name, or for it. No rule of
-// safety depends on them: a restart loses them. They need a clock. Safe for concurrent use.
+// formers are the claims that were bound or went a moment ago, and whose blocks may be retained. The cache is not
+// believed about their names meanwhile: it may lack a record that is to keep a block from the next claim of the name,
+// or for it. No rule of safety depends on them: a restart loses them. They need a clock. Safe for concurrent use.
 type formers struct {
 	clock clock.PassiveClock
 
@@ -67,8 +67,8 @@ func (f *formers) of(h ledger.Holder) (gone ledger.Holder, ok bool) {
 	return last.holder, ok && last.holder.Claim != h.Claim && f.clock.Since(last.at) < cacheLag
 }
 
-// noteFormer notes a claim that is bound or has gone, unless its block is to be freed by its word, or by that of its class. The next claim
-// of its name may come before the caches show its IPAllocation.
+// noteFormer notes a claim that is bound or has gone, unless its block is to be freed by its word, or by that of its
+// class. The next claim of its name may come before the caches show its IPAllocation.
 func (r *Reconciler) noteFormer(ctx context.Context, h ledger.Holder, last *ipamv1alpha1.IPClaim) {
 	policy, err := r.Catalog.Reclaims(ctx, last.Spec.ReclaimPolicy, cmp.Or(last.Status.ClassName, last.Spec.ClassName))
 	if err != nil || policy != ledger.Delete {

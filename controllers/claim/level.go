@@ -11,8 +11,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// making makes the pool of one level of a chain: in a pool of the chain, above, or if that is zero in one that somebody has
-// written.
+// making makes the pool of one level of a chain: in a pool of the chain, above, or if that is zero in one that somebody
+// has written.
 type making struct {
 	by    *decision // of the claim that needs the pool
 	plan  resolve.Plan
@@ -72,8 +72,8 @@ func (m *making) request(c resolve.Candidate) ledger.Request {
 	return req
 }
 
-// carveFrom makes the pool in another one. In a dry run it only says what that would be. An address space that is made for it counts for no
-// workspace besides the pool.
+// carveFrom makes the pool in another one. In a dry run it only says what that would be. An address space that is made
+// for it counts for no workspace besides the pool.
 func (m *making) carveFrom(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
 	d := m.by
 	wanted := ledger.Pool{Cluster: d.from.Cluster, Name: m.level.Name, Derived: &m.level.Derived}
@@ -98,8 +98,9 @@ func (m *making) carveFrom(ctx context.Context, req ledger.Request) (ledger.Pool
 	return made, err
 }
 
-// unlike returns a name for a pool of the platform's workspace: with its whole digest if another derived pool there has the name that it
-// would have. A tenant can choose a scope for that, whose pool would keep the IPPool of this one from being made.
+// unlike returns a name for a pool of the platform's workspace: with its whole digest if another derived pool there has
+// the name that it would have. A tenant can choose a scope for that, whose pool would keep the IPPool of this one from
+// being made.
 func unlike(named []ledger.PoolID, made ledger.Pool) string {
 	id := made.Derived.ID()
 	if !slices.ContainsFunc(named, func(other ledger.PoolID) bool { return other != id }) {
@@ -123,7 +124,8 @@ func (m *making) imagine(ctx context.Context, req ledger.Request, p ledger.Pool)
 	return p, err
 }
 
-// imagined reports whether a pool is that of a dry run: no ledger has registered it. A former one of its ID may be there.
+// imagined reports whether a pool is that of a dry run: no ledger has registered it. A former one of its ID may be
+// there.
 func imagined(p ledger.Pool) bool { return p.RegisteredAt.IsZero() }
 
 // refuse says why the pool cannot be made. No list of the ledger has the claim: it looks again.

@@ -65,7 +65,8 @@ func (m *memory) wrote(claim types.UID, version string) {
 }
 
 // outdated reports whether the cache still shows the claim as it was before our last write: what
-// would be written next is written already. It does so for cacheLag at most: a server that was restored may show that version for ever.
+// would be written next is written already. It does so for cacheLag at most: a server that was restored may show that
+// version for ever.
 func (m *memory) outdated(claim types.UID, shown string) bool {
 	stale := false
 	m.update(claim, func(known *memo) {
@@ -231,8 +232,8 @@ var errGone = errors.New("the claim is gone, and the cache has missed it")
 
 // confirmAlive asks the servers for a claim that they have denied before. A cache that has
 // missed its deletion shows it until the next list: each look would bind it a block, only
-// to have that freed again. After ten seconds a cache that still shows it has missed the deletion: that is a hint. The event
-// of the deletion says more, which tells a record that was stored after it from one that is to be retained.
+// to have that freed again. After ten seconds a cache that still shows it has missed the deletion: that is a hint. The
+// event of the deletion says more, which tells a record that was stored after it from one that is to be retained.
 func (p *pass) confirmAlive(ctx context.Context) error {
 	denied, lasting := p.memory.markedGone(p.claim.UID)
 	if !denied {

@@ -18,9 +18,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// The ledger keeps the order of the claims that wait for room in a pool. Claims that wait for a pool, or for a class, are in
-// none of its lists. When the pool comes they are woken, the oldest first. This file keeps a younger claim
-// from asking the pool in between: it is set aside, and queued once no older one is left. To look again and again would cost
+// The ledger keeps the order of the claims that wait for room in a pool. Claims that wait for a pool, or for a class,
+// are in none of its lists. When the pool comes they are woken, the oldest first. This file keeps a younger claim from
+// asking the pool in between: it is set aside, and queued once no older one is left. To look again and again would cost
 // a thousand claims that wait for one pool a thousand looks each.
 
 // errBehind: an older claim of the workspace comes first.
@@ -180,8 +180,8 @@ func (w *waiting) begin(claim mcreconcile.Request) {
 	}
 }
 
-// made notes when the claim of a pass was made. A former claim of its name may have been woken, and was perhaps older. next is to be queued, if
-// ok: a claim that was set aside behind that one.
+// made notes when the claim of a pass was made. A former claim of its name may have been woken, and was perhaps older.
+// next is to be queued, if ok: a claim that was set aside behind that one.
 func (w *waiting) made(claim inbox.Waiter) (next mcreconcile.Request, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,8 +225,8 @@ func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, ne
 	return false, next, ok
 }
 
-// wokenBefore reports whether an older claim of a workspace was woken, has not asked a candidate since, and may ask a pool
-// of these topics.
+// wokenBefore reports whether an older claim of a workspace was woken, has not asked a candidate since, and may ask a
+// pool of these topics.
 func (w *waiting) wokenBefore(tenant ledger.ClusterName, since time.Time, topics []topic) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,7 +239,8 @@ func (w *waiting) wokenBefore(tenant ledger.ClusterName, since time.Time, topics
 	})
 }
 
-// mayAsk reports whether a claim waits for any of the topics of a pool, or does not know yet which pools could serve it.
+// mayAsk reports whether a claim waits for any of the topics of a pool, or does not know yet which pools could serve
+// it.
 func (w *waiting) mayAsk(claim mcreconcile.Request, topics []topic) bool {
 	waits, left := w.claims[claim.ClusterName][claim]
 	knows := !left // it is gone, or has its block

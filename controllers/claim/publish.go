@@ -23,8 +23,8 @@ import (
 
 // publish writes the record of the block, and sets the claim's status to it.
 func (p *pass) publish(ctx context.Context, block ledger.Block) error {
-	// The claim's word as it stands now, else what the class said when the block was bound. It counts also while the pool
-	// cannot be named, as its workspace may have gone.
+	// The claim's word as it stands now, else what the class said when the block was bound. It counts also while the
+	// pool cannot be named, as its workspace may have gone.
 	if policy := cmp.Or(ledger.ReclaimPolicy(p.claim.Spec.ReclaimPolicy), block.Policy); policy != block.Policy {
 		if err := p.Ledger.Retained.SetPolicy(ctx, block.Holder.Claim, policy); err != nil {
 			return err
@@ -99,7 +99,8 @@ func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool 
 		status.BoundAllocationRef != nil && status.BoundAllocationRef.Name == record.Name
 }
 
-// succeeded sets the status of a claim that has its block, recorded under that name. Empty: it has no record, as it is a range.
+// succeeded sets the status of a claim that has its block, recorded under that name. Empty: it has no record, as it is
+// a range.
 func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha1.PoolRef, recorded string) {
 	status := &claim.Status
 	status.Phase = ipamv1alpha1.ClaimBound
@@ -116,7 +117,8 @@ func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha
 	outcome.Succeed(&status.Conditions, claim.Generation, "bound to "+block.Prefix.String())
 }
 
-// number returns the number of a block, by its class; nil if that gives none. Of a class that is gone it is the one that was shown.
+// number returns the number of a block, by its class; nil if that gives none. Of a class that is gone it is the one
+// that was shown.
 func (r *Reconciler) number(ctx context.Context, block ledger.Block, shown *int64) *int64 {
 	class, ok := r.Catalog.View(ctx).Class(block.Class)
 	switch {
@@ -171,8 +173,9 @@ func (s *slot) write(ctx context.Context, want *ipamv1alpha1.IPAllocation) error
 	return nil
 }
 
-// create creates the record, where the cache shows none of this claim. It creates none for a claim that the cache has seen to go
-// since its block was confirmed: the release may have found no record of it. One that goes later is released after the record.
+// create creates the record, where the cache shows none of this claim. It creates none for a claim that the cache has
+// seen to go since its block was confirmed: the release may have found no record of it. One that goes later is released
+// after the record.
 func (s *slot) create(ctx context.Context, want *ipamv1alpha1.IPAllocation) error {
 	if err := shown(ctx, s.client, s.claim); err != nil {
 		return fmt.Errorf("create no IPAllocation %s, as its claim is not there: %w", want.Name, err)

@@ -15,13 +15,13 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
-// A claim whose target is ScopeRange holds the pool that its class has for its scope. It has no block and no record: the record
-// of the pool says who holds it.
+// A claim whose target is ScopeRange holds the pool that its class has for its scope. It has no block and no record:
+// the record of the pool says who holds it.
 //
 //	CREATE ──▶ held by a reservation ──▶ status in the response ──▶ stored ──▶ held by the claim
 //
-// Two claims of one name may be answered with one reservation, one after the other. The pool is the same, and it is the one
-// that is stored which gets it.
+// Two claims of one name may be answered with one reservation, one after the other. The pool is the same, and it is the
+// one that is stored which gets it.
 
 // rangeOf returns a pool as the block of the claim that holds it.
 func rangeOf(pool ledger.Pool) ledger.Block {
@@ -65,7 +65,8 @@ func (d *decision) rangeOf(pool ledger.Pool) ledger.Block {
 	return block
 }
 
-// holdsFirst reports whether nobody of the claim's name has held a pool before this decision: a CREATE that has may be answered with it.
+// holdsFirst reports whether nobody of the claim's name has held a pool before this decision: a CREATE that has may be
+// answered with it.
 func (d *decision) holdsFirst(id ledger.PoolID) bool {
 	now, ok := d.Ledger.Pools.Get(id)
 	return ok && (now.Derived.Holder.Claim != d.holder.Claim || d.held.ID == id && now.Derived.HeldSince.Equal(d.held.Derived.HeldSince))
@@ -181,8 +182,8 @@ func (p *pass) obtainRange(ctx context.Context) (ledger.Block, error) {
 	return block, err
 }
 
-// regainRange lets the claim hold the range that it shows, whose reservation was given up before the claim was seen. A refusal
-// says why it cannot.
+// regainRange lets the claim hold the range that it shows, whose reservation was given up before the claim was seen. A
+// refusal says why it cannot.
 func (p *pass) regainRange(ctx context.Context, shown netip.Prefix) (ledger.Block, error) {
 	d := p.decision()
 	plan, err := d.plan(ctx)

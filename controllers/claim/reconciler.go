@@ -32,8 +32,8 @@ type Ranges interface {
 	Publish(ctx context.Context, pool ledger.Pool) error
 	// Announce has the IPPools of pools made soon. It does not block.
 	Announce(pools ...ledger.Pool)
-	// Complete retires a pool that is being released, if the claim is gone that held it. open reports that it is not being released
-	// any more: it is gone, or open again.
+	// Complete retires a pool that is being released, if the claim is gone that held it. open reports that it is not
+	// being released any more: it is gone, or open again.
 	Complete(ctx context.Context, id ledger.PoolID) (open bool, err error)
 	// Replace retires a pool that nobody uses, and those below it, so that another one can be made. It fails with
 	// ledger.ErrPoolInUse or ledger.ErrChanged if one of them is used by now.
@@ -154,8 +154,8 @@ func (p *pass) run(ctx context.Context) error {
 		// copy of one that it never knew; so the claim is looked at again.
 		p.memory.markGone(p.claim.UID)
 	}
-	// The block of a claim that goes meanwhile, or its range, may have been bound after that was looked into. This, too, is only a hint.
-	// What the pass has changed about the claim was shown to nobody.
+	// The block of a claim that goes meanwhile, or its range, may have been bound after that was looked into. This,
+	// too, is only a hint. What the pass has changed about the claim was shown to nobody.
 	gone := p.forgetDeleted(ctx, p.slot.client, p.claim)
 	if last := p.memory.deletion(p.waits.request, p.claim.UID); last != nil {
 		p.Releases.Deleted(p.holder(), last, nil)
@@ -249,8 +249,8 @@ func (p *pass) reconcile(ctx context.Context) error {
 	return err
 }
 
-// guard reports whether there is nothing to do, as the claim is bound. It fails while the caches are known to be behind.
-// Else it has found the place of the claim's record.
+// guard reports whether there is nothing to do, as the claim is bound. It fails while the caches are known to be
+// behind. Else it has found the place of the claim's record.
 func (p *pass) guard(ctx context.Context) (done bool, err error) {
 	switch err := p.slot.find(ctx); {
 	case err != nil:

@@ -168,7 +168,8 @@ func say(tried []miss) string {
 	return strings.Join(slices.Compact(said), "; ")
 }
 
-// excluding says how much of a pool without room its exclusions withhold: the rest is held. It is empty if the pool excludes nothing.
+// excluding says how much of a pool without room its exclusions withhold: the rest is held. It is empty if the pool
+// excludes nothing.
 func excluding(pool *ipamv1alpha1.IPPool) string {
 	window, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// regain asks for the block that the claim and its record show, and that the ledger does not have. Somebody has deleted its key, or the
-// ledger was made whole from records, and an older one has these addresses. Then the claim keeps its record, says so, and waits. It
-// gets the addresses when the other claim goes.
+// regain asks for the block that the claim and its record show, and that the ledger does not have. Somebody has deleted
+// its key, or the ledger was made whole from records, and an older one has these addresses. Then the claim keeps its
+// record, says so, and waits. It gets the addresses when the other claim goes.
 func (p *pass) regain(ctx context.Context) (ledger.Block, error) {
 	shown := p.claim.Status.AllocatedCIDR
 	lost := &outcome.Fault{Message: "the ledger has no block of this claim, which shows " + shown}

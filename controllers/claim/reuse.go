@@ -153,8 +153,8 @@ func (p *pass) reuse(ctx context.Context) (ledger.Block, error) {
 	return block, p.slot.dropFormer(ctx)
 }
 
-// refuseReuse ends a pass over a claim that is not to have the retained block, unless the record has gone meanwhile. has says that the
-// claim has a block already.
+// refuseReuse ends a pass over a claim that is not to have the retained block, unless the record has gone meanwhile.
+// has says that the claim has a block already.
 func (p *pass) refuseReuse(ctx context.Context, has bool, refusal error) (ledger.Block, error) {
 	went, err := p.recordWent(ctx)
 	switch {

@@ -16,8 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/door"
 )
 
-// traced is the reconciler with a span, "reconcile", around each reconcile, which what is logged meanwhile names; itself without
-// a tracer.
+// traced is the reconciler with a span, "reconcile", around each reconcile, which what is logged meanwhile names;
+// itself without a tracer.
 func (r *Reconciler) traced() reconcile.TypedReconciler[mcreconcile.Request] {
 	if r.Tracer == nil {
 		return r

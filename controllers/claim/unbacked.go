@@ -51,8 +51,8 @@ func (p *pass) unbacked(ctx context.Context) error {
 		"%s was shown and never given to this claim; it is taken back", shown)}
 }
 
-// releasing ends the waits of a claim that is being deleted, and takes back a block that the claim shows, and never had: a
-// finalizer may keep the claim for ever, and with it a workspace that gives up the export.
+// releasing ends the waits of a claim that is being deleted, and takes back a block that the claim shows, and never
+// had: a finalizer may keep the claim for ever, and with it a workspace that gives up the export.
 func (p *pass) releasing(ctx context.Context) (err error) {
 	p.waits.leave()
 	p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
@@ -121,8 +121,9 @@ func (s showing) has(ctx context.Context, holder ledger.ClaimID) (ok bool, err e
 	return ok, err
 }
 
-// inherits reports whether a former claim of this name holds what the claim shows, or its reservation does. Then a CREATE
-// was answered with that, and the claim is about to get it: see package release. A range is held by name, see contest.
+// inherits reports whether a former claim of this name holds what the claim shows, or its reservation does. Then a
+// CREATE was answered with that, and the claim is about to get it: see package release. A range is held by name, see
+// contest.
 func (s showing) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
 	pools, err := s.pools(ctx)
 	if err != nil || resolve.IsRange(s.claim) {

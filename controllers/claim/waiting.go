@@ -255,8 +255,9 @@ func topicsOfClass(class *ipamv1alpha1.IPClass) []topic {
 	return []topic{{kind: classTopic, name: class.Name}, {kind: defaultTopic}}
 }
 
-// A claim waits at each pool that could serve it, and each such place takes memory of the leader. A workspace has a bounded
-// number of them. Claims beyond it wait at no pool, and look again: a workspace with many of them has a few looks a second.
+// A claim waits at each pool that could serve it, and each such place takes memory of the leader. A workspace has a
+// bounded number of them. Claims beyond it wait at no pool, and look again: a workspace with many of them has a few
+// looks a second.
 
 const (
 	// askAgain is after how long a claim looks again, at least, that more pools could serve than it waits at.
@@ -271,8 +272,8 @@ type places struct {
 	over  int // claims that got none, as there are too many
 }
 
-// occupy notes at how many pools a claim waits that was entered. Its workspace may have most places, of 0 any number. If
-// those are too many, the claim has none, and over is how many claims of the workspace have none so; else it is 0.
+// occupy notes at how many pools a claim waits that was entered. Its workspace may have most places, of 0 any number.
+// If those are too many, the claim has none, and over is how many claims of the workspace have none so; else it is 0.
 func (w *waiting) occupy(claim mcreconcile.Request, at, most int) (over int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

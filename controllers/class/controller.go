@@ -36,7 +36,8 @@ type Derived interface {
 	All() iter.Seq[ledger.Pool]
 }
 
-// recount is the time after which the pools of a class are counted again. No event of the platform tells of those of tenants.
+// recount is the time after which the pools of a class are counted again. No event of the platform tells of those of
+// tenants.
 const recount = 5 * time.Second
 
 // Setup adds the class controller to the platform's manager: classes live there
@@ -69,7 +70,8 @@ func (r *Reconciler) add(ctx context.Context, q queue, pick func(*ipamv1alpha1.I
 // below reports whether a class has a parent. Such a class depends on those above it, and on those beside it.
 func below(class *ipamv1alpha1.IPClass) bool { return class.Spec.ParentClassName != "" }
 
-// beside queues the classes with which a class shares a pool: one that came or went may differ from them in uniqueWithin.
+// beside queues the classes with which a class shares a pool: one that came or went may differ from them in
+// uniqueWithin.
 func (r *Reconciler) beside(ctx context.Context, class string, q queue) {
 	for _, pool := range r.Catalog.View(ctx).Backing(r.Directory.Platform(), class) {
 		for _, name := range pool.Spec.ClassNames {
@@ -78,8 +80,8 @@ func (r *Reconciler) beside(ctx context.Context, class string, q queue) {
 	}
 }
 
-// onClass queues a class that came or changed, those with a parent, which may be above or below it, those with which it shares a pool,
-// and the other classes marked as default: another one may be in force now.
+// onClass queues a class that came or changed, those with a parent, which may be above or below it, those with which it
+// shares a pool, and the other classes marked as default: another one may be in force now.
 func (r *Reconciler) onClass() handler.EventHandler {
 	marked := func(ctx context.Context, q queue) { r.add(ctx, q, resolve.IsDefault) }
 	return handler.Funcs{

@@ -105,8 +105,8 @@ func check(class *ipamv1alpha1.IPClass, marked []*ipamv1alpha1.IPClass) *outcome
 	return nil
 }
 
-// counted reports whether a class says how many pools it has made. Every workspace can read a class that is published, and would learn how
-// many networks the others have, and when they come and go: that one says nothing.
+// counted reports whether a class says how many pools it has made. Every workspace can read a class that is published,
+// and would learn how many networks the others have, and when they come and go: that one says nothing.
 func counted(class *ipamv1alpha1.IPClass) bool {
 	return len(class.Spec.PoolPer) > 0 && !resolve.Published(class)
 }
@@ -124,8 +124,8 @@ func (r *Reconciler) provisioned(class *ipamv1alpha1.IPClass) (n int32) {
 	return n
 }
 
-// offering counts the pools that offer a class, and those below it. The refusal names one whose classes cannot share it, if there is
-// no other.
+// offering counts the pools that offer a class, and those below it. The refusal names one whose classes cannot share
+// it, if there is no other.
 func (r *Reconciler) offering(view *catalog.View, class *ipamv1alpha1.IPClass) (n int, refusal *outcome.Refusal) {
 	platform := r.Directory.Platform()
 	for _, pool := range view.Backing(platform, class.Name) {

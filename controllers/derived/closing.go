@@ -35,14 +35,16 @@ type Closer struct {
 	Releases Releases
 	// HasAll reports whether the ledger has every pool that a claim of a workspace may show, and lacks nothing of them.
 	HasAll func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error)
-	// InOffice confirms that this process writes the ledger: else a claim, or a class, without a range in memory may have one.
+	// InOffice confirms that this process writes the ledger: else a claim, or a class, without a range in memory may
+	// have one.
 	InOffice func(context.Context) error
 }
 
 var _ door.Closer = (*Closer)(nil)
 
-// CloseRange implements door.Closer. A DELETE of a claim that is Terminating closes nothing: the first one has, and a finalizer of
-// the claim's owner could have the range of a shared network closed again and again, which keeps other workspaces out.
+// CloseRange implements door.Closer. A DELETE of a claim that is Terminating closes nothing: the first one has, and a
+// finalizer of the claim's owner could have the range of a shared network closed again and again, which keeps other
+// workspaces out.
 func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (inside string, err error) {
 	if !claim.DeletionTimestamp.IsZero() {
 		return "", nil
@@ -83,8 +85,8 @@ func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *i
 	return say(p, last, by), nil
 }
 
-// held finds the pool that a claim holds. One that is reserved for it becomes its own: the claim is there, as the API server has
-// just read it.
+// held finds the pool that a claim holds. One that is reserved for it becomes its own: the claim is there, as the API
+// server has just read it.
 func (c *Closer) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (p ledger.Pool, ok bool, err error) {
 	own, reserved := ledger.ClaimID(claim.UID), promise.Of(in, claim)
 	find := func(context.Context) (bool, error) {
@@ -109,9 +111,10 @@ func (c *Closer) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1a
 	return p, ok, nil
 }
 
-// close retires the idle pools below a range that is empty, closes the range, and deletes its IPPool. The pool is retired when the
-// claim is gone. If close fails, a range that was open is open again. It fails with ErrChanged if somebody else has opened the range, and with
-// ErrDeposed if another process has the office by now: that finds the range open, and may have bound in it.
+// close retires the idle pools below a range that is empty, closes the range, and deletes its IPPool. The pool is
+// retired when the claim is gone. If close fails, a range that was open is open again. It fails with ErrChanged if
+// somebody else has opened the range, and with ErrDeposed if another process has the office by now: that finds the
+// range open, and may have bound in it.
 func (c *Closer) close(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
 	if err := c.RetireBelow(ctx, p.ID); err != nil {
 		return err

@@ -43,8 +43,8 @@ type Options struct {
 	Bound func(ledger.ClusterName) bool
 }
 
-// Controller keeps IPPools and ledger in step, and retires pools that nobody uses. A manager runs it, on the leader. It is safe for
-// concurrent use.
+// Controller keeps IPPools and ledger in step, and retires pools that nobody uses. A manager runs it, on the leader. It
+// is safe for concurrent use.
 type Controller struct {
 	Options
 
@@ -82,7 +82,8 @@ func (c *Controller) Start(ctx context.Context) error {
 	return nil
 }
 
-// Seen takes the news of an IPPool of some workspace that came (before is nil), changed, or went (after is nil). It does not block.
+// Seen takes the news of an IPPool of some workspace that came (before is nil), changed, or went (after is nil). It
+// does not block.
 func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPPool) {
 	object := cmp.Or(after, before)
 	if before != nil && after != nil || object.Spec.ClassRef == nil {
@@ -115,8 +116,8 @@ func (c *Controller) Reconcile(ctx context.Context, req request) (reconcile.Resu
 	return reconcile.Result{RequeueAfter: interval}, nil
 }
 
-// clear deletes an IPPool that says the system has made it, and that has no pool in the ledger. One that shows its CIDR, and was
-// not retired, tells of a ledger that has lost it.
+// clear deletes an IPPool that says the system has made it, and that has no pool in the ledger. One that shows its
+// CIDR, and was not retired, tells of a ledger that has lost it.
 func (c *Controller) clear(ctx context.Context, req request) (reconcile.Result, error) {
 	gone := ledger.Pool{ID: req.id, Cluster: req.cluster, Name: req.name}
 	object, ok, err := c.leftover(ctx, gone)

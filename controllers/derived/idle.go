@@ -9,8 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 )
 
-// sweep queues the pools for which something is due: that are closed for too long, or are idle for too long, or have no IPPool. All of
-// it is in memory.
+// sweep queues the pools for which something is due: that are closed for too long, or are idle for too long, or have no
+// IPPool. All of it is in memory.
 func (c *Controller) sweep(ctx context.Context) {
 	there := map[ledger.PoolID]bool{}
 	for p := range c.Ranges.All() {
@@ -54,8 +54,9 @@ func (c *Controller) watch(p ledger.Pool) {
 	}
 }
 
-// old reports whether a pool is idle for so long that it goes. A pool whose range claim has gone does at once, as it would have
-// with the claim's DELETE: that is not refused where the namespace is deleted, and what lived inside was still there.
+// old reports whether a pool is idle for so long that it goes. A pool whose range claim has gone does at once, as it
+// would have with the claim's DELETE: that is not refused where the namespace is deleted, and what lived inside was
+// still there.
 func (c *Controller) old(p ledger.Pool) bool {
 	c.mu.Lock()
 	seen, ok := c.idle[p.ID]

@@ -51,9 +51,9 @@ func (o occupant) String() string {
 	return "claim " + o.Namespace + "/" + o.Name
 }
 
-// inside lists the claims that have something in a pool, or in a pool below it. A pool in between that is there for others alone does not
-// count. The ledger is read for pools alone that have a block by memory, however many others there are: the transaction that closes the
-// pool notices a block that memory lacks.
+// inside lists the claims that have something in a pool, or in a pool below it. A pool in between that is there for
+// others alone does not count. The ledger is read for pools alone that have a block by memory, however many others
+// there are: the transaction that closes the pool notices a block that memory lacks.
 func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, err error) {
 	for _, q := range append(k.Ranges.Below(p.ID), p) {
 		if q.ID != p.ID && q.Derived.Holder.Claim != "" { // whose DELETE may be under way
@@ -86,8 +86,9 @@ func (k *Keeper) occupantOf(b ledger.Block) occupant {
 	return o
 }
 
-// guests are the claims inside a range that is deleted. Servers are asked for a bounded number of them, and for those of the range's
-// owner first: the others may be of other workspaces. They are of one DELETE, and are not safe for concurrent use.
+// guests are the claims inside a range that is deleted. Servers are asked for a bounded number of them, and for those
+// of the range's owner first: the others may be of other workspaces. They are of one DELETE, and are not safe for
+// concurrent use.
 type guests struct {
 	*Closer
 	pool  ledger.Pool
@@ -118,8 +119,8 @@ func (g *guests) away(o occupant) int {
 	return 1
 }
 
-// settle settles the releases of some of those inside that are gone, asked live, and returns all who are left. stays reports whether one
-// of them is there to stay, as far as is known now.
+// settle settles the releases of some of those inside that are gone, asked live, and returns all who are left. stays
+// reports whether one of them is there to stay, as far as is known now.
 func (g *guests) settle(ctx context.Context) (left []occupant, stays bool, err error) {
 	left, err = g.inside(ctx, g.pool)
 	if err != nil || len(left) == 0 {
@@ -172,8 +173,8 @@ func say(p ledger.Pool, left []occupant, in ledger.ClusterName) string {
 	return fmt.Sprintf("the range %s is in use: release everything allocated inside this range first (%s)", p.CIDR, list(left, in))
 }
 
-// list lists what is inside a range: what there is of the workspace by name and number, and that others have something there. How much
-// others have, the workspace is not told.
+// list lists what is inside a range: what there is of the workspace by name and number, and that others have something
+// there. How much others have, the workspace is not told.
 func list(left []occupant, in ledger.ClusterName) string {
 	var names []string
 	own := 0

@@ -22,8 +22,8 @@ import (
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
-// young is the age up to which the cache is not asked whether it shows the IPPool of a pool: it may still show that of a pool of the
-// same name that was retired a moment ago, or the one that went when the pool was closed.
+// young is the age up to which the cache is not asked whether it shows the IPPool of a pool: it may still show that of
+// a pool of the same name that was retired a moment ago, or the one that went when the pool was closed.
 const young = 10 * time.Second
 
 // Ranges are the pools that the system makes. allocator.Derived has these methods.
@@ -83,7 +83,8 @@ func (k *Keeper) cluster(ctx context.Context, p ledger.Pool) (cluster.Cluster, e
 	return cl, nil
 }
 
-// publish creates the IPPool of a pool. It fails with ledger.ErrUnknownPool or *ledger.ReleasingError if the pool is gone, or closed, by now.
+// publish creates the IPPool of a pool. It fails with ledger.ErrUnknownPool or *ledger.ReleasingError if the pool is
+// gone, or closed, by now.
 func (k *Keeper) publish(ctx context.Context, p ledger.Pool) error {
 	cl, err := k.cluster(ctx, p)
 	if err != nil {
@@ -123,9 +124,9 @@ func (k *Keeper) create(ctx context.Context, cl cluster.Cluster, p ledger.Pool) 
 	return nil
 }
 
-// yield retires a pool whose name another IPPool has, if that is another derived pool's: both were made at once, each before the name of
-// the other was known. No CREATE returned a block of the retired one, as it has no IPPool. The next CREATE makes the pool
-// under a longer name.
+// yield retires a pool whose name another IPPool has, if that is another derived pool's: both were made at once, each
+// before the name of the other was known. No CREATE returned a block of the retired one, as it has no IPPool. The next
+// CREATE makes the pool under a longer name.
 func (k *Keeper) yield(ctx context.Context, p ledger.Pool) error {
 	err := fmt.Errorf("publish pool %s: another IPPool has its name; delete that", p.Name)
 	if now, ok := k.Ledger.Pools.Get(p.ID); ok && len(k.Ledger.Derived.Named(p.Cluster, p.Name)) > 1 {
@@ -160,8 +161,8 @@ func (k *Keeper) shows(ctx context.Context, cl cluster.Cluster, p ledger.Pool) s
 // errUnseen: no server says whether the IPPool of a pool is there.
 var errUnseen = errors.New("no server says whether the IPPool is there")
 
-// seek finds the IPPool of a pool live, with a client of its workspace; nil: there is none. It is an error if that is not known. The
-// ledger's ID is nobody's UID, so that the answer is never live.Alive.
+// seek finds the IPPool of a pool live, with a client of its workspace; nil: there is none. It is an error if that is
+// not known. The ledger's ID is nobody's UID, so that the answer is never live.Alive.
 func (k *Keeper) seek(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPool, client.Client, error) {
 	answer, err := k.Oracle.Holder(ctx, ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name})
 	if err != nil {
@@ -187,8 +188,9 @@ var errLost = errors.New("the ledger may have lost blocks of the pool")
 // grace returns the time after which no DELETE that is admitted now can still fail.
 func (k *Keeper) grace() time.Time { return k.Clock.Now().Add(promise.Grace) }
 
-// begin closes a pool that is empty until that time, if by holds it. It believes no ledger that was not compared with the IPPool of the
-// pool. Without that, nothing was published: a CREATE is answered when it is there. It reports whether the pool was open before.
+// begin closes a pool that is empty until that time, if by holds it. It believes no ledger that was not compared with
+// the IPPool of the pool. Without that, nothing was published: a CREATE is answered when it is there. It reports
+// whether the pool was open before.
 func (k *Keeper) begin(ctx context.Context, p ledger.Pool, by ledger.ClaimID, until time.Time) (bool, error) {
 	if k.Ledger.Recovery.Frozen(p.ID) {
 		object, _, err := k.seek(ctx, p)
@@ -209,8 +211,8 @@ func (k *Keeper) begin(ctx context.Context, p ledger.Pool, by ledger.ClaimID, un
 	return first, nil
 }
 
-// reopen opens a pool that was closed until that time. Its IPPool may be gone. It may go on after the end of ctx, for which there is a
-// little time.
+// reopen opens a pool that was closed until that time. Its IPPool may be gone. It may go on after the end of ctx, for
+// which there is a little time.
 func (k *Keeper) reopen(ctx context.Context, p ledger.Pool, until time.Time) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followTime)
 	defer cancel()
@@ -221,7 +223,8 @@ func (k *Keeper) reopen(ctx context.Context, p ledger.Pool, until time.Time) err
 	return nil
 }
 
-// unpublish deletes the IPPool of a pool that is closed. It is an error if it may be there still, unless the pool is open again.
+// unpublish deletes the IPPool of a pool that is closed. It is an error if it may be there still, unless the pool is
+// open again.
 func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 	k.published.drop(p.ID)
 	object, workspace, err := k.seek(ctx, p)
@@ -243,15 +246,16 @@ func (k *Keeper) unpublish(ctx context.Context, p ledger.Pool) error {
 	return nil
 }
 
-// again reports whether another caller has opened a closed pool again, or has retired it, and it was made again. Its IPPool is in use then.
+// again reports whether another caller has opened a closed pool again, or has retired it, and it was made again. Its
+// IPPool is in use then.
 func (k *Keeper) again(p ledger.Pool) bool {
 	now, ok := k.Ledger.Pools.Get(p.ID)
 	return ok && (!now.Closed() || !now.RegisteredAt.Equal(p.RegisteredAt))
 }
 
-// RetireClosed retires a pool that was closed for the DELETE of the claim that holds it, which is gone, or because nobody holds it: by is
-// empty then. Nothing is bound in a closed pool. One that is in use all the same has got blocks back after a loss of the ledger: it is
-// opened again, and held by nobody.
+// RetireClosed retires a pool that was closed for the DELETE of the claim that holds it, which is gone, or because
+// nobody holds it: by is empty then. Nothing is bound in a closed pool. One that is in use all the same has got blocks
+// back after a loss of the ledger: it is opened again, and held by nobody.
 func (k *Keeper) RetireClosed(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error {
 	p, ok := k.Ledger.Pools.Get(id)
 	if !ok {
@@ -269,8 +273,8 @@ func (k *Keeper) RetireClosed(ctx context.Context, id ledger.PoolID, by ledger.C
 	return nil
 }
 
-// Retire takes a derived pool out of the ledger, and its IPPool before that. It fails with ledger.ErrPoolInUse if the pool is in
-// use, and with ledger.ErrChanged if it is held by another one than by; empty: it may be held by nobody.
+// Retire takes a derived pool out of the ledger, and its IPPool before that. It fails with ledger.ErrPoolInUse if the
+// pool is in use, and with ledger.ErrChanged if it is held by another one than by; empty: it may be held by nobody.
 func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) error {
 	_, err := k.begin(ctx, p, by, k.grace())
 	if errors.Is(err, ledger.ErrUnknownPool) {
@@ -293,8 +297,9 @@ func (k *Keeper) Retire(ctx context.Context, p ledger.Pool, by ledger.ClaimID) e
 	return nil
 }
 
-// RetireBelow retires the pools that the system has made below a pool, each before the one above it. It fails as Retire does if one of
-// them is used. Their address spaces go with them, and those of the pool with the pool: if it stays, they keep what cools in them.
+// RetireBelow retires the pools that the system has made below a pool, each before the one above it. It fails as Retire
+// does if one of them is used. Their address spaces go with them, and those of the pool with the pool: if it stays,
+// they keep what cools in them.
 func (k *Keeper) RetireBelow(ctx context.Context, id ledger.PoolID) error {
 	for _, below := range k.Ranges.Below(id) {
 		if ledger.IsDerived(below.ID) {

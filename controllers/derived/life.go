@@ -25,8 +25,9 @@ import (
 //	draining  the ledger ends the cooldowns in it, and gives it to nobody
 //	gone      the ledger has it no more. An IPPool that is left over is deleted when it is seen
 //
-// A new leader finds a pool open that was closing, without its IPPool. It asks for the claim: if that is there, it publishes the pool again. If the
-// claim is Terminating, it closes the pool again, and if the claim was seen to go, it retires the pool. If nobody saw that, the sweep settles it.
+// A new leader finds a pool open that was closing, without its IPPool. It asks for the claim: if that is there, it
+// publishes the pool again. If the claim is Terminating, it closes the pool again, and if the claim was seen to go, it
+// retires the pool. If nobody saw that, the sweep settles it.
 
 // stage is where a pool is in its life.
 type stage int
@@ -112,9 +113,9 @@ func next(f facts) move {
 	return publishes
 }
 
-// ofClosed says what becomes of a pool that is closed. One that all workspaces share is opened for a CREATE, if the claim is there: its workspace
-// could keep the pool closed to all others, by a finalizer or by a DELETE that always fails. When the claim goes, the pool stays for the
-// blocks inside.
+// ofClosed says what becomes of a pool that is closed. One that all workspaces share is opened for a CREATE, if the
+// claim is there: its workspace could keep the pool closed to all others, by a finalizer or by a DELETE that always
+// fails. When the claim goes, the pool stays for the blocks inside.
 func ofClosed(f facts) move {
 	switch {
 	case !f.held:
@@ -162,7 +163,8 @@ func (c *Closer) retires(ctx context.Context, p ledger.Pool, at stage) error {
 	return c.Replace(ctx, p)
 }
 
-// learn completes the facts of a pool. To ask for a claim that is gone ends its hold, so it returns the pool as it is then.
+// learn completes the facts of a pool. To ask for a claim that is gone ends its hold, so it returns the pool as it is
+// then.
 func (c *Closer) learn(ctx context.Context, p ledger.Pool, f facts) (facts, ledger.Pool, error) {
 	was := stageOf(p, true)
 	f.over = !c.Clock.Now().Before(p.Closing.Until)
@@ -181,8 +183,8 @@ func (c *Closer) learn(ctx context.Context, p ledger.Pool, f facts) (facts, ledg
 	return f, p, nil
 }
 
-// doubted reports whether the claim that holds a pool has to be asked for, as another process may have closed the pool for its DELETE. None is
-// sent for a reservation.
+// doubted reports whether the claim that holds a pool has to be asked for, as another process may have closed the pool
+// for its DELETE. None is sent for a reservation.
 func (c *Closer) doubted(p ledger.Pool, at stage, f facts) bool {
 	by := p.Derived.Holder.Claim
 	switch {
@@ -194,8 +196,9 @@ func (c *Closer) doubted(p ledger.Pool, at stage, f facts) bool {
 	return !f.shown && !promise.Is(by) && p.RegisteredAt.Before(c.Since) && !c.published.reopened(p.ID, c.Clock.Now())
 }
 
-// ask asks for the claim that holds a pool, and settles its release, if it is gone. Nothing is in a pool that is not open, and the transaction
-// that retires it compares that. The release of any other one is settled only if its deletion was seen.
+// ask asks for the claim that holds a pool, and settles its release, if it is gone. Nothing is in a pool that is not
+// open, and the transaction that retires it compares that. The release of any other one is settled only if its deletion
+// was seen.
 func (c *Closer) ask(ctx context.Context, p ledger.Pool, at stage, over bool) (presence, error) {
 	by, settle := p.Derived.Holder, c.Releases.Settle
 	if at == open {
@@ -224,8 +227,8 @@ func (c *Closer) ask(ctx context.Context, p ledger.Pool, at stage, over bool) (p
 	return unknown, nil // no server can tell
 }
 
-// Publish creates the IPPool of a derived pool for a CREATE, unless it is there. It fails with ledger.ErrUnknownPool or *ledger.ReleasingError
-// if the pool is gone, or closed, by now.
+// Publish creates the IPPool of a derived pool for a CREATE, unless it is there. It fails with ledger.ErrUnknownPool or
+// *ledger.ReleasingError if the pool is gone, or closed, by now.
 func (c *Closer) Publish(ctx context.Context, p ledger.Pool) error {
 	if shown, err := c.sees(ctx, p); shown || err != nil {
 		return err
@@ -242,8 +245,8 @@ func (c *Closer) Publish(ctx context.Context, p ledger.Pool) error {
 	return fmt.Errorf("publish pool %s: %w", p.Name, ledger.ErrUnknownPool)
 }
 
-// Complete serves a CREATE that has found a pool closed, or draining. It retires the pool if the claim is gone for which it was closed. ready
-// reports that the CREATE may try again: the pool is gone, or open.
+// Complete serves a CREATE that has found a pool closed, or draining. It retires the pool if the claim is gone for
+// which it was closed. ready reports that the CREATE may try again: the pool is gone, or open.
 func (c *Closer) Complete(ctx context.Context, id ledger.PoolID) (ready bool, err error) {
 	p, known := c.Ledger.Pools.Get(id)
 	if !known {

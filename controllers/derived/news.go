@@ -12,8 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
 
-// soon is how long after a CREATE the controller publishes the pools above the one that the CREATE is answered with: they do not
-// take the server's time from it.
+// soon is how long after a CREATE the controller publishes the pools above the one that the CREATE is answered with:
+// they do not take the server's time from it.
 const soon = 50 * time.Millisecond
 
 // request asks for a look at a pool, and at the IPPool of its name.
@@ -23,8 +23,8 @@ type request struct {
 	name    string
 }
 
-// News are the pools that a Controller is told to look at. They exist before it, and before the parts that tell them. Make them with
-// NewNews. They are safe for concurrent use.
+// News are the pools that a Controller is told to look at. They exist before it, and before the parts that tell them.
+// Make them with NewNews. They are safe for concurrent use.
 type News struct {
 	queue workqueue.TypedRateLimitingInterface[request]
 	pools catalog.Pools
@@ -42,7 +42,8 @@ func NewNews(pools catalog.Pools) *News {
 	}
 }
 
-// wasDropped reports whether the range claim of a pool has gone. It does not count for a pool that was made for the same scope since.
+// wasDropped reports whether the range claim of a pool has gone. It does not count for a pool that was made for the
+// same scope since.
 func (n *News) wasDropped(p ledger.Pool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -60,8 +61,8 @@ func (n *News) forget() {
 	})
 }
 
-// Dropped takes the news of a pool whose range claim has gone, for example with its namespace. The pool goes once it is empty,
-// and does not stay idle before. It does not block.
+// Dropped takes the news of a pool whose range claim has gone, for example with its namespace. The pool goes once it is
+// empty, and does not stay idle before. It does not block.
 func (n *News) Dropped(id ledger.PoolID) {
 	p, ok := n.pools.Get(id)
 	if !ok {
@@ -73,7 +74,8 @@ func (n *News) Dropped(id ledger.PoolID) {
 	n.queue.Add(request{id, p.Cluster, p.Name})
 }
 
-// Announce queues pools to be published, each unless it has its IPPool. A pool that somebody has written has one. It does not block.
+// Announce queues pools to be published, each unless it has its IPPool. A pool that somebody has written has one. It
+// does not block.
 func (n *News) Announce(pools ...ledger.Pool) {
 	for _, p := range pools {
 		if ledger.IsDerived(p.ID) {

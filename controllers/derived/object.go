@@ -45,8 +45,8 @@ func (k *Keeper) object(ctx context.Context, p ledger.Pool) (*ipamv1alpha1.IPPoo
 	return object, view.Err()
 }
 
-// withhold writes into the spec of a pool the prefixes that the pool never hands out: as the reservations of its class, if these are as they
-// were when the pool was made, and else one by one. A ledger that was lost gets them from there.
+// withhold writes into the spec of a pool the prefixes that the pool never hands out: as the reservations of its class,
+// if these are as they were when the pool was made, and else one by one. A ledger that was lost gets them from there.
 func withhold(view *catalog.View, p ledger.Pool, spec *ipamv1alpha1.IPPoolSpec) {
 	if class, ok := view.Class(p.Derived.Class); ok && class.Spec.Reservations != nil {
 		kept := ipamv1alpha1.IPPoolSpec{Reservations: class.Spec.Reservations.DeepCopy()}

@@ -9,8 +9,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// published remembers the young pools that have their IPPool, so that not every CREATE tries to create it, and those that were opened
-// again, whose IPPool the cache may still show. A pool that is made again has another time of registration. The zero value is ready; safe for concurrent use.
+// published remembers the young pools that have their IPPool, so that not every CREATE tries to create it, and those
+// that were opened again, whose IPPool the cache may still show. A pool that is made again has another time of
+// registration. The zero value is ready; safe for concurrent use.
 type published struct {
 	mu    sync.Mutex
 	pools map[ledger.PoolID]publication
@@ -63,7 +64,8 @@ func (p *published) drop(id ledger.PoolID) {
 	delete(p.pools, id)
 }
 
-// deleting notes that the IPPool of a pool is being deleted, after other deletions of it. The caller says when that has ended.
+// deleting notes that the IPPool of a pool is being deleted, after other deletions of it. The caller says when that has
+// ended.
 func (p *published) deleting(ctx context.Context, id ledger.PoolID) (ended func(), err error) {
 	for {
 		if err := p.settled(ctx, id); err != nil {
@@ -89,7 +91,8 @@ func (p *published) deleting(ctx context.Context, id ledger.PoolID) (ended func(
 	}, nil
 }
 
-// settled waits until the IPPool of a pool is not being deleted. Who publishes the pool would find it there else, and it would go.
+// settled waits until the IPPool of a pool is not being deleted. Who publishes the pool would find it there else, and
+// it would go.
 func (p *published) settled(ctx context.Context, id ledger.PoolID) error {
 	p.mu.Lock()
 	going := p.going[id]

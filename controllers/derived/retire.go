@@ -18,8 +18,8 @@ import (
 
 var _ door.Retirer = (*Closer)(nil)
 
-// RetireClass implements door.Retirer. Pools that nobody uses do not count: they go by themselves. A range whose claim was deleted a moment
-// ago is retired first, by the word of a server.
+// RetireClass implements door.Retirer. Pools that nobody uses do not count: they go by themselves. A range whose claim
+// was deleted a moment ago is retired first, by the word of a server.
 func (c *Closer) RetireClass(ctx context.Context, class string) (used string, err error) {
 	many := 0
 	for _, p := range slices.Collect(c.Ranges.All()) {
@@ -52,8 +52,8 @@ func (c *Closer) used(p ledger.Pool) bool {
 	return p.Derived.Holder.Claim != "" || c.Ledger.Pools.InUse(p.ID)
 }
 
-// RetirePool implements door.Retirer. The API server deletes the IPPool after that, and the Controller then retires the pool. If that
-// DELETE fails, the Controller deletes the IPPool, as nobody uses it.
+// RetirePool implements door.Retirer. The API server deletes the IPPool after that, and the Controller then retires the
+// pool. If that DELETE fails, the Controller deletes the IPPool, as nobody uses it.
 func (c *Closer) RetirePool(ctx context.Context, in ledger.ClusterName, pool *ipamv1alpha1.IPPool, dry bool) (string, error) {
 	const used = "this pool was made by its class for a scope, and is in use: delete the IPClaim with target ScopeRange that holds it, and the claims inside"
 	id, ok := catalog.IDOf(c.Ledger.Pools, pool, in)
@@ -82,8 +82,8 @@ func (c *Closer) RetirePool(ctx context.Context, in ledger.ClusterName, pool *ip
 	return "", nil
 }
 
-// Goes returns when a pool goes that nobody uses, unless somebody uses it before; the zero time: after the addresses that cool in it. ok is
-// false if it is in use, or stays.
+// Goes returns when a pool goes that nobody uses, unless somebody uses it before; the zero time: after the addresses
+// that cool in it. ok is false if it is in use, or stays.
 func (c *Controller) Goes(p ledger.Pool) (at time.Time, ok bool) {
 	c.watch(p)
 	after, never := c.stays(p)

@@ -98,7 +98,8 @@ func (s *server) ask(ctx context.Context, req Request) (answer Answer, err error
 	return s.decider().Answer(ctx, req)
 }
 
-// Decider decides CREATEs and DELETEs: that of the leader, or a peer, which asks the leader. It is safe for concurrent use.
+// Decider decides CREATEs and DELETEs: that of the leader, or a peer, which asks the leader. It is safe for concurrent
+// use.
 type Decider interface {
 	Answerer
 	Drainer

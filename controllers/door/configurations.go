@@ -105,8 +105,8 @@ type hook struct {
 	conditions []admissionregistrationv1.MatchCondition
 }
 
-// webhook returns a webhook as it is registered. Exact: for another version its answer would be dropped. Never: another webhook's
-// change must not ask again.
+// webhook returns a webhook as it is registered. Exact: for another version its answer would be dropped. Never: another
+// webhook's change must not ask again.
 func (r registration) webhook(h hook) admissionregistrationv1.MutatingWebhook {
 	return admissionregistrationv1.MutatingWebhook{
 		Name:                    h.path + "." + registrationName,
@@ -138,8 +138,8 @@ func (r registration) keep() admissionregistrationv1.MutatingWebhook {
 	})
 }
 
-// drain returns the webhook for the DELETE of a pool that shows blocks. It changes nothing: mutating webhooks are called before
-// policies, which decide.
+// drain returns the webhook for the DELETE of a pool that shows blocks. It changes nothing: mutating webhooks are
+// called before policies, which decide.
 func (r registration) drain() admissionregistrationv1.MutatingWebhook {
 	inUse := fmt.Sprintf("oldObject.?status.?conditions.orValue([]).exists(c, c.type == '%s' && c.status == 'True')", ipamv1alpha1.ConditionInUse)
 	return r.webhook(hook{
@@ -148,8 +148,8 @@ func (r registration) drain() admissionregistrationv1.MutatingWebhook {
 	})
 }
 
-// release returns the webhook for the DELETE of an IPAllocation that has a claim. It is called before the policy, which refuses
-// that. A namespace that is deleted takes both along, and its controller does not wait.
+// release returns the webhook for the DELETE of an IPAllocation that has a claim. It is called before the policy, which
+// refuses that. A namespace that is deleted takes both along, and its controller does not wait.
 func (r registration) release() admissionregistrationv1.MutatingWebhook {
 	return r.webhook(hook{
 		path: pathRelease, operation: admissionregistrationv1.Delete, resource: "ipallocations", timeout: releaseTimeout,
@@ -157,7 +157,8 @@ func (r registration) release() admissionregistrationv1.MutatingWebhook {
 	})
 }
 
-// closeRange returns the webhook for the DELETE of a claim that holds a range. A namespace that is deleted waits for nothing.
+// closeRange returns the webhook for the DELETE of a claim that holds a range. A namespace that is deleted waits for
+// nothing.
 func (r registration) closeRange() admissionregistrationv1.MutatingWebhook {
 	ranged := fmt.Sprintf("oldObject.?spec.?target.orValue('') == '%s'", ipamv1alpha1.TargetScopeRange)
 	return r.webhook(hook{
@@ -166,8 +167,8 @@ func (r registration) closeRange() admissionregistrationv1.MutatingWebhook {
 	})
 }
 
-// retirePool returns the webhook for the DELETE of a pool that a class has made. It is called before the policy, which refuses it if the
-// status says that the pool is in use.
+// retirePool returns the webhook for the DELETE of a pool that a class has made. It is called before the policy, which
+// refuses it if the status says that the pool is in use.
 func (r registration) retirePool() admissionregistrationv1.MutatingWebhook {
 	return r.webhook(hook{
 		path: pathRetire, operation: admissionregistrationv1.Delete, resource: "ippools", timeout: releaseTimeout,
@@ -188,8 +189,8 @@ func only(name, expression string) []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{{Name: name, Expression: expression}}
 }
 
-// notTheCluster exempts the controllers that delete all of a namespace. On kcp any tenant can use these names, and gains nothing: its
-// DELETE does not wait.
+// notTheCluster exempts the controllers that delete all of a namespace. On kcp any tenant can use these names, and
+// gains nothing: its DELETE does not wait.
 var notTheCluster = admissionregistrationv1.MatchCondition{
 	Name: "not-the-namespace-controller",
 	Expression: "!(request.userInfo.username in ['system:serviceaccount:kube-system:namespace-controller'," +

@@ -19,19 +19,20 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// pauses are those between two looks at the releases that a DELETE waits for. Most end within the first. Each look may ask servers and
-// ledger some times, and users may send many such DELETEs: so the pauses grow.
+// pauses are those between two looks at the releases that a DELETE waits for. Most end within the first. Each look may
+// ask servers and ledger some times, and users may send many such DELETEs: so the pauses grow.
 var pauses = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 6, Cap: time.Second}
 
-// Await calls look for a DELETE that waits, until look reports that the wait has ended, or fails, or until ctx ends. It returns the error.
+// Await calls look for a DELETE that waits, until look reports that the wait has ended, or fails, or until ctx ends. It
+// returns the error.
 func Await(ctx context.Context, look func(context.Context) (ended bool, err error)) error {
 	return pauses.DelayFunc().Until(ctx, true, false, look)
 }
 
 // Drainer knows the pools that are about to be empty. It is safe for concurrent use.
 type Drainer interface {
-	// Drained waits until the status of a pool shows no block any more, or until ctx ends. It returns at once if a holder
-	// of a block is there to stay.
+	// Drained waits until the status of a pool shows no block any more, or until ctx ends. It returns at once if a
+	// holder of a block is there to stay.
 	Drained(ctx context.Context, pool Pool)
 }
 
@@ -49,7 +50,8 @@ func take(req *admissionv1.AdmissionRequest, object any) error {
 	return json.Unmarshal(raw, object)
 }
 
-// lighten drops the parts of an object that users may make large, except these annotations. No DELETE is decided by the others.
+// lighten drops the parts of an object that users may make large, except these annotations. No DELETE is decided by the
+// others.
 func lighten(object metav1.Object, annotations ...string) {
 	kept := map[string]string{}
 	for _, key := range annotations {
@@ -64,9 +66,9 @@ func lighten(object metav1.Object, annotations ...string) {
 	object.SetFinalizers(nil)
 }
 
-// drain allows the DELETE of a pool, and lets it wait for the releases that are under way. The policy ipam-pools decides
-// after that. It goes by the pool as the API server read it before this call; if it refuses, the API server reads the pool
-// once more, and begins again with a newer one.
+// drain allows the DELETE of a pool, and lets it wait for the releases that are under way. The policy ipam-pools
+// decides after that. It goes by the pool as the API server read it before this call; if it refuses, the API server
+// reads the pool once more, and begins again with a newer one.
 func (s *server) drain(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	stored := &metav1.PartialObjectMetadata{}
 	if err := take(req, stored); err != nil {
@@ -85,15 +87,16 @@ func (s *server) drain(ctx context.Context, req *admissionv1.AdmissionRequest) (
 
 // Releaser settles the releases of claims that are gone. It is safe for concurrent use.
 type Releaser interface {
-	// Released settles the release of the claim that a record names, if no server has the claim, and frees its block, also
-	// one that is to be retained. It reports whether the record is gone then: it stays while its claim exists, or is
-	// not known to be gone.
+	// Released settles the release of the claim that a record names, if no server has the claim, and frees its block,
+	// also one that is to be retained. It reports whether the record is gone then: it stays while its claim exists, or
+	// is not known to be gone.
 	Released(ctx context.Context, in ledger.ClusterName, record *ipamv1alpha1.IPAllocation) (bool, error)
 }
 
-// release lets the DELETE of an IPAllocation that names a claim wait for the release of that claim, which may be gone. Then the
-// record goes, and the answer is that there is none. If the claim is there, the policy ipam-allocations refuses, by the record as
-// the API server read it before this call. If nobody can tell, the DELETE fails, as that would refuse it for a claim that may be gone.
+// release lets the DELETE of an IPAllocation that names a claim wait for the release of that claim, which may be gone.
+// Then the record goes, and the answer is that there is none. If the claim is there, the policy ipam-allocations
+// refuses, by the record as the API server read it before this call. If nobody can tell, the DELETE fails, as that
+// would refuse it for a claim that may be gone.
 func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	record := &ipamv1alpha1.IPAllocation{}
 	if err := take(req, record); err != nil {
@@ -118,8 +121,8 @@ func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest)
 	return &admissionv1.AdmissionResponse{Allowed: true}, nil
 }
 
-// in returns the logical cluster of an object; empty if it names none. On kcp it is an annotation that kcp sets, whatever the
-// client has sent. Elsewhere it is anybody's to write.
+// in returns the logical cluster of an object; empty if it names none. On kcp it is an annotation that kcp sets,
+// whatever the client has sent. Elsewhere it is anybody's to write.
 func (s *server) in(object metav1.Object) ledger.ClusterName {
 	if s.only != "" {
 		return s.only
@@ -132,17 +135,17 @@ func dry(req *admissionv1.AdmissionRequest) bool { return req.DryRun != nil && *
 
 // Closer lets claims be deleted that hold a range. It is safe for concurrent use.
 type Closer interface {
-	// CloseRange closes the range that a claim holds, and deletes its IPPool, if nothing is inside by now. Else it says for people what keeps
-	// the range, which stays as it is. A dry run changes nothing. It fails if all that is inside may be gone, and says
-	// what that is, if it is known.
+	// CloseRange closes the range that a claim holds, and deletes its IPPool, if nothing is inside by now. Else it says
+	// for people what keeps the range, which stays as it is. A dry run changes nothing. It fails if all that is inside
+	// may be gone, and says what that is, if it is known.
 	CloseRange(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (inside string, err error)
 }
 
 // undecided is the message of a DELETE that is refused because nobody can tell.
 const undecided = "nobody can tell now whether something is inside the range: delete the claim again later"
 
-// closeRange decides about the DELETE of a claim that holds a range. The API server may call it more than once for one DELETE. If it
-// cannot be called at all, the claim is deleted, and the range goes when it is empty.
+// closeRange decides about the DELETE of a claim that holds a range. The API server may call it more than once for one
+// DELETE. If it cannot be called at all, the claim is deleted, and the range goes when it is empty.
 func (s *server) closeRange(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
 	claim := &ipamv1alpha1.IPClaim{}
 	if err := take(req, claim); err != nil {

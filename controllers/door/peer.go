@@ -25,16 +25,16 @@ const greeting = patience / 2
 // errLeader: the leader was asked, or is not known, and there is no answer.
 var errLeader = errors.New("the leader does not answer")
 
-// peer is the Decider of a replica that does not lead: it asks the leader. Only requests that the door has in a slot are
-// forwarded, and a leader forwards nothing, so a request takes one step at most. It is safe for concurrent use.
+// peer is the Decider of a replica that does not lead: it asks the leader. Only requests that the door has in a slot
+// are forwarded, and a leader forwards nothing, so a request takes one step at most. It is safe for concurrent use.
 type peer struct {
 	leader func(context.Context) (string, error) // HOST:PORT; empty while it is not known
 	token  func() string
 	client *http.Client
 }
 
-// newPeer returns the Decider. The leader shows a certificate for the host of the endpoint, by the CAs of the bundle; an
-// empty bundle means the CAs that the system trusts.
+// newPeer returns the Decider. The leader shows a certificate for the host of the endpoint, by the CAs of the bundle;
+// an empty bundle means the CAs that the system trusts.
 func newPeer(opts Options, token func() string, bundle func() ([]byte, error)) *peer {
 	dial := opts.Dial
 	if dial == nil {

@@ -28,8 +28,8 @@ const (
 	// drainTimeout and drainPatience are those of the DELETE of a pool: a release takes half a second, and several on
 	// a busy server.
 	drainTimeout, drainPatience = 4 * time.Second, 3 * time.Second
-	// releaseTimeout and releasePatience are those of the DELETE of an allocation and of a range, which may have to wait for its turn: to
-	// answer that nobody can tell is worse than to answer late.
+	// releaseTimeout and releasePatience are those of the DELETE of an allocation and of a range, which may have to
+	// wait for its turn: to answer that nobody can tell is worse than to answer late.
 	releaseTimeout, releasePatience = 10 * time.Second, 9 * time.Second
 )
 

@@ -37,11 +37,11 @@ type Options struct {
 	Standalone bool
 	// Peer is the address of the listener, as HOST:PORT, at which the other replicas reach it when this one leads.
 	Peer string
-	// Leader returns the address of the replica that leads, as it was given as Peer there; empty while that is not known. Required with a
-	// listener.
+	// Leader returns the address of the replica that leads, as it was given as Peer there; empty while that is not
+	// known. Required with a listener.
 	Leader func(context.Context) (string, error)
-	// Also are handlers of further patterns, which see to it themselves who may ask. Where the door is reached is then in the
-	// ConfigMap [lookup.Address] for people. Nil: there are none.
+	// Also are handlers of further patterns, which see to it themselves who may ask. Where the door is reached is then
+	// in the ConfigMap [lookup.Address] for people. Nil: there are none.
 	Also map[string]http.Handler
 	// Dial connects to the leader at Leader. Nil: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

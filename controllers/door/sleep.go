@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// asleep is how many requests may sleep, besides one of each workspace: somebody may have many workspaces. Each keeps its object in
-	// memory. The connections bound them all.
+	// asleep is how many requests may sleep, besides one of each workspace: somebody may have many workspaces. Each
+	// keeps its object in memory. The connections bound them all.
 	asleep = inFlight
 	// asleepShare is how many of them may be of one workspace.
 	asleepShare = 16
-	// dryShare is how many dry runs of DELETEs one workspace may have at once, besides those. A dry run changes nothing and ends at once, so
-	// users can send them in a loop.
+	// dryShare is how many dry runs of DELETEs one workspace may have at once, besides those. A dry run changes nothing
+	// and ends at once, so users can send them in a loop.
 	dryShare = 2
 )
 
@@ -112,9 +112,9 @@ func (s *sleepers) among(ctx context.Context) context.Context {
 }
 
 // Sleep calls wait, in which an Answerer does nothing but wait for something. Meanwhile the request gives its slot to
-// others, so that many of one workspace that wait delay nobody. It fails at once if there are many. A large request keeps
-// its slot, which bounds the memory that large ones take: it delays large ones alone. A large DELETE
-// gives its slot, too: it has dropped the text of its object before.
+// others, so that many of one workspace that wait delay nobody. It fails at once if there are many. A large request
+// keeps its slot, which bounds the memory that large ones take: it delays large ones alone. A large DELETE gives its
+// slot, too: it has dropped the text of its object before.
 func Sleep(ctx context.Context, cluster ledger.ClusterName, wait func(context.Context) error) error {
 	s, ok := ctx.Value(seated{}).(seat)
 	if !ok {
@@ -129,9 +129,9 @@ func Sleep(ctx context.Context, cluster ledger.ClusterName, wait func(context.Co
 	return wait(ctx)
 }
 
-// SleepInTurn does as Sleep for a DELETE, which is to be decided however many there are: where many sleep it waits for its turn, without a
-// slot. So the requests of one workspace wait for one another, and those of other workspaces do not. How many wait is bounded by the
-// requests that the API server has in flight.
+// SleepInTurn does as Sleep for a DELETE, which is to be decided however many there are: where many sleep it waits for
+// its turn, without a slot. So the requests of one workspace wait for one another, and those of other workspaces do
+// not. How many wait is bounded by the requests that the API server has in flight.
 func SleepInTurn(ctx context.Context, cluster ledger.ClusterName, wait func(context.Context) error) error {
 	s, ok := ctx.Value(seated{}).(seat)
 	if !ok {

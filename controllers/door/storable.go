@@ -57,7 +57,8 @@ func (d *draft) storable(claim *ipamv1alpha1.IPClaim) bool {
 	return !hasNull(spec) && keyed(spec) && storableSpec(claim.Spec)
 }
 
-// hasNull reports whether there is a null in a value, however deep. The claim cannot tell it from a field that is left out.
+// hasNull reports whether there is a null in a value, however deep. The claim cannot tell it from a field that is left
+// out.
 func hasNull(value any) bool {
 	switch value := value.(type) {
 	case nil:
@@ -74,8 +75,8 @@ func hasNull(value any) bool {
 	return false
 }
 
-// keyed reports whether each expression of the selector of a spec has a key. The claim cannot tell an empty one, which the
-// server stores, from none.
+// keyed reports whether each expression of the selector of a spec has a key. The claim cannot tell an empty one, which
+// the server stores, from none.
 func keyed(spec map[string]any) bool {
 	selector, _ := spec["poolSelector"].(map[string]any)
 	expressions, _ := selector["matchExpressions"].([]any)

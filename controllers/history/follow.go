@@ -72,8 +72,8 @@ func lineOf(e ledger.Event, err error, names Names) Line {
 	return Line{Event: e.Kind, Revision: e.Revision, Last: e.Last, Holder: &h}
 }
 
-// FollowHandler streams over HTTP: a From as JSON, and a Line as JSON for each event. It ends when the client goes, or the
-// server.
+// FollowHandler streams over HTTP: a From as JSON, and a Line as JSON for each event. It ends when the client goes, or
+// the server.
 func FollowHandler(ledger Follower, names Names) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var from From

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// atOnce is how many requests of people are served at once; further ones are refused. Each asks the API server twice, and
-	// may read the whole history.
+	// atOnce is how many requests of people are served at once; further ones are refused. Each asks the API server
+	// twice, and may read the whole history.
 	atOnce = 4
 	// patience is how long an answer may take.
 	patience = 30 * time.Second
 )
 
-// Served answers people and programs with the right to get [lookup.Path] at the API server of the platform. A request has its
-// query in its parameters, and the token of its user. It is for every replica, and safe for concurrent use.
+// Served answers people and programs with the right to get [lookup.Path] at the API server of the platform. A request
+// has its query in its parameters, and the token of its user. It is for every replica, and safe for concurrent use.
 func Served(server client.Client, ledger Ledger, names Names) http.Handler {
 	slots := make(chan struct{}, atOnce)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -87,8 +87,8 @@ func (p *pass) parents(ctx context.Context, asks *ipamv1alpha1.IPPool) (resolve.
 	return plan, err
 }
 
-// refusedBy returns why the ledger has not carved a child from its parent; nil if that is a fault. If room may come, the child waits for
-// it there, and waits is true.
+// refusedBy returns why the ledger has not carved a child from its parent; nil if that is a fault. If room may come,
+// the child waits for it there, and waits is true.
 func (p *pass) refusedBy(parent *ipamv1alpha1.IPPool, request ledger.Request, err error) (refusal *outcome.Refusal, waits bool) {
 	exhausted, full := errors.AsType[*ledger.ExhaustedError](err)
 	over, limited := errors.AsType[*ledger.QuotaError](err)
@@ -144,9 +144,9 @@ func (p *pass) asks(ctx context.Context) (*ipamv1alpha1.IPPool, error) {
 	return asks, nil
 }
 
-// counted refuses a new pool of a workspace that has as many as it may. The platform may have any number. So may the ledger
-// give any number of slices, though they count; and a pool that shows its CIDR is not new, though the ledger may have lost it.
-// No server is asked: the pools that are refused are looked at whenever one of the workspace goes.
+// counted refuses a new pool of a workspace that has as many as it may. The platform may have any number. So may the
+// ledger give any number of slices, though they count; and a pool that shows its CIDR is not new, though the ledger may
+// have lost it. No server is asked: the pools that are refused are looked at whenever one of the workspace goes.
 func (p *pass) counted(ctx context.Context) error {
 	if p.MaxPools == 0 || p.pool.Status.AllocatedCIDR != "" || p.owner.Cluster == p.Directory.Platform().Cluster ||
 		p.Ledger.Pools.Count(p.owner.Cluster) < p.MaxPools {

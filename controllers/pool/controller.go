@@ -40,8 +40,8 @@ type Options struct {
 	Oracle    Oracle
 	// RetireBelow retires the pools that the system has made below a pool, or fails if one is used.
 	RetireBelow func(ctx context.Context, id ledger.PoolID) error
-	// Goes returns when a pool goes that the system has made and nobody uses; the zero time: after the addresses that cool in it. ok is false
-	// if it is in use, or stays.
+	// Goes returns when a pool goes that the system has made and nobody uses; the zero time: after the addresses that
+	// cool in it. ok is false if it is in use, or stays.
 	Goes func(ledger.Pool) (at time.Time, ok bool)
 	// MaxPools is how many pools a workspace may have, the platform apart. Default: any number.
 	MaxPools int
@@ -72,8 +72,9 @@ func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 		Complete(mcreconcile.NewClusterNotFoundWrapper(r))
 }
 
-// firstBlock is how long after its IPPool a pool that the system has made gets its first block at most, and the claim of that is stored, on a
-// server that is not busy: both belong to one CREATE. The first status is written then, and shows it.
+// firstBlock is how long after its IPPool a pool that the system has made gets its first block at most, and the claim
+// of that is stored, on a server that is not busy: both belong to one CREATE. The first status is written then, and
+// shows it.
 const firstBlock = 100 * time.Millisecond
 
 // onPool queues a pool that came or changed, and the pools that may have waited for that.
@@ -125,8 +126,9 @@ func (r *Reconciler) onPool(name multicluster.ClusterName, cl cluster.Cluster) f
 	}
 }
 
-// regressed reports whether a pool shows less of the ledger than before, or was listed again. kcp may have been restored from an
-// older copy: the figures are those of the copy, and if nobody uses the pool, no change of the ledger comes that would mend them.
+// regressed reports whether a pool shows less of the ledger than before, or was listed again. kcp may have been
+// restored from an older copy: the figures are those of the copy, and if nobody uses the pool, no change of the ledger
+// comes that would mend them.
 func regressed(before, after *ipamv1alpha1.IPPool) bool {
 	was, is := before.Status.Ledger, after.Status.Ledger
 	return before.ResourceVersion == after.ResourceVersion ||
@@ -143,16 +145,16 @@ func (r *Reconciler) gone(in ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
 	}
 }
 
-// Named requeues the pools that are judged by the path of a workspace, now that it has one: child pools that may be served
-// or refused, and its root pools.
+// Named requeues the pools that are judged by the path of a workspace, now that it has one: child pools that may be
+// served or refused, and its root pools.
 func (r *Reconciler) Named(workspace directory.Workspace) {
 	for _, pool := range slices.Concat(r.waiting.named(workspace), r.roots.of(workspace.Cluster)) {
 		r.Queue.Add(pool)
 	}
 }
 
-// Requeue requeues the pools of a workspace that gives up the export, or is served again: the finalizers are removed now,
-// even while others hold blocks of them, and those that are in use are held again.
+// Requeue requeues the pools of a workspace that gives up the export, or is served again: the finalizers are removed
+// now, even while others hold blocks of them, and those that are in use are held again.
 func (r *Reconciler) Requeue(cluster ledger.ClusterName) {
 	ctx, name := context.Background(), r.Directory.Engaged(cluster)
 	if cl, err := r.clusters.GetCluster(ctx, name); err == nil {

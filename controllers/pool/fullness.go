@@ -12,15 +12,16 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// A pool is nearly full, or exhausted, until clearly fewer of its addresses are allocated. So a pool at the border, where
-// claims come and go, is told about once.
+// A pool is nearly full, or exhausted, until clearly fewer of its addresses are allocated. So a pool at the border,
+// where claims come and go, is told about once.
 const (
 	nearlyFull    = 90 // percent of the addresses, from which on a pool is nearly full
 	notNearlyFull = 85 // percent, below which that ends
 	notExhausted  = 95 // percent, below which a pool is not exhausted any more
 )
 
-// fullnessSays are the messages of the condition RunningOut. They have no figures: the condition changes when its reason does.
+// fullnessSays are the messages of the condition RunningOut. They have no figures: the condition changes when its
+// reason does.
 var fullnessSays = map[ipamv1alpha1.Reason]string{
 	ipamv1alpha1.ReasonNearlyFull: fmt.Sprintf("the pool has passed %d %% of its addresses; this ends below %d %%", nearlyFull, notNearlyFull),
 	ipamv1alpha1.ReasonExhausted:  fmt.Sprintf("the pool has allocated all its addresses; this ends below %d %%", notExhausted),
@@ -41,8 +42,8 @@ func fullness(was ipamv1alpha1.Reason, c ledger.Capacity) ipamv1alpha1.Reason {
 	return ""
 }
 
-// reportFullness sets the condition RunningOut while a pool is nearly full or exhausted. The event of a change is emitted once
-// the condition is stored, which remembers what was told.
+// reportFullness sets the condition RunningOut while a pool is nearly full or exhausted. The event of a change is
+// emitted once the condition is stored, which remembers what was told.
 func (p *pass) reportFullness(c ledger.Capacity) {
 	was := ipamv1alpha1.Reason("")
 	if before := meta.FindStatusCondition(p.pool.Status.Conditions, ipamv1alpha1.ConditionRunningOut); before != nil {

@@ -70,8 +70,9 @@ func (r *roots) sharing(in ledger.ClusterName, cidr netip.Prefix) (found []mcrec
 	return found
 }
 
-// wakeRoots requeues the root pools that a pool of the platform overlaps, or one carved from another workspace in the same
-// workspace. A pool of the platform that was made for a scope backs no class, and wakes none: any tenant makes and drops such pools.
+// wakeRoots requeues the root pools that a pool of the platform overlaps, or one carved from another workspace in the
+// same workspace. A pool of the platform that was made for a scope backs no class, and wakes none: any tenant makes and
+// drops such pools.
 func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv1alpha1.IPPool) {
 	cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
 	if err != nil {
@@ -89,8 +90,9 @@ func (r *Reconciler) wakeRoots(q inbox.Queue, in ledger.ClusterName, pool *ipamv
 	}
 }
 
-// onClass requeues the pools of the platform that name a class that changed, the root pools that have addresses of it, and the
-// children that wait for one of them: a pool has none while its class gives its addresses out in address spaces.
+// onClass requeues the pools of the platform that name a class that changed, the root pools that have addresses of it,
+// and the children that wait for one of them: a pool has none while its class gives its addresses out in address
+// spaces.
 func (r *Reconciler) onClass(multicluster.ClusterName, cluster.Cluster) feed.EventHandler {
 	wake := func(ctx context.Context, class client.Object, q inbox.Queue) {
 		platform := r.Directory.Platform()
@@ -150,8 +152,8 @@ func (p *pass) reportOverlap(ctx context.Context, cidr netip.Prefix) error {
 	return nil
 }
 
-// reportDiffering sets the condition ClassesDiffer of a pool that serves none of its classes, as they cannot share it, with an event
-// when it comes. It returns nil if they can.
+// reportDiffering sets the condition ClassesDiffer of a pool that serves none of its classes, as they cannot share it,
+// with an event when it comes. It returns nil if they can.
 func (p *pass) reportDiffering(ctx context.Context) (*outcome.Refusal, error) {
 	view := p.Catalog.View(ctx)
 	said := resolve.ClassesDiffer(view, p.pool, p.owner, p.Directory.Platform())

@@ -249,8 +249,9 @@ func (p *pass) entry(cidr netip.Prefix) ledger.Pool {
 	}
 }
 
-// unread says that the pool cannot be read, until it is changed. The ledger keeps what it has of the pool, and the other pools
-// of its domain do not wait for it. The condition InUse follows the ledger, so that the pool can be deleted when it is empty.
+// unread says that the pool cannot be read, until it is changed. The ledger keeps what it has of the pool, and the
+// other pools of its domain do not wait for it. The condition InUse follows the ledger, so that the pool can be deleted
+// when it is empty.
 func (p *pass) unread(ctx context.Context) error {
 	if whole, err := p.Adoption.Whole(ctx, p.id, p.pool.Status); err != nil || !whole {
 		return p.reporter().freeze(ctx, cmp.Or(err, errLost))

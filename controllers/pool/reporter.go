@@ -15,8 +15,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 )
 
-// reporter tells the owner of a pool what became of it: by the conditions of its status, which the caller writes, and by
-// events. It knows no ledger.
+// reporter tells the owner of a pool what became of it: by the conditions of its status, which the caller writes, and
+// by events. It knows no ledger.
 type reporter struct {
 	pool    *ipamv1alpha1.IPPool
 	cluster cluster.Cluster // that the events go to

@@ -52,8 +52,8 @@ func (p *pass) retire(ctx context.Context) error {
 		return fmt.Errorf("retire pool %s: %w", p.pool.Name, err)
 	}
 	if len(p.pool.Finalizers) > 1 && p.pool.Status.AllocatedCIDR != "" && !drains {
-		// Others keep the object, perhaps for ever. A later process would take the block that it shows for lost. The finalizer goes in the
-		// next pass.
+		// Others keep the object, perhaps for ever. A later process would take the block that it shows for lost. The
+		// finalizer goes in the next pass.
 		p.pool.Status = ipamv1alpha1.IPPoolStatus{}
 		return nil
 	}
@@ -116,8 +116,8 @@ func (r *Reconciler) Drained(ctx context.Context, pool door.Pool) {
 	})
 }
 
-// draining reports whether all holders of blocks of a pool are gone, or about to be. It asks for the first ones: where all of
-// them go, the others may as well.
+// draining reports whether all holders of blocks of a pool are gone, or about to be. It asks for the first ones: where
+// all of them go, the others may as well.
 func (r *Reconciler) draining(ctx context.Context, pool door.Pool) (bool, error) {
 	asked := 0
 	for b, err := range r.Ledger.Blocks.List(ctx, allocator.ListOptions{Pool: ledger.PoolID(pool.UID), Limit: looked}) {

@@ -63,7 +63,8 @@ func (p *pass) report(ctx context.Context) error {
 	return p.reportUse(ctx)
 }
 
-// unfit says why a pool that has its CIDR gives no address out: it is deleted and in use, or its classes cannot share it. Nil: it does.
+// unfit says why a pool that has its CIDR gives no address out: it is deleted and in use, or its classes cannot share
+// it. Nil: it does.
 func (p *pass) unfit(ctx context.Context) (*outcome.Refusal, error) {
 	differing, err := p.reportDiffering(ctx)
 	if err != nil || p.pool.DeletionTimestamp.IsZero() {
@@ -90,7 +91,8 @@ func (p *pass) classless(ctx context.Context, entered ledger.Pool) string {
 	return fmt.Sprintf("class %q is gone: the claims inside keep their addresses, and others are refused until it is there again", entered.Derived.Class)
 }
 
-// reportParent says which pool the block of a pool by class is carved from. By the path in it, a ledger that was lost finds the pool.
+// reportParent says which pool the block of a pool by class is carved from. By the path in it, a ledger that was lost
+// finds the pool.
 func (p *pass) reportParent(entered ledger.Pool) error {
 	if p.pool.Spec.ParentClassName == "" {
 		return nil
@@ -111,8 +113,8 @@ func (p *pass) reportParent(entered ledger.Pool) error {
 	return nil
 }
 
-// succeeded sets the figures of a pool, and names the fault of its gateway, if any. unfit says why nobody gets addresses of it; nil:
-// they do.
+// succeeded sets the figures of a pool, and names the fault of its gateway, if any. unfit says why nobody gets
+// addresses of it; nil: they do.
 func succeeded(pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity, warning string, unfit *outcome.Refusal) {
 	status := &pool.Status
 	status.Phase = ipamv1alpha1.PoolReady

@@ -31,7 +31,8 @@ type usage struct {
 	now       time.Time
 	// again is told in how long a name may change without a change of the ledger; nil: nobody asks.
 	again func(time.Duration)
-	// goes returns when a pool goes that the system has made and nobody uses; the zero time: after the addresses that cool in it.
+	// goes returns when a pool goes that the system has made and nobody uses; the zero time: after the addresses that
+	// cool in it.
 	goes func(ledger.Pool) (at time.Time, ok bool)
 }
 
@@ -42,8 +43,8 @@ type use struct {
 	unstored bool
 }
 
-// describe names what uses a pool: the claim that holds it, and those that have blocks of it, or of its address spaces. Then it says
-// how much idle pools have of it, and when they go.
+// describe names what uses a pool: the claim that holds it, and those that have blocks of it, or of its address spaces.
+// Then it says how much idle pools have of it, and when they go.
 func (u usage) describe(ctx context.Context) (use, error) {
 	entered, _ := u.ledger.Pools.Get(u.id)
 	var names []string
@@ -144,8 +145,8 @@ func (u usage) idleIn(space ledger.PoolID) (idle int) {
 	return idle
 }
 
-// fullest returns the figures of the address space of a pool that has most of its addresses, and how many there are. A pool without
-// address spaces is its own.
+// fullest returns the figures of the address space of a pool that has most of its addresses, and how many there are. A
+// pool without address spaces is its own.
 func (u usage) fullest(own ledger.Capacity) (of ledger.Capacity, spaces int32) {
 	of = own
 	for _, s := range u.ledger.Derived.Spaces(u.id) {
@@ -169,8 +170,8 @@ func (u usage) keptBy() string {
 	return "a claim of another workspace"
 }
 
-// holders lists holders of the pool's own workspace, and counts the pools that nobody uses. A block that cannot be read is counted with
-// the others.
+// holders lists holders of the pool's own workspace, and counts the pools that nobody uses. A block that cannot be read
+// is counted with the others.
 func (u usage) holders(ctx context.Context, id ledger.PoolID) (own []use, idle idlers, err error) {
 	for b, err := range u.ledger.Blocks.List(ctx, allocator.ListOptions{Pool: id, Limit: looked}) {
 		switch {
@@ -215,8 +216,8 @@ func counted(names []string, total int) string {
 	return said
 }
 
-// A CREATE that was answered usually stores its claim within unhurried. If it was refused after that, by a quota or because it took
-// too long, its block is free by overdue: after promise.Grace, at the next look of the sweep.
+// A CREATE that was answered usually stores its claim within unhurried. If it was refused after that, by a quota or
+// because it took too long, its block is free by overdue: after promise.Grace, at the next look of the sweep.
 const (
 	unhurried = 10 * time.Second
 	overdue   = 2 * time.Minute

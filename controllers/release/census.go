@@ -82,8 +82,8 @@ func (c *censuses) lacks(known census, s *suspect) bool {
 		(known.Endpoints > 0 && !s.predates(known.Since) || c.options.HasDeparted(s.Cluster))
 }
 
-// unseen is how many times as long a workspace must be absent if nobody has seen its binding go. A shard that is started
-// again beside an empty cache server lists no bindings for some seconds.
+// unseen is how many times as long a workspace must be absent if nobody has seen its binding go. A shard that is
+// started again beside an empty cache server lists no bindings for some seconds.
 const unseen = 30
 
 // apart returns the time between the two censuses that find a workspace absent.
@@ -113,7 +113,8 @@ func (c *Controller) Arrived(cluster ledger.ClusterName) {
 	delete(c.absences, cluster)
 }
 
-// served notes that a server has shown a workspace as bound, by a read that began then. It ends the absence that a census found before.
+// served notes that a server has shown a workspace as bound, by a read that began then. It ends the absence that a
+// census found before.
 func (c *censuses) served(cluster ledger.ClusterName, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -37,7 +37,8 @@ type Controller struct {
 	censuses
 }
 
-// Options configure a Controller. All fields but Hints, Ranges, Retained, Dropped, Workers, Absence and Clock are required.
+// Options configure a Controller. All fields but Hints, Ranges, Retained, Dropped, Workers, Absence and Clock are
+// required.
 type Options struct {
 	// Hints are those that the Controller settles. Default: new ones.
 	*Hints
@@ -60,9 +61,11 @@ type Options struct {
 	// Retained is told of a pool when a block of it is retained: the status of the pool names its holders. It must not
 	// block. Default: a function that does nothing.
 	Retained func(ledger.PoolID)
-	// RetireClosed retires a pool that was closed for the DELETE of the claim that holds it, which is gone. Required with Ranges.
+	// RetireClosed retires a pool that was closed for the DELETE of the claim that holds it, which is gone. Required
+	// with Ranges.
 	RetireClosed func(ctx context.Context, id ledger.PoolID, by ledger.ClaimID) error
-	// Dropped is told of any other pool when the claim that held it is gone. It must not block. Default: a function that does nothing.
+	// Dropped is told of any other pool when the claim that held it is gone. It must not block. Default: a function
+	// that does nothing.
 	Dropped func(ledger.PoolID)
 	// Workers that settle hints side by side. Default 32.
 	Workers int

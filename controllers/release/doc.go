@@ -17,11 +17,11 @@
 // hints share. A root pool is held by its IPPool as a block is by its claim, and drains.
 //
 // A claim shows its block from its CREATE on, before anybody has confirmed that. Package promise decides
-// whose the block is: of a claim that is gone, it is settled as any other block; and a reservation is looked up by its claim's name, when
-// no CREATE that was answered with it can still succeed.
+// whose the block is: of a claim that is gone, it is settled as any other block; and a reservation is looked up by its
+// claim's name, when no CREATE that was answered with it can still succeed.
 //
 // Nothing is freed on a hint alone. A claim whose deletion was not seen needs a witness, too: its
 // record, or that the binding of its workspace was seen to go. A kcp restored from a backup has
-// neither for a newer claim. What has no witness is left to the sweep and its brake. A request about a range asks to settle what
-// lies inside: that needs a deletion that was seen, or such a witness ([Controller.SettleWitnessed]).
+// neither for a newer claim. What has no witness is left to the sweep and its brake. A request about a range asks to
+// settle what lies inside: that needs a deletion that was seen, or such a witness ([Controller.SettleWitnessed]).
 package release

@@ -74,7 +74,8 @@ func (c *Controller) ask(ctx context.Context, s *suspect) (verdict, error) {
 }
 
 // askCensus asks whether the holder's workspace is bound nowhere. In a kcp that was restored from a backup, the newer
-// workspaces are bound nowhere, as if they had left; so a claim that a list left out needs a binding that was seen to go.
+// workspaces are bound nowhere, as if they had left; so a claim that a list left out needs a binding that was seen to
+// go.
 func (c *Controller) askCensus(ctx context.Context, s *suspect, then time.Time) (verdict, error) {
 	if c.unseen(s) && !c.HasDeparted(s.Cluster) {
 		return unwitnessed, nil
@@ -102,9 +103,9 @@ func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answe
 	}
 	s.workspace, s.served = answer.Client, answer.Served
 	s.later, _ = answer.Object.(*ipamv1alpha1.IPClaim)
-	// A claim that is older than the binding that its workspace has now went with a former one, whatever its policy. Both
-	// times are kcp's. One that is gone while its binding goes counts as gone with it, also if a user deleted it: a record
-	// that is written for it now may be stored under the next binding.
+	// A claim that is older than the binding that its workspace has now went with a former one, whatever its policy.
+	// Both times are kcp's. One that is gone while its binding goes counts as gone with it, also if a user deleted it:
+	// a record that is written for it now may be stored under the next binding.
 	older := seen.claim != nil && (answer.Unserved || seen.claim.CreationTimestamp.Time.Before(answer.Served))
 	switch {
 	case c.unseen(s) && (!older || !c.departedOnce(s.Cluster)):
@@ -115,8 +116,8 @@ func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answe
 	return gone
 }
 
-// unseen reports whether nobody saw the deletion of the holder: a list left it out, or a request asks about it that no hint
-// was given about.
+// unseen reports whether nobody saw the deletion of the holder: a list left it out, or a request asks about it that no
+// hint was given about.
 func (c *Controller) unseen(s *suspect) bool {
 	seen := c.seen(s.Claim)
 	return seen.missed || s.origin == requested && seen.number == 0
@@ -151,8 +152,8 @@ func (c *Controller) goneByRecord(ctx context.Context, s *suspect) bool {
 	return true
 }
 
-// findRecord finds the place of the claim's record, and the kind of record there. One that was seen with the deletion of its
-// claim is not read: a write names the version that was seen.
+// findRecord finds the place of the claim's record, and the kind of record there. One that was seen with the deletion
+// of its claim is not read: a write names the version that was seen.
 func (c *Controller) findRecord(ctx context.Context, s *suspect, v verdict) (_ recorded, err error) {
 	if seen := c.seen(s.Claim).record; seen != nil {
 		s.slot = record.Slot{Name: seen.Name, Record: seen.DeepCopy()}
@@ -165,9 +166,9 @@ func (c *Controller) findRecord(ctx context.Context, s *suspect, v verdict) (_ r
 	return c.recorded(ctx, s)
 }
 
-// takeRetained gives a claim that has nothing in the ledger the retained block of a former claim of its name, if its CREATE
-// was answered with that. So the block is released or retained as any other. It must not be called while nothing shows that
-// the server ever knew the claim: the block is to stay as it is.
+// takeRetained gives a claim that has nothing in the ledger the retained block of a former claim of its name, if its
+// CREATE was answered with that. So the block is released or retained as any other. It must not be called while nothing
+// shows that the server ever knew the claim: the block is to stay as it is.
 func (c *Controller) takeRetained(ctx context.Context, s *suspect) error {
 	last := c.seen(s.Claim).shown()
 	if s.held || last == nil || s.later != nil && s.later.Status.AllocatedCIDR == last.Status.AllocatedCIDR {
@@ -211,8 +212,9 @@ func (c *Controller) recorded(ctx context.Context, s *suspect) (recorded, error)
 // skew is by how much the clocks of kcp's processes may differ. Where it decides about a record, seconds do not.
 const skew = 2 * time.Second
 
-// strays reports whether the holder's own record was stored under the binding that the workspace has now, while the claim went
-// with a former one: the reconcile had the claim from a cache that lagged behind. kcp deletes no such record.
+// strays reports whether the holder's own record was stored under the binding that the workspace has now, while the
+// claim went with a former one: the reconcile had the claim from a cache that lagged behind. kcp deletes no such
+// record.
 func (s *suspect) strays(own *ipamv1alpha1.IPAllocation, last *ipamv1alpha1.IPClaim) bool {
 	return last != nil && last.CreationTimestamp.Add(skew).Before(s.served) && !own.CreationTimestamp.Time.Before(s.served)
 }

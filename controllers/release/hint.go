@@ -15,9 +15,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 )
 
-// Hints are the holders that may be gone, the last sights of them, and the workspaces that were seen to go. Workspaces take
-// turns. They exist before the Controller that settles them, and before the parts that need to know of them. Make them with
-// NewHints. They are safe for concurrent use.
+// Hints are the holders that may be gone, the last sights of them, and the workspaces that were seen to go. Workspaces
+// take turns. They exist before the Controller that settles them, and before the parts that need to know of them. Make
+// them with NewHints. They are safe for concurrent use.
 type Hints struct {
 	queue workqueue.TypedRateLimitingInterface[ledger.Holder]
 	clock clock.PassiveClock
@@ -78,9 +78,9 @@ func (d deletion) outdated(server string) bool {
 	return err != nil || order < 0
 }
 
-// precedes reports whether the claim was gone when its record was stored: by a reconcile whose cache lagged behind. Nobody
-// could read such a record while the claim was there. Of one that was changed since, nobody knows when it was stored. A
-// server tells of a deletion with the revision of that, which counts all objects of a workspace.
+// precedes reports whether the claim was gone when its record was stored: by a reconcile whose cache lagged behind.
+// Nobody could read such a record while the claim was there. Of one that was changed since, nobody knows when it was
+// stored. A server tells of a deletion with the revision of that, which counts all objects of a workspace.
 func (d deletion) precedes(own *ipamv1alpha1.IPAllocation) bool {
 	if d.claim == nil || d.missed || own.Spec.ClaimRef == nil || own.Generation > 1 {
 		return false
@@ -150,7 +150,8 @@ func (s *sights) seen(claim ledger.ClaimID) deletion {
 	return s.deleted[claim]
 }
 
-// SawDeleted reports whether a claim was seen being deleted whose hint is not settled yet. It is false of one that a list left out.
+// SawDeleted reports whether a claim was seen being deleted whose hint is not settled yet. It is false of one that a
+// list left out.
 func (s *sights) SawDeleted(claim ledger.ClaimID) bool {
 	seen := s.seen(claim)
 	return seen.claim != nil && !seen.missed

@@ -22,8 +22,8 @@ func (c *Controller) Gone(ctx context.Context, h ledger.Holder) (bool, error) {
 	return answer.Verdict == live.Gone && !c.seen(h.Claim).outdated(answer.Revision), err
 }
 
-// GoneWitnessed reports whether SettleWitnessed would take the holder for gone: its deletion was seen, or its IPAllocation is
-// still there. It changes nothing.
+// GoneWitnessed reports whether SettleWitnessed would take the holder for gone: its deletion was seen, or its
+// IPAllocation is still there. It changes nothing.
 func (c *Controller) GoneWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	answer, err := c.look(ctx, h)
 	if err != nil || answer.Verdict != live.Gone || c.seen(h.Claim).outdated(answer.Revision) {
@@ -83,8 +83,8 @@ func (c *Controller) look(ctx context.Context, h ledger.Holder) (live.Answer, er
 
 var _ door.Releaser = (*Controller)(nil)
 
-// Released implements door.Releaser. It settles the release once more for as long as ctx lasts: another replica, or the hint
-// of the deletion, may be settling it, too.
+// Released implements door.Releaser. It settles the release once more for as long as ctx lasts: another replica, or the
+// hint of the deletion, may be settling it, too.
 func (c *Controller) Released(ctx context.Context, in ledger.ClusterName, of *ipamv1alpha1.IPAllocation) (gone bool, err error) {
 	name, uid := of.HeldBy()
 	holder := ledger.Holder{Claim: ledger.ClaimID(uid), Cluster: in, Namespace: of.Namespace, Name: name}
@@ -101,8 +101,8 @@ func (c *Controller) Released(ctx context.Context, in ledger.ClusterName, of *ip
 
 // released settles the release once. It reports whether the record is gone, and whether nothing more is to be expected.
 //
-// A record that is retained by now is deleted here. To leave that to the API server, which was asked to, is not certain: it refuses
-// by the record as it was before, and reads it once more only if it had that from its cache.
+// A record that is retained by now is deleted here. To leave that to the API server, which was asked to, is not
+// certain: it refuses by the record as it was before, and reads it once more only if it had that from its cache.
 func (c *Controller) released(ctx context.Context, h ledger.Holder, of *ipamv1alpha1.IPAllocation) (gone, done bool, err error) {
 	answer, err := c.look(ctx, h)
 	if err != nil || answer.Verdict != live.Gone || c.seen(h.Claim).outdated(answer.Revision) {

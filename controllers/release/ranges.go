@@ -58,7 +58,8 @@ func (s *suspect) promised(now time.Time) (inFlight bool, later promise.Share) {
 	return now.Sub(s.since) < promise.Grace, later
 }
 
-// unhold ends the hold of a range, if it is as it was read: a CREATE may have been answered with it since. One that was closed for the claim's DELETE is retired.
+// unhold ends the hold of a range, if it is as it was read: a CREATE may have been answered with it since. One that was
+// closed for the claim's DELETE is retired.
 func (r rangeKeeper) unhold(ctx context.Context, s *suspect) (bool, error) {
 	if s.closed {
 		return freed(ctx, s, "claim is gone, which held the range", r.retireClosed(ctx, s.ranged, s.Claim))

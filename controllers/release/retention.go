@@ -41,8 +41,8 @@ func (r *retention) until(ctx context.Context, s *suspect) (time.Time, error) {
 
 // retain keeps the block, and removes the claim from its record. The transaction that retains the block
 // writes the end of the lease, which does not change from then on. If only the record is retained, the
-// ledger has lost the end, and takes it from the record. The record may be that of a former claim, whose block the holder had: it
-// becomes the holder's.
+// ledger has lost the end, and takes it from the record. The record may be that of a former claim, whose block the
+// holder had: it becomes the holder's.
 func (r *retention) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.IPAllocation) error {
 	until, err := seen.ExpiresAt(), error(nil)
 	_, of := seen.HeldBy()

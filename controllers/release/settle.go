@@ -60,10 +60,11 @@ func (c *Controller) Settle(ctx context.Context, h ledger.Holder) (bool, error) 
 	return c.settle(ctx, h, hinted)
 }
 
-// SettleWitnessed settles the release of a holder that a request asks about: for example, of a claim inside a range that is
-// deleted. Users send such requests, as many as they like, and no brake counts what they free. So SettleWitnessed frees
-// a block only if its claim was seen being deleted, or if the IPAllocation is still there. It reports false for any other holder that
-// seems to be gone: a kcp that was restored from a backup has never known the claims that came after.
+// SettleWitnessed settles the release of a holder that a request asks about: for example, of a claim inside a range
+// that is deleted. Users send such requests, as many as they like, and no brake counts what they free. So
+// SettleWitnessed frees a block only if its claim was seen being deleted, or if the IPAllocation is still there. It
+// reports false for any other holder that seems to be gone: a kcp that was restored from a backup has never known the
+// claims that came after.
 func (c *Controller) SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	return c.settle(ctx, h, requested)
 }
@@ -135,8 +136,8 @@ func (s *suspect) predates(made time.Time) bool {
 	return s.known && !made.IsZero() && !s.since.After(made.Add(time.Second))
 }
 
-// suspect looks up what a holder has: a block, a root pool, a range, or the reservation that the CREATE of a claim was answered
-// with, which it confirms.
+// suspect looks up what a holder has: a block, a root pool, a range, or the reservation that the CREATE of a claim was
+// answered with, which it confirms.
 func (c *Controller) suspect(ctx context.Context, h ledger.Holder) (*suspect, error) {
 	s := &suspect{Holder: h}
 	if ranged, err := c.ranges.find(ctx, s); ranged || err != nil {

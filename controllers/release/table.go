@@ -2,8 +2,8 @@ package release
 
 import "github.com/kcp-ipam/ipam/controllers/internal/promise"
 
-// What becomes of a block whose holder may be gone is decided by this table, from facts alone. [Controller.settle] reads
-// the facts, looks up the action, and carries it out.
+// What becomes of a block whose holder may be gone is decided by this table, from facts alone. [Controller.settle]
+// reads the facts, looks up the action, and carries it out.
 
 // verdict says whether a holder is gone: by the word of the servers, and by the last sight of the holder.
 type verdict int

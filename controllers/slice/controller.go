@@ -112,8 +112,8 @@ func (c *Controller) seenOnPlatform(name string, before, after *ipamv1alpha1.IPP
 	}
 }
 
-// Changed queues every slice of a workspace that binds the export, gets a path, or departs, or whose cache can be read from now on,
-// or no longer. It does not block.
+// Changed queues every slice of a workspace that binds the export, gets a path, or departs, or whose cache can be read
+// from now on, or no longer. It does not block.
 func (c *Controller) Changed(cluster ledger.ClusterName) {
 	for _, pool := range c.members.pools() {
 		c.queue.Add(request{pool: pool, cluster: cluster})

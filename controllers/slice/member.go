@@ -148,8 +148,9 @@ func (p *pass) with(ctx context.Context) (state, error) {
 	return settled, nil
 }
 
-// limit returns how many slices there may be for the child to count as one; 0: any number. The label that says that it is one could be
-// stored past all policies. A block in its status is the system's word, and is counted whatever maxSlices says by now.
+// limit returns how many slices there may be for the child to count as one; 0: any number. The label that says that it
+// is one could be stored past all policies. A block in its status is the system's word, and is counted whatever
+// maxSlices says by now.
 func (p *pass) limit() int {
 	if p.parent.Spec.Slices == nil || p.child.Status.AllocatedCIDR != "" {
 		return 0

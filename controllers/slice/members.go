@@ -76,7 +76,8 @@ func (r *memberLists) owner(pool string) (id ledger.PoolID) {
 	return id
 }
 
-// open makes a list for a pool, unless it has one, and reports whether not all members were queued for this version of the pool.
+// open makes a list for a pool, unless it has one, and reports whether not all members were queued for this version of
+// the pool.
 func (r *memberLists) open(pool string, now version) (stale bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -67,9 +67,9 @@ func (p *pass) confirm(ctx context.Context, record ledger.Slice, carried bool) e
 	return nil
 }
 
-// left returns nil if by the answer of the servers the child of a record is gone, or its workspace is bound no longer. If nobody saw
-// its binding go, two answers have to say so, with time between: a slice that waits for room would lose its place, and one that was
-// given up be given again.
+// left returns nil if by the answer of the servers the child of a record is gone, or its workspace is bound no longer.
+// If nobody saw its binding go, two answers have to say so, with time between: a slice that waits for room would lose
+// its place, and one that was given up be given again.
 func (p *pass) left(record ledger.Slice, answer live.Answer) error {
 	absent := p.absences.Confirm(record.Cluster, answer.Verdict, p.clock.Now())
 	gone, unbound := answer.Verdict == live.Gone, answer.Verdict == live.Unbound

@@ -7,7 +7,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// adopting is how long pools without an IPPool are left alone at most because the ledger has lost changes to pools of other workspaces.
+// adopting is how long pools without an IPPool are left alone at most because the ledger has lost changes to pools of
+// other workspaces.
 const adopting = time.Hour
 
 // rootHolder names the IPPool of a root pool the way the holder of a block is named.
@@ -23,8 +24,8 @@ func rootHolder(p ledger.Pool) ledger.Holder {
 //
 // A ledger that was restored from an older copy lacks blocks, and shows pools as empty that are
 // not. So those of a workspace stay while one of its pools has lost changes, or was not compared with the ledger
-// yet; and while one of any workspace has lost changes, the others stay as long as an adoption may take. They do not wait for ever:
-// any tenant may have a pool that nobody can make whole.
+// yet; and while one of any workspace has lost changes, the others stay as long as an adoption may take. They do not
+// wait for ever: any tenant may have a pool that nobody can make whole.
 func (s *Sweeper) lookAtPools(ctx context.Context) {
 	before, lost := s.gone, false
 	s.gone = map[ledger.PoolID]time.Time{}

@@ -38,8 +38,9 @@ type census struct {
 	deleted int             // found twice, and seen being deleted: no wrong view explains them, and the releases try them again
 }
 
-// stall is how much of the wait for a read from etcd counts as work. A page takes a few milliseconds. What takes longer is an
-// etcd that is away or slow, and to look more seldom because of that would leave blocks behind for minutes after it is back.
+// stall is how much of the wait for a read from etcd counts as work. A page takes a few milliseconds. What takes longer
+// is an etcd that is away or slow, and to look more seldom because of that would leave blocks behind for minutes after
+// it is back.
 const stall = 100 * time.Millisecond
 
 // part makes the next part of the round, and ends the round if it was the last one. If it fails, the

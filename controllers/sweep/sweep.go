@@ -154,8 +154,8 @@ func (s *Sweeper) judge(ctx context.Context, b ledger.Block) (orphaned bool) {
 	return false
 }
 
-// drains reports whether a block is that of a child pool that drains. It goes with the last block inside, and by no hint: its IPPool may
-// have gone long before, with its workspace or without its finalizer.
+// drains reports whether a block is that of a child pool that drains. It goes with the last block inside, and by no
+// hint: its IPPool may have gone long before, with its workspace or without its finalizer.
 func drains(pools views.Pools, b ledger.Block) bool {
 	child, ok := pools.Get(ledger.PoolID(b.Holder.Claim))
 	return ok && b.Holder.Namespace == "" && child.State == ledger.PoolDraining

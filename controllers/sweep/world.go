@@ -63,8 +63,9 @@ var (
 	recordKind = &ipamv1alpha1.IPAllocation{}
 )
 
-// State implements World. Doubt counts as held, and a pass later is as good. A pool that the system has made is held as long as
-// the ledger has it: the ledger alone decides when it goes. A claim that holds a range has no record, and the range no prefix here.
+// State implements World. Doubt counts as held, and a pass later is as good. A pool that the system has made is held as
+// long as the ledger has it: the ledger alone decides when it goes. A claim that holds a range has no record, and the
+// range no prefix here.
 func (c Caches) State(ctx context.Context, b ledger.Block) State {
 	if ledger.IsDerived(b.Holder.Claim) {
 		return Held

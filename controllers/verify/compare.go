@@ -256,9 +256,9 @@ func (c comparison) judge(held *block) {
 	}
 }
 
-// overdue is the age, from its first answer, at which a reservation should have been confirmed or freed: a sweep hints at
-// it within half a minute after its grace, and some live reads follow. A cooldown that is over so
-// long should have been ended, too.
+// overdue is the age, from its first answer, at which a reservation should have been confirmed or freed: a sweep hints
+// at it within half a minute after its grace, and some live reads follow. A cooldown that is over so long should have
+// been ended, too.
 const overdue = promise.Grace + time.Minute
 
 // promised reports whether the block that a claim shows is reserved for it, and notes that.

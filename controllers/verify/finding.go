@@ -35,8 +35,8 @@ const (
 	// HistoryMismatch: the history has two holders of a block at the same time, or a tenure that
 	// ends in the future.
 	HistoryMismatch Kind = "HistoryMismatch"
-	// Unreadable: a key of the ledger is damaged, or of a version that is not known; or an object is stored with a value
-	// that the API does not have.
+	// Unreadable: a key of the ledger is damaged, or of a version that is not known; or an object is stored with a
+	// value that the API does not have.
 	Unreadable Kind = "Unreadable"
 )
 

@@ -81,8 +81,8 @@ func (b *books) holds(by ledger.ClaimID) *pool {
 	return b.held[by]
 }
 
-// judgeDerived finds the objects that are missing of a pool that the system has made. Its IPPool is made again by itself. One in which
-// nobody has a block may be closed, and has none then: the ledger does not say so.
+// judgeDerived finds the objects that are missing of a pool that the system has made. Its IPPool is made again by
+// itself. One in which nobody has a block may be closed, and has none then: the ledger does not say so.
 func (c comparison) judgeDerived(p *pool) {
 	if ledger.IsAddressSpace(p.ID) {
 		return

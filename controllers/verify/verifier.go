@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// share is the least ratio of the time between two verifications that nobody has asked for to the time that the last
-	// one took. They are no further apart than longest, whatever the ratio is then.
+	// share is the least ratio of the time between two verifications that nobody has asked for to the time that the
+	// last one took. They are no further apart than longest, whatever the ratio is then.
 	share   = 200
 	longest = 4 * time.Hour
 )
@@ -28,8 +28,8 @@ type Options struct {
 	// Reserved tells since when a reservation is in the ledger. Default: its last answer counts.
 	Reserved func(ledger.ClaimID) (since time.Time, ok bool)
 	World    World
-	// Interval between two verifications that nobody has asked for, jittered by a fifth. It is longer, up to four hours, if
-	// the last one took more than a two-hundredth of it. Default 10 minutes.
+	// Interval between two verifications that nobody has asked for, jittered by a fifth. It is longer, up to four
+	// hours, if the last one took more than a two-hundredth of it. Default 10 minutes.
 	Interval time.Duration
 	// Pause between two looks: what is merely in flight is over by then. Default 5 s.
 	Pause time.Duration

@@ -7,7 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// version is set by the builds of a release: go build -ldflags '-X github.com/kcp-ipam/ipam/internal/build.version=v0.1.0'.
+// version is set by the builds of a release: go build -ldflags '-X
+// github.com/kcp-ipam/ipam/internal/build.version=v0.1.0'.
 var version string
 
 // Version is the version of this program: that of the release, or that of the commit, as v0.0.0-<time>-<commit>. It is

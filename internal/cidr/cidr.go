@@ -28,8 +28,9 @@ func Halves(p netip.Prefix) (low, high netip.Prefix) {
 	return netip.PrefixFrom(p.Masked().Addr(), bits+1), netip.PrefixFrom(upper, bits+1)
 }
 
-// Edges returns the prefixes that make up the leading and the trailing blocks of a prefix, from its two ends inwards. A unit is the
-// length of one of these blocks; 0, or more than the family has, is a single address. They end with the prefix.
+// Edges returns the prefixes that make up the leading and the trailing blocks of a prefix, from its two ends inwards. A
+// unit is the length of one of these blocks; 0, or more than the family has, is a single address. They end with the
+// prefix.
 func Edges(p netip.Prefix, unit int, leading, trailing int32) []netip.Prefix {
 	if bits := p.Addr().BitLen(); unit == 0 || unit > bits {
 		unit = bits

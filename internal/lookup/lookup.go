@@ -20,7 +20,8 @@ const (
 	Address = "ipam-address"
 	// URL is its key for the URL before Path.
 	URL = "url"
-	// CA is its key for the CAs that signed the controller's certificate, as PEM. Without them: those that the system trusts.
+	// CA is its key for the CAs that signed the controller's certificate, as PEM. Without them: those that the system
+	// trusts.
 	CA = "ca.crt"
 	// Role is the ClusterRole for people who may ask.
 	Role = "ipam-history-viewer"
@@ -60,8 +61,8 @@ type Holder struct {
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 	Pool      string `json:"pool"`
-	// PoolName is the pool's name, and Scope the objects that it was made for, such as location=ams,network=vpc-1. Both are
-	// there if the ledger has the pool, or had it when the tenure ended.
+	// PoolName is the pool's name, and Scope the objects that it was made for, such as location=ams,network=vpc-1. Both
+	// are there if the ledger has the pool, or had it when the tenure ended.
 	PoolName string `json:"poolName,omitempty"`
 	Scope    string `json:"scope,omitempty"`
 	Space    string `json:"space"`
@@ -156,7 +157,8 @@ func (q Query) Values() url.Values {
 	return v
 }
 
-// ParseQuery reads the parameters of a request. An unknown one is an error: without it the answer would say more than was asked.
+// ParseQuery reads the parameters of a request. An unknown one is an error: without it the answer would say more than
+// was asked.
 func ParseQuery(v url.Values) (q Query, err error) {
 	for name, values := range v {
 		for _, value := range values {

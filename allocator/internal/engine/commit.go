@@ -120,9 +120,9 @@ func (w *writer) won(g *group, revision int64) {
 	}
 }
 
-// blame finds the calls of a group that were refuted, and their answers: it reads their keys as of the revision at which
-// the transaction failed. The others are planned again, without those behind them, so that one call
-// which is refuted again and again costs the others one transaction of two.
+// blame finds the calls of a group that were refuted, and their answers: it reads their keys as of the revision at
+// which the transaction failed. The others are planned again, without those behind them, so that one call which is
+// refuted again and again costs the others one transaction of two.
 func (w *writer) blame(g *group, revision int64) *pending {
 	p := &pending{group: g, answers: map[*call]error{}}
 	var gets []clientv3.Op

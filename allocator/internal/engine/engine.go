@@ -10,8 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Engine writes one ledger, as the one process that does. Memory is read once, when the office is taken, and then changed by
-// the writer's commits alone. It is safe for concurrent use.
+// Engine writes one ledger, as the one process that does. Memory is read once, when the office is taken, and then
+// changed by the writer's commits alone. It is safe for concurrent use.
 type Engine struct {
 	store      *store.Store
 	Keys       store.Keys // those of the store

@@ -9,7 +9,8 @@ import (
 )
 
 // apply brings what was committed into memory, space by space. A space that begins comes first: the pool above it is
-// asked for more by that. One that ends comes before the pool above it, which takes over the number of its changes: nobody counts them twice.
+// asked for more by that. One that ends comes before the pool above it, which takes over the number of its changes:
+// nobody counts them twice.
 func (eng *Engine) apply(entries []*store.Entry) {
 	of := map[ledger.SpaceID][]*store.Entry{}
 	for _, e := range entries {

@@ -49,6 +49,7 @@ var (
 	ErrOvertaken = errors.New("another change came first")
 	// ErrGone: the space was retired before the operation was planned.
 	ErrGone = errors.New("space is gone")
-	// ErrMistaken: memory has a key otherwise than the ledger has, though nobody else has put the head: the ledger was changed by hand.
+	// ErrMistaken: memory has a key otherwise than the ledger has, though nobody else has put the head: the ledger was
+	// changed by hand.
 	ErrMistaken = errors.New("memory differs from the ledger")
 )

@@ -102,7 +102,8 @@ func (q *queue) peek() *call {
 	return nil
 }
 
-// pass passes over the lane of the call that peek returned, until resume. It reports false, and does nothing, if that was planned before.
+// pass passes over the lane of the call that peek returned, until resume. It reports false, and does nothing, if that
+// was planned before.
 func (q *queue) pass() bool {
 	if len(q.again) > 0 {
 		return false

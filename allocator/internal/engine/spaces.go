@@ -16,8 +16,8 @@ type Space struct {
 	alarm  alarm           // for the next cooldown that ends
 }
 
-// View returns the view of a plan that is made now. next is as in [space.Space.View]; nil: the plan puts no head. The space's
-// lock is held.
+// View returns the view of a plan that is made now. next is as in [space.Space.View]; nil: the plan puts no head. The
+// space's lock is held.
 func (s *Space) View(next func(least int64) int64) space.View {
 	return s.Space.View(s.Keys, int(s.Engine.Limit.Load()), next)
 }
@@ -34,7 +34,8 @@ func (s *Space) Discard() {
 	}
 }
 
-// expect lets an address space that is not in the ledger be planned in, as its pool is now. The writer alone changes pools, and calls it.
+// expect lets an address space that is not in the ledger be planned in, as its pool is now. The writer alone changes
+// pools, and calls it.
 func (s *Space) expect(of *ledger.Derived) {
 	if of == nil || len(s.Room.Pools) > 0 {
 		return

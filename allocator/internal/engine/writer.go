@@ -10,8 +10,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// writer commits the operations on all spaces, one transaction after the other, each of as many of them as fit. So an operation is planned on
-// the ledger as it is, whichever spaces it touches. Its goroutine runs while there are any.
+// writer commits the operations on all spaces, one transaction after the other, each of as many of them as fit. So an
+// operation is planned on the ledger as it is, whichever spaces it touches. Its goroutine runs while there are any.
 type writer struct {
 	*Engine
 
@@ -108,8 +108,9 @@ func (w *writer) take() {
 	w.queue.pop()
 }
 
-// pass passes over a call that needs a transaction of its own, and the others of its workspace, while a group of others is gathered: else
-// each such call would part the calls of all other workspaces. It reports false if the call is another one.
+// pass passes over a call that needs a transaction of its own, and the others of its workspace, while a group of others
+// is gathered: else each such call would part the calls of all other workspaces. It reports false if the call is
+// another one.
 func (w *writer) pass(c *call, g *group) bool {
 	if !c.Alone || g.calls[0].Alone {
 		return false

@@ -7,8 +7,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Apply brings the changes of one transaction into memory. It is the only way in. The draft is given up first: the transaction has made these
-// very changes.
+// Apply brings the changes of one transaction into memory. It is the only way in. The draft is given up first: the
+// transaction has made these very changes.
 func (s *Space) Apply(entries []*store.Entry) {
 	drafted := s.draft.giveUp(s)
 	slices.SortStableFunc(entries, poolsFirst)

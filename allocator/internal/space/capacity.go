@@ -34,7 +34,8 @@ func (p *Pool) stranded() (n int) {
 	return n
 }
 
-// containing counts the blocks that contain two exclusions. Neither lies in the other. If the first is not valid, there are none.
+// containing counts the blocks that contain two exclusions. Neither lies in the other. If the first is not valid, there
+// are none.
 func (p *Pool) containing(a, b netip.Prefix) (n int) {
 	for bits := 0; a.IsValid(); bits++ {
 		both := netip.PrefixFrom(b.Addr(), bits).Masked()
@@ -48,8 +49,8 @@ func (p *Pool) containing(a, b netip.Prefix) (n int) {
 	return n
 }
 
-// unreserved returns how many addresses are free, those that are only held or drafted included. The index tells which of
-// these are excluded, or in a block that another Allocator has bound.
+// unreserved returns how many addresses are free, those that are only held or drafted included. The index tells which
+// of these are excluded, or in a block that another Allocator has bound.
 func (p *Pool) unreserved() *big.Int {
 	var mine []netip.Prefix
 	for prefix := range p.In.reserved() {
@@ -64,8 +65,8 @@ func (p *Pool) unreserved() *big.Int {
 	return available
 }
 
-// reserved yields the prefixes that are taken in the indexes and not in the ledger: those that are held for waiters, and
-// those of the draft.
+// reserved yields the prefixes that are taken in the indexes and not in the ledger: those that are held for waiters,
+// and those of the draft.
 func (s *Space) reserved() iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		for prefix := range s.Room.reserved.all() {

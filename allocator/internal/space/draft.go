@@ -31,8 +31,8 @@ func (d *Draft) len() int {
 	return len(d.taken)
 }
 
-// Pending returns how much the draft is about to take on the account of a request with the pool. An account is counted as soon as a
-// request with a limit asks for it.
+// Pending returns how much the draft is about to take on the account of a request with the pool. An account is counted
+// as soon as a request with a limit asks for it.
 func (d *Draft) Pending(r ledger.Request) Pending {
 	if d == nil || r.Limits.Pool == nil {
 		return nil

@@ -11,7 +11,8 @@ import (
 const journalled = 1 << 15
 
 // Journal has the blocks that have changed since the last Take. Some
-// may be missing: it begins with the first Take, and drops all when there are too many. The zero value is empty. It is safe for concurrent use.
+// may be missing: it begins with the first Take, and drops all when there are too many. The zero value is empty. It is
+// safe for concurrent use.
 type Journal struct {
 	mu      sync.Mutex
 	records map[ledger.Position]store.Record // without a holder for a block that is gone; nil before the first Take

@@ -9,8 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// kin is which pools belong together: those below a pool, those that a claim holds, those that count for a workspace without being
-// in it, and those of one name. The lock of the table guards it.
+// kin is which pools belong together: those below a pool, those that a claim holds, those that count for a workspace
+// without being in it, and those of one name. The lock of the table guards it.
 type kin struct {
 	of      map[ledger.PoolID]bond // those that have one
 	below   map[ledger.PoolID]map[ledger.PoolID]struct{}
@@ -44,8 +44,8 @@ func newKin() kin {
 	}
 }
 
-// rolesOf returns the roles of a scope as one text, which all address spaces with these roles share. No two sets have the same, as no role
-// has a comma.
+// rolesOf returns the roles of a scope as one text, which all address spaces with these roles share. No two sets have
+// the same, as no role has a comma.
 func rolesOf(scope ledger.Scope) string {
 	return unique.Make(strings.Join(slices.Sorted(maps.Keys(scope)), ",")).Value()
 }

@@ -61,8 +61,8 @@ func (r *Room) Withdraw(p *Pool, id ledger.ClaimID) {
 	r.unpledge(w, on)
 }
 
-// clear empties the list of a pool that allocates nothing any more. It wakes the claims: nobody else tells them when the pool is one
-// that the system has made, and there may be another one.
+// clear empties the list of a pool that allocates nothing any more. It wakes the claims: nobody else tells them when
+// the pool is one that the system has made, and there may be another one.
 func (r *Room) clear(p *Pool) {
 	claims, suspended := p.Waiting.Claims, p.Waiting.suspended
 	p.Waiting = waitlist{}
@@ -103,8 +103,8 @@ func (r *Room) update(p *Pool, record ledger.Pool) {
 	}
 }
 
-// without yields the prefixes of one list that another one lacks. Both are in the order of their addresses. A pool may have many address
-// spaces, and the writer brings all of them in line: so it costs little where the lists agree.
+// without yields the prefixes of one list that another one lacks. Both are in the order of their addresses. A pool may
+// have many address spaces, and the writer brings all of them in line: so it costs little where the lists agree.
 func without(list, other []netip.Prefix) iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		for _, x := range list {

@@ -19,8 +19,8 @@ const MaxReservations = 64
 // that fails each time would otherwise keep its block for as long as it is repeated.
 const Renewable = 5 * time.Minute
 
-// MaxLead is how far the time of a reservation may be ahead of the clock, because earlier answers of its ID have had the
-// seconds before.
+// MaxLead is how far the time of a reservation may be ahead of the clock, because earlier answers of its ID have had
+// the seconds before.
 const MaxLead = 2 * time.Second
 
 // minTold is how many answers are remembered before old ones are looked for.

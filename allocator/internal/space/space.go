@@ -18,8 +18,8 @@ import (
 // owners, usage the accounts, and Cooling the blocks that cool. The space keeps them in line.
 //
 // All of it is as the ledger has it: Apply is the only way in. Besides, the indexes
-// have as taken the prefixes that are held for waiters, and those of the draft. The lock guards all fields: the writer takes it
-// to plan and after a transaction. Its holder waits for nothing.
+// have as taken the prefixes that are held for waiters, and those of the draft. The lock guards all fields: the writer
+// takes it to plan and after a transaction. Its holder waits for nothing.
 type Space struct {
 	ID    ledger.SpaceID
 	Table *Table
@@ -61,7 +61,8 @@ func (s *Space) Lock() { s.mu.Lock() }
 // Unlock releases the lock, and then delivers the notifications.
 func (s *Space) Unlock() { s.Unlocked(s.Release()) }
 
-// Release releases the lock, and returns the notifications. A caller with the locks of several spaces delivers them when it has released all.
+// Release releases the lock, and returns the notifications. A caller with the locks of several spaces delivers them
+// when it has released all.
 func (s *Space) Release() (told News) {
 	s.Unlocking()
 	if of, is := ledger.AddressSpaceOf(ledger.PoolID(s.ID)); is && !s.Gone && !s.Unregistered() {
@@ -219,7 +220,8 @@ func (d *Draft) giveUp(s *Space) (back []taken) {
 	return back
 }
 
-// Discard ends the draft, whose outcome is certain. The room that it has still taken is offered to the claims that wait.
+// Discard ends the draft, whose outcome is certain. The room that it has still taken is offered to the claims that
+// wait.
 func (s *Space) Discard() {
 	for _, t := range s.draft.giveUp(s) {
 		s.Room.freed = append(s.Room.freed, t.prefix)

@@ -93,9 +93,10 @@ func (t *workspaceTurn) wish(w *Waiter) {
 	t.wishes.ReplaceOrInsert(w)
 }
 
-// mostPreferred is how many waiters of a workspace for exact prefixes come before those that take any block, at one pool.
-// A bound keeps very many of them from taking all that becomes free. The youngest count: a user who moves an address to
-// another claim makes that claim just before, and may have claims for other addresses that wait in vain for long.
+// mostPreferred is how many waiters of a workspace for exact prefixes come before those that take any block, at one
+// pool. A bound keeps very many of them from taking all that becomes free. The youngest count: a user who moves an
+// address to another claim makes that claim just before, and may have claims for other addresses that wait in vain for
+// long.
 const mostPreferred = 16
 
 // preferred returns the oldest that fits, of the youngest waiters for exact prefixes; nil: there is none.

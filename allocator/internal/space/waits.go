@@ -7,8 +7,8 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Waits are the pools at which each claim waits. The zero value is empty. It is safe for concurrent use; its lock is taken
-// after that of a space.
+// Waits are the pools at which each claim waits. The zero value is empty. It is safe for concurrent use; its lock is
+// taken after that of a space.
 type Waits struct {
 	mu sync.RWMutex
 	at map[ledger.ClaimID][]ledger.PoolID

@@ -52,7 +52,8 @@ func EntryOf(k Keys, kv *mvccpb.KeyValue) Entry {
 	return e
 }
 
-// roll reads the records of pools, in the order of their keys: an address space follows its pool, and has the record of that.
+// roll reads the records of pools, in the order of their keys: an address space follows its pool, and has the record of
+// that.
 type roll struct {
 	keys  Keys
 	known map[ledger.PoolID]ledger.Pool // that were read so far

@@ -31,8 +31,8 @@ func explained(client *clientv3.Client, err error) error {
 	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 }
 
-// faults are the faults of etcd in plain words. An error is the first that it matches, by one of etcd's errors or by a sign in
-// its text.
+// faults are the faults of etcd in plain words. An error is the first that it matches, by one of etcd's errors or by a
+// sign in its text.
 var faults = []struct {
 	words string
 	errs  []error

@@ -64,8 +64,8 @@ func FarewellOf(t ledger.Tenure) *Farewell {
 // Size is the number of bytes of the farewell.
 func (f Farewell) Size() int { return len(f.text) }
 
-// PutFarewells writes farewells into the history, those of one bucket together. Their transaction puts the head of the space,
-// which was put before at the revision.
+// PutFarewells writes farewells into the history, those of one bucket together. Their transaction puts the head of the
+// space, which was put before at the revision.
 func (k SpaceKeys) PutFarewells(head int64, farewells []*Farewell) (puts []clientv3.Op) {
 	of := map[netip.Prefix][]*Farewell{}
 	for _, f := range farewells {

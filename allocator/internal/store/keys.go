@@ -55,8 +55,8 @@ type SpaceKeys struct {
 	prefix string
 }
 
-// Chapter is the key of the tenures that a transaction ends in a bucket. Its name is the revision of the head of the space that
-// the transaction replaces, so that no two have the same, and those of a bucket and a space sort by time.
+// Chapter is the key of the tenures that a transaction ends in a bucket. Its name is the revision of the head of the
+// space that the transaction replaces, so that no two have the same, and those of a bucket and a space sort by time.
 func (k SpaceKeys) Chapter(bucket netip.Prefix, head int64) string {
 	return fmt.Sprintf("%s%s/%016x.000", k.HistoryOf(bucket), k.id, head)
 }

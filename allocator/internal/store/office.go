@@ -55,9 +55,10 @@ func (h head) lost(read *mvccpb.KeyValue) error {
 	return fmt.Errorf("%w (its head is %s, and was %s)", ledger.ErrReplaced, read.Value, h.value)
 }
 
-// Office is the office of the ledger's one writer, which this process has taken. Its transactions compare the head of the ledger as it was put
-// last, and each that writes puts the next head. So none lands after another process has taken the office, or in another ledger, and
-// the head says what became of a transaction whose answer was lost. They are sent one after the other. It is safe for concurrent use.
+// Office is the office of the ledger's one writer, which this process has taken. Its transactions compare the head of
+// the ledger as it was put last, and each that writes puts the next head. So none lands after another process has taken
+// the office, or in another ledger, and the head says what became of a transaction whose answer was lost. They are sent
+// one after the other. It is safe for concurrent use.
 type Office struct {
 	kv   *clientv3.Client
 	turn chan struct{} // its holder may send
@@ -82,8 +83,8 @@ type Sent struct {
 }
 
 // Send sends a transaction, which compares the head of the ledger, too, and puts the next one if it writes.
-// ErrDeposed: another process has the office. ErrReplaced: it is another ledger, as one that was restored from a copy. Any other error is of etcd; if
-// Sent is not nil, the transaction may have been committed, or may yet be.
+// ErrDeposed: another process has the office. ErrReplaced: it is another ledger, as one that was restored from a copy.
+// Any other error is of etcd; if Sent is not nil, the transaction may have been committed, or may yet be.
 func (o *Office) Send(ctx context.Context, t Transaction) (*clientv3.TxnResponse, *Sent, error) {
 	if err := o.begin(ctx); err != nil {
 		return nil, nil, err
@@ -118,8 +119,8 @@ func (o *Office) Send(ctx context.Context, t Transaction) (*clientv3.TxnResponse
 	return resp, nil, nil
 }
 
-// Outcome makes certain what became of a transaction that was not answered. It returns the revision at which that was committed; 0: it was
-// not, and will not be. Call it again after an error of etcd.
+// Outcome makes certain what became of a transaction that was not answered. It returns the revision at which that was
+// committed; 0: it was not, and will not be. Call it again after an error of etcd.
 func (o *Office) Outcome(ctx context.Context, s *Sent) (landed int64, err error) {
 	if err := o.begin(ctx); err != nil {
 		return 0, err
@@ -131,9 +132,9 @@ func (o *Office) Outcome(ctx context.Context, s *Sent) (landed int64, err error)
 	return s.landed, err
 }
 
-// settle asks for the head. It is the one that the lost transaction puts: that was committed. It is the one before it: then settle puts
-// another one, after which the transaction cannot be committed any more, as it may still be on its way to etcd. It is neither: this process does not
-// have the ledger any more.
+// settle asks for the head. It is the one that the lost transaction puts: that was committed. It is the one before it:
+// then settle puts another one, after which the transaction cannot be committed any more, as it may still be on its way
+// to etcd. It is neither: this process does not have the ledger any more.
 func (o *Office) settle(ctx context.Context) error {
 	s := o.lost
 	if s == nil {
@@ -171,8 +172,8 @@ func (o *Office) begin(ctx context.Context) error {
 
 func (o *Office) end() { <-o.turn }
 
-// Candidacy is the attempt of a process to take the office of the one writer from the process that has it. It is not safe
-// for concurrent use.
+// Candidacy is the attempt of a process to take the office of the one writer from the process that has it. It is not
+// safe for concurrent use.
 type Candidacy struct {
 	store *Store
 	mine  head
@@ -184,8 +185,8 @@ func (s *Store) Candidate(by, at string) *Candidacy {
 	return &Candidacy{store: s, mine: head{key: s.Keys.Office(), is: officeValue{V: valueVersion, By: by, At: at}}}
 }
 
-// Leader reads the address at which the process answers that has the office; empty: it has not said, or there is none. It
-// may have gone.
+// Leader reads the address at which the process answers that has the office; empty: it has not said, or there is none.
+// It may have gone.
 func (r Reader) Leader(ctx context.Context) (at string, err error) {
 	s := NewStore(r.Client, r.Prefix)
 	kv, _, err := s.Get(ctx, s.Keys.Office())
@@ -197,9 +198,9 @@ func (r Reader) Leader(ctx context.Context) (at string, err error) {
 	return v.At, err
 }
 
-// Take takes the office: it puts the head of the ledger. From then on the store writes by the office. After any other error than ErrDeposed call it
-// again: if it was the answer alone that was lost, Take finds its own head there. ErrDeposed: somebody else has taken the office since the first
-// call.
+// Take takes the office: it puts the head of the ledger. From then on the store writes by the office. After any other
+// error than ErrDeposed call it again: if it was the answer alone that was lost, Take finds its own head there.
+// ErrDeposed: somebody else has taken the office since the first call.
 func (c *Candidacy) Take(ctx context.Context) (*Office, error) {
 	for {
 		read, _, err := c.store.Get(ctx, c.mine.key)
@@ -225,7 +226,8 @@ func (c *Candidacy) Take(ctx context.Context) (*Office, error) {
 	}
 }
 
-// follow puts the head of this process after the one that was read; nil: there is none. It reports whether that is its own.
+// follow puts the head of this process after the one that was read; nil: there is none. It reports whether that is its
+// own.
 func (c *Candidacy) follow(read *mvccpb.KeyValue) (taken bool, err error) {
 	var former officeValue
 	if read != nil {
@@ -254,8 +256,8 @@ func revisionOf(kv *mvccpb.KeyValue) int64 {
 	return kv.ModRevision
 }
 
-// Write sends a transaction beside those of the writer's queue. It is carried out only while this process has the office, if it has taken
-// it.
+// Write sends a transaction beside those of the writer's queue. It is carried out only while this process has the
+// office, if it has taken it.
 func (s *Store) Write(ctx context.Context, ifs []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
 	o := s.office.Load()
 	if o == nil {

@@ -9,8 +9,8 @@ import (
 
 // Reserved calls visit with the tenures of all reservations, in the order of their workspaces, each as it is when it
 // is read. It returns the revision of the list. For a key that cannot be read, visit gets an error for
-// which Unreadable holds. If visit returns false, Reserved ends. It reads the keys of pools, of reservations and of their
-// blocks. ErrExpired: reading took longer than etcd keeps its revisions.
+// which Unreadable holds. If visit returns false, Reserved ends. It reads the keys of pools, of reservations and of
+// their blocks. ErrExpired: reading took longer than etcd keeps its revisions.
 func (r Reader) Reserved(ctx context.Context, visit func(ledger.Tenure, error) bool) (revision int64, err error) {
 	s := NewStore(r.Client, r.Prefix)
 	pages, all := s.NewPager(0), spanOf(s.Keys.Claim(ledger.ReservationPrefix))

@@ -69,8 +69,8 @@ func (s Slices) List(ctx context.Context, id ledger.PoolID) ([]ledger.Slice, err
 	return list, nil
 }
 
-// Change makes of the record of a workspace what next returns, which is told how many slices of the pool are given. A record
-// without a state is none. If another caller has written meanwhile, it asks next again.
+// Change makes of the record of a workspace what next returns, which is told how many slices of the pool are given. A
+// record without a state is none. If another caller has written meanwhile, it asks next again.
 func (s Slices) Change(ctx context.Context, id ledger.PoolID, c ledger.ClusterName, next func(now ledger.Slice, given int) (ledger.Slice, error)) error {
 	for {
 		done, err := s.change(ctx, id, c, next)

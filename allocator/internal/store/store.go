@@ -30,9 +30,11 @@ type Store struct {
 	Keys    Keys
 	Timeout time.Duration // of one request
 	Page    int           // keys that are read at once
-	// Closed is closed when no request may begin any more; nil: never. Those in flight are answered. Set it before the first one.
+	// Closed is closed when no request may begin any more; nil: never. Those in flight are answered. Set it before the
+	// first one.
 	Closed <-chan struct{}
-	// Lost is called with the reason when a transaction of Write shows that this process does not have the ledger any more. Set it before the first one.
+	// Lost is called with the reason when a transaction of Write shows that this process does not have the ledger any
+	// more. Set it before the first one.
 	Lost   func(error)
 	office atomic.Pointer[Office] // nil: this process has not taken it
 	// Traffic counts the transactions in flight, to which lists give way.

@@ -59,8 +59,8 @@ func (t *traffic) page(size int) int {
 }
 
 // giveWay is called before each page, with the time since the last call returned. Beside transactions it rests
-// three times as long, then waits until none is in flight, all of that no longer than maxGiveWay. A list that never rests has
-// the garbage collector run all the time, beside which a bind on two processors takes ten milliseconds.
+// three times as long, then waits until none is in flight, all of that no longer than maxGiveWay. A list that never
+// rests has the garbage collector run all the time, beside which a bind on two processors takes ten milliseconds.
 func (t *traffic) giveWay(ctx context.Context, worked time.Duration) {
 	if !t.busy() {
 		return

@@ -102,7 +102,8 @@ func look(ctx context.Context, s *session.Session, block netip.Prefix) (found se
 	return found, exit.IgnoreUnseen(err)
 }
 
-// warn says which pools that have some of the block share addresses with another workspace: there may be a second holder.
+// warn says which pools that have some of the block share addresses with another workspace: there may be a second
+// holder.
 func (f *seen) warn(s *session.Session) {
 	for i := range f.pools {
 		pool := &f.pools[i]
@@ -139,8 +140,8 @@ func overlapping(allocations []ipamv1alpha1.IPAllocation, block netip.Prefix) []
 	return held
 }
 
-// unheld returns the state that each visible pool gives a block without a visible holder. A child pool that has all of it
-// answers for its parent. It is an error if no pool has the block, or if a holder may be one that is not shown.
+// unheld returns the state that each visible pool gives a block without a visible holder. A child pool that has all of
+// it answers for its parent. It is an error if no pool has the block, or if a holder may be one that is not shown.
 func unheld(r *session.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) ([]space.State, error) {
 	var found []space.State
 	for _, pool := range r.Visible(pools, allocations) {
@@ -157,7 +158,8 @@ func unheld(r *session.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, al
 	return found, nil
 }
 
-// describe shows an allocation. Its scope includes that of its pool, if the caller sees it: networks may have the same addresses.
+// describe shows an allocation. Its scope includes that of its pool, if the caller sees it: networks may have the same
+// addresses.
 func (f *seen) describe(s *session.Session, a *ipamv1alpha1.IPAllocation) {
 	r, page, scope := f.View, s.Page(), maps.Clone(a.Spec.Scope)
 	for i := range f.pools {

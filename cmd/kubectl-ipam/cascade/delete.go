@@ -18,12 +18,12 @@ import (
 // askAgain is how long a range whose release was refused is left alone.
 const askAgain = 500 * time.Millisecond
 
-// Deletion deletes objects that may hold something a moment longer: a range or a pool whose claims were released just before, or
-// an allocation whose status follows its use.
+// Deletion deletes objects that may hold something a moment longer: a range or a pool whose claims were released just
+// before, or an allocation whose status follows its use.
 type Deletion struct {
 	client.WithWatch
-	// Patience is how long the server is asked again that refuses. It counts from the last allocation of the workspace that went:
-	// ten thousand go one after another.
+	// Patience is how long the server is asked again that refuses. It counts from the last allocation of the workspace
+	// that went: ten thousand go one after another.
 	Patience time.Duration
 	// Whole makes Patience count from the beginning.
 	Whole bool
@@ -31,7 +31,8 @@ type Deletion struct {
 	Tell func(words string)
 }
 
-// Do deletes an object. An object that is not there counts as deleted. When its patience or ctx ends, Do returns the last refusal.
+// Do deletes an object. An object that is not there counts as deleted. When its patience or ctx ends, Do returns the
+// last refusal.
 func (d Deletion) Do(ctx context.Context, object client.Object) error {
 	patient, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -75,8 +76,8 @@ func holds(object client.Object, err error) bool {
 	return apierrors.IsInvalid(err)
 }
 
-// left counts the allocations that the caller may list, in the workspace or else in the namespace of the object. The server says how many
-// there are with the first of them.
+// left counts the allocations that the caller may list, in the workspace or else in the namespace of the object. The
+// server says how many there are with the first of them.
 func (d Deletion) left(ctx context.Context, object client.Object) (n int64, known bool) {
 	for _, namespace := range []string{"", object.GetNamespace()} {
 		list := &metav1.PartialObjectMetadataList{}
@@ -99,8 +100,8 @@ func (d Deletion) tell(object client.Object, left int64) {
 	}
 }
 
-// change waits until an object that was refused has changed: pools and allocations are refused by their status. A claim does not change
-// when its range is empty.
+// change waits until an object that was refused has changed: pools and allocations are refused by their status. A claim
+// does not change when its range is empty.
 func (d Deletion) change(ctx context.Context, object client.Object) error {
 	if _, ok := object.(*ipamv1alpha1.IPClaim); ok {
 		select {

@@ -1,5 +1,5 @@
-// Package cascade deletes many objects at once: claims that are inside a range before the range, side by side, and all that a
-// pool or a range holds in the workspace with it. It says how far it came, and names the objects that are left.
+// Package cascade deletes many objects at once: claims that are inside a range before the range, side by side, and all
+// that a pool or a range holds in the workspace with it. It says how far it came, and names the objects that are left.
 package cascade
 
 import (
@@ -25,7 +25,8 @@ type Estate struct {
 	Claims []*ipamv1alpha1.IPClaim
 	// Retained are the allocations that stay when their claims are gone.
 	Retained []*ipamv1alpha1.IPAllocation
-	// Pools are to be deleted, from the leaves on. Pools that the system has made are not among them: they go by themselves.
+	// Pools are to be deleted, from the leaves on. Pools that the system has made are not among them: they go by
+	// themselves.
 	Pools []*ipamv1alpha1.IPPool
 
 	names   map[place]bool // of all pools
@@ -79,7 +80,8 @@ func OfPool(ctx context.Context, c client.Client, root *ipamv1alpha1.IPPool) (*E
 	return e, nil
 }
 
-// OfRanges finds the objects inside ranges that belong to the workspace, or to the namespace if the caller may read no others.
+// OfRanges finds the objects inside ranges that belong to the workspace, or to the namespace if the caller may read no
+// others.
 func OfRanges(ctx context.Context, c client.Client, namespace string, ranges []*ipamv1alpha1.IPClaim) (*Estate, error) {
 	pools, claims, records := &ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}
 	classes := &ipamv1alpha1.IPClassList{}
@@ -147,9 +149,9 @@ func (e *Estate) addHolders(claims []ipamv1alpha1.IPClaim, records []ipamv1alpha
 	}
 }
 
-// inside reports whether a claim has its block inside a range in pools of another workspace, whose names tell nothing. Then
-// its block does, and its scope names the same objects for the roles of the range's class: another network may have the same
-// addresses.
+// inside reports whether a claim has its block inside a range in pools of another workspace, whose names tell nothing.
+// Then its block does, and its scope names the same objects for the roles of the range's class: another network may
+// have the same addresses.
 func (e *Estate) inside(claim, r *ipamv1alpha1.IPClaim) bool {
 	in := placeOf(r.Status.PoolRef).workspace
 	if in == "" || in != placeOf(claim.Status.PoolRef).workspace || claim.UID == r.UID {
@@ -169,8 +171,8 @@ func (e *Estate) inside(claim, r *ipamv1alpha1.IPClaim) bool {
 	return true
 }
 
-// Levels returns the claims in the order in which they can be released, those of one level side by side: blocks, then ranges
-// from the smallest to the largest. A range is larger than the ranges inside.
+// Levels returns the claims in the order in which they can be released, those of one level side by side: blocks, then
+// ranges from the smallest to the largest. A range is larger than the ranges inside.
 func Levels(claims []*ipamv1alpha1.IPClaim) (levels [][]client.Object) {
 	sorted := slices.SortedStableFunc(slices.Values(claims), func(a, b *ipamv1alpha1.IPClaim) int { return cmp.Compare(hostBits(a), hostBits(b)) })
 	for i, claim := range sorted {

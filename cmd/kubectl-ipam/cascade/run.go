@@ -34,8 +34,9 @@ type Run struct {
 	Most int
 }
 
-// Do releases the objects of each level side by side, and a level when the one before it is through. It ends early when the
-// context does. After a failure it returns the errors, and one that says how many objects are released, and which are left.
+// Do releases the objects of each level side by side, and a level when the one before it is through. It ends early when
+// the context does. After a failure it returns the errors, and one that says how many objects are released, and which
+// are left.
 func (r Run) Do(ctx context.Context, levels [][]client.Object, release func(context.Context, client.Object) error) error {
 	progress := progress{tell: r.Waits(), released: map[client.Object]bool{}}
 	for _, level := range levels {

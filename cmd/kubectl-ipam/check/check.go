@@ -108,8 +108,8 @@ func showChecks(s *session.Session, out *output.Printer, list checklist) error {
 // between is the time between two looks.
 const between = time.Second
 
-// repeat looks until no check fails or the time is over, once if there is none, and returns the checks of the last look.
-// It says which check fails first, each time that another one does.
+// repeat looks until no check fails or the time is over, once if there is none, and returns the checks of the last
+// look. It says which check fails first, each time that another one does.
 func repeat(ctx context.Context, s *session.Session, patience time.Duration, look func(context.Context) (checklist, error)) (checklist, error) {
 	if patience == 0 {
 		return look(ctx)

@@ -84,8 +84,8 @@ func (v *versions) ask(ctx context.Context, s *session.Session) error {
 	return err
 }
 
-// controller is the version of the controller, as the classes show it; empty where none is seen. During an upgrade there may be
-// two.
+// controller is the version of the controller, as the classes show it; empty where none is seen. During an upgrade
+// there may be two.
 func controller(ctx context.Context, c client.Reader) (string, error) {
 	classes := &ipamv1alpha1.IPClassList{}
 	if err := c.List(ctx, classes); exit.IgnoreUnseen(err) != nil && !meta.IsNoMatchError(err) {

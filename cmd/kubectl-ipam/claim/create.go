@@ -112,7 +112,8 @@ func (o *creation) run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// rangeMeant returns the hint for a claim that may have forgotten its target; empty: there is none, or the class cannot be read.
+// rangeMeant returns the hint for a claim that may have forgotten its target; empty: there is none, or the class cannot
+// be read.
 func rangeMeant(ctx context.Context, c client.Reader, claim *ipamv1alpha1.IPClaim) (hint string) {
 	class := &ipamv1alpha1.IPClass{}
 	if claim.Status.ClassName == "" || len(claim.Spec.Scope) == 0 || c.Get(ctx, client.ObjectKey{Name: claim.Status.ClassName}, class) != nil || len(class.Spec.PoolPer) == 0 {

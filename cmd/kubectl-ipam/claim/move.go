@@ -180,9 +180,9 @@ func otherPolicy(policy ipamv1alpha1.ReclaimPolicy) ipamv1alpha1.ReclaimPolicy {
 	return ipamv1alpha1.ReclaimRetain
 }
 
-// queue waits until the target is in line for the block. The answer to its creation does not show that. So it changes the
-// target's reclaim policy to that of the source: once the controller has answered this generation of the target, it waits. A
-// target that was changed before has its policy; release has changed that of the source.
+// queue waits until the target is in line for the block. The answer to its creation does not show that. So it changes
+// the target's reclaim policy to that of the source: once the controller has answered this generation of the target, it
+// waits. A target that was changed before has its policy; release has changed that of the source.
 func (o *move) queue(ctx context.Context, c client.WithWatch, source, target *ipamv1alpha1.IPClaim) error {
 	for target.Generation < 2 {
 		policy := source.Spec.ReclaimPolicy

@@ -121,8 +121,8 @@ func (o *removal) there(err error) error {
 	return err
 }
 
-// ordered reads the named claims, and returns all that is to be released in its order. A claim that cannot be read is of the
-// first level: its release says why.
+// ordered reads the named claims, and returns all that is to be released in its order. A claim that cannot be read is
+// of the first level: its release says why.
 func (o *removal) ordered(ctx context.Context, c client.Client, named []*ipamv1alpha1.IPClaim) ([][]client.Object, error) {
 	group := errgroup.Group{}
 	group.SetLimit(readAtOnce)
@@ -193,8 +193,8 @@ func (o *removal) claim(ctx context.Context, c client.WithWatch, claim *ipamv1al
 	return o.kept(ctx, c, key, held.ReclaimPolicy)
 }
 
-// delete deletes a claim. With --cascade, a range is asked for again while it is refused: everything inside was released a
-// moment before.
+// delete deletes a claim. With --cascade, a range is asked for again while it is refused: everything inside was
+// released a moment before.
 func (o *removal) delete(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim) error {
 	if o.cascade {
 		return cascade.Deletion{WithWatch: c, Patience: o.wait, Whole: o.whole, Tell: o.Waits()}.Do(ctx, claim)

@@ -109,8 +109,8 @@ func ask(ctx context.Context, c session.Access, claim *ipamv1alpha1.IPClaim) (q 
 	return q, nil
 }
 
-// holders names those that hold addresses of a pool that the claim asks for. In a pool with an address space for each network,
-// a holder of another network keeps nobody out: the scope tells them apart.
+// holders names those that hold addresses of a pool that the claim asks for. In a pool with an address space for each
+// network, a holder of another network keeps nobody out: the scope tells them apart.
 func (q question) holders(pool *space.Pool) []string {
 	exact, _ := facts.ParseBlock(q.claim.Spec.Address) // the zero Prefix overlaps none
 	var found []string
@@ -173,7 +173,8 @@ func (q question) explain(s *session.Session) error {
 	return nil
 }
 
-// drawPools lists the pools of this workspace that come into question. The answer says why each does not serve the claim.
+// drawPools lists the pools of this workspace that come into question. The answer says why each does not serve the
+// claim.
 func (q question) drawPools(s *session.Session) error {
 	if len(q.pools) == 0 {
 		return nil
@@ -187,8 +188,9 @@ func (q question) drawPools(s *session.Session) error {
 	return output.WriteTable(s.Out, t)
 }
 
-// says is the word of a pool that the answer to the claim lacks: that it is not ready, the visible holder of the address that
-// the claim asks for, the claims that were answered and never stored, and when blocks stop cooling. Empty for none.
+// says is the word of a pool that the answer to the claim lacks: that it is not ready, the visible holder of the
+// address that the claim asks for, the claims that were answered and never stored, and when blocks stop cooling. Empty
+// for none.
 func (q question) says(pool *space.Pool) string {
 	if !facts.AnswerOf(pool.Object).Given() {
 		return "not ready: " + cmp.Or(facts.Reason(pool.Object.Status.Conditions), "no answer yet")

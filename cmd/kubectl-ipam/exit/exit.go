@@ -74,8 +74,8 @@ func Fail(code int, hint, format string, args ...any) error {
 // Usagef is an error in how the program was called.
 func Usagef(format string, args ...any) error { return Fail(Usage, "", format, args...) }
 
-// Unmet returns the error of a claim that the server did not create, by whose reason the program ends. Any other error stays
-// as it is.
+// Unmet returns the error of a claim that the server did not create, by whose reason the program ends. Any other error
+// stays as it is.
 func Unmet(claim *ipamv1alpha1.IPClaim, err error) error {
 	reason := ipamclient.ReasonOf(err)
 	if reason == "" {

@@ -48,7 +48,8 @@ func AnswerOf(object client.Object) Answer {
 	return a
 }
 
-// remedyOf returns the remedy for an object that the server stores. One that waits for room gets its block without a command.
+// remedyOf returns the remedy for an object that the server stores. One that waits for room gets its block without a
+// command.
 func remedyOf(object client.Object, reason ipamv1alpha1.Reason) string {
 	remedy := reason.Remedy()
 	switch object := object.(type) {
@@ -118,9 +119,9 @@ func Describe(p *screen.Sheet, a Answer) {
 	p.Line("To do", a.Remedy)
 }
 
-// Warnings returns the faults of a pool that has its block: of its gateway, of blocks that a change of the spec does not
-// reach, of addresses that are those of another workspace, too, of classes that cannot share it, and of blocks that keep it or its
-// slices from going.
+// Warnings returns the faults of a pool that has its block: of its gateway, of blocks that a change of the spec does
+// not reach, of addresses that are those of another workspace, too, of classes that cannot share it, and of blocks that
+// keep it or its slices from going.
 func Warnings(object client.Object) []string {
 	pool, ok := object.(*ipamv1alpha1.IPPool)
 	if !ok {
@@ -144,8 +145,8 @@ func Warnings(object client.Object) []string {
 	return warnings
 }
 
-// Unstored names the holders of a pool if some of them are claims that were answered with a block and are not stored, and says until when
-// their blocks are held; empty if none are. No IPAllocation shows them.
+// Unstored names the holders of a pool if some of them are claims that were answered with a block and are not stored,
+// and says until when their blocks are held; empty if none are. No IPAllocation shows them.
 func Unstored(pool *ipamv1alpha1.IPPool) string {
 	held := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
 	if held == nil || ipamv1alpha1.Reason(held.Reason) != ipamv1alpha1.ReasonClaimNotStored {
@@ -154,7 +155,8 @@ func Unstored(pool *ipamv1alpha1.IPPool) string {
 	return held.Message
 }
 
-// Overlapping says which addresses of a pool are also those of another workspace that serves this one; empty if none is.
+// Overlapping says which addresses of a pool are also those of another workspace that serves this one; empty if none
+// is.
 func Overlapping(pool *ipamv1alpha1.IPPool) string {
 	return marked(pool, ipamv1alpha1.ConditionOverlapping)
 }

@@ -118,8 +118,8 @@ func Scope(at *ipamv1alpha1.Scope) pflag.Value {
 }
 
 // addRole reads the object of a role, such as network=vpc-1, network=Network/vpc-1 or
-// network=Network.networking.example.com/vpc-1, into a scope. Without a kind, that is the role with a capital letter. ok is false for any
-// other text, and for a role that the scope has already.
+// network=Network.networking.example.com/vpc-1, into a scope. Without a kind, that is the role with a capital letter.
+// ok is false for any other text, and for a role that the scope has already.
 func addRole(text string, into ipamv1alpha1.Scope) (ok bool) {
 	role, name, ok := strings.Cut(text, "=")
 	if _, given := into[role]; !ok || given || role == "" {

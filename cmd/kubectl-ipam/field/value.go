@@ -196,8 +196,8 @@ func within[P comparable](part **P, field func(*P) pflag.Value) pflag.Value {
 	}}
 }
 
-// Owner takes the object that uses a block: KIND/NAME or KIND/NAMESPACE/NAME. The kind is followed by its group, unless that is
-// the core group.
+// Owner takes the object that uses a block: KIND/NAME or KIND/NAMESPACE/NAME. The kind is followed by its group, unless
+// that is the core group.
 func Owner(at **ipamv1alpha1.OwnerRef) pflag.Value {
 	return within(at, func(ref *ipamv1alpha1.OwnerRef) pflag.Value {
 		return &single{kind: "string", get: func() string { return ownerText(ref) }, set: func(text string) error {

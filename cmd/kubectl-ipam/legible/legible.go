@@ -33,9 +33,9 @@ func Escape(text, keep string) string {
 	return shown.String()
 }
 
-// Cell makes a text safe for a cell of a table that a spreadsheet may open: unprintable characters are escaped, and a formula,
-// which may send the content of other cells elsewhere, is led by an apostrophe. Spreadsheets of East Asian languages take
-// full-width signs for the others.
+// Cell makes a text safe for a cell of a table that a spreadsheet may open: unprintable characters are escaped, and a
+// formula, which may send the content of other cells elsewhere, is led by an apostrophe. Spreadsheets of East Asian
+// languages take full-width signs for the others.
 func Cell(text string) string {
 	text = Text(text)
 	if first, _ := utf8.DecodeRuneInString(text); text != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first) {

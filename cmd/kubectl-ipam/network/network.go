@@ -108,8 +108,8 @@ func (f found) of(workspace string, scope ipamv1alpha1.Scope) *network {
 	return f[key]
 }
 
-// networksOf returns the scopes that pools are for, and those of claims outside of these, as where the pool is another workspace's. One
-// comes before those inside.
+// networksOf returns the scopes that pools are for, and those of claims outside of these, as where the pool is another
+// workspace's. One comes before those inside.
 func networksOf(r *session.View, pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) []network {
 	networks, scopes := found{}, map[[2]string]ipamv1alpha1.Scope{}
 	for i := range pools {

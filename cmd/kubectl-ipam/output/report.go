@@ -17,8 +17,8 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/screen"
 )
 
-// PrintReport prints a value without a kind of the API, or the table with the same, whose first column has the names. The
-// table may be nil, for a value that has no names.
+// PrintReport prints a value without a kind of the API, or the table with the same, whose first column has the names.
+// The table may be nil, for a value that has no names.
 func (o *Printer) PrintReport(w io.Writer, value any, t *metav1.Table) error {
 	switch {
 	case o.Format == Name && t == nil:

@@ -15,9 +15,9 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/facts"
 )
 
-// Sort sorts the items of a list by a field, which a JSONPath names as in kubectl get, with or without braces and the first dot:
-// addresses and numbers by their value, other texts by their characters. Items without the
-// field come first, and keep their order. Without a field, all do.
+// Sort sorts the items of a list by a field, which a JSONPath names as in kubectl get, with or without braces and the
+// first dot: addresses and numbers by their value, other texts by their characters. Items without the field come first,
+// and keep their order. Without a field, all do.
 func Sort(list runtime.Object, path string) error {
 	if path == "" {
 		return nil
@@ -40,8 +40,9 @@ func Sort(list runtime.Object, path string) error {
 	return meta.SetList(list, items)
 }
 
-// compare orders what has no text first, then numbers by value, then blocks by address, then all other texts by their characters. Two
-// names may be of different kinds: were 10 and 5x compared as texts, and 9 and 10 as numbers, the order would run in a circle.
+// compare orders what has no text first, then numbers by value, then blocks by address, then all other texts by their
+// characters. Two names may be of different kinds: were 10 and 5x compared as texts, and 9 and 10 as numbers, the order
+// would run in a circle.
 func compare(a, b string) int {
 	const bits = 256 // more than any number of addresses has
 	less, isLess := new(big.Float).SetPrec(bits).SetString(a)

@@ -223,8 +223,8 @@ func (s *Snapshot) fits(p *Pool, block netip.Prefix) []fit {
 	return all
 }
 
-// planFor leads to the plan for a block of a pool, by the first class that gives the length, or from the pool itself if it
-// backs none; empty if none of its classes gives the length.
+// planFor leads to the plan for a block of a pool, by the first class that gives the length, or from the pool itself if
+// it backs none; empty if none of its classes gives the length.
 func (s *Snapshot) planFor(p *Pool, length int) string {
 	query := url.Values{"length": {fmt.Sprint(length)}}
 	switch classes := p.classes(); {

@@ -72,8 +72,8 @@ func networksOf(snapshot *Snapshot) []network {
 	return all
 }
 
-// scopeOf returns the scope whose pool or address space a claim has its block in: a claim may name more objects. Of a pool that may not
-// be seen, it is the scope of the claim.
+// scopeOf returns the scope whose pool or address space a claim has its block in: a claim may name more objects. Of a
+// pool that may not be seen, it is the scope of the claim.
 func (s *Snapshot) scopeOf(c Claim) string {
 	ref := facts.Pool(c.IPClaim)
 	workspace := c.Workspace

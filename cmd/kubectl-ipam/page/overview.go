@@ -84,7 +84,8 @@ func (s *server) overview(_ *http.Request, snapshot *Snapshot) (view, error) {
 // placed identifies a pool.
 type placed struct{ workspace, name string }
 
-// ranges counts the pools that were made for scopes, by the pool that somebody has written, and that they are carved from.
+// ranges counts the pools that were made for scopes, by the pool that somebody has written, and that they are carved
+// from.
 func (s *Snapshot) ranges() map[placed]int {
 	above := map[placed]*Pool{} // by the child pool
 	for i := range s.Pools {
@@ -210,8 +211,8 @@ func poolAttention(p *Pool) []attention {
 		all = append(all, attention{bad, "pool " + p.Title(), p.Path(), is, because})
 	}
 	status := p.Object.Status
-	// A pool that has its CIDR may be frozen, or serve nobody: then it is only not Ready, and the message says so. One that drains has
-	// a mark of its own.
+	// A pool that has its CIDR may be frozen, or serve nobody: then it is only not Ready, and the message says so. One
+	// that drains has a mark of its own.
 	for _, kind := range []string{ipamv1alpha1.ConditionAllocated, ipamv1alpha1.ConditionReady} {
 		c := meta.FindStatusCondition(status.Conditions, kind)
 		if c != nil && (c.Status == metav1.ConditionTrue || c.Reason == string(ipamv1alpha1.ReasonBlockInUse)) {

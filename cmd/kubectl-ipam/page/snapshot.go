@@ -50,7 +50,8 @@ func (s *Snapshot) At() string {
 // Pool is a pool with the blocks of it that the caller may see.
 type Pool struct {
 	space.Pool
-	// Chosen is the address space whose blocks alone are shown; empty: those of all. Spaces are those that there are to choose from.
+	// Chosen is the address space whose blocks alone are shown; empty: those of all. Spaces are those that there are to
+	// choose from.
 	Chosen string
 	Spaces []string
 }
@@ -63,7 +64,8 @@ func spaceOf(h space.Holding) string {
 	return space.In(h.Scope, h.Workspace)
 }
 
-// choose returns the pool with the blocks of one address space, if one is given, of those that the caller sees blocks of.
+// choose returns the pool with the blocks of one address space, if one is given, of those that the caller sees blocks
+// of.
 func (p *Pool) choose(chosen string) (*Pool, error) {
 	if p.Object == nil || p.Object.Status.Spaces == 0 {
 		return p, nil
@@ -136,7 +138,8 @@ func (p *Pool) link(query url.Values, parts ...string) string {
 	return path + "?" + query.Encode()
 }
 
-// AtBlock returns the path of the pool with the details of a block, in a part of the pool that is small enough for the block to be drawn.
+// AtBlock returns the path of the pool with the details of a block, in a part of the pool that is small enough for the
+// block to be drawn.
 func (p *Pool) AtBlock(block netip.Prefix) string {
 	const drawn = 8 // bits: a map has a thousand boxes at most
 	window := p.Window()

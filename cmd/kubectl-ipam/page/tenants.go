@@ -15,8 +15,8 @@ import (
 // tenant is what one workspace holds.
 type tenant struct {
 	Workspace string
-	// Blocks are those of both families, Ranges the pools that were made for scopes, and V4 and V6 the addresses of both. Those of a
-	// range count once, whatever lies inside.
+	// Blocks are those of both families, Ranges the pools that were made for scopes, and V4 and V6 the addresses of
+	// both. Those of a range count once, whatever lies inside.
 	Blocks, Ranges int
 	V4, V6         *big.Int
 	// Waiting is how many of its claims have no block.
@@ -72,8 +72,8 @@ func (s *server) tenants(_ *http.Request, snapshot *Snapshot) (view, error) {
 	return view{Template: "tenants.html", Title: "Tenants", Data: all}, nil
 }
 
-// holds counts a block of a pool. The block of a child pool counts for the limit of its parent, and otherwise by its blocks. A range
-// of the workspace, which the system has made for a scope, counts as a whole.
+// holds counts a block of a pool. The block of a child pool counts for the limit of its parent, and otherwise by its
+// blocks. A range of the workspace, which the system has made for a scope, counts as a whole.
 func (t *tenant) holds(snapshot *Snapshot, p *Pool, h space.Holding) {
 	size, sum := cidr.Size(h.Block), t.V4
 	if h.Block.Addr().Is6() {

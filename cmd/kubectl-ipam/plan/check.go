@@ -52,8 +52,8 @@ func (p *Plan) names(repeats map[int]bool, found *problems) {
 	}
 }
 
-// sourceOf is where a claim gets its block from, as a text that is empty if it does not say. Claims of different sources may have
-// blocks of different spaces.
+// sourceOf is where a claim gets its block from, as a text that is empty if it does not say. Claims of different
+// sources may have blocks of different spaces.
 func sourceOf(spec ipamv1alpha1.IPClaimSpec) string {
 	switch ref := spec.PoolRef; {
 	case ref == nil && spec.ClassName == "":
@@ -70,7 +70,8 @@ func sourceOf(spec ipamv1alpha1.IPClaimSpec) string {
 	}
 }
 
-// spaceOf returns the space that has the block of a claim: the domain of its pool, whose pools share their addresses, else its source.
+// spaceOf returns the space that has the block of a claim: the domain of its pool, whose pools share their addresses,
+// else its source.
 func (x index) spaceOf(spec ipamv1alpha1.IPClaimSpec) string {
 	if ref := spec.PoolRef; ref != nil && ref.ProjectRef == nil {
 		if pool, ok := x.byName[ref.Name]; ok && pool.Spec.AddressDomain != "" {
@@ -149,8 +150,8 @@ type nest struct {
 	inside, between []placed
 }
 
-// overlaps finds the blocks of a space that repeat one of an earlier line, and returns their lines, and the outermost blocks
-// that contain others.
+// overlaps finds the blocks of a space that repeat one of an earlier line, and returns their lines, and the outermost
+// blocks that contain others.
 func overlaps(kind string, blocks []placed, found *problems) (nests []nest, again map[int]bool) {
 	slices.SortStableFunc(blocks, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(a.space, b.space), a.block.Addr().Compare(b.block.Addr()), cmp.Compare(a.block.Bits(), b.block.Bits()), cmp.Compare(a.line, b.line))

@@ -19,8 +19,9 @@ import (
 	"github.com/kcp-ipam/ipam/cmd/kubectl-ipam/legible"
 )
 
-// Of returns the plan of a workspace: its pools, those that are carved from another one with exactly their block, and for each claim
-// that is bound a claim for exactly its block. What no plan can say is left out, and returned with the reason.
+// Of returns the plan of a workspace: its pools, those that are carved from another one with exactly their block, and
+// for each claim that is bound a claim for exactly its block. What no plan can say is left out, and returned with the
+// reason.
 func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, left []string) {
 	p = &Plan{}
 	without, ranges := map[string]bool{}, rangesOf(pools, claims)

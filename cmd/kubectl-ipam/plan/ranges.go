@@ -2,8 +2,9 @@ package plan
 
 import ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 
-// ranges are the pools of a workspace that the system has made, by name, with the pool above that each is carved from. Those that a claim
-// of the plan holds come back with their blocks; others are made again by the next claim, and perhaps elsewhere.
+// ranges are the pools of a workspace that the system has made, by name, with the pool above that each is carved from.
+// Those that a claim of the plan holds come back with their blocks; others are made again by the next claim, and
+// perhaps elsewhere.
 type ranges struct {
 	above   map[string]*ipamv1alpha1.PoolRef
 	holders map[string]bool

@@ -57,7 +57,8 @@ func partsOf(pool netip.Prefix) []netip.Prefix {
 	return parts
 }
 
-// signs returns a sign for each part: each is a map of its own, with one box. One with a block that stays in an exclusion is marked.
+// signs returns a sign for each part: each is a map of its own, with one box. One with a block that stays in an
+// exclusion is marked.
 func signs(s space.Space, parts, stay []netip.Prefix) []string {
 	blocks := make([]draw.Block, 0, len(s.Kept)+len(s.Taken))
 	for _, kept := range s.Kept {

@@ -13,7 +13,8 @@ import (
 	"github.com/kcp-ipam/ipam/ipamclient"
 )
 
-// find returns the pool of that name in a workspace, which is empty for the current one, with the blocks that the caller sees.
+// find returns the pool of that name in a workspace, which is empty for the current one, with the blocks that the
+// caller sees.
 func find(ctx context.Context, s *session.Session, workspace, name string) (*session.View, *space.Pool, error) {
 	r, err := s.View(ctx)
 	if err != nil {

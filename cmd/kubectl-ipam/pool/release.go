@@ -120,8 +120,8 @@ func (o *removal) confirm(ctx context.Context, doomed *cascade.Estate, name stri
 	}
 }
 
-// release deletes claims and retained blocks, then pools from the leaves to the root, and waits until each pool is gone. The wait
-// is for a pool alone: however many claims there are, their releases take the time that they take.
+// release deletes claims and retained blocks, then pools from the leaves to the root, and waits until each pool is
+// gone. The wait is for a pool alone: however many claims there are, their releases take the time that they take.
 func (o *removal) release(ctx context.Context, c client.WithWatch, doomed *cascade.Estate) error {
 	levels := cascade.Levels(doomed.Claims)
 	kept := make([]client.Object, 0, len(doomed.Retained))
@@ -200,7 +200,8 @@ func others(seen *space.Pool) string {
 	return strings.Join(names, ", ")
 }
 
-// inUse says that a pool holds something, which of it is in other workspaces, as far as the caller sees it, and what to do.
+// inUse says that a pool holds something, which of it is in other workspaces, as far as the caller sees it, and what to
+// do.
 func (o *removal) inUse(pool *ipamv1alpha1.IPPool, seen *space.Pool, refused error) error {
 	hint := "--cascade releases what it holds in this workspace"
 	if elsewhere := others(seen); elsewhere != "" {

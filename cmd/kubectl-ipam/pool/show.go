@@ -150,7 +150,8 @@ func describeRules(page *screen.Sheet, pool *ipamv1alpha1.IPPool, now time.Time)
 	}
 }
 
-// unused says until when idle pools have addresses of a pool that nobody uses, and when the pool goes; empty: there is nothing to say.
+// unused says until when idle pools have addresses of a pool that nobody uses, and when the pool goes; empty: there is
+// nothing to say.
 func unused(pool *ipamv1alpha1.IPPool) string {
 	used := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
 	if used == nil || used.Status != metav1.ConditionFalse || pool.Spec.ClassRef == nil && pool.Status.Capacity.Allocated == "0" {

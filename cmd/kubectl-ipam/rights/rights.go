@@ -78,7 +78,8 @@ type Role struct {
 	InNamespace bool
 	// places are those that have the role.
 	places []Place
-	// reads and writes are the resources that it allows to read alone and to write, and frees those that it allows to delete.
+	// reads and writes are the resources that it allows to read alone and to write, and frees those that it allows to
+	// delete.
 	reads, writes, frees []string
 }
 
@@ -104,7 +105,8 @@ var known = []Role{
 	{Name: lookup.Role, May: "see who holds and held addresses", places: []Place{Platform, Cluster}},
 }
 
-// Roles returns the roles for people of a place, those that allow less first. There are none where the API is not served.
+// Roles returns the roles for people of a place, those that allow less first. There are none where the API is not
+// served.
 func Roles(at Place) []Role {
 	return slices.DeleteFunc(slices.Clone(known), func(r Role) bool { return !slices.Contains(r.places, at) })
 }
@@ -146,8 +148,8 @@ func RefusalOf(err error) (Refusal, bool) {
 	return Refusal{User: said[1], Verb: said[2], Resource: said[3], Group: said[4], Namespace: said[5]}, true
 }
 
-// For returns the refusal with the verb that the user needs in the end, if the refused request is one that reads: with the
-// right to read alone, the next request would be refused.
+// For returns the refusal with the verb that the user needs in the end, if the refused request is one that reads: with
+// the right to read alone, the next request would be refused.
 func (r Refusal) For(verb string) Refusal {
 	if verb != "" && slices.Contains(reading, r.Verb) {
 		r.Verb = verb

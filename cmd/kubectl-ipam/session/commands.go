@@ -168,7 +168,8 @@ func AddFields(cmd *cobra.Command, fields ...field.Field) {
 }
 
 // refuseEmpty refuses flags with an empty value, or an empty one among several: in a script, that is a
-// variable that is not set. A flag takes one if its help says what it means; a number is never empty, and 0 may be shown so.
+// variable that is not set. A flag takes one if its help says what it means; a number is never empty, and 0 may be
+// shown so.
 func refuseEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		values := valuesOf(f)

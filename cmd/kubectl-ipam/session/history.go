@@ -25,8 +25,8 @@ const maxHistory = 256 << 20
 
 // History asks the controller of the platform who holds and held addresses. at is its URL; empty: the one that it has
 // published in the current workspace or cluster, beside its CA. The request has the token of the caller. The owner of
-// any workspace can publish a URL there. So the token goes to the host of the kubeconfig's server, or to the URL that the
-// caller has named, and nowhere else.
+// any workspace can publish a URL there. So the token goes to the host of the kubeconfig's server, or to the URL that
+// the caller has named, and nowhere else.
 func (a Access) History(ctx context.Context, at string, q lookup.Query) (answer lookup.Answer, err error) {
 	published := &corev1.ConfigMap{}
 	err = a.Get(ctx, client.ObjectKey{Namespace: workspaces.ControllerNamespace, Name: lookup.Address}, published)
@@ -77,8 +77,8 @@ func (a Access) sameHost(server *url.URL) error {
 // mayAsk is the way to the right to ask.
 const mayAsk = "an admin of the platform can run kubectl ipam grant " + lookup.Role + " --user NAME in its workspace"
 
-// asker returns a client of the controller, which shows a certificate for a host by some CAs; none: those of the system. It
-// sends the token of the caller, and no certificate.
+// asker returns a client of the controller, which shows a certificate for a host by some CAs; none: those of the
+// system. It sends the token of the caller, and no certificate.
 func (a Access) asker(host, ca string) (*http.Client, error) {
 	cfg := rest.CopyConfig(a.Config)
 	if cfg.Impersonate.UserName != "" {

@@ -174,7 +174,8 @@ func (s *Session) Place() (rights.Place, error) {
 	return rights.Find(asked)
 }
 
-// Waits returns a function that tells people on a terminal what the program waits for, each time that it is something else.
+// Waits returns a function that tells people on a terminal what the program waits for, each time that it is something
+// else.
 func (s *Session) Waits() func(words string) {
 	said := ""
 	return func(words string) {

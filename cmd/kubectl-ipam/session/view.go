@@ -169,7 +169,8 @@ func everywhere[L, T any, P interface {
 	return all, nil
 }
 
-// Visible returns the pools that the caller can read, in their order, and those that the caller only holds blocks of, by name.
+// Visible returns the pools that the caller can read, in their order, and those that the caller only holds blocks of,
+// by name.
 func (r *View) Visible(pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) []*space.Pool {
 	var found []*space.Pool
 	known := map[[2]string]*space.Pool{}

@@ -57,8 +57,9 @@ func (p *Pool) Space() Space {
 	return known
 }
 
-// Within returns the pool as a claim of the current workspace with this scope finds it: with the blocks of its address space, and
-// with figures of these. The pool shows the figures of the fullest space. A pool without address spaces has no blocks with a scope.
+// Within returns the pool as a claim of the current workspace with this scope finds it: with the blocks of its address
+// space, and with figures of these. The pool shows the figures of the fullest space. A pool without address spaces has
+// no blocks with a scope.
 func (p *Pool) Within(scope ipamv1alpha1.Scope) *Pool {
 	return p.Among(func(h Holding) bool { return h.Workspace == "" && h.meets(scope) })
 }
@@ -118,8 +119,8 @@ func (p *Pool) Shown() bool {
 	return p.Object != nil && p.Object.Status.Capacity != nil && p.Object.Status.AllocatedCIDR != ""
 }
 
-// Others returns the number of addresses that others hold without their blocks being shown. It is zero while the figures do not
-// count the latest blocks yet, and nil if the pool is not shown.
+// Others returns the number of addresses that others hold without their blocks being shown. It is zero while the
+// figures do not count the latest blocks yet, and nil if the pool is not shown.
 func (p *Pool) Others() *big.Int {
 	if !p.Shown() {
 		return nil
@@ -171,7 +172,8 @@ func Excluded(spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 	return excluded
 }
 
-// StaysIn returns the exclusion of the pool in which a block lies, in part or whole: nobody gets its addresses when it is released.
+// StaysIn returns the exclusion of the pool in which a block lies, in part or whole: nobody gets its addresses when it
+// is released.
 func (p *Pool) StaysIn(block netip.Prefix) (excluded netip.Prefix, ok bool) {
 	if p.Object == nil {
 		return netip.Prefix{}, false
@@ -187,8 +189,8 @@ func Edges(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) []netip.Prefix {
 	return cidr.Edges(pool, int(spec.Reservations.UnitPrefixLength), spec.Reservations.Leading, spec.Reservations.Trailing)
 }
 
-// Lengths returns the shortest and the longest prefix length of the blocks that a pool of a CIDR gives. There is none if
-// the first is the longer one.
+// Lengths returns the shortest and the longest prefix length of the blocks that a pool of a CIDR gives. There is none
+// if the first is the longer one.
 func Lengths(pool netip.Prefix, spec ipamv1alpha1.IPPoolSpec) (least, most int32) {
 	bits, all := int32(pool.Bits()), int32(pool.Addr().BitLen()) //nolint:gosec // at most 128
 	return max(spec.Allocation.MinPrefixLength, bits), min(cmp.Or(spec.Allocation.MaxPrefixLength, all), all)

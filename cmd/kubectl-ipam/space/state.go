@@ -148,8 +148,8 @@ type Holding struct {
 	Since metav1.Time
 }
 
-// meets reports whether a claim with a scope cannot get the block. Lists show the objects of a scope by their names, and by these they are
-// compared: of two kinds with one name, the blocks of both are taken.
+// meets reports whether a claim with a scope cannot get the block. Lists show the objects of a scope by their names,
+// and by these they are compared: of two kinds with one name, the blocks of both are taken.
 func (h Holding) meets(scope ipamv1alpha1.Scope) bool {
 	if h.Scope == "" {
 		return true

@@ -288,7 +288,8 @@ func (o *grant) bindings() []*rbacv1.RoleBinding {
 	return bindings
 }
 
-// bindingOf returns the binding that gives a role in a namespace, or without one the ClusterRoleBinding, which has the same fields.
+// bindingOf returns the binding that gives a role in a namespace, or without one the ClusterRoleBinding, which has the
+// same fields.
 func bindingOf(role, namespace string, subject rbacv1.Subject) *rbacv1.RoleBinding {
 	kind := "RoleBinding"
 	if namespace == "" {
@@ -302,8 +303,8 @@ func bindingOf(role, namespace string, subject rbacv1.Subject) *rbacv1.RoleBindi
 	}
 }
 
-// bindingName returns the name of the binding of a role and a subject. Characters that no name may have are replaced, and
-// the hash tells those subjects apart.
+// bindingName returns the name of the binding of a role and a subject. Characters that no name may have are replaced,
+// and the hash tells those subjects apart.
 func bindingName(role string, subject rbacv1.Subject) string {
 	whole := strings.Join([]string{strings.ToLower(subject.Kind), subject.Namespace, subject.Name}, ":")
 	name := legible.Text(strings.NewReplacer("/", "-", "%", "-").Replace(whole))

@@ -131,8 +131,9 @@ func (o *planImport) create(ctx context.Context, c client.WithWatch, steps []*st
 	return o.failures(steps, ended)
 }
 
-// rangesFirst returns the claims in the order in which they can be created, those of one level side by side: ranges from the largest to
-// the smallest, then blocks. A block would make the ranges that it lies in, and these would lie elsewhere.
+// rangesFirst returns the claims in the order in which they can be created, those of one level side by side: ranges
+// from the largest to the smallest, then blocks. A block would make the ranges that it lies in, and these would lie
+// elsewhere.
 func rangesFirst(steps []*step) (levels [][]*step) {
 	claims := slices.DeleteFunc(slices.Clone(steps), func(s *step) bool { return s.Kind != "claim" })
 	slices.SortStableFunc(claims, func(a, b *step) int { return cmp.Compare(length(a), length(b)) })
@@ -160,8 +161,8 @@ func (s *step) isRange() bool {
 	return ok && claim.Spec.Target == ipamv1alpha1.TargetScopeRange
 }
 
-// parentsFirst returns the steps with each pool behind the pool that it is carved from, which has as many addresses, or more: a pool waits
-// for its parent, and only so many are created at once.
+// parentsFirst returns the steps with each pool behind the pool that it is carved from, which has as many addresses, or
+// more: a pool waits for its parent, and only so many are created at once.
 func parentsFirst(steps []*step) []*step {
 	return slices.SortedStableFunc(slices.Values(steps), func(a, b *step) int { return cmp.Compare(depth(a), depth(b)) })
 }
@@ -182,8 +183,8 @@ func depth(s *step) int {
 	return 2 * block.Bits()
 }
 
-// skipClaims gives up the claims from pools and in ranges that were not created: each would wait in vain for its pool, or make the range
-// elsewhere.
+// skipClaims gives up the claims from pools and in ranges that were not created: each would wait in vain for its pool,
+// or make the range elsewhere.
 func skipClaims(steps []*step) {
 	failed, ranges := map[string]*step{}, []*step{}
 	for _, s := range steps {
@@ -266,8 +267,8 @@ func (o *planImport) createPool(ctx context.Context, c client.WithWatch, s *step
 	return facts.AnswerOf(pool).Err(pool)
 }
 
-// claimed claims a block, once more as long as the refusal says that nobody can tell now whether there is one: the range of the scope may have
-// been released a moment ago.
+// claimed claims a block, once more as long as the refusal says that nobody can tell now whether there is one: the
+// range of the scope may have been released a moment ago.
 func claimed(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim) (err error) {
 	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		_, err = ipamclient.Claim(ctx, c, claim)

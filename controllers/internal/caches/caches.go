@@ -18,10 +18,10 @@ import (
 // ending is how long a cache may take to stop: its handlers take milliseconds.
 const ending = 5 * time.Second
 
-// New makes a cache as [cache.New] does, in which each object is decoded by itself: one that cannot be read costs nobody
-// but itself, see package source. Kinds that are narrowed by selectors or namespaces are read as [cache.New] does. Its Start returns at most five seconds after the context has ended. That of
-// [cache.New] waits for informers, and an informer of client-go whose server is away pauses for up to a minute
-// whether or not it is stopped.
+// New makes a cache as [cache.New] does, in which each object is decoded by itself: one that cannot be read costs
+// nobody but itself, see package source. Kinds that are narrowed by selectors or namespaces are read as [cache.New]
+// does. Its Start returns at most five seconds after the context has ended. That of [cache.New] waits for informers,
+// and an informer of client-go whose server is away pauses for up to a minute whether or not it is stopped.
 func New(cfg *rest.Config, opts cache.Options) (cache.Cache, error) {
 	reading := opts
 	opts.NewInformer = func(lists toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {

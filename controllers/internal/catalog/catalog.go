@@ -68,12 +68,13 @@ type Catalog struct {
 	Clusters  Clusters
 	Directory *directory.Directory
 	Rooms     Rooms
-	// Listed reports whether all endpoints have listed who is bound, so that the Directory lacks nobody. Default: they have.
+	// Listed reports whether all endpoints have listed who is bound, so that the Directory lacks nobody. Default: they
+	// have.
 	Listed func() bool
 }
 
-// MayBeBound reports whether a tenant's workspace may be bound. It may as long as an endpoint has not listed who is, as that of a
-// shard that is away, and for a while after a list has left it out, as does a shard that has just started.
+// MayBeBound reports whether a tenant's workspace may be bound. It may as long as an endpoint has not listed who is, as
+// that of a shard that is away, and for a while after a list has left it out, as does a shard that has just started.
 func (c *Catalog) MayBeBound(cluster ledger.ClusterName) bool {
 	return c.Directory.Bound(cluster) || c.Directory.Hidden(cluster, live.Absence) || c.Listed != nil && !c.Listed()
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// IDOf returns the ID by which the ledger knows a pool of a workspace: its UID, or, if its spec says that the system has made it,
-// that of the derived pool that the ledger has of this workspace, name, class and scope. ok is false if it has none: what such an
-// object says is nobody's word. Labels say nothing.
+// IDOf returns the ID by which the ledger knows a pool of a workspace: its UID, or, if its spec says that the system
+// has made it, that of the derived pool that the ledger has of this workspace, name, class and scope. ok is false if it
+// has none: what such an object says is nobody's word. Labels say nothing.
 func IDOf(pools Pools, pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) (id ledger.PoolID, ok bool) {
 	if pool.Spec.ClassRef == nil {
 		return ledger.PoolID(pool.UID), true
@@ -24,8 +24,9 @@ func IDOf(pools Pools, pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) (id 
 	return "", false
 }
 
-// DerivedIDs lists the IDs that a pool of a workspace may have that says it was made by the system: that of the workspace's own
-// pool or of that of a namespace in it, and that of the pool which all workspaces share. Any other pool has none.
+// DerivedIDs lists the IDs that a pool of a workspace may have that says it was made by the system: that of the
+// workspace's own pool or of that of a namespace in it, and that of the pool which all workspaces share. Any other pool
+// has none.
 func DerivedIDs(pool *ipamv1alpha1.IPPool, owner ledger.ClusterName) []ledger.PoolID {
 	if pool.Spec.ClassRef == nil {
 		return nil
@@ -58,8 +59,8 @@ type Used interface {
 	Capacity(id ledger.PoolID) (ledger.Capacity, bool)
 }
 
-// UniqueWithin returns the roles within whose objects the block of a derived pool is given once, sorted; nil: it is given once in the pool
-// above.
+// UniqueWithin returns the roles within whose objects the block of a derived pool is given once, sorted; nil: it is
+// given once in the pool above.
 func UniqueWithin(pools Pools, p ledger.Pool) []string {
 	space, ok := pools.Get(p.Parent)
 	if !ok || !ledger.IsAddressSpace(space.ID) {
@@ -68,8 +69,9 @@ func UniqueWithin(pools Pools, p ledger.Pool) []string {
 	return slices.Sorted(maps.Keys(space.Derived.Scope))
 }
 
-// Idle reports whether nobody uses a pool that the system has made: it is open, no claim holds it, nobody has a block of it or of
-// one of its address spaces, and none cools there. changes counts those of its space and of its address spaces.
+// Idle reports whether nobody uses a pool that the system has made: it is open, no claim holds it, nobody has a block
+// of it or of one of its address spaces, and none cools there. changes counts those of its space and of its address
+// spaces.
 func Idle(used Used, kin Kin, p ledger.Pool) (idle bool, changes int64) {
 	capacity, ok := used.Capacity(p.ID)
 	if !ok || keeps(capacity) || p.Derived == nil || p.Derived.Holder.Claim != "" || p.Closed() {
@@ -94,8 +96,8 @@ type Uses interface {
 	InUse(id ledger.PoolID) bool
 }
 
-// Unused reports whether nobody uses a pool that the system has made or one below it, and nothing cools there: it may go with those
-// below it, also before these are idle for long enough to go by themselves.
+// Unused reports whether nobody uses a pool that the system has made or one below it, and nothing cools there: it may
+// go with those below it, also before these are idle for long enough to go by themselves.
 func Unused(used Uses, kin Kin, p ledger.Pool) bool {
 	if p.Derived == nil || p.Derived.Holder.Claim != "" || p.Closed() || used.InUse(p.ID) {
 		return false
@@ -114,9 +116,9 @@ func Cools(used Used, kin Kin, p ledger.Pool) bool {
 // keeps reports whether a pool has blocks, or some that cool: with the pool, the ledger would forget until when.
 func keeps(c ledger.Capacity) bool { return c.Blocks > 0 || !c.NextRelease.IsZero() }
 
-// ShownID returns the ID by which the ledger knew a pool of a workspace when its status was written: the word of the system, also if
-// the ledger has lost the pool since. ok is false for a derived pool that has no status. A pool that all workspaces share is the
-// platform's: the status of one in another workspace is nobody's word.
+// ShownID returns the ID by which the ledger knew a pool of a workspace when its status was written: the word of the
+// system, also if the ledger has lost the pool since. ok is false for a derived pool that has no status. A pool that
+// all workspaces share is the platform's: the status of one in another workspace is nobody's word.
 func ShownID(pool *ipamv1alpha1.IPPool, owner, platform ledger.ClusterName) (id ledger.PoolID, ok bool) {
 	if pool.Spec.ClassRef == nil {
 		return ledger.PoolID(pool.UID), true
@@ -131,8 +133,9 @@ func ShownID(pool *ipamv1alpha1.IPPool, owner, platform ledger.ClusterName) (id 
 	return "", false
 }
 
-// Changes returns the count of changes to a pool's space as its status shows it. A derived pool may be retired and made again, with
-// the same ID: it then counts more than it ever has before, so that a ledger that has the former pool is found to lack changes.
+// Changes returns the count of changes to a pool's space as its status shows it. A derived pool may be retired and made
+// again, with the same ID: it then counts more than it ever has before, so that a ledger that has the former pool is
+// found to lack changes.
 func Changes(p ledger.Pool, count int64) int64 {
 	if !ledger.IsDerived(p.ID) {
 		return count

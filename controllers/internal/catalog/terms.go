@@ -20,7 +20,8 @@ type Pools interface {
 
 // terms returns the class and the pool of a block, as they are now. What does not exist is zero. It
 // is an error if the pool's workspace may be bound and its cache cannot be read: a decision to
-// give a block back can wait, and must not be made without its pool. Of one that cannot be decoded whole, what is known counts.
+// give a block back can wait, and must not be made without its pool. Of one that cannot be decoded whole, what is known
+// counts.
 func (c *Catalog) terms(ctx context.Context, pools Pools, b ledger.Block) (class ipamv1alpha1.IPClassSpec, pool ipamv1alpha1.IPPoolSpec, err error) {
 	view := c.View(ctx)
 	if b.Class != "" {
@@ -77,7 +78,8 @@ type cooldowns struct {
 	pools   Pools
 }
 
-// Serve gives the catalog, which is asked for classes and pools, and the pools of the ledger, which say in which workspace each is.
+// Serve gives the catalog, which is asked for classes and pools, and the pools of the ledger, which say in which
+// workspace each is.
 func (c *Cooldowns) Serve(catalog *Catalog, pools Pools) {
 	c.source.Store(&cooldowns{catalog: catalog, pools: pools})
 }

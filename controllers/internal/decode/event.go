@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Events decodes the events of a watch. An object with a field that cannot be decoded is marked, see [Object]: the watch
-// goes on. It is for one goroutine; Close ends a Decode that waits.
+// Events decodes the events of a watch. An object with a field that cannot be decoded is marked, see [Object]: the
+// watch goes on. It is for one goroutine; Close ends a Decode that waits.
 type Events struct {
 	body   io.ReadCloser
 	stream *jsontext.Decoder
@@ -60,8 +60,8 @@ func (d *Events) Decode() (watch.EventType, runtime.Object, error) {
 	return e.name, e.object, nil
 }
 
-// again reads an event again that was not decoded whole, and decodes of its object what can be decoded. It returns the fault
-// if that is not an object.
+// again reads an event again that was not decoded whole, and decodes of its object what can be decoded. It returns the
+// fault if that is not an object.
 func (d *Events) again(fault error) error {
 	d.follow(io.MultiReader(bytes.NewReader(d.read.since()), d.read.Reader))
 	raw, err := d.stream.ReadValue()

@@ -81,8 +81,8 @@ type page struct {
 	Items           []jsontext.Value `json:"items"`
 }
 
-// List decodes a list into an empty one of its kind, and each object by itself, see [Object]. Most lists are decoded in one
-// go: to find the end of each object first would take a quarter more time.
+// List decodes a list into an empty one of its kind, and each object by itself, see [Object]. Most lists are decoded in
+// one go: to find the end of each object first would take a quarter more time.
 func List(raw []byte, into client.ObjectList) error {
 	strict := json.Unmarshal(raw, into, Options)
 	if _, semantic := errors.AsType[*json.SemanticError](strict); !semantic {

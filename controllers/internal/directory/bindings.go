@@ -179,8 +179,8 @@ func (d *Directory) Gone(b *apisv1alpha2.APIBinding) {
 	}
 }
 
-// Missed forgets a binding that a list has left out. Nobody has seen what became of it. The workspace keeps its path, as in
-// [Directory.Closed]: a shard that has just started may list no bindings for some seconds.
+// Missed forgets a binding that a list has left out. Nobody has seen what became of it. The workspace keeps its path,
+// as in [Directory.Closed]: a shard that has just started may list no bindings for some seconds.
 func (d *Directory) Missed(b *apisv1alpha2.APIBinding) {
 	cluster := ledger.ClusterName(logicalcluster.From(b))
 	d.drop(cluster, b.UID, func(of *bindings, known binding) {

@@ -208,8 +208,8 @@ func (d *Directory) show(cluster ledger.ClusterName, path string) {
 	}
 }
 
-// move notes that a workspace shows another path, and returns the calls that tell the observer: which workspace a path names from now on, and
-// which are known by none.
+// move notes that a workspace shows another path, and returns the calls that tell the observer: which workspace a path
+// names from now on, and which are known by none.
 func (d *Directory) move(cluster ledger.ClusterName, from, to string) (told []func()) {
 	left, _ := d.owner(from)
 	named, _ := d.owner(to)
@@ -231,8 +231,9 @@ func (d *Directory) move(cluster ledger.ClusterName, from, to string) (told []fu
 	return append(d.changes(from, left), d.changes(to, named)...)
 }
 
-// name settles which workspace a path names: the only one that shows it. If there are others, the one that it named keeps it, unless that
-// is open: the former one shows it no more, or another has shown it since that one was first seen, and may have had it before.
+// name settles which workspace a path names: the only one that shows it. If there are others, the one that it named
+// keeps it, unless that is open: the former one shows it no more, or another has shown it since that one was first
+// seen, and may have had it before.
 func (d *Directory) name(path string, open bool) {
 	switch shown := d.shown[path]; {
 	case path == d.platform.Path:

@@ -11,16 +11,16 @@ import (
 // forgetHidden is after how long it is forgotten that a workspace went out of sight.
 const forgetHidden = time.Hour
 
-// hidden are the workspaces that were served, are not shown any more, and were not seen to leave. The zero value is ready; safe for
-// concurrent use.
+// hidden are the workspaces that were served, are not shown any more, and were not seen to leave. The zero value is
+// ready; safe for concurrent use.
 type hidden struct {
 	mu     sync.Mutex
 	since  map[ledger.ClusterName]time.Time
 	pruned time.Time // when those of long ago were last forgotten
 }
 
-// hide notes that a workspace is not shown any more. It looks through all others once an hour at most: an endpoint that closes hides
-// thousands at once.
+// hide notes that a workspace is not shown any more. It looks through all others once an hour at most: an endpoint that
+// closes hides thousands at once.
 func (h *hidden) hide(cluster ledger.ClusterName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,8 +42,8 @@ func (h *hidden) reveal(cluster ledger.ClusterName) {
 	delete(h.since, cluster)
 }
 
-// Hidden reports whether a workspace went out of sight less than so long ago, an hour at most, and nobody has seen it leave: it
-// may be bound all the same.
+// Hidden reports whether a workspace went out of sight less than so long ago, an hour at most, and nobody has seen it
+// leave: it may be bound all the same.
 func (h *hidden) Hidden(cluster ledger.ClusterName, within time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

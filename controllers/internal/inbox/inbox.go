@@ -85,10 +85,10 @@ func (i *Inbox) Listed(claim mcreconcile.Request) {
 // where pools of an address domain overlap, and of many the status is written in turn: a
 // claim in such a domain keeps the server no busier than with a few pools.
 //
-// A pool that holds nothing any more is requeued at once, as it is about to be deleted, perhaps: admission refuses that by
-// the pool's status. One that is emptied again and again is requeued so once a moment, and one that was empty before takes
-// its turn: a claim in an address domain changes the figures of all its pools. So does one that was just made, and gives out its
-// first block a moment later. An address space is used as its pool is.
+// A pool that holds nothing any more is requeued at once, as it is about to be deleted, perhaps: admission refuses that
+// by the pool's status. One that is emptied again and again is requeued so once a moment, and one that was empty before
+// takes its turn: a claim in an address domain changes the figures of all its pools. So does one that was just made,
+// and gives out its first block a moment later. An address space is used as its pool is.
 func (i *Inbox) Changed(pools PoolTable, ids ...ledger.PoolID) {
 	now := time.Now()
 	for place, id := range ids {
@@ -138,8 +138,8 @@ func untilTurn(now time.Time, place, of int) time.Duration {
 }
 
 // Retired requeues the pools of a workspace that have no CIDR: the pool that has left the ledger may
-// have stood in their way, or been one of as many as the workspace may have, or as another one may for which it has counted.
-// A request without a name stands for them.
+// have stood in their way, or been one of as many as the workspace may have, or as another one may for which it has
+// counted. A request without a name stands for them.
 func (i *Inbox) Retired(pool ledger.Pool) {
 	i.emptied.forget(pool.ID)
 	for _, cluster := range []ledger.ClusterName{pool.Cluster, pool.CountsFor()} {
@@ -157,7 +157,8 @@ func Request(cluster multicluster.ClusterName, key client.ObjectKey) mcreconcile
 // NewQueue makes a queue in which workspaces take turns. Its metrics have the name.
 func NewQueue(name string) Queue { return newQueue(name, soonest, latest, NewTurns()) }
 
-// InTurns makes one of items of any kind: of says whose an item is. One that fails is queued again, between first and last later.
+// InTurns makes one of items of any kind: of says whose an item is. One that fails is queued again, between first and
+// last later.
 func InTurns[T comparable](name string, first, last time.Duration, of func(T) ledger.ClusterName) workqueue.TypedRateLimitingInterface[T] {
 	return newQueue(name, first, last, newTurns(of))
 }
@@ -169,8 +170,8 @@ func newQueue[T comparable](name string, first, last time.Duration, storage work
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{Name: name, DelayingQueue: delaying})
 }
 
-// Controlled returns the options of a controller whose queue is made before the manager starts, so that it misses nothing. fields are
-// the names and values that its log has of a request.
+// Controlled returns the options of a controller whose queue is made before the manager starts, so that it misses
+// nothing. fields are the names and values that its log has of a request.
 func Controlled[R comparable](
 	logger logr.Logger, queue workqueue.TypedRateLimitingInterface[R], workers int, fields func(R) []any,
 ) controller.TypedOptions[R] {
@@ -186,8 +187,8 @@ func Controlled[R comparable](
 	}
 }
 
-// emptied knows which pools hold nothing and which hold something, as far as changes have told of them. The zero value is ready; safe for
-// concurrent use.
+// emptied knows which pools hold nothing and which hold something, as far as changes have told of them. The zero value
+// is ready; safe for concurrent use.
 type emptied struct {
 	mu    sync.Mutex
 	pools map[ledger.PoolID]emptying
@@ -213,8 +214,8 @@ func (e *emptied) first(id ledger.PoolID, now time.Time) bool {
 	return true
 }
 
-// filled notes that a pool holds something, and reports whether it may have been empty: nothing is known of a pool whose first change
-// this is.
+// filled notes that a pool holds something, and reports whether it may have been empty: nothing is known of a pool
+// whose first change this is.
 func (e *emptied) filled(id ledger.PoolID) (was bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

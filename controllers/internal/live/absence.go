@@ -8,12 +8,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Absence is for how long censuses must lack a workspace until it is gone, if nobody has seen its binding go. A shard that is
-// started again beside an empty cache server lists no bindings for some seconds.
+// Absence is for how long censuses must lack a workspace until it is gone, if nobody has seen its binding go. A shard
+// that is started again beside an empty cache server lists no bindings for some seconds.
 const Absence = time.Minute
 
-// lapse is how long after the last look at an absent workspace its absence is forgotten. All who confirm one look again within about a
-// minute; nobody looks at a workspace that is served again, so that two short absences would count as a long one.
+// lapse is how long after the last look at an absent workspace its absence is forgotten. All who confirm one look again
+// within about a minute; nobody looks at a workspace that is served again, so that two short absences would count as a
+// long one.
 const lapse = 5 * Absence
 
 // Absences remember the workspaces that were found bound nowhere. The zero value is ready; safe for concurrent use.
@@ -25,8 +26,8 @@ type Absences struct {
 // absence is when a workspace was found bound nowhere first and last.
 type absence struct{ first, last time.Time }
 
-// Confirm notes a verdict about a holder of a workspace. It reports whether the workspace is bound nowhere by all answers since one that
-// is Absence ago, or longer.
+// Confirm notes a verdict about a holder of a workspace. It reports whether the workspace is bound nowhere by all
+// answers since one that is Absence ago, or longer.
 func (a *Absences) Confirm(cluster ledger.ClusterName, verdict Verdict, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

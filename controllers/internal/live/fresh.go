@@ -74,8 +74,8 @@ func (f *fresh[T]) begin(ctx context.Context) {
 	}(f.running)
 }
 
-// Rounds runs a function for all who wait for it at the same time: each caller waits for a run that began after it had asked, as in
-// fresh. Make it with NewRounds. It is safe for concurrent use.
+// Rounds runs a function for all who wait for it at the same time: each caller waits for a run that began after it had
+// asked, as in fresh. Make it with NewRounds. It is safe for concurrent use.
 type Rounds struct{ runs fresh[struct{}] }
 
 // NewRounds makes Rounds of a function that may take so long.

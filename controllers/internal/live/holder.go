@@ -53,13 +53,13 @@ type Answer struct {
 	// Served, of Gone, is when the binding was bound that the workspace has now, by kcp's clock, which counts
 	// seconds. A claim that is older went with a former binding. Zero on the platform.
 	Served time.Time
-	// Unserved, of Gone, says that this binding is being deleted, or gone: kcp has bound none of those that are there. All
-	// claims and records of the workspace go with it. False on the platform.
+	// Unserved, of Gone, says that this binding is being deleted, or gone: kcp has bound none of those that are there.
+	// All claims and records of the workspace go with it. False on the platform.
 	Unserved bool
 }
 
-// Covers reports whether Unbound says something of an object that was made at this time: a shard that is away has not entered itself in
-// an endpoint slice that is younger. kcp counts seconds.
+// Covers reports whether Unbound says something of an object that was made at this time: a shard that is away has not
+// entered itself in an endpoint slice that is younger. kcp counts seconds.
 func (a Answer) Covers(made time.Time) bool { return made.After(a.Since.Add(time.Second)) }
 
 // Holder asks whether the object that holds a block still exists. An error

@@ -16,8 +16,8 @@ const settled = time.Minute
 // kcp stores tenants' objects by the identity of the export. An export that was made again without the secret of its
 // identity shows none of those that were there: bindings are in order, and each object seems to be gone.
 
-// Replaced returns why the export does not show the objects whose blocks the ledger has, by a read after the call; empty:
-// it shows them.
+// Replaced returns why the export does not show the objects whose blocks the ledger has, by a read after the call;
+// empty: it shows them.
 func (r *Reader) Replaced(ctx context.Context) (why string, err error) {
 	if r.opts.Slice == "" || r.opts.Identity == nil {
 		return "", nil

@@ -95,8 +95,8 @@ func (r *Reader) each(ctx context.Context, host, cluster string, list client.Obj
 	}
 }
 
-// lister reads the lists of a kind at a server. A client.Client would decode them as client-go does: of a million objects
-// that takes a minute of a processor.
+// lister reads the lists of a kind at a server. A client.Client would decode them as client-go does: of a million
+// objects that takes a minute of a processor.
 func (r *Reader) lister(host, cluster string, list schema.GroupVersionKind) (kind rest.Interface, plural string, err error) {
 	gvk := list.GroupVersion().WithKind(strings.TrimSuffix(list.Kind, "List"))
 	mapping, err := r.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)

@@ -57,8 +57,8 @@ type Options struct {
 	// Endpoint is the one that serves a workspace, as far as the caches show it. Default: none is
 	// known.
 	Endpoint func(ledger.ClusterName) (url string, ok bool)
-	// Identity returns the identity of the export whose tenants the ledger has; a ledger that has none keeps the one that
-	// was seen. Default: the identity is not compared.
+	// Identity returns the identity of the export whose tenants the ledger has; a ledger that has none keeps the one
+	// that was seen. Default: the identity is not compared.
 	Identity func(ctx context.Context, seen string) (string, error)
 }
 
@@ -92,7 +92,8 @@ func Mapper() meta.RESTMapper {
 	return m
 }
 
-// at returns an uncached client of one server and one logical cluster there ("*" for all of them). To make one costs as much as several requests.
+// at returns an uncached client of one server and one logical cluster there ("*" for all of them). To make one costs as
+// much as several requests.
 func (r *Reader) at(host, cluster string) (client.Client, error) {
 	cfg := r.config(host, cluster)
 	r.mu.Lock()

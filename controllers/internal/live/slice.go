@@ -39,8 +39,8 @@ func (r *Reader) Endpoints(ctx context.Context) ([]string, error) {
 	return seen.urls, err
 }
 
-// ErrInvalid is in the error of Valid if there is no endpoint slice, kcp does not find it valid, or the export has another
-// identity than the ledger's.
+// ErrInvalid is in the error of Valid if there is no endpoint slice, kcp does not find it valid, or the export has
+// another identity than the ledger's.
 var ErrInvalid = errors.New("the export is not served")
 
 // Valid returns an error unless kcp has found the endpoint slice valid, read after the call, and the export shows the

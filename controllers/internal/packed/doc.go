@@ -2,10 +2,9 @@
 // the same values in thousands of objects. Those are kept once, as the shape of these objects, and each
 // object keeps only its own values.
 //
-// Packed objects lose nothing but metadata which the controllers neither read nor write: managedFields, owners, labels of claims
-// and records, and annotations that are not ours. An object
-// is packed only if unpacking it returns the same, field by field. Otherwise it stays as it is. So this
-// package needs no change when a field is added to a kind.
+// Packed objects lose nothing but metadata which the controllers neither read nor write: managedFields, owners, labels
+// of claims and records, and annotations that are not ours. An object is packed only if unpacking it returns the same,
+// field by field. Otherwise it stays as it is. So this package needs no change when a field is added to a kind.
 //
 // APIBindings are only read. Before they are packed, they lose the fields that no controller reads.
 //

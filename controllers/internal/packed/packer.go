@@ -23,8 +23,8 @@ const (
 	// remembered bounds the homes, and the shapes of a kind, that a Packer remembers. Objects keep those that
 	// it has forgotten.
 	remembered = 1 << 15
-	// rememberedBytes bounds the shapes of a kind, as JSON: a tenant can change one claim with a long spec as often as it
-	// likes, and each generation is another shape.
+	// rememberedBytes bounds the shapes of a kind, as JSON: a tenant can change one claim with a long spec as often as
+	// it likes, and each generation is another shape.
 	rememberedBytes = 32 << 20
 )
 

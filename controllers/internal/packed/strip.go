@@ -29,10 +29,10 @@ func read(obj client.Object, annotation string) bool {
 }
 
 // strip removes the metadata that no controller reads: tenants write as much as they like. No controller writes
-// what it removes either, so a patch of an object that was read from a cache leaves that alone. Finalizers stay, as a patch of
-// one of them sends all. So do the labels of pools, which selectors read. Of more labels than a policy admits, which a CREATE
-// can be stored past, those of this API stay alone; of more finalizers those of this API, and one too many in all: package
-// patch then leaves them alone.
+// what it removes either, so a patch of an object that was read from a cache leaves that alone. Finalizers stay, as a
+// patch of one of them sends all. So do the labels of pools, which selectors read. Of more labels than a policy admits,
+// which a CREATE can be stored past, those of this API stay alone; of more finalizers those of this API, and one too
+// many in all: package patch then leaves them alone.
 func strip(obj client.Object) {
 	obj.SetManagedFields(nil)
 	switch obj.(type) {

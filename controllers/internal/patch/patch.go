@@ -116,8 +116,8 @@ func (h *Helper) send(ctx context.Context, c client.Client, obj client.Object, c
 	return c.Patch(ctx, obj, patch)
 }
 
-// hasAllFinalizers returns an error if a patch would send finalizers, and those of the snapshot may not be all. A merge patch
-// removes the others, and with them what their owners wait for.
+// hasAllFinalizers returns an error if a patch would send finalizers, and those of the snapshot may not be all. A merge
+// patch removes the others, and with them what their owners wait for.
 func (h *Helper) hasAllFinalizers(changes map[string]any) error {
 	metadata, _ := changes["metadata"].(map[string]any)
 	if _, sent := metadata["finalizers"]; sent && len(h.before.GetFinalizers()) > ipamv1alpha1.MaxFinalizers {
@@ -157,8 +157,8 @@ func setStatus(obj client.Object, status map[string]any) error {
 	return nil
 }
 
-// ignoreGoneStatus returns the error of a status that was sent. That an IPClaim is not found is one, too: kcp also answers so
-// while it moves a workspace to another schema.
+// ignoreGoneStatus returns the error of a status that was sent. That an IPClaim is not found is one, too: kcp also
+// answers so while it moves a workspace to another schema.
 func ignoreGoneStatus(obj client.Object, err error) error {
 	if err == nil {
 		return nil

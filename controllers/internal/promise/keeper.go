@@ -86,8 +86,8 @@ func (k Keeper) Superseded(ctx context.Context, record *ipamv1alpha1.IPAllocatio
 	return err == nil && !held, err
 }
 
-// Share finds the share of the claim that has the name of a block's holder by now. The claim was read live; nil: there is
-// none. A block of another address domain may have the same prefix: if the claim has that, or it is reserved for the
+// Share finds the share of the claim that has the name of a block's holder by now. The claim was read live; nil: there
+// is none. A block of another address domain may have the same prefix: if the claim has that, or it is reserved for the
 // claim, that is the one that the claim shows.
 func (k Keeper) Share(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.IPClaim) (share Share, err error) {
 	if claim == nil || claim.Status.AllocatedCIDR != b.Prefix.String() || claim.Spec.Target == ipamv1alpha1.TargetScopeRange {

@@ -56,8 +56,8 @@ func (e *BarredError) Error() string { return e.Err.Error() }
 
 func (e *BarredError) Unwrap() error { return e.Err }
 
-// Create creates a record in a workspace. It returns a BarredError where the namespace forbids that, and asks the server
-// only if a try is due.
+// Create creates a record in a workspace. It returns a BarredError where the namespace forbids that, and asks the
+// server only if a try is due.
 func (m *Maker) Create(ctx context.Context, workspace client.Client, cluster ledger.ClusterName, record *ipamv1alpha1.IPAllocation) error {
 	at := place{cluster, record.Namespace}
 	probes, err := m.enter(at)

@@ -26,16 +26,16 @@ func (c chain) above() *ipamv1alpha1.IPClass {
 	return c[1]
 }
 
-// Chain returns the root of the chain of a class, which the pools name that offer it, and the roles that the scope of a claim by the
-// class must have, sorted. broken names a fault of the class or of one above it; nil if claims may use the class. Then root
-// and roles are those of the levels that are known.
+// Chain returns the root of the chain of a class, which the pools name that offer it, and the roles that the scope of a
+// claim by the class must have, sorted. broken names a fault of the class or of one above it; nil if claims may use the
+// class. Then root and roles are those of the levels that are known.
 func Chain(catalog Catalog, class *ipamv1alpha1.IPClass) (root *ipamv1alpha1.IPClass, roles []string, broken *outcome.Refusal) {
 	levels, broken := chainOf(catalog, class)
 	return levels.root(), levels.roles(), broken
 }
 
-// roles returns those that a claim must have: by uniqueWithin of the class, and by each poolPer. Those of uniqueWithin of a class above are
-// among its poolPer.
+// roles returns those that a claim must have: by uniqueWithin of the class, and by each poolPer. Those of uniqueWithin
+// of a class above are among its poolPer.
 func (c chain) roles() []string {
 	roles := slices.Clone(c[0].Spec.UniqueWithin)
 	for _, class := range c {
@@ -77,7 +77,8 @@ func chainOf(catalog Catalog, class *ipamv1alpha1.IPClass) (chain, *outcome.Refu
 	}
 }
 
-// apart refuses the root if its networks may have the same addresses, as a class in between says, too: only the last one below may.
+// apart refuses the root if its networks may have the same addresses, as a class in between says, too: only the last
+// one below may.
 func (c chain) apart() *outcome.Refusal {
 	root := c.root()
 	if len(root.Spec.UniqueWithin) == 0 || len(c) < 3 {
@@ -95,7 +96,8 @@ func broken(class *ipamv1alpha1.IPClass, format string, args ...any) *outcome.Re
 	return refuse(ipamv1alpha1.ReasonChainBroken, "class %q: %s", class.Name, fmt.Sprintf(format, args...))
 }
 
-// sound checks a class of a chain by itself, and beside those with the same parent. The schema refuses classes that contradict themselves.
+// sound checks a class of a chain by itself, and beside those with the same parent. The schema refuses classes that
+// contradict themselves.
 func sound(catalog Catalog, class *ipamv1alpha1.IPClass) *outcome.Refusal {
 	spec := class.Spec
 	if spec.ParentClassName == "" {

@@ -96,7 +96,8 @@ func Backs(pool *ipamv1alpha1.IPPool, class *ipamv1alpha1.IPClass) bool {
 		pool.Status.IPFamily == class.Spec.IPFamily
 }
 
-// classLength returns the prefix length that a claim gets by a class, in a pool that the class above it makes; nil: in any.
+// classLength returns the prefix length that a claim gets by a class, in a pool that the class above it makes; nil: in
+// any.
 func (q Query) classLength(class, above *ipamv1alpha1.IPClass) (int, error) {
 	lengths := classBounds(class)
 	if above != nil {
@@ -120,7 +121,8 @@ func (q Query) classLength(class, above *ipamv1alpha1.IPClass) (int, error) {
 	return asked, nil
 }
 
-// rangeLength refuses the length that a claim for a range asks for, if the pool could not be one of the class: others have their blocks inside.
+// rangeLength refuses the length that a claim for a range asks for, if the pool could not be one of the class: others
+// have their blocks inside.
 func (q Query) rangeLength(catalog Catalog, class *ipamv1alpha1.IPClass) error {
 	asked, err := askedLength(q.Claim)
 	if err != nil || asked == 0 {
@@ -165,9 +167,9 @@ func poolLength(class *ipamv1alpha1.IPClass) int {
 	return 0
 }
 
-// Unmet returns what CREATE does with a claim that cannot be met now: by its own word, else by that of its class. A class of networks
-// refuses if it says nothing, and so does a claim for a range: these claims are made by programs that read the answer. Any other has
-// the fallback. The class is nil if the claim has none.
+// Unmet returns what CREATE does with a claim that cannot be met now: by its own word, else by that of its class. A
+// class of networks refuses if it says nothing, and so does a claim for a range: these claims are made by programs that
+// read the answer. Any other has the fallback. The class is nil if the claim has none.
 func Unmet(claim *ipamv1alpha1.IPClaim, class *ipamv1alpha1.IPClass, fallback ipamv1alpha1.UnmetPolicy) ipamv1alpha1.UnmetPolicy {
 	switch {
 	case claim.Spec.UnmetPolicy != "":

@@ -21,7 +21,8 @@ type Level struct {
 	Space *Space
 	// Length is that of the pool.
 	Length int
-	// Exact is the CIDR that the pool must have, for a ScopeRange that asks for one; the zero Prefix if it may have any.
+	// Exact is the CIDR that the pool must have, for a ScopeRange that asks for one; the zero Prefix if it may have
+	// any.
 	Exact netip.Prefix
 	// Strategy places the pool inside the one above.
 	Strategy ipamv1alpha1.Strategy
@@ -42,7 +43,8 @@ type Space struct {
 	Scope     ledger.Scope
 }
 
-// space returns the address space that a class has for the claim's scope, of a workspace; nil if each pool has just one.
+// space returns the address space that a class has for the claim's scope, of a workspace; nil if each pool has just
+// one.
 func (q Query) space(class *ipamv1alpha1.IPClass, of ledger.ClusterName) *Space {
 	if len(class.Spec.UniqueWithin) == 0 {
 		return nil
@@ -66,8 +68,8 @@ func (s *Space) Begins(of ledger.PoolID) *ledger.Derived {
 	return &ledger.Derived{Of: of, Workspace: s.Workspace, Scope: s.Scope}
 }
 
-// levels returns the pools that the claim needs, from the one below the authored pools on: of a range that of its class is
-// the last, of a block that of the class above.
+// levels returns the pools that the claim needs, from the one below the authored pools on: of a range that of its class
+// is the last, of a block that of the class above.
 func (q Query) levels(classes chain) []Level {
 	if !IsRange(q.Claim) {
 		classes = classes[1:]
@@ -87,7 +89,8 @@ func (q Query) levels(classes chain) []Level {
 	return levels
 }
 
-// ask gives the last level the length, or CIDR, that a claim for a range asks for. Those above then have the CIDRs that it lies in.
+// ask gives the last level the length, or CIDR, that a claim for a range asks for. Those above then have the CIDRs that
+// it lies in.
 func (q Query) ask(levels []Level) {
 	last := &levels[len(levels)-1]
 	if asked, err := askedLength(q.Claim); err == nil && asked != 0 {
@@ -152,8 +155,9 @@ const (
 	digestInName = 8
 )
 
-// derivedName returns the name of the IPPool of a derived pool, for people: class, the last word of the workspace's path if each has
-// its own, the objects by their sorted roles, and the begin of the digest, which alone tells pools apart.
+// derivedName returns the name of the IPPool of a derived pool, for people: class, the last word of the workspace's
+// path if each has its own, the objects by their sorted roles, and the begin of the digest, which alone tells pools
+// apart.
 func derivedName(class, path string, scope ipamv1alpha1.Scope, digest string) string {
 	parts := []string{class}
 	if path != "" {

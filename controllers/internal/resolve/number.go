@@ -29,8 +29,8 @@ func (q Query) number(class *ipamv1alpha1.IPClass) (*Number, error) {
 	return n, nil
 }
 
-// ExactIn returns the block that the claim asks for in a pool, by address or by number; the zero Prefix if it takes any.
-// ok is false if the pool does not have it.
+// ExactIn returns the block that the claim asks for in a pool, by address or by number; the zero Prefix if it takes
+// any. ok is false if the pool does not have it.
 func (p Plan) ExactIn(pool netip.Prefix) (exact netip.Prefix, ok bool) {
 	if p.Number != nil {
 		return p.Number.In(pool, p.Number.Value)

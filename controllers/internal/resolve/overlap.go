@@ -44,8 +44,8 @@ func (o Overlap) carved(catalog Catalog) string {
 	return ""
 }
 
-// class returns the first class by which a pool of the platform gives some of the addresses to the owner. It reads the pools that name a
-// class alone: the platform also has those of all shared networks.
+// class returns the first class by which a pool of the platform gives some of the addresses to the owner. It reads the
+// pools that name a class alone: the platform also has those of all shared networks.
 func (o Overlap) class(catalog Catalog) string {
 	var names []string
 	for _, class := range catalog.Classes() {

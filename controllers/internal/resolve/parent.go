@@ -34,8 +34,8 @@ func (q ParentQuery) Resolve(catalog Catalog) (Plan, error) {
 	return claim.byClass(catalog)
 }
 
-// offersPools refuses a class whose addresses belong to a scope. A class that the workspace may not use is left to byClass, which
-// says the same of it as of a class that is not there.
+// offersPools refuses a class whose addresses belong to a scope. A class that the workspace may not use is left to
+// byClass, which says the same of it as of a class that is not there.
 func (q Query) offersPools(catalog Catalog) *outcome.Refusal {
 	class, err := q.namedOrDefault(catalog)
 	if err == nil && ofNetworks(class.Spec) {
@@ -45,7 +45,8 @@ func (q Query) offersPools(catalog Catalog) *outcome.Refusal {
 	return nil
 }
 
-// Admitted reports whether the child may be carved from a parent of the owner's workspace, room, limits and the class apart.
+// Admitted reports whether the child may be carved from a parent of the owner's workspace, room, limits and the class
+// apart.
 func (q ParentQuery) Admitted(parent *ipamv1alpha1.IPPool, owner directory.Workspace) bool {
 	if q.Child.Spec.ParentClassName != "" {
 		return authored(parent) && Query{From: q.From}.mayDraw(parent, owner)

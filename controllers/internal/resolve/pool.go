@@ -69,8 +69,8 @@ func (q Query) bySelector(catalog Catalog) (Plan, error) {
 	return f.plan(pools, owner, missing)
 }
 
-// byClassAlone refuses a pool that serves no claim which names it, and no child. Of a pool of another workspace it says no more than
-// of one that is not there.
+// byClassAlone refuses a pool that serves no claim which names it, and no child. Of a pool of another workspace it says
+// no more than of one that is not there.
 func (q Query) byClassAlone(classes *known, pool *ipamv1alpha1.IPPool, owner directory.Workspace) *outcome.Refusal {
 	why := ""
 	switch {

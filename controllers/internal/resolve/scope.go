@@ -9,8 +9,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
-// authored reports whether somebody has written a pool. Those that the system makes serve the classes below theirs, and are
-// found in the ledger: the words of an object prove nothing.
+// authored reports whether somebody has written a pool. Those that the system makes serve the classes below theirs, and
+// are found in the ledger: the words of an object prove nothing.
 func authored(pool *ipamv1alpha1.IPPool) bool { return pool.Spec.ClassRef == nil }
 
 // inScope reports whether a pool serves a scope: for each of its roles it names the same object.
@@ -39,8 +39,8 @@ func words(roles []string) string {
 	return strings.Join(roles[:len(roles)-1], ", ") + " and " + roles[len(roles)-1]
 }
 
-// known finds the classes of the pools of a workspace, and remembers them: pools of a class often name the same others. A class that
-// the workspace may not use is unknown: it would learn by its pools that there is one.
+// known finds the classes of the pools of a workspace, and remembers them: pools of a class often name the same others.
+// A class that the workspace may not use is unknown: it would learn by its pools that there is one.
 type known struct {
 	catalog         Catalog
 	owner, platform directory.Workspace
@@ -61,8 +61,9 @@ func (d *known) class(name string) (*ipamv1alpha1.IPClass, bool) {
 	return class, class != nil
 }
 
-// ClassesDiffer says which two classes of a pool differ in uniqueWithin, so that the pool serves neither; empty if all agree. Address
-// spaces of a pool know nothing of one another, so all classes that it names must be unique within the same roles.
+// ClassesDiffer says which two classes of a pool differ in uniqueWithin, so that the pool serves neither; empty if all
+// agree. Address spaces of a pool know nothing of one another, so all classes that it names must be unique within the
+// same roles.
 func ClassesDiffer(catalog Catalog, pool *ipamv1alpha1.IPPool, owner, platform directory.Workspace) string {
 	return (&known{catalog: catalog, owner: owner, platform: platform}).differ(pool)
 }
@@ -95,8 +96,9 @@ func roles(class *ipamv1alpha1.IPClass) string {
 	return "the pool"
 }
 
-// spaces reports whether the addresses of a pool are given out in several address spaces, by a class that it names. Such a pool
-// serves claims by class alone, and has no child pools and no slices: whatever else was taken from it would be in no space.
+// spaces reports whether the addresses of a pool are given out in several address spaces, by a class that it names.
+// Such a pool serves claims by class alone, and has no child pools and no slices: whatever else was taken from it would
+// be in no space.
 func (d *known) spaces(pool *ipamv1alpha1.IPPool) bool {
 	return slices.ContainsFunc(pool.Spec.ClassNames, func(name string) bool {
 		class, ok := d.class(name)
@@ -104,7 +106,8 @@ func (d *known) spaces(pool *ipamv1alpha1.IPPool) bool {
 	})
 }
 
-// agrees reports whether the classes of a pool agree, and remembers that they do not. The status of the pool has their names.
+// agrees reports whether the classes of a pool agree, and remembers that they do not. The status of the pool has their
+// names.
 func (f *filter) agrees(d *known, pool *ipamv1alpha1.IPPool) bool {
 	differs := d.differ(pool) != ""
 	if differs {

@@ -71,8 +71,8 @@ func (f *faults) note(ctx context.Context, event watch.EventType, obj client.Obj
 // count adds to the metric. The caller holds mu.
 func (f *faults) count(more int) { unreadable.WithLabelValues(f.kind).Add(float64(more)) }
 
-// Tell reports whether err is that of an object which cannot be read, and then records an event on that. There is nothing to try
-// again: a change of the object brings it back.
+// Tell reports whether err is that of an object which cannot be read, and then records an event on that. There is
+// nothing to try again: a change of the object brings it back.
 func Tell(cl cluster.Cluster, err error) bool {
 	odd, ok := errors.AsType[*decode.UnreadableError](err)
 	if ok {

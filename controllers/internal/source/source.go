@@ -1,5 +1,5 @@
-// Package source lists and watches the objects of a kind for a cache. Each object is decoded by itself: one that cannot be
-// read is shown with its metadata, marked, and costs nobody but itself. See package decode.
+// Package source lists and watches the objects of a kind for a cache. Each object is decoded by itself: one that cannot
+// be read is shown with its metadata, marked, and costs nobody but itself. See package decode.
 //
 // Log and metrics tell what cannot be read, and how long the list of a kind is overdue: a cache that waits for one says
 // nothing.
@@ -163,8 +163,8 @@ func (e *events) Decode() (watch.EventType, runtime.Object, error) {
 	return name, obj, nil
 }
 
-// Guarded is an informer whose readers never get an object that cannot be read: that is an error of its own, and no "not
-// found". Lists and handlers show it as far as it is known, marked.
+// Guarded is an informer whose readers never get an object that cannot be read: that is an error of its own, and no
+// "not found". Lists and handlers show it as far as it is known, marked.
 func Guarded(informer toolscache.SharedIndexInformer) toolscache.SharedIndexInformer {
 	return guarded{informer}
 }

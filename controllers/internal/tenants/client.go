@@ -55,8 +55,8 @@ func newWriter(endpoint *rest.Config, scheme *runtime.Scheme) (client.Client, er
 }
 
 // workspaceClient is the client of a workspace: it reads from the cache, and writes by the writer
-// of the endpoint, with the verbs that the controllers use. Any other verb names no workspace, and the router refuses it.
-// Safe for concurrent use.
+// of the endpoint, with the verbs that the controllers use. Any other verb names no workspace, and the router refuses
+// it. Safe for concurrent use.
 type workspaceClient struct {
 	client.Client // the writer
 	reader        client.Reader

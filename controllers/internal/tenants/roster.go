@@ -71,9 +71,9 @@ func (r *roster) fill(url string, filled bool) {
 	filledEndpoints.Set(float64(len(r.filled)))
 }
 
-// await notes what an endpoint is to list next, before the replica can serve its workspaces; of no kinds: nothing. A replica
-// that has served before has a minute for each endpoint that comes, or is opened again: the first tenant of a shard
-// must not make all replicas unready at once.
+// await notes what an endpoint is to list next, before the replica can serve its workspaces; of no kinds: nothing. A
+// replica that has served before has a minute for each endpoint that comes, or is opened again: the first tenant of a
+// shard must not make all replicas unready at once.
 func (r *roster) await(url, kinds string, patience time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,11 +167,11 @@ func (r *roster) count(name multicluster.ClusterName) {
 }
 
 // Ready returns an error while no endpoint of the slice has listed its APIBindings, and the pools of the
-// workspaces that are bound there: the replica knows nobody whom it could serve. An update that makes it so stops there.
-// A shard that is away must not take the service from those of the others: of that the metrics tell.
+// workspaces that are bound there: the replica knows nobody whom it could serve. An update that makes it so stops
+// there. A shard that is away must not take the service from those of the others: of that the metrics tell.
 //
-// It also returns an error if workspaces are bound, and none of them could be engaged for some time. It is a readiness check, the same on a leader and on a standby, which engages the
-// workspaces to have their caches filled.
+// It also returns an error if workspaces are bound, and none of them could be engaged for some time. It is a readiness
+// check, the same on a leader and on a standby, which engages the workspaces to have their caches filled.
 //
 // One that cannot be engaged leaves the replica ready: a tenant whose workspace is broken must
 // not take the service from all others, and another replica would not serve it either. The
