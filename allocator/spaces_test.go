@@ -41,6 +41,34 @@ func TestSpace(t *testing.T) {
 	l.holds(0)
 }
 
+// A request that would begin an address space, and is not queued, leaves nothing of it in memory: a tenant may send very many.
+func TestSpace_LeavesWithARequestThatIsNotQueued(t *testing.T) {
+	l := newLedger(t, func(o *Options) { o.QueueLimit = 1 })
+	l.pool("p", "10.0.0.0/24")
+	inFlight, goOn := l.holdCommits()
+	done := make(chan error, 2)
+	bind := func(in, claim string) {
+		_, err := l.Bind(t.Context(), request(l.space("p", in).ID, claim, 32))
+		done <- err
+	}
+	go bind("a", "sent")
+	<-inFlight
+	go bind("b", "queued")
+	l.waitQueued(1)
+	for n := range 10 {
+		must.Fail(l.Bind(t.Context(), request(l.space("p", strconv.Itoa(n)).ID, "too many", 32)))(t, ledger.ErrBusy)
+	}
+	must.Fail(l.Bind(t.Context(), request(l.space("p", "a").ID, "one more", 32)))(t, ledger.ErrBusy)
+	goOn()
+	for range 2 {
+		must.Do(t, <-done)
+	}
+	if spaces := len(l.engine.Spaces.All()); spaces != 3 {
+		t.Errorf("memory has %d spaces, want 3: that of the pool, and two of it", spaces)
+	}
+	l.sameAsLedger()
+}
+
 // Exclusions, draining and a freeze of a pool hold in all its address spaces at once, and after a start as before.
 func TestSpace_IsAsItsPool(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")

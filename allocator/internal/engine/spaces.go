@@ -34,6 +34,17 @@ func (s *Space) Discard() {
 	}
 }
 
+// abandon drops a space for which an op was not planned, if the ledger has nothing in it. Other calls for it that are
+// queued begin again. A transaction that lands all the same brings the space back.
+func (s *Space) abandon() {
+	s.Lock()
+	defer s.Unlock()
+	if !s.Gone && s.Unregistered() {
+		s.Gone = true
+		s.Engine.Spaces.drop(s)
+	}
+}
+
 // expect lets an address space that is not in the ledger be planned in, as its pool is now. The writer alone changes
 // pools, and calls it.
 func (s *Space) expect(of *ledger.Derived) {

@@ -49,6 +49,9 @@ func (eng *Engine) Submit(ctx context.Context, id ledger.PoolID, o Op) (Answer, 
 			return Answer{}, err
 		}
 		answer, err := s.Do(ctx, o)
+		if err != nil && o.Begins != nil {
+			s.abandon()
+		}
 		if !errors.Is(err, ErrGone) {
 			return answer, err
 		}

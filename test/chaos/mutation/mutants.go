@@ -6,6 +6,13 @@ import "slices"
 var Mutants = slices.Concat(general, derived, ranges, absence, released, scarce, lasting)
 var general = []Mutant{
 	{
+		Name:  "an address space stays in memory whose only request was not queued",
+		File:  "allocator/internal/engine/spaces.go",
+		Old:   "if !s.Gone && s.Unregistered() {",
+		New:   "if false && !s.Gone && s.Unregistered() {",
+		Suite: Suite{Package: "./allocator", Tests: "TestSpace_LeavesWithARequest"},
+	},
+	{
 		Name:  "a standby lets a range go while the leader does not answer",
 		File:  "controllers/door/peer.go",
 		Old:   "return answer.Inside, errors.Join(err, answer.err())",
