@@ -99,10 +99,13 @@ func (s *stage) networks() contest {
 			s.spaced("the first interface of a network, a second apart", apart.first()),
 			within(s.claims("an interface of a known overlapping network", s.ipam, overlapping.known(), 1), overlapping),
 			s.claims("the first interface of an overlapping network", s.ipam, overlapping.first(), 1),
+			s.spaced("a flat claim, a second apart", bySharedClass),
+			s.spaced("the first interface of an overlapping network, a second apart", overlapping.first()),
 		},
 		ratios: []ratio{
 			{"known network / flat", 1, 0}, {"new network / flat", 2, 0},
 			{"new / known network", 2, 1}, {"new / known network, a second apart", 4, 3},
+			{"new network / flat, a second apart", 4, 7}, {"new overlapping network / flat, a second apart", 8, 7},
 			{"known overlapping network / flat", 5, 0}, {"new overlapping network / flat", 6, 0}, {"new overlapping / new network", 6, 2},
 		},
 	}
