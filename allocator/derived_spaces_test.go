@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -15,20 +14,22 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// While an address space of a range cannot be read, it may have blocks: the range is not released.
+// While an address space of a range cannot be read, it may have blocks: the range is not released, and the error names the key.
 func TestBegin_RefusesWhileAnAddressSpaceCannotBeRead(t *testing.T) {
 	t.Parallel()
-	l := withPool(t, "10.0.0.0/16")
-	p := l.provision("p", 24, ofNetwork("net", "a"))
-	s := l.space(p.ID, "b")
-	l.bind(request(s.ID, "c", 32))
-	l.put("pools/"+string(s.ID), unreadable["newer"])
-	for name, a := range map[string]*Allocator{"at work": l.Allocator, "opened": l.open()} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := a.Derived().Begin(ctx, p.ID, "", time.Now()); err == nil {
-			t.Errorf("%s: Begin succeeds while %s cannot be read", name, s.ID)
-		}
+	for _, key := range []string{"pools/%s", "spaces/%s/head", "spaces/%s/blocks/010.000.000.000-32"} {
+		l := withPool(t, "10.0.0.0/16")
+		p := l.provision("p", 24, ofNetwork("net", "a"))
+		s := l.space(p.ID, "b")
+		l.bind(request(s.ID, "c", 32))
+		mend := l.spoil(fmt.Sprintf(key, s.ID), unreadable["newer"])
+		l.again()
+		_, err := l.Derived().Begin(t.Context(), p.ID, "", time.Now())
+		wantUnreadable(t, "Begin", err, fmt.Sprintf(key, s.ID))
+		mend()
+		l.again()
+		l.free("c")
+		must.Get(l.Derived().Begin(t.Context(), p.ID, "", time.Now()))(t)
 	}
 }
 
