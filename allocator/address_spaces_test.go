@@ -13,7 +13,7 @@ import (
 // While address spaces go, nobody reads more changes of their pool than there are: the next process would take the ledger for one that
 // has lost some.
 func TestChanges_NeverTooMany(t *testing.T) {
-	const rounds, several = 4, 50
+	const rounds, several = 16, 50
 	var most atomic.Int64
 	note := func(ps Pools) {
 		n, _ := ps.Changes("p")
