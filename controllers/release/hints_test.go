@@ -151,7 +151,7 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 		"made after the binding":                {served: created, departs: true, recorded: created, want: []string{"10.0.0.0/28 retained a"}},
 		"made after the binding, unpublished":   {served: created, departs: true},
 		"made after the binding, and missed":    {served: created, departs: true, missed: true, want: []string{"10.0.0.0/28 bound a"}},
-		"made after the binding, which goes":    {served: created.Add(-time.Hour), unserved: true, recorded: created},
+		"made after the binding, which goes":    {served: created.Add(-time.Hour), unserved: true},
 		"missed while its binding goes":         {served: created.Add(-time.Hour), unserved: true, missed: true, want: []string{"10.0.0.0/28 bound a"}},
 		"recorded under the next binding":       {served: created.Add(time.Minute), recorded: created.Add(time.Minute)},
 		"recorded under its own binding":        {served: created.Add(time.Minute), recorded: created.Add(59 * time.Second), want: []string{"10.0.0.0/28 retained a"}},
