@@ -40,8 +40,8 @@ type Options struct {
 	// Leader returns the address of the replica that leads, as it was given as Peer there; empty while that is not
 	// known. Required with a listener.
 	Leader func(context.Context) (string, error)
-	// Also are handlers of further patterns, which see to it themselves who may ask. Where the door is reached is then
-	// in the ConfigMap [lookup.Address] for people. Nil: there are none.
+	// Also has handlers of further patterns. Each decides itself who may ask. With one of them, the ConfigMap
+	// [lookup.Address] tells people the door's address. Nil: there are none.
 	Also map[string]http.Handler
 	// Dial connects to the leader at Leader. Nil: over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
