@@ -104,9 +104,8 @@ func (c *Controller) goneLive(ctx context.Context, s *suspect, answer live.Answe
 	s.workspace, s.served = answer.Client, answer.Served
 	s.later, _ = answer.Object.(*ipamv1alpha1.IPClaim)
 	// A claim that is older than the binding that its workspace has now went with a former one, whatever its policy.
-	// Both times are kcp's. One that is gone while its binding goes counts as gone with it, also if a user deleted it:
-	// a record that is written for it now may be stored under the next binding.
-	older := seen.claim != nil && (answer.Unserved || seen.claim.CreationTimestamp.Time.Before(answer.Served))
+	// Both times are kcp's.
+	older := seen.claim != nil && seen.claim.CreationTimestamp.Time.Before(answer.Served)
 	switch {
 	case c.unseen(s) && (!older || !c.departedOnce(s.Cluster)):
 		return unwitnessed

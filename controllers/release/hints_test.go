@@ -140,7 +140,6 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		missed, departs bool
 		served          time.Time
-		unserved        bool
 		recorded        time.Time // when its record was stored; zero: it has none
 		want            []string
 	}{
@@ -151,8 +150,6 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 		"made after the binding":                {served: created, departs: true, recorded: created, want: []string{"10.0.0.0/28 retained a"}},
 		"made after the binding, unpublished":   {served: created, departs: true},
 		"made after the binding, and missed":    {served: created, departs: true, missed: true, want: []string{"10.0.0.0/28 bound a"}},
-		"made after the binding, which goes":    {served: created.Add(-time.Hour), unserved: true},
-		"missed while its binding goes":         {served: created.Add(-time.Hour), unserved: true, missed: true, want: []string{"10.0.0.0/28 bound a"}},
 		"recorded under the next binding":       {served: created.Add(time.Minute), recorded: created.Add(time.Minute)},
 		"recorded under its own binding":        {served: created.Add(time.Minute), recorded: created.Add(59 * time.Second), want: []string{"10.0.0.0/28 retained a"}},
 		"recorded late, by a clock that is off": {served: created.Add(2 * time.Second), recorded: created.Add(time.Minute), want: []string{"10.0.0.0/28 retained a"}},
@@ -178,7 +175,7 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 			} else {
 				p.Deleted(holderOf(claim), claim, nil)
 			}
-			p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace, Served: test.served, Unserved: test.unserved}
+			p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace, Served: test.served}
 			if settled, err := p.Settle(t.Context(), holderOf(claim)); err != nil || !settled {
 				t.Fatalf("Settle = %t, %v", settled, err)
 			}

@@ -51,11 +51,9 @@ type Answer struct {
 	// Since, of Unbound, is that of the Census.
 	Since time.Time
 	// Served, of Gone, is when the binding was bound that the workspace has now, by kcp's clock, which counts
-	// seconds. A claim that is older went with a former binding. Zero on the platform.
+	// seconds. A claim that is older went with a former binding. Zero on the platform, and while kcp has bound none of
+	// those that are there.
 	Served time.Time
-	// Unserved, of Gone, says that this binding is being deleted, or gone: kcp has bound none of those that are there.
-	// All claims and records of the workspace go with it. False on the platform.
-	Unserved bool
 }
 
 // Covers reports whether Unbound says something of an object that was made at this time: a shard that is away has not
@@ -124,8 +122,8 @@ func (r *Reader) holderBound(ctx context.Context, endpoint string, h ledger.Hold
 	if err != nil {
 		return Answer{}, false, ignoreElsewhere(err)
 	}
-	now, bound := here.clusters[h.Cluster]
-	answer.Revision, answer.Served, answer.Unserved = here.revision, now.since, now.since.IsZero() || now.leaves
+	since, bound := here.clusters[h.Cluster]
+	answer.Revision, answer.Served = here.revision, since
 	return answer, answer.Verdict == Gone && bound, nil
 }
 

@@ -113,8 +113,8 @@ func TestHolder_IsReadEachTime(t *testing.T) {
 	asks(t, reader, Alive)
 }
 
-// Of a claim that is gone the answer says when kcp bound the binding that the workspace has now, and whether it goes. Neither
-// one that is not bound yet nor a former one counts.
+// Of a claim that is gone the answer says when kcp bound the binding that the workspace has now, also if that goes.
+// Neither one that is not bound yet nor a former one counts.
 func TestHolder_Served(t *testing.T) {
 	bound := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	former, now, waits := bindingSince("w", bound.Add(-time.Hour)), bindingSince("w", bound), bindingSince("w", time.Time{})
@@ -123,12 +123,11 @@ func TestHolder_Served(t *testing.T) {
 	for name, tt := range map[string]struct {
 		bindings []apisv1alpha2.APIBinding
 		served   time.Time
-		unserved bool
 	}{
-		"a former one is still there": {[]apisv1alpha2.APIBinding{former, now, waits}, bound, false},
-		"it goes":                     {[]apisv1alpha2.APIBinding{leaves}, bound, true},
-		"it goes, and one waits":      {[]apisv1alpha2.APIBinding{waits, leaves}, bound, true},
-		"it is gone, and one waits":   {[]apisv1alpha2.APIBinding{waits}, time.Time{}, true},
+		"a former one is still there": {[]apisv1alpha2.APIBinding{former, now, waits}, bound},
+		"it goes":                     {[]apisv1alpha2.APIBinding{leaves}, bound},
+		"it goes, and one waits":      {[]apisv1alpha2.APIBinding{waits, leaves}, bound},
+		"it is gone, and one waits":   {[]apisv1alpha2.APIBinding{waits}, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			endpoint := newSite(t)
@@ -138,8 +137,8 @@ func TestHolder_Served(t *testing.T) {
 			endpoint.serve(bindingsPath("w"), list)
 			endpoint.lacks()
 			_, reader := newWorld(t, endpoint)
-			if got := asks(t, reader, Gone); !got.Served.Equal(tt.served) || got.Unserved != tt.unserved {
-				t.Errorf("the workspace is served since %s, unserved %t; want %s, %t", got.Served, got.Unserved, tt.served, tt.unserved)
+			if got := asks(t, reader, Gone); !got.Served.Equal(tt.served) {
+				t.Errorf("the workspace is served since %s, want %s", got.Served, tt.served)
 			}
 		})
 	}

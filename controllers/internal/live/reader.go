@@ -128,16 +128,11 @@ type workspaceAt struct {
 	cluster  ledger.ClusterName
 }
 
-// bindings are the logical clusters that bind the export at an endpoint. revision is the server's when it listed them.
+// bindings are the logical clusters that bind the export at an endpoint, with the time at which kcp bound the latest
+// binding of each; zero: it has bound none of those that are there. revision is the server's when it listed them.
 type bindings struct {
-	clusters map[ledger.ClusterName]service
+	clusters map[ledger.ClusterName]time.Time
 	revision string
-}
-
-// service is that of a workspace by the binding that kcp has bound last.
-type service struct {
-	since  time.Time // when kcp bound it; zero: it has bound none of those that are there
-	leaves bool      // it is being deleted
 }
 
 // bound lists, complete, who binds the export at an endpoint. cluster "*" asks
@@ -147,7 +142,7 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 	if err != nil {
 		return bindings{}, err
 	}
-	found := bindings{clusters: map[ledger.ClusterName]service{}}
+	found := bindings{clusters: map[ledger.ClusterName]time.Time{}}
 	for next := ""; ; {
 		list := &apisv1alpha2.APIBindingList{}
 		bounded, cancel := context.WithTimeout(ctx, readTimeout)
@@ -157,9 +152,9 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 			return bindings{}, fmt.Errorf("list bindings of %s at %s: %w", cluster, endpoint, err)
 		}
 		for i := range list.Items {
-			cluster, here := ledger.ClusterName(logicalcluster.From(&list.Items[i])), serviceBy(&list.Items[i])
-			if latest, ok := found.clusters[cluster]; !ok || here.since.After(latest.since) {
-				found.clusters[cluster] = here
+			cluster, since := ledger.ClusterName(logicalcluster.From(&list.Items[i])), boundAt(&list.Items[i])
+			if latest, ok := found.clusters[cluster]; !ok || since.After(latest) {
+				found.clusters[cluster] = since
 			}
 		}
 		found.revision = list.ResourceVersion
@@ -169,11 +164,11 @@ func (r *Reader) bound(ctx context.Context, endpoint, cluster string) (bindings,
 	}
 }
 
-// serviceBy is that of one binding. It may have waited for long beside another one before kcp bound it.
-func serviceBy(binding *apisv1alpha2.APIBinding) service {
+// boundAt returns when kcp bound a binding, which may have waited for long beside another one; zero if it has not.
+func boundAt(binding *apisv1alpha2.APIBinding) time.Time {
 	done := conditions.Get(binding, apisv1alpha2.InitialBindingCompleted)
 	if done == nil || done.Status != corev1.ConditionTrue {
-		return service{}
+		return time.Time{}
 	}
-	return service{since: done.LastTransitionTime.Time, leaves: !binding.DeletionTimestamp.IsZero()}
+	return done.LastTransitionTime.Time
 }

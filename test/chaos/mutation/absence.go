@@ -72,20 +72,6 @@ var absence = []Mutant{
 		Suite: Suite{Package: "./controllers/release"},
 	},
 	{
-		Name:  "a claim that goes with its binding is retained for the next one",
-		File:  "controllers/release/facts.go",
-		Old:   "(answer.Unserved || ",
-		New:   "(",
-		Suite: Suite{Package: "./controllers/release"},
-	},
-	{
-		Name:  "a binding that goes counts as one that stays",
-		File:  "controllers/internal/live/holder.go",
-		Old:   "now.since.IsZero() || now.leaves",
-		New:   "now.since.IsZero()",
-		Suite: Suite{Package: "./controllers/internal/live"},
-	},
-	{
 		Name:  "a sweep that is to free nothing frees as much as by default",
 		File:  "cmd/ipam-controller/options.go",
 		Old:   "limited.MaxFrees == 0",
