@@ -3,7 +3,7 @@ package mutation
 import "slices"
 
 // Mutants are the ones that must not survive.
-var Mutants = slices.Concat(general, derived, ranges, absence, released, scarce, lasting)
+var Mutants = slices.Concat(general, derived, ranges, absence, released, scarce, lasting, tenants)
 var general = []Mutant{
 	{
 		Name:  "an address space stays in memory whose only request was not queued",

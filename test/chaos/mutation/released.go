@@ -184,6 +184,13 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestRegain_"},
 	},
 	{
+		Name:  "a block is retained that no record was ever written of",
+		File:  "controllers/release/table.go",
+		Old:   "{held: of(keeping, retained), record: own, action",
+		New:   "{held: of(keeping, retained), action",
+		Suite: Suite{Package: "./controllers/release", Tests: "TestDecide_|TestPromise_UnpublishedIsFreed"},
+	},
+	{
 		Name:  "a retained block is lost with a claim that reused it and went at once",
 		File:  "controllers/release/table.go",
 		Old:   "\t{verdict: of(gone), held: of(keeping, retained), record: of(formerRecord), action: action{then: retain}},\n",
