@@ -28,6 +28,7 @@ type fixture struct {
 	t    *testing.T
 	etcd *etcdtest.Etcd
 	kept ledger.Block // retained, of a test
+	made ledger.Block // bound for a CREATE, of a test
 	// Pools of a test: one that a claim holds, one that is being released, one that nobody holds, and an address space with one block.
 	derived, shut, loose, lone ledger.PoolID
 }

@@ -28,7 +28,7 @@ var errBound = errors.New("claim is bound")
 // it, Release frees it.
 func (a *Allocator) Bind(ctx context.Context, req ledger.Request) (ledger.Block, error) {
 	ctx, span := engine.StartSpan(ctx, "allocate")
-	block, _, err := a.bind(ctx, wanted{Request: req})
+	block, err := a.bind(ctx, req)
 	if err == nil {
 		a.Waits().Withdraw(req.Holder.Claim)
 	}
@@ -36,24 +36,24 @@ func (a *Allocator) Bind(ctx context.Context, req ledger.Request) (ledger.Block,
 	return block, err
 }
 
-// bind binds a block to the holder. If the holder has one already, it returns that, and had is
-// true.
-func (a *Allocator) bind(ctx context.Context, req wanted) (block ledger.Block, had bool, err error) {
-	if err := checkRequest(req.Request); err != nil {
-		return ledger.Block{}, false, err
+// bind binds a block to the holder. If the holder has one already, it returns that.
+func (a *Allocator) bind(ctx context.Context, req ledger.Request) (ledger.Block, error) {
+	if err := checkRequest(req); err != nil {
+		return ledger.Block{}, err
 	}
-	a.Waits().leave(req.Request)
+	a.Waits().leave(req)
 	if a.table.Bound.Has(req.Holder.Claim) { // it was refused for its block: another transaction would be in vain, for all that share it
 		if block, had, err := a.Lookup(ctx, req.Holder.Claim); err != nil || had {
-			return block, had, err
+			return block, err
 		}
 	}
-	b := newBind(req, req.holding(a.engine.Hooks.Now()))
+	w := wanted{Request: req}
+	b := newBind(w, w.holding(a.engine.Hooks.Now()))
 	var last int64
 	for {
-		done, err := a.submit(ctx, req.Request, b.op())
+		done, err := a.submit(ctx, req, b.op())
 		if !mayHave(err) {
-			return done.Block, false, err
+			return done.Block, err
 		}
 		if errors.Is(err, errBound) {
 			a.table.Bound.Add(req.Holder.Claim)
@@ -63,12 +63,12 @@ func (a *Allocator) bind(ctx context.Context, req wanted) (block ledger.Block, h
 		case lookupErr != nil:
 			err = lookupErr
 		case block.State != "" && block.State != ledger.Cooling:
-			return block, true, nil
+			return block, nil
 		case errors.Is(err, errBound):
 			err = cools(block, &last)
 		}
 		if err != nil {
-			return ledger.Block{}, false, err
+			return ledger.Block{}, err
 		}
 	}
 }
@@ -113,9 +113,8 @@ func (b *bind) plan(v space.View) (engine.Plan, error) {
 		return engine.Plan{}, engine.ErrGone
 	}
 	begins, refusal := begin(v, p)
-	h, undated := b.dated(v)
 	var found place
-	if refusal = cmp.Or(refusal, undated); refusal == nil {
+	if refusal == nil {
 		found, refusal = b.find(v, p)
 	}
 	if refusal == nil && v.Table().Spaced(p.ID) && !b.adopts {
@@ -126,33 +125,14 @@ func (b *bind) plan(v space.View) (engine.Plan, error) {
 		return engine.Refuse(refusal, free)
 	}
 	if found.former != nil {
-		return b.takeFormer(v, h, found), nil
+		return b.takeFormer(v, found), nil
 	}
-	r, value := b.asked, b.value
-	if h != *r.Held {
-		r.Held = &h
-		value = r.Encode()
-	}
+	r := b.asked
 	r.Space, r.Prefix = v.Space(), found.prefix
 	return engine.Plan{Answer: engine.Answer{Block: r.Block()}, Changes: append(begins,
-		v.Keys.PutBlock(r, value).At(0, engine.ErrMistaken),
+		v.Keys.PutBlock(r, b.value).At(0, engine.ErrMistaken),
 		v.Keys.PutClaim(b.Holder.Claim, found.prefix).At(0, errBound),
 	)}, nil
-}
-
-// dated returns the holding as of the call. A reservation gets a time that no former one of its ID has had. Memory has
-// the former one: a transaction planned before it came would lose the comparison of the head. Where that is not the
-// time of the call, the record says since when its holder has the block, for the history.
-func (b *bind) dated(v space.View) (store.Holding, error) {
-	h := *b.asked.Held
-	if !b.reserves {
-		return h, nil
-	}
-	next, err := v.Table().Reservations.Next(h.Claim, h.BoundAt)
-	if err == nil && !next.Equal(h.BoundAt) {
-		h.BoundAt, h.Since = next, h.BoundAt
-	}
-	return h, err
 }
 
 // place is where a bind puts its block.

@@ -29,7 +29,7 @@ var readings = map[string]func(*fixture) error{
 		return err
 	},
 	"preview": func(l *fixture) error {
-		_, err := l.Reservations().Preview(l.t.Context(), request("p", "new", 28))
+		_, err := l.Preview(l.t.Context(), request("p", "new", 28))
 		return err
 	},
 	"read":        func(l *fixture) error { _, _, _, err := l.Pools().Read(l.t.Context(), "p"); return err },
@@ -41,14 +41,6 @@ var readings = map[string]func(*fixture) error{
 		return l.Slices().Put(l.t.Context(), ledger.Slice{Pool: "p", Cluster: "tenant", State: ledger.SliceGiven}, 0)
 	},
 	"drop slices": func(l *fixture) error { return l.Slices().DropAll(l.t.Context(), "p") },
-	"reserve": func(l *fixture) error {
-		_, err := l.Reservations().Reserve(l.t.Context(), reservationIn("p"))
-		return err
-	},
-	"confirm": func(l *fixture) error {
-		_, _, err := l.Reservations().Confirm(l.t.Context(), Confirmation{Reservation: ledger.ReservationID("tenant", "sum"), Claim: "new", Prefix: prefix("10.0.0.0/26")})
-		return err
-	},
 	"adopt": func(l *fixture) error {
 		_, err := l.Recovery().Adopt(l.t.Context(), exactly(request("p", "adopted", 0), "10.0.0.64/26"), ledger.Bound)
 		return err

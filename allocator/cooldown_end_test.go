@@ -46,56 +46,88 @@ func TestCooldown_EndsInBatches(t *testing.T) {
 	i.holds(0)
 }
 
-// A CREATE that is answered with a cooling block and fails leaves it as it was.
-func TestCooldown_OfAReservation(t *testing.T) {
+// The block of a CREATE that has failed becomes what it was before, however often that is tried: free, or cooling until
+// its old time.
+func TestCooldown_OfACreateThatFailed(t *testing.T) {
 	for name, tt := range map[string]struct {
+		cools   bool // before the CREATE
 		passes  time.Duration
 		cooling int
 	}{
-		"before its time": {30 * time.Second, 1},
-		"after its time":  {2 * time.Minute, 0},
+		"before its time": {true, 20 * time.Second, 1},
+		"after its time":  {true, 2 * time.Minute, 0},
+		"without one":     {false, 20 * time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newIcebox(t)
+			until := time.Time{}
+			if tt.cools {
+				i.bind(request("p", "web", 28))
+				i.release("web")
+				until = i.clock.now().Add(time.Minute)
+			}
+			for n := range 2 {
+				r := created(fmt.Sprint("attempt ", n), 28)
+				r.Holder.Name = "web"
+				if got, err := i.Preview(t.Context(), r); err != nil || got != prefix("10.0.0.0/28") {
+					t.Errorf("Preview = %v, %v", got, err)
+				}
+				b := i.bind(r)
+				if b.Prefix != prefix("10.0.0.0/28") || b.State != ledger.Bound || !b.Until.Equal(until) {
+					t.Fatalf("Bind = %+v, want the block that cools until %s", b, until)
+				}
+				i.wantFigures("0", time.Time{})
+				i.sameAsLedger()
+				i.pass(tt.passes)
+				i.failed(b)
+				if got := i.engine.Spaces.CountCooling(); got != tt.cooling {
+					t.Fatalf("%d blocks cool, want %d", got, tt.cooling)
+				}
+				if tt.cooling > 0 {
+					i.wantFigures("16", until)
+				} else {
+					until = time.Time{}
+				}
+				i.sameAsLedger()
+			}
+			i.pass(time.Minute)
+			i.waitWarm(i.Allocator)
+			i.holds(0)
+		})
+	}
+}
+
+// A block that a claim has used cools for its whole time, also if it was given back to the CREATE of that claim.
+func TestCooldown_OfACreateThatSucceeded(t *testing.T) {
+	for name, free := range map[string]func(i *icebox, b ledger.Block){
+		"released": func(i *icebox, b ledger.Block) { i.release(b.Holder.Claim) },
+		"taken over, and released": func(i *icebox, b ledger.Block) {
+			b = must.Get(i.Retained().HandOver(i.t.Context(), b, successor("web", "uid")))(i.t)
+			if !b.Until.IsZero() {
+				i.t.Errorf("HandOver = %+v, want the block without an end", b)
+			}
+			i.release("uid")
+		},
+		"retained without an end, and released": func(i *icebox, b ledger.Block) {
+			if b = i.retain(string(b.Holder.Claim), time.Time{}); !b.Until.IsZero() {
+				i.t.Errorf("Retain = %+v, want the block without an end", b)
+			}
+			i.release(b.Holder.Claim)
+		},
+		"retained until later, and released": func(i *icebox, b ledger.Block) {
+			b = i.retain(string(b.Holder.Claim), i.clock.now().Add(time.Hour))
+			must.Do(i.t, i.ReleaseFor(i.t.Context(), b, ledger.CauseCreateFailed))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newIcebox(t)
 			i.bind(request("p", "web", 28))
 			i.release("web")
-			until := i.clock.now().Add(time.Minute)
-			if got, err := i.Reservations().Preview(t.Context(), reservation("web", 28)); err != nil || got != prefix("10.0.0.0/28") {
-				t.Errorf("Preview = %v, %v", got, err)
-			}
-			b := i.reserve(reservation("web", 28))
-			if b.Prefix != prefix("10.0.0.0/28") || b.State != ledger.Reserved || !b.Until.Equal(until) {
-				t.Fatalf("Reserve = %+v, want the block that cools until %s", b, until)
-			}
-			i.wantFigures("0", time.Time{})
+			b := i.bind(created("web", 28))
+			i.pass(50 * time.Second)
+			free(i, b)
+			i.wantFigures("16", i.clock.now().Add(time.Minute))
 			i.sameAsLedger()
-			i.pass(tt.passes)
-			must.Do(t, i.Release(t.Context(), b.Holder.Claim))
-			if got := i.engine.Spaces.CountCooling(); got != tt.cooling {
-				t.Fatalf("%d blocks cool, want %d", got, tt.cooling)
-			}
-			if tt.cooling > 0 {
-				i.wantFigures("16", until)
-			}
-			i.sameAsLedger()
-			if i.Reservations().Has(b.Holder.Claim) {
-				t.Error("the reservation is there still")
-			}
 		})
 	}
-}
-
-// A reservation that is confirmed has an end no longer, and one that was never bound was nobody's address.
-func TestCooldown_OfAReservationThatIsConfirmed(t *testing.T) {
-	i := newIcebox(t)
-	i.bind(request("p", "web", 28))
-	i.release("web")
-	if got := i.confirm(confirmation(i.reserve(reservation("web", 28)), "uid")); got.Prefix != prefix("10.0.0.0/28") || !got.Until.IsZero() {
-		t.Fatalf("Confirm = %+v, want the block without an end", got)
-	}
-	i.sameAsLedger()
-	i.pass(time.Hour)
-	i.bind(request("p", "other", 28))
-	i.free(i.reserve(reservation("failed", 28)).Holder.Claim)
-	i.holds(2)
 }

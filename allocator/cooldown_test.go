@@ -114,7 +114,7 @@ func TestCooldown(t *testing.T) {
 	i.holds(1)
 }
 
-// A claim of the former holder's name gets the block back at once, by Bind and by Reserve.
+// A claim of the former holder's name gets the block back at once.
 func TestCooldown_GivesBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		request ledger.Request

@@ -28,8 +28,7 @@ func (a *Allocator) Derived() Derived { return Derived{a} }
 //
 // A new pool is trusted: while others may have been lost that were published below a pool, that has to be frozen.
 //
-// Refusals are those of Carve, and *ReleasingError, also if the pool is there, and is being released. With a Holder
-// that is a reservation they are ErrReservations and ErrLapsing, too.
+// Refusals are those of Carve, and *ReleasingError, also if the pool is there, and is being released.
 func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Pool, excluded func(cidr netip.Prefix) []netip.Prefix) (ledger.Pool, error) {
 	if p.Derived == nil || p.Derived.Class == "" {
 		return ledger.Pool{}, fmt.Errorf("%w: pool %s has no class that it is derived for", ledger.ErrInvalid, p.Name)
@@ -45,11 +44,6 @@ func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Poo
 		made.HeldSince = store.Stamped(d.a.engine.Hooks.Now())
 	}
 	p.Derived, p.Frozen, p.Closing = &made, false, ledger.Closing{}
-	end, err := d.reserving(made.Holder)
-	if err != nil {
-		return ledger.Pool{}, err
-	}
-	defer end()
 	for {
 		there, ok := d.a.Pools().Get(p.ID)
 		var err error
@@ -66,38 +60,19 @@ func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Poo
 	}
 }
 
-// reserving counts a call that lets a reservation hold a pool, among those of its workspace. end must follow. Any other
-// holder counts for nothing.
-func (d Derived) reserving(by ledger.Holder) (end func(), err error) {
-	cluster, ok := ledger.ReservedBy(by.Claim)
-	if !ok {
-		return func() {}, nil
-	}
-	err = d.a.table.Reservations.Begin(cluster, by.Claim, d.a.engine.Hooks.Now())
-	return func() { d.a.table.Reservations.End(cluster) }, err
-}
-
 // goes retires a pool that drains and is empty, and reports whether it is gone. Somebody was about to.
 func (d Derived) goes(ctx context.Context, p ledger.Pool) bool {
 	return p.State == ledger.PoolDraining && d.a.Pools().Retire(ctx, p.ID) == nil
 }
 
-// Hold lets a claim, or a reservation of one, hold a derived pool, which is not retired then. It returns the pool as it
-// is. A claim that holds the pool already changes nothing; a reservation renews its HeldSince, for some minutes from
-// its first hold on.
+// Hold lets a claim hold a derived pool, which is not retired then. It returns the pool as it is. A claim that holds
+// the pool already changes nothing.
 //
-// Refusals are *HeldError, if another one holds it, ErrUnknownPool, *ReleasingError, also for a pool that drains, and
-// those of Reserve for a reservation.
+// Refusals are *HeldError, if another one holds it, ErrUnknownPool, and *ReleasingError, also for a pool that drains.
 func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (ledger.Pool, error) {
 	if err := ledger.CheckID("claim", by.Claim); err != nil {
 		return ledger.Pool{}, err
 	}
-	_, reserves := ledger.ReservedBy(by.Claim)
-	end, err := d.reserving(by)
-	if err != nil {
-		return ledger.Pool{}, err
-	}
-	defer end()
 	return d.edited(ctx, edit{}, id, func(p ledger.Pool) error {
 		switch {
 		case p.Closed(), p.State == ledger.PoolDraining:
@@ -107,7 +82,7 @@ func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (
 		}
 		return nil
 	}, func(p *ledger.Pool) {
-		if p.Derived.Holder != by || reserves {
+		if p.Derived.Holder != by {
 			p.Derived = p.Derived.HeldBy(by, store.Stamped(d.a.engine.Hooks.Now()))
 		}
 	})
@@ -116,8 +91,8 @@ func (d Derived) Hold(ctx context.Context, id ledger.PoolID, by ledger.Holder) (
 // errNotHeld: the claim does not hold the pool.
 var errNotHeld = errors.New("the claim does not hold the pool")
 
-// Hand gives the pool that from holds to another holder: that of a reservation to its claim, for one. ok is true as
-// well if it has been given before, and false if from does not hold it.
+// Hand gives the pool that from holds to another holder of its name: to the claim under another ID, for one. ok is true
+// as well if it has been given before, and false if from does not hold it.
 func (d Derived) Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID, to ledger.Holder) (ok bool, err error) {
 	if err := errors.Join(ledger.CheckID("holder", from), ledger.CheckID("claim", to.Claim)); err != nil {
 		return false, err
@@ -139,7 +114,8 @@ func (d Derived) Hand(ctx context.Context, id ledger.PoolID, from ledger.ClaimID
 }
 
 // Drop ends a hold, if the claim has it. A pool that is being released is opened again by that. since is the HeldSince
-// of the hold; zero: of any. ErrChanged: the hold was renewed since.
+// of the hold; zero: of any. ErrChanged: the claim has dropped that one, and holds
+// the pool again.
 func (d Derived) Drop(ctx context.Context, id ledger.PoolID, by ledger.ClaimID, since time.Time) error {
 	_, err := d.edited(ctx, edit{}, id, func(p ledger.Pool) error {
 		switch of := p.Derived; {
@@ -226,7 +202,7 @@ func (d Derived) edited(ctx context.Context, e edit, id ledger.PoolID, check fun
 	return done.Pool, err
 }
 
-// Held returns the pool that a claim, or a reservation, holds, as of memory; ok is false if there is none.
+// Held returns the pool that a claim holds, as of memory; ok is false if there is none.
 func (d Derived) Held(by ledger.ClaimID) (p ledger.Pool, ok bool) {
 	for _, id := range d.a.table.HeldBy(by) {
 		if p, ok = d.a.Pools().Get(id); ok && p.Derived != nil && p.Derived.Holder.Claim == by {

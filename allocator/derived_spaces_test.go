@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/engine"
-	"github.com/kcp-ipam/ipam/allocator/internal/space"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -51,60 +49,32 @@ func TestSpace_ChangesBesideOneThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A workspace has so many reservations and no more, those of blocks and of ranges together, also after the start.
-func TestHold_ReservationsAreBounded(t *testing.T) {
-	l := withPool(t, "10.0.0.0/16")
-	reserved := func(n int) ledger.Holder {
-		h := claim(ledger.ReservationID("tenant", fmt.Sprint(n)))
-		h.Name = "range"
-		return h
-	}
-	made := func(on *Allocator, n int) error {
-		p := ofNetwork("net", fmt.Sprint(n))
-		p.Derived.Holder = reserved(n)
-		_, err := on.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 28}, p, nil)
-		return err
-	}
-	l.reserve(reservation("web", 28))
-	for n := 1; n < space.MaxReservations; n++ {
-		must.Do(t, made(l.Allocator, n))
-	}
-	free := l.provision("p", 28, ofNetwork("net", "free"))
-	for range 2 {
-		must.Fail(l.Derived().Hold(t.Context(), free.ID, reserved(0)))(t, ledger.ErrReservations)
-		must.Be(t, made(l.Allocator, 0), ledger.ErrReservations)
-		l.again()
-	}
-	of := ofNetwork("net", "7").Derived.ID()
-	must.Do(t, func() error { _, err := l.Derived().Hand(t.Context(), of, reserved(7).Claim, claim("uid")); return err }())
-	if _, err := l.Derived().Hold(t.Context(), free.ID, reserved(0)); err != nil {
-		t.Errorf("Hold when one was confirmed = %v", err)
-	}
-}
-
-// A CREATE that fails each time does not hold a range for as long as it is repeated.
-func TestHold_AgainAndAgain(t *testing.T) {
+// A claim that holds a range goes on holding it since it came, and may drop that hold alone, and not a later one of its own.
+func TestDrop_LeavesALaterHold(t *testing.T) {
 	c := newClock()
 	l := newLedger(t)
 	l.swap(func(h *engine.Hooks) { h.Now = c.now })
 	l.pool("p", "10.0.0.0/16")
-	p, by := l.provision("p", 24, ofNetwork("net", "a")), claim(ledger.ReservationID("tenant", "r"))
-	d := l.Derived()
-	for c.now().Sub(p.RegisteredAt) < space.Renewable {
-		held, err := d.Hold(t.Context(), p.ID, by)
-		if err != nil || !held.Derived.HeldSince.Equal(c.now().Truncate(time.Millisecond)) {
-			t.Fatalf("Hold after %s = %+v, %v; want it held since now", c.now().Sub(p.RegisteredAt), held.Derived, err)
-		}
+	p, by, d := l.provision("p", 24, ofNetwork("net", "a")), claim(allocationID("range")), l.Derived()
+	var since []time.Time
+	for range 2 {
+		first := must.Get(d.Hold(t.Context(), p.ID, by))(t).Derived.HeldSince
+		since = append(since, first)
 		c.advance(time.Minute)
+		if again := must.Get(d.Hold(t.Context(), p.ID, by))(t).Derived.HeldSince; !again.Equal(first) {
+			t.Errorf("held once more it is held since %s; want %s, as before", again, first)
+		}
+		if len(since) < 2 {
+			must.Do(t, d.Drop(t.Context(), p.ID, by.Claim, first))
+		}
 	}
-	if _, err := d.Hold(t.Context(), p.ID, by); !errors.Is(err, ledger.ErrLapsing) {
-		t.Errorf("Hold = %v after %s, want %v", err, space.Renewable, ledger.ErrLapsing)
+	must.Be(t, d.Drop(t.Context(), p.ID, by.Claim, since[0]), ledger.ErrChanged)
+	if _, ok := d.Held(by.Claim); !ok {
+		t.Error("the claim does not hold the range any more")
 	}
-	must.Be(t, d.Drop(t.Context(), p.ID, by.Claim, p.RegisteredAt), ledger.ErrChanged)
-	held, _ := d.Held(by.Claim)
-	must.Do(t, d.Drop(t.Context(), p.ID, by.Claim, held.Derived.HeldSince))
-	if _, err := d.Hold(t.Context(), p.ID, by); err != nil {
-		t.Errorf("Hold when it has lapsed = %v", err)
+	must.Do(t, d.Drop(t.Context(), p.ID, by.Claim, since[1]))
+	if _, ok := d.Held(by.Claim); ok {
+		t.Error("the claim holds the range still")
 	}
 }
 

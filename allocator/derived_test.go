@@ -149,8 +149,8 @@ func TestBegin(t *testing.T) {
 	}
 	_, err := l.Bind(t.Context(), request(p.ID, "endpoint", 32))
 	refused("Bind", err)
-	_, err = l.Reservations().Reserve(t.Context(), reservationIn(p.ID))
-	refused("Reserve", err)
+	_, err = l.Preview(t.Context(), request(p.ID, "endpoint", 32))
+	refused("Preview", err)
 	_, err = d.Provision(t.Context(), ledger.Request{Pool: p.ID, Length: 28}, ofNetwork("sub", "a"), nil)
 	refused("Provision below", err)
 	_, err = d.Provision(t.Context(), ledger.Request{Pool: "p", Length: 24}, wanted, nil)
@@ -168,12 +168,6 @@ func TestBegin(t *testing.T) {
 		t.Errorf("the pool that was made again is %+v", again.Derived)
 	}
 	l.sameAsLedger()
-}
-
-func reservationIn(p ledger.PoolID) ledger.Request {
-	r := request(p, "new", 32)
-	r.Holder.Claim = ledger.ReservationID("tenant", "sum")
-	return r
 }
 
 func TestBelow_ListsTheDeepestFirst(t *testing.T) {

@@ -26,12 +26,13 @@
 // wait for it. Workspaces are served in turn, and the oldest claim of each is first
 // (internal/space).
 //
-// A block can be reserved for a claim that is being created, and given to it once it is
-// created (reserve.go, reservations.go).
+// A claim that is being created has no UID yet: its block is bound by an allocation ID, which is made for that CREATE
+// and which the claim then shows (ledger.IsAllocationID). If the CREATE fails, the block becomes what it was before.
+// A block passes from one ID to another of the same name in one transaction (Retained.HandOver).
 //
 // A block that outlives its claim is retained (retain.go), and may have a lease. When that
 // is over, Retained.Due names its holder (retained.go), and the caller releases the block. A later
-// claim of the same name may get the block back, in one transaction.
+// claim of the same name may get the block back by HandOver.
 //
 // A request may have limits on what its workspace holds of the pool, and by the class, of
 // any pool (internal/space/limits.go). Each space adds up in memory what workspaces hold
@@ -47,7 +48,7 @@
 // # The face
 //
 // An Allocator binds and releases blocks, looks them up and lists them. The rest is in views of it, which have a noun
-// each: Pools, Reservations, Waits, Retained, Derived, Slices and Recovery. The words are those of package ledger
+// each: Pools, Waits, Retained, Derived, Slices and Recovery. The words are those of package ledger
 // alone.
 //
 // # Rooms
@@ -70,7 +71,6 @@
 //	spaces/<space>/head            counts the changes to the space; put by each
 //	spaces/<space>/blocks/<prefix> a block
 //	claims/<claim>                 where the claim's block is
-//	claims/reserved.<cluster>.<sum> the same of a reservation
 //	pools/<pool>                   a pool
 //	slices/<pool>/head             put when a record of the pool's slices changes; counts those given
 //	slices/<pool>/members/<cluster> the record of a workspace
@@ -101,8 +101,8 @@
 //	        "derived":{"class":"…","workspace":"…","scope":{"network":{"apiGroup":"…","kind":"…","name":"…"}},"by":"…","holder":{"claim":"…",…},"since":"…"}
 //	        of an address space {"v":1,"workspace":"…","scope":{…}} alone: the rest is its pool's
 //	block   {"v":1,"pool":"…","claim":"…","cluster":"…","ns":"…","name":"…","class":"…","policy":"Delete|Retain","state":"bound|retained","slice":true,"at":"2026-01-02T03:04:05.678Z"}
-//	        "state":"reserved" of a reservation, and "shared":true if several requests were answered with it
-//	        "until":"…", when the state ends by itself: the lease of a retained block, or with "state":"cooling"
+//	        "until":"…", when the state ends by itself: the lease of a retained block, or with "state":"cooling"; of a bound
+//	        one, when it had cooled before it was given back to a CREATE
 //	        "since":"…" if the holder began to have it before "at", and of a cooling block when it was freed
 //	        "adopted":true if it was taken from a published record
 //	history {"v":1,"t":[{"p":"10.0.0.0/26","r":17,"o":"…","c":"…","w":"…","s":"…","n":"…","k":"…","slice":true,"adopted":true,"f":1767225600000,"u":1767229200000,"l":1767229500000,"y":"Released"}]}

@@ -43,10 +43,10 @@ func (c *chronicle) said(events []ledger.Event) string {
 // Each allocation and each release is told once, whatever the way, in the order of revisions.
 func TestFollow(t *testing.T) {
 	c := newChronicle(t)
-	b := c.reserve(reservation("web", 28))
+	b := c.bind(created("web", 28))
 	c.wait()
-	c.confirm(confirmation(b, "uid"))
-	must.Do(t, c.Retained().SetPolicy(t.Context(), "uid", ledger.Retain)) // is told to nobody
+	b = must.Get(c.Retained().HandOver(t.Context(), b, successor("web", "uid")))(t)
+	must.Do(t, c.Retained().SetPolicy(t.Context(), b.Holder.Claim, ledger.Retain)) // is told to nobody
 	must.Get(c.carve("p", "child", 26))(t)
 	c.wait()
 	c.free("uid")
@@ -55,26 +55,26 @@ func TestFollow(t *testing.T) {
 	c.free("a")
 	c.bind(named("a2", "a", 28))
 	kept := c.retain("a2", time.Time{})
-	must.Get(c.Retained().Reuse(t.Context(), kept, successor("a", "a3")))(t)
-	failed := c.reserve(reservation("db", 30))
+	must.Get(c.Retained().HandOver(t.Context(), kept, successor("a", "a3")))(t)
+	c.failed(c.bind(created("db", 30)))
 	c.cooldown = 0
-	c.free(failed.Holder.Claim)
 	must.Do(t, c.Pools().Retire(t.Context(), "child"))
 	c.bind(request("p", "end", 28))
 
-	web, db := reservation("web", 28).Holder.Claim, reservation("db", 30).Holder.Claim
+	web, db := allocationID("web"), allocationID("db")
 	all := c.events(c.etcd.From)
 	want := strings.Join([]string{
-		fmt.Sprintf("Allocated 10.0.0.0/28 %s 0..now reserved", web),
-		"Confirmed 10.0.0.0/28 uid 0..now bound",
+		fmt.Sprintf("Allocated 10.0.0.0/28 %s 0..now bound", web),
+		fmt.Sprintf("Released 10.0.0.0/28 %s 0..1 Superseded", web),
+		"Allocated 10.0.0.0/28 uid 1..now bound",
 		"Allocated 10.0.0.64/26 child 1..now bound",
-		"Released 10.0.0.0/28 uid 0..2 Released",
+		"Released 10.0.0.0/28 uid 1..2 Released",
 		"Allocated 10.0.0.0/28 a 2..now bound",
 		"Released 10.0.0.0/28 a 2..2 Released",
 		"Allocated 10.0.0.0/28 a2 2..now bound",
 		"Released 10.0.0.0/28 a2 2..2 Superseded",
 		"Allocated 10.0.0.0/28 a3 2..now bound",
-		fmt.Sprintf("Allocated 10.0.0.16/30 %s 2..now reserved", db),
+		fmt.Sprintf("Allocated 10.0.0.16/30 %s 2..now bound", db),
 		fmt.Sprintf("Released 10.0.0.16/30 %s 2..2 CreateFailed", db),
 		"Released 10.0.0.64/26 child 1..2 PoolRetired",
 	}, "\n")

@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -17,11 +16,12 @@ import (
 
 // takeFormer is the plan of a bind that gets a cooling block back. That the block is as memory has it is compared, for
 // the same reason as that a free prefix has none. The history has no gap: the new tenure begins when the
-// former one has ended. A reservation keeps the end of the cooldown: if the CREATE fails, the block
-// cools until then.
-func (b *bind) takeFormer(v space.View, h store.Holding, at place) engine.Plan {
-	h.Since = cmp.Or(at.former.Freed(), h.Since)
-	if b.reserves {
+// former one has ended. A block that is bound for a CREATE keeps the end of the cooldown: if that fails, it cools until
+// then.
+func (b *bind) takeFormer(v space.View, at place) engine.Plan {
+	h := *b.asked.Held
+	h.Since = at.former.Freed()
+	if ledger.IsAllocationID(h.Claim) {
 		h.Until = at.former.End()
 	}
 	r := store.Record{Space: v.Space(), Prefix: at.prefix, Held: &h}

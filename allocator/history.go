@@ -23,10 +23,11 @@ type terms struct {
 	engine  *engine.Engine
 }
 
-// farewell is that of a block that its holder loses now.
+// farewell is that of a block that its holder loses now. A CREATE that has failed had it since its answer, also if it
+// was the former block of the name.
 func (t terms) farewell(b ledger.Block, cause ledger.Cause) farewell {
-	if b.State == ledger.Reserved {
-		cause = ledger.CauseCreateFailed
+	if cause == ledger.CauseCreateFailed {
+		b.Since = time.Time{}
 	}
 	return t.farewellAt(b, cause, store.Stamped(t.engine.Hooks.Now()))
 }
@@ -40,14 +41,14 @@ func (t terms) farewellAt(b ledger.Block, cause ledger.Cause, until time.Time) f
 	return farewell{tenure, store.FarewellOf(tenure)}
 }
 
-// cooldown is the end of the cooldown of a block that is freed now; zero: it does not cool. The
-// block of a reservation becomes what it was before: free, or cooling until its old time.
-func (t terms) cooldown(b ledger.Block) (time.Time, error) {
+// cooldown is the end of the cooldown of a block that is freed now; zero: it does not cool. The block of a CREATE that
+// has failed becomes what it was before: free, or cooling until its old time.
+func (t terms) cooldown(b ledger.Block, cause ledger.Cause) (time.Time, error) {
 	now := t.engine.Hooks.Now()
-	switch {
-	case b.State == ledger.Reserved && b.Until.After(now):
+	switch failed := cause == ledger.CauseCreateFailed && b.State == ledger.Bound; {
+	case failed && b.Until.After(now):
 		return b.Until, nil
-	case b.State == ledger.Reserved:
+	case failed:
 		return time.Time{}, nil
 	}
 	d, err := t.options.Cooldown(b)

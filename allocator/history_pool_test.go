@@ -27,13 +27,15 @@ func TestHistory_KeepsPoolNameAndScope(t *testing.T) {
 	must.Do(t, c.Pools().Retire(t.Context(), red.ID))
 	c.wait()
 	c.bind(request(blue.ID, "b", 32))
-	reserved := c.reserve(reservationIn(blue.ID)).Holder.Claim
+	made := created("made", 32)
+	made.Pool = blue.ID
+	c.bind(made)
 	c.bind(request("p", "end", 32))
 
-	inBlue := string(reserved) + " in net-blue network=blue"
+	inBlue := string(made.Holder.Claim) + " in net-blue network=blue"
 	want := []string{string(red.ID) + " in p", string(blue.ID) + " in p", "a in net-red network=red", "b in net-blue network=blue", inBlue}
 	reader := Reader{Client: c.etcd.Client()}
-	var all, pending, told []string
+	var all, told []string
 	note := func(to *[]string) func(ledger.Tenure, error) bool {
 		return func(h ledger.Tenure, err error) bool {
 			must.Do(t, err)
@@ -42,12 +44,11 @@ func TestHistory_KeepsPoolNameAndScope(t *testing.T) {
 		}
 	}
 	must.Get(reader.Tenures(t.Context(), netip.Prefix{}, note(&all)))(t)
-	must.Get(reader.Reserved(t.Context(), note(&pending)))(t)
 	for _, e := range c.events(c.etcd.From) {
 		told = append(told, placed(e.Tenure))
 	}
 	for name, tt := range map[string]struct{ got, want []string }{
-		"Tenures": {all, append(want, "end in p")}, "Reserved": {pending, []string{inBlue}}, "Follow": {told, want},
+		"Tenures": {all, append(want, "end in p")}, "Follow": {told, want},
 	} {
 		slices.Sort(tt.got)
 		slices.Sort(tt.want)

@@ -114,37 +114,30 @@ func TestHistory_OfEachRelease(t *testing.T) {
 			c.wait()
 			must.Do(t, c.ReleaseFor(c.t.Context(), b, ledger.CauseWorkspaceGone))
 		}, []string{"10.0.0.0/28 a 0..1 WorkspaceGone"}},
-		"retained, and reused": {func(c *chronicle) {
+		"retained, and handed over": {func(c *chronicle) {
 			c.bind(request("p", "a", 28))
 			c.wait()
 			kept := c.retain("a", time.Time{})
 			c.wait()
-			must.Get(c.Retained().Reuse(c.t.Context(), kept, successor("a", "later")))(t)
-		}, []string{"10.0.0.0/28 a 0..2 Superseded", "10.0.0.0/28 later 2..now bound"}},
-		"retained, promised, and reused": {func(c *chronicle) {
-			c.bind(request("p", "a", 28))
-			c.wait()
-			kept := c.retain("a", time.Time{})
-			c.wait()
-			kept, err := c.Retained().Promise(c.t.Context(), kept, time.Minute)
-			must.Do(t, err)
-			c.wait()
-			to := successor("a", "later")
-			to.Answered = kept.BoundAt
-			must.Get(c.Retained().Reuse(c.t.Context(), kept, to))(t)
+			must.Get(c.Retained().HandOver(c.t.Context(), kept, successor("a", "later")))(t)
 		}, []string{"10.0.0.0/28 a 0..2 Superseded", "10.0.0.0/28 later 2..now bound"}},
 		"a CREATE that failed": {func(c *chronicle) {
-			b := c.reserve(reservation("web", 28))
+			b := c.bind(created("web", 28))
+			c.wait()
+			c.failed(b)
+		}, []string{fmt.Sprint("10.0.0.0/28 ", allocationID("web"), " 0..1 CreateFailed")}},
+		"a CREATE whose claim is deleted": {func(c *chronicle) {
+			b := c.bind(created("web", 28))
 			c.wait()
 			c.free(b.Holder.Claim)
-		}, []string{"10.0.0.0/28 " + string(reservation("web", 28).Holder.Claim) + " 0..1 CreateFailed"}},
-		"a reservation that is confirmed": {func(c *chronicle) {
-			b := c.reserve(reservation("web", 28))
+		}, []string{fmt.Sprint("10.0.0.0/28 ", allocationID("web"), " 0..1 Released")}},
+		"a block that was handed over": {func(c *chronicle) {
+			b := c.bind(created("web", 28))
 			c.wait()
-			c.confirm(confirmation(b, "uid"))
+			must.Get(c.Retained().HandOver(c.t.Context(), b, successor("web", "uid")))(t)
 			c.wait()
 			c.free("uid")
-		}, []string{"10.0.0.0/28 uid 0..2 Released"}},
+		}, []string{fmt.Sprint("10.0.0.0/28 ", allocationID("web"), " 0..1 Superseded"), "10.0.0.0/28 uid 1..2 Released"}},
 		"a child pool": {func(c *chronicle) {
 			must.Get(c.carve("p", "child", 26))(t)
 			c.wait()
@@ -156,13 +149,14 @@ func TestHistory_OfEachRelease(t *testing.T) {
 		}, []string{"10.0.0.0/28 a 0..1 Released", "10.0.0.0/28 uid2 1..now bound"}},
 		"a CREATE within its cooldown, which failed": {func(c *chronicle) {
 			c.cool("web")
-			b := c.reserve(reservation("web", 28))
+			b := c.bind(created("web", 28))
+			c.want("", "10.0.0.0/28 web 0..1 Released", fmt.Sprintf("10.0.0.0/28 %s 1..now bound", b.Holder.Claim))
 			c.wait()
-			c.free(b.Holder.Claim)
+			c.failed(b)
 			c.wait()
 			c.bind(named("uid", "web", 28))
 		}, []string{
-			"10.0.0.0/28 web 0..1 Released", "10.0.0.0/28 " + string(reservation("web", 28).Holder.Claim) + " 2..3 CreateFailed", "10.0.0.0/28 uid 3..now bound",
+			"10.0.0.0/28 web 0..1 Released", fmt.Sprint("10.0.0.0/28 ", allocationID("web"), " 2..3 CreateFailed"), "10.0.0.0/28 uid 3..now bound",
 		}},
 		"a clock that was set back": {func(c *chronicle) {
 			c.bind(request("p", "a", 28))

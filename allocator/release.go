@@ -38,8 +38,9 @@ func (a *Allocator) Release(ctx context.Context, id ledger.ClaimID) error {
 }
 
 // ReleaseFor frees a block if it is still as given: same holder, same Revision.
-// Otherwise it returns ErrChanged, also if the block is gone. The history keeps the cause: for a
-// reservation that is always CauseCreateFailed.
+// Otherwise it returns ErrChanged, also if the block is gone. The history keeps the cause. With
+// CauseCreateFailed a bound block does not cool: nobody has used it. One that cooled when it was bound cools again
+// until its old time.
 func (a *Allocator) ReleaseFor(ctx context.Context, b ledger.Block, cause ledger.Cause) error {
 	err := a.free(ctx, b, cause)
 	if err == nil {
@@ -52,7 +53,7 @@ func (a *Allocator) ReleaseFor(ctx context.Context, b ledger.Block, cause ledger
 // free frees a block that one claim holds.
 func (a *Allocator) free(ctx context.Context, b ledger.Block, cause ledger.Cause) error {
 	f := free{block: b, farewell: a.terms.farewell(b, cause)}
-	until, err := a.terms.cooldown(b)
+	until, err := a.terms.cooldown(b, cause)
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", b.Prefix, err)
 	}
@@ -123,14 +124,13 @@ type free struct {
 	value    string        // of that, encoded by the caller and not by the worker
 }
 
-// cool makes the block cool instead. It keeps the key of its claim, but not that of a
-// reservation, because a workspace may have only a few of those, and not that of a derived pool, which may be made
+// cool makes the block cool instead. It keeps the key of its claim, but not that of a derived pool, which may be made
 // again elsewhere.
 func (f *free) cool(until time.Time) {
 	f.farewell = f.farewell.cooling(until)
 	b := f.block
 	id := b.Holder.Claim
-	if b.State == ledger.Reserved || ledger.IsDerived(id) {
+	if ledger.IsDerived(id) {
 		id = nobody()
 	}
 	f.cooled = &store.Record{Space: b.Space, Prefix: b.Prefix, Held: &store.Holding{
@@ -158,12 +158,17 @@ func (f free) plan(v space.View) (engine.Plan, error) {
 	if v.Cooled(f.block.Prefix) != nil {
 		return engine.Plan{}, ledger.ErrChanged
 	}
-	changes := f.changes(v.Keys, ledger.ErrChanged)
-	if id := ledger.PoolID(f.block.Holder.Claim); f.block.Holder.Namespace == "" { // it may be a child pool, which gives the addresses out
-		held := fmt.Errorf("%w: the block is that of pool %s; retire that", ledger.ErrPoolInUse, id)
-		changes = append(changes, store.CheckKey(v.Keys.Pool(id)).At(0, held))
+	return engine.Plan{Changes: append(f.changes(v.Keys, ledger.ErrChanged), childless(v, f.block)...)}, nil
+}
+
+// childless checks that the holder of a block is no pool: that gives the addresses out.
+func childless(v space.View, b ledger.Block) []store.Change {
+	if b.Holder.Namespace != "" {
+		return nil
 	}
-	return engine.Plan{Changes: changes}, nil
+	id := ledger.PoolID(b.Holder.Claim)
+	held := fmt.Errorf("%w: the block is that of pool %s; retire that", ledger.ErrPoolInUse, id)
+	return []store.Change{store.CheckKey(v.Keys.Pool(id)).At(0, held)}
 }
 
 // changes returns the changes that free the block, if it is as it was read.

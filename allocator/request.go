@@ -13,8 +13,7 @@ import (
 // wanted is a Request of one of the operations.
 type wanted struct {
 	ledger.Request
-	adopts   bool // it is for a published record: exclusions and a freeze do not count
-	reserves bool // the holder is a reservation
+	adopts bool // it is for a published record: exclusions and a freeze do not count
 }
 
 // checkRequest refuses a request that no pool could serve.
@@ -36,12 +35,8 @@ func checkRequest(r ledger.Request) error {
 
 // holding is that of a block which a request gets.
 func (r wanted) holding(now time.Time) store.Holding {
-	state := ledger.Bound
-	if r.reserves {
-		state = ledger.Reserved
-	}
 	return store.Holding{
 		Pool: r.Pool, Claim: r.Holder.Claim, Cluster: r.Holder.Cluster, Namespace: r.Holder.Namespace, Name: r.Holder.Name,
-		Class: r.Class, Policy: cmp.Or(r.Policy, ledger.Delete), State: state, Slice: r.Slice, BoundAt: store.Stamped(now), Adopted: r.adopts,
+		Class: r.Class, Policy: cmp.Or(r.Policy, ledger.Delete), State: ledger.Bound, Slice: r.Slice, BoundAt: store.Stamped(now), Adopted: r.adopts,
 	}
 }

@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +11,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A lease is in the ledger with the block, in a value that an older program refuses to read, and a
-// block that is retained keeps the lease it has.
+// A lease is in the ledger with the block, and a block that is retained keeps the lease it has.
 func TestRetain_KeepsItsLease(t *testing.T) {
 	l := withPool(t, "10.0.0.0/24")
 	l.bind(request("p", "c", 26))
@@ -24,7 +22,7 @@ func TestRetain_KeepsItsLease(t *testing.T) {
 	}
 	kv, _, err := l.store.Get(t.Context(), l.keys.Space(kept.Space).Block(kept.Prefix))
 	if err != nil || !strings.HasPrefix(string(kv.Value), `{"v":1,`) || !strings.Contains(string(kv.Value), `"until":"2026-01-02T03:04:05Z"`) {
-		t.Errorf("the block is %s, %v; want version 3 with until", kv.Value, err)
+		t.Errorf("the block is %s, %v; want it with until", kv.Value, err)
 	}
 	if got := l.bind(request("p", "c", 26)); got != kept {
 		t.Errorf("Bind of the claim = %+v, want the block that is retained: %+v", got, kept)
@@ -62,115 +60,6 @@ func (l *fixture) retain(claim string, until time.Time) ledger.Block {
 	return b
 }
 
-// successor is a later claim of the name.
-func successor(name, uid string) Successor {
-	h := request("p", name, 0).Holder
-	h.Claim = ledger.ClaimID(uid)
-	return Successor{Holder: h}
-}
-
-// A later claim of the same name gets the retained block: it is bound then, has no end, and the
-// former claim has nothing. Asked again, it is the same.
-func TestReuse(t *testing.T) {
-	l := withPool(t, "10.0.0.0/24")
-	r := request("p", "c", 26)
-	r.Policy, r.Class, r.Limits = ledger.Retain, "k", ledger.Limits{}
-	l.bind(r)
-	kept := l.retain("c", time.Now().Add(time.Hour))
-	next := successor("c", "later")
-	next.Policy = ledger.Delete
-	got, err := l.Retained().Reuse(t.Context(), kept, next)
-	if err != nil || got.Prefix != kept.Prefix || got.State != ledger.Bound || !got.Until.IsZero() || got.Holder != next.Holder || got.Policy != ledger.Delete || got.Class != "k" {
-		t.Fatalf("Reuse = %+v, %v; want %s bound to later", got, err, kept.Prefix)
-	}
-	if again, err := l.Retained().Reuse(t.Context(), kept, next); err != nil || again != got {
-		t.Errorf("Reuse again = %+v, %v; want %+v", again, err, got)
-	}
-	if b, ok, err := l.Lookup(t.Context(), "c"); ok || err != nil {
-		t.Errorf("the former claim has %+v, %t, %v; want nothing", b, ok, err)
-	}
-	must.Be(t, l.ReleaseFor(t.Context(), kept, ledger.CauseReleased), ledger.ErrChanged)
-	l.sameAsLedger()
-}
-
-func TestReuse_Refused(t *testing.T) {
-	l := withPool(t, "10.0.0.0/24")
-	live := l.bind(request("p", "live", 26))
-	l.bind(request("p", "c", 26))
-	busy := l.bind(request("p", "busy", 26))
-	kept := l.retain("c", time.Time{})
-	foreign, elsewhere, has := successor("c", "u1"), successor("c", "u2"), successor("c", "busy")
-	foreign.Holder.Cluster, elsewhere.Holder.Namespace = "other", "other"
-	old := kept
-	old.Revision--
-	for name, tt := range map[string]struct {
-		block ledger.Block
-		to    Successor
-		want  error
-	}{
-		"of another name":          {kept, successor("d", "u0"), ledger.ErrInvalid},
-		"of another workspace":     {kept, foreign, ledger.ErrInvalid},
-		"of another namespace":     {kept, elsewhere, ledger.ErrInvalid},
-		"by the same claim":        {kept, successor("c", "c"), ledger.ErrInvalid},
-		"of a live claim":          {live, successor("live", "u3"), ledger.ErrInvalid},
-		"as it was before":         {old, successor("c", "u4"), ledger.ErrChanged},
-		"by a claim with a block":  {kept, has, ledger.ErrChanged},
-		"of a block that was lost": {ledger.Block{Prefix: prefix("10.0.0.192/26"), Space: kept.Space, Pool: "p", Holder: kept.Holder, State: ledger.Retained, Revision: 1}, successor("c", "u5"), ledger.ErrChanged},
-	} {
-		if b, err := l.Retained().Reuse(t.Context(), tt.block, tt.to); !errors.Is(err, tt.want) {
-			t.Errorf("%s: Reuse = %+v, %v; want %v", name, b, err, tt.want)
-		}
-	}
-	if b, _, err := l.Lookup(t.Context(), "c"); err != nil || b != kept {
-		t.Errorf("the block is %+v, %v; want it as it was, %+v", b, err, kept)
-	}
-	if b, _, err := l.Lookup(t.Context(), "busy"); err != nil || b != busy {
-		t.Errorf("the block is %+v, %v; want it as it was, %+v", b, err, busy)
-	}
-	l.sameAsLedger()
-}
-
-// A CREATE that is answered with a retained block leaves it retained, with its lease. One such
-// answer is under way at a time.
-func TestPromise(t *testing.T) {
-	l := newRoom(t)
-	c := l.clock
-	l.bind(request("p", "c", 26))
-	kept := l.retain("c", c.now().Add(time.Hour))
-	c.advance(time.Second)
-	promised, err := l.Retained().Promise(t.Context(), kept, time.Minute)
-	if err != nil || promised.State != ledger.Retained || promised.Until != kept.Until || !promised.Shared || promised.BoundAt != c.now() {
-		t.Fatalf("Promise = %+v, %v; want it retained until %s, and shared since %s", promised, err, kept.Until, c.now())
-	}
-	c.advance(time.Second)
-	if b, err := l.Retained().Promise(t.Context(), promised, time.Minute); !errors.Is(err, ledger.ErrShared) {
-		t.Errorf("Promise to a second CREATE = %+v, %v; want %v", b, err, ledger.ErrShared)
-	}
-	unanswered, answered := successor("c", "u1"), successor("c", "u2")
-	answered.Answered = promised.BoundAt
-	got, err := l.Retained().Reuse(t.Context(), promised, unanswered)
-	if err != nil || !got.Shared || got.BoundAt != promised.BoundAt {
-		t.Errorf("Reuse by a claim that was not answered = %+v, %v; want the block shared since %s", got, err, promised.BoundAt)
-	}
-	kept = l.retain("u1", time.Time{})
-	got, err = l.Retained().Reuse(t.Context(), kept, answered)
-	if err != nil || got.Shared {
-		t.Errorf("Reuse by the claim that was answered = %+v, %v; want the block, and no other claim to have been told it", got, err)
-	}
-	if b, err := l.Retained().Promise(t.Context(), promised, time.Minute); !errors.Is(err, ledger.ErrChanged) {
-		t.Errorf("Promise of a bound block = %+v, %v; want %v", b, err, ledger.ErrChanged)
-	}
-	kept = l.retain("u2", time.Time{})
-	if _, err = l.Retained().Promise(t.Context(), kept, time.Minute); err != nil {
-		t.Fatalf("Promise: %v", err)
-	}
-	c.advance(time.Minute)
-	if b, err := l.Retained().Promise(t.Context(), kept, time.Minute); err != nil || b.BoundAt != c.now() {
-		t.Errorf("Promise after the first one has failed = %+v, %v; want it from %s on", b, err, c.now())
-	}
-	l.sameAsLedger()
-}
-
 // Every allocator knows which lease ends next: of leases of its own, of others, and from before it was opened.
 // A holder is named until its block is gone, once a minute.
 func TestDueLeases(t *testing.T) {
@@ -186,10 +75,10 @@ func TestDueLeases(t *testing.T) {
 	}
 	reused, _, err := l.Lookup(t.Context(), "reused")
 	if err == nil {
-		_, err = l.Retained().Reuse(t.Context(), reused, successor("reused", "later"))
+		_, err = l.Retained().HandOver(t.Context(), reused, successor("reused", "later"))
 	}
 	if err != nil {
-		t.Fatalf("Reuse: %v", err)
+		t.Fatalf("HandOver: %v", err)
 	}
 	l.free("freed")
 	names := func(a *Allocator, now time.Time) (found []ledger.ClaimID, next time.Time) {

@@ -38,7 +38,7 @@ func (r *uncarve) look(ctx context.Context) error {
 // cool makes the child's block cool in the parent, for the longer of the parent's own cooldown and what
 // is left of the cooldowns inside the child.
 func (r *uncarve) cool(block ledger.Block) error {
-	until, err := r.terms.cooldown(block)
+	until, err := r.terms.cooldown(block, ledger.CausePoolRetired)
 	if err != nil {
 		return fmt.Errorf("cooldown of %s: %w", block.Prefix, err)
 	}

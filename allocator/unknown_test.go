@@ -69,8 +69,23 @@ var operations = map[string]func(*fixture) error{
 		}
 		return err
 	},
-	"reuse": func(l *fixture) error {
-		_, err := l.Retained().Reuse(l.t.Context(), l.kept, successor("kept", "later"))
+	"hand over a retained block": func(l *fixture) error {
+		_, err := l.Retained().HandOver(l.t.Context(), l.kept, successor("kept", "later"))
+		return err
+	},
+	"hand over a bound block": func(l *fixture) error {
+		_, err := l.Retained().HandOver(l.t.Context(), l.made, successor("made", "uid"))
+		return err
+	},
+	"bind for a CREATE": func(l *fixture) error {
+		_, err := l.Bind(l.t.Context(), created("new", 26))
+		return err
+	},
+	"free what a failed CREATE was given": func(l *fixture) error {
+		b, ok, err := l.Lookup(l.t.Context(), l.made.Holder.Claim)
+		if err == nil && ok {
+			err = l.ReleaseFor(l.t.Context(), b, ledger.CauseCreateFailed)
+		}
 		return err
 	},
 	"provision": func(l *fixture) error {
@@ -135,6 +150,9 @@ func newReady(t *testing.T) *fixture {
 	must.Get(l.carve("p", "child", 25))(t)
 	must.Do(t, l.Pools().Drain(t.Context(), "draining"))
 	l.pool("r", "10.6.0.0/24")
+	made := created("made", 26)
+	made.Pool = "r"
+	l.made = l.bind(made)
 	l.bind(request("r", "kept", 26))
 	l.kept = l.retain("kept", time.Now())
 	l.someDerived()

@@ -16,6 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/feed"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/controllers/pool"
 	"github.com/kcp-ipam/ipam/controllers/release"
@@ -80,10 +81,11 @@ func (l *leader) addControllers(mgr mcmanager.Manager, reader *live.Reader) erro
 	classes := &catalog.Catalog{Clusters: early, Directory: known, Rooms: alloc.Pools(), Listed: tenants.Listed}
 	opts.Ledger.cooldowns.Serve(classes, alloc.Pools())
 	hints, doubts := release.NewHints(clock.RealClock{}), claim.NewDoubts(news.Claims, known)
+	answers := promise.NewAnswers(clock.RealClock{}, hints.Suspect)
 	adopter := adopt.New(adopt.Options{
 		Ledger: alloc, Record: reader, Directory: known, Clusters: early, Suspect: hints.Suspect, Doubt: doubts.Add,
 	})
-	releases, pooled, err := addReleases(mgr, classes, reader, hints, adopter, opts)
+	releases, pooled, err := addReleases(mgr, classes, reader, hints, answers, adopter, opts)
 	if err != nil {
 		return err
 	}
@@ -95,6 +97,7 @@ func (l *leader) addControllers(mgr mcmanager.Manager, reader *live.Reader) erro
 	opts.Claims.Ledger, opts.Claims.Releases, opts.Claims.Catalog, opts.Claims.Directory = views.Of(alloc), releases, classes, known
 	opts.Claims.Compare, opts.Claims.Complete, opts.Claims.Doubts, opts.Claims.Sees = adopter.Compare, adopter.Complete, doubts, opts.sees
 	opts.Claims.Ranges, opts.Claims.Feed, opts.Claims.Queue, opts.Claims.Listed = pooled, workspaces, news.Claims, news.Listed
+	opts.Claims.Answers = answers
 	claims, err := claim.New(mgr, opts.Claims)
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
@@ -105,7 +108,7 @@ func (l *leader) addControllers(mgr mcmanager.Manager, reader *live.Reader) erro
 	}
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: views.Of(alloc), Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
-		RetireBelow: pooled.RetireBelow, Goes: pooled.Goes, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: hints.PoolDeleted, MaxPools: opts.Claims.MaxPools,
+		RetireBelow: pooled.RetireBelow, Goes: pooled.Goes, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: hints.PoolDeleted, MaxPools: opts.Claims.MaxPools, Answers: answers,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
@@ -121,7 +124,8 @@ func (l *leader) addControllers(mgr mcmanager.Manager, reader *live.Reader) erro
 		mgr.GetLocalManager().Add(&release.Expiry{Leases: alloc.Retained(), Suspect: hints.Suspect}),
 		mgr.GetLocalManager().Add(adopter), mgr.GetLocalManager().Add(sweeper),
 		mgr.Add(workspaces),
-		mgr.GetLocalManager().Add(&reservations{count: alloc.Reservations().Count, names: known, clock: clock.RealClock{}}),
+		mgr.GetLocalManager().Add(answers),
+		mgr.GetLocalManager().Add(&unseen{count: answers.Count, names: known, clock: clock.RealClock{}}),
 	)
 }
 

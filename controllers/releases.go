@@ -17,21 +17,22 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/controllers/release"
 )
 
 // addReleases adds the controllers that give back what claims held: blocks, and the pools that the system has made for
 // them.
-func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.Reader, hints *release.Hints, adopter *adopt.Adopter, opts Options) (*release.Controller, *derived.Controller, error) {
+func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.Reader, hints *release.Hints, answers *promise.Answers, adopter *adopt.Adopter, opts Options) (*release.Controller, *derived.Controller, error) {
 	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
 	told := derived.NewNews(alloc.Pools())
 	keeper := &derived.Keeper{
 		Ledger: views.Of(alloc), Ranges: alloc.Derived(), Catalog: classes, Oracle: reader, Departed: hints.HasDeparted, Compare: adopter.Compare,
-		Clock: clock.RealClock{}, Since: time.Now(),
+		Answers: answers, Clock: clock.RealClock{}, Since: time.Now(),
 	}
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
-		Hints: hints, Ledger: views.Of(alloc), Ranges: alloc.Derived(), Oracle: reader, Bound: opts.Ledger.serves,
+		Hints: hints, Ledger: views.Of(alloc), Answers: answers, Ranges: alloc.Derived(), Oracle: reader, Bound: opts.Ledger.serves,
 		Lease: catalog.Leases{Catalog: classes, Pools: alloc.Pools()}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
 		Retained:     func(pool ledger.PoolID) { news.Changed(alloc.Pools(), pool) },
 		RetireClosed: keeper.RetireClosed, Dropped: told.Dropped,

@@ -66,7 +66,7 @@ func newSocket(mgr mcmanager.Manager, reader *live.Reader, opts Options) (*verif
 
 // addVerifier adds the verifier of the leader, and has its socket repair what that finds.
 func addVerifier(mgr mcmanager.Manager, socket *verify.Server, reader *live.Reader, hints *release.Hints, opts Options) error {
-	opts.Verify.World, opts.Verify.Reserved = reader, opts.Ledger.Reservations().Since
+	opts.Verify.World = reader
 	verifier := verify.New(opts.Verify)
 	if socket != nil {
 		news := opts.Ledger.inbox

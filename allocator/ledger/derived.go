@@ -53,7 +53,7 @@ type Derived struct {
 	// By is the workspace whose claim was the first to need a pool that is for all workspaces. Empty: the pool is for
 	// one, or that is not known. The ID does not follow from it.
 	By ClusterName
-	// Holder is the range claim that holds the pool, or the reservation of one. Zero: none does.
+	// Holder is the range claim that holds the pool. Zero: none does.
 	Holder Holder
 	// HeldSince is when Holder came, by the clock of the Allocator that wrote it, to the millisecond.
 	HeldSince time.Time
@@ -86,7 +86,7 @@ func (p Pool) Above() PoolID {
 	return p.Parent
 }
 
-// Kept reports whether a claim, or a reservation, holds the pool, and is not about to be deleted.
+// Kept reports whether a claim holds the pool, and is not about to be deleted.
 func (p Pool) Kept() bool { return p.Derived != nil && p.Derived.Holder.Claim != "" && !p.Closed() }
 
 // Closed reports whether the pool is about to be released, or to be opened again.
@@ -134,7 +134,7 @@ func IsDerived[ID ~string](id ID) bool {
 // AddressSpaceOf returns the pool to which the ID of an address space belongs; ok is false for any other ID.
 func AddressSpaceOf(id PoolID) (of PoolID, ok bool) {
 	dot := len(id) - hex.EncodedLen(sha256.Size) - 1
-	if dot <= 0 || id[dot] != '.' || id[:dot+1] == derivedPrefix || strings.HasPrefix(string(id), ReservationPrefix) {
+	if dot <= 0 || id[dot] != '.' || id[:dot+1] == derivedPrefix {
 		return "", false
 	}
 	return id[:dot], true

@@ -31,16 +31,6 @@ var (
 	ErrInvalid = errors.New("request is not valid")
 	// ErrChanged: the block is not as the caller last saw it.
 	ErrChanged = errors.New("block has changed")
-	// ErrReservations: the workspace has MaxReservations unconfirmed reservations.
-	ErrReservations = errors.New("too many reservations of the workspace are not confirmed yet")
-	// ErrLapsing: CREATEs were answered with the reservation for minutes, and none has stored the claim. It is not
-	// renewed, so that its block becomes free.
-	ErrLapsing = errors.New("the reservation was answered again and again, and is not renewed any more")
-	// ErrTooOften: CREATEs of one name and spec were answered faster than one a second, by which their answers are told
-	// apart.
-	ErrTooOften = errors.New("claims of this name and spec are created again and again within a second")
-	// ErrShared: more than one request may have been answered with the reservation; see Confirm.
-	ErrShared = errors.New("the reservation may have been answered to several requests")
 )
 
 // ErrExpired: a list took longer than etcd keeps history. Start it again.

@@ -7,11 +7,8 @@ type EventKind string
 
 // The kinds of events.
 const (
-	// Allocated: the holder has the block from now on. If its State is Reserved, a CREATE was
-	// answered with the block.
+	// Allocated: the holder has the block from now on.
 	Allocated EventKind = "Allocated"
-	// Confirmed: the claim of a reservation was created. It has the block since the answer.
-	Confirmed EventKind = "Confirmed"
 	// Released: the tenure of the holder has ended. Its end and its cause are known only if the
 	// ledger keeps a history.
 	Released EventKind = "Released"

@@ -14,24 +14,10 @@ func DomainSpace(cluster ClusterName, domain string) SpaceID {
 	return SpaceID(string(cluster) + ":" + url.PathEscape(domain))
 }
 
-// ReservationPrefix begins the ID of every reservation, and of no UID.
-const ReservationPrefix = "reserved."
-
-// ReservationID names a reservation of a workspace. The sum identifies the request: one that
-// is repeated must have the same, and no two different requests may share one. It must not
-// contain a dot or a slash.
-func ReservationID(cluster ClusterName, sum string) ClaimID {
-	return ClaimID(ReservationPrefix + string(cluster) + "." + sum)
-}
-
-// ReservedBy is the workspace of a reservation; ok is false for any other ID.
-func ReservedBy(id ClaimID) (cluster ClusterName, ok bool) {
-	rest, ok := strings.CutPrefix(string(id), ReservationPrefix)
-	dot := strings.LastIndexByte(rest, '.')
-	if !ok || dot < 1 {
-		return "", false
-	}
-	return ClusterName(rest[:dot]), true
+// IsAllocationID reports whether the ID of a holder was made for a CREATE: a UUID of version 8, while the UIDs of
+// Kubernetes have version 4.
+func IsAllocationID(id ClaimID) bool {
+	return len(id) == 36 && id[8] == '-' && id[13] == '-' && id[14] == '8' && id[18] == '-' && id[23] == '-'
 }
 
 // CheckID refuses an ID that cannot be part of a key.

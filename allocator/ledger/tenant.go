@@ -12,11 +12,14 @@ func ByNamespace(c ClusterName) ClusterName { return c + byNamespace }
 // Otherwise returns the name that the cluster has in a ledger of the other tenants: its namespaces, or the cluster
 // itself.
 func (c ClusterName) Otherwise() ClusterName {
-	if whole, ok := strings.CutSuffix(string(c), byNamespace); ok {
-		return ClusterName(whole)
+	if plain := c.Plain(); plain != c {
+		return plain
 	}
 	return ByNamespace(c)
 }
+
+// Plain returns the name of a cluster without the mark that its namespaces are its tenants.
+func (c ClusterName) Plain() ClusterName { return ClusterName(strings.TrimSuffix(string(c), byNamespace)) }
 
 // Tenant says whose an object in a namespace of the cluster is: the cluster's, or the namespace's where these are the
 // tenants. Limits, turns, address spaces, pools and the names in messages go by it. An object without a namespace is

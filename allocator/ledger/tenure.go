@@ -18,7 +18,7 @@ const (
 	CauseWorkspaceGone Cause = "WorkspaceGone"
 	// CausePoolRetired: the holder was a child pool, which was retired.
 	CausePoolRetired Cause = "PoolRetired"
-	// CauseCreateFailed: the holder was a reservation, and no claim was created.
+	// CauseCreateFailed: the block was for a CREATE that has failed.
 	CauseCreateFailed Cause = "CreateFailed"
 	// CauseSuperseded: a later claim of the same name has the block.
 	CauseSuperseded Cause = "Superseded"
@@ -49,8 +49,6 @@ type Tenure struct {
 	Cause Cause
 	// State is that of the block; empty if the tenure has ended.
 	State BlockState
-	// Answered is when a CREATE was answered last with the block that is reserved; zero: it is not.
-	Answered time.Time
 	// Revision is that of the last change of the block within the tenure. Later tenures of the block
 	// have a greater one.
 	Revision int64
@@ -68,9 +66,9 @@ func (t Tenure) Bucket() netip.Prefix {
 	return netip.PrefixFrom(t.Prefix.Addr(), bits).Masked()
 }
 
-// Begun is when the tenure of the block's holder began. The reservation of a cooling block begins with its answer.
+// Begun is when the tenure of the block's holder began.
 func (b Block) Begun() time.Time {
-	if b.Since.IsZero() || b.State == Reserved && !b.Until.IsZero() {
+	if b.Since.IsZero() {
 		return b.BoundAt
 	}
 	return b.Since
@@ -78,14 +76,10 @@ func (b Block) Begun() time.Time {
 
 // Tenure is that of the block's holder, which has not ended.
 func (b Block) Tenure() Tenure {
-	t := Tenure{
+	return Tenure{
 		Prefix: b.Prefix, Pool: b.Pool, Space: b.Space, Holder: b.Holder, Class: b.Class, Slice: b.Slice, Adopted: b.Adopted,
 		From: b.Begun(), State: b.State, Revision: b.Revision,
 	}
-	if b.State == Reserved {
-		t.Answered = b.BoundAt
-	}
-	return t
 }
 
 // In returns the tenure with the name and the scope of its pool.
@@ -103,7 +97,7 @@ func (t Tenure) Ended(until time.Time, cause Cause) Tenure {
 	if until.Before(t.From) {
 		until = t.From
 	}
-	t.Until, t.Cause, t.State, t.Answered = until, cause, "", time.Time{}
+	t.Until, t.Cause, t.State = until, cause, ""
 	return t
 }
 

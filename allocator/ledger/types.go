@@ -10,7 +10,7 @@ import (
 type PoolID string
 
 // ClaimID identifies the holder of a block, and is the idempotency key of a bind:
-// the UID of an IPClaim, the ID of the child pool that was carved, or that of a reservation.
+// the UID of an IPClaim or the allocation ID that its status shows, or the ID of the child pool that was carved.
 type ClaimID string
 
 // SpaceID names a space: the unit in which no two blocks overlap, and the unit
@@ -44,8 +44,6 @@ type BlockState string
 const (
 	// Bound blocks are held by a live claim or child pool.
 	Bound BlockState = "bound"
-	// Reserved blocks are promised to a claim that is being created; see Reserve.
-	Reserved BlockState = "reserved"
 	// Retained blocks have outlived their claim, and stay as long as their IPAllocation.
 	Retained BlockState = "retained"
 	// Cooling blocks were freed, and have no holder until their cooldown is over. Their claim
@@ -68,19 +66,14 @@ type Block struct {
 	Class  string
 	Policy ReclaimPolicy
 	State  BlockState
-	// Shared: more than one request was answered with this block, the last one at BoundAt; see
-	// Confirm.
-	Shared bool
-	// BoundAt is when the block was bound, or when its reservation was last answered, by the
-	// clock of the Allocator that did so, to the millisecond. An answer may be dated up to two seconds later, so that
-	// no two of one name have the same second.
+	// BoundAt is when the block was bound, by the clock of the Allocator that did so, to the millisecond.
 	BoundAt time.Time
 	// Until is when the state ends by itself: a cooling block is free then, a retained one is
-	// released. Zero: it does not. A reservation of a cooling block keeps the end of the cooldown:
-	// if it is freed before, the block cools again until then.
+	// released. Zero: it does not. A bound block that cooled keeps the end of the cooldown if it is held by an
+	// allocation ID: if the CREATE has failed, the block cools again until then.
 	Until time.Time
-	// Since is when the tenure began, if that is not BoundAt: a later answer has renewed BoundAt, or its answer has
-	// a later second, or the block cooled and was given back. Of a cooling block it is when the block was freed.
+	// Since is when the tenure began, if that is not BoundAt: the block cooled and was given back. Of a cooling block it
+	// is when the block was freed.
 	// Zero: the tenure began at BoundAt, or a program without history wrote the block.
 	Since time.Time
 	// Adopted: the ledger took it from a published record, at BoundAt.

@@ -48,10 +48,6 @@ from a revision on. Each line has its revision; the last line of a revision has 
 To resume, give the next revision. etcd compacts old revisions: if the revision is gone,
 the command says how to fill the gap.
 
-With --reserved, it shows the blocks that CREATEs were answered with, and that no claim has
-confirmed, and counts those of each workspace. If a CREATE failed, its block is free again
-at the time that is shown.
-
 An address or prefix is found by its key. With --workspace, --claim or --scope alone, the
 command reads the whole history, which takes some seconds for a million records.
 
@@ -75,9 +71,6 @@ func newHistoryCommand() *cobra.Command {
 
   # print what a workspace has held since yesterday, for a program
   ipam-controller history --workspace root:orgs:acme --since 24h -o json --etcd-data-dir ./ledger
-
-  # show which workspaces keep addresses of a pool by CREATEs that fail
-  ipam-controller history 10.64.0.0/16 --reserved --etcd-data-dir ./ledger
 
   # print all changes from revision 4711 on, for an audit
   ipam-controller history --follow --from-revision 4711 -o json --etcd-data-dir ./ledger`,
@@ -108,9 +101,8 @@ func (l *lookback) addFlags(f *pflag.FlagSet) {
 	l.addStoreFlags(f)
 	l.addTimeoutFlag(f)
 	f.StringVar(&l.query.Workspace, "workspace", "", "only claims of this workspace: the ID of its logical cluster, or its path where a controller runs")
-	f.StringVar(&l.query.Claim, "claim", "", "only this claim: its UID, or namespace/name")
+	f.StringVar(&l.query.Claim, "claim", "", "only this claim: its allocation ID (its UID, if it shows none), or namespace/name")
 	f.StringToStringVar(&l.query.Scope, "scope", nil, "only blocks of pools that are for this object, as ROLE=NAME, such as network=vpc-1; several: with commas")
-	f.BoolVar(&l.query.Reserved, "reserved", false, "only blocks that are reserved for a CREATE, and how many each workspace has")
 	f.StringVar(&l.at, "at", "", "only holders at this time, such as 2026-03-01T14:05:00Z")
 	f.DurationVar(&l.since, "since", 0, "only holders within this time before now, such as 24h; 0: all that the ledger keeps")
 	f.IntVar(&l.query.Limit, "limit", 1000, "show at most so many holders, the latest")
@@ -211,9 +203,6 @@ func (l *lookback) print(answer history.Answer) error {
 	}
 	if answer.More {
 		fmt.Fprintf(l.says, "only the latest %d are shown; raise --limit for more\n", len(answer.Holders))
-	}
-	if l.query.Reserved {
-		fmt.Fprintln(l.says, reservedBy(answer.Holders))
 	}
 	return nil
 }

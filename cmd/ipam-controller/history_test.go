@@ -66,26 +66,6 @@ func TestHistory_WithoutAController(t *testing.T) {
 	}
 }
 
-// Of the reserved blocks, the command shows the workspace and the end of each, and counts those of each workspace.
-func TestHistory_Reserved(t *testing.T) {
-	dir := oldLedger(t)
-	server := ledgerIn(t, dir, "")
-	alloc := must.Get(allocator.Open(t.Context(), server.Client(), allocator.Options{}))(t)
-	for i, cluster := range []ledger.ClusterName{"few", "many", "many"} {
-		must.Get(alloc.Reservations().Reserve(t.Context(), ledger.Request{Pool: "p", Length: 32, Holder: ledger.Holder{
-			Claim: ledger.ReservationID(cluster, fmt.Sprint(i)), Cluster: cluster, Namespace: "default", Name: fmt.Sprint("c", i),
-		}}))(t)
-	}
-	must.Do(t, errors.Join(alloc.Close(), server.Close()))
-	out, says, err := command(t.Context(), "history", "10.0.0.0/24", "--reserved", "--etcd-data-dir", dir)
-	if err != nil || strings.Count(out, "reserved, until 2") != 3 || !strings.Contains(out, "default/c0") {
-		t.Errorf("history --reserved = %v\n%s\nwant three blocks, and until when each is reserved", err, out)
-	}
-	if want := "reserved: 3 blocks: 2 of many, 1 of few\n"; says != want {
-		t.Errorf("it says %q, want %q", says, want)
-	}
-}
-
 // serveHistory answers for the ledger of a directory as a controller does, until it is stopped.
 func serveHistory(t *testing.T, dir string) (server *embedetcd.Server, stop func()) {
 	t.Helper()

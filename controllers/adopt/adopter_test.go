@@ -188,8 +188,8 @@ func (l *loss) wantBlocks(want map[*ipamv1alpha1.IPAllocation]string) {
 	l.t.Helper()
 	got := l.blocks()
 	for record, text := range want {
-		if _, uid := record.HeldBy(); got[ledger.ClaimID(uid)] != text {
-			l.t.Errorf("the block of %s is %q; want %q", uid, got[ledger.ClaimID(uid)], text)
+		if id := ledger.ClaimID(record.AllocationID()); got[id] != text {
+			l.t.Errorf("the block of %s is %q; want %q", id, got[id], text)
 		}
 	}
 }

@@ -34,13 +34,9 @@ func unbelieved(err error) bool {
 	return slices.ContainsFunc([]error{errOthers, errOrphan, errStranger, errUnranged, errBarred, errUnclassed, ledger.ErrOutOfRange}, func(no error) bool { return errors.Is(err, no) })
 }
 
-// promised gives a claim the block that is reserved for it. If nothing is, and the claim has no block by
-// its record, it notes the claim for believe. A range has no record.
+// promised notes a claim for believe that has no block by its record. A range has no record.
 func (w *world) promised(ctx context.Context, r record) error {
 	if !r.ranged {
-		if _, ok, err := w.Ledger.Reservations().Confirm(ctx, *r.promise); ok || err != nil {
-			return err
-		}
 		if _, ok, err := w.Ledger.Lookup(ctx, r.request.Holder.Claim); ok || err != nil {
 			return err
 		}
@@ -207,7 +203,7 @@ var errUnplaced = errors.New("no workspace shows a pool of this path and name th
 func (w *world) leave(ctx context.Context, r record, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r.promise == nil && !r.ranged && r.pool.ProjectRef != nil && errors.Is(why, errUnplaced) {
+	if !r.claimed && r.pool.ProjectRef != nil && errors.Is(why, errUnplaced) {
 		w.unplaced = append(w.unplaced, r)
 	}
 	w.left++

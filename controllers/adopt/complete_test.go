@@ -13,6 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
@@ -208,11 +209,11 @@ func TestCompare(t *testing.T) {
 			if whole, err := l.Compare(t.Context(), id); err != nil || whole != tt.want {
 				t.Errorf("Compare = %t, %v, want %t", whole, err, tt.want)
 			}
-			_, err := l.ledger.Reservations().Reserve(t.Context(), ledger.Request{
-				Pool: id, Length: 28, Holder: ledger.Holder{Claim: ledger.ReservationID("w", "c"), Cluster: "w", Namespace: "default", Name: "c"},
+			_, err := l.ledger.Bind(t.Context(), ledger.Request{
+				Pool: id, Length: 28, Holder: ledger.Holder{Claim: promise.NewID("w", "default", "c"), Cluster: "w", Namespace: "default", Name: "c"},
 			})
 			if (err == nil) != tt.want {
-				t.Errorf("Reserve: %v, want a block: %t", err, tt.want)
+				t.Errorf("Bind: %v, want a block: %t", err, tt.want)
 			}
 			if now := l.revision(); !tt.want && now != before {
 				t.Errorf("the ledger went from revision %d to %d, want nothing written", before, now)

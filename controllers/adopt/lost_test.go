@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -233,24 +234,51 @@ func TestPass_AnOlderLedgerOfARetainedBlock(t *testing.T) {
 	}
 }
 
-// What a claim was promised is adopted from its status, as long as it has no record. Where the
-// ledger still has the reservation, that becomes its block.
-func TestPass_APromise(t *testing.T) {
+// The block of an answer is adopted from the status of its claim, as long as that has no record: under the allocation ID
+// that it shows, or under its UID. An ID that was copied from another claim is none. A block that the ledger still has
+// stays as it is.
+func TestPass_AnAnswer(t *testing.T) {
 	l := newLoss(t)
-	promised, reserved := gen.Claim("a"), gen.Claim("b")
-	for claim, cidr := range map[*ipamv1alpha1.IPClaim]string{promised: "10.0.0.0/28", reserved: "10.0.0.16/28"} {
+	answered, copied, unanswered, kept := gen.Claim("answered"), gen.Claim("copied"), gen.Claim("unanswered"), gen.Claim("kept")
+	idOf := func(claim *ipamv1alpha1.IPClaim) ledger.ClaimID {
+		return promise.NewID("platform", "default", claim.Name)
+	}
+	answered.Status.AllocationID, kept.Status.AllocationID = types.UID(idOf(answered)), types.UID(idOf(kept))
+	copied.Status.AllocationID = answered.Status.AllocationID
+	for claim, cidr := range map[*ipamv1alpha1.IPClaim]string{
+		answered: "10.0.0.0/28", kept: "10.0.0.16/28", copied: "10.0.0.32/28", unanswered: "10.0.0.48/28",
+	} {
 		claim.Status.AllocatedCIDR, claim.Status.PoolRef = cidr, &ipamv1alpha1.PoolRef{Name: "p"}
 		l.record.claims = append(l.record.claims, claim)
 	}
 	pool := gen.Pool("p")
 	id := l.registers(pool, "10.0.0.0/16")
 	l.ledger.Recovery().Trust(id)
-	must.Get(l.ledger.Reservations().Reserve(t.Context(), ledger.Request{
-		Pool: id, Exact: netip.MustParsePrefix("10.0.0.16/28"),
-		Holder: ledger.Holder{Claim: promise.Of("platform", reserved), Cluster: "platform", Namespace: "default", Name: "b"},
+	must.Get(l.ledger.Bind(t.Context(), ledger.Request{
+		Pool: id, Exact: netip.MustParsePrefix("10.0.0.16/28"), Holder: promise.HolderOf("platform", kept),
 	}))(t)
 	l.restart()
 	l.wantLost("in a ledger that is behind", l.had(pool, "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9))
 	must.Do(t, l.pass(t.Context()))
-	l.wantAll(map[ledger.ClaimID]string{"uid-of-a": "10.0.0.0/28 bound", "uid-of-b": "10.0.0.16/28 bound"})
+	l.wantAll(map[ledger.ClaimID]string{
+		ledger.ClaimID(answered.Status.AllocationID): "10.0.0.0/28 bound", ledger.ClaimID(kept.Status.AllocationID): "10.0.0.16/28 bound",
+		"uid-of-copied": "10.0.0.32/28 bound", "uid-of-unanswered": "10.0.0.48/28 bound",
+	})
+}
+
+// A record gives its block back to the allocation ID that its claim shows, or that it was retained from: by that the claim finds it, and the
+// deletion of the record frees it.
+func TestPass_ARecordWithAnAllocationID(t *testing.T) {
+	l := newLoss(t)
+	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
+	held, left := gen.Allocation("a", "p", "10.0.4.0/28"), gen.Allocation("r", "p", "10.0.5.0/28", gen.Retained())
+	a, r := promise.NewID("platform", "default", "a"), promise.NewID("platform", "default", "r")
+	held.Spec.ClaimRef.AllocationID = types.UID(a)
+	left.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "r/uid-of-r/" + string(r)}
+	l.record.records = []*ipamv1alpha1.IPAllocation{held, left}
+	claim := gen.Claim("a")
+	claim.Status.AllocationID, claim.Status.AllocatedCIDR, claim.Status.PoolRef = types.UID(a), "10.0.4.0/28", &ipamv1alpha1.PoolRef{Name: "p"}
+	l.record.claims = append(l.record.claims, claim)
+	l.makesWhole(pool)
+	l.wantAll(map[ledger.ClaimID]string{a: "10.0.4.0/28 bound", r: "10.0.5.0/28 retained"})
 }

@@ -7,9 +7,9 @@ import (
 	"net/netip"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
@@ -86,8 +86,8 @@ type record struct {
 	state   ledger.BlockState
 	text    string // of the prefix
 	fault   error  // why the text is none
-	// promise is, of a claim, the reservation that it was answered with. It may be in the ledger still.
-	promise *allocator.Confirmation
+	// claimed: a claim shows it.
+	claimed bool
 	// ranged: a claim shows it as a range, which it holds.
 	ranged bool
 	// scope has the objects within which the block is unique; of a claim, all objects that it names.
@@ -101,7 +101,8 @@ func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok 
 	name, uid := object.GetName(), object.GetUID()
 	switch o := object.(type) {
 	case *ipamv1alpha1.IPAllocation:
-		name, uid = o.HeldBy()
+		name, _ = o.HeldBy()
+		uid = o.AllocationID()
 		r.pool, r.text, r.scope = o.Spec.PoolRef, o.Status.AllocatedCIDR, o.Spec.Scope
 		r.request.Class, r.request.Policy = o.Spec.ClassName, ledger.ReclaimPolicy(o.Spec.ReclaimPolicy)
 		if o.Spec.ClaimRef == nil {
@@ -114,10 +115,7 @@ func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok 
 		r.pool, r.text, r.scope = *o.Status.PoolRef, o.Status.AllocatedCIDR, o.Spec.Scope
 		r.ranged = o.Spec.Target == ipamv1alpha1.TargetScopeRange
 		r.request.Class, r.request.Policy = o.Status.ClassName, ledger.ReclaimPolicy(o.Spec.ReclaimPolicy)
-		if shown, ok := promise.Shown(cluster, o); ok && !r.ranged {
-			shown.Certain = true
-			r.promise = &shown
-		}
+		r.claimed, uid = true, types.UID(promise.IDOf(cluster, o))
 	}
 	r.request.Holder = ledger.Holder{Claim: ledger.ClaimID(uid), Cluster: cluster, Namespace: object.GetNamespace(), Name: name}
 	r.request.Since = object.GetCreationTimestamp().Time
@@ -130,7 +128,7 @@ func readRecord(cluster ledger.ClusterName, object client.Object) (r record, ok 
 // take adopts one block, or notes that a claim alone shows it, or that others have it. What can never be adopted keeps
 // nothing frozen: it is said.
 func (w *world) take(ctx context.Context, p *pool, r record) (err error) {
-	if r.ranged || r.promise != nil {
+	if r.claimed {
 		return w.promised(ctx, r)
 	}
 	r = r.within(r.scope)

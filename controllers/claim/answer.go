@@ -30,9 +30,8 @@ const (
 	// newcomerTime is how much of it a CREATE waits until its workspace is known, which may have
 	// bound the API a moment ago.
 	newcomerTime = 500 * time.Millisecond
-	// failed is the age of a reservation whose CREATE has failed, as a rule: a claim that was
-	// created is confirmed within milliseconds.
-	failed = 5 * time.Second
+	// failing is after how long a CREATE that was answered has failed, as a rule, if no server knows its claim.
+	failing = 5 * time.Second
 )
 
 // limits say how long the ledger may take. A test may wait for longer than a server does.
@@ -40,15 +39,12 @@ type limits struct {
 	// answer limits how long a CREATE waits for its answer. Without one, the claim is bound a moment later by the
 	// reconcile.
 	answer time.Duration
-	// giveBack limits how long a CREATE that fails waits for the end of its reservation.
+	// giveBack limits how long a CREATE that fails waits for the end of its hold of a range.
 	giveBack time.Duration
 }
 
 // served are the limits in which kcp still waits for the answer.
 var served = limits{answer: time.Second, giveBack: 300 * time.Millisecond}
-
-// errTurn: an earlier CREATE of the same claim was answered, and its outcome is not known yet.
-var errTurn = errors.New("an earlier CREATE of this claim is not settled yet")
 
 // errNewcomer: the caches do not show the workspace yet.
 var errNewcomer = errors.New("the workspace is not known yet")
@@ -56,13 +52,13 @@ var errNewcomer = errors.New("the workspace is not known yet")
 var _ door.Answerer = (*Reconciler)(nil)
 
 // Answer implements door.Answerer. The leader answers, from its caches and the ledger. A block
-// is in the ledger before it is shown: reserved, until the reconcile confirms it.
+// is in the ledger before it is shown, by an ID that the status shows, too.
 func (r *Reconciler) Answer(ctx context.Context, req door.Request) (door.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.limits.answer)
 	defer cancel()
 	ctx, end := r.span(ctx, req)
 	answer, err := r.answer(ctx, req)
-	if errors.Is(err, errTurn) || errors.Is(err, errFormer) || errors.Is(err, ledger.ErrLapsing) || errors.Is(err, ledger.ErrTooOften) {
+	if errors.Is(err, errFormer) || errors.Is(err, promise.ErrTurn) {
 		err = fmt.Errorf("%w: %w", door.ErrEarly, err)
 	}
 	end(answer, err)
@@ -73,27 +69,25 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 	if err := r.Sees(); err != nil {
 		return door.Answer{}, err
 	}
-	if err := r.turn(ctx, req); err != nil {
-		return door.Answer{}, err
-	}
 	a, err := r.arrived(ctx, req)
 	if err != nil {
 		return door.Answer{}, err
 	}
 	block, err := a.decide(ctx)
 	if refusal, refused := errors.AsType[*outcome.Refusal](err); refused {
+		r.Answers.Forget(a.holder)
 		return a.refused(ctx, refusal), nil
 	}
 	var pool ipamv1alpha1.PoolRef
 	if err == nil {
 		pool, err = a.poolRef(block)
 	}
+	if err == nil {
+		err = ctx.Err() // nobody may wait for the answer any more
+	}
 	if err != nil {
-		refuses := a.refuses(ctx)
-		if refuses {
-			a.giveBack(ctx, block)
-		}
-		return door.Answer{Refuse: refuses}, err
+		a.giveBack(ctx)
+		return door.Answer{Refuse: a.refuses(ctx)}, err
 	}
 	succeeded(a.claim, block, pool, a.slot.Name)
 	a.claim.Status.Number = a.number(ctx, block, nil)
@@ -118,44 +112,18 @@ func (a *arrival) governs(ctx context.Context) (class *ipamv1alpha1.IPClass) {
 	return class
 }
 
-// giveBack frees a block, or ends the hold of a range, that was reserved for a CREATE that fails now, so that the next
-// one is answered at once. A reservation with which another CREATE may have been answered stays.
-func (a *arrival) giveBack(ctx context.Context, block ledger.Block) {
+// giveBack ends the hold of a range by a CREATE that fails now, so that the next one is answered at once. A block is
+// freed by the hint of [promise.Answers].
+func (a *arrival) giveBack(ctx context.Context) {
 	if a.dry {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.limits.giveBack)
 	defer cancel()
-	err := a.drop(ctx)
-	if err == nil && block.State == ledger.Reserved && !block.Shared {
-		err = a.Ledger.Blocks.ReleaseFor(ctx, block, ledger.CauseCreateFailed)
+	if err := a.drop(ctx); err != nil {
+		log.FromContext(ctx).Info("the hold of a CREATE that fails has not ended yet", "pool", a.held.Name, "why", err.Error())
 	}
-	if err != nil {
-		log.FromContext(ctx).Info("the reservation of a CREATE that fails has not ended yet", "prefix", block.Prefix, "pool", a.held.Name, "why", err.Error())
-	}
-}
-
-// turn waits until an earlier CREATE of the same claim is settled. To answer both with one
-// reservation keeps its block for long after the claim is deleted: see promise.Grace. That is
-// left for an earlier one that seems to have failed, as it may again.
-func (r *Reconciler) turn(ctx context.Context, req door.Request) error {
-	id := promise.Of(req.Cluster, req.Claim)
-	if req.DryRun || resolve.IsRange(req.Claim) || !r.Ledger.Reservations.Has(id) { // of a range, the claim that is stored gets it
-		return nil
-	}
-	err := door.Sleep(ctx, req.Cluster.Tenant(req.Claim.Namespace), func(ctx context.Context) error {
-		return poll.PollUntilContextTimeout(ctx, turnTime/30, turnTime, false, func(context.Context) (bool, error) {
-			return !r.Ledger.Reservations.Has(id), nil
-		})
-	})
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	earlier, ok, err := r.Ledger.Blocks.Lookup(ctx, id)
-	if err == nil && ok && r.clock.Since(earlier.BoundAt) < failed {
-		return errTurn
-	}
-	return err
+	a.Answers.Fail(a.holder)
 }
 
 // arrival is a claim that is being created.
@@ -188,8 +156,8 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 		return nil, err
 	}
 	a := &arrival{decision: decision{
-		Reconciler: r, from: from, since: time.Now(), ask: compared(r.Compare, r.Ledger.Reservations.Reserve), waits: nothing{}, dry: req.DryRun,
-		lives: func(context.Context) (bool, error) { return false, nil },
+		Reconciler: r, from: from, since: time.Now(), ask: compared(r.Compare, r.Ledger.Blocks.Bind), waits: nothing{}, dry: req.DryRun,
+		succeeds: r.failed,
 	}}
 	if req.DryRun {
 		a.ask = compared(r.Compare, preview(r.Ledger))
@@ -197,13 +165,18 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 	a.claim = req.Claim.DeepCopy()
 	a.claim.Status = ipamv1alpha1.IPClaimStatus{}
 	a.claim.Generation = 1
-	// The reservation has the policy of the class. A later claim may get it, too, and each has its own
-	// policy, which its confirmation says.
-	a.claim.Spec.ReclaimPolicy = ""
-	a.holder = ledger.Holder{
-		Claim: promise.Of(from.Cluster, a.claim), Cluster: from.Cluster, Namespace: a.claim.Namespace, Name: a.claim.Name,
-	}
+	a.holder = ledger.Holder{Cluster: from.Cluster, Namespace: a.claim.Namespace, Name: a.claim.Name}
+	a.holder.Claim = promise.NewID(a.holder.Cluster, a.holder.Namespace, a.holder.Name)
 	return a, a.lookUp(ctx, cache)
+}
+
+// failed reports whether the CREATE of a holder seems to have failed, which came then. Should it succeed all the same, that
+// of the next claim of its name fails, and the reconcile of the first takes back what the next one has taken.
+func (r *Reconciler) failed(ctx context.Context, of ledger.Holder, since time.Time) (bool, error) {
+	if r.clock.Since(since) < failing {
+		return false, nil
+	}
+	return r.Releases.Gone(ctx, of)
 }
 
 // workspaceOf returns the workspace of a CREATE, and its cache. It fails while it is not known what that may use. One
@@ -241,9 +214,7 @@ func (a *arrival) lookUp(ctx context.Context, cache client.Reader) error {
 	if !a.there {
 		return nil
 	}
-	before := a.holder
-	before.Claim = ledger.ClaimID(former.UID)
-	gone, err := a.Releases.Gone(ctx, before)
+	gone, err := a.Releases.Gone(ctx, promise.HolderOf(a.from.Cluster, former))
 	a.there = !gone
 	return err
 }
@@ -268,11 +239,31 @@ func (a *arrival) decide(ctx context.Context) (ledger.Block, error) {
 		if kept, ok, err := a.left(ctx, a.holder); ok || err != nil {
 			return ledger.Block{}, cmp.Or(err, stillHolds(kept.Prefix.String()))
 		}
-		return a.place(ctx)
+		return a.take(ctx)
 	case former.Spec.ClaimRef != nil:
 		return ledger.Block{}, stillHolds(former.Status.AllocatedCIDR)
 	}
 	return a.reuse(ctx)
+}
+
+// take takes a block, and notes that before, as it may be taken when nobody waits for it any more.
+func (a *arrival) take(ctx context.Context) (ledger.Block, error) {
+	if a.dry {
+		return a.place(ctx)
+	}
+	err := a.Answers.Begin(a.holder)
+	if errors.Is(err, promise.ErrTurn) {
+		_ = door.Sleep(ctx, a.tenant(), func(ctx context.Context) error {
+			return poll.PollUntilContextTimeout(ctx, turnTime/30, turnTime, false, func(context.Context) (bool, error) {
+				err = a.Answers.Begin(a.holder)
+				return !errors.Is(err, promise.ErrTurn), nil
+			})
+		})
+	}
+	if err != nil {
+		return ledger.Block{}, err
+	}
+	return a.place(ctx)
 }
 
 // refused answers a claim that gets no block now.
@@ -309,16 +300,10 @@ func compared[T any](compare func(context.Context, ledger.PoolID) (bool, error),
 	}
 }
 
-// preview asks a candidate which block it would give, and takes nothing. A claim that has a reservation
-// gets that, whatever the candidate.
+// preview asks a candidate which block it would give, and takes nothing.
 func preview(in views.Ledger) asks {
 	return func(ctx context.Context, req ledger.Request) (ledger.Block, error) {
-		if in.Reservations.Has(req.Holder.Claim) {
-			if own, ok, err := in.Blocks.Lookup(ctx, req.Holder.Claim); ok || err != nil {
-				return own, err
-			}
-		}
-		prefix, err := in.Reservations.Preview(ctx, req)
+		prefix, err := in.Blocks.Preview(ctx, req)
 		return ledger.Block{
 			Prefix: prefix, Pool: req.Pool, Holder: req.Holder, Class: req.Class, Policy: req.Policy, BoundAt: time.Now(),
 		}, err

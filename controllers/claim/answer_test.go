@@ -30,17 +30,21 @@ func TestAnswer(t *testing.T) {
 	claim := gen.Claim("c")
 	claim.Status.AllocatedCIDR = "192.0.2.0/28" // whatever the user sends
 	answer := s.create(claim)
-	s.wantBlocks("10.0.0.0/28 reserved " + string(promise.Of("tenant", claim)))
+	s.wantBlocks("10.0.0.0/28 bound " + id(answer))
+	if !promise.Fits(answer.Status.AllocationID, "tenant", "default", "c") {
+		t.Errorf("the allocation ID is %q, want one that was made for this name", id(answer))
+	}
 	allocated := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 	ready := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionReady)
 	if allocated == nil || allocated.Status != metav1.ConditionTrue || ready == nil || ready.Status != metav1.ConditionTrue || len(answer.Status.Conditions) != 2 {
 		t.Fatalf("conditions are %+v, want Allocated and Ready", answer.Status.Conditions)
 	}
-	block, _, err := s.ledger.Lookup(t.Context(), promise.Of("tenant", claim))
+	block, _, err := s.ledger.Lookup(t.Context(), ledger.ClaimID(id(answer)))
 	if err != nil || !allocated.LastTransitionTime.Time.Equal(block.BoundAt) {
-		t.Errorf("allocated at %s, %v; want %s, by which the answer is told from others", allocated.LastTransitionTime, err, block.BoundAt)
+		t.Errorf("allocated at %s, %v; want %s, when it was", allocated.LastTransitionTime, err, block.BoundAt)
 	}
-	answer.Status.Conditions = nil
+	first := id(answer)
+	answer.Status.Conditions, answer.Status.AllocationID = nil, ""
 	want := door.Answer{Status: ipamv1alpha1.IPClaimStatus{
 		Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: "10.0.0.0/28", ClassName: "internal", IPFamily: ipamv1alpha1.IPv4,
 		PoolRef:            &ipamv1alpha1.PoolRef{Name: "p", ProjectRef: &ipamv1alpha1.ProjectRef{Name: "root:ipam"}},
@@ -51,8 +55,9 @@ func TestAnswer(t *testing.T) {
 	if diff := cmp.Diff(want, answer); diff != "" {
 		t.Errorf("the answer (-want +got):\n%s", diff)
 	}
-	if other := s.create(gen.Claim("c", gen.Length(29))); other.Status.AllocatedCIDR != "10.0.0.16/29" {
-		t.Errorf("a CREATE of the name that asks for a /29 is answered with %s, want 10.0.0.16/29", other.Status.AllocatedCIDR)
+	s.later(time.Minute)
+	if other := s.create(gen.Claim("c")); other.Status.AllocatedCIDR != "10.0.0.16/28" || id(other) == first {
+		t.Errorf("another CREATE of the name is answered with %s and ID %s, want 10.0.0.16/28 and another than %s", other.Status.AllocatedCIDR, id(other), first)
 	}
 }
 
@@ -65,37 +70,13 @@ func TestAnswer_DryRun(t *testing.T) {
 	s.wantBlocks()
 	real := s.create(claim)
 	for _, status := range []*ipamv1alpha1.IPClaimStatus{&preview.Status, &real.Status} {
+		status.AllocationID = ""
 		for i := range status.Conditions {
 			status.Conditions[i].LastTransitionTime = metav1.Time{}
 		}
 	}
 	if diff := cmp.Diff(real, preview); diff != "" {
 		t.Errorf("the preview differs from the answer (-answer +preview):\n%s", diff)
-	}
-}
-
-// A CREATE that has failed leaves its reservation, which the next one is answered with, and a dry run shows. It may be of another pool
-// than the first candidate.
-func TestAnswer_DryRunBesideAReservation(t *testing.T) {
-	t.Parallel()
-	for name, address := range map[string]string{"an address": "10.0.0.16/28", "any block": ""} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScene(t, allocator.Options{}, offered(gen.Unmet(ipamv1alpha1.UnmetRefuse)))
-			claim := gen.Claim("c", gen.OfClass("internal"), gen.Address(address))
-			before := s.create(claim)
-			s.known(claim)
-			s.later(failed + time.Second)
-			earlier := readyPool("a", "10.1.0.0/24", gen.Backs("internal"), gen.Visible(ipamv1alpha1.VisibilityPlatform))
-			must.Do(t, s.platform.Client.Create(t.Context(), earlier))
-			s.register(earlier)
-			for _, dry := range []bool{true, false} {
-				answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: dry})
-				if err != nil || answer.Refuse || answer.Status.AllocatedCIDR != before.Status.AllocatedCIDR || answer.Status.PoolRef.Name != "p" {
-					t.Errorf("dry run %t: answered %+v, %v; want %s of pool p", dry, answer, err, before.Status.AllocatedCIDR)
-				}
-			}
-		})
 	}
 }
 

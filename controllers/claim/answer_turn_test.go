@@ -3,7 +3,9 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
@@ -16,22 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
-
-// turning are reservations. One of them is settled right after so many looks.
-type turning struct {
-	views.Reservations
-	looks  int
-	settle func()
-}
-
-func (s *turning) Has(id ledger.ClaimID) bool {
-	has := s.Reservations.Has(id)
-	if s.looks--; s.looks == 0 {
-		s.settle()
-	}
-	return has
-}
 
 // engaging are workspaces that are engaged after the first question for one.
 type engaging struct {
@@ -47,26 +35,72 @@ func (e *engaging) GetCluster(ctx context.Context, name multicluster.ClusterName
 	return e.Clusters.GetCluster(ctx, name)
 }
 
-// A second CREATE of a claim waits for the first one, and is answered when that is settled. Else it
-// is not, and shares nothing with it.
+// A second CREATE of a name waits for the first one, and is answered when the claim of that was seen, or when it has
+// failed. Each gets a block of its own.
 func TestAnswer_WaitsForTheFirstCreate(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, allocator.Options{}, offered())
-	claim := gen.Claim("c", gen.OfClass("internal"))
-	answer := s.create(claim)
-	s.known(claim)
-	if again, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim}); !errors.Is(err, errTurn) {
-		t.Errorf("Answer = %+v, %v while the first CREATE is not settled; want %v", again, err, errTurn)
+	for name, end := range map[string]func(*scene, ledger.Holder){
+		"the claim is seen": func(s *scene, h ledger.Holder) { s.Answers.Stored(h) },
+		"the CREATE fails":  func(s *scene, h ledger.Holder) { s.Answers.Fail(h) },
+		"a minute is over":  func(s *scene, _ ledger.Holder) { s.later(time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, allocator.Options{}, offered())
+			claim := gen.Claim("c", gen.OfClass("internal"))
+			answer := s.create(claim)
+			again, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim})
+			if !errors.Is(err, promise.ErrTurn) || !errors.Is(err, door.ErrEarly) {
+				t.Errorf("Answer = %+v, %v while the first CREATE is not settled; want %v", again, err, promise.ErrTurn)
+			}
+			end(s, ledger.Holder{Claim: ledger.ClaimID(id(answer)), Cluster: "tenant", Namespace: "default", Name: "c"})
+			if again := s.create(claim); again.Status.AllocatedCIDR != "10.0.0.16/28" {
+				t.Errorf("answered with %s once the first CREATE was settled; want 10.0.0.16/28", again.Status.AllocatedCIDR)
+			}
+		})
 	}
-	claim.Status = answer.Status
-	shown, _ := promise.Shown("tenant", claim)
-	s.Ledger.Reservations = &turning{Reservations: s.ledger.Reservations(), looks: 2, settle: func() {
-		if _, ok, err := s.ledger.Reservations().Confirm(t.Context(), shown); err != nil || !ok {
-			t.Errorf("Confirm = %t, %v", ok, err)
-		}
-	}}
-	if again := s.create(claim); again.Status.AllocatedCIDR != "10.0.0.16/28" {
-		t.Errorf("answered with %s after the first CREATE was settled; want 10.0.0.16/28", again.Status.AllocatedCIDR)
+}
+
+// A CREATE that nobody waits for any more is not answered, and its block is hinted at, as it may have been bound.
+func TestAnswer_HintsAtTheBlockOfACreateThatFails(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	ctx, cancel := context.WithCancel(t.Context())
+	s.Ledger.Blocks = deserted{s.Ledger.Blocks, cancel}
+	if answer, err := s.Answer(ctx, door.Request{Cluster: "tenant", Claim: gen.Claim("c", gen.OfClass("internal"))}); err == nil {
+		t.Errorf("Answer = %+v of a CREATE that nobody waits for, want an error", answer)
+	}
+	blocks := testbed.Blocks(t, s.ledger)
+	if len(s.suspected) != 1 || len(blocks) != 1 || blocks[0] != "10.0.0.0/28 bound "+string(s.suspected[0].Claim) {
+		t.Errorf("suspected are %v, and the ledger has %v; want the holder of its one block suspected", s.suspected, blocks)
+	}
+}
+
+// deserted are blocks whose caller goes as one is bound.
+type deserted struct {
+	views.Blocks
+	cancel func()
+}
+
+func (d deserted) Bind(ctx context.Context, r ledger.Request) (ledger.Block, error) {
+	b, err := d.Blocks.Bind(ctx, r)
+	d.cancel()
+	return b, err
+}
+
+// A workspace gets no more answers once many of its claims are not there. Another one does.
+func TestAnswer_LimitsThoseWhoseClaimsAreNotThere(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	for i := range promise.MaxUnseen {
+		s.create(gen.Claim(fmt.Sprintf("c-%d", i), gen.OfClass("internal"), gen.Length(32)))
+	}
+	answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: gen.Claim("one-more", gen.OfClass("internal"), gen.Length(32))})
+	if !errors.Is(err, promise.ErrUnseen) {
+		t.Errorf("Answer = %+v, %v; want %v", answer, err, promise.ErrUnseen)
+	}
+	if _, err := s.Answer(t.Context(), door.Request{Cluster: "platform", Claim: gen.Claim("c", gen.OfClass("internal"), gen.Length(32))}); err != nil {
+		t.Errorf("another workspace: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,33 +14,39 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
-	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
 // The reconcile finds what was answered: it writes the record and nothing else.
-func TestReconcile_OfAnAnsweredClaim(t *testing.T) {
+func TestReconcile_WritesTheRecordOfAnAnsweredClaim(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	claim := gen.Claim("c", gen.OfClass("internal"))
-	before := s.stored(claim, s.create(claim))
+	answer := s.create(claim)
+	before := s.stored(claim, answer)
+	s.servers.claim = nil // no server is asked
+	spent := s.Ledger.Blocks.Revision()
 	if after := s.reconcile("c"); after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("the claim was written; it is %+v, was %+v", after.Status, before.Status)
 	}
 	if diff := cmp.Diff([]string{"create *v1alpha1.IPAllocation"}, s.tenant.writes); diff != "" {
 		t.Errorf("written (-want +got):\n%s", diff)
 	}
-	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
+	s.wantBlocks("10.0.0.0/28 bound " + id(answer))
+	if now := s.Ledger.Blocks.Revision(); now != spent {
+		t.Errorf("the ledger was written: it is at %d, was at %d", now, spent)
+	}
 	record := gen.Allocation("c", "p", "")
-	if err := s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil || record.Status.AllocatedCIDR != "10.0.0.0/28" || record.Spec.ClaimRef.UID != claim.UID {
+	if err := s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record); err != nil || record.Status.AllocatedCIDR != "10.0.0.0/28" ||
+		record.Spec.ClaimRef.UID != claim.UID || record.Spec.ClaimRef.AllocationID != answer.Status.AllocationID {
 		t.Errorf("the record is %+v, %v; want that of 10.0.0.0/28", record, err)
 	}
 }
 
 // A fault of the ledger does not make a claim that has just been answered look unready, nor does a single one later. One
 // that lasts does.
-func TestReconcile_OfAnAnsweredClaimWithoutTheLedger(t *testing.T) {
+func TestReconcile_LeavesAnAnsweredClaimWithoutTheLedger(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	claim := gen.Claim("c", gen.OfClass("internal"))
@@ -69,36 +76,41 @@ func TestReconcile_OfAnAnsweredClaimWithoutTheLedger(t *testing.T) {
 	}
 }
 
-// A reservation that was answered twice is the block of a claim that is there with it, by the
-// word of a server.
-func TestReconcile_OfAReservationAnsweredTwice(t *testing.T) {
+// Another leader does not know which CREATEs were answered. It writes the record of a claim only if a server shows the
+// claim with the block.
+func TestReconcile_AsksForAClaimThatAnotherLeaderAnswered(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	claim := gen.Claim("c", gen.OfClass("internal"))
-	s.create(claim)
-	s.known(claim)
-	s.later(failed + time.Second)
-	stored := s.stored(claim, s.create(claim))
+	answer := s.create(claim)
+	stored := s.stored(claim, answer)
+	s.Answers = nil
 	without := stored.DeepCopy()
 	without.Status = ipamv1alpha1.IPClaimStatus{}
 	for _, now := range []*ipamv1alpha1.IPClaim{nil, without} {
 		s.servers.claim = now
 		s.reconcile("c")
-		s.wantBlocks("10.0.0.0/28 reserved " + string(promise.Of("tenant", claim)))
+		if len(s.tenant.writes) > 0 {
+			t.Errorf("written is %q, want nothing: a server shows %+v", s.tenant.writes, now)
+		}
 	}
 	s.servers.claim = stored
 	s.reconcile("c")
-	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
+	if diff := cmp.Diff([]string{"create *v1alpha1.IPAllocation"}, s.tenant.writes); diff != "" {
+		t.Errorf("written once a server shows the claim (-want +got):\n%s", diff)
+	}
+	s.wantBlocks("10.0.0.0/28 bound " + id(answer))
 }
 
 // A kcp that was restored from an older copy has neither the claim nor its record. The cache may
 // learn of the record first. It is not written again: that would pass for proof that this kcp knew
 // the claim, and its block would be freed.
-func TestReconcile_OfAClaimThatNoServerShows(t *testing.T) {
+func TestReconcile_WritesNoRecordThatNoServerAsksFor(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	claim := gen.Claim("c", gen.OfClass("internal"))
-	s.stored(claim, s.create(claim))
+	answer := s.create(claim)
+	s.stored(claim, answer)
 	s.reconcile("c")
 	s.reconcile("c") // which sees the record
 	record := gen.Allocation("c", "p", "")
@@ -109,7 +121,7 @@ func TestReconcile_OfAClaimThatNoServerShows(t *testing.T) {
 	if len(s.tenant.writes) != 0 {
 		t.Errorf("written is %q, want nothing: no server shows the claim", s.tenant.writes)
 	}
-	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
+	s.wantBlocks("10.0.0.0/28 bound " + id(answer))
 
 	s.servers.claim = shown
 	s.reconcile("c")
@@ -120,7 +132,7 @@ func TestReconcile_OfAClaimThatNoServerShows(t *testing.T) {
 
 // A claim that the server does not know when it is written may have been deleted, or be newer than a
 // server that was restored from an older copy. Only what was seen of the claim tells them apart.
-func TestReconcile_OfAClaimThatTheServerDenies(t *testing.T) {
+func TestReconcile_WaitsForAClaimThatTheServerDenies(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	before := s.stored(gen.Claim("c", gen.OfClass("internal")), door.Answer{})
@@ -138,58 +150,94 @@ func TestReconcile_OfAClaimThatTheServerDenies(t *testing.T) {
 	}
 }
 
-// A claim that was stored without its answer gets the block that was reserved for it, and no other
-// one.
-func TestReconcile_OfALateAnswer(t *testing.T) {
+// A claim may be stored without its allocation ID, as where a server knows no such field. It keeps its block, which passes
+// to its UID: by the word of a server alone.
+func TestReconcile_HandsOverTheBlockOfALostID(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	claim := gen.Claim("c", gen.OfClass("internal"))
-	s.create(claim)
-	s.stored(claim, door.Answer{})
-	s.known(claim)
+	answer := s.create(claim)
+	held := "10.0.0.0/28 bound " + id(answer)
+	answer.Status.AllocationID = ""
+	s.stored(claim, answer)
+	shown := s.servers.claim
+	s.servers.claim = nil
 	s.reconcile("c")
-	s.wantBlocks("10.0.0.0/28 reserved " + string(promise.Of("tenant", claim))) // it may be that of a former claim
-	s.later(claiming + time.Second)
-	if after := s.reconcile("c"); after.Status.AllocatedCIDR != "10.0.0.0/28" {
-		t.Errorf("the claim has %+v, want 10.0.0.0/28", after.Status)
+	s.wantBlocks(held)
+	s.servers.claim = shown
+	if after := s.reconcile("c"); after.Status.AllocatedCIDR != "10.0.0.0/28" || after.Status.AllocationID != "" {
+		t.Errorf("the claim is %+v, want it bound to 10.0.0.0/28 by its UID", after.Status)
 	}
 	s.wantBlocks("10.0.0.0/28 bound uid-of-c")
 }
 
-// A reservation that a failed CREATE has left serves a later claim of another reclaim policy. Its block
-// is kept by the word of that claim, else of its class.
-func TestReconcile_OfAReservationOfAnotherPolicy(t *testing.T) {
+// A claim that shows a copy of the status of the former one of its name is that, for the ledger: its block is never free.
+func TestReconcile_KeepsTheBlockOfACopiedID(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	former := gen.Claim("c", gen.UID("former"), gen.OfClass("internal"))
+	answer := s.create(former)
+	s.stored(former, answer)
+	s.reconcile("c")
+	must.Do(t, s.tenant.Client.Delete(t.Context(), bare(former)))
+	later := gen.Claim("c", gen.UID("later"), gen.OfClass("internal"))
+	s.stored(later, answer)
+	s.reconcile("c")
+	s.wantBlocks("10.0.0.0/28 bound " + id(answer))
+	record := gen.Allocation("c", "p", "")
+	must.Do(t, s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record))
+	if record.Spec.ClaimRef == nil || record.Spec.ClaimRef.UID != "later" || record.AllocationID() != answer.Status.AllocationID {
+		t.Errorf("the record names %+v, want the later claim", record.Spec.ClaimRef)
+	}
+}
+
+// A claim that was stored without its answer is bound by its reconcile. If it asks for the very address that its CREATE
+// was answered with, it waits until that is free, and says so.
+func TestReconcile_BindsAfterALateAnswer(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	claim := gen.Claim("c", gen.OfClass("internal"))
+	late := s.create(claim)
+	s.stored(claim, door.Answer{})
+	if after := s.reconcile("c"); after.Status.AllocatedCIDR != "10.0.0.16/28" || after.Status.AllocationID != "" {
+		t.Errorf("the claim has %+v, want 10.0.0.16/28 by its UID", after.Status)
+	}
+	s.wantBlocks("10.0.0.0/28 bound "+id(late), "10.0.0.16/28 bound uid-of-c")
+	exact := gen.Claim("exact", gen.OfClass("internal"), gen.Address("10.0.0.32/28"))
+	late = s.create(exact)
+	s.stored(exact, door.Answer{})
+	t.Cleanup(func() { unmet.remove(requestIn("tenant", "exact")) })
+	if after := s.reconcile("exact"); after.Status.AllocatedCIDR != "" || !strings.HasPrefix(messageOf(after.Status), string(ipamv1alpha1.ReasonAddressInUse)) ||
+		!strings.Contains(messageOf(after.Status), "was not stored, and is free at ") {
+		t.Errorf("the claim says %q with %s; want that the address is in use, and until when", messageOf(after.Status), after.Status.AllocatedCIDR)
+	}
+	must.Do(t, s.ledger.Release(t.Context(), ledger.ClaimID(id(late))))
+	if after := s.reconcile("exact"); after.Status.AllocatedCIDR != "10.0.0.32/28" {
+		t.Errorf("the claim has %+v once the address is free, want that", after.Status)
+	}
+}
+
+// The block of a CREATE that was answered is kept by the word of its claim, else of its class.
+func TestReconcile_KeepsThePolicyOfAnAnsweredClaim(t *testing.T) {
 	t.Parallel()
 	const keep, free = ipamv1alpha1.ReclaimRetain, ipamv1alpha1.ReclaimDelete
-	for _, tt := range []struct {
-		name                       string
-		class, failed, claim, want ipamv1alpha1.ReclaimPolicy
-	}{
-		{"the class retains, and the failed CREATE did not", keep, free, "", keep},
-		{"the class deletes, and the failed CREATE did not", free, keep, "", free},
-		{"the claim retains", free, "", keep, keep},
-		{"the claim deletes", keep, "", free, free},
+	for _, tt := range []struct{ class, claim, want ipamv1alpha1.ReclaimPolicy }{
+		{keep, "", keep}, {free, "", free}, {free, keep, keep}, {keep, free, free},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			s := newScene(t, allocator.Options{}, offered(gen.Reclaim(tt.class)))
-			failing := gen.Claim("c", gen.OfClass("internal"), gen.Reclaim(tt.failed))
-			s.create(failing)
-			s.known(failing)
-			s.later(failed + time.Second)
-			claim := gen.Claim("c", gen.OfClass("internal"), gen.Reclaim(tt.claim))
-			s.stored(claim, s.create(claim))
-			s.reconcile("c")
-			block, _, err := s.ledger.Lookup(t.Context(), ledger.ClaimID(claim.UID))
-			if err != nil || block.Policy != ledger.ReclaimPolicy(tt.want) {
-				t.Errorf("the block is kept with %q, %v; want %s", block.Policy, err, tt.want)
-			}
-			record := gen.Allocation("c", "p", "")
-			must.Do(t, s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record))
-			if record.Spec.ReclaimPolicy != tt.want {
-				t.Errorf("the record says %q, want %s", record.Spec.ReclaimPolicy, tt.want)
-			}
-		})
+		s := newScene(t, allocator.Options{}, offered(gen.Reclaim(tt.class)))
+		claim := gen.Claim("c", gen.OfClass("internal"), gen.Reclaim(tt.claim))
+		answer := s.create(claim)
+		s.stored(claim, answer)
+		s.reconcile("c")
+		block, _, err := s.ledger.Lookup(t.Context(), ledger.ClaimID(id(answer)))
+		if err != nil || block.Policy != ledger.ReclaimPolicy(tt.want) {
+			t.Errorf("class %q, claim %q: the block is kept with %q, %v; want %s", tt.class, tt.claim, block.Policy, err, tt.want)
+		}
+		record := gen.Allocation("c", "p", "")
+		must.Do(t, s.tenant.Client.Get(t.Context(), client.ObjectKeyFromObject(record), record))
+		if record.Spec.ReclaimPolicy != tt.want {
+			t.Errorf("class %q, claim %q: the record says %q, want %s", tt.class, tt.claim, record.Spec.ReclaimPolicy, tt.want)
+		}
 	}
 }
 
@@ -212,17 +260,18 @@ func TestReconcile_TellsARefusalOfTheDoor(t *testing.T) {
 }
 
 // A retained record may come to light after the claim was told its block. The claim keeps that.
-func TestReconcile_OfAnAnsweredClaimBesideARetainedRecord(t *testing.T) {
+func TestReconcile_KeepsAnAnsweredBlockBesideARetainedRecord(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	claim := gen.Claim("beside", gen.OfClass("internal"))
-	s.stored(claim, s.create(claim))
+	answer := s.create(claim)
+	s.stored(claim, answer)
 	kept := gen.Allocation("beside", "p", "10.0.0.64/28", gen.Retained())
 	kept.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "beside/uid-of-former"}
 	must.Do(t, s.tenant.Client.Create(t.Context(), kept))
 	t.Cleanup(func() { unmet.remove(requestIn("tenant", "beside")) })
 	after := s.reconcile("beside")
-	s.wantBlocks("10.0.0.0/28 bound uid-of-beside")
+	s.wantBlocks("10.0.0.0/28 bound " + id(answer))
 	if after.Status.AllocatedCIDR != "10.0.0.0/28" || after.Status.Phase != ipamv1alpha1.ClaimBound || meta.IsStatusConditionTrue(after.Status.Conditions, ipamv1alpha1.ConditionReady) {
 		t.Errorf("the claim shows %+v, want it bound to 10.0.0.0/28 and not ready", after.Status)
 	}

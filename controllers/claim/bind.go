@@ -3,11 +3,11 @@ package claim
 import (
 	"cmp"
 	"context"
-	"errors"
+	"net/netip"
+	"time"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
-	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // errUnsure: no server has shown yet that the claim is there with the block that it shows in
@@ -16,7 +16,7 @@ var errUnsure error = &outcome.Fault{Message: "no server shows the claim with th
 
 // bind finds the claim its block: the one it has, as long as it has one.
 func (p *pass) bind(ctx context.Context) (ledger.Block, error) {
-	if p.claim.Status.AllocatedCIDR != "" {
+	if p.claim.Status.AllocatedCIDR != "" || p.slot.own() {
 		block, err := p.held(ctx)
 		if err == nil {
 			err = p.settleFormer(ctx, block)
@@ -29,9 +29,6 @@ func (p *pass) bind(ctx context.Context) (ledger.Block, error) {
 	if err := p.settleFormer(ctx, ledger.Block{}); err != nil {
 		return ledger.Block{}, err
 	}
-	if block, ok, err := p.adoptReservation(ctx); ok || err != nil {
-		return block, err
-	}
 	return p.decision().place(ctx)
 }
 
@@ -42,7 +39,7 @@ func (p *pass) unpublished(ctx context.Context, has bool) error {
 	if err := p.shows(ctx, ""); err != nil || !has {
 		return err
 	}
-	return p.Ledger.Blocks.Release(ctx, ledger.ClaimID(p.claim.UID))
+	return p.Ledger.Blocks.Release(ctx, p.holder().Claim)
 }
 
 // shows fails unless a server shows, now, that the claim is there with this block, or with none. A cache that lags may
@@ -50,7 +47,7 @@ func (p *pass) unpublished(ctx context.Context, has bool) error {
 // knows neither the claim nor its record, and the cache may be told of the record first. To write that again would be
 // taken for proof that this kcp knew the claim, and its block would be freed.
 func (p *pass) shows(ctx context.Context, block string) error {
-	now, err := p.Releases.Alive(ctx, p.holder())
+	now, err := p.Releases.Alive(ctx, p.itself())
 	if err == nil && (now == nil || now.Status.AllocatedCIDR != block) {
 		return errUnsure
 	}
@@ -61,13 +58,13 @@ func (p *pass) shows(ctx context.Context, block string) error {
 func (p *pass) decision() *decision {
 	return &decision{
 		Reconciler: p.Reconciler, claim: p.claim, from: p.from, holder: p.holder(),
-		since: p.claim.CreationTimestamp.Time, ask: p.ask, waits: p.waits, lives: p.lives,
+		since: p.claim.CreationTimestamp.Time, ask: p.ask, waits: p.waits, succeeds: p.succeeds,
 	}
 }
 
-// lives returns true if a server shows, now, that the claim is there, and fails otherwise.
-func (p *pass) lives(ctx context.Context) (bool, error) {
-	now, err := p.Releases.Alive(ctx, p.holder())
+// succeeds returns true if a server shows, now, that the claim is there, and fails otherwise. So no other of its name is.
+func (p *pass) succeeds(ctx context.Context, _ ledger.Holder, _ time.Time) (bool, error) {
+	now, err := p.Releases.Alive(ctx, p.itself())
 	if err == nil && now == nil {
 		err = errUnsure
 	}
@@ -83,40 +80,36 @@ func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) 
 	return p.Ledger.Blocks.Bind(ctx, r)
 }
 
-// held returns the block of a claim that shows one: of a claim that was bound before, or whose
+// held returns the block of a claim that shows one, or that has a record: of a claim that was bound before, or whose
 // CREATE was answered. It is never exchanged for another. A claim that shows one which it was
-// never given loses that: see unbacked.
+// never given loses that: see unbacked. The first record of a claim needs no look at a server: its CREATE was answered
+// by this process.
 func (p *pass) held(ctx context.Context) (ledger.Block, error) {
-	if !p.slot.own() {
-		traced, end := step(ctx, "confirm")
-		block, ok, err := p.promises().Confirm(traced, p.from.Cluster, p.claim, func(ctx context.Context) (bool, error) {
-			err := p.shows(ctx, p.claim.Status.AllocatedCIDR)
-			return err == nil, err
-		})
-		end(err)
-		if ok || err != nil {
-			return block, err
-		}
-	}
-	block, ok, err := p.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(p.claim.UID))
+	holder := p.holder()
+	block, ok, err := p.Ledger.Blocks.Lookup(ctx, holder.Claim)
 	switch {
 	case err != nil:
 		return block, err
 	case !ok && p.slot.own():
 		return p.regain(ctx)
-	case !ok:
-		return p.takeRetained(ctx)
+	case !ok || block.State == ledger.Retained && holder.Claim != ledger.ClaimID(p.claim.UID):
+		return p.inherit(ctx)
 	}
-	p.Doubts.drop(p.claim.UID)
-	if !p.slot.own() {
+	p.Doubts.drop(holder.Claim)
+	if !p.slot.own() && !p.Answers.Unrecorded(holder) {
 		err = p.shows(ctx, p.claim.Status.AllocatedCIDR)
 	}
 	return block, err
 }
 
-// takeRetained gives the claim the retained block that its CREATE was answered with.
-func (p *pass) takeRetained(ctx context.Context) (ledger.Block, error) {
-	block, ok, err := p.promises().Retained(ctx, p.from.Cluster, p.slot.Record, p.claim)
+// inherit gives the claim the block that it shows and that is held under its name by another ID: by that of a former claim, or by
+// its own that got lost, as where a server knows no such field. A server has to show the claim with the block.
+func (p *pass) inherit(ctx context.Context) (ledger.Block, error) {
+	prefix, err := netip.ParsePrefix(p.claim.Status.AllocatedCIDR)
+	if err != nil {
+		return ledger.Block{}, p.unbacked(ctx)
+	}
+	block, ok, err := p.shown.inherits(ctx, prefix)
 	switch {
 	case err != nil:
 	case ok:
@@ -128,35 +121,6 @@ func (p *pass) takeRetained(ctx context.Context) (ledger.Block, error) {
 		return ledger.Block{}, err
 	}
 	return p.take(ctx, block)
-}
-
-// adoptReservation gives a claim that was stored without an answer the block that was reserved for it: the
-// answer came too late, or got lost. To bind another block would be one too many, for an address
-// that the claim asks for, or for a limit. ok is false if nothing is reserved.
-func (p *pass) adoptReservation(ctx context.Context) (b ledger.Block, ok bool, err error) {
-	id := promise.Of(p.from.Cluster, p.claim)
-	if !p.Ledger.Reservations.Has(id) {
-		return ledger.Block{}, false, nil
-	}
-	if p.clock.Since(p.claim.CreationTimestamp.Time) < claiming {
-		return ledger.Block{}, false, errTurn // it may be that of a former claim, whose deletion is being settled
-	}
-	reserved, ok, err := p.Ledger.Blocks.Lookup(ctx, id)
-	if err != nil || !ok {
-		return ledger.Block{}, false, err
-	}
-	now, err := p.Releases.Alive(ctx, p.holder())
-	if err != nil || now == nil || now.Status.AllocatedCIDR != "" {
-		return ledger.Block{}, false, err
-	}
-	b, err = p.promises().Give(ctx, reserved, p.claim)
-	if errors.Is(err, ledger.ErrChanged) {
-		return ledger.Block{}, false, nil
-	}
-	if err == nil {
-		p.waits.nowhere()
-	}
-	return b, err == nil, err
 }
 
 // settleFormer settles what another claim of this name has left: a record, or a block whose record the cache may come
@@ -185,7 +149,7 @@ func (p *pass) settleFormer(ctx context.Context, own ledger.Block) error {
 		return p.settleFormer(ctx, own)
 	}
 	former := p.holder() // of the same name: the record says so
-	former.Claim = ledger.ClaimID(record.Spec.ClaimRef.UID)
+	former.Claim = ledger.ClaimID(record.AllocationID())
 	return p.settleLeft(ctx, former, record.Status.AllocatedCIDR)
 }
 

@@ -327,7 +327,7 @@ func (d *decision) suppose(ctx context.Context, plan resolve.Plan, pool ledger.P
 	supposed.ask = func(_ context.Context, req ledger.Request) (ledger.Block, error) {
 		prefix, err := first(pool, req)
 		return ledger.Block{
-			Prefix: prefix, Pool: pool.ID, Holder: d.holder, Class: plan.ClassName, Policy: req.Policy, State: ledger.Reserved, BoundAt: d.clock.Now(),
+			Prefix: prefix, Pool: pool.ID, Holder: d.holder, Class: plan.ClassName, Policy: req.Policy, State: ledger.Bound, BoundAt: d.clock.Now(),
 		}, err
 	}
 	return supposed.bindWithin(ctx, plan, pool)

@@ -13,7 +13,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
-	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
@@ -34,8 +33,7 @@ func TestChain_ReplacesIdlePoolsOfAFormerClass(t *testing.T) {
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	for _, location := range []string{"ams", "fra"} {
 		claim := scoped("c-"+location, endpoint, "net", location)
-		n.create(claim)
-		must.Do(t, n.ledger.Release(t.Context(), promise.Of("tenant", claim)))
+		must.Do(t, n.ledger.Release(t.Context(), ledger.ClaimID(id(n.create(claim)))))
 	}
 	n.again(vpc, 44)
 	n.again(subnet, 60)
@@ -58,14 +56,14 @@ func TestChain_LeavesCoolingPoolsOfAFormerClass(t *testing.T) {
 	t.Parallel()
 	alloc := testbed.Ledger(t, etcdtest.New(t).Client(), allocator.Options{Cooldown: func(ledger.Block) (time.Duration, error) { return time.Hour, nil }})
 	n := newNetworksOn(t, alloc, "2001:db8::/32", ipamv1alpha1.RoleProject)
-	n.create(scoped("c", endpoint, "net", "ams"))
+	answer := n.create(scoped("c", endpoint, "net", "ams"))
 	for p := range alloc.Derived().All() {
 		if p.Derived.Class == subnet {
 			must.Get(alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 96, Holder: ledger.Holder{Claim: "bound", Cluster: "tenant", Namespace: "default", Name: "b"}}))(t)
 		}
 	}
 	must.Do(t, alloc.Release(t.Context(), "bound"))
-	must.Do(t, alloc.Release(t.Context(), promise.Of("tenant", scoped("c", endpoint, "net", "ams"))))
+	must.Do(t, alloc.Release(t.Context(), ledger.ClaimID(id(answer))))
 	n.again(subnet, 60)
 	if reason, message := reasonOf(n.create(scoped("d", endpoint, "net", "ams"))); reason != ipamv1alpha1.ReasonChainBroken {
 		t.Errorf("answered %s: %s; want %s while an address cools", reason, message, ipamv1alpha1.ReasonChainBroken)

@@ -16,7 +16,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
-	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
@@ -50,7 +49,7 @@ func TestChain_IsMadeByTheFirstClaim(t *testing.T) {
 	}
 	n.stored(claim, answer)
 	n.reconcile("c")
-	if block, ok, err := n.ledger.Lookup(t.Context(), "uid-of-c"); err != nil || !ok || block.Prefix.String() != answer.Status.AllocatedCIDR {
+	if block, ok, err := n.ledger.Lookup(t.Context(), ledger.ClaimID(id(answer))); err != nil || !ok || block.Prefix.String() != answer.Status.AllocatedCIDR {
 		t.Errorf("the ledger has %+v, %t, %v; want %s", block, ok, err, answer.Status.AllocatedCIDR)
 	}
 	record := gen.Allocation("c", "", "")
@@ -83,8 +82,7 @@ func TestChain_CostsNothingOnceItIsThere(t *testing.T) {
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	revision := func(name string) int64 {
 		claim := scoped(name, endpoint, "net", "ams")
-		n.create(claim)
-		block, _, err := n.ledger.Lookup(t.Context(), promise.Of("tenant", claim))
+		block, _, err := n.ledger.Lookup(t.Context(), ledger.ClaimID(id(n.create(claim))))
 		must.Do(t, err)
 		return block.Revision
 	}
@@ -139,8 +137,8 @@ func TestChain_RangeAndEndpointAtOnce(t *testing.T) {
 			t.Fatalf("the network is answered with %s, its location with %s, the endpoint with %s, %v; want each inside of the one before",
 				held.Status.AllocatedCIDR, location.Status.AllocatedCIDR, inside.Status.AllocatedCIDR, err)
 		}
-		for p := range n.ledger.Derived().All() { // a workspace may have 64 reservations
-			must.Do(t, n.ledger.Derived().Drop(t.Context(), p.ID, p.Derived.Holder.Claim, p.Derived.HeldSince))
+		for _, answer := range []door.Answer{held, inside, location} { // 64 claims of a workspace may be unseen
+			n.Answers.Stored(ledger.Holder{Cluster: "tenant", Claim: ledger.ClaimID(id(answer))})
 		}
 	}
 }

@@ -54,6 +54,8 @@ type Options struct {
 	Ranges Ranges
 	// Doubts are the claims that are compared with the ledger although they seem to be bound. Default: none.
 	Doubts *Doubts
+	// Answers are the CREATEs that were answered. Nil: nothing is remembered of them.
+	Answers *promise.Answers
 	// Sees returns an error while the caches are not to be believed. No CREATE is answered meanwhile.
 	Sees func() error
 	// MaxPools is how many pools a workspace may have, those included that were made for its scopes. Default: any
@@ -155,6 +157,7 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 	return feed.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
 			request := inbox.Request(name, client.ObjectKeyFromObject(e.Object))
+			r.Answers.Stored(ledger.Holder{Cluster: r.Directory.Ledger(name), Claim: ledger.ClaimID(packed.AllocationID(e.Object))})
 			if e.IsInInitialList && packed.Allocated(e.Object) {
 				r.Listed(request)
 				return
@@ -169,8 +172,9 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 			request := inbox.Request(name, client.ObjectKeyFromObject(claim))
 			holder := promise.HolderOf(r.Directory.Ledger(name), claim)
 			r.Ledger.Waits.Withdraw(holder.Claim)
+			r.Answers.Stored(holder)
 			r.memory.forget(claim.UID)
-			r.Doubts.drop(claim.UID)
+			r.Doubts.drop(holder.Claim)
 			r.noteFormer(ctx, holder, claim)
 			if e.DeleteStateUnknown {
 				r.Releases.Missed(holder, claim)
@@ -226,7 +230,7 @@ func claimed(ctx context.Context, cl cluster.Cluster, record client.Object) bool
 		return true // it needs none
 	}
 	claim, err := packed.Kept(ctx, cl)(&ipamv1alpha1.IPClaim{}, client.ObjectKey{Namespace: record.GetNamespace(), Name: name})
-	return err == nil && claim != nil && claim.GetUID() == uid
+	return err == nil && claim != nil && (claim.GetUID() == uid || packed.AllocationID(claim) == uid)
 }
 
 // suspect hints that the holder of a record's block may be gone.

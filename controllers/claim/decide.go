@@ -13,6 +13,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
@@ -29,8 +30,8 @@ type decision struct {
 	waits  waits
 	class  string // that governs the claim, as far as it is known
 
-	// lives reports whether the claim is there by the word of a server. One that is being created is not.
-	lives    func(context.Context) (bool, error)
+	// succeeds reports whether another holder of the claim's name cannot be there any more, since it came.
+	succeeds func(ctx context.Context, to ledger.Holder, since time.Time) (bool, error)
 	dry      bool        // nothing is to be taken
 	imagined ledger.Pool // of a dry run: the last pool that would be made
 	held     ledger.Pool // of a claim for a range: as it holds it since this decision; without an ID: it does not
@@ -42,8 +43,7 @@ func (d *decision) tenant() ledger.ClusterName { return d.from.Cluster.Tenant(d.
 // mostAsked is how many candidates a claim asks for a block, and waits for.
 const mostAsked = 64
 
-// asks asks a candidate for a block. Its errors are those of [allocator.Allocator.Bind] and
-// [allocator.Reservations.Reserve].
+// asks asks a candidate for a block. Its errors are those of [allocator.Allocator.Bind].
 type asks = asksFor[ledger.Block]
 
 // asksFor asks a candidate for a block, or for a pool.
@@ -149,7 +149,7 @@ func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, er
 			break
 		}
 	}
-	return ledger.Block{}, d.refuse(plan, tried)
+	return ledger.Block{}, d.refuse(ctx, plan, tried)
 }
 
 // take asks a candidate for a block.
@@ -211,7 +211,7 @@ func (d *decision) few(ctx context.Context, candidates []resolve.Candidate, requ
 		return candidates
 	}
 	return byPlace(candidates, func(c resolve.Candidate) int {
-		_, err := d.Ledger.Reservations.Preview(ctx, request(c))
+		_, err := d.Ledger.Blocks.Preview(ctx, request(c))
 		switch _, excluded := (miss{c, err}).excluded(); {
 		case excluded:
 			return 2
@@ -227,7 +227,7 @@ func (d *decision) few(ctx context.Context, candidates []resolve.Candidate, requ
 // the pool does, which is one of the claim's topics. A pool that has room and refuses all the same would wake the
 // claim at once, again and again, and an address space that is not there has no waiting list: then the claim looks
 // again.
-func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
+func (d *decision) refuse(ctx context.Context, plan resolve.Plan, tried []miss) error {
 	var requests []ledger.Request
 	again := plan.Passed > 0 || len(plan.Chain) > 0 && len(tried) == 0
 	for _, m := range tried {
@@ -242,12 +242,29 @@ func (d *decision) refuse(plan resolve.Plan, tried []miss) error {
 		}
 	}
 	refusal := refusal(plan, tried)
+	if refusal.Reason == ipamv1alpha1.ReasonAddressInUse {
+		refusal.Message += d.unstored(ctx, tried)
+	}
 	if !d.waits.at(requests) {
 		refusal.Message = crowded(d.MaxWaits, refusal.Message)
 	} else if again {
 		d.waits.anyway()
 	}
 	return refusal
+}
+
+// unstored says when an address is free that was answered to another CREATE of the claim's name, whose claim is not
+// there; nothing of any other address.
+func (d *decision) unstored(ctx context.Context, tried []miss) string {
+	for _, m := range tried {
+		blocks, err := d.Ledger.Pools.Overlapping(ctx, ledger.PoolID(m.Pool.UID), m.Exact)
+		for _, b := range blocks {
+			if err == nil && b.Holder.Claim != d.holder.Claim && promise.Follows(b, d.holder) && promise.Young(b, d.clock.Now()) {
+				return fmt.Sprintf("; it was answered to a CREATE of this claim that was not stored, and is free at %s", b.BoundAt.Add(promise.Grace).UTC().Format(time.TimeOnly))
+			}
+		}
+	}
+	return ""
 }
 
 // request returns the claim's request to a candidate.

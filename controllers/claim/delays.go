@@ -25,10 +25,6 @@ const (
 	// shows: a leader that was stopped for a minute fails once with what was under way, and no longer leads.
 	unfinished = 30 * time.Second
 
-	// claiming is how old a claim without an answer must be before a reservation of its name and spec
-	// counts as its own.
-	claiming = 2 * time.Second
-
 	// lasting is the time between two looks that find the ledger to lack what a claim shows, before that is
 	// taken back. An Allocator notices within a second that its ledger was replaced.
 	lasting = 10 * time.Second

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -19,7 +18,7 @@ import (
 type Doubts struct {
 	queue     inbox.Queue
 	directory *directory.Directory
-	claims    sync.Map // by UID, until the ledger has answered, or the claim was deleted
+	claims    sync.Map // by the ID of the holder, until the ledger has answered, or the claim was deleted
 }
 
 // NewDoubts returns doubts that requeue claims.
@@ -32,12 +31,12 @@ func (d *Doubts) Add(h ledger.Holder) {
 	if h.Namespace == "" {
 		return // it is a pool, whose own controller compares it
 	}
-	d.claims.Store(types.UID(h.Claim), true)
+	d.claims.Store(h.Claim, true)
 	d.queue.Add(inbox.Request(d.directory.Engaged(h.Cluster), client.ObjectKey{Namespace: h.Namespace, Name: h.Name}))
 }
 
 // has reports whether a claim is doubted.
-func (d *Doubts) has(claim types.UID) bool {
+func (d *Doubts) has(claim ledger.ClaimID) bool {
 	if d == nil {
 		return false
 	}
@@ -46,7 +45,7 @@ func (d *Doubts) has(claim types.UID) bool {
 }
 
 // drop ends the doubt about a claim.
-func (d *Doubts) drop(claim types.UID) {
+func (d *Doubts) drop(claim ledger.ClaimID) {
 	if d != nil {
 		d.claims.Delete(claim)
 	}
@@ -55,5 +54,5 @@ func (d *Doubts) drop(claim types.UID) {
 // doubts reports whether the ledger has to be asked about a claim that seems to be bound.
 func (p *pass) doubts() bool {
 	ready := meta.FindStatusCondition(p.claim.Status.Conditions, ipamv1alpha1.ConditionReady)
-	return p.Doubts.has(p.claim.UID) || ready != nil && ready.Reason == string(ipamv1alpha1.ReasonAddressInUse)
+	return p.Doubts.has(p.holder().Claim) || ready != nil && ready.Reason == string(ipamv1alpha1.ReasonAddressInUse)
 }

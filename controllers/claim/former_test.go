@@ -85,13 +85,14 @@ func TestFormer_IsKnownOnceItIsBound(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	former := gen.Claim("c", gen.UID("former"), gen.OfClass("internal"), gen.Reclaim(ipamv1alpha1.ReclaimRetain))
-	s.stored(former, s.create(former))
+	first := s.create(former)
+	s.stored(former, first)
 	s.reconcile("c")
 	testbed.Delete(t, s.tenant.Client, former, gen.Allocation("c", "p", ""))
 	if answer, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: reuses(gen.OfClass("internal"))}); !errors.Is(err, door.ErrEarly) {
 		t.Errorf("CREATE is answered %+v, %v; want no answer yet", answer.Status, err)
 	}
-	s.wantBlocks("10.0.0.0/28 bound former")
+	s.wantBlocks("10.0.0.0/28 bound " + id(first))
 }
 
 // A claim whose former one has freed its block, or does so by its policy, waits for nobody.

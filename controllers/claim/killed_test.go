@@ -24,7 +24,7 @@ func TestChain_KilledWhileANetworkIsMade(t *testing.T) {
 					m.makes()
 					dead = m.fuse.Blown()
 					m.begins(forEver)
-					m.later(2 * failed)
+					m.later(2 * failing)
 					if !of.leaves {
 						m.makes()
 						m.whole()
@@ -51,6 +51,7 @@ func TestChain_KilledWhileANetworkIsReleased(t *testing.T) {
 			m.removes()
 			dead = m.fuse.Blown()
 			m.begins(forEver)
+			m.later(2 * promise.Grace) // as it does not know which claims were seen
 			m.removes()
 			m.empty()
 		})

@@ -116,7 +116,7 @@ func (m *making) imagine(ctx context.Context, req ledger.Request, p ledger.Pool)
 	req.Holder = ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
 	var err error
 	if m.above.ID == "" || !imagined(m.above) {
-		p.CIDR, err = m.by.Ledger.Reservations.Preview(ctx, req)
+		p.CIDR, err = m.by.Ledger.Blocks.Preview(ctx, req)
 	} else {
 		p.CIDR, err = first(m.above, req)
 	}

@@ -239,7 +239,7 @@ func (p *pass) confirmAlive(ctx context.Context) error {
 	if !denied {
 		return nil
 	}
-	gone, err := p.Releases.Gone(ctx, p.holder())
+	gone, err := p.Releases.Gone(ctx, p.itself())
 	if err != nil {
 		return err
 	}

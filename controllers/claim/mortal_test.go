@@ -121,7 +121,7 @@ func (s world) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
 		return answer, client.IgnoreNotFound(err)
 	}
 	answer.Object = object
-	if string(object.GetUID()) == string(h.Claim) {
+	if live.Is(object, h) {
 		answer.Verdict = live.Alive
 	}
 	return answer, nil
@@ -193,10 +193,10 @@ func (m *mortal) asks(claim *ipamv1alpha1.IPClaim) bool {
 	return !dead
 }
 
-// confirmed reports whether a claim has a block or a range in the ledger under its UID.
+// confirmed reports whether a claim has a block or a range in the ledger.
 func (m *mortal) confirmed(claim *ipamv1alpha1.IPClaim) bool {
 	m.Helper()
-	id := ledger.ClaimID(claim.UID)
+	id := promise.IDOf("tenant", m.there(claim.Name))
 	if resolve.IsRange(claim) {
 		_, ok := m.ledger.Derived().Held(id)
 		return ok
@@ -215,10 +215,10 @@ func (m *mortal) whole() {
 		cidr := now.Status.AllocatedCIDR
 		cidrs[claim.Name] = cidr
 		if resolve.IsRange(claim) {
-			if held, ok := m.ledger.Derived().Held(ledger.ClaimID(claim.UID)); !ok || held.CIDR.String() != cidr {
+			if held, ok := m.ledger.Derived().Held(promise.IDOf("tenant", now)); !ok || held.CIDR.String() != cidr {
 				m.Errorf("claim %s shows %s, and holds %+v", claim.Name, cidr, held)
 			}
-		} else if block, ok, err := m.ledger.Lookup(m.Context(), ledger.ClaimID(claim.UID)); err != nil || !ok || block.Prefix.String() != cidr {
+		} else if block, ok, err := m.ledger.Lookup(m.Context(), promise.IDOf("tenant", now)); err != nil || !ok || block.Prefix.String() != cidr {
 			m.Errorf("claim %s shows %s, and has %+v, %v", claim.Name, cidr, block, err)
 		}
 		if err := m.server.Get(m.Context(), client.ObjectKey{Name: now.Status.PoolRef.Name}, &ipamv1alpha1.IPPool{}); err != nil {
@@ -250,6 +250,7 @@ func (m *mortal) removes() {
 		}
 		if now != nil {
 			must.Do(m, m.server.Delete(m.Context(), now))
+			m.frees.Deleted(promise.HolderOf("tenant", now), now, nil)
 		}
 		if m.settles(); m.fuse.Blown() {
 			return

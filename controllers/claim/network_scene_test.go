@@ -203,12 +203,12 @@ func (n *networks) derived(class string) (found []string) {
 // delete deletes a claim that holds a range, as the webhook does, and then the API server.
 func (n *networks) delete(claim *ipamv1alpha1.IPClaim) ledger.Pool {
 	n.Helper()
-	uid := ledger.ClaimID(claim.UID)
-	pool, ok := n.ledger.Derived().Held(uid)
+	holder := promise.HolderOf("tenant", claim).Claim
+	pool, ok := n.ledger.Derived().Held(holder)
 	if !ok {
 		n.Fatalf("claim %s holds nothing", claim.Name)
 	}
-	must.Get(n.ledger.Derived().Begin(n.Context(), pool.ID, uid, n.now.Now().Add(promise.Grace)))(n)
+	must.Get(n.ledger.Derived().Begin(n.Context(), pool.ID, holder, n.now.Now().Add(promise.Grace)))(n)
 	return pool
 }
 

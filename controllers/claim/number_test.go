@@ -62,12 +62,12 @@ func TestNumber_IsAskedFor(t *testing.T) {
 		reason ipamv1alpha1.Reason
 		says   string
 	}{
-		"of the second pool":   {gen.Claim("x", gen.OfClass("vni"), gen.Number(0x2008)), "8200", ipamv1alpha1.ReasonAllocationSucceeded, ""},
+		"of the second pool":   {gen.Claim("second", gen.OfClass("vni"), gen.Number(0x2008)), "8200", ipamv1alpha1.ReasonAllocationSucceeded, ""},
 		"in use":               {gen.Claim("x", gen.OfClass("vni"), gen.Number(0x2007)), "none", ipamv1alpha1.ReasonAddressInUse, "number 8199"},
 		"in no pool":           {gen.Claim("x", gen.OfClass("vni"), gen.Number(7)), "none", ipamv1alpha1.ReasonAddressOutOfRange, "the number 7"},
 		"too large":            {gen.Claim("x", gen.OfClass("vni"), gen.Number(1<<24)), "none", ipamv1alpha1.ReasonAddressOutOfRange, "0 to 16777215"},
 		"of a class without":   {gen.Claim("x", gen.OfClass(endpoint), in, gen.Number(7)), "none", ipamv1alpha1.ReasonAddressOutOfRange, "no numbers"},
-		"in a pool of a scope": {gen.Claim("x", gen.OfClass("port"), in, gen.Number(8080)), "8080", ipamv1alpha1.ReasonAllocationSucceeded, ""},
+		"in a pool of a scope": {gen.Claim("port", gen.OfClass("port"), in, gen.Number(8080)), "8080", ipamv1alpha1.ReasonAllocationSucceeded, ""},
 	} {
 		answer := n.create(tt.claim)
 		if reason, message := reasonOf(answer); reason != tt.reason || numberOf(answer.Status.Number) != tt.number || !strings.Contains(message, tt.says) {

@@ -181,10 +181,11 @@ func TestOverlapping_IdleNetworksGo(t *testing.T) {
 	t.Parallel()
 	n := newOverlapping(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	claim := scoped("c", subnet, "red", "ams")
-	n.stored(claim, n.create(claim))
+	answer := n.create(claim)
+	n.stored(claim, answer)
 	n.reconcile(claim.Name)
 	n.create(ranged(scoped("v", vpc, "blue", "")))
-	must.Do(t, n.ledger.Release(t.Context(), ledger.ClaimID(claim.UID)))
+	must.Do(t, n.ledger.Release(t.Context(), ledger.ClaimID(id(answer))))
 	for _, below := range n.ledger.Derived().Below("uid-of-root") {
 		if ledger.IsDerived(below.ID) && below.Derived.Holder.Claim == "" && below.Derived.Scope["network"].Name == "red" {
 			must.Do(t, n.ledger.Pools().Retire(t.Context(), below.ID))

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -42,6 +43,7 @@ func (p *pass) publish(ctx context.Context, block ledger.Block) error {
 	if err := p.slot.write(ctx, want); err != nil {
 		return err
 	}
+	p.Answers.Forget(block.Holder)
 	if outcome.Failing(p.claim.Status.Conditions) {
 		p.report.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonReconciled, "bound to "+block.Prefix.String())
 	}
@@ -92,9 +94,9 @@ func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool 
 	status := &claim.Status
 	return status.Phase == ipamv1alpha1.ClaimBound &&
 		status.ObservedGeneration == claim.Generation && !outcome.Failing(status.Conditions) &&
-		records(record, claim) &&
+		records(record, claim) && record.Spec.ClaimRef.UID == claim.UID &&
 		record.Status.AllocatedCIDR == status.AllocatedCIDR && record.Status.Address == status.Address &&
-		equality.Semantic.DeepEqual(record.Status.Number, status.Number) &&
+		equality.Semantic.DeepEqual(record.Status.Number, status.Number) && record.Spec.ClaimRef.AllocationID == status.AllocationID &&
 		status.PoolRef != nil && equality.Semantic.DeepEqual(*status.PoolRef, record.Spec.PoolRef) &&
 		status.BoundAllocationRef != nil && status.BoundAllocationRef.Name == record.Name
 }
@@ -104,7 +106,10 @@ func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool 
 func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha1.PoolRef, recorded string) {
 	status := &claim.Status
 	status.Phase = ipamv1alpha1.ClaimBound
-	status.AllocatedCIDR = block.Prefix.String()
+	status.AllocatedCIDR, status.AllocationID = block.Prefix.String(), ""
+	if ledger.IsAllocationID(block.Holder.Claim) {
+		status.AllocationID = types.UID(block.Holder.Claim)
+	}
 	status.Address = record.Address(block.Prefix)
 	status.ClassName = block.Class
 	status.IPFamily = resolve.Family(block.Prefix)
@@ -150,9 +155,14 @@ func (s *slot) find(ctx context.Context) (err error) {
 // was written.
 func (s *slot) own() bool { return records(s.Record, s.claim) }
 
-// records reports whether a record, if there is one, is that of a claim.
+// records reports whether a record, if there is one, is that of a claim: it names the claim's UID, or the allocation ID
+// that the claim shows.
 func records(record *ipamv1alpha1.IPAllocation, claim *ipamv1alpha1.IPClaim) bool {
-	return record != nil && record.Spec.ClaimRef != nil && record.Spec.ClaimRef.UID == claim.UID
+	if record == nil || record.Spec.ClaimRef == nil {
+		return false
+	}
+	id := record.Spec.ClaimRef.AllocationID
+	return record.Spec.ClaimRef.UID == claim.UID || id != "" && claim.Status.AllocatedCIDR != "" && id == claim.Status.AllocationID
 }
 
 // write creates the record, or brings the existing one up to date.

@@ -18,10 +18,7 @@ import (
 // A claim whose target is ScopeRange holds the pool that its class has for its scope. It has no block and no record:
 // the record of the pool says who holds it.
 //
-//	CREATE ──▶ held by a reservation ──▶ status in the response ──▶ stored ──▶ held by the claim
-//
-// Two claims of one name may be answered with one reservation, one after the other. The pool is the same, and it is the
-// one that is stored which gets it.
+//	CREATE ──▶ held by a new ID ──▶ status in the response, with the ID ──▶ stored
 
 // rangeOf returns a pool as the block of the claim that holds it.
 func rangeOf(pool ledger.Pool) ledger.Block {
@@ -33,7 +30,6 @@ func rangeOf(pool ledger.Pool) ledger.Block {
 // hold lets the claim hold a pool, if no other claim does that is still there.
 func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, error) {
 	held, err := pool, error(nil)
-	first := d.holdsFirst(pool.ID)
 	by := pool.Derived.Holder
 	switch {
 	case !d.dry: // also if it was made so: a claim of this name may have been answered with it, stored, and deleted since
@@ -49,9 +45,7 @@ func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, er
 	if err != nil {
 		return ledger.Block{}, err
 	}
-	if d.held = (ledger.Pool{}); first {
-		d.held = held
-	}
+	d.held = held
 	d.waits.nowhere()
 	return d.rangeOf(held), nil
 }
@@ -65,14 +59,7 @@ func (d *decision) rangeOf(pool ledger.Pool) ledger.Block {
 	return block
 }
 
-// holdsFirst reports whether nobody of the claim's name has held a pool before this decision: a CREATE that has may be
-// answered with it.
-func (d *decision) holdsFirst(id ledger.PoolID) bool {
-	now, ok := d.Ledger.Pools.Get(id)
-	return ok && (now.Derived.Holder.Claim != d.holder.Claim || d.held.ID == id && now.Derived.HeldSince.Equal(d.held.Derived.HeldSince))
-}
-
-// drop ends the hold of a range that began with this decision, unless another CREATE of the name has renewed it since.
+// drop ends the hold of a range that began with this decision.
 func (d *decision) drop(ctx context.Context) error {
 	if d.held.ID == "" {
 		return nil
@@ -90,8 +77,8 @@ func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Hold
 		return heldBy(pool, by, d.tenant())
 	}
 	if promise.Follows(ledger.Block{Holder: by}, d.holder) {
-		lives, err := d.lives(ctx)
-		if err == nil && lives { // so the other, of the same name, does not
+		succeeds, err := d.succeeds(ctx, by, pool.Derived.HeldSince)
+		if err == nil && succeeds {
 			_, err = d.Ledger.Derived.Hand(ctx, pool.ID, by.Claim, d.holder)
 			err = cmp.Or(err, errAgain)
 		}
@@ -125,8 +112,9 @@ func heldBy(pool ledger.Pool, by ledger.Holder, from ledger.ClusterName) *outcom
 
 // reconcileRange lets a claim hold its range, and shows that.
 func (p *pass) reconcileRange(ctx context.Context) error {
-	if held, ok := p.Ledger.Derived.Held(ledger.ClaimID(p.claim.UID)); ok && showsRange(p.claim, held) {
+	if held, ok := p.Ledger.Derived.Held(p.holder().Claim); ok && showsRange(p.claim, held) {
 		p.memory.found(p.claim.UID)
+		p.Answers.Forget(held.Derived.Holder) // it has no record
 		p.waits.served()
 		return nil
 	}
@@ -158,8 +146,7 @@ func showsRange(claim *ipamv1alpha1.IPClaim, held ledger.Pool) bool {
 
 // obtainRange lets the claim hold its range: the one that it shows, as long as the ledger has that.
 func (p *pass) obtainRange(ctx context.Context) (ledger.Block, error) {
-	derived, id := p.Ledger.Derived, ledger.ClaimID(p.claim.UID)
-	if held, ok := derived.Held(id); ok {
+	if held, ok := p.Ledger.Derived.Held(p.holder().Claim); ok {
 		return rangeOf(held), nil
 	}
 	shown, err := netip.ParsePrefix(p.claim.Status.AllocatedCIDR)
@@ -169,12 +156,6 @@ func (p *pass) obtainRange(ctx context.Context) (ledger.Block, error) {
 	if err != nil {
 		return ledger.Block{}, p.unbacked(ctx)
 	}
-	reservation := promise.Of(p.from.Cluster, p.claim)
-	if held, ok := derived.Held(reservation); ok && held.CIDR == shown {
-		if given, err := derived.Hand(ctx, held.ID, reservation, p.holder()); err != nil || given {
-			return rangeOf(held), err
-		}
-	}
 	block, err := p.regainRange(ctx, shown)
 	if _, refused := errors.AsType[*outcome.Refusal](err); refused {
 		return block, p.unbacked(ctx)
@@ -182,8 +163,8 @@ func (p *pass) obtainRange(ctx context.Context) (ledger.Block, error) {
 	return block, err
 }
 
-// regainRange lets the claim hold the range that it shows, whose reservation was given up before the claim was seen. A
-// refusal says why it cannot.
+// regainRange lets the claim hold the range that it shows, and that is held under its name by another ID, or was given
+// up. A refusal says why it cannot.
 func (p *pass) regainRange(ctx context.Context, shown netip.Prefix) (ledger.Block, error) {
 	d := p.decision()
 	plan, err := d.plan(ctx)

@@ -83,10 +83,10 @@ func TestRange_IsThereAlready(t *testing.T) {
 		claim  *ipamv1alpha1.IPClaim
 		reason ipamv1alpha1.Reason
 	}{
-		"another CIDR":       {asking("v", vpc, "", "2001:db8:7::/48", 0), ipamv1alpha1.ReasonRangeExists},
-		"another length":     {asking("v", vpc, "", "", 47), ipamv1alpha1.ReasonRangeExists},
-		"a CIDR around it":   {asking("v", vpc, "", "2001:db8::/47", 0), ipamv1alpha1.ReasonRangeExists},
-		"of a location":      {asking("w", subnet, "ams", "2001:db8:0:1::/64", 0), ipamv1alpha1.ReasonRangeExists},
+		"another CIDR":       {asking("another-cidr", vpc, "", "2001:db8:7::/48", 0), ipamv1alpha1.ReasonRangeExists},
+		"another length":     {asking("another-length", vpc, "", "", 47), ipamv1alpha1.ReasonRangeExists},
+		"a CIDR around it":   {asking("around-it", vpc, "", "2001:db8::/47", 0), ipamv1alpha1.ReasonRangeExists},
+		"of a location":      {asking("of-a-location", subnet, "ams", "2001:db8:0:1::/64", 0), ipamv1alpha1.ReasonRangeExists},
 		"as it is":           {asking("v", vpc, "", "2001:db8::/48", 0), ipamv1alpha1.ReasonAllocationSucceeded},
 		"of the same length": {asking("w", subnet, "ams", "", 64), ipamv1alpha1.ReasonAllocationSucceeded},
 	} {

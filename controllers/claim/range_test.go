@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -21,7 +21,7 @@ import (
 // holder returns the claim that holds the pool of the network; empty if none does.
 func (n *networks) holder() ledger.ClaimID { return n.made(vpc).Derived.Holder.Claim }
 
-// A CREATE that holds a range is answered with it, and its reconcile confirms the hold and writes nothing.
+// A CREATE that holds a range is answered with it, and its reconcile writes nothing.
 func TestRange_IsHeldByItsClaim(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
@@ -32,16 +32,17 @@ func TestRange_IsHeldByItsClaim(t *testing.T) {
 		status.Requested != "/48" || status.PoolRef == nil || !strings.HasPrefix(status.PoolRef.Name, "vpc-tenant-net-") {
 		t.Fatalf("answered %+v, want Bound to the /48, with its pool and without a record", status)
 	}
-	if got := n.holder(); got != promise.Of("tenant", claim) {
-		t.Errorf("%q holds the range, want the reservation", got)
+	holder := ledger.ClaimID(id(answer))
+	if got := n.holder(); got != holder {
+		t.Errorf("%q holds the range, want the claim of %q", got, holder)
 	}
 	before := n.stored(claim, answer)
 	for range 2 {
 		if after := n.reconcile("v"); after.ResourceVersion != before.ResourceVersion || len(n.tenant.writes) > 0 {
 			t.Errorf("the claim was written: %v; it is %+v, was %+v", n.tenant.writes, after.Status, before.Status)
 		}
-		if got := n.holder(); got != "uid-of-v" {
-			t.Errorf("%q holds the range, want the claim", got)
+		if got := n.holder(); got != holder || n.Answers.Unrecorded(n.made(vpc).Derived.Holder) {
+			t.Errorf("%q holds the range, want the claim of %q, and its CREATE forgotten", got, holder)
 		}
 	}
 }
@@ -51,7 +52,9 @@ func TestRange_HeldByAnother(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	claim := ranged(scoped("v", vpc, "net", ""))
-	n.stored(claim, n.create(claim))
+	first := n.create(claim)
+	holder := ledger.ClaimID(id(first))
+	n.stored(claim, first)
 	n.reconcile("v")
 	other := ranged(scoped("w", vpc, "net", ""))
 	answer := n.create(other)
@@ -62,8 +65,8 @@ func TestRange_HeldByAnother(t *testing.T) {
 	if answer, err := n.answered("tenant", other); err == nil || !answer.Refuse {
 		t.Errorf("answered %+v, %v while no server says whether the holder is there; want a refusal without a reason", answer, err)
 	}
-	n.unknown, n.gone["uid-of-v"], n.restored = false, true, true
-	if answer, err := n.answered("tenant", other); err == nil || !answer.Refuse || n.holder() != "uid-of-v" {
+	n.unknown, n.gone[holder], n.restored = false, true, true
+	if answer, err := n.answered("tenant", other); err == nil || !answer.Refuse || n.holder() != holder {
 		t.Errorf("answered %+v, %v, held by %s, after a kcp was restored that lacks the holder; want it refused, without a reason", answer, err, n.holder())
 	}
 	n.restored = false
@@ -88,7 +91,8 @@ func TestRange_IsReleasedAndMadeAgain(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 	claim := ranged(scoped("v", vpc, "net", ""))
-	n.stored(claim, n.create(claim))
+	first := n.create(claim)
+	n.stored(claim, first)
 	n.reconcile("v")
 	former := n.delete(claim)
 	for _, next := range []*ipamv1alpha1.IPClaim{ranged(scoped("w", vpc, "net", "")), scoped("e", endpoint, "net", "ams")} {
@@ -96,19 +100,23 @@ func TestRange_IsReleasedAndMadeAgain(t *testing.T) {
 			t.Errorf("%s is answered %+v, %v while the claim of the range is there; want %v", next.Name, answer, err, errReleasing)
 		}
 	}
-	n.gone["uid-of-v"] = true
+	n.gone[ledger.ClaimID(id(first))] = true
+	n.Answers.Stored(promise.HolderOf("tenant", claim))
 	published := len(n.published)
+	var answers []door.Answer
 	for _, next := range []*ipamv1alpha1.IPClaim{ranged(scoped("v", vpc, "net", "")), scoped("e", endpoint, "net", "ams")} {
-		if answer := n.create(next); answer.Status.AllocatedCIDR == "" {
+		answer := n.create(next)
+		if answer.Status.AllocatedCIDR == "" {
 			t.Errorf("%s is answered %+v, want what it asks for", next.Name, answer)
 		}
+		answers = append(answers, answer)
 	}
-	if now := n.made(vpc); !now.RegisteredAt.After(former.RegisteredAt) || len(n.published) == published || now.Derived.Holder.Claim != promise.Of("tenant", ranged(scoped("v", vpc, "net", ""))) {
+	if now := n.made(vpc); !now.RegisteredAt.After(former.RegisteredAt) || len(n.published) == published || now.Derived.Holder.Claim != ledger.ClaimID(id(answers[0])) {
 		t.Errorf("the pool is %+v, was %+v; want a new one, published, and held by the new claim", now, former)
 	}
 }
 
-// A claim whose reservation was given up, as it was seen late, holds its range again. It loses it to another one that holds it.
+// A claim whose hold was given up, as it was seen late, holds its range again. It loses it to another one that holds it.
 func TestRange_SeenLate(t *testing.T) {
 	t.Parallel()
 	for name, rival := range map[string]bool{"nobody came": false, "another claim came": true} {
@@ -116,12 +124,12 @@ func TestRange_SeenLate(t *testing.T) {
 			t.Parallel()
 			n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
 			claim := ranged(scoped("v", vpc, "net", ""))
-			n.stored(claim, n.create(claim))
-			must.Do(t, n.ledger.Derived().Drop(t.Context(), n.made(vpc).ID, promise.Of("tenant", claim), time.Time{}))
-			want := ledger.ClaimID("uid-of-v")
+			answer := n.create(claim)
+			n.stored(claim, answer)
+			want := ledger.ClaimID(id(answer))
+			must.Do(t, n.ledger.Derived().Drop(t.Context(), n.made(vpc).ID, want, time.Time{}))
 			if rival {
-				n.create(ranged(scoped("w", vpc, "net", "")))
-				want = promise.Of("tenant", ranged(scoped("w", vpc, "net", "")))
+				want = ledger.ClaimID(id(n.create(ranged(scoped("w", vpc, "net", "")))))
 				n.later(promise.Grace + time.Minute)
 				n.memory.clock = n.now
 				_, _ = n.Reconcile(t.Context(), requestIn("tenant", "v"))
@@ -144,7 +152,7 @@ func TestRange_PassesToALaterClaimOfTheName(t *testing.T) {
 	claim := ranged(scoped("v", vpc, "net", ""))
 	answer := n.create(claim)
 	former := ledger.Holder{Claim: "former", Cluster: "tenant", Namespace: "default", Name: "v"}
-	must.Get(n.ledger.Derived().Hand(t.Context(), n.made(vpc).ID, promise.Of("tenant", claim), former))(t)
+	must.Get(n.ledger.Derived().Hand(t.Context(), n.made(vpc).ID, ledger.ClaimID(id(answer)), former))(t)
 	n.stored(claim, answer)
 	n.unknown = true
 	alive := n.servers.claim
@@ -155,8 +163,26 @@ func TestRange_PassesToALaterClaimOfTheName(t *testing.T) {
 	}
 	n.servers.claim = alive
 	n.reconcile("v")
-	if got := n.holder(); got != "uid-of-v" {
-		t.Errorf("%q holds the range, want the claim", got)
+	if got, want := n.holder(), ledger.ClaimID(id(answer)); got != want {
+		t.Errorf("%q holds the range, want the claim of %q", got, want)
+	}
+}
+
+// A range that a CREATE was answered with passes to the next one of the name, once the first has failed by the word of a
+// server, and not before.
+func TestRange_PassesToTheNextCreateOfTheName(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	claim := ranged(scoped("v", vpc, "net", ""))
+	first := ledger.ClaimID(id(n.create(claim)))
+	n.later(time.Minute)
+	n.restored = true // nobody has seen a deletion
+	if answer, err := n.answered("tenant", claim); err == nil && answer.Status.AllocatedCIDR != "" || n.holder() != first {
+		t.Errorf("answered %+v, %v, held by %s; want no answer while the first claim may be there", answer, err, n.holder())
+	}
+	n.gone[first] = true
+	if next := n.create(claim); next.Status.AllocatedCIDR != "2001:db8::/48" || n.holder() != ledger.ClaimID(id(next)) || id(next) == string(first) {
+		t.Errorf("answered %+v, held by %s; want the range, held by the new claim", next.Status, n.holder())
 	}
 }
 
@@ -222,14 +248,14 @@ func TestRange_GoesWithAnEarlierClaimOfTheName(t *testing.T) {
 	claim := scoped("c", vpc, "net", "")
 	claim.Spec.Target = ipamv1alpha1.TargetScopeRange
 	answer := n.create(claim)
-	held, ok := n.ledger.Derived().Held(promise.Of("tenant", claim))
+	held, ok := n.ledger.Derived().Held(ledger.ClaimID(id(answer)))
 	if shown := answer.Status.AllocatedCIDR; shown != "" && (!ok || held.CIDR.String() != shown) {
 		t.Errorf("answered with %s, and the ledger has %s for it, %t", shown, held.CIDR, ok)
 	}
 }
 
-// The CREATE of a claim for a range fails after the pool was made, or held. Its hold ends at once: another claim gets the range. That of
-// an earlier CREATE of the same name, which was answered with it, stays.
+// The CREATE of a claim for a range fails after the pool was made, or held. Its hold ends at once: another claim gets
+// the range.
 func TestRange_IsGivenBackByACreateThatFails(t *testing.T) {
 	t.Parallel()
 	failing := errors.New("the IPPool is not there")
@@ -240,24 +266,17 @@ func TestRange_IsGivenBackByACreateThatFails(t *testing.T) {
 			n.Ledger.Pools = vanishing{n.ledger.Pools(), n.made(vpc).Derived.HeldSince}
 		},
 	} {
-		for _, answered := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, another was answered: %t", name, answered), func(t *testing.T) {
-				t.Parallel()
-				n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
-				claim, want := ranged(scoped("v", vpc, "net", "")), ledger.ClaimID("")
-				if answered {
-					n.create(claim)
-					want = promise.Of("tenant", claim)
-				}
-				ready(n)
-				if answer, err := n.answered("tenant", claim); err == nil || !answer.Refuse {
-					t.Fatalf("answered %+v, %v; want a refusal without a reason", answer, err)
-				}
-				if got := n.holder(); got != want {
-					t.Errorf("%q holds the range, want %q", got, want)
-				}
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+			ready(n)
+			if answer, err := n.answered("tenant", ranged(scoped("v", vpc, "net", ""))); err == nil || !answer.Refuse {
+				t.Fatalf("answered %+v, %v; want a refusal without a reason", answer, err)
+			}
+			if got := n.holder(); got != "" {
+				t.Errorf("%q holds the range, want nobody", got)
+			}
+		})
 	}
 }
 

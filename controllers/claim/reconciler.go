@@ -200,7 +200,7 @@ func requeueFor(err error) (reconcile.Result, error) {
 		after = cacheLag
 	case apierrors.IsNotFound(err), errors.Is(err, errUnchecked), errors.Is(err, errFormer), errors.Is(err, errUnsure):
 		after = goneDelay // an event may wake the claim before
-	case errors.Is(err, errUnseen), errors.Is(err, errTurn), errors.Is(err, errBehind):
+	case errors.Is(err, errUnseen), errors.Is(err, errBehind):
 		after = patch.ConflictDelay
 	case isBarred && !apierrors.IsConflict(err):
 		after = barred.After
@@ -270,7 +270,7 @@ var errUnchecked = errors.New("the pool was not compared with the published reco
 // errFormer: it is not certain yet that the former claim is gone.
 var errFormer = errors.New("the end of the former claim is not confirmed")
 
-// stillHolds is errFormer of the claim that has left this block.
+// stillHolds makes an errFormer of the claim that has left this block.
 func stillHolds(block string) error {
 	return &outcome.Fault{Message: "the former claim of this name still holds " + block, Err: errFormer}
 }
@@ -281,4 +281,16 @@ var errWritten = errors.New("the cache does not show the last write of the claim
 // errUnseen: the server has a record that the cache does not show yet.
 var errUnseen = errors.New("the cache does not show the IPAllocation yet")
 
-func (p *pass) holder() ledger.Holder { return promise.HolderOf(p.from.Cluster, p.claim) }
+// itself returns the claim as the servers know it.
+func (p *pass) itself() ledger.Holder {
+	return ledger.Holder{Claim: ledger.ClaimID(p.claim.UID), Cluster: p.from.Cluster, Namespace: p.claim.Namespace, Name: p.claim.Name}
+}
+
+// holder returns the claim as the holder of its block. Its record has the ID, also if its status has lost that.
+func (p *pass) holder() ledger.Holder {
+	h := promise.HolderOf(p.from.Cluster, p.claim)
+	if p.slot.own() {
+		h.Claim = ledger.ClaimID(p.slot.Record.AllocationID())
+	}
+	return h
+}

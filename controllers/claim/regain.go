@@ -10,7 +10,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
-	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
@@ -23,14 +22,14 @@ func (p *pass) regain(ctx context.Context) (ledger.Block, error) {
 	if err := p.shows(ctx, shown); err != nil {
 		return ledger.Block{}, err
 	}
-	request, err := p.shown.again(ctx, p.slot.Record)
+	request, err := p.shown.again(ctx, p.holder(), p.slot.Record)
 	if err != nil {
 		lost.Err = err
 		return ledger.Block{}, lost
 	}
 	block, err := p.ask(ctx, request)
 	if errors.Is(err, ledger.ErrInUse) {
-		p.Doubts.drop(p.claim.UID)
+		p.Doubts.drop(request.Holder.Claim)
 		p.waits.at([]ledger.Request{request})
 		refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressInUse}
 		if cooling, ok := errors.AsType[*ledger.CoolingError](err); ok {
@@ -48,7 +47,7 @@ func (p *pass) regain(ctx context.Context) (ledger.Block, error) {
 }
 
 // again returns the request of a claim for the block of its record.
-func (s showing) again(ctx context.Context, record *ipamv1alpha1.IPAllocation) (ledger.Request, error) {
+func (s showing) again(ctx context.Context, holder ledger.Holder, record *ipamv1alpha1.IPAllocation) (ledger.Request, error) {
 	prefix, err := netip.ParsePrefix(record.Status.AllocatedCIDR)
 	if err != nil {
 		return ledger.Request{}, err
@@ -62,7 +61,7 @@ func (s showing) again(ctx context.Context, record *ipamv1alpha1.IPAllocation) (
 		space = &resolve.Space{Workspace: s.from.Cluster.Tenant(s.claim.Namespace), Scope: resolve.LedgerScope(scope)}
 	}
 	return ledger.Request{
-		Pool: space.In(pool), Begins: space.Begins(pool), Holder: promise.HolderOf(s.from.Cluster, s.claim), Exact: prefix, Class: record.Spec.ClassName,
+		Pool: space.In(pool), Begins: space.Begins(pool), Holder: holder, Exact: prefix, Class: record.Spec.ClassName,
 		Policy: ledger.ReclaimPolicy(record.Spec.ReclaimPolicy), Since: s.claim.CreationTimestamp.Time,
 	}, nil
 }

@@ -37,7 +37,7 @@ func (r *report) unmet(ctx context.Context, err error) error {
 		r.refuse(ctx, refusal)
 		return nil
 	}
-	if errors.Is(err, errTurn) || errors.Is(err, errBehind) || (errors.Is(err, errFormer) || errors.Is(err, errUnsure)) && r.age() < settling {
+	if errors.Is(err, errBehind) || (errors.Is(err, errFormer) || errors.Is(err, errUnsure)) && r.age() < settling {
 		return err
 	}
 	return r.fail(ctx, err)

@@ -30,8 +30,7 @@ func (d *decision) former(ctx context.Context, record *ipamv1alpha1.IPAllocation
 	if err != nil {
 		return ledger.Block{}, err
 	}
-	_, uid := record.HeldBy()
-	block, ok, err := d.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(uid))
+	block, ok, err := d.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(record.AllocationID()))
 	why := ""
 	switch {
 	case err != nil:
@@ -109,21 +108,16 @@ func classOf(name string) string {
 	return fmt.Sprintf("class %q", name)
 }
 
-// reuse promises the claim that is being created the block of the retained record of its name. The
-// block stays retained: a CREATE that fails leaves it as it was. While an earlier CREATE was promised
-// it and may still succeed, the claim is told nothing, and its reconcile decides.
+// reuse tells the claim that is being created that it gets the block of the retained record of its name, by its
+// reconcile: a CREATE that fails leaves the block as it was.
 func (a *arrival) reuse(ctx context.Context) (ledger.Block, error) {
 	block, err := a.former(ctx, a.slot.Record)
-	if err != nil || a.dry {
+	if err != nil {
 		return block, err
 	}
-	block, err = a.Ledger.Retained.Promise(ctx, block, promise.Grace)
-	if errors.Is(err, ledger.ErrShared) || errors.Is(err, ledger.ErrChanged) {
-		a.comes = true
-		return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonAllocationRetained, Message: fmt.Sprintf(
-			"IPAllocation %s keeps %s from a former claim of this name; this claim gets it in a moment", a.slot.Record.Name, a.slot.Record.Status.AllocatedCIDR)}
-	}
-	return block, err
+	a.comes = true
+	return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonAllocationRetained, Message: fmt.Sprintf(
+		"IPAllocation %s keeps %s from a former claim of this name; this claim gets it in a moment", a.slot.Record.Name, a.slot.Record.Status.AllocatedCIDR)}
 }
 
 // reuse gives the claim the block of the retained record of its name.

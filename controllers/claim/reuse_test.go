@@ -61,59 +61,32 @@ func messageOf(status ipamv1alpha1.IPClaimStatus) string {
 	return allocated.Reason + ": " + allocated.Message
 }
 
-// The answer to CREATE shows the retained block, which stays as it was until the claim is there.
+// The answer to CREATE says that the retained block comes, and does not refuse the claim. The block stays as it was until the claim
+// is there, which gets it by its reconcile.
 func TestReuse_Answered(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	kept := s.retains("c")
-	claim := reuses(gen.OfClass("internal"))
-	preview, err := s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: true})
-	if err != nil || preview.Status.AllocatedCIDR != "10.0.0.0/28" {
-		t.Errorf("the dry run says %+v, %v; want 10.0.0.0/28", preview.Status, err)
-	}
-	if now, _, err := s.ledger.Lookup(t.Context(), "former"); err != nil || now != kept {
-		t.Errorf("after the dry run the block is %+v, %v; want %+v", now, err, kept)
-	}
-	answer := s.create(claim)
-	if answer.Status.Phase != ipamv1alpha1.ClaimBound || answer.Status.AllocatedCIDR != "10.0.0.0/28" || answer.Status.ClassName != "internal" {
-		t.Fatalf("the answer is %+v, want bound to 10.0.0.0/28", answer.Status)
-	}
-	now, _, err := s.ledger.Lookup(t.Context(), "former")
-	if err != nil || now.State != ledger.Retained || now.Until != kept.Until {
-		t.Errorf("after the answer the block is %+v, %v; want it retained until %s", now, err, kept.Until)
-	}
-	before := s.stored(claim, answer)
-	if after := s.reconcile("c"); after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("the claim was written; it is %+v, was %+v", after.Status, before.Status)
-	}
-	s.wantBlocks("10.0.0.0/28 bound later")
-	s.ownRecord()
-	if b, _, err := s.ledger.Lookup(t.Context(), "later"); err != nil || b.Shared || b.Policy != ledger.Delete {
-		t.Errorf("the block is %+v, %v; want no other CREATE to have been told it, and Delete as the class says", b, err)
-	}
-}
-
-// While an earlier CREATE may still succeed that was told the block, a later one is told that it
-// comes, and is not refused for that.
-func TestReuse_AnsweredBefore(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, allocator.Options{}, offered())
-	s.retains("c")
-	s.create(reuses(gen.OfClass("internal"), gen.UID("failed")))
 	claim := reuses(gen.OfClass("internal"), gen.Unmet(ipamv1alpha1.UnmetRefuse))
-	answer := s.create(claim)
-	if said := messageOf(answer.Status); answer.Refuse || answer.Status.AllocatedCIDR != "" || !strings.Contains(said, "in a moment") {
-		t.Fatalf("the answer is %+v, %q; want it pending, and not refused", answer, said)
+	var answer door.Answer
+	for _, dry := range []bool{true, false} {
+		answer = must.Get(s.Answer(t.Context(), door.Request{Cluster: "tenant", Claim: claim, DryRun: dry}))(t)
+		if said := messageOf(answer.Status); answer.Refuse || answer.Status.AllocatedCIDR != "" || !strings.Contains(said, "gets it in a moment") {
+			t.Errorf("dry run %t: the answer is %+v, %q; want it pending, and not refused", dry, answer, said)
+		}
+		if now, _, err := s.ledger.Lookup(t.Context(), "former"); err != nil || now != kept {
+			t.Errorf("dry run %t: afterwards the block is %+v, %v; want %+v", dry, now, err, kept)
+		}
 	}
 	s.stored(claim, answer)
-	if after := s.reconcile("c"); after.Status.AllocatedCIDR != "10.0.0.0/28" {
-		t.Errorf("the claim is %+v, want it bound to 10.0.0.0/28", after.Status)
+	if after := s.reconcile("c"); after.Status.AllocatedCIDR != "10.0.0.0/28" || after.Status.AllocationID != "" {
+		t.Errorf("the claim is %+v, want it bound to 10.0.0.0/28 by its UID", after.Status)
 	}
 	s.wantBlocks("10.0.0.0/28 bound later")
-	if b, _, err := s.ledger.Lookup(t.Context(), "later"); err != nil || !b.Shared {
-		t.Errorf("the block is %+v, %v; want it shared with the CREATE that was told it", b, err)
-	}
 	s.ownRecord()
+	if b, _, err := s.ledger.Lookup(t.Context(), "later"); err != nil || b.Policy != ledger.Delete {
+		t.Errorf("the block is %+v, %v; want it freed with its claim, as the class says", b, err)
+	}
 }
 
 // A claim that was stored without an answer gets the block by its reconcile, even if the controller is
@@ -125,7 +98,7 @@ func TestReuse_ByTheReconcile(t *testing.T) {
 		"after the ledger": func(s *scene, kept ledger.Block) {
 			to := kept.Holder
 			to.Claim = "later"
-			must.Get(s.ledger.Retained().Reuse(s.Context(), kept, allocator.Successor{Holder: to}))(s)
+			must.Get(s.ledger.Retained().HandOver(s.Context(), kept, allocator.Successor{Holder: to}))(s)
 		},
 		"after another block was bound, before the record was seen": func(s *scene, kept ledger.Block) {
 			to := kept.Holder
@@ -202,8 +175,10 @@ func TestReuse_ByItsAddress(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, allocator.Options{}, offered())
 	s.retains("c")
-	if answer := s.create(reuses(gen.OfClass("internal"), gen.Address("10.0.0.0/28"))); answer.Status.AllocatedCIDR != "10.0.0.0/28" {
-		t.Errorf("the answer is %+v, want bound to 10.0.0.0/28", answer.Status)
+	claim := reuses(gen.OfClass("internal"), gen.Address("10.0.0.0/28"))
+	s.stored(claim, s.create(claim))
+	if after := s.reconcile("c"); after.Status.AllocatedCIDR != "10.0.0.0/28" {
+		t.Errorf("the claim is %+v, want it bound to 10.0.0.0/28", after.Status)
 	}
 }
 

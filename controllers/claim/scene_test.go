@@ -13,7 +13,6 @@ import (
 	"github.com/kcp-dev/sdk/apis/third_party/conditions/util/conditions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	poll "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -47,6 +46,7 @@ type scene struct {
 	platform, tenant *workspace
 	servers          *alive
 	now              *clocktesting.FakePassiveClock
+	suspected        []ledger.Holder // by answers that failed
 }
 
 // workspace notes what is written.
@@ -169,6 +169,7 @@ func (s *scene) start(alloc *allocator.Allocator) {
 			Catalog:  &catalog.Catalog{Clusters: clusters, Directory: known, Rooms: alloc.Pools()},
 			Compare:  func(context.Context, ledger.PoolID) (bool, error) { return false, nil },
 			Sees:     func() error { return nil },
+			Answers:  promise.NewAnswers(testbed.Stopped{PassiveClock: s.now}, func(h ledger.Holder) { s.suspected = append(s.suspected, h) }),
 			Complete: func(context.Context, ledger.ClusterName, *ipamv1alpha1.IPClaim) (bool, error) { return true, nil },
 		},
 		clusters: clusters, started: func() time.Time { return time.Now().Add(-time.Hour) },
@@ -177,7 +178,7 @@ func (s *scene) start(alloc *allocator.Allocator) {
 	}
 }
 
-// offered are the class and the pool of the platform.
+// offered returns the class and the pool of the platform.
 func offered(options ...gen.ClassOption) []client.Object {
 	class := gen.Class("internal", append([]gen.ClassOption{gen.DefaultLength(28)}, options...)...)
 	return []client.Object{class, readyPool("p", "10.0.0.0/24", gen.Backs("internal"), gen.Visible(ipamv1alpha1.VisibilityPlatform))}
@@ -197,7 +198,7 @@ func (s *scene) register(pool *ipamv1alpha1.IPPool) {
 	}))(s)
 }
 
-// binding is that of the tenant.
+// binding returns that of the tenant.
 func binding() *apisv1alpha2.APIBinding {
 	b := &apisv1alpha2.APIBinding{ObjectMeta: metav1.ObjectMeta{
 		UID: "binding", Annotations: map[string]string{"kcp.io/cluster": "tenant", "kcp.io/path": "root:tenant"},
@@ -216,13 +217,8 @@ func (s *scene) create(claim *ipamv1alpha1.IPClaim) door.Answer {
 	return answer
 }
 
-// known waits until the ledger's watch has brought the reservation of a claim.
-func (s *scene) known(claim *ipamv1alpha1.IPClaim) {
-	s.Helper()
-	must.Do(s, poll.PollUntilContextCancel(s.Context(), time.Millisecond, true, func(context.Context) (bool, error) {
-		return s.ledger.Reservations().Has(promise.Of("tenant", claim)), nil
-	}))
-}
+// id returns the one by which a claim holds what its CREATE was answered with.
+func id(answer door.Answer) string { return string(answer.Status.AllocationID) }
 
 // later sets the clock of the controller to that long from now. Now is that of the ledger, which
 // has a clock of its own.

@@ -65,7 +65,7 @@ func (p *pass) releasing(ctx context.Context) (err error) {
 	if err != nil || p.slot.own() {
 		return err
 	}
-	if has, err := p.shown.has(ctx, ledger.ClaimID(p.claim.UID)); err != nil || has {
+	if has, err := p.shown.has(ctx, p.holder().Claim); err != nil || has {
 		return err
 	}
 	err = p.unbacked(ctx)
@@ -99,13 +99,13 @@ func (s showing) forged(ctx context.Context) error {
 		if whole, err := s.Complete(ctx, s.from.Cluster, now); err != nil || !whole {
 			return cmp.Or(err, errIncomplete)
 		}
-		if inherits, err := s.inherits(ctx, prefix); err != nil || inherits {
+		if _, inherits, err := s.inherits(ctx, prefix); err != nil || inherits {
 			return cmp.Or(err, errFormer)
 		}
 	}
-	for _, id := range []ledger.ClaimID{ledger.ClaimID(s.claim.UID), promise.Of(s.from.Cluster, s.claim)} {
+	for _, id := range []ledger.ClaimID{ledger.ClaimID(s.claim.UID), promise.IDOf(s.from.Cluster, s.claim)} {
 		if has, err := s.has(ctx, id); err != nil || has {
-			return cmp.Or(err, errTurn)
+			return cmp.Or(err, errFormer)
 		}
 	}
 	return nil
@@ -121,26 +121,25 @@ func (s showing) has(ctx context.Context, holder ledger.ClaimID) (ok bool, err e
 	return ok, err
 }
 
-// inherits reports whether a former claim of this name holds what the claim shows, or its reservation does. Then a
-// CREATE was answered with that, and the claim is about to get it: see package release. A range is held by name, see
-// contest.
-func (s showing) inherits(ctx context.Context, shown netip.Prefix) (bool, error) {
+// inherits finds the block that the claim shows and that is held under its name by another ID. A range is held by name,
+// see contest.
+func (s showing) inherits(ctx context.Context, shown netip.Prefix) (b ledger.Block, ok bool, err error) {
 	pools, err := s.pools(ctx)
 	if err != nil || resolve.IsRange(s.claim) {
-		return false, err
+		return b, false, err
 	}
 	for _, id := range pools {
 		blocks, err := s.Ledger.Pools.Overlapping(ctx, id, shown)
 		if err != nil && !errors.Is(err, ledger.ErrUnknownPool) {
-			return false, err
+			return b, false, err
 		}
-		if slices.ContainsFunc(blocks, func(b ledger.Block) bool {
+		if at := slices.IndexFunc(blocks, func(b ledger.Block) bool {
 			return b.Prefix == shown && b.State != ledger.Cooling && promise.Follows(b, promise.HolderOf(s.from.Cluster, s.claim))
-		}) {
-			return true, nil
+		}); at >= 0 {
+			return blocks[at], true, nil
 		}
 	}
-	return false, nil
+	return b, false, nil
 }
 
 // pool finds the pool that the claim shows.

@@ -8,6 +8,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
 
@@ -15,6 +16,7 @@ import (
 type waiter struct {
 	request mcreconcile.Request
 	claim   *ipamv1alpha1.IPClaim
+	holder  ledger.ClaimID
 	waiting *waiting
 	ledger  views.Waits
 	queue   inbox.Queue
@@ -25,7 +27,7 @@ type waiter struct {
 // waiter returns a claim as one of those that wait.
 func (r *Reconciler) waiter(req mcreconcile.Request, claim *ipamv1alpha1.IPClaim) waiter {
 	return waiter{
-		request: req, claim: claim, waiting: &r.waiting, ledger: r.Ledger.Waits, queue: r.Queue, started: r.started, most: r.MaxWaits,
+		request: req, claim: claim, holder: promise.IDOf(r.Directory.Ledger(req.ClusterName), claim), waiting: &r.waiting, ledger: r.Ledger.Waits, queue: r.Queue, started: r.started, most: r.MaxWaits,
 	}
 }
 
@@ -53,7 +55,7 @@ func (w waiter) at(requests []ledger.Request) bool {
 		pools[i] = r.Pool
 		w.ledger.Add(r)
 	}
-	w.ledger.KeepOnly(ledger.ClaimID(w.claim.UID), pools...)
+	w.ledger.KeepOnly(w.holder, pools...)
 	return true
 }
 
@@ -79,4 +81,4 @@ func (w waiter) leave() {
 }
 
 // withdraw ends its waits for room.
-func (w waiter) withdraw() { w.ledger.Withdraw(ledger.ClaimID(w.claim.UID)) }
+func (w waiter) withdraw() { w.ledger.Withdraw(w.holder) }

@@ -49,7 +49,7 @@ func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *i
 	if !claim.DeletionTimestamp.IsZero() {
 		return "", nil
 	}
-	p, held, err := c.held(ctx, in, claim, dry)
+	p, held, err := c.held(ctx, in, claim)
 	if err != nil {
 		return "", err
 	}
@@ -70,7 +70,7 @@ func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *i
 		if last = left; err != nil || len(left) > 0 {
 			return stays, err
 		}
-		err = c.close(ctx, p, ledger.ClaimID(claim.UID))
+		err = c.close(ctx, p, p.Derived.Holder.Claim)
 		if errors.Is(err, ledger.ErrPoolInUse) || errors.Is(err, ledger.ErrChanged) {
 			return false, nil // somebody came meanwhile
 		}
@@ -85,14 +85,10 @@ func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *i
 	return say(p, last, by), nil
 }
 
-// held finds the pool that a claim holds. One that is reserved for it becomes its own: the claim is there, as the API
-// server has just read it.
-func (c *Closer) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (p ledger.Pool, ok bool, err error) {
-	own, reserved := ledger.ClaimID(claim.UID), promise.Of(in, claim)
+// held finds the pool that a claim holds.
+func (c *Closer) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (p ledger.Pool, ok bool, err error) {
 	find := func(context.Context) (bool, error) {
-		if p, ok = c.Ranges.Held(own); !ok {
-			p, ok = c.Ranges.Held(reserved)
-		}
+		p, ok = c.Ranges.Held(promise.IDOf(in, claim))
 		return ok || claim.Status.AllocatedCIDR == "", nil
 	}
 	_ = poll.PollUntilContextTimeout(ctx, glance, followTime, true, find) // a claim may show a range that it has not
@@ -101,14 +97,7 @@ func (c *Closer) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1a
 			return p, false, errors.Join(errLost, err)
 		}
 	}
-	if !ok || dry || p.Derived.Holder.Claim == own {
-		return p, ok, ctx.Err()
-	}
-	to := ledger.Holder{Claim: own, Cluster: in, Namespace: claim.Namespace, Name: claim.Name}
-	if ok, err = c.Ranges.Hand(ctx, p.ID, reserved, to); err != nil {
-		return p, false, fmt.Errorf("give range %s to its claim: %w", p.Name, err)
-	}
-	return p, ok, nil
+	return p, ok, ctx.Err()
 }
 
 // close retires the idle pools below a range that is empty, closes the range, and deletes its IPPool. The pool is

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
@@ -126,17 +127,27 @@ func TestCloseRange_AnEmptyRange(t *testing.T) {
 	}
 }
 
-// A claim that was created a moment ago holds its range by a reservation, and can be deleted at once.
-func TestCloseRange_AReservedRange(t *testing.T) {
+// A claim that was answered holds its range by the allocation ID that it shows, and can be deleted at once. So can one that shows the
+// ID of another claim, whose range stays open.
+func TestCloseRange_FindsTheRangeByAllocationID(t *testing.T) {
 	s := newScene(t)
-	claim := gen.Claim("net", gen.OfClass("net"))
-	p := s.network("net", "a", "root", 24, ledger.Holder{Claim: promise.Of(tenant, claim), Cluster: tenant, Namespace: "default", Name: "net"})
+	claim, thief := gen.Claim("net", gen.OfClass("net")), gen.Claim("thief", gen.OfClass("net"))
+	claim.Status.AllocationID = types.UID(promise.NewID(tenant, "default", "net"))
+	claim.Status.AllocatedCIDR = "10.0.0.0/24"
+	p := s.network("net", "a", "root", 24, promise.HolderOf(tenant, claim))
 	claim.Status.AllocatedCIDR = p.CIDR.String()
+	thief.Status = claim.Status
+	if inside, err := s.CloseRange(t.Context(), tenant, thief, false); inside != "" || err != nil {
+		t.Errorf("CloseRange of a claim that shows the ID of another = %q, %v; want nothing", inside, err)
+	}
+	s.wantOpen(p)
+	testbed.Create(t, s.workspace, claim)
 	if s.mustClose(claim); s.object(p) != nil {
 		t.Errorf("the object is %v; want none", s.object(p))
 	}
-	if now, _ := s.alloc.Derived().Held(ledger.ClaimID(claim.UID)); now.ID != p.ID {
-		t.Errorf("the claim holds %s, want %s", now.ID, p.ID)
+	s.deletes(claim)
+	if s.wantComplete(p); s.known(p) {
+		t.Error("the pool is known; want it gone")
 	}
 }
 

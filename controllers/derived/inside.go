@@ -80,7 +80,7 @@ func (k *Keeper) inside(ctx context.Context, p ledger.Pool) (found []occupant, e
 // occupantOf returns who holds a block inside a range.
 func (k *Keeper) occupantOf(b ledger.Block) occupant {
 	o := occupant{Holder: b.Holder, retained: b.State == ledger.Retained}
-	if promise.InFlight(b, k.Clock.Now()) {
+	if promise.Young(b, k.Clock.Now()) && k.Answers.Unseen(b.Holder) {
 		o.until = b.BoundAt.Add(promise.Grace)
 	}
 	return o

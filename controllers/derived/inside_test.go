@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
@@ -17,6 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/release"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
 // A range with somebody inside is not closed, and the refusal says who: three of the workspace at most by name, its others by number, and of
@@ -184,18 +187,32 @@ func TestCloseRange_AnEmptyRangeInside(t *testing.T) {
 	}
 }
 
-// A block that a CREATE in flight may show stays until none can succeed any more, though its claim is gone, and the refusal says until when.
+// A block whose CREATE was answered, and whose claim nobody has seen, stays until the CREATE can succeed no more, and the refusal says
+// until when. It does not of a claim that was seen, nor after that time.
 func TestCloseRange_ACreateInFlight(t *testing.T) {
 	s := newScene(t)
 	claim, p := s.ranged("net", "a", "root", 24)
-	reserved := promise.Of(tenant, gen.Claim("a"))
-	b := must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: ledger.Holder{Claim: reserved, Cluster: tenant, Namespace: "default", Name: "a"}}))(t)
-	want := "1 allocation, of claim default/a, whose CREATE may succeed until " + b.BoundAt.Add(promise.Grace).UTC().Format(time.RFC3339)
-	if inside := s.closes(claim, true); !strings.Contains(inside, want) {
-		t.Errorf("the refusal is %q; want it to say %q", inside, want)
+	s.Answers = promise.NewAnswers(s.clock, func(ledger.Holder) {})
+	answer := func(name string) ledger.Block {
+		h := ledger.Holder{Claim: promise.NewID(tenant, "default", name), Cluster: tenant, Namespace: "default", Name: name}
+		must.Do(t, s.Answers.Begin(h))
+		return must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: p.ID, Length: 32, Holder: h}))(t)
 	}
+	refuses := func(when, want string, until bool) {
+		t.Helper()
+		if inside := s.closes(claim, true); !strings.Contains(inside, want) || strings.Contains(inside, "whose CREATE") != until {
+			t.Errorf("%s the refusal is %q; want %q in it", when, inside, want)
+		}
+	}
+	b := answer("a")
+	refuses("in flight", "1 allocation, of claim default/a, whose CREATE may succeed until "+b.BoundAt.Add(promise.Grace).UTC().Format(time.RFC3339), true)
+	stored := gen.Claim("a")
+	stored.Status.AllocationID, stored.Status.AllocatedCIDR = types.UID(b.Holder.Claim), b.Prefix.String()
+	testbed.Create(t, s.workspace, stored)
+	s.Answers.Stored(b.Holder)
+	refuses("stored", "1 allocation, of claim default/a", false)
+	s.deletes(stored)
+	b = answer("b")
 	s.clock.SetTime(b.BoundAt.Add(promise.Grace + time.Second))
-	if inside := s.closes(claim, true); strings.Contains(inside, "whose CREATE") {
-		t.Errorf("the refusal is %q after that time", inside)
-	}
+	refuses("after that time", "", false)
 }

@@ -54,6 +54,8 @@ type Keeper struct {
 	Departed func(ledger.ClusterName) bool
 	// Compare compares the ledger with the published status of a pool. It reports whether the ledger has lost nothing.
 	Compare func(context.Context, ledger.PoolID) (bool, error)
+	// Answers are the CREATEs that this process has answered. Nil: none.
+	Answers *promise.Answers
 	Clock   clock.PassiveClock
 	// Since is when this process has begun to close pools. Others have closed none that was made later.
 	Since time.Time

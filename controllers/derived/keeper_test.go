@@ -203,7 +203,7 @@ func TestPublish_IgnoresACacheThatLags(t *testing.T) {
 // Two CREATEs at once have made pools of one name. The one that comes later to its IPPool is made again, by another name. Neither waits for
 // the other one to go.
 func TestPublish_OneNameForTwo(t *testing.T) {
-	for name, held := range map[string]ledger.Holder{"idle": {}, "held": {Claim: ledger.ReservationID(tenant, "r"), Cluster: tenant, Namespace: "default", Name: "r"}} {
+	for name, held := range map[string]ledger.Holder{"idle": {}, "held": {Claim: promise.NewID(tenant, "default", "r"), Cluster: tenant, Namespace: "default", Name: "r"}} {
 		s := newScene(t)
 		made := func(network string, by ledger.Holder) ledger.Pool {
 			return must.Get(s.alloc.Derived().Provision(t.Context(), ledger.Request{Pool: "root", Length: 24}, ledger.Pool{

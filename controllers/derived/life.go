@@ -9,7 +9,6 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
-	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // The life of a pool that the system makes. Step moves it along: for a CREATE, a sweep, and an event of its IPPool.
@@ -70,7 +69,7 @@ type facts struct {
 	wanted bool // a CREATE is about to bind in it
 
 	stage  stage
-	held   bool     // by a claim, or the reservation of one
+	held   bool     // by a claim, stored or not
 	shared bool     // by all workspaces
 	used   bool     // somebody has a block in it
 	over   bool     // the DELETE that it was closed for has succeeded or failed
@@ -184,7 +183,7 @@ func (c *Closer) learn(ctx context.Context, p ledger.Pool, f facts) (facts, ledg
 }
 
 // doubted reports whether the claim that holds a pool has to be asked for, as another process may have closed the pool
-// for its DELETE. None is sent for a reservation.
+// for its DELETE.
 func (c *Closer) doubted(p ledger.Pool, at stage, f facts) bool {
 	by := p.Derived.Holder.Claim
 	switch {
@@ -193,7 +192,7 @@ func (c *Closer) doubted(p ledger.Pool, at stage, f facts) bool {
 	case at != open:
 		return true
 	}
-	return !f.shown && !promise.Is(by) && p.RegisteredAt.Before(c.Since) && !c.published.reopened(p.ID, c.Clock.Now())
+	return !f.shown && p.RegisteredAt.Before(c.Since) && !c.published.reopened(p.ID, c.Clock.Now())
 }
 
 // ask asks for the claim that holds a pool, and settles its release, if it is gone. Nothing is in a pool that is not
@@ -217,9 +216,9 @@ func (c *Closer) ask(ctx context.Context, p ledger.Pool, at stage, over bool) (p
 	switch {
 	case err != nil:
 		return unknown, fmt.Errorf("look for the claim that holds pool %s: %w", p.Name, err)
-	case answer.Object != nil && string(answer.Object.GetUID()) == string(by.Claim) && answer.Leaving:
+	case answer.Object != nil && live.Is(answer.Object, by) && answer.Leaving:
 		return leaving, nil
-	case answer.Object != nil && string(answer.Object.GetUID()) == string(by.Claim):
+	case answer.Object != nil && live.Is(answer.Object, by):
 		return there, nil
 	case answer.Verdict == live.Gone:
 		return missing, nil

@@ -130,7 +130,7 @@ func (s *scene) Holder(ctx context.Context, h ledger.Holder) (live.Answer, error
 		return live.Answer{}, err
 	}
 	answer.Object = object
-	if string(object.GetUID()) == string(h.Claim) {
+	if live.Is(object, h) {
 		answer.Verdict, answer.Leaving = live.Alive, !object.GetDeletionTimestamp().IsZero()
 	}
 	return answer, nil

@@ -118,7 +118,7 @@ func TestAnswer_GenerateName(t *testing.T) {
 }
 
 // TestAnswer_NotStorable: a claim that the server will refuse is not decided. It would leave a
-// reservation, and the corrected claim could not get the same address.
+// block for a while, and the corrected claim could not get the same address.
 func TestAnswer_NotStorable(t *testing.T) {
 	for what, object := range map[string]string{
 		"no managed fields":            `{"metadata":{"name":"a","managedFields":[],"annotations":{"kcp.io/cluster":"c1"}},"spec":{},"status":"x"}`,

@@ -34,7 +34,7 @@ var workspacePath = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(:[a-z0-9]
 
 // storable reports whether the server stores the claim of this draft, as far as its metadata and its
 // spec say. The server checks both after this call. To decide a claim that it then refuses leaves a
-// reservation: of an address that the user asks for again, in a claim that is right.
+// block: of an address that the user asks for again, in a claim that is right.
 //
 // The schema says the same, and TestStorable compares the two. To run the schema here would take
 // 0.15 ms and 600 allocations of each CREATE.

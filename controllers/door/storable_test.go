@@ -181,7 +181,7 @@ func TestAnswer_LongSpec(t *testing.T) {
 	}
 }
 
-// A claim with more metadata than the policy ipam-metadata admits reserves nothing, by a CREATE that fails.
+// A claim with more metadata than the policy ipam-metadata admits takes nothing, by a CREATE that fails.
 func TestStorable_CountsMetadata(t *testing.T) {
 	for name, tt := range map[string]struct {
 		finalizers, labels int

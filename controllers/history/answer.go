@@ -15,7 +15,6 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
-	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
@@ -28,7 +27,6 @@ var ErrQuery = errors.New("cannot be answered")
 // Ledger is read for an answer. [allocator.Reader] is one.
 type Ledger interface {
 	Tenures(ctx context.Context, p netip.Prefix, visit func(ledger.Tenure, error) bool) (revision int64, err error)
-	Reserved(ctx context.Context, visit func(ledger.Tenure, error) bool) (revision int64, err error)
 }
 
 // Names turn workspaces' paths into logical clusters, and back. A *directory.Directory is one.
@@ -54,11 +52,7 @@ func Find(ctx context.Context, books Ledger, names Names, q Query) (Answer, erro
 	}
 	c := collection{query: q, limit: cmp.Or(q.Limit, lookup.UsualLimit), answer: Answer{Holders: []Holder{}}}
 	var err error
-	if q.Reserved {
-		c.answer.Revision, err = books.Reserved(ctx, c.add)
-	} else {
-		c.answer.Revision, err = books.Tenures(ctx, q.Prefix, c.add)
-	}
+	c.answer.Revision, err = books.Tenures(ctx, q.Prefix, c.add)
 	if err = cmp.Or(err, c.failed); err != nil {
 		return Answer{}, fmt.Errorf("read the ledger: %w", err)
 	}
@@ -127,15 +121,11 @@ func (c *collection) shrink() {
 }
 
 func holderOf(t ledger.Tenure) Holder {
-	h := Holder{
+	return Holder{
 		Prefix: t.Prefix, From: t.From, Until: t.Until, Cause: string(t.Cause), CoolsUntil: t.CoolsUntil, State: string(t.State),
 		Cluster: string(t.Holder.Cluster), Namespace: t.Holder.Namespace, Name: t.Holder.Name, UID: string(t.Holder.Claim),
 		Pool: string(t.Pool), PoolName: t.PoolName, Scope: t.Scope, Space: string(t.Space), Class: t.Class, Slice: t.Slice, Adopted: t.Adopted, Revision: t.Revision,
 	}
-	if !t.Answered.IsZero() {
-		h.Ends = t.Answered.Add(promise.Grace)
-	}
-	return h
 }
 
 // Path is where a controller answers, below its socket.
@@ -172,7 +162,7 @@ func respond(w http.ResponseWriter, r *http.Request, ledger Ledger, names Names,
 
 // admits reports whether the query selects a tenure. Its workspace is the ID of a logical cluster by now.
 func admits(q Query, t ledger.Tenure) bool {
-	if q.Reserved && t.Answered.IsZero() || q.Prefix.IsValid() && !q.Prefix.Overlaps(t.Prefix) {
+	if q.Prefix.IsValid() && !q.Prefix.Overlaps(t.Prefix) {
 		return false
 	}
 	if q.Workspace != "" && q.Workspace != string(t.Holder.Cluster) {

@@ -199,37 +199,28 @@ func TestFind_Refused(t *testing.T) {
 	}
 }
 
-// Of the reserved blocks, an answer has the workspace of each, since when it is reserved and until when. It has those of
-// a prefix or a workspace only, if these are asked for.
-func TestFind_Reserved(t *testing.T) {
+// A claim that was answered is found by the allocation ID that it shows, which the answer names. A later claim of its name has
+// another one.
+func TestFind_KnowsAllocationIDs(t *testing.T) {
 	s := newScene(t)
-	s.hold("a", "b")
-	for address, cluster := range map[string]ledger.ClusterName{"10.0.0.8/32": "w1", "10.0.0.9/32": "w1", "10.0.0.200/32": "w2"} {
-		must.Get(s.ledger.Reservations().Reserve(s.Context(), ledger.Request{Pool: "p", Exact: netip.MustParsePrefix(address), Holder: ledger.Holder{
-			Claim: ledger.ReservationID(cluster, strings.ReplaceAll(address[:len(address)-3], ".", "-")), Cluster: cluster, Namespace: "default", Name: address,
-		}}))(s)
+	address := netip.MustParsePrefix("10.0.0.7/32")
+	former, later := promise.NewID("w1", "default", "web"), promise.NewID("w1", "default", "web")
+	for _, id := range []ledger.ClaimID{former, later} {
+		b := must.Get(s.ledger.Bind(t.Context(), ledger.Request{
+			Pool: "p", Exact: address, Holder: ledger.Holder{Claim: id, Cluster: "w1", Namespace: "default", Name: "web"},
+		}))(t)
+		if id == former {
+			must.Do(t, s.ledger.ReleaseFor(t.Context(), b, ledger.CauseCreateFailed))
+		}
 	}
-	for name, tt := range map[string]struct {
-		query Query
-		want  []string
-	}{
-		"all":                  {Query{Reserved: true}, []string{"10.0.0.200/32", "10.0.0.8/32", "10.0.0.9/32"}},
-		"of a workspace":       {Query{Reserved: true, Workspace: "root:one"}, []string{"10.0.0.8/32", "10.0.0.9/32"}},
-		"of a prefix":          {Query{Reserved: true, Prefix: netip.MustParsePrefix("10.0.0.128/25")}, []string{"10.0.0.200/32"}},
-		"of an address, alone": {Query{Prefix: netip.MustParsePrefix("10.0.0.9/32")}, []string{"10.0.0.9/32"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, answer := s.find(tt.query)
-			slices.Sort(got)
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("found %v, want %v", got, tt.want)
-			}
-			for _, h := range answer.Holders {
-				if h.State != string(ledger.Reserved) || h.Ends.Sub(h.From) != promise.Grace {
-					t.Errorf("%+v: want it reserved, and its end %s after its answer", h, promise.Grace)
-				}
-			}
-		})
+	for id, want := range map[ledger.ClaimID]string{former: string(ledger.CauseCreateFailed), later: string(ledger.Bound)} {
+		_, answer := s.find(Query{Claim: string(id)})
+		if len(answer.Holders) != 1 || answer.Holders[0].UID != string(id) || answer.Holders[0].Ending() != want {
+			t.Errorf("of %s the answer is %+v; want it alone, %s", id, answer.Holders, want)
+		}
+	}
+	if got, _ := s.find(Query{Claim: "default/web"}); len(got) != 2 {
+		t.Errorf("by name %d are found; want both", len(got))
 	}
 }
 
@@ -237,10 +228,6 @@ func TestFind_Reserved(t *testing.T) {
 type down struct{}
 
 func (down) Tenures(context.Context, netip.Prefix, func(ledger.Tenure, error) bool) (int64, error) {
-	return 0, ledger.ErrUnavailable
-}
-
-func (down) Reserved(context.Context, func(ledger.Tenure, error) bool) (int64, error) {
 	return 0, ledger.ErrUnavailable
 }
 

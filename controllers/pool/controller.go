@@ -20,6 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/feed"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 )
@@ -31,7 +32,7 @@ const (
 	lostDelay = 2 * time.Second
 )
 
-// Options configure the controller. All fields but MaxPools are required.
+// Options configure the controller. All fields but MaxPools and Answers are required.
 type Options struct {
 	Ledger    views.Ledger
 	Catalog   *catalog.Catalog
@@ -43,6 +44,8 @@ type Options struct {
 	// Goes returns when a pool goes that the system has made and nobody uses; the zero time: after the addresses that
 	// cool in it. ok is false if it is in use, or stays.
 	Goes func(ledger.Pool) (at time.Time, ok bool)
+	// Answers are the CREATEs of claims that this process has answered. Nil: none.
+	Answers *promise.Answers
 	// MaxPools is how many pools a workspace may have, the platform apart. Default: any number.
 	MaxPools int
 	// Feed tells what happens in the workspaces.

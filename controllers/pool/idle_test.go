@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/clock"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
@@ -41,13 +43,21 @@ func TestDerived_AnIdlePoolSaysWhenItGoes(t *testing.T) {
 // The reason of InUse tells programs of a claim that was answered and is not stored when it should be.
 func TestPool_ItsReasonTellsOfClaimsThatAreNotStored(t *testing.T) {
 	s := newDerivedScene(t)
-	holder := ledger.Holder{Claim: ledger.ReservationID("w", "web"), Cluster: "w", Namespace: "default", Name: "web"}
-	must.Get(s.alloc.Reservations().Reserve(t.Context(), ledger.Request{Pool: "uid-of-root", Holder: holder, Length: 28}))(t)
-	for after, want := range map[time.Duration]ipamv1alpha1.Reason{0: ipamv1alpha1.ReasonInUse, time.Minute: ipamv1alpha1.ReasonClaimNotStored} {
+	s.Answers = promise.NewAnswers(clock.RealClock{}, func(ledger.Holder) {})
+	holder := ledger.Holder{Claim: promise.NewID("w", "default", "web"), Cluster: "w", Namespace: "default", Name: "web"}
+	must.Do(t, s.Answers.Begin(holder))
+	must.Get(s.alloc.Bind(t.Context(), ledger.Request{Pool: "uid-of-root", Holder: holder, Length: 28}))(t)
+	wants := func(after time.Duration, want ipamv1alpha1.Reason) {
+		t.Helper()
 		s.now = func() time.Time { return time.Now().Add(after) }
 		used := meta.FindStatusCondition(s.pool(t, "root").Status.Conditions, ipamv1alpha1.ConditionInUse)
-		if used == nil || used.Status != "True" || used.Reason != string(want) || strings.Contains(used.Message, "not stored") != (after > 0) {
+		unstored := want == ipamv1alpha1.ReasonClaimNotStored
+		if used == nil || used.Status != "True" || used.Reason != string(want) || strings.Contains(used.Message, "not stored") != unstored {
 			t.Errorf("%s after the answer InUse is %+v; want the reason %s", after, used, want)
 		}
 	}
+	wants(0, ipamv1alpha1.ReasonInUse)
+	wants(time.Minute, ipamv1alpha1.ReasonClaimNotStored)
+	s.Answers.Stored(holder)
+	wants(time.Minute, ipamv1alpha1.ReasonInUse)
 }

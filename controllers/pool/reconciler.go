@@ -65,7 +65,7 @@ func (p *pass) usage() usage {
 	if made, ok := p.Ledger.Pools.Get(p.id); ok && made.Derived != nil {
 		of = cmp.Or(made.Derived.Workspace, of)
 	}
-	return usage{ledger: p.Ledger, id: p.id, workspace: of, now: p.now(), again: p.lookAgain, goes: p.Goes}
+	return usage{ledger: p.Ledger, id: p.id, workspace: of, now: p.now(), answers: p.Answers, again: p.lookAgain, goes: p.Goes}
 }
 
 // lookAgain reconciles the pool after a time, or earlier.

@@ -11,13 +11,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 )
 
 func capacity(total, allocated string, largest int) ledger.Capacity {
@@ -97,21 +100,27 @@ func TestUse(t *testing.T) {
 func TestUsage_NamesClaimsThatWereNotStored(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	reserved := ledger.Block{Holder: ledger.Holder{Claim: "reserved.x", Namespace: "default", Name: "web"}, BoundAt: at}
-	bound := ledger.Block{Holder: ledger.Holder{Claim: "uid", Namespace: "default", Name: "web"}, BoundAt: at}
+	answers, holder := promise.NewAnswers(clock.RealClock{}, func(ledger.Holder) {}), func(name string) ledger.Holder {
+		return ledger.Holder{Claim: promise.NewID("w", "default", name), Cluster: "w", Namespace: "default", Name: name}
+	}
+	answered, stored := ledger.Block{Holder: holder("web"), BoundAt: at}, ledger.Block{Holder: holder("db"), BoundAt: at}
+	for _, b := range []ledger.Block{answered, stored} {
+		must.Do(t, answers.Begin(b.Holder))
+	}
+	answers.Stored(stored.Holder)
 	for _, tt := range []struct {
 		block ledger.Block
 		after time.Duration
 		want  string
 		again time.Duration
 	}{
-		{reserved, time.Second, "claim default/web", 9 * time.Second},
-		{reserved, 10 * time.Second, "claim default/web (answered, not stored yet: free by 12:02:00)", 110 * time.Second},
-		{reserved, 3 * time.Minute, "claim default/web (answered, not stored yet: free by 12:02:00)", 10 * time.Second},
-		{bound, time.Minute, "claim default/web", 0},
+		{answered, time.Second, "claim default/web", 9 * time.Second},
+		{answered, 10 * time.Second, "claim default/web (answered, not stored yet: free by 12:02:00)", 110 * time.Second},
+		{answered, 3 * time.Minute, "claim default/web (answered, not stored yet: free by 12:02:00)", 10 * time.Second},
+		{stored, time.Minute, "claim default/db", 0},
 	} {
 		p := &pass{}
-		u := usage{now: at.Add(tt.after), again: p.lookAgain}
+		u := usage{now: at.Add(tt.after), answers: answers, again: p.lookAgain}
 		if got := u.name(tt.block); got.words != tt.want || got.unstored != strings.Contains(tt.want, "not stored") || p.due != tt.again {
 			t.Errorf("after %s the holder is %+v, and the next look in %s; want %q and %s", tt.after, got, p.due, tt.want, tt.again)
 		}

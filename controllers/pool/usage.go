@@ -29,6 +29,7 @@ type usage struct {
 	id        ledger.PoolID
 	workspace ledger.ClusterName // of the pool
 	now       time.Time
+	answers   *promise.Answers
 	// again is told in how long a name may change without a change of the ledger; nil: nobody asks.
 	again func(time.Duration)
 	// goes returns when a pool goes that the system has made and nobody uses; the zero time: after the addresses that
@@ -225,7 +226,7 @@ const (
 
 // name names a holder, and says of a claim that was answered and is not stored when its block is free.
 func (u usage) name(b ledger.Block) use {
-	if !promise.Is(b.Holder.Claim) {
+	if !u.answers.Unseen(b.Holder) {
 		return use{words: holderName(b)}
 	}
 	until := b.BoundAt.Add(overdue)

@@ -25,11 +25,13 @@ type cause struct {
 }
 
 var causes = map[verb]cause{
-	free:      {"claim is gone", ledger.CauseReleased},
-	expire:    {"lease is over", ledger.CauseLeaseExpired},
-	vacate:    {"workspace is unbound", ledger.CauseWorkspaceGone},
-	supersede: {"another claim has the block", ledger.CauseSuperseded},
+	free:   {"claim is gone", ledger.CauseReleased},
+	expire: {"lease is over", ledger.CauseLeaseExpired},
+	vacate: {"workspace is unbound", ledger.CauseWorkspaceGone},
 }
+
+// createFailed is why a block is freed that nobody was told of.
+var createFailed = cause{"its CREATE has failed", ledger.CauseCreateFailed}
 
 // act does what the table says. It reports false if the hint is to be settled again.
 func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool, err error) {
@@ -51,9 +53,7 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 		settled, err = true, c.retention.retain(ctx, s, s.slot.Record)
 	case unhold:
 		settled, err = c.ranges.unhold(ctx, s)
-	case give:
-		settled, err = c.give(ctx, s)
-	case free, supersede, vacate, expire:
+	case free, vacate, expire:
 		settled, err = c.free(ctx, s, causes[do.then])
 	case wait:
 	}
@@ -66,6 +66,9 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 
 // free frees the block, if it is as it was read.
 func (c *Controller) free(ctx context.Context, s *suspect, because cause) (bool, error) {
+	if untold, _ := c.Answers.Untold(s.Holder); untold && c.seen(s.Claim).claim == nil {
+		because = createFailed
+	}
 	return freed(ctx, s, because.why, c.Ledger.Blocks.ReleaseFor(ctx, s.block, because.recorded))
 }
 
@@ -82,22 +85,6 @@ func freed(ctx context.Context, s *suspect, why string, err error) (bool, error)
 		return false, fmt.Errorf("release what %s/%s has: %w", s.Namespace, s.Name, err)
 	}
 	log.FromContext(ctx).Info("released", "prefix", s.prefix, "why", why)
-	return true, nil
-}
-
-// give gives the block to the later claim of the name, which shows it.
-func (c *Controller) give(ctx context.Context, s *suspect) (bool, error) {
-	if s.ranged != "" {
-		return c.ranges.hand(ctx, s)
-	}
-	_, err := c.promises.Give(ctx, s.block, s.later)
-	if errors.Is(err, ledger.ErrChanged) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("give %s to %s/%s: %w", s.prefix, s.Namespace, s.Name, err)
-	}
-	log.FromContext(ctx).Info("given to a later claim of the name", "prefix", s.prefix)
 	return true, nil
 }
 

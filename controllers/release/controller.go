@@ -43,6 +43,8 @@ type Options struct {
 	// Hints are those that the Controller settles. Default: new ones.
 	*Hints
 	Ledger views.Ledger
+	// Answers are the CREATEs that this process has answered. Nil: none.
+	Answers *promise.Answers
 	// Ranges are the pools that claims hold. Nil: none does.
 	Ranges Ranges
 	Oracle Oracle

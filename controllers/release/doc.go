@@ -6,7 +6,7 @@
 // a queue of its own, which needs no engaged cluster and outlives the
 // workspace's engagement:
 //
-//	hint ──▶ facts: verdict of the servers × block × record × later claim ──▶ table ──▶ action
+//	hint ──▶ facts: verdict of the servers × block × record × who may show it ──▶ table ──▶ action
 //
 //	alive ──▶ nothing
 //	gone ───▶ retain the record and the block, or delete the record, then free the block
@@ -16,9 +16,9 @@
 // A workspace that the caches show bound nowhere is asked for first, by two censuses that all
 // hints share. A root pool is held by its IPPool as a block is by its claim, and drains.
 //
-// A claim shows its block from its CREATE on, before anybody has confirmed that. Package promise decides
-// whose the block is: of a claim that is gone, it is settled as any other block; and a reservation is looked up by its
-// claim's name, when no CREATE that was answered with it can still succeed.
+// A claim shows its block from its CREATE on, before anybody has seen the claim. So a block that was bound for a CREATE is
+// not freed for absence while that CREATE may still succeed; and no block is freed while the present claim of its
+// holder's name shows it, by whatever ID: its reconcile takes the block over.
 //
 // Nothing is freed on a hint alone. A claim whose deletion was not seen needs a witness, too: its
 // record, or that the binding of its workspace was seen to go. A kcp restored from a backup has

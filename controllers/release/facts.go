@@ -25,19 +25,43 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 	}
 	now := c.Clock.Now()
 	if s.workspace != nil && s.ranged == "" {
-		if f.record, err = c.findRecord(ctx, s, f.verdict); err != nil {
+		if f.record, err = c.findRecord(ctx, s); err != nil {
 			return f, err
 		}
 	}
-	if s.ranged != "" {
-		f.inFlight, f.later = s.promised(now)
-	}
-	if s.held {
-		f.inFlight = promise.InFlight(s.block, now)
-		f.later, err = c.promises.Share(ctx, s.block, s.later)
-	}
+	shown, err := c.shown(ctx, s)
+	f.kept = shown || f.record != ownRecord && f.record != strayRecord && c.young(s, now)
 	f.held = s.holding(c.seen(s.Claim), now)
 	return f, err
+}
+
+// young reports whether a CREATE that was answered with the holder's block or range may still succeed, as far as is
+// known: nobody has seen its claim. The block of a claim that was never stored is not retained.
+func (c *Controller) young(s *suspect, now time.Time) bool {
+	if s.block.State == ledger.Retained || c.seen(s.Claim).claim != nil || !promise.Young(ledger.Block{Holder: s.Holder, BoundAt: s.since}, now) {
+		return false
+	}
+	_, failed := c.Answers.Untold(s.Holder)
+	return !failed
+}
+
+// shown reports whether the claim that has the holder's name now shows the holder's block, or has its record: it has
+// lost its allocation ID. It gets the block by its reconcile.
+func (c *Controller) shown(ctx context.Context, s *suspect) (bool, error) {
+	if s.later == nil || !s.known {
+		return false, nil
+	}
+	if r := s.slot.Record; r != nil && r.Spec.ClaimRef != nil && r.Spec.ClaimRef.UID == s.later.UID && r.Spec.ClaimRef.AllocationID == types.UID(s.Claim) {
+		return true, nil
+	}
+	if s.later.Status.AllocatedCIDR != s.prefix.String() {
+		return false, nil
+	}
+	own, held, err := c.Ledger.Blocks.Lookup(ctx, promise.IDOf(s.Cluster, s.later))
+	if err != nil {
+		return false, fmt.Errorf("look up what %s/%s has: %w", s.Namespace, s.Name, err)
+	}
+	return !held || own.Prefix != s.prefix, nil // one of another address domain may have the same prefix
 }
 
 // ask asks for the holder: by censuses if the caches show its workspace bound nowhere, by the deletion of its record
@@ -134,7 +158,7 @@ func (c *Controller) goneByRecord(ctx context.Context, s *suspect) bool {
 	if seen.record == nil || s.block.State != ledger.Bound {
 		return false
 	}
-	f := facts{verdict: gone, held: s.holding(seen, now), record: kindOf(seen.record), inFlight: promise.InFlight(s.block, now)}
+	f := facts{verdict: gone, held: s.holding(seen, now), record: kindOf(seen.record)}
 	if decide(f) != (action{drop: true, then: free}) {
 		return false
 	}
@@ -153,38 +177,13 @@ func (c *Controller) goneByRecord(ctx context.Context, s *suspect) bool {
 
 // findRecord finds the place of the claim's record, and the kind of record there. One that was seen with the deletion
 // of its claim is not read: a write names the version that was seen.
-func (c *Controller) findRecord(ctx context.Context, s *suspect, v verdict) (_ recorded, err error) {
+func (c *Controller) findRecord(ctx context.Context, s *suspect) (_ recorded, err error) {
 	if seen := c.seen(s.Claim).record; seen != nil {
 		s.slot = record.Slot{Name: seen.Name, Record: seen.DeepCopy()}
-	} else if s.slot, err = record.Find(ctx, s.workspace, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}); err == nil && v != unwitnessed {
-		err = c.takeRetained(ctx, s)
-	}
-	if err != nil {
+	} else if s.slot, err = record.Find(ctx, s.workspace, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}); err != nil {
 		return noRecord, err
 	}
 	return c.recorded(ctx, s)
-}
-
-// takeRetained gives a claim that has nothing in the ledger the retained block of a former claim of its name, if its
-// CREATE was answered with that. So the block is released or retained as any other. It must not be called while nothing
-// shows that the server ever knew the claim: the block is to stay as it is.
-func (c *Controller) takeRetained(ctx context.Context, s *suspect) error {
-	last := c.seen(s.Claim).shown()
-	if s.held || last == nil || s.later != nil && s.later.Status.AllocatedCIDR == last.Status.AllocatedCIDR {
-		return nil
-	}
-	block, ok, err := c.promises.Retained(ctx, s.Cluster, s.slot.Record, last)
-	if err != nil || !ok {
-		return err
-	}
-	given, err := c.promises.Give(ctx, block, last)
-	if errors.Is(err, ledger.ErrChanged) {
-		return nil
-	}
-	if err == nil {
-		s.holds(given)
-	}
-	return err
 }
 
 // recorded finds the kind of record in the place of the claim's.
@@ -193,8 +192,7 @@ func (c *Controller) recorded(ctx context.Context, s *suspect) (recorded, error)
 	if found == nil {
 		return noRecord, nil
 	}
-	_, uid := found.HeldBy()
-	own, seen := uid == types.UID(s.Claim), c.seen(s.Claim)
+	own, seen := found.AllocationID() == types.UID(s.Claim), c.seen(s.Claim)
 	if own && (seen.precedes(found) || s.strays(found, seen.claim)) {
 		return strayRecord, nil
 	}
@@ -236,8 +234,6 @@ func (s *suspect) holding(seen deletion, now time.Time) (h held) {
 		h = aRange
 	case !s.held:
 		h = nothing
-	case promise.Is(s.Claim):
-		h = reserved
 	case s.block.State == ledger.Retained && !until.IsZero() && !now.Before(until):
 		h = expired
 	case s.block.State == ledger.Retained:

@@ -51,14 +51,6 @@ type deletion struct {
 	record   *ipamv1alpha1.IPAllocation // nil if none was seen
 }
 
-// shown returns the claim, if it showed a block; else nil.
-func (d deletion) shown() *ipamv1alpha1.IPClaim {
-	if !d.bound {
-		return nil
-	}
-	return d.claim
-}
-
 // policy returns the reclaim policy that counts for a block: that of the claim as last seen, else the recorded one.
 func (d deletion) policy(block ledger.Block) ipamv1alpha1.ReclaimPolicy {
 	recorded := ipamv1alpha1.ReclaimPolicy(block.Policy)

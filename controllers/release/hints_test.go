@@ -67,7 +67,7 @@ func TestHints_ADeletionWhileAnotherIsSettled(t *testing.T) {
 		p.oracle.answer = answer
 		must.Get(p.Reconcile(t.Context(), h))(t)
 	}
-	p.wantBlocks("10.0.0.0/28 retained a")
+	p.wantBlocks(p.is(ledger.Retained))
 	if n := len(p.deleted); n != 0 {
 		t.Errorf("%d claims are remembered after their hints were settled, want 0", n)
 	}
@@ -83,7 +83,7 @@ func TestHints_A404AfterTheDeletion(t *testing.T) {
 	p.Deleted(holderOf(claim), claim, nil)
 	p.Missed(holderOf(claim), claim)
 	p.settles(holderOf(claim), live.Gone, nil)
-	p.wantBlocks("10.0.0.0/28 retained a")
+	p.wantBlocks(p.is(ledger.Retained))
 }
 
 // A sweep leaves claims to their releases whose deletion was seen, as long as these try again. One that a list left out may exist.
@@ -94,17 +94,17 @@ func TestHints_SawDeleted(t *testing.T) {
 	missed.UID = "b"
 	h := holderOf(deleted)
 	p.Missed(holderOf(missed), missed)
-	if p.SawDeleted("b") || p.SawDeleted("a") {
+	if p.SawDeleted("b") || p.SawDeleted(h.Claim) {
 		t.Error("SawDeleted = true for a claim that a list left out, or that nothing is known of")
 	}
 	p.Deleted(h, deleted, nil)
 	p.oracle.err = errors.New("the shard is away")
-	if _, err := p.Reconcile(t.Context(), h); err == nil || !p.SawDeleted("a") {
-		t.Errorf("SawDeleted = %t after a release that failed with %v, want true", p.SawDeleted("a"), err)
+	if _, err := p.Reconcile(t.Context(), h); err == nil || !p.SawDeleted(h.Claim) {
+		t.Errorf("SawDeleted = %t after a release that failed with %v, want true", p.SawDeleted(h.Claim), err)
 	}
 	p.oracle.err, p.oracle.answer = nil, live.Answer{Verdict: live.Gone, Client: p.workspace}
 	must.Get(p.Reconcile(t.Context(), h))(t)
-	if p.SawDeleted("a") {
+	if p.SawDeleted(h.Claim) {
 		t.Error("SawDeleted = true after the release, want false")
 	}
 }
@@ -141,29 +141,28 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 		missed, departs bool
 		served          time.Time
 		recorded        time.Time // when its record was stored; zero: it has none
-		want            []string
+		want            []ledger.BlockState
 	}{
 		"seen deleted":                          {served: created.Add(time.Second), departs: true},
 		"seen deleted, the binding not seen":    {served: created.Add(time.Second)},
 		"missed":                                {served: created.Add(time.Second), departs: true, missed: true},
-		"missed, the binding not seen to go":    {served: created.Add(time.Second), missed: true, want: []string{"10.0.0.0/28 bound a"}},
-		"made after the binding":                {served: created, departs: true, recorded: created, want: []string{"10.0.0.0/28 retained a"}},
+		"missed, the binding not seen to go":    {served: created.Add(time.Second), missed: true, want: []ledger.BlockState{ledger.Bound}},
+		"made after the binding":                {served: created, departs: true, recorded: created, want: []ledger.BlockState{ledger.Retained}},
 		"made after the binding, unpublished":   {served: created, departs: true},
-		"made after the binding, and missed":    {served: created, departs: true, missed: true, want: []string{"10.0.0.0/28 bound a"}},
+		"made after the binding, and missed":    {served: created, departs: true, missed: true, want: []ledger.BlockState{ledger.Bound}},
 		"recorded under the next binding":       {served: created.Add(time.Minute), recorded: created.Add(time.Minute)},
-		"recorded under its own binding":        {served: created.Add(time.Minute), recorded: created.Add(59 * time.Second), want: []string{"10.0.0.0/28 retained a"}},
-		"recorded late, by a clock that is off": {served: created.Add(2 * time.Second), recorded: created.Add(time.Minute), want: []string{"10.0.0.0/28 retained a"}},
-		"on the platform, which has no binding": {recorded: created, want: []string{"10.0.0.0/28 retained a"}},
+		"recorded under its own binding":        {served: created.Add(time.Minute), recorded: created.Add(59 * time.Second), want: []ledger.BlockState{ledger.Retained}},
+		"recorded late, by a clock that is off": {served: created.Add(2 * time.Second), recorded: created.Add(time.Minute), want: []ledger.BlockState{ledger.Retained}},
+		"on the platform, which has no binding": {recorded: created, want: []ledger.BlockState{ledger.Retained}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPromise(t, ipamv1alpha1.ReclaimRetain)
 			claim := p.answered("a")
 			claim.CreationTimestamp.Time = created
-			p.confirm(claim)
 			if !test.recorded.IsZero() {
-				own := gen.Allocation("c", "p", "10.0.0.0/28")
-				own.Spec.ClaimRef.UID, own.CreationTimestamp.Time = claim.UID, test.recorded
+				own := p.recordFor(claim.UID)
+				own.CreationTimestamp.Time = test.recorded
 				must.Do(t, p.workspace.Create(t.Context(), own))
 			}
 			if test.departs {
@@ -179,27 +178,32 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 			if settled, err := p.Settle(t.Context(), holderOf(claim)); err != nil || !settled {
 				t.Fatalf("Settle = %t, %v", settled, err)
 			}
-			p.wantBlocks(test.want...)
+			var want []string
+			for _, state := range test.want {
+				want = append(want, p.is(state))
+			}
+			p.wantBlocks(want...)
 			records := &ipamv1alpha1.IPAllocationList{}
 			must.Do(t, p.workspace.List(t.Context(), records))
-			if retained := slices.Contains(test.want, "10.0.0.0/28 retained a"); len(records.Items) > 0 != retained {
+			if retained := slices.Contains(test.want, ledger.Retained); len(records.Items) > 0 != retained {
 				t.Errorf("there are %d records, want one: %t", len(records.Items), retained)
 			}
 		})
 	}
 }
 
-// A claim of the new binding that shows the block has it.
+// A claim of the new binding that shows the block has it by its reconcile: it is not freed before.
 func TestDeparted_AndInherited(t *testing.T) {
 	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	p.confirm(p.answered("a"))
 	gone := p.goes()
 	p.pass(2 * promise.Grace)
-	p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace, Object: p.answered("b"), Served: time.Now()}
-	if settled, err := p.Settle(t.Context(), gone); err != nil || !settled {
-		t.Fatalf("Settle = %t, %v", settled, err)
+	later := p.answered("b")
+	later.Status.AllocationID = ""
+	p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace, Object: later, Served: time.Now()}
+	if settled, err := p.Settle(t.Context(), gone); err != nil || settled {
+		t.Fatalf("Settle = %t, %v; want it settled later", settled, err)
 	}
-	p.wantBlocks("10.0.0.0/28 bound b")
+	p.wantBlocks(p.is(ledger.Bound))
 }
 
 // A workspace that deletes many claims at once, or whose server hangs, delays the releases of another by one of its own.

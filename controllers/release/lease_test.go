@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
@@ -29,17 +28,17 @@ func retainedFor(t *testing.T, lease time.Duration) (p *promiseScene, expired *[
 	}
 	p.records()
 	p.settled(p.goes(), nil)
-	p.forget("a", p.seen("a").number)
-	p.wantBlocks("10.0.0.0/28 retained a")
+	p.forget(p.given.Holder.Claim, p.seen(p.given.Holder.Claim).number)
+	p.wantBlocks(p.is(ledger.Retained))
 	return p, expired
 }
 
-// block is that of the claim of UID "a".
+// block is that of the scene, as it is now.
 func (p *promiseScene) block() ledger.Block {
 	p.Helper()
-	b, ok, err := p.ledger.Lookup(p.Context(), "a")
+	b, ok, err := p.ledger.Lookup(p.Context(), p.given.Holder.Claim)
 	if err != nil || !ok {
-		p.Fatalf("Lookup(a) = %t, %v", ok, err)
+		p.Fatalf("Lookup(%s) = %t, %v", p.given.Holder.Claim, ok, err)
 	}
 	return b
 }
@@ -64,7 +63,7 @@ func (p *promiseScene) causes() (causes []ledger.Cause) {
 func TestLease(t *testing.T) {
 	t.Parallel()
 	p, expired := retainedFor(t, 10*time.Minute)
-	holder := holderOf(gen.Claim("c", gen.UID("a")))
+	holder := p.given.Holder
 	until := p.block().Until
 	if least := p.clock.Now().Add(10 * time.Minute); until.Before(least) || until.After(least.Add(time.Second)) || until.Nanosecond() != 0 {
 		t.Errorf("the lease ends at %s, want a whole second from %s on", until, least)
@@ -76,12 +75,12 @@ func TestLease(t *testing.T) {
 	p.clock.SetTime(until.Add(-time.Millisecond))
 	for range 2 {
 		p.settles(holder, live.Gone, nil)
-		p.wantBlocks("10.0.0.0/28 retained a")
+		p.wantBlocks(p.is(ledger.Retained))
 	}
 	p.clock.SetTime(until)
 	for _, verdict := range []live.Verdict{live.Unknown, live.Alive, live.Unbound} {
 		p.settles(holder, verdict, nil)
-		p.wantBlocks("10.0.0.0/28 retained a")
+		p.wantBlocks(p.is(ledger.Retained))
 	}
 	if p.kept() == nil || len(*expired) != 0 {
 		t.Error("the record is gone in doubt")
@@ -91,8 +90,8 @@ func TestLease(t *testing.T) {
 	if got := p.causes(); !slices.Equal(got, []ledger.Cause{ledger.CauseLeaseExpired}) {
 		t.Errorf("the history has %v, want that the lease has expired", got)
 	}
-	if p.kept() != nil || len(*expired) != 1 || (*expired)[0] != "a 10.0.0.0/28" {
-		t.Errorf("the record is %v, told is %q; want no record, and that a had 10.0.0.0/28", p.kept(), *expired)
+	if p.kept() != nil || len(*expired) != 1 || (*expired)[0] != string(holder.Claim)+" 10.0.0.0/28" {
+		t.Errorf("the record is %v, told is %q; want no record, and that the claim had 10.0.0.0/28", p.kept(), *expired)
 	}
 }
 
@@ -104,107 +103,36 @@ func TestLease_None(t *testing.T) {
 		t.Errorf("the lease ends at %s, and the record expires at %s; want none", until, p.kept().Status.Expires)
 	}
 	p.clock.SetTime(p.clock.Now().Add(1000 * time.Hour))
-	p.settles(holderOf(gen.Claim("c", gen.UID("a"))), live.Gone, nil)
-	p.wantBlocks("10.0.0.0/28 retained a")
+	p.settles(p.given.Holder, live.Gone, nil)
+	p.wantBlocks(p.is(ledger.Retained))
 }
 
-// A CREATE that was answered with the retained block may still succeed: neither the end of the lease
-// nor the deletion of the record frees it before. A claim that came with it gets it.
-func TestLease_WhileACreateIsUnderWay(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		deleted, comes bool
-	}{
-		"the lease ends, nobody comes":           {},
-		"the lease ends, the claim comes":        {comes: true},
-		"the record is deleted, nobody comes":    {deleted: true},
-		"the record is deleted, the claim comes": {deleted: true, comes: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, _ := retainedFor(t, time.Minute)
-			former := holderOf(gen.Claim("c", gen.UID("a")))
-			promised := must.Get(p.ledger.Retained().Promise(t.Context(), p.block(), promise.Grace))(t)
-			p.reserved = promised
-			later := p.answered("b")
-			p.clock.SetTime(promised.BoundAt.Add(promise.Grace - time.Second)) // the lease is over
-			if tt.deleted {
-				must.Do(t, p.workspace.Delete(t.Context(), p.kept()))
-			}
-			if p.settles(former, live.Gone, nil) {
-				t.Error("settled while the CREATE may still succeed")
-			}
-			p.wantBlocks("10.0.0.0/28 retained a")
-			if !tt.deleted && p.kept() == nil {
-				t.Error("the record is gone while the CREATE may still succeed")
-			}
-			p.clock.SetTime(promised.BoundAt.Add(promise.Grace))
-			if !tt.comes {
-				later = nil
-			}
-			p.settles(former, live.Gone, later)
-			if tt.comes {
-				p.wantBlocks("10.0.0.0/28 bound b")
-				return
-			}
-			p.wantBlocks()
-		})
-	}
-}
-
-// The claim may go before its reconcile. Then the block goes as that of any other claim, and the
-// record of the former one is gone before.
+// A claim that reuses the block may go before its record is written. Then the block goes as that of any other claim, and
+// the record of the former one is gone before.
 func TestLease_ReusedAndDeletedAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		policy ipamv1alpha1.ReclaimPolicy
-		moved  bool // the controller was killed after the ledger
-		want   []string
-	}{
-		"Delete, told alone":    {ipamv1alpha1.ReclaimDelete, false, nil},
-		"Delete, in the ledger": {ipamv1alpha1.ReclaimDelete, true, nil},
-		"Retain, told alone":    {ipamv1alpha1.ReclaimRetain, false, []string{"10.0.0.0/28 retained b"}},
-		"Retain, in the ledger": {ipamv1alpha1.ReclaimRetain, true, []string{"10.0.0.0/28 retained b"}},
-		"nothing, told alone":   {"", false, nil}, // not the word of the former claim
+	for policy, want := range map[ipamv1alpha1.ReclaimPolicy][]string{
+		ipamv1alpha1.ReclaimDelete: nil, ipamv1alpha1.ReclaimRetain: {"10.0.0.0/28 retained b"},
+		"": nil, // not the word of the former claim
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(string(policy), func(t *testing.T) {
 			p, _ := retainedFor(t, time.Hour)
-			promised := must.Get(p.ledger.Retained().Promise(t.Context(), p.block(), promise.Grace))(t)
-			p.reserved = promised
-			claim := p.answered("b")
-			claim.Spec.ReclaimPolicy = tt.policy
-			if tt.moved {
-				must.Get(p.ledger.Retained().Reuse(t.Context(), promised, allocator.Successor{Holder: holderOf(claim), Answered: promise.Answered(claim)}))(t)
-			}
+			claim := gen.Claim("c", gen.UID("b"), gen.Reclaim(policy))
+			must.Get(p.promises.Give(t.Context(), p.block(), claim))(t)
 			p.Deleted(holderOf(claim), claim, nil)
 			p.settled(holderOf(claim), nil)
-			p.wantBlocks(tt.want...)
+			p.wantBlocks(want...)
 			kept := p.kept()
-			if tt.want == nil && kept != nil {
+			if want == nil && kept != nil {
 				t.Errorf("the record is %+v, want none", kept)
 			}
-			if tt.want == nil {
+			if want == nil {
 				return
 			}
-			if _, uid := kept.HeldBy(); uid != "b" || kept.Status.Expires == nil {
-				t.Errorf("the record is that of %s, and expires at %v; want that of b, with an end", uid, kept.Status.Expires)
+			if kept.AllocationID() != "b" || kept.Status.Expires == nil {
+				t.Errorf("the record is that of %s, and expires at %v; want that of b, with an end", kept.AllocationID(), kept.Status.Expires)
 			}
 		})
-	}
-}
-
-// A list left out the claim: nothing shows that the server ever knew it. So the block stays with the former claim, whose record
-// is there.
-func TestLease_ReusedAndMissed(t *testing.T) {
-	t.Parallel()
-	p, _ := retainedFor(t, time.Hour)
-	until := p.block().Until
-	p.reserved = must.Get(p.ledger.Retained().Promise(t.Context(), p.block(), promise.Grace))(t)
-	claim := p.answered("b")
-	p.Missed(holderOf(claim), claim)
-	p.settled(holderOf(claim), nil)
-	p.wantBlocks("10.0.0.0/28 retained a")
-	if now := p.block().Until; !now.Equal(until) || p.kept() == nil {
-		t.Errorf("the lease ends at %s, want %s; the record is %v", now, until, p.kept())
 	}
 }
 
@@ -214,13 +142,13 @@ func TestLease_OfAnOlderLedger(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []ipamv1alpha1.ReclaimPolicy{ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain} {
 		p := newPromise(t, policy)
-		p.confirm(p.answered("a"))
+		p.pass(promise.Grace)
 		kept := gen.Allocation("c", "p", "10.0.0.0/28", gen.Retained())
 		until := time.Now().Add(time.Hour).Truncate(time.Second)
 		kept.Status.Expires = new(metav1.NewTime(until))
-		kept.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "c/a"}
+		kept.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "c/a/" + string(p.given.Holder.Claim)}
 		must.Do(t, p.workspace.Create(t.Context(), kept))
-		p.settles(holderOf(gen.Claim("c", gen.UID("a"))), live.Gone, nil)
+		p.settles(p.given.Holder, live.Gone, nil)
 		if b := p.block(); b.State != ledger.Retained || !b.Until.Equal(until) {
 			t.Errorf("%s: the block is %+v; want it retained until %s, as its record says", policy, b, until)
 		}

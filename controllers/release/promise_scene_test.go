@@ -1,6 +1,7 @@
 package release
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -23,8 +24,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// promiseScene is a controller with a real ledger, in which a block is reserved for the claim
-// default/c of workspace w.
+// promiseScene is a controller with a real ledger, in which the CREATE of the claim default/c of workspace w was answered
+// with a block.
 type promiseScene struct {
 	reader allocator.Reader
 	*Controller
@@ -33,59 +34,62 @@ type promiseScene struct {
 	oracle    *oracle
 	clock     *clocktesting.FakePassiveClock
 	workspace client.Client
-	reserved  ledger.Block
+	given     ledger.Block
 }
 
-func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy, objects ...client.Object) *promiseScene {
+func newPromise(t *testing.T, policy ipamv1alpha1.ReclaimPolicy) *promiseScene {
 	t.Helper()
 	client := etcdtest.New(t).Client()
 	alloc := testbed.Ledger(t, client, allocator.Options{History: time.Hour}, testbed.Pool("w", "p", "10.0.0.0/24"))
 	p := &promiseScene{
 		T: t, ledger: alloc, reader: allocator.Reader{Client: client}, oracle: &oracle{}, clock: clocktesting.NewFakePassiveClock(time.Now()),
-		workspace: newSceneWith(t, interceptor.Funcs{}, objects...).workspace,
+		workspace: newSceneWith(t, interceptor.Funcs{}).workspace,
 	}
-	p.Controller = newController(complete(Options{Ledger: views.Of(alloc), Oracle: p.oracle, Clock: p.clock}))
+	p.Controller = newController(complete(Options{
+		Ledger: views.Of(alloc), Oracle: p.oracle, Clock: p.clock,
+		Answers: promise.NewAnswers(testbed.Stopped{PassiveClock: p.clock}, func(ledger.Holder) {}),
+	}))
 	t.Cleanup(p.queue.ShutDown)
-	p.reserved = p.reserve(policy)
+	p.given = p.create(policy)
 	return p
 }
 
-// reserve answers a CREATE of the claim.
-func (p *promiseScene) reserve(policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
+// create answers a CREATE of the claim.
+func (p *promiseScene) create(policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
 	p.Helper()
-	return p.reserveFor(gen.Claim("c"), "p", policy)
+	return p.createIn("p", policy)
 }
 
-// reserveFor answers a CREATE of a claim of that name from a pool.
-func (p *promiseScene) reserveFor(claim *ipamv1alpha1.IPClaim, pool ledger.PoolID, policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
+// createIn answers a CREATE of the claim from a pool.
+func (p *promiseScene) createIn(pool ledger.PoolID, policy ipamv1alpha1.ReclaimPolicy) ledger.Block {
 	p.Helper()
-	return must.Get(p.ledger.Reservations().Reserve(p.Context(), ledger.Request{
-		Pool: pool, Length: 28, Policy: ledger.ReclaimPolicy(policy), Since: time.Now(),
-		Holder: ledger.Holder{Claim: promise.Of("w", claim), Cluster: "w", Namespace: "default", Name: "c"},
+	holder := ledger.Holder{Claim: promise.NewID("w", "default", "c"), Cluster: "w", Namespace: "default", Name: "c"}
+	must.Do(p, p.Answers.Begin(holder))
+	p.Answers.Stored(holder) // as most are, at once
+	return must.Get(p.ledger.Bind(p.Context(), ledger.Request{
+		Pool: pool, Length: 28, Policy: ledger.ReclaimPolicy(policy), Since: time.Now(), Holder: holder,
 	}))(p)
 }
 
 // answered returns a claim of that UID as it was created with the answer.
 func (p *promiseScene) answered(uid types.UID) *ipamv1alpha1.IPClaim {
-	return answeredWith(p.reserved, gen.Claim("c", gen.UID(uid)))
+	return answeredWith(p.given, gen.Claim("c", gen.UID(uid)))
 }
 
 // answeredWith shows a block in a claim, as its CREATE was answered.
 func answeredWith(b ledger.Block, claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	claim.Status = ipamv1alpha1.IPClaimStatus{
-		Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: b.Prefix.String(), PoolRef: &ipamv1alpha1.PoolRef{Name: string(b.Pool)},
+		Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: b.Prefix.String(), AllocationID: types.UID(b.Holder.Claim), PoolRef: &ipamv1alpha1.PoolRef{Name: string(b.Pool)},
 	}
 	outcome.Succeed(&claim.Status.Conditions, 1, "bound")
 	record.Date(claim.Status.Conditions, b)
 	return claim
 }
 
-func holderOf(claim *ipamv1alpha1.IPClaim) ledger.Holder {
-	return ledger.Holder{Claim: ledger.ClaimID(claim.UID), Cluster: "w", Namespace: claim.Namespace, Name: claim.Name}
-}
+func holderOf(claim *ipamv1alpha1.IPClaim) ledger.Holder { return promise.HolderOf("w", claim) }
 
-// pass makes the reservation so old.
-func (p *promiseScene) pass(age time.Duration) { p.clock.SetTime(p.reserved.BoundAt.Add(age)) }
+// pass makes the block so old.
+func (p *promiseScene) pass(age time.Duration) { p.clock.SetTime(p.given.BoundAt.Add(age)) }
 
 // settles settles a hint at a holder. By the word of the servers, the name is that of the
 // claim, or of none.
@@ -111,24 +115,25 @@ func (p *promiseScene) wantBlocks(want ...string) {
 	testbed.WantBlocks(p, p.ledger, want...)
 }
 
-func (p *promiseScene) unconfirmed() string {
-	return "10.0.0.0/28 reserved " + string(p.reserved.Holder.Claim)
+// is returns the block in a state.
+func (p *promiseScene) is(state ledger.BlockState) string {
+	return fmt.Sprintf("%s %s %s", p.given.Prefix, state, p.given.Holder.Claim)
 }
 
 // kept reads the record of the claim's name; nil if there is none.
 func (p *promiseScene) kept() *ipamv1alpha1.IPAllocation { return recordIn(p.T, p.workspace) }
 
 // recordFor makes the record of the claim c of that UID.
-func recordFor(uid types.UID) *ipamv1alpha1.IPAllocation {
+func (p *promiseScene) recordFor(uid types.UID) *ipamv1alpha1.IPAllocation {
 	own := gen.Allocation("c", "p", "10.0.0.0/28")
-	own.Spec.ClaimRef.UID = uid
+	own.Spec.ClaimRef.UID, own.Spec.ClaimRef.AllocationID = uid, types.UID(p.given.Holder.Claim)
 	return own
 }
 
 // records publishes the block of the claim a, as its reconcile does.
 func (p *promiseScene) records() {
 	p.Helper()
-	must.Do(p, p.workspace.Create(p.Context(), recordFor("a")))
+	must.Do(p, p.workspace.Create(p.Context(), p.recordFor("a")))
 }
 
 // goes makes the claim a, which was created with the answer, be seen deleted.
@@ -136,14 +141,4 @@ func (p *promiseScene) goes() ledger.Holder {
 	claim := p.answered("a")
 	p.Deleted(holderOf(claim), claim, nil)
 	return holderOf(claim)
-}
-
-// confirm does as the reconcile of a claim.
-func (p *promiseScene) confirm(claim *ipamv1alpha1.IPClaim) {
-	p.Helper()
-	shown, _ := promise.Shown("w", claim)
-	shown.Certain = true
-	if _, ok, err := p.ledger.Reservations().Confirm(p.Context(), shown); err != nil || !ok {
-		p.Fatalf("Confirm = %t, %v", ok, err)
-	}
 }

@@ -19,9 +19,13 @@ import (
 func TestPromise_DeletedAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
-	gone := p.goes()
-	p.settled(gone, nil)
+	gone, before := p.goes(), p.Ledger.Blocks.Revision()
+	p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace}
+	must.Get(p.Reconcile(t.Context(), gone))(t)
 	p.wantBlocks()
+	if now := p.Ledger.Blocks.Revision(); now != before+1 || p.Answers.Unrecorded(gone) {
+		t.Errorf("the ledger is at %d, was at %d, and its CREATE is remembered: %t; want one transaction, and nothing remembered", now, before, p.Answers.Unrecorded(gone))
+	}
 }
 
 // With Retain nothing else becomes of it: nothing of it was published.
@@ -58,8 +62,7 @@ func TestPromise_RetainedIsWhatWasPublished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-			p.confirm(p.answered("a"))
-			own := recordFor("a")
+			own := p.recordFor("a")
 			own.ResourceVersion, own.Generation = "100", tt.change
 			p.workspace = newSceneWith(t, interceptor.Funcs{}, own).workspace
 			claim := p.answered("a")
@@ -74,7 +77,7 @@ func TestPromise_RetainedIsWhatWasPublished(t *testing.T) {
 			}
 			p.settled(holderOf(claim), nil)
 			if tt.retained {
-				p.wantBlocks("10.0.0.0/28 retained a")
+				p.wantBlocks(p.is(ledger.Retained))
 			} else {
 				p.wantBlocks()
 			}
@@ -92,11 +95,11 @@ func TestPromise_RetainedWhileAnotherForgetsTheClaim(t *testing.T) {
 	p.records()
 	gone := p.goes()
 	p.retention.lease = func(context.Context, ledger.Block) (time.Duration, error) {
-		p.forget("a", p.seen("a").number)
+		p.forget(gone.Claim, p.seen(gone.Claim).number)
 		return 0, nil
 	}
 	p.settled(gone, nil)
-	p.wantBlocks("10.0.0.0/28 retained a")
+	p.wantBlocks(p.is(ledger.Retained))
 }
 
 // A claim that a list left out is no more believed to be gone than one with a record: one without a
@@ -107,123 +110,132 @@ func TestPromise_Missed(t *testing.T) {
 	claim := p.answered("a")
 	p.Missed(holderOf(claim), claim)
 	p.settled(holderOf(claim), nil)
-	p.wantBlocks("10.0.0.0/28 bound a")
+	p.wantBlocks(p.is(ledger.Bound))
 }
 
-// Of two claims that were answered with one reservation the first is gone, and the second there.
-func TestPromise_OfTheClaimThatFollows(t *testing.T) {
+// Two CREATEs of one name have a block each. That of the one whose claim is gone is freed, and the other stays.
+func TestPromise_LeavesTheBlockOfAnotherCreate(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
-	first := p.answered("a")
-	p.reserved = p.reserve(ipamv1alpha1.ReclaimDelete)
-	p.Deleted(holderOf(first), first, nil)
-	p.settled(holderOf(first), p.answered("b"))
-	p.wantBlocks(p.unconfirmed())
-}
-
-// A block that was answered to several CREATEs is not freed while one of them may still succeed.
-// The record of the claim that is gone is in nobody's way meanwhile.
-func TestPromise_WhileAnotherCreateIsInFlight(t *testing.T) {
-	t.Parallel()
-	first := gen.Allocation("c", "p", "10.0.0.0/28")
-	first.Spec.ClaimRef.UID = "a"
-	p := newPromise(t, ipamv1alpha1.ReclaimDelete, first)
-	p.reserved = p.reserve(ipamv1alpha1.ReclaimDelete)
-	p.confirm(p.answered("a"))
 	gone := p.goes()
-	p.pass(promise.Grace - time.Second)
-	if p.settles(gone, live.Gone, nil) {
-		t.Error("settled while another CREATE may still succeed")
-	}
-	p.wantBlocks("10.0.0.0/28 bound a")
-	if result, err := p.Reconcile(t.Context(), gone); err != nil || result.RequeueAfter != time.Second {
-		t.Errorf("Reconcile = %+v, %v; want it again in a second, when none is in flight", result, err)
-	}
-	if p.kept() != nil {
-		t.Error("the record is there, want it deleted at once")
-	}
-	p.pass(promise.Grace)
+	p.given = p.create(ipamv1alpha1.ReclaimDelete)
 	p.settled(gone, p.answered("b"))
-	p.wantBlocks("10.0.0.0/28 bound b")
-	p.settles(gone, live.Gone, nil)
-	p.wantBlocks("10.0.0.0/28 bound b")
+	p.wantBlocks(p.is(ledger.Bound))
 }
 
-// A later claim that shows the block has it, whatever the policy of the one that is gone. Nothing
-// is decided while a CREATE is in flight, for a third claim may follow.
-func TestPromise_RetainedAndInherited(t *testing.T) {
-	t.Parallel()
-	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	p.reserved = p.reserve(ipamv1alpha1.ReclaimRetain)
-	p.confirm(p.answered("a"))
-	gone := p.goes()
-	for _, now := range []*ipamv1alpha1.IPClaim{nil, p.answered("b")} {
-		p.pass(promise.Grace - time.Second)
-		if p.settles(gone, live.Gone, now) {
-			t.Errorf("settled while another CREATE may still succeed; the claim of the name is %v", now)
-		}
-		p.wantBlocks("10.0.0.0/28 bound a")
-	}
-	p.pass(promise.Grace)
-	p.settled(gone, p.answered("b"))
-	p.wantBlocks("10.0.0.0/28 bound b")
-}
-
-// A reservation is freed when nothing came of it, and not before the last CREATE that was
-// answered with it can have come to an end.
-func TestReservation_IsFreedWhenNoClaimComes(t *testing.T) {
+// A block whose claim nobody has seen is kept while its CREATE may still succeed, and free when it cannot any more. Its
+// history says why.
+func TestPromise_IsFreedWhenNoClaimComes(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
+	p.given = p.unseen()
 	for _, verdict := range []live.Verdict{live.Gone, live.Unbound} {
 		p.pass(promise.Grace - time.Second)
-		if p.settles(p.reserved.Holder, verdict, nil) {
-			t.Errorf("verdict %d: settled before a CREATE in flight has come to an end", verdict)
+		if p.settles(p.given.Holder, verdict, nil) {
+			t.Errorf("verdict %d: settled before the CREATE has come to an end", verdict)
 		}
-		p.wantBlocks(p.unconfirmed())
+		p.wantBlocks(p.is(ledger.Bound))
+	}
+	if result, err := p.Reconcile(t.Context(), p.given.Holder); err != nil || result.RequeueAfter != time.Second {
+		t.Errorf("Reconcile = %+v, %v; want it again in a second, when none is in flight", result, err)
 	}
 	p.pass(promise.Grace)
-	if p.settles(p.reserved.Holder, live.Unknown, nil) {
+	if p.settles(p.given.Holder, live.Unknown, nil) {
 		t.Error("settled, and nobody could tell what came of it")
 	}
-	p.wantBlocks(p.unconfirmed())
-	pending := gen.Claim("c")
-	p.settled(p.reserved.Holder, pending)
+	p.wantBlocks(p.is(ledger.Bound))
+	p.settled(p.given.Holder, gen.Claim("c")) // which shows nothing
+	p.wantBlocks()
+	if cause := p.lastCause(); cause != ledger.CauseCreateFailed {
+		t.Errorf("the history says %q, want %s", cause, ledger.CauseCreateFailed)
+	}
+}
+
+// unseen answers a CREATE whose claim nobody has seen. The block of the scene is freed.
+func (p *promiseScene) unseen() ledger.Block {
+	p.Helper()
+	must.Do(p, p.ledger.Release(p.Context(), p.given.Holder.Claim))
+	holder := p.given.Holder
+	holder.Claim = promise.NewID("w", "default", "c")
+	must.Do(p, p.Answers.Begin(holder))
+	return must.Get(p.ledger.Bind(p.Context(), ledger.Request{Pool: "p", Length: 28, Policy: ledger.Delete, Since: time.Now(), Holder: holder}))(p)
+}
+
+// lastCause returns why the last tenure of the scene's address has ended.
+func (p *promiseScene) lastCause() (cause ledger.Cause) {
+	p.Helper()
+	_, err := p.reader.Tenures(p.Context(), p.given.Prefix, func(t ledger.Tenure, err error) bool {
+		must.Do(p, err)
+		cause = t.Cause
+		return true
+	})
+	must.Do(p, err)
+	return cause
+}
+
+// What nobody was told of is free at once.
+func TestPromise_FreesAnAnswerThatWasNotGiven(t *testing.T) {
+	t.Parallel()
+	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
+	p.given = p.unseen()
+	p.Answers.Fail(p.given.Holder)
+	p.settled(p.given.Holder, nil)
 	p.wantBlocks()
 }
 
-// The answer may be given once more while the servers are asked: then it is another reservation.
-func TestReservation_AnsweredAgainMeanwhile(t *testing.T) {
+// Another leader does not know which claims were seen. It frees no block for absence that is younger than a CREATE lasts.
+func TestPromise_AfterAChangeOfLeader(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
-	p.pass(promise.Grace)
-	p.oracle.asked = func() { p.reserve(ipamv1alpha1.ReclaimDelete) }
-	if p.settles(p.reserved.Holder, live.Gone, nil) {
-		t.Error("settled, though a CREATE was answered meanwhile")
+	p.Answers = nil
+	p.pass(promise.Grace - time.Second)
+	if p.settles(p.given.Holder, live.Gone, nil) {
+		t.Error("settled, though the CREATE may still succeed")
 	}
-	p.wantBlocks(p.unconfirmed())
+	p.wantBlocks(p.is(ledger.Bound))
+	p.pass(promise.Grace)
+	p.settled(p.given.Holder, nil)
+	p.wantBlocks()
 }
 
-// A claim that shows the block gets it, if no reconcile has seen to that.
-func TestReservation_BecomesTheBlockOfItsClaim(t *testing.T) {
+// A claim may lose its allocation ID, as where a server knows no such field. Its block is never freed while it shows that,
+// or while its record names the block, whatever its policy.
+func TestPromise_KeepsTheBlockOfALostID(t *testing.T) {
 	t.Parallel()
-	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
-	p.pass(time.Hour)
-	p.settled(p.reserved.Holder, p.answered("a"))
-	p.wantBlocks("10.0.0.0/28 bound a")
+	for _, policy := range []ipamv1alpha1.ReclaimPolicy{ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain} {
+		for name, recorded := range map[string]bool{"which shows the block": false, "whose record has it": true} {
+			t.Run(string(policy)+", "+name, func(t *testing.T) {
+				t.Parallel()
+				p := newPromise(t, policy)
+				p.pass(time.Hour)
+				claim := p.answered("a")
+				claim.Status.AllocationID = ""
+				if recorded {
+					p.records()
+					claim.Status = ipamv1alpha1.IPClaimStatus{}
+				}
+				if p.settles(p.given.Holder, live.Gone, claim) {
+					t.Error("settled, though the claim has the block")
+				}
+				p.wantBlocks(p.is(ledger.Bound))
+			})
+		}
+	}
 }
 
 // A claim that shows the block, and has another one, is about to show that.
-func TestReservation_StaysWhileAClaimShowsIt(t *testing.T) {
+func TestPromise_StaysWhileAClaimShowsIt(t *testing.T) {
 	t.Parallel()
 	p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 	claim := p.answered("a")
+	claim.Status.AllocationID = ""
 	must.Get(p.ledger.Bind(t.Context(), ledger.Request{Pool: "p", Length: 28, Holder: holderOf(claim)}))(t)
 	p.pass(time.Hour)
-	if p.settles(p.reserved.Holder, live.Gone, claim) {
+	if p.settles(p.given.Holder, live.Gone, claim) {
 		t.Error("freed, while a claim shows the block")
 	}
-	p.wantBlocks(p.unconfirmed(), "10.0.0.16/28 bound a")
+	p.wantBlocks(p.is(ledger.Bound), "10.0.0.16/28 bound a")
 	claim.Status.AllocatedCIDR = "10.0.0.16/28"
-	p.settles(p.reserved.Holder, live.Gone, claim)
+	p.settles(p.given.Holder, live.Gone, claim)
 	p.wantBlocks("10.0.0.16/28 bound a")
 }

@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,20 +58,20 @@ func (c *Controller) Published(ctx context.Context, h ledger.Holder) (claim *ipa
 	if err != nil || !ok || answer.Verdict != live.Alive {
 		return nil, false, err
 	}
-	if recorded, err = hasRecord(ctx, answer, h); err != nil {
+	if recorded, err = hasRecord(ctx, answer, h, claim.UID); err != nil {
 		return nil, false, err
 	}
 	return claim, recorded, nil
 }
 
-// hasRecord reports whether the server that has answered has a record of the holder.
-func hasRecord(ctx context.Context, answer live.Answer, h ledger.Holder) (bool, error) {
+// hasRecord reports whether the server that has answered has a record of the holder: by its ID, or by one of the UIDs.
+func hasRecord(ctx context.Context, answer live.Answer, h ledger.Holder, or ...types.UID) (bool, error) {
 	slot, err := record.Find(ctx, answer.Client, client.ObjectKey{Namespace: h.Namespace, Name: h.Name})
 	if err != nil || slot.Record == nil {
 		return false, err
 	}
 	_, uid := slot.Record.HeldBy()
-	return uid == types.UID(h.Claim), nil
+	return slot.Record.AllocationID() == types.UID(h.Claim) || slices.Contains(or, uid), nil
 }
 
 func (c *Controller) look(ctx context.Context, h ledger.Holder) (live.Answer, error) {
@@ -86,8 +87,8 @@ var _ door.Releaser = (*Controller)(nil)
 // Released implements door.Releaser. It settles the release once more for as long as ctx lasts: another replica, or the
 // hint of the deletion, may be settling it, too.
 func (c *Controller) Released(ctx context.Context, in ledger.ClusterName, of *ipamv1alpha1.IPAllocation) (gone bool, err error) {
-	name, uid := of.HeldBy()
-	holder := ledger.Holder{Claim: ledger.ClaimID(uid), Cluster: in, Namespace: of.Namespace, Name: name}
+	name, _ := of.HeldBy()
+	holder := ledger.Holder{Claim: ledger.ClaimID(of.AllocationID()), Cluster: in, Namespace: of.Namespace, Name: name}
 	waitErr := door.Await(ctx, func(ctx context.Context) (bool, error) {
 		var done bool
 		gone, done, err = c.released(ctx, holder, of)

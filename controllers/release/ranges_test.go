@@ -75,51 +75,35 @@ func TestSettle_ARangeOfAClaimThatIsGone(t *testing.T) {
 	}
 }
 
-// A range that is reserved is its claim's, as soon as a server shows that. Without the claim, it is let go when no CREATE can
-// succeed any more that was answered with it.
-func TestSettle_AReservedRange(t *testing.T) {
-	claim, another := gen.Claim("c", gen.OfClass("net")), gen.Claim("c")
+// A range whose claim nobody has seen is let go when its CREATE cannot succeed any more, and not while the claim of its
+// name shows it.
+func TestSettle_ARangeOfACreate(t *testing.T) {
+	shows := gen.Claim("c", gen.OfClass("net"))
+	shows.Status.AllocatedCIDR = "10.0.0.0/24"
 	for name, tt := range map[string]struct {
-		later            *ipamv1alpha1.IPClaim
-		age              time.Duration
-		settled, dropped bool
+		later   *ipamv1alpha1.IPClaim
+		age     time.Duration
+		dropped bool
 	}{
-		"claim":            {later: claim, settled: true},
-		"no claim":         {age: promise.Grace, settled: true, dropped: true},
-		"no claim yet":     {},
-		"another one":      {later: another, age: promise.Grace, settled: true, dropped: true},
-		"another one, yet": {later: another},
+		"nobody comes":             {age: promise.Grace, dropped: true},
+		"nobody came yet":          {age: promise.Grace - time.Second},
+		"another claim comes":      {later: gen.Claim("c"), age: promise.Grace, dropped: true},
+		"a claim that lost its ID": {later: shows, age: time.Hour},
+		"one that has just come":   {later: shows},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, ranges := rangeScene(t, promise.Of("w", claim))
+			holder := promise.NewID("w", "default", "c")
+			s, ranges := rangeScene(t, holder)
 			ranges.pool.Derived.HeldSince = s.clock.Now().Add(-tt.age)
 			s.oracle.answer = live.Answer{Verdict: live.Gone, Client: s.workspace}
-			want := promise.Of("w", claim)
 			if tt.later != nil {
 				s.oracle.answer.Object = tt.later
 			}
-			if tt.later == claim {
-				want = "uid-of-c"
-			}
 			settled, err := s.Settle(t.Context(), s.holder)
-			if settled != tt.settled || err != nil || ranges.dropped != tt.dropped || ranges.pool.Derived.Holder.Claim != want {
-				t.Errorf("Settle = %t, %v; dropped = %t, the holder is %s; want %t, %t, %s",
-					settled, err, ranges.dropped, ranges.pool.Derived.Holder.Claim, tt.settled, tt.dropped, want)
+			if settled != tt.dropped || err != nil || ranges.dropped != tt.dropped || ranges.pool.Derived.Holder.Claim != holder {
+				t.Errorf("Settle = %t, %v; dropped = %t, the holder is %s; want %t, and %s", settled, err, ranges.dropped, ranges.pool.Derived.Holder.Claim, tt.dropped, holder)
 			}
 		})
-	}
-}
-
-// A CREATE that is answered with a range while its reservation is looked into keeps that: the claim may be stored.
-func TestSettle_ARangeThatIsPromisedMeanwhile(t *testing.T) {
-	s, ranges := rangeScene(t, promise.Of("w", gen.Claim("c", gen.OfClass("net"))))
-	ranges.pool.Derived.HeldSince = s.clock.Now().Add(-promise.Grace)
-	s.oracle.asked = func() {
-		renewed := *ranges.pool.Derived
-		renewed.HeldSince, ranges.pool.Derived = s.clock.Now(), &renewed
-	}
-	if settled := s.settle(t, live.Gone); settled || ranges.dropped {
-		t.Errorf("settled = %t, dropped = %t; want neither", settled, ranges.dropped)
 	}
 }
 

@@ -68,30 +68,26 @@ func TestSettle_ARetainedBlockStaysWithItsRecord(t *testing.T) {
 	}
 }
 
-// elsewhere creates a claim of the same name whose CREATE was answered with the same prefix of another pool,
-// with the reservation. Its reconcile is still to come.
+// elsewhere creates a claim of the same name whose CREATE was answered with the same prefix of another pool. Its reconcile
+// is still to come.
 func (p *promiseScene) elsewhere() (*ipamv1alpha1.IPClaim, ledger.Block) {
 	p.Helper()
 	must.Get(p.ledger.Pools().Register(p.Context(), testbed.Pool("x", "q", "10.0.0.0/24")))(p)
 	claim := gen.Claim("c", gen.UID("b"), gen.FromPool("q"))
-	reserved := p.reserveFor(claim, "q", ipamv1alpha1.ReclaimDelete)
-	return answeredWith(reserved, claim), reserved
+	promised := p.createIn("q", ipamv1alpha1.ReclaimDelete)
+	return answeredWith(promised, claim), promised
 }
 
 // wantOf fails the test unless the reconcile of a claim, which comes now, finds the block of its CREATE.
 func (p *promiseScene) wantOf(claim *ipamv1alpha1.IPClaim, promised ledger.Block) {
 	p.Helper()
-	if b, has, err := p.ledger.Lookup(p.Context(), ledger.ClaimID(claim.UID)); err != nil || has && b.Pool != promised.Pool {
-		p.Errorf("the ledger gives the claim %s of pool %s, %v; its CREATE was answered with that of pool %s", b.Prefix, b.Pool, err, promised.Pool)
-	}
-	shown, _ := promise.Shown("w", claim)
-	if b, ok, err := p.ledger.Reservations().Confirm(p.Context(), shown); err != nil || !ok || b.Pool != promised.Pool {
-		p.Errorf("Confirm = %s of pool %s, %t, %v; want the block of pool %s", b.Prefix, b.Pool, ok, err, promised.Pool)
+	if b, ok, err := p.ledger.Lookup(p.Context(), holderOf(claim).Claim); err != nil || !ok || b.Pool != promised.Pool {
+		p.Errorf("the ledger gives the claim %s of pool %s, %t, %v; its CREATE was answered with that of pool %s", b.Prefix, b.Pool, ok, err, promised.Pool)
 	}
 }
 
 // TestSuccessor_TakesNoBlockOfAnotherPool: a block does not pass to a later claim that shows the same prefix of another
-// pool, whatever holds it: a claim that is gone, the reservation of a CREATE that failed, or a record.
+// pool, whatever holds it: a claim that is gone, a CREATE that failed, or a record.
 func TestSuccessor_TakesNoBlockOfAnotherPool(t *testing.T) {
 	t.Parallel()
 	for name, arrange := range map[string]func(t *testing.T) (p *promiseScene, former ledger.Holder){
@@ -102,7 +98,7 @@ func TestSuccessor_TakesNoBlockOfAnotherPool(t *testing.T) {
 		"of a CREATE that failed": func(t *testing.T) (*promiseScene, ledger.Holder) {
 			p := newPromise(t, ipamv1alpha1.ReclaimDelete)
 			p.pass(promise.Grace)
-			return p, p.reserved.Holder
+			return p, p.given.Holder
 		},
 		"of a record that was deleted": func(t *testing.T) (*promiseScene, ledger.Holder) {
 			p, _ := retainedFor(t, time.Hour)
@@ -129,5 +125,5 @@ func TestSuccessor_DeletedWithTheSamePrefixOfAnotherPool(t *testing.T) {
 	claim.Status.PoolRef = &ipamv1alpha1.PoolRef{Name: "q"}
 	p.Deleted(holderOf(claim), claim, nil)
 	p.settled(holderOf(claim), nil)
-	p.wantBlocks("10.0.0.0/28 retained a")
+	p.wantBlocks(p.is(ledger.Retained))
 }

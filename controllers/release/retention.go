@@ -45,8 +45,7 @@ func (r *retention) until(ctx context.Context, s *suspect) (time.Time, error) {
 // holder had: it becomes the holder's.
 func (r *retention) retain(ctx context.Context, s *suspect, seen *ipamv1alpha1.IPAllocation) error {
 	until, err := seen.ExpiresAt(), error(nil)
-	_, of := seen.HeldBy()
-	retained := seen.Spec.ClaimRef == nil && of == types.UID(s.Claim)
+	retained := seen.Spec.ClaimRef == nil && seen.AllocationID() == types.UID(s.Claim)
 	if !retained && s.block.State != ledger.Retained {
 		until, err = r.until(ctx, s)
 	}

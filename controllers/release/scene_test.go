@@ -46,8 +46,8 @@ func (l *fakeLedger) Retain(_ context.Context, _ ledger.ClaimID, until time.Time
 	return l.block, true, nil
 }
 
-func (l *fakeLedger) Reuse(context.Context, ledger.Block, allocator.Successor) (ledger.Block, error) {
-	return ledger.Block{}, errors.New("nothing is reused here")
+func (l *fakeLedger) HandOver(context.Context, ledger.Block, allocator.Successor) (ledger.Block, error) {
+	return ledger.Block{}, errors.New("nothing is handed over here")
 }
 
 func (l *fakeLedger) ReleaseFor(_ context.Context, b ledger.Block, because ledger.Cause) error {
@@ -61,10 +61,6 @@ func (l *fakeLedger) ReleaseFor(_ context.Context, b ledger.Block, because ledge
 }
 
 func (l *fakeLedger) Withdraw(ledger.ClaimID) {}
-
-func (l *fakeLedger) Confirm(context.Context, allocator.Confirmation) (ledger.Block, bool, error) {
-	return ledger.Block{}, false, nil
-}
 
 func (l *fakeLedger) Drain(_ context.Context, id ledger.PoolID) error {
 	if l.root != nil && l.root.Frozen {
@@ -88,7 +84,6 @@ type every struct {
 	views.Blocks
 	views.Pools
 	views.Waits
-	views.Reservations
 	views.Retained
 }
 
@@ -97,10 +92,9 @@ func all(l interface {
 	views.Blocks
 	views.Pools
 	views.Waits
-	views.Reservations
 	views.Retained
 }) views.Ledger {
-	return views.Ledger{Blocks: l, Pools: l, Waits: l, Reservations: l, Retained: l}
+	return views.Ledger{Blocks: l, Pools: l, Waits: l, Retained: l}
 }
 
 // oracle says what a test wants it to.

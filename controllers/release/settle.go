@@ -12,7 +12,6 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
@@ -36,7 +35,19 @@ func (c *Controller) Reconcile(ctx context.Context, h ledger.Holder) (reconcile.
 	}
 	c.backoff.Forget(h)
 	c.forget(h.Claim, number)
+	if c.Answers.Unrecorded(h) {
+		return reconcile.Result{}, c.noteFreed(ctx, h)
+	}
 	return reconcile.Result{}, nil
+}
+
+// noteFreed notes that the block of a CREATE is free, if it is.
+func (c *Controller) noteFreed(ctx context.Context, h ledger.Holder) error {
+	s, err := c.suspect(ctx, h)
+	if err == nil && !s.known {
+		c.Answers.Freed(h)
+	}
+	return err
 }
 
 // again is the time until a hint that is not settled is requeued: a backoff, or the time until something can be known.
@@ -44,7 +55,7 @@ func (c *Controller) Reconcile(ctx context.Context, h ledger.Holder) (reconcile.
 // lacks the workspace, when a second one counts.
 func (c *Controller) again(ctx context.Context, h ledger.Holder) time.Duration {
 	now := c.Clock.Now()
-	if block, held, err := c.Ledger.Blocks.Lookup(ctx, h.Claim); err == nil && held && promise.InFlight(block, now) {
+	if block, held, err := c.Ledger.Blocks.Lookup(ctx, h.Claim); err == nil && held && block.State == ledger.Bound && promise.Young(block, now) && c.seen(h.Claim).claim == nil {
 		c.backoff.Forget(h)
 		return block.BoundAt.Add(promise.Grace).Sub(now)
 	}
@@ -136,24 +147,15 @@ func (s *suspect) predates(made time.Time) bool {
 	return s.known && !made.IsZero() && !s.since.After(made.Add(time.Second))
 }
 
-// suspect looks up what a holder has: a block, a root pool, a range, or the reservation that the CREATE of a claim was
-// answered with, which it confirms.
+// suspect looks up what a holder has: a block, a root pool, or a range.
 func (c *Controller) suspect(ctx context.Context, h ledger.Holder) (*suspect, error) {
 	s := &suspect{Holder: h}
 	if ranged, err := c.ranges.find(ctx, s); ranged || err != nil {
 		return s, err
 	}
 	block, held, err := c.Ledger.Blocks.Lookup(ctx, h.Claim)
-	last := c.seen(h.Claim).shown()
-	switch {
-	case err != nil || held:
-	case h.Namespace == "":
+	if h.Namespace == "" && !held && err == nil {
 		return s, c.findPool(ctx, s)
-	case last != nil:
-		block, held, err = c.promises.Confirm(ctx, h.Cluster, last, func(ctx context.Context) (bool, error) { return c.unrivalled(ctx, h, last) })
-		if err == nil && !held {
-			block, held, err = c.Ledger.Blocks.Lookup(ctx, h.Claim) // the reconcile may have confirmed it meanwhile
-		}
 	}
 	if err == nil && held {
 		s.holds(block)
@@ -169,15 +171,4 @@ func (c *Controller) findPool(ctx context.Context, s *suspect) error {
 		s.known, s.prefix, s.since, s.revision = true, pool.CIDR, pool.RegisteredAt, revision
 	}
 	return err
-}
-
-// unrivalled reports whether a claim that was seen deleted is gone, and no later claim of its name shows its block: of
-// several CREATEs that were answered with one reservation, its own has had it.
-func (c *Controller) unrivalled(ctx context.Context, h ledger.Holder, last *ipamv1alpha1.IPClaim) (bool, error) {
-	answer, err := c.Oracle.Holder(ctx, h)
-	if err != nil {
-		return false, fmt.Errorf("look for another claim of the name %s/%s: %w", h.Namespace, h.Name, err)
-	}
-	later, there := answer.Object.(*ipamv1alpha1.IPClaim)
-	return answer.Verdict == live.Gone && (!there || later.Status.AllocatedCIDR != last.Status.AllocatedCIDR), nil
 }

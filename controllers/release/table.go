@@ -1,7 +1,5 @@
 package release
 
-import "github.com/kcp-ipam/ipam/controllers/internal/promise"
-
 // What becomes of a block whose holder may be gone is decided by this table, from facts alone. [Controller.settle]
 // reads the facts, looks up the action, and carries it out.
 
@@ -23,7 +21,6 @@ const (
 	nothing  held = iota
 	aPool         // a pool, a root or a child
 	aRange        // a pool that the system has made, which it holds
-	reserved      // a block for a claim that is being created
 	bound         // a block that is to be freed with its claim
 	keeping       // a block that is to be retained, if it has a record
 	retained      // a block that is retained
@@ -44,28 +41,25 @@ const (
 
 // facts decide about a holder that may be gone.
 type facts struct {
-	verdict  verdict
-	held     held
-	record   recorded
-	later    promise.Share // of the claim that has the holder's name now
-	inFlight bool          // a CREATE that was answered with the block may still succeed
+	verdict verdict
+	held    held
+	record  recorded
+	kept    bool // somebody may show the block or range: a CREATE that may still succeed, or the claim that has the name now
 }
 
 // verb says how a block goes on.
 type verb int
 
 const (
-	wait      verb = iota // ask again later
-	leave                 // nothing
-	withdraw              // end the waits of a claim that has no block
-	drain                 // take the pool out of the ledger, once others hold no block of it
-	unhold                // end the hold of a range, whose pool goes when it is empty
-	retain                // keep the block without its claim
-	give                  // give the block, or the range, to the later claim
-	free                  // free the block, as its claim is gone
-	supersede             // free it, as the later claim has it, too
-	vacate                // free it, as its workspace has left
-	expire                // free it, as its lease is over
+	wait     verb = iota // ask again later
+	leave                // nothing
+	withdraw             // end the waits of a claim that has no block
+	drain                // take the pool out of the ledger, once others hold no block of it
+	unhold               // end the hold of a range, whose pool goes when it is empty
+	retain               // keep the block without its claim
+	free                 // free the block, as its claim is gone
+	vacate               // free it, as its workspace has left
+	expire               // free it, as its lease is over
 )
 
 // action is the answer of the table. The record goes before the block, so that no free address is still published.
@@ -76,33 +70,26 @@ type action struct {
 
 // rule applies to facts that are in each of its sets.
 type rule struct {
-	verdict, held, record, later, inFlight set
+	verdict, held, record, kept set
 	action
 }
 
 // table is rules that are read from the top: the first one that applies decides.
 type table []rule
 
-// rules decide about every holder. They free nothing in doubt, nor while a CREATE is in
-// flight, nor what is due to a later claim. [TestDecide] has the action of every combination of facts.
+// rules decide about every holder. They free nothing in doubt, nor what somebody may show. [TestDecide] has the action
+// of every combination of facts.
 var rules = table{
 	{verdict: of(unknown), action: action{then: wait}},
 	{verdict: of(alive), action: action{then: leave}},
 	{verdict: of(unwitnessed), record: unrecorded, action: action{then: leave}}, // to the sweep, which has a brake
 	{held: of(aPool), action: action{then: drain}},
-	{held: of(aRange), later: of(promise.Due), action: action{then: give}},
-	{held: of(aRange), inFlight: of(yes), action: action{then: wait}},
-	{held: of(aRange), action: action{then: unhold}},
 	{held: of(nothing), action: action{drop: true, then: withdraw}},
+	{kept: of(yes), action: action{then: wait}},
+	{held: of(aRange), action: action{then: unhold}},
 	{held: of(keeping, retained), record: own, action: action{then: retain}},
 	{verdict: of(gone), held: of(keeping, retained), record: of(formerRecord), action: action{then: retain}},
-	{held: of(reserved, bound), record: of(retainedRecord), action: action{then: retain}}, // the ledger was restored
-	{held: of(expired), inFlight: of(yes), action: action{then: wait}},
-	{later: of(promise.Undecided), action: action{drop: true, then: wait}},
-	{later: of(promise.Due), held: of(reserved, retained, expired), action: action{drop: true, then: give}},
-	{inFlight: of(yes), action: action{drop: true, then: wait}},
-	{later: of(promise.Due), action: action{drop: true, then: give}},
-	{later: of(promise.Own), action: action{drop: true, then: supersede}},
+	{held: of(bound), record: of(retainedRecord), action: action{then: retain}},       // the ledger was restored
 	{verdict: of(left), record: unrecorded, action: action{drop: true, then: vacate}}, // whatever its policy
 	{held: of(expired), action: action{drop: true, then: expire}},
 	{action: action{drop: true, then: free}},
@@ -119,8 +106,7 @@ func decide(f facts) action { return rules.decide(f) }
 // decide finds the first rule that applies. It never deletes the record of another claim.
 func (t table) decide(f facts) action {
 	for _, r := range t {
-		if r.verdict.has(int(f.verdict)) && r.held.has(int(f.held)) && r.record.has(int(f.record)) && r.later.has(int(f.later)) &&
-			r.inFlight.has(f.flight()) {
+		if r.verdict.has(int(f.verdict)) && r.held.has(int(f.held)) && r.record.has(int(f.record)) && r.kept.has(f.keeps()) {
 			r.drop = r.drop && f.record != noRecord && f.record != otherRecord
 			return r.action
 		}
@@ -130,8 +116,8 @@ func (t table) decide(f facts) action {
 
 const yes = 1
 
-func (f facts) flight() int {
-	if f.inFlight {
+func (f facts) keeps() int {
+	if f.kept {
 		return yes
 	}
 	return 0

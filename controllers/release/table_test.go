@@ -7,89 +7,57 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // marks of the verbs in the tables below. A "-" before one says that the record is deleted first.
 var marks = map[verb]string{
-	wait: "?", leave: ".", withdraw: "o", drain: "d", unhold: "n", retain: "r", give: "g", free: "f", supersede: "s", vacate: "v", expire: "e",
+	wait: "?", leave: ".", withdraw: "o", drain: "d", unhold: "n", retain: "r", free: "f", vacate: "v", expire: "e",
 }
 
-// tables have a line for each thing that a holder may have, and below it one for the same while a CREATE is in flight. A
-// line has a group for each kind of record: none, its own, its own without a claim, that of a former claim whose block
-// it has, its own that came too late, that of another claim. A group has an action for each share of a later claim: none, own, undecided, due.
+// tables have a line for each thing that a holder may have. A line has a group for each kind of record: none, its own, its
+// own without a claim, that of a former claim whose block it has, its own that came too late, that of another claim. A
+// group has two actions: the second is for a block, or a range, that somebody may show.
 var tables = map[verdict]string{
 	unwitnessed: `
-nothing     . . . . | -o-o-o-o | -o-o-o-o |  . . . . |  . . . . |  . . . .
-            . . . . | -o-o-o-o | -o-o-o-o |  . . . . |  . . . . |  . . . .
-a pool      . . . . |  d d d d |  d d d d |  . . . . |  . . . . |  . . . .
-            . . . . |  d d d d |  d d d d |  . . . . |  . . . . |  . . . .
-a range     . . . . |  n n n g |  n n n g |  . . . . |  . . . . |  . . . .
-            . . . . |  ? ? ? g |  ? ? ? g |  . . . . |  . . . . |  . . . .
-reserved    . . . . | -f-s-?-g |  r r r r |  . . . . |  . . . . |  . . . .
-            . . . . | -?-?-?-g |  r r r r |  . . . . |  . . . . |  . . . .
-bound       . . . . | -f-s-?-g |  r r r r |  . . . . |  . . . . |  . . . .
-            . . . . | -?-?-?-? |  r r r r |  . . . . |  . . . . |  . . . .
-keeping     . . . . |  r r r r |  r r r r |  . . . . |  . . . . |  . . . .
-            . . . . |  r r r r |  r r r r |  . . . . |  . . . . |  . . . .
-retained    . . . . |  r r r r |  r r r r |  . . . . |  . . . . |  . . . .
-            . . . . |  r r r r |  r r r r |  . . . . |  . . . . |  . . . .
-expired     . . . . | -e-s-?-g | -e-s-?-g |  . . . . |  . . . . |  . . . .
-            . . . . |  ? ? ? ? |  ? ? ? ? |  . . . . |  . . . . |  . . . .
+nothing     . . | -o-o | -o-o |  . . |  . . |  . .
+a pool      . . |  d d |  d d |  . . |  . . |  . .
+a range     . . |  n ? |  n ? |  . . |  . . |  . .
+bound       . . | -f ? |  r ? |  . . |  . . |  . .
+keeping     . . |  r ? |  r ? |  . . |  . . |  . .
+retained    . . |  r ? |  r ? |  . . |  . . |  . .
+expired     . . | -e ? | -e ? |  . . |  . . |  . .
 `,
 	gone: `
-nothing     o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
-            o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
-a pool      d d d d |  d d d d |  d d d d |  d d d d |  d d d d |  d d d d
-            d d d d |  d d d d |  d d d d |  d d d d |  d d d d |  d d d d
-a range     n n n g |  n n n g |  n n n g |  n n n g |  n n n g |  n n n g
-            ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g
-reserved    f s ? g | -f-s-?-g |  r r r r | -f-s-?-g | -f-s-?-g |  f s ? g
-            ? ? ? g | -?-?-?-g |  r r r r | -?-?-?-g | -?-?-?-g |  ? ? ? g
-bound       f s ? g | -f-s-?-g |  r r r r | -f-s-?-g | -f-s-?-g |  f s ? g
-            ? ? ? ? | -?-?-?-? |  r r r r | -?-?-?-? | -?-?-?-? |  ? ? ? ?
-keeping     f s ? g |  r r r r |  r r r r |  r r r r | -f-s-?-g |  f s ? g
-            ? ? ? ? |  r r r r |  r r r r |  r r r r | -?-?-?-? |  ? ? ? ?
-retained    f s ? g |  r r r r |  r r r r |  r r r r | -f-s-?-g |  f s ? g
-            ? ? ? g |  r r r r |  r r r r |  r r r r | -?-?-?-g |  ? ? ? g
-expired     e s ? g | -e-s-?-g | -e-s-?-g | -e-s-?-g | -e-s-?-g |  e s ? g
-            ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ?
+nothing     o o | -o-o | -o-o | -o-o | -o-o |  o o
+a pool      d d |  d d |  d d |  d d |  d d |  d d
+a range     n ? |  n ? |  n ? |  n ? |  n ? |  n ?
+bound       f ? | -f ? |  r ? | -f ? | -f ? |  f ?
+keeping     f ? |  r ? |  r ? |  r ? | -f ? |  f ?
+retained    f ? |  r ? |  r ? |  r ? | -f ? |  f ?
+expired     e ? | -e ? | -e ? | -e ? | -e ? |  e ?
 `,
 	left: `
-nothing     o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
-            o o o o | -o-o-o-o | -o-o-o-o | -o-o-o-o | -o-o-o-o |  o o o o
-a pool      d d d d |  d d d d |  d d d d |  d d d d |  d d d d |  d d d d
-            d d d d |  d d d d |  d d d d |  d d d d |  d d d d |  d d d d
-a range     n n n g |  n n n g |  n n n g |  n n n g |  n n n g |  n n n g
-            ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g |  ? ? ? g
-reserved    v s ? g | -f-s-?-g |  r r r r | -v-s-?-g | -v-s-?-g |  v s ? g
-            ? ? ? g | -?-?-?-g |  r r r r | -?-?-?-g | -?-?-?-g |  ? ? ? g
-bound       v s ? g | -f-s-?-g |  r r r r | -v-s-?-g | -v-s-?-g |  v s ? g
-            ? ? ? ? | -?-?-?-? |  r r r r | -?-?-?-? | -?-?-?-? |  ? ? ? ?
-keeping     v s ? g |  r r r r |  r r r r | -v-s-?-g | -v-s-?-g |  v s ? g
-            ? ? ? ? |  r r r r |  r r r r | -?-?-?-? | -?-?-?-? |  ? ? ? ?
-retained    v s ? g |  r r r r |  r r r r | -v-s-?-g | -v-s-?-g |  v s ? g
-            ? ? ? g |  r r r r |  r r r r | -?-?-?-g | -?-?-?-g |  ? ? ? g
-expired     v s ? g | -e-s-?-g | -e-s-?-g | -v-s-?-g | -v-s-?-g |  v s ? g
-            ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ? |  ? ? ? ?
+nothing     o o | -o-o | -o-o | -o-o | -o-o |  o o
+a pool      d d |  d d |  d d |  d d |  d d |  d d
+a range     n ? |  n ? |  n ? |  n ? |  n ? |  n ?
+bound       v ? | -f ? |  r ? | -v ? | -v ? |  v ?
+keeping     v ? |  r ? |  r ? | -v ? | -v ? |  v ?
+retained    v ? |  r ? |  r ? | -v ? | -v ? |  v ?
+expired     v ? | -e ? | -e ? | -v ? | -v ? |  v ?
 `,
 }
 
 var names = map[held]string{
-	nothing: "nothing", aPool: "a pool", aRange: "a range", reserved: "reserved", bound: "bound", keeping: "keeping", retained: "retained", expired: "expired",
+	nothing: "nothing", aPool: "a pool", aRange: "a range", bound: "bound", keeping: "keeping", retained: "retained", expired: "expired",
 }
 
 // each calls do with every combination of facts.
 func each(do func(facts)) {
 	for v := unknown; v <= left; v++ {
 		for h := nothing; h <= expired; h++ {
-			for _, flight := range []bool{false, true} {
-				for r := noRecord; r <= otherRecord; r++ {
-					for share := promise.None; share <= promise.Due; share++ {
-						do(facts{v, h, r, share, flight})
-					}
-				}
+			for r := noRecord; r <= otherRecord; r++ {
+				do(facts{v, h, r, false})
+				do(facts{v, h, r, true})
 			}
 		}
 	}
@@ -107,12 +75,10 @@ func TestDecide_EveryCombination(t *testing.T) {
 			}
 			return
 		}
-		switch first := f.later == promise.None; {
-		case first && f.record == noRecord && f.inFlight:
-			fmt.Fprintf(b, "\n%-11s", "")
-		case first && f.record == noRecord:
+		switch {
+		case f.record == noRecord && !f.kept:
 			fmt.Fprintf(b, "\n%-11s", names[f.held])
-		case first:
+		case !f.kept:
 			b.WriteString(" | ")
 		}
 		b.WriteString(map[bool]string{true: "-", false: " "}[is.drop] + marks[is.then])
@@ -124,18 +90,18 @@ func TestDecide_EveryCombination(t *testing.T) {
 	}
 }
 
-// TestDecide_NothingIsFreedInDoubt: a block is freed only if its holder is gone, no CREATE is in flight, and no other
-// claim is to have it; and a record that is another claim's is never deleted.
+// TestDecide_NothingIsFreedInDoubt: a block is freed only if its holder is gone, and nobody may show it; and a record that
+// is another claim's is never deleted.
 func TestDecide_NothingIsFreedInDoubt(t *testing.T) {
 	t.Parallel()
-	frees := map[verb]bool{free: true, supersede: true, vacate: true, expire: true}
+	frees := map[verb]bool{free: true, vacate: true, expire: true, unhold: true}
 	each(func(f facts) {
 		is := decide(f)
 		doubt := f.verdict == unknown || f.verdict == alive || f.verdict == unwitnessed && f.record != ownRecord && f.record != retainedRecord
 		if doubt && (is.drop || is.then != wait && is.then != leave) {
 			t.Errorf("decide(%+v) = %+v, in doubt", f, is)
 		}
-		if frees[is.then] && (f.inFlight || f.later == promise.Due || f.later == promise.Undecided || f.held == nothing || f.held == aPool || f.held == aRange) {
+		if frees[is.then] && (f.kept || f.held == nothing || f.held == aPool || (f.held == aRange) != (is.then == unhold)) {
 			t.Errorf("decide(%+v) = %+v, though the block is not to be freed", f, is)
 		}
 		if is.drop && (f.record == noRecord || f.record == otherRecord) {

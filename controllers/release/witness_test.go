@@ -56,9 +56,6 @@ func TestSettle_NoWitness(t *testing.T) {
 		},
 		"the block is retained": func(_ *testing.T, s *scene) { s.ledger.block.State = ledger.Retained },
 		"it is to be retained":  func(_ *testing.T, s *scene) { s.ledger.block.Policy = ledger.Retain },
-		"a CREATE is in flight": func(_ *testing.T, s *scene) {
-			s.ledger.block.Shared, s.ledger.block.BoundAt = true, s.clock.Now()
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := deletedWithRecord(t)

@@ -4,7 +4,7 @@
 //
 // A round looks at every block. In a large ledger it is made in parts, so that it takes a hundredth of
 // a processor, or lasts ten minutes at most. Between the parts, a glance looks at the blocks that have
-// changed. It hints at reservations, wakes claims, and notes the orphans that it sees. The sweep decides
+// changed. It wakes claims, and notes the orphans that it sees. The sweep decides
 // about orphans at the end of a round, when it knows all orphans of a pool.
 //
 // An orphan becomes a hint for package release, which asks live before it frees a block. The block must
@@ -16,8 +16,8 @@
 // hint. A metric, the log and an event on the pool say so. The brake ends when an operator allows the
 // sweep by an annotation of the pool, or when only a few orphans are left.
 //
-// A reservation becomes a hint when no CREATE that was answered with it can succeed any more. The
-// brake does not count it, because package release looks for the claim by name.
+// A block that was bound for a CREATE is looked at when that CREATE cannot succeed any more: before, the brake does not
+// count it. The leader hints at the blocks of its own answers; the sweep finds those of a former leader.
 //
 // A root pool becomes a hint when it is empty, and two rounds in a row did not see its IPPool. There is
 // no brake for pools: no address is freed.

@@ -39,28 +39,27 @@ func TestGlance_CostsWhatHasChanged(t *testing.T) {
 	}
 }
 
-// A reservation is hinted at when its grace is over, without a round; not if it was confirmed or freed.
-func TestGlance_Reservations(t *testing.T) {
+// A block whose CREATE was answered is not looked at while the claim may still come, and is then without a round, unless it was freed: the
+// next round needs one more look.
+func TestGlance_LooksAtAnAnswerAfterItsGrace(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, 3)
+	s := newScene(t, 2)
 	for i := range s.blocks {
-		s.blocks[i].State, s.blocks[i].BoundAt = ledger.Reserved, s.clock.Now()
-		s.blocks[i].Holder.Claim = ledger.ReservationID("w", fmt.Sprint(i))
+		s.answers(i, s.clock.Now())
+		s.states[s.blocks[i].Holder.Claim] = Orphaned
 	}
-	s.change(s.blocks...)
+	left, freed := s.blocks[0], s.blocks[1]
+	s.change(left, freed)
 	s.glance(t.Context())
-	confirmed, freed := s.blocks[1], s.blocks[2]
-	confirmed.Holder.Claim, confirmed.State = "confirmed", ledger.Bound
-	s.change(confirmed)
-	s.changed[ledger.Position{Space: freed.Space, Prefix: freed.Prefix}] = ledger.Block{}
-	s.glance(t.Context())
-	if len(s.suspected) != 0 {
-		t.Fatalf("reservations in flight are suspected: %v", s.suspected)
+	s.change(ledger.Block{Space: freed.Space, Prefix: freed.Prefix})
+	s.clock.Step(promise.Grace - time.Millisecond)
+	if s.glance(t.Context()); s.looked != 0 || len(s.round.sightings) != 0 {
+		t.Fatalf("%d holders were looked at, and %v are sighted; want none while a CREATE may succeed", s.looked, s.round.sightings)
 	}
-	s.clock.Step(promise.Grace)
+	s.clock.Step(time.Millisecond)
 	s.glance(t.Context())
-	if want := []ledger.ClaimID{s.blocks[0].Holder.Claim}; !slices.Equal(s.suspected, want) {
-		t.Errorf("suspected = %v, want %v: the others are no reservations any more", s.suspected, want)
+	if _, sighted := s.round.sightings[left.Holder.Claim]; s.looked != 1 || !sighted || len(s.suspected) != 0 {
+		t.Errorf("%d holders were looked at, sighted are %v, suspected %v; want a sighting of the one that is left", s.looked, s.round.sightings, s.suspected)
 	}
 	if len(s.recent) != 0 {
 		t.Errorf("%d blocks are remembered, want none", len(s.recent))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
-	"github.com/kcp-ipam/ipam/test/gen"
 )
 
 // poolScene is a scene of root pools that are an hour old.
@@ -104,7 +103,7 @@ func TestSweep_APoolSeenInBetweenStartsOver(t *testing.T) {
 	}
 }
 
-// holds makes pools as the system does, below the pool p, which claims or reservations hold for an hour by now.
+// holds makes pools as the system does, below the pool p, which claims hold for an hour by now.
 func (s *scene) holds(claims ...ledger.ClaimID) {
 	for i, claim := range claims {
 		s.pools = append(s.pools, ledger.Pool{
@@ -118,23 +117,31 @@ func (s *scene) holds(claims ...ledger.ClaimID) {
 	}
 }
 
-// A claim that holds a pool is suspected at the second look that does not see it, as the holder of a block is; a reservation when
-// no CREATE can succeed that was answered with it. The pool itself never is.
+// A claim that holds a pool is suspected at the second look that does not see it, as the holder of a block is; one that a CREATE was
+// answered for, at the second after its grace. The pool itself never is.
 func TestSweep_Ranges(t *testing.T) {
-	reserved := promise.Of("w", gen.Claim("c"))
+	young := promise.NewID("w", "n", "young")
 	s := newScene(t, 0)
-	s.holds("there", "gone", reserved)
-	s.states["gone"] = Orphaned
+	s.holds("there", "gone", young)
+	s.states["gone"], s.states[young] = Orphaned, Orphaned
+	s.pools[2].Derived.HeldSince = s.clock.Now()
 	for _, p := range s.pools {
 		s.states[ledger.ClaimID(p.ID)] = Orphaned
 	}
-	if got := s.sweep(t); !slices.Equal(got, []ledger.ClaimID{reserved}) {
-		t.Errorf("the first look suspects %v, want the reservation alone", got)
+	sweeps := func(want ...ledger.ClaimID) {
+		t.Helper()
+		got := s.sweep(t)
+		slices.Sort(want)
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("suspected are %v, want %v", got, want)
+		}
 	}
-	got := s.sweep(t)
-	if slices.Sort(got); !slices.Equal(got, []ledger.ClaimID{"gone", reserved}) {
-		t.Errorf("the second look suspects %v, want the claim that is gone and the reservation", got)
-	}
+	sweeps()
+	s.clock.Step(promise.Grace - time.Millisecond)
+	sweeps("gone")
+	s.clock.Step(time.Millisecond)
+	sweeps("gone")
+	sweeps("gone", young)
 }
 
 // The brake holds if many claims seem to have left their ranges at once.

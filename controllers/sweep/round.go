@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // round is one look at every block. In a large ledger it is made in parts, one at each interval. The
@@ -89,14 +88,6 @@ func (s *Sweeper) inspectRanges(ctx context.Context, r *round) {
 // inspect looks at one block.
 func (s *Sweeper) inspect(ctx context.Context, b ledger.Block, r *round) {
 	r.blocks++
-	if promise.Is(b.Holder.Claim) {
-		// No claim has its UID, so that the caches never show its holder. Package release looks for the
-		// claim by name. The brake does not count it: each request of a tenant that fails may leave one.
-		if !s.young(b) {
-			s.Releases.Suspect(b.Holder)
-		}
-		return
-	}
 	pool := r.pools[b.Pool]
 	if pool == nil {
 		pool = &census{}
@@ -214,8 +205,6 @@ func (s *Sweeper) glance(ctx context.Context) {
 func (s *Sweeper) glanceAt(ctx context.Context, b ledger.Block) {
 	switch {
 	case b.Holder.Claim == "" || b.State == ledger.Cooling || s.young(b): // it is free, or need not be looked at
-	case promise.Is(b.Holder.Claim):
-		s.Releases.Suspect(b.Holder)
 	case s.judge(ctx, b):
 		s.round.sees(b)
 	}

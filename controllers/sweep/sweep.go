@@ -163,8 +163,8 @@ func drains(pools views.Pools, b ledger.Block) bool {
 
 // young reports whether it is too early to judge a block.
 func (s *Sweeper) young(b ledger.Block) bool {
-	if promise.Is(b.Holder.Claim) {
-		return promise.InFlight(b, s.Clock.Now())
+	if promise.Young(b, s.Clock.Now()) {
+		return true
 	}
 	return s.Clock.Since(b.BoundAt) < s.MinAge
 }

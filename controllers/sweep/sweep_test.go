@@ -171,21 +171,36 @@ func TestSweep_LeavesTheYoungAlone(t *testing.T) {
 	}
 }
 
-// A reservation is looked into when no CREATE can still be stored with it, at the first look. The
-// brake counts none: a tenant whose CREATEs fail makes as many as it likes.
-func TestSweep_Reservations(t *testing.T) {
-	s := newScene(t, few+1)
+// answers holds a block of the scene bound by the answer to a CREATE.
+func (s *scene) answers(i int, at time.Time) {
+	h := &s.blocks[i].Holder
+	h.Claim = promise.NewID(h.Cluster, h.Namespace, h.Name)
+	s.blocks[i].BoundAt = at
+}
+
+// A block whose CREATE was answered is no orphan while the claim may still come, and the brake does not count it. It is one as any other
+// afterwards.
+func TestSweep_LeavesAnswersAloneForTheirGrace(t *testing.T) {
+	s := newScene(t, 2*few)
 	for i := range s.blocks {
-		s.blocks[i].State = ledger.Reserved
-		s.blocks[i].Holder.Claim = ledger.ReservationID("w", fmt.Sprint(i))
-		s.states[s.blocks[i].Holder.Claim] = Orphaned
-		s.blocks[i].BoundAt = s.clock.Now().Add(-promise.Grace)
-	}
-	s.blocks[0].BoundAt = s.clock.Now().Add(time.Second - promise.Grace)
-	for range 2 {
-		if got := s.sweep(t); len(got) != few || slices.Contains(got, s.blocks[0].Holder.Claim) || s.warnings != 0 {
-			t.Errorf("suspected are %v, with %d warnings; want all but the young one, and no brake", got, s.warnings)
+		at := s.clock.Now()
+		if i < few {
+			at = at.Add(-promise.Grace)
 		}
+		s.answers(i, at)
+		s.states[s.blocks[i].Holder.Claim] = Orphaned
+	}
+	s.sweep(t)
+	s.clock.Step(promise.Grace - time.Millisecond)
+	got := s.sweep(t)
+	if len(got) != few || slices.ContainsFunc(s.blocks[few:], func(b ledger.Block) bool { return slices.Contains(got, b.Holder.Claim) }) || s.warnings != 0 {
+		t.Errorf("suspected are %v, with %d warnings; want the %d old ones, and no brake", got, s.warnings, few)
+	}
+	s.blocks = s.blocks[few:]
+	s.clock.Step(time.Millisecond)
+	s.sweep(t)
+	if got := s.sweep(t); len(got) != few {
+		t.Errorf("after the grace %d are suspected, want all %d", len(got), few)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/packed"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
 
@@ -85,12 +86,18 @@ func (c Caches) State(ctx context.Context, b ledger.Block) State {
 	obj, err := show(kind, holder)
 	switch {
 	case err != nil:
-	case obj == nil || obj.GetUID() != types.UID(b.Holder.Claim):
+	case obj == nil || !is(obj, b.Holder):
 		return Orphaned
 	case packed.Bound(obj) && b.Prefix.IsValid():
 		return recorded(show, holder, b.Holder.Claim, Unrecorded)
 	}
 	return Held
+}
+
+// is reports whether an object of a holder's name is the holder.
+func is(obj client.Object, h ledger.Holder) bool {
+	return obj.GetUID() == types.UID(h.Claim) ||
+		packed.AllocationID(obj) == types.UID(h.Claim) && promise.Fits(types.UID(h.Claim), h.Cluster, h.Namespace, h.Name)
 }
 
 // recorded looks for the record of a claim, live or gone; without one the state is missing.

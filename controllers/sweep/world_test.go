@@ -7,13 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/packed"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -78,6 +82,71 @@ func TestCaches_State(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := newCaches(t, interceptor.Funcs{}, tt.objects...).State(t.Context(), tt.block); got != tt.want {
 				t.Errorf("state = %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// keeping is a workspace whose cache keeps its objects packed, where it can.
+type keeping struct {
+	*testbed.Workspace
+	packed.Packer
+}
+
+// Kept reads without a copy, as the cache of a tenant's workspace does.
+func (k *keeping) Kept(kind client.Object, key client.ObjectKey) (client.Object, error) {
+	obj := kind.DeepCopyObject().(client.Object)
+	if err := k.GetClient().Get(context.Background(), key, obj); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	kept, err := k.Transform(obj)
+	return kept.(client.Object), err
+}
+
+// A claim is found by the allocation ID that it shows, and its record by that, packed or not. An ID that was made for another claim is none,
+// nor is its UID the holder of a later block.
+func TestCaches_StateByAllocationID(t *testing.T) {
+	own, others := promise.NewID("w", "default", "c"), promise.NewID("w", "default", "d")
+	claimOf := func(id ledger.ClaimID) *ipamv1alpha1.IPClaim {
+		claim := gen.Claim("c", gen.UID("0b8a3a0e-6f0b-4d43-9d5a-000000000001"), gen.Created(time.Unix(1_700_000_000, 0)))
+		claim.Annotations = map[string]string{"kcp.io/cluster": "w"}
+		claim.Status = ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: "10.0.0.0/28", AllocationID: types.UID(id)}
+		return claim
+	}
+	record := func(id ledger.ClaimID) *ipamv1alpha1.IPAllocation {
+		r := gen.Allocation("c", "p", "10.0.0.0/28", gen.UID("0b8a3a0e-6f0b-4d43-9d5a-000000000002"))
+		r.Annotations = map[string]string{"kcp.io/cluster": "w"}
+		r.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: "c", UID: "0b8a3a0e-6f0b-4d43-9d5a-000000000001", AllocationID: types.UID(id)}
+		return r
+	}
+	for name, tt := range map[string]struct {
+		block   ledger.ClaimID
+		objects []client.Object
+		want    State
+	}{
+		"a claim with its record":               {own, []client.Object{claimOf(own), record(own)}, Held},
+		"a claim without a record":              {own, []client.Object{claimOf(own)}, Unrecorded},
+		"a claim whose record is of its UID":    {own, []client.Object{claimOf(own), record("")}, Unrecorded},
+		"a claim that shows none":               {own, []client.Object{claimOf(""), record("")}, Orphaned},
+		"a claim that shows that of another":    {others, []client.Object{claimOf(others), record(others)}, Orphaned},
+		"a claim that shows another of its own": {own, []client.Object{claimOf(promise.NewID("w", "default", "c"))}, Orphaned},
+	} {
+		block := ledger.Block{
+			Prefix: netip.MustParsePrefix("10.0.0.0/28"), Holder: ledger.Holder{Claim: tt.block, Cluster: "w", Namespace: "default", Name: "c"},
+		}
+		t.Run(name, func(t *testing.T) {
+			caches := newCaches(t, interceptor.Funcs{}, tt.objects...)
+			if got := caches.State(t.Context(), block); got != tt.want {
+				t.Errorf("state = %d, want %d", got, tt.want)
+			}
+			packing := &keeping{Workspace: &testbed.Workspace{Client: testbed.NewClient(t).WithObjects(tt.objects...).Build()}}
+			kept := must.Get(packing.Kept(claimKind, client.ObjectKeyFromObject(tt.objects[0])))(t)
+			if _, whole := kept.(*ipamv1alpha1.IPClaim); whole {
+				t.Fatal("the cache keeps the claim whole")
+			}
+			caches.Clusters = testbed.Clusters{"": packing, "w": packing}
+			if got := caches.State(t.Context(), block); got != tt.want {
+				t.Errorf("packed: state = %d, want %d", got, tt.want)
 			}
 		})
 	}

@@ -27,7 +27,6 @@ type marks struct {
 	held     bool // its holder exists
 	leaving  bool // its holder is being deleted
 	recorded bool // its IPAllocation exists
-	promised bool // it is reserved, and a claim shows it
 }
 
 // blocks are the blocks of the ledger, by their claims. Each takes 72 bytes and its name, and there is
@@ -59,14 +58,14 @@ type entry struct {
 
 // lot is what many blocks have in common.
 type lot struct {
-	space              ledger.SpaceID
-	pool               ledger.PoolID
-	cluster            ledger.ClusterName
-	namespace          string
-	policy             ledger.ReclaimPolicy
-	state              ledger.BlockState
-	shared, four, long bool // four: of IPv4; long: the name is in the lot
-	name               string
+	space      ledger.SpaceID
+	pool       ledger.PoolID
+	cluster    ledger.ClusterName
+	namespace  string
+	policy     ledger.ReclaimPolicy
+	state      ledger.BlockState
+	four, long bool // four: of IPv4; long: the name is in the lot
+	name       string
 }
 
 // ending names an entry whose state ends by itself.
@@ -101,7 +100,7 @@ func (s *blocks) add(b ledger.Block) {
 	}
 	of := lot{
 		space: b.Space, pool: b.Pool, cluster: b.Holder.Cluster, namespace: b.Holder.Namespace, policy: b.Policy, state: b.State,
-		shared: b.Shared, four: b.Prefix.Addr().Is4(),
+		four: b.Prefix.Addr().Is4(),
 	}
 	name := b.Holder.Name
 	if len(name) > 255 { // no object has such a name, but the ledger is what is verified
@@ -191,7 +190,7 @@ func (s *blocks) whole(e *entry) ledger.Block {
 	return ledger.Block{
 		Prefix: netip.PrefixFrom(addr, int(e.bits)), Space: of.space, Pool: of.pool,
 		Holder: ledger.Holder{Claim: claim, Cluster: of.cluster, Namespace: of.namespace, Name: name},
-		Policy: of.policy, State: of.state, Shared: of.shared,
+		Policy: of.policy, State: of.state,
 		BoundAt: time.UnixMilli(e.bound).UTC(), Until: s.until[ending{e.claim, e.name}], Revision: e.revision,
 	}
 }

@@ -14,14 +14,18 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // random is a block with something in each field that is kept.
 func random(rng *rand.Rand, i int) ledger.Block {
 	one := func(of ...string) string { return of[rng.IntN(len(of))] }
 	id := uuid.UUID{0: byte(rng.Uint32()), 7: byte(i >> 8), 15: byte(i)}.String()
-	if i%7 == 0 {
-		id = one("reserved.w.", "uid-of-", strings.ToUpper(id[:8])) + fmt.Sprint(i)
+	switch {
+	case i%7 == 0:
+		id = one("w.", "uid-of-", strings.ToUpper(id[:8])) + fmt.Sprint(i)
+	case i%7 < 3:
+		id = string(promise.NewID("w", "default", fmt.Sprint(i)))
 	}
 	b := ledger.Block{
 		Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32),
@@ -31,7 +35,7 @@ func random(rng *rand.Rand, i int) ledger.Block {
 			Name: one("", "a", strings.Repeat("n", 253), strings.Repeat("damaged", 100)) + fmt.Sprint(i),
 		},
 		Policy: ledger.ReclaimPolicy(one("Delete", "Retain")), State: ledger.BlockState(one("bound", "retained", "cooling")),
-		Shared: rng.IntN(2) == 0, BoundAt: time.UnixMilli(rng.Int64N(1 << 42)).UTC(), Revision: rng.Int64(),
+		BoundAt: time.UnixMilli(rng.Int64N(1 << 42)).UTC(), Revision: rng.Int64(),
 	}
 	if i%5 == 0 {
 		b.Until = time.Unix(rng.Int64N(1<<33), 0).UTC()

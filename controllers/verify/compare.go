@@ -30,7 +30,6 @@ type World interface {
 // comparison is that of the books with the objects.
 type comparison struct {
 	*books
-	reserved func(ledger.ClaimID) (since time.Time, ok bool) // see Options.Reserved
 }
 
 // compare finds what differs between the books and the objects. The ledger was
@@ -79,13 +78,22 @@ func (c comparison) seeOdd(cluster ledger.ClusterName, obj client.Object, odd er
 		Kind: Unreadable, Cluster: cluster, Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()), Message: odd.Error(),
 	})
 	if record, ok := obj.(*ipamv1alpha1.IPAllocation); ok {
-		if _, uid := record.HeldBy(); c.of(uid) != nil {
-			c.of(uid).recorded = true
+		if held := c.of(record.AllocationID()); held != nil {
+			held.recorded = true
 		}
 		return
 	}
-	if held := c.blocks.of(ledger.ClaimID(obj.GetUID())); held != nil {
-		held.held = true
+	ids := []ledger.ClaimID{ledger.ClaimID(obj.GetUID())}
+	if claim, ok := obj.(*ipamv1alpha1.IPClaim); ok {
+		ids = append(ids, ledger.ClaimID(claim.Status.AllocationID))
+	}
+	for _, id := range ids {
+		if held := c.blocks.of(id); held != nil {
+			held.held = true
+		}
+		if p := c.holds(id); p != nil {
+			p.kept = true
+		}
 	}
 	if p := c.pools[ledger.PoolID(obj.GetUID())]; p != nil {
 		p.seen = true
@@ -143,9 +151,10 @@ func (c comparison) seeClaim(cluster ledger.ClusterName, claim *ipamv1alpha1.IPC
 		return
 	}
 	shown := claim.Status.AllocatedCIDR
-	held := c.of(claim.UID)
+	id := promise.IDOf(cluster, claim)
+	held := c.of(types.UID(id))
 	if held == nil {
-		if shown != "" && !c.hidden[ledger.ClaimID(claim.UID)] && !c.promised(cluster, claim) {
+		if shown != "" && !c.hidden[id] {
 			c.find(Finding{
 				Kind: ClaimWithoutBlock, Cluster: cluster, Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID),
 				Prefix: shown, Message: "the claim shows this address, and the ledger has no block of it",
@@ -168,7 +177,8 @@ func (c comparison) seeClaim(cluster ledger.ClusterName, claim *ipamv1alpha1.IPC
 }
 
 func (c comparison) seeRecord(cluster ledger.ClusterName, record *ipamv1alpha1.IPAllocation) {
-	name, uid := record.HeldBy()
+	name, _ := record.HeldBy()
+	uid := record.AllocationID()
 	if c.hidden[ledger.ClaimID(uid)] {
 		return
 	}
@@ -225,10 +235,6 @@ func (c comparison) judge(held *block) {
 		}
 		return
 	}
-	if promise.Is(held.Holder.Claim) {
-		c.judgeReservation(held)
-		return
-	}
 	if ledger.IsDerived(held.Holder.Claim) {
 		if c.pools[ledger.PoolID(held.Holder.Claim)] == nil {
 			c.find(about(BlockWithoutClaim, held.Block, "the ledger does not have the pool that holds the block"))
@@ -243,8 +249,8 @@ func (c comparison) judge(held *block) {
 		return
 	}
 	switch {
-	case held.Shared && !held.held && c.now.Sub(held.BoundAt) < overdue:
-		// It is freed by itself once no CREATE can succeed that was answered with it, too.
+	case !held.held && c.young(held.Block):
+		// It is freed by itself once its CREATE cannot succeed any more.
 	case held.State == ledger.Retained && !held.Until.IsZero() && c.now.Sub(held.Until) > overdue:
 		c.find(about(LeaseOverdue, held.Block, "its lease was over at %s, and the block is there still", when(held.Until)).by(ConfirmRelease))
 	case held.State == ledger.Retained && !held.recorded:
@@ -256,33 +262,11 @@ func (c comparison) judge(held *block) {
 	}
 }
 
-// overdue is the age, from its first answer, at which a reservation should have been confirmed or freed: a sweep hints
-// at it within half a minute after its grace, and some live reads follow. A cooldown that is over so long should have
-// been ended, too.
+// overdue is the age at which the block of a CREATE should have a claim, or be free: a sweep hints at it within half a
+// minute after its grace, and some live reads follow. A cooldown that is over so long should have been ended, too.
 const overdue = promise.Grace + time.Minute
 
-// promised reports whether the block that a claim shows is reserved for it, and notes that.
-func (c comparison) promised(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) bool {
-	held := c.blocks.of(promise.Of(cluster, claim))
-	if held == nil || held.Prefix.String() != claim.Status.AllocatedCIDR {
-		return false
-	}
-	held.promised = true
-	return true
-}
-
-// judgeReservation says what is wrong with a block that is reserved for a claim.
-func (c comparison) judgeReservation(held *block) {
-	since := held.BoundAt
-	if first, ok := c.reserved(held.Holder.Claim); ok && first.Before(since) {
-		since = first // a CREATE that fails again and again renews the reservation
-	}
-	if held.State != ledger.Reserved || c.now.Sub(since) < overdue {
-		return
-	}
-	what := "the block is reserved for a claim that was not created"
-	if held.promised {
-		what = "the claim shows the block, which is still only reserved for it"
-	}
-	c.find(about(BlockWithoutClaim, held.Block, "%s, since %s", what, since.Format(time.RFC3339)).by(ConfirmRelease))
+// young reports whether the CREATE that was answered with a block may still succeed, or the block be about to be freed.
+func (c comparison) young(b ledger.Block) bool {
+	return ledger.IsAllocationID(b.Holder.Claim) && c.now.Sub(b.BoundAt) < overdue
 }

@@ -8,8 +8,8 @@
 // record goes before its block. So whatever differs is looked for a second time,
 // later and at no older revision, and is a finding only if it is there unchanged.
 //
-// A block may be reserved for a claim that is being created, or that shows it already. That is
-// a finding only when nobody confirms it for long.
+// A block may be bound for a claim that is being created, or whose CREATE failed. That is
+// a finding only when there is no claim for long.
 //
 // It reads from etcd and from the API servers, never from a cache or an index,
 // and shares no judgement with the controllers. While it looks it holds what it compares of the

@@ -47,10 +47,7 @@ func (b *books) fullest(of *pool) (fullest *pool) {
 // seeRange compares a claim that holds a pool with that pool.
 func (c comparison) seeRange(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) {
 	shown := claim.Status.AllocatedCIDR
-	held := c.holds(ledger.ClaimID(claim.UID))
-	if held == nil {
-		held = c.holds(promise.Of(cluster, claim))
-	}
+	held := c.holds(promise.IDOf(cluster, claim))
 	about := Finding{
 		Cluster: cluster, Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID), Prefix: shown,
 	}
@@ -68,7 +65,7 @@ func (c comparison) seeRange(cluster ledger.ClusterName, claim *ipamv1alpha1.IPC
 	}
 }
 
-// holds returns the pool that a claim, or a reservation, holds; nil: none.
+// holds returns the pool that a claim holds; nil: none.
 func (b *books) holds(by ledger.ClaimID) *pool {
 	if b.held == nil {
 		b.held = map[ledger.ClaimID]*pool{}
@@ -92,7 +89,7 @@ func (c comparison) judgeDerived(p *pool) {
 		c.find(aboutPool(PoolWithoutObject, p.Pool, "its IPPool does not exist; the controller makes it again"))
 	}
 	h := p.Derived.Holder
-	if h.Claim == "" || p.kept || promise.Is(h.Claim) && c.now.Sub(p.Derived.HeldSince) < overdue {
+	if h.Claim == "" || p.kept || c.young(ledger.Block{Holder: h, BoundAt: p.Derived.HeldSince}) {
 		return
 	}
 	c.find(Finding{

@@ -3,15 +3,15 @@ package verify
 import (
 	"cmp"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
@@ -50,14 +50,30 @@ func (s *scene) lives(p ledger.Pool, apart ledger.Derived, name string) {
 
 // Every difference between a pool that the system has made, its IPPool and its claim is found; none if there is none.
 func TestVerify_Ranges(t *testing.T) {
-	reserved := promise.Of("w", gen.Claim("range", gen.OfClass("net"), gen.ForRange()))
+	answered := promise.NewID("w", "default", "range")
+	shows := func(s *scene, _ ledger.Pool) {
+		s.claims["range"].Status.AllocationID = types.UID(answered)
+		s.Clock = later{by: overdue + time.Second}
+	}
 	for name, tt := range map[string]struct {
 		by     ledger.ClaimID
 		change func(s *scene, p ledger.Pool)
 		want   []Kind
 	}{
-		"all in order": {},
-		"reserved":     {by: reserved},
+		"all in order":                   {},
+		"by the ID that the claim shows": {by: answered, change: shows},
+		"by the ID that a claim which cannot be read shows": {by: answered, change: func(s *scene, p ledger.Pool) {
+			shows(s, p)
+			s.claims["range"].Annotations = map[string]string{decode.Mark: "spec.x"}
+		}, want: []Kind{Unreadable}},
+		"by a claim that cannot be read": {change: func(s *scene, _ ledger.Pool) {
+			s.claims["range"].Annotations = map[string]string{decode.Mark: "spec.x"}
+		}, want: []Kind{Unreadable}},
+		"answered, and not stored yet": {by: answered, change: func(s *scene, _ ledger.Pool) { delete(s.claims, "range") }},
+		"answered long ago, and never stored": {by: answered, change: func(s *scene, _ ledger.Pool) {
+			delete(s.claims, "range")
+			s.Clock = later{by: overdue + time.Second}
+		}, want: []Kind{BlockWithoutClaim}},
 		"closed, without IPPool": {change: func(s *scene, p ledger.Pool) {
 			must.Get(s.ledger.Derived().Begin(s.Context(), p.ID, "uid-of-range", time.Now()))(s)
 			delete(s.pools, "net-a")
@@ -130,66 +146,84 @@ type later struct {
 
 func (l later) Now() time.Time { return time.Now().Add(l.by) }
 
-// A block that is reserved lacks a claim and a record for a while, and a claim that shows it a
-// block of its own. When nobody confirms it for long, that is a finding.
-func TestVerify_Reservations(t *testing.T) {
+// A block that was answered to a CREATE lacks a claim and a record for a while. When it does for long, that is a finding.
+func TestVerify_AnAnswerWithoutAClaim(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name    string
-		shows   string        // what the claim shows; empty: there is none
-		age     time.Duration // of the last answer
-		renewed time.Duration // how long before that the first one was
-		want    []Kind
-		message string
+		name string
+		age  time.Duration
+		want []Kind
 	}{
-		{"reserved", "", time.Second, 0, nil, ""},
-		{"reserved, and shown", "10.0.2.0/28", time.Second, 0, nil, ""},
-		{"reserved, and the claim shows something else", "10.0.3.0/28", time.Second, 0, []Kind{ClaimWithoutBlock}, ""},
-		{"never created", "", overdue, 0, []Kind{BlockWithoutClaim}, "was not created"},
-		{"never created, again and again", "", time.Second, overdue, []Kind{BlockWithoutClaim}, "was not created"},
-		{"never confirmed", "10.0.2.0/28", overdue, 0, []Kind{BlockWithoutClaim}, "shows the block"},
+		{"answered a moment ago", time.Second, nil},
+		{"answered so long ago that it should be free", overdue + time.Second, []Kind{BlockWithoutClaim}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
-			claim := gen.Claim("new")
 			r := request("new", "10.0.2.0/28")
-			r.Holder.Claim = promise.Of("w", claim)
-			must.Get(s.ledger.Reservations().Reserve(t.Context(), r))(t)
+			r.Holder.Claim = promise.NewID("w", "default", "new")
+			must.Get(s.ledger.Bind(t.Context(), r))(t)
 			s.show("root", "10.0.0.0/16", "65536", "560", "64976")
-			if tt.shows != "" {
-				claim.Status = ipamv1alpha1.IPClaimStatus{Phase: ipamv1alpha1.ClaimBound, AllocatedCIDR: tt.shows}
-				s.claims["new"] = claim
-			}
-			s.Clock, s.renewed = later{by: tt.age}, tt.renewed
+			s.Clock = later{by: tt.age}
 			for _, f := range s.wants(tt.want...) {
-				if f.Kind == BlockWithoutClaim && (f.Repair != ConfirmRelease || ledger.ClaimID(f.UID) != r.Holder.Claim || !strings.Contains(f.Message, tt.message)) {
-					t.Errorf("the finding is %+v, want one that says %q, with repair %s", f, tt.message, ConfirmRelease)
+				if f.Repair != ConfirmRelease || ledger.ClaimID(f.UID) != r.Holder.Claim {
+					t.Errorf("the finding is %+v, want one of %s with repair %s", f, r.Holder.Claim, ConfirmRelease)
 				}
 			}
 		})
 	}
 }
 
-// A block that two CREATEs were answered with stays for a while after the claim that got it is
-// deleted.
-func TestVerify_BlockOfTwoAnswers(t *testing.T) {
+// A claim that shows an allocation ID holds the block of that, and its record is of that, also where one of them cannot be read or the
+// claim is gone. It does not where the ID is that of another claim, nor where it shows no address.
+func TestVerify_AllocationIDs(t *testing.T) {
 	t.Parallel()
-	for age, want := range map[time.Duration][]Kind{time.Second: nil, overdue: {BlockWithoutClaim}} {
-		s := newScene(t)
-		r := request("new", "10.0.2.0/28")
-		r.Holder.Claim = promise.Of("w", gen.Claim("new"))
-		for range 2 {
-			must.Get(s.ledger.Reservations().Reserve(t.Context(), r))(t)
-		}
-		_, ok, err := s.ledger.Reservations().Confirm(t.Context(), allocator.Confirmation{
-			Reservation: r.Holder.Claim, Claim: "uid-of-new", Prefix: r.Exact, Policy: ledger.Delete, Certain: true,
+	for _, tt := range []struct {
+		name   string
+		change func(s *scene, claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation)
+		want   []Kind
+	}{
+		{"in order", func(*scene, *ipamv1alpha1.IPClaim, *ipamv1alpha1.IPAllocation) {}, nil},
+		{"a claim that cannot be read", func(_ *scene, claim *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {
+			claim.Annotations = map[string]string{decode.Mark: "spec.x"}
+		}, []Kind{Unreadable}},
+		{"a record that cannot be read", func(_ *scene, _ *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
+			record.Annotations = map[string]string{decode.Mark: "spec.x"}
+		}, []Kind{Unreadable}},
+		{"a retained block", func(s *scene, claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
+			_, _, err := s.ledger.Retained().Retain(s.Context(), promise.IDOf("w", claim), time.Time{})
+			must.Do(s, err)
+			delete(s.claims, claim.Name)
+			from := claim.Name + "/" + string(claim.UID) + "/" + string(claim.Status.AllocationID)
+			record.Spec.ClaimRef, record.Annotations = nil, map[string]string{ipamv1alpha1.AnnotationRetainedFrom: from}
+		}, nil},
+		{"another address shown", func(_ *scene, claim *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {
+			claim.Status.AllocatedCIDR = "10.0.3.0/28"
+		}, []Kind{ClaimMismatch}},
+		{"a record of the UID", func(_ *scene, _ *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) {
+			record.Spec.ClaimRef.AllocationID = ""
+		}, []Kind{BlockWithoutRecord, RecordWithoutBlock}},
+		{"the ID of another claim", func(_ *scene, claim *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {
+			claim.Name = "copy"
+		}, []Kind{BlockWithoutClaim, ClaimWithoutBlock}},
+		{"an ID and no address", func(_ *scene, claim *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {
+			claim.Status.AllocatedCIDR = ""
+		}, []Kind{BlockWithoutClaim}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.publish("new", "10.0.2.0/28")
+			claim, record := s.claims["new"], s.records["new"]
+			claim.Status.AllocationID = types.UID(promise.NewID("w", "default", "new"))
+			record.Spec.ClaimRef.AllocationID = claim.Status.AllocationID
+			r := request("new", "10.0.2.0/28")
+			r.Holder = promise.HolderOf("w", claim)
+			must.Get(s.ledger.Bind(t.Context(), r))(t)
+			s.show("root", "10.0.0.0/16", "65536", "560", "64976")
+			tt.change(s, claim, record)
+			s.Clock = later{by: overdue + time.Second}
+			s.wants(tt.want...)
 		})
-		if err != nil || !ok {
-			t.Fatalf("Confirm = %t, %v; want the reservation confirmed", ok, err)
-		}
-		s.show("root", "10.0.0.0/16", "65536", "560", "64976")
-		s.Clock = later{by: age}
-		s.wants(want...)
 	}
 }

@@ -34,7 +34,6 @@ type scene struct {
 	*Verifier
 	etcd     *clientv3.Client
 	ledger   *allocator.Allocator
-	renewed  time.Duration // how long before its last answer each reservation had its first
 	pools    map[string]*ipamv1alpha1.IPPool
 	claims   map[string]*ipamv1alpha1.IPClaim
 	records  map[string]*ipamv1alpha1.IPAllocation // by the name of their claim
@@ -54,7 +53,7 @@ func newScene(t *testing.T) *scene {
 		T: t, etcd: etcd, ledger: alloc, between: func() {},
 		pools: map[string]*ipamv1alpha1.IPPool{}, claims: map[string]*ipamv1alpha1.IPClaim{}, records: map[string]*ipamv1alpha1.IPAllocation{},
 	}
-	s.Verifier = New(Options{Ledger: s, World: s, Reserved: s.reservedSince, Pause: time.Millisecond})
+	s.Verifier = New(Options{Ledger: s, World: s, Pause: time.Millisecond})
 
 	s.hold("a", "10.0.0.0/28")
 	s.hold("r", "10.0.0.16/28")
@@ -109,12 +108,6 @@ func (s *scene) show(name, cidr, total, allocated, available string) {
 	pool.Status.AllocatedCIDR = cidr
 	pool.Status.Capacity = &ipamv1alpha1.PoolCapacity{Total: total, Allocated: allocated, Available: available}
 	s.pools[name] = pool
-}
-
-// reservedSince tells how old a reservation is.
-func (s *scene) reservedSince(id ledger.ClaimID) (time.Time, bool) {
-	since, ok := s.ledger.Reservations().Since(id)
-	return since.Add(-s.renewed), ok
 }
 
 // Walk implements Ledger.

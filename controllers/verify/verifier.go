@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
@@ -25,9 +24,7 @@ const (
 // Options configure a Verifier. Ledger and World are required.
 type Options struct {
 	Ledger Ledger
-	// Reserved tells since when a reservation is in the ledger. Default: its last answer counts.
-	Reserved func(ledger.ClaimID) (since time.Time, ok bool)
-	World    World
+	World  World
 	// Interval between two verifications that nobody has asked for, jittered by a fifth. It is longer, up to four
 	// hours, if the last one took more than a two-hundredth of it. Default 10 minutes.
 	Interval time.Duration
@@ -61,9 +58,6 @@ func New(opts Options) *Verifier {
 	opts.Pause = cmp.Or(opts.Pause, usual.Pause)
 	if opts.Clock == nil {
 		opts.Clock = clock.RealClock{}
-	}
-	if opts.Reserved == nil {
-		opts.Reserved = func(ledger.ClaimID) (time.Time, bool) { return time.Time{}, false }
 	}
 	return &Verifier{Options: opts}
 }
@@ -168,7 +162,7 @@ func (v *Verifier) look(ctx context.Context) (*books, error) {
 		b.findings = []Finding{{Kind: ExportReplaced, Name: ipamv1alpha1.GroupName, Message: why}}
 		return b, nil
 	}
-	return b, comparison{b, v.Reserved}.compare(ctx, v.World)
+	return b, comparison{b}.compare(ctx, v.World)
 }
 
 // report is what a look says beside its findings.

@@ -51,8 +51,6 @@ type Holder struct {
 	CoolsUntil time.Time `json:"coolsUntil,omitzero"`
 	// State is that of the block; absent once the holder has let go.
 	State string `json:"state,omitempty"`
-	// Ends is when a reserved block is released, unless its CREATE succeeds or is repeated before.
-	Ends time.Time `json:"ends,omitzero"`
 
 	Cluster string `json:"cluster"`
 	// Workspace is the path, if it is known.
@@ -77,19 +75,17 @@ type Holder struct {
 // UsualLimit is how many holders an answer has at most, unless the query says otherwise.
 const UsualLimit = 1000
 
-// Query selects tenures. All fields that are set have to match. It needs a Prefix, a Workspace, a Claim,
-// a Scope or Reserved.
+// Query selects tenures. All fields that are set have to match. It needs a Prefix, a Workspace, a Claim
+// or a Scope.
 type Query struct {
 	// Prefix: tenures of blocks that overlap it. With it, only a part of the history is read.
 	Prefix netip.Prefix `json:"prefix,omitzero"`
 	// Workspace is a logical cluster, by ID or path.
 	Workspace string `json:"workspace,omitempty"`
-	// Claim is a UID, or namespace/name.
+	// Claim is an allocation ID, or namespace/name. A claim that shows no allocation ID has its UID.
 	Claim string `json:"claim,omitempty"`
 	// Scope: blocks of pools that are for these objects, each the name of an object by its role.
 	Scope map[string]string `json:"scope,omitempty"`
-	// Reserved: blocks that a CREATE was answered with, and that no claim has confirmed. Only these are read.
-	Reserved bool `json:"reserved,omitempty"`
 	// At: tenures at this time.
 	At time.Time `json:"at,omitzero"`
 	// Since: tenures at this time, or later.
@@ -101,8 +97,8 @@ type Query struct {
 // Validate checks the query. Its errors say what to write instead.
 func (q Query) Validate() error {
 	switch {
-	case !q.Prefix.IsValid() && q.Workspace == "" && q.Claim == "" && len(q.Scope) == 0 && !q.Reserved:
-		return errors.New("name an address or a prefix, a workspace, a claim or a scope, or ask for all reserved blocks")
+	case !q.Prefix.IsValid() && q.Workspace == "" && q.Claim == "" && len(q.Scope) == 0:
+		return errors.New("name an address or a prefix, a workspace, a claim or a scope")
 	case q.Prefix.IsValid() && q.Prefix != q.Prefix.Masked():
 		return fmt.Errorf("%s has host bits set; write %s, or the address alone", q.Prefix, q.Prefix.Masked())
 	case !q.At.IsZero() && !q.Since.IsZero():
@@ -133,7 +129,7 @@ func ParsePrefix(text string) (netip.Prefix, error) {
 // The parameters of a request.
 const (
 	paramPrefix, paramWorkspace, paramClaim, paramScope = "prefix", "workspace", "claim", "scope"
-	paramReserved, paramAt, paramSince, paramLimit      = "reserved", "at", "since", "limit"
+	paramAt, paramSince, paramLimit                     = "at", "since", "limit"
 )
 
 // Values writes the query as the parameters of a request.
@@ -147,7 +143,6 @@ func (q Query) Values() url.Values {
 	set(paramPrefix, q.Prefix.String(), q.Prefix.IsValid())
 	set(paramWorkspace, q.Workspace, q.Workspace != "")
 	set(paramClaim, q.Claim, q.Claim != "")
-	set(paramReserved, "true", q.Reserved)
 	set(paramAt, q.At.Format(time.RFC3339Nano), !q.At.IsZero())
 	set(paramSince, q.Since.Format(time.RFC3339Nano), !q.Since.IsZero())
 	set(paramLimit, strconv.Itoa(q.Limit), q.Limit != 0)
@@ -178,8 +173,6 @@ func (q *Query) set(name, value string) (err error) {
 		q.Workspace = value
 	case paramClaim:
 		q.Claim = value
-	case paramReserved:
-		q.Reserved, err = strconv.ParseBool(value)
 	case paramAt:
 		q.At, err = ParseTime(value)
 	case paramSince:
@@ -227,9 +220,6 @@ func (h Holder) In() string { return cmp.Or(h.Workspace, h.Cluster) }
 // Ending says in a few words what a holder's block is, or why its time ended.
 func (h Holder) Ending() string {
 	words := []string{cmp.Or(h.Cause, h.State)}
-	if !h.Ends.IsZero() {
-		words = append(words, "until "+Moment(h.Ends))
-	}
 	if !h.CoolsUntil.IsZero() {
 		words = append(words, "cooled until "+Moment(h.CoolsUntil))
 	}

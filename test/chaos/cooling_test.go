@@ -16,10 +16,10 @@ import (
 
 const cooling = "cooling"
 
-// over checks that a block which cooled was not freed before its time. Only a child pool that
-// goes takes what cools in it along.
+// over checks that a block which cooled was not freed before its time, also if it was given back to a CREATE meanwhile.
+// Only a child pool that goes takes what cools in it along.
 func (r *replay) over(c change, b block) {
-	if b.state != cooling || r.pools[b.pool] == "draining" {
+	if b.state == "retained" || r.pools[b.pool] == "draining" {
 		return
 	}
 	if seen := r.started.Add(time.Duration(c.seen)); seen.Before(b.until) {
@@ -66,7 +66,7 @@ func (s *site) warm() {
 func TestReplay_Cooling(t *testing.T) {
 	started := time.Now()
 	value := func(claim, name, state string, until time.Duration) []byte {
-		if state != cooling {
+		if until == 0 {
 			return fmt.Appendf(nil, `{"claim":%q,"pool":"c","name":%q,"state":%q}`, claim, name, state)
 		}
 		return fmt.Appendf(nil, `{"claim":%q,"pool":"c","name":%q,"state":%q,"until":%q}`, claim, name, state, started.Add(until).Format(time.RFC3339Nano))
@@ -84,17 +84,23 @@ func TestReplay_Cooling(t *testing.T) {
 	given := func(to, name string) []event {
 		return []event{{key, value(to, name, "bound", 0), false}, {"claims/u", nil, false}, claim(to), {head, []byte(`{"n":3}`), false}}
 	}
+	const made = "00000000-0000-8000-8000-000000000000"
+	created := given(made, "n")
+	created[0].value = value(made, "n", "bound", 5*time.Second)
+	failed := []event{{key, nil, false}, {"claims/" + made, nil, false}, {head, []byte(`{"n":4}`), false}}
 	for name, test := range map[string]struct {
-		last change
+		last []change
 		want int
 	}{
-		"freed in time":             {change{4, 5.1e9, freed}, 0},
-		"freed too early":           {change{4, 4.9e9, freed}, 1},
-		"given back":                {change{4, 3e9, given("v", "n")}, 0},
-		"given to another":          {change{4, 3e9, given("v", "m")}, 1},
-		"given to another, in time": {change{4, 6e9, given("v", "m")}, 1}, // it has to be freed in between
+		"freed in time":             {[]change{{4, 5.1e9, freed}}, 0},
+		"freed too early":           {[]change{{4, 4.9e9, freed}}, 1},
+		"given back":                {[]change{{4, 3e9, given("v", "n")}}, 0},
+		"given to another":          {[]change{{4, 3e9, given("v", "m")}}, 1},
+		"given to another, in time": {[]change{{4, 6e9, given("v", "m")}}, 1}, // it has to be freed in between
+		"a CREATE fails in time":    {[]change{{4, 3e9, created}, {5, 5.1e9, failed}}, 0},
+		"a CREATE fails too early":  {[]change{{4, 3e9, created}, {5, 4.9e9, failed}}, 1},
 	} {
-		changes := append(slices.Clone(begin), test.last)
+		changes := append(slices.Clone(begin), test.last...)
 		for i := range changes {
 			changes[i].events = append(slices.Clip(changes[i].events), took(0, 1, i).events...)
 		}

@@ -38,8 +38,9 @@ func (op operation) next(has string) []any {
 	if op.Prefix.IsValid() {
 		got = op.Prefix.String()
 	}
-	frees := op.Do == "release" || op.Do == "retire" || op.Do == "close" || op.Do == "expire" && (op.Freed || op.Unknown != "")
-	binds := op.Do == "bind" || op.Do == "carve" || op.Do == "reuse"
+	frees := op.Do == "release" || op.Do == "retire" || op.Do == "close" ||
+		(op.Do == "expire" || op.Do == "fail") && (op.Freed || op.Unknown != "")
+	binds := op.Do == "bind" || op.Do == "carve" || op.Do == "hand over"
 	switch {
 	case frees && op.Unknown != "":
 		return []any{has, unbound}
@@ -69,7 +70,7 @@ func (op operation) String() string {
 func claimHistories(operations []operation) map[string][]porcupine.Operation {
 	histories := map[string][]porcupine.Operation{}
 	for _, op := range operations {
-		if op.Do == "reuse" && (op.Moved || op.Unknown != "") { // it says, too, that the former claim has the block no more
+		if op.Do == "hand over" && (op.Moved || op.Unknown != "") { // it says, too, that the former claim has the block no more
 			former := op
 			former.Do, former.Claim, former.outcome = "release", op.Former, outcome{Unknown: op.Unknown}
 			operations = append(operations, former)
@@ -83,7 +84,7 @@ func claimHistories(operations []operation) map[string][]porcupine.Operation {
 		}
 	}
 	for _, op := range operations {
-		changes := op.Do != "lookup" && op.Do != "retain" && op.Do != "promise"
+		changes := op.Do != "lookup" && op.Do != "retain"
 		if op.Claim == "" || op.Refusal == busy || op.Refusal == changed || op.Unknown != "" && !changes {
 			continue
 		}

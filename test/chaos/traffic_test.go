@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,14 +121,12 @@ func (t *traffic) choose(random *rand.Rand) request {
 		r.Do = "lookup"
 	case n < 20:
 		r.Do, r.Lease = "retain", time.Duration(random.IntN(1000))*time.Millisecond
-	case n >= 24 && n < 28 && strings.HasPrefix(string(r.Claim), "claim"):
-		r.Do, r.Former, r.Claim = "reuse", r.Claim, r.Claim+laterClaim
+	case n >= 24 && n < 28:
+		r.Do, r.Former, r.Claim = "hand over", r.Claim, later(r.Claim)
 	case n == 28:
-		r.Do = "promise"
+		r.Do, r.Claim = "fail", claimID(epoch, random.IntN(claimsAtOnce/4)*4)
 	case n > 28:
 		r.Do = "expire"
-	case n >= 24:
-		r.Do = "lookup"
 	case n < 22:
 		r.Do, r.Pool, r.Length, r.Claim, r.Network = "carve", "a", 28+random.IntN(3), ledger.ClaimID(child), network
 	default:
@@ -139,24 +136,28 @@ func (t *traffic) choose(random *rand.Rand) request {
 		r.Claim = claimID(random.Int64N(epoch), random.IntN(claimsAtOnce))
 	}
 	if r.mayBeLater() && random.IntN(3) == 0 {
-		r.Claim += laterClaim
+		r.Claim = later(r.Claim)
 	}
 	return r
 }
 
-// mayBeLater reports whether the request is one that a claim which follows another of its name may
-// make. It gets a block by a reuse alone.
+// mayBeLater reports whether the request is one that a holder which follows another of its name may
+// make. It gets a block by a hand over alone.
 func (r request) mayBeLater() bool {
-	return strings.HasPrefix(string(r.Claim), "claim") && (r.Do == "release" || r.Do == "lookup" || r.Do == "retain" || r.Do == "expire")
+	return (r.Do == "release" || r.Do == "lookup" || r.Do == "retain" || r.Do == "expire")
 }
 
-// claimID names a claim of a generation. One in four is a reservation.
+// allocationIDs are the allocation IDs of a run, by generation and number.
+const allocationIDs = "%08x-%04x-8000-8000-000000000000"
+
+func claimName(epoch, n int64) string { return fmt.Sprintf("claim-%d-%d", epoch, n) }
+
+// claimID names a claim of a generation. One in four is bound by an allocation ID.
 func claimID(epoch int64, n int) ledger.ClaimID {
-	name := fmt.Sprintf("claim-%d-%d", epoch, n)
 	if n%4 == 0 {
-		return ledger.ReservationID("tenant", name)
+		return ledger.ClaimID(fmt.Sprintf(allocationIDs, epoch, n))
 	}
-	return ledger.ClaimID(name)
+	return ledger.ClaimID(claimName(epoch, int64(n)))
 }
 
 // within draws a prefix of a window.

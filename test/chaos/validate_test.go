@@ -199,15 +199,14 @@ func (r *replay) claim(id string, e event) {
 // block checks invariant I1 for a block that was put.
 func (r *replay) block(revision int64, e event, b block) {
 	old, ok := r.blocks[e.key]
-	reused := ok && old.claim != b.claim && old.state == "retained" && b.state == "bound"
-	passes := old.state == cooling || b.state == cooling // between claims of one name
-	same := old.claim == b.claim || reused || passes
+	handed := old.claim != b.claim && b.state == "bound" // between holders of one name
+	same := old.claim == b.claim || handed || b.state == cooling
 	forNobody := b.state == cooling && strings.HasPrefix(b.name, "cooling.") // that of a range in which addresses cool
 	if ok && (!same || old.name != b.name && !forNobody || old.pool != b.pool) {
 		r.complain("revision %d: %s was %s of claim %s, %s in %s, and is %s of claim %s, %s in %s",
 			revision, e.key, old.state, old.claim, old.name, old.pool, b.state, b.claim, b.name, b.pool)
 	}
-	if !b.until.IsZero() && b.state == "bound" {
+	if !b.until.IsZero() && b.state == "bound" && !ledger.IsAllocationID(ledger.ClaimID(b.claim)) {
 		r.complain("revision %d: %s is %s, and ends by itself", revision, e.key, b.state)
 	}
 	for key, other := range r.blocks {
@@ -288,7 +287,8 @@ func (r *replay) explain(operations []operation) {
 			s.since(append(asked["bind"+string(s.claim)], asked["carve"+string(s.claim)]...), math.MinInt64)
 			boundAfter[s.claim] = s.after
 		default:
-			s.since(slices.Concat(asked["release"+string(s.claim)], asked["retire"+string(s.claim)], asked["close"+string(s.claim)], asked["expire"+string(s.claim)]), boundAfter[s.claim])
+			s.since(slices.Concat(asked["release"+string(s.claim)], asked["retire"+string(s.claim)], asked["close"+string(s.claim)], asked["expire"+string(s.claim)],
+				asked["fail"+string(s.claim)]), boundAfter[s.claim])
 		}
 		if s.after == math.MaxInt64 {
 			r.complain("revision %d: nobody has asked for %+v", s.revision, *s)

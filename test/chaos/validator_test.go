@@ -18,9 +18,9 @@ func did(do string, call, end int64, o outcome) operation {
 	return operation{request: request{Do: do, Claim: "c", Pool: "c", Length: 28}, outcome: o, Call: call, Return: end}
 }
 
-// reuse is an operation that gives the block of a claim to another.
-func reuse(former, claim string, call, end int64, o outcome) operation {
-	op := did("reuse", call, end, o)
+// handOver is an operation that gives the block of a claim to another.
+func handOver(former, claim string, call, end int64, o outcome) operation {
+	op := did("hand over", call, end, o)
 	op.Claim, op.Former, op.Moved = ledger.ClaimID(claim), ledger.ClaimID(former), o.Unknown == ""
 	return op
 }
@@ -29,35 +29,32 @@ func at(prefix string) outcome { return outcome{Prefix: netip.MustParsePrefix(pr
 
 // The model of a claim knows right from wrong.
 func TestClaimModel(t *testing.T) {
-	lost, full, soon := outcome{Unknown: "lost"}, outcome{Refusal: exhausted, Largest: -1}, outcome{Refusal: tooOften}
+	lost, full := outcome{Unknown: "lost"}, outcome{Refusal: exhausted, Largest: -1}
 	here, there := at("10.2.0.16/28"), at("10.2.0.32/28")
 	for name, test := range map[string]struct {
 		history []operation
 		want    bool
 	}{
-		"bound twice, one block":            {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, here)}, true},
-		"bound twice, two blocks":           {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, there)}, false},
-		"bound again after a release":       {[]operation{did("bind", 1, 2, here), did("release", 3, 4, outcome{}), did("bind", 5, 6, there)}, true},
-		"released and still there":          {[]operation{did("bind", 1, 2, here), did("release", 3, 4, outcome{}), did("lookup", 5, 6, here)}, false},
-		"lost, and bound":                   {[]operation{did("bind", 1, 2, lost), did("lookup", 5, 6, here), did("lookup", 7, 8, here)}, true},
-		"lost, and bound much later":        {[]operation{did("bind", 1, 2, lost), did("lookup", 5, 6, outcome{}), did("lookup", 7, 8, here)}, true},
-		"lost, and bound in two places":     {[]operation{did("bind", 1, 2, lost), did("lookup", 5, 6, here), did("lookup", 7, 8, there)}, false},
-		"lost release":                      {[]operation{did("bind", 1, 2, here), did("release", 3, 4, lost), did("lookup", 5, 6, outcome{})}, true},
-		"gone without a release":            {[]operation{did("bind", 1, 2, here), did("lookup", 5, 6, outcome{})}, false},
-		"there without a bind":              {[]operation{did("lookup", 5, 6, here)}, false},
-		"refused though it has a block":     {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, full)}, false},
-		"too often, and no block":           {[]operation{did("bind", 1, 2, soon), did("lookup", 3, 4, outcome{})}, true},
-		"too often, and a block":            {[]operation{did("bind", 1, 2, soon), did("lookup", 3, 4, here)}, false},
-		"too often, with a block":           {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, soon)}, false},
-		"refused while another bind is on":  {[]operation{did("bind", 1, 5, here), did("bind", 2, 4, full)}, true},
-		"reused":                            {[]operation{did("bind", 1, 2, here), reuse("c", "d", 3, 4, here), did("lookup", 5, 6, outcome{})}, true},
-		"reused, and still there":           {[]operation{did("bind", 1, 2, here), reuse("c", "d", 3, 4, here), did("lookup", 5, 6, here)}, false},
-		"reused by the claim":               {[]operation{reuse("b", "c", 1, 2, here), did("lookup", 3, 4, here)}, true},
-		"reused by the claim, and gone":     {[]operation{reuse("b", "c", 1, 2, here), did("lookup", 3, 4, outcome{})}, false},
-		"reuse lost":                        {[]operation{did("bind", 1, 2, here), reuse("c", "d", 3, 4, lost), did("lookup", 5, 6, here)}, true},
-		"expired":                           {[]operation{did("bind", 1, 2, here), did("expire", 3, 4, outcome{Freed: true}), did("lookup", 5, 6, outcome{})}, true},
-		"expired, and still there":          {[]operation{did("bind", 1, 2, here), did("expire", 3, 4, outcome{Freed: true}), did("lookup", 5, 6, here)}, false},
-		"lost lookups and refusals of work": {[]operation{did("lookup", 1, 2, lost), did("bind", 3, 4, outcome{Refusal: busy}), did("lookup", 5, 6, outcome{})}, true},
+		"bound twice, one block":             {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, here)}, true},
+		"bound twice, two blocks":            {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, there)}, false},
+		"bound again after a release":        {[]operation{did("bind", 1, 2, here), did("release", 3, 4, outcome{}), did("bind", 5, 6, there)}, true},
+		"released and still there":           {[]operation{did("bind", 1, 2, here), did("release", 3, 4, outcome{}), did("lookup", 5, 6, here)}, false},
+		"lost, and bound":                    {[]operation{did("bind", 1, 2, lost), did("lookup", 5, 6, here), did("lookup", 7, 8, here)}, true},
+		"lost, and bound much later":         {[]operation{did("bind", 1, 2, lost), did("lookup", 5, 6, outcome{}), did("lookup", 7, 8, here)}, true},
+		"lost, and bound in two places":      {[]operation{did("bind", 1, 2, lost), did("lookup", 5, 6, here), did("lookup", 7, 8, there)}, false},
+		"lost release":                       {[]operation{did("bind", 1, 2, here), did("release", 3, 4, lost), did("lookup", 5, 6, outcome{})}, true},
+		"gone without a release":             {[]operation{did("bind", 1, 2, here), did("lookup", 5, 6, outcome{})}, false},
+		"there without a bind":               {[]operation{did("lookup", 5, 6, here)}, false},
+		"refused though it has a block":      {[]operation{did("bind", 1, 2, here), did("bind", 3, 4, full)}, false},
+		"refused while another bind is on":   {[]operation{did("bind", 1, 5, here), did("bind", 2, 4, full)}, true},
+		"handed over":                        {[]operation{did("bind", 1, 2, here), handOver("c", "d", 3, 4, here), did("lookup", 5, 6, outcome{})}, true},
+		"handed over, and still there":       {[]operation{did("bind", 1, 2, here), handOver("c", "d", 3, 4, here), did("lookup", 5, 6, here)}, false},
+		"handed over to the claim":           {[]operation{handOver("b", "c", 1, 2, here), did("lookup", 3, 4, here)}, true},
+		"handed over to the claim, and gone": {[]operation{handOver("b", "c", 1, 2, here), did("lookup", 3, 4, outcome{})}, false},
+		"hand over lost":                     {[]operation{did("bind", 1, 2, here), handOver("c", "d", 3, 4, lost), did("lookup", 5, 6, here)}, true},
+		"expired":                            {[]operation{did("bind", 1, 2, here), did("expire", 3, 4, outcome{Freed: true}), did("lookup", 5, 6, outcome{})}, true},
+		"expired, and still there":           {[]operation{did("bind", 1, 2, here), did("expire", 3, 4, outcome{Freed: true}), did("lookup", 5, 6, here)}, false},
+		"lost lookups and refusals of work":  {[]operation{did("lookup", 1, 2, lost), did("bind", 3, 4, outcome{Refusal: busy}), did("lookup", 5, 6, outcome{})}, true},
 	} {
 		history := claimHistories(test.history)["claim c"]
 		if got := porcupine.CheckOperations(claimModel.ToModel(), history); got != test.want {
@@ -107,19 +104,20 @@ func TestReplay(t *testing.T) {
 		changes []change
 		want    string
 	}{
-		"sound":             {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.32/28", 2)}, ""},
-		"overlap":           {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.16/29", 2)}, "I1"},
-		"two blocks":        {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "one", "10.2.0.32/28", 2)}, "I3"},
-		"no claim":          {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "claims")}, "I2"},
-		"no pool":           {[]change{bound(2, "one", "10.2.0.16/28", 1), {revision: 3, events: []event{{key: "pools/c"}, took(3, 1, 3).events[0]}}}, "is not there"},
-		"reused":            {[]change{bound(2, "one", "10.2.0.16/28", 1), reused("one-later", "retained", "one")}, ""},
-		"reused by another": {[]change{bound(2, "one", "10.2.0.16/28", 1), reused("two", "retained", "two")}, "was retained of claim one"},
-		"reused alive":      {[]change{bound(2, "one", "10.2.0.16/28", 1), reused("one-later", "bound", "one")}, "was bound of claim one"},
-		"reused, key kept":  {[]change{bound(2, "one", "10.2.0.16/28", 1), without(reused("one-later", "retained", "one"), "claims/one")}, "I2"},
-		"head not put":      {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "spaces/c/head")}, "not its head"},
-		"deposed":           {[]change{took(2, 1, 0), took(3, 2, 0), took(4, 1, 1)}, "after {N:2 C:0}"},
-		"office not put":    {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "head")}, "not its head"},
-		"head put unawares": {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.32/28", 1)}, "after 1"},
+		"sound":                    {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.32/28", 2)}, ""},
+		"overlap":                  {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.16/29", 2)}, "I1"},
+		"two blocks":               {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "one", "10.2.0.32/28", 2)}, "I3"},
+		"no claim":                 {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "claims")}, "I2"},
+		"no pool":                  {[]change{bound(2, "one", "10.2.0.16/28", 1), {revision: 3, events: []event{{key: "pools/c"}, took(3, 1, 3).events[0]}}}, "is not there"},
+		"handed over":              {[]change{bound(2, "one", "10.2.0.16/28", 1), handed("one-later", "retained", "one")}, ""},
+		"handed over, bound":       {[]change{bound(2, "one", "10.2.0.16/28", 1), handed("one-later", "bound", "one")}, ""},
+		"handed to another":        {[]change{bound(2, "one", "10.2.0.16/28", 1), handed("two", "retained", "two")}, "was retained of claim one"},
+		"handed to another, bound": {[]change{bound(2, "one", "10.2.0.16/28", 1), handed("two", "bound", "two")}, "was bound of claim one"},
+		"handed over, key kept":    {[]change{bound(2, "one", "10.2.0.16/28", 1), without(handed("one-later", "retained", "one"), "claims/one")}, "I2"},
+		"head not put":             {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "spaces/c/head")}, "not its head"},
+		"deposed":                  {[]change{took(2, 1, 0), took(3, 2, 0), took(4, 1, 1)}, "after {N:2 C:0}"},
+		"office not put":           {[]change{without(bound(2, "one", "10.2.0.16/28", 1), "head")}, "not its head"},
+		"head put unawares":        {[]change{bound(2, "one", "10.2.0.16/28", 1), bound(3, "two", "10.2.0.32/28", 1)}, "after 1"},
 	} {
 		r := newReplay(time.Now(), append([]change{registered}, test.changes...))
 		got := strings.Join(r.problems, "\n")
@@ -168,8 +166,8 @@ func took(revision int64, n, c int) change {
 	return change{revision: revision, events: []event{{key: "head", value: fmt.Appendf(nil, `{"v":1,"n":%d,"c":%d}`, n, c)}}}
 }
 
-// reused is revision 3, in which the claim "one" gives its block, which it had in that state, to one of that name.
-func reused(to, state, name string) change {
+// handed is revision 3, in which the claim "one" gives its block, which it had in that state, to one of that name.
+func handed(to, state, name string) change {
 	const from, prefix = "one", "10.2.0.16/28"
 	before, after := bound(3, from, prefix, 2), bound(3, to, prefix, 3)
 	before.events[0].value = fmt.Appendf(nil, `{"v":1,"pool":"c","claim":%q,"name":%q,"state":%q}`, from, from, state)

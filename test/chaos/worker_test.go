@@ -30,7 +30,7 @@ type request struct {
 	Do       string // a key of deeds
 	Pool     ledger.PoolID
 	Claim    ledger.ClaimID
-	Former   ledger.ClaimID // of a reuse: the claim that has the block
+	Former   ledger.ClaimID // of a hand over: the holder that has the block
 	Network  string         // whose derived pool it is about, or whose address space
 	Of       ledger.PoolID  // the pool whose address space Pool is; empty: it is none
 	Length   int
@@ -67,8 +67,7 @@ const (
 	poolInUse = "pool in use"
 	noPool    = "no such pool"
 	changed   = "changed"
-	tooOften  = "too often" // of a reservation alone
-	broken    = "broken"    // an answer that no ledger may give
+	broken    = "broken" // an answer that no ledger may give
 )
 
 // work answers requests until standard input ends.
@@ -83,7 +82,7 @@ func work(addrs string) error {
 	return w.serve(bufio.NewReader(os.Stdin))
 }
 
-// cooldown has the blocks of all pools but one cool for a moment.
+// cooldown lets the blocks of all pools but one cool for a moment.
 func cooldown(b ledger.Block) (time.Duration, error) {
 	if b.Pool == "b" {
 		return 0, nil
@@ -177,10 +176,8 @@ func (r request) outcome(o outcome, err error) outcome {
 		o.Refusal = changed
 	case errors.Is(err, ledger.ErrUnknownPool):
 		o.Refusal = noPool
-	case errors.Is(err, ledger.ErrTooOften) && r.reserves():
-		o.Refusal = tooOften
-	case errors.Is(err, ledger.ErrBusy), errors.Is(err, ledger.ErrReservations),
-		errors.Is(err, ledger.ErrCools), errors.Is(err, ledger.ErrPoolDraining), errors.As(err, &held), errors.As(err, &releasing):
+	case errors.Is(err, ledger.ErrBusy), errors.Is(err, ledger.ErrCools),
+		errors.Is(err, ledger.ErrPoolDraining), errors.As(err, &held), errors.As(err, &releasing):
 		o.Refusal = busy
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrClosed), errors.Is(err, context.DeadlineExceeded):
 		o.Unknown = err.Error()
@@ -197,16 +194,26 @@ func (r request) allocation() ledger.Request {
 	}
 }
 
-// reserves reports whether the request binds for a claim that has no UID yet.
-func (r request) reserves() bool {
-	return r.Do == "bind" && strings.HasPrefix(string(r.Claim), "reserved.")
-}
-
 // laterClaim ends the ID of a claim that follows one of the same name.
 const laterClaim = "-later"
 
-// nameOf is the name of a claim.
-func nameOf(id ledger.ClaimID) string { return strings.TrimSuffix(string(id), laterClaim) }
+// later returns the ID of the holder to which the block of another one of the same name is handed over: of a claim that
+// follows it, or of the claim itself if it was bound by an allocation ID.
+func later(id ledger.ClaimID) ledger.ClaimID {
+	if ledger.IsAllocationID(id) {
+		return ledger.ClaimID(nameOf(id))
+	}
+	return id + laterClaim
+}
+
+// nameOf returns the name of a claim.
+func nameOf(id ledger.ClaimID) string {
+	var epoch, n int64
+	if _, err := fmt.Sscanf(string(id), allocationIDs, &epoch, &n); err == nil {
+		return claimName(epoch, n)
+	}
+	return strings.TrimSuffix(string(id), laterClaim)
+}
 
 // deeds are what can be asked of a worker.
 var deeds = map[string]func(context.Context, *allocator.Allocator, request) (outcome, error){
@@ -215,12 +222,7 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		return outcome{Prefix: p.CIDR}, err
 	},
 	"bind": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
-		bind := a.Bind
-		if r.reserves() {
-			bind = a.Reservations().Reserve
-		}
-		asks := r.allocation()
-		b, err := bind(ctx, asks)
+		b, err := a.Bind(ctx, r.allocation())
 		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 	},
 	"release": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) { //nolint:unparam // All deeds have one shape.
@@ -244,23 +246,20 @@ var deeds = map[string]func(context.Context, *allocator.Allocator, request) (out
 		b, _, err := a.Retained().Retain(ctx, r.Claim, time.Now().Add(r.Lease))
 		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 	},
-	"promise": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+	"fail": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		b, ok, err := a.Lookup(ctx, r.Claim)
-		if err != nil || !ok || b.State != ledger.Retained {
+		if err != nil || !ok || b.State != ledger.Bound {
 			return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
 		}
-		b, err = a.Retained().Promise(ctx, b, time.Second)
-		if errors.Is(err, ledger.ErrShared) {
-			err = nil
-		}
-		return outcome{Prefix: b.Prefix, Revision: b.Revision}, err
+		err = a.ReleaseFor(ctx, b, ledger.CauseCreateFailed)
+		return outcome{Freed: err == nil}, err
 	},
-	"reuse": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
+	"hand over": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {
 		former, ok, err := a.Lookup(ctx, r.Former)
 		if err != nil || !ok {
 			return outcome{Refusal: changed}, err
 		}
-		b, err := a.Retained().Reuse(ctx, former, allocator.Successor{Holder: r.allocation().Holder})
+		b, err := a.Retained().HandOver(ctx, former, allocator.Successor{Holder: r.allocation().Holder})
 		return outcome{Prefix: b.Prefix, Revision: b.Revision, Moved: err == nil}, err
 	},
 	"expire": func(ctx context.Context, a *allocator.Allocator, r request) (outcome, error) {

@@ -56,7 +56,7 @@ func TestClaim_OfTwoTenants(t *testing.T) {
 			IPFamily:      ipamv1alpha1.IPv4,
 			PoolRef:       from,
 			ClassName:     name,
-			ClaimRef:      &ipamv1alpha1.ClaimRef{Name: "web", UID: claim.UID},
+			ClaimRef:      &ipamv1alpha1.ClaimRef{Name: "web", UID: claim.UID, AllocationID: claim.Status.AllocationID},
 			Purpose:       ipamv1alpha1.PurposeClaim,
 			ReclaimPolicy: ipamv1alpha1.ReclaimDelete,
 		}, ipamv1alpha1.IPAllocationStatus{Phase: ipamv1alpha1.AllocationReady, AllocatedCIDR: block.String()})
@@ -85,7 +85,7 @@ func TestClaim_ForOneAddress(t *testing.T) {
 		IPFamily:      ipamv1alpha1.IPv6,
 		PoolRef:       ipamv1alpha1.PoolRef{Name: name, ProjectRef: &ipamv1alpha1.ProjectRef{Name: platform.Path}},
 		ClassName:     name,
-		ClaimRef:      &ipamv1alpha1.ClaimRef{Name: "web", UID: claim.UID},
+		ClaimRef:      &ipamv1alpha1.ClaimRef{Name: "web", UID: claim.UID, AllocationID: claim.Status.AllocationID},
 		Purpose:       ipamv1alpha1.PurposeClaim,
 		ReclaimPolicy: ipamv1alpha1.ReclaimRetain,
 		OwnerRef:      &owner,
@@ -141,7 +141,7 @@ func showsBound(t *testing.T, claim *ipamv1alpha1.IPClaim, want ipamv1alpha1.IPC
 	t.Helper()
 	got := *claim.Status.DeepCopy()
 	showsSuccess(t, got.Conditions)
-	got.Conditions = nil
+	got.Conditions, got.AllocationID = nil, ""
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status of claim %s (-want +got):\n%s", claim.Name, diff)
 	}

@@ -36,7 +36,7 @@ func TestColumns(t *testing.T) {
 	framework.WaitAllocated(t, s.tenant, large, ipamv1alpha1.ReasonPoolExhausted)
 	framework.WaitAllocated(t, s.tenant, lost, ipamv1alpha1.ReasonClassNotFound)
 
-	retained := fmt.Sprintf("former/%s", former.UID)
+	retained := fmt.Sprintf("former/%s/%s", former.UID, former.Status.AllocationID)
 	for _, row := range []struct {
 		access  *rest.Config
 		path    string

@@ -67,8 +67,9 @@ func TestCreate(t *testing.T) {
 			showsBound(t, claim, want)
 			version := claim.ResourceVersion
 			framework.WaitBound(t, s.tenant, claim)
-			if record := recordOf(t, s.tenant, claim); record.Status.AllocatedCIDR != block.String() {
-				t.Errorf("recorded is %s, want %s", record.Status.AllocatedCIDR, block)
+			id, record := claim.Status.AllocationID, recordOf(t, s.tenant, claim)
+			if record.Status.AllocatedCIDR != block.String() || id == "" || record.AllocationID() != id {
+				t.Errorf("recorded is %s with the allocation ID %q, want %s and %q", record.Status.AllocatedCIDR, record.AllocationID(), block, id)
 			}
 			if diff := cmp.Diff(status, claim.Status); diff != "" || claim.ResourceVersion != version {
 				t.Errorf("the claim was written after its CREATE (-answer +now):\n%s", diff)

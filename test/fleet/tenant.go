@@ -110,7 +110,7 @@ func (s *Server) make(table, cluster string, text []byte) error {
 
 // Ask asks the webhook that the controller has registered what the CREATE of a claim in a workspace
 // would be answered with, as kcp asks it, and returns the claim with that answer. It does not store the
-// claim, whose reservation the controller frees in time.
+// claim, whose block the controller frees in time.
 func (s *Server) Ask(ctx context.Context, workspace int, claim *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPClaim, error) {
 	webhook, err := s.registered()
 	if err != nil {

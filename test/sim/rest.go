@@ -29,11 +29,6 @@ func (s *Simulation) atRest() {
 	if !s.oracles.off { // "A kcp that is restored from an old copy does not know newer claims; a brake keeps their blocks": verify shows them
 		s.verify()
 	}
-	for _, b := range blocks {
-		if b.State == "reserved" {
-			s.find("LEDGER", "%s of %s is reserved at rest, until %s", b.Prefix, b.Claim, b.Until)
-		}
-	}
 	for _, o := range s.world.All("ipclaims") {
 		claim := read(o.Unstructured)
 		switch bound := claim.Status.Phase == ipamv1alpha1.ClaimBound; {

@@ -16,7 +16,6 @@ type metrics struct {
 	Bound        prometheus.Counter
 	Released     prometheus.Counter
 	unreadable   prometheus.GaugeFunc
-	reserved     prometheus.GaugeFunc
 	cooling      prometheus.GaugeFunc
 	history      prometheus.Gauge
 	forgotten    prometheus.Counter
@@ -43,8 +42,6 @@ func gauge(name, help string, count func() int) prometheus.GaugeFunc {
 
 func newMetrics(eng *Engine) *metrics {
 	return &metrics{
-		reserved: gauge("ipam_ledger_reservations", "Blocks reserved for claims whose CREATE was answered, and that nobody has confirmed yet.",
-			eng.Table.Reservations.Len),
 		cooling: gauge("ipam_ledger_cooling_blocks", "Blocks that were freed, and are given to nobody until their cooldown is over.",
 			eng.Spaces.CountCooling),
 		history: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -84,7 +81,7 @@ func newMetrics(eng *Engine) *metrics {
 
 func (m *metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.transactions, m.groups, m.Attempts, m.queued, m.waiting, m.Bound, m.Released, m.unreadable, m.reserved, m.cooling, m.history, m.forgotten, m.members,
+		m.transactions, m.groups, m.Attempts, m.queued, m.waiting, m.Bound, m.Released, m.unreadable, m.cooling, m.history, m.forgotten, m.members,
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
-	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
@@ -23,9 +22,6 @@ func (s *Space) remove(prefix netip.Prefix) {
 // note notes the owners of a block, and whether it cools. It counts the new owners before it stops
 // counting the old ones: a concurrent reader may see too much, never too little.
 func (s *Space) note(prefix netip.Prefix, r store.Record) {
-	if h := r.Held; h.State == ledger.Reserved {
-		s.Table.Reservations.Told(h.Claim, h.BoundAt)
-	}
 	s.News.touchAll(s.Room.Pools.over(prefix))
 	by := ownerOf(r)
 	if old, had := s.Blocks.get(prefix); !had || old != by {

@@ -13,7 +13,7 @@ import (
 )
 
 // Table is the memory of a ledger that concerns more than one space: where each pool is, the
-// accounts of classes, reservations, leases, and where each claim waits. Set the exported fields
+// accounts of classes, leases, and where each claim waits. Set the exported fields
 // before its first use. It is safe for concurrent use.
 type Table struct {
 	Frozen   bool          // pools begin frozen, until they are trusted
@@ -26,12 +26,10 @@ type Table struct {
 	Waiting atomic.Int64 // claims that wait, over all pools
 	Waits   Waits
 	Quotas  Quotas
-	// Reservations are the unconfirmed ones.
-	Reservations Reservations
-	Leases       Leases
-	Journal      Journal
-	Retired      recent[ledger.PoolID]  // that this Allocator has retired: any other may have been lost
-	Bound        recent[ledger.ClaimID] // whose bind was refuted, because they were bound
+	Leases  Leases
+	Journal Journal
+	Retired recent[ledger.PoolID]  // that this Allocator has retired: any other may have been lost
+	Bound   recent[ledger.ClaimID] // whose bind was refuted, because they were bound
 
 	// mu is taken after a space's lock, never before. Its holder waits for nothing.
 	mu     sync.RWMutex
@@ -51,7 +49,7 @@ func NewTable() *Table {
 	}
 }
 
-// noteBlock notes a block that has changed, its lease, and its reservations. One that is gone, or cannot be read, has
+// noteBlock notes a block that has changed, and its lease. One that is gone, or cannot be read, has
 // none. The lock of its space is held.
 func (t *Table) noteBlock(at ledger.Position, r store.Record) {
 	t.Journal.Put(at, r)
@@ -59,7 +57,6 @@ func (t *Table) noteBlock(at ledger.Position, r store.Record) {
 }
 
 func (t *Table) note(at ledger.Position, r store.Record) {
-	t.Reservations.Put(at, r)
 	if lease, ok := LeaseOf(r); ok {
 		t.Leases.Put(at, lease)
 		return
@@ -92,7 +89,6 @@ func (t *Table) Remove(p *Pool) {
 	}
 	delete(t.pools, p.ID)
 	t.kin.remove(p.ID)
-	t.Reservations.PutRange(p.ID, "", time.Time{})
 	if t.has[p.Cluster]--; t.has[p.Cluster] == 0 {
 		delete(t.has, p.Cluster)
 	}
@@ -175,9 +171,6 @@ func (t *Table) IDs() []ledger.PoolID {
 // putRecord notes the record of a pool. The caller holds mu.
 func (t *Table) putRecord(p ledger.Pool) {
 	t.kin.put(p)
-	if p.Derived != nil {
-		t.Reservations.PutRange(p.ID, p.Derived.Holder.Claim, p.Derived.HeldSince)
-	}
 }
 
 // Amend notes that the record of a pool has changed. Its space's lock is held.
@@ -210,7 +203,7 @@ func (t *Table) RolesDiffer(made ledger.Derived) bool {
 	return t.kin.differs(made)
 }
 
-// HeldBy lists the pools that a claim, or a reservation, holds, in the order of their IDs.
+// HeldBy lists the pools that a claim holds, in the order of their IDs.
 func (t *Table) HeldBy(id ledger.ClaimID) []ledger.PoolID {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

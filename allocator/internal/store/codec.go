@@ -87,7 +87,6 @@ type (
 		Policy    ledger.ReclaimPolicy `json:"policy"`
 		State     ledger.BlockState    `json:"state"`
 		Slice     bool                 `json:"slice,omitempty"`
-		Shared    bool                 `json:"shared,omitempty"`
 		BoundAt   time.Time            `json:"at"`
 		Until     time.Time            `json:"until,omitzero"`
 		Since     time.Time            `json:"since,omitzero"`
@@ -263,7 +262,7 @@ func (r Record) Block() ledger.Block {
 	return ledger.Block{
 		Prefix: r.Prefix, Pool: h.Pool, Space: r.Space,
 		Holder: ledger.Holder{Claim: h.Claim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name},
-		Class:  h.Class, Policy: h.Policy, State: h.State, Shared: h.Shared, BoundAt: h.BoundAt, Until: h.Until, Slice: h.Slice, Revision: r.Revision,
+		Class:  h.Class, Policy: h.Policy, State: h.State, BoundAt: h.BoundAt, Until: h.Until, Slice: h.Slice, Revision: r.Revision,
 		Since: h.Since, Adopted: h.Adopted,
 	}
 }

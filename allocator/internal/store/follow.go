@@ -184,18 +184,14 @@ func (t *turn) events() (events []ledger.Event) {
 		events = append(events, ledger.Event{Kind: ledger.Released, Tenure: tenure})
 	}
 	for _, b := range t.went {
-		if !t.recordedEnd(b) && !t.isConfirmed(b) {
+		if !t.recordedEnd(b) {
 			gone := b.Tenure()
 			gone.State = ""
 			events = append(events, ledger.Event{Kind: ledger.Released, Tenure: gone})
 		}
 	}
 	for _, b := range t.came {
-		kind := ledger.Allocated
-		if slices.ContainsFunc(t.went, func(old ledger.Block) bool { return confirms(b, old) && !t.recordedEnd(old) }) {
-			kind = ledger.Confirmed
-		}
-		events = append(events, ledger.Event{Kind: kind, Tenure: b.Tenure()})
+		events = append(events, ledger.Event{Kind: ledger.Allocated, Tenure: b.Tenure()})
 	}
 	return events
 }
@@ -205,14 +201,4 @@ func (t *turn) recordedEnd(b ledger.Block) bool {
 	return slices.ContainsFunc(t.ended, func(e ledger.Tenure) bool {
 		return e.Prefix == b.Prefix && e.Space == b.Space && e.Holder.Claim == b.Holder.Claim
 	})
-}
-
-func (t *turn) isConfirmed(old ledger.Block) bool {
-	return slices.ContainsFunc(t.came, func(b ledger.Block) bool { return confirms(b, old) })
-}
-
-// confirms reports whether b is the block of a claim, and old the reservation that it was made of.
-func confirms(b, old ledger.Block) bool {
-	return old.State == ledger.Reserved && b.State != ledger.Reserved && b.Prefix == old.Prefix && b.Space == old.Space &&
-		b.Holder.Cluster == old.Holder.Cluster && b.Holder.Namespace == old.Holder.Namespace && b.Holder.Name == old.Holder.Name
 }

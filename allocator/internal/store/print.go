@@ -26,7 +26,6 @@ func printRecord(h Holding) string {
 	p = p.text(`,"policy":`, string(h.Policy))
 	p = p.text(`,"state":`, string(h.State))
 	p = p.flag(`,"slice":true`, h.Slice)
-	p = p.flag(`,"shared":true`, h.Shared)
 	p = p.time(`,"at":`, h.BoundAt)
 	if !h.Until.IsZero() {
 		p = p.time(`,"until":`, h.Until)

@@ -28,7 +28,6 @@ func scanRecord(value []byte) (h Holding, ok bool) {
 	h.Policy = ledger.ReclaimPolicy(s.text(`,"policy":"`))
 	h.State = ledger.BlockState(s.text(`,"state":"`))
 	h.Slice = s.flag(`,"slice":true`)
-	h.Shared = s.flag(`,"shared":true`)
 	h.BoundAt = s.time(`,"at":"`)
 	h.Until = s.optionalTime(`,"until":"`)
 	h.Since = s.optionalTime(`,"since":"`)

@@ -38,6 +38,12 @@ type ClaimRef struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +required
 	UID types.UID `json:"uid"`
+
+	// allocationID is that of the claim; absent if its UID serves as one.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=36
+	// +optional
+	AllocationID types.UID `json:"allocationID,omitempty"`
 }
 
 // IPAllocationSpec says what was given, from where, and to whom.

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // ClaimPhase is the state of a claim in one word.
 // +kubebuilder:validation:Enum=Pending;Bound;Releasing;Error
@@ -138,6 +141,13 @@ type IPClaimStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	AllocatedCIDR string `json:"allocatedCIDR,omitempty"`
+
+	// allocationID says which allocation of the ledger this is; it is another one whenever the block is another.
+	// Empty: the UID of the claim is it. The system writes it.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=36
+	// +optional
+	AllocationID types.UID `json:"allocationID,omitempty"`
 
 	// address is the block as a bare address, when it is just one (a /32 or /128).
 	// +kubebuilder:validation:MaxLength=64

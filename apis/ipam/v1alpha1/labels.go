@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -40,8 +41,8 @@ const (
 	// it at most once an hour, when the number has changed.
 	AnnotationUsage = GroupName + "/usage"
 
-	// AnnotationRetainedFrom is, on a retained IPAllocation, the claim that its
-	// block was given to, as name/UID. The system writes it.
+	// AnnotationRetainedFrom names, on a retained IPAllocation, the claim that its
+	// block was given to, as name/UID, or as name/UID/allocationID if it had one. The system writes it.
 	AnnotationRetainedFrom = GroupName + "/retained-from"
 
 	// AnnotationMovedFrom is, on a claim, the namespace/name of the claim whose block it takes over. kubectl ipam writes and
@@ -114,14 +115,26 @@ func AllocationNames(namespace, claimName string) [2]string {
 	return [2]string{"alloc-" + digits[:16], "alloc-" + digits}
 }
 
-// HeldBy is the name and UID of the claim that an allocation was made for,
+// HeldBy returns the name and UID of the claim that an allocation was made for,
 // also after it was retained.
 func (a *IPAllocation) HeldBy() (name string, uid types.UID) {
 	if ref := a.Spec.ClaimRef; ref != nil {
 		return ref.Name, ref.UID
 	}
-	name, id, _ := strings.Cut(a.Annotations[AnnotationRetainedFrom], "/")
-	return name, types.UID(id)
+	name, ids, _ := strings.Cut(a.Annotations[AnnotationRetainedFrom], "/")
+	former, _, _ := strings.Cut(ids, "/")
+	return name, types.UID(former)
+}
+
+// AllocationID returns the ID by which the claim of HeldBy holds the block, or has held it: the one that its status
+// shows, or its UID.
+func (a *IPAllocation) AllocationID() types.UID {
+	if ref := a.Spec.ClaimRef; ref != nil {
+		return cmp.Or(ref.AllocationID, ref.UID)
+	}
+	_, ids, _ := strings.Cut(a.Annotations[AnnotationRetainedFrom], "/")
+	uid, id, _ := strings.Cut(ids, "/")
+	return types.UID(cmp.Or(id, uid))
 }
 
 // ExpiresAt returns when a retained IPAllocation expires; zero if it does not.

@@ -51,17 +51,36 @@ func FuzzAllocationNames(f *testing.F) {
 	})
 }
 
+// A record whose claim is there names the claim's UID and the ID by which that holds the block.
+func TestAllocationID_FallsBackToTheUID(t *testing.T) {
+	for allocation, want := range map[types.UID]types.UID{"": "uid", "id": "id"} {
+		record := &IPAllocation{Spec: IPAllocationSpec{ClaimRef: &ClaimRef{Name: "web", UID: "uid", AllocationID: allocation}}}
+		name, uid := record.HeldBy()
+		if got := record.AllocationID(); name != "web" || uid != "uid" || got != want {
+			t.Errorf("with %q the record is of %q, %q, by %q; want web, uid, by %q", allocation, name, uid, got, want)
+		}
+	}
+}
+
 // What a retained record says of its claim is read back as it was written.
 func FuzzHeldBy(f *testing.F) {
-	f.Add("web", "0b1f1c2e-6a51-4f0e-8c5e-2f1f0e6d7a11")
-	f.Add("", "")
-	f.Add("a.b-c", "x/y")
-	f.Fuzz(func(t *testing.T, claim, id string) {
+	f.Add("web", "0b1f1c2e-6a51-4f0e-8c5e-2f1f0e6d7a11", "")
+	f.Add("web", "0b1f1c2e-6a51-4f0e-8c5e-2f1f0e6d7a11", "7f1c2a90-5b1e-8c3d-9a77-0123456789ab")
+	f.Add("", "", "")
+	f.Add("a.b-c", "x", "y/z")
+	f.Fuzz(func(t *testing.T, claim, id, allocation string) {
+		if strings.Contains(claim+id, "/") {
+			return
+		}
+		from, want := claim+"/"+id, id
+		if allocation != "" {
+			from, want = from+"/"+allocation, allocation
+		}
 		record := &IPAllocation{}
-		record.Annotations = map[string]string{AnnotationRetainedFrom: claim + "/" + id}
+		record.Annotations = map[string]string{AnnotationRetainedFrom: from}
 		name, uid := record.HeldBy()
-		if !strings.Contains(claim, "/") && (name != claim || uid != types.UID(id)) {
-			t.Errorf("%q, %q are read as %q, %q", claim, id, name, uid)
+		if got := record.AllocationID(); name != claim || uid != types.UID(id) || got != types.UID(want) {
+			t.Errorf("%q is read as %q, %q, %q; want %q, %q, %q", from, name, uid, got, claim, id, want)
 		}
 	})
 }

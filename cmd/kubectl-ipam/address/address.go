@@ -153,7 +153,7 @@ func unheld(r *session.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, al
 		return nil, exit.Fail(exit.NotFound, "", "%s is in no pool that you may see", block)
 	}
 	if slices.ContainsFunc(found, func(state space.State) bool { return !state.Known() }) {
-		return found, exit.Fail(exit.NotFound, r.Reserved(block.String()), "you see no holder of %s", block)
+		return found, exit.Fail(exit.NotFound, r.Unrecorded(block.String()), "you see no holder of %s", block)
 	}
 	return found, nil
 }

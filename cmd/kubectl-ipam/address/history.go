@@ -60,7 +60,7 @@ code is 0 even if no holder is found.`,
 	f.DurationVar(&o.since, "since", 0, "Only holders within this time before now, such as 24h; 0: all that is kept")
 	f.StringToStringVar(&o.query.Scope, "scope", nil, "Only blocks of pools that are for this object, as ROLE=NAME, such as network=vpc-1; several: with commas")
 	f.StringVar(&o.query.Workspace, "workspace", "", "Only claims of this workspace: its path, or the ID of its logical cluster, which is known when it is gone")
-	f.StringVar(&o.query.Claim, "claim", "", "Only this claim: its UID, or NAMESPACE/NAME")
+	f.StringVar(&o.query.Claim, "claim", "", "Only this claim: its allocation ID (its UID, if it shows none), or NAMESPACE/NAME")
 	f.IntVar(&o.query.Limit, "limit", lookup.UsualLimit, "Show at most so many holders, the latest")
 	f.StringVar(&o.controller, "controller", "", "https://HOST:PORT of the controller's webhooks, if that is not the host of the kubeconfig's server; it gets your token")
 	o.output.AddFlags(cmd)

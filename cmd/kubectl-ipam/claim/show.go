@@ -80,6 +80,7 @@ func describeClaim(s *session.Session, claim *ipamv1alpha1.IPClaim, kept *ipamv1
 	if status.BoundAllocationRef != nil {
 		page.Line("Allocation", status.BoundAllocationRef.Name)
 	}
+	page.Line("Allocation ID", string(status.AllocationID))
 	page.Line("Age", facts.Age(claim.CreationTimestamp, s.Now()))
 	facts.Describe(page, facts.AnswerOf(claim))
 }

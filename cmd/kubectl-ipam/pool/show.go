@@ -63,7 +63,7 @@ func (o *show) describe(ctx context.Context, r *session.View, pool *space.Pool) 
 	if err == nil {
 		err = describePool(o.Session, pool)
 	}
-	if hint := r.Reserved(facts.CIDR(pool.Object)); err == nil && hint != "" && pool.OthersHold() != "" {
+	if hint := r.Unrecorded(facts.CIDR(pool.Object)); err == nil && hint != "" && pool.OthersHold() != "" {
 		o.Say("%s", hint)
 	}
 	return err

@@ -104,14 +104,14 @@ func (r *View) Owner(from client.Object, ref ipamv1alpha1.PoolRef) string {
 	}
 }
 
-// Reserved says where admins of the platform find the holder of addresses that no IPAllocation shows. It is empty for
+// Unrecorded says where admins of the platform find the holder of addresses that no IPAllocation shows. It is empty for
 // a caller that does not see the tenants.
-func (r *View) Reserved(prefix string) string {
+func (r *View) Unrecorded(prefix string) string {
 	if len(r.Tenants) == 0 {
 		return ""
 	}
-	return "addresses without an IPAllocation may be reserved for a CREATE; to see by which workspace, and until when, run ipam-controller history " +
-		prefix + " --reserved beside the ledger"
+	return "addresses without an IPAllocation may be held for a CREATE; to see by which workspace, run ipam-controller history " +
+		prefix + " beside the ledger"
 }
 
 // Class reads a class among those that are listed here: kcp answers the GET of a class that it does not publish with an

@@ -46,12 +46,12 @@ func TestTrusts(t *testing.T) {
 	}
 }
 
-// The platform alone is told how to find the workspace of a reservation.
-func TestReserved_IsForThePlatform(t *testing.T) {
-	if hint := (&View{}).Reserved("10.0.0.0/24"); hint != "" {
+// The platform alone is told how to find the workspace that holds addresses which no IPAllocation shows.
+func TestUnrecorded_IsForThePlatform(t *testing.T) {
+	if hint := (&View{}).Unrecorded("10.0.0.0/24"); hint != "" {
 		t.Errorf("a tenant is told %q, want nothing", hint)
 	}
-	if hint := (&View{Tenants: []client.Reader{nil}}).Reserved("10.0.0.0/24"); !strings.Contains(hint, "ipam-controller history 10.0.0.0/24 --reserved") {
+	if hint := (&View{Tenants: []client.Reader{nil}}).Unrecorded("10.0.0.0/24"); !strings.Contains(hint, "ipam-controller history 10.0.0.0/24") {
 		t.Errorf("the platform is told %q, want the command that names the workspaces", hint)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/internal/absent"
 )
 
@@ -21,7 +22,7 @@ const (
 	// Unknown: no server that answered serves the holder's workspace, or one
 	// could not be asked. Nothing may be concluded.
 	Unknown Verdict = iota
-	// Alive: the object exists, with the UID that holds the block.
+	// Alive: the object exists, with the UID or the allocation ID that holds the block.
 	Alive
 	// Gone: a server that serves the workspace says that the object does not
 	// exist, or that another object has its name.
@@ -169,7 +170,7 @@ func (r *Reader) holderAt(ctx context.Context, host, cluster string, h ledger.Ho
 	obj, resource := holderObject(h)
 	err = c.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Name}, obj)
 	switch {
-	case err == nil && obj.GetUID() == types.UID(h.Claim):
+	case err == nil && Is(obj, h):
 		return Answer{Verdict: Alive, Leaving: !obj.GetDeletionTimestamp().IsZero(), Client: c, Object: obj}, nil
 	case err == nil:
 		return Answer{Verdict: Gone, Client: c, Object: obj}, nil
@@ -178,6 +179,12 @@ func (r *Reader) holderAt(ctx context.Context, host, cluster string, h ledger.Ho
 	default:
 		return Answer{}, ignoreElsewhere(err)
 	}
+}
+
+// Is reports whether an object of a holder's name is the holder: by its UID, or by the allocation ID that it shows.
+func Is(obj client.Object, h ledger.Holder) bool {
+	claim, ok := obj.(*ipamv1alpha1.IPClaim)
+	return obj.GetUID() == types.UID(h.Claim) || ok && promise.Is(h.Cluster, claim, h.Claim)
 }
 
 func holderObject(h ledger.Holder) (obj client.Object, resource string) {

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"strings"
 
+	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -16,6 +17,7 @@ const own = "\x00"
 // claim is a packed IPClaim.
 type claim struct {
 	head[*ipamv1alpha1.IPClaim]
+	allocation uuid.UUID // its allocation ID; zero for none
 	answer
 }
 
@@ -52,7 +54,7 @@ func keyOfClaim(c *ipamv1alpha1.IPClaim) claimKey {
 // newClaim packs a claim by a shape. The caller checks by unpacking that the claim is of that shape.
 func newClaim(c *ipamv1alpha1.IPClaim, at *home, shape *ipamv1alpha1.IPClaim) *claim {
 	return &claim{
-		head: newHead(at, shape, &c.ObjectMeta, c.Spec.OwnerRef), answer: answer{since(c.Status.Conditions), parseBlock(c.Status.AllocatedCIDR)},
+		head: newHead(at, shape, &c.ObjectMeta, c.Spec.OwnerRef), allocation: parse(c.Status.AllocationID), answer: answer{since(c.Status.Conditions), parseBlock(c.Status.AllocatedCIDR)},
 	}
 }
 
@@ -66,7 +68,7 @@ func shapeOfClaim(c *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	if ref := status.BoundAllocationRef; ref != nil && ref.Name == recordName(c.Namespace, c.Name) {
 		ref.Name = own
 	}
-	shape.Spec.OwnerRef = nil
+	shape.Spec.OwnerRef, status.AllocationID = nil, ""
 	return shape
 }
 
@@ -80,6 +82,7 @@ func (p *claim) whole() *ipamv1alpha1.IPClaim {
 		ref.Name = recordName(c.Namespace, c.Name)
 	}
 	p.restoreNumber(status.Number)
+	status.AllocationID = text(p.allocation)
 	p.restore(status.Conditions, &status.AllocatedCIDR, &status.Address)
 	return c
 }

@@ -26,6 +26,14 @@ func parse(id types.UID) uuid.UUID {
 	return read
 }
 
+// text writes what parse has read; empty for the zero UUID.
+func text(id uuid.UUID) types.UID {
+	if id == uuid.Nil {
+		return ""
+	}
+	return types.UID(id.String())
+}
+
 // head is the metadata of a packed object, and its shape. It is read only. It has few pointers: each is one
 // more for the collector of garbage to follow, in millions of objects.
 type head[S client.Object] struct {

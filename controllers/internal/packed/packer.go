@@ -1,6 +1,7 @@
 package packed
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"reflect"
@@ -39,7 +40,7 @@ type Packer struct {
 
 type place struct{ cluster, namespace string }
 
-// Transform is a TransformFunc of client-go: a cache calls it with each object before it keeps that. It
+// Transform returns a TransformFunc of client-go: a cache calls it with each object before it keeps that. It
 // removes the metadata that no controller reads. An object may be packed already. It returns no error.
 func (p *Packer) Transform(obj any) (any, error) {
 	object, ok := obj.(client.Object)
@@ -58,7 +59,7 @@ func (p *Packer) Transform(obj any) (any, error) {
 	return obj, nil
 }
 
-// Whole is an object of a cache as it was before it was packed: a new copy of a packed object, and any
+// Whole returns an object of a cache as it was before it was packed: a new copy of a packed object, and any
 // other object itself.
 func Whole(obj client.Object) client.Object {
 	if isPacked(obj) {
@@ -67,7 +68,7 @@ func Whole(obj client.Object) client.Object {
 	return obj
 }
 
-// Consumer is the consumer of an IPClaim, packed or not; nil for none. It is to be read only.
+// Consumer returns the consumer of an IPClaim, packed or not; nil for none. It is to be read only.
 func Consumer(obj client.Object) *ipamv1alpha1.OwnerRef {
 	switch c := obj.(type) {
 	case *claim:
@@ -100,18 +101,29 @@ func Allocated(obj client.Object) bool {
 	return false
 }
 
-// HeldBy is the name and UID of the claim that an IPAllocation names, packed or not, or from which it was
+// AllocationID returns that of an IPClaim, packed or not; empty if it shows none.
+func AllocationID(obj client.Object) types.UID {
+	switch c := obj.(type) {
+	case *claim:
+		return text(c.allocation)
+	case *ipamv1alpha1.IPClaim:
+		return c.Status.AllocationID
+	}
+	return ""
+}
+
+// HeldBy returns the name and allocation ID of the claim that an IPAllocation names, packed or not, or from which it was
 // retained; empty for none. retained reports that it names none any more.
 func HeldBy(obj client.Object) (claim string, uid types.UID, retained bool) {
 	if a, ok := obj.(*allocation); ok && a.claim != "" {
-		return a.claim, types.UID(a.holder.String()), false
+		return a.claim, cmp.Or(text(a.given), types.UID(a.holder.String())), false
 	}
 	record, ok := Whole(obj).(*ipamv1alpha1.IPAllocation)
 	if !ok {
 		return "", "", false
 	}
-	claim, uid = record.HeldBy()
-	return claim, uid, record.Spec.ClaimRef == nil
+	claim, _ = record.HeldBy()
+	return claim, record.AllocationID(), record.Spec.ClaimRef == nil
 }
 
 func isPacked(obj any) bool {
@@ -189,7 +201,7 @@ func (s *shapes[K, T]) remember(key K, shape T, bytes int) {
 	s.byKey = remember(s.byKey, key, shape)
 }
 
-// home is that of an object.
+// home returns that of an object.
 func (p *Packer) home(meta *metav1.ObjectMeta) *home {
 	key := place{cluster: meta.Annotations[clusterAnnotation], namespace: meta.Namespace}
 	p.mu.Lock()

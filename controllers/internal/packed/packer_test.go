@@ -86,13 +86,17 @@ func sameRead(t *testing.T, kept, whole client.Object) {
 		if got, want := Bound(kept), whole.Status.Phase == ipamv1alpha1.ClaimBound; got != want {
 			t.Fatalf("Bound(%+v) = %t, want %t", whole, got, want)
 		}
+		if got, want := AllocationID(kept), whole.Status.AllocationID; got != want {
+			t.Fatalf("AllocationID(%+v) = %q, want %q", whole, got, want)
+		}
 		if got, want := Allocated(kept), whole.Status.AllocatedCIDR != ""; got != want {
 			t.Fatalf("Allocated(%+v) = %t, want %t", whole, got, want)
 		}
 	case *ipamv1alpha1.IPAllocation:
-		name, uid := whole.HeldBy()
-		if gotName, gotUID, retained := HeldBy(kept); gotName != name || gotUID != uid || retained != (whole.Spec.ClaimRef == nil) {
-			t.Fatalf("HeldBy(%+v) = %s, %s, %t; want %s, %s, %t", whole, gotName, gotUID, retained, name, uid, whole.Spec.ClaimRef == nil)
+		name, _ := whole.HeldBy()
+		id := whole.AllocationID()
+		if gotName, gotID, retained := HeldBy(kept); gotName != name || gotID != id || retained != (whole.Spec.ClaimRef == nil) {
+			t.Fatalf("HeldBy(%+v) = %s, %s, %t; want %s, %s, %t", whole, gotName, gotID, retained, name, id, whole.Spec.ClaimRef == nil)
 		}
 	}
 }
@@ -112,6 +116,31 @@ func TestTransform_Bound(t *testing.T) {
 	d, alsoPacked := packs(t, p, second).(*allocation)
 	if !isPacked || !alsoPacked || c.shape != d.shape || c.home != a.home {
 		t.Errorf("two records are kept as %T and %T, want packed ones that share shape and home", c, d)
+	}
+}
+
+// The allocation ID of a claim, and of a record, is kept in 16 bytes, and makes no shape of its own; nor is one that is none lost.
+func TestTransform_AllocationIDs(t *testing.T) {
+	t.Parallel()
+	p, shapes := &Packer{}, map[any]bool{}
+	for i, id := range []types.UID{"", "c1d2e3f4-0102-8304-9506-0708090a0b0c", "c1d2e3f4-0102-8304-9506-0708090a0b0d", "0b8a3a0e-6f0b-4d43-9d5a-000000000001"} {
+		one, first := bound(i)
+		one.Status.AllocationID, first.Spec.ClaimRef.AllocationID = id, id
+		a, isPacked := packs(t, p, one).(*claim)
+		b, alsoPacked := packs(t, p, first).(*allocation)
+		if !isPacked || !alsoPacked {
+			t.Fatalf("a claim and a record of %q are not packed", id)
+		}
+		shapes[a.shape], shapes[b.shape] = true, true
+	}
+	if len(shapes) != 2 {
+		t.Errorf("there are %d shapes of claims and records with different IDs, want 2", len(shapes))
+	}
+	for _, odd := range []types.UID{"none", "C1D2E3F4-0102-8304-9506-0708090A0B0C", "00000000-0000-0000-0000-000000000000"} {
+		one, first := bound(9)
+		one.Status.AllocationID, first.Spec.ClaimRef.AllocationID = odd, odd
+		packs(t, p, one)
+		packs(t, p, first)
 	}
 }
 
@@ -138,8 +167,8 @@ func TestTransform_Numbers(t *testing.T) {
 func TestSize(t *testing.T) {
 	t.Parallel()
 	for kind, size := range map[string][2]uintptr{
-		"claim":  {unsafe.Sizeof(claim{}), 112},
-		"record": {unsafe.Sizeof(allocation{}), 144},
+		"claim":  {unsafe.Sizeof(claim{}), 128},
+		"record": {unsafe.Sizeof(allocation{}), 160},
 	} {
 		if size[0] > size[1] {
 			t.Errorf("a packed %s has %d bytes; want %d at most", kind, size[0], size[1])
@@ -202,6 +231,10 @@ func TestTransform_OneFieldDiffers(t *testing.T) {
 		"the claim named by the record": func(_ *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) { r.Spec.ClaimRef = nil },
 		"a record that is retained": func(_ *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) {
 			r.Spec.ClaimRef, r.Annotations[ipamv1alpha1.AnnotationRetainedFrom] = nil, "web-1/0b8a3a0e-6f0b-4d43-9d5a-000000000001"
+		},
+		"a record that is retained from an allocation ID": func(_ *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) {
+			from := "web-1/0b8a3a0e-6f0b-4d43-9d5a-000000000001/c1d2e3f4-0102-8304-9506-0708090a0b0c"
+			r.Spec.ClaimRef, r.Annotations[ipamv1alpha1.AnnotationRetainedFrom] = nil, from
 		},
 		"no name in the record": func(_ *ipamv1alpha1.IPClaim, r *ipamv1alpha1.IPAllocation) { r.Spec.ClaimRef.Name = "" },
 		"an UID in capitals": func(c *ipamv1alpha1.IPClaim, _ *ipamv1alpha1.IPAllocation) {

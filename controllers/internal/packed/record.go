@@ -13,6 +13,7 @@ type allocation struct {
 	head[*ipamv1alpha1.IPAllocation]
 	claim  string    // the claim that it names; empty for none
 	holder uuid.UUID // of that
+	given  uuid.UUID // the allocation ID of that; zero for none
 	answer
 }
 
@@ -36,7 +37,7 @@ func newRecord(r *ipamv1alpha1.IPAllocation, at *home, shape *ipamv1alpha1.IPAll
 	}
 	if ref := r.Spec.ClaimRef; ref != nil {
 		both := r.Name + ref.Name // of one piece
-		p.name, p.claim, p.holder = both[:len(r.Name)], both[len(r.Name):], parse(ref.UID)
+		p.name, p.claim, p.holder, p.given = both[:len(r.Name)], both[len(r.Name):], parse(ref.UID), parse(ref.AllocationID)
 	}
 	return p
 }
@@ -58,7 +59,7 @@ func (p *allocation) whole() *ipamv1alpha1.IPAllocation {
 	p.head.whole(&r.ObjectMeta)
 	r.Spec.OwnerRef = p.owner().DeepCopy()
 	if p.claim != "" {
-		r.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: p.claim, UID: types.UID(p.holder.String())}
+		r.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: p.claim, UID: types.UID(p.holder.String()), AllocationID: text(p.given)}
 	}
 	status := &r.Status
 	p.restoreNumber(status.Number)

@@ -1,12 +1,10 @@
-// Package promise decides which claim may have a block that a CREATE was answered with.
+// Package promise knows by which ID a claim holds its block, also if that was given before the claim had a UID.
 //
-// A claim that is being created has no UID. So its block is reserved under a hash of its name and spec, or
-// stays with the former claim of its name, until the claim is stored:
+// A claim that is being created has no UID. So its block is bound to a random ID, which its status shows from then on:
 //
-//	CREATE ──▶ reserved, or still retained ──▶ status in the response ──▶ stored ──▶ the claim's own
+//	CREATE ──▶ bound to a new ID ──▶ status in the response, with the ID ──▶ stored
 //
-// That a CREATE was answered does not say that it succeeds: the name may be taken, or a quota used up. A CREATE that
-// succeeds later than its answer leaves a claim that shows the block. So the ledger may have a block under a holder
-// that is gone, while a later claim of the same name shows it. [Keeper] finds out, and gives that claim the block,
-// which is never free in between. Package release has the table of all cases.
+// The allocation ID of a claim is that ID, or its UID if it shows none. That a CREATE was answered does not say that it
+// succeeds: the name may be taken, or a quota used up. So a block whose claim nobody has seen is not freed while its CREATE may
+// still succeed, and each CREATE has an ID of its own. Package release has the table of all cases.
 package promise

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -48,6 +49,9 @@ func New(claim *ipamv1alpha1.IPClaim, block ledger.Block, at Place) *ipamv1alpha
 		},
 		Status: status(block),
 	}
+	if ledger.IsAllocationID(block.Holder.Claim) {
+		record.Spec.ClaimRef.AllocationID = types.UID(block.Holder.Claim)
+	}
 	if ledger.IsAddressSpace(block.Pool) {
 		record.Spec.Scope = resolve.APIScope(at.Scope)
 		record.Status.ScopeDigest = ledger.Digest(block.Pool)
@@ -68,7 +72,7 @@ func status(block ledger.Block) ipamv1alpha1.IPAllocationStatus {
 }
 
 // Date sets the transition time of conditions that were never published: the second in which the block
-// was bound or reserved.
+// was bound.
 func Date(conditions []metav1.Condition, block ledger.Block) {
 	for i := range conditions {
 		conditions[i].LastTransitionTime = metav1.NewTime(block.BoundAt.UTC())
@@ -90,7 +94,11 @@ func Retain(record *ipamv1alpha1.IPAllocation, claim string, holder ledger.Claim
 	if !until.IsZero() {
 		record.Status.Expires = &metav1.Time{Time: until}
 	}
+	from := claim + "/" + string(holder)
+	if ref := record.Spec.ClaimRef; ref != nil && string(ref.UID) != string(holder) {
+		from = claim + "/" + string(ref.UID) + "/" + string(holder)
+	}
 	record.Spec.ClaimRef = nil
 	record.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
-	metav1.SetMetaDataAnnotation(&record.ObjectMeta, ipamv1alpha1.AnnotationRetainedFrom, claim+"/"+string(holder))
+	metav1.SetMetaDataAnnotation(&record.ObjectMeta, ipamv1alpha1.AnnotationRetainedFrom, from)
 }

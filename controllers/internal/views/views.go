@@ -15,20 +15,19 @@ import (
 
 // Ledger is the ledger, view by view.
 type Ledger struct {
-	Blocks       Blocks
-	Pools        Pools
-	Waits        Waits
-	Reservations Reservations
-	Retained     Retained
-	Recovery     Recovery
-	Slices       Slices
-	Derived      allocator.Derived
+	Blocks   Blocks
+	Pools    Pools
+	Waits    Waits
+	Retained Retained
+	Recovery Recovery
+	Slices   Slices
+	Derived  allocator.Derived
 }
 
 // Of returns the views of an Allocator.
 func Of(a *allocator.Allocator) Ledger {
 	return Ledger{
-		Blocks: a, Pools: a.Pools(), Waits: a.Waits(), Reservations: a.Reservations(), Retained: a.Retained(), Recovery: a.Recovery(),
+		Blocks: a, Pools: a.Pools(), Waits: a.Waits(), Retained: a.Retained(), Recovery: a.Recovery(),
 		Slices: a.Slices(), Derived: a.Derived(),
 	}
 }
@@ -36,6 +35,7 @@ func Of(a *allocator.Allocator) Ledger {
 // Blocks are the blocks of the ledger: see allocator.Allocator.
 type Blocks interface {
 	Bind(ctx context.Context, r ledger.Request) (ledger.Block, error)
+	Preview(ctx context.Context, r ledger.Request) (netip.Prefix, error)
 	Lookup(ctx context.Context, claim ledger.ClaimID) (b ledger.Block, ok bool, err error)
 	List(ctx context.Context, opts allocator.ListOptions) iter.Seq2[ledger.Block, error]
 	ChangedBlocks() map[ledger.Position]ledger.Block
@@ -72,19 +72,10 @@ type Waits interface {
 	Withdraw(claim ledger.ClaimID)
 }
 
-// Reservations are those of the ledger: see allocator.Reservations.
-type Reservations interface {
-	Reserve(ctx context.Context, r ledger.Request) (ledger.Block, error)
-	Preview(ctx context.Context, r ledger.Request) (netip.Prefix, error)
-	Has(id ledger.ClaimID) bool
-	Confirm(ctx context.Context, c allocator.Confirmation) (b ledger.Block, ok bool, err error)
-}
-
 // Retained are the blocks that outlive their claims: see allocator.Retained.
 type Retained interface {
 	Retain(ctx context.Context, claim ledger.ClaimID, until time.Time) (b ledger.Block, ok bool, err error)
-	Promise(ctx context.Context, b ledger.Block, grace time.Duration) (ledger.Block, error)
-	Reuse(ctx context.Context, b ledger.Block, to allocator.Successor) (ledger.Block, error)
+	HandOver(ctx context.Context, b ledger.Block, to allocator.Successor) (ledger.Block, error)
 	SetPolicy(ctx context.Context, claim ledger.ClaimID, policy ledger.ReclaimPolicy) error
 }
 

@@ -100,11 +100,11 @@ var absence = []Mutant{
 		Suite: Suite{Package: "./controllers/release"},
 	},
 	{
-		Name:  "a claim that a list left out takes the retained block of a former one",
-		File:  "controllers/release/facts.go",
-		Old:   "err == nil && v != unwitnessed",
-		New:   "err == nil",
-		Suite: Suite{Package: "./controllers/release"},
+		Name:  "a claim has the block of an ID that it has copied",
+		File:  "controllers/internal/promise/id.go",
+		Old:   "complete(read, cluster, namespace, name) == read",
+		New:   "cluster != \"\"",
+		Suite: Suite{Package: "./controllers/internal/promise"},
 	},
 	{
 		Name:  "a pool has no cooldown while a list leaves its workspace out",

@@ -31,11 +31,11 @@ var lasting = []Mutant{
 		Suite: Suite{Tests: "TestChangedByHand_"},
 	},
 	{
-		Name:  "the retained block of another name is reused",
-		File:  "allocator/retain.go",
+		Name:  "the block of another name is handed over",
+		File:  "allocator/handover.go",
 		Old:   "|| former != s.Holder ||",
 		New:   "||",
-		Suite: Suite{Tests: "TestReuse_Refused"},
+		Suite: Suite{Tests: "TestHandOver_Refused"},
 	},
 	{
 		Name:  "a cooldown ends before its time",

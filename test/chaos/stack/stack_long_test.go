@@ -85,9 +85,9 @@ type site struct {
 // customers is how many tenants there are.
 const customers = 3
 
-// reservationGrace is how long the controller keeps the block of a CREATE that was answered and whose
+// createGrace is how long the controller keeps the block of a CREATE that was answered and whose
 // claim does not exist.
-const reservationGrace = 75 * time.Second
+const createGrace = 75 * time.Second
 
 func newSite(t *testing.T, seed uint64) *site {
 	t.Helper()
@@ -171,7 +171,7 @@ func (s *site) settles() *ipamv1alpha1.IPClaim {
 	sum.Add(sum, size(last))
 	want := ipamv1alpha1.PoolCapacity{Total: "256", Allocated: sum.String(), Available: new(big.Int).Sub(big.NewInt(256), sum).String()}
 	// A CREATE that was answered, and then lost with kcp, keeps its block for a while.
-	framework.Within(s, reservationGrace+framework.Patience, "the pool's figures to be exact", func(ctx context.Context) error {
+	framework.Within(s, createGrace+framework.Patience, "the pool's figures to be exact", func(ctx context.Context) error {
 		if err := s.platform.Get(ctx, client.ObjectKeyFromObject(s.pool), s.pool); err != nil {
 			return err
 		}

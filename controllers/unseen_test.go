@@ -22,13 +22,13 @@ func (pathOfMany) Workspace(c ledger.ClusterName) directory.Workspace {
 	return directory.Workspace{Cluster: c}
 }
 
-// Where many reservations stay unconfirmed, the log names the workspaces with most of them. Many for a moment are those
-// of claims that are being created.
-func TestReservations_TheLogNamesTheWorkspaces(t *testing.T) {
+// Where many CREATEs were answered and their claims are not there, the log names the workspaces with most of them. Many
+// for a moment are those of claims that are being created.
+func TestUnseen_TheLogNamesTheWorkspaces(t *testing.T) {
 	var lines []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 	var counts map[ledger.ClusterName]int
-	r := &reservations{count: func() map[ledger.ClusterName]int { return counts }, names: pathOfMany{}, clock: clock.RealClock{}}
+	u := &unseen{count: func() map[ledger.ClusterName]int { return counts }, names: pathOfMany{}, clock: clock.RealClock{}}
 	for _, step := range []struct {
 		counts map[ledger.ClusterName]int
 		logs   bool
@@ -40,11 +40,11 @@ func TestReservations_TheLogNamesTheWorkspaces(t *testing.T) {
 		{map[ledger.ClusterName]int{"few": 3, "many": 60}, false},
 	} {
 		counts, lines = step.counts, nil
-		r.look(ctx)
+		u.look(ctx)
 		if got := len(lines) == 1; got != step.logs {
 			t.Errorf("with %v it has logged %q; want a line: %t", step.counts, lines, step.logs)
 		}
-		if step.logs && !strings.Contains(lines[0], `"reserved"=63 "workspaces"="root:many: 60, few: 3"`) {
+		if step.logs && !strings.Contains(lines[0], `"unseen"=63 "workspaces"="root:many: 60, few: 3"`) {
 			t.Errorf("it has logged %s; want the workspaces, the most first", lines[0])
 		}
 	}

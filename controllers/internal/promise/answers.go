@@ -1,0 +1,260 @@
+package promise
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// Grace is how long a block is kept whose CREATE was answered, and whose claim nobody has seen. The API server ends a
+// request after 60 s: then no CREATE that was answered can still succeed. The rest is for the clocks of replicas, which
+// may differ by that much.
+const Grace = 75 * time.Second
+
+// MaxUnseen is how many CREATEs of one workspace may be answered whose claims nobody has seen. A claim that was created
+// is seen within milliseconds, so more are those of CREATEs that have failed.
+const MaxUnseen = 64
+
+const (
+	// turn is how long after the answer to a CREATE no other one of its name is answered, unless its claim was seen:
+	// one of them succeeds at most.
+	turn = 5 * time.Second
+	// landing is how long a bind may take to land that nobody waits for any more, usually.
+	landing = 10 * time.Second
+)
+
+var (
+	// ErrUnseen: the workspace has MaxUnseen of them.
+	ErrUnseen = errors.New("too many CREATEs of this workspace were answered whose claims are not there; try again in a minute")
+	// ErrTurn: another CREATE of the name was answered a moment ago.
+	ErrTurn = errors.New("an earlier CREATE of this claim is not settled yet")
+)
+
+// Young reports whether a CREATE that was answered with a block may still succeed, and leave a claim that shows the
+// block, as far as the block says.
+func Young(b ledger.Block, now time.Time) bool {
+	return ledger.IsAllocationID(b.Holder.Claim) && now.Sub(b.BoundAt) < Grace
+}
+
+// Answers are the CREATEs that this process has answered with a block, each until the claim is seen and its record
+// written. They spare a live read of each claim, and free at once what nobody was told of. No rule of safety depends on
+// them: another leader begins without. Make them with NewAnswers; nil remembers nothing. Safe for concurrent use.
+type Answers struct {
+	clock   clock.WithTicker
+	suspect func(ledger.Holder)
+
+	mu   sync.Mutex
+	of   map[ledger.ClusterName]*answers
+	last map[ledger.Holder]*answer // the last one of each name, which has no ID here
+}
+
+// answers are those of one workspace.
+type answers struct {
+	by     map[ledger.ClaimID]*answer
+	unseen int // how many may still lead to a claim, or have left a block
+}
+
+// answer is a CREATE.
+type answer struct {
+	holder ledger.Holder
+	at     time.Time
+	stored bool      // the claim was seen
+	failed bool      // nobody was told of the block
+	free   bool      // and that was found to be free
+	hinted time.Time // when the block was last hinted at
+}
+
+// NewAnswers makes some that hint at blocks whose claims nobody has seen for Grace.
+func NewAnswers(c clock.WithTicker, suspect func(ledger.Holder)) *Answers {
+	return &Answers{clock: c, suspect: suspect, of: map[ledger.ClusterName]*answers{}, last: map[ledger.Holder]*answer{}}
+}
+
+// Begin notes a CREATE that is about to get a block. ErrTurn and ErrUnseen refuse it.
+func (a *Answers) Begin(h ledger.Holder) error {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now, before := a.clock.Now(), a.last[nameOf(h)]
+	if before != nil && !before.stored && !before.failed && now.Sub(before.at) < turn {
+		return ErrTurn
+	}
+	in := a.of[h.Cluster]
+	if in == nil {
+		in = &answers{by: map[ledger.ClaimID]*answer{}}
+	}
+	if in.unseen >= MaxUnseen {
+		return ErrUnseen
+	}
+	in.unseen++
+	begun := &answer{holder: h, at: now}
+	a.of[h.Cluster], in.by[h.Claim], a.last[nameOf(h)] = in, begun, begun
+	return nil
+}
+
+func nameOf(h ledger.Holder) ledger.Holder {
+	h.Claim = ""
+	return h
+}
+
+// Fail notes that nobody was told of the block, and hints at it: it may have been bound.
+func (a *Answers) Fail(h ledger.Holder) {
+	if a.change(h, func(of *answer) { of.failed, of.hinted = true, a.clock.Now() }) {
+		a.suspect(h)
+	}
+}
+
+// Stored notes that the claim was seen.
+func (a *Answers) Stored(h ledger.Holder) { a.change(h, func(of *answer) { of.stored = true }) }
+
+// Unrecorded reports whether the claim of a holder has no record yet, for certain.
+func (a *Answers) Unrecorded(h ledger.Holder) bool { return a.change(h, func(*answer) {}) }
+
+// Unseen reports whether the CREATE of a holder was answered, and its claim was not seen.
+func (a *Answers) Unseen(h ledger.Holder) bool {
+	untold, failed := a.Untold(h)
+	return untold && !failed
+}
+
+// Untold reports whether nobody can have seen a claim with the block: its CREATE failed, or its claim was not seen.
+// failed says that the CREATE cannot succeed any more.
+func (a *Answers) Untold(h ledger.Holder) (untold, failed bool) {
+	a.change(h, func(of *answer) { untold, failed = !of.stored, of.failed })
+	return untold, failed
+}
+
+// Forget forgets a CREATE that got no block, or whose record is written.
+func (a *Answers) Forget(h ledger.Holder) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.forget(h)
+}
+
+// Freed notes that the holder has nothing in the ledger, as far as that is known. A bind that nobody waits for any more
+// may land later: so it is hinted at once more.
+func (a *Answers) Freed(h ledger.Holder) {
+	a.change(h, func(of *answer) {
+		of.free = true
+		if !of.failed || a.clock.Since(of.at) >= landing {
+			a.forget(h)
+		}
+	})
+}
+
+func (a *Answers) forget(h ledger.Holder) {
+	in := a.of[h.Cluster]
+	if in == nil || in.by[h.Claim] == nil {
+		return
+	}
+	of := in.by[h.Claim]
+	if of.counts() {
+		in.unseen--
+	}
+	if delete(in.by, h.Claim); len(in.by) == 0 {
+		delete(a.of, h.Cluster)
+	}
+	if a.last[nameOf(h)] == of {
+		delete(a.last, nameOf(h))
+	}
+}
+
+// counts reports whether a CREATE may still lead to a claim, or has left a block.
+func (a *answer) counts() bool { return !a.stored && !a.free }
+
+// Count counts them by workspace.
+func (a *Answers) Count() map[ledger.ClusterName]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	counts := map[ledger.ClusterName]int{}
+	for cluster, in := range a.of {
+		if in.unseen > 0 {
+			counts[cluster] = in.unseen
+		}
+	}
+	return counts
+}
+
+// change changes what is known of a CREATE, and reports whether anything is.
+func (a *Answers) change(h ledger.Holder, edit func(*answer)) bool {
+	if a == nil {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	in := a.of[h.Cluster]
+	if in == nil || in.by[h.Claim] == nil {
+		return false
+	}
+	of := in.by[h.Claim]
+	counted := of.counts()
+	edit(of)
+	if counted && !of.counts() && in.by[h.Claim] == of {
+		in.unseen--
+	}
+	return true
+}
+
+var unseen = prometheus.NewGauge(prometheus.GaugeOpts{
+	Name: "ipam_answers_unseen",
+	Help: "CREATEs that were answered with a block, and whose claims nobody has seen.",
+})
+
+func init() { metrics.Registry.MustRegister(unseen) }
+
+var _ manager.LeaderElectionRunnable = (*Answers)(nil)
+
+// NeedLeaderElection says that the leader alone answers.
+func (a *Answers) NeedLeaderElection() bool { return true }
+
+// Start hints at blocks that are due until the context ends.
+func (a *Answers) Start(ctx context.Context) error {
+	ticker := a.clock.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C():
+		case <-ctx.Done():
+			return nil
+		}
+		total := 0
+		for _, n := range a.Count() {
+			total += n
+		}
+		unseen.Set(float64(total))
+		for _, h := range a.due() {
+			a.suspect(h)
+		}
+	}
+}
+
+// due lists those whose block is to be looked for: of failed ones after landing, of others after Grace.
+func (a *Answers) due() (due []ledger.Holder) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.clock.Now()
+	for _, in := range a.of {
+		for _, of := range in.by {
+			after := Grace
+			if of.failed {
+				after = landing
+			}
+			if !of.stored && now.Sub(of.at) >= after && now.Sub(of.hinted) >= landing {
+				of.hinted = now
+				due = append(due, of.holder)
+			}
+		}
+	}
+	return due
+}
