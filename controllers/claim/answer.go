@@ -170,8 +170,8 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, 
 	return a, a.lookUp(ctx, cache)
 }
 
-// failed reports whether the CREATE of a holder seems to have failed, which came then. Should it succeed all the same, that
-// of the next claim of its name fails, and the reconcile of the first takes back what the next one has taken.
+// failed reports whether the CREATE of a holder seems to have failed, which came then. Should it succeed all the same,
+// that of the next claim of its name fails, and the reconcile of the first one takes its range back.
 func (r *Reconciler) failed(ctx context.Context, of ledger.Holder, since time.Time) (bool, error) {
 	if r.clock.Since(since) < failing {
 		return false, nil

@@ -62,7 +62,8 @@ func (p *pass) decision() *decision {
 	}
 }
 
-// succeeds returns true if a server shows, now, that the claim is there, and fails otherwise. So no other of its name is.
+// succeeds returns true if a server shows, now, that the claim is there, so that no other of its name is. It fails
+// otherwise.
 func (p *pass) succeeds(ctx context.Context, _ ledger.Holder, _ time.Time) (bool, error) {
 	now, err := p.Releases.Alive(ctx, p.itself())
 	if err == nil && now == nil {
@@ -102,8 +103,9 @@ func (p *pass) held(ctx context.Context) (ledger.Block, error) {
 	return block, err
 }
 
-// inherit gives the claim the block that it shows and that is held under its name by another ID: by that of a former claim, or by
-// its own that got lost, as where a server knows no such field. A server has to show the claim with the block.
+// inherit gives the claim the block that it shows and that is held under its name by another ID: by that of a former
+// claim, or by its own that got lost, as where a server knows no such field. A server has to show the claim with the
+// block.
 func (p *pass) inherit(ctx context.Context) (ledger.Block, error) {
 	prefix, err := netip.ParsePrefix(p.claim.Status.AllocatedCIDR)
 	if err != nil {

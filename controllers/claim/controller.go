@@ -45,7 +45,7 @@ type Options struct {
 	// Listed adds a claim to the queue that a first list has shown with its block.
 	Listed func(mcreconcile.Request)
 	// Compare compares the ledger with what is published of a pool, and of the others in its
-	// space. It reports whether nothing is lost, so that blocks may be reserved there.
+	// space. It reports whether nothing is lost, so that blocks may be given there.
 	Compare func(context.Context, ledger.PoolID) (bool, error)
 	// Complete reports whether the ledger has every pool that a claim of a workspace may show, and lacks nothing of
 	// them.

@@ -75,8 +75,7 @@ func TestCreate_FailingAtTheSameMoment(t *testing.T) {
 	holdsAtMost(t, s.platform, pool, 2*16)
 }
 
-// A workspace whose CREATEs fail for a quota takes as much as a workspace may have in reservations, and
-// no more. Others go on, and so does the workspace when the quota goes.
+// A workspace whose CREATEs fail for a quota takes the blocks of as many claims as may be unseen, and no more. Others go on, and so does the workspace when the quota goes.
 func TestCreate_FailingByQuota(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -103,8 +102,8 @@ func TestCreate_FailingByQuota(t *testing.T) {
 			t.Fatalf("CREATE %d over the quota: %v; want Forbidden", i, err)
 		}
 	}
-	const mostReservations = 64 // of a workspace
-	holdsAtMost(t, s.platform, pool, 1+mostReservations+16)
+	const mostUnseen = 64 // of a workspace
+	holdsAtMost(t, s.platform, pool, 1+mostUnseen+16)
 	neighbour := s.platform.Tenant(t)
 	theirs := gen.Claim("theirs", gen.OfClass(s.name), gen.Length(24))
 	framework.Bind(t, neighbour, theirs)
