@@ -19,7 +19,9 @@ func (c ClusterName) Otherwise() ClusterName {
 }
 
 // Plain returns the name of a cluster without the mark that its namespaces are its tenants.
-func (c ClusterName) Plain() ClusterName { return ClusterName(strings.TrimSuffix(string(c), byNamespace)) }
+func (c ClusterName) Plain() ClusterName {
+	return ClusterName(strings.TrimSuffix(string(c), byNamespace))
+}
 
 // Tenant says whose an object in a namespace of the cluster is: the cluster's, or the namespace's where these are the
 // tenants. Limits, turns, address spaces, pools and the names in messages go by it. An object without a namespace is

@@ -65,6 +65,11 @@ func (p *published) Holder(_ context.Context, h ledger.Holder) (live.Answer, err
 	if h.Cluster == p.unbound {
 		return live.Answer{Verdict: live.Unbound, Since: p.since}, nil
 	}
+	for _, claim := range p.claims {
+		if claim.Namespace == h.Namespace && claim.Name == h.Name && !live.Is(claim, h) {
+			return live.Answer{Verdict: live.Gone, Object: claim}, nil
+		}
+	}
 	return live.Answer{Verdict: live.Gone}, nil
 }
 

@@ -9,13 +9,16 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
 // A block has one holder. A record whose addresses others have in the ledger is a rival of theirs.
 //
+//	it is of a former claim of the name   the block passes to the claim of the record
 //	one of them is gone                   its block is released as ever, and the pool stays frozen until then
 //	all are there, and at least one
 //	had the block in the ledger, or is
@@ -96,7 +99,11 @@ func (w *world) contest(ctx context.Context, r record, made map[ledger.ClaimID]r
 	for _, b := range others {
 		theirs, recorded := made[b.Holder.Claim]
 		if !recorded {
-			err = errors.Join(err, w.stands(ctx, b))
+			later, standErr := w.stands(ctx, b)
+			if later != nil && live.Is(later, r.request.Holder) && promise.Follows(b, r.request.Holder) && b.Prefix == r.request.Exact && b.Pool == r.request.Pool {
+				return w.handOver(ctx, b, r.request)
+			}
+			err = errors.Join(err, standErr)
 		}
 		loses = loses || !recorded || !b.Adopted || older(theirs, r) < 0
 	}
@@ -117,12 +124,22 @@ func (w *world) contest(ctx context.Context, r record, made map[ledger.ClaimID]r
 	return w.place(ctx, r)
 }
 
-// stands fails unless a server shows the holder of a block. There is no record of it.
-func (a *Adopter) stands(ctx context.Context, b ledger.Block) error {
+// handOver gives the block of a former claim to the later one of its name, whose record has it.
+func (a *Adopter) handOver(ctx context.Context, b ledger.Block, later ledger.Request) error {
+	_, err := a.Ledger.Retained().HandOver(ctx, b, allocator.Successor{Holder: later.Holder, Policy: later.Policy})
+	if err != nil {
+		return fmt.Errorf("give %s to the later claim %s/%s: %w", b.Prefix, later.Holder.Namespace, later.Holder.Name, err)
+	}
+	return nil
+}
+
+// stands fails unless a server shows the holder of a block. There is no record of it. later has its name now; nil:
+// nothing has.
+func (a *Adopter) stands(ctx context.Context, b ledger.Block) (later client.Object, err error) {
 	answer, err := a.Record.Holder(ctx, b.Holder)
 	if err != nil || answer.Verdict == live.Alive {
-		return err
+		return nil, err
 	}
 	a.Suspect(b.Holder)
-	return fmt.Errorf("%s is in the ledger as that of claim %s/%s, which no server shows, and is released first", b.Prefix, b.Holder.Namespace, b.Holder.Name)
+	return answer.Object, fmt.Errorf("%s is in the ledger as that of claim %s/%s, which no server shows, and is released first", b.Prefix, b.Holder.Namespace, b.Holder.Name)
 }

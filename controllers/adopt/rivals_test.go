@@ -11,6 +11,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -37,6 +38,35 @@ func TestPass_TheOlderRecordHasTheBlock(t *testing.T) {
 			slices.Sort(l.doubted)
 			if got := slices.Compact(l.doubted); !slices.Equal(got, []ledger.ClaimID{"uid-of-inside", "uid-of-younger"}) {
 				t.Errorf("doubted are %v; want the two claims that have lost", got)
+			}
+		})
+	}
+}
+
+// The ledger of a restore has the block of a claim that was deleted since, and made again under its name with the same
+// address. The block passes to the later claim, whose record has it, and the pool is whole.
+func TestPass_TheLaterClaimOfANameHasTheBlock(t *testing.T) {
+	for name, known := range map[string]bool{"a server shows the later claim": true, "none does": false} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoss(t)
+			pool := l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
+			id := l.registers(pool, "10.0.0.0/16")
+			l.ledger.Recovery().Trust(id)
+			former := ledger.Holder{Claim: promise.NewID("platform", "default", "c"), Cluster: "platform", Namespace: "default", Name: "c"}
+			must.Get(l.ledger.Bind(t.Context(), ledger.Request{Pool: id, Holder: former, Exact: netip.MustParsePrefix("10.0.0.0/28")}))(t)
+			l.restart()
+			l.wantLost("behind", pool)
+			later := aged("c", "10.0.0.0/28", 1)
+			l.record.records = []*ipamv1alpha1.IPAllocation{later}
+			if known {
+				l.record.claims = []*ipamv1alpha1.IPClaim{gen.Claim("c")}
+			}
+			if err := l.pass(t.Context()); (err == nil) != known {
+				t.Errorf("pass: %v; want it to end well: %t", err, known)
+			}
+			b, held, err := l.ledger.Lookup(t.Context(), "uid-of-c")
+			if err != nil || held != known || known && b.Prefix.String() != "10.0.0.0/28" {
+				t.Errorf("the later claim has %+v, %t, %v; want the block: %t", b, held, err, known)
 			}
 		})
 	}

@@ -44,6 +44,22 @@ func TestReconcile_WritesTheRecordOfAnAnsweredClaim(t *testing.T) {
 	}
 }
 
+// The answer to the write of a record may get lost. The CREATE is forgotten once the cache shows the record.
+func TestReconcile_ForgetsTheCreateOfARecordedClaim(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	claim := gen.Claim("c", gen.OfClass("internal"))
+	answer := s.create(claim)
+	s.stored(claim, answer)
+	s.reconcile("c")
+	holder := ledger.Holder{Claim: ledger.ClaimID(id(answer)), Cluster: "tenant", Namespace: "default", Name: "c"}
+	must.Do(t, s.Answers.Begin(holder)) // as before the write
+	s.Answers.Stored(holder)
+	if s.reconcile("c"); s.Answers.Unrecorded(holder) {
+		t.Error("the CREATE is remembered of a claim whose record is there")
+	}
+}
+
 // A fault of the ledger does not make a claim that has just been answered look unready, nor does a single one later. One
 // that lasts does.
 func TestReconcile_LeavesAnAnsweredClaimWithoutTheLedger(t *testing.T) {

@@ -157,7 +157,9 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 	return feed.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
 			request := inbox.Request(name, client.ObjectKeyFromObject(e.Object))
-			r.Answers.Stored(ledger.Holder{Cluster: r.Directory.Ledger(name), Claim: ledger.ClaimID(packed.AllocationID(e.Object))})
+			r.Answers.Stored(ledger.Holder{
+				Cluster: r.Directory.Ledger(name), Namespace: request.Namespace, Claim: ledger.ClaimID(packed.AllocationID(e.Object)),
+			})
 			if e.IsInInitialList && packed.Allocated(e.Object) {
 				r.Listed(request)
 				return

@@ -79,7 +79,9 @@ func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Hold
 	if promise.Follows(ledger.Block{Holder: by}, d.holder) {
 		succeeds, err := d.succeeds(ctx, by, pool.Derived.HeldSince)
 		if err == nil && succeeds {
-			_, err = d.Ledger.Derived.Hand(ctx, pool.ID, by.Claim, d.holder)
+			if _, err = d.Ledger.Derived.Hand(ctx, pool.ID, by.Claim, d.holder); err == nil {
+				d.Answers.Forget(by)
+			}
 			err = cmp.Or(err, errAgain)
 		}
 		if err != nil {

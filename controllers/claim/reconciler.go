@@ -257,6 +257,7 @@ func (p *pass) guard(ctx context.Context) (done bool, err error) {
 		return false, err
 	case bound(p.claim, p.slot.Record) && !p.doubts():
 		p.memory.found(p.claim.UID)
+		p.Answers.Forget(p.holder()) // the answer to the write of its record may have got lost
 		return true, nil
 	case p.memory.hides(p.claim.UID, p.slot.Slot):
 		return false, errUnseen
@@ -289,7 +290,7 @@ func (p *pass) itself() ledger.Holder {
 // holder returns the claim as the holder of its block. Its record has the ID, also if its status has lost that.
 func (p *pass) holder() ledger.Holder {
 	h := promise.HolderOf(p.from.Cluster, p.claim)
-	if p.slot.own() {
+	if p.slot.own() && p.slot.Record.Spec.ClaimRef.AllocationID != "" {
 		h.Claim = ledger.ClaimID(p.slot.Record.AllocationID())
 	}
 	return h

@@ -170,6 +170,9 @@ func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block
 	if errors.Is(err, ledger.ErrChanged) { // its record is changed or gone by now, or a block of the claim's own cools, perhaps for a day
 		return ledger.Block{}, &outcome.Fault{Message: "the block of the former claim of this name cannot be taken over now", Err: err}
 	}
+	if err == nil {
+		p.Answers.Forget(block.Holder)
+	}
 	return taken, err
 }
 

@@ -54,8 +54,13 @@ func (c *Controller) shown(ctx context.Context, s *suspect) (bool, error) {
 	if r := s.slot.Record; r != nil && r.Spec.ClaimRef != nil && r.Spec.ClaimRef.UID == s.later.UID && r.Spec.ClaimRef.AllocationID == types.UID(s.Claim) {
 		return true, nil
 	}
-	if s.later.Status.AllocatedCIDR != s.prefix.String() {
+	ranged := s.later.Spec.Target == ipamv1alpha1.TargetScopeRange
+	if s.later.Status.AllocatedCIDR != s.prefix.String() || ranged != (s.ranged != "") {
 		return false, nil
+	}
+	if ranged { // of another scope, a range may have the same prefix
+		_, held := c.ranges.ledger.Held(promise.IDOf(s.Cluster, s.later))
+		return !held, nil
 	}
 	own, held, err := c.Ledger.Blocks.Lookup(ctx, promise.IDOf(s.Cluster, s.later))
 	if err != nil {

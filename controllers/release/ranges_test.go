@@ -78,14 +78,17 @@ func TestSettle_ARangeOfAClaimThatIsGone(t *testing.T) {
 // A range whose claim nobody has seen is let go when its CREATE cannot succeed any more, and not while the claim of its
 // name shows it.
 func TestSettle_ARangeOfACreate(t *testing.T) {
-	shows := gen.Claim("c", gen.OfClass("net"))
+	shows := gen.Claim("c", gen.OfClass("net"), gen.ForRange())
 	shows.Status.AllocatedCIDR = "10.0.0.0/24"
+	block := gen.Claim("c", gen.OfClass("net"))
+	block.Status.AllocatedCIDR = "10.0.0.0/24"
 	for name, tt := range map[string]struct {
 		later   *ipamv1alpha1.IPClaim
 		age     time.Duration
 		dropped bool
 	}{
 		"nobody comes":             {age: promise.Grace, dropped: true},
+		"a claim for a block":      {later: block, age: time.Hour, dropped: true},
 		"nobody came yet":          {age: promise.Grace - time.Second},
 		"another claim comes":      {later: gen.Claim("c"), age: promise.Grace, dropped: true},
 		"a claim that lost its ID": {later: shows, age: time.Hour},

@@ -19,7 +19,7 @@ import (
 // may differ by that much.
 const Grace = 75 * time.Second
 
-// MaxUnseen is how many CREATEs of one workspace may be answered whose claims nobody has seen. A claim that was created
+// MaxUnseen is how many CREATEs of one tenant may be answered whose claims nobody has seen. A claim that was created
 // is seen within milliseconds, so more are those of CREATEs that have failed.
 const MaxUnseen = 64
 
@@ -52,11 +52,11 @@ type Answers struct {
 	suspect func(ledger.Holder)
 
 	mu   sync.Mutex
-	of   map[ledger.ClusterName]*answers
-	last map[ledger.Holder]*answer // the last one of each name, which has no ID here
+	of   map[ledger.ClusterName]*answers // by tenant
+	last map[ledger.Holder]*answer       // the last one of each name, which has no ID here
 }
 
-// answers are those of one workspace.
+// answers are those of one tenant.
 type answers struct {
 	by     map[ledger.ClaimID]*answer
 	unseen int // how many may still lead to a claim, or have left a block
@@ -88,7 +88,7 @@ func (a *Answers) Begin(h ledger.Holder) error {
 	if before != nil && !before.stored && !before.failed && now.Sub(before.at) < turn {
 		return ErrTurn
 	}
-	in := a.of[h.Cluster]
+	in := a.of[h.Tenant()]
 	if in == nil {
 		in = &answers{by: map[ledger.ClaimID]*answer{}}
 	}
@@ -97,7 +97,7 @@ func (a *Answers) Begin(h ledger.Holder) error {
 	}
 	in.unseen++
 	begun := &answer{holder: h, at: now}
-	a.of[h.Cluster], in.by[h.Claim], a.last[nameOf(h)] = in, begun, begun
+	a.of[h.Tenant()], in.by[h.Claim], a.last[nameOf(h)] = in, begun, begun
 	return nil
 }
 
@@ -145,25 +145,40 @@ func (a *Answers) Forget(h ledger.Holder) {
 // Freed notes that the holder has nothing in the ledger, as far as that is known. A bind that nobody waits for any more
 // may land later: so it is hinted at once more.
 func (a *Answers) Freed(h ledger.Holder) {
-	a.change(h, func(of *answer) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	of := a.find(h)
+	switch {
+	case of == nil:
+	case !of.failed || a.clock.Since(of.at) >= landing:
+		a.forget(h)
+	case of.counts():
 		of.free = true
-		if !of.failed || a.clock.Since(of.at) >= landing {
-			a.forget(h)
-		}
-	})
+		a.of[h.Tenant()].unseen--
+	}
+}
+
+// find returns the answer to a CREATE; nil: none is remembered.
+func (a *Answers) find(h ledger.Holder) *answer {
+	if in := a.of[h.Tenant()]; in != nil {
+		return in.by[h.Claim]
+	}
+	return nil
 }
 
 func (a *Answers) forget(h ledger.Holder) {
-	in := a.of[h.Cluster]
-	if in == nil || in.by[h.Claim] == nil {
+	in, of := a.of[h.Tenant()], a.find(h)
+	if of == nil {
 		return
 	}
-	of := in.by[h.Claim]
 	if of.counts() {
 		in.unseen--
 	}
 	if delete(in.by, h.Claim); len(in.by) == 0 {
-		delete(a.of, h.Cluster)
+		delete(a.of, h.Tenant())
 	}
 	if a.last[nameOf(h)] == of {
 		delete(a.last, nameOf(h))
@@ -173,14 +188,14 @@ func (a *Answers) forget(h ledger.Holder) {
 // counts reports whether a CREATE may still lead to a claim, or has left a block.
 func (a *answer) counts() bool { return !a.stored && !a.free }
 
-// Count counts them by workspace.
+// Count counts those whose claims nobody has seen, by tenant.
 func (a *Answers) Count() map[ledger.ClusterName]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	counts := map[ledger.ClusterName]int{}
-	for cluster, in := range a.of {
+	for tenant, in := range a.of {
 		if in.unseen > 0 {
-			counts[cluster] = in.unseen
+			counts[tenant] = in.unseen
 		}
 	}
 	return counts
@@ -193,15 +208,13 @@ func (a *Answers) change(h ledger.Holder, edit func(*answer)) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	in := a.of[h.Cluster]
-	if in == nil || in.by[h.Claim] == nil {
+	of := a.find(h)
+	if of == nil {
 		return false
 	}
-	of := in.by[h.Claim]
 	counted := of.counts()
-	edit(of)
-	if counted && !of.counts() && in.by[h.Claim] == of {
-		in.unseen--
+	if edit(of); counted && !of.counts() {
+		a.of[h.Tenant()].unseen--
 	}
 	return true
 }

@@ -102,6 +102,36 @@ func TestAnswers_AreBounded(t *testing.T) {
 	begin(t, a, "more")
 }
 
+// A CREATE whose block is free counts no more, while others of its tenant do. Where namespaces are the tenants, each has
+// its own.
+func TestAnswers_CountNoneThatIsOver(t *testing.T) {
+	t.Parallel()
+	a, clock, _ := remembered()
+	begin(t, a, "stays")
+	for name, end := range map[string]func(ledger.Holder){
+		"never stored":          func(h ledger.Holder) { a.Freed(h) },
+		"failed, freed at once": func(h ledger.Holder) { a.Fail(h); a.Freed(h); a.Freed(h) },
+		"failed, freed later":   func(h ledger.Holder) { a.Fail(h); clock.Step(landing); a.Freed(h) },
+		"seen, and deleted":     func(h ledger.Holder) { a.Stored(h); a.Freed(h) },
+	} {
+		if end(begin(t, a, name)); a.Count()["w"] != 1 {
+			t.Errorf("%s: %d are counted, want the one that stays", name, a.Count()["w"])
+		}
+	}
+	for i := range MaxUnseen {
+		h := holder(fmt.Sprint(i))
+		h.Cluster, h.Namespace = ledger.ByNamespace("k"), "one"
+		if err := a.Begin(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := holder("c")
+	other.Cluster, other.Namespace = ledger.ByNamespace("k"), "another"
+	if err := a.Begin(other); err != nil {
+		t.Errorf("Begin in another namespace = %v", err)
+	}
+}
+
 // The block of a CREATE is hinted at: at once if nobody was told of it, and once more, as its bind may land late; and when
 // a claim cannot come any more.
 func TestAnswers_HintAtBlocks(t *testing.T) {

@@ -95,8 +95,8 @@ var released = []Mutant{
 	{
 		Name:  "one who is gone keeps an address that a record shows, and its pool is resumed",
 		File:  "controllers/adopt/rivals.go",
-		Old:   "err = errors.Join(err, w.stands(ctx, b))",
-		New:   "_ = w.stands(ctx, b)",
+		Old:   "err = errors.Join(err, standErr)",
+		New:   "_ = standErr",
 		Suite: Suite{Package: "./controllers/adopt", Tests: "TestPass_OlderLedger"},
 	},
 	{
