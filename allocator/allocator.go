@@ -98,8 +98,7 @@ func (a *Allocator) Healthy() error { return a.engine.Healthy() }
 // InOffice confirms by the ledger that this process has the office of its writer, so that its memory is the ledger. It
 // fails with ErrDeposed if another process has the office by now, and with ErrUnavailable if nobody can tell.
 func (a *Allocator) InOffice(ctx context.Context) error {
-	_, err := a.store.Write(ctx, nil, nil, nil)
-	return err
+	return a.engine.InOffice(ctx)
 }
 
 // Failed is closed when the Allocator cannot go on. Err then says why. End the process,

@@ -29,8 +29,9 @@ type fixture struct {
 	etcd *etcdtest.Etcd
 	kept ledger.Block // retained, of a test
 	made ledger.Block // bound for a CREATE, of a test
-	// Pools of a test: one that a claim holds, one that is being released, one that nobody holds, and an address space with one block.
-	derived, shut, loose, lone ledger.PoolID
+	// Pools of a test: one that a claim holds, one that is being released, one that nobody holds, an address space with
+	// one block, and one with none.
+	derived, shut, loose, lone, unbegun ledger.PoolID
 }
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }

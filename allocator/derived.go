@@ -47,7 +47,9 @@ func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Poo
 	for {
 		there, ok := d.a.Pools().Get(p.ID)
 		var err error
-		if !ok {
+		if ok {
+			err = d.a.InOffice(ctx)
+		} else {
 			c := carving{Allocator: d.a, req: wanted{Request: req}, child: p, excluded: excluded}
 			there, err = c.run(ctx)
 		}
@@ -188,7 +190,7 @@ func (d Derived) edited(ctx context.Context, e edit, id ledger.PoolID, check fun
 	if !ledger.IsDerived(id) {
 		return ledger.Pool{}, fmt.Errorf("%w: pool %s is not derived", ledger.ErrInvalid, id)
 	}
-	p, err := d.a.engine.Known(id)
+	p, err := d.a.engine.Known(ctx, id)
 	if err != nil {
 		return ledger.Pool{}, err
 	}

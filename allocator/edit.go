@@ -16,7 +16,7 @@ import (
 // Exclude replaces the list of prefixes from which a pool allocates nothing. Blocks that
 // lie in them already stay. Where a pool has this list, Exclude writes nothing.
 func (ps Pools) Exclude(ctx context.Context, id ledger.PoolID, list []netip.Prefix) error {
-	p, err := ps.a.engine.Known(id)
+	p, err := ps.a.engine.Known(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (ps Pools) Exclude(ctx context.Context, id ledger.PoolID, list []netip.Pref
 // While the ledger is known to lack changes of the pool's space, Drain refuses with
 // *FrozenError: a pool that seems to be empty may have lost its blocks.
 func (ps Pools) Drain(ctx context.Context, id ledger.PoolID) error {
-	p, err := ps.a.engine.Known(id)
+	p, err := ps.a.engine.Known(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func TestBind_TheCallerGoesWhileItIsPlanned(t *testing.T) {
 		<-gone
 		return plan(v)
 	}
-	s, err := l.engine.Locate("p")
+	s, err := l.engine.Locate(t.Context(), "p")
 	must.Do(t, err)
 	must.Fail(s.Do(ctx, o))(t, context.Canceled)
 	close(gone)

@@ -55,6 +55,35 @@ func TestOffice_NothingOfAFormerOneLands(t *testing.T) {
 	}
 }
 
+// A process that has not heard that another one leads learns so, too, when its memory lacks what the call is
+// about: it says of nothing that it is not there, or is gone.
+func TestOffice_AFormerOneMissesWhatWasRegisteredSince(t *testing.T) {
+	for name, op := range calls() {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger(t)
+			former := l.Allocator
+			l.Allocator = l.open()
+			l.ready()
+			before := l.written()
+			l.Allocator = former
+			must.Be(t, op(l), ledger.ErrDeposed)
+			if after := l.written(); fmt.Sprint(after) != fmt.Sprint(before) {
+				t.Errorf("the ledger is %v, and it was %v", after, before)
+			}
+		})
+	}
+}
+
+// Nor does it give a derived pool from its memory that has gone since.
+func TestOffice_AFormerOneProvisionsNothing(t *testing.T) {
+	l := withPool(t, "10.0.0.0/16")
+	wanted := ofNetwork("net", "gone")
+	made := l.provision("p", 24, wanted)
+	must.Do(t, l.open().Pools().Retire(t.Context(), made.ID))
+	_, err := l.Derived().Provision(t.Context(), ledger.Request{Pool: "p", Length: 24}, wanted, nil)
+	must.Be(t, err, ledger.ErrDeposed)
+}
+
 // A former writer does not write the keys beside the spaces either.
 func TestOffice_NothingBesideTheSpacesLands(t *testing.T) {
 	for name, write := range map[string]func(*fixture) error{

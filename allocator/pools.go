@@ -138,7 +138,7 @@ func (ps Pools) FreeBlocks(id ledger.PoolID) (free index.Histogram, ok bool) {
 func (ps Pools) Overlapping(ctx context.Context, id ledger.PoolID, prefix netip.Prefix) ([]ledger.Block, error) {
 	in := ledger.SpaceID(id)
 	if !ledger.IsAddressSpace(id) { // which need not be there: it has no block then
-		p, err := ps.a.engine.Known(id)
+		p, err := ps.a.engine.Known(ctx, id)
 		if err != nil {
 			return nil, err
 		}

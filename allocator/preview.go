@@ -9,12 +9,12 @@ import (
 )
 
 // Preview returns the block that Bind would give now to a holder that has none, and binds nothing.
-// It does not ask the ledger. Its refusals are those of Bind.
+// It asks the ledger only about a pool that it does not know. Its refusals are those of Bind.
 func (a *Allocator) Preview(ctx context.Context, req ledger.Request) (netip.Prefix, error) {
 	if err := checkRequest(req); err != nil {
 		return netip.Prefix{}, err
 	}
-	s, err := a.engine.Locate(req.Pool)
+	s, err := a.engine.Locate(ctx, req.Pool)
 	if err != nil {
 		return netip.Prefix{}, err
 	}

@@ -34,7 +34,7 @@ func (rc Recovery) Frozen(id ledger.PoolID) (frozen bool) {
 // not have the pool. Changes that were made while the space was frozen do not count. While the head of the space cannot
 // be read, it returns an error for which Unreadable holds.
 func (rc Recovery) Behind(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) {
-	if _, err := rc.a.engine.Known(id); err != nil {
+	if _, err := rc.a.engine.Known(ctx, id); err != nil {
 		return errors.Is(err, ledger.ErrUnknownPool), known(err)
 	}
 	_, err := rc.a.Pools().Changes(id)
@@ -53,7 +53,7 @@ func (rc Recovery) short(id ledger.PoolID, changes int64) bool {
 // Freeze does nothing; register it as a frozen one. since is when the pool was registered that lacks them, as a derived
 // pool may be made again with its ID; zero: at any time. ErrChanged: it was made again.
 func (rc Recovery) Freeze(ctx context.Context, id ledger.PoolID, since time.Time) error {
-	p, err := rc.a.engine.Known(id)
+	p, err := rc.a.engine.Known(ctx, id)
 	if err == nil && !p.Frozen {
 		err = rc.a.Pools().edit(ctx, edit{pool: p, change: func(p *ledger.Pool) { p.Frozen = true }, check: func(p ledger.Pool) error {
 			if !since.IsZero() && !p.RegisteredAt.Equal(since) {
@@ -87,7 +87,7 @@ func (rc Recovery) Trust(id ledger.PoolID) {
 // calls Trust. If the count of the space's changes is less than changes, it goes on from there.
 // So copies of the ledger from before the loss count less than the ledger does from now on.
 func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) error {
-	p, err := rc.a.engine.Known(id)
+	p, err := rc.a.engine.Known(ctx, id)
 	if err == nil && (p.Frozen || rc.short(id, changes)) {
 		_, err = rc.a.engine.Submit(ctx, id, engine.Op{Lane: p.Cluster, Alone: true, Plan: resume(id, changes)})
 	}
@@ -102,7 +102,7 @@ func (rc Recovery) Resume(ctx context.Context, id ledger.PoolID, changes int64) 
 // it that it is there. It is refused with ErrChanged unless the pool is frozen, and with ErrUnknownPool if it has
 // retired itself.
 func (rc Recovery) Open(ctx context.Context, id ledger.PoolID) error {
-	p, err := rc.a.engine.Known(id)
+	p, err := rc.a.engine.Known(ctx, id)
 	if err == nil {
 		err = rc.a.Pools().edit(ctx, edit{pool: p, check: mayOpen, change: opened})
 	}

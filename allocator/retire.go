@@ -66,7 +66,7 @@ func (r *retirement) run(ctx context.Context) error {
 	if ledger.IsAddressSpace(r.id) {
 		return fmt.Errorf("%w: %s is an address space, which goes with its last block", ledger.ErrInvalid, r.id)
 	}
-	p, err := r.engine.Known(r.id)
+	p, err := r.engine.Known(ctx, r.id)
 	for attempts := pace(0); err == nil; {
 		if p.Parent == "" {
 			_, err = r.engine.Submit(ctx, r.id, engine.Op{Lane: p.Cluster, Alone: true, Plan: r.plan})
@@ -125,7 +125,7 @@ func (ps Pools) retireDrained(p *space.Pool) {
 // first, so that no bind gets them before the end of their cooldown. The record of a child keeps the end of the last
 // cooldown: until then the child's own block cools in the parent.
 func (r *retirement) endCooldowns(ctx context.Context) error {
-	p, err := r.engine.Known(r.id)
+	p, err := r.engine.Known(ctx, r.id)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func refusing(err error) (engine.Plan, error) {
 
 // child removes a child pool, in the lane and the space of its parent.
 func (r *retirement) child(ctx context.Context) error {
-	p, err := r.engine.Known(r.id)
+	p, err := r.engine.Known(ctx, r.id)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type ListOptions struct {
 // and the list goes on behind it. Any other error ends the list.
 func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[ledger.Block, error] {
 	return func(yield func(ledger.Block, error) bool) {
-		from, end, err := o.keys(a)
+		from, end, err := o.keys(ctx, a)
 		if err != nil {
 			yield(ledger.Block{}, err)
 			return
@@ -58,10 +58,10 @@ func (a *Allocator) List(ctx context.Context, o ListOptions) iter.Seq2[ledger.Bl
 }
 
 // keys returns the range of keys to list.
-func (o ListOptions) keys(a *Allocator) (from, end string, err error) {
+func (o ListOptions) keys(ctx context.Context, a *Allocator) (from, end string, err error) {
 	from, end = a.keys.Spaces(), clientv3.GetPrefixRangeEnd(a.keys.Spaces())
 	if o.Pool != "" {
-		p, err := a.engine.Known(o.Pool)
+		p, err := a.engine.Known(ctx, o.Pool)
 		if err != nil {
 			return "", "", err
 		}

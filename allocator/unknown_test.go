@@ -93,7 +93,7 @@ var operations = map[string]func(*fixture) error{
 		return err
 	},
 	"begin an address space": func(l *fixture) error {
-		_, err := l.Bind(l.t.Context(), request(l.space("t", "a").ID, "first", 32))
+		_, err := l.Bind(l.t.Context(), request(l.unbegun, "first", 32))
 		return err
 	},
 	"release the last of an address space": func(l *fixture) error {
@@ -142,7 +142,16 @@ func calls() map[string]func(*fixture) error {
 // newReady makes a ledger in which each of the operations has something to do.
 func newReady(t *testing.T) *fixture {
 	t.Helper()
-	l := withPool(t, "10.0.0.0/24")
+	l := newLedger(t)
+	l.ready()
+	return l
+}
+
+// ready gives each of the operations something to do.
+func (l *fixture) ready() {
+	t := l.t
+	t.Helper()
+	l.pool("p", "10.0.0.0/24")
 	l.pool("empty", "10.1.0.0/24")
 	l.pool("draining", "10.3.0.0/24")
 	l.bind(request("p", "c", 26))
@@ -156,7 +165,6 @@ func newReady(t *testing.T) *fixture {
 	l.bind(request("r", "kept", 26))
 	l.kept = l.retain("kept", time.Now())
 	l.someDerived()
-	return l
 }
 
 // someDerived makes a pool that a claim holds, one that is being released, one that nobody holds, and an address space with one block.
@@ -172,6 +180,7 @@ func (l *fixture) someDerived() {
 	l.pool("t", "10.5.0.0/24")
 	l.lone = l.space("t", "lone").ID
 	l.bind(request(l.lone, "lone", 32))
+	l.unbegun = l.space("t", "a").ID
 }
 
 // losses are where a transaction has no answer.

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"context"
 	"errors"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/space"
@@ -8,40 +10,61 @@ import (
 )
 
 // Locate finds the space of a pool.
-func (eng *Engine) Locate(id ledger.PoolID) (*Space, error) {
+func (eng *Engine) Locate(ctx context.Context, id ledger.PoolID) (*Space, error) {
 	if w, ok := eng.SpaceOf(id); ok {
 		return w, nil
 	}
-	return nil, eng.unknown(id)
+	return nil, eng.unknown(ctx, id)
 }
 
 // locate finds the space of a pool for an op. An address space need not be there, if the op may begin it.
-func (eng *Engine) locate(id ledger.PoolID, begins *ledger.Derived) (*Space, error) {
-	s, err := eng.Locate(id)
-	if err == nil || begins == nil || !errors.Is(err, ledger.ErrUnknownPool) {
-		return s, err
+func (eng *Engine) locate(ctx context.Context, id ledger.PoolID, begins *ledger.Derived) (*Space, error) {
+	if begins == nil {
+		return eng.Locate(ctx, id)
 	}
-	if _, err := eng.Locate(begins.Of); err != nil {
+	if s, ok := eng.SpaceOf(id); ok {
+		return s, nil
+	}
+	if err := eng.absent(id); !errors.Is(err, ledger.ErrUnknownPool) {
 		return nil, err
 	}
-	s = eng.Spaces.Enter(ledger.SpaceID(id))
+	if _, err := eng.Locate(ctx, begins.Of); err != nil {
+		return nil, err
+	}
+	s := eng.Spaces.Enter(ledger.SpaceID(id))
 	s.Unlock()
 	return s, nil
 }
 
 // Known returns the record of a pool.
-func (eng *Engine) Known(id ledger.PoolID) (record ledger.Pool, err error) {
+func (eng *Engine) Known(ctx context.Context, id ledger.PoolID) (record ledger.Pool, err error) {
 	if err := ledger.CheckID("pool", id); err != nil {
 		return ledger.Pool{}, err
 	}
 	if !eng.Table.Visit(id, func(p *space.Pool) { record = p.Pool }) {
-		return ledger.Pool{}, eng.unknown(id)
+		return ledger.Pool{}, eng.unknown(ctx, id)
 	}
 	return record, nil
 }
 
-// unknown returns why a pool is not in memory.
-func (eng *Engine) unknown(id ledger.PoolID) error {
+// unknown returns why the ledger does not have a pool that is not in memory. The ledger confirms it: the memory of a
+// process that has lost the office unawares lacks the pools that were registered since.
+func (eng *Engine) unknown(ctx context.Context, id ledger.PoolID) error {
+	err := eng.absent(id)
+	if !errors.Is(err, ledger.ErrUnknownPool) {
+		return err
+	}
+	return cmp.Or(eng.InOffice(ctx), err)
+}
+
+// InOffice confirms by the ledger that this process has the office of its writer.
+func (eng *Engine) InOffice(ctx context.Context) error {
+	_, err := eng.store.Write(ctx, nil, nil, nil)
+	return err
+}
+
+// absent returns why a pool is not in memory.
+func (eng *Engine) absent(id ledger.PoolID) error {
 	if err := eng.Health.Err(); err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (w *writer) Idle() bool {
 // transaction is completed without its caller.
 func (eng *Engine) Submit(ctx context.Context, id ledger.PoolID, o Op) (Answer, error) {
 	for {
-		s, err := eng.locate(id, o.Begins)
+		s, err := eng.locate(ctx, id, o.Begins)
 		if err != nil {
 			return Answer{}, err
 		}

@@ -10,6 +10,20 @@ var lasting = []Mutant{
 		Suite: Suite{Tests: "TestOffice_Nothing"},
 	},
 	{
+		Name:  "a process that has lost the office says that a pool is not there",
+		File:  "allocator/internal/engine/locate.go",
+		Old:   "return cmp.Or(eng.InOffice(ctx), err)",
+		New:   "return cmp.Or(nil, err)",
+		Suite: Suite{Tests: "TestOffice_AFormerOne"},
+	},
+	{
+		Name:  "a process that has lost the office gives a pool that is gone",
+		File:  "allocator/derived.go",
+		Old:   "err = d.a.InOffice(ctx)",
+		New:   "err = nil",
+		Suite: Suite{Tests: "TestOffice_AFormerOne"},
+	},
+	{
 		Name:  "a process deposes itself when the answer to its taking the office is lost",
 		File:  "allocator/internal/store/office.go",
 		Old:   "case c.mine.was(read):",
