@@ -112,7 +112,7 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 			}
 			plan.Candidates, plan.Unfit = []resolve.Candidate{derived(pool, level.Strategy, level.Length)}, nil
 		}
-		if pool, err = (&making{by: d, plan: plan, level: level, above: pool}).carve(ctx); err != nil {
+		if pool, err = d.carve(ctx, plan, level, pool); err != nil {
 			return pool, nil, err
 		}
 		if level.Derived.Holder.Claim != "" && !pool.Derived.HeldSince.After(pool.RegisteredAt) {

@@ -117,66 +117,75 @@ func (d *decision) resolve(ctx context.Context) (resolve.Plan, error) {
 	return plan, err
 }
 
-// try asks the candidates in turn.
+// try binds the claim's block.
 func (d *decision) try(ctx context.Context, plan resolve.Plan) (ledger.Block, error) {
 	if slices.ContainsFunc(plan.Candidates, d.behind) {
 		return ledger.Block{}, errBehind
 	}
+	plan.Candidates = d.ordered(plan)
+	return draw(ctx, d, need[ledger.Block]{
+		what: "bind in", plan: plan, ask: d.ask, more: d.counted, refuse: d.refuse,
+		request: func(c resolve.Candidate) ledger.Request { return d.request(plan, c) },
+	})
+}
+
+// need is what a decision asks candidates for: the claim's block, or a pool of its chain.
+type need[T any] struct {
+	what    string // for errors, before the candidate
+	plan    resolve.Plan
+	request func(resolve.Candidate) ledger.Request
+	ask     asksFor[T]
+	more    func() error // refuses one more address space; nil: it may be made
+	refuse  func(context.Context, resolve.Plan, []miss) error
+}
+
+// draw asks the candidates in turn. A pool that the system has made and that is gone ends that: the chain has changed.
+func draw[T any](ctx context.Context, d *decision, n need[T]) (got T, err error) {
 	var tried []miss
-	candidates := d.few(ctx, d.ordered(plan), func(c resolve.Candidate) ledger.Request { return d.request(plan, c) })
-	plan.Passed = len(plan.Candidates) - len(candidates)
+	candidates := d.few(ctx, n.plan.Candidates, n.request)
+	n.plan.Passed = len(n.plan.Candidates) - len(candidates)
 	for _, c := range candidates {
-		request := d.request(plan, c)
-		block, err := d.take(ctx, plan, c)
+		request := n.request(c)
+		c.Exact = request.Exact // a refusal names it
+		got, err = drawFrom(ctx, d, n, request)
 		if unchecked(err) {
 			if err := d.waits.unchecked(request); err != nil {
-				return ledger.Block{}, err
+				return got, err
 			}
 		}
-		switch {
+		switch gone := errors.Is(err, ledger.ErrUnknownPool); {
 		case err == nil:
-			return block, nil
-		case len(plan.Chain) > 0 && errors.Is(err, ledger.ErrUnknownPool):
-			return ledger.Block{}, err
-		case errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining), errors.Is(err, ledger.ErrOutOfRange):
+			return got, nil
+		case gone && !ledger.IsDerived(c.Pool.UID), errors.Is(err, ledger.ErrPoolDraining), errors.Is(err, ledger.ErrOutOfRange):
 			continue // the catalog lags behind the ledger
 		case refusedRoom(err), overClass(err):
 			tried = append(tried, miss{c, err})
 		default:
-			return ledger.Block{}, fmt.Errorf("bind in pool %s: %w", c.Pool.Name, err)
+			return got, fmt.Errorf("%s pool %s: %w", n.what, c.Pool.Name, err)
 		}
 		if overClass(err) {
 			break
 		}
 	}
-	return ledger.Block{}, d.refuse(ctx, plan, tried)
+	return got, n.refuse(ctx, n.plan, tried)
 }
 
-// take asks a candidate for a block.
-func (d *decision) take(ctx context.Context, plan resolve.Plan, c resolve.Candidate) (ledger.Block, error) {
-	return (&drawing[ledger.Block]{decision: d, ask: d.ask, more: d.counted}).in(ctx, d.request(plan, c))
-}
-
-// drawing asks for the block, or the pool, that a decision needs.
-type drawing[T any] struct {
-	*decision
-	ask  asksFor[T]
-	more func() error // refuses one more address space
-}
-
-// in asks a pool. Where addresses are unique within the claim's scope, it asks the address space that the pool has for
-// that, which begins with its first block. In a dry run the pool itself stands for one that is not there.
-func (a *drawing[T]) in(ctx context.Context, request ledger.Request) (got T, err error) {
-	if _, known := a.Ledger.Pools.Get(request.Pool); known || request.Begins == nil {
-		return a.ask(ctx, request)
+// drawFrom asks a pool. Where addresses are unique within the claim's scope, it asks the address space that the pool
+// has for that, which begins with its first block. In a dry run the pool itself stands for one that is not there.
+func drawFrom[T any](ctx context.Context, d *decision, n need[T], request ledger.Request) (got T, err error) {
+	if _, known := d.Ledger.Pools.Get(request.Pool); known || request.Begins == nil {
+		return n.ask(ctx, request)
 	}
-	if err := a.more(); err != nil {
+	if n.more != nil {
+		err = n.more()
+	}
+	if err != nil {
 		return got, err
 	}
-	if a.dry {
+	if d.dry {
 		request.Pool, request.Begins = request.Begins.Of, nil
 	}
-	return a.ask(ctx, request)
+	return n.ask(ctx, request)
 }
 
 // ordered puts the candidate first in which the former block of the claim cools: the claim gets that back.

@@ -2,7 +2,6 @@ package claim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,91 +10,56 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// making makes the pool of one level of a chain: in a pool of the chain, above, or if that is zero in one that somebody
-// has written.
-type making struct {
-	by    *decision // of the claim that needs the pool
-	plan  resolve.Plan
-	level resolve.Level
-	above ledger.Pool
-}
-
-// carve makes the pool in the first candidate of the plan that has room.
-func (m *making) carve(ctx context.Context) (made ledger.Pool, err error) {
-	if m.above.ID == "" && slices.ContainsFunc(m.plan.Candidates, m.by.behind) {
+// carve makes the pool of one level of a chain, in the first candidate of the plan that has room: in the pool above, or
+// if that is zero in one that somebody has written. An address space that is made for it counts for no workspace besides
+// the pool.
+func (d *decision) carve(ctx context.Context, plan resolve.Plan, level resolve.Level, above ledger.Pool) (made ledger.Pool, err error) {
+	if above.ID == "" && slices.ContainsFunc(plan.Candidates, d.behind) {
 		return made, errBehind
 	}
-	if m.level.InPlatform {
-		m.level.Derived.By = m.by.tenant()
-		if err := m.by.counted(); err != nil {
+	if level.InPlatform {
+		level.Derived.By = d.tenant()
+		if err := d.counted(); err != nil {
 			return made, err
 		}
 	}
-	var tried []miss
-	candidates := m.by.few(ctx, m.plan.Candidates, m.request)
-	m.plan.Passed = len(m.plan.Candidates) - len(candidates)
-	for _, c := range candidates {
-		c.Exact = m.level.Exact // a refusal names it
-		request := m.request(c)
-		made, err = m.carveFrom(ctx, request)
-		if unchecked(err) {
-			if err := m.by.waits.unchecked(request); err != nil {
-				return made, err
+	plan.ClassName, plan.Limit, plan.Policy, plan.Space = level.Class.Name, level.Limit, "", level.Space
+	return draw(ctx, d, need[ledger.Pool]{
+		what: "make a pool of class " + level.Class.Name + " in", plan: plan, ask: d.provision(level, above),
+		refuse: func(_ context.Context, plan resolve.Plan, tried []miss) error {
+			return d.refuseLevel(plan, above, tried)
+		},
+		request: func(c resolve.Candidate) ledger.Request {
+			c.Strategy, c.Length, c.Exact = level.Strategy, level.Length, level.Exact
+			req := d.request(plan, c)
+			if level.InPlatform {
+				req.Limits.Pool = nil // all workspaces share it: none of them holds it
 			}
-		}
-		switch {
-		case err == nil:
-			return made, nil
-		case m.above.ID == "" && errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining):
-			continue // the catalog lags behind the ledger
-		case refusedRoom(err), overClass(err):
-			tried = append(tried, miss{c, err})
-		default:
-			return made, fmt.Errorf("make a pool of class %s in pool %s: %w", m.level.Class.Name, c.Pool.Name, err)
-		}
-		if overClass(err) {
-			break
-		}
-	}
-	return made, m.refuse(tried)
+			return req
+		},
+	})
 }
 
-// request returns the request for the pool in a candidate.
-func (m *making) request(c resolve.Candidate) ledger.Request {
-	plan := m.plan
-	plan.ClassName, plan.Limit, plan.Policy, plan.Space = m.level.Class.Name, m.level.Limit, "", m.level.Space
-	c.Strategy, c.Length, c.Exact = m.level.Strategy, m.level.Length, m.level.Exact
-	req := m.by.request(plan, c)
-	if m.level.InPlatform {
-		req.Limits.Pool = nil // all workspaces share it: none of them holds it
-	}
-	return req
-}
-
-// carveFrom makes the pool in another one. In a dry run it only says what that would be. An address space that is made
-// for it counts for no workspace besides the pool.
-func (m *making) carveFrom(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
-	d := m.by
-	wanted := ledger.Pool{Cluster: d.from.Cluster, Name: m.level.Name, Derived: &m.level.Derived}
+// provision asks for the pool of a level. In a dry run it only says what that would be.
+func (d *decision) provision(level resolve.Level, above ledger.Pool) asksFor[ledger.Pool] {
+	wanted := ledger.Pool{Cluster: d.from.Cluster, Name: level.Name, Derived: &level.Derived}
 	platform := d.Directory.Platform().Cluster
-	if m.level.InPlatform {
+	if level.InPlatform {
 		wanted.Cluster = platform
 	}
 	if wanted.Cluster == platform {
 		wanted.Name = unlike(d.Ledger.Derived.Named(wanted.Cluster, wanted.Name), wanted)
 	}
-	provision := compared(d.Compare, func(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
-		if d.dry {
-			return m.imagine(ctx, req, wanted)
+	return compared(d.Compare, func(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
+		if !d.dry {
+			return d.Ledger.Derived.Provision(ctx, req, wanted, level.Excluded)
 		}
-		return d.Ledger.Derived.Provision(ctx, req, wanted, m.level.Excluded)
+		made, err := d.imagine(ctx, req, wanted, above)
+		if err == nil && level.Excluded != nil {
+			made.Excluded = level.Excluded(made.CIDR)
+		}
+		return made, err
 	})
-	uncounted := func() error { return nil }
-	made, err := (&drawing[ledger.Pool]{decision: d, ask: provision, more: uncounted}).in(ctx, req)
-	if d.dry && err == nil && m.level.Excluded != nil {
-		made.Excluded = m.level.Excluded(made.CIDR)
-	}
-	return made, err
 }
 
 // unlike returns a name for a pool of the platform's workspace: with its whole digest if another derived pool there has
@@ -111,16 +75,16 @@ func unlike(named []ledger.PoolID, made ledger.Pool) string {
 }
 
 // imagine returns the pool that would be carved. The one above may be imagined, too.
-func (m *making) imagine(ctx context.Context, req ledger.Request, p ledger.Pool) (ledger.Pool, error) {
+func (d *decision) imagine(ctx context.Context, req ledger.Request, p, above ledger.Pool) (ledger.Pool, error) {
 	p.ID = p.Derived.ID()
 	req.Holder = ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
 	var err error
-	if m.above.ID == "" || !imagined(m.above) {
-		p.CIDR, err = m.by.Ledger.Blocks.Preview(ctx, req)
+	if above.ID == "" || !imagined(above) {
+		p.CIDR, err = d.Ledger.Blocks.Preview(ctx, req)
 	} else {
-		p.CIDR, err = first(m.above, req)
+		p.CIDR, err = first(above, req)
 	}
-	m.by.imagined = p
+	d.imagined = p
 	return p, err
 }
 
@@ -128,13 +92,13 @@ func (m *making) imagine(ctx context.Context, req ledger.Request, p ledger.Pool)
 // there.
 func imagined(p ledger.Pool) bool { return p.RegisteredAt.IsZero() }
 
-// refuse says why the pool cannot be made. No list of the ledger has the claim: it looks again.
-func (m *making) refuse(tried []miss) error {
-	m.by.waits.at(nil)
-	m.by.waits.anyway()
-	refusal := refusal(m.plan, tried)
-	refusal.Message = fmt.Sprintf("no pool of class %q can be made for this scope: %s", m.level.Class.Name, refusal.Message)
-	if len(m.plan.Candidates) > 0 && ledger.IsDerived(m.plan.Candidates[0].Pool.UID) {
+// refuseLevel says why a pool cannot be made. No list of the ledger has the claim: it looks again.
+func (d *decision) refuseLevel(plan resolve.Plan, above ledger.Pool, tried []miss) error {
+	d.waits.at(nil)
+	d.waits.anyway()
+	refusal := refusal(plan, tried)
+	refusal.Message = fmt.Sprintf("no pool of class %q can be made for this scope: %s", plan.ClassName, refusal.Message)
+	if above.ID != "" {
 		refusal.Pool = ""
 	}
 	return refusal

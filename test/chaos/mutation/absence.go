@@ -165,8 +165,8 @@ var absence = []Mutant{
 	{
 		Name:  "the pools of a network are looked for in the address space of a claim",
 		File:  "controllers/claim/level.go",
-		Old:   "\treq := m.by.request(plan, c)\n",
-		New:   "\tplan.Space = m.plan.Space\n\treq := m.by.request(plan, c)\n",
+		Old:   "plan.Policy, plan.Space = level.Class.Name, level.Limit, \"\", level.Space",
+		New:   "plan.Policy = level.Class.Name, level.Limit, \"\"",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestCombinations/1_levels"},
 	},
 	{
