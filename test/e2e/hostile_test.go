@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -39,20 +40,7 @@ func TestHostile_ForgedPath(t *testing.T) {
 	}
 
 	showPath(t, owner, victim.Path)
-	var forger *ipamv1alpha1.IPClaim
-	forgers := 0
-	framework.Eventually(t, "the forger's own path to name nobody", func(ctx context.Context) error {
-		forgers++
-		forger = gen.Claim(fmt.Sprint("forger-", forgers), gen.OfClass(s.name), gen.Length(28))
-		framework.Create(t, s.tenant, forger)
-		framework.WaitWhile(t, s.tenant, forger, "there is no answer", func(c *ipamv1alpha1.IPClaim) bool {
-			return meta.FindStatusCondition(c.Status.Conditions, ipamv1alpha1.ConditionAllocated) == nil
-		})
-		if forger.Status.AllocatedCIDR != "" {
-			return fmt.Errorf("it names the forger still")
-		}
-		return nil
-	})
+	forger, _ := losesPath(t, s.tenant, s.name)
 	framework.WaitAllocated(t, s.tenant, forger, ipamv1alpha1.ReasonNoOfferingPool)
 	within := gen.Claim("within", gen.OfClass(s.name), gen.Length(28))
 	framework.Create(t, victim, within)
@@ -67,6 +55,54 @@ func TestHostile_ForgedPath(t *testing.T) {
 		spec.Consumers = []ipamv1alpha1.Consumer{ipamv1alpha1.Consumer(s.tenant.Cluster)}
 	})
 	framework.WaitBound(t, s.tenant, forger)
+}
+
+// losesPath waits until a workspace that shows the path of another is admitted by no path of its own, and returns the
+// first claim by a class that says so, and those that were bound before.
+func losesPath(t *testing.T, tenant client.Client, class string) (refused *ipamv1alpha1.IPClaim, served []*ipamv1alpha1.IPClaim) {
+	t.Helper()
+	framework.Eventually(t, "the forger's own path to name nobody", func(context.Context) error {
+		refused = gen.Claim(fmt.Sprint("forger-", len(served)), gen.OfClass(class), gen.Length(28))
+		framework.Create(t, tenant, refused)
+		framework.WaitWhile(t, tenant, refused, "there is no answer", func(c *ipamv1alpha1.IPClaim) bool {
+			return meta.FindStatusCondition(c.Status.Conditions, ipamv1alpha1.ConditionAllocated) == nil
+		})
+		if refused.Status.AllocatedCIDR != "" {
+			served = append(served, refused)
+			return errors.New("it names the forger still")
+		}
+		return nil
+	})
+	return refused, served
+}
+
+// Two workspaces that show one path are served from their own pools, and give them up. Each can be deleted while the
+// other is there, and leaves nothing taken. The path is then that of the one that is left, which alone shows it.
+func TestHostile_WorkspacesThatShowOnePathGo(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	victim, owner := s.platform.Tenant(t), s.tenant.Owner(t)
+	s.class()
+	pool := platformPool(s.name, s.cidr, s.name)
+	pool.Spec.Consumers = []ipamv1alpha1.Consumer{ipamv1alpha1.Consumer(victim.Path), ipamv1alpha1.Consumer(s.tenant.Path)}
+	framework.Allocate(t, s.platform, pool)
+	bindSome(t, victim, s.name, "before", 2)
+	showPath(t, owner, victim.Path)
+	refused, served := losesPath(t, s.tenant, s.name)
+
+	for _, tenant := range []*framework.Tenant{victim, s.tenant} {
+		own, gone := gen.Pool("own", gen.CIDR("10.0.0.0/24")), gen.Pool("gone", gen.CIDR("10.1.0.0/24"))
+		claim := gen.Claim("own", gen.FromPool("own"), gen.Length(28))
+		framework.Create(t, tenant, own, gone, claim)
+		framework.WaitBound(t, tenant, claim)
+		framework.Delete(t, tenant, gone)
+		framework.WaitGone(t, tenant, gone)
+	}
+	victim.DeleteWorkspace(t)
+	framework.WaitBound(t, s.tenant, refused)
+	waitHeld(t, s.platform, pool, size(blocksOf(t, append(served, refused)...)...))
+	s.tenant.DeleteWorkspace(t)
+	waitHeld(t, s.platform, pool, size())
 }
 
 // showPath has a workspace's binding show a path.
