@@ -69,19 +69,21 @@ func (e *exact) oldest(p netip.Prefix, c ledger.ClusterName) (first *Waiter) {
 	return first
 }
 
-// touching puts the waiters for a prefix that overlaps p, and is free, in a line of their own. Of
+// touching puts the waiters for a prefix that overlaps one of some, and is free, in a line of their own. Of
 // those of one workspace for one prefix it has the oldest; see following. The caller removes all from
 // the line, because their workspaces keep its lanes.
-func (e *exact) touching(p netip.Prefix, free func(netip.Prefix) bool) *line {
+func (e *exact) touching(free func(netip.Prefix) bool, some ...netip.Prefix) *line {
 	found := &line{}
 	if e.tree.Len() == 0 {
 		return found
 	}
-	for bits := range p.Bits() {
-		cover := netip.PrefixFrom(p.Addr(), bits).Masked()
-		e.pushFirsts(found, cover, free, func(at netip.Prefix) bool { return at == cover })
+	for _, p := range some {
+		for bits := range p.Bits() {
+			cover := netip.PrefixFrom(p.Addr(), bits).Masked()
+			e.pushFirsts(found, cover, free, func(at netip.Prefix) bool { return at == cover })
+		}
+		e.pushFirsts(found, p, free, func(at netip.Prefix) bool { return p.Contains(at.Addr()) })
 	}
-	e.pushFirsts(found, p, free, func(at netip.Prefix) bool { return p.Contains(at.Addr()) })
 	return found
 }
 

@@ -14,8 +14,9 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Room that appears goes to the waiters whose turn it is by a search of all, whether they wait for
-// an exact prefix or for a length, many of them for the same prefix, and some beyond their limit.
+// Room that appears goes to the waiters whose turn it is by a search of all, whether one block is freed or several by
+// one transaction, whether they wait for an exact prefix or for a length, many of them for the same prefix, and some
+// beyond their limit.
 func TestRoom_ServesAsSearched(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -41,10 +42,10 @@ func TestRoom_ServesAsSearched(t *testing.T) {
 			s.usage.add(Account{pool: "p", Cluster: c}, big.NewInt(int64(random.IntN(4))))
 		}
 		random.Shuffle(len(taken), func(i, j int) { taken[i], taken[j] = taken[j], taken[i] })
-		for _, freed := range taken {
+		for freed := range slices.Chunk(taken, 1+int(seed%3)) {
 			s.News = News{}
 			want := searched(p, freed)
-			leave(s, freed.String())
+			leave(s, freed...)
 			var got []ledger.ClaimID
 			for _, h := range s.News.Woken {
 				got = append(got, h.Claim)
@@ -77,15 +78,17 @@ func someRequest(random *rand.Rand, i int) ledger.Request {
 	return r
 }
 
-// searched are those that would be woken in their order if a prefix became free. It changes nothing
+// searched are those that would be woken in their order if prefixes became free. It changes nothing
 // but the index and the turns, and it restores both.
-func searched(p *Pool, freed netip.Prefix) (woken []ledger.ClaimID) {
+func searched(p *Pool, freed []netip.Prefix) (woken []ledger.ClaimID) {
 	turns := map[ledger.ClusterName]uint64{}
 	for c, t := range p.Waiting.turns.waits {
 		turns[c] = t.served
 	}
 	now, passed := p.Waiting.turns.now, map[*Waiter]bool{}
-	p.Index.Put(freed)
+	for _, prefix := range freed {
+		p.Index.Put(prefix)
+	}
 	var held []netip.Prefix
 	for {
 		var first *Waiter
@@ -118,7 +121,9 @@ func searched(p *Pool, freed netip.Prefix) (woken []ledger.ClaimID) {
 	for _, prefix := range held {
 		p.Index.Put(prefix)
 	}
-	p.Index.Take(freed)
+	for _, prefix := range freed {
+		p.Index.Take(prefix)
+	}
 	return woken
 }
 

@@ -3,6 +3,7 @@ package space
 import (
 	"iter"
 	"net/netip"
+	"slices"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
@@ -131,9 +132,7 @@ func (r *Room) Unfreeze(change func()) {
 func (r *Room) offerFreed() {
 	freed := r.freed
 	r.freed = nil
-	for _, prefix := range freed {
-		r.offer(prefix)
-	}
+	r.offer(freed...)
 }
 
 // offerAll offers all free room, and wakes the claims whose former block cools.
@@ -144,10 +143,13 @@ func (r *Room) offerAll() {
 	}
 }
 
-// offer offers a prefix that may have become free to the claims that wait at any pool.
-func (r *Room) offer(prefix netip.Prefix) {
-	for p := range r.Pools.over(prefix) {
-		r.serve(p, prefix)
+// offer offers prefixes that may have become free to the claims that wait at any pool: all at once, as a claim that
+// takes any block would get the one that another waits for.
+func (r *Room) offer(freed ...netip.Prefix) {
+	for _, p := range r.Pools {
+		if slices.ContainsFunc(freed, p.CIDR.Overlaps) {
+			r.serve(p, freed...)
+		}
 	}
 }
 
@@ -165,11 +167,11 @@ func (r *Room) wakeFormer(p *Pool) {
 
 // serve holds free room of a pool for its waiters, in their turn, until none of them fits.
 // It passes over waiters for an exact prefix that does not overlap what became free.
-func (r *Room) serve(p *Pool, freed netip.Prefix) {
+func (r *Room) serve(p *Pool, freed ...netip.Prefix) {
 	if len(p.Waiting.Claims) == 0 || r.Pools.Frozen() != NotFrozen {
 		return
 	}
-	exact := p.Waiting.exact.touching(freed, p.Index.Free)
+	exact := p.Waiting.exact.touching(p.Index.Free, freed...)
 	for w := p.first(exact); w != nil; w = p.first(exact) {
 		if broken := p.broken(w, nil); broken != nil {
 			r.pass(p, w, accountOf(broken, w.cluster()), exact)

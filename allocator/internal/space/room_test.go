@@ -44,10 +44,13 @@ func come(s *Space, prefix string, r store.Record) {
 	s.Apply([]*store.Entry{{Key: key, Put: true, Block: r}})
 }
 
-// leave brings the end of a block into the space.
-func leave(s *Space, prefix string) {
-	key := store.Key{Kind: store.BlockKey, Space: "s", Prefix: netip.MustParsePrefix(prefix)}
-	s.Apply([]*store.Entry{{Key: key}})
+// leave brings the end of blocks into the space, all by one transaction.
+func leave(s *Space, blocks ...netip.Prefix) {
+	var entries []*store.Entry
+	for _, b := range blocks {
+		entries = append(entries, &store.Entry{Key: store.Key{Kind: store.BlockKey, Space: "s", Prefix: b}})
+	}
+	s.Apply(entries)
 }
 
 // What a block leaves goes to the oldest waiter alone, and if that goes, to the next.
@@ -63,7 +66,7 @@ func TestRoom_Offered(t *testing.T) {
 		req.Since = time.Unix(int64(i), 0)
 		s.Room.Wait(p, req)
 	}
-	leave(s, second)
+	leave(s, netip.MustParsePrefix(second))
 	s.Unlock()
 	if len(told.Woken) != 1 || told.Woken[0].Claim != "old" {
 		t.Fatalf("woken are %v, want the oldest alone", told.Woken)
@@ -115,7 +118,7 @@ func TestRoom_Suspended(t *testing.T) {
 		t.Fatalf("woken are %v, and %d are suspended; want none and one", told.Woken, len(p.Waiting.suspended))
 	}
 	s.Lock()
-	leave(s, taken)
+	leave(s, netip.MustParsePrefix(taken))
 	s.Unlock()
 	relieved := told.Relieved
 	if len(relieved) != 1 || relieved[0] != PoolAccount(req) {

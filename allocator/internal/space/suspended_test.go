@@ -147,7 +147,7 @@ func (s *shadow) step(i int) {
 		if taken := slices.SortedFunc(maps.Keys(s.taken), ledger.ComparePrefixes); len(taken) > 0 {
 			prefix := taken[s.random.IntN(len(taken))]
 			delete(s.taken, prefix)
-			leave(s.Space, prefix.String())
+			leave(s.Space, prefix)
 		}
 	}
 	s.Unlock()

@@ -22,7 +22,7 @@ func full(t *testing.T) (s *Space, freed func(address string, woken ...ledger.Cl
 	return s, func(address string, woken ...ledger.ClaimID) {
 		t.Helper()
 		s.Lock()
-		leave(s, address+"/32")
+		leave(s, netip.MustParsePrefix(address+"/32"))
 		s.Unlock()
 		wantWoken(t, told, woken...)
 	}
@@ -50,6 +50,26 @@ func TestRoom_AClaimForTheFreedBlockComesFirst(t *testing.T) {
 	wait(s, "w", "first", 100, "10.0.0.7")
 	freed("10.0.0.6", "old00")
 	freed("10.0.0.7", "first")
+}
+
+// So it does when the same transaction frees other blocks, whichever comes first there.
+func TestRoom_AClaimForOneOfTheFreedBlocksComesFirst(t *testing.T) {
+	s, told := spaceOf(netip.MustParsePrefix("10.0.0.0/30"))
+	s.Lock()
+	blocks := make([]netip.Prefix, 4)
+	for i := range blocks {
+		blocks[i] = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 32)
+		come(s, blocks[i].String(), block(ledger.ClaimID(fmt.Sprint("holder", i))))
+	}
+	s.Unlock()
+	for i := range int64(3) {
+		wait(s, "w", ledger.ClaimID(fmt.Sprint("any", i)), i, "")
+	}
+	wait(s, "w", "exact", 10, "10.0.0.3")
+	s.Lock()
+	leave(s, blocks[2], blocks[3])
+	s.Unlock()
+	wantWoken(t, told, "exact", "any0")
 }
 
 // Workspaces take turns, whether their claims wait for the freed block or for any.
@@ -99,7 +119,7 @@ func TestSuspended_AClaimForTheFreedBlockComesFirst(t *testing.T) {
 		}
 	})
 	s.Lock()
-	leave(s, "10.0.0.0/12")
+	leave(s, netip.MustParsePrefix("10.0.0.0/12"))
 	other := block("other")
 	other.Held.Cluster = "other"
 	come(s, "10.0.0.0/31", other)

@@ -3,6 +3,13 @@ package mutation
 // scarce breaks the order in which few addresses are given, and the figures that a pool shows.
 var scarce = []Mutant{
 	{
+		Name:  "blocks that one transaction frees are offered one after the other",
+		File:  "allocator/internal/space/offers.go",
+		Old:   "r.offer(freed...)\n",
+		New:   "for _, prefix := range freed {\n\t\tr.offer(prefix)\n\t}\n",
+		Suite: Suite{Package: "./allocator/internal/space", Tests: "TestRoom_"},
+	},
+	{
 		Name:  "a claim for exactly what was freed waits behind older ones",
 		File:  "allocator/internal/space/candidates.go",
 		Old:   "if w.turn.lane(exact) != nil {",
