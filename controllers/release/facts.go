@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func (c *Controller) shown(ctx context.Context, s *suspect) (bool, error) {
 		return true, nil
 	}
 	ranged := s.later.Spec.Target == ipamv1alpha1.TargetScopeRange
-	if s.later.Status.AllocatedCIDR != s.prefix.String() || ranged != (s.ranged != "") {
+	if s.later.Status.AllocatedCIDR != s.prefix.String() || ranged != (s.ranged != "") || !c.names(s.later, cmp.Or(s.ranged, s.block.Pool)) {
 		return false, nil
 	}
 	if ranged { // of another scope, a range may have the same prefix
@@ -67,6 +68,16 @@ func (c *Controller) shown(ctx context.Context, s *suspect) (bool, error) {
 		return false, fmt.Errorf("look up what %s/%s has: %w", s.Namespace, s.Name, err)
 	}
 	return !held || own.Prefix != s.prefix, nil // one of another address domain may have the same prefix
+}
+
+// names reports whether a claim that shows a block or a range names its pool, as far as is known. In another one, the
+// claim may wait for just these addresses, which it had before the ledger was restored.
+func (c *Controller) names(claim *ipamv1alpha1.IPClaim, id ledger.PoolID) bool {
+	if of, is := ledger.AddressSpaceOf(id); is {
+		id = of
+	}
+	pool, known := c.Ledger.Pools.Get(id)
+	return !known || claim.Status.PoolRef == nil || claim.Status.PoolRef.Name == pool.Name
 }
 
 // ask asks for the holder: by censuses if the caches show its workspace bound nowhere, by the deletion of its record

@@ -192,18 +192,23 @@ func TestDeparted_AndBoundAgain(t *testing.T) {
 	}
 }
 
-// A claim of the new binding that shows the block has it by its reconcile: it is not freed before.
+// A claim of the new binding that shows the block has it by its reconcile: it is not freed before. One that shows the same
+// prefix of another pool does not: in an address domain it waits for these addresses itself.
 func TestDeparted_AndInherited(t *testing.T) {
-	p := newPromise(t, ipamv1alpha1.ReclaimRetain)
-	gone := p.goes()
-	p.pass(2 * promise.Grace)
-	later := p.answered("b")
-	later.Status.AllocationID = ""
-	p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace, Object: later, Served: time.Now()}
-	if settled, err := p.Settle(t.Context(), gone); err != nil || settled {
-		t.Fatalf("Settle = %t, %v; want it settled later", settled, err)
+	for pool, settles := range map[string]bool{"p": false, "another": true} {
+		p := newPromise(t, ipamv1alpha1.ReclaimRetain)
+		gone := p.goes()
+		p.pass(2 * promise.Grace)
+		later := p.answered("b")
+		later.Status.AllocationID, later.Status.PoolRef.Name = "", pool
+		p.oracle.answer = live.Answer{Verdict: live.Gone, Client: p.workspace, Object: later, Served: time.Now()}
+		if settled, err := p.Settle(t.Context(), gone); err != nil || settled != settles {
+			t.Fatalf("Settle = %t, %v; want settled = %t, with pool %s", settled, err, settles, pool)
+		}
+		if !settles {
+			p.wantBlocks(p.is(ledger.Bound))
+		}
 	}
-	p.wantBlocks(p.is(ledger.Bound))
 }
 
 // A workspace that deletes many claims at once, or whose server hangs, delays the releases of another by one of its own.

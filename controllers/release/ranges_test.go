@@ -79,7 +79,9 @@ func TestSettle_ARangeOfAClaimThatIsGone(t *testing.T) {
 // name shows it.
 func TestSettle_ARangeOfACreate(t *testing.T) {
 	shows := gen.Claim("c", gen.OfClass("net"), gen.ForRange())
-	shows.Status.AllocatedCIDR = "10.0.0.0/24"
+	shows.Status.AllocatedCIDR, shows.Status.PoolRef = "10.0.0.0/24", &ipamv1alpha1.PoolRef{Name: "net"}
+	another := shows.DeepCopy()
+	another.Status.PoolRef.Name = "net-of-another-scope"
 	block := gen.Claim("c", gen.OfClass("net"))
 	block.Status.AllocatedCIDR = "10.0.0.0/24"
 	for name, tt := range map[string]struct {
@@ -92,6 +94,7 @@ func TestSettle_ARangeOfACreate(t *testing.T) {
 		"nobody came yet":          {age: promise.Grace - time.Second},
 		"another claim comes":      {later: gen.Claim("c"), age: promise.Grace, dropped: true},
 		"a claim that lost its ID": {later: shows, age: time.Hour},
+		"a claim of another range": {later: another, age: time.Hour, dropped: true},
 		"one that has just come":   {later: shows},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -77,6 +77,11 @@ func (l *fakeLedger) Read(_ context.Context, id ledger.PoolID) (ledger.Pool, int
 	return *l.root, 1, true, nil
 }
 
+func (l *fakeLedger) Get(id ledger.PoolID) (ledger.Pool, bool) {
+	p, _, known, _ := l.Read(context.Background(), id)
+	return p, known
+}
+
 func (l *fakeLedger) Revision() int64 { return l.revision }
 
 // every has the views that the package uses. A fake embeds it, and has the methods that a test calls.

@@ -184,6 +184,13 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestRegain_"},
 	},
 	{
+		Name:  "a range is kept for a claim that names another pool",
+		File:  "controllers/release/facts.go",
+		Old:   "!known || claim.Status.PoolRef == nil || claim.Status.PoolRef.Name == pool.Name",
+		New:   "!known || claim.Status.PoolRef == nil || pool.Name != \"\"",
+		Suite: Suite{Package: "./controllers/release", Tests: "TestSettle_ARangeOfACreate"},
+	},
+	{
 		Name:  "a block is retained that no record was ever written of",
 		File:  "controllers/release/table.go",
 		Old:   "{held: of(keeping, retained), record: own, action",
