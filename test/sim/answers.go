@@ -27,17 +27,22 @@ const settling = 3 * time.Second
 // promised is how long a CREATE that was answered may still be stored: longer than kcp's time for a request.
 const promised = 80 * time.Second
 
+// turn is how long a CREATE of a name may have to wait for an earlier one that was answered, and that kcp has refused.
+const turn = 6 * time.Second
+
 // refusals are times of refused CREATEs, by cluster/namespace/name.
 type refusals map[string]time.Time
 
-// asked notes a CREATE.
+// asked notes a CREATE. Of the claims that wait, those count that could have had its block: "a small one may pass a large
+// one that cannot be served yet".
 func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q := question{cluster: cluster, claim: claim, busy: o.busy(cluster, claim)}
 	for _, t := range o.live {
 		mine := strings.HasPrefix(t.key, letterOf(cluster)+"/")
-		if mine && t.class == claim.Spec.ClassName && !t.waits.IsZero() && time.Since(t.waits) > queued {
+		mayHave := t.class == claim.Spec.ClassName && t.length >= claim.Spec.PrefixLength
+		if mine && mayHave && !t.waits.IsZero() && time.Since(t.waits) > queued {
 			q.older = t.key
 		}
 	}
@@ -51,6 +56,7 @@ func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 //   - A CREATE of the same range was answered, by another name, and kcp has refused it, as there is a claim of that name, which does not
 //     hold the range. Kcp tells nobody. An answer "is a promise", and its claim may still be stored: until kcp cannot any more, "nobody
 //     can tell now" whether the range is free.
+//   - So is one of its own name, a moment before: CREATEs of one name take turns.
 //   - The platform has changed what its pool serves, a moment before.
 //   - A claim of its name is there, or went a moment before, or its retained record did, and its block may be retained for this one: "CREATE
 //     may answer such a claim Pending; it is Bound a moment later."
@@ -60,6 +66,7 @@ func (o *oracles) busy(cluster string, claim *ipamv1alpha1.IPClaim) bool {
 	isRange := claim.Spec.Target == ipamv1alpha1.TargetScopeRange
 	return slices.ContainsFunc(networksOf(cluster, claim), o.closes) ||
 		network != "" && isRange && o.promises(network, keyOf(cluster, claim.Namespace, claim.Name)) ||
+		o.again(keyOf(cluster, claim.Namespace, claim.Name)) ||
 		(claim.Spec.ClassName == "mflat" || claim.Spec.ClassName == "mvrf") && time.Since(o.served) < settling ||
 		time.Since(o.ended[keyOf(cluster, claim.Namespace, claim.Name)]) < settling || o.older(cluster, claim)
 }
@@ -73,6 +80,16 @@ func (o *oracles) closes(network string) bool {
 func (o *oracles) promises(network, key string) bool {
 	for other, at := range o.refused[network] {
 		if other != key && time.Since(at) < promised && !o.holds(other, network) {
+			return true
+		}
+	}
+	return false
+}
+
+// again reports whether a CREATE of a range failed by this name a moment before, as there was a claim of the name.
+func (o *oracles) again(key string) bool {
+	for _, refused := range o.refused {
+		if time.Since(refused[key]) < turn {
 			return true
 		}
 	}

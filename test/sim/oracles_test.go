@@ -128,7 +128,7 @@ var breaches = []breach{
 	{
 		oracle: "ORDER", steps: "a0 +0s create a-c0 flat length=32",
 		before: theStory, broken: func(s *Simulation) {
-			s.oracles.live["older"] = &told{key: "a/default/a-c1", class: "flat", waits: time.Now().Add(-time.Minute)}
+			s.oracles.live["older"] = &told{key: "a/default/a-c1", class: "flat", length: 32, waits: time.Now().Add(-time.Minute)}
 		},
 	},
 	{
