@@ -9,7 +9,6 @@ import (
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
-	"github.com/kcp-ipam/ipam/controllers/adopt"
 	"github.com/kcp-ipam/ipam/controllers/claim"
 	"github.com/kcp-ipam/ipam/controllers/class"
 	"github.com/kcp-ipam/ipam/controllers/door"
@@ -19,10 +18,10 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/controllers/pool"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/controllers/release"
 	"github.com/kcp-ipam/ipam/controllers/slice"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
-	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/internal/build"
 )
 
@@ -33,7 +32,7 @@ type leader struct {
 	tenants    provider
 	workspaces *standby
 	door       door.Door
-	socket     *verify.Server // nil: there is none
+	socket     *recover.Server // nil: there is none
 }
 
 // NeedLeaderElection says that one replica leads.
@@ -82,8 +81,8 @@ func (l *leader) addControllers(mgr mcmanager.Manager, reader *live.Reader) erro
 	opts.Ledger.cooldowns.Serve(classes, alloc.Pools())
 	hints, doubts := release.NewHints(clock.RealClock{}), claim.NewDoubts(news.Claims, known)
 	answers := promise.NewAnswers(clock.RealClock{}, hints.Suspect)
-	adopter := adopt.New(adopt.Options{
-		Ledger: alloc, Record: reader, Directory: known, Clusters: early, Suspect: hints.Suspect, Doubt: doubts.Add,
+	adopter := recover.NewAdopter(recover.AdopterOptions{
+		Ledger: alloc, Books: opts.Verify.Ledger, Record: reader, Directory: known, Clusters: early, Suspect: hints.Suspect, Doubt: doubts.Add,
 	})
 	releases, pooled, err := addReleases(mgr, classes, reader, hints, answers, adopter, opts)
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/adopt"
 	"github.com/kcp-ipam/ipam/controllers/derived"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/controllers/release"
 )
 
 // addReleases adds the controllers that give back what claims held: blocks, and the pools that the system has made for
 // them.
-func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.Reader, hints *release.Hints, answers *promise.Answers, adopter *adopt.Adopter, opts Options) (*release.Controller, *derived.Controller, error) {
+func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.Reader, hints *release.Hints, answers *promise.Answers, adopter *recover.Adopter, opts Options) (*release.Controller, *derived.Controller, error) {
 	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
 	told := derived.NewNews(alloc.Pools())
 	keeper := &derived.Keeper{

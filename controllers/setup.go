@@ -36,8 +36,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 	"github.com/kcp-ipam/ipam/controllers/internal/memory"
 	"github.com/kcp-ipam/ipam/controllers/internal/packed"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
-	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
@@ -67,7 +67,7 @@ type Options struct {
 	// Sweep sets how orphans are looked for; the zero value is safe.
 	Sweep sweep.Options
 	// Verify sets how ledger and objects are compared; its Ledger is required.
-	Verify verify.Options
+	Verify recover.VerifierOptions
 	// VerifySocket is where this controller can be asked to, and for the history; empty for
 	// nowhere.
 	VerifySocket string

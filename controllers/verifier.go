@@ -13,12 +13,12 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/history"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/controllers/release"
-	"github.com/kcp-ipam/ipam/controllers/verify"
 )
 
 // NewVerifier makes a verifier of a ledger where no controller runs. It reads the platform and its tenants itself.
-func NewVerifier(ground Ground, books allocator.Reader, opts verify.Options) (*verify.Verifier, error) {
+func NewVerifier(ground Ground, books allocator.Reader, opts recover.VerifierOptions) (*recover.Verifier, error) {
 	reading := ground.reading()
 	reading.Identity = func(ctx context.Context, seen string) (string, error) {
 		known, err := books.Origin(ctx)
@@ -29,7 +29,7 @@ func NewVerifier(ground Ground, books allocator.Reader, opts verify.Options) (*v
 		return nil, err
 	}
 	opts.World, opts.Ledger = reader, books
-	return verify.New(opts), nil
+	return recover.NewVerifier(opts), nil
 }
 
 // SnapshotPath is where a controller streams a snapshot of its etcd, below its socket.
@@ -47,12 +47,12 @@ func snapshots(take func(context.Context, io.Writer) error) http.Handler {
 
 // newSocket adds the socket on which commands ask each replica for a report, for the history and for a snapshot; nil:
 // there is none.
-func newSocket(mgr mcmanager.Manager, reader *live.Reader, opts Options) (*verify.Server, error) {
+func newSocket(mgr mcmanager.Manager, reader *live.Reader, opts Options) (*recover.Server, error) {
 	if opts.VerifySocket == "" {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	opts.Verify.World = reader
-	s := &verify.Server{
+	s := &recover.Server{
 		Path: opts.VerifySocket,
 		Also: map[string]http.Handler{
 			history.Path:       history.Handler(opts.History, opts.Ledger.directory),
@@ -60,17 +60,17 @@ func newSocket(mgr mcmanager.Manager, reader *live.Reader, opts Options) (*verif
 			SnapshotPath:       snapshots(opts.Snapshot),
 		},
 	}
-	s.Serve(verify.New(opts.Verify))
+	s.Serve(recover.NewVerifier(opts.Verify))
 	return s, mgr.GetLocalManager().Add(s)
 }
 
 // addVerifier adds the verifier of the leader, and has its socket repair what that finds.
-func addVerifier(mgr mcmanager.Manager, socket *verify.Server, reader *live.Reader, hints *release.Hints, opts Options) error {
+func addVerifier(mgr mcmanager.Manager, socket *recover.Server, reader *live.Reader, hints *release.Hints, opts Options) error {
 	opts.Verify.World = reader
-	verifier := verify.New(opts.Verify)
+	verifier := recover.NewVerifier(opts.Verify)
 	if socket != nil {
 		news := opts.Ledger.inbox
-		socket.Lead(verifier, verify.Hints{
+		socket.Lead(verifier, recover.Hints{
 			Claim: news.Wake, Pool: func(id ledger.PoolID) { news.Changed(opts.Ledger.Pools(), id) }, Release: hints.Suspect,
 		})
 	}

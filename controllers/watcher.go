@@ -4,11 +4,11 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
-	"github.com/kcp-ipam/ipam/controllers/adopt"
 	"github.com/kcp-ipam/ipam/controllers/claim"
 	"github.com/kcp-ipam/ipam/controllers/derived"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/pool"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/controllers/release"
 	"github.com/kcp-ipam/ipam/controllers/slice"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
@@ -16,7 +16,7 @@ import (
 
 // watcher tells the controllers which workspaces come and go.
 type watcher struct {
-	adopter  *adopt.Adopter
+	adopter  *recover.Adopter
 	releases *release.Controller
 	claims   *claim.Reconciler
 	pools    *pool.Reconciler

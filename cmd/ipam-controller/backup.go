@@ -14,7 +14,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/controllers"
-	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 )
 
 func newBackupCommand() *cobra.Command {
@@ -67,14 +67,14 @@ type taker func(ctx context.Context, to io.Writer) error
 // source finds the etcd to take a snapshot of: by a controller that runs beside a directory, or else by itself.
 func (o *options) source(ctx context.Context) (take taker, done func() error, err error) {
 	if o.etcdListen == "" && len(o.etcdServers) == 0 {
-		stream, err := verify.Stream(ctx, o.socket(), controllers.SnapshotPath, nil)
+		stream, err := recover.Stream(ctx, o.socket(), controllers.SnapshotPath, nil)
 		if err == nil {
 			return func(_ context.Context, to io.Writer) error {
 				_, err := io.Copy(to, stream)
 				return err
 			}, stream.Close, nil
 		}
-		if !errors.Is(err, verify.ErrNobody) {
+		if !errors.Is(err, recover.ErrNobody) {
 			return nil, nil, err
 		}
 	}

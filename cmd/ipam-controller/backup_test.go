@@ -10,7 +10,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/controllers"
-	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
@@ -85,7 +85,7 @@ func TestBackup_CopiesTheLedgerOfADirectory(t *testing.T) {
 	}
 
 	sends := func(text string, fails bool) string {
-		socket := &verify.Server{Path: filepath.Join(data, "verify.sock"), Also: map[string]http.Handler{
+		socket := &recover.Server{Path: filepath.Join(data, "verify.sock"), Also: map[string]http.Handler{
 			controllers.SnapshotPath: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = w.Write([]byte(text))
 				if fails {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/controllers/history"
-	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 )
 
 // validateFollow says what to write instead of a command line with --follow or --from-revision.
@@ -49,8 +49,8 @@ func (l *lookback) follows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lines, err := verify.Stream(ctx, l.socket(), history.FollowPath, from)
-	if errors.Is(err, verify.ErrNobody) {
+	lines, err := recover.Stream(ctx, l.socket(), history.FollowPath, from)
+	if errors.Is(err, recover.ErrNobody) {
 		return l.followLedger(ctx)
 	}
 	if err != nil {

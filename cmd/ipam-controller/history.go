@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/controllers/history"
-	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/internal/lookup"
 )
 
@@ -166,11 +166,11 @@ func (l *lookback) find(ctx context.Context) (answer history.Answer, err error) 
 		if err != nil {
 			return answer, err
 		}
-		text, err := verify.Call(ctx, l.socket(), history.Path, query)
+		text, err := recover.Call(ctx, l.socket(), history.Path, query)
 		if err == nil {
 			err = json.Unmarshal(text, &answer)
 		}
-		if !errors.Is(err, verify.ErrNobody) {
+		if !errors.Is(err, recover.ErrNobody) {
 			return answer, err
 		}
 	}

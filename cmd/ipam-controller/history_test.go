@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/embedetcd"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/controllers/history"
-	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
@@ -71,7 +71,7 @@ func serveHistory(t *testing.T, dir string) (server *embedetcd.Server, stop func
 	t.Helper()
 	server = ledgerIn(t, dir, "")
 	reader := allocator.Reader{Client: server.Client()}
-	socket := &verify.Server{Path: filepath.Join(dir, "verify.sock"), Also: map[string]http.Handler{
+	socket := &recover.Server{Path: filepath.Join(dir, "verify.sock"), Also: map[string]http.Handler{
 		history.Path: history.Handler(reader, nil), history.FollowPath: history.FollowHandler(reader, nil),
 	}}
 	end := served(t, socket)
@@ -82,13 +82,13 @@ func serveHistory(t *testing.T, dir string) (server *embedetcd.Server, stop func
 }
 
 // served answers at a socket until it is stopped.
-func served(t *testing.T, socket *verify.Server) (stop func()) {
+func served(t *testing.T, socket *recover.Server) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- socket.Start(ctx) }()
 	for {
-		if _, err := verify.Call(ctx, socket.Path, "none", nil); !errors.Is(err, verify.ErrNobody) {
+		if _, err := recover.Call(ctx, socket.Path, "none", nil); !errors.Is(err, recover.ErrNobody) {
 			break
 		}
 		must.Do(t, ctx.Err())

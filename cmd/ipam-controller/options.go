@@ -14,8 +14,8 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/capi"
 	"github.com/kcp-ipam/ipam/controllers/derived"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
-	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/workspaces"
 )
 
@@ -61,7 +61,7 @@ type options struct {
 	derivedIdle  time.Duration
 	maxWaits     int
 	sweep        sweep.Options
-	verify       verify.Options
+	verify       recover.VerifierOptions
 	verifySocket string
 	history      time.Duration
 	historyMax   int
@@ -87,7 +87,7 @@ func defaults() *options {
 		maxWaits:       10_000,
 		election:       election{lease: 4 * time.Second, renew: 3 * time.Second, retry: 400 * time.Millisecond},
 		sweep:          sweep.Defaults(),
-		verify:         verify.Defaults(),
+		verify:         recover.VerifierDefaults(),
 		history:        90 * 24 * time.Hour,
 		historyMax:     1_000_000,
 		webhooks:       webhookOptions{address: ":9443"},

@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/internal/plural"
 )
 
@@ -17,7 +17,7 @@ import (
 var outputs = []string{"table", "json", "yaml"}
 
 // print writes a report in the form that is wanted.
-func (v *verification) print(w io.Writer, report verify.Report) error {
+func (v *verification) print(w io.Writer, report recover.Report) error {
 	switch v.output {
 	case "json":
 		encoder := json.NewEncoder(w)
@@ -39,7 +39,7 @@ func (v *verification) print(w io.Writer, report verify.Report) error {
 }
 
 // writeTable writes the findings of a report for people.
-func writeTable(w io.Writer, report verify.Report) error {
+func writeTable(w io.Writer, report recover.Report) error {
 	if len(report.Findings) == 0 {
 		return nil
 	}
@@ -52,7 +52,7 @@ func writeTable(w io.Writer, report verify.Report) error {
 }
 
 // object names what a finding is about: namespace/name for a claim, else the name.
-func object(f verify.Finding) string {
+func object(f recover.Finding) string {
 	if f.Namespace != "" {
 		return f.Namespace + "/" + f.Name
 	}

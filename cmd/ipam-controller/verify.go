@@ -13,7 +13,7 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/controllers"
-	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 )
 
 // The exit codes of verify, beside 0.
@@ -105,10 +105,10 @@ func (v *verification) run(ctx context.Context) error {
 }
 
 // find asks the running controller, or reads where there is none.
-func (v *verification) find(ctx context.Context) (verify.Report, error) {
+func (v *verification) find(ctx context.Context) (recover.Report, error) {
 	if v.socket() != "" {
-		report, err := verify.Ask(ctx, v.socket())
-		if !errors.Is(err, verify.ErrNobody) {
+		report, err := recover.Ask(ctx, v.socket())
+		if !errors.Is(err, recover.ErrNobody) {
 			return report, err
 		}
 	}
@@ -116,7 +116,7 @@ func (v *verification) find(ctx context.Context) (verify.Report, error) {
 }
 
 // mend shows what there is to repair, has it done, and looks what is left.
-func (v *verification) mend(ctx context.Context, report verify.Report) (verify.Report, error) {
+func (v *verification) mend(ctx context.Context, report recover.Report) (recover.Report, error) {
 	fmt.Fprintln(v.says, "to be repaired:")
 	if err := writeTable(v.says, repairable(report)); err != nil {
 		return report, err
@@ -124,7 +124,7 @@ func (v *verification) mend(ctx context.Context, report verify.Report) (verify.R
 	if v.socket() == "" {
 		return report, errors.New("--repair needs a running controller; name its --verify-socket")
 	}
-	if err := verify.AskRepair(ctx, v.socket(), report); err != nil {
+	if err := recover.AskRepair(ctx, v.socket(), report); err != nil {
 		return report, fmt.Errorf("--repair needs a running controller: %w", err)
 	}
 	fmt.Fprintln(v.says, "repairs are under way; verifying again")
@@ -132,13 +132,13 @@ func (v *verification) mend(ctx context.Context, report verify.Report) (verify.R
 }
 
 // repairable is the part of a report that can be repaired.
-func repairable(report verify.Report) verify.Report {
-	report.Findings = slices.DeleteFunc(slices.Clone(report.Findings), func(f verify.Finding) bool { return f.Repair == "" })
+func repairable(report recover.Report) recover.Report {
+	report.Findings = slices.DeleteFunc(slices.Clone(report.Findings), func(f recover.Finding) bool { return f.Repair == "" })
 	return report
 }
 
 // read compares by itself, with neither a manager nor an allocator.
-func (v *verification) read(ctx context.Context) (report verify.Report, err error) {
+func (v *verification) read(ctx context.Context) (report recover.Report, err error) {
 	ctx = log.IntoContext(ctx, newLogger(v.verbosity))
 	ground, err := findGround(ctx, v.options)
 	if err != nil {
@@ -157,7 +157,7 @@ func (v *verification) read(ctx context.Context) (report verify.Report, err erro
 }
 
 // verifying are the options of a verifier of a store.
-func (o *options) verifying(store *store) verify.Options {
+func (o *options) verifying(store *store) recover.VerifierOptions {
 	opts := o.verify
 	opts.Ledger = o.reader(store)
 	return opts

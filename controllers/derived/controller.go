@@ -131,7 +131,7 @@ func (c *Controller) clear(ctx context.Context, req request) (reconcile.Result, 
 		return reconcile.Result{}, fmt.Errorf("look up whether pool %s was retired: %w", req.name, err)
 	case retired:
 	case object.Status.AllocatedCIDR != "":
-		return reconcile.Result{}, nil // see package adopt
+		return reconcile.Result{}, nil // see package recover
 	case age < stray:
 		return reconcile.Result{RequeueAfter: stray - age}, nil
 	}

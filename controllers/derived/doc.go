@@ -7,5 +7,5 @@
 //
 // The ledger decides, and the objects follow it: a missing one is created, one without a pool is deleted, and no pool
 // comes into the ledger by its object. So an object needs no finalizer. It goes before the pool does, while the pool is
-// closed: an object without a pool tells of a ledger that has lost something, and is left to package adopt.
+// closed: an object without a pool tells of a ledger that has lost something, and is left to package recover.
 package derived

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
@@ -65,7 +65,7 @@ func (s scene) exportOfAnotherIdentity() {
 		}
 		return nil
 	})
-	finds(s.T, s.platform, verify.ExportReplaced, workspaces.ExportName)
+	finds(s.T, s.platform, recover.ExportReplaced, workspaces.ExportName)
 	s.platform.StopController(s)
 	loseExport(s.T, admin)
 	identity.ObjectMeta = metav1.ObjectMeta{Namespace: identity.Namespace, Name: identity.Name}

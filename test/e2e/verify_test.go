@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/test/framework"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
@@ -40,7 +40,7 @@ func TestVerify(t *testing.T) {
 	framework.WaitFor(t, system, pool, func(*ipamv1alpha1.IPPool) error { return nil })
 	pool.Status.Capacity.Allocated = "1"
 	must.Do(t, system.Status().Update(t.Context(), pool))
-	finds(t, platform, verify.CapacityMismatch, pool.Name)
+	finds(t, platform, recover.CapacityMismatch, pool.Name)
 	if report, exit := platform.Verify(t, "--repair"); exit != 0 {
 		t.Errorf("after the repair verify exits with %d and finds %+v", exit, report.Findings)
 	}
@@ -49,7 +49,7 @@ func TestVerify(t *testing.T) {
 	platform.KillController(t)
 	record := gen.Allocation(stays.Name, pool.Name, stays.Status.AllocatedCIDR)
 	framework.Delete(t, framework.System(t, tenant.Path), record)
-	finds(t, platform, verify.BlockWithoutRecord, stays.Name)
+	finds(t, platform, recover.BlockWithoutRecord, stays.Name)
 	if _, exit := platform.Verify(t, "--repair"); exit != 3 {
 		t.Errorf("a repair without a controller exits with %d, want 3", exit)
 	}
@@ -63,10 +63,10 @@ func TestVerify(t *testing.T) {
 }
 
 // finds fails the test unless verify, with these flags, finds this.
-func finds(t *testing.T, platform *framework.Platform, kind verify.Kind, name string, flags ...string) {
+func finds(t *testing.T, platform *framework.Platform, kind recover.Kind, name string, flags ...string) {
 	t.Helper()
 	report, got := platform.Verify(t, flags...)
-	named := func(f verify.Finding) bool { return f.Kind == kind && f.Name == name }
+	named := func(f recover.Finding) bool { return f.Kind == kind && f.Name == name }
 	if got != 1 || !slices.ContainsFunc(report.Findings, named) {
 		t.Errorf("verify exits with %d and finds %+v; want 1 and %s of %s", got, report.Findings, kind, name)
 	}

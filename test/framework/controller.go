@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/test/framework/local"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
@@ -260,7 +260,7 @@ func (c Controller) AnswersGiven(t testing.TB) int {
 
 // Verify runs the command verify on the controller, or on its data if it does not run,
 // with these flags beside. It returns the report, if one was made, and the exit code.
-func (c Controller) Verify(t testing.TB, flags ...string) (verify.Report, int) {
+func (c Controller) Verify(t testing.TB, flags ...string) (recover.Report, int) {
 	t.Helper()
 	must.Do(t, current(t).build())
 	var out, says bytes.Buffer
@@ -272,7 +272,7 @@ func (c Controller) Verify(t testing.TB, flags ...string) (verify.Report, int) {
 		t.Fatal(err)
 	}
 	t.Logf("verify %q: %v\n%s", flags, err, says.String())
-	var report verify.Report
+	var report recover.Report
 	if out.Len() > 0 {
 		if err := json.Unmarshal(out.Bytes(), &report); err != nil {
 			t.Fatalf("the report is no JSON: %v\n%s", err, out.String())

@@ -22,8 +22,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers"
 	"github.com/kcp-ipam/ipam/controllers/claim"
 	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/controllers/sweep"
-	"github.com/kcp-ipam/ipam/controllers/verify"
 	"github.com/kcp-ipam/ipam/test/sim/simetcd"
 	"github.com/kcp-ipam/ipam/test/sim/simkcp"
 )
@@ -121,7 +121,7 @@ func groundOf(ctx context.Context, kcp *simkcp.Transport) (ground controllers.Gr
 }
 
 func (p *process) options(ground controllers.Ground, ledger *controllers.Ledger, books allocator.Reader, logger logr.Logger) controllers.Options {
-	checks := verify.Defaults()
+	checks := recover.VerifierDefaults()
 	checks.Ledger = books
 	endpoint, err := door.ParseURL("https://" + host)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers"
-	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/test/sim/simetcd"
 	"github.com/kcp-ipam/ipam/test/sim/simkcp"
 )
@@ -80,7 +80,7 @@ func (s *Simulation) verify() {
 		Export: ipamv1alpha1.GroupName, Scheme: scheme,
 		Platform: controllers.Workspace{Cluster: ledger.ClusterName(simkcp.Platform), Path: simkcp.PlatformPath},
 	}
-	verifier, err := controllers.NewVerifier(ground, allocator.Reader{Client: s.fairEtcd().Client(ctx), Prefix: ledgerPrefix}, verify.Defaults())
+	verifier, err := controllers.NewVerifier(ground, allocator.Reader{Client: s.fairEtcd().Client(ctx), Prefix: ledgerPrefix}, recover.VerifierDefaults())
 	if err != nil {
 		panic(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/verify"
+	"github.com/kcp-ipam/ipam/controllers/recover"
 	"github.com/kcp-ipam/ipam/test/bench/harness"
 	"github.com/kcp-ipam/ipam/test/framework/retry"
 	"github.com/kcp-ipam/ipam/test/gen"
@@ -229,7 +229,7 @@ func (s *stage) verify(ctx context.Context, st *step) error {
 		return err
 	}
 	began := time.Now()
-	report, err := verify.Ask(ctx, s.socket)
+	report, err := recover.Ask(ctx, s.socket)
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ var ranges = []Mutant{
 		File:  "controllers/internal/live/fresh.go",
 		Old:   "r.runs.get(ctx)",
 		New:   "r.runs.read(ctx)",
-		Suite: Suite{Package: "./controllers/adopt", Tests: "TestComplete_Shares"},
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestComplete_Shares"},
 	},
 	{
 		Name:  "a large DELETE that waits keeps its slot",
@@ -221,17 +221,17 @@ var ranges = []Mutant{
 	},
 	{
 		Name:  "a lost ledger gets two networks of one CIDR back in one address space",
-		File:  "controllers/adopt/ranges.go",
+		File:  "controllers/recover/pool.go",
 		Old:   "\tif len(p.within) == 0 {\n",
 		New:   "\tif true {\n",
-		Suite: Suite{Package: "./controllers/adopt", Tests: "TestAdopter_OverlappingNetworksComeBack"},
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestAdopter_OverlappingNetworksComeBack"},
 	},
 	{
 		Name:  "a network comes back in the pool where a copy of the ledger has it",
-		File:  "controllers/adopt/pools.go",
+		File:  "controllers/recover/entry.go",
 		Old:   " && known.Parent == p.carvedIn().In(parent.id)",
 		New:   "",
-		Suite: Suite{Package: "./controllers/adopt", Tests: "TestAdopter_ANetworkThatWasMadeAgain"},
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestAdopter_ANetworkThatWasMadeAgain"},
 	},
 	{
 		Name:  "a class stays in use by a range whose claim has gone",

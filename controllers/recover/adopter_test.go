@@ -1,0 +1,295 @@
+package recover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/kcp-dev/logicalcluster/v3"
+	apisv1alpha2 "github.com/kcp-dev/sdk/apis/apis/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator"
+	"github.com/kcp-ipam/ipam/allocator/etcdtest"
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
+)
+
+// published is the record, all of it of the platform but what is annotated with another
+// cluster. While away is set, a shard is.
+type published struct {
+	pools   []*ipamv1alpha1.IPPool
+	records []*ipamv1alpha1.IPAllocation
+	claims  []*ipamv1alpha1.IPClaim
+	away    error
+	unbound ledger.ClusterName // a workspace that is bound nowhere
+	since   time.Time          // when the endpoint slice was made
+	listing func()             // runs when pools are listed; nil: nothing does
+}
+
+func (p *published) Each(_ context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error {
+	switch list.(type) {
+	case *ipamv1alpha1.IPPoolList:
+		if p.listing != nil {
+			p.listing()
+		}
+		return each(p.pools, p.away, visit)
+	case *ipamv1alpha1.IPAllocationList:
+		return each(p.records, p.away, visit)
+	default:
+		return each(p.claims, p.away, visit)
+	}
+}
+
+// each visits what one shard has, before the other does not answer.
+func each[T client.Object](objects []T, away error, visit func(ledger.ClusterName, client.Object)) error {
+	for _, object := range objects {
+		visit(ledger.ClusterName(cmp.Or(logicalcluster.From(object), "platform")), object)
+	}
+	return away
+}
+
+func (p *published) Holder(_ context.Context, h ledger.Holder) (live.Answer, error) {
+	if h.Cluster == p.unbound {
+		return live.Answer{Verdict: live.Unbound, Since: p.since}, nil
+	}
+	for _, claim := range p.claims {
+		if claim.Namespace == h.Namespace && claim.Name == h.Name && !live.Is(claim, h) {
+			return live.Answer{Verdict: live.Gone, Object: claim}, nil
+		}
+	}
+	return live.Answer{Verdict: live.Gone}, nil
+}
+
+// loss is a ledger, and what was published of another one or of its later days.
+type loss struct {
+	*Adopter
+	t         *testing.T
+	now       *clocktesting.FakePassiveClock
+	etcd      *etcdtest.Etcd
+	ledger    *allocator.Allocator
+	record    *published
+	classes   []client.Object
+	suspected []ledger.ClaimID
+	doubted   []ledger.ClaimID
+}
+
+// newLoss returns an empty ledger that is frozen. The classes are in the cache, or those by which the claims of the tests were served.
+func newLoss(t *testing.T, classes ...client.Object) *loss {
+	t.Helper()
+	if classes == nil {
+		classes = []client.Object{gen.Class("internal"), gen.Class("net", gen.PoolPer("allProjects", "network")), gen.Class("other")}
+	}
+	l := &loss{t: t, classes: classes, etcd: etcdtest.New(t), record: &published{}, now: clocktesting.NewFakePassiveClock(time.Unix(1_800_000_000, 0))}
+	l.restart()
+	return l
+}
+
+// restart has another process go on with what is in etcd.
+func (l *loss) restart() {
+	l.t.Helper()
+	l.ledger = testbed.Ledger(l.t, l.etcd.Client(), allocator.Options{Frozen: true})
+	l.Adopter = NewAdopter(AdopterOptions{
+		Ledger: l.ledger, Books: allocator.Reader{Client: l.etcd.Client()}, Record: l.record, Clusters: testbed.Clusters{"": testbed.NewWorkspace(l.t, l.classes...)},
+		Directory: directory.New(directory.Workspace{Cluster: "platform", Path: "root:ipam"}),
+		Suspect:   func(h ledger.Holder) { l.suspected = append(l.suspected, h.Claim) },
+		Doubt:     func(h ledger.Holder) { l.doubted = append(l.doubted, h.Claim) },
+	})
+	l.clock = l.now
+}
+
+// binds serves a workspace at a path.
+func (l *loss) binds(cluster, path string) *apisv1alpha2.APIBinding {
+	b := testbed.Binding(cluster, path)
+	l.Directory.Seen("https://endpoint", b)
+	return b
+}
+
+// in puts an object into a workspace that is not the platform.
+func in[T client.Object](cluster string, object T) T {
+	object.SetAnnotations(map[string]string{"kcp.io/cluster": cluster})
+	return object
+}
+
+// keep deletes a pool, without our finalizer and with one of its owner.
+func keep(pools ...*ipamv1alpha1.IPPool) {
+	for _, pool := range pools {
+		pool.DeletionTimestamp, pool.Finalizers = new(metav1.Now()), []string{"example.com/keep"}
+	}
+}
+
+// retained returns the record of a retained block of the claim r, and when it expires.
+func retained(pool, cidr string) (*ipamv1alpha1.IPAllocation, time.Time) {
+	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	record := gen.Allocation("r", pool, cidr, gen.Retained())
+	record.Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: "r/uid-of-r"}
+	record.Status.Expires = new(metav1.NewTime(until))
+	return record, until
+}
+
+// registers puts a root pool of the platform into the ledger.
+func (l *loss) registers(pool *ipamv1alpha1.IPPool, cidr string) ledger.PoolID {
+	l.t.Helper()
+	return must.Get(l.ledger.Pools().Register(l.t.Context(), ledger.Pool{
+		ID: ledger.PoolID(pool.UID), Cluster: "platform", Name: pool.Name, Space: catalog.Space(pool, "platform"),
+		CIDR: netip.MustParsePrefix(cidr),
+	}))(l.t).ID
+}
+
+// older publishes a root pool that an older copy of the ledger has, with one block that the claim of this name holds.
+func (l *loss) older(claim string) ledger.PoolID {
+	l.t.Helper()
+	pool := l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
+	id := l.registers(pool, "10.0.0.0/16")
+	must.Get(l.ledger.Recovery().Adopt(l.t.Context(), ledger.Request{
+		Pool: id, Exact: netip.MustParsePrefix("10.0.0.0/28"),
+		Holder: ledger.Holder{Claim: ledger.ClaimID("uid-of-" + claim), Cluster: "platform", Namespace: "default", Name: claim},
+	}, ledger.Bound))(l.t)
+	if l.whole(pool) {
+		l.t.Fatal("a ledger that is behind passes for whole")
+	}
+	return id
+}
+
+// had publishes a pool of a ledger that had seen so many changes.
+func (l *loss) had(pool *ipamv1alpha1.IPPool, cidr, ledger string, changes int64) *ipamv1alpha1.IPPool {
+	pool.Status.AllocatedCIDR = cidr
+	pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: ledger, Changes: changes}
+	l.record.pools = append(l.record.pools, pool)
+	return pool
+}
+
+func (l *loss) whole(pool *ipamv1alpha1.IPPool) bool {
+	l.t.Helper()
+	return must.Get(l.Whole(l.t.Context(), ledger.PoolID(pool.UID), pool.Status))(l.t)
+}
+
+// blocks are what the ledger has, by claim.
+func (l *loss) blocks() map[ledger.ClaimID]string {
+	l.t.Helper()
+	blocks := map[ledger.ClaimID]string{}
+	for b, err := range l.ledger.List(l.t.Context(), allocator.ListOptions{}) {
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		blocks[b.Holder.Claim] = b.Prefix.String() + " " + string(b.State)
+	}
+	return blocks
+}
+
+func (l *loss) wantBlocks(want map[*ipamv1alpha1.IPAllocation]string) {
+	l.t.Helper()
+	got := l.blocks()
+	for record, text := range want {
+		if id := ledger.ClaimID(record.AllocationID()); got[id] != text {
+			l.t.Errorf("the block of %s is %q; want %q", id, got[id], text)
+		}
+	}
+}
+
+// wantAll expects the ledger to have these blocks, by claim, and no others.
+func (l *loss) wantAll(want map[ledger.ClaimID]string) {
+	l.t.Helper()
+	if got := l.blocks(); !maps.Equal(got, want) {
+		l.t.Errorf("the ledger has %v, want %v", got, want)
+	}
+}
+
+func TestPass_AnotherLedger(t *testing.T) {
+	l := newLoss(t)
+	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
+	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
+	bound, below := gen.Allocation("a", "p", "10.0.4.0/28"), gen.Allocation("b", "k", "10.0.9.16/28")
+	retained, until := retained("p", "10.0.5.0/28")
+	l.record.records = []*ipamv1alpha1.IPAllocation{below, bound, retained}
+	l.wantLost("unknown to the ledger", parent, child)
+
+	l.record.away = errors.New("a shard is away")
+	must.Be(t, l.pass(t.Context()), l.record.away)
+	l.wantLost("while a shard is away", parent, child)
+	l.record.away = nil
+	l.makesWhole(parent, child)
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{
+		bound: "10.0.4.0/28 bound", below: "10.0.9.16/28 bound", retained: "10.0.5.0/28 retained",
+	})
+	if b, _, err := l.ledger.Lookup(t.Context(), "uid-of-r"); err != nil || !b.Until.Equal(until) {
+		t.Errorf("the retained block ends at %s, %v; want %s, as its record says", b.Until, err, until)
+	}
+	if p, ok := l.ledger.Pools().Get(ledger.PoolID(child.UID)); !ok || p.CIDR != netip.MustParsePrefix("10.0.9.0/24") || p.Parent != ledger.PoolID(parent.UID) {
+		t.Errorf("the child is %+v, %t", p, ok)
+	}
+}
+
+// A ledger that is behind has the block for a claim that is gone, and a record says that another claim has it by now. The pool gives nothing
+// out until the former claim's block is released as ever. Then the block is that of the record.
+func TestPass_OlderLedger(t *testing.T) {
+	l := newLoss(t)
+	id := l.older("old")
+	heir := gen.Allocation("heir", "p", "10.0.0.0/28")
+	l.record.records = []*ipamv1alpha1.IPAllocation{heir}
+	if err := l.pass(t.Context()); err == nil || !l.ledger.Recovery().Frozen(id) {
+		t.Errorf("pass = %v while a claim that is gone has the block; want a fault, and the pool frozen", err)
+	}
+	l.wantAll(map[ledger.ClaimID]string{"uid-of-old": "10.0.0.0/28 bound"})
+	if len(l.suspected) != 1 || l.suspected[0] != "uid-of-old" {
+		t.Errorf("suspected are %v; want the other holder", l.suspected)
+	}
+	must.Do(t, l.ledger.Release(t.Context(), "uid-of-old"))
+	must.Do(t, l.pass(t.Context()))
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{heir: "10.0.0.0/28 bound"})
+	if c, _ := l.ledger.Pools().Capacity(id); c.Changes <= 9+leap-1 {
+		t.Errorf("the count goes on from %d, where another copy may be", c.Changes)
+	}
+}
+
+// A pool may be stored with any status, past webhooks and policies, and one of a workspace that is gone may be listed for ever. Neither keeps
+// anybody else's frozen.
+func TestPass_APoolThatNobodyCanMend(t *testing.T) {
+	l := newLoss(t)
+	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
+	for name, cidr := range map[string]string{"forged": "10.1.0.0/160", "orphan": "10.2.0.0/16"} {
+		l.had(in(name, gen.Pool(name)), cidr, "lost", 7)
+	}
+	l.makesWhole(pool)
+}
+
+// A child outlives its parent where the parent's workspace has left, and may find another
+// of its name there. It is nobody else's loss.
+func TestPass_AChildWithoutItsParent(t *testing.T) {
+	l := newLoss(t)
+	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
+	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
+	var lost []*ipamv1alpha1.IPPool
+	for name, of := range map[string]string{"orphan": "gone", "grandchild": "orphan", "stray": "p"} {
+		lost = append(lost, l.had(gen.Pool(name, gen.ChildOf(of, 24)), "10.9.9.0/24", "lost", 3))
+	}
+	if err := l.pass(t.Context()); err == nil {
+		t.Error("pass = nil; want it to name the children without a parent")
+	}
+	l.wantWhole("beside children without a parent", parent, child)
+	l.wantLost("without its parent's block", lost...)
+}
+
+// A pool is taken for lost, and deleted before the pass that adopts.
+func TestPass_ALostPoolThatIsGone(t *testing.T) {
+	l := newLoss(t)
+	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 1)
+	l.wantLost("unknown to the ledger", pool)
+	l.record.pools = nil
+	must.Do(t, l.pass(t.Context()))
+	if l.losses.has(ledger.PoolID(pool.UID)) {
+		t.Error("a pool that is gone counts as lost for ever")
+	}
+}

@@ -1,0 +1,265 @@
+package recover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+)
+
+// counts compares the changes that the ledger counts with those that the status of each pool shows, and remembers the
+// pools that it has found to be lost. Safe for concurrent use.
+type counts struct {
+	AdopterOptions
+	lacks  func(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) // asks the ledger
+	losses *losses
+	asked  questions
+	lists  *live.Rounds // of all pools, which answer them
+}
+
+// misses reports whether the ledger misses changes that a pool's status speaks of. A pool that was
+// found lost stays so until it is whole again, even if the ledger has it already.
+// That is written in the ledger: another process, or another replica, goes on from there.
+func (c *counts) misses(ctx context.Context, id ledger.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
+	pool, known := c.Ledger.Pools().Get(id)
+	if known && pool.Frozen {
+		c.losses.add(id)
+	}
+	if c.losses.has(id) || status.AllocatedCIDR == "" {
+		return c.losses.has(id), nil
+	}
+	if known && !c.Ledger.Recovery().Frozen(id) || c.losses.wasRetired(id) {
+		return false, nil
+	}
+	behind, err := c.behind(ctx, id, status)
+	if err != nil || !behind {
+		return false, err
+	}
+	// The record shows a pool until its finalizer is off, and caches show it longer. It may have been retired
+	// since it was found in memory, so this is asked last.
+	if retired, err := c.Ledger.Pools().Retired(ctx, id); err != nil || retired {
+		return false, err
+	}
+	// A derived pool that was made again meanwhile has the ID of the former one, which the status may speak of.
+	now, there := c.Ledger.Pools().Get(id)
+	again := there != known || !now.RegisteredAt.Equal(pool.RegisteredAt)
+	if !again {
+		err = c.Ledger.Recovery().Freeze(ctx, id, pool.RegisteredAt)
+		again = errors.Is(err, ledger.ErrChanged)
+	}
+	if again {
+		return c.misses(ctx, id, status)
+	}
+	c.losses.add(id)
+	return true, err
+}
+
+// behind reports whether the ledger lacks changes that a pool's status speaks of, or is another
+// one. It changes nothing.
+func (c *counts) behind(ctx context.Context, id ledger.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
+	had := status.Ledger
+	if had == nil { // written by a version that did not count
+		had = &ipamv1alpha1.PoolLedger{ID: c.Ledger.Recovery().LedgerID()}
+	}
+	changes := had.Changes
+	if p, ok := c.Ledger.Pools().Get(id); ok {
+		changes -= catalog.Changes(p, 0)
+	}
+	behind, err := c.lacks(ctx, id, changes)
+	return behind || had.ID != c.Ledger.Recovery().LedgerID(), err
+}
+
+// Complete reports whether the ledger has all blocks that were ever published of the pool that a claim shows: it has
+// every pool that this may be, and none of them has lost anything. It reads the pools live, and an endpoint that does
+// not answer is an error. A block that is adopted before it returns may have been missing before. A pool that only
+// waits to be compared is compared here: its owner could keep it waiting for ever. Callers at the same time share a
+// list. Safe for concurrent use.
+func (c *counts) Complete(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (bool, error) {
+	q := &question{record: readRecord(in, claim), platform: c.Directory.Platform(), unseen: map[ledger.PoolID]bool{}, whole: true}
+	if q.fault != nil || !q.published() {
+		return true, nil // no pool can have given it that
+	}
+	for p := range c.Ledger.Pools().All() { // which costs no list
+		switch {
+		case !q.mayBe(p.Cluster, p.Name, p.CIDR), ledger.IsAddressSpace(p.ID): // which is compared with its pool
+		case p.Frozen || c.losses.has(p.ID):
+			return false, nil
+		case c.waits(p):
+			q.unseen[p.ID] = true
+		}
+	}
+	c.asked.add(q)
+	if err := c.lists.Wait(ctx); err != nil {
+		return false, err
+	}
+	return q.whole && len(q.unseen) == 0, q.err
+}
+
+// listTime limits the list of all pools.
+const listTime = 5 * time.Minute
+
+// question asks whether the ledger has the pool that a claim shows.
+type question struct {
+	record
+	platform directory.Workspace
+	unseen   map[ledger.PoolID]bool // those that were not compared yet, as long as no workspace shows them
+	whole    bool
+	err      error
+}
+
+// mayBe reports whether a pool may be the one that the claim shows. By a path that is not the platform's, any other
+// workspace may have been meant, as its owner may have changed it since. Any other pool says nothing of the claim, and a
+// tenant cannot keep a forged block by a pool of its own that is frozen.
+func (q *question) mayBe(owner ledger.ClusterName, name string, cidr netip.Prefix) bool {
+	own, of := owner == q.request.Holder.Cluster, q.pool.ProjectRef
+	switch {
+	case name != q.pool.Name, !contains(cidr, q.request.Exact):
+		return false
+	case of == nil:
+		return own
+	default:
+		return !own && (of.Name != q.platform.Path || owner == q.platform.Cluster)
+	}
+}
+
+// questions are those that the next list answers. The zero value is ready; safe for concurrent use.
+type questions struct {
+	mu   sync.Mutex
+	open []*question
+}
+
+func (q *questions) add(one *question) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.open = append(q.open, one)
+}
+
+func (q *questions) take() (all []*question) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all, q.open = q.open, nil
+	return all
+}
+
+// answer answers all questions that were asked before, by one list: users may have many claims that show a range which
+// the ledger does not have, and send many DELETEs of them.
+func (c *counts) answer(ctx context.Context) error {
+	asked := c.asked.take()
+	if len(asked) == 0 {
+		return nil // the list before has answered them
+	}
+	err := c.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(owner ledger.ClusterName, object client.Object) {
+		pool := object.(*ipamv1alpha1.IPPool)
+		cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
+		if err != nil {
+			return
+		}
+		for _, q := range asked {
+			if !q.whole || q.err != nil || !q.mayBe(owner, pool.Name, cidr) {
+				continue
+			}
+			if id, shown := catalog.ShownID(pool, owner, q.platform.Cluster); shown {
+				delete(q.unseen, id)
+				q.whole, q.err = c.has(ctx, id, pool)
+			}
+		}
+	})
+	for _, q := range asked {
+		q.err = errors.Join(q.err, err)
+	}
+	return nil
+}
+
+// waits reports whether a pool of the ledger was not compared with its status yet. One that drains has got no block
+// since, and nothing may be left to compare it with.
+func (c *counts) waits(p ledger.Pool) bool {
+	return p.State == ledger.PoolOpen && c.Ledger.Recovery().Frozen(p.ID)
+}
+
+// has reports whether the ledger has all that a pool's status speaks of. Our finalizer is taken off a pool that goes
+// when the ledger has retired it, which only the process remembers that has seen it. Others may keep the pool there for
+// as long as they like.
+func (c *counts) has(ctx context.Context, id ledger.PoolID, pool *ipamv1alpha1.IPPool) (bool, error) {
+	p, known := c.Ledger.Pools().Get(id)
+	switch {
+	case c.losses.has(id), p.Frozen:
+		return false, nil
+	case known && !c.waits(p), !known && retired(pool):
+		return true, nil
+	}
+	if behind, err := c.behind(ctx, id, pool.Status); err != nil || !behind {
+		return err == nil, err
+	}
+	return c.Ledger.Pools().Retired(ctx, id)
+}
+
+func retired(pool *ipamv1alpha1.IPPool) bool {
+	return !pool.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(pool, ipamv1alpha1.FinalizerPool)
+}
+
+// Compare compares the ledger with the status of every pool in the space of a pool, and trusts the pools that
+// have lost nothing. It reports whether no pool has lost anything. It is for CREATEs that come before the
+// leader has compared them. It writes nothing: the pass of the leader reports the losses. Safe for concurrent use.
+//
+// A cache that lags shows an older status, which speaks of fewer changes. The caches were filled
+// after the ledger was opened, as those of the leader are, and a ledger that is exchanged later is
+// noticed by the Allocator itself.
+func (c *counts) Compare(ctx context.Context, id ledger.PoolID) (bool, error) {
+	of, known := c.Ledger.Pools().Get(id)
+	if !known {
+		return false, nil
+	}
+	all := true
+	for p := range c.Ledger.Pools().All() {
+		if p.Space != of.Space || !c.waits(p) {
+			continue
+		}
+		whole, err := c.compare(ctx, p)
+		if err != nil {
+			return false, fmt.Errorf("compare pool %s of %s with its status: %w", p.Name, p.Cluster, err)
+		}
+		all = all && whole
+	}
+	return all, nil
+}
+
+// compare trusts one pool, if the ledger has all that its status speaks of.
+func (c *counts) compare(ctx context.Context, p ledger.Pool) (bool, error) {
+	if p.Frozen {
+		return false, nil
+	}
+	if ledger.IsAddressSpace(p.ID) { // its changes count with those of its pool, which alone is published
+		var known bool
+		if p, known = c.Ledger.Pools().Get(p.Derived.Of); !known {
+			return false, nil
+		}
+	}
+	workspace, err := c.Clusters.GetCluster(ctx, c.Directory.Engaged(p.Cluster))
+	if err != nil {
+		return false, err
+	}
+	pool := &ipamv1alpha1.IPPool{}
+	if err := workspace.GetCache().Get(ctx, client.ObjectKey{Name: p.Name}, pool); err != nil {
+		return false, err
+	}
+	if id, ok := catalog.IDOf(c.Ledger.Pools(), pool, p.Cluster); !ok || id != p.ID || pool.Status.AllocatedCIDR == "" || pool.Status.ObservedGeneration != pool.Generation {
+		return false, nil // its exclusions may have changed, which the leader has to follow first
+	}
+	behind, err := c.behind(ctx, p.ID, pool.Status)
+	if err != nil || behind {
+		return false, err
+	}
+	c.Ledger.Recovery().Trust(p.ID)
+	return true, nil
+}

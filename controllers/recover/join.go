@@ -1,0 +1,214 @@
+package recover
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
+)
+
+// The join of the books with the objects. These pass by one at a time, pools, claims and IPAllocations, and are not
+// kept; end finds the blocks and pools that no object shows.
+
+// of returns the block that a claim has; nil: none. One that cools is nobody's.
+func (b *books) of(id ledger.ClaimID) *block {
+	held := b.blocks.of(id)
+	if held == nil || held.State == ledger.Cooling {
+		return nil
+	}
+	return held
+}
+
+// join adds to a record the block or the pool that its holder has in the ledger. Safe for concurrent use once all was read.
+func (b *books) join(r record) record {
+	if by := r.request.Holder.Claim; r.ranged {
+		r.holds = b.held[by]
+	} else {
+		r.held, r.hidden = b.of(by), b.hidden[by]
+	}
+	return r
+}
+
+// see joins an object with the books, and finds what differs.
+func (b *books) see(cluster ledger.ClusterName, object client.Object) {
+	if odd := decode.Unreadable(object); odd != nil {
+		b.seeOdd(cluster, object, odd)
+		return
+	}
+	if pool, ok := object.(*ipamv1alpha1.IPPool); ok {
+		b.seePool(cluster, pool)
+		return
+	}
+	r := b.join(readRecord(cluster, object))
+	if r.mark() {
+		b.find(about(RecordMismatch, r.held.Block, "IPAllocation %s is a second record of the block", r.name))
+	}
+	if f := r.differs(); f.Kind != "" {
+		b.find(f)
+	}
+}
+
+// mark notes in the books that an object is there by which its block or pool lives. again: another IPAllocation was
+// there before.
+func (r *record) mark() (again bool) {
+	switch {
+	case r.holds != nil:
+		r.holds.kept = true
+	case r.held == nil:
+	case r.claimed:
+		r.held.held, r.held.leaving = true, r.leaving
+	default:
+		again, r.held.recorded = r.held.recorded, true
+	}
+	return again
+}
+
+// seeOdd sees an object that cannot be read. It exists, and so does what lives by it.
+func (b *books) seeOdd(cluster ledger.ClusterName, object client.Object, odd error) {
+	b.find(Finding{
+		Kind: Unreadable, Cluster: cluster, Namespace: object.GetNamespace(), Name: object.GetName(), UID: string(object.GetUID()), Message: odd.Error(),
+	})
+	ids := []ledger.ClaimID{ledger.ClaimID(object.GetUID())}
+	switch o := object.(type) {
+	case *ipamv1alpha1.IPAllocation:
+		if held := b.of(ledger.ClaimID(o.AllocationID())); held != nil {
+			held.recorded = true
+		}
+		return
+	case *ipamv1alpha1.IPClaim:
+		ids = append(ids, ledger.ClaimID(o.Status.AllocationID))
+	}
+	for _, id := range ids {
+		if held := b.blocks.of(id); held != nil {
+			held.held = true
+		}
+		if p := b.held[id]; p != nil {
+			p.kept = true
+		}
+	}
+	if p := b.pools[ledger.PoolID(object.GetUID())]; p != nil {
+		p.seen = true
+	}
+}
+
+func (b *books) seePool(cluster ledger.ClusterName, object *ipamv1alpha1.IPPool) {
+	id, _ := catalog.IDOf(b, object, cluster)
+	p := b.pools[id]
+	shown := object.Status.AllocatedCIDR
+	if p == nil {
+		if (shown != "" || object.Spec.ClassRef != nil) && object.DeletionTimestamp.IsZero() {
+			b.find(Finding{
+				Kind: PoolNotRegistered, Cluster: cluster, Name: object.Name, UID: string(object.UID), Prefix: shown,
+				Message: "the IPPool shows this CIDR, and the ledger does not know the pool",
+			})
+		}
+		return
+	}
+	p.seen = true
+	if held := b.blocks.of(ledger.ClaimID(p.ID)); held != nil {
+		held.held = true
+	}
+	if p.Cluster != cluster || p.Name != object.Name || shown != "" && shown != p.CIDR.String() {
+		b.find(aboutPool(PoolMismatch, p.Pool, "the IPPool is %s of workspace %s and shows %s", object.Name, cluster, shown))
+	}
+	b.compareFigures(p, object)
+}
+
+func (b *books) compareFigures(p *booked, object *ipamv1alpha1.IPPool) {
+	figures := object.Status.Capacity
+	if figures == nil || !object.DeletionTimestamp.IsZero() {
+		return
+	}
+	total, allocated, available := b.capacity(p)
+	if figures.Total == total && figures.Allocated == allocated && figures.Available == available {
+		return
+	}
+	b.find(aboutPool(CapacityMismatch, p.Pool, "status.capacity says %s total, %s allocated, %s available; the ledger %s, %s, %s",
+		figures.Total, figures.Allocated, figures.Available, total, allocated, available).by(LookAtPool))
+}
+
+// end finds the blocks and pools of the ledger that lack their objects.
+func (b *books) end() {
+	for held := range b.blocks.all() {
+		b.judge(held)
+	}
+	for _, p := range b.pools {
+		switch {
+		case p.Derived != nil:
+			b.judgeDerived(p)
+		case !p.seen && p.State == ledger.PoolOpen:
+			b.find(aboutPool(PoolWithoutObject, p.Pool, "its IPPool does not exist").by(ConfirmRelease))
+		}
+	}
+}
+
+// judge finds the objects that a block lacks.
+func (b *books) judge(held *block) {
+	if held.State == ledger.Cooling {
+		if b.now.Sub(held.Until) > overdue {
+			b.find(about(BlockOverdue, held.Block, "its cooldown was over at %s, and nobody has ended it", held.Until.Format(time.RFC3339)))
+		}
+		return
+	}
+	child := b.pools[ledger.PoolID(held.Holder.Claim)]
+	if ledger.IsDerived(held.Holder.Claim) {
+		if child == nil {
+			b.find(about(BlockWithoutClaim, held.Block, "the ledger does not have the pool that holds the block"))
+		}
+		return
+	}
+	if held.Holder.Namespace == "" {
+		if !held.held && (child == nil || child.State == ledger.PoolOpen) {
+			b.find(about(BlockWithoutClaim, held.Block, "the child pool that holds the block does not exist").by(ConfirmRelease))
+		}
+		return
+	}
+	switch {
+	case !held.held && b.young(held.Block):
+		// It is freed by itself once its CREATE cannot succeed any more.
+	case held.State == ledger.Retained && !held.Until.IsZero() && b.now.Sub(held.Until) > overdue:
+		b.find(about(LeaseOverdue, held.Block, "its lease was over at %s, and the block is there still", when(held.Until)).by(ConfirmRelease))
+	case held.State == ledger.Retained && !held.recorded:
+		b.find(about(BlockWithoutRecord, held.Block, "the block is retained, and the IPAllocation it lives by does not exist").by(ConfirmRelease))
+	case !held.held && held.State == ledger.Bound:
+		b.find(about(BlockWithoutClaim, held.Block, "the claim that holds the block does not exist").by(ConfirmRelease))
+	case held.held && !held.leaving && !held.recorded:
+		b.find(about(BlockWithoutRecord, held.Block, "the claim has no IPAllocation").by(LookAtClaim))
+	}
+}
+
+// judgeDerived finds the objects that are missing of a pool that the system has made. Its IPPool is made again by
+// itself. One in which nobody has a block may be closed, and has none then: the ledger does not say so.
+func (b *books) judgeDerived(p *booked) {
+	if ledger.IsAddressSpace(p.ID) {
+		return
+	}
+	lived := p.lived || slices.ContainsFunc(b.apart[p.ID], func(s *booked) bool { return s.lived })
+	if lived && !p.seen && p.State == ledger.PoolOpen {
+		b.find(aboutPool(PoolWithoutObject, p.Pool, "its IPPool does not exist; the controller makes it again"))
+	}
+	h := p.Derived.Holder
+	if h.Claim == "" || p.kept || b.young(ledger.Block{Holder: h, BoundAt: p.Derived.HeldSince}) {
+		return
+	}
+	b.find(Finding{
+		Kind: BlockWithoutClaim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name, UID: string(h.Claim), Prefix: p.CIDR.String(),
+		Message: fmt.Sprintf("the claim that holds pool %s does not exist", p.Name),
+	}.by(ConfirmRelease))
+}
+
+// overdue is the age at which the block of a CREATE should have a claim, or be free: a sweep hints at it within half a
+// minute after its grace, and some live reads follow. A cooldown that is over so long should have been ended, too.
+const overdue = promise.Grace + time.Minute
+
+// young reports whether the CREATE that was answered with a block may still succeed, or the block be about to be freed.
+func (b *books) young(held ledger.Block) bool {
+	return ledger.IsAllocationID(held.Holder.Claim) && b.now.Sub(held.BoundAt) < overdue
+}

@@ -1,0 +1,328 @@
+package recover
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/live"
+	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
+	"github.com/kcp-ipam/ipam/test/testbed"
+)
+
+// network publishes the pool of a network of the platform, which all workspaces share.
+func (l *loss) network(name, cidr string) (*ipamv1alpha1.IPPool, ledger.PoolID) {
+	l.t.Helper()
+	id := ledger.DerivedID("net", "", ledger.Scope{"network": {Kind: "Network", Name: name}})
+	pool := gen.Pool("net-"+name, gen.ChildOf("root", 24), gen.Reserves(1, 0, 28))
+	pool.Spec.ClassRef = &ipamv1alpha1.ClassRef{Name: "net"}
+	pool.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: name}}
+	pool.Status.ScopeDigest = ledger.Digest(id)
+	l.had(pool, cidr, "another", 7)
+	return pool, id
+}
+
+// holds returns a claim of the platform that shows that it holds a pool, for a network.
+func holds(name string, pool *ipamv1alpha1.IPPool, network string) *ipamv1alpha1.IPClaim {
+	claim := gen.Claim(name, gen.OfClass("net"), gen.ForRange())
+	claim.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: network}}
+	claim.Status = ipamv1alpha1.IPClaimStatus{ClassName: "net", AllocatedCIDR: pool.Status.AllocatedCIDR, PoolRef: &ipamv1alpha1.PoolRef{Name: pool.Name}}
+	return claim
+}
+
+// A ledger that was lost gets the pools that the system had made back from their IPPools, with what these reserve, and their holders
+// from the range claims.
+func TestAdopter_RangesComeBack(t *testing.T) {
+	l := newLoss(t)
+	l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+	pool, id := l.network("a", "10.0.3.0/24")
+	claim := holds("range", pool, "a")
+	inside := gen.Allocation("c", pool.Name, "10.0.3.16/28")
+	l.record.claims, l.record.records = append(l.record.claims, claim), append(l.record.records, inside)
+	l.comesBack(id, pool)
+	p, ok := l.ledger.Pools().Get(id)
+	if !ok || p.CIDR.String() != "10.0.3.0/24" || p.Parent != "uid-of-root" || p.Frozen || p.Derived.Class != "net" || p.Derived.ID() != id {
+		t.Fatalf("the pool is %+v, %t; want it as it was", p, ok)
+	}
+	if want := []netip.Prefix{netip.MustParsePrefix("10.0.3.0/28")}; !slices.Equal(p.Excluded, want) {
+		t.Errorf("it excludes %v, want %v", p.Excluded, want)
+	}
+	if held, ok := l.ledger.Derived().Held("uid-of-range"); !ok || held.ID != id {
+		t.Errorf("the claim holds %s, %t; want the pool", held.ID, ok)
+	}
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: "10.0.3.16/28 bound"})
+	l.wantUnknown(pool) // by its UID
+}
+
+// provisioned registers a root pool that has lost nothing, with the pool of a network below it. again makes the latter once more.
+func (l *loss) provisioned() (made ledger.Pool, again func() error) {
+	l.t.Helper()
+	root := l.registers(l.had(gen.Pool("root"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1), "10.0.0.0/16")
+	l.ledger.Recovery().Trust(root)
+	again = func() (err error) {
+		derived := &ledger.Derived{Class: "net", Scope: ledger.Scope{"network": {Kind: "Network", Name: "a"}}}
+		made, err = l.ledger.Derived().Provision(l.t.Context(), ledger.Request{Pool: root, Length: 24}, ledger.Pool{Cluster: "platform", Name: "net-a", Derived: derived}, nil)
+		return err
+	}
+	must.Do(l.t, again())
+	return made, again
+}
+
+// comesBack expects the pool of a scope to be lost, or frozen, and makes a pass.
+func (l *loss) comesBack(id ledger.PoolID, pool *ipamv1alpha1.IPPool) {
+	l.t.Helper()
+	if whole, err := l.Whole(l.t.Context(), id, pool.Status); err != nil || whole {
+		l.t.Fatalf("Whole = %t, %v; want that the pool is lost", whole, err)
+	}
+	must.Do(l.t, l.pass(l.t.Context()))
+}
+
+// The IPPool of a pool that was retired, and made again, speaks of the former one for a moment. The new one has lost nothing.
+func TestWhole_ADerivedPoolThatIsMadeAgain(t *testing.T) {
+	l := newLoss(t)
+	former, again := l.provisioned()
+	shown := ipamv1alpha1.IPPoolStatus{AllocatedCIDR: former.CIDR.String(), Ledger: &ipamv1alpha1.PoolLedger{
+		ID: l.ledger.Recovery().LedgerID(), Changes: catalog.Changes(former, 5),
+	}}
+	must.Do(t, l.ledger.Pools().Retire(t.Context(), former.ID))
+	makeAgain := sync.OnceValue(again)
+	l.lacks = func(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) {
+		behind, err := l.ledger.Recovery().Behind(ctx, id, changes)
+		return behind, errors.Join(err, makeAgain())
+	}
+	if whole, err := l.Whole(t.Context(), former.ID, shown); !whole || err != nil {
+		t.Errorf("Whole = %t, %v; want that the new pool has lost nothing", whole, err)
+	}
+	if now, there := l.ledger.Pools().Get(former.ID); now.Frozen || !there {
+		t.Errorf("the pool is %+v, %t; want a new one that is not frozen", now, there)
+	}
+}
+
+// The IPPool of a pool that is frozen may have gone, as with a binding, and have come again without a status. The pool gets back what is
+// published of it, and is served again.
+func TestAdopter_AFrozenPoolWithoutAStatus(t *testing.T) {
+	l := newLoss(t)
+	p, _ := l.provisioned()
+	must.Do(t, l.ledger.Recovery().Freeze(t.Context(), p.ID, time.Time{}))
+	pool, _ := l.network("a", "")
+	pool.Status = ipamv1alpha1.IPPoolStatus{}
+	inside := gen.Allocation("c", pool.Name, p.CIDR.Addr().Next().String()+"/32")
+	l.record.records = append(l.record.records, inside)
+	l.comesBack(p.ID, pool)
+	if now, _ := l.ledger.Pools().Get(p.ID); now.Frozen {
+		t.Errorf("the pool is %+v; want it served again", now)
+	}
+	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: inside.Status.AllocatedCIDR + " bound"})
+}
+
+// An IPPool that says the system has made it is in no ledger if it shows no digest of the system, or says in a workspace of a tenant that
+// all workspaces share it: that one is the platform's.
+func TestAdopter_AForgedPoolStaysOut(t *testing.T) {
+	for name, forge := range map[string]func(*ipamv1alpha1.IPPool){
+		"another digest": func(pool *ipamv1alpha1.IPPool) { pool.Status.ScopeDigest = "forged" },
+		"a tenant's": func(pool *ipamv1alpha1.IPPool) {
+			in("tenant", pool).Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:ipam"}
+		},
+	} {
+		l := newLoss(t)
+		root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+		pool, id := l.network("a", "10.0.3.0/24")
+		forge(pool)
+		l.whole(root)
+		must.Do(t, l.pass(t.Context()))
+		for _, id := range []ledger.PoolID{id, ledger.PoolID(pool.UID)} {
+			if p, ok := l.ledger.Pools().Get(id); ok {
+				t.Errorf("%s: the ledger has %s as %s of workspace %s, want no such pool", name, id, p.CIDR, p.Cluster)
+			}
+		}
+	}
+}
+
+// A claim may be stored with any status, past webhooks and policies. It holds no range by that which is not that of its own class, scope and
+// workspace, however old it is, and keeps no pool frozen.
+func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
+	l := newLoss(t)
+	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+	shared, id := l.network("a", "10.0.3.0/24")
+	own := ledger.DerivedID("net", "platform", ledger.Scope{"network": {Kind: "Network", Name: "b"}})
+	project, _ := l.network("b", "10.0.4.0/24")
+	project.Status.ScopeDigest = ledger.Digest(own)
+	l.record.unbound = "deleted"
+	honest := []*ipamv1alpha1.IPClaim{holds("of-a", shared, "a"), holds("of-b", project, "b")}
+	for name, forge := range map[string]func(*ipamv1alpha1.IPClaim){
+		"of-another-scope": func(c *ipamv1alpha1.IPClaim) {
+			c.Spec.Scope["network"] = ipamv1alpha1.ScopeRef{Kind: "Network", Name: "x"}
+		},
+		"without-scope":    func(c *ipamv1alpha1.IPClaim) { c.Spec.Scope = nil },
+		"of-another-class": func(c *ipamv1alpha1.IPClaim) { c.Status.ClassName = "other" },
+		"of-a-part":        func(c *ipamv1alpha1.IPClaim) { c.Status.AllocatedCIDR = "10.0.3.0/25" },
+		"bound-nowhere":    func(c *ipamv1alpha1.IPClaim) { c.Annotations["kcp.io/cluster"] = "deleted" },
+		"of-another-tenant": func(c *ipamv1alpha1.IPClaim) {
+			c.Status = *holds("", project, "b").Status.DeepCopy()
+			c.Spec.Scope = project.Spec.Scope
+		},
+		"of-an-authored-pool": func(c *ipamv1alpha1.IPClaim) { c.Status = *holds("", root, "a").Status.DeepCopy() },
+		"in-no-workspace": func(c *ipamv1alpha1.IPClaim) {
+			c.Status.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:nowhere"}
+		},
+	} {
+		forged := in("tenant", holds(name, shared, "a"))
+		forged.CreationTimestamp.Time = honest[0].CreationTimestamp.Add(-time.Hour)
+		forge(forged)
+		if forged.Status.PoolRef.ProjectRef == nil {
+			forged.Status.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:ipam"}
+		}
+		l.record.claims = append(l.record.claims, forged)
+	}
+	l.record.claims = append(l.record.claims, honest...)
+	l.whole(root)
+	l.binds("tenant", "root:tenant")
+	if err := l.pass(t.Context()); !errors.Is(err, errUnnamed) {
+		t.Errorf("pass = %v; want it to wait for the workspace that is bound nowhere", err)
+	}
+	l.now.SetTime(l.now.Now().Add(live.Absence))
+	must.Do(t, l.pass(t.Context()))
+	for id, want := range map[ledger.PoolID]ledger.ClaimID{id: "uid-of-of-a", own: "uid-of-of-b"} {
+		if p, ok := l.ledger.Pools().Get(id); !ok || p.Derived.Holder.Claim != want {
+			t.Errorf("pool %s is held by %s, %t; want %s", p.Name, p.Derived.Holder.Claim, ok, want)
+		}
+	}
+}
+
+// Blocks that are unique within a network come back to the address space of that, so that two of the same prefix are in no dispute.
+func TestAdopter_AddressSpacesComeBack(t *testing.T) {
+	l := newLoss(t, gen.Class("flat", gen.UniqueWithin("network")))
+	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+	for _, name := range []string{"a", "b"} {
+		record := gen.Allocation("in-"+name, "root", "10.0.0.16/28")
+		record.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: name}}
+		l.record.records = append(l.record.records, record)
+	}
+	// Of the second, the claim alone is left. It names more than its block is unique within.
+	alone := gen.Claim("alone", gen.OfClass("flat"))
+	alone.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "a"}, "location": {Kind: "Location", Name: "ams"}}
+	alone.Status = ipamv1alpha1.IPClaimStatus{AllocatedCIDR: "10.0.0.32/28", ClassName: "flat", PoolRef: &ipamv1alpha1.PoolRef{Name: "root"}}
+	l.record.claims = append(l.record.claims, alone)
+	l.whole(root)
+	must.Do(t, l.pass(t.Context()))
+	for claim, network := range map[ledger.ClaimID]string{"uid-of-in-a": "a", "uid-of-in-b": "b", "uid-of-alone": "a"} {
+		want := ledger.AddressSpaceID("uid-of-root", "platform", ledger.Scope{"network": {Kind: "Network", Name: network}})
+		b, ok, err := l.ledger.Lookup(t.Context(), claim)
+		if !ok || err != nil || b.Pool != want || b.State != ledger.Bound {
+			t.Errorf("claim %s has %+v, %t, %v; want it bound in %s", claim, b, ok, err, want)
+		}
+	}
+}
+
+// The class of a claim without a record is gone. Its block comes back all the same: to the address space that others of the pool show it
+// has, or to the pool itself. So nobody else gets it.
+func TestAdopter_RecoversABlockWhoseClassIsGone(t *testing.T) {
+	for name, spaced := range map[string]bool{"with address spaces": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoss(t)
+			root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+			scope := ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "a"}}
+			want := ledger.PoolID("uid-of-root")
+			if spaced {
+				record := gen.Allocation("in-a", "root", "10.0.0.16/28")
+				record.Spec.Scope = scope
+				l.record.records = append(l.record.records, record)
+				want = ledger.AddressSpaceID(want, "platform", ledger.Scope{"network": {Kind: "Network", Name: "a"}})
+			}
+			alone := gen.Claim("alone", gen.OfClass("gone"))
+			alone.Spec.Scope = ipamv1alpha1.Scope{"network": scope["network"], "location": {Kind: "Location", Name: "ams"}}
+			alone.Status = ipamv1alpha1.IPClaimStatus{AllocatedCIDR: "10.0.0.32/28", ClassName: "gone", PoolRef: &ipamv1alpha1.PoolRef{Name: "root"}}
+			l.Clusters = testbed.Clusters{"": testbed.NewWorkspace(t)}
+			l.record.claims = append(l.record.claims, alone)
+			l.whole(root)
+			must.Do(t, l.pass(t.Context()))
+			if b, ok, err := l.ledger.Lookup(t.Context(), "uid-of-alone"); !ok || err != nil || b.Pool != want || b.State != ledger.Bound {
+				t.Errorf("the claim has %+v, %t, %v; want its block bound in %s", b, ok, err, want)
+			}
+		})
+	}
+}
+
+// A ledger that was restored from a copy has the former pool of a scope that was released and made again since. It is not believed,
+// though it counts more changes, and the pool comes back where it is now. In the copy it may be closed, for a release that has failed
+// since, or after which the pool was made again at its place: it is opened. It gets the claim that holds it now, and the blocks inside.
+func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cidr     string
+		closed   bool
+		closedOf ledger.ClaimID
+		drains   bool // with a block inside
+	}{
+		"at the same place":                     {cidr: "10.0.0.0/24"},
+		"elsewhere":                             {cidr: "10.0.3.0/24"},
+		"closed and idle":                       {cidr: "10.0.0.0/24", closed: true},
+		"closed, held by a claim that is there": {cidr: "10.0.0.0/24", closed: true, closedOf: "uid-of-range"},
+		"draining, with a block inside":         {cidr: "10.0.0.0/24", drains: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoss(t)
+			former, _ := l.provisioned()
+			if tt.closedOf != "" {
+				holder := ledger.Holder{Claim: tt.closedOf, Cluster: "platform", Namespace: "default", Name: "range"}
+				must.Get(l.ledger.Derived().Hold(t.Context(), former.ID, holder))(t)
+			}
+			if tt.closed {
+				must.Get(l.ledger.Derived().Begin(t.Context(), former.ID, tt.closedOf, time.Now()))(t)
+			}
+			if tt.drains {
+				l.drains(former.ID)
+			}
+			l.restart()
+			pool, id := l.network("a", tt.cidr)
+			later := former
+			later.RegisteredAt = former.RegisteredAt.Add(time.Minute)
+			pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: l.ledger.Recovery().LedgerID(), Changes: catalog.Changes(later, 1)}
+			inside := gen.Allocation("c", pool.Name, strings.Replace(tt.cidr, "0/24", "16/28", 1))
+			l.record.records, l.record.claims = append(l.record.records, inside), append(l.record.claims, holds("range", pool, "a"))
+			l.comesBack(former.ID, pool)
+			now, _ := l.ledger.Pools().Get(id)
+			if now.CIDR.String() != tt.cidr || now.Closed() || now.State != ledger.PoolOpen || now.Frozen || now.Derived.Holder.Claim != "uid-of-range" {
+				t.Errorf("the pool is %+v of %+v; want it at %s, open, and held by its claim", now, now.Derived, tt.cidr)
+			}
+			l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: inside.Status.AllocatedCIDR + " bound"})
+		})
+	}
+}
+
+// After a loss a pool that all workspaces share counts for the workspace whose claim made it, as its IPPool says.
+func TestAdopter_ASharedRangeCountsForItsMaker(t *testing.T) {
+	l := newLoss(t)
+	l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
+	pool, id := l.network("a", "10.0.3.0/24")
+	pool.Labels = map[string]string{ipamv1alpha1.LabelProvisionedFor: "maker"}
+	l.comesBack(id, pool)
+	if n := l.ledger.Pools().Count("maker"); n != 1 {
+		t.Errorf("%d pools count for the workspace, want 1", n)
+	}
+}
+
+// The copy of the ledger has the range of a claim. So nobody asks whether the class admits the claim's workspace, nor waits for the path of
+// that, and the range is served at once.
+func TestAdopter_ARangeThatTheLedgerHas(t *testing.T) {
+	l := newLoss(t, gen.Class("net", gen.PoolPer("network"), gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:w"}))
+	p, _ := l.provisioned()
+	must.Get(l.ledger.Derived().Hold(t.Context(), p.ID, ledger.Holder{Claim: "uid-of-range", Cluster: "w", Namespace: "default", Name: "range"}))(t)
+	must.Do(t, l.ledger.Recovery().Freeze(t.Context(), p.ID, time.Time{}))
+	pool, _ := l.network("a", p.CIDR.String())
+	claim := in("w", holds("range", pool, "a"))
+	claim.Status.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:ipam"}
+	l.record.claims = append(l.record.claims, claim)
+	l.comesBack(p.ID, pool)
+	if now, _ := l.ledger.Pools().Get(p.ID); now.Frozen || now.Derived.Holder.Claim != "uid-of-range" {
+		t.Errorf("the pool is %+v; want it served, and held by the claim", now)
+	}
+}

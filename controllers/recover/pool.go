@@ -1,0 +1,161 @@
+package recover
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+	"github.com/kcp-ipam/ipam/controllers/internal/decode"
+	"github.com/kcp-ipam/ipam/controllers/internal/directory"
+	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+)
+
+// pool has the facts of a pool as its IPPool shows them.
+type pool struct {
+	id     ledger.PoolID
+	owner  directory.Workspace
+	name   string
+	cidr   netip.Prefix // invalid: it never had one
+	space  ledger.SpaceID
+	parent *ipamv1alpha1.PoolRef // nil for a root
+	slice  ledger.PoolID         // the pool that it is a slice of; empty: it is not a slice
+	// derived has class and scope of a pool that the system has made; nil: somebody has written it.
+	derived  *ledger.Derived
+	within   []string       // of a derived pool: the roles within whose objects its block is given once; none: it is given once in the parent
+	excluded []netip.Prefix // of a derived pool: others get theirs by their spec
+	made     time.Time
+	leaves   bool // it is being deleted without our finalizer: the ledger may have retired it long ago
+	had      *ipamv1alpha1.PoolLedger
+	lost     bool  // the ledger misses something of it, and it was not stuck before its records were read
+	late     bool  // it enters when the records of other pools are read: see enterLate
+	vouched  bool  // a record has a block of it
+	stuck    error // why it cannot be made whole, for as long as that is so; nil if it can
+	// lacking is its parent's space, if the pool's block is missing there.
+	lacking ledger.SpaceID
+	admits  func(directory.Workspace) bool // whether a workspace may claim from it
+	object  *ipamv1alpha1.IPPool
+	shows   string // the path that its workspace shows, or that names it
+}
+
+// beyond returns the count of changes that a pool's space goes on from: none in a ledger
+// that is another one, or of a derived pool, which comes back with a higher count anyway.
+func (p *pool) beyond(ledger string) int64 {
+	if p.had == nil || p.had.ID != ledger || p.derived != nil {
+		return 0
+	}
+	return p.had.Changes + leap
+}
+
+// rank orders pools as they enter: those that leave come last, as others may have got their addresses.
+func (p *pool) rank() int {
+	if p.leaves {
+		return 1
+	}
+	return 0
+}
+
+// read takes from an IPPool the facts that a ledger has to have. It is nil if the IPPool says that the system has made
+// it, and has no status: it may be anybody's.
+func read(object *ipamv1alpha1.IPPool, owner directory.Workspace, platform ledger.ClusterName) (*pool, error) {
+	id, ok := catalog.ShownID(object, owner.Cluster, platform)
+	if !ok {
+		return nil, nil
+	}
+	p := &pool{
+		id: id, owner: owner, name: object.Name, object: object,
+		space:  catalog.Space(object, owner.Cluster),
+		parent: object.Parent(),
+		slice:  ledger.PoolID(object.Labels[ipamv1alpha1.LabelSlice]),
+		made:   object.CreationTimestamp.Time,
+		leaves: retired(object),
+		had:    object.Status.Ledger,
+		admits: func(who directory.Workspace) bool { return resolve.Admits(object, owner, who) },
+	}
+	text := cmp.Or(object.Status.AllocatedCIDR, string(object.Spec.CIDR))
+	if text == "" {
+		return p, nil
+	}
+	var err error
+	if object.Spec.ParentClassName != "" && p.parent == nil {
+		return nil, fmt.Errorf("pool %s of %s: its status shows %s, and not which pool that is carved from", p.name, owner.Cluster, text)
+	}
+	if p.cidr, err = netip.ParsePrefix(text); err == nil && object.Spec.ClassRef != nil {
+		err = p.derive(object)
+	}
+	if err == nil && object.Spec.Carved() && object.Spec.Length() != 0 && p.cidr.Bits() != object.Spec.Length() {
+		err = fmt.Errorf("its status shows %s, and its spec asks for a /%d", p.cidr, object.Spec.Length())
+	}
+	if asked := string(object.Spec.Address); err == nil && asked != "" && asked != p.cidr.String() {
+		err = fmt.Errorf("its status shows %s, and its spec asks for %s", p.cidr, asked)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pool %s of %s: %w", p.name, owner.Cluster, err)
+	}
+	return p, nil
+}
+
+// derive notes class, scope and workspace of a pool that the system has made, as its IPPool says. Claims of the
+// workspace that has it may be served from it, or of all workspaces if these share it. Then it counts for the one whose
+// claim made it.
+func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
+	p.space = ledger.SpaceID(p.id)
+	p.derived = &ledger.Derived{Class: object.Spec.ClassRef.Name, Scope: resolve.LedgerScope(object.Spec.Scope)}
+	p.admits = func(directory.Workspace) bool { return true }
+	if own := p.owner; p.derived.ID() != p.id {
+		p.derived.Workspace = own.Cluster.Tenant(object.Labels[ipamv1alpha1.LabelProvisionedFor])
+		p.admits = func(who directory.Workspace) bool { return who.Cluster == own.Cluster }
+	} else {
+		p.derived.By = ledger.ClusterName(object.Labels[ipamv1alpha1.LabelProvisionedFor])
+		if tenant := own.Cluster.Tenant(string(p.derived.By)); tenant != own.Cluster {
+			p.derived.By = tenant
+		}
+	}
+	p.within = object.Status.UniqueWithin
+	p.excluded, err = resolve.Excluded(p.cidr, object.Spec)
+	return err
+}
+
+// tenant says whose the pool is.
+func (p *pool) tenant() ledger.ClusterName {
+	if p.derived == nil {
+		return p.owner.Cluster
+	}
+	return cmp.Or(p.derived.Workspace, p.owner.Cluster)
+}
+
+// hasScope reports whether a claim's scope is that of a derived pool, in the roles of the pool.
+func (p *pool) hasScope(scope ipamv1alpha1.Scope) bool {
+	for role, ref := range p.derived.Scope {
+		if ledger.ScopeRef(scope[role]) != ref {
+			return false
+		}
+	}
+	return true
+}
+
+// carvedIn returns the address space of its parent that the pool is carved in; nil: it is carved in the parent itself.
+func (p *pool) carvedIn() *resolve.Space {
+	if len(p.within) == 0 {
+		return nil
+	}
+	return &resolve.Space{Workspace: p.derived.Workspace, Scope: p.derived.Scope.Only(p.within)}
+}
+
+// invited reports whether a child pool would be carved from its parent today, room and limits apart. A pool that the
+// system makes for a scope is in one of its own workspace or of the platform. No more is asked of it: the class may
+// have changed since, and a claim may have been answered with all of the pool. From an object that cannot be read
+// nothing follows.
+func (p *pool) invited(parent *pool, platform directory.Workspace) bool {
+	if p.derived != nil {
+		return slices.Contains([]ledger.ClusterName{p.owner.Cluster, platform.Cluster}, parent.owner.Cluster)
+	}
+	if decode.Unreadable(p.object) != nil || decode.Unreadable(parent.object) != nil {
+		return true
+	}
+	return resolve.ParentQuery{Child: p.object, From: p.owner}.Admitted(parent.object, parent.owner)
+}

@@ -1,0 +1,191 @@
+package recover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
+)
+
+// place names a pool as its owner's workspace has it.
+type place struct {
+	cluster ledger.ClusterName
+	name    string
+}
+
+// pools are those of all workspaces, as the record shows them.
+type pools struct {
+	at       map[place]*pool
+	ids      map[ledger.PoolID]bool
+	clusters map[string][]ledger.ClusterName // of paths: those with pools that show one; several, if it names none of them
+}
+
+func (s pools) add(p *pool) {
+	s.at[place{p.owner.Cluster, p.name}] = p
+	s.ids[p.id] = true
+	if p.shows != "" && !slices.Contains(s.clusters[p.shows], p.owner.Cluster) {
+		s.clusters[p.shows] = append(s.clusters[p.shows], p.owner.Cluster)
+	}
+}
+
+// find follows a reference from a workspace. It finds nothing where several workspaces show the path, and have a pool
+// of the name: any of them may be meant.
+func (s pools) find(from ledger.ClusterName, ref ipamv1alpha1.PoolRef) *pool {
+	if meant := s.meant(from, ref); len(meant) == 1 {
+		return meant[0]
+	}
+	return nil
+}
+
+// meant lists the pools that a reference from a workspace may name.
+func (s pools) meant(from ledger.ClusterName, ref ipamv1alpha1.PoolRef) (found []*pool) {
+	in := []ledger.ClusterName{from}
+	if ref.ProjectRef != nil {
+		in = s.clusters[ref.ProjectRef.Name]
+	}
+	for _, cluster := range in {
+		if p := s.at[place{cluster, ref.Name}]; p != nil {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// above returns the parent of a pool; nil: it has none, or that is not there.
+func (s pools) above(p *pool) *pool {
+	if p.parent == nil {
+		return nil
+	}
+	return s.find(p.owner.Cluster, *p.parent)
+}
+
+// of finds the pool of a record. An error means that it has no place in any.
+func (s pools) of(r record) (*pool, error) {
+	if r.fault != nil {
+		return nil, r.fault
+	}
+	p := s.find(r.request.Holder.Cluster, r.pool)
+	if p == nil || !p.cidr.Overlaps(r.request.Exact) {
+		return nil, errUnplaced
+	}
+	return p, nil
+}
+
+// world is one pass: all pools, while the pass adopts the lost ones.
+type world struct {
+	*Adopter
+	pools
+	books *books  // after all pools have entered but those that do so late
+	lost  []*pool // oldest first, and those that leave last
+
+	mu       sync.Mutex // guards what follows, and what is noted as stuck
+	later    []record   // of pools that enter late
+	alone    []record   // of claims without a record
+	unplaced []record   // IPAllocations of a pool in a workspace whose path nobody shows
+	rivals   []rival    // records of blocks that others have
+	adopted  int        // how many records the lost pools have
+	left     int        // how many records are not adopted
+}
+
+// survey reads all pools, and finds those that the ledger misses something of.
+func (a *Adopter) survey(ctx context.Context) (*world, error) {
+	w := &world{Adopter: a, pools: pools{at: map[place]*pool{}, ids: map[ledger.PoolID]bool{}, clusters: map[string][]ledger.ClusterName{}}}
+	var failed error
+	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(cluster ledger.ClusterName, object client.Object) {
+		if failed == nil {
+			failed = w.look(ctx, cluster, object.(*ipamv1alpha1.IPPool))
+		}
+	})
+	slices.SortFunc(w.lost, func(p, q *pool) int {
+		return cmp.Or(cmp.Compare(p.rank(), q.rank()), p.made.Compare(q.made), cmp.Compare(p.id, q.id))
+	})
+	return w, errors.Join(failed, err)
+}
+
+// look adds a pool to the world, and to what is lost if it is.
+func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipamv1alpha1.IPPool) error {
+	p, err := read(w.known(cluster, found), w.Directory.Workspace(cluster), w.Directory.Platform().Cluster)
+	if err != nil { // the system writes no such status, and the ledger has no such pool
+		log.FromContext(ctx).Error(err, "an IPPool is left out: it may have been stored past all policies")
+		if id, ok := catalog.ShownID(found, cluster, w.Directory.Platform().Cluster); ok {
+			w.ids[id] = true // it is asked for as long as it is there
+		}
+		return nil
+	}
+	if p == nil {
+		return nil
+	}
+	p.shows = w.Directory.Shows(cluster)
+	w.add(p)
+	misses, err := w.misses(ctx, p.id, found.Status)
+	if err := w.stick(p, err); err != nil || !misses && p.stuck == nil {
+		return err
+	}
+	if p.shows == "" {
+		p.stuck = &nameless{cluster: cluster, error: errPathless}
+	}
+	w.lost = append(w.lost, p)
+	return nil
+}
+
+// errPathless: the path of a pool's workspace is not known yet, by which its records name it. The workspace may also be
+// bound nowhere, as kcp lists some of the objects of workspaces that are gone.
+var errPathless = errors.New("the path of its workspace is not known, by which its records name it")
+
+// known returns an IPPool with the status that a frozen derived pool of the ledger had, if it shows none: the IPPool
+// has gone since, as with a binding, and has come again. Else it returns the IPPool as it is.
+func (a *Adopter) known(cluster ledger.ClusterName, object *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
+	if object.Spec.ClassRef == nil || object.Status.AllocatedCIDR != "" {
+		return object
+	}
+	id, ok := catalog.IDOf(a.Ledger.Pools(), object, cluster)
+	p, there := a.Ledger.Pools().Get(id)
+	if !ok || !there || !p.Frozen {
+		return object
+	}
+	object = object.DeepCopy()
+	object.Status.AllocatedCIDR, object.Status.ScopeDigest, object.Status.UniqueWithin = p.CIDR.String(), ledger.Digest(id), catalog.UniqueWithin(a.Ledger.Pools(), p)
+	return object
+}
+
+// stick notes the fault that keeps a pool from being made whole, and returns it if it
+// keeps all of them: the ledger is away, or the pass is over.
+func (w *world) stick(p *pool, fault error) error {
+	for _, everybodys := range []error{ledger.ErrUnavailable, ledger.ErrClosed, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(fault, everybodys) {
+			return fault
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.stuck == nil {
+		p.stuck = fault
+	}
+	return nil
+}
+
+// spread makes all pools of a space stuck if one is, or if the block of a stuck child is
+// missing there: what is missing could be allocated to others. One that was retired misses nothing.
+func (w *world) spread() {
+	spaces := map[ledger.SpaceID]*pool{}
+	for _, p := range w.lost {
+		if p.stuck != nil && !errors.Is(p.stuck, errRetired) {
+			spaces[p.space] = p
+			spaces[cmp.Or(p.lacking, p.space)] = p
+		}
+	}
+	for _, p := range w.lost {
+		if of := spaces[p.space]; of != nil && p.stuck == nil {
+			p.stuck = fmt.Errorf("pool %s, which shares its addresses, is stuck", of.name)
+		}
+	}
+}
