@@ -126,8 +126,22 @@ func (o *oracles) end(uid types.UID) {
 	o.retention.end(uid, t)
 	o.frees(t)
 	if d := classes[t.class].cooldown; d > 0 && t.prefix.IsValid() && !t.ranged && !t.exempt {
+		if o.mayBeMissed(t) {
+			d = min(d, mayBeStored)
+		}
 		o.cooling = append(o.cooling, cooled{*t, time.Now(), time.Now().Add(d)})
 	}
+}
+
+// mayBeStored is how long after its answer a CREATE may still be stored, as far as the controller can know.
+const mayBeStored = 74 * time.Second
+
+// mayBeMissed reports whether a claim may have come and gone while no controller could see it, as watches break and
+// lists follow. Then its block is that of a CREATE that failed: kept for as long as that may be stored, and free at once
+// after that.
+func (o *oracles) mayBeMissed(t *told) bool {
+	faults := o.s.profile.Faults
+	return (faults["break"] > 0 || faults["forget"] > 0) && time.Since(t.shown) < time.Second
 }
 
 // show judges what a claim shows.
