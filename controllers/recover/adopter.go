@@ -67,7 +67,7 @@ func NewAdopter(opts AdopterOptions) *Adopter {
 		counts: counts{AdopterOptions: opts, lacks: opts.Ledger.Recovery().Behind, losses: newLosses()},
 		clock:  clock.RealClock{}, after: time.After, hint: make(chan struct{}, 1), unnamed: unnamed{},
 	}
-	a.lists = live.NewRounds(listTime, a.answer)
+	a.lists = live.NewRounds(listTime, a.list)
 	return a
 }
 

@@ -62,16 +62,15 @@ func (w *world) believe(ctx context.Context) error {
 	alone := w.alone
 	w.alone = nil
 	for _, r := range alone {
-		p := w.find(r.request.Holder.Cluster, r.pool)
-		if p.stuck != nil {
+		if r.of.stuck != nil {
 			continue // an older claim may come first
 		}
-		err := w.takeAlone(ctx, p, r)
+		err := w.takeAlone(ctx, r)
 		if _, never := errors.AsType[unbelieved](err); never || errors.Is(err, ledger.ErrOutOfRange) {
 			w.leave(ctx, r, err)
 			continue
 		}
-		if err := w.stick(p, err); err != nil {
+		if err := w.stick(r.of, err); err != nil {
 			return err
 		}
 	}
@@ -79,12 +78,12 @@ func (w *world) believe(ctx context.Context) error {
 }
 
 // takeAlone gives a claim what it shows.
-func (w *world) takeAlone(ctx context.Context, p *pool, r record) (err error) {
-	if err = w.entitled(ctx, p, r); err != nil {
+func (w *world) takeAlone(ctx context.Context, r record) (err error) {
+	if err = w.entitled(ctx, r); err != nil {
 		return err
 	}
 	if r.ranged {
-		return w.hold(ctx, p, r)
+		return w.hold(ctx, r)
 	}
 	if r, err = w.vacant(ctx, r); err != nil {
 		return err
@@ -109,11 +108,11 @@ func (a *Adopter) vacant(ctx context.Context, r record) (record, error) {
 
 // hold lets a claim hold the pool that it shows. Of two that show it, the older one has it, and verify finds the other.
 // That the pool drains is a fault: it is opened, or retired and made again, before the next pass.
-func (a *Adopter) hold(ctx context.Context, p *pool, r record) error {
-	if p.derived == nil || p.cidr != r.request.Exact {
+func (a *Adopter) hold(ctx context.Context, r record) error {
+	if r.of.derived == nil || r.of.cidr != r.request.Exact {
 		return errUnranged
 	}
-	_, err := a.Ledger.Derived().Hold(ctx, p.id, r.request.Holder)
+	_, err := a.Ledger.Derived().Hold(ctx, r.of.id, r.request.Holder)
 	if _, other := errors.AsType[*ledger.HeldError](err); other {
 		return errors.Join(errUnranged, err)
 	}
@@ -124,19 +123,23 @@ func (a *Adopter) hold(ctx context.Context, p *pool, r record) error {
 }
 
 // unique returns the part of a claim's scope within which its block is unique: by its class, which has not changed that
-// since.
+// since, or, if that is gone, by the address spaces that the pool has. A block that is put into the pool itself is given
+// to nobody in an address space either, as a pool has one or the other.
 func (a *Adopter) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, error) {
 	if len(r.scope) == 0 || r.request.Class == "" {
 		return nil, nil
 	}
 	class, err := a.class(ctx, r.request.Class)
-	if errors.Is(err, errUnclassed) {
-		return r.scope.Only(a.spaced(r.request.Pool)), nil
+	spaces := a.Ledger.Derived().Spaces(r.request.Pool)
+	switch {
+	case err == nil:
+		return r.scope.Only(class.Spec.UniqueWithin), nil
+	case errors.Is(err, errUnclassed) && len(spaces) > 0:
+		return r.scope.Only(slices.Collect(maps.Keys(spaces[0].Derived.Scope))), nil
+	case errors.Is(err, errUnclassed):
+		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return r.scope.Only(class.Spec.UniqueWithin), nil
+	return nil, err
 }
 
 // class reads a class from the cache.
@@ -152,16 +155,6 @@ func (a *Adopter) class(ctx context.Context, name string) (*ipamv1alpha1.IPClass
 		return nil, fmt.Errorf("read class %s: %w", name, err)
 	}
 	return class, nil
-}
-
-// spaced returns the roles of the address spaces of a pool, which all of them have; none if it has no address space.
-// The class of a claim may be gone: a block that is put into the pool itself is given to nobody in an address space
-// either, as a pool has one or the other.
-func (a *Adopter) spaced(id ledger.PoolID) (roles []string) {
-	if all := a.Ledger.Derived().Spaces(id); len(all) > 0 {
-		roles = slices.Collect(maps.Keys(all[0].Derived.Scope))
-	}
-	return roles
 }
 
 // unnamed are the workspaces whose path was not known, and since when.
@@ -186,11 +179,11 @@ func (u unnamed) hesitates(cluster ledger.ClusterName, now time.Time) bool {
 // entitled returns an error unless a pool admits the workspace of a claim, which is bound, and so does the class by
 // which the claim was served. After a start the caches do not show all workspaces yet. So one whose path is not known
 // is believed to be a stranger, or gone, after a while only: any tenant may hide its path.
-func (a *Adopter) entitled(ctx context.Context, p *pool, r record) error {
+func (a *Adopter) entitled(ctx context.Context, r record) error {
 	h := r.request.Holder
 	from, why := a.Directory.Workspace(h.Cluster), errStranger
-	if p.admits(from) {
-		served, err := a.serves(ctx, p, r, from)
+	if r.of.admits(from) {
+		served, err := a.serves(ctx, r, from)
 		if err != nil {
 			return err
 		}
@@ -213,7 +206,8 @@ func (a *Adopter) entitled(ctx context.Context, p *pool, r record) error {
 // A pool that the system has made serves claims by its own class, or by those below, within its scope; one of the
 // platform serves others by class alone. A class that is gone admits nobody. A pool that serves no other workspace,
 // such as that of the claim's own network, serves without it.
-func (a *Adopter) serves(ctx context.Context, p *pool, r record, from directory.Workspace) (bool, error) {
+func (a *Adopter) serves(ctx context.Context, r record, from directory.Workspace) (bool, error) {
+	p := r.of
 	own := p.owner.Cluster == from.Cluster
 	if p.derived == nil && (own || p.object.Spec.Visibility != ipamv1alpha1.VisibilityPlatform) {
 		return true, nil
@@ -228,17 +222,10 @@ func (a *Adopter) serves(ctx context.Context, p *pool, r record, from directory.
 	case err != nil:
 		return false, err
 	case p.derived == nil:
-		return a.mayUse(class, from), nil
+	case r.ranged && class.Name != p.derived.Class, !r.ranged && class.Spec.ParentClassName != p.derived.Class:
+		return false, nil
 	}
-	of := class.Spec.ParentClassName
-	if r.ranged {
-		of = class.Name
-	}
-	return of == p.derived.Class && a.mayUse(class, from), nil
-}
-
-func (a *Adopter) mayUse(class *ipamv1alpha1.IPClass, from directory.Workspace) bool {
-	return resolve.Query{From: from, Platform: a.Directory.Platform()}.MayUse(class)
+	return resolve.Query{From: from, Platform: a.Directory.Platform()}.MayUse(class), nil
 }
 
 // orphan asks whether a claim or record is left over from a workspace that is bound nowhere: then the verdict is

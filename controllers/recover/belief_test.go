@@ -163,6 +163,21 @@ func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{record: "10.1.4.0/28 bound"})
 }
 
+// The copy of the ledger has the block of a record whose path nobody shows any more, as the pool's workspace was renamed. Nothing is lacking,
+// and the pool is served.
+func TestPass_ARecordThatTheLedgerHas(t *testing.T) {
+	for shown, whole := range map[string]bool{"10.0.0.0/28": true, "10.0.0.16/28": false} {
+		l := newLoss(t)
+		id := l.older("a")
+		record := gen.Allocation("a", "p", shown)
+		record.Spec.PoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:before"}
+		l.record.records = []*ipamv1alpha1.IPAllocation{record}
+		if err := l.pass(t.Context()); (err == nil) != whole || l.ledger.Recovery().Frozen(id) == whole {
+			t.Errorf("a record of %s: pass = %v, frozen: %t; want the pool whole: %t", shown, err, l.ledger.Recovery().Frozen(id), whole)
+		}
+	}
+}
+
 // A record that is left over from a workspace that is bound nowhere cannot be deleted. It keeps a pool frozen that it may
 // have a block of until two looks in a row, with time between, have found its workspace bound nowhere.
 func TestPass_ARecordOfAWorkspaceThatIsBoundNowhere(t *testing.T) {

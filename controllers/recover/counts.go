@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"sync"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,7 +13,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
-	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
@@ -24,8 +22,7 @@ type counts struct {
 	AdopterOptions
 	lacks  func(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) // asks the ledger
 	losses *losses
-	asked  questions
-	lists  *live.Rounds // of all pools, which answer them
+	lists  *live.Rounds[[]listed]
 }
 
 // misses reports whether the ledger misses changes that a pool's status speaks of. A pool that was
@@ -42,7 +39,7 @@ func (c *counts) misses(ctx context.Context, id ledger.PoolID, status ipamv1alph
 	if known && !c.Ledger.Recovery().Frozen(id) || c.losses.wasRetired(id) {
 		return false, nil
 	}
-	behind, err := c.behind(ctx, id, status)
+	behind, err := c.behind(ctx, id, status.Ledger)
 	if err != nil || !behind {
 		return false, err
 	}
@@ -67,8 +64,7 @@ func (c *counts) misses(ctx context.Context, id ledger.PoolID, status ipamv1alph
 
 // behind reports whether the ledger lacks changes that a pool's status speaks of, or is another
 // one. It changes nothing.
-func (c *counts) behind(ctx context.Context, id ledger.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
-	had := status.Ledger
+func (c *counts) behind(ctx context.Context, id ledger.PoolID, had *ipamv1alpha1.PoolLedger) (bool, error) {
 	if had == nil { // written by a version that did not count
 		had = &ipamv1alpha1.PoolLedger{ID: c.Ledger.Recovery().LedgerID()}
 	}
@@ -86,99 +82,75 @@ func (c *counts) behind(ctx context.Context, id ledger.PoolID, status ipamv1alph
 // waits to be compared is compared here: its owner could keep it waiting for ever. Callers at the same time share a
 // list. Safe for concurrent use.
 func (c *counts) Complete(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (bool, error) {
-	q := &question{record: readRecord(in, claim), platform: c.Directory.Platform(), unseen: map[ledger.PoolID]bool{}, whole: true}
-	if q.fault != nil || !q.published() {
+	shown, unseen := readRecord(in, claim), map[ledger.PoolID]bool{}
+	if shown.fault != nil || !shown.published() {
 		return true, nil // no pool can have given it that
 	}
 	for p := range c.Ledger.Pools().All() { // which costs no list
 		switch {
-		case !q.mayBe(p.Cluster, p.Name, p.CIDR), ledger.IsAddressSpace(p.ID): // which is compared with its pool
+		case !c.mayBe(shown, listed{owner: p.Cluster, name: p.Name, cidr: p.CIDR}), ledger.IsAddressSpace(p.ID): // which is compared with its pool
 		case p.Frozen || c.losses.has(p.ID):
 			return false, nil
 		case c.waits(p):
-			q.unseen[p.ID] = true
+			unseen[p.ID] = true // not compared yet, as long as no workspace shows it
 		}
 	}
-	c.asked.add(q)
-	if err := c.lists.Wait(ctx); err != nil {
+	all, err := c.lists.Get(ctx)
+	if err != nil {
 		return false, err
 	}
-	return q.whole && len(q.unseen) == 0, q.err
+	for _, p := range all {
+		if !c.mayBe(shown, p) {
+			continue
+		}
+		delete(unseen, p.id)
+		if whole, err := c.has(ctx, p); err != nil || !whole {
+			return false, err
+		}
+	}
+	return len(unseen) == 0, nil
 }
 
 // listTime limits the list of all pools.
 const listTime = 5 * time.Minute
 
-// question asks whether the ledger has the pool that a claim shows.
-type question struct {
-	record
-	platform directory.Workspace
-	unseen   map[ledger.PoolID]bool // those that were not compared yet, as long as no workspace shows them
-	whole    bool
-	err      error
+// listed is a pool of a list of all.
+type listed struct {
+	owner  ledger.ClusterName
+	name   string
+	cidr   netip.Prefix
+	id     ledger.PoolID
+	had    *ipamv1alpha1.PoolLedger
+	leaves bool
 }
 
-// mayBe reports whether a pool may be the one that the claim shows. By a path that is not the platform's, any other
+// list lists all pools that show a CIDR. Users may have many claims that show a range which the ledger does not have, and
+// send many DELETEs of them: these share a list.
+func (c *counts) list(ctx context.Context) ([]listed, error) {
+	var all []listed
+	err := c.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(owner ledger.ClusterName, object client.Object) {
+		pool := object.(*ipamv1alpha1.IPPool)
+		cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
+		if id, shown := catalog.ShownID(pool, owner, c.Directory.Platform().Cluster); shown && err == nil {
+			all = append(all, listed{owner, pool.Name, cidr, id, pool.Status.Ledger, retired(pool)})
+		}
+	})
+	return all, err
+}
+
+// mayBe reports whether a pool may be the one that a claim shows. By a path that is not the platform's, any other
 // workspace may have been meant, as its owner may have changed it since. Any other pool says nothing of the claim, and a
 // tenant cannot keep a forged block by a pool of its own that is frozen.
-func (q *question) mayBe(owner ledger.ClusterName, name string, cidr netip.Prefix) bool {
-	own, of := owner == q.request.Holder.Cluster, q.pool.ProjectRef
+func (c *counts) mayBe(shown record, p listed) bool {
+	own, of, platform := p.owner == shown.request.Holder.Cluster, shown.pool.ProjectRef, c.Directory.Platform()
 	switch {
-	case name != q.pool.Name, !contains(cidr, q.request.Exact):
+	case p.name != shown.pool.Name, !contains(p.cidr, shown.request.Exact):
 		return false
 	case of == nil:
 		return own
 	default:
-		return !own && (of.Name != q.platform.Path || owner == q.platform.Cluster)
+		return !own && (of.Name != platform.Path || p.owner == platform.Cluster)
 	}
-}
-
-// questions are those that the next list answers. The zero value is ready; safe for concurrent use.
-type questions struct {
-	mu   sync.Mutex
-	open []*question
-}
-
-func (q *questions) add(one *question) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.open = append(q.open, one)
-}
-
-func (q *questions) take() (all []*question) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	all, q.open = q.open, nil
-	return all
-}
-
-// answer answers all questions that were asked before, by one list: users may have many claims that show a range which
-// the ledger does not have, and send many DELETEs of them.
-func (c *counts) answer(ctx context.Context) error {
-	asked := c.asked.take()
-	if len(asked) == 0 {
-		return nil // the list before has answered them
-	}
-	err := c.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(owner ledger.ClusterName, object client.Object) {
-		pool := object.(*ipamv1alpha1.IPPool)
-		cidr, err := netip.ParsePrefix(pool.Status.AllocatedCIDR)
-		if err != nil {
-			return
-		}
-		for _, q := range asked {
-			if !q.whole || q.err != nil || !q.mayBe(owner, pool.Name, cidr) {
-				continue
-			}
-			if id, shown := catalog.ShownID(pool, owner, q.platform.Cluster); shown {
-				delete(q.unseen, id)
-				q.whole, q.err = c.has(ctx, id, pool)
-			}
-		}
-	})
-	for _, q := range asked {
-		q.err = errors.Join(q.err, err)
-	}
-	return nil
 }
 
 // waits reports whether a pool of the ledger was not compared with its status yet. One that drains has got no block
@@ -190,18 +162,18 @@ func (c *counts) waits(p ledger.Pool) bool {
 // has reports whether the ledger has all that a pool's status speaks of. Our finalizer is taken off a pool that goes
 // when the ledger has retired it, which only the process remembers that has seen it. Others may keep the pool there for
 // as long as they like.
-func (c *counts) has(ctx context.Context, id ledger.PoolID, pool *ipamv1alpha1.IPPool) (bool, error) {
-	p, known := c.Ledger.Pools().Get(id)
+func (c *counts) has(ctx context.Context, shown listed) (bool, error) {
+	p, known := c.Ledger.Pools().Get(shown.id)
 	switch {
-	case c.losses.has(id), p.Frozen:
+	case c.losses.has(shown.id), p.Frozen:
 		return false, nil
-	case known && !c.waits(p), !known && retired(pool):
+	case known && !c.waits(p), !known && shown.leaves:
 		return true, nil
 	}
-	if behind, err := c.behind(ctx, id, pool.Status); err != nil || !behind {
+	if behind, err := c.behind(ctx, shown.id, shown.had); err != nil || !behind {
 		return err == nil, err
 	}
-	return c.Ledger.Pools().Retired(ctx, id)
+	return c.Ledger.Pools().Retired(ctx, shown.id)
 }
 
 func retired(pool *ipamv1alpha1.IPPool) bool {
@@ -256,7 +228,7 @@ func (c *counts) compare(ctx context.Context, p ledger.Pool) (bool, error) {
 	if id, ok := catalog.IDOf(c.Ledger.Pools(), pool, p.Cluster); !ok || id != p.ID || pool.Status.AllocatedCIDR == "" || pool.Status.ObservedGeneration != pool.Generation {
 		return false, nil // its exclusions may have changed, which the leader has to follow first
 	}
-	behind, err := c.behind(ctx, p.ID, pool.Status)
+	behind, err := c.behind(ctx, p.ID, pool.Status.Ledger)
 	if err != nil || behind {
 		return false, err
 	}

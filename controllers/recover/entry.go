@@ -37,8 +37,7 @@ func (w *world) enter(ctx context.Context) error {
 // enterVouched brings those late children in that records have a block of, when all records were read.
 func (w *world) enterVouched(ctx context.Context) error {
 	for _, r := range w.later {
-		p, _ := w.of(r)
-		w.vouchFor(p, r)
+		w.vouchFor(r.of, r)
 	}
 	return w.enterLate(ctx, func(p *pool) bool { return p.vouched })
 }
@@ -69,13 +68,11 @@ func (w *world) enterLate(ctx context.Context, these func(*pool) bool) error {
 	later := w.later
 	w.later = nil
 	for _, r := range later {
-		p, err := w.of(r)
 		switch {
-		case err != nil:
-		case p.late:
+		case r.of.late:
 			w.later = append(w.later, r)
-		case p.lost:
-			if err := w.stick(p, w.take(ctx, p, r)); err != nil {
+		case r.of.lost:
+			if err := w.stick(r.of, w.take(ctx, r)); err != nil {
 				return err
 			}
 		}

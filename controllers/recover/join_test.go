@@ -26,7 +26,7 @@ cooling           . +C +R +R +C
 unreadable        . +. +. +. +C
 without its key   c +. +. +r +C
 bound             c  .  .  r +C
-bound elsewhere   c  c  r  r +C
+bound elsewhere   c +c +r +r +C
 of another name   c  c  r  r +C
 retained          c  c  r  . +C
 the range         . +C +R +R  .

@@ -54,27 +54,27 @@ func (w *world) adoptEach(ctx context.Context, list client.ObjectList) error {
 		if !r.published() {
 			return
 		}
-		p, err := w.of(r)
-		if err != nil {
+		var err error
+		switch r.of, err = w.of(r); {
+		case err != nil && r.lacks():
 			w.leave(ctx, r, err)
 			return
-		}
-		if !p.lost && !p.late {
+		case err != nil, !r.of.lost && !r.of.late:
 			return
 		}
 		w.adopted++
-		if r.request.Pool = p.id; p.late {
+		if r.request.Pool = r.of.id; r.of.late {
 			w.later = append(w.later, r)
 			return
 		}
-		group.Go(func() error { return w.stick(p, w.take(each, p, r)) })
+		group.Go(func() error { return w.stick(r.of, w.take(each, r)) })
 	})
 	return errors.Join(group.Wait(), err)
 }
 
 // take adopts one block that the ledger lacks, or notes that a claim alone shows it, or that others have it. A record
 // that can never be adopted keeps nothing frozen: it is said.
-func (w *world) take(ctx context.Context, p *pool, r record) error {
+func (w *world) take(ctx context.Context, r record) error {
 	switch {
 	case r.claimed:
 		return w.promised(ctx, r)
@@ -89,7 +89,7 @@ func (w *world) take(ctx context.Context, p *pool, r record) error {
 	case errors.Is(err, ledger.ErrInUse):
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.rivals = append(w.rivals, rival{r, p})
+		w.rivals = append(w.rivals, r)
 	default:
 		return err
 	}

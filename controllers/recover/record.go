@@ -18,6 +18,7 @@ import (
 type record struct {
 	name    string // of the object
 	pool    ipamv1alpha1.PoolRef
+	of      *pool          // that it names; nil until that is found
 	request ledger.Request // in the pool that is shown, with the holder, and the block as Exact
 	state   ledger.BlockState
 	text    string // of the prefix
@@ -80,13 +81,13 @@ func (r record) within(scope ipamv1alpha1.Scope) record {
 	return r
 }
 
-// lacks reports whether it is published and not in the ledger, or cannot be read there. A range that its claim holds is
+// lacks reports whether the ledger does not have it, or not in a way that can be read. A range that its claim holds is
 // lacking while it drains.
 func (r *record) lacks() bool {
 	if r.ranged {
 		return r.holds == nil || r.holds.CIDR != r.request.Exact || r.holds.State != ledger.PoolOpen
 	}
-	return r.held == nil || !r.held.keyed
+	return r.held == nil || !r.held.keyed || r.held.Prefix != r.request.Exact
 }
 
 // differs says how the ledger differs from the record; the kind is empty if it does not.

@@ -25,12 +25,6 @@ import (
 //	older                                 they keep it, and the claim of the record says so
 //	all are there by younger records      the record gets the block, and their claims say so
 
-// rival is a record of addresses that others have in the ledger.
-type rival struct {
-	record
-	of *pool
-}
-
 // errGiven: others have the addresses of the record, and keep them.
 var errGiven = errors.New("others have these addresses in the ledger, or by an older record")
 
@@ -43,9 +37,9 @@ func (w *world) decide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(w.rivals, func(r, s rival) int { return older(r.record, s.record) })
+	slices.SortFunc(w.rivals, older)
 	for _, r := range w.rivals {
-		if err := w.stick(r.of, w.contest(ctx, r.record, made)); err != nil {
+		if err := w.stick(r.of, w.contest(ctx, r, made)); err != nil {
 			return err
 		}
 	}
@@ -61,7 +55,7 @@ func older(r, s record) int {
 func (w *world) recorded(ctx context.Context) (map[ledger.ClaimID]record, error) {
 	asked := map[ledger.ClaimID]bool{}
 	for _, r := range w.rivals {
-		others, err := w.others(ctx, r.record)
+		others, err := w.others(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +65,7 @@ func (w *world) recorded(ctx context.Context) (map[ledger.ClaimID]record, error)
 	}
 	made := map[ledger.ClaimID]record{}
 	for _, r := range w.rivals {
-		made[r.request.Holder.Claim] = r.record
+		made[r.request.Holder.Claim] = r
 	}
 	return made, w.Record.Each(ctx, &ipamv1alpha1.IPAllocationList{}, func(cluster ledger.ClusterName, object client.Object) {
 		if r := readRecord(cluster, object); asked[r.request.Holder.Claim] && r.published() {

@@ -91,7 +91,7 @@ type world struct {
 	later    []record   // of pools that enter late
 	alone    []record   // of claims without a record
 	unplaced []record   // IPAllocations of a pool in a workspace whose path nobody shows
-	rivals   []rival    // records of blocks that others have
+	rivals   []record   // records of blocks that others have
 	adopted  int        // how many records the lost pools have
 	left     int        // how many records are not adopted
 }

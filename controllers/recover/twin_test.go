@@ -203,19 +203,19 @@ func (s tale) has() bool {
 	return s.held != nil && s.held.State != ledger.Cooling || s.pool != nil && s.pool.Derived != nil
 }
 
-// lacks lists the objects that show a block or a range which the ledger does not have.
+// lacks lists the objects that show a block or a range which the ledger does not have for the claim.
 func (s tale) lacks() (lacking []string) {
 	for _, object := range s.objects {
+		shown, kind := "", "IPClaim"
 		switch o := object.(type) {
 		case *ipamv1alpha1.IPClaim:
-			drains := s.pool != nil && (s.pool.State != ledger.PoolOpen || o.Status.AllocatedCIDR != s.pool.CIDR.String())
-			if o.Status.AllocatedCIDR != "" && (!s.has() || drains) {
-				lacking = append(lacking, "IPClaim "+s.name)
-			}
+			shown = o.Status.AllocatedCIDR
 		case *ipamv1alpha1.IPAllocation:
-			if !s.has() {
-				lacking = append(lacking, "IPAllocation "+s.name)
-			}
+			shown, kind = o.Status.AllocatedCIDR, "IPAllocation"
+		}
+		drains := s.pool != nil && s.pool.State != ledger.PoolOpen
+		if shown != "" && (!s.has() || drains || shown != nth(s.at).String()) {
+			lacking = append(lacking, kind+" "+s.name)
 		}
 	}
 	return lacking

@@ -74,20 +74,17 @@ func (f *fresh[T]) begin(ctx context.Context) {
 	}(f.running)
 }
 
-// Rounds runs a function for all who wait for it at the same time: each caller waits for a run that began after it had
+// Rounds reads a value for all who ask for it at the same time: each caller waits for a read that began after it had
 // asked, as in fresh. Make it with NewRounds. It is safe for concurrent use.
-type Rounds struct{ runs fresh[struct{}] }
+type Rounds[T any] struct{ reads fresh[T] }
 
-// NewRounds makes Rounds of a function that may take so long.
-func NewRounds(limit time.Duration, run func(context.Context) error) *Rounds {
-	return &Rounds{fresh[struct{}]{limit: limit, read: func(ctx context.Context) (struct{}, error) { return struct{}{}, run(ctx) }}}
+// NewRounds makes Rounds of a read that may take so long.
+func NewRounds[T any](limit time.Duration, read func(context.Context) (T, error)) *Rounds[T] {
+	return &Rounds[T]{fresh[T]{limit: limit, read: read}}
 }
 
-// Wait returns when a run has ended that began after the call, with its error.
-func (r *Rounds) Wait(ctx context.Context) error {
-	_, err := r.runs.get(ctx)
-	return err
-}
+// Get returns a value that was read entirely after the call. Callers share it, and change nothing in it.
+func (r *Rounds[T]) Get(ctx context.Context) (T, error) { return r.reads.get(ctx) }
 
 // freshEach is a fresh of each of many keys. It keeps nothing of a key that nobody asks for.
 // The zero value is not usable: set read. Safe for concurrent use.

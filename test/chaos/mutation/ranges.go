@@ -103,8 +103,8 @@ var ranges = []Mutant{
 	{
 		Name:  "each DELETE of a claim without its range lists all pools",
 		File:  "controllers/internal/live/fresh.go",
-		Old:   "r.runs.get(ctx)",
-		New:   "r.runs.read(ctx)",
+		Old:   "r.reads.get(ctx)",
+		New:   "r.reads.read(ctx)",
 		Suite: Suite{Package: "./controllers/recover", Tests: "TestComplete_Shares"},
 	},
 	{

@@ -53,8 +53,8 @@ var released = []Mutant{
 	{
 		Name:  "a claim is believed of a network whose class does not admit it",
 		File:  "controllers/recover/belief.go",
-		Old:   "return of == p.derived.Class && a.mayUse(class, from), nil",
-		New:   "return of == p.derived.Class, nil",
+		Old:   "return resolve.Query{From: from, Platform: a.Directory.Platform()}.MayUse(class), nil",
+		New:   "return resolve.Query{From: from, Platform: a.Directory.Platform()}.MayUse(class) || true, nil",
 		Suite: Suite{Package: "./controllers/recover", Tests: "TestPass_AClaimWhoseClass"},
 	},
 	{
@@ -81,9 +81,23 @@ var released = []Mutant{
 	{
 		Name:  "a block that cannot be read is in the ledger for recovery",
 		File:  "controllers/recover/record.go",
-		Old:   "return r.held == nil || !r.held.keyed",
-		New:   "return !r.hidden && (r.held == nil || !r.held.keyed)",
+		Old:   "return r.held == nil || !r.held.keyed || r.held.Prefix != r.request.Exact",
+		New:   "return !r.hidden && (r.held == nil || !r.held.keyed || r.held.Prefix != r.request.Exact)",
 		Suite: Suite{Package: "./controllers/recover", Tests: "TestRecord_EveryDifference"},
+	},
+	{
+		Name:  "a record that the ledger has keeps a pool frozen whose path nobody shows",
+		File:  "controllers/recover/placement.go",
+		Old:   "case err != nil && r.lacks():",
+		New:   "case err != nil:",
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestPass_ARecordThatTheLedgerHas"},
+	},
+	{
+		Name:  "a block that the ledger has elsewhere is not lacking",
+		File:  "controllers/recover/record.go",
+		Old:   " || r.held.Prefix != r.request.Exact",
+		New:   "",
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestPass_ARecordThatTheLedgerHas"},
 	},
 	{
 		Name:  "a range that drains is in the ledger for recovery",
@@ -403,7 +417,7 @@ var released = []Mutant{
 	{
 		Name:  "a claim whose class is gone gets its block back beside the address spaces of its pool",
 		File:  "controllers/recover/belief.go",
-		Old:   "return r.scope.Only(a.spaced(r.request.Pool)), nil",
+		Old:   "return r.scope.Only(slices.Collect(maps.Keys(spaces[0].Derived.Scope))), nil",
 		New:   "return nil, nil",
 		Suite: Suite{Package: "./controllers/recover", Tests: "TestAdopter_RecoversABlockWhoseClassIsGone"},
 	},
