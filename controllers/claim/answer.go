@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	poll "k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -69,105 +68,113 @@ func (r *Reconciler) answer(ctx context.Context, req door.Request) (door.Answer,
 	if err := r.Sees(); err != nil {
 		return door.Answer{}, err
 	}
-	a, err := r.arrived(ctx, req)
+	p, err := r.arrived(ctx, req)
 	if err != nil {
 		return door.Answer{}, err
 	}
-	block, err := a.decide(ctx)
+	err = p.settle(ctx)
+	d := &p.decision
 	if refusal, refused := errors.AsType[*outcome.Refusal](err); refused {
-		r.Answers.Forget(a.holder)
-		return a.refused(ctx, refusal), nil
+		r.Answers.Forget(d.holder)
+		return p.refused(ctx, refusal), nil
 	}
 	var pool ipamv1alpha1.PoolRef
-	if err == nil {
-		pool, err = a.poolRef(block)
+	switch {
+	case err != nil:
+	case d.imagined.ID == p.block.Pool: // it would be made
+		pool, err = r.refer(d.imagined, d.from.Cluster)
+	default:
+		pool, err = r.poolOf(p.block, d.from.Cluster)
 	}
 	if err == nil {
 		err = ctx.Err() // nobody may wait for the answer any more
 	}
 	if err != nil {
-		a.giveBack(ctx)
-		return door.Answer{Refuse: a.refuses(ctx)}, err
+		d.giveBack(ctx)
+		return door.Answer{Refuse: p.refuses(ctx)}, err
 	}
-	succeeded(a.claim, block, pool, a.slot.Name)
-	a.claim.Status.Number = a.number(ctx, block, nil)
-	record.Date(a.claim.Status.Conditions, block)
-	return door.Answer{Status: a.claim.Status, Warning: a.warning(ctx)}, nil
+	succeeded(p.claim, p.block, pool, p.slot.Name)
+	p.claim.Status.Number = r.number(ctx, p.block, nil)
+	record.Date(p.claim.Status.Conditions, p.block)
+	return door.Answer{Status: p.claim.Status, Warning: d.warning(ctx)}, nil
 }
 
 // warning warns of a claim for a block by a class that makes ranges: its range may be meant.
-func (a *arrival) warning(ctx context.Context) string {
-	class := a.governs(ctx)
-	if class == nil || len(class.Spec.PoolPer) == 0 || resolve.IsRange(a.claim) {
+func (d *decision) warning(ctx context.Context) string {
+	class := d.governs(ctx)
+	if class == nil || len(class.Spec.PoolPer) == 0 || resolve.IsRange(d.claim) {
 		return ""
 	}
 	return fmt.Sprintf("this is a block beside the ranges of class %q, and holds none of them: for the range of this scope, set spec.target to ScopeRange", class.Name)
 }
 
 // governs returns the class of the claim; nil if it has none, or it is not known.
-func (a *arrival) governs(ctx context.Context) (class *ipamv1alpha1.IPClass) {
-	if a.class != "" {
-		class, _ = a.Catalog.View(ctx).Class(a.class)
+func (d *decision) governs(ctx context.Context) (class *ipamv1alpha1.IPClass) {
+	if d.class != "" {
+		class, _ = d.r.Catalog.View(ctx).Class(d.class)
 	}
 	return class
 }
 
 // giveBack ends the hold of a range by a CREATE that fails now, so that the next one is answered at once. A block is
 // freed by the hint of [promise.Answers].
-func (a *arrival) giveBack(ctx context.Context) {
-	if a.dry {
+func (d *decision) giveBack(ctx context.Context) {
+	if d.dry {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.limits.giveBack)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.r.limits.giveBack)
 	defer cancel()
-	if err := a.drop(ctx); err != nil {
-		log.FromContext(ctx).Info("the hold of a CREATE that fails has not ended yet", "pool", a.held.Name, "why", err.Error())
+	if err := d.drop(ctx); err != nil {
+		log.FromContext(ctx).Info("the hold of a CREATE that fails has not ended yet", "pool", d.held.Name, "why", err.Error())
 	}
-	a.Answers.Fail(a.holder)
-}
-
-// arrival is a claim that is being created.
-type arrival struct {
-	decision
-	slot  record.Slot
-	there bool // the cache shows a claim of this name
-	comes bool // the claim gets its block by its reconcile, for certain
+	d.r.Answers.Fail(d.holder)
 }
 
 // arrived is arriving, once the workspace is known.
-func (r *Reconciler) arrived(ctx context.Context, req door.Request) (a *arrival, err error) {
-	if a, err = r.arriving(ctx, req); !errors.Is(err, errNewcomer) {
-		return a, err
+func (r *Reconciler) arrived(ctx context.Context, req door.Request) (p *pass, err error) {
+	err = inTime(ctx, req.Cluster.Tenant(req.Claim.Namespace), newcomerTime, errNewcomer, func() error {
+		p, err = r.arriving(ctx, req)
+		return err
+	})
+	return p, err
+}
+
+// inTime tries something again, for so long, while it fails with an error that is over in a moment.
+func inTime(ctx context.Context, tenant ledger.ClusterName, within time.Duration, passing error, try func() error) error {
+	err := try()
+	if !errors.Is(err, passing) {
+		return err
 	}
-	_ = door.Sleep(ctx, req.Cluster.Tenant(req.Claim.Namespace), func(ctx context.Context) error {
-		return poll.PollUntilContextTimeout(ctx, newcomerTime/20, newcomerTime, false, func(ctx context.Context) (bool, error) {
-			a, err = r.arriving(ctx, req)
-			return !errors.Is(err, errNewcomer), nil
+	_ = door.Sleep(ctx, tenant, func(ctx context.Context) error {
+		return poll.PollUntilContextTimeout(ctx, within/20, within, false, func(context.Context) (bool, error) {
+			err = try()
+			return !errors.Is(err, passing), nil
 		})
 	})
-	return a, err
+	return err
 }
 
 // arriving reads what there is of the claim's name. It fails while it is not known what
 // the claim's workspace may use.
-func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*arrival, error) {
+func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*pass, error) {
 	from, cache, err := r.workspaceOf(ctx, req.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	a := &arrival{decision: decision{
-		Reconciler: r, from: from, since: time.Now(), ask: compared(r.Compare, r.Ledger.Blocks.Bind), waits: nothing{}, dry: req.DryRun,
+	p := &pass{r: r, claim: req.Claim.DeepCopy(), cache: cache}
+	p.claim.Status = ipamv1alpha1.IPClaimStatus{}
+	p.claim.Generation = 1
+	p.slot.claim = p.claim
+	p.decision = decision{
+		r: r, claim: p.claim, from: from, since: time.Now(), ask: compared(r.Compare, r.Ledger.Blocks.Bind), waits: nothing{}, dry: req.DryRun,
 		succeeds: r.failed,
-	}}
-	if req.DryRun {
-		a.ask = compared(r.Compare, preview(r.Ledger))
+		holder:   ledger.Holder{Cluster: from.Cluster, Namespace: p.claim.Namespace, Name: p.claim.Name},
 	}
-	a.claim = req.Claim.DeepCopy()
-	a.claim.Status = ipamv1alpha1.IPClaimStatus{}
-	a.claim.Generation = 1
-	a.holder = ledger.Holder{Cluster: from.Cluster, Namespace: a.claim.Namespace, Name: a.claim.Name}
-	a.holder.Claim = promise.NewID(a.holder.Cluster, a.holder.Namespace, a.holder.Name)
-	return a, a.lookUp(ctx, cache)
+	p.decision.holder.Claim = promise.NewID(from.Cluster, p.claim.Namespace, p.claim.Name)
+	if req.DryRun {
+		p.decision.ask = compared(r.Compare, preview(r.Ledger))
+	}
+	return p, p.asCreated(ctx)
 }
 
 // failed reports whether the CREATE of a holder seems to have failed, which came then. Should it succeed all the same,
@@ -199,86 +206,24 @@ func (r *Reconciler) workspaceOf(ctx context.Context, name ledger.ClusterName) (
 	return from, cl.GetCache(), nil
 }
 
-// lookUp looks for a claim of the name, and for its record. A range has no record that tells of a former claim; so a
-// server is asked whether the cache lags.
-func (a *arrival) lookUp(ctx context.Context, cache client.Reader) error {
-	name, former := client.ObjectKeyFromObject(a.claim), &ipamv1alpha1.IPClaim{}
-	err := cache.Get(ctx, name, former)
-	if a.there = err == nil; err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read claim %s: %w", name, err)
-	}
-	if !resolve.IsRange(a.claim) {
-		a.slot, err = record.Find(ctx, cache, name)
-		return err
-	}
-	if !a.there {
+// begin notes that a block is about to be taken, as that may happen when nobody waits for it any more.
+func (d *decision) begin(ctx context.Context) error {
+	if d.dry {
 		return nil
 	}
-	gone, err := a.Releases.Gone(ctx, promise.HolderOf(a.from.Cluster, former))
-	a.there = !gone
-	return err
-}
-
-// poolRef names the pool of a block as the claim's workspace sees it, also one that would be made.
-func (a *arrival) poolRef(block ledger.Block) (ipamv1alpha1.PoolRef, error) {
-	names := naming{pools: a.Ledger.Pools, directory: a.Directory, from: a.from.Cluster}
-	if a.imagined.ID == block.Pool {
-		return names.ref(a.imagined)
-	}
-	return names.poolOf(block)
-}
-
-// decide takes a block for the claim, or says why it gets none.
-func (a *arrival) decide(ctx context.Context) (ledger.Block, error) {
-	switch former := a.slot.Record; {
-	case a.there:
-		// The CREATE fails, and nothing is taken for it. Should the cache be stale, it succeeds:
-		// so the block of the former claim must not be shown.
-		return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "there was a claim of this name a moment ago; trying again"}
-	case former == nil:
-		if kept, ok, err := a.left(ctx, a.holder); ok || err != nil {
-			return ledger.Block{}, cmp.Or(err, stillHolds(kept.Prefix.String()))
-		}
-		return a.take(ctx)
-	case former.Spec.ClaimRef != nil:
-		return ledger.Block{}, stillHolds(former.Status.AllocatedCIDR)
-	}
-	return a.reuse(ctx)
-}
-
-// take takes a block, and notes that before, as it may be taken when nobody waits for it any more.
-func (a *arrival) take(ctx context.Context) (ledger.Block, error) {
-	if a.dry {
-		return a.place(ctx)
-	}
-	err := a.Answers.Begin(a.holder)
-	if errors.Is(err, promise.ErrTurn) {
-		_ = door.Sleep(ctx, a.tenant(), func(ctx context.Context) error {
-			return poll.PollUntilContextTimeout(ctx, turnTime/30, turnTime, false, func(context.Context) (bool, error) {
-				err = a.Answers.Begin(a.holder)
-				return !errors.Is(err, promise.ErrTurn), nil
-			})
-		})
-	}
-	if err != nil {
-		return ledger.Block{}, err
-	}
-	return a.place(ctx)
+	return inTime(ctx, d.tenant(), turnTime, promise.ErrTurn, func() error { return d.r.Answers.Begin(d.holder) })
 }
 
 // refused answers a claim that gets no block now.
-func (a *arrival) refused(ctx context.Context, refusal *outcome.Refusal) door.Answer {
-	refused(a.claim, refusal)
-	a.claim.Status.Phase = ipamv1alpha1.ClaimPending
-	return door.Answer{Status: a.claim.Status, Refuse: a.refuses(ctx), Pool: refusal.Pool, Roles: refusal.Roles, Warning: a.warning(ctx)}
+func (p *pass) refused(ctx context.Context, refusal *outcome.Refusal) door.Answer {
+	refused(p.claim, refusal)
+	p.claim.Status.Phase = ipamv1alpha1.ClaimPending
+	return door.Answer{Status: p.claim.Status, Refuse: p.refuses(ctx), Pool: refusal.Pool, Roles: refusal.Roles, Warning: p.decision.warning(ctx)}
 }
 
 // refuses reports whether the claim is not to be stored without a block.
-func (a *arrival) refuses(ctx context.Context) bool {
-	if a.there || a.comes {
-		return false
-	}
-	return resolve.Unmet(a.claim, a.governs(ctx), a.Unmet) == ipamv1alpha1.UnmetRefuse
+func (p *pass) refuses(ctx context.Context) bool {
+	return p.does != later && resolve.Unmet(p.claim, p.decision.governs(ctx), p.r.Unmet) == ipamv1alpha1.UnmetRefuse
 }
 
 // compared asks a candidate, and compares it with what is published if that was not done yet: a new

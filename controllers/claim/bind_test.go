@@ -22,7 +22,7 @@ import (
 // deciding decides about a claim of the tenant.
 func deciding(ledger views.Ledger, claim *ipamv1alpha1.IPClaim) *decision {
 	r := &Reconciler{Options: Options{Ledger: ledger, Directory: directory.New(directory.Workspace{Cluster: "platform"})}}
-	return (&pass{Reconciler: r, claim: claim, from: directory.Workspace{Cluster: "tenant"}, waits: r.waiter(requestIn("tenant", claim.Name), claim)}).decision()
+	return &r.stored(requestIn("tenant", claim.Name), &testbed.Workspace{}, claim).decision
 }
 
 // A claim waits where it may be served, and nowhere else: of a pool that it may use no

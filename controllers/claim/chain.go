@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -70,14 +71,14 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 	if d.dry {
 		return d.inside(ctx, plan, pool)
 	}
-	d.Ranges.Announce(above...)
-	if err := d.Ranges.Publish(ctx, pool); err != nil { // first: a CREATE that fails here has no block yet, which the next one of its name would wait for
+	d.r.Ranges.Announce(above...)
+	if err := d.r.Ranges.Publish(ctx, pool); err != nil { // first: a CREATE that fails here has no block yet, which the next one of its name would wait for
 		return block, err
 	}
 	if block, err = d.inside(ctx, plan, pool); err != nil {
 		return block, err
 	}
-	return block, d.Ranges.Publish(ctx, pool) // again: the pool may have been closed meanwhile, and opened, and has lost its IPPool
+	return block, d.r.Ranges.Publish(ctx, pool) // again: the pool may have been closed meanwhile, and opened, and has lost its IPPool
 }
 
 // inside holds the pool that the claim's chain ends in, or binds the claim's block in it.
@@ -122,6 +123,100 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 	return pool, above, nil
 }
 
+// carve makes the pool of one level of a chain, in the first candidate of the plan that has room: in the pool above, or
+// if that is zero in one that somebody has written. An address space that is made for it counts for no workspace besides
+// the pool.
+func (d *decision) carve(ctx context.Context, plan resolve.Plan, level resolve.Level, above ledger.Pool) (made ledger.Pool, err error) {
+	if above.ID == "" && slices.ContainsFunc(plan.Candidates, d.behind) {
+		return made, errBehind
+	}
+	if level.InPlatform {
+		level.Derived.By = d.tenant()
+		if err := d.counted(); err != nil {
+			return made, err
+		}
+	}
+	plan.ClassName, plan.Limit, plan.Policy, plan.Space = level.Class.Name, level.Limit, "", level.Space
+	return draw(ctx, d, need[ledger.Pool]{
+		what: "make a pool of class " + level.Class.Name + " in", plan: plan, ask: d.provision(level, above),
+		refuse: func(_ context.Context, plan resolve.Plan, tried []miss) error {
+			return d.refuseLevel(plan, above, tried)
+		},
+		request: func(c resolve.Candidate) ledger.Request {
+			c.Strategy, c.Length, c.Exact = level.Strategy, level.Length, level.Exact
+			req := d.request(plan, c)
+			if level.InPlatform {
+				req.Limits.Pool = nil // all workspaces share it: none of them holds it
+			}
+			return req
+		},
+	})
+}
+
+// provision asks for the pool of a level. In a dry run it only says what that would be.
+func (d *decision) provision(level resolve.Level, above ledger.Pool) asksFor[ledger.Pool] {
+	wanted := ledger.Pool{Cluster: d.from.Cluster, Name: level.Name, Derived: &level.Derived}
+	platform := d.r.Directory.Platform().Cluster
+	if level.InPlatform {
+		wanted.Cluster = platform
+	}
+	if wanted.Cluster == platform {
+		wanted.Name = unlike(d.r.Ledger.Derived.Named(wanted.Cluster, wanted.Name), wanted)
+	}
+	return compared(d.r.Compare, func(ctx context.Context, req ledger.Request) (ledger.Pool, error) {
+		if !d.dry {
+			return d.r.Ledger.Derived.Provision(ctx, req, wanted, level.Excluded)
+		}
+		made, err := d.imagine(ctx, req, wanted, above)
+		if err == nil && level.Excluded != nil {
+			made.Excluded = level.Excluded(made.CIDR)
+		}
+		return made, err
+	})
+}
+
+// unlike returns a name for a pool of the platform's workspace: with its whole digest if another derived pool there has
+// the name that it would have. A tenant can choose a scope for that, whose pool would keep the IPPool of this one from
+// being made.
+func unlike(named []ledger.PoolID, made ledger.Pool) string {
+	id := made.Derived.ID()
+	if !slices.ContainsFunc(named, func(other ledger.PoolID) bool { return other != id }) {
+		return made.Name
+	}
+	digest := ledger.Digest(id)
+	return made.Name[:min(strings.LastIndex(made.Name, "-"), 253-1-len(digest))] + "-" + digest
+}
+
+// imagine returns the pool that would be carved. The one above may be imagined, too.
+func (d *decision) imagine(ctx context.Context, req ledger.Request, p, above ledger.Pool) (ledger.Pool, error) {
+	p.ID = p.Derived.ID()
+	req.Holder = ledger.Holder{Claim: ledger.ClaimID(p.ID), Cluster: p.Cluster, Name: p.Name}
+	var err error
+	if above.ID == "" || !imagined(above) {
+		p.CIDR, err = d.r.Ledger.Blocks.Preview(ctx, req)
+	} else {
+		p.CIDR, err = first(above, req)
+	}
+	d.imagined = p
+	return p, err
+}
+
+// imagined reports whether a pool is that of a dry run: no ledger has registered it. A former one of its ID may be
+// there.
+func imagined(p ledger.Pool) bool { return p.RegisteredAt.IsZero() }
+
+// refuseLevel says why a pool cannot be made. No list of the ledger has the claim: it looks again.
+func (d *decision) refuseLevel(plan resolve.Plan, above ledger.Pool, tried []miss) error {
+	d.waits.at(nil)
+	d.waits.anyway()
+	refusal := refusal(plan, tried)
+	refusal.Message = fmt.Sprintf("no pool of class %q can be made for this scope: %s", plan.ClassName, refusal.Message)
+	if above.ID != "" {
+		refusal.Pool = ""
+	}
+	return refusal
+}
+
 // start returns how many pools of a chain there are, and the last of these. One that a former class has made, and that
 // nobody uses, is retired, so that the claim makes its own.
 func (d *decision) start(ctx context.Context, chain []resolve.Level) (from int, pool ledger.Pool, err error) {
@@ -130,7 +225,7 @@ func (d *decision) start(ctx context.Context, chain []resolve.Level) (from int, 
 		if unfit == nil {
 			break
 		}
-		if !catalog.Unused(d.Ledger.Pools, d.Ledger.Derived, pool) {
+		if !catalog.Unused(d.r.Ledger.Pools, d.r.Ledger.Derived, pool) {
 			d.waits.at(nil)
 			d.waits.anyway()
 			return from, pool, unfit
@@ -138,7 +233,7 @@ func (d *decision) start(ctx context.Context, chain []resolve.Level) (from int, 
 		if d.dry {
 			continue
 		}
-		err := d.Ranges.Replace(ctx, pool)
+		err := d.r.Ranges.Replace(ctx, pool)
 		if errors.Is(err, ledger.ErrPoolInUse) || errors.Is(err, ledger.ErrChanged) {
 			err = errAgain // somebody came meanwhile
 		}
@@ -152,7 +247,7 @@ func (d *decision) start(ctx context.Context, chain []resolve.Level) (from int, 
 // deepest returns how many pools of a chain there are, and the last of these.
 func (d *decision) deepest(chain []resolve.Level) (many int, pool ledger.Pool) {
 	for i, level := range slices.Backward(chain) {
-		if there, ok := d.Ledger.Pools.Get(level.Derived.ID()); ok {
+		if there, ok := d.r.Ledger.Pools.Get(level.Derived.ID()); ok {
 			return i + 1, there
 		}
 	}
@@ -169,7 +264,7 @@ func (d *decision) unheld(plan resolve.Plan) error {
 		if level.Class.Spec.Provisioning != ipamv1alpha1.ProvisionHeld {
 			continue
 		}
-		if pool, ok := d.Ledger.Pools.Get(level.Derived.ID()); ok && pool.Derived.Holder.Claim != "" {
+		if pool, ok := d.r.Ledger.Pools.Get(level.Derived.ID()); ok && pool.Derived.Holder.Claim != "" {
 			continue
 		}
 		d.waits.at(nil)
@@ -251,13 +346,13 @@ func derived(pool ledger.Pool, strategy ipamv1alpha1.Strategy, length int) resol
 // counted refuses to make one more pool for all workspaces, or address space, for a workspace that has as many pools as
 // it may. Those that are made in the workspace itself count, and are bounded by the limit of their class.
 func (d *decision) counted() error {
-	if d.MaxPools == 0 || d.tenant() == d.Directory.Platform().Cluster || d.Ledger.Pools.Count(d.tenant()) < d.MaxPools {
+	if d.r.MaxPools == 0 || d.tenant() == d.r.Directory.Platform().Cluster || d.r.Ledger.Pools.Count(d.tenant()) < d.r.MaxPools {
 		return nil
 	}
 	d.waits.at(nil)
 	d.waits.anyway()
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonQuotaExceeded, Message: fmt.Sprintf(
-		"the limit of a workspace is %d pools, with those that were made for its scopes; release all claims of some of these, or ask the platform to raise the limit", d.MaxPools)}
+		"the limit of a workspace is %d pools, with those that were made for its scopes; release all claims of some of these, or ask the platform to raise the limit", d.r.MaxPools)}
 }
 
 // bindWithin binds the claim's block in the pool that its chain ends in.
@@ -289,7 +384,7 @@ func (d *decision) finish(ctx context.Context, id ledger.PoolID) error {
 	open := false
 	if !d.dry {
 		var err error
-		if open, err = d.Ranges.Complete(ctx, id); err != nil {
+		if open, err = d.r.Ranges.Complete(ctx, id); err != nil {
 			return fmt.Errorf("end the release of pool %s: %w", id, err)
 		}
 	}
@@ -327,7 +422,7 @@ func (d *decision) suppose(ctx context.Context, plan resolve.Plan, pool ledger.P
 	supposed.ask = func(_ context.Context, req ledger.Request) (ledger.Block, error) {
 		prefix, err := first(pool, req)
 		return ledger.Block{
-			Prefix: prefix, Pool: pool.ID, Holder: d.holder, Class: plan.ClassName, Policy: req.Policy, State: ledger.Bound, BoundAt: d.clock.Now(),
+			Prefix: prefix, Pool: pool.ID, Holder: d.holder, Class: plan.ClassName, Policy: req.Policy, State: ledger.Bound, BoundAt: d.r.clock.Now(),
 		}, err
 	}
 	return supposed.bindWithin(ctx, plan, pool)

@@ -158,7 +158,7 @@ func TestChain_RefusesAnAddressOutsideOfItsPool(t *testing.T) {
 func TestChain_BeginsAgainWhenItsPoolGoes(t *testing.T) {
 	t.Parallel()
 	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
-	d := &decision{Reconciler: n.Reconciler, claim: scoped("c", endpoint, "net", "ams"), from: n.Directory.Workspace("tenant"), waits: nothing{}}
+	d := &decision{r: n.Reconciler, claim: scoped("c", endpoint, "net", "ams"), from: n.Directory.Workspace("tenant"), waits: nothing{}}
 	d.holder = ledger.Holder{Claim: promise.NewID("tenant", "default", "c"), Cluster: "tenant", Namespace: "default", Name: "c"}
 	times := 0
 	d.ask = func(ctx context.Context, req ledger.Request) (ledger.Block, error) {

@@ -21,7 +21,7 @@ import (
 // ledger. The reconcile and the door decide alike. They differ in who holds the block, in how a
 // candidate is asked for it, and in the waits of a claim that gets none.
 type decision struct {
-	*Reconciler
+	r      *Reconciler
 	claim  *ipamv1alpha1.IPClaim
 	from   directory.Workspace
 	holder ledger.Holder
@@ -84,16 +84,16 @@ func (d *decision) place(ctx context.Context) (ledger.Block, error) {
 
 // plan resolves the claim. It waits for all that may change that, and for more topics.
 func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error) {
-	topics := append(topicsOf(d.claim, d.from, d.Directory.Platform(), d.Directory.Find), more...)
+	topics := append(topicsOf(d.claim, d.from, d.r.Directory.Platform(), d.r.Directory.Find), more...)
 	waits := d.waits.enter(topics)
 	plan, err := d.resolve(ctx)
 	if waits {
-		byDefault, above := plan.ClassName != "" && d.claim.Spec.ClassName == "", topicsAbove(d.Catalog.View(ctx), plan.ClassName, d.from, d.Directory.Platform())
+		byDefault, above := plan.ClassName != "" && d.claim.Spec.ClassName == "", topicsAbove(d.r.Catalog.View(ctx), plan.ClassName, d.from, d.r.Directory.Platform())
 		if err != nil { // by a class beside its own, perhaps, or by another one that its pool names
 			above = append(above, topic{kind: defaultTopic})
 		}
 		if byDefault {
-			topics = append(topicsOfDefault(plan.ClassName, d.from, d.Directory.Platform()), more...)
+			topics = append(topicsOfDefault(plan.ClassName, d.from, d.r.Directory.Platform()), more...)
 		}
 		if byDefault || len(above) > 0 { // look once more, now waiting for all of these, too
 			d.waits.enter(append(topics, above...))
@@ -108,8 +108,8 @@ func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error
 func (d *decision) resolve(ctx context.Context) (resolve.Plan, error) {
 	ctx, end := step(ctx, "resolve")
 	defer end(nil) // a refusal is an answer
-	view := d.Catalog.View(ctx)
-	plan, err := resolve.Query{Claim: d.claim, From: d.from, Platform: d.Directory.Platform()}.Resolve(view)
+	view := d.r.Catalog.View(ctx)
+	plan, err := resolve.Query{Claim: d.claim, From: d.from, Platform: d.r.Directory.Platform()}.Resolve(view)
 	if viewErr := view.Err(); viewErr != nil {
 		return resolve.Plan{}, viewErr
 	}
@@ -173,7 +173,7 @@ func draw[T any](ctx context.Context, d *decision, n need[T]) (got T, err error)
 // drawFrom asks a pool. Where addresses are unique within the claim's scope, it asks the address space that the pool
 // has for that, which begins with its first block. In a dry run the pool itself stands for one that is not there.
 func drawFrom[T any](ctx context.Context, d *decision, n need[T], request ledger.Request) (got T, err error) {
-	if _, known := d.Ledger.Pools.Get(request.Pool); known || request.Begins == nil {
+	if _, known := d.r.Ledger.Pools.Get(request.Pool); known || request.Begins == nil {
 		return n.ask(ctx, request)
 	}
 	if n.more != nil {
@@ -194,7 +194,7 @@ func (d *decision) ordered(plan resolve.Plan) []resolve.Candidate {
 		return plan.Candidates
 	}
 	return byPlace(plan.Candidates, func(c resolve.Candidate) int {
-		if d.Ledger.Pools.Regains(d.request(plan, c)) {
+		if d.r.Ledger.Pools.Regains(d.request(plan, c)) {
 			return 0
 		}
 		return 1
@@ -220,7 +220,7 @@ func (d *decision) few(ctx context.Context, candidates []resolve.Candidate, requ
 		return candidates
 	}
 	return byPlace(candidates, func(c resolve.Candidate) int {
-		_, err := d.Ledger.Blocks.Preview(ctx, request(c))
+		_, err := d.r.Ledger.Blocks.Preview(ctx, request(c))
 		switch _, excluded := (miss{c, err}).excluded(); {
 		case excluded:
 			return 2
@@ -241,7 +241,7 @@ func (d *decision) refuse(ctx context.Context, plan resolve.Plan, tried []miss) 
 	again := plan.Passed > 0 || len(plan.Chain) > 0 && len(tried) == 0
 	for _, m := range tried {
 		request := d.request(plan, m.Candidate)
-		_, known := d.Ledger.Pools.Get(request.Pool)
+		_, known := d.r.Ledger.Pools.Get(request.Pool)
 		switch _, excluded := m.excluded(); {
 		case excluded:
 		case !known, errors.Is(m.err, ledger.ErrMixed):
@@ -255,7 +255,7 @@ func (d *decision) refuse(ctx context.Context, plan resolve.Plan, tried []miss) 
 		refusal.Message += d.unstored(ctx, tried)
 	}
 	if !d.waits.at(requests) {
-		refusal.Message = crowded(d.MaxWaits, refusal.Message)
+		refusal.Message = crowded(d.r.MaxWaits, refusal.Message)
 	} else if again {
 		d.waits.anyway()
 	}
@@ -266,9 +266,9 @@ func (d *decision) refuse(ctx context.Context, plan resolve.Plan, tried []miss) 
 // there; nothing of any other address.
 func (d *decision) unstored(ctx context.Context, tried []miss) string {
 	for _, m := range tried {
-		blocks, err := d.Ledger.Pools.Overlapping(ctx, ledger.PoolID(m.Pool.UID), m.Exact)
+		blocks, err := d.r.Ledger.Pools.Overlapping(ctx, ledger.PoolID(m.Pool.UID), m.Exact)
 		for _, b := range blocks {
-			if err == nil && b.Holder.Claim != d.holder.Claim && promise.Follows(b, d.holder) && promise.Young(b, d.clock.Now()) {
+			if err == nil && b.Holder.Claim != d.holder.Claim && promise.Follows(b, d.holder) && promise.Young(b, d.r.clock.Now()) {
 				return fmt.Sprintf("; it was answered to a CREATE of this claim that was not stored, and is free at %s", b.BoundAt.Add(promise.Grace).UTC().Format(time.TimeOnly))
 			}
 		}

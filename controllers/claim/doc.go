@@ -1,17 +1,18 @@
 // Package claim binds IPClaims to blocks, and answers their CREATE.
 //
-// One pass over a claim, in order:
+// A pass over a claim, and the answer to its CREATE, go by one table. table.go has its rules, in the order of a pass:
 //
-//	guard     bound, recorded and unchanged: nothing to do
-//	held      a block that the claim shows: find it by the ID that the claim shows
-//	former    a record of another claim of this name: settle that one first
-//	resolve   class and pools that may serve it, by policy alone
-//	bind      the first candidate with room; one ledger transaction
+//	begin     is there anything to do? A claim that is settled costs nothing
+//	shown     a block that the claim shows: find it in the ledger; else ask for it again, inherit it, or clear the status
+//	former    a block that a former claim of the name left: settle it, reuse it, or leave it where it is
+//	bind      by class and pools, the first candidate with room; one ledger transaction
 //	publish   create the IPAllocation, then patch the claim's status
 //
+// facts.go reads the facts that the table asks for, act.go carries its actions out, and decide.go looks for a block. TestDecide_EveryWay
+// draws all ways of a pass. A CREATE goes by the same rules, and ends before it publishes.
+//
 // A claim whose CREATE was answered costs one API write: its status is
-// there already. Any other claim costs two, in one reconcile. The door decides by the same
-// code, for a claim that is being created: see decision. A refusal
+// there already. Any other claim costs two, in one reconcile. A refusal
 // is a condition and no error; the claim then waits for the topics that could
 // change the answer, and beside the ledger for room.
 //

@@ -54,5 +54,5 @@ func (d *Doubts) drop(claim ledger.ClaimID) {
 // doubts reports whether the ledger has to be asked about a claim that seems to be bound.
 func (p *pass) doubts() bool {
 	ready := meta.FindStatusCondition(p.claim.Status.Conditions, ipamv1alpha1.ConditionReady)
-	return p.Doubts.has(p.holder().Claim) || ready != nil && ready.Reason == string(ipamv1alpha1.ReasonAddressInUse)
+	return p.r.Doubts.has(p.holder().Claim) || ready != nil && ready.Reason == string(ipamv1alpha1.ReasonAddressInUse)
 }

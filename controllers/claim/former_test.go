@@ -64,7 +64,7 @@ func TestFormer_IsSettledFirst(t *testing.T) {
 			after := s.reconcile("c")
 			if published {
 				s.wantBlocks("10.0.0.0/28 retained former")
-				pool := must.Get(naming{pools: s.Ledger.Pools, directory: s.Directory, from: "tenant"}.poolOf(block))(t)
+				pool := must.Get(s.poolOf(block, "tenant"))(t)
 				seen := record.New(gen.Claim("c", gen.UID("former")), block, record.Place{Name: ipamv1alpha1.AllocationName("default", "c"), Pool: pool})
 				record.Retain(seen, "c", "former", time.Time{})
 				must.Do(t, s.tenant.Client.Create(t.Context(), seen))

@@ -235,11 +235,8 @@ var errGone = errors.New("the claim is gone, and the cache has missed it")
 // to have that freed again. After ten seconds a cache that still shows it has missed the deletion: that is a hint. The
 // event of the deletion says more, which tells a record that was stored after it from one that is to be retained.
 func (p *pass) confirmAlive(ctx context.Context) error {
-	denied, lasting := p.memory.markedGone(p.claim.UID)
-	if !denied {
-		return nil
-	}
-	gone, err := p.Releases.Gone(ctx, p.itself())
+	_, lasting := p.r.memory.markedGone(p.claim.UID)
+	gone, err := p.r.Releases.Gone(ctx, p.itself())
 	if err != nil {
 		return err
 	}
@@ -247,10 +244,11 @@ func (p *pass) confirmAlive(ctx context.Context) error {
 		p.waits.leave()
 		unmet.remove(p.waits.request)
 		if lasting {
-			p.Releases.Missed(p.holder(), p.claim)
+			p.r.Releases.Missed(p.holder(), p.claim)
 		}
 		return errGone
 	}
-	p.memory.markAlive(p.claim.UID)
+	p.r.memory.markAlive(p.claim.UID)
+	p.facts.being = stored
 	return nil
 }

@@ -135,7 +135,7 @@ func TestConfirm(t *testing.T) {
 	fault := errors.New("no answer")
 	for _, tt := range []struct {
 		name      string
-		denied    time.Duration // ago; 0: never
+		denied    time.Duration // ago
 		servers   servers
 		want      error
 		asked     int
@@ -143,7 +143,6 @@ func TestConfirm(t *testing.T) {
 		denies    bool // afterwards
 		missed    bool
 	}{
-		{name: "never denied", servers: servers{gone: true}},
 		{name: "gone", denied: time.Second, servers: servers{gone: true}, want: errGone, asked: 1, withdrawn: 1, denies: true},
 		{name: "gone, and shown for long", denied: cacheLag, servers: servers{gone: true}, want: errGone, asked: 1, withdrawn: 1, denies: true, missed: true},
 		{name: "there after all", denied: cacheLag, asked: 1},
@@ -153,15 +152,13 @@ func TestConfirm(t *testing.T) {
 			t.Parallel()
 			ledger, servers := &withdrawals{}, &tt.servers
 			r, claim := &Reconciler{Options: Options{Ledger: views.Ledger{Waits: ledger}, Releases: servers}}, gen.Claim("c")
-			p := &pass{Reconciler: r, claim: claim, waits: r.waiter(requestIn("tenant", "c"), claim)}
+			p := &pass{r: r, claim: claim, waits: r.waiter(requestIn("tenant", "c"), claim)}
 			now := testclock.NewFakePassiveClock(time.Now())
-			p.memory.clock = now
-			if tt.denied > 0 {
-				p.memory.markGone(p.claim.UID)
-				now.SetTime(now.Now().Add(tt.denied))
-			}
+			p.r.memory.clock = now
+			p.r.memory.markGone(p.claim.UID)
+			now.SetTime(now.Now().Add(tt.denied))
 			must.Be(t, p.confirmAlive(t.Context()), tt.want)
-			denies, _ := p.memory.markedGone(p.claim.UID)
+			denies, _ := p.r.memory.markedGone(p.claim.UID)
 			if servers.asked != tt.asked || ledger.count != tt.withdrawn || denies != tt.denies || servers.missed != tt.missed {
 				t.Errorf("asked %d times, withdrawn %d times, denied %t, missed %t; want %d, %d, %t, %t",
 					servers.asked, ledger.count, denies, servers.missed, tt.asked, tt.withdrawn, tt.denies, tt.missed)

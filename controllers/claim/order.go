@@ -30,8 +30,8 @@ var errBehind = errors.New("an older claim is looked at first")
 // class of this claim, were woken and have not asked since. Or they are about to be woken, as the pool has just come.
 func (d *decision) behind(c resolve.Candidate) bool {
 	of := topicsOfPool(c.Owner.Cluster, c.Pool)
-	return d.waiting.wokenBefore(d.tenant(), d.since, append(of, topic{kind: classTopic, name: d.class})) ||
-		d.announced.lags(c.Pool, d.clock) && d.waiting.waitsBefore(d.tenant(), d.since, of)
+	return d.r.waiting.wokenBefore(d.tenant(), d.since, append(of, topic{kind: classTopic, name: d.class})) ||
+		d.r.announced.lags(c.Pool, d.r.clock) && d.r.waiting.waitsBefore(d.tenant(), d.since, of)
 }
 
 // end notes that the pass of a claim has asked a candidate, or has ended. aside says that an older claim queues it.

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
@@ -33,7 +30,7 @@ func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, er
 	by := pool.Derived.Holder
 	switch {
 	case !d.dry: // also if it was made so: a claim of this name may have been answered with it, stored, and deleted since
-		held, err = d.Ledger.Derived.Hold(ctx, pool.ID, d.holder)
+		held, err = d.r.Ledger.Derived.Hold(ctx, pool.ID, d.holder)
 	case pool.Closed():
 		err = &ledger.ReleasingError{Pool: pool.ID}
 	case by.Claim != "" && by != d.holder:
@@ -54,7 +51,7 @@ func (d *decision) hold(ctx context.Context, pool ledger.Pool) (ledger.Block, er
 func (d *decision) rangeOf(pool ledger.Pool) ledger.Block {
 	block := rangeOf(pool)
 	if d.dry && block.BoundAt.IsZero() {
-		block.Holder, block.BoundAt = d.holder, d.clock.Now()
+		block.Holder, block.BoundAt = d.holder, d.r.clock.Now()
 	}
 	return block
 }
@@ -64,7 +61,7 @@ func (d *decision) drop(ctx context.Context) error {
 	if d.held.ID == "" {
 		return nil
 	}
-	err := d.Ledger.Derived.Drop(ctx, d.held.ID, d.holder.Claim, d.held.Derived.HeldSince)
+	err := d.r.Ledger.Derived.Drop(ctx, d.held.ID, d.holder.Claim, d.held.Derived.HeldSince)
 	if errors.Is(err, ledger.ErrChanged) {
 		return nil
 	}
@@ -79,8 +76,8 @@ func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Hold
 	if promise.Follows(ledger.Block{Holder: by}, d.holder) {
 		succeeds, err := d.succeeds(ctx, by, pool.Derived.HeldSince)
 		if err == nil && succeeds {
-			if _, err = d.Ledger.Derived.Hand(ctx, pool.ID, by.Claim, d.holder); err == nil {
-				d.Answers.Forget(by)
+			if _, err = d.r.Ledger.Derived.Hand(ctx, pool.ID, by.Claim, d.holder); err == nil {
+				d.r.Answers.Forget(by)
 			}
 			err = cmp.Or(err, errAgain)
 		}
@@ -88,11 +85,11 @@ func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Hold
 			return err
 		}
 	}
-	settled, err := d.Releases.SettleWitnessed(ctx, by)
+	settled, err := d.r.Releases.SettleWitnessed(ctx, by)
 	if err != nil {
 		return fmt.Errorf("look for the claim that holds range %s: %w", pool.CIDR, err)
 	}
-	if now, ok := d.Ledger.Pools.Get(pool.ID); !ok || now.Derived.Holder != by {
+	if now, ok := d.r.Ledger.Pools.Get(pool.ID); !ok || now.Derived.Holder != by {
 		return errAgain
 	}
 	if !settled {
@@ -112,72 +109,9 @@ func heldBy(pool ledger.Pool, by ledger.Holder, from ledger.ClusterName) *outcom
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonRangeHeld, Message: said}
 }
 
-// reconcileRange lets a claim hold its range, and shows that.
-func (p *pass) reconcileRange(ctx context.Context) error {
-	if held, ok := p.Ledger.Derived.Held(p.holder().Claim); ok && showsRange(p.claim, held) {
-		p.memory.found(p.claim.UID)
-		p.Answers.Forget(held.Derived.Holder) // it has no record
-		p.waits.served()
-		return nil
-	}
-	if err := p.confirmAlive(ctx); err != nil {
-		return err
-	}
-	block, err := p.obtainRange(ctx)
-	if err != nil {
-		return p.report.unmet(ctx, err)
-	}
-	p.waits.served()
-	p.report.bound = true
-	poolRef, err := p.names.poolOf(block)
-	if err != nil {
-		return err
-	}
-	p.report.correct(block)
-	succeeded(p.claim, block, poolRef, "")
-	log.FromContext(ctx).Info("holds a range", "pool", poolRef.Name, "prefix", block.Prefix)
-	return nil
-}
-
 // showsRange reports whether a claim shows the range that it holds, as it should.
 func showsRange(claim *ipamv1alpha1.IPClaim, held ledger.Pool) bool {
 	status := &claim.Status
 	return status.Phase == ipamv1alpha1.ClaimBound && status.ObservedGeneration == claim.Generation && !outcome.Failing(status.Conditions) &&
 		status.AllocatedCIDR == held.CIDR.String() && status.PoolRef != nil && status.PoolRef.Name == held.Name
-}
-
-// obtainRange lets the claim hold its range: the one that it shows, as long as the ledger has that.
-func (p *pass) obtainRange(ctx context.Context) (ledger.Block, error) {
-	if held, ok := p.Ledger.Derived.Held(p.holder().Claim); ok {
-		return rangeOf(held), nil
-	}
-	shown, err := netip.ParsePrefix(p.claim.Status.AllocatedCIDR)
-	if p.claim.Status.AllocatedCIDR == "" {
-		return p.decision().place(ctx)
-	}
-	if err != nil {
-		return ledger.Block{}, p.unbacked(ctx)
-	}
-	block, err := p.regainRange(ctx, shown)
-	if _, refused := errors.AsType[*outcome.Refusal](err); refused {
-		return block, p.unbacked(ctx)
-	}
-	return block, err
-}
-
-// regainRange lets the claim hold the range that it shows, and that is held under its name by another ID, or was given
-// up. A refusal says why it cannot.
-func (p *pass) regainRange(ctx context.Context, shown netip.Prefix) (ledger.Block, error) {
-	d := p.decision()
-	plan, err := d.plan(ctx)
-	if err != nil {
-		return ledger.Block{}, err
-	}
-	return begun(func() (ledger.Block, error) {
-		pool, ok := p.Ledger.Pools.Get(plan.Chain[len(plan.Chain)-1].Derived.ID())
-		if !ok || pool.CIDR != shown {
-			return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "the range of this scope is another one"}
-		}
-		return d.hold(ctx, pool)
-	})
 }

@@ -10,19 +10,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
-	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
-	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/controllers/internal/source"
 )
 
@@ -67,18 +66,6 @@ type Reconciler struct {
 	limits    limits
 }
 
-// pass is one reconcile of one claim.
-type pass struct {
-	*Reconciler
-	from   directory.Workspace
-	claim  *ipamv1alpha1.IPClaim
-	slot   slot
-	waits  waiter
-	shown  showing
-	names  naming
-	report report
-}
-
 // Reconcile reconciles one claim or, without a name, requeues the claims of a workspace.
 func (r *Reconciler) Reconcile(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
 	if req.Name == "" {
@@ -119,18 +106,23 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 	if r.memory.outdated(claim.UID, claim.ResourceVersion) {
 		return errWritten
 	}
+	return r.stored(req, cl, claim).run(ctx)
+}
+
+// stored begins a pass over a stored claim.
+func (r *Reconciler) stored(req mcreconcile.Request, cl cluster.Cluster, claim *ipamv1alpha1.IPClaim) *pass {
 	from := r.Directory.Workspace(r.Directory.Ledger(req.ClusterName))
 	p := &pass{
-		Reconciler: r,
-		from:       from,
-		claim:      claim,
-		slot:       slot{claim: claim, cluster: from.Cluster, client: cl.GetClient(), maker: &r.maker, memory: &r.memory},
-		waits:      r.waiter(req, claim),
-		shown:      showing{Options: r.Options, from: from, claim: claim},
-		names:      naming{pools: r.Ledger.Pools, directory: r.Directory, from: from.Cluster},
-		report:     report{request: req, claim: claim, cluster: cl, memory: &r.memory, clock: r.clock},
+		r: r, claim: claim, cache: cl.GetClient(), waits: r.waiter(req, claim),
+		slot:   slot{claim: claim, cluster: from.Cluster, client: cl.GetClient(), maker: &r.maker, memory: &r.memory},
+		report: report{request: req, claim: claim, cluster: cl, memory: &r.memory, clock: r.clock},
 	}
-	return p.run(ctx)
+	p.decision = decision{
+		r: r, claim: claim, from: from, holder: promise.HolderOf(from.Cluster, claim), since: claim.CreationTimestamp.Time,
+		ask: p.ask, waits: p.waits, succeeds: p.succeeds,
+	}
+	p.asStored()
+	return p
 }
 
 // run reconciles the claim, writes it, and notes how that ended.
@@ -143,7 +135,7 @@ func (p *pass) run(ctx context.Context) error {
 	if patchErr != nil {
 		err = errors.Join(err, patchErr)
 	} else if p.claim.ResourceVersion != read {
-		p.memory.wrote(p.claim.UID, read)
+		p.r.memory.wrote(p.claim.UID, read)
 	}
 	p.report.measure(begun, err)
 	p.report.tellSpan(ctx, err)
@@ -152,15 +144,15 @@ func (p *pass) run(ctx context.Context) error {
 		// Deleted meanwhile, as the cache says or will say. While kcp moves the workspace to another schema it
 		// answers the same of a claim that is there, and a kcp that was restored from an older
 		// copy of one that it never knew; so the claim is looked at again.
-		p.memory.markGone(p.claim.UID)
+		p.r.memory.markGone(p.claim.UID)
 	}
 	// The block of a claim that goes meanwhile, or its range, may have been bound after that was looked into. This,
 	// too, is only a hint. What the pass has changed about the claim was shown to nobody.
-	gone := p.forgetDeleted(ctx, p.slot.client, p.claim)
-	if last := p.memory.deletion(p.waits.request, p.claim.UID); last != nil {
-		p.Releases.Deleted(p.holder(), last, nil)
+	gone := p.r.forgetDeleted(ctx, p.slot.client, p.claim)
+	if last := p.r.memory.deletion(p.waits.request, p.claim.UID); last != nil {
+		p.r.Releases.Deleted(p.holder(), last, nil)
 	} else if gone && denied {
-		p.Releases.Missed(p.holder(), before.Was().(*ipamv1alpha1.IPClaim))
+		p.r.Releases.Missed(p.holder(), before.Was().(*ipamv1alpha1.IPClaim))
 	}
 	return err
 }
@@ -222,76 +214,27 @@ func (r *Reconciler) abandon(req mcreconcile.Request) {
 
 // reconcile brings the claim's status to what it should be. The caller writes it.
 func (p *pass) reconcile(ctx context.Context) error {
-	switch {
-	case !p.claim.DeletionTimestamp.IsZero():
-		return p.releasing(ctx)
-	case p.Directory.Leaves(p.from.Cluster):
-		return nil // the claim is about to be deleted, and nothing can be made beside it
-	case resolve.IsRange(p.claim):
-		return p.reconcileRange(ctx)
+	err := p.settle(ctx)
+	switch refusal, refused := errors.AsType[*outcome.Refusal](err); {
+	case refused:
+		p.report.refuse(ctx, refusal)
+		err = nil
+	case err == nil, p.does == findRecord, p.does == confirm, p.does == publish, p.facts.being == deleted:
+	default:
+		err = p.report.unmet(ctx, err)
 	}
-	if done, err := p.guard(ctx); done || err != nil {
-		return err
-	}
-	block, err := p.bind(ctx)
-	if err != nil {
-		return p.report.unmet(ctx, err)
-	}
-	p.waits.served()
-	p.report.bound = true
-	if !p.slot.own() {
-		p.noteFormer(ctx, p.holder(), p.claim) // the cache may show that it has gone before its deletion is handled
-	}
-	err = p.publish(ctx, block)
-	if _, barred := errors.AsType[*record.BarredError](err); barred || apierrors.IsAlreadyExists(err) {
-		err = p.report.fail(ctx, err)
+	if p.facts.being == deleted { // a finalizer may keep it for ever, and with it a workspace that gives up the export
+		p.waits.leave()
+		p.claim.Status.Phase = ipamv1alpha1.ClaimReleasing
 	}
 	return err
 }
 
-// guard reports whether there is nothing to do, as the claim is bound. It fails while the caches are known to be
-// behind. Else it has found the place of the claim's record.
-func (p *pass) guard(ctx context.Context) (done bool, err error) {
-	switch err := p.slot.find(ctx); {
-	case err != nil:
-		return false, err
-	case bound(p.claim, p.slot.Record) && !p.doubts():
-		p.memory.found(p.claim.UID)
-		p.Answers.Forget(p.holder()) // the answer to the write of its record may have got lost
-		return true, nil
-	case p.memory.hides(p.claim.UID, p.slot.Slot):
-		return false, errUnseen
-	}
-	return false, p.confirmAlive(ctx)
-}
-
 // errUnchecked: the pool has not been compared with the published records yet.
 var errUnchecked = errors.New("the pool was not compared with the published records yet")
-
-// errFormer: it is not certain yet that the former claim is gone.
-var errFormer = errors.New("the end of the former claim is not confirmed")
-
-// stillHolds makes an errFormer of the claim that has left this block.
-func stillHolds(block string) error {
-	return &outcome.Fault{Message: "the former claim of this name still holds " + block, Err: errFormer}
-}
 
 // errWritten: the event of our own write is on its way.
 var errWritten = errors.New("the cache does not show the last write of the claim yet")
 
 // errUnseen: the server has a record that the cache does not show yet.
 var errUnseen = errors.New("the cache does not show the IPAllocation yet")
-
-// itself returns the claim as the servers know it.
-func (p *pass) itself() ledger.Holder {
-	return ledger.Holder{Claim: ledger.ClaimID(p.claim.UID), Cluster: p.from.Cluster, Namespace: p.claim.Namespace, Name: p.claim.Name}
-}
-
-// holder returns the claim as the holder of its block. Its record has the ID, also if its status has lost that.
-func (p *pass) holder() ledger.Holder {
-	h := promise.HolderOf(p.from.Cluster, p.claim)
-	if p.slot.own() && p.slot.Record.Spec.ClaimRef.AllocationID != "" {
-		h.Claim = ledger.ClaimID(p.slot.Record.AllocationID())
-	}
-	return h
-}

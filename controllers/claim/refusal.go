@@ -203,8 +203,8 @@ func noPool(plan resolve.Plan) ipamv1alpha1.Reason {
 	return ipamv1alpha1.ReasonNoOfferingPool
 }
 
-// retained refuses a claim whose name is that of a record without a claim.
-func retained(record *ipamv1alpha1.IPAllocation) *outcome.Refusal {
+// retains refuses a claim whose name is that of a record without a claim.
+func retains(record *ipamv1alpha1.IPAllocation) *outcome.Refusal {
 	return &outcome.Refusal{
 		Reason:  ipamv1alpha1.ReasonAllocationRetained,
 		Message: keeps(record) + "; delete it, use another name, or set spec.retainedPolicy to Reuse in a new claim, which then gets that block",

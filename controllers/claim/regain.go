@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,31 +12,39 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// regain asks for the block that the claim and its record show, and that the ledger does not have. Somebody has deleted
-// its key, or the ledger was made whole from records, and an older one has these addresses. Then the claim keeps its
-// record, says so, and waits. It gets the addresses when the other claim goes.
-func (p *pass) regain(ctx context.Context) (ledger.Block, error) {
-	shown := p.claim.Status.AllocatedCIDR
-	lost := &outcome.Fault{Message: "the ledger has no block of this claim, which shows " + shown}
-	if err := p.shows(ctx, shown); err != nil {
-		return ledger.Block{}, err
+// regain asks for the block or range that the claim shows, and the ledger does not have.
+func (p *pass) regain(ctx context.Context) (err error) {
+	if p.facts.target == aBlock {
+		p.block, err = p.regainBlock(ctx)
+	} else if p.block, err = p.regainRange(ctx); err != nil {
+		if _, refused := errors.AsType[*outcome.Refusal](err); refused {
+			p.facts.shown = none
+			return nil
+		}
 	}
-	request, err := p.shown.again(ctx, p.holder(), p.slot.Record)
+	p.facts.held = own
+	return err
+}
+
+// regainBlock asks for the block that the claim and its record show. Somebody has deleted its key, or the ledger was
+// made whole from records, and an older one has these addresses. Then the claim keeps its record, says so, and waits. It
+// gets the addresses when the other claim goes.
+func (p *pass) regainBlock(ctx context.Context) (ledger.Block, error) {
+	lost := p.lost()
+	request, err := p.again(ctx)
 	if err != nil {
 		lost.Err = err
 		return ledger.Block{}, lost
 	}
 	block, err := p.ask(ctx, request)
 	if errors.Is(err, ledger.ErrInUse) {
-		p.Doubts.drop(request.Holder.Claim)
-		p.waits.at([]ledger.Request{request})
-		refusal := &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressInUse}
+		p.r.Doubts.drop(request.Holder.Claim)
+		p.decision.waits.at([]ledger.Request{request})
+		said := fmt.Sprintf("%s was given to %s; delete one of the two claims", p.claim.Status.AllocatedCIDR, p.others(ctx, request))
 		if cooling, ok := errors.AsType[*ledger.CoolingError](err); ok {
-			refusal.Message = fmt.Sprintf("%s: %v", shown, cooling)
-		} else {
-			refusal.Message = fmt.Sprintf("%s was given to %s; delete one of the two claims", shown, p.shown.others(ctx, request))
+			said = fmt.Sprintf("%s: %v", p.claim.Status.AllocatedCIDR, cooling)
 		}
-		return ledger.Block{}, refusal
+		return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressInUse, Message: said}
 	}
 	if err != nil {
 		lost.Err = err
@@ -46,33 +53,59 @@ func (p *pass) regain(ctx context.Context) (ledger.Block, error) {
 	return block, nil
 }
 
-// again returns the request of a claim for the block of its record.
-func (s showing) again(ctx context.Context, holder ledger.Holder, record *ipamv1alpha1.IPAllocation) (ledger.Request, error) {
-	prefix, err := netip.ParsePrefix(record.Status.AllocatedCIDR)
+// again returns the request of the claim for the block of its record.
+func (p *pass) again(ctx context.Context) (ledger.Request, error) {
+	of := p.slot.Record
+	prefix, err := netip.ParsePrefix(of.Status.AllocatedCIDR)
 	if err != nil {
 		return ledger.Request{}, err
 	}
-	pool, found, err := s.pool(ctx)
-	if err != nil || !found {
-		return ledger.Request{}, cmp.Or(err, ledger.ErrUnknownPool)
+	pool, found, err := p.shownPool(ctx)
+	if err == nil && !found {
+		err = ledger.ErrUnknownPool
+	}
+	if err != nil {
+		return ledger.Request{}, err
 	}
 	var space *resolve.Space
-	if scope := record.Spec.Scope; len(scope) > 0 {
-		space = &resolve.Space{Workspace: s.from.Cluster.Tenant(s.claim.Namespace), Scope: resolve.LedgerScope(scope)}
+	if scope := of.Spec.Scope; len(scope) > 0 {
+		space = &resolve.Space{Workspace: p.decision.tenant(), Scope: resolve.LedgerScope(scope)}
 	}
 	return ledger.Request{
-		Pool: space.In(pool), Begins: space.Begins(pool), Holder: holder, Exact: prefix, Class: record.Spec.ClassName,
-		Policy: ledger.ReclaimPolicy(record.Spec.ReclaimPolicy), Since: s.claim.CreationTimestamp.Time,
+		Pool: space.In(pool), Begins: space.Begins(pool), Holder: p.holder(), Exact: prefix, Class: of.Spec.ClassName,
+		Policy: ledger.ReclaimPolicy(of.Spec.ReclaimPolicy), Since: p.claim.CreationTimestamp.Time,
 	}, nil
 }
 
 // others names a claim that has addresses of a request; that of another tenant without its name.
-func (s showing) others(ctx context.Context, r ledger.Request) string {
-	blocks, err := s.Ledger.Pools.Overlapping(ctx, r.Pool, r.Exact)
+func (p *pass) others(ctx context.Context, r ledger.Request) string {
+	blocks, err := p.r.Ledger.Pools.Overlapping(ctx, r.Pool, r.Exact)
 	for _, b := range blocks {
 		if err == nil && b.Holder.Namespace != "" && b.Holder.Tenant() == r.Holder.Tenant() {
 			return fmt.Sprintf("claim %s in namespace %s", b.Holder.Name, b.Holder.Namespace)
 		}
 	}
 	return "a claim of another workspace"
+}
+
+// regainRange lets the claim hold the range that it shows, and that is held under its name by another ID, or was given
+// up. A refusal says why it cannot.
+func (p *pass) regainRange(ctx context.Context) (ledger.Block, error) {
+	other := &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "the range of this scope is another one"}
+	shown, err := netip.ParsePrefix(p.claim.Status.AllocatedCIDR)
+	if err != nil {
+		return ledger.Block{}, other
+	}
+	d := &p.decision
+	plan, err := d.plan(ctx)
+	if err != nil {
+		return ledger.Block{}, err
+	}
+	return begun(func() (ledger.Block, error) {
+		pool, ok := p.r.Ledger.Pools.Get(plan.Chain[len(plan.Chain)-1].Derived.ID())
+		if !ok || pool.CIDR != shown {
+			return ledger.Block{}, other
+		}
+		return d.hold(ctx, pool)
+	})
 }

@@ -31,12 +31,8 @@ type report struct {
 	reason  ipamv1alpha1.Reason // why it was not
 }
 
-// unmet records why the claim has no block: a refusal, or a fault, unless that is over in a moment.
+// unmet records a fault that keeps the claim from its block, unless that is over in a moment.
 func (r *report) unmet(ctx context.Context, err error) error {
-	if refusal, ok := errors.AsType[*outcome.Refusal](err); ok {
-		r.refuse(ctx, refusal)
-		return nil
-	}
 	if errors.Is(err, errBehind) || (errors.Is(err, errFormer) || errors.Is(err, errUnsure)) && r.age() < settling {
 		return err
 	}

@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,14 +29,14 @@ func (d *decision) former(ctx context.Context, record *ipamv1alpha1.IPAllocation
 	if err != nil {
 		return ledger.Block{}, err
 	}
-	block, ok, err := d.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(record.AllocationID()))
+	block, ok, err := d.r.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(record.AllocationID()))
 	why := ""
 	switch {
 	case err != nil:
 		return ledger.Block{}, err
 	case !ok || block.State != ledger.Retained || !promise.Follows(block, d.holder):
-		return ledger.Block{}, retained(record)
-	case !block.Until.IsZero() && !d.clock.Now().Before(block.Until):
+		return ledger.Block{}, retains(record)
+	case !block.Until.IsZero() && !d.r.clock.Now().Before(block.Until):
 		why = "its lease is over, and it is about to be released"
 	default:
 		why = differs(plan, block)
@@ -59,7 +58,7 @@ func (d *decision) planReuse(ctx context.Context, record *ipamv1alpha1.IPAllocat
 	switch {
 	case err != nil:
 	case policy != ipamv1alpha1.RetainedReuse:
-		err = retained(record)
+		err = retains(record)
 	case refused:
 		err = otherwise(record, refusal.Message)
 	}
@@ -71,7 +70,7 @@ func (d *decision) retainedPolicy(ctx context.Context) (ipamv1alpha1.RetainedPol
 	if d.claim.Spec.RetainedPolicy != "" || d.class == "" {
 		return d.claim.Spec.RetainedPolicy, nil
 	}
-	view := d.Catalog.View(ctx)
+	view := d.r.Catalog.View(ctx)
 	class, ok := view.Class(d.class)
 	if !ok {
 		return "", view.Err()
@@ -106,74 +105,6 @@ func classOf(name string) string {
 		return "the name of a pool"
 	}
 	return fmt.Sprintf("class %q", name)
-}
-
-// reuse tells the claim that is being created that it gets the block of the retained record of its name, by its
-// reconcile: a CREATE that fails leaves the block as it was.
-func (a *arrival) reuse(ctx context.Context) (ledger.Block, error) {
-	block, err := a.former(ctx, a.slot.Record)
-	if err != nil {
-		return block, err
-	}
-	a.comes = true
-	return ledger.Block{}, &outcome.Refusal{Reason: ipamv1alpha1.ReasonAllocationRetained, Message: fmt.Sprintf(
-		"IPAllocation %s keeps %s from a former claim of this name; this claim gets it in a moment", a.slot.Record.Name, a.slot.Record.Status.AllocatedCIDR)}
-}
-
-// reuse gives the claim the block of the retained record of its name.
-func (p *pass) reuse(ctx context.Context) (ledger.Block, error) {
-	own, has, err := p.Ledger.Blocks.Lookup(ctx, ledger.ClaimID(p.claim.UID))
-	if err != nil {
-		return ledger.Block{}, err
-	}
-	if done, err := p.promises().Superseded(ctx, p.slot.Record, own); done || err != nil {
-		return own, cmp.Or(err, p.slot.dropFormer(ctx))
-	}
-	block, err := p.decision().former(ctx, p.slot.Record)
-	if err != nil {
-		p.waits.nowhere()
-		if _, refused := errors.AsType[*outcome.Refusal](err); refused {
-			return p.refuseReuse(ctx, has, err)
-		}
-		return ledger.Block{}, err
-	}
-	if err := p.unpublished(ctx, has); err != nil {
-		return ledger.Block{}, err
-	}
-	if block, err = p.take(ctx, block); err != nil {
-		return ledger.Block{}, err
-	}
-	p.waits.nowhere()
-	return block, p.slot.dropFormer(ctx)
-}
-
-// refuseReuse ends a pass over a claim that is not to have the retained block, unless the record has gone meanwhile.
-// has says that the claim has a block already.
-func (p *pass) refuseReuse(ctx context.Context, has bool, refusal error) (ledger.Block, error) {
-	went, err := p.recordWent(ctx)
-	switch {
-	case err != nil:
-		return ledger.Block{}, err
-	case went:
-		return p.bind(ctx)
-	case has:
-		refusal = cmp.Or(p.unpublished(ctx, has), refusal)
-	}
-	return ledger.Block{}, refusal
-}
-
-// take has the ledger give the retained block to the claim.
-func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block, err error) {
-	ctx, end := step(ctx, "reuse")
-	defer func() { end(err) }()
-	taken, err = p.promises().Give(ctx, block, p.claim)
-	if errors.Is(err, ledger.ErrChanged) { // its record is changed or gone by now, or a block of the claim's own cools, perhaps for a day
-		return ledger.Block{}, &outcome.Fault{Message: "the block of the former claim of this name cannot be taken over now", Err: err}
-	}
-	if err == nil {
-		p.Answers.Forget(block.Holder)
-	}
-	return taken, err
 }
 
 // promises gives claims the blocks that they were promised.

@@ -34,7 +34,7 @@ func (s *scene) retains(name string) ledger.Block {
 	}))(s)
 	block, _, err := s.ledger.Retained().Retain(s.Context(), "former", time.Now().Add(time.Hour))
 	must.Do(s, err)
-	pool := must.Get(naming{pools: s.Ledger.Pools, directory: s.Directory, from: "tenant"}.poolOf(block))(s)
+	pool := must.Get(s.poolOf(block, "tenant"))(s)
 	kept := record.New(former, block, record.Place{Name: ipamv1alpha1.AllocationName("default", name), Pool: pool})
 	record.Retain(kept, name, "former", block.Until)
 	must.Do(s, s.tenant.Client.Create(s.Context(), kept))

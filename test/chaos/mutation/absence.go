@@ -129,9 +129,9 @@ var absence = []Mutant{
 	},
 	{
 		Name:  "the reclaim policy of a claim is not kept while its pool cannot be named",
-		File:  "controllers/claim/publish.go",
+		File:  "controllers/claim/act.go",
 		Old:   "\tif policy := cmp.Or(",
-		New:   "\tif _, err := p.names.poolOf(block); err != nil {\n\t\treturn err\n\t}\n\tif policy := cmp.Or(",
+		New:   "\tif _, err := p.r.poolOf(block, p.decision.from.Cluster); err != nil {\n\t\treturn err\n\t}\n\tif policy := cmp.Or(",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestReconcile_KeepsThePolicy"},
 	},
 	{
@@ -164,7 +164,7 @@ var absence = []Mutant{
 	},
 	{
 		Name:  "the pools of a network are looked for in the address space of a claim",
-		File:  "controllers/claim/level.go",
+		File:  "controllers/claim/chain.go",
 		Old:   "plan.Policy, plan.Space = level.Class.Name, level.Limit, \"\", level.Space",
 		New:   "plan.Policy = level.Class.Name, level.Limit, \"\"",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestCombinations/1_levels"},

@@ -180,8 +180,8 @@ var ranges = []Mutant{
 	{
 		Name:  "a pool of a former class that nobody uses is not replaced",
 		File:  "controllers/claim/chain.go",
-		Old:   "if !catalog.Unused(d.Ledger.Pools, d.Ledger.Derived, pool) {",
-		New:   "if !catalog.Unused(d.Ledger.Pools, d.Ledger.Derived, pool) || true {",
+		Old:   "if !catalog.Unused(d.r.Ledger.Pools, d.r.Ledger.Derived, pool) {",
+		New:   "if !catalog.Unused(d.r.Ledger.Pools, d.r.Ledger.Derived, pool) || true {",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestChain_Replaces"},
 	},
 	{
@@ -194,7 +194,7 @@ var ranges = []Mutant{
 	{
 		Name:  "a block by a class of ranges brings no warning",
 		File:  "controllers/claim/answer.go",
-		Old:   "|| resolve.IsRange(a.claim) {",
+		Old:   "|| resolve.IsRange(d.claim) {",
 		New:   "|| true {",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_Warns"},
 	},

@@ -81,9 +81,9 @@ var scarce = []Mutant{
 	},
 	{
 		Name:  "a claim waits for a record to go that has gone before it waits",
-		File:  "controllers/claim/bind.go",
-		Old:   "return err == nil && (p.slot.Record == nil || p.slot.Record.UID != read), err",
-		New:   "return err == nil && p.slot.Record != nil && p.slot.Record.UID != read, err",
+		File:  "controllers/claim/act.go",
+		Old:   "case now.Record == nil || now.Record.UID != p.slot.Record.UID:",
+		New:   "case now.Record != nil && now.Record.UID != p.slot.Record.UID:",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestReuse_"},
 	},
 	{

@@ -1,0 +1,357 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/patch"
+	"github.com/kcp-ipam/ipam/controllers/internal/record"
+)
+
+// settle does as the table says, until that ends the pass.
+func (p *pass) settle(ctx context.Context) error {
+	for {
+		p.does = decide(p.facts)
+		if err := p.act(ctx); err != nil || p.does >= leave {
+			return err
+		}
+	}
+}
+
+// act carries the action out.
+func (p *pass) act(ctx context.Context) error {
+	switch p.does {
+	case findRecord:
+		return p.findRecord(ctx)
+	case lookUp:
+		return p.lookUp(ctx)
+	case findShown:
+		return p.findShown(ctx)
+	case prove:
+		p.prove(ctx)
+	case askServer:
+		return p.askServer(ctx)
+	case findLeft:
+		return p.findLeft(ctx)
+	case confirm:
+		return p.confirmAlive(ctx)
+	case regain:
+		return p.regain(ctx)
+	case inherit:
+		return p.inherit(ctx)
+	case reuse:
+		return p.reuse(ctx)
+	case drop:
+		p.facts.record, p.facts.left = none, none
+		return p.slot.dropFormer(ctx)
+	case settle:
+		return p.settleFormer(ctx)
+	case refuse, giveUp:
+		return p.refuse(ctx)
+	case bind:
+		return p.bind(ctx)
+	case leave:
+	case rest:
+		p.rest()
+	case keep:
+		return p.inDoubt()
+	case later:
+		return p.promised()
+	case takeBack:
+		return p.takeBack(ctx)
+	case publish:
+		return p.publish(ctx)
+	}
+	return nil
+}
+
+// rest notes that the claim has its block or range, and that all is published.
+func (p *pass) rest() {
+	p.r.memory.found(p.claim.UID)
+	p.r.Answers.Forget(p.holder()) // the answer to the write of its record may have got lost
+	p.waits.served()
+}
+
+// errUnsure: no server has shown yet that the claim is there with the block that it shows in
+// the cache.
+var errUnsure error = &outcome.Fault{Message: "no server shows the claim with the block that the cache shows"}
+
+// inDoubt says why a claim is left as it is.
+func (p *pass) inDoubt() error {
+	switch {
+	case p.facts.being == created:
+		return stillHolds(p.former.Prefix)
+	case p.facts.server == none:
+		return errUnsure
+	}
+	return p.lost()
+}
+
+// lost returns the fault that the ledger does not have the block that the claim shows.
+func (p *pass) lost() *outcome.Fault {
+	return &outcome.Fault{Message: "the ledger has no block of this claim, which shows " + p.claim.Status.AllocatedCIDR}
+}
+
+// promised refuses a CREATE whose claim is served by the reconcile: there seems to be one of its name, or it is to have
+// the block that a former claim retains. A CREATE that fails leaves that as it was.
+func (p *pass) promised() error {
+	if p.facts.being == twin {
+		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "there was a claim of this name a moment ago; trying again"}
+	}
+	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonAllocationRetained, Message: fmt.Sprintf(
+		"IPAllocation %s keeps %s from a former claim of this name; this claim gets it in a moment", p.slot.Record.Name, p.slot.Record.Status.AllocatedCIDR)}
+}
+
+// refuse refuses a claim the block that the record of a former claim retains, unless the record has gone since it was
+// read: the claim waits for that by now, and the event of a record that went before woke nobody. A claim that was bound
+// before the record was seen, and was never published, gives its block up.
+func (p *pass) refuse(ctx context.Context) error {
+	now, err := record.Find(ctx, p.cache, client.ObjectKeyFromObject(p.claim))
+	switch {
+	case err != nil:
+		return err
+	case now.Record == nil || now.Record.UID != p.slot.Record.UID:
+		p.facts.record, p.facts.held, p.facts.left = unread, unread, unread
+		return nil
+	case p.does == giveUp:
+		if err := p.r.Ledger.Blocks.Release(ctx, p.holder().Claim); err != nil {
+			return err
+		}
+	}
+	return p.refusal
+}
+
+// takeBack clears a status that shows a block which the claim was never given.
+func (p *pass) takeBack(ctx context.Context) error {
+	shown := p.claim.Status.AllocatedCIDR
+	p.claim.Status = ipamv1alpha1.IPClaimStatus{}
+	corrections.Inc()
+	log.FromContext(ctx).Info("took back a block that the ledger does not have", "prefix", shown)
+	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: fmt.Sprintf(
+		"%s was shown and never given to this claim; it is taken back", shown)}
+}
+
+// bind takes a block by class and pools.
+func (p *pass) bind(ctx context.Context) (err error) {
+	if p.facts.being == created {
+		if err := p.decision.begin(ctx); err != nil {
+			return err
+		}
+	}
+	p.block, err = p.decision.place(ctx)
+	p.facts.held = own
+	return err
+}
+
+// ask asks the ledger for a block. From here on it is the ledger that serves the oldest first.
+func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) {
+	p.r.end(p.waits.request, false)
+	if ledger.Digest(r.Pool) != "" { // nobody else compares what the system has made
+		return compared(p.r.Compare, p.r.Ledger.Blocks.Bind)(ctx, r)
+	}
+	return p.r.Ledger.Blocks.Bind(ctx, r)
+}
+
+// inherit gives the claim the block that it shows.
+func (p *pass) inherit(ctx context.Context) error {
+	block, err := p.take(ctx, p.former)
+	if err != nil {
+		return err
+	}
+	return p.has(ctx, block)
+}
+
+// reuse gives the claim the block that a former claim retains. One of its own was never published.
+func (p *pass) reuse(ctx context.Context) (err error) {
+	if p.facts.held == own {
+		if err := p.r.Ledger.Blocks.Release(ctx, p.holder().Claim); err != nil {
+			return err
+		}
+	}
+	if p.block, err = p.take(ctx, p.former); err != nil {
+		return err
+	}
+	p.decision.waits.nowhere()
+	p.facts.held, p.facts.record = own, spent
+	return nil
+}
+
+// take gives the claim a block that is held under its name by another ID.
+func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block, err error) {
+	ctx, end := step(ctx, "reuse")
+	defer func() { end(err) }()
+	taken, err = p.r.promises().Give(ctx, block, p.claim)
+	if errors.Is(err, ledger.ErrChanged) { // its record is changed or gone by now, or a block of the claim's own cools, perhaps for a day
+		return ledger.Block{}, &outcome.Fault{Message: "the block of the former claim of this name cannot be taken over now", Err: err}
+	}
+	if err == nil {
+		p.r.Answers.Forget(block.Holder)
+	}
+	return taken, err
+}
+
+// settleFormer settles the block that a former claim of this name has left.
+func (p *pass) settleFormer(ctx context.Context) error {
+	p.facts.left = none
+	settled, err := p.r.Releases.Settle(ctx, p.former.Holder)
+	if err == nil && !settled {
+		err = stillHolds(p.former.Prefix)
+	}
+	if err != nil {
+		return err
+	}
+	kept, ok, err := p.r.Ledger.Blocks.Lookup(ctx, p.former.Holder.Claim)
+	if err == nil && ok && kept.State == ledger.Retained {
+		err = errUnseen // the record is retained by now, as the cache is about to show
+	}
+	return err
+}
+
+// errFormer: it is not certain yet that the former claim is gone.
+var errFormer = errors.New("the end of the former claim is not confirmed")
+
+// stillHolds makes an errFormer of the claim that has left this block.
+func stillHolds(block netip.Prefix) error {
+	return &outcome.Fault{Message: "the former claim of this name still holds " + block.String(), Err: errFormer}
+}
+
+// publish writes the record of the block, and sets the claim's status to it.
+func (p *pass) publish(ctx context.Context) error {
+	p.waits.served()
+	p.report.bound = true
+	if p.facts.target == aRange {
+		return p.publishRange(ctx)
+	}
+	if p.facts.record != own {
+		p.r.noteFormer(ctx, p.holder(), p.claim) // the cache may show that it has gone before its deletion is handled
+	}
+	err := p.publishBlock(ctx)
+	if _, barred := errors.AsType[*record.BarredError](err); barred || apierrors.IsAlreadyExists(err) {
+		err = p.report.fail(ctx, err)
+	}
+	return err
+}
+
+// publishBlock writes the record of the block, and sets the claim's status to it.
+func (p *pass) publishBlock(ctx context.Context) error {
+	block := p.block
+	// The claim's word as it stands now, else what the class said when the block was bound. It counts also while the
+	// pool cannot be named, as its workspace may have gone.
+	if policy := cmp.Or(ledger.ReclaimPolicy(p.claim.Spec.ReclaimPolicy), block.Policy); policy != block.Policy {
+		if err := p.r.Ledger.Retained.SetPolicy(ctx, block.Holder.Claim, policy); err != nil {
+			return err
+		}
+		block.Policy = policy
+	}
+	poolRef, err := p.r.poolOf(block, p.decision.from.Cluster)
+	if err != nil {
+		return err
+	}
+	pool, _ := p.r.Ledger.Pools.Get(block.Pool)
+	number := p.r.number(ctx, block, p.claim.Status.Number)
+	want := record.New(p.claim, block, record.Place{Name: p.slot.Name, Pool: poolRef, Scope: record.Scope(pool)})
+	want.Status.Number = number
+	if err := p.slot.write(ctx, want); err != nil {
+		return err
+	}
+	p.r.Answers.Forget(block.Holder)
+	if outcome.Failing(p.claim.Status.Conditions) {
+		p.report.tell(corev1.EventTypeNormal, ipamv1alpha1.ReasonReconciled, "bound to "+block.Prefix.String())
+	}
+	p.report.correct(block)
+	succeeded(p.claim, block, poolRef, p.slot.Name)
+	p.claim.Status.Number = number
+	log.FromContext(ctx).Info("bound", "pool", poolRef.Name, "prefix", block.Prefix)
+	return nil
+}
+
+// publishRange shows the range that the claim holds.
+func (p *pass) publishRange(ctx context.Context) error {
+	poolRef, err := p.r.poolOf(p.block, p.decision.from.Cluster)
+	if err != nil {
+		return err
+	}
+	p.report.correct(p.block)
+	succeeded(p.claim, p.block, poolRef, "")
+	log.FromContext(ctx).Info("holds a range", "pool", poolRef.Name, "prefix", p.block.Prefix)
+	return nil
+}
+
+// slot is the place of a claim's IPAllocation, as the cache shows it.
+type slot struct {
+	record.Slot
+	claim   *ipamv1alpha1.IPClaim
+	cluster ledger.ClusterName
+	client  client.Client
+	maker   *record.Maker
+	memory  *memory
+}
+
+// own reports whether the claim has its own record. Its block was confirmed before that
+// was written.
+func (s *slot) own() bool { return records(s.Record, s.claim) }
+
+// write creates the record, or brings the existing one up to date.
+func (s *slot) write(ctx context.Context, want *ipamv1alpha1.IPAllocation) error {
+	if !s.own() {
+		return s.create(ctx, want)
+	}
+	existing := s.Record
+	updated := existing.DeepCopy()
+	updated.Spec, updated.Status = want.Spec, want.Status
+	updated.Status.Conditions = existing.DeepCopy().Status.Conditions
+	if !equality.Semantic.DeepEqual(existing, updated) {
+		outcome.Observe(updated.Status.Conditions, existing.Generation+1)
+	}
+	if err := patch.Snapshot(existing).PatchWhole(ctx, s.client, updated); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("update IPAllocation %s: %w", want.Name, err)
+	}
+	return nil
+}
+
+// create creates the record, where the cache shows none of this claim. It creates none for a claim that the cache has
+// seen to go since its block was confirmed: the release may have found no record of it. One that goes later is released
+// after the record.
+func (s *slot) create(ctx context.Context, want *ipamv1alpha1.IPAllocation) error {
+	if err := shown(ctx, s.client, s.claim); err != nil {
+		return fmt.Errorf("create no IPAllocation %s, as its claim is not there: %w", want.Name, err)
+	}
+	ctx, end := step(ctx, "create record")
+	err := s.maker.Create(ctx, s.client, s.cluster, want)
+	end(err)
+	if apierrors.IsAlreadyExists(err) && s.memory.met(s.claim.UID, s.Slot) {
+		return errUnseen
+	}
+	if err != nil {
+		return fmt.Errorf("create IPAllocation %s: %w", want.Name, err)
+	}
+	s.memory.made(s.claim.UID, s.Slot)
+	return nil
+}
+
+// dropFormer deletes the retained record of the former claim, whose block this claim has: its claimRef
+// could never be set again. If another record has the name by now, that stays.
+func (s *slot) dropFormer(ctx context.Context) error {
+	former := s.Record
+	err := s.client.Delete(ctx, former, client.Preconditions{UID: new(former.UID)})
+	if apierrors.IsConflict(err) {
+		return errUnseen
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete IPAllocation %s of the former claim: %w", former.Name, err)
+	}
+	s.Record = nil
+	return nil
+}
