@@ -234,6 +234,20 @@ func TestPass_AnOlderLedgerOfARetainedBlock(t *testing.T) {
 	}
 }
 
+// A ledger that is behind has another reclaim policy of a block than its record, which its claim has changed since.
+func TestPass_AnOlderLedgerOfAReclaimPolicy(t *testing.T) {
+	l := newLoss(t)
+	l.older("a")
+	record := gen.Allocation("a", "p", "10.0.0.0/28")
+	record.Spec.ReclaimPolicy = ipamv1alpha1.ReclaimRetain
+	l.record.records = []*ipamv1alpha1.IPAllocation{record}
+	must.Do(t, l.pass(t.Context()))
+	b, _, err := l.ledger.Lookup(t.Context(), ledger.ClaimID(record.AllocationID()))
+	if err != nil || b.Policy != ledger.Retain || b.State != ledger.Bound {
+		t.Errorf("the block is %+v, %v; want it bound, and to be retained", b, err)
+	}
+}
+
 // The block of an answer is adopted from the status of its claim, as long as that has no record: under the allocation ID
 // that it shows, or under its UID. An ID that was copied from another claim is none. A block that the ledger still has
 // stays as it is.

@@ -79,7 +79,7 @@ func (w *world) take(ctx context.Context, r record) error {
 	case r.claimed:
 		return w.promised(ctx, r)
 	case !r.lacks():
-		return w.retain(ctx, r, r.held.Block)
+		return w.amend(ctx, r, r.held.Block)
 	}
 	r = r.within(r.scope)
 	err := w.place(ctx, r)
@@ -96,9 +96,18 @@ func (w *world) take(ctx context.Context, r record) error {
 	return nil
 }
 
-// retain retains a block whose record says so, if the ledger is older, and the claim was there.
-func (a *Adopter) retain(ctx context.Context, r record, held ledger.Block) error {
-	if r.state != ledger.Retained || held.State != ledger.Bound {
+// amend brings a bound block in line with its record, if the ledger is older: the claim had another reclaim policy, or
+// was there, and the block is retained by now.
+func (a *Adopter) amend(ctx context.Context, r record, held ledger.Block) error {
+	if held.State != ledger.Bound {
+		return nil
+	}
+	if policy := r.request.Policy; policy != "" && policy != held.Policy {
+		if err := a.Ledger.Retained().SetPolicy(ctx, r.request.Holder.Claim, policy); err != nil {
+			return fmt.Errorf("have %s of claim %s/%s follow its reclaim policy %s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, policy, err)
+		}
+	}
+	if r.state != ledger.Retained {
 		return nil
 	}
 	if _, _, err := a.Ledger.Retained().Retain(ctx, r.request.Holder.Claim, r.request.Until); err != nil {
@@ -113,5 +122,5 @@ func (a *Adopter) place(ctx context.Context, r record) error {
 	if err != nil {
 		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
 	}
-	return a.retain(ctx, r, held)
+	return a.amend(ctx, r, held)
 }

@@ -226,6 +226,13 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestRegain_"},
 	},
 	{
+		Name:  "a block of a restored ledger keeps its former reclaim policy",
+		File:  "controllers/recover/placement.go",
+		Old:   "policy != \"\" && policy != held.Policy",
+		New:   "false",
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestPass_AnOlderLedger"},
+	},
+	{
 		Name:  "a range is kept for a claim that names another pool",
 		File:  "controllers/release/facts.go",
 		Old:   "!known || claim.Status.PoolRef == nil || claim.Status.PoolRef.Name == pool.Name",
