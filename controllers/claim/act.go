@@ -143,12 +143,14 @@ func (p *pass) takeBack(ctx context.Context) error {
 		"%s was shown and never given to this claim; it is taken back", shown)}
 }
 
-// bind takes a block by class and pools.
+// bind takes a block by class and pools. A CREATE takes its turn before, and looks again then: the claim of an earlier
+// one of its name may have come meanwhile, and gone.
 func (p *pass) bind(ctx context.Context) (err error) {
-	if p.facts.being == created {
+	if p.facts.being == created && !p.decision.begun {
 		if err := p.decision.begin(ctx); err != nil {
 			return err
 		}
+		return p.asCreated(ctx)
 	}
 	p.block, err = p.decision.place(ctx)
 	p.facts.held = own

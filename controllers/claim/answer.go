@@ -206,8 +206,10 @@ func (r *Reconciler) workspaceOf(ctx context.Context, name ledger.ClusterName) (
 	return from, cl.GetCache(), nil
 }
 
-// begin notes that a block is about to be taken, as that may happen when nobody waits for it any more.
+// begin notes that a block is about to be taken, as that may happen when nobody waits for it any more. It waits for an
+// earlier CREATE of the name.
 func (d *decision) begin(ctx context.Context) error {
+	d.begun = true
 	if d.dry {
 		return nil
 	}

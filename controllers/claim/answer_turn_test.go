@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
@@ -59,6 +61,44 @@ func TestAnswer_WaitsForTheFirstCreate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// watched is a clock that tells when it is read.
+type watched struct {
+	clock.PassiveClock
+	read func()
+}
+
+func (w *watched) Now() time.Time {
+	w.read()
+	return w.PassiveClock.Now()
+}
+
+// While a second CREATE of a name waits for its turn, the claim of the first one comes: there is one of this name now. The second CREATE
+// is shown no block.
+func TestAnswer_LooksAgainAfterItsTurn(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, offered())
+	times := &watched{s.now, func() {}}
+	s.Answers = promise.NewAnswers(testbed.Stopped{PassiveClock: times}, func(ledger.Holder) {})
+	claim := gen.Claim("c", gen.OfClass("internal"))
+	first := s.create(claim)
+	waits, comes := make(chan struct{}), make(chan struct{})
+	times.read = sync.OnceFunc(func() { close(waits) })
+	go func() {
+		defer close(comes)
+		<-waits
+		if err := s.tenant.Client.Create(t.Context(), bare(claim)); err != nil {
+			t.Error(err)
+		}
+		s.Answers.Stored(ledger.Holder{Claim: ledger.ClaimID(id(first)), Cluster: "tenant", Namespace: "default", Name: "c"})
+	}()
+	again := s.create(gen.Claim("c", gen.UID("later"), gen.OfClass("internal")))
+	<-comes
+	if again.Status.AllocatedCIDR != "" || again.Refuse {
+		t.Errorf("answered with %+v; want no block, and that the claim may be stored", again)
+	}
+	s.wantBlocks("10.0.0.0/28 bound " + id(first))
 }
 
 // A CREATE that nobody waits for any more is not answered, and its block is hinted at, as it may have been bound.

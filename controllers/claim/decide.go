@@ -33,6 +33,7 @@ type decision struct {
 	// succeeds reports whether another holder of the claim's name cannot be there any more, since it came.
 	succeeds func(ctx context.Context, to ledger.Holder, since time.Time) (bool, error)
 	dry      bool        // nothing is to be taken
+	begun    bool        // of a CREATE: it has its turn
 	imagined ledger.Pool // of a dry run: the last pool that would be made
 	held     ledger.Pool // of a claim for a range: as it holds it since this decision; without an ID: it does not
 }

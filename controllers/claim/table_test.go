@@ -292,7 +292,7 @@ func turns(do verb, f facts) (ways []turned) {
 		as("dropped", func(g *facts) { g.record, g.left = none, none })
 	case settle:
 		as("settled", func(g *facts) { g.left = none })
-	case bind:
+	case bind: // a CREATE begins again, once, before it does so
 		as("bound", func(g *facts) { g.held = own })
 	default:
 	}

@@ -408,6 +408,13 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestDecide_Safety"},
 	},
 	{
+		Name:  "a CREATE that waited for an earlier one shows a block beside that of its claim",
+		File:  "controllers/claim/act.go",
+		Old:   "\t\treturn p.asCreated(ctx)\n",
+		New:   "\t\treturn nil\n",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestAnswer_LooksAgainAfterItsTurn"},
+	},
+	{
 		Name:  "a claim that lost its allocation ID loses its block",
 		File:  "controllers/claim/table.go",
 		Old:   "shown: of(others), then: inherit}",
