@@ -152,13 +152,26 @@ func (p *pass) bind(ctx context.Context) (err error) {
 		}
 		return p.asCreated(ctx)
 	}
-	p.block, err = p.decision.place(ctx)
-	p.facts.held = own
+	if p.block, err = p.decision.place(ctx); err == nil {
+		p.facts.held = own
+	} else if _, refused := errors.AsType[*outcome.Refusal](err); refused && p.facts.being == stored && !p.asked {
+		return p.refusedByPolicy(ctx, err)
+	}
 	return err
+}
+
+// refusedByPolicy refuses a claim by no word of the ledger. It may have a block all the same: by a former pass, whose
+// transaction was not answered. It keeps that, as it would if it had been told in time.
+func (p *pass) refusedByPolicy(ctx context.Context, refusal error) error {
+	if err := p.lookUp(ctx); err != nil || p.facts.held == own {
+		return err
+	}
+	return refusal
 }
 
 // ask asks the ledger for a block. From here on it is the ledger that serves the oldest first.
 func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) {
+	p.asked = true
 	p.r.end(p.waits.request, false)
 	if ledger.Digest(r.Pool) != "" { // nobody else compares what the system has made
 		return compared(p.r.Compare, p.r.Ledger.Blocks.Bind)(ctx, r)

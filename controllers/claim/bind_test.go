@@ -5,17 +5,22 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
+	"github.com/kcp-ipam/ipam/controllers/door"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
+	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
+	"github.com/kcp-ipam/ipam/test/must"
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
@@ -50,6 +55,23 @@ func TestTry_WaitsAtItsCandidatesAlone(t *testing.T) {
 				t.Errorf("with %d candidates %d wait at pool %s, want %d", len(candidates), n, c.Pool.Name, want)
 			}
 		}
+	}
+}
+
+// A transaction whose answer was lost has bound the claim, and no pool offers its class any more. The claim keeps the
+// block, as it would if it had been told in time.
+func TestBind_FindsWhatALostAnswerHasGiven(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, allocator.Options{}, []client.Object{
+		gen.Class("internal", gen.DefaultLength(28)), readyPool("p", "10.0.0.0/24", gen.Visible(ipamv1alpha1.VisibilityPlatform)),
+	})
+	claim := s.stored(gen.Claim("c", gen.OfClass("internal")), door.Answer{})
+	must.Get(s.ledger.Bind(t.Context(), ledger.Request{Pool: "uid-of-p", Length: 28, Class: "internal", Holder: promise.HolderOf("tenant", claim)}))(t)
+	if c := s.reconcile("c"); c.Status.Phase != ipamv1alpha1.ClaimBound || c.Status.AllocatedCIDR != "10.0.0.0/28" {
+		t.Errorf("the claim is %+v; want it bound", c.Status)
+	}
+	if c := s.stored(gen.Claim("other", gen.OfClass("internal")), door.Answer{}); s.reconcile(c.Name).Status.Phase != ipamv1alpha1.ClaimPending {
+		t.Error("a claim without a block is not Pending")
 	}
 }
 

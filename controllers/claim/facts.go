@@ -33,6 +33,7 @@ type pass struct {
 
 	facts   facts
 	does    verb         // the last action of the table
+	asked   bool         // the ledger was asked for a block
 	block   ledger.Block // that the claim has, as of facts.held
 	former  ledger.Block // that another ID of its name has: for this claim, or to be settled
 	refusal error        // why the claim is not to have that

@@ -233,6 +233,13 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/recover", Tests: "TestPass_AnOlderLedger"},
 	},
 	{
+		Name:  "a claim is refused by policy that a lost answer has given a block",
+		File:  "controllers/claim/act.go",
+		Old:   "err != nil || p.facts.held == own {\n\t\treturn err",
+		New:   "err != nil {\n\t\treturn err",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestBind_FindsWhatALostAnswerHasGiven"},
+	},
+	{
 		Name:  "a range is kept for a claim that names another pool",
 		File:  "controllers/release/facts.go",
 		Old:   "!known || claim.Status.PoolRef == nil || claim.Status.PoolRef.Name == pool.Name",
