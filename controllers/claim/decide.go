@@ -221,7 +221,11 @@ func (d *decision) few(ctx context.Context, candidates []resolve.Candidate, requ
 		return candidates
 	}
 	return byPlace(candidates, func(c resolve.Candidate) int {
-		_, err := d.r.Ledger.Blocks.Preview(ctx, request(c))
+		r := request(c)
+		if _, known := d.r.Ledger.Pools.Get(r.Pool); !known {
+			return 1 // usually an address space that is not there yet: the ledger would be asked to confirm that
+		}
+		_, err := d.r.Ledger.Blocks.Preview(ctx, r)
 		switch _, excluded := (miss{c, err}).excluded(); {
 		case excluded:
 			return 2

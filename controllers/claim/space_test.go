@@ -1,7 +1,9 @@
 package claim
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/door"
+	"github.com/kcp-ipam/ipam/controllers/internal/views"
 	"github.com/kcp-ipam/ipam/test/gen"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -123,5 +126,37 @@ func TestSpace_PassesOverAPoolThatAnotherOverlaps(t *testing.T) {
 	add("z", "10.1.0.0/24", "")
 	if got := n.create(scoped("d", "apart", "red", "")).Status; got.AllocatedCIDR != "10.1.0.0/28" {
 		t.Errorf("answered %+v, want a block of the pool that overlaps none", got)
+	}
+}
+
+// foreseen notes for each preview the pool that was asked.
+type foreseen struct {
+	views.Blocks
+	of []ledger.PoolID
+}
+
+func (f *foreseen) Preview(ctx context.Context, r ledger.Request) (netip.Prefix, error) {
+	f.of = append(f.of, r.Pool)
+	return f.Blocks.Preview(ctx, r)
+}
+
+// More pools than a claim asks have no address space of its network yet. They are ordered from memory: to confirm of each that it has
+// none would take a transaction of the one writer, which all workspaces wait for.
+func TestSpace_ChoosesAmongManyPoolsFromMemory(t *testing.T) {
+	t.Parallel()
+	objects := []client.Object{gen.Class("overlay", gen.DefaultLength(28), gen.UniqueWithin("network"))}
+	for i := range mostAsked + 5 {
+		objects = append(objects, readyPool(fmt.Sprintf("p%03d", i), ipamv1alpha1.CIDR(fmt.Sprintf("10.0.%d.0/24", i)), gen.Backs("overlay"), gen.Visible(ipamv1alpha1.VisibilityPlatform)))
+	}
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject, objects...)
+	blocks := &foreseen{Blocks: n.Ledger.Blocks}
+	n.Ledger.Blocks = blocks
+	for _, name := range []string{"a", "b"} { // the first begins an address space, which has room for the second
+		if got := n.create(scoped(name, "overlay", "red", "")).Status; got.PoolRef == nil || got.PoolRef.Name != "p000" {
+			t.Errorf("answered %+v, want a block of the first pool", got)
+		}
+	}
+	if len(blocks.of) != 1 || !ledger.IsAddressSpace(blocks.of[0]) {
+		t.Errorf("asked for a block in advance of %d pools; want the only address space alone", len(blocks.of))
 	}
 }

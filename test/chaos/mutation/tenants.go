@@ -3,6 +3,13 @@ package mutation
 // tenants lets one workspace stop others, or keep the controller busy for them.
 var tenants = []Mutant{
 	{
+		Name:  "a claim that many pools could serve asks the writer about each that has no address space for it",
+		File:  "controllers/claim/decide.go",
+		Old:   "d.r.Ledger.Pools.Get(r.Pool); !known {\n\t\t\treturn 1",
+		New:   "d.r.Ledger.Pools.Get(r.Pool); !known && r.Begins == nil {\n\t\t\treturn 1",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestSpace_ChoosesAmong"},
+	},
+	{
 		Name:  "a path that another shows leaves all CREATEs of its workspace without an answer",
 		File:  "controllers/claim/answer.go",
 		Old:   "if from.Path == \"\" && !r.Directory.Contests(name) {",
