@@ -5,9 +5,9 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"time"
 
 	"github.com/kcp-ipam/ipam/allocator"
 	"github.com/kcp-ipam/ipam/allocator/etcdtest"
@@ -67,8 +67,8 @@ func TestBind_FindsWhatALostAnswerHasGiven(t *testing.T) {
 	})
 	claim := s.stored(gen.Claim("c", gen.OfClass("internal")), door.Answer{})
 	must.Get(s.ledger.Bind(t.Context(), ledger.Request{Pool: "uid-of-p", Length: 28, Class: "internal", Holder: promise.HolderOf("tenant", claim)}))(t)
-	if c := s.reconcile("c"); c.Status.Phase != ipamv1alpha1.ClaimBound || c.Status.AllocatedCIDR != "10.0.0.0/28" {
-		t.Errorf("the claim is %+v; want it bound", c.Status)
+	if c := s.reconcile("c"); c.Status.Phase != ipamv1alpha1.ClaimBound || c.Status.AllocatedCIDR != "10.0.0.0/28" || c.Status.Requested != "/28" {
+		t.Errorf("the claim is %+v; want it bound, and to show what it asked for", c.Status)
 	}
 	if c := s.stored(gen.Claim("other", gen.OfClass("internal")), door.Answer{}); s.reconcile(c.Name).Status.Phase != ipamv1alpha1.ClaimPending {
 		t.Error("a claim without a block is not Pending")

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -67,6 +68,7 @@ func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha
 	status.ClassName = block.Class
 	status.IPFamily = resolve.Family(block.Prefix)
 	status.PoolRef = &pool
+	status.Requested = cmp.Or(status.Requested, fmt.Sprintf("/%d", block.Prefix.Bits())) // no plan says so that was refused
 	status.BoundAllocationRef = nil
 	if recorded != "" {
 		status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: recorded}

@@ -240,6 +240,13 @@ var released = []Mutant{
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestBind_FindsWhatALostAnswerHasGiven"},
 	},
 	{
+		Name:  "a claim that a lost answer has given a block shows no requested length",
+		File:  "controllers/claim/status.go",
+		Old:   "status.Requested = cmp.Or(status.Requested, fmt.Sprintf(\"/%d\", block.Prefix.Bits()))",
+		New:   "status.Requested = cmp.Or(status.Requested, \"\")",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestBind_FindsWhatALostAnswerHasGiven"},
+	},
+	{
 		Name:  "a range is kept for a claim that names another pool",
 		File:  "controllers/release/facts.go",
 		Old:   "!known || claim.Status.PoolRef == nil || claim.Status.PoolRef.Name == pool.Name",
