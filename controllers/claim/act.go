@@ -123,7 +123,7 @@ func (p *pass) refuse(ctx context.Context) error {
 	case err != nil:
 		return err
 	case now.Record == nil || now.Record.UID != p.slot.Record.UID:
-		p.facts.record, p.facts.held, p.facts.left = unread, unread, unread
+		p.facts.record, p.facts.held, p.facts.server, p.facts.left = unread, unread, unread, unread
 		return nil
 	case p.does == giveUp:
 		if err := p.r.Ledger.Blocks.Release(ctx, p.holder().Claim); err != nil {
