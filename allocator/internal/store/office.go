@@ -161,7 +161,11 @@ func (o *Office) settle(ctx context.Context) error {
 	return nil
 }
 
+// begin waits for the turn to send. Nothing is sent by a context that has ended: it might land all the same.
 func (o *Office) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	select {
 	case o.turn <- struct{}{}:
 		return nil
