@@ -292,7 +292,7 @@ var released = []Mutant{
 		Name:  "a block that nobody was told of is kept for as long as one that was answered",
 		File:  "controllers/release/facts.go",
 		Old:   "return !failed",
-		New:   "return true",
+		New:   "return failed || !failed",
 		Suite: Suite{Package: "./controllers/release"},
 	},
 	{
@@ -362,7 +362,7 @@ var released = []Mutant{
 		Name:  "a block is freed that the claim of its name shows",
 		File:  "controllers/release/facts.go",
 		Old:   "!held || own.Prefix != s.prefix",
-		New:   "false",
+		New:   "(!held || own.Prefix != s.prefix) && false",
 		Suite: Suite{Package: "./controllers/release"},
 	},
 	{
@@ -391,7 +391,7 @@ var released = []Mutant{
 		File:  "controllers/claim/answer.go",
 		Old:   "return r.Releases.Gone(ctx, of)",
 		New:   "return true, nil",
-		Suite: ofFailed,
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_PassesToTheNextCreateOfTheName"},
 	},
 	{
 		Name:  "the record of a claim that another leader answered is written without a look at it",
