@@ -47,7 +47,7 @@ func (d Derived) Provision(ctx context.Context, req ledger.Request, p ledger.Poo
 	for {
 		there, ok := d.a.Pools().Get(p.ID)
 		var err error
-		if ok {
+		if ok { // by memory, which may be that of a former writer
 			err = d.a.InOffice(ctx)
 		} else {
 			c := carving{Allocator: d.a, req: wanted{Request: req}, child: p, excluded: excluded}

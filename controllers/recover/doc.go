@@ -13,9 +13,10 @@
 // a finding only when there is no claim for long. A repair is a hint to the controller whose task it is, which confirms
 // for itself, so that a wrong finding does no harm.
 //
-// The Adopter makes a ledger whole again that was lost, or restored from a copy that is older than the objects. Every status of a pool says which ledger it speaks of and how many changes that had seen of the pool's space.
-// The ledger begins frozen; a pool is trusted when the ledger that was found has all that. If it has not, nothing is
-// given out of the pool's space until what is published was read, all of it, past every cache:
+// The Adopter makes a ledger whole again that was lost, or restored from a copy that is older than the objects. Every
+// status of a pool says which ledger it speaks of and how many changes that had seen of the pool's space. The ledger
+// begins frozen; a pool is trusted when the ledger that was found has all that. If it has not, nothing is given out of
+// the pool's space until what is published was read, all of it, past every cache:
 //
 //	pools, roots first      registered and carved as their status says
 //	IPAllocations           adopted where they are, with their claim and policy

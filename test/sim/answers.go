@@ -41,7 +41,7 @@ func (o *oracles) asked(cluster string, claim *ipamv1alpha1.IPClaim) question {
 	q := question{cluster: cluster, claim: claim, busy: o.busy(cluster, claim)}
 	for _, t := range o.live {
 		mine := strings.HasPrefix(t.key, letterOf(cluster)+"/")
-		mayHave := t.class == claim.Spec.ClassName && t.length >= claim.Spec.PrefixLength
+		mayHave := t.class == claim.Spec.ClassName && t.length >= lengthOf(claim)
 		if mine && mayHave && !t.waits.IsZero() && time.Since(t.waits) > queued {
 			q.older = t.key
 		}
@@ -86,7 +86,7 @@ func (o *oracles) promises(network, key string) bool {
 	return false
 }
 
-// again reports whether a CREATE of a range failed by this name a moment before, as there was a claim of the name.
+// again reports whether a CREATE of a range by this key failed a moment before, as there was a claim of its name.
 func (o *oracles) again(key string) bool {
 	for _, refused := range o.refused {
 		if time.Since(refused[key]) < turn {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -81,6 +82,10 @@ func read(o *unstructured.Unstructured) *ipamv1alpha1.IPClaim {
 	}
 	return c
 }
+
+// lengthOf returns the prefix length that a claim asks for. Where it says none, it is that of its class: /32, for all
+// whose claims wait for room.
+func lengthOf(claim *ipamv1alpha1.IPClaim) int32 { return cmp.Or(claim.Spec.PrefixLength, 32) }
 
 func (p *player) create(words []string) {
 	claim, err := described(words)

@@ -73,7 +73,7 @@ type told struct {
 	prefix  netip.Prefix
 	shown   time.Time // since when it has shown the prefix
 	waits   time.Time // since when it has been waiting for room; zero: it does not
-	length  int32     // the prefix length that it asks for; 0: that of its class
+	length  int32     // the prefix length that it asks for
 	wants   wanted    // the address that it waits for
 	policy  policy
 }
@@ -151,7 +151,7 @@ func (o *oracles) show(cluster string, claim *ipamv1alpha1.IPClaim) {
 		key := keyOf(cluster, claim.Namespace, claim.Name)
 		t = &told{
 			key: key, class: claim.Spec.ClassName, network: networkOf(cluster, claim), inside: networksOf(cluster, claim),
-			ranged: claim.Spec.Target == ipamv1alpha1.TargetScopeRange, exempt: o.off, length: claim.Spec.PrefixLength,
+			ranged: claim.Spec.Target == ipamv1alpha1.TargetScopeRange, exempt: o.off, length: lengthOf(claim),
 		}
 		o.live[claim.UID] = t
 		o.retention.succeed(claim.UID, key)

@@ -69,15 +69,15 @@ func (e *exact) oldest(p netip.Prefix, c ledger.ClusterName) (first *Waiter) {
 	return first
 }
 
-// touching puts the waiters for a prefix that overlaps one of some, and is free, in a line of their own. Of
+// touching puts the waiters for a free prefix that overlaps one of these in a line of their own. Of
 // those of one workspace for one prefix it has the oldest; see following. The caller removes all from
 // the line, because their workspaces keep its lanes.
-func (e *exact) touching(free func(netip.Prefix) bool, some ...netip.Prefix) *line {
+func (e *exact) touching(free func(netip.Prefix) bool, these ...netip.Prefix) *line {
 	found := &line{}
 	if e.tree.Len() == 0 {
 		return found
 	}
-	for _, p := range some {
+	for _, p := range these {
 		for bits := range p.Bits() {
 			cover := netip.PrefixFrom(p.Addr(), bits).Masked()
 			e.pushFirsts(found, cover, free, func(at netip.Prefix) bool { return at == cover })
