@@ -3,11 +3,9 @@ package allocator
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/kcp-ipam/ipam/allocator/internal/engine"
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	"github.com/kcp-ipam/ipam/test/must"
 )
@@ -86,36 +84,35 @@ func TestDrain_LeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// A pool that drains is retired by another caller, too, and made again. The first retirement leaves the new one.
+// A pool that drains is retired by another caller, too, and made again, before the first retirement is done. That leaves
+// the new one, which is open or drains.
 func TestRetire_LeavesAPoolThatIsMadeAgain(t *testing.T) {
-	i := newIcebox(t)
-	wanted := ofNetwork("net", "a")
-	net := i.provision("p", 28, wanted)
-	i.cooldown = time.Hour
-	s := i.space(net.ID, "b")
-	i.bind(request(s.ID, "former", 32))
-	i.free("former")
-	var others sync.WaitGroup
-	again := sync.OnceFunc(func() {
-		others.Go(func() {
-			if err := i.Pools().Retire(t.Context(), net.ID); err != nil {
-				t.Error(err)
-			}
+	for _, drains := range []bool{false, true} {
+		t.Run(fmt.Sprint("drains=", drains), func(t *testing.T) {
+			i := newIcebox(t)
+			wanted := ofNetwork("net", "a")
+			net := i.provision("p", 28, wanted)
+			i.cooldown = time.Hour
+			s := i.space(net.ID, "b")
+			i.bind(request(s.ID, "former", 32))
+			i.free("former")
+			first := retirement{Allocator: i.Allocator, id: net.ID}
+			must.Do(t, first.endCooldowns(t.Context())) // from here on it is that of this pool
+
+			must.Do(t, i.Pools().Retire(t.Context(), net.ID))
+			i.clock.advance(time.Second)
 			i.provision("p", 28, wanted)
-		})
-	})
-	i.swap(func(h *engine.Hooks) {
-		h.BeforeCommit = func(id ledger.SpaceID) error {
-			if id == s.Space {
-				again()
+			if drains {
+				i.bind(request(net.ID, "inside", 32)) // it drains, and is not gone at once
+				must.Do(t, i.Pools().Drain(t.Context(), net.ID))
 			}
-			return nil
-		}
-	})
-	must.Do(t, i.Pools().Retire(t.Context(), net.ID))
-	others.Wait()
-	if _, _, there, err := i.Pools().Read(t.Context(), net.ID); err != nil || !there {
-		t.Errorf("the pool that was made again: %t, %v; want that it is there", there, err)
+			if err := known(first.child(t.Context())); err != nil {
+				t.Errorf("the first retirement = %v; want that its pool is gone", err)
+			}
+			if _, _, there, err := i.Pools().Read(t.Context(), net.ID); err != nil || !there {
+				t.Errorf("the pool that was made again: %t, %v; want that it is there", there, err)
+			}
+			i.sameAsLedger()
+		})
 	}
-	i.sameAsLedger()
 }
