@@ -63,6 +63,11 @@ var rules = []struct {
 		allowed: []string{"allocator/ledger", "allocator/internal/space", "allocator/internal/store"},
 	},
 	{
+		why:   "the ledger and the claims wait by one list, which knows neither",
+		from:  []string{"internal/wait"},
+		never: []string{module + "...", "k8s.io/...", "sigs.k8s.io/...", "go.etcd.io/..."},
+	},
+	{
 		why:    "the server of etcd has one importer, beside the tests that run a cluster of it",
 		from:   []string{"..."},
 		except: []string{"allocator/embedetcd", "test/chaos/..."},

@@ -1,0 +1,158 @@
+package wait
+
+import (
+	"container/heap"
+	"slices"
+)
+
+// Round is the waiters that a list had for some things when the round began, one after the other. One that has left
+// the list since, or was put again, is not in it. It is made in a time that grows with the number of tenants, and gives
+// each waiter in the logarithm of that.
+type Round[K, T comparable, V any] struct {
+	began  uint64 // how many waiters the list had had
+	heads  heads[K, T, V]
+	passed map[*Waiter[K, T, V]]struct{} // those that wait for several things
+	given  bool                          // the waiter at the top was returned
+}
+
+// On begins a round over the waiters for any of the things: tenants in turn, and of each the oldest first.
+func (l *List[K, T, V]) On(things ...T) *Round[K, T, V] { return l.round(true, things) }
+
+// OldestFirst begins a round over the waiters for any of the things, the oldest of all tenants first.
+func (l *List[K, T, V]) OldestFirst(things ...T) *Round[K, T, V] { return l.round(false, things) }
+
+func (l *List[K, T, V]) round(turns bool, things []T) *Round[K, T, V] {
+	r := &Round[K, T, V]{began: l.puts, heads: heads[K, T, V]{list: l, turns: turns}}
+	for i, thing := range things {
+		if !slices.Contains(things[:i], thing) {
+			r.heads.of = slices.Grow(r.heads.of, len(l.lanes[thing]))
+			for _, of := range l.lanes[thing] {
+				r.heads.Push(of)
+			}
+		}
+	}
+	heap.Init(&r.heads)
+	return r
+}
+
+// Of begins a round over the waiters of one tenant for any of the things, oldest first.
+func (l *List[K, T, V]) Of(tenant string, things ...T) *Round[K, T, V] {
+	r := &Round[K, T, V]{began: l.puts, heads: heads[K, T, V]{list: l}}
+	for i, thing := range things {
+		if of := l.lanes[thing][tenant]; of != nil && !slices.Contains(things[:i], thing) {
+			r.heads.Push(of)
+		}
+	}
+	heap.Init(&r.heads)
+	return r
+}
+
+// Next passes over the waiter that it has returned before, and returns the next one; nil: the round is over.
+func (r *Round[K, T, V]) Next() *Waiter[K, T, V] {
+	if r.given {
+		r.advance()
+	}
+	for r.given = false; len(r.heads.of) > 0; {
+		top := &r.heads.of[0]
+		w := top.at
+		_, passed := r.passed[w]
+		switch {
+		case w.left, w.put > r.began, passed:
+			r.advance()
+		case top.served != w.turn.served: // it goes to where its tenant has gone
+			top.served = w.turn.served
+			heap.Fix(&r.heads, 0)
+		default:
+			r.given = true
+			return w
+		}
+	}
+	return nil
+}
+
+// Again lets Next return the waiter once more that it has returned, when it is its turn.
+func (r *Round[K, T, V]) Again() { r.given = false }
+
+// Leave passes over the waiter that Next has returned, and over the others of its tenant for the same thing.
+func (r *Round[K, T, V]) Leave() {
+	if r.given {
+		r.pass()
+		heap.Pop(&r.heads)
+	}
+	r.given = false
+}
+
+// advance passes over the waiter at the top.
+func (r *Round[K, T, V]) advance() {
+	r.pass()
+	top := &r.heads.of[0]
+	var next *Waiter[K, T, V]
+	top.lane.AscendGreaterOrEqual(top.at, func(w *Waiter[K, T, V]) bool {
+		if w == top.at {
+			return true
+		}
+		next = w
+		return false
+	})
+	if next == nil {
+		heap.Pop(&r.heads)
+		return
+	}
+	top.at, top.served = next, next.turn.served
+	heap.Fix(&r.heads, 0)
+}
+
+// pass notes that the waiter at the top was passed over, if it may come again.
+func (r *Round[K, T, V]) pass() {
+	w := r.heads.of[0].at
+	if len(w.Things) < 2 {
+		return
+	}
+	if r.passed == nil {
+		r.passed = map[*Waiter[K, T, V]]struct{}{}
+	}
+	r.passed[w] = struct{}{}
+}
+
+// head is how far a round is in a lane.
+type head[K, T comparable, V any] struct {
+	lane   *lane[K, T, V]
+	at     *Waiter[K, T, V]
+	served uint64 // when its tenant was served as the head took its place
+}
+
+// heads are the lanes of a round as a heap. A head whose tenant was served meanwhile is too early. It takes its place
+// when it comes to the top: a turn only ever moves back.
+type heads[K, T comparable, V any] struct {
+	list  *List[K, T, V]
+	turns bool
+	of    []head[K, T, V]
+}
+
+// Len implements heap.Interface.
+func (h *heads[K, T, V]) Len() int { return len(h.of) }
+
+// Less implements heap.Interface.
+func (h *heads[K, T, V]) Less(i, j int) bool {
+	a, b := &h.of[i], &h.of[j]
+	if h.turns && a.served != b.served {
+		return a.served < b.served
+	}
+	return h.list.before(a.at, b.at)
+}
+
+// Swap implements heap.Interface.
+func (h *heads[K, T, V]) Swap(i, j int) { h.of[i], h.of[j] = h.of[j], h.of[i] }
+
+// Push implements heap.Interface. It adds a lane.
+func (h *heads[K, T, V]) Push(x any) {
+	of := x.(*lane[K, T, V])
+	oldest, _ := of.Min()
+	h.of = append(h.of, head[K, T, V]{lane: of, at: oldest, served: oldest.turn.served})
+}
+
+// Pop implements heap.Interface. Its result is of no use.
+func (h *heads[K, T, V]) Pop() any {
+	h.of = h.of[:len(h.of)-1]
+	return nil
+}
