@@ -72,6 +72,33 @@ func TestQuota_OfAPool(t *testing.T) {
 	r.sameAsLedger()
 }
 
+// The calls of one group count for each other: of two that a limit leaves room for one gets a block.
+func TestQuota_WithinAGroup(t *testing.T) {
+	for name, limit := range map[string]func(ledger.Request) ledger.Request{
+		"of a pool":  func(r ledger.Request) ledger.Request { return limited(1, 0, r) },
+		"of a class": func(r ledger.Request) ledger.Request { return limited(0, 1, r) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRoom(t)
+			results := make([]error, 2)
+			ask := func(n int) func() {
+				return func() { _, results[n] = r.Bind(t.Context(), limit(request("p", fmt.Sprint("c", n), 32))) }
+			}
+			r.grouped(func() { r.bind(of("other", request("p", "ahead", 32))) }, ask(0), ask(1))
+			over := 0
+			for _, err := range results {
+				if _, is := errors.AsType[*ledger.QuotaError](err); is {
+					over++
+				}
+			}
+			if over != 1 {
+				t.Errorf("the calls end with %v; want that the limit refuses one", results)
+			}
+			r.holds(2)
+		})
+	}
+}
+
 // A class's limit counts all pools, those of another family too, and what was bound
 // before there was a limit.
 func TestQuota_OfAClass(t *testing.T) {

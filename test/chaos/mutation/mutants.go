@@ -80,7 +80,7 @@ var general = []Mutant{
 		File:  "allocator/internal/space/view.go",
 		Old:   "return v.s.draft.Pending(r)",
 		New:   "return (*Draft)(nil).Pending(r)",
-		Suite: Suite{Tests: "TestQuota_Storm"},
+		Suite: Suite{Tests: "TestQuota_WithinAGroup"},
 	},
 	{
 		Name:  "calls beside one that is refuted wait behind the next that is",
