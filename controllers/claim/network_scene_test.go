@@ -35,6 +35,7 @@ type networks struct {
 	gone      map[ledger.ClaimID]bool
 	restored  bool // nobody saw the deletion of those that are gone
 	unknown   bool // no server says whether a holder is gone
+	unstored  int  // so many times no server knows the holder yet
 	published []string
 	announced []string
 	fails     error // of Publish
@@ -91,7 +92,8 @@ func (s settles) Settle(ctx context.Context, h ledger.Holder) (bool, error) {
 // SettleWitnessed implements Releases as package release does: a claim that nobody saw being deleted stays.
 func (s settles) SettleWitnessed(ctx context.Context, h ledger.Holder) (bool, error) {
 	s.in.mu.Lock()
-	unseen := s.in.restored && s.in.gone[h.Claim]
+	unseen := s.in.restored && s.in.gone[h.Claim] || s.in.unstored > 0
+	s.in.unstored = max(0, s.in.unstored-1)
 	s.in.mu.Unlock()
 	if unseen {
 		return false, nil

@@ -85,7 +85,7 @@ func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Hold
 			return err
 		}
 	}
-	settled, err := d.r.Releases.SettleWitnessed(ctx, by)
+	settled, err := d.settles(ctx, pool.ID, by)
 	if err != nil {
 		return fmt.Errorf("look for the claim that holds range %s: %w", pool.CIDR, err)
 	}
@@ -98,6 +98,27 @@ func (d *decision) contest(ctx context.Context, pool ledger.Pool, by ledger.Hold
 	d.waits.at(nil)
 	d.waits.anyway()
 	return heldBy(pool, by, d.tenant())
+}
+
+// errUnstored: no server knows the claim yet that holds a range.
+var errUnstored = errors.New("the claim that holds the range is not stored yet")
+
+// settles reports whether the claim that holds a pool is known to be there or gone. A CREATE a moment ago may have
+// been answered with the pool, and its claim be stored next: another CREATE waits for that.
+func (d *decision) settles(ctx context.Context, id ledger.PoolID, by ledger.Holder) (settled bool, err error) {
+	err = inTime(ctx, d.tenant(), turnTime, errUnstored, func() error {
+		if settled, err = d.r.Releases.SettleWitnessed(ctx, by); settled || err != nil || !d.begun {
+			return err
+		}
+		if pool, ok := d.r.Ledger.Pools.Get(id); ok && d.r.clock.Since(pool.Derived.HeldSince) < failing {
+			return errUnstored
+		}
+		return nil
+	})
+	if errors.Is(err, errUnstored) {
+		err = nil
+	}
+	return settled, err
 }
 
 // heldBy refuses a claim whose range another one holds. That of another workspace is not named.

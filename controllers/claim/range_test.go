@@ -145,6 +145,24 @@ func TestRange_SeenLate(t *testing.T) {
 	}
 }
 
+// A CREATE that meets a range which another one was just answered with waits until the claim of that is stored. It does
+// not wait for one that should be stored for long.
+func TestRange_WaitsUntilTheHolderIsStored(t *testing.T) {
+	t.Parallel()
+	n := newNetworks(t, "2001:db8::/32", ipamv1alpha1.RoleProject)
+	n.create(ranged(scoped("v", vpc, "net", "")))
+	n.unstored = 2
+	other := ranged(scoped("w", vpc, "net", ""))
+	if reason, message := reasonOf(n.create(other)); reason != ipamv1alpha1.ReasonRangeHeld {
+		t.Errorf("answered %s: %s; want that another claim holds the range", reason, message)
+	}
+	n.later(time.Minute)
+	n.unstored = 2
+	if answer, err := n.answered("tenant", other); err == nil || n.unstored != 1 {
+		t.Errorf("answered %+v, %v after %d looks; want a refusal without a reason after one", answer, err, 2-n.unstored)
+	}
+}
+
 // A claim of the same name takes the hold over from a former one, which cannot be there.
 func TestRange_PassesToALaterClaimOfTheName(t *testing.T) {
 	t.Parallel()

@@ -192,6 +192,13 @@ var ranges = []Mutant{
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestChain_Leaves"},
 	},
 	{
+		Name:  "a CREATE does not wait until the holder of its range is stored",
+		File:  "controllers/claim/range.go",
+		Old:   "settled || err != nil || !d.begun {",
+		New:   "true {",
+		Suite: Suite{Package: "./controllers/claim", Tests: "TestRange_WaitsUntil"},
+	},
+	{
 		Name:  "a block by a class of ranges brings no warning",
 		File:  "controllers/claim/answer.go",
 		Old:   "|| resolve.IsRange(d.claim) {",
