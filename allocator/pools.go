@@ -61,7 +61,8 @@ func (ps Pools) Capacity(id ledger.PoolID) (c ledger.Capacity, ok bool) {
 }
 
 // Changes counts the changes to the space of a pool and to those of its address spaces, also of those that have gone,
-// as of memory. The error is why the head of one of them cannot be read: then nobody knows their number.
+// as of memory: too few for the moment in which one goes, never too many. The error is why the head of one of them
+// cannot be read: then nobody knows their number.
 func (ps Pools) Changes(id ledger.PoolID) (n int64, err error) {
 	parts := ps.a.table.Parts(id)
 	for _, of := range append([]ledger.PoolID{id}, parts...) { // the pool first, which takes over the changes of those that go

@@ -203,6 +203,7 @@ func TestBehind_CountsAddressSpaces(t *testing.T) {
 		l.free(claim)
 	}
 	l.waitGone(s)
+	l.waitIdle(t) // until then memory counts too few
 	grown("without the address space")
 	l.sameAsLedger()
 }
