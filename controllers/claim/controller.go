@@ -129,9 +129,8 @@ func (r *Reconciler) requeueAll(ctx context.Context, name multicluster.ClusterNa
 
 // Departed ends the waits of a workspace that is bound no more.
 func (r *Reconciler) Departed(cluster ledger.ClusterName) {
-	engaged := r.Directory.Engaged(cluster)
-	unmet.leave(engaged)
-	for _, claim := range r.waiting.of(engaged) {
+	unmet.leave(r.Directory.Engaged(cluster))
+	for _, claim := range r.waiting.of(cluster) {
 		r.abandon(claim)
 	}
 }
@@ -139,7 +138,7 @@ func (r *Reconciler) Departed(cluster ledger.ClusterName) {
 // Changed requeues the claims that wait in a workspace that is engaged now, or is no more. Those that went
 // meanwhile, or can't be seen any more, leave what they wait for.
 func (r *Reconciler) Changed(name multicluster.ClusterName) {
-	for _, claim := range r.waiting.of(name) {
+	for _, claim := range r.waiting.of(r.Directory.Ledger(name)) {
 		r.Queue.Add(claim)
 	}
 }

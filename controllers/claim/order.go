@@ -1,7 +1,6 @@
 package claim
 
 import (
-	"container/heap"
 	"errors"
 	"slices"
 	"sync"
@@ -14,8 +13,8 @@ import (
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
-	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
+	"github.com/kcp-ipam/ipam/internal/wait"
 )
 
 // The ledger keeps the order of the claims that wait for room in a pool. Claims that wait for a pool, or for a class,
@@ -68,17 +67,8 @@ func (a *announced) note(pool *ipamv1alpha1.IPPool) {
 
 func (a *announced) drop(pool types.UID) { a.pools.Delete(pool) }
 
-// woken are the claims of one workspace that were woken, and have not asked a candidate since. Its owner guards it.
-type woken struct {
-	claims map[mcreconcile.Request]turn
-	queue  byAge // the first is one of them; others may not be any more
-}
-
-// turn is how far a woken claim is, and when that was made: another claim of its name has another place.
-type turn struct {
-	stage stage
-	since time.Time
-}
+// due is the thing that woken claims wait for: their turn to ask a candidate.
+type due struct{}
 
 // stage is how far a woken claim is.
 type stage uint8
@@ -89,162 +79,103 @@ const (
 	parked              // one has ended, behind older claims; the last of those queues it
 )
 
-// add puts a claim in its place, and takes a former claim of its name from the place of that.
-func (w *woken) add(claim inbox.Waiter, at stage) {
-	known := w.has(claim)
-	w.claims[claim.Request] = turn{at, claim.Since}
-	if !known {
-		heap.Push(&w.queue, claim)
-		w.trim()
-	}
-}
-
-func (w *woken) remove(claim mcreconcile.Request) {
-	delete(w.claims, claim)
-	w.trim()
-}
-
-// trim drops those that are left no more from the top.
-func (w *woken) trim() {
-	for len(w.queue) > 0 && !w.has(w.queue[0]) {
-		heap.Pop(&w.queue)
-	}
-}
-
-func (w *woken) has(claim inbox.Waiter) bool {
-	at, ok := w.claims[claim.Request]
-	return ok && at.since.Equal(claim.Since)
-}
-
-// move notes how far a claim is.
-func (w *woken) move(claim mcreconcile.Request, to stage) {
-	at := w.claims[claim]
-	at.stage = to
-	w.claims[claim] = at
-}
-
-// oldest is the first of those that are left. There must be one.
-func (w *woken) oldest() mcreconcile.Request { return w.queue[0].Request }
-
-// next returns the oldest, if that is set aside, which is to be queued.
-func (w *woken) next() (oldest mcreconcile.Request, ok bool) {
-	oldest = w.oldest()
-	if ok = w.claims[oldest].stage == parked; ok {
-		w.move(oldest, queued)
-	}
-	return oldest, ok
-}
-
-// byAge is a heap of claims, the oldest on top.
-type byAge []inbox.Waiter
-
-func (b byAge) Len() int           { return len(b) }
-func (b byAge) Less(i, j int) bool { return b[i].Since.Before(b[j].Since) }
-func (b byAge) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
-func (b *byAge) Push(claim any)    { *b = append(*b, claim.(inbox.Waiter)) }
-
-func (b *byAge) Pop() any {
-	last := (*b)[len(*b)-1]
-	*b = (*b)[:len(*b)-1]
-	return last
-}
+// wokenClaim is a claim that was woken.
+type wokenClaim = wait.Waiter[mcreconcile.Request, due, stage]
 
 // wake lists the claims that wait for any of the topics, oldest first. Until each of them has asked a candidate, or a
 // pass of it has ended otherwise, younger ones of its workspace that ask the same pools are behind it.
-func (w *waiting) wake(topics ...topic) []mcreconcile.Request {
-	waiters := w.since(topics)
-	w.mu.Lock()
-	for _, claim := range waiters {
-		of := w.woken[w.whose(claim.Request)]
-		if of == nil {
-			if w.woken == nil {
-				w.woken = map[ledger.ClusterName]*woken{}
-			}
-			of = &woken{claims: map[mcreconcile.Request]turn{}}
-			w.woken[w.whose(claim.Request)] = of
-		}
-		of.add(claim, queued)
+func (w *waiting) wake(topics ...topic) (found []mcreconcile.Request) {
+	w.lock()
+	defer w.mu.Unlock()
+	for c := range w.claims.OldestFirst(topics...).All() {
+		w.woken.Put(c.Key, c.Tenant, c.Since, queued, due{})
+		found = append(found, c.Key)
 	}
-	w.mu.Unlock()
-	return inbox.OldestFirst(waiters)
+	return found
 }
 
 // begin notes that a pass begins for a claim.
 func (w *waiting) begin(claim mcreconcile.Request) {
-	w.mu.Lock()
+	w.lock()
 	defer w.mu.Unlock()
-	if of := w.woken[w.whose(claim)]; of != nil {
-		if _, ok := of.claims[claim]; ok {
-			of.move(claim, looked)
-		}
+	if c := w.woken.Get(claim); c != nil {
+		w.move(c, looked)
 	}
 }
 
+// move notes how far a woken claim is.
+func (w *waiting) move(c *wokenClaim, to stage) { w.woken.Put(c.Key, c.Tenant, c.Since, to, due{}) }
+
 // made notes when the claim of a pass was made. A former claim of its name may have been woken, and was perhaps older.
 // next is to be queued, if ok: a claim that was set aside behind that one.
-func (w *waiting) made(claim inbox.Waiter) (next mcreconcile.Request, ok bool) {
-	w.mu.Lock()
+func (w *waiting) made(claim mcreconcile.Request, since time.Time) (next mcreconcile.Request, ok bool) {
+	w.lock()
 	defer w.mu.Unlock()
-	of := w.woken[w.whose(claim.Request)]
-	if of == nil {
+	c := w.woken.Get(claim)
+	if c == nil || c.Since.Equal(since) {
 		return next, false
 	}
-	at, known := of.claims[claim.Request]
-	if !known || of.has(claim) {
-		return next, false
+	w.woken.Put(claim, c.Tenant, since, c.Value, due{})
+	return w.next(c.Tenant)
+}
+
+// next returns the oldest woken claim of a tenant, if that is set aside, which is to be queued.
+func (w *waiting) next(tenant string) (oldest mcreconcile.Request, ok bool) {
+	c := w.woken.Of(tenant, due{}).Next()
+	if c == nil || c.Value != parked {
+		return oldest, false
 	}
-	of.add(claim, at.stage)
-	return of.next()
+	w.move(c, queued)
+	return c.Key, true
 }
 
 // end notes that the pass of a claim has asked a candidate or has ended. One that ended behind older claims is
 // set aside, unless none is older any more. next is to be queued, if ok: one that was set aside and is behind none now.
 func (w *waiting) end(claim mcreconcile.Request, behind bool) (isParked bool, next mcreconcile.Request, ok bool) {
-	w.mu.Lock()
+	w.lock()
 	defer w.mu.Unlock()
-	of := w.woken[w.whose(claim)]
-	if of == nil {
+	c := w.woken.Get(claim)
+	switch {
+	case c == nil, c.Value != looked: // woken again meanwhile, it is queued
 		return false, next, false
-	}
-	if at, known := of.claims[claim]; !known || at.stage != looked {
-		return false, next, false // woken again meanwhile, it is queued
-	}
-	if behind {
-		isParked = of.oldest() != claim
-		of.move(claim, queued)
-		if isParked {
-			of.move(claim, parked)
-		}
-		return isParked, next, false
-	}
-	if of.remove(claim); len(of.claims) == 0 {
-		delete(w.woken, w.whose(claim))
+	case !behind:
+		w.woken.Drop(claim)
+		next, ok = w.next(c.Tenant)
+		return false, next, ok
+	case w.woken.Of(c.Tenant, due{}).Next() == c:
+		w.move(c, queued)
 		return false, next, false
+	default:
+		w.move(c, parked)
+		return true, next, false
 	}
-	next, ok = of.next()
-	return false, next, ok
 }
 
 // wokenBefore reports whether an older claim of a workspace was woken, has not asked a candidate since, and may ask a
 // pool of these topics.
 func (w *waiting) wokenBefore(tenant ledger.ClusterName, since time.Time, topics []topic) bool {
-	w.mu.Lock()
+	w.lock()
 	defer w.mu.Unlock()
-	of := w.woken[tenant]
-	if of == nil {
-		return false
+	for c := range w.woken.Of(string(tenant), due{}).All() {
+		if !c.Since.Before(since) {
+			return false
+		}
+		if w.mayAsk(c.Key, topics) {
+			return true
+		}
 	}
-	return slices.ContainsFunc(of.queue, func(claim inbox.Waiter) bool {
-		return of.has(claim) && claim.Since.Before(since) && w.mayAsk(claim.Request, topics)
-	})
+	return false
 }
 
 // mayAsk reports whether a claim waits for any of the topics of a pool, or does not know yet which pools could serve
 // it.
 func (w *waiting) mayAsk(claim mcreconcile.Request, topics []topic) bool {
-	waits, left := w.claims[claim.ClusterName][claim]
-	knows := !left // it is gone, or has its block
-	for _, t := range waits.topics {
+	c := w.claims.Get(claim)
+	if c == nil { // it is gone, or has its block
+		return false
+	}
+	knows := false
+	for _, t := range c.Things {
 		if slices.Contains(topics, t) {
 			return true
 		}
@@ -255,14 +186,8 @@ func (w *waiting) mayAsk(claim mcreconcile.Request, topics []topic) bool {
 
 // waitsBefore reports whether an older claim of a workspace waits for any of the topics.
 func (w *waiting) waitsBefore(tenant ledger.ClusterName, since time.Time, topics []topic) bool {
-	w.mu.Lock()
+	w.lock()
 	defer w.mu.Unlock()
-	for _, t := range topics {
-		for claim, made := range w.topics[t] {
-			if w.whose(claim) == tenant && made.Before(since) {
-				return true
-			}
-		}
-	}
-	return false
+	c := w.claims.Of(string(tenant), topics...).Next()
+	return c != nil && c.Since.Before(since)
 }

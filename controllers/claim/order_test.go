@@ -92,8 +92,8 @@ func TestOrder_GivesANewPoolToTheOldest(t *testing.T) {
 		t.Errorf("the young claim says %+v, want the reason %s", says, ipamv1alpha1.ReasonPoolExhausted)
 	}
 	s.reconcile("youngest")
-	if len(s.waiting.woken) > 0 {
-		t.Errorf("woken are %v after all were looked at, want none", s.waiting.woken)
+	if n := s.waiting.woken.Len(); n > 0 {
+		t.Errorf("%d are woken after all were looked at, want none", n)
 	}
 }
 
@@ -133,8 +133,8 @@ func TestOrder_ForgetsAFormerClaim(t *testing.T) {
 	if got, _ := s.looks("again"); got != "10.9.0.16/28" {
 		t.Errorf("the claim that was made again is bound to %q, want 10.9.0.16/28", got)
 	}
-	if len(s.waiting.woken) > 0 {
-		t.Errorf("woken are %v after all were looked at, want none", s.waiting.woken)
+	if n := s.waiting.woken.Len(); n > 0 {
+		t.Errorf("%d are woken after all were looked at, want none", n)
 	}
 }
 
@@ -287,7 +287,7 @@ func TestWoken(t *testing.T) {
 			}
 		}
 	}
-	if len(owed) > 0 || len(w.woken) > 0 {
+	if len(owed) > 0 || w.woken.Len() > 0 {
 		t.Errorf("%v have never asked", slices.Sorted(maps.Keys(owed)))
 	}
 }

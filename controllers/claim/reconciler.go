@@ -17,7 +17,6 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
-	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
 	"github.com/kcp-ipam/ipam/controllers/internal/outcome"
 	"github.com/kcp-ipam/ipam/controllers/internal/patch"
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
@@ -96,7 +95,7 @@ func (r *Reconciler) look(ctx context.Context, req mcreconcile.Request) error {
 		}
 		return client.IgnoreNotFound(err)
 	}
-	if next, ok := r.waiting.made(inbox.Waiter{Request: req, Since: claim.CreationTimestamp.Time}); ok {
+	if next, ok := r.waiting.made(req, claim.CreationTimestamp.Time); ok {
 		r.Queue.Add(next)
 	}
 	// The pass of a former claim may have entered the ledger's waiting lists after that claim was seen deleted.

@@ -55,17 +55,18 @@ func TestWaiting_EndsWithTheWorkspace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ledger := &withdrawals{}
-			r := &Reconciler{Options: Options{Ledger: views.Ledger{Waits: ledger}, Directory: directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})}, clusters: testbed.Clusters{}}
+			lists := &withdrawals{}
+			r := &Reconciler{Options: Options{Ledger: views.Ledger{Waits: lists}, Directory: directory.New(directory.Workspace{Cluster: "p", Path: "root:ipam"})}, clusters: testbed.Clusters{}}
 			class := topic{kind: classTopic, name: "c"}
-			r.waiting.enter(requestIn("a", "x"), gen.Claim("x"), []topic{class})
-			r.waiting.enter(requestIn("b", "x"), gen.Claim("x"), []topic{class})
+			for _, cluster := range []ledger.ClusterName{"a", "b"} {
+				r.waiting.enter(requestIn(multicluster.ClusterName(cluster), "x"), gen.Claim("x"), []topic{{kind: nameTopic, cluster: cluster}, class})
+			}
 			ends(t, r)
 			if left := r.waiting.on(class); len(left) != 1 || left[0] != requestIn("b", "x") {
 				t.Errorf("%v wait, want that of the other workspace alone", left)
 			}
-			if ledger.count != 1 {
-				t.Errorf("%d withdrawn from the ledger, want one", ledger.count)
+			if lists.count != 1 {
+				t.Errorf("%d withdrawn from the ledger, want one", lists.count)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 	"github.com/kcp-ipam/ipam/controllers/internal/inbox"
+	"github.com/kcp-ipam/ipam/internal/wait"
 )
 
 // waiting knows the child pools that have no block, and which parent each waits
@@ -17,12 +19,11 @@ import (
 // between its look and its wait. The zero value is ready; safe for concurrent use.
 type waiting struct {
 	mu       sync.Mutex
-	children map[mcreconcile.Request]wait
-	parents  map[parent]map[mcreconcile.Request]bool // none that is empty
+	children *wait.List[mcreconcile.Request, parent, child]
 }
 
-// wait is the wait of one child.
-type wait struct {
+// child is the wait of one child.
+type child struct {
 	id    ledger.ClaimID
 	since time.Time          // when the child was made
 	in    ledger.ClusterName // its workspace
@@ -38,80 +39,65 @@ type parent struct {
 	class string // of a pool by class, which waits for any pool of this class; else empty
 }
 
-func waitOf(child *ipamv1alpha1.IPPool, in ledger.ClusterName) wait {
-	if class := child.Spec.ParentClassName; class != "" {
-		return wait{id: ledger.ClaimID(child.UID), since: child.CreationTimestamp.Time, in: in, on: parent{class: class}}
+func waitOf(pool *ipamv1alpha1.IPPool, in ledger.ClusterName) child {
+	if class := pool.Spec.ParentClassName; class != "" {
+		return child{id: ledger.ClaimID(pool.UID), since: pool.CreationTimestamp.Time, in: in, on: parent{class: class}}
 	}
-	ref := child.Spec.ParentPoolRef
+	ref := pool.Spec.ParentPoolRef
 	on := parent{in: in, pool: ref.Name}
 	if ref.ProjectRef != nil && ref.ProjectRef.Name != "" {
 		on = parent{path: ref.ProjectRef.Name, pool: ref.Name}
 	}
-	return wait{id: ledger.ClaimID(child.UID), since: child.CreationTimestamp.Time, in: in, on: on}
+	return child{id: ledger.ClaimID(pool.UID), since: pool.CreationTimestamp.Time, in: in, on: on}
+}
+
+// lock locks the list, which it makes if there is none.
+func (w *waiting) lock() {
+	w.mu.Lock()
+	if w.children == nil {
+		w.children = wait.New[mcreconcile.Request, parent, child](inbox.Compare)
+	}
 }
 
 // enter has a child wait for its parent. If another child of this name has waited until now, replaced is
 // true, and former is that child.
-func (w *waiting) enter(child mcreconcile.Request, at wait) (former ledger.ClaimID, replaced bool) {
-	w.mu.Lock()
+func (w *waiting) enter(pool mcreconcile.Request, at child) (former ledger.ClaimID, replaced bool) {
+	w.lock()
 	defer w.mu.Unlock()
-	if w.children == nil {
-		w.children = map[mcreconcile.Request]wait{}
-		w.parents = map[parent]map[mcreconcile.Request]bool{}
+	if before := w.children.Get(pool); before != nil && before.Value.id != at.id {
+		former, replaced = before.Value.id, true
 	}
-	before, waited := w.drop(child)
-	w.children[child] = at
-	if w.parents[at.on] == nil {
-		w.parents[at.on] = map[mcreconcile.Request]bool{}
-	}
-	w.parents[at.on][child] = true
-	return before.id, waited && before.id != at.id
+	w.children.Put(pool, string(at.in), at.since, at, at.on)
+	return former, replaced
 }
 
 // leave ends the child's wait, and says whose it was. ok is false if it did not wait.
-func (w *waiting) leave(child mcreconcile.Request) (id ledger.ClaimID, ok bool) {
-	w.mu.Lock()
+func (w *waiting) leave(pool mcreconcile.Request) (id ledger.ClaimID, ok bool) {
+	w.lock()
 	defer w.mu.Unlock()
-	left, ok := w.drop(child)
-	return left.id, ok
+	left := w.children.Get(pool)
+	if left == nil {
+		return "", false
+	}
+	w.children.Drop(pool)
+	return left.Value.id, true
 }
 
-// drop ends the wait of a child, and returns it. The caller holds mu.
-func (w *waiting) drop(child mcreconcile.Request) (wait, bool) {
-	left, ok := w.children[child]
-	if !ok {
-		return wait{}, false
-	}
-	delete(w.children, child)
-	if delete(w.parents[left.on], child); len(w.parents[left.on]) == 0 {
-		delete(w.parents, left.on)
-	}
-	return left, true
-}
-
-// on lists the children that wait for a pool of a workspace.
+// on lists the children that wait for a pool of a workspace, oldest first.
 func (w *waiting) on(in directory.Workspace, pool string) []mcreconcile.Request {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var found []inbox.Waiter
-	for _, at := range []parent{{in: in.Cluster, pool: pool}, {path: in.Path, pool: pool}} {
-		for child := range w.parents[at] {
-			found = append(found, inbox.Waiter{Request: child, Since: w.children[child].since})
-		}
-	}
-	return inbox.OldestFirst(found)
+	return w.oldestFirst(parent{in: in.Cluster, pool: pool}, parent{path: in.Path, pool: pool})
 }
 
 // by lists the pools that wait for any pool of a class, oldest first.
-func (w *waiting) by(class string) []mcreconcile.Request {
-	w.mu.Lock()
+func (w *waiting) by(class string) []mcreconcile.Request { return w.oldestFirst(parent{class: class}) }
+
+func (w *waiting) oldestFirst(on ...parent) (found []mcreconcile.Request) {
+	w.lock()
 	defer w.mu.Unlock()
-	children := w.parents[parent{class: class}]
-	found := make([]inbox.Waiter, 0, len(children))
-	for child := range children {
-		found = append(found, inbox.Waiter{Request: child, Since: w.children[child].since})
+	for c := range w.children.OldestFirst(on...).All() {
+		found = append(found, c.Key)
 	}
-	return inbox.OldestFirst(found)
+	return found
 }
 
 // children lists the pools that may wait for a pool of a workspace: by its name, or by a class that it names.
@@ -129,14 +115,14 @@ func (r *Reconciler) children(in directory.Workspace, pool *ipamv1alpha1.IPPool)
 
 // named lists the children whose wait the path of a workspace may end, oldest first: that of the parent, or their own,
 // by which the parent admits them.
-func (w *waiting) named(workspace directory.Workspace) []mcreconcile.Request {
-	w.mu.Lock()
+func (w *waiting) named(workspace directory.Workspace) (found []mcreconcile.Request) {
+	w.lock()
 	defer w.mu.Unlock()
-	var found []inbox.Waiter
-	for child, c := range w.children {
-		if c.on.path != "" && c.on.path == workspace.Path || (c.on.path != "" || c.on.class != "") && c.in == workspace.Cluster {
-			found = append(found, inbox.Waiter{Request: child, Since: c.since})
+	for c := range w.children.OldestFirst(slices.Collect(w.children.Things())...).All() {
+		switch on := c.Value.on; {
+		case on.path != "" && on.path == workspace.Path, (on.path != "" || on.class != "") && c.Value.in == workspace.Cluster:
+			found = append(found, c.Key)
 		}
 	}
-	return inbox.OldestFirst(found)
+	return found
 }

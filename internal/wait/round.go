@@ -2,6 +2,7 @@ package wait
 
 import (
 	"container/heap"
+	"iter"
 	"slices"
 )
 
@@ -68,6 +69,15 @@ func (r *Round[K, T, V]) Next() *Waiter[K, T, V] {
 		}
 	}
 	return nil
+}
+
+// All yields what is left of the round.
+func (r *Round[K, T, V]) All() iter.Seq[*Waiter[K, T, V]] {
+	return func(yield func(*Waiter[K, T, V]) bool) {
+		for w := r.Next(); w != nil && yield(w); w = r.Next() {
+			continue
+		}
+	}
 }
 
 // Again lets Next return the waiter once more that it has returned, when it is its turn.

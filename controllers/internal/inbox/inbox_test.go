@@ -235,21 +235,14 @@ func TestUntilTurn(t *testing.T) {
 	}
 }
 
-// The oldest comes first, among those of one second the first by workspace, namespace and
-// name. One that is listed twice comes once.
-func TestOldestFirst(t *testing.T) {
+// Requests are ordered by workspace, namespace and name.
+func TestCompare(t *testing.T) {
 	t.Parallel()
-	old := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	want := []Waiter{
-		{Request("z", client.ObjectKey{Namespace: "z", Name: "z"}), old},
-		{Request("a", client.ObjectKey{Namespace: "a", Name: "b"}), old.Add(time.Second)},
-		{Request("a", client.ObjectKey{Namespace: "b", Name: "a"}), old.Add(time.Second)},
-		{Request("a", client.ObjectKey{Namespace: "b", Name: "b"}), old.Add(time.Second)},
-		{Request("b", client.ObjectKey{Namespace: "a", Name: "a"}), old.Add(time.Second)},
+	want := []mcreconcile.Request{
+		Request("a", client.ObjectKey{Namespace: "a", Name: "b"}), Request("a", client.ObjectKey{Namespace: "b", Name: "a"}),
+		Request("a", client.ObjectKey{Namespace: "b", Name: "b"}), Request("b", client.ObjectKey{Namespace: "a", Name: "a"}),
 	}
-	shuffled := []Waiter{want[3], want[1], want[0], want[4], want[1], want[2], want[3]}
-	got := OldestFirst(shuffled)
-	if !slices.EqualFunc(want, got, func(w Waiter, r mcreconcile.Request) bool { return w.Request == r }) {
-		t.Errorf("OldestFirst = %v\nwant %v", got, want)
+	if got := slices.SortedFunc(slices.Values([]mcreconcile.Request{want[3], want[1], want[0], want[2]}), Compare); !slices.Equal(got, want) {
+		t.Errorf("sorted are %v, want %v", got, want)
 	}
 }

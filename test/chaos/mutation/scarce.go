@@ -54,8 +54,8 @@ var scarce = []Mutant{
 	{
 		Name:  "a claim that is made again is behind the former one of its name",
 		File:  "controllers/claim/order.go",
-		Old:   "if !known || of.has(claim) {",
-		New:   "if !known || of.has(claim) || true {",
+		Old:   "c == nil || c.Since.Equal(since) {",
+		New:   "c == nil || true {",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestOrder_"},
 	},
 	{
@@ -96,8 +96,8 @@ var scarce = []Mutant{
 	{
 		Name:  "a claim that has its block keeps younger ones waiting",
 		File:  "controllers/claim/order.go",
-		Old:   "knows := !left",
-		New:   "knows := left && false",
+		Old:   "if c == nil { // it is gone, or has its block",
+		New:   "if c == nil {\n\t\treturn true",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestOrder_"},
 	},
 	{

@@ -46,7 +46,7 @@ var tenants = []Mutant{
 	},
 	{
 		Name:  "a network of one workspace wakes the claims of all others",
-		File:  "controllers/claim/waiting.go",
+		File:  "controllers/claim/topics.go",
 		Old:   "topic{levelTopic, cluster, made.Name}",
 		New:   "topic{kind: classTopic, name: made.Name}",
 		Suite: Suite{Package: "./controllers/claim", Tests: "TestChain_WaitsForALevel"},
