@@ -122,7 +122,7 @@ var absence = []Mutant{
 	},
 	{
 		Name:  "the idle pools of a workspace go while a list leaves it out",
-		File:  "controllers/derived/idle.go",
+		File:  "controllers/derived/controller.go",
 		Old:   " && !c.Catalog.MayBeBound(of)",
 		New:   "",
 		Suite: Suite{Package: "./controllers/derived"},

@@ -231,7 +231,7 @@ var derived = []Mutant{
 	},
 	{
 		Name:  "a pool stays idle whose range claim went with its namespace",
-		File:  "controllers/derived/idle.go",
+		File:  "controllers/derived/controller.go",
 		Old:   "case c.wasDropped(p):",
 		New:   "case false:",
 		Suite: Suite{Package: "./controllers/derived", Tests: "TestSweep_PoolsGo"},
