@@ -97,7 +97,7 @@ type rule struct {
 // table is rules that are read from the top: the first one that applies decides.
 type table []rule
 
-// rules decide every pass over a claim, and every answer to a CREATE. [TestDecide_EveryWay] draws all ways through them.
+// rules decide every pass over a claim, and every answer to a CREATE. [TestDecide_MatchesTheDrawing] draws all ways through them.
 var rules = table{
 	// Is there anything to do?
 	{being: of(twin), then: later}, // should the cache be stale, it must not show the block of the former claim

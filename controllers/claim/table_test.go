@@ -319,8 +319,8 @@ func drawWays(b *strings.Builder, indent string, f facts) {
 	}
 }
 
-// TestDecide_EveryWay compares all ways of a pass with the drawing.
-func TestDecide_EveryWay(t *testing.T) {
+// TestDecide_MatchesTheDrawing compares all ways of a pass with the drawing.
+func TestDecide_MatchesTheDrawing(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	b.WriteString("\n")

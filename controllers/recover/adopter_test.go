@@ -163,7 +163,7 @@ func (l *loss) older(claim string) ledger.PoolID {
 	return id
 }
 
-// had publishes a pool of a ledger that had seen so many changes.
+// had publishes an IPPool with this CIDR. Its status names a ledger, and how many changes of the pool that had counted.
 func (l *loss) had(pool *ipamv1alpha1.IPPool, cidr, ledger string, changes int64) *ipamv1alpha1.IPPool {
 	pool.Status.AllocatedCIDR = cidr
 	pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: ledger, Changes: changes}
@@ -207,7 +207,7 @@ func (l *loss) wantAll(want map[ledger.ClaimID]string) {
 	}
 }
 
-func TestPass_AnotherLedger(t *testing.T) {
+func TestPass_RestoresAnEmptyLedger(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", "lost", 3)
@@ -283,7 +283,7 @@ func TestPass_AChildWithoutItsParent(t *testing.T) {
 }
 
 // A pool is taken for lost, and deleted before the pass that adopts.
-func TestPass_ALostPoolThatIsGone(t *testing.T) {
+func TestPass_ForgetsALostPoolThatWasDeleted(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 1)
 	l.wantLost("unknown to the ledger", pool)

@@ -12,7 +12,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// shows publishes a claim of a workspace that shows a block of the platform's pool, and has no record.
+// shows publishes a claim that shows a block of a pool of the platform, and has no IPAllocation. The claim is in the
+// workspace cluster.
 func (l *loss) shows(name, cluster, pool, cidr string, made time.Time) *ipamv1alpha1.IPClaim {
 	claim := in(cluster, gen.Claim(name, gen.Created(made)))
 	claim.Status.AllocatedCIDR, claim.Status.ClassName = cidr, "internal"
@@ -49,9 +50,10 @@ func TestPass_AClaimAlone(t *testing.T) {
 	l.wantAll(map[ledger.ClaimID]string{"uid-of-honest": "10.0.4.0/28 bound", "uid-of-older": "10.0.6.0/27 bound"})
 }
 
-// A claim may be stored with any status, past webhooks and policies. It gets nothing of a pool that serves by class alone, shared by all
-// workspaces or not, unless its class admits its workspace, and serves that pool: neither a block, nor the range itself.
-func TestPass_AClaimWhoseClassDoesNotAdmitIt(t *testing.T) {
+// A claim can be stored with a forged status, past webhooks and policies. Of a pool that serves by class alone, a claim
+// is given the block or range that it shows only if its class admits the claim's workspace, and gets blocks of that
+// pool.
+func TestPass_AdoptsNothingByAClassThatDoesNotAdmitTheWorkspace(t *testing.T) {
 	friends := []gen.ClassOption{gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:friend"}}
 	net := gen.Class("net", append(friends, gen.PoolPer("allProjects", "network"))...)
 	nic, beside := gen.Class("nic", append(friends, gen.Below("net"))...), gen.Class("beside", gen.Below("elsewhere"))

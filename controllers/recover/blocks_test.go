@@ -46,7 +46,7 @@ func random(rng *rand.Rand, i int) ledger.Block {
 	return b
 }
 
-// What is kept in little memory is what a map of the blocks has.
+// blocks gives the same answers as a plain map of the blocks.
 func TestBlocks_AsAMap(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

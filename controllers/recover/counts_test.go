@@ -36,8 +36,8 @@ func namesake(uid string) *ipamv1alpha1.IPPool {
 	return pool
 }
 
-// The ledger is complete where every pool that a claim may show is in it, compared and not lost. One doubt in
-// one workspace is enough.
+// Complete is true only if every pool that the claim's status may name is in the ledger, was compared with its IPPool,
+// and has lost nothing. One pool, in whichever workspace, makes it false.
 func TestComplete(t *testing.T) {
 	for name, test := range map[string]struct {
 		doubt func(l *loss)

@@ -22,7 +22,7 @@ func (l *loss) inTenant(name, cidr string, length int32) *ipamv1alpha1.IPPool {
 
 // A child pool may be stored with any status, past all webhooks and policies. Its parent gives it no block that it would refuse it today,
 // unless a record has a block of it. No such child keeps the parent frozen.
-func TestPass_AChildThatItsParentDoesNotAdmit(t *testing.T) {
+func TestPass_CarvesOnlyChildrenThatTheParentAdmits(t *testing.T) {
 	shared := []gen.PoolOption{gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:tenant"}, gen.Lengths{Min: 24, Max: 28}}
 	for name, tt := range map[string]struct {
 		parent  []gen.PoolOption
@@ -99,7 +99,7 @@ func TestPass_APoolByClass(t *testing.T) {
 }
 
 // The system makes no pool for a scope in a pool of another tenant.
-func TestPass_APoolOfAScopeInAnotherTenantsPool(t *testing.T) {
+func TestPass_RefusesADerivedPoolInAnotherTenantsPool(t *testing.T) {
 	l := newLoss(t)
 	for _, cluster := range []string{"tenant", "victim"} {
 		l.binds(cluster, "root:"+cluster)
@@ -117,7 +117,7 @@ func TestPass_APoolOfAScopeInAnotherTenantsPool(t *testing.T) {
 }
 
 // A pool that cannot be read lacks fields. Its block is not given to others for that.
-func TestPass_AChildThatCannotBeRead(t *testing.T) {
+func TestPass_CarvesAChildThoughAPoolIsUnreadable(t *testing.T) {
 	for _, odd := range []string{"p", "k"} {
 		l := newLoss(t)
 		l.binds("tenant", "root:tenant")

@@ -19,7 +19,7 @@ import (
 )
 
 // A pass reads all that is published. For a pool that nobody mends there are fewer and fewer.
-func TestStart_APoolThatStaysStuck(t *testing.T) {
+func TestStart_BacksOffWhileAPoolIsStuck(t *testing.T) {
 	l := newLoss(t)
 	clock := l.now
 	l.whole(l.had(gen.Pool("k", gen.ChildOf("gone", 24)), "10.0.9.0/24", "lost", 3))
@@ -222,7 +222,8 @@ func TestPass_APoolThatLeavesGoesAgain(t *testing.T) {
 	l.wantWhole("that went again", empty)
 }
 
-// A ledger that is behind has a block bound whose claim is gone by now, and whose record is retained.
+// In the restored ledger the block is bound. Since then its claim was deleted, and its IPAllocation retained. The pass
+// retains the block until the time that the IPAllocation shows.
 func TestPass_AnOlderLedgerOfARetainedBlock(t *testing.T) {
 	l := newLoss(t)
 	l.older("r")
@@ -282,7 +283,7 @@ func TestPass_AnAnswer(t *testing.T) {
 
 // A record gives its block back to the allocation ID that its claim shows, or that it was retained from: by that the claim finds it, and the
 // deletion of the record frees it.
-func TestPass_ARecordWithAnAllocationID(t *testing.T) {
+func TestPass_AdoptsABlockUnderItsAllocationID(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
 	held, left := gen.Allocation("a", "p", "10.0.4.0/28"), gen.Allocation("r", "p", "10.0.5.0/28", gen.Retained())

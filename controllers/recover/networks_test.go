@@ -87,7 +87,7 @@ func (l *loss) comesBack(id ledger.PoolID, pool *ipamv1alpha1.IPPool) {
 }
 
 // The IPPool of a pool that was retired, and made again, speaks of the former one for a moment. The new one has lost nothing.
-func TestWhole_ADerivedPoolThatIsMadeAgain(t *testing.T) {
+func TestWhole_IgnoresTheStatusOfAFormerDerivedPool(t *testing.T) {
 	l := newLoss(t)
 	former, again := l.provisioned()
 	shown := ipamv1alpha1.IPPoolStatus{AllocatedCIDR: former.CIDR.String(), Ledger: &ipamv1alpha1.PoolLedger{
@@ -298,7 +298,8 @@ func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
 	}
 }
 
-// After a loss a pool that all workspaces share counts for the workspace whose claim made it, as its IPPool says.
+// A recovered pool that all workspaces share counts as one of the pools of the workspace that the IPPool's label names:
+// the one whose claim made it.
 func TestAdopter_ASharedRangeCountsForItsMaker(t *testing.T) {
 	l := newLoss(t)
 	l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
@@ -312,7 +313,7 @@ func TestAdopter_ASharedRangeCountsForItsMaker(t *testing.T) {
 
 // The copy of the ledger has the range of a claim. So nobody asks whether the class admits the claim's workspace, nor waits for the path of
 // that, and the range is served at once.
-func TestAdopter_ARangeThatTheLedgerHas(t *testing.T) {
+func TestAdopter_ServesARangeOfTheLedgerAtOnce(t *testing.T) {
 	l := newLoss(t, gen.Class("net", gen.PoolPer("network"), gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:w"}))
 	p, _ := l.provisioned()
 	must.Get(l.ledger.Derived().Hold(t.Context(), p.ID, ledger.Holder{Claim: "uid-of-range", Cluster: "w", Namespace: "default", Name: "range"}))(t)

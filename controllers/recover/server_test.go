@@ -79,7 +79,7 @@ func TestServer_VerifiesAndRepairs(t *testing.T) {
 	}
 }
 
-// An old report is not repaired, nor is any by a replica that does not lead.
+// AskRepair fails, and nothing is hinted at, if the report is outdated or the replica is not the leader.
 func TestServer_RefusesToRepair(t *testing.T) {
 	for _, leads := range []bool{true, false} {
 		s := newScene(t)

@@ -30,7 +30,8 @@ type tale struct {
 	objects []client.Object // pools, then claims, then IPAllocations
 }
 
-// TestJoin_RandomWorlds compares the join with a look at each name by itself.
+// TestJoin_RandomWorlds compares the findings of the join, in random worlds, with an oracle that judges each name
+// alone.
 func TestJoin_RandomWorlds(t *testing.T) {
 	t.Parallel()
 	found := map[Kind]int{}

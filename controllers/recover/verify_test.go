@@ -209,8 +209,8 @@ func (s *scene) cool(left time.Duration) {
 	s.put(blockOfA, strings.Replace(s.valueOfA(), `"state":"bound"`, state, 1))
 }
 
-// lease retains a block of the pool root from a claim "late" that is gone, and publishes that. Its
-// lease has so long left.
+// lease makes a retained block in pool root, of the deleted claim late, with its IPAllocation. The lease ends after
+// left.
 func (s *scene) lease(left time.Duration) {
 	s.Helper()
 	until := time.Now().Add(left).Truncate(time.Second)

@@ -67,7 +67,7 @@ func TestWhole(t *testing.T) {
 
 // A pool that retires is in the record until its finalizer is off, and in caches longer.
 // Were it taken for lost, its block would be carved again, for nobody.
-func TestWhole_WhileAPoolRetires(t *testing.T) {
+func TestWhole_DoesNotTakeARetiredPoolForLost(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		before bool // it is retired before it is looked for
@@ -98,7 +98,7 @@ func TestWhole_WhileAPoolRetires(t *testing.T) {
 
 // A pass that cannot go on is taken up by the next process, which finds the pools lost,
 // also those that the former one has registered again: nothing is allocated in between.
-func TestPass_TakenUpByAnotherProcess(t *testing.T) {
+func TestPass_IsContinuedByTheNextProcess(t *testing.T) {
 	l := newLoss(t)
 	root := l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 7)
 	child := l.had(gen.Pool("k", gen.ChildOf("p", 24)), "10.0.9.0/24", l.ledger.Recovery().LedgerID(), 1)

@@ -99,7 +99,7 @@ func (t *twin) round(turns bool, tenant string, things []int) *round {
 	return &round{twin: t, turns: turns, tenant: tenant, things: things, began: t.puts, passed: map[int]bool{}, left: map[lane]bool{}}
 }
 
-// next returns the first that is left; ok is false if none is.
+// next returns the next waiter of the round; ok is false at its end.
 func (r *round) next() (first waiter, ok bool) {
 	r.passed[r.given.value] = true
 	for _, w := range r.twin.waiters {

@@ -76,7 +76,7 @@ var released = []Mutant{
 		File:  "controllers/recover/belief.go",
 		Old:   "\tif !r.lacks() {\n\t\treturn nil\n\t}\n",
 		New:   "",
-		Suite: Suite{Package: "./controllers/recover", Tests: "TestAdopter_ARangeThatTheLedgerHas"},
+		Suite: Suite{Package: "./controllers/recover", Tests: "TestAdopter_ServesARangeOfTheLedgerAtOnce"},
 	},
 	{
 		Name:  "a block that cannot be read is in the ledger for recovery",
