@@ -110,7 +110,8 @@ func visit(ctx context.Context, opts ClusterAPIOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := workspace.List(ctx, &ipamv1alpha1.IPClaimList{}, client.InNamespace(opts.Namespace), client.Limit(1)); err != nil {
+	here := client.InNamespace(opts.Namespace)
+	if err := workspace.List(ctx, &ipamv1alpha1.IPClaimList{}, here, client.Limit(1)); err != nil {
 		return fmt.Errorf("list IPClaims in namespace %s: %w", opts.Namespace, err)
 	}
 	if err := workspace.List(ctx, &ipamv1alpha1.IPPoolList{}, client.Limit(1)); err != nil {

@@ -97,7 +97,8 @@ func (c *endpointsCheck) tell(lacks error) { c.lacks.Store(&lacks) }
 // sees returns an error if no server has answered of late: then nothing that the caches show is to be believed.
 func (c *endpointsCheck) sees() error {
 	if ago := c.clock.Since(*c.seen.Load()); ago >= blind {
-		return fmt.Errorf("no server has answered a read of APIExportEndpointSlice %s or of an endpoint for %s", ipamv1alpha1.GroupName, ago.Round(time.Second))
+		return fmt.Errorf("no server has answered a read of APIExportEndpointSlice %s or of an endpoint for %s",
+			ipamv1alpha1.GroupName, ago.Round(time.Second))
 	}
 	return nil
 }

@@ -82,7 +82,8 @@ func (l *leader) addControllers(mgr mcmanager.Manager, reader *live.Reader) erro
 	hints, doubts := release.NewHints(clock.RealClock{}), claim.NewDoubts(news.Claims, known)
 	answers := promise.NewAnswers(clock.RealClock{}, hints.Suspect)
 	adopter := recover.NewAdopter(recover.AdopterOptions{
-		Ledger: alloc, Books: opts.Verify.Ledger, Record: reader, Directory: known, Clusters: early, Suspect: hints.Suspect, Doubt: doubts.Add,
+		Ledger: alloc, Books: opts.Verify.Ledger, Record: reader, Directory: known, Clusters: early, Suspect: hints.Suspect,
+		Doubt: doubts.Add,
 	})
 	releases, pooled, err := addReleases(mgr, classes, reader, hints, answers, adopter, opts)
 	if err != nil {
@@ -93,10 +94,11 @@ func (l *leader) addControllers(mgr mcmanager.Manager, reader *live.Reader) erro
 		return err
 	}
 	workspaces := &feed.Feed{Reengage: tenants.Reengage}
-	opts.Claims.Ledger, opts.Claims.Releases, opts.Claims.Catalog, opts.Claims.Directory = views.Of(alloc), releases, classes, known
-	opts.Claims.Compare, opts.Claims.Complete, opts.Claims.Doubts, opts.Claims.Sees = adopter.Compare, adopter.Complete, doubts, opts.sees
-	opts.Claims.Ranges, opts.Claims.Feed, opts.Claims.Queue, opts.Claims.Listed = pooled, workspaces, news.Claims, news.Listed
-	opts.Claims.Answers = answers
+	opts.Claims.Ledger, opts.Claims.Releases, opts.Claims.Ranges = views.Of(alloc), releases, pooled
+	opts.Claims.Catalog, opts.Claims.Directory = classes, known
+	opts.Claims.Compare, opts.Claims.Complete = adopter.Compare, adopter.Complete
+	opts.Claims.Doubts, opts.Claims.Sees, opts.Claims.Answers = doubts, opts.sees, answers
+	opts.Claims.Feed, opts.Claims.Queue, opts.Claims.Listed = workspaces, news.Claims, news.Listed
 	claims, err := claim.New(mgr, opts.Claims)
 	if err != nil {
 		return fmt.Errorf("claim controller: %w", err)
@@ -107,7 +109,8 @@ func (l *leader) addControllers(mgr mcmanager.Manager, reader *live.Reader) erro
 	}
 	pools, err := pool.New(mgr, pool.Options{
 		Ledger: views.Of(alloc), Catalog: classes, Directory: known, Feed: workspaces, Queue: news.Pools,
-		RetireBelow: pooled.RetireBelow, Goes: pooled.Goes, Adoption: adopter, Oracle: reader, Seen: both(slices.Seen, pooled.Seen), Deleted: hints.PoolDeleted, MaxPools: opts.Claims.MaxPools, Answers: answers,
+		RetireBelow: pooled.RetireBelow, Goes: pooled.Goes, Adoption: adopter, Oracle: reader,
+		Seen: both(slices.Seen, pooled.Seen), Deleted: hints.PoolDeleted, MaxPools: opts.Claims.MaxPools, Answers: answers,
 	})
 	if err != nil {
 		return fmt.Errorf("pool controller: %w", err)
@@ -128,7 +131,9 @@ func (l *leader) addControllers(mgr mcmanager.Manager, reader *live.Reader) erro
 	)
 }
 
-func newSlices(mgr mcmanager.Manager, reader *live.Reader, hints *release.Hints, opts Options) (*slice.Controller, error) {
+func newSlices(
+	mgr mcmanager.Manager, reader *live.Reader, hints *release.Hints, opts Options,
+) (*slice.Controller, error) {
 	alloc, known := opts.Ledger.Allocator, opts.Ledger.directory
 	slices, err := slice.New(mgr.GetLocalManager(), slice.Options{
 		Catalog:   &catalog.Catalog{Clusters: mgr, Directory: known, Rooms: alloc.Pools()}, // it writes to the workspaces

@@ -47,7 +47,9 @@ type Ground struct {
 
 // reading says what a live reader of the platform and its tenants reads.
 func (g Ground) reading() live.Options {
-	return live.Options{Config: g.Config, Slice: g.Export, Platform: g.Platform.Cluster, Path: g.Platform.Path, Scheme: g.Scheme}
+	return live.Options{
+		Config: g.Config, Slice: g.Export, Platform: g.Platform.Cluster, Path: g.Platform.Path, Scheme: g.Scheme,
+	}
 }
 
 // Platform reads which workspace cfg points at, from the export that lives there.
@@ -58,7 +60,8 @@ func Platform(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme) (Wo
 	}
 	export := &apisv1alpha2.APIExport{}
 	if err := c.Get(ctx, client.ObjectKey{Name: ipamv1alpha1.GroupName}, export); err != nil {
-		return Workspace{}, fmt.Errorf("read APIExport %s (is this the platform workspace, and bootstrapped?): %w", ipamv1alpha1.GroupName, err)
+		return Workspace{}, fmt.Errorf("read APIExport %s (is this the platform workspace, and bootstrapped?): %w",
+			ipamv1alpha1.GroupName, err)
 	}
 	return Workspace{
 		Cluster: ledger.ClusterName(export.Annotations["kcp.io/cluster"]),
@@ -134,7 +137,8 @@ func (l *Ledger) open(ctx context.Context, at string) (err error) {
 }
 
 // errTenants: the names of all holders in the ledger say who the tenants are.
-var errTenants = errors.New("the ledger was made with the other --tenants: give that, or begin with an empty ledger and without claims")
+var errTenants = errors.New(
+	"the ledger was made with the other --tenants: give that, or begin with an empty ledger and without claims")
 
 // Close closes the ledger if it was opened, and ends the queues, which no controller does that was never started.
 func (l *Ledger) Close() error {

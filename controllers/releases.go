@@ -24,16 +24,20 @@ import (
 
 // addReleases adds the controllers that give back what claims held: blocks, and the pools that the system has made for
 // them.
-func addReleases(mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.Reader, hints *release.Hints, answers *promise.Answers, adopter *recover.Adopter, opts Options) (*release.Controller, *derived.Controller, error) {
+func addReleases(
+	mgr mcmanager.Manager, classes *catalog.Catalog, reader *live.Reader, hints *release.Hints,
+	answers *promise.Answers, adopter *recover.Adopter, opts Options,
+) (*release.Controller, *derived.Controller, error) {
 	alloc, known, news := opts.Ledger.Allocator, opts.Ledger.directory, opts.Ledger.inbox
 	told := derived.NewNews(alloc.Pools())
 	keeper := &derived.Keeper{
-		Ledger: views.Of(alloc), Ranges: alloc.Derived(), Catalog: classes, Oracle: reader, Departed: hints.HasDeparted, Compare: adopter.Compare,
-		Answers: answers, Clock: clock.RealClock{}, Since: time.Now(),
+		Ledger: views.Of(alloc), Ranges: alloc.Derived(), Catalog: classes, Oracle: reader,
+		Departed: hints.HasDeparted, Compare: adopter.Compare, Answers: answers, Clock: clock.RealClock{}, Since: time.Now(),
 	}
 	releases, err := release.New(mgr.GetLocalManager(), release.Options{
-		Hints: hints, Ledger: views.Of(alloc), Answers: answers, Ranges: alloc.Derived(), Oracle: reader, Bound: opts.Ledger.serves,
-		Lease: catalog.Leases{Catalog: classes, Pools: alloc.Pools()}.Of, Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
+		Hints: hints, Ledger: views.Of(alloc), Answers: answers, Ranges: alloc.Derived(), Oracle: reader,
+		Bound: opts.Ledger.serves, Lease: catalog.Leases{Catalog: classes, Pools: alloc.Pools()}.Of,
+		Reclaims: classes.Reclaims, Expired: tellExpired(mgr, known),
 		Retained:     func(pool ledger.PoolID) { news.Changed(alloc.Pools(), pool) },
 		RetireClosed: keeper.RetireClosed, Dropped: told.Dropped,
 	})
@@ -62,14 +66,18 @@ func both(one, other seer) seer {
 }
 
 // tellExpired emits an event on an IPAllocation that was released because its lease was over.
-func tellExpired(clusters catalog.Clusters, known *directory.Directory) func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation) {
+func tellExpired(
+	clusters catalog.Clusters, known *directory.Directory,
+) func(context.Context, ledger.Holder, *ipamv1alpha1.IPAllocation) {
 	return func(ctx context.Context, h ledger.Holder, last *ipamv1alpha1.IPAllocation) {
 		workspace, err := clusters.GetCluster(ctx, known.Engaged(h.Cluster))
 		if err != nil {
-			log.FromContext(ctx).Info("no event was written that a lease is over: the workspace is not engaged", "error", err.Error())
+			log.FromContext(ctx).Info("no event was written that a lease is over: the workspace is not engaged",
+				"error", err.Error())
 			return
 		}
-		workspace.GetEventRecorder("ipam-controller").Eventf(last, nil, corev1.EventTypeNormal, string(ipamv1alpha1.ReasonLeaseExpired),
+		workspace.GetEventRecorder("ipam-controller").Eventf(last, nil, corev1.EventTypeNormal,
+			string(ipamv1alpha1.ReasonLeaseExpired),
 			"Release", "the lease of the retained block is over; %s was released", last.Status.AllocatedCIDR)
 	}
 }

@@ -45,7 +45,8 @@ import (
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, ipamv1alpha1.AddToScheme, v1controller1.AddToScheme, apisv1alpha1.AddToScheme, apisv1alpha2.AddToScheme,
+		clientgoscheme.AddToScheme, ipamv1alpha1.AddToScheme, v1controller1.AddToScheme, apisv1alpha1.AddToScheme,
+		apisv1alpha2.AddToScheme,
 		clusterv1.AddToScheme, capiv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
@@ -125,7 +126,8 @@ func New(ctx context.Context, opts Options) (mcmanager.Manager, error) {
 		return nil, err
 	}
 	if err := errors.Join(
-		addClusterAPI(mgr, opts), mgr.GetLocalManager().Add(contested), mgr.GetLocalManager().Add(&memory.Watch{}), mgr.GetLocalManager().Add(leads),
+		addClusterAPI(mgr, opts), mgr.GetLocalManager().Add(contested), mgr.GetLocalManager().Add(&memory.Watch{}),
+		mgr.GetLocalManager().Add(leads),
 	); err != nil {
 		return nil, err
 	}
@@ -175,13 +177,17 @@ func index(ctx context.Context, mgr mcmanager.Manager) error {
 			return fmt.Errorf("index pools by class: %w", err)
 		}
 	}
-	for name, extract := range map[string]client.IndexerFunc{catalog.ByDefault: catalog.IndexClassByDefault, catalog.ByParent: catalog.IndexClassByParent} {
-		if err := mgr.GetLocalManager().GetFieldIndexer().IndexField(ctx, &ipamv1alpha1.IPClass{}, name, extract); err != nil {
+	for name, extract := range map[string]client.IndexerFunc{
+		catalog.ByDefault: catalog.IndexClassByDefault, catalog.ByParent: catalog.IndexClassByParent,
+	} {
+		indexer := mgr.GetLocalManager().GetFieldIndexer()
+		if err := indexer.IndexField(ctx, &ipamv1alpha1.IPClass{}, name, extract); err != nil {
 			return fmt.Errorf("index classes by %s: %w", name, err)
 		}
 	}
 	// A replica that does not lead has no watch that fills this one, and answers CREATEs from it as soon as it leads.
-	_, err := mgr.GetLocalManager().GetCache().GetInformer(ctx, &ipamv1alpha1.IPAllocation{}, cache.BlockUntilSynced(false))
+	_, err := mgr.GetLocalManager().GetCache().GetInformer(ctx, &ipamv1alpha1.IPAllocation{},
+		cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch the platform's records: %w", err)
 	}
@@ -200,7 +206,8 @@ func addClusterAPI(mgr mcmanager.Manager, opts Options) error {
 
 // newDoor adds the door, which each replica runs.
 func newDoor(mgr mcmanager.Manager, opts Options) (door.Door, error) {
-	opts.Door.Platform, opts.Door.Standalone, opts.Door.Leader = opts.Platform.Cluster, opts.Export == "", opts.Ledger.reader().Leader
+	opts.Door.Platform, opts.Door.Standalone = opts.Platform.Cluster, opts.Export == ""
+	opts.Door.Leader = opts.Ledger.reader().Leader
 	opts.Door.Also = map[string]http.Handler{
 		"GET " + lookup.Path: history.Served(mgr.GetLocalManager().GetClient(), opts.History, opts.Ledger.directory),
 	}
@@ -213,7 +220,9 @@ func addChecks(mgr mcmanager.Manager, endpoints *endpointsCheck, opts Options) e
 	return errors.Join(
 		mgr.GetLocalManager().Add(endpoints),
 		opts.Probes.AddHealthzCheck("ping", healthz.Ping),
-		opts.Probes.AddReadyzCheck("ledger", func(r *http.Request) error { return (*opts.Ledger.healthy.Load())(r.Context()) }),
+		opts.Probes.AddReadyzCheck("ledger", func(r *http.Request) error {
+			return (*opts.Ledger.healthy.Load())(r.Context())
+		}),
 		opts.Probes.AddReadyzCheck("endpoints", endpoints.check),
 	)
 }

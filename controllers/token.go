@@ -13,7 +13,9 @@ import (
 
 var tokenEnd = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "ipam_token_end_timestamp_seconds",
-	Help: "When the token in the kubeconfig of a server ends, since 1970: the one of kcp (platform), or with the command capi those of the workspace and of the management cluster. Absent for an access that is renewed or does not end.",
+	Help: "When the token in the kubeconfig of a server ends, since 1970: " +
+		"the one of kcp (platform), or with the command capi those of the workspace and of the management cluster. " +
+		"Absent for an access that is renewed or does not end.",
 }, []string{"server"})
 
 func init() { metrics.Registry.MustRegister(tokenEnd) }
@@ -41,7 +43,8 @@ func ObserveToken(server string, cfg *rest.Config) error {
 // seen is when a server has answered this replica last.
 var seen = prometheus.NewGauge(prometheus.GaugeOpts{
 	Name: "ipam_server_seen_timestamp_seconds",
-	Help: "When the API server has last answered a live read of this replica, by Unix time. After 30 seconds without an answer it leaves CREATEs unanswered.",
+	Help: "When the API server has last answered a live read of this replica, by Unix time. " +
+		"After 30 seconds without an answer it leaves CREATEs unanswered.",
 })
 
 func init() {

@@ -65,7 +65,9 @@ func newSocket(mgr mcmanager.Manager, reader *live.Reader, opts Options) (*recov
 }
 
 // addVerifier adds the verifier of the leader, and has its socket repair what that finds.
-func addVerifier(mgr mcmanager.Manager, socket *recover.Server, reader *live.Reader, hints *release.Hints, opts Options) error {
+func addVerifier(
+	mgr mcmanager.Manager, socket *recover.Server, reader *live.Reader, hints *release.Hints, opts Options,
+) error {
 	opts.Verify.World = reader
 	verifier := recover.NewVerifier(opts.Verify)
 	if socket != nil {

@@ -40,7 +40,9 @@ func textOf(address *capiv1.IPAddress) string {
 
 // newAddress is the IPAddress of an IPAddressClaim with the address of its IPClaim, in the
 // network of the IPPool that this is from.
-func newAddress(claim *capiv1.IPAddressClaim, bound *ipamv1alpha1.IPClaim, from *ipamv1alpha1.IPPool) (*capiv1.IPAddress, error) {
+func newAddress(
+	claim *capiv1.IPAddressClaim, bound *ipamv1alpha1.IPClaim, from *ipamv1alpha1.IPPool,
+) (*capiv1.IPAddress, error) {
 	block, err := netip.ParsePrefix(from.Status.AllocatedCIDR)
 	if err != nil {
 		return nil, fmt.Errorf("IPPool %s: %w", from.Name, err)
@@ -87,18 +89,23 @@ func (r *Reconciler) ownByPool(address *capiv1.IPAddress, pool *source) error {
 	if r.Claims.Names.beside() || pool == nil {
 		return nil
 	}
-	err := controllerutil.SetOwnerReference(pool.object, address, r.Management.Scheme(), controllerutil.WithBlockOwnerDeletion(true))
+	err := controllerutil.SetOwnerReference(pool.object, address, r.Management.Scheme(),
+		controllerutil.WithBlockOwnerDeletion(true))
 	if err != nil {
 		return err
 	}
-	own := slices.IndexFunc(address.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == pool.object.GetUID() })
+	own := slices.IndexFunc(address.OwnerReferences, func(ref metav1.OwnerReference) bool {
+		return ref.UID == pool.object.GetUID()
+	})
 	address.OwnerReferences[own].Controller = new(false)
 	return nil
 }
 
 // publish makes the IPAddress of an IPAddressClaim that is bound, or completes the one found. A nil pool
 // is one that is not there any more.
-func (r *Reconciler) publish(ctx context.Context, claim *capiv1.IPAddressClaim, bound *ipamv1alpha1.IPClaim, pool *source, found *capiv1.IPAddress) error {
+func (r *Reconciler) publish(
+	ctx context.Context, claim *capiv1.IPAddressClaim, bound *ipamv1alpha1.IPClaim, pool *source, found *capiv1.IPAddress,
+) error {
 	from, err := r.Claims.origin(ctx, bound)
 	if err != nil {
 		return err
@@ -120,7 +127,9 @@ func (r *Reconciler) publish(ctx context.Context, claim *capiv1.IPAddressClaim, 
 }
 
 // ensureAddress makes an IPAddress as it is wanted, or completes the one found.
-func (r *Reconciler) ensureAddress(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, wanted, found *capiv1.IPAddress) error {
+func (r *Reconciler) ensureAddress(
+	ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, wanted, found *capiv1.IPAddress,
+) error {
 	if found == nil {
 		made, err := r.createAddress(ctx, claim, pool, wanted)
 		if err != nil {
@@ -142,7 +151,9 @@ func (r *Reconciler) ensureAddress(ctx context.Context, claim *capiv1.IPAddressC
 }
 
 // createAddress makes an IPAddress. It returns the one that is there, if the cache did not show it yet.
-func (r *Reconciler) createAddress(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, wanted *capiv1.IPAddress) (*capiv1.IPAddress, error) {
+func (r *Reconciler) createAddress(
+	ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, wanted *capiv1.IPAddress,
+) (*capiv1.IPAddress, error) {
 	made := wanted.DeepCopy()
 	if err := r.complete(made, claim, pool); err != nil {
 		return nil, err
@@ -169,9 +180,11 @@ func (n Names) compareAddress(found, wanted *capiv1.IPAddress) error {
 	case found.Spec.ClaimRef != wanted.Spec.ClaimRef:
 		return inTheWay("IPAddress %s is of IPAddressClaim %s; delete that IPAddress", found.Name, found.Spec.ClaimRef.Name)
 	case found.Spec.PoolRef != wanted.Spec.PoolRef:
-		return failed("IPAddress %s is of another pool than spec.poolRef; delete this IPAddressClaim, and create it again", found.Name)
+		return failed("IPAddress %s is of another pool than spec.poolRef; delete this IPAddressClaim, and create it again",
+			found.Name)
 	case textOf(found) != wanted.Spec.Address:
-		return failed("IPAddress %s has the address %s, but IPClaim %s holds %s; delete this IPAddressClaim, and create it again",
+		return failed(
+			"IPAddress %s has the address %s, but IPClaim %s holds %s; delete this IPAddressClaim, and create it again",
 			found.Name, found.Spec.Address, n.claim(client.ObjectKeyFromObject(found)).Name, wanted.Spec.Address)
 	}
 	return nil

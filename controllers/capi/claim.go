@@ -54,7 +54,9 @@ func request(ref capiv1.IPPoolReference) (class string, pool *ipamv1alpha1.PoolR
 
 // ensureClaim returns the IPClaim of an IPAddressClaim as the cache shows it, made if that shows none. The
 // error is a refusal if another one is in the way.
-func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, found *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPClaim, error) {
+func (r *Reconciler) ensureClaim(
+	ctx context.Context, claim *capiv1.IPAddressClaim, pool *source, found *ipamv1alpha1.IPClaim,
+) (*ipamv1alpha1.IPClaim, error) {
 	if found == nil {
 		if err := r.yielded(ctx, client.ObjectKeyFromObject(claim)); err != nil {
 			return nil, err
@@ -74,7 +76,9 @@ func (r *Reconciler) ensureClaim(ctx context.Context, claim *capiv1.IPAddressCla
 	if err := r.Claims.letGo(ctx, found); err != nil {
 		return nil, err
 	}
-	return nil, &refusal{reason: clusterv1.NotReadyReason, message: fmt.Sprintf("IPClaim %s was deleted; another one follows", found.Name)}
+	return nil, &refusal{
+		reason: clusterv1.NotReadyReason, message: fmt.Sprintf("IPClaim %s was deleted; another one follows", found.Name),
+	}
 }
 
 // held reads the IPClaim of an IPAddressClaim from the cache; nil if it is not there.
@@ -84,7 +88,9 @@ func (c Claims) held(ctx context.Context, key client.ObjectKey) (*ipamv1alpha1.I
 
 // createClaim makes the IPClaim of an IPAddressClaim: for the address of its IPAddress, if the
 // server has one. It returns the one that is there, if the cache did not show it yet.
-func (r *Reconciler) createClaim(ctx context.Context, claim *capiv1.IPAddressClaim, pool *source) (*ipamv1alpha1.IPClaim, error) {
+func (r *Reconciler) createClaim(
+	ctx context.Context, claim *capiv1.IPAddressClaim, pool *source,
+) (*ipamv1alpha1.IPClaim, error) {
 	key, address, made := client.ObjectKeyFromObject(claim), &capiv1.IPAddress{}, r.Claims.Names.newClaim(claim)
 	absent, err := r.Management.gone(ctx, key, address)
 	if err != nil {
@@ -116,8 +122,10 @@ func (n Names) compareClaim(found *ipamv1alpha1.IPClaim, claim *capiv1.IPAddress
 	switch {
 	case !n.owns(client.ObjectKeyFromObject(claim), found):
 		return inTheWay("IPClaim %s is not of this IPAddressClaim; delete that IPClaim, or use another name", found.Name)
-	case found.Spec.ClassName != class, (found.Spec.PoolRef == nil) != (pool == nil), pool != nil && found.Spec.PoolRef.Name != pool.Name:
-		return failed("IPClaim %s is of another pool than spec.poolRef; delete this IPAddressClaim, and create it again", found.Name)
+	case found.Spec.ClassName != class, (found.Spec.PoolRef == nil) != (pool == nil),
+		pool != nil && found.Spec.PoolRef.Name != pool.Name:
+		return failed("IPClaim %s is of another pool than spec.poolRef; delete this IPAddressClaim, and create it again",
+			found.Name)
 	}
 	return nil
 }

@@ -71,7 +71,8 @@ func Setup(mgr manager.Manager, opts Options) error {
 		}).
 		For(&capiv1.IPAddressClaim{}, builder.WithPredicates(served...)).
 		Watches(&capiv1.IPAddress{}, handler.EnqueueRequestsFromMapFunc(toClaimOfAddress)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.Management.toClaimsOfCluster), builder.WithPredicates(released))
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.Management.toClaimsOfCluster),
+			builder.WithPredicates(released))
 	watch := func(object client.Object, requests handler.MapFunc, which ...predicate.Predicate) {
 		b.WatchesRawSource(crsource.Kind(pools.GetCache(), object, handler.EnqueueRequestsFromMapFunc(requests), which...))
 	}
@@ -102,8 +103,8 @@ var released = predicate.Funcs{
 var usable = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || annotated(e.ObjectOld) && !annotated(e.ObjectNew) ||
-			sourceOf(e.ObjectOld).family != sourceOf(e.ObjectNew).family
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			annotated(e.ObjectOld) && !annotated(e.ObjectNew) || sourceOf(e.ObjectOld).family != sourceOf(e.ObjectNew).family
 	},
 }
 
@@ -144,7 +145,9 @@ func (m Management) toClaimsOfPool(ctx context.Context, object client.Object) []
 }
 
 // claims are the requests for the claims in the cache that match.
-func (m Management) claims(ctx context.Context, match func(*capiv1.IPAddressClaim) bool, opts ...client.ListOption) []reconcile.Request {
+func (m Management) claims(
+	ctx context.Context, match func(*capiv1.IPAddressClaim) bool, opts ...client.ListOption,
+) []reconcile.Request {
 	list := &capiv1.IPAddressClaimList{}
 	err := m.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...)
 	if meta.IsNoMatchError(err) {

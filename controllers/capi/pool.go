@@ -105,7 +105,8 @@ func (c Claims) backing(ctx context.Context, class string) (*source, error) {
 func (c Claims) origin(ctx context.Context, bound *ipamv1alpha1.IPClaim) (*ipamv1alpha1.IPPool, error) {
 	ref := bound.Status.PoolRef
 	if ref == nil || ref.ProjectRef != nil {
-		return nil, failed("IPClaim %s holds %s of a pool in another workspace, whose gateway cannot be read; name an IPPool beside the IPClaim in spec.poolRef", bound.Name, bound.Status.Address)
+		return nil, failed("IPClaim %s holds %s of a pool in another workspace, whose gateway cannot be read; "+
+			"name an IPPool beside the IPClaim in spec.poolRef", bound.Name, bound.Status.Address)
 	}
 	pool := &ipamv1alpha1.IPPool{}
 	if err := c.Get(ctx, client.ObjectKey{Name: ref.Name}, pool); err != nil {

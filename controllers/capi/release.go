@@ -83,7 +83,8 @@ func (m Management) confirm(ctx context.Context, origin types.UID) error {
 	if err != nil || found == origin {
 		return err
 	}
-	return fmt.Errorf("the management cluster was %s, and its server answers for %s now; start the controller again if that is meant to be", origin, found)
+	return fmt.Errorf("the management cluster was %s, and its server answers for %s now; "+
+		"start the controller again if that is meant to be", origin, found)
 }
 
 // left reports whether the cache shows anything of an IPAddressClaim that it does not show itself.

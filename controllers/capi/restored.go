@@ -116,7 +116,9 @@ func (m *memory) shows(key client.ObjectKey) bool {
 //
 // A watch shows a deletion. A server that was restored shows none: its first list lacks what is newer. Its revision may
 // be higher than ever, as etcd can raise it, so that clients notice the restore.
-func (m *memory) doubt(key client.ObjectKey, claim *ipamv1alpha1.IPClaim, reached uint64, all int, now time.Time) string {
+func (m *memory) doubt(
+	key client.ObjectKey, claim *ipamv1alpha1.IPClaim, reached uint64, all int, now time.Time,
+) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.backwards = m.backwards || revision(claim) > reached
@@ -160,7 +162,8 @@ func (m *memory) survey(ctx context.Context, claims Claims, reached uint64) (int
 		from = claims.Live
 	}
 	list := &ipamv1alpha1.IPClaimList{}
-	if err := from.List(ctx, list, client.InNamespace(claims.Names.Namespace), client.MatchingLabels{LabelOrigin: string(claims.Names.Origin)}); err != nil {
+	ours := client.MatchingLabels{LabelOrigin: string(claims.Names.Origin)}
+	if err := from.List(ctx, list, client.InNamespace(claims.Names.Namespace), ours); err != nil {
 		return 0, fmt.Errorf("list IPClaims: %w", err)
 	}
 	if compared {
@@ -217,7 +220,9 @@ func (r *Reconciler) keeps(ctx context.Context, key client.ObjectKey) (bool, err
 }
 
 // doubt returns why an IPClaim is not given back; empty if it may be. It asks both servers.
-func (r *Reconciler) doubt(ctx context.Context, key client.ObjectKey, claim *ipamv1alpha1.IPClaim) (why string, err error) {
+func (r *Reconciler) doubt(
+	ctx context.Context, key client.ObjectKey, claim *ipamv1alpha1.IPClaim,
+) (why string, err error) {
 	reached, err := r.Management.reached(ctx)
 	if err != nil {
 		return "", err

@@ -56,7 +56,9 @@ func resource(object client.Object) string {
 }
 
 // shown reads an object from a cache; nil if it is not there.
-func shown[T client.Object](ctx context.Context, cache client.Reader, key client.ObjectKey, object T) (found T, err error) {
+func shown[T client.Object](
+	ctx context.Context, cache client.Reader, key client.ObjectKey, object T,
+) (found T, err error) {
 	err = cache.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
 		return found, nil

@@ -32,7 +32,9 @@ func failed(format string, args ...any) error {
 
 // inTheWay is a refusal by an object of others, whose end no watch may show.
 func inTheWay(format string, args ...any) error {
-	return &refusal{reason: capiv1.IPAddressClaimReadyAllocationFailedReason, message: fmt.Sprintf(format, args...), after: wayDelay}
+	return &refusal{
+		reason: capiv1.IPAddressClaimReadyAllocationFailedReason, message: fmt.Sprintf(format, args...), after: wayDelay,
+	}
 }
 
 // notReady is a refusal that ends with the pool.
@@ -43,7 +45,8 @@ func notReady(format string, args ...any) error {
 // answer is what an IPClaim without an address says, as a refusal.
 func answer(claim *ipamv1alpha1.IPClaim) error {
 	if claim.Status.AllocatedCIDR != "" {
-		return failed("IPClaim %s holds %s, which is not one address; delete that IPClaim", claim.Name, claim.Status.AllocatedCIDR)
+		return failed("IPClaim %s holds %s, which is not one address; delete that IPClaim",
+			claim.Name, claim.Status.AllocatedCIDR)
 	}
 	allocated := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 	if allocated == nil {

@@ -63,13 +63,15 @@ func (c Claims) adopt(ctx context.Context, address *capiv1.IPAddress) (*ipamv1al
 		return held, err
 	}
 	claim := &capiv1.IPAddressClaim{Spec: capiv1.IPAddressClaimSpec{PoolRef: address.Spec.PoolRef}}
-	claim.Namespace, claim.Name, claim.Labels, claim.ResourceVersion = address.Namespace, address.Name, address.Labels, address.ResourceVersion
+	claim.Namespace, claim.Name = address.Namespace, address.Name
+	claim.Labels, claim.ResourceVersion = address.Labels, address.ResourceVersion
 	made := c.Names.newClaim(claim)
 	made.Spec.Address = textOf(address)
 	err = c.Create(ctx, made)
 	switch {
 	case err == nil:
-		log.FromContext(ctx).Info("address claimed for an IPAddress without IPClaim", "claim", made.Namespace+"/"+made.Name, "prefix", made.Spec.Address)
+		log.FromContext(ctx).Info("address claimed for an IPAddress without IPClaim", "claim", made.Namespace+"/"+made.Name,
+			"prefix", made.Spec.Address)
 		return made, nil
 	case apierrors.IsInvalid(err):
 		return nil, nil //nolint:nilnil // No pool has such an address.
@@ -95,7 +97,9 @@ func (c Claims) regain(ctx context.Context, key client.ObjectKey) (*ipamv1alpha1
 
 // yield refuses to publish the address of an IPClaim that a stray shows. The IPClaim gives way when that of the stray
 // waits for the address, and is made again.
-func (r *Reconciler) yield(ctx context.Context, key client.ObjectKey, bound *ipamv1alpha1.IPClaim, from *ipamv1alpha1.IPPool) error {
+func (r *Reconciler) yield(
+	ctx context.Context, key client.ObjectKey, bound *ipamv1alpha1.IPClaim, from *ipamv1alpha1.IPPool,
+) error {
 	stray, err := r.stray(ctx, key, bound.Status.Address, from)
 	if err != nil || stray == nil {
 		return err
@@ -106,7 +110,8 @@ func (r *Reconciler) yield(ctx context.Context, key client.ObjectKey, bound *ipa
 	case apierrors.IsForbidden(err):
 		return r.forbidden(ctx, client.ObjectKeyFromObject(stray), bound)
 	case err != nil: // it has nothing to do with this IPAddressClaim
-		log.FromContext(ctx).Error(err, "an IPAddress has no IPClaim, and keeps its address from others; delete it, or let its IPClaim be made",
+		log.FromContext(ctx).Error(err, "an IPAddress has no IPClaim, and keeps its address from others; "+
+			"delete it, or let its IPClaim be made",
 			"address", client.ObjectKeyFromObject(stray), "prefix", bound.Status.AllocatedCIDR)
 		return wait
 	case !awaits(held, bound.Status.Address):
@@ -125,17 +130,20 @@ func (r *Reconciler) yield(ctx context.Context, key client.ObjectKey, bound *ipa
 // a pool by writing IPAddresses.
 func (r *Reconciler) forbidden(ctx context.Context, stray client.ObjectKey, bound *ipamv1alpha1.IPClaim) error {
 	wait := behind(bound.Status.Address)
-	wait.message += ", which is forbidden, as by a ResourceQuota of its namespace: allow it there, or delete that IPAddress"
+	wait.message += ", which is forbidden, as by a ResourceQuota of its namespace: " +
+		"allow it there, or delete that IPAddress"
 	unclaimed, err := r.Management.gone(ctx, stray, &capiv1.IPAddressClaim{})
 	if err != nil || !unclaimed {
 		return cmp.Or(err, error(wait))
 	}
 	until := bound.CreationTimestamp.Add(strayPatience)
 	if time.Now().Before(until) {
-		wait.message += fmt.Sprintf("; no IPAddressClaim asks for it, so it has the address until %s", until.UTC().Format(time.RFC3339))
+		wait.message += fmt.Sprintf("; no IPAddressClaim asks for it, so it has the address until %s",
+			until.UTC().Format(time.RFC3339))
 		return wait
 	}
-	log.FromContext(ctx).Info("an IPAddress without IPClaim and IPAddressClaim shows an address that another one gets; delete it",
+	log.FromContext(ctx).Info("an IPAddress without IPClaim and IPAddressClaim shows an address "+
+		"that another one gets; delete it",
 		"address", stray, "prefix", bound.Status.AllocatedCIDR, "claim", bound.Name)
 	return nil
 }
@@ -143,9 +151,10 @@ func (r *Reconciler) forbidden(ctx context.Context, stray client.ObjectKey, boun
 // behind is the refusal of an IPAddressClaim that has to wait until a stray has its address.
 func behind(address string) *refusal {
 	return &refusal{
-		reason:  clusterv1.NotReadyReason,
-		message: fmt.Sprintf("%s is the address of an IPAddress that was restored, moved or made by hand, and has to get its IPClaim first", address),
-		after:   strayDelay,
+		reason: clusterv1.NotReadyReason,
+		message: fmt.Sprintf("%s is the address of an IPAddress that was restored, moved or made by hand, "+
+			"and has to get its IPClaim first", address),
+		after: strayDelay,
 	}
 }
 
@@ -169,7 +178,9 @@ func (r *Reconciler) yielded(ctx context.Context, key client.ObjectKey) error {
 
 // stray finds another IPAddress that shows an address of a pool, and whose IPClaim does not have another one. The cache
 // names it, and the API server has it.
-func (r *Reconciler) stray(ctx context.Context, key client.ObjectKey, address string, from *ipamv1alpha1.IPPool) (*capiv1.IPAddress, error) {
+func (r *Reconciler) stray(
+	ctx context.Context, key client.ObjectKey, address string, from *ipamv1alpha1.IPPool,
+) (*capiv1.IPAddress, error) {
 	addresses := &capiv1.IPAddressList{}
 	if err := r.Management.List(ctx, addresses, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list IPAddresses: %w", err)
@@ -198,12 +209,15 @@ func (r *Reconciler) stray(ctx context.Context, key client.ObjectKey, address st
 
 // offers reports whether what an IPAddress names as its pool is an IPPool, or a class that it backs.
 func offers(pool *ipamv1alpha1.IPPool, ref capiv1.IPPoolReference) bool {
-	return managed(ref) && (ref.Kind == kindPool && ref.Name == pool.Name || ref.Kind == kindClass && slices.Contains(pool.Spec.ClassNames, ref.Name))
+	return managed(ref) &&
+		(ref.Kind == kindPool && ref.Name == pool.Name ||
+			ref.Kind == kindClass && slices.Contains(pool.Spec.ClassNames, ref.Name))
 }
 
 // awaits reports whether an IPClaim gets an address when its holder gives it back.
 func awaits(claim *ipamv1alpha1.IPClaim, address string) bool {
-	if claim == nil || claim.DeletionTimestamp != nil || claim.Spec.Address != address || !controllerutil.ContainsFinalizer(claim, Finalizer) {
+	if claim == nil || claim.DeletionTimestamp != nil || claim.Spec.Address != address ||
+		!controllerutil.ContainsFinalizer(claim, Finalizer) {
 		return false
 	}
 	allocated := meta.FindStatusCondition(claim.Status.Conditions, ipamv1alpha1.ConditionAllocated)

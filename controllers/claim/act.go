@@ -108,10 +108,13 @@ func (p *pass) lost() *outcome.Fault {
 // the block that a former claim retains. A CREATE that fails leaves that as it was.
 func (p *pass) promised() error {
 	if p.facts.being == twin {
-		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: "there was a claim of this name a moment ago; trying again"}
+		return &outcome.Refusal{
+			Reason: ipamv1alpha1.ReasonError, Message: "there was a claim of this name a moment ago; trying again",
+		}
 	}
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonAllocationRetained, Message: fmt.Sprintf(
-		"IPAllocation %s keeps %s from a former claim of this name; this claim gets it in a moment", p.slot.Record.Name, p.slot.Record.Status.AllocatedCIDR)}
+		"IPAllocation %s keeps %s from a former claim of this name; this claim gets it in a moment",
+		p.slot.Record.Name, p.slot.Record.Status.AllocatedCIDR)}
 }
 
 // refuse refuses a claim the block that the record of a former claim retains, unless the record has gone since it was
@@ -208,8 +211,11 @@ func (p *pass) take(ctx context.Context, block ledger.Block) (taken ledger.Block
 	ctx, end := step(ctx, "reuse")
 	defer func() { end(err) }()
 	taken, err = p.r.promises().Give(ctx, block, p.claim)
-	if errors.Is(err, ledger.ErrChanged) { // its record is changed or gone by now, or a block of the claim's own cools, perhaps for a day
-		return ledger.Block{}, &outcome.Fault{Message: "the block of the former claim of this name cannot be taken over now", Err: err}
+	// its record is changed or gone by now, or a block of the claim's own cools, perhaps for a day
+	if errors.Is(err, ledger.ErrChanged) {
+		return ledger.Block{}, &outcome.Fault{
+			Message: "the block of the former claim of this name cannot be taken over now", Err: err,
+		}
 	}
 	if err == nil {
 		p.r.Answers.Forget(block.Holder)

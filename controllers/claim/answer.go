@@ -105,7 +105,8 @@ func (d *decision) warning(ctx context.Context) string {
 	if class == nil || len(class.Spec.PoolPer) == 0 || resolve.IsRange(d.claim) {
 		return ""
 	}
-	return fmt.Sprintf("this is a block beside the ranges of class %q, and holds none of them: for the range of this scope, set spec.target to ScopeRange", class.Name)
+	return fmt.Sprintf("this is a block beside the ranges of class %q, and holds none of them: "+
+		"for the range of this scope, set spec.target to ScopeRange", class.Name)
 }
 
 // governs returns the class of the claim; nil if it has none, or it is not known.
@@ -125,7 +126,8 @@ func (d *decision) giveBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.r.limits.giveBack)
 	defer cancel()
 	if err := d.drop(ctx); err != nil {
-		log.FromContext(ctx).Info("the hold of a CREATE that fails has not ended yet", "pool", d.held.Name, "why", err.Error())
+		log.FromContext(ctx).Info("the hold of a CREATE that fails has not ended yet", "pool", d.held.Name,
+			"why", err.Error())
 	}
 	d.r.Answers.Fail(d.holder)
 }
@@ -140,7 +142,9 @@ func (r *Reconciler) arrived(ctx context.Context, req door.Request) (p *pass, er
 }
 
 // inTime tries something again, for so long, while it fails with an error that is over in a moment.
-func inTime(ctx context.Context, tenant ledger.ClusterName, within time.Duration, passing error, try func() error) error {
+func inTime(
+	ctx context.Context, tenant ledger.ClusterName, within time.Duration, passing error, try func() error,
+) error {
 	err := try()
 	if !errors.Is(err, passing) {
 		return err
@@ -166,7 +170,8 @@ func (r *Reconciler) arriving(ctx context.Context, req door.Request) (*pass, err
 	p.claim.Generation = 1
 	p.slot.claim = p.claim
 	p.decision = decision{
-		r: r, claim: p.claim, from: from, since: time.Now(), ask: compared(r.Compare, r.Ledger.Blocks.Bind), waits: nothing{}, dry: req.DryRun,
+		r: r, claim: p.claim, from: from, since: time.Now(), ask: compared(r.Compare, r.Ledger.Blocks.Bind),
+		waits: nothing{}, dry: req.DryRun,
 		succeeds: r.failed,
 		holder:   ledger.Holder{Cluster: from.Cluster, Namespace: p.claim.Namespace, Name: p.claim.Name},
 	}
@@ -188,7 +193,9 @@ func (r *Reconciler) failed(ctx context.Context, of ledger.Holder, since time.Ti
 
 // workspaceOf returns the workspace of a CREATE, and its cache. It fails while it is not known what that may use. One
 // that shows the path of another is known to have none: no list admits it by path, and all else serves it.
-func (r *Reconciler) workspaceOf(ctx context.Context, name ledger.ClusterName) (from directory.Workspace, cache client.Reader, err error) {
+func (r *Reconciler) workspaceOf(
+	ctx context.Context, name ledger.ClusterName,
+) (from directory.Workspace, cache client.Reader, err error) {
 	from = r.Directory.Workspace(name)
 	if from.Path == "" && !r.Directory.Contests(name) {
 		return from, nil, fmt.Errorf("%w: the path of %s", errNewcomer, name)
@@ -220,7 +227,10 @@ func (d *decision) begin(ctx context.Context) error {
 func (p *pass) refused(ctx context.Context, refusal *outcome.Refusal) door.Answer {
 	refused(p.claim, refusal)
 	p.claim.Status.Phase = ipamv1alpha1.ClaimPending
-	return door.Answer{Status: p.claim.Status, Refuse: p.refuses(ctx), Pool: refusal.Pool, Roles: refusal.Roles, Warning: p.decision.warning(ctx)}
+	return door.Answer{
+		Status: p.claim.Status, Refuse: p.refuses(ctx), Pool: refusal.Pool, Roles: refusal.Roles,
+		Warning: p.decision.warning(ctx),
+	}
 }
 
 // refuses reports whether the claim is not to be stored without a block.

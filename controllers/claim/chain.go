@@ -21,7 +21,8 @@ import (
 
 // A claim by a class with parents gets its block from a pool that the system makes for its scope, or holds such a pool:
 //
-//	the deepest pool of the chain that the ledger has ──▶ those below, one transaction each ──▶ the last one's IPPool ──▶ bind, or hold
+//	the deepest pool of the chain that the ledger has
+//	  ──▶ those below, one transaction each ──▶ the last one's IPPool ──▶ bind, or hold
 //
 // The claim names that IPPool. Those of the pools above it come a moment later.
 //
@@ -72,13 +73,15 @@ func (d *decision) descendOnce(ctx context.Context, plan resolve.Plan) (block le
 		return d.inside(ctx, plan, pool)
 	}
 	d.r.Ranges.Announce(above...)
-	if err := d.r.Ranges.Publish(ctx, pool); err != nil { // first: a CREATE that fails here has no block yet, which the next one of its name would wait for
+	// first: a CREATE that fails here has no block yet, which the next one of its name would wait for
+	if err := d.r.Ranges.Publish(ctx, pool); err != nil {
 		return block, err
 	}
 	if block, err = d.inside(ctx, plan, pool); err != nil {
 		return block, err
 	}
-	return block, d.r.Ranges.Publish(ctx, pool) // again: the pool may have been closed meanwhile, and opened, and has lost its IPPool
+	// again: the pool may have been closed meanwhile, and opened, and has lost its IPPool
+	return block, d.r.Ranges.Publish(ctx, pool)
 }
 
 // inside holds the pool that the claim's chain ends in, or binds the claim's block in it.
@@ -124,9 +127,11 @@ func (d *decision) provide(ctx context.Context, plan resolve.Plan) (pool ledger.
 }
 
 // carve makes the pool of one level of a chain, in the first candidate of the plan that has room: in the pool above, or
-// if that is zero in one that somebody has written. An address space that is made for it counts for no workspace besides
-// the pool.
-func (d *decision) carve(ctx context.Context, plan resolve.Plan, level resolve.Level, above ledger.Pool) (made ledger.Pool, err error) {
+// if that is zero in one that somebody has written. An address space that is made for it counts for no workspace
+// besides the pool.
+func (d *decision) carve(
+	ctx context.Context, plan resolve.Plan, level resolve.Level, above ledger.Pool,
+) (made ledger.Pool, err error) {
 	if above.ID == "" && slices.ContainsFunc(plan.Candidates, d.behind) {
 		return made, errBehind
 	}
@@ -268,9 +273,11 @@ func (d *decision) unheld(plan resolve.Plan) error {
 			continue
 		}
 		d.waits.at(nil)
-		d.waits.anyway() // the claim is woken when the pool is made; one that is there may be held without a change of its IPPool
+		// the claim is woken when the pool is made; one that is there may be held without a change of its IPPool
+		d.waits.anyway()
 		return &outcome.Refusal{Reason: ipamv1alpha1.ReasonRangeNotHeld, Message: fmt.Sprintf(
-			"no claim holds the range of class %q for the scope %s: correct the name in spec.scope of a new claim, or claim that range first, with the target ScopeRange",
+			"no claim holds the range of class %q for the scope %s: correct the name in spec.scope of a new claim, "+
+				"or claim that range first, with the target ScopeRange",
 			level.Class.Name, ipamv1alpha1.ScopeColumn(resolve.APIScope(level.Derived.Scope)))}
 	}
 	return nil
@@ -284,7 +291,8 @@ func (d *decision) outside(level, over resolve.Level, above ledger.Pool) error {
 		return nil
 	case level.Length <= above.CIDR.Bits():
 		refusal = &outcome.Refusal{Reason: ipamv1alpha1.ReasonPrefixLengthRejected, Message: fmt.Sprintf(
-			"a /%d is not smaller than %s, the pool of class %q for this scope: ask for a longer length", level.Length, above.CIDR, over.Class.Name)}
+			"a /%d is not smaller than %s, the pool of class %q for this scope: ask for a longer length",
+			level.Length, above.CIDR, over.Class.Name)}
 	case exact.IsValid() && !above.CIDR.Contains(exact.Addr()):
 		refusal = &outcome.Refusal{Reason: ipamv1alpha1.ReasonAddressOutOfRange, Message: fmt.Sprintf(
 			"%s does not lie in %s, which is the pool of class %q for this scope", exact, above.CIDR, over.Class.Name)}
@@ -299,13 +307,15 @@ func (d *decision) outside(level, over resolve.Level, above ledger.Pool) error {
 // asked refuses a claim for a range that is there already, if that is not as the claim asks.
 func (d *decision) asked(plan resolve.Plan, pool ledger.Pool) error {
 	last := plan.Chain[len(plan.Chain)-1]
-	if asks := d.claim.Spec.PrefixLength != 0; last.Exact == pool.CIDR || !last.Exact.IsValid() && (!asks || last.Length == pool.CIDR.Bits()) {
+	asks := d.claim.Spec.PrefixLength != 0
+	if last.Exact == pool.CIDR || !last.Exact.IsValid() && (!asks || last.Length == pool.CIDR.Bits()) {
 		return nil
 	}
 	d.waits.at(nil)
 	d.waits.anyway()
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonRangeExists, Message: fmt.Sprintf(
-		"the range of this scope is %s already: claim it without spec.address and spec.prefixLength, or release everything inside it first", pool.CIDR)}
+		"the range of this scope is %s already: claim it without spec.address and spec.prefixLength, "+
+			"or release everything inside it first", pool.CIDR)}
 }
 
 // unfit refuses a pool that a former class of the name has made, if it is not as the class of now makes them: a pool is
@@ -333,7 +343,8 @@ func (d *decision) unfit(chain []resolve.Level, pool ledger.Pool) *outcome.Refus
 		return nil
 	}
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonChainBroken, Message: fmt.Sprintf(
-		"pool %q, for this scope, was made by a former class of the name %q, and %s: release everything inside it, or have a class of another name made",
+		"pool %q, for this scope, was made by a former class of the name %q, and %s: "+
+			"release everything inside it, or have a class of another name made",
 		pool.Name, level.Class.Name, differs)}
 }
 
@@ -346,13 +357,15 @@ func derived(pool ledger.Pool, strategy ipamv1alpha1.Strategy, length int) resol
 // counted refuses to make one more pool for all workspaces, or address space, for a workspace that has as many pools as
 // it may. Those that are made in the workspace itself count, and are bounded by the limit of their class.
 func (d *decision) counted() error {
-	if d.r.MaxPools == 0 || d.tenant() == d.r.Directory.Platform().Cluster || d.r.Ledger.Pools.Count(d.tenant()) < d.r.MaxPools {
+	if d.r.MaxPools == 0 || d.tenant() == d.r.Directory.Platform().Cluster ||
+		d.r.Ledger.Pools.Count(d.tenant()) < d.r.MaxPools {
 		return nil
 	}
 	d.waits.at(nil)
 	d.waits.anyway()
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonQuotaExceeded, Message: fmt.Sprintf(
-		"the limit of a workspace is %d pools, with those that were made for its scopes; release all claims of some of these, or ask the platform to raise the limit", d.r.MaxPools)}
+		"the limit of a workspace is %d pools, with those that were made for its scopes; "+
+			"release all claims of some of these, or ask the platform to raise the limit", d.r.MaxPools)}
 }
 
 // bindWithin binds the claim's block in the pool that its chain ends in.
@@ -373,7 +386,8 @@ func (d *decision) bindWithin(ctx context.Context, plan resolve.Plan, pool ledge
 	plan.Candidates, plan.Unfit = []resolve.Candidate{candidate}, nil
 	block, err := d.try(ctx, plan)
 	if refusal, refused := errors.AsType[*outcome.Refusal](err); refused {
-		refusal.Pool, refusal.Message = "", fmt.Sprintf("the pool of class %q for this scope: %s", last.Class.Name, refusal.Message)
+		refusal.Pool, refusal.Message = "", fmt.Sprintf("the pool of class %q for this scope: %s",
+			last.Class.Name, refusal.Message)
 	}
 	return block, err
 }
@@ -422,7 +436,8 @@ func (d *decision) suppose(ctx context.Context, plan resolve.Plan, pool ledger.P
 	supposed.ask = func(_ context.Context, req ledger.Request) (ledger.Block, error) {
 		prefix, err := first(pool, req)
 		return ledger.Block{
-			Prefix: prefix, Pool: pool.ID, Holder: d.holder, Class: plan.ClassName, Policy: req.Policy, State: ledger.Bound, BoundAt: d.r.clock.Now(),
+			Prefix: prefix, Pool: pool.ID, Holder: d.holder, Class: plan.ClassName,
+			Policy: req.Policy, State: ledger.Bound, BoundAt: d.r.clock.Now(),
 		}, err
 	}
 	return supposed.bindWithin(ctx, plan, pool)

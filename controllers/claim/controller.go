@@ -77,7 +77,8 @@ type Options struct {
 func New(mgr mcmanager.Manager, opts Options) (*Reconciler, error) {
 	r := &Reconciler{
 		Options: opts, clusters: mgr, clock: clock.RealClock{}, started: sync.OnceValue(time.Now),
-		waiting: waiting{known: opts.Directory}, memory: memory{clock: clock.RealClock{}}, formers: formers{clock: clock.RealClock{}}, maker: record.Maker{Clock: clock.RealClock{}},
+		waiting: waiting{known: opts.Directory}, memory: memory{clock: clock.RealClock{}},
+		formers: formers{clock: clock.RealClock{}}, maker: record.Maker{Clock: clock.RealClock{}},
 		limits: served,
 	}
 	local := mgr.GetLocalManager()
@@ -157,7 +158,8 @@ func (r *Reconciler) onClaim(name multicluster.ClusterName, cl cluster.Cluster) 
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q inbox.Queue) {
 			request := inbox.Request(name, client.ObjectKeyFromObject(e.Object))
 			r.Answers.Stored(ledger.Holder{
-				Cluster: r.Directory.Ledger(name), Namespace: request.Namespace, Claim: ledger.ClaimID(packed.AllocationID(e.Object)),
+				Cluster: r.Directory.Ledger(name), Namespace: request.Namespace,
+				Claim: ledger.ClaimID(packed.AllocationID(e.Object)),
 			})
 			if e.IsInInitialList && packed.Allocated(e.Object) {
 				r.Listed(request)
@@ -230,14 +232,17 @@ func claimed(ctx context.Context, cl cluster.Cluster, record client.Object) bool
 	if retained {
 		return true // it needs none
 	}
-	claim, err := packed.Kept(ctx, cl)(&ipamv1alpha1.IPClaim{}, client.ObjectKey{Namespace: record.GetNamespace(), Name: name})
+	claim, err := packed.Kept(ctx, cl)(&ipamv1alpha1.IPClaim{},
+		client.ObjectKey{Namespace: record.GetNamespace(), Name: name})
 	return err == nil && claim != nil && (claim.GetUID() == uid || packed.AllocationID(claim) == uid)
 }
 
 // suspect hints that the holder of a record's block may be gone.
 func (r *Reconciler) suspect(name multicluster.ClusterName, record client.Object) {
 	claim, uid, _ := packed.HeldBy(record)
-	r.Releases.Suspect(ledger.Holder{Claim: ledger.ClaimID(uid), Cluster: r.Directory.Ledger(name), Namespace: record.GetNamespace(), Name: claim})
+	r.Releases.Suspect(ledger.Holder{
+		Claim: ledger.ClaimID(uid), Cluster: r.Directory.Ledger(name), Namespace: record.GetNamespace(), Name: claim,
+	})
 }
 
 // onPool requeues the claims that may be served or refused now that a pool has changed.

@@ -89,7 +89,8 @@ func (d *decision) plan(ctx context.Context, more ...topic) (resolve.Plan, error
 	waits := d.waits.enter(topics)
 	plan, err := d.resolve(ctx)
 	if waits {
-		byDefault, above := plan.ClassName != "" && d.claim.Spec.ClassName == "", topicsAbove(d.r.Catalog.View(ctx), plan.ClassName, d.from, d.r.Directory.Platform())
+		byDefault := plan.ClassName != "" && d.claim.Spec.ClassName == ""
+		above := topicsAbove(d.r.Catalog.View(ctx), plan.ClassName, d.from, d.r.Directory.Platform())
 		if err != nil { // by a class beside its own, perhaps, or by another one that its pool names
 			above = append(above, topic{kind: defaultTopic})
 		}
@@ -157,7 +158,8 @@ func draw[T any](ctx context.Context, d *decision, n need[T]) (got T, err error)
 		switch gone := errors.Is(err, ledger.ErrUnknownPool); {
 		case err == nil:
 			return got, nil
-		case gone && !ledger.IsDerived(c.Pool.UID), errors.Is(err, ledger.ErrPoolDraining), errors.Is(err, ledger.ErrOutOfRange):
+		case gone && !ledger.IsDerived(c.Pool.UID), errors.Is(err, ledger.ErrPoolDraining),
+			errors.Is(err, ledger.ErrOutOfRange):
 			continue // the catalog lags behind the ledger
 		case refusedRoom(err), overClass(err):
 			tried = append(tried, miss{c, err})
@@ -216,7 +218,9 @@ func byPlace(candidates []resolve.Candidate, of func(resolve.Candidate) int) []r
 // few are the candidates that are asked, in their order. Each costs a transaction, and a place on a waiting list: a
 // workspace may have any number of pools. Of too many, those come first that would give the claim a block as of memory,
 // which knows what is held for it, and those last that never give the address.
-func (d *decision) few(ctx context.Context, candidates []resolve.Candidate, request func(resolve.Candidate) ledger.Request) []resolve.Candidate {
+func (d *decision) few(
+	ctx context.Context, candidates []resolve.Candidate, request func(resolve.Candidate) ledger.Request,
+) []resolve.Candidate {
 	if len(candidates) <= mostAsked {
 		return candidates
 	}
@@ -273,8 +277,10 @@ func (d *decision) unstored(ctx context.Context, tried []miss) string {
 	for _, m := range tried {
 		blocks, err := d.r.Ledger.Pools.Overlapping(ctx, ledger.PoolID(m.Pool.UID), m.Exact)
 		for _, b := range blocks {
-			if err == nil && b.Holder.Claim != d.holder.Claim && promise.Follows(b, d.holder) && promise.Young(b, d.r.clock.Now()) {
-				return fmt.Sprintf("; it was answered to a CREATE of this claim that was not stored, and is free at %s", b.BoundAt.Add(promise.Grace).UTC().Format(time.TimeOnly))
+			if err == nil && b.Holder.Claim != d.holder.Claim && promise.Follows(b, d.holder) &&
+				promise.Young(b, d.r.clock.Now()) {
+				return fmt.Sprintf("; it was answered to a CREATE of this claim that was not stored, and is free at %s",
+					b.BoundAt.Add(promise.Grace).UTC().Format(time.TimeOnly))
 			}
 		}
 	}

@@ -8,8 +8,8 @@
 //	bind      by class and pools, the first candidate with room; one ledger transaction
 //	publish   create the IPAllocation, then patch the claim's status
 //
-// facts.go reads the facts that the table asks for, act.go carries its actions out, and decide.go looks for a block. TestDecide_MatchesTheDrawing
-// draws all ways of a pass. A CREATE goes by the same rules, and ends before it publishes.
+// facts.go reads the facts that the table asks for, act.go carries its actions out, and decide.go looks for a block.
+// TestDecide_MatchesTheDrawing draws all ways of a pass. A CREATE goes by the same rules, and ends before it publishes.
 //
 // A claim whose CREATE was answered costs one API write: its status is
 // there already. Any other claim costs two, in one reconcile. A refusal

@@ -39,8 +39,8 @@ type pass struct {
 	refusal error        // why the claim is not to have that
 }
 
-// asCreated reads whether there is a claim of the name, as the cache shows. A range has no record that tells of a former
-// claim; so a server is asked whether the cache lags.
+// asCreated reads whether there is a claim of the name, as the cache shows. A range has no record that tells of a
+// former claim; so a server is asked whether the cache lags.
 func (p *pass) asCreated(ctx context.Context) error {
 	p.facts = said(p.claim)
 	former := &ipamv1alpha1.IPClaim{}
@@ -290,17 +290,19 @@ func (p *pass) askServer(ctx context.Context) error {
 //
 // The ledger is asked last. A block that it lacked before may have been adopted meanwhile.
 
-// prove finds out whether the claim was never given the block that it shows. One worker at a time lists all pools for that, so
-// that many such claims leave the others to everybody else.
+// prove finds out whether the claim was never given the block that it shows. One worker at a time lists all pools for
+// that, so that many such claims leave the others to everybody else.
 func (p *pass) prove(ctx context.Context) {
 	shown := p.claim.Status.AllocatedCIDR
 	p.facts.shown = doubtful
-	if p.r.clock.Since(p.claim.CreationTimestamp.Time) < promise.Grace || !p.r.memory.lacks(p.claim.UID, shown) || !p.r.taking.TryLock() {
+	if p.r.clock.Since(p.claim.CreationTimestamp.Time) < promise.Grace || !p.r.memory.lacks(p.claim.UID, shown) ||
+		!p.r.taking.TryLock() {
 		return
 	}
 	defer p.r.taking.Unlock()
 	if err := p.forged(ctx); err != nil {
-		log.FromContext(ctx).Info("a block that the ledger does not have is not taken back yet", "prefix", shown, "why", err.Error())
+		log.FromContext(ctx).Info("a block that the ledger does not have is not taken back yet", "prefix", shown,
+			"why", err.Error())
 		return
 	}
 	p.facts.shown = forged

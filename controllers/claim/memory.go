@@ -26,8 +26,9 @@ type memory struct {
 	clock clock.PassiveClock
 
 	mu     sync.Mutex
-	claims map[types.UID]memo                            // claims about which something is known
-	passes map[mcreconcile.Request]*ipamv1alpha1.IPClaim // those under way, each with the claim that was seen deleted since it began
+	claims map[types.UID]memo // claims about which something is known
+	// those under way, each with the claim that was seen deleted since it began
+	passes map[mcreconcile.Request]*ipamv1alpha1.IPClaim
 }
 
 // memo is what is known of one claim.

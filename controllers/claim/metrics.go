@@ -15,8 +15,9 @@ import (
 // The label reason takes the closed list of reasons, and result the three below.
 var (
 	durations = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "ipam_allocation_duration_seconds",
-		Help:    "Time of a look at a claim that ended with its block (bound), with a reason (refused) or with a fault (failed), writes included.",
+		Name: "ipam_allocation_duration_seconds",
+		Help: "Time of a look at a claim that ended with its block (bound), " +
+			"with a reason (refused) or with a fault (failed), writes included.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 	}, []string{"result"})
 	refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -106,7 +107,8 @@ func (l *lacks) Collect(ch chan<- prometheus.Metric) {
 	counts, oldest := l.sum()
 	for reason, count := range counts {
 		ch <- prometheus.MustNewConstMetric(unmetClaims, prometheus.GaugeValue, float64(count), string(reason))
-		ch <- prometheus.MustNewConstMetric(unmetOldest, prometheus.GaugeValue, float64(oldest[reason].Unix()), string(reason))
+		ch <- prometheus.MustNewConstMetric(unmetOldest, prometheus.GaugeValue,
+			float64(oldest[reason].Unix()), string(reason))
 	}
 }
 

@@ -20,7 +20,8 @@ import (
 // rangeOf returns a pool as the block of the claim that holds it.
 func rangeOf(pool ledger.Pool) ledger.Block {
 	return ledger.Block{
-		Prefix: pool.CIDR, Pool: pool.ID, Holder: pool.Derived.Holder, Class: pool.Derived.Class, State: ledger.Bound, BoundAt: pool.Derived.HeldSince,
+		Prefix: pool.CIDR, Pool: pool.ID, Holder: pool.Derived.Holder, Class: pool.Derived.Class,
+		State: ledger.Bound, BoundAt: pool.Derived.HeldSince,
 	}
 }
 
@@ -123,9 +124,11 @@ func (d *decision) settles(ctx context.Context, id ledger.PoolID, by ledger.Hold
 
 // heldBy refuses a claim whose range another one holds. That of another workspace is not named.
 func heldBy(pool ledger.Pool, by ledger.Holder, from ledger.ClusterName) *outcome.Refusal {
-	said := fmt.Sprintf("range %s is held by another claim, of another workspace: claim a Block inside it, or have that one deleted", pool.CIDR)
+	said := fmt.Sprintf("range %s is held by another claim, of another workspace: "+
+		"claim a Block inside it, or have that one deleted", pool.CIDR)
 	if by.Tenant() == from {
-		said = fmt.Sprintf("range %s is held by another claim, %s/%s: delete that one, or claim a Block inside the range", pool.CIDR, by.Namespace, by.Name)
+		said = fmt.Sprintf("range %s is held by another claim, %s/%s: "+
+			"delete that one, or claim a Block inside the range", pool.CIDR, by.Namespace, by.Name)
 	}
 	return &outcome.Refusal{Reason: ipamv1alpha1.ReasonRangeHeld, Message: said}
 }
@@ -133,6 +136,7 @@ func heldBy(pool ledger.Pool, by ledger.Holder, from ledger.ClusterName) *outcom
 // showsRange reports whether a claim shows the range that it holds, as it should.
 func showsRange(claim *ipamv1alpha1.IPClaim, held ledger.Pool) bool {
 	status := &claim.Status
-	return status.Phase == ipamv1alpha1.ClaimBound && status.ObservedGeneration == claim.Generation && !outcome.Failing(status.Conditions) &&
-		status.AllocatedCIDR == held.CIDR.String() && status.PoolRef != nil && status.PoolRef.Name == held.Name
+	return status.Phase == ipamv1alpha1.ClaimBound && status.ObservedGeneration == claim.Generation &&
+		!outcome.Failing(status.Conditions) && status.AllocatedCIDR == held.CIDR.String() &&
+		status.PoolRef != nil && status.PoolRef.Name == held.Name
 }

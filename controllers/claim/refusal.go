@@ -48,8 +48,9 @@ func refusedRoom(err error) bool {
 	var frozen *ledger.FrozenError
 	var over *ledger.QuotaError
 	var overlap *ledger.OverlapError
-	return errors.As(err, &exhausted) || errors.As(err, &excluded) || errors.As(err, &frozen) || errors.Is(err, ledger.ErrInUse) ||
-		errors.Is(err, ledger.ErrMixed) || errors.As(err, &overlap) || errors.As(err, &over) && over.Class == ""
+	return errors.As(err, &exhausted) || errors.As(err, &excluded) || errors.As(err, &frozen) ||
+		errors.Is(err, ledger.ErrInUse) || errors.Is(err, ledger.ErrMixed) || errors.As(err, &overlap) ||
+		errors.As(err, &over) && over.Class == ""
 }
 
 // overClass reports whether the workspace has reached its limit by the class, whatever
@@ -63,7 +64,8 @@ func overClass(err error) bool {
 func refusal(plan resolve.Plan, tried []miss) *outcome.Refusal {
 	refusal := missed(plan, tried)
 	if plan.Passed > 0 {
-		refusal.Message = fmt.Sprintf("%d pools were asked, and %d were not, as a claim asks %d at most: name a pool, or a class or labels of fewer pools; %s",
+		refusal.Message = fmt.Sprintf("%d pools were asked, and %d were not, as a claim asks %d at most: "+
+			"name a pool, or a class or labels of fewer pools; %s",
 			mostAsked, plan.Passed, mostAsked, refusal.Message)
 	}
 	return refusal
@@ -76,7 +78,9 @@ func missed(plan resolve.Plan, tried []miss) *outcome.Refusal {
 	}
 	for _, m := range tried {
 		if frozen, ok := errors.AsType[*ledger.FrozenError](m.err); ok {
-			return &outcome.Refusal{Reason: ipamv1alpha1.ReasonError, Message: fmt.Sprintf("pool %q is frozen: %v", m.Pool.Name, frozen)}
+			return &outcome.Refusal{
+				Reason: ipamv1alpha1.ReasonError, Message: fmt.Sprintf("pool %q is frozen: %v", m.Pool.Name, frozen),
+			}
 		}
 	}
 	if slices.ContainsFunc(tried, miss.over) {
@@ -125,7 +129,8 @@ func reserved(exact netip.Prefix, tried []miss) (said string, all bool) {
 		}
 		withheld[i] = withholds(m.Pool, exact, excluded)
 	}
-	return fmt.Sprintf("%s is never handed out: %s; ask for an address outside of that, or for a prefix length instead of an address",
+	return fmt.Sprintf("%s is never handed out: %s; "+
+		"ask for an address outside of that, or for a prefix length instead of an address",
 		exact, strings.Join(slices.Compact(withheld), "; ")), true
 }
 
@@ -156,10 +161,12 @@ func say(tried []miss) string {
 			said[i] += excluding(m.Pool)
 		}
 		if errors.Is(m.err, ledger.ErrMixed) {
-			said[i] = fmt.Sprintf("pool %q: its classes have changed in uniqueWithin, and it still has blocks from before: release those first, or use another pool", m.Pool.Name)
+			said[i] = fmt.Sprintf("pool %q: its classes have changed in uniqueWithin, and it still has blocks from before: "+
+				"release those first, or use another pool", m.Pool.Name)
 		}
 		if _, overlaps := errors.AsType[*ledger.OverlapError](m.err); overlaps {
-			said[i] = fmt.Sprintf("pool %q: another pool of its addressDomain overlaps it, so that it can have no address spaces; use another pool, or a CIDR of its own", m.Pool.Name)
+			said[i] = fmt.Sprintf("pool %q: another pool of its addressDomain overlaps it, "+
+				"so that it can have no address spaces; use another pool, or a CIDR of its own", m.Pool.Name)
 		}
 		if over, ok := errors.AsType[*ledger.QuotaError](m.err); ok && over.Class != "" {
 			return fmt.Sprintf("class %q: %v", over.Class, over)
@@ -206,22 +213,25 @@ func noPool(plan resolve.Plan) ipamv1alpha1.Reason {
 // retains refuses a claim whose name is that of a record without a claim.
 func retains(record *ipamv1alpha1.IPAllocation) *outcome.Refusal {
 	return &outcome.Refusal{
-		Reason:  ipamv1alpha1.ReasonAllocationRetained,
-		Message: keeps(record) + "; delete it, use another name, or set spec.retainedPolicy to Reuse in a new claim, which then gets that block",
+		Reason: ipamv1alpha1.ReasonAllocationRetained,
+		Message: keeps(record) + "; delete it, use another name, or set spec.retainedPolicy to Reuse in a new claim, " +
+			"which then gets that block",
 	}
 }
 
 // otherwise refuses a claim that is to reuse a retained block, and asks for something else.
 func otherwise(record *ipamv1alpha1.IPAllocation, why string) *outcome.Refusal {
 	return &outcome.Refusal{
-		Reason:  ipamv1alpha1.ReasonAllocationRetained,
-		Message: keeps(record) + ", and this claim cannot reuse it: " + why + "; delete the IPAllocation, use another name, or claim what it was given for",
+		Reason: ipamv1alpha1.ReasonAllocationRetained,
+		Message: keeps(record) + ", and this claim cannot reuse it: " + why +
+			"; delete the IPAllocation, use another name, or claim what it was given for",
 	}
 }
 
 // keeps names the block that a retained record keeps, and says until when.
 func keeps(record *ipamv1alpha1.IPAllocation) string {
-	said := fmt.Sprintf("IPAllocation %s keeps %s from a former claim of this name", record.Name, record.Status.AllocatedCIDR)
+	said := fmt.Sprintf("IPAllocation %s keeps %s from a former claim of this name",
+		record.Name, record.Status.AllocatedCIDR)
 	if at := record.ExpiresAt(); !at.IsZero() {
 		said += " until " + at.Format(time.RFC3339)
 	}

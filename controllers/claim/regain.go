@@ -27,8 +27,8 @@ func (p *pass) regain(ctx context.Context) (err error) {
 }
 
 // regainBlock asks for the block that the claim and its record show. Somebody has deleted its key, or the ledger was
-// made whole from records, and an older one has these addresses. Then the claim keeps its record, says so, and waits. It
-// gets the addresses when the other claim goes.
+// made whole from records, and an older one has these addresses. Then the claim keeps its record, says so, and waits.
+// It gets the addresses when the other claim goes.
 func (p *pass) regainBlock(ctx context.Context) (ledger.Block, error) {
 	lost := p.lost()
 	request, err := p.again(ctx)
@@ -40,7 +40,8 @@ func (p *pass) regainBlock(ctx context.Context) (ledger.Block, error) {
 	if errors.Is(err, ledger.ErrInUse) {
 		p.r.Doubts.drop(request.Holder.Claim)
 		p.decision.waits.at([]ledger.Request{request})
-		said := fmt.Sprintf("%s was given to %s; delete one of the two claims", p.claim.Status.AllocatedCIDR, p.others(ctx, request))
+		said := fmt.Sprintf("%s was given to %s; delete one of the two claims",
+			p.claim.Status.AllocatedCIDR, p.others(ctx, request))
 		if cooling, ok := errors.AsType[*ledger.CoolingError](err); ok {
 			said = fmt.Sprintf("%s: %v", p.claim.Status.AllocatedCIDR, cooling)
 		}

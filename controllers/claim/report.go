@@ -95,7 +95,8 @@ func (r *report) tell(kind string, reason ipamv1alpha1.Reason, message string) {
 func (r *report) correct(block ledger.Block) {
 	if shown := r.claim.Status.AllocatedCIDR; shown != "" && shown != block.Prefix.String() {
 		corrections.Inc()
-		r.tell(corev1.EventTypeWarning, ipamv1alpha1.ReasonError, fmt.Sprintf("%s was shown and never given to this claim, which has %s", shown, block.Prefix))
+		r.tell(corev1.EventTypeWarning, ipamv1alpha1.ReasonError,
+			fmt.Sprintf("%s was shown and never given to this claim, which has %s", shown, block.Prefix))
 	}
 }
 

@@ -84,7 +84,9 @@ func differs(plan resolve.Plan, block ledger.Block) string {
 	if n := len(plan.Chain); n > 0 {
 		candidates = []resolve.Candidate{derived(ledger.Pool{ID: plan.Chain[n-1].Derived.ID()}, plan.Strategy, plan.Length)}
 	}
-	at := slices.IndexFunc(candidates, func(c resolve.Candidate) bool { return plan.Space.In(ledger.PoolID(c.Pool.UID)) == block.Pool })
+	at := slices.IndexFunc(candidates, func(c resolve.Candidate) bool {
+		return plan.Space.In(ledger.PoolID(c.Pool.UID)) == block.Pool
+	})
 	switch {
 	case plan.ClassName != block.Class:
 		return fmt.Sprintf("it was given by %s, and this claim asks by %s", classOf(block.Class), classOf(plan.ClassName))

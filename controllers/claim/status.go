@@ -50,7 +50,8 @@ func bound(claim *ipamv1alpha1.IPClaim, record *ipamv1alpha1.IPAllocation) bool 
 		status.ObservedGeneration == claim.Generation && !outcome.Failing(status.Conditions) &&
 		records(record, claim) && record.Spec.ClaimRef.UID == claim.UID &&
 		record.Status.AllocatedCIDR == status.AllocatedCIDR && record.Status.Address == status.Address &&
-		equality.Semantic.DeepEqual(record.Status.Number, status.Number) && record.Spec.ClaimRef.AllocationID == status.AllocationID &&
+		equality.Semantic.DeepEqual(record.Status.Number, status.Number) &&
+		record.Spec.ClaimRef.AllocationID == status.AllocationID &&
 		status.PoolRef != nil && equality.Semantic.DeepEqual(*status.PoolRef, record.Spec.PoolRef) &&
 		status.BoundAllocationRef != nil && status.BoundAllocationRef.Name == record.Name
 }
@@ -68,7 +69,8 @@ func succeeded(claim *ipamv1alpha1.IPClaim, block ledger.Block, pool ipamv1alpha
 	status.ClassName = block.Class
 	status.IPFamily = resolve.Family(block.Prefix)
 	status.PoolRef = &pool
-	status.Requested = cmp.Or(status.Requested, fmt.Sprintf("/%d", block.Prefix.Bits())) // no plan says so that was refused
+	// no plan says so that was refused
+	status.Requested = cmp.Or(status.Requested, fmt.Sprintf("/%d", block.Prefix.Bits()))
 	status.BoundAllocationRef = nil
 	if recorded != "" {
 		status.BoundAllocationRef = &ipamv1alpha1.LocalRef{Name: recorded}
@@ -97,5 +99,6 @@ func records(record *ipamv1alpha1.IPAllocation, claim *ipamv1alpha1.IPClaim) boo
 		return false
 	}
 	id := record.Spec.ClaimRef.AllocationID
-	return record.Spec.ClaimRef.UID == claim.UID || id != "" && claim.Status.AllocatedCIDR != "" && id == claim.Status.AllocationID
+	return record.Spec.ClaimRef.UID == claim.UID ||
+		id != "" && claim.Status.AllocatedCIDR != "" && id == claim.Status.AllocationID
 }

@@ -54,9 +54,10 @@ type facts struct {
 	showing showing
 	record  found // in the place of its IPAllocation: none, own, others, retained, spent
 	held    found // in the ledger, under its ID: none, own, retained
-	shown   found // the prefix that it shows, in the ledger by another ID of its name: none, others; then forged or doubtful
-	server  found // on a server: own, as the cache shows the claim; none, as it does not
-	left    found // the block of a former claim of its name: none; others, if that may hold it still; ours or retained
+	// the prefix that it shows, in the ledger by another ID of its name: none, others; then forged or doubtful
+	shown  found
+	server found // on a server: own, as the cache shows the claim; none, as it does not
+	left   found // the block of a former claim of its name: none; others, if that may hold it still; ours or retained
 }
 
 // verb is the next action of a pass.
@@ -97,7 +98,8 @@ type rule struct {
 // table is rules that are read from the top: the first one that applies decides.
 type table []rule
 
-// rules decide every pass over a claim, and every answer to a CREATE. [TestDecide_MatchesTheDrawing] draws all ways through them.
+// rules decide every pass over a claim, and every answer to a CREATE. [TestDecide_MatchesTheDrawing] draws all ways
+// through them.
 var rules = table{
 	// Is there anything to do?
 	{being: of(twin), then: later}, // should the cache be stale, it must not show the block of the former claim
@@ -125,7 +127,10 @@ var rules = table{
 	{showing: of(filled), held: of(none), shown: of(none), then: prove},
 	{showing: of(filled), held: of(none), shown: of(forged), then: takeBack},
 	{held: of(none, retained), shown: of(none, doubtful), then: keep},
-	{target: of(aBlock), showing: of(filled), record: of(none, others, retained, spent), server: of(unread), then: askServer},
+	{
+		target: of(aBlock), showing: of(filled), record: of(none, others, retained, spent),
+		server: of(unread), then: askServer,
+	},
 
 	// Has a former claim of the name left anything? A CREATE changes nothing of that.
 	{record: of(spent), then: drop},
@@ -151,8 +156,9 @@ func decide(f facts) verb { return rules.decide(f) }
 // decide finds the first rule that applies.
 func (t table) decide(f facts) verb {
 	for _, r := range t {
-		if r.being.has(int(f.being)) && r.target.has(int(f.target)) && r.showing.has(int(f.showing)) && r.record.has(int(f.record)) &&
-			r.held.has(int(f.held)) && r.shown.has(int(f.shown)) && r.server.has(int(f.server)) && r.left.has(int(f.left)) {
+		if r.being.has(int(f.being)) && r.target.has(int(f.target)) && r.showing.has(int(f.showing)) &&
+			r.record.has(int(f.record)) && r.held.has(int(f.held)) && r.shown.has(int(f.shown)) &&
+			r.server.has(int(f.server)) && r.left.has(int(f.left)) {
 			return r.then
 		}
 	}

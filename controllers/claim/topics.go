@@ -39,7 +39,9 @@ func (t topic) ofPools() bool {
 }
 
 // topicsOf lists what may change the answer to a claim.
-func topicsOf(claim *ipamv1alpha1.IPClaim, from, platform directory.Workspace, find func(string) (directory.Workspace, bool)) []topic {
+func topicsOf(
+	claim *ipamv1alpha1.IPClaim, from, platform directory.Workspace, find func(string) (directory.Workspace, bool),
+) []topic {
 	spec := claim.Spec
 	topics := []topic{{kind: nameTopic, cluster: from.Cluster}}
 	in := func(ref *ipamv1alpha1.ProjectRef) ledger.ClusterName {
@@ -56,7 +58,8 @@ func topicsOf(claim *ipamv1alpha1.IPClaim, from, platform directory.Workspace, f
 	case spec.PoolSelector != nil:
 		return append(topics, topic{kind: labelTopic, cluster: in(spec.PoolSelector.ProjectRef)})
 	case spec.ClassName != "":
-		return append(append(topics, classTopics(spec.ClassName, from, platform)...), topic{kind: classTopic, name: spec.ClassName})
+		return append(append(topics, classTopics(spec.ClassName, from, platform)...),
+			topic{kind: classTopic, name: spec.ClassName})
 	default:
 		return append(topics, topic{kind: defaultTopic})
 	}
@@ -81,7 +84,8 @@ func topicsAbove(view *catalog.View, class string, from, platform directory.Work
 	of, ok := view.Class(class)
 	for ok && of.Spec.ParentClassName != "" && len(topics) < mostAsked { // a cycle is refused elsewhere
 		parent := of.Spec.ParentClassName
-		topics = append(append(topics, classTopics(parent, from, platform)...), topic{kind: classTopic, name: parent}, topic{levelTopic, from.Cluster, parent})
+		topics = append(append(topics, classTopics(parent, from, platform)...),
+			topic{kind: classTopic, name: parent}, topic{levelTopic, from.Cluster, parent})
 		if platform.Cluster != from.Cluster {
 			topics = append(topics, topic{levelTopic, platform.Cluster, parent})
 		}

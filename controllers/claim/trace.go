@@ -22,7 +22,9 @@ func (r *Reconciler) traced() reconcile.TypedReconciler[mcreconcile.Request] {
 	if r.Tracer == nil {
 		return r
 	}
-	return reconcile.TypedFunc[mcreconcile.Request](func(ctx context.Context, req mcreconcile.Request) (reconcile.Result, error) {
+	return reconcile.TypedFunc[mcreconcile.Request](func(
+		ctx context.Context, req mcreconcile.Request,
+	) (reconcile.Result, error) {
 		ctx, span := r.Tracer.Start(ctx, "reconcile")
 		defer span.End()
 		if !span.IsRecording() {
@@ -31,7 +33,8 @@ func (r *Reconciler) traced() reconcile.TypedReconciler[mcreconcile.Request] {
 		span.SetAttributes(
 			attribute.String("ipam.cluster", string(r.Directory.Ledger(req.ClusterName))),
 			attribute.String("ipam.claim", req.NamespacedName.String()),
-			attribute.String("ipam.reconcile_id", string(controller.ReconcileIDFromContext(ctx))), // also in the log of controller-runtime
+			// also in the log of controller-runtime
+			attribute.String("ipam.reconcile_id", string(controller.ReconcileIDFromContext(ctx))),
 		)
 		ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("trace_id", span.SpanContext().TraceID().String()))
 		result, err := r.Reconcile(ctx, req)
@@ -53,9 +56,10 @@ func (r *Reconciler) span(ctx context.Context, req door.Request) (_ context.Cont
 		attribute.String("ipam.claim", req.Claim.Namespace+"/"+req.Claim.Name),
 	))
 	return ctx, func(answer door.Answer, err error) {
+		allocated := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated)
 		if err != nil {
 			span.SetStatus(codes.Error, err.Error())
-		} else if allocated := meta.FindStatusCondition(answer.Status.Conditions, ipamv1alpha1.ConditionAllocated); allocated != nil {
+		} else if allocated != nil {
 			span.SetAttributes(
 				attribute.String("ipam.reason", allocated.Reason),
 				attribute.String("ipam.prefix", answer.Status.AllocatedCIDR),

@@ -27,7 +27,8 @@ type waiter struct {
 // waiter returns a claim as one of those that wait.
 func (r *Reconciler) waiter(req mcreconcile.Request, claim *ipamv1alpha1.IPClaim) waiter {
 	return waiter{
-		request: req, claim: claim, holder: promise.IDOf(r.Directory.Ledger(req.ClusterName), claim), waiting: &r.waiting, ledger: r.Ledger.Waits, queue: r.Queue, started: r.started, most: r.MaxWaits,
+		request: req, claim: claim, holder: promise.IDOf(r.Directory.Ledger(req.ClusterName), claim), waiting: &r.waiting,
+		ledger: r.Ledger.Waits, queue: r.Queue, started: r.started, most: r.MaxWaits,
 	}
 }
 

@@ -174,6 +174,7 @@ func untilTurn(over int) time.Duration { return max(askAgain, time.Duration(over
 
 // crowded says that a claim waits at no pool, and why it would.
 func crowded(most int, why string) string {
-	return fmt.Sprintf("the claims of this workspace wait at %d pools, each pool counted for each claim, which is as many as they may: "+
-		"this one waits at none, and looks again from time to time; delete claims, or name a pool in each; %s", most, why)
+	return fmt.Sprintf(
+		"the claims of this workspace wait at %d pools, each pool counted for each claim, which is as many as they may: "+
+			"this one waits at none, and looks again from time to time; delete claims, or name a pool in each; %s", most, why)
 }

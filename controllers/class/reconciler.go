@@ -98,8 +98,9 @@ func check(class *ipamv1alpha1.IPClass, marked []*ipamv1alpha1.IPClass) *outcome
 	}
 	if first, ok := resolve.Default(marked, class.Spec.IPFamily); ok && first.UID != class.UID {
 		return &outcome.Refusal{
-			Reason:  ipamv1alpha1.ReasonDefaultConflict,
-			Message: fmt.Sprintf("class %q is the default for %s already; take the annotation off one of the two", first.Name, class.Spec.IPFamily),
+			Reason: ipamv1alpha1.ReasonDefaultConflict,
+			Message: fmt.Sprintf("class %q is the default for %s already; take the annotation off one of the two",
+				first.Name, class.Spec.IPFamily),
 		}
 	}
 	return nil

@@ -45,7 +45,9 @@ var _ door.Closer = (*Closer)(nil)
 // CloseRange implements door.Closer. A DELETE of a claim that is Terminating closes nothing: the first one has, and a
 // finalizer of the claim's owner could have the range of a shared network closed again and again, which keeps other
 // workspaces out.
-func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (inside string, err error) {
+func (c *Closer) CloseRange(
+	ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool,
+) (inside string, err error) {
 	if !claim.DeletionTimestamp.IsZero() {
 		return "", nil
 	}
@@ -80,13 +82,16 @@ func (c *Closer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *i
 	case len(last) == 0:
 		return "", err
 	case err != nil: // for example, a CREATE that was answered with a block may still succeed, though its claim is gone
-		return fmt.Sprintf("nobody can tell now whether the range %s is in use: delete the claim again later (%s)", p.CIDR, list(last, by)), err
+		return fmt.Sprintf("nobody can tell now whether the range %s is in use: delete the claim again later (%s)",
+			p.CIDR, list(last, by)), err
 	}
 	return say(p, last, by), nil
 }
 
 // held finds the pool that a claim holds.
-func (c *Closer) held(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (p ledger.Pool, ok bool, err error) {
+func (c *Closer) held(
+	ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim,
+) (p ledger.Pool, ok bool, err error) {
 	find := func(context.Context) (bool, error) {
 		p, ok = c.Ranges.Held(promise.IDOf(in, claim))
 		return ok || claim.Status.AllocatedCIDR == "", nil

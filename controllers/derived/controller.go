@@ -62,7 +62,9 @@ type idleness struct {
 // New makes the controller and has mgr run it.
 func New(mgr manager.Manager, opts Options) (*Controller, error) {
 	c := newController(opts)
-	options := inbox.Controlled(mgr.GetLogger(), c.queue, 8, func(req request) []any { return []any{"cluster", req.cluster, "pool", req.name} })
+	options := inbox.Controlled(mgr.GetLogger(), c.queue, 8, func(req request) []any {
+		return []any{"cluster", req.cluster, "pool", req.name}
+	})
 	options.Reconciler = c
 	_, err := controller.NewTyped("derived", mgr, options)
 	return c, errors.Join(err, mgr.Add(c))
@@ -218,7 +220,8 @@ func (c *Controller) leftover(ctx context.Context, gone ledger.Pool) (object *ip
 		return nil, false, nil //nolint:nilerr // it goes with its workspace, or is seen again
 	}
 	object = &ipamv1alpha1.IPPool{}
-	if err := cl.GetCache().Get(ctx, client.ObjectKey{Name: gone.Name}, object); err != nil || !catalog.Shows(object, gone.Cluster, gone) {
+	if err := cl.GetCache().Get(ctx, client.ObjectKey{Name: gone.Name}, object); err != nil ||
+		!catalog.Shows(object, gone.Cluster, gone) {
 		return nil, false, client.IgnoreNotFound(err)
 	}
 	_, another := catalog.IDOf(c.Ledger.Pools, object, gone.Cluster)

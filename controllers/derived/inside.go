@@ -44,9 +44,11 @@ func (o occupant) String() string {
 	case o.Namespace == "":
 		return "pool " + o.Name
 	case o.retained:
-		return "IPAllocation " + o.Namespace + "/" + ipamv1alpha1.AllocationName(o.Namespace, o.Name) + ", retained from claim " + o.Name
+		return "IPAllocation " + o.Namespace + "/" + ipamv1alpha1.AllocationName(o.Namespace, o.Name) +
+			", retained from claim " + o.Name
 	case !o.until.IsZero():
-		return fmt.Sprintf("claim %s/%s, whose CREATE may succeed until %s", o.Namespace, o.Name, o.until.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("claim %s/%s, whose CREATE may succeed until %s",
+			o.Namespace, o.Name, o.until.UTC().Format(time.RFC3339))
 	}
 	return "claim " + o.Namespace + "/" + o.Name
 }
@@ -170,7 +172,8 @@ func (c *Closer) foresee(ctx context.Context, p ledger.Pool, in ledger.ClusterNa
 
 // say says what keeps a range from being released.
 func say(p ledger.Pool, left []occupant, in ledger.ClusterName) string {
-	return fmt.Sprintf("the range %s is in use: release everything allocated inside this range first (%s)", p.CIDR, list(left, in))
+	return fmt.Sprintf("the range %s is in use: release everything allocated inside this range first (%s)",
+		p.CIDR, list(left, in))
 }
 
 // list lists what is inside a range: what there is of the workspace by name and number, and that others have something

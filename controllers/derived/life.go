@@ -19,8 +19,8 @@ import (
 //	                   by is there after until, or the leader changes
 //
 //	open      its IPPool is there, or is created
-//	closing   nothing is bound in it, and its IPPool goes. It was closed for the DELETE of by, the claim that holds it, which has succeeded or
-//	          failed at until; without by, as nobody uses it. The leader's memory alone has it
+//	closing   nothing is bound in it, and its IPPool goes. It was closed for the DELETE of by, the claim that holds it,
+//	          which has succeeded or failed at until; without by, as nobody uses it. The leader's memory alone has it
 //	draining  the ledger ends the cooldowns in it, and gives it to nobody
 //	gone      the ledger has it no more. An IPPool that is left over is deleted when it is seen
 //

@@ -29,14 +29,17 @@ type News struct {
 	queue workqueue.TypedRateLimitingInterface[request]
 	pools catalog.Pools
 
-	mu      sync.Mutex
-	dropped map[ledger.PoolID]time.Time // when those were registered whose range claim has gone, and that no claim holds again
+	mu sync.Mutex
+	// when those were registered whose range claim has gone, and that no claim holds again
+	dropped map[ledger.PoolID]time.Time
 }
 
 // NewNews makes the queue of one Controller, for pools of this ledger.
 func NewNews(pools catalog.Pools) *News {
 	return &News{
-		queue:   inbox.InTurns("derived", 100*time.Millisecond, time.Minute, func(r request) ledger.ClusterName { return r.cluster }),
+		queue: inbox.InTurns("derived", 100*time.Millisecond, time.Minute, func(r request) ledger.ClusterName {
+			return r.cluster
+		}),
 		pools:   pools,
 		dropped: map[ledger.PoolID]time.Time{},
 	}

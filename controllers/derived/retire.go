@@ -36,7 +36,8 @@ func (c *Closer) RetireClass(ctx context.Context, class string) (used string, er
 		}
 	}
 	if many > 0 {
-		return fmt.Sprintf("class %q is in use: claims hold %s that it has made, or live inside: release these claims first; if you just did, try again in a second",
+		return fmt.Sprintf("class %q is in use: claims hold %s that it has made, or live inside: "+
+			"release these claims first; if you just did, try again in a second",
 			class, plural.Of(many, "pool", "pools")), nil
 	}
 	for p := range c.Ranges.All() {
@@ -54,8 +55,11 @@ func (c *Closer) used(p ledger.Pool) bool {
 
 // RetirePool implements door.Retirer. The API server deletes the IPPool after that, and the Controller then retires the
 // pool. If that DELETE fails, the Controller deletes the IPPool, as nobody uses it.
-func (c *Closer) RetirePool(ctx context.Context, in ledger.ClusterName, pool *ipamv1alpha1.IPPool, dry bool) (string, error) {
-	const used = "this pool was made by its class for a scope, and is in use: delete the IPClaim with target ScopeRange that holds it, and the claims inside"
+func (c *Closer) RetirePool(
+	ctx context.Context, in ledger.ClusterName, pool *ipamv1alpha1.IPPool, dry bool,
+) (string, error) {
+	const used = "this pool was made by its class for a scope, and is in use: " +
+		"delete the IPClaim with target ScopeRange that holds it, and the claims inside"
 	id, ok := catalog.IDOf(c.Ledger.Pools, pool, in)
 	p, known := c.Ledger.Pools.Get(id)
 	switch {

@@ -18,7 +18,9 @@ import (
 
 // answer sets the status of a claim that is being created. What the client has sent as status
 // is never left.
-func (s *server) answer(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (s *server) answer(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	begun := time.Now()
 	draft, err := readDraft(req.Object.Raw)
 	if err != nil {

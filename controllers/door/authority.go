@@ -81,7 +81,9 @@ func (a authority) issue(host string, now time.Time) (*tls.Certificate, error) {
 }
 
 // sign makes a certificate. x509 gives it a random serial number.
-func sign(template, parent *x509.Certificate, public *ecdsa.PublicKey, signer *ecdsa.PrivateKey) (*x509.Certificate, error) {
+func sign(
+	template, parent *x509.Certificate, public *ecdsa.PublicKey, signer *ecdsa.PrivateKey,
+) (*x509.Certificate, error) {
 	raw, err := x509.CreateCertificate(rand.Reader, template, parent, public, signer)
 	if err != nil {
 		return nil, err

@@ -58,7 +58,9 @@ func (r registration) mutating() *admissionregistrationv1.MutatingWebhookConfigu
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		TypeMeta:   typeMeta("MutatingWebhookConfiguration"),
 		ObjectMeta: metav1.ObjectMeta{Name: registrationName},
-		Webhooks:   []admissionregistrationv1.MutatingWebhook{r.answer(), r.keep(), r.drain(), r.release(), r.closeRange(), r.retirePool(), r.retireClass()},
+		Webhooks: []admissionregistrationv1.MutatingWebhook{
+			r.answer(), r.keep(), r.drain(), r.release(), r.closeRange(), r.retirePool(), r.retireClass(),
+		},
 	}
 }
 
@@ -134,16 +136,19 @@ func (r registration) answer() admissionregistrationv1.MutatingWebhook {
 func (r registration) keep() admissionregistrationv1.MutatingWebhook {
 	return r.webhook(hook{
 		path: pathKeep, operation: admissionregistrationv1.Update, effects: admissionregistrationv1.SideEffectClassNone,
-		conditions: append(only("status-differs", "object.?status.orValue({}) != oldObject.?status.orValue({})"), r.notTheSystem()...),
+		conditions: append(only("status-differs", "object.?status.orValue({}) != oldObject.?status.orValue({})"),
+			r.notTheSystem()...),
 	})
 }
 
 // drain returns the webhook for the DELETE of a pool that shows blocks. It changes nothing: mutating webhooks are
 // called before policies, which decide.
 func (r registration) drain() admissionregistrationv1.MutatingWebhook {
-	inUse := fmt.Sprintf("oldObject.?status.?conditions.orValue([]).exists(c, c.type == '%s' && c.status == 'True')", ipamv1alpha1.ConditionInUse)
+	inUse := fmt.Sprintf("oldObject.?status.?conditions.orValue([]).exists(c, c.type == '%s' && c.status == 'True')",
+		ipamv1alpha1.ConditionInUse)
 	return r.webhook(hook{
-		path: pathDrain, operation: admissionregistrationv1.Delete, resource: "ippools", effects: admissionregistrationv1.SideEffectClassNone,
+		path: pathDrain, operation: admissionregistrationv1.Delete,
+		resource: "ippools", effects: admissionregistrationv1.SideEffectClassNone,
 		timeout: drainTimeout, conditions: append(only("in-use", inUse), r.notTheSystem()...),
 	})
 }
@@ -179,8 +184,9 @@ func (r registration) retirePool() admissionregistrationv1.MutatingWebhook {
 // retireClass returns the webhook for the DELETE of a class that makes pools.
 func (r registration) retireClass() admissionregistrationv1.MutatingWebhook {
 	return r.webhook(hook{
-		path: pathClass, operation: admissionregistrationv1.Delete, resource: "ipclasses", effects: admissionregistrationv1.SideEffectClassNone,
-		timeout: releaseTimeout, conditions: append(only("makes-pools", "size(oldObject.spec.?poolPer.orValue([])) > 0"), r.notTheSystem()...),
+		path: pathClass, operation: admissionregistrationv1.Delete, resource: "ipclasses",
+		effects: admissionregistrationv1.SideEffectClassNone, timeout: releaseTimeout,
+		conditions: append(only("makes-pools", "size(oldObject.spec.?poolPer.orValue([])) > 0"), r.notTheSystem()...),
 	})
 }
 
@@ -212,8 +218,10 @@ func (r registration) refuse() admissionregistrationv1.ValidatingWebhook {
 		TimeoutSeconds:          seconds(timeout),
 		AdmissionReviewVersions: reviewVersions(),
 		MatchConditions: []admissionregistrationv1.MatchCondition{
-			{Name: "says-refuse", Expression: fmt.Sprintf("object.?spec.?unmetPolicy.orValue('') == '%s'", ipamv1alpha1.UnmetRefuse)},
-			{Name: "not-answered", Expression: fmt.Sprintf("!object.?status.?conditions.orValue([]).exists(c, c.type == '%s')", ipamv1alpha1.ConditionAllocated)},
+			{Name: "says-refuse", Expression: fmt.Sprintf(
+				"object.?spec.?unmetPolicy.orValue('') == '%s'", ipamv1alpha1.UnmetRefuse)},
+			{Name: "not-answered", Expression: fmt.Sprintf(
+				"!object.?status.?conditions.orValue([]).exists(c, c.type == '%s')", ipamv1alpha1.ConditionAllocated)},
 		},
 	}
 }
@@ -234,7 +242,9 @@ func (r registration) notTheSystem() []admissionregistrationv1.MatchCondition {
 }
 
 // rules match an operation on a resource, as v1alpha1. Subresources are no part of it.
-func rules(operation admissionregistrationv1.OperationType, resource string) []admissionregistrationv1.RuleWithOperations {
+func rules(
+	operation admissionregistrationv1.OperationType, resource string,
+) []admissionregistrationv1.RuleWithOperations {
 	scope := admissionregistrationv1.NamespacedScope
 	if resource == "ippools" || resource == "ipclasses" {
 		scope = admissionregistrationv1.ClusterScope

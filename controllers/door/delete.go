@@ -97,7 +97,9 @@ type Releaser interface {
 // Then the record goes, and the answer is that there is none. If the claim is there, the policy ipam-allocations
 // refuses, by the record as the API server read it before this call. If nobody can tell, the DELETE fails, as that
 // would refuse it for a claim that may be gone.
-func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (s *server) release(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	record := &ipamv1alpha1.IPAllocation{}
 	if err := take(req, record); err != nil {
 		return nil, fmt.Errorf("read the IPAllocation: %w", err)
@@ -113,10 +115,13 @@ func (s *server) release(ctx context.Context, req *admissionv1.AdmissionRequest)
 	})
 	switch {
 	case gone:
-		return fails("ipallocations", record.Name, http.StatusNotFound, fmt.Sprintf("ipallocations.%s %q not found: its claim is gone, and it went with it", ipamv1alpha1.GroupName, record.Name)), nil
+		return fails("ipallocations", record.Name, http.StatusNotFound,
+			fmt.Sprintf("ipallocations.%s %q not found: its claim is gone, and it went with it",
+				ipamv1alpha1.GroupName, record.Name)), nil
 	case err != nil:
 		log.FromContext(ctx).Error(err, "a DELETE is not decided", "cluster", in, "record", record.Namespace+"/"+record.Name)
-		return fails("ipallocations", record.Name, http.StatusServiceUnavailable, "nobody can tell now whether the claim of this allocation is gone: delete it again later"), nil
+		return fails("ipallocations", record.Name, http.StatusServiceUnavailable,
+			"nobody can tell now whether the claim of this allocation is gone: delete it again later"), nil
 	}
 	return &admissionv1.AdmissionResponse{Allowed: true}, nil
 }
@@ -138,7 +143,9 @@ type Closer interface {
 	// CloseRange closes the range that a claim holds, and deletes its IPPool, if nothing is inside by now. Else it says
 	// for people what keeps the range, which stays as it is. A dry run changes nothing. It fails if all that is inside
 	// may be gone, and says what that is, if it is known.
-	CloseRange(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (inside string, err error)
+	CloseRange(
+		ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool,
+	) (inside string, err error)
 }
 
 // undecided is the message of a DELETE that is refused because nobody can tell.
@@ -146,7 +153,9 @@ const undecided = "nobody can tell now whether something is inside the range: de
 
 // closeRange decides about the DELETE of a claim that holds a range. The API server may call it more than once for one
 // DELETE. If it cannot be called at all, the claim is deleted, and the range goes when it is empty.
-func (s *server) closeRange(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (s *server) closeRange(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	claim := &ipamv1alpha1.IPClaim{}
 	if err := take(req, claim); err != nil {
 		return nil, fmt.Errorf("read the claim: %w", err)

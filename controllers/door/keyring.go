@@ -130,7 +130,8 @@ func (r *keyring) load(ctx context.Context) (keys, error) {
 	if err := r.client.Patch(ctx, secret, base, fieldOwner); err != nil {
 		return keys{}, fmt.Errorf("write secret %s: %w", r.secret, err)
 	}
-	log.FromContext(ctx).Info("the keys of the webhooks are new", "secret", r.secret, "authorities", len(current.authorities))
+	log.FromContext(ctx).Info("the keys of the webhooks are new", "secret", r.secret,
+		"authorities", len(current.authorities))
 	return current, nil
 }
 
@@ -138,7 +139,8 @@ func (r *keyring) load(ctx context.Context) (keys, error) {
 // fills it is decided by its resourceVersion. To apply needs the right to create this name
 // alone.
 func (r *keyring) create(ctx context.Context) error {
-	return r.client.Apply(ctx, corev1ac.Secret(r.secret.Name, r.secret.Namespace).WithType(corev1.SecretTypeOpaque), fieldOwner, client.ForceOwnership)
+	return r.client.Apply(ctx, corev1ac.Secret(r.secret.Name, r.secret.Namespace).WithType(corev1.SecretTypeOpaque),
+		fieldOwner, client.ForceOwnership)
 }
 
 // token is the secret part of the paths; empty while it is not known.

@@ -63,7 +63,9 @@ func (k keys) encode() (map[string][]byte, error) {
 // renewed returns the keys as they should be now: without CAs that have expired, with another
 // one when half of the newest one's life is over, and with a token.
 func (k keys) renewed(now time.Time) (keys, error) {
-	k.authorities = slices.DeleteFunc(slices.Clone(k.authorities), func(a authority) bool { return now.After(a.cert.NotAfter) })
+	k.authorities = slices.DeleteFunc(slices.Clone(k.authorities), func(a authority) bool {
+		return now.After(a.cert.NotAfter)
+	})
 	if len(k.authorities) == 0 || now.After(k.authorities[0].cert.NotAfter.Add(-authorityLife/2)) {
 		another, err := newAuthority(now)
 		if err != nil {

@@ -13,11 +13,13 @@ import (
 var (
 	answers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ipam_create_answers_total",
-		Help: "Claims whose CREATE asked for an answer, dry runs included: bound, pending with a reason, refused, or unanswered because nobody could tell in time.",
+		Help: "Claims whose CREATE asked for an answer, dry runs included: bound, pending with a reason, refused, " +
+			"or unanswered because nobody could tell in time.",
 	}, []string{"result"})
 	forwarded = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ipam_create_forwarded_total",
-		Help: "CREATEs that this replica has forwarded to the leader: answered, or unanswered because the leader could not be asked or could not tell in time.",
+		Help: "CREATEs that this replica has forwarded to the leader: " +
+			"answered, or unanswered because the leader could not be asked or could not tell in time.",
 	}, []string{"result"})
 	durations = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "ipam_create_answer_seconds",

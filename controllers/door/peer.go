@@ -59,7 +59,9 @@ func newPeer(opts Options, token func() string, bundle func() ([]byte, error)) *
 		return secured, nil
 	}
 	return &peer{opts.Leader, token, &http.Client{
-		Transport:     &http.Transport{DialTLSContext: connect, MaxConnsPerHost: inFlight, MaxIdleConnsPerHost: inFlight, IdleConnTimeout: time.Minute},
+		Transport: &http.Transport{
+			DialTLSContext: connect, MaxConnsPerHost: inFlight, MaxIdleConnsPerHost: inFlight, IdleConnTimeout: time.Minute,
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -91,7 +93,8 @@ func (p *peer) Answer(ctx context.Context, req Request) (answer Answer, err erro
 // Drained implements Drainer. Where the leader does not answer, the DELETE does not wait.
 func (p *peer) Drained(ctx context.Context, pool Pool) {
 	if err := p.ask(ctx, pathDrained, pool, &struct{}{}); err != nil {
-		log.FromContext(ctx).V(1).Info("a DELETE does not wait", "cluster", pool.Cluster, "pool", pool.Name, "why", err.Error())
+		log.FromContext(ctx).V(1).Info("a DELETE does not wait", "cluster", pool.Cluster, "pool", pool.Name,
+			"why", err.Error())
 	}
 }
 
@@ -131,12 +134,16 @@ func (p *peer) Released(ctx context.Context, in ledger.ClusterName, record *ipam
 }
 
 // CloseRange implements Closer.
-func (p *peer) CloseRange(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool) (string, error) {
+func (p *peer) CloseRange(
+	ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim, dry bool,
+) (string, error) {
 	return p.inside(ctx, pathClosed, deletion[*ipamv1alpha1.IPClaim]{Cluster: in, Object: claim, DryRun: dry})
 }
 
 // RetirePool implements Retirer.
-func (p *peer) RetirePool(ctx context.Context, in ledger.ClusterName, pool *ipamv1alpha1.IPPool, dry bool) (string, error) {
+func (p *peer) RetirePool(
+	ctx context.Context, in ledger.ClusterName, pool *ipamv1alpha1.IPPool, dry bool,
+) (string, error) {
 	return p.inside(ctx, pathRetired, deletion[*ipamv1alpha1.IPPool]{Cluster: in, Object: pool, DryRun: dry})
 }
 
@@ -229,7 +236,8 @@ var leading = map[string]question{
 			return nil, errQuestion
 		}
 		var answer said
-		answer.Unsure = unsure(SleepInTurn(ctx, of.Cluster.Tenant(of.Object.Namespace), func(ctx context.Context) (err error) {
+		tenant := of.Cluster.Tenant(of.Object.Namespace)
+		answer.Unsure = unsure(SleepInTurn(ctx, tenant, func(ctx context.Context) (err error) {
 			answer.Gone, err = s.decider().Released(ctx, of.Cluster, of.Object)
 			return err
 		}))
@@ -244,7 +252,8 @@ var leading = map[string]question{
 			ctx = s.dryRuns.among(ctx)
 		}
 		var answer said
-		answer.Unsure = unsure(SleepInTurn(ctx, of.Cluster.Tenant(of.Object.Namespace), func(ctx context.Context) (err error) {
+		tenant := of.Cluster.Tenant(of.Object.Namespace)
+		answer.Unsure = unsure(SleepInTurn(ctx, tenant, func(ctx context.Context) (err error) {
 			answer.Inside, err = s.decider().CloseRange(ctx, of.Cluster, of.Object, of.DryRun)
 			return err
 		}))

@@ -18,7 +18,8 @@ var aliases = map[ipamv1alpha1.Reason]metav1.CauseType{
 }
 
 // unknown is the message of a CREATE that is refused because nobody can tell.
-const unknown = "nobody can tell now whether the claim can be met, and its spec.unmetPolicy is Refuse: create it again later, or leave spec.unmetPolicy out to have it wait"
+const unknown = "nobody can tell now whether the claim can be met, and its spec.unmetPolicy is Refuse: " +
+	"create it again later, or leave spec.unmetPolicy out to have it wait"
 
 // codes are the HTTP statuses by which a CREATE is refused. Any other reason is a failure of
 // the system, 503.
@@ -89,7 +90,8 @@ func refusedBy(name string, answer Answer) *admissionv1.AdmissionResponse {
 		details.Kind, details.Name = "ippools", answer.Pool
 	}
 	for _, role := range answer.Roles {
-		details.Causes = append(details.Causes, metav1.StatusCause{Type: metav1.CauseType(reason), Message: message, Field: "spec.scope." + role})
+		details.Causes = append(details.Causes,
+			metav1.StatusCause{Type: metav1.CauseType(reason), Message: message, Field: "spec.scope." + role})
 	}
 	return refused(reason, message, details)
 }

@@ -25,7 +25,9 @@ type Retirer interface {
 
 // retireClass decides about the DELETE of a class that makes pools. If it cannot be called, the class is deleted; its
 // pools stay for the claims inside.
-func (s *server) retireClass(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (s *server) retireClass(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	class := &metav1.PartialObjectMetadata{}
 	if err := take(req, class); err != nil {
 		return nil, fmt.Errorf("read the class: %w", err)
@@ -38,7 +40,9 @@ func (s *server) retireClass(ctx context.Context, req *admissionv1.AdmissionRequ
 
 // retirePool decides about the DELETE of a pool that a class has made. If it cannot be called, the policy
 // ipam-derived-pools decides by the status alone, and the controller makes the object again.
-func (s *server) retirePool(ctx context.Context, req *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, error) {
+func (s *server) retirePool(
+	ctx context.Context, req *admissionv1.AdmissionRequest,
+) (*admissionv1.AdmissionResponse, error) {
 	pool := &ipamv1alpha1.IPPool{}
 	if err := take(req, pool); err != nil {
 		return nil, fmt.Errorf("read the pool: %w", err)
@@ -54,7 +58,8 @@ func (s *server) retirePool(ctx context.Context, req *admissionv1.AdmissionReque
 
 // unlessUsed allows a DELETE in a logical cluster unless decide says what uses the object.
 func (s *server) unlessUsed(
-	ctx context.Context, resource, name string, in ledger.ClusterName, decide func(context.Context) (used string, err error),
+	ctx context.Context, resource, name string, in ledger.ClusterName,
+	decide func(context.Context) (used string, err error),
 ) (*admissionv1.AdmissionResponse, error) {
 	if in == "" {
 		return &admissionv1.AdmissionResponse{Allowed: true}, nil
@@ -67,7 +72,8 @@ func (s *server) unlessUsed(
 	switch {
 	case err != nil:
 		log.FromContext(ctx).Error(err, "a DELETE is not decided", "cluster", in, resource, name)
-		return fails(resource, name, http.StatusServiceUnavailable, "nobody can tell now whether this is in use: delete it again later"), nil
+		return fails(resource, name, http.StatusServiceUnavailable,
+			"nobody can tell now whether this is in use: delete it again later"), nil
 	case used != "":
 		return fails(resource, name, http.StatusConflict, used), nil
 	}

@@ -63,7 +63,9 @@ func tooLarge(most int64) error {
 }
 
 // readReview reads an admission request for a resource, of that many bytes at most.
-func readReview(w http.ResponseWriter, r *http.Request, most int64, resource string) (*admissionv1.AdmissionRequest, error) {
+func readReview(
+	w http.ResponseWriter, r *http.Request, most int64, resource string,
+) (*admissionv1.AdmissionRequest, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
 		return nil, &httpError{errors.New("the content type must be application/json"), http.StatusUnsupportedMediaType}
@@ -80,7 +82,9 @@ func readReview(w http.ResponseWriter, r *http.Request, most int64, resource str
 	}
 	req := review.Request
 	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || req == nil || !req.of(resource) {
-		return nil, &httpError{errors.New("this is not an AdmissionReview of admission.k8s.io/v1 for " + resource), http.StatusBadRequest}
+		return nil, &httpError{
+			errors.New("this is not an AdmissionReview of admission.k8s.io/v1 for " + resource), http.StatusBadRequest,
+		}
 	}
 	return &admissionv1.AdmissionRequest{
 		UID: req.UID, Resource: req.Resource, Name: req.Name, Namespace: req.Namespace,
@@ -90,7 +94,8 @@ func readReview(w http.ResponseWriter, r *http.Request, most int64, resource str
 
 // of reports whether a request is about the main resource of a kind, as v1alpha1.
 func (r *request) of(resource string) bool {
-	return r.Resource == metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource(resource)) && r.SubResource == ""
+	return r.Resource == metav1.GroupVersionResource(ipamv1alpha1.GroupVersion.WithResource(resource)) &&
+		r.SubResource == ""
 }
 
 // writeReview answers an admission request.

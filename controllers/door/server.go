@@ -49,7 +49,9 @@ type server struct {
 
 // newServer returns the server of a replica that does not lead, and asks the leader.
 func newServer(leader Decider, only ledger.ClusterName, token func() string) *server {
-	return &server{leader: leader, only: only, token: token, known: known(), anybody: anybody(), dryRuns: sleepers{share: dryShare}}
+	return &server{
+		leader: leader, only: only, token: token, known: known(), anybody: anybody(), dryRuns: sleepers{share: dryShare},
+	}
 }
 
 // decider returns the Decider to ask.
@@ -71,16 +73,23 @@ func (s *server) handler(logger logr.Logger) http.Handler {
 			next.ServeHTTP(w, r.WithContext(ctx))
 		}))
 	}
-	serve("{token}/"+pathAnswer, patience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.answer}, missed, false}))
-	serve("{token}/"+pathKeep, patience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", keep}, func() {}, false}))
+	serve("{token}/"+pathAnswer, patience,
+		s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.answer}, missed, false}))
+	serve("{token}/"+pathKeep, patience,
+		s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", keep}, func() {}, false}))
 	for name, led := range leading {
 		serve("{token}/"+name, led.most, s.secret(path{s.known, &s.sleepers, s.led(led), func() {}, led.light}))
 	}
-	serve("{token}/"+pathDrain, drainPatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.drain}, func() {}, true}))
-	serve("{token}/"+pathRelease, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipallocations", s.release}, func() {}, true}))
-	serve("{token}/"+pathClose, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.closeRange}, func() {}, true}))
-	serve("{token}/"+pathRetire, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.retirePool}, func() {}, true}))
-	serve("{token}/"+pathClass, releasePatience, s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclasses", s.retireClass}, func() {}, true}))
+	serve("{token}/"+pathDrain, drainPatience,
+		s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.drain}, func() {}, true}))
+	serve("{token}/"+pathRelease, releasePatience,
+		s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipallocations", s.release}, func() {}, true}))
+	serve("{token}/"+pathClose, releasePatience,
+		s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclaims", s.closeRange}, func() {}, true}))
+	serve("{token}/"+pathRetire, releasePatience,
+		s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ippools", s.retirePool}, func() {}, true}))
+	serve("{token}/"+pathClass, releasePatience,
+		s.secret(path{s.known, &s.sleepers, reviews{maxReview, "ipclasses", s.retireClass}, func() {}, true}))
 	serve(pathRefuse, patience, path{s.anybody, &s.sleepers, reviews{maxRefused, "ipclaims", refuse}, func() {}, false})
 	for pattern, handler := range s.also {
 		mux.Handle(pattern, handler)
@@ -173,7 +182,9 @@ func (v reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // It speaks HTTP/1.1 alone. An API server sends all requests over one connection of HTTP/2, and
 // takes 45 seconds to give up on one whose end hangs. Over HTTP/1.1 it closes a connection when
 // its request times out, and the next one leads to another replica.
-func serving(listener net.Listener, certificate func() (*tls.Certificate, error), handler http.Handler, logger logr.Logger) *manager.Server {
+func serving(
+	listener net.Listener, certificate func() (*tls.Certificate, error), handler http.Handler, logger logr.Logger,
+) *manager.Server {
 	secure := tls.NewListener(listener, &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"http/1.1"},
@@ -184,7 +195,8 @@ func serving(listener net.Listener, certificate func() (*tls.Certificate, error)
 		Listener: secure,
 		Server: &http.Server{
 			Handler: handler, MaxHeaderBytes: 1 << 16,
-			ReadHeaderTimeout: timeout, ReadTimeout: timeout, WriteTimeout: max(2*timeout, releaseTimeout), IdleTimeout: 10 * time.Minute,
+			ReadHeaderTimeout: timeout, ReadTimeout: timeout, WriteTimeout: max(2*timeout, releaseTimeout),
+			IdleTimeout: 10 * time.Minute,
 			ConnContext: withConnection,
 			ErrorLog:    slog.NewLogLogger(logr.ToSlogHandler(logger), slog.LevelDebug),
 		},

@@ -61,21 +61,25 @@ func (d Door) Lead(own Decider) {
 // leader the registration. Until it leads, the door asks the leader.
 func Setup(mgr manager.Manager, opts Options) (Door, error) {
 	// It reads live: there is one object of each kind, and no right to list them.
-	c, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	c, err := client.New(mgr.GetConfig(),
+		client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
 		return Door{}, fmt.Errorf("webhooks: %w", err)
 	}
 	if opts.Listener == nil {
 		return Door{}, mgr.Add(&remover{client: c, clock: clock.RealClock{}, namespace: opts.Namespace})
 	}
-	ring := newKeyring(c, client.ObjectKey{Namespace: opts.Namespace, Name: SecretName}, opts.Endpoint.host(), clock.RealClock{})
+	ring := newKeyring(c, client.ObjectKey{Namespace: opts.Namespace, Name: SecretName}, opts.Endpoint.host(),
+		clock.RealClock{})
 	logger := mgr.GetLogger().WithName("door")
 	server := newServer(newPeer(opts, ring.token, opts.identity(ring).Bundle), opts.onlyCluster(), ring.token)
 	server.also = opts.Also
 	return Door{server}, errors.Join(
 		mgr.Add(ring),
 		mgr.Add(serving(opts.Listener, opts.identity(ring).Certificate, server.handler(logger), logger)),
-		mgr.Add(&registrar{client: c, clock: clock.RealClock{}, ready: ring.ready, wanted: func() (registration, error) { return opts.registration(ring) }}),
+		mgr.Add(&registrar{client: c, clock: clock.RealClock{}, ready: ring.ready, wanted: func() (registration, error) {
+			return opts.registration(ring)
+		}}),
 	)
 }
 

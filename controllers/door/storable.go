@@ -42,7 +42,8 @@ func (d *draft) storable(claim *ipamv1alpha1.IPClaim) bool {
 	if len(claim.Finalizers) > ipamv1alpha1.MaxFinalizers || len(claim.Labels) > ipamv1alpha1.MaxLabels {
 		return false
 	}
-	if len(validation.ValidateObjectMeta(&claim.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))) != 0 {
+	meta := field.NewPath("metadata")
+	if len(validation.ValidateObjectMeta(&claim.ObjectMeta, true, validation.NameIsDNSSubdomain, meta)) != 0 {
 		return false
 	}
 	spec, ok := d.Object["spec"].(map[string]any)
@@ -99,7 +100,8 @@ func storableSpec(s ipamv1alpha1.IPClaimSpec) bool {
 		oneOf(s.UnmetPolicy, ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse) &&
 		oneOf(s.RetainedPolicy, ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse) &&
 		(s.PoolRef == nil || named(s.PoolRef.Name) && storableProject(s.PoolRef.ProjectRef)) &&
-		storableNumber(s) && storableSelector(s.PoolSelector) && storableOwner(s.OwnerRef) && storableScope(s.Scope) && storableTarget(s)
+		storableNumber(s) && storableSelector(s.PoolSelector) && storableOwner(s.OwnerRef) &&
+		storableScope(s.Scope) && storableTarget(s)
 }
 
 // role is a role of a scope as the schema admits it.
@@ -120,14 +122,14 @@ func storableScope(s ipamv1alpha1.Scope) bool {
 
 // storableTarget checks what goes with a ScopeRange.
 func storableTarget(s ipamv1alpha1.IPClaimSpec) bool {
-	return oneOf(s.Target, ipamv1alpha1.TargetBlock, ipamv1alpha1.TargetScopeRange) && (s.Target != ipamv1alpha1.TargetScopeRange ||
-		s.ReclaimPolicy == "" && s.PoolRef == nil && s.PoolSelector == nil)
+	return oneOf(s.Target, ipamv1alpha1.TargetBlock, ipamv1alpha1.TargetScopeRange) &&
+		(s.Target != ipamv1alpha1.TargetScopeRange || s.ReclaimPolicy == "" && s.PoolRef == nil && s.PoolSelector == nil)
 }
 
 // storableNumber checks number, which only a class gives.
 func storableNumber(s ipamv1alpha1.IPClaimSpec) bool {
-	return s.Number == nil || 0 <= *s.Number && *s.Number <= math.MaxUint32 && s.Address == "" && s.PoolRef == nil && s.PoolSelector == nil &&
-		s.Target != ipamv1alpha1.TargetScopeRange
+	return s.Number == nil || 0 <= *s.Number && *s.Number <= math.MaxUint32 && s.Address == "" && s.PoolRef == nil &&
+		s.PoolSelector == nil && s.Target != ipamv1alpha1.TargetScopeRange
 }
 
 // storableAddress checks address, prefixLength and ipFamily, which must agree.
@@ -157,7 +159,8 @@ func storableSelector(s *ipamv1alpha1.PoolSelector) bool {
 	if s == nil {
 		return true
 	}
-	if len(s.MatchLabels) > maxRequirements || len(s.MatchExpressions) > maxRequirements || !storableProject(s.ProjectRef) {
+	if len(s.MatchLabels) > maxRequirements || len(s.MatchExpressions) > maxRequirements ||
+		!storableProject(s.ProjectRef) {
 		return false
 	}
 	for key, value := range s.MatchLabels {
@@ -166,8 +169,10 @@ func storableSelector(s *ipamv1alpha1.PoolSelector) bool {
 		}
 	}
 	return !slices.ContainsFunc(s.MatchExpressions, func(r ipamv1alpha1.LabelRequirement) bool {
-		return !atMost(maxKey, r.Key) || len(r.Values) > maxRequirements || !atMost(maxValue, r.Values...) || r.Operator == "" ||
-			!oneOf(r.Operator, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)
+		return !atMost(maxKey, r.Key) || len(r.Values) > maxRequirements ||
+			!atMost(maxValue, r.Values...) || r.Operator == "" ||
+			!oneOf(r.Operator, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists,
+				metav1.LabelSelectorOpDoesNotExist)
 	})
 }
 
@@ -176,7 +181,8 @@ func storableProject(ref *ipamv1alpha1.ProjectRef) bool {
 }
 
 func storableOwner(ref *ipamv1alpha1.OwnerRef) bool {
-	return ref == nil || named(ref.Kind) && named(ref.Name) && atMost(maxText, ref.APIGroup, ref.Namespace, string(ref.UID))
+	return ref == nil || named(ref.Kind) && named(ref.Name) &&
+		atMost(maxText, ref.APIGroup, ref.Namespace, string(ref.UID))
 }
 
 // oneOf reports whether a word is left out, or one of these.

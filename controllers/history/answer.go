@@ -76,7 +76,8 @@ func resolve(q *Query, names Names) error {
 	}
 	w, ok := names.Find(q.Workspace)
 	if !ok {
-		return fmt.Errorf("no bound workspace has the path %s; if it is gone, give the ID of its logical cluster", q.Workspace)
+		return fmt.Errorf("no bound workspace has the path %s; if it is gone, give the ID of its logical cluster",
+			q.Workspace)
 	}
 	q.Workspace = string(w.Cluster)
 	return nil
@@ -122,9 +123,10 @@ func (c *collection) shrink() {
 
 func holderOf(t ledger.Tenure) Holder {
 	return Holder{
-		Prefix: t.Prefix, From: t.From, Until: t.Until, Cause: string(t.Cause), CoolsUntil: t.CoolsUntil, State: string(t.State),
-		Cluster: string(t.Holder.Cluster), Namespace: t.Holder.Namespace, Name: t.Holder.Name, UID: string(t.Holder.Claim),
-		Pool: string(t.Pool), PoolName: t.PoolName, Scope: t.Scope, Space: string(t.Space), Class: t.Class, Slice: t.Slice, Adopted: t.Adopted, Revision: t.Revision,
+		Prefix: t.Prefix, From: t.From, Until: t.Until, Cause: string(t.Cause), CoolsUntil: t.CoolsUntil,
+		State: string(t.State), Cluster: string(t.Holder.Cluster), Namespace: t.Holder.Namespace, Name: t.Holder.Name,
+		UID: string(t.Holder.Claim), Pool: string(t.Pool), PoolName: t.PoolName, Scope: t.Scope, Space: string(t.Space),
+		Class: t.Class, Slice: t.Slice, Adopted: t.Adopted, Revision: t.Revision,
 	}
 }
 

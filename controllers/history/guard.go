@@ -38,7 +38,8 @@ func Served(server client.Client, ledger Ledger, names Names) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
 		r = r.WithContext(ctx)
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience)) // longer than the server's own, where it can be
+		// longer than the server's own, where it can be
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
 		if status, why := refused(ctx, server, r); why != "" {
 			if status == http.StatusUnauthorized {
 				w.Header().Set("WWW-Authenticate", "Bearer")
@@ -82,7 +83,8 @@ func refused(ctx context.Context, server client.Client, r *http.Request) (status
 		return http.StatusServiceUnavailable, "the API server cannot check your rights now; ask again"
 	}
 	if !may.Status.Allowed {
-		return http.StatusForbidden, fmt.Sprintf("user %q has no right to get %s; the role %s gives it", user.Username, lookup.Path, lookup.Role)
+		return http.StatusForbidden, fmt.Sprintf("user %q has no right to get %s; the role %s gives it",
+			user.Username, lookup.Path, lookup.Role)
 	}
 	return 0, ""
 }

@@ -89,7 +89,9 @@ func (p *pass) parents(ctx context.Context, asks *ipamv1alpha1.IPPool) (resolve.
 
 // refusedBy returns why the ledger has not carved a child from its parent; nil if that is a fault. If room may come,
 // the child waits for it there, and waits is true.
-func (p *pass) refusedBy(parent *ipamv1alpha1.IPPool, request ledger.Request, err error) (refusal *outcome.Refusal, waits bool) {
+func (p *pass) refusedBy(
+	parent *ipamv1alpha1.IPPool, request ledger.Request, err error,
+) (refusal *outcome.Refusal, waits bool) {
 	exhausted, full := errors.AsType[*ledger.ExhaustedError](err)
 	over, limited := errors.AsType[*ledger.QuotaError](err)
 	cooling, cools := errors.AsType[*ledger.CoolingError](err)
@@ -103,7 +105,8 @@ func (p *pass) refusedBy(parent *ipamv1alpha1.IPPool, request ledger.Request, er
 		return &outcome.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}, waits
 	}
 	switch {
-	case frozen, errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining), errors.Is(err, ledger.ErrOutOfRange):
+	case frozen, errors.Is(err, ledger.ErrUnknownPool), errors.Is(err, ledger.ErrPoolDraining),
+		errors.Is(err, ledger.ErrOutOfRange):
 		return resolve.ParentNotReady(parent.Name), waits
 	case full:
 		return refuse(ipamv1alpha1.ReasonPoolExhausted, "pool %q: %v", parent.Name, exhausted)
@@ -116,8 +119,9 @@ func (p *pass) refusedBy(parent *ipamv1alpha1.IPPool, request ledger.Request, er
 	case taken:
 		return refuse(ipamv1alpha1.ReasonAddressInUse, "%s is in use, in part or whole", request.Exact)
 	case withheld:
-		return refuse(ipamv1alpha1.ReasonAddressReserved, "%s is never handed out: pool %q withholds %s; ask for an address outside of that, or for a "+
-			"prefix length instead of an address", request.Exact, parent.Name, excluded.Excluded)
+		return refuse(ipamv1alpha1.ReasonAddressReserved,
+			"%s is never handed out: pool %q withholds %s; ask for an address outside of that, "+
+				"or for a prefix length instead of an address", request.Exact, parent.Name, excluded.Excluded)
 	}
 	return nil, waits
 }
@@ -159,7 +163,8 @@ func (p *pass) counted(ctx context.Context) error {
 	p.abandon(p.request)
 	return &outcome.Refusal{
 		Reason: ipamv1alpha1.ReasonQuotaExceeded,
-		Message: fmt.Sprintf("the limit of a workspace is %d pools, child pools included; delete one of them, or ask the platform to raise the limit",
+		Message: fmt.Sprintf("the limit of a workspace is %d pools, child pools included; "+
+			"delete one of them, or ask the platform to raise the limit",
 			p.MaxPools),
 	}
 }

@@ -167,7 +167,9 @@ func (r *Reconciler) Requeue(cluster ledger.ClusterName) {
 
 // wakeUnready requeues the pools of a workspace that have no CIDR yet, or are deleted: root pools whose
 // rival is gone, pools whose finalizer is removed now.
-func (r *Reconciler) wakeUnready(ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue) {
+func (r *Reconciler) wakeUnready(
+	ctx context.Context, name multicluster.ClusterName, cl cluster.Cluster, q inbox.Queue,
+) {
 	list := &ipamv1alpha1.IPPoolList{}
 	if err := cl.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "list pools", "cluster", r.Directory.Ledger(name))

@@ -27,8 +27,9 @@ func (p *pass) derived(ctx context.Context) error {
 	}
 	if p.id == "" {
 		p.reporter().refuse(ctx, &outcome.Refusal{
-			Reason:  ipamv1alpha1.ReasonPoolNotFound,
-			Message: "the ledger has no pool of this name, class and scope: spec.classRef is given by the system; delete this pool",
+			Reason: ipamv1alpha1.ReasonPoolNotFound,
+			Message: "the ledger has no pool of this name, class and scope: spec.classRef is given by the system; " +
+				"delete this pool",
 		})
 		return nil
 	}

@@ -23,8 +23,10 @@ const (
 // fullnessSays are the messages of the condition RunningOut. They have no figures: the condition changes when its
 // reason does.
 var fullnessSays = map[ipamv1alpha1.Reason]string{
-	ipamv1alpha1.ReasonNearlyFull: fmt.Sprintf("the pool has passed %d %% of its addresses; this ends below %d %%", nearlyFull, notNearlyFull),
-	ipamv1alpha1.ReasonExhausted:  fmt.Sprintf("the pool has allocated all its addresses; this ends below %d %%", notExhausted),
+	ipamv1alpha1.ReasonNearlyFull: fmt.Sprintf("the pool has passed %d %% of its addresses; this ends below %d %%",
+		nearlyFull, notNearlyFull),
+	ipamv1alpha1.ReasonExhausted: fmt.Sprintf("the pool has allocated all its addresses; this ends below %d %%",
+		notExhausted),
 }
 
 // fullness returns how full a pool is that was as full as the first reason says; empty: it has room.

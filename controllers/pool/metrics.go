@@ -24,13 +24,15 @@ var (
 	blocks = prometheus.NewDesc("ipam_pool_blocks",
 		"Blocks that claims and child pools hold of a pool of the platform.", []string{"pool"}, nil)
 	freeBlocks = prometheus.NewDesc("ipam_pool_free_blocks",
-		"Free blocks of a pool of the platform, by prefix length, as the fewest that its free space can be seen as; lengths without a free block are absent.",
+		"Free blocks of a pool of the platform, by prefix length, as the fewest that its free space can be seen as; "+
+			"lengths without a free block are absent.",
 		[]string{"pool", "prefix_length"}, nil)
 	largestFree = prometheus.NewDesc("ipam_pool_largest_free_prefix_length",
 		"Prefix length of the largest free block of a pool of the platform; absent when it is full.", []string{"pool"}, nil)
 
 	full = prometheus.NewDesc("ipam_pool_full_seconds",
-		"Seconds until a pool of the platform is full, at the rate of the last day, week and month; absent if it is not full within ten years at that rate, or there is too little data.",
+		"Seconds until a pool of the platform is full, at the rate of the last day, week and month; "+
+			"absent if it is not full within ten years at that rate, or there is too little data.",
 		[]string{"pool", "window"}, nil)
 
 	shown = &figures{now: time.Now}

@@ -65,7 +65,9 @@ func (p *pass) usage() usage {
 	if made, ok := p.Ledger.Pools.Get(p.id); ok && made.Derived != nil {
 		of = cmp.Or(made.Derived.Workspace, of)
 	}
-	return usage{ledger: p.Ledger, id: p.id, workspace: of, now: p.now(), answers: p.Answers, again: p.lookAgain, goes: p.Goes}
+	return usage{
+		ledger: p.Ledger, id: p.id, workspace: of, now: p.now(), answers: p.Answers, again: p.lookAgain, goes: p.Goes,
+	}
 }
 
 // lookAgain reconciles the pool after a time, or earlier.
@@ -218,14 +220,16 @@ func (p *pass) place(ctx context.Context) (ledger.Pool, error) {
 	entered, err := p.Ledger.Pools.Register(ctx, p.entry(cidr))
 	if overlap, ok := errors.AsType[*ledger.OverlapError](err); ok {
 		return ledger.Pool{}, &outcome.Refusal{
-			Reason:  ipamv1alpha1.ReasonOverlap,
-			Message: fmt.Sprintf("%s overlaps pool %q (%s); %s", cidr, overlap.With.Name, overlap.With.CIDR, besides(cidr, overlap.With)),
+			Reason: ipamv1alpha1.ReasonOverlap,
+			Message: fmt.Sprintf("%s overlaps pool %q (%s); %s",
+				cidr, overlap.With.Name, overlap.With.CIDR, besides(cidr, overlap.With)),
 		}
 	}
 	if _, crowded := errors.AsType[*ledger.CrowdedError](err); crowded {
 		return ledger.Pool{}, &outcome.Refusal{
 			Reason: ipamv1alpha1.ReasonOverlap,
-			Message: fmt.Sprintf("address domain %q has %d pools, as many as one may have; use another addressDomain, or a CIDR that overlaps no other pool",
+			Message: fmt.Sprintf("address domain %q has %d pools, as many as one may have; "+
+				"use another addressDomain, or a CIDR that overlaps no other pool",
 				p.pool.Spec.AddressDomain, ledger.MaxSpacePools),
 		}
 	}
@@ -236,7 +240,8 @@ func (p *pass) place(ctx context.Context) (ledger.Pool, error) {
 func besides(cidr netip.Prefix, other ledger.Pool) string {
 	const alone = "use a CIDR of its own, or, while that pool is empty, one addressDomain for both"
 	if other.CIDR.Bits() < cidr.Bits() {
-		return fmt.Sprintf("create it inside that pool, by spec.parentPoolRef and spec.address in place of spec.cidr; or %s", alone)
+		return fmt.Sprintf("create it inside that pool, by spec.parentPoolRef and spec.address in place of spec.cidr; or %s",
+			alone)
 	}
 	return alone
 }

@@ -50,7 +50,8 @@ func (r reporter) fail(ctx context.Context, err error) error {
 // published.
 func (r reporter) freeze(ctx context.Context, err error) error {
 	refusal, err := outcome.Failed(err)
-	if ready := meta.FindStatusCondition(r.pool.Status.Conditions, ipamv1alpha1.ConditionReady); ready == nil || ready.Message != refusal.Message {
+	if ready := meta.FindStatusCondition(r.pool.Status.Conditions, ipamv1alpha1.ConditionReady); ready == nil ||
+		ready.Message != refusal.Message {
 		r.warn(refusal)
 		log.FromContext(ctx).Info("pool frozen", "prefix", r.pool.Status.AllocatedCIDR)
 	}

@@ -98,7 +98,8 @@ var _ door.Drainer = (*Reconciler)(nil)
 func (r *Reconciler) Drained(ctx context.Context, pool door.Pool) {
 	draining, err := r.draining(ctx, pool)
 	if err != nil {
-		log.FromContext(ctx).V(1).Info("a DELETE does not wait", "cluster", pool.Cluster, "pool", pool.Name, "why", err.Error())
+		log.FromContext(ctx).V(1).Info("a DELETE does not wait", "cluster", pool.Cluster, "pool", pool.Name,
+			"why", err.Error())
 	}
 	if !draining {
 		return

@@ -25,7 +25,8 @@ var errStale = errors.New("the pool is deleted or changed, and the cache does no
 // leader's cache may be older than what the former leader has followed. It would enter again, and never remove, a
 // pool that was retired, and it would undo a change of the spec: addresses that are excluded would be allocated.
 func (p *pass) confirm(ctx context.Context) error {
-	answer, err := p.Oracle.Holder(ctx, ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name})
+	answer, err := p.Oracle.Holder(ctx,
+		ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.owner.Cluster, Name: p.pool.Name})
 	switch {
 	case err != nil:
 		return fmt.Errorf("ask whether the pool is as the cache shows it: %w", err)
@@ -78,7 +79,8 @@ type Adoption interface {
 // errLost: what was published of the pool is not in the ledger. Whatever were
 // decided by that ledger could give an address a second owner.
 var errLost error = &outcome.Fault{
-	Message: "frozen: the ledger was lost or restored from an older copy, and takes the blocks from the published records first",
+	Message: "frozen: the ledger was lost or restored from an older copy, " +
+		"and takes the blocks from the published records first",
 }
 
 // whole makes sure that the ledger has lost nothing of the pool. Before a root pool

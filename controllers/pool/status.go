@@ -34,7 +34,8 @@ func (p *pass) report(ctx context.Context) error {
 	if entered.Derived == nil {
 		p.sample(ctx, capacity)
 	} else {
-		p.pool.Status.ScopeDigest, p.pool.Status.UniqueWithin = ledger.Digest(p.id), catalog.UniqueWithin(p.Ledger.Pools, entered)
+		p.pool.Status.ScopeDigest = ledger.Digest(p.id)
+		p.pool.Status.UniqueWithin = catalog.UniqueWithin(p.Ledger.Pools, entered)
 	}
 	shownCapacity, spaces := uses.fullest(capacity)
 	if warning == "" {
@@ -54,8 +55,11 @@ func (p *pass) report(ctx context.Context) error {
 		free, _ := p.Ledger.Pools.FreeBlocks(p.id)
 		shown.show(p.pool.Name, figure{capacity, free, p.samples})
 	}
-	if changes, err := p.Ledger.Pools.Changes(p.id); err == nil { // else fewer might be shown, and an older copy of the ledger be believed
-		p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{ID: p.Ledger.Recovery.LedgerID(), Changes: catalog.Changes(entered, changes)}
+	// else fewer might be shown, and an older copy of the ledger be believed
+	if changes, err := p.Ledger.Pools.Changes(p.id); err == nil {
+		p.pool.Status.Ledger = &ipamv1alpha1.PoolLedger{
+			ID: p.Ledger.Recovery.LedgerID(), Changes: catalog.Changes(entered, changes),
+		}
 	}
 	if err := p.reportOverlap(ctx, entered.CIDR); err != nil {
 		return err
@@ -88,7 +92,8 @@ func (p *pass) classless(ctx context.Context, entered ledger.Pool) string {
 	if _, ok := view.Class(entered.Derived.Class); ok || view.Err() != nil {
 		return ""
 	}
-	return fmt.Sprintf("class %q is gone: the claims inside keep their addresses, and others are refused until it is there again", entered.Derived.Class)
+	return fmt.Sprintf("class %q is gone: the claims inside keep their addresses, "+
+		"and others are refused until it is there again", entered.Derived.Class)
 }
 
 // reportParent says which pool the block of a pool by class is carved from. By the path in it, a ledger that was lost
@@ -115,7 +120,9 @@ func (p *pass) reportParent(entered ledger.Pool) error {
 
 // succeeded sets the figures of a pool, and names the fault of its gateway, if any. unfit says why nobody gets
 // addresses of it; nil: they do.
-func succeeded(pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity, warning string, unfit *outcome.Refusal) {
+func succeeded(
+	pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity, warning string, unfit *outcome.Refusal,
+) {
 	status := &pool.Status
 	status.Phase = ipamv1alpha1.PoolReady
 	if capacity.Available.Sign() == 0 {
@@ -170,7 +177,8 @@ func holding(pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Cap
 		said += "; spec.addressDomain was changed while the pool was in use, and takes effect when its blocks are released"
 	}
 	if capacity.Stranded > 0 {
-		said += fmt.Sprintf("; blocks in spec.reservations, in spec.excludedCIDRs or at the gateway that were given out before and stay until they are released: %d",
+		said += fmt.Sprintf("; blocks in spec.reservations, "+
+			"in spec.excludedCIDRs or at the gateway that were given out before and stay until they are released: %d",
 			capacity.Stranded)
 	}
 	return said
@@ -210,7 +218,8 @@ const settling = time.Hour
 func (p *pass) sample(ctx context.Context, capacity ledger.Capacity) {
 	samples, err := forecast.Parse(p.pool.Annotations[ipamv1alpha1.AnnotationUsage])
 	if err != nil {
-		log.FromContext(ctx).Info("the samples of use begin again", "annotation", ipamv1alpha1.AnnotationUsage, "why", err.Error())
+		log.FromContext(ctx).Info("the samples of use begin again", "annotation", ipamv1alpha1.AnnotationUsage,
+			"why", err.Error())
 	}
 	p.samples = samples
 	now := p.now()

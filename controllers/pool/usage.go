@@ -53,7 +53,8 @@ func (u usage) describe(ctx context.Context) (use, error) {
 	total, late := 0, false
 	for _, of := range append(u.ledger.Derived.Spaces(u.id), entered) {
 		capacity, _ := u.ledger.Pools.Capacity(of.ID)
-		if used := capacity.Blocks - u.idleIn(of.ID); ledger.IsAddressSpace(of.ID) && (of.Derived.Workspace != u.workspace || len(names) >= named || used == 0) {
+		if used := capacity.Blocks - u.idleIn(of.ID); ledger.IsAddressSpace(of.ID) &&
+			(of.Derived.Workspace != u.workspace || len(names) >= named || used == 0) {
 			total += used // of holders that are not named: there may be ten thousand such address spaces
 			continue
 		}
@@ -251,7 +252,8 @@ func holderName(b ledger.Block) string {
 	case h.Namespace == "":
 		return "pool " + h.Name
 	case b.State == ledger.Retained:
-		return "IPAllocation " + h.Namespace + "/" + ipamv1alpha1.AllocationName(h.Namespace, h.Name) + ", retained from claim " + h.Name
+		return "IPAllocation " + h.Namespace + "/" + ipamv1alpha1.AllocationName(h.Namespace, h.Name) +
+			", retained from claim " + h.Name
 	}
 	return "claim " + h.Namespace + "/" + h.Name
 }
@@ -259,7 +261,9 @@ func holderName(b ledger.Block) string {
 // gateway describes the fault of a pool's gateway, now that the block of the pool is known; empty: it has none. A
 // gateway that was moved to an address in use stays with its holder, who is named if it is of the pool's own
 // workspace.
-func (u usage) gateway(ctx context.Context, pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity) (string, error) {
+func (u usage) gateway(
+	ctx context.Context, pool *ipamv1alpha1.IPPool, entered ledger.Pool, capacity ledger.Capacity,
+) (string, error) {
 	router, err := pool.Spec.Router(entered.CIDR)
 	if err != nil {
 		return err.Error(), nil //nolint:nilerr // it is said in the status
@@ -279,7 +283,8 @@ func (u usage) gateway(ctx context.Context, pool *ipamv1alpha1.IPPool, entered l
 		if b.Holder.Tenant() == u.workspace {
 			holder = holderName(b)
 		}
-		return fmt.Sprintf("spec.gateway %s lies in %s, which %s holds: release that, or write another gateway", router, b.Prefix, holder), nil
+		return fmt.Sprintf("spec.gateway %s lies in %s, which %s holds: release that, or write another gateway",
+			router, b.Prefix, holder), nil
 	}
 	return "", nil
 }

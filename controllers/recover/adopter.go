@@ -145,7 +145,8 @@ func (a *Adopter) pass(ctx context.Context) error {
 	world.spread()
 	a.losses.postpone(a.clock.Now())
 	resumed, err := world.resume(ctx)
-	log.FromContext(ctx).Info("adopted what was published", "pools", len(world.lost), "resumed", resumed, "records", world.adopted)
+	log.FromContext(ctx).Info("adopted what was published", "pools", len(world.lost), "resumed", resumed,
+		"records", world.adopted)
 	return err
 }
 

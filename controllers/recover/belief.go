@@ -23,13 +23,19 @@ import (
 const told = 20
 
 var (
-	errOthers    error = unbelieved("others hold these addresses, and no record says that the claim has them")
-	errOrphan    error = unbelieved("the claim's workspace is bound nowhere, and no record says that the claim has the block")
-	errStranger  error = unbelieved("the pool does not admit the claim's workspace, and no record says that the claim has the block")
-	errUnnamed         = errors.New("the workspace of a claim without a record is not known yet, so that it is not certain whether the pool admits it")
-	errUnranged  error = unbelieved("the pool is not the one that the claim's class has for its scope, or another claim holds it")
-	errUnclassed error = unbelieved("the class of the claim is gone, so that nobody knows whom it admits, and no record says that the claim has the block")
-	errBarred    error = unbelieved("the class does not admit the claim's workspace, or serves none of the pool, and no record says that the claim has the block")
+	errOthers error = unbelieved("others hold these addresses, and no record says that the claim has them")
+	errOrphan error = unbelieved("the claim's workspace is bound nowhere, " +
+		"and no record says that the claim has the block")
+	errStranger error = unbelieved("the pool does not admit the claim's workspace, " +
+		"and no record says that the claim has the block")
+	errUnnamed = errors.New("the workspace of a claim without a record is not known yet, " +
+		"so that it is not certain whether the pool admits it")
+	errUnranged error = unbelieved("the pool is not the one that the claim's class has for its scope, " +
+		"or another claim holds it")
+	errUnclassed error = unbelieved("the class of the claim is gone, so that nobody knows whom it admits, " +
+		"and no record says that the claim has the block")
+	errBarred error = unbelieved("the class does not admit the claim's workspace, or serves none of the pool, " +
+		"and no record says that the claim has the block")
 )
 
 // unbelieved is why the block which a claim shows is not adopted, now or ever.
@@ -123,8 +129,8 @@ func (a *Adopter) hold(ctx context.Context, r record) error {
 }
 
 // unique returns the part of a claim's scope within which its block is unique: by its class, which has not changed that
-// since, or, if that is gone, by the address spaces that the pool has. A block that is put into the pool itself is given
-// to nobody in an address space either, as a pool has one or the other.
+// since, or, if that is gone, by the address spaces that the pool has. A block that is put into the pool itself is
+// given to nobody in an address space either, as a pool has one or the other.
 func (a *Adopter) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, error) {
 	if len(r.scope) == 0 || r.request.Class == "" {
 		return nil, nil
@@ -283,8 +289,9 @@ func (w *world) doubted(ctx context.Context) error {
 		for _, p := range w.lost {
 			if p.name == r.pool.Name && p.cidr.Overlaps(r.request.Exact) {
 				path := r.pool.ProjectRef.Name
-				_ = w.stick(p, &nameless{path: path, error: fmt.Errorf("the record of claim %s/%s of workspace %s has %s of a pool of this name in workspace %s, which none shows",
-					h.Namespace, h.Name, h.Cluster, r.request.Exact, path)}) // others are not stuck by that
+				why := fmt.Errorf("the record of claim %s/%s of workspace %s has %s of a pool of this name "+
+					"in workspace %s, which none shows", h.Namespace, h.Name, h.Cluster, r.request.Exact, path)
+				_ = w.stick(p, &nameless{path: path, error: why}) // others are not stuck by that
 			}
 		}
 	}

@@ -90,10 +90,12 @@ func (s *blocks) add(b ledger.Block) {
 		s.odd[claim] = b.Holder.Claim
 	}
 	e := entry{
-		claim: claim, addr: b.Prefix.Addr().As16(), bits: uint8(b.Prefix.Bits()), revision: b.Revision, bound: b.BoundAt.UnixMilli(),
+		claim: claim, addr: b.Prefix.Addr().As16(), bits: uint8(b.Prefix.Bits()), revision: b.Revision,
+		bound: b.BoundAt.UnixMilli(),
 	}
 	of := lot{
-		space: b.Space, pool: b.Pool, cluster: b.Holder.Cluster, namespace: b.Holder.Namespace, policy: b.Policy, state: b.State,
+		space: b.Space, pool: b.Pool, cluster: b.Holder.Cluster, namespace: b.Holder.Namespace,
+		policy: b.Policy, state: b.State,
 		four: b.Prefix.Addr().Is4(),
 	}
 	name := b.Holder.Name

@@ -60,8 +60,9 @@ type space struct {
 // newBooks returns empty books of a look at this time.
 func newBooks(now time.Time) *books {
 	return &books{
-		now: now, pools: map[ledger.PoolID]*booked{}, held: map[ledger.ClaimID]*booked{}, apart: map[ledger.PoolID][]*booked{},
-		spaces: map[ledger.SpaceID]*space{}, unread: map[position]bool{}, hidden: map[ledger.ClaimID]bool{}, past: map[position]ledger.Tenure{},
+		now: now, pools: map[ledger.PoolID]*booked{}, held: map[ledger.ClaimID]*booked{},
+		apart: map[ledger.PoolID][]*booked{}, spaces: map[ledger.SpaceID]*space{}, unread: map[position]bool{},
+		hidden: map[ledger.ClaimID]bool{}, past: map[position]ledger.Tenure{},
 	}
 }
 
@@ -115,7 +116,8 @@ func (b *books) addBlock(added ledger.Block) {
 	if p := b.pools[added.Pool]; p == nil {
 		b.find(about(BlockOutsidePool, added, "pool %s is not registered", added.Pool))
 	} else if p.Space != added.Space || !contains(p.CIDR, added.Prefix) {
-		b.find(about(BlockOutsidePool, added, "the block is in space %s, and its pool %s is %s of space %s", added.Space, p.Name, p.CIDR, p.Space))
+		b.find(about(BlockOutsidePool, added, "the block is in space %s, and its pool %s is %s of space %s",
+			added.Space, p.Name, p.CIDR, p.Space))
 	} else if added.State != ledger.Cooling {
 		p.lived = true
 	}
@@ -192,7 +194,9 @@ func (b *books) close() {
 	b.seal()
 	for id, s := range b.spaces {
 		if s.used && !s.head {
-			b.find(Finding{Kind: SpaceWithoutHead, Name: string(id), Message: "the space has no head, so that nothing can be changed in it"})
+			b.find(Finding{
+				Kind: SpaceWithoutHead, Name: string(id), Message: "the space has no head, so that nothing can be changed in it",
+			})
 		}
 	}
 	for held := range b.blocks.all() {

@@ -88,7 +88,8 @@ func (c *counts) Complete(ctx context.Context, in ledger.ClusterName, claim *ipa
 	}
 	for p := range c.Ledger.Pools().All() { // which costs no list
 		switch {
-		case !c.mayBe(shown, listed{owner: p.Cluster, name: p.Name, cidr: p.CIDR}), ledger.IsAddressSpace(p.ID): // which is compared with its pool
+		case !c.mayBe(shown, listed{owner: p.Cluster, name: p.Name, cidr: p.CIDR}):
+		case ledger.IsAddressSpace(p.ID): // which is compared with its pool
 		case p.Frozen || c.losses.has(p.ID):
 			return false, nil
 		case c.waits(p):
@@ -124,8 +125,8 @@ type listed struct {
 	leaves bool
 }
 
-// list lists all pools that show a CIDR. Users may have many claims that show a range which the ledger does not have, and
-// send many DELETEs of them: these share a list.
+// list lists all pools that show a CIDR. Users may have many claims that show a range which the ledger does not have,
+// and send many DELETEs of them: these share a list.
 func (c *counts) list(ctx context.Context) ([]listed, error) {
 	var all []listed
 	err := c.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(owner ledger.ClusterName, object client.Object) {
@@ -139,8 +140,8 @@ func (c *counts) list(ctx context.Context) ([]listed, error) {
 }
 
 // mayBe reports whether a pool may be the one that a claim shows. By a path that is not the platform's, any other
-// workspace may have been meant, as its owner may have changed it since. Any other pool says nothing of the claim, and a
-// tenant cannot keep a forged block by a pool of its own that is frozen.
+// workspace may have been meant, as its owner may have changed it since. Any other pool says nothing of the claim, and
+// a tenant cannot keep a forged block by a pool of its own that is frozen.
 func (c *counts) mayBe(shown record, p listed) bool {
 	own, of, platform := p.owner == shown.request.Holder.Cluster, shown.pool.ProjectRef, c.Directory.Platform()
 	switch {
@@ -225,7 +226,8 @@ func (c *counts) compare(ctx context.Context, p ledger.Pool) (bool, error) {
 	if err := workspace.GetCache().Get(ctx, client.ObjectKey{Name: p.Name}, pool); err != nil {
 		return false, err
 	}
-	if id, ok := catalog.IDOf(c.Ledger.Pools(), pool, p.Cluster); !ok || id != p.ID || pool.Status.AllocatedCIDR == "" || pool.Status.ObservedGeneration != pool.Generation {
+	if id, ok := catalog.IDOf(c.Ledger.Pools(), pool, p.Cluster); !ok || id != p.ID || pool.Status.AllocatedCIDR == "" ||
+		pool.Status.ObservedGeneration != pool.Generation {
 		return false, nil // its exclusions may have changed, which the leader has to follow first
 	}
 	behind, err := c.behind(ctx, p.ID, pool.Status.Ledger)

@@ -9,9 +9,9 @@
 //
 // The Verifier changes nothing. Much differs for a moment: a block is bound before its record is written, a record goes
 // before its block. So whatever differs is looked for a second time, later and at no older revision, and is a finding
-// only if it is there unchanged. A block may be bound for a claim that is being created, or whose CREATE failed: that is
-// a finding only when there is no claim for long. A repair is a hint to the controller whose task it is, which confirms
-// for itself, so that a wrong finding does no harm.
+// only if it is there unchanged. A block may be bound for a claim that is being created, or whose CREATE failed: that
+// is a finding only when there is no claim for long. A repair is a hint to the controller whose task it is, which
+// confirms for itself, so that a wrong finding does no harm.
 //
 // The Adopter makes a ledger whole again that was lost, or restored from a copy that is older than the objects. Every
 // status of a pool says which ledger it speaks of and how many changes that had seen of the pool's space. The ledger

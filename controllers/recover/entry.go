@@ -15,8 +15,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// enter brings the lost pools into the ledger: all roots, then the children that do not leave and whose parent is there,
-// until no more can be. A pool that is there is as it was. All others are late.
+// enter brings the lost pools into the ledger: all roots, then the children that do not leave and whose parent is
+// there, until no more can be. A pool that is there is as it was. All others are late.
 func (w *world) enter(ctx context.Context) error {
 	for _, p := range w.lost {
 		if p.late = p.parent != nil; p.late {
@@ -130,8 +130,9 @@ func (w *world) claimed(child *pool) error {
 		if !p.cidr.Overlaps(child.cidr) {
 			continue
 		}
-		if err := w.stick(p, &nameless{path: child.parent.ProjectRef.Name, error: fmt.Errorf("its child %s of workspace %s may be that of another workspace, which shows the same path",
-			child.name, child.owner.Cluster)}); err != nil {
+		why := fmt.Errorf("its child %s of workspace %s may be that of another workspace, which shows the same path",
+			child.name, child.owner.Cluster)
+		if err := w.stick(p, &nameless{path: child.parent.ProjectRef.Name, error: why}); err != nil {
 			return err
 		}
 	}
@@ -159,7 +160,8 @@ func (w *world) register(ctx context.Context, p *pool) error {
 	if err != nil {
 		return err
 	}
-	return w.Ledger.Recovery().Freeze(ctx, p.id, time.Time{}) // it may have been there, as it is in the copy that was restored
+	// it may have been there, as it is in the copy that was restored
+	return w.Ledger.Recovery().Freeze(ctx, p.id, time.Time{})
 }
 
 // displace takes a pool out of the ledger that was deleted since, if that is so.
@@ -176,7 +178,8 @@ func (a *Adopter) displace(ctx context.Context, old ledger.Pool) error {
 
 // restore carves a child where its status says it was.
 func (w *world) restore(ctx context.Context, p, parent *pool) error {
-	if known, ok := w.Ledger.Pools().Get(p.id); ok && (p.derived == nil || known.CIDR == p.cidr && known.Parent == p.carvedIn().In(parent.id)) {
+	if known, ok := w.Ledger.Pools().Get(p.id); ok &&
+		(p.derived == nil || known.CIDR == p.cidr && known.Parent == p.carvedIn().In(parent.id)) {
 		return w.reopen(ctx, p, known)
 	} else if ok {
 		if err := w.clear(ctx, known); err != nil {
@@ -193,7 +196,8 @@ func (w *world) restore(ctx context.Context, p, parent *pool) error {
 func (a *Adopter) carve(ctx context.Context, p, parent *pool) error {
 	in := p.carvedIn()
 	request := ledger.Request{
-		Pool: in.In(parent.id), Begins: in.Begins(parent.id), Exact: p.cidr, Since: p.made, Class: p.object.Spec.ParentClassName, Slice: p.slice == parent.id,
+		Pool: in.In(parent.id), Begins: in.Begins(parent.id), Exact: p.cidr, Since: p.made,
+		Class: p.object.Spec.ParentClassName, Slice: p.slice == parent.id,
 		Holder: ledger.Holder{Claim: ledger.ClaimID(p.id), Cluster: p.tenant(), Name: p.name},
 	}
 	child := ledger.Pool{ID: p.id, Cluster: p.owner.Cluster, Name: p.name, Derived: p.derived, Excluded: p.excluded}

@@ -158,8 +158,9 @@ func sorted(findings []Finding) []Finding {
 // about begins a finding on the holder of a block.
 func about(kind Kind, b ledger.Block, format string, args ...any) Finding {
 	return Finding{
-		Kind: kind, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name, UID: string(b.Holder.Claim),
-		Prefix: b.Prefix.String(), Message: fmt.Sprintf(format, args...), revision: b.Revision,
+		Kind: kind, Cluster: b.Holder.Cluster, Namespace: b.Holder.Namespace, Name: b.Holder.Name,
+		UID: string(b.Holder.Claim), Prefix: b.Prefix.String(), Message: fmt.Sprintf(format, args...),
+		revision: b.Revision,
 	}
 }
 

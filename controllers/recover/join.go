@@ -26,7 +26,8 @@ func (b *books) of(id ledger.ClaimID) *block {
 	return held
 }
 
-// join adds to a record the block or the pool that its holder has in the ledger. Safe for concurrent use once all was read.
+// join adds to a record the block or the pool that its holder has in the ledger. Safe for concurrent use once all was
+// read.
 func (b *books) join(r record) record {
 	if by := r.request.Holder.Claim; r.ranged {
 		r.holds = b.held[by]
@@ -73,7 +74,8 @@ func (r *record) mark() (again bool) {
 // seeOdd sees an object that cannot be read. It exists, and so does what lives by it.
 func (b *books) seeOdd(cluster ledger.ClusterName, object client.Object, odd error) {
 	b.find(Finding{
-		Kind: Unreadable, Cluster: cluster, Namespace: object.GetNamespace(), Name: object.GetName(), UID: string(object.GetUID()), Message: odd.Error(),
+		Kind: Unreadable, Cluster: cluster, Namespace: object.GetNamespace(), Name: object.GetName(),
+		UID: string(object.GetUID()), Message: odd.Error(),
 	})
 	ids := []ledger.ClaimID{ledger.ClaimID(object.GetUID())}
 	switch o := object.(type) {
@@ -130,7 +132,8 @@ func (b *books) compareFigures(p *booked, object *ipamv1alpha1.IPPool) {
 	if figures.Total == total && figures.Allocated == allocated && figures.Available == available {
 		return
 	}
-	b.find(aboutPool(CapacityMismatch, p.Pool, "status.capacity says %s total, %s allocated, %s available; the ledger %s, %s, %s",
+	b.find(aboutPool(CapacityMismatch, p.Pool,
+		"status.capacity says %s total, %s allocated, %s available; the ledger %s, %s, %s",
 		figures.Total, figures.Allocated, figures.Available, total, allocated, available).by(LookAtPool))
 }
 
@@ -153,7 +156,8 @@ func (b *books) end() {
 func (b *books) judge(held *block) {
 	if held.State == ledger.Cooling {
 		if b.now.Sub(held.Until) > overdue {
-			b.find(about(BlockOverdue, held.Block, "its cooldown was over at %s, and nobody has ended it", held.Until.Format(time.RFC3339)))
+			b.find(about(BlockOverdue, held.Block, "its cooldown was over at %s, and nobody has ended it",
+				held.Until.Format(time.RFC3339)))
 		}
 		return
 	}
@@ -174,9 +178,11 @@ func (b *books) judge(held *block) {
 	case !held.held && b.young(held.Block):
 		// It is freed by itself once its CREATE cannot succeed any more.
 	case held.State == ledger.Retained && !held.Until.IsZero() && b.now.Sub(held.Until) > overdue:
-		b.find(about(LeaseOverdue, held.Block, "its lease was over at %s, and the block is there still", when(held.Until)).by(ConfirmRelease))
+		b.find(about(LeaseOverdue, held.Block, "its lease was over at %s, and the block is there still",
+			when(held.Until)).by(ConfirmRelease))
 	case held.State == ledger.Retained && !held.recorded:
-		b.find(about(BlockWithoutRecord, held.Block, "the block is retained, and the IPAllocation it lives by does not exist").by(ConfirmRelease))
+		b.find(about(BlockWithoutRecord, held.Block,
+			"the block is retained, and the IPAllocation it lives by does not exist").by(ConfirmRelease))
 	case !held.held && held.State == ledger.Bound:
 		b.find(about(BlockWithoutClaim, held.Block, "the claim that holds the block does not exist").by(ConfirmRelease))
 	case held.held && !held.leaving && !held.recorded:
@@ -199,8 +205,8 @@ func (b *books) judgeDerived(p *booked) {
 		return
 	}
 	b.find(Finding{
-		Kind: BlockWithoutClaim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name, UID: string(h.Claim), Prefix: p.CIDR.String(),
-		Message: fmt.Sprintf("the claim that holds pool %s does not exist", p.Name),
+		Kind: BlockWithoutClaim, Cluster: h.Cluster, Namespace: h.Namespace, Name: h.Name, UID: string(h.Claim),
+		Prefix: p.CIDR.String(), Message: fmt.Sprintf("the claim that holds pool %s does not exist", p.Name),
 	}.by(ConfirmRelease))
 }
 

@@ -42,7 +42,8 @@ var (
 	})
 	unplaced = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "ipam_adopt_unplaced_records",
-		Help: "Published records that the last adoption could not place: no pool is found for them, or a claim alone shows addresses of others, or of a pool that does not admit it.",
+		Help: "Published records that the last adoption could not place: " +
+			"no pool is found for them, or a claim alone shows addresses of others, or of a pool that does not admit it.",
 	})
 	unfinished = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "ipam_adopt_failures_total",
@@ -51,7 +52,8 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(found, revision, lastSuccess, interval, durations, failures, frozen, records, unplaced, unfinished)
+	metrics.Registry.MustRegister(found, revision, lastSuccess, interval, durations, failures, frozen, records,
+		unplaced, unfinished)
 }
 
 // export shows the report as metrics.

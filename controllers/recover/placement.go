@@ -16,11 +16,12 @@ import (
 const workers = 32
 
 // adopt records every block of the lost pools that was published. Allocations come first: only the system writes them.
-// A block that a claim alone shows is adopted then, and takes nothing from anybody: see believe. Pools that leave, and that no
-// allocation has a block of, come last.
+// A block that a claim alone shows is adopted then, and takes nothing from anybody: see believe. Pools that leave, and
+// that no allocation has a block of, come last.
 func (w *world) adopt(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		w.enter, w.audit, w.adoptAllocations, w.enterVouched, w.adoptClaims, w.doubted, w.believe, w.enterRest, w.believe, w.decide,
+		w.enter, w.audit, w.adoptAllocations, w.enterVouched, w.adoptClaims, w.doubted,
+		w.believe, w.enterRest, w.believe, w.decide,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -104,14 +105,16 @@ func (a *Adopter) amend(ctx context.Context, r record, held ledger.Block) error 
 	}
 	if policy := r.request.Policy; policy != "" && policy != held.Policy {
 		if err := a.Ledger.Retained().SetPolicy(ctx, r.request.Holder.Claim, policy); err != nil {
-			return fmt.Errorf("have %s of claim %s/%s follow its reclaim policy %s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, policy, err)
+			return fmt.Errorf("have %s of claim %s/%s follow its reclaim policy %s: %w",
+				r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, policy, err)
 		}
 	}
 	if r.state != ledger.Retained {
 		return nil
 	}
 	if _, _, err := a.Ledger.Retained().Retain(ctx, r.request.Holder.Claim, r.request.Until); err != nil {
-		return fmt.Errorf("retain %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
+		return fmt.Errorf("retain %s of claim %s/%s: %w",
+			r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
 	}
 	return nil
 }
@@ -120,7 +123,8 @@ func (a *Adopter) amend(ctx context.Context, r record, held ledger.Block) error 
 func (a *Adopter) place(ctx context.Context, r record) error {
 	held, err := a.Ledger.Recovery().Adopt(ctx, r.request, r.state)
 	if err != nil {
-		return fmt.Errorf("adopt %s of claim %s/%s: %w", r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
+		return fmt.Errorf("adopt %s of claim %s/%s: %w",
+			r.request.Exact, r.request.Holder.Namespace, r.request.Holder.Name, err)
 	}
 	return a.amend(ctx, r, held)
 }

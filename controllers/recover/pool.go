@@ -25,8 +25,9 @@ type pool struct {
 	parent *ipamv1alpha1.PoolRef // nil for a root
 	slice  ledger.PoolID         // the pool that it is a slice of; empty: it is not a slice
 	// derived has class and scope of a pool that the system has made; nil: somebody has written it.
-	derived  *ledger.Derived
-	within   []string       // of a derived pool: the roles within whose objects its block is given once; none: it is given once in the parent
+	derived *ledger.Derived
+	// of a derived pool: the roles within whose objects its block is given once; none: it is given once in the parent
+	within   []string
 	excluded []netip.Prefix // of a derived pool: others get theirs by their spec
 	made     time.Time
 	leaves   bool // it is being deleted without our finalizer: the ledger may have retired it long ago
@@ -82,7 +83,8 @@ func read(object *ipamv1alpha1.IPPool, owner directory.Workspace, platform ledge
 	}
 	var err error
 	if object.Spec.ParentClassName != "" && p.parent == nil {
-		return nil, fmt.Errorf("pool %s of %s: its status shows %s, and not which pool that is carved from", p.name, owner.Cluster, text)
+		return nil, fmt.Errorf("pool %s of %s: its status shows %s, and not which pool that is carved from",
+			p.name, owner.Cluster, text)
 	}
 	if p.cidr, err = netip.ParsePrefix(text); err == nil && object.Spec.ClassRef != nil {
 		err = p.derive(object)

@@ -61,7 +61,8 @@ func readRecord(cluster ledger.ClusterName, object client.Object) record {
 		r.uid, r.phase, r.leaving = string(o.UID), o.Status.Phase, !o.DeletionTimestamp.IsZero()
 	}
 	r.request.Holder, r.request.Since = h, object.GetCreationTimestamp().Time
-	if r.request.Exact, r.fault = netip.ParsePrefix(r.text); r.fault == nil && r.request.Exact != r.request.Exact.Masked() {
+	if r.request.Exact, r.fault = netip.ParsePrefix(r.text); r.fault == nil &&
+		r.request.Exact != r.request.Exact.Masked() {
 		r.fault = fmt.Errorf("%s is not the first address of a block", r.text)
 	}
 	return r
@@ -130,7 +131,8 @@ func (r *record) claimDiffers() Finding {
 	h, is := r.request.Holder, r.held.Holder
 	switch {
 	case is.Cluster != h.Cluster || is.Namespace != h.Namespace || is.Name != h.Name:
-		return about(ClaimMismatch, r.held.Block, "the claim of this UID is %s/%s of workspace %s", h.Namespace, h.Name, h.Cluster)
+		return about(ClaimMismatch, r.held.Block, "the claim of this UID is %s/%s of workspace %s",
+			h.Namespace, h.Name, h.Cluster)
 	case r.held.State == ledger.Retained:
 		return about(ClaimMismatch, r.held.Block, "the block is retained, and its claim still exists")
 	case r.text == "" && !r.leaving:
@@ -147,16 +149,19 @@ func (r *record) allocationDiffers() Finding {
 	names := ipamv1alpha1.AllocationNames(is.Namespace, is.Name)
 	switch {
 	case is.Cluster != h.Cluster || is.Namespace != h.Namespace || !slices.Contains(names[:], r.name):
-		return about(RecordMismatch, r.held.Block, "its record is IPAllocation %s/%s of workspace %s", h.Namespace, r.name, h.Cluster)
+		return about(RecordMismatch, r.held.Block, "its record is IPAllocation %s/%s of workspace %s",
+			h.Namespace, r.name, h.Cluster)
 	case r.text != r.held.Prefix.String():
 		return about(RecordMismatch, r.held.Block, "IPAllocation %s records %s", r.name, r.text)
 	case r.state != r.held.State:
-		return about(RecordMismatch, r.held.Block, "the block is %s, and IPAllocation %s does not say so", r.held.State, r.name).by(ConfirmRelease)
+		return about(RecordMismatch, r.held.Block, "the block is %s, and IPAllocation %s does not say so",
+			r.held.State, r.name).by(ConfirmRelease)
 	case r.state == ledger.Retained && !r.request.Until.Equal(r.held.Until):
-		return about(RecordMismatch, r.held.Block, "IPAllocation %s expires at %q, the block at %q", r.name, when(r.request.Until), when(r.held.Until)).
-			by(ConfirmRelease)
+		return about(RecordMismatch, r.held.Block, "IPAllocation %s expires at %q, the block at %q",
+			r.name, when(r.request.Until), when(r.held.Until)).by(ConfirmRelease)
 	case r.state == ledger.Bound && r.request.Policy != r.held.Policy:
-		return about(RecordMismatch, r.held.Block, "IPAllocation %s says %s when the claim is deleted, the ledger %s", r.name, r.request.Policy, r.held.Policy)
+		return about(RecordMismatch, r.held.Block, "IPAllocation %s says %s when the claim is deleted, the ledger %s",
+			r.name, r.request.Policy, r.held.Policy)
 	}
 	return Finding{}
 }

@@ -67,11 +67,12 @@ func (w *world) recorded(ctx context.Context) (map[ledger.ClaimID]record, error)
 	for _, r := range w.rivals {
 		made[r.request.Holder.Claim] = r
 	}
-	return made, w.Record.Each(ctx, &ipamv1alpha1.IPAllocationList{}, func(cluster ledger.ClusterName, object client.Object) {
+	note := func(cluster ledger.ClusterName, object client.Object) {
 		if r := readRecord(cluster, object); asked[r.request.Holder.Claim] && r.published() {
 			made[r.request.Holder.Claim] = r
 		}
-	})
+	}
+	return made, w.Record.Each(ctx, &ipamv1alpha1.IPAllocationList{}, note)
 }
 
 // others returns the blocks with addresses of a record that others have.
@@ -94,7 +95,8 @@ func (w *world) contest(ctx context.Context, r record, made map[ledger.ClaimID]r
 		theirs, recorded := made[b.Holder.Claim]
 		if !recorded {
 			later, standErr := w.stands(ctx, b)
-			if later != nil && live.Is(later, r.request.Holder) && promise.Follows(b, r.request.Holder) && b.Prefix == r.request.Exact && b.Pool == r.request.Pool {
+			if later != nil && live.Is(later, r.request.Holder) && promise.Follows(b, r.request.Holder) &&
+				b.Prefix == r.request.Exact && b.Pool == r.request.Pool {
 				return w.handOver(ctx, b, r.request)
 			}
 			err = errors.Join(err, standErr)
@@ -111,7 +113,8 @@ func (w *world) contest(ctx context.Context, r record, made map[ledger.ClaimID]r
 	}
 	for _, b := range others {
 		if err := w.Ledger.Release(ctx, b.Holder.Claim); err != nil {
-			return fmt.Errorf("take %s from claim %s/%s, whose record is younger: %w", b.Prefix, b.Holder.Namespace, b.Holder.Name, err)
+			return fmt.Errorf("take %s from claim %s/%s, whose record is younger: %w",
+				b.Prefix, b.Holder.Namespace, b.Holder.Name, err)
 		}
 		w.Doubt(b.Holder)
 	}
@@ -135,5 +138,6 @@ func (a *Adopter) stands(ctx context.Context, b ledger.Block) (later client.Obje
 		return nil, err
 	}
 	a.Suspect(b.Holder)
-	return answer.Object, fmt.Errorf("%s is in the ledger as that of claim %s/%s, which no server shows, and is released first", b.Prefix, b.Holder.Namespace, b.Holder.Name)
+	return answer.Object, fmt.Errorf("%s is in the ledger as that of claim %s/%s, which no server shows, "+
+		"and is released first", b.Prefix, b.Holder.Namespace, b.Holder.Name)
 }

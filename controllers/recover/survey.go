@@ -98,7 +98,10 @@ type world struct {
 
 // survey reads all pools, and finds those that the ledger misses something of.
 func (a *Adopter) survey(ctx context.Context) (*world, error) {
-	w := &world{Adopter: a, pools: pools{at: map[place]*pool{}, ids: map[ledger.PoolID]bool{}, clusters: map[string][]ledger.ClusterName{}}}
+	w := &world{
+		Adopter: a,
+		pools:   pools{at: map[place]*pool{}, ids: map[ledger.PoolID]bool{}, clusters: map[string][]ledger.ClusterName{}},
+	}
 	var failed error
 	err := a.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(cluster ledger.ClusterName, object client.Object) {
 		if failed == nil {
@@ -153,14 +156,17 @@ func (a *Adopter) known(cluster ledger.ClusterName, object *ipamv1alpha1.IPPool)
 		return object
 	}
 	object = object.DeepCopy()
-	object.Status.AllocatedCIDR, object.Status.ScopeDigest, object.Status.UniqueWithin = p.CIDR.String(), ledger.Digest(id), catalog.UniqueWithin(a.Ledger.Pools(), p)
+	object.Status.AllocatedCIDR, object.Status.ScopeDigest = p.CIDR.String(), ledger.Digest(id)
+	object.Status.UniqueWithin = catalog.UniqueWithin(a.Ledger.Pools(), p)
 	return object
 }
 
 // stick notes the fault that keeps a pool from being made whole, and returns it if it
 // keeps all of them: the ledger is away, or the pass is over.
 func (w *world) stick(p *pool, fault error) error {
-	for _, everybodys := range []error{ledger.ErrUnavailable, ledger.ErrClosed, context.Canceled, context.DeadlineExceeded} {
+	for _, everybodys := range []error{
+		ledger.ErrUnavailable, ledger.ErrClosed, context.Canceled, context.DeadlineExceeded,
+	} {
 		if errors.Is(fault, everybodys) {
 			return fault
 		}

@@ -173,7 +173,8 @@ func (v *Verifier) look(ctx context.Context) (*books, error) {
 	if gone, err := v.World.ExportGone(ctx); err == nil && gone { // else the comparison tells what cannot be read
 		b.findings = []Finding{{
 			Kind: ExportGone, Name: ipamv1alpha1.GroupName,
-			Message: "the platform has no APIExport of this name, so no tenant is served, and no workspace can be compared: create it again, by --bootstrap or kubectl ipam init",
+			Message: "the platform has no APIExport of this name, so no tenant is served, and no workspace can be compared: " +
+				"create it again, by --bootstrap or kubectl ipam init",
 		}}
 		return b, nil
 	}
@@ -188,7 +189,9 @@ func (v *Verifier) look(ctx context.Context) (*books, error) {
 // without a block, which the next look settles. Claims come before IPAllocations: one that is written in between is not
 // missed.
 func (b *books) compare(ctx context.Context, world World) error {
-	for _, list := range []client.ObjectList{&ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{}} {
+	for _, list := range []client.ObjectList{
+		&ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{},
+	} {
 		if err := world.Each(ctx, list, b.see); err != nil {
 			return fmt.Errorf("read what is published: %w", err)
 		}
@@ -202,7 +205,9 @@ func (v *Verifier) report(b *books) Report {
 	if b == nil {
 		return Report{}
 	}
-	return Report{Revision: b.revision, Time: v.Clock.Now(), Pools: len(b.pools), Blocks: b.blocks.count, Findings: []Finding{}}
+	return Report{
+		Revision: b.revision, Time: v.Clock.Now(), Pools: len(b.pools), Blocks: b.blocks.count, Findings: []Finding{},
+	}
 }
 
 func (v *Verifier) sleep(ctx context.Context, d time.Duration) error {

@@ -43,7 +43,8 @@ func (c *Controller) act(ctx context.Context, s *suspect, f facts) (settled bool
 	}
 	switch do.then {
 	case leave:
-		settled = f.verdict == alive || s.origin == hinted || !s.known // else the holder that a request asks about may be gone
+		// else the holder that a request asks about may be gone
+		settled = f.verdict == alive || s.origin == hinted || !s.known
 	case withdraw:
 		c.Ledger.Waits.Withdraw(s.Claim)
 		settled = true

@@ -103,8 +103,10 @@ func newController(opts Options) *Controller {
 		opts.Hints = NewHints(opts.Clock)
 	}
 	c := &Controller{
-		Options:   opts,
-		ranges:    rangeKeeper{ledger: opts.Ranges, pools: opts.Ledger.Pools, retireClosed: opts.RetireClosed, dropped: opts.Dropped},
+		Options: opts,
+		ranges: rangeKeeper{
+			ledger: opts.Ranges, pools: opts.Ledger.Pools, retireClosed: opts.RetireClosed, dropped: opts.Dropped,
+		},
 		retention: retention{ledger: opts.Ledger, lease: opts.Lease, retained: opts.Retained, clock: opts.Clock},
 		backoff:   workqueue.NewTypedItemExponentialFailureRateLimiter[ledger.Holder](opts.Absence, time.Minute),
 		promises:  promise.Keeper{Ledger: opts.Ledger, Reclaims: opts.Reclaims},

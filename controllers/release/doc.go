@@ -16,8 +16,8 @@
 // A workspace that the caches show bound nowhere is asked for first, by two censuses that all
 // hints share. A root pool is held by its IPPool as a block is by its claim, and drains.
 //
-// A claim shows its block from its CREATE on, before anybody has seen the claim. So a block that was bound for a CREATE is
-// not freed for absence while that CREATE may still succeed; and no block is freed while the present claim of its
+// A claim shows its block from its CREATE on, before anybody has seen the claim. So a block that was bound for a CREATE
+// is not freed for absence while that CREATE may still succeed; and no block is freed while the present claim of its
 // holder's name shows it, by whatever ID: its reconcile takes the block over.
 //
 // Nothing is freed on a hint alone. A claim whose deletion was not seen needs a witness, too: its

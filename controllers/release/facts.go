@@ -39,7 +39,8 @@ func (c *Controller) read(ctx context.Context, s *suspect) (f facts, err error) 
 // young reports whether a CREATE that was answered with the holder's block or range may still succeed, as far as is
 // known: nobody has seen its claim. The block of a claim that was never stored is not retained.
 func (c *Controller) young(s *suspect, now time.Time) bool {
-	if s.block.State == ledger.Retained || c.seen(s.Claim).claim != nil || !promise.Young(ledger.Block{Holder: s.Holder, BoundAt: s.since}, now) {
+	if s.block.State == ledger.Retained || c.seen(s.Claim).claim != nil ||
+		!promise.Young(ledger.Block{Holder: s.Holder, BoundAt: s.since}, now) {
 		return false
 	}
 	_, failed := c.Answers.Untold(s.Holder)
@@ -52,11 +53,13 @@ func (c *Controller) shown(ctx context.Context, s *suspect) (bool, error) {
 	if s.later == nil || !s.known {
 		return false, nil
 	}
-	if r := s.slot.Record; r != nil && r.Spec.ClaimRef != nil && r.Spec.ClaimRef.UID == s.later.UID && r.Spec.ClaimRef.AllocationID == types.UID(s.Claim) {
+	if r := s.slot.Record; r != nil && r.Spec.ClaimRef != nil && r.Spec.ClaimRef.UID == s.later.UID &&
+		r.Spec.ClaimRef.AllocationID == types.UID(s.Claim) {
 		return true, nil
 	}
 	ranged := s.later.Spec.Target == ipamv1alpha1.TargetScopeRange
-	if s.later.Status.AllocatedCIDR != s.prefix.String() || ranged != (s.ranged != "") || !c.names(s.later, cmp.Or(s.ranged, s.block.Pool)) {
+	if s.later.Status.AllocatedCIDR != s.prefix.String() || ranged != (s.ranged != "") ||
+		!c.names(s.later, cmp.Or(s.ranged, s.block.Pool)) {
 		return false, nil
 	}
 	if ranged { // of another scope, a range may have the same prefix
@@ -196,7 +199,10 @@ func (c *Controller) goneByRecord(ctx context.Context, s *suspect) bool {
 func (c *Controller) findRecord(ctx context.Context, s *suspect) (_ recorded, err error) {
 	if seen := c.seen(s.Claim).record; seen != nil {
 		s.slot = record.Slot{Name: seen.Name, Record: seen.DeepCopy()}
-	} else if s.slot, err = record.Find(ctx, s.workspace, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}); err != nil {
+		return c.recorded(ctx, s)
+	}
+	s.slot, err = record.Find(ctx, s.workspace, client.ObjectKey{Namespace: s.Namespace, Name: s.Name})
+	if err != nil {
 		return noRecord, err
 	}
 	return c.recorded(ctx, s)

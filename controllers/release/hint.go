@@ -31,7 +31,9 @@ type Hints struct {
 // NewHints makes the queue of one Controller.
 func NewHints(passive clock.PassiveClock) *Hints {
 	return &Hints{
-		queue:    inbox.InTurns("release", 50*time.Millisecond, time.Minute, func(h ledger.Holder) ledger.ClusterName { return h.Cluster }),
+		queue: inbox.InTurns("release", 50*time.Millisecond, time.Minute, func(h ledger.Holder) ledger.ClusterName {
+			return h.Cluster
+		}),
 		clock:    passive,
 		sights:   sights{deleted: map[ledger.ClaimID]deletion{}},
 		departed: map[ledger.ClusterName]departure{},

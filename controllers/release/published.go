@@ -52,7 +52,9 @@ func (c *Controller) Alive(ctx context.Context, h ledger.Holder) (*ipamv1alpha1.
 
 // Published reads live what a workspace shows of a claim: the claim, and whether a record names it. The claim is
 // nil if no server shows it. An error means that one of the two is not known.
-func (c *Controller) Published(ctx context.Context, h ledger.Holder) (claim *ipamv1alpha1.IPClaim, recorded bool, err error) {
+func (c *Controller) Published(
+	ctx context.Context, h ledger.Holder,
+) (claim *ipamv1alpha1.IPClaim, recorded bool, err error) {
 	answer, err := c.look(ctx, h)
 	claim, ok := answer.Object.(*ipamv1alpha1.IPClaim)
 	if err != nil || !ok || answer.Verdict != live.Alive {
@@ -86,7 +88,9 @@ var _ door.Releaser = (*Controller)(nil)
 
 // Released implements door.Releaser. It settles the release once more for as long as ctx lasts: another replica, or the
 // hint of the deletion, may be settling it, too.
-func (c *Controller) Released(ctx context.Context, in ledger.ClusterName, of *ipamv1alpha1.IPAllocation) (gone bool, err error) {
+func (c *Controller) Released(
+	ctx context.Context, in ledger.ClusterName, of *ipamv1alpha1.IPAllocation,
+) (gone bool, err error) {
 	name, _ := of.HeldBy()
 	holder := ledger.Holder{Claim: ledger.ClaimID(of.AllocationID()), Cluster: in, Namespace: of.Namespace, Name: name}
 	waitErr := door.Await(ctx, func(ctx context.Context) (bool, error) {
@@ -104,7 +108,9 @@ func (c *Controller) Released(ctx context.Context, in ledger.ClusterName, of *ip
 //
 // A record that is retained by now is deleted here. To leave that to the API server, which was asked to, is not
 // certain: it refuses by the record as it was before, and reads it once more only if it had that from its cache.
-func (c *Controller) released(ctx context.Context, h ledger.Holder, of *ipamv1alpha1.IPAllocation) (gone, done bool, err error) {
+func (c *Controller) released(
+	ctx context.Context, h ledger.Holder, of *ipamv1alpha1.IPAllocation,
+) (gone, done bool, err error) {
 	answer, err := c.look(ctx, h)
 	if err != nil || answer.Verdict != live.Gone || c.seen(h.Claim).outdated(answer.Revision) {
 		return false, answer.Verdict == live.Alive, err

@@ -55,7 +55,8 @@ func (c *Controller) noteFreed(ctx context.Context, h ledger.Holder) error {
 // lacks the workspace, when a second one counts.
 func (c *Controller) again(ctx context.Context, h ledger.Holder) time.Duration {
 	now := c.Clock.Now()
-	if block, held, err := c.Ledger.Blocks.Lookup(ctx, h.Claim); err == nil && held && block.State == ledger.Bound && promise.Young(block, now) && c.seen(h.Claim).claim == nil {
+	if block, held, err := c.Ledger.Blocks.Lookup(ctx, h.Claim); err == nil && held && block.State == ledger.Bound &&
+		promise.Young(block, now) && c.seen(h.Claim).claim == nil {
 		c.backoff.Forget(h)
 		return block.BoundAt.Add(promise.Grace).Sub(now)
 	}
@@ -129,8 +130,10 @@ type suspect struct {
 	since    time.Time     // when the ledger got it, by the clock of a replica
 	revision int64         // of the ledger, when it last changed
 
-	served    time.Time             // when the binding was bound that the workspace has now, if a server says that the claim is gone
-	workspace client.Client         // at the server that says that the claim is gone; nil: none does, or it was asked no more
+	// when the binding was bound that the workspace has now, if a server says that the claim is gone
+	served time.Time
+	// at the server that says that the claim is gone; nil: none does, or it was asked no more
+	workspace client.Client
 	slot      record.Slot           // of the claim's record, as that server shows it
 	later     *ipamv1alpha1.IPClaim // that has the claim's name there; nil: there is none
 }
@@ -138,7 +141,8 @@ type suspect struct {
 // holds notes the block of the holder. The holder's name is that in the ledger: a hint may have that of another
 // object, by which a live holder would seem to be gone.
 func (s *suspect) holds(b ledger.Block) {
-	s.Holder, s.known, s.prefix, s.block, s.held, s.since, s.revision = b.Holder, true, b.Prefix, b, true, b.BoundAt, b.Revision
+	s.Holder, s.known, s.prefix = b.Holder, true, b.Prefix
+	s.block, s.held, s.since, s.revision = b, true, b.BoundAt, b.Revision
 }
 
 // predates reports whether the block or pool may be older than an object that was made at that time, by

@@ -44,7 +44,8 @@ type facts struct {
 	verdict verdict
 	held    held
 	record  recorded
-	kept    bool // somebody may show the block or range: a CREATE that may still succeed, or the claim that has the name now
+	// somebody may show the block or range: a CREATE that may still succeed, or the claim that has the name now
+	kept bool
 }
 
 // verb says how a block goes on.
@@ -77,7 +78,7 @@ type rule struct {
 // table is rules that are read from the top: the first one that applies decides.
 type table []rule
 
-// rules decide about every holder. They free nothing in doubt, nor what somebody may show. [TestDecide_EveryCombination] has the action
+// rules decide about every holder. They free nothing in doubt, nor what somebody may show. [TestDecide] has the action
 // of every combination of facts.
 var rules = table{
 	{verdict: of(unknown), action: action{then: wait}},

@@ -59,11 +59,15 @@ type Controller struct {
 func New(mgr manager.Manager, opts Options) (*Controller, error) {
 	c := &Controller{
 		Options: opts,
-		queue:   inbox.InTurns("slice", 50*time.Millisecond, time.Minute, func(r request) ledger.ClusterName { return r.cluster }),
-		doubt:   workqueue.NewTypedItemExponentialFailureRateLimiter[request](2*time.Second, time.Minute),
-		clock:   clock.RealClock{},
+		queue: inbox.InTurns("slice", 50*time.Millisecond, time.Minute, func(r request) ledger.ClusterName {
+			return r.cluster
+		}),
+		doubt: workqueue.NewTypedItemExponentialFailureRateLimiter[request](2*time.Second, time.Minute),
+		clock: clock.RealClock{},
 	}
-	options := inbox.Controlled(mgr.GetLogger(), c.queue, 8, func(req request) []any { return []any{"cluster", req.cluster, "pool", req.pool} })
+	options := inbox.Controlled(mgr.GetLogger(), c.queue, 8, func(req request) []any {
+		return []any{"cluster", req.cluster, "pool", req.pool}
+	})
 	options.Reconciler = c
 	_, err := controller.NewTyped("slice", mgr, options)
 	return c, err
@@ -96,7 +100,8 @@ func (c *Controller) Seen(in ledger.ClusterName, before, after *ipamv1alpha1.IPP
 // whose blocks drain: they may have returned.
 func (c *Controller) seenOnPlatform(name string, before, after *ipamv1alpha1.IPPool) {
 	sliced := func(p *ipamv1alpha1.IPPool) bool {
-		return p != nil && (p.Spec.Slices != nil || meta.FindStatusCondition(p.Status.Conditions, ipamv1alpha1.ConditionSliced) != nil)
+		return p != nil &&
+			(p.Spec.Slices != nil || meta.FindStatusCondition(p.Status.Conditions, ipamv1alpha1.ConditionSliced) != nil)
 	}
 	if !sliced(before) && !sliced(after) && c.members.owner(name) == "" {
 		return

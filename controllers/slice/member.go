@@ -90,7 +90,8 @@ func (c *Controller) begin(ctx context.Context, req request) (p *pass, ok bool, 
 	if err != nil {
 		return nil, false, err
 	}
-	if child, there := view.Pool(p.member, req.pool); there || decode.Unreadable(child) != nil { // one that cannot be read has the name, too
+	// one that cannot be read has the name, too
+	if child, there := view.Pool(p.member, req.pool); there || decode.Unreadable(child) != nil {
 		p.child = child
 	}
 	bindings := &apisv1alpha2.APIBindingList{}
@@ -234,7 +235,8 @@ func (p *pass) tell(ctx context.Context, now state) bool {
 	}
 	if p.members.tell(p.request, now) {
 		// The binding is what entitles the workspace: there may be nothing else to tell it of.
-		p.cluster.GetEventRecorder("ipam-controller").Eventf(p.binding, nil, corev1.EventTypeWarning, string(reason), "Slice", "%s", message)
+		p.cluster.GetEventRecorder("ipam-controller").Eventf(p.binding, nil, corev1.EventTypeWarning, string(reason),
+			"Slice", "%s", message)
 		log.FromContext(ctx).Info("slice refused", "reason", reason, "message", message)
 	}
 	return true

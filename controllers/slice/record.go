@@ -76,7 +76,8 @@ func (p *pass) left(record ledger.Slice, answer live.Answer) error {
 	switch {
 	case answer.Verdict == live.Alive, gone && p.cluster == nil: // bound, and about to be engaged
 		return errUnseen
-	case gone, unbound && absent && answer.Covers(record.Since), (unbound || answer.Verdict == live.NoEndpoint) && p.Departed(record.Cluster):
+	case gone, unbound && absent && answer.Covers(record.Since),
+		(unbound || answer.Verdict == live.NoEndpoint) && p.Departed(record.Cluster):
 		return nil
 	}
 	return errDoubt

@@ -124,10 +124,12 @@ func say(pool *ipamv1alpha1.IPPool, now counts) {
 				pool.Spec.Slices.MaxSlices, now[waiting]+now[unplaced]))
 	case now[unplaced] > 0:
 		set(ipamv1alpha1.ConditionSliced, metav1.ConditionFalse, ipamv1alpha1.ReasonPoolFull,
-			fmt.Sprintf("there is no room for another /%d; workspaces that wait for one: %d", pool.Spec.Slices.PrefixLength, now[unplaced]))
+			fmt.Sprintf("there is no room for another /%d; workspaces that wait for one: %d",
+				pool.Spec.Slices.PrefixLength, now[unplaced]))
 	case now[nameTaken] > 0:
 		set(ipamv1alpha1.ConditionSliced, metav1.ConditionFalse, ipamv1alpha1.ReasonNameTaken,
-			fmt.Sprintf("workspaces that have a pool of this name themselves, and get no slice while they have: %d", now[nameTaken]))
+			fmt.Sprintf("workspaces that have a pool of this name themselves, and get no slice while they have: %d",
+				now[nameTaken]))
 	case now[unseen] == 0 || said == nil:
 		set(ipamv1alpha1.ConditionSliced, metav1.ConditionTrue, ipamv1alpha1.ReasonSlicesGiven,
 			"every admitted workspace has its slice, or has given it up")
@@ -147,12 +149,15 @@ func (p *pass) refusal(now state) (reason ipamv1alpha1.Reason, message string) {
 	pool := p.request.pool
 	switch now {
 	case waiting:
-		return ipamv1alpha1.ReasonPoolFull, fmt.Sprintf("all slices of the platform's pool %q are given; yours is made when it is your turn", pool)
+		return ipamv1alpha1.ReasonPoolFull, fmt.Sprintf("all slices of the platform's pool %q are given; "+
+			"yours is made when it is your turn", pool)
 	case unplaced:
-		return ipamv1alpha1.ReasonPoolFull, fmt.Sprintf("the platform's pool %q has no room for another slice; pool %q here waits for it", pool, pool)
+		return ipamv1alpha1.ReasonPoolFull, fmt.Sprintf("the platform's pool %q has no room for another slice; "+
+			"pool %q here waits for it", pool, pool)
 	case nameTaken:
 		return ipamv1alpha1.ReasonNameTaken,
-			fmt.Sprintf("a slice of the platform's pool %q is yours, but pool %q here is not made by the system; delete that to get it", pool, pool)
+			fmt.Sprintf("a slice of the platform's pool %q is yours, but pool %q here is not made by the system; "+
+				"delete that to get it", pool, pool)
 	default:
 		return "", ""
 	}

@@ -12,7 +12,8 @@ const maxNamed = 100
 var (
 	orphans = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "ipam_sweep_orphans",
-		Help: "Blocks of a pool whose holder two sweeps in a row did not find. The labels are empty for what is beyond 100 pools.",
+		Help: "Blocks of a pool whose holder two sweeps in a row did not find. " +
+			"The labels are empty for what is beyond 100 pools.",
 	}, []string{"cluster", "pool"})
 	braked = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "ipam_sweep_braked",

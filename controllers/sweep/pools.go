@@ -81,6 +81,7 @@ func rangeOf(p ledger.Pool) (b ledger.Block, ok bool) {
 		return ledger.Block{}, false
 	}
 	return ledger.Block{
-		Pool: p.Parent, Holder: p.Derived.Holder, State: ledger.Bound, BoundAt: p.Derived.HeldSince, Revision: p.Derived.HeldSince.UnixMilli(),
+		Pool: p.Parent, Holder: p.Derived.Holder, State: ledger.Bound, BoundAt: p.Derived.HeldSince,
+		Revision: p.Derived.HeldSince.UnixMilli(),
 	}, true
 }

@@ -34,7 +34,8 @@ func newRound() *round {
 type census struct {
 	blocks  int
 	orphans []ledger.Holder // found twice, and not seen being deleted
-	deleted int             // found twice, and seen being deleted: no wrong view explains them, and the releases try them again
+	// found twice, and seen being deleted: no wrong view explains them, and the releases try them again
+	deleted int
 }
 
 // stall is how much of the wait for a read from etcd counts as work. A page takes a few milliseconds. What takes longer
@@ -183,8 +184,10 @@ func (s *Sweeper) limit(blocks int) int {
 func (s *Sweeper) warn(ctx context.Context, pool ledger.Pool, count, blocks int) {
 	message := fmt.Sprintf("%d of %d blocks seem to have lost their claims, more than a sweep frees by itself; "+
 		"if that is right, annotate the pool with %s and a time until which it may; "+
-		"where blocks of other workspaces are among them, that counts on pools of the platform alone", count, blocks, AnnotationAllow)
-	log.FromContext(ctx).Info("sweep braked", "cluster", pool.Cluster, "pool", pool.Name, "orphans", count, "blocks", blocks)
+		"where blocks of other workspaces are among them, that counts on pools of the platform alone",
+		count, blocks, AnnotationAllow)
+	log.FromContext(ctx).Info("sweep braked", "cluster", pool.Cluster, "pool", pool.Name,
+		"orphans", count, "blocks", blocks)
 	s.World.Warn(ctx, pool, message)
 }
 

@@ -171,7 +171,9 @@ func (s *Sweeper) young(b ledger.Block) bool {
 
 // each calls visit for the blocks of the ledger behind a place that have a holder, as of one revision,
 // until visit returns false. all is false then.
-func (s *Sweeper) each(ctx context.Context, after ledger.Position, visit func(ledger.Block) bool) (all bool, err error) {
+func (s *Sweeper) each(
+	ctx context.Context, after ledger.Position, visit func(ledger.Block) bool,
+) (all bool, err error) {
 	for b, err := range s.Ledger.Blocks.List(ctx, allocator.ListOptions{After: after}) {
 		if ledger.Unreadable(err) {
 			log.FromContext(ctx).Error(err, "sweep: skip a block")

@@ -24,11 +24,14 @@ const ending = 5 * time.Second
 // and an informer of client-go whose server is away pauses for up to a minute whether or not it is stopped.
 func New(cfg *rest.Config, opts cache.Options) (cache.Cache, error) {
 	reading := opts
-	opts.NewInformer = func(lists toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {
+	opts.NewInformer = func(
+		lists toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, by toolscache.Indexers,
+	) toolscache.SharedIndexInformer {
 		if whole(reading, obj) {
 			lists = source.Of(cfg, reading, obj)
 		}
-		return source.Guarded(toolscache.NewSharedIndexInformerWithOptions(lists, obj, toolscache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: by}))
+		return source.Guarded(toolscache.NewSharedIndexInformerWithOptions(lists, obj,
+			toolscache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: by}))
 	}
 	made, err := cache.New(cfg, opts)
 	if err != nil {

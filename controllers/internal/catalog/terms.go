@@ -22,7 +22,9 @@ type Pools interface {
 // is an error if the pool's workspace may be bound and its cache cannot be read: a decision to
 // give a block back can wait, and must not be made without its pool. Of one that cannot be decoded whole, what is known
 // counts.
-func (c *Catalog) terms(ctx context.Context, pools Pools, b ledger.Block) (class ipamv1alpha1.IPClassSpec, pool ipamv1alpha1.IPPoolSpec, err error) {
+func (c *Catalog) terms(
+	ctx context.Context, pools Pools, b ledger.Block,
+) (class ipamv1alpha1.IPClassSpec, pool ipamv1alpha1.IPPoolSpec, err error) {
 	view := c.View(ctx)
 	if b.Class != "" {
 		if found, ok := view.Class(b.Class); ok || decode.Unreadable(found) != nil {
@@ -55,7 +57,9 @@ func (c *Catalog) mayServe(p ledger.Pool) bool {
 
 // Reclaims is what becomes of the block of a claim when the claim is deleted: the claim's own word,
 // else that of the block's class, as it is now. Empty if there is no such class any more.
-func (c *Catalog) Reclaims(ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string) (ledger.ReclaimPolicy, error) {
+func (c *Catalog) Reclaims(
+	ctx context.Context, own ipamv1alpha1.ReclaimPolicy, class string,
+) (ledger.ReclaimPolicy, error) {
 	if own != "" || class == "" {
 		return cmp.Or(ledger.ReclaimPolicy(own), ledger.Delete), nil
 	}

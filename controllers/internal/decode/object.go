@@ -128,7 +128,9 @@ func blank(list client.ObjectList) (client.Object, error) {
 // controller reads.
 var Options = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
 	json.WithUnmarshalers(json.JoinUnmarshalers(
-		json.UnmarshalFromFunc(func(from *jsontext.Decoder, _ *[]metav1.ManagedFieldsEntry) error { return from.SkipValue() }),
+		json.UnmarshalFromFunc(func(from *jsontext.Decoder, _ *[]metav1.ManagedFieldsEntry) error {
+			return from.SkipValue()
+		}),
 		json.UnmarshalFromFunc(decodeTime),
 	)))
 

@@ -105,7 +105,9 @@ func (d *Directory) Endpoint(cluster ledger.ClusterName) (url string, ok bool) {
 func (d *Directory) Served(endpoint string, cluster ledger.ClusterName) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return slices.ContainsFunc(d.bound[cluster].known, func(known binding) bool { return known.serves && known.endpoint == endpoint })
+	return slices.ContainsFunc(d.bound[cluster].known, func(known binding) bool {
+		return known.serves && known.endpoint == endpoint
+	})
 }
 
 // Seen learns a binding that an endpoint shows, new or changed.

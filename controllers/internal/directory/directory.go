@@ -250,7 +250,10 @@ func (d *Directory) changes(path string, before ledger.ClusterName) (told []func
 	if ok && now != before {
 		told = append(told, func() { d.observer.Named(Workspace{Cluster: now, Path: path}) })
 	}
-	if others := slices.DeleteFunc(slices.Clone(d.shown[path]), func(c ledger.ClusterName) bool { return ok && c == now }); len(others) > 0 {
+	others := slices.DeleteFunc(slices.Clone(d.shown[path]), func(c ledger.ClusterName) bool {
+		return ok && c == now
+	})
+	if len(others) > 0 {
 		told = append(told, func() { d.observer.Contested(path, others) })
 	}
 	return told

@@ -56,7 +56,9 @@ type PoolTable interface {
 // New makes the queues.
 func New(d *directory.Directory) *Inbox {
 	listed := newListed()
-	return &Inbox{Claims: newQueue("claim", soonest, latest, listed), Pools: NewQueue("pool"), listed: listed, directory: d}
+	return &Inbox{
+		Claims: newQueue("claim", soonest, latest, listed), Pools: NewQueue("pool"), listed: listed, directory: d,
+	}
 }
 
 // ShutDown ends the queues. It may be called again.
@@ -158,15 +160,20 @@ func NewQueue(name string) Queue { return newQueue(name, soonest, latest, NewTur
 
 // InTurns makes one of items of any kind: of says whose an item is. One that fails is queued again, between first and
 // last later.
-func InTurns[T comparable](name string, first, last time.Duration, of func(T) ledger.ClusterName) workqueue.TypedRateLimitingInterface[T] {
+func InTurns[T comparable](
+	name string, first, last time.Duration, of func(T) ledger.ClusterName,
+) workqueue.TypedRateLimitingInterface[T] {
 	return newQueue(name, first, last, newTurns(of))
 }
 
-func newQueue[T comparable](name string, first, last time.Duration, storage workqueue.Queue[T]) workqueue.TypedRateLimitingInterface[T] {
+func newQueue[T comparable](
+	name string, first, last time.Duration, storage workqueue.Queue[T],
+) workqueue.TypedRateLimitingInterface[T] {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[T](first, last)
 	items := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: storage})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Name: name, Queue: items})
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{Name: name, DelayingQueue: delaying})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+		workqueue.TypedRateLimitingQueueConfig[T]{Name: name, DelayingQueue: delaying})
 }
 
 // Controlled returns the options of a controller whose queue is made before the manager starts, so that it misses
@@ -176,7 +183,9 @@ func Controlled[R comparable](
 ) controller.TypedOptions[R] {
 	return controller.TypedOptions[R]{
 		MaxConcurrentReconciles: workers,
-		NewQueue:                func(string, workqueue.TypedRateLimiter[R]) workqueue.TypedRateLimitingInterface[R] { return queue },
+		NewQueue: func(string, workqueue.TypedRateLimiter[R]) workqueue.TypedRateLimitingInterface[R] {
+			return queue
+		},
 		LogConstructor: func(of *R) logr.Logger {
 			if of == nil {
 				return logger

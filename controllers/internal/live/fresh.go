@@ -127,7 +127,9 @@ func (f *freshEach[K, T]) get(ctx context.Context, key K) (T, error) {
 // is true. Such an answer counts whatever the others say. So a shard that is away, or never
 // answers, does not delay the answers about workspaces of another shard. Without a definite
 // answer, first returns the errors.
-func first[T any](ctx context.Context, endpoints []string, ask func(ctx context.Context, endpoint string) (T, bool, error)) (T, bool, error) {
+func first[T any](
+	ctx context.Context, endpoints []string, ask func(ctx context.Context, endpoint string) (T, bool, error),
+) (T, bool, error) {
 	type said struct {
 		answer T
 		ok     bool

@@ -114,7 +114,9 @@ func (r *Reader) Lacks(ctx context.Context, h ledger.Holder) (workspace client.C
 
 // holderBound reads the object at one endpoint. ok reports whether the answer is definite:
 // the object is there, or it is not and its workspace is bound there.
-func (r *Reader) holderBound(ctx context.Context, endpoint string, h ledger.Holder) (answer Answer, ok bool, err error) {
+func (r *Reader) holderBound(
+	ctx context.Context, endpoint string, h ledger.Holder,
+) (answer Answer, ok bool, err error) {
 	answer, err = r.holderAt(ctx, endpoint, string(h.Cluster), h)
 	if err != nil || answer.Verdict == Alive {
 		return answer, err == nil, err

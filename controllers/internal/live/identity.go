@@ -61,7 +61,8 @@ func (r *Reader) readIdentity(ctx context.Context) (why string, err error) {
 	if known != seen {
 		r.replaced = time.Now()
 		return fmt.Sprintf("APIExport %s has the identity %s, and the ledger's holders have %s: none of them can be seen; "+
-			"restore the secret of that identity, or start the controller with --accept-identity %[2]s to give up all that tenants had",
+			"restore the secret of that identity, "+
+			"or start the controller with --accept-identity %[2]s to give up all that tenants had",
 			r.opts.Slice, seen, known), nil
 	}
 	if time.Since(r.replaced) < settled {

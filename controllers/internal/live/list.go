@@ -33,7 +33,9 @@ const (
 // is; a page at a time is in memory. An object that cannot be read is told as far as
 // it is known, marked: see package decode. An endpoint that cannot be
 // read is an error: what was told until then is not all.
-func (r *Reader) Each(ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error {
+func (r *Reader) Each(
+	ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object),
+) error {
 	err := r.each(ctx, r.opts.Config.Host, "", list, func(object client.Object) { visit(r.opts.Platform, object) })
 	if err != nil {
 		return err
@@ -54,7 +56,9 @@ func (r *Reader) Each(ctx context.Context, list client.ObjectList, visit func(le
 }
 
 // each reads a list at one server, to its end.
-func (r *Reader) each(ctx context.Context, host, cluster string, list client.ObjectList, visit func(client.Object)) error {
+func (r *Reader) each(
+	ctx context.Context, host, cluster string, list client.ObjectList, visit func(client.Object),
+) error {
 	gvk, err := apiutil.GVKForObject(list, r.opts.Scheme)
 	if err != nil {
 		return err
@@ -69,7 +73,8 @@ func (r *Reader) each(ctx context.Context, host, cluster string, list client.Obj
 		// Read into again, a list keeps what the next page leaves out: a field of the
 		// object that was at this place before, or the end of the last page but one.
 		read := list.DeepCopyObject().(client.ObjectList)
-		result := kind.Get().Resource(plural).VersionedParams(&metav1.ListOptions{Limit: int64(limit), Continue: next}, params).Do(ctx)
+		options := &metav1.ListOptions{Limit: int64(limit), Continue: next}
+		result := kind.Get().Resource(plural).VersionedParams(options, params).Do(ctx)
 		err := result.Error()
 		if err == nil {
 			raw, _ := result.Raw() // the error is that of the result
@@ -97,12 +102,15 @@ func (r *Reader) each(ctx context.Context, host, cluster string, list client.Obj
 
 // lister reads the lists of a kind at a server. A client.Client would decode them as client-go does: of a million
 // objects that takes a minute of a processor.
-func (r *Reader) lister(host, cluster string, list schema.GroupVersionKind) (kind rest.Interface, plural string, err error) {
+func (r *Reader) lister(
+	host, cluster string, list schema.GroupVersionKind,
+) (kind rest.Interface, plural string, err error) {
 	gvk := list.GroupVersion().WithKind(strings.TrimSuffix(list.Kind, "List"))
 	mapping, err := r.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, "", err
 	}
-	kind, err = apiutil.RESTClientForGVK(gvk, false, false, r.config(host, cluster), serializer.NewCodecFactory(r.opts.Scheme), r.http)
+	kind, err = apiutil.RESTClientForGVK(gvk, false, false, r.config(host, cluster),
+		serializer.NewCodecFactory(r.opts.Scheme), r.http)
 	return kind, mapping.Resource.Resource, err
 }

@@ -110,7 +110,10 @@ func (r *Reader) readSlice(ctx context.Context) (view, error) {
 }
 
 func (r *Reader) view(slice *apisv1alpha1.APIExportEndpointSlice) view {
-	seen := view{gap: Gap(slice, directory.Workspace{Cluster: r.opts.Platform, Path: r.opts.Path}), unmet: unmet(slice), made: slice.CreationTimestamp.Time}
+	seen := view{
+		gap: Gap(slice, directory.Workspace{Cluster: r.opts.Platform, Path: r.opts.Path}), unmet: unmet(slice),
+		made: slice.CreationTimestamp.Time,
+	}
 	for _, endpoint := range slice.Status.APIExportEndpoints {
 		seen.urls = append(seen.urls, endpoint.URL)
 	}
@@ -129,8 +132,10 @@ func Gap(slice *apisv1alpha1.APIExportEndpointSlice, platform directory.Workspac
 	switch {
 	case !slice.DeletionTimestamp.IsZero():
 		return "metadata.deletionTimestamp: it is being deleted"
-	case export.Name != slice.Name || platform.Path != "" && !slices.Contains([]string{"", string(platform.Cluster), platform.Path}, export.Path):
-		return fmt.Sprintf("spec.export: it is of %s:%s, not of the platform's export %s", export.Path, export.Name, slice.Name)
+	case export.Name != slice.Name ||
+		platform.Path != "" && !slices.Contains([]string{"", string(platform.Cluster), platform.Path}, export.Path):
+		return fmt.Sprintf("spec.export: it is of %s:%s, not of the platform's export %s",
+			export.Path, export.Name, slice.Name)
 	case slice.Spec.Partition != "":
 		return fmt.Sprintf("spec.partition: %q leaves out shards; remove it", slice.Spec.Partition)
 	case slice.Status.ShardSelector != "":

@@ -108,7 +108,8 @@ func (w *Watch) look(ctx context.Context) {
 	switch share := used / limit; {
 	case share >= much && !w.warned:
 		w.warned = true
-		log.FromContext(ctx).Info("the memory is nearly used up: give the controller more, or set GOMEMLIMIT a tenth below the limit",
+		log.FromContext(ctx).Info(
+			"the memory is nearly used up: give the controller more, or set GOMEMLIMIT a tenth below the limit",
 			"resident", int64(used), "limit", int64(limit))
 	case share < less:
 		w.warned = false

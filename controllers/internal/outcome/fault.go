@@ -39,7 +39,8 @@ func Failed(err error) (*Refusal, error) {
 	said := words(err)
 	if said == "" {
 		id := number(err)
-		said, err = "an internal fault (id "+id+"), which the log of the controller explains", fmt.Errorf("internal fault %s: %w", id, err)
+		said = "an internal fault (id " + id + "), which the log of the controller explains"
+		err = fmt.Errorf("internal fault %s: %w", id, err)
 	}
 	return &Refusal{Reason: ipamv1alpha1.ReasonError, Message: said}, err
 }
@@ -59,8 +60,8 @@ func words(err error) (said string) {
 		said = "the ledger has a value that this version cannot read"
 	case apierrors.IsForbidden(err):
 		said = "the workspace forbids what the controller has to write: a ResourceQuota, or a policy of admission"
-	case errors.Is(err, context.DeadlineExceeded), unreachable && network.Timeout(), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err),
-		apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
+	case errors.Is(err, context.DeadlineExceeded), unreachable && network.Timeout(), apierrors.IsTimeout(err),
+		apierrors.IsServerTimeout(err), apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
 		said = "a server did not answer in time"
 	}
 	return said

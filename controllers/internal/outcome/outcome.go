@@ -88,7 +88,8 @@ func Retry(conditions *[]metav1.Condition, generation int64, r *Refusal) {
 // sound or was refused.
 func Ready(conditions *[]metav1.Condition, generation int64, r *Refusal) {
 	if r == nil {
-		setter(conditions, generation)(ipamv1alpha1.ConditionReady, metav1.ConditionTrue, ipamv1alpha1.ReasonValidated, "claims may use the class")
+		setter(conditions, generation)(ipamv1alpha1.ConditionReady, metav1.ConditionTrue, ipamv1alpha1.ReasonValidated,
+			"claims may use the class")
 		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionReconciling)
 		meta.RemoveStatusCondition(conditions, ipamv1alpha1.ConditionStalled)
 		return
@@ -99,7 +100,8 @@ func Ready(conditions *[]metav1.Condition, generation int64, r *Refusal) {
 // Pending reports whether a refused class waits for another class or a pool to change, and not
 // for its own author.
 func Pending(r *Refusal) bool {
-	return r != nil && (r.Reason == ipamv1alpha1.ReasonDefaultConflict || r.Reason == ipamv1alpha1.ReasonUniqueWithinDiffers)
+	return r != nil &&
+		(r.Reason == ipamv1alpha1.ReasonDefaultConflict || r.Reason == ipamv1alpha1.ReasonUniqueWithinDiffers)
 }
 
 // Observe says of all conditions that they speak of this generation. It is for records,
@@ -132,7 +134,9 @@ func Changed(conditions []metav1.Condition, r *Refusal) bool {
 	return ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != string(r.Reason)
 }
 
-func setter(conditions *[]metav1.Condition, generation int64) func(string, metav1.ConditionStatus, ipamv1alpha1.Reason, string) {
+func setter(
+	conditions *[]metav1.Condition, generation int64,
+) func(string, metav1.ConditionStatus, ipamv1alpha1.Reason, string) {
 	return func(kind string, status metav1.ConditionStatus, reason ipamv1alpha1.Reason, message string) {
 		meta.SetStatusCondition(conditions, metav1.Condition{
 			Type:               kind,

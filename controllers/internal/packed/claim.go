@@ -39,8 +39,8 @@ type claimKey struct {
 
 func keyOfClaim(c *ipamv1alpha1.IPClaim) claimKey {
 	key := claimKey{
-		kind: c.Kind, class: c.Status.ClassName, scope: ipamv1alpha1.ScopeColumn(c.Spec.Scope), phase: c.Status.Phase, generation: c.Generation, length: c.Spec.PrefixLength,
-		digits: digitsOf(c.Status.Number),
+		kind: c.Kind, class: c.Status.ClassName, scope: ipamv1alpha1.ScopeColumn(c.Spec.Scope), phase: c.Status.Phase,
+		generation: c.Generation, length: c.Spec.PrefixLength, digits: digitsOf(c.Status.Number),
 	}
 	if c.Status.PoolRef != nil {
 		key.pool = c.Status.PoolRef.Name
@@ -54,7 +54,8 @@ func keyOfClaim(c *ipamv1alpha1.IPClaim) claimKey {
 // newClaim packs a claim by a shape. The caller checks by unpacking that the claim is of that shape.
 func newClaim(c *ipamv1alpha1.IPClaim, at *home, shape *ipamv1alpha1.IPClaim) *claim {
 	return &claim{
-		head: newHead(at, shape, &c.ObjectMeta, c.Spec.OwnerRef), allocation: parse(c.Status.AllocationID), answer: answer{since(c.Status.Conditions), parseBlock(c.Status.AllocatedCIDR)},
+		head: newHead(at, shape, &c.ObjectMeta, c.Spec.OwnerRef), allocation: parse(c.Status.AllocationID),
+		answer: answer{since(c.Status.Conditions), parseBlock(c.Status.AllocatedCIDR)},
 	}
 }
 

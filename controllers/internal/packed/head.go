@@ -57,7 +57,10 @@ type rarity struct {
 // newHead takes an object's own metadata, and the consumer that it names.
 func newHead[S client.Object](at *home, shape S, meta *metav1.ObjectMeta, owner *ipamv1alpha1.OwnerRef) head[S] {
 	version, _ := strconv.ParseUint(meta.ResourceVersion, 10, 64) // compared when it is unpacked
-	h := head[S]{home: at, shape: shape, name: meta.Name, uid: parse(meta.UID), version: version, created: meta.CreationTimestamp.Unix()}
+	h := head[S]{
+		home: at, shape: shape, name: meta.Name, uid: parse(meta.UID), version: version,
+		created: meta.CreationTimestamp.Unix(),
+	}
 	r := rarity{labels: meta.Labels, owner: owner}
 	if len(meta.Annotations) > len(at.annotations) {
 		r.annotations = meta.Annotations

@@ -112,8 +112,8 @@ func AllocationID(obj client.Object) types.UID {
 	return ""
 }
 
-// HeldBy returns the name and allocation ID of the claim that an IPAllocation names, packed or not, or from which it was
-// retained; empty for none. retained reports that it names none any more.
+// HeldBy returns the name and allocation ID of the claim that an IPAllocation names, packed or not, or from which it
+// was retained; empty for none. retained reports that it names none any more.
 func HeldBy(obj client.Object) (claim string, uid types.UID, retained bool) {
 	if a, ok := obj.(*allocation); ok && a.claim != "" {
 		return a.claim, cmp.Or(text(a.given), types.UID(a.holder.String())), false
@@ -136,23 +136,22 @@ func isPacked(obj any) bool {
 
 func (p *Packer) claim(c *ipamv1alpha1.IPClaim) client.Object {
 	at := p.home(&c.ObjectMeta)
-	return pack(p, &p.claims, keyOfClaim(c), c, shapeOfClaim, func(shape *ipamv1alpha1.IPClaim) kept[*ipamv1alpha1.IPClaim] {
-		return newClaim(c, at, shape)
-	})
+	by := func(shape *ipamv1alpha1.IPClaim) kept[*ipamv1alpha1.IPClaim] { return newClaim(c, at, shape) }
+	return pack(p, &p.claims, keyOfClaim(c), c, shapeOfClaim, by)
 }
 
 func (p *Packer) record(r *ipamv1alpha1.IPAllocation) client.Object {
 	at := p.home(&r.ObjectMeta)
-	return pack(p, &p.records, keyOfRecord(r), r, shapeOfRecord, func(shape *ipamv1alpha1.IPAllocation) kept[*ipamv1alpha1.IPAllocation] {
+	by := func(shape *ipamv1alpha1.IPAllocation) kept[*ipamv1alpha1.IPAllocation] {
 		return newRecord(r, at, shape)
-	})
+	}
+	return pack(p, &p.records, keyOfRecord(r), r, shapeOfRecord, by)
 }
 
 func (p *Packer) binding(b *apisv1alpha2.APIBinding) client.Object {
 	b = reduced(b)
-	return pack(p, &p.bindings, keyOfBinding(b), b, shapeOfBinding, func(shape *apisv1alpha2.APIBinding) kept[*apisv1alpha2.APIBinding] {
-		return newBinding(b, shape)
-	})
+	by := func(shape *apisv1alpha2.APIBinding) kept[*apisv1alpha2.APIBinding] { return newBinding(b, shape) }
+	return pack(p, &p.bindings, keyOfBinding(b), b, shapeOfBinding, by)
 }
 
 // kept is a packed object of a kind.
@@ -163,7 +162,9 @@ type kept[T any] interface {
 
 // pack packs an object by the shape of those that have its key, or else by its own. An object that would
 // not come back the same stays as it is.
-func pack[K comparable, T client.Object](p *Packer, of *shapes[K, T], key K, object T, shapeOf func(T) T, by func(shape T) kept[T]) client.Object {
+func pack[K comparable, T client.Object](
+	p *Packer, of *shapes[K, T], key K, object T, shapeOf func(T) T, by func(shape T) kept[T],
+) client.Object {
 	p.mu.Lock()
 	shape, known := of.byKey[key]
 	p.mu.Unlock()

@@ -27,13 +27,17 @@ type recordKey struct {
 }
 
 func keyOfRecord(r *ipamv1alpha1.IPAllocation) recordKey {
-	return recordKey{r.Kind, r.Spec.ClassName, r.Spec.PoolRef.Name, r.Status.ScopeDigest, r.Status.Phase, r.Spec.ReclaimPolicy, r.Generation, digitsOf(r.Status.Number)}
+	return recordKey{
+		r.Kind, r.Spec.ClassName, r.Spec.PoolRef.Name, r.Status.ScopeDigest, r.Status.Phase, r.Spec.ReclaimPolicy,
+		r.Generation, digitsOf(r.Status.Number),
+	}
 }
 
 // newRecord packs a record by a shape. The caller checks by unpacking that the record is of that shape.
 func newRecord(r *ipamv1alpha1.IPAllocation, at *home, shape *ipamv1alpha1.IPAllocation) *allocation {
 	p := &allocation{
-		head: newHead(at, shape, &r.ObjectMeta, r.Spec.OwnerRef), answer: answer{since(r.Status.Conditions), parseBlock(r.Status.AllocatedCIDR)},
+		head:   newHead(at, shape, &r.ObjectMeta, r.Spec.OwnerRef),
+		answer: answer{since(r.Status.Conditions), parseBlock(r.Status.AllocatedCIDR)},
 	}
 	if ref := r.Spec.ClaimRef; ref != nil {
 		both := r.Name + ref.Name // of one piece
@@ -59,7 +63,9 @@ func (p *allocation) whole() *ipamv1alpha1.IPAllocation {
 	p.head.whole(&r.ObjectMeta)
 	r.Spec.OwnerRef = p.owner().DeepCopy()
 	if p.claim != "" {
-		r.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{Name: p.claim, UID: types.UID(p.holder.String()), AllocationID: text(p.given)}
+		r.Spec.ClaimRef = &ipamv1alpha1.ClaimRef{
+			Name: p.claim, UID: types.UID(p.holder.String()), AllocationID: text(p.given),
+		}
 	}
 	status := &r.Status
 	p.restoreNumber(status.Number)

@@ -21,7 +21,8 @@ func read(obj client.Object, annotation string) bool {
 	case ipamv1alpha1.AnnotationRetainedFrom:
 		_, record := obj.(*ipamv1alpha1.IPAllocation)
 		return record
-	case ipamv1alpha1.AnnotationAllowSweep, ipamv1alpha1.AnnotationUsage, clusterv1.PausedAnnotation: // paused, by the IPAM provider of Cluster API
+	case ipamv1alpha1.AnnotationAllowSweep, ipamv1alpha1.AnnotationUsage,
+		clusterv1.PausedAnnotation: // paused, by the IPAM provider of Cluster API
 		_, pool := obj.(*ipamv1alpha1.IPPool)
 		return pool
 	}

@@ -69,7 +69,8 @@ func sendStatus(ctx context.Context, c client.StatusWriter, obj client.Object, b
 // "annotations": {}, and drops that with the first update, even an empty one.
 func reread(ctx context.Context, c client.StatusWriter, obj client.Object) (client.Object, error) {
 	current := copyOf(obj)
-	if err := patchStatus(ctx, c, current, client.RawPatch(types.MergePatchType, []byte("{}")), client.DryRunAll); err != nil {
+	nothing := client.RawPatch(types.MergePatchType, []byte("{}"))
+	if err := patchStatus(ctx, c, current, nothing, client.DryRunAll); err != nil {
 		return nil, fmt.Errorf("read %s again: %w", obj.GetName(), err)
 	}
 	return current, nil
@@ -146,7 +147,10 @@ func typeOf(condition any) string {
 
 // patchStatus patches the status subresource of obj. On success obj holds what the server
 // answered.
-func patchStatus(ctx context.Context, c client.StatusWriter, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+func patchStatus(
+	ctx context.Context, c client.StatusWriter, obj client.Object, patch client.Patch,
+	opts ...client.SubResourcePatchOption,
+) error {
 	claim, ok := obj.(*ipamv1alpha1.IPClaim)
 	if !ok {
 		return c.Patch(ctx, obj, patch, opts...)

@@ -33,7 +33,8 @@ const (
 
 var (
 	// ErrUnseen: the workspace has MaxUnseen of them.
-	ErrUnseen = errors.New("too many CREATEs of this workspace were answered whose claims are not there; try again in a minute")
+	ErrUnseen = errors.New("too many CREATEs of this workspace were answered whose claims are not there; " +
+		"try again in a minute")
 	// ErrTurn: another CREATE of the name was answered a moment ago.
 	ErrTurn = errors.New("an earlier CREATE of this claim is not settled yet")
 )

@@ -12,9 +12,9 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// half is the length of the random part of an ID. The rest is a sum of that and of the claim's name: an ID is none for a
-// claim of another name or workspace which shows a copy of it. It stays one when the namespaces of a cluster become its
-// tenants.
+// half is the length of the random part of an ID. The rest is a sum of that and of the claim's name: an ID is none for
+// a claim of another name or workspace which shows a copy of it. It stays one when the namespaces of a cluster become
+// its tenants.
 const half = 8
 
 // NewID makes the ID by which a claim will hold its block that is being created.
@@ -41,7 +41,8 @@ func Fits(id types.UID, cluster ledger.ClusterName, namespace, name string) bool
 
 // IDOf returns the ID by which a claim of a workspace holds its block.
 func IDOf(cluster ledger.ClusterName, claim *ipamv1alpha1.IPClaim) ledger.ClaimID {
-	if id := claim.Status.AllocationID; claim.Status.AllocatedCIDR != "" && Fits(id, cluster, claim.Namespace, claim.Name) {
+	if id := claim.Status.AllocationID; claim.Status.AllocatedCIDR != "" &&
+		Fits(id, cluster, claim.Namespace, claim.Name) {
 		return ledger.ClaimID(id)
 	}
 	return ledger.ClaimID(claim.UID)

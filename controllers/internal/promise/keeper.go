@@ -27,8 +27,8 @@ func (k Keeper) Superseded(ctx context.Context, record *ipamv1alpha1.IPAllocatio
 	return err == nil && !held, err
 }
 
-// Give gives a block to a claim of the name that it is held under, by the UID of the claim. The claim was read live, and
-// shows the block, or is to have that of a former claim. ErrChanged: the block is not as given, or the claim has
+// Give gives a block to a claim of the name that it is held under, by the UID of the claim. The claim was read live,
+// and shows the block, or is to have that of a former claim. ErrChanged: the block is not as given, or the claim has
 // another one.
 func (k Keeper) Give(ctx context.Context, b ledger.Block, claim *ipamv1alpha1.IPClaim) (ledger.Block, error) {
 	to := allocator.Successor{Holder: b.Holder}

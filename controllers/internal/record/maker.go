@@ -58,7 +58,9 @@ func (e *BarredError) Unwrap() error { return e.Err }
 
 // Create creates a record in a workspace. It returns a BarredError where the namespace forbids that, and asks the
 // server only if a try is due.
-func (m *Maker) Create(ctx context.Context, workspace client.Client, cluster ledger.ClusterName, record *ipamv1alpha1.IPAllocation) error {
+func (m *Maker) Create(
+	ctx context.Context, workspace client.Client, cluster ledger.ClusterName, record *ipamv1alpha1.IPAllocation,
+) error {
 	at := place{cluster, record.Namespace}
 	probes, err := m.enter(at)
 	if err != nil {
@@ -73,7 +75,8 @@ func (m *Maker) Create(ctx context.Context, workspace client.Client, cluster led
 		return err
 	}
 	pause := m.bar(at, probes, err)
-	log.FromContext(ctx).Info("the namespace forbids an IPAllocation; no other is tried there for a while", "pause", pause, "why", err.Error())
+	log.FromContext(ctx).Info("the namespace forbids an IPAllocation; no other is tried there for a while", "pause", pause,
+		"why", err.Error())
 	return &BarredError{After: pause + probing, Err: err} // others go first, as they may be allowed
 }
 

@@ -51,7 +51,9 @@ func Find(ctx context.Context, reader client.Reader, claim client.ObjectKey) (Sl
 
 // Exists reports whether there is a record of this claim, which is identified by name and UID. show gives
 // the record of a name, as a cache keeps it; nil for none.
-func Exists(show func(key client.ObjectKey) (client.Object, error), claim client.ObjectKey, uid types.UID) (bool, error) {
+func Exists(
+	show func(key client.ObjectKey) (client.Object, error), claim client.ObjectKey, uid types.UID,
+) (bool, error) {
 	for _, name := range ipamv1alpha1.AllocationNames(claim.Namespace, claim.Name) {
 		record, err := show(client.ObjectKey{Namespace: claim.Namespace, Name: name})
 		if err != nil {

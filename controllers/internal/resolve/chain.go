@@ -29,7 +29,9 @@ func (c chain) above() *ipamv1alpha1.IPClass {
 // Chain returns the root of the chain of a class, which the pools name that offer it, and the roles that the scope of a
 // claim by the class must have, sorted. broken names a fault of the class or of one above it; nil if claims may use the
 // class. Then root and roles are those of the levels that are known.
-func Chain(catalog Catalog, class *ipamv1alpha1.IPClass) (root *ipamv1alpha1.IPClass, roles []string, broken *outcome.Refusal) {
+func Chain(
+	catalog Catalog, class *ipamv1alpha1.IPClass,
+) (root *ipamv1alpha1.IPClass, roles []string, broken *outcome.Refusal) {
 	levels, broken := chainOf(catalog, class)
 	return levels.root(), levels.roles(), broken
 }
@@ -86,7 +88,8 @@ func (c chain) apart() *outcome.Refusal {
 	}
 	for _, between := range c[1 : len(c)-1] {
 		if len(between.Spec.UniqueWithin) > 0 {
-			return broken(between, "it has uniqueWithin, as class %q above it: of the classes below that, only the last may", root.Name)
+			return broken(between, "it has uniqueWithin, as class %q above it: of the classes below that, only the last may",
+				root.Name)
 		}
 	}
 	return nil
@@ -109,7 +112,8 @@ func sound(catalog Catalog, class *ipamv1alpha1.IPClass) *outcome.Refusal {
 			if !Published(other) {
 				name = "" // not everybody may know of it who sees this class
 			}
-			return broken(class, "it has another uniqueWithin than the older class%s, which takes blocks from the same pools", name)
+			return broken(class, "it has another uniqueWithin than the older class%s, which takes blocks from the same pools",
+				name)
 		}
 	}
 	return nil
@@ -127,9 +131,11 @@ func fits(class, parent *ipamv1alpha1.IPClass) *outcome.Refusal {
 	case len(parent.Spec.PoolPer) == 0:
 		return broken(parent, "it has no poolPer, so that class %q has no pools to take blocks from", class.Name)
 	case shortest != 0 && shortest <= length:
-		return broken(class, "it hands out a /%d, which is not smaller than a pool of its parent %q, a /%d", shortest, parent.Name, length)
+		return broken(class, "it hands out a /%d, which is not smaller than a pool of its parent %q, a /%d",
+			shortest, parent.Name, length)
 	case shared(class) && !shared(parent):
-		return broken(class, "all workspaces share its pools, and each has its own of its parent %q: give both project, or both allProjects", parent.Name)
+		return broken(class, "all workspaces share its pools, and each has its own of its parent %q: "+
+			"give both project, or both allProjects", parent.Name)
 	}
 	return nil
 }
@@ -146,7 +152,8 @@ func older(a, b *ipamv1alpha1.IPClass) bool {
 
 // sameRoles reports whether two classes agree on uniqueWithin.
 func sameRoles(a, b *ipamv1alpha1.IPClass) bool {
-	return slices.Equal(slices.Sorted(slices.Values(a.Spec.UniqueWithin)), slices.Sorted(slices.Values(b.Spec.UniqueWithin)))
+	return slices.Equal(slices.Sorted(slices.Values(a.Spec.UniqueWithin)),
+		slices.Sorted(slices.Values(b.Spec.UniqueWithin)))
 }
 
 // chain returns the chain of a class by which the claim may get something, for its scope.
@@ -157,11 +164,13 @@ func (q Query) chain(catalog Catalog, class *ipamv1alpha1.IPClass) (chain, error
 	}
 	if IsRange(q.Claim) && len(class.Spec.PoolPer) == 0 {
 		return nil, refuse(ipamv1alpha1.ReasonTargetRejected,
-			"class %q has no poolPer, and so no range that a claim could hold: claim a block, or name a class with poolPer", class.Name)
+			"class %q has no poolPer, and so no range that a claim could hold: claim a block, or name a class with poolPer",
+			class.Name)
 	}
 	if missing := q.Claim.Spec.Scope.Missing(levels.roles()); len(missing) > 0 {
 		refusal := refuse(ipamv1alpha1.ReasonScopeRolesMissing,
-			"class %q requires an object for each of its roles, and spec.scope names none for %s: add it in a new claim", class.Name, words(missing))
+			"class %q requires an object for each of its roles, and spec.scope names none for %s: add it in a new claim",
+			class.Name, words(missing))
 		refusal.Roles = missing
 		return nil, refusal
 	}

@@ -47,7 +47,8 @@ func noDefault(family ipamv1alpha1.IPFamily) *outcome.Refusal {
 		family += " "
 	}
 	return refuse(ipamv1alpha1.ReasonNoDefaultClass,
-		"the claim names no class and there is no default %sclass; set spec.className in a new claim, or have a default class created", family)
+		"the claim names no class and there is no default %sclass; "+
+			"set spec.className in a new claim, or have a default class created", family)
 }
 
 // MayUse reports whether a claim of the workspace From may name a class.
@@ -129,12 +130,14 @@ func (q Query) rangeLength(catalog Catalog, class *ipamv1alpha1.IPClass) error {
 		return err
 	}
 	if lengths := classBounds(class); !lengths.contain(asked) {
-		return refuse(ipamv1alpha1.ReasonPrefixLengthRejected, "class %q hands out %s; /%d is outside this range", class.Name, lengths, asked)
+		return refuse(ipamv1alpha1.ReasonPrefixLengthRejected, "class %q hands out %s; /%d is outside this range",
+			class.Name, lengths, asked)
 	}
 	for _, below := range catalog.Children(class.Name) {
 		if q.MayUse(below) && shortest(below) != 0 && shortest(below) <= asked {
 			return refuse(ipamv1alpha1.ReasonPrefixLengthRejected,
-				"a range of /%d is too small for the blocks of class %q, which are up to /%d: ask for a shorter length", asked, below.Name, shortest(below))
+				"a range of /%d is too small for the blocks of class %q, which are up to /%d: ask for a shorter length",
+				asked, below.Name, shortest(below))
 		}
 	}
 	return nil
@@ -170,7 +173,9 @@ func poolLength(class *ipamv1alpha1.IPClass) int {
 // Unmet returns what CREATE does with a claim that cannot be met now: by its own word, else by that of its class. A
 // class of networks refuses if it says nothing, and so does a claim for a range: these claims are made by programs that
 // read the answer. Any other has the fallback. The class is nil if the claim has none.
-func Unmet(claim *ipamv1alpha1.IPClaim, class *ipamv1alpha1.IPClass, fallback ipamv1alpha1.UnmetPolicy) ipamv1alpha1.UnmetPolicy {
+func Unmet(
+	claim *ipamv1alpha1.IPClaim, class *ipamv1alpha1.IPClass, fallback ipamv1alpha1.UnmetPolicy,
+) ipamv1alpha1.UnmetPolicy {
 	switch {
 	case claim.Spec.UnmetPolicy != "":
 		return claim.Spec.UnmetPolicy

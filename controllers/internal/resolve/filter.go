@@ -83,7 +83,8 @@ func (f *filter) checkExact(pool *ipamv1alpha1.IPPool) *outcome.Refusal {
 		}
 	}
 	if plan.Number != nil {
-		return refuse(ipamv1alpha1.ReasonAddressOutOfRange, "no pool that may serve this claim has an address with the number %d", plan.Number.Value)
+		return refuse(ipamv1alpha1.ReasonAddressOutOfRange,
+			"no pool that may serve this claim has an address with the number %d", plan.Number.Value)
 	}
 	return refuse(ipamv1alpha1.ReasonAddressOutOfRange, "%s lies in no pool that may serve this claim", plan.Exact)
 }
@@ -135,7 +136,8 @@ func askedPrefix(claim *ipamv1alpha1.IPClaim) (netip.Prefix, error) {
 	}
 	if prefix, err := netip.ParsePrefix(text); err == nil {
 		if prefix.Bits() == 0 { // which elsewhere means that the claim gives no length
-			return netip.Prefix{}, refuse(ipamv1alpha1.ReasonPrefixLengthRejected, "%s is not a block; ask for one of length 1 or more", prefix)
+			return netip.Prefix{}, refuse(ipamv1alpha1.ReasonPrefixLengthRejected,
+				"%s is not a block; ask for one of length 1 or more", prefix)
 		}
 		return prefix.Masked(), nil
 	}

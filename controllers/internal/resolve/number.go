@@ -24,7 +24,8 @@ func (q Query) number(class *ipamv1alpha1.IPClass) (*Number, error) {
 	}
 	n := &Number{*class.Spec.Number, *asked}
 	if *asked >= 1<<n.Bits {
-		return nil, refuse(ipamv1alpha1.ReasonAddressOutOfRange, "the numbers of class %q are 0 to %d; %d is outside of this range", class.Name, 1<<n.Bits-1, *asked)
+		return nil, refuse(ipamv1alpha1.ReasonAddressOutOfRange,
+			"the numbers of class %q are 0 to %d; %d is outside of this range", class.Name, 1<<n.Bits-1, *asked)
 	}
 	return n, nil
 }

@@ -24,12 +24,15 @@ func (o Overlap) Foreign(catalog Catalog) string {
 	if o.Owner.Cluster == o.Platform.Cluster || o.Pool.Spec.Carved() {
 		return ""
 	}
-	const advice = "a claim may get an address here that another claim has from there: use a CIDR of its own, or claim from one of the two alone"
+	const advice = "a claim may get an address here that another claim has from there: " +
+		"use a CIDR of its own, or claim from one of the two alone"
 	if carved := o.carved(catalog); carved != "" {
-		return fmt.Sprintf("%s overlaps pool %q, which is carved from a pool of another workspace; %s", o.CIDR, carved, advice)
+		return fmt.Sprintf("%s overlaps pool %q, which is carved from a pool of another workspace; %s",
+			o.CIDR, carved, advice)
 	}
 	if class := o.class(catalog); class != "" {
-		return fmt.Sprintf("%s overlaps addresses that the platform hands out by class %q; %s; to divide a block of that class, create a pool with spec.parentClassName", o.CIDR, class, advice)
+		return fmt.Sprintf("%s overlaps addresses that the platform hands out by class %q; %s; "+
+			"to divide a block of that class, create a pool with spec.parentClassName", o.CIDR, class, advice)
 	}
 	return ""
 }
@@ -53,7 +56,8 @@ func (o Overlap) class(catalog Catalog) string {
 			continue
 		}
 		if slices.ContainsFunc(catalog.Backing(o.Platform, class.Name), func(pool *ipamv1alpha1.IPPool) bool {
-			return pool.Spec.Visibility == ipamv1alpha1.VisibilityPlatform && o.shares(pool) && Admits(pool, o.Platform, o.Owner) && Backs(pool, class)
+			return pool.Spec.Visibility == ipamv1alpha1.VisibilityPlatform && o.shares(pool) &&
+				Admits(pool, o.Platform, o.Owner) && Backs(pool, class)
 		}) {
 			names = append(names, class.Name)
 		}

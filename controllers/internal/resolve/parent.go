@@ -39,8 +39,9 @@ func (q ParentQuery) Resolve(catalog Catalog) (Plan, error) {
 func (q Query) offersPools(catalog Catalog) *outcome.Refusal {
 	class, err := q.namedOrDefault(catalog)
 	if err == nil && ofNetworks(class.Spec) {
-		return refuse(ipamv1alpha1.ReasonNoOfferingPool, "class %q has poolPer, parentClassName or uniqueWithin, and offers no pools: create another pool "+
-			"by a class without them, or claim by this class with target ScopeRange", class.Name)
+		return refuse(ipamv1alpha1.ReasonNoOfferingPool,
+			"class %q has poolPer, parentClassName or uniqueWithin, and offers no pools: create another pool "+
+				"by a class without them, or claim by this class with target ScopeRange", class.Name)
 	}
 	return nil
 }

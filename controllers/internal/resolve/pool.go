@@ -33,7 +33,8 @@ func (q Query) byPool(catalog Catalog) (Plan, error) {
 	if !ok || !q.mayName(pool, owner) {
 		return Plan{}, missing
 	}
-	if refusal := q.byClassAlone(&known{catalog: catalog, owner: owner, platform: q.Platform}, pool, owner); refusal != nil {
+	classes := &known{catalog: catalog, owner: owner, platform: q.Platform}
+	if refusal := q.byClassAlone(classes, pool, owner); refusal != nil {
 		return Plan{}, refusal
 	}
 	f := filter{query: q, catalog: catalog}
@@ -43,13 +44,15 @@ func (q Query) byPool(catalog Catalog) (Plan, error) {
 
 // missing refuses a claim whose pool is not there, or may not be used.
 func (q Query) missing(name string, in *ipamv1alpha1.ProjectRef) *outcome.Refusal {
-	return refuse(ipamv1alpha1.ReasonPoolNotFound, "there is no pool %q %s; name one that exists, create it, or ask its owner to share it; "+
-		"a pool of the platform is claimed by class", name, q.in(in))
+	return refuse(ipamv1alpha1.ReasonPoolNotFound,
+		"there is no pool %q %s; name one that exists, create it, or ask its owner to share it; "+
+			"a pool of the platform is claimed by class", name, q.in(in))
 }
 
 // bySelector plans a claim that selects its pool by labels.
 func (q Query) bySelector(catalog Catalog) (Plan, error) {
-	missing := refuse(ipamv1alpha1.ReasonPoolNotFound, "the pool selector matches no ready pool %s", q.in(q.Claim.Spec.PoolSelector.ProjectRef))
+	missing := refuse(ipamv1alpha1.ReasonPoolNotFound, "the pool selector matches no ready pool %s",
+		q.in(q.Claim.Spec.PoolSelector.ProjectRef))
 	selector, err := metav1.LabelSelectorAsSelector(q.Claim.Spec.PoolSelector.LabelSelector())
 	if err != nil {
 		return Plan{}, refuse(ipamv1alpha1.ReasonPoolNotFound, "the pool selector is invalid: %v", err)
@@ -61,7 +64,8 @@ func (q Query) bySelector(catalog Catalog) (Plan, error) {
 	var pools []*ipamv1alpha1.IPPool
 	classes := &known{catalog: catalog, owner: owner, platform: q.Platform}
 	for _, pool := range catalog.Pools(owner) {
-		if selector.Matches(labels.Set(pool.Labels)) && q.mayName(pool, owner) && q.byClassAlone(classes, pool, owner) == nil {
+		if selector.Matches(labels.Set(pool.Labels)) && q.mayName(pool, owner) &&
+			q.byClassAlone(classes, pool, owner) == nil {
 			pools = append(pools, pool)
 		}
 	}
@@ -81,7 +85,8 @@ func (q Query) byClassAlone(classes *known, pool *ipamv1alpha1.IPPool, owner dir
 	case q.slice == nil && !inScope(pool, q.Claim.Spec.Scope):
 		why = "serves no other scope than " + ipamv1alpha1.ScopeColumn(pool.Spec.Scope)
 	case q.slice != nil && !IsSlice(q.slice, pool) && !inScope(pool, q.slice.Spec.Scope):
-		why = "serves no other scope than " + ipamv1alpha1.ScopeColumn(pool.Spec.Scope) + ": give the child pool that scope, too"
+		why = "serves no other scope than " + ipamv1alpha1.ScopeColumn(pool.Spec.Scope) +
+			": give the child pool that scope, too"
 	default:
 		return nil
 	}
@@ -129,7 +134,9 @@ func (q Query) mayName(pool *ipamv1alpha1.IPPool, owner directory.Workspace) boo
 
 // plan keeps the pools that can serve the claim, by name. notReady is the
 // refusal when none of them is ready.
-func (f *filter) plan(pools []*ipamv1alpha1.IPPool, owner directory.Workspace, notReady *outcome.Refusal) (Plan, error) {
+func (f *filter) plan(
+	pools []*ipamv1alpha1.IPPool, owner directory.Workspace, notReady *outcome.Refusal,
+) (Plan, error) {
 	plan := Plan{Policy: reclaim(f.query.Claim, ""), Exact: f.exact()}
 	asked, err := askedLength(f.query.Claim)
 	if err != nil {

@@ -118,7 +118,8 @@ func (q Query) byClass(catalog Catalog) (Plan, error) {
 		return named, err
 	}
 	plan := Plan{
-		ClassName: class.Name, Family: class.Spec.IPFamily, Policy: reclaim(q.Claim, class.Spec.ReclaimPolicy), Limit: class.Spec.MaxPerConsumer.Int(),
+		ClassName: class.Name, Family: class.Spec.IPFamily, Policy: reclaim(q.Claim, class.Spec.ReclaimPolicy),
+		Limit: class.Spec.MaxPerConsumer.Int(),
 		Chain: q.levels(levels), Strategy: class.Spec.Strategy, Space: q.space(class, q.tenant()),
 	}
 	if plan.Number, err = q.number(class); err != nil {
@@ -159,7 +160,8 @@ func (q Query) candidates(catalog Catalog, levels chain, plan *Plan) error {
 			if !authored(pool) || !q.mayDraw(pool, owner) || !inScope(pool, scope) || !f.agrees(classes, pool) || !f.pass(pool) {
 				continue
 			}
-			tier = append(tier, Candidate{Pool: pool, Owner: owner, Strategy: root.Spec.Strategy, Length: f.length, Exact: f.exactIn(pool)})
+			tier = append(tier,
+				Candidate{Pool: pool, Owner: owner, Strategy: root.Spec.Strategy, Length: f.length, Exact: f.exactIn(pool)})
 		}
 		order(tier, root.Spec.Strategy, catalog)
 		plan.Candidates = append(plan.Candidates, tier...)
@@ -176,7 +178,9 @@ func (q Query) candidates(catalog Catalog, levels chain, plan *Plan) error {
 // byName sorts pools by name, so that what is said of them does not change with the
 // order in which a cache lists them.
 func byName(pools []*ipamv1alpha1.IPPool) []*ipamv1alpha1.IPPool {
-	return slices.SortedFunc(slices.Values(pools), func(a, b *ipamv1alpha1.IPPool) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(slices.Values(pools), func(a, b *ipamv1alpha1.IPPool) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
 }
 
 // tiers are the workspaces whose pools back a class, in order.

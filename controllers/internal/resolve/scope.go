@@ -81,7 +81,8 @@ func (d *known) differ(pool *ipamv1alpha1.IPPool) string {
 		if first == nil {
 			first = class
 		} else if !sameRoles(first, class) {
-			return fmt.Sprintf("class %q is unique within %s, and class %q within %s; remove one from spec.classNames of the pool",
+			return fmt.Sprintf(
+				"class %q is unique within %s, and class %q within %s; remove one from spec.classNames of the pool",
 				first.Name, roles(first), class.Name, roles(class))
 		}
 	}
@@ -112,7 +113,8 @@ func (f *filter) agrees(d *known, pool *ipamv1alpha1.IPPool) bool {
 	differs := d.differ(pool) != ""
 	if differs {
 		f.refusals = append(f.refusals, refuse(ipamv1alpha1.ReasonNoOfferingPool,
-			"pool %q serves no class: its classes differ in uniqueWithin, and its owner has to remove one from spec.classNames", pool.Name))
+			"pool %q serves no class: its classes differ in uniqueWithin, and its owner has to remove one from spec.classNames",
+			pool.Name))
 	}
 	return !differs
 }

@@ -20,7 +20,8 @@ import (
 
 var unreadable = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "ipam_unreadable_objects",
-	Help: "Objects of a kind that are stored with a value that the API does not have. They are shown in the log, and left as they are.",
+	Help: "Objects of a kind that are stored with a value that the API does not have. " +
+		"They are shown in the log, and left as they are.",
 }, []string{"kind"})
 
 func init() { metrics.Registry.MustRegister(unreadable, overdue) }
@@ -76,7 +77,8 @@ func (f *faults) count(more int) { unreadable.WithLabelValues(f.kind).Add(float6
 func Tell(cl cluster.Cluster, err error) bool {
 	odd, ok := errors.AsType[*decode.UnreadableError](err)
 	if ok {
-		cl.GetEventRecorder("ipam-controller").Eventf(odd.Object, nil, corev1.EventTypeWarning, "Unreadable", "Read", "%s", odd.Error())
+		cl.GetEventRecorder("ipam-controller").Eventf(odd.Object, nil, corev1.EventTypeWarning, "Unreadable", "Read", "%s",
+			odd.Error())
 	}
 	return ok
 }

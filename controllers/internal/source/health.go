@@ -77,7 +77,8 @@ func (h *health) tell(ctx context.Context) {
 var overdue = &overdueLists{
 	kinds: map[string]map[*health]time.Time{},
 	desc: prometheus.NewDesc("ipam_list_overdue_seconds",
-		"For how long the objects of a kind cannot be listed at a server, the longest of all servers; 0 if they can.", []string{"kind"}, nil),
+		"For how long the objects of a kind cannot be listed at a server, the longest of all servers; 0 if they can.",
+		[]string{"kind"}, nil),
 }
 
 // overdueLists is a collector of lists that have not come. Safe for concurrent use. A health is locked before it.

@@ -117,7 +117,8 @@ func (s *source) watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 		s.health.end()
 	}
 	// The reporter says 500 as client-go's own does: other codes are those of servers.
-	return watch.NewStreamWatcherWithLogger(klog.FromContext(ctx), &events{Decoder: decode.NewEvents(body, s.obj), ctx: ctx, source: s},
+	return watch.NewStreamWatcherWithLogger(klog.FromContext(ctx),
+		&events{Decoder: decode.NewEvents(body, s.obj), ctx: ctx, source: s},
 		apierrors.NewClientErrorReporter(http.StatusInternalServerError, "GET", "ClientWatchDecoding")), nil
 }
 
@@ -131,11 +132,13 @@ func (s *source) get(opts metav1.ListOptions) (schema.GroupVersionKind, *rest.Re
 	if err != nil {
 		return gvk, nil, err
 	}
-	kind, err := apiutil.RESTClientForGVK(gvk, true, false, s.config, serializer.NewCodecFactory(s.opts.Scheme), s.opts.HTTPClient)
+	kind, err := apiutil.RESTClientForGVK(gvk, true, false, s.config, serializer.NewCodecFactory(s.opts.Scheme),
+		s.opts.HTTPClient)
 	if err != nil {
 		return gvk, nil, err
 	}
-	return gvk, kind.Get().Resource(mapping.Resource.Resource).VersionedParams(&opts, runtime.NewParameterCodec(s.opts.Scheme)), nil
+	return gvk, kind.Get().Resource(mapping.Resource.Resource).VersionedParams(&opts,
+		runtime.NewParameterCodec(s.opts.Scheme)), nil
 }
 
 // events are those of a watch. They tell of objects that cannot be read, and when the list with which the watch

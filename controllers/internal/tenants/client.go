@@ -70,7 +70,9 @@ func (c workspaceClient) in(ctx context.Context) context.Context {
 }
 
 // Get implements client.Reader.
-func (c workspaceClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+func (c workspaceClient) Get(
+	ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption,
+) error {
 	return c.reader.Get(ctx, key, obj, opts...)
 }
 
@@ -95,7 +97,9 @@ func (c workspaceClient) Update(context.Context, client.Object, ...client.Update
 }
 
 // Patch implements client.Writer.
-func (c workspaceClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (c workspaceClient) Patch(
+	ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption,
+) error {
 	return c.Client.Patch(c.in(ctx), obj, patch, opts...)
 }
 
@@ -119,7 +123,9 @@ func (s subresource) Update(context.Context, client.Object, ...client.SubResourc
 }
 
 // Patch implements client.SubResourceWriter.
-func (s subresource) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+func (s subresource) Patch(
+	ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+) error {
 	return s.SubResourceClient.Patch(s.of.in(ctx), obj, patch, opts...)
 }
 

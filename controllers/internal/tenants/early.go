@@ -82,7 +82,8 @@ func (e early) Get(ctx context.Context, key client.ObjectKey, obj client.Object,
 		return unknown
 	}
 	if !absent.Object(err, mapping.Resource.Resource, key.Name) {
-		return fmt.Errorf("workspace %s is not served at %s: %v", e.server.name, gvk.GroupVersion(), err) //nolint:errorlint // it is no "not found" of the object
+		//nolint:errorlint // it is no "not found" of the object
+		return fmt.Errorf("workspace %s is not served at %s: %v", e.server.name, gvk.GroupVersion(), err)
 	}
 	return err
 }

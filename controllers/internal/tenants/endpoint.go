@@ -159,7 +159,8 @@ func (e *endpoint) list(ctx context.Context, kinds ...client.Object) error {
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
-		e.kept[reflect.TypeOf(kind)] = informer.(toolscache.SharedIndexInformer).GetIndexer() // as the wildcard cache requires it, too
+		// as the wildcard cache requires it, too
+		e.kept[reflect.TypeOf(kind)] = informer.(toolscache.SharedIndexInformer).GetIndexer()
 	}
 	if !e.cache.WaitForCacheSync(ctx) {
 		return ctx.Err()

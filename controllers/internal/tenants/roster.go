@@ -207,7 +207,9 @@ func (r *roster) ready() error {
 		return nil
 	}
 	if why == nil {
-		return fmt.Errorf("%d of %d bound workspaces are not engaged after %s: the caches of their endpoint are not filled", late, len(r.bound), grace)
+		return fmt.Errorf("%d of %d bound workspaces are not engaged after %s: the caches of their endpoint are not filled",
+			late, len(r.bound), grace)
 	}
-	return fmt.Errorf("%d of %d bound workspaces are not engaged after %s; workspace %s: %w", late, len(r.bound), grace, first, why)
+	return fmt.Errorf("%d of %d bound workspaces are not engaged after %s; workspace %s: %w",
+		late, len(r.bound), grace, first, why)
 }

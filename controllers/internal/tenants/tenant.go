@@ -44,7 +44,8 @@ func (t *tenant) GetCache() cache.Cache { return t.cache }
 // Kept is the object of a kind as the cache keeps it: it may be packed, and is to be read only. It is nil
 // if the cache does not show the object. Get takes many times as long, because it unpacks a copy.
 func (t *tenant) Kept(kind client.Object, key client.ObjectKey) (client.Object, error) {
-	obj, shown, err := t.at.kept[reflect.TypeOf(kind)].GetByKey(kcpkey.ToClusterAwareKey(string(t.name), key.Namespace, key.Name))
+	obj, shown, err := t.at.kept[reflect.TypeOf(kind)].GetByKey(kcpkey.ToClusterAwareKey(string(t.name),
+		key.Namespace, key.Name))
 	if err != nil || !shown {
 		return nil, err
 	}

@@ -37,7 +37,9 @@ func New(cfg *rest.Config, opts cache.Options) (kcpcache.WildcardCache, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Host = strings.TrimSuffix(cfg.Host, "/") + "/clusters/*"
 	reading := opts
-	opts.NewInformer = func(_ toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, _ toolscache.Indexers) toolscache.SharedIndexInformer {
+	opts.NewInformer = func(
+		_ toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, _ toolscache.Indexers,
+	) toolscache.SharedIndexInformer {
 		return newInformer(source.Of(cfg, reading, obj), obj, resync)
 	}
 	all, err := cache.New(cfg, opts)
@@ -48,7 +50,9 @@ func New(cfg *rest.Config, opts cache.Options) (kcpcache.WildcardCache, error) {
 }
 
 // GetSharedInformer implements kcpcache.WildcardCache, for typed objects and lists.
-func (w *wildcard) GetSharedInformer(obj runtime.Object) (toolscache.SharedIndexInformer, schema.GroupVersionKind, meta.RESTScopeName, error) {
+func (w *wildcard) GetSharedInformer(
+	obj runtime.Object,
+) (toolscache.SharedIndexInformer, schema.GroupVersionKind, meta.RESTScopeName, error) {
 	gvk, err := apiutil.GVKForObject(obj, w.scheme)
 	if err != nil {
 		return nil, gvk, "", err
@@ -84,7 +88,9 @@ func (w *wildcard) IndexField(ctx context.Context, obj client.Object, field stri
 // newInformer makes an informer whose objects are found by their logical cluster. It has no index by
 // namespace: client-go keeps a map for each value of an index, and most workspaces have few objects of a
 // kind. A scoped cache requires that index by name, so there is one that stays empty. See [indexer].
-func newInformer(source toolscache.ListerWatcher, obj runtime.Object, resync time.Duration) toolscache.SharedIndexInformer {
+func newInformer(
+	source toolscache.ListerWatcher, obj runtime.Object, resync time.Duration,
+) toolscache.SharedIndexInformer {
 	return kcpinformers.NewSharedIndexInformer(source, obj, resync, toolscache.Indexers{
 		kcpindex.ClusterIndexName:             kcpcache.ClusterIndexFunc,
 		kcpindex.ClusterAndNamespaceIndexName: func(any) ([]string, error) { return nil, nil },
