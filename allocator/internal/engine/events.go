@@ -8,27 +8,32 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// apply brings what was committed into memory, space by space. A space that begins comes first: the pool above it is
-// asked for more by that. One that ends comes before the pool above it, which takes over the number of its changes:
-// nobody counts them twice.
+// apply brings what was committed into memory, space by space.
 func (eng *Engine) apply(entries []*store.Entry) {
 	of := map[ledger.SpaceID][]*store.Entry{}
 	for _, e := range entries {
 		of[e.Space] = append(of[e.Space], e)
 	}
-	begins := func(id ledger.SpaceID) bool { _, known := eng.Spaces.find(id); return !known }
-	ends := func(id ledger.SpaceID) bool {
-		return slices.ContainsFunc(of[id], func(e *store.Entry) bool { return e.Kind == store.HeadKey && !e.Put })
+	for _, id := range inTurn(of, func(id ledger.SpaceID) bool { _, known := eng.Spaces.find(id); return known }) {
+		eng.bring(id, of[id])
 	}
-	rest := func(ledger.SpaceID) bool { return true }
-	for _, turn := range []func(ledger.SpaceID) bool{begins, ends, rest} {
-		for id, entries := range of {
-			if turn(id) {
-				delete(of, id)
-				eng.bring(id, entries)
-			}
+}
+
+// inTurn orders the spaces of a commit. A space that begins comes first: the pool above it is asked for more by that.
+// One that ends comes before the pool above it, which takes over the number of its changes: nobody counts them twice.
+func inTurn(of map[ledger.SpaceID][]*store.Entry, known func(ledger.SpaceID) bool) []ledger.SpaceID {
+	var begin, end, rest []ledger.SpaceID
+	for id, entries := range of {
+		switch {
+		case !known(id):
+			begin = append(begin, id)
+		case slices.ContainsFunc(entries, func(e *store.Entry) bool { return e.Kind == store.HeadKey && !e.Put }):
+			end = append(end, id)
+		default:
+			rest = append(rest, id)
 		}
 	}
+	return slices.Concat(begin, end, rest)
 }
 
 func (eng *Engine) bring(id ledger.SpaceID, entries []*store.Entry) {

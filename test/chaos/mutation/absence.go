@@ -151,9 +151,9 @@ var absence = []Mutant{
 	{
 		Name:  "the changes to an address space that goes are counted twice, by the order of a map",
 		File:  "allocator/internal/engine/events.go",
-		Old:   "{begins, ends, rest}",
-		New:   "{begins, rest, ends}",
-		Suite: ofSpaces,
+		Old:   "slices.Concat(begin, end, rest)",
+		New:   "slices.Concat(begin, rest, end)",
+		Suite: Suite{Package: "./allocator/internal/engine", Tests: "TestInTurn"},
 	},
 	{
 		Name:  "the changes to an address space that goes are counted twice, by a reader",
