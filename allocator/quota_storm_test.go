@@ -135,8 +135,8 @@ func size(written string) int {
 	return 1 << (32 - length)
 }
 
-// A limit has room for one of two claims, which is held for the first. When that does not take it,
-// whatever the way, the second is woken.
+// A limit has room for one of two claims, which is held for the first. When that does not take it, whatever the way, the
+// second is woken, unless the first gets other room.
 func TestQuota_AHoldThatEndsUnused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end  func(*room) error
@@ -153,10 +153,16 @@ func TestQuota_AHoldThatEndsUnused(t *testing.T) {
 		"over": {func(r *room) error {
 			r.clock.advance(defaultHoldTime)
 			return nil
-		}, []ledger.ClaimID{"first", "second"}},
+		}, []ledger.ClaimID{"second", "first"}}, // which says now that a limit stops it
 		"excluded": {func(r *room) error {
 			return r.Pools().Exclude(r.t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")})
-		}, []ledger.ClaimID{"first", "second"}},
+		}, []ledger.ClaimID{"first"}},
+		"excluded and withdrawn": {func(r *room) error {
+			err := r.Pools().Exclude(r.t.Context(), "p", []netip.Prefix{prefix("10.0.0.0/26")})
+			r.wantWoken("first")
+			r.Waits().Withdraw("first")
+			return err
+		}, []ledger.ClaimID{"second"}},
 	} {
 		for _, limits := range [][2]int64{{64, 0}, {0, 64}} {
 			t.Run(name, func(t *testing.T) {

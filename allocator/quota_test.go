@@ -243,8 +243,8 @@ func TestQuota_ForgetsWhoWaitsNoMore(t *testing.T) {
 		r.Waits().Withdraw("for room")
 		r.Waits().Withdraw("withdrawn")
 		must.Do(t, r.Pools().Retire(t.Context(), "q"))
-		if _, n := r.table.Quotas.Size(); n > 0 {
-			t.Errorf("limits %v: %d accounts are watched for nobody", limits, n)
+		if at := r.table.Waits.Pools("tenant"); len(at) > 0 {
+			t.Errorf("limits %v: the workspace waits at %v, and none of its claims does", limits, at)
 		}
 	}
 }

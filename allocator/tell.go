@@ -13,7 +13,7 @@ func (a *Allocator) tell(n space.News) {
 	for _, p := range n.Left {
 		a.options.Retired(p)
 	}
-	a.table.Relieve(n.Relieved)
+	a.table.ServeStopped(n.Lowered)
 	for _, p := range n.Drained {
 		a.engine.Spawn(func() { a.Pools().retireDrained(p) })
 	}

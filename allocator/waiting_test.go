@@ -88,7 +88,7 @@ func (r *room) refused(req ledger.Request) {
 
 // waiting counts the claims that wait for room in a pool, those with a hold included.
 func waiting(a *Allocator, id ledger.PoolID) (n int) {
-	a.table.Visit(id, func(p *space.Pool) { n = len(p.Waiting.Claims) })
+	a.table.Visit(id, func(p *space.Pool) { n = p.Waiting.Len() })
 	return n
 }
 

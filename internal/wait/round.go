@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"iter"
 	"slices"
+	"time"
 )
 
 // Round is the waiters that a list had for some things when the round began, one after the other. One that has left
@@ -40,7 +41,7 @@ func (l *List[K, T, V]) round(turns bool, things []T) *Round[K, T, V] {
 func (l *List[K, T, V]) Of(tenant string, things ...T) *Round[K, T, V] {
 	r := &Round[K, T, V]{began: l.puts, heads: heads[K, T, V]{list: l}}
 	for i, thing := range things {
-		if of := l.lanes[thing][tenant]; of != nil && !slices.Contains(things[:i], thing) {
+		if of := l.lanes[thing][l.turns[tenant]]; of != nil && !slices.Contains(things[:i], thing) {
 			r.heads.Push(of)
 		}
 	}
@@ -108,7 +109,7 @@ func (r *Round[K, T, V]) advance() {
 		heap.Pop(&r.heads)
 		return
 	}
-	top.at, top.served = next, next.turn.served
+	top.at, top.since, top.served = next, next.Since, next.turn.served
 	heap.Fix(&r.heads, 0)
 }
 
@@ -128,7 +129,8 @@ func (r *Round[K, T, V]) pass() {
 type head[K, T comparable, V any] struct {
 	lane   *lane[K, T, V]
 	at     *Waiter[K, T, V]
-	served uint64 // when its tenant was served as the head took its place
+	since  time.Time // of the waiter, beside it: most comparisons need no more
+	served uint64    // when its tenant was served as the head took its place
 }
 
 // heads are the lanes of a round as a heap. A head whose tenant was served meanwhile is too early. It takes its place
@@ -148,6 +150,9 @@ func (h *heads[K, T, V]) Less(i, j int) bool {
 	if h.turns && a.served != b.served {
 		return a.served < b.served
 	}
+	if by := a.since.Compare(b.since); by != 0 {
+		return by < 0
+	}
 	return h.list.before(a.at, b.at)
 }
 
@@ -158,7 +163,7 @@ func (h *heads[K, T, V]) Swap(i, j int) { h.of[i], h.of[j] = h.of[j], h.of[i] }
 func (h *heads[K, T, V]) Push(x any) {
 	of := x.(*lane[K, T, V])
 	oldest, _ := of.Min()
-	h.of = append(h.of, head[K, T, V]{lane: of, at: oldest, served: oldest.turn.served})
+	h.of = append(h.of, head[K, T, V]{lane: of, at: oldest, since: oldest.Since, served: oldest.turn.served})
 }
 
 // Pop implements heap.Interface. Its result is of no use.

@@ -24,7 +24,13 @@ func ClassAccount(r ledger.Request) Account {
 // ClassLimited reports whether the request's class has a limit.
 func ClassLimited(r ledger.Request) bool { return r.Limits.Class != nil && r.Class != "" }
 
-// accountOf is the account of a limit that a request would break.
-func accountOf(e *ledger.QuotaError, c ledger.ClusterName) Account {
-	return Account{pool: e.Pool, Class: e.Class, Cluster: c}
+// limitedBy returns the accounts whose limits bound a request.
+func limitedBy(r ledger.Request) (all []Account) {
+	if r.Limits.Pool != nil {
+		all = append(all, PoolAccount(r))
+	}
+	if ClassLimited(r) {
+		all = append(all, ClassAccount(r))
+	}
+	return all
 }

@@ -69,13 +69,13 @@ func (s *Space) count(prefix netip.Prefix, of owner, sign int64) {
 	}
 }
 
-// publish publishes a change of an account: first the new sum, then, if it is smaller, a
-// notification. A space that waits for that begins to listen to the account before it reads the sum.
+// publish publishes a change of an account: first the new sum, then, if it is smaller, a notification. A workspace is
+// known to wait before its claim reads the sum.
 func (s *Space) publish(a Account, n *big.Int) {
 	if a.pool == "" {
 		s.Table.Quotas.post(a, n)
 	}
-	if n.Sign() < 0 && s.Table.Quotas.hears(a) {
-		s.News.relieve(a)
+	if n.Sign() < 0 {
+		s.Room.lowered(a)
 	}
 }

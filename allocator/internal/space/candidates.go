@@ -80,35 +80,6 @@ func (p *Pool) fits(w *Waiter) bool {
 	return ok && w.request.Length >= largest
 }
 
-// first returns the next waiter that fits, of the pool's lines and of the given line of exact waiters; nil: none fits.
-// The workspace in turn is that of the waiter that comes first by turn and age. Of its waiters, one for exactly a free
-// prefix comes before those that take any; see preferred. The line loses the waiter that is returned, and those before
-// it that do not fit: during an offer nothing becomes free.
-func (p *Pool) first(exact *line) *Waiter {
-	var w *Waiter
-	if largest, ok := p.Index.Largest(); ok {
-		w = p.Waiting.next(largest)
-	}
-	for len(exact.lanes) > 0 && !p.Index.Free(exact.first().request.Exact) {
-		exact.remove(exact.first())
-	}
-	if len(exact.lanes) > 0 && (w == nil || before(w, exact.first()) > 0) {
-		w = exact.first()
-	}
-	if w == nil {
-		return nil
-	}
-	if w.turn.lane(exact) != nil {
-		if wished := preferred(w.turn.wishes, p.fits); wished != nil {
-			w = p.Waiting.exact.oldest(wished.request.Exact, w.cluster())
-		}
-	}
-	if w.request.Exact.IsValid() {
-		exact.remove(w)
-	}
-	return w
-}
-
 // Contains reports whether a prefix lies in a CIDR.
 func Contains(cidr, prefix netip.Prefix) bool {
 	return cidr.Overlaps(prefix) && cidr.Bits() <= prefix.Bits()

@@ -18,6 +18,9 @@ func (p *Pool) wanted(r ledger.Request) *big.Int {
 // Over returns the limit that a request would break, that of the class first; nil: none. pending counts in addition to
 // the held addresses of the pool.
 func (p *Pool) Over(r ledger.Request, pending Pending) *ledger.QuotaError {
+	if r.Limits.Pool == nil && !ClassLimited(r) {
+		return nil
+	}
 	wanted := p.wanted(r)
 	if ClassLimited(r) {
 		held := p.In.Table.Quotas.read(ClassAccount(r))
@@ -35,21 +38,6 @@ func (p *Pool) Over(r ledger.Request, pending Pending) *ledger.QuotaError {
 		return &ledger.QuotaError{Pool: r.Pool, Limit: r.Limits.Pool, Held: held, Wanted: wanted, Cooling: p.In.Cooling.sums.of(PoolAccount(r))}
 	}
 	return nil
-}
-
-// broken returns the limit that a waiter would break if it were served; nil: none. The space
-// is notified when less is held on that account. It begins to listen to the account and then looks
-// again, so that it misses no change.
-func (p *Pool) broken(w *Waiter, pending Pending) *ledger.QuotaError {
-	var heard Account
-	for {
-		broken := p.Over(w.request, pending)
-		if broken == nil || accountOf(broken, w.cluster()) == heard {
-			return broken
-		}
-		heard = accountOf(broken, w.cluster())
-		p.In.Table.Quotas.listen(heard, &p.In.Room)
-	}
 }
 
 func exceeds(held, wanted, limit *big.Int) bool {

@@ -9,11 +9,11 @@ import (
 
 // News are the notifications of a space, which are delivered once its lock is released.
 type News struct {
-	Woken    []*ledger.Holder // that should ask again; there may be very many at once
-	Touched  []ledger.PoolID  // whose usage or state has changed
-	Left     []ledger.Pool    // that have left the ledger
-	Drained  []*Pool          // whose last block is gone: they are to be retired
-	Relieved []Account        // on which less is held
+	Woken   []*ledger.Holder // that should ask again; there may be very many at once
+	Touched []ledger.PoolID  // whose usage or state has changed
+	Left    []ledger.Pool    // that have left the ledger
+	Drained []*Pool          // whose last block is gone: they are to be retired
+	Lowered []Account        // on which less is used
 }
 
 // Touch notes that the usage or the state of a pool has changed.
@@ -31,8 +31,8 @@ func (n *News) touchAll(pools iter.Seq[*Pool]) {
 
 func (n *News) wake(h *ledger.Holder) { n.Woken = append(n.Woken, h) }
 
-func (n *News) relieve(a Account) {
-	if !slices.Contains(n.Relieved, a) {
-		n.Relieved = append(n.Relieved, a)
+func (n *News) lower(a Account) {
+	if !slices.Contains(n.Lowered, a) {
+		n.Lowered = append(n.Lowered, a)
 	}
 }

@@ -27,7 +27,7 @@ func (p *Pool) Used() bool { return p.Held() > 0 || p.Kept() }
 func (p *Pool) Empty() bool { return len(p.In.Damage) == 0 && p.In.Blocks.Len() == 0 }
 
 // Waited reports whether claims wait for room in the pool.
-func (p *Pool) Waited() bool { return len(p.Waiting.Claims) > 0 }
+func (p *Pool) Waited() bool { return p.Waiting.Len() > 0 }
 
 // goes reports whether the pool goes by itself: it drains and is empty, or is an address space without a block.
 func (p *Pool) goes() bool {
@@ -98,7 +98,7 @@ func (p *Pool) uncool(prefix netip.Prefix, c *Cooled) {
 
 // HeldFor returns the prefix that is held for a request; ok is false if there is none.
 func (p *Pool) HeldFor(req ledger.Request) (prefix netip.Prefix, ok bool) {
-	w := p.Waiting.Claims[req.Holder.Claim]
+	w := p.Waiting.find(req.Holder.Claim)
 	if w == nil || !w.held || !w.asks(req) {
 		return netip.Prefix{}, false
 	}
@@ -107,6 +107,6 @@ func (p *Pool) HeldFor(req ledger.Request) (prefix netip.Prefix, ok bool) {
 
 // Waits reports whether a request is the one that waits, or none of its claim does.
 func (p *Pool) Waits(req ledger.Request) bool {
-	w := p.Waiting.Claims[req.Holder.Claim]
+	w := p.Waiting.find(req.Holder.Claim)
 	return w == nil || w.asks(req)
 }

@@ -2,10 +2,10 @@ package space
 
 import (
 	"net/netip"
-	"slices"
 	"sync"
 
 	"github.com/kcp-ipam/ipam/allocator/internal/store"
+	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
 // Room is the free room of a space, the prefixes that are reserved, and the claims that wait.
@@ -15,6 +15,7 @@ type Room struct {
 	Pools    Pools
 	reserved prefixes[*Waiter] // taken in the indexes, not in the ledger: those that are held for a waiter
 	freed    []netip.Prefix    // by the changes that are being applied
+	holds    Pending           // the addresses of the holds, on the accounts that limit them
 
 	clock *clock // of the holds that are made until the lock is released; nil: there is none yet
 	table *Table
@@ -22,37 +23,78 @@ type Room struct {
 	news  *News       // of the space
 }
 
-// remove removes a waiter from its list. What is held for it stays reserved.
+// add puts a waiter on its list, in place of the one of its claim. It waits for room.
+func (r *Room) add(p *Pool, w *Waiter) {
+	if p.Waiting.find(w.request.Holder.Claim) == nil {
+		r.table.Waits.enter(w)
+		r.table.Waiting.Add(1)
+	}
+	p.Waiting.add(w)
+}
+
+// remove removes a waiter from its list. Its place below its limits is left to the others of its workspace.
 func (r *Room) remove(p *Pool, w *Waiter) {
-	on := w.suspended
 	if p.Waiting.remove(w); p.goes() {
 		r.news.Touch(p.ID) // an address space without a block goes with its last waiter
 	}
-	r.table.Waiting.Add(-1)
-	if on != (Account{}) {
-		r.unlisten(on)
+	r.left(w)
+	if w.reason == noRoom {
+		r.lowered(limitedBy(w.request)...)
 	}
 }
 
-// hold reserves room for a waiter in a line, and wakes it.
+// left counts a waiter no more.
+func (r *Room) left(w *Waiter) {
+	r.table.Waits.leave(w)
+	r.table.Waiting.Add(-1)
+}
+
+// lowered notes that less is used on some accounts, or held back there for waiters.
+func (r *Room) lowered(accounts ...Account) {
+	for _, a := range accounts {
+		if r.table.Waits.any(a.Cluster) {
+			r.news.lower(a)
+		}
+	}
+}
+
+// hold reserves room for a waiter, and wakes it. Its workspace has had its turn.
 func (r *Room) hold(p *Pool, w *Waiter) {
 	prefix := w.request.Exact
 	if !prefix.IsValid() {
 		prefix, _ = p.Index.Find(w.request.Length, w.request.Strategy)
 	}
-	p.Waiting.hold(w, prefix)
+	w.held, w.Last, w.reason = true, prefix, noRoom
+	p.Waiting.list.Serve(w.request.Holder.Claim)
+	p.Waiting.put(w)
+	r.countHold(w, 1)
 	r.reserved.put(prefix, w)
 	r.Pools.take(prefix)
 	r.news.wake(&w.request.Holder)
 	r.start(w)
 }
 
-// release releases the hold of a waiter, which waits on.
-func (r *Room) release(p *Pool, w *Waiter) {
-	p.Waiting.requeue(w)
+// release ends the hold of a waiter. The caller puts it on its list again, or removes it, and offers the room.
+func (r *Room) release(w *Waiter) {
+	w.release()
 	r.reserved.remove(w.Last)
 	r.Pools.put(w.Last)
-	r.unpledge(w, Account{})
+	r.countHold(w, -1)
+	r.lowered(limitedBy(w.request)...)
+}
+
+// countHold counts the room that is held for a waiter on the accounts that limit it, times a sign.
+func (r *Room) countHold(w *Waiter, sign int) {
+	for _, a := range limitedBy(w.request) {
+		if r.holds == nil {
+			r.holds = Pending{}
+		}
+		n := cidr.Size(w.Last)
+		if sign < 0 {
+			n.Neg(n)
+		}
+		usage(r.holds).add(a, n)
+	}
 }
 
 // endHolds ends the holds that overlap the prefix of a block that comes. Usually that is the hold of the block's own
@@ -75,32 +117,14 @@ func (r *Room) endHolds(prefix netip.Prefix, by store.Record) {
 // other waits on.
 func (r *Room) endHold(w *Waiter, by store.Record) {
 	p := r.Pools.Find(w.request.Pool)
-	if r.freed = append(r.freed, w.Last); !by.Of(w.request.Holder.Claim) {
-		r.release(p, w)
+	r.freed = append(r.freed, w.Last)
+	if by.Of(w.request.Holder.Claim) {
+		r.remove(p, w)
+		r.release(w)
 		return
 	}
-	r.remove(p, w)
-	r.reserved.remove(w.Last)
-	r.Pools.put(w.Last)
-}
-
-// unpledge requeues the waiters that are suspended on the accounts of a waiter which has lost its hold, or
-// its place. It may be that waiter alone which stops them, and not what their workspace has in the ledger.
-// That is not so of the account on which it was suspended itself; the zero Account: on none.
-func (r *Room) unpledge(w *Waiter, but Account) {
-	for _, a := range []Account{PoolAccount(w.request), ClassAccount(w.request)} {
-		if a != but && r.table.Quotas.hears(a) {
-			r.news.relieve(a)
-		}
-	}
-}
-
-// unlisten lets the room listen no more to an account, unless a waiter is still suspended on it. Else the
-// accounts of workspaces and pools that are gone would be listened to for ever.
-func (r *Room) unlisten(on Account) {
-	if !slices.ContainsFunc(r.Pools, func(p *Pool) bool { return p.Waiting.suspended[on] != nil }) {
-		r.table.Quotas.unlisten(on, r)
-	}
+	r.release(w)
+	p.Waiting.put(w)
 }
 
 // start starts the clock of a hold.

@@ -83,8 +83,8 @@ func TestRoom_Offered(t *testing.T) {
 		t.Errorf("HeldFor = %v, %t, want %v", prefix, ok, second)
 	}
 	come(s, second, block("young"))
-	if len(p.Waiting.Claims) != 0 || s.Room.reserved.len() != 0 || p.Index.Blocks() != 2 {
-		t.Errorf("%d wait, %d prefixes are held, and %d are taken once the claim is bound; want 0, 0 and 2", len(p.Waiting.Claims), s.Room.reserved.len(), p.Index.Blocks())
+	if p.Waiting.Len() != 0 || s.Room.reserved.len() != 0 || p.Index.Blocks() != 2 {
+		t.Errorf("%d wait, %d prefixes are held, and %d are taken once the claim is bound; want 0, 0 and 2", p.Waiting.Len(), s.Room.reserved.len(), p.Index.Blocks())
 	}
 }
 
@@ -105,7 +105,7 @@ func TestPutPool_OverAHold(t *testing.T) {
 }
 
 // A waiter whose workspace has what it may have is told when it has less, and not before.
-func TestRoom_Suspended(t *testing.T) {
+func TestStopped_TellsWhenLessIsHeld(t *testing.T) {
 	s, p, told := tight(t)
 	const taken = "10.0.0.0/32"
 	s.Lock()
@@ -114,18 +114,59 @@ func TestRoom_Suspended(t *testing.T) {
 	req.Limits.Pool = big.NewInt(1)
 	s.Room.Wait(p, req)
 	s.Unlock()
-	if len(told.Woken) != 0 || len(p.Waiting.suspended) != 1 {
-		t.Fatalf("woken are %v, and %d are suspended; want none and one", told.Woken, len(p.Waiting.suspended))
-	}
+	wantWoken(t, told)
 	s.Lock()
 	leave(s, netip.MustParsePrefix(taken))
 	s.Unlock()
-	relieved := told.Relieved
-	if len(relieved) != 1 || relieved[0] != PoolAccount(req) {
-		t.Fatalf("relieved are %v, want %v", relieved, PoolAccount(req))
+	wantWoken(t, told, "over")
+}
+
+// So it is where the room was there before, or is elsewhere.
+func TestStopped_TellsOtherSpaces(t *testing.T) {
+	s, p, told := tight(t)
+	req := asks("over")
+	s.Lock()
+	req.Class, req.Limits.Class = "c", big.NewInt(1)
+	s.Table.Quotas.post(ClassAccount(req), big.NewInt(1))
+	s.Room.Wait(p, req)
+	s.Unlock()
+	wantWoken(t, told)
+	other := beside(s, told)
+	other.Lock()
+	other.publish(ClassAccount(req), big.NewInt(-1))
+	other.Unlock()
+	lowered := told.Lowered
+	if len(lowered) != 1 || lowered[0] != ClassAccount(req) {
+		t.Fatalf("lowered are %v, want %v", lowered, ClassAccount(req))
 	}
-	s.Table.Relieve(relieved)
-	if len(told.Woken) != 1 || len(p.Waiting.suspended) != 0 {
-		t.Errorf("woken are %v, and %d are suspended; want one and none", told.Woken, len(p.Waiting.suspended))
-	}
+	s.Table.ServeStopped(lowered)
+	wantWoken(t, told, "over")
+}
+
+// beside makes another space of the same ledger.
+func beside(s *Space, told *News) *Space {
+	other := NewSpace(s.Table, "other")
+	other.Unlocking, other.Unlocked = s.Unlocking, func(n News) { *told = n }
+	return other
+}
+
+// A limit counts a draft. When that is given up, the waiters that it has stopped are told.
+func TestStopped_TellsWhenADraftIsGivenUp(t *testing.T) {
+	s, p, told := tight(t)
+	other := beside(s, told)
+	other.Lock()
+	other.Begin()
+	other.draft.take(other, taken{netip.MustParsePrefix("10.1.0.0/32"), Owner{Pool: "q", cluster: "w", class: "c"}})
+	other.Unlock()
+	req := asks("over")
+	req.Class, req.Limits.Class = "c", big.NewInt(1)
+	s.Lock()
+	s.Room.Wait(p, req)
+	s.Unlock()
+	wantWoken(t, told)
+	other.Lock()
+	other.Discard()
+	other.Unlock()
+	s.Table.ServeStopped(told.Lowered)
+	wantWoken(t, told, "over")
 }

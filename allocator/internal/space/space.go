@@ -202,7 +202,7 @@ func (d *Draft) take(s *Space, t taken) {
 func (s *Space) countDraft(t taken, sign int64) {
 	for a := range t.by.accounts() {
 		if a.pool == "" {
-			s.Table.Quotas.post(a, new(big.Int).Mul(big.NewInt(sign), cidr.Size(t.prefix)))
+			s.publish(a, new(big.Int).Mul(big.NewInt(sign), cidr.Size(t.prefix)))
 		}
 	}
 }

@@ -2,131 +2,131 @@ package space
 
 import (
 	"cmp"
-	"net/netip"
-	"slices"
+	"iter"
 
 	"github.com/kcp-ipam/ipam/allocator/ledger"
+	"github.com/kcp-ipam/ipam/internal/wait"
 )
 
-// waitlist is the claims that wait for room in one pool. Room that becomes free is held for
-// the next claim that fits, so a new claim finds only room that no waiting one could use.
-// Workspaces take turns; see turns. Within one, a claim for exactly what became free is first; see
-// preferred. Else the oldest claim is. The zero value is empty. The space's lock guards it.
+// waitlist is the claims that wait for room in one pool. Room that becomes free is held for the next claim that fits,
+// so a new claim finds only room that no waiting one could use. Workspaces take turns; see wait.List. Within one, a
+// claim for exactly what became free is first; see sweep.wishes. Else the oldest claim is. The zero value is empty. The
+// space's lock guards it.
 type waitlist struct {
-	Claims    map[ledger.ClaimID]*Waiter
-	names     map[former]*Waiter // by the name of the claim
-	turns     *turns
-	lines     []*line                     // by prefix length, those without a hold; none is empty
-	exact     *exact                      // those for an exact prefix, without a hold
-	suspended map[Account]map[kind]*byAge // by the account whose limit stops them; in no line, and none is empty
+	list  *wait.List[ledger.ClaimID, thing, *Waiter] // nil: no claim has waited yet
+	names map[former]*Waiter                         // by the name of the claim
 }
 
-// add puts a waiter on the list, and into its line.
-func (q *waitlist) add(w *Waiter) {
-	if q.Claims == nil {
-		*q = waitlist{
-			Claims: map[ledger.ClaimID]*Waiter{}, names: map[former]*Waiter{}, turns: &turns{}, exact: newExact(), suspended: map[Account]map[kind]*byAge{},
+// round is a round over some waiters of a pool.
+type round = wait.Round[ledger.ClaimID, thing, *Waiter]
+
+// thing joins the kind of a block and the reason for which a waiter waits. Its claim shows the reason. Waiters of one
+// workspace for one thing are alike: where a limit stops one of them, it stops all, and where a block of some length is
+// too large for the free room, so it is for all.
+type thing struct {
+	kind
+	reason reason
+}
+
+// kind describes the block that a waiter would take.
+type kind struct {
+	class  string
+	length int
+	exact  bool // each needs room of its own
+}
+
+// reason is why a claim waits.
+type reason uint8
+
+const (
+	noRoom       reason = iota // a limit may stop it all the same
+	overOfPool                 // its workspace holds as much of the pool as it may
+	overForClass               // or by its class
+)
+
+// reasonOf returns the reason of a claim that a limit stops.
+func reasonOf(broken *ledger.QuotaError) reason {
+	if broken.Class != "" {
+		return overForClass
+	}
+	return overOfPool
+}
+
+func kindOf(r ledger.Request) kind {
+	if r.Exact.IsValid() {
+		return kind{r.Class, r.Exact.Bits(), true}
+	}
+	return kind{r.Class, r.Length, false}
+}
+
+// Len counts the claims, those with a hold included.
+func (q *waitlist) Len() int {
+	if q.list == nil {
+		return 0
+	}
+	return q.list.Len()
+}
+
+// find returns the waiter of a claim; nil: it does not wait.
+func (q *waitlist) find(id ledger.ClaimID) *Waiter {
+	if q.Len() == 0 {
+		return nil
+	}
+	if w := q.list.Get(id); w != nil {
+		return w.Value
+	}
+	return nil
+}
+
+// all yields the waiters, in no order.
+func (q *waitlist) all() iter.Seq[*Waiter] {
+	return func(yield func(*Waiter) bool) {
+		if q.Len() == 0 {
+			return
+		}
+		for w := range q.list.All() {
+			if !yield(w.Value) {
+				return
+			}
 		}
 	}
-	q.Claims[w.request.Holder.Claim] = w
+}
+
+// add puts a waiter on the list, in place of the one of its claim.
+func (q *waitlist) add(w *Waiter) {
+	if q.list == nil {
+		*q = waitlist{wait.New[ledger.ClaimID, thing, *Waiter](cmp.Compare[ledger.ClaimID]), map[former]*Waiter{}}
+	}
 	q.names[formerOf(w.request.Holder)] = w
-	w.turn = q.turns.enter(w.cluster())
-	q.enqueue(w)
+	q.put(w)
+}
+
+// put notes that a waiter waits for its thing, or for nothing while it has a hold.
+func (q *waitlist) put(w *Waiter) {
+	var things []thing
+	if !w.held {
+		things = []thing{{kindOf(w.request), w.reason}}
+	}
+	q.list.Put(w.request.Holder.Claim, string(w.cluster()), w.since, w, things...)
 }
 
 // remove takes a waiter off the list.
 func (q *waitlist) remove(w *Waiter) {
-	q.leave(w)
-	delete(q.Claims, w.request.Holder.Claim)
+	q.list.Drop(w.request.Holder.Claim)
 	if name := formerOf(w.request.Holder); q.names[name] == w {
 		delete(q.names, name)
 	}
-	q.turns.leave(w.cluster())
 }
 
-// requeue puts a waiter that has a hold, or is suspended, back into its line.
-func (q *waitlist) requeue(w *Waiter) {
-	q.leave(w)
-	q.enqueue(w)
-}
-
-func (q *waitlist) enqueue(w *Waiter) {
-	if w.request.Exact.IsValid() {
-		q.exact.add(w)
-		return
+// things returns the things for which anybody waits that suit.
+func (q *waitlist) things(suit func(thing) bool) (all []thing) {
+	if q.Len() == 0 {
+		return nil
 	}
-	i, ok := q.lineOf(w.request.Length)
-	if !ok {
-		q.lines = slices.Insert(q.lines, i, &line{length: w.request.Length})
-	}
-	q.lines[i].push(w)
-}
-
-// lineOf finds the line of a length, or where it would be.
-func (q *waitlist) lineOf(length int) (i int, ok bool) {
-	return slices.BinarySearchFunc(q.lines, length, func(l *line, length int) int { return cmp.Compare(l.length, length) })
-}
-
-// hold notes that a prefix is held for a waiter: its workspace has had its turn.
-func (q *waitlist) hold(w *Waiter, prefix netip.Prefix) {
-	q.turns.serve(w.turn) // first, so that its own line is put in order for both at once
-	q.leave(w)
-	w.held, w.Last = true, prefix
-	w.turn.fix()
-}
-
-// leave removes a waiter from its line, or ends its hold or its suspension. The caller puts it
-// somewhere else, or off the list.
-func (q *waitlist) leave(w *Waiter) {
-	switch {
-	case w.held:
-		w.release()
-	case w.suspended != (Account{}):
-		q.unsuspend(w)
-	case w.request.Exact.IsValid():
-		q.exact.remove(w)
-	default:
-		i, _ := q.lineOf(w.request.Length)
-		if q.lines[i].remove(w); len(q.lines[i].lanes) == 0 {
-			q.lines = slices.Delete(q.lines, i, i+1)
+	for t := range q.list.Things() {
+		if suit(t) {
+			all = append(all, t)
 		}
 	}
-}
-
-// next is the next waiter that a free block of the given length would serve; nil: none.
-func (q *waitlist) next(largest int) *Waiter {
-	var first *Waiter
-	from, _ := q.lineOf(largest)
-	for _, l := range q.lines[from:] {
-		if w := l.first(); first == nil || before(w, first) < 0 {
-			first = w
-		}
-	}
-	return first
-}
-
-// suspend removes a waiter from its line until less is held on an account.
-func (q *waitlist) suspend(w *Waiter, on Account) {
-	q.leave(w)
-	w.suspended = on
-	if q.suspended[on] == nil {
-		q.suspended[on] = map[kind]*byAge{}
-	}
-	of := kindOf(w.request)
-	if q.suspended[on][of] == nil {
-		q.suspended[on][of] = newByAge()
-	}
-	q.suspended[on][of].ReplaceOrInsert(w)
-}
-
-// unsuspend ends suspend.
-func (q *waitlist) unsuspend(w *Waiter) {
-	kinds, of := q.suspended[w.suspended], kindOf(w.request)
-	if kinds[of].Delete(w); kinds[of].Len() == 0 {
-		delete(kinds, of)
-	}
-	if len(kinds) == 0 {
-		delete(q.suspended, w.suspended)
-	}
-	w.suspended = Account{}
+	return all
 }

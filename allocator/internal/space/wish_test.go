@@ -28,8 +28,8 @@ func full(t *testing.T) (s *Space, freed func(address string, woken ...ledger.Cl
 	}
 }
 
-// wait makes a claim of a workspace wait since a time, for an address, or for any if that is empty.
-func wait(s *Space, cluster ledger.ClusterName, claim ledger.ClaimID, since int64, address string) {
+// waits makes a claim of a workspace wait since a time, for an address, or for any if that is empty.
+func waits(s *Space, cluster ledger.ClusterName, claim ledger.ClaimID, since int64, address string) {
 	r := asks(claim)
 	r.Holder.Cluster, r.Since = cluster, time.Unix(since, 0)
 	if address != "" {
@@ -44,10 +44,10 @@ func wait(s *Space, cluster ledger.ClusterName, claim ledger.ClaimID, since int6
 func TestRoom_AClaimForTheFreedBlockComesFirst(t *testing.T) {
 	s, freed := full(t)
 	for i := range 30 {
-		wait(s, "w", ledger.ClaimID(fmt.Sprintf("old%02d", i)), int64(i), "")
+		waits(s, "w", ledger.ClaimID(fmt.Sprintf("old%02d", i)), int64(i), "")
 	}
-	wait(s, "w", "second", 101, "10.0.0.7")
-	wait(s, "w", "first", 100, "10.0.0.7")
+	waits(s, "w", "second", 101, "10.0.0.7")
+	waits(s, "w", "first", 100, "10.0.0.7")
 	freed("10.0.0.6", "old00")
 	freed("10.0.0.7", "first")
 }
@@ -63,9 +63,9 @@ func TestRoom_AClaimForOneOfTheFreedBlocksComesFirst(t *testing.T) {
 	}
 	s.Unlock()
 	for i := range int64(3) {
-		wait(s, "w", ledger.ClaimID(fmt.Sprint("any", i)), i, "")
+		waits(s, "w", ledger.ClaimID(fmt.Sprint("any", i)), i, "")
 	}
-	wait(s, "w", "exact", 10, "10.0.0.3")
+	waits(s, "w", "exact", 10, "10.0.0.3")
 	s.Lock()
 	leave(s, blocks[2], blocks[3])
 	s.Unlock()
@@ -76,10 +76,10 @@ func TestRoom_AClaimForOneOfTheFreedBlocksComesFirst(t *testing.T) {
 func TestRoom_WorkspacesTakeTurnsBeforeClaimsForTheFreedBlock(t *testing.T) {
 	s, freed := full(t)
 	for i := range int64(3) {
-		wait(s, "older", ledger.ClaimID(fmt.Sprint("any", i)), i, "")
+		waits(s, "older", ledger.ClaimID(fmt.Sprint("any", i)), i, "")
 	}
 	for i := range int64(3) {
-		wait(s, "younger", ledger.ClaimID(fmt.Sprint("exact", i)), 10+i, fmt.Sprintf("10.0.0.%d", 5+i))
+		waits(s, "younger", ledger.ClaimID(fmt.Sprint("exact", i)), 10+i, fmt.Sprintf("10.0.0.%d", 5+i))
 	}
 	freed("10.0.0.5", "any0")
 	freed("10.0.0.6", "exact1")
@@ -90,9 +90,9 @@ func TestRoom_WorkspacesTakeTurnsBeforeClaimsForTheFreedBlock(t *testing.T) {
 // Of a workspace in turn by its oldest claim, a younger one for the freed block is served.
 func TestRoom_AClaimForTheFreedBlockTakesTheTurnOfItsWorkspace(t *testing.T) {
 	s, freed := full(t)
-	wait(s, "a", "any", 1, "")
-	wait(s, "b", "other", 2, "")
-	wait(s, "a", "exact", 3, "10.0.0.9")
+	waits(s, "a", "any", 1, "")
+	waits(s, "b", "other", 2, "")
+	waits(s, "a", "exact", 3, "10.0.0.9")
 	freed("10.0.0.9", "exact")
 	freed("10.0.0.4", "other")
 	freed("10.0.0.3", "any")
@@ -101,10 +101,10 @@ func TestRoom_AClaimForTheFreedBlockTakesTheTurnOfItsWorkspace(t *testing.T) {
 // No more than 16 claims for addresses come first: then the next oldest wait by age, as all others do.
 func TestRoom_FewClaimsForAddressesComeFirst(t *testing.T) {
 	s, freed := full(t)
-	wait(s, "w", "any0", 1, "")
-	wait(s, "w", "any1", 2, "")
+	waits(s, "w", "any0", 1, "")
+	waits(s, "w", "any1", 2, "")
 	for i := range int64(mostPreferred + 1) {
-		wait(s, "w", ledger.ClaimID(fmt.Sprint("exact", i)), 10+i, fmt.Sprintf("10.0.0.%d", i))
+		waits(s, "w", ledger.ClaimID(fmt.Sprint("exact", i)), 10+i, fmt.Sprintf("10.0.0.%d", i))
 	}
 	freed("10.0.0.0", "any0")
 	freed("10.0.0.1", "exact1")
@@ -112,7 +112,7 @@ func TestRoom_FewClaimsForAddressesComeFirst(t *testing.T) {
 }
 
 // A limit that has stopped the claims of a workspace lets the one for the freed block go first, too.
-func TestSuspended_AClaimForTheFreedBlockComesFirst(t *testing.T) {
+func TestStopped_AClaimForTheFreedBlockComesFirst(t *testing.T) {
 	s, told, on := crowded(t, 30, func(r *ledger.Request, i int) {
 		if i == 29 {
 			r.Exact = netip.MustParsePrefix("10.0.0.3/32")

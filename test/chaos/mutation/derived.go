@@ -148,7 +148,7 @@ var derived = []Mutant{
 	{
 		Name:  "an address space goes though a claim waits there",
 		File:  "allocator/internal/space/pool.go",
-		Old:   "return len(p.Waiting.Claims) > 0",
+		Old:   "return p.Waiting.Len() > 0",
 		New:   "return false",
 		Suite: Suite{Tests: "TestSpace_Stays"},
 	},

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/big"
@@ -13,7 +14,7 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// crowded makes a full space in which waiters of one workspace are suspended. It returns their account.
+// crowded makes a full space in which a limit stops the waiters of one workspace. It returns their account.
 func crowded(t testing.TB, waiters int, ask func(*ledger.Request, int)) (*Space, *News, Account) {
 	t.Helper()
 	s, told := spaceOf(netip.MustParsePrefix("10.0.0.0/12"))
@@ -34,45 +35,38 @@ func crowded(t testing.TB, waiters int, ask func(*ledger.Request, int)) (*Space,
 	return s, told, Account{pool: "p", Cluster: "w"}
 }
 
-// release makes the workspace hold an address less, and looks at those that this may serve.
-func release(s *Space, on Account) (looks int) {
+// release makes the workspace hold an address less.
+func release(s *Space, on Account) {
 	s.Lock()
 	s.usage.add(on, big.NewInt(-1))
 	s.Unlock()
-	return s.Room.requeue(on)
+	s.Table.ServeStopped([]Account{on})
 }
 
-// However many are suspended, only those are looked at that the released addresses may serve.
-func TestSuspended_FewAreLookedAt(t *testing.T) {
+// However many a limit stops, no more are told that there is no room than it has addresses for.
+func TestStopped_TellsNoMoreThanTheLimitHasAddressesFor(t *testing.T) {
 	for _, waiters := range []int{100, 10_000} {
-		s, _, on := crowded(t, waiters, func(r *ledger.Request, i int) { r.Length = 30 + i%3 })
-		// The first of each length that has no place is looked at, beside those that have one.
-		for i, want := range []int{3 + 1, 3 + 2 + 1} {
-			if got := release(s, on); got != want {
-				t.Errorf("%d wait, and %d addresses are free: %d were looked at; want %d", waiters, i+1, got, want)
-			}
-		}
+		s, told, on := crowded(t, waiters, func(r *ledger.Request, i int) { r.Length = 30 + i%3 })
+		release(s, on)
+		wantWoken(t, told, "c000002") // the first that asks for one address
+		release(s, on)
+		wantWoken(t, told, "c000001", "c000005")
 	}
 }
 
-// However many have no room, others wait for few of them at a time.
-func TestSuspended_TheLockIsReleasedBetween(t *testing.T) {
+// Claims for exact prefixes are all told: each needs room of its own.
+func TestStopped_TellsAllThatWaitForExactPrefixes(t *testing.T) {
 	s, told, on := crowded(t, 1000, func(r *ledger.Request, i int) {
 		r.Exact = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)
 	})
-	most, all := 0, 0
-	s.Unlocked = func(n News) {
-		*told = n
-		most, all = max(most, len(n.Woken)), all+len(n.Woken)
-	}
 	release(s, on)
-	if most > looksAtOnce || all != 1000 {
-		t.Errorf("%d were woken, at most %d at once; want 1000, and %d", all, most, looksAtOnce)
+	if len(told.Woken) != 1000 {
+		t.Errorf("%d of 1000 were woken", len(told.Woken))
 	}
 }
 
-// A waiter that was put back without room, and leaves without a block, makes place for the next.
-func TestSuspended_APlaceIsPassedOn(t *testing.T) {
+// A waiter that was told that there is no room, and leaves without a block, makes place for the next.
+func TestStopped_PassesAPlaceOn(t *testing.T) {
 	for name, leave := range map[string]func(*Space){
 		"withdrawn": func(s *Space) { s.Room.Withdraw(s.Pool("p"), "c000000") },
 		"asks for more": func(s *Space) {
@@ -89,15 +83,15 @@ func TestSuspended_APlaceIsPassedOn(t *testing.T) {
 		s.Lock()
 		leave(s)
 		s.Unlock()
-		s.Table.Relieve(told.Relieved)
+		s.Table.ServeStopped(told.Lowered)
 		if len(told.Woken) != 1 || told.Woken[0].Claim != "c000001" {
 			t.Errorf("%s: woken are %v, want the next", name, told.Woken)
 		}
 	}
 }
 
-// shadow checks after each step that a limit stops every suspended waiter, unless older waiters of the same kind
-// have its place.
+// shadow checks after each step that a limit stops every waiter that says so, unless others of the same kind have its
+// place, and that no other one fits into the free room.
 type shadow struct {
 	*Space
 	random *rand.Rand
@@ -129,8 +123,7 @@ func (s *shadow) step(i int) {
 	case 2:
 		s.Room.Withdraw(p, ledger.ClaimID(fmt.Sprint("c", s.random.IntN(60))))
 	case 3: // one with a hold is bound
-		for _, id := range slices.Sorted(maps.Keys(p.Waiting.Claims)) {
-			w := p.Waiting.Claims[id]
+		for _, w := range slices.SortedFunc(p.Waiting.all(), byClaim) {
 			if broken := p.Over(w.request, nil); w.held && broken == nil {
 				s.bind(w.Last, w.request)
 				break
@@ -154,7 +147,7 @@ func (s *shadow) step(i int) {
 	for len(s.told) > 0 {
 		on := s.told
 		s.told = nil
-		s.Table.Relieve(on)
+		s.Table.ServeStopped(on)
 	}
 }
 
@@ -165,22 +158,31 @@ func (s *shadow) bind(prefix netip.Prefix, r ledger.Request) {
 	s.taken[prefix] = r
 }
 
-// forgotten finds a waiter that is suspended, though no limit stops it and no other one has its place.
+func byClaim(a, b *Waiter) int { return cmp.Compare(a.request.Holder.Claim, b.request.Holder.Claim) }
+
+// forgotten finds a waiter that could be served, or that shows a limit which does not stop it.
 func (s *shadow) forgotten() *Waiter {
 	p := s.Pool("p")
-	for _, w := range p.Waiting.Claims {
-		if w.suspended == (Account{}) {
+	for w := range p.Waiting.all() {
+		if w.reason == noRoom {
+			if !w.held && p.fits(w) {
+				return w
+			}
 			continue
 		}
-		taken := new(big.Int) // by those that are not suspended on the account and have a better right
-		for _, other := range p.Waiting.Claims {
-			sameKind := kindOf(other.request) == kindOf(w.request) && !w.request.Exact.IsValid()
-			onIt := PoolAccount(other.request) == w.suspended || ClassAccount(other.request) == w.suspended
-			if other.suspended != w.suspended && onIt && (other.held || sameKind) {
-				taken.Add(taken, p.wanted(other.request))
+		taken := Pending{}
+		for _, a := range limitedBy(w.request) {
+			taken[a] = new(big.Int)
+		}
+		for other := range p.Waiting.all() {
+			sameKind := kindOf(other.request) == kindOf(w.request) && !w.request.Exact.IsValid() && other.reason == noRoom
+			for _, a := range limitedBy(other.request) {
+				if taken[a] != nil && (other.held || sameKind && other.cluster() == w.cluster()) {
+					taken[a].Add(taken[a], p.wanted(other.request))
+				}
 			}
 		}
-		if broken := p.Over(w.request, Pending{w.suspended: taken}); broken == nil {
+		if broken := p.Over(w.request, taken); broken == nil {
 			return w
 		}
 	}
@@ -188,27 +190,27 @@ func (s *shadow) forgotten() *Waiter {
 }
 
 // Whatever is bound, released, withdrawn and asked again, every waiter is served in the end.
-func TestSuspended_NobodyIsForgotten(t *testing.T) {
-	suspended := 0
+func TestStopped_ForgetsNobody(t *testing.T) {
+	stopped := 0
 	for seed := range uint64(60) {
 		space, _ := spaceOf(netip.MustParsePrefix("10.0.0.0/27"))
 		s := &shadow{Space: space, random: rand.New(rand.NewPCG(seed, 3)), taken: map[netip.Prefix]ledger.Request{}}
-		s.Unlocked = func(n News) { s.told = append(s.told, n.Relieved...) }
+		s.Unlocked = func(n News) { s.told = append(s.told, n.Lowered...) }
 		for i := range 400 {
 			s.step(i + 1)
 			s.Lock()
-			for _, w := range s.Pool("p").Waiting.Claims {
-				if w.suspended != (Account{}) {
-					suspended++
+			for w := range s.Pool("p").Waiting.all() {
+				if w.reason != noRoom {
+					stopped++
 				}
 			}
 			if w := s.forgotten(); w != nil {
-				t.Fatalf("seed %d, step %d: %+v is suspended on %+v, which does not stop it", seed, i, w.request, w.suspended)
+				t.Fatalf("seed %d, step %d: %+v is forgotten, and waits for reason %d", seed, i, w.request, w.reason)
 			}
 			s.Unlock()
 		}
 	}
-	if suspended == 0 {
-		t.Error("no waiter was ever suspended; want some")
+	if stopped == 0 {
+		t.Error("no limit has ever stopped a waiter; want some")
 	}
 }

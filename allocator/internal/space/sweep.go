@@ -1,0 +1,156 @@
+package space
+
+import (
+	"math/big"
+	"slices"
+
+	"github.com/kcp-ipam/ipam/allocator/ledger"
+)
+
+// mostPreferred is how many waiters of a workspace for exact prefixes come before those that take any block, at one
+// pool. A bound keeps very many of them from taking all that becomes free. The youngest count: a user who moves an
+// address to another claim makes that claim just before, and may have claims for other addresses that wait in vain for
+// long.
+const mostPreferred = 16
+
+// sweep goes once through the waiters for some things, in their order. It holds free room for those that fit, and wakes
+// a waiter without room if the reason for which it waits is another one now. Room only becomes less meanwhile.
+type sweep struct {
+	room   *Room
+	pool   *Pool
+	exact  []thing // of the things
+	round  *round
+	firsts map[ledger.ClusterName][]*Waiter // see wishes; of workspaces that had a turn
+}
+
+// serve sweeps the waiters of a pool, where room has become free. Those that a limit stops are swept, too: a hold of
+// their workspace may have ended.
+func (r *Room) serve(p *Pool) {
+	largest, free := p.Index.Largest()
+	if !free || r.Pools.Frozen() != NotFrozen {
+		return
+	}
+	things := p.Waiting.things(func(t thing) bool { return t.exact || t.length >= largest })
+	if len(things) > 0 {
+		r.sweep(p, things, p.Waiting.list.On(things...))
+	}
+}
+
+// serveStopped sweeps the waiters of a workspace at a pool that a limit stops.
+func (r *Room) serveStopped(p *Pool, c ledger.ClusterName) {
+	things := p.Waiting.things(func(t thing) bool { return t.reason != noRoom })
+	if len(things) > 0 {
+		r.sweep(p, things, p.Waiting.list.Of(string(c), things...))
+	}
+}
+
+func (r *Room) sweep(p *Pool, things []thing, of *round) {
+	exact := slices.DeleteFunc(things, func(t thing) bool { return !t.exact })
+	s := sweep{room: r, pool: p, exact: exact, round: of, firsts: map[ledger.ClusterName][]*Waiter{}}
+	frozen := r.Pools.Frozen() != NotFrozen
+	for next := of.Next(); next != nil; next = of.Next() {
+		s.judge(next.Value, !frozen && p.fits(next.Value))
+	}
+}
+
+// judge holds room for a waiter, or says again why it waits. It passes over a waiter that waits on for the same reason,
+// and over all that wait alike.
+func (s *sweep) judge(w *Waiter, fits bool) {
+	if !fits && w.reason == noRoom {
+		if !w.request.Exact.IsValid() {
+			s.round.Leave()
+		}
+		return
+	}
+	broken := s.pool.Over(w.request, s.room.holds)
+	if broken != nil && w.reason == reasonOf(broken) {
+		s.round.Leave()
+		return
+	}
+	if first := s.wished(w, fits); first != w {
+		s.round.Again()
+		w, broken = first, s.pool.Over(first.request, s.room.holds)
+	}
+	switch {
+	case broken != nil:
+		s.tell(w, reasonOf(broken))
+	case fits:
+		s.room.hold(s.pool, w)
+	case w.request.Exact.IsValid() || s.hasPlace(w):
+		s.tell(w, noRoom)
+	default:
+		s.round.Leave()
+	}
+}
+
+// tell wakes a waiter if it waits for another reason now.
+func (s *sweep) tell(w *Waiter, why reason) {
+	if w.reason == why {
+		return
+	}
+	w.reason = why
+	s.pool.Waiting.put(w)
+	s.room.news.wake(&w.request.Holder)
+}
+
+// hasPlace reports whether the limits of a waiter have addresses for it beside those of its kind that were told that
+// there is no room. If the first of these has no room, none has: so no more are told than could be served. The others
+// are swept again when one of these leaves without a block; see Room.remove.
+func (s *sweep) hasPlace(w *Waiter) bool {
+	told := s.pool.Waiting.list.Count(string(w.cluster()), thing{kindOf(w.request), noRoom})
+	places := new(big.Int).Mul(big.NewInt(int64(told)), s.pool.wanted(w.request))
+	pending := Pending{}
+	for _, a := range limitedBy(w.request) {
+		pending[a] = new(big.Int).Add(places, s.room.holds.Of(a))
+	}
+	return s.pool.Over(w.request, pending) == nil
+}
+
+// wished returns the waiter that is served when a waiter has the turn of its workspace: one for an exact prefix that
+// comes before those that take any, or else that waiter itself. It returns each of the former once.
+func (s *sweep) wished(inTurn *Waiter, fits bool) *Waiter {
+	if !fits || len(s.exact) == 0 {
+		return inTurn
+	}
+	firsts, known := s.firsts[inTurn.cluster()]
+	if !known {
+		firsts = s.wishes(inTurn.cluster())
+	}
+	for len(firsts) > 0 && !s.pool.fits(firsts[0]) {
+		firsts = firsts[1:]
+	}
+	first := inTurn
+	if len(firsts) > 0 {
+		first, firsts = firsts[0], firsts[1:]
+	}
+	s.firsts[inTurn.cluster()] = firsts
+	return first
+}
+
+// wishes returns the waiters of a workspace that come before those that take any block. Each is the oldest for a free
+// prefix which one of the youngest waiters for exact prefixes waits for.
+func (s *sweep) wishes(c ledger.ClusterName) (firsts []*Waiter) {
+	var all []*Waiter
+	of := s.pool.Waiting.list.Of(string(c), s.exact...)
+	for w := of.Next(); w != nil; w = of.Next() {
+		all = append(all, w.Value)
+	}
+	for _, w := range all[max(0, len(all)-mostPreferred):] {
+		oldest := all[slices.IndexFunc(all, func(o *Waiter) bool { return o.request.Exact == w.request.Exact })]
+		if s.pool.fits(w) && !slices.Contains(firsts, oldest) {
+			firsts = append(firsts, oldest)
+		}
+	}
+	return firsts
+}
+
+// ServeStopped sweeps the waiters that the limits of some accounts stop, on which less is held now.
+func (t *Table) ServeStopped(accounts []Account) {
+	for _, a := range accounts {
+		for _, id := range t.Waits.Pools(a.Cluster) {
+			if a.pool == "" || a.pool == id {
+				t.Visit(id, func(p *Pool) { p.In.Room.serveStopped(p, a.Cluster) })
+			}
+		}
+	}
+}
