@@ -78,8 +78,8 @@ type rule struct {
 // table is rules that are read from the top: the first one that applies decides.
 type table []rule
 
-// rules decide about every holder. They free nothing in doubt, nor what somebody may show. [TestDecide] has the action
-// of every combination of facts.
+// rules decide about every holder. They free nothing in doubt, nor what somebody may show.
+// [TestDecide_EveryCombination] has the action of every combination of facts.
 var rules = table{
 	{verdict: of(unknown), action: action{then: wait}},
 	{verdict: of(alive), action: action{then: leave}},

@@ -91,6 +91,9 @@ func TestStalled(t *testing.T) {
 		ipamv1alpha1.ReasonPoolNotFound: false, ipamv1alpha1.ReasonPrefixLengthRejected: true, ipamv1alpha1.ReasonFamilyMismatch: true,
 		ipamv1alpha1.ReasonAddressInUse: false, ipamv1alpha1.ReasonAddressOutOfRange: true, ipamv1alpha1.ReasonAllocationRetained: false,
 		ipamv1alpha1.ReasonAddressReserved: true, ipamv1alpha1.ReasonOverlap: true, ipamv1alpha1.ReasonError: false,
+		ipamv1alpha1.ReasonScopeRolesMissing: true, ipamv1alpha1.ReasonTargetRejected: true, ipamv1alpha1.ReasonUniqueWithinDiffers: true,
+		ipamv1alpha1.ReasonChainBroken: false, ipamv1alpha1.ReasonDefaultConflict: false, ipamv1alpha1.ReasonRangeHeld: false,
+		ipamv1alpha1.ReasonRangeExists: false, ipamv1alpha1.ReasonRangeNotHeld: false,
 	} {
 		if got := outcome.Stalled(reason); got != want {
 			t.Errorf("Stalled(%s) = %t, want %t", reason, got, want)
