@@ -34,7 +34,9 @@ file, as does etcd's own tool etcdutl.`,
 			if !local && opts.etcdListen == "" && len(opts.etcdServers) == 0 {
 				return errors.New("--etcd-listen-client-url and --etcd-servers are empty; give one of them the URL of an etcd")
 			}
-			return opts.within(cmd.Context(), func(ctx context.Context) error { return opts.backup(ctx, args[0], cmd.OutOrStdout()) })
+			return opts.within(cmd.Context(), func(ctx context.Context) error {
+				return opts.backup(ctx, args[0], cmd.OutOrStdout())
+			})
 		},
 		SilenceUsage:  true,
 		SilenceErrors: true,

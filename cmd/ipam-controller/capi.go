@@ -64,20 +64,27 @@ Without kcp, use ipam-controller --standalone --capi instead.`,
 }
 
 func (c *clusterAPI) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&c.management, "capi-kubeconfig", c.management, "kubeconfig of the management cluster; empty: KUBECONFIG, the pod's service account, or ~/.kube/config")
-	f.StringVar(&c.kubeconfig, "kubeconfig", c.kubeconfig, "kubeconfig of the workspace, of a user that can edit IPClaims there and read IPPools; its token file is read again when it is replaced")
+	f.StringVar(&c.management, "capi-kubeconfig", c.management,
+		"kubeconfig of the management cluster; empty: KUBECONFIG, the pod's service account, or ~/.kube/config")
+	f.StringVar(&c.kubeconfig, "kubeconfig", c.kubeconfig,
+		"kubeconfig of the workspace, of a user that can edit IPClaims there and read IPPools; "+
+			"its token file is read again when it is replaced")
 	f.StringVar(&c.workspace, "workspace", c.workspace, "path of the workspace; empty: the one that --kubeconfig names")
 	f.StringVar(&c.namespace, "claim-namespace", c.namespace, "namespace of all IPClaims in the workspace; it must exist")
 	addScopeFlags(f, &c.scope)
-	f.BoolVar(&c.election.on, "leader-elect", c.election.on, "let one of several replicas work at a time, by a lease in the namespace "+workspaces.ControllerNamespace+" of the management cluster")
+	f.BoolVar(&c.election.on, "leader-elect", c.election.on,
+		"let one of several replicas work at a time, "+
+			"by a lease in the namespace "+workspaces.ControllerNamespace+" of the management cluster")
 	c.election.addTimeFlags(f)
 	c.addServingFlags(f)
 }
 
 // addScopeFlags adds those that every provider of Cluster API has.
 func addScopeFlags(f *pflag.FlagSet, scope *capi.Scope) {
-	f.StringVar(&scope.Namespace, "namespace", scope.Namespace, "serve only the IPAddressClaims of this namespace; empty: of all")
-	f.StringVar(&scope.Filter, "watch-filter", scope.Filter, "serve only the IPAddressClaims whose label "+clusterv1.WatchLabel+" has this value; empty: all")
+	f.StringVar(&scope.Namespace, "namespace", scope.Namespace,
+		"serve only the IPAddressClaims of this namespace; empty: of all")
+	f.StringVar(&scope.Filter, "watch-filter", scope.Filter,
+		"serve only the IPAddressClaims whose label "+clusterv1.WatchLabel+" has this value; empty: all")
 }
 
 func (c *clusterAPI) validate() error {
@@ -166,5 +173,6 @@ func (c *clusterAPI) reach() (management, workspace *rest.Config, err error) {
 	for _, cfg := range []*rest.Config{management, workspace} {
 		cfg.QPS, cfg.Burst = -1, -1
 	}
-	return management, workspace, errors.Join(controllers.ObserveToken("management", management), controllers.ObserveToken("workspace", workspace))
+	return management, workspace, errors.Join(controllers.ObserveToken("management", management),
+		controllers.ObserveToken("workspace", workspace))
 }

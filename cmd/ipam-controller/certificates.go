@@ -28,7 +28,9 @@ func (f clientFiles) check() error {
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
-func (f clientFiles) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (f clientFiles) ClientHandshake(
+	ctx context.Context, authority string, conn net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
 	cfg, err := f.info.ClientConfig()
 	if err != nil {
 		return nil, nil, err

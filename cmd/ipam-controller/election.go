@@ -30,9 +30,13 @@ func (e *election) addFlags(f *pflag.FlagSet) {
 
 // addTimeFlags adds those that say how long a replica has the lease.
 func (e *election) addTimeFlags(f *pflag.FlagSet) {
-	f.DurationVar(&e.lease, "leader-elect-lease-duration", e.lease, "how long the other replicas wait for a leader that is silent: claims wait as long when it was killed; in whole seconds")
-	f.DurationVar(&e.renew, "leader-elect-renew-deadline", e.renew, "how long a leader that cannot renew its lease goes on; shorter than the lease")
-	f.DurationVar(&e.retry, "leader-elect-retry-period", e.retry, "how often the leader renews, and the others look whether the lease is free")
+	f.DurationVar(&e.lease, "leader-elect-lease-duration", e.lease,
+		"how long the other replicas wait for a leader that is silent: claims wait as long when it was killed; "+
+			"in whole seconds")
+	f.DurationVar(&e.renew, "leader-elect-renew-deadline", e.renew,
+		"how long a leader that cannot renew its lease goes on; shorter than the lease")
+	f.DurationVar(&e.retry, "leader-elect-retry-period", e.retry,
+		"how often the leader renews, and the others look whether the lease is free")
 }
 
 func (e *election) validate() error {
@@ -41,7 +45,8 @@ func (e *election) validate() error {
 	}
 	// What client-go asks for: a look may come a fifth late, as it is jittered.
 	if e.retry <= 0 || e.renew <= e.retry*6/5 || e.renew >= e.lease {
-		return errors.New("give --leader-elect-lease-duration more than --leader-elect-renew-deadline, and that more than 1.2 times --leader-elect-retry-period")
+		return errors.New("give --leader-elect-lease-duration more than --leader-elect-renew-deadline, " +
+			"and that more than 1.2 times --leader-elect-retry-period")
 	}
 	return nil
 }

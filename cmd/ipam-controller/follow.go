@@ -20,7 +20,8 @@ func (l *lookback) validateFollow(args []string) error {
 	case !l.follow:
 		return errors.New("--from-revision says where --follow begins; give --follow, too")
 	case l.from.Revision < 0:
-		return fmt.Errorf("--from-revision is %d; give it the revision after the last that you have, or 0 for now", l.from.Revision)
+		return fmt.Errorf("--from-revision is %d; give it the revision after the last that you have, or 0 for now",
+			l.from.Revision)
 	case l.output != "json":
 		return errors.New("--follow prints lines of JSON; give it -o json")
 	case l.limited:
@@ -89,7 +90,8 @@ func (l *lookback) followLedger(ctx context.Context) (err error) {
 func printLine(out io.Writer, line history.Line) error {
 	switch {
 	case line.Forgotten > 0:
-		return fmt.Errorf("%s; see what ended meanwhile with history --since, and resume with --follow --from-revision %d", line.Error, line.Forgotten)
+		return fmt.Errorf("%s; see what ended meanwhile with history --since, and resume with --follow --from-revision %d",
+			line.Error, line.Forgotten)
 	case line.Error != "":
 		return errors.New(line.Error)
 	}

@@ -100,11 +100,15 @@ func newHistoryCommand() *cobra.Command {
 func (l *lookback) addFlags(f *pflag.FlagSet) {
 	l.addStoreFlags(f)
 	l.addTimeoutFlag(f)
-	f.StringVar(&l.query.Workspace, "workspace", "", "only claims of this workspace: the ID of its logical cluster, or its path where a controller runs")
-	f.StringVar(&l.query.Claim, "claim", "", "only this claim: its allocation ID (its UID, if it shows none), or namespace/name")
-	f.StringToStringVar(&l.query.Scope, "scope", nil, "only blocks of pools that are for this object, as ROLE=NAME, such as network=vpc-1; several: with commas")
+	f.StringVar(&l.query.Workspace, "workspace", "",
+		"only claims of this workspace: the ID of its logical cluster, or its path where a controller runs")
+	f.StringVar(&l.query.Claim, "claim", "",
+		"only this claim: its allocation ID (its UID, if it shows none), or namespace/name")
+	f.StringToStringVar(&l.query.Scope, "scope", nil,
+		"only blocks of pools that are for this object, as ROLE=NAME, such as network=vpc-1; several: with commas")
 	f.StringVar(&l.at, "at", "", "only holders at this time, such as 2026-03-01T14:05:00Z")
-	f.DurationVar(&l.since, "since", 0, "only holders within this time before now, such as 24h; 0: all that the ledger keeps")
+	f.DurationVar(&l.since, "since", 0,
+		"only holders within this time before now, such as 24h; 0: all that the ledger keeps")
 	f.IntVar(&l.query.Limit, "limit", 1000, "show at most so many holders, the latest")
 	f.BoolVar(&l.follow, "follow", false, "print changes as they happen, until interrupted; needs -o json")
 	f.Int64Var(&l.from.Revision, "from-revision", 0, "the first revision that --follow prints; 0: the next one")
@@ -154,7 +158,8 @@ func (l *lookback) run(ctx context.Context) error {
 		return &exitError{error: err, code: exitFault}
 	}
 	if len(answer.Unreadable) > 0 {
-		return &exitError{error: fmt.Errorf("some keys cannot be read, so holders may be missing: %s", strings.Join(answer.Unreadable, "; ")), code: exitFault}
+		err = fmt.Errorf("some keys cannot be read, so holders may be missing: %s", strings.Join(answer.Unreadable, "; "))
+		return &exitError{error: err, code: exitFault}
 	}
 	return nil
 }

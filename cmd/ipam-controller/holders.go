@@ -15,7 +15,8 @@ func writeHolders(w io.Writer, holders []history.Holder) error {
 	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, "PREFIX\tFROM\tUNTIL\tWORKSPACE\tHOLDER\tUID\tPOOL\tSCOPE\tSTATE")
 	for _, h := range holders {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.Prefix, lookup.Moment(h.From), dash(lookup.Moment(h.Until)),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			h.Prefix, lookup.Moment(h.From), dash(lookup.Moment(h.Until)),
 			cmp.Or(h.Workspace, h.Cluster), h.FullName(), h.UID, dash(h.PoolName), dash(h.Scope), h.Ending())
 	}
 	return table.Flush()

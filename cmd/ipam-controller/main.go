@@ -69,6 +69,7 @@ It keeps all allocations in etcd. For one replica, etcd is embedded, with its da
 	opts.addFlags(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("standalone", "workspace")
 	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	cmd.AddCommand(newVerifyCommand(), newHistoryCommand(), newBackupCommand(), newRestoreCommand(), newClusterAPICommand(), newVersionCommand())
+	cmd.AddCommand(newVerifyCommand(), newHistoryCommand(), newBackupCommand(), newRestoreCommand(),
+		newClusterAPICommand(), newVersionCommand())
 	return cmd
 }

@@ -33,8 +33,10 @@ func (v *verification) print(w io.Writer, report recover.Report) error {
 	if err := writeTable(w, report); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%s in %s and %s, at revision %d, %s\n", plural.Of(len(report.Findings), "finding", "findings"),
-		plural.Of(report.Pools, "pool", "pools"), plural.Of(report.Blocks, "block", "blocks"), report.Revision, report.Time.Format(time.RFC3339))
+	_, err := fmt.Fprintf(w, "%s in %s and %s, at revision %d, %s\n",
+		plural.Of(len(report.Findings), "finding", "findings"),
+		plural.Of(report.Pools, "pool", "pools"), plural.Of(report.Blocks, "block", "blocks"),
+		report.Revision, report.Time.Format(time.RFC3339))
 	return err
 }
 
@@ -46,7 +48,8 @@ func writeTable(w io.Writer, report recover.Report) error {
 	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, "KIND\tWORKSPACE\tOBJECT\tPREFIX\tREPAIR\tMESSAGE")
 	for _, f := range report.Findings {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", f.Kind, dash(string(f.Cluster)), dash(object(f)), dash(f.Prefix), dash(string(f.Repair)), f.Message)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
+			f.Kind, dash(string(f.Cluster)), dash(object(f)), dash(f.Prefix), dash(string(f.Repair)), f.Message)
 	}
 	return table.Flush()
 }

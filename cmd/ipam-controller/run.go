@@ -61,7 +61,8 @@ func run(ctx context.Context, opts *options) error {
 	err = serve(ctx, opts, controllers.Options{
 		Ground: ground, Ledger: ledger, DerivedPoolIdle: opts.derivedIdle, Logger: logger,
 		Claims: claim.Options{
-			Workers: opts.workers, Unmet: ipamv1alpha1.UnmetPolicy(opts.unmet), MaxPools: opts.maxPools, MaxWaits: opts.maxWaits, Tracer: tracer,
+			Workers: opts.workers, Unmet: ipamv1alpha1.UnmetPolicy(opts.unmet), MaxPools: opts.maxPools,
+			MaxWaits: opts.maxWaits, Tracer: tracer,
 		},
 		Sweep: opts.sweeping(), Verify: opts.verifying(store), VerifySocket: opts.socket(), History: opts.reader(store),
 		Snapshot:   store.snapshot,
@@ -120,7 +121,9 @@ func (o *options) managerOptions(ctx context.Context) manager.Options {
 		Metrics:                 metricsserver.Options{BindAddress: nowhere}, // served by servers
 		PprofBindAddress:        o.pprofAddress,
 		GracefulShutdownTimeout: new(shutdownGrace),
-		BaseContext:             func() context.Context { return log.IntoContext(context.Background(), log.FromContext(ctx)) },
+		BaseContext: func() context.Context {
+			return log.IntoContext(context.Background(), log.FromContext(ctx))
+		},
 	}
 	o.election.configure(&made)
 	return made

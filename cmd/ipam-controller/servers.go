@@ -35,7 +35,9 @@ var usual = limits{connections: 64, read: 5 * time.Second, write: 30 * time.Seco
 
 // server makes an HTTP server for a manager to run. It listens at once. It serves TLS if secure
 // is not nil.
-func (l limits) server(ctx context.Context, name, address string, secure *tls.Config, handler http.Handler) (*manager.Server, error) {
+func (l limits) server(
+	ctx context.Context, name, address string, secure *tls.Config, handler http.Handler,
+) (*manager.Server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("serve the %s: %w", name, err)
@@ -79,7 +81,8 @@ func (o *options) servers(ctx context.Context, checked *probes) ([]*manager.Serv
 // metricsHandler serves /metrics.
 func metricsHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	mux.Handle("GET /metrics",
+		promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	return mux
 }
 

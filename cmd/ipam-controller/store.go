@@ -96,5 +96,7 @@ func dialEtcd(ctx context.Context, opts *options) (*store, error) {
 		return nil, errors.Join(fmt.Errorf("--etcd-servers %v: %w", opts.etcdServers, err), client.Close())
 	}
 	take := func(ctx context.Context, to io.Writer) error { return snapshot(ctx, client, to) }
-	return &store{client: client, txnOps: opts.etcdTxnOps, err: func() error { return nil }, snapshot: take, Closer: client}, nil
+	return &store{
+		client: client, txnOps: opts.etcdTxnOps, err: func() error { return nil }, snapshot: take, Closer: client,
+	}, nil
 }

@@ -26,7 +26,8 @@ func (o *options) within(ctx context.Context, run func(context.Context) error) e
 	defer cancel()
 	err := run(limited)
 	if err != nil && ctx.Err() == nil && errors.Is(limited.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("not done within %s; see that the servers run and can be reached, or give it longer by --timeout: %w", o.timeout, err)
+		return fmt.Errorf("not done within %s; see that the servers run and can be reached, "+
+			"or give it longer by --timeout: %w", o.timeout, err)
 	}
 	return err
 }

@@ -27,7 +27,8 @@ type traceOptions struct {
 }
 
 func (o *traceOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.endpoint, "otlp-endpoint", o.endpoint, "URL of an OpenTelemetry collector that takes traces by gRPC, such as http://localhost:4317; empty for no traces")
+	f.StringVar(&o.endpoint, "otlp-endpoint", o.endpoint,
+		"URL of an OpenTelemetry collector that takes traces by gRPC, such as http://localhost:4317; empty for no traces")
 	f.Float64Var(&o.ratio, "trace-ratio", o.ratio, "the share of the looks at claims that is traced, from 0 to 1")
 	f.StringVar(&o.service, "otlp-service-name", o.service, "the service that the traces are of")
 }

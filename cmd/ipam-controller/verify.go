@@ -67,7 +67,8 @@ and 3 if something could not be read.`,
 	v.addTimeoutFlag(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("standalone", "workspace")
 	cmd.Flags().StringVarP(&v.output, "output", "o", "table", "output format: "+strings.Join(outputs, ", "))
-	cmd.Flags().BoolVar(&v.repair, "repair", v.repair, "print which findings can be repaired safely, let the running controller repair them, and verify again")
+	cmd.Flags().BoolVar(&v.repair, "repair", v.repair,
+		"print which findings can be repaired safely, let the running controller repair them, and verify again")
 	return cmd
 }
 
@@ -133,7 +134,9 @@ func (v *verification) mend(ctx context.Context, report recover.Report) (recover
 
 // repairable is the part of a report that can be repaired.
 func repairable(report recover.Report) recover.Report {
-	report.Findings = slices.DeleteFunc(slices.Clone(report.Findings), func(f recover.Finding) bool { return f.Repair == "" })
+	report.Findings = slices.DeleteFunc(slices.Clone(report.Findings), func(f recover.Finding) bool {
+		return f.Repair == ""
+	})
 	return report
 }
 

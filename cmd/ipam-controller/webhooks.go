@@ -29,13 +29,25 @@ type webhookOptions struct {
 }
 
 func (o *webhookOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.address, "webhook-bind-address", o.address, "address of the webhooks by which kcp has the CREATE of a claim answered with its block, by TLS; every replica serves them; 0 for none: CREATE then returns at once, and the claim is bound a moment later")
-	f.StringVar(&o.url, "webhook-url", o.url, "https://HOST:PORT at which every shard of kcp reaches --webhook-bind-address; with several replicas an address that leads to any of them; empty: 127.0.0.1 and the port, for a kcp on this machine")
-	f.StringVar(&o.service, "webhook-service", o.service, "the same, with --standalone on a Kubernetes cluster, as the Service NAMESPACE/NAME[:PORT]; instead of --webhook-url")
-	f.StringVar(&o.peer, "webhook-peer-host", o.peer, "name or IP address at which the other replicas reach --webhook-bind-address when this one leads, at the same port: they forward to it what kcp asks them; empty: the address there, or the first one of this machine that is not loopback")
-	f.StringVar(&o.files.Cert, "webhook-cert-file", o.files.Cert, "certificate of the webhooks, for the host of --webhook-url; read again when it is replaced; empty: the controller makes one, by a CA that the replicas share in the Secret "+door.SecretName)
+	f.StringVar(&o.address, "webhook-bind-address", o.address,
+		"address of the webhooks by which kcp has the CREATE of a claim answered with its block, by TLS; "+
+			"every replica serves them; 0 for none: CREATE then returns at once, and the claim is bound a moment later")
+	f.StringVar(&o.url, "webhook-url", o.url,
+		"https://HOST:PORT at which every shard of kcp reaches --webhook-bind-address; "+
+			"with several replicas an address that leads to any of them; "+
+			"empty: 127.0.0.1 and the port, for a kcp on this machine")
+	f.StringVar(&o.service, "webhook-service", o.service,
+		"the same, with --standalone on a Kubernetes cluster, as the Service NAMESPACE/NAME[:PORT]; instead of --webhook-url")
+	f.StringVar(&o.peer, "webhook-peer-host", o.peer,
+		"name or IP address at which the other replicas reach --webhook-bind-address when this one leads, "+
+			"at the same port: they forward to it what kcp asks them; "+
+			"empty: the address there, or the first one of this machine that is not loopback")
+	f.StringVar(&o.files.Cert, "webhook-cert-file", o.files.Cert, "certificate of the webhooks, "+
+		"for the host of --webhook-url; read again when it is replaced; "+
+		"empty: the controller makes one, by a CA that the replicas share in the Secret "+door.SecretName)
 	f.StringVar(&o.files.Key, "webhook-key-file", o.files.Key, "key of that certificate")
-	f.StringVar(&o.files.CA, "webhook-ca-file", o.files.CA, "CA that signed that certificate, for kcp to check it by; empty: kcp goes by what its system trusts")
+	f.StringVar(&o.files.CA, "webhook-ca-file", o.files.CA,
+		"CA that signed that certificate, for kcp to check it by; empty: kcp goes by what its system trusts")
 }
 
 func (o *webhookOptions) validate(standalone bool) error {
@@ -44,7 +56,8 @@ func (o *webhookOptions) validate(standalone bool) error {
 		rule{(o.files.Cert == "") != (o.files.Key == ""), "--webhook-cert-file and --webhook-key-file go together"},
 		rule{o.files.CA != "" && o.files.Cert == "", "--webhook-ca-file goes with --webhook-cert-file"},
 		rule{o.url != "" && o.service != "", "give --webhook-url or --webhook-service, not both"},
-		rule{o.service != "" && !standalone, "--webhook-service goes with --standalone: kcp has no Services; give --webhook-url"},
+		rule{o.service != "" && !standalone,
+			"--webhook-service goes with --standalone: kcp has no Services; give --webhook-url"},
 		rule{strings.ContainsAny(o.peer, "/[]") || strings.Contains(o.peer, ":") && net.ParseIP(o.peer) == nil,
 			fmt.Sprintf("--webhook-peer-host is %q; write a name or an IP address, without a port", o.peer)},
 	), err)

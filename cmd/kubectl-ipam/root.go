@@ -44,7 +44,8 @@ kubectl. Data goes to stdout, and messages go to stderr. The exit code is 0 ok, 
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	})
-	root.Flags().Bool("version", false, "Print the version of this program") // without -v, which is the verbosity of kubectl
+	// without -v, which is the verbosity of kubectl
+	root.Flags().Bool("version", false, "Print the version of this program")
 	root.SetVersionTemplate("kubectl ipam {{.Version}}\n")
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
@@ -53,7 +54,8 @@ kubectl. Data goes to stdout, and messages go to stderr. The exit code is 0 ok, 
 	// All of kubectl's work; these are the ones to show with every command.
 	shown := []string{"as", "context", "kubeconfig", "namespace", "request-timeout", "server"}
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = !slices.Contains(shown, f.Name) })
-	root.AddCommand(claim.New(s), pool.New(s), class.New(s), network.New(s), address.New(s), address.NewHistory(s), tenant.New(s), transfer.NewImport(s), transfer.NewExport(s), claim.NewWhy(s),
-		ui.New(s), tenant.NewInit(s), tenant.NewGrant(s), tenant.NewControllerKubeconfig(s), check.New(s), check.NewVersion(s))
+	root.AddCommand(claim.New(s), pool.New(s), class.New(s), network.New(s), address.New(s), address.NewHistory(s),
+		tenant.New(s), transfer.NewImport(s), transfer.NewExport(s), claim.NewWhy(s), ui.New(s),
+		tenant.NewInit(s), tenant.NewGrant(s), tenant.NewControllerKubeconfig(s), check.New(s), check.NewVersion(s))
 	return root
 }

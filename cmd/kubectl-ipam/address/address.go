@@ -142,7 +142,9 @@ func overlapping(allocations []ipamv1alpha1.IPAllocation, block netip.Prefix) []
 
 // unheld returns the state that each visible pool gives a block without a visible holder. A child pool that has all of
 // it answers for its parent. It is an error if no pool has the block, or if a holder may be one that is not shown.
-func unheld(r *session.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation) ([]space.State, error) {
+func unheld(
+	r *session.View, block netip.Prefix, pools []ipamv1alpha1.IPPool, allocations []ipamv1alpha1.IPAllocation,
+) ([]space.State, error) {
 	var found []space.State
 	for _, pool := range r.Visible(pools, allocations) {
 		if state, ok := pool.StateOf(block); ok {

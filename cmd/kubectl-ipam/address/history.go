@@ -58,11 +58,16 @@ code is 0 even if no holder is found.`,
 	f := cmd.Flags()
 	f.StringVar(&o.at, "at", "", "Only holders at this time, such as 2026-03-01T14:05:00Z")
 	f.DurationVar(&o.since, "since", 0, "Only holders within this time before now, such as 24h; 0: all that is kept")
-	f.StringToStringVar(&o.query.Scope, "scope", nil, "Only blocks of pools that are for this object, as ROLE=NAME, such as network=vpc-1; several: with commas")
-	f.StringVar(&o.query.Workspace, "workspace", "", "Only claims of this workspace: its path, or the ID of its logical cluster, which is known when it is gone")
-	f.StringVar(&o.query.Claim, "claim", "", "Only this claim: its allocation ID (its UID, if it shows none), or NAMESPACE/NAME")
+	f.StringToStringVar(&o.query.Scope, "scope", nil,
+		"Only blocks of pools that are for this object, as ROLE=NAME, such as network=vpc-1; several: with commas")
+	f.StringVar(&o.query.Workspace, "workspace", "",
+		"Only claims of this workspace: its path, or the ID of its logical cluster, which is known when it is gone")
+	f.StringVar(&o.query.Claim, "claim", "",
+		"Only this claim: its allocation ID (its UID, if it shows none), or NAMESPACE/NAME")
 	f.IntVar(&o.query.Limit, "limit", lookup.UsualLimit, "Show at most so many holders, the latest")
-	f.StringVar(&o.controller, "controller", "", "https://HOST:PORT of the controller's webhooks, if that is not the host of the kubeconfig's server; it gets your token")
+	f.StringVar(&o.controller, "controller", "",
+		"https://HOST:PORT of the controller's webhooks, if that is not the host of the kubeconfig's server; "+
+			"it gets your token")
 	o.output.AddFlags(cmd)
 	return cmd
 }
@@ -99,8 +104,8 @@ func (o *history) run(ctx context.Context) error {
 	}
 	t := output.NewTable("PREFIX", "FROM", "UNTIL", "WORKSPACE", "HOLDER", "POOL", "SCOPE", "STATE")
 	for _, h := range answer.Holders {
-		t.Rows = append(t.Rows, output.Row(nil, h.Prefix.String(), lookup.Moment(h.From), lookup.Moment(h.Until), cmp.Or(h.Workspace, h.Cluster),
-			h.FullName(), h.PoolName, h.Scope, h.Ending()))
+		t.Rows = append(t.Rows, output.Row(nil, h.Prefix.String(), lookup.Moment(h.From), lookup.Moment(h.Until),
+			cmp.Or(h.Workspace, h.Cluster), h.FullName(), h.PoolName, h.Scope, h.Ending()))
 	}
 	if len(answer.Holders) == 0 && !o.output.Given() {
 		o.Say("no holder is known; revision %d of the ledger", answer.Revision)
@@ -120,6 +125,7 @@ func unread(answer lookup.Answer) error {
 	if len(answer.Unreadable) == 0 {
 		return nil
 	}
-	return exit.Fail(exit.Error, "kubectl logs of the controller and ipam-controller verify say more", "some keys of the ledger cannot be read, so holders may be missing: %s",
+	return exit.Fail(exit.Error, "kubectl logs of the controller and ipam-controller verify say more",
+		"some keys of the ledger cannot be read, so holders may be missing: %s",
 		answer.Unreadable[0])
 }

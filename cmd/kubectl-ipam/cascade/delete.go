@@ -71,7 +71,8 @@ func (d Deletion) Do(ctx context.Context, object client.Object) error {
 // holds reports whether an object is not deleted because it holds something, as far as the server knows now.
 func holds(object client.Object, err error) bool {
 	if claim, ok := object.(*ipamv1alpha1.IPClaim); ok {
-		return claim.Spec.Target == ipamv1alpha1.TargetScopeRange && (apierrors.IsConflict(err) || apierrors.IsServiceUnavailable(err))
+		return claim.Spec.Target == ipamv1alpha1.TargetScopeRange &&
+			(apierrors.IsConflict(err) || apierrors.IsServiceUnavailable(err))
 	}
 	return apierrors.IsInvalid(err)
 }
@@ -96,7 +97,8 @@ func (d Deletion) left(ctx context.Context, object client.Object) (n int64, know
 
 func (d Deletion) tell(object client.Object, left int64) {
 	if d.Tell != nil {
-		d.Tell(fmt.Sprintf("waiting for %s %s to be empty: %d allocations are left in the workspace", facts.Kind(object), facts.Name(object), left))
+		d.Tell(fmt.Sprintf("waiting for %s %s to be empty: %d allocations are left in the workspace",
+			facts.Kind(object), facts.Name(object), left))
 	}
 }
 

@@ -137,13 +137,16 @@ func (e *Estate) addBelow(at place, all []ipamv1alpha1.IPPool) {
 func (e *Estate) addHolders(claims []ipamv1alpha1.IPClaim, records []ipamv1alpha1.IPAllocation) {
 	for i := range claims {
 		claim := &claims[i]
-		if e.names[placeOf(claim.Status.PoolRef)] || e.names[placeOf(claim.Spec.PoolRef)] || slices.ContainsFunc(e.ranges, func(r *ipamv1alpha1.IPClaim) bool { return e.inside(claim, r) }) {
+		holds := func(r *ipamv1alpha1.IPClaim) bool { return e.inside(claim, r) }
+		if e.names[placeOf(claim.Status.PoolRef)] || e.names[placeOf(claim.Spec.PoolRef)] ||
+			slices.ContainsFunc(e.ranges, holds) {
 			e.Claims = append(e.Claims, claim)
 		}
 	}
 	for i := range records {
 		record := &records[i]
-		if (record.Spec.ClaimRef == nil || record.Spec.ReclaimPolicy == ipamv1alpha1.ReclaimRetain) && e.names[placeOf(&record.Spec.PoolRef)] {
+		if (record.Spec.ClaimRef == nil || record.Spec.ReclaimPolicy == ipamv1alpha1.ReclaimRetain) &&
+			e.names[placeOf(&record.Spec.PoolRef)] {
 			e.Retained = append(e.Retained, record)
 		}
 	}
@@ -174,7 +177,9 @@ func (e *Estate) inside(claim, r *ipamv1alpha1.IPClaim) bool {
 // Levels returns the claims in the order in which they can be released, those of one level side by side: blocks, then
 // ranges from the smallest to the largest. A range is larger than the ranges inside.
 func Levels(claims []*ipamv1alpha1.IPClaim) (levels [][]client.Object) {
-	sorted := slices.SortedStableFunc(slices.Values(claims), func(a, b *ipamv1alpha1.IPClaim) int { return cmp.Compare(hostBits(a), hostBits(b)) })
+	sorted := slices.SortedStableFunc(slices.Values(claims), func(a, b *ipamv1alpha1.IPClaim) int {
+		return cmp.Compare(hostBits(a), hostBits(b))
+	})
 	for i, claim := range sorted {
 		if i == 0 || hostBits(sorted[i-1]) != hostBits(claim) {
 			levels = append(levels, nil)

@@ -37,7 +37,9 @@ type Run struct {
 // Do releases the objects of each level side by side, and a level when the one before it is through. It ends early when
 // the context does. After a failure it returns the errors, and one that says how many objects are released, and which
 // are left.
-func (r Run) Do(ctx context.Context, levels [][]client.Object, release func(context.Context, client.Object) error) error {
+func (r Run) Do(
+	ctx context.Context, levels [][]client.Object, release func(context.Context, client.Object) error,
+) error {
 	progress := progress{tell: r.Waits(), released: map[client.Object]bool{}}
 	for _, level := range levels {
 		progress.total += len(level)
@@ -79,7 +81,8 @@ func (r Run) end(ctx context.Context, levels [][]client.Object, p *progress) err
 	case ctx.Err() != nil:
 		p.errs = append(p.errs, context.Cause(ctx))
 	}
-	return errors.Join(append(p.errs, exit.Fail(exit.CodeOf(p.errs[0]), exit.HintOf(p.errs[0]), "%s; %s%s", p.count(), again, left))...)
+	return errors.Join(append(p.errs,
+		exit.Fail(exit.CodeOf(p.errs[0]), exit.HintOf(p.errs[0]), "%s; %s%s", p.count(), again, left))...)
 }
 
 // progress counts the objects that are released. It is safe for concurrent use.

@@ -52,7 +52,8 @@ until none fails, and what fails meanwhile is written to stderr.`,
 	}
 	out.AddFlags(cmd)
 	cmd.Flags().BoolVar(&repeated, "wait", false, "Repeat the checks until none fails")
-	cmd.Flags().Var(field.Duration(&patience, time.Millisecond), "timeout", "How long --wait repeats them; then the last ones are shown")
+	cmd.Flags().Var(field.Duration(&patience, time.Millisecond), "timeout",
+		"How long --wait repeats them; then the last ones are shown")
 	return cmd
 }
 
@@ -110,7 +111,9 @@ const between = time.Second
 
 // repeat looks until no check fails or the time is over, once if there is none, and returns the checks of the last
 // look. It says which check fails first, each time that another one does.
-func repeat(ctx context.Context, s *session.Session, patience time.Duration, look func(context.Context) (checklist, error)) (checklist, error) {
+func repeat(
+	ctx context.Context, s *session.Session, patience time.Duration, look func(context.Context) (checklist, error),
+) (checklist, error) {
 	if patience == 0 {
 		return look(ctx)
 	}

@@ -86,7 +86,8 @@ func (i *installation) unread(what string, err error) finished {
 
 func (i *installation) judgeServer() finished {
 	if apierrors.IsForbidden(i.serverErr) {
-		return failed(exit.Forbidden, "it answers, and does not let you enter this workspace", rights.Refusal{}.Remedy(rights.Closed))
+		return failed(exit.Forbidden, "it answers, and does not let you enter this workspace",
+			rights.Refusal{}.Remedy(rights.Closed))
 	}
 	if i.serverErr != nil {
 		return i.failedBy(i.serverErr)
@@ -104,12 +105,16 @@ func (i *installation) judgeAPI() finished {
 	if i.servedErr != nil {
 		return i.failedBy(i.servedErr)
 	}
-	missing := slices.DeleteFunc([]string{"ipclaims", "ipallocations", "ippools"}, func(r string) bool { return slices.Contains(i.served, r) })
+	missing := slices.DeleteFunc([]string{"ipclaims", "ipallocations", "ippools"}, func(r string) bool {
+		return slices.Contains(i.served, r)
+	})
 	switch {
 	case len(missing) > 0:
-		return failed(exit.Unavailable, strings.Join(missing, ", ")+" are not served", "ask the platform's admin to run kubectl ipam init with this version")
+		return failed(exit.Unavailable, strings.Join(missing, ", ")+" are not served",
+			"ask the platform's admin to run kubectl ipam init with this version")
 	case !slices.Contains(i.served, "ipclasses") && i.exportGone() == "":
-		return warned("classes are not served: you can claim by them, and not list them", "start kcp with --feature-gates=CacheAPIs=true, then run kubectl ipam init again")
+		return warned("classes are not served: you can claim by them, and not list them",
+			"start kcp with --feature-gates=CacheAPIs=true, then run kubectl ipam init again")
 	}
 	return passed("claims, allocations, pools and classes are served")
 }
@@ -122,7 +127,8 @@ func (i *installation) judgeExport() finished {
 		return i.unread("the APIExport", i.exportErr)
 	}
 	if i.endpoints == 0 {
-		return warned("the APIExport has no endpoint", "it gets one with the first APIBinding: kubectl ipam tenant bind WORKSPACE")
+		return warned("the APIExport has no endpoint",
+			"it gets one with the first APIBinding: kubectl ipam tenant bind WORKSPACE")
 	}
 	return passed("the APIExport has %s", plural.Of(i.endpoints, "endpoint", "endpoints"))
 }
@@ -139,12 +145,14 @@ func (i *installation) judgeBinding() finished {
 		return failed(exit.Unavailable, "APIBinding "+inUse.Name+": "+err.Error(), remedyOf(err))
 	}
 	if refused := notAccepted(inUse); len(refused) > 0 {
-		return failed(exit.Forbidden, "APIBinding "+inUse.Name+" does not accept the permission for "+strings.Join(refused, ", "),
+		return failed(exit.Forbidden,
+			"APIBinding "+inUse.Name+" does not accept the permission for "+strings.Join(refused, ", "),
 			"accept it in spec.permissionClaims of the APIBinding; "+completeBinding+" unless it was rejected")
 	}
 	if len(i.bindings) > 1 {
 		second := i.bindings[1].Name
-		return warned(fmt.Sprintf("APIBinding %s is bound; APIBinding %s is not in use, and is bound when that one goes", inUse.Name, second),
+		return warned(fmt.Sprintf("APIBinding %s is bound; APIBinding %s is not in use, and is bound when that one goes",
+			inUse.Name, second),
 			"delete the one that is not meant to stay: without APIBinding "+inUse.Name+" every claim here is released")
 	}
 	return passed("APIBinding %s is bound, and all permissions are accepted", inUse.Name)
@@ -152,7 +160,8 @@ func (i *installation) judgeBinding() finished {
 
 const (
 	completeBinding = "kubectl ipam tenant bind WORKSPACE completes it"
-	remakeExport    = "kubectl ipam init creates it again, and tenants are served as before if the Secret of its identity is still there"
+	remakeExport    = "kubectl ipam init creates it again, " +
+		"and tenants are served as before if the Secret of its identity is still there"
 )
 
 // remedyOf is what to do about what workspaces.Bound says.
@@ -198,7 +207,8 @@ func (i *installation) judgeVersion() finished {
 		}
 	}
 	if len(differ) > 0 {
-		return warned("this program has another version of "+strings.Join(differ, ", "), "use the kubectl ipam of the platform's version, or upgrade the platform: kubectl ipam init")
+		return warned("this program has another version of "+strings.Join(differ, ", "),
+			"use the kubectl ipam of the platform's version, or upgrade the platform: kubectl ipam init")
 	}
 	return passed("the platform has the API of this program")
 }
@@ -236,8 +246,11 @@ func (i *installation) judgeRoles() finished {
 		}
 	}
 	if len(lacking) > 0 {
-		refusal := rights.Refusal{Verb: lacking[len(lacking)-1], Resource: "ipclaims", Group: ipamv1alpha1.GroupName, Namespace: i.namespace}
-		return failed(exit.Forbidden, fmt.Sprintf("you cannot %s ipclaims in the namespace %s", strings.Join(lacking, ", "), i.namespace), refusal.Remedy(i.place))
+		refusal := rights.Refusal{
+			Verb: lacking[len(lacking)-1], Resource: "ipclaims", Group: ipamv1alpha1.GroupName, Namespace: i.namespace,
+		}
+		what := fmt.Sprintf("you cannot %s ipclaims in the namespace %s", strings.Join(lacking, ", "), i.namespace)
+		return failed(exit.Forbidden, what, refusal.Remedy(i.place))
 	}
 	return passed("you can list, create and delete claims in the namespace %s", i.namespace)
 }
@@ -278,7 +291,8 @@ func (i *installation) judgeController() finished {
 	said := facts.AnswerOf(i.trial)
 	if said.Allocated == nil {
 		return failed(exit.Unavailable, "the CREATE of a claim is not answered",
-			"see that ipam-controller runs and that kcp reaches --webhook-url; with --webhook-bind-address=0 claims are answered later")
+			"see that ipam-controller runs and that kcp reaches --webhook-url; "+
+				"with --webhook-bind-address=0 claims are answered later")
 	}
 	return passed("it answers a claim of the default class: %s", said.Allocated.Reason)
 }

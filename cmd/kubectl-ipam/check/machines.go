@@ -40,7 +40,8 @@ var contract = map[schema.GroupVersion][]string{
 // readMachines reads the objects that a cluster has of Cluster API; nothing where that is not installed.
 func (i *installation) readMachines(ctx context.Context, asked discovery.DiscoveryInterface, c client.Client) {
 	groups, err := asked.ServerGroups()
-	if err != nil || !slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == capiv1.GroupVersion.Group }) {
+	ours := func(g metav1.APIGroup) bool { return g.Name == capiv1.GroupVersion.Group }
+	if err != nil || !slices.ContainsFunc(groups.Groups, ours) {
 		return
 	}
 	i.machines = &machines{}
@@ -51,7 +52,8 @@ func (i *installation) readMachines(ctx context.Context, asked discovery.Discove
 			return
 		}
 		for _, name := range resources {
-			if err != nil || !slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == name }) {
+			named := func(r metav1.APIResource) bool { return r.Name == name }
+			if err != nil || !slices.ContainsFunc(served.APIResources, named) {
 				i.machines.lacking = append(i.machines.lacking, name+"."+version.Group+"/"+version.Version)
 			}
 		}
@@ -91,7 +93,8 @@ func (i *installation) judgeMachines() finished {
 	m := i.machines
 	switch {
 	case len(m.lacking) > 0:
-		return warned(strings.Join(m.lacking, ", ")+" are not served, so machines get no addresses", "use Cluster API v1.11 or later")
+		return warned(strings.Join(m.lacking, ", ")+" are not served, so machines get no addresses",
+			"use Cluster API v1.11 or later")
 	case m.claimsErr != nil:
 		return i.unread("IPAddressClaims", m.claimsErr)
 	}
@@ -150,7 +153,8 @@ func (m *machines) judge() finished {
 			remedies = append(remedies, p.remedy)
 		}
 	}
-	return warned(fmt.Sprintf("%d of %d IPAddressClaims need attention: %s", needy, len(m.claims), strings.Join(says, "; ")), strings.Join(remedies, "; "))
+	what := fmt.Sprintf("%d of %d IPAddressClaims need attention: %s", needy, len(m.claims), strings.Join(says, "; "))
+	return warned(what, strings.Join(remedies, "; "))
 }
 
 // plight returns why a claim needs attention, by the order in which the controller asks; false if it needs nothing.
@@ -167,9 +171,11 @@ func (m *machines) plight(claim *capiv1.IPAddressClaim) (plight, bool) {
 	case holder != "":
 		return plight{"paused without an address", holder + " is paused", unpause}, true
 	case m.clusters != nil && key.Name != "" && m.clusters[key] == nil:
-		return plight{"without their Cluster", "Cluster " + clusterName(claim) + " does not exist", "create the Cluster, or delete the claim"}, true
+		return plight{"without their Cluster", "Cluster " + clusterName(claim) + " does not exist",
+			"create the Cluster, or delete the claim"}, true
 	case ready == nil:
-		return plight{"not answered", "", "see that ipam-controller runs with --capi, or as ipam-controller capi, and that the pool is not paused"}, true
+		return plight{"not answered", "",
+			"see that ipam-controller runs with --capi, or as ipam-controller capi, and that the pool is not paused"}, true
 	}
 	return plight{ready.Reason, ready.Message, "end what the message names; the address then follows"}, true
 }

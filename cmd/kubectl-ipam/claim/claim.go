@@ -30,7 +30,7 @@ A claim that cannot be met now waits, and is bound when the cause is gone.`,
 
 func newList(s *session.Session) *cobra.Command {
 	all, kept := false, false
-	cmd := output.NewScopedList(s, "List claims and the block of each", func(ctx context.Context, o *output.Listing) error {
+	list := func(ctx context.Context, o *output.Listing) error {
 		namespace, err := o.Namespace()
 		if err != nil {
 			return err
@@ -43,12 +43,14 @@ func newList(s *session.Session) *cobra.Command {
 			return listRetained(ctx, o, namespace)
 		}
 		return o.List(ctx, &ipamv1alpha1.IPClaimList{}, namespace, nothing)
-	})
+	}
+	cmd := output.NewScopedList(s, "List claims and the block of each", list)
 	cmd.Long = `List the claims of a namespace: the length or address that each asks for, its block, or the reason
 why it waits. With --retained, list the blocks that outlived their claims instead.`
 	cmd.Example = `  # print the block of each claim of all namespaces
   kubectl ipam claim list -A -o jsonpath={.items[*].status.allocatedCIDR}`
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "List the claims of all namespaces")
-	cmd.Flags().BoolVar(&kept, "retained", false, "List the blocks that are retained from deleted claims, and when each expires")
+	cmd.Flags().BoolVar(&kept, "retained", false,
+		"List the blocks that are retained from deleted claims, and when each expires")
 	return cmd
 }

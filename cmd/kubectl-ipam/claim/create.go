@@ -85,8 +85,10 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	flags.Int64Var(&o.number, "number", 0, "Claim exactly this number, by a class of numbers")
 	session.AddFields(cmd, slices.Concat(field.OfClaim(&o.claim), field.OfAll(&o.claim.ObjectMeta), []field.Field{
 		{Name: "length", Usage: "Prefix length of the block, such as 28", Value: field.Length(&spec.PrefixLength)},
-		{Name: "family", Usage: "Address family: IPv4 or IPv6", Value: field.Word(&spec.IPFamily, ipamv1alpha1.IPv4, ipamv1alpha1.IPv6)},
-		{Name: "unmet-policy", Usage: "What happens to a claim that cannot be met now: Wait stores it, Refuse does not create it",
+		{Name: "family", Usage: "Address family: IPv4 or IPv6",
+			Value: field.Word(&spec.IPFamily, ipamv1alpha1.IPv4, ipamv1alpha1.IPv6)},
+		{Name: "unmet-policy",
+			Usage: "What happens to a claim that cannot be met now: Wait stores it, Refuse does not create it",
 			Value: field.Word(&spec.UnmetPolicy, ipamv1alpha1.UnmetWait, ipamv1alpha1.UnmetRefuse)},
 	})...)
 	o.AddReplace(cmd, "claim")
@@ -116,10 +118,12 @@ func (o *creation) run(ctx context.Context, args []string) error {
 // be read.
 func rangeMeant(ctx context.Context, c client.Reader, claim *ipamv1alpha1.IPClaim) (hint string) {
 	class := &ipamv1alpha1.IPClass{}
-	if claim.Status.ClassName == "" || len(claim.Spec.Scope) == 0 || c.Get(ctx, client.ObjectKey{Name: claim.Status.ClassName}, class) != nil || len(class.Spec.PoolPer) == 0 {
+	if claim.Status.ClassName == "" || len(claim.Spec.Scope) == 0 ||
+		c.Get(ctx, client.ObjectKey{Name: claim.Status.ClassName}, class) != nil || len(class.Spec.PoolPer) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("if the range of the scope was meant: kubectl ipam claim release %s, and create it again with --target range", facts.Args(claim))
+	return fmt.Sprintf("if the range of the scope was meant: "+
+		"kubectl ipam claim release %s, and create it again with --target range", facts.Args(claim))
 }
 
 // complete adds to the claim what no flag says by itself.

@@ -139,10 +139,12 @@ func movable(source *ipamv1alpha1.IPClaim) error {
 
 // continues refuses a claim at the destination that does not wait for the block of the source.
 func continues(source, target *ipamv1alpha1.IPClaim) error {
-	if target.Status.AllocatedCIDR == "" && target.DeletionTimestamp.IsZero() && sameBlock(target.Spec.Address, source.Status.AllocatedCIDR) {
+	if target.Status.AllocatedCIDR == "" && target.DeletionTimestamp.IsZero() &&
+		sameBlock(target.Spec.Address, source.Status.AllocatedCIDR) {
 		return nil
 	}
-	return exit.Fail(exit.Conflict, "choose another name, or release that claim: kubectl ipam claim release "+facts.Args(target),
+	return exit.Fail(exit.Conflict,
+		"choose another name, or release that claim: kubectl ipam claim release "+facts.Args(target),
 		"there is a claim %s already, which does not wait for %s", facts.Name(target), source.Status.AllocatedCIDR)
 }
 
@@ -201,17 +203,22 @@ func (o *move) queue(ctx context.Context, c client.WithWatch, source, target *ip
 	case ipamv1alpha1.ReasonAddressInUse, ipamv1alpha1.ReasonQuotaExceeded: // until the source is released
 		return nil
 	default:
-		return cmp.Or(now.Err(target), exit.Fail(exit.Conflict, "", "claim %s has %s already", facts.Name(target), target.Status.AllocatedCIDR))
+		has := exit.Fail(exit.Conflict, "", "claim %s has %s already", facts.Name(target), target.Status.AllocatedCIDR)
+		return cmp.Or(now.Err(target), has)
 	}
 }
 
 // setPolicy changes the reclaim policy of this claim, and of no later one of its name.
-func setPolicy(ctx context.Context, c client.Client, claim *ipamv1alpha1.IPClaim, policy ipamv1alpha1.ReclaimPolicy) error {
+func setPolicy(
+	ctx context.Context, c client.Client, claim *ipamv1alpha1.IPClaim, policy ipamv1alpha1.ReclaimPolicy,
+) error {
 	var value any // null removes it
 	if policy != "" {
 		value = policy
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": claim.UID}, "spec": map[string]any{"reclaimPolicy": value}})
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": claim.UID}, "spec": map[string]any{"reclaimPolicy": value},
+	})
 	if err != nil {
 		return err
 	}
@@ -230,7 +237,9 @@ func release(ctx context.Context, c client.Client, source *ipamv1alpha1.IPClaim)
 
 // finish waits until the new claim has the block.
 func (o *move) finish(ctx context.Context, c client.WithWatch, target *ipamv1alpha1.IPClaim) error {
-	err := o.until(ctx, c, target, "until claim "+facts.Name(target)+" has its block", func() bool { return facts.AnswerOf(target).Given() })
+	err := o.until(ctx, c, target, "until claim "+facts.Name(target)+" has its block", func() bool {
+		return facts.AnswerOf(target).Given()
+	})
 	if err == nil {
 		return nil
 	}
@@ -238,14 +247,19 @@ func (o *move) finish(ctx context.Context, c client.WithWatch, target *ipamv1alp
 }
 
 // until waits until done returns true for a claim.
-func (o *move) until(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, what string, done func() bool) error {
+func (o *move) until(
+	ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, what string, done func() bool,
+) error {
 	o.Waits()("waiting " + what)
 	limited, cancel := context.WithTimeout(ctx, o.wait)
 	defer cancel()
 	err := ipamclient.Until(limited, c, claim, done)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		now := facts.AnswerOf(claim)
-		return &exit.Failure{Code: exit.Unavailable, Reason: ipamv1alpha1.Reason(facts.Reason(claim.Status.Conditions)), Err: fmt.Errorf("waited %s %s: %s", o.wait, what, now.Reason())}
+		return &exit.Failure{
+			Code: exit.Unavailable, Reason: ipamv1alpha1.Reason(facts.Reason(claim.Status.Conditions)),
+			Err: fmt.Errorf("waited %s %s: %s", o.wait, what, now.Reason()),
+		}
 	}
 	return err
 }
@@ -256,5 +270,6 @@ func resumable(err error, format string, args ...any) error {
 	if apierrors.IsNotFound(err) || errors.Is(err, ipamclient.ErrGone) {
 		words = "the new claim is gone"
 	}
-	return exit.Fail(exit.CodeOf(err), exit.HintOf(err), "%s; %s: run it again, and it goes on", words, fmt.Sprintf(format, args...))
+	return exit.Fail(exit.CodeOf(err), exit.HintOf(err), "%s; %s: run it again, and it goes on",
+		words, fmt.Sprintf(format, args...))
 }

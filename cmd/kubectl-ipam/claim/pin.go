@@ -76,7 +76,8 @@ func pin(ctx context.Context, s *session.Session, c client.Client, key client.Ob
 // pinnedFor says which claim gets a pinned block, and until when. The class is nil if it is not seen.
 func pinnedFor(claim *ipamv1alpha1.IPClaim, class *ipamv1alpha1.IPClass) string {
 	said := "the next claim of this name, class and length gets it, with spec.retainedPolicy Reuse"
-	if class != nil && class.Spec.RetainedPolicy == ipamv1alpha1.RetainedReuse && claim.Spec.RetainedPolicy != ipamv1alpha1.RetainedWait {
+	if class != nil && class.Spec.RetainedPolicy == ipamv1alpha1.RetainedReuse &&
+		claim.Spec.RetainedPolicy != ipamv1alpha1.RetainedWait {
 		said = "the next claim of this name, class and length gets it, as its class says"
 	}
 	if class != nil && class.Spec.RetentionLease != "" {

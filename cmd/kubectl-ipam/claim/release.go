@@ -59,11 +59,14 @@ how many are released, and which are left: run it again, and it goes on with tho
 			return o.run(cmd.Context(), args)
 		},
 	}
-	cmd.Flags().BoolVar(&o.retained, "retained", false, "Free the blocks that are retained from deleted claims of these names")
+	cmd.Flags().BoolVar(&o.retained, "retained", false,
+		"Free the blocks that are retained from deleted claims of these names")
 	cmd.Flags().BoolVar(&o.missing, "ignore-not-found", false, "Treat a claim that does not exist as released")
-	cmd.Flags().BoolVar(&o.cascade, "cascade", false, "Release everything inside a range first, as far as it is of this workspace")
+	cmd.Flags().BoolVar(&o.cascade, "cascade", false,
+		"Release everything inside a range first, as far as it is of this workspace")
 	cmd.Flags().Var(field.Duration(&o.wait, time.Millisecond), "wait",
-		"With --cascade, how long to wait for each range until it is empty, once everything inside is released; without the flag, for so long as blocks are freed, and 30s more")
+		"With --cascade, how long to wait for each range until it is empty, once everything inside is released; "+
+			"without the flag, for so long as blocks are freed, and 30s more")
 	cmd.MarkFlagsMutuallyExclusive("cascade", "retained")
 	session.CompleteArgs(s, cmd, session.ClaimNames)
 	return cmd
@@ -123,7 +126,9 @@ func (o *removal) there(err error) error {
 
 // ordered reads the named claims, and returns all that is to be released in its order. A claim that cannot be read is
 // of the first level: its release says why.
-func (o *removal) ordered(ctx context.Context, c client.Client, named []*ipamv1alpha1.IPClaim) ([][]client.Object, error) {
+func (o *removal) ordered(
+	ctx context.Context, c client.Client, named []*ipamv1alpha1.IPClaim,
+) ([][]client.Object, error) {
 	group := errgroup.Group{}
 	group.SetLimit(readAtOnce)
 	for _, claim := range named {
@@ -139,7 +144,8 @@ func (o *removal) ordered(ctx context.Context, c client.Client, named []*ipamv1a
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	all, ranges := slices.Clone(named), slices.DeleteFunc(slices.Clone(named), func(claim *ipamv1alpha1.IPClaim) bool { return !isRange(claim) })
+	all := slices.Clone(named)
+	ranges := slices.DeleteFunc(slices.Clone(named), func(claim *ipamv1alpha1.IPClaim) bool { return !isRange(claim) })
 	var kept []client.Object
 	if o.cascade && len(ranges) > 0 {
 		inside, err := cascade.OfRanges(ctx, c, named[0].Namespace, ranges)
@@ -205,7 +211,9 @@ func (o *removal) delete(ctx context.Context, c client.WithWatch, claim *ipamv1a
 
 // kept tells of a block that stays taken. The policy is the one known before the record is
 // written.
-func (o *removal) kept(ctx context.Context, c client.Client, key client.ObjectKey, policy ipamv1alpha1.ReclaimPolicy) error {
+func (o *removal) kept(
+	ctx context.Context, c client.Client, key client.ObjectKey, policy ipamv1alpha1.ReclaimPolicy,
+) error {
 	record, err := recordOf(ctx, c, key)
 	if err == nil {
 		policy = record.Spec.ReclaimPolicy
@@ -253,5 +261,6 @@ func recordOf(ctx context.Context, c client.Client, claim client.ObjectKey) (*ip
 		}
 		missing = cmp.Or(missing, err)
 	}
-	return nil, cmp.Or(missing, error(apierrors.NewNotFound(ipamv1alpha1.GroupVersion.WithResource("ipallocations").GroupResource(), claim.Name)))
+	records := ipamv1alpha1.GroupVersion.WithResource("ipallocations").GroupResource()
+	return nil, cmp.Or(missing, error(apierrors.NewNotFound(records, claim.Name)))
 }

@@ -34,7 +34,9 @@ func listRetained(ctx context.Context, o *output.Listing, namespace string) erro
 	}
 	o.Filter = func(list client.ObjectList) {
 		records := list.(*ipamv1alpha1.IPAllocationList)
-		records.Items = slices.DeleteFunc(records.Items, func(a ipamv1alpha1.IPAllocation) bool { return a.Spec.ClaimRef != nil })
+		records.Items = slices.DeleteFunc(records.Items, func(a ipamv1alpha1.IPAllocation) bool {
+			return a.Spec.ClaimRef != nil
+		})
 	}
 	return o.List(ctx, &ipamv1alpha1.IPAllocationList{}, namespace, "nothing is retained")
 }
@@ -56,7 +58,8 @@ func keptUntil(kept *ipamv1alpha1.IPAllocation, now time.Time) string {
 		return kept.Status.AllocatedCIDR + ", until it is deleted"
 	}
 	if left := kept.Status.Expires.Sub(now); left > 0 {
-		return fmt.Sprintf("%s, until %s (in %s)", kept.Status.AllocatedCIDR, facts.Expiry(kept), duration.HumanDuration(left))
+		return fmt.Sprintf("%s, until %s (in %s)",
+			kept.Status.AllocatedCIDR, facts.Expiry(kept), duration.HumanDuration(left))
 	}
 	return fmt.Sprintf("%s, until %s: it is about to be released", kept.Status.AllocatedCIDR, facts.Expiry(kept))
 }

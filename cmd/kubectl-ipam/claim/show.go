@@ -17,9 +17,10 @@ import (
 )
 
 func newShow(s *session.Session) *cobra.Command {
-	cmd := output.NewShow(s, session.ClaimNames, func(ctx context.Context, here session.Access, name string, out *output.Printer) error {
+	one := func(ctx context.Context, here session.Access, name string, out *output.Printer) error {
 		return show(ctx, s, here, name, out)
-	})
+	}
+	cmd := output.NewShow(s, session.ClaimNames, one)
 	cmd.Short = "Show a claim: what it holds, or why it waits"
 	cmd.Long = `Show a claim: the block that it holds, its class and pool; or the reason why it waits, and
 what to do. Of a claim that is deleted, show the block that is retained.`

@@ -73,10 +73,11 @@ func explainReleasing(s *session.Session, claim *ipamv1alpha1.IPClaim) error {
 // question is a claim that waits, and what comes into question for it.
 type question struct {
 	claim *ipamv1alpha1.IPClaim
-	class *ipamv1alpha1.IPClass      // nil without one that is seen
-	pools []*space.Pool              // of this workspace, with the holders if the claim asks for an address
-	held  []string                   // which holders of this workspace have addresses of other pools that the claim asks for
-	kept  *ipamv1alpha1.IPAllocation // from a former claim of the name; nil for nothing
+	class *ipamv1alpha1.IPClass // nil without one that is seen
+	pools []*space.Pool         // of this workspace, with the holders if the claim asks for an address
+	// which holders of this workspace have addresses of other pools that the claim asks for
+	held []string
+	kept *ipamv1alpha1.IPAllocation // from a former claim of the name; nil for nothing
 }
 
 // ask reads what the caller may see of classes and pools.
@@ -151,7 +152,8 @@ func (q question) explain(s *session.Session) error {
 		screen.Line(s.Out, "class %s: %s, %s, ready pools on the platform: %d", q.class.Name, q.class.Spec.IPFamily,
 			facts.ClassLengths(q.class), q.class.Status.OfferingPools)
 		if roles := q.class.Status.RequiredScopeRoles; len(roles) > 0 {
-			screen.Line(s.Out, "its claims need a scope with %s; this one has %s", strings.Join(roles, ", "), cmp.Or(facts.Scope(q.claim.Spec.Scope), "none"))
+			screen.Line(s.Out, "its claims need a scope with %s; this one has %s",
+				strings.Join(roles, ", "), cmp.Or(facts.Scope(q.claim.Spec.Scope), "none"))
 		}
 	}
 	if err := q.drawPools(s); err != nil {
@@ -182,7 +184,8 @@ func (q question) drawPools(s *session.Session) error {
 	t := output.NewTable("POOL", "CIDR", "UTIL", "LARGEST FREE", "SAYS")
 	for _, pool := range q.pools {
 		p := pool.Object
-		t.Rows = append(t.Rows, output.Row(p, p.Name, facts.CIDR(p), facts.Utilisation(p), facts.LargestFree(p), q.says(pool)))
+		t.Rows = append(t.Rows, output.Row(p, p.Name, facts.CIDR(p), facts.Utilisation(p), facts.LargestFree(p),
+			q.says(pool)))
 	}
 	screen.Line(s.Out, "")
 	return output.WriteTable(s.Out, t)

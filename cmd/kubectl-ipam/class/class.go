@@ -26,10 +26,11 @@ create classes in the platform workspace. Tenants claim by them.`,
 }
 
 func newList(s *session.Session) *cobra.Command {
-	cmd := output.NewList(s, "List the classes that this workspace is shown", func(ctx context.Context, o *output.Listing) error {
+	list := func(ctx context.Context, o *output.Listing) error {
 		return o.List(ctx, &ipamv1alpha1.IPClassList{}, "",
 			"there are no classes for everybody; the platform may have others, to be claimed by name")
-	})
+	}
+	cmd := output.NewList(s, "List the classes that this workspace is shown", list)
 	cmd.Long = `List the classes that this workspace is shown, with their rules. The platform may have
 further classes for some workspaces only. They are not listed, and can be claimed by name.`
 	cmd.Example = `  # list the limit of each class as well

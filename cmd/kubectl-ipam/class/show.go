@@ -19,9 +19,10 @@ import (
 )
 
 func newShow(s *session.Session) *cobra.Command {
-	cmd := output.NewShow(s, session.ClassNames, func(ctx context.Context, here session.Access, name string, out *output.Printer) error {
+	one := func(ctx context.Context, here session.Access, name string, out *output.Printer) error {
 		return show(ctx, s, here, name, out)
-	})
+	}
+	cmd := output.NewShow(s, session.ClassNames, one)
 	cmd.Short = "Show a class: its rules, and the pools of this workspace behind it"
 	cmd.Long = `Show a class: its rules, how many pools of the platform back it, and the pools of this
 workspace that back it, and how full each is.`
@@ -41,7 +42,9 @@ func show(ctx context.Context, s *session.Session, c client.Reader, name string,
 	if err := c.List(ctx, pools); exit.IgnoreUnseen(err) != nil {
 		return err
 	}
-	return describeClass(s, class, slices.DeleteFunc(pools.Items, func(p ipamv1alpha1.IPPool) bool { return !slices.Contains(p.Spec.ClassNames, name) }))
+	return describeClass(s, class, slices.DeleteFunc(pools.Items, func(p ipamv1alpha1.IPPool) bool {
+		return !slices.Contains(p.Spec.ClassNames, name)
+	}))
 }
 
 func describeClass(s *session.Session, class *ipamv1alpha1.IPClass, pools []ipamv1alpha1.IPPool) error {

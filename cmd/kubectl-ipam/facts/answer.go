@@ -105,7 +105,9 @@ func (a Answer) Err(object client.Object) error {
 			"; if there still is none, kubectl ipam check says whether the controller runs", "%s: there is no answer yet", what)
 	default:
 		reason := ipamv1alpha1.Reason(a.Allocated.Reason)
-		return &exit.Failure{Code: reason.ExitCode(), Reason: reason, Hint: a.Remedy, Err: fmt.Errorf("%s: %s", what, a.Reason())}
+		return &exit.Failure{
+			Code: reason.ExitCode(), Reason: reason, Hint: a.Remedy, Err: fmt.Errorf("%s: %s", what, a.Reason()),
+		}
 	}
 }
 

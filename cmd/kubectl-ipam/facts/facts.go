@@ -117,7 +117,9 @@ func Held(object client.Object, now time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	by := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(name string) bool { return name == ipamv1alpha1.FinalizerPool })
+	by := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(name string) bool {
+		return name == ipamv1alpha1.FinalizerPool
+	})
 	if len(by) == 0 {
 		return string(ipamv1alpha1.ClaimReleasing)
 	}
@@ -125,7 +127,8 @@ func Held(object client.Object, now time.Time) string {
 	if len(by) > 1 {
 		word = "finalizers "
 	}
-	return string(ipamv1alpha1.ClaimReleasing) + ", held by " + word + strings.Join(by, ", ") + " for " + minutes(now.Sub(since.Time))
+	return string(ipamv1alpha1.ClaimReleasing) + ", held by " + word + strings.Join(by, ", ") + " for " +
+		minutes(now.Sub(since.Time))
 }
 
 // minutes says a duration from a minute on in minutes, such as 5 min.
@@ -249,7 +252,8 @@ func ParseBlock(text string) (netip.Prefix, error) {
 	}
 	ip, err := netip.ParseAddr(text)
 	if err != nil {
-		return netip.Prefix{}, exit.Usagef("%q is no address; write one such as 192.0.2.7, or a block such as 192.0.2.0/28", text)
+		return netip.Prefix{}, exit.Usagef("%q is no address; write one such as 192.0.2.7, or a block such as 192.0.2.0/28",
+			text)
 	}
 	return unmapped(netip.PrefixFrom(ip, ip.BitLen())), nil
 }

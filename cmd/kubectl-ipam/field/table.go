@@ -12,7 +12,8 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-const scopeUsage = ", each role once: network=vpc-1,location=ams, or network=Network.networking.example.com/vpc-1; without a kind, that is the role with a capital letter"
+const scopeUsage = ", each role once: network=vpc-1,location=ams, or network=Network.networking.example.com/vpc-1; " +
+	"without a kind, that is the role with a capital letter"
 
 // Excluded is the column of the blocks that a pool excludes.
 const Excluded = "exclude"
@@ -27,16 +28,26 @@ func OfPool(pool *ipamv1alpha1.IPPool) []Field {
 	return []Field{
 		{Name: "class", Usage: "Classes that the pool backs", Value: List(&spec.ClassNames)},
 		ScopeOf(&spec.Scope, "Object whose claims the pool serves, and no others"),
-		{Name: "domain", Usage: "Address domain: root pools of one domain may overlap, and never allocate an address twice", Value: Text(&spec.AddressDomain)},
-		{Name: "visibility", Usage: "Which workspaces may use the pool: consumer (this one), shared (those of --consumer) or platform (all, by a class)",
-			Value: Word(&spec.Visibility, ipamv1alpha1.VisibilityConsumer, ipamv1alpha1.VisibilityShared, ipamv1alpha1.VisibilityPlatform)},
-		{Name: "consumer", column: "consumers", Usage: "Workspaces that may use the pool, such as root:acme:web or 'root:acme:*'", Value: List(&spec.Consumers)},
+		{Name: "domain", Usage: "Address domain: root pools of one domain may overlap, and never allocate an address twice",
+			Value: Text(&spec.AddressDomain)},
+		{Name: "visibility", Usage: "Which workspaces may use the pool: " +
+			"consumer (this one), shared (those of --consumer) or platform (all, by a class)",
+			Value: Word(&spec.Visibility, ipamv1alpha1.VisibilityConsumer, ipamv1alpha1.VisibilityShared,
+				ipamv1alpha1.VisibilityPlatform)},
+		{Name: "consumer", column: "consumers",
+			Usage: "Workspaces that may use the pool, such as root:acme:web or 'root:acme:*'",
+			Value: List(&spec.Consumers)},
 		{Name: Excluded, Usage: "CIDRs inside the pool that are never allocated", Value: List(&spec.ExcludedCIDRs)},
-		{Name: "gateway", Usage: "Address of the router, which is never allocated, such as 10.8.0.1", Value: Text(&spec.Gateway)},
-		{Name: "network-length", Usage: "Prefix length of the network that the pool is part of; empty is that of the pool", Value: Length(&spec.NetworkPrefixLength)},
-		{Name: "min-length", Usage: "Shortest prefix length that may be claimed: the largest block", Value: Length(&spec.Allocation.MinPrefixLength)},
-		{Name: "max-length", Usage: "Longest prefix length that may be claimed: the smallest block", Value: Length(&spec.Allocation.MaxPrefixLength)},
-		{Name: "strategy", Usage: "How a block is chosen: FirstFit, BestFit or LeastUtilized", Value: Strategy(&spec.Allocation.Strategy)},
+		{Name: "gateway", Usage: "Address of the router, which is never allocated, such as 10.8.0.1",
+			Value: Text(&spec.Gateway)},
+		{Name: "network-length", Usage: "Prefix length of the network that the pool is part of; empty is that of the pool",
+			Value: Length(&spec.NetworkPrefixLength)},
+		{Name: "min-length", Usage: "Shortest prefix length that may be claimed: the largest block",
+			Value: Length(&spec.Allocation.MinPrefixLength)},
+		{Name: "max-length", Usage: "Longest prefix length that may be claimed: the smallest block",
+			Value: Length(&spec.Allocation.MaxPrefixLength)},
+		{Name: "strategy", Usage: "How a block is chosen: FirstFit, BestFit or LeastUtilized",
+			Value: Strategy(&spec.Allocation.Strategy)},
 		{Name: "leading", Usage: "Number of blocks that are reserved at the start",
 			Value: edge(func(e *ipamv1alpha1.PoolReservations) pflag.Value { return Number(&e.Leading) })},
 		{Name: "trailing", Usage: "Number of blocks that are reserved at the end",
@@ -47,9 +58,13 @@ func OfPool(pool *ipamv1alpha1.IPPool) []Field {
 			Value: slice(func(s *ipamv1alpha1.PoolSlices) pflag.Value { return Length(&s.PrefixLength) })},
 		{Name: "max-slices", Usage: "How many workspaces get such a child pool; 0 is as many as fit",
 			Value: slice(func(s *ipamv1alpha1.PoolSlices) pflag.Value { return Number(&s.MaxSlices) })},
-		{Name: "max-per-consumer", Usage: "Addresses that one workspace may hold of the pool", Value: Text(&spec.MaxPerConsumer)},
-		{Name: "release-cooldown", Usage: "How long a freed block is not allocated to another claim, such as 30s; at most 24h", Value: Text(&spec.ReleaseCooldown)},
-		{Name: "max-retention-lease", Usage: "The longest time for which a retained block is kept, such as 720h", Value: Text(&spec.MaxRetentionLease)},
+		{Name: "max-per-consumer", Usage: "Addresses that one workspace may hold of the pool",
+			Value: Text(&spec.MaxPerConsumer)},
+		{Name: "release-cooldown",
+			Usage: "How long a freed block is not allocated to another claim, such as 30s; at most 24h",
+			Value: Text(&spec.ReleaseCooldown)},
+		{Name: "max-retention-lease", Usage: "The longest time for which a retained block is kept, such as 720h",
+			Value: Text(&spec.MaxRetentionLease)},
 	}
 }
 
@@ -59,12 +74,16 @@ func OfClaim(claim *ipamv1alpha1.IPClaim) []Field {
 	return []Field{
 		{Name: "class", Usage: "Class to claim by", Value: Text(&spec.ClassName)},
 		ScopeOf(&spec.Scope, "Object that the block is for"),
-		{Name: "target", Usage: "Hold a block, or the whole range that the class has for this scope: block or range", Value: Target(&spec.Target)},
-		{Name: "reclaim-policy", Usage: "What happens to the block when the claim is deleted: Delete frees it, Retain keeps it",
+		{Name: "target", Usage: "Hold a block, or the whole range that the class has for this scope: block or range",
+			Value: Target(&spec.Target)},
+		{Name: "reclaim-policy",
+			Usage: "What happens to the block when the claim is deleted: Delete frees it, Retain keeps it",
 			Value: Word(&spec.ReclaimPolicy, ipamv1alpha1.ReclaimDelete, ipamv1alpha1.ReclaimRetain)},
-		{Name: "retained-policy", Usage: "What happens if a block is retained from a deleted claim of the name: Wait until it is released, or Reuse it",
+		{Name: "retained-policy", Usage: "What happens if a block is retained from a deleted claim of the name: " +
+			"Wait until it is released, or Reuse it",
 			Value: Word(&spec.RetainedPolicy, ipamv1alpha1.RetainedWait, ipamv1alpha1.RetainedReuse)},
-		{Name: "owner", Usage: "Object that uses the block, such as Service/default/web or Machine.example.com/default/m-1", Value: Owner(&spec.OwnerRef)},
+		{Name: "owner", Usage: "Object that uses the block, such as Service/default/web or Machine.example.com/default/m-1",
+			Value: Owner(&spec.OwnerRef)},
 		{Name: "owner-uid", Usage: "UID of that object, by which it is told from a later one of its name",
 			Value: within(&spec.OwnerRef, func(ref *ipamv1alpha1.OwnerRef) pflag.Value { return Text(&ref.UID) })},
 	}
@@ -74,7 +93,8 @@ func OfClaim(claim *ipamv1alpha1.IPClaim) []Field {
 func OfAll(meta *metav1.ObjectMeta) []Field {
 	return []Field{
 		{Name: "labels", Usage: "Labels of the object, such as site=fra", Value: Labels(&meta.Labels)},
-		{Name: "description", Usage: "What people should know of the object: its annotation " + ipamv1alpha1.AnnotationDescription,
+		{Name: "description",
+			Usage: "What people should know of the object: its annotation " + ipamv1alpha1.AnnotationDescription,
 			Value: Annotation(meta, ipamv1alpha1.AnnotationDescription)},
 	}
 }
@@ -87,7 +107,8 @@ func Strategy(at *ipamv1alpha1.Strategy) pflag.Value {
 // Columns returns the columns of the fields, each once.
 func Columns() []string {
 	var columns []string
-	for _, f := range slices.Concat(OfPool(&ipamv1alpha1.IPPool{}), OfClaim(&ipamv1alpha1.IPClaim{}), OfAll(&metav1.ObjectMeta{})) {
+	all := slices.Concat(OfPool(&ipamv1alpha1.IPPool{}), OfClaim(&ipamv1alpha1.IPClaim{}), OfAll(&metav1.ObjectMeta{}))
+	for _, f := range all {
 		if !slices.Contains(columns, f.Column()) {
 			columns = append(columns, f.Column())
 		}
@@ -109,7 +130,9 @@ func Scope(at *ipamv1alpha1.Scope) pflag.Value {
 		}
 		for word := range strings.SplitSeq(text, ",") {
 			if !addRole(word, scope) {
-				return errors.New("no object of a role: write each role once, as ROLE=NAME, ROLE=KIND/NAME or ROLE=KIND.GROUP/NAME, such as network=vpc-1 or network=Network.networking.example.com/vpc-1")
+				return errors.New("no object of a role: write each role once, " +
+					"as ROLE=NAME, ROLE=KIND/NAME or ROLE=KIND.GROUP/NAME, " +
+					"such as network=vpc-1 or network=Network.networking.example.com/vpc-1")
 			}
 		}
 		*at = scope

@@ -83,7 +83,10 @@ func (f Field) Choices() []string {
 
 // Text takes any text.
 func Text[T ~string](at *T) pflag.Value {
-	return &single{kind: "string", get: func() string { return string(*at) }, set: func(text string) error { *at = T(text); return nil }}
+	return &single{kind: "string", get: func() string { return string(*at) }, set: func(text string) error {
+		*at = T(text)
+		return nil
+	}}
 }
 
 // Word takes one of a few words, whatever their case. The value that it has is the default.
@@ -128,7 +131,8 @@ func Target(at *ipamv1alpha1.ClaimTarget) pflag.Value {
 
 // Number takes a number that is not below zero, and is empty for zero.
 func Number(at *int32) pflag.Value {
-	return &single{kind: "int32", get: func() string { return strings.TrimPrefix(strconv.Itoa(int(*at)), "0") }, set: func(text string) error {
+	shown := func() string { return strings.TrimPrefix(strconv.Itoa(int(*at)), "0") }
+	return &single{kind: "int32", get: shown, set: func(text string) error {
 		n, err := strconv.ParseUint(text, 10, 31)
 		if err != nil {
 			return errors.New("no number: write one such as 1, or leave it empty")
@@ -186,7 +190,8 @@ func within[P comparable](part **P, field func(*P) pflag.Value) pflag.Value {
 		}
 		return *part
 	}
-	return &single{kind: field(new(P)).Type(), get: func() string { return field(of()).String() }, set: func(text string) error {
+	shown := func() string { return field(of()).String() }
+	return &single{kind: field(new(P)).Type(), get: shown, set: func(text string) error {
 		changed := of()
 		err := field(changed).Set(text)
 		if *part = changed; *changed == *new(P) {
@@ -203,7 +208,8 @@ func Owner(at **ipamv1alpha1.OwnerRef) pflag.Value {
 		return &single{kind: "string", get: func() string { return ownerText(ref) }, set: func(text string) error {
 			parts := strings.Split(text, "/")
 			if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
-				return errors.New("no object: write KIND/NAMESPACE/NAME, or KIND/NAME for a kind without namespaces, such as Service/default/web or Machine.example.com/default/m-1")
+				return errors.New("no object: write KIND/NAMESPACE/NAME, or KIND/NAME for a kind without namespaces, " +
+					"such as Service/default/web or Machine.example.com/default/m-1")
 			}
 			ref.Name = parts[len(parts)-1]
 			ref.Kind, ref.APIGroup, _ = strings.Cut(parts[0], ".")
@@ -221,7 +227,8 @@ func ownerText(ref *ipamv1alpha1.OwnerRef) string {
 	if ref.APIGroup != "" {
 		kind += "." + ref.APIGroup
 	}
-	return strings.Join(slices.DeleteFunc([]string{kind, ref.Namespace, ref.Name}, func(part string) bool { return part == "" }), "/")
+	parts := []string{kind, ref.Namespace, ref.Name}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "/")
 }
 
 // several is a field with several values. Set adds one.

@@ -38,7 +38,8 @@ func Escape(text, keep string) string {
 // languages take full-width signs for the others.
 func Cell(text string) string {
 	text = Text(text)
-	if first, _ := utf8.DecodeRuneInString(text); text != "" && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first) {
+	if first, _ := utf8.DecodeRuneInString(text); text != "" &&
+		strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first) {
 		return "'" + text
 	}
 	return text

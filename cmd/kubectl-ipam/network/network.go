@@ -53,7 +53,8 @@ inside both. Platform admins see those of all tenants.`,
 		},
 	}
 	out.AddFlags(cmd)
-	cmd.Flags().Var(field.Scope(&scope), "scope", "List only this network and those inside, as ROLE=NAME, such as network=vpc-1; several: with commas")
+	cmd.Flags().Var(field.Scope(&scope), "scope",
+		"List only this network and those inside, as ROLE=NAME, such as network=vpc-1; several: with commas")
 	return cmd
 }
 
@@ -73,7 +74,9 @@ type network struct {
 	scope ipamv1alpha1.Scope
 }
 
-func list(ctx context.Context, s *session.Session, r *session.View, out *output.Printer, within ipamv1alpha1.Scope) error {
+func list(
+	ctx context.Context, s *session.Session, r *session.View, out *output.Printer, within ipamv1alpha1.Scope,
+) error {
 	pools, err := r.Pools(ctx)
 	if exit.IgnoreUnseen(err) != nil {
 		return err
@@ -82,15 +85,18 @@ func list(ctx context.Context, s *session.Session, r *session.View, out *output.
 	if err != nil {
 		return err
 	}
-	networks := slices.DeleteFunc(networksOf(r, pools, claims), func(n network) bool { return !facts.Inside(n.scope, within) })
+	networks := slices.DeleteFunc(networksOf(r, pools, claims), func(n network) bool {
+		return !facts.Inside(n.scope, within)
+	})
 	if len(networks) == 0 && !out.Given() {
-		s.Say("there are no networks; a claim with a scope makes one: kubectl ipam claim create NAME --class CLASS --scope network=NAME --target range")
+		s.Say("there are no networks; a claim with a scope makes one: " +
+			"kubectl ipam claim create NAME --class CLASS --scope network=NAME --target range")
 		return nil
 	}
 	t := output.NewTable("NETWORK", "WORKSPACE", "CIDR", "HELD BY", "CLAIMS", "WAITING", "pools")
 	for _, n := range networks {
-		t.Rows = append(t.Rows, output.Row(nil, n.Network, n.Workspace, strings.Join(n.CIDRs, ","), strings.Join(n.HeldBy, ","),
-			fmt.Sprint(n.Claims), fmt.Sprint(n.Waiting), strings.Join(n.Pools, ",")))
+		t.Rows = append(t.Rows, output.Row(nil, n.Network, n.Workspace, strings.Join(n.CIDRs, ","),
+			strings.Join(n.HeldBy, ","), fmt.Sprint(n.Claims), fmt.Sprint(n.Waiting), strings.Join(n.Pools, ",")))
 	}
 	output.HideEmpty(t, "WORKSPACE")
 	return out.PrintReport(s.Out, map[string]any{"networks": networks}, t)

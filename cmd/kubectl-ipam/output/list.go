@@ -50,7 +50,8 @@ func NewScopedList(s *session.Session, short string, run func(context.Context, *
 		o.scope = scope
 		return run(ctx, o)
 	})
-	cmd.Flags().Var(field.Scope(&scope), "scope", "List only objects for this one, as ROLE=NAME, such as network=vpc-1; several: with commas")
+	cmd.Flags().Var(field.Scope(&scope), "scope",
+		"List only objects for this one, as ROLE=NAME, such as network=vpc-1; several: with commas")
 	return cmd
 }
 
@@ -68,7 +69,10 @@ func within(list client.ObjectList, scope ipamv1alpha1.Scope) {
 }
 
 // NewShow makes the command that shows the object of a name.
-func NewShow(s *session.Session, names session.Names, show func(ctx context.Context, here session.Access, name string, out *Printer) error) *cobra.Command {
+func NewShow(
+	s *session.Session, names session.Names,
+	show func(ctx context.Context, here session.Access, name string, out *Printer) error,
+) *cobra.Command {
 	out := &Printer{}
 	cmd := &cobra.Command{
 		Use:     "show NAME",
@@ -111,7 +115,9 @@ func (o *Listing) List(ctx context.Context, list client.ObjectList, namespace, n
 
 // read reads a list and sorts it. Without --sort-by, the order is that of namespaces and names: in the workspaces
 // of tenants, kcp lists classes in another order each time.
-func (o *Listing) read(ctx context.Context, c client.Client, list client.ObjectList, options *client.ListOptions) error {
+func (o *Listing) read(
+	ctx context.Context, c client.Client, list client.ObjectList, options *client.ListOptions,
+) error {
 	if err := c.List(ctx, list, options); err != nil {
 		return err
 	}

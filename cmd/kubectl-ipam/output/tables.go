@@ -45,13 +45,15 @@ func tableOf(object runtime.Object, now time.Time) (t *metav1.Table, err error) 
 
 // Claims makes the table of claims, with their ages by a clock.
 func Claims(claims []ipamv1alpha1.IPClaim, now time.Time) *metav1.Table {
-	t := NewTable("NAME", "CLASS", "POOL", "REQUESTED", "ALLOCATED", "SCOPE", "PHASE", "REASON", "AGE", "workspace", "reclaim", "owner", "description", "message")
+	t := NewTable("NAME", "CLASS", "POOL", "REQUESTED", "ALLOCATED", "SCOPE", "PHASE", "REASON", "AGE",
+		"workspace", "reclaim", "owner", "description", "message")
 	for i := range claims {
 		c := &claims[i]
 		ref := facts.Pool(c)
-		t.Rows = append(t.Rows, Row(c, c.Name, facts.Class(c), ref.Name, facts.Requested(c), c.Status.AllocatedCIDR, ipamv1alpha1.ScopeColumn(c.Spec.Scope), string(c.Status.Phase),
-			facts.Reason(c.Status.Conditions), facts.Age(c.CreationTimestamp, now), facts.Workspace(ref),
-			string(c.Spec.ReclaimPolicy), space.OwnerOf(c.Spec.OwnerRef), c.Annotations[ipamv1alpha1.AnnotationDescription],
+		t.Rows = append(t.Rows, Row(c, c.Name, facts.Class(c), ref.Name, facts.Requested(c), c.Status.AllocatedCIDR,
+			ipamv1alpha1.ScopeColumn(c.Spec.Scope), string(c.Status.Phase), facts.Reason(c.Status.Conditions),
+			facts.Age(c.CreationTimestamp, now), facts.Workspace(ref), string(c.Spec.ReclaimPolicy),
+			space.OwnerOf(c.Spec.OwnerRef), c.Annotations[ipamv1alpha1.AnnotationDescription],
 			facts.Message(ipamv1alpha1.ConditionAllocated, c.Status.Conditions)))
 	}
 	HideEmpty(t, "SCOPE")
@@ -63,8 +65,9 @@ func Allocations(allocations []ipamv1alpha1.IPAllocation, now time.Time) *metav1
 	t := NewTable("BLOCK", "SCOPE", "HOLDER", "POOL", "CLASS", "RECLAIM", "AGE", "name", "owner", "expires")
 	for i := range allocations {
 		a := &allocations[i]
-		t.Rows = append(t.Rows, Row(a, a.Status.AllocatedCIDR, ipamv1alpha1.ScopeColumn(a.Spec.Scope), space.HoldingOf(a).Holder, a.Spec.PoolRef.Name, a.Spec.ClassName,
-			string(a.Spec.ReclaimPolicy), facts.Age(a.CreationTimestamp, now), a.Name, space.OwnerOf(a.Spec.OwnerRef), facts.Expiry(a)))
+		t.Rows = append(t.Rows, Row(a, a.Status.AllocatedCIDR, ipamv1alpha1.ScopeColumn(a.Spec.Scope),
+			space.HoldingOf(a).Holder, a.Spec.PoolRef.Name, a.Spec.ClassName, string(a.Spec.ReclaimPolicy),
+			facts.Age(a.CreationTimestamp, now), a.Name, space.OwnerOf(a.Spec.OwnerRef), facts.Expiry(a)))
 	}
 	HideEmpty(t, "SCOPE")
 	return t
@@ -80,9 +83,11 @@ func Pools(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {
 		if p.Status.Capacity != nil {
 			available = p.Status.Capacity.Available
 		}
-		t.Rows = append(t.Rows, Row(p, p.Name, facts.CIDR(p), ipamv1alpha1.ScopeColumn(p.Spec.Scope), facts.Parent(p), strings.Join(p.Spec.ClassNames, ","), facts.Utilisation(p),
-			facts.LargestFree(p), string(p.Spec.Visibility), string(p.Status.Phase), facts.Age(p.CreationTimestamp, now),
-			available, p.Spec.AddressDomain, field.List(&p.Spec.Consumers).String(), p.Annotations[ipamv1alpha1.AnnotationDescription],
+		t.Rows = append(t.Rows, Row(p, p.Name, facts.CIDR(p), ipamv1alpha1.ScopeColumn(p.Spec.Scope), facts.Parent(p),
+			strings.Join(p.Spec.ClassNames, ","), facts.Utilisation(p), facts.LargestFree(p),
+			string(p.Spec.Visibility), string(p.Status.Phase), facts.Age(p.CreationTimestamp, now),
+			available, p.Spec.AddressDomain, field.List(&p.Spec.Consumers).String(),
+			p.Annotations[ipamv1alpha1.AnnotationDescription],
 			facts.Reason(p.Status.Conditions), facts.Message(ipamv1alpha1.ConditionAllocated, p.Status.Conditions)))
 	}
 	HideEmpty(t, "SCOPE")
@@ -91,16 +96,19 @@ func Pools(pools []ipamv1alpha1.IPPool, now time.Time) *metav1.Table {
 
 // Classes makes the table of classes, with their ages by a clock.
 func Classes(classes []ipamv1alpha1.IPClass, now time.Time) *metav1.Table {
-	t := NewTable("NAME", "FAMILY", "LENGTHS", "LENGTH", "STRATEGY", "RECLAIM", "POOLS", "PHASE", "AGE", "provisioner", "limit", "is-default", "message")
+	t := NewTable("NAME", "FAMILY", "LENGTHS", "LENGTH", "STRATEGY", "RECLAIM", "POOLS", "PHASE", "AGE", "provisioner",
+		"limit", "is-default", "message")
 	for i := range classes {
 		c := &classes[i]
 		name, byDefault := c.Name, ""
 		if facts.IsDefault(c) {
 			name, byDefault = name+" (default)", "true"
 		}
-		t.Rows = append(t.Rows, Row(c, name, string(c.Spec.IPFamily), ipamv1alpha1.LengthsColumn(c.Spec.AllowedPrefixLengths), facts.Slash(c.Spec.DefaultPrefixLength),
-			string(c.Spec.Strategy), string(c.Spec.ReclaimPolicy), fmt.Sprint(c.Status.OfferingPools), string(c.Status.Phase),
-			facts.Age(c.CreationTimestamp, now), c.Spec.Provisioner, string(c.Spec.MaxPerConsumer), byDefault, facts.Message(ipamv1alpha1.ConditionReady, c.Status.Conditions)))
+		t.Rows = append(t.Rows, Row(c, name, string(c.Spec.IPFamily), ipamv1alpha1.LengthsColumn(c.Spec.AllowedPrefixLengths),
+			facts.Slash(c.Spec.DefaultPrefixLength), string(c.Spec.Strategy), string(c.Spec.ReclaimPolicy),
+			fmt.Sprint(c.Status.OfferingPools), string(c.Status.Phase),
+			facts.Age(c.CreationTimestamp, now), c.Spec.Provisioner, string(c.Spec.MaxPerConsumer), byDefault,
+			facts.Message(ipamv1alpha1.ConditionReady, c.Status.Conditions)))
 	}
 	return t
 }

@@ -135,7 +135,8 @@ func (s *server) csv(w http.ResponseWriter, r *http.Request) {
 		if !row.Since.IsZero() {
 			since = row.Since.UTC().Format("2006-01-02T15:04:05Z")
 		}
-		write(row.Block.String(), cidr.Size(row.Block).String(), row.Is(), legible.Cell(row.Holder), legible.Cell(row.Class), legible.Cell(row.Owner), since, strconv.Itoa(row.Depth), legible.Cell(row.Scope))
+		write(row.Block.String(), cidr.Size(row.Block).String(), row.Is(), legible.Cell(row.Holder), legible.Cell(row.Class),
+			legible.Cell(row.Owner), since, strconv.Itoa(row.Depth), legible.Cell(row.Scope))
 	}
 	out.Flush()
 }
@@ -173,7 +174,9 @@ func (s *Snapshot) detailsOf(p *Pool, block netip.Prefix) *details {
 	if !block.IsSingleIP() {
 		d.Zoom = p.Path(p.zoom(block)...)
 	}
-	at := slices.IndexFunc(p.Held, func(h space.Holding) bool { return h.Block.Overlaps(block) && h.Block.Bits() <= block.Bits() })
+	at := slices.IndexFunc(p.Held, func(h space.Holding) bool {
+		return h.Block.Overlaps(block) && h.Block.Bits() <= block.Bits()
+	})
 	if at >= 0 {
 		d.heldBy(&p.Held[at])
 		for _, h := range p.Held[at+1:] {

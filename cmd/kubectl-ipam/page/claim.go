@@ -56,7 +56,10 @@ func (s *server) claim(r *http.Request, snapshot *Snapshot) (view, error) {
 		if c.Namespace != namespace || c.Name != name || c.Workspace != workspace {
 			continue
 		}
-		data := claimView{claimRow: rowOf(snapshot, c), Past: s.pastOf(r.Context(), lookup.Query{Claim: string(cmp.Or(c.Status.AllocationID, c.UID))})}
+		data := claimView{
+			claimRow: rowOf(snapshot, c),
+			Past:     s.pastOf(r.Context(), lookup.Query{Claim: string(cmp.Or(c.Status.AllocationID, c.UID))}),
+		}
 		if c.Status.BoundAllocationRef != nil {
 			data.Record = c.Status.BoundAllocationRef.Name
 		}

@@ -46,7 +46,8 @@ var orders = []struct {
 }
 
 func byName(a, b claimRow) int {
-	return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Namespace, b.Namespace),
+		cmp.Compare(a.Name, b.Name))
 }
 
 // sorted sorts claims as a request asks for, by their names if it does not, and returns the headings.
@@ -107,7 +108,8 @@ func (s *server) claims(r *http.Request, snapshot *Snapshot) (view, error) {
 	data := claimsView{Reason: r.URL.Query().Get("reason"), Filter: strings.TrimSpace(r.URL.Query().Get("filter"))}
 	var rows []claimRow
 	for _, c := range snapshot.Claims {
-		if row := rowOf(snapshot, c); (data.Reason == "" || row.Reason == data.Reason) && row.matches(strings.ToLower(data.Filter)) {
+		if row := rowOf(snapshot, c); (data.Reason == "" || row.Reason == data.Reason) &&
+			row.matches(strings.ToLower(data.Filter)) {
 			rows = append(rows, row)
 		}
 	}
@@ -118,7 +120,10 @@ func (s *server) claims(r *http.Request, snapshot *Snapshot) (view, error) {
 
 // matches reports whether the claim has a text, in lower case, in what its row shows or in its phase.
 func (c claimRow) matches(text string) bool {
-	for _, shown := range []string{c.Holder(), facts.Class(c.IPClaim), c.Scope(), string(c.Status.Phase), c.Status.AllocatedCIDR, c.Pool, c.Owner(), c.Reason} {
+	for _, shown := range []string{
+		c.Holder(), facts.Class(c.IPClaim), c.Scope(), string(c.Status.Phase), c.Status.AllocatedCIDR, c.Pool,
+		c.Owner(), c.Reason,
+	} {
 		if strings.Contains(strings.ToLower(shown), text) {
 			return true
 		}
@@ -157,7 +162,8 @@ func waitingOf(s *Snapshot) []waiting {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b waiting) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Workspace, b.Workspace),
+			cmp.Compare(a.Name, b.Name))
 	})
 	return all
 }
@@ -181,7 +187,8 @@ func groupsOf(all []waiting) []group {
 		at := slices.IndexFunc(groups, func(g group) bool { return g.Reason == w.Reason && g.Stalled == w.Stalled })
 		if at < 0 {
 			at = len(groups)
-			groups = append(groups, group{Reason: w.Reason, Stalled: w.Stalled, Link: "/claims?" + url.Values{"reason": {w.Reason}}.Encode()})
+			groups = append(groups,
+				group{Reason: w.Reason, Stalled: w.Stalled, Link: "/claims?" + url.Values{"reason": {w.Reason}}.Encode()})
 		}
 		groups[at].Claims = append(groups[at].Claims, w)
 	}

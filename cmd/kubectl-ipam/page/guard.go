@@ -86,9 +86,12 @@ func (g guard) admit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query.Del("token")
-	http.SetCookie(w, &http.Cookie{Name: g.cookie(), Value: g.token, Path: g.root + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{
+		Name: g.cookie(), Value: g.token, Path: g.root + "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	})
 	// The path begins with one slash: //host would lead to another server.
-	to := url.URL{Path: g.root + "/" + strings.TrimLeft(strings.TrimPrefix(r.URL.Path, g.root), `/\`), RawQuery: query.Encode()}
+	at := strings.TrimLeft(strings.TrimPrefix(r.URL.Path, g.root), `/\`)
+	to := url.URL{Path: g.root + "/" + at, RawQuery: query.Encode()}
 	http.Redirect(w, r, to.String(), http.StatusSeeOther)
 }
 

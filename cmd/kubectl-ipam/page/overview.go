@@ -53,7 +53,8 @@ const first = 5
 func (s *server) overview(_ *http.Request, snapshot *Snapshot) (view, error) {
 	all := waitingOf(snapshot)
 	data := overview{Classes: snapshot.Classes, Waiting: len(all), Attention: attentionOf(snapshot)}
-	data.Attention, data.Later = data.Attention[:min(first, len(data.Attention))], data.Attention[min(first, len(data.Attention)):]
+	shown := min(first, len(data.Attention))
+	data.Attention, data.Later = data.Attention[:shown], data.Attention[shown:]
 	groups := groupsOf(all)
 	data.Groups = max(0, len(groups)-first)
 	for _, g := range groups[:len(groups)-data.Groups] {
@@ -251,7 +252,8 @@ func classAttention(c *ipamv1alpha1.IPClass) []attention {
 func claimAttention(c Claim) []attention {
 	var all []attention
 	marked(c.Status.Conditions, func(bad bool, is, because string) {
-		all = append(all, attention{bad, "claim " + space.In(c.Namespace+"/"+c.Name, c.Workspace), searchFor(c.Namespace + "/" + c.Name), is, because})
+		name := c.Namespace + "/" + c.Name
+		all = append(all, attention{bad, "claim " + space.In(name, c.Workspace), searchFor(name), is, because})
 	})
 	return all
 }
@@ -269,7 +271,8 @@ func marked(conditions []metav1.Condition, add func(bad bool, is, because string
 			add(mark.bad, mark.is, c.Message)
 		}
 	}
-	if c := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionSliced); c != nil && c.Status == metav1.ConditionFalse {
+	if c := meta.FindStatusCondition(conditions, ipamv1alpha1.ConditionSliced); c != nil &&
+		c.Status == metav1.ConditionFalse {
 		add(false, "slices wait", saidBy(c))
 	}
 }

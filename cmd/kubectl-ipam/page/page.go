@@ -59,7 +59,8 @@ func New(options Options) http.Handler {
 		root = "/" + options.Root
 	}
 	s := &server{Options: options, reading: newReading(options.Source, options.Now)}
-	s.links = strings.NewReplacer(` href="/`, ` href="`+root+"/", ` src="/`, ` src="`+root+"/", ` action="/`, ` action="`+root+"/")
+	s.links = strings.NewReplacer(
+		` href="/`, ` href="`+root+"/", ` src="/`, ` src="`+root+"/", ` action="/`, ` action="`+root+"/")
 	s.templates = s.parse()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.view(s.overview))
@@ -124,7 +125,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, snapshot *Snapshot
 	if known, ok := err.(*problem); ok { //nolint:errorlint // a problem is never wrapped
 		status = known.status
 	}
-	s.write(w, r, status, view{Template: "problem.html", Title: "This did not work", Data: err.Error(), Snapshot: cmp.Or(snapshot, &Snapshot{})})
+	s.write(w, r, status, view{
+		Template: "problem.html", Title: "This did not work", Data: err.Error(), Snapshot: cmp.Or(snapshot, &Snapshot{}),
+	})
 }
 
 // write renders the whole page before its first byte is sent.
@@ -143,7 +146,10 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, status int, page 
 // parse reads the templates: each page with the layout.
 func (s *server) parse() map[string]*template.Template {
 	parsed := map[string]*template.Template{}
-	for _, name := range []string{"overview.html", "claims.html", "claim.html", "networks.html", "pool.html", "list.html", "plan.html", "search.html", "tenants.html", "problem.html"} {
+	for _, name := range []string{
+		"overview.html", "claims.html", "claim.html", "networks.html", "pool.html", "list.html", "plan.html", "search.html",
+		"tenants.html", "problem.html",
+	} {
 		page := template.New("").Funcs(template.FuncMap{
 			"age":    func(since metav1.Time) string { return facts.Age(since, s.Now()) },
 			"text":   legible.Text,

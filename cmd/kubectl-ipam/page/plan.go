@@ -58,8 +58,9 @@ type left struct {
 func (s *server) plan(r *http.Request, snapshot *Snapshot) (view, error) {
 	query := r.URL.Query()
 	data := planView{
-		Classes: snapshot.Classes, Class: query.Get("class"), From: query.Get("pool"), Workspace: query.Get("workspace"), Length: strings.TrimPrefix(strings.TrimSpace(query.Get("length")), "/"),
-		Asked: query.Has("class") || query.Has("pool") || query.Has("length"),
+		Classes: snapshot.Classes, Class: query.Get("class"), From: query.Get("pool"), Workspace: query.Get("workspace"),
+		Length: strings.TrimPrefix(strings.TrimSpace(query.Get("length")), "/"),
+		Asked:  query.Has("class") || query.Has("pool") || query.Has("length"),
 	}
 	for _, c := range snapshot.Classes {
 		if c.Name == data.Class || data.Class == "" && data.From == "" && facts.IsDefault(&c) {
@@ -153,7 +154,8 @@ func (v *planView) show(snapshot *Snapshot, claim *ipamv1alpha1.IPClaim, block n
 	if block.Bits()-around > window.Bits() {
 		window = widened(block, around)
 	}
-	figure := draw.Map{Window: window, Blocks: blocks, Rest: p.rest()}.Figure("Where the block "+block.String()+" would lie",
+	at := draw.Map{Window: window, Blocks: blocks, Rest: p.rest()}
+	figure := at.Figure("Where the block "+block.String()+" would lie",
 		"The map of "+window.String()+" in pool "+v.Pool, linker(p, window, block))
 	v.Map, v.Legend, v.Left = &figure, legendOf(figure), leftOf(p, block)
 }

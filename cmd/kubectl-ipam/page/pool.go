@@ -72,7 +72,8 @@ func (s *server) pool(r *http.Request, snapshot *Snapshot) (view, error) {
 		data.Picked = snapshot.detailsOf(p, picked)
 	}
 	data.Map = m.Figure("Map of "+window.String()+" of pool "+p.Title(),
-		"Addresses run from left to right and from top to bottom. The list of the pool says the same in rows.", linker(p, window, picked))
+		"Addresses run from left to right and from top to bottom. The list of the pool says the same in rows.",
+		linker(p, window, picked))
 	data.Legend = legendOf(data.Map)
 	return view{Template: "pool.html", Title: "Pool " + p.Title(), Data: data}, nil
 }
@@ -96,7 +97,9 @@ func windowOf(r *http.Request, p *Pool) (netip.Prefix, error) {
 	window, err := netip.ParsePrefix(text)
 	whole := p.Window()
 	if err != nil || !whole.Contains(window.Addr()) || window.Bits() < whole.Bits() {
-		return netip.Prefix{}, &problem{http.StatusNotFound, fmt.Sprintf("%q is no part of pool %s, which is %s.", text, p.Title(), whole)}
+		return netip.Prefix{}, &problem{
+			http.StatusNotFound, fmt.Sprintf("%q is no part of pool %s, which is %s.", text, p.Title(), whole),
+		}
 	}
 	return window.Masked(), nil
 }
@@ -177,8 +180,10 @@ func named(b draw.Box) string {
 
 // words are what the kinds are called.
 var words = map[draw.Kind]string{
-	draw.Free: "free", draw.Unseen: "free, or held by others", draw.Own: "held here", draw.Foreign: "held by another workspace",
-	draw.Child: "child pool", draw.Retained: "retained", draw.Kept: "reserved or excluded", draw.Planned: "the plan", draw.Mixed: "several blocks", draw.Cooling: "free, or cooling",
+	draw.Free: "free", draw.Unseen: "free, or held by others",
+	draw.Own: "held here", draw.Foreign: "held by another workspace",
+	draw.Child: "child pool", draw.Retained: "retained", draw.Kept: "reserved or excluded",
+	draw.Planned: "the plan", draw.Mixed: "several blocks", draw.Cooling: "free, or cooling",
 }
 
 // legendEntry is a kind that a map has.
@@ -187,7 +192,10 @@ type legendEntry struct{ Fill, Words string }
 // legendOf are the kinds that a map has, in a fixed order.
 func legendOf(f draw.Figure) []legendEntry {
 	var entries []legendEntry
-	for _, kind := range []draw.Kind{draw.Planned, draw.Own, draw.Foreign, draw.Child, draw.Retained, draw.Kept, draw.Mixed, draw.Free, draw.Cooling, draw.Unseen} {
+	for _, kind := range []draw.Kind{
+		draw.Planned, draw.Own, draw.Foreign, draw.Child, draw.Retained,
+		draw.Kept, draw.Mixed, draw.Free, draw.Cooling, draw.Unseen,
+	} {
 		at := slices.IndexFunc(f.Shapes, func(s draw.Shape) bool { return s.Kind == kind })
 		if at >= 0 {
 			entries = append(entries, legendEntry{f.Shapes[at].Fill(), words[kind]})

@@ -78,11 +78,13 @@ func (v *searchView) searchText(snapshot *Snapshot, text string) {
 			v.Pools = append(v.Pools, step{p.Title(), p.Path()})
 		}
 		v.add(p, func(h space.Holding) bool {
-			return has(h.Name) || has(h.Workspace) || has(h.Owner) || has(h.Class) || has(h.Scope) || has(p.Scope()) || h.Workspace == "" && has(snapshot.Workspace)
+			return has(h.Name) || has(h.Workspace) || has(h.Owner) || has(h.Class) || has(h.Scope) || has(p.Scope()) ||
+				h.Workspace == "" && has(snapshot.Workspace)
 		})
 	}
 	for _, w := range waitingOf(snapshot) {
-		if has(w.Namespace+"/"+w.Name) || has(w.Workspace) || has(space.OwnerOf(w.Spec.OwnerRef)) || has(w.Spec.ClassName) || has(w.Scope()) {
+		if has(w.Namespace+"/"+w.Name) || has(w.Workspace) || has(space.OwnerOf(w.Spec.OwnerRef)) ||
+			has(w.Spec.ClassName) || has(w.Scope()) {
 			v.Waiting = append(v.Waiting, w)
 		}
 	}

@@ -243,7 +243,8 @@ func (p *Pool) blocks() []draw.Block {
 		if _, excluded := p.StaysIn(h.Block); excluded {
 			label += ", in an exclusion"
 		}
-		blocks = append(blocks, draw.Block{Prefix: h.Block, Kind: kindOf(h), Label: label, Short: h.Name[strings.LastIndex(h.Name, "/")+1:]})
+		short := h.Name[strings.LastIndex(h.Name, "/")+1:]
+		blocks = append(blocks, draw.Block{Prefix: h.Block, Kind: kindOf(h), Label: label, Short: short})
 	}
 	for _, kept := range p.Space().Kept {
 		blocks = append(blocks, draw.Block{Prefix: kept, Kind: draw.Kept})

@@ -38,7 +38,9 @@ type limit struct {
 // tenants shows the workspaces of all tenants, to users with the right to read them.
 func (s *server) tenants(_ *http.Request, snapshot *Snapshot) (view, error) {
 	if !snapshot.Tenants {
-		return view{}, &problem{http.StatusNotFound, "Tenants are shown to users who can read their workspaces, in the workspace of the platform."}
+		return view{}, &problem{
+			http.StatusNotFound, "Tenants are shown to users who can read their workspaces, in the workspace of the platform.",
+		}
 	}
 	found := map[string]*tenant{}
 	of := func(workspace string) *tenant {
@@ -46,7 +48,10 @@ func (s *server) tenants(_ *http.Request, snapshot *Snapshot) (view, error) {
 			workspace = snapshot.Workspace
 		}
 		if found[workspace] == nil {
-			found[workspace] = &tenant{Workspace: workspace, V4: new(big.Int), V6: new(big.Int), Link: searchFor(workspace), byClass: map[string]*big.Int{}, byPool: map[string]*big.Int{}}
+			found[workspace] = &tenant{
+				Workspace: workspace, V4: new(big.Int), V6: new(big.Int), Link: searchFor(workspace),
+				byClass: map[string]*big.Int{}, byPool: map[string]*big.Int{},
+			}
 		}
 		return found[workspace]
 	}

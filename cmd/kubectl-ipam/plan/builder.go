@@ -53,7 +53,8 @@ func (b *builder) row(r row) {
 		b.exclusion(r)
 	case "":
 		b.unread(r)
-		r.wrong(columnKind, "it is empty: write pool, claim or exclusion, or give --default kind=claim for all rows without one")
+		r.wrong(columnKind,
+			"it is empty: write pool, claim or exclusion, or give --default kind=claim for all rows without one")
 		return
 	default:
 		b.unread(r)
@@ -214,9 +215,11 @@ func (b *builder) unplaced(e exclusion, block netip.Prefix) {
 	switch {
 	case b.plan.lacks(block), e.pool != "" && len(b.plan.unread) > 0: // may be the pool
 	case e.pool != "":
-		b.problems.add(e.line, "there is no pool %s in this plan: correct the name, or add a row for the pool", quoted(e.pool))
+		b.problems.add(e.line, "there is no pool %s in this plan: correct the name, or add a row for the pool",
+			quoted(e.pool))
 	case len(e.blocks) > 1:
-		b.problems.add(e.line, "%s of the range %s is in no pool of this plan: end the range with the pool, add a row for the pool, or give its name", block, e.text)
+		b.problems.add(e.line, "%s of the range %s is in no pool of this plan: "+
+			"end the range with the pool, add a row for the pool, or give its name", block, e.text)
 	default:
 		b.problems.add(e.line, "%s is in no pool of this plan: add a row for the pool, or give its name", e.text)
 	}

@@ -106,7 +106,8 @@ func (p *Plan) outside(found *problems) {
 func (p *Plan) homeless(nested map[int]bool, found *problems) {
 	for _, claim := range p.Claims {
 		if sourceOf(claim.Spec) == "" && claim.Spec.PoolSelector == nil && !nested[claim.Line] && !p.lacks(claim.block) {
-			found.add(claim.Line, "%s is in no pool of this plan: give the claim a pool or a class, or add a row for the pool", claim.Spec.Address)
+			found.add(claim.Line, "%s is in no pool of this plan: give the claim a pool or a class, or add a row for the pool",
+				claim.Spec.Address)
 		}
 	}
 }
@@ -114,21 +115,27 @@ func (p *Plan) homeless(nested map[int]bool, found *problems) {
 func (c Claim) inside(pool Pool, kept []netip.Prefix, found *problems) {
 	whole, block := pool.block, c.block
 	if !contains(whole, block) {
-		found.add(c.Line, "claim %s: %s is not inside pool %s (%s): name another pool, or correct the block", c.name(), block, pool.Name, whole)
+		found.add(c.Line, "claim %s: %s is not inside pool %s (%s): name another pool, or correct the block",
+			c.name(), block, pool.Name, whole)
 		return
 	}
 	if reserved, ok := space.FirstOverlap(kept, block); ok {
-		found.add(c.Line, "claim %s: pool %s never gives %s, as it keeps %s back: take that out of the pool's reservations, exclusions or gateway, or leave the claim out", c.name(), pool.Name, block, reserved)
+		found.add(c.Line, "claim %s: pool %s never gives %s, as it keeps %s back: "+
+			"take that out of the pool's reservations, exclusions or gateway, or leave the claim out",
+			c.name(), pool.Name, block, reserved)
 	}
 	for role, ref := range pool.Spec.Scope {
 		if c.Spec.Scope[role] != ref {
-			found.add(c.Line, "claim %s: pool %s serves no other scope than %s: give the claim that scope, or name another pool", c.name(), pool.Name, ipamv1alpha1.ScopeColumn(pool.Spec.Scope))
+			found.add(c.Line, "claim %s: pool %s serves no other scope than %s: give the claim that scope, or name another pool",
+				c.name(), pool.Name, ipamv1alpha1.ScopeColumn(pool.Spec.Scope))
 			break
 		}
 	}
 	bounds := pool.Spec.Allocation
-	if least, most := bounds.MinPrefixLength, cmp.Or(bounds.MaxPrefixLength, 128); int32(block.Bits()) < least || int32(block.Bits()) > most {
-		found.add(c.Line, "claim %s: pool %s gives /%d to /%d, not %s: correct its min-length or max-length", c.name(), pool.Name, max(least, int32(whole.Bits())), most, block)
+	least, most := bounds.MinPrefixLength, cmp.Or(bounds.MaxPrefixLength, 128)
+	if bits := int32(block.Bits()); bits < least || bits > most {
+		found.add(c.Line, "claim %s: pool %s gives /%d to /%d, not %s: correct its min-length or max-length",
+			c.name(), pool.Name, max(least, int32(whole.Bits())), most, block)
 	}
 }
 
@@ -154,7 +161,8 @@ type nest struct {
 // blocks that contain others.
 func overlaps(kind string, blocks []placed, found *problems) (nests []nest, again map[int]bool) {
 	slices.SortStableFunc(blocks, func(a, b placed) int {
-		return cmp.Or(cmp.Compare(a.space, b.space), a.block.Addr().Compare(b.block.Addr()), cmp.Compare(a.block.Bits(), b.block.Bits()), cmp.Compare(a.line, b.line))
+		return cmp.Or(cmp.Compare(a.space, b.space), a.block.Addr().Compare(b.block.Addr()),
+			cmp.Compare(a.block.Bits(), b.block.Bits()), cmp.Compare(a.line, b.line))
 	})
 	again = map[int]bool{}
 	var last placed
@@ -198,21 +206,28 @@ func (p placed) String() string { return fmt.Sprintf("%s (%s, line %d)", p.name,
 // linesOf names some lines.
 func linesOf(blocks []placed) string {
 	const most = 8
-	return few(slices.SortedFunc(slices.Values(blocks), func(a, b placed) int { return cmp.Compare(a.line, b.line) }), most)
+	byLine := func(a, b placed) int { return cmp.Compare(a.line, b.line) }
+	return few(slices.SortedFunc(slices.Values(blocks), byLine), most)
 }
 
 // repeated is what to do about address space that is there twice.
-const repeated = "a pool has each address once: leave one of the lines out, and name a VRF in the column scope of its claims if the class has uniqueWithin; or import each VRF into a workspace of its own"
+const repeated = "a pool has each address once: " +
+	"leave one of the lines out, and name a VRF in the column scope of its claims if the class has uniqueWithin; " +
+	"or import each VRF into a workspace of its own"
 
 // overlappingPools returns the lines that repeat the block of another one.
 func (p *Plan) overlappingPools(found *problems) map[int]bool {
 	blocks := make([]placed, 0, len(p.Pools))
 	for _, pool := range p.Pools {
-		blocks = append(blocks, placed{block: pool.block, line: pool.Line, name: pool.Name, space: parentOf(pool.Spec), domain: pool.Spec.AddressDomain})
+		blocks = append(blocks, placed{
+			block: pool.block, line: pool.Line, name: pool.Name, space: parentOf(pool.Spec), domain: pool.Spec.AddressDomain,
+		})
 	}
 	nests, again := overlaps(kindPool, blocks, found)
 	for _, n := range nests {
-		found.add(n.outer.line, "pool %s (%s) contains pool %s: write the innermost as claims in pool %s%s; or give each pool inside its parent, in the column pool or as spec.parentPoolRef; or put the pools in one addressDomain",
+		found.add(n.outer.line, "pool %s (%s) contains pool %s: write the innermost as claims in pool %s%s; "+
+			"or give each pool inside its parent, in the column pool or as spec.parentPoolRef; "+
+			"or put the pools in one addressDomain",
 			n.outer.name, n.outer.block, linesOf(n.inside), n.outer.name, n.leave())
 	}
 	return again
@@ -228,7 +243,9 @@ func parentOf(spec ipamv1alpha1.IPPoolSpec) string {
 func (p *Plan) overlappingClaims(found *problems) (again, nested map[int]bool) {
 	blocks, pools := make([]placed, 0, len(p.Claims)), p.index()
 	for _, claim := range p.Claims {
-		blocks = append(blocks, placed{block: claim.block, line: claim.Line, name: claim.name(), space: pools.spaceOf(claim.Spec)})
+		blocks = append(blocks, placed{
+			block: claim.block, line: claim.Line, name: claim.name(), space: pools.spaceOf(claim.Spec),
+		})
 	}
 	nests, again := overlaps(kindClaim, blocks, found)
 	nested = map[int]bool{}

@@ -31,7 +31,10 @@ const (
 
 // Columns returns the columns that a table may have, in the order in which they are written.
 func Columns() []string {
-	return append([]string{columnKind, columnName, columnNamespace, columnCIDR, columnLength, columnHost, columnPool, columnWorkspace, columnParentClass}, field.Columns()...)
+	return append([]string{
+		columnKind, columnName, columnNamespace, columnCIDR, columnLength, columnHost, columnPool, columnWorkspace,
+		columnParentClass,
+	}, field.Columns()...)
 }
 
 // Options say how to read a table that was not written for this program. The zero value reads one
@@ -88,7 +91,9 @@ func ReadCSV(data []byte, options Options) (*Plan, []Problem) {
 		line, _ := t.in.FieldPos(0)
 		if len(cells) != len(t.columns) {
 			b.plan.incomplete = true
-			found.add(line, "it has %d cells, and the table has %d columns: put cells with a %s in quotes, and empty ones between two of them", len(cells), len(t.columns), separatorName(t.in.Comma))
+			found.add(line, "it has %d cells, and the table has %d columns: "+
+				"put cells with a %s in quotes, and empty ones between two of them",
+				len(cells), len(t.columns), separatorName(t.in.Comma))
 			continue
 		}
 		if t.leftOut(cells) {
@@ -105,7 +110,8 @@ func ReadCSV(data []byte, options Options) (*Plan, []Problem) {
 // open finds out how a table is written, and reads its columns.
 func open(data []byte, options Options, found *problems) *table {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	data = bytes.ReplaceAll(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n")) // as some programs end lines
+	// as some programs end lines
+	data = bytes.ReplaceAll(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
 	data, separator := separatorLine(data)
 	if options.Separator != 0 {
 		separator = options.Separator
@@ -154,9 +160,11 @@ func (t *table) header(names []string, found *problems) {
 			column = ""
 		case known && !seen[column]:
 		case strings.ContainsAny(name, separators+" ") && len(names) == 1:
-			found.add(line, "there is one column alone: separate columns by , or ; or | or tab, or give --separator: %s", quoted(name))
+			found.add(line, "there is one column alone: separate columns by , or ; or | or tab, or give --separator: %s",
+				quoted(name))
 		case !known:
-			found.add(line, "there is no column %s: write one of %s; or give --column COLUMN=%q to read it as one of them, or --ignore-column %q", quoted(column), strings.Join(Columns(), ", "), name, name)
+			found.add(line, "there is no column %s: write one of %s; or give --column COLUMN=%q to read it as one of them, "+
+				"or --ignore-column %q", quoted(column), strings.Join(Columns(), ", "), name, name)
 		default:
 			found.add(line, "the column %s is there twice: leave one of them out", column)
 		}
@@ -198,7 +206,8 @@ func (t *table) absent(line int, names []string, found *problems) {
 // leftOut reports whether a row has a value that keeps it out of the plan.
 func (t *table) leftOut(cells []string) bool {
 	for i, values := range t.leaveOut {
-		if slices.ContainsFunc(values, func(value string) bool { return strings.EqualFold(value, strings.TrimSpace(cells[i])) }) {
+		has := func(value string) bool { return strings.EqualFold(value, strings.TrimSpace(cells[i])) }
+		if slices.ContainsFunc(values, has) {
 			return true
 		}
 	}
@@ -230,7 +239,8 @@ func broken(err error) string {
 	case errors.Is(err, io.EOF):
 		return "the file is empty; write a first line such as kind,name,cidr"
 	case errors.Is(err, csv.ErrQuote), errors.Is(err, csv.ErrBareQuote):
-		return `a quote stands alone: put the whole cell in quotes, and write "" for a quote in it; if another character than , or ; or | or tab separates the cells, give --separator`
+		return `a quote stands alone: put the whole cell in quotes, and write "" for a quote in it; ` +
+			"if another character than , or ; or | or tab separates the cells, give --separator"
 	default:
 		return fmt.Sprint(err)
 	}
@@ -292,7 +302,8 @@ func separatorOf(data []byte) (rune, error) {
 		}
 	}
 	if other != 0 {
-		return 0, fmt.Errorf("%s and %s may separate the columns: say by --separator which one does", separatorName(best), separatorName(other))
+		return 0, fmt.Errorf("%s and %s may separate the columns: say by --separator which one does",
+			separatorName(best), separatorName(other))
 	}
 	return best, nil
 }

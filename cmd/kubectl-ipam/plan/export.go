@@ -57,7 +57,9 @@ func Of(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) (p *Plan, le
 func unsaid(pool *ipamv1alpha1.IPPool) string {
 	switch {
 	case pool.Spec.ClassRef != nil:
-		return "the system made it for the claims of class " + pool.Spec.ClassRef.Name + ", and makes it again with the first of them, perhaps elsewhere: a claim with the target range holds it, and brings it back"
+		return "the system made it for the claims of class " + pool.Spec.ClassRef.Name +
+			", and makes it again with the first of them, perhaps elsewhere: a claim with the target range holds it, " +
+			"and brings it back"
 	case pool.Labels[ipamv1alpha1.LabelSlice] != "":
 		return "it is this workspace's slice of a pool of the platform, which gives each workspace one"
 	case pool.Spec.Carved() && pool.Status.AllocatedCIDR == "":
@@ -102,8 +104,10 @@ func Comparable(pool *ipamv1alpha1.IPPool) ipamv1alpha1.IPPoolSpec {
 // becomes the pool that it has found; unmetPolicy has no meaning any more.
 func exportedClaim(claim *ipamv1alpha1.IPClaim) *ipamv1alpha1.IPClaim {
 	exported := &ipamv1alpha1.IPClaim{
-		TypeMeta:   typeOf("IPClaim"),
-		ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Namespace: claim.Namespace, Labels: claim.Labels, Annotations: kept(claim)},
+		TypeMeta: typeOf("IPClaim"),
+		ObjectMeta: metav1.ObjectMeta{
+			Name: claim.Name, Namespace: claim.Namespace, Labels: claim.Labels, Annotations: kept(claim),
+		},
 	}
 	spec, asked := &exported.Spec, claim.Spec.DeepCopy()
 	spec.ClassName, spec.PoolRef, spec.Scope = asked.ClassName, asked.PoolRef, asked.Scope
@@ -158,13 +162,16 @@ func apart(pool *ipamv1alpha1.IPPool) (rest *ipamv1alpha1.IPPool, rows []map[str
 	delete(rest.Annotations, ipamv1alpha1.AnnotationExclusions)
 	for _, note := range NotesOf(pool) {
 		cells := map[string]string{
-			columnKind: kindExclusion, columnName: note.Name, columnCIDR: string(note.CIDR), columnPool: pool.Name, columnDescription: note.Description,
+			columnKind: kindExclusion, columnName: note.Name, columnCIDR: string(note.CIDR), columnPool: pool.Name,
+			columnDescription: note.Description,
 		}
 		if legible.Cell(note.Name) != note.Name || legible.Cell(note.Description) != note.Description {
 			left = append(left, "name and description of exclusion "+string(note.CIDR))
 			continue
 		}
-		rest.Spec.ExcludedCIDRs = slices.DeleteFunc(rest.Spec.ExcludedCIDRs, func(cidr ipamv1alpha1.CIDR) bool { return cidr == note.CIDR })
+		rest.Spec.ExcludedCIDRs = slices.DeleteFunc(rest.Spec.ExcludedCIDRs, func(cidr ipamv1alpha1.CIDR) bool {
+			return cidr == note.CIDR
+		})
 		rows = append(rows, cells)
 	}
 	return rest, rows, left
@@ -223,7 +230,8 @@ func WriteCSV(w io.Writer, p *Plan) (left []string, _ error) {
 				cells[columnWorkspace] = ref.ProjectRef.Name
 			}
 		}
-		if add(kindPool+" "+pool.Name, withFields(cells, slices.Concat(field.OfPool(rest), field.OfAll(&rest.ObjectMeta))), rest); len(rows) > before {
+		fields := slices.Concat(field.OfPool(rest), field.OfAll(&rest.ObjectMeta))
+		if add(kindPool+" "+pool.Name, withFields(cells, fields), rest); len(rows) > before {
 			rows, left = append(rows, exclusions...), append(left, unsaid...)
 		}
 	}
@@ -278,7 +286,9 @@ func writeRows(w io.Writer, rows []map[string]string) error {
 }
 
 func claimCells(claim *ipamv1alpha1.IPClaim) map[string]string {
-	cells := map[string]string{columnKind: kindClaim, columnName: claim.Name, columnNamespace: claim.Namespace, columnCIDR: claim.Spec.Address}
+	cells := map[string]string{
+		columnKind: kindClaim, columnName: claim.Name, columnNamespace: claim.Namespace, columnCIDR: claim.Spec.Address,
+	}
 	if ref := claim.Spec.PoolRef; ref != nil {
 		cells[columnPool] = ref.Name
 		if ref.ProjectRef != nil {

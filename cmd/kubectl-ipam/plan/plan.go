@@ -155,7 +155,8 @@ func contains(outer, inner netip.Prefix) bool {
 // is unambiguous. The error says what to write instead.
 func ParseBlock(text string) (netip.Prefix, error) {
 	if text == "" {
-		return netip.Prefix{}, errors.New("there is no block: write a network such as 10.0.0.0/8 or an address such as 192.0.2.7")
+		return netip.Prefix{}, errors.New("there is no block: " +
+			"write a network such as 10.0.0.0/8 or an address such as 192.0.2.7")
 	}
 	if r, ok, err := parseRange(text); ok {
 		if err == nil {
@@ -167,7 +168,8 @@ func ParseBlock(text string) (netip.Prefix, error) {
 	address, err := netip.ParseAddr(host)
 	switch {
 	case err != nil:
-		err = fmt.Errorf("%s is no block: write a network such as 10.0.0.0/8 or 2001:db8::/32, or an address such as 192.0.2.7", quoted(text))
+		err = fmt.Errorf("%s is no block: write a network such as 10.0.0.0/8 or 2001:db8::/32, "+
+			"or an address such as 192.0.2.7", quoted(text))
 	case address.Zone() != "":
 		err = fmt.Errorf("%s has a zone: write %s", text, address.WithZone(""))
 	case address.Is4In6():
@@ -178,11 +180,13 @@ func ParseBlock(text string) (netip.Prefix, error) {
 	}
 	length, err := strconv.ParseUint(bits, 10, 8)
 	if err != nil || int(length) > address.BitLen() {
-		return netip.Prefix{}, fmt.Errorf("%s has no such prefix length: write 1 to %d after the slash", text, address.BitLen())
+		return netip.Prefix{}, fmt.Errorf("%s has no such prefix length: write 1 to %d after the slash",
+			text, address.BitLen())
 	}
 	prefix := netip.PrefixFrom(address, int(length))
 	if prefix.Masked() != prefix {
-		return netip.Prefix{}, fmt.Errorf("%s has host bits set: write %s for the network, or %s for the address", text, prefix.Masked(), address)
+		return netip.Prefix{}, fmt.Errorf("%s has host bits set: write %s for the network, or %s for the address",
+			text, prefix.Masked(), address)
 	}
 	return prefix, nil
 }
@@ -220,9 +224,11 @@ func parseRange(text string) (r netipx.IPRange, ok bool, _ error) {
 	to, err := netip.ParseAddr(end)
 	switch r := netipx.IPRangeFrom(from, to); {
 	case err != nil || to.Zone() != "":
-		return r, true, fmt.Errorf("%s ends with %s, which is no address: write a range such as 192.0.2.5-192.0.2.9", text, quoted(end))
+		return r, true, fmt.Errorf("%s ends with %s, which is no address: write a range such as 192.0.2.5-192.0.2.9",
+			text, quoted(end))
 	case from.Is4() != to.Is4():
-		return r, true, fmt.Errorf("%s begins and ends with addresses of different families: write a range such as 192.0.2.5-192.0.2.9", text)
+		return r, true, fmt.Errorf("%s begins and ends with addresses of different families: "+
+			"write a range such as 192.0.2.5-192.0.2.9", text)
 	case to.Less(from):
 		return r, true, fmt.Errorf("%s ends before it begins: write %s-%s", text, to, from)
 	default:

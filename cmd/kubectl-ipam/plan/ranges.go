@@ -18,7 +18,8 @@ func rangesOf(pools []ipamv1alpha1.IPPool, claims []ipamv1alpha1.IPClaim) ranges
 		}
 	}
 	for i := range claims {
-		if c := &claims[i]; c.Spec.Target == ipamv1alpha1.TargetScopeRange && c.Status.AllocatedCIDR != "" && c.Status.PoolRef != nil && c.Status.PoolRef.ProjectRef == nil {
+		if c := &claims[i]; c.Spec.Target == ipamv1alpha1.TargetScopeRange && c.Status.AllocatedCIDR != "" &&
+			c.Status.PoolRef != nil && c.Status.PoolRef.ProjectRef == nil {
 			r.holders[c.Status.PoolRef.Name] = true
 		}
 	}

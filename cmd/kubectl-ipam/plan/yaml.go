@@ -56,7 +56,8 @@ func (b *builder) document(node *yaml.Node) {
 	switch err := node.Decode(&m); {
 	case node.Tag == "!!null": // nothing but comments
 	case err != nil:
-		b.problems.add(node.Line, "this is no object: write IPPools and IPClaims, as kubectl ipam export prints them: %v", err)
+		b.problems.add(node.Line, "this is no object: write IPPools and IPClaims, as kubectl ipam export prints them: %v",
+			err)
 	case m.Items == nil:
 		b.object(node, m)
 	}
@@ -83,7 +84,8 @@ func (b *builder) object(node *yaml.Node, m manifest) {
 			b.manifestClaim(node.Line, claim)
 		}
 	default:
-		b.problems.add(node.Line, "there is a %s of %s: write IPPools and IPClaims of %s alone", orNothing(m.Kind), orNothing(m.APIVersion), ipamv1alpha1.GroupVersion)
+		b.problems.add(node.Line, "there is a %s of %s: write IPPools and IPClaims of %s alone",
+			orNothing(m.Kind), orNothing(m.APIVersion), ipamv1alpha1.GroupVersion)
 	}
 }
 
@@ -104,7 +106,8 @@ func (b *builder) manifestPool(line int, read *ipamv1alpha1.IPPool) {
 	if read.Spec.Carved() {
 		field = "spec.address"
 		if read.Spec.Address == "" {
-			b.problems.add(line, "pool %s asks for no exact block: write the block as spec.address, or create it by kubectl apply", read.Name)
+			b.problems.add(line,
+				"pool %s asks for no exact block: write the block as spec.address, or create it by kubectl apply", read.Name)
 			return
 		}
 	}
@@ -142,7 +145,8 @@ func (b *builder) manifestClaim(line int, read *ipamv1alpha1.IPClaim) {
 		claim.Namespace = b.namespace
 	}
 	if claim.Spec.Address == "" {
-		b.problems.add(line, "claim %s/%s asks for no exact block: write the block as spec.address, or create it by kubectl apply", claim.Namespace, claim.Name)
+		b.problems.add(line, "claim %s/%s asks for no exact block: "+
+			"write the block as spec.address, or create it by kubectl apply", claim.Namespace, claim.Name)
 		return
 	}
 	block, err := ParseBlock(claim.Spec.Address)

@@ -71,7 +71,8 @@ func (o *creation) addSpecFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.parent, "parent", "", "Pool to carve a child pool from")
 	flags.StringVar(&o.workspace, "workspace", "", "Workspace of the parent, such as root:net; empty is the current one")
 	flags.Var(field.Length(&spec.PrefixLength), "length", "Prefix length of a child pool, or of a pool by class")
-	flags.StringVar((*string)(&spec.Address), "address", "", "Block to carve for a child pool, or for a pool by class, such as 10.8.32.0/20, and no other")
+	flags.StringVar((*string)(&spec.Address), "address", "",
+		"Block to carve for a child pool, or for a pool by class, such as 10.8.32.0/20, and no other")
 	session.AddFields(cmd, append(field.OfPool(&o.pool), field.OfAll(&o.pool.ObjectMeta)...)...)
 	o.AddReplace(cmd, "pool")
 }
@@ -89,7 +90,8 @@ func (o *creation) complete(spec *ipamv1alpha1.IPPoolSpec) error {
 	spec.ParentPoolRef = space.Ref(o.parent, o.workspace)
 	if spec.CIDR == "" && o.parent == "" {
 		if len(spec.ClassNames) != 1 {
-			return exit.Usagef("--class names the class to get the block by: give one; with --cidr or --parent, the pool backs all of them")
+			return exit.Usagef("--class names the class to get the block by: give one; " +
+				"with --cidr or --parent, the pool backs all of them")
 		}
 		spec.ParentClassName, spec.ClassNames = spec.ClassNames[0], nil
 	}
@@ -101,7 +103,8 @@ func (o *creation) complete(spec *ipamv1alpha1.IPPoolSpec) error {
 	case o.workspace != "" && o.parent == "":
 		return exit.Usagef("--workspace is that of the parent; give --parent with it")
 	case spec.ParentClassName == "" && (o.parent != "") != (spec.PrefixLength != 0 || spec.Address != ""):
-		return exit.Usagef("--parent and --length go together: give both for a child pool, or --address instead of the length, and neither for a root pool")
+		return exit.Usagef("--parent and --length go together: " +
+			"give both for a child pool, or --address instead of the length, and neither for a root pool")
 	case o.Replace && o.DryRun == request.DryRunServer: // the pool that is there would be deleted
 		return exit.Usagef("--replace replaces a pool: give no --dry-run=server")
 	}

@@ -104,7 +104,8 @@ func bar(p screen.Paint, pool *ipamv1alpha1.IPPool) screen.Tinted {
 	if full == 0 && percent > 0 {
 		full, taken = 1, "▏" // less than half a sign
 	}
-	return level(p, percent, strings.Repeat(taken, full)+strings.Repeat("░", width-full)) + screen.Tinted(fmt.Sprintf("  %6s", ipamv1alpha1.UtilizationColumn(percent)))
+	return level(p, percent, strings.Repeat(taken, full)+strings.Repeat("░", width-full)) +
+		screen.Tinted(fmt.Sprintf("  %6s", ipamv1alpha1.UtilizationColumn(percent)))
 }
 
 // level colours a bar by how full it is.

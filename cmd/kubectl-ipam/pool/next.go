@@ -45,10 +45,14 @@ claim create --dry-run=server asks the controller instead, and also works with a
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0]) },
 	}
 	o.report.AddFlags(cmd)
-	cmd.Flags().StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
-	cmd.Flags().Var(field.Length(&o.length), "length", "Prefix length of the blocks, such as 28; not needed if the pool has one length only")
+	cmd.Flags().StringVar(&o.workspace, "workspace", "",
+		"Workspace of the pool, such as root:net; empty is the current one")
+	cmd.Flags().Var(field.Length(&o.length), "length",
+		"Prefix length of the blocks, such as 28; not needed if the pool has one length only")
 	cmd.Flags().IntVar(&o.count, "count", 1, "How many blocks to show")
-	session.AddFields(cmd, field.ScopeOf(&o.scope, "Network, or whatever its roles are, in which the blocks would be given: for a pool that gives each network the same addresses"))
+	session.AddFields(cmd, field.ScopeOf(&o.scope,
+		"Network, or whatever its roles are, in which the blocks would be given: "+
+			"for a pool that gives each network the same addresses"))
 	session.CompleteArgs(s, cmd, session.PoolNames)
 	return cmd
 }
@@ -62,13 +66,15 @@ func (o *next) run(ctx context.Context, name string) error {
 		return err
 	}
 	if pool.Object == nil {
-		return exit.Fail(exit.NotFound, "a pool is shown to its own workspace, and to admins of the platform", "there is no pool %s that you may see", pool.Title())
+		return exit.Fail(exit.NotFound, "a pool is shown to its own workspace, and to admins of the platform",
+			"there is no pool %s that you may see", pool.Title())
 	}
 	switch {
 	case len(o.scope) > 0:
 		return o.show(pool.Within(o.scope))
 	case pool.Object.Status.Spaces > 0:
-		return exit.Usagef("give --scope, such as --scope network=vpc-1: pool %s gives the same addresses to each, and %d have some", pool.Title(), pool.Object.Status.Spaces)
+		return exit.Usagef("give --scope, such as --scope network=vpc-1: pool %s gives the same addresses to each, "+
+			"and %d have some", pool.Title(), pool.Object.Status.Spaces)
 	}
 	if err := settled(ctx, r, pool, exactly); err != nil {
 		return err
@@ -93,16 +99,21 @@ type nextBlocks struct {
 func (o *next) show(p *space.Pool) error {
 	shown, pool := p.Space(), p.Object
 	if !shown.Pool.IsValid() || pool.Status.Capacity == nil {
-		return exit.Fail(exit.Unavailable, "kubectl ipam pool show "+pool.Name+" says why", "pool %s has no block yet", pool.Name)
+		return exit.Fail(exit.Unavailable, "kubectl ipam pool show "+pool.Name+" says why",
+			"pool %s has no block yet", pool.Name)
 	}
 	length, err := o.lengthIn(pool, shown)
 	if err != nil {
 		return err
 	}
 	strategy := pool.Spec.Allocation.Strategy
-	next := nextBlocks{Pool: pool.Name, Length: length, Strategy: strategy, Blocks: shown.Next(int(length), o.count, strategy), Unseen: p.Others().String()}
+	next := nextBlocks{
+		Pool: pool.Name, Length: length, Strategy: strategy,
+		Blocks: shown.Next(int(length), o.count, strategy), Unseen: p.Others().String(),
+	}
 	if len(next.Blocks) == 0 || full(pool, length) {
-		return exit.Fail(ipamv1alpha1.ReasonPoolExhausted.ExitCode(), o.instead(pool), "pool %s has no free /%d", pool.Name, length)
+		return exit.Fail(ipamv1alpha1.ReasonPoolExhausted.ExitCode(), o.instead(pool),
+			"pool %s has no free /%d", pool.Name, length)
 	}
 	if err := o.print(next); err != nil {
 		return err
@@ -157,7 +168,8 @@ func (o *next) print(next nextBlocks) error {
 	}
 	t := output.NewTable("BLOCK", "POOL", "LENGTH", "ADDRESSES")
 	for _, block := range next.Blocks {
-		t.Rows = append(t.Rows, output.Row(nil, block.String(), next.Pool, facts.Slash(next.Length), cidr.Size(block).String()))
+		t.Rows = append(t.Rows, output.Row(nil, block.String(), next.Pool, facts.Slash(next.Length),
+			cidr.Size(block).String()))
 	}
 	return o.report.PrintReport(o.Out, next, t)
 }

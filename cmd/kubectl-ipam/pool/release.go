@@ -58,7 +58,8 @@ how many are released, and which are left: run it again, and it goes on with tho
 	}
 	cmd.Flags().BoolVar(&o.cascade, "cascade", false, "Release what the pool holds in this workspace first")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for the names of the pools")
-	cmd.Flags().Var(field.Duration(&o.wait, time.Millisecond), "wait", "How long to wait until each pool is gone, once its claims are released; without the flag, for so long as blocks are freed, and 30s more")
+	cmd.Flags().Var(field.Duration(&o.wait, time.Millisecond), "wait", "How long to wait until each pool is gone, "+
+		"once its claims are released; without the flag, for so long as blocks are freed, and 30s more")
 	session.CompleteArgs(s, cmd, session.PoolNames)
 	return cmd
 }
@@ -177,7 +178,9 @@ func (o *removal) pool(ctx context.Context, c client.WithWatch, pool *ipamv1alph
 		err = ipamclient.Until(ctx, c, pool, func() bool { return false })
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return exit.Fail(exit.Unavailable, "its deletion goes on; if the pool stays, kubectl ipam check says whether the controller runs", "%w", cmp.Or(context.Cause(ctx), late))
+		return exit.Fail(exit.Unavailable,
+			"its deletion goes on; if the pool stays, kubectl ipam check says whether the controller runs",
+			"%w", cmp.Or(context.Cause(ctx), late))
 	}
 	if !errors.Is(err, ipamclient.ErrGone) {
 		return err
@@ -207,7 +210,9 @@ func (o *removal) inUse(pool *ipamv1alpha1.IPPool, seen *space.Pool, refused err
 	if elsewhere := others(seen); elsewhere != "" {
 		hint = "those of other workspaces release it there: " + elsewhere
 	} else if o.cascade {
-		hint = fmt.Sprintf("blocks of other workspaces stay, and those that came meanwhile: kubectl ipam pool show %s shows what you may see", pool.Name)
+		hint = fmt.Sprintf("blocks of other workspaces stay, and those that came meanwhile: "+
+			"kubectl ipam pool show %s shows what you may see", pool.Name)
 	}
-	return exit.Fail(ipamv1alpha1.ReasonInUse.ExitCode(), hint, "pool %s is in use: %s", pool.Name, cmp.Or(facts.Message(ipamv1alpha1.ConditionInUse, pool.Status.Conditions), refused.Error()))
+	return exit.Fail(ipamv1alpha1.ReasonInUse.ExitCode(), hint, "pool %s is in use: %s",
+		pool.Name, cmp.Or(facts.Message(ipamv1alpha1.ConditionInUse, pool.Status.Conditions), refused.Error()))
 }

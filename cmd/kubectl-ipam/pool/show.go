@@ -38,7 +38,8 @@ of the platform see the blocks of other workspaces; other users see how many add
 those hold. Of a pool of another workspace, you see only the blocks that you hold.`
 	cmd.Example = `  # show what you hold of a pool that the workspace root:net shares
   kubectl ipam pool show edge --workspace root:net`
-	cmd.Flags().StringVar(&o.workspace, "workspace", "", "Workspace of the pool, such as root:net; empty is the current one")
+	cmd.Flags().StringVar(&o.workspace, "workspace", "",
+		"Workspace of the pool, such as root:net; empty is the current one")
 	return cmd
 }
 
@@ -96,7 +97,8 @@ func describePool(s *session.Session, p *space.Pool) error {
 	if status.Spaces > 0 {
 		page.Line("Spaces", fmt.Sprintf("%d, and the figures are those of the fullest", status.Spaces))
 	}
-	page.Line("Addresses", fmt.Sprintf("%s in all, %s taken, %s free", status.Capacity.Total, status.Capacity.Allocated, status.Capacity.Available))
+	page.Line("Addresses", fmt.Sprintf("%s in all, %s taken, %s free",
+		status.Capacity.Total, status.Capacity.Allocated, status.Capacity.Available))
 	page.Line("Unused", unused(pool))
 	page.Line("Cooling", space.CoolsUntil(pool))
 	page.Line("Largest free", facts.LargestFree(pool))
@@ -141,7 +143,9 @@ func describeRules(page *screen.Sheet, pool *ipamv1alpha1.IPPool, now time.Time)
 	page.Line("Cooldown", string(spec.ReleaseCooldown))
 	page.Line("Description", pool.Annotations[ipamv1alpha1.AnnotationDescription])
 	for _, note := range plan.NotesOf(pool) {
-		page.Line("Excluded", strings.Join(slices.DeleteFunc([]string{string(note.CIDR), note.Name, note.Description}, func(word string) bool { return word == "" }), ", "))
+		words := []string{string(note.CIDR), note.Name, note.Description}
+		words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
+		page.Line("Excluded", strings.Join(words, ", "))
 	}
 	page.Line("Age", facts.Age(pool.CreationTimestamp, now))
 	facts.Describe(page, facts.AnswerOf(pool))
@@ -154,7 +158,8 @@ func describeRules(page *screen.Sheet, pool *ipamv1alpha1.IPPool, now time.Time)
 // nothing to say.
 func unused(pool *ipamv1alpha1.IPPool) string {
 	used := meta.FindStatusCondition(pool.Status.Conditions, ipamv1alpha1.ConditionInUse)
-	if used == nil || used.Status != metav1.ConditionFalse || pool.Spec.ClassRef == nil && pool.Status.Capacity.Allocated == "0" {
+	if used == nil || used.Status != metav1.ConditionFalse ||
+		pool.Spec.ClassRef == nil && pool.Status.Capacity.Allocated == "0" {
 		return ""
 	}
 	return used.Message
@@ -167,7 +172,8 @@ func listHoldings(s *session.Session, p *space.Pool) error {
 		if at, ok := p.StaysIn(h.Block); ok {
 			excluded = at.String()
 		}
-		t.Rows = append(t.Rows, output.Row(nil, h.Block.String(), h.Scope, h.Holder, h.Class, facts.Age(h.Since, s.Now()), excluded))
+		t.Rows = append(t.Rows, output.Row(nil, h.Block.String(), h.Scope, h.Holder, h.Class,
+			facts.Age(h.Since, s.Now()), excluded))
 	}
 	output.HideEmpty(t, "SCOPE")
 	output.HideEmpty(t, "EXCLUDED")

@@ -57,7 +57,9 @@ func tree(ctx context.Context, s *session.Session, args []string, out *output.Pr
 }
 
 // showTree prints all pools, or one and those below it.
-func showTree(s *session.Session, roots []*node, pools []ipamv1alpha1.IPPool, args []string, out *output.Printer) error {
+func showTree(
+	s *session.Session, roots []*node, pools []ipamv1alpha1.IPPool, args []string, out *output.Printer,
+) error {
 	if len(args) > 0 {
 		if roots = nodesNamed(roots, args[0]); len(roots) == 0 {
 			return exit.Missing("ippools", args[0])

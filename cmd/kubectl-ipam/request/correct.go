@@ -43,7 +43,8 @@ func (r *Command) advised(ctx context.Context, c client.Reader, object client.Ob
 // stays says that an object stays without a block, and how to correct or delete it.
 func stays(object client.Object) string {
 	kind, name := facts.Kind(object), facts.Args(object)
-	ways := fmt.Sprintf("--replace with the corrected command replaces it, kubectl ipam %s release %s deletes it", kind, name)
+	ways := fmt.Sprintf("--replace with the corrected command replaces it, kubectl ipam %s release %s deletes it",
+		kind, name)
 	switch {
 	case kind == "class":
 		ways = fmt.Sprintf("kubectl edit ipclass %s changes it, kubectl delete ipclass %[1]s deletes it", name)
@@ -105,9 +106,11 @@ func instead(there client.Object) string {
 		return fmt.Sprintf("it holds no block: --replace replaces it, kubectl ipam %s release %s deletes it", kind, name)
 	case isClaim:
 		return "use another name, or release the claim first: kubectl ipam claim release " + name +
-			"; to have its block in the new claim, kubectl ipam claim pin " + name + " before that, and say --retained-policy Reuse"
+			"; to have its block in the new claim, kubectl ipam claim pin " + name +
+			" before that, and say --retained-policy Reuse"
 	default:
-		return fmt.Sprintf("kubectl ipam %s show %s shows it, kubectl edit ip%s %s changes it; or use another name", kind, name, kind, name)
+		return fmt.Sprintf("kubectl ipam %s show %s shows it, kubectl edit ip%s %s changes it; or use another name",
+			kind, name, kind, name)
 	}
 }
 
@@ -147,7 +150,8 @@ func deleteUnbound(ctx context.Context, c client.WithWatch, there client.Object)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, leaving, fmt.Errorf("%s %s is not gone after %s", kind, name, leaving))
+	limited, cancel := context.WithTimeoutCause(ctx, leaving,
+		fmt.Errorf("%s %s is not gone after %s", kind, name, leaving))
 	defer cancel()
 	err = ipamclient.Until(limited, c, there, func() bool { return false })
 	switch {

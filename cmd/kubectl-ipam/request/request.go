@@ -48,20 +48,24 @@ func (r *Command) AddFlags(cmd *cobra.Command) {
 	r.Given = cmd.Flags().Changed
 	r.wait = 30 * time.Second
 	cmd.Flags().Var(field.Duration(&r.wait, 0), "wait",
-		"How long to wait for the answer; 0 does not wait. Without this flag, do not wait for a class or a pool that does not exist")
-	AddDryRun(cmd, &r.DryRun, DryRunClient, "client: print the manifest and send nothing. server: print the answer of the server, and store nothing")
+		"How long to wait for the answer; 0 does not wait. "+
+			"Without this flag, do not wait for a class or a pool that does not exist")
+	AddDryRun(cmd, &r.DryRun, DryRunClient,
+		"client: print the manifest and send nothing. server: print the answer of the server, and store nothing")
 	cmd.Flags().BoolVarP(&r.quiet, "quiet", "q", false, "Print only the CIDR, or the name of a class")
 }
 
 // AddReplace gives a command the flag --replace, for a kind of objects that get a block.
 func (r *Command) AddReplace(cmd *cobra.Command, kind string) {
-	cmd.Flags().BoolVar(&r.Replace, "replace", false, "Replace a "+kind+" of this name that asks for something else and has no block")
+	cmd.Flags().BoolVar(&r.Replace, "replace", false,
+		"Replace a "+kind+" of this name that asks for something else and has no block")
 }
 
 // AddDryRun gives a command the flag --dry-run, and what it means without a value.
 func AddDryRun(cmd *cobra.Command, value *string, alone, usage string) {
 	*value = DryRunNone
-	session.AddFields(cmd, field.Field{Name: "dry-run", Usage: usage, Value: field.Word(value, DryRunClient, DryRunServer, DryRunNone)})
+	words := field.Word(value, DryRunClient, DryRunServer, DryRunNone)
+	session.AddFields(cmd, field.Field{Name: "dry-run", Usage: usage, Value: words})
 	cmd.Flags().Lookup("dry-run").NoOptDefVal = alone
 }
 
@@ -134,7 +138,8 @@ func (r *Command) create(ctx context.Context, c client.WithWatch, object client.
 // sameAs fails unless an object that is there asks for the same as the wanted one.
 func sameAs(wanted, there client.Object) error {
 	if !there.GetDeletionTimestamp().IsZero() {
-		return exit.Fail(exit.Conflict, "try again when it is gone", "%s %s is being deleted", facts.Kind(there), facts.Name(there))
+		return exit.Fail(exit.Conflict, "try again when it is gone",
+			"%s %s is being deleted", facts.Kind(there), facts.Name(there))
 	}
 	differs, err := ipamclient.Differences(specOf(wanted), specOf(there))
 	if err != nil {
@@ -198,7 +203,8 @@ func (r *Command) show(object client.Object) error {
 	}
 	if r.wait == 0 && !now.Given() {
 		if !r.quiet {
-			r.Say("%s %s is created; kubectl ipam %s show %s shows the answer", facts.Kind(object), facts.Name(object), facts.Kind(object), facts.Args(object))
+			r.Say("%s %s is created; kubectl ipam %s show %s shows the answer",
+				facts.Kind(object), facts.Name(object), facts.Kind(object), facts.Args(object))
 		}
 		return nil
 	}
@@ -239,7 +245,8 @@ func gotFrom(object client.Object) string {
 		}
 	case *ipamv1alpha1.IPClass:
 		if object.Status.OfferingPools == 0 {
-			return "is ready, and no pool backs it yet: kubectl ipam pool create POOL --cidr CIDR --visibility platform --class " + object.Name
+			return "is ready, and no pool backs it yet: " +
+				"kubectl ipam pool create POOL --cidr CIDR --visibility platform --class " + object.Name
 		}
 	}
 	return "is ready"

@@ -96,10 +96,12 @@ var known = []Role{
 	{Name: ClassViewer, May: "read classes", places: tenants, reads: all[:1]},
 	{Name: "ipam-viewer", May: "read everything", InNamespace: true, places: tenants, reads: all},
 	{Name: "ipam-tenant-viewer", May: "read everything, and what all tenants have", places: []Place{Platform}, reads: all},
-	{Name: "ipam-consumer", May: "write claims, and read everything", InNamespace: true, places: tenants, reads: all, writes: []string{"ipclaims"}},
-	{Name: "ipam-pool-admin", May: "write pools and claims, delete retained allocations, and read everything", places: tenants,
-		reads: all, writes: []string{"ippools", "ipclaims"}, frees: []string{"ipallocations"}},
-	{Name: "ipam-class-admin", May: "write classes, and read pools", places: []Place{Platform, Cluster}, reads: all[:2], writes: all[:1]},
+	{Name: "ipam-consumer", May: "write claims, and read everything", InNamespace: true, places: tenants,
+		reads: all, writes: []string{"ipclaims"}},
+	{Name: "ipam-pool-admin", May: "write pools and claims, delete retained allocations, and read everything",
+		places: tenants, reads: all, writes: []string{"ippools", "ipclaims"}, frees: []string{"ipallocations"}},
+	{Name: "ipam-class-admin", May: "write classes, and read pools", places: []Place{Platform, Cluster},
+		reads: all[:2], writes: all[:1]},
 	{Name: "ipam-shared-pool-admin", May: "write pools, and read classes and allocations", places: []Place{Platform},
 		reads: []string{"ipclasses", "ippools", "ipallocations"}, writes: []string{"ippools"}},
 	{Name: lookup.Role, May: "see who holds and held addresses", places: []Place{Platform, Cluster}},
@@ -133,7 +135,8 @@ type Refusal struct {
 }
 
 // refused matches what API servers say of such a request.
-var refused = regexp.MustCompile(`User "([^"]+)" cannot (\w+) (?:resource "([^"]+)" in API group "([^"]*)"|path)(?: in the namespace "([^"]+)")?`)
+var refused = regexp.MustCompile(`User "([^"]+)" cannot (\w+) ` +
+	`(?:resource "([^"]+)" in API group "([^"]*)"|path)(?: in the namespace "([^"]+)")?`)
 
 // RefusalOf returns the request that an error refuses. It is false for an error of another kind, such as the
 // refusal of a quota or of a policy: more rights would change nothing.
@@ -163,8 +166,9 @@ func (r Refusal) Remedy(at Place) string {
 	case r.User == "system:anonymous":
 		return "log in: the server does not know who you are"
 	case at == Closed:
-		return fmt.Sprintf("you cannot enter this workspace, if there is one: an admin of it can run kubectl ipam grant ROLE %s; "+
-			"--context or --server names another one", r.subject())
+		return fmt.Sprintf(
+			"you cannot enter this workspace, if there is one: an admin of it can run kubectl ipam grant ROLE %s; "+
+				"--context or --server names another one", r.subject())
 	case r.Group != ipamv1alpha1.GroupName:
 		return ""
 	}
@@ -182,7 +186,8 @@ func (r Refusal) withoutRole(at Place) string {
 	case at == Tenant && r.Resource == "ipclasses":
 		return "classes are changed by the platform's admins; here they can only be read"
 	case at == Platform && r.Resource == "ipclaims":
-		return "no role of the platform's workspace allows it: claim in the workspace of a tenant, which --context or --server names"
+		return "no role of the platform's workspace allows it: " +
+			"claim in the workspace of a tenant, which --context or --server names"
 	case r.Resource == "ipallocations", strings.Contains(r.Resource, "/"):
 		return "only the controller does that"
 	}

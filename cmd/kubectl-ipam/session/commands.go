@@ -51,26 +51,31 @@ func Group(noun *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 // elsewhere are the verbs that a noun does not have, and the commands that do what they mean. No noun stands for all.
 var elsewhere = []struct{ nouns, verbs, use string }{
 	{"claim pool class address tenant", "history", "kubectl ipam history"},
-	{"kubectl-ipam", "create delete describe get list ls release rm show", "kubectl ipam claim VERB, or another noun: pool, class, address, network"},
+	{"kubectl-ipam", "create delete describe get list ls release rm show",
+		"kubectl ipam claim VERB, or another noun: pool, class, address, network"},
 	{"kubectl-ipam", "verify", "ipam-controller verify, or kubectl ipam check"},
 	{"claim", "tree", "kubectl ipam claim show NAME, and kubectl ipam pool tree"},
 	{"claim pool class", "edit", "kubectl edit ipNOUN NAME"},
 	{"class", "delete release rm", "kubectl delete ipclass NAME"},
-	{"address", "delete release rm edit", "kubectl ipam claim release NAME, with the claim that kubectl ipam address show names"},
+	{"address", "delete release rm edit",
+		"kubectl ipam claim release NAME, with the claim that kubectl ipam address show names"},
 	{"address", "list ls", "kubectl ipam address show CIDR"},
 	{"network", "create", "kubectl ipam claim create NAME --class CLASS --scope network=NAME --target range"},
-	{"network", "delete release rm", "kubectl ipam claim release NAME --cascade, with the claim that kubectl ipam network list names as its holder"},
+	{"network", "delete release rm",
+		"kubectl ipam claim release NAME --cascade, with the claim that kubectl ipam network list names as its holder"},
 	{"network", "describe show tree", "kubectl ipam network list --scope network=NAME"},
 	{"tenant", "describe show", "kubectl ipam tenant list"},
 	{"tenant", "edit", "kubectl edit apibinding NAME, in the workspace of the tenant"},
-	{"tenant", "delete release rm", "kubectl delete apibinding NAME, in the workspace of the tenant, which releases all its claims"},
+	{"tenant", "delete release rm",
+		"kubectl delete apibinding NAME, in the workspace of the tenant, which releases all its claims"},
 }
 
 // kubectlDoes returns the command of another program, or of another noun, that does what a verb means here; empty
 // if there is none.
 func kubectlDoes(noun, verb string) string {
 	for _, one := range elsewhere {
-		if (one.nouns == "" || slices.Contains(strings.Fields(one.nouns), noun)) && slices.Contains(strings.Fields(one.verbs), verb) {
+		if (one.nouns == "" || slices.Contains(strings.Fields(one.nouns), noun)) &&
+			slices.Contains(strings.Fields(one.verbs), verb) {
 			return strings.NewReplacer("NOUN", noun, "VERB", verb).Replace(one.use)
 		}
 	}
@@ -113,7 +118,9 @@ func completeFlag(cmd *cobra.Command, flag string, complete cobra.CompletionFunc
 
 // complete lists the names with this beginning. After an error it lists none. It leaves out
 // names with unprintable characters: no object can have such a name.
-func (s *Session) complete(ctx context.Context, names Names, taken []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (s *Session) complete(
+	ctx context.Context, names Names, taken []string, begun string,
+) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var found []string
@@ -173,7 +180,8 @@ func AddFields(cmd *cobra.Command, fields ...field.Field) {
 func refuseEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		values := valuesOf(f)
-		if f.Value.Type() != "int32" && (len(values) == 0 || slices.Contains(values, "")) && !strings.Contains(f.Usage, "empty ") {
+		if f.Value.Type() != "int32" && (len(values) == 0 || slices.Contains(values, "")) &&
+			!strings.Contains(f.Usage, "empty ") {
 			err = exit.Usagef("--%s is empty; give it a value, or leave it out", f.Name)
 		}
 	})
@@ -208,7 +216,8 @@ func connection(flags *pflag.FlagSet) string {
 }
 
 // advised matches the begin of a command in a hint. That of kubectl ipam grant is for somebody else to run.
-var advised = regexp.MustCompile(`\b(kubectl (?:ipam|edit|delete|label)) (address|check|claim|class|export|history|import|init|ip[a-z]+|pool|tenant|why)\b`)
+var advised = regexp.MustCompile(`\b(kubectl (?:ipam|edit|delete|label)) ` +
+	`(address|check|claim|class|export|history|import|init|ip[a-z]+|pool|tenant|why)\b`)
 
 // Aimed adds to the commands in a text the flags by which this one reaches its server: without them, they would
 // be about another one.

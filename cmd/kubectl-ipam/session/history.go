@@ -32,8 +32,10 @@ func (a Access) History(ctx context.Context, at string, q lookup.Query) (answer 
 	err = a.Get(ctx, client.ObjectKey{Namespace: workspaces.ControllerNamespace, Name: lookup.Address}, published)
 	switch {
 	case apierrors.IsNotFound(err):
-		return answer, exit.Fail(exit.NotFound, "on kcp ask in the workspace of the platform, which --context or --server names; "+
-			"a controller without webhooks serves no history: run ipam-controller history on its machine", "no history is served here")
+		return answer, exit.Fail(exit.NotFound,
+			"on kcp ask in the workspace of the platform, which --context or --server names; "+
+				"a controller without webhooks serves no history: run ipam-controller history on its machine",
+			"no history is served here")
 	case apierrors.IsForbidden(err):
 		return answer, &exit.Failure{Code: exit.Forbidden, Hint: mayAsk, Err: err}
 	case err != nil:
@@ -69,8 +71,9 @@ func (a Access) sameHost(server *url.URL) error {
 	if err != nil || server.Hostname() == own.Hostname() {
 		return err
 	}
-	return exit.Fail(exit.Forbidden, "if you trust the owner of this workspace, and that is your controller, give --controller "+server.String()+
-		"; or forward its port, and give --controller https://127.0.0.1:PORT",
+	return exit.Fail(exit.Forbidden,
+		"if you trust the owner of this workspace, and that is your controller, give --controller "+server.String()+
+			"; or forward its port, and give --controller https://127.0.0.1:PORT",
 		"the history is at %s, which is not the host of your kubeconfig's server; your credential was not sent there", server)
 }
 
@@ -85,15 +88,18 @@ func (a Access) asker(host, ca string) (*http.Client, error) {
 		return nil, exit.Usagef("--as is known to the API server alone; leave it out")
 	}
 	if cfg.BearerToken == "" && cfg.BearerTokenFile == "" && cfg.ExecProvider == nil && cfg.AuthProvider == nil {
-		return nil, exit.Fail(exit.Forbidden, "the controller knows people by a token, not by a certificate: give one by --token, such as that of "+
-			"kubectl create token NAME, for a service account with the role "+lookup.Role, "your kubeconfig has no token")
+		return nil, exit.Fail(exit.Forbidden,
+			"the controller knows people by a token, not by a certificate: give one by --token, such as that of "+
+				"kubectl create token NAME, for a service account with the role "+lookup.Role,
+			"your kubeconfig has no token")
 	}
 	cfg.TLSClientConfig = rest.TLSClientConfig{ServerName: host, CAData: []byte(ca)}
 	c, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, err
 	}
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // which would take the token along
+	// which would take the token along
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }
 
@@ -108,8 +114,11 @@ func ask(ctx context.Context, asker *http.Client, at string, q lookup.Query) ([]
 	}
 	response, err := asker.Do(request)
 	if err != nil {
-		return nil, exit.Fail(exit.Unavailable, "the controller answers where kcp reaches its webhooks: from elsewhere forward its port, as by kubectl -n "+
-			workspaces.ControllerNamespace+" port-forward service/ipam-webhook 9443:443, and give --controller https://127.0.0.1:9443", "ask the controller: %w", err)
+		return nil, exit.Fail(exit.Unavailable,
+			"the controller answers where kcp reaches its webhooks: from elsewhere forward its port, as by kubectl -n "+
+				workspaces.ControllerNamespace+" port-forward service/ipam-webhook 9443:443, "+
+				"and give --controller https://127.0.0.1:9443",
+			"ask the controller: %w", err)
 	}
 	defer response.Body.Close() //nolint:errcheck // It was read.
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxHistory))
@@ -123,11 +132,14 @@ func ask(ctx context.Context, asker *http.Client, at string, q lookup.Query) ([]
 	case http.StatusBadRequest:
 		return nil, exit.Fail(exit.Invalid, "", "the controller says: %s", said)
 	case http.StatusUnauthorized:
-		return nil, exit.Fail(exit.Forbidden, "log in again, or give another token by --token", "the controller says: %s", said)
+		return nil, exit.Fail(exit.Forbidden, "log in again, or give another token by --token",
+			"the controller says: %s", said)
 	case http.StatusForbidden:
 		return nil, exit.Fail(exit.Forbidden, mayAsk, "the controller says: %s", said)
 	case http.StatusNotFound:
-		return nil, exit.Fail(exit.NotFound, "upgrade the controller, or run ipam-controller history on its machine", "the controller at %s serves no history", at)
+		return nil, exit.Fail(exit.NotFound, "upgrade the controller, or run ipam-controller history on its machine",
+			"the controller at %s serves no history", at)
 	}
-	return nil, exit.Fail(exit.Unavailable, "ask again in some seconds", "the controller says: %s: %s", response.Status, said)
+	return nil, exit.Fail(exit.Unavailable, "ask again in some seconds",
+		"the controller says: %s: %s", response.Status, said)
 }

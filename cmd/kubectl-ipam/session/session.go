@@ -80,7 +80,8 @@ func New(streams genericiooptions.IOStreams) *Session {
 			cfg.Timeout = 0 // which would end watches, too
 			cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return limit{next, after} })
 		}
-		cfg.WarningHandler = rest.NewWarningWriter(s.ErrOut, rest.WarningWriterOptions{Deduplicate: true, Color: bool(s.ErrPaint)})
+		cfg.WarningHandler = rest.NewWarningWriter(s.ErrOut,
+			rest.WarningWriterOptions{Deduplicate: true, Color: bool(s.ErrPaint)})
 		return cfg
 	}
 	return s
@@ -98,14 +99,18 @@ func (s *Session) Execute(ctx context.Context, root *cobra.Command, args []strin
 		return exit.OK
 	}
 	if s.written.Err == nil && (!s.started || exit.CodeOf(err) == exit.Usage && exit.HintOf(err) == "") {
-		err = &exit.Failure{Code: exit.Usage, Err: err, Hint: fmt.Sprintf("%s --help shows how it is used", cmd.CommandPath())}
+		err = &exit.Failure{
+			Code: exit.Usage, Err: err, Hint: fmt.Sprintf("%s --help shows how it is used", cmd.CommandPath()),
+		}
 	}
 	s.Report(err)
 	return exit.CodeOf(err)
 }
 
 // writing are the commands that need more than the right to read, by the name of each.
-var writing = map[string]string{"create": "create", "import": "create", "release": "delete", "move": "create", "pin": "patch"}
+var writing = map[string]string{
+	"create": "create", "import": "create", "release": "delete", "move": "create", "pin": "patch",
+}
 
 // markStarts makes every command note that its command line was valid.
 func (s *Session) markStarts(cmd *cobra.Command) {
@@ -238,10 +243,15 @@ func NewClient(cfg *rest.Config) (client.WithWatch, error) {
 		return nil, err
 	}
 	for scope, objects := range map[meta.RESTScope][]client.Object{
-		meta.RESTScopeNamespace: {&ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPAllocation{}, &rbacv1.RoleBinding{}, &capiv1.IPAddressClaim{}, &clusterv1.Cluster{}, &corev1.ConfigMap{}},
+		meta.RESTScopeNamespace: {
+			&ipamv1alpha1.IPClaim{}, &ipamv1alpha1.IPAllocation{}, &rbacv1.RoleBinding{},
+			&capiv1.IPAddressClaim{}, &clusterv1.Cluster{}, &corev1.ConfigMap{},
+		},
 		meta.RESTScopeRoot: {
-			&ipamv1alpha1.IPClass{}, &ipamv1alpha1.IPPool{}, &apisv1alpha1.APIExportEndpointSlice{}, &apisv1alpha2.APIExport{}, &apisv1alpha2.APIBinding{},
-			&tenancyv1alpha1.Workspace{}, &corev1.Namespace{}, &authorizationv1.SelfSubjectAccessReview{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
+			&ipamv1alpha1.IPClass{}, &ipamv1alpha1.IPPool{}, &apisv1alpha1.APIExportEndpointSlice{},
+			&apisv1alpha2.APIExport{}, &apisv1alpha2.APIBinding{}, &tenancyv1alpha1.Workspace{},
+			&corev1.Namespace{}, &authorizationv1.SelfSubjectAccessReview{},
+			&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
 		},
 	} {
 		for _, object := range objects {

@@ -110,7 +110,8 @@ func (r *View) Unrecorded(prefix string) string {
 	if len(r.Tenants) == 0 {
 		return ""
 	}
-	return "addresses without an IPAllocation may be held for a CREATE; to see by which workspace, run ipam-controller history " +
+	return "addresses without an IPAllocation may be held for a CREATE; " +
+		"to see by which workspace, run ipam-controller history " +
 		prefix + " beside the ledger"
 }
 
@@ -237,7 +238,8 @@ func trusts(cfg *rest.Config, endpoint string) error {
 	wrong := "it is not the server of the kubeconfig, and the kubeconfig names no CA by which to verify another one"
 	at, err := url.Parse(endpoint)
 	switch {
-	case err != nil || at.User != nil || at.RawQuery != "" || at.Fragment != "" || path.Clean(at.Path) != strings.TrimSuffix(at.Path, "/"):
+	case err != nil || at.User != nil || at.RawQuery != "" || at.Fragment != "" ||
+		path.Clean(at.Path) != strings.TrimSuffix(at.Path, "/"):
 		wrong = "it is not a URL of kcp"
 	case !strings.HasPrefix(at.Path, underExports):
 		wrong = "its path is not below " + underExports

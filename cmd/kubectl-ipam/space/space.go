@@ -138,7 +138,8 @@ func (p *Pool) OthersHold() string {
 	if others == nil || others.Sign() == 0 {
 		return ""
 	}
-	return "others hold " + plural.Of(others.String(), "address of the pool, which is", "addresses of the pool, which are") + " not shown to you"
+	held := plural.Of(others.String(), "address of the pool, which is", "addresses of the pool, which are")
+	return "others hold " + held + " not shown to you"
 }
 
 // Unseen returns the number of addresses that others hold of a pool, by its figures. It is
@@ -211,7 +212,8 @@ func CoolsUntil(pool *ipamv1alpha1.IPPool) string {
 	if Cooling(pool.Status.Capacity).Sign() == 0 {
 		return ""
 	}
-	said := plural.Of(pool.Status.Capacity.Cooling, "address of the pool cools after its release", "addresses of the pool cool after their release")
+	said := plural.Of(pool.Status.Capacity.Cooling, "address of the pool cools after its release",
+		"addresses of the pool cool after their release")
 	if next := pool.Status.NextRelease; next != nil {
 		said += ", the next of them until " + next.UTC().Format(time.RFC3339)
 	}

@@ -80,7 +80,8 @@ func (p *Pool) stateIn(window, block netip.Prefix) (_ State, ok bool) {
 		}
 	}
 	if at, found := FirstOverlap(Edges(window, pool.Spec), block); found {
-		return State{Kept: true, Word: WordReserved, Because: fmt.Sprintf("spec.reservations of the pool covers %s", at)}, true
+		because := fmt.Sprintf("spec.reservations of the pool covers %s", at)
+		return State{Kept: true, Word: WordReserved, Because: because}, true
 	}
 	if pool.Status.Capacity == nil {
 		return State{Word: WordUnseen, Because: "the pool shows no figures yet"}, true
@@ -166,7 +167,10 @@ func (h Holding) meets(scope ipamv1alpha1.Scope) bool {
 // HoldingOf is what an allocation records. Block and Workspace are left to the caller.
 func HoldingOf(a *ipamv1alpha1.IPAllocation) Holding {
 	claim, _ := a.HeldBy()
-	h := Holding{Name: a.Namespace + "/" + claim, Class: a.Spec.ClassName, Scope: ipamv1alpha1.ScopeColumn(a.Spec.Scope), Owner: OwnerOf(a.Spec.OwnerRef), Since: a.CreationTimestamp}
+	h := Holding{
+		Name: a.Namespace + "/" + claim, Class: a.Spec.ClassName, Scope: ipamv1alpha1.ScopeColumn(a.Spec.Scope),
+		Owner: OwnerOf(a.Spec.OwnerRef), Since: a.CreationTimestamp,
+	}
 	switch {
 	case a.Spec.ClaimRef != nil:
 		h.Holder = "claim " + h.Name

@@ -47,12 +47,15 @@ func bindTenant(ctx context.Context, s *session.Session, workspace newWorkspace,
 	var cluster logicalcluster.Name
 	if err = workspace.announce(ctx, s, cfg); err == nil {
 		s.Waits()("binding the API in " + workspace.path)
-		cluster, err = workspaces.EnsureTenant(ctx, cfg, workspaces.TenantOptions{Workspace: workspace.path, Platform: platform})
+		cluster, err = workspaces.EnsureTenant(ctx, cfg,
+			workspaces.TenantOptions{Workspace: workspace.path, Platform: platform})
 	}
 	if err != nil {
 		parent, _ := logicalcluster.NewPath(workspace.path).Split()
-		return needing(err, fmt.Sprintf("the role cluster-admin in %s, or the right to create workspaces in %s if it is new, "+
-			"and the right to bind the APIExport of %s, which the role ipam-bind gives there", workspace.path, parent, platform))
+		return needing(err,
+			fmt.Sprintf("the role cluster-admin in %s, or the right to create workspaces in %s if it is new, "+
+				"and the right to bind the APIExport of %s, which the role ipam-bind gives there",
+				workspace.path, parent, platform))
 	}
 	s.Say("%s is a tenant of %s: logical cluster %s", workspace.path, platform, cluster)
 	return nil

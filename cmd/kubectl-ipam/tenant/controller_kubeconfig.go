@@ -52,8 +52,10 @@ service account. Without an argument the workspace is ` + workspaces.DefaultWork
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&o.file, "file", "", "File to write, with mode 0600; empty writes to stdout")
-	cmd.Flags().Var(field.Duration(&o.duration, shortestToken), "duration", "How long the token is valid, unless the server has a limit of its own; at least 10m")
-	cmd.Flags().StringVar(&o.address, "address", "", "Address of kcp as the controller reaches it, such as https://kcp.example:6443; empty is that of your kubeconfig")
+	cmd.Flags().Var(field.Duration(&o.duration, shortestToken), "duration",
+		"How long the token is valid, unless the server has a limit of its own; at least 10m")
+	cmd.Flags().StringVar(&o.address, "address", "",
+		"Address of kcp as the controller reaches it, such as https://kcp.example:6443; empty is that of your kubeconfig")
 	return cmd
 }
 
@@ -72,7 +74,8 @@ func (o *controllerKubeconfig) run(ctx context.Context) error {
 	if err := writePrivate(o.file, kubeconfig); err != nil {
 		return err
 	}
-	o.Say("%s is the kubeconfig of the controller for %s; its token ends at %s", o.file, o.platform, ends.UTC().Format(time.RFC3339))
+	o.Say("%s is the kubeconfig of the controller for %s; its token ends at %s",
+		o.file, o.platform, ends.UTC().Format(time.RFC3339))
 	return nil
 }
 
@@ -88,7 +91,8 @@ func (o *controllerKubeconfig) request(ctx context.Context) (kubeconfig []byte, 
 	platform := workspaces.At(cfg, o.platform)
 	granted, err := workspaces.RequestToken(ctx, platform, o.duration)
 	if err != nil {
-		return nil, ends, needing(err, "the right to create serviceaccounts/token of "+workspaces.ControllerAccount+" in the namespace "+workspaces.ControllerNamespace+" of "+o.platform)
+		return nil, ends, needing(err, "the right to create serviceaccounts/token of "+workspaces.ControllerAccount+
+			" in the namespace "+workspaces.ControllerNamespace+" of "+o.platform)
 	}
 	controller := rest.AnonymousClientConfig(platform)
 	controller.BearerToken = granted.Token

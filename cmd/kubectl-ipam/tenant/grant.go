@@ -78,8 +78,10 @@ back, delete the binding that the command names.`,
 			}
 			return o.run(cmd.Context())
 		},
-		ValidArgsFunction: cobra.FixedCompletions([]cobra.Completion{"ipam-viewer", "ipam-consumer", "ipam-pool-admin",
-			"ipam-class-admin", "ipam-shared-pool-admin", "ipam-tenant-viewer", "ipam-history-viewer"}, cobra.ShellCompDirectiveNoFileComp),
+		ValidArgsFunction: cobra.FixedCompletions([]cobra.Completion{
+			"ipam-viewer", "ipam-consumer", "ipam-pool-admin", "ipam-class-admin", "ipam-shared-pool-admin",
+			"ipam-tenant-viewer", "ipam-history-viewer",
+		}, cobra.ShellCompDirectiveNoFileComp),
 	}
 	o.addFlags(cmd)
 	return cmd
@@ -90,8 +92,10 @@ func (o *grant) addFlags(cmd *cobra.Command) {
 	flags.StringSliceVar(&o.users, "user", nil, "User who gets the role, as the server names him or her")
 	flags.StringSliceVar(&o.groups, "group", nil, "Group that gets the role")
 	flags.StringSliceVar(&o.accounts, "serviceaccount", nil, "Service account that gets the role, as NAMESPACE:NAME")
-	flags.BoolVarP(&o.everywhere, "all-namespaces", "A", false, "Grant the role in all namespaces, which is the default on kcp")
-	request.AddDryRun(cmd, &o.dryRun, request.DryRunClient, "client: print the manifests and send nothing. server: have the server check them, and store nothing")
+	flags.BoolVarP(&o.everywhere, "all-namespaces", "A", false,
+		"Grant the role in all namespaces, which is the default on kcp")
+	request.AddDryRun(cmd, &o.dryRun, request.DryRunClient,
+		"client: print the manifests and send nothing. server: have the server check them, and store nothing")
 	o.output.AddFlags(cmd)
 	cmd.MarkFlagsOneRequired("user", "group", "serviceaccount")
 }
@@ -134,7 +138,8 @@ func (o *grant) enter() (client.Client, error) {
 	}
 	switch o.at {
 	case rights.Closed:
-		return nil, exit.Fail(exit.Forbidden, "an admin of it can do this; --context or --server names another workspace", "you cannot enter this workspace, if there is one")
+		return nil, exit.Fail(exit.Forbidden, "an admin of it can do this; --context or --server names another workspace",
+			"you cannot enter this workspace, if there is one")
 	case rights.Unbound:
 		return nil, exit.Fail(exit.Unavailable, exit.BindIt, "this workspace does not serve the IPAM API")
 	case rights.Tenant, rights.Platform, rights.Cluster:
@@ -151,7 +156,8 @@ func (o *grant) find() (rights.Role, error) {
 		}
 		names = append(names, role.Name)
 	}
-	return rights.Role{}, exit.Fail(exit.NotFound, "give one of "+strings.Join(names, ", "), "there is no role %q in %s", o.role, o.at)
+	return rights.Role{}, exit.Fail(exit.NotFound, "give one of "+strings.Join(names, ", "),
+		"there is no role %q in %s", o.role, o.at)
 }
 
 // checkScope refuses a role for more or less than was meant.
@@ -162,7 +168,8 @@ func (o *grant) checkScope(role rights.Role) error {
 	case o.namespace != "" && !role.InNamespace:
 		return exit.Usagef("%s is about objects without a namespace; leave out --namespace", role.Name)
 	case o.at == rights.Cluster && role.InNamespace && o.namespace == "" && !o.everywhere:
-		return exit.Usagef("the namespaces are the tenants of a cluster without kcp; give --namespace NAME, or --all-namespaces")
+		return exit.Usagef("the namespaces are the tenants of a cluster without kcp; " +
+			"give --namespace NAME, or --all-namespaces")
 	}
 	return nil
 }
@@ -188,7 +195,8 @@ func (o *grant) apply(ctx context.Context, c client.Client, role rights.Role, bi
 		}
 		object := &unstructured.Unstructured{Object: fields}
 		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...); err != nil {
-			return needing(fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err), "the right to create that, and to grant the role: an admin of the workspace has both")
+			return needing(fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err),
+				"the right to create that, and to grant the role: an admin of the workspace has both")
 		}
 	}
 	return nil
@@ -312,5 +320,6 @@ func bindingName(role string, subject rbacv1.Subject) string {
 		hash := sha256.Sum256([]byte(whole))
 		name += "-" + hex.EncodeToString(hash[:])[:8]
 	}
-	return "ipam:" + strings.TrimPrefix(strings.TrimPrefix(role, "ipam-"), "system:kcp:workspace:") + ":" + strings.Replace(name, "::", ":", 1)
+	return "ipam:" + strings.TrimPrefix(strings.TrimPrefix(role, "ipam-"), "system:kcp:workspace:") + ":" +
+		strings.Replace(name, "::", ":", 1)
 }

@@ -65,9 +65,11 @@ func initialise(ctx context.Context, s *session.Session, platform newWorkspace) 
 	}
 	if err != nil {
 		parent, _ := logicalcluster.NewPath(platform.path).Split()
-		return needing(err, fmt.Sprintf("the role cluster-admin in %s, or the right to create workspaces in %s if it is new", platform.path, parent))
+		return needing(err, fmt.Sprintf("the role cluster-admin in %s, or the right to create workspaces in %s if it is new",
+			platform.path, parent))
 	}
-	s.Say("%s is the platform; next: start ipam-controller --workspace %s, and kubectl ipam tenant bind", platform.path, platform.path)
+	s.Say("%s is the platform; next: start ipam-controller --workspace %s, and kubectl ipam tenant bind",
+		platform.path, platform.path)
 	return nil
 }
 

@@ -67,7 +67,9 @@ type tenant struct {
 
 func list(ctx context.Context, s *session.Session, r *session.View, out *output.Printer) error {
 	if r.Path != "" && !r.SeesTenants {
-		return exit.Fail(exit.NotFound, "they are listed in the workspace of the platform, for users with the role ipam-tenant-viewer; --context names another workspace",
+		return exit.Fail(exit.NotFound,
+			"they are listed in the workspace of the platform, for users with the role ipam-tenant-viewer; "+
+				"--context names another workspace",
 			"you see no tenants from %s", r.Path)
 	}
 	tenants, err := tenantsOf(ctx, r)

@@ -32,7 +32,8 @@ type newWorkspace struct {
 }
 
 func (w *newWorkspace) addFlags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&w.createParents, "create-parents", false, "Create the workspaces above it as well, if they do not exist")
+	cmd.Flags().BoolVar(&w.createParents, "create-parents", false,
+		"Create the workspaces above it as well, if they do not exist")
 }
 
 // validWorkspace refuses what is no workspace that could be created.
@@ -81,7 +82,9 @@ func (w newWorkspace) enter(ctx context.Context, cfg *rest.Config) error {
 		return err
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{}
-	review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Verb: "create", Group: w.resource.Group, Resource: w.resource.Resource}
+	review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+		Verb: "create", Group: w.resource.Group, Resource: w.resource.Resource,
+	}
 	err = c.Create(ctx, review)
 	if apierrors.IsForbidden(err) || err == nil && !review.Status.Allowed {
 		err = apierrors.NewForbidden(w.resource, "", errors.New("you cannot create it in "+w.path))
@@ -115,8 +118,10 @@ func needingKCP(err error) error {
 	if !absent.Resource(err) {
 		return err
 	}
-	return exit.Fail(exit.Unavailable, "name a kcp by --context or --server; a cluster without kcp has no workspaces, and is made ready by "+
-		"ipam-controller --standalone --bootstrap: see docs/standalone.md", "this server is no kcp: it serves no workspaces")
+	return exit.Fail(exit.Unavailable,
+		"name a kcp by --context or --server; a cluster without kcp has no workspaces, and is made ready by "+
+			"ipam-controller --standalone --bootstrap: see docs/standalone.md",
+		"this server is no kcp: it serves no workspaces")
 }
 
 // needing adds to a refusal what the caller needs to be allowed.

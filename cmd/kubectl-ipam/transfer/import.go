@@ -76,14 +76,19 @@ is named after its block.`,
 	}
 	flags := cmd.Flags()
 	o.given = flags.Changed
-	request.AddDryRun(cmd, &o.dryRun, request.DryRunServer, "server: check everything, and create nothing. client: check the plan by itself, without a server")
+	request.AddDryRun(cmd, &o.dryRun, request.DryRunServer,
+		"server: check everything, and create nothing. client: check the plan by itself, without a server")
 	flags.StringVarP(&o.filename, "filename", "f", "", "The plan, instead of the argument; - is stdin")
 	flags.Var(field.Duration(&o.wait, time.Millisecond), "wait", "How long to wait for the block of each pool and claim")
-	flags.StringToStringVar(&o.options.Columns, "column", nil, "Column of a table to read as another one, such as cidr=Prefix")
+	flags.StringToStringVar(&o.options.Columns, "column", nil,
+		"Column of a table to read as another one, such as cidr=Prefix")
 	flags.StringSliceVar(&o.options.Ignore, "ignore-column", nil, "Columns of a table that are not read")
-	flags.StringToStringVar(&o.options.Defaults, "default", nil, "Values for empty cells and for columns that a table lacks, such as kind=claim")
-	flags.StringArrayVar(&o.leaveOut, "leave-out", nil, "Rows of a table that are not read, such as Status=Free: those with that value in that column")
-	flags.StringVar(&o.separator, "separator", "", "What separates the cells of a table, such as ; or tab, if its first line does not show it")
+	flags.StringToStringVar(&o.options.Defaults, "default", nil,
+		"Values for empty cells and for columns that a table lacks, such as kind=claim")
+	flags.StringArrayVar(&o.leaveOut, "leave-out", nil,
+		"Rows of a table that are not read, such as Status=Free: those with that value in that column")
+	flags.StringVar(&o.separator, "separator", "",
+		"What separates the cells of a table, such as ; or tab, if its first line does not show it")
 	o.report.AddFlags(cmd)
 	return cmd
 }
@@ -112,7 +117,8 @@ func (o *planImport) validateColumns() error {
 	for _, column := range slices.Sorted(maps.Keys(o.options.Columns)) {
 		name := o.options.Columns[column]
 		if !slices.Contains(plan.Columns(), column) {
-			return exit.Usagef("--column %s=%s: there is no column %q; write one of %s before the =", column, name, column, strings.Join(plan.Columns(), ", "))
+			return exit.Usagef("--column %s=%s: there is no column %q; write one of %s before the =",
+				column, name, column, strings.Join(plan.Columns(), ", "))
 		}
 		for also, meaning := range theirs {
 			if strings.EqualFold(also, name) {
@@ -212,7 +218,8 @@ func (o *planImport) refuse(found *faults, unasked error) error {
 		errs = append(errs, exit.Fail(code, "", "%s:%d: %s", o.file, one.Line, one.Message))
 	}
 	if more := len(wrong) - mostNamed; more > 0 {
-		errs = append(errs, exit.Fail(code, "", "%s: %s wrong; -o json names all", o.file, plural.Of(more, "line more is", "lines more are")))
+		errs = append(errs, exit.Fail(code, "", "%s: %s wrong; -o json names all",
+			o.file, plural.Of(more, "line more is", "lines more are")))
 	}
 	if unasked != nil {
 		errs = append(errs, exit.Fail(code, "", "the server was not asked about all lines: %w", unasked))
@@ -231,7 +238,9 @@ func (o *planImport) show(steps []*step, failed error) error {
 		count[s.State]++
 	}
 	said := make([]string, 0, len(count))
-	for _, state := range []string{stateValid, stateNew, stateCreated, stateUnchanged, stateFailed, stateUnknown, stateUntried} {
+	for _, state := range []string{
+		stateValid, stateNew, stateCreated, stateUnchanged, stateFailed, stateUnknown, stateUntried,
+	} {
 		if n := count[state]; n > 0 {
 			said = append(said, fmt.Sprintf("%d %s", n, state))
 		}
@@ -249,7 +258,8 @@ func (o *planImport) print(steps []*step) error {
 	}
 	t := output.NewTable("LINE", "KIND", "NAME", "BLOCK", "STATE", "message")
 	for _, s := range steps {
-		t.Rows = append(t.Rows, output.Row(nil, fmt.Sprint(s.Line), s.Kind, facts.Name(s.object), s.Block, s.State, s.Message))
+		t.Rows = append(t.Rows, output.Row(nil, fmt.Sprint(s.Line), s.Kind, facts.Name(s.object),
+			s.Block, s.State, s.Message))
 	}
 	return o.report.PrintReport(o.Out, map[string]any{"file": o.file, "lines": steps}, t)
 }

@@ -27,7 +27,9 @@ const atOnce = 8
 
 // each calls a function for every step of a kind that is new, several at a time, and shows how far
 // it has come. It ends with the context, and with the first error that the function returns.
-func (o *planImport) each(ctx context.Context, verb, kind string, steps []*step, do func(context.Context, *step) error) error {
+func (o *planImport) each(
+	ctx context.Context, verb, kind string, steps []*step, do func(context.Context, *step) error,
+) error {
 	steps = slices.DeleteFunc(slices.Clone(steps), func(s *step) bool { return s.State != stateNew || s.Kind != kind })
 	var mu sync.Mutex
 	done, said := 0, o.Now()
@@ -58,12 +60,15 @@ const sayEvery = 5 * time.Second
 // preview asks the server about every line that is new, and stores nothing. What it refuses is
 // added to what is wrong.
 func (o *planImport) preview(ctx context.Context, c client.WithWatch, steps []*step, found *faults) error {
-	newPool := len(found.problems) > 0 || slices.ContainsFunc(steps, func(s *step) bool { return s.State == stateNew && (s.Kind == "pool" || s.isRange()) })
+	newPool := len(found.problems) > 0 || slices.ContainsFunc(steps, func(s *step) bool {
+		return s.State == stateNew && (s.Kind == "pool" || s.isRange())
+	})
 	faulty := found.lines()
 	steps = slices.DeleteFunc(slices.Clone(steps), func(s *step) bool { return faulty[s.Line] })
 	ask := func(ctx context.Context, s *step) error {
 		err := o.ask(ctx, c, s, newPool)
-		if _, answered := errors.AsType[*exit.Failure](err); ctx.Err() != nil || !answered && exit.CodeOf(err) == exit.Unavailable {
+		if _, answered := errors.AsType[*exit.Failure](err); ctx.Err() != nil ||
+			!answered && exit.CodeOf(err) == exit.Unavailable {
 			return err
 		}
 		if err != nil {
@@ -104,7 +109,8 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 	switch unmet.Reason {
 	case "", ipamv1alpha1.ReasonError:
 		return nil // nobody can tell now; the answer counts when the claim is created
-	case ipamv1alpha1.ReasonPoolNotFound, ipamv1alpha1.ReasonNoOfferingPool, ipamv1alpha1.ReasonAddressOutOfRange, ipamv1alpha1.ReasonRangeNotHeld:
+	case ipamv1alpha1.ReasonPoolNotFound, ipamv1alpha1.ReasonNoOfferingPool, ipamv1alpha1.ReasonAddressOutOfRange,
+		ipamv1alpha1.ReasonRangeNotHeld:
 		if newPool {
 			return nil
 		}
@@ -120,13 +126,17 @@ func (o *planImport) ask(ctx context.Context, c client.WithWatch, s *step, newPo
 // create creates what is new: the pools, each with its block, then the claims. A line that fails
 // does not keep the others back; the error is that of all that failed.
 func (o *planImport) create(ctx context.Context, c client.WithWatch, steps []*step) error {
-	ended := o.each(ctx, "creating", "pool", parentsFirst(steps), func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createPool(ctx, c, s)) })
+	ended := o.each(ctx, "creating", "pool", parentsFirst(steps), func(ctx context.Context, s *step) error {
+		return o.store(ctx, s, o.createPool(ctx, c, s))
+	})
 	for _, level := range rangesFirst(steps) {
 		if ended != nil {
 			break
 		}
 		skipClaims(steps)
-		ended = o.each(ctx, "creating", "claim", level, func(ctx context.Context, s *step) error { return o.store(ctx, s, o.createClaim(ctx, c, s)) })
+		ended = o.each(ctx, "creating", "claim", level, func(ctx context.Context, s *step) error {
+			return o.store(ctx, s, o.createClaim(ctx, c, s))
+		})
 	}
 	return o.failures(steps, ended)
 }
@@ -203,14 +213,16 @@ func skipClaims(steps []*step) {
 		}
 		for _, r := range ranges {
 			if scope := r.object.(*ipamv1alpha1.IPClaim).Spec.Scope; len(scope) > 0 && facts.Inside(claim.Spec.Scope, scope) {
-				s.State, s.Message, s.code = stateFailed, fmt.Sprintf("the range of claim %s of line %d is not there", r.Name, r.Line), r.code
+				s.State, s.code = stateFailed, r.code
+				s.Message = fmt.Sprintf("the range of claim %s of line %d is not there", r.Name, r.Line)
 			}
 		}
 		if claim.Spec.PoolRef == nil || claim.Spec.PoolRef.ProjectRef != nil {
 			continue
 		}
 		if pool, ok := failed[claim.Spec.PoolRef.Name]; ok {
-			s.State, s.Message, s.code = stateFailed, fmt.Sprintf("pool %s of line %d is not ready", pool.Name, pool.Line), pool.code
+			s.State, s.code = stateFailed, pool.code
+			s.Message = fmt.Sprintf("pool %s of line %d is not ready", pool.Name, pool.Line)
 		}
 	}
 }
@@ -231,7 +243,8 @@ func (o *planImport) failures(steps []*step, ended error) error {
 		}
 	}
 	if ended != nil {
-		errs = append(errs, exit.Fail(exit.CodeOf(ended), "", "%s is imported in part: import it again, which continues with the rest", o.file))
+		errs = append(errs, exit.Fail(exit.CodeOf(ended), "",
+			"%s is imported in part: import it again, which continues with the rest", o.file))
 	}
 	return errors.Join(errs...)
 }

@@ -27,7 +27,8 @@ func (o *planImport) read() (*plan.Plan, []plan.Problem, error) {
 	case ".csv", ".yaml", ".yml", ".json":
 	default:
 		if o.file != standardInput {
-			return nil, nil, exit.Usagef("%s is no plan: give a file whose name ends with .csv, .yaml or .json, or - for stdin", o.file)
+			return nil, nil, exit.Usagef("%s is no plan: give a file whose name ends with .csv, .yaml or .json, or - for stdin",
+				o.file)
 		}
 	}
 	data, err := o.readFile()
@@ -52,13 +53,15 @@ func (o *planImport) read() (*plan.Plan, []plan.Problem, error) {
 }
 
 // manifest matches what begins as YAML or JSON: stdin has no name that says what it is.
-var manifest = regexp.MustCompile(`^(\x{feff})?(\s*(#.*)?\r?\n)*\s*(---|\{|\[|(apiVersion|kind|metadata|spec|items):(\s|$))`)
+var manifest = regexp.MustCompile(`^(\x{feff})?(\s*(#.*)?\r?\n)*\s*` +
+	`(---|\{|\[|(apiVersion|kind|metadata|spec|items):(\s|$))`)
 
 // forTables refuses what only a table can use.
 func (o *planImport) forTables() error {
 	for _, flag := range []string{"column", "ignore-column", "default", "leave-out", "separator"} {
 		if o.given(flag) {
-			return exit.Usagef("--%s is for tables, and %s is none; write the fields in the file, or give a .csv file", flag, o.file)
+			return exit.Usagef("--%s is for tables, and %s is none; write the fields in the file, or give a .csv file",
+				flag, o.file)
 		}
 	}
 	return nil
@@ -79,7 +82,8 @@ func (o *planImport) readFile() ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(in, MostPlan+1))
 	if err == nil && len(data) > MostPlan {
-		err = exit.Fail(exit.Invalid, "split it, with each pool in the file of its claims", "%s is larger than %d MiB", o.file, MostPlan>>20)
+		err = exit.Fail(exit.Invalid, "split it, with each pool in the file of its claims", "%s is larger than %d MiB",
+			o.file, MostPlan>>20)
 	}
 	return data, err
 }

@@ -103,9 +103,12 @@ func compare(ctx context.Context, c client.Client, steps []*step, found *faults)
 }
 
 // thereFor reads the pools of the workspace, if a plan has pools, and the claims of the namespaces of a plan.
-func thereFor(ctx context.Context, c client.Client, steps []*step) ([]ipamv1alpha1.IPPool, map[client.ObjectKey]*ipamv1alpha1.IPClaim, error) {
+func thereFor(
+	ctx context.Context, c client.Client, steps []*step,
+) ([]ipamv1alpha1.IPPool, map[client.ObjectKey]*ipamv1alpha1.IPClaim, error) {
 	pools := &ipamv1alpha1.IPPoolList{}
-	if slices.ContainsFunc(steps, func(s *step) bool { return s.Kind == "pool" }) { // a user of one namespace may not read them
+	// a user of one namespace may not read them
+	if slices.ContainsFunc(steps, func(s *step) bool { return s.Kind == "pool" }) {
 		if err := c.List(ctx, pools); err != nil {
 			return nil, nil, err
 		}
@@ -150,8 +153,9 @@ func (s *step) comparePool(pool *ipamv1alpha1.IPPool, there []ipamv1alpha1.IPPoo
 			continue
 		}
 		if taken == block {
-			return fmt.Sprintf("pool %s repeats %s of pool %s, which is there: a pool has each address once; write claims in pool %s, "+
-				"with a scope for each VRF if its class has uniqueWithin; or import each VRF into a workspace of its own",
+			return fmt.Sprintf("pool %s repeats %s of pool %s, which is there: a pool has each address once; "+
+				"write claims in pool %s, with a scope for each VRF if its class has uniqueWithin; "+
+				"or import each VRF into a workspace of its own",
 				pool.Name, block, other.Name, other.Name), nil
 		}
 		ways := "write claims in pool " + other.Name
@@ -161,7 +165,8 @@ func (s *step) comparePool(pool *ipamv1alpha1.IPPool, there []ipamv1alpha1.IPPoo
 		if !meta.IsStatusConditionTrue(other.Status.Conditions, ipamv1alpha1.ConditionInUse) {
 			ways += ", or put both pools in one addressDomain"
 		}
-		return fmt.Sprintf("pool %s (%s) overlaps pool %s (%s), which is there: %s", pool.Name, block, other.Name, taken, ways), nil
+		return fmt.Sprintf("pool %s (%s) overlaps pool %s (%s), which is there: %s",
+			pool.Name, block, other.Name, taken, ways), nil
 	}
 	return "", nil
 }
@@ -176,18 +181,24 @@ func differentPool(pool, there *ipamv1alpha1.IPPool) (string, error) {
 		return "", err
 	}
 	if len(differs) == 0 && there.Status.AllocatedCIDR == "" {
-		return fmt.Sprintf("pool %s is there, and has no block: %s; kubectl ipam pool show %s shows it, kubectl ipam pool release %s deletes it",
+		return fmt.Sprintf("pool %s is there, and has no block: %s; "+
+			"kubectl ipam pool show %s shows it, kubectl ipam pool release %s deletes it",
 			pool.Name, facts.AnswerOf(there).Reason(), pool.Name, pool.Name), nil
 	}
 	if len(differs) == 0 {
 		return "", nil
 	}
-	fixed := slices.DeleteFunc(slices.Clone(differs), func(d ipamclient.Difference) bool { return !immutable(d.Field, there) })
+	fixed := slices.DeleteFunc(slices.Clone(differs), func(d ipamclient.Difference) bool {
+		return !immutable(d.Field, there)
+	})
 	if len(fixed) > 0 {
-		return fmt.Sprintf("pool %s is there, and %s. That cannot be changed in a pool: write what is there, or give the pool of the plan another name and another block; kubectl ipam pool release %s deletes the one that is there",
+		return fmt.Sprintf("pool %s is there, and %s. That cannot be changed in a pool: "+
+			"write what is there, or give the pool of the plan another name and another block; "+
+			"kubectl ipam pool release %s deletes the one that is there",
 			pool.Name, listed(differs), pool.Name), nil
 	}
-	return fmt.Sprintf("pool %s is there, and %s: correct the plan, or kubectl edit ippool %s", pool.Name, listed(differs), pool.Name), nil
+	return fmt.Sprintf("pool %s is there, and %s: correct the plan, or kubectl edit ippool %s",
+		pool.Name, listed(differs), pool.Name), nil
 }
 
 // immutable reports whether a field of a pool that is there cannot be changed.
@@ -211,7 +222,9 @@ func differentClaim(claim, there *ipamv1alpha1.IPClaim) string {
 	}
 	held, ok, err := ipamclient.AllocationOf(there)
 	if err != nil || !ok {
-		return fmt.Sprintf("claim %s is there, and holds no block: kubectl ipam why %s says why, kubectl ipam claim release %s deletes it", name, facts.Args(claim), facts.Args(claim))
+		return fmt.Sprintf("claim %s is there, and holds no block: "+
+			"kubectl ipam why %s says why, kubectl ipam claim release %s deletes it",
+			name, facts.Args(claim), facts.Args(claim))
 	}
 	wanted, have := claim.Spec, there.Spec
 	have.Address = held.Prefix.String()
@@ -239,7 +252,8 @@ func differentClaim(claim, there *ipamv1alpha1.IPClaim) string {
 	if err != nil || len(differs) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("claim %s is there, and %s: correct the plan, or kubectl ipam claim release %s", name, listed(differs), facts.Args(claim))
+	return fmt.Sprintf("claim %s is there, and %s: correct the plan, or kubectl ipam claim release %s",
+		name, listed(differs), facts.Args(claim))
 }
 
 func listed(differs []ipamclient.Difference) string {

@@ -67,7 +67,9 @@ func (o *command) run(ctx context.Context) error {
 	if err != nil {
 		return exit.Fail(exit.Unavailable, "--port 0 takes a free one", "listen: %w", err)
 	}
-	options := page.Options{Source: source, Host: listener.Addr().String(), Token: page.NewToken(), Root: page.NewToken(), Now: o.Now}
+	options := page.Options{
+		Source: source, Host: listener.Addr().String(), Token: page.NewToken(), Root: page.NewToken(), Now: o.Now,
+	}
 	server := &http.Server{Handler: page.New(options), ReadHeaderTimeout: 10 * time.Second}
 	address := fmt.Sprintf("http://%s/%s/?token=%s", options.Host, options.Root, options.Token)
 	screen.Line(o.Out, "%s", address)

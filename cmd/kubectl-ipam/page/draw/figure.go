@@ -126,7 +126,9 @@ func lines(b Box) []Line {
 	out := make([]Line, len(texts))
 	top := b.Y + (b.H-float64(len(texts))*lineHeight)/2 + lineHeight*0.74
 	for i, text := range texts {
-		out[i] = Line{X: b.X + b.W/2, Y: top + float64(i)*lineHeight, Text: text, Head: i == 0, Large: i == 0 && b.W >= largeWidth}
+		head := i == 0
+		y := top + float64(i)*lineHeight
+		out[i] = Line{X: b.X + b.W/2, Y: y, Text: text, Head: head, Large: head && b.W >= largeWidth}
 	}
 	return out
 }
@@ -176,7 +178,8 @@ func Count(n *big.Int) string {
 
 // raised writes digits as an exponent.
 func raised(digits string) string {
-	return strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹").Replace(digits)
+	return strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴",
+		"5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹").Replace(digits)
 }
 
 // Size writes the number of addresses of a prefix.

@@ -133,8 +133,12 @@ func (m Map) Boxes() []Box {
 // whole is the window, as one part.
 func (m Map) whole() part {
 	p := part{box: Box{Block: Block{Prefix: m.Window.Masked()}, W: Width, H: Height}}
-	p.first = sort.Search(len(m.Blocks), func(i int) bool { return m.Blocks[i].Prefix.Addr().Compare(p.box.Prefix.Addr()) >= 0 })
-	p.last = p.first + sort.Search(len(m.Blocks)-p.first, func(i int) bool { return !p.box.Prefix.Contains(m.Blocks[p.first+i].Prefix.Addr()) })
+	p.first = sort.Search(len(m.Blocks), func(i int) bool {
+		return m.Blocks[i].Prefix.Addr().Compare(p.box.Prefix.Addr()) >= 0
+	})
+	p.last = p.first + sort.Search(len(m.Blocks)-p.first, func(i int) bool {
+		return !p.box.Prefix.Contains(m.Blocks[p.first+i].Prefix.Addr())
+	})
 	for i := range p.first {
 		if b := &m.Blocks[i]; b.Prefix.Bits() <= p.box.Prefix.Bits() && b.Prefix.Contains(p.box.Prefix.Addr()) {
 			p.over = b
@@ -190,7 +194,9 @@ func (m Map) halves(p part) (low, high part) {
 	high.box.W, high.box.H = low.box.W, low.box.H
 	low.box.Prefix, high.box.Prefix = cidr.Halves(p.box.Prefix)
 	middle := high.box.Prefix.Addr()
-	at := p.first + sort.Search(p.last-p.first, func(i int) bool { return m.Blocks[p.first+i].Prefix.Addr().Compare(middle) >= 0 })
+	at := p.first + sort.Search(p.last-p.first, func(i int) bool {
+		return m.Blocks[p.first+i].Prefix.Addr().Compare(middle) >= 0
+	})
 	low.last, high.first = at, at
 	return low, high
 }
