@@ -20,7 +20,9 @@ import (
 //
 // Errors are an [UnmetError], a [ConflictError], [ErrTerminating], [ErrGone], or a fault, after
 // which the call is repeated. A claim with generateName is a new one at each call.
-func Claim(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, options ...client.CreateOption) (Allocation, error) {
+func Claim(
+	ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, options ...client.CreateOption,
+) (Allocation, error) {
 	if err := find(ctx, c, claim, options); err != nil {
 		return Allocation{}, err
 	}
@@ -30,7 +32,9 @@ func Claim(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim,
 // Ensure is [Claim] without the wait: it returns what the server answers now. A claim that waits
 // is an [UnmetError] with its reason; without a reason, there is no answer yet. With the option
 // [client.DryRunAll] it is a preview, which stores and takes nothing.
-func Ensure(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, options ...client.CreateOption) (Allocation, error) {
+func Ensure(
+	ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, options ...client.CreateOption,
+) (Allocation, error) {
 	if err := find(ctx, c, claim, options); err != nil {
 		return Allocation{}, err
 	}
@@ -40,7 +44,9 @@ func Ensure(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim
 // Wait waits until a claim that is stored has its block, as [Claim] does, and leaves the claim as
 // last seen. Each answer that is not the block is given to seen, with which a program shows
 // progress; seen ends the wait by returning an error, which Wait returns. A nil seen sees nothing.
-func Wait(ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, seen func(*UnmetError) error) (Allocation, error) {
+func Wait(
+	ctx context.Context, c client.WithWatch, claim *ipamv1alpha1.IPClaim, seen func(*UnmetError) error,
+) (Allocation, error) {
 	var ended error
 	err := Until(ctx, c, claim, func() bool {
 		unmet := unmetBy(claim)

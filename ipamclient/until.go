@@ -60,7 +60,9 @@ func follow(ctx context.Context, c client.WithWatch, object client.Object, done 
 	if become(object, items[0]); done() {
 		return nil
 	}
-	changes := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	changes := &cache.ListWatch{WatchFuncWithContext: func(
+		ctx context.Context, options metav1.ListOptions,
+	) (watch.Interface, error) {
 		return c.Watch(ctx, list, &client.ListOptions{Namespace: where.Namespace, FieldSelector: named, Raw: &options})
 	}}
 	_, err = watchtools.Until(ctx, list.GetResourceVersion(), changes, func(event watch.Event) (bool, error) {

@@ -29,7 +29,8 @@ func (p *platform) publishClasses(ctx context.Context) error {
 	}
 	cached := &cachev1alpha1.CachedResource{}
 	if !p.publishes(ctx, cached) {
-		p.Progress("this kcp does not publish classes (feature gate CacheAPIs is off): tenants can use them, but not list them")
+		p.Progress("this kcp does not publish classes (feature gate CacheAPIs is off): " +
+			"tenants can use them, but not list them")
 		return ctx.Err()
 	}
 	err = await(ctx, "the published classes to be ready", func(ctx context.Context) error {

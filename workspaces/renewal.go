@@ -52,7 +52,8 @@ func RenewedConfig(ctx context.Context, opts Renewal) (*rest.Config, error) {
 		return nil, err
 	}
 	r := &renewal{Renewal: opts}
-	what := fmt.Sprintf("%s to grant a token to the service account %s/%s", cfg.Host, ControllerNamespace, ControllerAccount)
+	what := fmt.Sprintf("%s to grant a token to the service account %s/%s",
+		cfg.Host, ControllerNamespace, ControllerAccount)
 	err = await(ctx, what, func(context.Context) error {
 		_, err := r.Token()
 		return err
@@ -121,7 +122,8 @@ func (r *renewal) ask(now time.Time) (*heldToken, error) {
 	defer cancel()
 	granted, err := RequestToken(ctx, cfg, r.Lifetime)
 	if err != nil {
-		return nil, fmt.Errorf("request a token of the service account %s/%s: %w", ControllerNamespace, ControllerAccount, err)
+		return nil, fmt.Errorf("request a token of the service account %s/%s: %w",
+			ControllerNamespace, ControllerAccount, err)
 	}
 	end := granted.ExpirationTimestamp.Time
 	// By a clock that is ahead of the server's, a token may end before it begins.

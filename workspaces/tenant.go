@@ -121,7 +121,9 @@ func advance(ctx context.Context, c client.Client, platform string) (*apisv1alph
 }
 
 // complete accepts what the export asks for, and says what the binding still lacks.
-func complete(ctx context.Context, c client.Client, binding *apisv1alpha2.APIBinding) (*apisv1alpha2.APIBinding, error) {
+func complete(
+	ctx context.Context, c client.Client, binding *apisv1alpha2.APIBinding,
+) (*apisv1alpha2.APIBinding, error) {
 	if accept(binding) {
 		if err := c.Update(ctx, binding); err != nil {
 			return nil, err
@@ -142,7 +144,10 @@ func Bindings(all *apisv1alpha2.APIBindingList) []apisv1alpha2.APIBinding {
 	slices.SortStableFunc(bindings, func(a, b apisv1alpha2.APIBinding) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
-	if i := slices.IndexFunc(bindings, func(b apisv1alpha2.APIBinding) bool { return b.Status.Phase == apisv1alpha2.APIBindingPhaseBound }); i > 0 {
+	i := slices.IndexFunc(bindings, func(b apisv1alpha2.APIBinding) bool {
+		return b.Status.Phase == apisv1alpha2.APIBindingPhaseBound
+	})
+	if i > 0 {
 		bindings[0], bindings[i] = bindings[i], bindings[0]
 	}
 	return bindings

@@ -17,7 +17,8 @@ import (
 // service account, and waits for the account to be there.
 func TokenConfig(ctx context.Context, cfg *rest.Config, lifetime time.Duration) (*rest.Config, error) {
 	var granted authenticationv1.TokenRequestStatus
-	what := fmt.Sprintf("%s to grant a token to the service account %s/%s", cfg.Host, ControllerNamespace, ControllerAccount)
+	what := fmt.Sprintf("%s to grant a token to the service account %s/%s",
+		cfg.Host, ControllerNamespace, ControllerAccount)
 	err := await(ctx, what, func(ctx context.Context) (err error) {
 		granted, err = RequestToken(ctx, cfg, lifetime)
 		return err
@@ -33,7 +34,9 @@ func TokenConfig(ctx context.Context, cfg *rest.Config, lifetime time.Duration) 
 // RequestToken asks the cluster or the workspace that cfg reaches, once, for a token of the controller's service
 // account that lasts for this lifetime, or for another if the server has a limit of its own. cfg needs to create
 // tokens of that service account.
-func RequestToken(ctx context.Context, cfg *rest.Config, lifetime time.Duration) (authenticationv1.TokenRequestStatus, error) {
+func RequestToken(
+	ctx context.Context, cfg *rest.Config, lifetime time.Duration,
+) (authenticationv1.TokenRequestStatus, error) {
 	request := &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(lifetime / time.Second))},
 	}
@@ -41,7 +44,8 @@ func RequestToken(ctx context.Context, cfg *rest.Config, lifetime time.Duration)
 	if err != nil {
 		return request.Status, err
 	}
-	granted, err := c.ServiceAccounts(ControllerNamespace).CreateToken(ctx, ControllerAccount, request, metav1.CreateOptions{})
+	granted, err := c.ServiceAccounts(ControllerNamespace).CreateToken(ctx, ControllerAccount, request,
+		metav1.CreateOptions{})
 	if err != nil {
 		return request.Status, err
 	}

@@ -72,7 +72,9 @@ func Missing(ctx context.Context, cfg *rest.Config, path string) ([]string, erro
 }
 
 // ensureChild makes one workspace below a parent that is ready.
-func ensureChild(ctx context.Context, cfg *rest.Config, parent logicalcluster.Path, name string) (logicalcluster.Name, error) {
+func ensureChild(
+	ctx context.Context, cfg *rest.Config, parent logicalcluster.Path, name string,
+) (logicalcluster.Name, error) {
 	c, err := NewClient(At(cfg, parent.String()))
 	if err != nil {
 		return "", err

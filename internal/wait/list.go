@@ -28,9 +28,9 @@ type turn struct {
 }
 
 // List keeps the waiters for things. The tenant that was served longest ago is next, and among those that were not
-// served yet, the one with the oldest waiter. So many old waiters of one tenant do not keep all others waiting. A tenant
-// that begins to wait comes after all that have waited longer for their turn. Make one by New. It is not safe for
-// concurrent use.
+// served yet, the one with the oldest waiter. So many old waiters of one tenant do not keep all others waiting. A
+// tenant that begins to wait comes after all that have waited longer for their turn. Make one by New. It is not safe
+// for concurrent use.
 type List[K, T comparable, V any] struct {
 	waiters map[K]*Waiter[K, T, V]
 	turns   map[string]*turn

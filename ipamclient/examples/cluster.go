@@ -18,7 +18,9 @@ type Networks map[string]ipamv1alpha1.IPClaimSpec
 // ClaimNetworks claims the blocks of a new cluster, all or none: if one is refused, it releases all
 // blocks of the cluster. After a fault, call it again: it finds the claims that exist. Names with a
 // dot keep the claims of two clusters apart, as the name of a cluster has none.
-func ClaimNetworks(ctx context.Context, c client.WithWatch, namespace, cluster string, networks Networks) (map[string]netip.Prefix, error) {
+func ClaimNetworks(
+	ctx context.Context, c client.WithWatch, namespace, cluster string, networks Networks,
+) (map[string]netip.Prefix, error) {
 	blocks := map[string]netip.Prefix{}
 	for purpose, spec := range networks {
 		spec.UnmetPolicy = ipamv1alpha1.UnmetRefuse // the claim is bound, or not created

@@ -5,8 +5,8 @@ const (
 	// ConditionAllocated is the answer, on pools, claims and allocations: True
 	// with ReasonAllocationSucceeded, else False with the reason.
 	ConditionAllocated = "Allocated"
-	// ConditionReady mirrors Allocated where there is one, and is False on a pool that gives nothing out although it has its block. On a
-	// class it says whether claims may use it.
+	// ConditionReady mirrors Allocated where there is one, and is False on a pool that gives nothing out although it has
+	// its block. On a class it says whether claims may use it.
 	ConditionReady = "Ready"
 	// ConditionReconciling exists, and is True, while somebody else can end the
 	// wait: room or a class is missing.
@@ -122,8 +122,8 @@ const (
 	ReasonValidated Reason = "Validated"
 	// ReasonInUse: the pool holds blocks. Release them before deleting it.
 	ReasonInUse Reason = "InUse"
-	// ReasonClaimNotStored: the pool holds blocks, one of them of a claim whose CREATE was answered and is not stored. The message
-	// says when that block is free. Nothing to do but to wait, or to create the claim again.
+	// ReasonClaimNotStored: the pool holds blocks, one of them of a claim whose CREATE was answered and is not stored. The
+	// message says when that block is free. Nothing to do but to wait, or to create the claim again.
 	ReasonClaimNotStored Reason = "ClaimNotStored"
 	// ReasonUnused: no claim uses the pool, which may be deleted.
 	ReasonUnused Reason = "Unused"

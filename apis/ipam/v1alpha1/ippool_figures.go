@@ -92,7 +92,8 @@ type IPPoolStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Carved reports whether the block of the pool is carved from another pool: that of a child pool, or of a pool by class.
+// Carved reports whether the block of the pool is carved from another pool: that of a child pool, or of a pool by
+// class.
 func (s IPPoolSpec) Carved() bool { return s.ParentPoolRef != nil || s.ParentClassName != "" }
 
 // Length returns the length of the block that the pool asks for; 0 if it gives none.
@@ -103,7 +104,8 @@ func (s IPPoolSpec) Length() int {
 	return int(s.PrefixLength)
 }
 
-// Parent returns the pool that the block of the pool is carved from; nil of a root pool, and of a pool by class without a block.
+// Parent returns the pool that the block of the pool is carved from; nil of a root pool, and of a pool by class without
+// a block.
 func (p *IPPool) Parent() *PoolRef {
 	if p.Spec.ParentClassName != "" {
 		return p.Status.ParentPoolRef

@@ -7,8 +7,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type PoolPhase string
 
 const (
-	// PoolPending pools have no block yet; the condition Allocated says why. Or they are deleted and in use; the condition Draining says
-	// by whom.
+	// PoolPending pools have no block yet; the condition Allocated says why. Or they are deleted and in use; the
+	// condition Draining says by whom.
 	PoolPending PoolPhase = "Pending"
 	// PoolReady pools hand out blocks.
 	PoolReady PoolPhase = "Ready"

@@ -45,8 +45,8 @@ const (
 	// block was given to, as name/UID, or as name/UID/allocationID if it had one. The system writes it.
 	AnnotationRetainedFrom = GroupName + "/retained-from"
 
-	// AnnotationMovedFrom is, on a claim, the namespace/name of the claim whose block it takes over. kubectl ipam writes and
-	// reads it, to resume a move.
+	// AnnotationMovedFrom is, on a claim, the namespace/name of the claim whose block it takes over. kubectl ipam writes
+	// and reads it, to resume a move.
 	AnnotationMovedFrom = GroupName + "/moved-from"
 
 	// AnnotationAllowSweep, on a pool, lets sweeps free any number of its orphans until

@@ -39,7 +39,8 @@ func (s IPPoolSpec) Withheld(pool netip.Prefix) []Withheld {
 	switch {
 	case network.Bits() >= network.Addr().BitLen()-1: // RFC 3021, RFC 6164: a link of two has no such addresses
 	case network.Addr().Is4():
-		list = append(list, Withheld{network.Addr(), WithheldNetwork}, Withheld{netipx.PrefixLastIP(network), WithheldBroadcast})
+		list = append(list, Withheld{network.Addr(), WithheldNetwork},
+			Withheld{netipx.PrefixLastIP(network), WithheldBroadcast})
 	case network.Addr() != gateway:
 		list = append(list, Withheld{network.Addr(), WithheldAnycast}) // RFC 4291, section 2.6.1
 	}
@@ -59,9 +60,11 @@ func (s IPPoolSpec) Router(pool netip.Prefix) (netip.Addr, error) {
 	case err != nil:
 		return netip.Addr{}, fmt.Errorf("spec.gateway: %w", err)
 	case !network.Contains(gateway):
-		return netip.Addr{}, fmt.Errorf("spec.gateway %s is not in the network of the pool, %s: correct it, or give the length of the network in spec.networkPrefixLength", gateway, network)
+		return netip.Addr{}, fmt.Errorf("spec.gateway %s is not in the network of the pool, %s: "+
+			"correct it, or give the length of the network in spec.networkPrefixLength", gateway, network)
 	case gateway.Is4() && network.Bits() < 31 && (gateway == network.Addr() || gateway == netipx.PrefixLastIP(network)):
-		return netip.Addr{}, fmt.Errorf("spec.gateway %s is the network or broadcast address of %s: write the address of the router", gateway, network)
+		return netip.Addr{}, fmt.Errorf("spec.gateway %s is the network or broadcast address of %s: "+
+			"write the address of the router", gateway, network)
 	}
 	return gateway, nil
 }

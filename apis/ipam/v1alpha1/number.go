@@ -14,7 +14,8 @@ func (n ClassNumber) Of(address netip.Addr) int64 {
 	return int64(binary.BigEndian.Uint32(bytes[len(bytes)-4:])) & n.last()
 }
 
-// In returns the address of a pool that has a number. It is the lowest one if the pool has several, and ok is false if none has it.
+// In returns the address of a pool that has a number. It is the lowest one if the pool has several, and ok is false if
+// none has it.
 func (n ClassNumber) In(pool netip.Prefix, number int64) (address netip.Prefix, ok bool) {
 	if number != number&n.last() {
 		return address, false

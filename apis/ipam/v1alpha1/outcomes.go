@@ -62,8 +62,8 @@ func (r Reason) ExitCode() int {
 // nothing to do.
 func (r Reason) Remedy() string { return outcomes[r].remedy }
 
-// RemedyFor returns the remedy for an object that asks for a block, given as status.requested has it. It advises a smaller block only
-// if that is known to have more than one address.
+// RemedyFor returns the remedy for an object that asks for a block, given as status.requested has it. It advises a
+// smaller block only if that is known to have more than one address.
 func (r Reason) RemedyFor(requested string, family IPFamily) string {
 	if r == ReasonPoolExhausted && !divisible(requested, family) {
 		return roomForAddress
