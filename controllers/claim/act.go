@@ -20,7 +20,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/record"
 )
 
-// settle does as the table says, until that ends the pass.
+// settle carries out the actions of the table until one of them ends the pass.
 func (p *pass) settle(ctx context.Context) error {
 	for {
 		p.does = decide(p.facts)
@@ -117,9 +117,10 @@ func (p *pass) promised() error {
 		p.slot.Record.Name, p.slot.Record.Status.AllocatedCIDR)}
 }
 
-// refuse refuses a claim the block that the record of a former claim retains, unless the record has gone since it was
-// read: the claim waits for that by now, and the event of a record that went before woke nobody. A claim that was bound
-// before the record was seen, and was never published, gives its block up.
+// refuse refuses the claim while the IPAllocation of a former claim retains a block. If that IPAllocation was deleted
+// after the pass read it, refuse clears the facts, and the table decides again: the deletion came before the claim
+// waited for it, and woke nobody. For giveUp it first frees the claim's own block, which was bound before that
+// IPAllocation was seen, and never published.
 func (p *pass) refuse(ctx context.Context) error {
 	now, err := record.Find(ctx, p.cache, client.ObjectKeyFromObject(p.claim))
 	switch {
@@ -172,7 +173,8 @@ func (p *pass) refusedByPolicy(ctx context.Context, refusal error) error {
 	return refusal
 }
 
-// ask asks the ledger for a block. From here on it is the ledger that serves the oldest first.
+// ask asks the ledger for a block. It first ends the claim's turn among the woken claims: from then on the ledger
+// orders the claims.
 func (p *pass) ask(ctx context.Context, r ledger.Request) (ledger.Block, error) {
 	p.asked = true
 	p.r.end(p.waits.request, false)

@@ -213,8 +213,8 @@ func (r *Reconciler) workspaceOf(
 	return from, cl.GetCache(), nil
 }
 
-// begin notes that a block is about to be taken, as that may happen when nobody waits for it any more. It waits for an
-// earlier CREATE of the name.
+// begin waits until an earlier CREATE of the name is settled, and then notes in Answers that this one is about to take
+// a block: the transaction may commit after the CREATE has timed out. A dry run notes nothing.
 func (d *decision) begin(ctx context.Context) error {
 	d.begun = true
 	if d.dry {

@@ -50,8 +50,8 @@ type AdopterOptions struct {
 	Doubt func(ledger.Holder)
 }
 
-// Adopter takes what the ledger has lost from the published record. A manager runs
-// it, on the leader alone. Safe for concurrent use.
+// Adopter reads what is published, and writes to the ledger what that has lost. A manager runs it, on the leader alone.
+// Safe for concurrent use.
 type Adopter struct {
 	counts
 	clock   clock.PassiveClock
@@ -92,8 +92,8 @@ func (a *Adopter) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha
 	return false, nil
 }
 
-// Named ends the wait of the lost pools that lack nothing but the path that a workspace has now. Safe for concurrent
-// use.
+// Named lets a pass begin at once for the lost pools that wait only for the path of this workspace, which is now known.
+// Safe for concurrent use.
 func (a *Adopter) Named(workspace directory.Workspace) { a.losses.hurry(workspace, a.clock.Now()) }
 
 // Start adopts whenever something is found to be lost, until the context ends. If a pass could not do everything,

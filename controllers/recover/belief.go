@@ -112,8 +112,8 @@ func (a *Adopter) vacant(ctx context.Context, r record) (record, error) {
 	return r, err
 }
 
-// hold lets a claim hold the pool that it shows. Of two that show it, the older one has it, and verify finds the other.
-// That the pool drains is a fault: it is opened, or retired and made again, before the next pass.
+// hold gives a claim the range that it shows. If two claims show one range, the older claim gets it, and verify reports
+// the other claim. A draining pool is an error: before the next pass it is opened, or retired and made again.
 func (a *Adopter) hold(ctx context.Context, r record) error {
 	if r.of.derived == nil || r.of.cidr != r.request.Exact {
 		return errUnranged

@@ -124,7 +124,7 @@ func (b *books) addBlock(added ledger.Block) {
 	b.blocks.add(added)
 }
 
-// seal ends the blocks, once.
+// seal makes the blocks searchable, when all were added, and finds claims with several blocks. Later calls do nothing.
 func (b *books) seal() {
 	if b.sealed {
 		return
@@ -143,9 +143,9 @@ func (b *books) addUnread(in ledger.SpaceID, prefix netip.Prefix) {
 	b.place(s, ledger.Block{Space: in, Prefix: prefix})
 }
 
-// place counts a block in the pools it lies in, and compares it with the one
-// before that reaches furthest: prefixes overlap only if one contains the other,
-// and keys sort by address, the covering prefix first.
+// place counts a block in the pools of its space. If an earlier block contains it, place finds an overlap instead. It
+// compares with one earlier block alone: two prefixes overlap only if one contains the other, and keys sort by address,
+// the containing prefix first.
 func (b *books) place(s *space, added ledger.Block) {
 	if !s.last.Prefix.IsValid() || !contains(s.last.Prefix, added.Prefix) {
 		s.last = added

@@ -76,11 +76,10 @@ func (c *counts) behind(ctx context.Context, id ledger.PoolID, had *ipamv1alpha1
 	return behind || had.ID != c.Ledger.Recovery().LedgerID(), err
 }
 
-// Complete reports whether the ledger has all blocks that were ever published of the pool that a claim shows: it has
-// every pool that this may be, and none of them has lost anything. It reads the pools live, and an endpoint that does
-// not answer is an error. A block that is adopted before it returns may have been missing before. A pool that only
-// waits to be compared is compared here: its owner could keep it waiting for ever. Callers at the same time share a
-// list. Safe for concurrent use.
+// Complete reports whether the ledger has every pool that the claim's status may name, and none of these pools has lost
+// changes. Then the ledger has each block of theirs that was ever published, perhaps adopted only during the call.
+// Complete lists the pools live, and fails if an endpoint does not answer. It compares the pools that were not compared
+// yet, because their owner could delay that for ever. Concurrent callers share one list. Safe for concurrent use.
 func (c *counts) Complete(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (bool, error) {
 	shown, unseen := readRecord(in, claim), map[ledger.PoolID]bool{}
 	if shown.fault != nil || !shown.published() {
@@ -207,7 +206,8 @@ func (c *counts) Compare(ctx context.Context, id ledger.PoolID) (bool, error) {
 	return all, nil
 }
 
-// compare trusts one pool, if the ledger has all that its status speaks of.
+// compare trusts a pool if the ledger has every change that the status of its IPPool shows, and reports whether it did
+// so.
 func (c *counts) compare(ctx context.Context, p ledger.Pool) (bool, error) {
 	if p.Frozen {
 		return false, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// enter brings the lost pools into the ledger: all roots, then the children that do not leave and whose parent is
-// there, until no more can be. A pool that is there is as it was. All others are late.
+// enter restores the lost pools as their IPPools show them: first all roots; then the children that are not being
+// deleted, each after its parent. Any other child stays late.
 func (w *world) enter(ctx context.Context) error {
 	for _, p := range w.lost {
 		if p.late = p.parent != nil; p.late {
@@ -80,8 +80,8 @@ func (w *world) enterLate(ctx context.Context, these func(*pool) bool) error {
 	return nil
 }
 
-// enterChildren brings late children into the ledger, those first whose parent is there, and returns those whose parent
-// is not.
+// enterChildren restores the late children that these selects, each after its parent, and returns those whose parent is
+// not in the ledger.
 func (w *world) enterChildren(ctx context.Context, these func(*pool) bool) (orphans []*pool, err error) {
 	for _, p := range w.lost {
 		if p.late && these(p) {
@@ -112,7 +112,8 @@ func (w *world) enterChildren(ctx context.Context, these func(*pool) bool) (orph
 	return orphans, nil
 }
 
-// vouchFor notes a pool that a record has a block of, and those above it that have the block.
+// vouchFor marks a pool as vouched if a record shows a block of it, and so its ancestors, as long as each contains the
+// block.
 func (w *world) vouchFor(p *pool, r record) {
 	for p != nil && !p.vouched && contains(p.cidr, r.request.Exact) {
 		p.vouched = true
@@ -275,8 +276,9 @@ func (a *Adopter) suspect(ctx context.Context, id ledger.PoolID, r ledger.Reques
 	return err
 }
 
-// clear takes a derived pool out of the ledger that was retired since, and made again elsewhere. It hints at those that
-// hold it, or its blocks: they are gone, or have something else by now.
+// clear retires a derived pool of the restored ledger that was retired, and made again at other addresses, since the
+// copy was taken. If claims still hold the pool or blocks of it, clear hints at these claims, and fails: another pass
+// follows their release.
 func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
 	err := a.Ledger.Pools().Retire(ctx, former.ID)
 	if !errors.Is(err, ledger.ErrPoolInUse) {
@@ -291,9 +293,9 @@ func (a *Adopter) clear(ctx context.Context, former ledger.Pool) error {
 	)
 }
 
-// reopen opens a derived pool that the copy of the ledger has as closed, or draining, for a release that has failed
-// since, or after which the pool was made again: its IPPool shows more changes, and would go before the pool drains.
-// While it is closed, no claim holds it, and it gets no address space.
+// reopen opens a derived pool that the restored ledger has as draining, although its IPPool is still there. A draining
+// pool loses its IPPool first, so the release has failed since the copy was taken, or the pool was made again after it.
+// A draining pool is held by no claim, and gets no address space.
 func (a *Adopter) reopen(ctx context.Context, p *pool, copied ledger.Pool) (err error) {
 	if copied.Derived == nil || copied.State != ledger.PoolDraining || p.leaves {
 		return nil

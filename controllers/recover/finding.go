@@ -117,7 +117,7 @@ func (f Finding) holder() ledger.Holder {
 	return ledger.Holder{Claim: ledger.ClaimID(f.UID), Cluster: f.Cluster, Namespace: f.Namespace, Name: f.Name}
 }
 
-// Report is what was found.
+// Report is the result of one verification: what differs, and the revision of the ledger that was compared.
 type Report struct {
 	// Revision of the ledger that was compared.
 	Revision int64 `json:"revision"`

@@ -26,8 +26,8 @@ func (b *books) of(id ledger.ClaimID) *block {
 	return held
 }
 
-// join adds to a record the block or the pool that its holder has in the ledger. Safe for concurrent use once all was
-// read.
+// join adds to a record the block, or the pool, that the ledger has for the record's holder. Safe for concurrent use
+// once the ledger was read.
 func (b *books) join(r record) record {
 	if by := r.request.Holder.Claim; r.ranged {
 		r.holds = b.held[by]
@@ -71,7 +71,8 @@ func (r *record) mark() (again bool) {
 	return again
 }
 
-// seeOdd sees an object that cannot be read. It exists, and so does what lives by it.
+// seeOdd reports an object that cannot be read. The object exists, so the block or pool that needs it is not found to
+// lack it.
 func (b *books) seeOdd(cluster ledger.ClusterName, object client.Object, odd error) {
 	b.find(Finding{
 		Kind: Unreadable, Cluster: cluster, Namespace: object.GetNamespace(), Name: object.GetName(),

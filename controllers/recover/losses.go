@@ -112,7 +112,8 @@ func (l *losses) wait(now time.Time) time.Duration {
 	return first
 }
 
-// ready reports whether a pass may begin for a pool. One that was not lost before does not wait.
+// ready reports whether the backoff of a pool is over, so that a pass may begin for it. A pool that is newly found lost
+// has none.
 func (l *losses) ready(id ledger.PoolID, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

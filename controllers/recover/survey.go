@@ -16,7 +16,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/catalog"
 )
 
-// place names a pool as its owner's workspace has it.
+// place is the workspace and the name of an IPPool.
 type place struct {
 	cluster ledger.ClusterName
 	name    string
@@ -60,7 +60,7 @@ func (s pools) meant(from ledger.ClusterName, ref ipamv1alpha1.PoolRef) (found [
 	return found
 }
 
-// above returns the parent of a pool; nil: it has none, or that is not there.
+// above returns the parent of a pool. It is nil for a root, and where no IPPool, or more than one, fits the reference.
 func (s pools) above(p *pool) *pool {
 	if p.parent == nil {
 		return nil
@@ -161,8 +161,8 @@ func (a *Adopter) known(cluster ledger.ClusterName, object *ipamv1alpha1.IPPool)
 	return object
 }
 
-// stick notes the fault that keeps a pool from being made whole, and returns it if it
-// keeps all of them: the ledger is away, or the pass is over.
+// stick notes the fault that keeps one pool from being made whole. A fault that stops the whole pass it returns
+// instead: the ledger is unavailable, or the context has ended.
 func (w *world) stick(p *pool, fault error) error {
 	for _, everybodys := range []error{
 		ledger.ErrUnavailable, ledger.ErrClosed, context.Canceled, context.DeadlineExceeded,
