@@ -1,24 +1,31 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // lintFile lints one Go file. In a test it leaves out the strings: they are data and failures, which users don't read.
 func lintFile(path string, rules []rule) ([]finding, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
 	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+	file, err := parser.ParseFile(fset, path, text, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
 	test := strings.HasSuffix(path, "_test.go")
-	var found []finding
+	found := lintLines(path, string(text))
 	add := func(pos token.Pos, fs ...finding) {
 		for _, f := range fs {
 			f.file, f.line = path, fset.Position(pos).Line
@@ -44,6 +51,28 @@ func lintFile(path string, rules []rule) ([]finding, error) {
 		return true
 	})
 	return found, nil
+}
+
+// most is how many characters a line of the product may have. A tab counts as one.
+const most = 120
+
+// lintLines finds the lines of a product file that are too long. A test, a tool, or a marker of kubebuilder, which
+// cannot be broken, may have any length.
+func lintLines(path, text string) []finding {
+	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "test/") || strings.HasPrefix(path, "tools/") {
+		return nil
+	}
+	var found []finding
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSuffix(line, "\n")
+		if n := utf8.RuneCountInString(line); n > most && !strings.HasPrefix(strings.TrimSpace(line), "// +") {
+			said := fmt.Sprintf("the line has %d characters: %d at most", n, most)
+			found = append(found, finding{file: path, line: number, rule: "Length", text: said})
+		}
+	}
+	return found
 }
 
 // oneLine joins the lines of a text, so that a rule finds words that a line break parts.

@@ -50,6 +50,24 @@ func TestLintFile_ReadsTestNames(t *testing.T) {
 	}
 }
 
+func TestLintLines_CountsCharacters(t *testing.T) {
+	full := "\t// " + strings.Repeat("ä", most-4)
+	for _, row := range []struct {
+		path, text string
+		want       int
+	}{
+		{"a.go", full + "\n", 0},
+		{"a.go", full + "ä\n", 1},
+		{"a.go", "\t// +kubebuilder:" + full + "\n", 0},
+		{"a_test.go", full + "ä\n", 0},
+		{"test/a.go", full + "ä\n", 0},
+	} {
+		if got := lintLines(row.path, row.text); len(got) != row.want {
+			t.Errorf("lintLines(%s, %q) = %v, want %d findings", row.path, row.text, got, row.want)
+		}
+	}
+}
+
 // lint returns the names of the rules that a source breaks, in order.
 func lint(t *testing.T, name, source string, rules []rule) string {
 	t.Helper()
