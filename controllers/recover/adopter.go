@@ -20,15 +20,16 @@ import (
 )
 
 const (
-	// retry is the first pause after a pass that could not do everything, and longest the last one.
+	// retry is the pause after a pass that could not do everything. Each lost pool backs off exponentially, from retry
+	// to longest.
 	retry, longest = 2 * time.Second, time.Minute
-	// leap is how far the count of changes goes on after a loss. It is more than
-	// what can be given out between two writes of a status, so that copies from
-	// before the loss stay behind whatever is counted after it.
+	// leap is added to the published count of changes when a pool resumes after a loss. It exceeds the changes that a
+	// ledger can count between two writes of a status. So a copy of the ledger from before the loss always counts fewer
+	// changes than the resumed ledger.
 	leap = 1 << 20
 )
 
-// Record is the published record, read past every cache.
+// Record reads the published objects of all workspaces live, not from caches.
 type Record interface {
 	Each(ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error
 	Holder(ctx context.Context, h ledger.Holder) (live.Answer, error)
@@ -36,17 +37,17 @@ type Record interface {
 
 // AdopterOptions configure an Adopter. All fields are required.
 type AdopterOptions struct {
-	// Ledger is made whole again.
+	// Ledger is the allocator whose ledger is recovered.
 	Ledger *allocator.Allocator
 	// Books reads the same ledger.
 	Books     Ledger
 	Record    Record
 	Directory *directory.Directory
-	// Clusters shows the pools of the workspaces, from the caches.
+	// Clusters has the caches of the workspaces, for IPPools and IPClasses.
 	Clusters catalog.Clusters
-	// Suspect has the holder of a block released if it is gone.
+	// Suspect asks for a check of the holder of a block or range, and for a release if the holder is gone.
 	Suspect func(ledger.Holder)
-	// Doubt requeues a claim that shows a block which the ledger has given to another one.
+	// Doubt requeues a claim that shows a block which the ledger has for another claim.
 	Doubt func(ledger.Holder)
 }
 
@@ -57,8 +58,8 @@ type Adopter struct {
 	clock   clock.PassiveClock
 	after   func(time.Duration) <-chan time.Time
 	hint    chan struct{}
-	missed  live.Absences // of the workspaces of records
-	unnamed unnamed       // in passes until one has done everything; the pass owns it
+	missed  live.Absences // workspaces of IPAllocations that were found bound nowhere
+	unnamed unnamed       // workspaces without a known path, until a pass has done everything; for the pass alone
 }
 
 // NewAdopter makes an Adopter.
@@ -73,11 +74,11 @@ func NewAdopter(opts AdopterOptions) *Adopter {
 
 var _ manager.LeaderElectionRunnable = (*Adopter)(nil)
 
-// NeedLeaderElection says that one replica adopts.
+// NeedLeaderElection returns true: only the leader adopts.
 func (a *Adopter) NeedLeaderElection() bool { return true }
 
-// Whole reports whether the ledger has all that it had when a pool's status was
-// written. If not, the pool is frozen in the ledger until all is adopted again.
+// Whole reports whether the ledger has every change that a pool's status shows. If not, the pool is frozen in the
+// ledger until a pass has adopted what is published.
 func (a *Adopter) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha1.IPPoolStatus) (bool, error) {
 	misses, err := a.misses(ctx, id, shown)
 	if err != nil || !misses {
@@ -96,8 +97,8 @@ func (a *Adopter) Whole(ctx context.Context, id ledger.PoolID, shown ipamv1alpha
 // Safe for concurrent use.
 func (a *Adopter) Named(workspace directory.Workspace) { a.losses.hurry(workspace, a.clock.Now()) }
 
-// Start adopts whenever something is found to be lost, until the context ends. If a pass could not do everything,
-// another one follows.
+// Start makes a pass whenever a pool is found lost, until the context ends. After a pass that could not do everything
+// it makes another one, with backoff.
 func (a *Adopter) Start(ctx context.Context) error {
 	var again <-chan time.Time
 	for {
@@ -106,7 +107,7 @@ func (a *Adopter) Start(ctx context.Context) error {
 			return nil
 		case <-a.hint:
 			if a.losses.wait(a.clock.Now()) > 0 {
-				continue // a pass has begun since
+				continue // no lost pool is due: a pass came between
 			}
 		case <-again:
 		}
@@ -124,16 +125,16 @@ func (a *Adopter) Start(ctx context.Context) error {
 	}
 }
 
-// pass takes from the record all that the ledger misses, and resumes what then is whole.
-// A pool that is stuck stays frozen, and is an error, but keeps no other frozen that has
-// addresses of its own: tenants can bring that about, and so can one key that cannot be read.
+// pass adopts what is published and missing in the ledger, and resumes the pools that are whole then. A stuck pool
+// stays frozen, and pass returns an error for it. It keeps other pools frozen only if they share its addresses, because
+// a tenant, or one unreadable key, can make a pool stuck.
 func (a *Adopter) pass(ctx context.Context) error {
 	a.unnamed.forget(a.Directory)
 	world, err := a.survey(ctx)
 	if err != nil {
 		return err
 	}
-	a.losses.forget(func(id ledger.PoolID) bool { return !world.ids[id] }) // deleted since
+	a.losses.forget(func(id ledger.PoolID) bool { return !world.ids[id] }) // their IPPools were deleted
 	if len(world.lost) == 0 {
 		a.losses.postpone(a.clock.Now())
 		return nil
@@ -150,8 +151,8 @@ func (a *Adopter) pass(ctx context.Context) error {
 	return err
 }
 
-// resume lets the lost pools that are whole again allocate blocks, and says how many they
-// are, and why others are not.
+// resume lets the lost pools that are whole again allocate blocks. It returns their number, and an error that names the
+// stuck pools, except those that wait for the path of their workspace.
 func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 	for _, p := range w.lost {
 		if p.stuck == nil {
@@ -161,7 +162,7 @@ func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 		}
 		w.losses.note(p.id, p.stuck)
 		switch {
-		case errors.Is(p.stuck, errPathless): // another pass begins when its workspace is engaged
+		case errors.Is(p.stuck, errPathless): // another pass begins when the path is known
 		case errors.Is(p.stuck, errRetired):
 			w.losses.retire(p.id)
 		case p.stuck != nil:
@@ -174,8 +175,8 @@ func (w *world) resume(ctx context.Context) (resumed int, stuck error) {
 	return resumed, stuck
 }
 
-// bringBack lets a pool allocate blocks again. One that leaves only keeps those that it has: nobody retires it
-// otherwise, as it does not have our finalizer.
+// bringBack lets a pool allocate blocks again. An authored pool whose IPPool is being deleted without our finalizer it
+// drains at once, because no controller would retire that pool.
 func (a *Adopter) bringBack(ctx context.Context, p *pool) error {
 	err := a.Ledger.Recovery().Resume(ctx, p.id, p.beyond(a.Ledger.Recovery().LedgerID()))
 	if err != nil || !p.leaves || p.derived != nil {

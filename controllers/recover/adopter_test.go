@@ -27,8 +27,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// published is the record, all of it of the platform but what is annotated with another
-// cluster. While away is set, a shard is.
+// published is the published record. An object is in the platform, unless its annotation names another cluster. While
+// away is set, lists fail with it.
 type published struct {
 	pools   []*ipamv1alpha1.IPPool
 	records []*ipamv1alpha1.IPAllocation
@@ -53,7 +53,7 @@ func (p *published) Each(_ context.Context, list client.ObjectList, visit func(l
 	}
 }
 
-// each visits what one shard has, before the other does not answer.
+// each visits the objects of one shard, and then fails with away, if that is set, for another shard.
 func each[T client.Object](objects []T, away error, visit func(ledger.ClusterName, client.Object)) error {
 	for _, object := range objects {
 		visit(ledger.ClusterName(cmp.Or(logicalcluster.From(object), "platform")), object)
@@ -73,7 +73,7 @@ func (p *published) Holder(_ context.Context, h ledger.Holder) (live.Answer, err
 	return live.Answer{Verdict: live.Gone}, nil
 }
 
-// loss is a ledger, and what was published of another one or of its later days.
+// loss is a ledger, and what was published from another ledger, or from later changes of this one.
 type loss struct {
 	*Adopter
 	t         *testing.T
@@ -86,7 +86,8 @@ type loss struct {
 	doubted   []ledger.ClaimID
 }
 
-// newLoss returns an empty ledger that is frozen. The classes are in the cache, or those by which the claims of the tests were served.
+// newLoss returns an empty ledger that is frozen. The cache has the given classes, or by default those that the tests'
+// claims name.
 func newLoss(t *testing.T, classes ...client.Object) *loss {
 	t.Helper()
 	if classes == nil {
@@ -97,7 +98,7 @@ func newLoss(t *testing.T, classes ...client.Object) *loss {
 	return l
 }
 
-// restart has another process go on with what is in etcd.
+// restart starts another Allocator and Adopter on the same etcd, as a new process does.
 func (l *loss) restart() {
 	l.t.Helper()
 	l.ledger = testbed.Ledger(l.t, l.etcd.Client(), allocator.Options{Frozen: true})
@@ -110,7 +111,7 @@ func (l *loss) restart() {
 	l.clock = l.now
 }
 
-// binds serves a workspace at a path.
+// binds makes a workspace known, which shows this path, and returns its APIBinding.
 func (l *loss) binds(cluster, path string) *apisv1alpha2.APIBinding {
 	b := testbed.Binding(cluster, path)
 	l.Directory.Seen("https://endpoint", b)
@@ -123,14 +124,14 @@ func in[T client.Object](cluster string, object T) T {
 	return object
 }
 
-// keep deletes a pool, without our finalizer and with one of its owner.
+// keep marks pools as being deleted, without our finalizer and with one of the owner.
 func keep(pools ...*ipamv1alpha1.IPPool) {
 	for _, pool := range pools {
 		pool.DeletionTimestamp, pool.Finalizers = new(metav1.Now()), []string{"example.com/keep"}
 	}
 }
 
-// retained returns the record of a retained block of the claim r, and when it expires.
+// retained returns the retained IPAllocation of the former claim r, and when it expires.
 func retained(pool, cidr string) (*ipamv1alpha1.IPAllocation, time.Time) {
 	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	record := gen.Allocation("r", pool, cidr, gen.Retained())
@@ -148,7 +149,8 @@ func (l *loss) registers(pool *ipamv1alpha1.IPPool, cidr string) ledger.PoolID {
 	}))(l.t).ID
 }
 
-// older publishes a root pool that an older copy of the ledger has, with one block that the claim of this name holds.
+// older makes a restored ledger: it has the root pool p, and a block that this claim holds. The IPPool is published
+// with more changes than the ledger has.
 func (l *loss) older(claim string) ledger.PoolID {
 	l.t.Helper()
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)
@@ -176,7 +178,7 @@ func (l *loss) whole(pool *ipamv1alpha1.IPPool) bool {
 	return must.Get(l.Whole(l.t.Context(), ledger.PoolID(pool.UID), pool.Status))(l.t)
 }
 
-// blocks are what the ledger has, by claim.
+// blocks returns the prefix and the state of each block in the ledger, by claim.
 func (l *loss) blocks() map[ledger.ClaimID]string {
 	l.t.Helper()
 	blocks := map[ledger.ClaimID]string{}
@@ -232,8 +234,8 @@ func TestPass_RestoresAnEmptyLedger(t *testing.T) {
 	}
 }
 
-// A ledger that is behind has the block for a claim that is gone, and a record says that another claim has it by now. The pool gives nothing
-// out until the former claim's block is released as ever. Then the block is that of the record.
+// In the restored ledger a deleted claim has the block, while an IPAllocation shows it for another claim. The pool
+// stays frozen until the block of the deleted claim was released. Then the other claim gets the block.
 func TestPass_OlderLedger(t *testing.T) {
 	l := newLoss(t)
 	id := l.older("old")
@@ -254,8 +256,8 @@ func TestPass_OlderLedger(t *testing.T) {
 	}
 }
 
-// A pool may be stored with any status, past webhooks and policies, and one of a workspace that is gone may be listed for ever. Neither keeps
-// anybody else's frozen.
+// An IPPool may have a forged status, stored past webhooks and policies, and kcp may list the IPPool of a deleted
+// workspace for ever. Neither keeps pools of other owners frozen.
 func TestPass_APoolThatNobodyCanMend(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
@@ -265,8 +267,8 @@ func TestPass_APoolThatNobodyCanMend(t *testing.T) {
 	l.makesWhole(pool)
 }
 
-// A child outlives its parent where the parent's workspace has left, and may find another
-// of its name there. It is nobody else's loss.
+// A child remains when the workspace of its parent is unbound, and its reference may then fit another pool of the same
+// name. The child stays lost, and keeps no other pool lost.
 func TestPass_AChildWithoutItsParent(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
@@ -282,7 +284,7 @@ func TestPass_AChildWithoutItsParent(t *testing.T) {
 	l.wantLost("without its parent's block", lost...)
 }
 
-// A pool is taken for lost, and deleted before the pass that adopts.
+// A pool that was found lost, and is deleted before the pass, is no longer lost after the pass.
 func TestPass_ForgetsALostPoolThatWasDeleted(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 1)

@@ -17,7 +17,7 @@ import (
 // ErrNobody: no controller listens at the socket.
 var ErrNobody = errors.New("no controller listens")
 
-// Ask asks the controller that listens at a socket to verify. ErrNobody: there is none.
+// Ask asks the controller that listens at a socket to verify. It returns ErrNobody if none listens.
 func Ask(ctx context.Context, socket string) (Report, error) {
 	answer, err := Call(ctx, socket, "verify", nil)
 	if err != nil {
@@ -30,8 +30,8 @@ func Ask(ctx context.Context, socket string) (Report, error) {
 	return report, nil
 }
 
-// AskRepair asks the controller that made a report for the repairs in it. It does not
-// wait for the outcome: ask again.
+// AskRepair asks the controller that made a report for the repairs in it. It does not wait for them: verify again to
+// see the outcome.
 func AskRepair(ctx context.Context, socket string, shown Report) error {
 	body, err := json.Marshal(shown)
 	if err != nil {
@@ -41,8 +41,8 @@ func AskRepair(ctx context.Context, socket string, shown Report) error {
 	return err
 }
 
-// Call sends a request to the controller that listens at a socket, and returns its answer.
-// ErrNobody: there is none.
+// Call sends a request to the controller that listens at a socket, and returns its answer. It returns ErrNobody if none
+// listens.
 func Call(ctx context.Context, socket, path string, body []byte) ([]byte, error) {
 	stream, err := Stream(ctx, socket, path, body)
 	if err != nil {
@@ -56,7 +56,7 @@ func Call(ctx context.Context, socket, path string, body []byte) ([]byte, error)
 	return answer, nil
 }
 
-// Stream is Call with an answer that is read as it comes. The caller closes it.
+// Stream sends a request as Call does, and returns the answer as a stream. The caller closes the stream.
 func Stream(ctx context.Context, socket, path string, body []byte) (io.ReadCloser, error) {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },

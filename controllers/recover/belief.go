@@ -19,7 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// told is how many records that cannot be adopted are named in the log by one pass.
+// told limits how many records one pass names in the log as not adopted.
 const told = 20
 
 var (
@@ -38,18 +38,19 @@ var (
 		"and no record says that the claim has the block")
 )
 
-// unbelieved is why the block which a claim shows is not adopted, now or ever.
+// unbelieved is a final reason not to adopt the block that a claim shows: no later pass adopts it either.
 type unbelieved string
 
 // Error implements error.
 func (u unbelieved) Error() string { return string(u) }
 
-// promised notes a claim for believe that has no block by its record. A range has no record.
+// promised notes a claim for believe, if the ledger lacks its block after the IPAllocations were adopted. A range has
+// no IPAllocation.
 func (w *world) promised(ctx context.Context, r record) error {
 	if !r.lacks() {
 		return nil
 	}
-	if !r.ranged { // by its record it may have got one since
+	if !r.ranged { // its IPAllocation may have been adopted since the audit
 		if _, ok, err := w.Ledger.Lookup(ctx, r.request.Holder.Claim); ok || err != nil {
 			return err
 		}
@@ -60,16 +61,16 @@ func (w *world) promised(ctx context.Context, r record) error {
 	return nil
 }
 
-// believe adopts what claims show without a record, one after the other, the oldest first. They were answered with that
-// shortly before the loss. It may also be a status that was stored past all webhooks and policies, so
-// it is believed only of a pool that admits the workspace, and takes no address that anybody has.
+// believe adopts the blocks and ranges of claims that have no IPAllocation, the oldest claim first. Such a claim was
+// bound shortly before the loss, or its status was forged, past webhooks and policies. So believe adopts only from a
+// pool that admits the claim's workspace, and only addresses that nobody has.
 func (w *world) believe(ctx context.Context) error {
 	slices.SortFunc(w.alone, older)
 	alone := w.alone
 	w.alone = nil
 	for _, r := range alone {
 		if r.of.stuck != nil {
-			continue // an older claim may come first
+			continue // perhaps for an older claim, which has precedence
 		}
 		err := w.takeAlone(ctx, r)
 		if _, never := errors.AsType[unbelieved](err); never || errors.Is(err, ledger.ErrOutOfRange) {
@@ -83,7 +84,7 @@ func (w *world) believe(ctx context.Context) error {
 	return nil
 }
 
-// takeAlone gives a claim what it shows.
+// takeAlone adopts the block or range that a claim shows, or returns why it does not.
 func (w *world) takeAlone(ctx context.Context, r record) (err error) {
 	if err = w.entitled(ctx, r); err != nil {
 		return err
@@ -97,8 +98,8 @@ func (w *world) takeAlone(ctx context.Context, r record) (err error) {
 	return w.place(ctx, r)
 }
 
-// vacant returns the record of a claim's block in the pool, or the address space, that it is of. It is an error if
-// somebody has an address of the block.
+// vacant returns the record with the pool, or the address space of that pool, to which the block belongs. It returns
+// errOthers if another block overlaps it, unless that block is cooling.
 func (a *Adopter) vacant(ctx context.Context, r record) (record, error) {
 	scope, err := a.unique(ctx, r)
 	if err != nil {
@@ -128,9 +129,10 @@ func (a *Adopter) hold(ctx context.Context, r record) error {
 	return nil
 }
 
-// unique returns the part of a claim's scope within which its block is unique: by its class, which has not changed that
-// since, or, if that is gone, by the address spaces that the pool has. A block that is put into the pool itself is
-// given to nobody in an address space either, as a pool has one or the other.
+// unique returns the part of a claim's scope within which its block is unique. The class says which roles those are,
+// and never changes them. If the class is deleted, the address spaces of the pool show the roles. If the pool has no
+// address spaces either, unique returns nil, and the block is adopted into the pool itself. Nobody else gets its
+// addresses then: a pool with blocks of its own has no address spaces.
 func (a *Adopter) unique(ctx context.Context, r record) (ipamv1alpha1.Scope, error) {
 	if len(r.scope) == 0 || r.request.Class == "" {
 		return nil, nil
@@ -163,16 +165,17 @@ func (a *Adopter) class(ctx context.Context, name string) (*ipamv1alpha1.IPClass
 	return class, nil
 }
 
-// unnamed are the workspaces whose path was not known, and since when.
+// unnamed maps each workspace whose path is unknown to the time when a pass first missed the path.
 type unnamed map[ledger.ClusterName]time.Time
 
-// forget removes the workspaces whose path is known. One that is missed again later has its time again: a pool that
-// stays stuck makes passes follow each other for hours.
+// forget removes the workspaces whose path is known. If such a path is missed again later, its time starts again: while
+// a pool is stuck, passes can follow each other for hours.
 func (u unnamed) forget(known *directory.Directory) {
 	maps.DeleteFunc(u, func(cluster ledger.ClusterName, _ time.Time) bool { return known.Workspace(cluster).Path != "" })
 }
 
-// hesitates reports whether the path of a workspace may come to be known, as it was missed first a short time ago.
+// hesitates reports whether the path of a workspace may still become known: it was first missed less than live.Absence
+// ago. The first call for a workspace notes the time.
 func (u unnamed) hesitates(cluster ledger.ClusterName, now time.Time) bool {
 	first, ok := u[cluster]
 	if !ok {
@@ -182,9 +185,10 @@ func (u unnamed) hesitates(cluster ledger.ClusterName, now time.Time) bool {
 	return now.Sub(first) < live.Absence
 }
 
-// entitled returns an error unless a pool admits the workspace of a claim, which is bound, and so does the class by
-// which the claim was served. After a start the caches do not show all workspaces yet. So one whose path is not known
-// is believed to be a stranger, or gone, after a while only: any tenant may hide its path.
+// entitled returns nil if the pool and the class of a claim admit its workspace, and the workspace is bound. Otherwise
+// it returns the reason. After a start the caches do not show all workspaces yet, so while hesitates is true a
+// workspace without a known path yields errUnnamed. Later such a workspace counts as a stranger, or as gone, because a
+// tenant can hide its path for ever.
 func (a *Adopter) entitled(ctx context.Context, r record) error {
 	h := r.request.Holder
 	from, why := a.Directory.Workspace(h.Cluster), errStranger
@@ -208,10 +212,10 @@ func (a *Adopter) entitled(ctx context.Context, r record) error {
 	return why
 }
 
-// serves reports whether the workspace of a claim may have something of a pool, as far as that takes the claim's class.
-// A pool that the system has made serves claims by its own class, or by those below, within its scope; one of the
-// platform serves others by class alone. A class that is gone admits nobody. A pool that serves no other workspace,
-// such as that of the claim's own network, serves without it.
+// serves reports whether the class of a claim lets the claim's workspace use the pool. An authored pool needs no class,
+// except that a pool of visibility Platform serves other workspaces by class alone. A derived pool serves, within its
+// scope, ranges of its own class, and blocks of the classes directly below that class. If the class is deleted, serves
+// returns errUnclassed, except for a derived pool of the claim's own workspace.
 func (a *Adopter) serves(ctx context.Context, r record, from directory.Workspace) (bool, error) {
 	p := r.of
 	own := p.owner.Cluster == from.Cluster
@@ -234,9 +238,9 @@ func (a *Adopter) serves(ctx context.Context, r record, from directory.Workspace
 	return resolve.Query{From: from, Platform: a.Directory.Platform()}.MayUse(class), nil
 }
 
-// orphan asks whether a claim or record is left over from a workspace that is bound nowhere: then the verdict is
-// Unbound. kcp's wildcard lists go by the identity of the export, and never lose an object that was stored while its
-// workspace unbound.
+// orphan returns the verdict Unbound if a claim or IPAllocation is left over from a workspace that is bound nowhere.
+// kcp's wildcard lists select objects by the identity of the export. They show an object for ever that was stored while
+// its workspace was being unbound.
 func (a *Adopter) orphan(ctx context.Context, h ledger.Holder) (live.Answer, error) {
 	if a.Directory.Workspace(h.Cluster).Path != "" || a.Directory.Contests(h.Cluster) {
 		return live.Answer{}, nil
@@ -251,9 +255,9 @@ func (a *Adopter) orphan(ctx context.Context, h ledger.Holder) (live.Answer, err
 // errUnplaced: no pool is found that has the block.
 var errUnplaced = errors.New("no workspace shows a pool of this path and name that has these addresses")
 
-// leave says that a record is not adopted. A pool of another workspace is named by that one's path, which may have
-// changed since. So what an IPAllocation may have of a lost pool keeps that frozen: see doubted. The word of a claim
-// alone keeps nothing frozen, as any tenant could write it.
+// leave logs and counts a record that is not adopted. An IPAllocation names a pool of another workspace by the path of
+// that workspace, and the path may have changed since. So leave notes such an IPAllocation, and doubted keeps the lost
+// pools frozen that it may mean. A claim keeps no pool frozen, because a tenant can write any status.
 func (w *world) leave(ctx context.Context, r record, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -269,8 +273,9 @@ func (w *world) leave(ctx context.Context, r record, why error) {
 		"pool", pathOf(r.pool)+r.pool.Name, "prefix", r.text)
 }
 
-// doubted keeps the lost pools frozen that unplaced records may have blocks of: those of the name that the record says,
-// with the addresses. A record of a workspace that is bound nowhere keeps nothing frozen: nobody can delete it.
+// doubted keeps each lost pool frozen that an unplaced IPAllocation may mean: a pool of the name that the IPAllocation
+// shows, whose CIDR overlaps the block. An IPAllocation of a workspace that is bound nowhere keeps no pool frozen,
+// because nobody can delete it.
 func (w *world) doubted(ctx context.Context) error {
 	asked := map[ledger.ClusterName]live.Answer{}
 	for _, r := range w.unplaced {
@@ -291,7 +296,7 @@ func (w *world) doubted(ctx context.Context) error {
 				path := r.pool.ProjectRef.Name
 				why := fmt.Errorf("the record of claim %s/%s of workspace %s has %s of a pool of this name "+
 					"in workspace %s, which none shows", h.Namespace, h.Name, h.Cluster, r.request.Exact, path)
-				_ = w.stick(p, &nameless{path: path, error: why}) // others are not stuck by that
+				_ = w.stick(p, &nameless{path: path, error: why}) // a fault of this pool alone, which stick notes
 			}
 		}
 	}

@@ -22,8 +22,8 @@ func (l *loss) shows(name, cluster, pool, cidr string, made time.Time) *ipamv1al
 	return claim
 }
 
-// What a claim alone shows is adopted if the pool admits its workspace and nobody has the addresses. It takes nothing
-// from a record, whatever the order in which they are read, and keeps nothing frozen.
+// The block of a claim without IPAllocation is adopted if the pool admits the claim's workspace and nobody has the
+// addresses. It takes no addresses from an IPAllocation, in whichever order they are read, and keeps no pool frozen.
 func TestPass_AClaimAlone(t *testing.T) {
 	l := newLoss(t)
 	open := l.had(gen.Pool("open", gen.Visible(ipamv1alpha1.VisibilityPlatform)), "10.0.0.0/16", "lost", 7)
@@ -108,9 +108,9 @@ func TestPass_AdoptsNothingByAClassThatDoesNotAdmitTheWorkspace(t *testing.T) {
 	}
 }
 
-// The ledger may be made whole before the caches show the workspace of a claim without a record. Its block is not given to
-// others meanwhile, nor to a younger claim. Hours later the workspace may be missed for a moment again, while a pool that stays stuck has
-// made passes follow each other all that time: that moment is short as well.
+// A pass may come before the caches show the workspace of a claim without IPAllocation. The claim's block is then
+// allocated to nobody else, not even to a younger claim, until the path is known. This holds for live.Absence each time
+// that the path is unknown, also hours later.
 func TestPass_AClaimAloneWhosePathIsNotKnownYet(t *testing.T) {
 	l := newLoss(t)
 	l.had(gen.Pool("stuck", gen.ChildOf("gone", 24)), "10.9.0.0/24", "lost", 3)
@@ -141,8 +141,8 @@ func TestPass_AClaimAloneWhosePathIsNotKnownYet(t *testing.T) {
 	}
 }
 
-// The path by which a record names a pool's workspace may not be shown any more. What the record may have of a lost
-// pool keeps that frozen, until the path is shown again; other pools go on.
+// If no workspace shows the path by which an IPAllocation names its pool, each lost pool that may be meant stays frozen
+// until the path is shown again. Other pools are made whole.
 func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(in("owner", gen.Pool("shared")), "10.1.0.0/16", "lost", 7)
@@ -165,8 +165,8 @@ func TestPass_ARecordWhosePathNobodyShows(t *testing.T) {
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{record: "10.1.4.0/28 bound"})
 }
 
-// The copy of the ledger has the block of a record whose path nobody shows any more, as the pool's workspace was renamed. Nothing is lacking,
-// and the pool is served.
+// If the restored ledger has the block of an IPAllocation, nothing is lacking, and the pool is served, even though
+// nobody shows the path that the IPAllocation names. If it shows another block, the pool stays frozen.
 func TestPass_ARecordThatTheLedgerHas(t *testing.T) {
 	for shown, whole := range map[string]bool{"10.0.0.0/28": true, "10.0.0.16/28": false} {
 		l := newLoss(t)
@@ -180,8 +180,8 @@ func TestPass_ARecordThatTheLedgerHas(t *testing.T) {
 	}
 }
 
-// A record that is left over from a workspace that is bound nowhere cannot be deleted. It keeps a pool frozen that it may
-// have a block of until two looks in a row, with time between, have found its workspace bound nowhere.
+// An IPAllocation that is left over from a workspace that is bound nowhere cannot be deleted. The pool that it may mean
+// stays frozen until two passes in a row, live.Absence or longer apart, have found the workspace bound nowhere.
 func TestPass_ARecordOfAWorkspaceThatIsBoundNowhere(t *testing.T) {
 	l := newLoss(t)
 	now := l.now
@@ -197,10 +197,10 @@ func TestPass_ARecordOfAWorkspaceThatIsBoundNowhere(t *testing.T) {
 	}{
 		{0, "deleted", 2 * time.Hour, false},
 		{live.Absence - 1, "deleted", 2 * time.Hour, false},
-		{time.Hour, "", 0, false}, // a look finds it bound
+		{time.Hour, "", 0, false}, // a pass finds the workspace bound
 		{live.Absence, "deleted", 2 * time.Hour, false},
-		{live.Absence, "deleted", time.Minute, false},           // a shard that is away has not entered this slice
-		{0, "deleted", 2*time.Hour + 3*live.Absence - 1, false}, // made with the record, and kcp counts seconds
+		{live.Absence, "deleted", time.Minute, false},           // a shard that is down may be missing in so new a slice
+		{0, "deleted", 2*time.Hour + 3*live.Absence - 1, false}, // as old as the IPAllocation; kcp counts seconds
 		{0, "deleted", 5 * time.Hour, true},
 	} {
 		now.SetTime(now.Now().Add(step.passes))

@@ -15,13 +15,13 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// block is a block of the ledger, as one holder has it.
+// block is a block of the ledger, with its marks.
 type block struct {
 	ledger.Block // without the fields that verify does not compare
 	*marks
 }
 
-// marks are the results of one look at a block.
+// marks note what one comparison has found about a block.
 type marks struct {
 	keyed    bool // the claim's key leads to it
 	held     bool // its holder exists
@@ -29,9 +29,8 @@ type marks struct {
 	recorded bool // its IPAllocation exists
 }
 
-// blocks are the blocks of the ledger, by their claims. Each takes 80 bytes and its name, and there is
-// some more for each namespace. Add all, then seal, then find
-// them. The zero value is empty.
+// blocks holds the blocks of the ledger, by claim. A block takes 80 bytes plus the name of its holder. What many blocks
+// have in common is stored once: see lot. Call add for all blocks, then seal, then of and all. The zero value is empty.
 type blocks struct {
 	count   int
 	entries [][]entry                   // pages; all except the last are full
@@ -39,7 +38,7 @@ type blocks struct {
 	odd     map[identity]ledger.ClaimID // claims whose ID is not written like a UID
 }
 
-// page is how many entries are allocated at a time, and how many bytes of names.
+// page is the number of entries, and of bytes of names, that are allocated at a time.
 const page = 1 << 12
 
 // entry is one block.
@@ -49,7 +48,7 @@ type entry struct {
 	revision int64
 	bound    int64  // milliseconds
 	until    int64  // milliseconds; 0: the state does not end by itself
-	name     uint32 // where it is among the names: the page, then the byte
+	name     uint32 // offset of the name in names: its page times the page size, plus its byte
 	lot      unique.Handle[lot]
 	marks    marks
 	length   uint8 // of the name
@@ -64,14 +63,14 @@ type lot struct {
 	namespace  string
 	policy     ledger.ReclaimPolicy
 	state      ledger.BlockState
-	four, long bool // four: of IPv4; long: the name is in the lot
+	four, long bool // four: the prefix is IPv4; long: name is in the lot
 	name       string
 }
 
-// identity is a claim's ID: a UID, or the digest of an ID that is written otherwise.
+// identity is a claim's ID: a UID, or the digest of an ID in another form.
 type identity = uuid.UUID
 
-// identify returns the identity of a claim's ID. odd: the ID cannot be made of the identity.
+// identify returns the identity of a claim's ID. odd is true if the ID cannot be derived from the identity.
 func identify(id ledger.ClaimID) (of identity, odd bool) {
 	if uid, err := uuid.Parse(string(id)); err == nil && uid.String() == string(id) {
 		return uid, false
@@ -114,7 +113,7 @@ func (s *blocks) add(b ledger.Block) {
 	s.count++
 }
 
-// keep adds a name, and returns its place. Places grow.
+// keep stores a name, and returns its offset in names. Offsets never decrease.
 func (s *blocks) keep(name string) uint32 {
 	last := len(s.names) - 1
 	if last < 0 || len(s.names[last])+len(name) >= page {
@@ -125,8 +124,8 @@ func (s *blocks) keep(name string) uint32 {
 	return uint32(last*page + at)
 }
 
-// seal makes the blocks ready to be found. If a claim has several blocks, it keeps the one that was added
-// first, and calls again for each of the others.
+// seal sorts the blocks by claim, so that of finds them. If a claim has several blocks, seal keeps the one that was
+// added first. It passes each of the others, with that first block, to the function again.
 func (s *blocks) seal(again func(one, other ledger.Block)) {
 	sort.Sort(byClaim{s})
 	kept := 0
@@ -144,7 +143,7 @@ func (s *blocks) seal(again func(one, other ledger.Block)) {
 
 func (s *blocks) at(i int) *entry { return &s.entries[i/page][i%page] }
 
-// of is the block of a claim; nil if there is none.
+// of returns the block of a claim, or nil.
 func (s *blocks) of(id ledger.ClaimID) *block {
 	claim, _ := identify(id)
 	i := sort.Search(s.count, func(i int) bool { return bytes.Compare(s.at(i).claim[:], claim[:]) >= 0 })
@@ -167,7 +166,7 @@ func (s *blocks) all() iter.Seq[*block] {
 	}
 }
 
-// whole is a block as it was added, without the fields that verify does not compare.
+// whole returns a block as it was added, without the fields that verify does not compare.
 func (s *blocks) whole(e *entry) ledger.Block {
 	of := e.lot.Value()
 	claim, odd := s.odd[e.claim]
@@ -195,7 +194,7 @@ func (s *blocks) whole(e *entry) ledger.Block {
 	return b
 }
 
-// byClaim sorts entries by their claims, and those of one claim as they were added.
+// byClaim sorts entries by claim, and the entries of one claim in the order in which they were added.
 type byClaim struct{ *blocks }
 
 func (s byClaim) Len() int      { return s.count }

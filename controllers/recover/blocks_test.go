@@ -17,7 +17,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
-// random is a block with something in each field that is kept.
+// random returns a block with a value in each field that blocks keeps.
 func random(rng *rand.Rand, i int) ledger.Block {
 	one := func(of ...string) string { return of[rng.IntN(len(of))] }
 	id := uuid.UUID{0: byte(rng.Uint32()), 7: byte(i >> 8), 15: byte(i)}.String()
@@ -54,7 +54,7 @@ func TestBlocks_AsAMap(t *testing.T) {
 	plain, repeated := map[ledger.ClaimID]ledger.Block{}, map[int64]int64{}
 	for i := range 3*page + 10 {
 		b := random(rng, i)
-		if i%100 == 99 { // of a claim that has one
+		if i%100 == 99 { // a second block of a claim
 			b.Holder.Claim = slices.Sorted(maps.Keys(plain))[rng.IntN(len(plain))]
 		}
 		kept.add(b)
@@ -118,7 +118,7 @@ func TestBlocks_Memory(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// heap is what is allocated and in use.
+// heap returns how many bytes of the heap are in use.
 func heap() int64 {
 	runtime.GC()
 	var stats runtime.MemStats

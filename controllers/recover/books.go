@@ -13,25 +13,25 @@ import (
 	"github.com/kcp-ipam/ipam/internal/cidr"
 )
 
-// books are the ledger at one revision, with what differs in it.
+// books hold the ledger at one revision, and the findings on it.
 type books struct {
 	revision int64
 	pools    map[ledger.PoolID]*booked
-	held     map[ledger.ClaimID]*booked  // by those that hold them; the range claims
+	held     map[ledger.ClaimID]*booked  // by the claim that holds the range
 	apart    map[ledger.PoolID][]*booked // the address spaces of each pool; see fullest
 	spaces   map[ledger.SpaceID]*space
 	blocks   blocks
 	sealed   bool // all blocks were read
 	findings []Finding
 
-	// A block that cannot be read is neither there nor absent: nothing is concluded about
-	// the claim whose key leads to it.
+	// unread has the blocks that cannot be read, and hidden the claims whose keys point to them. Such a block is
+	// neither present nor missing, so nothing is concluded about its claim.
 	unread map[position]bool
 	hidden map[ledger.ClaimID]bool
 
-	now    time.Time                  // of the look
-	bucket netip.Prefix               // of the history that was read last
-	past   map[position]ledger.Tenure // the last one of each block of a bucket of the history
+	now    time.Time                  // when the comparison began
+	bucket netip.Prefix               // the bucket of the history that was read last
+	past   map[position]ledger.Tenure // the latest tenure of each block, in this bucket
 }
 
 // position is where a block lies.
@@ -46,18 +46,18 @@ type booked struct {
 	taken *big.Int // addresses that are in a block or excluded
 	seen  bool     // its IPPool exists
 	kept  bool     // the claim that holds it exists
-	lived bool     // somebody has a block in it
+	lived bool     // a block of it is not cooling
 }
 
-// space is a space of the ledger while its blocks pass by.
+// space is the state of a space while its blocks are read, in the order of their keys.
 type space struct {
 	pools []*booked
-	last  ledger.Block // the one that reaches furthest; its successors begin no earlier
+	last  ledger.Block // the last block that no earlier block contains
 	used  bool
 	head  bool
 }
 
-// newBooks returns empty books of a look at this time.
+// newBooks returns empty books for a comparison that begins at now.
 func newBooks(now time.Time) *books {
 	return &books{
 		now: now, pools: map[ledger.PoolID]*booked{}, held: map[ledger.ClaimID]*booked{},
@@ -66,7 +66,7 @@ func newBooks(now time.Time) *books {
 	}
 }
 
-// audit reads the ledger, and finds the faults in it.
+// audit reads the whole ledger, and finds the faults that show without the objects.
 func audit(ctx context.Context, in Ledger, now time.Time) (*books, error) {
 	b := newBooks(now)
 	var err error
@@ -135,7 +135,7 @@ func (b *books) seal() {
 	})
 }
 
-// addUnread counts a block that could not be read: its place alone is known.
+// addUnread counts the addresses of a block that cannot be read. Only its space and prefix are known.
 func (b *books) addUnread(in ledger.SpaceID, prefix netip.Prefix) {
 	s := b.space(in)
 	s.used = true
@@ -157,7 +157,7 @@ func (b *books) place(s *space, added ledger.Block) {
 	b.find(about(OverlappingBlocks, added, "%s of claim %s overlaps it", s.last.Prefix, s.last.Holder.Claim))
 }
 
-// take counts a block that overlaps none before it.
+// take counts the addresses of a block that lie in the pool and are not excluded. No earlier block overlaps it.
 func (p *booked) take(prefix netip.Prefix) {
 	if !p.CIDR.Overlaps(prefix) {
 		return
@@ -189,7 +189,7 @@ func (b *books) addClaim(id ledger.ClaimID, in ledger.SpaceID, prefix netip.Pref
 	held.keyed = true
 }
 
-// close finds what shows only at the end.
+// close finds the faults that show only when the whole ledger was read.
 func (b *books) close() {
 	b.seal()
 	for id, s := range b.spaces {
@@ -207,7 +207,7 @@ func (b *books) close() {
 	roots := map[ledger.ClusterName][]*booked{}
 	for _, p := range b.pools {
 		if ledger.IsAddressSpace(p.ID) {
-			continue // it has the CIDR of its pool
+			continue // its CIDR is that of its pool, which is checked
 		}
 		if p.Parent == "" {
 			roots[p.Cluster] = append(roots[p.Cluster], p)
@@ -241,7 +241,8 @@ func (b *books) compareRoots(pools []*booked) {
 	}
 }
 
-// capacity returns the figures that a pool ought to show: those of its fullest address space, if it has any.
+// capacity returns the figures that the IPPool of a pool should show. With address spaces they are those of the fullest
+// one.
 func (b *books) capacity(p *booked) (total, allocated, available string) {
 	all, taken := cidr.Size(p.CIDR), p.taken
 	if fullest := b.fullest(p); fullest != nil {
@@ -258,8 +259,8 @@ func contains(outer, inner netip.Prefix) bool {
 // that bound the block, and ends by the clock of the one that released it.
 const skew = time.Minute
 
-// addTenure compares a tenure of the history with the clock, and with the one before it of the
-// same block. They come bucket by bucket, and those of a block in the order of time.
+// addTenure reports a tenure that ends in the future, or that overlaps the previous tenure of the same block. Tenures
+// come bucket by bucket; within a bucket, the tenures of one block come in the order of time.
 func (b *books) addTenure(t ledger.Tenure) {
 	if t.Bucket() != b.bucket {
 		clear(b.past)
@@ -293,7 +294,8 @@ func (b *books) Get(id ledger.PoolID) (ledger.Pool, bool) {
 	return p.Pool, true
 }
 
-// fullest returns the address space of a pool that has most of its addresses; nil if it has none.
+// fullest returns the address space of a pool in which most addresses are taken, or nil if the pool has no address
+// spaces.
 func (b *books) fullest(of *booked) (fullest *booked) {
 	for _, p := range b.apart[of.ID] {
 		if fullest == nil || p.taken.Cmp(fullest.taken) > 0 {

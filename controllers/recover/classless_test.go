@@ -9,8 +9,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// The class of a claim that has no record is gone. The claim gets back what only its own workspace can have: of its own pool, and of a
-// network of its own. Of pools that serve other workspaces as well it gets nothing: the class alone said whom they admit.
+// The class of a claim without IPAllocation is deleted. Only blocks and ranges that no other workspace can claim are
+// adopted: those of a pool, or a network, of the claim's own workspace. Of pools that serve other workspaces, too, the
+// claim gets nothing, because only the class says which workspaces those admit.
 func TestPass_AClaimWhoseClassIsGone(t *testing.T) {
 	network := ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "a"}}
 	for name, tt := range map[string]struct {

@@ -8,8 +8,9 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// A pool of a workspace whose path is not known stays frozen, and everybody else goes on. One of a workspace whose path another shows, too,
-// comes back: its own records name it, and those of others as long as the other one has no such pool. If it has, both stay frozen.
+// A pool stays frozen while the path of its workspace is unknown; other pools are made whole. If another workspace
+// shows the same path, the pool is made whole all the same. Only if both workspaces have a pool of the name that an
+// IPAllocation of a third workspace shows, both pools stay frozen.
 func TestPass_AContestedPath(t *testing.T) {
 	l := newLoss(t)
 	platform := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
@@ -47,7 +48,8 @@ func TestPass_AContestedPath(t *testing.T) {
 	l.makesWhole(pool, shared)
 }
 
-// A child of a pool that may be one of two keeps both frozen that have its addresses: in the one that is meant, its block is missing.
+// If two pools fit the reference of a child to its parent, both stay frozen if they have the child's addresses, because
+// one of them lacks the child's block.
 func TestPass_AChildOfOneOfTwoPools(t *testing.T) {
 	l := newLoss(t)
 	l.binds("victim", "root:victim")

@@ -16,8 +16,8 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/live"
 )
 
-// counts compares the changes that the ledger counts with those that the status of each pool shows, and remembers the
-// pools that it has found to be lost. Safe for concurrent use.
+// counts compares the count of changes in the ledger with the count in the status of each pool. It remembers the lost
+// pools, whose changes the ledger lacks. Safe for concurrent use.
 type counts struct {
 	AdopterOptions
 	lacks  func(ctx context.Context, id ledger.PoolID, changes int64) (bool, error) // asks the ledger
@@ -25,9 +25,9 @@ type counts struct {
 	lists  *live.Rounds[[]listed]
 }
 
-// misses reports whether the ledger misses changes that a pool's status speaks of. A pool that was
-// found lost stays so until it is whole again, even if the ledger has it already.
-// That is written in the ledger: another process, or another replica, goes on from there.
+// misses reports whether the ledger lacks changes that a pool's status shows, and then freezes the pool in the ledger.
+// A lost pool stays lost until a pass makes it whole, even if it is registered again before. The freeze is written in
+// the ledger, so another process or replica finds the pool lost, too.
 func (c *counts) misses(ctx context.Context, id ledger.PoolID, status ipamv1alpha1.IPPoolStatus) (bool, error) {
 	pool, known := c.Ledger.Pools().Get(id)
 	if known && pool.Frozen {
@@ -43,12 +43,13 @@ func (c *counts) misses(ctx context.Context, id ledger.PoolID, status ipamv1alph
 	if err != nil || !behind {
 		return false, err
 	}
-	// The record shows a pool until its finalizer is off, and caches show it longer. It may have been retired
-	// since it was found in memory, so this is asked last.
+	// An IPPool remains after its pool was retired until its finalizer is removed, and longer in caches. The pool may
+	// have been retired after it was read from memory above, so the ledger is asked about that last.
 	if retired, err := c.Ledger.Pools().Retired(ctx, id); err != nil || retired {
 		return false, err
 	}
-	// A derived pool that was made again meanwhile has the ID of the former one, which the status may speak of.
+	// A derived pool that was made again meanwhile has the ID of the former pool, and the status may be the former
+	// pool's.
 	now, there := c.Ledger.Pools().Get(id)
 	again := there != known || !now.RegisteredAt.Equal(pool.RegisteredAt)
 	if !again {
@@ -62,10 +63,10 @@ func (c *counts) misses(ctx context.Context, id ledger.PoolID, status ipamv1alph
 	return true, err
 }
 
-// behind reports whether the ledger lacks changes that a pool's status speaks of, or is another
-// one. It changes nothing.
+// behind reports whether the ledger lacks changes that a pool's status shows, or whether the status names another
+// ledger. It writes nothing.
 func (c *counts) behind(ctx context.Context, id ledger.PoolID, had *ipamv1alpha1.PoolLedger) (bool, error) {
-	if had == nil { // written by a version that did not count
+	if had == nil { // the status is of a version that did not count
 		had = &ipamv1alpha1.PoolLedger{ID: c.Ledger.Recovery().LedgerID()}
 	}
 	changes := had.Changes
@@ -83,16 +84,16 @@ func (c *counts) behind(ctx context.Context, id ledger.PoolID, had *ipamv1alpha1
 func (c *counts) Complete(ctx context.Context, in ledger.ClusterName, claim *ipamv1alpha1.IPClaim) (bool, error) {
 	shown, unseen := readRecord(in, claim), map[ledger.PoolID]bool{}
 	if shown.fault != nil || !shown.published() {
-		return true, nil // no pool can have given it that
+		return true, nil // no pool can have given the claim what it shows
 	}
-	for p := range c.Ledger.Pools().All() { // which costs no list
+	for p := range c.Ledger.Pools().All() { // from memory, before a list is paid for
 		switch {
 		case !c.mayBe(shown, listed{owner: p.Cluster, name: p.Name, cidr: p.CIDR}):
-		case ledger.IsAddressSpace(p.ID): // which is compared with its pool
+		case ledger.IsAddressSpace(p.ID): // compared as a part of its pool
 		case p.Frozen || c.losses.has(p.ID):
 			return false, nil
 		case c.waits(p):
-			unseen[p.ID] = true // not compared yet, as long as no workspace shows it
+			unseen[p.ID] = true // not compared yet; the list may show its IPPool
 		}
 	}
 	all, err := c.lists.Get(ctx)
@@ -114,7 +115,7 @@ func (c *counts) Complete(ctx context.Context, in ledger.ClusterName, claim *ipa
 // listTime limits the list of all pools.
 const listTime = 5 * time.Minute
 
-// listed is a pool of a list of all.
+// listed has the facts of a listed IPPool that Complete needs.
 type listed struct {
 	owner  ledger.ClusterName
 	name   string
@@ -124,8 +125,8 @@ type listed struct {
 	leaves bool
 }
 
-// list lists all pools that show a CIDR. Users may have many claims that show a range which the ledger does not have,
-// and send many DELETEs of them: these share a list.
+// list lists the IPPools of all workspaces that show a CIDR. Concurrent calls of Complete share one list, because a
+// user can send many DELETEs of claims that show a block or range which the ledger lacks.
 func (c *counts) list(ctx context.Context) ([]listed, error) {
 	var all []listed
 	err := c.Record.Each(ctx, &ipamv1alpha1.IPPoolList{}, func(owner ledger.ClusterName, object client.Object) {
@@ -138,9 +139,9 @@ func (c *counts) list(ctx context.Context) ([]listed, error) {
 	return all, err
 }
 
-// mayBe reports whether a pool may be the one that a claim shows. By a path that is not the platform's, any other
-// workspace may have been meant, as its owner may have changed it since. Any other pool says nothing of the claim, and
-// a tenant cannot keep a forged block by a pool of its own that is frozen.
+// mayBe reports whether a pool may be the one that a claim's status names. A path other than the platform's may mean
+// any other workspace, because the path of a workspace can change. A pool that cannot be meant has no say: otherwise a
+// tenant could keep a forged block by a frozen pool of its own.
 func (c *counts) mayBe(shown record, p listed) bool {
 	own, of, platform := p.owner == shown.request.Holder.Cluster, shown.pool.ProjectRef, c.Directory.Platform()
 	switch {
@@ -153,15 +154,15 @@ func (c *counts) mayBe(shown record, p listed) bool {
 	}
 }
 
-// waits reports whether a pool of the ledger was not compared with its status yet. One that drains has got no block
-// since, and nothing may be left to compare it with.
+// waits reports whether an open pool was not compared with its status yet. A draining pool does not wait: it gets no
+// more blocks, and its IPPool may be gone.
 func (c *counts) waits(p ledger.Pool) bool {
 	return p.State == ledger.PoolOpen && c.Ledger.Recovery().Frozen(p.ID)
 }
 
-// has reports whether the ledger has all that a pool's status speaks of. Our finalizer is taken off a pool that goes
-// when the ledger has retired it, which only the process remembers that has seen it. Others may keep the pool there for
-// as long as they like.
+// has reports whether the ledger has every change that a pool's status shows. An unknown pool whose IPPool is being
+// deleted without our finalizer was retired: the controller removes the finalizer only then. The owner's finalizers can
+// keep that IPPool for ever, and after a restart no process remembers the retirement.
 func (c *counts) has(ctx context.Context, shown listed) (bool, error) {
 	p, known := c.Ledger.Pools().Get(shown.id)
 	switch {
@@ -180,13 +181,13 @@ func retired(pool *ipamv1alpha1.IPPool) bool {
 	return !pool.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(pool, ipamv1alpha1.FinalizerPool)
 }
 
-// Compare compares the ledger with the status of every pool in the space of a pool, and trusts the pools that
-// have lost nothing. It reports whether no pool has lost anything. It is for CREATEs that come before the
-// leader has compared them. It writes nothing: the pass of the leader reports the losses. Safe for concurrent use.
+// Compare compares the ledger with the cached status of every pool in the space of a pool, and trusts each pool whose
+// changes the ledger has. It reports whether the ledger has the changes of all of them. It serves CREATEs that arrive
+// before the leader has compared the pools. Compare writes nothing: the leader freezes the lost pools. Safe for
+// concurrent use.
 //
-// A cache that lags shows an older status, which speaks of fewer changes. The caches were filled
-// after the ledger was opened, as those of the leader are, and a ledger that is exchanged later is
-// noticed by the Allocator itself.
+// A stale cache may show an older status, with fewer changes. The caches were filled after the ledger was opened, as on
+// the leader. If the ledger is replaced later, the Allocator notices that by itself.
 func (c *counts) Compare(ctx context.Context, id ledger.PoolID) (bool, error) {
 	of, known := c.Ledger.Pools().Get(id)
 	if !known {
@@ -212,7 +213,7 @@ func (c *counts) compare(ctx context.Context, p ledger.Pool) (bool, error) {
 	if p.Frozen {
 		return false, nil
 	}
-	if ledger.IsAddressSpace(p.ID) { // its changes count with those of its pool, which alone is published
+	if ledger.IsAddressSpace(p.ID) { // its changes count for its pool, which has the IPPool
 		var known bool
 		if p, known = c.Ledger.Pools().Get(p.Derived.Of); !known {
 			return false, nil
@@ -228,7 +229,7 @@ func (c *counts) compare(ctx context.Context, p ledger.Pool) (bool, error) {
 	}
 	if id, ok := catalog.IDOf(c.Ledger.Pools(), pool, p.Cluster); !ok || id != p.ID || pool.Status.AllocatedCIDR == "" ||
 		pool.Status.ObservedGeneration != pool.Generation {
-		return false, nil // its exclusions may have changed, which the leader has to follow first
+		return false, nil // the leader first has to apply its exclusions, which may have changed
 	}
 	behind, err := c.behind(ctx, p.ID, pool.Status.Ledger)
 	if err != nil || behind {

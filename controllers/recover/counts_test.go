@@ -29,7 +29,7 @@ func shared(pool, path, cidr string) *ipamv1alpha1.IPClaim {
 	return claim
 }
 
-// namesake returns an IPPool that has the name p, as another one.
+// namesake returns another IPPool of the name p.
 func namesake(uid string) *ipamv1alpha1.IPPool {
 	pool := gen.Pool(uid)
 	pool.Name = "p"
@@ -96,8 +96,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// A pool that cannot be the one that a claim shows says nothing of the claim: a tenant could keep a forged block by a pool of
-// its own that stays frozen.
+// A lost pool that the claim's status cannot name does not make Complete false. Otherwise a tenant could keep a forged
+// block by a frozen pool of its own.
 func TestComplete_OtherPoolsAreNotAsked(t *testing.T) {
 	l := newLoss(t)
 	for owner, id := range map[string]string{"tenant": "mine", "another": "theirs", "platform": "ours"} {
@@ -129,7 +129,7 @@ func TestComplete_OtherPoolsAreNotAsked(t *testing.T) {
 	}
 }
 
-// Callers at the same time share a list of all pools, whichever claim each has: users may send many DELETEs.
+// Concurrent calls for different claims share one list of all pools, because users can send many DELETEs.
 func TestComplete_SharesLists(t *testing.T) {
 	const callers = 16
 	l := newLoss(t)
@@ -171,8 +171,8 @@ func (l *loss) register(uid, cidr string) {
 	}))(l.t)
 }
 
-// A replica that does not lead trusts a space when the ledger has all that the status of each of
-// its pools speaks of. It writes nothing.
+// Compare trusts the pools of a space, without a write, if the ledger has all changes that the status of each of them
+// shows.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -218,14 +218,14 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// revision is that of etcd.
+// revision returns the revision of etcd.
 func (l *loss) revision() int64 {
 	l.t.Helper()
 	got := must.Get(l.etcd.Client().Get(l.t.Context(), "/"))(l.t)
 	return got.Header.Revision
 }
 
-// shares registers a pool of one address domain, and publishes it as it is.
+// shares registers a pool in the address domain d, and publishes its IPPool with the ledger's counts.
 func (l *loss) shares(name string, cidr ipamv1alpha1.CIDR) *ipamv1alpha1.IPPool {
 	l.t.Helper()
 	pool := gen.Pool(name, gen.CIDR(cidr), gen.Domain("d"))

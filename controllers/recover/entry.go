@@ -34,7 +34,7 @@ func (w *world) enter(ctx context.Context) error {
 	return err
 }
 
-// enterVouched brings those late children in that records have a block of, when all records were read.
+// enterVouched restores the late children that have a block in an IPAllocation. All IPAllocations were read before.
 func (w *world) enterVouched(ctx context.Context) error {
 	for _, r := range w.later {
 		w.vouchFor(r.of, r)
@@ -42,15 +42,15 @@ func (w *world) enterVouched(ctx context.Context) error {
 	return w.enterLate(ctx, func(p *pool) bool { return p.vouched })
 }
 
-// enterRest brings in those that are left, when what claims show was believed.
+// enterRest restores the remaining late children, after believe has adopted the blocks of claims.
 func (w *world) enterRest(ctx context.Context) error {
 	return w.enterLate(ctx, func(*pool) bool { return true })
 }
 
-// enterLate brings those children into the ledger that leave, and those below them, if they are among these. The ledger
-// may have retired a pool that leaves, and given its addresses to others since: they keep these. So the records of all
-// others are read before, and what claims show is believed before a pool enters that no record has a block of. A child
-// whose parent went with its workspace is stuck, and takes nothing from any pool that is there.
+// enterLate restores those of the late children that these selects: pools that are being deleted, and the pools below
+// them. The ledger may have retired such a pool before the loss, and allocated its addresses to others, which keep
+// them. So the IPAllocations of all other pools are adopted before it. A pool without a block in any IPAllocation is
+// restored only after believe. A child whose parent is gone is stuck, and takes no addresses from any pool.
 func (w *world) enterLate(ctx context.Context, these func(*pool) bool) error {
 	orphans, err := w.enterChildren(ctx, these)
 	if err != nil {
@@ -121,7 +121,8 @@ func (w *world) vouchFor(p *pool, r record) {
 	}
 }
 
-// claimed keeps frozen what a child has the addresses of, where several pools may be its parent.
+// claimed keeps frozen each pool that may be a child's parent and overlaps the child's CIDR, if several pools fit the
+// child's reference.
 func (w *world) claimed(child *pool) error {
 	meant := w.meant(child.owner.Cluster, *child.parent)
 	if len(meant) < 2 {
@@ -140,10 +141,10 @@ func (w *world) claimed(child *pool) error {
 	return nil
 }
 
-// register enters a root pool where its status says it was.
+// register registers a lost root pool at the CIDR and in the space that its IPPool shows, and freezes it.
 func (w *world) register(ctx context.Context, p *pool) error {
 	if known, ok := w.Ledger.Pools().Get(p.id); ok && known.Space != p.space {
-		// It has changed its domain since, when it was empty.
+		// While it was empty, the pool moved to another address domain, after the copy of the ledger was taken.
 		if err := w.Ledger.Pools().Retire(ctx, p.id); err != nil {
 			return fmt.Errorf("move it to its address domain: %w", err)
 		}
@@ -161,11 +162,12 @@ func (w *world) register(ctx context.Context, p *pool) error {
 	if err != nil {
 		return err
 	}
-	// it may have been there, as it is in the copy that was restored
+	// the restored ledger may have had the pool already, not frozen
 	return w.Ledger.Recovery().Freeze(ctx, p.id, time.Time{})
 }
 
-// displace takes a pool out of the ledger that was deleted since, if that is so.
+// displace retires a pool of the restored ledger whose IPPool was deleted after the copy was taken. If the pool has
+// blocks, displace drains it. It does nothing unless a live read confirms that the IPPool is gone.
 func (a *Adopter) displace(ctx context.Context, old ledger.Pool) error {
 	answer, err := a.Record.Holder(ctx, ledger.Holder{Claim: ledger.ClaimID(old.ID), Cluster: old.Cluster, Name: old.Name})
 	if err != nil || answer.Verdict != live.Gone {
@@ -177,7 +179,9 @@ func (a *Adopter) displace(ctx context.Context, old ledger.Pool) error {
 	return err
 }
 
-// restore carves a child where its status says it was.
+// restore makes the ledger have a child at the CIDR that its IPPool shows. If the ledger has the child elsewhere,
+// restore retires it there first. It carves a missing child only if an IPAllocation vouches for the child, or its
+// parent admits it.
 func (w *world) restore(ctx context.Context, p, parent *pool) error {
 	if known, ok := w.Ledger.Pools().Get(p.id); ok &&
 		(p.derived == nil || known.CIDR == p.cidr && known.Parent == p.carvedIn().In(parent.id)) {
@@ -193,7 +197,8 @@ func (w *world) restore(ctx context.Context, p, parent *pool) error {
 	return w.carve(ctx, p, parent)
 }
 
-// carve takes the block of a child from its parent.
+// carve carves a child from its parent. If another holder has addresses of the child, carve hints at that holder, and
+// fails. A child that is being deleted counts as retired then.
 func (a *Adopter) carve(ctx context.Context, p, parent *pool) error {
 	in := p.carvedIn()
 	request := ledger.Request{
@@ -217,12 +222,12 @@ func (a *Adopter) carve(ctx context.Context, p, parent *pool) error {
 }
 
 // errUninvited: the parent does not admit the workspace of a child, or hands out no blocks of that length, and no
-// record has a block of the child. It may have been stored with that status past all policies; if the parent has
-// changed since, the child alone loses.
+// IPAllocation shows a block of the child. The child's status may be forged, past all policies. If the parent was
+// changed instead, the child alone loses.
 var errUninvited = errors.New("its parent would not give it this block, and no record says that it has it")
 
-// refuse leaves a child out that its parent does not admit. While the path of its workspace may come to be known, by
-// which the parent admits, the parent gives nothing out.
+// refuse leaves out a child that its parent does not admit. While the path of the child's workspace may still become
+// known, refuse returns an error instead, which keeps the parent frozen: a parent admits workspaces by their paths.
 func (w *world) refuse(p *pool) error {
 	if p.owner.Path == "" && w.unnamed.hesitates(p.owner.Cluster, w.clock.Now()) {
 		return &nameless{cluster: p.owner.Cluster, error: errUnnamed}
@@ -231,8 +236,8 @@ func (w *world) refuse(p *pool) error {
 	return nil
 }
 
-// vouch notes the pools that records have blocks of, if one of the children is not one that its parent admits. Records
-// are written by the system alone.
+// vouch marks as vouched the pools that have a block in an IPAllocation, because only the system writes IPAllocations.
+// It lists them only if there is a lost child that its parent does not admit.
 func (w *world) vouch(ctx context.Context) error {
 	var children []*pool
 	for _, p := range w.lost {
@@ -249,7 +254,7 @@ func (w *world) vouch(ctx context.Context) error {
 			return
 		}
 		p, err := w.of(r)
-		if errors.Is(err, errUnplaced) { // by a path that nobody shows
+		if errors.Is(err, errUnplaced) { // the record names its pool by a path that nobody shows
 			for _, p := range children {
 				p.vouched = p.vouched || p.name == r.pool.Name && contains(p.cidr, r.request.Exact)
 			}
@@ -260,12 +265,12 @@ func (w *world) vouch(ctx context.Context) error {
 	})
 }
 
-// errRetired: the ledger retired the pool before the loss, as another one has its addresses. A finalizer of its owner
-// keeps its IPPool.
+// errRetired: the ledger retired the pool before the loss, and others have its addresses. A finalizer of the owner
+// keeps the IPPool.
 var errRetired = errors.New("another pool has its addresses, and it is being deleted")
 
-// suspect hints at all others who hold a part of the block that a request asks for: in a
-// copy from before they may have been there still.
+// suspect hints at every other holder of addresses that a request asks for. A holder that the restored ledger has may
+// be gone since the copy was taken.
 func (a *Adopter) suspect(ctx context.Context, id ledger.PoolID, r ledger.Request) error {
 	blocks, err := a.Ledger.Pools().Overlapping(ctx, id, r.Exact)
 	for _, b := range blocks {

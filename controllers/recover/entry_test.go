@@ -13,15 +13,15 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// inTenant publishes a child pool of the platform's pool p in a workspace, which shows a block of it.
+// inTenant publishes, in the workspace tenant, a child of the platform's pool p at this CIDR.
 func (l *loss) inTenant(name, cidr string, length int32) *ipamv1alpha1.IPPool {
 	child := l.had(in("tenant", gen.Pool(name, gen.ChildOf("p", length), gen.UID("uid-of-child"))), cidr, "lost", 3)
 	child.Spec.ParentPoolRef.ProjectRef = &ipamv1alpha1.ProjectRef{Name: "root:ipam"}
 	return child
 }
 
-// A child pool may be stored with any status, past all webhooks and policies. Its parent gives it no block that it would refuse it today,
-// unless a record has a block of it. No such child keeps the parent frozen.
+// A child pool may have a forged status, stored past webhooks and policies. It is carved only if its parent would admit
+// it today, or an IPAllocation shows a block of it. In either case the parent is made whole.
 func TestPass_CarvesOnlyChildrenThatTheParentAdmits(t *testing.T) {
 	shared := []gen.PoolOption{gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:tenant"}, gen.Lengths{Min: 24, Max: 28}}
 	for name, tt := range map[string]struct {
@@ -61,8 +61,8 @@ func TestPass_CarvesOnlyChildrenThatTheParentAdmits(t *testing.T) {
 	}
 }
 
-// A pool by class shows where it was carved. It comes back there, if the parent serves classes of its workspace, or a record has a
-// block of it.
+// A pool that was carved by class is carved again from the parent that its status shows, if that parent serves the
+// class to the workspace and the status fits the spec.
 func TestPass_APoolByClass(t *testing.T) {
 	serves := []gen.PoolOption{gen.Visible(ipamv1alpha1.VisibilityPlatform)}
 	for name, tt := range map[string]struct {
@@ -98,7 +98,7 @@ func TestPass_APoolByClass(t *testing.T) {
 	}
 }
 
-// The system makes no pool for a scope in a pool of another tenant.
+// A derived pool is not carved from a pool of another tenant, whatever its IPPool shows.
 func TestPass_RefusesADerivedPoolInAnotherTenantsPool(t *testing.T) {
 	l := newLoss(t)
 	for _, cluster := range []string{"tenant", "victim"} {
@@ -116,7 +116,8 @@ func TestPass_RefusesADerivedPoolInAnotherTenantsPool(t *testing.T) {
 	}
 }
 
-// A pool that cannot be read lacks fields. Its block is not given to others for that.
+// A child is carved even if its own IPPool, or that of its parent, cannot be read, so that its block is not allocated
+// to others.
 func TestPass_CarvesAChildThoughAPoolIsUnreadable(t *testing.T) {
 	for _, odd := range []string{"p", "k"} {
 		l := newLoss(t)
@@ -131,7 +132,8 @@ func TestPass_CarvesAChildThoughAPoolIsUnreadable(t *testing.T) {
 	}
 }
 
-// After a start the path of a workspace may not be known yet, by which the parent admits it. The parent gives nothing out for a while.
+// After a start the path of a child's workspace may be unknown, and the parent admits workspaces by path. The parent
+// stays frozen until the path is known, or live.Absence is over.
 func TestPass_AChildWhoseWorkspaceIsNotKnownYet(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		l := newLoss(t)
@@ -152,7 +154,8 @@ func TestPass_AChildWhoseWorkspaceIsNotKnownYet(t *testing.T) {
 	}
 }
 
-// A record may name the pool by a path that nobody shows. It has addresses of the child, which nobody else gets.
+// An IPAllocation may name a child pool by a path that nobody shows. It still vouches for the child: the child is
+// carved, and nobody else gets its addresses.
 func TestPass_AChildOfARecordWhosePathNobodyShows(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)

@@ -10,67 +10,66 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Kind says what is wrong. The list is closed, and each is explained in
-// docs/verify.md.
+// Kind is the kind of a finding. The list of kinds is closed; docs/verify.md explains each.
 type Kind string
 
-// What may be wrong in the ledger by itself.
+// Faults in the ledger by itself.
 const (
 	// OverlappingBlocks: two blocks of a space have an address in common.
 	OverlappingBlocks Kind = "OverlappingBlocks"
 	// OverlappingPools: two root pools of a workspace overlap, and share no space.
 	OverlappingPools Kind = "OverlappingPools"
-	// ClaimKeyMismatch: a block without the claim's key that leads to it, or such a key without the block.
+	// ClaimKeyMismatch: no claim's key leads to a block, or a claim's key leads to no block.
 	ClaimKeyMismatch Kind = "ClaimKeyMismatch"
-	// SeveralBlocks: a claim has more than one.
+	// SeveralBlocks: a claim has more than one block.
 	SeveralBlocks Kind = "SeveralBlocks"
 	// BlockOutsidePool: a block's pool is not registered, or the block does not lie in it.
 	BlockOutsidePool Kind = "BlockOutsidePool"
-	// ChildWithoutBlock: a child pool does not have the block of its parent that is its CIDR.
+	// ChildWithoutBlock: the parent of a child pool has no block for the child with the child's CIDR.
 	ChildWithoutBlock Kind = "ChildWithoutBlock"
-	// SpaceWithoutHead: a space has pools or blocks and no fence.
+	// SpaceWithoutHead: a space has pools or blocks, and no head key, which fences its changes.
 	SpaceWithoutHead Kind = "SpaceWithoutHead"
-	// BlockOverdue: the time is over at which a cooling block is free, and it cools still.
+	// BlockOverdue: the cooldown of a block ended long ago, and the block is not free.
 	BlockOverdue Kind = "BlockOverdue"
 	// HistoryMismatch: the history has two holders of a block at the same time, or a tenure that
 	// ends in the future.
 	HistoryMismatch Kind = "HistoryMismatch"
-	// Unreadable: a key of the ledger is damaged, or of a version that is not known; or an object is stored with a
-	// value that the API does not have.
+	// Unreadable: a key of the ledger is damaged, or of an unknown version; or an object has a value that the API does
+	// not allow.
 	Unreadable Kind = "Unreadable"
 )
 
-// What may differ between the ledger and the published objects.
+// Differences between the ledger and the published objects.
 const (
-	// ExportGone: the platform has no APIExport. It is found alone: no workspace can be read, so nothing was compared.
+	// ExportGone: the platform has no APIExport. There is no other finding then, because no workspace can be read.
 	ExportGone Kind = "ExportGone"
-	// ExportReplaced: the APIExport has another identity than the ledger's holders. It is found alone, too.
+	// ExportReplaced: the APIExport has another identity than the ledger's holders. There is no other finding then.
 	ExportReplaced Kind = "ExportReplaced"
-	// BlockWithoutClaim: the claim or child pool that holds a block does not exist.
+	// BlockWithoutClaim: the claim or child pool that holds a block does not exist, or the claim that holds a range.
 	BlockWithoutClaim Kind = "BlockWithoutClaim"
-	// ClaimWithoutBlock: a claim shows an address that the ledger has not given to it.
+	// ClaimWithoutBlock: a claim shows an address, and the ledger has no block or range of the claim.
 	ClaimWithoutBlock Kind = "ClaimWithoutBlock"
-	// ClaimMismatch: a claim shows something else than its block.
+	// ClaimMismatch: what a claim shows differs from its block or range.
 	ClaimMismatch Kind = "ClaimMismatch"
 	// BlockWithoutRecord: a block has no IPAllocation.
 	BlockWithoutRecord Kind = "BlockWithoutRecord"
 	// RecordWithoutBlock: an IPAllocation records a block that the ledger does not have.
 	RecordWithoutBlock Kind = "RecordWithoutBlock"
-	// LeaseOverdue: the lease of a retained block was over long ago, and it was not released.
+	// LeaseOverdue: the lease of a retained block ended long ago, and the block was not released.
 	LeaseOverdue Kind = "LeaseOverdue"
-	// RecordMismatch: an IPAllocation records something else than its block.
+	// RecordMismatch: what an IPAllocation shows differs from its block.
 	RecordMismatch Kind = "RecordMismatch"
 	// PoolWithoutObject: a pool is open in the ledger and its IPPool does not exist.
 	PoolWithoutObject Kind = "PoolWithoutObject"
 	// PoolNotRegistered: an IPPool shows a CIDR, and the ledger does not know the pool.
 	PoolNotRegistered Kind = "PoolNotRegistered"
-	// PoolMismatch: an IPPool shows something else than the ledger's pool.
+	// PoolMismatch: what an IPPool shows differs from the ledger's pool.
 	PoolMismatch Kind = "PoolMismatch"
-	// CapacityMismatch: the figures of an IPPool are not those of its blocks.
+	// CapacityMismatch: the capacity figures of an IPPool differ from what the ledger counts.
 	CapacityMismatch Kind = "CapacityMismatch"
 )
 
-// Kinds are all of them.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{
 		OverlappingBlocks, OverlappingPools, ClaimKeyMismatch, SeveralBlocks, BlockOutsidePool,
@@ -80,37 +79,37 @@ func Kinds() []Kind {
 	}
 }
 
-// Repair is what can safely be done about a finding; empty if nothing can.
+// Repair is the safe repair of a finding; empty if there is none.
 type Repair string
 
 const (
-	// LookAtClaim has the claim looked at again: its record and status are
-	// written from its block. If it has none, and no record, what it shows is taken back.
+	// LookAtClaim requeues the claim, so that its IPAllocation and status are written from its block. If the claim has
+	// neither a block nor an IPAllocation, the address is removed from its status.
 	LookAtClaim Repair = "LookAtClaim"
-	// LookAtPool has the pool looked at again: its figures are written once more.
+	// LookAtPool requeues the pool, so that its capacity figures are written again.
 	LookAtPool Repair = "LookAtPool"
-	// ConfirmRelease has the holder looked up live, by the rules of every
-	// release: only if it is confirmed to be gone, its record and block go.
+	// ConfirmRelease looks up the holder live, by the rules of every release. Only if the holder is confirmed to be
+	// gone, its IPAllocation is deleted and its block released.
 	ConfirmRelease Repair = "ConfirmRelease"
 )
 
-// Finding is one thing that is wrong. Findings are comparable; equal ones of two
-// looks are the same thing, unchanged.
+// Finding is one fault or difference. Findings are comparable: if two comparisons have equal findings, nothing has
+// changed in between.
 type Finding struct {
 	Kind Kind `json:"kind"`
-	// Cluster, Namespace and Name are the claim, child pool or pool that it is
-	// about, as far as that is known. A pool has no namespace.
+	// Cluster, Namespace and Name are those of the claim, child pool or pool that the finding is about, as far as they
+	// are known. A pool has no namespace.
 	Cluster   ledger.ClusterName `json:"cluster,omitempty"`
 	Namespace string             `json:"namespace,omitempty"`
 	Name      string             `json:"name,omitempty"`
-	// UID is that of the same claim or pool.
+	// UID is the UID or allocation ID of the same claim, or the ID of the same pool.
 	UID string `json:"uid,omitempty"`
-	// Prefix is the block or the pool's CIDR.
+	// Prefix is the block, or the CIDR of the pool.
 	Prefix  string `json:"prefix,omitempty"`
 	Message string `json:"message"`
 	Repair  Repair `json:"repair,omitempty"`
 
-	revision int64 // of the block: one given back and given again is another
+	revision int64 // of the block; a block that was freed and bound again has another
 }
 
 func (f Finding) holder() ledger.Holder {
@@ -126,11 +125,11 @@ type Report struct {
 	// Pools and Blocks that the ledger held.
 	Pools  int `json:"pools"`
 	Blocks int `json:"blocks"`
-	// Findings are in the order of kinds, workspaces and names. Never nil.
+	// Findings are sorted by kind, workspace and name. Never nil.
 	Findings []Finding `json:"findings"`
 }
 
-// Repairs counts what can be repaired.
+// Repairs counts the findings that can be repaired.
 func (r Report) Repairs() int {
 	n := 0
 	for _, f := range r.Findings {
@@ -172,7 +171,7 @@ func aboutPool(kind Kind, p ledger.Pool, format string, args ...any) Finding {
 	}
 }
 
-// by adds what can safely be done about a finding.
+// by returns the finding with its repair.
 func (f Finding) by(repair Repair) Finding {
 	f.Repair = repair
 	return f

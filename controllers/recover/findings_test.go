@@ -11,14 +11,14 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/decode"
 )
 
-// A cooling block has neither claim nor record, and that is as it should be, until its time is
-// long over, which TestVerify_Findings shows. A claim that shows it still shows what it does not have.
+// A cooling block without claim and IPAllocation is no finding, until its cooldown ended long ago; see
+// TestVerify_Findings. A claim that still shows the block is a finding, and so is its IPAllocation.
 func TestVerify_Cooling(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
-		after time.Duration // of the end of the cooldown
-		gone  bool          // claim and record
+		after time.Duration // how long after the end of the cooldown
+		gone  bool          // the claim and its IPAllocation are deleted
 		want  []Kind
 	}{
 		{"it cools", -time.Minute, true, nil},
@@ -40,7 +40,7 @@ func TestVerify_Cooling(t *testing.T) {
 	}
 }
 
-// Where nobody can tell whether the APIExport is there, all is compared as usual.
+// If it cannot be read whether the APIExport exists, ledger and objects are compared as usual.
 func TestVerify_AnExportThatCannotBeRead(t *testing.T) {
 	s := newScene(t)
 	s.gone = errors.New("forbidden")
@@ -48,7 +48,7 @@ func TestVerify_AnExportThatCannotBeRead(t *testing.T) {
 	s.wants(BlockWithoutClaim)
 }
 
-// TestVerify_Unreadable: an object that cannot be read is a finding, and no sign that the block or the pool is nobody's.
+// An object that cannot be read is one finding. Its block or pool is not reported as missing an object.
 func TestVerify_Unreadable(t *testing.T) {
 	for name, change := range map[string]func(*scene) client.Object{
 		"a claim":           func(s *scene) client.Object { return s.claims["a"] },

@@ -14,10 +14,10 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
-// The join of the books with the objects. These pass by one at a time, pools, claims and IPAllocations, and are not
-// kept; end finds the blocks and pools that no object shows.
+// The join of the books with the objects: first IPPools, then IPClaims, then IPAllocations. Each object is compared
+// when it is read, and not kept. In the end, end finds the blocks and pools that no object shows.
 
-// of returns the block that a claim has; nil: none. One that cools is nobody's.
+// of returns the block of a claim, or nil. A cooling block belongs to no claim.
 func (b *books) of(id ledger.ClaimID) *block {
 	held := b.blocks.of(id)
 	if held == nil || held.State == ledger.Cooling {
@@ -37,7 +37,7 @@ func (b *books) join(r record) record {
 	return r
 }
 
-// see joins an object with the books, and finds what differs.
+// see compares an object with the books, and adds what differs to the findings.
 func (b *books) see(cluster ledger.ClusterName, object client.Object) {
 	if odd := decode.Unreadable(object); odd != nil {
 		b.seeOdd(cluster, object, odd)
@@ -56,8 +56,8 @@ func (b *books) see(cluster ledger.ClusterName, object client.Object) {
 	}
 }
 
-// mark notes in the books that an object is there by which its block or pool lives. again: another IPAllocation was
-// there before.
+// mark notes in the books that the claim or IPAllocation of a block or range exists. again is true if it is the second
+// IPAllocation of a block.
 func (r *record) mark() (again bool) {
 	switch {
 	case r.holds != nil:
@@ -153,7 +153,7 @@ func (b *books) end() {
 	}
 }
 
-// judge finds the objects that a block lacks.
+// judge finds the claim or IPAllocation that a block lacks, and a cooldown or lease that is overdue.
 func (b *books) judge(held *block) {
 	if held.State == ledger.Cooling {
 		if b.now.Sub(held.Until) > overdue {
@@ -177,7 +177,7 @@ func (b *books) judge(held *block) {
 	}
 	switch {
 	case !held.held && b.young(held.Block):
-		// It is freed by itself once its CREATE cannot succeed any more.
+		// The block is freed once the CREATE can no longer succeed.
 	case held.State == ledger.Retained && !held.Until.IsZero() && b.now.Sub(held.Until) > overdue:
 		b.find(about(LeaseOverdue, held.Block, "its lease was over at %s, and the block is there still",
 			when(held.Until)).by(ConfirmRelease))
@@ -191,8 +191,9 @@ func (b *books) judge(held *block) {
 	}
 }
 
-// judgeDerived finds the objects that are missing of a pool that the system has made. Its IPPool is made again by
-// itself. One in which nobody has a block may be closed, and has none then: the ledger does not say so.
+// judgeDerived finds the missing IPPool and the missing claim of a derived pool. The controller makes a missing IPPool
+// again. A pool without blocks may be closed, and a closed pool rightly has no IPPool. The ledger does not record that
+// a pool is closed, so for a pool without blocks a missing IPPool is no finding.
 func (b *books) judgeDerived(p *booked) {
 	if ledger.IsAddressSpace(p.ID) {
 		return
@@ -211,11 +212,13 @@ func (b *books) judgeDerived(p *booked) {
 	}.by(ConfirmRelease))
 }
 
-// overdue is the age at which the block of a CREATE should have a claim, or be free: a sweep hints at it within half a
-// minute after its grace, and some live reads follow. A cooldown that is over so long should have been ended, too.
+// overdue is the age at which a block that was bound for a CREATE has a claim, or is free: a sweep hints at the block
+// within half a minute after promise.Grace, and some live reads follow. A cooldown or lease that ended so long ago
+// should be settled, too.
 const overdue = promise.Grace + time.Minute
 
-// young reports whether the CREATE that was answered with a block may still succeed, or the block be about to be freed.
+// young reports whether a block was bound for a CREATE, and not longer than overdue ago. Its claim may still be stored,
+// or the block is about to be freed.
 func (b *books) young(held ledger.Block) bool {
 	return ledger.IsAllocationID(held.Holder.Claim) && b.now.Sub(held.BoundAt) < overdue
 }

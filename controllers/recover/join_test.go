@@ -16,10 +16,10 @@ import (
 )
 
 // differences has a line for each thing that the ledger may have for a holder. The columns are objects: a claim that
-// shows nothing, one that shows a block; an IPAllocation of the block with its claim, one that is retained; a claim that
-// shows the block as its range. A "+" says that it is published and lacking, so that the Adopter writes it, and the
-// letter what the Verifier finds: C and R if the ledger has nothing for the claim or the IPAllocation, c and r if it has
-// something else.
+// shows nothing; a claim that shows a block; an IPAllocation of the block, with its claim; a retained IPAllocation; a
+// claim that shows the block as its range. A "+" says that the object is published and the ledger lacks its block or
+// range, so that the Adopter adopts it. The letter is the Verifier's finding: C for a claim and R for an IPAllocation
+// if the ledger has nothing for it, c and r if the ledger has something else, and a dot for no finding.
 const differences = `
 nothing           . +C +R +R +C
 cooling           . +C +R +R +C
@@ -34,7 +34,7 @@ a drained range   . +C +R +R +.
 another range     . +C +R +R +c
 `
 
-// kept has a ledger for each line of the table.
+// kept has the content of the ledger for each line of the table.
 var kept = []struct {
 	name  string
 	enter func(*books)
@@ -59,7 +59,7 @@ var kept = []struct {
 	{"another range", func(b *books) { b.addPool(network("a", 1, ledger.PoolOpen)) }},
 }
 
-// TestRecord_EveryDifference compares the lacking records, and the findings, with the table.
+// TestRecord_EveryDifference compares lacks and differs with the table, for each ledger and object.
 func TestRecord_EveryDifference(t *testing.T) {
 	t.Parallel()
 	objects := []client.Object{gen.Claim("a"), showing("a", 0), gen.Allocation("a", "p", nth(0).String()), unclaimed("a", 0), showing("a", 0, gen.ForRange())}
@@ -81,7 +81,7 @@ func TestRecord_EveryDifference(t *testing.T) {
 	}
 }
 
-// opened returns books with the pool p, which 10.0.0.0/16 is.
+// opened returns books with pool p of 10.0.0.0/16.
 func opened() *books {
 	b := newBooks(time.Unix(1_800_000_000, 0))
 	b.space("uid-of-p").head = true
@@ -89,7 +89,7 @@ func opened() *books {
 	return b
 }
 
-// keep enters a block, with the key of its claim once all blocks were entered.
+// keep adds a block to the books, and then the key of its claim. No other block may be added after that.
 func (b *books) keep(held ledger.Block) {
 	b.addBlock(held)
 	b.addClaim(held.Holder.Claim, held.Space, held.Prefix)
@@ -100,7 +100,7 @@ func nth(i int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 4), byte(i << 4)}), 28)
 }
 
-// bound returns the i-th block of the pool p, as a claim has it.
+// bound returns the i-th block of the pool p, held by a claim, in this state.
 func bound(claim string, i int, state ledger.BlockState) ledger.Block {
 	return ledger.Block{
 		Prefix: nth(i), Space: "uid-of-p", Pool: "uid-of-p", State: state, Policy: ledger.Delete,
@@ -108,7 +108,7 @@ func bound(claim string, i int, state ledger.BlockState) ledger.Block {
 	}
 }
 
-// network returns a pool that was made for a scope, which a claim holds. It is carved where the i-th block lies.
+// network returns a derived pool that a claim holds. It is carved from p, as the i-th block.
 func network(claim string, i int, state ledger.PoolState) ledger.Pool {
 	d := &ledger.Derived{Class: "net", Workspace: "w", Scope: ledger.Scope{"network": {Kind: "Network", Name: claim}}}
 	d.Holder = bound(claim, i, ledger.Bound).Holder

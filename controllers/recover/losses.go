@@ -12,21 +12,20 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/directory"
 )
 
-// losses are the pools that the ledger has lost something of. Make them with newLosses. Safe for concurrent use.
+// losses are the lost pools, whose changes the ledger lacks. Make them with newLosses. Safe for concurrent use.
 type losses struct {
-	tries workqueue.TypedRateLimiter[ledger.PoolID] // passes that have left a pool frozen
+	tries workqueue.TypedRateLimiter[ledger.PoolID] // backoff of each pool, by the passes that have left it frozen
 
 	mu      sync.Mutex
-	pools   map[ledger.PoolID]time.Time // until they are whole again; when the next pass may begin for each
-	retired map[ledger.PoolID]bool      // those that a pass has found to be retired before the loss
-	await   map[ledger.PoolID]*nameless // the names that a pass has missed
+	pools   map[ledger.PoolID]time.Time // the lost pools; when the next pass may begin for each
+	retired map[ledger.PoolID]bool      // retired before the loss, as a pass has found
+	await   map[ledger.PoolID]*nameless // the workspace path that each stuck pool waits for
 	hurried map[ledger.ClusterName]time.Time
 }
 
-// nameless is why a pool is stuck until a workspace is known by its path: one that shows another, or none, or that
-// nobody knows.
+// nameless is the reason of a pool that is stuck until the path of a workspace is known.
 type nameless struct {
-	cluster ledger.ClusterName // of the workspace; empty: any that has the path
+	cluster ledger.ClusterName // the workspace; empty: any workspace with the path
 	path    string
 	error
 }
@@ -66,7 +65,7 @@ func (l *losses) wasRetired(id ledger.PoolID) bool {
 	return l.retired[id]
 }
 
-// retire notes that a lost pool was retired before the loss: it lacks nothing.
+// retire notes that a lost pool was retired before the loss, so that the ledger lacks nothing of it.
 func (l *losses) retire(id ledger.PoolID) {
 	l.forget(func(lost ledger.PoolID) bool { return lost == id })
 	l.mu.Lock()
@@ -74,7 +73,7 @@ func (l *losses) retire(id ledger.PoolID) {
 	l.retired[id] = true
 }
 
-// forget forgets that some of the pools were lost.
+// forget removes some of the pools from the losses.
 func (l *losses) forget(some func(id ledger.PoolID) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,9 +89,9 @@ func (l *losses) forget(some func(id ledger.PoolID) bool) {
 	frozen.Set(float64(len(l.pools)))
 }
 
-// postpone makes each lost pool wait for the next pass, unless this one resumes it: the longer, the more passes did
-// not. A pass reads all that is published, and some pools nobody can mend. A pass that fails for all pools makes none
-// wait longer.
+// postpone lets each lost pool wait for its next pass, with exponential backoff: a pass lists all that is published,
+// and some pools can never be mended. A pool that this pass resumes is forgotten afterwards. A pass that fails as a
+// whole postpones no pool.
 func (l *losses) postpone(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +100,8 @@ func (l *losses) postpone(now time.Time) {
 	}
 }
 
-// wait returns the time until a pass may begin for the first of all lost pools, a minute at most.
+// wait returns how long it takes until a pass may begin for the first of the lost pools: at most longest, and not more
+// than zero if a pass may begin now.
 func (l *losses) wait(now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +120,7 @@ func (l *losses) ready(id ledger.PoolID, now time.Time) bool {
 	return !l.pools[id].After(now)
 }
 
-// note keeps which name of a workspace could free a pool that is stuck.
+// note remembers which workspace path a stuck pool waits for, if any.
 func (l *losses) note(id ledger.PoolID, stuck error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,9 +132,8 @@ func (l *losses) note(id ledger.PoolID, stuck error) {
 	}
 }
 
-// hurry ends the wait of the lost pools that lack nothing but the path that a workspace has now. A pass reads all that
-// is published, and a tenant can rename its workspace as often as it likes: no workspace does so more than once a
-// minute.
+// hurry ends the backoff of the lost pools that wait only for the path of this workspace, at most once a minute for
+// each workspace. A pass lists all that is published, and a tenant can rename its workspace as often as it likes.
 func (l *losses) hurry(named directory.Workspace, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

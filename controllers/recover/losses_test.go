@@ -18,7 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// A pass reads all that is published. For a pool that nobody mends there are fewer and fewer.
+// The pauses between passes grow exponentially, up to longest, while one pool stays stuck, because each pass lists all
+// that is published.
 func TestStart_BacksOffWhileAPoolIsStuck(t *testing.T) {
 	l := newLoss(t)
 	clock := l.now
@@ -42,8 +43,8 @@ func TestStart_BacksOffWhileAPoolIsStuck(t *testing.T) {
 	}
 }
 
-// For a pool that stays frozen no pass begins before its time. For one that is found lost it begins at once. That a workspace
-// has a path now, which the pool does not lack, changes nothing.
+// Until its backoff is over, no pass begins for a pool that stays frozen, not even when a path becomes known that the
+// pool does not wait for. For a pool that is newly found lost a pass begins at once.
 func TestWhole_APoolThatStaysFrozenWaits(t *testing.T) {
 	for name, cidr := range map[string]string{"stuck": "10.0.9.0/24", "forged": "10.0.9.0/240"} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +66,7 @@ func TestWhole_APoolThatStaysFrozenWaits(t *testing.T) {
 			stays := l.had(gen.Pool("stays", gen.ChildOf("gone", 24)), cidr, "lost", 3)
 			wantPass("found", stays, true)
 			for range 2 {
-				_ = l.pass(t.Context()) // other tests are about its answer
+				_ = l.pass(t.Context()) // other tests check its error
 			}
 			wantPass("left by a pass", stays, false)
 			clock.SetTime(clock.Now().Add(retry))
@@ -81,8 +82,8 @@ func TestWhole_APoolThatStaysFrozenWaits(t *testing.T) {
 	}
 }
 
-// When the path is known that a lost pool lacks, a pass begins at once, and once a minute for a workspace at most: a pass reads all that is
-// published, and a tenant renames its workspace as often as it likes.
+// A pass begins at once for a lost pool when the path becomes known that it waits for, but at most once a minute for
+// each workspace: a pass lists all that is published, and a tenant can rename its workspace as often as it likes.
 func TestNamed(t *testing.T) {
 	l := newLoss(t)
 	begins := func(pool *ipamv1alpha1.IPPool, by ...directory.Workspace) bool {
@@ -125,8 +126,8 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// A finalizer of its owner may keep an IPPool that the ledger retired, with its status, for ever. It takes its former addresses from no pool
-// that has them since.
+// A finalizer of the owner may keep the IPPool of a retired pool for ever, with its status. The retired pool is not
+// restored if another pool has its addresses.
 func TestPass_ARetiredPoolWhoseIPPoolStays(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
@@ -136,12 +137,14 @@ func TestPass_ARetiredPoolWhoseIPPoolStays(t *testing.T) {
 	child.CreationTimestamp = metav1.NewTime(retired.CreationTimestamp.Add(time.Hour))
 	inside := gen.Allocation("a", "new", "10.0.9.16/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{inside}
-	l.makesWhole(parent, child, retired) // if the retired one counted as lost, no root pool of its workspace would be registered
+	// If the retired pool counted as lost, no root pool of its workspace would be registered.
+	l.makesWhole(parent, child, retired)
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: "10.0.9.16/28 bound"})
 	l.wantUnknown(retired)
 }
 
-// So it is with a root pool, whose addresses a later root pool has. It keeps no pool of its address domain frozen.
+// A retired root pool, too, is not restored if a later root pool has its addresses. It keeps no pool of its address
+// domain frozen.
 func TestPass_ARetiredRootPoolWhoseIPPoolStays(t *testing.T) {
 	l := newLoss(t)
 	retired, later := l.had(gen.Pool("old", gen.Domain("d")), "10.0.0.0/16", "lost", 7), l.had(gen.Pool("new"), "10.0.0.0/15", "lost", 7)
@@ -152,7 +155,7 @@ func TestPass_ARetiredRootPoolWhoseIPPoolStays(t *testing.T) {
 	l.wantUnknown(retired)
 }
 
-// The addresses that a pool had which was retired may be those of a block of its parent by now.
+// A retired child pool is not restored if its parent has allocated the addresses to a claim.
 func TestPass_ARetiredPoolAndABlockOfItsParent(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
@@ -161,13 +164,14 @@ func TestPass_ARetiredPoolAndABlockOfItsParent(t *testing.T) {
 	keep(retired, below)
 	block := gen.Allocation("a", "p", "10.0.9.16/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{block}
-	_ = l.pass(t.Context()) // it may name the retired ones
+	_ = l.pass(t.Context()) // an error may name the retired pools
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{block: "10.0.9.16/28 bound"})
 	l.wantUnknown(retired, below)
 	l.wantWhole("below which pools were retired", parent)
 }
 
-// They may be those of a claim that was answered shortly before the loss, and has no record yet: the claim keeps them.
+// A claim without IPAllocation, bound shortly before the loss, keeps its block, even if a retired pool shows the same
+// addresses.
 func TestPass_ARetiredPoolAndABlockOfAClaimAlone(t *testing.T) {
 	for name, published := range map[string]bool{"the retired pool is there": true, "there is none": false} {
 		l := newLoss(t)
@@ -187,7 +191,7 @@ func TestPass_ARetiredPoolAndABlockOfAClaimAlone(t *testing.T) {
 	}
 }
 
-// A pool that leaves comes back with the blocks that claims alone show, and drains.
+// A pool that is being deleted is restored with the block of a claim without IPAllocation, and then drains.
 func TestPass_APoolThatLeavesWithABlockOfAClaimAlone(t *testing.T) {
 	l := newLoss(t)
 	l.binds("w1", "root:w1")
@@ -203,8 +207,8 @@ func TestPass_APoolThatLeavesWithABlockOfAClaimAlone(t *testing.T) {
 	}
 }
 
-// A new process does not know that a pool was retired whose IPPool a finalizer of its owner keeps. It comes back, and goes again: with its
-// addresses, if nobody has a block of it.
+// A finalizer of the owner keeps the IPPool of a retired pool, which a new process does not know to be retired. It
+// restores the pool, and drains it. The pool is retired again if it has no blocks.
 func TestPass_APoolThatLeavesGoesAgain(t *testing.T) {
 	l := newLoss(t)
 	parent := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)
@@ -213,7 +217,7 @@ func TestPass_APoolThatLeavesGoesAgain(t *testing.T) {
 	inside := gen.Allocation("a", "used", "10.0.9.16/28")
 	l.record.records = []*ipamv1alpha1.IPAllocation{inside}
 	l.makesWhole(parent)
-	for known := true; known; _, _, known, _ = l.ledger.Pools().Read(t.Context(), "uid-of-empty") { // it goes by itself
+	for known := true; known; _, _, known, _ = l.ledger.Pools().Read(t.Context(), "uid-of-empty") { // it retires by itself
 	}
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: "10.0.9.16/28 bound"})
 	if p, _ := l.ledger.Pools().Get("uid-of-used"); p.State != ledger.PoolDraining {
@@ -235,7 +239,7 @@ func TestPass_AnOlderLedgerOfARetainedBlock(t *testing.T) {
 	}
 }
 
-// A ledger that is behind has another reclaim policy of a block than its record, which its claim has changed since.
+// The restored ledger has an older reclaim policy for a block. The pass sets the policy that the IPAllocation shows.
 func TestPass_AnOlderLedgerOfAReclaimPolicy(t *testing.T) {
 	l := newLoss(t)
 	l.older("a")
@@ -249,9 +253,9 @@ func TestPass_AnOlderLedgerOfAReclaimPolicy(t *testing.T) {
 	}
 }
 
-// The block of an answer is adopted from the status of its claim, as long as that has no record: under the allocation ID
-// that it shows, or under its UID. An ID that was copied from another claim is none. A block that the ledger still has
-// stays as it is.
+// A claim that was answered, and has no IPAllocation, gets its block back from its status: under the allocation ID that
+// it shows, or under its UID if it shows none. An ID copied from another claim counts as none. A block that the ledger
+// still has stays as it is.
 func TestPass_AnAnswer(t *testing.T) {
 	l := newLoss(t)
 	answered, copied, unanswered, kept := gen.Claim("answered"), gen.Claim("copied"), gen.Claim("unanswered"), gen.Claim("kept")
@@ -281,8 +285,9 @@ func TestPass_AnAnswer(t *testing.T) {
 	})
 }
 
-// A record gives its block back to the allocation ID that its claim shows, or that it was retained from: by that the claim finds it, and the
-// deletion of the record frees it.
+// The block of an IPAllocation is adopted under the allocation ID that the IPAllocation shows, for its claim or for the
+// claim it was retained from. The claim finds its block by that ID, and the deletion of the IPAllocation frees the
+// block by it.
 func TestPass_AdoptsABlockUnderItsAllocationID(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", "lost", 7)

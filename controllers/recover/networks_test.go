@@ -19,7 +19,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// network publishes the pool of a network of the platform, which all workspaces share.
+// network publishes the derived pool of a network, which is the platform's, and which all workspaces share.
 func (l *loss) network(name, cidr string) (*ipamv1alpha1.IPPool, ledger.PoolID) {
 	l.t.Helper()
 	id := ledger.DerivedID("net", "", ledger.Scope{"network": {Kind: "Network", Name: name}})
@@ -31,7 +31,7 @@ func (l *loss) network(name, cidr string) (*ipamv1alpha1.IPPool, ledger.PoolID) 
 	return pool, id
 }
 
-// holds returns a claim of the platform that shows that it holds a pool, for a network.
+// holds returns a range claim of the platform, for a network, that shows a pool as its range.
 func holds(name string, pool *ipamv1alpha1.IPPool, network string) *ipamv1alpha1.IPClaim {
 	claim := gen.Claim(name, gen.OfClass("net"), gen.ForRange())
 	claim.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: network}}
@@ -39,7 +39,7 @@ func holds(name string, pool *ipamv1alpha1.IPPool, network string) *ipamv1alpha1
 	return claim
 }
 
-// A ledger that was lost gets the pools that the system had made back from their IPPools, with what these reserve, and their holders
+// A lost ledger gets back its derived pools, with their exclusions, from the IPPools, and the holders of these pools
 // from the range claims.
 func TestAdopter_RangesComeBack(t *testing.T) {
 	l := newLoss(t)
@@ -63,7 +63,8 @@ func TestAdopter_RangesComeBack(t *testing.T) {
 	l.wantUnknown(pool) // by its UID
 }
 
-// provisioned registers a root pool that has lost nothing, with the pool of a network below it. again makes the latter once more.
+// provisioned registers a root pool that has lost nothing, and carves the derived pool of network a from it. again
+// makes that derived pool once more.
 func (l *loss) provisioned() (made ledger.Pool, again func() error) {
 	l.t.Helper()
 	root := l.registers(l.had(gen.Pool("root"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 1), "10.0.0.0/16")
@@ -77,7 +78,7 @@ func (l *loss) provisioned() (made ledger.Pool, again func() error) {
 	return made, again
 }
 
-// comesBack expects the pool of a scope to be lost, or frozen, and makes a pass.
+// comesBack expects a derived pool to be lost or frozen, and makes a pass.
 func (l *loss) comesBack(id ledger.PoolID, pool *ipamv1alpha1.IPPool) {
 	l.t.Helper()
 	if whole, err := l.Whole(l.t.Context(), id, pool.Status); err != nil || whole {
@@ -86,7 +87,8 @@ func (l *loss) comesBack(id ledger.PoolID, pool *ipamv1alpha1.IPPool) {
 	must.Do(l.t, l.pass(l.t.Context()))
 }
 
-// The IPPool of a pool that was retired, and made again, speaks of the former one for a moment. The new one has lost nothing.
+// When a derived pool was retired and made again, the status of its IPPool is that of the former pool for a moment. The
+// new pool is not lost for that.
 func TestWhole_IgnoresTheStatusOfAFormerDerivedPool(t *testing.T) {
 	l := newLoss(t)
 	former, again := l.provisioned()
@@ -107,8 +109,8 @@ func TestWhole_IgnoresTheStatusOfAFormerDerivedPool(t *testing.T) {
 	}
 }
 
-// The IPPool of a pool that is frozen may have gone, as with a binding, and have come again without a status. The pool gets back what is
-// published of it, and is served again.
+// The IPPool of a frozen derived pool may be deleted, for example with the APIBinding, and made again without a status.
+// The pool gets back its published blocks, and is served again.
 func TestAdopter_AFrozenPoolWithoutAStatus(t *testing.T) {
 	l := newLoss(t)
 	p, _ := l.provisioned()
@@ -124,8 +126,8 @@ func TestAdopter_AFrozenPoolWithoutAStatus(t *testing.T) {
 	l.wantBlocks(map[*ipamv1alpha1.IPAllocation]string{inside: inside.Status.AllocatedCIDR + " bound"})
 }
 
-// An IPPool that says the system has made it is in no ledger if it shows no digest of the system, or says in a workspace of a tenant that
-// all workspaces share it: that one is the platform's.
+// An IPPool that claims to be derived is not restored if its digest is not the one of its scope, nor if it claims to be
+// shared by all workspaces and is in a tenant's workspace: shared pools are the platform's.
 func TestAdopter_AForgedPoolStaysOut(t *testing.T) {
 	for name, forge := range map[string]func(*ipamv1alpha1.IPPool){
 		"another digest": func(pool *ipamv1alpha1.IPPool) { pool.Status.ScopeDigest = "forged" },
@@ -147,7 +149,7 @@ func TestAdopter_AForgedPoolStaysOut(t *testing.T) {
 	}
 }
 
-// A claim may be stored with any status, past webhooks and policies. It holds no range by that which is not that of its own class, scope and
+// A claim may have a forged status, stored past webhooks and policies. It gets no range of another class, scope or
 // workspace, however old it is, and keeps no pool frozen.
 func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
 	l := newLoss(t)
@@ -198,7 +200,8 @@ func TestAdopter_AForgedRangeHoldsNothing(t *testing.T) {
 	}
 }
 
-// Blocks that are unique within a network come back to the address space of that, so that two of the same prefix are in no dispute.
+// Blocks that are unique within a network are adopted into the address space of their network, so that two blocks of
+// the same prefix do not conflict.
 func TestAdopter_AddressSpacesComeBack(t *testing.T) {
 	l := newLoss(t, gen.Class("flat", gen.UniqueWithin("network")))
 	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
@@ -207,7 +210,7 @@ func TestAdopter_AddressSpacesComeBack(t *testing.T) {
 		record.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: name}}
 		l.record.records = append(l.record.records, record)
 	}
-	// Of the second, the claim alone is left. It names more than its block is unique within.
+	// The third claim has no IPAllocation, and its scope has more roles than its block is unique within.
 	alone := gen.Claim("alone", gen.OfClass("flat"))
 	alone.Spec.Scope = ipamv1alpha1.Scope{"network": {Kind: "Network", Name: "a"}, "location": {Kind: "Location", Name: "ams"}}
 	alone.Status = ipamv1alpha1.IPClaimStatus{AllocatedCIDR: "10.0.0.32/28", ClassName: "flat", PoolRef: &ipamv1alpha1.PoolRef{Name: "root"}}
@@ -223,8 +226,8 @@ func TestAdopter_AddressSpacesComeBack(t *testing.T) {
 	}
 }
 
-// The class of a claim without a record is gone. Its block comes back all the same: to the address space that others of the pool show it
-// has, or to the pool itself. So nobody else gets it.
+// The class of a claim without IPAllocation is deleted. Its block is adopted all the same, so that nobody else gets it:
+// into the address space of its network, if the pool has address spaces, or else into the pool itself.
 func TestAdopter_RecoversABlockWhoseClassIsGone(t *testing.T) {
 	for name, spaced := range map[string]bool{"with address spaces": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
@@ -252,9 +255,9 @@ func TestAdopter_RecoversABlockWhoseClassIsGone(t *testing.T) {
 	}
 }
 
-// A ledger that was restored from a copy has the former pool of a scope that was released and made again since. It is not believed,
-// though it counts more changes, and the pool comes back where it is now. In the copy it may be closed, for a release that has failed
-// since, or after which the pool was made again at its place: it is opened. It gets the claim that holds it now, and the blocks inside.
+// After the copy of the ledger was taken, a derived pool was released and made again. The pool comes back where its
+// IPPool shows it. If the restored ledger has the pool there, but closed or draining, the pool is opened. It gets the
+// claim that holds it now, and the blocks inside.
 func TestAdopter_ARangeThatWasMadeAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cidr     string
@@ -311,8 +314,8 @@ func TestAdopter_ASharedRangeCountsForItsMaker(t *testing.T) {
 	}
 }
 
-// The copy of the ledger has the range of a claim. So nobody asks whether the class admits the claim's workspace, nor waits for the path of
-// that, and the range is served at once.
+// The restored ledger has the range of a claim. So the pass does not ask whether the class admits the claim's
+// workspace, nor waits for its path, and the range is served at once.
 func TestAdopter_ServesARangeOfTheLedgerAtOnce(t *testing.T) {
 	l := newLoss(t, gen.Class("net", gen.PoolPer("network"), gen.Visible(ipamv1alpha1.VisibilityShared), gen.Consumers{"root:w"}))
 	p, _ := l.provisioned()

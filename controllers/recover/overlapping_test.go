@@ -11,8 +11,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// Two networks with the same CIDR come back each to its own address space, with their holders and the blocks inside, whose prefixes are
-// the same, too. Their IPPools say which roles that goes by: the class may be gone.
+// Two networks with the same CIDR come back, each in its own address space, with their holders and with blocks of the
+// same prefix inside. The roles of the address spaces come from the IPPools, because the class may be deleted.
 func TestAdopter_OverlappingNetworksComeBack(t *testing.T) {
 	l := newLoss(t)
 	root := l.had(gen.Pool("root"), "10.0.0.0/16", "another", 9)
@@ -42,7 +42,8 @@ func TestAdopter_OverlappingNetworksComeBack(t *testing.T) {
 	l.wantBlocks(blocks)
 }
 
-// A copy of the ledger has a network where it was before: in another root pool of the same CIDR. It comes back where it is now.
+// In the restored ledger the network lies in another root pool of the same CIDR. It comes back in the root pool that
+// its IPPool names.
 func TestAdopter_ANetworkThatWasMadeAgainInAnotherRootPool(t *testing.T) {
 	l := newLoss(t)
 	ledgerID := l.ledger.Recovery().LedgerID()

@@ -12,12 +12,12 @@ import (
 	ipamv1alpha1 "github.com/kcp-ipam/ipam/apis/ipam/v1alpha1"
 )
 
-// workers adopt side by side, and then share transactions.
+// workers is how many blocks are adopted concurrently. Concurrent adoptions share transactions.
 const workers = 32
 
-// adopt records every block of the lost pools that was published. Allocations come first: only the system writes them.
-// A block that a claim alone shows is adopted then, and takes nothing from anybody: see believe. Pools that leave, and
-// that no allocation has a block of, come last.
+// adopt writes every published block of the lost pools to the ledger. IPAllocations come first, because only the system
+// writes them. Then come the blocks that a claim alone shows, if nobody has their addresses: see believe. Pools that
+// are being deleted, and have no block in an IPAllocation, come last.
 func (w *world) adopt(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		w.enter, w.audit, w.adoptAllocations, w.enterVouched, w.adoptClaims, w.doubted,
@@ -32,7 +32,7 @@ func (w *world) adopt(ctx context.Context) error {
 	return nil
 }
 
-// audit reads the ledger, which the records are joined with.
+// audit reads the ledger into w.books, with which the records are joined.
 func (w *world) audit(ctx context.Context) (err error) {
 	w.books, err = audit(ctx, w.Books, w.clock.Now())
 	return err
@@ -49,7 +49,7 @@ func (w *world) adoptClaims(ctx context.Context) error {
 // adoptEach records the blocks that the objects of one kind show.
 func (w *world) adoptEach(ctx context.Context, list client.ObjectList) error {
 	group, each := errgroup.WithContext(ctx)
-	group.SetLimit(workers) // and with it what is in memory
+	group.SetLimit(workers) // which limits the objects in memory, too
 	err := w.Record.Each(each, list, func(cluster ledger.ClusterName, object client.Object) {
 		r := w.books.join(readRecord(cluster, object))
 		if !r.published() {
@@ -73,8 +73,9 @@ func (w *world) adoptEach(ctx context.Context, list client.ObjectList) error {
 	return errors.Join(group.Wait(), err)
 }
 
-// take adopts one block that the ledger lacks, or notes that a claim alone shows it, or that others have it. A record
-// that can never be adopted keeps nothing frozen: it is said.
+// take adopts the block of an IPAllocation, or amends the block that the ledger has for it. If others have the
+// addresses, take notes the IPAllocation for decide. A claim it notes for believe. An IPAllocation whose block lies
+// outside the pool is never adopted: it is logged, and keeps no pool frozen.
 func (w *world) take(ctx context.Context, r record) error {
 	switch {
 	case r.claimed:
@@ -97,8 +98,8 @@ func (w *world) take(ctx context.Context, r record) error {
 	return nil
 }
 
-// amend brings a bound block in line with its record, if the ledger is older: the claim had another reclaim policy, or
-// was there, and the block is retained by now.
+// amend updates a bound block of a restored ledger from its IPAllocation: it sets the reclaim policy, and retains the
+// block if the claim was deleted after the copy was taken.
 func (a *Adopter) amend(ctx context.Context, r record, held ledger.Block) error {
 	if held.State != ledger.Bound {
 		return nil
@@ -119,7 +120,7 @@ func (a *Adopter) amend(ctx context.Context, r record, held ledger.Block) error 
 	return nil
 }
 
-// place puts the block of a record into the ledger.
+// place adopts the block of a record, and then amends it.
 func (a *Adopter) place(ctx context.Context, r record) error {
 	held, err := a.Ledger.Recovery().Adopt(ctx, r.request, r.state)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// pool has the facts of a pool as its IPPool shows them.
+// pool has the facts of a pool that its IPPool shows, and the findings of the pass on the pool.
 type pool struct {
 	id     ledger.PoolID
 	owner  directory.Workspace
@@ -24,27 +24,28 @@ type pool struct {
 	space  ledger.SpaceID
 	parent *ipamv1alpha1.PoolRef // nil for a root
 	slice  ledger.PoolID         // the pool that it is a slice of; empty: it is not a slice
-	// derived has class and scope of a pool that the system has made; nil: somebody has written it.
+	// derived has the class and scope of a derived pool. It is nil for an authored pool.
 	derived *ledger.Derived
-	// of a derived pool: the roles within whose objects its block is given once; none: it is given once in the parent
+	// within has the scope roles within which the block of a derived pool is unique. Without roles the block is unique
+	// in the parent.
 	within   []string
-	excluded []netip.Prefix // of a derived pool: others get theirs by their spec
+	excluded []netip.Prefix // of a derived pool; those of an authored pool follow its spec
 	made     time.Time
 	leaves   bool // it is being deleted without our finalizer: the ledger may have retired it long ago
 	had      *ipamv1alpha1.PoolLedger
-	lost     bool  // the ledger misses something of it, and it was not stuck before its records were read
-	late     bool  // it enters when the records of other pools are read: see enterLate
-	vouched  bool  // a record has a block of it
-	stuck    error // why it cannot be made whole, for as long as that is so; nil if it can
-	// lacking is its parent's space, if the pool's block is missing there.
+	lost     bool  // the ledger lacks changes of it, and it is in the ledger again, not stuck
+	late     bool  // restored after the records of other pools were read: see enterLate
+	vouched  bool  // an IPAllocation shows a block of it
+	stuck    error // why this pass cannot make it whole; nil if it can
+	// lacking is the space of the parent in which the block of the pool is missing; empty if it is not.
 	lacking ledger.SpaceID
 	admits  func(directory.Workspace) bool // whether a workspace may claim from it
 	object  *ipamv1alpha1.IPPool
-	shows   string // the path that its workspace shows, or that names it
+	shows   string // the path that its workspace shows, contested or not
 }
 
-// beyond returns the count of changes that a pool's space goes on from: none in a ledger
-// that is another one, or of a derived pool, which comes back with a higher count anyway.
+// beyond returns the count of changes from which the space of a resumed pool continues; see leap. It is zero if the
+// IPPool names another ledger, and for a derived pool, which comes back with a higher count anyway.
 func (p *pool) beyond(ledger string) int64 {
 	if p.had == nil || p.had.ID != ledger || p.derived != nil {
 		return 0
@@ -52,7 +53,8 @@ func (p *pool) beyond(ledger string) int64 {
 	return p.had.Changes + leap
 }
 
-// rank orders pools as they enter: those that leave come last, as others may have got their addresses.
+// rank orders the pools for restoring. Pools that are being deleted come last, because others may have got their
+// addresses.
 func (p *pool) rank() int {
 	if p.leaves {
 		return 1
@@ -60,8 +62,9 @@ func (p *pool) rank() int {
 	return 0
 }
 
-// read takes from an IPPool the facts that a ledger has to have. It is nil if the IPPool says that the system has made
-// it, and has no status: it may be anybody's.
+// read returns the facts of an IPPool that the ledger needs. It returns nil for an IPPool of a derived pool without a
+// status that the system has written: anybody may have made that IPPool. It fails if the CIDR cannot be parsed, or if
+// the status contradicts the spec.
 func read(object *ipamv1alpha1.IPPool, owner directory.Workspace, platform ledger.ClusterName) (*pool, error) {
 	id, ok := catalog.ShownID(object, owner.Cluster, platform)
 	if !ok {
@@ -101,9 +104,9 @@ func read(object *ipamv1alpha1.IPPool, owner directory.Workspace, platform ledge
 	return p, nil
 }
 
-// derive notes class, scope and workspace of a pool that the system has made, as its IPPool says. Claims of the
-// workspace that has it may be served from it, or of all workspaces if these share it. Then it counts for the one whose
-// claim made it.
+// derive notes the class, scope and workspace of a derived pool, as its IPPool shows them. The pool admits claims of
+// its own workspace, or of all workspaces if they share it. A shared pool counts as one of the workspace whose claim
+// made it.
 func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 	p.space = ledger.SpaceID(p.id)
 	p.derived = &ledger.Derived{Class: object.Spec.ClassRef.Name, Scope: resolve.LedgerScope(object.Spec.Scope)}
@@ -122,7 +125,7 @@ func (p *pool) derive(object *ipamv1alpha1.IPPool) (err error) {
 	return err
 }
 
-// tenant says whose the pool is.
+// tenant returns the workspace that the pool belongs to.
 func (p *pool) tenant() ledger.ClusterName {
 	if p.derived == nil {
 		return p.owner.Cluster
@@ -130,7 +133,8 @@ func (p *pool) tenant() ledger.ClusterName {
 	return cmp.Or(p.derived.Workspace, p.owner.Cluster)
 }
 
-// hasScope reports whether a claim's scope is that of a derived pool, in the roles of the pool.
+// hasScope reports whether a claim's scope names the same objects as the scope of a derived pool, in each role of the
+// pool.
 func (p *pool) hasScope(scope ipamv1alpha1.Scope) bool {
 	for role, ref := range p.derived.Scope {
 		if ledger.ScopeRef(scope[role]) != ref {
@@ -140,7 +144,8 @@ func (p *pool) hasScope(scope ipamv1alpha1.Scope) bool {
 	return true
 }
 
-// carvedIn returns the address space of its parent that the pool is carved in; nil: it is carved in the parent itself.
+// carvedIn returns the address space of the parent in which the pool is carved, or nil if it is carved in the parent
+// itself.
 func (p *pool) carvedIn() *resolve.Space {
 	if len(p.within) == 0 {
 		return nil
@@ -148,10 +153,10 @@ func (p *pool) carvedIn() *resolve.Space {
 	return &resolve.Space{Workspace: p.derived.Workspace, Scope: p.derived.Scope.Only(p.within)}
 }
 
-// invited reports whether a child pool would be carved from its parent today, room and limits apart. A pool that the
-// system makes for a scope is in one of its own workspace or of the platform. No more is asked of it: the class may
-// have changed since, and a claim may have been answered with all of the pool. From an object that cannot be read
-// nothing follows.
+// invited reports whether the parent would admit a child pool today, whatever its free space and limits are. A derived
+// pool is admitted by a parent of its own workspace or of the platform. More is not required: the class may have
+// changed since, and a claim may have been answered with the whole pool as its range. If the IPPool of the child or
+// parent cannot be read, the child is admitted.
 func (p *pool) invited(parent *pool, platform directory.Workspace) bool {
 	if p.derived != nil {
 		return slices.Contains([]ledger.ClusterName{p.owner.Cluster, platform.Cluster}, parent.owner.Cluster)

@@ -12,7 +12,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// drains drains a pool that has a block of the claim c.
+// drains binds a block of a pool to the claim c, and drains the pool.
 func (l *loss) drains(id ledger.PoolID) {
 	l.t.Helper()
 	must.Get(l.ledger.Bind(l.t.Context(), ledger.Request{
@@ -22,8 +22,8 @@ func (l *loss) drains(id ledger.PoolID) {
 	must.Do(l.t, l.ledger.Pools().Drain(l.t.Context(), id))
 }
 
-// A range whose IPPool is being deleted drains in the copy of the ledger, with a block inside. It is not given to the claim that shows it,
-// and the pass says so: another one follows, when the pool has gone.
+// In the restored ledger a range drains, with a block inside, and its IPPool is being deleted. The claim that shows the
+// range does not get it. The pass fails, so that another one follows when the pool is gone.
 func TestAdopter_ARangeThatDrainsIsAFault(t *testing.T) {
 	l := newLoss(t)
 	former, _ := l.provisioned()

@@ -14,30 +14,32 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/resolve"
 )
 
-// record has the facts of a block as a claim or an IPAllocation shows it, and those of the ledger about its holder.
+// record has the facts of a block that a claim or an IPAllocation shows, and the ledger's block or pool of the same
+// holder.
 type record struct {
 	name    string // of the object
 	pool    ipamv1alpha1.PoolRef
-	of      *pool          // that it names; nil until that is found
-	request ledger.Request // in the pool that is shown, with the holder, and the block as Exact
+	of      *pool          // the pool that the object names; nil until it is found
+	request ledger.Request // for the holder, with the shown block as Exact
 	state   ledger.BlockState
-	text    string // of the prefix
-	fault   error  // why the text is none
+	text    string // the prefix, as the object shows it
+	fault   error  // why the text is no prefix of a block
 	claimed bool   // a claim shows it
-	ranged  bool   // a claim shows it as a range, which it holds
-	// scope has the objects within which the block is unique; of a claim, all objects that it names.
+	ranged  bool   // the object is a claim that shows a range
+	// scope has the objects within which the block is unique. For a claim it has all objects that the claim names.
 	scope ipamv1alpha1.Scope
-	// Of a claim, its UID, phase, and whether it is being deleted.
+	// The UID and phase of a claim, and whether it is being deleted.
 	uid     string
 	phase   ipamv1alpha1.ClaimPhase
 	leaving bool
 
-	held   *block  // by the holder; nil: nothing, or something that cools
+	held   *block  // the block of the holder; nil: none, or a cooling one
 	holds  *booked // the pool that the holder of a range holds; nil: none
-	hidden bool    // the key of the holder's block cannot be read
+	hidden bool    // the block of the holder cannot be read
 }
 
-// readRecord takes the facts from an IPAllocation or a claim. The ledger has nothing for it yet.
+// readRecord returns the facts that an IPAllocation or a claim shows. The ledger's facts on the holder are added by
+// join.
 func readRecord(cluster ledger.ClusterName, object client.Object) record {
 	r := record{name: object.GetName(), state: ledger.Bound}
 	h := ledger.Holder{Cluster: cluster, Namespace: object.GetNamespace(), Name: object.GetName()}
@@ -68,12 +70,13 @@ func readRecord(cluster ledger.ClusterName, object client.Object) record {
 	return r
 }
 
-// published reports whether the record says which pool its holder has a block of.
+// published reports whether the object shows a CIDR and its holder, and, if it is a claim, a pool.
 func (r *record) published() bool {
 	return r.text != "" && r.request.Holder.Claim != "" && (!r.claimed || r.pool.Name != "")
 }
 
-// within returns the record in the address space of its pool for a scope. Without a scope it is in the pool itself.
+// within returns the record in the address space that its pool has for a scope. Without a scope the record stays in the
+// pool itself.
 func (r record) within(scope ipamv1alpha1.Scope) record {
 	if len(scope) > 0 {
 		space, of := &resolve.Space{Workspace: r.request.Holder.Tenant(), Scope: resolve.LedgerScope(scope)}, r.request.Pool
@@ -82,8 +85,8 @@ func (r record) within(scope ipamv1alpha1.Scope) record {
 	return r
 }
 
-// lacks reports whether the ledger does not have it, or not in a way that can be read. A range that its claim holds is
-// lacking while it drains.
+// lacks reports whether the ledger lacks the block or range that the record shows. A block to which no claim's key
+// leads counts as lacking, and so does a range whose pool is draining.
 func (r *record) lacks() bool {
 	if r.ranged {
 		return r.holds == nil || r.holds.CIDR != r.request.Exact || r.holds.State != ledger.PoolOpen
@@ -91,7 +94,7 @@ func (r *record) lacks() bool {
 	return r.held == nil || !r.held.keyed || r.held.Prefix != r.request.Exact
 }
 
-// differs says how the ledger differs from the record; the kind is empty if it does not.
+// differs returns how the ledger differs from the record. The kind is empty if nothing differs.
 func (r *record) differs() Finding {
 	switch {
 	case r.ranged && r.holds == nil, !r.ranged && r.held == nil:
@@ -108,8 +111,8 @@ func (r *record) differs() Finding {
 	}
 }
 
-// absent says that the ledger has nothing for the holder. Nothing is said of a key that cannot be read, which is a
-// finding by itself.
+// absent reports that the ledger has nothing for the holder. It returns no finding for a claim without an address, nor
+// for a holder whose block cannot be read, which is a finding of kind Unreadable already.
 func (r *record) absent() Finding {
 	switch {
 	case r.hidden, r.claimed && r.text == "":
@@ -121,7 +124,7 @@ func (r *record) absent() Finding {
 	}
 	f := r.finding(RecordWithoutBlock, "IPAllocation %s records this block, and the ledger does not have it", r.name)
 	if r.state == ledger.Bound {
-		f = f.by(ConfirmRelease) // a retained record is the only proof of the holder that is left
+		f = f.by(ConfirmRelease) // a retained IPAllocation is the only evidence left of its holder
 	}
 	return f
 }
@@ -166,7 +169,7 @@ func (r *record) allocationDiffers() Finding {
 	return Finding{}
 }
 
-// finding begins a finding on the record itself.
+// finding makes a finding on the record itself.
 func (r *record) finding(kind Kind, format string, args ...any) Finding {
 	h := r.request.Holder
 	f := Finding{
@@ -179,7 +182,7 @@ func (r *record) finding(kind Kind, format string, args ...any) Finding {
 	return f
 }
 
-// when writes a time for people; empty for none.
+// when formats a time as RFC 3339. It returns an empty string for the zero time.
 func when(t time.Time) string {
 	if t.IsZero() {
 		return ""

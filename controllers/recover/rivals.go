@@ -16,19 +16,19 @@ import (
 	"github.com/kcp-ipam/ipam/controllers/internal/promise"
 )
 
-// A block has one holder. A record whose addresses others have in the ledger is a rival of theirs.
+// A block has one holder. A record is a rival if other holders have its addresses in the ledger.
 //
-//	it is of a former claim of the name   the block passes to the claim of the record
-//	one of them is gone                   its block is released as ever, and the pool stays frozen until then
-//	all are there, and at least one
-//	had the block in the ledger, or is
-//	older                                 they keep it, and the claim of the record says so
-//	all are there by younger records      the record gets the block, and their claims say so
+//	another holder is a former claim of the same
+//	name, and has exactly the block of the record    the block passes to the claim of the record
+//	another holder is gone                           its block is released as usual; until then the pool is frozen
+//	all exist, and one has no IPAllocation, or an
+//	older one, or was in the ledger before the loss  they keep their blocks; the claim of the record is requeued
+//	all exist, and have younger IPAllocations        the record gets the block; their claims are requeued
 
 // errGiven: others have the addresses of the record, and keep them.
 var errGiven = errors.New("others have these addresses in the ledger, or by an older record")
 
-// decide decides about the rivals, the oldest first.
+// decide decides which claims get the addresses of the rivals, the oldest rival first.
 func (w *world) decide(ctx context.Context) error {
 	if len(w.rivals) == 0 {
 		return nil
@@ -46,12 +46,12 @@ func (w *world) decide(ctx context.Context) error {
 	return nil
 }
 
-// older orders records by their age.
+// older orders records by creation time, and then by claim ID.
 func older(r, s record) int {
 	return cmp.Or(r.request.Since.Compare(s.request.Since), cmp.Compare(r.request.Holder.Claim, s.request.Holder.Claim))
 }
 
-// recorded returns the records of the rivals, and of those that have their addresses.
+// recorded returns, by claim, the rivals, and the IPAllocations of the other holders of their addresses.
 func (w *world) recorded(ctx context.Context) (map[ledger.ClaimID]record, error) {
 	asked := map[ledger.ClaimID]bool{}
 	for _, r := range w.rivals {
@@ -75,7 +75,7 @@ func (w *world) recorded(ctx context.Context) (map[ledger.ClaimID]record, error)
 	return made, w.Record.Each(ctx, &ipamv1alpha1.IPAllocationList{}, note)
 }
 
-// others returns the blocks with addresses of a record that others have.
+// others returns the blocks of other holders that overlap the block of a record, without the cooling ones.
 func (a *Adopter) others(ctx context.Context, r record) ([]ledger.Block, error) {
 	blocks, err := a.Ledger.Pools().Overlapping(ctx, r.request.Pool, r.request.Exact)
 	return slices.DeleteFunc(blocks, func(b ledger.Block) bool {
@@ -83,8 +83,8 @@ func (a *Adopter) others(ctx context.Context, r record) ([]ledger.Block, error) 
 	}), err
 }
 
-// contest decides which claim has the addresses of a record. A holder that has gone is a fault, and another pass
-// follows.
+// contest decides which claim has the addresses of a record. If another holder is gone, contest returns an error:
+// another pass follows the release of that holder's block.
 func (w *world) contest(ctx context.Context, r record, made map[ledger.ClaimID]record) (err error) {
 	others, err := w.others(ctx, r)
 	if err != nil {
@@ -121,7 +121,7 @@ func (w *world) contest(ctx context.Context, r record, made map[ledger.ClaimID]r
 	return w.place(ctx, r)
 }
 
-// handOver gives the block of a former claim to the later one of its name, whose record has it.
+// handOver passes the block of a former claim to the later claim of the same name, whose IPAllocation shows the block.
 func (a *Adopter) handOver(ctx context.Context, b ledger.Block, later ledger.Request) error {
 	_, err := a.Ledger.Retained().HandOver(ctx, b, allocator.Successor{Holder: later.Holder, Policy: later.Policy})
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// aged returns the record of a block of pool p, made so many minutes after the others.
+// aged returns an IPAllocation of pool p, created this many minutes after 03:00.
 func aged(name, cidr string, minutes int) *ipamv1alpha1.IPAllocation {
 	record := gen.Allocation(name, "p", cidr)
 	record.CreationTimestamp = metav1.NewTime(time.Date(2026, 1, 2, 3, minutes, 0, 0, time.UTC))
 	return record
 }
 
-// Two records of one lost block: the older one has it, in whichever order they are read, and the other claim is told. So it is with records of
-// parts of it.
+// Of several IPAllocations with the same addresses, or parts of them, the oldest gets its block, in whichever order
+// they are read. The other claims are requeued.
 func TestPass_TheOlderRecordHasTheBlock(t *testing.T) {
 	older, younger, inside := aged("older", "10.0.0.0/28", 1), aged("younger", "10.0.0.0/28", 2), aged("inside", "10.0.0.4/30", 3)
 	for i, records := range [][]*ipamv1alpha1.IPAllocation{{older, younger, inside}, {younger, inside, older}, {inside, older, younger}} {
@@ -43,8 +43,8 @@ func TestPass_TheOlderRecordHasTheBlock(t *testing.T) {
 	}
 }
 
-// The ledger of a restore has the block of a claim that was deleted since, and made again under its name with the same
-// address. The block passes to the later claim, whose record has it, and the pool is whole.
+// The restored ledger has the block of a claim that was deleted since, and made again under the same name with the same
+// address. The block passes to the later claim, whose IPAllocation shows it, and the pool is whole.
 func TestPass_TheLaterClaimOfANameHasTheBlock(t *testing.T) {
 	for name, known := range map[string]bool{"a server shows the later claim": true, "none does": false} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,8 @@ func TestPass_TheLaterClaimOfANameHasTheBlock(t *testing.T) {
 	}
 }
 
-// The ledger had a block before the loss. It stays with its claim, as long as that has a record, however old the other record is.
+// A block that the ledger had before the loss stays with its claim, if that claim has an IPAllocation, even if the
+// IPAllocation of another claim is older.
 func TestPass_TheLedgerKnowsBetterThanARecord(t *testing.T) {
 	l := newLoss(t)
 	pool := l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 9)

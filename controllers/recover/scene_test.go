@@ -21,14 +21,14 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// scene is a real ledger, and the objects of workspace w that are published of it:
+// scene is a real ledger, and the objects of workspace w that are published for it:
 //
 //	pool root         10.0.0.0/16, without 10.0.255.0/24
 //	  claim a         10.0.0.0/28
 //	  retained of r   10.0.0.16/28
 //	  pool child      10.0.1.0/24
 //
-// All is in order until a test changes it.
+// Nothing differs until a test changes it.
 type scene struct {
 	*testing.T
 	*Verifier
@@ -38,9 +38,9 @@ type scene struct {
 	claims   map[string]*ipamv1alpha1.IPClaim
 	records  map[string]*ipamv1alpha1.IPAllocation // by the name of their claim
 	looks    int
-	gone     error  // of the APIExport: nil, it is there; errGone; or why nobody can tell
-	replaced string // why the APIExport shows no objects of the ledger's
-	between  func() // called before the second look
+	gone     error  // nil: the APIExport exists; errGone: it does not; else why that cannot be read
+	replaced string // what Replaced returns
+	between  func() // called before the second comparison
 }
 
 func newScene(t *testing.T) *scene {
@@ -74,7 +74,7 @@ func (s *scene) hold(name, prefix string) {
 	s.publish(name, prefix)
 }
 
-// retain retains the block of a claim, and publishes that the claim is gone.
+// retain retains the block of a claim, deletes the claim, and publishes the IPAllocation as a retained one.
 func (s *scene) retain(name string, until time.Time) {
 	s.Helper()
 	_, _, err := s.ledger.Retained().Retain(s.Context(), ledger.ClaimID("uid-of-"+name), until)
@@ -83,7 +83,7 @@ func (s *scene) retain(name string, until time.Time) {
 	s.unclaim(name)
 }
 
-// unclaim publishes the record of a claim as a retained one.
+// unclaim publishes the IPAllocation of a claim as a retained one.
 func (s *scene) unclaim(name string) {
 	s.records[name].Spec.ClaimRef = nil
 	s.records[name].Annotations = map[string]string{ipamv1alpha1.AnnotationRetainedFrom: name + "/uid-of-" + name}
@@ -160,7 +160,7 @@ func (s *scene) put(key, value string) {
 	must.Get(s.etcd.Put(s.Context(), "/ipam/v1/"+key, value))(s)
 }
 
-// valueOfA is the block of the claim a, as it is written in the ledger.
+// valueOfA returns the value of the key of claim a's block in the ledger.
 func (s *scene) valueOfA() string {
 	s.Helper()
 	value := s.remove(blockOfA)
@@ -178,7 +178,8 @@ func (s *scene) remove(key string) string {
 	return string(was.PrevKvs[0].Value)
 }
 
-// wants verifies, and expects findings of these kinds alone, in order, and some of each. It returns them.
+// wants verifies, and expects findings of exactly these kinds, sorted, with one finding or more of each kind. It
+// returns the findings.
 func (s *scene) wants(want ...Kind) []Finding {
 	s.Helper()
 	report := must.Get(s.Verify(s.Context()))(s)

@@ -17,18 +17,18 @@ import (
 	"github.com/kcp-ipam/ipam/allocator/ledger"
 )
 
-// Hints are how repairs are asked for. None may block.
+// Hints are the functions by which a server asks the controllers for repairs. None of them may block.
 type Hints struct {
 	// Claim requeues a claim.
 	Claim func(ledger.Holder)
 	// Pool requeues a pool.
 	Pool func(ledger.PoolID)
-	// Release asks whether a holder is gone, and releases its block then.
+	// Release asks for a check of a holder, and for the release of its block if the holder is gone.
 	Release func(ledger.Holder)
 }
 
-// Server answers requests at a socket of this machine, which only its owner can use.
-// A manager runs it, on every replica.
+// Server answers requests at a Unix socket that only the owner of the socket can use. A manager runs a Server on every
+// replica.
 type Server struct {
 	// Path of the socket.
 	Path string
@@ -38,16 +38,17 @@ type Server struct {
 	parts atomic.Pointer[parts]
 }
 
-// parts are those that a server asks. Without hints it repairs nothing.
+// parts are the verifier and the hints of a server. Without hints the server refuses to repair.
 type parts struct {
 	*Verifier
 	hints *Hints
 }
 
-// Serve makes a server ask a verifier, and repair nothing. Call it before Start.
+// Serve lets the server answer by a verifier, and refuse to repair. Call it before Start.
 func (s *Server) Serve(v *Verifier) { s.parts.Store(&parts{Verifier: v}) }
 
-// Lead makes a server ask a verifier, and repair by hints, as the controllers run here that those go to.
+// Lead lets the server answer by a verifier, and repair by hints. Call it on the leader, which runs the controllers
+// that receive the hints.
 func (s *Server) Lead(v *Verifier, h Hints) { s.parts.Store(&parts{v, &h}) }
 
 var _ manager.LeaderElectionRunnable = (*Server)(nil)
@@ -55,8 +56,8 @@ var _ manager.LeaderElectionRunnable = (*Server)(nil)
 // NeedLeaderElection says that every replica answers.
 func (s *Server) NeedLeaderElection() bool { return false }
 
-// Start serves until the context ends. A socket that cannot be made is logged and
-// done without: it is for looking at the controller, not for its work.
+// Start serves until the context ends. If the socket cannot be made, Start logs the error and returns nil, because the
+// controller works without the socket.
 func (s *Server) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithValues("socket", s.Path)
 	listener, err := s.listen(ctx)
@@ -82,7 +83,8 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// listen makes the socket, in place of one that a killed controller has left.
+// listen makes the socket, and replaces a socket that a killed controller has left. It fails if another process listens
+// at the path.
 func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	if conn, err := dial(ctx, s.Path); err == nil {
 		return nil, errors.Join(fmt.Errorf("another process listens at %s", s.Path), conn.Close())
@@ -96,7 +98,7 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 		return nil, err
 	}
 	listener.(*net.UnixListener).SetUnlinkOnClose(false) // Start removes it, by its final name
-	// A client never finds the socket at its path with the mode that it is made with.
+	// The mode is set before the socket gets its final path, so no client finds the socket with its initial mode.
 	err = os.Chmod(unready, 0o600)
 	if err == nil {
 		err = os.Rename(unready, s.Path)
@@ -119,7 +121,8 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// repair does what the report says that was shown, if no other was made since.
+// repair hints at the repairs of the report in the request. It refuses if another report was made since, or the replica
+// is not the leader.
 func (s *Server) repair(w http.ResponseWriter, r *http.Request) {
 	var shown Report
 	if err := json.NewDecoder(r.Body).Decode(&shown); err != nil {

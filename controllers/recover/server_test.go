@@ -18,8 +18,8 @@ import (
 	"github.com/kcp-ipam/ipam/test/must"
 )
 
-// serve has a scene's verifier listen until the test ends, and returns where, and
-// what it is hinted at.
+// serve runs a server for the scene's verifier until the test ends. It returns the path of the socket, and the hints
+// that the server gives.
 func (s *scene) serve(leads bool) (socket string, hinted *[]string) {
 	s.Helper()
 	dir := must.Get(os.MkdirTemp("", "verify"))(s) // a test's own folder may be too deep for a socket
@@ -113,7 +113,7 @@ func TestAsk_Nobody(t *testing.T) {
 type slow struct {
 	*scene
 	clock *clocktesting.FakeClock
-	takes time.Duration // for each kind
+	takes time.Duration // the time of each list
 }
 
 func (w slow) Each(ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error {
@@ -121,7 +121,7 @@ func (w slow) Each(ctx context.Context, list client.ObjectList, visit func(ledge
 	return w.scene.Each(ctx, list, visit)
 }
 
-// After a verification that took long it is longer until the next one.
+// After a verification that took long, the next one begins later: after two hundred times as long.
 func TestStart_RestsAfterAllThatWork(t *testing.T) {
 	s := newScene(t)
 	clock := clocktesting.NewFakeClock(time.Now())
@@ -175,7 +175,7 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// The pause before a second look is no work.
+// worked does not include the pause before the second comparison.
 func TestRest_WithoutThePause(t *testing.T) {
 	s := newScene(t)
 	delete(s.records, "a")

@@ -22,11 +22,11 @@ type place struct {
 	name    string
 }
 
-// pools are those of all workspaces, as the record shows them.
+// pools has the IPPools of all workspaces, as a live list has shown them.
 type pools struct {
 	at       map[place]*pool
 	ids      map[ledger.PoolID]bool
-	clusters map[string][]ledger.ClusterName // of paths: those with pools that show one; several, if it names none of them
+	clusters map[string][]ledger.ClusterName // the workspaces with pools, by the path that they show
 }
 
 func (s pools) add(p *pool) {
@@ -37,8 +37,8 @@ func (s pools) add(p *pool) {
 	}
 }
 
-// find follows a reference from a workspace. It finds nothing where several workspaces show the path, and have a pool
-// of the name: any of them may be meant.
+// find returns the pool that a reference from a workspace names. It returns nil if no pool fits, or if several do,
+// because several workspaces show the same path.
 func (s pools) find(from ledger.ClusterName, ref ipamv1alpha1.PoolRef) *pool {
 	if meant := s.meant(from, ref); len(meant) == 1 {
 		return meant[0]
@@ -68,7 +68,8 @@ func (s pools) above(p *pool) *pool {
 	return s.find(p.owner.Cluster, *p.parent)
 }
 
-// of finds the pool of a record. An error means that it has no place in any.
+// of returns the pool that a record names. It returns errUnplaced if there is no such pool, or if the pool does not
+// overlap the block.
 func (s pools) of(r record) (*pool, error) {
 	if r.fault != nil {
 		return nil, r.fault
@@ -80,23 +81,23 @@ func (s pools) of(r record) (*pool, error) {
 	return p, nil
 }
 
-// world is one pass: all pools, while the pass adopts the lost ones.
+// world is the state of one pass.
 type world struct {
 	*Adopter
 	pools
-	books *books  // after all pools have entered but those that do so late
-	lost  []*pool // oldest first, and those that leave last
+	books *books  // the ledger, as it was read after enter
+	lost  []*pool // oldest first; pools that are being deleted last
 
-	mu       sync.Mutex // guards what follows, and what is noted as stuck
-	later    []record   // of pools that enter late
-	alone    []record   // of claims without a record
+	mu       sync.Mutex // guards what follows, and pool.stuck
+	later    []record   // records of late pools
+	alone    []record   // records of claims without an IPAllocation
 	unplaced []record   // IPAllocations of a pool in a workspace whose path nobody shows
 	rivals   []record   // records of blocks that others have
-	adopted  int        // how many records the lost pools have
+	adopted  int        // how many records of lost pools were read
 	left     int        // how many records are not adopted
 }
 
-// survey reads all pools, and finds those that the ledger misses something of.
+// survey lists all IPPools, and finds the lost pools, whose changes the ledger lacks.
 func (a *Adopter) survey(ctx context.Context) (*world, error) {
 	w := &world{
 		Adopter: a,
@@ -114,13 +115,13 @@ func (a *Adopter) survey(ctx context.Context) (*world, error) {
 	return w, errors.Join(failed, err)
 }
 
-// look adds a pool to the world, and to what is lost if it is.
+// look adds an IPPool to the world, and to the lost pools if the ledger lacks changes of it.
 func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipamv1alpha1.IPPool) error {
 	p, err := read(w.known(cluster, found), w.Directory.Workspace(cluster), w.Directory.Platform().Cluster)
 	if err != nil { // the system writes no such status, and the ledger has no such pool
 		log.FromContext(ctx).Error(err, "an IPPool is left out: it may have been stored past all policies")
 		if id, ok := catalog.ShownID(found, cluster, w.Directory.Platform().Cluster); ok {
-			w.ids[id] = true // it is asked for as long as it is there
+			w.ids[id] = true // so that its loss is not forgotten while the IPPool exists
 		}
 		return nil
 	}
@@ -140,12 +141,13 @@ func (w *world) look(ctx context.Context, cluster ledger.ClusterName, found *ipa
 	return nil
 }
 
-// errPathless: the path of a pool's workspace is not known yet, by which its records name it. The workspace may also be
-// bound nowhere, as kcp lists some of the objects of workspaces that are gone.
+// errPathless: the path of a pool's workspace is not known yet, and IPAllocations of other workspaces name the pool by
+// that path. The workspace may also be bound nowhere, because kcp lists some objects of deleted workspaces.
 var errPathless = errors.New("the path of its workspace is not known, by which its records name it")
 
-// known returns an IPPool with the status that a frozen derived pool of the ledger had, if it shows none: the IPPool
-// has gone since, as with a binding, and has come again. Else it returns the IPPool as it is.
+// known returns an IPPool as it is, unless it shows no CIDR and is that of a frozen derived pool. Such an IPPool was
+// deleted, for example with its APIBinding, and made again. known returns a copy of it with the status that the
+// ledger's pool had.
 func (a *Adopter) known(cluster ledger.ClusterName, object *ipamv1alpha1.IPPool) *ipamv1alpha1.IPPool {
 	if object.Spec.ClassRef == nil || object.Status.AllocatedCIDR != "" {
 		return object
@@ -179,8 +181,9 @@ func (w *world) stick(p *pool, fault error) error {
 	return nil
 }
 
-// spread makes all pools of a space stuck if one is, or if the block of a stuck child is
-// missing there: what is missing could be allocated to others. One that was retired misses nothing.
+// spread makes every pool of a space stuck if one of them is stuck, or if the block of a stuck child is missing in the
+// space: otherwise the missing addresses could be allocated to others. A pool that was retired before the loss lacks
+// nothing, and makes no other pool stuck.
 func (w *world) spread() {
 	spaces := map[ledger.SpaceID]*pool{}
 	for _, p := range w.lost {

@@ -19,14 +19,14 @@ import (
 	"github.com/kcp-ipam/ipam/test/gen"
 )
 
-// tale is everything about one name in a random world: a pool, a claim with its block, or a claim with its range. Each
-// has blocks of its own, so that none bears on another.
+// tale is all that a random world has under one name: a pool, a claim with its block, or a claim with its range. Tales
+// share no blocks, so that no tale influences the findings on another.
 type tale struct {
 	name    string
-	at      int             // whose block it is
+	at      int             // the number of its block; see nth
 	pool    *ledger.Pool    // in the ledger
 	held    *ledger.Block   // in the ledger
-	unread  bool            // the block, which cannot be read
+	unread  bool            // the block cannot be read
 	objects []client.Object // pools, then claims, then IPAllocations
 }
 
@@ -95,11 +95,11 @@ func TestJoin_RandomWorlds(t *testing.T) {
 	}
 }
 
-// tell makes up a tale.
+// tell makes a random tale.
 func tell(rng *rand.Rand, i int, now time.Time) tale {
 	odds := func(percent int) bool { return rng.IntN(100) < percent }
 	story := tale{name: fmt.Sprint("n", i), at: i}
-	at := func() int { // where an object says that it is
+	at := func() int { // the number of the block that an object shows
 		if odds(80) {
 			return i
 		}
@@ -180,7 +180,7 @@ func tell(rng *rand.Rand, i int, now time.Time) tale {
 	return story
 }
 
-// enter writes the ledger's part into books, without the keys of claims.
+// enter adds the ledger's part of the tale to books, without the keys of claims.
 func (s tale) enter(b *books) {
 	if s.pool != nil {
 		b.space(s.pool.Space).head = true
@@ -222,7 +222,7 @@ func (s tale) lacks() (lacking []string) {
 	return lacking
 }
 
-// differs lists what is to be found, as docs/verify.md says.
+// differs lists the findings that docs/verify.md promises for the tale.
 func (s tale) differs(now time.Time) (all []string) {
 	find := func(when bool, kind Kind) {
 		if when {

@@ -18,25 +18,25 @@ import (
 )
 
 const (
-	// share is the least ratio of the time between two verifications that nobody has asked for to the time that the
-	// last one took. They are no further apart than rarest, whatever the ratio is then.
+	// The time between two periodic verifications is at least share times as long as the last one took. This minimum
+	// itself is at most rarest.
 	share  = 200
 	rarest = 4 * time.Hour
 )
 
-// Ledger is read as a whole. *allocator.Reader is one.
+// Ledger reads the whole ledger. *allocator.Reader implements it.
 type Ledger interface {
 	Walk(ctx context.Context, visitor ledger.Visitor) (revision int64, err error)
 }
 
-// World is every workspace, read live. *live.Reader is one.
+// World reads the objects of all workspaces live. *live.Reader implements it.
 type World interface {
-	// Each calls visit for every object of the kind of list. It fails if it
-	// cannot tell all of them.
+	// Each calls visit for every object of the kind of list. It fails if it cannot read all of them.
 	Each(ctx context.Context, list client.ObjectList, visit func(ledger.ClusterName, client.Object)) error
 	// ExportGone reports whether the platform has no APIExport: then no workspace can be read.
 	ExportGone(ctx context.Context) (bool, error)
-	// Replaced returns why the APIExport shows none of the objects that the ledger knows; empty: it shows them.
+	// Replaced returns why the APIExport shows none of the objects that the ledger knows, or an empty string if it
+	// shows them.
 	Replaced(ctx context.Context) (why string, err error)
 }
 
@@ -44,22 +44,22 @@ type World interface {
 type VerifierOptions struct {
 	Ledger Ledger
 	World  World
-	// Interval between two verifications that nobody has asked for, jittered by a fifth. It is longer, up to four
-	// hours, if the last one took more than a two-hundredth of it. Default 10 minutes.
+	// Interval between two periodic verifications, jittered by a fifth. It is longer, up to four hours, if the last
+	// verification took more than a two-hundredth of it. Default 10 minutes.
 	Interval time.Duration
-	// Pause between two looks: what is merely in flight is over by then. Default 5 s.
+	// Pause between the two comparisons of a verification, in which writes in flight end. Default 5 s.
 	Pause time.Duration
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 }
 
-// VerifierDefaults are what NewVerifier takes for what is zero.
+// VerifierDefaults returns the values that NewVerifier uses for zero fields.
 func VerifierDefaults() VerifierOptions {
 	return VerifierOptions{Interval: 10 * time.Minute, Pause: 5 * time.Second}
 }
 
-// Verifier compares ledger and objects when asked, and from time to time when a
-// manager runs it; of several replicas the leader does. It is safe for concurrent use.
+// Verifier compares the ledger with the objects: on request, and periodically on the leader if a manager runs it. Safe
+// for concurrent use.
 type Verifier struct {
 	VerifierOptions
 
@@ -81,10 +81,10 @@ func NewVerifier(opts VerifierOptions) *Verifier {
 	return &Verifier{VerifierOptions: opts}
 }
 
-// NeedLeaderElection says that one replica verifies by itself.
+// NeedLeaderElection returns true: only the leader verifies periodically.
 func (v *Verifier) NeedLeaderElection() bool { return true }
 
-// Start verifies from time to time until the context ends.
+// Start verifies periodically until the context ends.
 func (v *Verifier) Start(ctx context.Context) error {
 	for v.sleep(ctx, wait.Jitter(v.rest(), 0.2)) == nil {
 		report, err := v.Verify(ctx)
@@ -102,7 +102,8 @@ func (v *Verifier) Start(ctx context.Context) error {
 	return nil
 }
 
-// rest is how long to wait after the last verification. Each has the API servers list every object.
+// rest returns the pause before the next periodic verification. It grows with the duration of the last one, because a
+// verification makes the API servers list every object.
 func (v *Verifier) rest() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -111,9 +112,8 @@ func (v *Verifier) rest() time.Duration {
 	return rest
 }
 
-// Verify looks, and where something differs looks again after the pause. What
-// differs in the same way both times is a finding. An error means that not
-// everything could be read, and says nothing about what was.
+// Verify compares the ledger with the objects. If something differs, Verify compares again after Pause, and reports
+// what differs in the same way both times. If anything cannot be read, Verify returns an error and no report.
 func (v *Verifier) Verify(ctx context.Context) (Report, error) {
 	begun := v.Clock.Now()
 	report, paused, err := v.verify(ctx)
@@ -133,7 +133,7 @@ func (v *Verifier) Verify(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-// verify tells how long it has paused, too.
+// verify does the work of Verify. It also returns how long it has paused.
 func (v *Verifier) verify(ctx context.Context) (report Report, paused time.Duration, err error) {
 	first, err := v.look(ctx)
 	if err != nil || len(first.findings) == 0 {
@@ -143,7 +143,7 @@ func (v *Verifier) verify(ctx context.Context) (report Report, paused time.Durat
 	for _, f := range first.findings {
 		differed[f] = true
 	}
-	first = nil // before the second look takes as much memory
+	first = nil // free it before the second comparison takes as much memory
 	begun := v.Clock.Now()
 	err = v.sleep(ctx, v.Pause)
 	paused = v.Clock.Since(begun)
@@ -164,13 +164,13 @@ func (v *Verifier) verify(ctx context.Context) (report Report, paused time.Durat
 	return report, paused, nil
 }
 
-// look compares once.
+// look makes one comparison.
 func (v *Verifier) look(ctx context.Context) (*books, error) {
 	b, err := audit(ctx, v.Ledger, v.Clock.Now())
 	if err != nil {
 		return nil, err
 	}
-	if gone, err := v.World.ExportGone(ctx); err == nil && gone { // else the comparison tells what cannot be read
+	if gone, err := v.World.ExportGone(ctx); err == nil && gone { // after an error, the comparison fails by itself
 		b.findings = []Finding{{
 			Kind: ExportGone, Name: ipamv1alpha1.GroupName,
 			Message: "the platform has no APIExport of this name, so no tenant is served, and no workspace can be compared: " +
@@ -185,9 +185,9 @@ func (v *Verifier) look(ctx context.Context) (*books, error) {
 	return b, b.compare(ctx, v.World)
 }
 
-// compare joins the books with every workspace. The ledger was read first: what is bound from then on has objects
-// without a block, which the next look settles. Claims come before IPAllocations: one that is written in between is not
-// missed.
+// compare joins the books with the objects of every workspace. The ledger was read before. So a block that is bound
+// later is missing in the books, while its objects are not; the second comparison settles that. Claims are listed
+// before IPAllocations, so that an IPAllocation which is written in between is seen.
 func (b *books) compare(ctx context.Context, world World) error {
 	for _, list := range []client.ObjectList{
 		&ipamv1alpha1.IPPoolList{}, &ipamv1alpha1.IPClaimList{}, &ipamv1alpha1.IPAllocationList{},
@@ -200,7 +200,7 @@ func (b *books) compare(ctx context.Context, world World) error {
 	return nil
 }
 
-// report is what a look says beside its findings.
+// report returns the report of a comparison, without findings.
 func (v *Verifier) report(b *books) Report {
 	if b == nil {
 		return Report{}

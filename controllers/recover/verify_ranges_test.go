@@ -18,7 +18,7 @@ import (
 	"github.com/kcp-ipam/ipam/test/testbed"
 )
 
-// network adds the pool of a network to the scene, which a claim holds, and publishes both.
+// network provisions the derived pool of a network, which a claim holds, and publishes both.
 func (s *scene) network(by ledger.ClaimID) ledger.Pool {
 	s.Helper()
 	p := ledger.Pool{Cluster: "w", Name: "net-a", Derived: &ledger.Derived{
@@ -35,7 +35,7 @@ func (s *scene) network(by ledger.ClaimID) ledger.Pool {
 	return p
 }
 
-// lives publishes a claim with a block of a pool, or of an address space of it.
+// lives binds a block of a pool, or of an address space of the pool, to a claim, and publishes both.
 func (s *scene) lives(p ledger.Pool, apart ledger.Derived, name string) {
 	s.Helper()
 	at := netip.PrefixFrom(p.CIDR.Addr(), 32)
@@ -48,7 +48,8 @@ func (s *scene) lives(p ledger.Pool, apart ledger.Derived, name string) {
 	s.records[name].Spec.PoolRef.Name = p.Name
 }
 
-// Every difference between a pool that the system has made, its IPPool and its claim is found; none if there is none.
+// Every difference between a derived pool, its IPPool and its range claim is a finding. If nothing differs, there is
+// none.
 func TestVerify_Ranges(t *testing.T) {
 	answered := promise.NewID("w", "default", "range")
 	shows := func(s *scene, _ ledger.Pool) {
@@ -120,7 +121,8 @@ func TestVerify_Ranges(t *testing.T) {
 	}
 }
 
-// The figures of a pool with address spaces are those of the fullest; the spaces have its CIDR, and are not found to overlap it.
+// The capacity of a pool with address spaces is that of its fullest one. An address space has the CIDR of its pool, and
+// does not count as overlapping it.
 func TestVerify_AddressSpaces(t *testing.T) {
 	s := newScene(t)
 	apart := testbed.Pool("w", "uid-of-apart", "10.9.0.0/16")
@@ -146,7 +148,8 @@ type later struct {
 
 func (l later) Now() time.Time { return time.Now().Add(l.by) }
 
-// A block that was answered to a CREATE lacks a claim and a record for a while. When it does for long, that is a finding.
+// A block that was bound for a CREATE may lack its claim and IPAllocation for a while. After overdue the missing claim
+// is a finding.
 func TestVerify_AnAnswerWithoutAClaim(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -174,8 +177,9 @@ func TestVerify_AnAnswerWithoutAClaim(t *testing.T) {
 	}
 }
 
-// A claim that shows an allocation ID holds the block of that, and its record is of that, also where one of them cannot be read or the
-// claim is gone. It does not where the ID is that of another claim, nor where it shows no address.
+// A claim that shows an allocation ID holds the block under that ID, and the IPAllocation names that ID, also if one of
+// both cannot be read or the claim is gone. The ID does not count if it is that of another claim, or if the claim shows
+// no address.
 func TestVerify_AllocationIDs(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -21,7 +21,7 @@ import (
 
 const blockOfA = "spaces/uid-of-root/blocks/010.000.000.000-28"
 
-// past puts a tenure of 10.0.0.0/28 into the history.
+// past adds a tenure of 10.0.0.0/28 to the history.
 func (s *scene) past(uid string, revision int, from, until string) {
 	s.Helper()
 	millis := func(text string) int64 {
@@ -32,8 +32,8 @@ func (s *scene) past(uid string, revision int, from, until string) {
 		revision, uid, millis(from), millis(until)))
 }
 
-// A history in order is none: holders that follow each other, by clocks that differ by seconds, and
-// those of other spaces.
+// Tenures of a block that follow each other are no finding, even if they overlap by seconds, because the clocks of
+// replicas differ. Tenures in other spaces may overlap.
 func TestVerify_History(t *testing.T) {
 	s := newScene(t)
 	s.past("uid-of-x", 1, "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z")
@@ -42,8 +42,8 @@ func TestVerify_History(t *testing.T) {
 	s.wants()
 }
 
-// Each kind of finding, by the damage that makes it. The first is the one that names
-// the damage, others follow from it; repairs are those of the first.
+// Each kind of finding appears for the damage that should cause it. want names the damage, and repair is the repair of
+// that finding; also lists the findings that follow from the damage.
 func TestVerify_Findings(t *testing.T) {
 	tested := map[Kind]bool{}
 	for _, tt := range []struct {
@@ -192,7 +192,7 @@ func TestVerify_CountsOverlapsOnce(t *testing.T) {
 	s.wants()
 }
 
-// A lease that goes on, or was over a moment ago, is none.
+// A lease that has not ended, or ended a moment ago, is no finding.
 func TestVerify_Leases(t *testing.T) {
 	for _, left := range []time.Duration{time.Hour, -time.Second} {
 		s := newScene(t)
@@ -201,8 +201,8 @@ func TestVerify_Leases(t *testing.T) {
 	}
 }
 
-// cool has the block of a cool for a while. The ledger of a test ends what is over, so that a
-// cooldown can be over by the clock of the verifier alone.
+// cool makes the block of claim a cooling, until left is over. To end a cooldown for the verifier alone, move the
+// verifier's clock: the allocator of the test frees a block when its cooldown is over.
 func (s *scene) cool(left time.Duration) {
 	s.Helper()
 	state := fmt.Sprintf(`"state":"cooling","until":%q`, time.Now().Add(left).UTC().Format(time.RFC3339))
@@ -220,7 +220,7 @@ func (s *scene) lease(left time.Duration) {
 	s.show("root", "10.0.0.0/16", "65536", "560", "64976")
 }
 
-// What is in flight at the first look, and settled or other at the second, is none.
+// A difference that is gone, or another one, at the second comparison is no finding.
 func TestVerify_WhatIsInFlightIsNoFinding(t *testing.T) {
 	for name, tt := range map[string]struct{ before, between func(s *scene) }{
 		"a record that is written": {
@@ -258,7 +258,7 @@ func TestVerify_WhatIsInFlightIsNoFinding(t *testing.T) {
 	}
 }
 
-// A comparison of a part says nothing: it would show missing what was not read.
+// If a part of the objects cannot be read, Verify returns no report: what was not read would seem to be missing.
 func TestVerify_AFaultIsNoReport(t *testing.T) {
 	s := newScene(t)
 	away := errors.New("a shard is away")

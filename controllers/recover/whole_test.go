@@ -38,7 +38,7 @@ func (l *loss) wantLost(when string, pools ...*ipamv1alpha1.IPPool) {
 	}
 }
 
-// makesWhole makes a pass that leaves nothing out, and expects pools to be whole then.
+// makesWhole makes a pass, which must not fail, and expects pools to be whole then.
 func (l *loss) makesWhole(pools ...*ipamv1alpha1.IPPool) {
 	l.t.Helper()
 	must.Do(l.t, l.pass(l.t.Context()))
@@ -65,12 +65,12 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// A pool that retires is in the record until its finalizer is off, and in caches longer.
-// Were it taken for lost, its block would be carved again, for nobody.
+// The IPPool of a retired pool exists until its finalizer is removed, and longer in caches. If such a pool were taken
+// for lost, its block would be carved again, for nobody.
 func TestWhole_DoesNotTakeARetiredPoolForLost(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		before bool // it is retired before it is looked for
+		before bool // retired before Whole looks it up
 	}{{"before it is looked for", true}, {"once it was found", false}} {
 		t.Run(test.name, func(t *testing.T) {
 			l := newLoss(t)
@@ -96,8 +96,8 @@ func TestWhole_DoesNotTakeARetiredPoolForLost(t *testing.T) {
 	}
 }
 
-// A pass that cannot go on is taken up by the next process, which finds the pools lost,
-// also those that the former one has registered again: nothing is allocated in between.
+// After a pass that could not go on, the next process finds the pools lost, also those that the former process has
+// registered again. Nothing is allocated in between.
 func TestPass_IsContinuedByTheNextProcess(t *testing.T) {
 	l := newLoss(t)
 	root := l.had(gen.Pool("p"), "10.0.0.0/16", l.ledger.Recovery().LedgerID(), 7)
@@ -126,9 +126,9 @@ func TestPass_IsContinuedByTheNextProcess(t *testing.T) {
 	l.wantWhole("after the pass", root, child)
 }
 
-// A key that cannot be read keeps the pools of its own space frozen, and a parent whose
-// child it keeps from being carved. All others are made whole. When the key can be read
-// again, or is gone, so are these.
+// A key that cannot be read keeps the pools of its own space frozen, and the parent of a child that cannot be carved
+// because of the key. All other pools are made whole. Once the key is readable or deleted, these pools are made whole,
+// too.
 func TestPass_AnUnreadableKey(t *testing.T) {
 	for key, keeps := range map[string]string{
 		"pools/uid-of-p":                       "p",
@@ -169,8 +169,7 @@ func TestPass_AnUnreadableKey(t *testing.T) {
 	}
 }
 
-// notWhole names the pools that are not whole. It fails the test if one is that lacks the
-// block of its record.
+// notWhole names the pools that are not whole. It fails the test if a whole pool lacks the block of its IPAllocation.
 func (l *loss) notWhole(pools []*ipamv1alpha1.IPPool) string {
 	l.t.Helper()
 	var names []string
@@ -205,8 +204,8 @@ func (l *loss) put(key, value string) (before string) {
 	return ""
 }
 
-// restored has a ledger that is older than what was published: it has the root pools p, q
-// and d1, without their blocks, and lacks the root pools n and d2, and k, a child of q.
+// restored makes a restored ledger, which is older than the published objects: it has the root pools p, q and d1
+// without their blocks. It lacks the root pools n and d2, and k, a child of q.
 func (l *loss) restored() []*ipamv1alpha1.IPPool {
 	l.t.Helper()
 	pools := []*ipamv1alpha1.IPPool{
